@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Analyze: a pure function from a Capture, and the files it asks for, to a Snapshot.
+ *
+ * Unwinds, symbolizes, labels, groups, filters. Never touches the target and opens nothing.
+ */
+#ifndef SNAP_ANALYZE_ANALYZE_H
+#define SNAP_ANALYZE_ANALYZE_H
+
+#include "model/files.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/* The result is the caller's and independent of the capture. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_analyze(const struct snap_capture *capture,
+				const struct snap_options *options,
+				const struct snap_file_finder *finder,
+				struct snap_snapshot **ret) _must_check_;
+
+#endif

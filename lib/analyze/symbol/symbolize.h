@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Symbolize: addresses of a file -> function, file, line, inline chain.
+ *
+ * Distinct addresses only, sorted, once per file: names in one pass over the symbol table, lines by
+ * streaming the line programs of the needed units, inlines in one pass over the needed units. Knows
+ * nothing of processes, threads or stacks.
+ */
+#ifndef SNAP_ANALYZE_SYMBOLIZE_H
+#define SNAP_ANALYZE_SYMBOLIZE_H
+
+#include "analyze/module.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/* One address of a file and what was found there. */
+struct snap_query {
+	uint64_t vaddr;             /* in: p_vaddr of the looked-up address (pc-1 for callers) */
+	struct snap_entry *entries; /* out: innermost inlined first; NULL: nothing known */
+	size_t entry_count;
+};
+
+struct snap_symbolizer;
+
+/* Results and names live in `arena`; `system` flags are not set here. */
+struct snap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
+					  const struct snap_options *options,
+					  struct snap_arena *arena,
+					  struct snap_symbolizer **ret) _must_check_;
+void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer);
+
+/*
+ * Answers the queries, sorted by vaddr and distinct, for one file whose image is open. What cannot
+ * be found stays NULL; trouble with debug files (refused, corrupt) is told through
+ * snap_symbolizer_trouble(). Errors: NO_MEMORY, CANCELLED.
+ */
+struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
+				  struct snap_query *queries, size_t count) _must_check_;
+
+/* What went wrong with a file's debug information, one sentence; NULL: nothing. */
+const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,
+				    const struct snap_module_file *file);
+
+/*
+ * Names of JIT code from the process's perf map: `addresses` sorted and distinct (looked-up
+ * addresses), in anonymous executable memory; fills queries whose vaddr is the address.
+ * *trouble_ret: why a map that exists was refused, NULL: none.
+ */
+struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
+					   const struct snap_process *process,
+					   struct snap_query *queries, size_t count,
+					   const char **trouble_ret) _must_check_;
+
+/* The name for people: demangled (C++, Rust, D), or the symbol itself. In the arena, interned. */
+const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Unwind: registers and copied stack bytes -> return addresses.
+ *
+ * Rows by pc from libdw's CFI (rows.c) on the hot path, libunwind over the copy for what rows
+ * refuse, frame pointers where there is no CFI. Sees the target through the thread's bytes and the
+ * modules; knows nothing of names.
+ */
+#ifndef SNAP_ANALYZE_UNWIND_H
+#define SNAP_ANALYZE_UNWIND_H
+
+#include "analyze/module.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/*
+ * A program counter that says what it is: the address of an instruction (innermost frame, or one
+ * interrupted by a signal), or a return address, which belongs to the call before it. The mark is
+ * bit 63, which no user address has.
+ */
+struct snap_pc {
+	uint64_t bits;
+};
+
+static inline struct snap_pc snap_pc_exact(uint64_t address)
+{
+	return (struct snap_pc){ address | 1ull << 63 };
+}
+
+static inline struct snap_pc snap_pc_return(uint64_t address)
+{
+	return (struct snap_pc){ address & ~(1ull << 63) };
+}
+
+/* The pc as unwound. */
+static inline uint64_t snap_pc_address(struct snap_pc pc)
+{
+	return pc.bits & ~(1ull << 63);
+}
+
+/* The one place where "minus one before lookup" is decided. */
+static inline uint64_t snap_pc_lookup(struct snap_pc pc)
+{
+	uint64_t address = snap_pc_address(pc);
+
+	return pc.bits >> 63 || address == 0 ? address : address - 1;
+}
+
+/* The stack of one thread; pcs are in the unwinder's buffer, valid until its next call. */
+struct snap_pcs {
+	const struct snap_pc *pcs; /* innermost first */
+	size_t count;
+	enum snap_unwind_end end;
+	uint64_t end_pc;    /* where it ended early, for the detail; 0: none */
+	const char *reason; /* static text: "no unwind information"; NULL when complete */
+	size_t gap_after;   /* index of the pc after which … */
+	uint64_t gap_count; /* … so many were left out by max_frames; 0: no gap */
+};
+
+struct snap_unwinder;
+
+struct snap_error *snap_unwinder_create(struct snap_module_set *set,
+					const struct snap_options *options,
+					struct snap_unwinder **ret) _must_check_;
+void snap_unwinder_destroy(struct snap_unwinder *unwinder);
+
+/* Begins with the threads of another process; its per-pc cache is dropped, the files' rows stay. */
+struct snap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
+				       const struct snap_process *process,
+				       struct snap_modules *modules) _must_check_;
+
+/* Unwinds one thread of the process entered. Never fails: how it ended is in the result. */
+void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		 struct snap_pcs *ret);
+
+#endif

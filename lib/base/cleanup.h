@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Attributes and scope guards.
+ *
+ * A resource is created and destroyed by a pair of functions; the guard calls the second one on
+ * every path out of a block, so code needs no goto. Handing a guarded pointer to the caller is
+ * `*ret = snap_take_ptr(p)`. Knows nothing of what it guards.
+ */
+#ifndef SNAP_BASE_CLEANUP_H
+#define SNAP_BASE_CLEANUP_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _cleanup_(function) __attribute__((cleanup(function)))
+#define _must_check_ __attribute__((warn_unused_result))
+#define _printf_(text, first) __attribute__((format(printf, text, first)))
+#define _unused_ __attribute__((unused))
+
+#define SNAP_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The pointer, which its guard then no longer releases. */
+#define snap_take_ptr(p)                       \
+	({                                     \
+		__typeof__(p) *_from = &(p);   \
+		__typeof__(p) _taken = *_from; \
+		*_from = NULL;                 \
+		_taken;                        \
+	})
+
+/* The descriptor, which its guard then no longer closes. */
+static inline int snap_take_fd(int *fd)
+{
+	int taken = *fd;
+
+	*fd = -1;
+	return taken;
+}
+
+static inline void snap_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static inline void snap_freep(void *pointer)
+{
+	free(*(void **)pointer);
+}
+
+static inline void snap_fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+#define _cleanup_fd_ _cleanup_(snap_close)
+#define _cleanup_free_ _cleanup_(snap_freep)
+#define _cleanup_fclose_ _cleanup_(snap_fclosep)
+
+#endif

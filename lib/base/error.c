@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Errors as values: see error.h. When there is no memory for an error, the error is that there is
+ * no memory.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct snap_error {
+	enum snap_error_code code;
+	int os_errno;
+	char *message; /* owned; NULL for the shared ones, which have `text` */
+	const char *text;
+};
+
+static struct snap_error no_memory = { .code = SNAP_ERROR_NO_MEMORY, .text = "out of memory" };
+static struct snap_error not_found = { .code = SNAP_ERROR_NOT_FOUND, .text = "not found" };
+static struct snap_error cancelled = { .code = SNAP_ERROR_CANCELLED, .text = "cancelled" };
+
+static struct snap_error *create(enum snap_error_code code, int os_errno, char *message)
+{
+	struct snap_error *error;
+
+	if (!message)
+		return &no_memory;
+	error = malloc(sizeof(*error));
+	if (!error) {
+		free(message);
+		return &no_memory;
+	}
+	*error = (struct snap_error){ .code = code, .os_errno = os_errno, .message = message };
+	return error;
+}
+
+static char *join(const char *format, va_list arguments, const char *separator, const char *tail)
+{
+	_cleanup_free_ char *head = NULL;
+	char *whole = NULL;
+
+	if (vasprintf(&head, format, arguments) < 0) {
+		head = NULL;
+		return NULL;
+	}
+	if (asprintf(&whole, "%s%s%s", head, separator, tail) < 0)
+		return NULL;
+	return whole;
+}
+
+struct snap_error *snap_error_format(enum snap_error_code code, const char *format, ...)
+{
+	va_list arguments;
+	char *message;
+
+	va_start(arguments, format);
+	message = join(format, arguments, "", "");
+	va_end(arguments);
+	return create(code, 0, message);
+}
+
+struct snap_error *snap_error_os(int os_errno, const char *format, ...)
+{
+	va_list arguments;
+	char *message;
+	char text[128];
+
+	va_start(arguments, format);
+	message = join(format, arguments, ": ", strerror_r(os_errno, text, sizeof(text)));
+	va_end(arguments);
+	return create(os_errno == ENOMEM ? SNAP_ERROR_NO_MEMORY : SNAP_ERROR_OS, os_errno, message);
+}
+
+struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...)
+{
+	va_list arguments;
+	struct snap_error *wrapped;
+
+	if (!error || error == &no_memory || error == &cancelled)
+		return error;
+	va_start(arguments, format);
+	wrapped = create(error->code, error->os_errno,
+			 join(format, arguments, ": ", snap_error_message(error)));
+	va_end(arguments);
+	snap_error_destroy(error);
+	return wrapped;
+}
+
+struct snap_error *snap_error_no_memory(void)
+{
+	return &no_memory;
+}
+
+struct snap_error *snap_error_not_found(void)
+{
+	return &not_found;
+}
+
+struct snap_error *snap_error_cancelled(void)
+{
+	return &cancelled;
+}
+
+enum snap_error_code snap_error_code(const struct snap_error *error)
+{
+	return error->code;
+}
+
+int snap_error_errno(const struct snap_error *error)
+{
+	return error->os_errno;
+}
+
+const char *snap_error_message(const struct snap_error *error)
+{
+	return error->message ? error->message : error->text;
+}
+
+void snap_error_destroy(struct snap_error *error)
+{
+	if (!error || !error->message)
+		return;
+	free(error->message);
+	free(error);
+}

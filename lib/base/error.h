@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Errors as values.
+ *
+ * A function that can fail returns `struct snap_error *`, NULL for success; results come last and
+ * are written only on success. Whoever receives an error either returns it or destroys it. Trouble
+ * with one thread, module or frame is no error: it is recorded on that thing. Knows nothing of who
+ * prints it: that is the program's matter alone.
+ */
+#ifndef SNAP_BASE_ERROR_H
+#define SNAP_BASE_ERROR_H
+
+#include "base/cleanup.h"
+
+enum snap_error_code {
+	SNAP_ERROR_OTHER,
+	SNAP_ERROR_NO_MEMORY,
+	SNAP_ERROR_NOT_FOUND,  /* the thing asked for is not there */
+	SNAP_ERROR_CANCELLED,  /* the caller's cancel flag was seen */
+	SNAP_ERROR_OS,         /* a system call failed: see the errno */
+	SNAP_ERROR_INVALID,    /* the caller's argument makes no sense: a usage error */
+	SNAP_ERROR_FORMAT,     /* a file is not what it should be */
+	SNAP_ERROR_PERMISSION, /* not allowed; the message names the rule */
+	SNAP_ERROR_TIMEOUT,    /* a deadline of the caller passed */
+};
+
+struct snap_error;
+
+/* An error of `code` with a message: lower case, no full stop, what, whom, why, remedy. */
+struct snap_error *snap_error_format(enum snap_error_code code, const char *format,
+				     ...) _must_check_ _printf_(2, 3);
+
+/* An error for `os_errno`; the message is followed by ": " and the errno's text. */
+struct snap_error *snap_error_os(int os_errno, const char *format, ...) _must_check_ _printf_(2, 3);
+
+/* Puts "what: " in front of an error's message. Consumes `error`, which may be NULL. */
+struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...) _must_check_
+	_printf_(2, 3);
+
+/* Shared, never allocated, destroy is a no-op. */
+struct snap_error *snap_error_no_memory(void) _must_check_;
+struct snap_error *snap_error_not_found(void) _must_check_;
+struct snap_error *snap_error_cancelled(void) _must_check_;
+
+enum snap_error_code snap_error_code(const struct snap_error *error);
+/* The errno behind an error, 0 if there is none. */
+int snap_error_errno(const struct snap_error *error);
+/* Borrowed from the error. */
+const char *snap_error_message(const struct snap_error *error);
+
+void snap_error_destroy(struct snap_error *error);
+
+static inline void snap_error_destroyp(struct snap_error **error)
+{
+	snap_error_destroy(*error);
+}
+
+/* "Failed, and it does not matter why": destroys the error, true if there was one. */
+static inline int snap_error_ignore(struct snap_error *error)
+{
+	snap_error_destroy(error);
+	return error != NULL;
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Escaping: see escape.h. The forbidden set is that of DESIGN section 8: C0, DEL, C1, U+061C,
+ * U+200E-F, U+2028-E, U+2066-9, U+FEFF, noncharacters, and bytes that are not UTF-8.
+ */
+#include "base/escape.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Length of the well-formed UTF-8 sequence at `p` and its code point (Unicode 15, table 3-7: no
+ * overlong forms, no surrogates, nothing above U+10FFFF); 0 if there is none.
+ */
+static size_t decode(const unsigned char *p, size_t left, uint32_t *code_ret)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t length = p[0] < 0x80   ? 1
+			: p[0] < 0xc2 ? 0
+			: p[0] < 0xe0 ? 2
+			: p[0] < 0xf0 ? 3
+			: p[0] < 0xf5 ? 4
+				      : 0;
+	uint32_t code;
+
+	if (length == 0 || length > left)
+		return 0;
+	code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	*code_ret = code;
+	return length;
+}
+
+static bool forbidden(uint32_t code, unsigned flags)
+{
+	if (code < 0x20 || code == '\\' || (code >= 0x7f && code <= 0x9f))
+		return true;
+	if (code < 0x7f)
+		return code == ';' && (flags & SNAP_ESCAPE_SEMICOLON);
+	if (flags & SNAP_ESCAPE_ASCII)
+		return true;
+	return code == 0x61c || code == 0x200e || code == 0x200f ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+	       code == 0xfeff || (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
+}
+
+/* The escaped form of `length` bytes that may not stand as they are. */
+static size_t escape_bytes(const unsigned char *p, size_t length, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = 0;
+
+	if (length == 1 && p[0] == '\\') {
+		memcpy(out, "\\\\", 2);
+		return 2;
+	}
+	for (size_t i = 0; i < length; i++) {
+		out[n++] = '\\';
+		out[n++] = 'x';
+		out[n++] = digits[p[i] >> 4];
+		out[n++] = digits[p[i] & 15];
+	}
+	return n;
+}
+
+size_t snap_escape(const char *bytes, size_t length, unsigned flags, char *out, size_t size)
+{
+	const unsigned char *p = (const unsigned char *)bytes;
+	size_t n = 0;
+
+	if (size == 0)
+		return 0;
+	for (size_t i = 0; i < length;) {
+		uint32_t code = 0;
+		size_t k = decode(p + i, length - i, &code), taken = k ? k : 1, made;
+		char piece[16];
+
+		if (k && !forbidden(code, flags)) {
+			memcpy(piece, p + i, k);
+			made = k;
+		} else {
+			made = escape_bytes(p + i, taken, piece);
+		}
+		if (n + made >= size)
+			break;
+		memcpy(out + n, piece, made);
+		n += made;
+		i += taken;
+	}
+	out[n] = '\0';
+	return n;
+}
+
+bool snap_escape_is_clean(const char *bytes, size_t length, unsigned flags)
+{
+	const unsigned char *p = (const unsigned char *)bytes;
+
+	for (size_t i = 0; i < length;) {
+		uint32_t code = 0;
+		size_t k = decode(p + i, length - i, &code);
+
+		if (k == 0 || forbidden(code, flags))
+			return false;
+		i += k;
+	}
+	return true;
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+size_t snap_unescape(const char *text, size_t length, char *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\\' && i + 1 < length && text[i + 1] == '\\') {
+			out[n++] = '\\';
+			i++;
+		} else if (text[i] == '\\' && i + 3 < length && text[i + 1] == 'x' &&
+			   digit(text[i + 2]) >= 0 && digit(text[i + 3]) >= 0) {
+			out[n++] = (char)(digit(text[i + 2]) << 4 | digit(text[i + 3]));
+			i += 3;
+		} else {
+			out[n++] = text[i];
+		}
+	}
+	out[n] = '\0';
+	return n;
+}

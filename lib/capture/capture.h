@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Capture: from options to the plain bytes of a consistent moment.
+ *
+ * The stage that touches the target and understands nothing: discovers the tree, has a short-lived
+ * child stop it and copy it (tracer.c), and puts what came back into a struct snap_capture. Knows
+ * nothing of ELF, DWARF or output.
+ */
+#ifndef SNAP_CAPTURE_CAPTURE_H
+#define SNAP_CAPTURE_CAPTURE_H
+
+#include "base/error.h"
+#include "model/capture.h"
+#include "model/options.h"
+
+/*
+ * --engine=ptrace: called in the tracing process for each stopped thread, which it may read by
+ * ptrace; writes at most `max` pcs, innermost first, and returns their number. NULL: no such call.
+ */
+struct snap_stop_hook {
+	size_t (*unwind)(void *context, pid_t tid, uint64_t *pcs, size_t max);
+	void *context;
+};
+
+/*
+ * Takes one consistent snapshot's bytes. Trouble of single processes and threads is recorded on
+ * them. The result is the caller's, released by snap_capture_destroy().
+ */
+struct snap_error *snap_capture_take(const struct snap_options *options,
+				     const struct snap_stop_hook *hook,
+				     struct snap_capture **ret) _must_check_;
+
+/* The tree alone: nobody is stopped, no threads, no maps (`stacksnap list`). */
+struct snap_error *snap_capture_list(const struct snap_options *options,
+				     struct snap_capture **ret) _must_check_;
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A capture on disk: magic, version, checksummed sections, little endian, checked on reading.
+ *
+ * Knows the fields of struct snap_capture and nothing of what they mean.
+ */
+#ifndef SNAP_CAPTURE_CAPTURE_FILE_H
+#define SNAP_CAPTURE_CAPTURE_FILE_H
+
+#include "base/error.h"
+#include "model/capture.h"
+
+/* Writes the capture to a descriptor; `live` and timing of this run are left out. */
+struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd) _must_check_;
+
+/* Reads one back. FORMAT: truncated, foreign, newer version, or not consistent in itself. */
+struct snap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_check_;
+
+#endif

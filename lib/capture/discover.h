@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Discover: who is in the tree.
+ *
+ * Turns the target options into the capture's list of processes: identity held by a pidfd and the
+ * start time, descendants by ppid, read again until the tree stands still, labels of the process
+ * (user, cgroup, exe, arguments, ancestors). Stops nobody and knows nothing of threads' stacks.
+ */
+#ifndef SNAP_CAPTURE_DISCOVER_H
+#define SNAP_CAPTURE_DISCOVER_H
+
+#include "base/error.h"
+#include "model/capture.h"
+#include "model/options.h"
+
+/*
+ * Fills capture->host, capture->processes (without maps and threads) and capture->live. A target
+ * that does not exist stays as a process with trouble no_such_process; one that may not be traced
+ * keeps what can be read. Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
+ * NO_MEMORY, OS.
+ */
+struct snap_error *snap_discover(const struct snap_options *options,
+				 struct snap_capture *capture) _must_check_;
+
+/*
+ * Why a process may not be traced, as a sentence with its remedy ("cannot trace 4711: Operation not
+ * permitted (kernel.yama.ptrace_scope is 1; run as root or …)"), in the capture's arena, and the
+ * trouble it amounts to. os_errno: what PTRACE_SEIZE or /proc said.
+ */
+void snap_discover_explain(struct snap_capture *capture, struct snap_process *process,
+			   int os_errno);
+
+/*
+ * Children that the processes of the capture have by now and the capture does not list; appended,
+ * with their live descriptors. Called after the SEIZE, before the pause. True if there were some.
+ */
+struct snap_error *snap_discover_again(const struct snap_options *options,
+				       struct snap_capture *capture, bool *grown_ret) _must_check_;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Files: answers analysis' requests for files (model/files.h) from this host.
+ *
+ * Modules through the process's own root, exe or map_files; separate debug files by build id and
+ * debuglink in --debug-dir, the process's root and this host; perf maps under their trust rules;
+ * downloads by debuginfod when asked for. Opens only regular files, O_PATH and fstat first. Knows
+ * nothing of ELF or DWARF: whoever asked checks what is inside.
+ */
+#ifndef SNAP_FILES_FILES_H
+#define SNAP_FILES_FILES_H
+
+#include "base/error.h"
+#include "model/files.h"
+#include "model/options.h"
+
+struct snap_files;
+
+/* Keeps pointers to both; they must outlive it. */
+struct snap_error *snap_files_create(const struct snap_options *options,
+				     const struct snap_capture *capture,
+				     struct snap_files **ret) _must_check_;
+void snap_files_destroy(struct snap_files *files);
+
+static inline void snap_files_destroyp(struct snap_files **files)
+{
+	snap_files_destroy(*files);
+}
+
+/* The callback to hand to analysis; valid as long as `files`. */
+struct snap_file_finder snap_files_finder(struct snap_files *files);
+
+/*
+ * For a capture that is going to be saved: copies into it the perf maps and every module that has
+ * no path on this host (deleted, in another mount namespace), at most 64 MiB each, 256 MiB in all.
+ */
+struct snap_error *snap_files_embed(struct snap_files *files,
+				    struct snap_capture *capture) _must_check_;
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Capture: what was read of the target, as plain bytes, before anybody understood them.
+ *
+ * A self-contained value: everything lives in the capture's own arena (stack bytes may lie in a
+ * shared mapping that the capture also owns) and dies in snap_capture_destroy(). It can be written
+ * to a file and read back (capture/capture_file.h). It deliberately knows nothing of ELF, DWARF,
+ * functions or groups. All strings are raw bytes of the target, NUL-terminated, capped in length,
+ * not escaped: who prints them escapes them. A NULL string means unknown.
+ *
+ * What must hold: processes are in the order in which they were found, a parent before its
+ * children; maps are sorted by address and do not overlap; threads are sorted by tid.
+ */
+#ifndef SNAP_MODEL_CAPTURE_H
+#define SNAP_MODEL_CAPTURE_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	SNAP_MAX_COMM = 64,         /* comm is 15 bytes, kernel workers up to 63 (proc(5)) */
+	SNAP_MAX_PATH = 4096,       /* a path in maps */
+	SNAP_MAX_ARGS = 1 << 16,    /* bytes of a command line */
+	SNAP_MAX_MAPS = 1 << 18,    /* mappings of a process; the kernel's default limit is 65530 */
+	SNAP_MAX_THREADS = 1 << 20, /* threads of a snapshot */
+	SNAP_MAX_PROCESSES = 1 << 16,
+	SNAP_MAX_REGISTERS = 512, /* bytes of NT_PRSTATUS: 216 on x86-64, 272 on aarch64 */
+	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
+};
+
+enum snap_arch {
+	SNAP_ARCH_UNKNOWN,
+	SNAP_ARCH_X86_64,
+	SNAP_ARCH_AARCH64,
+};
+
+/* Why a process could not be read, or not be stopped: error.code of the JSON. */
+enum snap_trouble {
+	SNAP_TROUBLE_NONE,
+	SNAP_TROUBLE_NO_SUCH_PROCESS,
+	SNAP_TROUBLE_PERMISSION_DENIED,
+	SNAP_TROUBLE_ALREADY_TRACED,
+	SNAP_TROUBLE_EXITED,
+	SNAP_TROUBLE_STOP_TIMEOUT,
+	SNAP_TROUBLE_ZOMBIE,
+	SNAP_TROUBLE_KERNEL_THREAD,
+	SNAP_TROUBLE_UNSUPPORTED_ARCH,
+	SNAP_TROUBLE_INTERNAL,
+};
+
+/* A mapping: a line of /proc/PID/maps (proc(5)). */
+struct snap_map {
+	uint64_t start, end; /* [start, end) */
+	uint64_t offset;     /* in the file, bytes */
+	uint64_t inode;      /* 0: not a file */
+	uint32_t dev_major, dev_minor;
+	bool read, write, execute, shared;
+	bool deleted;     /* the kernel said " (deleted)"; it is cut from the path */
+	const char *path; /* as the kernel wrote it (newline stays \012), "[vdso]" …; NULL: none */
+};
+
+/* Bytes of the target's memory beside the stacks: the vDSO, the first page of each module. */
+struct snap_piece {
+	uint64_t address;
+	const uint8_t *data;
+	size_t size;
+};
+
+/* What kind of file analysis asks for, and an embedded copy holds. */
+enum snap_file_kind {
+	SNAP_FILE_MODULE,     /* the file mapped at map index `map` */
+	SNAP_FILE_DEBUG,      /* a separate debug file for `build_id` */
+	SNAP_FILE_DEBUG_LINK, /* a file called `name` (.gnu_debuglink) near the module */
+	SNAP_FILE_ALT,        /* a dwz alt file, by `build_id`, its base name in `name` */
+	SNAP_FILE_DWO,        /* split DWARF: base name in `name` */
+	SNAP_FILE_PERF_MAP,   /* perf-NSPID.map of the process */
+};
+
+/* A copy of a file that rides inside a capture file, for a reader on another machine. */
+struct snap_embedded {
+	enum snap_file_kind kind; /* MODULE or PERF_MAP */
+	size_t map;               /* MODULE: index of the first mapping of the file */
+	const uint8_t *data;
+	size_t size;
+};
+
+enum snap_thread_result {
+	SNAP_THREAD_COPIED,      /* registers are there; see stack_size for the stack */
+	SNAP_THREAD_NOT_STOPPED, /* in D, in vfork, or the time was up: no registers */
+	SNAP_THREAD_VANISHED,    /* exited before it could be stopped: not shown */
+	SNAP_THREAD_UNTRACED,    /* never tried: kernel thread, or the process has trouble */
+};
+
+struct snap_thread {
+	pid_t tid;
+	pid_t ns_tid; /* in its innermost pid namespace; 0: unknown. Equal to tid mostly */
+	const char *name;
+	char state;        /* letter of stat (R S D T t Z X I P), just before the stop; 0 unknown */
+	int cpu;           /* last processor; -1 unknown */
+	uint32_t flags;    /* PF_* of stat field 9, linux/sched.h */
+	const char *wchan; /* NULL: not read or not waiting */
+	const char *kernel_stack; /* text of /proc/…/stack, --kernel only */
+	enum snap_thread_result result;
+	bool late;              /* born during the stop */
+	bool group_stopped;     /* was in a group-stop (SIGSTOP) when it was stopped */
+	const void *registers;  /* raw NT_PRSTATUS */
+	size_t registers_size;  /* bytes; 0: none */
+	uint64_t stack_address; /* of stack[0]: sp - SNAP_STACK_MARGIN, rounded down to 16 */
+	const uint8_t *stack;
+	size_t stack_size;     /* bytes really copied, 0: none */
+	bool stack_limited;    /* the mapping goes on: --max-stack or the snapshot's limit cut it */
+	bool stack_unreadable; /* the copy ended early: memory that cannot be read */
+	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
+	size_t reference_pc_count;
+};
+
+struct snap_ancestor {
+	pid_t pid;
+	const char *name;
+	uint64_t start_ticks;
+};
+
+struct snap_process {
+	pid_t pid, ppid;
+	pid_t ns_pid;          /* its own, in its innermost pid namespace; 0: unknown */
+	uint64_t start_ticks;  /* stat field 22, clock ticks after boot: with pid the identity */
+	int64_t start_time_ns; /* since the epoch; 0 unknown */
+	const char *name;      /* comm */
+	char state;
+	uint32_t flags;  /* PF_* of the leader */
+	const char *exe; /* readlink of exe, without " (deleted)" */
+	bool exe_deleted;
+	const char *args; /* the command line's bytes: arguments end in NUL */
+	size_t args_size;
+	uid_t uid;                       /* real uid of the process; (uid_t)-1 unknown */
+	const char *user;                /* name of uid on this host; NULL unknown */
+	const char *cgroup;              /* path in the unified hierarchy, or of name=systemd */
+	const char *unit, *container;    /* from the cgroup path */
+	struct snap_ancestor *ancestors; /* upwards inside the same cgroup, nearest first */
+	size_t ancestor_count;
+	bool is_namespace_init; /* ns_pid is 1 */
+	bool in_host_namespace; /* in the same pid namespace as pid 1 of what we see */
+	bool is_target;         /* what a target option matched, not merely a descendant */
+	size_t parent;          /* index of its parent in processes, SIZE_MAX: a root */
+	enum snap_arch arch;
+	enum snap_trouble trouble;
+	const char *trouble_message; /* lower case, with the remedy; NULL with TROUBLE_NONE */
+	bool vanished;               /* listed, then gone before its stop: type dead */
+	int64_t stop_duration_ns;    /* first INTERRUPT to last DETACH of this process */
+	struct snap_map *maps;
+	size_t map_count;
+	struct snap_piece *pieces; /* sorted by address */
+	size_t piece_count;
+	struct snap_thread *threads;
+	size_t thread_count;
+	size_t threads_missed; /* known to have run, not in `threads` */
+	struct snap_embedded *embedded;
+	size_t embedded_count;
+};
+
+struct snap_warning {
+	const char *code;    /* machine word: "thread_not_stopped", "perf_map_refused" … */
+	const char *message; /* for people; names of the target in it are raw bytes */
+	pid_t pid, tid;      /* 0: none */
+};
+
+/*
+ * Descriptors that ride beside a process within one run, opened before the stop, so that its files
+ * can be found when it has gone. -1: not open. Absent (capture.live is NULL) after reading a file.
+ */
+struct snap_live {
+	int pidfd;
+	int proc_fd; /* O_PATH directory: the process's own directory of procfs */
+	int root_fd; /* O_PATH directory: its root, as it sees it */
+	int exe_fd;  /* O_PATH: its program */
+};
+
+struct snap_host {
+	const char *name, *kernel, *arch, *boot_id;
+	unsigned cpus;
+	int64_t boot_time_ns; /* epoch time at which tick 0 was */
+	long ticks_per_second;
+};
+
+struct snap_capture {
+	struct snap_arena arena; /* owns all that is below, but for the shared mapping */
+	void *shared; /* the tracer's arena: registers and stacks; munmap'ed at the end */
+	size_t shared_size;
+	struct snap_host host;
+	int64_t time_ns;          /* CLOCK_REALTIME when the first stop began */
+	int64_t duration_ns;      /* of the whole capture */
+	int64_t stop_duration_ns; /* the longest of the trees' stops */
+	int64_t stop_skew_ns;     /* from the first INTERRUPT until the last thread stood still */
+	struct snap_process *processes;
+	size_t process_count;
+	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
+	struct snap_warning *warnings;
+	size_t warning_count, warning_capacity; /* the array is in the arena */
+};
+
+struct snap_capture *snap_capture_new(void);
+void snap_capture_destroy(struct snap_capture *capture);
+
+static inline void snap_capture_destroyp(struct snap_capture **capture)
+{
+	snap_capture_destroy(*capture);
+}
+
+/* Adds a warning; without memory it is lost. pid and tid: 0 for none. */
+void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid, pid_t tid,
+		       const char *format, ...) _printf_(5, 6);
+
+/* The mapping that holds an address, NULL if none. */
+const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
+
+/* The word of a trouble as in error.code of the JSON, "" for none. */
+const char *snap_trouble_word(enum snap_trouble trouble);
+
+#endif

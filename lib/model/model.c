@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The two nouns: creation, destruction, warnings and the words of their enums. No behaviour beyond
+ * that: see model/capture.h and model/snapshot.h.
+ */
+#include "model/capture.h"
+#include "model/snapshot.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct snap_capture *snap_capture_new(void)
+{
+	struct snap_capture *capture = calloc(1, sizeof(*capture));
+
+	if (capture)
+		snap_arena_init(&capture->arena);
+	return capture;
+}
+
+void snap_capture_destroy(struct snap_capture *capture)
+{
+	if (!capture)
+		return;
+	for (size_t i = 0; capture->live && i < capture->process_count; i++) {
+		snap_close(&capture->live[i].pidfd);
+		snap_close(&capture->live[i].proc_fd);
+		snap_close(&capture->live[i].root_fd);
+		snap_close(&capture->live[i].exe_fd);
+	}
+	free(capture->live);
+	if (capture->shared)
+		munmap(capture->shared, capture->shared_size);
+	snap_arena_deinit(&capture->arena);
+	free(capture);
+}
+
+struct snap_snapshot *snap_snapshot_new(void)
+{
+	struct snap_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+
+	if (snapshot)
+		snap_arena_init(&snapshot->arena);
+	return snapshot;
+}
+
+void snap_snapshot_destroy(struct snap_snapshot *snapshot)
+{
+	if (!snapshot)
+		return;
+	snap_arena_deinit(&snapshot->arena);
+	free(snapshot);
+}
+
+static void warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
+		 size_t *capacity, struct snap_warning warning, const char *format,
+		 va_list arguments)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (vasprintf(&text, format, arguments) < 0) {
+		text = NULL;
+		return;
+	}
+	warning.message = snap_arena_strdup(arena, text);
+	if (*count == *capacity) {
+		size_t room = *capacity ? *capacity * 2 : 8;
+		struct snap_warning *grown = snap_arena_new_array(arena, room, struct snap_warning);
+
+		if (!grown)
+			return;
+		if (*count)
+			memcpy(grown, *warnings, *count * sizeof(*grown));
+		*warnings = grown;
+		*capacity = room;
+	}
+	if (warning.message)
+		(*warnings)[(*count)++] = warning;
+}
+
+void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid, pid_t tid,
+		       const char *format, ...)
+{
+	struct snap_warning warning = { .code = code, .pid = pid, .tid = tid };
+	va_list arguments;
+
+	va_start(arguments, format);
+	warn(&capture->arena, &capture->warnings, &capture->warning_count,
+	     &capture->warning_capacity, warning, format, arguments);
+	va_end(arguments);
+}
+
+void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t pid, pid_t tid,
+			const char *format, ...)
+{
+	struct snap_warning warning = { .code = code, .pid = pid, .tid = tid };
+	va_list arguments;
+
+	va_start(arguments, format);
+	warn(&snapshot->arena, &snapshot->warnings, &snapshot->warning_count,
+	     &snapshot->warning_capacity, warning, format, arguments);
+	va_end(arguments);
+}
+
+const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address)
+{
+	size_t low = 0, high = process->map_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (process->maps[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < process->map_count && process->maps[low].start <= address)
+		return &process->maps[low];
+	return NULL;
+}
+
+const char *snap_trouble_word(enum snap_trouble trouble)
+{
+	static const char *const words[] = {
+		[SNAP_TROUBLE_NONE] = "",
+		[SNAP_TROUBLE_NO_SUCH_PROCESS] = "no_such_process",
+		[SNAP_TROUBLE_PERMISSION_DENIED] = "permission_denied",
+		[SNAP_TROUBLE_ALREADY_TRACED] = "already_traced",
+		[SNAP_TROUBLE_EXITED] = "exited",
+		[SNAP_TROUBLE_STOP_TIMEOUT] = "stop_timeout",
+		[SNAP_TROUBLE_ZOMBIE] = "zombie",
+		[SNAP_TROUBLE_KERNEL_THREAD] = "kernel_thread",
+		[SNAP_TROUBLE_UNSUPPORTED_ARCH] = "unsupported_arch",
+		[SNAP_TROUBLE_INTERNAL] = "internal",
+	};
+
+	return words[trouble];
+}
+
+const char *snap_process_type_word(enum snap_process_type type)
+{
+	static const char *const words[] = {
+		[SNAP_TYPE_NORMAL] = "normal", [SNAP_TYPE_SYSTEM] = "system",
+		[SNAP_TYPE_KERNEL] = "kernel", [SNAP_TYPE_DEAD] = "dead",
+		[SNAP_TYPE_NONE] = "none",
+	};
+
+	return words[type];
+}
+
+static const char *const state_words[] = {
+	[SNAP_STATE_UNKNOWN] = "unknown",   [SNAP_STATE_RUNNING] = "running",
+	[SNAP_STATE_SLEEPING] = "sleeping", [SNAP_STATE_DISK] = "disk",
+	[SNAP_STATE_STOPPED] = "stopped",   [SNAP_STATE_TRACED] = "traced",
+	[SNAP_STATE_ZOMBIE] = "zombie",     [SNAP_STATE_DEAD] = "dead",
+	[SNAP_STATE_IDLE] = "idle",         [SNAP_STATE_PARKED] = "parked",
+};
+
+const char *snap_state_word(enum snap_state state)
+{
+	return state_words[state];
+}
+
+enum snap_state snap_state_of_word(const char *word)
+{
+	enum snap_state state = SNAP_STATE_UNKNOWN;
+
+	while (state < SNAP_STATE_COUNT && strcmp(state_words[state], word) != 0)
+		state++;
+	return state;
+}
+
+enum snap_state snap_state_of_letter(char letter)
+{
+	switch (letter) {
+	case 'R':
+		return SNAP_STATE_RUNNING;
+	case 'S':
+		return SNAP_STATE_SLEEPING;
+	case 'D':
+		return SNAP_STATE_DISK;
+	case 'T':
+		return SNAP_STATE_STOPPED;
+	case 't':
+		return SNAP_STATE_TRACED;
+	case 'Z':
+		return SNAP_STATE_ZOMBIE;
+	case 'X':
+	case 'x':
+		return SNAP_STATE_DEAD;
+	case 'I':
+		return SNAP_STATE_IDLE;
+	case 'P':
+		return SNAP_STATE_PARKED;
+	default:
+		return SNAP_STATE_UNKNOWN;
+	}
+}
+
+const char *snap_unwind_word(enum snap_unwind_end end)
+{
+	static const char *const words[] = {
+		[SNAP_UNWIND_COMPLETE] = "complete", [SNAP_UNWIND_LIMIT] = "limit",
+		[SNAP_UNWIND_NO_CFI] = "no_cfi",     [SNAP_UNWIND_UNREADABLE] = "unreadable",
+		[SNAP_UNWIND_CYCLE] = "cycle",       [SNAP_UNWIND_NOT_STOPPED] = "not_stopped",
+		[SNAP_UNWIND_FAILED] = "failed",
+	};
+
+	return words[end];
+}

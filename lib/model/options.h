@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Options: what the caller asked for, as plain values that every stage reads and none writes.
+ *
+ * Deliberately knows nothing of command lines: lib/options.c fills it from names and texts.
+ * Strings and arrays are owned by the options' arena.
+ */
+#ifndef SNAP_MODEL_OPTIONS_H
+#define SNAP_MODEL_OPTIONS_H
+
+#include "base/arena.h"
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum snap_target_kind {
+	SNAP_TARGET_PID,
+	SNAP_TARGET_NAME, /* POSIX extended regex on comm or the basename of exe */
+	SNAP_TARGET_UNIT,
+	SNAP_TARGET_CGROUP,
+	SNAP_TARGET_CONTAINER,
+	SNAP_TARGET_ALL,
+};
+
+struct snap_target {
+	enum snap_target_kind kind;
+	pid_t pid;        /* PID */
+	const char *text; /* the others, as given */
+	regex_t *regex;   /* NAME, compiled; freed with the options */
+};
+
+enum snap_engine {
+	SNAP_ENGINE_AUTO,      /* rows, then libunwind for what they refuse */
+	SNAP_ENGINE_LIBUNWIND, /* libunwind alone, over the copy */
+	SNAP_ENGINE_PTRACE,    /* libunwind-ptrace while stopped: the reference */
+};
+
+enum snap_perf_map {
+	SNAP_PERF_MAP_AUTO,
+	SNAP_PERF_MAP_ALWAYS,
+	SNAP_PERF_MAP_NEVER,
+};
+
+/* Labels that --group-by can name; a set of bits. */
+enum snap_group_by {
+	SNAP_GROUP_STACK = 1 << 0,
+	SNAP_GROUP_STATE = 1 << 1,
+	SNAP_GROUP_NAME = 1 << 2, /* thread_name, folded to its pattern */
+	SNAP_GROUP_SYSCALL = 1 << 3,
+	SNAP_GROUP_WCHAN = 1 << 4,
+	SNAP_GROUP_CPU = 1 << 5,
+	SNAP_GROUP_TYPE = 1 << 6,
+	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
+};
+
+struct snap_options {
+	struct snap_arena arena;
+	struct snap_target *targets;
+	size_t target_count, target_capacity;
+	bool children; /* descendants too; default true */
+	/* capture */
+	uint64_t max_stack;      /* bytes a thread, default 1 MiB */
+	uint64_t max_snapshot;   /* bytes of all stacks, 256 MiB */
+	int64_t stop_timeout_ns; /* default 1 s */
+	int64_t timeout_ns;      /* whole run, default stop timeout + 10 s */
+	bool kernel_stacks;      /* --kernel */
+	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
+	/* analysis */
+	enum snap_engine engine;
+	size_t max_frames;   /* machine frames, default 512, 0 = all */
+	bool symbols;        /* false: -q */
+	bool inlines, lines; /* default true */
+	bool raw_names;      /* -r */
+	enum snap_perf_map perf_map;
+	bool debuginfod;
+	const char **debug_dirs; /* --debug-dir, in order */
+	size_t debug_dir_count, debug_dir_capacity;
+	unsigned group_by; /* bits of enum snap_group_by */
+	/* views and filters */
+	bool flat, no_system, no_idle;
+	unsigned states;                     /* bits 1 << enum snap_state; 0: all */
+	regex_t *thread_regex, *match_regex; /* NULL: all */
+	/* text */
+	bool summary, show_module, show_build_id, full_names, color, utf8;
+	unsigned width; /* columns; 0: not a terminal, nothing is elided */
+	unsigned verbose;
+	/* the caller's wish to stop, polled by every stage; NULL: never */
+	const volatile int *cancel;
+	/* progress of downloads, NULL: nobody wants to know; text is one line, ended by the library
+	 */
+	void (*progress)(void *context, const char *text);
+	void *progress_context;
+};
+
+static inline bool snap_options_cancelled(const struct snap_options *options)
+{
+	return options->cancel && *options->cancel;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Snapshot: the tree of processes with their grouped, named stacks; what a renderer prints.
+ *
+ * A plain value in one arena; pointers inside it are borrowed. It deliberately knows nothing of
+ * processes that run, of registers or of files. Strings are raw bytes (valid to escape, capped at
+ * SNAP_MAX_NAME), never "" where the JSON would leave the key out: NULL then. Renderers escape.
+ *
+ * What must hold: stacks of a process are sorted by count down, then by id; threads of a stack by
+ * tid; frames and entries run innermost first.
+ */
+#ifndef SNAP_MODEL_SNAPSHOT_H
+#define SNAP_MODEL_SNAPSHOT_H
+
+#include "base/arena.h"
+#include "model/capture.h"
+
+enum { SNAP_MAX_NAME = 4096 };
+
+enum snap_process_type {
+	SNAP_TYPE_NORMAL,
+	SNAP_TYPE_SYSTEM,
+	SNAP_TYPE_KERNEL,
+	SNAP_TYPE_DEAD, /* "(dead process)" */
+	SNAP_TYPE_NONE, /* "(unassociated)" */
+};
+
+enum snap_state {
+	SNAP_STATE_UNKNOWN,
+	SNAP_STATE_RUNNING,
+	SNAP_STATE_SLEEPING,
+	SNAP_STATE_DISK,
+	SNAP_STATE_STOPPED,
+	SNAP_STATE_TRACED,
+	SNAP_STATE_ZOMBIE,
+	SNAP_STATE_DEAD,
+	SNAP_STATE_IDLE,
+	SNAP_STATE_PARKED,
+	SNAP_STATE_COUNT,
+};
+
+/* How a stack ended. */
+enum snap_unwind_end {
+	SNAP_UNWIND_COMPLETE,    /* the outermost frame was reached */
+	SNAP_UNWIND_LIMIT,       /* -n, --max-stack or a ceiling */
+	SNAP_UNWIND_NO_CFI,      /* no unwind information, and no believable frame pointer */
+	SNAP_UNWIND_UNREADABLE,  /* stack memory that was not there */
+	SNAP_UNWIND_CYCLE,       /* the CFA did not grow */
+	SNAP_UNWIND_NOT_STOPPED, /* the thread could not be stopped */
+	SNAP_UNWIND_FAILED,
+};
+
+/* A function in a frame. */
+struct snap_entry {
+	const char *function;  /* for display: demangled unless raw names; NULL unknown */
+	const char *symbol;    /* linkage name; NULL unknown */
+	const char *file;      /* in full; NULL unknown */
+	uint32_t line, column; /* 0 unknown */
+	bool inlined;          /* inlined into the next entry of the frame */
+	bool system;           /* C library, loader, language start-up */
+	bool kernel;
+};
+
+/*
+ * A machine frame: a return address and the functions there, the innermost inlined one first, the
+ * real one last. One object a distinct pc of a process; stacks point to it.
+ */
+struct snap_frame {
+	uint64_t address;     /* pc as unwound: a return address but for innermost frames */
+	uint64_t offset;      /* what addr2line -e module takes: of the looked-up address */
+	const char *module;   /* path in maps, "[vdso]", NULL: no module */
+	const char *build_id; /* lower-case hex, NULL unknown */
+	bool has_offset;
+	struct snap_entry *entries; /* at least one */
+	size_t entry_count;
+};
+
+struct snap_label {
+	const char *key, *value;
+};
+
+struct snap_member {
+	pid_t tid, ns_tid;
+	const char *name;
+	enum snap_state state;
+	bool kernel;         /* type: a kernel-made worker, else user */
+	const char *syscall; /* name, or the number in decimal; NULL not in one */
+	const char *wchan;
+	int cpu; /* -1 unknown */
+};
+
+struct snap_stack {
+	char id[17]; /* 16 lower-case hex digits: hash of the grouping key */
+	size_t count;
+	const char *description;
+	struct snap_label *labels; /* in the order of the table in analyze/label.c */
+	size_t label_count;
+	enum snap_unwind_end unwind;
+	const char *unwind_detail; /* module+offset and reason; NULL none */
+	size_t gap_frame;          /* machine frames left out after frames[gap_frame] … */
+	uint64_t gap_count;        /* … this many; 0: no gap */
+	struct snap_member *threads;
+	size_t thread_count;              /* equals count */
+	const struct snap_frame **frames; /* kernel frames, then user frames */
+	size_t frame_count;
+};
+
+struct snap_node {
+	pid_t pid, ppid, ns_pid;
+	const char *name, *description;
+	enum snap_process_type type;
+	enum snap_state state;
+	const char *exe;
+	const char **args;
+	size_t arg_count;
+	uid_t uid; /* (uid_t)-1 unknown */
+	const char *user;
+	int64_t start_time_ns; /* 0 unknown */
+	uint64_t start_ticks;  /* 0 unknown */
+	const char *cgroup, *unit, *container;
+	struct snap_ancestor *ancestors;
+	size_t ancestor_count;
+	size_t thread_count; /* before filters */
+	size_t threads_missed;
+	int64_t stop_duration_ns;
+	struct snap_label *labels;
+	size_t label_count;
+	struct snap_stack *stacks;
+	size_t stack_count;
+	struct snap_node **children; /* sorted by pid */
+	size_t child_count;
+	enum snap_trouble trouble;
+	const char *trouble_message;
+};
+
+/*
+ * What is missing, for the exit status (DESIGN section 7): counted before filters. Each is a
+ * reason for 1.
+ */
+struct snap_missing {
+	size_t threads;   /* lived through the stop, but are not shown whole: not stopped, missed */
+	size_t processes; /* live user processes that could not be read */
+	size_t modules;   /* readable modules whose symbols could not be read */
+};
+
+struct snap_snapshot {
+	struct snap_arena arena;
+	struct snap_host host;
+	int64_t time_ns, duration_ns, stop_duration_ns, stop_skew_ns;
+	size_t process_count, thread_count, stack_count; /* after filters */
+	struct snap_node **processes;                    /* roots */
+	size_t root_count;
+	bool flat; /* no nesting: JSON has no `children` */
+	struct snap_missing missing;
+	struct snap_warning *warnings;
+	size_t warning_count, warning_capacity;
+};
+
+struct snap_snapshot *snap_snapshot_new(void);
+void snap_snapshot_destroy(struct snap_snapshot *snapshot);
+
+static inline void snap_snapshot_destroyp(struct snap_snapshot **snapshot)
+{
+	snap_snapshot_destroy(*snapshot);
+}
+
+void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t pid, pid_t tid,
+			const char *format, ...) _printf_(5, 6);
+
+/* The words of the JSON and of the options. */
+const char *snap_process_type_word(enum snap_process_type type);
+const char *snap_state_word(enum snap_state state);
+const char *snap_unwind_word(enum snap_unwind_end end);
+/* The state a letter of /proc/PID/stat stands for (proc(5)). */
+enum snap_state snap_state_of_letter(char letter);
+/* The state called so, SNAP_STATE_COUNT if there is none. */
+enum snap_state snap_state_of_word(const char *word);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The flow: see pipeline.h. Whoever has read this file has read the architecture. */
+#include "pipeline.h"
+
+#include "analyze/analyze.h"
+#include "analyze/unwind/engine.h"
+#include "capture/capture.h"
+#include "capture/capture_file.h"
+#include "files/files.h"
+
+struct snap_error *snap_pipeline_capture(const struct snap_options *options,
+					 struct snap_capture **ret)
+{
+	_cleanup_(snap_ptrace_engine_destroyp) struct snap_ptrace_engine *engine = NULL;
+	struct snap_stop_hook hook = { .unwind = snap_ptrace_engine_unwind };
+
+	if (options->engine != SNAP_ENGINE_PTRACE)
+		return snap_capture_take(options, NULL, ret);
+	hook.context = engine = snap_ptrace_engine_create();
+	if (!engine)
+		return snap_error_no_memory();
+	return snap_capture_take(options, &hook, ret);
+}
+
+struct snap_error *snap_pipeline_save(struct snap_capture *capture,
+				      const struct snap_options *options, int fd)
+{
+	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
+	struct snap_error *err;
+
+	err = snap_files_create(options, capture, &files);
+	if (err)
+		return err;
+	err = snap_files_embed(files, capture);
+	if (err)
+		return err;
+	return snap_capture_write(capture, fd);
+}
+
+struct snap_error *snap_pipeline_analyze(const struct snap_capture *capture,
+					 const struct snap_options *options,
+					 struct snap_snapshot **ret)
+{
+	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
+	struct snap_file_finder finder;
+	struct snap_error *err;
+
+	err = snap_files_create(options, capture, &files);
+	if (err)
+		return err;
+	finder = snap_files_finder(files);
+	return snap_analyze(capture, options, &finder, ret);
+}
+
+struct snap_error *snap_pipeline_list(const struct snap_options *options,
+				      struct snap_snapshot **ret)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct snap_error *err;
+
+	err = snap_capture_list(options, &capture);
+	if (err)
+		return err;
+	return snap_pipeline_analyze(capture, options, ret);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The flow, in order: capture, analyze. Rendering is the caller's next step. Knows the stages and
+ * nothing of what is inside them.
+ */
+#ifndef SNAP_PIPELINE_H
+#define SNAP_PIPELINE_H
+
+#include "base/error.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+struct snap_error *snap_pipeline_capture(const struct snap_options *options,
+					 struct snap_capture **ret) _must_check_;
+struct snap_error *snap_pipeline_save(struct snap_capture *capture,
+				      const struct snap_options *options, int fd) _must_check_;
+struct snap_error *snap_pipeline_analyze(const struct snap_capture *capture,
+					 const struct snap_options *options,
+					 struct snap_snapshot **ret) _must_check_;
+struct snap_error *snap_pipeline_list(const struct snap_options *options,
+				      struct snap_snapshot **ret) _must_check_;
+
+#endif

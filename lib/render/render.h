@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Render: a pure function from a Snapshot to bytes.
+ *
+ * To add a format: write render/NAME.c with one function of this type, add one line to the table in
+ * render.c; --format, its help and the suffixes of -o come from the table. Renderers know nothing
+ * of processes that run, and escape every string of the snapshot.
+ */
+#ifndef SNAP_RENDER_RENDER_H
+#define SNAP_RENDER_RENDER_H
+
+#include "base/error.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+#include <stdio.h>
+
+struct snap_format {
+	const char *name;
+	const char *suffix; /* of -o FILE, with its dot */
+	const char *help;
+	struct snap_error *(*render)(const struct snap_snapshot *snapshot,
+				     const struct snap_options *options, FILE *out);
+};
+
+/* The table, ended by a NULL name. */
+extern const struct snap_format snap_formats[];
+
+/* By name or by the suffix of a file name; NULL: none. */
+const struct snap_format *snap_format_by_name(const char *name);
+const struct snap_format *snap_format_by_suffix(const char *path);
+
+struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out) _must_check_;
+struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out) _must_check_;
+/* `stacksnap list`: the tree without stacks, as text. */
+struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out) _must_check_;
+
+#endif
