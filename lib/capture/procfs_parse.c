@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The texts of procfs: see procfs_parse.h. A cursor walks over bounded bytes; nothing relies on a
+ * terminating NUL, no function of the C library reads a locale.
+ */
+#include "capture/procfs_parse.h"
+
+#include <limits.h>
+#include <string.h>
+
+struct cursor {
+	const char *at, *end;
+};
+
+static bool take_char(struct cursor *cursor, char c)
+{
+	if (cursor->at == cursor->end || *cursor->at != c)
+		return false;
+	cursor->at++;
+	return true;
+}
+
+static void skip_blanks(struct cursor *cursor)
+{
+	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t'))
+		cursor->at++;
+}
+
+static int digit_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return INT_MAX;
+}
+
+/* At least one digit; a number that does not fit is refused. */
+static bool take_number(struct cursor *cursor, int base, uint64_t *ret)
+{
+	const char *first = cursor->at;
+	uint64_t value = 0;
+
+	while (cursor->at < cursor->end && digit_value(*cursor->at) < base) {
+		if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)digit_value(*cursor->at), &value))
+			return false;
+		cursor->at++;
+	}
+	*ret = value;
+	return cursor->at != first;
+}
+
+static bool take_limited(struct cursor *cursor, uint64_t limit, uint64_t *ret)
+{
+	return take_number(cursor, 10, ret) && *ret <= limit;
+}
+
+pid_t snap_parse_pid(const char *text, size_t length)
+{
+	struct cursor cursor = { text, text + length };
+	uint64_t value;
+
+	if (!take_limited(&cursor, INT_MAX, &value) || cursor.at != cursor.end)
+		return 0;
+	return (pid_t)value;
+}
+
+/* The kernel writes a newline in comm as \n and a backslash as \\ (fs/proc/array.c). */
+static void copy_name(const char *from, const char *end, char name[SNAP_MAX_COMM])
+{
+	size_t length = 0;
+
+	while (from < end && length < SNAP_MAX_COMM - 1) {
+		char c = *from++;
+
+		if (c == '\\' && from < end && (*from == 'n' || *from == '\\'))
+			c = *from++ == 'n' ? '\n' : '\\';
+		name[length++] = c;
+	}
+	memset(name + length, 0, SNAP_MAX_COMM - length);
+}
+
+/* Which number of stat goes where; fields as proc(5) counts them. */
+static void set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
+{
+	if (field == 4)
+		stat->ppid = (pid_t)value;
+	else if (field == 9)
+		stat->flags = (uint32_t)value;
+	else if (field == 20)
+		stat->threads = (unsigned)value;
+	else if (field == 22)
+		stat->start_ticks = value;
+	else if (field == 39)
+		stat->cpu = (int)value;
+}
+
+bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
+{
+	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
+	const char *last = memrchr(text, ')', length);
+	struct cursor cursor = { text, text + length };
+	struct snap_stat stat = { .cpu = -1 };
+	uint64_t value;
+	unsigned field;
+
+	if (!last || !take_limited(&cursor, INT_MAX, &value) || !take_char(&cursor, ' ') ||
+	    !take_char(&cursor, '(') || cursor.at > last)
+		return false;
+	stat.pid = (pid_t)value;
+	copy_name(cursor.at, last, stat.name);
+	cursor.at = last + 1;
+	if (!take_char(&cursor, ' ') || cursor.at == cursor.end)
+		return false;
+	stat.state = *cursor.at++;
+	for (field = FIRST_NUMBER; field <= LAST_WANTED; field++) {
+		if (!take_char(&cursor, ' '))
+			break;
+		/* Only fields that nobody needs are ever negative: tpgid, priority, nice … */
+		take_char(&cursor, '-');
+		if (!take_number(&cursor, 10, &value))
+			break;
+		set_stat_field(&stat, field, value);
+	}
+	if (field <= LAST_NEEDED)
+		return false;
+	*ret = stat;
+	return true;
+}
+
+void snap_status_init(struct snap_status *status)
+{
+	*status = (struct snap_status){ .uid = (uid_t)-1, .euid = (uid_t)-1 };
+}
+
+/* "Uid:" before its numbers. */
+static bool take_key(struct cursor *cursor, const char *key)
+{
+	size_t length = strlen(key);
+
+	if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, key, length) != 0)
+		return false;
+	cursor->at += length;
+	skip_blanks(cursor);
+	return true;
+}
+
+static pid_t one_pid(struct cursor *cursor)
+{
+	uint64_t value;
+
+	return take_limited(cursor, INT_MAX, &value) ? (pid_t)value : 0;
+}
+
+void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
+{
+	struct cursor cursor = { line, line + length };
+	uint64_t value;
+
+	if (take_key(&cursor, "Tgid:")) {
+		status->tgid = one_pid(&cursor);
+	} else if (take_key(&cursor, "TracerPid:")) {
+		status->tracer_pid = one_pid(&cursor);
+	} else if (take_key(&cursor, "Threads:")) {
+		if (take_limited(&cursor, UINT_MAX, &value))
+			status->threads = (unsigned)value;
+	} else if (take_key(&cursor, "Uid:")) {
+		if (take_limited(&cursor, UINT_MAX, &value))
+			status->uid = (uid_t)value;
+		skip_blanks(&cursor);
+		if (take_limited(&cursor, UINT_MAX, &value))
+			status->euid = (uid_t)value;
+	} else if (take_key(&cursor, "NSpid:")) {
+		while (cursor.at < cursor.end && take_limited(&cursor, INT_MAX, &value)) {
+			status->ns_pid = (pid_t)value;
+			status->ns_depth++;
+			skip_blanks(&cursor);
+		}
+	}
+}
+
+bool snap_cut_deleted(const char *path, size_t *length)
+{
+	static const char suffix[] = " (deleted)";
+	const size_t suffix_length = sizeof(suffix) - 1;
+
+	if (*length <= suffix_length || path[0] != '/' ||
+	    memcmp(path + *length - suffix_length, suffix, suffix_length) != 0)
+		return false;
+	*length -= suffix_length;
+	return true;
+}
+
+static bool take_permission(struct cursor *cursor, char letter, char otherwise, bool *ret)
+{
+	*ret = take_char(cursor, letter);
+	return *ret || take_char(cursor, otherwise);
+}
+
+/* "08:01": major and minor in hexadecimal. */
+static bool take_device(struct cursor *cursor, struct snap_map *map)
+{
+	uint64_t major_number, minor_number;
+
+	if (!take_number(cursor, 16, &major_number) || !take_char(cursor, ':') ||
+	    !take_number(cursor, 16, &minor_number) || major_number > UINT32_MAX ||
+	    minor_number > UINT32_MAX)
+		return false;
+	map->dev_major = (uint32_t)major_number;
+	map->dev_minor = (uint32_t)minor_number;
+	return true;
+}
+
+bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
+		    size_t *path_length_ret)
+{
+	struct cursor cursor = { line, line + length };
+	struct snap_map map = { 0 };
+	size_t path_length;
+
+	if (!take_number(&cursor, 16, &map.start) || !take_char(&cursor, '-') ||
+	    !take_number(&cursor, 16, &map.end) || map.end <= map.start ||
+	    !take_char(&cursor, ' ') || !take_permission(&cursor, 'r', '-', &map.read) ||
+	    !take_permission(&cursor, 'w', '-', &map.write) ||
+	    !take_permission(&cursor, 'x', '-', &map.execute) ||
+	    !take_permission(&cursor, 's', 'p', &map.shared) || !take_char(&cursor, ' ') ||
+	    !take_number(&cursor, 16, &map.offset) || !take_char(&cursor, ' ') ||
+	    !take_device(&cursor, &map) || !take_char(&cursor, ' ') ||
+	    !take_number(&cursor, 10, &map.inode))
+		return false;
+	if (cursor.at < cursor.end && !take_char(&cursor, ' '))
+		return false;
+	skip_blanks(&cursor);
+	path_length = (size_t)(cursor.end - cursor.at);
+	if (path_length >= SNAP_MAX_PATH * 4)
+		return false;
+	map.deleted = snap_cut_deleted(cursor.at, &path_length);
+	*ret = map;
+	*path_ret = cursor.at;
+	*path_length_ret = path_length;
+	return true;
+}

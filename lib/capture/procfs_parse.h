@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the kernel's texts about a process mean: bytes in, plain values out.
+ *
+ * Pure functions that open and allocate nothing, so fuzzers and the tracing child can call them.
+ * Names in these texts are chosen by the target: a process may be called "a) R 1 (", a file may be
+ * called like a line of maps. Whatever cannot be the kernel's text is refused, never guessed.
+ */
+#ifndef SNAP_CAPTURE_PROCFS_PARSE_H
+#define SNAP_CAPTURE_PROCFS_PARSE_H
+
+#include "model/capture.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* PF_* of linux/sched.h, stat field 9. */
+enum {
+	SNAP_PF_EXITING = 0x4,
+	SNAP_PF_IO_WORKER = 0x10,
+	SNAP_PF_USER_WORKER = 0x4000,
+	SNAP_PF_KTHREAD = 0x200000,
+};
+
+/* The fields of /proc/PID/stat that somebody needs (proc(5)). */
+struct snap_stat {
+	pid_t pid;
+	char name[SNAP_MAX_COMM]; /* comm as the target set it: the kernel's \n and \\ undone */
+	char state;
+	pid_t ppid;
+	uint32_t flags;
+	unsigned threads;
+	uint64_t start_ticks;
+	int cpu;
+};
+
+bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
+
+/* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
+struct snap_status {
+	pid_t tgid, tracer_pid;
+	uid_t uid, euid;   /* real, effective */
+	unsigned threads;  /* living ones; a zombie leader counts until it is reaped */
+	pid_t ns_pid;      /* in the innermost pid namespace */
+	unsigned ns_depth; /* 1: in the pid namespace that procfs shows */
+};
+
+void snap_status_init(struct snap_status *status);
+/* Takes one line, without its newline; lines that nobody needs are ignored. */
+void snap_parse_status_line(const char *line, size_t length, struct snap_status *status);
+
+/*
+ * One line of /proc/PID/maps, without its newline. ret->path is left NULL; the path, which the
+ * line owns, comes as pointer and length, 0 for none: everything from the 6th field to the end, as
+ * the kernel wrote it (a newline stands as \012 and stays so), without " (deleted)", which is
+ * ret->deleted. A file that is truly called "x (deleted)" looks the same: inode and device tell.
+ */
+bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
+		    size_t *path_length_ret);
+
+/* Cuts " (deleted)" off a path of a link of procfs or of maps; true if it was there. */
+bool snap_cut_deleted(const char *path, size_t *length);
+
+/* A number in decimal that fills the text, at most INT_MAX: a pid, a tid. 0 if it is none. */
+pid_t snap_parse_pid(const char *text, size_t length);
+
+#endif
