@@ -1,40 +1,144 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The finder: walks the places of a request and hands out the next one that exists.
+ *
+ * A file is looked at before it is opened, so a FIFO or a device never is. What it holds is not
+ * known here.
+ */
 #include "files/files.h"
 
-struct snap_files {
-	const struct snap_capture *capture;
-};
+#include "base/reopen.h"
+#include "files/place.h"
 
-struct snap_error *snap_files_create(const struct snap_options *options _unused_,
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+struct snap_error *snap_files_create(const struct snap_options *options,
 				     const struct snap_capture *capture, struct snap_files **ret)
 {
 	struct snap_files *files = calloc(1, sizeof(*files));
 
 	if (!files)
 		return snap_error_no_memory();
+	files->options = options;
 	files->capture = capture;
+	files->host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	*ret = files;
 	return NULL;
 }
 
 void snap_files_destroy(struct snap_files *files)
 {
+	if (!files)
+		return;
+	snap_download_destroy(files->download);
+	snap_close(&files->host_root);
 	free(files);
 }
 
-static struct snap_error *
-find(void *context _unused_, const struct snap_file_request *request _unused_, int *fd_ret _unused_)
+const struct snap_live *snap_files_live(const struct snap_files *files,
+					const struct snap_process *process)
 {
+	const struct snap_capture *capture = files->capture;
+
+	if (!capture->live || !process || process < capture->processes ||
+	    process >= capture->processes + capture->process_count)
+		return NULL;
+	return &capture->live[process - capture->processes];
+}
+
+struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret)
+{
+	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
+	size_t done = 0;
+
+	if (fd < 0)
+		return snap_error_os(errno, "cannot make a file in memory");
+	while (done < size) {
+		ssize_t n = pwrite(fd, (const char *)bytes + done, size - done, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return snap_error_os(n < 0 ? errno : EIO, "cannot write a file in memory");
+		done += (size_t)n;
+	}
+	return snap_reopen_regular(fd, fd_ret);
+}
+
+/*
+ * As root, what lies beside another user's program is believed only if that user or root put it
+ * there, and never through a symbolic link: root must not read for him what he cannot.
+ */
+static bool is_guarded(const struct snap_place *place, const struct snap_process *process)
+{
+	return place->kind == SNAP_PLACE_NEAR && geteuid() == 0 && process && process->uid != 0;
+}
+
+static struct snap_error *open_place(const struct snap_place *place,
+				     const struct snap_file_request *request, int path_fd,
+				     int *fd_ret)
+{
+	struct stat info;
+	struct snap_error *err;
+
+	if (is_guarded(place, request->process) &&
+	    (fstat(path_fd, &info) < 0 ||
+	     (info.st_uid != 0 && info.st_uid != request->process->uid)))
+		return snap_error_format(SNAP_ERROR_PERMISSION,
+					 "%s belongs to another user than the process",
+					 place->path);
+	err = snap_reopen_regular(path_fd, fd_ret);
+	return snap_error_wrap(err, "%s", place->path[0] ? place->path : "the program");
+}
+
+/* NOT_FOUND: there is nothing at this place. `count` grows by one if there is something. */
+static struct snap_error *try_place(struct snap_files *files,
+				    const struct snap_file_request *request,
+				    const struct snap_place *place, unsigned *count, int *fd_ret)
+{
+	_cleanup_fd_ int path_fd = -1;
+	struct snap_error *err = NULL;
+
+	if (place->kind != SNAP_PLACE_BYTES && place->kind != SNAP_PLACE_DOWNLOAD)
+		err = snap_place_open(place, !is_guarded(place, request->process), &path_fd);
+	if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
+		return err;
+	if ((*count)++ != request->attempt) {
+		snap_error_destroy(err);
+		return snap_error_not_found();
+	}
+	if (err)
+		return err;
+	if (place->kind == SNAP_PLACE_BYTES)
+		return snap_files_memory(place->embedded->data, place->embedded->size, fd_ret);
+	if (place->kind == SNAP_PLACE_DOWNLOAD)
+		return snap_download_find(&files->download, files->options, request, fd_ret);
+	return open_place(place, request, path_fd, fd_ret);
+}
+
+static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+{
+	struct snap_files *files = context;
+	struct snap_place place;
+	unsigned count = 0;
+
+	if (request->kind == SNAP_FILE_PERF_MAP)
+		return request->attempt == 0 ? snap_perf_map_open(files, request->process, fd_ret)
+					     : snap_error_not_found();
+	for (size_t i = 0; snap_place_get(files, request, i, &place); i++) {
+		struct snap_error *err = try_place(files, request, &place, &count, fd_ret);
+
+		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
+			return err;
+		snap_error_destroy(err);
+	}
 	return snap_error_not_found();
 }
 
 struct snap_file_finder snap_files_finder(struct snap_files *files)
 {
 	return (struct snap_file_finder){ .find = find, .context = files };
-}
-
-struct snap_error *snap_files_embed(struct snap_files *files _unused_,
-				    struct snap_capture *capture _unused_)
-{
-	return NULL;
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The perf map of a process, /tmp/perf-PID.map in its own root: whether it can be trusted.
+ *
+ * Anybody can write into /tmp. So: no symbolic link, a regular file with one name, of the target's
+ * user or root, not huge; and run as root against another user's process only when asked for
+ * (--perf-map=always). What the file says is read elsewhere.
+ */
+#include "base/reopen.h"
+#include "files/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+enum { MAX_PERF_MAP = 256 << 20 };
+
+static struct snap_error *check(const struct snap_process *process, int fd)
+{
+	struct stat info;
+
+	if (fstat(fd, &info) < 0)
+		return snap_error_os(errno, "cannot look at it");
+	if (S_ISLNK(info.st_mode))
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it is a symbolic link");
+	if (!S_ISREG(info.st_mode))
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it is not a regular file");
+	if (info.st_nlink != 1)
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it has more than one name");
+	if (info.st_uid != 0 && info.st_uid != process->uid)
+		return snap_error_format(SNAP_ERROR_PERMISSION,
+					 "it belongs to uid %u, not to the process's user",
+					 info.st_uid);
+	if (info.st_size > MAX_PERF_MAP)
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it is larger than %d MiB",
+					 MAX_PERF_MAP >> 20);
+	return NULL;
+}
+
+static bool is_allowed(const struct snap_options *options, const struct snap_process *process)
+{
+	if (options->perf_map == SNAP_PERF_MAP_ALWAYS)
+		return true;
+	return geteuid() != 0 || process->uid == 0;
+}
+
+static struct snap_error *open_live(const struct snap_files *files,
+				    const struct snap_process *process,
+				    const struct snap_live *live, int *fd_ret)
+{
+	_cleanup_fd_ int fd = -1;
+	struct snap_place place = { .kind = SNAP_PLACE_ROOT, .fd = live->root_fd };
+	struct snap_error *err;
+
+	if (live->root_fd < 0)
+		return snap_error_not_found();
+	snprintf(place.path, sizeof(place.path), "tmp/perf-%d.map",
+		 process->ns_pid ? process->ns_pid : process->pid);
+	err = snap_place_open(&place, false, &fd);
+	if (err && snap_error_errno(err) == ELOOP) {
+		snap_error_destroy(err);
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it is a symbolic link");
+	}
+	if (err)
+		return err;
+	if (!is_allowed(files->options, process))
+		return snap_error_format(SNAP_ERROR_PERMISSION,
+					 "not read as root for another user's process "
+					 "(--perf-map=always reads it)");
+	err = check(process, fd);
+	if (err)
+		return err;
+	return snap_reopen_regular(fd, fd_ret);
+}
+
+struct snap_error *snap_perf_map_open(const struct snap_files *files,
+				      const struct snap_process *process, int *fd_ret)
+{
+	const struct snap_live *live = snap_files_live(files, process);
+
+	if (!process || files->options->perf_map == SNAP_PERF_MAP_NEVER)
+		return snap_error_not_found();
+	if (live)
+		return open_live(files, process, live, fd_ret);
+	for (size_t i = 0; i < process->embedded_count; i++)
+		if (process->embedded[i].kind == SNAP_FILE_PERF_MAP)
+			return snap_files_memory(process->embedded[i].data,
+						 process->embedded[i].size, fd_ret);
+	return snap_error_not_found();
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Candidate places of a file: see place.h. */
+#include "files/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static const char debug_root[] = "/usr/lib/debug";
+
+/* The list is made anew for each question, and stops at the place that is asked for. */
+struct list {
+	const struct snap_files *files;
+	const struct snap_file_request *request;
+	const struct snap_live *live;
+	size_t wanted, count;
+	struct snap_place *place;
+	bool found;
+};
+
+static bool next(struct list *list, enum snap_place_kind kind)
+{
+	if (list->found || list->count++ != list->wanted)
+		return false;
+	list->place->kind = kind;
+	list->place->fd = -1;
+	list->place->embedded = NULL;
+	list->place->path[0] = '\0';
+	list->found = true;
+	return true;
+}
+
+static void add_path(struct list *list, enum snap_place_kind kind, int fd, const char *format, ...)
+	_printf_(4, 5);
+
+static void add_path(struct list *list, enum snap_place_kind kind, int fd, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	if (!next(list, kind))
+		return;
+	va_start(arguments, format);
+	length = vsnprintf(list->place->path, sizeof(list->place->path), format, arguments);
+	va_end(arguments);
+	list->place->fd = fd;
+	/* A name that is too long names nothing: an empty path is not found. */
+	if (length < 0 || (size_t)length >= sizeof(list->place->path))
+		list->place->path[0] = '\0';
+}
+
+static const struct snap_map *request_map(const struct snap_file_request *request)
+{
+	if (!request->process || request->map >= request->process->map_count)
+		return NULL;
+	return &request->process->maps[request->map];
+}
+
+/* Only absolute paths name files; "[vdso]" and "anon_inode:…" do not. */
+static const char *map_path(const struct snap_map *map)
+{
+	return map && map->path && map->path[0] == '/' ? map->path : NULL;
+}
+
+static bool same_file(const struct snap_map *a, const struct snap_map *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && a->path && b->path && strcmp(a->path, b->path) == 0;
+}
+
+static void add_embedded(struct list *list, const struct snap_map *map)
+{
+	const struct snap_process *process = list->request->process;
+
+	for (size_t i = 0; i < process->embedded_count; i++) {
+		const struct snap_embedded *embedded = &process->embedded[i];
+
+		if (embedded->kind != SNAP_FILE_MODULE || embedded->map >= process->map_count ||
+		    !same_file(&process->maps[embedded->map], map))
+			continue;
+		if (next(list, SNAP_PLACE_BYTES))
+			list->place->embedded = embedded;
+	}
+}
+
+static void add_live_module(struct list *list, const struct snap_map *map, const char *path)
+{
+	const struct snap_process *process = list->request->process;
+	const struct snap_live *live = list->live;
+	bool is_exe = path && process->exe && strcmp(path, process->exe) == 0;
+
+	if (path && !map->deleted && live->root_fd >= 0)
+		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
+	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_PLACE_FD))
+		list->place->fd = live->exe_fd;
+	if (live->proc_fd >= 0)
+		add_path(list, SNAP_PLACE_ENTRY, live->proc_fd, "map_files/%llx-%llx",
+			 (unsigned long long)map->start, (unsigned long long)map->end);
+	/* What took a deleted file's name may be a copy: the build id will tell. */
+	if (path && map->deleted && live->root_fd >= 0)
+		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
+}
+
+static void add_module(struct list *list)
+{
+	const struct snap_options *options = list->files->options;
+	const struct snap_map *map = request_map(list->request);
+	const char *path = map_path(map);
+
+	if (!map)
+		return;
+	if (list->live) {
+		add_live_module(list, map, path);
+		return;
+	}
+	add_embedded(list, map);
+	if (!path)
+		return;
+	for (size_t i = 0; i < options->debug_dir_count; i++) {
+		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i], path);
+		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i],
+			 strrchr(path, '/'));
+	}
+	add_path(list, SNAP_PLACE_HOST, -1, "%s", path);
+}
+
+/*
+ * The same absolute path in the target's root, where it has one of its own, and on this host. The
+ * host's comes second: the target's files fit the target better.
+ */
+static void add_both(struct list *list, const char *path)
+{
+	struct stat target, host;
+	bool own = list->live && list->live->root_fd >= 0;
+
+	if (own && fstat(list->live->root_fd, &target) == 0 && list->files->host_root >= 0 &&
+	    fstat(list->files->host_root, &host) == 0)
+		own = target.st_dev != host.st_dev || target.st_ino != host.st_ino;
+	if (own)
+		add_path(list, SNAP_PLACE_ROOT, list->live->root_fd, "%s", path);
+	add_path(list, SNAP_PLACE_HOST, -1, "%s", path);
+}
+
+static void add_build_id(struct list *list)
+{
+	const struct snap_file_request *request = list->request;
+	const struct snap_options *options = list->files->options;
+	char tail[2 * 64 + 32], path[PATH_MAX], *p = tail;
+
+	if (request->build_id_size < 2 || request->build_id_size > 64)
+		return;
+	p += sprintf(p, "/.build-id/%02x/", request->build_id[0]);
+	for (size_t i = 1; i < request->build_id_size; i++)
+		p += sprintf(p, "%02x", request->build_id[i]);
+	strcpy(p, ".debug");
+	for (size_t i = 0; i < options->debug_dir_count; i++)
+		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i], tail);
+	snprintf(path, sizeof(path), "%s%s", debug_root, tail);
+	add_both(list, path);
+}
+
+/* Beside the module: in the target's root, or on this host for a capture from a file. */
+static void add_near(struct list *list, const char *directory, const char *between)
+{
+	const char *name = list->request->name;
+
+	if (list->live && list->live->root_fd >= 0)
+		add_path(list, SNAP_PLACE_NEAR, list->live->root_fd, "%s%s/%s", directory, between,
+			 name);
+	else if (!list->live)
+		add_path(list, SNAP_PLACE_HOST, -1, "%s%s/%s", directory, between, name);
+}
+
+static void add_named(struct list *list)
+{
+	const struct snap_file_request *request = list->request;
+	const struct snap_options *options = list->files->options;
+	const char *path = map_path(request_map(request));
+	char directory[PATH_MAX] = "", place[2 * PATH_MAX];
+
+	if (path && strlen(path) < sizeof(directory))
+		*(strrchr(strcpy(directory, path), '/')) = '\0';
+	for (size_t i = 0; i < options->debug_dir_count; i++) {
+		if (path)
+			add_path(list, SNAP_PLACE_HOST, -1, "%s%s/%s", options->debug_dirs[i],
+				 directory, request->name);
+		add_path(list, SNAP_PLACE_HOST, -1, "%s/%s", options->debug_dirs[i], request->name);
+	}
+	if (path) {
+		add_near(list, directory, "");
+		add_near(list, directory, "/.debug");
+		if (request->kind == SNAP_FILE_ALT)
+			add_near(list, directory, "/.dwz");
+	}
+	if (path && request->kind == SNAP_FILE_DEBUG_LINK) {
+		/* Packages built before /usr was merged lie under the shorter name. */
+		if (strncmp(directory, "/usr/", 5) == 0) {
+			snprintf(place, sizeof(place), "%s%s/%s", debug_root, directory + 4,
+				 request->name);
+			add_both(list, place);
+		}
+		snprintf(place, sizeof(place), "%s%s/%s", debug_root, directory, request->name);
+		add_both(list, place);
+	}
+}
+
+static void add_alt(struct list *list)
+{
+	static const char *const between[] = {
+		[SNAP_ARCH_UNKNOWN] = "",
+		[SNAP_ARCH_X86_64] = "/x86_64-linux-gnu",
+		[SNAP_ARCH_AARCH64] = "/aarch64-linux-gnu",
+	};
+	const struct snap_file_request *request = list->request;
+	char path[PATH_MAX];
+
+	add_build_id(list);
+	if (!request->name)
+		return;
+	add_named(list);
+	snprintf(path, sizeof(path), "%s/.dwz/%s", debug_root, request->name);
+	add_both(list, path);
+	if (!request->process || request->process->arch == SNAP_ARCH_UNKNOWN)
+		return;
+	snprintf(path, sizeof(path), "%s/.dwz%s/%s", debug_root, between[request->process->arch],
+		 request->name);
+	add_both(list, path);
+}
+
+/* A name out of a file of the target: a plain file name, or it is not looked for. */
+static bool is_plain_name(const char *name)
+{
+	return name && name[0] && strlen(name) <= NAME_MAX && !strchr(name, '/') &&
+	       strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+bool snap_place_get(const struct snap_files *files, const struct snap_file_request *request,
+		    size_t index, struct snap_place *ret)
+{
+	struct list list = { .files = files, .request = request, .wanted = index, .place = ret };
+	bool download = false;
+
+	if (index >= SNAP_MAX_PLACES)
+		return false;
+	if (request->name && !is_plain_name(request->name))
+		return false;
+	list.live = snap_files_live(files, request->process);
+	switch (request->kind) {
+	case SNAP_FILE_MODULE:
+		add_module(&list);
+		break;
+	case SNAP_FILE_DEBUG:
+		add_build_id(&list);
+		download = true;
+		break;
+	case SNAP_FILE_DEBUG_LINK:
+	case SNAP_FILE_DWO:
+		if (request->name)
+			add_named(&list);
+		break;
+	case SNAP_FILE_ALT:
+		add_alt(&list);
+		download = true;
+		break;
+	case SNAP_FILE_PERF_MAP:
+		break;
+	}
+	if (download && files->options->debuginfod)
+		next(&list, SNAP_PLACE_DOWNLOAD);
+	return list.found;
+}
+
+/*
+ * Before openat2 (Linux 5.6), or where a sandbox refuses it: name by name, and no symbolic link is
+ * followed. Paths in maps hold none.
+ */
+static int open_steps(int root, const char *path, int flags)
+{
+	_cleanup_fd_ int directory = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_MAX + 1];
+
+	while (directory >= 0) {
+		const char *end;
+		int fd;
+
+		path += strspn(path, "/");
+		end = strchrnul(path, '/');
+		if (end == path || (size_t)(end - path) > NAME_MAX) {
+			errno = ENOENT;
+			return -1;
+		}
+		memcpy(name, path, (size_t)(end - path));
+		name[end - path] = '\0';
+		if (strcmp(name, "..") == 0) {
+			errno = ENOENT;
+			return -1;
+		}
+		path = end + strspn(end, "/");
+		fd = openat(directory, name,
+			    *path ? O_PATH | O_NOFOLLOW | O_CLOEXEC : flags | O_NOFOLLOW);
+		if (!*path)
+			return fd;
+		snap_close(&directory);
+		directory = fd;
+	}
+	return -1;
+}
+
+static int open_below(int root, const char *path, bool follow)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
+			   (follow ? 0 : RESOLVE_NO_SYMLINKS),
+	};
+	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = open_steps(root, path, O_PATH | O_CLOEXEC);
+	return fd;
+}
+
+struct snap_error *snap_place_open(const struct snap_place *place, bool follow, int *ret)
+{
+	int fd = -1;
+
+	switch (place->kind) {
+	case SNAP_PLACE_HOST:
+		fd = open(place->path, O_PATH | O_CLOEXEC);
+		break;
+	case SNAP_PLACE_ROOT:
+	case SNAP_PLACE_NEAR:
+		fd = open_below(place->fd, place->path, follow);
+		break;
+	case SNAP_PLACE_ENTRY:
+		fd = openat(place->fd, place->path, O_PATH | O_CLOEXEC);
+		break;
+	case SNAP_PLACE_FD:
+		fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 0);
+		break;
+	case SNAP_PLACE_BYTES:
+	case SNAP_PLACE_DOWNLOAD:
+		errno = ENOENT;
+		break;
+	}
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return snap_error_not_found();
+	if (fd < 0)
+		return snap_error_os(errno, "cannot open %s", place->path);
+	*ret = fd;
+	return NULL;
+}

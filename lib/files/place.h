@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Places: where a requested file may lie, in the order in which they are tried.
+ *
+ * Turns a request into a list of (directory, name) pairs and opens one as a mere name. Decides
+ * nothing about contents. Paths of a target are resolved inside the target's root, so that its
+ * symbolic links cannot lead out of it.
+ */
+#ifndef SNAP_FILES_PLACE_H
+#define SNAP_FILES_PLACE_H
+
+#include "files/files.h"
+
+#include <limits.h>
+
+enum snap_place_kind {
+	SNAP_PLACE_HOST,     /* a path on this host */
+	SNAP_PLACE_ROOT,     /* a path below root_fd: symbolic links stay inside */
+	SNAP_PLACE_NEAR,     /* the same, in a directory that belongs to the target */
+	SNAP_PLACE_ENTRY,    /* an entry of the process's procfs directory */
+	SNAP_PLACE_FD,       /* what the descriptor `fd` stands for */
+	SNAP_PLACE_BYTES,    /* an embedded copy */
+	SNAP_PLACE_DOWNLOAD, /* by debuginfod */
+};
+
+struct snap_place {
+	enum snap_place_kind kind;
+	int fd; /* directory for ROOT, NEAR, ENTRY; borrowed */
+	const struct snap_embedded *embedded;
+	char path[PATH_MAX];
+};
+
+enum { SNAP_MAX_PLACES = 64 };
+
+struct snap_files {
+	const struct snap_options *options;
+	const struct snap_capture *capture;
+	struct snap_download *download; /* NULL until the first download */
+	int host_root;                  /* O_PATH on "/", -1 unknown */
+};
+
+/* The place number `index` of the request; false: there is none. */
+bool snap_place_get(const struct snap_files *files, const struct snap_file_request *request,
+		    size_t index, struct snap_place *ret);
+
+/*
+ * Opens the place as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing there.
+ */
+struct snap_error *snap_place_open(const struct snap_place *place, bool follow,
+				   int *ret) _must_check_;
+
+/* What is open for the process of a request, NULL: nothing (the capture came from a file). */
+const struct snap_live *snap_files_live(const struct snap_files *files,
+					const struct snap_process *process);
+
+/* perf_map.c: opens the process's perf map if it can be trusted. */
+struct snap_error *snap_perf_map_open(const struct snap_files *files,
+				      const struct snap_process *process, int *fd_ret) _must_check_;
+
+/* A descriptor that holds a copy of the bytes. */
+struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret) _must_check_;
+
+/* download.c: debuginfod. */
+struct snap_download;
+struct snap_error *snap_download_find(struct snap_download **download,
+				      const struct snap_options *options,
+				      const struct snap_file_request *request,
+				      int *fd_ret) _must_check_;
+void snap_download_destroy(struct snap_download *download);
+
+#endif
