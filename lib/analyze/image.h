@@ -33,7 +33,10 @@ struct snap_bytes {
 
 /* A section's bytes by name, inflated if compressed (SHF_COMPRESSED and .zdebug_); cached. */
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name);
-/* Its address (sh_addr) and whether it has bytes in this file (SHT_NOBITS has none). */
+/*
+ * Its address (sh_addr), set whenever there is such a section, and whether it has bytes in this
+ * file (SHT_NOBITS has none).
+ */
 bool snap_image_section_address(struct snap_image *image, const char *name, uint64_t *ret);
 
 /* sh_link'ed pair of a symbol table and its strings; `dynamic`: .dynsym instead of .symtab. */
@@ -42,6 +45,8 @@ bool snap_image_symbols(struct snap_image *image, bool dynamic, struct snap_byte
 
 /* The bytes that the file puts at an unbiased address (p_vaddr), at most to the segment's end. */
 struct snap_bytes snap_image_at(const struct snap_image *image, uint64_t vaddr);
+/* Whether memory there is as in the file: relocation writes to writable segments alone. */
+bool snap_image_is_constant(const struct snap_image *image, uint64_t vaddr);
 
 /* Build id by PT_NOTE or .note.gnu.build-id; size 0: none. Borrowed from the image. */
 struct snap_bytes snap_image_build_id(const struct snap_image *image);

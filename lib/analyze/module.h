@@ -40,7 +40,9 @@ struct snap_module {
 	uint64_t bias;                 /* address - bias = p_vaddr; known once the image is open */
 	const char *path;              /* as in maps; "[vdso]"; NULL: anonymous */
 	struct snap_module_file *file; /* NULL: anonymous */
-	size_t first_map, map_count;
+	const struct snap_process *process;
+	size_t first_map, map_count; /* maps from the first to the last one, holes counted */
+	bool opened, usable;         /* snap_module_open() was tried, and succeeded */
 };
 
 /* All module files of a snapshot. */
@@ -49,6 +51,12 @@ struct snap_error *snap_module_set_create(const struct snap_file_finder *finder,
 					  struct snap_arena *arena,
 					  struct snap_module_set **ret) _must_check_;
 void snap_module_set_destroy(struct snap_module_set *set);
+
+static inline void snap_module_set_destroyp(struct snap_module_set **set)
+{
+	snap_module_set_destroy(*set);
+}
+
 size_t snap_module_set_count(const struct snap_module_set *set);
 struct snap_module_file *snap_module_set_file(const struct snap_module_set *set, size_t index);
 
@@ -59,7 +67,7 @@ struct snap_error *snap_modules_create(struct snap_module_set *set,
 				       struct snap_modules **ret) _must_check_;
 
 /* The module whose executable or file mapping holds the address; by maps alone. NULL: none. */
-const struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address);
+struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address);
 
 /* Opens the image on first use and fills the bias; false: there is none (file->trouble). */
 bool snap_module_open(struct snap_module_set *set, struct snap_module *module);
@@ -69,5 +77,8 @@ bool snap_module_open(struct snap_module_set *set, struct snap_module *module);
  * False if they are not to be had.
  */
 bool snap_modules_read(struct snap_modules *modules, uint64_t address, void *out, size_t size);
+
+/* All modules of the process, sorted by address. */
+struct snap_module *snap_modules_list(const struct snap_modules *modules, size_t *count_ret);
 
 #endif
