@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Never the same for long: churn relay | join | fork | exec | maps.
+ *
+ * relay: each thread starts its successor and ends. join: threads are made and joined. fork:
+ * children that end at once. exec: a thread that is not the leader executes the program again.
+ * maps: mappings come and go among 2000 others.
+ */
+#include "victim.h"
+
+#include <sys/mman.h>
+
+static atomic_ulong turns;
+
+static void *relay_main(void *unused)
+{
+	pthread_attr_t detached;
+	pthread_t next;
+
+	turns++;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&detached, 64 << 10);
+	while (pthread_create(&next, &detached, relay_main, unused))
+		sched_yield();
+	return NULL;
+}
+
+static void *nothing_main(void *unused)
+{
+	turns++;
+	return unused;
+}
+
+static void *join_main(void *unused)
+{
+	for (;;)
+		pthread_join(victim_thread(nothing_main, unused, 64 << 10), NULL);
+	return NULL;
+}
+
+static void *fork_main(void *unused)
+{
+	for (;;) {
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(0);
+		waitpid(child, NULL, 0);
+		turns++;
+	}
+	return unused;
+}
+
+static void *maps_main(void *unused)
+{
+	for (;;) {
+		void *page = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		munmap(page, 8192);
+		turns++;
+	}
+	return unused;
+}
+
+static void *exec_main(void *argument)
+{
+	char **argv = argument;
+	struct timespec pause = { 0, 2000000 };
+
+	nanosleep(&pause, NULL);
+	execv("/proc/self/exe", argv);
+	_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "relay";
+	static char word[] = "exec", mark[] = "again";
+	char *again[] = { argv[0], word, mark, NULL };
+
+	if (!strcmp(mode, "maps"))
+		for (int i = 0; i < 2000; i++)
+			mmap(NULL, 4096, i & 1 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			     -1, 0);
+	if (!strcmp(mode, "relay"))
+		victim_thread(relay_main, NULL, 0);
+	else if (!strcmp(mode, "join"))
+		victim_thread(join_main, NULL, 0);
+	else if (!strcmp(mode, "fork"))
+		victim_thread(fork_main, NULL, 0);
+	else if (!strcmp(mode, "maps"))
+		victim_thread(maps_main, NULL, 0);
+	else
+		victim_thread(exec_main, again, 0);
+	if (strcmp(mode, "exec"))
+		while (turns < 10)
+			sched_yield();
+	if (argc < 3)
+		victim_ready("%s", mode);
+	victim_hold();
+}

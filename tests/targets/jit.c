@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A function made at run time in anonymous (jit anon) or memfd (jit memfd) memory, that calls back
+ * into C and keeps a frame pointer. Prints where it lies; its perf map is the test's business.
+ */
+#include "victim.h"
+
+#include <sys/mman.h>
+
+static const uint8_t code[] = {
+	0x55,                   /* push %rbp */
+	0x48, 0x89, 0xe5,       /* mov %rsp, %rbp */
+	0x48, 0x83, 0xec, 0x20, /* sub $32, %rsp */
+	0xff, 0xd7,             /* call *%rdi */
+	0xc9,                   /* leave */
+	0xc3,                   /* ret */
+};
+
+static void *page;
+
+NOINLINE static void from_jit(void)
+{
+	victim_ready("start=%lx size=%zx", (unsigned long)page, sizeof(code));
+	victim_hold();
+}
+
+int main(int argc, char **argv)
+{
+	bool memfd = argc > 1 && !strcmp(argv[1], "memfd");
+	int fd = memfd ? memfd_create("jit-code", MFD_CLOEXEC) : -1;
+	void (*made)(void (*)(void));
+
+	if (memfd && ftruncate(fd, 4096))
+		victim_cannot("memfd");
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    memfd ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	if (page == MAP_FAILED)
+		victim_cannot("mmap");
+	memcpy(page, code, sizeof(code));
+	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	memcpy(&made, &page, sizeof(made));
+	made(from_jit);
+	return 0;
+}
