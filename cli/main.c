@@ -1,8 +1,84 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "stacksnap.h"
+/*
+ * stacksnap: from argv to an exit status. Puts the process in order (descriptors, locale, signals),
+ * then hands the request to its command. Knows nothing of what the commands do.
+ */
+#include "commands.h"
+#include "message.h"
+#include "options.h"
+#include "signals.h"
 
-int main(void)
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A descriptor 0, 1 or 2 that was closed would be given to the next file that is opened. Each gets
+ * /dev/null the wrong way round, so that using it stays an error.
+ */
+static bool fill_descriptors(void)
 {
-	puts(stacksnap_version());
-	return 0;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int opened;
+
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+		if (opened != fd)
+			return false;
+	}
+	return true;
+}
+
+/* Text that is not a report on stdout: --help, --version. */
+static int print_and_exit(const struct snap_cli_request *request)
+{
+	if (request->help)
+		snap_cli_print_help(stdout);
+	else
+		printf("stacksnap %s\n", stacksnap_version());
+	if (fclose(stdout) == 0 || errno == EPIPE)
+		return SNAP_CLI_WHOLE;
+	snap_cli_message("cannot write standard output: %s", strerror(errno));
+	return SNAP_CLI_TROUBLE;
+}
+
+static int run(struct snap_cli_request *request)
+{
+	switch (request->command) {
+	case SNAP_CLI_SNAPSHOT:
+		return snap_cli_cmd_snapshot(request);
+	case SNAP_CLI_RENDER:
+		return snap_cli_cmd_render(request);
+	case SNAP_CLI_LIST:
+		return snap_cli_cmd_list(request);
+	}
+	return SNAP_CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	struct snap_cli_request request;
+	int status = SNAP_CLI_USAGE;
+
+	if (!fill_descriptors())
+		return SNAP_CLI_TROUBLE;
+	setlocale(LC_CTYPE, "");
+	if (geteuid() != getuid()) {
+		snap_cli_message("refusing to run setuid: give capabilities instead, see "
+				 "PERMISSIONS in stacksnap(1)");
+		return SNAP_CLI_TROUBLE;
+	}
+	snap_cli_signals_init();
+	if (snap_cli_request_init(&request, argc, argv)) {
+		/* Downloads are asked for by an option, not by what happens to be set. */
+		if (!request.debuginfod)
+			unsetenv("DEBUGINFOD_URLS");
+		status = request.help || request.version ? print_and_exit(&request) : run(&request);
+	}
+	snap_cli_request_deinit(&request);
+	return status;
 }

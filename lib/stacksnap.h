@@ -43,6 +43,8 @@ enum stacksnap_error_code {
 };
 
 enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error *error);
+/* The code as a word ("not_found"), fit for the code of a warning; static. */
+const char *stacksnap_error_word(const struct stacksnap_error *error);
 /* The errno behind it, 0 if there is none. */
 int stacksnap_error_errno(const struct stacksnap_error *error);
 /* One sentence, lower case, may hold raw bytes of the target; borrowed from the error. */
@@ -69,6 +71,10 @@ struct stacksnap_error *stacksnap_options_set(struct stacksnap_options *options,
  */
 void stacksnap_options_set_cancel(struct stacksnap_options *options, const volatile int *flag);
 
+/* The time that the whole run may take ("timeout"), for the caller who has a clock and a cancel
+ * flag. */
+unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options);
+
 /* Called with one line of text while a download runs, NULL at its end; NULL: nobody (default). */
 void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void (*progress)(void *context, const char *text),
@@ -94,6 +100,14 @@ struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 /* The tree of processes alone: nobody is stopped and there are no stacks. */
 struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,
 				       struct stacksnap_snapshot **ret);
+/*
+ * A snapshot without processes that carries one warning (both texts are copied), for programs that
+ * promise a document even when taking one failed. Its outcome is NOTHING.
+ */
+struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksnap_options *options,
+							const char *warning_code,
+							const char *warning_message,
+							struct stacksnap_snapshot **ret);
 void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot);
 
 /* "text", "json" or "list"; to a stream of the caller's, which is neither flushed nor closed. */
@@ -120,9 +134,27 @@ int stacksnap_snapshot_warning(const struct stacksnap_snapshot *snapshot, size_t
 			       const char **code_ret, const char **message_ret, pid_t *pid_ret,
 			       pid_t *tid_ret);
 
+/*
+ * The process number `index` of those that could not be shown and are worth a word: all that were
+ * named by pid, and live user processes; false past the last. Code (error.code of the JSON) and
+ * message (escaped) are borrowed from the snapshot.
+ */
+int stacksnap_snapshot_trouble(const struct stacksnap_snapshot *snapshot, size_t index,
+			       const char **code_ret, const char **message_ret, pid_t *pid_ret);
+
+/* How long the target stood still, in nanoseconds: the longest of several trees'. */
+long long stacksnap_snapshot_stop_duration_ns(const struct stacksnap_snapshot *snapshot);
+
 size_t stacksnap_snapshot_process_count(const struct stacksnap_snapshot *snapshot);
 size_t stacksnap_snapshot_thread_count(const struct stacksnap_snapshot *snapshot);
 size_t stacksnap_snapshot_stack_count(const struct stacksnap_snapshot *snapshot);
+
+/*
+ * Makes text that came from a target safe to print: controls, bidirectional overrides and bytes
+ * that are not UTF-8 become \xNN, a backslash \\; with `ascii` every byte above 0x7e too. Writes at
+ * most `size` bytes with the NUL and returns the length; 4 * length + 1 always suffices.
+ */
+size_t stacksnap_escape(const char *text, size_t length, int ascii, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -65,6 +65,7 @@ struct snap_options {
 	uint64_t max_snapshot;   /* bytes of all stacks, 256 MiB */
 	int64_t stop_timeout_ns; /* default 1 s */
 	int64_t timeout_ns;      /* whole run, default stop timeout + 10 s */
+	bool timeout_given;      /* then it does not follow the stop timeout */
 	bool kernel_stacks;      /* --kernel */
 	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
 	/* analysis */

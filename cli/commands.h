@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The commands: each is one function from a request to an exit status, in a file of its own. To add
+ * one: cmd_NAME.c, a line here, a line in the table of verbs (options.c) and in main.c.
+ */
+#ifndef SNAP_CLI_COMMANDS_H
+#define SNAP_CLI_COMMANDS_H
+
+#include "options.h"
+
+enum snap_cli_status {
+	SNAP_CLI_WHOLE = 0,
+	SNAP_CLI_PARTIAL = 1,
+	SNAP_CLI_TROUBLE = 2,
+	SNAP_CLI_USAGE = 64,
+};
+
+int snap_cli_cmd_snapshot(struct snap_cli_request *request);
+int snap_cli_cmd_render(struct snap_cli_request *request);
+int snap_cli_cmd_list(struct snap_cli_request *request);
+
+#endif

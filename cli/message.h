@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Lines on stderr: "stacksnap: …", lower case, what, whom, why, remedy. Everything is escaped for
+ * the locale on the way. Knows nothing of reports.
+ */
+#ifndef SNAP_CLI_MESSAGE_H
+#define SNAP_CLI_MESSAGE_H
+
+#include <stdbool.h>
+
+/* Formats, escapes, prints; always false, so that "return snap_cli_message(…)" says "failed". */
+bool snap_cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for text that was escaped already. */
+bool snap_cli_message_escaped(const char *text);
+
+/* Whether the locale's characters are UTF-8; after setlocale(). */
+bool snap_cli_is_utf8(void);
+
+#endif

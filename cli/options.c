@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The tables of commands and options: see options.h. No code but what prints a title. */
+#include "options.h"
+
+enum {
+	SNAPSHOT = SNAP_CLI_SNAPSHOT,
+	RENDER = SNAP_CLI_RENDER,
+	LIST = SNAP_CLI_LIST,
+	LIVE = SNAPSHOT | LIST,
+	STACKS = SNAPSHOT | RENDER,
+	EVERY = SNAPSHOT | RENDER | LIST,
+};
+
+enum { LIBRARY = false, HERE = true };
+
+#define TARGETS SNAP_CLI_TARGETS
+#define VIEWS SNAP_CLI_VIEWS
+#define FRAMES SNAP_CLI_FRAMES
+#define OUTPUT SNAP_CLI_OUTPUT
+#define SAFETY SNAP_CLI_SAFETY
+#define FILES SNAP_CLI_FILES
+#define GENERAL SNAP_CLI_GENERAL
+
+#define NONE SNAP_CLI_VALUE_NONE
+#define TEXT SNAP_CLI_VALUE_TEXT
+#define PID SNAP_CLI_VALUE_PID
+#define FILE_NAME SNAP_CLI_VALUE_FILE
+#define DIRECTORY SNAP_CLI_VALUE_DIRECTORY
+#define WORD SNAP_CLI_VALUE_WORD
+#define WORDS SNAP_CLI_VALUE_WORDS
+#define FORMAT SNAP_CLI_VALUE_FORMAT
+
+#define STATES "running sleeping disk stopped traced zombie dead idle parked unknown"
+#define LABELS "stack state name syscall wchan cpu type tid"
+
+const struct snap_cli_verb snap_cli_verbs[] = {
+	{ "render", "FILE", "print a capture that --save-capture wrote", SNAP_CLI_RENDER },
+	{ "list", "[PID...]", "print the tree of processes; nobody is stopped", SNAP_CLI_LIST },
+	{ NULL, NULL, NULL, 0 },
+};
+
+/* A row: name, letter, argument, help, group, commands, who keeps it, kind of value, words. */
+const struct snap_cli_option snap_cli_options[] = {
+	{ "pid", 'p', "PID", "target process (a list with commas; -p may be left out)", TARGETS,
+	  LIVE, LIBRARY, PID, NULL },
+	{ "name", 0, "REGEX", "targets by command name or name of the executable", TARGETS, LIVE,
+	  LIBRARY, TEXT, NULL },
+	{ "unit", 'u', "UNIT", "targets by systemd unit", TARGETS, LIVE, LIBRARY, TEXT, NULL },
+	{ "cgroup", 0, "PATH", "targets by control group", TARGETS, LIVE, LIBRARY, DIRECTORY,
+	  NULL },
+	{ "container", 0, "ID", "targets by container id", TARGETS, LIVE, LIBRARY, TEXT, NULL },
+	{ "all", 'a', NULL, "the whole machine", TARGETS, LIVE, LIBRARY, NONE, NULL },
+	{ "no-children", 0, NULL, "without the descendants of the targets", TARGETS, LIVE, LIBRARY,
+	  NONE, NULL },
+
+	{ "flat", 0, NULL, "list processes without nesting", VIEWS, EVERY, LIBRARY, NONE, NULL },
+	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, EVERY,
+	  LIBRARY, NONE, NULL },
+	{ "no-idle", 0, NULL, "hide threads that wait for work", VIEWS, STACKS, LIBRARY, NONE,
+	  NULL },
+	{ "state", 0, "LIST", "only threads in these states (running,disk)", VIEWS, STACKS, LIBRARY,
+	  WORDS, STATES },
+	{ "thread", 0, "REGEX", "only threads with such a name", VIEWS, STACKS, LIBRARY, TEXT,
+	  NULL },
+	{ "match", 0, "REGEX", "only stacks with such a function", VIEWS, STACKS, LIBRARY, TEXT,
+	  NULL },
+	{ "group-by", 0, "LIST", "what makes threads equal (stack,state)", VIEWS, STACKS, LIBRARY,
+	  WORDS, LABELS },
+	{ "per-thread", 0, NULL, "one stack a thread", VIEWS, STACKS, LIBRARY, NONE, NULL },
+	{ "summary", 0, NULL, "one line a group", VIEWS, STACKS, LIBRARY, NONE, NULL },
+
+	{ "max-frames", 'n', "COUNT", "frames shown of a stack, 0 = all (512)", FRAMES, STACKS,
+	  LIBRARY, TEXT, NULL },
+	{ "module", 'm', NULL, "show the module of each frame", FRAMES, STACKS, LIBRARY, NONE,
+	  NULL },
+	{ "build-id", 'b', NULL, "show build ids and offsets", FRAMES, STACKS, LIBRARY, NONE,
+	  NULL },
+	{ "raw", 'r', NULL, "names as linked, not demangled", FRAMES, STACKS, LIBRARY, NONE, NULL },
+	{ "quiet", 'q', NULL, "no symbols: addresses alone", FRAMES, STACKS, LIBRARY, NONE, NULL },
+	{ "no-inlines", 0, NULL, "leave out inlined functions", FRAMES, STACKS, LIBRARY, NONE,
+	  NULL },
+	{ "no-lines", 0, NULL, "leave out source files and lines", FRAMES, STACKS, LIBRARY, NONE,
+	  NULL },
+	{ "inlines", 'i', NULL, "accepted and without effect: inlines are on", FRAMES, STACKS, HERE,
+	  NONE, NULL },
+	{ "source", 's', NULL, "accepted and without effect: lines are on", FRAMES, STACKS, HERE,
+	  NONE, NULL },
+	{ "kernel", 0, NULL, "kernel frames where they can be read", FRAMES, SNAPSHOT, LIBRARY,
+	  NONE, NULL },
+	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS, LIBRARY, NONE, NULL },
+
+	{ "json", 'j', NULL, "one JSON document, as --format json", OUTPUT, EVERY, HERE, NONE,
+	  NULL },
+	{ "format", 'f', "NAME", "format of the report, see below", OUTPUT, EVERY, HERE, FORMAT,
+	  NULL },
+	{ "output", 'o', "FILE", "write to FILE; its suffix tells the format", OUTPUT, EVERY, HERE,
+	  FILE_NAME, NULL },
+	{ "color", 0, "WHEN", "auto, always or never", OUTPUT, EVERY, HERE, WORD,
+	  "auto always never" },
+	{ "width", 0, "COLUMNS", "columns of the text, 0 = unlimited", OUTPUT, EVERY, LIBRARY, TEXT,
+	  NULL },
+
+	{ "max-stack", 0, "BYTES", "bytes copied of a thread's stack (1M)", SAFETY, SNAPSHOT,
+	  LIBRARY, TEXT, NULL },
+	{ "stop-timeout", 0, "MS", "longest stop, in milliseconds (1000)", SAFETY, SNAPSHOT,
+	  LIBRARY, TEXT, NULL },
+	{ "timeout", 0, "MS", "longest run (stop timeout + 10000)", SAFETY, EVERY, LIBRARY, TEXT,
+	  NULL },
+	{ "engine", 0, "NAME", "auto, libunwind, or ptrace (slow: unwinds while stopped)", SAFETY,
+	  STACKS, LIBRARY, WORD, "auto libunwind ptrace" },
+
+	{ "save-capture", 0, "FILE", "also write what was read, for 'stacksnap render'", FILES,
+	  SNAPSHOT, HERE, FILE_NAME, NULL },
+	{ "debug-dir", 0, "DIR", "another place for programs and their debug files", FILES, STACKS,
+	  LIBRARY, DIRECTORY, NULL },
+	{ "debuginfod", 0, NULL, "download missing debug files, after the stop", FILES, STACKS,
+	  LIBRARY, NONE, NULL },
+	{ "perf-map", 0, "WHEN", "names of JIT code: auto, always or never", FILES, STACKS, LIBRARY,
+	  WORD, "auto always never" },
+
+	{ "verbose", 'v', NULL, "say more about how; again: still more", GENERAL, EVERY, LIBRARY,
+	  NONE, NULL },
+	{ "version", 'V', NULL, "print the version", GENERAL, EVERY, HERE, NONE, NULL },
+	{ "help", 'h', NULL, "print this", GENERAL, EVERY, HERE, NONE, NULL },
+	{ NULL, 0, NULL, NULL, GENERAL, 0, HERE, NONE, NULL },
+};
+
+const char *snap_cli_group_title(enum snap_cli_group group)
+{
+	switch (group) {
+	case SNAP_CLI_TARGETS:
+		return "Targets";
+	case SNAP_CLI_VIEWS:
+		return "Views, filters, groups";
+	case SNAP_CLI_FRAMES:
+		return "Stacks";
+	case SNAP_CLI_OUTPUT:
+		return "Output";
+	case SNAP_CLI_SAFETY:
+		return "Limits and safety";
+	case SNAP_CLI_FILES:
+		return "Files";
+	case SNAP_CLI_GENERAL:
+		return "General";
+	case SNAP_CLI_GROUP_COUNT:
+		break;
+	}
+	return "";
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The command line: one table of options, and a request made of argv.
+ *
+ * The table drives getopt_long, --help and the completions. Values are checked by the library,
+ * which knows the options by the same names; here stand only those that are about files and the
+ * terminal. To add an option: a line in the table, a line in the library's (lib/options.c), the
+ * manual page.
+ */
+#ifndef SNAP_CLI_OPTIONS_H
+#define SNAP_CLI_OPTIONS_H
+
+#include "stacksnap.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum snap_cli_command {
+	SNAP_CLI_SNAPSHOT = 1 << 0, /* no word: take a snapshot */
+	SNAP_CLI_RENDER = 1 << 1,
+	SNAP_CLI_LIST = 1 << 2,
+};
+
+enum snap_cli_group {
+	SNAP_CLI_TARGETS,
+	SNAP_CLI_VIEWS,
+	SNAP_CLI_FRAMES,
+	SNAP_CLI_OUTPUT,
+	SNAP_CLI_SAFETY,
+	SNAP_CLI_FILES,
+	SNAP_CLI_GENERAL,
+	SNAP_CLI_GROUP_COUNT,
+};
+
+/* What can stand after an option, for the completions. */
+enum snap_cli_value {
+	SNAP_CLI_VALUE_NONE,
+	SNAP_CLI_VALUE_TEXT,
+	SNAP_CLI_VALUE_PID,
+	SNAP_CLI_VALUE_FILE,
+	SNAP_CLI_VALUE_DIRECTORY,
+	SNAP_CLI_VALUE_WORD,   /* one of `words` */
+	SNAP_CLI_VALUE_WORDS,  /* several of `words`, parted by commas */
+	SNAP_CLI_VALUE_FORMAT, /* one of the library's formats */
+};
+
+struct snap_cli_option {
+	const char *name;
+	char letter;          /* 0: none */
+	const char *argument; /* NULL: none */
+	const char *help;
+	enum snap_cli_group group;
+	unsigned commands; /* those that take it: bits of enum snap_cli_command */
+	bool local;        /* not an option of the library */
+	enum snap_cli_value value;
+	const char *words; /* parted by spaces */
+};
+
+/* Ended by a NULL name. */
+extern const struct snap_cli_option snap_cli_options[];
+
+struct snap_cli_verb {
+	const char *name, *operands, *help;
+	enum snap_cli_command command;
+};
+
+/* Ended by a NULL name. */
+extern const struct snap_cli_verb snap_cli_verbs[];
+
+const char *snap_cli_group_title(enum snap_cli_group group);
+
+enum snap_cli_color {
+	SNAP_CLI_COLOR_AUTO,
+	SNAP_CLI_COLOR_ALWAYS,
+	SNAP_CLI_COLOR_NEVER,
+};
+
+/* What argv asks for. Texts are borrowed from argv or static. */
+struct snap_cli_request {
+	enum snap_cli_command command;
+	struct stacksnap_options *options; /* owned */
+	const char *format;                /* NULL: not said */
+	const char *output;                /* NULL: stdout */
+	const char *save_capture;          /* NULL: no */
+	const char *file;                  /* the operand of render */
+	enum snap_cli_color color;
+	bool width_given, debuginfod, help, version;
+	unsigned verbose;
+};
+
+/*
+ * Reads argv. False after a message on stderr: a usage error. The request is to be released by
+ * snap_cli_request_deinit() in any case.
+ */
+bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv);
+void snap_cli_request_deinit(struct snap_cli_request *request);
+
+void snap_cli_print_help(FILE *out);
+
+#endif

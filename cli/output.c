@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where a report goes: see output.h. */
+#include "output.h"
+
+#include "message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool cannot(const char *what, const char *path)
+{
+	return snap_cli_message("cannot %s %s: %s", what, path, strerror(errno));
+}
+
+const char *snap_cli_output_name(const struct snap_cli_output *output)
+{
+	return output->path ? output->path : "standard output";
+}
+
+static mode_t current_umask(void)
+{
+	mode_t mask = umask(077);
+
+	umask(mask);
+	return mask;
+}
+
+/* Makes .NAME.XXXXXX beside output->path, so that the rename stays in one file system. */
+static bool open_beside(struct snap_cli_output *output, mode_t mode)
+{
+	const char *slash = strrchr(output->path, '/');
+	const char *name = slash ? slash + 1 : output->path;
+
+	if (asprintf(&output->temporary, "%.*s.%.200s.XXXXXX", (int)(name - output->path),
+		     output->path, name) < 0) {
+		output->temporary = NULL;
+		return snap_cli_message("out of memory");
+	}
+	output->fd = mkostemp(output->temporary, O_CLOEXEC);
+	if (output->fd < 0) {
+		free(output->temporary);
+		output->temporary = NULL;
+		return cannot("create", output->path);
+	}
+	/* A file system without modes is no reason to give up. */
+	if (fchmod(output->fd, mode) < 0 && errno != EPERM && errno != EOPNOTSUPP)
+		return cannot("set the mode of", output->temporary);
+	return true;
+}
+
+bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool secret)
+{
+	struct stat status;
+	bool exists;
+
+	*output = (struct snap_cli_output){ .fd = -1 };
+	if (!path || strcmp(path, "-") == 0) {
+		output->fd = STDOUT_FILENO;
+		return true;
+	}
+	exists = stat(path, &status) == 0;
+	if (!exists && errno != ENOENT)
+		return cannot("write", path);
+	/* Through symbolic links: what they point to is replaced, not they. */
+	output->path = exists ? realpath(path, NULL) : strdup(path);
+	if (!output->path)
+		return cannot("write", path);
+	if (!exists)
+		return open_beside(output, secret ? 0600 : 0666 & ~current_umask());
+	if (S_ISREG(status.st_mode))
+		return open_beside(output, status.st_mode & 0777);
+	output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	return output->fd >= 0 || cannot("write", path);
+}
+
+bool snap_cli_output_commit(struct snap_cli_output *output)
+{
+	int fd = output->fd;
+
+	if (!output->path)
+		return true;
+	output->fd = -1;
+	if (close(fd) < 0)
+		return cannot("write", output->path);
+	if (!output->temporary)
+		return true;
+	if (rename(output->temporary, output->path) < 0)
+		return cannot("write", output->path);
+	free(output->temporary);
+	output->temporary = NULL;
+	return true;
+}
+
+void snap_cli_output_deinit(struct snap_cli_output *output)
+{
+	if (output->path && output->fd >= 0)
+		close(output->fd);
+	if (output->temporary)
+		unlink(output->temporary);
+	free(output->temporary);
+	free(output->path);
+	*output = (struct snap_cli_output){ .fd = -1 };
+}

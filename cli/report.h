@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The report: from a snapshot, or from the error that stands for it, to bytes in their place, lines
+ * on stderr and the exit status. Everything here happens when the target runs again.
+ */
+#ifndef SNAP_CLI_REPORT_H
+#define SNAP_CLI_REPORT_H
+
+#include "options.h"
+#include "output.h"
+
+struct snap_cli_report {
+	struct snap_cli_request *request;
+	struct snap_cli_output output;
+	const char *format;
+	bool broken_pipe; /* the reader has gone: nobody's error */
+};
+
+/*
+ * Opens the place of the output, decides on the format, and tells the library about the terminal
+ * and the cancel flag; before anything is stopped. False after a message.
+ */
+bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request);
+void snap_cli_report_deinit(struct snap_cli_report *report);
+
+/* Both return the exit status; or do not return, when a signal asked to end. */
+int snap_cli_report_snapshot(struct snap_cli_report *report,
+			     const struct stacksnap_snapshot *snapshot);
+/* Destroys the error. */
+int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From argv to a request: see options.h. Two steps, as which options are allowed depends on the
+ * command, which may stand after some of them: first getopt_long collects what is there, then the
+ * command is known and each option is set.
+ */
+#include "message.h"
+#include "options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_LONG = 256, MAX_OPTIONS = 64 };
+
+struct given {
+	const struct snap_cli_option *option;
+	const char *value;
+};
+
+static bool usage(void)
+{
+	fprintf(stderr, "try 'stacksnap --help'\n");
+	return false;
+}
+
+static size_t option_count(void)
+{
+	size_t count = 0;
+
+	while (snap_cli_options[count].name)
+		count++;
+	return count;
+}
+
+/* The tables of getopt_long: val is FIRST_LONG + index, letters have their own. */
+static void make_tables(struct option *longs, char *letters)
+{
+	*letters++ = ':';
+	for (size_t i = 0; snap_cli_options[i].name; i++) {
+		const struct snap_cli_option *option = &snap_cli_options[i];
+
+		*longs++ = (struct option){
+			.name = option->name,
+			.has_arg = option->argument ? required_argument : no_argument,
+			.val = FIRST_LONG + (int)i,
+		};
+		if (!option->letter)
+			continue;
+		*letters++ = option->letter;
+		if (option->argument)
+			*letters++ = ':';
+	}
+	*longs = (struct option){ 0 };
+	*letters = '\0';
+}
+
+static const struct snap_cli_option *option_of(int code)
+{
+	const struct snap_cli_option *option = snap_cli_options;
+
+	if (code >= FIRST_LONG)
+		return &snap_cli_options[code - FIRST_LONG];
+	while (option->name && option->letter != code)
+		option++;
+	return option->name ? option : NULL;
+}
+
+static bool complain(char **argv, int code)
+{
+	const struct snap_cli_option *option = option_of(optopt);
+	char letter[2] = { (char)optopt, '\0' };
+
+	if (code == ':' && option)
+		snap_cli_message("option '--%s' needs a value (%s)", option->name,
+				 option->argument);
+	else if (option && optopt >= FIRST_LONG)
+		snap_cli_message("option '--%s' takes no value", option->name);
+	else if (optopt > 0)
+		snap_cli_message("unknown option '-%s'", letter);
+	else
+		snap_cli_message("unknown or ambiguous option '%s'", argv[optind - 1]);
+	return usage();
+}
+
+static bool set_local(struct snap_cli_request *request, const struct given *given)
+{
+	const char *name = given->option->name;
+
+	if (strcmp(name, "json") == 0) {
+		request->format = "json";
+	} else if (strcmp(name, "format") == 0) {
+		request->format = given->value;
+	} else if (strcmp(name, "output") == 0) {
+		request->output = given->value;
+	} else if (strcmp(name, "save-capture") == 0) {
+		request->save_capture = given->value;
+	} else if (strcmp(name, "color") == 0) {
+		if (strcmp(given->value, "auto") == 0)
+			request->color = SNAP_CLI_COLOR_AUTO;
+		else if (strcmp(given->value, "always") == 0)
+			request->color = SNAP_CLI_COLOR_ALWAYS;
+		else if (strcmp(given->value, "never") == 0)
+			request->color = SNAP_CLI_COLOR_NEVER;
+		else
+			return snap_cli_message("--color: '%s' is none of auto, always, never",
+						given->value);
+	}
+	return true;
+}
+
+static bool set_option(struct snap_cli_request *request, const struct given *given)
+{
+	struct stacksnap_error *err;
+
+	if (!(given->option->commands & request->command)) {
+		const struct snap_cli_verb *verb = snap_cli_verbs;
+
+		while (verb->name && verb->command != request->command)
+			verb++;
+		snap_cli_message("option '--%s' makes no sense %s%s%s", given->option->name,
+				 verb->name ? "with '" : "without a command",
+				 verb->name ? verb->name : "", verb->name ? "'" : "");
+		return usage();
+	}
+	if (given->option->local)
+		return set_local(request, given) || usage();
+	if (strcmp(given->option->name, "width") == 0)
+		request->width_given = true;
+	if (strcmp(given->option->name, "debuginfod") == 0)
+		request->debuginfod = true;
+	if (strcmp(given->option->name, "verbose") == 0)
+		request->verbose++;
+	err = stacksnap_options_set(request->options, given->option->name, given->value);
+	if (!err)
+		return true;
+	snap_cli_message("--%s", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return usage();
+}
+
+static bool check_format(const struct snap_cli_request *request)
+{
+	const char *name;
+
+	if (!request->format)
+		return true;
+	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++)
+		if (strcmp(name, request->format) == 0)
+			return true;
+	snap_cli_message("--format: there is no format '%s'", request->format);
+	return usage();
+}
+
+static bool set_operands(struct snap_cli_request *request, char **operands, int count)
+{
+	struct stacksnap_error *err;
+
+	if (request->command == SNAP_CLI_RENDER) {
+		if (count != 1) {
+			snap_cli_message("'render' takes one file");
+			return usage();
+		}
+		request->file = operands[0];
+		return true;
+	}
+	for (int i = 0; i < count; i++) {
+		if (operands[i][0] < '0' || operands[i][0] > '9') {
+			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);
+			return usage();
+		}
+		err = stacksnap_options_set(request->options, "pid", operands[i]);
+		if (!err)
+			continue;
+		snap_cli_message("%s", stacksnap_error_message(err));
+		stacksnap_error_destroy(err);
+		return usage();
+	}
+	return true;
+}
+
+static bool find_command(struct snap_cli_request *request, char **operands, int count)
+{
+	request->command = SNAP_CLI_SNAPSHOT;
+	for (const struct snap_cli_verb *verb = snap_cli_verbs; count && verb->name; verb++)
+		if (strcmp(operands[0], verb->name) == 0)
+			request->command = verb->command;
+	return request->command != SNAP_CLI_SNAPSHOT;
+}
+
+/* -h and -V win over whatever else stands there, and over mistakes after them. */
+static bool collect(struct snap_cli_request *request, int argc, char **argv, struct given *given,
+		    size_t *count_ret)
+{
+	struct option longs[MAX_OPTIONS + 1];
+	char letters[2 * MAX_OPTIONS + 2];
+	size_t count = 0;
+	int code;
+
+	make_tables(longs, letters);
+	opterr = 0;
+	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		const struct snap_cli_option *option;
+
+		if (code == '?' || code == ':')
+			return complain(argv, code);
+		option = option_of(code);
+		request->help |= strcmp(option->name, "help") == 0;
+		request->version |= strcmp(option->name, "version") == 0;
+		if (request->help || request->version)
+			break;
+		given[count++] = (struct given){ .option = option, .value = optarg };
+	}
+	*count_ret = count;
+	return true;
+}
+
+/* No more options than bytes: letters can stand together. */
+static size_t most_options(int argc, char **argv)
+{
+	size_t most = 1;
+
+	for (int i = 0; i < argc; i++)
+		most += strlen(argv[i]);
+	return most;
+}
+
+bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv)
+{
+	struct given *given = calloc(most_options(argc, argv), sizeof(*given));
+	struct stacksnap_error *err = NULL;
+	size_t count = 0;
+	bool fine;
+
+	*request = (struct snap_cli_request){ .command = SNAP_CLI_SNAPSHOT };
+	if (option_count() > MAX_OPTIONS)
+		abort();
+	if (given)
+		err = stacksnap_options_create(&request->options);
+	if (!given || err) {
+		free(given);
+		return snap_cli_message("out of memory");
+	}
+	fine = collect(request, argc, argv, given, &count);
+	if (fine && !request->help && !request->version) {
+		char **operands = argv + optind;
+		int operand_count = argc - optind;
+		int verb = find_command(request, operands, operand_count);
+
+		for (size_t i = 0; fine && i < count; i++)
+			fine = set_option(request, &given[i]);
+		fine = fine && check_format(request) &&
+		       set_operands(request, operands + verb, operand_count - verb);
+	}
+	free(given);
+	return fine;
+}
+
+void snap_cli_request_deinit(struct snap_cli_request *request)
+{
+	stacksnap_options_destroy(request->options);
+	request->options = NULL;
+}

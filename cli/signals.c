@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Signals and the clock of the run: see signals.h. */
+#include "signals.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* State of the process: a signal handler has no other place. */
+static volatile int cancel;
+static volatile sig_atomic_t caught, timed_out;
+
+static void on_signal(int number)
+{
+	caught = number;
+	cancel = 1;
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+	timed_out = 1;
+	cancel = 1;
+}
+
+void snap_cli_signals_init(void)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND }, old;
+
+	/* No SA_RESTART anywhere: a wait is to end and look at the flag. */
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(ending[i], &action, NULL);
+	action = (struct sigaction){ .sa_handler = on_alarm };
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGALRM, &action, NULL);
+	sigaddset(&action.sa_mask, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+const volatile int *snap_cli_signals_flag(void)
+{
+	return &cancel;
+}
+
+void snap_cli_signals_set_timer(unsigned milliseconds)
+{
+	struct itimerval timer = { 0 };
+
+	/* Again and again: the first may come between a look at the flag and the wait after it. */
+	timer.it_interval.tv_usec = milliseconds ? 100000 : 0;
+	timer.it_value.tv_sec = milliseconds / 1000;
+	timer.it_value.tv_usec = milliseconds % 1000 * 1000;
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+bool snap_cli_signals_timed_out(void)
+{
+	return timed_out;
+}
+
+int snap_cli_signals_caught(void)
+{
+	return caught;
+}
+
+void snap_cli_signals_die(void)
+{
+	sigset_t set;
+
+	if (!caught)
+		return;
+	signal(caught, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, caught);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(caught);
+	_exit(128 + caught);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Signals and the clock of the run: both set one flag that the library polls, so that the target is
+ * released before anything else happens. Knows nothing of the library.
+ */
+#ifndef SNAP_CLI_SIGNALS_H
+#define SNAP_CLI_SIGNALS_H
+
+#include <stdbool.h>
+
+/*
+ * Catches INT, TERM and HUP (unless ignored, as under nohup) once: the second one kills, and the
+ * kernel lets the target run. SIGPIPE becomes an error of write.
+ */
+void snap_cli_signals_init(void);
+
+/* The flag: not 0 once a signal came or the time was up. */
+const volatile int *snap_cli_signals_flag(void);
+
+/* The run's time, from now; 0 stops the clock. */
+void snap_cli_signals_set_timer(unsigned milliseconds);
+
+/* Whether the time was up. */
+bool snap_cli_signals_timed_out(void);
+
+/* The signal that asked to end, 0 if none did. */
+int snap_cli_signals_caught(void);
+
+/* Ends the process by the signal that asked for it, if one did. */
+void snap_cli_signals_die(void);
+
+#endif
