@@ -113,6 +113,17 @@ struct snap_thread {
 	size_t stack_size;     /* bytes really copied, 0: none */
 	bool stack_limited;    /* the mapping goes on: --max-stack or the snapshot's limit cut it */
 	bool stack_unreadable; /* the copy ended early: memory that cannot be read */
+	/*
+	 * The interrupted stack of a thread that runs on another one (sigaltstack): bytes from
+	 * below the stack pointer that a signal frame in `stack` saved, up to the end of that
+	 * mapping, within --max-stack. Capture looks for it only where sp lies neither in "[stack]"
+	 * nor in the mapping of the thread pointer: an rt_sigframe shows itself by its ucontext at
+	 * an address A in the copy: uc_link (A+8) is 0, ss_sp (A+16) <= A < ss_sp + ss_size
+	 * (A+32), and the saved rsp (A+160) lies in another readable mapping. 0: there is none.
+	 */
+	uint64_t stack2_address;
+	const uint8_t *stack2;
+	size_t stack2_size;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
 };
