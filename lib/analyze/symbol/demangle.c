@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Names for people: C++, Rust and D symbols demangled; the door to libiberty.
+ *
+ * A library must not end its host, so only those functions of libiberty are used that take a
+ * callback: they allocate nothing that could fail. The one for D allocates and exits when it
+ * cannot; it is asked only for names whose result is known to be small. A mangled name can be made
+ * to expand without end: the callback leaves by longjmp when the cap is reached.
+ */
+#include "analyze/symbol/inside.h"
+
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum {
+	MAX_OUTPUT = SNAP_MAX_NAME - 8,
+	/* libiberty refuses longer C++ names by itself: a limit on its recursion. */
+	MAX_SHORT_NAME = 1024,
+	MAX_LONG_NAME = 4096,
+	MAX_D_NAME = 1024,
+	MAX_D_COST = 1 << 16, /* characters, references counted as what they stand for */
+};
+
+struct output {
+	char text[SNAP_MAX_NAME];
+	size_t length;
+	jmp_buf full;
+};
+
+static void append(const char *text, size_t length, void *context)
+{
+	struct output *output = context;
+	size_t room = MAX_OUTPUT - output->length;
+
+	memcpy(output->text + output->length, text, length < room ? length : room);
+	output->length += length < room ? length : room;
+	if (length > room)
+		longjmp(output->full, 1);
+}
+
+typedef int callback_demangler(const char *mangled, int options, demangle_callbackref callback,
+			       void *context);
+
+/* False: not a name of this language. A name that is too long is cut and marked. */
+static bool run(callback_demangler *demangler, const char *symbol, int options,
+		struct output *output)
+{
+	output->length = 0;
+	if (setjmp(output->full)) {
+		memcpy(output->text + output->length, "...", 3);
+		output->length += 3;
+		return true;
+	}
+	return demangler(symbol, options, append, output) != 0 && output->length > 0;
+}
+
+/*
+ * A bound of the characters that a D name expands to. A reference ("Q", then a number in base 26,
+ * small letter last) stands for a part of what precedes it, at most for all of it from the place
+ * it points to; references inside that were counted when they were met.
+ */
+static bool is_modest_d_name(const char *symbol, size_t length)
+{
+	uint32_t before[MAX_D_NAME + 1]; /* cost of the first i characters */
+
+	if (length > MAX_D_NAME)
+		return false;
+	before[0] = 0;
+	for (size_t i = 0; i < length; i++) {
+		size_t k = i + 1, distance = 0;
+		uint32_t cost = 1;
+
+		while (symbol[i] == 'Q' && symbol[k] >= 'A' && symbol[k] <= 'Z' &&
+		       distance <= length)
+			distance = distance * 26 + (size_t)(symbol[k++] - 'A');
+		if (symbol[i] == 'Q' && symbol[k] >= 'a' && symbol[k] <= 'z') {
+			distance = distance * 26 + (size_t)(symbol[k] - 'a');
+			if (distance > 0 && distance <= i)
+				cost += before[i] - before[i - distance];
+		}
+		before[i + 1] = before[i] + cost;
+		if (before[i + 1] > MAX_D_COST)
+			return false;
+	}
+	return true;
+}
+
+static bool run_d(const char *symbol, size_t length, struct output *output)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (!is_modest_d_name(symbol, length))
+		return false;
+	text = dlang_demangle(symbol, DMGL_PARAMS);
+	if (!text)
+		return false;
+	output->length = strnlen(text, MAX_OUTPUT);
+	memcpy(output->text, text, output->length);
+	return true;
+}
+
+static bool demangle(const char *symbol, size_t length, struct output *output)
+{
+	if (length > MAX_LONG_NAME)
+		return false;
+	if (symbol[0] == '_' && symbol[1] == 'D')
+		return run_d(symbol, length, output);
+	/* Rust's first form looks like C++, with a hash at its end that rust_demangle knows. */
+	if ((symbol[0] == '_' && (symbol[1] == 'R' || symbol[1] == 'Z')) &&
+	    run(rust_demangle_callback, symbol, DMGL_PARAMS | DMGL_ANSI, output))
+		return true;
+	if (symbol[0] != '_' || symbol[1] != 'Z')
+		return false;
+	return run(cplus_demangle_v3_callback, symbol, DMGL_PARAMS | DMGL_ANSI, output);
+}
+
+const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol)
+{
+	struct output output;
+	size_t length = strlen(symbol);
+
+	if (!demangle(symbol, length, &output))
+		return snap_intern(&symbolizer->names, symbol,
+				   length < SNAP_MAX_NAME ? length : SNAP_MAX_NAME - 1);
+	return snap_intern(&symbolizer->names, output.text, output.length);
+}

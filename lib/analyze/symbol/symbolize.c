@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The flow of symbolizing one file: see symbolize.h.
+ *
+ * Names first, from the best symbol table; DWARF is not touched when neither lines nor inlines are
+ * wanted. Then the entries are put together.
+ */
+#include "analyze/symbol/inside.h"
+
+#include <string.h>
+
+struct snap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
+					  const struct snap_options *options,
+					  struct snap_arena *arena, struct snap_symbolizer **ret)
+{
+	struct snap_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+
+	if (!symbolizer)
+		return snap_error_no_memory();
+	symbolizer->finder = finder;
+	symbolizer->options = options;
+	symbolizer->arena = arena;
+	snap_interner_init(&symbolizer->names, arena);
+	*ret = symbolizer;
+	return NULL;
+}
+
+void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	while (symbolizer->files) {
+		struct snap_file_symbols *symbols = symbolizer->files;
+
+		symbolizer->files = symbols->next;
+		snap_debugfile_close(symbols);
+		free(symbols);
+	}
+	snap_interner_deinit(&symbolizer->names);
+	free(symbolizer);
+}
+
+static struct snap_file_symbols *symbols_of(struct snap_symbolizer *symbolizer,
+					    struct snap_module_file *file)
+{
+	struct snap_file_symbols *symbols = file->symbols;
+
+	if (symbols)
+		return symbols;
+	symbols = calloc(1, sizeof(*symbols));
+	if (!symbols)
+		return NULL;
+	symbols->file = file;
+	symbols->next = symbolizer->files;
+	symbolizer->files = symbols;
+	file->symbols = symbols;
+	return symbols;
+}
+
+const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer _unused_,
+				    const struct snap_module_file *file)
+{
+	const struct snap_file_symbols *symbols = file->symbols;
+
+	return symbols ? symbols->trouble : NULL;
+}
+
+static bool has_symtab(struct snap_image *image)
+{
+	struct snap_bytes symbols, strings;
+
+	return snap_image_symbols(image, false, &symbols, &strings) && symbols.size > 0;
+}
+
+static bool all_named(const struct snap_hit *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (hits[i].symbol_rank == 0)
+			return false;
+	return true;
+}
+
+/*
+ * The whole table of the debug file or of the image itself, then what a stripped file still has.
+ * Labels without a size come last: a symbol that says how long it is is believed first.
+ */
+static void find_names(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
+		       struct snap_hit *hits, size_t count)
+{
+	struct snap_image *image = symbols->file->image, *full = image;
+
+	if (!has_symtab(image) && snap_debugfile_open(symbolizer, symbols))
+		full = symbols->debug;
+	snap_symtab_scan(full, false, hits, count);
+	if (full == image && !has_symtab(image) && snap_debugfile_open_mini(symbolizer, symbols))
+		snap_symtab_scan(symbols->mini, false, hits, count);
+	if (!all_named(hits, count))
+		snap_symtab_scan(image, true, hits, count);
+	snap_symtab_scan_labels(full, false, hits, count);
+}
+
+/* What the entries of one address are called. Linkage names are demangled, source names are not. */
+static const char *display(struct snap_symbolizer *symbolizer, const char *name, bool is_linkage)
+{
+	if (!name || !is_linkage || symbolizer->options->raw_names)
+		return name;
+	return snap_symbolizer_demangle(symbolizer, name);
+}
+
+static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_hit *hit,
+			 struct snap_query *query)
+{
+	size_t count = hit->inline_count + 1;
+	const char *name = NULL;
+	struct snap_entry *entries;
+	bool is_linkage = true;
+
+	if (hit->symbol_rank)
+		name = snap_intern(&symbolizer->names, hit->symbol,
+				   hit->symbol_length < SNAP_MAX_NAME ? hit->symbol_length
+								      : SNAP_MAX_NAME - 1);
+	else if (hit->function) {
+		name = hit->function;
+		is_linkage = hit->function_is_linkage;
+	}
+	if (!name && !hit->file && hit->inline_count == 0)
+		return hit->symbol_rank == 0;
+	entries = snap_arena_new_array(symbolizer->arena, count, struct snap_entry);
+	if (!entries)
+		return false;
+	for (size_t i = 0; i < hit->inline_count; i++) {
+		entries[i].symbol = hit->inlines[i].symbol;
+		entries[i].function =
+			display(symbolizer, hit->inlines[i].symbol, hit->inlines[i].is_linkage);
+		entries[i].inlined = true;
+		entries[i + 1].file = hit->inlines[i].call_file;
+		entries[i + 1].line = hit->inlines[i].call_line;
+		entries[i + 1].column = hit->inlines[i].call_column;
+	}
+	entries[0].file = hit->file;
+	entries[0].line = hit->line;
+	entries[0].column = hit->column;
+	entries[count - 1].symbol = name;
+	entries[count - 1].function = display(symbolizer, name, is_linkage);
+	query->entries = entries;
+	query->entry_count = count;
+	return !name || entries[count - 1].function;
+}
+
+struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
+				  struct snap_query *queries, size_t count)
+{
+	struct snap_file_symbols *symbols;
+	_cleanup_free_ struct snap_hit *hits = NULL;
+
+	if (!file->image || count == 0 || !symbolizer->options->symbols)
+		return NULL;
+	symbols = symbols_of(symbolizer, file);
+	hits = calloc(count, sizeof(*hits));
+	if (!symbols || !hits)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		hits[i].vaddr = queries[i].vaddr;
+	find_names(symbolizer, symbols, hits, count);
+	if (snap_options_cancelled(symbolizer->options))
+		return snap_error_cancelled();
+	for (size_t i = 0; i < count; i++)
+		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
+			return snap_error_no_memory();
+	return NULL;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Names from symbol tables: one pass over the table, in which each symbol is asked which of the
+ * sorted addresses it covers. No table is built and nothing is sorted.
+ *
+ * Of several symbols that cover an address the one that begins closest to it wins, then the better
+ * kind; between equals the choice follows from the names alone, so it is the same in each run.
+ */
+#include "analyze/symbol/inside.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* Ranks of symbols that begin at the same address; bits, the higher the better. */
+enum {
+	RANK_LABEL = 1 << 0,   /* has no size: may reach to the address */
+	RANK_VISIBLE = 1 << 1, /* global or weak: a name that people know */
+	RANK_FUNCTION = 1 << 2,
+	RANK_COVERS = 1 << 3,
+};
+
+/* Offers of one pass: real tables make about one an address, a hostile one could make billions. */
+enum { MAX_OFFERS = 1 << 25 };
+
+struct table {
+	const uint8_t *symbols;
+	size_t count;
+	const char *strings;
+	size_t strings_size;
+};
+
+static bool get_table(struct snap_image *image, bool dynamic, struct table *ret)
+{
+	struct snap_bytes symbols, strings;
+
+	if (!snap_image_symbols(image, dynamic, &symbols, &strings))
+		return false;
+	ret->symbols = symbols.data;
+	ret->count = symbols.size / sizeof(Elf64_Sym);
+	ret->strings = (const char *)strings.data;
+	ret->strings_size = strings.size;
+	return ret->count > 0;
+}
+
+/* Code: a function, or a label that assembly code forgot to call one. */
+static bool is_code(const Elf64_Sym *symbol)
+{
+	unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+	       symbol->st_shndx != SHN_COMMON &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* The name without its version ("@@GLIBC_2.34"); NULL if it lies outside the strings. */
+static const char *symbol_name(const struct table *table, const Elf64_Sym *symbol,
+			       size_t *length_ret)
+{
+	const char *name, *end, *version;
+	size_t length;
+
+	if (symbol->st_name >= table->strings_size)
+		return NULL;
+	name = table->strings + symbol->st_name;
+	end = memchr(name, '\0', table->strings_size - symbol->st_name);
+	if (!end)
+		return NULL;
+	length = (size_t)(end - name);
+	version = length > 1 ? memchr(name + 1, '@', length - 1) : NULL;
+	if (version)
+		length = (size_t)(version - name);
+	/* "$x", "$d.3": marks of the AArch64 ABI between code and data. */
+	if (length == 0 || name[0] == '$')
+		return NULL;
+	*length_ret = length;
+	return name;
+}
+
+static unsigned rank_of(const Elf64_Sym *symbol)
+{
+	unsigned rank = symbol->st_size ? RANK_COVERS : RANK_LABEL;
+
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_NOTYPE)
+		rank |= RANK_FUNCTION;
+	if (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL)
+		rank |= RANK_VISIBLE;
+	return rank;
+}
+
+/* Between aliases: the name that is closest to what people write. */
+static bool is_nicer(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	size_t a_bars = 0, b_bars = 0, shorter = a_length < b_length ? a_length : b_length;
+	int order;
+
+	while (a_bars < a_length && a[a_bars] == '_')
+		a_bars++;
+	while (b_bars < b_length && b[b_bars] == '_')
+		b_bars++;
+	if (a_bars != b_bars)
+		return a_bars < b_bars;
+	if (a_length != b_length)
+		return a_length < b_length;
+	order = memcmp(a, b, shorter);
+	return order < 0;
+}
+
+static bool is_better(const struct snap_hit *hit, const Elf64_Sym *symbol, unsigned rank,
+		      const char *name, size_t length)
+{
+	if (hit->symbol_rank == 0)
+		return true;
+	if (symbol->st_value != hit->symbol_start)
+		return symbol->st_value > hit->symbol_start;
+	if (rank != hit->symbol_rank)
+		return rank > hit->symbol_rank;
+	return is_nicer(name, length, hit->symbol, hit->symbol_length);
+}
+
+static void offer(const struct table *table, const Elf64_Sym *symbol, struct snap_hit *hit)
+{
+	unsigned rank = rank_of(symbol);
+	size_t length;
+	const char *name = symbol_name(table, symbol, &length);
+
+	if (!name || !is_better(hit, symbol, rank, name, length))
+		return;
+	hit->symbol = name;
+	hit->symbol_length = length;
+	hit->symbol_start = symbol->st_value;
+	hit->symbol_rank = rank;
+}
+
+void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count)
+{
+	struct table table;
+	size_t offers = 0;
+	uint64_t last;
+
+	if (count == 0 || !get_table(image, dynamic, &table))
+		return;
+	last = hits[count - 1].vaddr;
+	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
+		Elf64_Sym symbol;
+		uint64_t end;
+
+		memcpy(&symbol, table.symbols + i * sizeof(symbol), sizeof(symbol));
+		if (symbol.st_value > last || !is_code(&symbol) ||
+		    __builtin_add_overflow(symbol.st_value, symbol.st_size, &end) ||
+		    end <= hits[0].vaddr)
+			continue;
+		for (size_t k = snap_hits_from(hits, count, symbol.st_value);
+		     k < count && hits[k].vaddr < end; k++, offers++)
+			offer(&table, &symbol, &hits[k]);
+	}
+}
+
+/* The section that an address lies in ends here; 0: in none. */
+static uint64_t section_end(struct snap_image *image, unsigned index, uint64_t start)
+{
+	struct snap_bytes file = snap_image_bytes(image);
+	Elf64_Ehdr header;
+	Elf64_Shdr section;
+	uint64_t offset, end;
+
+	if (file.size < sizeof(header) || index >= SHN_LORESERVE)
+		return 0;
+	memcpy(&header, file.data, sizeof(header));
+	if (header.e_shentsize != sizeof(section) || index >= header.e_shnum ||
+	    __builtin_add_overflow(header.e_shoff, (uint64_t)index * sizeof(section), &offset) ||
+	    offset > file.size || file.size - offset < sizeof(section))
+		return 0;
+	memcpy(&section, file.data + offset, sizeof(section));
+	if (start < section.sh_addr ||
+	    __builtin_add_overflow(section.sh_addr, section.sh_size, &end))
+		return 0;
+	return end;
+}
+
+/* Where the closest symbol of each address begins: noted at the first address after it. */
+static void find_nearest(const struct table *table, struct snap_hit *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hits[i].has_nearest = false;
+	for (size_t i = 0; i < table->count; i++) {
+		Elf64_Sym symbol;
+		size_t k;
+
+		memcpy(&symbol, table->symbols + i * sizeof(symbol), sizeof(symbol));
+		if (!is_code(&symbol))
+			continue;
+		k = snap_hits_from(hits, count, symbol.st_value);
+		if (k == count || (hits[k].has_nearest && hits[k].nearest >= symbol.st_value))
+			continue;
+		hits[k].nearest = symbol.st_value;
+		hits[k].has_nearest = true;
+	}
+	for (size_t i = 1; i < count; i++) {
+		if (!hits[i - 1].has_nearest)
+			continue;
+		if (!hits[i].has_nearest || hits[i].nearest < hits[i - 1].nearest)
+			hits[i].nearest = hits[i - 1].nearest;
+		hits[i].has_nearest = true;
+	}
+}
+
+/*
+ * A label without a size reaches to the next symbol or to the end of its section, whatever comes
+ * first. A sized symbol that begins closer has ended before the address: then nobody is there.
+ */
+void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
+			     size_t count)
+{
+	struct table table;
+	size_t offers = 0;
+	bool wanted = false;
+
+	for (size_t i = 0; i < count; i++)
+		wanted |= hits[i].symbol_rank == 0;
+	if (!wanted || !get_table(image, dynamic, &table))
+		return;
+	find_nearest(&table, hits, count);
+	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
+		Elf64_Sym symbol;
+
+		memcpy(&symbol, table.symbols + i * sizeof(symbol), sizeof(symbol));
+		if (symbol.st_size != 0 || !is_code(&symbol))
+			continue;
+		for (size_t k = snap_hits_from(hits, count, symbol.st_value);
+		     k < count && hits[k].has_nearest && hits[k].nearest == symbol.st_value;
+		     k++, offers++) {
+			if (hits[k].symbol_rank & RANK_COVERS)
+				continue;
+			if (hits[k].vaddr < section_end(image, symbol.st_shndx, symbol.st_value))
+				offer(&table, &symbol, &hits[k]);
+		}
+	}
+}
