@@ -2,13 +2,13 @@
 /*
  * Options by name: one table from a long option's name to the function that parses its text.
  *
- * Parsing is strict: a value that makes no sense is an error that says which values do, never a
- * guess. To add an option: a field in model/options.h, a line in the table here, a line in the
+ * To add an option: a field in model/options.h, a line in the table here, a line in the
  * table of cli/options.c (which also makes --help and the completions), the man page.
  */
 #include "options.h"
 
 #include "model/snapshot.h"
+#include "parse.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -49,85 +49,16 @@ void snap_options_init(struct snap_options *options)
 	snap_arena_init(&options->arena);
 }
 
-static void regex_destroy(regex_t *regex)
-{
-	if (!regex)
-		return;
-	regfree(regex);
-	free(regex);
-}
-
 void snap_options_deinit(struct snap_options *options)
 {
 	for (size_t i = 0; i < options->target_count; i++)
-		regex_destroy(options->targets[i].regex);
-	regex_destroy(options->thread_regex);
-	regex_destroy(options->match_regex);
+		snap_regex_destroy(options->targets[i].regex);
+	snap_regex_destroy(options->thread_regex);
+	snap_regex_destroy(options->match_regex);
 	free(options->targets);
 	free(options->debug_dirs);
 	snap_arena_deinit(&options->arena);
 	*options = (struct snap_options){ 0 };
-}
-
-/* A whole decimal number of [low, high]: digits alone, no sign, no space. */
-static bool parse_number(const char *text, size_t length, uint64_t low, uint64_t high,
-			 uint64_t *ret)
-{
-	uint64_t number = 0;
-
-	if (length == 0 || length > 19)
-		return false;
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return false;
-		number = number * 10 + (uint64_t)(text[i] - '0');
-	}
-	if (number < low || number > high)
-		return false;
-	*ret = number;
-	return true;
-}
-
-static struct snap_error *number_error(const char *value, const char *what, uint64_t low,
-				       uint64_t high)
-{
-	return snap_error_format(SNAP_ERROR_INVALID,
-				 "'%s' is no %s (a whole number from %llu to %llu)", value, what,
-				 (unsigned long long)low, (unsigned long long)high);
-}
-
-/* The next item of a comma list from *cursor, NULL at the end; never of length 0. */
-static const char *next_item(const char **cursor, size_t *length_ret)
-{
-	const char *item = *cursor;
-
-	if (!item)
-		return NULL;
-	*length_ret = strcspn(item, ",");
-	*cursor = item[*length_ret] == ',' ? item + *length_ret + 1 : NULL;
-	return item;
-}
-
-static struct snap_error *compile(const char *pattern, regex_t **ret)
-{
-	regex_t *regex = calloc(1, sizeof(*regex));
-	char text[256];
-	int status;
-
-	if (!regex)
-		return snap_error_no_memory();
-	status = regcomp(regex, pattern, REG_EXTENDED | REG_NOSUB);
-	if (status == 0) {
-		*ret = regex;
-		return NULL;
-	}
-	regerror(status, regex, text, sizeof(text));
-	free(regex);
-	if (status == REG_ESPACE)
-		return snap_error_no_memory();
-	return snap_error_format(SNAP_ERROR_INVALID,
-				 "'%s' is no regular expression (POSIX extended): %s", pattern,
-				 text);
 }
 
 static struct snap_error *add_target(struct snap_options *options, struct snap_target target)
@@ -153,11 +84,11 @@ static struct snap_error *set_pid(struct snap_options *options,
 	size_t length;
 	uint64_t pid;
 
-	while ((item = next_item(&cursor, &length))) {
+	while ((item = snap_parse_item(&cursor, &length))) {
 		struct snap_target target = { .kind = SNAP_TARGET_PID };
 		struct snap_error *err;
 
-		if (!parse_number(item, length, 1, INT_MAX, &pid))
+		if (!snap_parse_number(item, length, 1, INT_MAX, &pid))
 			return snap_error_format(SNAP_ERROR_INVALID,
 						 "'%.*s' is no process id (a positive number, or "
 						 "several parted by commas)",
@@ -181,12 +112,12 @@ static struct snap_error *set_name(struct snap_options *options,
 	target.text = snap_arena_strdup(&options->arena, value);
 	if (!target.text)
 		return snap_error_no_memory();
-	err = compile(value, &target.regex);
+	err = snap_parse_regex(value, &target.regex);
 	if (err)
 		return err;
 	err = add_target(options, target);
 	if (err)
-		regex_destroy(target.regex);
+		snap_regex_destroy(target.regex);
 	return err;
 }
 
@@ -218,10 +149,10 @@ static struct snap_error *set_regex(struct snap_options *options, const struct s
 	regex_t *regex = NULL;
 	struct snap_error *err;
 
-	err = compile(value, &regex);
+	err = snap_parse_regex(value, &regex);
 	if (err)
 		return err;
-	regex_destroy(*field);
+	snap_regex_destroy(*field);
 	*field = regex;
 	return NULL;
 }
@@ -233,7 +164,7 @@ static struct snap_error *set_states(struct snap_options *options,
 	unsigned states = 0;
 	size_t length;
 
-	while ((item = next_item(&cursor, &length))) {
+	while ((item = snap_parse_item(&cursor, &length))) {
 		char word[16];
 		enum snap_state state = SNAP_STATE_COUNT;
 
@@ -277,7 +208,7 @@ static struct snap_error *set_group_by(struct snap_options *options,
 	unsigned bits = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
 	size_t length;
 
-	while ((item = next_item(&cursor, &length))) {
+	while ((item = snap_parse_item(&cursor, &length))) {
 		size_t i = 0;
 
 		while (i < SNAP_ARRAY_SIZE(words) && (strlen(words[i].word) != length ||
@@ -318,8 +249,8 @@ static struct snap_error *set_max_frames(struct snap_options *options,
 {
 	uint64_t number;
 
-	if (!parse_number(value, strlen(value), 0, INT_MAX, &number))
-		return number_error(value, "number of frames", 0, INT_MAX);
+	if (!snap_parse_number(value, strlen(value), 0, INT_MAX, &number))
+		return snap_parse_number_error(value, "number of frames", 0, INT_MAX);
 	options->max_frames = number;
 	return NULL;
 }
@@ -333,7 +264,7 @@ static struct snap_error *set_max_stack(struct snap_options *options,
 	unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
 	uint64_t number;
 
-	if (!parse_number(value, length - (suffix != NULL), 1, MAX_STACK >> shift, &number) ||
+	if (!snap_parse_number(value, length - (suffix != NULL), 1, MAX_STACK >> shift, &number) ||
 	    number << shift < 1024)
 		return snap_error_format(SNAP_ERROR_INVALID,
 					 "'%s' is no size of a stack (bytes from 1024 to 1G; k, M "
@@ -351,8 +282,8 @@ static struct snap_error *set_milliseconds(struct snap_options *options,
 {
 	uint64_t number;
 
-	if (!parse_number(value, strlen(value), 1, setting->value, &number))
-		return number_error(value, "number of milliseconds", 1, setting->value);
+	if (!snap_parse_number(value, strlen(value), 1, setting->value, &number))
+		return snap_parse_number_error(value, "number of milliseconds", 1, setting->value);
 	*(int64_t *)((char *)options + setting->offset) = (int64_t)number * NS_PER_MS;
 	if (setting->offset == offsetof(struct snap_options, timeout_ns))
 		options->timeout_given = true;
@@ -361,37 +292,16 @@ static struct snap_error *set_milliseconds(struct snap_options *options,
 	return NULL;
 }
 
-struct choice {
-	const char *word;
-	unsigned value;
-};
-
-static struct snap_error *choose(const struct choice *choices, size_t count, const char *value,
-				 unsigned *ret)
-{
-	char list[128] = "";
-
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(choices[i].word, value) == 0) {
-			*ret = choices[i].value;
-			return NULL;
-		}
-		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
-		strncat(list, choices[i].word, sizeof(list) - strlen(list) - 1);
-	}
-	return snap_error_format(SNAP_ERROR_INVALID, "'%s' is none of %s", value, list);
-}
-
 static struct snap_error *set_engine(struct snap_options *options,
 				     const struct setting *setting _unused_, const char *value)
 {
-	static const struct choice choices[] = { { "auto", SNAP_ENGINE_AUTO },
-						 { "libunwind", SNAP_ENGINE_LIBUNWIND },
-						 { "ptrace", SNAP_ENGINE_PTRACE } };
+	static const struct snap_choice choices[] = { { "auto", SNAP_ENGINE_AUTO },
+						      { "libunwind", SNAP_ENGINE_LIBUNWIND },
+						      { "ptrace", SNAP_ENGINE_PTRACE } };
 	unsigned engine = 0;
 	struct snap_error *err;
 
-	err = choose(choices, SNAP_ARRAY_SIZE(choices), value, &engine);
+	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &engine);
 	if (!err)
 		options->engine = engine;
 	return err;
@@ -400,13 +310,13 @@ static struct snap_error *set_engine(struct snap_options *options,
 static struct snap_error *set_perf_map(struct snap_options *options,
 				       const struct setting *setting _unused_, const char *value)
 {
-	static const struct choice choices[] = { { "auto", SNAP_PERF_MAP_AUTO },
-						 { "always", SNAP_PERF_MAP_ALWAYS },
-						 { "never", SNAP_PERF_MAP_NEVER } };
+	static const struct snap_choice choices[] = { { "auto", SNAP_PERF_MAP_AUTO },
+						      { "always", SNAP_PERF_MAP_ALWAYS },
+						      { "never", SNAP_PERF_MAP_NEVER } };
 	unsigned perf_map = 0;
 	struct snap_error *err;
 
-	err = choose(choices, SNAP_ARRAY_SIZE(choices), value, &perf_map);
+	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &perf_map);
 	if (!err)
 		options->perf_map = perf_map;
 	return err;
@@ -416,13 +326,13 @@ static struct snap_error *set_perf_map(struct snap_options *options,
 static struct snap_error *set_color(struct snap_options *options,
 				    const struct setting *setting _unused_, const char *value)
 {
-	static const struct choice choices[] = { { "auto", false },
-						 { "always", true },
-						 { "never", false } };
+	static const struct snap_choice choices[] = { { "auto", false },
+						      { "always", true },
+						      { "never", false } };
 	unsigned color = 0;
 	struct snap_error *err;
 
-	err = choose(choices, SNAP_ARRAY_SIZE(choices), value, &color);
+	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &color);
 	if (!err)
 		options->color = color;
 	return err;
@@ -431,11 +341,11 @@ static struct snap_error *set_color(struct snap_options *options,
 static struct snap_error *set_charset(struct snap_options *options,
 				      const struct setting *setting _unused_, const char *value)
 {
-	static const struct choice choices[] = { { "ascii", false }, { "utf-8", true } };
+	static const struct snap_choice choices[] = { { "ascii", false }, { "utf-8", true } };
 	unsigned utf8 = 0;
 	struct snap_error *err;
 
-	err = choose(choices, SNAP_ARRAY_SIZE(choices), value, &utf8);
+	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &utf8);
 	if (!err)
 		options->utf8 = utf8;
 	return err;
@@ -446,8 +356,8 @@ static struct snap_error *set_width(struct snap_options *options,
 {
 	uint64_t number;
 
-	if (!parse_number(value, strlen(value), 0, MAX_WIDTH, &number))
-		return number_error(value, "number of columns", 0, MAX_WIDTH);
+	if (!snap_parse_number(value, strlen(value), 0, MAX_WIDTH, &number))
+		return snap_parse_number_error(value, "number of columns", 0, MAX_WIDTH);
 	options->width = (unsigned)number;
 	return NULL;
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the files of the public API share: how its names stand for the inner ones. */
+#ifndef SNAP_API_H
+#define SNAP_API_H
+
+#include "stacksnap.h"
+
+#include "base/error.h"
+#include "model/options.h"
+
+/* Exported; everything else is hidden (and the version script says so again). */
+#define API __attribute__((visibility("default")))
+
+struct stacksnap_options {
+	struct snap_options values;
+};
+
+/* struct stacksnap_error is struct snap_error. */
+static inline struct stacksnap_error *snap_api_error(struct snap_error *error)
+{
+	return (struct stacksnap_error *)error;
+}
+
+/* INVALID when there is no target. */
+struct snap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;
+
+#endif
