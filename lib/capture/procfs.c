@@ -173,6 +173,14 @@ ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_
 	return length;
 }
 
+pid_t snap_procfs_self(const struct snap_procfs *procfs)
+{
+	char number[NUMBER_SIZE + 1];
+	ssize_t length = snap_procfs_link(procfs->root_fd, "self", number, sizeof(number));
+
+	return length > 0 ? snap_parse_pid(number, (size_t)length) : 0;
+}
+
 /*
  * The shortest way to a number of stat: one open, one read, one close. A text of one read is whole
  * but for the end of the file, which nobody has to see.

@@ -27,6 +27,9 @@ struct snap_procfs {
 struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret) _must_check_;
 void snap_procfs_close(struct snap_procfs *procfs);
 
+/* The caller's own pid as procfs numbers it, 0 if it does not tell. */
+pid_t snap_procfs_self(const struct snap_procfs *procfs);
+
 /* The directory of a process, O_PATH: for the calls below that take a directory. */
 int snap_procfs_open_process(const struct snap_procfs *procfs, pid_t pid);
 

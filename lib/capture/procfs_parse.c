@@ -92,6 +92,8 @@ static void set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->threads = (unsigned)value;
 	else if (field == 22)
 		stat->start_ticks = value;
+	else if (field == 38)
+		stat->exit_signal = (int)value;
 	else if (field == 39)
 		stat->cpu = (int)value;
 }
@@ -101,9 +103,10 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
 	const char *last = memrchr(text, ')', length);
 	struct cursor cursor = { text, text + length };
-	struct snap_stat stat = { .cpu = -1 };
+	struct snap_stat stat = { .exit_signal = -1, .cpu = -1 };
 	uint64_t value;
 	unsigned field;
+	bool negative;
 
 	if (!last || !take_limited(&cursor, INT_MAX, &value) || !take_char(&cursor, ' ') ||
 	    !take_char(&cursor, '(') || cursor.at > last)
@@ -117,11 +120,12 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 	for (field = FIRST_NUMBER; field <= LAST_WANTED; field++) {
 		if (!take_char(&cursor, ' '))
 			break;
-		/* Only fields that nobody needs are ever negative: tpgid, priority, nice … */
-		take_char(&cursor, '-');
+		/* tpgid, priority, nice … and the exit signal of a thread: nobody needs these. */
+		negative = take_char(&cursor, '-');
 		if (!take_number(&cursor, 10, &value))
 			break;
-		set_stat_field(&stat, field, value);
+		if (!negative)
+			set_stat_field(&stat, field, value);
 	}
 	if (field <= LAST_NEEDED)
 		return false;

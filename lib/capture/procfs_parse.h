@@ -33,7 +33,8 @@ struct snap_stat {
 	uint32_t flags;
 	unsigned threads;
 	uint64_t start_ticks;
-	int cpu;
+	int exit_signal; /* -1 unknown */
+	int cpu;         /* -1 unknown */
 };
 
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);

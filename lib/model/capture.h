@@ -208,6 +208,8 @@ struct snap_capture {
 	struct snap_process *processes;
 	size_t process_count;
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
+	const pid_t *seen; /* all pids there were: for discovery alone, in no file */
+	size_t seen_count;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity; /* the array is in the arena */
 };
