@@ -23,6 +23,13 @@ struct snap_error *snap_discover(const struct snap_options *options,
 				 struct snap_capture *capture) _must_check_;
 
 /*
+ * The directory of a process, O_PATH, the caller's to close, for those that have no live
+ * descriptors: discovery takes at most half of what RLIMIT_NOFILE allows and leaves the others at
+ * -1. A negative errno; ESRCH if the process has gone, also if another one has its pid by now.
+ */
+int snap_discover_open(const struct snap_process *process);
+
+/*
  * Why a process may not be traced, as a sentence with its remedy ("cannot trace 4711: Operation not
  * permitted (kernel.yama.ptrace_scope is 1; run as root or …)"), in the capture's arena, and the
  * trouble it amounts to. os_errno: what PTRACE_SEIZE or /proc said.
@@ -32,7 +39,9 @@ void snap_discover_explain(struct snap_capture *capture, struct snap_process *pr
 
 /*
  * Children that the processes of the capture have by now and the capture does not list; appended,
- * with their live descriptors. Called after the SEIZE, before the pause. True if there were some.
+ * with their live descriptors. Called after the SEIZE, before the pause. True if there were some:
+ * then capture->processes and capture->live may have moved. Reads only what is new: one listing of
+ * the pids where nothing has changed.
  */
 struct snap_error *snap_discover_again(const struct snap_options *options,
 				       struct snap_capture *capture, bool *grown_ret) _must_check_;

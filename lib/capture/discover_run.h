@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files of discovery share: one run of it, and its steps.
+ *
+ * A run looks at the machine (discover_table), marks what the target options mean
+ * (discover_match), grows the tree (discover), and reads each member's labels (discover_facts).
+ * For nobody outside of discovery but its tests, which run it on recorded trees.
+ */
+#ifndef SNAP_CAPTURE_DISCOVER_RUN_H
+#define SNAP_CAPTURE_DISCOVER_RUN_H
+
+#include "base/error.h"
+#include "capture/cgroup.h"
+#include "capture/discover_table.h"
+#include "model/options.h"
+
+struct snap_user {
+	uid_t uid;
+	const char *name; /* NULL: it has none here */
+};
+
+struct snap_discovery {
+	const struct snap_options *options;
+	struct snap_capture *capture;
+	const struct snap_procfs *procfs;
+	struct snap_table table;
+	size_t process_capacity, live_capacity;
+	size_t facts_count; /* processes whose labels have been read */
+	long live_budget;   /* processes that may still get live descriptors */
+	struct snap_user *users;
+	size_t user_count, user_capacity;
+	char *buffer; /* for command lines */
+	struct snap_cgroup cgroup;
+};
+
+/* `self`: pid of the program that looks, which is left out; 0 for a recorded tree. */
+struct snap_error *snap_discovery_init(struct snap_discovery *run,
+				       const struct snap_options *options,
+				       struct snap_capture *capture,
+				       const struct snap_procfs *procfs, pid_t self) _must_check_;
+void snap_discovery_deinit(struct snap_discovery *run);
+
+/* snap_discover(), of any tree. */
+struct snap_error *snap_discovery_run(struct snap_discovery *run) _must_check_;
+
+/* Marks matched entries; a pid that is not there becomes a process with its trouble at once. */
+struct snap_error *snap_discovery_match(struct snap_discovery *run) _must_check_;
+
+/* Appends a process to the capture; its fields are zero but for pid, parent and live (-1). */
+struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
+					 struct snap_process **ret) _must_check_;
+
+/* Identity, live descriptors and labels of the processes that were appended since the last call. */
+struct snap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
+
+/* What went wrong with a process, with a message in the capture's arena. */
+void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
+			  enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
+
+/* The cgroup of a process's directory into run->cgroup; 0 or a negative errno. */
+int snap_discovery_cgroup(struct snap_discovery *run, int process_fd);
+
+/* The facts of the machine. */
+struct snap_error *snap_discovery_host(struct snap_capture *capture,
+				       const struct snap_procfs *procfs) _must_check_;
+
+#endif
