@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The parent's side of a stop: makes the tracing child, watches it against deadlines and the
+ * caller's wish to cancel, answers its one question, ends it. See tracer.h; the child is
+ * tracer_child.c. Ending the child by SIGKILL is always safe: the kernel lets the tracees run.
+ */
+#include "capture/tracer_child.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
+	PATIENCE_MS = 1000, /* how long a killed child may take to end before it is left behind */
+};
+
+static const size_t SCRATCH_BYTES = (size_t)128 << 20;
+
+/* Linux 5.5; older headers lack it. */
+#ifndef CLONE_CLEAR_SIGHAND
+#define CLONE_CLEAR_SIGHAND 0x100000000ull
+#endif
+
+struct child {
+	pid_t pid;
+	int pidfd;
+	int to_child, to_parent; /* eventfds */
+};
+
+static void child_deinit(struct child *child)
+{
+	snap_close(&child->pidfd);
+	snap_close(&child->to_child);
+	snap_close(&child->to_parent);
+}
+
+static void scratch_deinit(struct snap_region *scratch)
+{
+	if (scratch->next)
+		munmap(scratch->next, (size_t)(scratch->end - scratch->next));
+}
+
+struct snap_stop *snap_stop_new(struct snap_shared *shared, uint32_t capacity)
+{
+	struct snap_stop *stop = snap_region_alloc(&shared->records, sizeof(*stop));
+	struct snap_traced *processes =
+		snap_region_new_array(&shared->records, capacity, struct snap_traced);
+
+	if (!stop || !processes)
+		return NULL;
+	stop->processes = processes;
+	stop->process_capacity = capacity;
+	return stop;
+}
+
+bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process)
+{
+	if (stop->process_count == stop->process_capacity)
+		return false;
+	stop->processes[stop->process_count] = *process;
+	stop->process_count++;
+	return true;
+}
+
+/*
+ * A fork without fork(): no exit signal, so no SIGCHLD reaches the program that uses the library,
+ * and no handlers of pthread_atfork() run. Older kernels know less: the handlers then stay, but
+ * the child blocks all signals. 0 in the child.
+ */
+static pid_t clone_child(int *pidfd)
+{
+	struct clone_args arguments = {
+		.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.pidfd = (uintptr_t)pidfd,
+	};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+
+	if (pid < 0 && errno == EINVAL) {
+		arguments.flags = CLONE_PIDFD;
+		pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+	}
+	/* Before Linux 5.3, and where a seccomp filter cannot look into clone3's arguments. */
+	if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
+		pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD, 0, pidfd, 0, 0);
+	return pid;
+}
+
+/*
+ * Signals are blocked and cancellation is off in the child, as the state of both is inherited: no
+ * handler of the program runs in it, and no call that is a cancellation point ends it.
+ */
+static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
+{
+	sigset_t all, before;
+	int cancel_state, os_errno;
+	pid_t parent = getpid();
+
+	child->to_child = eventfd(0, EFD_CLOEXEC);
+	child->to_parent = eventfd(0, EFD_CLOEXEC);
+	if (child->to_child < 0 || child->to_parent < 0)
+		return snap_error_os(errno, "cannot make a channel to the tracing process");
+	sigfillset(&all);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	child->pid = clone_child(&child->pidfd);
+	if (child->pid == 0)
+		snap_tracer_child(tracer, parent, child->to_parent, child->to_child);
+	os_errno = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_setcancelstate(cancel_state, NULL);
+	if (child->pid < 0)
+		return snap_error_os(os_errno, "cannot make a tracing process");
+	return NULL;
+}
+
+static bool has_ended(const struct child *child, int timeout_ms)
+{
+	struct pollfd poll_fd = { .fd = child->pidfd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, timeout_ms) > 0;
+}
+
+/* SIGKILL where needed; a child that does not even die is left behind, for the kernel to end. */
+static void end_child(struct child *child, bool kill_it)
+{
+	int64_t until = snap_tracer_now() + PATIENCE_MS * 1000000ll;
+	siginfo_t info;
+
+	if (kill_it)
+		syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+	while (!has_ended(child, TICK_MS) && snap_tracer_now() < until)
+		;
+	syscall(SYS_waitid, P_PIDFD, child->pidfd, &info, WEXITED | WNOHANG | __WALL, NULL);
+}
+
+static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
+			int64_t start)
+{
+	int64_t begin = __atomic_load_n(&stop->begin_ns, __ATOMIC_ACQUIRE);
+	int64_t end = __atomic_load_n(&stop->end_ns, __ATOMIC_ACQUIRE);
+
+	if (end)
+		return end + PATIENCE_MS * 1000000ll;
+	if (begin)
+		return begin + options->stop_timeout_ns;
+	return start + options->timeout_ns;
+}
+
+/* The child asks whether there are new processes in the tree. */
+static struct snap_error *answer(const struct child *child, const struct snap_stop_again *again,
+				 struct snap_stop *stop)
+{
+	uint64_t value;
+	bool grown = false;
+	struct snap_error *err;
+
+	if (read(child->to_parent, &value, sizeof(value)) < 0)
+		return NULL;
+	err = again->look(again->context, stop, &grown);
+	if (err)
+		return err;
+	value = grown ? SNAP_TRACER_PREPARE : SNAP_TRACER_GO;
+	if (write(child->to_child, &value, sizeof(value)) < 0)
+		return snap_error_os(errno, "cannot talk to the tracing process");
+	return NULL;
+}
+
+/* Until the child has ended (NULL), or there is a reason to end it. */
+static struct snap_error *watch(const struct snap_options *options, const struct child *child,
+				const struct snap_stop_again *again, struct snap_stop *stop)
+{
+	int64_t start = snap_tracer_now();
+
+	for (;;) {
+		struct pollfd fds[] = {
+			{ .fd = child->pidfd, .events = POLLIN },
+			{ .fd = child->to_parent, .events = POLLIN },
+		};
+		struct snap_error *err;
+
+		if (snap_options_cancelled(options))
+			return snap_error_cancelled();
+		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)
+			return snap_error_os(errno, "cannot watch the tracing process");
+		if (fds[0].revents)
+			return NULL;
+		if (fds[1].revents) {
+			err = answer(child, again, stop);
+			if (err)
+				return err;
+		}
+		if (snap_tracer_now() > deadline(options, stop, start))
+			return snap_error_format(SNAP_ERROR_TIMEOUT,
+						 "the tracing process did not end in time");
+	}
+}
+
+/* Where the child was ended, by whomever, the stop ended no later than now. */
+static void close_books(struct snap_stop *stop)
+{
+	int64_t now = snap_tracer_now();
+
+	if (stop->end_ns)
+		return;
+	stop->killed = true;
+	stop->end_ns = now;
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		struct snap_traced *process = &stop->processes[i];
+
+		if (process->stop_begin_ns && !process->stop_end_ns)
+			process->stop_end_ns = now;
+	}
+}
+
+struct snap_error *snap_tracer_run(const struct snap_options *options,
+				   const struct snap_stop_hook *hook,
+				   const struct snap_stop_again *again, struct snap_shared *shared,
+				   struct snap_stop *stop)
+{
+	_cleanup_(
+		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
+	_cleanup_(scratch_deinit) struct snap_region scratch = { 0 };
+	struct snap_tracer tracer = {
+		.options = options,
+		.hook = hook,
+		.shared = shared,
+		.stop = stop,
+	};
+	struct snap_error *err;
+
+	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
+	if (err)
+		return err;
+	tracer.scratch = scratch;
+	err = spawn(&child, &tracer);
+	if (err)
+		return err;
+	err = watch(options, &child, again, stop);
+	end_child(&child, err != NULL);
+	close_books(stop);
+	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
+		snap_error_destroy(err);
+		err = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tracer: stops the processes of one tree together, copies them, lets them run.
+ *
+ * The work is done by a short-lived child, so that its death, by whatever cause, lets everything
+ * run again: only SEIZE and INTERRUPT are used, nothing is ever written to a target. What it has
+ * found lies in memory that it shares with its parent and is valid at any moment, complete or not.
+ * Knows threads, registers and bytes; nothing of trees, labels, files or stacks' meaning.
+ */
+#ifndef SNAP_CAPTURE_TRACER_H
+#define SNAP_CAPTURE_TRACER_H
+
+#include "capture/capture.h"
+#include "capture/procfs.h"
+#include "capture/shared.h"
+
+/* A process as the tracing child sees it; what it writes lies in the shared mapping. */
+struct snap_traced {
+	/* written by the parent, before the child looks at it */
+	pid_t pid;
+	int proc_fd;    /* O_PATH directory of procfs; open in both */
+	size_t index;   /* in capture->processes; SIZE_MAX: forked during the stop */
+	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
+	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
+	/* written by the child */
+	int error;            /* errno of SEIZE or of reading; 0: none */
+	bool seized;          /* some thread is, or was, ours */
+	bool vanished;        /* gone before it could be stopped */
+	bool execed;          /* another program now: what was read before the stop is stale */
+	bool timed_out;       /* the time was up before all its threads stood still */
+	bool unsupported;     /* registers of another architecture or word size */
+	uint32_t forked_from; /* of a process with index SIZE_MAX: who forked it */
+	enum snap_arch arch;
+	struct snap_map *maps;
+	size_t map_count;
+	struct snap_piece *pieces;
+	size_t piece_count;
+	struct snap_thread *threads; /* in no order */
+	size_t thread_count, thread_capacity;
+	size_t threads_missed;
+	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
+};
+
+/* One stop of one tree. */
+struct snap_stop {
+	struct snap_traced *processes; /* in the shared mapping */
+	uint32_t process_count, process_capacity;
+	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
+	int64_t begin_ns, still_ns, end_ns;
+	bool limited; /* the snapshot's limit cut stacks */
+	bool killed;  /* the child did not end by itself: what there is may be incomplete */
+};
+
+/*
+ * Asked once all listed threads are seized: have the processes got children that are not in the
+ * stop? Appends them by snap_stop_add() and says so; called in the parent.
+ */
+struct snap_stop_again {
+	struct snap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
+	void *context;
+};
+
+/* A stop without processes, with room for so many. NULL: memory is used up. */
+struct snap_stop *snap_stop_new(struct snap_shared *shared, uint32_t capacity);
+/* Adds a process; false when there is no room. */
+bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
+
+/*
+ * Stops, copies and releases. Trouble of processes and threads is in the stop; the stop is valid
+ * whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
+ */
+struct snap_error *snap_tracer_run(const struct snap_options *options,
+				   const struct snap_stop_hook *hook,
+				   const struct snap_stop_again *again, struct snap_shared *shared,
+				   struct snap_stop *stop) _must_check_;
+
+#endif

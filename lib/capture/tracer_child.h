@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Inside the tracing child: what its files share. No other file includes this.
+ *
+ * The child of a threaded program may find any lock held for ever, malloc's too. So nothing here
+ * allocates, locks or prints: memory comes from the shared mapping and from the scratch region,
+ * both laid out by the parent.
+ */
+#ifndef SNAP_CAPTURE_TRACER_CHILD_H
+#define SNAP_CAPTURE_TRACER_CHILD_H
+
+#include "capture/tracer.h"
+
+#include <time.h>
+
+enum snap_tracee_phase {
+	SNAP_TRACEE_LISTED,   /* not ours: kernel worker, zombie leader, no permission */
+	SNAP_TRACEE_SEIZED,   /* ours, running */
+	SNAP_TRACEE_AWAITED,  /* going to stop */
+	SNAP_TRACEE_SLOW,     /* in D or vfork: waited for when all others stand still */
+	SNAP_TRACEE_STOPPED,  /* stands still, its stop was seen */
+	SNAP_TRACEE_RELEASED, /* runs again */
+	SNAP_TRACEE_GONE,     /* exited */
+};
+
+/* A thread under trace. The list is in the order of the INTERRUPTs. */
+struct snap_tracee {
+	pid_t tid;
+	uint32_t process; /* in stop->processes */
+	uint32_t thread;  /* in its threads */
+	uint8_t phase;    /* enum snap_tracee_phase */
+	int8_t signal;    /* to be handed on at DETACH */
+};
+
+struct snap_tracer {
+	const struct snap_options *options;
+	const struct snap_stop_hook *hook;
+	struct snap_shared *shared;
+	struct snap_stop *stop;
+	struct snap_region scratch;
+	struct snap_tracee *tracees;
+	uint32_t count, capacity;
+	uint32_t *by_tid;  /* index in tracees + 1, 0: not listed */
+	int *task_fds;     /* by process; negative errno: not open */
+	uint32_t *present; /* by process: threads listed and not known to be gone */
+	uint32_t prepared; /* processes whose threads are listed */
+	uint32_t waited;   /* tracees before this one need no first wait */
+	bool stopping;     /* the first INTERRUPT was sent */
+	bool time_is_up;   /* nobody is waited for any more */
+	int64_t wait_until_ns, copy_until_ns;
+	/* scratch */
+	pid_t *tids;              /* a listing */
+	char *buffer;             /* texts, SNAP_TRACER_BUFFER bytes */
+	struct snap_map *maps;    /* while they are read */
+	bool *maps_read_again;    /* by process: done, inside the pause */
+	struct snap_want *wants;  /* by tracee: where its stack is */
+	struct snap_batch *batch; /* one call's worth of stacks */
+	size_t last_map;          /* where the last stack was found */
+	uint64_t *reference_pcs;
+};
+
+enum {
+	SNAP_TRACER_BUFFER = 1 << 16,
+	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
+	SNAP_TRACER_ROUNDS = 16,    /* how often the tree may have grown before we go on */
+	/* the parent's answers */
+	SNAP_TRACER_GO = 1,
+	SNAP_TRACER_PREPARE = 2,
+};
+
+static inline int64_t snap_tracer_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static inline struct snap_traced *snap_tracer_process(const struct snap_tracer *tracer,
+						      const struct snap_tracee *tracee)
+{
+	return &tracer->stop->processes[tracee->process];
+}
+
+static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *tracer,
+						     const struct snap_tracee *tracee)
+{
+	return &snap_tracer_process(tracer, tracee)->threads[tracee->thread];
+}
+
+/* tracer_child.c: its whole life. `ask_fd`, `answer_fd`: eventfds to and from the parent. */
+_Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int ask_fd,
+				 int answer_fd);
+
+/* tracer_list.c: who is there, read while all run. */
+/* Reads and seizes the processes that were added since the last call. */
+void snap_tracer_prepare(struct snap_tracer *tracer);
+/* Adds a thread to a process; NULL when it is known already or there is no room. */
+struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* Fills name, state, cpu and flags from procfs; false when the thread has gone. */
+bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* Lists again the threads of a process and seizes the unknown ones; how many there were. */
+uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process);
+/* One SEIZE; sets the phase. */
+void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* Its thread does not run any more and will not be shown. */
+void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee);
+
+/* tracer_memory.c: mappings and bytes. */
+/* Reads maps; on failure those of before stay. 0 or a negative errno. */
+int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process);
+/* The first pages of modules and the vDSO. `tid`: a live thread of the process. */
+void snap_tracer_read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* Has memory ready for the copies of all threads that are listed by now. */
+void snap_tracer_reserve_copies(struct snap_tracer *tracer);
+bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
+/* Registers of all stopped threads, then their stacks. */
+void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* tracer_stop.c: the pause. */
+void snap_tracer_pause(struct snap_tracer *tracer);
+
+#endif
