@@ -241,14 +241,22 @@ uint16_t snap_image_machine(const struct snap_image *image)
 	return image->header.e_machine;
 }
 
+bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		if (image->segments[i].p_type != type)
+			continue;
+		*vaddr_ret = image->segments[i].p_vaddr;
+		return true;
+	}
+	return false;
+}
+
 bool snap_image_is_executable_type(const struct snap_image *image)
 {
-	if (image->header.e_type == ET_EXEC)
-		return true;
-	for (size_t i = 0; i < image->segment_count; i++)
-		if (image->segments[i].p_type == PT_INTERP)
-			return true;
-	return false;
+	uint64_t vaddr;
+
+	return image->header.e_type == ET_EXEC || snap_image_segment(image, PT_INTERP, &vaddr);
 }
 
 struct snap_bytes snap_image_build_id(const struct snap_image *image)

@@ -59,6 +59,8 @@ bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t of
 
 /* Size and device:inode of the file; false for memory. */
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret);
+/* The address of the first segment of a type (PT_… of elf.h); false: there is none. */
+bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret);
 uint16_t snap_image_machine(const struct snap_image *image);        /* e_machine */
 bool snap_image_is_executable_type(const struct snap_image *image); /* ET_EXEC or has PT_INTERP */
 

@@ -10,7 +10,12 @@
 
 #include "model/capture.h"
 
-enum { SNAP_MAX_DWARF_REGISTERS = 33 };
+enum {
+	SNAP_MAX_DWARF_REGISTERS = 33,
+	SNAP_MAX_SAVED = 12,           /* registers that a row may restore, beside the pc */
+	SNAP_CALL_BYTES = 7,           /* the longest call instruction */
+	SNAP_SIGNAL_RETURN_BYTES = 16, /* what is_signal_return() looks at */
+};
 
 struct snap_arch_ops {
 	unsigned dwarf_registers; /* how many DWARF register numbers are followed */
@@ -21,7 +26,20 @@ struct snap_arch_ops {
 	int (*syscall_number)(const void *raw, size_t size);
 	/* Its name, NULL unknown. */
 	const char *(*syscall_name)(int number);
+	/* Callee-saved registers other than sp, in the order in which rows number them. */
+	const uint8_t *saved;
+	unsigned saved_count;
+	uint16_t machine;       /* e_machine of ELF */
+	bool has_link_register; /* a leaf's return address may still be in register `ra` */
+	/* Whether the SNAP_CALL_BYTES before `end` can end in a call instruction. */
+	bool (*ends_in_call)(const uint8_t *end);
+	/* Whether this is the code that returns from a signal handler. */
+	bool (*is_signal_return)(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES]);
+	/* Offsets from sp, there, of the interrupted registers by DWARF number. */
+	const uint16_t *signal_context;
 };
+
+extern const struct snap_arch_ops snap_arch_x86_64;
 
 /* NULL: an architecture that is not supported. */
 const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch);

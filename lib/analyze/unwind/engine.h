@@ -1,14 +1,54 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The reference engine: libunwind-ptrace on a thread that stands still. A test aid, entered by
- * capture through its stop hook (--engine=ptrace). Knows nothing of copies.
+ * The two engines of libunwind, without its types.
+ *
+ * Over the copy (engine_libunwind.c): steps from registers through memory that a callback reads;
+ * for what rows refuse, and alone with --engine=libunwind. And on a thread that stands still
+ * (engine_ptrace.c): the reference, a test aid, entered by capture through its stop hook
+ * (--engine=ptrace).
  */
 #ifndef SNAP_ANALYZE_ENGINE_H
 #define SNAP_ANALYZE_ENGINE_H
 
+#include "analyze/module.h"
+#include "analyze/unwind/rows.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+struct snap_libunwind;
+
+/* NULL without memory, or on a machine that this libunwind was not built for. */
+struct snap_libunwind *snap_libunwind_create(void);
+void snap_libunwind_destroy(struct snap_libunwind *engine);
+/* Another process: what was remembered of addresses is dropped. */
+void snap_libunwind_enter(struct snap_libunwind *engine, struct snap_modules *modules,
+			  struct snap_module_set *set);
+/*
+ * Begins at a frame: state->registers by DWARF number, its read callback gives the memory. `state`
+ * must stay until the last step; it is only read.
+ */
+bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state);
+
+enum snap_libunwind_result {
+	SNAP_LIBUNWIND_CALLER,     /* stands at the caller now */
+	SNAP_LIBUNWIND_LAST,       /* there is none: the outermost frame */
+	SNAP_LIBUNWIND_NO_CFI,     /* no unwind information */
+	SNAP_LIBUNWIND_UNREADABLE, /* memory was missing */
+	SNAP_LIBUNWIND_FAILED,
+};
+
+/* To the caller; *signal_ret: it was interrupted, not called. */
+enum snap_libunwind_result snap_libunwind_step(struct snap_libunwind *engine, bool *signal_ret);
+/* pc and sp of the frame at which it stands. */
+void snap_libunwind_position(struct snap_libunwind *engine, uint64_t *pc_ret, uint64_t *sp_ret);
+/* All registers there; what libunwind does not know keeps its value. */
+void snap_libunwind_registers(struct snap_libunwind *engine, const struct snap_arch_ops *arch,
+			      uint64_t *registers);
+/* Whether the file's search table has an entry for an address. */
+bool snap_libunwind_covers(struct snap_libunwind *engine, const struct snap_frame_state *state,
+			   uint64_t address);
 
 struct snap_ptrace_engine;
 /* NULL without memory. */
@@ -18,7 +58,10 @@ static inline void snap_ptrace_engine_destroyp(struct snap_ptrace_engine **engin
 {
 	snap_ptrace_engine_destroy(*engine);
 }
-/* The pcs of a thread stopped by the calling process, innermost first; their number. */
+/*
+ * The pcs of a thread stopped by the calling process, innermost first; their number. Each is the
+ * bits of a struct snap_pc: it says whether it is a return address.
+ */
 size_t snap_ptrace_engine_unwind(void *engine, pid_t tid, uint64_t *pcs, size_t max);
 
 #endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is special to x86-64 on Linux: the layout of NT_PRSTATUS and of a signal frame, the
+ * registers that rows follow, what a call looks like, the names of system calls. Numbers of
+ * registers are those of DWARF in the psABI. Knows nothing of how a row is found.
+ */
+#include "analyze/unwind/arch.h"
+
+#include <string.h>
+
+enum {
+	RBX = 3,
+	RBP = 6,
+	RSP = 7,
+	R12 = 12,
+	R13 = 13,
+	R14 = 14,
+	R15 = 15,
+	RIP = 16,
+	REGISTERS = 17
+};
+
+/* Words of struct user_regs_struct (sys/user.h) by DWARF number, and the two others we want. */
+static const uint8_t user_regs_word[REGISTERS] = { 10, 12, 11, 5, 13, 14, 4, 19, 9,
+						   8,  7,  6,  3, 2,  1,  0, 16 };
+enum { USER_REGS_WORDS = 27, ORIG_RAX_WORD = 15 };
+
+static uint64_t word_of(const void *raw, size_t word)
+{
+	uint64_t value;
+
+	memcpy(&value, (const uint8_t *)raw + word * sizeof(value), sizeof(value));
+	return value;
+}
+
+static bool registers(const void *raw, size_t size, uint64_t *dwarf_ret, uint64_t *pc_ret)
+{
+	if (size != USER_REGS_WORDS * sizeof(uint64_t))
+		return false;
+	for (size_t i = 0; i < REGISTERS; i++)
+		dwarf_ret[i] = word_of(raw, user_regs_word[i]);
+	*pc_ret = dwarf_ret[RIP];
+	return true;
+}
+
+static int syscall_number(const void *raw, size_t size)
+{
+	int64_t number;
+
+	if (size != USER_REGS_WORDS * sizeof(uint64_t))
+		return -1;
+	number = (int64_t)word_of(raw, ORIG_RAX_WORD);
+	return number >= 0 && number <= INT32_MAX ? (int)number : -1;
+}
+
+/* CALL rel32, and CALL of a register or memory operand of every length that the encoding allows. */
+static bool ends_in_call(const uint8_t *end)
+{
+	if (end[-5] == 0xe8)
+		return true;
+	for (int length = 2; length <= 7; length++)
+		if (end[-length] == 0xff && (end[1 - length] & 0x38) == 0x10)
+			return true;
+	return false;
+}
+
+/* mov $15 (rt_sigreturn) to %rax or %eax, syscall: gdb and the kernel's own check know no more. */
+static bool is_signal_return(const uint8_t code[SNAP_SIGNAL_RETURN_BYTES])
+{
+	static const uint8_t with_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t with_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+	return memcmp(code, with_rax, sizeof(with_rax)) == 0 ||
+	       memcmp(code, with_eax, sizeof(with_eax)) == 0;
+}
+
+static const uint8_t saved[] = { RBX, RBP, R12, R13, R14, R15 };
+
+/* Offset of each register in struct ucontext (asm/sigcontext.h), which lies at sp by then. */
+static const uint16_t signal_context[REGISTERS] = { 144, 136, 152, 128, 112, 104, 120, 160, 40,
+						    48,  56,  64,  72,  80,  88,  96,  168 };
+
+// clang-format off
+static const char *const syscall_names[] = {
+	"read", "write", "open", "close", "stat", "fstat", "lstat", "poll", "lseek", "mmap",
+	"mprotect", "munmap", "brk", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "ioctl",
+	"pread64", "pwrite64", "readv", "writev", "access", "pipe", "select", "sched_yield",
+	"mremap", "msync", "mincore", "madvise", "shmget", "shmat", "shmctl", "dup", "dup2",
+	"pause", "nanosleep", "getitimer", "alarm", "setitimer", "getpid", "sendfile", "socket",
+	"connect", "accept", "sendto", "recvfrom", "sendmsg", "recvmsg", "shutdown", "bind",
+	"listen", "getsockname", "getpeername", "socketpair", "setsockopt", "getsockopt", "clone",
+	"fork", "vfork", "execve", "exit", "wait4", "kill", "uname", "semget", "semop", "semctl",
+	"shmdt", "msgget", "msgsnd", "msgrcv", "msgctl", "fcntl", "flock", "fsync", "fdatasync",
+	"truncate", "ftruncate", "getdents", "getcwd", "chdir", "fchdir", "rename", "mkdir",
+	"rmdir", "creat", "link", "unlink", "symlink", "readlink", "chmod", "fchmod", "chown",
+	"fchown", "lchown", "umask", "gettimeofday", "getrlimit", "getrusage", "sysinfo", "times",
+	"ptrace", "getuid", "syslog", "getgid", "setuid", "setgid", "geteuid", "getegid",
+	"setpgid", "getppid", "getpgrp", "setsid", "setreuid", "setregid", "getgroups",
+	"setgroups", "setresuid", "getresuid", "setresgid", "getresgid", "getpgid", "setfsuid",
+	"setfsgid", "getsid", "capget", "capset", "rt_sigpending", "rt_sigtimedwait",
+	"rt_sigqueueinfo", "rt_sigsuspend", "sigaltstack", "utime", "mknod", "uselib",
+	"personality", "ustat", "statfs", "fstatfs", "sysfs", "getpriority", "setpriority",
+	"sched_setparam", "sched_getparam", "sched_setscheduler", "sched_getscheduler",
+	"sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval", "mlock",
+	"munlock", "mlockall", "munlockall", "vhangup", "modify_ldt", "pivot_root", "_sysctl",
+	"prctl", "arch_prctl", "adjtimex", "setrlimit", "chroot", "sync", "acct", "settimeofday",
+	"mount", "umount2", "swapon", "swapoff", "reboot", "sethostname", "setdomainname", "iopl",
+	"ioperm", "create_module", "init_module", "delete_module", "get_kernel_syms",
+	"query_module", "quotactl", "nfsservctl", "getpmsg", "putpmsg", "afs_syscall", "tuxcall",
+	"security", "gettid", "readahead", "setxattr", "lsetxattr", "fsetxattr", "getxattr",
+	"lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr", "removexattr",
+	"lremovexattr", "fremovexattr", "tkill", "time", "futex", "sched_setaffinity",
+	"sched_getaffinity", "set_thread_area", "io_setup", "io_destroy", "io_getevents",
+	"io_submit", "io_cancel", "get_thread_area", "lookup_dcookie", "epoll_create",
+	"epoll_ctl_old", "epoll_wait_old", "remap_file_pages", "getdents64", "set_tid_address",
+	"restart_syscall", "semtimedop", "fadvise64", "timer_create", "timer_settime",
+	"timer_gettime", "timer_getoverrun", "timer_delete", "clock_settime", "clock_gettime",
+	"clock_getres", "clock_nanosleep", "exit_group", "epoll_wait", "epoll_ctl", "tgkill",
+	"utimes", "vserver", "mbind", "set_mempolicy", "get_mempolicy", "mq_open", "mq_unlink",
+	"mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr", "kexec_load", "waitid",
+	"add_key", "request_key", "keyctl", "ioprio_set", "ioprio_get", "inotify_init",
+	"inotify_add_watch", "inotify_rm_watch", "migrate_pages", "openat", "mkdirat", "mknodat",
+	"fchownat", "futimesat", "newfstatat", "unlinkat", "renameat", "linkat", "symlinkat",
+	"readlinkat", "fchmodat", "faccessat", "pselect6", "ppoll", "unshare", "set_robust_list",
+	"get_robust_list", "splice", "tee", "sync_file_range", "vmsplice", "move_pages",
+	"utimensat", "epoll_pwait", "signalfd", "timerfd_create", "eventfd", "fallocate",
+	"timerfd_settime", "timerfd_gettime", "accept4", "signalfd4", "eventfd2", "epoll_create1",
+	"dup3", "pipe2", "inotify_init1", "preadv", "pwritev", "rt_tgsigqueueinfo",
+	"perf_event_open", "recvmmsg", "fanotify_init", "fanotify_mark", "prlimit64",
+	"name_to_handle_at", "open_by_handle_at", "clock_adjtime", "syncfs", "sendmmsg", "setns",
+	"getcpu", "process_vm_readv", "process_vm_writev", "kcmp", "finit_module", "sched_setattr",
+	"sched_getattr", "renameat2", "seccomp", "getrandom", "memfd_create", "kexec_file_load",
+	"bpf", "execveat", "userfaultfd", "membarrier", "mlock2", "copy_file_range", "preadv2",
+	"pwritev2", "pkey_mprotect", "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq",
+	"uretprobe", "uprobe", [424] = "pidfd_send_signal", "io_uring_setup", "io_uring_enter",
+	"io_uring_register", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+	"pidfd_open", "clone3", "close_range", "openat2", "pidfd_getfd", "faccessat2",
+	"process_madvise", "epoll_pwait2", "mount_setattr", "quotactl_fd",
+	"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "memfd_secret",
+	"process_mrelease", "futex_waitv", "set_mempolicy_home_node", "cachestat", "fchmodat2",
+	"map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "statmount", "listmount",
+	"lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "mseal", "setxattrat",
+	"getxattrat", "listxattrat", "removexattrat", "open_tree_attr", "file_getattr",
+	"file_setattr",
+};
+// clang-format on
+
+static const char *syscall_name(int number)
+{
+	if (number < 0 || (size_t)number >= SNAP_ARRAY_SIZE(syscall_names))
+		return NULL;
+	return syscall_names[number];
+}
+
+const struct snap_arch_ops snap_arch_x86_64 = {
+	.dwarf_registers = REGISTERS,
+	.sp = RSP,
+	.fp = RBP,
+	.ra = RIP,
+	.registers = registers,
+	.syscall_number = syscall_number,
+	.syscall_name = syscall_name,
+	.saved = saved,
+	.saved_count = SNAP_ARRAY_SIZE(saved),
+	.machine = 62, /* EM_X86_64 */
+	.ends_in_call = ends_in_call,
+	.is_signal_return = is_signal_return,
+	.signal_context = signal_context,
+};

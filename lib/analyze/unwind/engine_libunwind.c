@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * libunwind over the copy: its remote interface with accessors of our own. See engine.h. The search
+ * table of a file is checked before libunwind sees it, for libunwind 1.6.2 aborts on an unknown
+ * encoding there; and the reads of one step are counted, for expressions and CFI may loop.
+ */
+#include "analyze/unwind/engine.h"
+
+#include <elf.h>
+#include <libunwind.h>
+#include <string.h>
+
+enum {
+	TABLE_VERSION = 1,
+	POINTER_UDATA4 = 0x03, /* DW_EH_PE_udata4: the count */
+	POINTER_TABLE = 0x3b,  /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
+	TABLE_ENTRY = 8,
+	MAX_READS = 1 << 20, /* of one step: tens of milliseconds */
+};
+
+#if defined(__x86_64__)
+
+/* Exported by libunwind for those who look for tables themselves; declared in no header. */
+extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *,
+					      unw_proc_info_t *, int, void *);
+
+struct snap_libunwind {
+	unw_addr_space_t space;
+	unw_cursor_t cursor;
+	struct snap_modules *modules;
+	struct snap_module_set *set;
+	const struct snap_frame_state *state;
+	size_t reads;    /* of this step */
+	bool is_missing; /* this step asked for memory that is not there */
+};
+
+/* The head of .eh_frame_hdr, packed as it lies in the file. */
+struct table_head {
+	uint8_t version, pointer_encoding, count_encoding, table_encoding;
+	int32_t pointer;
+	uint32_t count;
+};
+
+/* The unbiased address of a file's search table; false: none that libunwind can be shown. */
+static bool find_table(const struct snap_image *image, uint64_t *vaddr_ret,
+		       struct table_head *head_ret)
+{
+	struct snap_bytes table;
+
+	if (!snap_image_segment(image, PT_GNU_EH_FRAME, vaddr_ret))
+		return false;
+	table = snap_image_at(image, *vaddr_ret);
+	if (table.size < sizeof(*head_ret))
+		return false;
+	memcpy(head_ret, table.data, sizeof(*head_ret));
+	return head_ret->version == TABLE_VERSION && head_ret->count_encoding == POINTER_UDATA4 &&
+	       head_ret->table_encoding == POINTER_TABLE && head_ret->count > 0 &&
+	       head_ret->count <= (table.size - sizeof(*head_ret)) / TABLE_ENTRY;
+}
+
+static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info,
+			  int need_unwind_info, void *argument)
+{
+	struct snap_libunwind *engine = argument;
+	struct snap_module *module = snap_modules_find(engine->modules, ip);
+	unw_dyn_info_t table = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
+	struct table_head head;
+	uint64_t vaddr;
+
+	if (!module || !snap_module_open(engine->set, module) ||
+	    !find_table(module->file->image, &vaddr, &head))
+		return -UNW_ENOINFO;
+	table.start_ip = module->start;
+	table.end_ip = module->end;
+	table.u.rti.segbase = vaddr + module->bias;
+	table.u.rti.table_data = vaddr + module->bias + sizeof(head);
+	table.u.rti.table_len = (size_t)head.count * TABLE_ENTRY / sizeof(unw_word_t);
+	return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, info, need_unwind_info,
+						  argument);
+}
+
+static void put_unwind_info(unw_addr_space_t space _unused_, unw_proc_info_t *info _unused_,
+			    void *argument _unused_)
+{
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t space _unused_, unw_word_t *address _unused_,
+				  void *argument _unused_)
+{
+	return -UNW_ENOINFO;
+}
+
+static int access_mem(unw_addr_space_t space _unused_, unw_word_t address, unw_word_t *value,
+		      int is_write, void *argument)
+{
+	struct snap_libunwind *engine = argument;
+	uint64_t word;
+
+	if (is_write || ++engine->reads > MAX_READS)
+		return -UNW_EINVAL;
+	if (!engine->state->read(engine->state->context, address, &word)) {
+		engine->is_missing = true;
+		return -UNW_EINVAL;
+	}
+	*value = word;
+	return 0;
+}
+
+/* libunwind's numbers on x86-64 are DWARF's up to the pc. */
+static int access_reg(unw_addr_space_t space _unused_, unw_regnum_t number, unw_word_t *value,
+		      int is_write, void *argument)
+{
+	const struct snap_libunwind *engine = argument;
+
+	if (is_write)
+		return -UNW_EREADONLYREG;
+	if (number < 0 || number > UNW_X86_64_RIP)
+		return -UNW_EBADREG;
+	*value = engine->state->registers[number];
+	return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space _unused_, unw_regnum_t number _unused_,
+			unw_fpreg_t *value _unused_, int is_write _unused_, void *argument _unused_)
+{
+	return -UNW_EBADREG;
+}
+
+static int resume(unw_addr_space_t space _unused_, unw_cursor_t *cursor _unused_,
+		  void *argument _unused_)
+{
+	return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t space _unused_, unw_word_t address _unused_,
+			 char *text _unused_, size_t size _unused_, unw_word_t *offset _unused_,
+			 void *argument _unused_)
+{
+	return -UNW_ENOINFO;
+}
+
+struct snap_libunwind *snap_libunwind_create(void)
+{
+	unw_accessors_t accessors = { .find_proc_info = find_proc_info,
+				      .put_unwind_info = put_unwind_info,
+				      .get_dyn_info_list_addr = get_dyn_info_list_addr,
+				      .access_mem = access_mem,
+				      .access_reg = access_reg,
+				      .access_fpreg = access_fpreg,
+				      .resume = resume,
+				      .get_proc_name = get_proc_name };
+	struct snap_libunwind *engine = calloc(1, sizeof(*engine));
+
+	if (!engine)
+		return NULL;
+	engine->space = unw_create_addr_space(&accessors, 0);
+	if (!engine->space) {
+		free(engine);
+		return NULL;
+	}
+	unw_set_caching_policy(engine->space, UNW_CACHE_GLOBAL);
+	return engine;
+}
+
+void snap_libunwind_destroy(struct snap_libunwind *engine)
+{
+	if (!engine)
+		return;
+	unw_destroy_addr_space(engine->space);
+	free(engine);
+}
+
+void snap_libunwind_enter(struct snap_libunwind *engine, struct snap_modules *modules,
+			  struct snap_module_set *set)
+{
+	engine->modules = modules;
+	engine->set = set;
+	unw_flush_cache(engine->space, 0, 0);
+}
+
+bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state)
+{
+	engine->state = state;
+	engine->reads = 0;
+	engine->is_missing = false;
+	return unw_init_remote(&engine->cursor, engine->space, engine) == 0;
+}
+
+enum snap_libunwind_result snap_libunwind_step(struct snap_libunwind *engine, bool *signal_ret)
+{
+	int result;
+
+	engine->reads = 0;
+	engine->is_missing = false;
+	*signal_ret = unw_is_signal_frame(&engine->cursor) > 0;
+	engine->is_missing = false;
+	result = unw_step(&engine->cursor);
+	if (result > 0)
+		return SNAP_LIBUNWIND_CALLER;
+	if (engine->reads > MAX_READS)
+		return SNAP_LIBUNWIND_FAILED;
+	if (engine->is_missing)
+		return SNAP_LIBUNWIND_UNREADABLE;
+	if (result == 0)
+		return SNAP_LIBUNWIND_LAST;
+	return result == -UNW_ENOINFO ? SNAP_LIBUNWIND_NO_CFI : SNAP_LIBUNWIND_FAILED;
+}
+
+void snap_libunwind_position(struct snap_libunwind *engine, uint64_t *pc_ret, uint64_t *sp_ret)
+{
+	unw_word_t pc = 0, sp = 0;
+
+	unw_get_reg(&engine->cursor, UNW_REG_IP, &pc);
+	unw_get_reg(&engine->cursor, UNW_REG_SP, &sp);
+	*pc_ret = pc;
+	*sp_ret = sp;
+}
+
+void snap_libunwind_registers(struct snap_libunwind *engine, const struct snap_arch_ops *arch,
+			      uint64_t *registers)
+{
+	uint64_t caller[SNAP_MAX_DWARF_REGISTERS];
+
+	for (unsigned i = 0; i < arch->dwarf_registers; i++) {
+		unw_word_t value;
+
+		caller[i] = unw_get_reg(&engine->cursor, (unw_regnum_t)i, &value) == 0
+				    ? value
+				    : registers[i];
+	}
+	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
+}
+
+bool snap_libunwind_covers(struct snap_libunwind *engine, const struct snap_frame_state *state,
+			   uint64_t address)
+{
+	unw_proc_info_t info = { 0 };
+
+	engine->state = state;
+	engine->reads = 0;
+	return find_proc_info(engine->space, address, &info, 0, engine) == 0;
+}
+
+#endif

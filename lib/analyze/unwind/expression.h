@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Expression: a bounded evaluator of the DWARF expressions that occur in CFI.
+ *
+ * Private to the unwinder's row files: it shows libdw's type of an operation. Every expression is
+ * hostile: stack depth and number of steps are capped, so a loop ends as refused.
+ */
+#ifndef SNAP_ANALYZE_EXPRESSION_H
+#define SNAP_ANALYZE_EXPRESSION_H
+
+#include "analyze/unwind/rows.h"
+
+#include <elfutils/libdw.h>
+
+struct snap_expression {
+	const Dwarf_Op *ops;
+	size_t count;
+};
+
+/*
+ * Evaluates as a location description: the value of the register that it names, the value before
+ * DW_OP_stack_value, else the word at the resulting address. A CFA is a plain expression:
+ * `is_value`.
+ */
+enum snap_wide_result snap_expression_evaluate(struct snap_expression expression, bool is_value,
+					       uint64_t cfa, const struct snap_frame_state *state,
+					       uint64_t *ret, uint64_t *missing_ret);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Rows of a file: libdw's CFI functions asked once an address; see rows.h. What is kept is capped:
+ * a hostile stack can name as many addresses as it has words.
+ */
+#include "analyze/unwind/rows.h"
+
+#include "analyze/unwind/expression.h"
+
+#include <dwarf.h>
+#include <string.h>
+
+enum {
+	FIRST_SLOTS = 64,
+	MAX_ROWS = 1 << 20,
+	MAX_WIDE = 1 << 14, /* about a kilobyte each */
+	MAX_OPS = 4096,     /* operations of a wide row */
+};
+
+enum rule_kind { RULE_SAME, RULE_UNDEFINED, RULE_EXPRESSION };
+
+struct rule {
+	enum rule_kind kind;
+	struct snap_expression expression;
+};
+
+struct snap_wide_row {
+	struct snap_wide_row *next;
+	const struct snap_arch_ops *arch;
+	bool is_signal;
+	struct snap_expression cfa;
+	struct rule registers[SNAP_MAX_DWARF_REGISTERS];
+	Dwarf_Op ops[]; /* what the expressions above point to */
+};
+
+struct slot {
+	uint64_t vaddr; /* plus one; 0: free */
+	struct snap_row row;
+};
+
+struct snap_rows {
+	struct snap_image *image;
+	const struct snap_arch_ops *arch;
+	Dwarf_CFI *eh_frame, *debug_frame;
+	Dwarf *dwarf; /* for debug_frame */
+	bool debug_frame_tried;
+	struct slot *slots;
+	size_t slot_count, count;
+	struct snap_wide_row *wide; /* all of them */
+	size_t wide_count;
+};
+
+struct snap_error *snap_rows_create(struct snap_image *image, const struct snap_arch_ops *arch,
+				    struct snap_rows **ret)
+{
+	struct snap_rows *rows = calloc(1, sizeof(*rows));
+
+	if (!rows)
+		return snap_error_no_memory();
+	rows->image = image;
+	rows->arch = arch;
+	if (snap_image_machine(image) == arch->machine && snap_image_elf(image))
+		rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(image));
+	*ret = rows;
+	return NULL;
+}
+
+void snap_rows_destroy(struct snap_rows *rows)
+{
+	if (!rows)
+		return;
+	while (rows->wide) {
+		struct snap_wide_row *next = rows->wide->next;
+
+		free(rows->wide);
+		rows->wide = next;
+	}
+	dwarf_cfi_end(rows->eh_frame);
+	if (rows->dwarf)
+		dwarf_end(rows->dwarf);
+	free(rows->slots);
+	free(rows);
+}
+
+/*
+ * Opening a Dwarf inflates every debug section of the file, so it is done only where the file has
+ * a .debug_frame and .eh_frame had no answer.
+ */
+static Dwarf_CFI *debug_frame(struct snap_rows *rows)
+{
+	uint64_t address;
+
+	if (rows->debug_frame_tried)
+		return rows->debug_frame;
+	rows->debug_frame_tried = true;
+	if (snap_image_machine(rows->image) != rows->arch->machine ||
+	    !snap_image_section_address(rows->image, ".debug_frame", &address))
+		return NULL;
+	rows->dwarf = dwarf_begin_elf(snap_image_elf(rows->image), DWARF_C_READ, NULL);
+	if (rows->dwarf)
+		rows->debug_frame = dwarf_getcfi(rows->dwarf);
+	return rows->debug_frame;
+}
+
+/* A register's rule as libdw tells it; `memory` is where it puts the operations of simple ones. */
+static bool read_rule(Dwarf_Frame *frame, int number, Dwarf_Op memory[3], struct rule *ret)
+{
+	Dwarf_Op *ops;
+	size_t count;
+
+	if (dwarf_frame_register(frame, number, memory, &ops, &count) < 0)
+		return false;
+	ret->kind = count > 0 ? RULE_EXPRESSION : ops == memory ? RULE_UNDEFINED : RULE_SAME;
+	ret->expression = (struct snap_expression){ ops, count };
+	return true;
+}
+
+/* CFA + 8 * n, the form of nearly all rules: n, if it fits. */
+static bool is_cfa_slot(const struct rule *rule, int8_t *ret)
+{
+	const Dwarf_Op *ops = rule->expression.ops;
+	int64_t offset = 0;
+
+	if (rule->kind != RULE_EXPRESSION || rule->expression.count > 2 ||
+	    ops[0].atom != DW_OP_call_frame_cfa)
+		return false;
+	if (rule->expression.count == 2) {
+		if (ops[1].atom != DW_OP_plus_uconst)
+			return false;
+		offset = (int64_t)ops[1].number;
+	}
+	if (offset % 8 != 0 || offset < 8 * INT8_MIN || offset > 8 * INT8_MAX)
+		return false;
+	*ret = (int8_t)(offset / 8);
+	return true;
+}
+
+static bool set_cfa(struct snap_row *row, struct snap_expression cfa)
+{
+	const Dwarf_Op *op = cfa.ops;
+	int64_t offset;
+	uint64_t number;
+
+	if (cfa.count != 1)
+		return false;
+	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31) {
+		number = op->atom - DW_OP_breg0;
+		offset = (int64_t)op->number;
+	} else if (op->atom == DW_OP_bregx) {
+		number = op->number;
+		offset = (int64_t)op->number2;
+	} else {
+		return false;
+	}
+	if (number >= SNAP_MAX_DWARF_REGISTERS || offset < INT32_MIN || offset > INT32_MAX)
+		return false;
+	row->cfa_register = (uint8_t)number;
+	row->cfa_offset = (int32_t)offset;
+	return true;
+}
+
+/* sp's rule is "the CFA" in all simple rows: libdw says so by a value or leaves it the same. */
+static bool sp_is_cfa(const struct rule *rule)
+{
+	const struct snap_expression *expression = &rule->expression;
+
+	if (rule->kind != RULE_EXPRESSION)
+		return true;
+	return expression->count == 2 && expression->ops[0].atom == DW_OP_call_frame_cfa &&
+	       expression->ops[1].atom == DW_OP_stack_value;
+}
+
+static void widen(struct snap_row *row, int8_t at)
+{
+	if (at < row->low)
+		row->low = at;
+	if (at > row->high)
+		row->high = at;
+}
+
+/* The simple form of a row; false: it has none. */
+static bool simplify(const struct snap_arch_ops *arch, const struct snap_wide_row *wide,
+		     struct snap_row *ret)
+{
+	struct snap_row row = { .kind = SNAP_ROW_SIMPLE };
+
+	if (wide->is_signal || !set_cfa(&row, wide->cfa) ||
+	    !sp_is_cfa(&wide->registers[arch->sp]) ||
+	    !is_cfa_slot(&wide->registers[arch->ra], &row.at[0]))
+		return false;
+	row.low = row.high = row.at[0];
+	for (unsigned i = 0; i < arch->saved_count; i++) {
+		const struct rule *rule = &wide->registers[arch->saved[i]];
+
+		if (rule->kind == RULE_SAME || rule->kind == RULE_UNDEFINED)
+			continue;
+		if (!is_cfa_slot(rule, &row.at[1 + i]))
+			return false;
+		row.saved |= (uint16_t)(1u << i);
+		widen(&row, row.at[1 + i]);
+	}
+	*ret = row;
+	return true;
+}
+
+/* A copy that lives as long as `rows`, its operations behind it; NULL: too many, or no memory. */
+static const struct snap_wide_row *keep_wide(struct snap_rows *rows,
+					     const struct snap_wide_row *wide)
+{
+	size_t registers = rows->arch->dwarf_registers, count = wide->cfa.count;
+	struct snap_wide_row *kept;
+	Dwarf_Op *ops;
+
+	for (size_t i = 0; i < registers; i++)
+		count += wide->registers[i].kind == RULE_EXPRESSION
+				 ? wide->registers[i].expression.count
+				 : 0;
+	if (count > MAX_OPS || rows->wide_count == MAX_WIDE)
+		return NULL;
+	kept = malloc(sizeof(*kept) + count * sizeof(Dwarf_Op));
+	if (!kept)
+		return NULL;
+	memcpy(kept, wide, sizeof(*kept));
+	ops = kept->ops;
+	memcpy(ops, wide->cfa.ops, wide->cfa.count * sizeof(Dwarf_Op));
+	kept->cfa.ops = ops;
+	ops += wide->cfa.count;
+	for (size_t i = 0; i < registers; i++) {
+		struct rule *rule = &kept->registers[i];
+
+		if (rule->kind != RULE_EXPRESSION)
+			continue;
+		memcpy(ops, rule->expression.ops, rule->expression.count * sizeof(Dwarf_Op));
+		rule->expression.ops = ops;
+		ops += rule->expression.count;
+	}
+	kept->next = rows->wide;
+	rows->wide = kept;
+	rows->wide_count++;
+	return kept;
+}
+
+static struct snap_row row_of_frame(struct snap_rows *rows, Dwarf_Frame *frame)
+{
+	const struct snap_arch_ops *arch = rows->arch;
+	const struct snap_row refused = { .kind = SNAP_ROW_REFUSED };
+	Dwarf_Op memory[SNAP_MAX_DWARF_REGISTERS][3], *ops;
+	struct snap_wide_row wide = { .arch = arch };
+	struct snap_row row;
+	Dwarf_Addr start, end;
+	size_t count;
+
+	if (dwarf_frame_info(frame, &start, &end, &wide.is_signal) != (int)arch->ra ||
+	    dwarf_frame_cfa(frame, &ops, &count) < 0)
+		return refused;
+	wide.cfa = (struct snap_expression){ ops, count };
+	for (unsigned i = 0; i < arch->dwarf_registers; i++)
+		if (!read_rule(frame, (int)i, memory[i], &wide.registers[i]))
+			return refused;
+	if (wide.registers[arch->ra].kind == RULE_UNDEFINED)
+		return (struct snap_row){ .kind = SNAP_ROW_END };
+	if (count == 0)
+		return refused;
+	if (simplify(arch, &wide, &row))
+		return row;
+	row = (struct snap_row){ .kind = SNAP_ROW_WIDE, .wide = keep_wide(rows, &wide) };
+	return row.wide ? row : refused;
+}
+
+static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
+{
+	struct snap_row row = { .kind = SNAP_ROW_NONE };
+	Dwarf_Frame *frame = NULL;
+	bool is_found;
+
+	is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
+	if (!is_found && debug_frame(rows))
+		is_found = dwarf_cfi_addrframe(debug_frame(rows), vaddr, &frame) == 0;
+	if (!is_found)
+		return row;
+	row = row_of_frame(rows, frame);
+	free(frame);
+	return row;
+}
+
+static struct slot *find_slot(struct slot *slots, size_t slot_count, uint64_t vaddr)
+{
+	size_t k = (vaddr * 0x9e3779b97f4a7c15ull >> 20) & (slot_count - 1);
+
+	while (slots[k].vaddr && slots[k].vaddr != vaddr + 1)
+		k = (k + 1) & (slot_count - 1);
+	return &slots[k];
+}
+
+static bool grow(struct snap_rows *rows)
+{
+	size_t slot_count = rows->slot_count ? rows->slot_count * 2 : FIRST_SLOTS;
+	struct slot *slots = calloc(slot_count, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < rows->slot_count; i++)
+		if (rows->slots[i].vaddr)
+			*find_slot(slots, slot_count, rows->slots[i].vaddr - 1) = rows->slots[i];
+	free(rows->slots);
+	rows->slots = slots;
+	rows->slot_count = slot_count;
+	return true;
+}
+
+struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr)
+{
+	struct slot *slot;
+
+	if (rows->count * 2 >= rows->slot_count && (rows->count >= MAX_ROWS || !grow(rows)))
+		return compute(rows, vaddr);
+	slot = find_slot(rows->slots, rows->slot_count, vaddr);
+	if (!slot->vaddr) {
+		slot->row = compute(rows, vaddr);
+		slot->vaddr = vaddr + 1;
+		rows->count++;
+	}
+	return slot->row;
+}
+
+enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
+					  struct snap_frame_state *state, uint64_t *cfa_ret,
+					  bool *signal_ret, uint64_t *missing_ret)
+{
+	const struct snap_arch_ops *arch = wide->arch;
+	uint64_t caller[SNAP_MAX_DWARF_REGISTERS], cfa;
+	enum snap_wide_result result;
+
+	result = snap_expression_evaluate(wide->cfa, true, 0, state, &cfa, missing_ret);
+	if (result != SNAP_WIDE_DONE)
+		return result;
+	memcpy(caller, state->registers, sizeof(caller));
+	caller[arch->sp] = cfa;
+	for (unsigned i = 0; i < arch->dwarf_registers; i++) {
+		const struct rule *rule = &wide->registers[i];
+
+		if (rule->kind != RULE_EXPRESSION) {
+			if (i == arch->ra && !arch->has_link_register)
+				return SNAP_WIDE_REFUSED;
+			continue;
+		}
+		result = snap_expression_evaluate(rule->expression, false, cfa, state, &caller[i],
+						  missing_ret);
+		/* Only what leads to the caller must be there: a lost rbx is lost, no more. */
+		if (result != SNAP_WIDE_DONE && (i == arch->ra || i == arch->sp))
+			return result;
+	}
+	memcpy(state->registers, caller, sizeof(caller));
+	*cfa_ret = cfa;
+	*signal_ret = wide->is_signal;
+	return SNAP_WIDE_DONE;
+}

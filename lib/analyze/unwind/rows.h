@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Rows: what CFI says about one address of one file, in a form that is quick to apply.
+ *
+ * Computed once an address by libdw from .eh_frame or .debug_frame, kept with the file for all
+ * processes that map it. Knows nothing of stacks or processes.
+ */
+#ifndef SNAP_ANALYZE_ROWS_H
+#define SNAP_ANALYZE_ROWS_H
+
+#include "analyze/image.h"
+#include "analyze/unwind/arch.h"
+
+enum snap_row_kind {
+	SNAP_ROW_NONE,    /* no CFI covers the address */
+	SNAP_ROW_SIMPLE,  /* CFA = register + offset, all else at CFA + 8 * n */
+	SNAP_ROW_END,     /* the return address is undefined: the outermost frame */
+	SNAP_ROW_WIDE,    /* anything else that expressions can say: see `wide` */
+	SNAP_ROW_REFUSED, /* CFI that libdw does not understand */
+};
+
+/* 24 bytes: with its address a row takes half a cache line. */
+struct snap_row {
+	uint8_t kind; /* enum snap_row_kind */
+	uint8_t cfa_register;
+	uint16_t saved; /* bit i: register arch->saved[i] is at CFA + 8 * at[1 + i] */
+	int32_t cfa_offset;
+	union {
+		struct {
+			int8_t at[1 + SNAP_MAX_SAVED]; /* at[0]: the return address */
+			int8_t low, high;              /* the least and the largest of them */
+		};
+		const struct snap_wide_row *wide;
+	};
+};
+
+struct snap_rows;
+
+/* Rows of a file; the image must outlive them. */
+struct snap_error *snap_rows_create(struct snap_image *image, const struct snap_arch_ops *arch,
+				    struct snap_rows **ret) _must_check_;
+void snap_rows_destroy(struct snap_rows *rows);
+
+/* The row for an unbiased address. What `wide` points to lives as long as `rows`. */
+struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr);
+
+/* Memory and registers while a wide row is applied. */
+struct snap_frame_state {
+	uint64_t registers[SNAP_MAX_DWARF_REGISTERS]; /* by DWARF number; [ra] is the pc */
+	/* A word of the target; false: it is not to be had. */
+	bool (*read)(void *context, uint64_t address, uint64_t *ret);
+	void *context;
+};
+
+enum snap_wide_result {
+	SNAP_WIDE_DONE,
+	SNAP_WIDE_UNREADABLE, /* memory was not there */
+	SNAP_WIDE_REFUSED,    /* an operation that is not evaluated here */
+};
+
+/*
+ * Applies a wide row: state->registers become those of the caller. *cfa_ret is the frame's CFA,
+ * *signal_ret whether the caller was interrupted and not called, *missing_ret the address that
+ * could not be read.
+ */
+enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
+					  struct snap_frame_state *state, uint64_t *cfa_ret,
+					  bool *signal_ret, uint64_t *missing_ret);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One step from a frame to its caller, for all that the hot path leaves: rows at the edge of the
+ * copy, wide rows, code without CFI, and the end of a stack. See unwind_inside.h.
+ */
+#include "analyze/unwind/unwind_inside.h"
+
+#include <string.h>
+
+static const char no_memory_there[] = "stack memory could not be read";
+static const char no_information[] = "no unwind information";
+
+bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end, const char *reason)
+{
+	unwinder->end = end;
+	unwinder->reason = end == SNAP_UNWIND_COMPLETE ? NULL : reason;
+	unwinder->end_pc = end == SNAP_UNWIND_COMPLETE ? 0 : snap_pc_address(unwinder->pc);
+	return false;
+}
+
+/* A word inside a copied range; false: not wholly inside. */
+static bool read_range(uint64_t start, const uint8_t *bytes, size_t size, uint64_t address,
+		       uint64_t *ret)
+{
+	if (size < sizeof(*ret) || address < start || address - start > size - sizeof(*ret))
+		return false;
+	memcpy(ret, bytes + (address - start), sizeof(*ret));
+	return true;
+}
+
+static bool read_stack(const struct snap_unwinder *unwinder, uint64_t address, uint64_t *ret)
+{
+	const struct snap_thread *thread = unwinder->thread;
+
+	return read_range(thread->stack_address, thread->stack, thread->stack_size, address, ret) ||
+	       read_range(thread->stack2_address, thread->stack2, thread->stack2_size, address,
+			  ret);
+}
+
+bool snap_unwinder_read(void *context, uint64_t address, uint64_t *ret)
+{
+	struct snap_unwinder *unwinder = context;
+
+	return read_stack(unwinder, address, ret) ||
+	       snap_modules_read(unwinder->modules, address, ret, sizeof(*ret));
+}
+
+/* Whether an address lies behind a copied range, in the same mapping. */
+static bool is_behind(const struct snap_unwinder *unwinder, uint64_t start, size_t size,
+		      uint64_t address)
+{
+	const struct snap_map *map;
+
+	if (start == 0 || address < start || address - start + sizeof(uint64_t) <= size)
+		return false;
+	/* The copy begins below sp, which may be in the page before the mapping. */
+	map = snap_process_map(unwinder->process, start + SNAP_STACK_MARGIN + 16);
+	return map && address < map->end;
+}
+
+/* The stack ends because memory at `address` is not there. */
+static bool end_missing(struct snap_unwinder *unwinder, uint64_t address)
+{
+	const struct snap_thread *thread = unwinder->thread;
+
+	if (thread->stack_limited &&
+	    (is_behind(unwinder, thread->stack_address, thread->stack_size, address) ||
+	     is_behind(unwinder, thread->stack2_address, thread->stack2_size, address)))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT,
+					 "the copy of the stack ends here");
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
+}
+
+/* Moves to the caller, whose registers are in place but for pc and sp. */
+static bool move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t address = snap_pc_address(pc);
+
+	if (address == 0)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	unwinder->state.registers[arch->sp] = sp;
+	unwinder->state.registers[arch->ra] = address;
+	unwinder->pc = pc;
+	unwinder->by_frame_pointer = false;
+	return true;
+}
+
+/* A simple row that touches memory at the edge of the copy or in another range. */
+static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset, pc;
+
+	if (cfa <= registers[arch->sp])
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
+	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))
+		return end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
+	for (unsigned i = 0; i < arch->saved_count; i++)
+		if (row->saved & 1u << i)
+			(void)snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
+						 &registers[arch->saved[i]]);
+	return move(unwinder, snap_pc_return(pc), cfa);
+}
+
+/* What rows refuse goes through libunwind, one frame at a time. */
+static bool step_libunwind(struct snap_unwinder *unwinder)
+{
+	struct snap_libunwind *engine = unwinder->libunwind;
+	uint64_t *registers = unwinder->state.registers, pc, sp;
+	bool is_signal = false;
+
+	if (!engine || !snap_libunwind_begin(engine, &unwinder->state))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					 "unwind information of an unknown form");
+	switch (snap_libunwind_step(engine, &is_signal)) {
+	case SNAP_LIBUNWIND_CALLER:
+		break;
+	case SNAP_LIBUNWIND_LAST:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	case SNAP_LIBUNWIND_NO_CFI:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
+	case SNAP_LIBUNWIND_UNREADABLE:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
+	case SNAP_LIBUNWIND_FAILED:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					 "unwind information that cannot be used");
+	}
+	snap_libunwind_position(engine, &pc, &sp);
+	if (!is_signal && sp <= registers[unwinder->arch->sp])
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
+	snap_libunwind_registers(engine, unwinder->arch, registers);
+	return move(unwinder, is_signal ? snap_pc_exact(pc) : snap_pc_return(pc), sp);
+}
+
+static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t sp = registers[arch->sp], cfa, missing;
+	bool is_signal;
+
+	switch (snap_wide_row_apply(row->wide, &unwinder->state, &cfa, &is_signal, &missing)) {
+	case SNAP_WIDE_DONE:
+		break;
+	case SNAP_WIDE_UNREADABLE:
+		return end_missing(unwinder, missing);
+	case SNAP_WIDE_REFUSED:
+		return step_libunwind(unwinder);
+	}
+	if (!is_signal && registers[arch->sp] <= sp)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
+	return move(unwinder,
+		    is_signal ? snap_pc_exact(registers[arch->ra])
+			      : snap_pc_return(registers[arch->ra]),
+		    registers[arch->sp]);
+}
+
+static bool is_executable(const struct snap_unwinder *unwinder, uint64_t address)
+{
+	const struct snap_map *map = snap_process_map(unwinder->process, address);
+
+	return map && map->execute;
+}
+
+/* A call through a null or wild pointer: the return address is what the call just pushed. */
+static bool step_wild_call(struct snap_unwinder *unwinder)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t sp = unwinder->state.registers[arch->sp], pc;
+	uint8_t code[SNAP_CALL_BYTES];
+
+	if (unwinder->sink.total > 1 || !read_stack(unwinder, sp, &pc) || pc == 0 ||
+	    !is_executable(unwinder, pc - 1) ||
+	    (snap_modules_read(unwinder->modules, pc - sizeof(code), code, sizeof(code)) &&
+	     !arch->ends_in_call(code + sizeof(code))))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
+					 "no executable memory at this address");
+	return move(unwinder, snap_pc_return(pc), sp + sizeof(pc));
+}
+
+/* A signal handler's return without CFI: the kernel's frame lies at sp. */
+static bool is_signal_return(struct snap_unwinder *unwinder)
+{
+	uint8_t code[SNAP_SIGNAL_RETURN_BYTES];
+
+	return snap_modules_read(unwinder->modules, snap_pc_address(unwinder->pc), code,
+				 sizeof(code)) &&
+	       unwinder->arch->is_signal_return(code);
+}
+
+static bool step_signal(struct snap_unwinder *unwinder)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t context = registers[arch->sp], caller[SNAP_MAX_DWARF_REGISTERS];
+
+	for (unsigned i = 0; i < arch->dwarf_registers; i++)
+		if (!read_stack(unwinder, context + arch->signal_context[i], &caller[i]))
+			return end_missing(unwinder, context + arch->signal_context[i]);
+	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
+	return move(unwinder, snap_pc_exact(caller[arch->ra]), caller[arch->sp]);
+}
+
+/*
+ * Code without CFI (JIT, hand-written assembly): the frame pointer, if it is believable: it grows,
+ * lies in the copied stack, and what it leads to can be executed. A zero that other frame pointers
+ * led to is how the outermost frame is marked (psABI, initial process stack).
+ */
+static bool step_frame_pointer(struct snap_unwinder *unwinder)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t fp = registers[arch->fp], caller, pc;
+
+	if (fp == 0 && unwinder->by_frame_pointer)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	if (fp < registers[arch->sp] || fp % sizeof(fp) != 0)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
+	if (!read_stack(unwinder, fp, &caller) || !read_stack(unwinder, fp + sizeof(fp), &pc)) {
+		end_missing(unwinder, fp + sizeof(fp));
+		if (unwinder->end != SNAP_UNWIND_LIMIT)
+			snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
+		return false;
+	}
+	if (pc != 0 && !is_executable(unwinder, pc - 1))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
+	registers[arch->fp] = caller;
+	if (!move(unwinder, snap_pc_return(pc), fp + 2 * sizeof(fp)))
+		return false;
+	unwinder->by_frame_pointer = true;
+	return true;
+}
+
+static bool step_without_row(struct snap_unwinder *unwinder)
+{
+	uint64_t lookup = snap_pc_lookup(unwinder->pc);
+
+	if (!is_executable(unwinder, lookup))
+		return step_wild_call(unwinder);
+	if (is_signal_return(unwinder))
+		return step_signal(unwinder);
+	if (unwinder->libunwind &&
+	    snap_libunwind_covers(unwinder->libunwind, &unwinder->state, lookup))
+		return step_libunwind(unwinder);
+	return step_frame_pointer(unwinder);
+}
+
+bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	switch ((enum snap_row_kind)row->kind) {
+	case SNAP_ROW_NONE:
+		return step_without_row(unwinder);
+	case SNAP_ROW_SIMPLE:
+		return step_simple(unwinder, row);
+	case SNAP_ROW_END:
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	case SNAP_ROW_WIDE:
+		return step_wide(unwinder, row);
+	case SNAP_ROW_REFUSED:
+		return step_libunwind(unwinder);
+	}
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "internal error");
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Unwind: threads one after the other over their copied stacks; see unwind.h. Here are the cache of
+ * rows by pc and the hot path, which is all that 99 % of frames need; step.c has the rest.
+ */
+#include "analyze/unwind/unwind_inside.h"
+
+#include <string.h>
+
+enum {
+	FIRST_CACHE = 1 << 10,
+	MAX_CACHE = 1 << 20, /* entries of 32 bytes; then it starts anew */
+	SPARE_FRAMES = 64,   /* beyond one a word of stack: frames below signals, the innermost */
+};
+
+struct snap_error *snap_unwinder_create(struct snap_module_set *set,
+					const struct snap_options *options,
+					struct snap_unwinder **ret)
+{
+	struct snap_unwinder *unwinder = calloc(1, sizeof(*unwinder));
+
+	if (!unwinder)
+		return snap_error_no_memory();
+	unwinder->set = set;
+	unwinder->options = options;
+	unwinder->state.read = snap_unwinder_read;
+	unwinder->state.context = unwinder;
+	unwinder->cache_size = FIRST_CACHE;
+	unwinder->cache = calloc(FIRST_CACHE, sizeof(*unwinder->cache));
+	unwinder->libunwind = snap_libunwind_create();
+	if (!unwinder->cache) {
+		snap_unwinder_destroy(unwinder);
+		return snap_error_no_memory();
+	}
+	*ret = unwinder;
+	return NULL;
+}
+
+void snap_unwinder_destroy(struct snap_unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	for (size_t i = 0; i < snap_module_set_count(unwinder->set); i++) {
+		struct snap_module_file *file = snap_module_set_file(unwinder->set, i);
+
+		snap_rows_destroy(file->unwind);
+		file->unwind = NULL;
+	}
+	snap_libunwind_destroy(unwinder->libunwind);
+	free(unwinder->cache);
+	free(unwinder->sink.pcs);
+	free(unwinder);
+}
+
+static void clear_cache(struct snap_unwinder *unwinder)
+{
+	memset(unwinder->cache, 0, unwinder->cache_size * sizeof(*unwinder->cache));
+	unwinder->cache_used = 0;
+}
+
+struct snap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
+				       const struct snap_process *process,
+				       struct snap_modules *modules)
+{
+	unwinder->process = process;
+	unwinder->modules = modules;
+	unwinder->arch = snap_arch_ops(process->arch);
+	clear_cache(unwinder);
+	if (unwinder->libunwind)
+		snap_libunwind_enter(unwinder->libunwind, modules, unwinder->set);
+	return NULL;
+}
+
+static struct snap_row compute_row(struct snap_unwinder *unwinder, uint64_t lookup)
+{
+	struct snap_module *module = snap_modules_find(unwinder->modules, lookup);
+	struct snap_row none = { .kind = SNAP_ROW_NONE };
+	struct snap_rows *rows;
+
+	if (!module || !snap_module_open(unwinder->set, module))
+		return none;
+	if (!module->file->unwind) {
+		if (snap_error_ignore(snap_rows_create(module->file->image, unwinder->arch, &rows)))
+			return none;
+		module->file->unwind = rows;
+	}
+	return snap_rows_find(module->file->unwind, lookup - module->bias);
+}
+
+static inline size_t slot_of(uint64_t lookup, size_t size)
+{
+	return (lookup * 0x9e3779b97f4a7c15ull >> 32) & (size - 1);
+}
+
+static struct snap_cached_row *find_cached(struct snap_cached_row *cache, size_t size,
+					   uint64_t lookup)
+{
+	size_t k = slot_of(lookup, size);
+
+	while (cache[k].lookup && cache[k].lookup != lookup)
+		k = (k + 1) & (size - 1);
+	return &cache[k];
+}
+
+/* Without memory, or when too much was remembered, the cache starts anew: it is only a cache. */
+static void grow_cache(struct snap_unwinder *unwinder)
+{
+	size_t size = unwinder->cache_size * 2;
+	struct snap_cached_row *cache = size <= MAX_CACHE ? calloc(size, sizeof(*cache)) : NULL;
+
+	if (!cache) {
+		clear_cache(unwinder);
+		return;
+	}
+	for (size_t i = 0; i < unwinder->cache_size; i++)
+		if (unwinder->cache[i].lookup)
+			*find_cached(cache, size, unwinder->cache[i].lookup) = unwinder->cache[i];
+	free(unwinder->cache);
+	unwinder->cache = cache;
+	unwinder->cache_size = size;
+}
+
+const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_t lookup)
+{
+	static const struct snap_row none = { .kind = SNAP_ROW_NONE };
+	struct snap_cached_row *cached;
+
+	if (lookup == 0)
+		return &none;
+	if (unwinder->cache_used * 2 >= unwinder->cache_size)
+		grow_cache(unwinder);
+	cached = find_cached(unwinder->cache, unwinder->cache_size, lookup);
+	if (!cached->lookup) {
+		cached->row = compute_row(unwinder, lookup);
+		cached->lookup = lookup;
+		unwinder->cache_used++;
+	}
+	return &cached->row;
+}
+
+/*
+ * The hot path: a cached simple row whose words all lie in the copied stack. False: this frame is
+ * not of that kind, and nothing was changed.
+ */
+static inline bool step_fast(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	const struct snap_thread *thread = unwinder->thread;
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t cfa, low, pc;
+	const uint8_t *at;
+
+	if (row->kind != SNAP_ROW_SIMPLE)
+		return false;
+	cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset;
+	low = cfa + (uint64_t)(8 * (int64_t)row->low) - thread->stack_address;
+	if (cfa <= registers[arch->sp] || low > thread->stack_size ||
+	    thread->stack_size - low < 8 * (size_t)(row->high - row->low + 1))
+		return false;
+	at = thread->stack + (cfa - thread->stack_address);
+	memcpy(&pc, at + 8 * row->at[0], sizeof(pc));
+	if (pc == 0)
+		return false;
+	for (unsigned saved = row->saved; saved; saved &= saved - 1) {
+		int i = __builtin_ctz(saved);
+
+		memcpy(&registers[arch->saved[i]], at + 8 * row->at[1 + i], sizeof(uint64_t));
+	}
+	registers[arch->sp] = cfa;
+	registers[arch->ra] = pc;
+	unwinder->pc = snap_pc_return(pc);
+	unwinder->by_frame_pointer = false;
+	return true;
+}
+
+static void unwind_by_rows(struct snap_unwinder *unwinder)
+{
+	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
+		uint64_t lookup = snap_pc_lookup(unwinder->pc);
+		const struct snap_cached_row *cached =
+			&unwinder->cache[slot_of(lookup, unwinder->cache_size)];
+		const struct snap_row *row = &cached->row;
+
+		if (cached->lookup != lookup || lookup == 0)
+			row = snap_unwinder_row(unwinder, lookup);
+		if (!step_fast(unwinder, row) && !snap_unwinder_step(unwinder, row))
+			return;
+	}
+	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");
+}
+
+/* --engine=libunwind: it alone, with the same rules for what is believed. */
+static void unwind_by_libunwind(struct snap_unwinder *unwinder)
+{
+	struct snap_libunwind *engine = unwinder->libunwind;
+	uint64_t sp, caller_sp, address;
+	bool is_signal;
+
+	if (!engine || !snap_libunwind_begin(engine, &unwinder->state)) {
+		snap_sink_add(&unwinder->sink, unwinder->pc);
+		snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "libunwind cannot be used");
+		return;
+	}
+	snap_libunwind_position(engine, &address, &sp);
+	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
+		switch (snap_libunwind_step(engine, &is_signal)) {
+		case SNAP_LIBUNWIND_CALLER:
+			break;
+		case SNAP_LIBUNWIND_LAST:
+			snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+			return;
+		case SNAP_LIBUNWIND_NO_CFI:
+			snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "no unwind information");
+			return;
+		case SNAP_LIBUNWIND_UNREADABLE:
+			snap_unwinder_end(unwinder,
+					  unwinder->thread->stack_limited ? SNAP_UNWIND_LIMIT
+									  : SNAP_UNWIND_UNREADABLE,
+					  "stack memory could not be read");
+			return;
+		case SNAP_LIBUNWIND_FAILED:
+			snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					  "unwind information that cannot be used");
+			return;
+		}
+		snap_libunwind_position(engine, &address, &caller_sp);
+		if (!is_signal && caller_sp <= sp) {
+			snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
+			return;
+		}
+		sp = caller_sp;
+		unwinder->pc = is_signal ? snap_pc_exact(address) : snap_pc_return(address);
+	}
+	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");
+}
+
+/* --engine=ptrace: the pcs are there already; how the stack ended is told by the last one's row. */
+static void take_reference(struct snap_unwinder *unwinder)
+{
+	const struct snap_thread *thread = unwinder->thread;
+	const struct snap_row *row;
+
+	for (size_t i = 0; i < thread->reference_pc_count; i++) {
+		unwinder->pc = (struct snap_pc){ thread->reference_pcs[i] };
+		if (!snap_sink_add(&unwinder->sink, unwinder->pc)) {
+			snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT,
+					  "the limit of frames was reached");
+			return;
+		}
+	}
+	row = snap_unwinder_row(unwinder, snap_pc_lookup(unwinder->pc));
+	if (row->kind == SNAP_ROW_END)
+		snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	else
+		snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "the reference engine ended here");
+}
+
+/* Whether there is something to unwind; else how the stack ends is written down. */
+static bool begin_thread(struct snap_unwinder *unwinder)
+{
+	const struct snap_thread *thread = unwinder->thread;
+	uint64_t pc;
+
+	unwinder->pc = snap_pc_exact(0);
+	unwinder->by_frame_pointer = false;
+	if (thread->result != SNAP_THREAD_COPIED || thread->registers_size == 0)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,
+					 "the thread was not stopped");
+	if (!unwinder->arch)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					 "an architecture that is not supported");
+	if (!unwinder->arch->registers(thread->registers, thread->registers_size,
+				       unwinder->state.registers, &pc))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
+					 "registers of an unknown size");
+	unwinder->pc = snap_pc_exact(pc);
+	return true;
+}
+
+void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		 struct snap_pcs *ret)
+{
+	const struct snap_options *options = unwinder->options;
+	bool is_whole = !thread->stack_limited && !thread->stack_unreadable;
+
+	unwinder->thread = thread;
+	/* The CFA grows by a word a frame at least, so a stack has no more frames than words. */
+	snap_sink_begin(&unwinder->sink, options->max_frames, is_whole,
+			(thread->stack_size + thread->stack2_size) / sizeof(uint64_t) +
+				thread->reference_pc_count + SPARE_FRAMES);
+	if (begin_thread(unwinder)) {
+		if (options->engine == SNAP_ENGINE_PTRACE && thread->reference_pc_count > 0)
+			take_reference(unwinder);
+		else if (options->engine == SNAP_ENGINE_LIBUNWIND)
+			unwind_by_libunwind(unwinder);
+		else
+			unwind_by_rows(unwinder);
+	}
+	snap_sink_end(&unwinder->sink, ret);
+	ret->end = unwinder->end;
+	ret->end_pc = unwinder->end_pc;
+	ret->reason = unwinder->reason;
+}
