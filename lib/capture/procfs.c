@@ -11,6 +11,7 @@
 #include <linux/magic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 enum { NUMBER_SIZE = 12, TASK_PATH_SIZE = NUMBER_SIZE + 32, STAT_SIZE = 2048, STATUS_SIZE = 4096 };
@@ -171,6 +172,16 @@ ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_
 		return -ENAMETOOLONG;
 	buffer[length] = '\0';
 	return length;
+}
+
+int snap_procfs_owner(int directory_fd, const char *name, uid_t *ret)
+{
+	struct stat status;
+
+	if (fstatat(directory_fd, name, &status, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	*ret = status.st_uid;
+	return 0;
 }
 
 pid_t snap_procfs_self(const struct snap_procfs *procfs)

@@ -57,6 +57,9 @@ ssize_t snap_procfs_system_read(const struct snap_procfs *procfs, const char *na
 /* The text of a link ("exe", "ns/pid"), with a NUL. ENAMETOOLONG when it does not fit. */
 ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_t size);
 
+/* Who owns a file below a directory; 0 or a negative errno. */
+int snap_procfs_owner(int directory_fd, const char *name, uid_t *ret);
+
 /* Read and parsed; 0 or a negative errno. EBADMSG: not what the kernel writes. */
 int snap_procfs_stat(int process_fd, struct snap_stat *ret);
 int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret);

@@ -135,7 +135,14 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 
 void snap_status_init(struct snap_status *status)
 {
-	*status = (struct snap_status){ .uid = (uid_t)-1, .euid = (uid_t)-1 };
+	const unsigned unknown = UINT_MAX;
+
+	*status = (struct snap_status){ .uid = unknown,
+					.euid = unknown,
+					.suid = unknown,
+					.gid = unknown,
+					.egid = unknown,
+					.sgid = unknown };
 }
 
 /* "Uid:" before its numbers. */
@@ -150,38 +157,56 @@ static bool take_key(struct cursor *cursor, const char *key)
 	return true;
 }
 
-static pid_t one_pid(struct cursor *cursor)
+static unsigned one_number(struct cursor *cursor, unsigned limit, unsigned otherwise)
 {
 	uint64_t value;
+	bool good = take_limited(cursor, limit, &value);
 
-	return take_limited(cursor, INT_MAX, &value) ? (pid_t)value : 0;
+	skip_blanks(cursor);
+	return good ? (unsigned)value : otherwise;
+}
+
+static void three_ids(struct cursor *cursor, unsigned *real, unsigned *effective, unsigned *saved)
+{
+	*real = one_number(cursor, UINT_MAX, UINT_MAX);
+	*effective = one_number(cursor, UINT_MAX, UINT_MAX);
+	*saved = one_number(cursor, UINT_MAX, UINT_MAX);
+}
+
+static void all_pids(struct cursor *cursor, struct snap_status *status)
+{
+	while (cursor->at < cursor->end) {
+		unsigned pid = one_number(cursor, INT_MAX, 0);
+
+		if (!pid)
+			break;
+		status->ns_pid = (pid_t)pid;
+		status->ns_depth++;
+	}
 }
 
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
 {
 	struct cursor cursor = { line, line + length };
-	uint64_t value;
 
-	if (take_key(&cursor, "Tgid:")) {
-		status->tgid = one_pid(&cursor);
-	} else if (take_key(&cursor, "TracerPid:")) {
-		status->tracer_pid = one_pid(&cursor);
-	} else if (take_key(&cursor, "Threads:")) {
-		if (take_limited(&cursor, UINT_MAX, &value))
-			status->threads = (unsigned)value;
-	} else if (take_key(&cursor, "Uid:")) {
-		if (take_limited(&cursor, UINT_MAX, &value))
-			status->uid = (uid_t)value;
-		skip_blanks(&cursor);
-		if (take_limited(&cursor, UINT_MAX, &value))
-			status->euid = (uid_t)value;
-	} else if (take_key(&cursor, "NSpid:")) {
-		while (cursor.at < cursor.end && take_limited(&cursor, INT_MAX, &value)) {
-			status->ns_pid = (pid_t)value;
-			status->ns_depth++;
-			skip_blanks(&cursor);
-		}
-	}
+	if (take_key(&cursor, "Tgid:"))
+		status->tgid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "TracerPid:"))
+		status->tracer_pid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "Threads:"))
+		status->threads = one_number(&cursor, UINT_MAX, 0);
+	else if (take_key(&cursor, "Seccomp:"))
+		status->seccomp = one_number(&cursor, UINT_MAX, 0);
+	else if (take_key(&cursor, "Uid:"))
+		three_ids(&cursor, &status->uid, &status->euid, &status->suid);
+	else if (take_key(&cursor, "Gid:"))
+		three_ids(&cursor, &status->gid, &status->egid, &status->sgid);
+	else if (take_key(&cursor, "CapPrm:"))
+		take_number(&cursor, 16, &status->permitted);
+	else if (take_key(&cursor, "CapEff:"))
+		take_number(&cursor, 16, &status->effective);
+	else if (take_key(&cursor, "NSpid:"))
+		all_pids(&cursor, status);
 }
 
 bool snap_cut_deleted(const char *path, size_t *length)

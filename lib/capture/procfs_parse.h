@@ -42,10 +42,13 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
 /* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
 struct snap_status {
 	pid_t tgid, tracer_pid;
-	uid_t uid, euid;   /* real, effective */
-	unsigned threads;  /* living ones; a zombie leader counts until it is reaped */
-	pid_t ns_pid;      /* in the innermost pid namespace */
-	unsigned ns_depth; /* 1: in the pid namespace that procfs shows */
+	uid_t uid, euid, suid; /* real, effective, saved */
+	gid_t gid, egid, sgid;
+	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
+	unsigned seccomp;              /* 0: no filter */
+	unsigned threads;              /* living ones; a zombie leader counts until it is reaped */
+	pid_t ns_pid;                  /* in the innermost pid namespace */
+	unsigned ns_depth;             /* 1: in the pid namespace that procfs shows */
 };
 
 void snap_status_init(struct snap_status *status);
