@@ -305,6 +305,9 @@ struct snap_error *snap_discovery_run(struct snap_discovery *run)
 	err = snap_discovery_match(run);
 	if (err)
 		return err;
+	err = snap_table_link(&run->table);
+	if (err)
+		return err;
 	if (snap_options_cancelled(run->options))
 		return snap_error_cancelled();
 	err = add_roots(run);

@@ -219,19 +219,24 @@ static bool is_zombie(const struct snap_stat *stat)
 	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
 }
 
-static void judge(struct snap_discovery *run, struct snap_process *process,
-		  const struct snap_stat *stat)
+bool snap_process_judge(struct snap_capture *capture, struct snap_process *process,
+			const struct snap_stat *stat)
 {
+	int pid = (int)process->pid;
+
 	if (is_zombie(stat))
-		snap_process_trouble(run->capture, process, SNAP_TROUBLE_ZOMBIE,
+		snap_process_trouble(capture, process, SNAP_TROUBLE_ZOMBIE,
 				     "process %d has exited, its parent %d has not collected it "
 				     "yet (zombie)",
-				     (int)process->pid, (int)process->ppid);
+				     pid, (int)stat->ppid);
 	else if (stat->flags & SNAP_PF_KTHREAD)
-		snap_process_trouble(run->capture, process, SNAP_TROUBLE_KERNEL_THREAD,
+		snap_process_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
 				     "%d is a kernel thread: no program runs in it that has "
 				     "stacks to show",
-				     (int)process->pid);
+				     pid);
+	else
+		return false;
+	return true;
 }
 
 static bool has_exited(int pidfd)
@@ -290,7 +295,7 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	if ((live->pidfd < 0 || has_exited(live->pidfd)) && !read_stat(run, process, fd, &stat))
 		mark_vanished(run, process);
 	else
-		judge(run, process, &stat);
+		snap_process_judge(run->capture, process, &stat);
 	if (!keeps_live || process->trouble != SNAP_TROUBLE_NONE) {
 		snap_close(&live->pidfd);
 		return NULL;

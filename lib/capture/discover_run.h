@@ -57,6 +57,10 @@ struct snap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_
 void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
 			  enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
 
+/* Trouble if it is a zombie or a kernel thread; true then. */
+bool snap_process_judge(struct snap_capture *capture, struct snap_process *process,
+			const struct snap_stat *stat);
+
 /* The cgroup of a process's directory into run->cgroup; 0 or a negative errno. */
 int snap_discovery_cgroup(struct snap_discovery *run, int process_fd);
 

@@ -200,7 +200,7 @@ static int compare_children(const void *left, const void *right)
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static struct snap_error *sort_children(struct snap_table *table)
+struct snap_error *snap_table_link(struct snap_table *table)
 {
 	struct snap_child *grown =
 		reallocarray(table->children, table->count + 1, sizeof(*table->children));
@@ -243,7 +243,7 @@ struct snap_error *snap_table_scan(struct snap_table *table)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
 	for (size_t i = 0; i < table->count; i++)
 		look_for_new_parent(table, &table->entries[i]);
-	return sort_children(table);
+	return snap_table_link(table);
 }
 
 const struct snap_child *snap_table_children(const struct snap_table *table, pid_t parent,

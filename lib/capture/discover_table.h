@@ -53,14 +53,16 @@ struct snap_error *snap_table_scan(struct snap_table *table) _must_check_;
 /* Adds one process without a look at the others; *ret is NULL if it is not there. */
 struct snap_error *snap_table_add(struct snap_table *table, pid_t pid,
 				  struct snap_seen **ret) _must_check_;
-/* Adds what is known already: at the right place, or again without an effect. */
+/* Adds what is known already; without an effect if its pid is there. */
 struct snap_error *snap_table_know(struct snap_table *table,
 				   const struct snap_seen *seen) _must_check_;
+/* Sorts out who is whose child; done by a scan, to be done after other additions. */
+struct snap_error *snap_table_link(struct snap_table *table) _must_check_;
 
 struct snap_seen *snap_table_find(const struct snap_table *table, pid_t pid);
 /* NULL if it is not known, or not older than its child: then the pid was reused. */
 struct snap_seen *snap_table_parent(const struct snap_table *table, const struct snap_seen *seen);
-/* The children of a process as of the last scan; *count_ret of them, sorted by pid. */
+/* The children of a process, *count_ret of them, sorted by pid. */
 const struct snap_child *snap_table_children(const struct snap_table *table, pid_t parent,
 					     size_t *count_ret);
 
