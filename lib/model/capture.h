@@ -118,8 +118,10 @@ struct snap_thread {
 	 * below the stack pointer that a signal frame in `stack` saved, up to the end of that
 	 * mapping, within --max-stack. Capture looks for it only where sp lies neither in "[stack]"
 	 * nor in the mapping of the thread pointer: an rt_sigframe shows itself by its ucontext at
-	 * an address A in the copy: uc_link (A+8) is 0, ss_sp (A+16) <= A < ss_sp + ss_size
-	 * (A+32), and the saved rsp (A+160) lies in another readable mapping. 0: there is none.
+	 * an address A in the copy: uc_flags (A) < 256, uc_link (A+8) is 0, ss_sp (A+16) is not 0
+	 * and ss_sp <= A < ss_sp + ss_size (A+32), ss_flags (A+24, 32 bits) & 0x7fffffff < 4, the
+	 * fpstate pointer (A+224) lies behind A in the copy, and the saved rsp (A+160) lies in
+	 * another readable mapping. 0: there is none.
 	 */
 	uint64_t stack2_address;
 	const uint8_t *stack2;
@@ -208,7 +210,7 @@ struct snap_capture {
 	struct snap_process *processes;
 	size_t process_count;
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
-	const pid_t *seen; /* all pids there were: for discovery alone, in no file */
+	const pid_t *seen;      /* all pids there were: for discovery alone, in no file */
 	size_t seen_count;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity; /* the array is in the arena */

@@ -192,9 +192,9 @@ enum snap_libunwind_result snap_libunwind_step(struct snap_libunwind *engine, bo
 
 	engine->reads = 0;
 	engine->is_missing = false;
-	*signal_ret = unw_is_signal_frame(&engine->cursor) > 0;
-	engine->is_missing = false;
 	result = unw_step(&engine->cursor);
+	/* On this machine the answer is about the step that was made: out of a signal frame. */
+	*signal_ret = unw_is_signal_frame(&engine->cursor) > 0;
 	if (result > 0)
 		return SNAP_LIBUNWIND_CALLER;
 	if (engine->reads > MAX_READS)

@@ -1,24 +1,74 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The reference: libunwind-ptrace's own accessors on a thread that stands still. See engine.h.
+ * Slow, and run in the tracing process while the target is stopped; it knows nothing of copies or
+ * rows, which is what makes it a reference.
+ */
 #include "analyze/unwind/engine.h"
 
-#include "base/cleanup.h"
+#include <libunwind-ptrace.h>
+
+/* The mark of struct snap_pc: an address that is no return address. */
+static const uint64_t exact = 1ull << 63;
 
 struct snap_ptrace_engine {
-	int unused;
+	unw_addr_space_t space;
 };
 
 struct snap_ptrace_engine *snap_ptrace_engine_create(void)
 {
-	return calloc(1, sizeof(struct snap_ptrace_engine));
+	struct snap_ptrace_engine *engine = calloc(1, sizeof(*engine));
+
+	if (!engine)
+		return NULL;
+	engine->space = unw_create_addr_space(&_UPT_accessors, 0);
+	if (!engine->space) {
+		free(engine);
+		return NULL;
+	}
+	unw_set_caching_policy(engine->space, UNW_CACHE_NONE);
+	return engine;
 }
 
 void snap_ptrace_engine_destroy(struct snap_ptrace_engine *engine)
 {
+	if (!engine)
+		return;
+	unw_destroy_addr_space(engine->space);
 	free(engine);
 }
 
-size_t snap_ptrace_engine_unwind(void *engine _unused_, pid_t tid _unused_, uint64_t *pcs _unused_,
-				 size_t max _unused_)
+static size_t walk(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 {
-	return 0;
+	uint64_t mark = exact;
+	size_t count = 0;
+
+	while (count < max) {
+		unw_word_t pc;
+
+		if (unw_get_reg(cursor, UNW_REG_IP, &pc) < 0 || (pc == 0 && count > 0))
+			break;
+		pcs[count++] = pc | mark;
+		if (unw_step(cursor) <= 0)
+			break;
+		/* On x86-64 the answer is about the step that was made: out of a signal frame. */
+		mark = unw_is_signal_frame(cursor) > 0 ? exact : 0;
+	}
+	return count;
+}
+
+size_t snap_ptrace_engine_unwind(void *context, pid_t tid, uint64_t *pcs, size_t max)
+{
+	struct snap_ptrace_engine *engine = context;
+	unw_cursor_t cursor;
+	size_t count = 0;
+	void *thread;
+
+	thread = _UPT_create(tid);
+	if (!thread)
+		return 0;
+	if (unw_init_remote(&cursor, engine->space, thread) == 0)
+		count = walk(&cursor, pcs, max);
+	_UPT_destroy(thread);
+	return count;
 }

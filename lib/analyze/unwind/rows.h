@@ -12,11 +12,13 @@
 #include "analyze/unwind/arch.h"
 
 enum snap_row_kind {
-	SNAP_ROW_NONE,    /* no CFI covers the address */
+	SNAP_ROW_NONE,    /* no CFI covers the address: its frame pointer */
 	SNAP_ROW_SIMPLE,  /* CFA = register + offset, all else at CFA + 8 * n */
 	SNAP_ROW_END,     /* the return address is undefined: the outermost frame */
 	SNAP_ROW_WIDE,    /* anything else that expressions can say: see `wide` */
 	SNAP_ROW_REFUSED, /* CFI that libdw does not understand */
+	SNAP_ROW_RETURN,  /* set by the unwinder: no CFI, returns from a signal handler */
+	SNAP_ROW_WILD,    /* set by the unwinder: no executable memory */
 };
 
 /* 24 bytes: with its address a row takes half a cache line. */

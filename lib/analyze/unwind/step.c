@@ -233,25 +233,23 @@ static bool step_frame_pointer(struct snap_unwinder *unwinder)
 	return true;
 }
 
-static bool step_without_row(struct snap_unwinder *unwinder)
+enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup)
 {
-	uint64_t lookup = snap_pc_lookup(unwinder->pc);
-
 	if (!is_executable(unwinder, lookup))
-		return step_wild_call(unwinder);
+		return SNAP_ROW_WILD;
 	if (is_signal_return(unwinder))
-		return step_signal(unwinder);
+		return SNAP_ROW_RETURN;
 	if (unwinder->libunwind &&
 	    snap_libunwind_covers(unwinder->libunwind, &unwinder->state, lookup))
-		return step_libunwind(unwinder);
-	return step_frame_pointer(unwinder);
+		return SNAP_ROW_REFUSED;
+	return SNAP_ROW_NONE;
 }
 
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
 	switch ((enum snap_row_kind)row->kind) {
 	case SNAP_ROW_NONE:
-		return step_without_row(unwinder);
+		return step_frame_pointer(unwinder);
 	case SNAP_ROW_SIMPLE:
 		return step_simple(unwinder, row);
 	case SNAP_ROW_END:
@@ -260,6 +258,10 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 		return step_wide(unwinder, row);
 	case SNAP_ROW_REFUSED:
 		return step_libunwind(unwinder);
+	case SNAP_ROW_RETURN:
+		return step_signal(unwinder);
+	case SNAP_ROW_WILD:
+		return step_wild_call(unwinder);
 	}
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "internal error");
 }

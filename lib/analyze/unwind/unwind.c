@@ -122,16 +122,18 @@ static void grow_cache(struct snap_unwinder *unwinder)
 
 const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_t lookup)
 {
-	static const struct snap_row none = { .kind = SNAP_ROW_NONE };
+	static const struct snap_row wild = { .kind = SNAP_ROW_WILD };
 	struct snap_cached_row *cached;
 
 	if (lookup == 0)
-		return &none;
+		return &wild;
 	if (unwinder->cache_used * 2 >= unwinder->cache_size)
 		grow_cache(unwinder);
 	cached = find_cached(unwinder->cache, unwinder->cache_size, lookup);
 	if (!cached->lookup) {
 		cached->row = compute_row(unwinder, lookup);
+		if (cached->row.kind == SNAP_ROW_NONE)
+			cached->row.kind = snap_unwinder_classify(unwinder, lookup);
 		cached->lookup = lookup;
 		unwinder->cache_used++;
 	}

@@ -67,6 +67,9 @@ bool snap_unwinder_read(void *unwinder, uint64_t address, uint64_t *ret);
  */
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
 
+/* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
+enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
+
 /* Writes down how the stack ended; always false. */
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 		       const char *reason);
