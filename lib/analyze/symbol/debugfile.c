@@ -6,7 +6,7 @@
  * it is the one and is not is refused and told, never used. MiniDebugInfo (.gnu_debugdata) is an
  * xz-packed ELF file inside the image. Knows nothing of where files lie: the finder does.
  */
-#include "analyze/symbol/inside.h"
+#include "analyze/symbol/dwarf.h"
 
 #include <lzma.h>
 #include <stdarg.h>
@@ -129,6 +129,38 @@ bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_sy
 	return symbols->debug != NULL;
 }
 
+/* .gnu_debugaltlink: a path, NUL, the build id. Only the path's last part is looked for. */
+bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
+			     struct snap_image *image)
+{
+	struct snap_bytes section = snap_image_section(image, ".gnu_debugaltlink"), id;
+	struct snap_file_request request = symbols->file->request;
+	const uint8_t *end;
+	const char *slash;
+
+	if (symbols->alt_tried)
+		return symbols->alt != NULL;
+	symbols->alt_tried = true;
+	end = section.size ? memchr(section.data, '\0', section.size) : NULL;
+	if (!end)
+		return false;
+	id.data = end + 1;
+	id.size = section.size - (size_t)(end + 1 - section.data);
+	if (id.size == 0 || id.size > SNAP_MAX_BUILD_ID)
+		return false;
+	slash = strrchr((const char *)section.data, '/');
+	request.kind = SNAP_FILE_ALT;
+	request.build_id = id.data;
+	request.build_id_size = id.size;
+	request.name = slash ? slash + 1 : (const char *)section.data;
+	symbols->alt = search(symbolizer, symbols, request, "the alt file of the debug file",
+			      accept_build_id, &id);
+	if (!symbols->alt)
+		snap_symbols_trouble(symbolizer, symbols,
+				     "the alt file of the debug file was not found");
+	return symbols->alt != NULL;
+}
+
 /* Unpacks xz; the size is not known before, so the room doubles, up to a cap. */
 static uint8_t *unpack(struct snap_bytes packed, size_t *size_ret)
 {
@@ -174,6 +206,7 @@ bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer, struct snap_fi
 
 void snap_debugfile_close(struct snap_file_symbols *symbols)
 {
+	snap_dwarf_close(symbols->dwarf);
 	snap_image_close(symbols->debug);
 	snap_image_close(symbols->alt);
 	snap_image_close(symbols->mini);

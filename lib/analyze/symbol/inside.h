@@ -16,6 +16,7 @@ struct snap_file_symbols {
 	const struct snap_module_file *file;
 	struct snap_image *debug; /* the separate debug file, NULL: none */
 	struct snap_image *alt;   /* what dwz moved out of it, NULL: none */
+	struct snap_dwarf *dwarf; /* of the image or of its debug file, NULL: none */
 	struct snap_image *mini;  /* MiniDebugInfo, NULL: none */
 	uint8_t *mini_bytes;      /* malloc'ed: the image `mini` */
 	bool debug_tried, alt_tried, mini_tried;
@@ -62,6 +63,9 @@ struct snap_hit {
 bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols);
 bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer,
 			      struct snap_file_symbols *symbols);
+/* The alt file that an image names in .gnu_debugaltlink (dwz). */
+bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
+			     struct snap_image *image);
 void snap_debugfile_close(struct snap_file_symbols *symbols);
 /* Remembers the first trouble of a file. */
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,

@@ -5,7 +5,7 @@
  * Names first, from the best symbol table; DWARF is not touched when neither lines nor inlines are
  * wanted. Then the entries are put together.
  */
-#include "analyze/symbol/inside.h"
+#include "analyze/symbol/dwarf.h"
 
 #include <string.h>
 
@@ -99,6 +99,109 @@ static void find_names(struct snap_symbolizer *symbolizer, struct snap_file_symb
 	snap_symtab_scan_labels(full, false, hits, count);
 }
 
+static bool has_dwarf(struct snap_image *image)
+{
+	uint64_t address;
+
+	return snap_image_section_address(image, ".debug_info", &address) ||
+	       snap_image_section_address(image, ".zdebug_info", &address);
+}
+
+/* NULL: there is none. */
+static struct snap_dwarf *dwarf_of(struct snap_symbolizer *symbolizer,
+				   struct snap_file_symbols *symbols)
+{
+	struct snap_image *image = symbols->file->image;
+
+	if (symbols->dwarf)
+		return symbols->dwarf;
+	if (!has_dwarf(image)) {
+		if (!snap_debugfile_open(symbolizer, symbols) || !has_dwarf(symbols->debug))
+			return NULL;
+		image = symbols->debug;
+	}
+	symbols->dwarf = snap_dwarf_open(symbolizer, symbols, image, false);
+	return symbols->dwarf;
+}
+
+/* An address and the unit that it lies in. */
+struct located {
+	struct snap_unit *unit;
+	struct snap_hit *hit;
+};
+
+static int compare_located(const void *a, const void *b)
+{
+	const struct located *x = a, *y = b;
+
+	if (x->unit->offset != y->unit->offset)
+		return x->unit->offset < y->unit->offset ? -1 : 1;
+	return x->hit->vaddr < y->hit->vaddr ? -1 : x->hit->vaddr > y->hit->vaddr;
+}
+
+static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, struct snap_unit *unit,
+					 struct snap_hit **hits, size_t count)
+{
+	if (snap_options_cancelled(symbolizer->options))
+		return snap_error_cancelled();
+	if (!snap_unit_read_root(unit, false)) {
+		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
+				     "corrupt debug information in the unit at 0x%llx",
+				     (unsigned long long)unit->offset);
+		return NULL;
+	}
+	if (symbolizer->options->lines)
+		snap_lines_find(unit, hits, count);
+	if (symbolizer->options->inlines)
+		snap_inlines_find(unit, hits, count);
+	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
+}
+
+static struct snap_error *look_into_units(struct snap_symbolizer *symbolizer,
+					  const struct located *located, size_t count)
+{
+	_cleanup_free_ struct snap_hit **hits = calloc(count, sizeof(struct snap_hit *));
+	struct snap_error *err;
+
+	if (!hits)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		hits[i] = located[i].hit;
+	for (size_t i = 0, next; i < count; i = next) {
+		for (next = i + 1; next < count && located[next].unit == located[i].unit; next++)
+			;
+		err = look_into_unit(symbolizer, located[i].unit, hits + i, next - i);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
+				      struct snap_file_symbols *symbols, struct snap_hit *hits,
+				      size_t count)
+{
+	struct snap_dwarf *dwarf = dwarf_of(symbolizer, symbols);
+	_cleanup_free_ struct snap_unit **units = NULL;
+	_cleanup_free_ struct located *located = NULL;
+	size_t found = 0;
+
+	if (!dwarf)
+		return NULL;
+	units = calloc(count, sizeof(struct snap_unit *));
+	located = calloc(count, sizeof(*located));
+	if (!units || !located)
+		return snap_error_no_memory();
+	snap_ranges_assign(dwarf, hits, count, units);
+	for (size_t i = 0; i < count; i++)
+		if (units[i])
+			located[found++] = (struct located){ units[i], &hits[i] };
+	if (found == 0)
+		return NULL;
+	qsort(located, found, sizeof(*located), compare_located);
+	return look_into_units(symbolizer, located, found);
+}
+
 /* What the entries of one address are called. Linkage names are demangled, source names are not. */
 static const char *display(struct snap_symbolizer *symbolizer, const char *name, bool is_linkage)
 {
@@ -164,6 +267,12 @@ struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct sna
 	find_names(symbolizer, symbols, hits, count);
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
+	if (symbolizer->options->lines || symbolizer->options->inlines) {
+		struct snap_error *err = find_places(symbolizer, symbols, hits, count);
+
+		if (err)
+			return err;
+	}
 	for (size_t i = 0; i < count; i++)
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();
