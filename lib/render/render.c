@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The table of formats: see render.h for what a new one takes. */
 #include "render/render.h"
 
 #include <string.h>
 
-const struct snap_format snap_formats[] = { { NULL, NULL, NULL, NULL } };
+const struct snap_format snap_formats[] = {
+	{ "text", ".txt", "a tree for people", snap_render_text },
+	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json },
+	{ NULL, NULL, NULL, NULL },
+};
 
 const struct snap_format *snap_format_by_name(const char *name)
 {
 	for (const struct snap_format *format = snap_formats; format->name; format++)
 		if (strcmp(format->name, name) == 0)
 			return format;
+	return NULL;
+}
+
+const struct snap_format *snap_format_by_suffix(const char *path)
+{
+	size_t length = strlen(path);
+
+	for (const struct snap_format *format = snap_formats; format->name; format++) {
+		size_t suffix = strlen(format->suffix);
+
+		if (length > suffix && strcmp(path + length - suffix, format->suffix) == 0)
+			return format;
+	}
 	return NULL;
 }

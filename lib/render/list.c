@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * `stacksnap list`: the tree of processes as text, nobody stopped. A line a process: who, whose,
+ * what, and why it could not be read. Knows nothing of stacks.
+ */
+#include "render/elide.h"
+#include "render/render.h"
+#include "render/text_line.h"
+#include "render/when.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void put_head(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
+{
+	char when[SNAP_WHEN_SIZE];
+
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_BOLD, "stacksnap");
+	if (snapshot->host.name) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, snapshot->host.name);
+	}
+	snap_when(snapshot->time_ns, ' ', 3, when);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s   %zu process%s", when,
+			 snapshot->process_count, snapshot->process_count == 1 ? "" : "es");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+	snap_line_begin(lines);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* What stands right of the tree: user, type unless it is normal, description, trouble. */
+static char *facts_of(struct snap_sheet *lines, const struct snap_node *node)
+{
+	const char *type = node->type == SNAP_TYPE_NORMAL || node->type == SNAP_TYPE_DEAD ||
+					   node->type == SNAP_TYPE_NONE ||
+					   node->type == SNAP_TYPE_KERNEL
+				   ? NULL
+				   : snap_process_type_word(node->type);
+	const char *message =
+		node->trouble_message ? node->trouble_message : snap_trouble_word(node->trouble);
+	_cleanup_free_ char *user = NULL, *description = NULL, *trouble = NULL;
+	char number[32] = "-", *facts;
+
+	if (node->uid != (uid_t)-1)
+		snprintf(number, sizeof(number), "%u", node->uid);
+	user = strdup(snap_sheet_escape(lines, node->user ? node->user : number));
+	description = strdup(snap_sheet_escape(lines, node->description ? node->description : "?"));
+	trouble = strdup(snap_sheet_escape(lines, message));
+	if (!user || !description || !trouble ||
+	    asprintf(&facts, "%-8s  %s%s%s%s%s%s", user, type ? "(" : "", type ? type : "",
+		     type ? ") " : "", description, node->trouble ? "   error: " : "", trouble) < 0)
+		return NULL;
+	return facts;
+}
+
+static void put_node(struct snap_sheet *lines, const struct snap_node *node, bool nested, bool last)
+{
+	_cleanup_free_ char *facts = facts_of(lines, node), *line = NULL;
+
+	if (!facts || asprintf(&line, "%s    ", facts) < 0) {
+		line = NULL;
+		lines->failed = true;
+		return;
+	}
+	snap_line_begin(lines);
+	if (nested)
+		snap_line_add(lines, SNAP_STYLE_DIM,
+			      last ? lines->signs->corner : lines->signs->tee);
+	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, node->name ? node->name : "?");
+	snap_line_printf(lines, SNAP_STYLE_BOLD, "[%d]", node->pid);
+	if (lines->width > lines->column + 8)
+		snap_elide_end(line, lines->width - lines->column, lines->signs->dots);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, line);
+}
+
+/* Siblings of which some are still to be written. */
+struct level {
+	struct snap_node *const *nodes;
+	size_t count, next;
+};
+
+static void put_tree(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
+{
+	_cleanup_free_ struct level *levels = NULL;
+	size_t capacity = 0, depth = 0;
+
+	if (!snap_grow_array(levels, capacity, depth)) {
+		lines->failed = true;
+		return;
+	}
+	levels[depth++] = (struct level){ snapshot->processes, snapshot->root_count, 0 };
+	while (depth && !lines->failed) {
+		struct level *level = &levels[depth - 1];
+		const struct snap_node *node;
+
+		if (level->next == level->count) {
+			if (--depth > 1)
+				snap_sheet_pop(lines);
+			continue;
+		}
+		node = level->nodes[level->next++];
+		put_node(lines, node, depth > 1, level->next == level->count);
+		if (depth > 1)
+			snap_sheet_push(lines, level->next < level->count);
+		if (!snap_grow_array(levels, capacity, depth)) {
+			lines->failed = true;
+			return;
+		}
+		levels[depth++] = (struct level){ node->children, node->child_count, 0 };
+	}
+}
+
+struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_sheet_deinit) struct snap_sheet lines;
+
+	snap_sheet_init(&lines, options, out);
+	put_head(&lines, snapshot);
+	lines.measuring = true;
+	put_tree(&lines, snapshot);
+	lines.measuring = false;
+	put_tree(&lines, snapshot);
+	if (lines.failed)
+		return snap_error_no_memory();
+	if (ferror(out))
+		return snap_error_os(errno, "cannot write the report");
+	return NULL;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Lines: see text_line.h. Blanks at the end of a line are never written.
+ */
+#include "render/text_line.h"
+
+#include "base/escape.h"
+#include "render/elide.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static const struct snap_signs utf8_signs = {
+	.tee = "├─ ",
+	.corner = "└─ ",
+	.rail = "│",
+	.inlined = "┊",
+	.times = "×",
+	.dots = "…",
+	.middot = "·",
+	.arrow = "←",
+};
+
+static const struct snap_signs ascii_signs = {
+	.tee = "|- ",
+	.corner = "`- ",
+	.rail = "|",
+	.inlined = ":",
+	.times = "x",
+	.dots = "...",
+	.middot = "-",
+	.arrow = "<-",
+};
+
+void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out)
+{
+	enum { ROOM_FOR_RIGHT = 26, NARROWEST = 32 };
+	size_t widest = SNAP_WIDEST_COLUMN, width = options->full_names ? 0 : options->width;
+
+	if (width && width < SNAP_WIDEST_COLUMN + ROOM_FOR_RIGHT)
+		widest = width > NARROWEST + ROOM_FOR_RIGHT ? width - ROOM_FOR_RIGHT : NARROWEST;
+	*lines = (struct snap_sheet){
+		.out = out,
+		.signs = options->utf8 ? &utf8_signs : &ascii_signs,
+		.escape_flags = options->utf8 ? 0 : SNAP_ESCAPE_ASCII,
+		.color = options->color,
+		.width = width,
+		.widest_column = widest,
+	};
+}
+
+void snap_sheet_deinit(struct snap_sheet *lines)
+{
+	free(lines->text);
+	free(lines->escaped);
+}
+
+void snap_sheet_push(struct snap_sheet *lines, bool rail)
+{
+	if (lines->depth < SNAP_DEEPEST_RAILS)
+		lines->rails[lines->depth] = rail;
+	lines->depth++;
+}
+
+void snap_sheet_pop(struct snap_sheet *lines)
+{
+	lines->depth--;
+}
+
+static bool reserve(struct snap_sheet *lines, size_t more)
+{
+	size_t wanted = lines->length + more + 1;
+	char *grown;
+
+	if (wanted <= lines->capacity)
+		return true;
+	wanted = wanted * 2;
+	grown = realloc(lines->text, wanted);
+	if (!grown) {
+		lines->failed = true;
+		return false;
+	}
+	lines->text = grown;
+	lines->capacity = wanted;
+	return true;
+}
+
+static void append(struct snap_sheet *lines, const char *text, size_t length)
+{
+	if (!reserve(lines, length))
+		return;
+	memcpy(lines->text + lines->length, text, length);
+	lines->length += length;
+}
+
+static const char *code_of(enum snap_style style)
+{
+	static const char *const codes[] = {
+		[SNAP_STYLE_PLAIN] = "",
+		[SNAP_STYLE_BOLD] = "\033[1m",
+		[SNAP_STYLE_DIM] = "\033[2m",
+		[SNAP_STYLE_RED] = "\033[31m",
+		[SNAP_STYLE_RED_BOLD] = "\033[1;31m",
+		[SNAP_STYLE_GREEN] = "\033[32m",
+		[SNAP_STYLE_YELLOW] = "\033[33m",
+		[SNAP_STYLE_MAGENTA] = "\033[35m",
+		[SNAP_STYLE_CYAN] = "\033[36m",
+	};
+
+	return codes[style];
+}
+
+void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *text)
+{
+	bool colored = lines->color && style != SNAP_STYLE_PLAIN && *text;
+
+	if (colored)
+		append(lines, code_of(style), strlen(code_of(style)));
+	append(lines, text, strlen(text));
+	if (colored)
+		append(lines, "\033[0m", 4);
+	lines->columns += snap_text_width(text);
+}
+
+void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	snap_line_add(lines, style, text);
+}
+
+char *snap_sheet_escape(struct snap_sheet *lines, const char *text)
+{
+	size_t length = strlen(text), room = 4 * length + 16;
+
+	if (room > lines->escaped_capacity) {
+		char *grown = realloc(lines->escaped, room);
+
+		if (!grown) {
+			lines->failed = true;
+			return lines->nothing;
+		}
+		lines->escaped = grown;
+		lines->escaped_capacity = room;
+	}
+	snap_escape(text, length, lines->escape_flags, lines->escaped, room);
+	return lines->escaped;
+}
+
+void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text)
+{
+	snap_line_add(lines, style, snap_sheet_escape(lines, text));
+}
+
+void snap_line_pad(struct snap_sheet *lines, size_t columns)
+{
+	while (lines->columns < columns && !lines->failed)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+}
+
+void snap_line_begin(struct snap_sheet *lines)
+{
+	lines->length = 0;
+	lines->columns = 0;
+	for (size_t i = 0; i < lines->depth && i < SNAP_DEEPEST_RAILS; i++) {
+		snap_line_add(lines, SNAP_STYLE_DIM, lines->rails[i] ? lines->signs->rail : " ");
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+	}
+}
+
+static void measure(struct snap_sheet *lines)
+{
+	size_t wanted = lines->columns + 2;
+
+	if (wanted > lines->widest_column)
+		wanted = lines->widest_column;
+	if (wanted > lines->column)
+		lines->column = wanted;
+}
+
+void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right)
+{
+	if (lines->measuring) {
+		if (right)
+			measure(lines);
+		return;
+	}
+	if (right) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+		snap_line_pad(lines, lines->column);
+		snap_line_add(lines, style, right);
+	}
+	while (lines->length && lines->text[lines->length - 1] == ' ')
+		lines->length--;
+	append(lines, "\n", 1);
+	if (!lines->failed)
+		fwrite_unlocked(lines->text, 1, lines->length, lines->out);
+}

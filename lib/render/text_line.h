@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One line of the text report: left part, and a right part that begins in a common column.
+ *
+ * Holds the marks of the tree, the colours, and the form of the signs (UTF-8 or ASCII). The report
+ * is gone through twice: first measuring, when lines only widen the column, then writing. Every
+ * text that came from a target goes through snap_line_add_escaped(). Knows nothing of stacks.
+ */
+#ifndef SNAP_RENDER_TEXT_LINE_H
+#define SNAP_RENDER_TEXT_LINE_H
+
+#include "model/options.h"
+
+#include <stdio.h>
+
+/* Signs that have an ASCII form. */
+struct snap_signs {
+	const char *tee, *corner, *rail, *inlined, *times, *dots, *middot, *arrow;
+};
+
+enum snap_style {
+	SNAP_STYLE_PLAIN,
+	SNAP_STYLE_BOLD,
+	SNAP_STYLE_DIM,
+	SNAP_STYLE_RED,
+	SNAP_STYLE_RED_BOLD,
+	SNAP_STYLE_GREEN,
+	SNAP_STYLE_YELLOW,
+	SNAP_STYLE_MAGENTA,
+	SNAP_STYLE_CYAN,
+};
+
+enum {
+	SNAP_WIDEST_COLUMN = 72, /* where right parts begin at the latest */
+	SNAP_DEEPEST_RAILS = 40, /* below this depth the tree is not indented any further */
+};
+
+struct snap_sheet {
+	FILE *out;
+	const struct snap_signs *signs;
+	unsigned escape_flags;
+	bool color, failed, measuring;
+	size_t width;         /* of the terminal; 0: nothing is elided */
+	size_t column;        /* where right parts begin */
+	size_t widest_column; /* and at most */
+	char *text;           /* the left part so far */
+	size_t length, capacity, columns;
+	char *escaped;
+	size_t escaped_capacity;
+	char nothing[1];                /* stands for a text that there was no memory for */
+	size_t depth;                   /* of rails */
+	bool rails[SNAP_DEEPEST_RAILS]; /* whether the line of that level goes on */
+};
+
+void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out);
+void snap_sheet_deinit(struct snap_sheet *lines);
+
+/* One level more: its rail is drawn when something follows on that level. */
+void snap_sheet_push(struct snap_sheet *lines, bool rail);
+void snap_sheet_pop(struct snap_sheet *lines);
+
+/* Puts the rails of all levels at the beginning of a line. */
+void snap_line_begin(struct snap_sheet *lines);
+/* Our own words and signs, or text that was escaped before. */
+void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *text);
+void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
+	_printf_(3, 4);
+void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
+void snap_line_pad(struct snap_sheet *lines, size_t columns);
+/* Ends the line; `right` (escaped) begins in the common column, NULL: there is none. */
+void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right);
+
+/* The escaped form, borrowed until the next call; "" without memory. */
+char *snap_sheet_escape(struct snap_sheet *lines, const char *text);
+
+#endif
