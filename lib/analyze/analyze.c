@@ -1,16 +1,179 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The flow of the analysis: collect, name, group, view. Each step is a file of its own, see
+ * analyze_internal.h; this one knows their order and who owns what.
+ */
 #include "analyze/analyze.h"
 
-struct snap_error *snap_analyze(const struct snap_capture *capture,
-				const struct snap_options *options _unused_,
-				const struct snap_file_finder *finder _unused_,
-				struct snap_snapshot **ret)
-{
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = snap_snapshot_new();
+#include "analyze/analyze_internal.h"
+#include "analyze/filter.h"
+#include "analyze/group.h"
+#include "analyze/label.h"
 
-	if (!snapshot)
+#include <inttypes.h>
+#include <string.h>
+
+const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
+{
+	if (!text || !*text)
+		return NULL;
+	return snap_intern(&analysis->strings, text, strnlen(text, SNAP_MAX_NAME));
+}
+
+static void analysis_deinit(struct snap_analysis *analysis)
+{
+	for (size_t i = 0; analysis->processes && i < analysis->capture->process_count; i++)
+		snap_stacks_release(&analysis->processes[i]);
+	snap_symbolizer_destroy(analysis->symbolizer);
+	snap_unwinder_destroy(analysis->unwinder);
+	snap_module_set_destroy(analysis->set);
+	snap_interner_deinit(&analysis->strings);
+	snap_arena_deinit(&analysis->scratch);
+	snap_snapshot_destroy(analysis->snapshot);
+}
+
+static struct snap_error *analysis_init(struct snap_analysis *analysis,
+					const struct snap_file_finder *finder)
+{
+	size_t count = analysis->capture->process_count;
+	struct snap_error *err;
+
+	analysis->snapshot = snap_snapshot_new();
+	if (!analysis->snapshot)
 		return snap_error_no_memory();
+	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
+	analysis->processes =
+		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_raw_process);
+	if (!analysis->processes)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		analysis->processes[i].process = &analysis->capture->processes[i];
+	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
+	if (err)
+		return err;
+	err = snap_unwinder_create(analysis->set, analysis->options, &analysis->unwinder);
+	if (err)
+		return err;
+	return snap_symbolizer_create(finder, analysis->options, &analysis->snapshot->arena,
+				      &analysis->symbolizer);
+}
+
+static void copy_head(struct snap_analysis *analysis)
+{
+	const struct snap_capture *capture = analysis->capture;
+	struct snap_snapshot *snapshot = analysis->snapshot;
+
 	snapshot->host = capture->host;
-	*ret = snap_take_ptr(snapshot);
+	snapshot->host.name = snap_analysis_text(analysis, capture->host.name);
+	snapshot->host.kernel = snap_analysis_text(analysis, capture->host.kernel);
+	snapshot->host.arch = snap_analysis_text(analysis, capture->host.arch);
+	snapshot->host.boot_id = snap_analysis_text(analysis, capture->host.boot_id);
+	snapshot->time_ns = capture->time_ns;
+	snapshot->duration_ns = capture->duration_ns;
+	snapshot->stop_duration_ns = capture->stop_duration_ns;
+	snapshot->stop_skew_ns = capture->stop_skew_ns;
+	for (size_t i = 0; i < capture->warning_count; i++) {
+		const struct snap_warning *warning = &capture->warnings[i];
+
+		snap_snapshot_warn(snapshot, snap_analysis_text(analysis, warning->code),
+				   warning->pid, warning->tid, "%s", warning->message);
+	}
+}
+
+/* "libfoo.so+0x12a0: no unwind information": where and why a stack ended early. */
+static const char *end_detail(struct snap_analysis *analysis, const struct snap_raw_process *raw,
+			      const struct snap_raw_stack *stack)
+{
+	struct snap_arena *arena = snap_analysis_arena(analysis);
+	const struct snap_module *module;
+	const char *slash;
+
+	if (!stack->reason)
+		return NULL;
+	if (!stack->end_pc || !raw->modules)
+		return snap_analysis_text(analysis, stack->reason);
+	module = snap_modules_find(raw->modules, stack->end_pc);
+	if (!module || !module->path || !module->file ||
+	    !snap_module_open(analysis->set, (struct snap_module *)module))
+		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", stack->end_pc, stack->reason);
+	slash = strrchr(module->path, '/');
+	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", slash ? slash + 1 : module->path,
+				 stack->end_pc - module->bias, stack->reason);
+}
+
+/* Labels and filters the threads of a process, and groups those that are shown. */
+static struct snap_error *group_process(struct snap_analysis *analysis,
+					struct snap_raw_process *raw, struct snap_node *node)
+{
+	_cleanup_free_ struct snap_member *members =
+		malloc((raw->thread_count + 1) * sizeof(*members));
+	_cleanup_free_ struct snap_filter_stack *looks =
+		malloc((raw->stack_count + 1) * sizeof(*looks));
+	_cleanup_free_ bool *shown = malloc((raw->thread_count + 1) * sizeof(*shown));
+
+	if (!members || !looks || !shown)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < raw->stack_count; i++) {
+		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
+		looks[i] = snap_filter_look(analysis->options, &raw->stacks[i]);
+	}
+	for (size_t i = 0; i < raw->thread_count; i++) {
+		const struct snap_raw_thread *thread = &raw->threads[i];
+
+		if (!snap_label_member(&analysis->strings, raw->process, thread->thread,
+				       &raw->stacks[thread->stack], &members[i]))
+			return snap_error_no_memory();
+		shown[i] = snap_filter_shows_thread(analysis->options, &members[i],
+						    &looks[thread->stack]);
+	}
+	return snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
+}
+
+static struct snap_error *view(struct snap_analysis *analysis)
+{
+	size_t count = analysis->capture->process_count;
+	struct snap_node **nodes =
+		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
+	struct snap_error *err;
+
+	if (!nodes)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		if (snap_options_cancelled(analysis->options))
+			return snap_error_cancelled();
+		err = snap_node_create(analysis, &analysis->processes[i], &nodes[i]);
+		if (err)
+			return err;
+		err = group_process(analysis, &analysis->processes[i], nodes[i]);
+		if (err)
+			return err;
+	}
+	return snap_node_tree(analysis, nodes);
+}
+
+struct snap_error *snap_analyze(const struct snap_capture *capture,
+				const struct snap_options *options,
+				const struct snap_file_finder *finder, struct snap_snapshot **ret)
+{
+	_cleanup_(analysis_deinit) struct snap_analysis analysis = { .capture = capture,
+								     .options = options };
+	struct snap_error *err;
+
+	err = analysis_init(&analysis, finder);
+	if (err)
+		return err;
+	copy_head(&analysis);
+	for (size_t i = 0; i < capture->process_count; i++) {
+		err = snap_stacks_collect(&analysis, &analysis.processes[i]);
+		if (err)
+			return err;
+	}
+	err = snap_frames_name(&analysis);
+	if (err)
+		return err;
+	err = view(&analysis);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(analysis.snapshot);
 	return NULL;
 }

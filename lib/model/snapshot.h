@@ -141,6 +141,7 @@ struct snap_missing {
 	size_t threads;   /* lived through the stop, but are not shown whole: not stopped, missed */
 	size_t processes; /* live user processes that could not be read */
 	size_t modules;   /* readable modules whose symbols could not be read */
+	size_t shown;     /* processes that could be read: 0 is a reason for 2 */
 };
 
 struct snap_snapshot {

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Processes -> nodes -> tree: copies what the capture says of a process, gives it its type and
+ * description, counts what is missing, and hangs the shown nodes under each other. Knows nothing of
+ * stacks but their number. Depth of the tree is the target's: nothing here recurses.
+ */
+#include "analyze/analyze_internal.h"
+#include "analyze/classify.h"
+#include "analyze/filter.h"
+
+#include <string.h>
+
+enum { MAX_ARGS = 1 << 14 };
+
+static bool copy_args(struct snap_analysis *analysis, const struct snap_process *process,
+		      struct snap_node *node)
+{
+	struct snap_arena *arena = snap_analysis_arena(analysis);
+	size_t size = process->args_size, count = 0;
+	const char *bytes;
+
+	if (!process->args || size == 0)
+		return true;
+	bytes = snap_arena_strndup(arena, process->args, size);
+	for (size_t at = 0; at < size && count < MAX_ARGS;
+	     at += strnlen(process->args + at, size - at) + 1)
+		count++;
+	node->args = snap_arena_new_array(arena, count, const char *);
+	if (!bytes || !node->args)
+		return false;
+	for (size_t at = 0; node->arg_count < count; at += strlen(bytes + at) + 1)
+		node->args[node->arg_count++] = bytes + at;
+	return true;
+}
+
+/* The command line with its arguments parted by spaces; NULL without one. */
+static const char *command_line(struct snap_analysis *analysis, const struct snap_process *process)
+{
+	size_t size = process->args_size;
+	char *text;
+
+	while (size && process->args[size - 1] == '\0')
+		size--;
+	if (!process->args || size == 0)
+		return NULL;
+	if (size > SNAP_MAX_NAME)
+		size = SNAP_MAX_NAME;
+	text = snap_arena_strndup(snap_analysis_arena(analysis), process->args, size);
+	for (size_t i = 0; text && i < size; i++)
+		if (text[i] == '\0')
+			text[i] = ' ';
+	return text;
+}
+
+static const char *describe(struct snap_analysis *analysis, const struct snap_process *process,
+			    const struct snap_node *node)
+{
+	const char *command = NULL;
+
+	switch (node->type) {
+	case SNAP_TYPE_KERNEL:
+		return "(kernel thread)";
+	case SNAP_TYPE_DEAD:
+		return "(dead process)";
+	case SNAP_TYPE_NONE:
+		return "(unassociated)";
+	case SNAP_TYPE_NORMAL:
+	case SNAP_TYPE_SYSTEM:
+		command = command_line(analysis, process);
+		break;
+	}
+	if (command)
+		return command;
+	return node->exe ? node->exe : node->name;
+}
+
+static bool copy_ancestors(struct snap_analysis *analysis, const struct snap_process *process,
+			   struct snap_node *node)
+{
+	node->ancestor_count = process->ancestor_count;
+	if (process->ancestor_count == 0)
+		return true;
+	node->ancestors = snap_arena_memdup(snap_analysis_arena(analysis), process->ancestors,
+					    process->ancestor_count * sizeof(*process->ancestors));
+	for (size_t i = 0; node->ancestors && i < node->ancestor_count; i++)
+		node->ancestors[i].name = snap_analysis_text(analysis, process->ancestors[i].name);
+	return node->ancestors != NULL;
+}
+
+static bool copy_labels(struct snap_analysis *analysis, const struct snap_process *process,
+			struct snap_node *node)
+{
+	if (!process->exe_deleted)
+		return true;
+	node->labels = snap_arena_new(snap_analysis_arena(analysis), struct snap_label);
+	if (!node->labels)
+		return false;
+	node->labels[node->label_count++] = (struct snap_label){ "exe_deleted", "true" };
+	return true;
+}
+
+static void count_threads(const struct snap_raw_process *raw, struct snap_node *node)
+{
+	const struct snap_process *process = raw->process;
+
+	node->threads_missed = process->threads_missed;
+	if (process->trouble && process->thread_count > raw->thread_count)
+		node->threads_missed += process->thread_count - raw->thread_count;
+	if (node->type == SNAP_TYPE_DEAD)
+		node->threads_missed = 0;
+	node->thread_count = raw->thread_count + node->threads_missed;
+}
+
+/* Whether a live process, or one that was asked for by name, could not be read. */
+static bool is_missing(const struct snap_process *process)
+{
+	switch (process->trouble) {
+	case SNAP_TROUBLE_NONE:
+	case SNAP_TROUBLE_EXITED:
+	case SNAP_TROUBLE_ZOMBIE:
+		return false;
+	case SNAP_TROUBLE_NO_SUCH_PROCESS:
+	case SNAP_TROUBLE_KERNEL_THREAD:
+		return process->is_target;
+	case SNAP_TROUBLE_PERMISSION_DENIED:
+	case SNAP_TROUBLE_ALREADY_TRACED:
+	case SNAP_TROUBLE_STOP_TIMEOUT:
+	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
+	case SNAP_TROUBLE_INTERNAL:
+		return true;
+	}
+	return true;
+}
+
+static void count_missing(const struct snap_raw_process *raw, struct snap_missing *missing)
+{
+	if (is_missing(raw->process))
+		missing->processes++;
+	if (raw->process->trouble == SNAP_TROUBLE_NONE) {
+		missing->threads += raw->not_stopped + raw->process->threads_missed;
+		missing->shown++;
+	}
+}
+
+struct snap_error *snap_node_create(struct snap_analysis *analysis,
+				    const struct snap_raw_process *raw, struct snap_node **ret)
+{
+	const struct snap_process *process = raw->process;
+	struct snap_node *node = snap_arena_new(snap_analysis_arena(analysis), struct snap_node);
+
+	if (!node)
+		return snap_error_no_memory();
+	*node = (struct snap_node){
+		.pid = process->pid,
+		.ppid = process->ppid,
+		.ns_pid = process->ns_pid,
+		.name = snap_analysis_text(analysis, process->name),
+		.type = snap_classify_process(process, raw->thread_count),
+		.state = snap_state_of_letter(process->state),
+		.exe = snap_analysis_text(analysis, process->exe),
+		.uid = process->uid,
+		.user = snap_analysis_text(analysis, process->user),
+		.start_time_ns = process->start_time_ns,
+		.start_ticks = process->start_ticks,
+		.cgroup = snap_analysis_text(analysis, process->cgroup),
+		.unit = snap_analysis_text(analysis, process->unit),
+		.container = snap_analysis_text(analysis, process->container),
+		.stop_duration_ns = process->stop_duration_ns,
+		.trouble = process->trouble,
+		.trouble_message = snap_analysis_text(analysis, process->trouble_message),
+	};
+	if (!copy_args(analysis, process, node) || !copy_ancestors(analysis, process, node) ||
+	    !copy_labels(analysis, process, node))
+		return snap_error_no_memory();
+	node->description = describe(analysis, process, node);
+	count_threads(raw, node);
+	count_missing(raw, &analysis->snapshot->missing);
+	*ret = node;
+	return NULL;
+}
+
+/* Where a shown node hangs. */
+struct place {
+	struct snap_node *node;
+	size_t parent; /* the nearest shown ancestor, SIZE_MAX: a root */
+	size_t top;    /* the root of its tree, shown or not: keeps the trees apart */
+	bool kept;
+};
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct place *a = *(struct place *const *)left, *b = *(struct place *const *)right;
+
+	if (a->parent != b->parent)
+		return a->parent < b->parent ? -1 : 1;
+	if (a->parent == SIZE_MAX && a->top != b->top)
+		return a->top < b->top ? -1 : 1;
+	return a->node->pid < b->node->pid ? -1 : a->node->pid > b->node->pid;
+}
+
+/* A node without threads left stays if something below it does, so that the tree holds together. */
+static void decide(const struct snap_analysis *analysis, struct place *places)
+{
+	const struct snap_options *options = analysis->options;
+
+	for (size_t i = analysis->capture->process_count; i-- > 0;) {
+		const struct snap_process *process = &analysis->capture->processes[i];
+		struct place *place = &places[i];
+
+		if (snap_filter_hides_type(options, place->node))
+			place->kept = false;
+		else if (!snap_filter_is_empty(options, place->node))
+			place->kept = true;
+		/* else: what a child of it has decided below */
+		if (place->kept && !options->flat && process->parent < i)
+			places[process->parent].kept = true;
+	}
+	for (size_t i = 0; i < analysis->capture->process_count; i++) {
+		size_t parent = analysis->capture->processes[i].parent;
+
+		/* A parent comes before its children; anything else in a file is a root. */
+		places[i].top = parent < i ? places[parent].top : i;
+		places[i].parent = parent >= i           ? SIZE_MAX
+				   : places[parent].kept ? parent
+							 : places[parent].parent;
+	}
+}
+
+/* Hands each run of siblings in the sorted list to its parent. */
+static struct snap_error *hang(struct snap_analysis *analysis, struct place *places,
+			       struct place **shown, size_t count)
+{
+	struct snap_snapshot *snapshot = analysis->snapshot;
+	struct snap_node **list =
+		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
+
+	if (!list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		list[i] = shown[i]->node;
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i; end < count && shown[end]->parent == shown[i]->parent;)
+			end++;
+		if (shown[i]->parent == SIZE_MAX) {
+			snapshot->processes = list + i;
+			snapshot->root_count = end - i;
+		} else {
+			places[shown[i]->parent].node->children = list + i;
+			places[shown[i]->parent].node->child_count = end - i;
+		}
+	}
+	return NULL;
+}
+
+/* --flat: the same order, parents before children, without nesting. */
+static struct snap_error *flatten(struct snap_snapshot *snapshot, size_t count)
+{
+	struct snap_node **list =
+		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
+	_cleanup_free_ struct snap_node **pending =
+		malloc((count + 1) * sizeof(struct snap_node *));
+	size_t depth = 0, n = 0;
+
+	if (!list || !pending)
+		return snap_error_no_memory();
+	for (size_t i = snapshot->root_count; i-- > 0;)
+		pending[depth++] = snapshot->processes[i];
+	while (depth) {
+		struct snap_node *node = pending[--depth];
+
+		list[n++] = node;
+		for (size_t i = node->child_count; i-- > 0;)
+			pending[depth++] = node->children[i];
+		node->children = NULL;
+		node->child_count = 0;
+	}
+	snapshot->processes = list;
+	snapshot->root_count = n;
+	return NULL;
+}
+
+struct snap_error *snap_node_tree(struct snap_analysis *analysis, struct snap_node **nodes)
+{
+	size_t process_count = analysis->capture->process_count, count = 0;
+	struct place *places =
+		snap_arena_new_array(&analysis->scratch, process_count + 1, struct place);
+	struct place **shown =
+		snap_arena_new_array(&analysis->scratch, process_count + 1, struct place *);
+	struct snap_snapshot *snapshot = analysis->snapshot;
+	struct snap_error *err;
+
+	if (!places || !shown)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < process_count; i++)
+		places[i].node = nodes[i];
+	decide(analysis, places);
+	for (size_t i = 0; i < process_count; i++) {
+		const struct snap_node *node = nodes[i];
+
+		if (!places[i].kept)
+			continue;
+		shown[count++] = &places[i];
+		snapshot->process_count++;
+		snapshot->stack_count += node->stack_count;
+		for (size_t k = 0; k < node->stack_count; k++)
+			snapshot->thread_count += node->stacks[k].count;
+	}
+	qsort(shown, count, sizeof(struct place *), compare_places);
+	err = hang(analysis, places, shown, count);
+	if (err)
+		return err;
+	snapshot->flat = analysis->options->flat;
+	return snapshot->flat ? flatten(snapshot, count) : NULL;
+}

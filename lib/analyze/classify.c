@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The tables behind the words system, kernel, dead, none and idle: see classify.h. They are printed
+ * in stacksnap-json(5): keep both equal.
+ */
+#include "analyze/classify.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+/* linux/sched.h */
+enum {
+	PF_IO_WORKER = 0x00000010,
+	PF_USER_WORKER = 0x00004000, /* since 6.4; PF_NO_SETAFFINITY is another bit */
+	PF_KTHREAD = 0x00200000,
+};
+
+enum { COMM_LENGTH = 15 };
+
+/* Modules are matched by the last part of their path, with shell patterns. */
+static const char *const libc_modules[] = {
+	"libc.so.*", "libc-2.*.so", "ld-musl-*", "libc.musl-*", NULL,
+};
+
+static const char *const system_modules[] = {
+	"libc.so*",      "libc-2.*.so",  "libpthread.so*", "libpthread-2.*.so",
+	"libm.so*",      "libm-2.*.so",  "libmvec.so*",    "librt.so*",
+	"librt-2.*.so",  "libdl.so*",    "libdl-2.*.so",   "libanl.so*",
+	"libresolv.so*", "libnss_*.so*", "ld-linux*.so*",  "ld-2.*.so",
+	"ld64.so*",      "ld.so*",       "ld-musl-*",      "libc.musl-*",
+	"\\[vdso]",      "\\[vsyscall]", "linux-vdso*",    NULL,
+};
+
+/* Start-up code by linkage name or displayed name, with shell patterns. */
+static const char *const startup_functions[] = {
+	/* C */
+	"_start",
+	"__libc_start_main*",
+	"__libc_start_call_main*",
+	"generic_start_main*",
+	"start_thread",
+	"clone",
+	"__clone",
+	"clone3",
+	"__clone3",
+	"__clone_internal*",
+	/* C++ */
+	"execute_native_thread_routine*",
+	"_ZNSt6thread11_State_impl*",
+	"_ZNSt6thread8_Invoker*",
+	"_ZSt8__invoke*",
+	"_ZSt13__invoke_impl*",
+	"_ZNSt6thread*4_Impl*",
+	"std::thread::_State_impl*",
+	"std::thread::_Invoker*",
+	"std::__invoke*",
+	"void std::__invoke_impl*",
+	/* Rust */
+	"std::rt::lang_start*",
+	"std::sys::backtrace::__rust_begin_short_backtrace*",
+	"std::sys_common::backtrace::__rust_begin_short_backtrace*",
+	"std::panicking::try*",
+	"std::panicking::catch_unwind*",
+	"std::panic::catch_unwind*",
+	"core::ops::function::FnOnce::call_once*",
+	"core::ops::function::impls::*",
+	"<alloc::boxed::Box<* as core::ops::function::FnOnce<*",
+	"std::thread::Builder::spawn_*",
+	"<core::panic::unwind_safe::AssertUnwindSafe<*",
+	"std::sys::*::thread::Thread::new*",
+	"std::thread::lifecycle::*",
+	/* Go */
+	"runtime.goexit*",
+	"runtime.main",
+	"runtime.mstart*",
+	"runtime.rt0_go*",
+	"runtime.mcall",
+	NULL,
+};
+
+/*
+ * Functions in which a thread waits for work. A read or a recv is none: it may be the answer of a
+ * disk or of a peer that somebody waits for; neither is a mutex.
+ */
+static const char *const work_waits[] = {
+	"accept",
+	"accept4",
+	"clock_nanosleep",
+	"cnd_timedwait",
+	"cnd_wait",
+	"epoll_pwait",
+	"epoll_pwait2",
+	"epoll_wait",
+	"io_getevents",
+	"io_pgetevents",
+	"mq_receive",
+	"mq_timedreceive",
+	"msgrcv",
+	"nanosleep",
+	"pause",
+	"poll",
+	"ppoll",
+	"pselect",
+	"pthread_cond_clockwait",
+	"pthread_cond_timedwait",
+	"pthread_cond_wait",
+	"select",
+	"sem_clockwait",
+	"sem_timedwait",
+	"sem_wait",
+	"sigsuspend",
+	"sigtimedwait",
+	"sigwait",
+	"sigwaitinfo",
+	"sleep",
+	"thrd_sleep",
+	"usleep",
+	"wait",
+	"wait3",
+	"wait4",
+	"waitid",
+	"waitpid",
+	/* the same, called by another name */
+	"std::condition_variable::wait",
+	"std::this_thread::sleep_for",
+	"std::thread::park",
+	"std::thread::park_timeout",
+	"std::sys::pal::unix::futex::futex_wait",
+	"runtime.futexsleep",
+	"runtime.netpoll",
+	"runtime.notesleep",
+	"runtime.usleep",
+	"Unsafe_Park",
+	"os::PlatformMonitor::wait",
+	"PlatformMonitor::wait",
+	"Parker::park",
+	"uv__io_poll",
+	"uv_cond_wait",
+	"uv_cond_timedwait",
+	"uv_sem_wait",
+	"event_base_loop",
+	"g_cond_wait",
+	"g_cond_wait_until",
+	"g_poll",
+	"ev_run",
+	"WaitEventSetWait",
+	"QWaitCondition::wait",
+	NULL,
+};
+
+/*
+ * What else of the C library is known by name, for static programs: what stands above a wait.
+ */
+static const char *const libc_functions[] = {
+	"__futex_abstimed_wait*",
+	"__pthread_cond_*wait*",
+	"futex_wait*",
+	"__lll_lock_wait*",
+	"__internal_syscall_cancel",
+	"__syscall_cancel*",
+	"syscall",
+	"read",
+	"write",
+	"fsync",
+	"fdatasync",
+	"recv",
+	"recvfrom",
+	"recvmsg",
+	"send",
+	"sendto",
+	"sendmsg",
+	"connect",
+	"pthread_mutex_lock*",
+	"pthread_join",
+	"pthread_rwlock_*",
+	"__pthread_clockjoin_ex",
+	NULL,
+};
+
+static const char *const manager_names[] = {
+	"systemd",      "init",  "openrc-init", "runit",       "runsvdir", "runsv", "s6-svscan",
+	"s6-supervise", "dinit", "procd",       "supervisord", "upstart",  NULL,
+};
+
+static const char *const shim_names[] = {
+	"containerd-shim",
+	"containerd-shim-runc-v1",
+	"containerd-shim-runc-v2",
+	"docker-containerd-shim",
+	"conmon",
+	"runc",
+	"crun",
+	"youki",
+	"lxc-start",
+	"systemd-nspawn",
+	NULL,
+};
+
+static const char *const namespace_init_names[] = {
+	"tini",    "tini-static", "dumb-init",         "docker-init", "podman-init", "catatonit",
+	"pause",   "s6-svscan",   "s6-overlay-suexec", "runsvdir",    "runit",       "supervisord",
+	"my_init", NULL,
+};
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool matches_pattern(const char *const *patterns, const char *text)
+{
+	for (; *patterns; patterns++)
+		if (fnmatch(*patterns, text, 0) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The patterns above have their first letters fixed, so most names are refused without fnmatch,
+ * whose time a hostile name could stretch.
+ */
+static bool matches_name(const char *const *patterns, const char *text)
+{
+	for (; *patterns; patterns++) {
+		size_t fixed = strcspn(*patterns, "*[");
+
+		if (strncmp(*patterns, text, fixed) != 0)
+			continue;
+		if ((*patterns)[fixed] == '\0'
+			    ? text[fixed] == '\0'
+			    : (*patterns)[fixed + 1] == '\0' || fnmatch(*patterns, text, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool snap_classify_is_libc(const char *path)
+{
+	return path && matches_pattern(libc_modules, last_part(path));
+}
+
+bool snap_classify_system_module(const char *path)
+{
+	return path && matches_pattern(system_modules, last_part(path));
+}
+
+bool snap_classify_startup_function(const char *symbol, const char *function)
+{
+	return (symbol && matches_name(startup_functions, symbol)) ||
+	       (function && function != symbol && matches_name(startup_functions, function));
+}
+
+/* "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "epoll_wait" … -> the name in the table. */
+static bool in_work_waits(const char *name)
+{
+	size_t length = strcspn(name, "@(");
+
+	if (strncmp(name, "__GI_", 5) == 0) {
+		name += 5;
+		length -= 5;
+	}
+	while (length && name[0] == '_') {
+		name++;
+		length--;
+	}
+	for (const char *const *wait = work_waits; *wait; wait++)
+		if (strncmp(*wait, name, length) == 0 && (*wait)[length] == '\0')
+			return length > 0;
+	return false;
+}
+
+bool snap_classify_waits_for_work(const char *function)
+{
+	return function && in_work_waits(function);
+}
+
+bool snap_classify_system_function(const char *symbol, const char *function, bool static_program)
+{
+	if (snap_classify_startup_function(symbol, function))
+		return true;
+	if (!static_program || !symbol)
+		return false;
+	return in_work_waits(symbol) || matches_name(libc_functions, symbol) ||
+	       (strncmp(symbol, "__libc_", 7) == 0);
+}
+
+static bool is_called(const struct snap_process *process, const char *const *names)
+{
+	const char *exe = process->exe ? last_part(process->exe) : NULL;
+
+	for (; *names; names++) {
+		if (exe && strcmp(exe, *names) == 0)
+			return true;
+		/* comm is cut at 15 bytes, and all there is of a process that may not be read */
+		if (!exe && process->name && strncmp(process->name, *names, COMM_LENGTH) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_system(const struct snap_process *process)
+{
+	if (process->is_target)
+		return false;
+	if (process->in_host_namespace && process->is_namespace_init)
+		return true;
+	if (is_called(process, manager_names) || is_called(process, shim_names))
+		return true;
+	return process->is_namespace_init && is_called(process, namespace_init_names);
+}
+
+enum snap_process_type snap_classify_process(const struct snap_process *process,
+					     size_t shown_threads)
+{
+	bool gone = process->vanished || process->trouble == SNAP_TROUBLE_NO_SUCH_PROCESS ||
+		    process->trouble == SNAP_TROUBLE_EXITED;
+	bool zombie = process->trouble == SNAP_TROUBLE_ZOMBIE ||
+		      snap_state_of_letter(process->state) == SNAP_STATE_ZOMBIE ||
+		      snap_state_of_letter(process->state) == SNAP_STATE_DEAD;
+
+	if (process->flags & PF_KTHREAD || process->trouble == SNAP_TROUBLE_KERNEL_THREAD)
+		return SNAP_TYPE_KERNEL;
+	if (gone)
+		return shown_threads ? SNAP_TYPE_NONE : SNAP_TYPE_DEAD;
+	/* A leader can be a zombie while its other threads live on. */
+	if (zombie && shown_threads == 0)
+		return SNAP_TYPE_DEAD;
+	return is_system(process) ? SNAP_TYPE_SYSTEM : SNAP_TYPE_NORMAL;
+}
+
+bool snap_classify_kernel_thread(const struct snap_thread *thread)
+{
+	return thread->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Classify: the documented tables. Which processes are system, which functions are system, which
+ * waits are waits for work.
+ *
+ * The tables are part of the interface: stacksnap-json(5) prints them, and a change here is a
+ * change there. They go by names alone; what a process did with its name is its own affair.
+ */
+#ifndef SNAP_ANALYZE_CLASSIFY_H
+#define SNAP_ANALYZE_CLASSIFY_H
+
+#include "model/capture.h"
+#include "model/snapshot.h"
+
+/* A mapping's path is that of a C library. NULL is none. */
+bool snap_classify_is_libc(const char *path);
+/* All of a module's functions are system: C library, loader, vDSO. */
+bool snap_classify_system_module(const char *path);
+/*
+ * A function is system by its name (linkage name, or displayed name): start-up code of a language
+ * in any module; `static_program`: also the waits of the C library, which is then in the program.
+ */
+bool snap_classify_system_function(const char *symbol, const char *function, bool static_program);
+/* Start-up code in the narrow sense: the outermost frames below which a program's own begin. */
+bool snap_classify_startup_function(const char *symbol, const char *function);
+/* A function that waits for work rather than for an answer: the idle rule. */
+bool snap_classify_waits_for_work(const char *function);
+
+enum snap_process_type snap_classify_process(const struct snap_process *process,
+					     size_t shown_threads);
+/* A thread made by the kernel: kthread, io_uring worker, vhost. */
+bool snap_classify_kernel_thread(const struct snap_thread *thread);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Filter: which threads and processes are shown.
+ *
+ * Threads go by --state, --thread, --match, --no-idle and --no-system before they are grouped;
+ * processes by --no-system (their children move up) and, when a filter of threads is set, by having
+ * threads left. Knows nothing of how anything is printed.
+ */
+#ifndef SNAP_ANALYZE_FILTER_H
+#define SNAP_ANALYZE_FILTER_H
+
+#include "model/options.h"
+#include "model/snapshot.h"
+
+struct snap_raw_stack;
+
+/* What the frames of a stack say for the filters; the same for all its threads. */
+struct snap_filter_stack {
+	bool matches; /* --match */
+	bool idle;    /* its innermost function waits for work, or all is system code */
+};
+struct snap_filter_stack snap_filter_look(const struct snap_options *options,
+					  const struct snap_raw_stack *stack);
+
+bool snap_filter_shows_thread(const struct snap_options *options, const struct snap_member *member,
+			      const struct snap_filter_stack *stack);
+
+/* --no-system: the process is hidden whatever its threads and children are. */
+bool snap_filter_hides_type(const struct snap_options *options, const struct snap_node *node);
+/* A filter of threads left nothing to show of the process itself. */
+bool snap_filter_is_empty(const struct snap_options *options, const struct snap_node *node);
+
+#endif

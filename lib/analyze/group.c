@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Grouping: see group.h. Order is total, so the same input gives the same bytes: stacks by count
+ * down, then by id; threads by tid.
+ */
+#include "analyze/group.h"
+
+#include "analyze/analyze_internal.h"
+#include "analyze/classify.h"
+#include "analyze/label.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A thread on its way into a group. */
+struct item {
+	uint64_t id;
+	size_t thread; /* index in raw->threads: by tid */
+};
+
+struct grouping {
+	struct snap_interner *strings;
+	const struct snap_options *options;
+	const struct snap_raw_process *raw;
+	const struct snap_member *members;
+};
+
+static uint64_t hash_text(const char *text, uint64_t seed)
+{
+	return snap_hash(text, strlen(text), seed);
+}
+
+static uint64_t hash_number(uint64_t number, uint64_t seed)
+{
+	return snap_hash(&number, sizeof(number), seed);
+}
+
+static const char *linkage_name(const struct snap_entry *entry)
+{
+	return entry->symbol ? entry->symbol : entry->function;
+}
+
+static uint64_t place_key(const struct snap_frame_record *record)
+{
+	const struct snap_frame *frame = &record->frame;
+	uint64_t hash = hash_text("place", 0);
+
+	if (frame->has_offset)
+		return hash_number(frame->offset, hash_text(frame->build_id ? frame->build_id
+							    : frame->module ? frame->module
+									    : "",
+							    hash));
+	if (record->module && frame->module)
+		return hash_number(record->lookup - record->module->start,
+				   hash_text(frame->module, hash));
+	return hash_number(record->lookup ? record->lookup : frame->address, hash);
+}
+
+static uint64_t compute_key(const struct snap_frame_record *record)
+{
+	const struct snap_frame *frame = &record->frame;
+	uint64_t hash = hash_number(frame->entry_count, 1);
+	bool named = false;
+
+	for (size_t i = 0; i < frame->entry_count; i++) {
+		const struct snap_entry *entry = &frame->entries[i];
+		const char *name = linkage_name(entry);
+
+		named = named || name;
+		hash = hash_text(name ? name : "", hash + entry->kernel);
+		hash = hash_number(entry->line, hash);
+	}
+	return named ? hash : place_key(record);
+}
+
+static uint64_t frame_key(const struct snap_frame *frame)
+{
+	/* Frames come from records only; the key is computed once for all stacks that share it. */
+	struct snap_frame_record *record = (struct snap_frame_record *)frame;
+
+	if (record->key == 0)
+		record->key = compute_key(record) | 1;
+	return record->key;
+}
+
+static uint64_t stack_key(const struct snap_raw_stack *stack)
+{
+	uint64_t hash = hash_number(stack->frame_count, stack->end);
+
+	hash = hash_number(stack->gap_count, hash_number(stack->gap_frame, hash));
+	for (size_t i = 0; i < stack->frame_count; i++)
+		hash = hash_number(frame_key(stack->frames[i]), hash);
+	return hash;
+}
+
+static int compare_items(const void *left, const void *right)
+{
+	const struct item *a = left, *b = right;
+
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	return a->thread < b->thread ? -1 : a->thread > b->thread;
+}
+
+static int compare_stacks(const void *left, const void *right)
+{
+	const struct snap_stack *a = left, *b = right;
+
+	if (a->count != b->count)
+		return a->count > b->count ? -1 : 1;
+	return strcmp(a->id, b->id);
+}
+
+static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
+					     const struct item *item)
+{
+	return &grouping->raw->stacks[grouping->raw->threads[item->thread].stack];
+}
+
+/* The display name of the outermost entry that `skip` does not hold of; NULL if there is none. */
+static const char *outermost(const struct snap_stack *stack, bool startup_only)
+{
+	for (size_t i = stack->frame_count; i-- > 0;) {
+		const struct snap_frame *frame = stack->frames[i];
+
+		for (size_t k = frame->entry_count; k-- > 0;) {
+			const struct snap_entry *entry = &frame->entries[k];
+
+			if (!entry->function || entry->kernel)
+				continue;
+			if (startup_only ? !snap_classify_startup_function(entry->symbol,
+									   entry->function)
+					 : !entry->system)
+				return entry->function;
+		}
+	}
+	return NULL;
+}
+
+/* The outermost function that is not start-up code; one of the program's own, if there is any. */
+static const char *describe(const struct snap_stack *stack)
+{
+	const char *function = outermost(stack, false);
+
+	if (!function)
+		function = outermost(stack, true);
+	return function ? function : "(unknown)";
+}
+
+static const char *not_stopped_detail(const struct grouping *grouping,
+				      const struct snap_stack *stack)
+{
+	struct snap_arena *arena = grouping->strings->arena;
+	const struct snap_member *first = &stack->threads[0];
+
+	if (first->kernel)
+		return "a kernel worker has no user stack";
+	if (first->wchan)
+		return snap_arena_printf(arena, "state %s, wchan %s", snap_state_word(first->state),
+					 first->wchan);
+	return snap_arena_printf(arena, "state %s", snap_state_word(first->state));
+}
+
+/*
+ * Without the stack in --group-by, threads of a group stand in different places: what is printed is
+ * the outermost part that all have in common.
+ */
+static void keep_common_part(const struct grouping *grouping, const struct item *items,
+			     size_t count, struct snap_stack *stack)
+{
+	size_t common = stack->frame_count;
+	bool same_end = true;
+
+	for (size_t i = 1; i < count; i++) {
+		const struct snap_raw_stack *other = stack_of(grouping, &items[i]);
+		size_t k = 0;
+
+		while (k < common && k < other->frame_count &&
+		       frame_key(stack->frames[stack->frame_count - 1 - k]) ==
+			       frame_key(other->frames[other->frame_count - 1 - k]))
+			k++;
+		if (k < common || other->frame_count > k) {
+			common = k;
+			same_end = same_end && other->end == stack->unwind;
+			stack->unwind_detail = "innermost frames differ and are left out";
+			stack->gap_count = 0;
+			stack->gap_frame = 0;
+		}
+	}
+	stack->frames += stack->frame_count - common;
+	stack->frame_count = common;
+	if (!same_end)
+		stack->unwind = SNAP_UNWIND_FAILED;
+}
+
+static bool make_stack(const struct grouping *grouping, const struct item *items, size_t count,
+		       struct snap_stack *stack)
+{
+	const struct snap_raw_stack *raw = stack_of(grouping, &items[0]);
+
+	*stack = (struct snap_stack){
+		.count = count,
+		.unwind = raw->end,
+		.unwind_detail = raw->detail,
+		.gap_frame = raw->gap_frame,
+		.gap_count = raw->gap_count,
+		.thread_count = count,
+		.frames = raw->frames,
+		.frame_count = raw->frame_count,
+	};
+	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, items[0].id);
+	stack->threads = snap_arena_new_array(grouping->strings->arena, count, struct snap_member);
+	if (!stack->threads)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		stack->threads[i] = grouping->members[items[i].thread];
+	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED)
+		stack->unwind_detail = not_stopped_detail(grouping, stack);
+	if (!(grouping->options->group_by & (SNAP_GROUP_STACK | SNAP_GROUP_TID)))
+		keep_common_part(grouping, items, count, stack);
+	stack->description = describe(stack);
+	return snap_label_stack(grouping->strings, stack);
+}
+
+static bool make_stacks(const struct grouping *grouping, const struct item *items, size_t count,
+			struct snap_node *node)
+{
+	size_t stack_count = 0;
+
+	for (size_t i = 0; i < count; i++)
+		stack_count += i == 0 || items[i].id != items[i - 1].id;
+	node->stacks =
+		snap_arena_new_array(grouping->strings->arena, stack_count, struct snap_stack);
+	if (!node->stacks)
+		return false;
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i; end < count && items[end].id == items[i].id;)
+			end++;
+		if (!make_stack(grouping, items + i, end - i, &node->stacks[node->stack_count++]))
+			return false;
+	}
+	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), compare_stacks);
+	return true;
+}
+
+struct snap_error *snap_group_threads(struct snap_interner *strings,
+				      const struct snap_options *options,
+				      struct snap_raw_process *raw,
+				      const struct snap_member *members, const bool *shown,
+				      struct snap_node *node)
+{
+	_cleanup_free_ struct item *items = malloc((raw->thread_count + 1) * sizeof(*items));
+	_cleanup_free_ uint64_t *keys = malloc((raw->stack_count + 1) * sizeof(*keys));
+	struct grouping grouping = { strings, options, raw, members };
+	size_t count = 0;
+
+	if (!items || !keys)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < raw->stack_count; i++)
+		keys[i] = options->group_by & SNAP_GROUP_STACK ? stack_key(&raw->stacks[i]) : 0;
+	for (size_t i = 0; i < raw->thread_count; i++)
+		if (shown[i])
+			items[count++] = (struct item){
+				snap_label_key(&members[i], options->group_by,
+					       keys[raw->threads[i].stack]),
+				i,
+			};
+	qsort(items, count, sizeof(*items), compare_items);
+	return make_stacks(&grouping, items, count, node) ? NULL : snap_error_no_memory();
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Group: threads of a process with the same key become one stack of the snapshot.
+ *
+ * The key is what people would call the same place: per function the linkage name and the line
+ * where they are known, else build id and offset, so it does not change with ASLR, restarts or
+ * hosts that have the same files; and the labels that --group-by names. Knows nothing of files and
+ * of how frames were found.
+ */
+#ifndef SNAP_ANALYZE_GROUP_H
+#define SNAP_ANALYZE_GROUP_H
+
+#include "base/error.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+struct snap_raw_process;
+
+/*
+ * Fills node->stacks from the process's threads of which `shown` is true; `members` are their
+ * facts, one a thread of `raw`. Results go to the arena of `strings`. NO_MEMORY.
+ */
+struct snap_error *snap_group_threads(struct snap_interner *strings,
+				      const struct snap_options *options,
+				      struct snap_raw_process *raw,
+				      const struct snap_member *members, const bool *shown,
+				      struct snap_node *node) _must_check_;
+
+#endif
