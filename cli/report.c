@@ -262,7 +262,7 @@ int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error
 	end_if_signalled(report);
 	if (code == STACKSNAP_ERROR_INVALID) {
 		fail(error);
-		fprintf(stderr, "try 'stacksnap --help'\n");
+		snap_cli_message("see 'stacksnap --help'");
 		return SNAP_CLI_USAGE;
 	}
 	if (code == STACKSNAP_ERROR_CANCELLED && snap_cli_signals_timed_out()) {

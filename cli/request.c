@@ -20,8 +20,7 @@ struct given {
 
 static bool usage(void)
 {
-	fprintf(stderr, "try 'stacksnap --help'\n");
-	return false;
+	return snap_cli_message("see 'stacksnap --help'");
 }
 
 static size_t option_count(void)
