@@ -46,7 +46,7 @@ static bool ends_with(const char *text, const char *tail)
 	return length > tail_length && strcmp(text + length - tail_length, tail) == 0;
 }
 
-/* -f, else by the suffix of -o, else text; the tree alone has a text of its own. */
+/* -f, else by the suffix of -o, else text. */
 static const char *decide_format(const struct snap_cli_request *request)
 {
 	const char *format = request->format, *name, *suffix = NULL;
@@ -58,11 +58,7 @@ static const char *decide_format(const struct snap_cli_request *request)
 		if (suffix && ends_with(request->output, suffix))
 			format = name;
 	}
-	if (!format)
-		format = "text";
-	if (request->command == SNAP_CLI_LIST && strcmp(format, "text") == 0)
-		format = "list";
-	return format;
+	return format ? format : "text";
 }
 
 bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request)
@@ -197,7 +193,7 @@ static bool is_worth_printing(const struct snap_cli_report *report,
 	const char *code;
 	size_t absent = 0;
 
-	if (strcmp(report->format, "text") != 0 && strcmp(report->format, "list") != 0)
+	if (strcmp(report->format, "text") != 0)
 		return true;
 	while (stacksnap_snapshot_trouble(snapshot, absent, &code, NULL, NULL) &&
 	       strcmp(code, "no_such_process") == 0)
@@ -238,7 +234,7 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_error *err;
 
-	if (strcmp(report->format, "text") == 0 || strcmp(report->format, "list") == 0) {
+	if (strcmp(report->format, "text") == 0) {
 		snap_cli_message("%s", message);
 		return SNAP_CLI_TROUBLE;
 	}

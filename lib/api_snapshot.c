@@ -23,6 +23,7 @@ struct trouble {
 
 struct stacksnap_snapshot {
 	struct snap_snapshot *inner;
+	bool list; /* of stacksnap_list(): there are no stacks */
 	enum stacksnap_outcome outcome;
 	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
 	struct trouble *troubles;
@@ -190,6 +191,7 @@ static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_op
 		return snap_error_no_memory();
 	}
 	snapshot->inner = inner;
+	snapshot->list = list;
 	snapshot->warnings =
 		snap_arena_new_array(&inner->arena, inner->warning_count + 1, const char *);
 	if (!snapshot->warnings)
@@ -298,6 +300,8 @@ API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_sna
 	if (!found)
 		return snap_api_error(
 			snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", format));
+	if (snapshot->list && found->render == snap_render_text)
+		return snap_api_error(snap_render_list(snapshot->inner, &options->values, out));
 	return snap_api_error(found->render(snapshot->inner, &options->values, out));
 }
 

@@ -110,7 +110,10 @@ struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksnap_o
 							struct stacksnap_snapshot **ret);
 void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot);
 
-/* "text", "json" or "list"; to a stream of the caller's, which is neither flushed nor closed. */
+/*
+ * "text" or "json", to a stream of the caller's, which is neither flushed nor closed. What
+ * stacksnap_list() returned is a tree without stacks in either.
+ */
 struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapshot *snapshot,
 						  const struct stacksnap_options *options,
 						  const char *format, FILE *out);
