@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The library as others use it: the example against the shared library and its header, a host with
+busy threads that allocate, and a compiler with nothing but the installed files."""
+import os
+import re
+import subprocess
+import tempfile
+
+from harness import BUILD, Case, SOURCE, check_schema, clean_environment, functions, need, wait_until, status_field
+
+HOST = r"""
+#include <pthread.h>
+#include <stacksnap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile int done;
+static void *busy(void *unused)
+{
+	unsigned long n = 1;
+
+	while (!done) {
+		n = n * 6364136223846793005ul + 1;
+		free(memset(malloc(n >> 50 | 1), 1, 1));
+	}
+	return unused;
+}
+
+static int check(struct stacksnap_error *error, const char *what)
+{
+	if (error)
+		fprintf(stderr, "%s: %s\n", what, stacksnap_error_message(error));
+	stacksnap_error_destroy(error);
+	return error != NULL;
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 2 ? atoi(argv[2]) : 1, failed = 0;
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, busy, NULL);
+	for (int i = 0; i < rounds; i++) {
+		struct stacksnap_options *options;
+		struct stacksnap_snapshot *snapshot;
+		char *text;
+		size_t size;
+		FILE *out;
+
+		if (check(stacksnap_options_create(&options), "create"))
+			return 2;
+		failed |= check(stacksnap_options_set(options, "pid", argv[1]), "set");
+		if (check(stacksnap_options_set(options, "no-such-option", NULL), "expected") == 0)
+			return 3;
+		if (check(stacksnap_take(options, &snapshot), "take"))
+			return 4;
+		out = open_memstream(&text, &size);
+		failed |= check(stacksnap_snapshot_render(snapshot, options, "json", out), "render");
+		fclose(out);
+		if (stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_WHOLE)
+			failed = 1;
+		if (i == rounds - 1)
+			fwrite(text, 1, size, stdout);
+		free(text);
+		stacksnap_snapshot_destroy(snapshot);
+		stacksnap_options_destroy(options);
+	}
+	done = 1;
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	return failed;
+}
+"""
+
+
+class Library(Case):
+    weight = 3
+
+    def compile(self, text, *flags, compiler="gcc", suffix=".c"):
+        need(compiler)
+        folder = self.scratch()
+        source = os.path.join(folder, "host" + suffix)
+        with open(source, "w") as f:
+            f.write(text)
+        program = os.path.join(folder, "host")
+        done = subprocess.run([compiler, "-Wall", "-Werror", "-o", program, source, "-I", os.path.join(SOURCE, "lib"),
+                               "-L", os.path.join(BUILD, "lib"), "-lstacksnap", "-pthread",
+                               "-Wl,-rpath," + os.path.join(BUILD, "lib"), *flags],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return program
+
+    def run_program(self, *argv):
+        done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=clean_environment(), timeout=120, stdin=subprocess.DEVNULL)
+        return done
+
+    def test_example(self):
+        victim = self.victim("threads", "futex:5:worker")
+        example = os.path.join(BUILD, "examples", "snapshot-example")
+        done = self.run_program(example, victim.pid)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(b"wait_futex", done.stdout)
+        self.assertIn(b"1 processes, 6 threads, 2 stacks", done.stderr)
+        self.assert_free(victim.pid)
+        import json
+        check_schema(json.loads(self.run_program(example, victim.pid, "json").stdout))
+        self.assertEqual(self.run_program(example, 999999999).returncode, 2)
+        self.assertEqual(self.run_program(example, "x").returncode, 2)
+
+    def test_threaded_host_that_allocates(self):
+        import json
+        victim = self.victim("threads", "futex:5:worker", "spin:1:busy", running=1)
+        program = self.compile(HOST)
+        done = self.run_program(program, victim.pid, 40)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        doc = json.loads(done.stdout)
+        check_schema(doc)
+        self.assertEqual(doc["thread_count"], 7)
+        self.assert_free(victim.pid)
+
+    def test_no_child_is_left_and_no_descriptor(self):
+        text = HOST.replace("done = 1;", r"""
+	{
+		char command[200];
+
+		snprintf(command, sizeof(command), "ls /proc/%d/fd | wc -l; cat /proc/%d/task/*/children",
+			 getpid(), getpid());
+		fflush(stdout);
+		if (system(command))
+			failed = 1;
+	}
+	done = 1;""").replace("#include <string.h>", "#include <string.h>\n#include <unistd.h>") \
+            .replace("fwrite(text, 1, size, stdout)", "(void)size")
+        victim = self.victim("threads", "futex:5:worker")
+        program = self.compile(text)
+        few = self.run_program(program, victim.pid, 1).stdout.split()
+        many = self.run_program(program, victim.pid, 12).stdout.split()
+        self.assertEqual(few[0], many[0], "descriptors leak")
+        # The one child is the shell that asks.
+        self.assertLessEqual(len(many), 2, many)
+
+    def test_from_cxx(self):
+        need("g++")
+        program = self.compile('#include <stacksnap.h>\nint main() { return stacksnap_version()[0] == 0; }\n',
+                               compiler="g++", suffix=".cc")
+        self.assertEqual(self.run_program(program).returncode, 0)
+
+    def test_installed_files_are_enough(self):
+        need("meson", "pkg-config")
+        folder = self.scratch()
+        done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        found = {os.path.relpath(os.path.join(d, n), folder) for d, _, names in os.walk(folder) for n in names}
+        for pattern in (r"bin/stacksnap$", r"include/stacksnap\.h$", r"libstacksnap\.so\.0", r"libstacksnap\.a$",
+                        r"pkgconfig/stacksnap\.pc$", r"\.schema\.json$", r"man1/stacksnap\.1", r"man5/stacksnap-json\.5",
+                        r"man3/libstacksnap\.3", r"bash-completion/completions/stacksnap$", r"_stacksnap$",
+                        r"stacksnap\.fish$"):
+            self.assertTrue(any(re.search(pattern, p) for p in found), (pattern, sorted(found)))
+        config = next(p for p in found if p.endswith("stacksnap.pc"))
+        environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(folder, os.path.dirname(config)),
+                           PKG_CONFIG_SYSROOT_DIR=folder)
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "stacksnap"], env=environment,
+                               stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        self.assertIn("-lstacksnap", flags)
+        source = os.path.join(self.scratch(), "host.c")
+        with open(source, "w") as f:
+            f.write("#include <stacksnap.h>\nint main(void) { return stacksnap_version()[0] == 0; }\n")
+        subprocess.run(["gcc", source, "-o", source + ".out", *flags], check=True)
+        library = os.path.dirname(next(os.path.join(folder, p) for p in found if p.endswith("libstacksnap.so.0.1.0")))
+        self.assertEqual(subprocess.run([source + ".out"], env=dict(os.environ, LD_LIBRARY_PATH=library)).returncode, 0)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where the report goes: files, pipes that close, full disks, formats, colours, widths, locales."""
+import json
+import os
+import re
+import stat
+import subprocess
+
+from harness import Case, TARGETS, TOOL, clean_environment, note_options
+
+
+class Output(Case):
+    asan = True
+
+    def test_file_is_written_whole_and_format_follows_its_suffix(self):
+        victim = self.victim("chain")
+        folder = self.scratch()
+        for name, is_json in (("a.json", True), ("b.txt", False), ("c", False)):
+            path = os.path.join(folder, name)
+            with open(path, "w") as f:
+                f.write("old")
+            got = self.run_tool("-p", victim.pid, "-o", path)
+            self.assertEqual(got.raw, b"")
+            text = open(path).read()
+            if is_json:
+                json.loads(text)
+            else:
+                self.assertIn("chain_hold", text)
+        self.assertEqual(sorted(os.listdir(folder)), ["a.json", "b.txt", "c"])
+        path = os.path.join(folder, "c")
+        self.run_tool("-p", victim.pid, f"--output={path}", "--format=json")
+        json.load(open(path))
+        self.assertIn("chain_hold", self.run_tool("-p", victim.pid, "-o", "-", "-f", "text").text)
+
+    def test_format_names(self):
+        victim = self.victim("chain")
+        for flags in (("-j",), ("--json",), ("-f", "json"), ("--format", "json")):
+            self.assertEqual(self.run_tool(victim.pid, *flags).doc["process_count"], 1)
+
+    def test_failed_write_leaves_the_old_file(self):
+        victim = self.victim("chain")
+        got = self.run_tool("-p", victim.pid, "-o", "/nonexistent/x", status=2)
+        self.assertIn("/nonexistent/x", got.err)
+        folder = self.scratch()
+        os.mkdir(os.path.join(folder, "d"))
+        self.run_tool("-p", victim.pid, "-o", os.path.join(folder, "d"), status=2)
+        self.assertEqual(os.listdir(folder), ["d"])
+
+    def test_fifo_and_device_are_written_straight(self):
+        victim = self.victim("chain")
+        fifo = os.path.join(self.scratch(), "fifo")
+        os.mkfifo(fifo)
+        reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
+        self.addCleanup(reader.stdout.close)
+        self.run_tool("-p", victim.pid, "-o", fifo)
+        self.assertIn(b"chain_hold", reader.communicate(timeout=30)[0])
+        self.assertTrue(stat.S_ISFIFO(os.stat(fifo).st_mode))
+        self.run_tool("-p", victim.pid, "-o", "/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+
+    def test_full_disk(self):
+        victim = self.victim("threads", "futex:20:worker:5")
+        for flags in ((), ("--json",), ("-o", "/dev/full")):
+            with open("/dev/full", "w") as full:
+                got = self.run_tool("-p", victim.pid, *flags, status=2, stdout=full)
+            self.assertIn("No space left on device", got.err)
+
+    def test_reader_that_goes(self):
+        victim = self.victim("threads", "futex:300:worker:30")
+        for flags in ([], ["--json"], ["--per-thread"]):
+            read_end, write_end = os.pipe()
+            os.close(read_end)
+            got = self.run_tool("-p", victim.pid, *flags, status=None, stdout=write_end)
+            os.close(write_end)
+            self.assertEqual(got.err, "", got)
+            self.assertIn(got.status, (0, 2, -13, 141), got)
+        shell = subprocess.run(f"{TOOL} -p {victim.pid} --per-thread | head -n 1; exit ${{PIPESTATUS[0]}}",
+                               shell=True, executable="/bin/bash", stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=clean_environment(), timeout=60)
+        self.assertTrue(shell.stdout.startswith(b"stacksnap: "), shell)
+        self.assertEqual(shell.stderr, b"")
+        self.assert_free(victim.pid)
+
+    def test_closed_streams(self):
+        victim = self.victim("chain")
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            done = subprocess.run(f"exec {TOOL} -p {victim.pid} {closed}", shell=True, timeout=60,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+            if ">&-" in closed.replace("2>&-", ""):
+                self.assertEqual(done.returncode, 2, (closed, done))
+            else:
+                self.assertEqual(done.returncode, 0, (closed, done))
+                self.assertIn(b"chain_hold", done.stdout)
+            self.assert_free(victim.pid)
+
+    def test_color(self):
+        victim = self.victim("threads", "futex:2:worker", "spin:1:busy", running=1)
+        self.assertNotIn("\x1b", self.run_tool("-p", victim.pid).text)
+        got = self.run_tool("-p", victim.pid, "--color=always", color=True)
+        self.assertIn("\x1b[", got.text)
+        self.assertEqual(re.sub(r"\x1b\[[0-9;]*m", "", got.text).count("\x1b"), 0)
+        self.assertNotIn("\x1b", self.run_tool("-p", victim.pid, "--color", "never").text)
+        self.assertNotIn("\x1b", self.run_tool("-p", victim.pid, "--color=always", "--json").text)
+        self.assertIn("\x1b[", self.run_tool("-p", victim.pid, "--color=always", color=True,
+                                             env={"NO_COLOR": "1"}).text)
+
+    def on_a_terminal(self, victim, columns, *arguments, **extra):
+        import fcntl, pty, struct, termios
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        note_options(arguments)
+        tool = subprocess.Popen([TOOL, "-p", str(victim.pid), *arguments], stdin=subprocess.DEVNULL,
+                                stdout=slave, stderr=subprocess.DEVNULL, env=clean_environment(extra))
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                got = os.read(master, 65536)
+            except OSError:
+                break
+            if not got:
+                break
+            text += got
+        os.close(master)
+        self.assertEqual(tool.wait(30), 0)
+        return text.decode()
+
+    def test_terminal(self):
+        victim = self.victim("inlined")
+        plain = lambda text: re.sub(r"\x1b\[[0-9;]*m", "", text)
+        coloured = self.on_a_terminal(victim, 80)
+        self.assertIn("\x1b[", coloured)
+        for line in plain(coloured).splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        self.assertNotIn("\x1b", self.on_a_terminal(victim, 80, NO_COLOR="1"))
+        self.assertNotIn("\x1b", self.on_a_terminal(victim, 80, TERM="dumb"))
+        whole = plain(self.on_a_terminal(victim, 80, "--full-names"))
+        self.assertIn("demo::Ring<int>::turn(std::vector<int, std::allocator<int> > const&", whole)
+        self.assertIn("demo::Ring<int>::turn(std::vector<int, std::allocator<int> > const&",
+                      self.run_tool("-p", victim.pid).text)
+
+    def test_width(self):
+        victim = self.victim("inlined")
+        for line in self.run_tool("-p", victim.pid, "--width", "70").text.splitlines():
+            self.assertLessEqual(len(line), 70, line)
+
+    def test_locale(self):
+        victim = self.victim("threads", "futex:3:worker")
+        self.assertIn("×", self.run_tool("-p", victim.pid).text)
+        for locale in ("C", "POSIX"):
+            got = self.run_tool("-p", victim.pid, env={"LC_ALL": locale})
+            self.assertTrue(got.raw.isascii(), got)
+            self.assertIn("3 x worker", got.text)
+        document = self.run_tool("-p", victim.pid, "--json", env={"LC_ALL": "C"})
+        self.assertEqual(len(document.doc["processes"]), 1)
+
+    def test_verbose_goes_to_stderr_or_text_only(self):
+        victim = self.victim("threads", "futex:3:worker")
+        self.run_tool("-v", "-p", victim.pid)
+        self.run_tool("-v", "-v", "-p", victim.pid, "--json").doc
+
+    def test_deterministic_from_a_capture(self):
+        victim = self.victim("threads", "futex:9:worker", "epoll:2:p", "pipe:2:q")
+        path = os.path.join(self.scratch(), "capture")
+        self.run_tool("-p", victim.pid, "--save-capture", path)
+        first = self.run_tool("render", path, "--json").raw
+        for _ in range(3):
+            self.assertEqual(self.run_tool("render", path, "--json").raw, first)
+
+    def test_secrets_of_the_environment_stay_there(self):
+        victim = self.program([os.path.join(TARGETS, "chain")], env=dict(os.environ, SECRET_WORD="hush-hush-77"))
+        path = os.path.join(self.scratch(), "capture")
+        got = self.run_tool("-p", victim.pid, "--json", "--save-capture", path)
+        self.assertNotIn("hush-hush-77", got.text)
+
+
+class Accepted(Case):
+    """Options that change nothing that is seen here, each at least once."""
+
+    def test_no_sandbox_and_engines(self):
+        victim = self.victim("chain")
+        text = self.run_tool("--help").text
+        for arguments in (["--no-sandbox"], ["--engine", "auto"], ["--engine=libunwind"], ["--engine=ptrace"],
+                          ["--no-lines"], ["--timeout", "20000"], ["--no-idle"]):
+            if arguments[0].split("=")[0] in text:
+                self.run_tool("-p", victim.pid, *arguments, status=(0, 1))

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where names and lines come from: separate debug files found and refused, compressed sections,
+DWARF versions, split DWARF, dwz, MiniDebugInfo, stripped programs."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from harness import Case, functions, missing, need, run_tool, source_target
+
+CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
+FLAGS = ["-O1", "-fno-optimize-sibling-calls", "-fno-ipa-icf", "-fcf-protection=none"]
+
+
+def run(*command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode:
+        raise AssertionError(f"{command}: {done.stdout}")
+    return done.stdout
+
+
+def build_id_of(path):
+    return re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", path)).group(1)
+
+
+class Debug(Case):
+    asan = True
+
+    def build(self, *flags, name="chain", folder=None, link=()):
+        need("gcc", "objcopy", "readelf")
+        folder = folder or self.scratch()
+        path = os.path.join(folder, name)
+        sources = [source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")]
+        run("gcc", *FLAGS, *(flags or ("-g",)), "-Wl,--build-id=sha1", "-o", path, *sources, *link, cwd=folder)
+        return path
+
+    def split(self, path, *, link=True):
+        """Moves the debug information out; returns the debug file."""
+        debug = path + ".debug"
+        run("objcopy", "--only-keep-debug", path, debug)
+        run("strip", path)
+        if link:
+            run("objcopy", "--add-gnu-debuglink=" + debug, path)
+        return debug
+
+    def stack(self, path, *arguments, status=(0, 1)):
+        victim = self.program([path])
+        return self.node(victim.pid, *arguments, status=status)["stacks"][0]
+
+    def assert_whole(self, stack, lines=True):
+        at = self.assert_calls(stack, *CHAIN)
+        if lines:
+            for entry in stack["entries"][at:at + 6]:
+                self.assertTrue(entry.get("line"), entry)
+                self.assertRegex(entry["file"], r"(chain|f\d)\.c$")
+
+    def assert_nameless(self, stack, path):
+        names = functions(stack)
+        self.assertNotIn("f2", names)
+        for entry in stack["entries"]:
+            if entry.get("module") == path:
+                self.assertRegex(entry["offset"], "^0x")
+
+    def test_dwarf_versions_and_compression(self):
+        for flags in (("-g", "-gdwarf-4"), ("-g", "-gdwarf-5"), ("-g", "-gz"), ("-g", "-gz=zlib-gnu"),
+                      ("-g", "-gdwarf-4", "-gz"), ("-g", "-fdebug-types-section"), ("-g1",), ("-g3",)):
+            with self.subTest(flags=flags):
+                self.assert_whole(self.stack(self.build(*flags)))
+
+    def test_no_debug_information(self):
+        stack = self.stack(self.build("-g0"), status=0)
+        self.assert_calls(stack, *CHAIN)
+        self.assertFalse(any("line" in e for e in stack["entries"] if e.get("function") in CHAIN))
+
+    def test_stripped_falls_back_to_dynsym(self):
+        path = self.build("-g")
+        run("strip", path)
+        self.assert_nameless(self.stack(path), path)
+        exported = self.build("-g", link=["-rdynamic"])
+        run("strip", exported)
+        self.assert_whole(self.stack(exported), lines=False)
+        text_victim = self.program([path])
+        self.assertRegex(self.run_tool("-p", text_victim.pid, status=(0, 1)).text, r"\?\? \+0x[0-9a-f]+\s+chain")
+
+    def test_debuglink_beside_the_file(self):
+        path = self.build("-g")
+        self.split(path)
+        self.assert_whole(self.stack(path))
+
+    def test_debuglink_in_a_debug_folder(self):
+        path = self.build("-g")
+        debug = self.split(path)
+        folder = os.path.join(os.path.dirname(path), ".debug")
+        os.mkdir(folder)
+        shutil.move(debug, folder)
+        self.assert_whole(self.stack(path))
+
+    def test_debuglink_with_a_wrong_crc_is_refused(self):
+        path = self.build("-g", link=["-Wl,--build-id=none"])
+        debug = self.split(path)
+        with open(debug, "ab") as f:
+            f.write(b"\0")
+        self.assert_nameless(self.stack(path), path)
+
+    def test_wrong_build_id_is_refused(self):
+        path = self.build("-g")
+        self.split(path)
+        other = self.build("-g", "-DOTHER", "-O2", name="chain")
+        wrong = self.split(other)
+        shutil.copy(wrong, path + ".debug")
+        self.assert_nameless(self.stack(path), path)
+
+    def test_fifo_as_a_debug_file(self):
+        path = self.build("-g")
+        debug = self.split(path)
+        os.unlink(debug)
+        os.mkfifo(debug)
+        self.assert_nameless(self.stack(path), path)
+
+    def test_build_id_folder(self):
+        path = self.build("-g")
+        debug = self.split(path, link=False)
+        ident = build_id_of(path)
+        folder = self.scratch()
+        place = os.path.join(folder, ".build-id", ident[:2])
+        os.makedirs(place)
+        shutil.move(debug, os.path.join(place, ident[2:] + ".debug"))
+        self.assert_nameless(self.stack(path), path)
+        self.assert_whole(self.stack(path, "--debug-dir", folder, status=0))
+        self.assert_whole(self.stack(path, f"--debug-dir={self.scratch()}", "--debug-dir", folder))
+
+    def test_wrong_file_in_the_build_id_folder_is_refused(self):
+        path = self.build("-g")
+        self.split(path, link=False)
+        other = self.split(self.build("-g", "-O2"), link=False)
+        ident = build_id_of(path)
+        folder = self.scratch()
+        place = os.path.join(folder, ".build-id", ident[:2])
+        os.makedirs(place)
+        shutil.move(other, os.path.join(place, ident[2:] + ".debug"))
+        self.assert_nameless(self.stack(path, "--debug-dir", folder), path)
+
+    def test_corrupt_debug_file(self):
+        path = self.build("-g")
+        debug = self.split(path, link=False)
+        data = bytearray(open(debug, "rb").read())
+        ident = build_id_of(path)
+        import random
+        for seed in range(8):
+            chance = random.Random(seed)
+            bad = bytearray(data)
+            for _ in range(60):
+                bad[chance.randrange(0x400, len(bad))] = chance.randrange(256)
+            folder = self.scratch()
+            place = os.path.join(folder, ".build-id", ident[:2])
+            os.makedirs(place)
+            with open(os.path.join(place, ident[2:] + ".debug"), "wb") as f:
+                f.write(bad if seed else bytes(data[:len(data) // 2]))
+            stack = self.stack(path, "--debug-dir", folder)
+            self.assertEqual(stack["unwind"], "complete")
+
+    def test_minidebuginfo(self):
+        need("xz", "nm")
+        path = self.build("-g")
+        mini = path + ".mini"
+        run("objcopy", "-S", "--remove-section", ".gdb_index", "--remove-section", ".comment",
+            "--keep-symbol=f0", "--keep-symbol=f1", "--keep-symbol=f2", "--keep-symbol=f3",
+            "--keep-symbol=chain_hold", "--keep-symbol=main", path, mini)
+        debug = path + ".dbg"
+        run("objcopy", "--only-keep-debug", path, debug)
+        run("objcopy", "-S", "--keep-symbol=f0", "--keep-symbol=f1", "--keep-symbol=f2", "--keep-symbol=f3",
+            "--keep-symbol=chain_hold", "--keep-symbol=main", debug, mini)
+        run("xz", "-f", mini)
+        run("strip", path)
+        run("objcopy", "--add-section", f".gnu_debugdata={mini}.xz", path)
+        os.unlink(debug)
+        self.assert_whole(self.stack(path), lines=False)
+
+    def dwz_pair(self):
+        need("dwz")
+        folder = self.scratch()
+        first = self.build("-g", "-gdwarf-4", name="one", folder=folder)
+        second = self.build("-g", "-gdwarf-4", "-DSECOND", name="two", folder=folder)
+        done = subprocess.run(["dwz", "-m", "common.alt", "-r", "one", "two"], cwd=folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if not os.path.exists(os.path.join(folder, "common.alt")):
+            self.skipTest("kernel: dwz found nothing in common: " + done.stdout[:100])
+        return folder, first, second
+
+    def test_dwz(self):
+        folder, first, _ = self.dwz_pair()
+        self.assert_whole(self.stack(first))
+
+    def test_dwz_alt_file_missing_or_fifo(self):
+        folder, first, second = self.dwz_pair()
+        alt = os.path.join(folder, "common.alt")
+        os.unlink(alt)
+        self.assert_calls(self.stack(first), *CHAIN)
+        os.mkfifo(alt)
+        self.assert_calls(self.stack(second), *CHAIN)
+
+    def test_split_dwarf(self):
+        folder = self.scratch()
+        objects = []
+        for name in ("chain", "f0", "f1", "f2", "f3"):
+            run("gcc", *FLAGS, "-g", "-gsplit-dwarf", "-c", source_target(name + ".c"), "-o", name + ".o",
+                cwd=folder)
+            objects.append(name + ".o")
+        path = os.path.join(folder, "chain")
+        run("gcc", "-o", path, *objects, cwd=folder)
+        self.assert_whole(self.stack(path))
+        for name in ("f1.dwo", "f2.dwo"):
+            os.unlink(os.path.join(folder, name))
+        os.mkfifo(os.path.join(folder, "f2.dwo"))
+        self.assert_calls(self.stack(path), *CHAIN)
+
+    def test_clang(self):
+        need("clang")
+        for flags in (("-g",), ("-g", "-gdwarf-4"), ("-g", "-fdebug-types-section")):
+            folder = self.scratch()
+            path = os.path.join(folder, "chain")
+            run("clang", "-O1", "-fno-optimize-sibling-calls", "-fno-inline", *flags, "-o", path,
+                *[source_target(f) for f in ("chain.c", "f0.c", "f1.c", "f2.c", "f3.c")], cwd=folder)
+            with self.subTest(flags=flags):
+                self.assert_whole(self.stack(path))
+
+    def test_lines_are_addr2lines(self):
+        need("addr2line")
+        for flags in (("-g", "-gdwarf-4"), ("-g", "-gdwarf-5"), ("-g", "-O2", "-gdwarf-5")):
+            path = self.build(*flags)
+            stack = self.stack(path)
+            for number, entry in enumerate(stack["entries"]):
+                if entry.get("module") != path or entry.get("inlined") or "line" not in entry:
+                    continue
+                offset = int(entry["offset"], 16)
+                said = {run("addr2line", "-e", path, hex(offset - back)).strip().split(" ")[0]
+                        for back in ((0,) if number == 0 else (0, 1))}
+                self.assertIn(f"{entry['file']}:{entry['line']}", said, entry)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stacks that are hard to unwind, and the engines held to each other address for address."""
+import os
+import re
+import resource
+import subprocess
+
+from harness import Case, addresses, functions, processes, threads, wait_until, proc_state, tids_of
+
+
+class Hard(Case):
+    asan = True
+
+    def weird(self, mode, status=(0, 1)):
+        victim = self.victim("cfi", mode, running=1)
+        node = self.node(victim.pid, "-n", "0", status=status, timeout=60)
+        main = [s for s in node["stacks"] if "victim_hold" in functions(s)]
+        self.assertEqual(main[0]["unwind"], "complete")
+        return self.stack_of(node, name="weird")
+
+    def test_signal_frames(self):
+        for mode, extra in (("plain", ()), ("alt", ()), ("nested", ("on_second",)), ("fault", ())):
+            victim = self.victim("signals", mode)
+            stack = self.node(victim.pid)["stacks"][0]
+            got = functions(stack)
+            self.assertEqual(stack["unwind"], "complete", (mode, got))
+            order = ["victim_hold", "in_handler", *extra, "on_first", "interrupted",
+                     "caller_of_interrupted", "main", "_start"]
+            places = [got.index(n) for n in order]
+            self.assertEqual(places, sorted(places), (mode, got))
+
+    def test_line_of_a_faulting_frame_is_not_moved(self):
+        """Below a signal frame the pc itself is looked up, not the byte before it."""
+        victim = self.victim("signals", "fault")
+        stack = self.node(victim.pid)["stacks"][0]
+        entry = next(e for e in stack["entries"] if e.get("function") == "interrupted")
+        source = open(entry["file"]).read().splitlines() if os.path.exists(entry["file"]) else None
+        if source is None:
+            from harness import source_target
+            source = open(source_target("signals.c")).read().splitlines()
+        self.assertIn("*nowhere = 1", source[entry["line"] - 1])
+
+    def test_frame_pointers_without_cfi(self):
+        victim = self.victim("cfi", "fp")
+        stack = self.stack_of(self.node(victim.pid), name="weird")
+        self.assert_calls(stack, "held", "fp_middle", "fp_outer", "weird_main")
+        self.assertEqual(stack["unwind"], "complete")
+
+    def test_neither_cfi_nor_frame_pointer(self):
+        stack = self.weird("no_fp")
+        self.assertEqual(functions(stack)[0], "no_fp")
+        self.assertNotEqual(stack["unwind"], "complete")
+        self.assertTrue(stack["unwind_detail"])
+
+    def test_cycle_of_frame_pointers(self):
+        stack = self.weird("cycle")
+        self.assertEqual(functions(stack)[0], "fp_cycle")
+        self.assertIn(stack["unwind"], ("cycle", "no_cfi"))
+        self.assertLess(len(stack["entries"]), 20)
+
+    def test_creeping_cfa_ends(self):
+        stack = self.weird("creep")
+        self.assertEqual(functions(stack)[0], "creep")
+        self.assertLessEqual(len(stack["entries"]), 5000)
+
+    def test_endless_cfi_expression_ends(self):
+        stack = self.weird("endless")
+        self.assertEqual(functions(stack)[0], "endless")
+
+    def test_smashed_registers(self):
+        stack = self.weird("bad_stack")
+        self.assertEqual(functions(stack)[0], "bad_stack")
+        self.assertNotEqual(stack["unwind"], "complete")
+        self.assertTrue(stack["unwind_detail"])
+
+    def test_plt_stubs(self):
+        for mode in ("stub", "zero"):
+            victim = self.victim("plt", mode, running=1)
+            stack = self.stack_of(self.node(victim.pid), name="in-plt")
+            got = functions(stack)
+            self.assertIn("calls_the_stub", got[:3], (mode, got))
+            self.assertIn("stub_main", got)
+            self.assertEqual(stack["unwind"], "complete", (mode, got))
+
+    def test_call_at_the_very_end_of_a_function(self):
+        victim = self.victim("noreturn")
+        stack = self.node(victim.pid)["stacks"][0]
+        self.assert_calls(stack, "never_returns", "ends_in_a_call", "main")
+        self.assertNotIn("innocent_neighbour", functions(stack))
+
+    def test_vdso_frame(self):
+        """A thread that asks for the time all day is met inside the vDSO sooner or later."""
+        victim = self.program(["/usr/bin/python3", "-c", SPINNING_CLOCK], running=1)
+        for _ in range(60):
+            node = self.node(victim.pid, status=(0, 1))
+            stack = node["stacks"][0]
+            self.assertEqual(stack["unwind"], "complete", stack)
+            inside = [e for e in stack["entries"] if e.get("module") == "[vdso]"]
+            if inside:
+                self.assertIn("clock_gettime", inside[0].get("function", ""))
+                return
+        self.skipTest("kernel: the thread was never met in the vDSO")
+
+
+SPINNING_CLOCK = """
+import os, sys, threading, time
+print("ready", os.getpid(), flush=True)
+clock, monotonic = time.clock_gettime_ns, time.CLOCK_MONOTONIC
+import select
+while not select.select([0], [], [], 0)[0]:
+    for _ in range(20000):
+        clock(monotonic)
+"""
+
+
+class Deep(Case):
+    weight = 6
+
+    def test_a_million_frames(self):
+        victim = self.victim("deep", 1000000)
+        node = self.node(victim.pid)
+        stack = self.stack_of(node, name="deep")
+        got = functions(stack)
+        self.assertEqual(len(got), 512)
+        self.assertEqual(stack["unwind"], "limit", stack["unwind"])
+        self.assertIn("bottom", got[:4])
+        whole = self.node(victim.pid, "-n", "0", "--max-stack", str(256 << 20), timeout=120)
+        stack = self.stack_of(whole, name="deep")
+        self.assertEqual(functions(stack).count("descend"), 1000001)
+        self.assertEqual(stack["unwind"], "complete")
+
+    def test_head_and_tail_around_a_gap(self):
+        victim = self.victim("deep", 5000)
+        stack = self.stack_of(self.node(victim.pid), name="deep")
+        got = functions(stack)
+        self.assertEqual(len(got), 512)
+        self.assertIn("deep_main", got[-5:])
+        whole = self.stack_of(self.node(victim.pid, "-n", "0"), name="deep")
+        self.assertEqual(stack["gap"]["count"], len(whole["entries"]) - 512)
+        self.assertEqual(stack["unwind"], "complete")
+        text = self.run_tool("-p", victim.pid).text
+        self.assertRegex(text, r"descend.*× \d+")
+        self.assertLess(len(text.splitlines()), 60)
+
+
+class Engines(Case):
+    """One capture, unwound by each engine: what the fast one says is what the references say."""
+    weight = 3
+
+    def compare(self, victim, least=1):
+        folder = self.scratch()
+        capture = os.path.join(folder, "capture")
+        self.run_tool("-p", victim.pid, "--engine=ptrace", "--save-capture", capture, "-n", "0",
+                      status=(0, 1), timeout=120)
+        found = {}
+        for engine in ("auto", "libunwind", "ptrace"):
+            got = self.run_tool("render", capture, "--json", "--per-thread", "--no-inlines", "-n", "0",
+                                "--engine", engine, status=(0, 1), timeout=120)
+            found[engine] = {(pid, tid): addresses(stack)
+                             for pid, node in processes(got.doc).items()
+                             for tid, (_, stack) in threads(node).items()
+                             if stack["unwind"] not in ("not_stopped",)}
+        self.assertGreaterEqual(len(found["auto"]), least)
+        self.assertEqual(found["auto"].keys(), found["ptrace"].keys())
+        for engine in ("ptrace", "libunwind"):
+            for key, pcs in found["auto"].items():
+                self.assertEqual([hex(a) for a in pcs], [hex(a) for a in found[engine][key]],
+                                 f"auto and {engine} differ on {key}")
+
+    def test_victims(self):
+        for name, arguments in (("chain", ()), ("chain_static", ()), ("chain_static_pie", ()),
+                                ("inlined", ()), ("signals", ("plain",)), ("signals", ("alt",)),
+                                ("signals", ("nested",)), ("noreturn", ()), ("family", ()),
+                                ("threads", ("futex:20:w:12", "epoll:20:p:3", "pipe:5:r", "sem:4:s"))):
+            with self.subTest(victim=name, arguments=arguments):
+                self.compare(self.victim(name, *arguments))
+
+    def test_spinning_threads_in_one_stop(self):
+        victim = self.victim("threads", "spin:4:busy:10", "futex:10:w:4", running=4)
+        for _ in range(5):
+            self.compare(victim, 15)
+
+    def test_plt(self):
+        for mode in ("stub", "zero"):
+            self.compare(self.victim("plt", mode, running=1), 2)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Real programs from Debian, thread by thread: the pcs of every stack as eu-stack and gdb see them,
+and as the reference engines do. The programs wait, so that all tools meet the same moment."""
+import glob
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import time
+import unittest
+
+import witness
+from harness import (Case, DEADLINE, ROOT, Victim, addresses, blocked, build_once, functions, missing,
+                     need, proc_state, processes, read_file, settle, source_target, status_field,
+                     threads, tids_of, wait_until)
+
+PYTHON = """
+import os, threading, time, sys
+def sink(n):
+    if n:
+        return sink(n - 1)
+    time.sleep(3600)
+for i in range(12):
+    threading.Thread(target=sink, args=(i,), daemon=True).start()
+lock = threading.Lock(); lock.acquire()
+threading.Thread(target=lock.acquire, daemon=True).start()
+threading.Thread(target=sorted, args=([3, 1, 2],), kwargs=dict(key=lambda x: time.sleep(3600)), daemon=True).start()
+print("ready", os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+NODE = """
+const http = require('http');
+http.createServer((q, r) => r.end('x')).listen(process.argv[1], () => {
+  console.log('ready ' + process.pid);
+});
+process.stdin.on('end', () => process.exit(0)); process.stdin.resume();
+"""
+
+JAVA = """
+public class Sleepers {
+    static void f(int n) throws Exception { if (n > 0) f(n - 1); else Thread.sleep(3600000); }
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 20; i++) {
+            int depth = i;
+            Thread t = new Thread(() -> { try { f(depth); } catch (Exception e) { } });
+            t.setDaemon(true);
+            t.start();
+            while (t.getState() != Thread.State.TIMED_WAITING) Thread.yield();
+        }
+        System.out.println("ready " + ProcessHandle.current().pid());
+        System.out.flush();
+        while (System.in.read() >= 0) { }
+    }
+}
+"""
+
+
+class Witness(Case):
+    weight = 9
+
+    def ours(self, pid, *arguments):
+        doc = self.json("-p", pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines", *arguments,
+                        status=(0, 1), timeout=180)
+        node = processes(doc)[pid]
+        return {tid: (addresses(stack), stack) for tid, (_, stack) in threads(node).items()}
+
+    def agree(self, pid, name, theirs, ours, may_stop_early=False):
+        """Thread by thread the same pcs; returns the number of threads that were compared."""
+        compared = 0
+        for tid, (pcs, why) in sorted(theirs.items()):
+            self.assertIn(tid, ours, f"{name} has a thread that we have not")
+            mine, stack = ours[tid]
+            if not still(pid, tid):
+                continue
+            compared += 1
+            if may_stop_early and why and pcs == mine[:len(pcs)]:
+                continue
+            self.assertEqual([hex(p) for p in mine], [hex(p) for p in pcs],
+                             f"{name} and we differ on {pid}/{tid} ({why}): {functions(stack)}, "
+                             f"{stack['unwind']} {stack.get('unwind_detail')}")
+        return compared
+
+    def compare(self, pid, least, early=()):
+        settle_threads(pid)
+        before = moves(pid)
+        ours = self.ours(pid)
+        eu = witness.eu_stack(pid)
+        gdb = witness.gdb(pid)
+        reference = self.ours(pid, "--engine=ptrace")
+        libunwind = self.ours(pid, "--engine=libunwind")
+        self.assertEqual(sorted(ours), tids_of(pid))
+        still_there = {t for t in ours if moves(pid).get(t) == before.get(t)} or set(ours)
+        for name, theirs, may in (("eu-stack", eu, "eu-stack" in early), ("gdb", gdb, "gdb" in early),
+                                  ("--engine=ptrace", plain(reference), "ptrace" in early),
+                                  ("--engine=libunwind", plain(libunwind), "libunwind" in early)):
+            with self.subTest(witness=name, pid=pid):
+                self.assertGreaterEqual(self.agree(pid, name, theirs, ours, may), least)
+        return ours
+
+
+def plain(stacks):
+    return {tid: (pcs, stack.get("unwind_detail", "")) for tid, (pcs, stack) in stacks.items()}
+
+
+def still(pid, tid):
+    return proc_state(pid, tid) is not None
+
+
+def moves(pid):
+    return {t: read_file(f"/proc/{pid}/task/{t}/syscall") for t in tids_of(pid)}
+
+
+def settle_threads(pid):
+    """Until every thread stands in the same call at the same place twice in a row."""
+    def quiet():
+        first = moves(pid)
+        if any(v is None or v.startswith("running") for v in first.values()):
+            return False
+        time.sleep(0.05)  # a poll interval, not a synchronisation: the condition decides
+        return moves(pid) == first
+    wait_until(quiet, f"{pid} to be quiet")
+
+
+class Python(Witness):
+    def test_python(self):
+        victim = self.program(["/usr/bin/python3", "-c", PYTHON])
+        ours = self.compare(victim.pid, 15)
+        names = {f for _, stack in ours.values() for f in functions(stack)}
+        self.assertTrue(any(f and "PyEval_EvalFrameDefault" in f for f in names), names)
+
+
+class Node(Witness):
+    def test_node(self):
+        need("node")
+        path = os.path.join(self.scratch(), "socket")
+        victim = self.program(["node", "-e", NODE, path], settled=False)
+        self.compare(victim.pid, 5)
+
+
+class Java(Witness):
+    def test_java(self):
+        need("javac", "java")
+        folder = self.scratch()
+        with open(os.path.join(folder, "Sleepers.java"), "w") as f:
+            f.write(JAVA)
+        subprocess.run(["javac", "-d", folder, os.path.join(folder, "Sleepers.java")], check=True)
+        victim = self.program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", folder, "Sleepers"],
+                              settled=False)
+        # The interpreter's frames have no CFI: gdb guesses, so only where it comes is held against us.
+        self.compare(victim.pid, 20, early=("gdb", "eu-stack"))
+
+
+class Postgres(Witness):
+    def psql(self, folder, command, user):
+        return subprocess.Popen(["psql", "-X", "-h", folder, "-d", "postgres", "-U", "tester", "-c", command],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                **user)
+
+    def test_postgres(self):
+        need("psql")
+        programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+        if not programs:
+            missing("postgres", "postgresql")
+        folder = self.scratch()
+        user = {}
+        if ROOT:
+            owner = pwd.getpwnam("postgres")
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+            user = dict(user=owner.pw_uid, group=owner.pw_gid, extra_groups=[], cwd=folder)
+        data = os.path.join(folder, "data")
+        subprocess.run([os.path.join(programs[-1], "initdb"), "-D", data, "-U", "tester", "-A", "trust", "-N",
+                        "--locale=C"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **user)
+        server = subprocess.Popen([os.path.join(programs[-1], "postgres"), "-D", data, "-k", folder, "-c",
+                                   "listen_addresses=", "-c", "fsync=off", "-c", "autovacuum=off",
+                                   "-c", "shared_buffers=16MB"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  **user)
+        clients = []
+        def stop():
+            for client in clients:
+                client.kill()
+                client.communicate()
+            server.terminate()
+            server.wait()
+        self.addCleanup(stop)
+        def up():
+            return subprocess.run(["psql", "-X", "-h", folder, "-d", "postgres", "-U", "tester", "-c", "select 1"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user).returncode == 0
+        wait_until(up, "PostgreSQL to answer", 120)
+        for command in ("begin; lock table pg_description in access exclusive mode; select pg_sleep(600)",
+                        "select count(*) from pg_description", "select pg_sleep(601)"):
+            clients.append(self.psql(folder, command, user))
+        def children():
+            return [int(c) for c in (read_file(f"/proc/{server.pid}/task/{server.pid}/children") or "").split()]
+        def busy():
+            lines = [read_file(f"/proc/{c}/cmdline") or "" for c in children()]
+            return sum("SELECT" in l for l in lines) >= 3 and any("waiting" in l for l in lines)
+        wait_until(busy, "three busy backends", 60)
+        everybody = [server.pid, *children()]
+        doc = self.json("-p", server.pid, status=(0, 1), timeout=120)
+        found = processes(doc)
+        self.assertEqual(set(found), set(everybody))
+        backends = [n for n in found.values() if "SELECT" in n.get("description", "")]
+        self.assertEqual(len(backends), 3, [n.get("description") for n in found.values()])
+        for pid in everybody:
+            self.compare(pid, 1)
+
+
+class Servers(Witness):
+    def test_redis(self):
+        need("redis-server")
+        folder = self.scratch()
+        path = os.path.join(folder, "sock")
+        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder, "--save", "",
+                                   "--hz", "1"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        def stop():
+            server.terminate()
+            server.wait()
+        self.addCleanup(stop)
+        wait_until(lambda: os.path.exists(path), "redis to listen")
+        self.compare(server.pid, 4)
+
+    def test_mariadb(self):
+        if not shutil.which("mariadbd") and not os.path.exists("/usr/sbin/mariadbd"):
+            missing("mariadbd", "mariadb-server")
+        folder = self.scratch()
+        data, path = os.path.join(folder, "data"), os.path.join(folder, "sock")
+        made = subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root", "--datadir=" + data,
+                               "--auth-root-authentication-method=normal", "--skip-test-db"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        self.assertEqual(made.returncode, 0, made.stdout)
+        server = subprocess.Popen(["/usr/sbin/mariadbd", "--no-defaults", "--user=root", "--datadir=" + data,
+                                   "--skip-networking", "--socket=" + path],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        def stop():
+            server.kill()
+            server.wait()
+        self.addCleanup(stop)
+        wait_until(lambda: os.path.exists(path), "mariadbd to listen", 120)
+        self.compare(server.pid, 5)

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs all tests: unit tests of both builds, then end-to-end tests against the tool.
+
+    tests/run.py --build build [--asan build-asan] [--filter REGEX] [--jobs N] [--list]
+
+One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed. With
+CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason."""
+import argparse
+import concurrent.futures
+import importlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import traceback
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(HERE)
+
+# What a machine cannot be made to do by installing packages. The word before the colon of a skip.
+ALLOWED_SKIPS = {
+    "kernel": "the kernel, or the container around us, refuses the facility",
+    "arch": "written for another processor",
+}
+if os.geteuid():
+    ALLOWED_SKIPS["root"] = "the run is not root's"
+
+
+def with_jsonschema():
+    """Debian's module belongs to /usr/bin/python3, which need not be the first in the path."""
+    try:
+        importlib.import_module("jsonschema")
+    except ImportError:
+        system = "/usr/bin/python3"
+        if os.path.realpath(sys.executable) != os.path.realpath(system) and os.path.exists(system):
+            os.execv(system, [system, *sys.argv])
+
+
+def shortly(err):
+    """The message, and the places in the tests that led to it."""
+    kind, value, trace = err
+    frames = [f for f in traceback.extract_tb(trace) if f.filename.startswith(HERE)]
+    places = ", ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in frames)
+    return f"{places}\n{kind.__name__}: {value}"
+
+
+class Collector(unittest.TestResult):
+    """Results of one class as plain tuples, which travel between processes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+        self.began = 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def row(self, test, verdict, detail=""):
+        name = test.id() if hasattr(test, "id") else str(test)
+        self.rows.append((name, verdict, time.monotonic() - self.began, detail))
+
+    def addSuccess(self, test):
+        self.row(test, "ok")
+
+    def addError(self, test, err):
+        self.row(test, "FAILED", shortly(err))
+
+    addFailure = addError
+
+    def addSkip(self, test, reason):
+        self.row(test, "skipped", reason)
+
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self.row(subtest, "FAILED", shortly(err))
+
+
+def load(module, variant, arguments):
+    os.environ["STACKSNAP_BUILD"] = arguments["build"]
+    os.environ["STACKSNAP_BUILD_ASAN"] = arguments["asan"]
+    os.environ["STACKSNAP_VARIANT"] = variant
+    sys.path.insert(0, os.path.join(HERE, "e2e"))
+    return importlib.import_module(module)
+
+
+def run_class(module, name, variant, arguments, only):
+    """In a process of its own: the tests of one class; rows, options used, and the variant."""
+    loaded = load(module, variant, arguments)
+    kind = getattr(loaded, name)
+    import harness
+    harness.used_options.clear()
+    suite = unittest.TestSuite(kind(n) for n in only)
+    result = Collector()
+    sys.stdout.flush()
+    suite.run(result)
+    return result.rows, sorted(harness.used_options), variant
+
+
+def spawn(module, name, variant, arguments, only):
+    """A class in a fresh interpreter: variants do not share module state, a crash is one class's."""
+    job = json.dumps([module, name, variant, arguments, only])
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", job],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          text=True, timeout=900)
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return [[f"{module}.{name}", "FAILED", 0.0, "the worker died:\n" + done.stderr[-3000:]]], [], variant
+
+
+def discover(arguments, wanted):
+    """(module, class, variant, names, class object) of all end-to-end tests."""
+    jobs = []
+    for path in sorted(os.listdir(os.path.join(HERE, "e2e"))):
+        found = re.fullmatch(r"(test_\w+)\.py", path)
+        if not found:
+            continue
+        loaded = load(found.group(1), "release", arguments)
+        for name, kind in sorted(vars(loaded).items()):
+            if not isinstance(kind, type) or not issubclass(kind, unittest.TestCase):
+                continue
+            if kind.__module__ != loaded.__name__:
+                continue
+            for variant in ["release"] + (["asan"] if arguments["asan"] and kind.asan else []):
+                names = [n for n in unittest.defaultTestLoader.getTestCaseNames(kind)
+                         if wanted.search(f"{found.group(1)}.{name}.{n}.{variant}")]
+                if names:
+                    jobs.append((found.group(1), name, variant, names, kind))
+    return jobs
+
+
+class Report:
+    def __init__(self, strict):
+        self.counts = {"ok": 0, "FAILED": 0, "skipped": 0}
+        self.strict = strict
+        self.failed = []
+
+    def add(self, name, verdict, seconds, detail="", variant=""):
+        if verdict == "skipped" and self.strict and detail.split(":")[0] not in ALLOWED_SKIPS:
+            verdict, detail = "FAILED", f"skipped, but could have run here: {detail}"
+        label = re.sub(r"^test_", "", name) + (f" [{variant}]" if variant == "asan" else "")
+        self.counts[verdict] += 1
+        reason = f"  {detail}" if verdict == "skipped" else ""
+        print(f"{verdict:8} {label}  {seconds:.2f} s{reason}", flush=True)
+        if verdict == "FAILED":
+            self.failed.append(label)
+            print("    " + detail.strip().replace("\n", "\n    "), flush=True)
+
+    def close(self):
+        if self.failed:
+            print("\nfailed:\n  " + "\n  ".join(self.failed))
+        print(f"{self.counts['ok']} passed, {self.counts['FAILED']} failed, "
+              f"{self.counts['skipped']} skipped", flush=True)
+        return 1 if self.counts["FAILED"] else 0
+
+
+def tap_rows(name, text):
+    for line in text.splitlines():
+        found = re.match(r"(not )?ok \d+\s*-?\s*(\S*)\s*(#\s*(skip|todo)\s*(.*))?", line, re.I)
+        if found:
+            verdict = "FAILED" if found.group(1) else "skipped" if found.group(4) else "ok"
+            yield f"{name}.{found.group(2)}", verdict, found.group(5) or ""
+
+
+def unit_tests(build, variant, wanted, report):
+    """What meson registered, run directly so that each case of a TAP program counts."""
+    listed = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    for test in json.loads(listed.stdout or "[]"):
+        if not wanted.search(f"unit.{test['name']}.{variant}"):
+            continue
+        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
+        environment.update(test.get("env") or {})
+        began = time.monotonic()
+        try:
+            done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=test.get("timeout") or 120,
+                                  errors="replace")
+            status, out, err = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired:
+            status, out, err = -1, "", "timed out"
+        seconds = time.monotonic() - began
+        rows = list(tap_rows(f"unit.{test['name']}", out)) if test.get("protocol") == "tap" else []
+        for name, verdict, detail in rows:
+            report.add(name, verdict, seconds / len(rows), detail or (out + err)[-3000:], variant)
+        if status == 77:
+            report.add(f"unit.{test['name']}", "skipped", seconds, (out + err).strip()[-200:], variant)
+        elif status and not any(r[1] == "FAILED" for r in rows):
+            report.add(f"unit.{test['name']}", "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant)
+        elif not rows and not status:
+            report.add(f"unit.{test['name']}", "ok", seconds, "", variant)
+
+
+def options_covered(build, used, report):
+    """No option or command of the help is without a test that runs it."""
+    tool = os.path.join(build, "cli", "stacksnap")
+    text = subprocess.run([tool, "--help"], stdout=subprocess.PIPE, text=True).stdout
+    listed = []
+    for line in text.splitlines():
+        found = re.match(r"\s{1,8}(-\w)?,?\s*(--[a-z][a-z-]+)?(?=[\s=\[,]|$)", line)
+        if found and (found.group(1) or found.group(2)):
+            listed.append([g for g in found.groups() if g])
+    untested = [" ".join(names) for names in listed if not set(names) & used]
+    # The short and the long form are one option; each form of the help must have been used.
+    verdict = "FAILED" if untested or not listed else "ok"
+    report.add("options.all_of_the_help_are_exercised", verdict, 0.0,
+               f"{len(listed)} options in the help, no test uses: {', '.join(untested)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--asan", default="")
+    parser.add_argument("--filter", default="", help="regular expression on module.Class.test.variant")
+    parser.add_argument("--jobs", type=int, default=min(4, (os.cpu_count() or 2) + 1))
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        module, name, variant, arguments, only = json.loads(options.worker)
+        print(json.dumps(run_class(module, name, variant, arguments, only)))
+        return 0
+    wanted = re.compile(options.filter)
+    arguments = {"build": os.path.abspath(options.build),
+                 "asan": os.path.abspath(options.asan) if options.asan else ""}
+    jobs = discover(arguments, wanted)
+    if options.list:
+        for module, name, variant, names, _ in jobs:
+            for test in names:
+                print(f"{module}.{name}.{test}.{variant}")
+        return 0
+    report = Report(os.environ.get("CI") == "true")
+    unit_tests(arguments["build"], "release", wanted, report)
+    if arguments["asan"]:
+        unit_tests(arguments["asan"], "asan", wanted, report)
+    used = set()
+
+    def finish(future):
+        rows, options_used, variant = future
+        used.update(options_used)
+        for row in rows:
+            report.add(*row, variant)
+
+    def go(job):
+        module, name, variant, names, _ = job
+        try:
+            return spawn(module, name, variant, arguments, names)
+        except subprocess.TimeoutExpired:
+            return [[f"{module}.{name}", "FAILED", 900.0, "the class did not end in 900 s"]], [], variant
+
+    jobs.sort(key=lambda job: -job[4].weight)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(go, job) for job in jobs if not job[4].exclusive]):
+            finish(future.result())
+    for job in jobs:
+        if job[4].exclusive:
+            finish(go(job))
+    if not options.filter:
+        options_covered(arguments["build"], used, report)
+    return report.close()
+
+
+if __name__ == "__main__":
+    with_jsonschema()
+    sys.exit(main())

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The table of options: it agrees with the library, with the manual page and with itself.
+ */
+#include "../../cli/options.h"
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct snap_cli_option *find(const char *name, size_t length)
+{
+	const struct snap_cli_option *option = snap_cli_options;
+
+	while (option->name &&
+	       (strlen(option->name) != length || memcmp(option->name, name, length) != 0))
+		option++;
+	return option->name ? option : NULL;
+}
+
+static void test_rows_make_sense(void **state _unused_)
+{
+	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++) {
+		assert_ptr_equal(find(option->name, strlen(option->name)), option);
+		for (const struct snap_cli_option *other = snap_cli_options; other < option;
+		     other++)
+			assert_true(!option->letter || option->letter != other->letter);
+		assert_true(option->commands != 0);
+		assert_int_equal(option->argument != NULL, option->value != SNAP_CLI_VALUE_NONE);
+		assert_int_equal(option->words != NULL,
+				 option->value == SNAP_CLI_VALUE_WORD ||
+					 option->value == SNAP_CLI_VALUE_WORDS);
+		assert_in_range(strlen(option->help), 5, 60);
+		assert_true(option->group < SNAP_CLI_GROUP_COUNT);
+		assert_true(*snap_cli_group_title(option->group));
+	}
+}
+
+/* Every option that is not the tool's own is the library's, and both agree on the argument. */
+static void test_library_knows_them(void **state _unused_)
+{
+	struct stacksnap_options *options = NULL;
+	struct stacksnap_error *err;
+
+	assert_null(stacksnap_options_create(&options));
+	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++) {
+		if (option->local)
+			continue;
+		err = stacksnap_options_set(options, option->name, option->argument ? NULL : "x");
+		assert_non_null(err);
+		assert_int_equal(stacksnap_error_code(err), STACKSNAP_ERROR_INVALID);
+		assert_non_null(strstr(stacksnap_error_message(err),
+				       option->argument ? "needs a value" : "takes no value"));
+		stacksnap_error_destroy(err);
+	}
+	stacksnap_options_destroy(options);
+}
+
+/* The words that completions offer are words that the library takes. */
+static void test_words_are_taken(void **state _unused_)
+{
+	struct stacksnap_options *options = NULL;
+
+	assert_null(stacksnap_options_create(&options));
+	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++) {
+		char words[256], *cursor = words, *word;
+
+		if (!option->words || option->local)
+			continue;
+		snprintf(words, sizeof(words), "%s", option->words);
+		while ((word = strsep(&cursor, " ")))
+			assert_null(stacksnap_options_set(options, option->name, word));
+	}
+	stacksnap_options_destroy(options);
+}
+
+static char *read_manual(void)
+{
+	const char *source = getenv("STACKSNAP_SOURCE");
+	_cleanup_free_ char *path = NULL;
+	_cleanup_fclose_ FILE *file = NULL;
+	char *text = NULL;
+	size_t size = 0;
+
+	assert_non_null(source);
+	assert_true(asprintf(&path, "%s/man/stacksnap.1.scd", source) > 0);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_true(getdelim(&text, &size, '\0', file) > 0);
+	return text;
+}
+
+/* "*-p*, *--pid* _PID_" at the beginning of a line. */
+static void test_manual_has_them(void **state _unused_)
+{
+	_cleanup_free_ char *manual = read_manual();
+
+	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++) {
+		char line[128];
+		int n = 0;
+
+		if (option->letter)
+			n = snprintf(line, sizeof(line), "\n*-%c*, *--%s*", option->letter,
+				     option->name);
+		else
+			n = snprintf(line, sizeof(line), "\n*--%s*", option->name);
+		if (option->argument)
+			snprintf(line + n, sizeof(line) - (size_t)n, " _%s_\n", option->argument);
+		else
+			snprintf(line + n, sizeof(line) - (size_t)n, "\n");
+		if (!strstr(manual, line))
+			print_message("# not in the manual: %s\n", line);
+		assert_non_null(strstr(manual, line));
+	}
+}
+
+/* In bold, or in the line of a command of ours; the sample's services have options too. */
+static bool is_ours(const char *manual, const char *dashes)
+{
+	const char *line = dashes, *command;
+
+	if (dashes > manual && dashes[-1] == '*')
+		return true;
+	while (line > manual && line[-1] != '\n')
+		line--;
+	command = strstr(line, "stacksnap ");
+	return command && command < dashes && dashes[-1] == ' ';
+}
+
+static void test_manual_has_no_others(void **state _unused_)
+{
+	_cleanup_free_ char *manual = read_manual();
+	size_t found = 0;
+
+	for (const char *c = manual; (c = strstr(c, "--")); c++) {
+		size_t length = 0;
+
+		if (!is_ours(manual, c) || !islower(c[2]))
+			continue;
+		while (islower(c[2 + length]) || c[2 + length] == '-')
+			length++;
+		if (!find(c + 2, length))
+			print_message("# not an option: --%.*s\n", (int)length, c + 2);
+		assert_non_null(find(c + 2, length));
+		found++;
+	}
+	assert_in_range(found, 43, 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows_make_sense),
+		cmocka_unit_test(test_library_knows_them),
+		cmocka_unit_test(test_words_are_taken),
+		cmocka_unit_test(test_manual_has_them),
+		cmocka_unit_test(test_manual_has_no_others),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Options by name: defaults, what is taken, what is refused and with which words. */
+#include "model/snapshot.h"
+#include "options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+	struct snap_options *options = calloc(1, sizeof(*options));
+
+	snap_options_init(options);
+	*state = options;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	snap_options_deinit(*state);
+	free(*state);
+	return 0;
+}
+
+static void take(struct snap_options *options, const char *name, const char *value)
+{
+	struct snap_error *err = snap_options_set(options, name, value);
+
+	if (err)
+		print_message("# --%s %s: %s\n", name, value ? value : "", snap_error_message(err));
+	assert_null(err);
+}
+
+/* Refused as INVALID, with a message that names the option and holds `words`. */
+static void refuse(struct snap_options *options, const char *name, const char *value,
+		   const char *words)
+{
+	struct snap_error *err = snap_options_set(options, name, value);
+
+	if (!err)
+		print_message("# --%s %s was taken\n", name, value ? value : "");
+	assert_non_null(err);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_INVALID);
+	if (!strstr(snap_error_message(err), words))
+		print_message("# '%s' is not in '%s'\n", words, snap_error_message(err));
+	assert_non_null(strstr(snap_error_message(err), words));
+	assert_non_null(strstr(snap_error_message(err), name));
+	snap_error_destroy(err);
+}
+
+static void test_defaults(void **state)
+{
+	struct snap_options *options = *state;
+
+	assert_true(options->children);
+	assert_int_equal(options->max_stack, 1 << 20);
+	assert_int_equal(options->max_snapshot, 256 << 20);
+	assert_int_equal(options->stop_timeout_ns, 1000000000);
+	assert_int_equal(options->timeout_ns, 11000000000);
+	assert_int_equal(options->max_frames, 512);
+	assert_true(options->symbols && options->inlines && options->lines);
+	assert_false(options->raw_names || options->debuginfod || options->kernel_stacks);
+	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_STATE);
+	assert_int_equal(options->engine, SNAP_ENGINE_AUTO);
+	assert_int_equal(options->perf_map, SNAP_PERF_MAP_AUTO);
+	assert_int_equal(options->states, 0);
+	assert_int_equal(options->target_count, 0);
+	assert_false(snap_options_cancelled(options));
+}
+
+static void test_pids(void **state)
+{
+	static const char *const bad[] = {
+		"x",  "0",  "-1",   "+1",  "1x",  " 1",         "1 ",
+		"1,", ",1", "1,,2", "0x1", "1.5", "2147483648", "99999999999999999999"
+	};
+	struct snap_options *options = *state;
+	static const pid_t wanted[] = { 7, 3, 2147483647, 12 };
+
+	take(options, "pid", "7");
+	take(options, "pid", "3,2147483647");
+	take(options, "pid", "12,7,007");
+	assert_int_equal(options->target_count, 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(options->targets[i].kind, SNAP_TARGET_PID);
+		assert_int_equal(options->targets[i].pid, wanted[i]);
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
+		refuse(options, "pid", bad[i], "is no process id");
+}
+
+static void test_other_targets(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "name", "^(order|ship)d$");
+	take(options, "unit", "orderd.service");
+	take(options, "cgroup", "/system.slice");
+	take(options, "container", "0123abcd");
+	take(options, "all", NULL);
+	take(options, "no-children", NULL);
+	assert_int_equal(options->target_count, 5);
+	assert_int_equal(regexec(options->targets[0].regex, "shipd", 0, NULL, 0), 0);
+	assert_int_not_equal(regexec(options->targets[0].regex, "shipdx", 0, NULL, 0), 0);
+	assert_int_equal(options->targets[1].kind, SNAP_TARGET_UNIT);
+	assert_string_equal(options->targets[1].text, "orderd.service");
+	assert_int_equal(options->targets[2].kind, SNAP_TARGET_CGROUP);
+	assert_int_equal(options->targets[3].kind, SNAP_TARGET_CONTAINER);
+	assert_int_equal(options->targets[4].kind, SNAP_TARGET_ALL);
+	assert_null(options->targets[4].text);
+	assert_false(options->children);
+	refuse(options, "name", "(", "no regular expression");
+	refuse(options, "name", "", "empty");
+	refuse(options, "unit", NULL, "needs a value");
+	refuse(options, "all", "yes", "takes no value");
+	assert_int_equal(options->target_count, 5);
+}
+
+static void test_texts_are_copied(void **state)
+{
+	struct snap_options *options = *state;
+	char text[] = "first.service";
+
+	take(options, "unit", text);
+	take(options, "debug-dir", text);
+	memset(text, 'x', sizeof(text) - 1);
+	assert_string_equal(options->targets[0].text, "first.service");
+	assert_string_equal(options->debug_dirs[0], "first.service");
+}
+
+static void test_flags(void **state)
+{
+	struct snap_options *options = *state;
+	static const struct {
+		const char *name;
+		size_t offset;
+		bool wanted;
+	} flags[] = {
+		{ "flat", offsetof(struct snap_options, flat), true },
+		{ "no-system", offsetof(struct snap_options, no_system), true },
+		{ "no-idle", offsetof(struct snap_options, no_idle), true },
+		{ "summary", offsetof(struct snap_options, summary), true },
+		{ "kernel", offsetof(struct snap_options, kernel_stacks), true },
+		{ "module", offsetof(struct snap_options, show_module), true },
+		{ "build-id", offsetof(struct snap_options, show_build_id), true },
+		{ "raw", offsetof(struct snap_options, raw_names), true },
+		{ "quiet", offsetof(struct snap_options, symbols), false },
+		{ "no-inlines", offsetof(struct snap_options, inlines), false },
+		{ "no-lines", offsetof(struct snap_options, lines), false },
+		{ "debuginfod", offsetof(struct snap_options, debuginfod), true },
+		{ "full-names", offsetof(struct snap_options, full_names), true },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(flags); i++) {
+		const bool *field = (const bool *)((char *)options + flags[i].offset);
+
+		assert_int_equal(*field, !flags[i].wanted);
+		refuse(options, flags[i].name, "1", "takes no value");
+		take(options, flags[i].name, NULL);
+		assert_int_equal(*field, flags[i].wanted);
+	}
+}
+
+static void test_states(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "state", "running,disk");
+	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK);
+	take(options, "state", "unknown");
+	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
+	refuse(options, "state", "Running", "is no state (running, sleeping");
+	refuse(options, "state", "running,", "'' is no state");
+	refuse(options, "state", "a-state-with-a-very-long-name", "is no state");
+	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
+}
+
+static void test_group_by(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "group-by", "stack,name,syscall,cpu,type");
+	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_NAME |
+						    SNAP_GROUP_SYSCALL | SNAP_GROUP_CPU |
+						    SNAP_GROUP_TYPE);
+	assert_false(options->wchan);
+	take(options, "group-by", "wchan");
+	assert_int_equal(options->group_by, SNAP_GROUP_WCHAN);
+	assert_true(options->wchan);
+	take(options, "group-by", "state");
+	assert_false(options->wchan);
+	take(options, "per-thread", NULL);
+	assert_int_equal(options->group_by, SNAP_GROUP_STATE | SNAP_GROUP_TID);
+	take(options, "group-by", "stack");
+	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_TID);
+	refuse(options, "group-by", "stacks", "nothing to group by (stack, state");
+	take(options, "verbose", NULL);
+	take(options, "verbose", NULL);
+	assert_int_equal(options->verbose, 2);
+	assert_true(options->wchan);
+}
+
+static void test_regexes_replace(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "thread", "^worker-");
+	take(options, "thread", "^io-");
+	assert_int_equal(regexec(options->thread_regex, "io-1", 0, NULL, 0), 0);
+	assert_int_not_equal(regexec(options->thread_regex, "worker-1", 0, NULL, 0), 0);
+	refuse(options, "thread", "[", "no regular expression");
+	assert_int_equal(regexec(options->thread_regex, "io-1", 0, NULL, 0), 0);
+	take(options, "match", "lock");
+	assert_int_equal(regexec(options->match_regex, "unlock", 0, NULL, 0), 0);
+}
+
+static void test_numbers(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "max-frames", "0");
+	assert_int_equal(options->max_frames, 0);
+	take(options, "max-frames", "17");
+	assert_int_equal(options->max_frames, 17);
+	refuse(options, "max-frames", "-1", "no number of frames");
+	refuse(options, "max-frames", "", "empty");
+	take(options, "max-stack", "65536");
+	assert_int_equal(options->max_stack, 65536);
+	take(options, "max-stack", "512k");
+	assert_int_equal(options->max_stack, 512 << 10);
+	take(options, "max-stack", "8M");
+	assert_int_equal(options->max_stack, 8 << 20);
+	assert_int_equal(options->max_snapshot, 256 << 20);
+	take(options, "max-stack", "1G");
+	assert_int_equal(options->max_stack, 1 << 30);
+	assert_int_equal(options->max_snapshot, 1 << 30);
+	refuse(options, "max-stack", "2G", "no size of a stack");
+	refuse(options, "max-stack", "1023", "no size of a stack");
+	refuse(options, "max-stack", "k", "no size of a stack");
+	refuse(options, "max-stack", "1K", "no size of a stack");
+	refuse(options, "max-stack", "18446744073709551616", "no size of a stack");
+	take(options, "width", "0");
+	take(options, "width", "132");
+	assert_int_equal(options->width, 132);
+	refuse(options, "width", "wide", "no number of columns");
+}
+
+static void test_timeouts(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "stop-timeout", "50");
+	assert_int_equal(options->stop_timeout_ns, 50000000);
+	assert_int_equal(options->timeout_ns, 10050000000);
+	take(options, "timeout", "300");
+	take(options, "stop-timeout", "200");
+	assert_int_equal(options->timeout_ns, 300000000);
+	refuse(options, "stop-timeout", "0", "no number of milliseconds");
+	refuse(options, "stop-timeout", "3600001", "no number of milliseconds");
+	refuse(options, "timeout", "1s", "no number of milliseconds");
+}
+
+static void test_words(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "engine", "ptrace");
+	assert_int_equal(options->engine, SNAP_ENGINE_PTRACE);
+	take(options, "engine", "libunwind");
+	assert_int_equal(options->engine, SNAP_ENGINE_LIBUNWIND);
+	take(options, "engine", "auto");
+	assert_int_equal(options->engine, SNAP_ENGINE_AUTO);
+	refuse(options, "engine", "gdb", "none of auto, libunwind, ptrace");
+	take(options, "perf-map", "always");
+	assert_int_equal(options->perf_map, SNAP_PERF_MAP_ALWAYS);
+	take(options, "perf-map", "never");
+	assert_int_equal(options->perf_map, SNAP_PERF_MAP_NEVER);
+	refuse(options, "perf-map", "yes", "none of auto, always, never");
+	take(options, "color", "always");
+	assert_true(options->color);
+	take(options, "color", "auto");
+	assert_false(options->color);
+	refuse(options, "color", "red", "none of auto, always, never");
+	take(options, "charset", "utf-8");
+	assert_true(options->utf8);
+	take(options, "charset", "ascii");
+	assert_false(options->utf8);
+}
+
+static void test_lists_add_up(void **state)
+{
+	struct snap_options *options = *state;
+	char text[32];
+
+	for (int i = 0; i < 100; i++) {
+		snprintf(text, sizeof(text), "/debug/%d", i);
+		take(options, "debug-dir", text);
+	}
+	assert_int_equal(options->debug_dir_count, 100);
+	assert_string_equal(options->debug_dirs[0], "/debug/0");
+	assert_string_equal(options->debug_dirs[99], "/debug/99");
+}
+
+static void test_refuses_the_unknown(void **state)
+{
+	static const char *const later[] = { "no-stop", "no-sandbox", "rate", "duration" };
+	struct snap_options *options = *state;
+	char *text = malloc(5000);
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(later); i++)
+		refuse(options, later[i], NULL, "unknown option");
+	refuse(options, "", NULL, "unknown option");
+	memset(text, 'x', 4999);
+	text[4999] = '\0';
+	refuse(options, "name", text, "too long");
+	free(text);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_defaults),
+		TEST(test_pids),
+		TEST(test_other_targets),
+		TEST(test_texts_are_copied),
+		TEST(test_flags),
+		TEST(test_states),
+		TEST(test_group_by),
+		TEST(test_regexes_replace),
+		TEST(test_numbers),
+		TEST(test_timeouts),
+		TEST(test_words),
+		TEST(test_lists_add_up),
+		TEST(test_refuses_the_unknown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
