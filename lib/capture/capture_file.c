@@ -1,12 +1,385 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A capture on disk: see capture_file.h.
+ *
+ *	header     magic (8), version (u32), number of processes (u32), zero (u64), hash (u64)
+ *	section    kind (u32), zero (u32), length (u64), payload, zeros up to a multiple of 16,
+ *	           hash of the header and the payload (u64), zero (u64)
+ *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
+ *
+ * All little endian. What is read stays where it is: texts, registers and stacks point into the
+ * bytes of the file. Which fields there are is said in capture_file_model.c.
+ */
 #include "capture/capture_file.h"
 
-struct snap_error *snap_capture_write(const struct snap_capture *capture _unused_, int fd _unused_)
+#include "capture/capture_file_model.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum { VERSION = 1, FIRST_ROOM = 1 << 20 };
+
+enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
+
+static const uint8_t MAGIC[8] = { 0x89, 's', 'n', 'a', 'p', 'c', 'a', 'p' };
+static const uint64_t LARGEST_FILE = 1ull << 33;
+
+struct file_header {
+	uint8_t magic[8];
+	uint32_t version, process_count;
+	uint64_t zero, hash;
+};
+
+struct section_header {
+	uint32_t kind, zero;
+	uint64_t length;
+};
+
+struct section_end {
+	uint64_t hash, zero;
+};
+
+/* What a section is about: the arguments of its description. */
+struct subject {
+	enum section_kind kind;
+	struct snap_capture *capture;
+	size_t process, embedded;
+};
+
+static void describe(struct snap_codec *codec, const struct subject *subject)
 {
-	return snap_error_format(SNAP_ERROR_OTHER, "captures cannot be written yet");
+	struct snap_process *process = &subject->capture->processes[subject->process];
+
+	switch (subject->kind) {
+	case SECTION_CAPTURE:
+		snap_code_capture(codec, subject->capture);
+		break;
+	case SECTION_PROCESS:
+		snap_code_process(codec, subject->capture, subject->process);
+		break;
+	case SECTION_EMBEDDED:
+		snap_code_embedded(codec, process, &process->embedded[subject->embedded]);
+		break;
+	case SECTION_END:
+		break;
+	}
 }
 
-struct snap_error *snap_capture_read(int fd _unused_, struct snap_capture **ret _unused_)
+static uint64_t padding(uint64_t length)
 {
-	return snap_error_format(SNAP_ERROR_OTHER, "captures cannot be read yet");
+	return -length & (SNAP_CODEC_ALIGNMENT - 1);
+}
+
+static struct section_end make_end(const struct section_header *header, uint64_t payload_hash)
+{
+	uint64_t hash = snap_hash(header, sizeof(*header), payload_hash);
+
+	return (struct section_end){ .hash = htole64(hash) };
+}
+
+static struct file_header make_header(size_t process_count)
+{
+	struct file_header header = { .version = htole32(VERSION),
+				      .process_count = htole32((uint32_t)process_count) };
+
+	memcpy(header.magic, MAGIC, sizeof(header.magic));
+	header.hash = htole64(snap_hash(&header, offsetof(struct file_header, hash), 0));
+	return header;
+}
+
+/* Writing. */
+
+static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
+{
+	int os_errno = snap_write_all(fd, bytes, size);
+
+	return os_errno ? snap_error_os(os_errno, "cannot write the capture") : NULL;
+}
+
+/* Described twice: once to know how long it is, once to write it, a chunk at a time. */
+static struct snap_error *write_section(int fd, uint8_t *chunk, const struct subject *subject)
+{
+	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
+	struct snap_codec count = { .mode = SNAP_CODEC_COUNT };
+	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE, .fd = fd, .chunk = chunk };
+	struct section_header header = { .kind = htole32(subject->kind) };
+	struct section_end end;
+	struct snap_error *err;
+
+	describe(&count, subject);
+	header.length = htole64(count.position);
+	err = write_bytes(fd, &header, sizeof(header));
+	if (err)
+		return err;
+	describe(&codec, subject);
+	snap_codec_flush(&codec);
+	if (codec.write_errno)
+		return snap_error_os(codec.write_errno, "cannot write the capture");
+	err = write_bytes(fd, zeros, padding(count.position));
+	if (err)
+		return err;
+	end = make_end(&header, codec.hash);
+	return write_bytes(fd, &end, sizeof(end));
+}
+
+static struct snap_error *write_process(int fd, uint8_t *chunk, struct snap_capture *capture,
+					size_t index)
+{
+	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
+	struct snap_error *err = write_section(fd, chunk, &subject);
+
+	subject.kind = SECTION_EMBEDDED;
+	for (size_t i = 0; !err && i < capture->processes[index].embedded_count; i++) {
+		subject.embedded = i;
+		err = write_section(fd, chunk, &subject);
+	}
+	return err;
+}
+
+struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
+{
+	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
+	struct file_header header = make_header(capture->process_count);
+	/* The descriptions also read; when they write, they change nothing. */
+	struct subject subject = { .kind = SECTION_CAPTURE,
+				   .capture = (struct snap_capture *)(uintptr_t)capture };
+	struct snap_error *err;
+
+	if (!chunk)
+		return snap_error_no_memory();
+	err = write_bytes(fd, &header, sizeof(header));
+	if (err)
+		return err;
+	err = write_section(fd, chunk, &subject);
+	for (size_t i = 0; !err && i < capture->process_count; i++)
+		err = write_process(fd, chunk, subject.capture, i);
+	if (err)
+		return err;
+	subject.kind = SECTION_END;
+	return write_section(fd, chunk, &subject);
+}
+
+/* Reading. */
+
+struct contents {
+	uint8_t *bytes; /* mapped */
+	size_t room, size, at;
+};
+
+static void contents_deinit(struct contents *contents)
+{
+	if (contents->bytes)
+		munmap(contents->bytes, contents->room);
+}
+
+static struct snap_error *truncated(void)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is truncated");
+}
+
+static struct snap_error *damaged(const char *how)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is damaged: %s", how);
+}
+
+static struct snap_error *make_room(struct contents *contents, size_t room)
+{
+	void *bytes = contents->bytes
+			      ? mremap(contents->bytes, contents->room, room, MREMAP_MAYMOVE)
+			      : mmap(NULL, room, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (bytes == MAP_FAILED)
+		return snap_error_no_memory();
+	contents->bytes = bytes;
+	contents->room = room;
+	return NULL;
+}
+
+/* Until there are `wanted` bytes, or the file ends. */
+static struct snap_error *load(struct contents *contents, int fd, size_t wanted)
+{
+	while (contents->size < wanted) {
+		size_t room = contents->room - contents->size;
+		struct snap_error *err;
+		ssize_t got;
+
+		if (room == 0) {
+			if (contents->room >= LARGEST_FILE)
+				return snap_error_format(SNAP_ERROR_FORMAT,
+							 "the capture is too large");
+			err = make_room(contents, contents->room * 2);
+			if (err)
+				return err;
+			continue;
+		}
+		if (room > wanted - contents->size)
+			room = wanted - contents->size;
+		got = read(fd, contents->bytes + contents->size, room);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return snap_error_os(errno, "cannot read the capture");
+		if (got == 0)
+			return NULL;
+		contents->size += (size_t)got;
+	}
+	return NULL;
+}
+
+/* The header first: a file that is none of ours is not read to its end, which it may not have. */
+static struct snap_error *read_header(struct contents *contents, int fd, uint32_t *count_ret)
+{
+	struct file_header header, right;
+	struct snap_error *err = load(contents, fd, sizeof(header));
+
+	if (err)
+		return err;
+	if (contents->size < sizeof(MAGIC) || memcmp(contents->bytes, MAGIC, sizeof(MAGIC)) != 0)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "this is no capture (see --save-capture)");
+	if (contents->size < sizeof(header))
+		return truncated();
+	memcpy(&header, contents->bytes, sizeof(header));
+	if (le32toh(header.version) > VERSION)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "the capture was written by a newer stacksnap (format %u, "
+					 "this one reads up to %u)",
+					 le32toh(header.version), VERSION);
+	right = make_header(le32toh(header.process_count));
+	if (memcmp(&header, &right, sizeof(header)) != 0)
+		return damaged("its header is wrong");
+	*count_ret = le32toh(header.process_count);
+	contents->at = sizeof(header);
+	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
+}
+
+static struct snap_error *read_section(struct contents *contents, const struct subject *subject)
+{
+	struct section_header header;
+	struct section_end end, right;
+	const uint8_t *payload = contents->bytes + contents->at + sizeof(header);
+	size_t left = contents->size - contents->at;
+	uint64_t length, whole;
+
+	if (left < sizeof(header) + sizeof(end))
+		return truncated();
+	memcpy(&header, contents->bytes + contents->at, sizeof(header));
+	length = le64toh(header.length);
+	if (le32toh(header.kind) != subject->kind || header.zero)
+		return damaged("a section is not where it should be");
+	left -= sizeof(header) + sizeof(end);
+	whole = length + padding(length);
+	if (length > left || whole > left)
+		return truncated();
+	memcpy(&end, payload + whole, sizeof(end));
+	right = make_end(&header, snap_codec_hash(payload, length));
+	if (memcmp(&end, &right, sizeof(end)) != 0)
+		return damaged("a checksum is wrong");
+	for (uint64_t i = length; i < whole; i++) {
+		if (payload[i])
+			return damaged("there is something where nothing should be");
+	}
+
+	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
+				    .bytes = payload,
+				    .size = length,
+				    .arena = &subject->capture->arena };
+
+	describe(&codec, subject);
+	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
+	contents->at += sizeof(header) + whole + sizeof(end);
+	return codec.problem ? damaged(codec.problem) : NULL;
+}
+
+static struct snap_error *read_process(struct contents *contents, struct snap_capture *capture,
+				       size_t index)
+{
+	struct snap_process *process = &capture->processes[index];
+	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
+	size_t least = sizeof(struct section_header) + sizeof(struct section_end), count;
+	struct snap_error *err = read_section(contents, &subject);
+
+	if (err)
+		return err;
+	count = process->embedded_count;
+	process->embedded_count = 0;
+	if (count > (contents->size - contents->at) / least)
+		return truncated();
+	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
+	if (!process->embedded)
+		return snap_error_no_memory();
+	process->embedded_count = count;
+	subject.kind = SECTION_EMBEDDED;
+	for (size_t i = 0; i < count; i++) {
+		subject.embedded = i;
+		err = read_section(contents, &subject);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct snap_error *read_sections(struct contents *contents, uint32_t process_count,
+					struct snap_capture *capture)
+{
+	size_t least = sizeof(struct section_header) + sizeof(struct section_end);
+	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
+	struct snap_error *err;
+
+	if (process_count > contents->size / least)
+		return truncated();
+	capture->processes =
+		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
+	if (!capture->processes)
+		return snap_error_no_memory();
+	err = read_section(contents, &subject);
+	for (uint32_t i = 0; !err && i < process_count; i++) {
+		capture->process_count = i + 1;
+		err = read_process(contents, capture, i);
+	}
+	if (err)
+		return err;
+	subject.kind = SECTION_END;
+	err = read_section(contents, &subject);
+	if (err)
+		return err;
+	return contents->at == contents->size ? NULL : damaged("something follows its end");
+}
+
+struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(contents_deinit) struct contents contents = { 0 };
+	size_t room = FIRST_ROOM;
+	struct snap_error *err;
+	uint32_t process_count = 0;
+	struct stat status;
+
+	if (!capture)
+		return snap_error_no_memory();
+	/* One more byte, so that the end is seen without growing. */
+	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= FIRST_ROOM &&
+	    (uint64_t)status.st_size < LARGEST_FILE)
+		room = (size_t)status.st_size + 1;
+	err = make_room(&contents, room);
+	if (err)
+		return err;
+	err = read_header(&contents, fd, &process_count);
+	if (err)
+		return err;
+	err = load(&contents, fd, SIZE_MAX);
+	if (err)
+		return err;
+	err = read_sections(&contents, process_count, capture);
+	if (err)
+		return err;
+	capture->shared = contents.bytes;
+	capture->shared_size = contents.room;
+	contents.bytes = NULL;
+	*ret = snap_take_ptr(capture);
+	return NULL;
 }

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Counting, writing and reading by one description: see capture_file_codec.h. */
+#include "capture/capture_file_codec.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+static const uint64_t ABSENT = UINT64_MAX;
+static const char CUT_OFF[] = "a section ends too early";
+
+void snap_codec_refuse(struct snap_codec *codec, const char *problem)
+{
+	if (!codec->problem)
+		codec->problem = problem;
+}
+
+void snap_codec_check(struct snap_codec *codec, bool holds, const char *problem)
+{
+	if (snap_codec_reads(codec) && !holds)
+		snap_codec_refuse(codec, problem);
+}
+
+int snap_write_all(int fd, const void *bytes, size_t size)
+{
+	const uint8_t *at = bytes;
+
+	while (size) {
+		ssize_t written = write(fd, at, size);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return errno;
+		at += written;
+		size -= (size_t)written;
+	}
+	return 0;
+}
+
+void snap_codec_flush(struct snap_codec *codec)
+{
+	if (codec->mode != SNAP_CODEC_WRITE || codec->chunk_used == 0)
+		return;
+	codec->hash = snap_hash(codec->chunk, codec->chunk_used, codec->hash);
+	if (!codec->write_errno)
+		codec->write_errno = snap_write_all(codec->fd, codec->chunk, codec->chunk_used);
+	codec->chunk_used = 0;
+}
+
+uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size)
+{
+	uint64_t hash = 0;
+
+	while (size) {
+		size_t part = size < SNAP_CODEC_CHUNK ? (size_t)size : SNAP_CODEC_CHUNK;
+
+		hash = snap_hash(bytes, part, hash);
+		bytes += part;
+		size -= part;
+	}
+	return hash;
+}
+
+static void put(struct snap_codec *codec, const void *bytes, size_t size)
+{
+	const uint8_t *from = bytes;
+
+	codec->position += size;
+	if (codec->mode == SNAP_CODEC_COUNT)
+		return;
+	while (size) {
+		size_t room = SNAP_CODEC_CHUNK - codec->chunk_used;
+		size_t part = size < room ? size : room;
+
+		memcpy(codec->chunk + codec->chunk_used, from, part);
+		codec->chunk_used += part;
+		from += part;
+		size -= part;
+		if (codec->chunk_used == SNAP_CODEC_CHUNK)
+			snap_codec_flush(codec);
+	}
+}
+
+/* The next `size` bytes of the section, NULL if there are not so many. */
+static const uint8_t *get(struct snap_codec *codec, uint64_t size)
+{
+	const uint8_t *bytes = codec->bytes + codec->position;
+
+	if (!codec->problem && size > codec->size - codec->position)
+		snap_codec_refuse(codec, CUT_OFF);
+	if (codec->problem)
+		return NULL;
+	codec->position += size;
+	return bytes;
+}
+
+void snap_code_u64(struct snap_codec *codec, uint64_t *value)
+{
+	uint64_t raw = 0;
+	const uint8_t *bytes;
+
+	if (!snap_codec_reads(codec)) {
+		raw = htole64(*value);
+		put(codec, &raw, sizeof(raw));
+		return;
+	}
+	bytes = get(codec, sizeof(raw));
+	if (bytes)
+		memcpy(&raw, bytes, sizeof(raw));
+	*value = le64toh(raw);
+}
+
+void snap_code_i64(struct snap_codec *codec, int64_t *value)
+{
+	uint64_t bits = (uint64_t)*value;
+
+	snap_code_u64(codec, &bits);
+	*value = (int64_t)bits;
+}
+
+void snap_code_u32(struct snap_codec *codec, uint32_t *value)
+{
+	uint32_t raw = 0;
+	const uint8_t *bytes;
+
+	if (!snap_codec_reads(codec)) {
+		raw = htole32(*value);
+		put(codec, &raw, sizeof(raw));
+		return;
+	}
+	bytes = get(codec, sizeof(raw));
+	if (bytes)
+		memcpy(&raw, bytes, sizeof(raw));
+	*value = le32toh(raw);
+}
+
+void snap_code_i32(struct snap_codec *codec, int32_t *value)
+{
+	uint32_t bits = (uint32_t)*value;
+
+	snap_code_u32(codec, &bits);
+	*value = (int32_t)bits;
+}
+
+static uint8_t code_byte(struct snap_codec *codec, uint8_t value)
+{
+	const uint8_t *bytes;
+
+	if (!snap_codec_reads(codec)) {
+		put(codec, &value, 1);
+		return value;
+	}
+	bytes = get(codec, 1);
+	return bytes ? *bytes : 0;
+}
+
+void snap_code_bool(struct snap_codec *codec, bool *value)
+{
+	uint8_t byte = code_byte(codec, *value);
+
+	snap_codec_check(codec, byte <= 1, "a flag is neither true nor false");
+	if (snap_codec_reads(codec))
+		*value = byte == 1;
+}
+
+void snap_code_letter(struct snap_codec *codec, char *value)
+{
+	uint8_t byte = code_byte(codec, (uint8_t)*value);
+	uint8_t lower = byte | 0x20;
+
+	snap_codec_check(codec, byte == 0 || (lower >= 'a' && lower <= 'z'),
+			 "a state is no letter");
+	if (snap_codec_reads(codec))
+		*value = codec->problem ? 0 : (char)byte;
+}
+
+void snap_code_enum(struct snap_codec *codec, void *value, uint32_t count)
+{
+	uint32_t number;
+
+	memcpy(&number, value, sizeof(number));
+	snap_code_u32(codec, &number);
+	snap_codec_check(codec, number < count, "a value stands for nothing");
+	if (!snap_codec_reads(codec))
+		return;
+	if (codec->problem)
+		number = 0;
+	memcpy(value, &number, sizeof(number));
+}
+
+void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most)
+{
+	uint64_t number = *value == SIZE_MAX ? ABSENT : *value;
+
+	snap_code_u64(codec, &number);
+	snap_codec_check(codec, number == ABSENT || number <= most, "a number is too large");
+	if (snap_codec_reads(codec))
+		*value = codec->problem ? 0 : (size_t)number;
+}
+
+/* A length, which unlike a size cannot be absent. */
+static uint64_t code_length(struct snap_codec *codec, uint64_t length, uint64_t most)
+{
+	snap_code_u64(codec, &length);
+	snap_codec_check(codec, length <= most, "a length is too large");
+	return codec->problem ? 0 : length;
+}
+
+void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
+{
+	uint32_t length =
+		*text && !snap_codec_reads(codec) ? (uint32_t)strnlen(*text, most) + 1 : 0;
+	const uint8_t *bytes;
+
+	snap_code_u32(codec, &length);
+	if (!snap_codec_reads(codec)) {
+		if (length) {
+			put(codec, *text, length - 1);
+			put(codec, "", 1);
+		}
+		return;
+	}
+	*text = NULL;
+	snap_codec_check(codec, length <= (uint64_t)most + 1, "a text is too long");
+	if (length == 0 || !(bytes = get(codec, length)))
+		return;
+	if (memchr(bytes, 0, length) != bytes + length - 1)
+		snap_codec_refuse(codec, "a text does not end where it should");
+	else
+		*text = (const char *)bytes;
+}
+
+static void align(struct snap_codec *codec)
+{
+	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
+	size_t rest = (size_t)(-codec->position & (SNAP_CODEC_ALIGNMENT - 1));
+	const uint8_t *bytes;
+
+	if (!snap_codec_reads(codec)) {
+		put(codec, zeros, rest);
+		return;
+	}
+	bytes = get(codec, rest);
+	if (bytes && memcmp(bytes, zeros, rest) != 0)
+		snap_codec_refuse(codec, "there is something where nothing should be");
+}
+
+void snap_code_bytes(struct snap_codec *codec, const void *pointer_to_data, size_t *size,
+		     uint64_t most)
+{
+	const void **data = (const void **)pointer_to_data;
+	uint64_t length = code_length(codec, *data ? *size : 0, most);
+
+	if (length)
+		align(codec);
+	if (!snap_codec_reads(codec)) {
+		if (length)
+			put(codec, *data, *size);
+		return;
+	}
+	*data = length ? get(codec, length) : NULL;
+	*size = *data ? (size_t)length : 0;
+}
+
+void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,
+		       uint64_t most)
+{
+	uint64_t *array = (uint64_t *)(uintptr_t)*numbers;
+
+	snap_code_array(codec, &array, count, most, sizeof(*array), sizeof(*array));
+	for (size_t i = 0; i < *count; i++)
+		snap_code_u64(codec, &array[i]);
+	*numbers = array;
+}
+
+void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *count, uint64_t most,
+		     size_t element_size, size_t least)
+{
+	void **array = pointer_to_array;
+	uint64_t length = code_length(codec, *count, most);
+
+	if (!snap_codec_reads(codec))
+		return;
+	*array = NULL;
+	*count = 0;
+	/* A short file cannot ask for much memory. */
+	if (codec->problem || length > (codec->size - codec->position) / least) {
+		snap_codec_refuse(codec, CUT_OFF);
+		return;
+	}
+	if (length == 0)
+		return;
+	*array = snap_arena_array(codec->arena, (size_t)length, element_size);
+	if (*array)
+		*count = (size_t)length;
+	else
+		snap_codec_refuse(codec, "there is not enough memory for it");
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The codec of capture files: primitives that count, write or read, one call for all three.
+ *
+ * A structure is described once, field by field; the codec's mode decides what the description
+ * does. So what is written and what is read cannot differ. Integers are little endian whatever the
+ * machine, texts carry their length and end in a NUL, bulk bytes are aligned and, when read, stay
+ * where they are. The first error sticks: then nothing more is read or written, and values are 0.
+ * Knows nothing of captures.
+ */
+#ifndef SNAP_CAPTURE_CAPTURE_FILE_CODEC_H
+#define SNAP_CAPTURE_CAPTURE_FILE_CODEC_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum snap_codec_mode { SNAP_CODEC_COUNT, SNAP_CODEC_WRITE, SNAP_CODEC_READ };
+
+enum {
+	SNAP_CODEC_ALIGNMENT = 16,
+	SNAP_CODEC_CHUNK = 1 << 16, /* bytes that are hashed and written at once */
+};
+
+struct snap_codec {
+	enum snap_codec_mode mode;
+	uint64_t position; /* in the section */
+	/* READ */
+	const uint8_t *bytes; /* of the section; aligned like the section in the file */
+	uint64_t size;
+	struct snap_arena *arena; /* for arrays */
+	const char *problem;      /* what is wrong with the bytes; NULL: nothing yet */
+	/* WRITE */
+	int fd;
+	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
+	size_t chunk_used;
+	uint64_t hash;
+	int write_errno;
+};
+
+static inline bool snap_codec_reads(const struct snap_codec *codec)
+{
+	return codec->mode == SNAP_CODEC_READ;
+}
+
+/* Marks what was read as wrong; `problem` is static text, the first one stays. */
+void snap_codec_refuse(struct snap_codec *codec, const char *problem);
+/* For checks between values; does nothing when they hold, or when not reading. */
+void snap_codec_check(struct snap_codec *codec, bool holds, const char *problem);
+
+void snap_code_u64(struct snap_codec *codec, uint64_t *value);
+void snap_code_i64(struct snap_codec *codec, int64_t *value);
+void snap_code_u32(struct snap_codec *codec, uint32_t *value);
+void snap_code_i32(struct snap_codec *codec, int32_t *value);
+void snap_code_bool(struct snap_codec *codec, bool *value);
+/* A letter of stat, or 0. */
+void snap_code_letter(struct snap_codec *codec, char *value);
+/* A value of an enum with `count` values, the first 0. */
+void snap_code_enum(struct snap_codec *codec, void *value, uint32_t count);
+#define snap_code_enumerator(codec, value, count)                                \
+	do {                                                                     \
+		_Static_assert(sizeof(*(value)) == sizeof(uint32_t), "an enum"); \
+		snap_code_enum((codec), (value), (count));                       \
+	} while (0)
+/* At most `most`; SIZE_MAX, where a value may be absent, is kept. */
+void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most);
+/* NULL is kept; no NUL inside, at most `most` bytes. When read, lies in the section's bytes. */
+void snap_code_text(struct snap_codec *codec, const char **text, size_t most);
+/* Aligned bytes. When read, lies in the section's bytes; NULL when there are none. */
+void snap_code_bytes(struct snap_codec *codec, const void *pointer_to_data, size_t *size,
+		     uint64_t most);
+/* The same for an array of 64-bit numbers. */
+void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,
+		       uint64_t most);
+/*
+ * The number of elements of an array, each of which takes `least` bytes of the file or more; when
+ * read, makes room for them, zeroed.
+ */
+void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *count, uint64_t most,
+		     size_t element_size, size_t least);
+
+/* Ends the section when writing: what is left in the chunk goes out. */
+void snap_codec_flush(struct snap_codec *codec);
+/* The hash of a section as the writer makes it, chunk by chunk. */
+uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size);
+/* Writes all bytes; 0 or an errno. */
+int snap_write_all(int fd, const void *bytes, size_t size);
+
+#endif
