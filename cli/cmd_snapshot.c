@@ -14,7 +14,7 @@ struct run {
 	struct snap_cli_output saved; /* --save-capture */
 	struct stacksnap_capture *capture;
 	struct stacksnap_snapshot *snapshot;
-	int64_t start_ns, captured_ns, analyzed_ns;
+	int64_t start_ns, captured_ns, saved_ns, analyzed_ns;
 };
 
 static int64_t now_ns(void)
@@ -35,23 +35,24 @@ static bool open_places(struct run *run, struct snap_cli_request *request)
 	       snap_cli_output_init(&run->saved, request->save_capture, true);
 }
 
-static struct stacksnap_error *take(struct run *run, const struct snap_cli_request *request)
+/* False after a message: the report is printed all the same, the target stood still for it. */
+static bool save(struct run *run, const struct snap_cli_request *request)
 {
 	struct stacksnap_error *err;
 
-	run->start_ns = now_ns();
-	err = stacksnap_capture_take(request->options, &run->capture);
-	if (err)
-		return err;
-	run->captured_ns = now_ns();
-	if (request->save_capture) {
-		err = stacksnap_capture_save(run->capture, request->options, run->saved.fd);
-		if (err)
-			return err;
+	if (!request->save_capture)
+		return true;
+	err = stacksnap_capture_save(run->capture, request->options, run->saved.fd);
+	/* After a signal there is neither a report nor half a capture. */
+	if (snap_cli_signals_caught()) {
+		stacksnap_error_destroy(err);
+		return false;
 	}
-	err = stacksnap_capture_analyze(run->capture, request->options, &run->snapshot);
-	run->analyzed_ns = now_ns();
-	return err;
+	if (!err)
+		return snap_cli_output_commit(&run->saved);
+	snap_cli_message("%s", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return false;
 }
 
 static void print_times(const struct run *run)
@@ -61,26 +62,35 @@ static void print_times(const struct run *run)
 	snap_cli_message("stopped %.2f ms, captured in %.2f ms, analyzed in %.2f ms",
 			 (double)stacksnap_snapshot_stop_duration_ns(run->snapshot) * ms,
 			 (double)(run->captured_ns - run->start_ns) * ms,
-			 (double)(run->analyzed_ns - run->captured_ns) * ms);
+			 (double)(run->analyzed_ns - run->saved_ns) * ms);
 }
 
 static int finish(struct run *run, const struct snap_cli_request *request)
 {
-	struct stacksnap_error *err = take(run, request);
+	struct stacksnap_error *err;
+	bool saved;
 	int status;
 
-	/* A signal: not half a capture either, and not a whole one whose report is missing. */
-	if (snap_cli_signals_caught())
+	run->start_ns = now_ns();
+	err = stacksnap_capture_take(request->options, &run->capture);
+	if (err) {
+		/* Before the report, which may end by a signal. */
 		snap_cli_output_deinit(&run->saved);
+		return snap_cli_report_error(&run->report, err);
+	}
+	run->captured_ns = now_ns();
+	saved = save(run, request);
+	if (!saved)
+		snap_cli_output_deinit(&run->saved);
+	run->saved_ns = now_ns();
+	err = stacksnap_capture_analyze(run->capture, request->options, &run->snapshot);
 	if (err)
 		return snap_cli_report_error(&run->report, err);
-	if (request->save_capture && !snap_cli_signals_caught() &&
-	    !snap_cli_output_commit(&run->saved))
-		return SNAP_CLI_TROUBLE;
+	run->analyzed_ns = now_ns();
 	status = snap_cli_report_snapshot(&run->report, run->snapshot);
 	if (request->verbose)
 		print_times(run);
-	return status;
+	return saved ? status : SNAP_CLI_TROUBLE;
 }
 
 int snap_cli_cmd_snapshot(struct snap_cli_request *request)
