@@ -89,7 +89,7 @@ static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
 	uint64_t hash = snap_hash(numbers, sizeof(numbers), 0);
 
 	hash = snap_hash(map->path, strlen(map->path), hash);
-	return snap_hash(build_id.data, build_id.size, hash);
+	return build_id.size > 0 ? snap_hash(build_id.data, build_id.size, hash) : hash;
 }
 
 static bool is_same(const struct set_file *known, uint64_t hash, const struct snap_map *map,

@@ -119,10 +119,9 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 		break;
 	case SNAP_LIBUNWIND_LAST:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
-	case SNAP_LIBUNWIND_NO_CFI:
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
 	case SNAP_LIBUNWIND_UNREADABLE:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
+	case SNAP_LIBUNWIND_NO_CFI:
 	case SNAP_LIBUNWIND_FAILED:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
 					 "unwind information that cannot be used");

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The unwinder on stacks made of words: every kind of row, every way in which a stack can end. */
+#include "unwind_bed.h"
+
+#include "analyze/unwind/unwind_inside.h"
+
+static void test_simple_rows(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, symbol(&bed, "simple"));
+	bed.stack[0] = 12;                     /* r12 */
+	bed.stack[1] = 3;                      /* rbx */
+	bed.stack[2] = inside(&bed, "by_rbp"); /* CFA = stack + 24 */
+	bed.registers[RBP_WORD] = stack_at + 40;
+	bed.stack[5] = 0; /* rbp of the caller */
+	bed.stack[6] = inside(&bed, "outermost");
+	unwind(&bed);
+	CHECK_PCS(&bed, symbol(&bed, "simple"), inside(&bed, "by_rbp"), inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	assert_null(bed.pcs.reason);
+	assert_int_equal(bed.pcs.gap_count, 0);
+	assert_int_equal(snap_pc_lookup(bed.pcs.pcs[0]), symbol(&bed, "simple"));
+	assert_int_equal(snap_pc_lookup(bed.pcs.pcs[1]), symbol(&bed, "by_rbp"));
+	assert_int_equal(bed.unwinder->state.registers[3], 3);
+	assert_int_equal(bed.unwinder->state.registers[12], 12);
+	bed_close(&bed);
+}
+
+static void test_expressions(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "by_expression"));
+	bed.stack[1] = stack_at + 80; /* the CFA */
+	bed.stack[9] = inside(&bed, "by_branch");
+	/* CFA = sp + 8 + 16 */
+	bed.stack[12] = inside(&bed, "by_location");
+	/* the return address at sp, CFA = sp + 16, rbx = sp + 1 */
+	bed.stack[13] = inside(&bed, "in_register");
+	bed.registers[RDX_WORD] = inside(&bed, "far_away");
+	bed.stack[16] = 77;                              /* rbx at sp */
+	bed.stack[16 + 256] = inside(&bed, "outermost"); /* sp + 2056 - 8 */
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "by_expression"), inside(&bed, "by_branch"),
+		  inside(&bed, "by_location"), inside(&bed, "in_register"),
+		  inside(&bed, "far_away"), inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	assert_int_equal(bed.unwinder->state.registers[3], 77);
+	bed_close(&bed);
+}
+
+static void check_end(const char *function, enum snap_unwind_end end)
+{
+	struct bed bed;
+
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, function));
+	bed.stack[0] = bed.stack[1] = bed.stack[2] = inside(&bed, function);
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, function));
+	assert_int_equal(bed.pcs.end, end);
+	assert_non_null(bed.pcs.reason);
+	assert_int_equal(bed.pcs.end_pc, inside(&bed, function));
+	bed_close(&bed);
+}
+
+static void test_hostile_rows(void **unused)
+{
+	(void)unused;
+	check_end("stuck", SNAP_UNWIND_CYCLE);
+	check_end("endless", SNAP_UNWIND_FAILED);
+	/* libunwind makes 0 of it. */
+	check_end("no_sense", SNAP_UNWIND_UNREADABLE);
+	check_end("underflow", SNAP_UNWIND_FAILED);
+}
+
+static void test_zero_return_address_is_outermost(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "simple"));
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "simple"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	bed_close(&bed);
+}
+
+/* A frame of the kernel at the words from `at` on: the interrupted code is in `simple`. */
+static void put_signal_frame(struct bed *bed, uint64_t *words, uint64_t sp)
+{
+	words[120 / 8] = 0x6060; /* rbp */
+	words[160 / 8] = sp;
+	words[168 / 8] = symbol(bed, "simple");
+}
+
+static void check_signal(const char *trampoline, uint64_t address, bool on_other_stack)
+{
+	struct bed bed;
+	uint64_t *interrupted;
+
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "calls"));
+	bed.stack[0] = address ? bed.bias + address : symbol(&bed, trampoline);
+	if (strcmp(trampoline, "described_return") == 0)
+		bed.stack[0]++;
+	put_signal_frame(&bed, bed.stack + 1, on_other_stack ? other_stack_at : stack_at + 800);
+	interrupted = on_other_stack ? bed.other_stack : bed.stack + 100;
+	interrupted[2] = inside(&bed, "outermost");
+	if (on_other_stack) {
+		bed.thread.stack2_address = other_stack_at;
+		bed.thread.stack2 = (const uint8_t *)bed.other_stack;
+		bed.thread.stack2_size = sizeof(bed.other_stack);
+	}
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "calls"), bed.stack[0], symbol(&bed, "simple"),
+		  inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	/* Interrupted, not called: looked up where it stands. */
+	assert_int_equal(snap_pc_lookup(bed.pcs.pcs[2]), symbol(&bed, "simple"));
+	assert_int_equal(snap_pc_lookup(bed.pcs.pcs[3]), inside(&bed, "outermost") - 1);
+	assert_int_equal(bed.unwinder->state.registers[6], 0x6060);
+	bed_close(&bed);
+}
+
+static void test_signal_frames(void **unused)
+{
+	(void)unused;
+	check_signal("described_return", 0, false);
+	check_signal("bare_return", 0, false);
+	check_signal("described_return", 0, true);
+	check_signal("bare_return", 0, true);
+}
+
+static void test_frame_pointers(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, jit_at + 100);
+	bed.registers[RBP_WORD] = stack_at + 16;
+	bed.stack[2] = stack_at + 64;
+	bed.stack[3] = jit_at + 200;
+	bed.stack[8] = stack_at + 128;
+	bed.stack[9] = inside(&bed, "bare");
+	bed.stack[16] = 0;
+	bed.stack[17] = jit_at + 300;
+	unwind(&bed);
+	CHECK_PCS(&bed, jit_at + 100, jit_at + 200, inside(&bed, "bare"), jit_at + 300);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	bed_close(&bed);
+}
+
+static void check_frame_pointer(uint64_t fp, uint64_t caller, uint64_t return_address)
+{
+	struct bed bed;
+
+	bed_open(&bed);
+	begins_in(&bed, jit_at + 100);
+	bed.registers[RSP_WORD] = stack_at + 32;
+	bed.registers[RBP_WORD] = fp;
+	if (fp >= stack_at && fp < stack_at + 8 * 64 && fp % 8 == 0) {
+		bed.stack[(fp - stack_at) / 8] = caller;
+		bed.stack[(fp - stack_at) / 8 + 1] = return_address;
+	}
+	unwind(&bed);
+	CHECK_PCS(&bed, jit_at + 100);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
+	assert_string_equal(bed.pcs.reason, "no unwind information");
+	bed_close(&bed);
+}
+
+static void test_frame_pointers_that_nobody_believes(void **unused)
+{
+	(void)unused;
+	check_frame_pointer(0, 0, 0);
+	check_frame_pointer(stack_at + 16, stack_at + 256, jit_at + 8); /* below sp */
+	check_frame_pointer(stack_at + 65, 0, 0);                       /* at no word */
+	check_frame_pointer(0x7777000, 0, 0);                           /* not in the stack */
+	check_frame_pointer(stack_at + sizeof(((struct bed *)0)->stack) - 8, 0, 0);
+	check_frame_pointer(stack_at + 64, stack_at + 128, stack_at + 8); /* not executable */
+}
+
+static void test_wild_call(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, 0);
+	bed.stack[0] = symbol(&bed, "after_call");
+	bed.stack[1] = inside(&bed, "outermost");
+	unwind(&bed);
+	CHECK_PCS(&bed, (uint64_t)0, symbol(&bed, "after_call"), inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	/* No call stands before this one. */
+	bed.stack[0] = symbol(&bed, "bare") + 8;
+	unwind(&bed);
+	CHECK_PCS(&bed, (uint64_t)0);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
+	/* A return address that leads nowhere is shown, and that is all. */
+	begins_in(&bed, inside(&bed, "calls"));
+	bed.stack[0] = 0x1234567;
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "calls"), (uint64_t)0x1234567);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NO_CFI);
+	bed_close(&bed);
+}
+
+static void test_limit_and_unreadable(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "simple"));
+	for (size_t i = 2; i < STACK_WORDS; i += 3)
+		bed.stack[i] = inside(&bed, "simple");
+	bed.thread.stack_size = 10 * 24;
+	bed.thread.stack_limited = true;
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 11);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_LIMIT);
+	bed.thread.stack_limited = false;
+	bed.thread.stack_unreadable = true;
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 11);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_UNREADABLE);
+	bed.thread.stack_size = 0;
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "simple"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_UNREADABLE);
+	bed_close(&bed);
+}
+
+static void test_threads_without_a_stack(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "simple"));
+	bed.thread.registers_size = 68; /* the i386 set */
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 0);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_FAILED);
+	bed.thread.result = SNAP_THREAD_NOT_STOPPED;
+	unwind(&bed);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_NOT_STOPPED);
+	bed.thread.result = SNAP_THREAD_COPIED;
+	bed.process.arch = SNAP_ARCH_UNKNOWN;
+	assert_null(snap_unwinder_enter(bed.unwinder, &bed.process, bed.modules));
+	unwind(&bed);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_FAILED);
+	bed_close(&bed);
+}
+
+static void test_engines_agree(void **unused)
+{
+	static const enum snap_engine engines[] = { SNAP_ENGINE_AUTO, SNAP_ENGINE_LIBUNWIND };
+	struct bed bed;
+
+	(void)unused;
+	for (size_t i = 0; i < 2; i++) {
+		bed_open(&bed);
+		bed.options.engine = engines[i];
+		begins_in(&bed, inside(&bed, "simple"));
+		for (size_t k = 2; k < 299; k += 3)
+			bed.stack[k] = inside(&bed, "simple");
+		bed.stack[299] = inside(&bed, "by_location");
+		bed.stack[300] = inside(&bed, "outermost");
+		unwind(&bed);
+		assert_int_equal(bed.pcs.count, 102);
+		for (size_t k = 0; k < 100; k++)
+			assert_int_equal(snap_pc_address(bed.pcs.pcs[k]), inside(&bed, "simple"));
+		assert_int_equal(snap_pc_address(bed.pcs.pcs[100]), inside(&bed, "by_location"));
+		assert_int_equal(snap_pc_address(bed.pcs.pcs[101]), inside(&bed, "outermost"));
+		assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+		bed_close(&bed);
+	}
+}
+
+static void test_reference_pcs(void **unused)
+{
+	struct bed bed;
+	uint64_t pcs[2];
+
+	(void)unused;
+	bed_open(&bed);
+	bed.options.engine = SNAP_ENGINE_PTRACE;
+	pcs[0] = snap_pc_exact(inside(&bed, "simple")).bits;
+	pcs[1] = snap_pc_return(inside(&bed, "outermost")).bits;
+	bed.thread.reference_pcs = pcs;
+	bed.thread.reference_pc_count = 2;
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "simple"), inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	bed_close(&bed);
+}
+
+/* What max_frames leaves of the pcs 1 … total, against a plain computation. */
+static void check_sink(size_t total, size_t max, bool is_whole)
+{
+	struct snap_sink sink = { 0 };
+	struct snap_pcs got;
+	size_t tail = is_whole && max > 1 ? max / 2 : 0, taken = 0;
+
+	snap_sink_begin(&sink, max, is_whole, UINT64_MAX);
+	while (taken < total && snap_sink_add(&sink, snap_pc_return(taken + 1)))
+		taken++;
+	snap_sink_end(&sink, &got);
+	if (max == 0 || total <= max) {
+		assert_int_equal(taken, total);
+		assert_int_equal(got.count, total);
+		assert_int_equal(got.gap_count, 0);
+	} else {
+		assert_int_equal(got.count, max);
+		assert_int_equal(got.gap_count, tail ? total - max : 0);
+		assert_int_equal(got.gap_after, tail ? max - tail - 1 : 0);
+		assert_int_equal(sink.is_cut, tail == 0);
+	}
+	for (size_t i = 0; i < got.count; i++) {
+		bool is_tail = got.gap_count > 0 && i > got.gap_after;
+
+		assert_int_equal(snap_pc_address(got.pcs[i]),
+				 is_tail ? i + 1 + total - max : i + 1);
+	}
+	free(sink.pcs);
+}
+
+static void test_head_and_tail(void **unused)
+{
+	(void)unused;
+	for (size_t total = 0; total < 60; total++)
+		for (size_t max = 0; max < 20; max++) {
+			check_sink(total, max, true);
+			check_sink(total, max, false);
+		}
+}
+
+static void test_max_frames(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, inside(&bed, "simple"));
+	for (size_t i = 2; i < 2 + 3 * 100; i += 3)
+		bed.stack[i] = inside(&bed, i == 2 + 3 * 99 ? "outermost" : "simple");
+	bed.options.max_frames = 4;
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "simple"), inside(&bed, "simple"), inside(&bed, "simple"),
+		  inside(&bed, "outermost"));
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
+	assert_int_equal(bed.pcs.gap_after, 1);
+	assert_int_equal(bed.pcs.gap_count, 97);
+	bed.options.max_frames = 1;
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 1);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_LIMIT);
+	bed.options.max_frames = 4;
+	bed.thread.stack_limited = true;
+	unwind(&bed);
+	assert_int_equal(bed.pcs.count, 4);
+	assert_int_equal(bed.pcs.gap_count, 0);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_LIMIT);
+	bed_close(&bed);
+}
+
+/* Signal frames may go down the stack again: then only the ceiling ends a circle of them. */
+static void test_circle_of_signals(void **unused)
+{
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	begins_in(&bed, symbol(&bed, "bare_return"));
+	bed.registers[RSP_WORD] = stack_at + 64;
+	put_signal_frame(&bed, bed.stack + 8, stack_at + 64);
+	bed.stack[8 + 168 / 8] = symbol(&bed, "bare_return");
+	unwind(&bed);
+	assert_int_equal(bed.pcs.end, SNAP_UNWIND_LIMIT);
+	assert_true(bed.pcs.count <= sizeof(bed.stack) / 8 + 64);
+	bed_close(&bed);
+}
+
+static void test_registers_and_syscalls(void **unused)
+{
+	const struct snap_arch_ops *arch = snap_arch_ops(SNAP_ARCH_X86_64);
+	uint64_t raw[27], dwarf[SNAP_MAX_DWARF_REGISTERS], pc;
+
+	(void)unused;
+	for (size_t i = 0; i < 27; i++)
+		raw[i] = 100 + i;
+	assert_true(arch->registers(raw, sizeof(raw), dwarf, &pc));
+	assert_int_equal(dwarf[0], 110);
+	assert_int_equal(dwarf[6], 104);
+	assert_int_equal(dwarf[7], 119);
+	assert_int_equal(dwarf[15], 100);
+	assert_int_equal(pc, 116);
+	assert_false(arch->registers(raw, 68, dwarf, &pc));
+	assert_int_equal(arch->syscall_number(raw, sizeof(raw)), 115);
+	raw[15] = UINT64_MAX;
+	assert_int_equal(arch->syscall_number(raw, sizeof(raw)), -1);
+	assert_string_equal(arch->syscall_name(0), "read");
+	assert_string_equal(arch->syscall_name(219), "restart_syscall");
+	assert_string_equal(arch->syscall_name(232), "epoll_wait");
+	assert_string_equal(arch->syscall_name(334), "rseq");
+	assert_string_equal(arch->syscall_name(449), "futex_waitv");
+	assert_string_equal(arch->syscall_name(462), "mseal");
+	assert_null(arch->syscall_name(400));
+	assert_null(arch->syscall_name(100000));
+	assert_null(arch->syscall_name(-1));
+	assert_null(snap_arch_ops(SNAP_ARCH_UNKNOWN));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_simple_rows),
+		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_hostile_rows),
+		cmocka_unit_test(test_zero_return_address_is_outermost),
+		cmocka_unit_test(test_signal_frames),
+		cmocka_unit_test(test_frame_pointers),
+		cmocka_unit_test(test_frame_pointers_that_nobody_believes),
+		cmocka_unit_test(test_wild_call),
+		cmocka_unit_test(test_limit_and_unreadable),
+		cmocka_unit_test(test_threads_without_a_stack),
+		cmocka_unit_test(test_engines_agree),
+		cmocka_unit_test(test_reference_pcs),
+		cmocka_unit_test(test_head_and_tail),
+		cmocka_unit_test(test_max_frames),
+		cmocka_unit_test(test_circle_of_signals),
+		cmocka_unit_test(test_registers_and_syscalls),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
