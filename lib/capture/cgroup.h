@@ -15,7 +15,7 @@
 
 enum { SNAP_MAX_CONTAINER = 256 };
 
-/* What the lines of /proc/PID/cgroup said. "" is unknown. */
+/* What the lines of the file cgroup of a process said. "" is unknown. */
 struct snap_cgroup {
 	char path[SNAP_MAX_PATH]; /* in the unified hierarchy, or of name=systemd */
 	char container[SNAP_MAX_CONTAINER];

@@ -32,7 +32,7 @@ int snap_discover_open(const struct snap_process *process);
 /*
  * Why a process may not be traced, as a sentence with its remedy ("cannot trace 4711: Operation not
  * permitted (kernel.yama.ptrace_scope is 1; run as root or …)"), in the capture's arena, and the
- * trouble it amounts to. os_errno: what PTRACE_SEIZE or /proc said.
+ * trouble it amounts to. os_errno: what PTRACE_SEIZE or procfs said.
  */
 void snap_discover_explain(struct snap_capture *capture, struct snap_process *process,
 			   int os_errno);

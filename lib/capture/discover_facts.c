@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One process of the tree: that it is still the one that was found, the descriptors that keep its
- * files reachable, and its labels. Reads what /proc/PID tells to anybody first, so that a process
+ * files reachable, and its labels. Reads what procfs tells to anybody first, so that a process
  * that may not be traced is labelled at least.
  */
 #include "capture/discover_run.h"

@@ -176,7 +176,8 @@ static bool is_own_tracer(const struct snap_procfs *procfs, pid_t tracer)
 	pid_t self = snap_procfs_self(procfs);
 
 	return tracer == self ||
-	       (snap_procfs_task_stat(procfs->root_fd, tracer, &stat) == 0 && stat.ppid == self);
+	       (snap_procfs_task_stat(procfs->root_fd, tracer, &stat) == 0 && stat.ppid == self &&
+		stat.exit_signal == 0);
 }
 
 /* Somebody else's tracer may hold any one of the threads; 0: there is none. */
