@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * discover and explain on processes that the test starts itself: each says by a pipe that it is
+ * where it should be and leaves when its own end of another pipe is closed.
+ */
+#include "capture/discover.h"
+#include "capture/discover_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+enum { NOBODY = 65534 };
+
+struct victim {
+	pid_t pid;
+	int commands; /* it leaves when this is closed */
+	int answers;
+};
+
+/* In the victim: numbers go up, single bytes come down; the end of the pipe is the end. */
+static void answer(int fd, int number)
+{
+	if (write(fd, &number, sizeof(number)) != (ssize_t)sizeof(number))
+		_exit(3);
+}
+
+static bool command(int fd)
+{
+	char byte;
+
+	return read(fd, &byte, 1) == 1;
+}
+
+static int wait_answer(const struct victim *victim)
+{
+	int number = 0;
+
+	assert_int_equal(read(victim->answers, &number, sizeof(number)), sizeof(number));
+	return number;
+}
+
+static void tell(const struct victim *victim)
+{
+	assert_int_equal(write(victim->commands, "x", 1), 1);
+}
+
+static void victim_start(struct victim *victim, void (*body)(int commands, int answers))
+{
+	int down[2], up[2];
+
+	assert_int_equal(pipe2(down, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(up, O_CLOEXEC), 0);
+	victim->pid = fork();
+	assert_true(victim->pid >= 0);
+	if (victim->pid == 0) {
+		close(down[1]);
+		close(up[0]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		body(down[0], up[1]);
+		_exit(0);
+	}
+	close(down[0]);
+	close(up[1]);
+	victim->commands = down[1];
+	victim->answers = up[0];
+}
+
+static void victim_end(struct victim *victim)
+{
+	snap_close(&victim->commands);
+	snap_close(&victim->answers);
+	if (victim->pid > 0) {
+		kill(victim->pid, SIGKILL);
+		waitpid(victim->pid, NULL, 0);
+	}
+	victim->pid = 0;
+}
+
+/* Reads nothing: a command may be meant for another process at the same pipe. */
+static void wait_for_end(int commands)
+{
+	struct pollfd end = { .fd = commands };
+
+	while (poll(&end, 1, -1) <= 0 || !(end.revents & (POLLHUP | POLLERR)))
+		;
+}
+
+/* A child that leaves with its parent. */
+static pid_t child_that_waits(int commands)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		wait_for_end(commands);
+		_exit(0);
+	}
+	return pid;
+}
+
+static struct snap_capture *discover(pid_t pid)
+{
+	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = pid };
+	struct snap_options options = { .children = true, .targets = &target, .target_count = 1 };
+	struct snap_capture *capture = snap_capture_new();
+
+	assert_non_null(capture);
+	assert_null(snap_discover(&options, capture));
+	return capture;
+}
+
+static void discover_again(struct snap_capture *capture, bool expected)
+{
+	const struct snap_options options = { .children = true };
+	bool grown = !expected;
+
+	assert_null(snap_discover_again(&options, capture, &grown));
+	assert_int_equal(grown, expected);
+}
+
+static void family(int commands, int answers)
+{
+	answer(answers, child_that_waits(commands));
+	while (command(commands))
+		answer(answers, child_that_waits(commands));
+}
+
+static void test_live_descriptors(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	_cleanup_fd_ int fd = -1;
+	const struct snap_live *live;
+	struct stat own, found;
+	pid_t child;
+
+	victim_start(&victim, family);
+	child = wait_answer(&victim);
+	capture = discover(victim.pid);
+	assert_int_equal(capture->process_count, 2);
+	assert_int_equal(capture->processes[0].pid, victim.pid);
+	assert_int_equal(capture->processes[0].ppid, getpid());
+	assert_int_equal(capture->processes[1].pid, child);
+	assert_int_equal(capture->processes[1].parent, 0);
+	assert_int_equal(capture->processes[1].uid, getuid());
+	live = &capture->live[1];
+	assert_true(live->proc_fd >= 0);
+	assert_int_equal(fcntl(live->proc_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(live->root_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(live->exe_fd, F_GETFD), FD_CLOEXEC);
+	if (live->pidfd >= 0) {
+		struct pollfd wait = { .fd = live->pidfd, .events = POLLIN };
+
+		assert_int_equal(fcntl(live->pidfd, F_GETFD), FD_CLOEXEC);
+		assert_int_equal(poll(&wait, 1, 0), 0);
+	}
+	assert_int_equal(stat("/proc/self/exe", &own), 0);
+	assert_int_equal(fstat(live->exe_fd, &found), 0);
+	assert_int_equal(own.st_ino, found.st_ino);
+	fd = snap_discover_open(&capture->processes[1]);
+	assert_true(fd >= 0);
+	/* A number that was given away is not the process. */
+	capture->processes[1].start_ticks++;
+	assert_int_equal(snap_discover_open(&capture->processes[1]), -ESRCH);
+	assert_true(capture->processes[0].start_time_ns > capture->host.boot_time_ns);
+	assert_true(capture->host.cpus > 0);
+}
+
+static void test_children_born_later(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	pid_t child;
+
+	victim_start(&victim, family);
+	wait_answer(&victim);
+	capture = discover(victim.pid);
+	discover_again(capture, false);
+	assert_int_equal(capture->process_count, 2);
+	/* More than the list has room for at first. */
+	for (size_t i = 0; i < 20; i++) {
+		tell(&victim);
+		child = wait_answer(&victim);
+		discover_again(capture, true);
+		assert_int_equal(capture->process_count, 3 + i);
+		assert_int_equal(capture->processes[2 + i].pid, child);
+		assert_int_equal(capture->processes[2 + i].parent, 0);
+		assert_int_equal(capture->processes[2 + i].trouble, SNAP_TROUBLE_NONE);
+		assert_true(capture->live[2 + i].proc_fd >= 0);
+	}
+	discover_again(capture, false);
+}
+
+static void parent_of_zombie(int commands, int answers)
+{
+	pid_t pid = fork();
+	siginfo_t info;
+
+	if (pid == 0)
+		_exit(0);
+	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	answer(answers, pid);
+	wait_for_end(commands);
+}
+
+static void test_zombies(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL, *alone = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	pid_t zombie;
+
+	victim_start(&victim, parent_of_zombie);
+	zombie = wait_answer(&victim);
+	capture = discover(victim.pid);
+	assert_int_equal(capture->process_count, 2);
+	assert_int_equal(capture->processes[1].pid, zombie);
+	assert_int_equal(capture->processes[1].trouble, SNAP_TROUBLE_ZOMBIE);
+	assert_int_equal(capture->live[1].pidfd, -1);
+	assert_non_null(capture->processes[1].name);
+	alone = discover(zombie);
+	assert_int_equal(alone->process_count, 1);
+	assert_int_equal(alone->processes[0].trouble, SNAP_TROUBLE_ZOMBIE);
+	assert_true(alone->processes[0].is_target);
+	snap_discover_explain(alone, &alone->processes[0], EPERM);
+	assert_int_equal(alone->processes[0].trouble, SNAP_TROUBLE_ZOMBIE);
+}
+
+/* The child of a child that has gone belongs to whom it was given to. */
+static void subreaper(int commands, int answers)
+{
+	pid_t middle;
+	int up[2], orphan = 0;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (pipe2(up, O_CLOEXEC))
+		_exit(3);
+	middle = fork();
+	if (middle == 0) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			wait_for_end(commands);
+			_exit(0);
+		}
+		answer(up[1], pid);
+		_exit(0);
+	}
+	waitpid(middle, NULL, 0);
+	if (read(up[0], &orphan, sizeof(orphan)) != (ssize_t)sizeof(orphan))
+		_exit(3);
+	answer(answers, orphan);
+	wait_for_end(commands);
+}
+
+static void test_orphans(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	pid_t orphan;
+
+	victim_start(&victim, subreaper);
+	orphan = wait_answer(&victim);
+	capture = discover(victim.pid);
+	assert_int_equal(capture->process_count, 2);
+	assert_int_equal(capture->processes[1].pid, orphan);
+	assert_int_equal(capture->processes[1].ppid, victim.pid);
+}
+
+static void *second_thread(void *argument)
+{
+	const int *fds = argument;
+
+	answer(fds[1], (int)syscall(SYS_gettid));
+	wait_for_end(fds[0]);
+	return NULL;
+}
+
+static void two_threads(int commands, int answers)
+{
+	int fds[2] = { commands, answers };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, second_thread, fds) == 0)
+		pthread_join(thread, NULL);
+}
+
+/* The first thread leaves, its process stays. */
+static void leader_leaves(int commands, int answers)
+{
+	static int fds[2];
+	pthread_t thread;
+
+	fds[0] = commands;
+	fds[1] = answers;
+	if (pthread_create(&thread, NULL, second_thread, fds) == 0)
+		pthread_exit(NULL);
+}
+
+static void test_a_thread_given_as_process(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	char expected[128];
+	pid_t tid;
+
+	victim_start(&victim, two_threads);
+	tid = wait_answer(&victim);
+	assert_true(tid != victim.pid);
+	capture = discover(tid);
+	assert_int_equal(capture->process_count, 1);
+	assert_int_equal(capture->processes[0].pid, victim.pid);
+	assert_true(capture->processes[0].is_target);
+	assert_int_equal(capture->warning_count, 1);
+	assert_string_equal(capture->warnings[0].code, "tid_given");
+	assert_int_equal(capture->warnings[0].pid, victim.pid);
+	assert_int_equal(capture->warnings[0].tid, tid);
+	snprintf(expected, sizeof(expected), "%d is a thread of %d, which is shown instead",
+		 (int)tid, (int)victim.pid);
+	assert_string_equal(capture->warnings[0].message, expected);
+}
+
+static void test_a_leader_that_has_left(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	struct pollfd leader;
+	char path[64], text[512] = "";
+
+	victim_start(&victim, leader_leaves);
+	wait_answer(&victim);
+	/* The thread may have been quicker than the leader's exit: wait until that is seen. */
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)victim.pid);
+	while (!strstr(text, ") Z ")) {
+		_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		assert_true(read(fd, text, sizeof(text) - 1) > 0);
+		sched_yield();
+	}
+	capture = discover(victim.pid);
+	assert_int_equal(capture->process_count, 1);
+	assert_int_equal(capture->processes[0].state, 'Z');
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_NONE);
+	leader = (struct pollfd){ .fd = capture->live[0].pidfd, .events = POLLIN };
+	assert_int_equal(poll(&leader, 1, 0), 0);
+}
+
+/* Between the look at the tree and the look at the process it goes, or another gets its number. */
+static void test_gone_meanwhile(void **state _unused_)
+{
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	const struct snap_options options = { .children = true };
+	_cleanup_(victim_end) struct victim victim;
+	struct snap_process *process;
+	pid_t pid;
+
+	victim_start(&victim, family);
+	wait_answer(&victim);
+	pid = victim.pid;
+	assert_null(snap_procfs_open(NULL, &procfs));
+	assert_null(snap_discovery_init(&run, &options, capture, &procfs, getpid()));
+	assert_null(snap_discovery_host(capture, &procfs));
+	assert_null(snap_discovery_append(&run, pid, SIZE_MAX, &process));
+	process->start_ticks = 1;
+	assert_null(snap_discovery_facts(&run));
+	victim_end(&victim);
+	assert_null(snap_discovery_append(&run, pid, SIZE_MAX, &process));
+	assert_null(snap_discovery_facts(&run));
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(capture->processes[i].vanished);
+		assert_int_equal(capture->processes[i].trouble, SNAP_TROUBLE_EXITED);
+		assert_int_equal(capture->live[i].pidfd, -1);
+		assert_int_equal(capture->live[i].proc_fd, -1);
+	}
+	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_EXITED);
+	discover_again(capture, false);
+}
+
+static void churn(int commands, int answers)
+{
+	struct pollfd end = { .fd = commands, .events = POLLIN };
+
+	answer(answers, 0);
+	while (poll(&end, 1, 0) == 0) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			/* Half of them leave a child behind that outlives them. */
+			if (getpid() & 1 && fork() == 0)
+				_exit(0);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+static void test_a_tree_that_never_stands_still(void **state _unused_)
+{
+	_cleanup_(victim_end) struct victim victim;
+
+	victim_start(&victim, churn);
+	wait_answer(&victim);
+	for (int i = 0; i < 50; i++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		const struct snap_options options = { .children = true };
+		bool grown;
+
+		capture = discover(victim.pid);
+		assert_null(snap_discover_again(&options, capture, &grown));
+		assert_int_equal(capture->processes[0].pid, victim.pid);
+		assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_NONE);
+		for (size_t k = 1; k < capture->process_count; k++)
+			assert_true(capture->processes[k].parent < k);
+	}
+}
+
+static void test_descriptors_are_given_back(void **state _unused_)
+{
+	_cleanup_(victim_end) struct victim victim;
+	int before, after;
+
+	victim_start(&victim, family);
+	wait_answer(&victim);
+	before = dup(0);
+	close(before);
+	for (int i = 0; i < 20; i++) {
+		struct snap_capture *capture = discover(victim.pid);
+
+		discover_again(capture, false);
+		snap_discover_explain(capture, &capture->processes[0], EPERM);
+		snap_capture_destroy(capture);
+	}
+	after = dup(0);
+	close(after);
+	assert_int_equal(before, after);
+}
+
+/* Seizes its own child, which then has a tracer. */
+static void tracer(int commands, int answers)
+{
+	pid_t pid = child_that_waits(commands);
+
+	if (ptrace(PTRACE_SEIZE, pid, 0, 0))
+		pid = 0;
+	answer(answers, pid);
+	wait_for_end(commands);
+}
+
+static void test_already_traced(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	char expected[256];
+	pid_t traced;
+
+	victim_start(&victim, tracer);
+	traced = wait_answer(&victim);
+	if (!traced)
+		skip();
+	capture = discover(traced);
+	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_ALREADY_TRACED);
+	snprintf(expected, sizeof(expected),
+		 "cannot trace %d: already traced by %d (%s); end that tracer first", (int)traced,
+		 (int)victim.pid, capture->processes[0].name);
+	assert_string_equal(capture->processes[0].trouble_message, expected);
+}
+
+static void test_kernel_threads(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = discover(2);
+
+	/* In a container the number is free, or somebody else's. */
+	if (!(capture->processes[0].flags & SNAP_PF_KTHREAD))
+		skip();
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
+	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
+}
+
+static void become_nobody(void)
+{
+	if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
+		_exit(3);
+}
+
+static void undumpable_nobody(int commands, int answers)
+{
+	become_nobody();
+	prctl(PR_SET_DUMPABLE, 0);
+	answer(answers, 0);
+	wait_for_end(commands);
+}
+
+/* The sentence as it reads for another user. */
+static void explain_as_nobody(pid_t pid, char *text, size_t size)
+{
+	ssize_t length;
+	int up[2], status;
+	pid_t child;
+
+	assert_int_equal(pipe2(up, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		struct snap_capture *capture;
+		const char *message;
+
+		become_nobody();
+		/* Without this its own files in procfs would be root's. */
+		prctl(PR_SET_DUMPABLE, 1);
+		capture = discover(pid);
+		snap_discover_explain(capture, &capture->processes[0], EPERM);
+		message = capture->processes[0].trouble_message;
+		status = message && write(up[1], message, strlen(message)) > 0 ? 0 : 3;
+		_exit(capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED ? status : 4);
+	}
+	close(up[1]);
+	length = read(up[0], text, size - 1);
+	close(up[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(length > 0);
+	text[length] = '\0';
+}
+
+static void test_why_another_user_may_not(void **state _unused_)
+{
+	_cleanup_(victim_end) struct victim roots = { 0 }, nobodys = { 0 };
+	char text[1024];
+
+	if (getuid() != 0)
+		skip();
+	victim_start(&roots, family);
+	wait_answer(&roots);
+	explain_as_nobody(roots.pid, text, sizeof(text));
+	assert_non_null(strstr(text, "Operation not permitted (it belongs to user root, stacksnap "
+				     "runs as user "));
+	victim_start(&nobodys, undumpable_nobody);
+	wait_answer(&nobodys);
+	explain_as_nobody(nobodys.pid, text, sizeof(text));
+	assert_non_null(strstr(text, "it is not dumpable"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_live_descriptors),
+		cmocka_unit_test(test_children_born_later),
+		cmocka_unit_test(test_zombies),
+		cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_a_thread_given_as_process),
+		cmocka_unit_test(test_a_leader_that_has_left),
+		cmocka_unit_test(test_gone_meanwhile),
+		cmocka_unit_test(test_a_tree_that_never_stands_still),
+		cmocka_unit_test(test_descriptors_are_given_back),
+		cmocka_unit_test(test_already_traced),
+		cmocka_unit_test(test_kernel_threads),
+		cmocka_unit_test(test_why_another_user_may_not),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
