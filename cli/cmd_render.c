@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* stacksnap render FILE: prints a capture that was saved, as if it had been taken now. */
 #include "commands.h"
-#include "message.h"
 #include "report.h"
 #include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The capture in a file; -1 after a message. "-" is stdin. */
+/* "-" is stdin. A FIFO waits here for its writer. */
 static int open_capture(const char *path)
 {
 	int fd;
 
 	if (strcmp(path, "-") == 0)
 		return dup(STDIN_FILENO);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 && !snap_cli_signals_caught())
-		snap_cli_message("cannot read %s: %s", path, strerror(errno));
+	do
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	while (fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
 	return fd;
+}
+
+static int report_unreadable(struct snap_cli_report *report, const char *path)
+{
+	char *text = NULL;
+	int status;
+
+	if (asprintf(&text, "cannot read %s: %s", path, strerror(errno)) < 0)
+		text = NULL;
+	status = snap_cli_report_failure(report, "unreadable", text ? text : "out of memory");
+	free(text);
+	return status;
 }
 
 static int render(struct snap_cli_report *report, int fd)
@@ -45,16 +57,14 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 {
 	struct snap_cli_report report;
 	int status = SNAP_CLI_TROUBLE;
-	int fd = -1;
+	int fd;
 
-	if (snap_cli_report_init(&report, request))
+	if (snap_cli_report_init(&report, request)) {
 		fd = open_capture(request->file);
-	if (fd >= 0) {
-		status = render(&report, fd);
-		close(fd);
+		status = fd < 0 ? report_unreadable(&report, request->file) : render(&report, fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	snap_cli_report_deinit(&report);
-	if (fd < 0)
-		snap_cli_signals_die();
 	return status;
 }

@@ -80,5 +80,6 @@ int main(int argc, char **argv)
 		status = request.help || request.version ? print_and_exit(&request) : run(&request);
 	}
 	snap_cli_request_deinit(&request);
+	snap_cli_signals_die();
 	return status;
 }

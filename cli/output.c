@@ -3,6 +3,7 @@
 #include "output.h"
 
 #include "message.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* With errno; a signal that asked to end needs no words. */
 static bool cannot(const char *what, const char *path)
 {
+	if (errno == EINTR && snap_cli_signals_caught())
+		return false;
+	if (errno == EINTR && snap_cli_signals_timed_out())
+		return snap_cli_message("cannot %s %s: nobody reads it (--timeout)", what, path);
 	return snap_cli_message("cannot %s %s: %s", what, path, strerror(errno));
 }
 
@@ -73,7 +79,10 @@ bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool
 		return open_beside(output, secret ? 0600 : 0666 & ~current_umask());
 	if (S_ISREG(status.st_mode))
 		return open_beside(output, status.st_mode & 0777);
-	output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	/* A FIFO waits here for its reader: nothing is stopped yet. */
+	do
+		output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	while (output->fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
 	return output->fd >= 0 || cannot("write", path);
 }
 

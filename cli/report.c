@@ -65,6 +65,7 @@ bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_reques
 {
 	*report = (struct snap_cli_report){ .request = request };
 	report->format = decide_format(request);
+	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options));
 	if (!snap_cli_output_init(&report->output, request->output, false))
 		return false;
 	describe_terminal(report);
@@ -73,7 +74,6 @@ bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_reques
 		snap_cli_progress_start();
 		stacksnap_options_set_progress(request->options, snap_cli_progress, NULL);
 	}
-	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options));
 	return true;
 }
 
@@ -121,7 +121,8 @@ static bool print_snapshot(struct snap_cli_report *report,
 	struct stacksnap_error *err;
 
 	if (!file) {
-		os_errno = errno;
+		/* EINVAL: stdout was closed, and what fills its place is not for writing. */
+		os_errno = errno == EINVAL ? EBADF : errno;
 		if (fd >= 0)
 			close(fd);
 		return written(report, os_errno);
@@ -248,27 +249,30 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 	return SNAP_CLI_TROUBLE;
 }
 
-int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error)
+int snap_cli_report_failure(struct snap_cli_report *report, const char *code, const char *message)
 {
-	enum stacksnap_error_code code = stacksnap_error_code(error);
 	char text[96];
-	int status;
 
 	snap_cli_signals_set_timer(0);
 	end_if_signalled(report);
-	if (code == STACKSNAP_ERROR_INVALID) {
+	if (!snap_cli_signals_timed_out())
+		return report_empty(report, code, message);
+	snprintf(text, sizeof(text), "gave up after %u ms (--timeout)",
+		 stacksnap_options_timeout_ms(report->request->options));
+	return report_empty(report, "timeout", text);
+}
+
+int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error)
+{
+	int status;
+
+	if (stacksnap_error_code(error) == STACKSNAP_ERROR_INVALID) {
 		fail(error);
 		snap_cli_message("see 'stacksnap --help'");
 		return SNAP_CLI_USAGE;
 	}
-	if (code == STACKSNAP_ERROR_CANCELLED && snap_cli_signals_timed_out()) {
-		snprintf(text, sizeof(text), "gave up after %u ms (--timeout)",
-			 stacksnap_options_timeout_ms(report->request->options));
-		status = report_empty(report, "timeout", text);
-	} else {
-		status = report_empty(report, stacksnap_error_word(error),
-				      stacksnap_error_message(error));
-	}
+	status = snap_cli_report_failure(report, stacksnap_error_word(error),
+					 stacksnap_error_message(error));
 	stacksnap_error_destroy(error);
 	return status;
 }

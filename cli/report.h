@@ -23,10 +23,12 @@ struct snap_cli_report {
 bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request);
 void snap_cli_report_deinit(struct snap_cli_report *report);
 
-/* Both return the exit status; or do not return, when a signal asked to end. */
+/* All return the exit status; or do not return, when a signal asked to end. */
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot);
 /* Destroys the error. */
 int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error);
+/* For an error that is not the library's: the code is a word for a warning of the document. */
+int snap_cli_report_failure(struct snap_cli_report *report, const char *code, const char *message);
 
 #endif

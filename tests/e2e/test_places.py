@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Files that are written and read: links, modes, leftovers, places that nobody reads, and the time that
+a run may take."""
+import json
+import os
+import signal
+import stat
+import subprocess
+
+from harness import Case, TOOL, check_schema, clean_environment, proc_state, wait_until
+
+
+class Places(Case):
+    asan = True
+
+    def test_link_stays_and_mode_is_kept(self):
+        victim = self.victim("chain")
+        folder = self.scratch()
+        real, link = os.path.join(folder, "real"), os.path.join(folder, "link")
+        with open(real, "w") as f:
+            f.write("old")
+        os.chmod(real, 0o640)
+        os.symlink("real", link)
+        self.run_tool(victim.pid, "-o", link)
+        self.assertEqual(os.readlink(link), "real")
+        self.assertEqual(stat.S_IMODE(os.stat(real).st_mode), 0o640)
+        self.assertIn("chain_hold", open(real).read())
+        self.assertEqual(sorted(os.listdir(folder)), ["link", "real"])
+
+    def test_new_file_has_the_usual_mode_and_a_capture_is_private(self):
+        victim = self.victim("chain")
+        folder = self.scratch()
+        report, capture = os.path.join(folder, "report"), os.path.join(folder, "capture")
+        mask = os.umask(0o027)
+        try:
+            self.run_tool(victim.pid, "-o", report, "--save-capture", capture)
+        finally:
+            os.umask(mask)
+        self.assertEqual(stat.S_IMODE(os.stat(report).st_mode), 0o640)
+        self.assertEqual(stat.S_IMODE(os.stat(capture).st_mode), 0o600)
+        self.assertEqual(sorted(os.listdir(folder)), ["capture", "report"])
+
+    def test_capture_that_cannot_be_written(self):
+        victim = self.victim("chain")
+        got = self.run_tool(victim.pid, "--save-capture", "/nonexistent/x", status=2)
+        self.assertIn("/nonexistent/x", got.err)
+        self.assertEqual(got.raw, b"")
+        got = self.run_tool(victim.pid, "--save-capture", "/dev/full", status=2)
+        self.assertIn("No space left", got.err)
+        self.assertIn("chain_hold", got.text)  # the target stood still for it
+        self.run_tool(victim.pid, "--save-capture", "-", status=64)
+
+    def test_long_name(self):
+        victim = self.victim("chain")
+        folder = self.scratch()
+        self.run_tool(victim.pid, "-o", os.path.join(folder, "n" * 255))
+        self.assertEqual(os.listdir(folder), ["n" * 255])
+        self.run_tool(victim.pid, "-o", os.path.join(folder, "n" * 256), status=2)
+        self.assertEqual(os.listdir(folder), ["n" * 255])
+
+
+class Waiting(Case):
+    """A FIFO without its other end: the run waits, nothing is stopped, and it can be ended."""
+
+    def fifo(self):
+        path = os.path.join(self.scratch(), "fifo")
+        os.mkfifo(path)
+        return path
+
+    def test_time_is_up(self):
+        victim = self.victim("chain")
+        fifo = self.fifo()
+        got = self.run_tool("render", fifo, "--timeout", "50", status=2)
+        self.assertIn("gave up after 50 ms (--timeout)", got.err)
+        doc = self.json("render", fifo, "--timeout", "50", status=2)
+        self.assertEqual(doc["warnings"][0]["code"], "timeout")
+        got = self.run_tool(victim.pid, "-o", fifo, "--timeout", "50", status=2)
+        self.assertIn("nobody reads it", got.err)
+
+    def test_signal(self):
+        victim = self.victim("chain")
+        for arguments in (["render"], [str(victim.pid), "-o"]):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                tool = subprocess.Popen([TOOL, *arguments, self.fifo()], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=clean_environment())
+                # Asleep with the handlers set: in open().
+                wait_until(lambda: b"open" in (self.kernel_function(tool.pid) or b"open") and
+                           proc_state(tool.pid) == "S" and self.catches(tool.pid, number), "the tool to wait")
+                tool.send_signal(number)
+                out, err = tool.communicate(timeout=60)
+                self.assertEqual((tool.returncode, out, err), (-number, b"", b""))
+
+    def kernel_function(self, pid):
+        try:
+            with open(f"/proc/{pid}/syscall") as f:
+                # openat is what open(3) is; the kernel shows its number, the same on all 64-bit x86
+                return b"open" if f.read().split()[0] in ("257", "56") else b"other"
+        except (OSError, IndexError):
+            return None
+
+    def catches(self, pid, number):
+        with open(f"/proc/{pid}/status") as f:
+            caught = next(int(line.split()[1], 16) for line in f if line.startswith("SigCgt:"))
+        return caught >> (number - 1) & 1
+
+    def test_ignored_signal_stays_ignored(self):
+        """As under nohup: SIGHUP changes nothing."""
+        victim = self.victim("chain")
+        fifo = self.fifo()
+        tool = subprocess.Popen(["sh", "-c", 'trap "" HUP; exec "$@"', "sh", TOOL, str(victim.pid), "-j", "-o", fifo],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+        wait_until(lambda: proc_state(tool.pid) == "S" and self.catches(tool.pid, signal.SIGINT), "the tool to wait")
+        self.assertFalse(self.catches(tool.pid, signal.SIGHUP))
+        tool.send_signal(signal.SIGHUP)
+        with open(fifo) as reader:
+            doc = json.load(reader)
+        check_schema(doc)
+        self.assertEqual(tool.communicate(timeout=60), (b"", b""))
+        self.assertEqual(tool.returncode, 0)
+
+
+class Operands(Case):
+    """Where options and operands may stand, and which command takes which."""
+    asan = True
+
+    def test_order_and_short_forms(self):
+        victim = self.victim("chain")
+        for arguments in ([victim.pid, "-jq"], ["-jqp", victim.pid], ["--json", "--quiet", f"--pid={victim.pid}"],
+                          ["-j", "-q", "--", victim.pid], [f"-qjp{victim.pid}"], [f"{victim.pid},{victim.pid}", "-jq"],
+                          ["--js", victim.pid, "--qui"], ["-i", "-s", "-jq", victim.pid],
+                          ["--inlines", "--source", "-f", "text", "-j", "-q", victim.pid]):
+            with self.subTest(arguments=arguments):
+                doc = self.json(*[a for a in arguments])
+                self.assertEqual(doc["process_count"], 1)
+
+    def test_options_of_other_commands(self):
+        for arguments, name in ((["render", "x", "-p", "1"], "pid"), (["list", "--kernel", "1"], "kernel"),
+                                (["list", "1", "--save-capture", "x"], "save-capture"),
+                                (["render", "x", "--max-stack", "1M"], "max-stack")):
+            got = self.run_tool(*arguments, status=64)
+            self.assertIn(f"--{name}", got.err)
+            self.assertIn(arguments[0], got.err)
+
+    def test_render_takes_one_file(self):
+        for arguments in (["render"], ["render", "a", "b"]):
+            self.assertIn("one file", self.run_tool(*arguments, status=64).err)
+
+    def test_escaped_in_messages(self):
+        got = self.run_tool(b"\x1b[31mred\xff", status=64)
+        self.assertIn("\\x1b[31mred\\xff", got.err)
+        got = self.run_tool("--name", b"no\x07such\xff", status=2)
+        self.assertIn("no\\x07such\\xff", got.err)
+        doc = self.json("--name", b"no\x07such\xff", status=2)
+        self.assertIn("no\\x07such\\xff", doc["warnings"][0]["message"])
+
+    def test_setuid_is_refused(self):
+        if os.geteuid():
+            self.skipTest("root: only root can make such a copy")
+        import shutil
+        tool = os.path.join(self.scratch(), "stacksnap")
+        shutil.copy(TOOL, tool)
+        os.chown(tool, 65534, 65534)
+        os.chmod(tool, 0o4755)
+        got = self.run_tool("--version", tool=tool, status=2)
+        self.assertIn("setuid", got.err)
