@@ -21,9 +21,12 @@ static void put_head(struct snap_sheet *lines, const struct snap_snapshot *snaps
 		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, snapshot->host.name);
 	}
-	snap_when(snapshot->time_ns, ' ', 3, when);
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s   %zu process%s", when,
-			 snapshot->process_count, snapshot->process_count == 1 ? "" : "es");
+	if (snapshot->time_ns) {
+		snap_when(snapshot->time_ns, ' ', 3, when);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s", when);
+	}
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %zu process%s", snapshot->process_count,
+			 snapshot->process_count == 1 ? "" : "es");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	snap_line_begin(lines);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);

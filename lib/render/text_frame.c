@@ -50,10 +50,41 @@ static char *make_name(struct snap_sheet *lines, const struct snap_options *opti
 	return shown;
 }
 
-static void elide_place(struct snap_sheet *lines, char *place)
+/* The column of places is known only once the report has been measured. */
+static void elide_place(const struct snap_sheet *lines, char *place)
 {
-	if (lines->width > lines->widest_column)
-		snap_elide_path(place, lines->width - lines->widest_column, lines->signs->dots);
+	size_t column = lines->measuring ? lines->widest_column : lines->column;
+
+	if (lines->width > column)
+		snap_elide_path(place, lines->width - column, lines->signs->dots);
+}
+
+/*
+ * Takes "dir/.." and "." out of a path for display: build systems leave many of them. The JSON has
+ * the path as it stands, since a directory that is a link makes the two differ.
+ */
+static void tidy_path(char *path)
+{
+	char *out = path, *floor = path;
+
+	if (*path == '/')
+		floor = ++out;
+	for (const char *p = out; *p;) {
+		size_t length = strcspn(p, "/");
+		const char *next = p + length + (p[length] == '/');
+		bool up = length == 2 && memcmp(p, "..", 2) == 0;
+
+		if (up && out > floor) {
+			for (out--; out > floor && out[-1] != '/';)
+				out--;
+		} else if (up || !(length == 0 || (length == 1 && p[0] == '.'))) {
+			memmove(out, p, (size_t)(next - p));
+			out += next - p;
+			floor = up ? out : floor;
+		}
+		p = next;
+	}
+	*out = '\0';
 }
 
 /* File and line where they are known, else the module; -m and -b add to it. */
@@ -61,18 +92,22 @@ static char *make_place(struct snap_sheet *lines, const struct snap_options *opt
 			const struct snap_frame *frame, const struct snap_entry *entry)
 {
 	const char *module = entry->kernel && !frame->module ? "[kernel]" : frame->module;
-	const char *source = entry->file ? entry->file : module ? last_part(module) : "";
+	/* Of system code it says more which library it is than where that was built. */
+	bool by_file = entry->file && (!entry->system || options->verbose || !module);
+	const char *source = by_file ? entry->file : module ? last_part(module) : "";
 	_cleanup_free_ char *first = escaped(lines, source, strlen(source)), *second = NULL;
 	char line[32] = "", offset[32] = "", *place;
 	bool add_module = options->show_module && module, add_id = options->show_build_id;
 
-	if (entry->file && entry->line)
+	if (by_file && entry->line)
 		snprintf(line, sizeof(line), ":%u", entry->line);
 	if (add_module)
 		second = escaped(lines, module, strlen(module));
 	if (!first || (add_module && !second))
 		return NULL;
-	if (!entry->file && add_module)
+	if (by_file)
+		tidy_path(first);
+	else if (add_module)
 		first[0] = '\0';
 	if (add_id && frame->has_offset)
 		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);

@@ -184,6 +184,20 @@ static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_e
 	snap_line_end(lines, SNAP_STYLE_DIM, entry->place);
 }
 
+/* What is inlined into a function of the system, and is system code itself, is its own affair. */
+static void put_frame(struct snap_text_stacks *stacks, const struct snap_shown_frame *shown,
+		      size_t times)
+{
+	const struct snap_shown_entry *last = &shown->entries[shown->count - 1];
+
+	for (const struct snap_shown_entry *entry = shown->entries; entry <= last; entry++) {
+		bool hidden = entry < last && entry->system && last->system;
+
+		if (!hidden || stacks->options->verbose)
+			put_entry(stacks, entry, entry == last ? times : 1);
+	}
+}
+
 static bool is_own(const struct snap_frame *frame)
 {
 	for (size_t i = 0; i < frame->entry_count; i++)
@@ -226,10 +240,10 @@ static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack 
 		return false;
 	last = &outer->entries[outer->count - 1];
 	begin_frame(stacks, false);
-	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[0].name);
+	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
 	snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
 	snap_line_add(lines, SNAP_STYLE_DIM, last->name);
-	snap_line_end(lines, SNAP_STYLE_DIM, last->place);
+	snap_line_end(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].place);
 	return true;
 }
 
@@ -321,9 +335,7 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 			/* one line for all */
 		} else if (shown) {
 			step = equal_run(stacks, stack, i);
-			for (size_t k = 0; k < shown->count; k++)
-				put_entry(stacks, &shown->entries[k],
-					  k + 1 == shown->count ? step : 1);
+			put_frame(stacks, shown, step);
 		} else {
 			return;
 		}
