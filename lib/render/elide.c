@@ -278,9 +278,9 @@ void snap_elide_name(char *name, size_t room, const char *dots)
 	if (strlen(name) < sizeof(scratch)) {
 		shorten_templates(name, false, dots, scratch);
 		if (snap_text_width(name) > room)
-			shorten_templates(name, true, dots, scratch);
-		if (snap_text_width(name) > room)
 			shorten_parameters(name, dots, scratch);
+		if (snap_text_width(name) > room)
+			shorten_templates(name, true, dots, scratch);
 		if (snap_text_width(name) <= room)
 			return;
 	}

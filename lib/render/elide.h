@@ -15,8 +15,8 @@ size_t snap_text_width(const char *text);
 
 /*
  * Shortens a function's name to `room` columns: template arguments that have templates inside, then
- * all of them, then argument lists, ABI tags and clone marks, last the middle; the last component
- * of a qualified name is never touched, so the result can be wider. In place.
+ * argument lists, ABI tags and clone marks, then all template arguments, last the middle; the last
+ * component of a qualified name is not cut, so the result can be wider. In place.
  */
 void snap_elide_name(char *name, size_t room, const char *dots);
 

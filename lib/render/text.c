@@ -107,6 +107,12 @@ static void info_threads(struct info *info, const struct snap_node *node)
 	size_t shown = 0;
 	char text[160];
 
+	if (node->stack_count == 0) {
+		snprintf(text, sizeof(text), "%zu thread%s not seen", node->threads_missed,
+			 plural(node->threads_missed));
+		info_part(info, text, NULL);
+		return;
+	}
 	for (size_t i = 0; i < node->stack_count; i++)
 		shown += node->stacks[i].count;
 	if (shown + node->threads_missed == node->thread_count)
@@ -127,7 +133,7 @@ static void info_threads(struct info *info, const struct snap_node *node)
 static void info_facts(struct text *text, struct info *info, const struct snap_node *node,
 		       const struct snap_node *parent)
 {
-	char number[32], up[SNAP_WHEN_SIZE];
+	char number[48], up[SNAP_WHEN_SIZE];
 
 	if (!parent || parent->uid != node->uid) {
 		snprintf(number, sizeof(number), "%u", node->uid);
@@ -144,8 +150,8 @@ static void info_facts(struct text *text, struct info *info, const struct snap_n
 	if (node->container && (!parent || !same(parent->container, node->container)))
 		info_part(info, "container ", node->container);
 	if (node->ns_pid && node->ns_pid != node->pid) {
-		snprintf(number, sizeof(number), "%d", node->ns_pid);
-		info_part(info, "pid in its namespace ", number);
+		snprintf(number, sizeof(number), "pid %d in its namespace", node->ns_pid);
+		info_part(info, number, NULL);
 	}
 	for (size_t i = 0; i < node->label_count; i++)
 		if (strcmp(node->labels[i].key, "exe_deleted") == 0)
@@ -184,7 +190,8 @@ static void put_info(struct text *text, const struct snap_node *node,
 	bool has_items = node->stack_count || node->child_count;
 
 	info_facts(text, &info, node, parent);
-	if (node->stack_count > 1 || node->threads_missed || (node->stack_count && !parent))
+	if (node->stack_count > 1 || node->threads_missed > 1 ||
+	    (node->stack_count && (!parent || node->threads_missed)))
 		info_threads(&info, node);
 	else if (node->stack_count == 0 && !node->trouble && is_filtered(text->options))
 		info_part(&info, "no stacks match", NULL);

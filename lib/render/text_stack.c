@@ -86,7 +86,7 @@ static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
 }
 
 /* "tids 1240-1301, 1310, +4": threads are sorted by tid. */
-static void write_ranges(const struct snap_stack *stack, char *out, size_t size)
+static void write_ranges(const struct snap_stack *stack, size_t max, char *out, size_t size)
 {
 	const struct snap_member *threads = stack->threads;
 	size_t count = stack->thread_count, ranges = 0, n, end;
@@ -97,7 +97,7 @@ static void write_ranges(const struct snap_stack *stack, char *out, size_t size)
 
 		for (end = i + 1; end < count && threads[end].tid == threads[end - 1].tid + 1;)
 			end++;
-		if (ranges++ == MAX_RANGES) {
+		if (ranges++ == max) {
 			snprintf(out + n, size - n, "%s+%zu", comma, count - i);
 			return;
 		}
@@ -127,11 +127,16 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			   const struct snap_node *owner)
 {
+	struct snap_sheet *lines = stacks->lines;
+	size_t max = MAX_RANGES, column;
 	char ranges[512];
 
 	add_head(stacks, stack, owner);
-	write_ranges(stack, ranges, sizeof(ranges));
-	snap_line_end(stacks->lines, SNAP_STYLE_DIM, ranges);
+	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
+	do {
+		write_ranges(stack, max, ranges, sizeof(ranges));
+	} while (lines->width && column + strlen(ranges) > lines->width && --max > 0);
+	snap_line_end(lines, SNAP_STYLE_DIM, ranges);
 }
 
 static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The text report, byte for byte, and the pieces it is made of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "golden.h"
+#include "render/elide.h"
+#include "render/when.h"
+#include "snapshots.h"
+
+static void check_text(const char *name, const struct snap_snapshot *snapshot,
+		       const struct snap_options *options)
+{
+	_cleanup_free_ char *text = golden_render(snap_render_text, snapshot, options, NULL);
+
+	golden_check(name, text);
+}
+
+static void test_tree(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+
+	check_text("service.txt", &service, &options);
+	options.utf8 = false;
+	check_text("service-ascii.txt", &service, &options);
+}
+
+static void test_terminal(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true, .color = true, .width = 70 };
+
+	check_text("service-terminal.txt", &service, &options);
+	options.color = false;
+	options.full_names = true;
+	check_text("service-full-names.txt", &service, &options);
+}
+
+static void test_views(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true, .summary = true };
+	struct snap_snapshot flat = flat_service();
+
+	check_text("service-summary.txt", &service, &options);
+	check_text("service-flat-summary.txt", &flat, &options);
+	options.summary = false;
+	check_text("service-flat.txt", &flat, &options);
+}
+
+static void test_details(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true,
+					.verbose = 1,
+					.show_module = true,
+					.show_build_id = true,
+					.raw_names = true };
+
+	check_text("service-details.txt", &service, &options);
+}
+
+static void test_trouble(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+	struct snap_snapshot snapshot = all_troubled();
+	_cleanup_free_ char *list = NULL;
+
+	check_text("trouble.txt", &snapshot, &options);
+	list = golden_render(snap_render_list, &snapshot, &options, NULL);
+	golden_check("trouble-list.txt", list);
+}
+
+static void test_list(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *list = golden_render(snap_render_list, &service, &options, NULL);
+
+	golden_check("service-list.txt", list);
+}
+
+static void test_nothing_left(void **state _unused_)
+{
+	struct snap_snapshot empty = { .host = TEST_HOST, .time_ns = 1795420338106000000 };
+	struct snap_options options = { .utf8 = true, .no_idle = true };
+
+	check_text("nothing.txt", &empty, &options);
+}
+
+static void test_hostile(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+
+	check_text("hostile.txt", &hostile, &options);
+	options.utf8 = false;
+	check_text("hostile-ascii.txt", &hostile, &options);
+}
+
+static void check_elided(const char *name, size_t room, const char *expected)
+{
+	char text[512];
+
+	strcpy(text, name);
+	snap_elide_name(text, room, "…");
+	assert_string_equal(text, expected);
+}
+
+static void test_elide_names(void **state _unused_)
+{
+	const char *at = "std::vector<Job, std::allocator<Job> >::at(unsigned long)";
+
+	check_elided(at, 80, at);
+	check_elided(at, 40, "std::vector<Job, …>::at(unsigned long)");
+	check_elided(at, 33, "std::vector<Job, …>::at(…)");
+	check_elided(at, 22, "std::vector<…>::at(…)");
+	check_elided(at, 10, "std:…at(…)");
+	check_elided(at, 4, "…at(…)");
+	check_elided("ns::map<K, V<int>, C<K> >::find[abi:cxx11](K const&) [clone .part.0]", 31,
+		     "ns::map<K, …, …>::find(…)");
+	check_elided("very_long_function_name_with_tail", 20, "very_long…_with_tail");
+	check_elided("operator<< <char>(std::ostream&, A<B<C> > const&)", 20, "operator<< <…>(…)");
+	check_elided("a::operator()(std::pair<int, int>) const", 25, "a::operator()(…) const");
+	check_elided("a::operator-><x<y> >(int)", 22, "a::operator-><…>(int)");
+	check_elided("(anonymous namespace)::run(std::function<void (int)>)", 30,
+		     "(anonymous namespace)::run(…)");
+	check_elided("broken<<<<<<<<<<<<<<<<<<<<<<<<<<((((((", 20, "broken<<<…<<<<((((((");
+	check_elided("", 0, "");
+}
+
+static void test_elide_stays_linear(void **state _unused_)
+{
+	static char name[4096];
+
+	for (size_t i = 0; i < sizeof(name) - 1; i++)
+		name[i] = "<(>{:x)"[i % 7];
+	snap_elide_name(name, 60, "...");
+	assert_true(strlen(name) < sizeof(name));
+	memset(name, '<', sizeof(name) - 1);
+	snap_elide_name(name, 60, "...");
+	assert_true(snap_text_width(name) <= 60);
+}
+
+static void test_elide_paths(void **state _unused_)
+{
+	char path[] = "/build/orders/src/queue.c:57    ";
+	char end[] = "some long command line    ";
+
+	path[28] = '\0';
+	snap_elide_path(path, 18, "…");
+	assert_string_equal(path, "…/src/queue.c:57");
+	snap_elide_path(path, 4, "…");
+	assert_string_equal(path, "…/queue.c:57");
+	end[22] = '\0';
+	snap_elide_end(end, 10, "…");
+	assert_string_equal(end, "some long…");
+	assert_int_equal(snap_text_width("日本e\xcc\x81"), 5);
+}
+
+static void test_times(void **state _unused_)
+{
+	char text[SNAP_WHEN_SIZE];
+
+	snap_when(1795420338106999999, ' ', 3, text);
+	assert_string_equal(text, "2026-11-23 07:52:18.106Z");
+	snap_when(-1, 'T', 9, text);
+	assert_string_equal(text, "1969-12-31T23:59:59.999999999Z");
+	snap_when_uptime(59999999999, text);
+	assert_string_equal(text, "59s");
+	snap_when_uptime(725000000000, text);
+	assert_string_equal(text, "12m05s");
+	snap_when_uptime(11220000000000, text);
+	assert_string_equal(text, "3h07m");
+	snap_when_uptime(273600000000000, text);
+	assert_string_equal(text, "3d04h");
+	snap_when_length(850400, text);
+	assert_string_equal(text, "850 us");
+	snap_when_length(7449000, text);
+	assert_string_equal(text, "7.4 ms");
+	snap_when_length(1259000000, text);
+	assert_string_equal(text, "1.25 s");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tree),         cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_views),        cmocka_unit_test(test_details),
+		cmocka_unit_test(test_trouble),      cmocka_unit_test(test_list),
+		cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_elide_names),  cmocka_unit_test(test_elide_stays_linear),
+		cmocka_unit_test(test_elide_paths),  cmocka_unit_test(test_times),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
