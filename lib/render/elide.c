@@ -68,11 +68,16 @@ static size_t head_of(const char *text, size_t room)
 /* The characters of an operator's name at `p`, which are no brackets: "operator<<" at "<<". */
 static size_t operator_length(const char *name, const char *p)
 {
+	static const char *const operators[] = {
+		"()", "->*", "->", "<=>", "<<=", "<<", "<=", "<", ">>=", ">>", ">=", ">",
+	};
+
 	if (p - name < 8 || memcmp(p - 8, "operator", 8) != 0)
 		return 0;
-	if (p[0] == '(' && p[1] == ')')
-		return 2;
-	return strspn(p, "<>=-");
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+		if (strncmp(p, operators[i], strlen(operators[i])) == 0)
+			return strlen(operators[i]);
+	return 0;
 }
 
 /* Where the template argument list or parameter list that opens at `p` closes; NULL: nowhere. */

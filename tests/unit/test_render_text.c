@@ -119,7 +119,8 @@ static void test_elide_names(void **state _unused_)
 	check_elided("ns::map<K, V<int>, C<K> >::find[abi:cxx11](K const&) [clone .part.0]", 31,
 		     "ns::map<K, …, …>::find(…)");
 	check_elided("very_long_function_name_with_tail", 20, "very_long…_with_tail");
-	check_elided("operator<< <char>(std::ostream&, A<B<C> > const&)", 20, "operator<< <…>(…)");
+	check_elided("operator<< <char>(std::ostream&, A<B<C> > const&)", 20,
+		     "operator<< <char>(…)");
 	check_elided("a::operator()(std::pair<int, int>) const", 25, "a::operator()(…) const");
 	check_elided("a::operator-><x<y> >(int)", 22, "a::operator-><…>(int)");
 	check_elided("(anonymous namespace)::run(std::function<void (int)>)", 30,
