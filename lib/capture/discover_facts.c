@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 
 enum { NS_PER_S = 1000000000, PASSWD_SIZE = 16384, MAX_ANCESTORS = 64 };
 
@@ -67,13 +68,27 @@ static bool read_groups(struct snap_discovery *run, struct snap_process *process
 	       keep(run, &process->container, run->cgroup.container, strlen(run->cgroup.container));
 }
 
+/* A file may truly be called "x (deleted)": then it is found under that name. */
+static bool is_called(int process_fd, const char *path)
+{
+	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat program, named;
+
+	if (root_fd < 0 || fstatat(process_fd, "exe", &program, 0) ||
+	    fstatat(root_fd, path + 1, &named, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
+		return false;
+	return program.st_dev == named.st_dev && program.st_ino == named.st_ino;
+}
+
 static bool read_program(struct snap_discovery *run, struct snap_process *process, int fd)
 {
 	char path[SNAP_MAX_PATH + 16];
 	ssize_t length = snap_procfs_link(fd, "exe", path, sizeof(path));
-	size_t path_length = length > 0 ? (size_t)length : 0;
+	size_t path_length = length > 0 ? (size_t)length : 0, cut = path_length;
 
-	process->exe_deleted = path_length && snap_cut_deleted(path, &path_length);
+	process->exe_deleted = path_length && snap_cut_deleted(path, &cut) && !is_called(fd, path);
+	if (process->exe_deleted)
+		path_length = cut;
 	if (!keep(run, &process->exe, path, path_length))
 		return false;
 	length = snap_procfs_read(fd, "cmdline", run->buffer, SNAP_MAX_ARGS);

@@ -35,7 +35,7 @@ static struct snap_error *no_such_process(struct snap_discovery *run, pid_t pid)
 				     (int)pid);
 	else
 		snap_process_trouble(run->capture, process, SNAP_TROUBLE_NO_SUCH_PROCESS,
-				     "there is no process %d", (int)pid);
+				     "cannot find %d: no such process", (int)pid);
 	return NULL;
 }
 

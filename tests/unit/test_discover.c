@@ -269,7 +269,7 @@ static void test_no_such_process(void **state _unused_)
 	check_pids(machine.capture, "4711 303");
 	process = process_of(machine.capture, 4711);
 	assert_int_equal(process->trouble, SNAP_TROUBLE_NO_SUCH_PROCESS);
-	assert_string_equal(process->trouble_message, "there is no process 4711");
+	assert_string_equal(process->trouble_message, "cannot find 4711: no such process");
 	assert_true(process->is_target);
 	assert_true(process->uid == (uid_t)-1);
 }
