@@ -164,18 +164,21 @@ static const Elf64_Phdr *segment_of(const struct snap_image *image, uint64_t vad
 	return NULL;
 }
 
+/* A truncated file still has what is left of it. */
 struct snap_bytes snap_image_at(const struct snap_image *image, uint64_t vaddr)
 {
 	const Elf64_Phdr *segment = segment_of(image, vaddr);
-	uint64_t into;
+	uint64_t into, size;
 
-	if (!segment || !range_fits(segment->p_offset, segment->p_filesz, image->size))
+	if (!segment || segment->p_offset > image->size)
 		return (struct snap_bytes){ 0 };
 	into = vaddr - segment->p_vaddr;
-	if (into >= segment->p_filesz)
+	size = image->size - segment->p_offset;
+	if (size > segment->p_filesz)
+		size = segment->p_filesz;
+	if (into >= size)
 		return (struct snap_bytes){ 0 };
-	return (struct snap_bytes){ image->data + segment->p_offset + into,
-				    segment->p_filesz - into };
+	return (struct snap_bytes){ image->data + segment->p_offset + into, size - into };
 }
 
 bool snap_image_is_constant(const struct snap_image *image, uint64_t vaddr)
