@@ -149,6 +149,13 @@ static bool task_path(char path[TASK_PATH_SIZE], pid_t tid, const char *name)
 	return true;
 }
 
+int snap_procfs_task_open_file(int tasks_fd, pid_t tid, const char *name)
+{
+	char path[TASK_PATH_SIZE];
+
+	return task_path(path, tid, name) ? snap_procfs_open_file(tasks_fd, path) : -ENAMETOOLONG;
+}
+
 ssize_t snap_procfs_task_read(int tasks_fd, pid_t tid, const char *name, char *buffer, size_t size)
 {
 	char path[TASK_PATH_SIZE];

@@ -68,6 +68,7 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
 
 /* Opens a file below a directory for reading, to be read by lines (maps). */
 int snap_procfs_open_file(int directory_fd, const char *name);
+int snap_procfs_task_open_file(int tasks_fd, pid_t tid, const char *name);
 
 /* Lines of a file of any length, through a buffer of the caller's. */
 struct snap_lines {

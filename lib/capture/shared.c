@@ -22,15 +22,16 @@ enum {
 /* Room for the lists of a million threads; address space only. */
 static const size_t MOST_RECORDS = (size_t)1 << 31, LEAST_RECORDS = (size_t)1 << 25;
 
+/* Atomic, as both processes may be filling the lists; past the end it stays past the end. */
 void *snap_region_alloc(struct snap_region *region, size_t size)
 {
-	uint8_t *start = (uint8_t *)(((uintptr_t)region->next + ALIGNMENT - 1) &
-				     ~(uintptr_t)(ALIGNMENT - 1));
+	size_t rounded = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	uint8_t *start;
 
-	if (start > region->end || size > (size_t)(region->end - start))
+	if (rounded < size || rounded > snap_region_room(region))
 		return NULL;
-	region->next = start + size;
-	return start;
+	start = __atomic_fetch_add(&region->next, rounded, __ATOMIC_RELAXED);
+	return start <= region->end && rounded <= (size_t)(region->end - start) ? start : NULL;
 }
 
 void *snap_region_array(struct snap_region *region, size_t count, size_t size)
@@ -44,28 +45,28 @@ void *snap_region_array(struct snap_region *region, size_t count, size_t size)
 
 char *snap_region_text(struct snap_region *region, const char *text, size_t length)
 {
-	char *copy = (char *)region->next;
+	char *copy = length < SIZE_MAX ? snap_region_alloc(region, length + 1) : NULL;
 
-	if (length >= (size_t)(region->end - region->next))
+	if (!copy)
 		return NULL;
 	memcpy(copy, text, length);
 	copy[length] = 0;
-	region->next += length + 1;
 	return copy;
 }
 
 void snap_region_prefault(struct snap_region *region, size_t size)
 {
-	uint8_t *start = (uint8_t *)((uintptr_t)region->next & ~(uintptr_t)(PAGE - 1));
+	uint8_t *next = __atomic_load_n(&region->next, __ATOMIC_RELAXED);
+	uint8_t *start = (uint8_t *)((uintptr_t)next & ~(uintptr_t)(PAGE - 1));
 
-	if (size > (size_t)(region->end - region->next))
-		size = (size_t)(region->end - region->next);
-	size += (size_t)(region->next - start);
+	if (size > snap_region_room(region))
+		size = snap_region_room(region);
+	size += (size_t)(next - start);
 	if (size == 0 || madvise(start, size, MADV_POPULATE_WRITE) == 0 || errno != EINVAL)
 		return;
-	/* Writing back what is there keeps what the first page already holds. */
+	/* A write that changes nothing, even when the other process writes there just now. */
 	for (size_t at = 0; at < size; at += PAGE)
-		((volatile uint8_t *)start)[at] = start[at];
+		__atomic_fetch_or(&start[at], 0, __ATOMIC_RELAXED);
 }
 
 struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret)

@@ -4,7 +4,7 @@
  *
  * Laid out by the parent before the clone, so both see it at the same address and pointers inside
  * it hold on both sides. Only address space is reserved; pages come when they are touched. Nothing
- * here locks or allocates: there is one writer at a time. Knows nothing of what is stored.
+ * here locks or allocates: room is taken atomically. Knows nothing of what is stored.
  */
 #ifndef SNAP_CAPTURE_SHARED_H
 #define SNAP_CAPTURE_SHARED_H
@@ -19,11 +19,18 @@ struct snap_region {
 	uint8_t *next, *end;
 };
 
+static inline size_t snap_region_room(const struct snap_region *region)
+{
+	uint8_t *next = __atomic_load_n(&region->next, __ATOMIC_RELAXED);
+
+	return next < region->end ? (size_t)(region->end - next) : 0;
+}
+
 /* `size` zeroed bytes (pages come zeroed and are used once), aligned to 16; NULL: used up. */
 void *snap_region_alloc(struct snap_region *region, size_t size);
 /* Room for `count` things of `size` bytes; NULL also when the product overflows. */
 void *snap_region_array(struct snap_region *region, size_t count, size_t size);
-/* A NUL-terminated copy of `length` bytes, not aligned; NULL: used up. */
+/* A NUL-terminated copy of `length` bytes; NULL: used up. */
 char *snap_region_text(struct snap_region *region, const char *text, size_t length);
 /* Has the kernel put pages behind the next `size` bytes, so that writing them costs no fault. */
 void snap_region_prefault(struct snap_region *region, size_t size);

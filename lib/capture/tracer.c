@@ -154,8 +154,9 @@ static int64_t deadline(const struct snap_options *options, const struct snap_st
 	return start + options->timeout_ns;
 }
 
-/* The child asks whether there are new processes in the tree. */
-static struct snap_error *answer(const struct child *child, const struct snap_stop_again *again,
+/* The child wants help with its reading, or asks whether there are new processes in the tree. */
+static struct snap_error *answer(const struct snap_options *options, const struct child *child,
+				 const struct snap_stop_again *again, struct snap_shared *shared,
 				 struct snap_stop *stop)
 {
 	uint64_t value;
@@ -163,6 +164,9 @@ static struct snap_error *answer(const struct child *child, const struct snap_st
 	struct snap_error *err;
 
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
+		return NULL;
+	snap_tracer_help(options, shared, stop);
+	if (value < SNAP_TRACER_ASK)
 		return NULL;
 	err = again->look(again->context, stop, &grown);
 	if (err)
@@ -175,7 +179,8 @@ static struct snap_error *answer(const struct child *child, const struct snap_st
 
 /* Until the child has ended (NULL), or there is a reason to end it. */
 static struct snap_error *watch(const struct snap_options *options, const struct child *child,
-				const struct snap_stop_again *again, struct snap_stop *stop)
+				const struct snap_stop_again *again, struct snap_shared *shared,
+				struct snap_stop *stop)
 {
 	int64_t start = snap_tracer_now();
 
@@ -193,7 +198,7 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 		if (fds[0].revents)
 			return NULL;
 		if (fds[1].revents) {
-			err = answer(child, again, stop);
+			err = answer(options, child, again, shared, stop);
 			if (err)
 				return err;
 		}
@@ -243,7 +248,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	err = spawn(&child, &tracer);
 	if (err)
 		return err;
-	err = watch(options, &child, again, stop);
+	err = watch(options, &child, again, shared, stop);
 	end_child(&child, err != NULL);
 	close_books(stop);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {

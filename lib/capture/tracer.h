@@ -41,12 +41,25 @@ struct snap_traced {
 	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
 };
 
+/*
+ * Reading about many threads is shared out: the parent, which has nothing else to do meanwhile,
+ * takes the threads of one process in turns with the child, and has memory put behind the region
+ * for the stacks.
+ */
+struct snap_help {
+	uint32_t state;       /* enum snap_help_state; a futex */
+	uint32_t process;     /* whose threads */
+	uint32_t next;        /* the first thread that nobody has taken */
+	uint64_t stack_bytes; /* expected */
+};
+
 /* One stop of one tree. */
 struct snap_stop {
 	struct snap_traced *processes; /* in the shared mapping */
 	uint32_t process_count, process_capacity;
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
+	struct snap_help help;
 	bool limited; /* the snapshot's limit cut stacks */
 	bool killed;  /* the child did not end by itself: what there is may be incomplete */
 };

@@ -63,7 +63,7 @@ static bool lay_out(struct snap_tracer *tracer)
 /* Asks the parent for processes that were born before the SEIZE; false: the channel broke. */
 static bool ask_again(int ask_fd, int answer_fd, bool *more_ret)
 {
-	uint64_t value = 1;
+	uint64_t value = SNAP_TRACER_ASK;
 	ssize_t got;
 
 	if (write(ask_fd, &value, sizeof(value)) < 0)
@@ -80,6 +80,7 @@ _Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int a
 {
 	bool more = true;
 
+	tracer->ask_fd = ask_fd;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		leave(1);

@@ -43,6 +43,7 @@ struct snap_tracer {
 	uint32_t *by_tid;  /* index in tracees + 1, 0: not listed */
 	int *task_fds;     /* by process; negative errno: not open */
 	uint32_t *present; /* by process: threads listed and not known to be gone */
+	int ask_fd;        /* eventfd to the parent */
 	uint32_t prepared; /* processes whose threads are listed */
 	uint32_t waited;   /* tracees before this one need no first wait */
 	bool stopping;     /* the first INTERRUPT was sent */
@@ -63,9 +64,19 @@ enum {
 	SNAP_TRACER_BUFFER = 1 << 16,
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 	SNAP_TRACER_ROUNDS = 16,    /* how often the tree may have grown before we go on */
+	SNAP_TRACER_MANY = 128,     /* threads of a process that are worth sharing out */
+	/* the child's messages; those that were not read yet add up */
+	SNAP_TRACER_HELP = 1,
+	SNAP_TRACER_ASK = 1 << 16,
 	/* the parent's answers */
 	SNAP_TRACER_GO = 1,
 	SNAP_TRACER_PREPARE = 2,
+};
+
+enum snap_help_state {
+	SNAP_HELP_NONE,   /* the parent may take part */
+	SNAP_HELP_BUSY,   /* it does; the child waits until it is done */
+	SNAP_HELP_CLOSED, /* it did, or came too late */
 };
 
 static inline int64_t snap_tracer_now(void)
@@ -88,6 +99,24 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 	return &snap_tracer_process(tracer, tracee)->threads[tracee->thread];
 }
 
+/* tracer_describe.c: what is read of each thread; by the child, and with the parent's help. */
+/* Where the texts of a thread come from and go to. */
+struct snap_describer {
+	const struct snap_options *options;
+	struct snap_region *records;
+	int tasks_fd;
+	bool foreign_namespace;
+	char *buffer; /* SNAP_TRACER_BUFFER bytes */
+};
+/* Fills name, state, cpu and flags from procfs; false, and VANISHED, when the thread has gone. */
+bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread);
+bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* All threads of a process. */
+void snap_tracer_describe_all(struct snap_tracer *tracer, uint32_t process);
+/* The parent's part. */
+void snap_tracer_help(const struct snap_options *options, struct snap_shared *shared,
+		      struct snap_stop *stop);
+
 /* tracer_child.c: its whole life. `ask_fd`, `answer_fd`: eventfds to and from the parent. */
 _Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int ask_fd,
 				 int answer_fd);
@@ -97,8 +126,6 @@ _Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int a
 void snap_tracer_prepare(struct snap_tracer *tracer);
 /* Adds a thread to a process; NULL when it is known already or there is no room. */
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
-/* Fills name, state, cpu and flags from procfs; false when the thread has gone. */
-bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Lists again the threads of a process and seizes the unknown ones; how many there were. */
 uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process);
 /* One SEIZE; sets the phase. */
@@ -107,12 +134,14 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
 void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee);
 
 /* tracer_memory.c: mappings and bytes. */
-/* Reads maps; on failure those of before stay. 0 or a negative errno. */
-int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process);
+/* Reads the maps of a thread's process; on failure those of before stay. 0, a negative errno. */
+int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid);
 /* The first pages of modules and the vDSO. `tid`: a live thread of the process. */
 void snap_tracer_read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* How many bytes of stacks to expect, judged by some of the threads listed by now. */
+uint64_t snap_tracer_expect(struct snap_tracer *tracer);
 /* Has memory ready for the copies of all threads that are listed by now. */
-void snap_tracer_reserve_copies(struct snap_tracer *tracer);
+void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes);
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 
-enum { SPARE_THREADS = 64, LONGEST_KERNEL_STACK = 8192, LONGEST_WCHAN = 128 };
+enum { SPARE_THREADS = 64 };
 
 /* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
 static const long SEIZE_OPTIONS =
@@ -70,45 +70,6 @@ void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	tracee->phase = SNAP_TRACEE_GONE;
 	tracer->present[tracee->process]--;
 	snap_tracer_thread(tracer, tracee)->result = SNAP_THREAD_VANISHED;
-}
-
-static const char *read_text(struct snap_tracer *tracer, struct snap_tracee *tracee,
-			     const char *name, size_t most)
-{
-	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid, name,
-					       tracer->buffer, most);
-
-	/* "0": the thread waits for nothing. */
-	if (length <= 0 || (length == 1 && tracer->buffer[0] == '0'))
-		return NULL;
-	return snap_region_text(&tracer->shared->records, tracer->buffer, (size_t)length);
-}
-
-bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee)
-{
-	struct snap_traced *process = snap_tracer_process(tracer, tracee);
-	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	int tasks = tracer->task_fds[tracee->process];
-	const struct snap_options *options = tracer->options;
-	struct snap_status status;
-	struct snap_stat stat;
-	int result = snap_procfs_task_stat(tasks, tracee->tid, &stat);
-
-	if (result == -ESRCH || result == -ENOENT)
-		return false;
-	if (result)
-		return true;
-	thread->name = snap_region_text(&tracer->shared->records, stat.name, strlen(stat.name));
-	thread->state = stat.state;
-	thread->cpu = stat.cpu;
-	thread->flags = stat.flags;
-	if (stat.state == 'D' || options->wchan || options->kernel_stacks)
-		thread->wchan = read_text(tracer, tracee, "wchan", LONGEST_WCHAN);
-	if (options->kernel_stacks)
-		thread->kernel_stack = read_text(tracer, tracee, "stack", LONGEST_KERNEL_STACK);
-	if (process->foreign_namespace && snap_procfs_task_status(tasks, tracee->tid, &status) == 0)
-		thread->ns_tid = status.ns_pid;
-	return true;
 }
 
 static bool is_worker(const struct snap_thread *thread)
@@ -203,35 +164,38 @@ static void list(struct snap_tracer *tracer, uint32_t process)
 		count = SNAP_MAX_THREADS;
 	if (!reserve(tracer, traced, (size_t)count))
 		return;
-	for (ssize_t i = 0; i < count; i++) {
-		struct snap_tracee *tracee = snap_tracer_add(tracer, process, tracer->tids[i]);
-
-		if (tracee && !snap_tracer_describe(tracer, tracee))
-			snap_tracer_gone(tracer, tracee);
-	}
+	for (ssize_t i = 0; i < count; i++)
+		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
-static void read_process(struct snap_tracer *tracer, uint32_t process)
+static void read_memory(struct snap_tracer *tracer, uint32_t process, uint32_t first)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
-	uint32_t first = tracer->count;
-	int error;
+	int error = -ESRCH;
 
-	list(tracer, process);
 	if (traced->look_only || traced->vanished || traced->error)
 		return;
-	error = snap_tracer_read_maps(tracer, process);
-	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
-	if (error == -EACCES || error == -EPERM) {
-		traced->error = -error;
-		return;
+	/* A leader that has exited has no memory; the threads that it left behind have. */
+	for (uint32_t i = first; i < tracer->count && error == -ESRCH; i++) {
+		error = snap_tracer_read_maps(tracer, process, tracer->tracees[i].tid);
+		if (!error)
+			snap_tracer_read_pieces(tracer, process, tracer->tracees[i].tid);
 	}
-	for (uint32_t i = first; i < tracer->count; i++) {
-		if (tracer->tracees[i].phase == SNAP_TRACEE_GONE)
-			continue;
-		snap_tracer_read_pieces(tracer, process, tracer->tracees[i].tid);
-		if (traced->piece_count)
-			break;
+	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
+	if (error == -EACCES || error == -EPERM)
+		traced->error = -error;
+}
+
+/* What can be listed quickly, for all, before what takes long is read. */
+static void read_lists(struct snap_tracer *tracer)
+{
+	struct snap_stop *stop = tracer->stop;
+
+	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
+		uint32_t first = tracer->count;
+
+		list(tracer, i);
+		read_memory(tracer, i, first);
 	}
 }
 
@@ -239,18 +203,24 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
 	uint32_t first = tracer->count;
+	uint64_t stack_bytes;
 
+	read_lists(tracer);
+	stack_bytes = snap_tracer_expect(tracer);
+	stop->help.stack_bytes = stack_bytes;
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++)
-		read_process(tracer, i);
+		snap_tracer_describe_all(tracer, i);
 	tracer->prepared = stop->process_count;
-	snap_tracer_reserve_copies(tracer);
+	snap_tracer_reserve_copies(tracer, stack_bytes);
 	for (uint32_t i = first; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
-
 		const struct snap_traced *process = snap_tracer_process(tracer, tracee);
 
+		if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
+			snap_tracer_gone(tracer, tracee);
 		/* Who may not trace the first thread will not try ten thousand. */
-		if (tracee->phase == SNAP_TRACEE_LISTED && (process->seized || !process->error))
+		else if (tracee->phase == SNAP_TRACEE_LISTED &&
+			 (process->seized || !process->error))
 			snap_tracer_seize(tracer, tracee);
 	}
 }

@@ -20,6 +20,11 @@ enum {
 	LONGEST_LINE = SNAP_MAX_PATH + 256,
 	NEAR_MAPS = 3, /* the stack of the next thread lies so near */
 	MOST_REFERENCE_PCS = 1 << 16,
+	SAMPLES = 32, /* stacks that are measured before the stop */
+	SAMPLE_TEXT = 256,
+	USUAL_STACK = 8192,
+	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
+	SPARE_BYTES = 1 << 16,
 };
 
 struct snap_want {
@@ -47,11 +52,11 @@ static const char *keep_path(struct snap_region *region, const struct snap_map *
 	return snap_region_text(region, path, length);
 }
 
-int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process)
+int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	struct snap_region *records = &tracer->shared->records;
-	_cleanup_fd_ int fd = snap_procfs_open_file(traced->proc_fd, "maps");
+	_cleanup_fd_ int fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "maps");
 	struct snap_lines lines;
 	struct snap_map *maps;
 	size_t count = 0, length;
@@ -187,13 +192,83 @@ void snap_tracer_read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t
 	traced->piece_count = read;
 }
 
-void snap_tracer_reserve_copies(struct snap_tracer *tracer)
+/* Threads that were made one after the other have their stacks near each other. */
+static const struct snap_map *find_map(struct snap_tracer *tracer,
+				       const struct snap_traced *process, uint64_t address)
 {
-	size_t stack = 8192;
+	size_t from = tracer->last_map > NEAR_MAPS ? tracer->last_map - NEAR_MAPS : 0;
+	size_t low = 0, high = process->map_count;
 
+	for (size_t i = from; i < high && i <= tracer->last_map + NEAR_MAPS; i++) {
+		const struct snap_map *map = &process->maps[i];
+
+		if (map->start <= address && address < map->end) {
+			tracer->last_map = i;
+			return map;
+		}
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (process->maps[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == process->map_count || process->maps[low].start > address)
+		return NULL;
+	tracer->last_map = low;
+	return &process->maps[low];
+}
+
+/* The stack pointer of a thread that waits in the kernel, 0: it runs, or it cannot be read. */
+static uint64_t sample_stack_pointer(struct snap_tracer *tracer, const struct snap_tracee *tracee)
+{
+	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid,
+					       "syscall", tracer->buffer, SAMPLE_TEXT);
+	unsigned field = 0;
+	uint64_t value = 0;
+
+	/* "NUMBER 0xARGUMENT … 0xSP 0xPC": the last but one; for calls that are none, fewer. */
+	for (ssize_t i = length; i > 0 && field < 2; i--)
+		field += tracer->buffer[i - 1] == ' ' ? 1 : 0, length = i;
+	if (field < 2 || tracer->buffer[length] != '0' || tracer->buffer[length + 1] != 'x')
+		return 0;
+	for (const char *at = tracer->buffer + length + 2; *at != ' '; at++)
+		value = value << 4 | (unsigned)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
+	return value;
+}
+
+/*
+ * Memory that is ready and not needed is memory all the same, and what is not ready is put there
+ * in the pause, page by page: so a few stacks are measured beforehand.
+ */
+uint64_t snap_tracer_expect(struct snap_tracer *tracer)
+{
+	uint64_t most = tracer->options->max_stack, sum = 0, expected;
+	uint32_t step = tracer->count / SAMPLES + 1, samples = 0;
+
+	for (uint32_t i = step / 2; step > 1 && i < tracer->count; i += step) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		uint64_t sp = sample_stack_pointer(tracer, tracee);
+		const struct snap_map *map =
+			sp ? find_map(tracer, snap_tracer_process(tracer, tracee), sp) : NULL;
+
+		if (!map)
+			continue;
+		samples++;
+		sum += map->end - sp < most ? map->end - sp : most;
+	}
+	expected = samples ? sum / samples + SNAP_STACK_MARGIN : USUAL_STACK;
+	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
+	return expected * tracer->count + SPARE_BYTES;
+}
+
+void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
+{
 	snap_region_prefault(&tracer->shared->records,
 			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
-	snap_region_prefault(&tracer->shared->stacks, tracer->count * stack + 65536);
+	snap_region_prefault(&tracer->shared->stacks, stack_bytes);
 }
 
 static uint64_t stack_pointer(const struct user_regs_struct *registers)
@@ -235,6 +310,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	}
 	if (vector.iov_len != sizeof(*registers)) {
 		process->unsupported = true;
+		thread->result = SNAP_THREAD_UNTRACED;
 		return;
 	}
 	process->arch = own_arch();
@@ -242,35 +318,6 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	thread->registers_size = sizeof(*registers);
 	thread->stack_unreadable = true; /* until its bytes are there */
 	thread->result = SNAP_THREAD_COPIED;
-}
-
-/* Threads that were made one after the other have their stacks near each other. */
-static const struct snap_map *find_map(struct snap_tracer *tracer,
-				       const struct snap_traced *process, uint64_t address)
-{
-	size_t from = tracer->last_map > NEAR_MAPS ? tracer->last_map - NEAR_MAPS : 0;
-	size_t low = 0, high = process->map_count;
-
-	for (size_t i = from; i < high && i <= tracer->last_map + NEAR_MAPS; i++) {
-		const struct snap_map *map = &process->maps[i];
-
-		if (map->start <= address && address < map->end) {
-			tracer->last_map = i;
-			return map;
-		}
-	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (process->maps[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == process->map_count || process->maps[low].start > address)
-		return NULL;
-	tracer->last_map = low;
-	return &process->maps[low];
 }
 
 /* Where the stack of a stopped thread is, and how much of it there is. */
@@ -284,7 +331,7 @@ static struct snap_want plan_one(struct snap_tracer *tracer, const struct snap_t
 	/* A stack that grew, a thread or a program that is new: once a process, and it is rare. */
 	if (!map && !tracer->maps_read_again[tracee->process]) {
 		tracer->maps_read_again[tracee->process] = true;
-		snap_tracer_read_maps(tracer, tracee->process);
+		snap_tracer_read_maps(tracer, tracee->process, tracee->tid);
 		map = find_map(tracer, process, sp);
 	}
 	if (!map || !map->read)
