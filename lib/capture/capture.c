@@ -8,6 +8,8 @@
 #include "capture/capture_collect.h"
 #include "capture/discover.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { SPARE_PROCESSES = 1024 }; /* found during a stop, beyond those that discover listed */
@@ -38,9 +40,9 @@ static int64_t clock_ns(clockid_t clock)
 struct tree {
 	const struct snap_options *options;
 	struct snap_capture *capture;
-	struct snap_procfs *procfs;
-	size_t root;   /* in capture->processes */
-	size_t looked; /* processes before this one were looked at */
+	size_t root;      /* in capture->processes */
+	size_t looked;    /* processes before this one were looked at */
+	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
 
 static size_t root_of(const struct snap_capture *capture, size_t index)
@@ -60,6 +62,13 @@ static bool is_untouchable(const struct snap_process *process)
 	return process->trouble != SNAP_TROUBLE_NONE || (process->flags & SNAP_PF_KTHREAD);
 }
 
+/* A zombie has no threads left to speak of; and without a start there never was a process. */
+static bool is_dead(const struct snap_process *process)
+{
+	return process->vanished || process->start_ticks == 0 ||
+	       process->trouble == SNAP_TROUBLE_ZOMBIE;
+}
+
 /* Puts those processes of the tree into the stop that the capture lists and the stop does not. */
 static void add_processes(struct tree *tree, struct snap_stop *stop)
 {
@@ -70,6 +79,7 @@ static void add_processes(struct tree *tree, struct snap_stop *stop)
 		struct snap_traced traced = {
 			.pid = process->pid,
 			.proc_fd = capture->live ? capture->live[tree->looked].proc_fd : -1,
+			.start_ticks = process->start_ticks,
 			.index = tree->looked,
 			.look_only = is_untouchable(process),
 			.foreign_namespace =
@@ -78,28 +88,81 @@ static void add_processes(struct tree *tree, struct snap_stop *stop)
 
 		if (root_of(capture, tree->looked) != tree->root || process->pid == getpid())
 			continue;
-		if (traced.proc_fd >= 0)
+		if (!is_dead(process))
 			snap_stop_add(stop, &traced);
 	}
+}
+
+/*
+ * A second look finds what all trees have got meanwhile. What belongs to one that was stopped
+ * before is no part of its moment: it is taken out again, with all that belongs to it.
+ */
+static void drop_belated(struct tree *tree, size_t first)
+{
+	struct snap_capture *capture = tree->capture;
+	size_t kept = first, gap;
+
+	for (size_t i = first; i < capture->process_count; i++) {
+		if (root_of(capture, i) < tree->root) {
+			snap_live_close(&capture->live[i]);
+			continue;
+		}
+		gap = i - kept;
+		/* A parent in the same range has moved with its children, or not at all. */
+		for (size_t k = i + 1; gap && k < capture->process_count; k++) {
+			if (capture->processes[k].parent == i)
+				capture->processes[k].parent = kept;
+		}
+		capture->processes[kept] = capture->processes[i];
+		capture->live[kept++] = capture->live[i];
+	}
+	capture->process_count = kept;
+}
+
+/*
+ * Another program than the one whose name, arguments and mappings were read? Asked once its
+ * threads are seized: from then on the tracer is told. Never asks a filesystem, which may be one
+ * in user space, and stopped soon.
+ */
+static bool has_execed(const struct snap_live *live)
+{
+	const unsigned flags = AT_STATX_DONT_SYNC;
+	struct statx before, after;
+
+	if (live->exe_fd < 0 || live->proc_fd < 0 ||
+	    statx(live->exe_fd, "", AT_EMPTY_PATH | flags, STATX_INO, &before) ||
+	    statx(live->proc_fd, "exe", flags, STATX_INO, &after))
+		return false;
+	return before.stx_ino != after.stx_ino || before.stx_dev_major != after.stx_dev_major ||
+	       before.stx_dev_minor != after.stx_dev_minor;
 }
 
 static struct snap_error *look_again(void *context, struct snap_stop *stop, bool *grown_ret)
 {
 	struct tree *tree = context;
+	struct snap_capture *capture = tree->capture;
+	size_t count = capture->process_count;
 	uint32_t before = stop->process_count;
 	struct snap_error *err;
 	bool grown;
 
-	err = snap_discover_again(tree->options, tree->capture, &grown);
+	for (; tree->checked < before; tree->checked++) {
+		struct snap_traced *traced = &stop->processes[tree->checked];
+
+		if (!traced->look_only && capture->live)
+			traced->execed = has_execed(&capture->live[traced->index]);
+	}
+	err = snap_discover_again(tree->options, capture, &grown);
 	if (err)
 		return err;
+	drop_belated(tree, count);
 	add_processes(tree, stop);
 	*grown_ret = stop->process_count > before;
 	return NULL;
 }
 
 static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-				    struct snap_shared *shared)
+				    struct snap_shared *shared, bool *execed_ret)
 {
 	struct snap_stop_again again = { .look = look_again, .context = tree };
 	struct snap_stop *stop =
@@ -117,14 +180,16 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 	if (stop->begin_ns && !tree->capture->time_ns)
 		tree->capture->time_ns =
 			clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - stop->begin_ns);
+	for (uint32_t i = 0; i < stop->process_count; i++)
+		*execed_ret |= stop->processes[i].execed;
 	return snap_capture_collect(tree->options, tree->capture, stop);
 }
 
-struct snap_error *snap_capture_take(const struct snap_options *options,
-				     const struct snap_stop_hook *hook, struct snap_capture **ret)
+static struct snap_error *take(const struct snap_options *options,
+			       const struct snap_stop_hook *hook, bool *execed_ret,
+			       struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	int64_t begin = clock_ns(CLOCK_MONOTONIC);
 	struct snap_shared *shared;
 	struct snap_error *err;
 
@@ -141,13 +206,40 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
-		err = stop_tree(&tree, hook, shared);
+		err = stop_tree(&tree, hook, shared, execed_ret);
 		if (err)
 			return err;
 	}
 	if (!capture->time_ns)
 		capture->time_ns = clock_ns(CLOCK_REALTIME);
-	capture->duration_ns = clock_ns(CLOCK_MONOTONIC) - begin;
 	*ret = snap_take_ptr(capture);
+	return NULL;
+}
+
+struct snap_error *snap_capture_take(const struct snap_options *options,
+				     const struct snap_stop_hook *hook, struct snap_capture **ret)
+{
+	int64_t begin = clock_ns(CLOCK_MONOTONIC);
+	struct snap_capture *capture;
+	struct snap_error *err;
+	bool execed = false;
+
+	err = take(options, hook, &execed, &capture);
+	if (err)
+		return err;
+	/* What was read before the stop belongs to a program that is no more: once again. */
+	if (execed) {
+		snap_capture_destroy(capture);
+		execed = false;
+		err = take(options, hook, &execed, &capture);
+		if (err)
+			return err;
+	}
+	if (execed)
+		snap_capture_warn(capture, "execed", 0, 0,
+				  "programs were started while the tree was read: names and "
+				  "arguments may be those of their predecessors");
+	capture->duration_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+	*ret = capture;
 	return NULL;
 }

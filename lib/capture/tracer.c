@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 
 enum {
-	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
+	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
+	READ_PATIENCE_MS = 200,
 	PATIENCE_MS = 1000, /* how long a killed child may take to end before it is left behind */
 };
 
@@ -141,6 +142,21 @@ static void end_child(struct child *child, bool kill_it)
 	syscall(SYS_waitid, P_PIDFD, child->pidfd, &info, WEXITED | WNOHANG | __WALL, NULL);
 }
 
+/*
+ * A read of memory that never ends (userfaultfd, a filesystem in user space) holds the whole
+ * target: it is given up long before the time is.
+ */
+static int64_t copy_deadline(const struct snap_options *options, const struct snap_stop *stop,
+			     int64_t until)
+{
+	int64_t progress = __atomic_load_n(&stop->progress_ns, __ATOMIC_ACQUIRE);
+
+	if (!progress || options->engine == SNAP_ENGINE_PTRACE)
+		return until;
+	progress += READ_PATIENCE_MS * 1000000ll;
+	return progress < until ? progress : until;
+}
+
 static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
 			int64_t start)
 {
@@ -150,7 +166,7 @@ static int64_t deadline(const struct snap_options *options, const struct snap_st
 	if (end)
 		return end + PATIENCE_MS * 1000000ll;
 	if (begin)
-		return begin + options->stop_timeout_ns;
+		return copy_deadline(options, stop, begin + options->stop_timeout_ns);
 	return start + options->timeout_ns;
 }
 
@@ -232,6 +248,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 {
 	_cleanup_(
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(scratch_deinit) struct snap_region scratch = { 0 };
 	struct snap_tracer tracer = {
 		.options = options,
@@ -241,6 +258,10 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	};
 	struct snap_error *err;
 
+	err = snap_procfs_open(NULL, &procfs);
+	if (err)
+		return err;
+	tracer.procfs = &procfs;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
 	if (err)
 		return err;

@@ -18,8 +18,9 @@
 struct snap_traced {
 	/* written by the parent, before the child looks at it */
 	pid_t pid;
-	int proc_fd;    /* O_PATH directory of procfs; open in both */
-	size_t index;   /* in capture->processes; SIZE_MAX: forked during the stop */
+	int proc_fd;          /* O_PATH directory of procfs, open in both; -1: look it up by pid */
+	uint64_t start_ticks; /* with pid its identity; 0: whoever has the pid */
+	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
 	/* written by the child */
@@ -59,6 +60,7 @@ struct snap_stop {
 	uint32_t process_count, process_capacity;
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
+	int64_t progress_ns; /* when the last reading of memory began */
 	struct snap_help help;
 	bool limited; /* the snapshot's limit cut stacks */
 	bool killed;  /* the child did not end by itself: what there is may be incomplete */

@@ -30,6 +30,7 @@ struct snap_tracee {
 	uint32_t thread;  /* in its threads */
 	uint8_t phase;    /* enum snap_tracee_phase */
 	int8_t signal;    /* to be handed on at DETACH */
+	uint16_t look;    /* the last listing of its process that had it */
 };
 
 struct snap_tracer {
@@ -37,6 +38,7 @@ struct snap_tracer {
 	const struct snap_stop_hook *hook;
 	struct snap_shared *shared;
 	struct snap_stop *stop;
+	const struct snap_procfs *procfs;
 	struct snap_region scratch;
 	struct snap_tracee *tracees;
 	uint32_t count, capacity;
@@ -46,6 +48,7 @@ struct snap_tracer {
 	int ask_fd;        /* eventfd to the parent */
 	uint32_t prepared; /* processes whose threads are listed */
 	uint32_t waited;   /* tracees before this one need no first wait */
+	uint16_t look;     /* how often some process was listed again */
 	bool stopping;     /* the first INTERRUPT was sent */
 	bool time_is_up;   /* nobody is waited for any more */
 	int64_t wait_until_ns, copy_until_ns;
@@ -128,16 +131,24 @@ void snap_tracer_prepare(struct snap_tracer *tracer);
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
 /* Lists again the threads of a process and seizes the unknown ones; how many there were. */
 uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process);
+/* Opens the directory of threads of a process, by number if need be. */
+void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
 /* One SEIZE; sets the phase. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Its thread does not run any more and will not be shown. */
 void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee);
 
-/* tracer_memory.c: mappings and bytes. */
-/* Reads the maps of a thread's process; on failure those of before stay. 0, a negative errno. */
+/* tracer_maps.c: the address space. */
+/*
+ * Reads the maps of a thread's process and the first pages of its modules; on failure those of
+ * before stay. 0 or a negative errno.
+ */
 int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid);
-/* The first pages of modules and the vDSO. `tid`: a live thread of the process. */
-void snap_tracer_read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* The mapping that holds an address, NULL: none. */
+const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,
+					    uint64_t address);
+
+/* tracer_copy.c: registers and stacks. */
 /* How many bytes of stacks to expect, judged by some of the threads listed by now. */
 uint64_t snap_tracer_expect(struct snap_tracer *tracer);
 /* Has memory ready for the copies of all threads that are listed by now. */
@@ -145,6 +156,9 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* tracer_birth.c: `creator` stands at CLONE, FORK or VFORK; adds the child, which stops as well. */
+void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event);
 
 /* tracer_stop.c: the pause. */
 void snap_tracer_pause(struct snap_tracer *tracer);

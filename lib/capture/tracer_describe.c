@@ -145,7 +145,7 @@ void snap_tracer_help(const struct snap_options *options, struct snap_shared *sh
 	snap_region_prefault(&shared->stacks, help->stack_bytes);
 	process = &stop->processes[help->process];
 	describer.foreign_namespace = process->foreign_namespace;
-	describer.tasks_fd = snap_procfs_open_tasks(process->proc_fd);
+	describer.tasks_fd = process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
 	if (describer.tasks_fd >= 0)
 		take_shares(&describer, help, process);
 	snap_close(&describer.tasks_fd);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 
 enum { SPARE_THREADS = 64 };
 
@@ -77,6 +78,20 @@ static bool is_worker(const struct snap_thread *thread)
 	return thread->flags & (SNAP_PF_KTHREAD | SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER);
 }
 
+static void take(struct snap_tracer *tracer, struct snap_tracee *tracee,
+		 enum snap_tracee_phase phase)
+{
+	tracee->phase = (uint8_t)phase;
+	snap_tracer_process(tracer, tracee)->seized = true;
+	snap_tracer_thread(tracer, tracee)->result = SNAP_THREAD_NOT_STOPPED;
+}
+
+/* 0 or an errno. */
+static int seize(pid_t tid)
+{
+	return ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
+}
+
 /*
  * Refused: it exits just now, or somebody else traces it. Only one of these stays. The state is
  * read again, as what was read before may be old.
@@ -85,6 +100,7 @@ static void refused(struct snap_tracer *tracer, struct snap_tracee *tracee, int 
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	struct snap_status status = { 0 };
 	struct snap_stat stat;
 
 	if (os_errno == ESRCH ||
@@ -96,8 +112,19 @@ static void refused(struct snap_tracer *tracer, struct snap_tracee *tracee, int 
 		thread->state = 'Z';
 		return;
 	}
+	/* Born to a thread that we had seized, so it is ours, and is about to stop. */
+	if (snap_procfs_task_status(tracer->task_fds[tracee->process], tracee->tid, &status) == 0 &&
+	    status.tracer_pid == (pid_t)syscall(SYS_getpid)) {
+		take(tracer, tracee, SNAP_TRACEE_AWAITED);
+		return;
+	}
 	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING)) {
 		snap_tracer_gone(tracer, tracee);
+		return;
+	}
+	/* In the middle of an exec, a moment ago, nobody may trace it. */
+	if (os_errno == EPERM && status.tracer_pid == 0 && !seize(tracee->tid)) {
+		take(tracer, tracee, SNAP_TRACEE_SEIZED);
 		return;
 	}
 	if (!process->error)
@@ -108,51 +135,107 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	int error;
 
 	if (process->look_only || is_worker(thread))
 		return;
 	if (thread->state == 'Z' && tracee->tid == process->pid)
 		return;
-	if (ptrace(PTRACE_SEIZE, tracee->tid, NULL, (void *)SEIZE_OPTIONS)) {
-		refused(tracer, tracee, errno);
-		return;
+	error = seize(tracee->tid);
+	if (error)
+		refused(tracer, tracee, error);
+	else
+		take(tracer, tracee, SNAP_TRACEE_SEIZED);
+}
+
+/*
+ * A tid that the process has not got: it has exited, or, where numbers were given out again, it
+ * is a stranger, who runs on at once.
+ */
+static void drop_unlisted(struct snap_tracer *tracer, uint32_t process, uint16_t look)
+{
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		struct snap_tracee *tracee = &tracer->tracees[i];
+
+		if (tracee->process != process || tracee->look == look ||
+		    tracee->phase == SNAP_TRACEE_GONE)
+			continue;
+		if (tracee->phase == SNAP_TRACEE_STOPPED)
+			ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);
+		snap_tracer_gone(tracer, tracee);
 	}
-	tracee->phase = SNAP_TRACEE_SEIZED;
-	process->seized = true;
-	thread->result = SNAP_THREAD_NOT_STOPPED;
+}
+
+static struct snap_tracee *known(const struct snap_tracer *tracer, uint32_t process, pid_t tid)
+{
+	uint32_t index = tid < SNAP_TRACER_TIDS ? tracer->by_tid[tid] : 0;
+	struct snap_tracee *tracee = index ? &tracer->tracees[index - 1] : NULL;
+
+	return tracee && tracee->process == process && tracee->phase != SNAP_TRACEE_GONE ? tracee
+											 : NULL;
 }
 
 uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process)
 {
 	ssize_t count = snap_procfs_list(tracer->task_fds[process], tracer->tids, SNAP_MAX_THREADS);
+	uint16_t look = ++tracer->look;
 	uint32_t new = 0;
 
 	if (count > SNAP_MAX_THREADS)
 		count = SNAP_MAX_THREADS;
 	for (ssize_t i = 0; i < count; i++) {
-		struct snap_tracee *tracee = snap_tracer_add(tracer, process, tracer->tids[i]);
+		struct snap_tracee *tracee = known(tracer, process, tracer->tids[i]);
 
+		if (tracee) {
+			tracee->look = look;
+			continue;
+		}
+		tracee = snap_tracer_add(tracer, process, tracer->tids[i]);
 		if (!tracee)
 			continue;
+		tracee->look = look;
 		if (!snap_tracer_describe(tracer, tracee)) {
 			snap_tracer_gone(tracer, tracee);
 			continue;
 		}
 		snap_tracer_thread(tracer, tracee)->late = tracer->stopping;
 		snap_tracer_seize(tracer, tracee);
-		new += tracee->phase == SNAP_TRACEE_SEIZED;
+		new += tracee->phase == SNAP_TRACEE_SEIZED || tracee->phase == SNAP_TRACEE_AWAITED;
 	}
+	drop_unlisted(tracer, process, look);
 	return new;
+}
+
+/* One that the parent has no descriptor for is looked up, and must be the one that was meant. */
+void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
+{
+	struct snap_traced *traced = &tracer->stop->processes[process];
+	_cleanup_fd_ int found = -1;
+	struct snap_stat stat;
+	int fd = traced->proc_fd;
+
+	tracer->task_fds[process] = -ESRCH;
+	if (fd < 0) {
+		fd = found = snap_procfs_open_process(tracer->procfs, traced->pid);
+		if (fd >= 0 && snap_procfs_stat(fd, &stat))
+			return;
+		if (fd >= 0 && !traced->start_ticks)
+			traced->start_ticks = stat.start_ticks;
+		if (fd >= 0 && stat.start_ticks != traced->start_ticks)
+			return;
+	}
+	tracer->task_fds[process] = fd < 0 ? fd : snap_procfs_open_tasks(fd);
 }
 
 /* Threads and their states, all before the first SEIZE: reading is the slow part. */
 static void list(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
-	int tasks = snap_procfs_open_tasks(traced->proc_fd);
 	ssize_t count;
+	int tasks;
 
-	tracer->task_fds[process] = tasks;
+	snap_tracer_open_tasks(tracer, process);
+	tasks = tracer->task_fds[process];
 	count = tasks < 0 ? tasks : snap_procfs_list(tasks, tracer->tids, SNAP_MAX_THREADS);
 	if (count <= 0) {
 		traced->vanished = count == 0 || count == -ESRCH || count == -ENOENT;
@@ -176,11 +259,8 @@ static void read_memory(struct snap_tracer *tracer, uint32_t process, uint32_t f
 	if (traced->look_only || traced->vanished || traced->error)
 		return;
 	/* A leader that has exited has no memory; the threads that it left behind have. */
-	for (uint32_t i = first; i < tracer->count && error == -ESRCH; i++) {
+	for (uint32_t i = first; i < tracer->count && error == -ESRCH; i++)
 		error = snap_tracer_read_maps(tracer, process, tracer->tracees[i].tid);
-		if (!error)
-			snap_tracer_read_pieces(tracer, process, tracer->tracees[i].tid);
-	}
 	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
 	if (error == -EACCES || error == -EPERM)
 		traced->error = -error;

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,67 +55,6 @@ static void drop_priority(void)
 	sched_setscheduler(0, SCHED_OTHER, &parameter);
 }
 
-/* A process that was forked, or cloned without CLONE_THREAD: at birth it is like its parent. */
-static void catch_process(struct snap_tracer *tracer, uint32_t parent, pid_t pid)
-{
-	struct snap_stop *stop = tracer->stop;
-	const struct snap_traced *from = &stop->processes[parent];
-	struct snap_traced new = {
-		.pid = pid,
-		.proc_fd = -1,
-		.index = SIZE_MAX,
-		.foreign_namespace = from->foreign_namespace,
-		.seized = true,
-		.forked_from = parent,
-		.maps = from->maps,
-		.map_count = from->map_count,
-		.pieces = from->pieces,
-		.piece_count = from->piece_count,
-		.stop_begin_ns = snap_tracer_now(),
-	};
-	struct snap_tracee *tracee;
-
-	if (!snap_stop_add(stop, &new))
-		return;
-	tracer->task_fds[stop->process_count - 1] = -1;
-	tracee = snap_tracer_add(tracer, stop->process_count - 1, pid);
-	if (tracee)
-		tracee->phase = SNAP_TRACEE_AWAITED;
-}
-
-/* A thread of a process that is stopped just now: it has its creator's name, and runs soon. */
-static void catch_thread(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint32_t creator)
-{
-	struct snap_tracee *tracee = snap_tracer_add(tracer, process, tid);
-	struct snap_thread *thread;
-
-	if (!tracee)
-		return;
-	tracee->phase = SNAP_TRACEE_AWAITED;
-	thread = snap_tracer_thread(tracer, tracee);
-	thread->name = snap_tracer_thread(tracer, &tracer->tracees[creator])->name;
-	thread->state = 'R';
-	thread->late = true;
-	thread->result = SNAP_THREAD_NOT_STOPPED;
-}
-
-/* What CLONE, FORK and VFORK say of the child that the kernel has stopped at birth. */
-static void catch_child(struct snap_tracer *tracer, uint32_t index, int event)
-{
-	uint32_t process = tracer->tracees[index].process;
-	int tasks = tracer->task_fds[process];
-	unsigned long message = 0;
-	struct snap_stat stat;
-
-	if (ptrace(PTRACE_GETEVENTMSG, tracer->tracees[index].tid, NULL, &message))
-		return;
-	if (event == PTRACE_EVENT_CLONE &&
-	    (tasks < 0 || snap_procfs_task_stat(tasks, (pid_t)message, &stat) == 0))
-		catch_thread(tracer, process, (pid_t)message, index);
-	else
-		catch_process(tracer, process, (pid_t)message);
-}
-
 /* Tells the stops apart: whose it was decides what DETACH hands on. */
 static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 {
@@ -132,7 +72,7 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 	case PTRACE_EVENT_CLONE:
 	case PTRACE_EVENT_FORK:
 	case PTRACE_EVENT_VFORK:
-		catch_child(tracer, index, event);
+		snap_tracer_catch_child(tracer, index, event);
 		break;
 	case PTRACE_EVENT_EXEC:
 		snap_tracer_process(tracer, tracee)->execed = true;
@@ -221,7 +161,7 @@ static void interrupt(struct snap_tracer *tracer, uint32_t first)
 	for (uint32_t i = first; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
 
-		if (tracee->phase != SNAP_TRACEE_SEIZED)
+		if (tracee->phase != SNAP_TRACEE_SEIZED && tracee->phase != SNAP_TRACEE_AWAITED)
 			continue;
 		if (tracee->process != process) {
 			struct snap_traced *traced = snap_tracer_process(tracer, tracee);
@@ -230,6 +170,8 @@ static void interrupt(struct snap_tracer *tracer, uint32_t first)
 			if (!traced->stop_begin_ns)
 				traced->stop_begin_ns = snap_tracer_now();
 		}
+		if (tracee->phase == SNAP_TRACEE_AWAITED)
+			continue;
 		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL))
 			snap_tracer_gone(tracer, tracee);
 		else
@@ -247,6 +189,55 @@ static long count_threads(int tasks)
 	return (long)status.st_nlink - 2;
 }
 
+/*
+ * SIGKILL ends stopped threads too, and one that calls exec waits in D until its tracer, we, has
+ * taken note of the end of all others. Where the first still stands, nobody was killed.
+ */
+static void reap_killed(struct snap_tracer *tracer, uint32_t process)
+{
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		bool leader = tracee->tid == tracer->stop->processes[process].pid;
+
+		/* The end of a leader is never told: the other one gets its number. */
+		if (tracee->process == process && tracee->phase == SNAP_TRACEE_STOPPED &&
+		    wait_for(tracer, i, WNOHANG) != WAIT_GONE && !leader)
+			return;
+	}
+}
+
+/* A thread has gone that was no leader: by exec it is the leader now, and about to stop. */
+static void follow_exec(struct snap_tracer *tracer, uint32_t process)
+{
+	uint32_t index = tracer->by_tid[tracer->stop->processes[process].pid];
+	struct snap_tracee *leader = index ? &tracer->tracees[index - 1] : NULL;
+	struct snap_stat stat;
+
+	if (!leader || leader->process != process ||
+	    snap_procfs_task_stat(tracer->task_fds[process], leader->tid, &stat) ||
+	    !strchr("RSD", stat.state))
+		return;
+	if (leader->phase == SNAP_TRACEE_GONE)
+		tracer->present[process]++;
+	leader->phase = SNAP_TRACEE_AWAITED;
+	snap_tracer_thread(tracer, leader)->result = SNAP_THREAD_NOT_STOPPED;
+	wait_out(tracer, index - 1);
+}
+
+/* A leader that was a zombie, and alone, may be alive again: another thread took its number. */
+static void forget_old_leader(struct snap_tracer *tracer, uint32_t process)
+{
+	uint32_t index = tracer->by_tid[tracer->stop->processes[process].pid];
+	struct snap_tracee *leader = index ? &tracer->tracees[index - 1] : NULL;
+	struct snap_stat stat;
+
+	if (tracer->present[process] == 1 && leader && leader->phase == SNAP_TRACEE_LISTED &&
+	    snap_tracer_thread(tracer, leader)->state == 'Z' &&
+	    snap_procfs_task_stat(tracer->task_fds[process], leader->tid, &stat) == 0 &&
+	    stat.state != 'Z' && stat.state != 'X')
+		snap_tracer_gone(tracer, leader);
+}
+
 /* Looks for threads that nobody told us of; true when some process is not settled yet. */
 static bool is_unsettled(struct snap_tracer *tracer, bool *grown)
 {
@@ -257,12 +248,14 @@ static bool is_unsettled(struct snap_tracer *tracer, bool *grown)
 		struct snap_traced *process = &stop->processes[i];
 		long threads;
 
-		if (!process->seized || tracer->present[i] == 0)
+		if (process->look_only || (process->error && !process->seized))
 			continue;
+		forget_old_leader(tracer, i);
 		threads = count_threads(tracer->task_fds[i]);
 		process->threads_missed = 0;
 		if (threads < 0 || (uint32_t)threads == tracer->present[i])
 			continue;
+		reap_killed(tracer, i);
 		if (snap_tracer_list_again(tracer, i))
 			*grown = true;
 		unsettled = true;
@@ -302,16 +295,22 @@ static void wait_slow(struct snap_tracer *tracer)
 	int64_t until = snap_tracer_now() + GRACE_NS;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		enum wait_result result;
 		int options = 0;
 
-		if (tracer->tracees[i].phase != SNAP_TRACEE_SLOW)
+		if (tracee->phase != SNAP_TRACEE_SLOW)
 			continue;
 		do {
 			/* Past the time each is asked once more, without waiting. */
+			reap_killed(tracer, tracee->process);
 			if (snap_tracer_now() >= until ||
 			    snap_tracer_now() >= tracer->wait_until_ns)
 				options = WNOHANG;
-		} while (wait_for(tracer, i, options) == WAIT_NOT_YET && !options);
+			result = wait_for(tracer, i, options);
+		} while (result == WAIT_NOT_YET && !options);
+		if (result == WAIT_GONE)
+			follow_exec(tracer, tracee->process);
 	}
 	wait_all(tracer);
 }

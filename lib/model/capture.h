@@ -191,6 +191,8 @@ struct snap_live {
 	int exe_fd;  /* O_PATH: its program */
 };
 
+void snap_live_close(struct snap_live *live);
+
 struct snap_host {
 	const char *name, *kernel, *arch, *boot_id;
 	unsigned cpus;

@@ -19,16 +19,20 @@ struct snap_capture *snap_capture_new(void)
 	return capture;
 }
 
+void snap_live_close(struct snap_live *live)
+{
+	snap_close(&live->pidfd);
+	snap_close(&live->proc_fd);
+	snap_close(&live->root_fd);
+	snap_close(&live->exe_fd);
+}
+
 void snap_capture_destroy(struct snap_capture *capture)
 {
 	if (!capture)
 		return;
-	for (size_t i = 0; capture->live && i < capture->process_count; i++) {
-		snap_close(&capture->live[i].pidfd);
-		snap_close(&capture->live[i].proc_fd);
-		snap_close(&capture->live[i].root_fd);
-		snap_close(&capture->live[i].exe_fd);
-	}
+	for (size_t i = 0; capture->live && i < capture->process_count; i++)
+		snap_live_close(&capture->live[i]);
 	free(capture->live);
 	if (capture->shared)
 		munmap(capture->shared, capture->shared_size);

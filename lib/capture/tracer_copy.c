@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tracing child's reading of memory: mappings, the first pages of modules, registers, stacks.
- * process_vm_readv in batches of many threads: one call a thread costs 10 % of the whole pause.
+ * What the pause is for: registers, then stacks from just below the stack pointer to the end of
+ * the mapping. process_vm_readv in batches of many threads: one call a thread would make the whole
+ * pause a tenth longer.
  */
-#include "capture/tracer_child.h"
+#include "capture/tracer_copy.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -13,12 +14,8 @@
 #include <sys/user.h>
 
 enum {
-	PAGE = 4096,
 	VECTORS = 1024,        /* UIO_MAXIOV */
 	BATCH_BYTES = 4 << 20, /* what one call copies between two looks at the clock */
-	LARGEST_VDSO = 1 << 20,
-	LONGEST_LINE = SNAP_MAX_PATH + 256,
-	NEAR_MAPS = 3, /* the stack of the next thread lies so near */
 	MOST_REFERENCE_PCS = 1 << 16,
 	SAMPLES = 32, /* stacks that are measured before the stop */
 	SAMPLE_TEXT = 256,
@@ -27,215 +24,27 @@ enum {
 	SPARE_BYTES = 1 << 16,
 };
 
-struct snap_want {
-	uint64_t address;
-	uint64_t size;
-};
-
 struct snap_batch {
 	struct iovec remote[VECTORS];
 	uint32_t tracees[VECTORS];
 	size_t count, bytes;
 };
 
-static const char *keep_path(struct snap_region *region, const struct snap_map *before,
-			     const char *path, size_t length)
-{
-	if (length == 0)
-		return NULL;
-	if (length > SNAP_MAX_PATH)
-		length = SNAP_MAX_PATH;
-	/* The mappings of a file follow each other. */
-	if (before && before->path && strlen(before->path) == length &&
-	    memcmp(before->path, path, length) == 0)
-		return before->path;
-	return snap_region_text(region, path, length);
-}
-
-int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid)
-{
-	struct snap_traced *traced = &tracer->stop->processes[process];
-	struct snap_region *records = &tracer->shared->records;
-	_cleanup_fd_ int fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "maps");
-	struct snap_lines lines;
-	struct snap_map *maps;
-	size_t count = 0, length;
-	char *line;
-	int more;
-
-	if (fd < 0)
-		return fd;
-	snap_lines_init(&lines, fd, tracer->buffer, SNAP_TRACER_BUFFER);
-	while ((more = snap_lines_next(&lines, &line, &length)) > 0 && count < SNAP_MAX_MAPS) {
-		struct snap_map *map = &tracer->maps[count];
-		const struct snap_map *before = count ? map - 1 : NULL;
-		const char *path;
-		size_t path_length;
-
-		if (!snap_parse_map(line, length, map, &path, &path_length))
-			continue;
-		/* What must hold for maps, whatever changed while they were read. */
-		if (map->start >= map->end || (before && map->start < before->end))
-			continue;
-		map->path = keep_path(records, before, path, path_length);
-		count++;
-	}
-	if (more < 0)
-		return more;
-	if (count == 0)
-		return -ESRCH;
-	maps = snap_region_new_array(records, count, struct snap_map);
-	if (!maps)
-		return -ENOMEM;
-	memcpy(maps, tracer->maps, count * sizeof(*maps));
-	traced->maps = maps;
-	traced->map_count = count;
-	return 0;
-}
-
-static bool is_vdso(const struct snap_map *map)
-{
-	return map->path && strcmp(map->path, "[vdso]") == 0;
-}
-
-static bool same_file(const struct snap_map *a, const struct snap_map *b)
-{
-	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
-}
-
-/* The first mapping of an ELF file that has code: its head holds the build id. */
-static bool is_head(const struct snap_map *maps, size_t count, size_t index)
-{
-	const struct snap_map *map = &maps[index];
-
-	if (map->inode == 0 || map->offset != 0 || !map->read)
-		return false;
-	for (size_t i = index; i < count && same_file(map, &maps[i]); i++) {
-		if (maps[i].execute)
-			return true;
-	}
-	return false;
-}
-
-static size_t piece_size(const struct snap_map *maps, size_t count, size_t index)
-{
-	size_t size = maps[index].end - maps[index].start;
-
-	if (is_vdso(&maps[index]))
-		return size < LARGEST_VDSO ? size : LARGEST_VDSO;
-	if (!is_head(maps, count, index))
-		return 0;
-	return size < PAGE ? size : PAGE;
-}
-
-/* Reads as many whole pieces as can be read from the front; how many. */
-static size_t read_pieces(pid_t tid, uint8_t *bytes, struct snap_piece *pieces, size_t count)
-{
-	struct iovec remote[64], local;
-	size_t done = 0, total = 0;
-	ssize_t got;
-
-	if (count > SNAP_ARRAY_SIZE(remote))
-		count = SNAP_ARRAY_SIZE(remote);
-	for (size_t i = 0; i < count; i++) {
-		remote[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].address, pieces[i].size };
-		pieces[i].data = bytes + total;
-		total += pieces[i].size;
-	}
-	local = (struct iovec){ bytes, total };
-	got = process_vm_readv(tid, &local, 1, remote, count, 0);
-	for (total = 0; done < count; done++) {
-		total += pieces[done].size;
-		if (got < (ssize_t)total)
-			break;
-	}
-	return done;
-}
-
-void snap_tracer_read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t tid)
-{
-	struct snap_traced *traced = &tracer->stop->processes[process];
-	struct snap_region *records = &tracer->shared->records;
-	size_t wanted = 0, bytes = 0, read = 0;
-	struct snap_piece *pieces;
-	uint8_t *data;
-
-	for (size_t i = 0; i < traced->map_count; i++) {
-		size_t size = piece_size(traced->maps, traced->map_count, i);
-
-		wanted += size != 0;
-		bytes += size;
-	}
-	pieces = snap_region_new_array(records, wanted, struct snap_piece);
-	data = snap_region_alloc(records, bytes);
-	if (!wanted || !pieces || !data)
-		return;
-	wanted = 0;
-	for (size_t i = 0; i < traced->map_count; i++) {
-		size_t size = piece_size(traced->maps, traced->map_count, i);
-
-		if (size)
-			pieces[wanted++] = (struct snap_piece){ .address = traced->maps[i].start,
-								.size = size };
-	}
-	for (size_t i = 0; i < wanted;) {
-		size_t whole = read_pieces(tid, data, pieces + i, wanted - i);
-
-		for (size_t k = 0; k < whole; k++) {
-			pieces[read] = pieces[i + k];
-			data += pieces[read++].size;
-		}
-		/* The one after them cannot be read. */
-		i += whole + (whole == 0);
-	}
-	traced->pieces = pieces;
-	traced->piece_count = read;
-}
-
-/* Threads that were made one after the other have their stacks near each other. */
-static const struct snap_map *find_map(struct snap_tracer *tracer,
-				       const struct snap_traced *process, uint64_t address)
-{
-	size_t from = tracer->last_map > NEAR_MAPS ? tracer->last_map - NEAR_MAPS : 0;
-	size_t low = 0, high = process->map_count;
-
-	for (size_t i = from; i < high && i <= tracer->last_map + NEAR_MAPS; i++) {
-		const struct snap_map *map = &process->maps[i];
-
-		if (map->start <= address && address < map->end) {
-			tracer->last_map = i;
-			return map;
-		}
-	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (process->maps[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == process->map_count || process->maps[low].start > address)
-		return NULL;
-	tracer->last_map = low;
-	return &process->maps[low];
-}
-
 /* The stack pointer of a thread that waits in the kernel, 0: it runs, or it cannot be read. */
 static uint64_t sample_stack_pointer(struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
+	char *text = tracer->buffer;
 	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid,
-					       "syscall", tracer->buffer, SAMPLE_TEXT);
-	unsigned field = 0;
+					       "syscall", text, SAMPLE_TEXT);
+	/* "NUMBER 0xARGUMENT … 0xSP 0xPC", "-1 0xSP 0xPC", "running" */
+	const char *pc = length > 0 ? memrchr(text, ' ', (size_t)length) : NULL;
+	const char *sp = pc ? memrchr(text, ' ', (size_t)(pc - text)) : NULL;
 	uint64_t value = 0;
 
-	/* "NUMBER 0xARGUMENT … 0xSP 0xPC": the last but one; for calls that are none, fewer. */
-	for (ssize_t i = length; i > 0 && field < 2; i--)
-		field += tracer->buffer[i - 1] == ' ' ? 1 : 0, length = i;
-	if (field < 2 || tracer->buffer[length] != '0' || tracer->buffer[length + 1] != 'x')
+	if (!sp || sp[1] != '0' || sp[2] != 'x')
 		return 0;
-	for (const char *at = tracer->buffer + length + 2; *at != ' '; at++)
-		value = value << 4 | (unsigned)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
+	for (const char *at = sp + 3; at < pc; at++)
+		value = value << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
 	return value;
 }
 
@@ -252,7 +61,7 @@ uint64_t snap_tracer_expect(struct snap_tracer *tracer)
 		const struct snap_tracee *tracee = &tracer->tracees[i];
 		uint64_t sp = sample_stack_pointer(tracer, tracee);
 		const struct snap_map *map =
-			sp ? find_map(tracer, snap_tracer_process(tracer, tracee), sp) : NULL;
+			sp ? snap_tracer_find_map(tracer, tracee->process, sp) : NULL;
 
 		if (!map)
 			continue;
@@ -296,8 +105,8 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	struct snap_region *records = &tracer->shared->records;
-	struct user_regs_struct *registers = snap_region_alloc(records, sizeof(*registers));
+	struct user_regs_struct *registers =
+		snap_region_alloc(&tracer->shared->records, sizeof(*registers));
 	struct iovec vector = { registers, sizeof(*registers) };
 
 	if (!registers)
@@ -320,20 +129,31 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	thread->result = SNAP_THREAD_COPIED;
 }
 
-/* Where the stack of a stopped thread is, and how much of it there is. */
-static struct snap_want plan_one(struct snap_tracer *tracer, const struct snap_tracee *tracee)
+/*
+ * A stack that grew, a thread or a program that is new: then the maps are read again, once a
+ * process. It is rare, and nothing else says where the stack ends.
+ */
+static const struct snap_map *find_stack(struct snap_tracer *tracer,
+					 const struct snap_tracee *tracee, uint64_t sp)
 {
-	struct snap_traced *process = snap_tracer_process(tracer, tracee);
-	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	uint64_t sp = stack_pointer(thread->registers), start;
-	const struct snap_map *map = find_map(tracer, process, sp);
+	uint32_t process = tracee->process;
+	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
+	bool stale = !map || tracer->stop->processes[process].execed;
 
-	/* A stack that grew, a thread or a program that is new: once a process, and it is rare. */
-	if (!map && !tracer->maps_read_again[tracee->process]) {
-		tracer->maps_read_again[tracee->process] = true;
-		snap_tracer_read_maps(tracer, tracee->process, tracee->tid);
-		map = find_map(tracer, process, sp);
-	}
+	if (!stale || tracer->maps_read_again[process])
+		return map;
+	tracer->maps_read_again[process] = true;
+	if (tracer->task_fds[process] >= 0)
+		snap_tracer_read_maps(tracer, process, tracee->tid);
+	return snap_tracer_find_map(tracer, process, sp);
+}
+
+struct snap_want snap_tracer_want(struct snap_tracer *tracer, const struct snap_tracee *tracee,
+				  uint64_t sp)
+{
+	const struct snap_map *map = find_stack(tracer, tracee, sp);
+	uint64_t start;
+
 	if (!map || !map->read)
 		return (struct snap_want){ 0 };
 	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
@@ -354,14 +174,16 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 static uint64_t plan(struct snap_tracer *tracer)
 {
 	uint64_t most = tracer->options->max_stack & ~15ull;
-	size_t room = (size_t)(tracer->shared->stacks.end - tracer->shared->stacks.next);
+	size_t room = snap_region_room(&tracer->shared->stacks);
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_tracee *tracee = &tracer->tracees[i];
+		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 
 		tracer->wants[i] = (struct snap_want){ 0 };
-		if (snap_tracer_thread(tracer, tracee)->registers_size)
-			tracer->wants[i] = plan_one(tracer, tracee);
+		if (thread->registers_size)
+			tracer->wants[i] =
+				snap_tracer_want(tracer, tracee, stack_pointer(thread->registers));
 	}
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
@@ -409,6 +231,15 @@ static void flush(struct snap_tracer *tracer, struct snap_batch *batch)
 	batch->count = batch->bytes = 0;
 }
 
+/* Says to the parent that reading goes on: memory can block a read until SIGKILL (userfaultfd). */
+static bool has_time(struct snap_tracer *tracer)
+{
+	int64_t now = snap_tracer_now();
+
+	__atomic_store_n(&tracer->stop->progress_ns, now, __ATOMIC_RELEASE);
+	return now < tracer->copy_until_ns;
+}
+
 static void copy_stacks(struct snap_tracer *tracer)
 {
 	struct snap_batch *batch = tracer->batch;
@@ -424,7 +255,7 @@ static void copy_stacks(struct snap_tracer *tracer)
 		if (tracer->tracees[i].process != process || batch->count == VECTORS ||
 		    batch->bytes + size > BATCH_BYTES) {
 			flush(tracer, batch);
-			if (snap_tracer_now() > tracer->copy_until_ns)
+			if (!has_time(tracer))
 				return;
 		}
 		process = tracer->tracees[i].process;
@@ -434,6 +265,7 @@ static void copy_stacks(struct snap_tracer *tracer)
 		batch->bytes += size;
 	}
 	flush(tracer, batch);
+	has_time(tracer);
 }
 
 /* --engine=ptrace: another unwinder works on the thread itself, as slowly as it likes. */
@@ -446,8 +278,7 @@ static void call_hook(struct snap_tracer *tracer)
 		uint64_t *kept;
 		size_t count;
 
-		if (thread->result != SNAP_THREAD_COPIED ||
-		    snap_tracer_now() > tracer->copy_until_ns)
+		if (thread->result != SNAP_THREAD_COPIED || !has_time(tracer))
 			continue;
 		count = tracer->hook->unwind(tracer->hook->context, tracer->tracees[i].tid, pcs,
 					     MOST_REFERENCE_PCS);
@@ -480,6 +311,7 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 			read_registers(tracer, &tracer->tracees[i]);
 	}
 	copy_stacks(tracer);
+	snap_tracer_copy_interrupted(tracer);
 	if (tracer->hook)
 		call_hook(tracer);
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Handlers on an alternate stack: the frames that they interrupted lie in another mapping, which
+ * nobody can read after the release. A signal frame in the copy says where. Looks only at threads
+ * that run on neither of the usual stacks, and at a bounded number of bytes.
+ */
+#include "capture/tracer_copy.h"
+
+#include <string.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+enum {
+	SCAN_BYTES = 1 << 16, /* of a stack */
+	SCAN_TOTAL = 4 << 20, /* of all */
+};
+
+#if defined(__x86_64__)
+
+/* The kernel's struct ucontext as it lies on the stack (asm/ucontext.h, asm/sigcontext.h). */
+enum { UC_LINK = 8, SS_SP = 16, SS_SIZE = 32, SAVED_SP = 160, UC_END = 168 };
+
+static uint64_t thread_pointer(const struct user_regs_struct *registers)
+{
+	return registers->fs_base;
+}
+
+/* The saved stack pointer, if a signal frame's ucontext is at `offset` of the copy; else 0. */
+static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t offset)
+{
+	const uint8_t *at = thread->stack + offset;
+	uint64_t address = thread->stack_address + offset, link, sp, size, saved;
+
+	memcpy(&link, at + UC_LINK, sizeof(link));
+	memcpy(&sp, at + SS_SP, sizeof(sp));
+	memcpy(&size, at + SS_SIZE, sizeof(size));
+	memcpy(&saved, at + SAVED_SP, sizeof(saved));
+	return link == 0 && sp <= address && address - sp < size ? saved : 0;
+}
+
+#else
+
+enum { UC_END = 1 };
+
+static uint64_t thread_pointer(const struct user_regs_struct *registers)
+{
+	(void)registers;
+	return 0;
+}
+
+/* The layout is not known: such stacks end at the signal frame. */
+static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t offset)
+{
+	(void)thread;
+	(void)offset;
+	return 0;
+}
+
+#endif
+
+static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
+{
+	return (pointer >= map->start && pointer < map->end) ||
+	       (map->path && strcmp(map->path, "[stack]") == 0);
+}
+
+/* The stack that was interrupted; size 0: none. */
+static struct snap_want find_interrupted(struct snap_tracer *tracer,
+					 const struct snap_tracee *tracee, size_t *budget)
+{
+	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	const struct snap_map *own =
+		snap_tracer_find_map(tracer, tracee->process, thread->stack_address);
+	size_t end = thread->stack_size < SCAN_BYTES ? thread->stack_size : SCAN_BYTES;
+
+	if (!own || is_usual_stack(own, thread_pointer(thread->registers)))
+		return (struct snap_want){ 0 };
+	for (size_t at = 0; at + UC_END <= end && *budget; at += sizeof(uint64_t)) {
+		uint64_t saved = saved_stack_pointer(thread, at);
+		struct snap_want want;
+
+		*budget -= sizeof(uint64_t);
+		if (!saved || (saved >= own->start && saved < own->end))
+			continue;
+		want = snap_tracer_want(tracer, tracee, saved);
+		if (want.size)
+			return want;
+	}
+	return (struct snap_want){ 0 };
+}
+
+void snap_tracer_copy_interrupted(struct snap_tracer *tracer)
+{
+	uint64_t most = tracer->options->max_stack & ~15ull;
+	size_t budget = SCAN_TOTAL;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		struct snap_want want;
+		struct iovec local, remote;
+		ssize_t size;
+
+		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size)
+			continue;
+		want = find_interrupted(tracer, tracee, &budget);
+		want.size = want.size < most ? want.size : most;
+		if (want.size > snap_region_room(&tracer->shared->stacks))
+			want.size = snap_region_room(&tracer->shared->stacks);
+		if (!want.size)
+			continue;
+		local = (struct iovec){ snap_region_alloc(&tracer->shared->stacks, want.size),
+					want.size };
+		remote = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
+		size = local.iov_base ? process_vm_readv(tracee->tid, &local, 1, &remote, 1, 0) : 0;
+		if (size <= 0)
+			continue;
+		thread->stack2_address = want.address;
+		thread->stack2 = local.iov_base;
+		thread->stack2_size = (size_t)size;
+	}
+}
