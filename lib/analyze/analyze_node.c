@@ -182,9 +182,9 @@ struct snap_error *snap_node_create(struct snap_analysis *analysis,
 /* Where a shown node hangs. */
 struct place {
 	struct snap_node *node;
-	size_t parent; /* the nearest shown ancestor, SIZE_MAX: a root */
-	size_t top;    /* the root of its tree, shown or not: keeps the trees apart */
-	bool kept;
+	size_t parent;    /* the nearest shown ancestor, SIZE_MAX: a root */
+	size_t top;       /* the root of its tree, shown or not: keeps the trees apart */
+	bool kept, leads; /* leads: something below it is kept */
 };
 
 static int compare_places(const void *left, const void *right)
@@ -207,13 +207,10 @@ static void decide(const struct snap_analysis *analysis, struct place *places)
 		const struct snap_process *process = &analysis->capture->processes[i];
 		struct place *place = &places[i];
 
-		if (snap_filter_hides_type(options, place->node))
-			place->kept = false;
-		else if (!snap_filter_is_empty(options, place->node))
-			place->kept = true;
-		/* else: what a child of it has decided below */
-		if (place->kept && !options->flat && process->parent < i)
-			places[process->parent].kept = true;
+		place->kept = !snap_filter_hides_type(options, place->node) &&
+			      (place->leads || !snap_filter_is_empty(options, place->node));
+		if ((place->kept || place->leads) && !options->flat && process->parent < i)
+			places[process->parent].leads = true;
 	}
 	for (size_t i = 0; i < analysis->capture->process_count; i++) {
 		size_t parent = analysis->capture->processes[i].parent;

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Grouping: what is the same place, in which order it comes, and what its id depends on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "raw_process.h"
+
+static void test_same_place_at_other_addresses(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_frame_record *main_frame, *call, *other_call;
+	const struct snap_node *node;
+
+	raw_init(&made);
+	main_frame = raw_frame(&made, 0x1000, "main", 10, false);
+	call = raw_frame(&made, 0x2000, "work", 20, false);
+	other_call = raw_frame(&made, 0x2008, "work", 20, false);
+	RAW_STACK(&made, call, main_frame);
+	RAW_STACK(&made, other_call, main_frame);
+	RAW_STACK(&made, raw_frame(&made, 0x2010, "work", 21, false), main_frame);
+	raw_thread(&made, 1, "a", 'S', 0);
+	raw_thread(&made, 2, "a", 'S', 1);
+	raw_thread(&made, 3, "a", 'S', 2);
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 2);
+	assert_int_equal(node->stacks[0].count, 2);
+	assert_int_equal(node->stacks[0].thread_count, 2);
+	assert_int_equal(node->stacks[0].threads[0].tid, 1);
+	assert_int_equal(node->stacks[0].threads[1].tid, 2);
+	assert_ptr_equal(node->stacks[0].frames[0], &call->frame);
+	assert_string_equal(node->stacks[0].description, "main");
+	raw_deinit(&made);
+}
+
+static void test_state_parts_and_order_is_total(void **state _unused_)
+{
+	struct raw_process made;
+	const struct snap_node *node;
+
+	raw_init(&made);
+	RAW_STACK(&made, raw_frame(&made, 0x1000, "a", 1, false));
+	RAW_STACK(&made, raw_frame(&made, 0x1010, "b", 1, false));
+	raw_thread(&made, 1, "t", 'R', 0);
+	raw_thread(&made, 2, "t", 'S', 0);
+	raw_thread(&made, 3, "t", 'S', 1);
+	raw_thread(&made, 4, "t", 'S', 1);
+	raw_thread(&made, 5, "t", 'D', 1);
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 4);
+	assert_int_equal(node->stacks[0].count, 2);
+	for (size_t i = 2; i < node->stack_count; i++)
+		assert_true(strcmp(node->stacks[i - 1].id, node->stacks[i].id) < 0);
+	made.options.group_by = SNAP_GROUP_STACK;
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 2);
+	assert_int_equal(node->stacks[0].count, 3);
+	assert_null(raw_label(&node->stacks[0], "state"));
+	raw_deinit(&made);
+}
+
+/* Two processes with the same file at other addresses: what ASLR and a restart do. */
+static void test_id_survives_aslr(void **state _unused_)
+{
+	char ids[2][17];
+
+	for (int run = 0; run < 2; run++) {
+		uint64_t base = run ? 0x7f1200000000 : 0x555500000000;
+		struct raw_process made;
+		struct snap_frame_record *nameless;
+
+		raw_init(&made);
+		nameless = raw_frame(&made, base + 0x5000, NULL, 0, false);
+		RAW_STACK(&made, nameless, raw_frame(&made, base + 0x100, "main", 3, false));
+		raw_thread(&made, 100 + run, "t", 'S', 0);
+		strcpy(ids[run], raw_group(&made)->stacks[0].id);
+		raw_deinit(&made);
+	}
+	assert_string_equal(ids[0], ids[1]);
+	assert_int_equal(strspn(ids[0], "0123456789abcdef"), 16);
+}
+
+static void test_nameless_places_differ_by_file_and_offset(void **state _unused_)
+{
+	struct raw_process made;
+
+	raw_init(&made);
+	RAW_STACK(&made, raw_frame(&made, 0x15000, NULL, 0, false));
+	RAW_STACK(&made, raw_frame(&made, 0x15004, NULL, 0, false));
+	RAW_STACK(&made, raw_frame(&made, 0x15000, NULL, 0, false));
+	made.records[2].frame.build_id = "ffff";
+	for (size_t i = 0; i < 3; i++)
+		raw_thread(&made, (pid_t)i + 1, "t", 'S', i);
+	assert_int_equal(raw_group(&made)->stack_count, 3);
+	assert_string_equal(made.node.stacks[0].description, "(unknown)");
+	raw_deinit(&made);
+}
+
+static void test_ends_and_gaps_part(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_frame_record *frame;
+
+	raw_init(&made);
+	frame = raw_frame(&made, 0x1000, "f", 1, false);
+	for (size_t i = 0; i < 3; i++) {
+		RAW_STACK(&made, frame);
+		raw_thread(&made, (pid_t)i + 1, "t", 'S', i);
+	}
+	made.stacks[1].end = SNAP_UNWIND_NO_CFI;
+	made.stacks[1].detail = "app+0x1: no unwind information";
+	made.stacks[2].gap_count = 7;
+	assert_int_equal(raw_group(&made)->stack_count, 3);
+	raw_deinit(&made);
+}
+
+static void test_per_thread(void **state _unused_)
+{
+	struct raw_process made;
+
+	raw_init(&made);
+	RAW_STACK(&made, raw_frame(&made, 0x1000, "f", 1, false));
+	for (pid_t tid = 1; tid <= 5; tid++)
+		raw_thread(&made, tid, "t", 'S', 0);
+	made.options.group_by |= SNAP_GROUP_TID;
+	assert_int_equal(raw_group(&made)->stack_count, 5);
+	raw_deinit(&made);
+}
+
+/* Without the stack in --group-by only what the threads have in common is printed. */
+static void test_without_stack(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_frame_record *main_frame, *loop;
+	const struct snap_node *node;
+
+	raw_init(&made);
+	main_frame = raw_frame(&made, 0x1000, "main", 1, false);
+	loop = raw_frame(&made, 0x1010, "loop", 2, false);
+	RAW_STACK(&made, raw_frame(&made, 0x1020, "a", 3, false), loop, main_frame);
+	RAW_STACK(&made, loop, main_frame);
+	raw_thread(&made, 1, "w-1", 'S', 0);
+	raw_thread(&made, 2, "w-2", 'R', 1);
+	raw_thread(&made, 3, "other", 'R', 1);
+	made.options.group_by = SNAP_GROUP_NAME;
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 2);
+	assert_int_equal(node->stacks[0].count, 2);
+	assert_string_equal(raw_label(&node->stacks[0], "thread_name"), "w-*");
+	assert_int_equal(node->stacks[0].frame_count, 2);
+	assert_ptr_equal(node->stacks[0].frames[0], &loop->frame);
+	assert_non_null(node->stacks[0].unwind_detail);
+	assert_int_equal(node->stacks[1].frame_count, 2);
+	assert_null(node->stacks[1].unwind_detail);
+	raw_deinit(&made);
+}
+
+static void test_description(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_frame_record *wait, *start;
+	const struct snap_node *node;
+
+	raw_init(&made);
+	wait = raw_frame(&made, 0x1000, "poll", 0, true);
+	start = raw_frame(&made, 0x2000, "start_thread", 0, true);
+	RAW_STACK(&made, wait, raw_frame(&made, 0x10, "inner", 1, false),
+		  raw_frame(&made, 0x20, "thread_function", 1, false), start);
+	RAW_STACK(&made, wait, raw_frame(&made, 0x2010, "timer_helper_thread", 0, true), start);
+	RAW_STACK(&made, start);
+	raw_thread(&made, 1, "t", 'S', 0);
+	raw_thread(&made, 2, "t", 'R', 1);
+	raw_thread(&made, 3, "t", 'D', 2);
+	node = raw_group(&made);
+	for (size_t i = 0; i < 3; i++) {
+		const struct snap_stack *stack = &node->stacks[i];
+		const char *const expected[] = { "thread_function", "timer_helper_thread",
+						 "(unknown)" };
+
+		assert_string_equal(stack->description, expected[stack->threads[0].tid - 1]);
+	}
+	raw_deinit(&made);
+}
+
+static void test_not_stopped(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_thread *thread;
+	const struct snap_node *node;
+
+	raw_init(&made);
+	made.raw.stack_count = 1;
+	made.stacks[0] =
+		(struct snap_raw_stack){ .frames = made.frames[0], .end = SNAP_UNWIND_NOT_STOPPED };
+	thread = raw_thread(&made, 1, "io", 'D', 0);
+	thread->result = SNAP_THREAD_NOT_STOPPED;
+	thread->wchan = "folio_wait_bit";
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 1);
+	assert_int_equal(node->stacks[0].frame_count, 0);
+	assert_string_equal(node->stacks[0].unwind_detail, "state disk, wchan folio_wait_bit");
+	assert_string_equal(node->stacks[0].description, "(unknown)");
+	raw_deinit(&made);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_place_at_other_addresses),
+		cmocka_unit_test(test_state_parts_and_order_is_total),
+		cmocka_unit_test(test_id_survives_aslr),
+		cmocka_unit_test(test_nameless_places_differ_by_file_and_offset),
+		cmocka_unit_test(test_ends_and_gaps_part),
+		cmocka_unit_test(test_per_thread),
+		cmocka_unit_test(test_without_stack),
+		cmocka_unit_test(test_description),
+		cmocka_unit_test(test_not_stopped),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Labels of threads and groups, and the documented tables behind the words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "analyze/classify.h"
+#include "analyze/unwind/arch.h"
+#include "raw_process.h"
+
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+static void check_fold(const char *expected, const char *const *names)
+{
+	struct snap_member threads[8] = { { 0 } };
+	char out[SNAP_MAX_COMM];
+	size_t count = 0;
+
+	for (; names[count]; count++)
+		threads[count].name = names[count];
+	if (!expected) {
+		assert_false(snap_label_fold(threads, count, out));
+		return;
+	}
+	assert_true(snap_label_fold(threads, count, out));
+	assert_string_equal(out, expected);
+}
+#define CHECK_FOLD(expected, ...) check_fold(expected, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void test_names_fold(void **state _unused_)
+{
+	struct snap_member nameless[2] = { { .name = "a" }, { .name = NULL } };
+	char out[SNAP_MAX_COMM];
+
+	CHECK_FOLD("worker-7", "worker-7", "worker-7");
+	CHECK_FOLD("worker-*", "worker-7", "worker-8", "worker-10");
+	CHECK_FOLD("http-8080-exec-*", "http-8080-exec-1", "http-8080-exec-12");
+	CHECK_FOLD("*/*", "1/2", "2/3");
+	CHECK_FOLD("x1y*", "x1y1", "x1y22");
+	CHECK_FOLD("*", "1", "22");
+	CHECK_FOLD(NULL, "worker-1", "flusher-1");
+	CHECK_FOLD(NULL, "worker", "worker-1");
+	CHECK_FOLD(NULL, "worker-1", "worker-");
+	CHECK_FOLD(NULL, "a1b", "a1");
+	assert_false(snap_label_fold(nameless, 2, out));
+	assert_false(snap_label_fold(nameless, 0, out));
+}
+
+static void test_long_names_stay_inside(void **state _unused_)
+{
+	char a[SNAP_MAX_COMM], b[SNAP_MAX_COMM], out[SNAP_MAX_COMM];
+	struct snap_member threads[2] = { { .name = a }, { .name = b } };
+
+	for (size_t i = 0; i < sizeof(a); i++) {
+		a[i] = "1x"[i % 2];
+		b[i] = "2x"[i % 2];
+	}
+	a[sizeof(a) - 1] = b[sizeof(b) - 1] = '\0';
+	assert_true(snap_label_fold(threads, 2, out));
+	assert_int_equal(strlen(out), sizeof(out) - 1);
+	assert_memory_equal(out, "*x*x", 4);
+}
+
+static void test_labels_on_which_threads_differ_are_absent(void **state _unused_)
+{
+	struct raw_process made;
+	const struct snap_stack *stack;
+
+	raw_init(&made);
+	RAW_STACK(&made, raw_frame(&made, 0x1000, "f", 1, false));
+	raw_thread(&made, 1, "w-1", 'S', 0)->cpu = 2;
+	raw_thread(&made, 2, "w-2", 'S', 0)->cpu = 2;
+	made.threads[0].wchan = "futex_wait";
+	made.threads[1].wchan = "pipe_read";
+	stack = &raw_group(&made)->stacks[0];
+	assert_string_equal(raw_label(stack, "state"), "sleeping");
+	assert_string_equal(raw_label(stack, "thread_name"), "w-*");
+	assert_string_equal(raw_label(stack, "cpu"), "2");
+	assert_string_equal(raw_label(stack, "type"), "user");
+	assert_null(raw_label(stack, "wchan"));
+	assert_null(raw_label(stack, "syscall"));
+	assert_string_equal(stack->threads[0].name, "w-1");
+	assert_string_equal(stack->threads[1].wchan, "pipe_read");
+	raw_deinit(&made);
+}
+
+static void test_syscall_names(void **state _unused_)
+{
+#ifdef __x86_64__
+	static const struct {
+		long long number;
+		const char *top, *expected;
+	} cases[] = {
+		{ SYS_fsync, "fsync", "fsync" },
+		{ SYS_restart_syscall, "__poll", "poll" },
+		{ SYS_restart_syscall, "__futex_abstimed_wait_common64", "futex" },
+		{ SYS_restart_syscall, "clock_nanosleep@@GLIBC_2.17", "clock_nanosleep" },
+		{ SYS_restart_syscall, "own_code", "restart_syscall" },
+		{ 9999, "own_code", "9999" },
+		{ -1, "own_code", NULL },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
+		struct user_regs_struct registers = { .orig_rax =
+							      (unsigned long long)cases[i].number,
+						      .rax = (unsigned long long)-512 };
+		struct raw_process made;
+		struct snap_thread *thread;
+		const char *got;
+
+		raw_init(&made);
+		made.process.arch = SNAP_ARCH_X86_64;
+		RAW_STACK(&made, raw_frame(&made, 0x1000, cases[i].top, 0, true));
+		thread = raw_thread(&made, 1, "t", 'S', 0);
+		thread->registers = &registers;
+		thread->registers_size = sizeof(registers);
+		got = raw_group(&made)->stacks[0].threads[0].syscall;
+		if (cases[i].expected) {
+			assert_non_null(got);
+			assert_string_equal(got, cases[i].expected);
+		} else {
+			assert_null(got);
+		}
+		raw_deinit(&made);
+	}
+#else
+	skip();
+#endif
+}
+
+static void test_system_modules(void **state _unused_)
+{
+	assert_true(snap_classify_is_libc("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+	assert_true(snap_classify_is_libc("/lib/libc-2.31.so"));
+	assert_true(snap_classify_is_libc("/lib/ld-musl-x86_64.so.1"));
+	assert_false(snap_classify_is_libc("/lib/libcrypto.so.3"));
+	assert_false(snap_classify_is_libc(NULL));
+	assert_true(snap_classify_system_module("[vdso]"));
+	assert_true(snap_classify_system_module("/lib64/ld-linux-x86-64.so.2"));
+	assert_true(snap_classify_system_module("libpthread.so.0"));
+	assert_false(snap_classify_system_module("/usr/lib/libstdc++.so.6"));
+	assert_false(snap_classify_system_module("v"));
+	assert_false(snap_classify_system_module("/srv/libc.so.d/app"));
+}
+
+static void test_system_functions(void **state _unused_)
+{
+	assert_true(snap_classify_system_function("_start", "_start", false));
+	assert_true(snap_classify_system_function("__libc_start_main@@GLIBC_2.34", NULL, false));
+	assert_true(snap_classify_system_function(
+		"_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJPFvvEEEEEE6_M_runEv", NULL,
+		false));
+	assert_true(snap_classify_system_function("_ZN3std2rt10lang_start17h0123456789abcdefE",
+						  "std::rt::lang_start", false));
+	assert_true(snap_classify_system_function(NULL, "runtime.goexit", false));
+	assert_false(snap_classify_system_function("main", "main", false));
+	assert_false(snap_classify_system_function("restart_thread", "restart_thread", true));
+	assert_false(snap_classify_system_function("epoll_wait", "epoll_wait", false));
+	assert_true(snap_classify_system_function("epoll_wait", "epoll_wait", true));
+	assert_true(snap_classify_system_function("__libc_read", "__libc_read", true));
+	assert_false(snap_classify_system_function(NULL, NULL, true));
+}
+
+static void test_waits_for_work(void **state _unused_)
+{
+	assert_true(snap_classify_waits_for_work("pthread_cond_wait@@GLIBC_2.3.2"));
+	assert_true(snap_classify_waits_for_work("__GI___poll"));
+	assert_true(snap_classify_waits_for_work("__nanosleep"));
+	assert_true(snap_classify_waits_for_work(
+		"std::condition_variable::wait(std::unique_lock<std::mutex>&)"));
+	assert_false(snap_classify_waits_for_work("pthread_mutex_lock"));
+	assert_false(snap_classify_waits_for_work("read"));
+	assert_false(snap_classify_waits_for_work("__"));
+	assert_false(snap_classify_waits_for_work(""));
+	assert_false(snap_classify_waits_for_work(NULL));
+}
+
+static void check_type(enum snap_process_type expected, struct snap_process process, size_t shown)
+{
+	assert_int_equal(snap_classify_process(&process, shown), expected);
+}
+
+static void test_process_types(void **state _unused_)
+{
+	struct snap_process init = { .pid = 1,
+				     .exe = "/usr/lib/systemd/systemd",
+				     .state = 'S',
+				     .is_namespace_init = true,
+				     .in_host_namespace = true };
+	struct snap_process named = init, shim = { .name = "containerd-shim", .state = 'S' };
+	struct snap_process tini = { .exe = "/sbin/tini", .is_namespace_init = true, .state = 'S' };
+	struct snap_process own_init = { .exe = "/app/server",
+					 .is_namespace_init = true,
+					 .state = 'S' };
+
+	check_type(SNAP_TYPE_SYSTEM, init, 1);
+	named.is_target = true;
+	check_type(SNAP_TYPE_NORMAL, named, 1);
+	check_type(SNAP_TYPE_SYSTEM, shim, 1);
+	check_type(SNAP_TYPE_SYSTEM, tini, 1);
+	check_type(SNAP_TYPE_NORMAL, own_init, 1);
+	tini.is_namespace_init = false;
+	check_type(SNAP_TYPE_NORMAL, tini, 1);
+	check_type(SNAP_TYPE_KERNEL, (struct snap_process){ .flags = 0x00200040, .state = 'I' }, 0);
+	check_type(SNAP_TYPE_DEAD, (struct snap_process){ .state = 'Z' }, 0);
+	/* The leader has ended, its threads have not. */
+	check_type(SNAP_TYPE_NORMAL, (struct snap_process){ .state = 'Z' }, 3);
+	check_type(SNAP_TYPE_DEAD, (struct snap_process){ .vanished = true, .state = 'S' }, 0);
+	check_type(SNAP_TYPE_NONE, (struct snap_process){ .vanished = true, .state = 'S' }, 2);
+	check_type(SNAP_TYPE_DEAD, (struct snap_process){ .trouble = SNAP_TROUBLE_NO_SUCH_PROCESS },
+		   0);
+}
+
+static void test_kernel_threads(void **state _unused_)
+{
+	struct snap_thread uring = { .flags = 0x10 }, vhost = { .flags = 0x4000 },
+			   user = { .flags = 0x400040 };
+
+	assert_true(snap_classify_kernel_thread(&uring));
+	assert_true(snap_classify_kernel_thread(&vhost));
+	assert_false(snap_classify_kernel_thread(&user));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names_fold),
+		cmocka_unit_test(test_long_names_stay_inside),
+		cmocka_unit_test(test_labels_on_which_threads_differ_are_absent),
+		cmocka_unit_test(test_syscall_names),
+		cmocka_unit_test(test_system_modules),
+		cmocka_unit_test(test_system_functions),
+		cmocka_unit_test(test_waits_for_work),
+		cmocka_unit_test(test_process_types),
+		cmocka_unit_test(test_kernel_threads),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
