@@ -13,25 +13,34 @@
 
 enum {
 	MAX_LOOKS = 10,      /* at a tree that does not stand still */
-	LIVE_EACH = 4,       /* descriptors of a process */
-	LIVE_SHARE = 2,      /* the part of the limit that they may take: a half */
-	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least */
-	LIVE_MOST = 1 << 14, /* processes with live descriptors, whatever the limit */
+	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
+	LIVE_MOST = 1 << 16, /* whatever the limit */
 };
 
 /*
- * A library does not raise its host's limit of descriptors. Processes beyond a share of it go
- * without; snap_discover_open() is there for them.
+ * A library does not raise its host's limit of descriptors. Half of its share of it goes to
+ * processes that get all that is of use, then others get their directory alone, then none;
+ * snap_discover_open() is there for these.
  */
-static long live_budget(void)
+static void share_descriptors(struct snap_discovery *run)
 {
-	struct rlimit limit;
+	const struct snap_capture *capture = run->capture;
+	struct rlimit limit = { 0 };
+	long most = 0;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur <= LIVE_OTHERS)
-		return 0;
-	if (limit.rlim_cur > (rlim_t)LIVE_MOST * LIVE_EACH * LIVE_SHARE)
-		return LIVE_MOST;
-	return (long)(limit.rlim_cur - LIVE_OTHERS) / (LIVE_EACH * LIVE_SHARE);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		most = limit.rlim_cur > LIVE_MOST ? LIVE_MOST : (long)limit.rlim_cur;
+	most -= most / 4 > LIVE_OTHERS ? most / 4 : LIVE_OTHERS;
+	run->live_budget = most;
+	run->whole_budget = most / 2;
+	for (size_t i = 0; capture->live && i < capture->process_count; i++) {
+		const struct snap_live *live = &capture->live[i];
+		long count = (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
+			     (live->exe_fd >= 0);
+
+		run->live_budget -= count;
+		run->whole_budget -= count > 1 ? count : 0;
+	}
 }
 
 struct snap_error *snap_discovery_init(struct snap_discovery *run,
@@ -46,8 +55,8 @@ struct snap_error *snap_discovery_init(struct snap_discovery *run,
 		.process_capacity = capture->process_count,
 		.live_capacity = capture->live ? capture->process_count : 0,
 		.facts_count = capture->process_count,
-		.live_budget = live_budget(),
 	};
+	share_descriptors(run);
 	snap_table_init(&run->table, procfs, self);
 	run->buffer = malloc(SNAP_MAX_ARGS);
 	return run->buffer ? NULL : snap_error_no_memory();

@@ -23,9 +23,10 @@ struct snap_error *snap_discover(const struct snap_options *options,
 				 struct snap_capture *capture) _must_check_;
 
 /*
- * The directory of a process, O_PATH, the caller's to close, for those that have no live
- * descriptors: discovery takes at most half of what RLIMIT_NOFILE allows and leaves the others at
- * -1. A negative errno; ESRCH if the process has gone, also if another one has its pid by now.
+ * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
+ * discovery takes three quarters of what RLIMIT_NOFILE allows at most, and raising that limit is
+ * the program's matter. A negative errno; ESRCH if the process has gone, also if another one has
+ * its pid by now.
  */
 int snap_discover_open(const struct snap_process *process);
 

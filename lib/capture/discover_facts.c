@@ -15,7 +15,7 @@
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 
-enum { NS_PER_S = 1000000000, PASSWD_SIZE = 16384, MAX_ANCESTORS = 64 };
+enum { NS_PER_S = 1000000000, PASSWD_SIZE = 16384, MAX_ANCESTORS = 64, LIVE_EACH = 4 };
 
 void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
 			  enum snap_trouble trouble, const char *format, ...)
@@ -262,13 +262,16 @@ static bool has_exited(int pidfd)
 }
 
 /* Opened once and kept: through these the files of a process are found when it has gone. */
-static void keep_live(struct snap_discovery *run, struct snap_live *live, int fd)
+static void keep_live(struct snap_discovery *run, struct snap_live *live, bool whole, int fd)
 {
 	live->proc_fd = fd;
-	if (!run->procfs->live)
+	run->live_budget--;
+	if (!whole)
 		return;
 	live->root_fd = openat(fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	live->exe_fd = openat(fd, "exe", O_PATH | O_CLOEXEC);
+	run->live_budget -= LIVE_EACH - 1;
+	run->whole_budget -= LIVE_EACH;
 }
 
 static struct snap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
@@ -289,12 +292,12 @@ static struct snap_error *read_labels(struct snap_discovery *run, struct snap_pr
 static struct snap_error *read_process(struct snap_discovery *run, struct snap_process *process,
 				       struct snap_live *live)
 {
-	bool keeps_live = run->live_budget > 0;
+	bool whole = run->procfs->live && run->whole_budget >= LIVE_EACH;
 	_cleanup_fd_ int fd = -1;
 	struct snap_stat stat;
 	struct snap_error *err;
 
-	if (run->procfs->live && keeps_live)
+	if (whole)
 		live->pidfd = pidfd_open(process->pid, 0);
 	fd = snap_procfs_open_process(run->procfs, process->pid);
 	if (fd == -EMFILE || fd == -ENFILE)
@@ -311,12 +314,10 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 		mark_vanished(run, process);
 	else
 		snap_process_judge(run->capture, process, &stat);
-	if (!keeps_live || process->trouble != SNAP_TROUBLE_NONE) {
+	if (run->live_budget <= 0 || process->trouble != SNAP_TROUBLE_NONE)
 		snap_close(&live->pidfd);
-		return NULL;
-	}
-	run->live_budget--;
-	keep_live(run, live, snap_take_fd(&fd));
+	else
+		keep_live(run, live, whole, snap_take_fd(&fd));
 	return NULL;
 }
 

@@ -26,7 +26,8 @@ struct snap_discovery {
 	struct snap_table table;
 	size_t process_capacity, live_capacity;
 	size_t facts_count; /* processes whose labels have been read */
-	long live_budget;   /* processes that may still get live descriptors */
+	long live_budget;   /* live descriptors that may still be opened */
+	long whole_budget;  /* of these, for processes that get all four */
 	struct snap_user *users;
 	size_t user_count, user_capacity;
 	char *buffer; /* for command lines */

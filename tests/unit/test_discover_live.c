@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -451,6 +452,41 @@ static void test_descriptors_are_given_back(void **state _unused_)
 	assert_int_equal(before, after);
 }
 
+/* With few of them the first processes get all of theirs, some their directory, others none. */
+static void test_few_descriptors(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(victim_end) struct victim victim;
+	struct rlimit limit, small;
+	size_t whole = 0, part = 0;
+
+	victim_start(&victim, family);
+	wait_answer(&victim);
+	for (int i = 0; i < 60; i++) {
+		tell(&victim);
+		wait_answer(&victim);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	small = (struct rlimit){ .rlim_cur = 100, .rlim_max = limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+	capture = discover(victim.pid);
+	discover_again(capture, false);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(capture->process_count, 62);
+	for (size_t i = 0; i < capture->process_count; i++) {
+		_cleanup_fd_ int fd = snap_discover_open(&capture->processes[i]);
+
+		assert_true(fd >= 0);
+		assert_int_equal(capture->processes[i].trouble, SNAP_TROUBLE_NONE);
+		whole += capture->live[i].exe_fd >= 0;
+		part += capture->live[i].exe_fd < 0 && capture->live[i].proc_fd >= 0;
+	}
+	assert_int_equal(whole, 4);
+	assert_int_equal(part, 20);
+	assert_true(capture->live[0].exe_fd >= 0);
+	assert_int_equal(capture->live[61].proc_fd, -1);
+}
+
 /* Seizes its own child, which then has a tracer. */
 static void tracer(int commands, int answers)
 {
@@ -569,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_gone_meanwhile),
 		cmocka_unit_test(test_a_tree_that_never_stands_still),
 		cmocka_unit_test(test_descriptors_are_given_back),
+		cmocka_unit_test(test_few_descriptors),
 		cmocka_unit_test(test_already_traced),
 		cmocka_unit_test(test_kernel_threads),
 		cmocka_unit_test(test_why_another_user_may_not),
