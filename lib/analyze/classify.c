@@ -125,7 +125,6 @@ static const char *const work_waits[] = {
 	"std::this_thread::sleep_for",
 	"std::thread::park",
 	"std::thread::park_timeout",
-	"std::sys::pal::unix::futex::futex_wait",
 	"runtime.futexsleep",
 	"runtime.netpoll",
 	"runtime.notesleep",
@@ -252,10 +251,10 @@ bool snap_classify_startup_function(const char *symbol, const char *function)
 	       (function && function != symbol && matches_name(startup_functions, function));
 }
 
-/* "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "epoll_wait" … -> the name in the table. */
+/* "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)" … -> the name in the table. */
 static bool in_work_waits(const char *name)
 {
-	size_t length = strcspn(name, "@(");
+	size_t length = strcspn(name, "@(<");
 
 	if (strncmp(name, "__GI_", 5) == 0) {
 		name += 5;
@@ -265,6 +264,8 @@ static bool in_work_waits(const char *name)
 		name++;
 		length--;
 	}
+	if (length > 2 && memcmp(name + length - 2, "64", 2) == 0)
+		length -= 2; /* 64-bit time under another name */
 	for (const char *const *wait = work_waits; *wait; wait++)
 		if (strncmp(*wait, name, length) == 0 && (*wait)[length] == '\0')
 			return length > 0;

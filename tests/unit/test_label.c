@@ -172,6 +172,9 @@ static void test_waits_for_work(void **state _unused_)
 	assert_true(snap_classify_waits_for_work("__nanosleep"));
 	assert_true(snap_classify_waits_for_work(
 		"std::condition_variable::wait(std::unique_lock<std::mutex>&)"));
+	assert_true(snap_classify_waits_for_work("___pthread_cond_timedwait64"));
+	assert_true(snap_classify_waits_for_work("std::this_thread::sleep_for<long, R<1> >(int)"));
+	assert_false(snap_classify_waits_for_work("64"));
 	assert_false(snap_classify_waits_for_work("pthread_mutex_lock"));
 	assert_false(snap_classify_waits_for_work("read"));
 	assert_false(snap_classify_waits_for_work("__"));
@@ -225,6 +228,50 @@ static void test_kernel_threads(void **state _unused_)
 	assert_false(snap_classify_kernel_thread(&user));
 }
 
+static char *read_source(const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_fclose_ FILE *in = NULL;
+	char *text = NULL;
+	size_t size = 0;
+
+	assert_true(asprintf(&path, "%s/%s", getenv("STACKSNAP_SOURCE"), name) > 0);
+	in = fopen(path, "re");
+	assert_non_null(in);
+	assert_true(getdelim(&text, &size, '\0', in) > 0);
+	return text;
+}
+
+/* Every text of the tables stands in stacksnap-json(5), which is their interface. */
+static void test_tables_are_documented(void **state _unused_)
+{
+	static const char table[] = "static const char *const ";
+	_cleanup_free_ char *source = read_source("lib/analyze/classify.c");
+	_cleanup_free_ char *page = read_source("man/stacksnap-json.5.scd");
+	size_t found = 0;
+
+	for (char *p = source; (p = strstr(p, table));) {
+		char *end = strstr(p, "};");
+
+		assert_non_null(end);
+		*end = '\0';
+		for (char *quote = strchr(p, '"'); quote; quote = strchr(quote + 1, '"')) {
+			char *close = strchr(++quote, '"');
+
+			assert_non_null(close);
+			*close = '\0';
+			if (strncmp(quote, "\\\\", 2) == 0)
+				quote += 2; /* a backslash for the compiler, one for the pattern */
+			if (!strstr(page, quote))
+				fail_msg("%s is not in stacksnap-json(5)", quote);
+			quote = close;
+			found++;
+		}
+		p = end + 1;
+	}
+	assert_true(found > 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_waits_for_work),
 		cmocka_unit_test(test_process_types),
 		cmocka_unit_test(test_kernel_threads),
+		cmocka_unit_test(test_tables_are_documented),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
