@@ -44,8 +44,6 @@ struct snap_error *snap_discovery_host(struct snap_capture *capture,
 	host->cpus = cpus > 0 ? (unsigned)cpus : 1;
 	host->ticks_per_second = ticks > 0 ? ticks : 100;
 	host->boot_time_ns = boot_time_ns();
-	/* Until a stop says better: nobody may be stopped at all. */
-	capture->time_ns = clock_ns(CLOCK_REALTIME);
 	if (uname(&names) == 0) {
 		host->name = snap_arena_strdup(&capture->arena, names.nodename);
 		host->kernel = snap_arena_strdup(&capture->arena, names.release);

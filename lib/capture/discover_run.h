@@ -51,6 +51,12 @@ struct snap_error *snap_discovery_match(struct snap_discovery *run) _must_check_
 struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
 					 struct snap_process **ret) _must_check_;
 
+/* Appends the matched processes that stand below no other, each with its tree. */
+struct snap_error *snap_discovery_plant(struct snap_discovery *run) _must_check_;
+
+/* Looks again until nothing is found that belongs to the tree, or for so many times. */
+struct snap_error *snap_discovery_settle(struct snap_discovery *run) _must_check_;
+
 /* Identity, live descriptors and labels of the processes that were appended since the last call. */
 struct snap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
 
