@@ -1,128 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * discover and explain on processes that the test starts itself: each says by a pipe that it is
- * where it should be and leaves when its own end of another pipe is closed.
- */
-#include "capture/discover.h"
+/* discover on processes that the test starts itself. */
 #include "capture/discover_run.h"
+#include "victims.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
-
-enum { NOBODY = 65534 };
-
-struct victim {
-	pid_t pid;
-	int commands; /* it leaves when this is closed */
-	int answers;
-};
-
-/* In the victim: numbers go up, single bytes come down; the end of the pipe is the end. */
-static void answer(int fd, int number)
-{
-	if (write(fd, &number, sizeof(number)) != (ssize_t)sizeof(number))
-		_exit(3);
-}
-
-static bool command(int fd)
-{
-	char byte;
-
-	return read(fd, &byte, 1) == 1;
-}
-
-static int wait_answer(const struct victim *victim)
-{
-	int number = 0;
-
-	assert_int_equal(read(victim->answers, &number, sizeof(number)), sizeof(number));
-	return number;
-}
-
-static void tell(const struct victim *victim)
-{
-	assert_int_equal(write(victim->commands, "x", 1), 1);
-}
-
-static void victim_start(struct victim *victim, void (*body)(int commands, int answers))
-{
-	int down[2], up[2];
-
-	assert_int_equal(pipe2(down, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(up, O_CLOEXEC), 0);
-	victim->pid = fork();
-	assert_true(victim->pid >= 0);
-	if (victim->pid == 0) {
-		close(down[1]);
-		close(up[0]);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		body(down[0], up[1]);
-		_exit(0);
-	}
-	close(down[0]);
-	close(up[1]);
-	victim->commands = down[1];
-	victim->answers = up[0];
-}
-
-static void victim_end(struct victim *victim)
-{
-	snap_close(&victim->commands);
-	snap_close(&victim->answers);
-	if (victim->pid > 0) {
-		kill(victim->pid, SIGKILL);
-		waitpid(victim->pid, NULL, 0);
-	}
-	victim->pid = 0;
-}
-
-/* Reads nothing: a command may be meant for another process at the same pipe. */
-static void wait_for_end(int commands)
-{
-	struct pollfd end = { .fd = commands };
-
-	while (poll(&end, 1, -1) <= 0 || !(end.revents & (POLLHUP | POLLERR)))
-		;
-}
-
-/* A child that leaves with its parent. */
-static pid_t child_that_waits(int commands)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		wait_for_end(commands);
-		_exit(0);
-	}
-	return pid;
-}
-
-static struct snap_capture *discover(pid_t pid)
-{
-	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = pid };
-	struct snap_options options = { .children = true, .targets = &target, .target_count = 1 };
-	struct snap_capture *capture = snap_capture_new();
-
-	assert_non_null(capture);
-	assert_null(snap_discover(&options, capture));
-	return capture;
-}
 
 static void discover_again(struct snap_capture *capture, bool expected)
 {
@@ -131,13 +17,6 @@ static void discover_again(struct snap_capture *capture, bool expected)
 
 	assert_null(snap_discover_again(&options, capture, &grown));
 	assert_int_equal(grown, expected);
-}
-
-static void family(int commands, int answers)
-{
-	answer(answers, child_that_waits(commands));
-	while (command(commands))
-		answer(answers, child_that_waits(commands));
 }
 
 static void test_live_descriptors(void **state _unused_)
@@ -487,112 +366,6 @@ static void test_few_descriptors(void **state _unused_)
 	assert_int_equal(capture->live[61].proc_fd, -1);
 }
 
-/* Seizes its own child, which then has a tracer. */
-static void tracer(int commands, int answers)
-{
-	pid_t pid = child_that_waits(commands);
-
-	if (ptrace(PTRACE_SEIZE, pid, 0, 0))
-		pid = 0;
-	answer(answers, pid);
-	wait_for_end(commands);
-}
-
-static void test_already_traced(void **state _unused_)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	_cleanup_(victim_end) struct victim victim;
-	char expected[256];
-	pid_t traced;
-
-	victim_start(&victim, tracer);
-	traced = wait_answer(&victim);
-	if (!traced)
-		skip();
-	capture = discover(traced);
-	snap_discover_explain(capture, &capture->processes[0], EPERM);
-	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_ALREADY_TRACED);
-	snprintf(expected, sizeof(expected),
-		 "cannot trace %d: already traced by %d (%s); end that tracer first", (int)traced,
-		 (int)victim.pid, capture->processes[0].name);
-	assert_string_equal(capture->processes[0].trouble_message, expected);
-}
-
-static void test_kernel_threads(void **state _unused_)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = discover(2);
-
-	/* In a container the number is free, or somebody else's. */
-	if (!(capture->processes[0].flags & SNAP_PF_KTHREAD))
-		skip();
-	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
-	snap_discover_explain(capture, &capture->processes[0], EPERM);
-	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
-}
-
-static void become_nobody(void)
-{
-	if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
-		_exit(3);
-}
-
-static void undumpable_nobody(int commands, int answers)
-{
-	become_nobody();
-	prctl(PR_SET_DUMPABLE, 0);
-	answer(answers, 0);
-	wait_for_end(commands);
-}
-
-/* The sentence as it reads for another user. */
-static void explain_as_nobody(pid_t pid, char *text, size_t size)
-{
-	ssize_t length;
-	int up[2], status;
-	pid_t child;
-
-	assert_int_equal(pipe2(up, O_CLOEXEC), 0);
-	child = fork();
-	if (child == 0) {
-		struct snap_capture *capture;
-		const char *message;
-
-		become_nobody();
-		/* Without this its own files in procfs would be root's. */
-		prctl(PR_SET_DUMPABLE, 1);
-		capture = discover(pid);
-		snap_discover_explain(capture, &capture->processes[0], EPERM);
-		message = capture->processes[0].trouble_message;
-		status = message && write(up[1], message, strlen(message)) > 0 ? 0 : 3;
-		_exit(capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED ? status : 4);
-	}
-	close(up[1]);
-	length = read(up[0], text, size - 1);
-	close(up[0]);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	assert_true(length > 0);
-	text[length] = '\0';
-}
-
-static void test_why_another_user_may_not(void **state _unused_)
-{
-	_cleanup_(victim_end) struct victim roots = { 0 }, nobodys = { 0 };
-	char text[1024];
-
-	if (getuid() != 0)
-		skip();
-	victim_start(&roots, family);
-	wait_answer(&roots);
-	explain_as_nobody(roots.pid, text, sizeof(text));
-	assert_non_null(strstr(text, "Operation not permitted (it belongs to user root, stacksnap "
-				     "runs as user "));
-	victim_start(&nobodys, undumpable_nobody);
-	wait_answer(&nobodys);
-	explain_as_nobody(nobodys.pid, text, sizeof(text));
-	assert_non_null(strstr(text, "it is not dumpable"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,9 +379,6 @@ int main(void)
 		cmocka_unit_test(test_a_tree_that_never_stands_still),
 		cmocka_unit_test(test_descriptors_are_given_back),
 		cmocka_unit_test(test_few_descriptors),
-		cmocka_unit_test(test_already_traced),
-		cmocka_unit_test(test_kernel_threads),
-		cmocka_unit_test(test_why_another_user_may_not),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
