@@ -161,8 +161,8 @@ static struct snap_error *look_again(void *context, struct snap_stop *stop, bool
 	return NULL;
 }
 
-static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-				    struct snap_shared *shared, bool *execed_ret)
+static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
+				   struct snap_shared *shared, bool careful, struct snap_stop **ret)
 {
 	struct snap_stop_again again = { .look = look_again, .context = tree };
 	struct snap_stop *stop =
@@ -171,18 +171,50 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 
 	if (!stop)
 		return snap_error_no_memory();
+	tree->looked = tree->root;
+	tree->checked = 0;
+	stop->careful = careful;
 	add_processes(tree, stop);
-	if (!stop->process_count)
-		return NULL;
-	err = snap_tracer_run(tree->options, hook, &again, shared, stop);
+	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop)
+				  : NULL;
+	if (!err)
+		*ret = stop;
+	return err;
+}
+
+static void note_stall(struct snap_capture *capture, const struct snap_process *root,
+		       const struct snap_stop *stop)
+{
+	int64_t duration = stop->begin_ns ? stop->end_ns - stop->begin_ns : 0;
+
+	if (duration > capture->stop_duration_ns)
+		capture->stop_duration_ns = duration;
+	snap_capture_warn(capture, "memory_stalled", root->pid, 0,
+			  "a page of memory in the tree of %d is served by nobody: stopped twice",
+			  root->pid);
+}
+
+static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
+				    struct snap_shared *shared, bool *execed_ret)
+{
+	struct snap_capture *capture = tree->capture;
+	struct snap_stop *stop;
+	struct snap_error *err;
+
+	err = run_stop(tree, hook, shared, false, &stop);
+	/* Some page of the target is served by nobody: the stacks beside it can be read. */
+	if (!err && stop->stalled) {
+		note_stall(capture, &capture->processes[tree->root], stop);
+		err = run_stop(tree, hook, shared, true, &stop);
+	}
 	if (err)
 		return err;
-	if (stop->begin_ns && !tree->capture->time_ns)
-		tree->capture->time_ns =
+	if (stop->begin_ns && !capture->time_ns)
+		capture->time_ns =
 			clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - stop->begin_ns);
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		*execed_ret |= stop->processes[i].execed;
-	return snap_capture_collect(tree->options, tree->capture, stop);
+	return snap_capture_collect(tree->options, capture, stop);
 }
 
 static struct snap_error *take(const struct snap_options *options,

@@ -19,7 +19,7 @@
 
 enum {
 	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
-	READ_PATIENCE_MS = 200,
+	READ_PATIENCE_MS = 100,
 	PATIENCE_MS = 1000, /* how long a killed child may take to end before it is left behind */
 };
 
@@ -142,21 +142,6 @@ static void end_child(struct child *child, bool kill_it)
 	syscall(SYS_waitid, P_PIDFD, child->pidfd, &info, WEXITED | WNOHANG | __WALL, NULL);
 }
 
-/*
- * A read of memory that never ends (userfaultfd, a filesystem in user space) holds the whole
- * target: it is given up long before the time is.
- */
-static int64_t copy_deadline(const struct snap_options *options, const struct snap_stop *stop,
-			     int64_t until)
-{
-	int64_t progress = __atomic_load_n(&stop->progress_ns, __ATOMIC_ACQUIRE);
-
-	if (!progress || options->engine == SNAP_ENGINE_PTRACE)
-		return until;
-	progress += READ_PATIENCE_MS * 1000000ll;
-	return progress < until ? progress : until;
-}
-
 static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
 			int64_t start)
 {
@@ -166,8 +151,16 @@ static int64_t deadline(const struct snap_options *options, const struct snap_st
 	if (end)
 		return end + PATIENCE_MS * 1000000ll;
 	if (begin)
-		return copy_deadline(options, stop, begin + options->stop_timeout_ns);
+		return begin + options->stop_timeout_ns;
 	return start + options->timeout_ns;
+}
+
+/* A read of memory that never ends holds the whole target: it is given up before the time is. */
+static bool is_stalled(const struct snap_stop *stop)
+{
+	int64_t since = __atomic_load_n(&stop->reading_ns, __ATOMIC_ACQUIRE);
+
+	return since && snap_tracer_now() > since + READ_PATIENCE_MS * 1000000ll;
 }
 
 /* The child wants help with its reading, or asks whether there are new processes in the tree. */
@@ -218,7 +211,8 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 			if (err)
 				return err;
 		}
-		if (snap_tracer_now() > deadline(options, stop, start))
+		stop->stalled = is_stalled(stop);
+		if (stop->stalled || snap_tracer_now() > deadline(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not end in time");
 	}

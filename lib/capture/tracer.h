@@ -60,7 +60,9 @@ struct snap_stop {
 	uint32_t process_count, process_capacity;
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
-	int64_t progress_ns; /* when the last reading of memory began */
+	bool careful; /* by the parent: read memory in the way that cannot block, but is slower */
+	bool stalled; /* the child was ended because a read of memory did not end */
+	int64_t reading_ns; /* since when a read of memory goes on; 0: none */
 	struct snap_help help;
 	bool limited; /* the snapshot's limit cut stacks */
 	bool killed;  /* the child did not end by itself: what there is may be incomplete */

@@ -11,6 +11,7 @@
 
 #include "capture/tracer.h"
 
+#include <sys/uio.h>
 #include <time.h>
 
 enum snap_tracee_phase {
@@ -147,6 +148,13 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 /* The mapping that holds an address, NULL: none. */
 const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,
 					    uint64_t address);
+
+/*
+ * Reads memory of a process, many ranges at once, into bytes that lie one after the other, up to
+ * the first that cannot be read; returns how many bytes that are. `tid`: a live thread.
+ */
+size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
+			const struct iovec *ranges, size_t count);
 
 /* tracer_copy.c: registers and stacks. */
 /* How many bytes of stacks to expect, judged by some of the threads listed by now. */

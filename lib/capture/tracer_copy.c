@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 
 enum {
@@ -208,36 +207,28 @@ static void got(struct snap_tracer *tracer, uint32_t index, const uint8_t *bytes
 static void flush(struct snap_tracer *tracer, struct snap_batch *batch)
 {
 	uint8_t *bytes = snap_region_alloc(&tracer->shared->stacks, batch->bytes);
-	struct iovec local = { bytes, batch->bytes };
-	size_t at = 0;
-	ssize_t copied;
-	pid_t tid;
+	const struct snap_tracee *first = &tracer->tracees[batch->tracees[0]];
+	size_t at = 0, copied;
 
 	if (!batch->count || !bytes)
 		return;
-	tid = tracer->tracees[batch->tracees[0]].tid;
-	copied = process_vm_readv(tid, &local, 1, batch->remote, batch->count, 0);
+	copied = snap_tracer_read(tracer, first->process, first->tid, bytes, batch->remote,
+				  batch->count);
 	for (size_t i = 0; i < batch->count; at += batch->remote[i++].iov_len) {
-		struct iovec *remote = &batch->remote[i];
-		ssize_t size = (ssize_t)remote->iov_len;
+		const struct iovec *range = &batch->remote[i];
+		size_t size = range->iov_len;
 
-		if (copied < (ssize_t)(at + remote->iov_len)) {
-			local = (struct iovec){ bytes + at, remote->iov_len };
-			size = process_vm_readv(tid, &local, 1, remote, 1, 0);
-		}
-		got(tracer, batch->tracees[i], bytes + at, size < 0 ? 0 : (size_t)size,
-		    remote->iov_len);
+		if (copied < at + range->iov_len)
+			size = snap_tracer_read(tracer, first->process, first->tid, bytes + at,
+						range, 1);
+		got(tracer, batch->tracees[i], bytes + at, size, range->iov_len);
 	}
 	batch->count = batch->bytes = 0;
 }
 
-/* Says to the parent that reading goes on: memory can block a read until SIGKILL (userfaultfd). */
-static bool has_time(struct snap_tracer *tracer)
+static bool has_time(const struct snap_tracer *tracer)
 {
-	int64_t now = snap_tracer_now();
-
-	__atomic_store_n(&tracer->stop->progress_ns, now, __ATOMIC_RELEASE);
-	return now < tracer->copy_until_ns;
+	return snap_tracer_now() < tracer->copy_until_ns;
 }
 
 static void copy_stacks(struct snap_tracer *tracer)
@@ -265,7 +256,6 @@ static void copy_stacks(struct snap_tracer *tracer)
 		batch->bytes += size;
 	}
 	flush(tracer, batch);
-	has_time(tracer);
 }
 
 /* --engine=ptrace: another unwinder works on the thread itself, as slowly as it likes. */

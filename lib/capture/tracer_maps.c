@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
 enum {
 	PAGE = 4096,
@@ -111,12 +110,51 @@ static size_t piece_size(const struct snap_map *maps, size_t count, size_t index
 	return size < PAGE ? size : PAGE;
 }
 
-/* Reads as many whole pieces as can be read from the front; how many. */
-static size_t read_some(pid_t tid, uint8_t *bytes, struct snap_piece *pieces, size_t count)
+/*
+ * A page that nobody serves (userfaultfd, a filesystem in user space) blocks process_vm_readv until
+ * SIGKILL; a read of the file of the memory fails at once, but there is one call a range, which
+ * makes the pause a tenth longer.
+ */
+static size_t read_carefully(struct snap_tracer *tracer, uint32_t process, pid_t tid,
+			     uint8_t *bytes, const struct iovec *ranges, size_t count)
 {
-	struct iovec remote[PIECES_A_CALL], local;
-	size_t done = 0, total = 0;
+	_cleanup_fd_ int fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "mem");
+	size_t total = 0;
+
+	for (size_t i = 0; fd >= 0 && i < count; i++) {
+		ssize_t got = pread(fd, bytes + total, ranges[i].iov_len,
+				    (off_t)(uintptr_t)ranges[i].iov_base);
+
+		total += got > 0 ? (size_t)got : 0;
+		if (got != (ssize_t)ranges[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
+			const struct iovec *ranges, size_t count)
+{
+	struct iovec local = { bytes, 0 };
 	ssize_t got;
+
+	if (tracer->stop->careful)
+		return read_carefully(tracer, process, tid, bytes, ranges, count);
+	for (size_t i = 0; i < count; i++)
+		local.iov_len += ranges[i].iov_len;
+	/* The parent looks at this clock, as a call that blocks cannot. */
+	__atomic_store_n(&tracer->stop->reading_ns, snap_tracer_now(), __ATOMIC_RELEASE);
+	got = process_vm_readv(tid, &local, 1, ranges, count, 0);
+	__atomic_store_n(&tracer->stop->reading_ns, 0, __ATOMIC_RELEASE);
+	return got < 0 ? 0 : (size_t)got;
+}
+
+/* Reads as many whole pieces as can be read from the front; how many. */
+static size_t read_some(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
+			struct snap_piece *pieces, size_t count)
+{
+	struct iovec remote[PIECES_A_CALL];
+	size_t done = 0, total = 0, got;
 
 	if (count > PIECES_A_CALL)
 		count = PIECES_A_CALL;
@@ -125,18 +163,18 @@ static size_t read_some(pid_t tid, uint8_t *bytes, struct snap_piece *pieces, si
 		pieces[i].data = bytes + total;
 		total += pieces[i].size;
 	}
-	local = (struct iovec){ bytes, total };
-	got = process_vm_readv(tid, &local, 1, remote, count, 0);
+	got = snap_tracer_read(tracer, process, tid, bytes, remote, count);
 	for (total = 0; done < count; done++) {
 		total += pieces[done].size;
-		if (got < (ssize_t)total)
+		if (got < total)
 			break;
 	}
 	return done;
 }
 
-static void read_pieces(struct snap_tracer *tracer, struct snap_traced *traced, pid_t tid)
+static void read_pieces(struct snap_tracer *tracer, uint32_t process, pid_t tid)
 {
+	struct snap_traced *traced = &tracer->stop->processes[process];
 	struct snap_region *records = &tracer->shared->records;
 	size_t wanted = 0, bytes = 0, kept = 0;
 	struct snap_piece *pieces;
@@ -161,7 +199,7 @@ static void read_pieces(struct snap_tracer *tracer, struct snap_traced *traced, 
 								.size = size };
 	}
 	for (size_t i = 0; i < wanted;) {
-		size_t whole = read_some(tid, data, pieces + i, wanted - i);
+		size_t whole = read_some(tracer, process, tid, data, pieces + i, wanted - i);
 
 		for (size_t k = 0; k < whole; k++) {
 			pieces[kept] = pieces[i + k];
@@ -179,7 +217,7 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 	int error = read_maps(tracer, process, tid);
 
 	if (!error)
-		read_pieces(tracer, &tracer->stop->processes[process], tid);
+		read_pieces(tracer, process, tid);
 	return error;
 }
 

@@ -7,7 +7,6 @@
 #include "capture/tracer_copy.h"
 
 #include <string.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 
 enum {
@@ -98,8 +97,9 @@ void snap_tracer_copy_interrupted(struct snap_tracer *tracer)
 		const struct snap_tracee *tracee = &tracer->tracees[i];
 		struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 		struct snap_want want;
-		struct iovec local, remote;
-		ssize_t size;
+		struct iovec range;
+		uint8_t *bytes;
+		size_t size;
 
 		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size)
 			continue;
@@ -109,14 +109,15 @@ void snap_tracer_copy_interrupted(struct snap_tracer *tracer)
 			want.size = snap_region_room(&tracer->shared->stacks);
 		if (!want.size)
 			continue;
-		local = (struct iovec){ snap_region_alloc(&tracer->shared->stacks, want.size),
-					want.size };
-		remote = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
-		size = local.iov_base ? process_vm_readv(tracee->tid, &local, 1, &remote, 1, 0) : 0;
-		if (size <= 0)
+		bytes = snap_region_alloc(&tracer->shared->stacks, want.size);
+		range = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
+		size = bytes ? snap_tracer_read(tracer, tracee->process, tracee->tid, bytes, &range,
+						1)
+			     : 0;
+		if (!size)
 			continue;
 		thread->stack2_address = want.address;
-		thread->stack2 = local.iov_base;
-		thread->stack2_size = (size_t)size;
+		thread->stack2 = bytes;
+		thread->stack2_size = size;
 	}
 }
