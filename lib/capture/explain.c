@@ -175,9 +175,8 @@ static bool is_own_tracer(const struct snap_procfs *procfs, pid_t tracer)
 	struct snap_stat stat;
 	pid_t self = snap_procfs_self(procfs);
 
-	return tracer == self ||
-	       (snap_procfs_task_stat(procfs->root_fd, tracer, &stat) == 0 && stat.ppid == self &&
-		stat.exit_signal == 0);
+	return tracer == self || (snap_procfs_task_stat(procfs->root_fd, tracer, &stat) == 0 &&
+				  stat.ppid == self && stat.exit_signal == 0);
 }
 
 /* Somebody else's tracer may hold any one of the threads; 0: there is none. */
@@ -237,6 +236,11 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 		explain_tracer(capture, process, procfs, tracer);
 		return;
 	}
+	/* Once it has begun to exit the kernel says EPERM, too. */
+	if (os_errno == ESRCH || (stat.flags & SNAP_PF_EXITING && stat.threads <= 1)) {
+		explain_exit(capture, process);
+		return;
+	}
 	if (os_errno == EPERM || os_errno == EACCES) {
 		explain_refusal(procfs, fd, &status, reason);
 		snap_process_trouble(capture, process, SNAP_TROUBLE_PERMISSION_DENIED,
@@ -244,11 +248,8 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 				     strerror_r(os_errno, text, sizeof(text)), reason);
 		return;
 	}
-	if (os_errno == ESRCH)
-		explain_exit(capture, process);
-	else
-		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
-				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
+	snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
+			     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
 }
 
 void snap_discover_explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
