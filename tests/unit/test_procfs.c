@@ -253,6 +253,40 @@ static void test_maps_that_are_none(void **state _unused_)
 	assert_int_equal(length, 0);
 }
 
+/* Every prefix and every single changed byte of the other texts, at the end of a block of its own.
+ */
+static void test_mutations_of_lines(void **state _unused_)
+{
+	static const char *const lines[] = {
+		"55d0c0000000-55d0c0001000 r-xp 00001000 fe:00 1095 /usr/bin/a (deleted)",
+		"NSpid:\t101\t12\t1",
+		"Uid:\t0\t1\t2\t3",
+		"CapPrm:\t00000000a80425fb",
+		"Threads:\t64",
+	};
+
+	for (size_t k = 0; k < SNAP_ARRAY_SIZE(lines); k++) {
+		for (size_t length = 0; length <= strlen(lines[k]); length++) {
+			for (size_t i = 0; i < length * 64; i++) {
+				_cleanup_free_ char *copy = malloc(length);
+				struct snap_status status;
+				struct snap_map map;
+				const char *path;
+				size_t path_length;
+
+				memcpy(copy, lines[k], length);
+				copy[i / 64] = (char)(i % 64 * 4 + k);
+				snap_status_init(&status);
+				snap_parse_status_line(copy, length, &status);
+				if (!snap_parse_map(copy, length, &map, &path, &path_length))
+					continue;
+				assert_true(map.start < map.end);
+				assert_true(path >= copy && path + path_length <= copy + length);
+			}
+		}
+	}
+}
+
 static void test_a_path_beyond_all_limits_is_refused(void **state _unused_)
 {
 	static const char head[] = "1000-2000 r--p 00000000 fe:00 1 /";
@@ -402,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_status_numbers_that_do_not_fit),
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_maps_that_are_none),
+		cmocka_unit_test(test_mutations_of_lines),
 		cmocka_unit_test(test_a_path_beyond_all_limits_is_refused),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_threads),
