@@ -211,4 +211,8 @@ void snap_debugfile_close(struct snap_file_symbols *symbols)
 	snap_image_close(symbols->alt);
 	snap_image_close(symbols->mini);
 	free(symbols->mini_bytes);
+	symbols->dwarf = NULL;
+	symbols->debug = symbols->alt = symbols->mini = NULL;
+	symbols->mini_bytes = NULL;
+	symbols->debug_tried = symbols->alt_tried = symbols->mini_tried = false;
 }

@@ -4,6 +4,7 @@
 
 #include <dwarf.h>
 #include <elf.h>
+#include <sys/mman.h>
 
 enum { MAX_UNITS = 1 << 22 };
 
@@ -49,16 +50,48 @@ struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 	return dwarf;
 }
 
+/*
+ * The image stays open for the unwinder, but nobody needs these pages of the file any more. Nothing
+ * was ever written there; should somebody read them again, the kernel brings them back.
+ */
+static void let_go(struct snap_dwarf *dwarf)
+{
+	struct snap_bytes file = snap_image_bytes(dwarf->image);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uint64_t dev, inode;
+
+	if (!snap_image_identity(dwarf->image, &dev, &inode))
+		return;
+	for (size_t i = 0; i < SNAP_SECTION_COUNT; i++) {
+		const struct snap_bytes *section = &dwarf->sections[i];
+		uintptr_t from = ((uintptr_t)section->data + page - 1) & ~(page - 1);
+		uintptr_t to = ((uintptr_t)section->data + section->size) & ~(page - 1);
+
+		if (from < to && section->data >= file.data &&
+		    section->data + section->size <= file.data + file.size)
+			madvise((void *)from, to - from, MADV_DONTNEED);
+	}
+}
+
 void snap_dwarf_close(struct snap_dwarf *dwarf)
 {
 	if (!dwarf)
 		return;
+	let_go(dwarf);
 	for (struct snap_abbrevs *abbrevs = dwarf->abbrevs, *next; abbrevs; abbrevs = next) {
 		next = abbrevs->next;
 		snap_abbrevs_deinit(abbrevs);
 	}
 	snap_abbrevs_deinit(&dwarf->scratch);
 	snap_dwarf_close(dwarf->alt);
+	while (dwarf->splits) {
+		struct snap_dwarf *split = dwarf->splits;
+
+		dwarf->splits = split->next_split;
+		snap_dwarf_close(split);
+	}
+	if (dwarf->owns_image)
+		snap_image_close(dwarf->image);
 	free(dwarf->units);
 	snap_arena_deinit(&dwarf->arena);
 	free(dwarf);

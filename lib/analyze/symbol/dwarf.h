@@ -87,8 +87,9 @@ struct snap_dwarf {
 	struct snap_symbolizer *symbolizer;
 	struct snap_file_symbols *symbols;
 	struct snap_image *image;
-	struct snap_dwarf *alt; /* by snap_dwarf_alt() */
-	bool is_dwo, is_alt;
+	struct snap_dwarf *alt;                 /* by snap_dwarf_alt() */
+	struct snap_dwarf *splits, *next_split; /* of .dwo files, by snap_split_unit() */
+	bool is_dwo, is_alt, owns_image;
 	uint64_t first_code; /* the lowest executable address of the image, at least 1 */
 	struct snap_bytes sections[SNAP_SECTION_COUNT];
 	bool section_tried[SNAP_SECTION_COUNT];
@@ -118,6 +119,9 @@ bool snap_units_index(struct snap_dwarf *dwarf);
 bool snap_unit_read_root(struct snap_unit *unit, bool look);
 /* Makes room for bytes in the reader's arena; NULL is remembered as out of memory. */
 void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size);
+
+/* split.c: the unit in a .dwo file that a skeleton stands for; NULL: none. */
+struct snap_unit *snap_split_unit(struct snap_unit *skeleton);
 
 /* abbrev.c */
 struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct snap_unit *unit);

@@ -66,6 +66,7 @@ bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer,
 /* The alt file that an image names in .gnu_debugaltlink (dwz). */
 bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
 			     struct snap_image *image);
+/* Closes all of them; they open again when they are asked for. */
 void snap_debugfile_close(struct snap_file_symbols *symbols);
 /* Remembers the first trouble of a file. */
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,

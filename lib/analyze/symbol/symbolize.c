@@ -152,8 +152,13 @@ static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, str
 	}
 	if (symbolizer->options->lines)
 		snap_lines_find(unit, hits, count);
-	if (symbolizer->options->inlines)
-		snap_inlines_find(unit, hits, count);
+	if (symbolizer->options->inlines) {
+		struct snap_unit *split = snap_split_unit(unit);
+
+		snap_inlines_find(split ? split : unit, hits, count);
+		if (split && split->dwarf->out_of_memory)
+			return snap_error_no_memory();
+	}
 	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
@@ -250,17 +255,14 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	return !name || entries[count - 1].function;
 }
 
-struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
-				  struct snap_query *queries, size_t count)
+static struct snap_error *find_all(struct snap_symbolizer *symbolizer,
+				   struct snap_file_symbols *symbols, struct snap_query *queries,
+				   size_t count)
 {
-	struct snap_file_symbols *symbols;
-	_cleanup_free_ struct snap_hit *hits = NULL;
+	_cleanup_free_ struct snap_hit *hits = calloc(count, sizeof(*hits));
+	struct snap_error *err;
 
-	if (!file->image || count == 0 || !symbolizer->options->symbols)
-		return NULL;
-	symbols = symbols_of(symbolizer, file);
-	hits = calloc(count, sizeof(*hits));
-	if (!symbols || !hits)
+	if (!hits)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		hits[i].vaddr = queries[i].vaddr;
@@ -268,8 +270,7 @@ struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct sna
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
 	if (symbolizer->options->lines || symbolizer->options->inlines) {
-		struct snap_error *err = find_places(symbolizer, symbols, hits, count);
-
+		err = find_places(symbolizer, symbols, hits, count);
 		if (err)
 			return err;
 	}
@@ -277,4 +278,24 @@ struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct sna
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();
 	return NULL;
+}
+
+/*
+ * Files are asked for once, so what was read of one is let go before the next: only names stay. It
+ * would all be opened again if there were another question.
+ */
+struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
+				  struct snap_query *queries, size_t count)
+{
+	struct snap_file_symbols *symbols;
+	struct snap_error *err;
+
+	if (!file->image || count == 0 || !symbolizer->options->symbols)
+		return NULL;
+	symbols = symbols_of(symbolizer, file);
+	if (!symbols)
+		return snap_error_no_memory();
+	err = find_all(symbolizer, symbols, queries, count);
+	snap_debugfile_close(symbols);
+	return err;
 }
