@@ -129,16 +129,19 @@ static void read_status(struct snap_discovery *run, struct snap_process *process
 	process->in_host_namespace = status.ns_depth == 1;
 }
 
-/* False if it is gone, or if its number belongs to another process by now. */
-static bool read_stat(struct snap_discovery *run, struct snap_process *process, int fd,
-		      struct snap_stat *stat)
+/* ESRCH if it is gone, also if its number belongs to another process by now. */
+static int read_stat(struct snap_discovery *run, struct snap_process *process, int fd,
+		     struct snap_stat *stat)
 {
 	const struct snap_host *host = &run->capture->host;
 	uint64_t tick_ns = (uint64_t)(NS_PER_S / host->ticks_per_second), since_boot;
+	int status = snap_procfs_stat(fd, stat);
 	size_t length;
 
-	if (snap_procfs_stat(fd, stat) != 0 || stat->start_ticks != process->start_ticks)
-		return false;
+	if (status != 0)
+		return status;
+	if (stat->start_ticks != process->start_ticks)
+		return -ESRCH;
 	length = strlen(stat->name);
 	process->state = stat->state;
 	process->flags = stat->flags;
@@ -147,7 +150,7 @@ static bool read_stat(struct snap_discovery *run, struct snap_process *process, 
 	if (!__builtin_mul_overflow(stat->start_ticks, tick_ns, &since_boot) &&
 	    since_boot < INT64_MAX / 2)
 		process->start_time_ns = host->boot_time_ns + (int64_t)since_boot;
-	return true;
+	return 0;
 }
 
 static struct snap_error *keep_ancestors(struct snap_discovery *run, struct snap_process *process,
@@ -296,13 +299,15 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	_cleanup_fd_ int fd = -1;
 	struct snap_stat stat;
 	struct snap_error *err;
+	int status;
 
 	if (whole)
 		live->pidfd = pidfd_open(process->pid, 0);
 	fd = snap_procfs_open_process(run->procfs, process->pid);
-	if (fd == -EMFILE || fd == -ENFILE)
-		return snap_error_os(-fd, "cannot open process %d", (int)process->pid);
-	if (fd < 0 || !read_stat(run, process, fd, &stat)) {
+	status = fd < 0 ? fd : read_stat(run, process, fd, &stat);
+	if (status == -EMFILE || status == -ENFILE || status == -ENOMEM)
+		return snap_error_os(-status, "cannot read process %d", (int)process->pid);
+	if (status != 0) {
 		snap_close(&live->pidfd);
 		mark_vanished(run, process);
 		return NULL;
@@ -310,7 +315,7 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	err = read_labels(run, process, fd);
 	if (err)
 		return err;
-	if ((live->pidfd < 0 || has_exited(live->pidfd)) && !read_stat(run, process, fd, &stat))
+	if ((live->pidfd < 0 || has_exited(live->pidfd)) && read_stat(run, process, fd, &stat) != 0)
 		mark_vanished(run, process);
 	else
 		snap_process_judge(run->capture, process, &stat);

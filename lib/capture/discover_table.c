@@ -80,16 +80,25 @@ static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
 	return stat->pid == table->self || (stat->ppid == table->self && stat->exit_signal == 0);
 }
 
-static bool read_entry(const struct snap_table *table, pid_t pid, struct snap_seen *ret)
+/*
+ * False if it is not there or does not show itself. What fails for the caller's own reasons is an
+ * error: else a lack of descriptors would look like a machine without processes.
+ */
+static struct snap_error *read_entry(const struct snap_table *table, pid_t pid,
+				     struct snap_seen *seen_ret, bool *found_ret)
 {
 	struct snap_seen seen = { .index = SIZE_MAX };
+	int status = snap_procfs_task_stat(table->procfs->root_fd, pid, &seen.stat);
 
-	if (snap_procfs_task_stat(table->procfs->root_fd, pid, &seen.stat) != 0)
-		return false;
+	if (status == -EMFILE || status == -ENFILE || status == -ENOMEM)
+		return snap_error_os(-status, "cannot read process %d", (int)pid);
+	*found_ret = status == 0;
+	if (status != 0)
+		return NULL;
 	seen.stat.pid = pid;
 	seen.own = is_own(table, &seen.stat);
-	*ret = seen;
-	return true;
+	*seen_ret = seen;
+	return NULL;
 }
 
 static struct snap_error *make_room(struct snap_table *table, size_t count)
@@ -132,8 +141,14 @@ struct snap_error *snap_table_add(struct snap_table *table, pid_t pid, struct sn
 {
 	struct snap_seen seen, *known = snap_table_find(table, pid);
 	struct snap_error *err;
+	bool found = false;
 
-	if (!known && read_entry(table, pid, &seen)) {
+	if (!known) {
+		err = read_entry(table, pid, &seen, &found);
+		if (err)
+			return err;
+	}
+	if (found) {
 		err = insert(table, &seen);
 		if (err)
 			return err;
@@ -144,6 +159,21 @@ struct snap_error *snap_table_add(struct snap_table *table, pid_t pid, struct sn
 }
 
 /* The kernel lists pids in ascending order, a recorded tree does not. */
+static void sort_pids(struct snap_table *table)
+{
+	size_t count = 0, i = 1;
+
+	while (i < table->pid_count && table->pids[i - 1] < table->pids[i])
+		i++;
+	if (i >= table->pid_count)
+		return;
+	qsort(table->pids, table->pid_count, sizeof(pid_t), compare_pids);
+	for (i = 0; i < table->pid_count; i++)
+		if (!count || table->pids[count - 1] != table->pids[i])
+			table->pids[count++] = table->pids[i];
+	table->pid_count = count;
+}
+
 static struct snap_error *list_pids(struct snap_table *table)
 {
 	size_t room = table->pid_capacity ? table->pid_capacity : FIRST_PIDS;
@@ -166,12 +196,7 @@ static struct snap_error *list_pids(struct snap_table *table)
 		room = (size_t)count + (size_t)count / 8;
 	}
 	table->pid_count = (size_t)count;
-	for (size_t i = 1; i < table->pid_count; i++) {
-		if (table->pids[i - 1] >= table->pids[i]) {
-			qsort(table->pids, table->pid_count, sizeof(pid_t), compare_pids);
-			break;
-		}
-	}
+	sort_pids(table);
 	return NULL;
 }
 
@@ -229,12 +254,19 @@ struct snap_error *snap_table_scan(struct snap_table *table)
 		return err;
 	/* New entries are read behind the old ones, which stay sorted, and merged by one sort. */
 	for (size_t i = 0; i < table->pid_count; i++) {
-		for (; at < old_count && table->entries[at].stat.pid < table->pids[i]; at++)
+		pid_t pid = table->pids[i];
+		bool found = false;
+
+		for (; at < old_count && table->entries[at].stat.pid < pid; at++)
 			table->entries[at].gone = true;
-		if (at < old_count && table->entries[at].stat.pid == table->pids[i])
+		if (at < old_count && table->entries[at].stat.pid == pid) {
 			at++;
-		else if (read_entry(table, table->pids[i], &table->entries[table->count]))
-			table->count++;
+			continue;
+		}
+		err = read_entry(table, pid, &table->entries[table->count], &found);
+		if (err)
+			return err;
+		table->count += found;
 	}
 	for (; at < old_count; at++)
 		table->entries[at].gone = true;

@@ -75,6 +75,22 @@ static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen 
 	return process->name ? NULL : snap_error_no_memory();
 }
 
+static void warn_once(struct snap_discovery *run, const char *code, const char *message)
+{
+	for (size_t i = 0; i < run->capture->warning_count; i++)
+		if (strcmp(run->capture->warnings[i].code, code) == 0)
+			return;
+	snap_capture_warn(run->capture, code, 0, 0, "%s", message);
+}
+
+static bool is_full(struct snap_discovery *run)
+{
+	if (run->capture->process_count < SNAP_MAX_PROCESSES)
+		return false;
+	warn_once(run, "too_many_processes", "there are more processes than can be shown");
+	return true;
+}
+
 /* Adds the children of processes[first] and later, and theirs. */
 static struct snap_error *grow(struct snap_discovery *run, size_t first)
 {
@@ -95,7 +111,7 @@ static struct snap_error *grow(struct snap_discovery *run, size_t first)
 				continue;
 			if (!run->options->children && !seen->matched)
 				continue;
-			if (capture->process_count >= SNAP_MAX_PROCESSES)
+			if (is_full(run))
 				return NULL;
 			err = add_seen(run, seen, i);
 			if (err)
@@ -145,8 +161,7 @@ static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen 
 	size_t first = run->capture->process_count;
 	struct snap_error *err;
 
-	if (!seen || !seen->matched || seen->index != SIZE_MAX ||
-	    run->capture->process_count >= SNAP_MAX_PROCESSES)
+	if (!seen || !seen->matched || seen->index != SIZE_MAX || is_full(run))
 		return NULL;
 	err = add_seen(run, seen, SIZE_MAX);
 	return err ? err : grow(run, first);
@@ -186,8 +201,6 @@ struct snap_error *snap_discovery_plant(struct snap_discovery *run)
 
 struct snap_error *snap_discovery_settle(struct snap_discovery *run)
 {
-	static const char unsteady[] = "tree_unsteady";
-
 	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
 		size_t count = run->capture->process_count;
 		struct snap_error *err;
@@ -203,12 +216,7 @@ struct snap_error *snap_discovery_settle(struct snap_discovery *run)
 		if (run->capture->process_count == count)
 			return NULL;
 	}
-	for (size_t i = 0; i < run->capture->warning_count; i++)
-		if (strcmp(run->capture->warnings[i].code, unsteady) == 0)
-			return NULL;
-	snap_capture_warn(run->capture, unsteady, 0, 0,
-			  "new processes kept appearing while the tree was read %d times: some "
-			  "may be missing",
-			  MAX_LOOKS);
+	warn_once(run, "tree_unsteady",
+		  "new processes kept appearing while the tree was read: some may be missing");
 	return NULL;
 }
