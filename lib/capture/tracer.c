@@ -174,7 +174,8 @@ static struct snap_error *answer(const struct snap_options *options, const struc
 
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
 		return NULL;
-	snap_tracer_help(options, shared, stop);
+	if (value % SNAP_TRACER_ASK)
+		snap_tracer_help(options, shared, stop);
 	if (value < SNAP_TRACER_ASK)
 		return NULL;
 	err = again->look(again->context, stop, &grown);

@@ -77,6 +77,8 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 	snap_region_prefault(&tracer->shared->records,
 			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
 	snap_region_prefault(&tracer->shared->stacks, stack_bytes);
+	memset(tracer->batch, 0, sizeof(*tracer->batch));
+	memset(tracer->wants, 0, tracer->count * sizeof(*tracer->wants));
 }
 
 static uint64_t stack_pointer(const struct user_regs_struct *registers)
