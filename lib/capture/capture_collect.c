@@ -38,6 +38,9 @@ static void take_threads(struct snap_process *process, const struct snap_traced 
 	}
 	process->thread_count = kept;
 	process->threads_missed = traced->threads_missed;
+	/* A leader that has exited and left nobody behind is no thread any more. */
+	if (kept == 1 && process->threads[0].state == 'Z')
+		process->thread_count = 0;
 	sort_threads(process);
 }
 
@@ -50,15 +53,12 @@ static bool has_copies(const struct snap_process *process)
 	return false;
 }
 
-static void set_trouble(struct snap_capture *capture, struct snap_process *process,
-			enum snap_trouble trouble, const char *message)
+static void set_trouble(struct snap_process *process, enum snap_trouble trouble,
+			const char *message)
 {
 	process->trouble = trouble;
-	process->trouble_message = message;
 	/* Without memory the word alone must do. */
-	if (!message)
-		process->trouble_message = snap_trouble_word(trouble);
-	(void)capture;
+	process->trouble_message = message ? message : snap_trouble_word(trouble);
 }
 
 /* Nothing of the process could be copied: why? */
@@ -71,7 +71,7 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 	if (process->trouble != SNAP_TROUBLE_NONE || has_copies(process))
 		return;
 	if (traced->unsupported) {
-		set_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+		set_trouble(process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
 			    snap_arena_printf(arena,
 					      "cannot unwind %d: it is a program of another word "
 					      "size or architecture",
@@ -79,13 +79,13 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, traced->error);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
-		set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
+		set_trouble(process, SNAP_TROUBLE_STOP_TIMEOUT,
 			    snap_arena_printf(
 				    arena, "%d did not stop within %lld ms (see --stop-timeout)",
 				    process->pid, (long long)options->stop_timeout_ns / 1000000));
 	} else if (traced->vanished || process->thread_count == 0) {
 		process->vanished = true;
-		set_trouble(capture, process, SNAP_TROUBLE_EXITED,
+		set_trouble(process, SNAP_TROUBLE_EXITED,
 			    snap_arena_printf(arena, "%d exited before it could be stopped",
 					      process->pid));
 	}
@@ -130,7 +130,7 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 	process->pieces = traced->pieces;
 	process->piece_count = traced->piece_count;
 	process->arch = traced->arch;
-	if (traced->stop_begin_ns)
+	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;
 	take_threads(process, traced);
 	explain(options, capture, process, stop, traced);
