@@ -148,7 +148,7 @@ static enum outcome jump(const struct machine *machine, size_t *at, int16_t dist
 	return REFUSED;
 }
 
-static enum outcome step_one(struct machine *machine, const Dwarf_Op *op)
+static enum outcome step_one(struct machine *machine, const struct snap_operation *op)
 {
 	uint64_t *top = machine->depth ? &machine->stack[machine->depth - 1] : NULL, kept;
 
@@ -203,7 +203,7 @@ static enum outcome step_one(struct machine *machine, const Dwarf_Op *op)
 
 static enum outcome step(struct machine *machine, size_t *at)
 {
-	const Dwarf_Op *op = &machine->expression.ops[*at];
+	const struct snap_operation *op = &machine->expression.ops[*at];
 
 	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
 		return push(machine, op->atom - DW_OP_lit0);
@@ -242,7 +242,7 @@ static enum outcome step(struct machine *machine, size_t *at)
 /* DW_OP_regN alone: *ret is its number; false: this is another kind of description. */
 static bool names_register(struct snap_expression expression, uint64_t *ret)
 {
-	const Dwarf_Op *op = expression.ops;
+	const struct snap_operation *op = expression.ops;
 
 	if (expression.count != 1)
 		return false;

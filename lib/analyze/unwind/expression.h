@@ -2,18 +2,23 @@
 /*
  * Expression: a bounded evaluator of the DWARF expressions that occur in CFI.
  *
- * Private to the unwinder's row files: it shows libdw's type of an operation. Every expression is
- * hostile: stack depth and number of steps are capped, so a loop ends as refused.
+ * Every expression is hostile: stack depth and number of steps are capped, so a loop ends as
+ * refused. Knows nothing of rows or of where the operations come from.
  */
 #ifndef SNAP_ANALYZE_EXPRESSION_H
 #define SNAP_ANALYZE_EXPRESSION_H
 
 #include "analyze/unwind/rows.h"
 
-#include <elfutils/libdw.h>
+/* An operation: its code (DW_OP_…), operands, and where it stands, which is what jumps name. */
+struct snap_operation {
+	uint8_t atom;
+	uint64_t number, number2;
+	uint64_t offset;
+};
 
 struct snap_expression {
-	const Dwarf_Op *ops;
+	const struct snap_operation *ops;
 	size_t count;
 };
 

@@ -8,6 +8,7 @@
 #include "analyze/unwind/expression.h"
 
 #include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <string.h>
 
 enum {
@@ -30,7 +31,20 @@ struct snap_wide_row {
 	bool is_signal;
 	struct snap_expression cfa;
 	struct rule registers[SNAP_MAX_DWARF_REGISTERS];
-	Dwarf_Op ops[]; /* what the expressions above point to */
+	struct snap_operation ops[]; /* what the expressions above point to */
+};
+
+/* What libdw says of a frame, before it is put into either form. */
+struct frame_rules {
+	bool is_signal;
+	const Dwarf_Op *cfa;
+	size_t cfa_count;
+	struct {
+		enum rule_kind kind;
+		const Dwarf_Op *ops;
+		size_t count;
+		Dwarf_Op memory[3]; /* where libdw puts the operations of simple rules */
+	} registers[SNAP_MAX_DWARF_REGISTERS];
 };
 
 struct slot {
@@ -102,29 +116,32 @@ static Dwarf_CFI *debug_frame(struct snap_rows *rows)
 	return rows->debug_frame;
 }
 
-/* A register's rule as libdw tells it; `memory` is where it puts the operations of simple ones. */
-static bool read_rule(Dwarf_Frame *frame, int number, Dwarf_Op memory[3], struct rule *ret)
+static bool read_rule(Dwarf_Frame *frame, struct frame_rules *rules, unsigned number)
 {
-	Dwarf_Op *ops;
+	Dwarf_Op *memory = rules->registers[number].memory, *ops;
 	size_t count;
 
-	if (dwarf_frame_register(frame, number, memory, &ops, &count) < 0)
+	if (dwarf_frame_register(frame, (int)number, memory, &ops, &count) < 0)
 		return false;
-	ret->kind = count > 0 ? RULE_EXPRESSION : ops == memory ? RULE_UNDEFINED : RULE_SAME;
-	ret->expression = (struct snap_expression){ ops, count };
+	rules->registers[number].kind = count > 0       ? RULE_EXPRESSION
+					: ops == memory ? RULE_UNDEFINED
+							: RULE_SAME;
+	rules->registers[number].ops = ops;
+	rules->registers[number].count = count;
 	return true;
 }
 
 /* CFA + 8 * n, the form of nearly all rules: n, if it fits. */
-static bool is_cfa_slot(const struct rule *rule, int8_t *ret)
+static bool is_cfa_slot(const struct frame_rules *rules, unsigned number, int8_t *ret)
 {
-	const Dwarf_Op *ops = rule->expression.ops;
+	const Dwarf_Op *ops = rules->registers[number].ops;
+	size_t count = rules->registers[number].count;
 	int64_t offset = 0;
 
-	if (rule->kind != RULE_EXPRESSION || rule->expression.count > 2 ||
+	if (rules->registers[number].kind != RULE_EXPRESSION || count > 2 ||
 	    ops[0].atom != DW_OP_call_frame_cfa)
 		return false;
-	if (rule->expression.count == 2) {
+	if (count == 2) {
 		if (ops[1].atom != DW_OP_plus_uconst)
 			return false;
 		offset = (int64_t)ops[1].number;
@@ -135,13 +152,13 @@ static bool is_cfa_slot(const struct rule *rule, int8_t *ret)
 	return true;
 }
 
-static bool set_cfa(struct snap_row *row, struct snap_expression cfa)
+static bool set_cfa(struct snap_row *row, const struct frame_rules *rules)
 {
-	const Dwarf_Op *op = cfa.ops;
+	const Dwarf_Op *op = rules->cfa;
 	int64_t offset;
 	uint64_t number;
 
-	if (cfa.count != 1)
+	if (rules->cfa_count != 1)
 		return false;
 	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31) {
 		number = op->atom - DW_OP_breg0;
@@ -160,14 +177,14 @@ static bool set_cfa(struct snap_row *row, struct snap_expression cfa)
 }
 
 /* sp's rule is "the CFA" in all simple rows: libdw says so by a value or leaves it the same. */
-static bool sp_is_cfa(const struct rule *rule)
+static bool sp_is_cfa(const struct frame_rules *rules, unsigned sp)
 {
-	const struct snap_expression *expression = &rule->expression;
+	const Dwarf_Op *ops = rules->registers[sp].ops;
 
-	if (rule->kind != RULE_EXPRESSION)
+	if (rules->registers[sp].kind != RULE_EXPRESSION)
 		return true;
-	return expression->count == 2 && expression->ops[0].atom == DW_OP_call_frame_cfa &&
-	       expression->ops[1].atom == DW_OP_stack_value;
+	return rules->registers[sp].count == 2 && ops[0].atom == DW_OP_call_frame_cfa &&
+	       ops[1].atom == DW_OP_stack_value;
 }
 
 static void widen(struct snap_row *row, int8_t at)
@@ -179,22 +196,19 @@ static void widen(struct snap_row *row, int8_t at)
 }
 
 /* The simple form of a row; false: it has none. */
-static bool simplify(const struct snap_arch_ops *arch, const struct snap_wide_row *wide,
+static bool simplify(const struct snap_arch_ops *arch, const struct frame_rules *rules,
 		     struct snap_row *ret)
 {
 	struct snap_row row = { .kind = SNAP_ROW_SIMPLE };
 
-	if (wide->is_signal || !set_cfa(&row, wide->cfa) ||
-	    !sp_is_cfa(&wide->registers[arch->sp]) ||
-	    !is_cfa_slot(&wide->registers[arch->ra], &row.at[0]))
+	if (rules->is_signal || !set_cfa(&row, rules) || !sp_is_cfa(rules, arch->sp) ||
+	    !is_cfa_slot(rules, arch->ra, &row.at[0]))
 		return false;
 	row.low = row.high = row.at[0];
 	for (unsigned i = 0; i < arch->saved_count; i++) {
-		const struct rule *rule = &wide->registers[arch->saved[i]];
-
-		if (rule->kind == RULE_SAME || rule->kind == RULE_UNDEFINED)
+		if (rules->registers[arch->saved[i]].kind != RULE_EXPRESSION)
 			continue;
-		if (!is_cfa_slot(rule, &row.at[1 + i]))
+		if (!is_cfa_slot(rules, arch->saved[i], &row.at[1 + i]))
 			return false;
 		row.saved |= (uint16_t)(1u << i);
 		widen(&row, row.at[1 + i]);
@@ -203,36 +217,40 @@ static bool simplify(const struct snap_arch_ops *arch, const struct snap_wide_ro
 	return true;
 }
 
-/* A copy that lives as long as `rows`, its operations behind it; NULL: too many, or no memory. */
-static const struct snap_wide_row *keep_wide(struct snap_rows *rows,
-					     const struct snap_wide_row *wide)
+static struct snap_operation *put_ops(struct snap_operation *to, const Dwarf_Op *from, size_t count,
+				      struct snap_expression *ret)
 {
-	size_t registers = rows->arch->dwarf_registers, count = wide->cfa.count;
-	struct snap_wide_row *kept;
-	Dwarf_Op *ops;
+	for (size_t i = 0; i < count; i++)
+		to[i] = (struct snap_operation){ .atom = from[i].atom,
+						 .number = from[i].number,
+						 .number2 = from[i].number2,
+						 .offset = from[i].offset };
+	*ret = (struct snap_expression){ to, count };
+	return to + count;
+}
 
-	for (size_t i = 0; i < registers; i++)
-		count += wide->registers[i].kind == RULE_EXPRESSION
-				 ? wide->registers[i].expression.count
-				 : 0;
+/* The wide form, which lives as long as `rows`; NULL: too many operations, or no memory. */
+static const struct snap_wide_row *keep_wide(struct snap_rows *rows,
+					     const struct frame_rules *rules)
+{
+	size_t registers = rows->arch->dwarf_registers, count = rules->cfa_count;
+	struct snap_operation *ops;
+	struct snap_wide_row *kept;
+
+	for (size_t i = 0; i < registers && count <= MAX_OPS; i++)
+		count += rules->registers[i].count;
 	if (count > MAX_OPS || rows->wide_count == MAX_WIDE)
 		return NULL;
-	kept = malloc(sizeof(*kept) + count * sizeof(Dwarf_Op));
+	kept = calloc(1, sizeof(*kept) + count * sizeof(*kept->ops));
 	if (!kept)
 		return NULL;
-	memcpy(kept, wide, sizeof(*kept));
-	ops = kept->ops;
-	memcpy(ops, wide->cfa.ops, wide->cfa.count * sizeof(Dwarf_Op));
-	kept->cfa.ops = ops;
-	ops += wide->cfa.count;
+	kept->arch = rows->arch;
+	kept->is_signal = rules->is_signal;
+	ops = put_ops(kept->ops, rules->cfa, rules->cfa_count, &kept->cfa);
 	for (size_t i = 0; i < registers; i++) {
-		struct rule *rule = &kept->registers[i];
-
-		if (rule->kind != RULE_EXPRESSION)
-			continue;
-		memcpy(ops, rule->expression.ops, rule->expression.count * sizeof(Dwarf_Op));
-		rule->expression.ops = ops;
-		ops += rule->expression.count;
+		kept->registers[i].kind = rules->registers[i].kind;
+		ops = put_ops(ops, rules->registers[i].ops, rules->registers[i].count,
+			      &kept->registers[i].expression);
 	}
 	kept->next = rows->wide;
 	rows->wide = kept;
@@ -244,26 +262,25 @@ static struct snap_row row_of_frame(struct snap_rows *rows, Dwarf_Frame *frame)
 {
 	const struct snap_arch_ops *arch = rows->arch;
 	const struct snap_row refused = { .kind = SNAP_ROW_REFUSED };
-	Dwarf_Op memory[SNAP_MAX_DWARF_REGISTERS][3], *ops;
-	struct snap_wide_row wide = { .arch = arch };
+	struct frame_rules rules;
 	struct snap_row row;
 	Dwarf_Addr start, end;
-	size_t count;
+	Dwarf_Op *cfa;
 
-	if (dwarf_frame_info(frame, &start, &end, &wide.is_signal) != (int)arch->ra ||
-	    dwarf_frame_cfa(frame, &ops, &count) < 0)
+	if (dwarf_frame_info(frame, &start, &end, &rules.is_signal) != (int)arch->ra ||
+	    dwarf_frame_cfa(frame, &cfa, &rules.cfa_count) < 0)
 		return refused;
-	wide.cfa = (struct snap_expression){ ops, count };
+	rules.cfa = cfa;
 	for (unsigned i = 0; i < arch->dwarf_registers; i++)
-		if (!read_rule(frame, (int)i, memory[i], &wide.registers[i]))
+		if (!read_rule(frame, &rules, i))
 			return refused;
-	if (wide.registers[arch->ra].kind == RULE_UNDEFINED)
+	if (rules.registers[arch->ra].kind == RULE_UNDEFINED)
 		return (struct snap_row){ .kind = SNAP_ROW_END };
-	if (count == 0)
+	if (rules.cfa_count == 0)
 		return refused;
-	if (simplify(arch, &wide, &row))
+	if (simplify(arch, &rules, &row))
 		return row;
-	row = (struct snap_row){ .kind = SNAP_ROW_WIDE, .wide = keep_wide(rows, &wide) };
+	row = (struct snap_row){ .kind = SNAP_ROW_WIDE, .wide = keep_wide(rows, &rules) };
 	return row.wide ? row : refused;
 }
 

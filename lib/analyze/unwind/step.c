@@ -223,6 +223,9 @@ static bool step_frame_pointer(struct snap_unwinder *unwinder)
 			snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
 		return false;
 	}
+	if (caller == fp)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE,
+					 "a frame pointer that points to itself");
 	if (pc != 0 && !is_executable(unwinder, pc - 1))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
 	registers[arch->fp] = caller;
