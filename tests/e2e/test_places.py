@@ -3,6 +3,7 @@
 a run may take."""
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -153,10 +154,11 @@ class Operands(Case):
         doc = self.json("--name", b"no\x07such\xff", status=2)
         self.assertIn("no\\x07such\\xff", doc["warnings"][0]["message"])
 
+
+class Setuid(Case):
     def test_setuid_is_refused(self):
         if os.geteuid():
             self.skipTest("root: only root can make such a copy")
-        import shutil
         tool = os.path.join(self.scratch(), "stacksnap")
         shutil.copy(TOOL, tool)
         os.chown(tool, 65534, 65534)

@@ -113,6 +113,159 @@ static void test_unknown_format(void **state)
 	stacksnap_snapshot_destroy(snapshot);
 }
 
+/* ---- what a snapshot amounts to, of captures that are made by hand ---- */
+
+struct row {
+	pid_t pid;
+	enum snap_trouble trouble;
+	const char *message;
+	enum snap_thread_result thread; /* of its only thread */
+	bool vanished;
+};
+
+static struct snap_capture *capture_of(const struct row *rows, size_t count)
+{
+	struct snap_capture *capture = snap_capture_new();
+
+	assert_non_null(capture);
+	capture->host =
+		(struct snap_host){ .name = "h", .kernel = "k", .arch = "x86_64", .cpus = 1 };
+	capture->processes = snap_arena_new_array(&capture->arena, count, struct snap_process);
+	capture->process_count = count;
+	for (size_t i = 0; i < count; i++) {
+		struct snap_process *process = &capture->processes[i];
+
+		*process = (struct snap_process){
+			.pid = rows[i].pid,
+			.ppid = 1,
+			.name = "row",
+			.state = 'S',
+			.uid = 1000,
+			.parent = SIZE_MAX,
+			.is_target = i == 0,
+			.arch = SNAP_ARCH_X86_64,
+			.trouble = rows[i].trouble,
+			.trouble_message = rows[i].message,
+			.vanished = rows[i].vanished,
+		};
+		process->threads = snap_arena_new(&capture->arena, struct snap_thread);
+		process->thread_count = rows[i].trouble ? 0 : 1;
+		process->threads[0] = (struct snap_thread){
+			.tid = rows[i].pid,
+			.name = "row",
+			.state = 'S',
+			.cpu = -1,
+			.result = rows[i].thread,
+		};
+	}
+	return capture;
+}
+
+static struct stacksnap_snapshot *analyzed(struct stacksnap_options *options,
+					   const struct row *rows, size_t count)
+{
+	struct stacksnap_capture *capture = (struct stacksnap_capture *)capture_of(rows, count);
+	struct stacksnap_snapshot *snapshot = NULL;
+	struct stacksnap_error *err = stacksnap_capture_analyze(capture, options, &snapshot);
+
+	if (err)
+		print_message("# %s\n", stacksnap_error_message(err));
+	assert_null(err);
+	stacksnap_capture_destroy(capture);
+	return snapshot;
+}
+
+static void test_outcome_nothing(void **state)
+{
+	const struct row rows[] = {
+		{ .pid = 10, .trouble = SNAP_TROUBLE_NO_SUCH_PROCESS, .message = "cannot find 10" },
+		{ .pid = 11,
+		  .trouble = SNAP_TROUBLE_PERMISSION_DENIED,
+		  .message = "cannot trace 11: \x1b[0m" },
+	};
+	struct stacksnap_snapshot *snapshot = analyzed(*state, rows, 2);
+	const char *code, *message;
+	pid_t pid;
+
+	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_NOTHING);
+	assert_int_equal(stacksnap_snapshot_process_count(snapshot), 2);
+	assert_true(stacksnap_snapshot_trouble(snapshot, 0, &code, &message, &pid));
+	assert_string_equal(code, "no_such_process");
+	assert_string_equal(message, "cannot find 10");
+	assert_int_equal(pid, 10);
+	assert_true(stacksnap_snapshot_trouble(snapshot, 1, &code, &message, &pid));
+	assert_string_equal(code, "permission_denied");
+	assert_string_equal(message, "cannot trace 11: \\x1b[0m");
+	assert_false(stacksnap_snapshot_trouble(snapshot, 2, &code, &message, &pid));
+	stacksnap_snapshot_destroy(snapshot);
+}
+
+static void test_outcome_partial(void **state)
+{
+	const struct row rows[] = {
+		{ .pid = 10, .thread = SNAP_THREAD_NOT_STOPPED },
+		{ .pid = 11, .trouble = SNAP_TROUBLE_ALREADY_TRACED, .message = "traced by 3" },
+	};
+	struct stacksnap_snapshot *snapshot = analyzed(*state, rows, 2);
+
+	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_PARTIAL);
+	stacksnap_snapshot_destroy(snapshot);
+	snapshot = analyzed(*state, rows, 1);
+	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_PARTIAL);
+	assert_false(stacksnap_snapshot_trouble(snapshot, 0, NULL, NULL, NULL));
+	stacksnap_snapshot_destroy(snapshot);
+}
+
+/* What exited, zombies and kernel threads are worth a word only to who named them. */
+static void test_outcome_whole(void **state)
+{
+	const struct row rows[] = {
+		{ .pid = 10, .thread = SNAP_THREAD_COPIED },
+		{ .pid = 11, .trouble = SNAP_TROUBLE_EXITED, .message = "gone", .vanished = true },
+		{ .pid = 12, .trouble = SNAP_TROUBLE_ZOMBIE, .message = "a zombie" },
+		{ .pid = 13, .trouble = SNAP_TROUBLE_KERNEL_THREAD, .message = "a kernel thread" },
+	};
+	struct stacksnap_snapshot *snapshot = analyzed(*state, rows, 4);
+	const char *code;
+	pid_t pid;
+
+	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_WHOLE);
+	assert_false(stacksnap_snapshot_trouble(snapshot, 0, NULL, NULL, NULL));
+	stacksnap_snapshot_destroy(snapshot);
+	set(*state, "pid", "12");
+	snapshot = analyzed(*state, rows, 4);
+	assert_true(stacksnap_snapshot_trouble(snapshot, 0, &code, NULL, &pid));
+	assert_string_equal(code, "zombie");
+	assert_int_equal(pid, 12);
+	assert_false(stacksnap_snapshot_trouble(snapshot, 1, NULL, NULL, NULL));
+	stacksnap_snapshot_destroy(snapshot);
+}
+
+/* A tree as deep as there are processes: nothing may recurse on it. */
+static void test_deep_tree(void **state)
+{
+	enum { DEPTH = 20000 };
+	struct row *rows = calloc(DEPTH, sizeof(*rows));
+	struct stacksnap_snapshot *snapshot = NULL;
+	struct snap_capture *capture;
+
+	assert_non_null(rows);
+	for (int i = 0; i < DEPTH; i++)
+		rows[i] = (struct row){ .pid = 100 + i, .thread = SNAP_THREAD_COPIED };
+	capture = capture_of(rows, DEPTH);
+	for (size_t i = 1; i < DEPTH; i++) {
+		capture->processes[i].parent = i - 1;
+		capture->processes[i].ppid = capture->processes[i - 1].pid;
+	}
+	assert_null(
+		stacksnap_capture_analyze((struct stacksnap_capture *)capture, *state, &snapshot));
+	assert_int_equal(stacksnap_snapshot_process_count(snapshot), DEPTH);
+	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_WHOLE);
+	stacksnap_snapshot_destroy(snapshot);
+	snap_capture_destroy(capture);
+	free(rows);
+}
+
 static void test_escape(void **state _unused_)
 {
 	char out[64];
@@ -137,6 +290,10 @@ int main(void)
 		TEST(test_timeout_can_be_asked),
 		TEST(test_empty_snapshot),
 		TEST(test_unknown_format),
+		TEST(test_outcome_nothing),
+		TEST(test_outcome_partial),
+		TEST(test_outcome_whole),
+		TEST(test_deep_tree),
 		TEST(test_escape),
 	};
 
