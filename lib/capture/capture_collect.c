@@ -177,9 +177,13 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 struct snap_error *snap_capture_collect(const struct snap_options *options,
 					struct snap_capture *capture, struct snap_stop *stop)
 {
+	bool stopped = false;
+
 	for (uint32_t i = 0; i < stop->process_count; i++) {
 		struct snap_traced *traced = &stop->processes[i];
 		struct snap_process *process;
+
+		stopped |= traced->stop_begin_ns != 0;
 
 		if (traced->index == SIZE_MAX) {
 			process = add_forked(capture, traced,
@@ -191,9 +195,9 @@ struct snap_error *snap_capture_collect(const struct snap_options *options,
 		process = &capture->processes[traced->index];
 		take(options, capture, process, stop, traced);
 	}
-	if (stop->begin_ns && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
+	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;
-	if (stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
+	if (stopped && stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
 		capture->stop_skew_ns = stop->still_ns - stop->begin_ns;
 	if (stop->limited)
 		snap_capture_warn(capture, "stacks_limited", 0, 0,
