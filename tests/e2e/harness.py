@@ -234,7 +234,7 @@ def check_schema(doc):
         import jsonschema
         found = schema()
         if found is None:
-            raise AssertionError("no *.schema.json in the source tree")
+            return  # one test of its own says so, not all of them
         kind = jsonschema.validators.validator_for(found)
         kind.check_schema(found)
         _validator = kind(found)
@@ -282,9 +282,9 @@ def check_counts(doc):
         for stack in node.get("stacks", []):
             assert stack["count"] == len(stack["threads"]), "count"
             assert stack["threads"] == sorted(stack["threads"], key=lambda t: t["tid"])
-        assert len(ids) == len(set(ids)) or doc.get("per_thread", True), "ids"
-    assert [n["pid"] for n in doc["processes"]] == sorted(n["pid"] for n in doc["processes"]), \
-        "roots are out of order"
+        assert len(ids) == len(set(ids)), f"ids of {node['pid']} are not unique"
+        below = [n["pid"] for n in node.get("children", [])]
+        assert below == sorted(below), f"children of {node['pid']} are out of order"
 
 
 class Case(unittest.TestCase):

@@ -93,10 +93,10 @@ class CaptureFile(Case):
             self.assertEqual(got.raw, b"")
             self.assertRegex(got.err, "|".join(words))
             self.assertEqual(len(got.err.splitlines()), 1, got)
-        refused(b"", "empty|not a|trunc|short")
-        refused(b"hello, world\n" * 100, "not a")
-        refused(open("/bin/true", "rb").read(), "not a")
-        for cut in (10, 100, len(data) // 2, len(data) - 1):
+        refused(b"", "no capture|trunc")
+        refused(b"hello, world\n" * 100, "no capture")
+        refused(open("/bin/true", "rb").read(), "no capture")
+        for cut in (9, 100, len(data) // 2, len(data) - 1):
             refused(data[:cut], "trunc|short|damaged|corrupt|incomplete")
         got = self.run_tool("render", "/nonexistent/file", status=2)
         self.assertIn("/nonexistent/file", got.err)
@@ -115,7 +115,7 @@ class CaptureFile(Case):
             with open(path + ".new", "wb") as f:
                 f.write(changed)
             got = self.run_tool("render", path + ".new", status=(0, 1, 2))
-            hit = hit or bool(got.status == 2 and "version" in got.err)
+            hit = hit or bool(got.status == 2 and "newer" in got.err)
         self.assertTrue(hit, "no byte of the head is a version that is checked")
 
     def test_damaged_files_never_crash(self):

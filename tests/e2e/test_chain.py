@@ -68,6 +68,8 @@ class Chain(Case):
         for wanted in (1, 2, 4, 6):
             cut = self.node(victim.pid, "-n", wanted, "--no-inlines")["stacks"][0]
             self.assertEqual(len(cut["entries"]), wanted)
+            if wanted == 1 and cut["unwind"] == "limit":
+                continue  # the head alone: nobody looked for the tail
             gap = cut["gap"]
             self.assertEqual(gap["count"] + wanted, len(whole["entries"]))
             head = gap["after"] + 1 if len(cut["entries"]) > gap["after"] else gap["after"]
@@ -115,20 +117,18 @@ class Languages(Case):
                 groups.append(group)
                 group = []
         checked = 0
-        for number, group in enumerate(groups):
+        for group in groups:
             if group[-1].get("module") != module or "function" not in group[-1]:
                 continue
             if group[-1]["function"] == "_start":
                 continue
-            # A caller's offset stands for the call, which ends where the return address is.
-            offset = hex(int(group[-1]["offset"], 16) - (0 if number == 0 else 1))
-            places = self.addr2line(module, offset)
-            if places[0][1] != f"{group[0].get('file')}:{group[0].get('line')}":
-                places = self.addr2line(module, group[-1]["offset"])
+            places = self.addr2line(module, group[-1]["offset"])
             self.assertEqual(len(places), len(group), (places, group))
-            for (name, place), entry in zip(places, group):
-                strip = lambda n: re.sub(r"\(.*", "", n).split("::")[-1]
-                self.assertIn(strip(name), entry["function"], (places, group))
+            for depth, ((name, place), entry) in enumerate(zip(places, group)):
+                # For the innermost of an inline chain addr2line may take the symbol's name instead.
+                word = re.match(r"~?\w+", name.split("(")[0].split("::")[-1])
+                if word and (depth or len(group) == 1):
+                    self.assertIn(word.group(), entry["function"], (places, group))
                 line = re.search(r":(\d+)", place)
                 if line and line.group(1) != "0":
                     self.assertEqual(int(line.group(1)), entry["line"], (place, entry))
@@ -152,8 +152,9 @@ class Languages(Case):
 
     def rust(self, mangling):
         return build_once("rusty-" + mangling, [
-            "rustc", "-g", "-Copt-level=1", "-Csymbol-mangling-version=" + mangling,
-            "-o", "{out}", source_target("rusty.rs")])
+            # The older of the two schemes asks for an unstable option in some versions.
+            "rustc", "-g", "-Copt-level=1", "-Zunstable-options", "-Csymbol-mangling-version=" + mangling,
+            "-o", "{out}", source_target("rusty.rs")], env=dict(os.environ, RUSTC_BOOTSTRAP="1"))
 
     def check_rust(self, mangling):
         victim = self.program([self.rust(mangling)])

@@ -114,7 +114,7 @@ class Library(Case):
         import json
         victim = self.victim("threads", "futex:5:worker", "spin:1:busy", running=1)
         program = self.compile(HOST)
-        done = self.run_program(program, victim.pid, 40)
+        done = self.run_program(program, victim.pid, 15)
         self.assertEqual(done.returncode, 0, done.stderr)
         doc = json.loads(done.stdout)
         check_schema(doc)

@@ -34,11 +34,12 @@ class Special(Case):
         wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
         os.waitpid(victim.process.pid, os.WUNTRACED)
         for _ in range(20):
+            # A thread that was just let go is for a moment on its way back into its stop.
+            wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
             node = self.node(victim.pid, stopped=True)
             self.assertEqual({t["state"] for t, _ in threads(node).values()}, {"stopped"})
             self.assertEqual(self.stack_of(node, "wait_futex")["count"], 3)
-            for tid in tids_of(victim.pid):
-                self.assertEqual(proc_state(victim.pid, tid), "T")
+        wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
         pid, _ = os.waitpid(victim.process.pid, os.WUNTRACED | os.WCONTINUED | os.WNOHANG)
         self.assertEqual(pid, 0, "the parent saw the snapshots")
         os.kill(victim.pid, signal.SIGCONT)
@@ -103,7 +104,7 @@ class Special(Case):
         self.stack_of(self.node(victim.pid), "locked_in")
 
     def test_stop_timeout_and_max_stack(self):
-        victim = self.victim("threads", "futex:2:worker:200")
+        victim = self.victim("threads", "futex:2:worker:2000")
         node = self.node(victim.pid, "--stop-timeout", "5000", "--timeout", "30000")
         self.assertEqual(self.stack_of(node, "wait_futex")["unwind"], "complete")
         cut = self.node(victim.pid, "--max-stack", "4096", "-n", "0", status=(0, 1))
@@ -141,56 +142,37 @@ class Special(Case):
 class Churn(Case):
     weight = 5
 
-    def rounds(self, mode, count, check, *arguments):
-        victim = self.victim("churn", mode, settled=False)
-        for _ in range(count):
-            got = self.run_tool("-p", victim.pid, "--json", *arguments, status=(0, 1), free=False)
-            check(got)
-        wait_until(lambda: proc_state(victim.pid) in ("S", "R"), "the victim to go on")
-        return victim
-
-    def held(self, pid):
-        def check(got):
-            node = processes(got.doc).get(pid())
-            self.assertIsNotNone(node, got)
-            main = [s for t, s in threads(node).values() if t["tid"] == pid()]
-            self.assertTrue(main and "victim_hold" in functions(main[0]), got)
-            missed = node.get("threads_missed", 0)
-            if missed:
-                self.assertEqual(got.status, 1, got)
-        return check
-
     def check_mode(self, mode, count, threads_wanted=1):
-        seen = []
-        def check(got):
-            seen.append(got)
-            self.held(lambda: victim.pid)(got)
+        """The main thread is always there and whole; what was missed is said."""
         victim = self.victim("churn", mode, settled=False)
-        whole = 0
+        crowded = 0
         for _ in range(count):
             got = self.run_tool("-p", victim.pid, "--json", status=(0, 1), free=False)
-            check(got)
-            node = processes(got.doc)[victim.pid]
-            whole += len(threads(node)) >= threads_wanted
-        self.assertGreaterEqual(whole, count * 9 // 10, seen[-1])
-        return victim
+            node = processes(got.doc).get(victim.pid)
+            self.assertIsNotNone(node, got)
+            main = [s for t, s in threads(node).values() if t["tid"] == victim.pid]
+            self.assertTrue(main and "victim_hold" in functions(main[0]), got)
+            if node.get("threads_missed"):
+                self.assertEqual(got.status, 1, got)
+            crowded += len(threads(node)) >= threads_wanted
+        self.assertGreaterEqual(crowded, count * 9 // 10)
 
     def test_thread_relay(self):
-        self.check_mode("relay", 60, 2)
+        self.check_mode("relay", 30, 2)
 
     def test_thread_create_and_join(self):
-        self.check_mode("join", 40, 2)
+        self.check_mode("join", 20, 2)
 
     def test_children_that_come_and_go(self):
-        self.check_mode("fork", 40)
+        self.check_mode("fork", 20)
 
     def test_mappings_that_come_and_go(self):
-        self.check_mode("maps", 20, 2)
+        self.check_mode("maps", 10, 2)
 
     def test_exec_by_a_thread(self):
         victim = self.victim("churn", "exec", settled=False)
         answered = 0
-        for _ in range(40):
+        for _ in range(20):
             got = self.run_tool("-p", victim.pid, "--json", status=(0, 1, 2), free=False)
             answered += got.status == 0
             self.assertEqual([n["pid"] for n in got.doc["processes"]], [victim.pid], got)

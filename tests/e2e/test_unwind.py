@@ -119,23 +119,27 @@ class Deep(Case):
     def test_a_million_frames(self):
         victim = self.victim("deep", 1000000)
         node = self.node(victim.pid)
-        stack = self.stack_of(node, name="deep")
+        stack = self.stack_of(node, name="diver")
         got = functions(stack)
         self.assertEqual(len(got), 512)
         self.assertEqual(stack["unwind"], "limit", stack["unwind"])
         self.assertIn("bottom", got[:4])
-        whole = self.node(victim.pid, "-n", "0", "--max-stack", str(256 << 20), timeout=120)
-        stack = self.stack_of(whole, name="deep")
-        self.assertEqual(functions(stack).count("descend"), 1000001)
-        self.assertEqual(stack["unwind"], "complete")
+        deep = ("-n", "0", "--max-stack", str(256 << 20))
+        got = self.run_tool("-p", victim.pid, "--json", *deep, timeout=120)
+        # Counted in the text: a tree of so many objects would take Python minutes to check.
+        self.assertEqual(got.raw.count(b'"function": "descend"'), 1000001)
+        self.assertEqual(got.raw.count(b'"unwind": "complete"'), 2)
+        text = self.run_tool("-p", victim.pid, *deep, timeout=120).text
+        self.assertIn("descend × 1000000", text)
+        self.assertLess(len(text.splitlines()), 60)
 
     def test_head_and_tail_around_a_gap(self):
         victim = self.victim("deep", 5000)
-        stack = self.stack_of(self.node(victim.pid), name="deep")
+        stack = self.stack_of(self.node(victim.pid), name="diver")
         got = functions(stack)
         self.assertEqual(len(got), 512)
         self.assertIn("deep_main", got[-5:])
-        whole = self.stack_of(self.node(victim.pid, "-n", "0"), name="deep")
+        whole = self.stack_of(self.node(victim.pid, "-n", "0"), name="diver")
         self.assertEqual(stack["gap"]["count"], len(whole["entries"]) - 512)
         self.assertEqual(stack["unwind"], "complete")
         text = self.run_tool("-p", victim.pid).text
@@ -147,7 +151,7 @@ class Engines(Case):
     """One capture, unwound by each engine: what the fast one says is what the references say."""
     weight = 3
 
-    def compare(self, victim, least=1):
+    def compare(self, victim, least=1, may_end_early=False):
         folder = self.scratch()
         capture = os.path.join(folder, "capture")
         self.run_tool("-p", victim.pid, "--engine=ptrace", "--save-capture", capture, "-n", "0",
@@ -164,7 +168,10 @@ class Engines(Case):
         self.assertEqual(found["auto"].keys(), found["ptrace"].keys())
         for engine in ("ptrace", "libunwind"):
             for key, pcs in found["auto"].items():
-                self.assertEqual([hex(a) for a in pcs], [hex(a) for a in found[engine][key]],
+                theirs = found[engine][key]
+                if may_end_early and theirs == pcs[:len(theirs)]:
+                    continue
+                self.assertEqual([hex(a) for a in pcs], [hex(a) for a in theirs],
                                  f"auto and {engine} differ on {key}")
 
     def test_victims(self):
@@ -173,7 +180,8 @@ class Engines(Case):
                                 ("signals", ("nested",)), ("noreturn", ()), ("family", ()),
                                 ("threads", ("futex:20:w:12", "epoll:20:p:3", "pipe:5:r", "sem:4:s"))):
             with self.subTest(victim=name, arguments=arguments):
-                self.compare(self.victim(name, *arguments))
+                # Without .eh_frame_hdr, which a static program lacks, libunwind finds no CFI.
+                self.compare(self.victim(name, *arguments), may_end_early=name == "chain_static")
 
     def test_spinning_threads_in_one_stop(self):
         victim = self.victim("threads", "spin:4:busy:10", "futex:10:w:4", running=4)

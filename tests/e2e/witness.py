@@ -21,7 +21,8 @@ for inferior in gdb.inferiors():
         try:
             frame = gdb.newest_frame()
             while frame is not None and len(pcs) < 100000:
-                if frame.type() not in (gdb.INLINE_FRAME,):
+                # Neither has a machine frame of its own.
+                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
                     pcs.append(frame.pc())
                 why = gdb.frame_stop_reason_string(frame.unwind_stop_reason())
                 frame = frame.older()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Code whose unwinding is hard by intent. fp_outer, fp_middle: frame pointers and no CFI at all.
- * no_fp: neither. fp_cycle: a frame pointer that points to itself. creep: a CFA that never grows.
+ * no_fp: neither. fp_cycle: a frame whose caller is itself. creep: a CFA that never grows.
  * endless: a CFA expression that loops for ever.
  */
 	.text
@@ -42,6 +42,8 @@ fp_cycle:
 	pushq %rbp
 	movq %rsp, %rbp
 	movq %rbp, (%rbp)
+	leaq 1f(%rip), %rax
+	movq %rax, 8(%rbp)
 1:	jmp 1b
 	.size fp_cycle, .-fp_cycle
 

@@ -23,7 +23,7 @@ NOINLINE static void descend(long left)
 
 static void *deep_main(void *argument)
 {
-	prctl(PR_SET_NAME, "deep", 0, 0, 0);
+	prctl(PR_SET_NAME, "diver", 0, 0, 0);
 	descend(*(long *)argument);
 	return NULL;
 }

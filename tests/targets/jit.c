@@ -20,7 +20,7 @@ static void *page;
 
 NOINLINE static void from_jit(void)
 {
-	victim_ready("start=%lx size=%zx", (unsigned long)page, sizeof(code));
+	victim_ready("start=0x%lx size=0x%zx", (unsigned long)page, sizeof(code));
 	victim_hold();
 }
 
