@@ -8,6 +8,7 @@
 #include "render/json_value.h"
 #include "render/pointer_map.h"
 #include "render/render.h"
+#include "render/walk.h"
 
 #include <errno.h>
 #include <string.h>
@@ -296,40 +297,21 @@ static void put_warnings(struct writer *writer)
 	put(writer, "]}\n");
 }
 
-/* Siblings of which some are still to be written. */
-struct level {
-	struct snap_node *const *nodes;
-	size_t count, next;
-};
-
 static bool put_tree(struct writer *writer)
 {
-	_cleanup_free_ struct level *levels = NULL;
-	size_t capacity = 0, depth = 0;
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
 
-	if (!snap_grow_array(levels, capacity, depth))
-		return false;
-	levels[depth++] =
-		(struct level){ writer->snapshot->processes, writer->snapshot->root_count, 0 };
-	while (depth && !writer->maker.failed) {
-		struct level *level = &levels[depth - 1];
-		const struct snap_node *node;
-
-		if (level->next == level->count) {
-			depth--;
-			if (depth)
-				close_node(writer,
-					   levels[depth - 1].nodes[levels[depth - 1].next - 1]);
-			continue;
+	snap_walk_init(&walk, writer->snapshot);
+	while (!writer->maker.failed && snap_walk_next(&walk, &step)) {
+		if (step.leave) {
+			close_node(writer, step.node);
+		} else {
+			put(writer, step.first ? "\n" : ",\n");
+			put_node(writer, step.node);
 		}
-		put(writer, level->next ? ",\n" : "\n");
-		node = level->nodes[level->next++];
-		put_node(writer, node);
-		if (!snap_grow_array(levels, capacity, depth))
-			return false;
-		levels[depth++] = (struct level){ node->children, node->child_count, 0 };
 	}
-	return !writer->maker.failed;
+	return !walk.failed && !writer->maker.failed;
 }
 
 struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,

@@ -5,32 +5,11 @@
  */
 #include "render/elide.h"
 #include "render/render.h"
-#include "render/text_line.h"
-#include "render/when.h"
+#include "render/text_node.h"
+#include "render/walk.h"
 
 #include <errno.h>
 #include <string.h>
-
-static void put_head(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
-{
-	char when[SNAP_WHEN_SIZE];
-
-	snap_line_begin(lines);
-	snap_line_add(lines, SNAP_STYLE_BOLD, "stacksnap");
-	if (snapshot->host.name) {
-		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, snapshot->host.name);
-	}
-	if (snapshot->time_ns) {
-		snap_when(snapshot->time_ns, ' ', 3, when);
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s", when);
-	}
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %zu process%s", snapshot->process_count,
-			 snapshot->process_count == 1 ? "" : "es");
-	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-	snap_line_begin(lines);
-	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-}
 
 /* What stands right of the tree: user, type unless it is normal, description, trouble. */
 static char *facts_of(struct snap_sheet *lines, const struct snap_node *node)
@@ -70,48 +49,28 @@ static void put_node(struct snap_sheet *lines, const struct snap_node *node, boo
 	if (nested)
 		snap_line_add(lines, SNAP_STYLE_DIM,
 			      last ? lines->signs->corner : lines->signs->tee);
-	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, node->name ? node->name : "?");
-	snap_line_printf(lines, SNAP_STYLE_BOLD, "[%d]", node->pid);
+	snap_text_node_name(lines, node);
 	if (lines->width > lines->column + 8)
 		snap_elide_end(line, lines->width - lines->column, lines->signs->dots);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, line);
 }
 
-/* Siblings of which some are still to be written. */
-struct level {
-	struct snap_node *const *nodes;
-	size_t count, next;
-};
-
 static void put_tree(struct snap_sheet *lines, const struct snap_snapshot *snapshot)
 {
-	_cleanup_free_ struct level *levels = NULL;
-	size_t capacity = 0, depth = 0;
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
 
-	if (!snap_grow_array(levels, capacity, depth)) {
-		lines->failed = true;
-		return;
-	}
-	levels[depth++] = (struct level){ snapshot->processes, snapshot->root_count, 0 };
-	while (depth && !lines->failed) {
-		struct level *level = &levels[depth - 1];
-		const struct snap_node *node;
-
-		if (level->next == level->count) {
-			if (--depth > 1)
-				snap_sheet_pop(lines);
+	snap_walk_init(&walk, snapshot);
+	while (!lines->failed && snap_walk_next(&walk, &step)) {
+		if (step.leave && step.parent)
+			snap_sheet_pop(lines);
+		if (step.leave)
 			continue;
-		}
-		node = level->nodes[level->next++];
-		put_node(lines, node, depth > 1, level->next == level->count);
-		if (depth > 1)
-			snap_sheet_push(lines, level->next < level->count);
-		if (!snap_grow_array(levels, capacity, depth)) {
-			lines->failed = true;
-			return;
-		}
-		levels[depth++] = (struct level){ node->children, node->child_count, 0 };
+		put_node(lines, step.node, step.parent, step.last);
+		if (step.parent)
+			snap_sheet_push(lines, !step.last);
 	}
+	lines->failed = lines->failed || walk.failed;
 }
 
 struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
@@ -120,7 +79,8 @@ struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
 	_cleanup_(snap_sheet_deinit) struct snap_sheet lines;
 
 	snap_sheet_init(&lines, options, out);
-	put_head(&lines, snapshot);
+	snap_text_head(&lines, options, snapshot, true);
+	snap_line_blank(&lines);
 	lines.measuring = true;
 	put_tree(&lines, snapshot);
 	lines.measuring = false;

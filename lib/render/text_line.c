@@ -200,3 +200,9 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 	if (!lines->failed)
 		fwrite_unlocked(lines->text, 1, lines->length, lines->out);
 }
+
+void snap_line_blank(struct snap_sheet *lines)
+{
+	snap_line_begin(lines);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}

@@ -69,6 +69,8 @@ void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, cons
 void snap_line_pad(struct snap_sheet *lines, size_t columns);
 /* Ends the line; `right` (escaped) begins in the common column, NULL: there is none. */
 void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right);
+/* A line with nothing but rails. */
+void snap_line_blank(struct snap_sheet *lines);
 
 /* The escaped form, borrowed until the next call; "" without memory. */
 char *snap_sheet_escape(struct snap_sheet *lines, const char *text);
