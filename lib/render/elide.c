@@ -29,8 +29,7 @@ static size_t columns_of(uint32_t code)
 	return 1;
 }
 
-/* Length in bytes of the character at `p`, and its columns. The text is valid UTF-8. */
-static size_t character(const char *p, size_t *columns)
+size_t snap_text_character(const char *p, size_t *columns)
 {
 	unsigned char first = (unsigned char)p[0];
 	size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -48,7 +47,7 @@ size_t snap_text_width(const char *text)
 	size_t width = 0, columns;
 
 	for (; *text; width += columns)
-		text += character(text, &columns);
+		text += snap_text_character(text, &columns);
 	return width;
 }
 
@@ -58,7 +57,7 @@ static size_t head_of(const char *text, size_t room)
 	size_t at = 0, width = 0, columns, length;
 
 	for (; text[at]; at += length, width += columns) {
-		length = character(text + at, &columns);
+		length = snap_text_character(text + at, &columns);
 		if (width + columns > room)
 			break;
 	}
@@ -266,7 +265,7 @@ static size_t tail_of(const char *text, size_t room)
 	size_t width = snap_text_width(text), at = 0, columns;
 
 	while (text[at] && width > room) {
-		at += character(text + at, &columns);
+		at += snap_text_character(text + at, &columns);
 		width -= columns;
 	}
 	return at;

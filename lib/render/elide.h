@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+/* Length in bytes of the character at `p`, and its columns. The text is valid UTF-8. */
+size_t snap_text_character(const char *p, size_t *columns);
 /* Columns of a terminal that a text takes. */
 size_t snap_text_width(const char *text);
 

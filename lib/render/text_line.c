@@ -182,8 +182,101 @@ static void measure(struct snap_sheet *lines)
 		lines->column = wanted;
 }
 
+/* A piece of a line that holds colours, as far as it fits into some columns. */
+struct piece {
+	size_t end;   /* bytes that fit */
+	size_t space; /* the last blank among them that was followed by more, 0: none */
+	size_t sgr;   /* where the colour that is on at the end was set, plus 1; 0: none is */
+};
+
+/* Codes take no columns; they are ours, so each ends in an m. */
+static struct piece fit(const char *text, size_t length, size_t room)
+{
+	struct piece piece = { 0 };
+	size_t columns, width = 0, step;
+
+	while (piece.end < length) {
+		const char *p = text + piece.end;
+
+		if (*p == '\033') {
+			const char *m = memchr(p, 'm', length - piece.end);
+
+			step = m ? (size_t)(m - p) + 1 : length - piece.end;
+			piece.sgr = step == 4 && p[2] == '0' ? 0 : piece.end + 1;
+		} else {
+			step = snap_text_character(p, &columns);
+			if (width + columns > room)
+				break;
+			if (*p == ' ')
+				piece.space = piece.end;
+			width += columns;
+		}
+		piece.end += step;
+	}
+	return piece;
+}
+
+static void write_piece(struct snap_sheet *lines, const char *text, size_t length, const char *sgr,
+			const char *tail)
+{
+	size_t code = sgr ? strcspn(sgr, "m") + 1 : 0;
+
+	if (sgr && sgr < text)
+		fwrite_unlocked(sgr, 1, code, lines->out);
+	fwrite_unlocked(text, 1, length, lines->out);
+	fputs_unlocked(tail, lines->out);
+}
+
+/* Too long for the terminal: its end goes. */
+static void write_cut(struct snap_sheet *lines)
+{
+	struct piece piece =
+		fit(lines->text, lines->length, lines->width - snap_text_width(lines->signs->dots));
+
+	write_piece(lines, lines->text, piece.end, NULL, lines->signs->dots);
+	fputs_unlocked(piece.sgr ? "\033[0m\n" : "\n", lines->out);
+}
+
+/* Too long, and no part of it may go: it is broken at blanks, and goes on behind its rails. */
+static void write_wrapped(struct snap_sheet *lines)
+{
+	_cleanup_free_ char *whole = snap_take_ptr(lines->text);
+	size_t length = lines->length, at = 0, room = lines->width;
+	const char *sgr = NULL; /* the colour that goes on from the line before */
+
+	lines->capacity = 0;
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	while (at < length && !lines->failed) {
+		struct piece piece = fit(whole + at, length - at, room);
+		size_t end = at + piece.end;
+
+		if (end < length && piece.space) {
+			for (end = at + piece.space; end > at && whole[end - 1] == ' ';)
+				end--;
+			piece = fit(whole + at, end - at, room);
+		} else if (piece.end == 0) {
+			end = length;
+		}
+		if (at)
+			fwrite_unlocked(lines->text, 1, lines->length, lines->out);
+		write_piece(lines, whole + at, end - at, sgr, "");
+		if (piece.sgr)
+			sgr = whole + at + piece.sgr - 1;
+		else if (memchr(whole + at, '\033', end - at))
+			sgr = NULL;
+		fputs_unlocked(sgr ? "\033[0m\n" : "\n", lines->out);
+		for (at = end; at < length && whole[at] == ' ';)
+			at++;
+		room = lines->width - lines->columns;
+	}
+}
+
 void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right)
 {
+	enum { NARROWEST = 20 };
+	bool fits;
+
 	if (lines->measuring) {
 		if (right)
 			measure(lines);
@@ -196,9 +289,16 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 	}
 	while (lines->length && lines->text[lines->length - 1] == ' ')
 		lines->length--;
-	append(lines, "\n", 1);
-	if (!lines->failed)
-		fwrite_unlocked(lines->text, 1, lines->length, lines->out);
+	if (lines->failed)
+		return;
+	fits = lines->width < NARROWEST || lines->columns <= lines->width ||
+	       2 * lines->depth + NARROWEST > lines->width;
+	if (fits)
+		write_piece(lines, lines->text, lines->length, NULL, "\n");
+	else if (right)
+		write_cut(lines);
+	else
+		write_wrapped(lines);
 }
 
 void snap_line_blank(struct snap_sheet *lines)
