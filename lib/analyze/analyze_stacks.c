@@ -301,7 +301,7 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 
 	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
 					    struct snap_raw_thread);
-	if (!raw->threads)
+	if (!raw->threads || !snap_grow_array(collector.frames, collector.frame_capacity, 0))
 		return snap_error_no_memory();
 	err = enter(analysis, raw);
 	if (err)

@@ -318,8 +318,14 @@ void snap_elide_path(char *path, size_t room, const char *dots)
 
 void snap_elide_end(char *text, size_t room, const char *dots)
 {
-	size_t dots_width = snap_text_width(dots);
+	size_t dots_width = snap_text_width(dots), length = strlen(text), at;
 
-	if (snap_text_width(text) > room && room > dots_width)
-		strcpy(text + head_of(text, room - dots_width), dots);
+	if (snap_text_width(text) <= room || room <= dots_width)
+		return;
+	/* The dots may be more bytes than what they stand for; whole characters make room. */
+	for (at = head_of(text, room - dots_width); at && at + strlen(dots) > length;)
+		for (at--; at && ((unsigned char)text[at] & 0xc0) == 0x80;)
+			at--;
+	if (at + strlen(dots) <= length)
+		strcpy(text + at, dots);
 }

@@ -22,10 +22,10 @@ size_t snap_text_width(const char *text);
  */
 void snap_elide_name(char *name, size_t room, const char *dots);
 
-/* Drops leading directories: "…/src/queue.c:57". In place; `text` has room for the dots. */
+/* Drops leading directories: "…/src/queue.c:57". In place. */
 void snap_elide_path(char *path, size_t room, const char *dots);
 
-/* Cuts the end. In place; `text` has room for the dots. */
+/* Cuts the end. In place. */
 void snap_elide_end(char *text, size_t room, const char *dots);
 
 #endif

@@ -38,10 +38,9 @@ static char *facts_of(struct snap_sheet *lines, const struct snap_node *node)
 
 static void put_node(struct snap_sheet *lines, const struct snap_node *node, bool nested, bool last)
 {
-	_cleanup_free_ char *facts = facts_of(lines, node), *line = NULL;
+	_cleanup_free_ char *facts = facts_of(lines, node);
 
-	if (!facts || asprintf(&line, "%s    ", facts) < 0) {
-		line = NULL;
+	if (!facts) {
 		lines->failed = true;
 		return;
 	}
@@ -51,8 +50,8 @@ static void put_node(struct snap_sheet *lines, const struct snap_node *node, boo
 			      last ? lines->signs->corner : lines->signs->tee);
 	snap_text_node_name(lines, node);
 	if (lines->width > lines->column + 8)
-		snap_elide_end(line, lines->width - lines->column, lines->signs->dots);
-	snap_line_end(lines, SNAP_STYLE_PLAIN, line);
+		snap_elide_end(facts, lines->width - lines->column, lines->signs->dots);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, facts);
 }
 
 static void put_tree(struct snap_sheet *lines, const struct snap_snapshot *snapshot)

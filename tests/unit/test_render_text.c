@@ -145,7 +145,7 @@ static void test_elide_stays_linear(void **state _unused_)
 static void test_elide_paths(void **state _unused_)
 {
 	char path[] = "/build/orders/src/queue.c:57    ";
-	char end[] = "some long command line    ";
+	char end[] = "some long command line    ", short_end[16];
 
 	path[28] = '\0';
 	snap_elide_path(path, 18, "…");
@@ -153,6 +153,12 @@ static void test_elide_paths(void **state _unused_)
 	snap_elide_path(path, 4, "…");
 	assert_string_equal(path, "…/queue.c:57");
 	end[22] = '\0';
+	strcpy(short_end, "ab");
+	snap_elide_end(short_end, 1, "…");
+	assert_string_equal(short_end, "ab");
+	strcpy(short_end, "日本語");
+	snap_elide_end(short_end, 5, "…");
+	assert_string_equal(short_end, "日本…");
 	snap_elide_end(end, 10, "…");
 	assert_string_equal(end, "some long…");
 	assert_int_equal(snap_text_width("日本e\xcc\x81"), 5);
