@@ -69,8 +69,11 @@ static bool is_dead(const struct snap_process *process)
 	       process->trouble == SNAP_TROUBLE_ZOMBIE;
 }
 
-/* Puts those processes of the tree into the stop that the capture lists and the stop does not. */
-static void add_processes(struct tree *tree, struct snap_stop *stop)
+/*
+ * Puts those processes of the tree into the stop that the capture lists and the stop does not. What
+ * was opened after the child was made, it has not got: such processes it looks up by itself.
+ */
+static void add_processes(struct tree *tree, struct snap_stop *stop, bool running)
 {
 	struct snap_capture *capture = tree->capture;
 
@@ -78,7 +81,8 @@ static void add_processes(struct tree *tree, struct snap_stop *stop)
 		const struct snap_process *process = &capture->processes[tree->looked];
 		struct snap_traced traced = {
 			.pid = process->pid,
-			.proc_fd = capture->live ? capture->live[tree->looked].proc_fd : -1,
+			.proc_fd = capture->live && !running ? capture->live[tree->looked].proc_fd
+							     : -1,
 			.start_ticks = process->start_ticks,
 			.index = tree->looked,
 			.look_only = is_untouchable(process),
@@ -156,7 +160,7 @@ static struct snap_error *look_again(void *context, struct snap_stop *stop, bool
 	if (err)
 		return err;
 	drop_belated(tree, count);
-	add_processes(tree, stop);
+	add_processes(tree, stop, true);
 	*grown_ret = stop->process_count > before;
 	return NULL;
 }
@@ -174,7 +178,7 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	tree->looked = tree->root;
 	tree->checked = 0;
 	stop->careful = careful;
-	add_processes(tree, stop);
+	add_processes(tree, stop, false);
 	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop)
 				  : NULL;
 	if (!err)

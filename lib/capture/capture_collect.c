@@ -4,6 +4,7 @@
 
 #include "capture/discover.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 enum { MOST_THREAD_WARNINGS = 16 };
@@ -137,6 +138,19 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 	warn_of_threads(capture, process, traced);
 }
 
+static int copy_fd(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static int64_t start_time(const struct snap_host *host, uint64_t ticks)
+{
+	uint64_t each = host->ticks_per_second > 0 ? 1000000000u / host->ticks_per_second : 0;
+
+	return host->boot_time_ns && ticks && each ? host->boot_time_ns + (int64_t)(ticks * each)
+						   : 0;
+}
+
 /* A process that was forked during the stop was, at that moment, its parent's twin. */
 static struct snap_process *add_forked(struct snap_capture *capture,
 				       const struct snap_traced *child, size_t parent)
@@ -149,22 +163,23 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	if (!processes)
 		return NULL;
 	if (live) {
-		live = realloc(live, (count + 1) * sizeof(*live));
+		live = reallocarray(live, count + 1, sizeof(*live));
 		if (!live)
 			return NULL;
-		live[count] = (struct snap_live){ -1, -1, -1, -1 };
 		capture->live = live;
+		live[count] = (struct snap_live){ -1, -1, copy_fd(live[parent].root_fd),
+						  copy_fd(live[parent].exe_fd) };
 	}
 	memcpy(processes, capture->processes, count * sizeof(*processes));
 	process = &processes[count];
 	*process = processes[parent];
 	process->pid = child->pid;
-	process->ns_pid = process->ns_pid == process->ppid ? child->pid : 0;
 	process->ppid = processes[parent].pid;
+	process->ns_pid = process->ns_pid == process->ppid ? child->pid : 0;
 	process->parent = parent;
 	process->is_target = process->is_namespace_init = false;
-	process->start_ticks = 0;
-	process->start_time_ns = 0;
+	process->start_ticks = child->start_ticks;
+	process->start_time_ns = start_time(&capture->host, child->start_ticks);
 	process->ancestors = NULL;
 	process->ancestor_count = 0;
 	process->trouble = SNAP_TROUBLE_NONE;

@@ -118,8 +118,9 @@ static void refused(struct snap_tracer *tracer, struct snap_tracee *tracee, int 
 		take(tracer, tracee, SNAP_TRACEE_AWAITED);
 		return;
 	}
+	/* It counts until the kernel has done with it, which nobody waits for. */
 	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING)) {
-		snap_tracer_gone(tracer, tracee);
+		thread->result = SNAP_THREAD_VANISHED;
 		return;
 	}
 	/* In the middle of an exec, a moment ago, nobody may trace it. */
@@ -296,7 +297,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 		struct snap_tracee *tracee = &tracer->tracees[i];
 		const struct snap_traced *process = snap_tracer_process(tracer, tracee);
 
-		if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
+		if (tracee->phase == SNAP_TRACEE_LISTED &&
+		    snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
 			snap_tracer_gone(tracer, tracee);
 		/* Who may not trace the first thread will not try ten thousand. */
 		else if (tracee->phase == SNAP_TRACEE_LISTED &&

@@ -21,9 +21,9 @@
 
 enum {
 	TICK_US = 2000,
-	PRIORITY = 2,          /* above ordinary real-time threads of the lowest level */
-	GRACE_NS = 5000000,    /* for threads in D, after all others stand still */
-	EXITING_NS = 20000000, /* for threads that exit and cannot be seized any more */
+	PRIORITY = 2,         /* above ordinary real-time threads of the lowest level */
+	GRACE_NS = 5000000,   /* for threads in D, after all others stand still */
+	EXITING_NS = 5000000, /* for threads that exit and cannot be seized any more */
 	NAP_NS = 100000,
 	DETACH_NS_A_THREAD = 20000, /* kept back from the time for copying and DETACH */
 	LEAST_RESERVE_NS = 5000000,
@@ -39,20 +39,23 @@ static void set_timer(long interval_us)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Where it is permitted; false: the policy is as it was. */
-static bool raise_priority(void)
+/* Where it is permitted. The policy to go back to; -1: nothing was changed. */
+static int raise_priority(void)
 {
 	struct sched_param parameter = { .sched_priority = PRIORITY };
+	int policy = sched_getscheduler(0);
 
-	return sched_getscheduler(0) == SCHED_OTHER &&
-	       sched_setscheduler(0, SCHED_FIFO, &parameter) == 0;
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE)
+		return -1;
+	return sched_setscheduler(0, SCHED_FIFO, &parameter) ? -1 : policy;
 }
 
-static void drop_priority(void)
+static void drop_priority(int policy)
 {
 	struct sched_param parameter = { 0 };
 
-	sched_setscheduler(0, SCHED_OTHER, &parameter);
+	if (policy >= 0)
+		sched_setscheduler(0, policy, &parameter);
 }
 
 /* Tells the stops apart: whose it was decides what DETACH hands on. */
@@ -172,10 +175,11 @@ static void interrupt(struct snap_tracer *tracer, uint32_t first)
 		}
 		if (tracee->phase == SNAP_TRACEE_AWAITED)
 			continue;
-		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL))
-			snap_tracer_gone(tracer, tracee);
-		else
+		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) == 0)
 			tracee->phase = SNAP_TRACEE_AWAITED;
+		/* Its end is ours to take note of, or it stays a zombie as long as we live. */
+		else if (wait_for(tracer, i, WNOHANG) == WAIT_NOT_YET)
+			snap_tracer_gone(tracer, tracee);
 	}
 }
 
@@ -359,11 +363,11 @@ static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 void snap_tracer_pause(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
-	bool raised;
 	int64_t begin;
+	int policy;
 
 	set_timer(TICK_US);
-	raised = raise_priority();
+	policy = raise_priority();
 	begin = snap_tracer_now();
 	set_deadlines(tracer, begin);
 	tracer->stopping = true;
@@ -377,7 +381,6 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	release(tracer);
 	__atomic_store_n(&stop->end_ns, snap_tracer_now(), __ATOMIC_RELEASE);
 	set_timer(0);
-	if (raised)
-		drop_priority();
+	drop_priority(policy);
 	explain_slow(tracer);
 }
