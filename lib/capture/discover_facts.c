@@ -174,7 +174,7 @@ static struct snap_error *inherit_ancestors(struct snap_discovery *run,
 	struct snap_ancestor ancestors[MAX_ANCESTORS];
 	size_t count = parent->ancestor_count;
 
-	if (!parent->cgroup || !parent->name || strcmp(parent->cgroup, process->cgroup) != 0)
+	if (!parent->cgroup || strcmp(parent->cgroup, process->cgroup) != 0)
 		return NULL;
 	if (count > MAX_ANCESTORS - 1)
 		count = MAX_ANCESTORS - 1;

@@ -15,28 +15,20 @@ static void mark(struct snap_seen *seen, bool named)
 	seen->named |= named;
 }
 
-static struct snap_error *no_such_process(struct snap_discovery *run, pid_t pid)
+/* Signal 0 is not sent: it asks whether the process is there, which procfs may hide. */
+static struct snap_error *add_absent(struct snap_discovery *run, pid_t pid)
 {
-	struct snap_process *process;
-	struct snap_error *err;
+	bool hidden = run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
+	const struct snap_seen seen = {
+		.stat.pid = pid,
+		.blank = true,
+		.matched = true,
+		.named = true,
+		.absent = hidden ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_NO_SUCH_PROCESS,
+		.index = SIZE_MAX,
+	};
 
-	for (size_t i = 0; i < run->capture->process_count; i++)
-		if (run->capture->processes[i].pid == pid)
-			return NULL;
-	err = snap_discovery_append(run, pid, SIZE_MAX, &process);
-	if (err)
-		return err;
-	process->is_target = true;
-	/* Signal 0 is not sent: it asks whether the process is there, which procfs may hide. */
-	if (run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM))
-		snap_process_trouble(run->capture, process, SNAP_TROUBLE_PERMISSION_DENIED,
-				     "process %d is hidden (procfs is mounted with hidepid; run as "
-				     "root or with the group that the mount option gid names)",
-				     (int)pid);
-	else
-		snap_process_trouble(run->capture, process, SNAP_TROUBLE_NO_SUCH_PROCESS,
-				     "cannot find %d: no such process", (int)pid);
-	return NULL;
+	return snap_table_know(&run->table, &seen);
 }
 
 /*
@@ -71,7 +63,7 @@ static struct snap_error *match_pid(struct snap_discovery *run, pid_t pid)
 	if (err)
 		return err;
 	if (!seen)
-		return no_such_process(run, pid);
+		return add_absent(run, pid);
 	if (seen->own)
 		snap_capture_warn(run->capture, "own_process", pid, 0,
 				  "%d is stacksnap itself and is left out", (int)pid);

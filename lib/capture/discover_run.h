@@ -44,14 +44,14 @@ void snap_discovery_deinit(struct snap_discovery *run);
 /* snap_discover(), of any tree. */
 struct snap_error *snap_discovery_run(struct snap_discovery *run) _must_check_;
 
-/* Marks matched entries; a pid that is not there becomes a process with its trouble at once. */
+/* Marks matched entries; a pid that is not there becomes an entry that says so. */
 struct snap_error *snap_discovery_match(struct snap_discovery *run) _must_check_;
 
 /* Appends a process to the capture; its fields are zero but for pid, parent and live (-1). */
 struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
 					 struct snap_process **ret) _must_check_;
 
-/* Appends the matched processes that stand below no other, each with its tree. */
+/* Appends the matched processes that stand below no other, by pid, each with its tree. */
 struct snap_error *snap_discovery_plant(struct snap_discovery *run) _must_check_;
 
 /* Looks again until nothing is found that belongs to the tree, or for so many times. */

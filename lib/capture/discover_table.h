@@ -25,7 +25,8 @@ struct snap_seen {
 	bool blank; /* there before the tree was read, and of no interest */
 	bool gone;  /* not there at a later look */
 	bool own;   /* stacksnap itself or its tracing child: never shown, nor descended into */
-	bool matched, named; /* by a target option; by one that names */
+	bool matched, named;      /* by a target option; by one that names */
+	enum snap_trouble absent; /* named, but not there; NONE: it is there */
 	enum snap_under under;
 	size_t index; /* in the capture's processes, SIZE_MAX: not in the tree */
 };

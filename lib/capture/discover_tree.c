@@ -56,6 +56,21 @@ struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, 
 	return NULL;
 }
 
+static void say_absent(struct snap_discovery *run, struct snap_process *process,
+		       enum snap_trouble absent)
+{
+	int pid = (int)process->pid;
+
+	if (absent == SNAP_TROUBLE_PERMISSION_DENIED)
+		snap_process_trouble(run->capture, process, absent,
+				     "process %d is hidden (procfs is mounted with hidepid; run as "
+				     "root or with the group that the mount option gid names)",
+				     pid);
+	else if (absent != SNAP_TROUBLE_NONE)
+		snap_process_trouble(run->capture, process, absent,
+				     "cannot find %d: no such process", pid);
+}
+
 static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen *seen,
 				   size_t parent)
 {
@@ -71,6 +86,9 @@ static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen 
 	process->state = seen->stat.state;
 	process->flags = seen->stat.flags;
 	process->is_target = seen->named;
+	say_absent(run, process, seen->absent);
+	if (seen->stat.name[0] == '\0')
+		return NULL;
 	process->name = snap_arena_strdup(&run->capture->arena, seen->stat.name);
 	return process->name ? NULL : snap_error_no_memory();
 }
@@ -167,24 +185,8 @@ static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen 
 	return err ? err : grow(run, first);
 }
 
-/* Named pids in the order in which they were named, then the others by pid. */
 struct snap_error *snap_discovery_plant(struct snap_discovery *run)
 {
-	const struct snap_options *options = run->options;
-
-	for (size_t i = 0; i < options->target_count; i++) {
-		const struct snap_target *target = &options->targets[i];
-		struct snap_seen *seen = NULL;
-		struct snap_error *err;
-
-		if (target->kind == SNAP_TARGET_PID)
-			seen = snap_table_find(&run->table, target->pid);
-		if (!seen || is_under_match(run, seen))
-			continue;
-		err = add_root(run, seen);
-		if (err)
-			return err;
-	}
 	/* The second time for what a circle of pids that were reused kept from having a root. */
 	for (size_t i = 0; i < 2 * run->table.count; i++) {
 		struct snap_seen *seen = &run->table.entries[i % run->table.count];

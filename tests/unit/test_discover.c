@@ -205,7 +205,7 @@ static void test_one_in_the_tree_of_another_appears_once(void **state _unused_)
 	add_pid(&machine, 100);
 	add_pid(&machine, 121);
 	assert_null(discover(&machine));
-	check_pids(machine.capture, "300 100 120 121 122 123 99");
+	check_pids(machine.capture, "100 120 121 122 123 99 300");
 	assert_true(process_of(machine.capture, 121)->is_target);
 	assert_false(process_of(machine.capture, 120)->is_target);
 }
@@ -221,7 +221,7 @@ static void test_without_children(void **state _unused_)
 	add_pid(&machine, 99);
 	add_pid(&machine, 1);
 	assert_null(discover(&machine));
-	check_pids(machine.capture, "120 121 99 1");
+	check_pids(machine.capture, "1 120 121 99");
 	assert_true(process_of(machine.capture, 99)->parent != SIZE_MAX);
 	assert_true(process_of(machine.capture, 1)->parent == SIZE_MAX);
 }
@@ -266,7 +266,7 @@ static void test_no_such_process(void **state _unused_)
 	add_pid(&machine, 303);
 	add_pid(&machine, 4711);
 	assert_null(discover(&machine));
-	check_pids(machine.capture, "4711 303");
+	check_pids(machine.capture, "303 4711");
 	process = process_of(machine.capture, 4711);
 	assert_int_equal(process->trouble, SNAP_TROUBLE_NO_SUCH_PROCESS);
 	assert_string_equal(process->trouble_message, "cannot find 4711: no such process");
