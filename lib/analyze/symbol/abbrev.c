@@ -70,9 +70,9 @@ static void measure(const struct snap_abbrevs *abbrevs, struct snap_abbrev *abbr
 	abbrev->sibling_at = UINT32_MAX;
 	for (uint32_t i = 0; i < abbrev->count; i++) {
 		const struct snap_attr_spec *spec = &abbrevs->specs[abbrev->first + i];
-		uint32_t one = snap_form_size(spec->form, abbrevs);
+		int one = spec->size;
 
-		if (one == UINT32_MAX) {
+		if (one < 0) {
 			abbrev->size = UINT32_MAX;
 			return;
 		}
@@ -82,7 +82,7 @@ static void measure(const struct snap_abbrevs *abbrevs, struct snap_abbrev *abbr
 			abbrev->sibling_at = (uint32_t)size;
 			abbrev->sibling_size = (uint8_t)one;
 		}
-		size += one;
+		size += (unsigned)one;
 	}
 	abbrev->size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
@@ -110,6 +110,9 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 		abbrevs->specs[abbrevs->spec_count++] = (struct snap_attr_spec){
 			.name = (uint16_t)name, .form = (uint16_t)form, .implicit = implicit
 		};
+		abbrevs->specs[abbrevs->spec_count - 1].size =
+			(int8_t)snap_form_size((unsigned)form, abbrevs->address_size,
+					       abbrevs->offset_size, abbrevs->version);
 	}
 	return false;
 }

@@ -78,6 +78,8 @@ void snap_dwarf_close(struct snap_dwarf *dwarf)
 	if (!dwarf)
 		return;
 	let_go(dwarf);
+	snap_partial_close(&dwarf->info);
+	snap_partial_close(&dwarf->line);
 	for (struct snap_abbrevs *abbrevs = dwarf->abbrevs, *next; abbrevs; abbrevs = next) {
 		next = abbrevs->next;
 		snap_abbrevs_deinit(abbrevs);
@@ -118,7 +120,7 @@ void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size)
 	return bytes;
 }
 
-struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section section)
+static void section_name(const struct snap_dwarf *dwarf, enum snap_section section, char name[32])
 {
 	static const char *const names[] = {
 		[SNAP_SECTION_INFO] = ".debug_info",
@@ -132,14 +134,48 @@ struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section
 		[SNAP_SECTION_ARANGES] = ".debug_aranges",
 		[SNAP_SECTION_LINE] = ".debug_line",
 	};
+
+	snprintf(name, 32, "%s%s", names[section], dwarf->is_dwo ? ".dwo" : "");
+}
+
+struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section section)
+{
 	char name[32];
 
 	if (!dwarf->section_tried[section]) {
 		dwarf->section_tried[section] = true;
-		snprintf(name, sizeof(name), "%s%s", names[section], dwarf->is_dwo ? ".dwo" : "");
+		section_name(dwarf, section, name);
 		dwarf->sections[section] = snap_image_section(dwarf->image, name);
 	}
 	return dwarf->sections[section];
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+void snap_dwarf_want(struct snap_dwarf *dwarf, enum snap_section section, uint64_t *offsets,
+		     size_t count)
+{
+	struct snap_partial *partial = section == SNAP_SECTION_INFO ? &dwarf->info : &dwarf->line;
+	size_t distinct = 0;
+	char name[32];
+
+	if (dwarf->section_tried[section] || count == 0)
+		return;
+	section_name(dwarf, section, name);
+	if (!snap_partial_open(dwarf->image, name, partial))
+		return;
+	qsort(offsets, count, sizeof(*offsets), compare_offsets);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || offsets[i] != offsets[i - 1])
+			offsets[distinct++] = offsets[i];
+	snap_partial_units(partial, offsets, distinct);
+	dwarf->sections[section] = (struct snap_bytes){ partial->data, partial->size };
+	dwarf->section_tried[section] = true;
 }
 
 /* Reads a unit's header at the cursor, whose end becomes the unit's end. */
@@ -234,6 +270,8 @@ bool snap_units_index(struct snap_dwarf *dwarf)
 	uint64_t offset = 0;
 	size_t place = 0;
 
+	if (dwarf->info.data)
+		snap_partial_whole(&dwarf->info);
 	while (!dwarf->indexed && offset < info.size && dwarf->unit_count < MAX_UNITS) {
 		struct snap_cursor cursor = snap_cursor_at(info, offset);
 		struct snap_unit unit;

@@ -12,6 +12,7 @@
 
 #include "analyze/symbol/cursor.h"
 #include "analyze/symbol/inside.h"
+#include "analyze/symbol/partial.h"
 
 enum snap_section {
 	SNAP_SECTION_INFO,
@@ -29,6 +30,7 @@ enum snap_section {
 
 struct snap_attr_spec {
 	uint16_t name, form;
+	int8_t size;      /* bytes of a value; negative: it depends (form.c) */
 	int64_t implicit; /* DW_FORM_implicit_const */
 };
 
@@ -93,6 +95,7 @@ struct snap_dwarf {
 	uint64_t first_code; /* the lowest executable address of the image, at least 1 */
 	struct snap_bytes sections[SNAP_SECTION_COUNT];
 	bool section_tried[SNAP_SECTION_COUNT];
+	struct snap_partial info, line; /* if they are compressed */
 	struct snap_arena arena;
 	struct snap_abbrevs *abbrevs; /* of units that were used */
 	struct snap_abbrevs scratch;  /* of the unit that is only looked at */
@@ -106,6 +109,12 @@ struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 				   bool is_dwo);
 void snap_dwarf_close(struct snap_dwarf *dwarf);
 struct snap_bytes snap_dwarf_section(struct snap_dwarf *dwarf, enum snap_section section);
+/*
+ * Says which units of .debug_info or .debug_line will be asked for, before the first question: of
+ * a compressed section no others are unpacked. The offsets get sorted.
+ */
+void snap_dwarf_want(struct snap_dwarf *dwarf, enum snap_section section, uint64_t *offsets,
+		     size_t count);
 /* The alt file's DWARF (dwz), NULL if it is not to be had. */
 struct snap_dwarf *snap_dwarf_alt(struct snap_dwarf *dwarf);
 
@@ -131,7 +140,7 @@ void snap_abbrevs_deinit(struct snap_abbrevs *abbrevs);
 const struct snap_abbrev *snap_abbrev_find(struct snap_abbrevs *abbrevs, uint64_t code);
 
 /* form.c: reading and skipping attribute values. */
-uint32_t snap_form_size(unsigned form, const struct snap_abbrevs *abbrevs);
+int snap_form_size(unsigned form, unsigned address_size, unsigned offset_size, unsigned version);
 void snap_form_read(const struct snap_unit *unit, const struct snap_attr_spec *spec,
 		    struct snap_cursor *cursor, struct snap_attr_value *ret);
 /* NULL: not a string, or not there. */

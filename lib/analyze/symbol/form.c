@@ -76,7 +76,7 @@ static int form_kind(unsigned form)
 	}
 }
 
-static int known_size(unsigned form, unsigned address_size, unsigned offset_size, unsigned version)
+int snap_form_size(unsigned form, unsigned address_size, unsigned offset_size, unsigned version)
 {
 	int kind = form_kind(form);
 
@@ -88,13 +88,6 @@ static int known_size(unsigned form, unsigned address_size, unsigned offset_size
 	if (kind == REF_ADDR)
 		return (int)(version <= 2 ? address_size : offset_size);
 	return kind;
-}
-
-uint32_t snap_form_size(unsigned form, const struct snap_abbrevs *abbrevs)
-{
-	int size = known_size(form, abbrevs->address_size, abbrevs->offset_size, abbrevs->version);
-
-	return size < 0 ? UINT32_MAX : (uint32_t)size;
 }
 
 /* Blocks and expressions are skipped: nobody here evaluates them. */
@@ -126,33 +119,38 @@ static void read_variable(struct snap_cursor *cursor, struct snap_attr_value *re
 	}
 }
 
+/* The form is written before the value. It cannot be one whose value is elsewhere again. */
+static void read_indirect(const struct snap_unit *unit, struct snap_cursor *cursor,
+			  struct snap_attr_value *ret)
+{
+	uint64_t form = snap_cursor_uleb(cursor);
+	struct snap_attr_spec spec = { .form = form <= UINT16_MAX ? (uint16_t)form : 0 };
+
+	if (spec.form == DW_FORM_indirect || spec.form == DW_FORM_implicit_const)
+		spec.form = 0;
+	spec.size = (int8_t)snap_form_size(spec.form, unit->address_size, unit->offset_size,
+					   unit->version);
+	snap_form_read(unit, &spec, cursor, ret);
+}
+
 void snap_form_read(const struct snap_unit *unit, const struct snap_attr_spec *spec,
 		    struct snap_cursor *cursor, struct snap_attr_value *ret)
 {
-	unsigned form = spec->form;
-	int size;
-
-	if (form == DW_FORM_indirect) {
-		uint64_t real = snap_cursor_uleb(cursor);
-
-		form = real <= UINT16_MAX ? (unsigned)real : 0;
-		if (form == DW_FORM_indirect || form == DW_FORM_implicit_const)
-			form = 0;
-	}
-	*ret = (struct snap_attr_value){ .form = (uint16_t)form };
-	size = known_size(form, unit->address_size, unit->offset_size, unit->version);
-	if (size == UNKNOWN)
-		snap_cursor_fail(cursor);
-	else if (size == VARIABLE)
-		read_variable(cursor, ret);
-	else if (form == DW_FORM_implicit_const)
+	*ret = (struct snap_attr_value){ .form = spec->form };
+	if (spec->size > 8)
+		snap_cursor_skip(cursor, (uint64_t)spec->size);
+	else if (spec->size > 0)
+		ret->number = snap_cursor_number(cursor, (unsigned)spec->size);
+	else if (spec->form == DW_FORM_implicit_const)
 		ret->number = (uint64_t)spec->implicit;
-	else if (form == DW_FORM_flag_present)
+	else if (spec->form == DW_FORM_flag_present)
 		ret->number = 1;
-	else if (size > 8)
-		snap_cursor_skip(cursor, (uint64_t)size);
+	else if (spec->form == DW_FORM_indirect)
+		read_indirect(unit, cursor, ret);
+	else if (spec->size == VARIABLE)
+		read_variable(cursor, ret);
 	else
-		ret->number = snap_cursor_number(cursor, (unsigned)size);
+		snap_cursor_fail(cursor);
 }
 
 static const char *string_at(struct snap_dwarf *dwarf, enum snap_section section, uint64_t offset)

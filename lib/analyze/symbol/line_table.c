@@ -75,7 +75,8 @@ struct formats {
 	size_t count;
 };
 
-static bool read_formats(struct snap_cursor *cursor, struct formats *formats)
+static bool read_formats(const struct snap_unit *shape, struct snap_cursor *cursor,
+			 struct formats *formats)
 {
 	formats->count = snap_cursor_u8(cursor);
 	if (formats->count > MAX_FORMATS)
@@ -87,6 +88,8 @@ static bool read_formats(struct snap_cursor *cursor, struct formats *formats)
 			return false;
 		formats->list[i].type = type;
 		formats->list[i].spec = (struct snap_attr_spec){ .form = (uint16_t)form };
+		formats->list[i].spec.size = (int8_t)snap_form_size(
+			(unsigned)form, shape->address_size, shape->offset_size, shape->version);
 	}
 	return !cursor->failed;
 }
@@ -99,7 +102,7 @@ static bool read_entries(struct snap_unit *unit, const struct snap_unit *shape,
 	struct snap_line_file *entries;
 	uint64_t count;
 
-	if (!read_formats(cursor, &formats))
+	if (!read_formats(shape, cursor, &formats))
 		return false;
 	count = snap_cursor_uleb(cursor);
 	/* Each entry takes at least one byte, or the count is a lie. */

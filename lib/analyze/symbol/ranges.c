@@ -141,6 +141,7 @@ struct assignment {
 	const struct snap_hit *hits;
 	size_t count;
 	struct snap_unit **units, *unit;
+	uint64_t *offsets, offset; /* of units, by .debug_aranges; UINT64_MAX: none */
 };
 
 static void assign(void *context, uint64_t low, uint64_t high)
@@ -153,13 +154,21 @@ static void assign(void *context, uint64_t low, uint64_t high)
 			assignment->units[i] = assignment->unit;
 }
 
+static void assign_offset(struct assignment *assignment, uint64_t low, uint64_t high)
+{
+	for (size_t i = snap_hits_from(assignment->hits, assignment->count, low);
+	     i < assignment->count && assignment->hits[i].vaddr < high; i++)
+		if (assignment->offsets[i] == UINT64_MAX)
+			assignment->offsets[i] = assignment->offset;
+}
+
 /* One set of .debug_aranges: the ranges of one unit. */
-static void read_arange_set(struct snap_dwarf *dwarf, struct snap_cursor cursor,
+static void read_arange_set(const struct snap_dwarf *dwarf, struct snap_cursor cursor,
 			    const uint8_t *start, unsigned offset_size,
 			    struct assignment *assignment)
 {
 	unsigned version = snap_cursor_u16(&cursor);
-	uint64_t unit = snap_cursor_number(&cursor, offset_size);
+	uint64_t offset = snap_cursor_number(&cursor, offset_size);
 	unsigned address_size = snap_cursor_u8(&cursor);
 	unsigned segment_size = snap_cursor_u8(&cursor);
 	size_t header = (size_t)(cursor.p - start), pair = 2u * address_size;
@@ -169,21 +178,16 @@ static void read_arange_set(struct snap_dwarf *dwarf, struct snap_cursor cursor,
 		return;
 	/* The pairs are aligned to their own size, counted from the set's start. */
 	snap_cursor_skip(&cursor, (pair - header % pair) % pair);
+	assignment->offset = offset;
 	while (snap_cursor_left(&cursor) >= pair) {
 		uint64_t low = snap_cursor_number(&cursor, address_size);
 		uint64_t size = snap_cursor_number(&cursor, address_size), high;
-		size_t first;
 
 		if (low == 0 && size == 0)
 			break;
 		if (low < dwarf->first_code || __builtin_add_overflow(low, size, &high))
 			continue;
-		first = snap_hits_from(assignment->hits, assignment->count, low);
-		if (first == assignment->count || assignment->hits[first].vaddr >= high)
-			continue;
-		assignment->unit = snap_unit_at(dwarf, unit);
-		if (assignment->unit)
-			assign(assignment, low, high);
+		assign_offset(assignment, low, high);
 	}
 }
 
@@ -201,6 +205,25 @@ static void assign_by_aranges(struct snap_dwarf *dwarf, struct assignment *assig
 		read_arange_set(dwarf, set, cursor.p, offset_size, assignment);
 		cursor.p = set.end;
 	}
+}
+
+/* The units are read only when all are known: a compressed section is unpacked once, for them. */
+static void take_offsets(struct snap_dwarf *dwarf, struct assignment *assignment)
+{
+	_cleanup_free_ uint64_t *wanted = calloc(assignment->count, sizeof(*wanted));
+	size_t count = 0;
+
+	if (!wanted) {
+		dwarf->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < assignment->count; i++)
+		if (assignment->offsets[i] != UINT64_MAX)
+			wanted[count++] = assignment->offsets[i];
+	snap_dwarf_want(dwarf, SNAP_SECTION_INFO, wanted, count);
+	for (size_t i = 0; i < assignment->count; i++)
+		if (assignment->offsets[i] != UINT64_MAX)
+			assignment->units[i] = snap_unit_at(dwarf, assignment->offsets[i]);
 }
 
 static bool all_assigned(const struct assignment *assignment)
@@ -237,9 +260,18 @@ static void assign_by_roots(struct snap_dwarf *dwarf, struct assignment *assignm
 void snap_ranges_assign(struct snap_dwarf *dwarf, const struct snap_hit *hits, size_t count,
 			struct snap_unit **units)
 {
-	struct assignment assignment = { .hits = hits, .count = count, .units = units };
+	_cleanup_free_ uint64_t *offsets = malloc(count * sizeof(*offsets));
+	struct assignment assignment = {
+		.hits = hits, .count = count, .units = units, .offsets = offsets
+	};
 
+	if (!offsets) {
+		dwarf->out_of_memory = true;
+		return;
+	}
+	memset(offsets, 0xff, count * sizeof(*offsets));
 	assign_by_aranges(dwarf, &assignment);
+	take_offsets(dwarf, &assignment);
 	if (!all_assigned(&assignment))
 		assign_by_roots(dwarf, &assignment);
 }

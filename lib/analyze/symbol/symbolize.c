@@ -162,6 +162,23 @@ static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, str
 	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
+/* The line programs that will be needed, told before the first one is read. */
+static struct snap_error *want_lines(struct snap_dwarf *dwarf, const struct located *located,
+				     size_t count)
+{
+	_cleanup_free_ uint64_t *offsets = calloc(count, sizeof(*offsets));
+	size_t wanted = 0;
+
+	if (!offsets)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		if ((i == 0 || located[i].unit != located[i - 1].unit) &&
+		    snap_unit_read_root(located[i].unit, false) && located[i].unit->has_stmt_list)
+			offsets[wanted++] = located[i].unit->stmt_list;
+	snap_dwarf_want(dwarf, SNAP_SECTION_LINE, offsets, wanted);
+	return NULL;
+}
+
 static struct snap_error *look_into_units(struct snap_symbolizer *symbolizer,
 					  const struct located *located, size_t count)
 {
@@ -189,6 +206,7 @@ static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
 	struct snap_dwarf *dwarf = dwarf_of(symbolizer, symbols);
 	_cleanup_free_ struct snap_unit **units = NULL;
 	_cleanup_free_ struct located *located = NULL;
+	struct snap_error *err;
 	size_t found = 0;
 
 	if (!dwarf)
@@ -204,6 +222,9 @@ static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
 	if (found == 0)
 		return NULL;
 	qsort(located, found, sizeof(*located), compare_located);
+	err = want_lines(dwarf, located, found);
+	if (err)
+		return err;
 	return look_into_units(symbolizer, located, found);
 }
 
