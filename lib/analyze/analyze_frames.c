@@ -169,7 +169,9 @@ static struct snap_error *name_files(struct snap_analysis *analysis, struct want
 		if (err)
 			return err;
 	}
-	for (size_t i = 0; i < snap_module_set_count(analysis->set); i++)
+	/* Who wants no names misses none. */
+	for (size_t i = 0; analysis->options->symbols && i < snap_module_set_count(analysis->set);
+	     i++)
 		warn_of_file(analysis, snap_module_set_file(analysis->set, i));
 	return NULL;
 }

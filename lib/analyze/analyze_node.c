@@ -10,16 +10,29 @@
 
 #include <string.h>
 
-enum { MAX_ARGS = 1 << 14 };
+enum { MAX_ARGS = 1 << 14, MAX_EMPTY_TAIL = 16 };
+
+/*
+ * A process that writes its title over its arguments leaves NULs behind it, which are no arguments;
+ * a few may be.
+ */
+static size_t args_size(const struct snap_process *process)
+{
+	size_t size = process->args ? process->args_size : 0;
+
+	while (size && process->args[size - 1] == '\0')
+		size--;
+	return size == 0 || process->args_size - size > MAX_EMPTY_TAIL ? size : process->args_size;
+}
 
 static bool copy_args(struct snap_analysis *analysis, const struct snap_process *process,
 		      struct snap_node *node)
 {
 	struct snap_arena *arena = snap_analysis_arena(analysis);
-	size_t size = process->args_size, count = 0;
+	size_t size = args_size(process), count = 0;
 	const char *bytes;
 
-	if (!process->args || size == 0)
+	if (size == 0)
 		return true;
 	bytes = snap_arena_strndup(arena, process->args, size);
 	for (size_t at = 0; at < size && count < MAX_ARGS;

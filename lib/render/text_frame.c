@@ -24,12 +24,14 @@ static char *escaped(struct snap_sheet *lines, const char *text, size_t length)
 	return copy ? strcpy(copy, clean) : NULL;
 }
 
-/* "pthread_cond_wait@@GLIBC_2.3.2" is shown without its version. */
+/* "pthread_cond_wait@@GLIBC_2.3.2", "clone@GLIBC_2.2.5" are shown without their version. */
 static size_t without_version(const char *name)
 {
 	const char *at = strchr(name, '@');
 
-	return at && at > name ? (size_t)(at - name) : strlen(name);
+	if (at && at > name && (at[1] == '@' || (at[1] >= 'A' && at[1] <= 'Z')))
+		return (size_t)(at - name);
+	return strlen(name);
 }
 
 static char *make_name(struct snap_sheet *lines, const struct snap_options *options,

@@ -220,6 +220,78 @@ static void test_counts_and_missing(void **state _unused_)
 	snap_snapshot_destroy(snapshot);
 }
 
+/* The kernel's frames come first, and lines that are none are left out. */
+static void test_kernel_frames(void **state _unused_)
+{
+	static const char text[] = "[<0>] futex_wait+0x12/0x34\n"
+				   "[<ffffffff81>] ext4_sync_file+0x1/0x2 [ext4]\n"
+				   "junk\n[<0>]\n[<0>] \n[<0>] +0x1/0x2\n[<0>] bare\n]\n";
+	const struct snap_file_finder finder = { .find = find_nothing };
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	struct snap_thread threads[2] = {
+		{ .tid = 1,
+		  .state = 'D',
+		  .cpu = -1,
+		  .result = SNAP_THREAD_NOT_STOPPED,
+		  .kernel_stack = text },
+		{ .tid = 2,
+		  .state = 'D',
+		  .cpu = -1,
+		  .result = SNAP_THREAD_NOT_STOPPED,
+		  .kernel_stack = text },
+	};
+	struct snap_process process = {
+		.pid = 1, .state = 'D', .parent = SIZE_MAX, .threads = threads, .thread_count = 2
+	};
+	struct snap_capture capture = { .processes = &process, .process_count = 1 };
+	struct snap_snapshot *snapshot = NULL;
+	const struct snap_stack *stack;
+
+	assert_null(snap_analyze(&capture, &options, &finder, &snapshot));
+	assert_int_equal(snapshot->stack_count, 1);
+	stack = &snapshot->processes[0]->stacks[0];
+	assert_int_equal(stack->count, 2);
+	assert_int_equal(stack->frame_count, 3);
+	assert_string_equal(stack->frames[0]->entries[0].function, "futex_wait");
+	assert_null(stack->frames[0]->module);
+	assert_string_equal(stack->frames[1]->entries[0].function, "ext4_sync_file");
+	assert_string_equal(stack->frames[1]->module, "[ext4]");
+	assert_string_equal(stack->frames[2]->entries[0].symbol, "bare");
+	assert_true(stack->frames[2]->entries[0].kernel);
+	assert_int_equal(stack->unwind, SNAP_UNWIND_NOT_STOPPED);
+	snap_snapshot_destroy(snapshot);
+}
+
+static void check_args(const char *bytes, size_t size, size_t expected, const char *description)
+{
+	const struct snap_file_finder finder = { .find = find_nothing };
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	struct snap_process process = { .pid = 1,
+					.name = "comm",
+					.state = 'S',
+					.parent = SIZE_MAX,
+					.args = bytes,
+					.args_size = size };
+	struct snap_capture capture = { .processes = &process, .process_count = 1 };
+	struct snap_snapshot *snapshot = NULL;
+
+	assert_null(snap_analyze(&capture, &options, &finder, &snapshot));
+	assert_int_equal(snapshot->processes[0]->arg_count, expected);
+	assert_string_equal(snapshot->processes[0]->description, description);
+	snap_snapshot_destroy(snapshot);
+}
+
+static void test_arguments(void **state _unused_)
+{
+	static const char title[100] = "postgres: writer";
+
+	check_args("prog\0-x\0\0", 9, 3, "prog -x");
+	check_args("prog\0-x", 7, 2, "prog -x");
+	check_args(title, sizeof(title), 1, "postgres: writer");
+	check_args(title, 0, 0, "comm");
+	check_args("\0\0", 2, 0, "comm");
+}
+
 /* Children of hidden processes move up, however many are hidden in between. */
 static void test_long_chains(void **state _unused_)
 {
@@ -250,6 +322,8 @@ int main(void)
 		cmocka_unit_test(test_match_looks_at_both_names),
 		cmocka_unit_test(test_tree_views),
 		cmocka_unit_test(test_counts_and_missing),
+		cmocka_unit_test(test_kernel_frames),
+		cmocka_unit_test(test_arguments),
 		cmocka_unit_test(test_long_chains),
 	};
 
