@@ -79,6 +79,7 @@ static void add_module(struct snap_modules *modules, size_t map)
 	module->start = line->start;
 	module->end = line->end;
 	module->path = is_file(line) || is_vdso(line) ? line->path : NULL;
+	module->process = modules->process;
 	module->first_map = map;
 	module->map_count = 1;
 	modules->of_map[map] = (uint32_t)modules->count++;

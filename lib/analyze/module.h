@@ -73,6 +73,13 @@ struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64
 bool snap_module_open(struct snap_module_set *set, struct snap_module *module);
 
 /*
+ * A separate debug file with the build id of this file, asked of the finder; NULL: there is none.
+ * The caller's, released by snap_image_close().
+ */
+struct snap_image *snap_module_file_debug(struct snap_module_set *set,
+					  const struct snap_module_file *file);
+
+/*
  * Reads bytes of the target that were not copied but are in its files: read-only mappings only.
  * False if they are not to be had.
  */

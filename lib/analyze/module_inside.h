@@ -10,7 +10,7 @@
 
 struct snap_arena *snap_module_set_arena(struct snap_module_set *set);
 
-/* Finds the module's file among those of the set, or adds it. Fills module->file and process. */
+/* Finds the module's file among those of the set, or adds it. Fills module->file. */
 struct snap_error *snap_module_set_add(struct snap_module_set *set,
 				       const struct snap_process *process,
 				       struct snap_module *module) _must_check_;

@@ -195,7 +195,6 @@ struct snap_error *snap_module_set_add(struct snap_module_set *set,
 	uint64_t hash;
 	size_t k;
 
-	module->process = process;
 	if (head)
 		build_id = snap_image_build_id_of_head(head->data, head->size);
 	if (set->count * 2 >= set->slot_count && !grow_slots(set))
@@ -312,4 +311,34 @@ bool snap_module_file_open(struct snap_module_set *set, struct snap_module_file 
 	if (!file->image)
 		file->trouble = trouble ? trouble : "the file cannot be found";
 	return file->image;
+}
+
+struct snap_image *snap_module_file_debug(struct snap_module_set *set,
+					  const struct snap_module_file *file)
+{
+	struct snap_file_request request = file->request;
+
+	if (file->build_id_size == 0)
+		return NULL;
+	request.kind = SNAP_FILE_DEBUG;
+	request.build_id = file->build_id;
+	request.build_id_size = file->build_id_size;
+	for (request.attempt = 0; request.attempt < MAX_ATTEMPTS; request.attempt++) {
+		_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+		struct snap_image *image = NULL;
+		struct snap_bytes found;
+		_cleanup_fd_ int fd = -1;
+
+		err = set->finder.find(set->finder.context, &request, &fd);
+		if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
+			return NULL;
+		if (err || snap_error_ignore(snap_image_open(fd, &image)))
+			continue;
+		found = snap_image_build_id(image);
+		if (found.size == file->build_id_size &&
+		    memcmp(found.data, file->build_id, found.size) == 0)
+			return image;
+		snap_image_close(image);
+	}
+	return NULL;
 }

@@ -31,6 +31,7 @@ struct snap_libunwind {
 	struct snap_module_set *set;
 	const struct snap_frame_state *state;
 	size_t reads;    /* of this step */
+	bool is_used;    /* in this process: something is remembered */
 	bool is_missing; /* this step asked for memory that is not there */
 };
 
@@ -90,15 +91,28 @@ static int get_dyn_info_list_addr(unw_addr_space_t space _unused_, unw_word_t *a
 	return -UNW_ENOINFO;
 }
 
+/*
+ * libunwind reads a word of code to see whether a pc can be right at all. JIT code was not copied;
+ * that it lies in an executable mapping is the answer.
+ */
+static bool is_code_not_copied(struct snap_libunwind *engine, uint64_t address)
+{
+	const struct snap_module *module = snap_modules_find(engine->modules, address);
+	const struct snap_map *map = module ? snap_process_map(module->process, address) : NULL;
+
+	return map && map->execute && map->end - address >= sizeof(unw_word_t);
+}
+
 static int access_mem(unw_addr_space_t space _unused_, unw_word_t address, unw_word_t *value,
 		      int is_write, void *argument)
 {
 	struct snap_libunwind *engine = argument;
-	uint64_t word;
+	uint64_t word = 0;
 
 	if (is_write || ++engine->reads > MAX_READS)
 		return -UNW_EINVAL;
-	if (!engine->state->read(engine->state->context, address, &word)) {
+	if (!engine->state->read(engine->state->context, address, &word) &&
+	    !is_code_not_copied(engine, address)) {
 		engine->is_missing = true;
 		return -UNW_EINVAL;
 	}
@@ -175,7 +189,9 @@ void snap_libunwind_enter(struct snap_libunwind *engine, struct snap_modules *mo
 {
 	engine->modules = modules;
 	engine->set = set;
-	unw_flush_cache(engine->space, 0, 0);
+	if (engine->is_used)
+		unw_flush_cache(engine->space, 0, 0);
+	engine->is_used = false;
 }
 
 bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame_state *state)
@@ -183,6 +199,7 @@ bool snap_libunwind_begin(struct snap_libunwind *engine, const struct snap_frame
 	engine->state = state;
 	engine->reads = 0;
 	engine->is_missing = false;
+	engine->is_used = true;
 	return unw_init_remote(&engine->cursor, engine->space, engine) == 0;
 }
 

@@ -53,7 +53,10 @@ struct slot {
 };
 
 struct snap_rows {
-	struct snap_image *image;
+	struct snap_module_set *set;
+	struct snap_module_file *file;
+	struct snap_image *image; /* of the file */
+	struct snap_image *debug; /* a separate debug file, ours; NULL: none */
 	const struct snap_arch_ops *arch;
 	Dwarf_CFI *eh_frame, *debug_frame;
 	Dwarf *dwarf; /* for debug_frame */
@@ -64,17 +67,19 @@ struct snap_rows {
 	size_t wide_count;
 };
 
-struct snap_error *snap_rows_create(struct snap_image *image, const struct snap_arch_ops *arch,
-				    struct snap_rows **ret)
+struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
+				    const struct snap_arch_ops *arch, struct snap_rows **ret)
 {
 	struct snap_rows *rows = calloc(1, sizeof(*rows));
 
 	if (!rows)
 		return snap_error_no_memory();
-	rows->image = image;
+	rows->set = set;
+	rows->file = file;
+	rows->image = file->image;
 	rows->arch = arch;
-	if (snap_image_machine(image) == arch->machine && snap_image_elf(image))
-		rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(image));
+	if (snap_image_machine(rows->image) == arch->machine && snap_image_elf(rows->image))
+		rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(rows->image));
 	*ret = rows;
 	return NULL;
 }
@@ -92,25 +97,41 @@ void snap_rows_destroy(struct snap_rows *rows)
 	dwarf_cfi_end(rows->eh_frame);
 	if (rows->dwarf)
 		dwarf_end(rows->dwarf);
+	snap_image_close(rows->debug);
 	free(rows->slots);
 	free(rows);
 }
 
+/* The file with .debug_frame: the file itself, or its debug file; NULL: neither has one. */
+static struct snap_image *image_with_debug_frame(struct snap_rows *rows)
+{
+	uint64_t address;
+
+	if (snap_image_machine(rows->image) != rows->arch->machine)
+		return NULL;
+	if (snap_image_section_address(rows->image, ".debug_frame", &address))
+		return rows->image;
+	rows->debug = snap_module_file_debug(rows->set, rows->file);
+	if (rows->debug && snap_image_machine(rows->debug) == rows->arch->machine &&
+	    snap_image_section_address(rows->debug, ".debug_frame", &address))
+		return rows->debug;
+	return NULL;
+}
+
 /*
- * Opening a Dwarf inflates every debug section of the file, so it is done only where the file has
- * a .debug_frame and .eh_frame had no answer.
+ * Opening a Dwarf inflates every debug section of the file, so it is done only where .eh_frame had
+ * no answer and there is a .debug_frame.
  */
 static Dwarf_CFI *debug_frame(struct snap_rows *rows)
 {
-	uint64_t address;
+	struct snap_image *image;
 
 	if (rows->debug_frame_tried)
 		return rows->debug_frame;
 	rows->debug_frame_tried = true;
-	if (snap_image_machine(rows->image) != rows->arch->machine ||
-	    !snap_image_section_address(rows->image, ".debug_frame", &address))
-		return NULL;
-	rows->dwarf = dwarf_begin_elf(snap_image_elf(rows->image), DWARF_C_READ, NULL);
+	image = image_with_debug_frame(rows);
+	if (image && snap_image_elf(image))
+		rows->dwarf = dwarf_begin_elf(snap_image_elf(image), DWARF_C_READ, NULL);
 	if (rows->dwarf)
 		rows->debug_frame = dwarf_getcfi(rows->dwarf);
 	return rows->debug_frame;

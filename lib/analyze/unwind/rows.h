@@ -2,13 +2,14 @@
 /*
  * Rows: what CFI says about one address of one file, in a form that is quick to apply.
  *
- * Computed once an address by libdw from .eh_frame or .debug_frame, kept with the file for all
- * processes that map it. Knows nothing of stacks or processes.
+ * Computed once an address by libdw from .eh_frame or .debug_frame (which may be in a separate
+ * debug file), kept with the file for all processes that map it. Knows nothing of stacks or
+ * processes.
  */
 #ifndef SNAP_ANALYZE_ROWS_H
 #define SNAP_ANALYZE_ROWS_H
 
-#include "analyze/image.h"
+#include "analyze/module.h"
 #include "analyze/unwind/arch.h"
 
 enum snap_row_kind {
@@ -38,8 +39,9 @@ struct snap_row {
 
 struct snap_rows;
 
-/* Rows of a file; the image must outlive them. */
-struct snap_error *snap_rows_create(struct snap_image *image, const struct snap_arch_ops *arch,
+/* Rows of a file whose image is open, and stays so as long as they live. */
+struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
+				    const struct snap_arch_ops *arch,
 				    struct snap_rows **ret) _must_check_;
 void snap_rows_destroy(struct snap_rows *rows);
 

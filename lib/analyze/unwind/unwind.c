@@ -9,8 +9,9 @@
 
 enum {
 	FIRST_CACHE = 1 << 10,
-	MAX_CACHE = 1 << 20, /* entries of 32 bytes; then it starts anew */
-	SPARE_FRAMES = 64,   /* beyond one a word of stack: frames below signals, the innermost */
+	KEPT_CACHE = 1 << 13, /* the largest that is cleared and used again */
+	MAX_CACHE = 1 << 20,  /* entries of 32 bytes; then it starts anew */
+	SPARE_FRAMES = 64,    /* beyond one a word of stack: frames below signals, the innermost */
 };
 
 struct snap_error *snap_unwinder_create(struct snap_module_set *set,
@@ -52,8 +53,20 @@ void snap_unwinder_destroy(struct snap_unwinder *unwinder)
 	free(unwinder);
 }
 
+/* One process with many addresses must not make the cache of the next five hundred large. */
 static void clear_cache(struct snap_unwinder *unwinder)
 {
+	struct snap_cached_row *small = NULL;
+
+	if (unwinder->cache_size > KEPT_CACHE)
+		small = calloc(FIRST_CACHE, sizeof(*small));
+	if (small) {
+		free(unwinder->cache);
+		unwinder->cache = small;
+		unwinder->cache_size = FIRST_CACHE;
+		unwinder->cache_used = 0;
+		return;
+	}
 	memset(unwinder->cache, 0, unwinder->cache_size * sizeof(*unwinder->cache));
 	unwinder->cache_used = 0;
 }
@@ -80,7 +93,8 @@ static struct snap_row compute_row(struct snap_unwinder *unwinder, uint64_t look
 	if (!module || !snap_module_open(unwinder->set, module))
 		return none;
 	if (!module->file->unwind) {
-		if (snap_error_ignore(snap_rows_create(module->file->image, unwinder->arch, &rows)))
+		if (snap_error_ignore(
+			    snap_rows_create(unwinder->set, module->file, unwinder->arch, &rows)))
 			return none;
 		module->file->unwind = rows;
 	}
@@ -109,7 +123,8 @@ static void grow_cache(struct snap_unwinder *unwinder)
 	struct snap_cached_row *cache = size <= MAX_CACHE ? calloc(size, sizeof(*cache)) : NULL;
 
 	if (!cache) {
-		clear_cache(unwinder);
+		memset(unwinder->cache, 0, unwinder->cache_size * sizeof(*cache));
+		unwinder->cache_used = 0;
 		return;
 	}
 	for (size_t i = 0; i < unwinder->cache_size; i++)
