@@ -15,7 +15,7 @@ enum {
 	POINTER_UDATA4 = 0x03, /* DW_EH_PE_udata4: the count */
 	POINTER_TABLE = 0x3b,  /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
 	TABLE_ENTRY = 8,
-	MAX_READS = 1 << 20, /* of one step: tens of milliseconds */
+	MAX_READS = 1 << 16, /* of one step: some ten milliseconds */
 };
 
 #if defined(__x86_64__)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Unwind information that somebody damaged: whatever is in .eh_frame and .eh_frame_hdr, every
+ * thread gets an answer, from both engines. A build with sanitizers is the verdict.
+ */
+#include "unwind_bed.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 33;
+}
+
+static struct snap_error *find_in_memory(void *context, const struct snap_file_request *request,
+					 int *fd_ret)
+{
+	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE)
+		return snap_error_not_found();
+	*fd_ret = dup(*(int *)context);
+	assert_true(*fd_ret >= 0);
+	return NULL;
+}
+
+/* A copy of the fixture with some bytes of a section changed. */
+static int mutate(const struct bed *bed, const char *section, uint64_t *state)
+{
+	static const uint8_t values[] = { 0, 1, 0x0c, 0x1b, 0x2f, 0x3b, 0x7f, 0x80, 0xfe, 0xff };
+	struct snap_bytes whole = snap_image_bytes(bed->image);
+	struct snap_bytes bytes = snap_image_section(bed->image, section);
+	int fd = memfd_create("mutated", MFD_CLOEXEC);
+	uint64_t count = 1 + next_random(state) % 6;
+
+	assert_true(fd >= 0 && bytes.size > 0);
+	assert_int_equal(write(fd, whole.data, whole.size), whole.size);
+	while (count--) {
+		off_t at = bytes.data - whole.data + (off_t)(next_random(state) % bytes.size);
+		uint8_t value = next_random(state) % 2 ? values[next_random(state) % sizeof(values)]
+						       : (uint8_t)next_random(state);
+
+		assert_int_equal(pwrite(fd, &value, 1, at), 1);
+	}
+	return fd;
+}
+
+static void unwind_all(struct bed *bed, enum snap_engine engine)
+{
+	static const char *const functions[] = { "simple",           "by_rbp",      "outermost",
+						 "by_expression",    "by_branch",   "by_location",
+						 "far_away",         "stuck",       "endless",
+						 "described_return", "bare_return", "no_sense",
+						 "underflow",        "in_register", "bare" };
+
+	bed->options.engine = engine;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(functions); i++) {
+		uint64_t at = inside(bed, functions[i]);
+
+		begins_in(bed, at);
+		bed->registers[RBP_WORD] = stack_at + 64;
+		for (size_t k = 0; k < 64; k++)
+			bed->stack[k] = k % 3 ? at : stack_at + 8 * (k + 5);
+		unwind(bed);
+		assert_true(bed->pcs.count > 0);
+		assert_int_equal(snap_pc_address(bed->pcs.pcs[0]), at);
+	}
+}
+
+static void check_section(const char *section)
+{
+	enum { ROUNDS = 400 };
+	uint64_t state = 7;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		struct snap_file_finder finder = { .find = find_in_memory };
+		struct bed bed;
+		int fd;
+
+		bed_open(&bed);
+		snap_unwinder_destroy(bed.unwinder);
+		snap_module_set_destroy(bed.set);
+		fd = mutate(&bed, section, &state);
+		finder.context = &fd;
+		bed.options.max_frames = 512;
+		/* The same file by its embedded bytes: a memfd has another inode. */
+		bed_add_head(&bed);
+		assert_null(snap_module_set_create(&finder, &bed.arena, &bed.set));
+		assert_null(snap_modules_create(bed.set, &bed.process, &bed.modules));
+		assert_null(snap_unwinder_create(bed.set, &bed.options, &bed.unwinder));
+		assert_null(snap_unwinder_enter(bed.unwinder, &bed.process, bed.modules));
+		assert_true(snap_module_open(bed.set, snap_modules_find(bed.modules, code_at)));
+		unwind_all(&bed, SNAP_ENGINE_AUTO);
+		unwind_all(&bed, SNAP_ENGINE_LIBUNWIND);
+		bed_close(&bed);
+		close(fd);
+	}
+}
+
+static void test_eh_frame(void **unused)
+{
+	(void)unused;
+	check_section(".eh_frame");
+}
+
+static void test_search_table(void **unused)
+{
+	(void)unused;
+	check_section(".eh_frame_hdr");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_eh_frame),
+		cmocka_unit_test(test_search_table),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
