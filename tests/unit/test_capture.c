@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The stop, on processes that the test forks itself: what is copied is what stands on their stacks,
+ * and they run on afterwards, whatever happened. Readiness is a byte in a pipe; nothing sleeps.
+ */
+#include "capture/capture.h"
+#include "capture/capture_file.h"
+#include "capture/procfs.h"
+#include "capture/shared.h"
+#include "options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 5, MARK = 0x5eed, MARKS = 64 };
+
+struct victim {
+	pid_t pid;
+	int hold; /* closing it ends the victim */
+};
+
+/* Stands with a stack that is known: MARKS words with the thread's number, above the frame. */
+static void *stand(void *argument)
+{
+	volatile uint64_t marks[MARKS];
+	int *pipes = argument;
+	char byte = 'r';
+
+	for (size_t i = 0; i < MARKS; i++)
+		marks[i] = MARK;
+	while (write(pipes[1], &byte, 1) < 0 && errno == EINTR)
+		;
+	while (read(pipes[2], &byte, 1) < 0 && errno == EINTR)
+		;
+	return (void *)(uintptr_t)marks[0];
+}
+
+static void stand_with_threads(int *pipes)
+{
+	pthread_t thread;
+
+	for (int i = 1; i < THREADS; i++)
+		pthread_create(&thread, NULL, stand, pipes);
+	stand(pipes);
+}
+
+/* Forks a process that runs `run`, which writes a byte for each of its `ready` threads. */
+static struct victim start(void (*run)(int *pipes), int ready)
+{
+	int to_test[2], to_victim[2], pipes[3];
+	struct victim victim;
+	char byte;
+
+	assert_int_equal(pipe2(to_test, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(to_victim, O_CLOEXEC), 0);
+	victim.pid = fork();
+	assert_true(victim.pid >= 0);
+	if (victim.pid == 0) {
+		close(to_victim[1]);
+		close(to_test[0]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+		pipes[1] = to_test[1];
+		pipes[2] = to_victim[0];
+		run(pipes);
+		_exit(0);
+	}
+	close(to_test[1]);
+	close(to_victim[0]);
+	victim.hold = to_victim[1];
+	for (int i = 0; i < ready; i++)
+		assert_int_equal(read(to_test[0], &byte, 1), 1);
+	close(to_test[0]);
+	return victim;
+}
+
+/* After every stop: nobody traces it, and it can still run to its end. */
+static void finish(struct victim *victim)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct snap_status status;
+	int fd, result;
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	fd = snap_procfs_open_process(&procfs, victim->pid);
+	assert_true(fd >= 0);
+	assert_int_equal(snap_procfs_status(fd, &status), 0);
+	assert_int_equal(status.tracer_pid, 0);
+	close(fd);
+	close(victim->hold);
+	assert_int_equal(waitpid(victim->pid, &result, 0), victim->pid);
+	assert_true(WIFEXITED(result));
+	assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+static struct snap_error *take(const struct victim *victim, struct snap_options *options,
+			       struct snap_capture **ret)
+{
+	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = victim->pid };
+	struct snap_error *err;
+
+	options->targets = &target;
+	options->target_count = 1;
+	err = snap_capture_take(options, NULL, ret);
+	options->targets = NULL;
+	options->target_count = 0;
+	return err;
+}
+
+static void skip_where_forbidden(const struct snap_capture *capture)
+{
+	if (capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED) {
+		print_message("tracing is not permitted here\n");
+		skip();
+	}
+}
+
+static size_t count_marks(const struct snap_thread *thread)
+{
+	size_t marks = 0;
+	uint64_t word;
+
+	for (size_t at = 0; at + sizeof(word) <= thread->stack_size; at += sizeof(word)) {
+		memcpy(&word, thread->stack + at, sizeof(word));
+		marks += word == MARK;
+	}
+	return marks;
+}
+
+static void test_copies(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_options options;
+	const struct snap_process *process;
+
+	snap_options_init(&options);
+	assert_null(take(&victim, &options, &capture));
+	finish(&victim);
+	skip_where_forbidden(capture);
+	assert_int_equal(capture->process_count, 1);
+	process = &capture->processes[0];
+	assert_int_equal(process->pid, victim.pid);
+	assert_int_equal(process->trouble, SNAP_TROUBLE_NONE);
+	assert_int_equal(process->thread_count, THREADS);
+	assert_int_equal(process->threads_missed, 0);
+	assert_true(process->piece_count > 0);
+	assert_true(process->stop_duration_ns > 0);
+	assert_true(capture->stop_duration_ns >= capture->stop_skew_ns);
+	for (size_t i = 0; i < THREADS; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+		const struct snap_map *map = snap_process_map(process, thread->stack_address);
+
+		assert_true(i == 0 || process->threads[i - 1].tid < thread->tid);
+		assert_int_equal(thread->result, SNAP_THREAD_COPIED);
+		assert_int_equal(thread->state, 'S');
+		assert_non_null(thread->name);
+		assert_non_null(map);
+		assert_int_equal(thread->stack_address + thread->stack_size, map->end);
+		assert_false(thread->stack_limited || thread->stack_unreadable);
+		assert_int_equal(count_marks(thread) / MARKS, 1);
+	}
+	snap_options_deinit(&options);
+}
+
+static void test_limits(void **state _unused_)
+{
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_options options;
+
+	snap_options_init(&options);
+	for (int round = 0; round < 2; round++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		uint64_t most = round ? 4096 / THREADS : 320;
+
+		options.max_stack = round ? 1 << 20 : 320;
+		options.max_snapshot = round ? 4096 : 1 << 20;
+		assert_null(take(&victim, &options, &capture));
+		skip_where_forbidden(capture);
+		for (size_t i = 0; i < THREADS; i++) {
+			const struct snap_thread *thread = &capture->processes[0].threads[i];
+
+			assert_true(thread->stack_size > 0 && thread->stack_size <= most);
+			assert_true(thread->stack_limited);
+			assert_false(thread->stack_unreadable);
+		}
+	}
+	finish(&victim);
+	snap_options_deinit(&options);
+}
+
+static void test_group_stop(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_options options;
+	int status;
+
+	snap_options_init(&options);
+	kill(victim.pid, SIGSTOP);
+	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED), victim.pid);
+	assert_true(WIFSTOPPED(status));
+	assert_null(take(&victim, &options, &capture));
+	/* It is stopped as before, and nobody was told of anything. */
+	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED | WCONTINUED | WNOHANG), 0);
+	kill(victim.pid, SIGCONT);
+	assert_int_equal(waitpid(victim.pid, &status, WCONTINUED), victim.pid);
+	finish(&victim);
+	skip_where_forbidden(capture);
+	for (size_t i = 0; i < THREADS; i++) {
+		assert_int_equal(capture->processes[0].threads[i].result, SNAP_THREAD_COPIED);
+		assert_int_equal(capture->processes[0].threads[i].state, 'T');
+		assert_true(capture->processes[0].threads[i].group_stopped);
+	}
+	snap_options_deinit(&options);
+}
+
+/* Every thread starts its successor and ends; the first one holds the process. */
+static void *relay(void *argument)
+{
+	pthread_t next;
+
+	if (pthread_create(&next, NULL, relay, argument) == 0)
+		pthread_detach(next);
+	return NULL;
+}
+
+static void stand_beside_relay(int *pipes)
+{
+	relay(pipes);
+	stand(pipes);
+}
+
+static void test_born_meanwhile(void **state _unused_)
+{
+	struct victim victim = start(stand_beside_relay, 1);
+	struct snap_options options;
+
+	snap_options_init(&options);
+	for (int i = 0; i < 20; i++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		const struct snap_process *process;
+		size_t copied = 0;
+
+		assert_null(take(&victim, &options, &capture));
+		skip_where_forbidden(capture);
+		process = &capture->processes[0];
+		for (size_t k = 0; k < process->thread_count; k++)
+			copied += process->threads[k].result == SNAP_THREAD_COPIED;
+		/* There is always one that runs, and it is here, or is said to be missed. */
+		assert_true(copied + process->threads_missed >= 2);
+	}
+	finish(&victim);
+	snap_options_deinit(&options);
+}
+
+static void stand_in_tree(int *pipes)
+{
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		stand_with_threads(pipes);
+		_exit(0);
+	}
+	stand_with_threads(pipes);
+}
+
+static void test_tree_in_one_stop(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_in_tree, 2 * THREADS);
+	struct snap_options options;
+
+	snap_options_init(&options);
+	assert_null(take(&victim, &options, &capture));
+	finish(&victim);
+	skip_where_forbidden(capture);
+	assert_int_equal(capture->process_count, 2);
+	assert_int_equal(capture->processes[1].parent, 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(capture->processes[i].thread_count, THREADS);
+		assert_true(capture->processes[i].stop_duration_ns <= capture->stop_duration_ns);
+		assert_int_equal(count_marks(&capture->processes[i].threads[0]) / MARKS, 1);
+	}
+	snap_options_deinit(&options);
+}
+
+static pid_t traced_by_other;
+
+/* Another tracer; 'r' once it has seized the process, 'n' if it may not. */
+static void trace_other(int *pipes)
+{
+	char byte = ptrace(PTRACE_SEIZE, traced_by_other, NULL, NULL) ? 'n' : 'r';
+
+	if (write(pipes[1], &byte, 1) == 1)
+		while (read(pipes[2], &byte, 1) < 0 && errno == EINTR)
+			;
+}
+
+static void test_already_traced(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_with_threads, THREADS), tracer;
+	struct snap_options options;
+
+	traced_by_other = victim.pid;
+	tracer = start(trace_other, 1);
+	snap_options_init(&options);
+	assert_null(take(&victim, &options, &capture));
+	finish(&tracer);
+	finish(&victim);
+	if (capture->processes[0].trouble != SNAP_TROUBLE_PERMISSION_DENIED) {
+		assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_ALREADY_TRACED);
+		assert_non_null(strstr(capture->processes[0].trouble_message, "already traced"));
+	}
+	snap_options_deinit(&options);
+}
+
+static void test_cancelled(void **state _unused_)
+{
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_capture *capture = NULL;
+	struct snap_options options;
+	volatile int cancel = 1;
+	struct snap_error *err;
+
+	snap_options_init(&options);
+	options.cancel = &cancel;
+	err = take(&victim, &options, &capture);
+	assert_non_null(err);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
+	assert_null(capture);
+	finish(&victim);
+	snap_options_deinit(&options);
+}
+
+/* A capture of a real process comes back from its file as it was. */
+static void test_file_of_real_capture(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL, *back = NULL;
+	struct victim victim = start(stand_in_tree, 2 * THREADS);
+	int fd[2] = { memfd_create("one", MFD_CLOEXEC), memfd_create("two", MFD_CLOEXEC) };
+	struct snap_options options;
+	off_t size[2];
+	void *bytes[2];
+
+	snap_options_init(&options);
+	assert_null(take(&victim, &options, &capture));
+	finish(&victim);
+	assert_null(snap_capture_write(capture, fd[0]));
+	lseek(fd[0], 0, SEEK_SET);
+	assert_null(snap_capture_read(fd[0], &back));
+	assert_null(snap_capture_write(back, fd[1]));
+	for (int i = 0; i < 2; i++) {
+		size[i] = lseek(fd[i], 0, SEEK_END);
+		bytes[i] = mmap(NULL, (size_t)size[i], PROT_READ, MAP_PRIVATE, fd[i], 0);
+		assert_true(bytes[i] != MAP_FAILED);
+		close(fd[i]);
+	}
+	assert_int_equal(size[0], size[1]);
+	assert_memory_equal(bytes[0], bytes[1], (size_t)size[0]);
+	munmap(bytes[0], (size_t)size[0]);
+	munmap(bytes[1], (size_t)size[1]);
+	snap_options_deinit(&options);
+}
+
+static void test_regions(void **state _unused_)
+{
+	struct snap_shared *shared;
+	struct snap_region small;
+	uint8_t *one, *two;
+	char *text;
+
+	assert_null(snap_shared_create(10000, &shared));
+	one = snap_region_alloc(&shared->records, 5);
+	two = snap_region_alloc(&shared->records, 5);
+	assert_int_equal((uintptr_t)one % 16, 0);
+	assert_int_equal(two - one, 16);
+	text = snap_region_text(&shared->records, "abc", 2);
+	assert_string_equal(text, "ab");
+	assert_null(snap_region_array(&shared->records, SIZE_MAX / 2, 3));
+	assert_null(snap_region_alloc(&shared->records, SIZE_MAX));
+	snap_region_prefault(&shared->records, 100000);
+	assert_string_equal(text, "ab");
+	small = (struct snap_region){ shared->stacks.next, shared->stacks.next + 64 };
+	assert_non_null(snap_region_alloc(&small, 60));
+	assert_null(snap_region_alloc(&small, 1));
+	assert_int_equal(snap_region_room(&small), 0);
+	assert_true(snap_region_room(&shared->stacks) >= 10000);
+	snap_shared_destroy(shared);
+	snap_shared_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_group_stop),
+		cmocka_unit_test(test_born_meanwhile),
+		cmocka_unit_test(test_tree_in_one_stop),
+		cmocka_unit_test(test_already_traced),
+		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_file_of_real_capture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
