@@ -36,7 +36,7 @@ static mode_t current_umask(void)
 }
 
 /* Makes .NAME.XXXXXX beside output->path, so that the rename stays in one file system. */
-static bool open_beside(struct snap_cli_output *output, mode_t mode)
+static bool open_beside(struct snap_cli_output *output, mode_t mode, const struct stat *old)
 {
 	const char *slash = strrchr(output->path, '/');
 	const char *name = slash ? slash + 1 : output->path;
@@ -52,7 +52,12 @@ static bool open_beside(struct snap_cli_output *output, mode_t mode)
 		output->temporary = NULL;
 		return cannot("create", output->path);
 	}
-	/* A file system without modes is no reason to give up. */
+	/*
+	 * Owner and mode stay where they can; another group than the old one gets no rights. A file
+	 * system without owners and modes is no reason to give up.
+	 */
+	if (old && fchown(output->fd, old->st_uid, old->st_gid) < 0)
+		mode &= ~(mode_t)070;
 	if (fchmod(output->fd, mode) < 0 && errno != EPERM && errno != EOPNOTSUPP)
 		return cannot("set the mode of", output->temporary);
 	return true;
@@ -72,13 +77,13 @@ bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool
 	if (!exists && errno != ENOENT)
 		return cannot("write", path);
 	/* Through symbolic links: what they point to is replaced, not they. */
-	output->path = exists ? realpath(path, NULL) : strdup(path);
+	output->path = exists && S_ISREG(status.st_mode) ? realpath(path, NULL) : strdup(path);
 	if (!output->path)
 		return cannot("write", path);
 	if (!exists)
-		return open_beside(output, secret ? 0600 : 0666 & ~current_umask());
+		return open_beside(output, secret ? 0600 : 0666 & ~current_umask(), NULL);
 	if (S_ISREG(status.st_mode))
-		return open_beside(output, status.st_mode & 0777);
+		return open_beside(output, status.st_mode & 0777, &status);
 	/* A FIFO waits here for its reader: nothing is stopped yet. */
 	do
 		output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

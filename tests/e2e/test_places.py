@@ -51,6 +51,21 @@ class Places(Case):
         self.assertIn("chain_hold", got.text)  # the target stood still for it
         self.run_tool(victim.pid, "--save-capture", "-", status=64)
 
+    def test_standard_streams_by_name(self):
+        victim = self.victim("chain")
+        for path in ("/dev/stdout", "/proc/self/fd/1", "-"):
+            self.assertIn("chain_hold", self.run_tool(victim.pid, "-o", path).text)
+
+    def test_owner_is_kept(self):
+        if os.geteuid():
+            self.skipTest("root: only root can give files away")
+        victim = self.victim("chain")
+        path = os.path.join(self.scratch(), "report")
+        with open(path, "w"):
+            os.chown(path, 65534, 65534)
+        self.run_tool(victim.pid, "-o", path)
+        self.assertEqual((os.stat(path).st_uid, os.stat(path).st_gid), (65534, 65534))
+
     def test_long_name(self):
         victim = self.victim("chain")
         folder = self.scratch()
