@@ -15,11 +15,14 @@
 
 enum {
 	MAX_OUTPUT = SNAP_MAX_NAME - 8,
-	/* libiberty refuses longer C++ names by itself: a limit on its recursion. */
+	/*
+	 * libiberty refuses longer C++ names unless told that recursion does not matter. With
+	 * names of at most 4 KiB it needs less than 1 MiB of stack, whatever they say.
+	 */
 	MAX_SHORT_NAME = 1024,
 	MAX_LONG_NAME = 4096,
-	MAX_D_NAME = 1024,
-	MAX_D_COST = 1 << 16, /* characters, references counted as what they stand for */
+	MAX_D_NAME = 2048,
+	MAX_D_COST = 1 << 20, /* characters, references counted as what they stand for */
 };
 
 struct output {
@@ -102,17 +105,21 @@ static bool run_d(const char *symbol, size_t length, struct output *output)
 
 static bool demangle(const char *symbol, size_t length, struct output *output)
 {
+	int options = DMGL_PARAMS | DMGL_ANSI;
+
 	if (length > MAX_LONG_NAME)
 		return false;
 	if (symbol[0] == '_' && symbol[1] == 'D')
 		return run_d(symbol, length, output);
 	/* Rust's first form looks like C++, with a hash at its end that rust_demangle knows. */
 	if ((symbol[0] == '_' && (symbol[1] == 'R' || symbol[1] == 'Z')) &&
-	    run(rust_demangle_callback, symbol, DMGL_PARAMS | DMGL_ANSI, output))
+	    run(rust_demangle_callback, symbol, options, output))
 		return true;
 	if (symbol[0] != '_' || symbol[1] != 'Z')
 		return false;
-	return run(cplus_demangle_v3_callback, symbol, DMGL_PARAMS | DMGL_ANSI, output);
+	if (length > MAX_SHORT_NAME)
+		options |= DMGL_NO_RECURSE_LIMIT;
+	return run(cplus_demangle_v3_callback, symbol, options, output);
 }
 
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol)

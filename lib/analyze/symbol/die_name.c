@@ -100,6 +100,11 @@ static bool find_way(struct snap_unit *unit, uint64_t target, struct way *way)
 	return true;
 }
 
+static const char *keep(struct snap_unit *unit, const char *name)
+{
+	return snap_intern(&unit->dwarf->symbolizer->names, name, strnlen(name, SNAP_MAX_NAME - 1));
+}
+
 static const char *qualify(struct snap_unit *unit, uint64_t offset, const char *name)
 {
 	char text[SNAP_MAX_NAME];
@@ -107,7 +112,7 @@ static const char *qualify(struct snap_unit *unit, uint64_t offset, const char *
 	struct way way;
 
 	if (!find_way(unit, offset, &way))
-		return name;
+		return keep(unit, name);
 	if (way.depth > MAX_SCOPES)
 		way.depth = MAX_SCOPES;
 	for (size_t i = 0; i < way.depth && length < sizeof(text); i++)
@@ -119,11 +124,6 @@ static const char *qualify(struct snap_unit *unit, uint64_t offset, const char *
 	if (length >= sizeof(text))
 		length = sizeof(text) - 1;
 	return snap_intern(&unit->dwarf->symbolizer->names, text, length);
-}
-
-static const char *keep(struct snap_unit *unit, const char *name)
-{
-	return snap_intern(&unit->dwarf->symbolizer->names, name, strnlen(name, SNAP_MAX_NAME - 1));
 }
 
 static bool read_at(struct snap_unit *unit, uint64_t offset, struct snap_die *ret)
