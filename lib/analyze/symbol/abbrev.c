@@ -19,6 +19,7 @@ void snap_abbrevs_deinit(struct snap_abbrevs *abbrevs)
 static void begin(struct snap_abbrevs *abbrevs, struct snap_dwarf *dwarf,
 		  const struct snap_unit *unit)
 {
+	abbrevs->dwarf = dwarf;
 	abbrevs->offset = unit->abbrev_offset;
 	abbrevs->address_size = unit->address_size;
 	abbrevs->offset_size = unit->offset_size;
@@ -44,11 +45,9 @@ struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct sna
 	for (abbrevs = dwarf->abbrevs; abbrevs; abbrevs = abbrevs->next)
 		if (fits(abbrevs, unit))
 			return abbrevs;
-	abbrevs = snap_arena_new(&dwarf->arena, struct snap_abbrevs);
-	if (!abbrevs) {
-		dwarf->out_of_memory = true;
+	abbrevs = snap_dwarf_alloc(dwarf, 1, sizeof(*abbrevs));
+	if (!abbrevs)
 		return NULL;
-	}
 	begin(abbrevs, dwarf, unit);
 	abbrevs->next = dwarf->abbrevs;
 	dwarf->abbrevs = abbrevs;
@@ -132,7 +131,7 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	tag = snap_cursor_uleb(&abbrevs->rest);
 	abbrev.tag = tag <= UINT16_MAX ? (uint16_t)tag : 0;
 	abbrev.children = snap_cursor_u8(&abbrevs->rest) != 0;
-	if (!read_specs(abbrevs, &abbrev) ||
+	if (!read_specs(abbrevs, &abbrev) || !snap_dwarf_spend(abbrevs->dwarf, 1 + abbrev.count) ||
 	    !snap_grow_array(abbrevs->list, abbrevs->capacity, abbrevs->count))
 		return false;
 	measure(abbrevs, &abbrev);

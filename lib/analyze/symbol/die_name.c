@@ -82,7 +82,7 @@ static bool find_way(struct snap_unit *unit, uint64_t target, struct way *way)
 	struct snap_die die;
 
 	way->depth = 0;
-	while (snap_unit_tell(unit, &cursor) < target) {
+	while (snap_unit_tell(unit, &cursor) < target && snap_dwarf_spend(unit->dwarf, 1)) {
 		if (!snap_die_read(unit, &cursor, &die))
 			return false;
 		if (die.tag == 0) {
@@ -97,7 +97,7 @@ static bool find_way(struct snap_unit *unit, uint64_t target, struct way *way)
 		else
 			open_scope(way, unit, &die);
 	}
-	return true;
+	return snap_unit_tell(unit, &cursor) == target;
 }
 
 static const char *keep(struct snap_unit *unit, const char *name)
@@ -136,7 +136,7 @@ static bool read_at(struct snap_unit *unit, uint64_t offset, struct snap_die *re
 	return !cursor.failed && snap_die_read(unit, &cursor, ret) && ret->tag != 0;
 }
 
-const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret)
+static const char *find_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret)
 {
 	const char *name = NULL;
 	struct snap_die die;
@@ -165,4 +165,34 @@ const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_link
 	/* The last DIE on the way is the declaration, which stands where the name belongs. */
 	return unit && snap_language_is_cxx(unit->language) ? qualify(unit, offset, name)
 							    : keep(unit, name);
+}
+
+/* The same functions are inlined at many addresses; a slot keeps the one that was asked for last.
+ */
+struct snap_die_name {
+	const struct snap_unit *unit;
+	uint64_t offset;
+	const char *name;
+	bool is_linkage;
+};
+
+enum { CACHED_NAMES = 1024 };
+
+const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret)
+{
+	struct snap_dwarf *dwarf = unit->dwarf;
+	struct snap_die_name *slot;
+
+	if (!dwarf->names)
+		dwarf->names = calloc(CACHED_NAMES, sizeof(*dwarf->names));
+	if (!dwarf->names)
+		return find_name(unit, offset, is_linkage_ret);
+	slot = &dwarf->names[(offset ^ offset >> 10) % CACHED_NAMES];
+	if (slot->unit != unit || slot->offset != offset) {
+		slot->name = find_name(unit, offset, &slot->is_linkage);
+		slot->unit = unit;
+		slot->offset = offset;
+	}
+	*is_linkage_ret = slot->is_linkage;
+	return slot->name;
 }

@@ -95,6 +95,7 @@ void snap_dwarf_close(struct snap_dwarf *dwarf)
 	if (dwarf->owns_image)
 		snap_image_close(dwarf->image);
 	free(dwarf->units);
+	free(dwarf->names);
 	snap_arena_deinit(&dwarf->arena);
 	free(dwarf);
 }
@@ -113,8 +114,11 @@ struct snap_dwarf *snap_dwarf_alt(struct snap_dwarf *dwarf)
 
 void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size)
 {
-	void *bytes = snap_arena_array(&dwarf->arena, count, size);
+	void *bytes;
 
+	if (dwarf->arena.total > SNAP_MAX_DWARF_MEMORY)
+		return NULL;
+	bytes = snap_arena_array(&dwarf->arena, count, size);
 	if (!bytes)
 		dwarf->out_of_memory = true;
 	return bytes;
@@ -235,7 +239,9 @@ static struct snap_unit *insert(struct snap_dwarf *dwarf, size_t place,
 {
 	struct snap_unit *kept = snap_dwarf_alloc(dwarf, 1, sizeof(*kept));
 
-	if (!kept || !snap_grow_array(dwarf->units, dwarf->unit_capacity, dwarf->unit_count)) {
+	if (!kept)
+		return NULL;
+	if (!snap_grow_array(dwarf->units, dwarf->unit_capacity, dwarf->unit_count)) {
 		dwarf->out_of_memory = true;
 		return NULL;
 	}

@@ -47,6 +47,7 @@ struct snap_abbrev {
 /* The abbreviations at one offset, for one shape of units; read as far as codes were asked for. */
 struct snap_abbrevs {
 	struct snap_abbrevs *next;
+	struct snap_dwarf *dwarf;
 	uint64_t offset;
 	unsigned address_size, offset_size, version;
 	struct snap_cursor rest;
@@ -102,7 +103,22 @@ struct snap_dwarf {
 	struct snap_unit **units;     /* sorted by offset; complete if `indexed` */
 	size_t unit_count, unit_capacity;
 	bool indexed, out_of_memory;
+	uint64_t work;               /* steps taken so far, by snap_dwarf_spend() */
+	struct snap_die_name *names; /* die_name.c: a cache; malloc'ed */
 };
+
+/* More than any honest file asks for: some seconds. */
+enum { SNAP_MAX_WORK = 1 << 29, SNAP_MAX_DWARF_MEMORY = 512 << 20 };
+
+/*
+ * Counts steps whose number the file can multiply (the same list read for each of its DIEs);
+ * false: enough, what is asked for now stays unknown.
+ */
+static inline bool snap_dwarf_spend(struct snap_dwarf *dwarf, uint64_t steps)
+{
+	dwarf->work += steps;
+	return dwarf->work < SNAP_MAX_WORK;
+}
 
 struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 				   struct snap_file_symbols *symbols, struct snap_image *image,
@@ -126,7 +142,10 @@ struct snap_unit *snap_unit_around(struct snap_dwarf *dwarf, uint64_t offset);
 bool snap_units_index(struct snap_dwarf *dwarf);
 /* Reads the root DIE's attributes; false: it makes no sense. `look`: keeps no abbreviations. */
 bool snap_unit_read_root(struct snap_unit *unit, bool look);
-/* Makes room for bytes in the reader's arena; NULL is remembered as out of memory. */
+/*
+ * Makes room in the reader's arena. NULL: without memory, which is remembered, or beyond
+ * SNAP_MAX_DWARF_MEMORY, which is not: then what was asked for stays unknown.
+ */
 void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size);
 
 /* split.c: the unit in a .dwo file that a skeleton stands for; NULL: none. */

@@ -114,6 +114,8 @@ static void cover(void *context, uint64_t low, uint64_t high)
 			to = middle;
 	}
 	for (; from < walk->count && walk->places[from].hit->vaddr < high; from++) {
+		if (!snap_dwarf_spend(walk->unit->dwarf, 1))
+			return;
 		walk->covers = true;
 		note(walk, &walk->places[from]);
 	}
@@ -243,7 +245,7 @@ static void run(struct walk *walk)
 	walk->cursor = snap_unit_cursor(walk->unit, walk->unit->first);
 	walk->depth = 0;
 	walk->skipping = false;
-	while (step(walk))
+	while (snap_dwarf_spend(walk->unit->dwarf, 1) && step(walk))
 		;
 }
 

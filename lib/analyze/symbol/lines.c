@@ -137,7 +137,7 @@ void snap_lines_find(struct snap_unit *unit, struct snap_hit **hits, size_t coun
 	struct run run = { .unit = unit, .hits = hits, .count = count };
 	struct snap_cursor cursor;
 
-	if (!table)
+	if (!table || !snap_dwarf_spend(unit->dwarf, snap_cursor_left(&table->program)))
 		return;
 	run.row = (struct row){ .file = 1, .line = 1 };
 	aim(&run, count);

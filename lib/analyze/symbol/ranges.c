@@ -36,7 +36,7 @@ static void read_ranges(struct reader *reader, uint64_t offset)
 	struct snap_cursor cursor =
 		snap_cursor_at(snap_dwarf_section(owner->dwarf, SNAP_SECTION_RANGES), offset);
 
-	while (!cursor.failed) {
+	while (!cursor.failed && snap_dwarf_spend(unit->dwarf, 1)) {
 		uint64_t low = snap_cursor_number(&cursor, unit->address_size);
 		uint64_t high = snap_cursor_number(&cursor, unit->address_size);
 
@@ -119,7 +119,7 @@ static void read_rnglist(struct reader *reader, const struct snap_attr_value *ra
 			return;
 	}
 	cursor = snap_cursor_at(section, offset);
-	while (read_entry(reader, &cursor))
+	while (snap_dwarf_spend(unit->dwarf, 1) && read_entry(reader, &cursor))
 		;
 }
 

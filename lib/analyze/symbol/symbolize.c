@@ -159,6 +159,9 @@ static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, str
 		if (split && split->dwarf->out_of_memory)
 			return snap_error_no_memory();
 	}
+	if (unit->dwarf->work >= SNAP_MAX_WORK)
+		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
+				     "its debug information takes too much work to read");
 	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
