@@ -89,17 +89,27 @@ static void tidy_path(char *path)
 	*out = '\0';
 }
 
+/* Code that no file backs says so: made at run time, named by a perf map or not. */
+static const char *module_of(const struct snap_frame *frame, const struct snap_entry *entry)
+{
+	if (frame->module)
+		return frame->module;
+	if (entry->kernel)
+		return "[kernel]";
+	return entry->function || entry->symbol ? "[jit]" : "[anon]";
+}
+
 /* File and line where they are known, else the module; -m and -b add to it. */
 static char *make_place(struct snap_sheet *lines, const struct snap_options *options,
 			const struct snap_frame *frame, const struct snap_entry *entry)
 {
-	const char *module = entry->kernel && !frame->module ? "[kernel]" : frame->module;
+	const char *module = module_of(frame, entry);
 	/* Of system code it says more which library it is than where that was built. */
-	bool by_file = entry->file && (!entry->system || options->verbose || !module);
-	const char *source = by_file ? entry->file : module ? last_part(module) : "";
+	bool by_file = entry->file && (!entry->system || options->verbose);
+	const char *source = by_file ? entry->file : last_part(module);
 	_cleanup_free_ char *first = escaped(lines, source, strlen(source)), *second = NULL;
 	char line[32] = "", offset[32] = "", *place;
-	bool add_module = options->show_module && module, add_id = options->show_build_id;
+	bool add_module = options->show_module, add_id = options->show_build_id;
 
 	if (by_file && entry->line)
 		snprintf(line, sizeof(line), ":%u", entry->line);

@@ -151,6 +151,10 @@ static void info_facts(struct info *info, const struct snap_options *options, in
 		snprintf(number, sizeof(number), "pid %d in its namespace", node->ns_pid);
 		info_part(info, number, NULL);
 	}
+	if (options->verbose && node->exe)
+		info_part(info, "program ", node->exe);
+	if (options->verbose && node->cgroup)
+		info_part(info, "cgroup ", node->cgroup);
 	for (size_t i = 0; i < node->label_count; i++)
 		if (strcmp(node->labels[i].key, "exe_deleted") == 0)
 			info_part(info, "program file deleted", NULL);
