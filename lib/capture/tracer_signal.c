@@ -10,6 +10,8 @@
 #include <sys/user.h>
 
 enum {
+	MARGIN = SNAP_STACK_MARGIN,
+	LARGEST_SIGNAL_STACK = 64 << 20,
 	SCAN_BYTES = 1 << 16, /* of a stack */
 	SCAN_TOTAL = 4 << 20, /* of all */
 };
@@ -24,7 +26,10 @@ static uint64_t thread_pointer(const struct user_regs_struct *registers)
 	return registers->fs_base;
 }
 
-/* The saved stack pointer, if a signal frame's ucontext is at `offset` of the copy; else 0. */
+/*
+ * The saved stack pointer, if a signal frame's ucontext is at `offset` of the copy; else 0. The
+ * alternate stack that it names must be the one that the thread is on.
+ */
 static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t offset)
 {
 	const uint8_t *at = thread->stack + offset;
@@ -34,7 +39,10 @@ static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t off
 	memcpy(&sp, at + SS_SP, sizeof(sp));
 	memcpy(&size, at + SS_SIZE, sizeof(size));
 	memcpy(&saved, at + SAVED_SP, sizeof(saved));
-	return link == 0 && sp <= address && address - sp < size ? saved : 0;
+	if (link != 0 || size > LARGEST_SIGNAL_STACK || sp > thread->stack_address + MARGIN ||
+	    address - sp >= size)
+		return 0;
+	return saved;
 }
 
 #else
@@ -75,11 +83,15 @@ static struct snap_want find_interrupted(struct snap_tracer *tracer,
 	if (!own || is_usual_stack(own, thread_pointer(thread->registers)))
 		return (struct snap_want){ 0 };
 	for (size_t at = 0; at + UC_END <= end && *budget; at += sizeof(uint64_t)) {
+		const struct snap_map *map;
 		uint64_t saved = saved_stack_pointer(thread, at);
 		struct snap_want want;
 
 		*budget -= sizeof(uint64_t);
 		if (!saved || (saved >= own->start && saved < own->end))
+			continue;
+		map = snap_tracer_find_map(tracer, tracee->process, saved);
+		if (!map || !map->write)
 			continue;
 		want = snap_tracer_want(tracer, tracee, saved);
 		if (want.size)

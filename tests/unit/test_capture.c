@@ -266,6 +266,55 @@ static void test_born_meanwhile(void **state _unused_)
 	snap_options_deinit(&options);
 }
 
+static int *signal_pipes;
+
+static void on_signal(int number _unused_)
+{
+	char byte = 'r';
+
+	while (write(signal_pipes[1], &byte, 1) < 0 && errno == EINTR)
+		;
+	while (read(signal_pipes[2], &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
+/* The marks are on the usual stack, the handler is on its own. */
+static void stand_on_signal_stack(int *pipes)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
+	stack_t stack = { .ss_size = 1 << 16 };
+	volatile uint64_t marks[MARKS];
+
+	signal_pipes = pipes;
+	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	for (size_t i = 0; i < MARKS; i++)
+		marks[i] = MARK;
+	if (sigaltstack(&stack, NULL) || sigaction(SIGUSR1, &action, NULL) || raise(SIGUSR1) ||
+	    marks[0] != MARK)
+		_exit(1);
+}
+
+static void test_interrupted_stack(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_on_signal_stack, 1);
+	struct snap_thread *thread, second;
+	struct snap_options options;
+
+	snap_options_init(&options);
+	assert_null(take(&victim, &options, &capture));
+	finish(&victim);
+	skip_where_forbidden(capture);
+	if (capture->processes[0].arch != SNAP_ARCH_X86_64)
+		skip();
+	thread = &capture->processes[0].threads[0];
+	assert_int_equal(count_marks(thread), 0);
+	second = (struct snap_thread){ .stack = thread->stack2, .stack_size = thread->stack2_size };
+	assert_int_equal(count_marks(&second) / MARKS, 1);
+	snap_options_deinit(&options);
+}
+
 static void stand_in_tree(int *pipes)
 {
 	if (fork() == 0) {
@@ -410,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_group_stop),
 		cmocka_unit_test(test_born_meanwhile),
+		cmocka_unit_test(test_interrupted_stack),
 		cmocka_unit_test(test_tree_in_one_stop),
 		cmocka_unit_test(test_already_traced),
 		cmocka_unit_test(test_cancelled),
