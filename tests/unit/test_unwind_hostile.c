@@ -69,7 +69,7 @@ static void unwind_all(struct bed *bed, enum snap_engine engine)
 
 static void check_section(const char *section)
 {
-	enum { ROUNDS = 400 };
+	enum { ROUNDS = 200 };
 	uint64_t state = 7;
 
 	for (int round = 0; round < ROUNDS; round++) {
