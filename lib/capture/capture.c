@@ -14,7 +14,15 @@
 
 enum { SPARE_PROCESSES = 1024 }; /* found during a stop, beyond those that discover listed */
 
-struct snap_error *snap_capture_list(const struct snap_options *options, struct snap_capture **ret)
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static struct snap_error *discover(const struct snap_options *options, struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	struct snap_error *err;
@@ -28,12 +36,16 @@ struct snap_error *snap_capture_list(const struct snap_options *options, struct 
 	return NULL;
 }
 
-static int64_t clock_ns(clockid_t clock)
+struct snap_error *snap_capture_list(const struct snap_options *options, struct snap_capture **ret)
 {
-	struct timespec now;
+	int64_t start = clock_ns(CLOCK_MONOTONIC);
+	struct snap_error *err = discover(options, ret);
 
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
+	if (err)
+		return err;
+	(*ret)->time_ns = clock_ns(CLOCK_REALTIME);
+	(*ret)->duration_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	return NULL;
 }
 
 /* One tree on its way into a stop. */
@@ -229,7 +241,7 @@ static struct snap_error *take(const struct snap_options *options,
 	struct snap_shared *shared;
 	struct snap_error *err;
 
-	err = snap_capture_list(options, &capture);
+	err = discover(options, &capture);
 	if (err)
 		return err;
 	err = snap_shared_create(options->max_snapshot, &shared);
