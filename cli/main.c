@@ -13,6 +13,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -31,6 +32,20 @@ static bool fill_descriptors(void)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Each process of a snapshot takes a few descriptors; the soft limit is for programs that use
+ * select(2), which this one does not. The library leaves its host's limits alone.
+ */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }
 
 /* Text that is not a report on stdout: --help, --version. */
@@ -66,6 +81,7 @@ int main(int argc, char **argv)
 
 	if (!fill_descriptors())
 		return SNAP_CLI_TROUBLE;
+	raise_descriptor_limit();
 	setlocale(LC_CTYPE, "");
 	if (geteuid() != getuid()) {
 		snap_cli_message("refusing to run setuid: give capabilities instead, see "

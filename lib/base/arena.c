@@ -171,7 +171,8 @@ uint64_t snap_hash(const void *bytes, size_t size, uint64_t seed)
 		hash ^= hash >> 32;
 	}
 	word = 0;
-	memcpy(&word, p, size);
+	if (size)
+		memcpy(&word, p, size);
 	hash = (hash ^ word) * 0xff51afd7ed558ccdull;
 	hash ^= hash >> 33;
 	hash *= 0xc4ceb9fe1a85ec53ull;
