@@ -19,7 +19,9 @@ enum {
 #if defined(__x86_64__)
 
 /* The kernel's struct ucontext as it lies on the stack (asm/ucontext.h, asm/sigcontext.h). */
-enum { UC_LINK = 8, SS_SP = 16, SS_SIZE = 32, SAVED_SP = 160, UC_END = 168 };
+enum { UC_LINK = 8, SS_SP = 16, SS_FLAGS = 24, SS_SIZE = 32, SAVED_SP = 160, UC_END = 168 };
+
+static const uint32_t SS_AUTODISARM_BIT = 1u << 31; /* linux/signal.h */
 
 static uint64_t thread_pointer(const struct user_regs_struct *registers)
 {
@@ -33,13 +35,17 @@ static uint64_t thread_pointer(const struct user_regs_struct *registers)
 static uint64_t saved_stack_pointer(const struct snap_thread *thread, size_t offset)
 {
 	const uint8_t *at = thread->stack + offset;
-	uint64_t address = thread->stack_address + offset, link, sp, size, saved;
+	uint64_t address = thread->stack_address + offset, link, sp, size, saved, uc_flags;
+	uint32_t ss_flags;
 
 	memcpy(&link, at + UC_LINK, sizeof(link));
 	memcpy(&sp, at + SS_SP, sizeof(sp));
 	memcpy(&size, at + SS_SIZE, sizeof(size));
 	memcpy(&saved, at + SAVED_SP, sizeof(saved));
-	if (link != 0 || size > LARGEST_SIGNAL_STACK || sp > thread->stack_address + MARGIN ||
+	memcpy(&uc_flags, at, sizeof(uc_flags));
+	memcpy(&ss_flags, at + SS_FLAGS, sizeof(ss_flags));
+	if (link != 0 || uc_flags >= 256 || sp == 0 || (ss_flags & ~SS_AUTODISARM_BIT) >= 4 ||
+	    size > LARGEST_SIGNAL_STACK || sp > thread->stack_address + MARGIN ||
 	    address - sp >= size)
 		return 0;
 	return saved;

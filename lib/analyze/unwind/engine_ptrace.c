@@ -53,6 +53,8 @@ static size_t walk(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 			break;
 		/* On x86-64 the answer is about the step that was made: out of a signal frame. */
 		mark = unw_is_signal_frame(cursor) > 0 ? exact : 0;
+		/* Nobody called the code that returns from the handler, either. */
+		pcs[count - 1] |= mark;
 	}
 	return count;
 }

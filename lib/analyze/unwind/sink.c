@@ -45,6 +45,18 @@ bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc)
 	return true;
 }
 
+void snap_sink_mark_exact(struct snap_sink *sink)
+{
+	struct snap_pc *last;
+
+	if (sink->total == 0)
+		return;
+	sink->total--;
+	last = &sink->pcs[place(sink)];
+	sink->total++;
+	*last = snap_pc_exact(snap_pc_address(*last));
+}
+
 static void reverse(struct snap_pc *pcs, size_t count)
 {
 	for (size_t i = 0; i < count / 2; i++) {

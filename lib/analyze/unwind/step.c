@@ -104,6 +104,16 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 	return move(unwinder, snap_pc_return(pc), cfa);
 }
 
+/*
+ * Out of a signal frame. The handler was never called: its return address is the first instruction
+ * of the code that returns from it, not one behind a call. So that one is exact as well.
+ */
+static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uint64_t sp)
+{
+	snap_sink_mark_exact(&unwinder->sink);
+	return move(unwinder, snap_pc_exact(pc), sp);
+}
+
 /* What rows refuse goes through libunwind, one frame at a time. */
 static bool step_libunwind(struct snap_unwinder *unwinder)
 {
@@ -130,7 +140,8 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	if (!is_signal && sp <= registers[unwinder->arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	snap_libunwind_registers(engine, unwinder->arch, registers);
-	return move(unwinder, is_signal ? snap_pc_exact(pc) : snap_pc_return(pc), sp);
+	return is_signal ? move_to_interrupted(unwinder, pc, sp)
+			 : move(unwinder, snap_pc_return(pc), sp);
 }
 
 static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row)
@@ -150,10 +161,8 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	}
 	if (!is_signal && registers[arch->sp] <= sp)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
-	return move(unwinder,
-		    is_signal ? snap_pc_exact(registers[arch->ra])
-			      : snap_pc_return(registers[arch->ra]),
-		    registers[arch->sp]);
+	return is_signal ? move_to_interrupted(unwinder, registers[arch->ra], registers[arch->sp])
+			 : move(unwinder, snap_pc_return(registers[arch->ra]), registers[arch->sp]);
 }
 
 static bool is_executable(const struct snap_unwinder *unwinder, uint64_t address)
@@ -199,7 +208,7 @@ static bool step_signal(struct snap_unwinder *unwinder)
 		if (!read_stack(unwinder, context + arch->signal_context[i], &caller[i]))
 			return end_missing(unwinder, context + arch->signal_context[i]);
 	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
-	return move(unwinder, snap_pc_exact(caller[arch->ra]), caller[arch->sp]);
+	return move_to_interrupted(unwinder, caller[arch->ra], caller[arch->sp]);
 }
 
 /*

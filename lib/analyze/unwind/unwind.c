@@ -246,6 +246,8 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			return;
 		}
 		sp = caller_sp;
+		if (is_signal)
+			snap_sink_mark_exact(&unwinder->sink);
 		unwinder->pc = is_signal ? snap_pc_exact(address) : snap_pc_return(address);
 	}
 	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");

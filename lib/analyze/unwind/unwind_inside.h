@@ -26,6 +26,8 @@ struct snap_sink {
 void snap_sink_begin(struct snap_sink *sink, size_t max_frames, bool is_whole, uint64_t ceiling);
 /* False: no more is wanted; then the stack ends as `limit`. */
 bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc);
+/* The pc that was added last turned out to be no return address. */
+void snap_sink_mark_exact(struct snap_sink *sink);
 /* Puts head and tail in a row and fills pcs, count and the gap. */
 void snap_sink_end(struct snap_sink *sink, struct snap_pcs *ret);
 
