@@ -55,6 +55,11 @@ static void test_languages(void **state)
 		{ "", "" },
 		{ "_ZN9not_whole", "_ZN9not_whole" },
 		{ "foo.cold", "foo.cold" },
+		{ "puts@plt", "puts@plt" },
+		{ "_ZN4shop4Cart5totalEv@plt", "shop::Cart::total()@plt" },
+		{ "_ZN3foo3bar17h05af221e174051e9E@plt", "foo::bar@plt" },
+		{ "_Z1fv@plt@plt", "_Z1fv@plt@plt" },
+		{ "@plt", "@plt" },
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-	MAX_OUTPUT = SNAP_MAX_NAME - 8,
+	MAX_OUTPUT = SNAP_MAX_NAME - 8, /* behind it: "..." and the mark of a stub */
 	/*
 	 * libiberty refuses longer C++ names unless told that recursion does not matter. With
 	 * names of at most 4 KiB it needs less than 1 MiB of stack, whatever they say.
@@ -24,6 +24,8 @@ enum {
 	MAX_D_NAME = 2048,
 	MAX_D_COST = 1 << 20, /* characters, references counted as what they stand for */
 };
+
+static const char stub_mark[] = "@plt";
 
 struct output {
 	char text[SNAP_MAX_NAME];
@@ -122,13 +124,35 @@ static bool demangle(const char *symbol, size_t length, struct output *output)
 	return run(cplus_demangle_v3_callback, symbol, options, output);
 }
 
+/* The stub of a function ("…@plt") is called like the function: `length` without that mark. */
+static bool is_stub(const char *symbol, size_t *length)
+{
+	size_t mark = strlen(stub_mark);
+
+	if (*length <= mark || *length > MAX_LONG_NAME ||
+	    strcmp(symbol + *length - mark, stub_mark) != 0)
+		return false;
+	*length -= mark;
+	return true;
+}
+
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol)
 {
+	const char *mangled = symbol;
 	struct output output;
-	size_t length = strlen(symbol);
+	size_t length = strlen(symbol), whole = length;
+	bool stub = is_stub(symbol, &length);
 
-	if (!demangle(symbol, length, &output))
+	if (stub)
+		mangled = snap_intern(&symbolizer->names, symbol, length);
+	if (!mangled)
+		return NULL;
+	if (!demangle(mangled, length, &output))
 		return snap_intern(&symbolizer->names, symbol,
-				   length < SNAP_MAX_NAME ? length : SNAP_MAX_NAME - 1);
+				   whole < SNAP_MAX_NAME ? whole : SNAP_MAX_NAME - 1);
+	if (stub) {
+		memcpy(output.text + output.length, stub_mark, strlen(stub_mark));
+		output.length += strlen(stub_mark);
+	}
 	return snap_intern(&symbolizer->names, output.text, output.length);
 }

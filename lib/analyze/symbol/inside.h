@@ -8,6 +8,8 @@
 
 #include "analyze/symbol/symbolize.h"
 
+#include <elf.h>
+
 enum { SNAP_MAX_INLINES = 64 }; /* of one address; real code stays below 40 */
 
 /* What the symbolizer keeps of a file from its first query to its end. */
@@ -42,7 +44,7 @@ struct snap_inlined {
 /* An address on its way to an answer. Sorted by vaddr like the queries. */
 struct snap_hit {
 	uint64_t vaddr;
-	/* symtab.c: the best symbol so far; `symbol` lies in a string table, not terminated */
+	/* symtab.c, plt.c: the best symbol so far; `symbol` is not terminated */
 	const char *symbol;
 	size_t symbol_length;
 	uint64_t symbol_start, symbol_end;
@@ -72,11 +74,28 @@ void snap_debugfile_close(struct snap_file_symbols *symbols);
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
 			  const char *format, ...) _printf_(3, 4);
 
-/* symtab.c: fills the symbols of the hits from one table of an image. */
+/* A symbol table (Elf64_Sym, not aligned) and its strings, in an image. */
+struct snap_symtab {
+	const uint8_t *symbols;
+	size_t count;
+	const char *strings;
+	size_t strings_size;
+};
+
+/* symtab.c. False: there is none. */
+bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab *ret);
+/* The name without its version ("@@GLIBC_2.34"), not terminated; NULL: none. */
+const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
+			     size_t *length_ret);
+/* Fills the symbols of the hits from one table of an image. */
 void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count);
 /* The same, for hits that no symbol covers: a label of assembly code without a size. */
 void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
 			     size_t count);
+
+/* plt.c: names stubs that no symbol covers. Errors: NO_MEMORY. */
+struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
+				 struct snap_hit *hits, size_t count) _must_check_;
 
 /* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */
 static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, uint64_t vaddr)

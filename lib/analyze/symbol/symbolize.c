@@ -82,12 +82,15 @@ static bool all_named(const struct snap_hit *hits, size_t count)
 
 /*
  * The whole table of the debug file or of the image itself, then what a stripped file still has.
- * Labels without a size come last: a symbol that says how long it is is believed first.
+ * PLT stubs have no symbol; labels without a size come last: a symbol that says how long it is is
+ * believed first.
  */
-static void find_names(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
-		       struct snap_hit *hits, size_t count)
+static struct snap_error *find_names(struct snap_symbolizer *symbolizer,
+				     struct snap_file_symbols *symbols, struct snap_hit *hits,
+				     size_t count)
 {
 	struct snap_image *image = symbols->file->image, *full = image;
+	struct snap_error *err;
 
 	if (!has_symtab(image) && snap_debugfile_open(symbolizer, symbols))
 		full = symbols->debug;
@@ -96,7 +99,13 @@ static void find_names(struct snap_symbolizer *symbolizer, struct snap_file_symb
 		snap_symtab_scan(symbols->mini, false, hits, count);
 	if (!all_named(hits, count))
 		snap_symtab_scan(image, true, hits, count);
+	if (!all_named(hits, count)) {
+		err = snap_plt_scan(symbolizer, image, hits, count);
+		if (err)
+			return err;
+	}
 	snap_symtab_scan_labels(full, false, hits, count);
+	return NULL;
 }
 
 static bool has_dwarf(struct snap_image *image)
@@ -290,7 +299,9 @@ static struct snap_error *find_all(struct snap_symbolizer *symbolizer,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		hits[i].vaddr = queries[i].vaddr;
-	find_names(symbolizer, symbols, hits, count);
+	err = find_names(symbolizer, symbols, hits, count);
+	if (err)
+		return err;
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
 	if (symbolizer->options->lines || symbolizer->options->inlines) {

@@ -22,14 +22,7 @@ enum {
 /* Offers of one pass: real tables make about one an address, a hostile one could make billions. */
 enum { MAX_OFFERS = 1 << 25 };
 
-struct table {
-	const uint8_t *symbols;
-	size_t count;
-	const char *strings;
-	size_t strings_size;
-};
-
-static bool get_table(struct snap_image *image, bool dynamic, struct table *ret)
+bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab *ret)
 {
 	struct snap_bytes symbols, strings;
 
@@ -53,8 +46,8 @@ static bool is_code(const Elf64_Sym *symbol)
 }
 
 /* The name without its version ("@@GLIBC_2.34"); NULL if it lies outside the strings. */
-static const char *symbol_name(const struct table *table, const Elf64_Sym *symbol,
-			       size_t *length_ret)
+const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
+			     size_t *length_ret)
 {
 	const char *name, *end, *version;
 	size_t length;
@@ -117,11 +110,11 @@ static bool is_better(const struct snap_hit *hit, const Elf64_Sym *symbol, unsig
 	return is_nicer(name, length, hit->symbol, hit->symbol_length);
 }
 
-static void offer(const struct table *table, const Elf64_Sym *symbol, struct snap_hit *hit)
+static void offer(const struct snap_symtab *table, const Elf64_Sym *symbol, struct snap_hit *hit)
 {
 	unsigned rank = rank_of(symbol);
 	size_t length;
-	const char *name = symbol_name(table, symbol, &length);
+	const char *name = snap_symtab_name(table, symbol, &length);
 
 	if (!name || !is_better(hit, symbol, rank, name, length))
 		return;
@@ -133,11 +126,11 @@ static void offer(const struct table *table, const Elf64_Sym *symbol, struct sna
 
 void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count)
 {
-	struct table table;
+	struct snap_symtab table;
 	size_t offers = 0;
 	uint64_t last;
 
-	if (count == 0 || !get_table(image, dynamic, &table))
+	if (count == 0 || !snap_symtab_get(image, dynamic, &table))
 		return;
 	last = hits[count - 1].vaddr;
 	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
@@ -178,7 +171,7 @@ static uint64_t section_end(struct snap_image *image, unsigned index, uint64_t s
 }
 
 /* Where the closest symbol of each address begins: noted at the first address after it. */
-static void find_nearest(const struct table *table, struct snap_hit *hits, size_t count)
+static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		hits[i].has_nearest = false;
@@ -211,13 +204,13 @@ static void find_nearest(const struct table *table, struct snap_hit *hits, size_
 void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
 			     size_t count)
 {
-	struct table table;
+	struct snap_symtab table;
 	size_t offers = 0;
 	bool wanted = false;
 
 	for (size_t i = 0; i < count; i++)
 		wanted |= hits[i].symbol_rank == 0;
-	if (!wanted || !get_table(image, dynamic, &table))
+	if (!wanted || !snap_symtab_get(image, dynamic, &table))
 		return;
 	find_nearest(&table, hits, count);
 	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Stubs of the procedure linkage table: no symbol covers them, so they are named after what they
+ * jump to, "puts@plt", as debuggers do.
+ *
+ * A stub jumps through a slot of the GOT, and the relocation of that slot names a dynamic symbol.
+ * Only the decoding of a stub knows a machine. The image itself is read, never its debug file,
+ * which has no code.
+ */
+#include "analyze/symbol/cursor.h"
+#include "analyze/symbol/inside.h"
+
+#include <elf.h>
+#include <limits.h>
+
+static const char *const stub_sections[] = { ".plt", ".plt.sec", ".plt.got" };
+static const char *const relocation_sections[] = { ".rela.plt", ".rela.dyn" };
+
+struct stub {
+	uint64_t slot; /* where it finds the address that it jumps to */
+	struct snap_hit *hit;
+};
+
+struct stubs {
+	struct stub *all; /* malloc'ed, room for each hit; sorted by slot when complete */
+	size_t count;
+};
+
+/* --- x86-64 ----------------------------------------------------------------------------------- */
+
+/* Stubs take 8 or 16 bytes; the jump is in the first 8, or in bytes 4 to 10 behind an endbr64. */
+enum { STUB_STEP = 8 };
+
+/* [endbr64] [bnd] jmp *displacement(%rip) */
+static bool decode_x86_64(struct snap_bytes code, size_t at, uint64_t start, uint64_t *slot_ret)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	struct snap_cursor cursor = snap_cursor_at(code, at);
+	uint32_t displacement;
+
+	if (snap_cursor_left(&cursor) >= sizeof(endbr64) &&
+	    memcmp(cursor.p, endbr64, sizeof(endbr64)) == 0)
+		snap_cursor_skip(&cursor, sizeof(endbr64));
+	if (snap_cursor_left(&cursor) > 0 && *cursor.p == 0xf2)
+		snap_cursor_skip(&cursor, 1);
+	if (snap_cursor_number(&cursor, 2) != 0x25ff)
+		return false;
+	displacement = (uint32_t)snap_cursor_number(&cursor, 4);
+	if (cursor.failed)
+		return false;
+	*slot_ret = start + (uint64_t)(cursor.p - code.data) + (uint64_t)(int32_t)displacement;
+	return true;
+}
+
+/* The slot of the stub around byte `into` of a section that lies at `start`. */
+static bool find_slot_x86_64(struct snap_bytes code, size_t into, uint64_t start,
+			     uint64_t *slot_ret)
+{
+	size_t at = into & ~(size_t)(STUB_STEP - 1);
+
+	return decode_x86_64(code, at, start, slot_ret) ||
+	       (at >= STUB_STEP && decode_x86_64(code, at - STUB_STEP, start, slot_ret));
+}
+
+/* What the linker lets a stub jump through. IRELATIVE: an indirect function of this very file. */
+static bool is_slot_x86_64(const Elf64_Rela *relocation)
+{
+	unsigned type = ELF64_R_TYPE(relocation->r_info);
+
+	return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
+	       type == R_X86_64_IRELATIVE;
+}
+
+/* --- any machine ------------------------------------------------------------------------------ */
+
+static void collect_stubs(struct snap_image *image, const char *section, struct snap_hit *hits,
+			  size_t count, struct stubs *stubs)
+{
+	struct snap_bytes code;
+	uint64_t start;
+
+	if (!snap_image_section_address(image, section, &start))
+		return;
+	code = snap_image_section(image, section);
+	for (size_t i = snap_hits_from(hits, count, start);
+	     i < count && hits[i].vaddr - start < code.size; i++) {
+		uint64_t slot;
+
+		/* Hostile sections may overlap: there is room for each hit once. */
+		if (hits[i].symbol_rank || stubs->count == count ||
+		    !find_slot_x86_64(code, hits[i].vaddr - start, start, &slot))
+			continue;
+		stubs->all[stubs->count++] = (struct stub){ slot, &hits[i] };
+	}
+}
+
+static int compare_stubs(const void *a, const void *b)
+{
+	const struct stub *x = a, *y = b;
+
+	if (x->slot != y->slot)
+		return x->slot < y->slot ? -1 : 1;
+	return x->hit->vaddr < y->hit->vaddr ? -1 : x->hit->vaddr > y->hit->vaddr;
+}
+
+/* The first stub of a slot; the count of all if there is none. */
+static size_t find_stub(const struct stubs *stubs, uint64_t slot)
+{
+	size_t low = 0, high = stubs->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (stubs->all[middle].slot < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < stubs->count && stubs->all[low].slot == slot ? low : stubs->count;
+}
+
+/* "" if the relocation names nothing; NULL without memory. In the arena. */
+static const char *stub_name(struct snap_symbolizer *symbolizer, const struct snap_symtab *table,
+			     const Elf64_Rela *relocation)
+{
+	uint64_t index = ELF64_R_SYM(relocation->r_info);
+	const char *name;
+	size_t length;
+	Elf64_Sym symbol;
+
+	if (index == 0)
+		return snap_arena_printf(symbolizer->arena, "*ABS*+0x%llx@plt",
+					 (unsigned long long)relocation->r_addend);
+	if (index >= table->count)
+		return "";
+	memcpy(&symbol, table->symbols + index * sizeof(symbol), sizeof(symbol));
+	name = snap_symtab_name(table, &symbol, &length);
+	if (!name)
+		return "";
+	if (length > SNAP_MAX_NAME - sizeof("@plt"))
+		length = SNAP_MAX_NAME - sizeof("@plt");
+	return snap_arena_printf(symbolizer->arena, "%.*s@plt", (int)length, name);
+}
+
+/* All stubs of a slot get the name of the first relocation of it that has one. */
+static struct snap_error *name_stubs(struct snap_symbolizer *symbolizer,
+				     const struct snap_symtab *table, struct snap_bytes relocations,
+				     const struct stubs *stubs)
+{
+	for (size_t i = 0; i < relocations.size / sizeof(Elf64_Rela); i++) {
+		Elf64_Rela relocation;
+		const char *name;
+		size_t first;
+
+		memcpy(&relocation, relocations.data + i * sizeof(relocation), sizeof(relocation));
+		if (!is_slot_x86_64(&relocation))
+			continue;
+		first = find_stub(stubs, relocation.r_offset);
+		if (first == stubs->count || stubs->all[first].hit->symbol_rank)
+			continue;
+		name = stub_name(symbolizer, table, &relocation);
+		if (!name)
+			return snap_error_no_memory();
+		for (size_t k = first;
+		     *name && k < stubs->count && stubs->all[k].slot == relocation.r_offset; k++) {
+			stubs->all[k].hit->symbol = name;
+			stubs->all[k].hit->symbol_length = strlen(name);
+			stubs->all[k].hit->symbol_rank = UINT_MAX; /* no label is better */
+		}
+	}
+	return NULL;
+}
+
+struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
+				 struct snap_hit *hits, size_t count)
+{
+	_cleanup_free_ struct stub *all = NULL;
+	struct stubs stubs = { 0 };
+	struct snap_symtab table;
+	struct snap_error *err;
+
+	if (snap_image_machine(image) != EM_X86_64)
+		return NULL;
+	all = calloc(count, sizeof(*all));
+	if (!all)
+		return snap_error_no_memory();
+	stubs.all = all;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(stub_sections); i++)
+		collect_stubs(image, stub_sections[i], hits, count, &stubs);
+	if (stubs.count == 0)
+		return NULL;
+	qsort(stubs.all, stubs.count, sizeof(*stubs.all), compare_stubs);
+	/* A static program has relocations, but no dynamic symbols. */
+	if (!snap_symtab_get(image, true, &table))
+		table = (struct snap_symtab){ 0 };
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(relocation_sections); i++) {
+		err = name_stubs(symbolizer, &table,
+				 snap_image_section(image, relocation_sections[i]), &stubs);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
