@@ -45,20 +45,23 @@ static bool is_code(const Elf64_Sym *symbol)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/* The name without its version ("@@GLIBC_2.34"); NULL if it lies outside the strings. */
+/*
+ * A name is looked at no further than it will be shown: else each symbol of a hostile table could
+ * ask for the same megabytes again.
+ */
 const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
 			     size_t *length_ret)
 {
-	const char *name, *end, *version;
-	size_t length;
+	const char *name, *version;
+	size_t length, left;
 
 	if (symbol->st_name >= table->strings_size)
 		return NULL;
 	name = table->strings + symbol->st_name;
-	end = memchr(name, '\0', table->strings_size - symbol->st_name);
-	if (!end)
+	left = table->strings_size - symbol->st_name;
+	length = strnlen(name, left < SNAP_MAX_NAME ? left : SNAP_MAX_NAME);
+	if (length == left)
 		return NULL;
-	length = (size_t)(end - name);
 	version = length > 1 ? memchr(name + 1, '@', length - 1) : NULL;
 	if (version)
 		length = (size_t)(version - name);
