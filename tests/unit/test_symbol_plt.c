@@ -113,29 +113,42 @@ static void test_against_objdump(void **state)
 	free(stubs);
 }
 
+static int make_folder(void **state)
+{
+	char *folder = strdup("/tmp/test-symbol-plt-XXXXXX");
+
+	*state = folder;
+	return folder && mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "rm -r '%s'", (char *)*state);
+	free(*state);
+	return system(command);
+}
+
 /* Symbols in a separate file, which has no code: the stubs are those of the program. */
 static void test_with_debug_file(void **state)
 {
 	static const char script[] = "cd '%s' && cp '%s' program && "
 				     "objcopy --only-keep-debug program program.debug && "
 				     "objcopy -S --add-gnu-debuglink=program.debug program";
-	char folder[] = "/tmp/test-symbol-plt-XXXXXX", command[4096], path[256];
+	char command[4096], path[256], *folder = *state;
 	struct stubs *stubs = malloc(sizeof(*stubs));
 
-	(void)state;
 	if (!has_tool("objdump --version >/dev/null 2>&1") ||
 	    !has_tool("objcopy --version >/dev/null 2>&1")) {
 		free(stubs);
 		skip();
 	}
-	assert_non_null(mkdtemp(folder));
 	snprintf(command, sizeof(command), script, folder, getenv("PLT_LAZY"));
 	assert_int_equal(system(command), 0);
 	disassemble(getenv("PLT_LAZY"), stubs);
 	snprintf(path, sizeof(path), "%s/program", folder);
 	check(path, stubs);
-	snprintf(command, sizeof(command), "rm -r '%s'", folder);
-	assert_int_equal(system(command), 0);
 	free(stubs);
 }
 
@@ -143,7 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_against_objdump),
-		cmocka_unit_test(test_with_debug_file),
+		cmocka_unit_test_setup_teardown(test_with_debug_file, make_folder, remove_folder),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
