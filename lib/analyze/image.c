@@ -211,16 +211,17 @@ static int rank_segment(const Elf64_Phdr *segment, uint64_t offset)
  * Two segments may share a page of the file, which is then mapped twice. Where that leaves a
  * choice, the executable one is meant: callers pass the executable mapping.
  */
-bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t offset, uint64_t *ret)
+bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
+				 uint64_t offset, uint64_t *ret)
 {
 	const Elf64_Phdr *best = NULL;
 	int best_rank = 0;
 
-	for (size_t i = 0; i < image->segment_count; i++) {
-		int rank = rank_segment(&image->segments[i], offset);
+	for (size_t i = 0; i < count; i++) {
+		int rank = rank_segment(&segments[i], offset);
 
 		if (rank > best_rank) {
-			best = &image->segments[i];
+			best = &segments[i];
 			best_rank = rank;
 		}
 	}
@@ -228,6 +229,12 @@ bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t of
 		return false;
 	*ret = (start - offset) - (best->p_vaddr - best->p_offset);
 	return true;
+}
+
+bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t offset, uint64_t *ret)
+{
+	return snap_image_bias_of_segments(image->segments, image->segment_count, start, offset,
+					   ret);
 }
 
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret)

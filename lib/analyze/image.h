@@ -56,6 +56,9 @@ struct snap_bytes snap_image_build_id_of_head(const void *head, size_t size);
 /* What to subtract from an address to get p_vaddr, if file offset `offset` is mapped at `start`. */
 bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t offset,
 		     uint64_t *ret);
+/* The same from the first page of a module as captured from memory. */
+bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint64_t offset,
+			     uint64_t *ret);
 
 /* Size and device:inode of the file; false for memory. */
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret);

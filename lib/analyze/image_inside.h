@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The inside of an image, shared by image.c (header, segments), image_section.c (section table,
- * inflating, libelf) and image_note.c (build ids). Nobody else includes it.
+ * inflating, libelf) and image_note.c (build ids, captured first pages). Nobody else includes it.
  */
 #ifndef SNAP_ANALYZE_IMAGE_INSIDE_H
 #define SNAP_ANALYZE_IMAGE_INSIDE_H
@@ -47,6 +47,9 @@ bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_byte
 				struct snap_bytes *strings_ret);
 /* The descriptor of the GNU build id among notes aligned to 4 or 8; size 0: none. */
 struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment);
+/* snap_image_bias() over program headers, wherever they are from. */
+bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
+				 uint64_t offset, uint64_t *ret);
 /* Finds the build id of the image and keeps a copy. */
 void snap_image_load_build_id(struct snap_image *image);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Build ids: the GNU note that names a build, in a whole file or in a module's captured first page.
- * Knows notes (elf(5)) and nothing else.
+ * Build ids: the GNU note that names a build, in a whole file or in a module's captured first page;
+ * and what else that page alone can tell, where it was mapped. Knows nothing of sections' contents
+ * but notes (elf(5)).
  */
 #include "analyze/image_inside.h"
 
@@ -73,24 +74,42 @@ void snap_image_load_build_id(struct snap_image *image)
 	image->build_id_size = found.size;
 }
 
+/*
+ * Copies the program headers out of a captured first page: they may lie at an odd address. The
+ * number of them; 0: it is no ELF file of ours, or they go on behind the page.
+ */
+static size_t head_segments(struct snap_bytes head, Elf64_Phdr segments[MAX_HEAD_SEGMENTS])
+{
+	Elf64_Ehdr header;
+
+	if (head.size < sizeof(header))
+		return 0;
+	memcpy(&header, head.data, sizeof(header));
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    header.e_phentsize != sizeof(*segments) || header.e_phnum > MAX_HEAD_SEGMENTS ||
+	    !range_fits(header.e_phoff, header.e_phnum * sizeof(*segments), head.size))
+		return 0;
+	memcpy(segments, head.data + header.e_phoff, header.e_phnum * sizeof(*segments));
+	return header.e_phnum;
+}
+
 struct snap_bytes snap_image_build_id_of_head(const void *head, size_t size)
 {
 	struct snap_bytes bytes = { head, size }, found = { 0 };
-	Elf64_Ehdr header;
-	Elf64_Phdr segment;
+	Elf64_Phdr segments[MAX_HEAD_SEGMENTS];
+	size_t count = head_segments(bytes, segments);
 
-	if (size < sizeof(header))
-		return found;
-	memcpy(&header, head, sizeof(header));
-	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    header.e_phentsize != sizeof(segment) || header.e_phnum > MAX_HEAD_SEGMENTS ||
-	    !range_fits(header.e_phoff, header.e_phnum * sizeof(segment), size))
-		return found;
-	for (size_t i = 0; i < header.e_phnum && found.size == 0; i++) {
-		memcpy(&segment, bytes.data + header.e_phoff + i * sizeof(segment),
-		       sizeof(segment));
-		found = segment_note(bytes, &segment);
-	}
+	for (size_t i = 0; i < count && found.size == 0; i++)
+		found = segment_note(bytes, &segments[i]);
 	return found;
+}
+
+bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint64_t offset,
+			     uint64_t *ret)
+{
+	Elf64_Phdr segments[MAX_HEAD_SEGMENTS];
+	size_t count = head_segments((struct snap_bytes){ head, size }, segments);
+
+	return snap_image_bias_of_segments(segments, count, start, offset, ret);
 }
