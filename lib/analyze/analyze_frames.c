@@ -43,7 +43,10 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 	if (snap_module_open(analysis->set, (struct snap_module *)module)) {
 		record->file = module->file;
 		record->vaddr = record->lookup - module->bias;
-		record->frame.offset = record->vaddr;
+	}
+	/* Without the file there are no names, but whoever has it elsewhere can look them up. */
+	if (module->has_bias) {
+		record->frame.offset = record->lookup - module->bias;
 		record->frame.has_offset = true;
 	}
 	record->frame.build_id = snap_analysis_text(analysis, module->file->build_id_hex);

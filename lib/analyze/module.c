@@ -68,6 +68,14 @@ const struct snap_piece *snap_process_piece(const struct snap_process *process, 
 	return &process->pieces[low - 1];
 }
 
+const struct snap_piece *snap_process_head(const struct snap_process *process, size_t map)
+{
+	const struct snap_map *line = &process->maps[map];
+	const struct snap_piece *piece = snap_process_piece(process, line->start);
+
+	return piece && piece->address == line->start && line->offset == 0 ? piece : NULL;
+}
+
 static void add_module(struct snap_modules *modules, size_t map)
 {
 	const struct snap_map *line = &modules->process->maps[map];
@@ -161,18 +169,34 @@ struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64
  * The executable mapping tells the bias best: where two segments share a page of the file, the
  * image takes the executable one.
  */
-static bool find_bias(const struct snap_process *process, struct snap_module *module)
+static const struct snap_map *telling_map(const struct snap_module *module)
 {
-	const struct snap_map *first = &process->maps[module->first_map];
-	const struct snap_image *image = module->file->image;
+	const struct snap_map *first = &module->process->maps[module->first_map];
 
 	if (module->kind == SNAP_MODULE_FILE)
 		for (size_t i = 0; i < module->map_count; i++)
 			if (first[i].execute && is_file(&first[i]))
-				return snap_image_bias(image, first[i].start, first[i].offset,
-						       &module->bias);
-	return snap_image_bias(image, first->start,
-			       module->kind == SNAP_MODULE_FILE ? first->offset : 0, &module->bias);
+				return &first[i];
+	return first;
+}
+
+static bool bias_of_image(struct snap_module *module)
+{
+	const struct snap_map *map = telling_map(module);
+	uint64_t offset = module->kind == SNAP_MODULE_FILE ? map->offset : 0;
+
+	return snap_image_bias(module->file->image, map->start, offset, &module->bias);
+}
+
+/* The process's own memory says where a file was put that cannot be had, or is another by now. */
+static bool bias_of_head(struct snap_module *module)
+{
+	const struct snap_piece *head = snap_process_head(module->process, module->first_map);
+	const struct snap_map *map = telling_map(module);
+	uint64_t offset = module->kind == SNAP_MODULE_FILE ? map->offset : 0;
+
+	return head &&
+	       snap_image_bias_of_head(head->data, head->size, map->start, offset, &module->bias);
 }
 
 bool snap_module_open(struct snap_module_set *set, struct snap_module *module)
@@ -180,9 +204,10 @@ bool snap_module_open(struct snap_module_set *set, struct snap_module *module)
 	if (module->opened)
 		return module->usable;
 	module->opened = true;
-	if (!module->file || !snap_module_file_open(set, module->file))
+	if (!module->file)
 		return false;
-	module->usable = find_bias(module->process, module);
+	module->usable = snap_module_file_open(set, module->file) && bias_of_image(module);
+	module->has_bias = module->usable || bias_of_head(module);
 	return module->usable;
 }
 

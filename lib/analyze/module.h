@@ -37,12 +37,13 @@ struct snap_module_file {
 struct snap_module {
 	enum snap_module_kind kind;
 	uint64_t start, end;           /* [start, end): all mappings of the file, holes included */
-	uint64_t bias;                 /* address - bias = p_vaddr; known once the image is open */
+	uint64_t bias;                 /* address - bias = p_vaddr; see has_bias */
 	const char *path;              /* as in maps; "[vdso]"; NULL: anonymous */
 	struct snap_module_file *file; /* NULL: anonymous */
 	const struct snap_process *process;
 	size_t first_map, map_count; /* maps from the first to the last one, holes counted */
 	bool opened, usable;         /* snap_module_open() was tried, and succeeded */
+	bool has_bias; /* known once opened: by the image, or without one by the captured head */
 };
 
 /* All module files of a snapshot. */
@@ -69,7 +70,10 @@ struct snap_error *snap_modules_create(struct snap_module_set *set,
 /* The module whose executable or file mapping holds the address; by maps alone. NULL: none. */
 struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address);
 
-/* Opens the image on first use and fills the bias; false: there is none (file->trouble). */
+/*
+ * Opens the image on first use and fills the bias; false: there is no image (file->trouble), and
+ * has_bias tells whether addresses can still be told as offsets.
+ */
 bool snap_module_open(struct snap_module_set *set, struct snap_module *module);
 
 /*

@@ -20,5 +20,7 @@ bool snap_module_file_open(struct snap_module_set *set, struct snap_module_file 
 
 /* The captured piece that holds an address, NULL if none. */
 const struct snap_piece *snap_process_piece(const struct snap_process *process, uint64_t address);
+/* The first page of the file at map index `map` as it lies in memory, NULL if not captured. */
+const struct snap_piece *snap_process_head(const struct snap_process *process, size_t map);
 
 #endif

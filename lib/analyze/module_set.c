@@ -74,15 +74,6 @@ static const struct snap_map *map_of(const struct snap_module_file *file)
 	return &file->request.process->maps[file->request.map];
 }
 
-/* The first page of the file as it lies in memory, NULL if it was not captured. */
-static const struct snap_piece *head_of(const struct snap_process *process, size_t map)
-{
-	const struct snap_map *line = &process->maps[map];
-	const struct snap_piece *piece = snap_process_piece(process, line->start);
-
-	return piece && piece->address == line->start && line->offset == 0 ? piece : NULL;
-}
-
 static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
 {
 	uint64_t numbers[3] = { map->inode, map->dev_major, map->dev_minor };
@@ -176,7 +167,7 @@ static struct snap_error *new_file(struct snap_module_set *set, const struct sna
 	if (!set_build_id(set, &added->file, build_id))
 		return snap_error_no_memory();
 	if (module->kind == SNAP_MODULE_VDSO)
-		open_vdso(&added->file, head_of(process, module->first_map));
+		open_vdso(&added->file, snap_process_head(process, module->first_map));
 	added->file.index = set->count;
 	set->files[set->count++] = added;
 	*ret = added;
@@ -188,7 +179,7 @@ struct snap_error *snap_module_set_add(struct snap_module_set *set,
 				       struct snap_module *module)
 {
 	const struct snap_map *map = &process->maps[module->first_map];
-	const struct snap_piece *head = head_of(process, module->first_map);
+	const struct snap_piece *head = snap_process_head(process, module->first_map);
 	struct snap_bytes build_id = { 0 };
 	struct set_file *known = NULL;
 	struct snap_error *err;
@@ -247,7 +238,7 @@ static bool is_embedded_copy(const struct snap_module_file *file, const struct s
 static const char *mismatch(const struct snap_module_file *file, const struct snap_image *image)
 {
 	const struct snap_map *map = map_of(file);
-	const struct snap_piece *head = head_of(file->request.process, file->request.map);
+	const struct snap_piece *head = snap_process_head(file->request.process, file->request.map);
 	struct snap_bytes found = snap_image_build_id(image);
 	uint64_t dev, inode;
 

@@ -321,6 +321,124 @@ static void test_embedded_copy(void **unused)
 	bed_close(&bed);
 }
 
+/* The fixture's one module, which must not open; whether its bias is known all the same. */
+static bool bias_without_image(struct bed *bed, uint64_t *ret)
+{
+	struct snap_module *module = snap_modules_find(create(bed), bed->maps[0].start);
+
+	assert_false(module->has_bias);
+	assert_false(snap_module_open(bed->set, module));
+	assert_false(module->usable);
+	assert_null(module->file->image);
+	assert_non_null(module->file->trouble);
+	*ret = module->bias;
+	return module->has_bias;
+}
+
+/* What is captured of a file says where it was mapped, whatever lies at its path by now. */
+static void test_bias_without_image(void **unused)
+{
+	const uint64_t base = 0x7f0000000000;
+	uint64_t bias, word;
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	map_fixture(&bed, base, true);
+	bed.offers = (struct offers){ .paths = { NULL } };
+	assert_true(bias_without_image(&bed, &bias));
+	assert_int_equal(bias, base);
+	/* No image: nothing to be read behind the captured page. */
+	assert_false(snap_modules_read(create(&bed), base + 2ull * PAGE, &word, sizeof(word)));
+	bed_close(&bed);
+
+	bed_open(&bed);
+	map_fixture(&bed, base, true);
+	bed.offers = (struct offers){ .paths = { getenv("OTHER_FILE") } };
+	assert_true(bias_without_image(&bed, &bias));
+	assert_int_equal(bias, base);
+	bed_close(&bed);
+
+	/* Not captured. */
+	bed_open(&bed);
+	map_fixture(&bed, base, false);
+	bed.offers = (struct offers){ .paths = { NULL } };
+	assert_false(bias_without_image(&bed, &bias));
+	bed_close(&bed);
+}
+
+/* A program at fixed addresses, whose segments' addresses are not their offsets in the file. */
+static void test_bias_of_fixed_program(void **unused)
+{
+	const uint64_t base = 0x400000;
+	Elf64_Ehdr *header;
+	Elf64_Phdr *segment;
+	struct bed bed;
+	uint64_t bias;
+
+	(void)unused;
+	bed_open(&bed);
+	map_fixture(&bed, base, true);
+	header = (void *)bed.head;
+	segment = (void *)(bed.head + header->e_phoff);
+	header->e_type = ET_EXEC;
+	for (size_t i = 0; i < header->e_phnum; i++)
+		segment[i].p_vaddr += base;
+	bed.offers = (struct offers){ .paths = { NULL } };
+	assert_true(bias_without_image(&bed, &bias));
+	assert_int_equal(bias, 0);
+	bed_close(&bed);
+}
+
+/* Any part of a hostile head is wrong: no bias, and no byte is read behind it. */
+static void test_bias_of_hostile_head(void **unused)
+{
+	enum { START = 0x10000000 };
+	Elf64_Ehdr header, good;
+	size_t needed;
+	struct bed bed;
+	uint64_t bias;
+	uint8_t *head;
+
+	(void)unused;
+	bed_open(&bed);
+	memcpy(&good, bed.head, sizeof(good));
+	needed = good.e_phoff + good.e_phnum * sizeof(Elf64_Phdr);
+	assert_true(snap_image_bias_of_head(bed.head, needed, START, 0, &bias));
+	assert_int_equal(bias, START);
+	assert_false(snap_image_bias_of_head(bed.head, needed, START, 1ull << 40, &bias));
+	/* Cut anywhere, at an odd address, in memory that ends there. */
+	for (size_t size = 0; size <= needed; size++) {
+		head = malloc(size + 1);
+		assert_non_null(head);
+		memcpy(head + 1, bed.head, size);
+		assert_int_equal(snap_image_bias_of_head(head + 1, size, START, 0, &bias),
+				 size == needed);
+		free(head);
+	}
+	for (int fault = 0; fault < 7; fault++) {
+		header = good;
+		if (fault == 0)
+			header.e_ident[0] = 0;
+		else if (fault == 1)
+			header.e_ident[EI_CLASS] = ELFCLASS32;
+		else if (fault == 2)
+			header.e_ident[EI_DATA] = ELFDATA2MSB;
+		else if (fault == 3)
+			header.e_phentsize = 32;
+		else if (fault == 4)
+			header.e_phnum = PN_XNUM;
+		else if (fault == 5)
+			header.e_phoff = UINT64_MAX - 8;
+		else
+			header.e_phnum = 0;
+		memcpy(bed.head, &header, sizeof(header));
+		assert_false(snap_image_bias_of_head(bed.head, PAGE, START, 0, &bias));
+		assert_int_equal(snap_image_build_id_of_head(bed.head, PAGE).size, 0);
+	}
+	bed_close(&bed);
+}
+
 static void test_vdso(void **unused)
 {
 	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -420,6 +538,9 @@ int main(void)
 		cmocka_unit_test(test_candidates),
 		cmocka_unit_test(test_identity_without_build_id),
 		cmocka_unit_test(test_embedded_copy),
+		cmocka_unit_test(test_bias_without_image),
+		cmocka_unit_test(test_bias_of_fixed_program),
+		cmocka_unit_test(test_bias_of_hostile_head),
 		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_reads_constant_bytes_alone),
 		cmocka_unit_test(test_many_files),
