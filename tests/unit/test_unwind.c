@@ -287,6 +287,30 @@ static void test_engines_agree(void **unused)
 	}
 }
 
+/* Data is not copied. Who catches an exception stands there; where a stack goes on never does. */
+static void test_uncopied_data(void **unused)
+{
+	static const enum snap_engine engines[] = { SNAP_ENGINE_AUTO, SNAP_ENGINE_LIBUNWIND };
+	struct bed bed;
+
+	(void)unused;
+	for (size_t i = 0; i < 2; i++) {
+		bed_open(&bed);
+		bed.options.engine = engines[i];
+		/* below the data, for stacks grow */
+		bed.thread.stack_address = bed.registers[RSP_WORD] = code_at / 2;
+		begins_in(&bed, inside(&bed, "catches_in_register"));
+		bed.registers[RDX_WORD] = inside(&bed, "catches");
+		bed.registers[RBP_WORD] = symbol(&bed, "pointer_in_data");
+		bed.stack[2] = inside(&bed, "by_rbp");
+		unwind(&bed);
+		CHECK_PCS(&bed, inside(&bed, "catches_in_register"), inside(&bed, "catches"),
+			  inside(&bed, "by_rbp"));
+		assert_int_equal(bed.pcs.end, SNAP_UNWIND_UNREADABLE);
+		bed_close(&bed);
+	}
+}
+
 static void test_reference_pcs(void **unused)
 {
 	struct bed bed;
@@ -435,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_limit_and_unreadable),
 		cmocka_unit_test(test_threads_without_a_stack),
 		cmocka_unit_test(test_engines_agree),
+		cmocka_unit_test(test_uncopied_data),
 		cmocka_unit_test(test_reference_pcs),
 		cmocka_unit_test(test_head_and_tail),
 		cmocka_unit_test(test_max_frames),

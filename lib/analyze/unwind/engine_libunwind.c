@@ -33,6 +33,7 @@ struct snap_libunwind {
 	size_t reads;    /* of this step */
 	bool is_used;    /* in this process: something is remembered */
 	bool is_missing; /* this step asked for memory that is not there */
+	bool is_lookup;  /* inside find_proc_info(): what is read describes code, it is no stack */
 };
 
 /* The head of .eh_frame_hdr, packed as it lies in the file. */
@@ -67,6 +68,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	unw_dyn_info_t table = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
 	struct table_head head;
 	uint64_t vaddr;
+	int result;
 
 	if (!module || !snap_module_open(engine->set, module) ||
 	    !find_table(module->file->image, &vaddr, &head))
@@ -76,8 +78,11 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	table.u.rti.segbase = vaddr + module->bias;
 	table.u.rti.table_data = vaddr + module->bias + sizeof(head);
 	table.u.rti.table_len = (size_t)head.count * TABLE_ENTRY / sizeof(unw_word_t);
-	return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, info, need_unwind_info,
-						  argument);
+	engine->is_lookup = true;
+	result = UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, info, need_unwind_info,
+						    argument);
+	engine->is_lookup = false;
+	return result;
 }
 
 static void put_unwind_info(unw_addr_space_t space _unused_, unw_proc_info_t *info _unused_,
@@ -103,6 +108,21 @@ static bool is_code_not_copied(struct snap_libunwind *engine, uint64_t address)
 	return map && map->execute && map->end - address >= sizeof(unw_word_t);
 }
 
+/*
+ * A CIE with a personality routine, as C++ has, names it by a pointer in writable data
+ * (DW_EH_PE_indirect), and so may an FDE its LSDA. libunwind follows the pointer while it parses,
+ * and gives the whole entry up if it cannot, though only throwing needs either: no rule for a
+ * register depends on them. Writable data is not copied, so any value does.
+ */
+static bool is_indirect_pointer(struct snap_libunwind *engine, uint64_t address)
+{
+	struct snap_module *module =
+		engine->is_lookup ? snap_modules_find(engine->modules, address) : NULL;
+
+	return module && snap_module_open(engine->set, module) &&
+	       !snap_image_is_constant(module->file->image, address - module->bias);
+}
+
 static int access_mem(unw_addr_space_t space _unused_, unw_word_t address, unw_word_t *value,
 		      int is_write, void *argument)
 {
@@ -112,7 +132,7 @@ static int access_mem(unw_addr_space_t space _unused_, unw_word_t address, unw_w
 	if (is_write || ++engine->reads > MAX_READS)
 		return -UNW_EINVAL;
 	if (!engine->state->read(engine->state->context, address, &word) &&
-	    !is_code_not_copied(engine, address)) {
+	    !is_code_not_copied(engine, address) && !is_indirect_pointer(engine, address)) {
 		engine->is_missing = true;
 		return -UNW_EINVAL;
 	}
