@@ -85,7 +85,7 @@ static const char *end_detail(struct snap_analysis *analysis, const struct snap_
 			      const struct snap_raw_stack *stack)
 {
 	struct snap_arena *arena = snap_analysis_arena(analysis);
-	const struct snap_module *module;
+	struct snap_module *module;
 	const char *slash;
 
 	if (!stack->reason)
@@ -93,8 +93,10 @@ static const char *end_detail(struct snap_analysis *analysis, const struct snap_
 	if (!stack->end_pc || !raw->modules)
 		return snap_analysis_text(analysis, stack->reason);
 	module = snap_modules_find(raw->modules, stack->end_pc);
-	if (!module || !module->path || !module->file ||
-	    !snap_module_open(analysis->set, (struct snap_module *)module))
+	/* The file may be missing: where it was mapped is known from its captured head, too. */
+	if (module)
+		(void)snap_module_open(analysis->set, module);
+	if (!module || !module->path || !module->has_bias)
 		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", stack->end_pc, stack->reason);
 	slash = strrchr(module->path, '/');
 	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", slash ? slash + 1 : module->path,

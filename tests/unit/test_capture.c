@@ -466,5 +466,6 @@ int main(void)
 		cmocka_unit_test(test_file_of_real_capture),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
