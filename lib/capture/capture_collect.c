@@ -168,7 +168,7 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 			return NULL;
 		capture->live = live;
 		live[count] = (struct snap_live){ -1, -1, copy_fd(live[parent].root_fd),
-						  copy_fd(live[parent].exe_fd) };
+						  copy_fd(live[parent].exe_fd), -1 };
 	}
 	memcpy(processes, capture->processes, count * sizeof(*processes));
 	process = &processes[count];

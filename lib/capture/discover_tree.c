@@ -42,7 +42,7 @@ struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, 
 
 	if (err)
 		return err;
-	capture->live[capture->process_count] = (struct snap_live){ -1, -1, -1, -1 };
+	capture->live[capture->process_count] = (struct snap_live){ -1, -1, -1, -1, -1 };
 	*ret = &capture->processes[capture->process_count++];
 	**ret = (struct snap_process)
 	{

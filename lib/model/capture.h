@@ -142,9 +142,9 @@ struct snap_process {
 	uint64_t start_ticks;  /* stat field 22, clock ticks after boot: with pid the identity */
 	int64_t start_time_ns; /* since the epoch; 0 unknown */
 	const char *name;      /* comm */
-	char state;
-	uint32_t flags;  /* PF_* of the leader */
-	const char *exe; /* readlink of exe, without " (deleted)" */
+	char state;            /* letter of stat: of the leader, or of a thread that outlived it */
+	uint32_t flags;        /* PF_* of the leader */
+	const char *exe;       /* readlink of exe, without " (deleted)" */
 	bool exe_deleted;
 	const char *args; /* the command line's bytes: arguments end in NUL */
 	size_t args_size;
@@ -189,6 +189,12 @@ struct snap_live {
 	int proc_fd; /* O_PATH directory: the process's own directory of procfs */
 	int root_fd; /* O_PATH directory: its root, as it sees it */
 	int exe_fd;  /* O_PATH: its program */
+	/*
+	 * O_PATH directory of a thread that lives on after the leader has exited, -1 for all
+	 * others. Where it is open, files (map_files) are found in it: proc_fd leads to none any
+	 * more.
+	 */
+	int files_fd;
 };
 
 void snap_live_close(struct snap_live *live);

@@ -25,6 +25,7 @@ void snap_live_close(struct snap_live *live)
 	snap_close(&live->proc_fd);
 	snap_close(&live->root_fd);
 	snap_close(&live->exe_fd);
+	snap_close(&live->files_fd);
 }
 
 void snap_capture_destroy(struct snap_capture *capture)
