@@ -232,6 +232,11 @@ static void mark_vanished(struct snap_discovery *run, struct snap_process *proce
 }
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */
+static bool has_left(const struct snap_stat *stat)
+{
+	return (stat->state == 'Z' || stat->state == 'X') && stat->threads > 1;
+}
+
 static bool is_zombie(const struct snap_stat *stat)
 {
 	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
@@ -265,25 +270,32 @@ static bool has_exited(int pidfd)
 }
 
 /* Opened once and kept: through these the files of a process are found when it has gone. */
-static void keep_live(struct snap_discovery *run, struct snap_live *live, bool whole, int fd)
+static void keep_live(struct snap_discovery *run, struct snap_live *live, bool whole, int fd,
+		      int files_fd)
 {
+	int from = files_fd < 0 ? fd : files_fd;
+
 	live->proc_fd = fd;
-	run->live_budget--;
+	live->files_fd = files_fd;
+	run->live_budget -= 1 + (files_fd >= 0);
 	if (!whole)
 		return;
-	live->root_fd = openat(fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	live->exe_fd = openat(fd, "exe", O_PATH | O_CLOEXEC);
+	live->root_fd = openat(from, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	live->exe_fd = openat(from, "exe", O_PATH | O_CLOEXEC);
 	run->live_budget -= LIVE_EACH - 1;
 	run->whole_budget -= LIVE_EACH;
 }
 
+/* `files_fd`: a thread that the leader left behind tells what the leader cannot any more, or -1. */
 static struct snap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
-				      int fd)
+				      int fd, int files_fd)
 {
+	int from = files_fd < 0 ? fd : files_fd;
+
 	read_status(run, process, fd);
-	if (!read_groups(run, process, fd))
+	if (!read_groups(run, process, from))
 		return snap_error_no_memory();
-	if (!(process->flags & SNAP_PF_KTHREAD) && !read_program(run, process, fd))
+	if (!(process->flags & SNAP_PF_KTHREAD) && !read_program(run, process, from))
 		return snap_error_no_memory();
 	return read_ancestors(run, process);
 }
@@ -296,9 +308,10 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 				       struct snap_live *live)
 {
 	bool whole = run->procfs->live && run->whole_budget >= LIVE_EACH;
-	_cleanup_fd_ int fd = -1;
+	_cleanup_fd_ int fd = -1, files_fd = -1;
 	struct snap_stat stat;
 	struct snap_error *err;
+	char state = 0;
 	int status;
 
 	if (whole)
@@ -312,17 +325,22 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 		mark_vanished(run, process);
 		return NULL;
 	}
-	err = read_labels(run, process, fd);
+	if (has_left(&stat))
+		files_fd = snap_procfs_open_survivor(run->procfs, fd, &state);
+	err = read_labels(run, process, fd, files_fd);
 	if (err)
 		return err;
 	if ((live->pidfd < 0 || has_exited(live->pidfd)) && read_stat(run, process, fd, &stat) != 0)
 		mark_vanished(run, process);
 	else
 		snap_process_judge(run->capture, process, &stat);
+	/* A process is in the state of its leader, or of who is left of it. */
+	if (files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
+		process->state = state;
 	if (run->live_budget <= 0 || process->trouble != SNAP_TROUBLE_NONE)
 		snap_close(&live->pidfd);
 	else
-		keep_live(run, live, whole, snap_take_fd(&fd));
+		keep_live(run, live, whole, snap_take_fd(&fd), snap_take_fd(&files_fd));
 	return NULL;
 }
 

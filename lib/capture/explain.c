@@ -152,15 +152,19 @@ static const char *user_of(uid_t uid, char *buffer, size_t size)
 }
 
 static void explain_refusal(const struct snap_procfs *procfs, int process_fd,
-			    const struct snap_status *target, char reason[MAX_REASON])
+			    const struct snap_status *target, bool has_left,
+			    char reason[MAX_REASON])
 {
 	struct snap_refusal refusal = { .target = *target, .file_owner = (uid_t)-1 };
-	char own_buffer[2048], target_buffer[2048];
+	char own_buffer[2048], target_buffer[2048], state;
+	_cleanup_fd_ int files_fd =
+		has_left ? snap_procfs_open_survivor(procfs, process_fd, &state) : -1;
 
 	snap_status_init(&refusal.own);
 	if (snap_procfs_task_status(procfs->root_fd, snap_procfs_self(procfs), &refusal.own) != 0)
 		refusal.own.uid = getuid();
-	if (snap_procfs_owner(process_fd, "stat", &refusal.file_owner) != 0)
+	/* The files of a leader that has exited are root's, dumpable or not. */
+	if (snap_procfs_owner(files_fd < 0 ? process_fd : files_fd, "stat", &refusal.file_owner))
 		refusal.file_owner = (uid_t)-1;
 	refusal.own_user = user_of(refusal.own.uid, own_buffer, sizeof(own_buffer));
 	refusal.target_user = user_of(target->uid, target_buffer, sizeof(target_buffer));
@@ -242,7 +246,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 		return;
 	}
 	if (os_errno == EPERM || os_errno == EACCES) {
-		explain_refusal(procfs, fd, &status, reason);
+		explain_refusal(procfs, fd, &status, stat.state == 'Z', reason);
 		snap_process_trouble(capture, process, SNAP_TROUBLE_PERMISSION_DENIED,
 				     "cannot trace %d: %s (%s)", (int)process->pid,
 				     strerror_r(os_errno, text, sizeof(text)), reason);

@@ -14,7 +14,13 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-enum { NUMBER_SIZE = 12, TASK_PATH_SIZE = NUMBER_SIZE + 32, STAT_SIZE = 2048, STATUS_SIZE = 4096 };
+enum {
+	NUMBER_SIZE = 12,
+	TASK_PATH_SIZE = NUMBER_SIZE + 32,
+	STAT_SIZE = 2048,
+	STATUS_SIZE = 4096,
+	MAX_SURVIVORS = 256
+};
 
 static const char kernel_root[] = "/proc";
 
@@ -263,6 +269,38 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret)
 	char path[TASK_PATH_SIZE];
 
 	return task_path(path, tid, "status") ? read_status(tasks_fd, path, ret) : -ENAMETOOLONG;
+}
+
+static bool is_exiting(const struct snap_stat *stat)
+{
+	return stat->state == 'Z' || stat->state == 'X' || (stat->flags & SNAP_PF_EXITING);
+}
+
+/* Looked up by its number like any process, so it may be a stranger: it says whose thread it is. */
+int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, char *state_ret)
+{
+	_cleanup_fd_ int tasks_fd = snap_procfs_open_tasks(process_fd);
+	struct snap_status process, thread;
+	pid_t tids[MAX_SURVIVORS];
+	struct snap_stat stat;
+	ssize_t count;
+
+	if (tasks_fd < 0 || snap_procfs_status(process_fd, &process) != 0)
+		return -ESRCH;
+	count = snap_procfs_list(tasks_fd, tids, MAX_SURVIVORS);
+	for (ssize_t i = 0; i < count && i < MAX_SURVIVORS; i++) {
+		_cleanup_fd_ int fd = -1;
+
+		if (tids[i] == process.tgid ||
+		    snap_procfs_task_stat(tasks_fd, tids[i], &stat) != 0 || is_exiting(&stat))
+			continue;
+		fd = snap_procfs_open_process(procfs, tids[i]);
+		if (fd < 0 || snap_procfs_status(fd, &thread) != 0 || thread.tgid != process.tgid)
+			continue;
+		*state_ret = stat.state;
+		return snap_take_fd(&fd);
+	}
+	return -ESRCH;
 }
 
 void snap_lines_init(struct snap_lines *lines, int fd, char *buffer, size_t size)

@@ -37,6 +37,13 @@ int snap_procfs_open_process(const struct snap_procfs *procfs, pid_t pid);
 int snap_procfs_open_tasks(int process_fd);
 
 /*
+ * The directory, O_PATH, of a thread that lives on in a process whose leader has exited. It is like
+ * that of a process: root, exe, cmdline and map_files are there, which with the leader have gone
+ * from the process's own. The thread's state goes to `state_ret`. ESRCH: there is none.
+ */
+int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, char *state_ret);
+
+/*
  * The numbers among a directory's names, in its order: the threads of snap_procfs_open_tasks(),
  * or, with procfs->root_fd, all processes. Starts anew with each call. Returns how many there are,
  * which may be more than `max`; only `max` are stored.

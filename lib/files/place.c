@@ -92,13 +92,14 @@ static void add_live_module(struct list *list, const struct snap_map *map, const
 	const struct snap_process *process = list->request->process;
 	const struct snap_live *live = list->live;
 	bool is_exe = path && process->exe && strcmp(path, process->exe) == 0;
+	int files_fd = live->files_fd >= 0 ? live->files_fd : live->proc_fd;
 
 	if (path && !map->deleted && live->root_fd >= 0)
 		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
 	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_PLACE_FD))
 		list->place->fd = live->exe_fd;
-	if (live->proc_fd >= 0)
-		add_path(list, SNAP_PLACE_ENTRY, live->proc_fd, "map_files/%llx-%llx",
+	if (files_fd >= 0)
+		add_path(list, SNAP_PLACE_ENTRY, files_fd, "map_files/%llx-%llx",
 			 (unsigned long long)map->start, (unsigned long long)map->end);
 	/* What took a deleted file's name may be a copy: the build id will tell. */
 	if (path && map->deleted && live->root_fd >= 0)

@@ -42,6 +42,7 @@ static void test_live_descriptors(void **state _unused_)
 	assert_int_equal(fcntl(live->proc_fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(live->root_fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(live->exe_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(live->files_fd, -1);
 	if (live->pidfd >= 0) {
 		struct pollfd wait = { .fd = live->pidfd, .events = POLLIN };
 
@@ -217,11 +218,14 @@ static void test_a_leader_that_has_left(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(victim_end) struct victim victim;
+	const struct snap_process *process;
 	struct pollfd leader;
+	struct stat own, found;
 	char path[64], text[512] = "";
+	pid_t tid;
 
 	victim_start(&victim, leader_leaves);
-	wait_answer(&victim);
+	tid = wait_answer(&victim);
 	/* The thread may have been quicker than the leader's exit: wait until that is seen. */
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)victim.pid);
 	while (!strstr(text, ") Z ")) {
@@ -232,8 +236,25 @@ static void test_a_leader_that_has_left(void **state _unused_)
 	}
 	capture = discover(victim.pid);
 	assert_int_equal(capture->process_count, 1);
-	assert_int_equal(capture->processes[0].state, 'Z');
-	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_NONE);
+	process = &capture->processes[0];
+	assert_int_equal(process->pid, victim.pid);
+	assert_int_equal(process->trouble, SNAP_TROUBLE_NONE);
+	/* What the leader cannot tell any more, its thread can. */
+	assert_int_not_equal(process->state, 'Z');
+	assert_non_null(process->exe);
+	assert_true(process->args_size > 0);
+	assert_int_equal(stat("/proc/self/exe", &own), 0);
+	assert_int_equal(fstat(capture->live[0].exe_fd, &found), 0);
+	assert_int_equal(own.st_ino, found.st_ino);
+	assert_int_equal(stat("/", &own), 0);
+	assert_int_equal(fstat(capture->live[0].root_fd, &found), 0);
+	assert_int_equal(own.st_ino, found.st_ino);
+	snprintf(path, sizeof(path), "/proc/%d/map_files", (int)tid);
+	assert_int_equal(stat(path, &own), 0);
+	assert_int_equal(fstatat(capture->live[0].files_fd, "map_files", &found, 0), 0);
+	assert_int_equal(own.st_ino, found.st_ino);
+	/* Its threads are still those of the process. */
+	assert_int_equal(faccessat(capture->live[0].proc_fd, "task", R_OK, 0), 0);
 	leader = (struct pollfd){ .fd = capture->live[0].pidfd, .events = POLLIN };
 	assert_int_equal(poll(&leader, 1, 0), 0);
 }

@@ -68,7 +68,8 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(world->directory));
 	mkdir(at(world, "root"), 0755);
 	mkdir(at(world, "debug"), 0755);
-	world->live = (struct snap_live){ .pidfd = -1, .proc_fd = -1, .exe_fd = -1 };
+	world->live =
+		(struct snap_live){ .pidfd = -1, .proc_fd = -1, .exe_fd = -1, .files_fd = -1 };
 	world->live.root_fd = open(at(world, "root"), O_PATH | O_DIRECTORY);
 	assert_true(world->live.root_fd >= 0);
 	world->maps[0] = (struct snap_map){
@@ -101,7 +102,7 @@ static int teardown(void **state)
 
 	snap_files_destroy(world->files);
 	snap_arena_deinit(&world->capture.arena);
-	close(world->live.root_fd);
+	snap_live_close(&world->live);
 	nftw(world->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	free((char *)world->options.debug_dirs[0]);
 	free(world);
@@ -149,6 +150,21 @@ static void test_module_in_root(void **state)
 	world->maps[0].path = "/../../lib/libx.so";
 	request.attempt = 0;
 	assert_string_equal(ask(world, request), "inside");
+}
+
+/* What has no name is found by its mapping; the survivor of a leader that has left comes first. */
+static void test_module_by_mapping(void **state)
+{
+	struct world *world = *state;
+	struct snap_file_request request = { .kind = SNAP_FILE_MODULE };
+
+	put(world, "process/map_files/1000-2000", "process");
+	put(world, "thread/map_files/1000-2000", "thread");
+	assert_string_equal(ask(world, request), not_found);
+	world->live.proc_fd = open(at(world, "process"), O_PATH | O_DIRECTORY);
+	assert_string_equal(ask(world, request), "process");
+	world->live.files_fd = open(at(world, "thread"), O_PATH | O_DIRECTORY);
+	assert_string_equal(ask(world, request), "thread");
 }
 
 /* A symbolic link of the target is followed, but not out of its root. */
@@ -334,6 +350,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_module_in_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_module_by_mapping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_stay_inside, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fifo_is_not_opened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deleted_module, setup, teardown),
