@@ -31,7 +31,7 @@ static int compare_wanted(const void *left, const void *right)
 static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 		  struct snap_frame_record *record)
 {
-	const struct snap_module *module = snap_modules_find(raw->modules, record->lookup);
+	struct snap_module *module = snap_modules_find(raw->modules, record->lookup);
 
 	record->module = module;
 	if (!module)
@@ -39,8 +39,7 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 	record->frame.module = snap_analysis_text(analysis, module->path);
 	if (!module->file)
 		return;
-	/* The list is the set's; opening fills in what was not known of the module yet. */
-	if (snap_module_open(analysis->set, (struct snap_module *)module)) {
+	if (snap_module_open(analysis->set, module)) {
 		record->file = module->file;
 		record->vaddr = record->lookup - module->bias;
 	}
