@@ -189,14 +189,18 @@ class Postgres(Witness):
             return subprocess.run(["psql", "-X", "-h", folder, "-d", "postgres", "-U", "tester", "-c", "select 1"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user).returncode == 0
         wait_until(up, "PostgreSQL to answer", 120)
-        for command in ("begin; lock table pg_description in access exclusive mode; select pg_sleep(600)",
-                        "select count(*) from pg_description", "select pg_sleep(601)"):
-            clients.append(self.psql(folder, command, user))
         def children():
             return [int(c) for c in (read_file(f"/proc/{server.pid}/task/{server.pid}/children") or "").split()]
+        def titles():
+            return [read_file(f"/proc/{c}/cmdline") or "" for c in children()]
         def busy():
-            lines = [read_file(f"/proc/{c}/cmdline") or "" for c in children()]
-            return sum("SELECT" in l for l in lines) >= 3 and any("waiting" in l for l in lines)
+            return sum("SELECT" in t for t in titles()) >= 3 and any("waiting" in t for t in titles())
+        # Who counts must meet the lock, so that one is taken first.
+        clients.append(self.psql(folder, "begin; lock table pg_description in access exclusive mode; "
+                                 "select pg_sleep(600)", user))
+        wait_until(lambda: any("SELECT" in t for t in titles()), "the lock to be taken", 60)
+        for command in ("select count(*) from pg_description", "select pg_sleep(601)"):
+            clients.append(self.psql(folder, command, user))
         wait_until(busy, "three busy backends", 60)
         everybody = [server.pid, *children()]
         doc = self.json("-p", server.pid, status=(0, 1), timeout=120)
