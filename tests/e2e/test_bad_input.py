@@ -38,6 +38,16 @@ class Nothing(Case):
         got = self.refused("-p", pid, word=f"no (such )?process.*{pid}|{pid}.*no such process", code="no_such_process")
         self.assertNotIn("No such file", got.err)
 
+    def test_nobody_is_called_so(self):
+        for option, name in (("--unit", "stacksnap-nobody.service"), ("-u", "stacksnap-nobody"),
+                             ("--cgroup", "/stacksnap-nobody"), ("--container", "fedcba9876543210"),
+                             ("--name", "^stacksnap-nobody$")):
+            got = self.run_tool(option, name, status=2)
+            self.assertIn(name, got.err)
+            self.assertEqual(got.text, "")
+            doc = self.json(option, name, status=2)
+            self.assertEqual(doc["processes"], [])
+
     def test_zombie(self):
         child = subprocess.Popen(["true"])
         wait_until(lambda: proc_state(child.pid) == "Z", "a zombie")

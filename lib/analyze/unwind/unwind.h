@@ -15,8 +15,8 @@
 
 /*
  * A program counter that says what it is: the address of an instruction (innermost frame, one
- * interrupted by a signal, the return from a signal handler), or a return address, which belongs to the call before it. The mark is
- * bit 63, which no user address has.
+ * interrupted by a signal, the return from a signal handler), or a return address, which belongs to
+ * the call before it. The mark is bit 63, which no user address has.
  */
 struct snap_pc {
 	uint64_t bits;
