@@ -264,6 +264,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	err = spawn(&child, &tracer);
 	if (err)
 		return err;
+	snap_tracer_make_room(shared, stop);
 	err = watch(options, &child, again, shared, stop);
 	end_child(&child, err != NULL);
 	close_books(stop);

@@ -117,7 +117,8 @@ bool snap_describe(const struct snap_describer *describer, struct snap_thread *t
 bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* All threads of a process. */
 void snap_tracer_describe_all(struct snap_tracer *tracer, uint32_t process);
-/* The parent's part. */
+/* The parent's part: at once, and when the child asks. */
+void snap_tracer_make_room(struct snap_shared *shared, const struct snap_stop *stop);
 void snap_tracer_help(const struct snap_options *options, struct snap_shared *shared,
 		      struct snap_stop *stop);
 

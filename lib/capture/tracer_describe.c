@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 enum {
@@ -16,6 +17,7 @@ enum {
 	LONGEST_KERNEL_STACK = 8192,
 	LONGEST_WCHAN = 128,
 	WAIT_NS = 100000000,
+	LEAST_STACK = 4096, /* bytes copied of a thread */
 };
 
 static const char *read_text(const struct snap_describer *describer, pid_t tid, const char *name,
@@ -128,6 +130,27 @@ void snap_tracer_describe_all(struct snap_tracer *tracer, uint32_t process)
 	}
 	for (size_t i = 0; i < traced->thread_count; i++)
 		snap_describe(&describer, &traced->threads[i]);
+}
+
+/*
+ * What the parent does while the child lists threads: a page of a stack is the least that each of
+ * them will need, and making shared memory present is as slow as reading their states.
+ */
+void snap_tracer_make_room(struct snap_shared *shared, const struct snap_stop *stop)
+{
+	size_t threads = 0;
+
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		const struct snap_traced *process = &stop->processes[i];
+		_cleanup_fd_ int tasks =
+			process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
+		struct stat status;
+
+		/* The directory's links are its threads and two of its own. */
+		if (tasks >= 0 && fstat(tasks, &status) == 0 && status.st_nlink > SNAP_TRACER_MANY)
+			threads += status.st_nlink - 2;
+	}
+	snap_region_prefault(&shared->stacks, threads * LEAST_STACK);
 }
 
 void snap_tracer_help(const struct snap_options *options, struct snap_shared *shared,

@@ -4,14 +4,16 @@
  *
  *   hbrun HBFILE OUTFILE COMMAND ARGUMENT...     (COMMAND "-": waits 300 ms, for the base noise)
  *
- * Standard output goes to OUTFILE, standard error to OUTFILE.err. wall, user, sys in seconds; rss
- * in KiB; pause_ms: the longest gap seen while it ran; rc: its status. Keeps its own memory small,
- * so that the child's ru_maxrss is the child's.
+ * A command that takes longer than 120 s is killed. Standard output goes to OUTFILE, standard error
+ * to OUTFILE.err. wall, user, sys in seconds; rss in KiB; pause_ms: the longest gap seen while it
+ * ran; rc: its status. Keeps its own memory small, so that the child's ru_maxrss is the child's.
  */
 #include "hb.h"
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 int main(int argc, char **argv)
 {
@@ -39,6 +41,9 @@ int main(int argc, char **argv)
 			execvp(argv[3], argv + 3);
 			_exit(127);
 		}
+		struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, p, 0), .events = POLLIN };
+		if (end.fd >= 0 && poll(&end, 1, 120000) == 0)
+			kill(p, SIGKILL);
 		wait4(p, &st, 0, &ru);
 	}
 	uint64_t t1 = hb_now();

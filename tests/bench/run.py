@@ -185,8 +185,7 @@ class Bench:
         return min(self.options.reps, 3) if tool in SLOW_PEERS else self.options.reps
 
     def once(self, label, command):
-        prefix = [] if label == "(none)" else ["timeout", "120"]
-        done = subprocess.run([os.path.join(self.bin, "hbrun"), self.heartbeat, self.out, *prefix, *command],
+        done = subprocess.run([os.path.join(self.bin, "hbrun"), self.heartbeat, self.out, *command],
                               stdout=subprocess.PIPE, text=True, check=True)
         run = json.loads(done.stdout)
         if label != "(none)":
