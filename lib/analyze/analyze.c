@@ -6,6 +6,7 @@
 #include "analyze/analyze.h"
 
 #include "analyze/analyze_internal.h"
+#include "analyze/classify.h"
 #include "analyze/filter.h"
 #include "analyze/group.h"
 #include "analyze/label.h"
@@ -80,6 +81,23 @@ static void copy_head(struct snap_analysis *analysis)
 	}
 }
 
+/*
+ * Small C libraries write the first function of a program or thread by hand and give it no unwind
+ * information. Its name then says that the stack ends where it should.
+ */
+static void judge_end(struct snap_raw_stack *stack)
+{
+	const struct snap_frame *last;
+
+	if (stack->end != SNAP_UNWIND_NO_CFI || stack->frame_count <= stack->kernel_count)
+		return;
+	last = stack->frames[stack->frame_count - 1];
+	if (!snap_classify_outermost_function(last->entries[last->entry_count - 1].symbol))
+		return;
+	stack->end = SNAP_UNWIND_COMPLETE;
+	stack->reason = NULL;
+}
+
 /* "libfoo.so+0x12a0: no unwind information": where and why a stack ended early. */
 static const char *end_detail(struct snap_analysis *analysis, const struct snap_raw_process *raw,
 			      const struct snap_raw_stack *stack)
@@ -116,6 +134,7 @@ static struct snap_error *group_process(struct snap_analysis *analysis,
 	if (!members || !looks || !shown)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
+		judge_end(&raw->stacks[i]);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 		looks[i] = snap_filter_look(analysis->options, &raw->stacks[i]);
 	}

@@ -38,6 +38,8 @@ static const char *const startup_functions[] = {
 	"__libc_start_main*",
 	"__libc_start_call_main*",
 	"generic_start_main*",
+	"libc_start_main_stage2",
+	"_start_c",
 	"start_thread",
 	"clone",
 	"__clone",
@@ -76,6 +78,11 @@ static const char *const startup_functions[] = {
 	"runtime.rt0_go*",
 	"runtime.mcall",
 	NULL,
+};
+
+/* Nobody called these: a stack that ends there without unwind information is whole. */
+static const char *const outermost_functions[] = {
+	"_start", "_start_c", "clone", "__clone", "clone3", "__clone3", NULL,
 };
 
 /*
@@ -249,6 +256,11 @@ bool snap_classify_startup_function(const char *symbol, const char *function)
 {
 	return (symbol && matches_name(startup_functions, symbol)) ||
 	       (function && function != symbol && matches_name(startup_functions, function));
+}
+
+bool snap_classify_outermost_function(const char *symbol)
+{
+	return symbol && matches_name(outermost_functions, symbol);
 }
 
 /* "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)" … -> the name in the table. */

@@ -23,6 +23,8 @@ bool snap_classify_system_module(const char *path);
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program);
 /* Start-up code in the narrow sense: the outermost frames below which a program's own begin. */
 bool snap_classify_startup_function(const char *symbol, const char *function);
+/* The first function of a program or thread: nobody called it. */
+bool snap_classify_outermost_function(const char *symbol);
 /* A function that waits for work rather than for an answer: the idle rule. */
 bool snap_classify_waits_for_work(const char *function);
 

@@ -88,6 +88,17 @@ class Hard(Case):
         self.assert_calls(stack, "never_returns", "ends_in_a_call", "main")
         self.assertNotIn("innocent_neighbour", functions(stack))
 
+    def test_first_function_without_cfi(self):
+        """Its name says that the stack is whole; without symbols nobody can know."""
+        victim = self.victim("bare")
+        stack = self.node(victim.pid)["stacks"][0]
+        self.assert_calls(stack, "bare_hold", "bare_main", "_start")
+        self.assertEqual(stack["unwind"], "complete", stack)
+        self.assertNotIn("unwind_detail", stack)
+        nameless = self.node(victim.pid, "-q")["stacks"][0]
+        self.assertEqual(nameless["unwind"], "no_cfi", nameless)
+        self.assertIn("no unwind information", nameless["unwind_detail"])
+
     def test_vdso_frame(self):
         """A thread that asks for the time all day is met inside the vDSO sooner or later."""
         victim = self.program(["/usr/bin/python3", "-c", SPINNING_CLOCK], running=1)

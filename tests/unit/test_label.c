@@ -157,6 +157,11 @@ static void test_system_functions(void **state _unused_)
 	assert_true(snap_classify_system_function("_ZN3std2rt10lang_start17h0123456789abcdefE",
 						  "std::rt::lang_start", false));
 	assert_true(snap_classify_system_function(NULL, "runtime.goexit", false));
+	assert_true(snap_classify_outermost_function("__clone"));
+	assert_true(snap_classify_outermost_function("_start"));
+	assert_false(snap_classify_outermost_function("start_thread"));
+	assert_false(snap_classify_outermost_function("main"));
+	assert_false(snap_classify_outermost_function(NULL));
 	assert_false(snap_classify_system_function("main", "main", false));
 	assert_false(snap_classify_system_function("restart_thread", "restart_thread", true));
 	assert_false(snap_classify_system_function("epoll_wait", "epoll_wait", false));
