@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 static const char debug_root[] = "/usr/lib/debug";
 
@@ -87,11 +88,27 @@ static void add_embedded(struct list *list, const struct snap_map *map)
 	}
 }
 
+/*
+ * Whether a mapping is of the program itself. Its path in maps is not always the path: a newline
+ * stands as \012, and a name that really ends in " (deleted)" looks like a deleted one (proc(5)).
+ * Where device numbers of maps are others than those of stat(2) (overlayfs, btrfs), the path tells.
+ */
+static bool is_program(const struct snap_process *process, const struct snap_live *live,
+		       const struct snap_map *map, const char *path)
+{
+	struct stat status;
+
+	if (path && process->exe && strcmp(path, process->exe) == 0)
+		return true;
+	return live->exe_fd >= 0 && fstat(live->exe_fd, &status) == 0 &&
+	       status.st_ino == map->inode && major(status.st_dev) == map->dev_major &&
+	       minor(status.st_dev) == map->dev_minor;
+}
+
 static void add_live_module(struct list *list, const struct snap_map *map, const char *path)
 {
-	const struct snap_process *process = list->request->process;
 	const struct snap_live *live = list->live;
-	bool is_exe = path && process->exe && strcmp(path, process->exe) == 0;
+	bool is_exe = is_program(list->request->process, live, map, path);
 	int files_fd = live->files_fd >= 0 ? live->files_fd : live->proc_fd;
 
 	if (path && !map->deleted && live->root_fd >= 0)

@@ -232,11 +232,12 @@ class Servers(Witness):
             missing("mariadbd", "mariadb-server")
         folder = self.scratch()
         data, path = os.path.join(folder, "data"), os.path.join(folder, "sock")
-        made = subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root", "--datadir=" + data,
+        user = ["--user=root"] if ROOT else []
+        made = subprocess.run(["mariadb-install-db", "--no-defaults", *user, "--datadir=" + data,
                                "--auth-root-authentication-method=normal", "--skip-test-db"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.assertEqual(made.returncode, 0, made.stdout)
-        server = subprocess.Popen(["/usr/sbin/mariadbd", "--no-defaults", "--user=root", "--datadir=" + data,
+        server = subprocess.Popen(["/usr/sbin/mariadbd", "--no-defaults", *user, "--datadir=" + data,
                                    "--skip-networking", "--socket=" + path],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         def stop():
