@@ -22,16 +22,3 @@ const struct snap_format *snap_format_by_name(const char *name)
 			return format;
 	return NULL;
 }
-
-const struct snap_format *snap_format_by_suffix(const char *path)
-{
-	size_t length = strlen(path);
-
-	for (const struct snap_format *format = snap_formats; format->name; format++) {
-		size_t suffix = strlen(format->suffix);
-
-		if (length > suffix && strcmp(path + length - suffix, format->suffix) == 0)
-			return format;
-	}
-	return NULL;
-}

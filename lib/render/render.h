@@ -26,9 +26,8 @@ struct snap_format {
 /* The table, ended by a NULL name. */
 extern const struct snap_format snap_formats[];
 
-/* By name or by the suffix of a file name; NULL: none. */
+/* NULL: none is called so. */
 const struct snap_format *snap_format_by_name(const char *name);
-const struct snap_format *snap_format_by_suffix(const char *path);
 
 struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
 				    const struct snap_options *options, FILE *out) _must_check_;
