@@ -39,25 +39,13 @@ static void describe_terminal(struct snap_cli_report *report)
 	set(request->options, "width", width);
 }
 
-static bool ends_with(const char *text, const char *tail)
-{
-	size_t length = strlen(text), tail_length = strlen(tail);
-
-	return length > tail_length && strcmp(text + length - tail_length, tail) == 0;
-}
-
 /* -f, else by the suffix of -o, else text. */
 static const char *decide_format(const struct snap_cli_request *request)
 {
-	const char *format = request->format, *name, *suffix = NULL;
+	const char *format = request->format;
 
-	for (size_t i = 0; !format && request->output; i++) {
-		name = stacksnap_format_name(i, &suffix, NULL);
-		if (!name)
-			break;
-		if (suffix && ends_with(request->output, suffix))
-			format = name;
-	}
+	if (!format && request->output)
+		format = stacksnap_format_of_path(request->output);
 	return format ? format : "text";
 }
 

@@ -8,7 +8,7 @@
 #include "api.h"
 
 #include "base/escape.h"
-#include "capture/capture_file.h"
+#include "store/capture_file.h"
 #include "options.h"
 #include "pipeline.h"
 

@@ -300,9 +300,9 @@ API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_sna
 	if (!found)
 		return snap_api_error(
 			snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", format));
-	if (snapshot->list && found->render == snap_render_text)
+	if (snapshot->list && found->snapshot == snap_render_text)
 		return snap_api_error(snap_render_list(snapshot->inner, &options->values, out));
-	return snap_api_error(found->render(snapshot->inner, &options->values, out));
+	return snap_api_error(snap_render_snapshot(found, snapshot->inner, &options->values, out));
 }
 
 API const char *stacksnap_format_name(size_t index, const char **suffix_ret, const char **help_ret)
@@ -318,6 +318,13 @@ API const char *stacksnap_format_name(size_t index, const char **suffix_ret, con
 	if (help_ret)
 		*help_ret = format->help;
 	return format->name;
+}
+
+API const char *stacksnap_format_of_path(const char *path)
+{
+	const struct snap_format *format = snap_format_by_path(path);
+
+	return format ? format->name : NULL;
 }
 
 API enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot)

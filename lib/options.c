@@ -40,6 +40,8 @@ void snap_options_init(struct snap_options *options)
 		.max_snapshot = 256u << 20,
 		.stop_timeout_ns = 1000 * NS_PER_MS,
 		.timeout_ns = 1000 * NS_PER_MS + DEFAULT_TIMEOUT_EXTRA_NS,
+		.hz = 99,
+		.record_ns = 30000 * NS_PER_MS,
 		.max_frames = 512,
 		.symbols = true,
 		.inlines = true,

@@ -5,7 +5,7 @@
 #include "analyze/analyze.h"
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
-#include "capture/capture_file.h"
+#include "store/capture_file.h"
 #include "files/files.h"
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,

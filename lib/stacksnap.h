@@ -121,6 +121,9 @@ struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapsho
 /* Name and help of format number `index`, NULL past the last; static. */
 const char *stacksnap_format_name(size_t index, const char **suffix_ret, const char **help_ret);
 
+/* The format whose suffix a file's name has, NULL: none; static. */
+const char *stacksnap_format_of_path(const char *path);
+
 /* What a snapshot amounts to: the exit status of the tool. */
 enum stacksnap_outcome {
 	STACKSNAP_OUTCOME_WHOLE = 0,   /* all that was asked for is there */

@@ -4,7 +4,7 @@
  *
  * A self-contained value: everything lives in the capture's own arena (stack bytes may lie in a
  * shared mapping that the capture also owns) and dies in snap_capture_destroy(). It can be written
- * to a file and read back (capture/capture_file.h). It deliberately knows nothing of ELF, DWARF,
+ * to a file and read back (store/capture_file.h). It deliberately knows nothing of ELF, DWARF,
  * functions or groups. All strings are raw bytes of the target, NUL-terminated, capped in length,
  * not escaped: who prints them escapes them. A NULL string means unknown.
  *
@@ -94,6 +94,14 @@ enum snap_thread_result {
 	SNAP_THREAD_UNTRACED,    /* never tried: kernel thread, or the process has trouble */
 };
 
+/* How a thread came to be read. */
+enum snap_taken {
+	SNAP_TAKEN_TOGETHER,  /* in one stop with all threads of its tree */
+	SNAP_TAKEN_ALONE,     /* in a stop of its own, microseconds long */
+	SNAP_TAKEN_UNSTOPPED, /* while it was blocked; it did not run until the copy was made */
+	SNAP_TAKEN_COUNT,
+};
+
 struct snap_thread {
 	pid_t tid;
 	pid_t ns_tid; /* in its innermost pid namespace; 0: unknown. Equal to tid mostly */
@@ -104,8 +112,10 @@ struct snap_thread {
 	const char *wchan; /* NULL: not read or not waiting */
 	const char *kernel_stack; /* text of /proc/…/stack, --kernel only */
 	enum snap_thread_result result;
-	bool late;              /* born during the stop */
-	bool group_stopped;     /* was in a group-stop (SIGSTOP) when it was stopped */
+	bool late;          /* born during the stop */
+	bool group_stopped; /* was in a group-stop (SIGSTOP) when it was stopped */
+	enum snap_taken taken;
+	bool partial;           /* of the registers pc, sp and the system call alone are known */
 	const void *registers;  /* raw NT_PRSTATUS */
 	size_t registers_size;  /* bytes; 0: none */
 	uint64_t stack_address; /* of stack[0]: sp - SNAP_STACK_MARGIN, rounded down to 16 */

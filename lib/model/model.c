@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The two nouns: creation, destruction, warnings and the words of their enums. No behaviour beyond
- * that: see model/capture.h and model/snapshot.h.
+ * The nouns: creation, destruction, warnings and the words of their enums. No behaviour beyond
+ * that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
  */
-#include "model/capture.h"
-#include "model/snapshot.h"
+#include "model/recording.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -105,6 +104,18 @@ void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t 
 	va_start(arguments, format);
 	warn(&snapshot->arena, &snapshot->warnings, &snapshot->warning_count,
 	     &snapshot->warning_capacity, warning, format, arguments);
+	va_end(arguments);
+}
+
+void snap_recording_warn(struct snap_recording *recording, const char *code, pid_t pid, pid_t tid,
+			 const char *format, ...)
+{
+	struct snap_warning warning = { .code = code, .pid = pid, .tid = tid };
+	va_list arguments;
+
+	va_start(arguments, format);
+	warn(&recording->arena, &recording->warnings, &recording->warning_count,
+	     &recording->warning_capacity, warning, format, arguments);
 	va_end(arguments);
 }
 

@@ -55,6 +55,43 @@ enum snap_group_by {
 	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
 };
 
+/* Where formats with time lines show the state of a thread as a frame of its own. */
+enum snap_state_frames {
+	SNAP_STATE_FRAMES_ROOT,
+	SNAP_STATE_FRAMES_LEAF,
+	SNAP_STATE_FRAMES_NO,
+};
+
+/* A condition of --until. */
+enum snap_until_kind {
+	SNAP_UNTIL_NONE,
+	SNAP_UNTIL_THREADS, /* so many threads there are */
+	SNAP_UNTIL_STATE,   /* so many threads are in a state */
+	SNAP_UNTIL_CPU,     /* so much of one processor all threads together use, in percent */
+};
+
+struct snap_until {
+	enum snap_until_kind kind;
+	bool below; /* less than `limit`, else more */
+	double limit;
+	unsigned states;  /* STATE: bits 1 << enum snap_state */
+	int64_t for_ns;   /* how long it must hold without a break; 0: at once */
+	const char *text; /* as given */
+};
+
+/* A moment of a recording: --from, --to. */
+enum snap_moment_kind {
+	SNAP_MOMENT_NONE,
+	SNAP_MOMENT_SINCE_START, /* ns */
+	SNAP_MOMENT_BEFORE_END,  /* ns */
+	SNAP_MOMENT_EPOCH,       /* ns since 1970, UTC */
+};
+
+struct snap_moment {
+	enum snap_moment_kind kind;
+	int64_t ns;
+};
+
 struct snap_options {
 	struct snap_arena arena;
 	struct snap_target *targets;
@@ -68,6 +105,17 @@ struct snap_options {
 	bool timeout_given;      /* then it does not follow the stop timeout */
 	bool kernel_stacks;      /* --kernel */
 	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
+	bool no_stop;            /* --no-stop */
+	/* recording */
+	unsigned hz;             /* 1 to 10000, default 99 */
+	int64_t record_ns;       /* --duration, default 30 s; 0: until it is told to end */
+	int64_t ring_ns;         /* --ring; 0: none */
+	bool cpu_only;           /* --mode cpu */
+	struct snap_until until; /* --until */
+	/* recordings, when they are rendered */
+	struct snap_moment from, to;
+	enum snap_state_frames state_frames;
+	int64_t interval_ns; /* jsonl: between documents; 0: each tick */
 	/* analysis */
 	enum snap_engine engine;
 	size_t max_frames;   /* machine frames, default 512, 0 = all */

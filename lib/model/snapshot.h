@@ -87,6 +87,7 @@ struct snap_member {
 	const char *syscall; /* name, or the number in decimal; NULL not in one */
 	const char *wchan;
 	int cpu; /* -1 unknown */
+	enum snap_taken taken;
 };
 
 struct snap_stack {

@@ -5,13 +5,15 @@
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
-	{ "text", ".txt", "a tree for people", snap_render_text },
-	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json },
-	{ NULL, NULL, NULL, NULL },
+	{ "text", ".txt", "a tree for people", snap_render_text, NULL, false },
+	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
+	  NULL, false },
+	{ NULL, NULL, NULL, NULL, NULL, false },
 };
 
 /* What `stacksnap list` prints: no format that a snapshot is asked for by name on its own. */
-static const struct snap_format list_format = { "list", NULL, "the tree alone", snap_render_list };
+static const struct snap_format list_format = { "list",           NULL, "the tree alone",
+						snap_render_list, NULL, false };
 
 const struct snap_format *snap_format_by_name(const char *name)
 {
@@ -21,4 +23,47 @@ const struct snap_format *snap_format_by_name(const char *name)
 		if (strcmp(format->name, name) == 0)
 			return format;
 	return NULL;
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+	size_t length = strlen(text), tail_length = strlen(tail);
+
+	return length > tail_length && strcmp(text + length - tail_length, tail) == 0;
+}
+
+const struct snap_format *snap_format_by_path(const char *path)
+{
+	const struct snap_format *best = NULL;
+
+	for (const struct snap_format *format = snap_formats; format->name; format++)
+		if (format->suffix && ends_with(path, format->suffix) &&
+		    (!best || strlen(format->suffix) > strlen(best->suffix)))
+			best = format;
+	return best;
+}
+
+struct snap_error *snap_render_snapshot(const struct snap_format *format,
+					const struct snap_snapshot *snapshot,
+					const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	struct snap_error *err;
+
+	if (format->snapshot)
+		return format->snapshot(snapshot, options, out);
+	err = snap_recording_of_snapshot(snapshot, &recording);
+	if (err)
+		return err;
+	return format->recording(recording, options, out);
+}
+
+struct snap_error *snap_render_recording(const struct snap_format *format,
+					 const struct snap_recording *recording,
+					 const struct snap_options *options, FILE *out)
+{
+	if (!format->recording)
+		return snap_error_format(SNAP_ERROR_INVALID, "a recording cannot be written as %s",
+					 format->name);
+	return format->recording(recording, options, out);
 }

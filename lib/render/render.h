@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Render: a pure function from a Snapshot to bytes.
+ * Render: a pure function from a Snapshot or a Recording to bytes.
  *
- * To add a format: write render/NAME.c with one function of this type, add one line to the table in
+ * To add a format: write render/NAME.c with the functions below, add one line to the table in
  * render.c; --format, its help and the suffixes of -o come from the table. Renderers know nothing
- * of processes that run, and escape every string of the snapshot.
+ * of processes that run, and escape every string they are given.
  */
 #ifndef SNAP_RENDER_RENDER_H
 #define SNAP_RENDER_RENDER_H
 
 #include "base/error.h"
 #include "model/options.h"
-#include "model/snapshot.h"
+#include "model/recording.h"
 
 #include <stdio.h>
 
@@ -19,8 +19,12 @@ struct snap_format {
 	const char *name;
 	const char *suffix; /* of -o FILE, with its dot */
 	const char *help;
-	struct snap_error *(*render)(const struct snap_snapshot *snapshot,
-				     const struct snap_options *options, FILE *out);
+	/* NULL: a snapshot is rendered as a recording of one tick */
+	struct snap_error *(*snapshot)(const struct snap_snapshot *snapshot,
+				       const struct snap_options *options, FILE *out);
+	struct snap_error *(*recording)(const struct snap_recording *recording,
+					const struct snap_options *options, FILE *out);
+	bool binary; /* nothing for a terminal */
 };
 
 /* The table, ended by a NULL name. */
@@ -28,6 +32,17 @@ extern const struct snap_format snap_formats[];
 
 /* NULL: none is called so. */
 const struct snap_format *snap_format_by_name(const char *name);
+/* By the longest suffix that fits; NULL: none does. */
+const struct snap_format *snap_format_by_path(const char *path);
+
+/* Either in a format of the table. */
+struct snap_error *snap_render_snapshot(const struct snap_format *format,
+					const struct snap_snapshot *snapshot,
+					const struct snap_options *options, FILE *out) _must_check_;
+struct snap_error *snap_render_recording(const struct snap_format *format,
+					 const struct snap_recording *recording,
+					 const struct snap_options *options,
+					 FILE *out) _must_check_;
 
 struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
 				    const struct snap_options *options, FILE *out) _must_check_;

@@ -12,7 +12,7 @@
  */
 #include "analyze/unwind/unwind.h"
 #include "capture/capture.h"
-#include "capture/capture_file.h"
+#include "store/capture_file.h"
 #include "files/files.h"
 #include "options.h"
 

@@ -48,8 +48,10 @@ class Layers(Case):
             "model": {"base", "model"},
             "capture": {"base", "model", "capture"},
             "analyze": {"base", "model", "analyze"},
-            "render": {"base", "model", "render"},
+            "store": {"base", "model", "store"},
+            "render": {"base", "model", "store", "render"},
             "files": {"base", "model", "files"},
+            "record": {"base", "model", "store", "capture", "analyze", "files", "record"},
         }
         bad = []
         for path, text in sources(".c", ".h"):

@@ -114,31 +114,33 @@ static struct snap_label stuck_labels[] = {
 };
 
 static struct snap_member workers[12] = {
-	{ 1240, 40, "worker-0", SNAP_STATE_SLEEPING, false, "futex", NULL, 0 },
-	{ 1241, 41, "worker-1", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1242, 42, "worker-2", SNAP_STATE_SLEEPING, false, "futex", NULL, -1 },
-	{ 1250, 0, "worker-3", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1252, 0, "worker-4", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1254, 0, "worker-5", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1256, 0, "worker-6", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1258, 0, "worker-7", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1260, 0, "worker-8", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1262, 0, "worker-9", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1264, 0, "worker-10", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
-	{ 1265, 0, "worker-11", SNAP_STATE_SLEEPING, false, "futex", NULL, 1 },
+	{ 1240, 40, "worker-0", SNAP_STATE_SLEEPING, false, "futex", NULL, 0, SNAP_TAKEN_TOGETHER },
+	{ 1241, 41, "worker-1", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1242, 42, "worker-2", SNAP_STATE_SLEEPING, false, "futex", NULL, -1,
+	  SNAP_TAKEN_TOGETHER },
+	{ 1250, 0, "worker-3", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1252, 0, "worker-4", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1254, 0, "worker-5", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1256, 0, "worker-6", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1258, 0, "worker-7", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1260, 0, "worker-8", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1262, 0, "worker-9", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1264, 0, "worker-10", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1265, 0, "worker-11", SNAP_STATE_SLEEPING, false, "futex", NULL, 1, SNAP_TAKEN_TOGETHER },
 };
 static struct snap_member flushers[] = {
-	{ 1302, 52, "flusher", SNAP_STATE_DISK, false, "fsync", "jbd2_log_wait_commit", 3 },
+	{ 1302, 52, "flusher", SNAP_STATE_DISK, false, "fsync", "jbd2_log_wait_commit", 3,
+	  SNAP_TAKEN_TOGETHER },
 };
 static struct snap_member walkers[] = {
-	{ 1234, 7, "orderd", SNAP_STATE_RUNNING, false, NULL, NULL, 1 },
-	{ 1303, 53, "reindex", SNAP_STATE_RUNNING, false, NULL, NULL, 2 },
+	{ 1234, 7, "orderd", SNAP_STATE_RUNNING, false, NULL, NULL, 1, SNAP_TAKEN_TOGETHER },
+	{ 1303, 53, "reindex", SNAP_STATE_RUNNING, false, NULL, NULL, 2, SNAP_TAKEN_TOGETHER },
 };
 static struct snap_member helpers[] = {
-	{ 1310, 60, "order-helper", SNAP_STATE_RUNNING, false, NULL, NULL, 0 },
+	{ 1310, 60, "order-helper", SNAP_STATE_RUNNING, false, NULL, NULL, 0, SNAP_TAKEN_TOGETHER },
 };
 static struct snap_member stuck[] = {
-	{ 1304, 54, "io", SNAP_STATE_DISK, false, NULL, "folio_wait_bit", -1 },
+	{ 1304, 54, "io", SNAP_STATE_DISK, false, NULL, "folio_wait_bit", -1, SNAP_TAKEN_TOGETHER },
 };
 
 static struct snap_stack service_stacks[] = {
@@ -294,7 +296,7 @@ static const struct snap_frame hostile_frame = { 1,    2,    "/" HOSTILE "/lib",
 						 1 };
 static const struct snap_frame *hostile_frames[] = { &hostile_frame };
 static struct snap_member hostile_members[] = {
-	{ 9, 0, HOSTILE, SNAP_STATE_STOPPED, true, HOSTILE, HOSTILE, 0 },
+	{ 9, 0, HOSTILE, SNAP_STATE_STOPPED, true, HOSTILE, HOSTILE, 0, SNAP_TAKEN_TOGETHER },
 };
 static struct snap_label hostile_labels[] = {
 	{ "state", "stopped" }, { "thread_name", HOSTILE }, { "syscall", HOSTILE },

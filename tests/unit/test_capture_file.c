@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "capture/capture_file.h"
-#include "capture/capture_file_codec.h"
+#include "store/capture_file.h"
+#include "store/codec.h"
 
 #include <endian.h>
 #include <errno.h>

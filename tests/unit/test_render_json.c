@@ -155,7 +155,8 @@ static struct snap_snapshot named(const char *name)
 	second = (struct snap_frame){ 2, 2, name, NULL, true, inlined, 2 };
 	frames[0] = &frame;
 	frames[1] = &second;
-	member = (struct snap_member){ 5, 5, name, SNAP_STATE_DISK, false, name, name, 0 };
+	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,    false,
+				       name, name, 0,    SNAP_TAKEN_TOGETHER };
 	labels[0] = (struct snap_label){ "state", "disk" };
 	labels[1] = (struct snap_label){ "thread_name", name };
 	labels[2] = (struct snap_label){ "syscall", name };

@@ -4,11 +4,11 @@
  *
  * Also checks, when reading, what must hold between values, so that nobody behind it has to.
  */
-#ifndef SNAP_CAPTURE_CAPTURE_FILE_MODEL_H
-#define SNAP_CAPTURE_CAPTURE_FILE_MODEL_H
+#ifndef SNAP_STORE_CAPTURE_FILE_MODEL_H
+#define SNAP_STORE_CAPTURE_FILE_MODEL_H
 
-#include "capture/capture_file_codec.h"
 #include "model/capture.h"
+#include "store/codec.h"
 
 /* Everything but the processes. */
 void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The codec of capture files: primitives that count, write or read, one call for all three.
+ * The codec of files: primitives that count, write or read, one call for all three.
  *
  * A structure is described once, field by field; the codec's mode decides what the description
  * does. So what is written and what is read cannot differ. Integers are little endian whatever the
@@ -8,8 +8,8 @@
  * where they are. The first error sticks: then nothing more is read or written, and values are 0.
  * Knows nothing of captures.
  */
-#ifndef SNAP_CAPTURE_CAPTURE_FILE_CODEC_H
-#define SNAP_CAPTURE_CAPTURE_FILE_CODEC_H
+#ifndef SNAP_STORE_CODEC_H
+#define SNAP_STORE_CODEC_H
 
 #include "base/arena.h"
 #include "base/error.h"

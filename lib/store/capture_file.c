@@ -10,9 +10,9 @@
  * All little endian. What is read stays where it is: texts, registers and stacks point into the
  * bytes of the file. Which fields there are is said in capture_file_model.c.
  */
-#include "capture/capture_file.h"
+#include "store/capture_file.h"
 
-#include "capture/capture_file_model.h"
+#include "store/capture_file_model.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * The fields of a capture in the order of the file: see capture_file_model.h. A field that is added
  * to the model is added here, and the version in capture_file.c goes up.
  */
-#include "capture/capture_file_model.h"
+#include "store/capture_file_model.h"
 
 enum {
 	LONGEST_TEXT = 1 << 16,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Counting, writing and reading by one description: see capture_file_codec.h. */
-#include "capture/capture_file_codec.h"
+/* Counting, writing and reading by one description: see codec.h. */
+#include "store/codec.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
  *
  * Knows the fields of struct snap_capture and nothing of what they mean.
  */
-#ifndef SNAP_CAPTURE_CAPTURE_FILE_H
-#define SNAP_CAPTURE_CAPTURE_FILE_H
+#ifndef SNAP_STORE_CAPTURE_FILE_H
+#define SNAP_STORE_CAPTURE_FILE_H
 
 #include "base/error.h"
 #include "model/capture.h"

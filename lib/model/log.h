@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Log: what a recording saw, as plain numbers, before anything has a name. What a capture is to a
+ * snapshot, a log is to a recording.
+ *
+ * Flat arrays that grow as time goes by: processes, their address spaces, threads, distinct frames
+ * and stacks, and at each tick only what changed. A thread stands as its last change says until the
+ * next one. It can be written to a file as it grows and read back (store/log_file.h). Knows
+ * nothing of functions or files; how it is filled is in store/log.h.
+ *
+ * Numbers of things are indices into the arrays and never change while somebody can see them; only
+ * snap_log_forget() (store/log.h) renumbers. Ticks are numbered from the beginning of the run;
+ * those before first_tick were forgotten.
+ */
+#ifndef SNAP_MODEL_LOG_H
+#define SNAP_MODEL_LOG_H
+
+#include "model/recording.h"
+
+enum {
+	SNAP_LOG_MAX_SPACES = 1 << 16,
+	SNAP_LOG_MAX_STACKS = 1 << 26,
+	SNAP_LOG_MAX_FRAMES = 1 << 26,
+};
+
+/* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
+static const uint32_t SNAP_LOG_GONE = UINT32_MAX;
+
+/* A program that a process ran. */
+struct snap_log_process {
+	pid_t pid;
+	uint64_t start_ticks;
+	uint32_t parent;                /* UINT32_MAX: a root */
+	uint32_t space;                 /* its latest */
+	uint64_t first_tick, last_tick; /* last_tick UINT64_MAX: it is there yet */
+	bool execed;                    /* ended by going on as another program */
+	bool is_target;
+};
+
+/*
+ * An address space: facts and mappings are capture->processes[index], which has no threads. Most
+ * processes have one; another is begun when code is mapped where other code was.
+ */
+struct snap_log_space {
+	struct snap_arena arena; /* of its strings, mappings and pieces */
+	uint32_t process;
+};
+
+struct snap_log_thread {
+	uint32_t process;
+	pid_t tid, ns_tid;
+	const char *name; /* the last one; in the log's arena */
+	bool kernel;
+};
+
+/* A distinct program counter of a space: bits of struct snap_pc (analyze/unwind/unwind.h). */
+struct snap_log_frame {
+	uint64_t bits;
+	uint32_t space;
+	uint32_t name; /* index + 1 in names; 0: not named */
+};
+
+struct snap_log_stack {
+	uint32_t space;
+	uint32_t frame_count;
+	uint64_t frame_start; /* in frame_ids, innermost first */
+	uint64_t end_pc;      /* where it ended early; 0: nowhere */
+	uint64_t gap_count;
+	uint32_t gap_after;
+	uint32_t reason; /* index + 1 in reasons; 0: none */
+	enum snap_unwind_end end;
+};
+
+/* From this tick on the thread stands so. 16 bytes. */
+struct snap_log_change {
+	uint32_t thread;
+	uint32_t stack;  /* SNAP_LOG_GONE */
+	int16_t syscall; /* -1: none, or unknown */
+	uint8_t state;   /* enum snap_state */
+	uint8_t taken;   /* enum snap_taken */
+};
+
+struct snap_log_tick {
+	int64_t time_ns; /* CLOCK_MONOTONIC, since the log's start */
+	int64_t stopped_ns;
+	uint64_t change_end; /* changes before this one (in the whole run) are of this tick or older
+			      */
+};
+
+struct snap_log {
+	struct snap_arena arena; /* thread names, reasons, named frames */
+	struct snap_interner strings;
+	/* host; processes are the spaces (SNAP_LOG_MAX_SPACES have room: they never move); live */
+	struct snap_capture *capture;
+	struct snap_log_space *spaces; /* capture->process_count of them */
+	int64_t time_ns;               /* CLOCK_REALTIME at start */
+	int64_t period_ns;
+	bool cpu_only;
+	enum snap_recording_end end;
+	struct snap_recording_stats stats; /* kept up to date by the recorder */
+	struct snap_log_process *processes;
+	size_t process_count, process_capacity;
+	struct snap_log_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct snap_log_frame *frames;
+	size_t frame_count, frame_capacity;
+	uint32_t *frame_ids;
+	size_t frame_id_count, frame_id_capacity;
+	struct snap_log_stack *stacks;
+	size_t stack_count, stack_capacity;
+	const char **reasons;
+	size_t reason_count, reason_capacity;
+	struct snap_frame *names; /* of frames, with their entries, where the names are known */
+	size_t name_count, name_capacity;
+	/* the ticks first_tick … first_tick + tick_count - 1, changes from first_change on */
+	struct snap_log_tick *ticks;
+	size_t tick_count, tick_capacity;
+	struct snap_log_change *changes;
+	size_t change_count, change_capacity;
+	uint64_t first_tick, first_change;
+	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there. NULL: all
+	 */
+	struct snap_log_change *before;
+	size_t before_count;
+	struct snap_log_index *index; /* of record/log.c: finds what is there already */
+};
+
+#endif

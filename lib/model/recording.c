@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recordings: creation, words, the length of a tick, and snapshots seen as recordings. See
+ * model/recording.h.
+ */
+#include "model/recording.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct snap_recording *snap_recording_new(void)
+{
+	struct snap_recording *recording = calloc(1, sizeof(*recording));
+
+	if (recording)
+		snap_arena_init(&recording->arena);
+	return recording;
+}
+
+void snap_recording_destroy(struct snap_recording *recording)
+{
+	if (!recording)
+		return;
+	snap_arena_deinit(&recording->arena);
+	free(recording);
+}
+
+const char *snap_taken_word(enum snap_taken taken)
+{
+	switch (taken) {
+	case SNAP_TAKEN_TOGETHER:
+		return "together";
+	case SNAP_TAKEN_ALONE:
+		return "alone";
+	case SNAP_TAKEN_UNSTOPPED:
+		return "unstopped";
+	case SNAP_TAKEN_COUNT:
+		break;
+	}
+	return "";
+}
+
+const char *snap_recording_end_word(enum snap_recording_end end)
+{
+	switch (end) {
+	case SNAP_END_TIME:
+		return "time";
+	case SNAP_END_ASKED:
+		return "asked";
+	case SNAP_END_CONDITION:
+		return "condition";
+	case SNAP_END_TARGETS:
+		return "targets";
+	case SNAP_END_PERMISSION:
+		return "permission";
+	case SNAP_END_UNFINISHED:
+		return "unfinished";
+	case SNAP_END_FAILED:
+		return "failed";
+	case SNAP_END_COUNT:
+		break;
+	}
+	return "";
+}
+
+int64_t snap_recording_tick_end(const struct snap_recording *recording, size_t tick)
+{
+	int64_t begin = recording->ticks[tick].time_ns;
+	int64_t next = tick + 1 < recording->tick_count ? recording->ticks[tick + 1].time_ns : 0;
+
+	if (next && next - begin <= 2 * recording->period_ns)
+		return next;
+	return begin + recording->period_ns;
+}
+
+/* ---- a snapshot as a recording ---- */
+
+/* How many of everything there are, and then where the next one goes. */
+struct filler {
+	struct snap_recording *recording;
+	size_t processes, tracks, stacks;
+	struct snap_node **pending; /* nodes of the tree that are not entered yet, and … */
+	size_t *parents;            /* … the number of each one's parent */
+	size_t pending_count, pending_capacity, parent_capacity;
+};
+
+static void filler_deinit(struct filler *filler)
+{
+	free(filler->pending);
+	free(filler->parents);
+}
+
+static bool push(struct filler *filler, struct snap_node *node, size_t parent)
+{
+	if (!snap_grow_array(filler->pending, filler->pending_capacity, filler->pending_count) ||
+	    !snap_grow_array(filler->parents, filler->parent_capacity, filler->pending_count))
+		return false;
+	filler->pending[filler->pending_count] = node;
+	filler->parents[filler->pending_count++] = parent;
+	return true;
+}
+
+static bool push_children(struct filler *filler, struct snap_node **children, size_t count,
+			  size_t parent)
+{
+	for (size_t i = count; i > 0; i--)
+		if (!push(filler, children[i - 1], parent))
+			return false;
+	return true;
+}
+
+static int by_tid(const void *left, const void *right)
+{
+	const struct snap_track *a = left, *b = right;
+
+	return (a->tid > b->tid) - (a->tid < b->tid);
+}
+
+static void take_stack(struct filler *filler, size_t process, const struct snap_stack *from)
+{
+	struct snap_recording *recording = filler->recording;
+	struct snap_recorded_stack *stack = &recording->stacks[filler->stacks];
+
+	*stack = (struct snap_recorded_stack){
+		.process = process,
+		.description = from->description,
+		.frames = from->frames,
+		.frame_count = from->frame_count,
+		.unwind = from->unwind,
+		.unwind_detail = from->unwind_detail,
+		.gap_frame = from->gap_frame,
+		.gap_count = from->gap_count,
+	};
+	memcpy(stack->id, from->id, sizeof(stack->id));
+	for (size_t i = 0; i < from->thread_count; i++) {
+		const struct snap_member *member = &from->threads[i];
+		struct snap_track *track = &recording->tracks[filler->tracks++];
+
+		*track = (struct snap_track){ .process = process,
+					      .tid = member->tid,
+					      .ns_tid = member->ns_tid,
+					      .name = member->name,
+					      .kernel = member->kernel,
+					      .run_count = 1 };
+		track->runs = snap_arena_new(&recording->arena, struct snap_run);
+		if (track->runs)
+			*track->runs = (struct snap_run){ .stack = (uint32_t)filler->stacks,
+							  .state = member->state,
+							  .taken = member->taken,
+							  .syscall = member->syscall,
+							  .wchan = member->wchan };
+	}
+	filler->stacks++;
+}
+
+/* False without memory. */
+static bool take_node(struct filler *filler, struct snap_node *node, size_t parent)
+{
+	size_t process = filler->processes++, first = filler->tracks;
+	struct snap_track *tracks = filler->recording->tracks;
+
+	filler->recording->processes[process] =
+		(struct snap_recorded_process){ .node = node, .parent = parent };
+	for (size_t i = 0; i < node->stack_count; i++)
+		take_stack(filler, process, &node->stacks[i]);
+	qsort(tracks + first, filler->tracks - first, sizeof(*tracks), by_tid);
+	for (size_t i = first; i < filler->tracks; i++)
+		if (!tracks[i].runs)
+			return false;
+	return true;
+}
+
+/* Calls `visit` for each node, parents first; false without memory. */
+static bool visit_all(struct filler *filler, const struct snap_snapshot *snapshot,
+		      bool (*visit)(struct filler *, struct snap_node *, size_t))
+{
+	if (!push_children(filler, snapshot->processes, snapshot->root_count, SIZE_MAX))
+		return false;
+	while (filler->pending_count) {
+		struct snap_node *node = filler->pending[--filler->pending_count];
+		size_t number = filler->processes;
+
+		if (!visit(filler, node, filler->parents[filler->pending_count]) ||
+		    !push_children(filler, node->children, node->child_count, number))
+			return false;
+	}
+	return true;
+}
+
+static bool count_node(struct filler *filler, struct snap_node *node, size_t parent _unused_)
+{
+	filler->processes++;
+	filler->stacks += node->stack_count;
+	for (size_t i = 0; i < node->stack_count; i++)
+		filler->tracks += node->stacks[i].thread_count;
+	return true;
+}
+
+static bool make_room(struct filler *filler)
+{
+	struct snap_recording *recording = filler->recording;
+	struct snap_arena *arena = &recording->arena;
+
+	recording->process_count = filler->processes;
+	recording->track_count = filler->tracks;
+	recording->stack_count = filler->stacks;
+	recording->processes =
+		snap_arena_new_array(arena, filler->processes + 1, struct snap_recorded_process);
+	recording->tracks = snap_arena_new_array(arena, filler->tracks + 1, struct snap_track);
+	recording->stacks =
+		snap_arena_new_array(arena, filler->stacks + 1, struct snap_recorded_stack);
+	recording->ticks = snap_arena_new(arena, struct snap_tick);
+	recording->tick_count = 1;
+	filler->processes = filler->tracks = filler->stacks = 0;
+	return recording->processes && recording->tracks && recording->stacks && recording->ticks;
+}
+
+struct snap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
+					      struct snap_recording **ret)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = snap_recording_new();
+	_cleanup_(filler_deinit) struct filler filler = { .recording = recording };
+
+	if (!recording || !visit_all(&filler, snapshot, count_node) || !make_room(&filler) ||
+	    !visit_all(&filler, snapshot, take_node))
+		return snap_error_no_memory();
+	recording->host = snapshot->host;
+	recording->time_ns = snapshot->time_ns;
+	recording->duration_ns = snapshot->duration_ns;
+	recording->ticks[0].stopped_ns = snapshot->stop_duration_ns;
+	recording->missing = snapshot->missing;
+	recording->warnings = snapshot->warnings;
+	recording->warning_count = recording->warning_capacity = snapshot->warning_count;
+	recording->stats = (struct snap_recording_stats){
+		.ticks = 1,
+		.duration_ns = snapshot->duration_ns,
+		.stopped_ns = snapshot->stop_duration_ns,
+		.threads = snapshot->thread_count,
+		.thread_samples = snapshot->thread_count,
+		.stacks = snapshot->stack_count,
+	};
+	*ret = snap_take_ptr(recording);
+	return NULL;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recording: where each thread of a tree stood at every tick of a stretch of time, with names; what
+ * a renderer of profiles prints.
+ *
+ * A plain value in one arena; pointers inside it are borrowed. It is made from a log (model/log.h)
+ * by analysis, or from a snapshot, which is a recording of one tick. It deliberately knows nothing
+ * of processes that run, of files, or of how stacks were copied. Strings are raw bytes as in a
+ * snapshot: renderers escape.
+ *
+ * What must hold: ticks grow strictly in time; runs of a track are in order and do not overlap;
+ * tracks are sorted by process, then by tid; frames run innermost first.
+ */
+#ifndef SNAP_MODEL_RECORDING_H
+#define SNAP_MODEL_RECORDING_H
+
+#include "base/error.h"
+#include "model/snapshot.h"
+
+enum { SNAP_NO_PARENT = -1 };
+
+/* A moment at which all threads were looked at. */
+struct snap_tick {
+	int64_t time_ns;    /* since the recording's start (time_ns there) */
+	int64_t stopped_ns; /* for how long some thread of the targets stood still because of it */
+};
+
+/* Equal samples of one thread in a row: one at each tick of [first, last]. */
+struct snap_run {
+	uint32_t first, last; /* indices in ticks */
+	uint32_t stack;       /* index in stacks */
+	enum snap_state state;
+	enum snap_taken taken; /* how the first of them was */
+	const char *syscall;   /* name, or the number in decimal; NULL not in one, or unknown */
+	const char *wchan;
+};
+
+/* One thread of a process. Between two runs, before and after them, it was not sampled. */
+struct snap_track {
+	size_t process; /* index in processes */
+	pid_t tid, ns_tid;
+	const char *name; /* the last one it had */
+	bool kernel;
+	struct snap_run *runs;
+	size_t run_count;
+};
+
+struct snap_recorded_stack {
+	size_t process;
+	char id[17];             /* as snap_stack.id of grouping by stack alone */
+	const char *description; /* NULL unknown */
+	const struct snap_frame **frames;
+	size_t frame_count;
+	enum snap_unwind_end unwind;
+	const char *unwind_detail;
+	size_t gap_frame; /* as in struct snap_stack */
+	uint64_t gap_count;
+};
+
+/* A program that a process ran: an exec makes another one, with the same pid and start. */
+struct snap_recorded_process {
+	struct snap_node *node; /* its facts and children; without stacks */
+	size_t parent;          /* index in processes, SIZE_MAX: a root */
+	uint32_t first, last;   /* ticks at which it was there */
+	bool ended;             /* it was gone before the recording ended */
+	bool execed;            /* it went on as another program */
+};
+
+/* Figures of the whole run, whatever slice of it is at hand. */
+struct snap_recording_stats {
+	double hz_asked, hz_reached;
+	uint64_t ticks, ticks_missed;
+	int64_t duration_ns;
+	int64_t stopped_ns; /* the sum of the ticks' */
+	uint64_t threads;   /* that were seen */
+	uint64_t thread_samples;
+	uint64_t stacks; /* distinct */
+	/* of the samples: kept because the thread had not run, copied without a stop, stopped */
+	uint64_t kept, unstopped, alone;
+};
+
+/* Why a recording ended. */
+enum snap_recording_end {
+	SNAP_END_TIME,       /* its duration was over */
+	SNAP_END_ASKED,      /* a signal, or the caller */
+	SNAP_END_CONDITION,  /* --until */
+	SNAP_END_TARGETS,    /* no target was left */
+	SNAP_END_PERMISSION, /* the targets may not be read any more */
+	SNAP_END_UNFINISHED, /* it goes on, or was killed: the file has no end */
+	SNAP_END_FAILED,     /* something else; see the warnings */
+	SNAP_END_COUNT,
+};
+
+struct snap_recording {
+	struct snap_arena arena;
+	struct snap_host host;
+	int64_t time_ns;     /* CLOCK_REALTIME of the whole run's first tick: 0 of the ticks */
+	int64_t period_ns;   /* between ticks, as asked; 0: a snapshot */
+	int64_t duration_ns; /* of what is at hand: sum of the ticks' lengths */
+	bool cpu_only;       /* --mode cpu: threads that do not run have no samples */
+	bool is_slice;       /* --from, --to or a ring: not the whole run */
+	enum snap_recording_end end;
+	struct snap_recording_stats stats;
+	struct snap_tick *ticks;
+	size_t tick_count;
+	struct snap_recorded_process *processes; /* a parent before its children */
+	size_t process_count;
+	struct snap_track *tracks;
+	size_t track_count;
+	struct snap_recorded_stack *stacks;
+	size_t stack_count;
+	struct snap_missing missing;
+	struct snap_warning *warnings;
+	size_t warning_count, warning_capacity;
+};
+
+struct snap_recording *snap_recording_new(void);
+void snap_recording_destroy(struct snap_recording *recording);
+
+static inline void snap_recording_destroyp(struct snap_recording **recording)
+{
+	snap_recording_destroy(*recording);
+}
+
+void snap_recording_warn(struct snap_recording *recording, const char *code, pid_t pid, pid_t tid,
+			 const char *format, ...) _printf_(5, 6);
+
+/*
+ * When what was seen at a tick stopped being so: the next tick, or where that one is more than two
+ * periods away (ticks were missed), a period later. Since the recording's start.
+ */
+int64_t snap_recording_tick_end(const struct snap_recording *recording, size_t tick);
+
+/* Samples of a run. */
+static inline uint64_t snap_run_samples(const struct snap_run *run)
+{
+	return (uint64_t)run->last - run->first + 1;
+}
+
+/*
+ * What one sample weighs on the wall clock, in nanoseconds: the period; 0 in a snapshot, whose
+ * samples are counted and not weighed.
+ */
+static inline int64_t snap_recording_weight(const struct snap_recording *recording)
+{
+	return recording->period_ns;
+}
+
+/*
+ * A snapshot as a recording of one tick, in which each thread has one sample. The result borrows
+ * frames and texts of the snapshot, which must outlive it.
+ */
+struct snap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
+					      struct snap_recording **ret) _must_check_;
+
+const char *snap_taken_word(enum snap_taken taken); /* "together", "alone", "unstopped" */
+const char *snap_recording_end_word(enum snap_recording_end end);
+
+#endif

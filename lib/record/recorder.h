@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recorder: ticks at a steady rate, from the sampler's copies to a log.
+ *
+ *     sampler --copies--> unwinder --stacks--> log --> a file as it grows, a ring, a recording
+ *
+ * Unwinds at once, so that no copy is kept; names wait until somebody wants to see them. Ticks
+ * that cannot be kept are left out and counted. Knows nothing of terminals, signals or formats.
+ */
+#ifndef SNAP_RECORD_RECORDER_H
+#define SNAP_RECORD_RECORDER_H
+
+#include "base/error.h"
+#include "model/log.h"
+#include "model/options.h"
+
+struct snap_recorder;
+
+/* Where a run stands, for a progress line; all since its start. */
+struct snap_recorder_status {
+	int64_t elapsed_ns, remaining_ns; /* remaining -1: without an end */
+	uint64_t threads;                 /* there now */
+	struct snap_recording_stats stats;
+	bool condition; /* --until has just been met */
+};
+
+/* Finds the targets; nobody is touched. Errors as of snap_sampler_create(). */
+struct snap_error *snap_recorder_create(const struct snap_options *options,
+					struct snap_recorder **ret) _must_check_;
+void snap_recorder_destroy(struct snap_recorder *recorder);
+
+static inline void snap_recorder_destroyp(struct snap_recorder **recorder)
+{
+	snap_recorder_destroy(*recorder);
+}
+
+/*
+ * The log is written to this descriptor, too, each second, until the recorder is destroyed or
+ * snap_recorder_finish() ends the file; -1: no more. It stays the caller's. An error of writing is
+ * returned by snap_recorder_run() once, and the writing ends.
+ */
+struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd) _must_check_;
+
+/*
+ * Records until the options' duration or condition, until no target is left, until the cancel flag
+ * is set or `tick` says no. `tick` (may be NULL) is called after each tick; it may call
+ * snap_recorder_recording(). log->end tells why it ended. May be called again to go on.
+ */
+struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
+				     bool (*tick)(void *context,
+						  const struct snap_recorder_status *status),
+				     void *context) _must_check_;
+
+/*
+ * What is held now (with --ring: the last seconds), with names, within the options' slice. Names
+ * are kept for the next time.
+ */
+struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
+					   const struct snap_options *options,
+					   struct snap_recording **ret) _must_check_;
+
+/* Puts names, statistics and the end into the file of snap_recorder_write_to(). */
+struct snap_error *snap_recorder_finish(struct snap_recorder *recorder) _must_check_;
+
+const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder);
+
+#endif
