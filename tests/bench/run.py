@@ -317,7 +317,7 @@ class Bench:
         rows.append(("threads with the same addresses, percent", ">=", 100, 100, same))
         return rows
 
-    def print_figures(self):
+    def print_figures(self, command="./dev bench"):
         print("\n### Figures to reach\n")
         print("| figure | asked | aim | measured | verdict |")
         print("|---|--:|--:|--:|---|")
@@ -329,7 +329,7 @@ class Bench:
             verdict = "aim reached" if better(aim) else "reached" if better(asked) else "MISSED"
             shown = f"{value:.2f}" if value < 20 else f"{value:.0f}"
             print(f"| {name} | {sign} {asked} | {aim} | {shown} | {verdict} |")
-        print("\nreproduce with: ./dev bench", flush=True)
+        print(f"\nreproduce with: {command}", flush=True)
 
 
 def own_stop(label, text):
