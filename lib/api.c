@@ -8,9 +8,9 @@
 #include "api.h"
 
 #include "base/escape.h"
-#include "store/capture_file.h"
 #include "options.h"
 #include "pipeline.h"
+#include "store/capture_file.h"
 
 #include <assert.h>
 

@@ -5,8 +5,8 @@
 #include "analyze/analyze.h"
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
-#include "store/capture_file.h"
 #include "files/files.h"
+#include "store/capture_file.h"
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 					 struct snap_capture **ret)

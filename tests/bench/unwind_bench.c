@@ -12,9 +12,9 @@
  */
 #include "analyze/unwind/unwind.h"
 #include "capture/capture.h"
-#include "store/capture_file.h"
 #include "files/files.h"
 #include "options.h"
+#include "store/capture_file.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

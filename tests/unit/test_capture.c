@@ -4,10 +4,10 @@
  * and they run on afterwards, whatever happened. Readiness is a byte in a pipe; nothing sleeps.
  */
 #include "capture/capture.h"
-#include "store/capture_file.h"
 #include "capture/procfs.h"
 #include "capture/shared.h"
 #include "options.h"
+#include "store/capture_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
