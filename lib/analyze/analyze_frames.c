@@ -32,6 +32,7 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 		  struct snap_frame_record *record)
 {
 	struct snap_module *module = snap_modules_find(raw->modules, record->lookup);
+	const struct snap_map *map;
 
 	record->module = module;
 	if (!module)
@@ -39,6 +40,9 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 	record->frame.module = snap_analysis_text(analysis, module->path);
 	if (!module->file)
 		return;
+	map = snap_process_map(raw->process, record->lookup);
+	if (map)
+		record->frame.file_offset = record->lookup - map->start + map->offset;
 	if (snap_module_open(analysis->set, module)) {
 		record->file = module->file;
 		record->vaddr = record->lookup - module->bias;

@@ -73,6 +73,7 @@ struct snap_frame {
 	bool has_offset;
 	struct snap_entry *entries; /* at least one */
 	size_t entry_count;
+	uint64_t file_offset; /* where the looked-up address lies in the file; 0 unknown */
 };
 
 struct snap_label {
