@@ -2,12 +2,14 @@
 /*
  * Options by name: one table from a long option's name to the function that parses its text.
  *
- * To add an option: a field in model/options.h, a line in the table here, a line in the
- * table of cli/options.c (which also makes --help and the completions), the man page.
+ * To add an option: a field in model/options.h, a line in the table here (or in the one of
+ * options_record.c, if it is about recordings), a line in the table of cli/options.c (which also
+ * makes --help and the completions), the man page.
  */
 #include "options.h"
 
 #include "model/snapshot.h"
+#include "options_inside.h"
 #include "parse.h"
 
 #include <limits.h>
@@ -22,15 +24,6 @@ enum {
 static const int64_t NS_PER_MS = 1000000;
 static const int64_t DEFAULT_TIMEOUT_EXTRA_NS = 10000000000; /* over the stop timeout */
 static const uint64_t MAX_STACK = 1ull << 30;
-
-struct setting {
-	const char *name;
-	const char *argument; /* what the value is, for messages; NULL: the option takes none */
-	struct snap_error *(*set)(struct snap_options *options, const struct setting *setting,
-				  const char *value);
-	size_t offset;  /* of the field, for setters that serve several options */
-	unsigned value; /* what to put there */
-};
 
 void snap_options_init(struct snap_options *options)
 {
@@ -80,7 +73,7 @@ static bool has_pid(const struct snap_options *options, pid_t pid)
 }
 
 static struct snap_error *set_pid(struct snap_options *options,
-				  const struct setting *setting _unused_, const char *value)
+				  const struct snap_setting *setting _unused_, const char *value)
 {
 	const char *cursor = value, *item;
 	size_t length;
@@ -106,7 +99,7 @@ static struct snap_error *set_pid(struct snap_options *options,
 }
 
 static struct snap_error *set_name(struct snap_options *options,
-				   const struct setting *setting _unused_, const char *value)
+				   const struct snap_setting *setting _unused_, const char *value)
 {
 	struct snap_target target = { .kind = SNAP_TARGET_NAME };
 	struct snap_error *err;
@@ -124,8 +117,8 @@ static struct snap_error *set_name(struct snap_options *options,
 }
 
 /* --unit, --cgroup, --container, --all: a target of kind setting->value and its text. */
-static struct snap_error *set_target(struct snap_options *options, const struct setting *setting,
-				     const char *value)
+static struct snap_error *set_target(struct snap_options *options,
+				     const struct snap_setting *setting, const char *value)
 {
 	struct snap_target target = { .kind = setting->value };
 
@@ -137,15 +130,15 @@ static struct snap_error *set_target(struct snap_options *options, const struct 
 	return add_target(options, target);
 }
 
-static struct snap_error *set_flag(struct snap_options *options, const struct setting *setting,
+static struct snap_error *set_flag(struct snap_options *options, const struct snap_setting *setting,
 				   const char *value _unused_)
 {
 	*(bool *)((char *)options + setting->offset) = setting->value;
 	return NULL;
 }
 
-static struct snap_error *set_regex(struct snap_options *options, const struct setting *setting,
-				    const char *value)
+static struct snap_error *set_regex(struct snap_options *options,
+				    const struct snap_setting *setting, const char *value)
 {
 	regex_t **field = (regex_t **)((char *)options + setting->offset);
 	regex_t *regex = NULL;
@@ -160,7 +153,7 @@ static struct snap_error *set_regex(struct snap_options *options, const struct s
 }
 
 static struct snap_error *set_states(struct snap_options *options,
-				     const struct setting *setting _unused_, const char *value)
+				     const struct snap_setting *setting _unused_, const char *value)
 {
 	const char *cursor = value, *item;
 	unsigned states = 0;
@@ -194,7 +187,8 @@ static void decide_wchan(struct snap_options *options)
 }
 
 static struct snap_error *set_group_by(struct snap_options *options,
-				       const struct setting *setting _unused_, const char *value)
+				       const struct snap_setting *setting _unused_,
+				       const char *value)
 {
 	static const struct {
 		const char *word;
@@ -230,7 +224,7 @@ static struct snap_error *set_group_by(struct snap_options *options,
 }
 
 static struct snap_error *set_per_thread(struct snap_options *options,
-					 const struct setting *setting _unused_,
+					 const struct snap_setting *setting _unused_,
 					 const char *value _unused_)
 {
 	options->group_by |= SNAP_GROUP_TID;
@@ -238,7 +232,7 @@ static struct snap_error *set_per_thread(struct snap_options *options,
 }
 
 static struct snap_error *set_verbose(struct snap_options *options,
-				      const struct setting *setting _unused_,
+				      const struct snap_setting *setting _unused_,
 				      const char *value _unused_)
 {
 	options->verbose++;
@@ -247,7 +241,8 @@ static struct snap_error *set_verbose(struct snap_options *options,
 }
 
 static struct snap_error *set_max_frames(struct snap_options *options,
-					 const struct setting *setting _unused_, const char *value)
+					 const struct snap_setting *setting _unused_,
+					 const char *value)
 {
 	uint64_t number;
 
@@ -258,7 +253,8 @@ static struct snap_error *set_max_frames(struct snap_options *options,
 }
 
 static struct snap_error *set_max_stack(struct snap_options *options,
-					const struct setting *setting _unused_, const char *value)
+					const struct snap_setting *setting _unused_,
+					const char *value)
 {
 	static const char suffixes[] = "kMG";
 	size_t length = strlen(value);
@@ -280,7 +276,7 @@ static struct snap_error *set_max_stack(struct snap_options *options,
 
 /* Milliseconds into the int64_t nanoseconds at setting->offset; at most setting->value. */
 static struct snap_error *set_milliseconds(struct snap_options *options,
-					   const struct setting *setting, const char *value)
+					   const struct snap_setting *setting, const char *value)
 {
 	uint64_t number;
 
@@ -295,7 +291,7 @@ static struct snap_error *set_milliseconds(struct snap_options *options,
 }
 
 static struct snap_error *set_engine(struct snap_options *options,
-				     const struct setting *setting _unused_, const char *value)
+				     const struct snap_setting *setting _unused_, const char *value)
 {
 	static const struct snap_choice choices[] = { { "auto", SNAP_ENGINE_AUTO },
 						      { "libunwind", SNAP_ENGINE_LIBUNWIND },
@@ -310,7 +306,8 @@ static struct snap_error *set_engine(struct snap_options *options,
 }
 
 static struct snap_error *set_perf_map(struct snap_options *options,
-				       const struct setting *setting _unused_, const char *value)
+				       const struct snap_setting *setting _unused_,
+				       const char *value)
 {
 	static const struct snap_choice choices[] = { { "auto", SNAP_PERF_MAP_AUTO },
 						      { "always", SNAP_PERF_MAP_ALWAYS },
@@ -326,7 +323,7 @@ static struct snap_error *set_perf_map(struct snap_options *options,
 
 /* The library knows no terminal: who has one decides what "auto" means, before calling. */
 static struct snap_error *set_color(struct snap_options *options,
-				    const struct setting *setting _unused_, const char *value)
+				    const struct snap_setting *setting _unused_, const char *value)
 {
 	static const struct snap_choice choices[] = { { "auto", false },
 						      { "always", true },
@@ -341,7 +338,8 @@ static struct snap_error *set_color(struct snap_options *options,
 }
 
 static struct snap_error *set_charset(struct snap_options *options,
-				      const struct setting *setting _unused_, const char *value)
+				      const struct snap_setting *setting _unused_,
+				      const char *value)
 {
 	static const struct snap_choice choices[] = { { "ascii", false }, { "utf-8", true } };
 	unsigned utf8 = 0;
@@ -354,7 +352,7 @@ static struct snap_error *set_charset(struct snap_options *options,
 }
 
 static struct snap_error *set_width(struct snap_options *options,
-				    const struct setting *setting _unused_, const char *value)
+				    const struct snap_setting *setting _unused_, const char *value)
 {
 	uint64_t number;
 
@@ -365,7 +363,8 @@ static struct snap_error *set_width(struct snap_options *options,
 }
 
 static struct snap_error *set_debug_dir(struct snap_options *options,
-					const struct setting *setting _unused_, const char *value)
+					const struct snap_setting *setting _unused_,
+					const char *value)
 {
 	const char *copy = snap_arena_strdup(&options->arena, value);
 
@@ -378,7 +377,7 @@ static struct snap_error *set_debug_dir(struct snap_options *options,
 
 #define FIELD(name) offsetof(struct snap_options, name)
 
-static const struct setting settings[] = {
+static const struct snap_setting settings[] = {
 	{ "pid", "PID", set_pid, 0, 0 },
 	{ "name", "REGEX", set_name, 0, 0 },
 	{ "unit", "UNIT", set_target, 0, SNAP_TARGET_UNIT },
@@ -415,17 +414,25 @@ static const struct setting settings[] = {
 	{ "full-names", NULL, set_flag, FIELD(full_names), true },
 	{ "width", "COLUMNS", set_width, 0, 0 },
 	{ "verbose", NULL, set_verbose, 0, 0 },
+	{ NULL, NULL, NULL, 0, 0 },
 };
+
+static const struct snap_setting *find_setting(const struct snap_setting *table, const char *name)
+{
+	while (table->name && strcmp(table->name, name) != 0)
+		table++;
+	return table->name ? table : NULL;
+}
 
 struct snap_error *snap_options_set(struct snap_options *options, const char *name,
 				    const char *value)
 {
-	const struct setting *setting = settings, *end = settings + SNAP_ARRAY_SIZE(settings);
+	const struct snap_setting *setting = find_setting(settings, name);
 	struct snap_error *err;
 
-	while (setting < end && strcmp(setting->name, name) != 0)
-		setting++;
-	if (setting == end)
+	if (!setting)
+		setting = find_setting(snap_record_settings, name);
+	if (!setting)
 		return snap_error_format(SNAP_ERROR_INVALID, "unknown option '%s'", name);
 	if (setting->argument && !value)
 		return snap_error_format(SNAP_ERROR_INVALID, "%s: needs a value (%s)", name,

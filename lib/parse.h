@@ -8,6 +8,7 @@
 #define SNAP_PARSE_H
 
 #include "base/error.h"
+#include "model/options.h"
 
 #include <regex.h>
 #include <stdbool.h>
@@ -22,6 +23,18 @@ struct snap_error *snap_parse_number_error(const char *value, const char *what, 
 
 /* The next item of a comma list from *cursor, NULL at the end; an empty one has length 0. */
 const char *snap_parse_item(const char **cursor, size_t *length_ret);
+
+/*
+ * Seconds as a decimal number, or with ms, s, m, h: "30", "0.5", "250ms", "2m"; up to ten years, in
+ * nanoseconds.
+ */
+bool snap_parse_duration(const char *text, size_t length, int64_t *ret);
+
+/* A duration since the start, one before the end ("-10s"), or RFC 3339 with Z or an offset. */
+bool snap_parse_moment(const char *text, struct snap_moment *ret);
+
+/* "threads>500", "state=disk for 5s", "cpu<5% for 10s" …; `text` of the result is left NULL. */
+bool snap_parse_until(const char *text, struct snap_until *ret);
 
 struct snap_choice {
 	const char *word;

@@ -291,6 +291,209 @@ static void test_words(void **state)
 	assert_false(options->utf8);
 }
 
+static void test_rates(void **state)
+{
+	static const char *const bad[] = {
+		"0", "-1", "10001", "20000", "fast", "99.5", "1e3", "+5"
+	};
+	static const char *const names[] = { "hz", "rate" };
+	struct snap_options *options = *state;
+
+	assert_int_equal(options->hz, 99);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
+		take(options, names[i], "1");
+		assert_int_equal(options->hz, 1);
+		take(options, names[i], "10000");
+		assert_int_equal(options->hz, 10000);
+		for (size_t k = 0; k < SNAP_ARRAY_SIZE(bad); k++)
+			refuse(options, names[i], bad[k], "from 1 to 10000");
+		assert_int_equal(options->hz, 10000);
+	}
+}
+
+static void test_durations(void **state)
+{
+	static const char *const bad[] = { "-1",         "-0",   "abc",          "1.",   ".5",
+					   "1..5",       "1,5",  "1 s",          " 1",   "1d",
+					   "s",          "1e3",  "+1",           "0x10", "1ss",
+					   "1s ",        "5min", "0.1234567890", "inf",  "nan",
+					   "9999999999h" };
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} good[] = { { "30", 30000000000 },
+		     { "0.5", 500000000 },
+		     { "1.000000001", 1000000001 },
+		     { "250ms", 250000000 },
+		     { "1.5ms", 1500000 },
+		     { "90s", 90000000000 },
+		     { "2m", 120000000000 },
+		     { "1.5m", 90000000000 },
+		     { "1h", 3600000000000 },
+		     { "0.25h", 900000000000 },
+		     { "87840h", 316224000000000000 } };
+	struct snap_options *options = *state;
+
+	assert_int_equal(options->record_ns, 30000000000);
+	assert_int_equal(options->ring_ns, 0);
+	assert_int_equal(options->interval_ns, 0);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(good); i++) {
+		take(options, "duration", good[i].text);
+		assert_int_equal(options->record_ns, good[i].ns);
+		take(options, "ring", good[i].text);
+		assert_int_equal(options->ring_ns, good[i].ns);
+		take(options, "interval", good[i].text);
+		assert_int_equal(options->interval_ns, good[i].ns);
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++) {
+		refuse(options, "duration", bad[i], "is no duration (seconds from 0");
+		refuse(options, "ring", bad[i], "is no duration (seconds above 0");
+	}
+	refuse(options, "duration", "87841h", "is no duration");
+	refuse(options, "ring", "0", "above 0");
+	refuse(options, "interval", "0.0s", "above 0");
+	take(options, "duration", "0");
+	assert_int_equal(options->record_ns, 0);
+}
+
+static void test_conditions(void **state)
+{
+	static const char *const bad[] = { "threads",
+					   "threads>",
+					   "threads>x",
+					   "threads>-1",
+					   "threads=5",
+					   "threads>5%",
+					   "thread>5",
+					   "state",
+					   "state=",
+					   "state>disk",
+					   "state=tired",
+					   "state=disk,",
+					   "state=disk>",
+					   "state=disk>x",
+					   "state=disk for",
+					   "state=disk for x",
+					   "state=disk for -5s",
+					   "state=disk for 5s for 6s",
+					   "cpu<5",
+					   "cpu<%",
+					   "cpu=5%",
+					   "cpu<5.%",
+					   "cpu<.5%",
+					   "cpu<5%%",
+					   "cpu<1000001%",
+					   "for 5s",
+					   " for 5s",
+					   "memory>5" };
+	struct snap_options *options = *state;
+	const struct snap_until *until = &options->until;
+	char text[] = "threads>500";
+
+	assert_int_equal(until->kind, SNAP_UNTIL_NONE);
+	take(options, "until", text);
+	memset(text, 'x', sizeof(text) - 1);
+	assert_string_equal(until->text, "threads>500");
+	assert_int_equal(until->kind, SNAP_UNTIL_THREADS);
+	assert_true(!until->below && until->limit == 500 && until->for_ns == 0);
+	take(options, "until", " threads < 3  for 1.5m ");
+	assert_true(until->below && until->limit == 3 && until->for_ns == 90000000000);
+	take(options, "until", "state=disk for 5s");
+	assert_int_equal(until->kind, SNAP_UNTIL_STATE);
+	assert_int_equal(until->states, 1 << SNAP_STATE_DISK);
+	assert_true(!until->below && until->limit == 0 && until->for_ns == 5000000000);
+	take(options, "until", "state=disk,stopped>7");
+	assert_int_equal(until->states, 1 << SNAP_STATE_DISK | 1 << SNAP_STATE_STOPPED);
+	assert_true(!until->below && until->limit == 7 && until->for_ns == 0);
+	take(options, "until", "state=running<1 for 250ms");
+	assert_true(until->below && until->limit == 1 && until->for_ns == 250000000);
+	take(options, "until", "cpu<5% for 10s");
+	assert_int_equal(until->kind, SNAP_UNTIL_CPU);
+	assert_true(until->below && until->limit == 5 && until->for_ns == 10000000000);
+	take(options, "until", "cpu > 12.25 %");
+	assert_true(!until->below && until->limit == 12.25 && until->for_ns == 0);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
+		refuse(options, "until", bad[i], "is no condition (threads>N, threads<N, state=");
+	assert_true(until->limit == 12.25);
+}
+
+static void test_moments(void **state)
+{
+	static const char *const bad[] = { "-",
+					   "--5",
+					   "-5x",
+					   "yesterday",
+					   "07:52:18",
+					   "2026-11-20",
+					   "2026-11-20T07:52:18",
+					   "2026-11-20T07:52Z",
+					   "2026-11-20T07:52:18z ",
+					   "2026-13-20T07:52:18Z",
+					   "2026-11-31T07:52:18Z",
+					   "2026-02-29T07:52:18Z",
+					   "2026-11-20T24:00:00Z",
+					   "2026-11-20T07:60:18Z",
+					   "2026-11-20T07:52:61Z",
+					   "2026-11-20T07:52:18.Z",
+					   "2026-11-20T07:52:18+1:00",
+					   "2026-11-20T07:52:18+01",
+					   "2026-11-20T07:52:18+24:00",
+					   "1969-12-31T23:59:59Z",
+					   "2200-01-01T00:00:00Z",
+					   "2026-11-2" };
+	static const struct {
+		const char *text;
+		enum snap_moment_kind kind;
+		int64_t ns;
+	} good[] = {
+		{ "5s", SNAP_MOMENT_SINCE_START, 5000000000 },
+		{ "1.5", SNAP_MOMENT_SINCE_START, 1500000000 },
+		{ "2m", SNAP_MOMENT_SINCE_START, 120000000000 },
+		{ "0", SNAP_MOMENT_SINCE_START, 0 },
+		{ "-10s", SNAP_MOMENT_BEFORE_END, 10000000000 },
+		{ "-0", SNAP_MOMENT_BEFORE_END, 0 },
+		{ "1970-01-01T00:00:00Z", SNAP_MOMENT_EPOCH, 0 },
+		{ "2026-11-20T07:52:18Z", SNAP_MOMENT_EPOCH, 1795161138000000000 },
+		{ "2026-11-20t07:52:18.106z", SNAP_MOMENT_EPOCH, 1795161138106000000 },
+		{ "2026-11-20 08:52:18+01:00", SNAP_MOMENT_EPOCH, 1795161138000000000 },
+		{ "2026-11-20T02:22:18.000000001-05:30", SNAP_MOMENT_EPOCH, 1795161138000000001 },
+		{ "2024-02-29T23:59:60Z", SNAP_MOMENT_EPOCH, 1709251200000000000 },
+		{ "2199-12-31T23:59:59Z", SNAP_MOMENT_EPOCH, 7258118399000000000 },
+	};
+	struct snap_options *options = *state;
+
+	assert_int_equal(options->from.kind, SNAP_MOMENT_NONE);
+	assert_int_equal(options->to.kind, SNAP_MOMENT_NONE);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(good); i++) {
+		take(options, "from", good[i].text);
+		assert_int_equal(options->from.kind, good[i].kind);
+		assert_int_equal(options->from.ns, good[i].ns);
+		take(options, "to", good[i].text);
+		assert_int_equal(options->to.ns, good[i].ns);
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
+		refuse(options, "from", bad[i], "is no moment (time since the start");
+	refuse(options, "to", "", "empty");
+}
+
+static void test_words_of_recordings(void **state)
+{
+	struct snap_options *options = *state;
+
+	assert_false(options->cpu_only);
+	take(options, "mode", "cpu");
+	assert_true(options->cpu_only);
+	take(options, "mode", "wall");
+	assert_false(options->cpu_only);
+	refuse(options, "mode", "off-cpu", "none of wall, cpu");
+	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_ROOT);
+	take(options, "state-frames", "leaf");
+	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_LEAF);
+	take(options, "state-frames", "no");
+	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_NO);
+	refuse(options, "state-frames", "yes", "none of root, leaf, no");
+}
+
 static void test_lists_add_up(void **state)
 {
 	struct snap_options *options = *state;
@@ -307,7 +510,7 @@ static void test_lists_add_up(void **state)
 
 static void test_refuses_the_unknown(void **state)
 {
-	static const char *const later[] = { "no-stop", "no-sandbox", "rate", "duration" };
+	static const char *const later[] = { "no-sandbox", "core", "listen" };
 	struct snap_options *options = *state;
 	char *text = malloc(5000);
 
@@ -324,19 +527,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_defaults),
-		TEST(test_pids),
-		TEST(test_other_targets),
-		TEST(test_texts_are_copied),
-		TEST(test_flags),
-		TEST(test_states),
-		TEST(test_group_by),
-		TEST(test_regexes_replace),
-		TEST(test_numbers),
-		TEST(test_timeouts),
-		TEST(test_words),
-		TEST(test_lists_add_up),
-		TEST(test_refuses_the_unknown),
+		TEST(test_defaults),      TEST(test_pids),
+		TEST(test_other_targets), TEST(test_texts_are_copied),
+		TEST(test_flags),         TEST(test_states),
+		TEST(test_group_by),      TEST(test_regexes_replace),
+		TEST(test_numbers),       TEST(test_timeouts),
+		TEST(test_words),         TEST(test_rates),
+		TEST(test_durations),     TEST(test_conditions),
+		TEST(test_moments),       TEST(test_words_of_recordings),
+		TEST(test_lists_add_up),  TEST(test_refuses_the_unknown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
