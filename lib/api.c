@@ -13,6 +13,7 @@
 #include "store/capture_file.h"
 
 #include <assert.h>
+#include <string.h>
 
 static_assert((int)STACKSNAP_ERROR_OTHER == (int)SNAP_ERROR_OTHER, "error codes are the same");
 static_assert((int)STACKSNAP_ERROR_TIMEOUT == (int)SNAP_ERROR_TIMEOUT, "error codes are the same");
@@ -157,6 +158,17 @@ API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
 }
 
 /* ---- text ---- */
+
+const char *snap_api_escaped(struct snap_arena *arena, const char *text,
+			     const struct snap_options *options)
+{
+	size_t length = strlen(text), size = 4 * length + 1;
+	char *out = snap_arena_alloc(arena, size);
+
+	if (out)
+		snap_escape(text, length, options->utf8 ? 0 : SNAP_ESCAPE_ASCII, out, size);
+	return out;
+}
 
 API size_t stacksnap_escape(const char *text, size_t length, int ascii, char *out, size_t size)
 {

@@ -24,4 +24,8 @@ static inline struct stacksnap_error *snap_api_error(struct snap_error *error)
 /* INVALID when there is no target. */
 struct snap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;
 
+/* Safe to print under the options' charset; in the arena; NULL without memory. */
+const char *snap_api_escaped(struct snap_arena *arena, const char *text,
+			     const struct snap_options *options);
+
 #endif

@@ -7,7 +7,6 @@
  */
 #include "api.h"
 
-#include "base/escape.h"
 #include "pipeline.h"
 #include "render/render.h"
 
@@ -42,19 +41,6 @@ API void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot)
 static void destroyp(struct stacksnap_snapshot **snapshot)
 {
 	stacksnap_snapshot_destroy(*snapshot);
-}
-
-/* Escaped in the snapshot's arena; NULL without memory. */
-static const char *escaped(struct snap_arena *arena, const char *text,
-			   const struct snap_options *options)
-{
-	size_t length = strlen(text);
-	char *out = snap_arena_alloc(arena, 4 * length + 1);
-
-	if (out)
-		snap_escape(text, length, options->utf8 ? 0 : SNAP_ESCAPE_ASCII, out,
-			    4 * length + 1);
-	return out;
 }
 
 static bool is_named(const struct snap_options *options, pid_t pid)
@@ -96,7 +82,7 @@ static struct snap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 
 	if (!message)
 		message = snap_arena_printf(arena, "process %d: %s", (int)node->pid, trouble.code);
-	trouble.message = message ? escaped(arena, message, options) : NULL;
+	trouble.message = message ? snap_api_escaped(arena, message, options) : NULL;
 	if (!trouble.message || !snap_grow_array(snapshot->troubles, snapshot->trouble_capacity,
 						 snapshot->trouble_count))
 		return snap_error_no_memory();
@@ -197,7 +183,8 @@ static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_op
 	if (!snapshot->warnings)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < inner->warning_count; i++) {
-		snapshot->warnings[i] = escaped(&inner->arena, inner->warnings[i].message, options);
+		snapshot->warnings[i] =
+			snap_api_escaped(&inner->arena, inner->warnings[i].message, options);
 		if (!snapshot->warnings[i])
 			return snap_error_no_memory();
 	}
@@ -248,6 +235,17 @@ API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *optio
 	if (err)
 		return snap_api_error(err);
 	return snap_api_error(wrap(inner, &options->values, true, ret));
+}
+
+API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
+						    struct stacksnap_snapshot **ret)
+{
+	struct snap_snapshot *inner = NULL;
+	struct snap_error *err = snap_pipeline_load_snapshot(fd, &inner);
+
+	if (err)
+		return snap_api_error(err);
+	return snap_api_error(wrap(inner, &options->values, false, ret));
 }
 
 /* What uname(2) and the clock say: the host of a snapshot that no capture came to. */

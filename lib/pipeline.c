@@ -63,3 +63,15 @@ struct snap_error *snap_pipeline_list(const struct snap_options *options,
 		return err;
 	return snap_pipeline_analyze(capture, options, ret);
 }
+
+struct snap_error *snap_pipeline_load_recording(int fd _unused_,
+						const struct snap_options *options _unused_,
+						struct snap_recording **ret _unused_)
+{
+	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot read recordings");
+}
+
+struct snap_error *snap_pipeline_load_snapshot(int fd _unused_, struct snap_snapshot **ret _unused_)
+{
+	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot read JSON documents");
+}

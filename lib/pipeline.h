@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "model/options.h"
-#include "model/snapshot.h"
+#include "model/recording.h"
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 					 struct snap_capture **ret) _must_check_;
@@ -19,5 +19,10 @@ struct snap_error *snap_pipeline_analyze(const struct snap_capture *capture,
 					 struct snap_snapshot **ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret) _must_check_;
+/* A recording file, with names for what has none yet; the slice of the options. */
+struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
+						struct snap_recording **ret) _must_check_;
+/* A snapshot from its JSON document. */
+struct snap_error *snap_pipeline_load_snapshot(int fd, struct snap_snapshot **ret) _must_check_;
 
 #endif

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libstacksnap: from a process id to a grouped, symbolized tree of stacks.
+ * libstacksnap: from a process id to a grouped, symbolized tree of stacks, or to where the threads
+ * of that tree spent their time.
  *
  *     options --take--> capture --analyze--> snapshot --render--> bytes
+ *     options --recorder--> recording --render--> bytes
  *
  * A capture is what was read while the target stood still for a few milliseconds; when
  * stacksnap_capture_take() returns, the target runs again. A snapshot is the tree that is printed.
+ * A recorder looks at all threads many times a second; a recording is what it held at one moment.
  * All types are opaque. Functions that can fail return an error, NULL for success, and write their
  * last parameter only on success. The library never prints, never exits, installs no signal handler
  * and keeps no global state: different objects may be used in different threads at once, one object
- * by one thread at a time (a cancel flag excepted). See libstacksnap(3).
+ * by one thread at a time (a cancel flag and stacksnap_recorder_stop() excepted). See
+ * libstacksnap(3).
  */
 #ifndef STACKSNAP_H
 #define STACKSNAP_H
@@ -26,6 +30,8 @@ struct stacksnap_error;
 struct stacksnap_options;
 struct stacksnap_capture;
 struct stacksnap_snapshot;
+struct stacksnap_recorder;
+struct stacksnap_recording;
 
 /* The library's version, "1.2.3"; static. */
 const char *stacksnap_version(void);
@@ -154,6 +160,135 @@ long long stacksnap_snapshot_stop_duration_ns(const struct stacksnap_snapshot *s
 size_t stacksnap_snapshot_process_count(const struct stacksnap_snapshot *snapshot);
 size_t stacksnap_snapshot_thread_count(const struct stacksnap_snapshot *snapshot);
 size_t stacksnap_snapshot_stack_count(const struct stacksnap_snapshot *snapshot);
+
+/* ---- recordings ---- */
+
+/* Figures of a run. Later versions may add fields at the end. */
+struct stacksnap_recording_stats {
+	double hz_asked, hz_reached;
+	unsigned long long ticks, ticks_missed; /* missed: came too late, and were left out */
+	long long duration_ns;
+	long long stopped_ns;       /* some thread of the targets stood still because of us */
+	double stopped_percent;     /* of the duration */
+	unsigned long long threads; /* that were seen */
+	unsigned long long thread_samples; /* of all threads at all ticks */
+	unsigned long long stacks;         /* distinct */
+	/* of the samples: the thread had not run, was copied while it was blocked, was stopped */
+	unsigned long long kept, unstopped, alone;
+};
+
+/* Why a recording ended. */
+enum stacksnap_recording_end {
+	STACKSNAP_END_TIME = 0,       /* its duration was over */
+	STACKSNAP_END_ASKED = 1,      /* stacksnap_recorder_stop(), the cancel flag, or `tick` */
+	STACKSNAP_END_CONDITION = 2,  /* "until" was met */
+	STACKSNAP_END_TARGETS = 3,    /* no target was left */
+	STACKSNAP_END_PERMISSION = 4, /* the targets may not be read any more */
+	STACKSNAP_END_UNFINISHED = 5, /* it goes on, or was killed: the file has no end */
+	STACKSNAP_END_FAILED = 6,     /* something else: see the warnings */
+};
+
+/* Where a run stands; all since its start. Later versions may add fields at the end. */
+struct stacksnap_recorder_status {
+	long long elapsed_ns, remaining_ns; /* remaining -1: without an end */
+	unsigned long long threads;         /* that are there now */
+	struct stacksnap_recording_stats stats;
+	int condition; /* "until" has just been met: true for one tick */
+};
+
+/*
+ * Finds the targets; nobody is touched yet. Of the options count "hz", "duration", "ring", "until",
+ * "mode" and those of captures; the recorder keeps a pointer to them, so they outlive it.
+ */
+struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_options *options,
+						  struct stacksnap_recorder **ret);
+void stacksnap_recorder_destroy(struct stacksnap_recorder *recorder);
+
+/*
+ * The recording file (".snaprec") is written to this descriptor as the run goes on: a kill loses at
+ * most the last second. -1: no more. The descriptor stays the caller's. INVALID with a ring: what
+ * it holds is written whole, by stacksnap_recording_render(). Before the first run.
+ */
+struct stacksnap_error *stacksnap_recorder_write_to(struct stacksnap_recorder *recorder, int fd);
+
+/*
+ * Records in the calling thread until the duration is over, no target is left, "until" is met
+ * (with a ring it goes on), the options' cancel flag or stacksnap_recorder_stop() says so, or
+ * `tick` returns 0. That is called after each tick; it may be NULL, and may call
+ * stacksnap_recorder_slice(). Can be called again to go on. An error ends the run as well: OS when
+ * the file of stacksnap_recorder_write_to() cannot be written, which then ends.
+ */
+struct stacksnap_error *
+stacksnap_recorder_run(struct stacksnap_recorder *recorder,
+		       int (*tick)(void *context, const struct stacksnap_recorder_status *status),
+		       void *context);
+
+/* Ends the run after the tick at hand. From any thread or signal handler. */
+void stacksnap_recorder_stop(struct stacksnap_recorder *recorder);
+
+/*
+ * What is held now (with a ring: the last seconds), with names; from within `tick` or between
+ * runs. Of these options count "from", "to", "thread", "state", "match" and those of names. The
+ * result needs neither the recorder nor the targets.
+ */
+struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *recorder,
+						 const struct stacksnap_options *options,
+						 struct stacksnap_recording **ret);
+
+/* Ends the file of stacksnap_recorder_write_to(): names, figures, the end. */
+struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder);
+
+/* Reads a recording file, also one that still grows. The options count as those of a slice. */
+struct stacksnap_error *stacksnap_recording_load(int fd, const struct stacksnap_options *options,
+						 struct stacksnap_recording **ret);
+void stacksnap_recording_destroy(struct stacksnap_recording *recording);
+
+/* In a format of stacksnap_format_name(); the stream is neither flushed nor closed. */
+struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_recording *recording,
+						   const struct stacksnap_options *options,
+						   const char *format, FILE *out);
+
+/* Figures and end of the whole run, whatever slice of it is at hand. */
+void stacksnap_recording_get_stats(const struct stacksnap_recording *recording,
+				   struct stacksnap_recording_stats *ret);
+enum stacksnap_recording_end
+stacksnap_recording_get_end(const struct stacksnap_recording *recording);
+
+/* PARTIAL: something is missing, or it ended before it should; NOTHING: it has no sample. */
+enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording);
+
+/* As stacksnap_snapshot_warning(). */
+int stacksnap_recording_warning(const struct stacksnap_recording *recording, size_t index,
+				const char **code_ret, const char **message_ret, pid_t *pid_ret,
+				pid_t *tid_ret);
+
+/* A short text for people: rate, missed ticks, share of time stopped, top functions by state. */
+struct stacksnap_error *stacksnap_recording_summary(const struct stacksnap_recording *recording,
+						    const struct stacksnap_options *options,
+						    FILE *out);
+/* The figures as one JSON object and a newline. */
+struct stacksnap_error *
+stacksnap_recording_render_stats(const struct stacksnap_recording *recording, FILE *out);
+
+/* ---- files ---- */
+
+/* What a file is, told by its first 16 bytes (fewer, if it has no more). */
+enum stacksnap_file_kind {
+	STACKSNAP_FILE_UNKNOWN = 0,
+	STACKSNAP_FILE_CAPTURE = 1,
+	STACKSNAP_FILE_RECORDING = 2,
+	STACKSNAP_FILE_JSON = 3, /* begins as JSON does: perhaps a snapshot */
+};
+enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
+
+/*
+ * A snapshot from its JSON document. What the options group and filter was decided when it was
+ * taken. FORMAT: it is none.
+ */
+struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
+						struct stacksnap_snapshot **ret);
+
+/* ---- text ---- */
 
 /*
  * Makes text that came from a target safe to print: controls, bidirectional overrides and bytes

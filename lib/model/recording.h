@@ -79,6 +79,14 @@ struct snap_recording_stats {
 	uint64_t kept, unstopped, alone;
 };
 
+/* For how much of the time some thread of the targets stood still because of us. */
+static inline double snap_recording_stopped_percent(const struct snap_recording_stats *stats)
+{
+	if (stats->duration_ns <= 0)
+		return 0;
+	return 100.0 * (double)stats->stopped_ns / (double)stats->duration_ns;
+}
+
 /* Why a recording ended. */
 enum snap_recording_end {
 	SNAP_END_TIME,       /* its duration was over */

@@ -24,7 +24,10 @@ struct snap_recorder_status {
 	bool condition; /* --until has just been met */
 };
 
-/* Finds the targets; nobody is touched. Errors as of snap_sampler_create(). */
+/*
+ * Finds the targets; nobody is touched. The options must outlive the recorder. Errors as of
+ * snap_sampler_create().
+ */
 struct snap_error *snap_recorder_create(const struct snap_options *options,
 					struct snap_recorder **ret) _must_check_;
 void snap_recorder_destroy(struct snap_recorder *recorder);
@@ -37,19 +40,24 @@ static inline void snap_recorder_destroyp(struct snap_recorder **recorder)
 /*
  * The log is written to this descriptor, too, each second, until the recorder is destroyed or
  * snap_recorder_finish() ends the file; -1: no more. It stays the caller's. An error of writing is
- * returned by snap_recorder_run() once, and the writing ends.
+ * returned by snap_recorder_run() once, and the writing ends. INVALID: there is a ring, whose log
+ * is renumbered, or the run has begun.
  */
 struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd) _must_check_;
 
 /*
  * Records until the options' duration or condition, until no target is left, until the cancel flag
- * is set or `tick` says no. `tick` (may be NULL) is called after each tick; it may call
- * snap_recorder_recording(). log->end tells why it ended. May be called again to go on.
+ * is set, snap_recorder_stop() was called or `tick` says no. `tick` (may be NULL) is called after
+ * each tick; it may call snap_recorder_recording(). log->end tells why it ended. May be called
+ * again to go on: for the duration once more.
  */
 struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
 				     bool (*tick)(void *context,
 						  const struct snap_recorder_status *status),
 				     void *context) _must_check_;
+
+/* Ends the run after the tick at hand; async-signal-safe, from any thread. */
+void snap_recorder_stop(struct snap_recorder *recorder);
 
 /*
  * What is held now (with --ring: the last seconds), with names, within the options' slice. Names

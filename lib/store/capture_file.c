@@ -230,6 +230,11 @@ static struct snap_error *load(struct contents *contents, int fd, size_t wanted)
 	return NULL;
 }
 
+bool snap_capture_is_capture(const void *bytes, size_t size)
+{
+	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
+}
+
 /* The header first: a file that is none of ours is not read to its end, which it may not have. */
 static struct snap_error *read_header(struct contents *contents, int fd, uint32_t *count_ret)
 {
@@ -238,7 +243,7 @@ static struct snap_error *read_header(struct contents *contents, int fd, uint32_
 
 	if (err)
 		return err;
-	if (contents->size < sizeof(MAGIC) || memcmp(contents->bytes, MAGIC, sizeof(MAGIC)) != 0)
+	if (!snap_capture_is_capture(contents->bytes, contents->size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is no capture (see --save-capture)");
 	if (contents->size < sizeof(header))

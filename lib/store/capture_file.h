@@ -10,10 +10,15 @@
 #include "base/error.h"
 #include "model/capture.h"
 
+#include <stdbool.h>
+
 /* Writes the capture to a descriptor; `live` and timing of this run are left out. */
 struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd) _must_check_;
 
 /* Reads one back. FORMAT: truncated, foreign, newer version, or not consistent in itself. */
 struct snap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_check_;
+
+/* Whether these first bytes of a file are those of a capture. */
+bool snap_capture_is_capture(const void *bytes, size_t size);
 
 #endif
