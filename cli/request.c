@@ -140,14 +140,18 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 
 static bool check_format(const struct snap_cli_request *request)
 {
+	char list[256] = "";
 	const char *name;
 
 	if (!request->format)
 		return true;
-	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++)
+	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++) {
 		if (strcmp(name, request->format) == 0)
 			return true;
-	snap_cli_message("--format: there is no format '%s'", request->format);
+		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
+		strncat(list, name, sizeof(list) - strlen(list) - 1);
+	}
+	snap_cli_message("--format: '%s' is none of %s", request->format, list);
 	return usage();
 }
 

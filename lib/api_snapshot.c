@@ -325,6 +325,13 @@ API const char *stacksnap_format_of_path(const char *path)
 	return format ? format->name : NULL;
 }
 
+API int stacksnap_format_is_binary(const char *name)
+{
+	const struct snap_format *format = snap_format_by_name(name);
+
+	return format && format->binary;
+}
+
 API enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot)
 {
 	return snapshot->outcome;

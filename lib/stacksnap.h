@@ -130,6 +130,9 @@ const char *stacksnap_format_name(size_t index, const char **suffix_ret, const c
 /* The format whose suffix a file's name has, NULL: none; static. */
 const char *stacksnap_format_of_path(const char *path);
 
+/* Whether a format is bytes that no terminal should see; false for an unknown one. */
+int stacksnap_format_is_binary(const char *name);
+
 /* What a snapshot amounts to: the exit status of the tool. */
 enum stacksnap_outcome {
 	STACKSNAP_OUTCOME_WHOLE = 0,   /* all that was asked for is there */

@@ -3,6 +3,7 @@
 rest of the report unharmed."""
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import unittest
@@ -160,6 +161,12 @@ class Usage(Case):
                 self.assertEqual(got.raw, b"")
                 self.assertTrue(got.err.startswith("stacksnap: "), got)
                 self.assertLessEqual(len(got.err.splitlines()), 3, got)
+
+    def test_an_unknown_format_lists_those_that_are_known(self):
+        listed = re.findall(r"(?m)^  (\w+) +\.", self.run_tool("--help").text.split("Formats")[1])
+        self.assertIn("json", listed)
+        got = self.run_tool("--format", "nonsense", "1", status=64)
+        self.assertIn("'nonsense' is none of " + ", ".join(listed), got.err)
 
     def test_help_and_version(self):
         for flag in ("--help", "-h"):
