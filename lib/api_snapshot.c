@@ -241,7 +241,7 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 						    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err = snap_pipeline_load_snapshot(fd, &inner);
+	struct snap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
 
 	if (err)
 		return snap_api_error(err);

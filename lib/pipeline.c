@@ -3,9 +3,11 @@
 #include "pipeline.h"
 
 #include "analyze/analyze.h"
+#include "analyze/tree.h"
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
 #include "files/files.h"
+#include "render/json_read.h"
 #include "store/capture_file.h"
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
@@ -71,7 +73,18 @@ struct snap_error *snap_pipeline_load_recording(int fd _unused_,
 	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot read recordings");
 }
 
-struct snap_error *snap_pipeline_load_snapshot(int fd _unused_, struct snap_snapshot **ret _unused_)
+struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+					       struct snap_snapshot **ret)
 {
-	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot read JSON documents");
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	struct snap_error *err;
+
+	err = snap_snapshot_read_json(fd, &snapshot);
+	if (err)
+		return err;
+	err = snap_filter_snapshot(snapshot, options);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(snapshot);
+	return NULL;
 }

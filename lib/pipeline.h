@@ -22,7 +22,11 @@ struct snap_error *snap_pipeline_list(const struct snap_options *options,
 /* A recording file, with names for what has none yet; the slice of the options. */
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						struct snap_recording **ret) _must_check_;
-/* A snapshot from its JSON document. */
-struct snap_error *snap_pipeline_load_snapshot(int fd, struct snap_snapshot **ret) _must_check_;
+/*
+ * A snapshot from its JSON (render/json_read.h), from the descriptor's position on, with the
+ * options' filters and --flat applied. FORMAT: it is none.
+ */
+struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+					       struct snap_snapshot **ret) _must_check_;
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes -> nodes -> tree: copies what the capture says of a process, gives it its type and
- * description, counts what is missing, and hangs the shown nodes under each other. Knows nothing of
- * stacks but their number. Depth of the tree is the target's: nothing here recurses.
+ * Processes -> nodes: copies what the capture says of a process, gives it its type and description,
+ * and counts what is missing. Knows nothing of stacks but their number; the tree is
+ * analyze_tree.c.
  */
 #include "analyze/analyze_internal.h"
 #include "analyze/classify.h"
-#include "analyze/filter.h"
+#include "analyze/tree.h"
 
 #include <string.h>
 
@@ -192,133 +192,15 @@ struct snap_error *snap_node_create(struct snap_analysis *analysis,
 	return NULL;
 }
 
-/* Where a shown node hangs. */
-struct place {
-	struct snap_node *node;
-	size_t parent;    /* the nearest shown ancestor, SIZE_MAX: a root */
-	size_t top;       /* the root of its tree, shown or not: keeps the trees apart */
-	bool kept, leads; /* leads: something below it is kept */
-};
-
-static int compare_places(const void *left, const void *right)
-{
-	const struct place *a = *(struct place *const *)left, *b = *(struct place *const *)right;
-
-	if (a->parent != b->parent)
-		return a->parent < b->parent ? -1 : 1;
-	if (a->parent == SIZE_MAX && a->top != b->top)
-		return a->top < b->top ? -1 : 1;
-	return a->node->pid < b->node->pid ? -1 : a->node->pid > b->node->pid;
-}
-
-/* A node without threads left stays if something below it does, so that the tree holds together. */
-static void decide(const struct snap_analysis *analysis, struct place *places)
-{
-	const struct snap_options *options = analysis->options;
-
-	for (size_t i = analysis->capture->process_count; i-- > 0;) {
-		const struct snap_process *process = &analysis->capture->processes[i];
-		struct place *place = &places[i];
-
-		place->kept = !snap_filter_hides_type(options, place->node) &&
-			      (place->leads || !snap_filter_is_empty(options, place->node));
-		if ((place->kept || place->leads) && !options->flat && process->parent < i)
-			places[process->parent].leads = true;
-	}
-	for (size_t i = 0; i < analysis->capture->process_count; i++) {
-		size_t parent = analysis->capture->processes[i].parent;
-
-		/* A parent comes before its children; anything else in a file is a root. */
-		places[i].top = parent < i ? places[parent].top : i;
-		places[i].parent = parent >= i           ? SIZE_MAX
-				   : places[parent].kept ? parent
-							 : places[parent].parent;
-	}
-}
-
-/* Hands each run of siblings in the sorted list to its parent. */
-static struct snap_error *hang(struct snap_analysis *analysis, struct place *places,
-			       struct place **shown, size_t count)
-{
-	struct snap_snapshot *snapshot = analysis->snapshot;
-	struct snap_node **list =
-		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
-
-	if (!list)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		list[i] = shown[i]->node;
-	for (size_t i = 0, end; i < count; i = end) {
-		for (end = i; end < count && shown[end]->parent == shown[i]->parent;)
-			end++;
-		if (shown[i]->parent == SIZE_MAX) {
-			snapshot->processes = list + i;
-			snapshot->root_count = end - i;
-		} else {
-			places[shown[i]->parent].node->children = list + i;
-			places[shown[i]->parent].node->child_count = end - i;
-		}
-	}
-	return NULL;
-}
-
-/* --flat: the same order, parents before children, without nesting. */
-static struct snap_error *flatten(struct snap_snapshot *snapshot, size_t count)
-{
-	struct snap_node **list =
-		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
-	_cleanup_free_ struct snap_node **pending =
-		malloc((count + 1) * sizeof(struct snap_node *));
-	size_t depth = 0, n = 0;
-
-	if (!list || !pending)
-		return snap_error_no_memory();
-	for (size_t i = snapshot->root_count; i-- > 0;)
-		pending[depth++] = snapshot->processes[i];
-	while (depth) {
-		struct snap_node *node = pending[--depth];
-
-		list[n++] = node;
-		for (size_t i = node->child_count; i-- > 0;)
-			pending[depth++] = node->children[i];
-		node->children = NULL;
-		node->child_count = 0;
-	}
-	snapshot->processes = list;
-	snapshot->root_count = n;
-	return NULL;
-}
-
 struct snap_error *snap_node_tree(struct snap_analysis *analysis, struct snap_node **nodes)
 {
-	size_t process_count = analysis->capture->process_count, count = 0;
-	struct place *places =
-		snap_arena_new_array(&analysis->scratch, process_count + 1, struct place);
-	struct place **shown =
-		snap_arena_new_array(&analysis->scratch, process_count + 1, struct place *);
-	struct snap_snapshot *snapshot = analysis->snapshot;
-	struct snap_error *err;
+	const struct snap_capture *capture = analysis->capture;
+	_cleanup_free_ size_t *parents = malloc((capture->process_count + 1) * sizeof(*parents));
 
-	if (!places || !shown)
+	if (!parents)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < process_count; i++)
-		places[i].node = nodes[i];
-	decide(analysis, places);
-	for (size_t i = 0; i < process_count; i++) {
-		const struct snap_node *node = nodes[i];
-
-		if (!places[i].kept)
-			continue;
-		shown[count++] = &places[i];
-		snapshot->process_count++;
-		snapshot->stack_count += node->stack_count;
-		for (size_t k = 0; k < node->stack_count; k++)
-			snapshot->thread_count += node->stacks[k].count;
-	}
-	qsort(shown, count, sizeof(struct place *), compare_places);
-	err = hang(analysis, places, shown, count);
-	if (err)
-		return err;
-	snapshot->flat = analysis->options->flat;
-	return snapshot->flat ? flatten(snapshot, count) : NULL;
+	for (size_t i = 0; i < capture->process_count; i++)
+		parents[i] = capture->processes[i].parent;
+	return snap_tree_build(analysis->snapshot, analysis->options, nodes, parents,
+			       capture->process_count);
 }
