@@ -102,6 +102,11 @@ static struct snap_error *nothing_found(const struct snap_capture *capture)
 				 capture->warnings[capture->warning_count - 1].message);
 }
 
+static bool looks_again(const struct snap_discovery *run)
+{
+	return run->known && run->known->find;
+}
+
 struct snap_error *snap_discovery_run(struct snap_discovery *run)
 {
 	struct snap_error *err = snap_discovery_host(run->capture, run->procfs);
@@ -122,7 +127,7 @@ struct snap_error *snap_discovery_run(struct snap_discovery *run)
 	err = snap_discovery_plant(run);
 	if (err)
 		return err;
-	if (!run->capture->process_count)
+	if (!run->capture->process_count && !looks_again(run))
 		return nothing_found(run->capture);
 	err = run->options->children ? snap_discovery_settle(run) : NULL;
 	if (err)
@@ -149,7 +154,9 @@ static struct snap_error *open_procfs(struct snap_procfs *ret)
 				 "one in this namespace)");
 }
 
-struct snap_error *snap_discover(const struct snap_options *options, struct snap_capture *capture)
+struct snap_error *snap_discover_with(const struct snap_options *options,
+				      const struct snap_discover_known *known,
+				      struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
@@ -158,7 +165,19 @@ struct snap_error *snap_discover(const struct snap_options *options, struct snap
 	if (err)
 		return err;
 	err = snap_discovery_init(&run, options, capture, &procfs, getpid());
-	return err ? err : snap_discovery_run(&run);
+	if (err)
+		return err;
+	run.known = known;
+	if (known) {
+		run.live_budget = known->descriptors;
+		run.whole_budget = known->descriptors / 2;
+	}
+	return snap_discovery_run(&run);
+}
+
+struct snap_error *snap_discover(const struct snap_options *options, struct snap_capture *capture)
+{
+	return snap_discover_with(options, NULL, capture);
 }
 
 /* The table as the last call left it: members of the tree, and pids that are of no interest. */

@@ -22,6 +22,27 @@
 struct snap_error *snap_discover(const struct snap_options *options,
 				 struct snap_capture *capture) _must_check_;
 
+/* What somebody who looks again and again knows already; see snap_discover_with(). */
+struct snap_discover_known {
+	/*
+	 * The process if it is known, else NULL: then its labels and descriptors are not read, its
+	 * fields are those of the one that is known (strings borrowed), and it is a root of its own
+	 * if its parent has gone. NULL: the first look.
+	 */
+	const struct snap_process *(*find)(void *context, pid_t pid, uint64_t start_ticks);
+	void *context;
+	long descriptors; /* how many may be opened for capture->live */
+};
+
+/*
+ * snap_discover() with another share of descriptors. Not the first look: pids among the targets
+ * are not looked for, as who has them by now is somebody else; who is known counts as matched; that
+ * nothing is found is no error.
+ */
+struct snap_error *snap_discover_with(const struct snap_options *options,
+				      const struct snap_discover_known *known,
+				      struct snap_capture *capture) _must_check_;
+
 /*
  * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
  * discovery takes three quarters of what RLIMIT_NOFILE allows at most, and raising that limit is

@@ -344,6 +344,21 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	return NULL;
 }
 
+static bool take_known(struct snap_discovery *run, struct snap_process *process)
+{
+	const struct snap_process *known =
+		snap_discovery_known(run, process->pid, process->start_ticks);
+	size_t parent = process->parent;
+	pid_t ppid = process->ppid;
+
+	if (!known)
+		return false;
+	*process = *known;
+	process->parent = parent;
+	process->ppid = ppid;
+	return true;
+}
+
 struct snap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
@@ -354,7 +369,7 @@ struct snap_error *snap_discovery_facts(struct snap_discovery *run)
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();
-		if (process->trouble != SNAP_TROUBLE_NONE)
+		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
 		err = read_process(run, process, &capture->live[run->facts_count]);
 		if (err)

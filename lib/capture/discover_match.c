@@ -190,11 +190,31 @@ static struct snap_error *match_target(struct snap_discovery *run, const struct 
 	return NULL;
 }
 
+/* Who is known stays in the tree, whoever its parent is by now. */
+static void match_known(struct snap_discovery *run)
+{
+	for (size_t i = 0; i < run->table.count; i++) {
+		struct snap_seen *seen = &run->table.entries[i];
+		const struct snap_process *known =
+			snap_discovery_known(run, seen->stat.pid, seen->stat.start_ticks);
+
+		if (known)
+			mark(seen, known->is_target);
+	}
+}
+
 struct snap_error *snap_discovery_match(struct snap_discovery *run)
 {
-	for (size_t i = 0; i < run->options->target_count; i++) {
-		struct snap_error *err = match_target(run, &run->options->targets[i]);
+	bool again = run->known && run->known->find;
 
+	if (again)
+		match_known(run);
+	for (size_t i = 0; i < run->options->target_count; i++) {
+		struct snap_error *err;
+
+		if (again && run->options->targets[i].kind == SNAP_TARGET_PID)
+			continue;
+		err = match_target(run, &run->options->targets[i]);
 		if (err)
 			return err;
 	}

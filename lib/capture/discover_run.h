@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "capture/cgroup.h"
+#include "capture/discover.h"
 #include "capture/discover_table.h"
 #include "model/options.h"
 
@@ -30,7 +31,8 @@ struct snap_discovery {
 	long whole_budget;  /* of these, for processes that get all four */
 	struct snap_user *users;
 	size_t user_count, user_capacity;
-	char *buffer; /* for command lines */
+	const struct snap_discover_known *known; /* NULL: one look, no other */
+	char *buffer;                            /* for command lines */
 	struct snap_cgroup cgroup;
 };
 
@@ -43,6 +45,15 @@ void snap_discovery_deinit(struct snap_discovery *run);
 
 /* snap_discover(), of any tree. */
 struct snap_error *snap_discovery_run(struct snap_discovery *run) _must_check_;
+
+/* The process among those that are known, NULL: it is new, or nothing is known. */
+static inline const struct snap_process *snap_discovery_known(const struct snap_discovery *run,
+							      pid_t pid, uint64_t start_ticks)
+{
+	if (!run->known || !run->known->find)
+		return NULL;
+	return run->known->find(run->known->context, pid, start_ticks);
+}
 
 /* Marks matched entries; a pid that is not there becomes an entry that says so. */
 struct snap_error *snap_discovery_match(struct snap_discovery *run) _must_check_;

@@ -175,6 +175,44 @@ ssize_t snap_procfs_task_read(int tasks_fd, pid_t tid, const char *name, char *b
 	return length;
 }
 
+ssize_t snap_procfs_reread(int fd, char *buffer, size_t size)
+{
+	ssize_t length;
+
+	do {
+		length = pread(fd, buffer, size - 1, 0);
+	} while (length < 0 && errno == EINTR);
+	if (length < 0)
+		return -errno;
+	buffer[length] = '\0';
+	return length;
+}
+
+/* The directory's links are its threads and two of its own. */
+int snap_procfs_thread_count(int tasks_fd, size_t *ret)
+{
+	struct stat status;
+
+	if (fstat(tasks_fd, &status))
+		return -errno;
+	*ret = status.st_nlink > 2 ? status.st_nlink - 2 : 0;
+	return 0;
+}
+
+/* "0.20 0.18 0.12 1/80 11206" */
+pid_t snap_procfs_last_pid(int loadavg_fd)
+{
+	char text[128];
+	ssize_t length = snap_procfs_reread(loadavg_fd, text, sizeof(text));
+	const char *last;
+
+	if (length <= 0)
+		return 0;
+	length -= text[length - 1] == '\n';
+	last = memrchr(text, ' ', (size_t)length);
+	return last ? snap_parse_pid(last + 1, (size_t)(text + length - last - 1)) : 0;
+}
+
 ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_t size)
 {
 	ssize_t length = readlinkat(directory_fd, name, buffer, size);

@@ -61,6 +61,18 @@ ssize_t snap_procfs_task_read(int tasks_fd, pid_t tid, const char *name, char *b
 ssize_t snap_procfs_system_read(const struct snap_procfs *procfs, const char *name, char *buffer,
 				size_t size);
 
+/*
+ * Reads a file that is kept open from its beginning, by one call; a page of text is whole. Returns
+ * the length, ESRCH as a negative errno when the thread that it belongs to has gone.
+ */
+ssize_t snap_procfs_reread(int fd, char *buffer, size_t size);
+
+/* How many threads a process has, a zombie leader among them; 0 or a negative errno. */
+int snap_procfs_thread_count(int tasks_fd, size_t *ret);
+
+/* The pid that was given away last, as a kept open "loadavg" tells; 0: it does not. */
+pid_t snap_procfs_last_pid(int loadavg_fd);
+
 /* The text of a link ("exe", "ns/pid"), with a NUL. ENAMETOOLONG when it does not fit. */
 ssize_t snap_procfs_link(int directory_fd, const char *name, char *buffer, size_t size);
 
