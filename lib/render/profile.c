@@ -27,7 +27,7 @@ void snap_profile_deinit(struct snap_profile *profile)
 	snap_arena_deinit(&profile->arena);
 }
 
-static const char *escaped(struct snap_profile *profile, const char *text)
+const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 {
 	size_t length = strlen(text), size = 4 * length + 1;
 	char *out;
@@ -46,13 +46,13 @@ static const char *make_name(struct snap_profile *profile, const struct snap_fra
 	const char *module = frame->module, *slash;
 
 	if (entry->function && entry->function[0])
-		return escaped(profile, entry->function);
+		return snap_profile_escaped(profile, entry->function);
 	if (entry->symbol && entry->symbol[0])
-		return escaped(profile, entry->symbol);
+		return snap_profile_escaped(profile, entry->symbol);
 	if (!module)
 		return snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address);
 	slash = strrchr(module, '/');
-	module = escaped(profile, slash && slash[1] ? slash + 1 : module);
+	module = snap_profile_escaped(profile, slash && slash[1] ? slash + 1 : module);
 	if (!module)
 		return NULL;
 	return snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
@@ -142,14 +142,14 @@ const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, siz
 const char *snap_profile_process(struct snap_profile *profile, size_t process)
 {
 	const struct snap_node *node = profile->recording->processes[process].node;
-	const char *name = escaped(profile, node->name ? node->name : "?");
+	const char *name = snap_profile_escaped(profile, node->name ? node->name : "?");
 
 	return name ? snap_arena_printf(&profile->arena, "%s[%d]", name, node->pid) : NULL;
 }
 
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track)
 {
-	const char *name = escaped(profile, track->name ? track->name : "?");
+	const char *name = snap_profile_escaped(profile, track->name ? track->name : "?");
 
 	return name ? snap_arena_printf(&profile->arena, "%s/%d", name, track->tid) : NULL;
 }

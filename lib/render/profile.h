@@ -49,6 +49,9 @@ const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, siz
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
 			      size_t entry);
 
+/* A text of the target, escaped: itself if it is clean, else in the profile's arena. */
+const char *snap_profile_escaped(struct snap_profile *profile, const char *text);
+
 /* "orderd[1234]", "worker-3/1240"; escaped, in the profile's arena; NULL without memory. */
 const char *snap_profile_process(struct snap_profile *profile, size_t process);
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
