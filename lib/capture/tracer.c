@@ -2,36 +2,26 @@
 /*
  * The parent's side of a stop: makes the tracing child, watches it against deadlines and the
  * caller's wish to cancel, answers its one question, ends it. See tracer.h; the child is
- * tracer_child.c. Ending the child by SIGKILL is always safe: the kernel lets the tracees run.
+ * tracer_child.c.
  */
 #include "capture/tracer_child.h"
+#include "capture/tracer_spawn.h"
 
 #include <errno.h>
-#include <linux/sched.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 enum {
 	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
 	READ_PATIENCE_MS = 100,
-	PATIENCE_MS = 1000, /* how long a killed child may take to end before it is left behind */
+	PATIENCE_MS = 1000, /* how long the child may take to end when all run again */
 };
 
 static const size_t SCRATCH_BYTES = (size_t)128 << 20;
 
-/* Linux 5.5; older headers lack it. */
-#ifndef CLONE_CLEAR_SIGHAND
-#define CLONE_CLEAR_SIGHAND 0x100000000ull
-#endif
-
 struct child {
-	pid_t pid;
 	int pidfd;
 	int to_child, to_parent; /* eventfds */
 };
@@ -71,75 +61,28 @@ bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process)
 	return true;
 }
 
-/*
- * A fork without fork(): no exit signal, so no SIGCHLD reaches the program that uses the library,
- * and no handlers of pthread_atfork() run. Older kernels know less: the handlers then stay, but
- * the child blocks all signals. 0 in the child.
- */
-static pid_t clone_child(int *pidfd)
-{
-	struct clone_args arguments = {
-		.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
-		.pidfd = (uintptr_t)pidfd,
-	};
-	pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+struct birth {
+	struct snap_tracer *tracer;
+	const struct child *child;
+};
 
-	if (pid < 0 && errno == EINVAL) {
-		arguments.flags = CLONE_PIDFD;
-		pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
-	}
-	/* Before Linux 5.3, and where a seccomp filter cannot look into clone3's arguments. */
-	if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
-		pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD, 0, pidfd, 0, 0);
-	return pid;
+static void run_child(void *context, pid_t parent)
+{
+	struct birth *birth = context;
+
+	snap_tracer_child(birth->tracer, parent, birth->child->to_parent, birth->child->to_child);
 }
 
-/*
- * Signals are blocked and cancellation is off in the child, as the state of both is inherited: no
- * handler of the program runs in it, and no call that is a cancellation point ends it.
- */
 static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
 {
-	sigset_t all, before;
-	int cancel_state, os_errno;
-	pid_t parent = getpid();
+	struct birth birth = { tracer, child };
+	pid_t pid;
 
 	child->to_child = eventfd(0, EFD_CLOEXEC);
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
 		return snap_error_os(errno, "cannot make a channel to the tracing process");
-	sigfillset(&all);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	child->pid = clone_child(&child->pidfd);
-	if (child->pid == 0)
-		snap_tracer_child(tracer, parent, child->to_parent, child->to_child);
-	os_errno = errno;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_setcancelstate(cancel_state, NULL);
-	if (child->pid < 0)
-		return snap_error_os(os_errno, "cannot make a tracing process");
-	return NULL;
-}
-
-static bool has_ended(const struct child *child, int timeout_ms)
-{
-	struct pollfd poll_fd = { .fd = child->pidfd, .events = POLLIN };
-
-	return poll(&poll_fd, 1, timeout_ms) > 0;
-}
-
-/* SIGKILL where needed; a child that does not even die is left behind, for the kernel to end. */
-static void end_child(struct child *child, bool kill_it)
-{
-	int64_t until = snap_tracer_now() + PATIENCE_MS * 1000000ll;
-	siginfo_t info;
-
-	if (kill_it)
-		syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
-	while (!has_ended(child, TICK_MS) && snap_tracer_now() < until)
-		;
-	syscall(SYS_waitid, P_PIDFD, child->pidfd, &info, WEXITED | WNOHANG | __WALL, NULL);
+	return snap_tracer_spawn(0, run_child, &birth, &pid, &child->pidfd);
 }
 
 static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
@@ -266,7 +209,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 		return err;
 	snap_tracer_make_room(shared, stop);
 	err = watch(options, &child, again, shared, stop);
-	end_child(&child, err != NULL);
+	snap_tracer_end(child.pidfd, err != NULL);
 	close_books(stop);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
 		snap_error_destroy(err);

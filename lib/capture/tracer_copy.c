@@ -102,30 +102,44 @@ static enum snap_arch own_arch(void)
 }
 
 /* A 32-bit thread has a shorter set: that is how it is known (68 bytes on i386). */
+int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
+			  enum snap_arch *arch_ret)
+{
+	struct iovec vector = { ret, sizeof(struct user_regs_struct) };
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector))
+		return errno;
+	if (vector.iov_len != sizeof(struct user_regs_struct))
+		return ENOEXEC;
+	*size_ret = vector.iov_len;
+	*sp_ret = stack_pointer(ret);
+	*arch_ret = own_arch();
+	return 0;
+}
+
 static void read_registers(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 	struct user_regs_struct *registers =
 		snap_region_alloc(&tracer->shared->records, sizeof(*registers));
-	struct iovec vector = { registers, sizeof(*registers) };
+	uint64_t sp;
+	int error;
 
 	if (!registers)
 		return;
-	if (ptrace(PTRACE_GETREGSET, tracee->tid, NT_PRSTATUS, &vector)) {
-		/* SIGKILL ends even a stopped thread. */
-		if (errno == ESRCH)
-			snap_tracer_gone(tracer, tracee);
-		return;
-	}
-	if (vector.iov_len != sizeof(*registers)) {
+	error = snap_tracer_registers(tracee->tid, registers, &thread->registers_size, &sp,
+				      &process->arch);
+	/* SIGKILL ends even a stopped thread. */
+	if (error == ESRCH)
+		snap_tracer_gone(tracer, tracee);
+	if (error == ENOEXEC) {
 		process->unsupported = true;
 		thread->result = SNAP_THREAD_UNTRACED;
-		return;
 	}
-	process->arch = own_arch();
+	if (error)
+		return;
 	thread->registers = registers;
-	thread->registers_size = sizeof(*registers);
 	thread->stack_unreadable = true; /* until its bytes are there */
 	thread->result = SNAP_THREAD_COPIED;
 }

@@ -77,33 +77,60 @@ static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
 	       (map->path && strcmp(map->path, "[stack]") == 0);
 }
 
+uint64_t snap_tracer_interrupted_sp(const struct snap_thread *thread, size_t *budget,
+				    bool (*accepts)(void *context, uint64_t sp), void *context)
+{
+	size_t end = thread->stack_size < SCAN_BYTES ? thread->stack_size : SCAN_BYTES;
+
+	for (size_t at = 0; at + UC_END <= end && *budget; at += sizeof(uint64_t)) {
+		uint64_t saved = saved_stack_pointer(thread, at);
+
+		*budget -= sizeof(uint64_t);
+		if (saved && accepts(context, saved))
+			return saved;
+	}
+	return 0;
+}
+
+/* A thread of a stop, while its signal frame is looked for. */
+struct interrupted {
+	struct snap_tracer *tracer;
+	const struct snap_tracee *tracee;
+	const struct snap_map *own;
+	struct snap_want want;
+};
+
+static bool is_elsewhere(void *context, uint64_t saved)
+{
+	struct interrupted *interrupted = context;
+	uint32_t process = interrupted->tracee->process;
+	const struct snap_map *map;
+
+	if (saved >= interrupted->own->start && saved < interrupted->own->end)
+		return false;
+	map = snap_tracer_find_map(interrupted->tracer, process, saved);
+	if (!map || !map->write)
+		return false;
+	interrupted->want = snap_tracer_want(interrupted->tracer, interrupted->tracee, saved);
+	return interrupted->want.size > 0;
+}
+
 /* The stack that was interrupted; size 0: none. */
 static struct snap_want find_interrupted(struct snap_tracer *tracer,
 					 const struct snap_tracee *tracee, size_t *budget)
 {
 	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	const struct snap_map *own =
-		snap_tracer_find_map(tracer, tracee->process, thread->stack_address);
-	size_t end = thread->stack_size < SCAN_BYTES ? thread->stack_size : SCAN_BYTES;
+	struct interrupted interrupted = {
+		.tracer = tracer,
+		.tracee = tracee,
+		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
+	};
 
-	if (!own || is_usual_stack(own, thread_pointer(thread->registers)))
+	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread->registers)))
 		return (struct snap_want){ 0 };
-	for (size_t at = 0; at + UC_END <= end && *budget; at += sizeof(uint64_t)) {
-		const struct snap_map *map;
-		uint64_t saved = saved_stack_pointer(thread, at);
-		struct snap_want want;
-
-		*budget -= sizeof(uint64_t);
-		if (!saved || (saved >= own->start && saved < own->end))
-			continue;
-		map = snap_tracer_find_map(tracer, tracee->process, saved);
-		if (!map || !map->write)
-			continue;
-		want = snap_tracer_want(tracer, tracee, saved);
-		if (want.size)
-			return want;
-	}
-	return (struct snap_want){ 0 };
+	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
+		return (struct snap_want){ 0 };
+	return interrupted.want;
 }
 
 void snap_tracer_copy_interrupted(struct snap_tracer *tracer)

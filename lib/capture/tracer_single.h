@@ -4,9 +4,10 @@
  *
  * As in tracer.h the ptracing is done by a child process, so that its death or ours lets everything
  * run; this one stays for as long as a recording goes on. It shares our table of descriptors
- * (CLONE_FILES), so descriptors in a pick are good on both sides. Nothing is waited for longer than
- * asked; threads that do not stop in time are let go. Knows nothing of trees or of what is in a
- * copy.
+ * (CLONE_FILES), so descriptors in a pick are good on both sides, and it keeps none of ours open.
+ * Nothing is waited for longer than asked; threads that do not stop in time are let go. Not to be
+ * called from two threads at once; where the thread that called it last exits, the child ends with
+ * it and the next call makes a new one. Knows nothing of trees or of what is in a copy.
  */
 #ifndef SNAP_CAPTURE_TRACER_SINGLE_H
 #define SNAP_CAPTURE_TRACER_SINGLE_H
@@ -21,14 +22,27 @@ struct snap_single;
 struct snap_pick {
 	/* in */
 	pid_t tid;
-	int mem_fd;         /* its process's memory, for pread; -1: process_vm_readv */
-	uint64_t stack_end; /* end of the mapping of its stack; 0 or too small: unknown */
+	int mem_fd; /* its process's memory, for pread; -1: process_vm_readv */
+	/* The mapping of its usual stack; 0: unknown. */
+	uint64_t stack_start, stack_end;
 	/* out; the memory is the tracer's and stays until the next call */
-	struct snap_thread
-		copy; /* result, registers, stack; taken: ALONE. Names, state: untouched */
+	/*
+	 * COPIED: registers and stack; group_stopped; taken is ALONE. Elsewhere than in result and
+	 * these nothing is written: names and state stay.
+	 */
+	struct snap_thread copy;
 	enum snap_arch arch;
-	int error;     /* errno of SEIZE …; ESRCH: it has gone */
-	bool past_end; /* sp lay outside of [0, stack_end): the stack was read up to a limit */
+	/*
+	 * Not COPIED: ESRCH it has gone (VANISHED); EPERM somebody else traces it, or it is not
+	 * permitted (UNTRACED); ENOEXEC another word size (UNTRACED); ETIMEDOUT (NOT_STOPPED); …
+	 */
+	int error;
+	/*
+	 * sp lay outside of the usual stack: there the stack was read up to 64 KiB or a fault, and
+	 * the usual one is stack2 if a signal frame says where it was interrupted.
+	 */
+	bool past_end;
+	int64_t stopped_ns; /* INTERRUPT to DETACH */
 };
 
 enum { SNAP_SINGLE_MOST = 64 }; /* picks of one call */
@@ -37,10 +51,19 @@ struct snap_error *snap_single_create(const struct snap_options *options,
 				      struct snap_single **ret) _must_check_;
 void snap_single_destroy(struct snap_single *single);
 
+static inline void snap_single_destroyp(struct snap_single **single)
+{
+	snap_single_destroy(*single);
+}
+
+/* The tracing child, which is never a target; 0: there is none just now. */
+pid_t snap_single_pid(const struct snap_single *single);
+
 /*
  * Stops `count` threads together (or one by one with count 1), each for as short as can be; all
- * run again when it returns, whatever it returns. *stopped_ns_ret: first INTERRUPT to last DETACH.
- * A tracing child that died is made anew once. OS, CANCELLED.
+ * run again when it returns, whatever it returns. *stopped_ns_ret: how long somebody stood, first
+ * INTERRUPT to last DETACH. A tracing child that died is made anew once. OS, CANCELLED, INVALID
+ * (too many picks).
  */
 struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
 				    size_t count, int64_t timeout_ns,
