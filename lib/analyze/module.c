@@ -206,6 +206,11 @@ bool snap_module_open(struct snap_module_set *set, struct snap_module *module)
 	module->opened = true;
 	if (!module->file)
 		return false;
+	/* In a recording the process that had the file first may be gone, or be mapped anew. */
+	if (!module->file->tried) {
+		module->file->request.process = module->process;
+		module->file->request.map = module->first_map;
+	}
 	module->usable = snap_module_file_open(set, module->file) && bias_of_image(module);
 	module->has_bias = module->usable || bias_of_head(module);
 	return module->usable;

@@ -17,6 +17,7 @@ enum {
 /* A file with what it is found by. An image opened later may add a build id: for display only. */
 struct set_file {
 	struct snap_module_file file;
+	struct snap_map map; /* its first mapping as it was then: a process's may be read again */
 	uint64_t hash;
 	bool has_captured_id;
 };
@@ -71,7 +72,7 @@ struct snap_module_file *snap_module_set_file(const struct snap_module_set *set,
 
 static const struct snap_map *map_of(const struct snap_module_file *file)
 {
-	return &file->request.process->maps[file->request.map];
+	return &((const struct set_file *)file)->map;
 }
 
 static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
@@ -159,7 +160,11 @@ static struct snap_error *new_file(struct snap_module_set *set, const struct sna
 
 	if (!added || !snap_grow_array(set->files, set->capacity, set->count))
 		return snap_error_no_memory();
-	added->file.path = module->path;
+	added->map = process->maps[module->first_map];
+	added->map.path = snap_arena_strdup(set->arena, module->path);
+	if (!added->map.path)
+		return snap_error_no_memory();
+	added->file.path = added->map.path;
 	added->file.request = (struct snap_file_request){ .kind = SNAP_FILE_MODULE,
 							  .process = process,
 							  .map = module->first_map };

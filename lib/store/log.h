@@ -30,7 +30,8 @@ void snap_log_end_process(struct snap_log *log, uint32_t process);
  * are not looked at. Where all file mappings of its space that were known are still there, or the
  * room they had is free, the space stays and knows the new ones too (*ret is the old number); else
  * another space begins. `live` (NULL: none): descriptors are duplicated. NULL-safe for processes
- * without mappings. The number is in *ret; capture->processes[*ret] does not move.
+ * without mappings. The number is in *ret; capture->processes[*ret] does not move, but its mappings
+ * are new ones after each call: modules made of the old ones are to be made anew.
  */
 struct snap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
 					const struct snap_process *facts,
@@ -41,6 +42,12 @@ struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, p
 				       uint32_t *ret) _must_check_;
 struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread,
 					  const char *name) _must_check_;
+
+/*
+ * It has ended, within a tick: it stands nowhere from here on, and may be forgotten. A thread that
+ * merely is GONE (--mode cpu) may come back and keeps its number.
+ */
+struct snap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread) _must_check_;
 
 /* A stack as the unwinder leaves it; `reason` NULL when complete. */
 struct snap_log_pcs {
@@ -72,7 +79,8 @@ const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint
  * enough is unused, it drops stacks, frames, threads, processes and spaces that nothing left
  * refers to, and renumbers: then *renumbered_ret is true, and the caller asks the maps below, which
  * stay until the next call, for the new numbers of what it remembers; UINT32_MAX: dropped.
- * Processes and threads that have not ended are never dropped.
+ * Processes and threads that have not ended are never dropped. Spaces keep their numbers; the place
+ * of one that was dropped is free for another.
  */
 struct snap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
 				   bool *renumbered_ret) _must_check_;
