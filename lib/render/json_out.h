@@ -4,7 +4,7 @@
  *
  * Brackets, commas and keys are the caller's, as text that is copied; strings and numbers are
  * written here, strings escaped as everything from a target is (base/escape.h) and then for JSON.
- * Small documents are better made with render/json_value.h.
+ * Members of objects: render/json_members.h.
  */
 #ifndef SNAP_RENDER_JSON_OUT_H
 #define SNAP_RENDER_JSON_OUT_H
