@@ -207,6 +207,57 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 		take_number(&cursor, 16, &status->effective);
 	else if (take_key(&cursor, "NSpid:"))
 		all_pids(&cursor, status);
+	else if (take_key(&cursor, "voluntary_ctxt_switches:"))
+		take_number(&cursor, 10, &status->voluntary_switches);
+	else if (take_key(&cursor, "nonvoluntary_ctxt_switches:"))
+		take_number(&cursor, 10, &status->other_switches);
+}
+
+bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
+{
+	struct cursor cursor = { text, text + length };
+
+	for (size_t i = 0; i < 3; i++) {
+		skip_blanks(&cursor);
+		if (!take_number(&cursor, 10, &ret[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool take_hex(struct cursor *cursor, uint64_t *ret)
+{
+	skip_blanks(cursor);
+	return take_char(cursor, '0') && take_char(cursor, 'x') && take_number(cursor, 16, ret);
+}
+
+/* "running", "-1 0xSP 0xPC", "NUMBER 0xARGUMENT (six of them) 0xSP 0xPC" */
+bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret)
+{
+	static const char running[] = "running";
+	struct cursor cursor = { text, text + length };
+	struct snap_place place = { .number = -1 };
+	uint64_t number;
+
+	if (length >= sizeof(running) - 1 && memcmp(text, running, sizeof(running) - 1) == 0) {
+		*ret = (struct snap_place){ .running = true, .number = -1 };
+		return true;
+	}
+	if (take_char(&cursor, '-')) {
+		if (!take_number(&cursor, 10, &number))
+			return false;
+	} else {
+		if (!take_limited(&cursor, INT_MAX, &number))
+			return false;
+		place.number = (int64_t)number;
+		for (size_t i = 0; i < SNAP_ARRAY_SIZE(place.arguments); i++)
+			if (!take_hex(&cursor, &place.arguments[i]))
+				return false;
+	}
+	if (!take_hex(&cursor, &place.sp) || !take_hex(&cursor, &place.pc))
+		return false;
+	*ret = place;
+	return true;
 }
 
 bool snap_cut_deleted(const char *path, size_t *length)

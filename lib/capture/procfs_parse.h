@@ -49,11 +49,25 @@ struct snap_status {
 	unsigned threads;              /* living ones; a zombie leader counts until it is reaped */
 	pid_t ns_pid;                  /* in the innermost pid namespace */
 	unsigned ns_depth;             /* 1: in the pid namespace that procfs shows */
+	uint64_t voluntary_switches, other_switches; /* away from a processor, of one thread */
 };
 
 void snap_status_init(struct snap_status *status);
 /* Takes one line, without its newline; lines that nobody needs are ignored. */
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status);
+
+/* The three numbers of schedstat: time run and time waited for a processor in ns, runs. */
+bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3]);
+
+/* Where a thread is, as its "syscall" tells. */
+struct snap_place {
+	bool running;   /* it runs or waits for a processor: nothing else is known */
+	int64_t number; /* of the system call, -1: in none */
+	uint64_t arguments[6];
+	uint64_t sp, pc;
+};
+
+bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret);
 
 /*
  * One line of /proc/PID/maps, without its newline. ret->path is left NULL; the path, which the
