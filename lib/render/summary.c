@@ -1,14 +1,273 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a recording amounts to: see summary.h. */
+/*
+ * What a recording amounts to: see summary.h.
+ *
+ * Functions are ranked by where threads stood, state by state. A function of the C library says
+ * little alone, so the nearest one outside of it stands in front.
+ */
 #include "render/summary.h"
 
+#include "render/elide.h"
 #include "render/json_out.h"
+#include "render/profile.h"
 
-struct snap_error *snap_render_summary(const struct snap_recording *recording _unused_,
-				       const struct snap_options *options _unused_,
-				       FILE *out _unused_)
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_ROWS = 10, LEFT_COLUMNS = 20, NARROWEST_NAME = 20 };
+
+/* Samples of one function in one state. */
+struct row {
+	const char *name; /* interned, printable */
+	enum snap_state state;
+	uint64_t samples;
+};
+
+struct summary {
+	const struct snap_options *options;
+	struct snap_profile profile;
+	struct snap_interner names; /* in the profile's arena */
+	struct row *rows;
+	size_t row_count;
+	uint64_t samples; /* of the slice at hand */
+	uint64_t states[SNAP_STATE_COUNT];
+};
+
+static void summary_deinit(struct summary *summary)
 {
-	return snap_error_format(SNAP_ERROR_INVALID, "this version has no summary of recordings");
+	snap_interner_deinit(&summary->names);
+	snap_profile_deinit(&summary->profile);
+	free(summary->rows);
+}
+
+/* Bytes that a terminal without UTF-8 cannot show stand as \xNN; the rest is escaped already. */
+static const char *intern_name(struct summary *summary, const char *text)
+{
+	_cleanup_free_ char *ascii = NULL;
+	char *out;
+
+	if (summary->options->utf8)
+		return snap_intern(&summary->names, text, strlen(text));
+	out = ascii = malloc(4 * strlen(text) + 1);
+	if (!ascii)
+		return NULL;
+	for (const unsigned char *in = (const unsigned char *)text; *in; in++)
+		out += sprintf(out, *in > 0x7e ? "\\x%02x" : "%c", *in);
+	return snap_intern(&summary->names, ascii, (size_t)(out - ascii));
+}
+
+/* "loop (in epoll_wait)", "compress"; NULL without memory. */
+static const char *name_of(struct summary *summary, size_t number)
+{
+	const struct snap_lines_of *lines = snap_profile_stack(&summary->profile, number);
+	const char *leaf, *text;
+	size_t at;
+
+	if (!lines)
+		return NULL;
+	at = lines->count;
+	leaf = lines->lines[at - 1].name;
+	while (at > 0 && lines->lines[at - 1].entry && lines->lines[at - 1].entry->system)
+		at--;
+	if (at == lines->count || at == 0 || !lines->lines[at - 1].entry)
+		return intern_name(summary, leaf);
+	text = snap_arena_printf(&summary->profile.arena, "%s (in %s)", lines->lines[at - 1].name,
+				 leaf);
+	return text ? intern_name(summary, text) : NULL;
+}
+
+static int by_name(const void *left, const void *right)
+{
+	const struct row *a = left, *b = right;
+
+	if (a->state != b->state)
+		return a->state < b->state ? -1 : 1;
+	return (a->name > b->name) - (a->name < b->name);
+}
+
+/* What a reader asks about first: who runs, who waits for a disk, who sleeps. */
+static int rank(enum snap_state state)
+{
+	switch (state) {
+	case SNAP_STATE_RUNNING:
+		return 0;
+	case SNAP_STATE_DISK:
+		return 1;
+	case SNAP_STATE_SLEEPING:
+		return 2;
+	default:
+		return 3 + (int)state;
+	}
+}
+
+static int by_samples(const void *left, const void *right)
+{
+	const struct row *a = left, *b = right;
+
+	if (a->state != b->state)
+		return rank(a->state) - rank(b->state);
+	if (a->samples != b->samples)
+		return a->samples < b->samples ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+/* Rows of the same name and state become one. */
+static void merge_rows(struct summary *summary)
+{
+	size_t count = 0;
+
+	qsort(summary->rows, summary->row_count, sizeof(*summary->rows), by_name);
+	for (size_t i = 0; i < summary->row_count; i++) {
+		if (count && by_name(&summary->rows[count - 1], &summary->rows[i]) == 0)
+			summary->rows[count - 1].samples += summary->rows[i].samples;
+		else
+			summary->rows[count++] = summary->rows[i];
+	}
+	summary->row_count = count;
+	qsort(summary->rows, count, sizeof(*summary->rows), by_samples);
+}
+
+/* Samples by stack and state. */
+static uint64_t *count_samples(struct summary *summary, const struct snap_recording *recording)
+{
+	uint64_t *counts = calloc(recording->stack_count + 1, SNAP_STATE_COUNT * sizeof(*counts));
+
+	for (size_t i = 0; counts && i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+
+		for (size_t k = 0; k < track->run_count; k++) {
+			const struct snap_run *run = &track->runs[k];
+			uint64_t samples = snap_run_samples(run);
+
+			counts[run->stack * (size_t)SNAP_STATE_COUNT + run->state] += samples;
+			summary->states[run->state] += samples;
+			summary->samples += samples;
+		}
+	}
+	return counts;
+}
+
+static struct snap_error *rank_functions(struct summary *summary,
+					 const struct snap_recording *recording)
+{
+	_cleanup_free_ uint64_t *counts = count_samples(summary, recording);
+	size_t capacity = 0;
+
+	if (!counts)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < recording->stack_count; i++) {
+		const uint64_t *of = &counts[i * SNAP_STATE_COUNT];
+		const char *name = NULL;
+
+		for (int state = 0; state < SNAP_STATE_COUNT; state++) {
+			if (!of[state])
+				continue;
+			if (!name)
+				name = name_of(summary, i);
+			if (!name || !snap_grow_array(summary->rows, capacity, summary->row_count))
+				return snap_error_no_memory();
+			summary->rows[summary->row_count++] =
+				(struct row){ name, (enum snap_state)state, of[state] };
+		}
+	}
+	if (summary->row_count)
+		merge_rows(summary);
+	return NULL;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static struct snap_error *print_rows(struct summary *summary, FILE *out)
+{
+	const char *dots = summary->options->utf8 ? "\u2026" : "...";
+	unsigned width = summary->options->width, in_state = 0;
+
+	if (summary->row_count)
+		fprintf(out, "\n  share  state     function\n");
+	for (size_t i = 0; i < summary->row_count; i++) {
+		const struct row *row = &summary->rows[i];
+		_cleanup_free_ char *name = NULL;
+
+		in_state = i && row->state == row[-1].state ? in_state + 1 : 0;
+		if (in_state >= MOST_ROWS)
+			continue;
+		name = strdup(row->name);
+		if (!name)
+			return snap_error_no_memory();
+		if (width)
+			snap_elide_name(name,
+					width > LEFT_COLUMNS + NARROWEST_NAME ? width - LEFT_COLUMNS
+									      : NARROWEST_NAME,
+					dots);
+		fprintf(out, "%5.1f %%  %-9s %s\n", percent(row->samples, summary->samples),
+			snap_state_word(row->state), name);
+	}
+	return NULL;
+}
+
+static const char *why_it_ended(enum snap_recording_end end)
+{
+	switch (end) {
+	case SNAP_END_TIME:
+	case SNAP_END_ASKED:
+	case SNAP_END_COUNT:
+		break;
+	case SNAP_END_CONDITION:
+		return "the condition was met";
+	case SNAP_END_TARGETS:
+		return "no target was left";
+	case SNAP_END_PERMISSION:
+		return "the targets may not be read any more";
+	case SNAP_END_UNFINISHED:
+		return "the recording has no end: it goes on, or was killed";
+	case SNAP_END_FAILED:
+		return "the recording failed";
+	}
+	return NULL;
+}
+
+static void print_figures(const struct summary *summary, const struct snap_recording *recording,
+			  FILE *out)
+{
+	const struct snap_recording_stats *stats = &recording->stats;
+	const char *why = why_it_ended(recording->end);
+
+	fprintf(out, "%.1f s at %.1f Hz (%.0f asked): %" PRIu64 " ticks, %" PRIu64 " missed\n",
+		(double)stats->duration_ns / 1e9, stats->hz_reached, stats->hz_asked, stats->ticks,
+		stats->ticks_missed);
+	fprintf(out, "stopped %.2f %% of the time (%.1f ms)\n",
+		snap_recording_stopped_percent(stats), (double)stats->stopped_ns / 1e6);
+	fprintf(out,
+		"%" PRIu64 " threads, %" PRIu64 " samples, %" PRIu64
+		" stacks; %.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
+		stats->threads, stats->thread_samples, stats->stacks,
+		percent(stats->kept, stats->thread_samples),
+		percent(stats->unstopped, stats->thread_samples),
+		percent(stats->alone, stats->thread_samples));
+	if (recording->is_slice)
+		fprintf(out, "shown: %.1f s, %" PRIu64 " samples\n",
+			(double)recording->duration_ns / 1e9, summary->samples);
+	if (why)
+		fprintf(out, "%s\n", why);
+}
+
+struct snap_error *snap_render_summary(const struct snap_recording *recording,
+				       const struct snap_options *options, FILE *out)
+{
+	_cleanup_(summary_deinit) struct summary summary = { .options = options };
+	struct snap_error *err = snap_profile_init(&summary.profile, recording);
+
+	if (err)
+		return err;
+	snap_interner_init(&summary.names, &summary.profile.arena);
+	err = rank_functions(&summary, recording);
+	if (err)
+		return err;
+	print_figures(&summary, recording, out);
+	return print_rows(&summary, out);
 }
 
 struct field {
@@ -20,7 +279,7 @@ struct field {
 struct snap_error *snap_render_stats(const struct snap_recording *recording, FILE *out)
 {
 	const struct snap_recording_stats *stats = &recording->stats;
-	double percent = snap_recording_stopped_percent(stats);
+	double stopped = snap_recording_stopped_percent(stats);
 	const struct field fields[] = {
 		{ "hz_asked", (int64_t)(stats->hz_asked * 1000 + 0.5), 3 },
 		{ "hz_reached", (int64_t)(stats->hz_reached * 1000 + 0.5), 3 },
@@ -28,7 +287,7 @@ struct snap_error *snap_render_stats(const struct snap_recording *recording, FIL
 		{ "ticks_missed", (int64_t)stats->ticks_missed, 0 },
 		{ "duration_ns", stats->duration_ns, 0 },
 		{ "stopped_ns", stats->stopped_ns, 0 },
-		{ "stopped_percent", (int64_t)(percent * 10000 + 0.5), 4 },
+		{ "stopped_percent", (int64_t)(stopped * 10000 + 0.5), 4 },
 		{ "threads", (int64_t)stats->threads, 0 },
 		{ "thread_samples", (int64_t)stats->thread_samples, 0 },
 		{ "stacks", (int64_t)stats->stacks, 0 },

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pace: see pace.h. Seconds and the rest apart, so that no product overflows in centuries. */
+#include "record/pace.h"
+
+enum { SECOND = 1000000000 };
+
+int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot)
+{
+	uint64_t seconds = slot / pace->hz, rest = slot % pace->hz;
+
+	/* Rounded up, so that the moment lies in its slot. */
+	return (int64_t)(seconds * SECOND + (rest * SECOND + pace->hz - 1) / pace->hz);
+}
+
+uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns)
+{
+	uint64_t elapsed = elapsed_ns > 0 ? (uint64_t)elapsed_ns : 0;
+
+	return elapsed / SECOND * pace->hz + elapsed % SECOND * pace->hz / SECOND;
+}
+
+static void skip(struct snap_pace *pace, uint64_t slot)
+{
+	if (slot <= pace->next)
+		return;
+	pace->missed += slot - pace->next;
+	pace->next = slot;
+}
+
+void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns)
+{
+	skip(pace, snap_pace_slot(pace, elapsed_ns));
+	pace->next++;
+	pace->taken++;
+}
+
+void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns)
+{
+	uint64_t slot = snap_pace_slot(pace, elapsed_ns);
+
+	skip(pace, snap_pace_time(pace, slot) < elapsed_ns ? slot + 1 : slot);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Pace: a grid of moments at a steady rate, and which of them were missed.
+ *
+ * Slot k is the time from k / hz to (k + 1) / hz seconds after the start. A tick that begins within
+ * a slot is that slot's; slots in which none began are missed, and are never made up for. All by
+ * numbers: knows no clock.
+ */
+#ifndef SNAP_RECORD_PACE_H
+#define SNAP_RECORD_PACE_H
+
+#include <stdint.h>
+
+struct snap_pace {
+	unsigned hz;
+	uint64_t next; /* the first slot that is neither taken nor missed */
+	uint64_t taken, missed;
+};
+
+/* When a slot begins, in nanoseconds since the start. */
+int64_t snap_pace_time(const struct snap_pace *pace, uint64_t slot);
+/* The slot in which a moment lies. */
+uint64_t snap_pace_slot(const struct snap_pace *pace, int64_t elapsed_ns);
+
+/* When the next tick is due; a moment in the past if it is late. */
+static inline int64_t snap_pace_due(const struct snap_pace *pace)
+{
+	return snap_pace_time(pace, pace->next);
+}
+
+/* A tick begins, not before it is due. */
+void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns);
+/* The run ends: slots that began before are missed. */
+void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns);
+
+#endif

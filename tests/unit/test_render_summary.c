@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a recording amounts to, for people and as figures (render/summary.h). */
+#include "recordings.h"
+#include "render/summary.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *summary_of(const struct snap_recording *recording, const struct snap_options *options)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_null(snap_render_summary(recording, options, out));
+	fclose(out);
+	return text;
+}
+
+static void test_figures_come_first(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = summary_of(recording, &options);
+	const char *begin = "0.1 s at 83.3 Hz (100 asked): 10 ticks, 2 missed\n"
+			    "stopped 0.83 % of the time (1.0 ms)\n";
+
+	assert_memory_equal(text, begin, strlen(begin));
+	assert_null(strstr(text, "target was left"));
+	assert_null(strstr(text, "shown:"));
+}
+
+static void test_the_end_and_the_slice_are_told(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+
+	recording->end = SNAP_END_TARGETS;
+	recording->is_slice = true;
+	text = summary_of(recording, &options);
+	assert_non_null(strstr(text, "\nno target was left\n"));
+	assert_non_null(strstr(text, "\nshown: 0.1 s, "));
+}
+
+/* The share that a line of the table gives to a function in a state; negative: no such line. */
+static double share_of(const char *text, const char *state, const char *function)
+{
+	for (const char *line = strstr(text, "function\n"); line; line = strchr(line, '\n')) {
+		double share;
+		char found[16], name[128];
+
+		line++;
+		if (sscanf(line, "%lf %% %15s %127[^\n]", &share, found, name) == 3 &&
+		    strcmp(found, state) == 0 && strcmp(name, function) == 0)
+			return share;
+	}
+	return -1;
+}
+
+/* Two frames in one function, one in the C library below a function of the program's. */
+struct bed {
+	struct snap_entry entries[4];
+	struct snap_frame frames[4];
+	const struct snap_frame *lists[3][2];
+	struct snap_recorded_stack stacks[3];
+	struct snap_run runs[4];
+	struct snap_track track;
+	struct snap_recording recording;
+};
+
+static void set_up_bed(struct bed *bed)
+{
+	static const char *const functions[] = { "crunch", "crunch", "wait_for_work", "poll" };
+
+	memset(bed, 0, sizeof(*bed));
+	for (int i = 0; i < 4; i++) {
+		bed->entries[i].function = functions[i];
+		bed->frames[i].entries = &bed->entries[i];
+		bed->frames[i].entry_count = 1;
+	}
+	bed->entries[3].system = true;
+	for (int i = 0; i < 3; i++) {
+		bed->lists[i][0] = &bed->frames[i == 2 ? 3 : i];
+		bed->lists[i][1] = &bed->frames[2];
+		bed->stacks[i].frames = bed->lists[i];
+		bed->stacks[i].frame_count = 2;
+	}
+	/* 3 + 4 ticks crunching at two places, 1 waiting asleep, 2 waiting on a processor. */
+	bed->runs[0] =
+		(struct snap_run){ .first = 0, .last = 2, .stack = 0, .state = SNAP_STATE_RUNNING };
+	bed->runs[1] =
+		(struct snap_run){ .first = 3, .last = 6, .stack = 1, .state = SNAP_STATE_RUNNING };
+	bed->runs[2] = (struct snap_run){
+		.first = 7, .last = 7, .stack = 2, .state = SNAP_STATE_SLEEPING
+	};
+	bed->runs[3] =
+		(struct snap_run){ .first = 8, .last = 9, .stack = 2, .state = SNAP_STATE_RUNNING };
+	bed->track.runs = bed->runs;
+	bed->track.run_count = 4;
+	bed->recording.tracks = &bed->track;
+	bed->recording.track_count = 1;
+	bed->recording.stacks = bed->stacks;
+	bed->recording.stack_count = 3;
+}
+
+static void test_functions_are_ranked_state_by_state(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+	struct bed bed;
+
+	set_up_bed(&bed);
+	text = summary_of(&bed.recording, &options);
+	assert_float_equal(share_of(text, "running", "crunch"), 70, 0.01);
+	assert_float_equal(share_of(text, "running", "wait_for_work (in poll)"), 20, 0.01);
+	assert_float_equal(share_of(text, "sleeping", "wait_for_work (in poll)"), 10, 0.01);
+	assert_float_equal(share_of(text, "sleeping", "crunch"), -1, 0.01);
+	assert_true(strstr(text, "crunch") < strstr(text, "wait_for_work"));
+}
+
+static void test_names_are_safe_and_fit(void **state _unused_)
+{
+	struct snap_options options = { .width = 60 };
+	_cleanup_free_ char *text = NULL;
+	struct bed bed;
+
+	set_up_bed(&bed);
+	bed.entries[0].function = "evil\033[2J\xc3\xa9";
+	bed.entries[1].function =
+		"std::map<std::string, std::vector<std::pair<int, std::string>>>::find(key)";
+	text = summary_of(&bed.recording, &options);
+	assert_non_null(strstr(text, "evil\\x1b[2J\\xc3\\xa9\n"));
+	for (const char *p = text; *p; p++)
+		assert_true(*p == '\n' || (*p >= ' ' && *p <= '~'));
+	for (const char *line = strstr(text, "function\n"); line; line = strchr(line + 1, '\n'))
+		assert_true(strcspn(line + 1, "\n") <= 60);
+	assert_non_null(strstr(text, "::find"));
+}
+
+static void test_nothing_recorded_is_no_table(void **state _unused_)
+{
+	struct snap_recording recording = { .end = SNAP_END_PERMISSION };
+	struct snap_options options = { 0 };
+	_cleanup_free_ char *text = summary_of(&recording, &options);
+
+	assert_non_null(strstr(text, "the targets may not be read any more\n"));
+	assert_null(strstr(text, "function"));
+}
+
+static void test_figures_as_json(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_free_ char *text = NULL, *want = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int length;
+
+	recording->end = SNAP_END_ASKED;
+	assert_null(snap_render_stats(recording, out));
+	fclose(out);
+	length = asprintf(&want,
+			  "{\"hz_asked\":100,\"hz_reached\":83.333,\"ticks\":10,\"ticks_missed\":2,"
+			  "\"duration_ns\":120000000,\"stopped_ns\":1000000,"
+			  "\"stopped_percent\":0.8333,\"threads\":%zu,\"thread_samples\":%zu,"
+			  "\"stacks\":%zu,\"kept\":%zu,\"unstopped\":10,\"alone\":10,"
+			  "\"end\":\"asked\"}\n",
+			  recording->track_count, (size_t)recording->stats.thread_samples,
+			  recording->stack_count, (size_t)recording->stats.kept);
+	assert_true(length > 0);
+	assert_string_equal(text, want);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_figures_come_first),
+		cmocka_unit_test(test_the_end_and_the_slice_are_told),
+		cmocka_unit_test(test_functions_are_ranked_state_by_state),
+		cmocka_unit_test(test_names_are_safe_and_fit),
+		cmocka_unit_test(test_nothing_recorded_is_no_table),
+		cmocka_unit_test(test_figures_as_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
