@@ -1,70 +1,101 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* stacksnap render FILE: prints a capture that was saved, as if it had been taken now. */
+/*
+ * stacksnap render FILE: prints a capture, a recording or a snapshot that was saved, in any format,
+ * as if it had been taken now.
+ */
 #include "commands.h"
+#include "input.h"
+#include "message.h"
 #include "report.h"
 #include "signals.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* "-" is stdin. A FIFO waits here for its writer. */
-static int open_capture(const char *path)
-{
-	int fd;
-
-	if (strcmp(path, "-") == 0)
-		return dup(STDIN_FILENO);
-	do
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	while (fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
-	return fd;
-}
-
-static int report_unreadable(struct snap_cli_report *report, const char *path)
+/* "WHAT FILE: WHY" */
+static int refuse(struct snap_cli_report *report, const char *code, const char *what,
+		  const char *why)
 {
 	char *text = NULL;
 	int status;
 
-	if (asprintf(&text, "cannot read %s: %s", path, strerror(errno)) < 0)
+	if (asprintf(&text, "%s %s: %s", what, report->request->file, why) < 0)
 		text = NULL;
-	status = snap_cli_report_failure(report, "unreadable", text ? text : "out of memory");
+	status = snap_cli_report_failure(report, code, text ? text : "out of memory");
 	free(text);
 	return status;
 }
 
-static int render(struct snap_cli_report *report, int fd)
+static struct stacksnap_error *load_capture(int fd, const struct stacksnap_options *options,
+					    struct stacksnap_snapshot **ret)
 {
-	struct stacksnap_options *options = report->request->options;
-	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_capture *capture = NULL;
 	struct stacksnap_error *err;
-	int status;
 
 	err = stacksnap_capture_load(fd, &capture);
 	if (!err)
-		err = stacksnap_capture_analyze(capture, options, &snapshot);
+		err = stacksnap_capture_analyze(capture, options, ret);
+	stacksnap_capture_destroy(capture);
+	return err;
+}
+
+static int render_snapshot(struct snap_cli_report *report, const struct snap_cli_input *input)
+{
+	struct stacksnap_options *options = report->request->options;
+	struct stacksnap_snapshot *snapshot = NULL;
+	struct stacksnap_error *err;
+	int status;
+
+	if (report->request->slice) {
+		snap_cli_message("--from and --to are for recordings, and %s is none",
+				 report->request->file);
+		return SNAP_CLI_USAGE;
+	}
+	if (input->kind == STACKSNAP_FILE_JSON)
+		err = stacksnap_snapshot_load(input->fd, options, &snapshot);
+	else
+		err = load_capture(input->fd, options, &snapshot);
 	status = err ? snap_cli_report_error(report, err)
 		     : snap_cli_report_snapshot(report, snapshot);
 	stacksnap_snapshot_destroy(snapshot);
-	stacksnap_capture_destroy(capture);
+	return status;
+}
+
+static int render_recording(struct snap_cli_report *report, int fd)
+{
+	struct stacksnap_recording *recording = NULL;
+	struct stacksnap_error *err;
+	int status;
+
+	/* Hours of samples take their time: only who asks for a limit has one. */
+	if (!report->request->timeout)
+		snap_cli_signals_set_timer(0);
+	err = stacksnap_recording_load(fd, report->request->options, &recording);
+	status = err ? snap_cli_report_error(report, err)
+		     : snap_cli_report_recording(report, recording);
+	stacksnap_recording_destroy(recording);
 	return status;
 }
 
 int snap_cli_cmd_render(struct snap_cli_request *request)
 {
+	struct snap_cli_input input = { .fd = -1 };
 	struct snap_cli_report report;
 	int status = SNAP_CLI_TROUBLE;
-	int fd;
 
 	if (snap_cli_report_init(&report, request)) {
-		fd = open_capture(request->file);
-		status = fd < 0 ? report_unreadable(&report, request->file) : render(&report, fd);
-		if (fd >= 0)
-			close(fd);
+		if (!snap_cli_input_init(&input, request->file))
+			status = refuse(&report, "unreadable", "cannot read", strerror(errno));
+		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
+			status = refuse(&report, "format", "cannot render",
+					"it is no capture, no recording and no snapshot in JSON");
+		else if (input.kind == STACKSNAP_FILE_RECORDING)
+			status = render_recording(&report, input.fd);
+		else
+			status = render_snapshot(&report, &input);
 	}
+	snap_cli_input_deinit(&input);
 	snap_cli_report_deinit(&report);
 	return status;
 }

@@ -19,13 +19,27 @@ static void print_option(const struct snap_cli_option *option, FILE *out)
 	fprintf(out, "%*s%s\n", HELP_COLUMN - used, "", option->help);
 }
 
+static void print_group(enum snap_cli_group group, FILE *out)
+{
+	bool titled = false;
+
+	for (const struct snap_cli_option *o = snap_cli_options; o->name; o++) {
+		if (o->group != group)
+			continue;
+		if (!titled)
+			fprintf(out, "\n%s:\n", snap_cli_group_title(group));
+		titled = true;
+		print_option(o, out);
+	}
+}
+
 static void print_formats(FILE *out)
 {
 	const char *name, *suffix = NULL, *help = NULL;
 
 	fprintf(out, "\nFormats (-f NAME, or by the suffix of -o FILE):\n");
 	for (size_t i = 0; (name = stacksnap_format_name(i, &suffix, &help)); i++)
-		fprintf(out, "  %-8s%-17s%s\n", name, suffix ? suffix : "", help ? help : "");
+		fprintf(out, "  %-12s%-18s%s\n", name, suffix ? suffix : "", help ? help : "");
 }
 
 void snap_cli_print_help(FILE *out)
@@ -40,12 +54,8 @@ void snap_cli_print_help(FILE *out)
 		"  (none)                   take a snapshot and print it\n");
 	for (const struct snap_cli_verb *verb = snap_cli_verbs; verb->name; verb++)
 		fprintf(out, "  %-25s%s\n", verb->name, verb->help);
-	for (int group = 0; group < SNAP_CLI_GROUP_COUNT; group++) {
-		fprintf(out, "\n%s:\n", snap_cli_group_title((enum snap_cli_group)group));
-		for (const struct snap_cli_option *o = snap_cli_options; o->name; o++)
-			if ((int)o->group == group)
-				print_option(o, out);
-	}
+	for (int group = 0; group < SNAP_CLI_GROUP_COUNT; group++)
+		print_group((enum snap_cli_group)group, out);
 	print_formats(out);
 	fprintf(out,
 		"\nA stop ends epoll_wait, semop, sigtimedwait and a few other blocking calls of "

@@ -66,6 +66,8 @@ static int run(struct snap_cli_request *request)
 	switch (request->command) {
 	case SNAP_CLI_SNAPSHOT:
 		return snap_cli_cmd_snapshot(request);
+	case SNAP_CLI_RECORD:
+		return snap_cli_cmd_record(request);
 	case SNAP_CLI_RENDER:
 		return snap_cli_cmd_render(request);
 	case SNAP_CLI_LIST:

@@ -34,7 +34,7 @@ enum { LIBRARY = false, HERE = true };
 #define LABELS "stack state name syscall wchan cpu type tid"
 
 const struct snap_cli_verb snap_cli_verbs[] = {
-	{ "render", "FILE", "print a capture that --save-capture wrote", SNAP_CLI_RENDER },
+	{ "render", "FILE", "print a capture or a JSON snapshot that was saved", SNAP_CLI_RENDER },
 	{ "list", "[PID...]", "print the tree of processes; nobody is stopped", SNAP_CLI_LIST },
 	{ NULL, NULL, NULL, 0 },
 };
@@ -130,6 +130,8 @@ const char *snap_cli_group_title(enum snap_cli_group group)
 	switch (group) {
 	case SNAP_CLI_TARGETS:
 		return "Targets";
+	case SNAP_CLI_RECORDING:
+		return "Recording";
 	case SNAP_CLI_VIEWS:
 		return "Views, filters, groups";
 	case SNAP_CLI_FRAMES:

@@ -19,10 +19,12 @@ enum snap_cli_command {
 	SNAP_CLI_SNAPSHOT = 1 << 0, /* no word: take a snapshot */
 	SNAP_CLI_RENDER = 1 << 1,
 	SNAP_CLI_LIST = 1 << 2,
+	SNAP_CLI_RECORD = 1 << 3,
 };
 
 enum snap_cli_group {
 	SNAP_CLI_TARGETS,
+	SNAP_CLI_RECORDING,
 	SNAP_CLI_VIEWS,
 	SNAP_CLI_FRAMES,
 	SNAP_CLI_OUTPUT,
@@ -82,9 +84,11 @@ struct snap_cli_request {
 	const char *format;                /* NULL: not said */
 	const char *output;                /* NULL: stdout */
 	const char *save_capture;          /* NULL: no */
+	const char *stats;                 /* NULL: no */
 	const char *file;                  /* the operand of render */
 	enum snap_cli_color color;
 	bool width_given, debuginfod, help, version;
+	bool ring, until, duration, slice, timeout; /* were given */
 	unsigned verbose;
 };
 

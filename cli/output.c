@@ -63,31 +63,101 @@ static bool open_beside(struct snap_cli_output *output, mode_t mode, const struc
 	return true;
 }
 
-bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool secret)
+/* A FIFO waits here for its reader: nothing is stopped yet. */
+static bool open_straight(struct snap_cli_output *output)
 {
+	do
+		output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	while (output->fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
+	return output->fd >= 0 || cannot("write", output->path);
+}
+
+/* What is known of a place before it is opened. */
+struct place {
 	struct stat status;
-	bool exists;
+	bool exists, is_stdout, is_file; /* a file, or nothing yet: replaced by renaming */
+};
+
+static bool look_at(struct snap_cli_output *output, const char *path, struct place *ret)
+{
+	struct place place = { .exists = false };
 
 	*output = (struct snap_cli_output){ .fd = -1 };
 	if (!path || strcmp(path, "-") == 0) {
 		output->fd = STDOUT_FILENO;
+		place.is_stdout = true;
+		*ret = place;
 		return true;
 	}
-	exists = stat(path, &status) == 0;
-	if (!exists && errno != ENOENT)
+	place.exists = stat(path, &place.status) == 0;
+	if (!place.exists && errno != ENOENT)
 		return cannot("write", path);
+	place.is_file = !place.exists || S_ISREG(place.status.st_mode);
 	/* Through symbolic links: what they point to is replaced, not they. */
-	output->path = exists && S_ISREG(status.st_mode) ? realpath(path, NULL) : strdup(path);
+	output->path = place.exists && place.is_file ? realpath(path, NULL) : strdup(path);
 	if (!output->path)
 		return cannot("write", path);
-	if (!exists)
+	*ret = place;
+	return true;
+}
+
+bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool secret)
+{
+	struct place place;
+
+	if (!look_at(output, path, &place))
+		return false;
+	if (place.is_stdout)
+		return true;
+	if (!place.is_file)
+		return open_straight(output);
+	if (!place.exists)
 		return open_beside(output, secret ? 0600 : 0666 & ~current_umask(), NULL);
-	if (S_ISREG(status.st_mode))
-		return open_beside(output, status.st_mode & 0777, &status);
-	/* A FIFO waits here for its reader: nothing is stopped yet. */
-	do
-		output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	while (output->fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
+	return open_beside(output, place.status.st_mode & 0777, &place.status);
+}
+
+/* A file without a name shows whether one can be made; not every file system has them. */
+static bool probe_folder(struct snap_cli_output *output)
+{
+	const char *slash = strrchr(output->path, '/');
+	char *folder =
+		slash ? strndup(output->path, (size_t)(slash - output->path) + 1) : strdup(".");
+	int fd;
+
+	if (!folder)
+		return snap_cli_message("out of memory");
+	fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	free(folder);
+	if (fd >= 0)
+		close(fd);
+	else if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
+		return open_beside(output, 0600, NULL);
+	return fd >= 0 || cannot("write", output->path);
+}
+
+bool snap_cli_output_probe(struct snap_cli_output *output, const char *path)
+{
+	struct place place;
+	bool fine;
+
+	if (!look_at(output, path, &place))
+		return false;
+	output->keeps_open = true;
+	if (place.is_stdout)
+		return true;
+	if (!place.is_file)
+		return open_straight(output);
+	fine = probe_folder(output);
+	snap_cli_output_deinit(output);
+	return fine;
+}
+
+bool snap_cli_output_init_growing(struct snap_cli_output *output, const char *path)
+{
+	*output = (struct snap_cli_output){ .fd = -1, .path = strdup(path) };
+	if (!output->path)
+		return snap_cli_message("out of memory");
+	output->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
 	return output->fd >= 0 || cannot("write", path);
 }
 
@@ -95,7 +165,7 @@ bool snap_cli_output_commit(struct snap_cli_output *output)
 {
 	int fd = output->fd;
 
-	if (!output->path)
+	if (!output->path || output->keeps_open)
 		return true;
 	output->fd = -1;
 	if (close(fd) < 0)

@@ -15,6 +15,7 @@ struct snap_cli_output {
 	int fd;          /* -1: closed */
 	char *path;      /* the place; NULL: stdout */
 	char *temporary; /* the file beside it until it is renamed; NULL: written straight */
+	bool keeps_open; /* written straight, more than once: a commit does not close it */
 };
 
 /*
@@ -23,6 +24,16 @@ struct snap_cli_output {
  */
 bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool secret);
 void snap_cli_output_deinit(struct snap_cli_output *output);
+
+/*
+ * Whether something will be able to be written there, without leaving anything. A place that is
+ * written straight is opened, and stays open; else output->fd is -1 afterwards. False after a
+ * message.
+ */
+bool snap_cli_output_probe(struct snap_cli_output *output, const char *path);
+
+/* A file that is written in its place from the beginning, and can be read meanwhile. */
+bool snap_cli_output_init_growing(struct snap_cli_output *output, const char *path);
 
 /* The file is whole: closes it and puts it in its place. False after a message. */
 bool snap_cli_output_commit(struct snap_cli_output *output);

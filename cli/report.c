@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "message.h"
 #include "signals.h"
+#include "tally.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -12,30 +13,25 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	SAME_MESSAGES = 8, /* lines on stderr of one code before they are summed up */
-	MAX_CODES = 32,
-};
-
 /* Options of the library that the terminal decides; these values are always valid. */
 static void set(struct stacksnap_options *options, const char *name, const char *value)
 {
 	stacksnap_error_destroy(stacksnap_options_set(options, name, value));
 }
 
-static void describe_terminal(struct snap_cli_report *report)
+void snap_cli_report_describe(struct snap_cli_report *report, int fd)
 {
 	struct snap_cli_request *request = report->request;
 	bool color = request->color == SNAP_CLI_COLOR_ALWAYS;
 	char width[16];
 
 	if (request->color == SNAP_CLI_COLOR_AUTO)
-		color = snap_cli_terminal_has_color(report->output.fd);
+		color = snap_cli_terminal_has_color(fd);
 	set(request->options, "color", color ? "always" : "never");
 	set(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
 	if (request->width_given)
 		return;
-	snprintf(width, sizeof(width), "%u", snap_cli_terminal_width(report->output.fd));
+	snprintf(width, sizeof(width), "%u", snap_cli_terminal_width(fd));
 	set(request->options, "width", width);
 }
 
@@ -49,19 +45,34 @@ static const char *decide_format(const struct snap_cli_request *request)
 	return format ? format : "text";
 }
 
-bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request)
+void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request)
 {
-	*report = (struct snap_cli_report){ .request = request };
+	*report = (struct snap_cli_report){ .request = request, .output = { .fd = -1 } };
 	report->format = decide_format(request);
 	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options));
-	if (!snap_cli_output_init(&report->output, request->output, false))
-		return false;
-	describe_terminal(report);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
 	if (request->debuginfod) {
 		snap_cli_progress_start();
 		stacksnap_options_set_progress(request->options, snap_cli_progress, NULL);
 	}
+}
+
+bool snap_cli_report_refuses_terminal(const struct snap_cli_report *report)
+{
+	if (!stacksnap_format_is_binary(report->format) || !isatty(report->output.fd))
+		return false;
+	snap_cli_message("'%s' is nothing for a terminal: give the name of a file with -o",
+			 report->format);
+	return true;
+}
+
+bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request)
+{
+	snap_cli_report_prepare(report, request);
+	if (!snap_cli_output_init(&report->output, request->output, false) ||
+	    snap_cli_report_refuses_terminal(report))
+		return false;
+	snap_cli_report_describe(report, report->output.fd);
 	return true;
 }
 
@@ -101,8 +112,20 @@ static bool fail(struct stacksnap_error *error)
 	return false;
 }
 
-static bool print_snapshot(struct snap_cli_report *report,
-			   const struct stacksnap_snapshot *snapshot)
+static struct stacksnap_error *render(const struct snap_cli_report *report,
+				      struct snap_cli_document document, FILE *file)
+{
+	struct stacksnap_options *options = report->request->options;
+
+	if (document.only_stats)
+		return stacksnap_recording_render_stats(document.recording, file);
+	if (document.recording)
+		return stacksnap_recording_render(document.recording, options, report->format,
+						  file);
+	return stacksnap_snapshot_render(document.snapshot, options, report->format, file);
+}
+
+bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document)
 {
 	int fd = dup(report->output.fd), os_errno = 0;
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -116,7 +139,7 @@ static bool print_snapshot(struct snap_cli_report *report,
 		return written(report, os_errno);
 	}
 	errno = 0;
-	err = stacksnap_snapshot_render(snapshot, report->request->options, report->format, file);
+	err = render(report, document, file);
 	if (fflush(file) != 0 || ferror(file))
 		os_errno = errno ? errno : EIO;
 	if (fclose(file) != 0 && !os_errno)
@@ -132,47 +155,18 @@ static bool print_snapshot(struct snap_cli_report *report,
 }
 
 /* One line each, but of a hundred alike only the first: --all as an ordinary user. */
-struct tally {
-	const char *codes[MAX_CODES];
-	size_t counts[MAX_CODES];
-	size_t used;
-};
-
-static bool count_one(struct tally *tally, const char *code)
-{
-	size_t i = 0;
-
-	while (i < tally->used && strcmp(tally->codes[i], code) != 0)
-		i++;
-	if (i == MAX_CODES)
-		return true;
-	if (i == tally->used)
-		tally->codes[tally->used++] = code;
-	return ++tally->counts[i] <= SAME_MESSAGES;
-}
-
-static void print_rest(const struct tally *tally, const char *what)
-{
-	for (size_t i = 0; i < tally->used; i++)
-		if (tally->counts[i] > SAME_MESSAGES)
-			snap_cli_message("and %zu more %s: %s", tally->counts[i] - SAME_MESSAGES,
-					 what, tally->codes[i]);
-}
-
 static void print_messages(const struct stacksnap_snapshot *snapshot)
 {
-	struct tally warnings = { .used = 0 }, troubles = { .used = 0 };
+	struct snap_cli_tally warnings = { .used = 0 }, troubles = { .used = 0 };
 	const char *code, *message;
 
 	for (size_t i = 0; stacksnap_snapshot_warning(snapshot, i, &code, &message, NULL, NULL);
 	     i++)
-		if (count_one(&warnings, code))
-			snap_cli_message_escaped(message);
-	print_rest(&warnings, "warnings");
+		snap_cli_tally_message(&warnings, code, message);
+	snap_cli_tally_rest(&warnings, "warnings");
 	for (size_t i = 0; stacksnap_snapshot_trouble(snapshot, i, &code, &message, NULL); i++)
-		if (count_one(&troubles, code))
-			snap_cli_message_escaped(message);
-	print_rest(&troubles, "processes");
+		snap_cli_tally_message(&troubles, code, message);
+	snap_cli_tally_rest(&troubles, "processes");
 }
 
 /* A report in text that would say no more than "no such process" is left to stderr. */
@@ -190,10 +184,23 @@ static bool is_worth_printing(const struct snap_cli_report *report,
 	return absent == 0 || absent < stacksnap_snapshot_process_count(snapshot);
 }
 
+/* The status of what was shown. */
+static int status_of(enum stacksnap_outcome outcome)
+{
+	switch (outcome) {
+	case STACKSNAP_OUTCOME_WHOLE:
+		return SNAP_CLI_WHOLE;
+	case STACKSNAP_OUTCOME_PARTIAL:
+		return SNAP_CLI_PARTIAL;
+	case STACKSNAP_OUTCOME_NOTHING:
+		return SNAP_CLI_TROUBLE;
+	}
+	return SNAP_CLI_TROUBLE;
+}
+
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot)
 {
-	int status = SNAP_CLI_TROUBLE;
 	bool fine = true;
 
 	/* From here on nobody waits for us but the reader, who may take his time. */
@@ -201,29 +208,44 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 	end_if_signalled(report);
 	snap_cli_progress_erase();
 	if (is_worth_printing(report, snapshot))
-		fine = print_snapshot(report, snapshot);
+		fine = snap_cli_report_print(report,
+					     (struct snap_cli_document){ .snapshot = snapshot });
 	print_messages(snapshot);
-	switch (stacksnap_snapshot_outcome(snapshot)) {
-	case STACKSNAP_OUTCOME_WHOLE:
-		status = SNAP_CLI_WHOLE;
-		break;
-	case STACKSNAP_OUTCOME_PARTIAL:
-		status = SNAP_CLI_PARTIAL;
-		break;
-	case STACKSNAP_OUTCOME_NOTHING:
-		status = SNAP_CLI_TROUBLE;
-		break;
-	}
+	return fine ? status_of(stacksnap_snapshot_outcome(snapshot)) : SNAP_CLI_TROUBLE;
+}
+
+int snap_cli_report_recording_status(const struct stacksnap_recording *recording)
+{
+	struct snap_cli_tally warnings = { .used = 0 };
+	const char *code, *message;
+
+	for (size_t i = 0; stacksnap_recording_warning(recording, i, &code, &message, NULL, NULL);
+	     i++)
+		snap_cli_tally_message(&warnings, code, message);
+	snap_cli_tally_rest(&warnings, "warnings");
+	return status_of(stacksnap_recording_outcome(recording));
+}
+
+int snap_cli_report_recording(struct snap_cli_report *report,
+			      const struct stacksnap_recording *recording)
+{
+	bool fine;
+	int status;
+
+	end_if_signalled(report);
+	snap_cli_progress_erase();
+	fine = snap_cli_report_print(report, (struct snap_cli_document){ .recording = recording });
+	status = snap_cli_report_recording_status(recording);
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 
-/* With a format for machines the output is a document even now. */
+/* With JSON the output is a document even now; an empty profile would help nobody. */
 static int report_empty(struct snap_cli_report *report, const char *code, const char *message)
 {
 	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_error *err;
 
-	if (strcmp(report->format, "text") == 0) {
+	if (strcmp(report->format, "json") != 0) {
 		snap_cli_message("%s", message);
 		return SNAP_CLI_TROUBLE;
 	}

@@ -16,6 +16,13 @@ struct snap_cli_report {
 	bool broken_pipe; /* the reader has gone: nobody's error */
 };
 
+/* What is printed: a snapshot, or a recording, or of that the figures of its run alone. */
+struct snap_cli_document {
+	const struct stacksnap_snapshot *snapshot;
+	const struct stacksnap_recording *recording;
+	bool only_stats;
+};
+
 /*
  * Opens the place of the output, decides on the format, and tells the library about the terminal
  * and the cancel flag; before anything is stopped. False after a message.
@@ -23,12 +30,27 @@ struct snap_cli_report {
 bool snap_cli_report_init(struct snap_cli_report *report, struct snap_cli_request *request);
 void snap_cli_report_deinit(struct snap_cli_report *report);
 
+/* The same in steps, for who opens report->output later: all but that and what follows from it. */
+void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request);
+/* Tells the library what the place of some output is like: colour and width. */
+void snap_cli_report_describe(struct snap_cli_report *report, int fd);
+/* True after a message: the format is binary and the output a terminal. */
+bool snap_cli_report_refuses_terminal(const struct snap_cli_report *report);
+
+/* Writes the document and puts it in its place. False after a message. */
+bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document);
+
 /* All return the exit status; or do not return, when a signal asked to end. */
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot);
+int snap_cli_report_recording(struct snap_cli_report *report,
+			      const struct stacksnap_recording *recording);
 /* Destroys the error. */
 int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error);
 /* For an error that is not the library's: the code is a word for a warning of the document. */
 int snap_cli_report_failure(struct snap_cli_report *report, const char *code, const char *message);
+
+/* Prints the warnings of a recording and returns the status that it makes. */
+int snap_cli_report_recording_status(const struct stacksnap_recording *recording);
 
 #endif

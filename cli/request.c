@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LONG = 256, MAX_OPTIONS = 64 };
+enum { FIRST_LONG = 256, MAX_OPTIONS = 96 };
 
 struct given {
 	const struct snap_cli_option *option;
@@ -94,6 +94,8 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 		request->output = given->value;
 	} else if (strcmp(name, "save-capture") == 0) {
 		request->save_capture = given->value;
+	} else if (strcmp(name, "stats") == 0) {
+		request->stats = given->value;
 	} else if (strcmp(name, "color") == 0) {
 		if (strcmp(given->value, "auto") == 0)
 			request->color = SNAP_CLI_COLOR_AUTO;
@@ -106,6 +108,26 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 						given->value);
 	}
 	return true;
+}
+
+/* What the commands want to know of the options that are the library's. */
+static void note(struct snap_cli_request *request, const char *name)
+{
+	const struct {
+		const char *name;
+		bool *given;
+	} noted[] = {
+		{ "width", &request->width_given }, { "debuginfod", &request->debuginfod },
+		{ "ring", &request->ring },         { "until", &request->until },
+		{ "duration", &request->duration }, { "timeout", &request->timeout },
+		{ "from", &request->slice },        { "to", &request->slice },
+	};
+
+	if (strcmp(name, "verbose") == 0)
+		request->verbose++;
+	for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++)
+		if (strcmp(name, noted[i].name) == 0)
+			*noted[i].given = true;
 }
 
 static bool set_option(struct snap_cli_request *request, const struct given *given)
@@ -124,12 +146,7 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 	}
 	if (given->option->local)
 		return set_local(request, given) || usage();
-	if (strcmp(given->option->name, "width") == 0)
-		request->width_given = true;
-	if (strcmp(given->option->name, "debuginfod") == 0)
-		request->debuginfod = true;
-	if (strcmp(given->option->name, "verbose") == 0)
-		request->verbose++;
+	note(request, given->option->name);
 	err = stacksnap_options_set(request->options, given->option->name, given->value);
 	if (!err)
 		return true;

@@ -9,12 +9,32 @@
 
 /* State of the process: a signal handler has no other place. */
 static volatile int cancel;
-static volatile sig_atomic_t caught, timed_out;
+static volatile sig_atomic_t caught, timed_out, requested;
+
+/* What ends a run in order; written before the handler that reads it is there. */
+static struct {
+	void (*stop)(void *context);
+	void *context;
+} order;
+
+static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 
 static void on_signal(int number)
 {
 	caught = number;
 	cancel = 1;
+}
+
+static void on_ordered_signal(int number)
+{
+	(void)number;
+	order.stop(order.context);
+}
+
+static void on_request(int number)
+{
+	(void)number;
+	requested = 1;
 }
 
 static void on_alarm(int number)
@@ -24,16 +44,23 @@ static void on_alarm(int number)
 	cancel = 1;
 }
 
-void snap_cli_signals_init(void)
+/* For the ending signals, unless they are ignored or have come already. */
+static void handle_ending(void (*handler)(int), int flags)
 {
-	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND }, old;
+	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESETHAND | flags }, old;
 
-	/* No SA_RESTART anywhere: a wait is to end and look at the flag. */
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		if (!caught && sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(ending[i], &action, NULL);
+}
+
+void snap_cli_signals_init(void)
+{
+	struct sigaction action;
+
+	/* No SA_RESTART: a wait is to end and look at the flag. */
+	handle_ending(on_signal, 0);
 	action = (struct sigaction){ .sa_handler = on_alarm };
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGALRM, &action, NULL);
@@ -56,6 +83,30 @@ void snap_cli_signals_set_timer(unsigned milliseconds)
 	timer.it_value.tv_sec = milliseconds / 1000;
 	timer.it_value.tv_usec = milliseconds % 1000 * 1000;
 	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context)
+{
+	order.stop = stop;
+	order.context = context;
+	/* With SA_RESTART: what is being written is to be written. Waits for a tick end anyhow. */
+	handle_ending(on_ordered_signal, SA_RESTART);
+}
+
+void snap_cli_signals_catch_requests(void)
+{
+	struct sigaction action = { .sa_handler = on_request, .sa_flags = SA_RESTART };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+bool snap_cli_signals_take_request(void)
+{
+	bool was = requested;
+
+	requested = 0;
+	return was;
 }
 
 bool snap_cli_signals_timed_out(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Signals and the clock of the run: both set one flag that the library polls, so that the target is
- * released before anything else happens. Knows nothing of the library.
+ * released before anything else happens; a recording ends in order instead. Knows nothing of the
+ * library.
  */
 #ifndef SNAP_CLI_SIGNALS_H
 #define SNAP_CLI_SIGNALS_H
@@ -25,6 +26,17 @@ bool snap_cli_signals_timed_out(void);
 
 /* The signal that asked to end, 0 if none did. */
 int snap_cli_signals_caught(void);
+
+/*
+ * From here on the first signal is no reason to die: it calls `stop`, which must be fit for a
+ * handler, and the flag stays as it is, so that all can be written. The second one still kills.
+ */
+void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context);
+
+/* Catches USR1, which asks for what there is so far. */
+void snap_cli_signals_catch_requests(void);
+/* Whether one came since the last call. */
+bool snap_cli_signals_take_request(void);
 
 /* Ends the process by the signal that asked for it, if one did. */
 void snap_cli_signals_die(void);

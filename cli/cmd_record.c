@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * stacksnap record: samples for a while and writes what was seen, at the end or when it is asked
+ * for, or as it goes.
+ */
+#include "commands.h"
+#include "message.h"
+#include "place.h"
+#include "record_progress.h"
+#include "report.h"
+#include "signals.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct run {
+	struct snap_cli_request *request;
+	struct snap_cli_report report, stats; /* the recording; --stats */
+	struct snap_cli_place place;
+	struct snap_cli_record_progress progress;
+	struct stacksnap_recorder *recorder;
+	bool grows;  /* the recording file is written as it goes */
+	bool failed; /* the latest writing did, and it was told */
+};
+
+static bool is_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
+/* Everything that can be known to be wrong before anybody is looked at. */
+static int prepare(struct run *run)
+{
+	struct snap_cli_request *request = run->request;
+
+	if (!snap_cli_place_init(&run->place, request->output))
+		return SNAP_CLI_USAGE;
+	if (is_stdout(request->stats) && snap_cli_place_is_stdout(&run->place)) {
+		snap_cli_message("--stats: standard output has the recording already");
+		return SNAP_CLI_USAGE;
+	}
+	/* Who names a condition or keeps the last seconds has said when it ends. */
+	if ((request->ring || request->until) && !request->duration)
+		stacksnap_error_destroy(stacksnap_options_set(request->options, "duration", "0"));
+	snap_cli_report_prepare(&run->report, request);
+	run->stats = run->report;
+	run->grows = !request->ring && strcmp(run->report.format, "snaprec") == 0;
+	if (!snap_cli_place_name(&run->place) ||
+	    !snap_cli_output_probe(&run->report.output, run->place.path) ||
+	    snap_cli_report_refuses_terminal(&run->report))
+		return SNAP_CLI_TROUBLE;
+	if (request->stats && !snap_cli_output_probe(&run->stats.output, request->stats))
+		return SNAP_CLI_TROUBLE;
+	return SNAP_CLI_WHOLE;
+}
+
+static bool fail(struct stacksnap_error *err)
+{
+	snap_cli_message("%s", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return false;
+}
+
+/* Writes it where the place says; false after a message. */
+static bool write_recording(struct run *run, const struct stacksnap_recording *recording)
+{
+	struct snap_cli_output *output = &run->report.output;
+	bool fine = true;
+
+	if (output->fd < 0)
+		fine = snap_cli_place_name(&run->place) &&
+		       snap_cli_output_init(output, run->place.path, false);
+	if (fine) {
+		snap_cli_report_describe(&run->report, output->fd);
+		fine = snap_cli_report_print(&run->report,
+					     (struct snap_cli_document){ .recording = recording });
+	}
+	if (!output->keeps_open)
+		snap_cli_output_deinit(output);
+	if (!fine || run->report.broken_pipe)
+		return fine;
+	run->place.written++;
+	if (run->place.path)
+		snap_cli_message("recording written to %s", run->place.path);
+	return true;
+}
+
+/* What there is so far, while it goes on; trouble is told, and no reason to end. */
+static void write_meanwhile(struct run *run)
+{
+	struct stacksnap_recording *recording = NULL;
+	struct stacksnap_error *err;
+
+	if (run->grows)
+		return;
+	err = stacksnap_recorder_slice(run->recorder, run->request->options, &recording);
+	run->failed = err ? !fail(err) : !write_recording(run, recording);
+	stacksnap_recording_destroy(recording);
+}
+
+static int on_tick(void *context, const struct stacksnap_recorder_status *status)
+{
+	struct run *run = context;
+	bool asked = snap_cli_signals_take_request();
+
+	if (asked || (run->request->ring && status->condition))
+		write_meanwhile(run);
+	snap_cli_record_progress_show(&run->progress, status);
+	return !run->report.broken_pipe;
+}
+
+/* In a signal handler. */
+static void stop(void *recorder)
+{
+	stacksnap_recorder_stop(recorder);
+}
+
+/* The old file is replaced only now, when there is somebody to record. */
+static bool begin_growing(struct run *run)
+{
+	struct snap_cli_output *output = &run->report.output;
+	struct stacksnap_error *err;
+
+	if (output->fd < 0 && !snap_cli_output_init_growing(output, run->place.path))
+		return false;
+	err = stacksnap_recorder_write_to(run->recorder, output->fd);
+	return !err || fail(err);
+}
+
+/* The error of a run whose file grows is as a rule one of writing. */
+static bool tell_growing(struct run *run, struct stacksnap_error *err)
+{
+	int os_errno = stacksnap_error_errno(err);
+
+	if (os_errno != EPIPE)
+		return fail(err);
+	run->report.broken_pipe = true;
+	stacksnap_error_destroy(err);
+	return true;
+}
+
+static bool end_growing(struct run *run, bool whole)
+{
+	struct stacksnap_error *err;
+
+	if (run->report.broken_pipe || !whole)
+		return whole;
+	err = stacksnap_recorder_finish(run->recorder);
+	if (err)
+		return tell_growing(run, err);
+	run->report.output.keeps_open = false;
+	if (!snap_cli_output_commit(&run->report.output))
+		return false;
+	if (run->place.path)
+		snap_cli_message("recording written to %s", run->place.path);
+	return true;
+}
+
+/* Lines of text on stderr, each of which shows whose it is. */
+static void print_lines(char *text)
+{
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		if (*line == ' ' || (!*line && rest))
+			fprintf(stderr, "%s\n", line);
+		else if (*line)
+			snap_cli_message_escaped(line);
+}
+
+static void print_summary(struct run *run, const struct stacksnap_recording *recording)
+{
+	struct stacksnap_error *err;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return;
+	/* --color is about the recording; here a terminal alone decides. */
+	snap_cli_report_describe(&run->report, STDERR_FILENO);
+	err = stacksnap_options_set(run->request->options, "color",
+				    snap_cli_terminal_has_color(STDERR_FILENO) ? "always"
+									       : "never");
+	stacksnap_error_destroy(err);
+	err = stacksnap_recording_summary(recording, run->request->options, out);
+	if (fclose(out) != 0 || err)
+		stacksnap_error_destroy(err);
+	else
+		print_lines(text);
+	free(text);
+}
+
+static bool write_stats(struct run *run, const struct stacksnap_recording *recording)
+{
+	struct snap_cli_output *output = &run->stats.output;
+
+	if (output->fd < 0 && !snap_cli_output_init(output, run->request->stats, false))
+		return false;
+	return snap_cli_report_print(
+		&run->stats,
+		(struct snap_cli_document){ .recording = recording, .only_stats = true });
+}
+
+static int conclude(struct run *run, const struct stacksnap_recording *recording)
+{
+	struct stacksnap_recording_stats stats;
+	int status = snap_cli_report_recording_status(recording);
+
+	stacksnap_recording_get_stats(recording, &stats);
+	if (!snap_cli_place_is_stdout(&run->place))
+		print_summary(run, recording);
+	else if (stats.ticks_missed)
+		snap_cli_message("%llu of %llu ticks were missed: %.1f/s instead of %.1f/s",
+				 stats.ticks_missed, stats.ticks + stats.ticks_missed,
+				 stats.hz_reached, stats.hz_asked);
+	if (run->request->stats && !write_stats(run, recording))
+		run->failed = true;
+	return run->failed ? SNAP_CLI_TROUBLE : status;
+}
+
+static int finish(struct run *run, struct stacksnap_error *err)
+{
+	struct stacksnap_recording *recording = NULL;
+	bool whole = true;
+	int status;
+
+	/* What was taken is written, whatever ended it. */
+	if (err)
+		whole = run->grows ? tell_growing(run, err) : fail(err);
+	if (run->grows)
+		run->failed = !end_growing(run, whole);
+	err = stacksnap_recorder_slice(run->recorder, run->request->options, &recording);
+	if (err)
+		return snap_cli_report_error(&run->report, err);
+	if (!run->grows && !run->report.broken_pipe)
+		run->failed = !write_recording(run, recording);
+	status = conclude(run, recording);
+	stacksnap_recording_destroy(recording);
+	return status;
+}
+
+static int record(struct run *run)
+{
+	struct stacksnap_error *err;
+
+	err = stacksnap_recorder_create(run->request->options, &run->recorder);
+	if (err)
+		return snap_cli_report_error(&run->report, err);
+	/* Only the search for targets is bounded by --timeout. */
+	snap_cli_signals_set_timer(0);
+	if (run->grows && !begin_growing(run))
+		return SNAP_CLI_TROUBLE;
+	snap_cli_record_progress_init(&run->progress, run->request->ring);
+	snap_cli_signals_end_in_order(stop, run->recorder);
+	err = stacksnap_recorder_run(run->recorder, on_tick, run);
+	snap_cli_progress_erase();
+	/* A signal that came too early to be heard in order, or the clock. */
+	if (*snap_cli_signals_flag()) {
+		stacksnap_error_destroy(err);
+		return snap_cli_report_failure(&run->report, "cancelled", "cancelled");
+	}
+	return finish(run, err);
+}
+
+int snap_cli_cmd_record(struct snap_cli_request *request)
+{
+	struct run run = {
+		.request = request,
+		.report = { .output = { .fd = -1 } },
+		.stats = { .output = { .fd = -1 } },
+	};
+	int status;
+
+	snap_cli_signals_catch_requests();
+	status = prepare(&run);
+	if (status == SNAP_CLI_WHOLE)
+		status = record(&run);
+	stacksnap_recorder_destroy(run.recorder);
+	snap_cli_place_deinit(&run.place);
+	snap_cli_report_deinit(&run.stats);
+	snap_cli_report_deinit(&run.report);
+	return status;
+}

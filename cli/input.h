@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The file that is rendered: opened, told by its first bytes, and such that it can be read from its
+ * beginning. Knows nothing of what is in it.
+ */
+#ifndef SNAP_CLI_INPUT_H
+#define SNAP_CLI_INPUT_H
+
+#include "stacksnap.h"
+
+#include <stdbool.h>
+
+struct snap_cli_input {
+	int fd; /* -1: closed */
+	enum stacksnap_file_kind kind;
+};
+
+/*
+ * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied. False with errno.
+ * Released by snap_cli_input_deinit() in any case.
+ */
+bool snap_cli_input_init(struct snap_cli_input *input, const char *path);
+void snap_cli_input_deinit(struct snap_cli_input *input);
+
+#endif
