@@ -12,6 +12,7 @@ struct snap_error *snap_profile_init(struct snap_profile *profile,
 {
 	*profile = (struct snap_profile){ .recording = recording };
 	snap_arena_init(&profile->arena);
+	snap_interner_init(&profile->interner, &profile->arena);
 	profile->stacks = calloc(recording->stack_count + 1, sizeof(*profile->stacks));
 	return profile->stacks ? NULL : snap_error_no_memory();
 }
@@ -23,6 +24,7 @@ static void keep(void *names _unused_)
 void snap_profile_deinit(struct snap_profile *profile)
 {
 	snap_pointer_map_clear(&profile->names, keep);
+	snap_interner_deinit(&profile->interner);
 	free(profile->stacks);
 	snap_arena_deinit(&profile->arena);
 }
@@ -40,23 +42,30 @@ const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 	return out;
 }
 
+static const char *interned(struct snap_profile *profile, const char *text)
+{
+	return text ? snap_intern(&profile->interner, text, strlen(text)) : NULL;
+}
+
 static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
 			     const struct snap_entry *entry)
 {
 	const char *module = frame->module, *slash;
 
 	if (entry->function && entry->function[0])
-		return snap_profile_escaped(profile, entry->function);
+		return interned(profile, snap_profile_escaped(profile, entry->function));
 	if (entry->symbol && entry->symbol[0])
-		return snap_profile_escaped(profile, entry->symbol);
+		return interned(profile, snap_profile_escaped(profile, entry->symbol));
 	if (!module)
-		return snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address);
+		return interned(profile,
+				snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address));
 	slash = strrchr(module, '/');
 	module = snap_profile_escaped(profile, slash && slash[1] ? slash + 1 : module);
 	if (!module)
 		return NULL;
-	return snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
-				 frame->has_offset ? frame->offset : frame->address);
+	return interned(profile,
+			snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
+					  frame->has_offset ? frame->offset : frame->address));
 }
 
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
@@ -87,9 +96,10 @@ static const char *why_empty(enum snap_unwind_end end)
 static bool add_gap(struct snap_profile *profile, const struct snap_recorded_stack *stack,
 		    struct snap_line *line)
 {
-	*line = (struct snap_line){ .name = snap_arena_printf(&profile->arena,
-							      "(%" PRIu64 " frames left out)",
-							      stack->gap_count) };
+	const char *text = snap_arena_printf(&profile->arena, "(%" PRIu64 " frames left out)",
+					     stack->gap_count);
+
+	*line = (struct snap_line){ .name = interned(profile, text) };
 	return line->name != NULL;
 }
 

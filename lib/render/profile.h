@@ -16,7 +16,7 @@
 struct snap_line {
 	const struct snap_frame *frame; /* NULL: stands for frames that were left out */
 	const struct snap_entry *entry; /* NULL likewise */
-	const char *name;               /* escaped, never empty */
+	const char *name;               /* escaped, never empty; equal names, equal pointers */
 };
 
 struct snap_lines_of {
@@ -27,6 +27,7 @@ struct snap_lines_of {
 struct snap_profile {
 	const struct snap_recording *recording;
 	struct snap_arena arena;
+	struct snap_interner interner; /* of names of functions */
 	struct snap_pointer_map names; /* struct snap_frame -> its names, one an entry */
 	struct snap_lines_of *stacks;  /* one a stack of the recording; lines NULL: not made yet */
 };

@@ -10,6 +10,10 @@ const struct snap_format snap_formats[] = {
 	  NULL, false },
 	{ "folded", ".folded", "one line a stack, for flame graphs", NULL, snap_render_folded,
 	  false },
+	{ "chrome", ".trace.json", "trace events: Perfetto, chrome://tracing", NULL,
+	  snap_render_chrome, false },
+	{ "speedscope", ".speedscope.json", "for speedscope.app", NULL, snap_render_speedscope,
+	  false },
 	{ NULL, NULL, NULL, NULL, NULL, false },
 };
 

@@ -33,18 +33,26 @@ static __attribute__((noinline, unused)) char *golden_render(golden_renderer ren
 	return text;
 }
 
+/* The first that the text has of the ways in which formats tell the version. */
 static inline char *golden_without_version(const char *text)
 {
-	static const char version[] = "\"version\": \"" SNAP_VERSION "\"";
-	const char *at = strstr(text, version);
-	char *out = NULL;
+	static const char *const versions[] = { "\"version\": \"" SNAP_VERSION "\"",
+						"\"version\":\"" SNAP_VERSION "\"",
+						"stacksnap@" SNAP_VERSION };
 
-	if (!at)
-		return strdup(text);
-	if (asprintf(&out, "%.*s\"version\": \"VERSION\"%s", (int)(at - text), text,
-		     at + strlen(version)) < 0)
-		return NULL;
-	return out;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(versions); i++) {
+		const char *at = strstr(text, versions[i]), *number;
+		char *out = NULL;
+
+		if (!at)
+			continue;
+		number = strstr(at, SNAP_VERSION);
+		if (asprintf(&out, "%.*sVERSION%s", (int)(number - text), text,
+			     number + strlen(SNAP_VERSION)) < 0)
+			return NULL;
+		return out;
+	}
+	return strdup(text);
 }
 
 static inline char *golden_read(const char *path)
