@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Profiles for pprof, read back: the rules of the format, and what a profile says of a recording.
+ */
+#include "pprof_reader.h"
+#include "recordings.h"
+#include "render/render.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+static char *unpack(char *file, size_t length, size_t *size_ret)
+{
+	z_stream stream = { .next_in = (Bytef *)file, .avail_in = (uInt)length };
+	size_t room = 1 << 22;
+	char *bytes = malloc(room);
+
+	assert_non_null(bytes);
+	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
+	stream.next_out = (Bytef *)bytes;
+	stream.avail_out = (uInt)room;
+	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(stream.avail_in, 0);
+	*size_ret = stream.total_out;
+	inflateEnd(&stream);
+	return bytes;
+}
+
+static char *render(const struct snap_recording *recording, unsigned group_by, size_t *length_ret)
+{
+	struct snap_options options = { .group_by = group_by };
+	char *file = NULL;
+	FILE *out = open_memstream(&file, length_ret);
+
+	assert_non_null(out);
+	assert_null(snap_render_pprof(recording, &options, out));
+	assert_int_equal(fclose(out), 0);
+	return file;
+}
+
+/* Rendered, unpacked, decoded, and nothing found wrong with it. */
+static struct read_profile *profile_of(const struct snap_recording *recording, unsigned group_by)
+{
+	struct read_profile *profile = NULL;
+	size_t length, size;
+	_cleanup_free_ char *file = render(recording, group_by, &length);
+	_cleanup_free_ char *bytes = unpack(file, length, &size);
+	const char *wrong = read_and_check(bytes, size, &profile);
+
+	if (wrong)
+		fail_msg("%s", wrong);
+	return profile;
+}
+
+static struct read_profile *profile_of_snapshot(const struct snap_snapshot *snapshot)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+
+	assert_null(snap_recording_of_snapshot(snapshot, &recording));
+	return profile_of(recording, SNAP_GROUP_STACK);
+}
+
+static const char *text(const struct read_profile *profile, uint64_t index)
+{
+	assert_true(index < profile->string_count);
+	return profile->strings[index];
+}
+
+static const char *label(const struct read_profile *profile, const struct read_sample *sample,
+			 const char *key)
+{
+	static char number[32];
+
+	for (size_t i = 0; i < sample->label_count; i++) {
+		if (strcmp(text(profile, sample->labels[i].key), key) != 0)
+			continue;
+		if (sample->labels[i].text)
+			return text(profile, sample->labels[i].text);
+		snprintf(number, sizeof(number), "%llu",
+			 (unsigned long long)sample->labels[i].number);
+		return number;
+	}
+	return "";
+}
+
+/* The sum of a value over the samples whose label is so; key NULL: over all. */
+static uint64_t sum(const struct read_profile *profile, size_t value, const char *key,
+		    const char *wanted)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < profile->sample_count; i++)
+		if (!key || strcmp(label(profile, &profile->samples[i], key), wanted) == 0)
+			total += profile->samples[i].values[value];
+	return total;
+}
+
+static const struct read_row *location_of(const struct read_profile *profile, const char *function)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		const struct read_row *location = &profile->locations[i], *found;
+
+		for (size_t k = 0; k < location->line_count; k++) {
+			found = read_by_id(profile->functions, profile->function_count,
+					   location->lines[k].fields[1]);
+			if (found && strcmp(text(profile, found->fields[2]), function) == 0)
+				return location;
+		}
+	}
+	fail_msg("no location of %s", function);
+	return NULL;
+}
+
+static void test_snapshot_counts_threads(void **state _unused_)
+{
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&service);
+
+	assert_int_equal(profile->type_count, 1);
+	assert_string_equal(text(profile, profile->types[0].fields[1]), "threads");
+	assert_string_equal(text(profile, profile->types[0].fields[2]), "count");
+	assert_string_equal(text(profile, profile->period_type.fields[1]), "snapshot");
+	assert_string_equal(text(profile, profile->period_type.fields[2]), "count");
+	assert_int_equal(profile->facts.fields[12], 1);
+	assert_string_equal(text(profile, profile->facts.fields[14]), "threads");
+	assert_string_equal(text(profile, profile->facts.fields[13]),
+			    "stacksnap " SNAP_VERSION
+			    ": orderd[1234] and 1 more, stopped for 7.4 ms");
+	assert_int_equal(profile->facts.fields[9], service.time_ns);
+	assert_int_equal(profile->facts.fields[10], 0);
+	assert_int_equal(sum(profile, 0, NULL, NULL), 17);
+	assert_int_equal(sum(profile, 0, "state", "disk"), 2);
+	assert_int_equal(sum(profile, 0, "pid", "1310"), 1);
+	assert_int_equal(sum(profile, 0, "wchan", "folio_wait_bit"), 1);
+	assert_int_equal(sum(profile, 0, "unit", "orderd.service"), 17);
+	assert_int_equal(sum(profile, 0, "tid", ""), 17);
+}
+
+static void test_recording_weighs_samples(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_(read_free) struct read_profile *profile = profile_of(recording, SNAP_GROUP_STACK);
+	uint64_t samples = recording->stats.thread_samples;
+
+	assert_int_equal(profile->type_count, 2);
+	assert_string_equal(text(profile, profile->types[0].fields[1]), "samples");
+	assert_string_equal(text(profile, profile->types[1].fields[1]), "wall");
+	assert_string_equal(text(profile, profile->types[1].fields[2]), "nanoseconds");
+	assert_string_equal(text(profile, profile->period_type.fields[1]), "wall");
+	assert_int_equal(profile->facts.fields[12], RECORDED_PERIOD);
+	assert_int_equal(profile->facts.fields[10], recording->duration_ns);
+	assert_string_equal(text(profile, profile->facts.fields[14]), "wall");
+	assert_string_equal(text(profile, profile->facts.fields[13]),
+			    "stacksnap " SNAP_VERSION ": orderd[1234] and 1 more, 0.1 s at 100 Hz, "
+			    "stopped 0.8 %, 2 ticks missed");
+	assert_int_equal(sum(profile, 0, NULL, NULL), samples);
+	assert_int_equal(sum(profile, 1, NULL, NULL), samples * RECORDED_PERIOD);
+	/* The walker's three and three, the flusher's one, the main thread and the helper. */
+	assert_int_equal(sum(profile, 0, "state", "running"), 6 + 1 + 10 + 10);
+	assert_int_equal(sum(profile, 0, "thread_name", "worker-11"), 4);
+	assert_int_equal(sum(profile, 0, "thread_name", "reindex"), 10);
+}
+
+static void test_a_slice_begins_later(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_(read_free) struct read_profile *profile = NULL;
+
+	recording->ticks += 3;
+	recording->tick_count -= 3;
+	recording->is_slice = true;
+	profile = profile_of(recording, SNAP_GROUP_STACK);
+	assert_int_equal(profile->facts.fields[9], service.time_ns + 3 * RECORDED_PERIOD);
+	assert_non_null(strstr(text(profile, profile->facts.fields[13]),
+			       "2 ticks missed in the whole run"));
+}
+
+static void test_samples_are_added_up_unless_threads_matter(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_(read_free) struct read_profile *together = NULL, *apart = NULL;
+
+	for (size_t i = 0; i < recording->track_count; i++)
+		recording->tracks[i].name = i % 2 ? "same" : strdupa("same");
+	together = profile_of(recording, SNAP_GROUP_STACK);
+	apart = profile_of(recording, SNAP_GROUP_STACK | SNAP_GROUP_TID);
+	assert_true(together->sample_count < apart->sample_count);
+	assert_int_equal(sum(together, 0, NULL, NULL), sum(apart, 0, NULL, NULL));
+	assert_int_equal(sum(apart, 0, "tid", "1302"), 10);
+	assert_int_equal(sum(apart, 0, "tid", ""), 0);
+	/* Eleven workers in the same wait, and the one who is born late. */
+	for (size_t i = 0; i < together->sample_count; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_memory_not_equal(&together->samples[i], &together->samples[k],
+						sizeof(together->samples[i]));
+}
+
+static void test_mappings(void **state _unused_)
+{
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&service);
+	const struct read_row *row = &profile->mappings[0];
+	bool helper = false, kernel = false;
+
+	assert_string_equal(text(profile, row->fields[5]), APP);
+	assert_string_equal(text(profile, row->fields[6]), APP_ID);
+	/* Where the fixture's frames lie: address - start + offset is the offset in the file. */
+	assert_int_equal(row->fields[2], 0x555500001000);
+	assert_int_equal(row->fields[3], 0x555500005000);
+	assert_int_equal(row->fields[4], 0);
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		row = &profile->mappings[i];
+		if (strcmp(text(profile, row->fields[5]), "[kernel]") == 0) {
+			kernel = true;
+			assert_int_equal(row->fields[7], 1);
+			assert_int_equal(row->fields[3], 0);
+		} else if (strcmp(text(profile, row->fields[5]), "/srv/orders/order-helper") == 0) {
+			/* Nothing is named in it: a reader that has the file may look. */
+			helper = true;
+			assert_int_equal(row->fields[7], 0);
+			assert_int_equal(row->fields[4], 0x5000);
+		}
+	}
+	assert_true(helper);
+	assert_true(kernel);
+}
+
+static void test_locations(void **state _unused_)
+{
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&service);
+	const struct read_row *location = location_of(profile, "next_job"), *function;
+
+	/* The address of the call, not the one it returns to; the innermost function first. */
+	assert_int_equal(location->fields[3], at_frame.address - 1);
+	assert_int_equal(location->line_count, 2);
+	function = read_by_id(profile->functions, profile->function_count,
+			      location->lines[0].fields[1]);
+	assert_string_equal(text(profile, function->fields[2]), at_entries[0].function);
+	assert_string_equal(text(profile, function->fields[3]), at_entries[0].symbol);
+	assert_string_equal(text(profile, function->fields[4]), "include/vector");
+	assert_int_equal(location->lines[0].fields[2], 13);
+	assert_int_equal(location->lines[1].fields[2], 80);
+	location = location_of(profile, "(9488 frames left out)");
+	assert_int_equal(location->fields[2], 0);
+	location = location_of(profile, "(not stopped)");
+	assert_int_equal(location->fields[2], 0);
+	location = location_of(profile, "0x7e0000001234");
+	assert_int_equal(location->fields[2], 0);
+	assert_int_equal(location->fields[3], jit_frame.address - 1);
+}
+
+/* The pc itself where it was looked up, whatever the frame's place in the stack. */
+static void test_addresses_of_innermost_and_signal_frames(void **state _unused_)
+{
+	static struct snap_entry exact_entry[] = { { .function = "exact" } };
+	static struct snap_entry caller_entry[] = { { .function = "caller" } };
+	static struct snap_entry jit_entry[] = { { .function = "jit" } };
+	static const struct snap_frame exact = { 0x401010,    0x401010, "/bin/fixed", "aa", true,
+						 exact_entry, 1,        0x1010 };
+	static const struct snap_frame caller = { 0x402011,     0x402010, "/bin/fixed", "aa", true,
+						  caller_entry, 1,        0x2010 };
+	static const struct snap_frame jit = { .address = 0x7000,
+					       .entries = jit_entry,
+					       .entry_count = 1 };
+	static const struct snap_frame *frames[] = { &jit, &exact, &caller };
+	static struct snap_member members[] = { { .tid = 7, .name = "t" } };
+	static struct snap_stack stack = { .count = 1,
+					   .threads = members,
+					   .thread_count = 1,
+					   .frames = frames,
+					   .frame_count = 3 };
+	static struct snap_node node = {
+		.pid = 7, .name = "n", .stacks = &stack, .stack_count = 1
+	};
+	static struct snap_node *roots[] = { &node };
+	const struct snap_snapshot snapshot = { .processes = roots, .root_count = 1 };
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&snapshot);
+
+	assert_int_equal(location_of(profile, "jit")->fields[3], 0x7000);
+	assert_int_equal(location_of(profile, "exact")->fields[3], 0x401010);
+	assert_int_equal(location_of(profile, "caller")->fields[3], 0x402010);
+	/* Nobody knows the program's file: the first mapping says at least its name. */
+	assert_string_equal(text(profile, profile->mappings[0].fields[5]), "n");
+	assert_int_equal(profile->mappings[1].fields[2], 0x401000);
+	assert_int_equal(profile->mappings[1].fields[3], 0x403000);
+	assert_int_equal(profile->mappings[1].fields[4], 0x1000);
+}
+
+static void test_hostile_and_troubled(void **state _unused_)
+{
+	const struct snap_snapshot troubled_only = all_troubled();
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&hostile);
+	_cleanup_(read_free) struct read_profile *empty = profile_of_snapshot(&troubled_only);
+
+	assert_int_equal(sum(profile, 0, NULL, NULL), 1);
+	assert_non_null(strstr(label(profile, &profile->samples[0], "thread_name"), "\\x1b[31m"));
+	assert_int_equal(empty->sample_count, 0);
+	assert_int_equal(empty->type_count, 1);
+}
+
+static void test_same_input_same_bytes(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_(snap_recording_destroyp) struct snap_recording *same = recorded_service();
+	size_t length, again;
+	_cleanup_free_ char *file = render(recording, SNAP_GROUP_STACK, &length);
+	_cleanup_free_ char *other = render(same, SNAP_GROUP_STACK, &again);
+
+	assert_int_equal(length, again);
+	assert_memory_equal(file, other, length);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_snapshot_counts_threads),
+		cmocka_unit_test(test_recording_weighs_samples),
+		cmocka_unit_test(test_a_slice_begins_later),
+		cmocka_unit_test(test_samples_are_added_up_unless_threads_matter),
+		cmocka_unit_test(test_mappings),
+		cmocka_unit_test(test_locations),
+		cmocka_unit_test(test_addresses_of_innermost_and_signal_frames),
+		cmocka_unit_test(test_hostile_and_troubled),
+		cmocka_unit_test(test_same_input_same_bytes),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
