@@ -257,7 +257,9 @@ struct snap_error *snap_group_threads(struct snap_interner *strings,
 	if (!items || !keys)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++)
-		keys[i] = options->group_by & SNAP_GROUP_STACK ? stack_key(&raw->stacks[i]) : 0;
+		keys[i] = options->group_by & SNAP_GROUP_STACK
+				  ? hash_number(SNAP_GROUP_STACK, stack_key(&raw->stacks[i]))
+				  : 0;
 	for (size_t i = 0; i < raw->thread_count; i++)
 		if (shown[i])
 			items[count++] = (struct item){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Labels of threads and groups: see label.h. Knows how one thread's facts become words; nothing of
- * how stacks are compared.
+ * Labels of threads: see label.h. Knows how one thread's facts become words; nothing of how stacks
+ * are compared.
  */
 #include "analyze/label.h"
 
@@ -10,80 +10,6 @@
 #include "analyze/unwind/arch.h"
 
 #include <string.h>
-
-enum { MAX_RUNS = SNAP_MAX_COMM / 2 };
-
-static size_t digits_at(const char *text)
-{
-	return strspn(text, "0123456789");
-}
-
-/* The name with every run of digits as a star: "worker-12" -> "worker-*". */
-static void pattern_of(const char *name, char *out)
-{
-	size_t n = 0;
-
-	while (*name && n < SNAP_MAX_COMM - 1) {
-		size_t digits = digits_at(name);
-
-		out[n++] = digits ? '*' : *name;
-		name += digits ? digits : 1;
-	}
-	out[n] = '\0';
-}
-
-/*
- * Marks the runs of digits in which two names differ; false: they differ in more than that.
- */
-static bool compare_runs(const char *a, const char *b, bool *differ)
-{
-	for (size_t run = 0; *a || *b;) {
-		size_t m = digits_at(a), n = digits_at(b);
-
-		if (m && n) {
-			if (run == MAX_RUNS)
-				return false;
-			if (m != n || memcmp(a, b, m) != 0)
-				differ[run] = true;
-			run++;
-			a += m;
-			b += n;
-		} else if (*a++ != *b++) {
-			return false;
-		}
-	}
-	return true;
-}
-
-bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
-{
-	bool differ[MAX_RUNS] = { false };
-	const char *first = count ? threads[0].name : NULL;
-	size_t n = 0, run = 0;
-
-	if (!first)
-		return false;
-	for (size_t i = 1; i < count; i++) {
-		if (threads[i].name == first)
-			continue;
-		if (!threads[i].name || !compare_runs(first, threads[i].name, differ))
-			return false;
-	}
-	while (*first && n < SNAP_MAX_COMM - 1) {
-		size_t digits = digits_at(first);
-
-		if (digits && run < MAX_RUNS && differ[run]) {
-			out[n++] = '*';
-			first += digits;
-		} else {
-			for (size_t i = 0; i < (digits ? digits : 1) && n < SNAP_MAX_COMM - 1; i++)
-				out[n++] = *first++;
-		}
-		run += digits > 0;
-	}
-	out[n] = '\0';
-	return true;
-}
 
 /*
  * A wait that a stop or a signal interrupted goes on as restart_syscall, which says nothing: the
@@ -163,99 +89,4 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 		.cpu = thread->cpu,
 	};
 	return ok && fill_syscall(strings, process, thread, stack, ret);
-}
-
-static uint64_t hash_text(const char *text, uint64_t seed)
-{
-	return text ? snap_hash(text, strlen(text), seed) : snap_hash("", 0, ~seed);
-}
-
-static uint64_t hash_number(uint64_t number, uint64_t seed)
-{
-	return snap_hash(&number, sizeof(number), seed);
-}
-
-uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed)
-{
-	char pattern[SNAP_MAX_COMM];
-	uint64_t hash = hash_number(group_by, seed);
-
-	if (group_by & SNAP_GROUP_STATE)
-		hash = hash_text(snap_state_word(member->state), hash);
-	if (group_by & SNAP_GROUP_NAME) {
-		pattern_of(member->name ? member->name : "", pattern);
-		hash = hash_text(pattern, hash);
-	}
-	if (group_by & SNAP_GROUP_SYSCALL)
-		hash = hash_text(member->syscall, hash);
-	if (group_by & SNAP_GROUP_WCHAN)
-		hash = hash_text(member->wchan, hash);
-	if (group_by & SNAP_GROUP_CPU)
-		hash = hash_number((uint64_t)member->cpu, hash);
-	if (group_by & SNAP_GROUP_TYPE)
-		hash = hash_number(member->kernel, hash);
-	if (group_by & SNAP_GROUP_TID)
-		hash = hash_number((uint64_t)member->tid, hash);
-	return hash;
-}
-
-/* The values of one thread, NULL: unknown. Interned or static, so equal text is equal pointer. */
-struct values {
-	const char *state, *syscall, *wchan, *type;
-	int cpu;
-};
-
-static struct values values_of(const struct snap_member *member)
-{
-	return (struct values){ snap_state_word(member->state), member->syscall, member->wchan,
-				member->kernel ? "kernel" : "user", member->cpu };
-}
-
-static void keep_common(struct values *common, struct values other)
-{
-	if (common->state != other.state)
-		common->state = NULL;
-	if (common->syscall != other.syscall)
-		common->syscall = NULL;
-	if (common->wchan != other.wchan)
-		common->wchan = NULL;
-	if (common->type != other.type)
-		common->type = NULL;
-	if (common->cpu != other.cpu)
-		common->cpu = -1;
-}
-
-static void add(struct snap_stack *stack, const char *key, const char *value)
-{
-	if (value)
-		stack->labels[stack->label_count++] = (struct snap_label){ key, value };
-}
-
-bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
-{
-	enum { LABELS = 6 };
-	struct values common = values_of(&stack->threads[0]);
-	char name[SNAP_MAX_COMM], cpu[16];
-	const char *kept_name = NULL, *kept_cpu = NULL;
-	bool ok = true;
-
-	for (size_t i = 1; i < stack->thread_count; i++)
-		keep_common(&common, values_of(&stack->threads[i]));
-	if (snap_label_fold(stack->threads, stack->thread_count, name))
-		kept_name = keep(strings, name, SNAP_MAX_COMM - 1, &ok);
-	if (common.cpu >= 0) {
-		snprintf(cpu, sizeof(cpu), "%d", common.cpu);
-		kept_cpu = keep(strings, cpu, sizeof(cpu), &ok);
-	}
-	stack->labels = snap_arena_new_array(strings->arena, LABELS, struct snap_label);
-	if (!stack->labels || !ok)
-		return false;
-	stack->label_count = 0;
-	add(stack, "state", common.state);
-	add(stack, "thread_name", kept_name);
-	add(stack, "syscall", common.syscall);
-	add(stack, "wchan", common.wchan);
-	add(stack, "cpu", kept_cpu);
-	add(stack, "type", common.type);
-	return true;
 }

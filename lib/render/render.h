@@ -50,6 +50,11 @@ struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,
 				    const struct snap_options *options, FILE *out) _must_check_;
 struct snap_error *snap_render_pprof(const struct snap_recording *recording,
 				     const struct snap_options *options, FILE *out) _must_check_;
+struct snap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
+				     const struct snap_options *options, FILE *out) _must_check_;
+struct snap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
+					       const struct snap_options *options,
+					       FILE *out) _must_check_;
 struct snap_error *snap_render_folded(const struct snap_recording *recording,
 				      const struct snap_options *options, FILE *out) _must_check_;
 /* `stacksnap list`: the tree without stacks, as text. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Labels: what is said of a group of threads, besides its stack.
+ *
+ * One function names them, in the order in which they are printed. A label on which the threads of
+ * a group differ is absent; names that differ in numbers only share their pattern ("worker-*").
+ * Knows nothing of how stacks are compared.
+ */
+#ifndef SNAP_MODEL_GROUP_LABEL_H
+#define SNAP_MODEL_GROUP_LABEL_H
+
+#include "base/arena.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/*
+ * A hash of the labels that `group_by` names (bits of enum snap_group_by), and of `seed`: what
+ * grouping by stack alone has as its hash.
+ */
+uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed);
+
+/* Fills the labels of a stack whose threads are there. False without memory. */
+bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack);
+
+/*
+ * The one name or pattern of all threads, written to `out` (SNAP_MAX_COMM bytes); false: they have
+ * none in common.
+ */
+bool snap_label_fold(const struct snap_member *threads, size_t count, char *out);
+
+#endif
