@@ -29,7 +29,7 @@ struct snap_module_file {
 	bool tried;
 	const char *trouble;              /* why there is no image; NULL: none, or not tried */
 	struct snap_file_request request; /* with which it is asked for */
-	void *unwind;                     /* owned by the unwinder: its rows and CFI of this file */
+	void *unwind;                     /* the unwinders' rows and CFI of this file */
 	void *symbols;                    /* owned by the symbolizer */
 	size_t index;                     /* in the set's list */
 };
@@ -57,6 +57,9 @@ static inline void snap_module_set_destroyp(struct snap_module_set **set)
 {
 	snap_module_set_destroy(*set);
 }
+
+/* How file->unwind is destroyed, with the set; its images live longer. */
+void snap_module_set_own_unwind(struct snap_module_set *set, void (*destroy)(void *unwind));
 
 size_t snap_module_set_count(const struct snap_module_set *set);
 struct snap_module_file *snap_module_set_file(const struct snap_module_set *set, size_t index);

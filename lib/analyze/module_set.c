@@ -25,6 +25,7 @@ struct set_file {
 struct snap_module_set {
 	struct snap_file_finder finder;
 	struct snap_arena *arena;
+	void (*destroy_unwind)(void *unwind);
 	struct set_file **files;
 	size_t count, capacity;
 	uint32_t *slots; /* open addressing; 0: free, else index + 1 */
@@ -48,8 +49,13 @@ void snap_module_set_destroy(struct snap_module_set *set)
 {
 	if (!set)
 		return;
-	for (size_t i = 0; i < set->count; i++)
-		snap_image_close(set->files[i]->file.image);
+	for (size_t i = 0; i < set->count; i++) {
+		struct snap_module_file *file = &set->files[i]->file;
+
+		if (file->unwind)
+			set->destroy_unwind(file->unwind);
+		snap_image_close(file->image);
+	}
 	free(set->files);
 	free(set->slots);
 	free(set);
@@ -58,6 +64,11 @@ void snap_module_set_destroy(struct snap_module_set *set)
 struct snap_arena *snap_module_set_arena(struct snap_module_set *set)
 {
 	return set->arena;
+}
+
+void snap_module_set_own_unwind(struct snap_module_set *set, void (*destroy)(void *unwind))
+{
+	set->destroy_unwind = destroy;
 }
 
 size_t snap_module_set_count(const struct snap_module_set *set)

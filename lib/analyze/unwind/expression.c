@@ -18,7 +18,7 @@ struct machine {
 	uint64_t missing; /* the address that could not be read */
 };
 
-enum outcome { NEXT, JUMPED, UNREADABLE, REFUSED };
+enum outcome { NEXT, JUMPED, UNREADABLE, REFUSED, UNKNOWN };
 
 static enum outcome push(struct machine *machine, uint64_t value)
 {
@@ -32,6 +32,8 @@ static enum outcome push_register(struct machine *machine, uint64_t number, uint
 {
 	if (number >= SNAP_MAX_DWARF_REGISTERS)
 		return REFUSED;
+	if (!(machine->state->known >> number & 1))
+		return UNKNOWN;
 	return push(machine, machine->state->registers[number] + offset);
 }
 
@@ -265,6 +267,8 @@ enum snap_wide_result snap_expression_evaluate(struct snap_expression expression
 	size_t at = 0;
 
 	if (!is_value && names_register(expression, &number)) {
+		if (!(state->known >> number & 1))
+			return SNAP_WIDE_UNKNOWN;
 		*ret = state->registers[number];
 		return SNAP_WIDE_DONE;
 	}
@@ -281,6 +285,8 @@ enum snap_wide_result snap_expression_evaluate(struct snap_expression expression
 		else if (outcome != JUMPED)
 			break;
 	}
+	if (outcome == UNKNOWN)
+		return SNAP_WIDE_UNKNOWN;
 	if (outcome != REFUSED && machine.depth == 0)
 		return SNAP_WIDE_REFUSED;
 	if (outcome != REFUSED && outcome != UNREADABLE && !is_value)

@@ -309,9 +309,8 @@ static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 {
 	struct snap_row row = { .kind = SNAP_ROW_NONE };
 	Dwarf_Frame *frame = NULL;
-	bool is_found;
+	bool is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
 
-	is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
 	if (!is_found && debug_frame(rows))
 		is_found = dwarf_cfi_addrframe(debug_frame(rows), vaddr, &frame) == 0;
 	if (!is_found)
@@ -366,7 +365,7 @@ enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 					  bool *signal_ret, uint64_t *missing_ret)
 {
 	const struct snap_arch_ops *arch = wide->arch;
-	uint64_t caller[SNAP_MAX_DWARF_REGISTERS], cfa;
+	uint64_t caller[SNAP_MAX_DWARF_REGISTERS], cfa, known = state->known | 1ull << arch->sp;
 	enum snap_wide_result result;
 
 	result = snap_expression_evaluate(wide->cfa, true, 0, state, &cfa, missing_ret);
@@ -378,8 +377,9 @@ enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 		const struct rule *rule = &wide->registers[i];
 
 		if (rule->kind != RULE_EXPRESSION) {
-			if (i == arch->ra && !arch->has_link_register)
-				return SNAP_WIDE_REFUSED;
+			if (i == arch->ra && !(known >> i & arch->has_link_register))
+				return arch->has_link_register ? SNAP_WIDE_UNKNOWN
+							       : SNAP_WIDE_REFUSED;
 			continue;
 		}
 		result = snap_expression_evaluate(rule->expression, false, cfa, state, &caller[i],
@@ -387,7 +387,11 @@ enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,
 		/* Only what leads to the caller must be there: a lost rbx is lost, no more. */
 		if (result != SNAP_WIDE_DONE && (i == arch->ra || i == arch->sp))
 			return result;
+		/* Where all are known, one that is lost keeps its value, as it always did. */
+		if (known != SNAP_ALL_KNOWN)
+			known = (known & ~(1ull << i)) | (uint64_t)(result == SNAP_WIDE_DONE) << i;
 	}
+	state->known = known;
 	memcpy(state->registers, caller, sizeof(caller));
 	*cfa_ret = cfa;
 	*signal_ret = wide->is_signal;

@@ -48,9 +48,13 @@ void snap_rows_destroy(struct snap_rows *rows);
 /* The row for an unbiased address. What `wide` points to lives as long as `rows`. */
 struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr);
 
+/* state->known of whole threads. */
+#define SNAP_ALL_KNOWN UINT64_MAX
+
 /* Memory and registers while a wide row is applied. */
 struct snap_frame_state {
 	uint64_t registers[SNAP_MAX_DWARF_REGISTERS]; /* by DWARF number; [ra] is the pc */
+	uint64_t known; /* bit n: the value of register n is known; all but for partial threads */
 	/* A word of the target; false: it is not to be had. */
 	bool (*read)(void *context, uint64_t address, uint64_t *ret);
 	void *context;
@@ -60,6 +64,7 @@ enum snap_wide_result {
 	SNAP_WIDE_DONE,
 	SNAP_WIDE_UNREADABLE, /* memory was not there */
 	SNAP_WIDE_REFUSED,    /* an operation that is not evaluated here */
+	SNAP_WIDE_UNKNOWN,    /* a register's value is not known */
 };
 
 /*

@@ -10,6 +10,9 @@
 static const char no_memory_there[] = "stack memory could not be read";
 static const char no_information[] = "no unwind information";
 
+static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
+static const uint64_t MOST_ADDRESS = 1ull << 47;
+
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end, const char *reason)
 {
 	unwinder->end = end;
@@ -86,6 +89,23 @@ static bool move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
 	return true;
 }
 
+/* A partial thread: a stop can tell more. */
+static bool end_unknown(struct snap_unwinder *unwinder)
+{
+	unwinder->needs_register = true;
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, SNAP_NEEDS_REGISTER);
+}
+
+static bool knows_all_saved(const struct snap_unwinder *unwinder)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+
+	for (unsigned i = 0; i < arch->saved_count; i++)
+		if (!snap_unwinder_knows(unwinder, arch->saved[i]))
+			return false;
+	return !arch->has_link_register || snap_unwinder_knows(unwinder, arch->ra);
+}
+
 /* A simple row that touches memory at the edge of the copy or in another range. */
 static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
@@ -93,14 +113,18 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 	uint64_t *registers = unwinder->state.registers;
 	uint64_t cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset, pc;
 
+	if (!snap_unwinder_knows(unwinder, row->cfa_register))
+		return end_unknown(unwinder);
 	if (cfa <= registers[arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))
 		return end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
 	for (unsigned i = 0; i < arch->saved_count; i++)
 		if (row->saved & 1u << i)
-			(void)snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
-						 &registers[arch->saved[i]]);
+			snap_unwinder_set_known(
+				unwinder, arch->saved[i],
+				snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
+						   &registers[arch->saved[i]]));
 	return move(unwinder, snap_pc_return(pc), cfa);
 }
 
@@ -121,6 +145,8 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	uint64_t *registers = unwinder->state.registers, pc, sp;
 	bool is_signal = false;
 
+	if (!knows_all_saved(unwinder))
+		return end_unknown(unwinder);
 	if (!engine || !snap_libunwind_begin(engine, &unwinder->state))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
 					 "unwind information of an unknown form");
@@ -158,6 +184,8 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 		return end_missing(unwinder, missing);
 	case SNAP_WIDE_REFUSED:
 		return step_libunwind(unwinder);
+	case SNAP_WIDE_UNKNOWN:
+		return end_unknown(unwinder);
 	}
 	if (!is_signal && registers[arch->sp] <= sp)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
@@ -172,6 +200,16 @@ static bool is_executable(const struct snap_unwinder *unwinder, uint64_t address
 	return map && map->execute;
 }
 
+/* Not memory as far as is known, though it could be: reserved or mapped since. */
+static void note_stale(struct snap_unwinder *unwinder, uint64_t address)
+{
+	const struct snap_map *map = snap_process_map(unwinder->process, address);
+
+	if (address >= LEAST_ADDRESS && address < MOST_ADDRESS &&
+	    (!map || (!map->read && !map->write && !map->execute)))
+		unwinder->stale_mappings = true;
+}
+
 /* A call through a null or wild pointer: the return address is what the call just pushed. */
 static bool step_wild_call(struct snap_unwinder *unwinder)
 {
@@ -179,6 +217,7 @@ static bool step_wild_call(struct snap_unwinder *unwinder)
 	uint64_t sp = unwinder->state.registers[arch->sp], pc;
 	uint8_t code[SNAP_CALL_BYTES];
 
+	note_stale(unwinder, snap_pc_lookup(unwinder->pc));
 	if (unwinder->sink.total > 1 || !read_stack(unwinder, sp, &pc) || pc == 0 ||
 	    !is_executable(unwinder, pc - 1) ||
 	    (snap_modules_read(unwinder->modules, pc - sizeof(code), code, sizeof(code)) &&
@@ -208,6 +247,7 @@ static bool step_signal(struct snap_unwinder *unwinder)
 		if (!read_stack(unwinder, context + arch->signal_context[i], &caller[i]))
 			return end_missing(unwinder, context + arch->signal_context[i]);
 	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
+	unwinder->state.known = SNAP_ALL_KNOWN;
 	return move_to_interrupted(unwinder, caller[arch->ra], caller[arch->sp]);
 }
 
@@ -222,6 +262,8 @@ static bool step_frame_pointer(struct snap_unwinder *unwinder)
 	uint64_t *registers = unwinder->state.registers;
 	uint64_t fp = registers[arch->fp], caller, pc;
 
+	if (!snap_unwinder_knows(unwinder, arch->fp))
+		return end_unknown(unwinder);
 	if (fp == 0 && unwinder->by_frame_pointer)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 	if (fp < registers[arch->sp] || fp % sizeof(fp) != 0)
@@ -235,8 +277,10 @@ static bool step_frame_pointer(struct snap_unwinder *unwinder)
 	if (caller == fp)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE,
 					 "a frame pointer that points to itself");
-	if (pc != 0 && !is_executable(unwinder, pc - 1))
+	if (pc != 0 && !is_executable(unwinder, pc - 1)) {
+		note_stale(unwinder, pc - 1);
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
+	}
 	registers[arch->fp] = caller;
 	if (!move(unwinder, snap_pc_return(pc), fp + 2 * sizeof(fp)))
 		return false;

@@ -14,6 +14,12 @@ enum {
 	SPARE_FRAMES = 64,    /* beyond one a word of stack: frames below signals, the innermost */
 };
 
+/* Called by the set for what compute_row() left with its files. */
+static void destroy_rows(void *unwind)
+{
+	snap_rows_destroy(unwind);
+}
+
 struct snap_error *snap_unwinder_create(struct snap_module_set *set,
 					const struct snap_options *options,
 					struct snap_unwinder **ret)
@@ -23,6 +29,7 @@ struct snap_error *snap_unwinder_create(struct snap_module_set *set,
 	if (!unwinder)
 		return snap_error_no_memory();
 	unwinder->set = set;
+	snap_module_set_own_unwind(set, destroy_rows);
 	unwinder->options = options;
 	unwinder->state.read = snap_unwinder_read;
 	unwinder->state.context = unwinder;
@@ -41,12 +48,6 @@ void snap_unwinder_destroy(struct snap_unwinder *unwinder)
 {
 	if (!unwinder)
 		return;
-	for (size_t i = 0; i < snap_module_set_count(unwinder->set); i++) {
-		struct snap_module_file *file = snap_module_set_file(unwinder->set, i);
-
-		snap_rows_destroy(file->unwind);
-		file->unwind = NULL;
-	}
 	snap_libunwind_destroy(unwinder->libunwind);
 	free(unwinder->cache);
 	free(unwinder->sink.pcs);
@@ -190,7 +191,22 @@ static inline bool step_fast(struct snap_unwinder *unwinder, const struct snap_r
 	return true;
 }
 
-static void unwind_by_rows(struct snap_unwinder *unwinder)
+/* The same for a partial thread; the row's register is known. */
+static inline bool step_known(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	if (row->kind == SNAP_ROW_SIMPLE && !snap_unwinder_knows(unwinder, row->cfa_register))
+		return false;
+	if (!step_fast(unwinder, row))
+		return false;
+	for (unsigned saved = row->saved; saved; saved &= saved - 1)
+		snap_unwinder_set_known(unwinder, unwinder->arch->saved[__builtin_ctz(saved)],
+					true);
+	return true;
+}
+
+/* Compiled twice, so that whole threads, which is what most are, pay nothing for partial ones. */
+static inline __attribute__((always_inline)) void walk(struct snap_unwinder *unwinder,
+						       bool is_partial)
 {
 	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
 		uint64_t lookup = snap_pc_lookup(unwinder->pc);
@@ -200,10 +216,20 @@ static void unwind_by_rows(struct snap_unwinder *unwinder)
 
 		if (cached->lookup != lookup || lookup == 0)
 			row = snap_unwinder_row(unwinder, lookup);
-		if (!step_fast(unwinder, row) && !snap_unwinder_step(unwinder, row))
+		if (is_partial ? step_known(unwinder, row) : step_fast(unwinder, row))
+			continue;
+		if (!snap_unwinder_step(unwinder, row))
 			return;
 	}
 	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");
+}
+
+static void unwind_by_rows(struct snap_unwinder *unwinder)
+{
+	if (unwinder->thread->partial)
+		walk(unwinder, true);
+	else
+		walk(unwinder, false);
 }
 
 /* --engine=libunwind: it alone, with the same rules for what is believed. */
@@ -213,6 +239,12 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 	uint64_t sp, caller_sp, address;
 	bool is_signal;
 
+	if (unwinder->thread->partial) {
+		snap_sink_add(&unwinder->sink, unwinder->pc);
+		unwinder->needs_register = true;
+		snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, SNAP_NEEDS_REGISTER);
+		return;
+	}
 	if (!engine || !snap_libunwind_begin(engine, &unwinder->state)) {
 		snap_sink_add(&unwinder->sink, unwinder->pc);
 		snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "libunwind cannot be used");
@@ -274,6 +306,12 @@ static void take_reference(struct snap_unwinder *unwinder)
 		snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "the reference engine ended here");
 }
 
+/* In a link register there is a return address, but no stop, no register. */
+static uint64_t known_without_stop(const struct snap_arch_ops *arch)
+{
+	return 1ull << arch->sp | (arch->has_link_register ? 0 : 1ull << arch->ra);
+}
+
 /* Whether there is something to unwind; else how the stack ends is written down. */
 static bool begin_thread(struct snap_unwinder *unwinder)
 {
@@ -282,6 +320,7 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 
 	unwinder->pc = snap_pc_exact(0);
 	unwinder->by_frame_pointer = false;
+	unwinder->needs_register = unwinder->stale_mappings = false;
 	if (thread->result != SNAP_THREAD_COPIED || thread->registers_size == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,
 					 "the thread was not stopped");
@@ -293,6 +332,9 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
 					 "registers of an unknown size");
 	unwinder->pc = snap_pc_exact(pc);
+	unwinder->state.known = SNAP_ALL_KNOWN;
+	if (thread->partial)
+		unwinder->state.known = known_without_stop(unwinder->arch);
 	return true;
 }
 
@@ -319,4 +361,6 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 	ret->end = unwinder->end;
 	ret->end_pc = unwinder->end_pc;
 	ret->reason = unwinder->reason;
+	ret->needs_register = unwinder->needs_register;
+	ret->stale_mappings = unwinder->stale_mappings;
 }

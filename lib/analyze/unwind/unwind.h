@@ -4,7 +4,8 @@
  *
  * Rows by pc from libdw's CFI (rows.c) on the hot path, libunwind over the copy for what rows
  * refuse, frame pointers where there is no CFI. Sees the target through the thread's bytes and the
- * modules; knows nothing of names.
+ * modules; knows nothing of names. Several unwinders may use one set of modules, one after the
+ * other: what is kept of its files is the set's.
  */
 #ifndef SNAP_ANALYZE_UNWIND_H
 #define SNAP_ANALYZE_UNWIND_H
@@ -55,6 +56,10 @@ struct snap_pcs {
 	const char *reason; /* static text: "no unwind information"; NULL when complete */
 	size_t gap_after;   /* index of the pc after which … */
 	uint64_t gap_count; /* … so many were left out by max_frames; 0: no gap */
+	/* Of a partial thread: it ended where a register is needed that only a stop can tell. */
+	bool needs_register;
+	/* A pc lay where no memory was known: the mappings may be older than the stack. */
+	bool stale_mappings;
 };
 
 struct snap_unwinder;

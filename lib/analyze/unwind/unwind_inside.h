@@ -56,6 +56,7 @@ struct snap_unwinder {
 	enum snap_unwind_end end;
 	uint64_t end_pc;
 	const char *reason;
+	bool needs_register, stale_mappings; /* as in struct snap_pcs */
 };
 
 /* The row for a looked-up address, from the cache or computed. */
@@ -71,6 +72,24 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 
 /* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
+
+#define SNAP_NEEDS_REGISTER "a register is needed that only a stop can tell"
+
+/* Whether a register's value is known; all are but those of partial threads. */
+static inline bool snap_unwinder_knows(const struct snap_unwinder *unwinder, unsigned number)
+{
+	return unwinder->state.known >> number & 1;
+}
+
+/* Of a partial thread: a register now has a value that was found, or lost the one it had. */
+static inline void snap_unwinder_set_known(struct snap_unwinder *unwinder, unsigned number,
+					   bool is_known)
+{
+	uint64_t bit = 1ull << number;
+
+	if (unwinder->thread->partial)
+		unwinder->state.known = (unwinder->state.known & ~bit) | (is_known ? bit : 0);
+}
 
 /* Writes down how the stack ended; always false. */
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
