@@ -180,6 +180,32 @@ struct snap_error *snap_discover(const struct snap_options *options, struct snap
 	return snap_discover_with(options, NULL, capture);
 }
 
+struct snap_error *snap_discover_one(const struct snap_options *options,
+				     const struct snap_process *process, long descriptors,
+				     struct snap_capture *capture)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	struct snap_process *added;
+	struct snap_error *err = open_procfs(&procfs);
+
+	if (err)
+		return err;
+	err = snap_discovery_init(&run, options, capture, &procfs, getpid());
+	if (err)
+		return err;
+	run.live_budget = run.whole_budget = descriptors;
+	err = snap_discovery_host(capture, &procfs);
+	if (err)
+		return err;
+	err = snap_discovery_append(&run, process->pid, SIZE_MAX, &added);
+	if (err)
+		return err;
+	added->start_ticks = process->start_ticks;
+	added->ppid = process->ppid;
+	return snap_discovery_facts(&run);
+}
+
 /* The table as the last call left it: members of the tree, and pids that are of no interest. */
 static struct snap_error *recall(struct snap_discovery *run)
 {

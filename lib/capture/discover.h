@@ -44,6 +44,15 @@ struct snap_error *snap_discover_with(const struct snap_options *options,
 				      struct snap_capture *capture) _must_check_;
 
 /*
+ * Reads again the labels and descriptors of one process, which has another program by now: it
+ * becomes the only one of `capture`, `vanished` if it has gone. `descriptors`: how many may be
+ * opened.
+ */
+struct snap_error *snap_discover_one(const struct snap_options *options,
+				     const struct snap_process *process, long descriptors,
+				     struct snap_capture *capture) _must_check_;
+
+/*
  * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
  * discovery takes three quarters of what RLIMIT_NOFILE allows at most, and raising that limit is
  * the program's matter. A negative errno; ESRCH if the process has gone, also if another one has

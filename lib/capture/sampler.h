@@ -18,7 +18,7 @@
 struct snap_sampled_process {
 	const struct snap_process *facts;    /* with mappings, pieces, trouble; without threads */
 	const struct snap_live *live;        /* borrowed: the sampler keeps them open */
-	struct snap_sampled_process *parent; /* NULL: a root */
+	struct snap_sampled_process *parent; /* NULL: a root; also once the parent has ended */
 	void *user;                          /* the sink's */
 };
 
@@ -38,25 +38,30 @@ enum snap_verdict {
 };
 
 /*
- * Who listens; called from within the sampler's functions, in this order: a process before its
- * threads and children, its end after theirs. An error ends the tick and is returned from it.
+ * Who listens; called from within the tick, in this order: a process before its threads and
+ * children, its end after that of its threads; children may outlive it. Threads die before their
+ * process becomes another program. An error ends the tick and is returned from it.
  */
 struct snap_sampler_sink {
 	void *context;
 	/* A process joins the tree; `exec`: it was known, and is another program now. */
 	struct snap_error *(*program)(void *context, struct snap_sampled_process *process,
 				      bool exec);
-	/* facts (mappings) were read again; not before program(). */
+	/* facts have changed: mappings, pieces, or trouble; what they were is gone on return. */
 	struct snap_error *(*mapped)(void *context, struct snap_sampled_process *process);
 	void (*ended)(void *context, struct snap_sampled_process *process);
 	struct snap_error *(*born)(void *context, struct snap_sampled_thread *thread);
 	struct snap_error *(*renamed)(void *context, struct snap_sampled_thread *thread);
 	struct snap_error *(*died)(void *context, struct snap_sampled_thread *thread);
 	/*
-	 * A thread that ran since the last tick, or is new: state, system call (in its registers),
-	 * and a copy, valid during the call. result NOT_STOPPED: there is no copy (it would not
-	 * stop, or --mode cpu has no use for it). After a verdict other than TAKEN the thread comes
-	 * once more within the same tick.
+	 * A thread that ran since the last tick and is elsewhere now, or is new: state, system call
+	 * (in its registers), and a copy, valid during the call. COPIED and partial: it may be
+	 * asked for registers; else that verdict is not heard. NOT_STOPPED: there is no copy (it
+	 * would not stop, or --mode cpu has no use for it), but where registers_size is not 0 the
+	 * partial one that did not suffice, for want of a better one. UNTRACED: a kernel-made
+	 * worker, its state. After STALE_MAPPINGS the thread comes once more at once, whether or
+	 * not there were new mappings, and STALE_MAPPINGS is not heard again; after NEEDS_REGISTERS
+	 * it comes once more within the same tick.
 	 */
 	struct snap_error *(*sample)(void *context, struct snap_sampled_thread *thread,
 				     const struct snap_thread *copy,
@@ -84,6 +89,11 @@ struct snap_error *snap_sampler_create(const struct snap_options *options,
 				       const struct snap_sampler_sink *sink,
 				       struct snap_sampler **ret) _must_check_;
 void snap_sampler_destroy(struct snap_sampler *sampler);
+
+static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
+{
+	snap_sampler_destroy(*sampler);
+}
 
 /* The host, and warnings of the discovery. */
 const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);

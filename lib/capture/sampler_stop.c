@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Threads that must be stopped: those that run, and those whose place needs more registers than
+ * procfs tells. They are gathered, handed to the tracer (tracer_single.h) and shown.
+ */
+#include "capture/sampler_inside.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	LEAST_PATIENCE_MS = 5, /* a thread that waits for a processor stops when it gets one */
+	MOST_PATIENCE_MS = 20,
+	FIRST_SHUN_MS = 20,
+	LONGEST_SHUN_MS = 1000,
+	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
+};
+
+static int64_t patience(const struct snap_sampler *sampler)
+{
+	unsigned hz = sampler->options->hz ? sampler->options->hz : 1;
+	int64_t period = 1000000000ll / hz;
+
+	if (period > MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS)
+		return MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+	return period > LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS
+		       ? period
+		       : LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+}
+
+static struct snap_error *miss(struct snap_sampler *sampler, struct snap_watched *thread)
+{
+	sampler->tick.missed++;
+	return snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
+}
+
+struct snap_error *snap_sampler_pick(struct snap_sampler *sampler, const struct snap_picked *picked)
+{
+	const struct snap_watched *thread = picked->thread;
+
+	if (sampler->now_ns < thread->shun_until_ns ||
+	    sampler->now_ns < thread->member->trace_after_ns)
+		return miss(sampler, picked->thread);
+	sampler->picked[sampler->pick_count++] = *picked;
+	return sampler->pick_count < SNAP_SINGLE_MOST ? NULL : snap_sampler_stop(sampler);
+}
+
+/*
+ * What was seen of it before the stop, was it the same? Only then the next look, which sees no more
+ * than that, may say that it stands where it stood.
+ */
+static bool is_same(const struct snap_picked *picked, const struct snap_thread *copy)
+{
+	return picked->blocked && copy->stack_address == picked->address &&
+	       copy->stack_size >= picked->size && picked->size &&
+	       snap_hash(copy->stack, picked->size, picked->size) == picked->thread->bytes;
+}
+
+/* Where its stack is, for the next time; a new thread's mapping may be unknown. */
+static struct snap_error *learn_stack(struct snap_sampler *sampler, struct snap_watched *thread,
+				      const struct snap_thread *copy)
+{
+	uint64_t sp = copy->stack_address + SNAP_STACK_MARGIN;
+	const struct snap_process *facts = &thread->member->facts;
+	const struct snap_map *map = snap_process_map(facts, sp);
+	struct snap_error *err = NULL;
+	bool changed;
+
+	if (!map && copy->stack_size) {
+		err = snap_member_map(sampler, thread->member, &changed);
+		map = err ? NULL : snap_process_map(facts, sp);
+	}
+	if (map) {
+		thread->stack_start = map->start;
+		thread->stack_end = map->end;
+	}
+	return err;
+}
+
+static struct snap_error *take_copy(struct snap_sampler *sampler, const struct snap_picked *picked,
+				    struct snap_pick *pick)
+{
+	struct snap_watched *thread = picked->thread;
+	struct snap_error *err = learn_stack(sampler, thread, &pick->copy);
+	enum snap_verdict verdict;
+
+	if (err || thread->gone)
+		return err;
+	thread->shun_ns = thread->shun_until_ns = 0;
+	thread->member->facts.arch = pick->arch;
+	snap_watched_describe(thread, &pick->copy);
+	if (!is_same(picked, &pick->copy))
+		thread->bytes = 0;
+	sampler->tick.alone++;
+	return snap_sampler_show(sampler, thread, &pick->copy, &verdict);
+}
+
+static struct snap_error *take_timeout(struct snap_sampler *sampler, struct snap_watched *thread)
+{
+	const int64_t longest = LONGEST_SHUN_MS * (int64_t)SNAP_NS_PER_MS;
+
+	thread->shun_ns =
+		thread->shun_ns ? 2 * thread->shun_ns : FIRST_SHUN_MS * (int64_t)SNAP_NS_PER_MS;
+	if (thread->shun_ns > longest)
+		thread->shun_ns = longest;
+	thread->shun_until_ns = sampler->now_ns + thread->shun_ns;
+	return miss(sampler, thread);
+}
+
+static struct snap_error *take_refusal(struct snap_sampler *sampler, struct snap_watched *thread,
+				       int os_errno)
+{
+	struct snap_member *member = thread->member;
+
+	if (os_errno == ENOEXEC)
+		return snap_member_refused(sampler, member, os_errno);
+	/* Those of its threads that are blocked can still be read. */
+	member->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
+	if (member->facts.trouble == SNAP_TROUBLE_NONE) {
+		struct snap_error *err = snap_member_explain(sampler, member, os_errno);
+
+		if (err)
+			return err;
+	}
+	return miss(sampler, thread);
+}
+
+static struct snap_error *take(struct snap_sampler *sampler, const struct snap_picked *picked,
+			       struct snap_pick *pick)
+{
+	struct snap_watched *thread = picked->thread;
+
+	if (thread->gone)
+		return NULL;
+	if (pick->copy.result == SNAP_THREAD_COPIED)
+		return take_copy(sampler, picked, pick);
+	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
+		thread->member->list_due = true;
+		return NULL;
+	}
+	if (pick->error == EPERM || pick->error == EACCES || pick->error == ENOEXEC)
+		return take_refusal(sampler, thread, pick->error);
+	return take_timeout(sampler, thread);
+}
+
+struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
+{
+	size_t count = sampler->pick_count;
+	int64_t stopped_ns = 0;
+	struct snap_error *err = NULL;
+
+	sampler->pick_count = 0;
+	if (count && !sampler->single)
+		err = snap_single_create(sampler->options, &sampler->single);
+	if (err || !count)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_watched *thread = sampler->picked[i].thread;
+
+		sampler->picks[i] = (struct snap_pick){ .tid = thread->shown.tid,
+							.mem_fd = thread->member->mem_fd,
+							.stack_start = thread->stack_start,
+							.stack_end = thread->stack_end };
+	}
+	err = snap_single_take(sampler->single, sampler->picks, count, patience(sampler),
+			       &stopped_ns);
+	sampler->tick.stopped_ns += stopped_ns;
+	for (size_t i = 0; !err && i < count; i++)
+		err = take(sampler, &sampler->picked[i], &sampler->picks[i]);
+	return err;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A sampler whose sink writes down what it hears: who came and went, and of each thread the last
+ * copy's outline. What it says of partial copies is the test's choice.
+ */
+#ifndef TESTS_UNIT_SAMPLER_BED_H
+#define TESTS_UNIT_SAMPLER_BED_H
+
+#include "victims.h"
+
+#include "capture/sampler_inside.h"
+
+#include <string.h>
+
+enum { BED_THREADS = 2048, BED_PROCESSES = 256 };
+
+struct bed_thread {
+	pid_t tid, pid;
+	const struct bed_process *process;
+	char name[SNAP_MAX_COMM];
+	bool alive;
+	unsigned samples, copies, alone, unstopped, missed, renamed;
+	char state;
+	uint64_t stack_bytes;
+};
+
+struct bed_process {
+	pid_t pid, parent;
+	uint64_t start_ticks;
+	char name[SNAP_MAX_COMM];
+	enum snap_trouble trouble;
+	unsigned execs, mapped;
+	size_t maps, pieces;
+	bool alive;
+};
+
+struct bed {
+	struct snap_options options;
+	struct snap_target target;
+	struct snap_sampler *sampler;
+	struct snap_sampler_sink sink;
+	struct snap_sampler_tick tick;
+	struct bed_thread threads[BED_THREADS];
+	size_t thread_count;
+	struct bed_process processes[BED_PROCESSES];
+	size_t process_count;
+	enum snap_verdict of_partial; /* what is said of a partial copy */
+	bool stale;                   /* the first time a thread is shown, say that */
+	unsigned sample_calls;
+	size_t copied_bytes;
+};
+
+static inline struct snap_error *bed_program(void *context, struct snap_sampled_process *process,
+					     bool exec)
+{
+	struct bed *bed = context;
+	struct bed_process *mine = process->user;
+
+	if (!exec) {
+		assert_null(mine);
+		assert_true(bed->process_count < BED_PROCESSES);
+		mine = process->user = &bed->processes[bed->process_count++];
+		mine->pid = process->facts->pid;
+		mine->start_ticks = process->facts->start_ticks;
+		mine->parent = process->parent ? process->parent->facts->pid : 0;
+		mine->alive = true;
+	}
+	assert_non_null(mine);
+	assert_true(mine->alive);
+	if (process->parent)
+		assert_true(((struct bed_process *)process->parent->user)->alive);
+	mine->execs += exec;
+	mine->trouble = process->facts->trouble;
+	mine->maps = process->facts->map_count;
+	mine->pieces = process->facts->piece_count;
+	snprintf(mine->name, sizeof(mine->name), "%s",
+		 process->facts->name ? process->facts->name : "");
+	/* Of the old program nobody is left. */
+	for (size_t i = 0; exec && i < bed->thread_count; i++)
+		assert_false(bed->threads[i].alive && bed->threads[i].process == mine);
+	return NULL;
+}
+
+static inline struct snap_error *bed_mapped(void *context, struct snap_sampled_process *process)
+{
+	struct bed_process *mine = process->user;
+
+	(void)context;
+	assert_non_null(mine);
+	mine->mapped++;
+	mine->maps = process->facts->map_count;
+	mine->trouble = process->facts->trouble;
+	return NULL;
+}
+
+static inline void bed_ended(void *context, struct snap_sampled_process *process)
+{
+	struct bed *bed = context;
+	struct bed_process *mine = process->user;
+
+	assert_true(mine->alive);
+	mine->alive = false;
+	for (size_t i = 0; i < bed->thread_count; i++)
+		assert_false(bed->threads[i].alive && bed->threads[i].process == mine);
+}
+
+static inline struct snap_error *bed_born(void *context, struct snap_sampled_thread *thread)
+{
+	struct bed *bed = context;
+	struct bed_process *process = thread->process->user;
+
+	assert_true(process && process->alive);
+	assert_true(bed->thread_count < BED_THREADS);
+	thread->user = (uint32_t)bed->thread_count++;
+	bed->threads[thread->user] = (struct bed_thread){ .tid = thread->tid,
+							  .pid = thread->process->facts->pid,
+							  .alive = true };
+	snprintf(bed->threads[thread->user].name, SNAP_MAX_COMM, "%s", thread->name);
+	return NULL;
+}
+
+static inline struct snap_error *bed_renamed(void *context, struct snap_sampled_thread *thread)
+{
+	struct bed *bed = context;
+
+	bed->threads[thread->user].renamed++;
+	snprintf(bed->threads[thread->user].name, SNAP_MAX_COMM, "%s", thread->name);
+	return NULL;
+}
+
+static inline struct snap_error *bed_died(void *context, struct snap_sampled_thread *thread)
+{
+	struct bed *bed = context;
+
+	assert_true(bed->threads[thread->user].alive);
+	bed->threads[thread->user].alive = false;
+	return NULL;
+}
+
+static inline struct snap_error *bed_sample(void *context, struct snap_sampled_thread *thread,
+					    const struct snap_thread *copy,
+					    enum snap_verdict *verdict_ret)
+{
+	struct bed *bed = context;
+	struct bed_thread *mine = &bed->threads[thread->user];
+
+	assert_true(mine->alive);
+	assert_int_equal(copy->tid, thread->tid);
+	bed->sample_calls++;
+	*verdict_ret = SNAP_VERDICT_TAKEN;
+	if (bed->stale) {
+		bed->stale = false;
+		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;
+		return NULL;
+	}
+	if (copy->result == SNAP_THREAD_COPIED && copy->partial)
+		*verdict_ret = bed->of_partial;
+	mine->samples++;
+	mine->state = copy->state;
+	mine->missed += copy->result == SNAP_THREAD_NOT_STOPPED;
+	if (copy->result == SNAP_THREAD_COPIED) {
+		assert_true(copy->registers_size > 0);
+		assert_true(copy->partial == (copy->taken == SNAP_TAKEN_UNSTOPPED));
+		mine->copies++;
+		mine->alone += copy->taken == SNAP_TAKEN_ALONE;
+		mine->unstopped += copy->taken == SNAP_TAKEN_UNSTOPPED;
+		mine->stack_bytes = copy->stack_size;
+		bed->copied_bytes += copy->stack_size;
+	}
+	return NULL;
+}
+
+static inline void bed_options(struct bed *bed, pid_t pid)
+{
+	memset(bed, 0, sizeof(*bed));
+	bed->target = (struct snap_target){ .kind = SNAP_TARGET_PID, .pid = pid };
+	bed->options = (struct snap_options){ .children = true,
+					      .targets = &bed->target,
+					      .target_count = 1,
+					      .max_stack = 1 << 20,
+					      .max_snapshot = 256 << 20,
+					      .stop_timeout_ns = 1000000000,
+					      .hz = 99 };
+	bed->sink = (struct snap_sampler_sink){ bed,      bed_program, bed_mapped, bed_ended,
+						bed_born, bed_renamed, bed_died,   bed_sample };
+}
+
+static inline void bed_open(struct bed *bed)
+{
+	struct snap_error *err = snap_sampler_create(&bed->options, &bed->sink, &bed->sampler);
+
+	if (err)
+		fail_msg("%s", snap_error_message(err));
+}
+
+static inline void bed_start(struct bed *bed, pid_t pid)
+{
+	bed_options(bed, pid);
+	bed_open(bed);
+}
+
+static inline void bed_end(struct bed *bed)
+{
+	snap_sampler_destroy(bed->sampler);
+	bed->sampler = NULL;
+}
+
+static inline void bed_tick(struct bed *bed)
+{
+	struct snap_error *err = snap_sampler_tick(bed->sampler, &bed->tick);
+
+	if (err)
+		fail_msg("%s", snap_error_message(err));
+}
+
+static inline struct bed_thread *bed_thread(struct bed *bed, pid_t tid)
+{
+	for (size_t i = bed->thread_count; i > 0; i--)
+		if (bed->threads[i - 1].tid == tid)
+			return &bed->threads[i - 1];
+	return NULL;
+}
+
+static inline struct bed_thread *bed_named(struct bed *bed, const char *name)
+{
+	for (size_t i = bed->thread_count; i > 0; i--)
+		if (strcmp(bed->threads[i - 1].name, name) == 0)
+			return &bed->threads[i - 1];
+	return NULL;
+}
+
+static inline struct bed_process *bed_process(struct bed *bed, pid_t pid)
+{
+	for (size_t i = bed->process_count; i > 0; i--)
+		if (bed->processes[i - 1].pid == pid)
+			return &bed->processes[i - 1];
+	return NULL;
+}
+
+static inline size_t bed_living(const struct bed *bed)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < bed->thread_count; i++)
+		count += bed->threads[i].alive;
+	return count;
+}
+
+/* Ticks a millisecond apart until something holds; the test's own time limit ends it otherwise. */
+#define bed_until(bed, condition)                   \
+	for (unsigned _i = 0; !(condition); _i++) { \
+		assert_true(_i < 20000);            \
+		bed_tick(bed);                      \
+		usleep(1000);                       \
+	}
+
+#endif

@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The sampler on live victims: who is kept, who is stopped, who comes and goes. */
+#include "sampler_bed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum { SLEEPERS = 4 };
+
+static volatile int interrupted, in_position;
+static volatile bool spinning = true;
+
+/* A call that a stop does not restart: it counts how often it came back. */
+static void *wait_in_epoll(void *unused)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event;
+
+	prctl(PR_SET_NAME, "poller");
+	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		if (epoll_wait(fd, &event, 1, -1) < 0)
+			__atomic_add_fetch(&interrupted, 1, __ATOMIC_SEQ_CST);
+	return unused;
+}
+
+static void *spin(void *unused)
+{
+	prctl(PR_SET_NAME, "spinner");
+	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
+	while (spinning)
+		;
+	return unused;
+}
+
+/* Blocks for as long as the pipe is quiet; each byte makes it run once. */
+static void *wait_in_pipe(void *argument)
+{
+	const int *fds = argument;
+	char byte;
+
+	prctl(PR_SET_NAME, "reader");
+	while (read(fds[0], &byte, 1) == 1)
+		;
+	return NULL;
+}
+
+static pthread_t start_thread(void *(*run)(void *), void *argument)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, argument))
+		_exit(4);
+	return thread;
+}
+
+static bool is_asleep(pid_t tid)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct snap_stat stat;
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	assert_int_equal(snap_procfs_task_stat(procfs.root_fd, tid, &stat), 0);
+	return stat.state == 'S';
+}
+
+/* Answers how often a call was interrupted. */
+static void sleepers(int commands, int answers)
+{
+	for (int i = 0; i < SLEEPERS; i++)
+		start_thread(wait_in_epoll, NULL);
+	while (in_position < SLEEPERS)
+		sched_yield();
+	answer(answers, getpid());
+	while (command(commands))
+		answer(answers, interrupted);
+}
+
+/* All blocked: the copies are taken and nobody is disturbed. */
+static void settle(struct bed *bed)
+{
+	bed_until(bed, bed->tick.threads > 0 && bed->tick.kept == bed->tick.threads);
+}
+
+static void test_sleepers_are_kept(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	unsigned calls;
+
+	victim_start(&victim, sleepers);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->tick.threads, SLEEPERS + 1);
+	assert_int_equal(bed_living(bed), SLEEPERS + 1);
+	assert_true(bed_process(bed, victim.pid)->maps > 5);
+	assert_true(bed_process(bed, victim.pid)->pieces > 1);
+	calls = bed->sample_calls;
+	for (unsigned i = 0; i < 200; i++) {
+		bed_tick(bed);
+		assert_int_equal(bed->tick.kept, SLEEPERS + 1);
+		assert_int_equal(bed->tick.stopped_ns, 0);
+	}
+	assert_int_equal(bed->sample_calls, calls);
+	for (size_t i = 0; i < bed->thread_count; i++) {
+		assert_int_equal(bed->threads[i].alone, 0);
+		assert_true(bed->threads[i].unstopped > 0);
+		assert_true(bed->threads[i].stack_bytes > SNAP_STACK_MARGIN);
+		assert_int_equal(bed->threads[i].state, 'S');
+	}
+	tell(&victim);
+	assert_int_equal(wait_answer(&victim), 0);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+/* Stopped once; then it waits where it waited, and is not stopped again. */
+static void test_registers_are_asked_for_once(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	unsigned alone = 0;
+
+	victim_start(&victim, sleepers);
+	wait_answer(&victim);
+	bed_options(bed, victim.pid);
+	bed->of_partial = SNAP_VERDICT_NEEDS_REGISTERS;
+	bed_open(bed);
+	settle(bed);
+	for (size_t i = 0; i < bed->thread_count; i++) {
+		assert_true(bed->threads[i].alone > 0);
+		alone += bed->threads[i].alone;
+	}
+	for (unsigned i = 0; i < 50; i++)
+		bed_tick(bed);
+	for (size_t i = 0; i < bed->thread_count; i++)
+		alone -= bed->threads[i].alone;
+	assert_int_equal(alone, 0);
+	tell(&victim);
+	/* The stop shows in the calls: so the count of the test before means something. */
+	assert_true(wait_answer(&victim) >= SLEEPERS);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void spinner_and_sleeper(int commands, int answers)
+{
+	start_thread(spin, NULL);
+	start_thread(wait_in_epoll, NULL);
+	while (in_position < 2)
+		sched_yield();
+	answer(answers, getpid());
+	while (command(commands))
+		;
+}
+
+static void test_running_threads_are_stopped_alone(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_thread *spinner, *poller;
+
+	victim_start(&victim, spinner_and_sleeper);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	bed_until(bed, bed_named(bed, "spinner") && bed_named(bed, "spinner")->alone >= 20);
+	spinner = bed_named(bed, "spinner");
+	poller = bed_named(bed, "poller");
+	assert_int_equal(spinner->state, 'R');
+	assert_int_equal(spinner->unstopped, 0);
+	assert_true(spinner->stack_bytes > 0);
+	assert_non_null(poller);
+	assert_int_equal(poller->alone, 0);
+	assert_int_equal(poller->unstopped, 1);
+	assert_true(bed->tick.running >= 1);
+	assert_true(bed->tick.run_ns > 0);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_cpu_mode_leaves_the_blocked_alone(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_thread *poller;
+
+	victim_start(&victim, spinner_and_sleeper);
+	wait_answer(&victim);
+	bed_options(bed, victim.pid);
+	bed->options.cpu_only = true;
+	bed_open(bed);
+	bed_until(bed, bed_named(bed, "spinner") && bed_named(bed, "spinner")->alone >= 20);
+	poller = bed_named(bed, "poller");
+	assert_non_null(poller);
+	assert_int_equal(poller->copies, 0);
+	assert_int_equal(poller->samples, 1);
+	assert_int_equal(poller->missed, 1);
+	assert_int_equal(poller->state, 'S');
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+/* A thread more with each command, named after its birth; at the next it leaves. */
+static void come_and_go(int commands, int answers)
+{
+	int fds[2];
+
+	if (pipe(fds))
+		_exit(4);
+	answer(answers, getpid());
+	while (command(commands)) {
+		pthread_t thread = start_thread(wait_in_pipe, fds);
+
+		answer(answers, 1);
+		if (!command(commands))
+			break;
+		close(fds[1]);
+		pthread_join(thread, NULL);
+		if (pipe(fds))
+			_exit(4);
+		answer(answers, 2);
+	}
+}
+
+static void test_threads_come_and_go(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	victim_start(&victim, come_and_go);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed_living(bed), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		tell(&victim);
+		wait_answer(&victim);
+		bed_until(bed, bed_living(bed) == 2 && bed_named(bed, "reader") &&
+				       bed_named(bed, "reader")->alive);
+		bed_until(bed, bed_named(bed, "reader")->copies > 0);
+		tell(&victim);
+		wait_answer(&victim);
+		bed_until(bed, bed_living(bed) == 1);
+	}
+	assert_int_equal(bed->thread_count, 4);
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	assert_false(bed_process(bed, victim.pid) && bed_process(bed, victim.pid)->alive);
+	assert_int_equal(bed_living(bed), 0);
+	bed_end(bed);
+}
+
+static void wait_for_command_then_exec(int commands, int answers)
+{
+	start_thread(wait_in_epoll, NULL);
+	while (in_position < 1)
+		sched_yield();
+	answer(answers, getpid());
+	command(commands);
+	execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+}
+
+static void test_exec_is_another_program(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_process *process;
+
+	victim_start(&victim, wait_for_command_then_exec);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed_living(bed), 2);
+	tell(&victim);
+	bed_until(bed, bed_process(bed, victim.pid)->execs == 1 && bed_living(bed) == 1);
+	process = bed_process(bed, victim.pid);
+	assert_string_equal(process->name, "sleep");
+	assert_true(process->alive);
+	assert_int_equal(bed->process_count, 1);
+	/* The leader's number lives on, as another thread. */
+	assert_int_equal(bed->thread_count, 3);
+	assert_int_equal(bed_thread(bed, victim.pid)->pid, victim.pid);
+	bed_until(bed, bed_thread(bed, victim.pid)->copies > 0);
+	settle(bed);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_children_are_followed(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	pid_t first, second;
+
+	victim_start(&victim, family);
+	first = wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->process_count, 2);
+	assert_int_equal(bed_process(bed, first)->parent, victim.pid);
+	tell(&victim);
+	second = wait_answer(&victim);
+	bed_until(bed, bed_process(bed, second));
+	assert_int_equal(bed_process(bed, second)->parent, victim.pid);
+	kill(second, SIGKILL);
+	bed_until(bed, !bed_process(bed, second)->alive);
+	assert_true(bed_process(bed, first)->alive);
+	assert_true(bed_process(bed, victim.pid)->alive);
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+}
+
+static pid_t fork_as(pid_t wanted)
+{
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+			set_tid, set_tid_size;
+	} arguments = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&wanted, .set_tid_size = 1 };
+
+	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* A child; with a command it is replaced by another one of the same pid. */
+static void replaces_child(int commands, int answers)
+{
+	pid_t pid = child_that_waits(commands), again;
+
+	answer(answers, pid);
+	command(commands);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	again = fork_as(pid);
+	if (again == 0) {
+		wait_for_end(commands);
+		_exit(0);
+	}
+	answer(answers, again);
+	wait_for_end(commands);
+	if (again > 0)
+		kill(again, SIGKILL);
+}
+
+static uint64_t start_ticks_of(pid_t pid)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct snap_stat stat;
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	return snap_procfs_task_stat(procfs.root_fd, pid, &stat) == 0 ? stat.start_ticks : 0;
+}
+
+static void test_reused_pid_is_another_process(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	pid_t child;
+	uint64_t first, second;
+	int again;
+
+	victim_start(&victim, replaces_child);
+	child = wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	first = start_ticks_of(child);
+	/* Start times are told in ticks. */
+	usleep(30000);
+	tell(&victim);
+	again = wait_answer(&victim);
+	second = start_ticks_of(child);
+	if (again == child) {
+		assert_int_not_equal(first, second);
+		bed_until(bed, bed->process_count == 3 && bed_living(bed) == 2);
+		assert_int_equal(bed->processes[1].start_ticks, first);
+		assert_false(bed->processes[1].alive);
+		assert_int_equal(bed->processes[2].pid, child);
+		assert_int_equal(bed->processes[2].start_ticks, second);
+		assert_true(bed->processes[2].alive);
+	}
+	victim_end(&victim);
+	bed_end(bed);
+	if (again != child)
+		skip(); /* only root chooses pids */
+}
+
+/* What happens between the two looks at the counters is up to the test. */
+struct between {
+	struct victim *victim;
+	uint64_t end;
+};
+
+static uint64_t let_it_run(void *context, uint64_t sp)
+{
+	struct between *between = context;
+
+	(void)sp;
+	if (between->victim) {
+		tell(between->victim);
+		wait_answer(between->victim);
+		while (!is_asleep(between->victim->pid))
+			sched_yield();
+	}
+	return between->end;
+}
+
+static void answers_commands(int commands, int answers)
+{
+	answer(answers, getpid());
+	while (command(commands))
+		answer(answers, 1);
+}
+
+static void test_copy_of_a_thread_that_ran_is_not_believed(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct snap_watched *thread;
+	struct between between = { 0 };
+	struct snap_thread copy = { 0 };
+	struct snap_peek peek = { .stack_end = let_it_run, .context = &between };
+	enum snap_arch arch;
+
+	victim_start(&victim, answers_commands);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	thread = bed->sampler->spots[0].thread;
+	peek.guard = bed->sampler->guard;
+	peek.guard_fd = bed->sampler->spots[0].guard_fd;
+	peek.syscall_fd = thread->syscall_fd;
+	peek.mem_fd = thread->member->mem_fd;
+	peek.bytes = bed->sampler->stack;
+	peek.size = bed->options.max_stack;
+	between.end = thread->stack_end;
+	assert_int_equal(snap_peek_mark(peek.guard, peek.guard_fd, &peek.mark), 0);
+	assert_int_equal(snap_peek(&peek, &copy, &arch), SNAP_PEEK_TAKEN);
+	between.victim = &victim;
+	assert_int_equal(snap_peek(&peek, &copy, &arch), SNAP_PEEK_MOVED);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void many_sleepers(int commands, int answers)
+{
+	for (int i = 0; i < 100; i++)
+		start_thread(wait_in_epoll, NULL);
+	while (in_position < 100)
+		sched_yield();
+	answer(answers, getpid());
+	while (command(commands))
+		answer(answers, interrupted);
+}
+
+static size_t open_descriptors(void)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < 4096; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static void test_few_descriptors_suffice(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct rlimit before, few;
+	size_t without = open_descriptors();
+
+	victim_start(&victim, many_sleepers);
+	wait_answer(&victim);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = without + 80;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->tick.threads, 101);
+	assert_true(open_descriptors() < few.rlim_cur);
+	for (unsigned i = 0; i < 5; i++) {
+		bed_tick(bed);
+		assert_int_equal(bed->tick.kept, 101);
+	}
+	tell(&victim);
+	assert_int_equal(wait_answer(&victim), 0);
+	bed_end(bed);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	victim_end(&victim);
+	assert_int_equal(open_descriptors(), without);
+}
+
+static void maps_more(int commands, int answers)
+{
+	answer(answers, getpid());
+	while (command(commands)) {
+		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		answer(answers, 1);
+	}
+}
+
+static void test_old_mappings_are_read_again(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_process *process;
+	unsigned copies;
+
+	victim_start(&victim, maps_more);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	process = bed_process(bed, victim.pid);
+	copies = bed_thread(bed, victim.pid)->copies;
+	assert_int_equal(process->mapped, 0);
+	tell(&victim);
+	wait_answer(&victim);
+	bed->stale = true;
+	bed->sampler->spots[0].thread->bytes = 0;
+	bed->sampler->members[0]->map_after_ns = 0;
+	bed_until(bed, process->mapped == 1);
+	/* Shown again at once, and taken. */
+	assert_false(bed->stale);
+	assert_int_equal(bed_thread(bed, victim.pid)->copies, copies + 1);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_other_guards_hold_too(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	victim_start(&victim, sleepers);
+	wait_answer(&victim);
+	bed_options(bed, victim.pid);
+	bed_open(bed);
+	bed->sampler->guard = SNAP_PEEK_SWITCHES;
+	settle(bed);
+	for (unsigned i = 0; i < 20; i++)
+		bed_tick(bed);
+	assert_int_equal(bed->tick.kept, SLEEPERS + 1);
+	tell(&victim);
+	assert_int_equal(wait_answer(&victim), 0);
+	bed_end(bed);
+	/* Without any counters all must be stopped, each time. */
+	bed_options(bed, victim.pid);
+	bed_open(bed);
+	bed->sampler->guard = SNAP_PEEK_NO_GUARD;
+	bed_until(bed, bed->tick.alone == SLEEPERS + 1);
+	assert_int_equal(bed->tick.kept, 0);
+	bed_until(bed, bed_thread(bed, victim.pid)->alone > 3);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void *outlive(void *unused)
+{
+	prctl(PR_SET_NAME, "heir");
+	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
+	pause();
+	return unused;
+}
+
+static void leader_leaves(int commands, int answers)
+{
+	start_thread(outlive, NULL);
+	while (in_position < 1)
+		sched_yield();
+	answer(answers, getpid());
+	command(commands);
+	syscall(SYS_exit, 0);
+}
+
+static void test_threads_outlive_their_leader(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	victim_start(&victim, leader_leaves);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed_living(bed), 2);
+	tell(&victim);
+	bed_until(bed, bed_living(bed) == 1);
+	settle(bed);
+	assert_true(bed_process(bed, victim.pid)->alive);
+	assert_true(bed_named(bed, "heir")->alive);
+	/* The leader's number stays, as that of a zombie: nobody is born of it. */
+	for (unsigned i = 0; i < 20; i++)
+		bed_tick(bed);
+	assert_int_equal(bed->thread_count, 2);
+	assert_false(bed->tick.no_targets);
+	bed_end(bed);
+	/* And met like that from the start. */
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->thread_count, 1);
+	assert_true(bed_named(bed, "heir")->copies > 0);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_nobody_there(void **state)
+{
+	struct bed *bed = *state;
+	struct victim victim;
+	pid_t pid;
+
+	victim_start(&victim, answers_commands);
+	pid = victim.pid;
+	victim_end(&victim);
+	bed_start(bed, pid);
+	bed_tick(bed);
+	assert_true(bed->tick.no_targets);
+	assert_int_equal(bed->process_count, 1);
+	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NO_SUCH_PROCESS);
+	bed_tick(bed);
+	assert_int_equal(bed->process_count, 1);
+	bed_end(bed);
+}
+
+static struct bed shared_bed;
+
+static int give_bed(void **state)
+{
+	*state = &shared_bed;
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_sleepers_are_kept, give_bed),
+		cmocka_unit_test_setup(test_registers_are_asked_for_once, give_bed),
+		cmocka_unit_test_setup(test_running_threads_are_stopped_alone, give_bed),
+		cmocka_unit_test_setup(test_cpu_mode_leaves_the_blocked_alone, give_bed),
+		cmocka_unit_test_setup(test_threads_come_and_go, give_bed),
+		cmocka_unit_test_setup(test_exec_is_another_program, give_bed),
+		cmocka_unit_test_setup(test_children_are_followed, give_bed),
+		cmocka_unit_test_setup(test_reused_pid_is_another_process, give_bed),
+		cmocka_unit_test_setup(test_copy_of_a_thread_that_ran_is_not_believed, give_bed),
+		cmocka_unit_test_setup(test_few_descriptors_suffice, give_bed),
+		cmocka_unit_test_setup(test_old_mappings_are_read_again, give_bed),
+		cmocka_unit_test_setup(test_other_guards_hold_too, give_bed),
+		cmocka_unit_test_setup(test_threads_outlive_their_leader, give_bed),
+		cmocka_unit_test_setup(test_nobody_there, give_bed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
