@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Profiles for pprof and folded stacks, read by their real readers: `go tool pprof` without the
 program's file, flamegraph.pl, gzip, protoc. And that these checks can fail."""
+import contextlib
 import glob
 import gzip
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
+import urllib.request
 import xml.etree.ElementTree as ElementTree
 
-from harness import Case, DEADLINE, DENIED, missing, need, read_file, threads, walk
+from harness import Case, DEADLINE, DENIED, missing, need, read_file, threads, wait_until, walk
 
 # What pprof says on stderr when all is well.
 CHATTER = re.compile(r"Generating report in /dev/null\s*")
@@ -36,6 +40,37 @@ def pprof(folder, *args, local=False):
     if got.returncode or CHATTER.sub("", err):
         raise Complaint(f"pprof {args}: status {got.returncode}: {err or out}")
     return out
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(folder, path):
+    """pprof's own web server on the file: the address of its pages."""
+    port = free_port()
+    environment = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder, LC_ALL="C.UTF-8",
+                       PPROF_BINARY_PATH="/nonexistent")
+    server = subprocess.Popen(["go", "tool", "pprof", "-symbolize=none", "-no_browser",
+                               f"-http=127.0.0.1:{port}", path], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def answers():
+        if server.poll() is not None:
+            raise Complaint(f"pprof's server ended with {server.returncode}")
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        wait_until(answers, "pprof's server")
+        yield f"http://127.0.0.1:{port}/ui/"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 def flamegraph():
@@ -138,6 +173,19 @@ class Checks:
         pprof(folder, "-proto", "-output=/dev/null", path)
         for kind in self.types:
             self.assertIn(f"Type: {kind}", pprof(folder, "-top", f"-sample_index={kind}", path))
+
+    def test_pprof_serves_its_pages(self):
+        for program, package in (("go", "golang-go"), ("dot", "graphviz")):
+            if not shutil.which(program):
+                missing(program, package)
+        path, _ = self.make()
+        with serving(self.scratch(), path) as root:
+            for page in ("", "top", "peek?f=.", "flamegraph", "source?f=main"):
+                with urllib.request.urlopen(root + page, timeout=DEADLINE) as answer:
+                    text = answer.read().decode("utf-8")
+                self.assertEqual(answer.status, 200, page)
+                if not page.startswith("source"):
+                    self.assertIn("victim_hold", text, page)
 
     def test_pprof_takes_the_difference(self):
         path, _ = self.make()

@@ -163,6 +163,37 @@ static void test_separators_in_names(void **state _unused_)
 				  "\\x3b[7];x\\x3by 1;0x10_[j];\\x3ba\\x3b\\x3bb c\\x3b_[j] 1\n");
 }
 
+/* The same function at two addresses is one line. */
+static void test_stacks_of_equal_names_are_one_line(void **state _unused_)
+{
+	static struct snap_entry entries[] = { { .function = "f" } };
+	static const struct snap_frame one = {
+		.address = 16, .module = "/m", .entries = entries, .entry_count = 1
+	};
+	static const struct snap_frame other = {
+		.address = 32, .module = "/m", .entries = entries, .entry_count = 1
+	};
+	static const struct snap_frame *frames[][1] = { { &one }, { &other } };
+	static struct snap_member members[] = { { .tid = 7, .name = "t" },
+						{ .tid = 8, .name = "t" } };
+	static struct snap_stack stacks[2];
+	static struct snap_node node = {
+		.pid = 7, .name = "n", .stacks = stacks, .stack_count = 2
+	};
+	static struct snap_node *roots[] = { &node };
+	const struct snap_snapshot snapshot = { .processes = roots, .root_count = 1 };
+	_cleanup_free_ char *text = NULL;
+
+	for (size_t i = 0; i < 2; i++)
+		stacks[i] = (struct snap_stack){ .count = 1,
+						 .threads = &members[i],
+						 .thread_count = 1,
+						 .frames = frames[i],
+						 .frame_count = 1 };
+	text = render_snapshot(&snapshot, SNAP_GROUP_STACK);
+	assert_string_equal(text, "n[7];t;f 2\n");
+}
+
 static void test_nothing_is_no_line(void **state _unused_)
 {
 	const struct snap_snapshot troubled_only = all_troubled();
@@ -180,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_threads_are_told_apart_on_request),
 		cmocka_unit_test(test_hostile_names_stay_in_their_line),
 		cmocka_unit_test(test_separators_in_names),
+		cmocka_unit_test(test_stacks_of_equal_names_are_one_line),
 		cmocka_unit_test(test_nothing_is_no_line),
 	};
 
