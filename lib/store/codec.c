@@ -66,8 +66,10 @@ static void put(struct snap_codec *codec, const void *bytes, size_t size)
 {
 	const uint8_t *from = bytes;
 
+	if (codec->memory && size)
+		memcpy(codec->memory + codec->position, bytes, size);
 	codec->position += size;
-	if (codec->mode == SNAP_CODEC_COUNT)
+	if (codec->mode == SNAP_CODEC_COUNT || codec->memory)
 		return;
 	while (size) {
 		size_t room = SNAP_CODEC_CHUNK - codec->chunk_used;

@@ -34,6 +34,7 @@ struct snap_codec {
 	struct snap_arena *arena; /* for arrays */
 	const char *problem;      /* what is wrong with the bytes; NULL: nothing yet */
 	/* WRITE */
+	uint8_t *memory; /* has room for what COUNT counted, all goes there; NULL: to fd */
 	int fd;
 	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
 	size_t chunk_used;

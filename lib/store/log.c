@@ -260,32 +260,37 @@ static bool same_standing(const struct snap_log_change *a, const struct snap_log
 	       (a->stack == SNAP_LOG_GONE || (a->syscall == b->syscall && a->state == b->state));
 }
 
-struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *change)
+struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *asked)
 {
 	struct snap_log_index *index = log->index;
+	struct snap_log_change change = *asked;
 	struct snap_log_standing *standing;
 	uint64_t begin;
 
-	assert(index->in_tick && change->thread < log->thread_count);
-	assert(change->stack == SNAP_LOG_GONE || change->stack < log->stack_count);
-	assert(change->state < SNAP_STATE_COUNT && change->taken < SNAP_TAKEN_COUNT);
-	standing = &index->standing[change->thread];
-	if (same_standing(&standing->change, change))
+	assert(index->in_tick && change.thread < log->thread_count);
+	assert(change.stack == SNAP_LOG_GONE || change.stack < log->stack_count);
+	assert(change.state < SNAP_STATE_COUNT && change.taken < SNAP_TAKEN_COUNT);
+	standing = &index->standing[change.thread];
+	if (change.stack == SNAP_LOG_GONE)
+		change = (struct snap_log_change){ .thread = change.thread,
+						   .stack = SNAP_LOG_GONE,
+						   .syscall = -1 };
+	if (same_standing(&standing->change, &change))
 		return NULL;
 	begin = log->tick_count > 1 ? log->ticks[log->tick_count - 2].change_end
 				    : log->first_change;
 	if (standing->last > begin) {
 		/* Once more within this tick: the last word counts. */
-		log->changes[standing->last - 1 - log->first_change] = *change;
-		standing->change = *change;
+		log->changes[standing->last - 1 - log->first_change] = change;
+		standing->change = change;
 		return NULL;
 	}
 	if (!grow_behind_gap((void **)&log->changes, &index->change_gap, &log->change_capacity,
 			     log->change_count, sizeof(*log->changes)))
 		return snap_error_no_memory();
-	log->changes[log->change_count++] = *change;
+	log->changes[log->change_count++] = change;
 	log->ticks[log->tick_count - 1].change_end++;
-	standing->change = *change;
+	standing->change = change;
 	standing->last = log->first_change + log->change_count;
 	return NULL;
 }

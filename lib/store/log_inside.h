@@ -24,7 +24,6 @@ struct snap_log_table {
 struct snap_log_blob {
 	struct snap_log_blob *next; /* with the same place in the table */
 	uint64_t hash;
-	uint64_t serial; /* counts up: a file has those up to one of them */
 	size_t size, users;
 	uint8_t bytes[];
 };
@@ -66,7 +65,6 @@ struct snap_log_index {
 	struct snap_log_inside *insides;
 	uint64_t version;
 	struct snap_log_blob *blobs[SNAP_LOG_BLOB_LISTS];
-	uint64_t blob_serial;
 	size_t blob_bytes;
 	struct snap_log_table frames, stacks;
 	struct snap_log_standing *standing; /* one a thread */
@@ -82,6 +80,8 @@ struct snap_log_index {
 
 /* A log without a host, and with room for so many spaces. */
 struct snap_error *snap_log_new(size_t spaces, struct snap_log **ret) _must_check_;
+/* Room for twice as many spaces. They move: nobody may have seen them. */
+struct snap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
 
 /* A free slot for a space of the process. OTHER: there is none. */
 struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process,

@@ -34,7 +34,6 @@ struct snap_log_blob *snap_log_blob_get(struct snap_log_index *index, const void
 		return NULL;
 	blob->next = *list;
 	blob->hash = hash;
-	blob->serial = ++index->blob_serial;
 	blob->size = size;
 	blob->users = 1;
 	memcpy(blob->bytes, bytes, size);
@@ -57,6 +56,37 @@ void snap_log_blob_put(struct snap_log_index *index, struct snap_log_blob *blob)
 }
 
 /* ---- slots ---- */
+
+/* More zeroed elements behind `count` of them. */
+static bool grow_zeroed(void *pointer_to_array, size_t count, size_t size)
+{
+	void **array = pointer_to_array;
+	char *grown = reallocarray(*array, 2 * count, size);
+
+	if (!grown)
+		return false;
+	memset(grown + count * size, 0, count * size);
+	*array = grown;
+	return true;
+}
+
+struct snap_error *snap_log_grow_spaces(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+	size_t count = index->space_capacity;
+
+	if (count >= SNAP_LOG_MAX_SPACES)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the recording has too many address spaces");
+	if (!grow_zeroed(&log->spaces, count, sizeof(*log->spaces)) ||
+	    !grow_zeroed(&index->insides, count, sizeof(*index->insides)) ||
+	    !grow_zeroed(&log->capture->processes, count, sizeof(*log->capture->processes)))
+		return snap_error_no_memory();
+	index->space_capacity = 2 * count;
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		index->insides[i].strings.arena = &log->spaces[i].arena;
+	return NULL;
+}
 
 struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, uint32_t *ret)
 {

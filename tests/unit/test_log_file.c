@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Logs on disk: what is written is read back; what is cut short is what came before; what is
+ * damaged is refused, and never does harm; and how large an hour is.
+ */
+#include "store/log_file_inside.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define fine(call)                                                \
+	do {                                                      \
+		struct snap_error *_err = (call);                 \
+		if (_err)                                         \
+			fail_msg("%s", snap_error_message(_err)); \
+	} while (0)
+
+static int memory_file(void)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static struct snap_log *read_bytes(const uint8_t *bytes, size_t size, struct snap_error **err_ret)
+{
+	_cleanup_fd_ int fd = memory_file();
+	struct snap_log *log = NULL;
+
+	assert_int_equal(write(fd, bytes, size), size);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	*err_ret = snap_log_read(fd, &log);
+	return log;
+}
+
+/* The bytes so far, malloc'ed. */
+static uint8_t *slurp(int fd, size_t *size_ret)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	uint8_t *bytes = malloc((size_t)size + 1);
+
+	assert_int_equal(pread(fd, bytes, (size_t)size, 0), size);
+	*size_ret = (size_t)size;
+	return bytes;
+}
+
+/* ---- a log with a bit of everything ---- */
+
+static uint8_t head_page[256] = { 0x7f, 'E', 'L', 'F' };
+
+static struct snap_map maps[] = {
+	{ .start = 0x1000,
+	  .end = 0x3000,
+	  .inode = 7,
+	  .read = true,
+	  .execute = true,
+	  .path = "/bin/prog" },
+	{ .start = 0x7f0000000000, .end = 0x7f0000100000, .read = true, .write = true },
+};
+
+static struct snap_ancestor ancestors[] = { { 1, "init", 5 } };
+static struct snap_piece pieces[] = { { 0x1000, head_page, sizeof(head_page) } };
+
+static struct snap_process facts = {
+	.pid = 10,
+	.ppid = 1,
+	.name = "prog",
+	.state = 'S',
+	.exe = "/bin/prog",
+	.args = "prog\0\0-x",
+	.args_size = 9,
+	.uid = 1000,
+	.user = "me",
+	.cgroup = "/a/b",
+	.ancestors = ancestors,
+	.ancestor_count = 1,
+	.is_target = true,
+	.parent = SIZE_MAX,
+	.arch = SNAP_ARCH_X86_64,
+	.maps = maps,
+	.map_count = 2,
+	.pieces = pieces,
+	.piece_count = 1,
+};
+
+static struct snap_log *make_log(void)
+{
+	struct snap_host host = { .name = "host",
+				  .kernel = "6.1",
+				  .arch = "x86_64",
+				  .cpus = 4,
+				  .ticks_per_second = 100 };
+	struct snap_log *log;
+
+	fine(snap_log_create(&host, 1700000000000000000, 10101010, false, &log));
+	log->stats = (struct snap_recording_stats){ .hz_asked = 99, .hz_reached = 98.7 };
+	return log;
+}
+
+static uint32_t stack_of(struct snap_log *log, uint32_t space, uint64_t first, size_t count,
+			 const char *reason)
+{
+	uint64_t bits[1000];
+	struct snap_log_pcs pcs = { .bits = bits, .count = count, .reason = reason };
+	uint32_t stack;
+
+	for (size_t i = 0; i < count; i++)
+		bits[i] = 0x1000 + (i ? 8 * i : 8 * first);
+	if (count)
+		bits[0] |= 1ull << 63;
+	if (reason) {
+		pcs.end = SNAP_UNWIND_NO_CFI;
+		pcs.end_pc = 0x1234;
+		pcs.gap_after = 1;
+		pcs.gap_count = 99;
+	}
+	fine(snap_log_stack(log, space, &pcs, &stack));
+	return stack;
+}
+
+static void change_to(struct snap_log *log, uint32_t thread, uint32_t stack, enum snap_state state,
+		      int syscall)
+{
+	struct snap_log_change change = { .thread = thread,
+					  .stack = stack,
+					  .syscall = (int16_t)syscall,
+					  .state = (uint8_t)state,
+					  .taken = SNAP_TAKEN_UNSTOPPED };
+
+	fine(snap_log_change(log, &change));
+}
+
+/* Ticks 0 and 1, ended. */
+static void begin_story(struct snap_log *log)
+{
+	uint32_t process, thread, space;
+
+	fine(snap_log_begin_tick(log, 0));
+	fine(snap_log_add_process(log, 10, 5, UINT32_MAX, UINT32_MAX, true, &process));
+	fine(snap_log_map_process(log, process, &facts, NULL, &space));
+	fine(snap_log_add_thread(log, process, 10, 1, "main", false, &thread));
+	fine(snap_log_add_thread(log, process, 12, 2, NULL, true, &thread));
+	change_to(log, 0, stack_of(log, space, 1, 5, NULL), SNAP_STATE_RUNNING, -1);
+	change_to(log, 1, stack_of(log, space, 2, 0, NULL), SNAP_STATE_SLEEPING, 202);
+	snap_log_end_tick(log, 12345);
+	fine(snap_log_begin_tick(log, 10101010));
+	change_to(log, 0, stack_of(log, space, 3, 600, NULL), SNAP_STATE_RUNNING, -1);
+	snap_log_end_tick(log, 0);
+}
+
+/* Ticks 2 to 4: a library comes, a child is born, a thread gets a name and ends. */
+static void go_on(struct snap_log *log)
+{
+	struct snap_map more[] = { maps[0], maps[0], maps[1] };
+	struct snap_process now = facts;
+	uint32_t process, thread, space;
+
+	more[1].start = 0x5000;
+	more[1].end = 0x6000;
+	more[1].inode = 8;
+	more[1].path = "/lib/plug";
+	now.maps = more;
+	now.map_count = 3;
+	fine(snap_log_begin_tick(log, 20202020));
+	fine(snap_log_map_process(log, 0, &now, NULL, &space));
+	fine(snap_log_rename_thread(log, 1, "worker"));
+	change_to(log, 0, stack_of(log, space, 4, 600, "no unwind information"), SNAP_STATE_DISK,
+		  1);
+	snap_log_end_tick(log, 7);
+	fine(snap_log_begin_tick(log, 30000000));
+	now.pid = 44;
+	now.trouble = SNAP_TROUBLE_PERMISSION_DENIED;
+	now.trouble_message = "not allowed";
+	fine(snap_log_add_process(log, 44, 6, 0, UINT32_MAX, false, &process));
+	fine(snap_log_map_process(log, process, &now, NULL, &space));
+	fine(snap_log_add_thread(log, process, 44, 1, "child", false, &thread));
+	change_to(log, thread, stack_of(log, space, 1, 5, NULL), SNAP_STATE_SLEEPING, 0);
+	fine(snap_log_end_thread(log, 1));
+	snap_log_end_tick(log, 0);
+	fine(snap_log_begin_tick(log, 40000000));
+	snap_log_end_process(log, 0);
+	snap_log_end_tick(log, 0);
+	log->stats.ticks = 5;
+	log->end = SNAP_END_TARGETS;
+	snap_capture_warn(log->capture, "perf_map_refused", 10, 0, "it is \x1b[31m odd");
+}
+
+static void name_frames(struct snap_log *log)
+{
+	for (size_t i = 0; i < log->frame_count; i += 2) {
+		struct snap_entry *entries =
+			snap_arena_new_array(&log->arena, 2, struct snap_entry);
+		struct snap_frame frame = { .address = log->frames[i].bits << 1 >> 1,
+					    .offset = 0x10 + i,
+					    .has_offset = i % 4 == 0,
+					    .module = "/bin/prog",
+					    .build_id = i ? "abcd" : NULL,
+					    .entries = entries,
+					    .entry_count = 1 + i / 2 % 2 };
+
+		entries[0] = (struct snap_entry){ .function = "f()",
+						  .symbol = "_f",
+						  .file = "a.c",
+						  .line = 4,
+						  .column = 2,
+						  .inlined = true };
+		entries[1].system = true;
+		if (frame.offset != 0 && !frame.has_offset)
+			frame.offset = 0;
+		assert_true(snap_grow_array(log->names, log->name_capacity, log->name_count));
+		log->names[log->name_count++] = frame;
+		log->frames[i].name = (uint32_t)log->name_count;
+	}
+}
+
+/* ---- comparing ---- */
+
+static void same_text(const char *a, const char *b)
+{
+	if (!a || !b)
+		assert_true(a == b);
+	else
+		assert_string_equal(a, b);
+}
+
+static void same_process(const struct snap_process *a, const struct snap_process *b)
+{
+	assert_int_equal(a->pid, b->pid);
+	same_text(a->name, b->name);
+	same_text(a->exe, b->exe);
+	assert_int_equal(a->args_size, b->args_size);
+	assert_memory_equal(a->args, b->args, a->args_size);
+	same_text(a->user, b->user);
+	same_text(a->cgroup, b->cgroup);
+	same_text(a->trouble_message, b->trouble_message);
+	assert_int_equal(a->trouble, b->trouble);
+	assert_int_equal(a->ancestor_count, b->ancestor_count);
+	same_text(a->ancestors[0].name, b->ancestors[0].name);
+	assert_true(b->parent == SIZE_MAX);
+	assert_int_equal(a->map_count, b->map_count);
+	for (size_t i = 0; i < a->map_count; i++) {
+		assert_int_equal(a->maps[i].start, b->maps[i].start);
+		assert_int_equal(a->maps[i].end, b->maps[i].end);
+		assert_int_equal(a->maps[i].offset, b->maps[i].offset);
+		assert_int_equal(a->maps[i].inode, b->maps[i].inode);
+		assert_int_equal(a->maps[i].execute, b->maps[i].execute);
+		assert_int_equal(a->maps[i].write, b->maps[i].write);
+		same_text(a->maps[i].path, b->maps[i].path);
+	}
+	assert_int_equal(a->piece_count, b->piece_count);
+	for (size_t i = 0; i < a->piece_count; i++) {
+		assert_int_equal(a->pieces[i].address, b->pieces[i].address);
+		assert_int_equal(a->pieces[i].size, b->pieces[i].size);
+		assert_memory_equal(a->pieces[i].data, b->pieces[i].data, a->pieces[i].size);
+	}
+}
+
+static void same_names(const struct snap_log *a, const struct snap_log *b)
+{
+	for (size_t i = 0; i < a->frame_count; i++) {
+		const struct snap_frame *x, *y;
+
+		assert_int_equal(a->frames[i].bits, b->frames[i].bits);
+		assert_int_equal(a->frames[i].space, b->frames[i].space);
+		assert_int_equal(!a->frames[i].name, !b->frames[i].name);
+		if (!a->frames[i].name)
+			continue;
+		x = &a->names[a->frames[i].name - 1];
+		y = &b->names[b->frames[i].name - 1];
+		assert_int_equal(x->address, y->address);
+		assert_int_equal(x->offset, y->offset);
+		assert_int_equal(x->has_offset, y->has_offset);
+		same_text(x->module, y->module);
+		same_text(x->build_id, y->build_id);
+		assert_int_equal(x->entry_count, y->entry_count);
+		for (size_t k = 0; k < x->entry_count; k++) {
+			same_text(x->entries[k].function, y->entries[k].function);
+			same_text(x->entries[k].symbol, y->entries[k].symbol);
+			same_text(x->entries[k].file, y->entries[k].file);
+			assert_int_equal(x->entries[k].line, y->entries[k].line);
+			assert_int_equal(x->entries[k].column, y->entries[k].column);
+			assert_int_equal(x->entries[k].inlined, y->entries[k].inlined);
+			assert_int_equal(x->entries[k].system, y->entries[k].system);
+		}
+	}
+}
+
+static void same_stacks(const struct snap_log *a, const struct snap_log *b)
+{
+	assert_int_equal(a->frame_count, b->frame_count);
+	assert_int_equal(a->frame_id_count, b->frame_id_count);
+	assert_memory_equal(a->frame_ids, b->frame_ids, a->frame_id_count * sizeof(uint32_t));
+	assert_int_equal(a->stack_count, b->stack_count);
+	for (size_t i = 0; i < a->stack_count; i++) {
+		const struct snap_log_stack *x = &a->stacks[i], *y = &b->stacks[i];
+
+		assert_int_equal(x->space, y->space);
+		assert_int_equal(x->frame_start, y->frame_start);
+		assert_int_equal(x->frame_count, y->frame_count);
+		assert_int_equal(x->end, y->end);
+		assert_int_equal(x->end_pc, y->end_pc);
+		assert_int_equal(x->gap_after, y->gap_after);
+		assert_int_equal(x->gap_count, y->gap_count);
+		assert_int_equal(x->reason, y->reason);
+	}
+	assert_int_equal(a->reason_count, b->reason_count);
+	for (size_t i = 0; i < a->reason_count; i++)
+		same_text(a->reasons[i], b->reasons[i]);
+}
+
+static void same_ticks(const struct snap_log *a, const struct snap_log *b)
+{
+	assert_int_equal(a->tick_count, b->tick_count);
+	assert_int_equal(a->first_tick, b->first_tick);
+	for (size_t i = 0; i < a->tick_count; i++) {
+		assert_int_equal(a->ticks[i].time_ns, b->ticks[i].time_ns);
+		assert_int_equal(a->ticks[i].stopped_ns, b->ticks[i].stopped_ns);
+		assert_int_equal(a->ticks[i].change_end - a->first_change,
+				 b->ticks[i].change_end - b->first_change);
+	}
+	assert_int_equal(a->change_count, b->change_count);
+	assert_memory_equal(a->changes, b->changes, a->change_count * sizeof(*a->changes));
+	assert_int_equal(a->before_count, b->before_count);
+	for (size_t i = 0; i < a->before_count; i++)
+		assert_int_equal(a->before[i].stack, b->before[i].stack);
+}
+
+static void same_logs(const struct snap_log *a, const struct snap_log *b)
+{
+	same_text(a->capture->host.name, b->capture->host.name);
+	same_text(a->capture->host.boot_id, b->capture->host.boot_id);
+	assert_int_equal(a->capture->host.cpus, b->capture->host.cpus);
+	assert_int_equal(a->time_ns, b->time_ns);
+	assert_int_equal(a->period_ns, b->period_ns);
+	assert_int_equal(a->end, b->end);
+	assert_memory_equal(&a->stats, &b->stats, sizeof(a->stats));
+	assert_int_equal(a->process_count, b->process_count);
+	for (size_t i = 0; i < a->process_count; i++) {
+		assert_int_equal(a->processes[i].pid, b->processes[i].pid);
+		assert_int_equal(a->processes[i].parent, b->processes[i].parent);
+		assert_int_equal(a->processes[i].space, b->processes[i].space);
+		assert_int_equal(a->processes[i].first_tick, b->processes[i].first_tick);
+		assert_true(a->processes[i].last_tick == b->processes[i].last_tick);
+		assert_int_equal(a->processes[i].execed, b->processes[i].execed);
+		assert_int_equal(a->processes[i].is_target, b->processes[i].is_target);
+	}
+	assert_int_equal(a->capture->process_count, b->capture->process_count);
+	for (size_t i = 0; i < a->capture->process_count; i++) {
+		assert_int_equal(a->spaces[i].process, b->spaces[i].process);
+		same_process(&a->capture->processes[i], &b->capture->processes[i]);
+	}
+	assert_int_equal(a->thread_count, b->thread_count);
+	for (size_t i = 0; i < a->thread_count; i++) {
+		assert_int_equal(a->threads[i].process, b->threads[i].process);
+		assert_int_equal(a->threads[i].tid, b->threads[i].tid);
+		assert_int_equal(a->threads[i].ns_tid, b->threads[i].ns_tid);
+		assert_int_equal(a->threads[i].kernel, b->threads[i].kernel);
+		same_text(a->threads[i].name, b->threads[i].name);
+	}
+	same_stacks(a, b);
+	same_names(a, b);
+	same_ticks(a, b);
+	assert_int_equal(a->capture->warning_count, b->capture->warning_count);
+	for (size_t i = 0; i < a->capture->warning_count; i++)
+		same_text(a->capture->warnings[i].message, b->capture->warnings[i].message);
+}
+
+/* ---- round trips ---- */
+
+static void test_written_at_once(void **state _unused_)
+{
+	_cleanup_fd_ int fd = memory_file();
+	struct snap_log *log = make_log(), *back;
+
+	begin_story(log);
+	go_on(log);
+	name_frames(log);
+	fine(snap_log_write(log, fd));
+	lseek(fd, 0, SEEK_SET);
+	fine(snap_log_read(fd, &back));
+	same_logs(log, back);
+	assert_true(back->capture->live == NULL);
+	snap_log_destroy(log);
+	snap_log_destroy(back);
+}
+
+/* What has been read can be written again, byte for byte the same. */
+static void test_written_again(void **state _unused_)
+{
+	_cleanup_fd_ int fd = memory_file(), again_fd = memory_file();
+	struct snap_log *log = make_log(), *back;
+	_cleanup_free_ uint8_t *bytes = NULL, *again = NULL;
+	size_t size, again_size;
+
+	begin_story(log);
+	go_on(log);
+	name_frames(log);
+	fine(snap_log_write(log, fd));
+	bytes = slurp(fd, &size);
+	lseek(fd, 0, SEEK_SET);
+	fine(snap_log_read(fd, &back));
+	fine(snap_log_write(back, again_fd));
+	again = slurp(again_fd, &again_size);
+	assert_int_equal(size, again_size);
+	assert_memory_equal(bytes, again, size);
+	snap_log_destroy(log);
+	snap_log_destroy(back);
+}
+
+static void test_written_as_it_grows(void **state _unused_)
+{
+	_cleanup_fd_ int fd = memory_file();
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct snap_log *log = make_log(), *back;
+	struct snap_log_writer *writer;
+	struct snap_error *err;
+	size_t size;
+
+	fine(snap_log_writer_create(log, fd, &writer));
+	fine(snap_log_writer_flush(writer, log));
+	begin_story(log);
+	fine(snap_log_writer_flush(writer, log));
+	/* Somebody reads meanwhile. */
+	bytes = slurp(fd, &size);
+	back = read_bytes(bytes, size, &err);
+	assert_null(err);
+	assert_int_equal(back->tick_count, 2);
+	assert_int_equal(back->end, SNAP_END_UNFINISHED);
+	assert_int_equal(back->stats.hz_asked, 99);
+	same_ticks(log, back);
+	snap_log_destroy(back);
+	go_on(log);
+	/* A tick that is not over is not written. */
+	fine(snap_log_begin_tick(log, 50000000));
+	change_to(log, 0, 0, SNAP_STATE_RUNNING, -1);
+	fine(snap_log_writer_flush(writer, log));
+	change_to(log, 2, SNAP_LOG_GONE, SNAP_STATE_RUNNING, -1);
+	snap_log_end_tick(log, 3);
+	name_frames(log);
+	fine(snap_log_writer_finish(writer, log));
+	snap_log_writer_destroy(writer);
+	lseek(fd, 0, SEEK_SET);
+	fine(snap_log_read(fd, &back));
+	same_logs(log, back);
+	snap_log_destroy(log);
+	snap_log_destroy(back);
+}
+
+static void test_ring(void **state _unused_)
+{
+	_cleanup_fd_ int fd = memory_file();
+	struct snap_log *log = make_log(), *back;
+	bool renumbered;
+
+	begin_story(log);
+	go_on(log);
+	fine(snap_log_forget(log, 20202020, &renumbered));
+	assert_int_equal(log->tick_count, 3);
+	fine(snap_log_write(log, fd));
+	lseek(fd, 0, SEEK_SET);
+	fine(snap_log_read(fd, &back));
+	assert_int_equal(back->first_tick, 2);
+	assert_int_equal(back->before[0].stack, log->before[0].stack);
+	same_ticks(log, back);
+	snap_log_destroy(log);
+	snap_log_destroy(back);
+}
+
+/* ---- bad files ---- */
+
+static uint8_t *story_bytes(size_t *size_ret, size_t *first_flush_ret)
+{
+	_cleanup_fd_ int fd = memory_file();
+	struct snap_log *log = make_log();
+	struct snap_log_writer *writer;
+	uint8_t *bytes;
+
+	fine(snap_log_writer_create(log, fd, &writer));
+	begin_story(log);
+	fine(snap_log_writer_flush(writer, log));
+	*first_flush_ret = (size_t)lseek(fd, 0, SEEK_CUR);
+	go_on(log);
+	name_frames(log);
+	fine(snap_log_writer_finish(writer, log));
+	bytes = slurp(fd, size_ret);
+	snap_log_writer_destroy(writer);
+	snap_log_destroy(log);
+	return bytes;
+}
+
+static void test_cut_off_anywhere(void **state _unused_)
+{
+	size_t size, first_flush, whole = 0;
+	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
+
+	for (size_t cut = 0; cut < size; cut++) {
+		struct snap_error *err;
+		struct snap_log *log = read_bytes(bytes, cut, &err);
+
+		if (err) {
+			/* Not even its head is there. */
+			assert_true(cut < first_flush && whole == 0);
+			assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+			snap_error_destroy(err);
+			continue;
+		}
+		whole++;
+		assert_int_equal(log->end, SNAP_END_UNFINISHED);
+		assert_true(log->tick_count == 0 || log->tick_count == 2 || log->tick_count == 5);
+		assert_int_equal(log->tick_count >= 2, cut >= first_flush);
+		snap_log_destroy(log);
+	}
+	assert_true(whole > 100);
+}
+
+static void test_flipped_anywhere(void **state _unused_)
+{
+	size_t size, first_flush;
+	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
+
+	for (size_t at = 0; at < size; at++) {
+		struct snap_error *err;
+
+		bytes[at] ^= 1 << at % 8;
+		assert_null(read_bytes(bytes, size, &err));
+		assert_non_null(err);
+		assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+		snap_error_destroy(err);
+		bytes[at] ^= 1 << at % 8;
+	}
+}
+
+/* Makes all checksums right again, so that what is inside is looked at. */
+static void mend(uint8_t *bytes, size_t size)
+{
+	size_t at = SNAP_LOG_MAGIC_SIZE;
+
+	while (at + sizeof(struct snap_log_chunk) <= size) {
+		struct snap_log_chunk chunk;
+		uint64_t length;
+
+		memcpy(&chunk, bytes + at, sizeof(chunk));
+		length = le64toh(chunk.length);
+		if (length > size - at - sizeof(chunk))
+			return;
+		chunk = snap_log_chunk_make(le32toh(chunk.type), le32toh(chunk.sequence),
+					    bytes + at + sizeof(chunk), length);
+		memcpy(bytes + at, &chunk, sizeof(chunk));
+		at += sizeof(chunk) + length;
+	}
+}
+
+static void test_hostile_values(void **state _unused_)
+{
+	static const uint8_t values[] = { 0, 1, 127, 128, 255 };
+	size_t size, first_flush, fine_count = 0;
+	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush), *bad = malloc(size);
+	unsigned random = 1;
+
+	for (size_t round = 0; round < 20000; round++) {
+		struct snap_error *err;
+		struct snap_log *log;
+
+		memcpy(bad, bytes, size);
+		for (unsigned k = 0; k <= round % 3; k++) {
+			random = random * 1103515245u + 12345u;
+			bad[SNAP_LOG_MAGIC_SIZE + (random >> 8) % (size - SNAP_LOG_MAGIC_SIZE)] =
+				values[(random >> 4) % sizeof(values)];
+		}
+		mend(bad, size);
+		log = read_bytes(bad, size, &err);
+		if (log) {
+			_cleanup_fd_ int fd = memory_file();
+
+			/* What was believed holds together. */
+			fine(snap_log_write(log, fd));
+			fine_count++;
+		}
+		snap_log_destroy(log);
+		snap_error_destroy(err);
+	}
+	assert_true(fine_count > 0);
+}
+
+static void expect_refused(uint8_t *bytes, size_t size, const char *message)
+{
+	struct snap_error *err;
+
+	assert_null(read_bytes(bytes, size, &err));
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	assert_non_null(strstr(snap_error_message(err), message));
+	snap_error_destroy(err);
+}
+
+static void test_what_is_said(void **state _unused_)
+{
+	size_t size, first_flush;
+	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
+
+	expect_refused(bytes, 0, "this is no recording");
+	expect_refused(bytes, 12, "truncated");
+	expect_refused(bytes, 60, "truncated");
+	expect_refused((uint8_t *)"{\"schema\": 1}    ", 16, "this is no recording");
+	bytes[first_flush - 1] ^= 1;
+	expect_refused(bytes, size, "a checksum is wrong");
+	bytes[first_flush - 1] ^= 1;
+	bytes[8] = 2;
+	expect_refused(bytes, size, "newer stacksnap (format 2, this one reads up to 1)");
+	bytes[8] = 1;
+	assert_true(snap_log_is_recording(bytes, size));
+	assert_false(snap_log_is_recording(bytes, 7));
+}
+
+static void test_disk_full(void **state _unused_)
+{
+	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL, *again = NULL;
+	struct snap_log *log = make_log();
+	struct snap_log_writer *writer;
+	_cleanup_fd_ int fd = memory_file(), full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	if (full < 0)
+		skip();
+	fine(snap_log_writer_create(log, fd, &writer));
+	begin_story(log);
+	writer->fd = full;
+	err = snap_log_writer_flush(writer, log);
+	assert_int_equal(snap_error_errno(err), ENOSPC);
+	/* Behind half a chunk nothing could be read. */
+	writer->fd = fd;
+	again = snap_log_writer_flush(writer, log);
+	assert_non_null(again);
+	snap_log_writer_destroy(writer);
+	snap_log_destroy(log);
+}
+
+/* ---- size ---- */
+
+enum { THREADS = 1000, RATE = 99, SECONDS = 60, WAYS = 4, MOST_OF_AN_HOUR = 100 << 20 };
+
+static void sample_second(struct snap_log *log, uint32_t space, int second, unsigned *random)
+{
+	for (int tick = 0; tick < RATE; tick++) {
+		fine(snap_log_begin_tick(log,
+					 (second * RATE + tick) * 10101010ll + *random % 5000));
+		for (uint32_t thread = 0; thread < THREADS; thread++) {
+			bool runs = thread < 2;
+
+			*random = *random * 1103515245u + 12345u;
+			if (!runs && thread % RATE != (uint32_t)tick)
+				continue;
+			/* Who runs is mostly somewhere where he has not been before. */
+			change_to(log, thread,
+				  stack_of(log, space,
+					   runs ? 1000 + (*random >> 8) % 5000
+						: 10 + (thread + (unsigned)second) % WAYS,
+					   30, NULL),
+				  runs ? SNAP_STATE_RUNNING : SNAP_STATE_SLEEPING, runs ? -1 : 202);
+		}
+		snap_log_end_tick(log, 90000 + *random % 50000);
+	}
+}
+
+static void test_hour_of_a_thousand_threads(void **state _unused_)
+{
+	_cleanup_fd_ int fd = memory_file();
+	struct snap_log *log = make_log();
+	struct snap_log_writer *writer;
+	uint32_t process, space, thread;
+	unsigned random = 5;
+
+	fine(snap_log_add_process(log, 10, 5, UINT32_MAX, UINT32_MAX, true, &process));
+	fine(snap_log_map_process(log, process, &facts, NULL, &space));
+	for (int i = 0; i < THREADS; i++)
+		fine(snap_log_add_thread(log, process, 100 + i, 100 + i, "worker", false, &thread));
+	fine(snap_log_writer_create(log, fd, &writer));
+	for (int second = 0; second < SECONDS; second++) {
+		sample_second(log, space, second, &random);
+		fine(snap_log_writer_flush(writer, log));
+	}
+	fine(snap_log_writer_finish(writer, log));
+	assert_true(log->change_count > 60 * THREADS);
+	assert_true(lseek(fd, 0, SEEK_CUR) * (3600 / SECONDS) < MOST_OF_AN_HOUR);
+	print_message("an hour takes %ld MB\n", (long)lseek(fd, 0, SEEK_CUR) * 60 / 1000000);
+	snap_log_writer_destroy(writer);
+	snap_log_destroy(log);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_written_at_once),
+		cmocka_unit_test(test_written_again),
+		cmocka_unit_test(test_written_as_it_grows),
+		cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_cut_off_anywhere),
+		cmocka_unit_test(test_flipped_anywhere),
+		cmocka_unit_test(test_hostile_values),
+		cmocka_unit_test(test_what_is_said),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_hour_of_a_thousand_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
