@@ -52,6 +52,11 @@ static void writer_deinit(struct writer *writer)
 	snap_protobuf_deinit(&writer->label);
 }
 
+static bool is_snapshot(const struct writer *writer)
+{
+	return writer->pprof.recording->period_ns <= 0;
+}
+
 static void flush(struct writer *writer)
 {
 	if (!writer->out.failed)
@@ -117,7 +122,8 @@ static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 
 static void put_values(struct writer *writer, uint64_t count)
 {
-	uint64_t weight = (uint64_t)snap_recording_weight(writer->pprof.recording);
+	const struct snap_recording *recording = writer->pprof.recording;
+	uint64_t weight = is_snapshot(writer) ? 0 : (uint64_t)recording->period_ns;
 	uint64_t values[2] = { count };
 
 	if (weight && (__builtin_mul_overflow(count, weight, &values[1]) || values[1] > INT64_MAX))
@@ -163,14 +169,31 @@ static const char *missed(const struct snap_recording *recording, char out[64])
 	return out;
 }
 
-/* "orderd[1234] and 2 more, 10.0 s at 99 Hz, stopped 0.3 %, 2 ticks missed", not escaped again. */
+/* As asked, where that is known: the period is a whole number of nanoseconds. */
+static double rate(const struct snap_recording *recording)
+{
+	return recording->stats.hz_asked > 0 ? recording->stats.hz_asked
+					     : 1e9 / (double)recording->period_ns;
+}
+
+/* The time stopped of what is at hand, in nanoseconds; a file may claim any, hence no integer. */
+static double stopped(const struct snap_recording *recording)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < recording->tick_count; i++)
+		sum += (double)recording->ticks[i].stopped_ns;
+	return sum;
+}
+
+/* "stacksnap X: orderd[1234] and 2 more, 10.0 s at 99 Hz, stopped 0.3 %, 2 ticks missed" */
 static char *comment(struct writer *writer)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
 	struct snap_arena *arena = &writer->pprof.profile.arena;
 	const char *process = "nothing";
 	char more[48] = "", tail[64], length[SNAP_WHEN_SIZE];
-	int64_t stopped = 0;
+	double duration = (double)recording->duration_ns;
 
 	if (recording->process_count) {
 		process = snap_profile_process(&writer->pprof.profile, 0);
@@ -179,25 +202,22 @@ static char *comment(struct writer *writer)
 	}
 	if (recording->process_count > 1)
 		snprintf(more, sizeof(more), " and %zu more", recording->process_count - 1);
-	for (size_t i = 0; i < recording->tick_count; i++)
-		stopped += recording->ticks[i].stopped_ns;
-	if (recording->period_ns <= 0) {
-		snap_when_length(stopped, length);
+	if (is_snapshot(writer)) {
+		snap_when_length(recording->tick_count ? recording->ticks[0].stopped_ns : 0,
+				 length);
 		return snap_arena_printf(arena, "stacksnap %s: %s%s, stopped for %s", SNAP_VERSION,
 					 process, more, length);
 	}
-	return snap_arena_printf(arena, "stacksnap %s: %s%s, %.1f s at %.4g Hz, stopped %.1f %%%s",
-				 SNAP_VERSION, process, more, (double)recording->duration_ns / 1e9,
-				 1e9 / (double)recording->period_ns,
-				 recording->duration_ns > 0
-					 ? 100 * (double)stopped / (double)recording->duration_ns
-					 : 0,
-				 missed(recording, tail));
+	return snap_arena_printf(
+		arena, "stacksnap %s: %s%s, %.1f s at %.6g Hz%s, stopped %.1f %%%s", SNAP_VERSION,
+		process, more, duration / 1e9, rate(recording),
+		recording->cpu_only ? " of what runs" : "",
+		duration > 0 ? 100 * stopped(recording) / duration : 0, missed(recording, tail));
 }
 
 static void put_types(struct writer *writer)
 {
-	bool snapshot = writer->pprof.recording->period_ns <= 0;
+	bool snapshot = is_snapshot(writer);
 
 	put_value_type(writer, PROFILE_SAMPLE_TYPE, snapshot ? "threads" : "samples", "count");
 	if (!snapshot)
@@ -210,8 +230,8 @@ static bool put_facts(struct writer *writer)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
 	struct snap_protobuf *out = &writer->out;
-	bool snapshot = recording->period_ns <= 0;
-	int64_t time = recording->time_ns;
+	bool snapshot = is_snapshot(writer);
+	uint64_t time = (uint64_t)recording->time_ns;
 	const char *text = comment(writer);
 	uint64_t comments[1];
 
@@ -221,8 +241,8 @@ static bool put_facts(struct writer *writer)
 	if (comments[0] == SIZE_MAX)
 		return false;
 	if (recording->tick_count)
-		time += recording->ticks[0].time_ns;
-	snap_protobuf_number(out, PROFILE_TIME, (uint64_t)time);
+		time += (uint64_t)recording->ticks[0].time_ns;
+	snap_protobuf_number(out, PROFILE_TIME, time);
 	/* A snapshot is a moment: how long it took to make it is no length of a profile. */
 	snap_protobuf_number(out, PROFILE_DURATION,
 			     snapshot ? 0 : (uint64_t)recording->duration_ns);
