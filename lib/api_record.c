@@ -12,6 +12,7 @@
 #include "render/render.h"
 #include "render/summary.h"
 #include "store/capture_file.h"
+#include "store/log_file.h"
 
 #include <assert.h>
 #include <string.h>
@@ -201,14 +202,6 @@ stacksnap_recording_get_end(const struct stacksnap_recording *recording)
 	return (enum stacksnap_recording_end)recording->inner->end;
 }
 
-static bool has_samples(const struct snap_recording *recording)
-{
-	for (size_t i = 0; i < recording->track_count; i++)
-		if (recording->tracks[i].run_count)
-			return true;
-	return false;
-}
-
 /* Whether it was recorded to its end, the caller's word included. */
 static bool ended_well(enum snap_recording_end end)
 {
@@ -227,12 +220,24 @@ static bool ended_well(enum snap_recording_end end)
 	return false;
 }
 
+/* Whether somebody was there to be recorded; filters and --mode cpu may show nobody all the same.
+ */
+static bool was_read(const struct snap_recording *recording)
+{
+	if (recording->stats.thread_samples)
+		return true;
+	for (size_t i = 0; i < recording->process_count; i++)
+		if (recording->processes[i].node->trouble == SNAP_TROUBLE_NONE)
+			return true;
+	return false;
+}
+
 API enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording)
 {
 	const struct snap_recording *inner = recording->inner;
 	const struct snap_missing *missing = &inner->missing;
 
-	if (!has_samples(inner))
+	if (inner->tick_count == 0 || !was_read(inner))
 		return STACKSNAP_OUTCOME_NOTHING;
 	if (!ended_well(inner->end) || missing->threads || missing->processes || missing->modules)
 		return STACKSNAP_OUTCOME_PARTIAL;
@@ -280,6 +285,8 @@ API enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size)
 
 	if (snap_capture_is_capture(bytes, size))
 		return STACKSNAP_FILE_CAPTURE;
+	if (snap_log_is_recording(bytes, size))
+		return STACKSNAP_FILE_RECORDING;
 	for (size_t i = 0; i < size; i++)
 		if (!memchr(" \t\r\n", text[i], 4))
 			return text[i] == '{' ? STACKSNAP_FILE_JSON : STACKSNAP_FILE_UNKNOWN;

@@ -257,7 +257,10 @@ void stacksnap_recording_get_stats(const struct stacksnap_recording *recording,
 enum stacksnap_recording_end
 stacksnap_recording_get_end(const struct stacksnap_recording *recording);
 
-/* PARTIAL: something is missing, or it ended before it should; NOTHING: it has no sample. */
+/*
+ * PARTIAL: something is missing, or it ended before it should; NOTHING: it has no tick, or no
+ * process could be read. What filters leave out is no loss.
+ */
 enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording);
 
 /* As stacksnap_snapshot_warning(). */

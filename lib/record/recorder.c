@@ -1,47 +1,158 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The recorder: see recorder.h. */
-#include "record/recorder.h"
+/*
+ * The recorder: see recorder.h. Here are its beginning and end, its file and its ring; the loop is
+ * in run.c, what a tick sees in follow.c, how stacks are unwound in spaces.c.
+ */
+#include "record/recorder_inside.h"
 
-static struct snap_error *unable(void)
+/* What the discovery had to say is said of the recording. */
+static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
 {
-	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot record");
+	for (size_t i = 0; i < from->warning_count && i < SNAP_FOLLOW_WARNINGS; i++) {
+		const struct snap_warning *warning = &from->warnings[i];
+		const char *code = snap_arena_strdup(&to->arena, warning->code);
+
+		if (code)
+			snap_capture_warn(to, code, warning->pid, warning->tid, "%s",
+					  warning->message);
+	}
 }
 
-struct snap_error *snap_recorder_create(const struct snap_options *options _unused_,
-					struct snap_recorder **ret _unused_)
+static struct snap_error *begin_log(struct snap_recorder *recorder)
 {
-	return unable();
+	const struct snap_options *options = recorder->options;
+	const struct snap_capture *found = snap_sampler_capture(recorder->sampler);
+	struct snap_error *err;
+
+	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME),
+			      SNAP_SECOND / options->hz, options->cpu_only, &recorder->log);
+	if (err)
+		return err;
+	copy_warnings(found, recorder->log->capture);
+	recorder->log->stats.hz_asked = options->hz;
+	recorder->log->end = SNAP_END_UNFINISHED;
+	err = snap_spaces_create(options, recorder->log, &recorder->spaces);
+	if (err)
+		return err;
+	snap_follow_init(&recorder->follow, options, recorder->log, recorder->spaces);
+	return NULL;
 }
 
-void snap_recorder_destroy(struct snap_recorder *recorder _unused_)
+struct snap_error *snap_recorder_create(const struct snap_options *options,
+					struct snap_recorder **ret)
 {
+	_cleanup_(snap_recorder_destroyp) struct snap_recorder *recorder =
+		calloc(1, sizeof(*recorder));
+	struct snap_error *err;
+
+	if (!recorder)
+		return snap_error_no_memory();
+	if (options->hz == 0)
+		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 records nothing");
+	recorder->options = options;
+	recorder->fd = -1;
+	recorder->sink = snap_follow_sink(&recorder->follow);
+	err = snap_sampler_create(options, &recorder->sink, &recorder->sampler);
+	if (!err)
+		err = begin_log(recorder);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(recorder);
+	return NULL;
 }
 
-struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder _unused_, int fd _unused_)
+void snap_recorder_destroy(struct snap_recorder *recorder)
 {
-	return unable();
+	if (!recorder)
+		return;
+	snap_sampler_destroy(recorder->sampler);
+	snap_log_writer_destroy(recorder->writer);
+	snap_follow_deinit(&recorder->follow);
+	snap_spaces_destroy(recorder->spaces);
+	snap_log_destroy(recorder->log);
+	free(recorder);
 }
 
-struct snap_error *
-snap_recorder_run(struct snap_recorder *recorder _unused_,
-		  bool (*tick)(void *context, const struct snap_recorder_status *status) _unused_,
-		  void *context _unused_)
+const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder)
 {
-	return unable();
+	return recorder->log;
 }
 
-void snap_recorder_stop(struct snap_recorder *recorder _unused_)
+void snap_recorder_stop(struct snap_recorder *recorder)
 {
+	atomic_store(&recorder->stop, true);
 }
+
+/* ---- the file ---- */
+
+struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd)
+{
+	if (fd >= 0 && recorder->options->ring_ns)
+		return snap_error_format(SNAP_ERROR_INVALID,
+					 "a ring is written when it is asked for, not as it grows");
+	if (fd >= 0 && recorder->begun)
+		return snap_error_format(SNAP_ERROR_INVALID, "the recording has begun already");
+	snap_log_writer_destroy(snap_take_ptr(recorder->writer));
+	recorder->fd = fd;
+	return NULL;
+}
+
+/* After an error nothing more is written. */
+struct snap_error *snap_recorder_flush(struct snap_recorder *recorder)
+{
+	struct snap_error *err = NULL;
+
+	if (recorder->fd < 0)
+		return NULL;
+	if (!recorder->writer)
+		err = snap_log_writer_create(recorder->log, recorder->fd, &recorder->writer);
+	if (!err)
+		err = snap_log_writer_flush(recorder->writer, recorder->log);
+	if (err)
+		snap_log_writer_destroy(snap_take_ptr(recorder->writer));
+	if (err)
+		recorder->fd = -1;
+	return err;
+}
+
+struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
+{
+	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
+	struct snap_error *err;
+
+	if (recorder->fd < 0)
+		return NULL;
+	err = snap_recorder_flush(recorder);
+	if (err)
+		return err;
+	writer = snap_take_ptr(recorder->writer);
+	recorder->fd = -1;
+	return snap_log_writer_finish(writer, recorder->log);
+}
+
+/* ---- the ring ---- */
+
+struct snap_error *snap_recorder_forget(struct snap_recorder *recorder)
+{
+	struct snap_log *log = recorder->log;
+	bool renumbered = false;
+	struct snap_error *err;
+	int64_t end;
+
+	if (!recorder->options->ring_ns || !log->tick_count)
+		return NULL;
+	end = log->ticks[log->tick_count - 1].time_ns + log->period_ns;
+	err = snap_log_forget(log, end - recorder->options->ring_ns, &renumbered);
+	if (!err && renumbered)
+		snap_follow_renumber(&recorder->follow);
+	return err;
+}
+
+/* ---- what is held ---- */
 
 struct snap_error *snap_recorder_recording(struct snap_recorder *recorder _unused_,
 					   const struct snap_options *options _unused_,
 					   struct snap_recording **ret _unused_)
 {
-	return unable();
-}
-
-struct snap_error *snap_recorder_finish(struct snap_recorder *recorder _unused_)
-{
-	return unable();
+	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot name what it recorded");
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Spaces: unwinds the threads of many address spaces of a log, one here, one there.
+ *
+ * Each space has an unwinder and modules of its own, made when its first thread comes; the files
+ * behind them are shared. All of it is a cache over the log's spaces: it can be dropped at any time
+ * between two stacks, and is when the log moves. Knows nothing of threads' names or of ticks.
+ */
+#ifndef SNAP_RECORD_SPACES_H
+#define SNAP_RECORD_SPACES_H
+
+#include "analyze/unwind/unwind.h"
+#include "model/files.h"
+#include "store/log.h"
+
+struct snap_spaces;
+
+/* Keeps pointers to both; they must outlive it. */
+struct snap_error *snap_spaces_create(const struct snap_options *options,
+				      const struct snap_log *log,
+				      struct snap_spaces **ret) _must_check_;
+void snap_spaces_destroy(struct snap_spaces *spaces);
+
+/* Who finds the files of the log's spaces; valid as long as `spaces`. */
+const struct snap_file_finder *snap_spaces_finder(const struct snap_spaces *spaces);
+
+/* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY. */
+struct snap_error *snap_spaces_unwind(struct snap_spaces *spaces, uint32_t space,
+				      const struct snap_thread *thread,
+				      struct snap_pcs *ret) _must_check_;
+
+/* Nobody runs in it any more, or its mappings are others: they are looked at anew. */
+void snap_spaces_leave(struct snap_spaces *spaces, uint32_t space);
+/* Spaces may have gone from the log: everything is made anew. */
+void snap_spaces_reset(struct snap_spaces *spaces);
+
+/* Between ticks: starts anew when too much is kept of spaces that were left. */
+void snap_spaces_tidy(struct snap_spaces *spaces);
+
+/*
+ * Whether a space knows all mappings by which stacks are unwound and named; heaps come and go,
+ * which is no news.
+ */
+bool snap_space_knows(const struct snap_process *space, const struct snap_process *facts);
+
+#endif
