@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Counters: threads by state of each process, and for how long something stood still at each tick.
- * An event says what holds from its time on, so there is one only where something changed.
+ * An event says what holds from its time on, so there is one only where something changed, and one
+ * at the end: viewers draw a value up to the next one.
  */
 #include "render/chrome_inside.h"
 
@@ -95,11 +96,12 @@ static void put_changes(struct snap_chrome *chrome, const struct snap_recorded_p
 				   recording->ticks[process->first + i].time_ns, &now);
 	}
 	/* One that went on as another program is counted further by that. */
-	if (process->last + 1 < recording->tick_count && !process->execed) {
+	if (process->execed)
+		return;
+	if (process->last + 1 < recording->tick_count)
 		now = (struct counts){ { 0 } };
-		put_counts(chrome, process->node->pid,
-			   snap_timeline_tick_end(&chrome->timeline, process->last), &now);
-	}
+	put_counts(chrome, process->node->pid,
+		   snap_timeline_tick_end(&chrome->timeline, process->last), &now);
 }
 
 struct snap_error *snap_chrome_states(struct snap_chrome *chrome, size_t process,
@@ -120,22 +122,32 @@ struct snap_error *snap_chrome_states(struct snap_chrome *chrome, size_t process
 	return NULL;
 }
 
+static void put_stop(struct snap_chrome *chrome, int64_t time_ns, int64_t stopped_ns)
+{
+	put_counter(chrome, chrome->recording->processes[0].node->pid, "stop_us", time_ns);
+	snap_json_out_raw(chrome->json, "\"us\":");
+	snap_json_out_decimal(chrome->json, stopped_ns, 3);
+	snap_json_out_raw(chrome->json, "}}");
+}
+
 void snap_chrome_stops(struct snap_chrome *chrome)
 {
 	const struct snap_recording *recording = chrome->recording;
 	int64_t last_ns = 0;
+	bool any = false;
 
-	if (recording->process_count == 0)
+	if (recording->process_count == 0 || recording->tick_count == 0)
 		return;
 	for (size_t i = 0; i < recording->tick_count; i++) {
 		const struct snap_tick *tick = &recording->ticks[i];
 
 		if (tick->stopped_ns == last_ns)
 			continue;
-		put_counter(chrome, recording->processes[0].node->pid, "stop_us", tick->time_ns);
-		snap_json_out_raw(chrome->json, "\"us\":");
-		snap_json_out_decimal(chrome->json, tick->stopped_ns, 3);
-		snap_json_out_raw(chrome->json, "}}");
+		put_stop(chrome, tick->time_ns, tick->stopped_ns);
 		last_ns = tick->stopped_ns;
+		any = true;
 	}
+	if (any)
+		put_stop(chrome,
+			 snap_timeline_tick_end(&chrome->timeline, recording->tick_count - 1), 0);
 }

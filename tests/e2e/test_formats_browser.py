@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Chrome traces and speedscope's format in the programs that people look at them with: Catapult's
+trace viewer and speedscope's app, both in a browser that reaches nothing outside."""
+import copy
+import glob
+import json
+import os
+
+from harness import Case, DENIED, HERE
+import readers
+import traces
+
+GOLDEN = os.path.join(os.path.dirname(HERE), "golden")
+
+
+def golden(pattern):
+    found = sorted(glob.glob(os.path.join(GOLDEN, pattern)))
+    assert found, pattern
+    return found
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    assert not DENIED.search(text), path
+    return json.loads(text)
+
+
+class Formats(Case):
+    def snapshot(self, victim, suffix, *flags):
+        """Path of a file, by its suffix; what the tool was asked for beside."""
+        path = os.path.join(self.scratch(), "a" + suffix)
+        self.run_tool("-p", victim.pid, "-o", path, *flags)
+        return path
+
+
+class Traces(Formats):
+    asan = True
+
+    def assert_good(self, trace):
+        self.assertEqual(traces.complaints(trace)[:5], [])
+
+    def test_snapshot(self):
+        victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
+        trace = load(self.snapshot(victim, ".trace.json"))
+        self.assert_good(trace)
+        by_thread = {}
+        for slice in traces.slices(trace):
+            by_thread.setdefault(slice["tid"], []).append(slice["name"])
+        self.assertEqual(len(by_thread), 5)
+        waiting = [names for names in by_thread.values() if "wait_futex" in names]
+        self.assertEqual(len(waiting), 3)
+        for names in waiting:
+            self.assertEqual(names[0], "[sleeping]")
+            self.assertEqual(names.count("walk"), 6)
+        names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+        for tid in by_thread:
+            self.assertTrue(any(n.endswith(f"/{tid}") for n in names), names)
+        counts = [e["args"] for e in trace["traceEvents"] if e["name"] == "threads"]
+        self.assertEqual(counts[0], {"running": 1, "sleeping": 4, "disk": 0, "other": 0})
+
+    def test_made_by_hand(self):
+        for path in golden("*.trace"):
+            self.assert_good(load(path))
+
+
+class TraceChecker(Formats):
+    """The checker itself: each of these it must refuse."""
+
+    def broken(self):
+        """A good trace with one thing changed: (what, trace)."""
+        good = load(golden("service.trace")[0])
+        self.assertEqual(traces.complaints(good), [])
+        thread = 1302
+        at = next(i for i, e in enumerate(good["traceEvents"]) if e["ph"] == "X" and e["tid"] == thread)
+
+        def change(**values):
+            trace = copy.deepcopy(good)
+            trace["traceEvents"][at].update(values)
+            return trace
+
+        yield "a string as tid", change(tid="1302")
+        yield "a bool as time", change(ts=True)
+        yield "a time before zero", change(ts=-1)
+        yield "a tid of 64 bits", change(tid=2 ** 40)
+        yield "a colour that is not reserved", change(cname="thread_state_busy")
+        yield "arguments on a frame", change(args={"line": 1})
+        yield "no name", change(name="")
+        yield "a slice shorter than its child", change(dur=1)
+        yield "a slice that overlaps the next", change(dur=40001)
+        yield "a thread without name", change(tid=4711)
+        yield "an end without begin", change(ph="E")
+        trace = copy.deepcopy(good)
+        events = trace["traceEvents"]
+        events[at], events[at + 7] = events[at + 7], events[at]
+        yield "slices out of order", trace
+        trace = copy.deepcopy(good)
+        del next(e for e in trace["traceEvents"] if e["ph"] == "C")["cat"]
+        yield "a counter without category", trace
+        trace = copy.deepcopy(good)
+        next(e for e in trace["traceEvents"] if e["ph"] == "C")["args"]["running"] = "1"
+        yield "a counter of words", trace
+        trace = copy.deepcopy(good)
+        trace["traceEvents"] = [e for e in good["traceEvents"] if e["name"] != "process_name"]
+        yield "a process without name", trace
+        yield "the array form", {"traceEvents": good["traceEvents"]}
+
+    def test_refuses_what_is_wrong(self):
+        for what, trace in self.broken():
+            self.assertNotEqual(traces.complaints(trace), [], what)
+
+
+class Catapult(Formats):
+    """The trace viewer's importer says what it does not understand."""
+    weight = 20
+
+    def read_in(self, path):
+        """Every slice arrives, with its name, time, and under its parent."""
+        trace, model = load(path), readers.catapult(path)
+        self.assertEqual(model["warnings"], [])
+        wanted = {}
+        for event in traces.slices(trace):
+            wanted.setdefault((event["pid"], event["tid"]), []).append(
+                (event["ts"], event["dur"], event["name"]))
+        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
+                 if e["name"] == "thread_name"}
+        got = {(t["pid"], t["tid"]): t for t in model["threads"] if t["slices"]}
+        self.assertEqual(set(got), set(wanted))
+        for key, thread in got.items():
+            self.assertEqual(thread["name"], names[key])
+            arrived = [(round(s["start"] * 1000), round(s["duration"] * 1000), s["name"])
+                       for s in thread["slices"]]
+            # The viewer counts from the first event; the order of equal times is its own.
+            self.assertEqual(sorted(arrived), sorted(wanted[key]))
+            roots = [s for s in thread["slices"] if s["parent"] is None]
+            self.assertTrue(all(s["name"].startswith("[") for s in roots), roots[:3])
+        counters = {(c["pid"], c["name"]) for c in model["counters"]}
+        self.assertEqual(counters, {(e["pid"], e["name"]) for e in trace["traceEvents"]
+                                    if e["ph"] == "C"})
+        self.assertEqual({c["category"] for c in model["counters"]}, {"stacksnap"})
+        return model
+
+    def test_snapshot(self):
+        victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
+        self.read_in(self.snapshot(victim, ".trace.json"))
+
+    def test_made_by_hand(self):
+        self.read_in(golden("service.trace")[0])
+
+    def test_says_what_is_wrong(self):
+        trace = load(golden("service.trace")[0])
+        trace["traceEvents"].append({"ph": "E", "pid": 1234, "tid": 1234, "ts": 1, "name": "nothing"})
+        path = os.path.join(self.scratch(), "broken.json")
+        with open(path, "w") as f:
+            json.dump(trace, f)
+        self.assertNotEqual(readers.catapult(path)["warnings"], [])
+
+
+class Speedscope(Formats):
+    weight = 20
+
+    def read_in(self, path):
+        """Its schema has nothing against the file, and the app finds all of it."""
+        document = load(path)
+        self.assertEqual(readers.speedscope_complaints(path), "")
+        understood = readers.speedscope_app(path, self.scratch())
+        # The app saves a frame once a profile that has it.
+        frames = {tuple(sorted(f.items())) for f in understood["shared"]["frames"]}
+        self.assertEqual(frames, {tuple(sorted(f.items())) for f in document["shared"]["frames"]})
+        self.assertEqual([p["name"] for p in understood["profiles"]],
+                         [p["name"] for p in document["profiles"]])
+        for ours, theirs in zip(document["profiles"], understood["profiles"]):
+            self.assertEqual(ours["unit"], theirs["unit"])
+            self.assertEqual(ours["endValue"] - ours["startValue"],
+                             theirs["endValue"] - theirs["startValue"], ours["name"])
+        return document
+
+    def test_snapshot(self):
+        victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
+        document = self.read_in(self.snapshot(victim, ".speedscope.json"))
+        names = [f["name"] for f in document["shared"]["frames"]]
+        everything = document["profiles"][0]
+        self.assertEqual(everything["endValue"], 5)
+        self.assertEqual(everything["unit"], "none")
+        stacks = {tuple(names[i] for i in sample): weight
+                  for sample, weight in zip(everything["samples"], everything["weights"])}
+        waiting = [(s, w) for s, w in stacks.items() if "wait_futex" in s]
+        self.assertEqual([w for _, w in waiting], [3])
+        self.assertEqual(waiting[0][0][0].split("[")[0], "threads")
+        self.assertEqual(waiting[0][0][1], "[sleeping]")
+
+    def test_inlined_functions_are_frames(self):
+        if not os.path.exists(os.path.join(readers.BUILD, "tests", "targets", "inlined")):
+            readers.missing("inlined", "g++")
+        victim = self.victim("inlined")
+        document = load(self.snapshot(victim, ".speedscope.json"))
+        node = self.node(victim.pid)
+        inlined = {e["function"] for s in node["stacks"] for e in s["entries"] if e.get("inlined")}
+        self.assertTrue(inlined)
+        self.assertLessEqual(inlined, {f["name"] for f in document["shared"]["frames"]})
+
+    def test_made_by_hand(self):
+        self.read_in(golden("service.speedscope")[0])
+        self.assertEqual(readers.speedscope_complaints(*golden("*.speedscope")), "")
+
+    def test_the_schema_refuses_what_is_wrong(self):
+        good = load(golden("service.speedscope")[0])
+        path = os.path.join(self.scratch(), "broken.json")
+        for key, value in (("unit", "threads"), ("weights", ["1"]), ("samples", [["a"]]), ("type", "sums")):
+            broken = copy.deepcopy(good)
+            broken["profiles"][0][key] = value
+            with open(path, "w") as f:
+                json.dump(broken, f)
+            self.assertNotEqual(readers.speedscope_complaints(path), "", key)
+
+    def test_the_app_refuses_what_is_wrong(self):
+        document = load(golden("service.speedscope")[0])
+        document["profiles"][0]["weights"].pop()
+        path = os.path.join(self.scratch(), "broken.speedscope.json")
+        with open(path, "w") as f:
+            json.dump(document, f)
+        with self.assertRaisesRegex(AssertionError, "Expected samples.length"):
+            readers.speedscope_app(path, self.scratch())
