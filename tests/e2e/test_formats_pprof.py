@@ -253,6 +253,19 @@ class Snapshot(Checks, Case):
             self.assertRegex(build_id, "^[0-9a-f]{8,}$")
             self.assertIn("[FN]", flags)
 
+    def test_the_document_gives_the_same_profile(self):
+        victim = self.victim("inlined")
+        folder = self.scratch()
+        files = {name: os.path.join(folder, name)
+                 for name in ("capture", "a.json", "a.pb.gz", "b.pb.gz", "a.folded", "b.folded")}
+        self.run_tool("-p", victim.pid, "--save-capture", files["capture"], "-o", files["a.json"])
+        for source, letter in (("capture", "a"), ("a.json", "b")):
+            for suffix in (".pb.gz", ".folded"):
+                self.run_tool("render", files[source], "-o", files[letter + suffix])
+        self.assertEqual(read_file(files["a.folded"]), read_file(files["b.folded"]))
+        self.assertEqual(pprof(folder, "-traces", "-lines", files["a.pb.gz"]),
+                         pprof(folder, "-traces", "-lines", files["b.pb.gz"]))
+
     def test_pprof_names_what_we_did_not(self):
         victim = self.victim("inlined")
         path = os.path.join(self.scratch(), "a.pb.gz")
