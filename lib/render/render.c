@@ -17,6 +17,10 @@ const struct snap_format snap_formats[] = {
 	  snap_render_chrome, false },
 	{ "speedscope", ".speedscope.json", "for speedscope.app", NULL, snap_render_speedscope,
 	  false },
+	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox,
+	  false },
+	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
+	  true },
 	{ NULL, NULL, NULL, NULL, NULL, false },
 };
 

@@ -66,5 +66,10 @@ struct snap_error *snap_render_chrome(const struct snap_recording *recording,
 struct snap_error *snap_render_speedscope(const struct snap_recording *recording,
 					  const struct snap_options *options,
 					  FILE *out) _must_check_;
+struct snap_error *snap_render_firefox(const struct snap_recording *recording,
+				       const struct snap_options *options, FILE *out) _must_check_;
+struct snap_error *snap_render_firefox_gz(const struct snap_recording *recording,
+					  const struct snap_options *options,
+					  FILE *out) _must_check_;
 
 #endif
