@@ -199,6 +199,18 @@ class Checks:
                                     "-tagfocus=state=sleeping", path))
         self.assertRegex(pprof(folder, "-traces", "-tagroot=thread_name", path), r"(?m)inlined$")
 
+    def test_mappings_are_parts_of_the_real_ones(self):
+        path, _ = self.make()
+        mappings = raw_mappings(pprof(self.scratch(), "-raw", path))
+        lines = maps_lines(self.victims[-1].pid)
+        self.assertTrue(any(name.endswith("/inlined") for name in mappings), mappings)
+        for name, (start, limit, offset, build_id, flags) in mappings.items():
+            inside = [m for m in lines if m[0] <= start and limit <= m[1] and m[3] == name]
+            self.assertEqual(len(inside), 1, (name, mappings, lines))
+            self.assertEqual(start - offset, inside[0][0] - inside[0][2], name)
+            self.assertRegex(build_id, "^[0-9a-f]{8,}$")
+            self.assertIn("[FN]", flags)
+
     def test_gzip_and_protoc_read_it(self):
         need("gzip")
         path, _ = self.make()
@@ -238,20 +250,6 @@ class Snapshot(Checks, Case):
                          read_file(os.path.join(folder, "again.pb.gz"), "rb"),
                          "the same input gives the same bytes")
         return paths
-
-    def test_mappings_are_parts_of_the_real_ones(self):
-        victim = self.victim("inlined")
-        path = os.path.join(self.scratch(), "a.pb.gz")
-        self.run_tool("-p", victim.pid, "-o", path)
-        mappings = raw_mappings(pprof(self.scratch(), "-raw", path))
-        lines = maps_lines(victim.pid)
-        self.assertTrue(any(name.endswith("/inlined") for name in mappings), mappings)
-        for name, (start, limit, offset, build_id, flags) in mappings.items():
-            inside = [m for m in lines if m[0] <= start and limit <= m[1] and m[3] == name]
-            self.assertEqual(len(inside), 1, (name, mappings, lines))
-            self.assertEqual(start - offset, inside[0][0] - inside[0][2], name)
-            self.assertRegex(build_id, "^[0-9a-f]{8,}$")
-            self.assertIn("[FN]", flags)
 
     def test_the_document_gives_the_same_profile(self):
         victim = self.victim("inlined")
