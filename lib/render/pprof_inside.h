@@ -37,7 +37,7 @@ struct snap_pprof {
 	struct snap_pool functions, locations; /* messages without their ids, which are index + 1 */
 	struct snap_pool mapping_keys;         /* index in mappings */
 	struct snap_pprof_mapping *mappings;
-	size_t mapping_capacity;
+	size_t mapping_capacity, other_mappings;
 	bool has_main;                       /* a mapping has the main program's id */
 	struct snap_pointer_map mapping_of;  /* struct snap_frame -> index in mappings + 1 */
 	struct snap_pointer_map location_of; /* struct snap_frame -> id, where it is a caller */

@@ -135,16 +135,17 @@ static size_t find_mapping(struct snap_pprof *pprof, const struct snap_frame *fr
 	number = snap_pool_add(&pprof->mapping_keys, &key, sizeof(key));
 	if (number != count)
 		return number;
-	pprof->mappings[number] = (struct snap_pprof_mapping){ .id = MAIN_ID + 1 + number,
+	pprof->mappings[number] = (struct snap_pprof_mapping){ .id = MAIN_ID,
 							       .low = UINT64_MAX,
 							       .name = key.name,
 							       .build_id = key.build_id,
 							       .delta = key.delta,
 							       .placed = key.placed };
-	if (!pprof->has_main && is_main(pprof, frame, process)) {
-		pprof->mappings[number].id = MAIN_ID;
+	/* Some readers want ids in order, without a hole. */
+	if (!pprof->has_main && is_main(pprof, frame, process))
 		pprof->has_main = true;
-	}
+	else
+		pprof->mappings[number].id = MAIN_ID + ++pprof->other_mappings;
 	return number;
 }
 

@@ -200,10 +200,11 @@ static inline const struct read_row *read_by_id(const struct read_row *rows, siz
 	return NULL;
 }
 
+/* From 1 on without a hole, which is more than pprof wants, but not than all readers do. */
 static inline const char *check_ids(const struct read_row *rows, size_t count, const char *wrong)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!rows[i].fields[1] || read_by_id(rows, count, rows[i].fields[1]) != &rows[i])
+		if (rows[i].fields[1] != i + 1)
 			return wrong;
 	return NULL;
 }
