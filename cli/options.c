@@ -100,6 +100,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "width", 0, "COLUMNS", "columns of the text, 0 = unlimited", OUTPUT, EVERY, LIBRARY, TEXT,
 	  NULL },
 
+	{ "no-stop", 0, NULL, "read blocked threads as they are, stop others singly", SAFETY,
+	  SNAPSHOT, LIBRARY, NONE, NULL },
 	{ "max-stack", 0, "BYTES", "bytes copied of a thread's stack (1M)", SAFETY, SNAPSHOT,
 	  LIBRARY, TEXT, NULL },
 	{ "stop-timeout", 0, "MS", "longest stop, in milliseconds (1000)", SAFETY, SNAPSHOT,

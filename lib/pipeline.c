@@ -7,8 +7,28 @@
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
 #include "files/files.h"
+#include "judge.h"
 #include "render/json_read.h"
 #include "store/capture_file.h"
+
+static struct snap_error *capture_without_stop(const struct snap_options *options,
+					       struct snap_capture **ret)
+{
+	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = NULL;
+	struct snap_stop_hook hook = { .suffices = snap_judge_suffices };
+	struct snap_error *err;
+
+	if (options->engine == SNAP_ENGINE_PTRACE)
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"--engine=ptrace unwinds threads while they are stopped: it "
+			"cannot be used with --no-stop");
+	err = snap_judge_create(options, &judge);
+	if (err)
+		return err;
+	hook.context = judge;
+	return snap_capture_take(options, &hook, ret);
+}
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 					 struct snap_capture **ret)
@@ -16,6 +36,8 @@ struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 	_cleanup_(snap_ptrace_engine_destroyp) struct snap_ptrace_engine *engine = NULL;
 	struct snap_stop_hook hook = { .unwind = snap_ptrace_engine_unwind };
 
+	if (options->no_stop)
+		return capture_without_stop(options, ret);
 	if (options->engine != SNAP_ENGINE_PTRACE)
 		return snap_capture_take(options, NULL, ret);
 	hook.context = engine = snap_ptrace_engine_create();

@@ -59,6 +59,18 @@ static struct snap_error *analysis_init(struct snap_analysis *analysis,
 				      &analysis->symbolizer);
 }
 
+static bool is_of_many_instants(const struct snap_capture *capture)
+{
+	for (size_t i = 0; i < capture->process_count; i++) {
+		const struct snap_process *process = &capture->processes[i];
+
+		for (size_t k = 0; k < process->thread_count; k++)
+			if (process->threads[k].taken != SNAP_TAKEN_TOGETHER)
+				return true;
+	}
+	return false;
+}
+
 static void copy_head(struct snap_analysis *analysis)
 {
 	const struct snap_capture *capture = analysis->capture;
@@ -73,6 +85,7 @@ static void copy_head(struct snap_analysis *analysis)
 	snapshot->duration_ns = capture->duration_ns;
 	snapshot->stop_duration_ns = capture->stop_duration_ns;
 	snapshot->stop_skew_ns = capture->stop_skew_ns;
+	snapshot->many_instants = is_of_many_instants(capture);
 	for (size_t i = 0; i < capture->warning_count; i++) {
 		const struct snap_warning *warning = &capture->warnings[i];
 

@@ -87,6 +87,7 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 		.kernel = snap_classify_kernel_thread(thread),
 		.wchan = keep(strings, thread->wchan, SNAP_MAX_NAME, &ok),
 		.cpu = thread->cpu,
+		.taken = thread->taken,
 	};
 	return ok && fill_syscall(strings, process, thread, stack, ret);
 }

@@ -6,6 +6,7 @@
 #include "capture/capture.h"
 
 #include "capture/capture_collect.h"
+#include "capture/capture_nostop.h"
 #include "capture/discover.h"
 
 #include <fcntl.h>
@@ -52,8 +53,9 @@ struct snap_error *snap_capture_list(const struct snap_options *options, struct 
 struct tree {
 	const struct snap_options *options;
 	struct snap_capture *capture;
-	size_t root;      /* in capture->processes */
-	size_t looked;    /* processes before this one were looked at */
+	struct snap_nostop *nostop; /* --no-stop, else NULL */
+	size_t root;                /* in capture->processes */
+	size_t looked;              /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
 
@@ -191,8 +193,12 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	tree->checked = 0;
 	stop->careful = careful;
 	add_processes(tree, stop, false);
-	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop)
-				  : NULL;
+	if (!stop->process_count)
+		err = NULL;
+	else if (tree->nostop)
+		err = snap_nostop_run(tree->nostop, tree->capture, &again, shared, stop);
+	else
+		err = snap_tracer_run(tree->options, hook, &again, shared, stop);
 	if (!err)
 		*ret = stop;
 	return err;
@@ -238,9 +244,13 @@ static struct snap_error *take(const struct snap_options *options,
 			       struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(snap_nostop_destroyp) struct snap_nostop *nostop = NULL;
 	struct snap_shared *shared;
 	struct snap_error *err;
 
+	err = options->no_stop ? snap_nostop_create(options, hook, &nostop) : NULL;
+	if (err)
+		return err;
 	err = discover(options, &capture);
 	if (err)
 		return err;
@@ -250,7 +260,9 @@ static struct snap_error *take(const struct snap_options *options,
 	capture->shared = shared;
 	capture->shared_size = shared->size;
 	for (size_t i = 0; i < capture->process_count; i++) {
-		struct tree tree = { .options = options, .capture = capture, .root = i };
+		struct tree tree = {
+			.options = options, .capture = capture, .nostop = nostop, .root = i
+		};
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
@@ -262,6 +274,25 @@ static struct snap_error *take(const struct snap_options *options,
 		capture->time_ns = clock_ns(CLOCK_REALTIME);
 	*ret = snap_take_ptr(capture);
 	return NULL;
+}
+
+static void warn_of_instants(struct snap_capture *capture)
+{
+	size_t taken[SNAP_TAKEN_COUNT] = { 0 };
+
+	for (size_t i = 0; i < capture->process_count; i++) {
+		const struct snap_process *process = &capture->processes[i];
+
+		for (size_t k = 0; k < process->thread_count; k++)
+			if (process->threads[k].result == SNAP_THREAD_COPIED)
+				taken[process->threads[k].taken]++;
+	}
+	if (taken[SNAP_TAKEN_UNSTOPPED] + taken[SNAP_TAKEN_ALONE] < 2)
+		return;
+	snap_capture_warn(capture, "not_one_instant", 0, 0,
+			  "threads are not of one instant: %zu were read while they were blocked, "
+			  "%zu were stopped one by one",
+			  taken[SNAP_TAKEN_UNSTOPPED], taken[SNAP_TAKEN_ALONE]);
 }
 
 struct snap_error *snap_capture_take(const struct snap_options *options,
@@ -287,6 +318,8 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 		snap_capture_warn(capture, "execed", 0, 0,
 				  "programs were started while the tree was read: names and "
 				  "arguments may be those of their predecessors");
+	if (options->no_stop)
+		warn_of_instants(capture);
 	capture->duration_ns = clock_ns(CLOCK_MONOTONIC) - begin;
 	*ret = capture;
 	return NULL;

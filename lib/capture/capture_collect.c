@@ -133,6 +133,10 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 	process->arch = traced->arch;
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;
+	if (traced->alone_ns)
+		process->stop_duration_ns = traced->alone_ns;
+	if (traced->alone_ns > capture->stop_duration_ns)
+		capture->stop_duration_ns = traced->alone_ns;
 	take_threads(process, traced);
 	explain(options, capture, process, stop, traced);
 	warn_of_threads(capture, process, traced);

@@ -40,6 +40,7 @@ struct snap_traced {
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;
 	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
+	int64_t alone_ns;                   /* --no-stop: the longest stop of one of its threads */
 };
 
 /*

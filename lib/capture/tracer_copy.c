@@ -318,6 +318,6 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	}
 	copy_stacks(tracer);
 	snap_tracer_copy_interrupted(tracer);
-	if (tracer->hook)
+	if (tracer->hook && tracer->hook->unwind)
 		call_hook(tracer);
 }

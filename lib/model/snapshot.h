@@ -153,7 +153,8 @@ struct snap_snapshot {
 	size_t process_count, thread_count, stack_count; /* after filters */
 	struct snap_node **processes;                    /* roots */
 	size_t root_count;
-	bool flat; /* no nesting: JSON has no `children` */
+	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
+	bool flat;          /* no nesting: JSON has no `children` */
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;

@@ -5,6 +5,7 @@
  */
 #include "render/json_document.h"
 
+#include "model/recording.h"
 #include "render/walk.h"
 
 #include <errno.h>
@@ -70,6 +71,8 @@ static void put_threads(struct snap_json_writer *writer, const struct snap_stack
 		snap_members_text(&members, "wchan", thread->wchan);
 		if (thread->cpu >= 0)
 			snap_members_number(&members, "cpu", thread->cpu);
+		if (thread->taken != SNAP_TAKEN_TOGETHER)
+			snap_members_text(&members, "taken", snap_taken_word(thread->taken));
 		raw(writer, "}");
 	}
 	raw(writer, writer->lines ? "], " : "],\n");
@@ -237,6 +240,10 @@ static void put_head(struct snap_json_writer *writer, const struct snap_snapshot
 	snap_members_count(&members, "duration_ns", snapshot->duration_ns);
 	snap_members_count(&members, "stop_duration_ns", snapshot->stop_duration_ns);
 	snap_members_count(&members, "stop_skew_ns", snapshot->stop_skew_ns);
+	if (snapshot->many_instants) {
+		snap_members_key(&members, "consistent");
+		raw(writer, "false");
+	}
 	snap_members_number(&members, "process_count", (int64_t)snapshot->process_count);
 	snap_members_number(&members, "thread_count", (int64_t)snapshot->thread_count);
 	snap_members_number(&members, "stack_count", (int64_t)snapshot->stack_count);

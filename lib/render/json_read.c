@@ -72,6 +72,8 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 	snapshot->duration_ns = snap_pick_number(pick, root, "duration_ns", 0, INT64_MAX, 0);
 	snapshot->stop_duration_ns =
 		snap_pick_number(pick, root, "stop_duration_ns", 0, INT64_MAX, 0);
+	snapshot->many_instants =
+		snap_pick_has(root, "consistent") && !snap_pick_flag(pick, root, "consistent");
 	snapshot->stop_skew_ns = snap_pick_number(pick, root, "stop_skew_ns", 0, INT64_MAX, 0);
 }
 

@@ -3,6 +3,7 @@
 #include "render/text_node.h"
 
 #include "render/elide.h"
+#include "render/text_taken.h"
 #include "render/when.h"
 
 #include <string.h>
@@ -17,6 +18,10 @@ static void head_stop(struct snap_sheet *lines, const struct snap_options *optio
 {
 	char length[SNAP_WHEN_SIZE];
 
+	if (snapshot->many_instants) {
+		snap_text_taken_head(lines, options, snapshot);
+		return;
+	}
 	if (!snapshot->stop_duration_ns)
 		return;
 	snap_when_length(snapshot->stop_duration_ns, length);

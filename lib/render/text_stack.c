@@ -4,6 +4,7 @@
 
 #include "render/elide.h"
 #include "render/text_frame.h"
+#include "render/text_taken.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -122,6 +123,8 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 	add_names(lines, stack);
 	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
 	add_state(lines, stack);
+	if (stacks->options->verbose)
+		snap_text_taken_group(lines, stack);
 }
 
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { VERSION = 1, FIRST_ROOM = 1 << 20 };
+enum { VERSION = 2, FIRST_ROOM = 1 << 20 };
 
 enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
 
@@ -80,9 +80,9 @@ static struct section_end make_end(const struct section_header *header, uint64_t
 	return (struct section_end){ .hash = htole64(hash) };
 }
 
-static struct file_header make_header(size_t process_count)
+static struct file_header make_header(uint32_t version, size_t process_count)
 {
-	struct file_header header = { .version = htole32(VERSION),
+	struct file_header header = { .version = htole32(version),
 				      .process_count = htole32((uint32_t)process_count) };
 
 	memcpy(header.magic, MAGIC, sizeof(header.magic));
@@ -103,8 +103,10 @@ static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
 static struct snap_error *write_section(int fd, uint8_t *chunk, const struct subject *subject)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
-	struct snap_codec count = { .mode = SNAP_CODEC_COUNT };
-	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE, .fd = fd, .chunk = chunk };
+	struct snap_codec count = { .mode = SNAP_CODEC_COUNT, .version = VERSION };
+	struct snap_codec codec = {
+		.mode = SNAP_CODEC_WRITE, .version = VERSION, .fd = fd, .chunk = chunk
+	};
 	struct section_header header = { .kind = htole32(subject->kind) };
 	struct section_end end;
 	struct snap_error *err;
@@ -142,7 +144,7 @@ static struct snap_error *write_process(int fd, uint8_t *chunk, struct snap_capt
 struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
 {
 	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
-	struct file_header header = make_header(capture->process_count);
+	struct file_header header = make_header(VERSION, capture->process_count);
 	/* The descriptions also read; when they write, they change nothing. */
 	struct subject subject = { .kind = SECTION_CAPTURE,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
@@ -167,6 +169,7 @@ struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd
 struct contents {
 	uint8_t *bytes; /* mapped */
 	size_t room, size, at;
+	uint32_t version;
 };
 
 static void contents_deinit(struct contents *contents)
@@ -254,9 +257,10 @@ static struct snap_error *read_header(struct contents *contents, int fd, uint32_
 					 "the capture was written by a newer stacksnap (format %u, "
 					 "this one reads up to %u)",
 					 le32toh(header.version), VERSION);
-	right = make_header(le32toh(header.process_count));
-	if (memcmp(&header, &right, sizeof(header)) != 0)
+	right = make_header(le32toh(header.version), le32toh(header.process_count));
+	if (header.version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
 		return damaged("its header is wrong");
+	contents->version = le32toh(header.version);
 	*count_ret = le32toh(header.process_count);
 	contents->at = sizeof(header);
 	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
@@ -290,6 +294,7 @@ static struct snap_error *read_section(struct contents *contents, const struct s
 	}
 
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
+				    .version = contents->version,
 				    .bytes = payload,
 				    .size = length,
 				    .arena = &subject->capture->arena };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The fields of a capture in the order of the file: see capture_file_model.h. A field that is added
- * to the model is added here, and the version in capture_file.c goes up.
+ * to the model is added here for a new version, and the version in capture_file.c goes up; files of
+ * older versions are read without it.
  */
 #include "store/capture_file_model.h"
 
@@ -15,7 +16,7 @@ enum {
 	LEAST_ANCESTOR = 16,
 	LEAST_MAP = 50,
 	LEAST_PIECE = 16,
-	LEAST_THREAD = 100,
+	LEAST_THREAD = 100, /* in the first version */
 	LEAST_WARNING = 16,
 };
 
@@ -137,6 +138,11 @@ static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
 	snap_code_bool(codec, &thread->stack_unreadable);
 	code_stack(codec, &thread->stack2_address, &thread->stack2, &thread->stack2_size);
 	snap_code_numbers(codec, &thread->reference_pcs, &thread->reference_pc_count, MOST_PCS);
+	/* Before there was --no-stop: 0 in both. */
+	if (codec->version >= 2) {
+		snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
+		snap_code_bool(codec, &thread->partial);
+	}
 	thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0, "a thread has no number");
 	snap_codec_check(codec, !before || before->tid < thread->tid, "threads are not in order");

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "store/capture_file.h"
+#include "store/capture_file_model.h"
 #include "store/codec.h"
 
 #include <endian.h>
@@ -104,6 +105,8 @@ static void fill_threads(struct snap_capture *capture, struct snap_process *proc
 		.cpu = 3,
 		.result = SNAP_THREAD_NOT_STOPPED,
 		.late = true,
+		.taken = SNAP_TAKEN_UNSTOPPED,
+		.partial = true,
 		.stack_unreadable = true,
 	};
 	process->threads = threads;
@@ -243,6 +246,9 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(process->threads[0].cpu, -1);
 	assert_int_equal(process->threads[1].result, SNAP_THREAD_NOT_STOPPED);
 	assert_null(process->threads[1].registers);
+	assert_int_equal(process->threads[1].taken, SNAP_TAKEN_UNSTOPPED);
+	assert_true(process->threads[1].partial);
+	assert_false(process->threads[0].partial);
 	assert_int_equal(back->processes[1].parent, 0);
 	assert_int_equal(back->processes[1].trouble, SNAP_TROUBLE_EXITED);
 	assert_string_equal(back->warnings[0].message, "thread 101 did not stop");
@@ -292,7 +298,42 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 2");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 3");
+	free(bytes.data);
+}
+
+/* Bytes that a thread takes in a file of a version. */
+static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
+{
+	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = version };
+
+	snap_code_process(&codec, capture, 0);
+	return codec.position;
+}
+
+/* Files of the first version know nothing of threads that were not stopped; no thread, no change.
+ */
+static void test_first_version(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
+	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+	struct bytes bytes;
+	uint64_t hash;
+
+	assert_true(size_of_process(capture, 1) < size_of_process(capture, 2));
+	capture->processes[0].thread_count = 0;
+	assert_int_equal(size_of_process(capture, 1), size_of_process(capture, 2));
+	bytes = write_capture(capture);
+	assert_int_equal(bytes.data[8], 2);
+	bytes.data[8] = 1;
+	hash = snap_hash(bytes.data, 24, 0);
+	memcpy(bytes.data + 24, &hash, sizeof(hash));
+	assert_null(read_capture(bytes.data, bytes.size, &back));
+	assert_int_equal(back->process_count, 2);
+	bytes.data[8] = 0;
+	hash = snap_hash(bytes.data, 24, 0);
+	memcpy(bytes.data + 24, &hash, sizeof(hash));
+	refuse(bytes.data, bytes.size, "header");
 	free(bytes.data);
 }
 
@@ -416,11 +457,11 @@ static void test_cannot_write(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_foreign),       cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_newer_version), cmocka_unit_test(test_any_byte_wrong),
-		cmocka_unit_test(test_wrong_values),  cmocka_unit_test(test_inconsistent),
-		cmocka_unit_test(test_cannot_write),
+		cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_foreign),        cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_newer_version),  cmocka_unit_test(test_first_version),
+		cmocka_unit_test(test_any_byte_wrong), cmocka_unit_test(test_wrong_values),
+		cmocka_unit_test(test_inconsistent),   cmocka_unit_test(test_cannot_write),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -385,7 +385,8 @@ static void test_ending_threads(void **state _unused_)
 			assert_int_equal(pick.error, EPERM);
 	}
 	print_message("%d of 300 ending threads were caught, %d had gone\n", seen, gone);
-	assert_int_equal(status_of(victim.pid).threads, 1);
+	while (status_of(victim.pid).threads > 1)
+		sched_yield(); /* the last one spins yet, or is on its way out */
 	snap_close(&victim.commands);
 	assert_int_equal(waitpid(victim.pid, NULL, 0), victim.pid);
 	victim.pid = 0;
