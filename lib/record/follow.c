@@ -35,10 +35,8 @@ void snap_follow_renumber(struct snap_follow *follow)
 	for (size_t i = 0; i < follow->thread_count; i++) {
 		struct snap_followed_thread *thread = &follow->threads[i];
 
-		if (!thread->live)
-			continue;
-		thread->number = snap_log_moved_thread(log, thread->number);
-		thread->process = snap_log_moved_process(log, thread->process);
+		if (thread->live)
+			thread->number = snap_log_moved_thread(log, thread->number);
 	}
 	snap_spaces_reset(follow->spaces);
 }
@@ -200,20 +198,10 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 
 /* ---- threads ---- */
 
-static struct snap_error *begin_thread(struct snap_follow *follow,
-				       struct snap_followed_thread *followed,
-				       const struct snap_sampled_thread *thread)
-{
-	const struct snap_followed_process *process = thread->process->user;
-
-	followed->process = process->number;
-	return snap_log_add_thread(follow->log, process->number, thread->tid, thread->ns_tid,
-				   thread->name, thread->kernel, &followed->number);
-}
-
 static struct snap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_follow *follow = context;
+	const struct snap_followed_process *process = thread->process->user;
 	uint32_t index = follow->first_free;
 	struct snap_followed_thread *followed;
 	struct snap_error *err;
@@ -230,7 +218,8 @@ static struct snap_error *on_born(void *context, struct snap_sampled_thread *thr
 	followed = &follow->threads[index];
 	*followed = (struct snap_followed_thread){ .state = SNAP_STATE_UNKNOWN };
 	thread->user = index;
-	err = begin_thread(follow, followed, thread);
+	err = snap_log_add_thread(follow->log, process->number, thread->tid, thread->ns_tid,
+				  thread->name, thread->kernel, &followed->number);
 	if (err)
 		return err;
 	followed->live = true;
@@ -275,20 +264,6 @@ static struct snap_error *on_died(void *context, struct snap_sampled_thread *thr
 	return err;
 }
 
-/* The thread lives on in another program, where it is another line. */
-static struct snap_error *cross_exec(struct snap_follow *follow,
-				     struct snap_followed_thread *followed,
-				     const struct snap_sampled_thread *thread)
-{
-	struct snap_error *err = snap_log_end_thread(follow->log, followed->number);
-
-	if (err)
-		return err;
-	follow->sampled -= followed->sampled;
-	followed->sampled = false;
-	return begin_thread(follow, followed, thread);
-}
-
 static int16_t syscall_of(const struct snap_process *process, const struct snap_thread *copy)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
@@ -317,7 +292,7 @@ static enum snap_verdict judge(struct snap_follow *follow, struct snap_followed_
 {
 	if (pcs->stale_mappings && may_ask(follow, followed, SNAP_VERDICT_STALE_MAPPINGS))
 		return SNAP_VERDICT_STALE_MAPPINGS;
-	if (copy->partial && pcs->needs_register &&
+	if (copy->partial && copy->result == SNAP_THREAD_COPIED && pcs->needs_register &&
 	    may_ask(follow, followed, SNAP_VERDICT_NEEDS_REGISTERS))
 		return SNAP_VERDICT_NEEDS_REGISTERS;
 	return SNAP_VERDICT_TAKEN;
@@ -328,11 +303,15 @@ static struct snap_error *stack_of(struct snap_follow *follow, struct snap_follo
 				   uint32_t space, const struct snap_thread *copy,
 				   enum snap_verdict *verdict_ret, uint32_t *ret)
 {
+	struct snap_thread known = *copy;
 	struct snap_log_pcs stack;
 	struct snap_pcs pcs = { 0 };
 	struct snap_error *err;
 
-	err = snap_spaces_unwind(follow->spaces, space, copy, &pcs);
+	/* What could not be stopped (a wait for a disk) may yet show some frames. */
+	if (known.result == SNAP_THREAD_NOT_STOPPED && known.registers_size)
+		known.result = SNAP_THREAD_COPIED;
+	err = snap_spaces_unwind(follow->spaces, space, &known, &pcs);
 	if (err)
 		return err;
 	*verdict_ret = judge(follow, thread, copy, &pcs);
@@ -361,9 +340,7 @@ static struct snap_error *on_sample(void *context, struct snap_sampled_thread *t
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
 	struct snap_error *err = NULL;
 
-	if (followed->process != process->number)
-		err = cross_exec(follow, followed, thread);
-	if (!err && process->space != UINT32_MAX &&
+	if (process->space != UINT32_MAX &&
 	    (!follow->options->cpu_only || state == SNAP_STATE_RUNNING)) {
 		err = stack_of(follow, followed, process->space, copy, &verdict, &change.stack);
 		change.syscall = syscall_of(thread->process->facts, copy);

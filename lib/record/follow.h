@@ -23,8 +23,7 @@ struct snap_followed_process {
 
 /* A thread of the sampler's; its `user` is the index of this. */
 struct snap_followed_thread {
-	uint32_t number;  /* in the log */
-	uint32_t process; /* the program it was begun under, in the log */
+	uint32_t number; /* in the log */
 	uint32_t next_free;
 	bool live, sampled; /* sampled: it stands in the log with a stack */
 	enum snap_state state;

@@ -262,8 +262,10 @@ static void play_exec(struct script *script, unsigned tick, struct snap_sampler_
 		born(script, 0, 0);
 		sample_until_taken(script, 0, 'R', 0x1000);
 	} else if (tick == 1) {
-		/* The same address means another thing in the new program. */
+		died(script, 0);
 		program(script, 0, true);
+		born(script, 0, 0);
+		/* The same address means another thing in the new program. */
 		sample_until_taken(script, 0, 'R', 0x1000);
 	} else {
 		ret->no_targets = true;
@@ -289,8 +291,7 @@ static void test_an_exec_is_another_program_with_lines_of_its_own(void **state _
 	assert_int_equal(standing_at(log, 0, 1).stack, SNAP_LOG_GONE);
 	assert_int_not_equal(standing_at(log, 1, 1).stack, standing_at(log, 0, 0).stack);
 	assert_int_equal(log->stacks[standing_at(log, 1, 1).stack].space, log->processes[1].space);
-	/* It is one thread of the system. */
-	assert_int_equal(log->stats.threads, 1);
+	assert_int_equal(log->stats.threads, 2);
 	assert_int_equal(log->stats.thread_samples, 3);
 	end(&script);
 }
