@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The recorder over processes that run: what it says of them must be so, whatever the rate that
+ * this machine reaches.
+ */
+#include "record/recorder.h"
+#include "store/log_file.h"
+#include "victims.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static void *sleeper(void *unused _unused_)
+{
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *spinner(void *unused _unused_)
+{
+	for (volatile unsigned long n = 0;; n++)
+		;
+	return NULL;
+}
+
+/* Three threads that sleep, one that runs, and the first one, which waits for its end. */
+static void workers(int commands, int answers)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread, NULL, sleeper, NULL);
+	pthread_create(&thread, NULL, spinner, NULL);
+	answer(answers, 0);
+	wait_for_end(commands);
+}
+
+/* At each command it becomes another program, which is this one's end. */
+static void execs(int commands, int answers)
+{
+	answer(answers, 0);
+	if (command(commands)) {
+		/* The pipe stays open in the program, which reads from it for ever. */
+		dup2(commands, 0);
+		execlp("cat", "cat", NULL);
+		_exit(4);
+	}
+}
+
+static void leaves(int commands, int answers)
+{
+	answer(answers, 0);
+	command(commands);
+}
+
+static unsigned count_sleeping(pid_t pid)
+{
+	char path[64], line[512];
+	unsigned count = 0;
+	struct dirent *entry;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks))) {
+		_cleanup_fclose_ FILE *file = NULL;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+		file = fopen(path, "re");
+		if (file && fgets(line, sizeof(line), file))
+			count += strstr(line, ") S ") != NULL;
+	}
+	closedir(tasks);
+	return count;
+}
+
+struct bed {
+	struct victim victim;
+	struct snap_target target;
+	struct snap_options options;
+	struct snap_recorder *recorder;
+};
+
+static void begin(struct bed *bed, void (*body)(int, int))
+{
+	*bed = (struct bed){ .options = { .children = true,
+					  .hz = 200,
+					  .max_stack = 1 << 20,
+					  .max_frames = 512,
+					  .stop_timeout_ns = 1000000000,
+					  .symbols = true } };
+	victim_start(&bed->victim, body);
+	wait_answer(&bed->victim);
+	/* New threads may be on their way to where they sleep. */
+	while (body == workers && count_sleeping(bed->victim.pid) < 4)
+		sched_yield();
+	bed->target = (struct snap_target){ .kind = SNAP_TARGET_PID, .pid = bed->victim.pid };
+	bed->options.targets = &bed->target;
+	bed->options.target_count = 1;
+	assert_null(snap_recorder_create(&bed->options, &bed->recorder));
+}
+
+static void end(struct bed *bed)
+{
+	snap_recorder_destroy(bed->recorder);
+	victim_end(&bed->victim);
+}
+
+static const struct snap_log *log_of(const struct bed *bed)
+{
+	return snap_recorder_log(bed->recorder);
+}
+
+/* Samples by state of all threads of a log that are not the first one. */
+static void count_states(const struct snap_log *log, pid_t leader, uint64_t *states)
+{
+	size_t change = 0;
+	struct snap_log_change *standing = calloc(log->thread_count + 1, sizeof(*standing));
+
+	assert_non_null(standing);
+	for (size_t i = 0; i < log->thread_count; i++)
+		standing[i].stack = SNAP_LOG_GONE;
+	for (size_t tick = 0; tick < log->tick_count; tick++) {
+		for (; change < log->ticks[tick].change_end - log->first_change; change++)
+			standing[log->changes[change].thread] = log->changes[change];
+		for (size_t i = 0; i < log->thread_count; i++)
+			if (standing[i].stack != SNAP_LOG_GONE && log->threads[i].tid != leader)
+				states[standing[i].state]++;
+	}
+	free(standing);
+}
+
+static bool until_ticks(void *context, const struct snap_recorder_status *status)
+{
+	return status->stats.ticks < *(const unsigned *)context;
+}
+
+static void test_states_are_right(void **state _unused_)
+{
+	uint64_t states[SNAP_STATE_COUNT] = { 0 }, all = 0;
+	unsigned ticks = 60;
+	struct bed bed;
+	const struct snap_log *log;
+
+	begin(&bed, workers);
+	assert_null(snap_recorder_run(bed.recorder, until_ticks, &ticks));
+	log = log_of(&bed);
+	assert_int_equal(log->end, SNAP_END_ASKED);
+	assert_int_equal(log->tick_count, ticks);
+	assert_int_equal(log->thread_count, 5);
+	assert_int_equal(log->process_count, 1);
+	count_states(log, bed.victim.pid, states);
+	for (int i = 0; i < SNAP_STATE_COUNT; i++)
+		all += states[i];
+	assert_int_equal(all, 4 * ticks);
+	assert_int_equal(states[SNAP_STATE_SLEEPING], 3 * ticks);
+	assert_int_equal(states[SNAP_STATE_RUNNING], ticks);
+	assert_int_equal(log->stats.thread_samples, 5 * ticks);
+	assert_int_equal(log->stats.threads, 5);
+	/* Nobody who sleeps was stopped. */
+	assert_true(log->stats.alone <= ticks);
+	end(&bed);
+}
+
+static void test_ticks_are_kept_or_missed(void **state _unused_)
+{
+	struct bed bed;
+	const struct snap_log *log;
+	uint64_t slots;
+
+	begin(&bed, workers);
+	bed.options.record_ns = 300000000;
+	assert_null(snap_recorder_run(bed.recorder, NULL, NULL));
+	log = log_of(&bed);
+	assert_int_equal(log->end, SNAP_END_TIME);
+	assert_true(log->stats.duration_ns >= bed.options.record_ns);
+	slots = (uint64_t)log->stats.duration_ns / 5000000;
+	assert_in_range(log->stats.ticks + log->stats.ticks_missed, 60, slots + 1);
+	assert_int_equal(log->stats.ticks, log->tick_count);
+	end(&bed);
+}
+
+/* Tells the victim at the third tick, and goes on until so much has been seen or time is over. */
+struct seen {
+	struct bed *bed;
+	size_t processes;
+	unsigned ticks;
+};
+
+static bool until_processes(void *context, const struct snap_recorder_status *status)
+{
+	struct seen *seen = context;
+
+	if (++seen->ticks == 3)
+		tell(&seen->bed->victim);
+	return log_of(seen->bed)->process_count < seen->processes &&
+	       status->elapsed_ns < 60000000000;
+}
+
+static void test_children_are_followed(void **state _unused_)
+{
+	struct bed bed;
+	struct seen seen = { .bed = &bed, .processes = 3 };
+	const struct snap_log *log;
+
+	/* Of the family one child is there at once, another one comes. */
+	begin(&bed, family);
+	assert_null(snap_recorder_run(bed.recorder, until_processes, &seen));
+	log = log_of(&bed);
+	assert_int_equal(log->process_count, 3);
+	assert_int_equal(log->processes[1].parent, 0);
+	assert_int_equal(log->processes[2].parent, 0);
+	assert_int_equal(log->processes[2].pid, wait_answer(&bed.victim));
+	assert_true(log->processes[2].first_tick > 0);
+	assert_true(log->processes[0].is_target);
+	assert_false(log->processes[2].is_target);
+	end(&bed);
+}
+
+static void test_an_exec_is_followed(void **state _unused_)
+{
+	struct bed bed;
+	struct seen seen = { .bed = &bed, .processes = 2 };
+	const struct snap_log *log;
+
+	begin(&bed, execs);
+	assert_null(snap_recorder_run(bed.recorder, until_processes, &seen));
+	log = log_of(&bed);
+	assert_int_equal(log->process_count, 2);
+	assert_int_equal(log->processes[1].pid, bed.victim.pid);
+	assert_true(log->processes[0].execed);
+	assert_true(log->processes[0].last_tick < log->processes[1].first_tick);
+	assert_int_not_equal(log->processes[0].space, log->processes[1].space);
+	assert_string_equal(log->capture->processes[log->processes[1].space].name, "cat");
+	end(&bed);
+}
+
+static void test_the_end_of_all_targets_ends_it(void **state _unused_)
+{
+	struct bed bed;
+	struct seen seen = { .bed = &bed, .processes = 99 };
+	const struct snap_log *log;
+	uint32_t last;
+
+	begin(&bed, leaves);
+	assert_null(snap_recorder_run(bed.recorder, until_processes, &seen));
+	log = log_of(&bed);
+	assert_int_equal(log->end, SNAP_END_TARGETS);
+	assert_int_equal(log->process_count, 1);
+	assert_true(log->processes[0].last_tick != UINT64_MAX);
+	last = (uint32_t)log->change_count - 1;
+	assert_int_equal(log->changes[last].stack, SNAP_LOG_GONE);
+	assert_true(log->stats.thread_samples >= 3);
+	end(&bed);
+}
+
+static void *stop_soon(void *recorder)
+{
+	struct timespec soon = { .tv_nsec = 50000000 };
+
+	nanosleep(&soon, NULL);
+	snap_recorder_stop(recorder);
+	return NULL;
+}
+
+static void test_another_thread_may_stop_it(void **state _unused_)
+{
+	struct bed bed;
+	pthread_t thread;
+
+	begin(&bed, workers);
+	bed.options.hz = 1;
+	assert_int_equal(pthread_create(&thread, NULL, stop_soon, bed.recorder), 0);
+	assert_null(snap_recorder_run(bed.recorder, NULL, NULL));
+	pthread_join(thread, NULL);
+	assert_int_equal(log_of(&bed)->end, SNAP_END_ASKED);
+	end(&bed);
+}
+
+static void test_conditions_end_it(void **state _unused_)
+{
+	static const struct snap_until conditions[] = {
+		{ .kind = SNAP_UNTIL_THREADS, .limit = 4 },
+		{ .kind = SNAP_UNTIL_STATE, .states = 1u << SNAP_STATE_SLEEPING, .limit = 3 },
+		{ .kind = SNAP_UNTIL_STATE,
+		  .states = 1u << SNAP_STATE_RUNNING,
+		  .for_ns = 20000000 },
+		{ .kind = SNAP_UNTIL_CPU, .limit = 1 },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(conditions); i++) {
+		struct bed bed;
+
+		begin(&bed, workers);
+		bed.options.until = conditions[i];
+		bed.options.record_ns = 60000000000;
+		assert_null(snap_recorder_run(bed.recorder, NULL, NULL));
+		assert_int_equal(log_of(&bed)->end, SNAP_END_CONDITION);
+		end(&bed);
+	}
+}
+
+static void test_it_leaves_the_thread_as_it_was(void **state _unused_)
+{
+	unsigned ticks = 2;
+	struct bed bed;
+	int before = nice(0);
+
+	begin(&bed, workers);
+	assert_null(snap_recorder_run(bed.recorder, until_ticks, &ticks));
+	assert_int_equal(nice(0), before);
+	end(&bed);
+}
+
+static void test_the_file_can_be_read_while_it_grows(void **state _unused_)
+{
+	struct snap_log *read = NULL;
+	unsigned ticks = 20;
+	int fd = memfd_create("recording", MFD_CLOEXEC);
+	char magic[SNAP_LOG_MAGIC_SIZE];
+	struct bed bed;
+
+	assert_true(fd >= 0);
+	begin(&bed, workers);
+	assert_null(snap_recorder_write_to(bed.recorder, fd));
+	assert_null(snap_recorder_run(bed.recorder, until_ticks, &ticks));
+	assert_int_equal(pread(fd, magic, sizeof(magic), 0), sizeof(magic));
+	assert_true(snap_log_is_recording(magic, sizeof(magic)));
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_null(snap_log_read(fd, &read));
+	assert_int_equal(read->end, SNAP_END_UNFINISHED);
+	assert_int_equal(read->tick_count, ticks);
+	snap_log_destroy(read);
+	assert_true(lseek(fd, 0, SEEK_END) > 0);
+	assert_null(snap_recorder_finish(bed.recorder));
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_null(snap_log_read(fd, &read));
+	assert_int_equal(read->end, SNAP_END_ASKED);
+	assert_int_equal(read->tick_count, ticks);
+	assert_int_equal(read->stats.thread_samples, log_of(&bed)->stats.thread_samples);
+	snap_log_destroy(read);
+	end(&bed);
+	close(fd);
+}
+
+static void test_a_full_destination_ends_the_file_alone(void **state _unused_)
+{
+	unsigned ticks = 20;
+	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	struct snap_error *err;
+	struct bed bed;
+
+	assert_true(fd >= 0);
+	begin(&bed, workers);
+	assert_null(snap_recorder_write_to(bed.recorder, fd));
+	err = snap_recorder_run(bed.recorder, until_ticks, &ticks);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);
+	assert_int_equal(snap_error_errno(err), ENOSPC);
+	snap_error_destroy(err);
+	assert_int_equal(log_of(&bed)->end, SNAP_END_FAILED);
+	/* Told once: the run can go on. */
+	assert_null(snap_recorder_run(bed.recorder, until_ticks, &ticks));
+	assert_int_equal(log_of(&bed)->end, SNAP_END_ASKED);
+	assert_null(snap_recorder_finish(bed.recorder));
+	end(&bed);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_states_are_right),
+		cmocka_unit_test(test_ticks_are_kept_or_missed),
+		cmocka_unit_test(test_children_are_followed),
+		cmocka_unit_test(test_an_exec_is_followed),
+		cmocka_unit_test(test_the_end_of_all_targets_ends_it),
+		cmocka_unit_test(test_another_thread_may_stop_it),
+		cmocka_unit_test(test_conditions_end_it),
+		cmocka_unit_test(test_it_leaves_the_thread_as_it_was),
+		cmocka_unit_test(test_the_file_can_be_read_while_it_grows),
+		cmocka_unit_test(test_a_full_destination_ends_the_file_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
