@@ -4,6 +4,7 @@
  * descriptor of its memory belongs to the address space that was there when it was opened: it
  * reads nothing once that has gone, by an exec or by the end of the process.
  */
+#include "capture/discover_run.h"
 #include "capture/sampler_inside.h"
 
 #include <elf.h>
@@ -71,28 +72,41 @@ struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_p
 	return NULL;
 }
 
+/* In words; `process` is a copy whose trouble is written. */
+static void explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
+{
+	process->trouble = SNAP_TROUBLE_NONE;
+	process->trouble_message = NULL;
+	if (os_errno == ENOEXEC)
+		snap_process_trouble(
+			capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+			"cannot unwind %d: it is a program of another word size or architecture",
+			(int)process->pid);
+	else if (os_errno)
+		snap_discover_explain(capture, process, os_errno);
+}
+
 struct snap_error *snap_member_explain(struct snap_sampler *sampler, struct snap_member *member,
 				       int os_errno)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_process process = member->facts;
+	const char *message;
 
 	if (!capture)
 		return snap_error_no_memory();
-	if (os_errno == ENOEXEC) {
-		process.trouble = SNAP_TROUBLE_UNSUPPORTED_ARCH;
-		process.trouble_message = snap_arena_printf(
-			&member->arena,
-			"cannot unwind %d: it is a program of another word size or architecture",
-			(int)process.pid);
-	} else {
-		snap_discover_explain(capture, &process, os_errno);
+	explain(capture, &process, os_errno);
+	message = process.trouble_message;
+	/* A process that is traced now and then says so in the same words: kept once. */
+	if (message && (!member->trouble_text || strcmp(message, member->trouble_text) != 0)) {
+		free(member->trouble_text);
+		member->trouble_text = strdup(message);
+		if (!member->trouble_text)
+			return snap_error_no_memory();
 	}
 	member->facts.trouble = process.trouble;
-	member->facts.trouble_message =
-		process.trouble_message ? snap_arena_strdup(&member->arena, process.trouble_message)
-					: NULL;
+	member->facts.trouble_message = message ? member->trouble_text : NULL;
 	return member->announced ? sink->mapped(sink->context, &member->shown) : NULL;
 }
 

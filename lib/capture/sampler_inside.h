@@ -26,6 +26,7 @@ struct snap_member {
 	struct snap_process facts; /* texts in `arena`, mappings and pieces in `space` */
 	struct snap_live live;
 	struct snap_arena arena, space;
+	char *trouble_text;            /* the message of its trouble, or a former one */
 	struct snap_watched **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
 	size_t listed; /* how many the kernel counted at the last listing */
@@ -160,7 +161,7 @@ struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_p
 /* Opens what is needed to read its memory; trouble is the member's. */
 struct snap_error *snap_member_open(struct snap_sampler *sampler,
 				    struct snap_member *member) _must_check_;
-/* Why it cannot be traced becomes its trouble, of which the sink is told. */
+/* Why it cannot be traced becomes its trouble, of which the sink is told; 0: it can again. */
 struct snap_error *snap_member_explain(struct snap_sampler *sampler, struct snap_member *member,
 				       int os_errno) _must_check_;
 /* The same where nothing of it can be read any more: its threads are left alone. */

@@ -88,6 +88,11 @@ static struct snap_error *take_copy(struct snap_sampler *sampler, const struct s
 		return err;
 	thread->shun_ns = thread->shun_until_ns = 0;
 	thread->member->facts.arch = pick->arch;
+	if (thread->member->facts.trouble != SNAP_TROUBLE_NONE) {
+		err = snap_member_explain(sampler, thread->member, 0);
+		if (err)
+			return err;
+	}
 	snap_watched_describe(thread, &pick->copy);
 	if (!is_same(picked, &pick->copy))
 		thread->bytes = 0;
@@ -112,17 +117,19 @@ static struct snap_error *take_refusal(struct snap_sampler *sampler, struct snap
 {
 	struct snap_member *member = thread->member;
 
+	struct snap_error *err;
+
 	if (os_errno == ENOEXEC)
 		return snap_member_refused(sampler, member, os_errno);
+	/* One that is exiting is refused, too. */
+	err = snap_watched_read(sampler, thread);
+	if (err || thread->gone || (thread->flags & SNAP_PF_EXITING))
+		return err;
 	/* Those of its threads that are blocked can still be read. */
 	member->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
-	if (member->facts.trouble == SNAP_TROUBLE_NONE) {
-		struct snap_error *err = snap_member_explain(sampler, member, os_errno);
-
-		if (err)
-			return err;
-	}
-	return miss(sampler, thread);
+	if (member->facts.trouble == SNAP_TROUBLE_NONE)
+		err = snap_member_explain(sampler, member, os_errno);
+	return err ? err : miss(sampler, thread);
 }
 
 static struct snap_error *take(struct snap_sampler *sampler, const struct snap_picked *picked,

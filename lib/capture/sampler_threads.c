@@ -85,6 +85,7 @@ struct snap_error *snap_watched_read(struct snap_sampler *sampler, struct snap_w
 		return NULL;
 	thread->read_ns = sampler->now_ns;
 	thread->cpu = stat.cpu;
+	thread->flags = stat.flags;
 	snap_watched_state(sampler, thread, stat.state);
 	if (strcmp(thread->name, stat.name) == 0)
 		return NULL;

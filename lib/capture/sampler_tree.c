@@ -77,6 +77,7 @@ void snap_member_destroy(struct snap_sampler *sampler, struct snap_member *membe
 	snap_arena_deinit(&member->arena);
 	snap_arena_deinit(&member->space);
 	free(member->threads);
+	free(member->trouble_text);
 	free(member);
 }
 

@@ -10,7 +10,9 @@
 
 #include "capture/sampler_inside.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 enum { BED_THREADS = 2048, BED_PROCESSES = 256 };
 
@@ -253,5 +255,67 @@ static inline size_t bed_living(const struct bed *bed)
 		bed_tick(bed);                      \
 		usleep(1000);                       \
 	}
+
+/* What victims do, and what tests do with them. */
+static volatile int interrupted, in_position;
+
+/* A call that a stop does not restart: it counts how often it came back. */
+static inline void *wait_in_epoll(void *unused)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event;
+
+	prctl(PR_SET_NAME, "poller");
+	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		if (epoll_wait(fd, &event, 1, -1) < 0)
+			__atomic_add_fetch(&interrupted, 1, __ATOMIC_SEQ_CST);
+	return unused;
+}
+
+static inline pthread_t start_thread(void *(*run)(void *), void *argument)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, argument))
+		_exit(4);
+	return thread;
+}
+
+/* All blocked: the copies are taken and nobody is disturbed. */
+static inline void settle(struct bed *bed)
+{
+	bed_until(bed, bed->tick.threads > 0 && bed->tick.kept == bed->tick.threads);
+}
+
+static inline void answers_commands(int commands, int answers)
+{
+	answer(answers, getpid());
+	while (command(commands))
+		answer(answers, 1);
+}
+
+static inline size_t open_descriptors(void)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < 4096; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static inline int give_bed(void **state)
+{
+	*state = calloc(1, sizeof(struct bed));
+	return *state ? 0 : -1;
+}
+
+static inline int take_bed(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+#define bed_test(name) cmocka_unit_test_setup_teardown(name, give_bed, take_bed)
 
 #endif

@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The sampler on live victims: who is kept, who is stopped, who comes and goes. */
+/* The sampler on the threads of live victims: who is kept, who is stopped, who comes and goes. */
 #include "sampler_bed.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <time.h>
 
 enum { SLEEPERS = 4 };
 
-static volatile int interrupted, in_position;
 static volatile bool spinning = true;
-
-/* A call that a stop does not restart: it counts how often it came back. */
-static void *wait_in_epoll(void *unused)
-{
-	int fd = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event event;
-
-	prctl(PR_SET_NAME, "poller");
-	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
-	for (;;)
-		if (epoll_wait(fd, &event, 1, -1) < 0)
-			__atomic_add_fetch(&interrupted, 1, __ATOMIC_SEQ_CST);
-	return unused;
-}
 
 static void *spin(void *unused)
 {
@@ -51,15 +33,6 @@ static void *wait_in_pipe(void *argument)
 	return NULL;
 }
 
-static pthread_t start_thread(void *(*run)(void *), void *argument)
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, run, argument))
-		_exit(4);
-	return thread;
-}
-
 static bool is_asleep(pid_t tid)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
@@ -80,12 +53,6 @@ static void sleepers(int commands, int answers)
 	answer(answers, getpid());
 	while (command(commands))
 		answer(answers, interrupted);
-}
-
-/* All blocked: the copies are taken and nobody is disturbed. */
-static void settle(struct bed *bed)
-{
-	bed_until(bed, bed->tick.threads > 0 && bed->tick.kept == bed->tick.threads);
 }
 
 static void test_sleepers_are_kept(void **state)
@@ -252,142 +219,9 @@ static void test_threads_come_and_go(void **state)
 	assert_int_equal(bed->thread_count, 4);
 	victim_end(&victim);
 	bed_until(bed, bed->tick.no_targets);
-	assert_false(bed_process(bed, victim.pid) && bed_process(bed, victim.pid)->alive);
+	assert_false(bed->processes[0].alive);
 	assert_int_equal(bed_living(bed), 0);
 	bed_end(bed);
-}
-
-static void wait_for_command_then_exec(int commands, int answers)
-{
-	start_thread(wait_in_epoll, NULL);
-	while (in_position < 1)
-		sched_yield();
-	answer(answers, getpid());
-	command(commands);
-	execl("/bin/sleep", "sleep", "1000", (char *)NULL);
-}
-
-static void test_exec_is_another_program(void **state)
-{
-	struct victim victim;
-	struct bed *bed = *state;
-	struct bed_process *process;
-
-	victim_start(&victim, wait_for_command_then_exec);
-	wait_answer(&victim);
-	bed_start(bed, victim.pid);
-	settle(bed);
-	assert_int_equal(bed_living(bed), 2);
-	tell(&victim);
-	bed_until(bed, bed_process(bed, victim.pid)->execs == 1 && bed_living(bed) == 1);
-	process = bed_process(bed, victim.pid);
-	assert_string_equal(process->name, "sleep");
-	assert_true(process->alive);
-	assert_int_equal(bed->process_count, 1);
-	/* The leader's number lives on, as another thread. */
-	assert_int_equal(bed->thread_count, 3);
-	assert_int_equal(bed_thread(bed, victim.pid)->pid, victim.pid);
-	bed_until(bed, bed_thread(bed, victim.pid)->copies > 0);
-	settle(bed);
-	victim_end(&victim);
-	bed_end(bed);
-}
-
-static void test_children_are_followed(void **state)
-{
-	struct victim victim;
-	struct bed *bed = *state;
-	pid_t first, second;
-
-	victim_start(&victim, family);
-	first = wait_answer(&victim);
-	bed_start(bed, victim.pid);
-	settle(bed);
-	assert_int_equal(bed->process_count, 2);
-	assert_int_equal(bed_process(bed, first)->parent, victim.pid);
-	tell(&victim);
-	second = wait_answer(&victim);
-	bed_until(bed, bed_process(bed, second));
-	assert_int_equal(bed_process(bed, second)->parent, victim.pid);
-	kill(second, SIGKILL);
-	bed_until(bed, !bed_process(bed, second)->alive);
-	assert_true(bed_process(bed, first)->alive);
-	assert_true(bed_process(bed, victim.pid)->alive);
-	victim_end(&victim);
-	bed_until(bed, bed->tick.no_targets);
-	bed_end(bed);
-}
-
-static pid_t fork_as(pid_t wanted)
-{
-	struct {
-		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
-			set_tid, set_tid_size;
-	} arguments = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&wanted, .set_tid_size = 1 };
-
-	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
-}
-
-/* A child; with a command it is replaced by another one of the same pid. */
-static void replaces_child(int commands, int answers)
-{
-	pid_t pid = child_that_waits(commands), again;
-
-	answer(answers, pid);
-	command(commands);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	again = fork_as(pid);
-	if (again == 0) {
-		wait_for_end(commands);
-		_exit(0);
-	}
-	answer(answers, again);
-	wait_for_end(commands);
-	if (again > 0)
-		kill(again, SIGKILL);
-}
-
-static uint64_t start_ticks_of(pid_t pid)
-{
-	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	struct snap_stat stat;
-
-	assert_null(snap_procfs_open(NULL, &procfs));
-	return snap_procfs_task_stat(procfs.root_fd, pid, &stat) == 0 ? stat.start_ticks : 0;
-}
-
-static void test_reused_pid_is_another_process(void **state)
-{
-	struct victim victim;
-	struct bed *bed = *state;
-	pid_t child;
-	uint64_t first, second;
-	int again;
-
-	victim_start(&victim, replaces_child);
-	child = wait_answer(&victim);
-	bed_start(bed, victim.pid);
-	settle(bed);
-	first = start_ticks_of(child);
-	/* Start times are told in ticks. */
-	usleep(30000);
-	tell(&victim);
-	again = wait_answer(&victim);
-	second = start_ticks_of(child);
-	if (again == child) {
-		assert_int_not_equal(first, second);
-		bed_until(bed, bed->process_count == 3 && bed_living(bed) == 2);
-		assert_int_equal(bed->processes[1].start_ticks, first);
-		assert_false(bed->processes[1].alive);
-		assert_int_equal(bed->processes[2].pid, child);
-		assert_int_equal(bed->processes[2].start_ticks, second);
-		assert_true(bed->processes[2].alive);
-	}
-	victim_end(&victim);
-	bed_end(bed);
-	if (again != child)
-		skip(); /* only root chooses pids */
 }
 
 /* What happens between the two looks at the counters is up to the test. */
@@ -408,13 +242,6 @@ static uint64_t let_it_run(void *context, uint64_t sp)
 			sched_yield();
 	}
 	return between->end;
-}
-
-static void answers_commands(int commands, int answers)
-{
-	answer(answers, getpid());
-	while (command(commands))
-		answer(answers, 1);
 }
 
 static void test_copy_of_a_thread_that_ran_is_not_believed(void **state)
@@ -456,15 +283,6 @@ static void many_sleepers(int commands, int answers)
 	answer(answers, getpid());
 	while (command(commands))
 		answer(answers, interrupted);
-}
-
-static size_t open_descriptors(void)
-{
-	size_t count = 0;
-
-	for (int fd = 0; fd < 4096; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
 }
 
 static void test_few_descriptors_suffice(void **state)
@@ -561,98 +379,100 @@ static void test_other_guards_hold_too(void **state)
 	bed_end(bed);
 }
 
-static void *outlive(void *unused)
+/* Somebody else's tracer; it ends when its pipe is closed. */
+static void trace_spinner(int commands, int answers)
 {
-	prctl(PR_SET_NAME, "heir");
-	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
-	pause();
-	return unused;
+	pid_t tid = 0;
+
+	if (read(commands, &tid, sizeof(tid)) != (ssize_t)sizeof(tid))
+		_exit(4);
+	answer(answers, ptrace(PTRACE_SEIZE, tid, 0, 0) ? -errno : 0);
+	wait_for_end(commands);
 }
 
-static void leader_leaves(int commands, int answers)
+static void test_already_traced(void **state)
 {
-	start_thread(outlive, NULL);
-	while (in_position < 1)
-		sched_yield();
-	answer(answers, getpid());
-	command(commands);
-	syscall(SYS_exit, 0);
-}
-
-static void test_threads_outlive_their_leader(void **state)
-{
-	struct victim victim;
+	struct victim victim, tracer;
 	struct bed *bed = *state;
+	struct bed_thread *spinner;
+	unsigned alone;
+	pid_t tid;
 
-	victim_start(&victim, leader_leaves);
+	victim_start(&victim, spinner_and_sleeper);
 	wait_answer(&victim);
 	bed_start(bed, victim.pid);
-	settle(bed);
-	assert_int_equal(bed_living(bed), 2);
-	tell(&victim);
-	bed_until(bed, bed_living(bed) == 1);
-	settle(bed);
-	assert_true(bed_process(bed, victim.pid)->alive);
-	assert_true(bed_named(bed, "heir")->alive);
-	/* The leader's number stays, as that of a zombie: nobody is born of it. */
-	for (unsigned i = 0; i < 20; i++)
-		bed_tick(bed);
-	assert_int_equal(bed->thread_count, 2);
-	assert_false(bed->tick.no_targets);
-	bed_end(bed);
-	/* And met like that from the start. */
-	bed_start(bed, victim.pid);
-	settle(bed);
-	assert_int_equal(bed->thread_count, 1);
-	assert_true(bed_named(bed, "heir")->copies > 0);
+	bed_until(bed, bed_named(bed, "spinner") && bed_named(bed, "spinner")->alone > 2);
+	spinner = bed_named(bed, "spinner");
+	victim_start(&tracer, trace_spinner);
+	tid = spinner->tid;
+	assert_int_equal(write(tracer.commands, &tid, sizeof(tid)), sizeof(tid));
+	assert_int_equal(wait_answer(&tracer), 0);
+	bed_until(bed, bed_process(bed, victim.pid)->trouble == SNAP_TROUBLE_ALREADY_TRACED);
+	assert_true(spinner->missed > 0);
+	assert_false(bed->tick.refused);
+	assert_true(bed_named(bed, "poller")->alive);
+	victim_end(&tracer);
+	alone = spinner->alone;
+	bed_until(bed, spinner->alone > alone);
+	assert_int_equal(bed_process(bed, victim.pid)->trouble, SNAP_TROUBLE_NONE);
 	victim_end(&victim);
 	bed_end(bed);
 }
 
-static void test_nobody_there(void **state)
+static void *rename_itself(void *argument)
 {
-	struct bed *bed = *state;
+	const int *fds = argument;
+	char byte;
+
+	prctl(PR_SET_NAME, "before");
+	while (read(fds[0], &byte, 1) == 1)
+		prctl(PR_SET_NAME, "after");
+	return NULL;
+}
+
+static void has_a_thread_that_is_renamed(int commands, int answers)
+{
+	int fds[2];
+
+	if (pipe(fds))
+		_exit(4);
+	start_thread(rename_itself, fds);
+	answer(answers, getpid());
+	while (command(commands))
+		if (write(fds[1], "x", 1) != 1)
+			_exit(4);
+}
+
+static void test_names_of_threads_change(void **state)
+{
 	struct victim victim;
-	pid_t pid;
+	struct bed *bed = *state;
 
-	victim_start(&victim, answers_commands);
-	pid = victim.pid;
+	victim_start(&victim, has_a_thread_that_is_renamed);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	bed_until(bed, bed_named(bed, "before"));
+	tell(&victim);
+	bed_until(bed, bed_named(bed, "after"));
+	assert_int_equal(bed_living(bed), 2);
 	victim_end(&victim);
-	bed_start(bed, pid);
-	bed_tick(bed);
-	assert_true(bed->tick.no_targets);
-	assert_int_equal(bed->process_count, 1);
-	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NO_SUCH_PROCESS);
-	bed_tick(bed);
-	assert_int_equal(bed->process_count, 1);
 	bed_end(bed);
-}
-
-static struct bed shared_bed;
-
-static int give_bed(void **state)
-{
-	*state = &shared_bed;
-	return 0;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_sleepers_are_kept, give_bed),
-		cmocka_unit_test_setup(test_registers_are_asked_for_once, give_bed),
-		cmocka_unit_test_setup(test_running_threads_are_stopped_alone, give_bed),
-		cmocka_unit_test_setup(test_cpu_mode_leaves_the_blocked_alone, give_bed),
-		cmocka_unit_test_setup(test_threads_come_and_go, give_bed),
-		cmocka_unit_test_setup(test_exec_is_another_program, give_bed),
-		cmocka_unit_test_setup(test_children_are_followed, give_bed),
-		cmocka_unit_test_setup(test_reused_pid_is_another_process, give_bed),
-		cmocka_unit_test_setup(test_copy_of_a_thread_that_ran_is_not_believed, give_bed),
-		cmocka_unit_test_setup(test_few_descriptors_suffice, give_bed),
-		cmocka_unit_test_setup(test_old_mappings_are_read_again, give_bed),
-		cmocka_unit_test_setup(test_other_guards_hold_too, give_bed),
-		cmocka_unit_test_setup(test_threads_outlive_their_leader, give_bed),
-		cmocka_unit_test_setup(test_nobody_there, give_bed),
+		bed_test(test_sleepers_are_kept),
+		bed_test(test_registers_are_asked_for_once),
+		bed_test(test_running_threads_are_stopped_alone),
+		bed_test(test_cpu_mode_leaves_the_blocked_alone),
+		bed_test(test_threads_come_and_go),
+		bed_test(test_copy_of_a_thread_that_ran_is_not_believed),
+		bed_test(test_few_descriptors_suffice),
+		bed_test(test_old_mappings_are_read_again),
+		bed_test(test_other_guards_hold_too),
+		bed_test(test_already_traced),
+		bed_test(test_names_of_threads_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The sampler on trees of live victims: programs, children, pids and permissions that change. */
+#include "sampler_bed.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+
+static void wait_for_command_then_exec(int commands, int answers)
+{
+	start_thread(wait_in_epoll, NULL);
+	while (in_position < 1)
+		sched_yield();
+	answer(answers, getpid());
+	command(commands);
+	execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+}
+
+static void test_exec_is_another_program(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_process *process;
+
+	victim_start(&victim, wait_for_command_then_exec);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed_living(bed), 2);
+	tell(&victim);
+	bed_until(bed, bed_process(bed, victim.pid)->execs == 1 && bed_living(bed) == 1);
+	process = bed_process(bed, victim.pid);
+	assert_string_equal(process->name, "sleep");
+	assert_true(process->alive);
+	assert_int_equal(bed->process_count, 1);
+	/* The leader's number lives on, as another thread. */
+	assert_int_equal(bed->thread_count, 3);
+	assert_int_equal(bed_thread(bed, victim.pid)->pid, victim.pid);
+	bed_until(bed, bed_thread(bed, victim.pid)->copies > 0);
+	settle(bed);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_children_are_followed(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	pid_t first, second;
+
+	victim_start(&victim, family);
+	first = wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->process_count, 2);
+	assert_int_equal(bed_process(bed, first)->parent, victim.pid);
+	tell(&victim);
+	second = wait_answer(&victim);
+	bed_until(bed, bed_process(bed, second));
+	assert_int_equal(bed_process(bed, second)->parent, victim.pid);
+	kill(second, SIGKILL);
+	bed_until(bed, !bed_process(bed, second)->alive);
+	assert_true(bed_process(bed, first)->alive);
+	assert_true(bed_process(bed, victim.pid)->alive);
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+}
+
+static pid_t fork_as(pid_t wanted)
+{
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+			set_tid, set_tid_size;
+	} arguments = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&wanted, .set_tid_size = 1 };
+
+	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* A child; with a command it is replaced by another one of the same pid. */
+static void replaces_child(int commands, int answers)
+{
+	pid_t pid = child_that_waits(commands), again;
+
+	answer(answers, pid);
+	command(commands);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	again = fork_as(pid);
+	if (again == 0) {
+		wait_for_end(commands);
+		_exit(0);
+	}
+	answer(answers, again);
+	wait_for_end(commands);
+	if (again > 0)
+		kill(again, SIGKILL);
+}
+
+static uint64_t start_ticks_of(pid_t pid)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct snap_stat stat;
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	return snap_procfs_task_stat(procfs.root_fd, pid, &stat) == 0 ? stat.start_ticks : 0;
+}
+
+static void test_reused_pid_is_another_process(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	pid_t child;
+	uint64_t first, second;
+	int again;
+
+	victim_start(&victim, replaces_child);
+	child = wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	first = start_ticks_of(child);
+	/* Start times are told in ticks. */
+	usleep(30000);
+	tell(&victim);
+	again = wait_answer(&victim);
+	second = start_ticks_of(child);
+	if (again == child) {
+		assert_int_not_equal(first, second);
+		bed_until(bed, bed->process_count == 3 && bed_living(bed) == 2);
+		assert_int_equal(bed->processes[1].start_ticks, first);
+		assert_false(bed->processes[1].alive);
+		assert_int_equal(bed->processes[2].pid, child);
+		assert_int_equal(bed->processes[2].start_ticks, second);
+		assert_true(bed->processes[2].alive);
+	}
+	victim_end(&victim);
+	bed_end(bed);
+	if (again != child)
+		skip(); /* only root chooses pids */
+}
+
+static void *outlive(void *unused)
+{
+	prctl(PR_SET_NAME, "heir");
+	__atomic_add_fetch(&in_position, 1, __ATOMIC_SEQ_CST);
+	pause();
+	return unused;
+}
+
+static void leader_leaves(int commands, int answers)
+{
+	start_thread(outlive, NULL);
+	while (in_position < 1)
+		sched_yield();
+	answer(answers, getpid());
+	command(commands);
+	syscall(SYS_exit, 0);
+}
+
+static void test_threads_outlive_their_leader(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	victim_start(&victim, leader_leaves);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed_living(bed), 2);
+	tell(&victim);
+	bed_until(bed, bed_living(bed) == 1);
+	settle(bed);
+	assert_true(bed_process(bed, victim.pid)->alive);
+	assert_true(bed_named(bed, "heir")->alive);
+	/* The leader's number stays, as that of a zombie: nobody is born of it. */
+	for (unsigned i = 0; i < 20; i++)
+		bed_tick(bed);
+	assert_int_equal(bed->thread_count, 2);
+	assert_false(bed->tick.no_targets);
+	bed_end(bed);
+	/* And met like that from the start. */
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_int_equal(bed->thread_count, 1);
+	assert_true(bed_named(bed, "heir")->copies > 0);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+/* Its parent is in D until the child has another program. */
+static void holds_in_vfork(int commands, int answers)
+{
+	answer(answers, getpid());
+	command(commands);
+	if (vfork() == 0) {
+		answer(answers, getpid());
+		command(commands);
+		execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+		_exit(5);
+	}
+	answer(answers, 1);
+	command(commands);
+}
+
+static void test_vfork_then_exec(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_process *child;
+	pid_t pid;
+
+	victim_start(&victim, holds_in_vfork);
+	wait_answer(&victim);
+	bed_options(bed, victim.pid);
+	bed->of_partial = SNAP_VERDICT_NEEDS_REGISTERS;
+	bed_open(bed);
+	tell(&victim);
+	pid = wait_answer(&victim);
+	bed_until(bed, bed_process(bed, pid) && bed->tick.disk == 1);
+	bed_until(bed, bed_thread(bed, victim.pid)->state == 'D');
+	/* In D nobody is stopped, and nobody is waited for. */
+	assert_true(bed_thread(bed, victim.pid)->missed > 0);
+	child = bed_process(bed, pid);
+	assert_int_equal(child->execs, 0);
+	tell(&victim);
+	wait_answer(&victim);
+	bed_until(bed, child->execs == 1);
+	assert_string_equal(child->name, "sleep");
+	bed_until(bed, bed_thread(bed, pid) && bed_thread(bed, pid)->alive &&
+			       bed_thread(bed, pid)->copies > 0);
+	assert_int_equal(bed->tick.disk, 0);
+	kill(pid, SIGKILL);
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+}
+
+static void has_a_name(int commands, int answers)
+{
+	prctl(PR_SET_NAME, "snap-by-name");
+	answer(answers, getpid());
+	wait_for_end(commands);
+}
+
+static void test_names_are_looked_for_later(void **state)
+{
+	struct victim first, second;
+	struct bed *bed = *state;
+	regex_t regex;
+	pid_t pid;
+
+	victim_start(&first, has_a_name);
+	wait_answer(&first);
+	bed_options(bed, 0);
+	assert_int_equal(regcomp(&regex, "^snap-by-name$", REG_EXTENDED | REG_NOSUB), 0);
+	bed->target = (struct snap_target){ .kind = SNAP_TARGET_NAME, .regex = &regex };
+	bed->target.text = "^snap-by-name$";
+	bed_open(bed);
+	settle(bed);
+	assert_int_equal(bed->process_count, 1);
+	victim_start(&second, has_a_name);
+	wait_answer(&second);
+	bed_until(bed, bed_process(bed, second.pid));
+	assert_int_equal(bed_process(bed, second.pid)->parent, 0);
+	pid = first.pid;
+	victim_end(&first);
+	bed_until(bed, !bed_process(bed, pid)->alive);
+	assert_false(bed->tick.no_targets);
+	victim_end(&second);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+	regfree(&regex);
+}
+
+static void hides(int commands, int answers)
+{
+	answer(answers, getpid());
+	command(commands);
+	prctl(PR_SET_DUMPABLE, 0);
+	answer(answers, getpid());
+	while (command(commands))
+		answer(answers, getpid());
+}
+
+/* By somebody who is not root; the victim is its child. */
+static void watch_who_hides(struct bed *bed)
+{
+	struct victim victim;
+
+	victim_start(&victim, hides);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	assert_false(bed->tick.refused);
+	tell(&victim);
+	wait_answer(&victim);
+	bed_until(bed, bed->tick.refused);
+	assert_false(bed->tick.no_targets);
+	assert_int_equal(bed_process(bed, victim.pid)->trouble, SNAP_TROUBLE_PERMISSION_DENIED);
+	assert_int_equal(bed_living(bed), 0);
+	bed_end(bed);
+	victim_end(&victim);
+}
+
+static void test_permission_can_be_lost(void **state)
+{
+	struct bed *bed = *state;
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (geteuid() == 0 &&
+		    (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
+			_exit(4);
+		/* A change of user takes this from a process. */
+		prctl(PR_SET_DUMPABLE, 1);
+		watch_who_hides(bed);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void forks_and_forgets(int commands, int answers)
+{
+	answer(answers, getpid());
+	while (command(commands)) {
+		for (int i = 0; i < 20; i++) {
+			pid_t pid = fork();
+
+			if (pid == 0)
+				_exit(0);
+			waitpid(pid, NULL, 0);
+		}
+		answer(answers, 1);
+	}
+}
+
+/* Whoever went by leaves nothing behind. */
+static void test_churn_leaves_nothing(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	size_t before;
+
+	victim_start(&victim, forks_and_forgets);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	before = open_descriptors();
+	for (unsigned i = 0; i < 20; i++) {
+		tell(&victim);
+		wait_answer(&victim);
+		bed->sampler->refresh_after_ns = 0;
+		bed_tick(bed);
+	}
+	bed_until(bed, bed->sampler->member_count == 1 && bed->sampler->spot_count == 1);
+	assert_int_equal(open_descriptors(), before);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void test_nobody_there(void **state)
+{
+	struct bed *bed = *state;
+	struct victim victim;
+	pid_t pid;
+
+	victim_start(&victim, answers_commands);
+	pid = victim.pid;
+	victim_end(&victim);
+	bed_start(bed, pid);
+	bed_tick(bed);
+	assert_true(bed->tick.no_targets);
+	assert_int_equal(bed->process_count, 1);
+	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NO_SUCH_PROCESS);
+	bed_tick(bed);
+	assert_int_equal(bed->process_count, 1);
+	bed_end(bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bed_test(test_exec_is_another_program),
+		bed_test(test_children_are_followed),
+		bed_test(test_reused_pid_is_another_process),
+		bed_test(test_threads_outlive_their_leader),
+		bed_test(test_vfork_then_exec),
+		bed_test(test_names_are_looked_for_later),
+		bed_test(test_permission_can_be_lost),
+		bed_test(test_churn_leaves_nothing),
+		bed_test(test_nobody_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
