@@ -117,7 +117,8 @@ struct snap_error *snap_member_refused(struct snap_sampler *sampler, struct snap
 
 	snap_sampler_clear(sampler, member);
 	member->sampled = false;
-	if (member->facts.trouble == SNAP_TROUBLE_EXITED)
+	if (member->facts.trouble == SNAP_TROUBLE_EXITED ||
+	    member->facts.trouble == SNAP_TROUBLE_ZOMBIE)
 		member->gone = true;
 	return err;
 }
@@ -345,7 +346,7 @@ struct snap_error *snap_member_open(struct snap_sampler *sampler, struct snap_me
 	bool changed;
 	int error;
 
-	member->sampled = false;
+	member->sampled = member->lost = false;
 	if (member->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
 	member->borrowed = shares_memory(&member->facts);
@@ -358,6 +359,8 @@ struct snap_error *snap_member_open(struct snap_sampler *sampler, struct snap_me
 	err = snap_member_map(sampler, member, &changed);
 	if (err)
 		return err;
+	/* It is just leaving, or becoming another program. */
+	member->lost = member->facts.map_count == 0;
 	if (is_32_bit(&member->facts))
 		return snap_member_refused(sampler, member, ENOEXEC);
 	member->sampled = member->list_due = true;

@@ -148,11 +148,17 @@ struct snap_error *snap_sampler_join(struct snap_sampler *sampler,
 struct snap_error *snap_sampler_follow(struct snap_sampler *sampler) _must_check_;
 /* All threads of a member are taken away. */
 void snap_sampler_clear(struct snap_sampler *sampler, struct snap_member *member);
-/* Members that have lost their memory are other programs now, or have ended. */
-struct snap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 /* Members that are gone are taken away, after their threads. */
 void snap_sampler_part(struct snap_sampler *sampler);
 void snap_member_destroy(struct snap_sampler *sampler, struct snap_member *member);
+
+/* sampler_renew.c: what lost its memory. */
+/* Closes, or takes over, descriptors that ride beside a member; they are counted. */
+void snap_member_drop_live(struct snap_sampler *sampler, struct snap_live *live);
+void snap_member_take_live(struct snap_sampler *sampler, struct snap_live *from,
+			   struct snap_live *ret);
+/* Members that have lost their memory have ended, or are other programs now. */
+struct snap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 
 /* sampler_facts.c: what a member is and has mapped. */
 /* A process by itself: all that it points to is copied to the arena. */

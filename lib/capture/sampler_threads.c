@@ -20,12 +20,17 @@ static void close_kept(struct snap_sampler *sampler, int *fd)
 	snap_close(fd);
 }
 
-void snap_watched_destroy(struct snap_sampler *sampler, struct snap_watched *thread)
+static void free_thread(struct snap_sampler *sampler, struct snap_watched *thread)
 {
-	close_kept(sampler, &sampler->spots[thread->spot].guard_fd);
 	close_kept(sampler, &thread->syscall_fd);
 	close_kept(sampler, &thread->stat_fd);
 	free(thread);
+}
+
+void snap_watched_destroy(struct snap_sampler *sampler, struct snap_watched *thread)
+{
+	close_kept(sampler, &sampler->spots[thread->spot].guard_fd);
+	free_thread(sampler, thread);
 }
 
 int snap_watched_open(struct snap_sampler *sampler, const struct snap_watched *thread,
@@ -53,13 +58,14 @@ static int read_stat(struct snap_sampler *sampler, struct snap_watched *thread,
 		     struct snap_stat *ret)
 {
 	int fd = snap_watched_open(sampler, thread, "stat", &thread->stat_fd);
-	_cleanup_fd_ int loose = thread->stat_fd < 0 ? fd : -1;
 	char text[STAT_SIZE];
 	ssize_t length;
 
 	if (fd < 0)
 		return fd;
 	length = snap_procfs_reread(fd, text, sizeof(text));
+	if (thread->stat_fd < 0)
+		snap_close(&fd);
 	if (length < 0)
 		return (int)length;
 	return snap_parse_stat(text, (size_t)length, ret) ? 0 : -EBADMSG;
@@ -106,13 +112,13 @@ void snap_watched_end(struct snap_sampler *sampler, struct snap_watched *thread)
 /* The last spot takes the place of one that is not needed any more. */
 static void leave_spot(struct snap_sampler *sampler, struct snap_watched *thread)
 {
-	struct snap_spot *last = &sampler->spots[sampler->spot_count - 1];
+	struct snap_spot last = sampler->spots[--sampler->spot_count];
 	size_t spot = thread->spot;
 
-	snap_watched_destroy(sampler, thread);
-	sampler->spots[spot] = *last;
-	sampler->spots[spot].thread->spot = spot;
-	sampler->spot_count--;
+	last.thread->spot = spot;
+	close_kept(sampler, &sampler->spots[spot].guard_fd);
+	sampler->spots[spot] = last;
+	free_thread(sampler, thread);
 }
 
 struct snap_error *snap_sampler_bury(struct snap_sampler *sampler)

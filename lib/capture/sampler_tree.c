@@ -13,7 +13,6 @@ enum {
 	LEAST_MS = 100, /* between two looks */
 	SHARE = 20,     /* of the time at most one part in so many is spent on them */
 	AGAIN_MS = 1000,
-	RENEW_SHARE = 4,
 };
 
 static int64_t ms(int64_t count)
@@ -49,28 +48,9 @@ static struct snap_member *find(const struct snap_sampler *sampler, pid_t pid, u
 		       : NULL;
 }
 
-static long count_live(const struct snap_live *live)
-{
-	return (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
-	       (live->exe_fd >= 0) + (live->files_fd >= 0);
-}
-
-static void drop_live(struct snap_sampler *sampler, struct snap_live *live)
-{
-	sampler->descriptors += count_live(live);
-	snap_live_close(live);
-}
-
-static void take_live(struct snap_sampler *sampler, struct snap_live *from, struct snap_live *ret)
-{
-	*ret = *from;
-	*from = (struct snap_live){ -1, -1, -1, -1, -1 };
-	sampler->descriptors -= count_live(ret);
-}
-
 void snap_member_destroy(struct snap_sampler *sampler, struct snap_member *member)
 {
-	drop_live(sampler, &member->live);
+	snap_member_drop_live(sampler, &member->live);
 	sampler->descriptors += (member->mem_fd >= 0) + (member->tasks_fd >= 0);
 	snap_close(&member->mem_fd);
 	snap_close(&member->tasks_fd);
@@ -126,7 +106,7 @@ static struct snap_error *join(struct snap_sampler *sampler, const struct snap_c
 		return err;
 	}
 	if (capture->live)
-		take_live(sampler, &capture->live[index], &member->live);
+		snap_member_take_live(sampler, &capture->live[index], &member->live);
 	if (process->parent < capture->process_count) {
 		const struct snap_process *above = &capture->processes[process->parent];
 
@@ -292,80 +272,6 @@ void snap_sampler_clear(struct snap_sampler *sampler, struct snap_member *member
 {
 	for (size_t i = 0; i < member->thread_count; i++)
 		snap_watched_end(sampler, member->threads[i]);
-}
-
-static bool has_ended(const struct snap_member *member)
-{
-	_cleanup_fd_ int loose = -1;
-	int fd = member->live.proc_fd;
-	struct snap_stat stat;
-
-	if (fd < 0)
-		fd = loose = snap_discover_open(&member->facts);
-	if (fd < 0 || snap_procfs_stat(fd, &stat) != 0)
-		return true;
-	return (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
-}
-
-/* Whatever was known of the old program goes once the sink knows the new one. */
-static struct snap_error *renew(struct snap_sampler *sampler, struct snap_member *member)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	_cleanup_(snap_arena_deinit) struct snap_arena old, old_space;
-	const struct snap_sampler_sink *sink = sampler->sink;
-	bool is_target = member->facts.is_target;
-	struct snap_error *err;
-
-	snap_arena_init(&old);
-	snap_arena_init(&old_space);
-	if (!capture)
-		return snap_error_no_memory();
-	err = snap_discover_one(sampler->options, &member->facts,
-				sampler->descriptors > 0 ? sampler->descriptors : 0, capture);
-	if (err)
-		return err;
-	if (capture->processes[0].vanished) {
-		member->gone = true;
-		return NULL;
-	}
-	old = member->arena;
-	old_space = member->space;
-	snap_arena_init(&member->arena);
-	snap_arena_init(&member->space);
-	err = snap_facts_copy(&member->arena, &capture->processes[0], &member->facts);
-	if (err)
-		return err;
-	member->facts.is_target = is_target;
-	drop_live(sampler, &member->live);
-	take_live(sampler, &capture->live[0], &member->live);
-	/* The sink hears of the program before it hears of its mappings. */
-	member->announced = false;
-	err = snap_member_open(sampler, member);
-	member->announced = true;
-	if (err || member->gone)
-		return err;
-	return sink->program(sink->context, &member->shown, true);
-}
-
-struct snap_error *snap_sampler_renew(struct snap_sampler *sampler)
-{
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		struct snap_member *member = sampler->members[i];
-		int64_t begin = snap_sampler_now();
-		struct snap_error *err;
-
-		if (!member->lost || member->gone)
-			continue;
-		member->gone = has_ended(member);
-		if (member->gone || begin < member->renew_after_ns)
-			continue;
-		member->lost = false;
-		err = renew(sampler, member);
-		if (err)
-			return err;
-		member->renew_after_ns = snap_sampler_after(begin, 0, RENEW_SHARE);
-	}
-	return NULL;
 }
 
 /* Children that outlive it are roots from now on. */

@@ -343,12 +343,14 @@ static void test_churn_leaves_nothing(void **state)
 	struct victim victim;
 	struct bed *bed = *state;
 	size_t before;
+	long budget;
 
 	victim_start(&victim, forks_and_forgets);
 	wait_answer(&victim);
+	before = open_descriptors();
 	bed_start(bed, victim.pid);
 	settle(bed);
-	before = open_descriptors();
+	budget = bed->sampler->descriptors;
 	for (unsigned i = 0; i < 20; i++) {
 		tell(&victim);
 		wait_answer(&victim);
@@ -356,9 +358,10 @@ static void test_churn_leaves_nothing(void **state)
 		bed_tick(bed);
 	}
 	bed_until(bed, bed->sampler->member_count == 1 && bed->sampler->spot_count == 1);
+	assert_int_equal(bed->sampler->descriptors, budget);
+	bed_end(bed);
 	assert_int_equal(open_descriptors(), before);
 	victim_end(&victim);
-	bed_end(bed);
 }
 
 static void test_nobody_there(void **state)
