@@ -122,6 +122,6 @@ def speedscope_complaints(*paths):
     return done.stdout
 
 
-def pages(*urls):
-    """What is on pages of this machine: [{url, status, text}]."""
-    return browse("pages.js", PICTURES, *urls)["pages"]
+def pages(word, *urls):
+    """Pages of this machine, and whether they show a word: [{url, status, shown}]."""
+    return browse("pages.js", PICTURES, word, *urls)["pages"]

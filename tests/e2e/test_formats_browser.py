@@ -5,9 +5,11 @@ import copy
 import glob
 import json
 import os
+import shutil
 
-from harness import Case, DENIED, HERE
+from harness import Case, DENIED, HERE, missing
 import readers
+from test_formats_pprof import serving
 import traces
 
 GOLDEN = os.path.join(os.path.dirname(HERE), "golden")
@@ -221,3 +223,20 @@ class Speedscope(Formats):
             json.dump(document, f)
         with self.assertRaisesRegex(AssertionError, "Expected samples.length"):
             readers.speedscope_app(path, self.scratch())
+
+
+class Pprof(Formats):
+    """pprof's own pages, whose scripts draw what they show."""
+    weight = 20
+
+    def test_pages(self):
+        for program, package in (("go", "golang-go"), ("dot", "graphviz")):
+            if not shutil.which(program):
+                missing(program, package)
+        victim = self.victim("threads", "futex:3:worker:5", "spin:1:busy", running=1)
+        path = self.snapshot(victim, ".pb.gz")
+        with serving(self.scratch(), path) as root:
+            shown = readers.pages("wait_futex", *(root + page for page in
+                                                  ("", "top", "peek?f=.", "flamegraph")))
+        for page in shown:
+            self.assertEqual((page["status"], page["shown"]), (200, True), page["url"])
