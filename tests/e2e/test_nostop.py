@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""--no-stop: blocked threads are read as they are and notice nothing, the rest is stopped alone, and
+the report says which is which. Held against ordinary snapshots, address by address."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from harness import Case, addresses, processes, settle, threads, tids_of, wait_until
+
+KINDS = ("futex", "sleep", "epoll", "pipe", "poll", "sem")
+
+
+def counts(victim):
+    victim.tell()
+    return {w.split("=")[0]: int(w.split("=")[1]) for w in victim.read_line().split()}
+
+
+def taken(node):
+    return {tid: thread.get("taken") for tid, (thread, _) in threads(node).items()}
+
+
+class NoStop(Case):
+    asan = True
+
+    def take(self, pid, *arguments, **options):
+        return self.json("-p", pid, "--no-stop", "--no-children", *arguments, **options)
+
+    def test_no_call_ends_early(self):
+        victim = self.victim("eintr", "all")
+        for _ in range(20):
+            doc = self.take(victim.pid, "-q")
+            settle(victim.pid)
+            self.assertEqual(set(taken(processes(doc)[victim.pid]).values()), {"unstopped"})
+        self.assertEqual(set(counts(victim).values()), {0})
+        # That is what an ordinary snapshot cannot promise.
+        self.run_tool("-p", victim.pid, "-q")
+        settle(victim.pid)
+        after = counts(victim)
+        self.assertGreater(after["epoll_wait"], 0)
+        self.assertEqual(after["poll"], 0)
+
+    def test_blocked_threads_as_a_stop_sees_them(self):
+        victim = self.victim("threads", *[f"{kind}:5:{kind}:{7 * i}" for i, kind in enumerate(KINDS)])
+        alone = self.take(victim.pid, "--per-thread", "-n", "0", "--no-inlines")
+        settle(victim.pid)
+        whole = self.json("-p", victim.pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines")
+        self.assertIs(alone["consistent"], False)
+        self.assertNotIn("consistent", whole)
+        self.assertNotIn("stop_duration_ns", alone)
+        left, right = (threads(processes(d)[victim.pid]) for d in (alone, whole))
+        self.assertEqual(sorted(left), tids_of(victim.pid))
+        self.assertEqual(set(left), set(right))
+        for tid, (thread, stack) in left.items():
+            self.assertEqual(thread.pop("taken"), "unstopped", thread)
+            self.assertNotIn("taken", right[tid][0])
+            self.assertEqual(addresses(stack), addresses(right[tid][1]), thread["name"])
+            self.assertEqual(stack["unwind"], right[tid][1]["unwind"])
+            # A call that goes on after a stop may be called restart_syscall; poll() is. The cpu may change.
+            for key in ("cpu", "syscall"):
+                thread.pop(key, None)
+            self.assertEqual(thread, {k: v for k, v in right[tid][0].items() if k in thread})
+        codes = [w["code"] for w in alone["warnings"]]
+        self.assertEqual(codes.count("not_one_instant"), 1)
+        self.assertNotIn("not_one_instant", [w["code"] for w in whole["warnings"]])
+
+    def test_running_threads_are_stopped_alone(self):
+        victim = self.victim("threads", "spin:2:spinner:9", "futex:6:waiter:5", running=2)
+        doc = self.take(victim.pid, "--per-thread")
+        node = processes(doc)[victim.pid]
+        for thread, stack in threads(node).values():
+            spins = thread["name"].startswith("spinner")
+            self.assertEqual(thread["taken"], "alone" if spins else "unstopped", thread)
+            if spins:
+                self.assertIn("spin", [e.get("function") for e in stack["entries"]])
+            self.assertEqual(stack["unwind"], "complete", stack)
+        self.assertEqual(doc["stop_duration_ns"], node["stop_duration_ns"])
+        self.assert_free(victim.pid)
+
+    def test_text_says_it(self):
+        victim = self.victim("threads", "spin:1:spinner", "futex:6:waiter", running=1)
+        got = self.run_tool("-p", victim.pid, "--no-stop")
+        head = got.text.splitlines()[0]
+        self.assertIn("not stopped: 7 of 8 threads read while blocked, 1 stopped one by one, not of one instant", head)
+        self.assertIn("not of one instant", got.err)
+        self.assertNotIn("(read while blocked)", got.text)
+        more = self.run_tool("-p", victim.pid, "--no-stop", "-v")
+        self.assertRegex(more.text, r"spinner .*\(stopped alone\)")
+        self.assertRegex(more.text, r"waiter.*\(read while blocked\)")
+        self.assertRegex(more.text.splitlines()[0], r"1 stopped one by one \(for [^)]* at the most\)")
+        ordinary = self.run_tool("-p", victim.pid)
+        self.assertNotIn("not stopped:", ordinary.text)
+
+    def test_saved_captures_keep_it(self):
+        victim = self.victim("threads", "spin:1:spinner", "futex:3:waiter:4", running=1)
+        path = os.path.join(self.scratch(), "capture")
+        live = self.take(victim.pid, "--save-capture", path)
+        saved = self.run_tool("render", path, "--json").doc
+        self.assertIs(saved["consistent"], False)
+        self.assertEqual(taken(processes(saved)[victim.pid]), taken(processes(live)[victim.pid]))
+        for tid, (_, stack) in threads(processes(live)[victim.pid]).items():
+            self.assertEqual(addresses(stack), addresses(threads(processes(saved)[victim.pid])[tid][1]))
+        json_path = os.path.join(self.scratch(), "snapshot.json")
+        self.run_tool("render", path, "-o", json_path)
+        again = self.run_tool("render", json_path)
+        self.assertIn("not stopped: 4 of 5 threads read while blocked", again.text)
+
+    def test_stopped_process(self):
+        victim = self.victim("threads", "futex:3:waiter")
+        os.kill(victim.pid, 19)
+        wait_until(lambda: all(open(f"/proc/{victim.pid}/task/{t}/stat").read().rsplit(")", 1)[1].split()[0] == "T"
+                               for t in tids_of(victim.pid)), "all to stand still")
+        doc = self.take(victim.pid, free=False)
+        self.assertEqual({t["state"] for t, _ in threads(processes(doc)[victim.pid]).values()}, {"stopped"})
+        self.assert_free(victim.pid, stopped=True)
+        os.kill(victim.pid, 18)
+        settle(victim.pid)
+
+    def test_tree_without_the_tool_itself(self):
+        """Its own tracing process is a child of the tool, which is a child of the target here."""
+        victim = self.victim("threads", "spin:1:spinner", running=1)
+        doc = self.json("-p", os.getpid(), "--no-stop", "-q", free=False, status=(0, 1))
+        self.assertIn(victim.pid, processes(doc))
+        self.assertEqual([n["name"] for n in processes(doc).values() if n.get("name") == "stacksnap"], [])
+
+    def test_with_the_reference_engine_it_is_refused(self):
+        victim = self.victim("threads", "futex:1:waiter")
+        got = self.run_tool("-p", victim.pid, "--no-stop", "--engine", "ptrace", status=64)
+        self.assertIn("--no-stop", got.err)
+
+    def test_engine_that_wants_all_registers(self):
+        victim = self.victim("threads", "futex:3:waiter:5")
+        node = processes(self.take(victim.pid, "--engine", "libunwind"))[victim.pid]
+        self.assertEqual(set(taken(node).values()), {"alone"})
+
+    def test_signal_frame_on_another_stack(self):
+        victim = self.victim("signals")
+        left = threads(processes(self.take(victim.pid, "--per-thread", "-n", "0"))[victim.pid])
+        right = threads(processes(self.json("-p", victim.pid, "--no-children", "--per-thread", "-n", "0"))[victim.pid])
+        for tid, (thread, stack) in left.items():
+            self.assertEqual(thread["taken"], "unstopped", thread)
+            self.assertEqual(addresses(stack), addresses(right[tid][1]))
+
+
+class Share(Case):
+    """How many blocked threads of real programs can be read whole: at least 85 of 100."""
+
+    def share(self, argv, ready, **options):
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True, **options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        wait_until(lambda: ready(process.pid) or process.poll() is not None, f"{argv[0]} to be ready")
+        if process.poll() is not None:
+            raise unittest.SkipTest(f"reader: {argv[0]} does not run here")
+        how = list(taken(processes(self.json("-p", process.pid, "--no-children", "--no-stop", "-q", free=False,
+                                             status=(0, 1)))[process.pid]).values())
+        blocked = how.count("unstopped")
+        print(f"{argv[0]}: {blocked} of {len(how)} threads read while blocked")
+        self.assertGreaterEqual(blocked, 0.85 * (len(how) - 1), how)  # one may run
+
+    def test_python(self):
+        code = ("import threading, time\n"
+                "for i in range(30): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+                "time.sleep(1000)")
+        self.share([sys.executable, "-c", code], lambda pid: len(tids_of(pid)) == 31)
+
+    def test_node(self):
+        node = shutil.which("node") or self.skip("node")
+        self.share([node, "-e", "setInterval(() => {}, 1000000)"], lambda pid: len(tids_of(pid)) >= 7)
+
+    def test_java(self):
+        java = shutil.which("java") or self.skip("java")
+        javac = shutil.which("javac") or self.skip("javac")
+        folder = self.scratch()
+        with open(os.path.join(folder, "Wait.java"), "w") as f:
+            f.write("public class Wait { public static void main(String[] a) throws Exception {"
+                    " for (int i = 0; i < 20; i++) new Thread(() -> { try { Thread.sleep(1000000); }"
+                    " catch (Exception e) { } }).start(); } }")
+        subprocess.run([javac, "-d", folder, os.path.join(folder, "Wait.java")], check=True)
+        self.share([java, "-cp", folder, "Wait"], lambda pid: len(tids_of(pid)) >= 30)
+
+    def skip(self, name):
+        raise unittest.SkipTest(f"reader: {name} is not installed")
