@@ -205,6 +205,27 @@ class Speedscope(Formats):
         self.read_in(golden("service.speedscope")[0])
         self.assertEqual(readers.speedscope_complaints(*golden("*.speedscope")), "")
 
+    def test_the_app_reads_traces_too(self):
+        """Each function for as long as we say, in each thread."""
+        path = golden("service.trace")[0]
+        trace = load(path)
+        understood = readers.speedscope_app(path, self.scratch())
+        names = [f["name"] for f in understood["shared"]["frames"]]
+        threads = {e["tid"]: e["args"]["name"] for e in trace["traceEvents"]
+                   if e["name"] == "thread_name"}
+        for tid, thread in threads.items():
+            profile, = [p for p in understood["profiles"] if thread + " " in p["name"]]
+            opened, depth, got = {}, {}, {}
+            for event in profile["events"]:
+                name = names[event["frame"]]
+                depth[name] = depth.get(name, 0) + (1 if event["type"] == "O" else -1)
+                if event["type"] == "O" and depth[name] == 1:
+                    opened[name] = event["at"]
+                elif event["type"] == "C" and depth[name] == 0:
+                    got[name] = got.get(name, 0) + event["at"] - opened[name]
+            self.assertEqual(got, {e["name"]: traces.time_of(trace, e["name"], tid)
+                                   for e in traces.slices(trace, tid)})
+
     def test_the_schema_refuses_what_is_wrong(self):
         good = load(golden("service.speedscope")[0])
         path = os.path.join(self.scratch(), "broken.json")
