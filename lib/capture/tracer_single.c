@@ -136,6 +136,8 @@ static void hand_over(struct snap_channel *channel, const struct snap_pick *pick
 /* Those of a child that was ended in the middle count as not stopped. */
 static void take_over(const struct snap_channel *channel, struct snap_pick *picks)
 {
+	const struct snap_thread nothing = { 0 };
+
 	for (uint32_t i = 0; i < channel->count; i++) {
 		const struct snap_slot *slot = &channel->slots[i];
 		const struct snap_thread *from = &slot->pick.copy;
@@ -152,7 +154,7 @@ static void take_over(const struct snap_channel *channel, struct snap_pick *pick
 		to->taken = SNAP_TAKEN_ALONE;
 		to->group_stopped = from->group_stopped;
 		if (to->result != SNAP_THREAD_COPIED)
-			from = &(const struct snap_thread){ 0 };
+			from = &nothing;
 		to->registers = from->registers;
 		to->registers_size = from->registers_size;
 		to->stack_address = from->stack_address;
