@@ -74,7 +74,8 @@ struct snap_watched {
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	int64_t read_ns;                /* stat was read: name, state, processor */
-	int64_t shun_until_ns, shun_ns; /* it did not stop in time: not tried again before */
+	unsigned late;                  /* how often it did not stop in time, one after the other */
+	int64_t shun_until_ns, shun_ns; /* not tried again before */
 };
 
 /* Threads to be stopped. */

@@ -291,9 +291,9 @@ static struct snap_error *look_for_running(struct snap_sampler *sampler,
 	bool told = thread->place != 0;
 	char before = thread->state;
 
-	if (fd >= 0 && fd == sampler->spots[thread->spot].guard_fd)
+	if (fd >= 0)
 		read_mark(sampler, thread, fd, &mark);
-	else
+	if (fd != sampler->spots[thread->spot].guard_fd)
 		snap_close(&fd);
 	err = snap_watched_read(sampler, thread);
 	if (err || thread->gone)

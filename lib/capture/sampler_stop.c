@@ -11,6 +11,7 @@
 enum {
 	LEAST_PATIENCE_MS = 5, /* a thread that waits for a processor stops when it gets one */
 	MOST_PATIENCE_MS = 20,
+	PATIENT_TRIES = 3, /* where many threads share few processors, one may just be late */
 	FIRST_SHUN_MS = 20,
 	LONGEST_SHUN_MS = 1000,
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
@@ -86,7 +87,7 @@ static struct snap_error *take_copy(struct snap_sampler *sampler, const struct s
 
 	if (err || thread->gone)
 		return err;
-	thread->shun_ns = thread->shun_until_ns = 0;
+	thread->shun_ns = thread->shun_until_ns = thread->late = 0;
 	thread->member->facts.arch = pick->arch;
 	if (thread->member->facts.trouble != SNAP_TROUBLE_NONE) {
 		err = snap_member_explain(sampler, thread->member, 0);
@@ -104,6 +105,9 @@ static struct snap_error *take_timeout(struct snap_sampler *sampler, struct snap
 {
 	const int64_t longest = LONGEST_SHUN_MS * (int64_t)SNAP_NS_PER_MS;
 
+	if (++thread->late < PATIENT_TRIES)
+		return miss(sampler, thread);
+	thread->late = PATIENT_TRIES;
 	thread->shun_ns =
 		thread->shun_ns ? 2 * thread->shun_ns : FIRST_SHUN_MS * (int64_t)SNAP_NS_PER_MS;
 	if (thread->shun_ns > longest)
