@@ -25,7 +25,10 @@ PICTURES = os.environ.get("STACKSNAP_PICTURES", "")
 
 
 def node():
-    return shutil.which("node") or shutil.which("nodejs") or missing("node", "nodejs")
+    """The machine's own, unless it is so old that one came with the packages."""
+    for fetched in glob.glob(os.path.join(MODULES, "node-linux-*", "bin", "node")):
+        return fetched
+    return shutil.which("node") or missing("node", "nodejs")
 
 
 def npm_package(name):
