@@ -25,6 +25,7 @@ struct snap_error *snap_files_create(const struct snap_options *options,
 	files->options = options;
 	files->capture = capture;
 	files->host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	files->host = (struct snap_live){ -1, -1, files->host_root, -1, -1 };
 	*ret = files;
 	return NULL;
 }
@@ -42,11 +43,15 @@ const struct snap_live *snap_files_live(const struct snap_files *files,
 					const struct snap_process *process)
 {
 	const struct snap_capture *capture = files->capture;
+	const struct snap_live *live;
 
 	if (!capture->live || !process || process < capture->processes ||
 	    process >= capture->processes + capture->process_count)
 		return NULL;
-	return &capture->live[process - capture->processes];
+	live = &capture->live[process - capture->processes];
+	return live->root_fd < 0 && live->proc_fd < 0 && live->exe_fd < 0 && live->files_fd < 0
+		       ? &files->host
+		       : live;
 }
 
 struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret)

@@ -54,6 +54,9 @@ static struct snap_error *open_live(const struct snap_files *files,
 
 	if (live->root_fd < 0)
 		return snap_error_not_found();
+	/* That number may be another process's in our root. */
+	if (live == &files->host && process->ns_pid && process->ns_pid != process->pid)
+		return snap_error_not_found();
 	snprintf(place.path, sizeof(place.path), "tmp/perf-%d.map",
 		 process->ns_pid ? process->ns_pid : process->pid);
 	err = snap_place_open(&place, false, &fd);

@@ -37,6 +37,7 @@ struct snap_files {
 	const struct snap_capture *capture;
 	struct snap_download *download; /* NULL until the first download */
 	int host_root;                  /* O_PATH on "/", -1 unknown */
+	struct snap_live host; /* of a process of which nothing is open: this host's root is its */
 };
 
 /* The place number `index` of the request; false: there is none. */

@@ -3,6 +3,7 @@
 #include "record/follow.h"
 
 #include "analyze/unwind/arch.h"
+#include "record/keep.h"
 
 #include <string.h>
 
@@ -102,7 +103,8 @@ static struct snap_error *map_process(struct snap_follow *follow,
 	uint32_t space;
 
 	warn_of(follow, followed, process->facts);
-	err = snap_log_map_process(follow->log, followed->number, process->facts, process->live,
+	err = snap_log_map_process(follow->log, followed->number, process->facts,
+				   snap_keep_choose(follow->log, process->facts, process->live),
 				   &space);
 	if (err && snap_error_code(err) == SNAP_ERROR_OTHER)
 		return go_without_space(follow, followed, err);
@@ -191,8 +193,10 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 		return;
 	process->user = NULL;
 	snap_log_end_process(follow->log, followed->number);
-	if (followed->space != UINT32_MAX)
+	if (followed->space != UINT32_MAX) {
 		snap_spaces_leave(follow->spaces, followed->space);
+		snap_keep_ended(follow->log, followed->space);
+	}
 	remove_process(follow, followed);
 }
 

@@ -152,6 +152,33 @@ static void test_module_in_root(void **state)
 	assert_string_equal(ask(world, request), "inside");
 }
 
+/* A recording keeps no descriptors of most processes: their root is this host's. */
+static void test_nothing_open_is_this_host(void **state)
+{
+	struct world *world = *state;
+	struct snap_file_request request = { .kind = SNAP_FILE_MODULE };
+	struct snap_file_request perf_map = { .kind = SNAP_FILE_PERF_MAP };
+	char path[PATH_MAX], map[64];
+	FILE *file;
+
+	snap_live_close(&world->live);
+	put(world, "root/lib/libx.so", "inside");
+	assert_string_equal(ask(world, request), not_found);
+	world->maps[0].path = strcpy(path, at(world, "root/lib/libx.so"));
+	assert_string_equal(ask(world, request), "inside");
+	/* The number of another namespace would be somebody else's here. */
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", getpid());
+	file = fopen(map, "w");
+	assert_non_null(file);
+	fputs("map", file);
+	fclose(file);
+	world->process.ns_pid = getpid();
+	assert_string_equal(ask(world, perf_map), not_found);
+	world->process.pid = getpid();
+	assert_string_equal(ask(world, perf_map), "map");
+	unlink(map);
+}
+
 /* What has no name is found by its mapping; the survivor of a leader that has left comes first. */
 static void test_module_by_mapping(void **state)
 {
@@ -351,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_module_in_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_module_by_mapping, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_open_is_this_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_stay_inside, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fifo_is_not_opened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deleted_module, setup, teardown),

@@ -164,8 +164,9 @@ static void test_states_are_right(void **state _unused_)
 	assert_int_equal(states[SNAP_STATE_RUNNING], ticks);
 	assert_int_equal(log->stats.thread_samples, 5 * ticks);
 	assert_int_equal(log->stats.threads, 5);
-	/* Nobody who sleeps was stopped. */
-	assert_true(log->stats.alone <= ticks);
+	/* Who sleeps is stopped once at most, where its place needs more registers than are told.
+	 */
+	assert_true(log->stats.alone <= ticks + 4);
 	end(&bed);
 }
 

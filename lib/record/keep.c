@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Keep: see keep.h. */
+#include "record/keep.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+enum { SHARE = 8, EACH = 5 }; /* of all descriptors that may be open; those of a process */
+
+static bool has_own_root(const struct snap_live *live)
+{
+	struct stat own, host;
+
+	return live->root_fd >= 0 && fstat(live->root_fd, &own) == 0 && stat("/", &host) == 0 &&
+	       (own.st_dev != host.st_dev || own.st_ino != host.st_ino);
+}
+
+static bool has_nameless_files(const struct snap_process *process)
+{
+	for (size_t i = 0; i < process->map_count; i++)
+		if (process->maps[i].execute && process->maps[i].deleted)
+			return true;
+	return process->exe_deleted;
+}
+
+static bool is_kept(const struct snap_live *live)
+{
+	return live->root_fd >= 0 || live->exe_fd >= 0 || live->proc_fd >= 0;
+}
+
+static bool has_room(const struct snap_log *log)
+{
+	struct rlimit limit = { 0 };
+	size_t count = 0;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return false;
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		count += is_kept(&log->capture->live[i]);
+	return (count + 1) * EACH <= limit.rlim_cur / SHARE;
+}
+
+const struct snap_live *snap_keep_choose(const struct snap_log *log,
+					 const struct snap_process *process,
+					 const struct snap_live *live)
+{
+	if (!live || !log->capture->live)
+		return NULL;
+	if (!has_own_root(live) && !has_nameless_files(process))
+		return NULL;
+	return has_room(log) ? live : NULL;
+}
+
+void snap_keep_ended(struct snap_log *log, uint32_t space)
+{
+	struct snap_live *live;
+
+	if (!log->capture->live)
+		return;
+	live = &log->capture->live[space];
+	snap_close(&live->pidfd);
+	snap_close(&live->proc_fd);
+	snap_close(&live->files_fd);
+}
