@@ -94,11 +94,7 @@ static void copy_head(struct snap_analysis *analysis)
 	}
 }
 
-/*
- * Small C libraries write the first function of a program or thread by hand and give it no unwind
- * information. Its name then says that the stack ends where it should.
- */
-static void judge_end(struct snap_raw_stack *stack)
+void snap_stack_judge_end(struct snap_raw_stack *stack)
 {
 	const struct snap_frame *last;
 
@@ -147,7 +143,7 @@ static struct snap_error *group_process(struct snap_analysis *analysis,
 	if (!members || !looks || !shown)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
-		judge_end(&raw->stacks[i]);
+		snap_stack_judge_end(&raw->stacks[i]);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
 		looks[i] = snap_filter_look(analysis->options, &raw->stacks[i]);
 	}

@@ -93,6 +93,12 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
 				       struct snap_raw_process *raw) _must_check_;
 void snap_stacks_release(struct snap_raw_process *raw);
 
+/*
+ * Small C libraries write the first function of a program or thread by hand and give it no unwind
+ * information. Its name then says that the stack ends where it should.
+ */
+void snap_stack_judge_end(struct snap_raw_stack *stack);
+
 /* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
 

@@ -83,7 +83,7 @@ static uint64_t frame_key(const struct snap_frame *frame)
 	return record->key;
 }
 
-static uint64_t stack_key(const struct snap_raw_stack *stack)
+uint64_t snap_group_stack_key(const struct snap_raw_stack *stack)
 {
 	uint64_t hash = hash_number(stack->frame_count, stack->end);
 
@@ -118,10 +118,10 @@ static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
 }
 
 /* The display name of the outermost entry that `skip` does not hold of; NULL if there is none. */
-static const char *outermost(const struct snap_stack *stack, bool startup_only)
+static const char *outermost(const struct snap_frame **frames, size_t count, bool startup_only)
 {
-	for (size_t i = stack->frame_count; i-- > 0;) {
-		const struct snap_frame *frame = stack->frames[i];
+	for (size_t i = count; i-- > 0;) {
+		const struct snap_frame *frame = frames[i];
 
 		for (size_t k = frame->entry_count; k-- > 0;) {
 			const struct snap_entry *entry = &frame->entries[k];
@@ -137,13 +137,12 @@ static const char *outermost(const struct snap_stack *stack, bool startup_only)
 	return NULL;
 }
 
-/* The outermost function that is not start-up code; one of the program's own, if there is any. */
-static const char *describe(const struct snap_stack *stack)
+const char *snap_group_describe(const struct snap_frame **frames, size_t count)
 {
-	const char *function = outermost(stack, false);
+	const char *function = outermost(frames, count, false);
 
 	if (!function)
-		function = outermost(stack, true);
+		function = outermost(frames, count, true);
 	return function ? function : "(unknown)";
 }
 
@@ -218,7 +217,7 @@ static bool make_stack(const struct grouping *grouping, const struct item *items
 		stack->unwind_detail = not_stopped_detail(grouping, stack);
 	if (!(grouping->options->group_by & (SNAP_GROUP_STACK | SNAP_GROUP_TID)))
 		keep_common_part(grouping, items, count, stack);
-	stack->description = describe(stack);
+	stack->description = snap_group_describe(stack->frames, stack->frame_count);
 	return snap_label_stack(grouping->strings, stack);
 }
 
@@ -258,7 +257,8 @@ struct snap_error *snap_group_threads(struct snap_interner *strings,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++)
 		keys[i] = options->group_by & SNAP_GROUP_STACK
-				  ? hash_number(SNAP_GROUP_STACK, stack_key(&raw->stacks[i]))
+				  ? hash_number(SNAP_GROUP_STACK,
+						snap_group_stack_key(&raw->stacks[i]))
 				  : 0;
 	for (size_t i = 0; i < raw->thread_count; i++)
 		if (shown[i])

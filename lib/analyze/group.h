@@ -15,6 +15,19 @@
 #include "model/snapshot.h"
 
 struct snap_raw_process;
+struct snap_raw_stack;
+
+/*
+ * The key of a stack, without labels. Its frames are those of struct snap_frame_record, in which
+ * the keys of frames are kept.
+ */
+uint64_t snap_group_stack_key(const struct snap_raw_stack *stack);
+
+/*
+ * The outermost function that is not start-up code; one of the program's own, if there is any.
+ * Never NULL.
+ */
+const char *snap_group_describe(const struct snap_frame **frames, size_t count);
 
 /*
  * Fills node->stacks from the process's threads of which `shown` is true; `members` are their

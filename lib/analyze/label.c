@@ -35,13 +35,27 @@ static const char *restarted_call(const struct snap_raw_stack *stack)
 	return "restart_syscall";
 }
 
+const char *snap_label_syscall(struct snap_interner *strings, enum snap_arch of, int number,
+			       const struct snap_raw_stack *stack)
+{
+	const struct snap_arch_ops *arch = snap_arch_ops(of);
+	const char *name = arch ? arch->syscall_name(number) : NULL;
+	char decimal[16];
+
+	if (!name) {
+		snprintf(decimal, sizeof(decimal), "%d", number);
+		name = decimal;
+	} else if (strcmp(name, "restart_syscall") == 0) {
+		name = restarted_call(stack);
+	}
+	return snap_intern(strings, name, strlen(name));
+}
+
 static bool fill_syscall(struct snap_interner *strings, const struct snap_process *process,
 			 const struct snap_thread *thread, const struct snap_raw_stack *stack,
 			 struct snap_member *member)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
-	const char *name;
-	char decimal[16];
 	int number;
 
 	if (!arch || thread->registers_size == 0)
@@ -49,14 +63,7 @@ static bool fill_syscall(struct snap_interner *strings, const struct snap_proces
 	number = arch->syscall_number(thread->registers, thread->registers_size);
 	if (number < 0)
 		return true;
-	name = arch->syscall_name(number);
-	if (!name) {
-		snprintf(decimal, sizeof(decimal), "%d", number);
-		name = decimal;
-	} else if (strcmp(name, "restart_syscall") == 0) {
-		name = restarted_call(stack);
-	}
-	member->syscall = snap_intern(strings, name, strlen(name));
+	member->syscall = snap_label_syscall(strings, process->arch, number, stack);
 	return member->syscall != NULL;
 }
 

@@ -16,4 +16,11 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 		       const struct snap_thread *thread, const struct snap_raw_stack *stack,
 		       struct snap_member *ret);
 
+/*
+ * The name of a system call, or its number in decimal; of a restarted one, by the stack, the name
+ * of the one that was interrupted. NULL without memory.
+ */
+const char *snap_label_syscall(struct snap_interner *strings, enum snap_arch of, int number,
+			       const struct snap_raw_stack *stack);
+
 #endif

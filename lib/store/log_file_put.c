@@ -328,6 +328,7 @@ void snap_log_put_names(struct snap_log_writer *writer, const struct snap_log *l
 		snap_log_put(&writer->body, name->has_offset);
 		if (name->has_offset)
 			snap_log_put(&writer->body, name->offset);
+		snap_log_put(&writer->body, name->file_offset);
 		snap_log_put(&writer->body, name->entry_count);
 		for (size_t k = 0; k < name->entry_count; k++)
 			put_entry(writer, &name->entries[k]);

@@ -190,6 +190,7 @@ static bool take_name(struct snap_log_reader *reader, const struct snap_log_fram
 		snap_log_get_most(&reader->cursor, 1, "a flag is neither true nor false");
 	if (frame.has_offset)
 		frame.offset = snap_log_get(&reader->cursor);
+	frame.file_offset = snap_log_get(&reader->cursor);
 	frame.entry_count = snap_log_get_count(&reader->cursor, LEAST_ENTRY);
 	if (frame.entry_count == 0)
 		snap_log_refuse(&reader->cursor, "a frame has no functions");

@@ -201,6 +201,7 @@ static void name_frames(struct snap_log *log)
 		struct snap_frame frame = { .address = log->frames[i].bits << 1 >> 1,
 					    .offset = 0x10 + i,
 					    .has_offset = i % 4 == 0,
+					    .file_offset = i,
 					    .module = "/bin/prog",
 					    .build_id = i ? "abcd" : NULL,
 					    .entries = entries,
@@ -278,6 +279,7 @@ static void same_names(const struct snap_log *a, const struct snap_log *b)
 		assert_int_equal(x->address, y->address);
 		assert_int_equal(x->offset, y->offset);
 		assert_int_equal(x->has_offset, y->has_offset);
+		assert_int_equal(x->file_offset, y->file_offset);
 		same_text(x->module, y->module);
 		same_text(x->build_id, y->build_id);
 		assert_int_equal(x->entry_count, y->entry_count);

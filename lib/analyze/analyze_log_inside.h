@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files share that make a recording of a log.
+ *
+ *     slice (ticks of --from, --to), order of the steps     analyze_log.c
+ *     stacks (of the log -> named ones, once a process)     analyze_log_stacks.c
+ *     runs (changes -> equal samples in a row, filtered)    analyze_log_runs.c
+ *     processes (nodes, who is left out, the tree, tracks)  analyze_log_tree.c
+ *
+ * Results lie in the arena of analysis.snapshot, which becomes the recording's.
+ */
+#ifndef SNAP_ANALYZE_LOG_INSIDE_H
+#define SNAP_ANALYZE_LOG_INSIDE_H
+
+#include "analyze/analyze_internal.h"
+#include "analyze/analyze_log.h"
+#include "analyze/filter.h"
+
+enum { SNAP_LOG_CALLS = 1024 };
+
+/* Names of the common numbers; a restarted one depends on the stack. */
+struct snap_log_call {
+	const char *name;
+	enum snap_arch arch;
+};
+
+/* A stack of the log, once it has been looked at. */
+struct snap_log_look {
+	struct snap_raw_stack raw; /* frames NULL: not looked at yet */
+	struct snap_filter_stack filter;
+	uint32_t recorded; /* index + 1 in the recording's stacks; 0: not shown yet */
+	uint64_t key;
+};
+
+/* A thread of the log in the recording. */
+struct snap_log_line {
+	struct snap_run *runs; /* room for all it may have */
+	size_t run_count, room;
+	bool sampled, readable; /* before filters: at all, and with a stack */
+};
+
+struct snap_log_analysis {
+	const struct snap_log *log;
+	const struct snap_options *options;
+	struct snap_analysis analysis; /* for its arena, texts and nodes */
+	struct snap_recording *recording;
+	size_t first, end;                  /* ticks of the slice, as indices in log->ticks */
+	struct snap_frame_record **records; /* of each frame, made when it is needed */
+	struct snap_modules **modules;      /* of each space, made when they are needed */
+	struct snap_log_look *looks;        /* of each stack */
+	struct snap_log_line *lines;        /* of each thread */
+	size_t stack_capacity;              /* of recording->stacks, malloc'ed until the end */
+	struct snap_recorded_stack *stacks;
+	uint32_t *slots; /* recorded stacks by process and key: index + 1; open addressing */
+	size_t slot_count;
+	struct snap_log_call calls[SNAP_LOG_CALLS]; /* names of system calls by number */
+};
+
+/* The frames of a stack, its key and what filters say of it. NULL without memory. */
+struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t stack);
+/* Its number in the recording, which it gets when it is first shown. False without memory. */
+bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
+
+/* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
+
+/* Fills processes and tracks of the recording, and renumbers the processes of its stacks. */
+struct snap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
+
+#endif
