@@ -212,6 +212,9 @@ static struct snap_error *run_tick(struct snap_sampler *sampler)
 	err = snap_sampler_follow(sampler);
 	if (err)
 		return err;
+	err = snap_sampler_renew(sampler);
+	if (err)
+		return err;
 	err = find_threads(sampler);
 	if (err)
 		return err;
@@ -224,9 +227,8 @@ static struct snap_error *run_tick(struct snap_sampler *sampler)
 	err = snap_sampler_bury(sampler);
 	if (err)
 		return err;
-	err = snap_sampler_renew(sampler);
 	snap_sampler_part(sampler);
-	return err;
+	return NULL;
 }
 
 /* What has ended is nobody to wait for. */

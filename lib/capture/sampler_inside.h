@@ -26,6 +26,7 @@ struct snap_member {
 	struct snap_process facts; /* texts in `arena`, mappings and pieces in `space` */
 	struct snap_live live;
 	struct snap_arena arena, space;
+	unsigned refusals;             /* of a tracer, one after the other */
 	char *trouble_text;            /* the message of its trouble, or a former one */
 	struct snap_watched **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;

@@ -14,6 +14,7 @@ enum {
 	PATIENT_TRIES = 3, /* where many threads share few processors, one may just be late */
 	FIRST_SHUN_MS = 20,
 	LONGEST_SHUN_MS = 1000,
+	BELIEVED = 3,     /* refusals one after the other */
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
 };
 
@@ -89,6 +90,7 @@ static struct snap_error *take_copy(struct snap_sampler *sampler, const struct s
 		return err;
 	thread->shun_ns = thread->shun_until_ns = thread->late = 0;
 	thread->member->facts.arch = pick->arch;
+	thread->member->refusals = 0;
 	if (thread->member->facts.trouble != SNAP_TROUBLE_NONE) {
 		err = snap_member_explain(sampler, thread->member, 0);
 		if (err)
@@ -129,6 +131,9 @@ static struct snap_error *take_refusal(struct snap_sampler *sampler, struct snap
 	err = snap_watched_read(sampler, thread);
 	if (err || thread->gone || (thread->flags & SNAP_PF_EXITING))
 		return err;
+	/* In the middle of an exec it may be refused once. */
+	if (++member->refusals < BELIEVED)
+		return miss(sampler, thread);
 	/* Those of its threads that are blocked can still be read. */
 	member->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
 	if (member->facts.trouble == SNAP_TROUBLE_NONE)

@@ -2,7 +2,7 @@
 /*
  * Sampling alone, timed: what a look at all threads costs, with a sink that takes whatever comes.
  *
- *     sampler_bench PID [HZ] [SECONDS]
+ *     sampler_bench PID|all [HZ] [SECONDS]
  *
  * HZ 0: one tick after the other. Prints the rate reached, microseconds a tick, how the threads
  * were taken and the share of time in which some stood still.
@@ -148,8 +148,10 @@ int main(int argc, char **argv)
 	struct rlimit limit;
 	struct snap_error *err;
 
-	if (argc < 2 || target.pid <= 0) {
-		fprintf(stderr, "usage: sampler_bench PID [HZ] [SECONDS]\n");
+	if (argc > 1 && strcmp(argv[1], "all") == 0)
+		target.kind = SNAP_TARGET_ALL;
+	if (argc < 2 || (target.pid <= 0 && target.kind == SNAP_TARGET_PID)) {
+		fprintf(stderr, "usage: sampler_bench PID|all [HZ] [SECONDS]\n");
 		return 2;
 	}
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
