@@ -105,6 +105,10 @@ struct snap_stack {
 	size_t thread_count;              /* equals count */
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
+	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */
+	uint64_t samples;
+	const uint64_t *thread_samples; /* one a thread */
+	const uint64_t *state_samples;  /* one a state */
 };
 
 struct snap_node {
@@ -133,6 +137,9 @@ struct snap_node {
 	size_t child_count;
 	enum snap_trouble trouble;
 	const char *trouble_message;
+	/* of a recording that is shown as a whole: when it was seen, since the recording's start */
+	bool recorded, ended, execed; /* execed: it went on as another program */
+	int64_t first_ns, last_ns;
 };
 
 /*

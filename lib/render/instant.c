@@ -3,6 +3,7 @@
 #include "render/instant.h"
 
 #include "model/group_label.h"
+#include "render/recorded_tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -210,46 +211,6 @@ static bool fill_nodes(struct snap_instants *instants, struct snap_interner *str
 	return true;
 }
 
-/* Children are in the recording's order. */
-static bool hang(struct snap_instants *instants, struct snap_node **nodes)
-{
-	const struct snap_recording *recording = instants->recording;
-	struct snap_snapshot *snapshot = &instants->snapshot;
-	size_t count = recording->process_count;
-	/* Of each process the nearest one above, and from it on, that was there too. */
-	_cleanup_free_ size_t *parents = malloc((count + 1) * sizeof(*parents)),
-			      *nearest = malloc((count + 1) * sizeof(*nearest));
-
-	snapshot->processes = snap_arena_new_array(&instants->arena, count + 1, struct snap_node *);
-	if (!parents || !nearest || !snapshot->processes)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		size_t parent = recording->processes[i].parent;
-
-		parents[i] = parent < i && !instants->options->flat ? nearest[parent] : SIZE_MAX;
-		nearest[i] = nodes[i] ? i : parents[i];
-		if (nodes[i] && parents[i] != SIZE_MAX)
-			nodes[parents[i]]->child_count++;
-	}
-	for (size_t i = 0; i < count; i++) {
-		struct snap_node *node = nodes[i], *parent;
-
-		if (!node)
-			continue;
-		node->children = snap_arena_new_array(&instants->arena, node->child_count + 1,
-						      struct snap_node *);
-		if (!node->children)
-			return false;
-		node->child_count = 0;
-		parent = parents[i] == SIZE_MAX ? NULL : nodes[parents[i]];
-		if (parent)
-			parent->children[parent->child_count++] = node;
-		else
-			snapshot->processes[snapshot->root_count++] = node;
-	}
-	return true;
-}
-
 struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t tick)
 {
 	const struct snap_recording *recording = instants->recording;
@@ -262,6 +223,7 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 		.host = recording->host,
 		.time_ns = recording->time_ns + recording->ticks[tick].time_ns,
 		.stop_duration_ns = recording->ticks[tick].stopped_ns,
+		.many_instants = true,
 		.flat = instants->options->flat,
 	};
 	nodes = snap_arena_new_array(&instants->arena, recording->process_count + 1,
@@ -269,7 +231,9 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 	if (!nodes)
 		return NULL;
 	snap_interner_init(&strings, &instants->arena);
-	made = fill_nodes(instants, &strings, (uint32_t)tick, nodes) && hang(instants, nodes);
+	made = fill_nodes(instants, &strings, (uint32_t)tick, nodes) &&
+	       snap_recorded_tree(&instants->arena, recording, nodes, instants->options->flat,
+				  &instants->snapshot);
 	snap_interner_deinit(&strings);
 	return made ? &instants->snapshot : NULL;
 }

@@ -73,6 +73,8 @@ static void put_threads(struct snap_json_writer *writer, const struct snap_stack
 			snap_members_number(&members, "cpu", thread->cpu);
 		if (thread->taken != SNAP_TAKEN_TOGETHER)
 			snap_members_text(&members, "taken", snap_taken_word(thread->taken));
+		if (stack->thread_samples)
+			snap_members_number(&members, "samples", (int64_t)stack->thread_samples[i]);
 		raw(writer, "}");
 	}
 	raw(writer, writer->lines ? "], " : "],\n");
@@ -88,7 +90,7 @@ static int64_t gap_entry(const struct snap_stack *stack)
 	return entries - 1;
 }
 
-void snap_json_put_end(struct snap_members *members, const struct snap_stack *stack)
+static void put_end(struct snap_members *members, const struct snap_stack *stack)
 {
 	struct snap_members gap = { .out = members->out };
 
@@ -103,6 +105,25 @@ void snap_json_put_end(struct snap_members *members, const struct snap_stack *st
 	snap_json_out_raw(members->out, "}");
 }
 
+/* How often a group was seen, and in which states: of a recording alone. */
+static void put_samples(struct snap_json_writer *writer, struct snap_members *members,
+			const struct snap_stack *stack)
+{
+	struct snap_members states = { .out = writer->out };
+	int64_t length;
+
+	if (!stack->state_samples)
+		return;
+	snap_members_number(members, "samples", (int64_t)stack->samples);
+	if (!__builtin_mul_overflow((int64_t)stack->samples, writer->sample_ns, &length))
+		snap_members_count(members, "duration_ns", length);
+	snap_members_key(members, "states");
+	raw(writer, "{");
+	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++)
+		snap_members_count(&states, snap_state_word(i), (int64_t)stack->state_samples[i]);
+	raw(writer, "}");
+}
+
 static void put_stack(struct snap_json_writer *writer, const struct snap_stack *stack)
 {
 	struct snap_members members = { .out = writer->out };
@@ -110,9 +131,10 @@ static void put_stack(struct snap_json_writer *writer, const struct snap_stack *
 	raw(writer, "{");
 	snap_members_text(&members, "id", stack->id);
 	snap_members_number(&members, "count", (int64_t)stack->count);
+	put_samples(writer, &members, stack);
 	snap_members_text(&members, "description", stack->description);
 	put_labels(&members, stack->labels, stack->label_count);
-	snap_json_put_end(&members, stack);
+	put_end(&members, stack);
 	put_threads(writer, stack);
 	snap_json_entries_put(&writer->entries, writer->out, stack->frames, stack->frame_count);
 	raw(writer, "}");
@@ -137,7 +159,7 @@ static void put_ancestors(struct snap_members *members, const struct snap_node *
 	snap_json_out_raw(members->out, "]");
 }
 
-void snap_json_put_facts(struct snap_members *members, const struct snap_node *node)
+static void put_facts(struct snap_members *members, const struct snap_node *node)
 {
 	snap_members_number(members, "pid", node->pid);
 	snap_members_count(members, "ppid", node->ppid);
@@ -163,6 +185,12 @@ void snap_json_put_facts(struct snap_members *members, const struct snap_node *n
 	snap_members_count(members, "stop_duration_ns", node->stop_duration_ns);
 	if (node->label_count)
 		put_labels(members, node->labels, node->label_count);
+	if (!node->recorded)
+		return;
+	snap_members_number(members, "first_ns", node->first_ns);
+	snap_members_number(members, "last_ns", node->last_ns);
+	snap_members_flag(members, "ended", node->ended);
+	snap_members_flag(members, "execed", node->execed);
 }
 
 /* A process up to and with its stacks; its object stays open. */
@@ -171,7 +199,7 @@ static void put_node(struct snap_json_writer *writer, const struct snap_node *no
 	struct snap_members members = { .out = writer->out };
 
 	raw(writer, "{");
-	snap_json_put_facts(&members, node);
+	put_facts(&members, node);
 	raw(writer, writer->lines ? ", \"stacks\": [" : ",\n\"stacks\": [");
 	for (size_t i = 0; i < node->stack_count && !writer->entries.failed; i++) {
 		next_element(writer, i == 0);
@@ -183,7 +211,7 @@ static void put_node(struct snap_json_writer *writer, const struct snap_node *no
 		snap_json_entries_forget(&writer->entries);
 }
 
-void snap_json_put_error(struct snap_members *members, const struct snap_node *node)
+static void put_error(struct snap_members *members, const struct snap_node *node)
 {
 	struct snap_members error = { .out = members->out };
 
@@ -203,7 +231,7 @@ static void close_node(struct snap_json_writer *writer, const struct snap_node *
 
 	if (!flat)
 		raw(writer, "]");
-	snap_json_put_error(&members, node);
+	put_error(&members, node);
 	raw(writer, "}");
 }
 
@@ -247,11 +275,10 @@ static void put_head(struct snap_json_writer *writer, const struct snap_snapshot
 	snap_members_number(&members, "process_count", (int64_t)snapshot->process_count);
 	snap_members_number(&members, "thread_count", (int64_t)snapshot->thread_count);
 	snap_members_number(&members, "stack_count", (int64_t)snapshot->stack_count);
-	raw(writer, writer->lines ? ", \"processes\": [" : ",\n\"processes\": [");
 }
 
-void snap_json_put_warnings(struct snap_json_writer *writer, const struct snap_warning *warnings,
-			    size_t count)
+static void put_warnings(struct snap_json_writer *writer, const struct snap_warning *warnings,
+			 size_t count)
 {
 	raw(writer, "\"warnings\": [");
 	for (size_t i = 0; i < count; i++) {
@@ -268,12 +295,12 @@ void snap_json_put_warnings(struct snap_json_writer *writer, const struct snap_w
 	raw(writer, "]");
 }
 
-bool snap_json_writer_put(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
+void snap_json_put_processes(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
 
-	put_head(writer, snapshot);
+	raw(writer, writer->lines ? ", \"processes\": [" : ",\n\"processes\": [");
 	snap_walk_init(&walk, snapshot);
 	while (!writer->entries.failed && snap_walk_next(&walk, &step)) {
 		if (step.leave) {
@@ -284,10 +311,16 @@ bool snap_json_writer_put(struct snap_json_writer *writer, const struct snap_sna
 		}
 	}
 	raw(writer, writer->lines ? "], " : "],\n");
-	snap_json_put_warnings(writer, snapshot->warnings, snapshot->warning_count);
+	put_warnings(writer, snapshot->warnings, snapshot->warning_count);
 	raw(writer, "}\n");
 	writer->failed =
 		writer->failed || walk.failed || writer->out->failed || writer->entries.failed;
+}
+
+bool snap_json_writer_put(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
+{
+	put_head(writer, snapshot);
+	snap_json_put_processes(writer, snapshot);
 	return !writer->failed;
 }
 

@@ -16,7 +16,8 @@ struct snap_json_writer {
 	struct snap_json_out *out;
 	bool lines; /* a document is one line, and more are to come */
 	struct snap_json_entries entries;
-	bool failed; /* no memory */
+	int64_t sample_ns; /* what a sample of a recording stands for */
+	bool failed;       /* no memory */
 };
 
 /* NO_MEMORY; released by snap_json_writer_deinit() in any case. */
@@ -31,13 +32,7 @@ struct snap_error *snap_json_writer_finish(struct snap_json_writer *writer, FILE
 
 /* Parts of other documents: `"tool": …, "host": …`. */
 void snap_json_put_origin(struct snap_members *members, const struct snap_host *host);
-/* The members of a process that are there before its stacks, from pid to labels. */
-void snap_json_put_facts(struct snap_members *members, const struct snap_node *node);
-/* `"unwind": …`, its detail and the gap. */
-void snap_json_put_end(struct snap_members *members, const struct snap_stack *stack);
-void snap_json_put_error(struct snap_members *members, const struct snap_node *node);
-/* `[…]` with a warning in each line. */
-void snap_json_put_warnings(struct snap_json_writer *writer, const struct snap_warning *warnings,
-			    size_t count);
+/* From behind the head on: the tree, the warnings, the end. */
+void snap_json_put_processes(struct snap_json_writer *writer, const struct snap_snapshot *snapshot);
 
 #endif

@@ -23,13 +23,13 @@ static const struct snap_json *as(const json_t *value)
 	return (const struct snap_json *)value;
 }
 
-void snap_pick_init(struct snap_pick *pick, struct snap_arena *arena)
+void snap_json_pick_init(struct snap_json_pick *pick, struct snap_arena *arena)
 {
-	*pick = (struct snap_pick){ 0 };
+	*pick = (struct snap_json_pick){ 0 };
 	snap_interner_init(&pick->strings, arena);
 }
 
-void snap_pick_deinit(struct snap_pick *pick)
+void snap_json_pick_deinit(struct snap_json_pick *pick)
 {
 	snap_interner_deinit(&pick->strings);
 	snap_error_destroy(pick->error);
@@ -59,7 +59,7 @@ static size_t read_some(void *buffer, size_t size, void *context)
 	return (size_t)-1;
 }
 
-struct snap_error *snap_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
+struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
 {
 	struct input input = { .fd = fd, .left = max_bytes };
 	json_error_t error;
@@ -83,87 +83,90 @@ struct snap_error *snap_pick_open(int fd, uint64_t max_bytes, struct snap_json *
 				 clean);
 }
 
-void snap_pick_close(struct snap_json *root)
+void snap_json_pick_close(struct snap_json *root)
 {
 	json_decref((json_t *)root);
 }
 
 /* ---- values ---- */
 
-void snap_pick_refuse(struct snap_pick *pick, const char *key, const char *expected)
+void snap_json_pick_refuse(struct snap_json_pick *pick, const char *key, const char *expected)
 {
 	if (!pick->error)
 		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "the value of \"%s\" is no %s",
 						key, expected);
 }
 
-void snap_pick_no_memory(struct snap_pick *pick)
+void snap_json_pick_no_memory(struct snap_json_pick *pick)
 {
 	if (!pick->error)
 		pick->error = snap_error_no_memory();
 }
 
-bool snap_pick_has(const struct snap_json *object, const char *key)
+bool snap_json_pick_has(const struct snap_json *object, const char *key)
 {
 	return json_object_get(of(object), key) != NULL;
 }
 
-static const json_t *value_of(struct snap_pick *pick, const struct snap_json *object,
+static const json_t *value_of(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key)
 {
 	return pick->error ? NULL : json_object_get(of(object), key);
 }
 
-const struct snap_json *snap_pick_object(struct snap_pick *pick, const struct snap_json *object,
-					 const char *key)
+const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
+					      const struct snap_json *object, const char *key)
 {
 	const json_t *value = value_of(pick, object, key);
 
 	if (!value || json_is_object(value))
 		return as(value);
-	snap_pick_refuse(pick, key, "object");
+	snap_json_pick_refuse(pick, key, "object");
 	return NULL;
 }
 
-const struct snap_json *snap_pick_array(struct snap_pick *pick, const struct snap_json *object,
-					const char *key, size_t *count_ret)
+const struct snap_json *snap_json_pick_array(struct snap_json_pick *pick,
+					     const struct snap_json *object, const char *key,
+					     size_t *count_ret)
 {
 	const json_t *value = value_of(pick, object, key);
 
 	*count_ret = 0;
 	if (value && !json_is_array(value)) {
-		snap_pick_refuse(pick, key, "array");
+		snap_json_pick_refuse(pick, key, "array");
 		return NULL;
 	}
 	*count_ret = json_array_size(value);
 	return as(value);
 }
 
-const struct snap_json *snap_pick_item(struct snap_pick *pick, const struct snap_json *array,
-				       const char *key, size_t index)
+const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
+					    const struct snap_json *array, const char *key,
+					    size_t index)
 {
 	const json_t *value = pick->error ? NULL : json_array_get(of(array), index);
 
 	if (json_is_object(value))
 		return as(value);
-	snap_pick_refuse(pick, key, "array of objects");
+	snap_json_pick_refuse(pick, key, "array of objects");
 	return NULL;
 }
 
-static const char *text_of(struct snap_pick *pick, const json_t *value, const char *key, size_t max)
+static const char *text_of(struct snap_json_pick *pick, const json_t *value, const char *key,
+			   size_t max)
 {
 	const char *text = json_string_value(value), *kept;
 	size_t length = json_string_length(value);
 
 	if (!text) {
-		snap_pick_refuse(pick, key, "text");
+		snap_json_pick_refuse(pick, key, "text");
 		return NULL;
 	}
 	if (length + 1 > pick->capacity) {
 		char *grown = realloc(pick->raw, 2 * length + 64);
 
 		if (!grown) {
-			snap_pick_no_memory(pick);
+			snap_json_pick_no_memory(pick);
 			return NULL;
 		}
 		pick->raw = grown;
@@ -171,17 +174,17 @@ static const char *text_of(struct snap_pick *pick, const json_t *value, const ch
 	}
 	length = snap_unescape(text, length, pick->raw);
 	if (length > max || memchr(pick->raw, '\0', length)) {
-		snap_pick_refuse(pick, key, "text of a bearable length");
+		snap_json_pick_refuse(pick, key, "text of a bearable length");
 		return NULL;
 	}
 	kept = snap_intern(&pick->strings, pick->raw, length);
 	if (!kept)
-		snap_pick_no_memory(pick);
+		snap_json_pick_no_memory(pick);
 	return kept;
 }
 
-const char *snap_pick_item_text(struct snap_pick *pick, const struct snap_json *array,
-				const char *key, size_t index, size_t max)
+const char *snap_json_pick_item_text(struct snap_json_pick *pick, const struct snap_json *array,
+				     const char *key, size_t index, size_t max)
 {
 	const char *text =
 		pick->error ? NULL : text_of(pick, json_array_get(of(array), index), key, max);
@@ -189,8 +192,8 @@ const char *snap_pick_item_text(struct snap_pick *pick, const struct snap_json *
 	return text ? text : "";
 }
 
-const char *snap_pick_text(struct snap_pick *pick, const struct snap_json *object, const char *key,
-			   size_t max)
+const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, size_t max)
 {
 	const json_t *value = value_of(pick, object, key);
 	const char *text = value ? text_of(pick, value, key, max) : NULL;
@@ -198,8 +201,8 @@ const char *snap_pick_text(struct snap_pick *pick, const struct snap_json *objec
 	return text && *text ? text : NULL;
 }
 
-int64_t snap_pick_number(struct snap_pick *pick, const struct snap_json *object, const char *key,
-			 int64_t least, int64_t most, int64_t absent)
+int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, int64_t least, int64_t most, int64_t absent)
 {
 	const json_t *value = value_of(pick, object, key);
 	int64_t number = json_integer_value(value);
@@ -211,40 +214,41 @@ int64_t snap_pick_number(struct snap_pick *pick, const struct snap_json *object,
 		return number;
 	snprintf(expected, sizeof(expected), "whole number from %" PRId64 " to %" PRId64, least,
 		 most);
-	snap_pick_refuse(pick, key, expected);
+	snap_json_pick_refuse(pick, key, expected);
 	return absent;
 }
 
-int64_t snap_pick_required(struct snap_pick *pick, const struct snap_json *object, const char *key,
-			   int64_t least, int64_t most)
+int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, int64_t least, int64_t most)
 {
-	if (!pick->error && !snap_pick_has(object, key))
+	if (!pick->error && !snap_json_pick_has(object, key))
 		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "there is no \"%s\"", key);
-	return snap_pick_number(pick, object, key, least, most, least);
+	return snap_json_pick_number(pick, object, key, least, most, least);
 }
 
-bool snap_pick_flag(struct snap_pick *pick, const struct snap_json *object, const char *key)
+bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,
+			 const char *key)
 {
 	const json_t *value = value_of(pick, object, key);
 
 	if (value && !json_is_boolean(value))
-		snap_pick_refuse(pick, key, "true or false");
+		snap_json_pick_refuse(pick, key, "true or false");
 	return json_is_true(value);
 }
 
-const char *snap_pick_of(struct snap_pick *pick, const struct snap_json *object, const char *key,
-			 const char *set, size_t max)
+const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, const char *set, size_t max)
 {
-	const char *text = snap_pick_text(pick, object, key, max);
+	const char *text = snap_json_pick_text(pick, object, key, max);
 
 	if (!text || text[strspn(text, set)] == '\0')
 		return text;
-	snap_pick_refuse(pick, key, "text of the characters that are allowed there");
+	snap_json_pick_refuse(pick, key, "text of the characters that are allowed there");
 	return NULL;
 }
 
-bool snap_pick_hex(struct snap_pick *pick, const struct snap_json *object, const char *key,
-		   uint64_t *ret)
+bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *object,
+			const char *key, uint64_t *ret)
 {
 	const json_t *value = value_of(pick, object, key);
 	const char *text = json_string_value(value);
@@ -254,7 +258,7 @@ bool snap_pick_hex(struct snap_pick *pick, const struct snap_json *object, const
 		return false;
 	digits = text && strncmp(text, "0x", 2) == 0 ? strlen(text + 2) : 0;
 	if (digits == 0 || digits > 16 || text[2 + strspn(text + 2, "0123456789abcdef")]) {
-		snap_pick_refuse(pick, key, "text of the form 0x1234");
+		snap_json_pick_refuse(pick, key, "text of the form 0x1234");
 		return false;
 	}
 	*ret = strtoull(text + 2, NULL, 16);
@@ -301,13 +305,14 @@ static bool parse_time(const char *text, int64_t *ret)
 	return !__builtin_add_overflow(*ret, digits_at(text + 20, 9), ret);
 }
 
-int64_t snap_pick_time(struct snap_pick *pick, const struct snap_json *object, const char *key)
+int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json *object,
+			    const char *key)
 {
 	const json_t *value = value_of(pick, object, key);
 	const char *text = json_string_value(value);
 	int64_t ns = 0;
 
 	if (value && (!text || !parse_time(text, &ns)))
-		snap_pick_refuse(pick, key, "time of the form 2026-11-20T07:52:18.106000000Z");
+		snap_json_pick_refuse(pick, key, "time of the form 2026-11-20T07:52:18.106000000Z");
 	return ns;
 }

@@ -26,7 +26,7 @@ struct snap_frame_set {
 };
 
 struct snap_json_reader {
-	struct snap_pick pick;
+	struct snap_json_pick pick;
 	struct snap_snapshot *snapshot;
 	struct snap_frame_set frames;
 	size_t thread_count; /* of all processes so far, shown or not */

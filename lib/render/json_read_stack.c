@@ -113,31 +113,31 @@ struct frame_list {
 	size_t gap_frame;
 };
 
-static struct snap_entry pick_entry(struct snap_pick *pick, const struct snap_json *object)
+static struct snap_entry pick_entry(struct snap_json_pick *pick, const struct snap_json *object)
 {
 	return (struct snap_entry){
-		.function = snap_pick_text(pick, object, "function", SNAP_MAX_NAME),
-		.symbol = snap_pick_text(pick, object, "symbol", SNAP_MAX_NAME),
-		.file = snap_pick_text(pick, object, "file", SNAP_MAX_NAME),
-		.line = (uint32_t)snap_pick_number(pick, object, "line", 0, UINT32_MAX, 0),
-		.column = (uint32_t)snap_pick_number(pick, object, "column", 0, UINT32_MAX, 0),
-		.inlined = snap_pick_flag(pick, object, "inlined"),
-		.system = snap_pick_flag(pick, object, "system"),
-		.kernel = snap_pick_flag(pick, object, "kernel"),
+		.function = snap_json_pick_text(pick, object, "function", SNAP_MAX_NAME),
+		.symbol = snap_json_pick_text(pick, object, "symbol", SNAP_MAX_NAME),
+		.file = snap_json_pick_text(pick, object, "file", SNAP_MAX_NAME),
+		.line = (uint32_t)snap_json_pick_number(pick, object, "line", 0, UINT32_MAX, 0),
+		.column = (uint32_t)snap_json_pick_number(pick, object, "column", 0, UINT32_MAX, 0),
+		.inlined = snap_json_pick_flag(pick, object, "inlined"),
+		.system = snap_json_pick_flag(pick, object, "system"),
+		.kernel = snap_json_pick_flag(pick, object, "kernel"),
 	};
 }
 
-static struct snap_frame pick_place(struct snap_pick *pick, const struct snap_json *object)
+static struct snap_frame pick_place(struct snap_json_pick *pick, const struct snap_json *object)
 {
 	struct snap_frame frame = {
-		.module = snap_pick_text(pick, object, "module", SNAP_MAX_NAME),
-		.build_id = snap_pick_of(pick, object, "build_id", "0123456789abcdef", 512),
+		.module = snap_json_pick_text(pick, object, "module", SNAP_MAX_NAME),
+		.build_id = snap_json_pick_of(pick, object, "build_id", "0123456789abcdef", 512),
 	};
 
-	frame.has_offset = snap_pick_hex(pick, object, "offset", &frame.offset);
-	if (!snap_pick_hex(pick, object, "address", &frame.address) &&
-	    !snap_pick_flag(pick, object, "kernel"))
-		snap_pick_refuse(pick, "address", "text of the form 0x1234");
+	frame.has_offset = snap_json_pick_hex(pick, object, "offset", &frame.offset);
+	if (!snap_json_pick_hex(pick, object, "address", &frame.address) &&
+	    !snap_json_pick_flag(pick, object, "kernel"))
+		snap_json_pick_refuse(pick, "address", "text of the form 0x1234");
 	return frame;
 }
 
@@ -181,24 +181,24 @@ static bool add_entry(struct snap_json_reader *reader, struct frame_list *list,
 static void read_entries(struct snap_json_reader *reader, const struct snap_json *object,
 			 struct snap_stack *stack, struct frame_list *list)
 {
-	struct snap_pick *pick = &reader->pick;
+	struct snap_json_pick *pick = &reader->pick;
 	size_t count;
-	const struct snap_json *array = snap_pick_array(pick, object, "entries", &count);
+	const struct snap_json *array = snap_json_pick_array(pick, object, "entries", &count);
 
 	list->frames = snap_arena_new_array(&reader->snapshot->arena, count + 1,
 					    const struct snap_frame *);
 	if (!list->frames)
-		snap_pick_no_memory(pick);
-	for (size_t i = 0; i < count && !snap_pick_failed(pick); i++) {
-		const struct snap_json *entry = snap_pick_item(pick, array, "entries", i);
+		snap_json_pick_no_memory(pick);
+	for (size_t i = 0; i < count && !snap_json_pick_failed(pick); i++) {
+		const struct snap_json *entry = snap_json_pick_item(pick, array, "entries", i);
 
 		if (entry && !add_entry(reader, list, entry))
-			snap_pick_no_memory(pick);
+			snap_json_pick_no_memory(pick);
 		if (i == list->gap_after)
 			list->gap_frame = list->count - (list->frame.entry_count == 0);
 	}
-	if (!snap_pick_failed(pick) && !end_frame(reader, list))
-		snap_pick_no_memory(pick);
+	if (!snap_json_pick_failed(pick) && !end_frame(reader, list))
+		snap_json_pick_no_memory(pick);
 	stack->frames = list->frames;
 	stack->frame_count = list->count;
 }
@@ -206,18 +206,19 @@ static void read_entries(struct snap_json_reader *reader, const struct snap_json
 static void read_frames(struct snap_json_reader *reader, const struct snap_json *object,
 			struct snap_stack *stack)
 {
-	struct snap_pick *pick = &reader->pick;
-	const struct snap_json *gap = snap_pick_object(pick, object, "gap");
+	struct snap_json_pick *pick = &reader->pick;
+	const struct snap_json *gap = snap_json_pick_object(pick, object, "gap");
 	struct frame_list list = { .gap_after = SIZE_MAX, .gap_frame = SIZE_MAX };
 
 	if (gap) {
-		list.gap_after = (size_t)snap_pick_required(pick, gap, "after", 0, INT32_MAX);
-		stack->gap_count = (uint64_t)snap_pick_required(pick, gap, "count", 1, INT64_MAX);
+		list.gap_after = (size_t)snap_json_pick_required(pick, gap, "after", 0, INT32_MAX);
+		stack->gap_count =
+			(uint64_t)snap_json_pick_required(pick, gap, "count", 1, INT64_MAX);
 	}
 	read_entries(reader, object, stack, &list);
 	free(list.entries);
 	if (gap && list.gap_frame >= stack->frame_count)
-		snap_pick_refuse(pick, "after", "number of an entry");
+		snap_json_pick_refuse(pick, "after", "number of an entry");
 	else if (gap)
 		stack->gap_frame = list.gap_frame;
 }
@@ -242,20 +243,20 @@ static const char *unwind_word(unsigned end)
 static struct snap_member pick_thread(struct snap_json_reader *reader,
 				      const struct snap_json *object)
 {
-	struct snap_pick *pick = &reader->pick;
+	struct snap_json_pick *pick = &reader->pick;
 	struct snap_member member = {
-		.tid = (pid_t)snap_pick_required(pick, object, "tid", 1, INT_MAX),
-		.ns_tid = (pid_t)snap_pick_number(pick, object, "ns_tid", 1, INT_MAX, 0),
-		.name = snap_pick_text(pick, object, "name", SNAP_MAX_NAME),
+		.tid = (pid_t)snap_json_pick_required(pick, object, "tid", 1, INT_MAX),
+		.ns_tid = (pid_t)snap_json_pick_number(pick, object, "ns_tid", 1, INT_MAX, 0),
+		.name = snap_json_pick_text(pick, object, "name", SNAP_MAX_NAME),
 		.state = snap_json_read_word(reader, object, "state", snap_json_state_word,
 					     SNAP_STATE_COUNT),
 		.kernel = snap_json_read_word(reader, object, "type", type_word, 2),
-		.syscall = snap_pick_text(pick, object, "syscall", SNAP_MAX_NAME),
-		.wchan = snap_pick_text(pick, object, "wchan", SNAP_MAX_NAME),
-		.cpu = (int)snap_pick_number(pick, object, "cpu", 0, INT_MAX, -1),
+		.syscall = snap_json_pick_text(pick, object, "syscall", SNAP_MAX_NAME),
+		.wchan = snap_json_pick_text(pick, object, "wchan", SNAP_MAX_NAME),
+		.cpu = (int)snap_json_pick_number(pick, object, "cpu", 0, INT_MAX, -1),
 	};
 
-	if (snap_pick_has(object, "taken"))
+	if (snap_json_pick_has(object, "taken"))
 		member.taken =
 			snap_json_read_word(reader, object, "taken", taken_word, SNAP_TAKEN_COUNT);
 	return member;
@@ -271,22 +272,23 @@ static int compare_members(const void *left, const void *right)
 static void read_threads(struct snap_json_reader *reader, const struct snap_json *object,
 			 struct snap_stack *stack)
 {
-	struct snap_pick *pick = &reader->pick;
+	struct snap_json_pick *pick = &reader->pick;
 	size_t count;
-	const struct snap_json *array = snap_pick_array(pick, object, "threads", &count);
+	const struct snap_json *array = snap_json_pick_array(pick, object, "threads", &count);
 
 	reader->thread_count += count;
 	if (count == 0 || count != stack->count || reader->thread_count > SNAP_MAX_THREADS)
-		snap_pick_refuse(pick, "threads", "array of as many threads as there should be");
-	if (snap_pick_failed(pick))
+		snap_json_pick_refuse(pick, "threads",
+				      "array of as many threads as there should be");
+	if (snap_json_pick_failed(pick))
 		return;
 	stack->threads = snap_arena_new_array(&reader->snapshot->arena, count, struct snap_member);
 	if (!stack->threads) {
-		snap_pick_no_memory(pick);
+		snap_json_pick_no_memory(pick);
 		return;
 	}
-	for (size_t i = 0; i < count && !snap_pick_failed(pick); i++) {
-		const struct snap_json *thread = snap_pick_item(pick, array, "threads", i);
+	for (size_t i = 0; i < count && !snap_json_pick_failed(pick); i++) {
+		const struct snap_json *thread = snap_json_pick_item(pick, array, "threads", i);
 
 		if (thread)
 			stack->threads[stack->thread_count++] = pick_thread(reader, thread);
@@ -298,32 +300,32 @@ static void read_labels(struct snap_json_reader *reader, const struct snap_json 
 			struct snap_stack *stack)
 {
 	static const char *const keys[] = { "thread_name", "syscall", "wchan" };
-	struct snap_pick *pick = &reader->pick;
-	const struct snap_json *labels = snap_pick_object(pick, object, "labels");
+	struct snap_json_pick *pick = &reader->pick;
+	const struct snap_json *labels = snap_json_pick_object(pick, object, "labels");
 	struct snap_label *label = snap_arena_new_array(
 		&reader->snapshot->arena, SNAP_ARRAY_SIZE(keys) + 3, struct snap_label);
 	const char *value;
 
 	if (!label)
-		snap_pick_no_memory(pick);
+		snap_json_pick_no_memory(pick);
 	if (!label || !labels)
 		return;
 	stack->labels = label;
-	if (snap_pick_has(labels, "state"))
+	if (snap_json_pick_has(labels, "state"))
 		*label++ = (struct snap_label){
 			"state",
 			snap_state_word(snap_json_read_word(
 				reader, labels, "state", snap_json_state_word, SNAP_STATE_COUNT)),
 		};
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(keys); i++) {
-		value = snap_pick_text(pick, labels, keys[i], SNAP_MAX_NAME);
+		value = snap_json_pick_text(pick, labels, keys[i], SNAP_MAX_NAME);
 		if (value)
 			*label++ = (struct snap_label){ keys[i], value };
 	}
-	value = snap_pick_of(pick, labels, "cpu", "0123456789", 10);
+	value = snap_json_pick_of(pick, labels, "cpu", "0123456789", 10);
 	if (value)
 		*label++ = (struct snap_label){ "cpu", value };
-	if (snap_pick_has(labels, "type"))
+	if (snap_json_pick_has(labels, "type"))
 		*label++ = (struct snap_label){
 			"type",
 			type_word(snap_json_read_word(reader, labels, "type", type_word, 2)),
@@ -336,19 +338,19 @@ static void read_labels(struct snap_json_reader *reader, const struct snap_json 
 static void read_stack(struct snap_json_reader *reader, const struct snap_json *object,
 		       struct snap_stack *stack)
 {
-	struct snap_pick *pick = &reader->pick;
-	const char *id = snap_pick_of(pick, object, "id", "0123456789abcdef", 16);
+	struct snap_json_pick *pick = &reader->pick;
+	const char *id = snap_json_pick_of(pick, object, "id", "0123456789abcdef", 16);
 
 	if (!id || strlen(id) != 16)
-		snap_pick_refuse(pick, "id", "text of 16 hexadecimal digits");
+		snap_json_pick_refuse(pick, "id", "text of 16 hexadecimal digits");
 	else
 		memcpy(stack->id, id, sizeof(stack->id));
-	stack->count = (size_t)snap_pick_required(pick, object, "count", 1, SNAP_MAX_THREADS);
-	stack->description = snap_pick_text(pick, object, "description", SNAP_MAX_NAME);
+	stack->count = (size_t)snap_json_pick_required(pick, object, "count", 1, SNAP_MAX_THREADS);
+	stack->description = snap_json_pick_text(pick, object, "description", SNAP_MAX_NAME);
 	read_labels(reader, object, stack);
 	stack->unwind =
 		snap_json_read_word(reader, object, "unwind", unwind_word, SNAP_UNWIND_FAILED + 1);
-	stack->unwind_detail = snap_pick_text(pick, object, "unwind_detail", SNAP_MAX_ARGS);
+	stack->unwind_detail = snap_json_pick_text(pick, object, "unwind_detail", SNAP_MAX_ARGS);
 	read_threads(reader, object, stack);
 	read_frames(reader, object, stack);
 }
@@ -365,17 +367,17 @@ static int compare_stacks(const void *left, const void *right)
 void snap_json_read_stacks(struct snap_json_reader *reader, const struct snap_json *process,
 			   struct snap_node *node)
 {
-	struct snap_pick *pick = &reader->pick;
+	struct snap_json_pick *pick = &reader->pick;
 	size_t count;
-	const struct snap_json *array = snap_pick_array(pick, process, "stacks", &count);
+	const struct snap_json *array = snap_json_pick_array(pick, process, "stacks", &count);
 
 	if (count == 0)
 		return;
 	node->stacks = snap_arena_new_array(&reader->snapshot->arena, count, struct snap_stack);
 	if (!node->stacks)
-		snap_pick_no_memory(pick);
-	for (size_t i = 0; i < count && !snap_pick_failed(pick); i++) {
-		const struct snap_json *object = snap_pick_item(pick, array, "stacks", i);
+		snap_json_pick_no_memory(pick);
+	for (size_t i = 0; i < count && !snap_json_pick_failed(pick); i++) {
+		const struct snap_json *object = snap_json_pick_item(pick, array, "stacks", i);
 
 		if (object)
 			read_stack(reader, object, &node->stacks[node->stack_count++]);

@@ -5,9 +5,10 @@
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
-	{ "text", ".txt", "a tree for people", snap_render_text, NULL, false },
+	{ "text", ".txt", "a tree for people", snap_render_text, snap_render_text_recording,
+	  false },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
-	  NULL, false },
+	  snap_render_json_recording, false },
 	{ "jsonl", ".jsonl", "such a document for each moment of a recording, a line each",
 	  snap_render_jsonl, snap_render_jsonl_recording, false },
 	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true },

@@ -71,5 +71,11 @@ struct snap_error *snap_render_firefox(const struct snap_recording *recording,
 struct snap_error *snap_render_firefox_gz(const struct snap_recording *recording,
 					  const struct snap_options *options,
 					  FILE *out) _must_check_;
+struct snap_error *snap_render_json_recording(const struct snap_recording *recording,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
+struct snap_error *snap_render_text_recording(const struct snap_recording *recording,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
 
 #endif

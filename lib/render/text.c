@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The text report of DESIGN section 9: head, tree of processes, and the two other views of it
- * (--flat, --summary). Lines are text_line.c, processes text_node.c, stacks text_stack.c. All is
- * gone through twice, to find the column of the right parts and to write.
+ * (--flat, --summary). A recording is a snapshot whose stacks have samples, behind its summary.
+ * Lines are text_line.c, processes text_node.c, stacks text_stack.c. All is gone through twice, to
+ * find the column of the right parts and to write.
  */
+#include "render/recorded_groups.h"
 #include "render/render.h"
+#include "render/summary.h"
 #include "render/text_node.h"
+#include "render/text_share.h"
 #include "render/text_stack.h"
 #include "render/walk.h"
 
@@ -25,7 +29,7 @@ static void text_deinit(struct text *text)
 	snap_sheet_deinit(&text->lines);
 }
 
-static size_t digits(size_t number)
+static size_t digits(uint64_t number)
 {
 	size_t n = 1;
 
@@ -45,6 +49,7 @@ static void enter_stacks(struct text *text, const struct snap_node *node)
 
 	snap_text_stacks_clear(&text->stacks);
 	text->stacks.count_width = node->stack_count ? digits(node->stacks[0].count) : 1;
+	text->stacks.samples_width = node->stack_count ? digits(node->stacks[0].samples) : 1;
 	text->stacks.room = 0;
 	if (lines->width)
 		text->stacks.room = lines->widest_column > rails + INDENT + NARROWEST
@@ -65,13 +70,43 @@ static void begin_item(struct snap_sheet *lines, bool last)
 	snap_sheet_push(lines, !last);
 }
 
+/* Stacks of a recording that hardly count are told in one line: how many are not. */
+static size_t worth_showing(const struct text *text, const struct snap_node *node)
+{
+	enum { SMALLEST_SHARE = 1000 };
+	size_t count = node->stack_count;
+
+	if (!text->stacks.samples || text->options->verbose)
+		return count;
+	while (count && node->stacks[count - 1].samples < text->stacks.samples / SMALLEST_SHARE)
+		count--;
+	return node->stack_count - count > 1 ? count : node->stack_count;
+}
+
+static void put_others(struct text *text, const struct snap_node *node, size_t shown)
+{
+	struct snap_sheet *lines = &text->lines;
+	uint64_t samples = 0;
+
+	for (size_t i = shown; i < node->stack_count; i++)
+		samples += node->stacks[i].samples;
+	if (shown && !text->options->summary)
+		snap_line_blank(lines);
+	begin_item(lines, node->child_count == 0);
+	snap_text_share(lines, samples, text->stacks.samples, text->stacks.samples_width);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu other stacks (-v)",
+			 node->stack_count - shown);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
 /* The stacks of a process, the level of whose items has been pushed. */
 static void put_stacks(struct text *text, const struct snap_node *node)
 {
 	struct snap_sheet *lines = &text->lines;
+	size_t count = worth_showing(text, node);
 
 	enter_stacks(text, node);
-	for (size_t i = 0; i < node->stack_count && !lines->failed; i++) {
+	for (size_t i = 0; i < count && !lines->failed; i++) {
 		bool last = i + 1 == node->stack_count && node->child_count == 0;
 
 		if (i && !text->options->summary)
@@ -84,6 +119,8 @@ static void put_stacks(struct text *text, const struct snap_node *node)
 			snap_text_stack_frames(&text->stacks, &node->stacks[i]);
 		}
 	}
+	if (count < node->stack_count)
+		put_others(text, node, count);
 }
 
 /* A process up to and with its stacks; the level of its items stays pushed. */
@@ -129,6 +166,8 @@ static int compare_owned(const void *left, const void *right)
 {
 	const struct owned *a = left, *b = right;
 
+	if (a->stack->samples != b->stack->samples)
+		return a->stack->samples > b->stack->samples ? -1 : 1;
 	if (a->stack->count != b->stack->count)
 		return a->stack->count > b->stack->count ? -1 : 1;
 	if (a->node->pid != b->node->pid)
@@ -136,12 +175,13 @@ static int compare_owned(const void *left, const void *right)
 	return strcmp(a->stack->id, b->stack->id);
 }
 
-static void put_block(struct text *text, const struct owned *block, size_t count_width)
+static void put_block(struct text *text, const struct owned *block, const struct owned *widest)
 {
 	struct snap_sheet *lines = &text->lines;
 
 	enter_stacks(text, block->node);
-	text->stacks.count_width = count_width;
+	text->stacks.count_width = digits(widest->stack->count);
+	text->stacks.samples_width = digits(widest->stack->samples);
 	if (!text->options->summary)
 		snap_line_blank(lines);
 	snap_line_begin(lines);
@@ -174,7 +214,7 @@ static void put_flat(struct text *text)
 	if (text->options->summary && count)
 		snap_line_blank(&text->lines);
 	for (size_t i = 0; i < count && !text->lines.failed; i++)
-		put_block(text, &blocks[i], digits(blocks[0].stack->count));
+		put_block(text, &blocks[i], &blocks[0]);
 	for (size_t i = 0; i < snapshot->root_count; i++) {
 		if (snapshot->processes[i]->stack_count)
 			continue;
@@ -202,22 +242,54 @@ static void put_body(struct text *text)
 	}
 }
 
-struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out)
+/* The tree is gone through twice: see text_line.h. */
+static struct snap_error *put_measured(struct text *text, FILE *out)
 {
-	_cleanup_(text_deinit) struct text text = { .snapshot = snapshot, .options = options };
-
-	snap_sheet_init(&text.lines, options, out);
-	text.stacks.lines = &text.lines;
-	text.stacks.options = options;
-	snap_text_head(&text.lines, options, snapshot, false);
-	text.lines.measuring = true;
-	put_body(&text);
-	text.lines.measuring = false;
-	put_body(&text);
-	if (text.lines.failed)
+	text->lines.measuring = true;
+	put_body(text);
+	text->lines.measuring = false;
+	put_body(text);
+	if (text->lines.failed)
 		return snap_error_no_memory();
 	if (ferror(out))
 		return snap_error_os(errno, "cannot write the report");
 	return NULL;
+}
+
+static void text_init(struct text *text, const struct snap_snapshot *snapshot,
+		      const struct snap_options *options, FILE *out)
+{
+	*text = (struct text){ .snapshot = snapshot, .options = options };
+	snap_sheet_init(&text->lines, options, out);
+	text->stacks.lines = &text->lines;
+	text->stacks.options = options;
+}
+
+struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out)
+{
+	_cleanup_(text_deinit) struct text text;
+
+	text_init(&text, snapshot, options, out);
+	snap_text_head(&text.lines, options, snapshot, false);
+	return put_measured(&text, out);
+}
+
+struct snap_error *snap_render_text_recording(const struct snap_recording *recording,
+					      const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
+	_cleanup_(text_deinit) struct text text = { 0 };
+	struct snap_error *err;
+
+	err = snap_recorded_groups_init(&groups, recording, options);
+	if (err)
+		return err;
+	text_init(&text, &groups.snapshot, options, out);
+	text.stacks.samples = groups.samples ? groups.samples : 1;
+	snap_text_head(&text.lines, options, &groups.snapshot, false);
+	err = snap_render_summary(recording, options, out);
+	if (err)
+		return err;
+	return put_measured(&text, out);
 }

@@ -6,6 +6,7 @@
 #include "render/text_taken.h"
 #include "render/when.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char *plural(size_t count)
@@ -106,11 +107,47 @@ static void info_part(struct info *info, const char *word, const char *value)
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, value);
 }
 
+/* Of a recording: a thread may be in several stacks. */
+static void info_samples(struct info *info, const struct snap_node *node)
+{
+	uint64_t samples = 0;
+	char text[160];
+
+	for (size_t i = 0; i < node->stack_count; i++)
+		samples += node->stacks[i].samples;
+	snprintf(text, sizeof(text), "%zu thread%s, %" PRIu64 " samples in %zu stack%s",
+		 node->thread_count, plural(node->thread_count), samples, node->stack_count,
+		 plural(node->stack_count));
+	info_part(info, text, NULL);
+}
+
+/* When a process came and went, if that was while it was recorded. */
+static void info_life(struct info *info, const struct snap_node *node)
+{
+	char text[96];
+
+	if (node->first_ns > 0) {
+		snprintf(text, sizeof(text), "from %.1f s on", (double)node->first_ns / 1e9);
+		info_part(info, text, NULL);
+	}
+	if (!node->ended && !node->execed)
+		return;
+	snprintf(text, sizeof(text), "%s after %.1f s",
+		 node->execed ? "went on as another program" : "ended",
+		 (double)node->last_ns / 1e9);
+	info_part(info, text, NULL);
+}
+
 static void info_threads(struct info *info, const struct snap_node *node)
 {
 	size_t shown = 0;
 	char text[160];
 
+	if (node->recorded) {
+		info_samples(info, node);
+		info_life(info, node);
+		return;
+	}
 	if (node->stack_count == 0) {
 		snprintf(text, sizeof(text), "%zu thread%s not seen", node->threads_missed,
 			 plural(node->threads_missed));
@@ -190,7 +227,7 @@ void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *o
 	bool has_items = node->stack_count || node->child_count;
 
 	info_facts(&info, options, snapshot->time_ns, node, parent);
-	if (node->stack_count > 1 || node->threads_missed > 1 ||
+	if (node->recorded || node->stack_count > 1 || node->threads_missed > 1 ||
 	    (node->stack_count && (!parent || node->threads_missed)))
 		info_threads(&info, node);
 	else if (node->stack_count == 0 && !node->trouble && snap_text_is_filtered(options))

@@ -4,6 +4,7 @@
 
 #include "render/elide.h"
 #include "render/text_frame.h"
+#include "render/text_share.h"
 #include "render/text_taken.h"
 
 #include <inttypes.h>
@@ -79,7 +80,10 @@ static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
 	} else if (state == SNAP_STATE_ZOMBIE || state == SNAP_STATE_DEAD) {
 		style = SNAP_STYLE_MAGENTA;
 	}
-	snap_line_add(lines, style, word ? word : "in several states");
+	if (!word && stack->state_samples)
+		snap_text_share_states(lines, stack);
+	else
+		snap_line_add(lines, style, word ? word : "in several states");
 	if (in) {
 		snap_line_add(lines, SNAP_STYLE_PLAIN, word ? " in " : ", ");
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, in);
@@ -114,8 +118,13 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 {
 	struct snap_sheet *lines = stacks->lines;
 
-	snap_line_printf(lines, SNAP_STYLE_BOLD, "%*zu", (int)stacks->count_width, stack->count);
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->times);
+	if (stacks->samples) {
+		snap_text_share(lines, stack->samples, stacks->samples, stacks->samples_width);
+	} else {
+		snap_line_printf(lines, SNAP_STYLE_BOLD, "%*zu", (int)stacks->count_width,
+				 stack->count);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->times);
+	}
 	if (owner) {
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, owner->name ? owner->name : "?");
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "[%d] ", owner->pid);
@@ -161,7 +170,7 @@ static size_t frame_indent(const struct snap_text_stacks *stacks)
 {
 	size_t title = 3 + stacks->count_width + 3; /* "├─ 62 × " */
 
-	return title > FRAME_INDENT ? title : FRAME_INDENT;
+	return title > FRAME_INDENT && !stacks->samples ? title : FRAME_INDENT;
 }
 
 /* Begins a line at the column of frames; a level of rails is two columns already. */

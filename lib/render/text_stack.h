@@ -17,6 +17,8 @@ struct snap_text_stacks {
 	const struct snap_options *options;
 	struct snap_pointer_map shown; /* struct snap_frame -> struct shown_frame */
 	size_t count_width;            /* of the widest count of the process */
+	uint64_t samples;              /* of a recording as a whole; 0: a snapshot */
+	size_t samples_width;          /* of the most samples of a stack */
 	size_t room;                   /* columns for a name; 0: as wide as it is */
 };
 

@@ -219,7 +219,7 @@ def schema():
     for folder, folders, names in os.walk(SOURCE):
         folders[:] = [f for f in folders if not f.startswith((".", "build"))]
         for name in names:
-            if name.endswith(".schema.json"):
+            if name == "stacksnap-snapshot.schema.json":
                 with open(os.path.join(folder, name)) as f:
                     return json.load(f)
     return None
