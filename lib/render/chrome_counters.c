@@ -136,18 +136,22 @@ void snap_chrome_stops(struct snap_chrome *chrome)
 	int64_t last_ns = 0;
 	bool any = false;
 
-	if (recording->process_count == 0 || recording->tick_count == 0)
+	if (recording->process_count == 0)
 		return;
 	for (size_t i = 0; i < recording->tick_count; i++) {
-		const struct snap_tick *tick = &recording->ticks[i];
+		int64_t end_ns = snap_timeline_tick_end(&chrome->timeline, i);
 
-		if (tick->stopped_ns == last_ns)
-			continue;
-		put_stop(chrome, tick->time_ns, tick->stopped_ns);
-		last_ns = tick->stopped_ns;
-		any = true;
+		if (recording->ticks[i].stopped_ns != last_ns) {
+			last_ns = recording->ticks[i].stopped_ns;
+			put_stop(chrome, recording->ticks[i].time_ns, last_ns);
+			any = true;
+		}
+		/* At the end, and where ticks were missed: in those nothing was stopped. */
+		if (i + 1 == recording->tick_count
+			    ? any
+			    : last_ns && end_ns < recording->ticks[i + 1].time_ns) {
+			put_stop(chrome, end_ns, 0);
+			last_ns = 0;
+		}
 	}
-	if (any)
-		put_stop(chrome,
-			 snap_timeline_tick_end(&chrome->timeline, recording->tick_count - 1), 0);
 }

@@ -302,8 +302,8 @@ static void test_counters_follow_the_states(void **state _unused_)
 		assert_int_equal(counted(events, now, "running"), running);
 		assert_int_equal(counted(events, now, "disk"), disk);
 	}
-	/* All ticks stopped something for the same time: told once, up to the end. */
-	assert_int_equal(count_events(events, "C", "stop_us"), 2);
+	/* All ticks stopped something for the same time: told once before, once after the gap. */
+	assert_int_equal(count_events(events, "C", "stop_us"), 4);
 	assert_int_equal(counted(events, INT64_MAX, "disk"), 2);
 	json_decref(document);
 }
