@@ -3,6 +3,7 @@
 #include "pipeline.h"
 
 #include "analyze/analyze.h"
+#include "analyze/analyze_log.h"
 #include "analyze/tree.h"
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
@@ -10,6 +11,7 @@
 #include "judge.h"
 #include "render/json_read.h"
 #include "store/capture_file.h"
+#include "store/log_file.h"
 
 static struct snap_error *capture_without_stop(const struct snap_options *options,
 					       struct snap_capture **ret)
@@ -88,11 +90,25 @@ struct snap_error *snap_pipeline_list(const struct snap_options *options,
 	return snap_pipeline_analyze(capture, options, ret);
 }
 
-struct snap_error *snap_pipeline_load_recording(int fd _unused_,
-						const struct snap_options *options _unused_,
-						struct snap_recording **ret _unused_)
+struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
+						struct snap_recording **ret)
 {
-	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot read recordings");
+	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
+	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
+	struct snap_file_finder finder;
+	struct snap_error *err;
+
+	err = snap_log_read(fd, &log);
+	if (err)
+		return err;
+	err = snap_files_create(options, log->capture, &files);
+	if (err)
+		return err;
+	finder = snap_files_finder(files);
+	err = snap_analyze_log_names(log, options, &finder);
+	if (err)
+		return err;
+	return snap_analyze_log(log, options, ret);
 }
 
 struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,

@@ -5,6 +5,8 @@
  */
 #include "record/recorder_inside.h"
 
+#include "analyze/analyze_log.h"
+
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
 {
@@ -118,16 +120,24 @@ struct snap_error *snap_recorder_flush(struct snap_recorder *recorder)
 struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
 {
 	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
-	struct snap_error *err;
+	struct snap_options options = *recorder->options;
+	struct snap_error *err, *naming;
 
 	if (recorder->fd < 0)
 		return NULL;
 	err = snap_recorder_flush(recorder);
 	if (err)
 		return err;
+	/* Whoever cancelled the run wants its file all the same. */
+	options.cancel = NULL;
+	naming = snap_analyze_log_names(recorder->log, &options,
+					snap_spaces_finder(recorder->spaces));
 	writer = snap_take_ptr(recorder->writer);
 	recorder->fd = -1;
-	return snap_log_writer_finish(writer, recorder->log);
+	err = snap_log_writer_finish(writer, recorder->log);
+	if (err)
+		snap_error_destroy(naming);
+	return err ? err : naming;
 }
 
 /* ---- the ring ---- */
@@ -150,9 +160,22 @@ struct snap_error *snap_recorder_forget(struct snap_recorder *recorder)
 
 /* ---- what is held ---- */
 
-struct snap_error *snap_recorder_recording(struct snap_recorder *recorder _unused_,
-					   const struct snap_options *options _unused_,
-					   struct snap_recording **ret _unused_)
+struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
+					   const struct snap_options *options,
+					   struct snap_recording **ret)
 {
-	return snap_error_format(SNAP_ERROR_INVALID, "this version cannot name what it recorded");
+	struct snap_log *log = recorder->log;
+	enum snap_recording_end end = log->end;
+	struct snap_error *err = snap_recorder_forget(recorder);
+
+	if (!err)
+		err = snap_analyze_log_names(log, options, snap_spaces_finder(recorder->spaces));
+	if (err)
+		return err;
+	/* In the middle of a run it is complete as far as it goes: somebody asked for it here. */
+	if (recorder->is_running && end == SNAP_END_UNFINISHED)
+		log->end = recorder->condition ? SNAP_END_CONDITION : SNAP_END_ASKED;
+	err = snap_analyze_log(log, options, ret);
+	log->end = end;
+	return err;
 }

@@ -3,6 +3,7 @@
 busy threads that allocate, and a compiler with nothing but the installed files."""
 import os
 import re
+import signal
 import subprocess
 import tempfile
 
@@ -74,6 +75,107 @@ int main(int argc, char **argv)
 }
 """
 
+RECORDER = r"""
+#include <dirent.h>
+#include <pthread.h>
+#include <stacksnap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct stacksnap_options *options;
+static struct stacksnap_recorder *recorder;
+static int failed;
+
+static int check(struct stacksnap_error *error, const char *what)
+{
+	if (error)
+		fprintf(stderr, "%s: %s\n", what, stacksnap_error_message(error));
+	failed |= error != NULL;
+	stacksnap_error_destroy(error);
+	return error != NULL;
+}
+
+/* What is held now, in a format, to stdout; from within the run, too. */
+static void show(const char *format)
+{
+	struct stacksnap_recording *recording;
+	struct stacksnap_recording_stats stats;
+
+	if (check(stacksnap_recorder_slice(recorder, options, &recording), "slice"))
+		return;
+	stacksnap_recording_get_stats(recording, &stats);
+	printf("== %d %d %llu %llu\n", stacksnap_recording_outcome(recording),
+	       stacksnap_recording_get_end(recording), stats.ticks, stats.thread_samples);
+	check(stacksnap_recording_render(recording, options, format, stdout), "render");
+	printf("== stats\n");
+	check(stacksnap_recording_render_stats(recording, stdout), "stats");
+	printf("== summary\n");
+	check(stacksnap_recording_summary(recording, options, stdout), "summary");
+	stacksnap_recording_destroy(recording);
+}
+
+static int on_tick(void *context, const struct stacksnap_recorder_status *status)
+{
+	(void)context;
+	if (status->stats.ticks == 10)
+		show("folded");
+	if (status->stats.ticks == 20)
+		stacksnap_recorder_stop(recorder);
+	return 1;
+}
+
+static void *record(void *context)
+{
+	check(stacksnap_recorder_run(recorder, on_tick, context), "run");
+	return NULL;
+}
+
+static int descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+static void fly(const char *pid)
+{
+	pthread_t thread;
+
+	check(stacksnap_options_create(&options), "create");
+	check(stacksnap_options_set(options, "pid", pid), "pid");
+	check(stacksnap_options_set(options, "hz", "50"), "hz");
+	check(stacksnap_options_set(options, "duration", "0"), "duration");
+	if (check(stacksnap_recorder_create(options, &recorder), "recorder"))
+		exit(2);
+	/* In any thread, also in one that ends with its run. */
+	pthread_create(&thread, NULL, record, NULL);
+	pthread_join(thread, NULL);
+	show("folded");
+	stacksnap_recorder_destroy(recorder);
+	stacksnap_options_destroy(options);
+}
+
+int main(int argc, char **argv)
+{
+	int open_files;
+
+	(void)argc;
+	fly(argv[1]);
+	open_files = descriptors();
+	fly(argv[1]);
+	if (descriptors() != open_files) {
+		fprintf(stderr, "descriptors leak\n");
+		return 3;
+	}
+	return failed;
+}
+"""
+
 
 class Library(Case):
     weight = 3
@@ -141,6 +243,78 @@ class Library(Case):
         self.assertEqual(few[0], many[0], "descriptors leak")
         # The one child is the shell that asks.
         self.assertLessEqual(len(many), 2, many)
+
+    def test_recorder_in_a_thread_of_its_own(self):
+        import json
+        victim = self.victim("threads", "futex:5:worker", "spin:1:busy", running=1)
+        done = self.run_program(self.compile(RECORDER), victim.pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        heads = re.findall(rb"^== (\d) (\d) (\d+) (\d+)$", done.stdout, re.M)
+        # Seven threads at each tick; told to stop is a good end.
+        self.assertEqual(heads, [(b"0", b"1", b"10", b"70"), (b"0", b"1", b"20", b"140")] * 2)
+        for folded, samples in zip(re.findall(rb"^== \d[^\n]*\n(.*?)^== stats", done.stdout, re.M | re.S), (10, 20, 10, 20)):
+            counts = {}
+            for line in folded.splitlines():
+                stack, count = line.rsplit(b" ", 1)
+                for name in (b"wait_futex", b"spin"):
+                    if name in stack:
+                        counts[name] = counts.get(name, 0) + int(count)
+            self.assertEqual(counts.get(b"wait_futex"), 5 * samples, folded)
+            # On a busy machine it may wait for a processor for so long that it does not stop in time.
+            self.assertIn(b"spin", counts, folded)
+            self.assertLessEqual(counts[b"spin"], samples, folded)
+        stats = [json.loads(t) for t in re.findall(rb"^== stats\n(.*)$", done.stdout, re.M)]
+        self.assertEqual([s["ticks"] for s in stats], [10, 20, 10, 20])
+        self.assertEqual({s["end"] for s in stats}, {"asked"})
+        for key in ("hz_asked", "hz_reached", "ticks", "ticks_missed", "duration_ns", "stopped_ns", "stopped_percent",
+                    "threads", "thread_samples", "stacks"):
+            self.assertIn(key, stats[0])
+        self.assertRegex(done.stdout, rb"running +spin")
+        self.assertRegex(done.stdout, rb"sleeping +wait_futex \(in ")
+        self.assert_free(victim.pid)
+
+    def test_example_of_a_flight_recorder(self):
+        victim = self.victim("threads", "futex:5:worker")
+        example = os.path.join(BUILD, "examples", "record-example")
+        path = os.path.join(self.scratch(), "flight.folded")
+        # The condition is met at the first tick, and again only after it has been false.
+        process = subprocess.Popen([example, str(victim.pid), "5", path, "threads>5"], stderr=subprocess.PIPE,
+                                   env=clean_environment())
+        try:
+            wait_until(lambda: os.path.exists(path) and os.path.getsize(path), "the dump on the condition")
+            os.unlink(path)
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 0, errors)
+        with open(path) as f:
+            self.assertIn("wait_futex", f.read())
+        self.assertEqual(errors.count(b" Hz ("), 2, errors)
+        self.assert_free(victim.pid)
+        self.assertEqual(self.run_program(example, 999999999, 5, path).returncode, 2)
+        self.assertEqual(self.run_program(example, victim.pid, "no", path).returncode, 2)
+
+    def test_recorder_without_targets_left(self):
+        """The end of the target ends the run; what was taken is shown, and is partial."""
+        victim = self.victim("threads", "futex:5:worker")
+        example = os.path.join(BUILD, "examples", "record-example")
+        path = os.path.join(self.scratch(), "flight.folded")
+        process = subprocess.Popen([example, str(victim.pid), "5", path, "threads>5"], stderr=subprocess.PIPE,
+                                   env=clean_environment())
+        try:
+            wait_until(lambda: os.path.exists(path) and os.path.getsize(path), "the first tick")
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.process.wait()
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertIn(b"no target was left", errors)
+        with open(path) as f:
+            self.assertIn("wait_futex", f.read())
 
     def test_from_cxx(self):
         need("g++")
