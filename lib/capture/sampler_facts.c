@@ -351,8 +351,6 @@ struct snap_error *snap_member_open(struct snap_sampler *sampler, struct snap_me
 		return NULL;
 	member->borrowed = shares_memory(&member->facts);
 	error = open_memory(sampler, member);
-	if (error == -EMFILE || error == -ENFILE || error == -ENOMEM)
-		return snap_error_os(-error, "cannot read process %d", (int)member->facts.pid);
 	if (error)
 		return snap_member_refused(sampler, member, -error);
 	member->map_after_ns = 0;

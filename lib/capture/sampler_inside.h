@@ -74,6 +74,7 @@ struct snap_watched {
 	bool again; /* to be shown again, as its mappings were too new to be read again */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
+	int64_t born_ns, rename_after_ns;
 	int64_t read_ns;                /* stat was read: name, state, processor */
 	unsigned late;                  /* how often it did not stop in time, one after the other */
 	int64_t shun_until_ns, shun_ns; /* not tried again before */
@@ -118,6 +119,7 @@ struct snap_sampler {
 	int loadavg_fd;
 	pid_t last_pid;
 	bool refresh_due;
+	bool warned;                                /* that threads cannot be stopped */
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
 	int64_t troubled_ns;                        /* members without threads were looked at */
 	struct snap_sampler_tick tick;

@@ -13,6 +13,7 @@ enum {
 	TRIES = 3,             /* for a thread that runs just when it is copied */
 	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
 	READ_AGAIN_MS = 100,   /* names of threads that run */
+	USUAL_STACK = 65536,   /* more than that is not compared: unwinding it is cheaper */
 };
 
 /* The files of a thread that a look needs; those that are not kept are closed after it. */
@@ -94,25 +95,17 @@ static enum snap_peek_result peek_once(struct snap_sampler *sampler, struct snap
 
 /* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
 static struct snap_error *take_peek(struct snap_sampler *sampler, struct snap_watched *thread,
-				    struct snap_peek *peek, struct snap_thread *copy,
-				    enum snap_peek_result *result_ret)
+				    const struct files *files, struct snap_peek *peek,
+				    struct snap_thread *copy, enum snap_peek_result *result_ret)
 {
-	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
 	struct place place = { .thread = thread };
 	enum snap_peek_result result = SNAP_PEEK_MOVED;
-	int error = open_files(sampler, thread, &files);
 	struct snap_error *err;
 	bool changed;
 
-	if (error) {
-		*result_ret = error == -ESRCH || error == -ENOENT   ? SNAP_PEEK_GONE
-			      : error == -EACCES || error == -EPERM ? SNAP_PEEK_REFUSED
-								    : SNAP_PEEK_UNUSABLE;
-		return NULL;
-	}
 	peek->guard = sampler->guard;
-	peek->guard_fd = files.guard_fd;
-	peek->syscall_fd = files.syscall_fd;
+	peek->guard_fd = files->guard_fd;
+	peek->syscall_fd = files->syscall_fd;
 	peek->mem_fd = thread->member->mem_fd;
 	peek->stack_end = stack_end;
 	peek->context = &place;
@@ -213,7 +206,8 @@ static struct snap_error *take_blocked(struct snap_sampler *sampler, struct snap
 				       struct snap_thread *copy)
 {
 	uint64_t place = snap_hash(copy->registers, copy->registers_size, copy->stack_address);
-	uint64_t bytes = snap_hash(copy->stack, copy->stack_size, copy->stack_size);
+	bool is_usual = copy->stack_size <= USUAL_STACK || thread->stops;
+	uint64_t bytes = is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
 	char before = thread->state;
 	enum snap_verdict verdict;
 	struct snap_error *err = snap_watched_read(sampler, thread);
@@ -225,7 +219,7 @@ static struct snap_error *take_blocked(struct snap_sampler *sampler, struct snap
 		snap_watched_state(sampler, thread, 'S');
 	snap_watched_describe(thread, copy);
 	sampler->spots[thread->spot].settled = true;
-	if (thread->bytes == bytes && thread->place == place && before == thread->state) {
+	if (bytes && thread->bytes == bytes && thread->place == place && before == thread->state) {
 		sampler->tick.kept++;
 		return NULL;
 	}
@@ -327,13 +321,33 @@ static struct snap_error *look_by_stop(struct snap_sampler *sampler, struct snap
 	return snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
 }
 
+/* Where descriptors or memory are short its last stack stays, and that is not known to be right. */
+static struct snap_error *cannot_open(struct snap_sampler *sampler, struct snap_watched *thread,
+				      int error)
+{
+	if (error == -EACCES || error == -EPERM)
+		return snap_member_refused(sampler, thread->member, -error);
+	if (error == -ESRCH || error == -ENOENT) {
+		thread->member->list_due = true;
+		snap_watched_end(sampler, thread);
+		return NULL;
+	}
+	sampler->tick.missed++;
+	return NULL;
+}
+
 static struct snap_error *look_by_peek(struct snap_sampler *sampler, struct snap_watched *thread)
 {
 	enum snap_peek_result result = SNAP_PEEK_UNUSABLE;
 	struct snap_thread copy = { 0 };
 	struct snap_peek peek = { 0 };
-	struct snap_error *err = take_peek(sampler, thread, &peek, &copy, &result);
+	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
+	int error = open_files(sampler, thread, &files);
+	struct snap_error *err;
 
+	if (error)
+		return cannot_open(sampler, thread, error);
+	err = take_peek(sampler, thread, &files, &peek, &copy, &result);
 	if (err)
 		return err;
 	switch (result) {
@@ -350,9 +364,7 @@ static struct snap_error *look_by_peek(struct snap_sampler *sampler, struct snap
 	case SNAP_PEEK_GONE:
 		break;
 	}
-	thread->member->list_due = true;
-	snap_watched_end(sampler, thread);
-	return NULL;
+	return cannot_open(sampler, thread, -ESRCH);
 }
 
 struct snap_error *snap_sampler_look(struct snap_sampler *sampler, struct snap_watched *thread)

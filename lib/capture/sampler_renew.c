@@ -5,7 +5,10 @@
  */
 #include "capture/sampler_inside.h"
 
-enum { RENEW_SHARE = 4 }; /* of the time at most one part in so many is spent on one of them */
+enum {
+	RENEW_SHARE = 4,     /* of the time at most one part in so many is spent on one of them */
+	RENEW_LEAST_MS = 20, /* and each is another program at most so often */
+};
 
 static long count_live(const struct snap_live *live)
 {
@@ -63,6 +66,11 @@ static struct snap_error *renew(struct snap_sampler *sampler, struct snap_member
 		return snap_error_no_memory();
 	err = snap_discover_one(sampler->options, &member->facts,
 				sampler->descriptors > 0 ? sampler->descriptors : 0, capture);
+	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
+		snap_error_destroy(err);
+		member->lost = true;
+		return NULL;
+	}
 	if (err)
 		return err;
 	if (capture->processes[0].vanished) {
@@ -106,7 +114,8 @@ struct snap_error *snap_sampler_renew(struct snap_sampler *sampler)
 		err = renew(sampler, member);
 		if (err)
 			return err;
-		member->renew_after_ns = snap_sampler_after(begin, 0, RENEW_SHARE);
+		member->renew_after_ns = snap_sampler_after(
+			begin, RENEW_LEAST_MS * (int64_t)SNAP_NS_PER_MS, RENEW_SHARE);
 	}
 	return NULL;
 }

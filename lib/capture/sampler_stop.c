@@ -159,16 +159,14 @@ static struct snap_error *take(struct snap_sampler *sampler, const struct snap_p
 	return take_timeout(sampler, thread);
 }
 
-struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
+static struct snap_error *stop_together(struct snap_sampler *sampler, size_t count)
 {
-	size_t count = sampler->pick_count;
 	int64_t stopped_ns = 0;
 	struct snap_error *err = NULL;
 
-	sampler->pick_count = 0;
-	if (count && !sampler->single)
+	if (!sampler->single)
 		err = snap_single_create(sampler->options, &sampler->single);
-	if (err || !count)
+	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_watched *thread = sampler->picked[i].thread;
@@ -181,7 +179,37 @@ struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
 	err = snap_single_take(sampler->single, sampler->picks, count, patience(sampler),
 			       &stopped_ns);
 	sampler->tick.stopped_ns += stopped_ns;
-	for (size_t i = 0; !err && i < count; i++)
-		err = take(sampler, &sampler->picked[i], &sampler->picks[i]);
+	return err;
+}
+
+/* Without a tracer those that are blocked can still be looked at. */
+static void warn(struct snap_sampler *sampler, const struct snap_error *err)
+{
+	if (!sampler->warned)
+		snap_capture_warn(sampler->capture, "cannot_stop", 0, 0, "%s",
+				  snap_error_message(err));
+	sampler->warned = true;
+}
+
+struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
+{
+	size_t count = sampler->pick_count;
+	bool failed = false;
+	struct snap_error *err;
+
+	sampler->pick_count = 0;
+	err = count ? stop_together(sampler, count) : NULL;
+	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
+		warn(sampler, err);
+		snap_error_destroy(err);
+		err = NULL;
+		failed = true;
+	}
+	for (size_t i = 0; !err && i < count; i++) {
+		if (!failed)
+			err = take(sampler, &sampler->picked[i], &sampler->picks[i]);
+		else if (!sampler->picked[i].thread->gone)
+			err = take_timeout(sampler, sampler->picked[i].thread);
+	}
 	return err;
 }

@@ -11,6 +11,7 @@
 enum {
 	LIST_SHARE = 8, /* of the time at most one part in so many is spent on listings */
 	FIRST_TIDS = 256,
+	RENAME_MS = 1000, /* between two names of a thread, once it is as old as that */
 	STAT_SIZE = 2048,
 };
 
@@ -93,8 +94,11 @@ struct snap_error *snap_watched_read(struct snap_sampler *sampler, struct snap_w
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
 	snap_watched_state(sampler, thread, stat.state);
-	if (strcmp(thread->name, stat.name) == 0)
+	/* One that is called otherwise all the time, with each job, is not told of each time. */
+	if (strcmp(thread->name, stat.name) == 0 || sampler->now_ns < thread->rename_after_ns)
 		return NULL;
+	if (sampler->now_ns - thread->born_ns > RENAME_MS * (int64_t)SNAP_NS_PER_MS)
+		thread->rename_after_ns = sampler->now_ns + RENAME_MS * (int64_t)SNAP_NS_PER_MS;
 	memcpy(thread->name, stat.name, sizeof(thread->name));
 	return sink->renamed(sink->context, &thread->shown);
 }
@@ -121,6 +125,24 @@ static void leave_spot(struct snap_sampler *sampler, struct snap_watched *thread
 	free_thread(sampler, thread);
 }
 
+/* The files of a process are found through a thread that lives on when its leader has left. */
+static void keep_files(struct snap_sampler *sampler, const struct snap_watched *thread)
+{
+	struct snap_member *member = thread->member;
+	struct snap_live *live = &member->live;
+	char state;
+	int fd;
+
+	if (thread->shown.tid != member->facts.pid || member->lost || live->proc_fd < 0 ||
+	    live->files_fd >= 0)
+		return;
+	fd = snap_procfs_open_survivor(&sampler->procfs, live->proc_fd, &state);
+	if (fd < 0)
+		return;
+	live->files_fd = fd;
+	sampler->descriptors--;
+}
+
 struct snap_error *snap_sampler_bury(struct snap_sampler *sampler)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
@@ -132,6 +154,7 @@ struct snap_error *snap_sampler_bury(struct snap_sampler *sampler)
 
 		if (!err)
 			err = sink->died(sink->context, &sampler->dead[i]->shown);
+		keep_files(sampler, sampler->dead[i]);
 		/* The first of a member's takes all of them from its list. */
 		if (!member->thinned)
 			continue;
@@ -183,7 +206,7 @@ static struct snap_watched *new_thread(struct snap_sampler *sampler, struct snap
 	thread->syscall_fd = thread->stat_fd = -1;
 	thread->flags = stat->flags;
 	thread->cpu = stat->cpu;
-	thread->read_ns = sampler->now_ns;
+	thread->read_ns = thread->born_ns = sampler->now_ns;
 	snap_watched_state(sampler, thread, stat->state);
 	thread->spot = sampler->spot_count++;
 	sampler->spots[thread->spot] = (struct snap_spot){ .thread = thread, .guard_fd = -1 };

@@ -156,6 +156,12 @@ static struct snap_error *refresh(struct snap_sampler *sampler)
 	if (!capture)
 		return snap_error_no_memory();
 	err = snap_discover_with(sampler->options, &known, capture);
+	/* What the system has too little of just now does not end a recording. */
+	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
+		snap_error_destroy(err);
+		sampler->refresh_due = true;
+		return NULL;
+	}
 	return err ? err : snap_sampler_join(sampler, capture);
 }
 

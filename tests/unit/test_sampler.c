@@ -33,14 +33,14 @@ static void *wait_in_pipe(void *argument)
 	return NULL;
 }
 
-static bool is_asleep(pid_t tid)
+static bool is_in(pid_t tid, char letter)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_stat stat;
 
 	assert_null(snap_procfs_open(NULL, &procfs));
 	assert_int_equal(snap_procfs_task_stat(procfs.root_fd, tid, &stat), 0);
-	return stat.state == 'S';
+	return stat.state == letter;
 }
 
 /* Answers how often a call was interrupted. */
@@ -238,7 +238,7 @@ static uint64_t let_it_run(void *context, uint64_t sp)
 	if (between->victim) {
 		tell(between->victim);
 		wait_answer(between->victim);
-		while (!is_asleep(between->victim->pid))
+		while (!is_in(between->victim->pid, 'S'))
 			sched_yield();
 	}
 	return between->end;
@@ -419,6 +419,32 @@ static void test_already_traced(void **state)
 	bed_end(bed);
 }
 
+static void test_stopped_processes_stay_stopped(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	int status;
+
+	victim_start(&victim, sleepers);
+	wait_answer(&victim);
+	assert_int_equal(kill(victim.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED), victim.pid);
+	assert_true(WIFSTOPPED(status));
+	bed_options(bed, victim.pid);
+	bed->of_partial = SNAP_VERDICT_NEEDS_REGISTERS;
+	bed_open(bed);
+	settle(bed);
+	for (size_t i = 0; i < bed->thread_count; i++)
+		assert_int_equal(bed->threads[i].state, 'T');
+	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED | WCONTINUED | WNOHANG), 0);
+	for (size_t i = 0; i < bed->thread_count; i++)
+		assert_true(is_in(bed->threads[i].tid, 'T'));
+	kill(victim.pid, SIGCONT);
+	bed_until(bed, bed_thread(bed, victim.pid)->state == 'S');
+	victim_end(&victim);
+	bed_end(bed);
+}
+
 static void *rename_itself(void *argument)
 {
 	const int *fds = argument;
@@ -472,8 +498,10 @@ int main(void)
 		bed_test(test_old_mappings_are_read_again),
 		bed_test(test_other_guards_hold_too),
 		bed_test(test_already_traced),
+		bed_test(test_stopped_processes_stay_stopped),
 		bed_test(test_names_of_threads_change),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,6 +176,7 @@ static void test_threads_outlive_their_leader(void **state)
 		bed_tick(bed);
 	assert_int_equal(bed->thread_count, 2);
 	assert_false(bed->tick.no_targets);
+	assert_true(bed->sampler->members[0]->live.files_fd >= 0);
 	bed_end(bed);
 	/* And met like that from the start. */
 	bed_start(bed, victim.pid);
@@ -397,5 +398,6 @@ int main(void)
 		bed_test(test_nobody_there),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
