@@ -90,7 +90,7 @@ uint64_t snap_group_stack_key(const struct snap_raw_stack *stack)
 	hash = hash_number(stack->gap_count, hash_number(stack->gap_frame, hash));
 	for (size_t i = 0; i < stack->frame_count; i++)
 		hash = hash_number(frame_key(stack->frames[i]), hash);
-	return hash;
+	return hash_number(SNAP_GROUP_STACK, hash);
 }
 
 static int compare_items(const void *left, const void *right)
@@ -257,8 +257,7 @@ struct snap_error *snap_group_threads(struct snap_interner *strings,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++)
 		keys[i] = options->group_by & SNAP_GROUP_STACK
-				  ? hash_number(SNAP_GROUP_STACK,
-						snap_group_stack_key(&raw->stacks[i]))
+				  ? snap_group_stack_key(&raw->stacks[i])
 				  : 0;
 	for (size_t i = 0; i < raw->thread_count; i++)
 		if (shown[i])
