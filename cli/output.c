@@ -52,6 +52,7 @@ static bool open_beside(struct snap_cli_output *output, mode_t mode, const struc
 		output->temporary = NULL;
 		return cannot("create", output->path);
 	}
+	snap_cli_signals_add_leftover(output->temporary);
 	/*
 	 * Owner and mode stay where they can; another group than the old one gets no rights. A file
 	 * system without owners and modes is no reason to give up.
@@ -174,6 +175,7 @@ bool snap_cli_output_commit(struct snap_cli_output *output)
 		return true;
 	if (rename(output->temporary, output->path) < 0)
 		return cannot("write", output->path);
+	snap_cli_signals_remove_leftover(output->temporary);
 	free(output->temporary);
 	output->temporary = NULL;
 	return true;
@@ -183,8 +185,10 @@ void snap_cli_output_deinit(struct snap_cli_output *output)
 {
 	if (output->path && output->fd >= 0)
 		close(output->fd);
-	if (output->temporary)
+	if (output->temporary) {
+		snap_cli_signals_remove_leftover(output->temporary);
 		unlink(output->temporary);
+	}
 	free(output->temporary);
 	free(output->path);
 	*output = (struct snap_cli_output){ .fd = -1 };

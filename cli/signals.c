@@ -2,6 +2,7 @@
 /* Signals and the clock of the run: see signals.h. */
 #include "signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/time.h>
@@ -11,24 +12,37 @@
 static volatile int cancel;
 static volatile sig_atomic_t caught, timed_out, requested;
 
-/* What ends a run in order; written before the handler that reads it is there. */
+/* What ends a run in order; complete before `stop` is set. */
 static struct {
-	void (*stop)(void *context);
+	void (*volatile stop)(void *context);
 	void *context;
 } order;
 
+enum { MAX_LEFTOVERS = 4 };
+static const char *volatile leftovers[MAX_LEFTOVERS];
+
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 
+/* The first is a wish, the second an order: whatever goes on then, half a file must not stay. */
 static void on_signal(int number)
 {
-	caught = number;
-	cancel = 1;
-}
+	static volatile sig_atomic_t heard;
+	int old_errno = errno;
 
-static void on_ordered_signal(int number)
-{
-	(void)number;
-	order.stop(order.context);
+	if (heard) {
+		for (int i = 0; i < MAX_LEFTOVERS; i++)
+			if (leftovers[i])
+				unlink(leftovers[i]);
+		signal(number, SIG_DFL);
+		raise(number);
+	} else if (order.stop) {
+		order.stop(order.context);
+	} else {
+		caught = number;
+		cancel = 1;
+	}
+	heard = 1;
+	errno = old_errno;
 }
 
 static void on_request(int number)
@@ -44,14 +58,14 @@ static void on_alarm(int number)
 	cancel = 1;
 }
 
-/* For the ending signals, unless they are ignored or have come already. */
-static void handle_ending(void (*handler)(int), int flags)
+/* For the ending signals, unless they are ignored. */
+static void handle_ending(int flags)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESETHAND | flags }, old;
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = flags }, old;
 
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-		if (!caught && sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(ending[i], &action, NULL);
 }
 
@@ -60,7 +74,7 @@ void snap_cli_signals_init(void)
 	struct sigaction action;
 
 	/* No SA_RESTART: a wait is to end and look at the flag. */
-	handle_ending(on_signal, 0);
+	handle_ending(0);
 	action = (struct sigaction){ .sa_handler = on_alarm };
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGALRM, &action, NULL);
@@ -87,10 +101,27 @@ void snap_cli_signals_set_timer(unsigned milliseconds)
 
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context)
 {
-	order.stop = stop;
 	order.context = context;
+	order.stop = stop;
 	/* With SA_RESTART: what is being written is to be written. Waits for a tick end anyhow. */
-	handle_ending(on_ordered_signal, SA_RESTART);
+	handle_ending(SA_RESTART);
+}
+
+void snap_cli_signals_add_leftover(const char *path)
+{
+	int i = 0;
+
+	while (i < MAX_LEFTOVERS && leftovers[i])
+		i++;
+	if (i < MAX_LEFTOVERS)
+		leftovers[i] = path;
+}
+
+void snap_cli_signals_remove_leftover(const char *path)
+{
+	for (int i = 0; i < MAX_LEFTOVERS; i++)
+		if (leftovers[i] == path)
+			leftovers[i] = NULL;
 }
 
 void snap_cli_signals_catch_requests(void)

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 /*
- * Catches INT, TERM and HUP (unless ignored, as under nohup) once: the second one kills, and the
- * kernel lets the target run. SIGPIPE becomes an error of write.
+ * Catches INT, TERM and HUP (unless ignored, as under nohup): the second one kills, and the kernel
+ * lets the target run. SIGPIPE becomes an error of write.
  */
 void snap_cli_signals_init(void);
 
@@ -32,6 +32,10 @@ int snap_cli_signals_caught(void);
  * handler, and the flag stays as it is, so that all can be written. The second one still kills.
  */
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context);
+
+/* A file that is to go away with a process that is killed by the second signal; a few at a time. */
+void snap_cli_signals_add_leftover(const char *path);
+void snap_cli_signals_remove_leftover(const char *path);
 
 /* Catches USR1, which asks for what there is so far. */
 void snap_cli_signals_catch_requests(void);
