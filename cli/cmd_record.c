@@ -22,6 +22,7 @@ struct run {
 	struct snap_cli_place place;
 	struct snap_cli_record_progress progress;
 	struct stacksnap_recorder *recorder;
+	bool begun;  /* there was a tick */
 	bool grows;  /* the recording file is written as it goes */
 	bool failed; /* the latest writing did, and it was told */
 };
@@ -106,6 +107,9 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 	struct run *run = context;
 	bool asked = snap_cli_signals_take_request();
 
+	if (!run->begun && run->request->verbose)
+		snap_cli_message("recording, threads: %llu", status->threads);
+	run->begun = true;
 	if (asked || (run->request->ring && status->condition))
 		write_meanwhile(run);
 	snap_cli_record_progress_show(&run->progress, status);
@@ -130,27 +134,23 @@ static bool begin_growing(struct run *run)
 	return !err || fail(err);
 }
 
-/* The error of a run whose file grows is as a rule one of writing. */
-static bool tell_growing(struct run *run, struct stacksnap_error *err)
+/* False after a message; a reader who has gone away is no failure. */
+static bool growing_failed(struct run *run, struct stacksnap_error *err)
 {
-	int os_errno = stacksnap_error_errno(err);
-
-	if (os_errno != EPIPE)
+	if (stacksnap_error_errno(err) != EPIPE)
 		return fail(err);
 	run->report.broken_pipe = true;
 	stacksnap_error_destroy(err);
 	return true;
 }
 
-static bool end_growing(struct run *run, bool whole)
+static bool end_growing(struct run *run)
 {
 	struct stacksnap_error *err;
 
-	if (run->report.broken_pipe || !whole)
-		return whole;
 	err = stacksnap_recorder_finish(run->recorder);
 	if (err)
-		return tell_growing(run, err);
+		return growing_failed(run, err);
 	run->report.output.keeps_open = false;
 	if (!snap_cli_output_commit(&run->report.output))
 		return false;
@@ -159,16 +159,30 @@ static bool end_growing(struct run *run, bool whole)
 	return true;
 }
 
-/* Lines of text on stderr, each of which shows whose it is. */
+/* What was taken is written, whatever ended it; false after a message if it could not be. */
+static bool end_run(struct run *run, struct stacksnap_error *err)
+{
+	/* Of a run whose file grows an error of the system is one of writing. */
+	if (err && run->grows && stacksnap_error_code(err) == STACKSNAP_ERROR_OS)
+		return growing_failed(run, err);
+	if (err)
+		fail(err);
+	return !run->grows || end_growing(run);
+}
+
+/* On stderr, where each line shows whose it is; below an empty line stands a table. */
 static void print_lines(char *text)
 {
-	char *rest = text, *line;
+	bool in_table = false;
+	char *line;
 
-	while ((line = strsep(&rest, "\n")))
-		if (*line == ' ' || (!*line && rest))
-			fprintf(stderr, "%s\n", line);
+	while ((line = strsep(&text, "\n")))
+		if (in_table && *line)
+			fprintf(stderr, " %s\n", line);
 		else if (*line)
 			snap_cli_message_escaped(line);
+		else
+			in_table = true;
 }
 
 static void print_summary(struct run *run, const struct stacksnap_recording *recording)
@@ -205,18 +219,27 @@ static bool write_stats(struct run *run, const struct stacksnap_recording *recor
 		(struct snap_cli_document){ .recording = recording, .only_stats = true });
 }
 
-static int conclude(struct run *run, const struct stacksnap_recording *recording)
+/* What stands in no document that goes to standard output. */
+static void print_remarks(const struct stacksnap_recording *recording)
 {
 	struct stacksnap_recording_stats stats;
-	int status = snap_cli_report_recording_status(recording);
 
+	snap_cli_report_end(recording);
 	stacksnap_recording_get_stats(recording, &stats);
-	if (!snap_cli_place_is_stdout(&run->place))
-		print_summary(run, recording);
-	else if (stats.ticks_missed)
-		snap_cli_message("%llu of %llu ticks were missed: %.1f/s instead of %.1f/s",
+	if (stats.ticks_missed)
+		snap_cli_message("%llu of %llu samples were missed: %.1f a second instead of %.1f",
 				 stats.ticks_missed, stats.ticks + stats.ticks_missed,
 				 stats.hz_reached, stats.hz_asked);
+}
+
+static int conclude(struct run *run, const struct stacksnap_recording *recording)
+{
+	int status = snap_cli_report_recording_status(recording);
+
+	if (!snap_cli_place_is_stdout(&run->place))
+		print_summary(run, recording);
+	else if (!run->report.broken_pipe)
+		print_remarks(recording);
 	if (run->request->stats && !write_stats(run, recording))
 		run->failed = true;
 	return run->failed ? SNAP_CLI_TROUBLE : status;
@@ -225,14 +248,11 @@ static int conclude(struct run *run, const struct stacksnap_recording *recording
 static int finish(struct run *run, struct stacksnap_error *err)
 {
 	struct stacksnap_recording *recording = NULL;
-	bool whole = true;
+	bool fine = end_run(run, err);
 	int status;
 
-	/* What was taken is written, whatever ended it. */
-	if (err)
-		whole = run->grows ? tell_growing(run, err) : fail(err);
 	if (run->grows)
-		run->failed = !end_growing(run, whole);
+		run->failed = !fine;
 	err = stacksnap_recorder_slice(run->recorder, run->request->options, &recording);
 	if (err)
 		return snap_cli_report_error(&run->report, err);

@@ -6,14 +6,16 @@ enum {
 	SNAPSHOT = SNAP_CLI_SNAPSHOT,
 	RENDER = SNAP_CLI_RENDER,
 	LIST = SNAP_CLI_LIST,
-	LIVE = SNAPSHOT | LIST,
-	STACKS = SNAPSHOT | RENDER,
-	EVERY = SNAPSHOT | RENDER | LIST,
+	RECORD = SNAP_CLI_RECORD,
+	LIVE = SNAPSHOT | LIST | RECORD,
+	STACKS = SNAPSHOT | RENDER | RECORD,
+	EVERY = SNAPSHOT | RENDER | LIST | RECORD,
 };
 
 enum { LIBRARY = false, HERE = true };
 
 #define TARGETS SNAP_CLI_TARGETS
+#define RECORDING SNAP_CLI_RECORDING
 #define VIEWS SNAP_CLI_VIEWS
 #define FRAMES SNAP_CLI_FRAMES
 #define OUTPUT SNAP_CLI_OUTPUT
@@ -34,7 +36,9 @@ enum { LIBRARY = false, HERE = true };
 #define LABELS "stack state name syscall wchan cpu type tid"
 
 const struct snap_cli_verb snap_cli_verbs[] = {
-	{ "render", "FILE", "print a capture or a JSON snapshot that was saved", SNAP_CLI_RENDER },
+	{ "record", "[PID...]", "sample the threads for a while: where the time goes",
+	  SNAP_CLI_RECORD },
+	{ "render", "FILE", "print a recording, a capture or a JSON snapshot", SNAP_CLI_RENDER },
 	{ "list", "[PID...]", "print the tree of processes; nobody is stopped", SNAP_CLI_LIST },
 	{ NULL, NULL, NULL, 0 },
 };
@@ -52,6 +56,27 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "all", 'a', NULL, "the whole machine", TARGETS, LIVE, LIBRARY, NONE, NULL },
 	{ "no-children", 0, NULL, "without the descendants of the targets", TARGETS, LIVE, LIBRARY,
 	  NONE, NULL },
+
+	{ "hz", 0, "RATE", "samples a second, 1 to 10000 (99)", RECORDING, RECORD, LIBRARY, TEXT,
+	  NULL },
+	{ "rate", 0, "RATE", "the same", RECORDING, RECORD, LIBRARY, TEXT, NULL },
+	{ "duration", 'd', "TIME", "length: 30, 5m, 1h; 0 = until Ctrl-C (30)", RECORDING, RECORD,
+	  LIBRARY, TEXT, NULL },
+	{ "mode", 0, "MODE", "wall (all threads) or cpu (running ones)", RECORDING, RECORD, LIBRARY,
+	  WORD, "wall cpu" },
+	{ "ring", 0, "TIME", "keep the last TIME; SIGUSR1 and the end write it", RECORDING, RECORD,
+	  LIBRARY, TEXT, NULL },
+	{ "until", 0, "CONDITION", "end, or write the ring, when 'cpu<5% for 10s'", RECORDING,
+	  RECORD, LIBRARY, TEXT, NULL },
+	{ "stats", 0, "FILE", "write the figures of the run, as JSON", RECORDING, RECORD, HERE,
+	  FILE_NAME, NULL },
+	{ "from", 0, "TIME", "begin there: 5s, -10s (from the end), RFC 3339", RECORDING, RENDER,
+	  LIBRARY, TEXT, NULL },
+	{ "to", 0, "TIME", "end there", RECORDING, RENDER, LIBRARY, TEXT, NULL },
+	{ "interval", 0, "TIME", "between the documents of jsonl (each sample)", RECORDING,
+	  RECORD | RENDER, LIBRARY, TEXT, NULL },
+	{ "state-frames", 0, "WHERE", "state as a frame: root, leaf or no", RECORDING,
+	  SNAPSHOT | RECORD | RENDER, LIBRARY, WORD, "root leaf no" },
 
 	{ "flat", 0, NULL, "list processes without nesting", VIEWS, EVERY, LIBRARY, NONE, NULL },
 	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, EVERY,
@@ -102,14 +127,14 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "no-stop", 0, NULL, "read blocked threads as they are, stop others singly", SAFETY,
 	  SNAPSHOT, LIBRARY, NONE, NULL },
-	{ "max-stack", 0, "BYTES", "bytes copied of a thread's stack (1M)", SAFETY, SNAPSHOT,
-	  LIBRARY, TEXT, NULL },
-	{ "stop-timeout", 0, "MS", "longest stop, in milliseconds (1000)", SAFETY, SNAPSHOT,
-	  LIBRARY, TEXT, NULL },
+	{ "max-stack", 0, "BYTES", "bytes copied of a thread's stack (1M)", SAFETY,
+	  SNAPSHOT | RECORD, LIBRARY, TEXT, NULL },
+	{ "stop-timeout", 0, "MS", "longest stop, in milliseconds (1000)", SAFETY,
+	  SNAPSHOT | RECORD, LIBRARY, TEXT, NULL },
 	{ "timeout", 0, "MS", "longest run (stop timeout + 10000)", SAFETY, EVERY, LIBRARY, TEXT,
 	  NULL },
 	{ "engine", 0, "NAME", "auto, libunwind, or ptrace (slow: unwinds while stopped)", SAFETY,
-	  STACKS, LIBRARY, WORD, "auto libunwind ptrace" },
+	  SNAPSHOT | RENDER, LIBRARY, WORD, "auto libunwind ptrace" },
 
 	{ "save-capture", 0, "FILE", "also write what was read, for 'stacksnap render'", FILES,
 	  SNAPSHOT, HERE, FILE_NAME, NULL },

@@ -226,6 +226,28 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 	return status_of(stacksnap_recording_outcome(recording));
 }
 
+void snap_cli_report_end(const struct stacksnap_recording *recording)
+{
+	switch (stacksnap_recording_get_end(recording)) {
+	case STACKSNAP_END_TIME:
+	case STACKSNAP_END_ASKED:
+	case STACKSNAP_END_CONDITION:
+		break;
+	case STACKSNAP_END_TARGETS:
+		snap_cli_message("the recording ended early: no target was left");
+		break;
+	case STACKSNAP_END_PERMISSION:
+		snap_cli_message("the recording ended early: the targets may not be read any more");
+		break;
+	case STACKSNAP_END_UNFINISHED:
+		snap_cli_message("the recording is unfinished: it still goes on, or was killed");
+		break;
+	case STACKSNAP_END_FAILED:
+		snap_cli_message("the recording ended early: it failed");
+		break;
+	}
+}
+
 int snap_cli_report_recording(struct snap_cli_report *report,
 			      const struct stacksnap_recording *recording)
 {
@@ -235,6 +257,8 @@ int snap_cli_report_recording(struct snap_cli_report *report,
 	end_if_signalled(report);
 	snap_cli_progress_erase();
 	fine = snap_cli_report_print(report, (struct snap_cli_document){ .recording = recording });
+	if (!report->broken_pipe)
+		snap_cli_report_end(recording);
 	status = snap_cli_report_recording_status(recording);
 	return fine ? status : SNAP_CLI_TROUBLE;
 }

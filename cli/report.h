@@ -50,6 +50,9 @@ int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error
 /* For an error that is not the library's: the code is a word for a warning of the document. */
 int snap_cli_report_failure(struct snap_cli_report *report, const char *code, const char *message);
 
+/* Says so if a recording ended otherwise than it was to. */
+void snap_cli_report_end(const struct stacksnap_recording *recording);
+
 /* Prints the warnings of a recording and returns the status that it makes. */
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording);
 

@@ -178,7 +178,7 @@ class Usage(Case):
 
     def test_what_is_not_built_is_not_listed(self):
         text = self.run_tool("--help").text
-        for command in ("record", "diff", "merge", "serve"):
+        for command in ("diff", "merge", "serve"):
             self.assertNotRegex(text, rf"(?m)^\s+{command}\b")
             self.run_tool(command, status=64)
 

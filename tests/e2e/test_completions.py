@@ -10,7 +10,8 @@ MADE = os.path.join(BUILD, "completions")
 
 # (what is typed, what it must become or offer)
 ASKED = [("--no-chi", "--no-children"), ("--engine lib", "libunwind"), ("--state running,di", "running,disk"),
-         ("--format js", "json"), ("--color al", "always"), ("--group-by stack,sysc", "stack,syscall")]
+         ("--format te", "text"), ("--color al", "always"), ("--group-by stack,sysc", "stack,syscall"),
+         ("record --mode cp", "cpu"), ("record --state-fr", "--state-frames")]
 
 BASH = r"""
 source "$1"
