@@ -5,6 +5,7 @@
 
 #include "record/follow.h"
 #include "record/pace.h"
+#include "record/priority.h"
 #include "record/recorder.h"
 #include "record/until.h"
 #include "store/log_file.h"
@@ -28,6 +29,7 @@ struct snap_recorder {
 	bool begun;       /* a run has begun: the log's time counts */
 	int64_t start_ns; /* CLOCK_MONOTONIC of the log's time 0 */
 	/* of the run at hand */
+	struct snap_priority priority; /* of the caller's thread, when it is not raised */
 	struct snap_pace pace;
 	int64_t run_ns;        /* since start_ns: when it began */
 	int64_t before_ns;     /* how long those before it took */

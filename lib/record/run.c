@@ -3,7 +3,6 @@
  * A run of the recorder: the loop and its clock. When a tick is due is in pace.c, when --until is
  * met in until.c. See recorder.h.
  */
-#include "record/priority.h"
 #include "record/recorder_inside.h"
 
 enum {
@@ -158,6 +157,19 @@ static enum snap_recording_end end_after(const struct snap_recorder *recorder,
 	return SNAP_END_UNFINISHED;
 }
 
+/* The caller may do what takes long, as write a ring down: that is not for our priority. */
+static bool ask_caller(struct snap_recorder *recorder,
+		       bool (*tick)(void *context, const struct snap_recorder_status *status),
+		       void *context, const struct snap_recorder_status *status)
+{
+	bool goes_on;
+
+	snap_priority_restore(&recorder->priority);
+	goes_on = tick(context, status);
+	snap_priority_raise(&recorder->priority);
+	return goes_on;
+}
+
 static struct snap_error *
 record(struct snap_recorder *recorder,
        bool (*tick)(void *context, const struct snap_recorder_status *status), void *context)
@@ -180,7 +192,8 @@ record(struct snap_recorder *recorder,
 		recorder->condition = watch_condition(recorder, &seen);
 		log->end = end_after(recorder, &seen);
 		status = status_of(recorder, &seen);
-		if (tick && !tick(context, &status) && log->end == SNAP_END_UNFINISHED)
+		if (tick && !ask_caller(recorder, tick, context, &status) &&
+		    log->end == SNAP_END_UNFINISHED)
 			log->end = SNAP_END_ASKED;
 		recorder->condition = false;
 		if (log->end != SNAP_END_UNFINISHED)
@@ -218,13 +231,12 @@ struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
 						  const struct snap_recorder_status *status),
 				     void *context)
 {
-	struct snap_priority priority;
 	struct snap_error *err;
 
 	begin_run(recorder);
-	snap_priority_raise(&priority);
+	snap_priority_raise(&recorder->priority);
 	err = record(recorder, tick, context);
-	snap_priority_restore(&priority);
+	snap_priority_restore(&recorder->priority);
 	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED) {
 		snap_error_destroy(err);
 		err = NULL;

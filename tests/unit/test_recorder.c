@@ -320,6 +320,120 @@ static void test_it_leaves_the_thread_as_it_was(void **state _unused_)
 	end(&bed);
 }
 
+static bool watch_priority(void *context, const struct snap_recorder_status *status)
+{
+	assert_int_equal(nice(0), *(const int *)context);
+	return status->stats.ticks < 3;
+}
+
+/* What the caller does in between has the caller's priority. */
+static void test_the_callback_has_the_priority_it_had(void **state _unused_)
+{
+	struct bed bed;
+	int before = nice(0);
+
+	begin(&bed, workers);
+	assert_null(snap_recorder_run(bed.recorder, watch_priority, &before));
+	end(&bed);
+}
+
+static const struct snap_track *track_of(const struct snap_recording *recording, pid_t tid)
+{
+	for (size_t i = 0; i < recording->track_count; i++)
+		if (recording->tracks[i].tid == tid)
+			return &recording->tracks[i];
+	return NULL;
+}
+
+/* How many tracks have a function in their first stack. */
+static unsigned tracks_in(const struct snap_recording *recording, const char *function)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_run *run = recording->tracks[i].runs;
+		const struct snap_recorded_stack *stack = &recording->stacks[run->stack];
+		bool has = false;
+
+		for (size_t k = 0; k < stack->frame_count; k++) {
+			const char *name = stack->frames[k]->entries[0].function;
+
+			has = has || (name && strcmp(name, function) == 0);
+		}
+		count += has;
+	}
+	return count;
+}
+
+static bool look_inside(void *context, const struct snap_recorder_status *status)
+{
+	struct bed *bed = context;
+
+	if (status->stats.ticks == 5) {
+		_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+
+		assert_null(snap_recorder_recording(bed->recorder, &bed->options, &recording));
+		assert_int_equal(recording->tick_count, 5);
+		assert_int_equal(recording->end, SNAP_END_ASKED);
+	}
+	return status->stats.ticks < 40;
+}
+
+static void test_what_is_held_has_names(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	const struct snap_track *leader;
+	struct bed bed;
+
+	begin(&bed, workers);
+	assert_null(snap_recorder_run(bed.recorder, look_inside, &bed));
+	/* The files are found when the process has gone, too. */
+	victim_end(&bed.victim);
+	assert_null(snap_recorder_recording(bed.recorder, &bed.options, &recording));
+	assert_int_equal(recording->tick_count, 40);
+	assert_int_equal(recording->track_count, 5);
+	assert_int_equal(recording->process_count, 1);
+	assert_int_equal(recording->period_ns, 5000000);
+	assert_false(recording->is_slice);
+	assert_int_equal(tracks_in(recording, "sleeper"), 3);
+	assert_true(tracks_in(recording, "spinner") <= 1);
+	assert_int_equal(tracks_in(recording, "workers"), 1);
+	leader = track_of(recording, recording->processes[0].node->pid);
+	assert_non_null(leader);
+	assert_int_equal(leader->run_count, 1);
+	assert_int_equal(snap_run_samples(leader->runs), 40);
+	assert_string_equal(leader->runs[0].syscall, "poll");
+	end(&bed);
+}
+
+static bool until_seconds(void *context, const struct snap_recorder_status *status)
+{
+	return status->elapsed_ns < *(const int64_t *)context;
+}
+
+static void test_a_ring_holds_its_last_seconds(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	int64_t seconds = 1500000000;
+	struct bed bed;
+	const struct snap_log *log;
+
+	begin(&bed, workers);
+	bed.options.ring_ns = 300000000;
+	assert_null(snap_recorder_run(bed.recorder, until_seconds, &seconds));
+	assert_null(snap_recorder_recording(bed.recorder, &bed.options, &recording));
+	log = log_of(&bed);
+	assert_true(recording->is_slice);
+	assert_true(recording->tick_count >= 1 && recording->tick_count <= 60);
+	assert_true(recording->ticks[0].time_ns >=
+		    log->ticks[log->tick_count - 1].time_ns - bed.options.ring_ns);
+	/* Who has not moved since before the window stands in it all the same. */
+	assert_int_equal(recording->track_count, 5);
+	assert_int_equal(tracks_in(recording, "sleeper"), 3);
+	assert_true(recording->stats.ticks > recording->tick_count);
+	end(&bed);
+}
+
 static void test_the_file_can_be_read_while_it_grows(void **state _unused_)
 {
 	struct snap_log *read = NULL;
@@ -385,6 +499,9 @@ int main(void)
 		cmocka_unit_test(test_another_thread_may_stop_it),
 		cmocka_unit_test(test_conditions_end_it),
 		cmocka_unit_test(test_it_leaves_the_thread_as_it_was),
+		cmocka_unit_test(test_the_callback_has_the_priority_it_had),
+		cmocka_unit_test(test_what_is_held_has_names),
+		cmocka_unit_test(test_a_ring_holds_its_last_seconds),
 		cmocka_unit_test(test_the_file_can_be_read_while_it_grows),
 		cmocka_unit_test(test_a_full_destination_ends_the_file_alone),
 	};
