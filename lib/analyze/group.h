@@ -19,8 +19,7 @@ struct snap_raw_stack;
 
 /*
  * The key of a stack, without labels: the id of the group if stacks alone are grouped by. Its
- * frames are those of struct snap_frame_record, in which
- * the keys of frames are kept.
+ * frames are those of struct snap_frame_record, in which the keys of frames are kept.
  */
 uint64_t snap_group_stack_key(const struct snap_raw_stack *stack);
 

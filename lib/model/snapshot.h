@@ -138,7 +138,8 @@ struct snap_node {
 	enum snap_trouble trouble;
 	const char *trouble_message;
 	/* of a recording that is shown as a whole: when it was seen, since the recording's start */
-	bool recorded, ended, execed; /* execed: it went on as another program */
+	bool recorded;
+	bool late, ended, execed; /* it came, it ended meanwhile, it went on as another program */
 	int64_t first_ns, last_ns;
 };
 

@@ -284,6 +284,7 @@ static struct snap_node **copy_nodes(struct collector *collector)
 		node->threads_missed = 0;
 		node->stop_duration_ns = 0;
 		node->recorded = true;
+		node->late = process->first > 0;
 		node->ended = process->ended;
 		node->execed = process->execed;
 		node->first_ns = time_of(recording, process->first);

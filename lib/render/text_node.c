@@ -126,7 +126,7 @@ static void info_life(struct info *info, const struct snap_node *node)
 {
 	char text[96];
 
-	if (node->first_ns > 0) {
+	if (node->late) {
 		snprintf(text, sizeof(text), "from %.1f s on", (double)node->first_ns / 1e9);
 		info_part(info, text, NULL);
 	}

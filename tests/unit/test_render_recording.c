@@ -54,6 +54,22 @@ static void test_text(void **state _unused_)
 	check_text("recording-stacks.txt", &stacks);
 }
 
+/* Who came or went meanwhile; the other was there from the first tick on, whenever that was. */
+static void test_life(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_options options = { .group_by = BY_DEFAULT, .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+
+	recording->ticks[0].time_ns = 1;
+	recording->processes[1].first = 8;
+	recording->processes[1].last = 9;
+	recording->processes[1].ended = true;
+	text = render(snap_render_text_recording, recording, &options);
+	assert_non_null(strstr(text, "in 1 stack · from 0.1 s on · ended after 0.1 s\n"));
+	assert_null(strstr(text, "5 stacks · from"));
+}
+
 /* What is rare is told in one line, unless all is wanted. */
 static void test_rare_stacks(void **state _unused_)
 {
@@ -284,11 +300,11 @@ static void test_cost(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),   cmocka_unit_test(test_rare_stacks),
-		cmocka_unit_test(test_sums),   cmocka_unit_test(test_states),
-		cmocka_unit_test(test_schema), cmocka_unit_test(test_hostile_names),
-		cmocka_unit_test(test_empty),  cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_text),          cmocka_unit_test(test_life),
+		cmocka_unit_test(test_rare_stacks),   cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_states),        cmocka_unit_test(test_schema),
+		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_cost),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
