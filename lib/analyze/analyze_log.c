@@ -15,6 +15,7 @@ static void deinit(struct snap_log_analysis *of)
 	free(of->modules);
 	free(of->looks);
 	free(of->stacks);
+	free(of->originals);
 	free(of->slots);
 	snap_module_set_destroy(of->analysis.set);
 	snap_interner_deinit(&of->analysis.strings);
@@ -135,7 +136,10 @@ static bool copy_ticks(struct snap_log_analysis *of)
 
 		recording->ticks[i] = (struct snap_tick){ tick->time_ns, tick->stopped_ns };
 	}
-	for (size_t i = 0; i < count; i++)
+	/* A snapshot has no period, but took its time. */
+	if (recording->period_ns == 0)
+		recording->duration_ns = recording->stats.duration_ns;
+	for (size_t i = 0; recording->period_ns && i < count; i++)
 		recording->duration_ns +=
 			snap_recording_tick_end(recording, i) - recording->ticks[i].time_ns;
 	return true;

@@ -5,7 +5,8 @@
  *     slice (ticks of --from, --to), order of the steps     analyze_log.c
  *     stacks (of the log -> named ones, once a process)     analyze_log_stacks.c
  *     runs (changes -> equal samples in a row, filtered)    analyze_log_runs.c
- *     processes (nodes, who is left out, the tree, tracks)  analyze_log_tree.c
+ *     processes (nodes, who is left out, the tree)          analyze_log_tree.c
+ *     tracks (and the order of stacks)                      analyze_log_tracks.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
  */
@@ -19,7 +20,7 @@
 enum { SNAP_LOG_CALLS = 1024 };
 
 /* Names of the common numbers; a restarted one depends on the stack. */
-struct snap_log_call {
+struct snap_log_call_name {
 	const char *name;
 	enum snap_arch arch;
 };
@@ -49,11 +50,13 @@ struct snap_log_analysis {
 	struct snap_modules **modules;      /* of each space, made when they are needed */
 	struct snap_log_look *looks;        /* of each stack */
 	struct snap_log_line *lines;        /* of each thread */
-	size_t stack_capacity;              /* of recording->stacks, malloc'ed until the end */
+	/* stacks of the recording, and of each the first one of the log; malloc'ed until the end */
 	struct snap_recorded_stack *stacks;
+	uint32_t *originals;
+	size_t stack_capacity, original_capacity;
 	uint32_t *slots; /* recorded stacks by process and key: index + 1; open addressing */
 	size_t slot_count;
-	struct snap_log_call calls[SNAP_LOG_CALLS]; /* names of system calls by number */
+	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
 /* The frames of a stack, its key and what filters say of it. NULL without memory. */
@@ -64,7 +67,17 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
 
-/* Fills processes and tracks of the recording, and renumbers the processes of its stacks. */
+/* In place of a process's number in the recording: it is not shown. */
+static const uint32_t SNAP_LOG_HIDDEN = UINT32_MAX;
+
+/*
+ * Fill the tracks and the stacks of the recording; `shown` has the number that each of the log's
+ * processes has there. False without memory.
+ */
+bool snap_log_make_tracks(struct snap_log_analysis *of, const uint32_t *shown);
+bool snap_log_make_stacks(struct snap_log_analysis *of, const uint32_t *shown);
+
+/* Fills processes, tracks and stacks of the recording. NO_MEMORY. */
 struct snap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
 
 #endif

@@ -40,15 +40,23 @@ static bool depends_on_stack(enum snap_arch of, int number)
 
 /* False without memory. */
 static bool find_call(struct snap_log_analysis *of, const struct snap_log_change *change,
-		      const struct snap_raw_stack *stack, const char **ret)
+		      const struct snap_raw_stack *stack, struct snap_run *run)
 {
+	const char **ret = &run->syscall;
 	uint32_t space = of->log->stacks[change->stack].space;
 	enum snap_arch arch = of->log->capture->processes[space].arch;
-	struct snap_log_call *call = NULL;
+	struct snap_log_call_name *call = NULL;
 
-	*ret = NULL;
 	if (change->syscall < 0)
 		return true;
+	if (change->syscall >= SNAP_LOG_FIRST_CALL) {
+		const struct snap_log_call *told =
+			&of->log->calls[change->syscall - SNAP_LOG_FIRST_CALL];
+
+		run->syscall = snap_analysis_text(&of->analysis, told->syscall);
+		run->wchan = snap_analysis_text(&of->analysis, told->wchan);
+		return true;
+	}
 	if (change->syscall < SNAP_LOG_CALLS)
 		call = &of->calls[change->syscall];
 	if (call && call->name && call->arch == arch) {
@@ -57,7 +65,7 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 	}
 	*ret = snap_label_syscall(&of->analysis.strings, arch, change->syscall, stack);
 	if (call && !depends_on_stack(arch, change->syscall))
-		*call = (struct snap_log_call){ *ret, arch };
+		*call = (struct snap_log_call_name){ *ret, arch };
 	return *ret;
 }
 
@@ -66,7 +74,7 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 static bool same_run(const struct snap_run *a, const struct snap_run *b)
 {
 	return a->last + 1 == b->first && a->stack == b->stack && a->state == b->state &&
-	       a->syscall == b->syscall;
+	       a->syscall == b->syscall && a->wchan == b->wchan;
 }
 
 /* The samples of a thread from `since` to before tick `end` become a run, if they are shown. */
@@ -95,7 +103,7 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 	if (!snap_filter_shows_thread(of->options, &member, &look->filter))
 		return true;
 	if (!snap_log_show_stack(of, change->stack, &run.stack) ||
-	    !find_call(of, change, &look->raw, &run.syscall))
+	    !find_call(of, change, &look->raw, &run))
 		return false;
 	if (line->run_count && same_run(&line->runs[line->run_count - 1], &run))
 		line->runs[line->run_count - 1].last = run.last;

@@ -237,8 +237,10 @@ static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *
 {
 	struct snap_recorded_stack *added;
 
-	if (!snap_grow_array(of->stacks, of->stack_capacity, of->recording->stack_count))
+	if (!snap_grow_array(of->stacks, of->stack_capacity, of->recording->stack_count) ||
+	    !snap_grow_array(of->originals, of->original_capacity, of->recording->stack_count))
 		return false;
+	of->originals[of->recording->stack_count] = UINT32_MAX;
 	added = &of->stacks[of->recording->stack_count++];
 	*added = (struct snap_recorded_stack){
 		.process = process,
@@ -281,6 +283,8 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 		of->slots[k] = (uint32_t)of->recording->stack_count;
 	}
 	look->recorded = of->slots[k];
+	if (of->originals[look->recorded - 1] > stack)
+		of->originals[look->recorded - 1] = stack;
 	*ret = look->recorded - 1;
 	return true;
 }

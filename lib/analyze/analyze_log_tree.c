@@ -7,14 +7,12 @@
 
 #include <string.h>
 
-enum { HIDDEN = UINT32_MAX };
-
 struct tree {
 	struct snap_log_analysis *of;
 	struct snap_raw_process *raws; /* of each process of the log: counts of its threads */
 	struct snap_node **nodes;      /* NULL: not there in the slice */
-	uint32_t *shown;               /* its number in the recording, HIDDEN */
-	uint32_t *successors;          /* what it went on as, by exec; HIDDEN: none */
+	uint32_t *shown;               /* its number in the recording, SNAP_LOG_HIDDEN */
+	uint32_t *successors;          /* what it went on as, by exec; SNAP_LOG_HIDDEN: none */
 	uint32_t *nearest;             /* the first shown one of itself and its ancestors */
 	bool *has_tracks;
 };
@@ -98,12 +96,20 @@ static struct snap_error *make_node(struct tree *tree, size_t index)
 	struct snap_log_analysis *of = tree->of;
 	const struct snap_log_process *process = &of->log->processes[index];
 	struct snap_raw_process *raw = &tree->raws[index];
+	struct snap_error *err;
 
 	raw->process = process->space == UINT32_MAX ? bare_facts(of, process)
 						    : &of->log->capture->processes[process->space];
 	if (!raw->process)
 		return snap_error_no_memory();
-	return snap_node_create(&of->analysis, raw, &tree->nodes[index]);
+	err = snap_node_create(&of->analysis, raw, &tree->nodes[index]);
+	if (err || !process->told.known)
+		return err;
+	tree->nodes[index]->type = process->told.type;
+	tree->nodes[index]->description =
+		snap_analysis_text(&of->analysis, process->told.description);
+	tree->nodes[index]->thread_count = process->told.thread_count;
+	return NULL;
 }
 
 /* Who has samples; and who could not be read, unless filters ask for threads. */
@@ -182,14 +188,14 @@ static bool find_successors(struct tree *tree)
 static size_t shown_parent(const struct tree *tree, uint32_t child)
 {
 	uint32_t parent = tree->of->log->processes[child].parent;
-	uint32_t next = parent == UINT32_MAX ? HIDDEN : tree->successors[parent];
+	uint32_t next = parent == UINT32_MAX ? SNAP_LOG_HIDDEN : tree->successors[parent];
 
 	if (parent == UINT32_MAX)
 		return SIZE_MAX;
-	if (tree->shown[parent] == HIDDEN && next != HIDDEN && next < child &&
-	    tree->shown[next] != HIDDEN)
+	if (tree->shown[parent] == SNAP_LOG_HIDDEN && next != SNAP_LOG_HIDDEN && next < child &&
+	    tree->shown[next] != SNAP_LOG_HIDDEN)
 		return tree->shown[next];
-	return tree->nearest[parent] == HIDDEN ? SIZE_MAX : tree->nearest[parent];
+	return tree->nearest[parent] == SNAP_LOG_HIDDEN ? SIZE_MAX : tree->nearest[parent];
 }
 
 /* Parents come first, so each has its answer when its children ask. */
@@ -201,7 +207,7 @@ static void find_nearest(struct tree *tree)
 		uint32_t parent = log->processes[i].parent;
 
 		tree->nearest[i] = tree->shown[i];
-		if (tree->shown[i] == HIDDEN && parent != UINT32_MAX)
+		if (tree->shown[i] == SNAP_LOG_HIDDEN && parent != UINT32_MAX)
 			tree->nearest[i] = tree->nearest[parent];
 	}
 }
@@ -282,88 +288,9 @@ static bool make_processes(struct tree *tree)
 		return false;
 	find_nearest(tree);
 	for (size_t i = 0; i < of->log->process_count; i++)
-		if (tree->shown[i] != HIDDEN)
+		if (tree->shown[i] != SNAP_LOG_HIDDEN)
 			fill_process(tree, (uint32_t)i, &recording->processes[tree->shown[i]]);
 	return link_children(of);
-}
-
-/* ---- tracks and stacks ---- */
-
-static int by_place(const void *left, const void *right)
-{
-	const struct snap_track *a = left, *b = right;
-
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	/* A number that was given twice. */
-	return a->runs->first < b->runs->first ? -1 : a->runs->first > b->runs->first;
-}
-
-static bool make_tracks(struct tree *tree)
-{
-	struct snap_log_analysis *of = tree->of;
-	struct snap_recording *recording = of->recording;
-	const struct snap_log *log = of->log;
-	size_t count = 0;
-
-	for (size_t i = 0; i < log->thread_count; i++)
-		count += of->lines[i].run_count && tree->shown[log->threads[i].process] != HIDDEN;
-	recording->tracks = snap_arena_new_array(snap_analysis_arena(&of->analysis), count + 1,
-						 struct snap_track);
-	if (!recording->tracks)
-		return false;
-	for (size_t i = 0; i < log->thread_count; i++) {
-		const struct snap_log_thread *thread = &log->threads[i];
-		const struct snap_log_line *line = &of->lines[i];
-
-		if (!line->run_count || tree->shown[thread->process] == HIDDEN)
-			continue;
-		recording->tracks[recording->track_count++] = (struct snap_track){
-			.process = tree->shown[thread->process],
-			.tid = thread->tid,
-			.ns_tid = thread->ns_tid,
-			.name = snap_analysis_text(&of->analysis, thread->name),
-			.kernel = thread->kernel,
-			.runs = line->runs,
-			.run_count = line->run_count,
-		};
-	}
-	qsort(recording->tracks, recording->track_count, sizeof(*recording->tracks), by_place);
-	return true;
-}
-
-/* Stacks of hidden processes go; the others get their final numbers. */
-static bool make_stacks(struct tree *tree)
-{
-	struct snap_log_analysis *of = tree->of;
-	struct snap_recording *recording = of->recording;
-	_cleanup_free_ uint32_t *moved = malloc((recording->stack_count + 1) * sizeof(*moved));
-	size_t count = 0;
-
-	recording->stacks =
-		snap_arena_new_array(snap_analysis_arena(&of->analysis), recording->stack_count + 1,
-				     struct snap_recorded_stack);
-	if (!recording->stacks || !moved)
-		return false;
-	for (size_t i = 0; i < recording->stack_count; i++) {
-		uint32_t process = tree->shown[of->stacks[i].process];
-
-		if (process == HIDDEN)
-			continue;
-		moved[i] = (uint32_t)count;
-		recording->stacks[count] = of->stacks[i];
-		recording->stacks[count++].process = process;
-	}
-	recording->stack_count = count;
-	for (size_t i = 0; i < recording->track_count; i++)
-		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
-			struct snap_run *run = &recording->tracks[i].runs[k];
-
-			run->stack = moved[run->stack];
-		}
-	return true;
 }
 
 struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
@@ -376,7 +303,8 @@ struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
 	err = make_nodes(&tree);
 	if (err)
 		return err;
-	if (!make_processes(&tree) || !make_tracks(&tree) || !make_stacks(&tree))
+	if (!make_processes(&tree) || !snap_log_make_tracks(of, tree.shown) ||
+	    !snap_log_make_stacks(of, tree.shown))
 		return snap_error_no_memory();
 	return NULL;
 }

@@ -21,10 +21,27 @@ enum {
 	SNAP_LOG_MAX_SPACES = 1 << 16,
 	SNAP_LOG_MAX_STACKS = 1 << 26,
 	SNAP_LOG_MAX_FRAMES = 1 << 26,
+	/* a change's syscall from here on is an index in calls */
+	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
 static const uint32_t SNAP_LOG_GONE = UINT32_MAX;
+
+/*
+ * What a recording said of a process that is written out again, where facts alone do not say it.
+ */
+struct snap_log_told {
+	bool known;
+	enum snap_process_type type;
+	const char *description;
+	size_t thread_count;
+};
+
+/* What a thread waits in, where its name is known and its number is not. */
+struct snap_log_call {
+	const char *syscall, *wchan; /* NULL: none, or unknown */
+};
 
 /* A program that a process ran. */
 struct snap_log_process {
@@ -35,6 +52,7 @@ struct snap_log_process {
 	uint64_t first_tick, last_tick; /* last_tick UINT64_MAX: it is there yet */
 	bool execed;                    /* ended by going on as another program */
 	bool is_target;
+	struct snap_log_told told;
 };
 
 /*
@@ -75,7 +93,7 @@ struct snap_log_stack {
 struct snap_log_change {
 	uint32_t thread;
 	uint32_t stack;  /* SNAP_LOG_GONE */
-	int16_t syscall; /* -1: none, or unknown */
+	int16_t syscall; /* its number; -1: none, or unknown */
 	uint8_t state;   /* enum snap_state */
 	uint8_t taken;   /* enum snap_taken */
 };
@@ -108,6 +126,8 @@ struct snap_log {
 	size_t frame_id_count, frame_id_capacity;
 	struct snap_log_stack *stacks;
 	size_t stack_count, stack_capacity;
+	struct snap_log_call *calls;
+	size_t call_count, call_capacity;
 	const char **reasons;
 	size_t reason_count, reason_capacity;
 	struct snap_frame *names; /* of frames, with their entries, where the names are known */

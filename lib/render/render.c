@@ -22,6 +22,8 @@ const struct snap_format snap_formats[] = {
 	  false },
 	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
 	  true },
+	{ "snaprec", ".snaprec", "a recording, for stacksnap render", NULL, snap_render_snaprec,
+	  true },
 	{ NULL, NULL, NULL, NULL, NULL, false },
 };
 

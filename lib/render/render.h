@@ -78,4 +78,7 @@ struct snap_error *snap_render_text_recording(const struct snap_recording *recor
 					      const struct snap_options *options,
 					      FILE *out) _must_check_;
 
+struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
+				       const struct snap_options *options, FILE *out) _must_check_;
+
 #endif

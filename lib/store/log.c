@@ -119,6 +119,7 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->frame_ids);
 	free(log->stacks);
 	free(log->reasons);
+	free(log->calls);
 	free(log->names);
 	free(log->before);
 	snap_interner_deinit(&log->strings);

@@ -17,6 +17,7 @@ struct compaction {
 	struct snap_arena arena;
 	struct snap_interner strings;
 	const char **thread_names, **reasons;
+	struct snap_log_call *calls;
 	struct snap_frame *names;
 	size_t name_count;
 };
@@ -30,6 +31,7 @@ static void compaction_deinit(struct compaction *compaction)
 	free(compaction->frames.to);
 	free(compaction->thread_names);
 	free(compaction->reasons);
+	free(compaction->calls);
 	free(compaction->names);
 	snap_interner_deinit(&compaction->strings);
 	snap_arena_deinit(&compaction->arena);
@@ -151,8 +153,10 @@ static bool copy_texts(const struct snap_log *log, struct compaction *compaction
 {
 	compaction->thread_names = calloc(log->thread_count + 1, sizeof(char *));
 	compaction->reasons = calloc(log->reason_count + 1, sizeof(char *));
+	compaction->calls = calloc(log->call_count + 1, sizeof(*compaction->calls));
 	compaction->names = calloc(log->name_count + 1, sizeof(*compaction->names));
-	if (!compaction->thread_names || !compaction->reasons || !compaction->names)
+	if (!compaction->thread_names || !compaction->reasons || !compaction->calls ||
+	    !compaction->names)
 		return false;
 	for (size_t i = 0; i < log->thread_count; i++) {
 		uint32_t to = compaction->threads.to[i];
@@ -166,6 +170,12 @@ static bool copy_texts(const struct snap_log *log, struct compaction *compaction
 	for (size_t i = 0; i < log->reason_count; i++) {
 		compaction->reasons[i] = log->reasons[i];
 		if (!copy_text(compaction, &compaction->reasons[i]))
+			return false;
+	}
+	for (size_t i = 0; i < log->call_count; i++) {
+		compaction->calls[i] = log->calls[i];
+		if (!copy_text(compaction, &compaction->calls[i].syscall) ||
+		    !copy_text(compaction, &compaction->calls[i].wchan))
 			return false;
 	}
 	/* One frame has one name of its own: they follow each other in the order of the frames. */
@@ -206,8 +216,12 @@ static void move_processes(struct snap_log *log, const struct compaction *compac
 			log->processes[i].parent =
 				kept_ancestor(log, compaction, log->processes[i].parent);
 	for (size_t i = 0; i < log->process_count; i++)
-		if (compaction->processes.to[i] != UINT32_MAX)
-			log->processes[count++] = log->processes[i];
+		if (compaction->processes.to[i] != UINT32_MAX) {
+			log->processes[count] = log->processes[i];
+			/* Its texts go; only recordings of recordings have it, which are no rings.
+			 */
+			log->processes[count++].told = (struct snap_log_told){ 0 };
+		}
 	log->process_count = count;
 	for (size_t i = 0; i < compaction->spaces.count; i++) {
 		uint32_t *process = &log->spaces[i].process;
@@ -296,6 +310,8 @@ static void move_texts(struct snap_log *log, struct compaction *compaction)
 	snap_interner_init(&compaction->strings, &compaction->arena);
 	for (size_t i = 0; i < log->reason_count; i++)
 		log->reasons[i] = compaction->reasons[i];
+	for (size_t i = 0; i < log->call_count; i++)
+		log->calls[i] = compaction->calls[i];
 	for (size_t i = 0; i < compaction->name_count; i++)
 		log->names[i] = compaction->names[i];
 	log->name_count = compaction->name_count;

@@ -14,10 +14,9 @@
  *
  *	HEAD     texts; host; time, period, flags
  *	DATA     texts; new processes; spaces that changed; what changed of processes; new threads;
- *	         new names of threads; reasons, frames, stacks; the first tick, and how threads
- *	         stood before it (at first); ticks with their changes; statistics
- *	NAMES    texts; frames with their entries
- *	END      texts; why it ended; statistics; warnings
+ *	         new names of threads; reasons, calls, frames, stacks; the first tick, and how
+ *threads stood before it (at first); ticks with their changes; statistics NAMES    texts; frames
+ *with their entries END      texts; why it ended; statistics; warnings
  */
 #ifndef SNAP_STORE_LOG_FILE_INSIDE_H
 #define SNAP_STORE_LOG_FILE_INSIDE_H
@@ -107,7 +106,7 @@ struct snap_log_writer {
 	struct snap_log_text *known;
 	size_t known_count, known_capacity;
 	/* how far each array was written */
-	size_t processes, threads, reasons, frames, stacks, spaces;
+	size_t processes, threads, reasons, calls, frames, stacks, spaces;
 	uint64_t ticks, changes;
 	struct snap_log_written *process_states;
 	const char **thread_names;

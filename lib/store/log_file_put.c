@@ -21,7 +21,12 @@ static void put_new_processes(struct snap_log_writer *writer, const struct snap_
 		snap_log_put(&writer->body,
 			     process->parent == UINT32_MAX ? 0 : process->parent + 1ull);
 		snap_log_put(&writer->body, process->first_tick);
-		snap_log_put(&writer->body, process->is_target);
+		snap_log_put(&writer->body, process->is_target | process->told.known << 1);
+		if (process->told.known) {
+			snap_log_put(&writer->body, process->told.type);
+			snap_log_put_text(writer, process->told.description, SNAP_MAX_NAME);
+			snap_log_put(&writer->body, process->told.thread_count);
+		}
 	}
 }
 
@@ -239,6 +244,12 @@ void snap_log_put_stacks(struct snap_log_writer *writer, const struct snap_log *
 	for (size_t i = writer->reasons; i < log->reason_count; i++)
 		snap_log_put_text(writer, log->reasons[i], SNAP_MAX_NAME);
 	writer->reasons = log->reason_count;
+	snap_log_put(&writer->body, log->call_count - writer->calls);
+	for (size_t i = writer->calls; i < log->call_count; i++) {
+		snap_log_put_text(writer, log->calls[i].syscall, SNAP_MAX_NAME);
+		snap_log_put_text(writer, log->calls[i].wchan, SNAP_MAX_NAME);
+	}
+	writer->calls = log->call_count;
 	put_frames(writer, log);
 	snap_log_put(&writer->body, log->stack_count - writer->stacks);
 	for (size_t i = writer->stacks; i < log->stack_count; i++)

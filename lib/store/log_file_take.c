@@ -57,14 +57,23 @@ static void take_process(struct snap_log_reader *reader)
 {
 	struct snap_log *log = reader->log;
 	struct snap_log_process process = { .space = UINT32_MAX, .last_tick = UINT64_MAX };
-	uint64_t parent;
+	uint64_t parent, flags;
 
 	process.pid = (pid_t)get_most(reader, INT32_MAX, "a process has no number");
 	process.start_ticks = get(reader);
 	parent = get_most(reader, log->process_count, "a process comes before its parent");
 	process.parent = parent ? (uint32_t)parent - 1 : UINT32_MAX;
 	process.first_tick = get_most(reader, INT64_MAX, "a process begins too late");
-	process.is_target = get_flag(reader);
+	flags = get_most(reader, 3, "a process has unknown flags");
+	process.is_target = flags & 1;
+	process.told.known = flags & 2;
+	if (process.told.known) {
+		process.told.type = (enum snap_process_type)get_most(
+			reader, SNAP_TYPE_NONE, "a process is of an unknown type");
+		process.told.description = snap_log_get_text(reader, SNAP_MAX_NAME);
+		process.told.thread_count = (size_t)get_most(reader, SNAP_MAX_THREADS,
+							     "a process has too many threads");
+	}
 	if (is_fine(reader) && process.pid == 0)
 		snap_log_refuse(&reader->cursor, "a process has no number");
 	if (is_fine(reader) &&
@@ -280,6 +289,23 @@ void snap_log_read_threads(struct snap_log_reader *reader)
 
 /* ---- stacks ---- */
 
+static void take_calls(struct snap_log_reader *reader)
+{
+	struct snap_log *log = reader->log;
+	size_t count = snap_log_get_count(&reader->cursor, 2);
+
+	while (count-- && is_fine(reader)) {
+		struct snap_log_call call;
+
+		call.syscall = snap_log_get_text(reader, SNAP_MAX_NAME);
+		call.wchan = snap_log_get_text(reader, SNAP_MAX_NAME);
+		if (make_room(reader, log->calls, log->call_capacity, log->call_count))
+			log->calls[log->call_count++] = call;
+	}
+	if (log->call_count > INT16_MAX - SNAP_LOG_FIRST_CALL + 1)
+		snap_log_refuse(&reader->cursor, "there are too many system calls");
+}
+
 static void take_frames(struct snap_log_reader *reader)
 {
 	struct snap_log *log = reader->log;
@@ -387,6 +413,7 @@ void snap_log_read_stacks(struct snap_log_reader *reader)
 		else if (make_room(reader, log->reasons, log->reason_capacity, log->reason_count))
 			log->reasons[log->reason_count++] = reason;
 	}
+	take_calls(reader);
 	take_frames(reader);
 	count = snap_log_get_count(&reader->cursor, 1);
 	while (count-- && is_fine(reader))

@@ -33,6 +33,9 @@ static void take_standing(struct snap_log_reader *reader, struct snap_log_change
 	change->syscall = (int16_t)((how >> 6) - 1);
 	change->state = how >> 2 & 15;
 	change->taken = how & 3;
+	if (change->syscall >= SNAP_LOG_FIRST_CALL &&
+	    (size_t)(change->syscall - SNAP_LOG_FIRST_CALL) >= reader->log->call_count)
+		snap_log_refuse(&reader->cursor, "a system call is not there");
 	if (change->state >= SNAP_STATE_COUNT || change->taken >= SNAP_TAKEN_COUNT)
 		snap_log_refuse(&reader->cursor, "a thread stands in no way");
 }
