@@ -74,7 +74,7 @@ struct snap_watched {
 	bool again; /* to be shown again, as its mappings were too new to be read again */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
-	int64_t born_ns, rename_after_ns;
+	int64_t born_ns, rename_after_ns, seldom_after_ns;
 	int64_t read_ns;                /* stat was read: name, state, processor */
 	unsigned late;                  /* how often it did not stop in time, one after the other */
 	int64_t shun_until_ns, shun_ns; /* not tried again before */

@@ -13,7 +13,8 @@ enum {
 	TRIES = 3,             /* for a thread that runs just when it is copied */
 	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
 	READ_AGAIN_MS = 100,   /* names of threads that run */
-	USUAL_STACK = 65536,   /* more than that is not compared: unwinding it is cheaper */
+	SELDOM_MS = 200,
+	USUAL_STACK = 65536, /* more than that is not compared: unwinding it is cheaper */
 };
 
 /* The files of a thread that a look needs; those that are not kept are closed after it. */
@@ -321,6 +322,20 @@ static struct snap_error *look_by_stop(struct snap_sampler *sampler, struct snap
 	return snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
 }
 
+/*
+ * Its stack cannot be read, now or ever: a stop would tell its registers, but it moves the thread,
+ * and would so be the reason for the next one.
+ */
+static struct snap_error *look_seldom(struct snap_sampler *sampler, struct snap_watched *thread)
+{
+	if (sampler->now_ns < thread->seldom_after_ns) {
+		sampler->tick.missed++;
+		return NULL;
+	}
+	thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
+	return look_by_stop(sampler, thread);
+}
+
 /* Where descriptors or memory are short its last stack stays, and that is not known to be right. */
 static struct snap_error *cannot_open(struct snap_sampler *sampler, struct snap_watched *thread,
 				      int error)
@@ -358,7 +373,7 @@ static struct snap_error *look_by_peek(struct snap_sampler *sampler, struct snap
 		return take_running(sampler, thread);
 	case SNAP_PEEK_UNKNOWN:
 	case SNAP_PEEK_UNUSABLE:
-		return look_by_stop(sampler, thread);
+		return look_seldom(sampler, thread);
 	case SNAP_PEEK_REFUSED:
 		return snap_member_refused(sampler, thread->member, EACCES);
 	case SNAP_PEEK_GONE:

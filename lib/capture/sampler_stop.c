@@ -100,7 +100,10 @@ static struct snap_error *take_copy(struct snap_sampler *sampler, const struct s
 	if (!is_same(picked, &pick->copy))
 		thread->bytes = 0;
 	sampler->tick.alone++;
-	return snap_sampler_show(sampler, thread, &pick->copy, &verdict);
+	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict);
+	if (thread->again)
+		thread->bytes = 0;
+	return err;
 }
 
 static struct snap_error *take_timeout(struct snap_sampler *sampler, struct snap_watched *thread)

@@ -30,6 +30,8 @@ static void test_exec_is_another_program(void **state)
 	bed_until(bed, bed_process(bed, victim.pid)->execs == 1 && bed_living(bed) == 1);
 	process = bed_process(bed, victim.pid);
 	assert_string_equal(process->name, "sleep");
+	assert_true(process->maps > 5);
+	assert_true(process->pieces > 1);
 	assert_true(process->alive);
 	assert_int_equal(bed->process_count, 1);
 	/* The leader's number lives on, as another thread. */
@@ -226,6 +228,8 @@ static void test_vfork_then_exec(void **state)
 	wait_answer(&victim);
 	bed_until(bed, child->execs == 1);
 	assert_string_equal(child->name, "sleep");
+	assert_true(child->maps > 5);
+	assert_true(child->pieces > 1);
 	bed_until(bed, bed_thread(bed, pid) && bed_thread(bed, pid)->alive &&
 			       bed_thread(bed, pid)->copies > 0);
 	assert_int_equal(bed->tick.disk, 0);
