@@ -205,6 +205,7 @@ static struct snap_error *take_threads(struct snap_nostop *nostop, size_t first)
 			traced->timed_out = true;
 			break;
 		}
+		nostop->left = traced->thread_count - i;
 		left += snap_nostop_copy(nostop, &traced->threads[i]);
 	}
 	for (size_t i = first; i < traced->thread_count && left && has_time(nostop); i++) {
@@ -212,7 +213,7 @@ static struct snap_error *take_threads(struct snap_nostop *nostop, size_t first)
 
 		if (traced->threads[i].result != SNAP_THREAD_NOT_STOPPED)
 			continue;
-		left--;
+		nostop->left = left--;
 		err = snap_nostop_stop(nostop, &traced->threads[i]);
 		if (err)
 			return err;

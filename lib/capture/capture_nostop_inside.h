@@ -32,6 +32,7 @@ struct snap_nostop {
 	struct snap_process *process; /* in the capture */
 	int tasks_fd, mem_fd;         /* -1: not to be had */
 	bool maps_read_again;
+	size_t left; /* threads that are still to be taken */
 	struct snap_peek peek;
 };
 

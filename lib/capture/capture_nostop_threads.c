@@ -116,6 +116,19 @@ static bool take_copy(struct snap_nostop *nostop, struct snap_thread *thread,
 	return false;
 }
 
+/*
+ * How much of a stack may be kept: where room gets scarce each gets its share, and one large stack
+ * an eighth of the room, as most are small.
+ */
+static size_t share(const struct snap_nostop *nostop)
+{
+	size_t room = snap_region_room(&nostop->shared->stacks);
+	size_t part = room / (nostop->left < 8 ? nostop->left + !nostop->left : 8);
+
+	return (part < nostop->options->max_stack ? part : nostop->options->max_stack) &
+	       ~(size_t)15;
+}
+
 static enum snap_peek_result peek_once(struct snap_nostop *nostop, struct snap_thread *thread)
 {
 	struct snap_peek *peek = &nostop->peek;
@@ -125,15 +138,14 @@ static enum snap_peek_result peek_once(struct snap_nostop *nostop, struct snap_t
 	enum snap_arch arch;
 
 	peek->bytes = stacks->next;
-	peek->size = nostop->options->max_stack;
-	if (peek->size > snap_region_room(stacks))
-		peek->size = snap_region_room(stacks);
+	peek->size = share(nostop);
 	if (snap_peek_mark(nostop->guard, peek->guard_fd, &peek->mark))
 		return SNAP_PEEK_GONE;
 	result = snap_peek(peek, &copy, &arch);
 	if (result != SNAP_PEEK_TAKEN)
 		return result;
-	nostop->stop->limited |= copy.stack_limited && peek->size < nostop->options->max_stack;
+	if (copy.stack_limited && peek->size < (nostop->options->max_stack & ~15ull))
+		nostop->stop->limited = true;
 	nostop->traced->arch = nostop->process->arch = arch;
 	return take_copy(nostop, thread, &copy) ? SNAP_PEEK_TAKEN : SNAP_PEEK_UNUSABLE;
 }
@@ -241,8 +253,8 @@ static struct snap_error *keep_pick(struct snap_nostop *nostop, const struct sna
 	uint8_t *bytes, *bytes2 = NULL;
 	void *registers = snap_region_alloc(&nostop->shared->records, copy.registers_size);
 
-	if (size > snap_region_room(stacks)) {
-		size = snap_region_room(stacks) & ~(size_t)15;
+	if (size > share(nostop)) {
+		size = share(nostop);
 		copy.stack_limited = nostop->stop->limited = true;
 	}
 	bytes = snap_region_alloc(stacks, size);
@@ -316,7 +328,8 @@ struct snap_error *snap_nostop_stop(struct snap_nostop *nostop, struct snap_thre
 		nostop->traced->arch = nostop->process->arch = pick.arch;
 		return keep_pick(nostop, &pick, thread);
 	}
-	thread->result = pick.copy.result;
+	/* Somebody else traces it: it is there, and is not shown whole. */
+	thread->result = pick.error == EPERM ? SNAP_THREAD_NOT_STOPPED : pick.copy.result;
 	if (pick.error == ENOEXEC)
 		nostop->traced->unsupported = true;
 	else if (pick.error == ETIMEDOUT)

@@ -118,6 +118,14 @@ class NoStop(Case):
         os.kill(victim.pid, 18)
         settle(victim.pid)
 
+    def test_what_somebody_else_traces(self):
+        """Only one may trace it, but all may read it."""
+        victim = self.victim("traced")
+        node = processes(self.take(victim["child"], free=False))[victim["child"]]
+        (thread, stack), = threads(node).values()
+        self.assertEqual(thread["taken"], "unstopped")
+        self.assertEqual(stack["unwind"], "complete")
+
     def test_tree_without_the_tool_itself(self):
         """Its own tracing process is a child of the tool, which is a child of the target here."""
         victim = self.victim("threads", "spin:1:spinner", running=1)

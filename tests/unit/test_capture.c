@@ -201,6 +201,90 @@ static void test_limits(void **state _unused_)
 	snap_options_deinit(&options);
 }
 
+/* Nobody is stopped, and the bytes are the same. */
+static void test_copies_without_a_stop(void **state _unused_)
+{
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_options options;
+
+	snap_options_init(&options);
+	options.no_stop = true;
+	for (int round = 0; round < 3; round++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		const struct snap_process *process;
+
+		/* Whole, with too little for one, and with too little for all. */
+		options.max_stack = round == 1 ? 320 : 1 << 20;
+		options.max_snapshot = round == 2 ? 4096 : 1 << 20;
+		assert_null(take(&victim, &options, &capture));
+		skip_where_forbidden(capture);
+		process = &capture->processes[0];
+		assert_int_equal(process->thread_count, THREADS);
+		assert_int_equal(process->stop_duration_ns, 0);
+		assert_true(process->piece_count > 0);
+		for (size_t i = 0; i < THREADS; i++) {
+			const struct snap_thread *thread = &process->threads[i];
+
+			assert_int_equal(thread->result, SNAP_THREAD_COPIED);
+			assert_int_equal(thread->taken, SNAP_TAKEN_UNSTOPPED);
+			assert_true(thread->partial);
+			assert_int_equal(thread->state, 'S');
+			assert_int_equal(thread->stack_limited, round > 0);
+			assert_true(thread->stack_size > 0);
+			if (round == 0)
+				assert_int_equal(count_marks(thread) / MARKS, 1);
+		}
+	}
+	finish(&victim);
+	snap_options_deinit(&options);
+}
+
+static bool never_suffices(void *context, const struct snap_capture *capture, size_t process,
+			   const struct snap_thread *copy)
+{
+	int *asked = context;
+
+	assert_non_null(snap_process_map(&capture->processes[process], copy->stack_address));
+	(*asked)++;
+	return false;
+}
+
+/* Where no copy suffices all are stopped, one by one. */
+static void test_copies_alone(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim = start(stand_with_threads, THREADS);
+	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = victim.pid };
+	int asked = 0;
+	struct snap_stop_hook hook = { .suffices = never_suffices, .context = &asked };
+	struct snap_options options;
+
+	snap_options_init(&options);
+	options.no_stop = true;
+	options.targets = &target;
+	options.target_count = 1;
+	assert_null(snap_capture_take(&options, &hook, &capture));
+	options.targets = NULL;
+	options.target_count = 0;
+	finish(&victim);
+	skip_where_forbidden(capture);
+	assert_true(asked >= THREADS);
+	assert_int_equal(capture->processes[0].thread_count, THREADS);
+	for (size_t i = 0; i < THREADS; i++) {
+		const struct snap_thread *thread = &capture->processes[0].threads[i];
+
+		assert_int_equal(thread->result, SNAP_THREAD_COPIED);
+		assert_int_equal(thread->taken, SNAP_TAKEN_ALONE);
+		assert_false(thread->partial);
+		assert_int_equal(count_marks(thread) / MARKS, 1);
+	}
+	assert_true(capture->stop_duration_ns > 0);
+	assert_int_equal(capture->processes[0].stop_duration_ns, capture->stop_duration_ns);
+	assert_int_equal(capture->warning_count, 1);
+	assert_string_equal(capture->warnings[0].code, "not_one_instant");
+	snap_options_deinit(&options);
+}
+
 static void test_group_stop(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
@@ -457,6 +541,8 @@ int main(void)
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_copies_without_a_stop),
+		cmocka_unit_test(test_copies_alone),
 		cmocka_unit_test(test_group_stop),
 		cmocka_unit_test(test_born_meanwhile),
 		cmocka_unit_test(test_interrupted_stack),
