@@ -200,7 +200,8 @@ struct stacksnap_recorder_status {
 };
 
 /*
- * Finds the targets; nobody is touched yet. Of the options count "hz", "duration", "ring", "until",
+ * Finds the targets; nobody is touched yet. NOT_FOUND, PERMISSION, OTHER: none of them can be
+ * recorded, and the message says why. Of the options count "hz", "duration", "ring", "until",
  * "mode" and those of captures; the recorder keeps a pointer to them, so they outlive it.
  */
 struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_options *options,

@@ -44,15 +44,16 @@ void snap_follow_renumber(struct snap_follow *follow)
 
 /* ---- processes ---- */
 
-static bool is_worth_a_word(enum snap_trouble trouble)
+static bool is_worth_a_word(const struct snap_process *facts)
 {
-	switch (trouble) {
+	switch (facts->trouble) {
 	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
 	case SNAP_TROUBLE_EXITED:
+		return false;
+	case SNAP_TROUBLE_NO_SUCH_PROCESS:
 	case SNAP_TROUBLE_ZOMBIE:
 	case SNAP_TROUBLE_KERNEL_THREAD:
-		return false;
+		return facts->is_target;
 	case SNAP_TROUBLE_PERMISSION_DENIED:
 	case SNAP_TROUBLE_ALREADY_TRACED:
 	case SNAP_TROUBLE_STOP_TIMEOUT:
@@ -68,8 +69,7 @@ static void warn_of(struct snap_follow *follow, struct snap_followed_process *fo
 {
 	const char *code = snap_trouble_word(facts->trouble);
 
-	if (followed->warned || !is_worth_a_word(facts->trouble) ||
-	    follow->warnings == SNAP_FOLLOW_WARNINGS)
+	if (followed->warned || !is_worth_a_word(facts) || follow->warnings == SNAP_FOLLOW_WARNINGS)
 		return;
 	followed->warned = true;
 	follow->warnings++;

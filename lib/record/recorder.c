@@ -6,6 +6,7 @@
 #include "record/recorder_inside.h"
 
 #include "analyze/analyze_log.h"
+#include "record/targets.h"
 
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
@@ -55,6 +56,8 @@ struct snap_error *snap_recorder_create(const struct snap_options *options,
 	recorder->fd = -1;
 	recorder->sink = snap_follow_sink(&recorder->follow);
 	err = snap_sampler_create(options, &recorder->sink, &recorder->sampler);
+	if (!err)
+		err = snap_targets_check(snap_sampler_capture(recorder->sampler));
 	if (!err)
 		err = begin_log(recorder);
 	if (err)

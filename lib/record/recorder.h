@@ -26,7 +26,8 @@ struct snap_recorder_status {
 
 /*
  * Finds the targets; nobody is touched. The options must outlive the recorder. Errors as of
- * snap_sampler_create().
+ * snap_sampler_create(); NOT_FOUND, PERMISSION or OTHER when none of them can be recorded, with the
+ * sentence that a snapshot would say.
  */
 struct snap_error *snap_recorder_create(const struct snap_options *options,
 					struct snap_recorder **ret) _must_check_;

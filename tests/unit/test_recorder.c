@@ -166,7 +166,7 @@ static void test_states_are_right(void **state _unused_)
 	assert_int_equal(log->stats.threads, 5);
 	/* Who sleeps is stopped once at most, where its place needs more registers than are told.
 	 */
-	assert_true(log->stats.alone <= ticks + 4);
+	assert_true(log->stats.alone <= ticks + 8);
 	end(&bed);
 }
 
@@ -318,6 +318,36 @@ static void test_it_leaves_the_thread_as_it_was(void **state _unused_)
 	assert_null(snap_recorder_run(bed.recorder, until_ticks, &ticks));
 	assert_int_equal(nice(0), before);
 	end(&bed);
+}
+
+static void test_nobody_to_record_is_told_at_once(void **state _unused_)
+{
+	struct snap_target targets[2] = { { .kind = SNAP_TARGET_PID, .pid = 999999999 },
+					  { .kind = SNAP_TARGET_PID, .pid = getppid() } };
+	struct snap_options options = {
+		.hz = 99, .max_stack = 1 << 20, .targets = targets, .target_count = 1
+	};
+	struct snap_recorder *recorder = NULL;
+	struct snap_error *err = snap_recorder_create(&options, &recorder);
+	pid_t zombie;
+
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
+	assert_non_null(strstr(snap_error_message(err), "999999999"));
+	snap_error_destroy(err);
+	zombie = fork();
+	if (zombie == 0)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)zombie, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	targets[0].pid = zombie;
+	err = snap_recorder_create(&options, &recorder);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
+	snap_error_destroy(err);
+	waitpid(zombie, NULL, 0);
+	/* One that can be is enough; the other one is a warning. */
+	targets[0].pid = 999999999;
+	options.target_count = 2;
+	assert_null(snap_recorder_create(&options, &recorder));
+	snap_recorder_destroy(recorder);
 }
 
 static bool watch_priority(void *context, const struct snap_recorder_status *status)
@@ -499,6 +529,7 @@ int main(void)
 		cmocka_unit_test(test_another_thread_may_stop_it),
 		cmocka_unit_test(test_conditions_end_it),
 		cmocka_unit_test(test_it_leaves_the_thread_as_it_was),
+		cmocka_unit_test(test_nobody_to_record_is_told_at_once),
 		cmocka_unit_test(test_the_callback_has_the_priority_it_had),
 		cmocka_unit_test(test_what_is_held_has_names),
 		cmocka_unit_test(test_a_ring_holds_its_last_seconds),

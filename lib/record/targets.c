@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Targets: see targets.h. */
+#include "record/targets.h"
+
+#include "capture/discover.h"
+#include "capture/procfs.h"
+
+#include <errno.h>
+
+static enum snap_error_code code_of(enum snap_trouble trouble)
+{
+	switch (trouble) {
+	case SNAP_TROUBLE_NO_SUCH_PROCESS:
+	case SNAP_TROUBLE_EXITED:
+	case SNAP_TROUBLE_ZOMBIE:
+		return SNAP_ERROR_NOT_FOUND;
+	case SNAP_TROUBLE_PERMISSION_DENIED:
+	case SNAP_TROUBLE_ALREADY_TRACED:
+		return SNAP_ERROR_PERMISSION;
+	case SNAP_TROUBLE_NONE:
+	case SNAP_TROUBLE_STOP_TIMEOUT:
+	case SNAP_TROUBLE_KERNEL_THREAD:
+	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
+	case SNAP_TROUBLE_INTERNAL:
+		return SNAP_ERROR_OTHER;
+	}
+	return SNAP_ERROR_OTHER;
+}
+
+/* 0 or a negative errno. */
+static int try_memory(const struct snap_process *process)
+{
+	_cleanup_fd_ int process_fd = snap_discover_open(process);
+	_cleanup_fd_ int memory_fd = -1;
+
+	if (process_fd < 0)
+		return process_fd;
+	memory_fd = snap_procfs_open_file(process_fd, "mem");
+	return memory_fd < 0 ? memory_fd : 0;
+}
+
+static struct snap_error *explain(const struct snap_process *process)
+{
+	const char *word = snap_trouble_word(process->trouble);
+
+	if (process->trouble_message)
+		return snap_error_format(code_of(process->trouble), "%s", process->trouble_message);
+	return snap_error_format(code_of(process->trouble), "process %d cannot be recorded (%s)",
+				 (int)process->pid, word);
+}
+
+struct snap_error *snap_targets_check(const struct snap_capture *found)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *scratch = snap_capture_new();
+	struct snap_error *first = NULL;
+	bool is_of_target = false;
+
+	if (!scratch)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < found->process_count; i++) {
+		struct snap_process process = found->processes[i];
+
+		if (process.trouble == SNAP_TROUBLE_NONE) {
+			int error = try_memory(&process);
+
+			/* Without descriptors nothing can be told; nor is it a matter of the
+			 * target. */
+			if (error == 0 || error == -EMFILE || error == -ENFILE) {
+				snap_error_destroy(first);
+				return NULL;
+			}
+			snap_discover_explain(scratch, &process, -error);
+		}
+		if (first && (is_of_target || !process.is_target))
+			continue;
+		snap_error_destroy(first);
+		first = explain(&process);
+		is_of_target = process.is_target;
+	}
+	return first;
+}
