@@ -98,6 +98,29 @@ class Firefox(Case):
         session = Session(self, path)
         self.assertIn("contains 4 threads", session.wait_for("contains", "profile", "info", "--all"))
 
+    def test_a_recording(self):
+        victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
+        path = os.path.join(self.scratch(), "run.firefox.json")
+        self.run_tool("record", "-p", victim.pid, "-d", 1, "--hz", 50, "-o", path)
+        with open(path) as f:
+            profile = json.load(f)
+        ticks = profile["counters"][0]["samples"]["length"]
+        for thread in profile["threads"]:
+            self.assertEqual(sum(thread["samples"]["weight"]), ticks, thread["name"])
+        session = Session(self, path)
+        info = session.wait_for("contains", "profile", "info", "--all")
+        self.assertIn("contains 5 threads", info)
+        self.assertIn(f"Stopped [{ticks} samples]", info)
+        busy = re.search(r"(t-\d+): busy .* - ([0-9.]+)ms", info)
+        self.assertIsNotNone(busy, info)
+        self.assertGreater(float(busy.group(2)), 0)
+        self.assertRegex(info, r"worker-1 .* - 0\.000ms")
+        # What runs is no idle code: it is there without being asked for.
+        shown = session.wait_for("spin", "thread", "functions", "--thread", busy.group(1))
+        self.assertIn("threads!spin", shown)
+        marked = session.ask("thread", "markers", "--thread", busy.group(1)).stdout
+        self.assertIn("running", marked)
+
     def test_the_check_can_fail(self):
         path = os.path.join(self.scratch(), "broken.json")
         with open(path, "w") as f:

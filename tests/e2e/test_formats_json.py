@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from harness import Case, check_counts, check_schema, need, processes
+from harness import Case, SOURCE, check_counts, check_schema, need, processes
 
 
 def jq(program, path, *options):
@@ -47,3 +47,75 @@ class Lines(Case):
         check_counts(document)
         self.assertEqual(got.text.count("\n"), 1)
         self.assertEqual(processes(document)[4000000]["error"]["code"], "no_such_process")
+
+
+def recording_schema():
+    with open(os.path.join(SOURCE, "lib", "render", "stacksnap-recording.schema.json")) as f:
+        return json.load(f)
+
+
+def stacks_of(document):
+    return [stack for node in processes(document).values() for stack in node["stacks"]]
+
+
+class Recordings(Case):
+    weight = 3
+
+    def record(self, victim, suffix, *options):
+        path = os.path.join(self.scratch(), "run" + suffix)
+        self.run_tool("record", "-p", victim.pid, "-d", 1, "-o", path, *options)
+        return path
+
+    def test_a_document_for_each_tick(self):
+        victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
+        path = self.record(victim, ".jsonl", "--hz", 50)
+        documents = [json.loads(line) for line in jq(".", path)]
+        # Ticks may be missed on a busy machine, but not nearly all of them.
+        self.assertGreater(len(documents), 10)
+        for document in documents:
+            check_schema(document)
+            check_counts(document)
+            self.assertEqual(document["thread_count"], 5)
+            self.assertIs(document["consistent"], False)
+        times = [document["time"] for document in documents]
+        self.assertEqual(times, sorted(set(times)))
+        # The same group is called the same at all ticks, and in a snapshot.
+        name = self.stack_of(self.node(victim.pid), name="worker-1")["id"]
+        for document in documents:
+            self.assertEqual(self.stack_of(processes(document)[victim.pid], name="worker-1")["id"],
+                             name)
+
+    def test_interval(self):
+        victim = self.victim("threads", "futex:3:worker")
+        every = self.record(victim, ".jsonl", "--hz", 50, "--interval", "400ms")
+        self.assertIn(len(jq(".time", every)), (2, 3))
+
+    def test_one_document(self):
+        import jsonschema
+        victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
+        path = self.record(victim, ".json", "--hz", 50)
+        with open(path) as f:
+            document = json.load(f)
+        schema = recording_schema()
+        check = jsonschema.validators.validator_for(schema)(schema)
+        self.assertEqual([e.message for e in check.iter_errors(document)], [])
+        stacks = stacks_of(document)
+        self.assertEqual(sum(s["samples"] for s in stacks), document["sample_count"])
+        self.assertEqual(len(stacks), document["stack_count"])
+        for stack in stacks:
+            self.assertEqual(sum(t["samples"] for t in stack["threads"]), stack["samples"])
+            self.assertEqual(sum(stack["states"].values()), stack["samples"])
+        self.assertEqual(document["recording"]["end"], "time")
+        self.assertEqual(document["thread_count"], 5)
+        waiting = [s for s in stacks if any(t["name"] == "worker-1" for t in s["threads"])]
+        self.assertEqual([s["labels"]["state"] for s in waiting], ["sleeping"])
+        self.assertEqual(waiting[0]["samples"], 3 * document["tick_count"])
+        # What jq sees of it.
+        total = jq("[.. | objects | select(has(\"states\")) | .samples] | add", path)
+        self.assertEqual(total, [str(document["sample_count"])])
+
+    def test_text(self):
+        victim = self.victim("threads", "futex:3:worker", "spin:1:busy", running=1)
+        got = self.run_tool("record", "-p", victim.pid, "-d", 1, "--hz", 50, "-f", "text", "-o", "-")
+        self.assertRegex(got.text, r"(?m)^.*60\.0 %  +\d+ samples . worker-\*   sleeping in futex")
+        self.assertIn("  share  state     function\n", got.text)
