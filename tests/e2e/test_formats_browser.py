@@ -29,6 +29,17 @@ def load(path):
 
 
 class Formats(Case):
+    def recording(self, victim, *flags):
+        """A .snaprec of two seconds."""
+        path = os.path.join(self.scratch(), "a.snaprec")
+        self.run_tool("record", "-p", victim.pid, "--duration", "2", "-o", path, *flags)
+        return path
+
+    def rendered(self, recording, suffix, *flags):
+        path = os.path.join(self.scratch(), "a" + suffix)
+        self.run_tool("render", recording, "-o", path, *flags)
+        return path
+
     def snapshot(self, victim, suffix, *flags):
         """Path of a file, by its suffix; what the tool was asked for beside."""
         path = os.path.join(self.scratch(), "a" + suffix)
@@ -64,6 +75,78 @@ class Traces(Formats):
     def test_made_by_hand(self):
         for path in golden("*.trace"):
             self.assert_good(load(path))
+
+
+class Recordings(Formats):
+    """Both formats of one recording tell the same; nothing depends on how the time was spent."""
+    asan = True
+    weight = 10
+
+    def shares(self):
+        victim = self.victim("shares", settled=False)
+        return self.recording(victim)
+
+    def threads(self, trace):
+        """{tid: name without the tid}"""
+        return {e["tid"]: e["args"]["name"].rsplit("/", 1)[0] for e in trace["traceEvents"]
+                if e["name"] == "thread_name"}
+
+    def test_trace(self):
+        recording = self.shares()
+        path = self.rendered(recording, ".trace.json")
+        trace = load(path)
+        self.assertEqual(traces.complaints(trace)[:5], [])
+        threads = self.threads(trace)
+        self.assertLessEqual({"busy", "half", "asleep"}, set(threads.values()))
+        for tid, name in threads.items():
+            names = {e["name"] for e in traces.slices(trace, tid)}
+            wanted = {"busy": {"[running]", "seventy", "twenty", "ten"},
+                      "half": {"half_awake", "half_asleep"}, "asleep": {"[sleeping]"}}
+            self.assertLessEqual(wanted.get(name, set()), names, name)
+        self.assertEqual(trace["otherData"]["ticks"] > 0, True)
+        with open(path, "rb") as one, open(self.rendered(recording, ".trace.json"), "rb") as two:
+            self.assertEqual(one.read(), two.read())
+
+    def test_state_frames(self):
+        recording = self.shares()
+        made = {where: load(self.rendered(recording, ".trace.json", "--state-frames", where))
+                for where in ("root", "leaf", "no")}
+        for trace in made.values():
+            self.assertEqual(traces.complaints(trace)[:5], [])
+        root, leaf, no = made.values()
+        for tid, name in self.threads(root).items():
+            for function in ("seventy", "half_asleep", "[running]"):
+                times = {traces.time_of(trace, function, tid) for trace in made.values()}
+                if function.startswith("["):
+                    self.assertEqual(traces.time_of(root, function, tid),
+                                     traces.time_of(leaf, function, tid), name)
+                    self.assertEqual(traces.time_of(no, function, tid), 0)
+                else:
+                    self.assertEqual(len(times), 1, (name, function, times))
+        self.assertFalse(any("cname" in e for e in no["traceEvents"]))
+
+    def test_speedscope_tells_what_the_trace_tells(self):
+        recording = self.shares()
+        trace = load(self.rendered(recording, ".trace.json"))
+        document = load(self.rendered(recording, ".speedscope.json"))
+        names = [f["name"] for f in document["shared"]["frames"]]
+        profiles = {p["name"]: p for p in document["profiles"]}
+        self.assertEqual(len({p["endValue"] for n, p in profiles.items() if "/" in n}), 1)
+        for tid, thread in self.threads(trace).items():
+            profile = profiles[f"{thread}/{tid}"]
+            self.assertEqual(profile["unit"], "nanoseconds")
+            for name in ("seventy", "twenty", "half_asleep", "[running]", "[sleeping]"):
+                number = names.index(name)
+                weight = sum(weight for sample, weight in zip(profile["samples"], profile["weights"])
+                             if number in sample)
+                # The trace is in whole microseconds.
+                self.assertAlmostEqual(weight / 1000, traces.time_of(trace, name, tid),
+                                       delta=2 * len(profile["samples"]))
+
+    def test_a_slice_of_time(self):
+        trace = load(self.rendered(self.shares(), ".trace.json", "--from", "1s"))
+        self.assertEqual(traces.complaints(trace)[:5], [])
+        self.assertGreaterEqual(min(e["ts"] for e in traces.slices(trace)), 1000000)
 
 
 class TraceChecker(Formats):
@@ -121,9 +204,11 @@ class Catapult(Formats):
         trace, model = load(path), readers.catapult(path)
         self.assertEqual(model["warnings"], [])
         wanted = {}
+        # The viewer counts from the first event; the order of equal times is its own.
+        first = min(e["ts"] for e in trace["traceEvents"] if "ts" in e)
         for event in traces.slices(trace):
             wanted.setdefault((event["pid"], event["tid"]), []).append(
-                (event["ts"], event["dur"], event["name"]))
+                (event["ts"] - first, event["dur"], event["name"]))
         names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
                  if e["name"] == "thread_name"}
         got = {(t["pid"], t["tid"]): t for t in model["threads"] if t["slices"]}
@@ -132,7 +217,6 @@ class Catapult(Formats):
             self.assertEqual(thread["name"], names[key])
             arrived = [(round(s["start"] * 1000), round(s["duration"] * 1000), s["name"])
                        for s in thread["slices"]]
-            # The viewer counts from the first event; the order of equal times is its own.
             self.assertEqual(sorted(arrived), sorted(wanted[key]))
             roots = [s for s in thread["slices"] if s["parent"] is None]
             self.assertTrue(all(s["name"].startswith("[") for s in roots), roots[:3])
@@ -148,6 +232,10 @@ class Catapult(Formats):
 
     def test_made_by_hand(self):
         self.read_in(golden("service.trace")[0])
+
+    def test_recording(self):
+        victim = self.victim("shares", settled=False)
+        self.read_in(self.rendered(self.recording(victim), ".trace.json"))
 
     def test_says_what_is_wrong(self):
         trace = load(golden("service.trace")[0])
@@ -190,6 +278,10 @@ class Speedscope(Formats):
         self.assertEqual([w for _, w in waiting], [3])
         self.assertEqual(waiting[0][0][0].split("[")[0], "threads")
         self.assertEqual(waiting[0][0][1], "[sleeping]")
+
+    def test_recording(self):
+        victim = self.victim("shares", settled=False)
+        self.read_in(self.rendered(self.recording(victim), ".speedscope.json"))
 
     def test_inlined_functions_are_frames(self):
         if not os.path.exists(os.path.join(readers.BUILD, "tests", "targets", "inlined")):
