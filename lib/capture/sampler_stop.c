@@ -13,7 +13,7 @@ enum {
 	MOST_PATIENCE_MS = 20,
 	PATIENT_TRIES = 3, /* where many threads share few processors, one may just be late */
 	FIRST_SHUN_MS = 20,
-	LONGEST_SHUN_MS = 1000,
+	LONGEST_SHUN_MS = 100,
 	BELIEVED = 3,     /* refusals one after the other */
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
 };
