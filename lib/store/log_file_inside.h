@@ -27,6 +27,7 @@
 
 enum {
 	SNAP_LOG_VERSION = 1,
+	SNAP_LOG_FACTS_VERSION = 2, /* of a process's description: that of capture files */
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,

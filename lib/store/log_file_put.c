@@ -35,8 +35,8 @@ static void put_facts(struct snap_log_writer *writer, const struct snap_process 
 {
 	struct snap_process facts = *process;
 	struct snap_capture capture = { .processes = &facts, .process_count = 1 };
-	struct snap_codec count = { .mode = SNAP_CODEC_COUNT };
-	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE };
+	struct snap_codec count = { .mode = SNAP_CODEC_COUNT, .version = SNAP_LOG_FACTS_VERSION };
+	struct snap_codec codec = { .mode = SNAP_CODEC_WRITE, .version = SNAP_LOG_FACTS_VERSION };
 
 	facts.map_count = facts.piece_count = facts.thread_count = facts.embedded_count = 0;
 	snap_code_process(&count, &capture, 0);

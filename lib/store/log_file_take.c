@@ -86,7 +86,9 @@ static bool take_facts(struct snap_log_reader *reader, struct snap_arena *arena,
 		       struct snap_process *facts)
 {
 	struct snap_capture capture = { .processes = facts, .process_count = 1 };
-	struct snap_codec codec = { .mode = SNAP_CODEC_READ, .arena = arena };
+	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
+				    .version = SNAP_LOG_FACTS_VERSION,
+				    .arena = arena };
 
 	codec.size = snap_log_get_count(&reader->cursor, 1);
 	codec.bytes = reader->cursor.at;
