@@ -229,6 +229,8 @@ static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 static struct snap_error *call(struct snap_single *single, const struct snap_pick *picks,
 			       size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
+	if (single->channel->leaves)
+		end_child(single, false);
 	if (!single->pid) {
 		struct snap_error *err = make_child(single);
 

@@ -5,9 +5,10 @@
  * As in tracer.h the ptracing is done by a child process, so that its death or ours lets everything
  * run; this one stays for as long as a recording goes on. It shares our table of descriptors
  * (CLONE_FILES), so descriptors in a pick are good on both sides, and it keeps none of ours open.
- * Nothing is waited for longer than asked; threads that do not stop in time are let go. Not to be
- * called from two threads at once; where the thread that called it last exits, the child ends with
- * it and the next call makes a new one. Knows nothing of trees or of what is in a copy.
+ * After idle seconds it leaves, and is made anew. Nothing is waited for longer than asked; threads
+ * that do not stop in time are let go. Not to be called from two threads at once; where the thread
+ * that called it last exits, the child ends with it and the next call makes a new one. Knows
+ * nothing of trees or of what is in a copy.
  */
 #ifndef SNAP_CAPTURE_TRACER_SINGLE_H
 #define SNAP_CAPTURE_TRACER_SINGLE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The child that makes single stops, from its first to its last instruction: it sleeps until there
- * is a call, serves it, sleeps. It shares the parent's descriptors, so it opens and closes none; as
- * in tracer_child.h it allocates, locks and prints nothing.
+ * is a call, serves it, sleeps; if none comes for long it leaves. It shares the parent's
+ * descriptors, so it opens and closes none; as in tracer_child.h it allocates, locks and prints
+ * nothing.
  *
  * Threads are interrupted together and let go as they come: a thread that runs on another
  * processor comes to its stop while the first is copied. A wait that takes long is ended by a
@@ -24,6 +25,7 @@ enum {
 	UNKNOWN_STACK = 1 << 16, /* bytes to be read where nobody knows where the stack ends */
 	READY_STACKS = 1 << 20,  /* bytes that are there before the first stop */
 	PAGE = 4096,
+	IDLE_SECONDS = 10, /* then it leaves; the next call makes a new one */
 	SLICE_NS = 100000, /* the shortest there is */
 };
 
@@ -329,6 +331,22 @@ static void ask_to_be_quick(void)
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/*
+ * False when none came for long. Who calls exec keeps its children, and we its old descriptors; and
+ * as long as we live, so does the memory that the parent had when we were made.
+ */
+static bool wait_for_call(struct snap_channel *channel, uint32_t served)
+{
+	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
+
+	while (__atomic_load_n(&channel->request, __ATOMIC_ACQUIRE) == served) {
+		if (syscall(SYS_futex, &channel->request, FUTEX_WAIT, served, &patience, NULL, 0) &&
+		    errno == ETIMEDOUT)
+			return false;
+	}
+	return true;
+}
+
 void snap_single_child(void *context, pid_t parent)
 {
 	struct snap_channel *channel = context;
@@ -341,8 +359,10 @@ void snap_single_child(void *context, pid_t parent)
 	ask_to_be_quick();
 	snap_region_prefault(&channel->stacks, READY_STACKS);
 	while (!channel->leaves) {
-		while (__atomic_load_n(&channel->request, __ATOMIC_ACQUIRE) == served)
-			syscall(SYS_futex, &channel->request, FUTEX_WAIT, served, NULL, NULL, 0);
+		if (!wait_for_call(channel, served)) {
+			channel->leaves = true;
+			return;
+		}
 		serve(channel);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);

@@ -31,8 +31,9 @@ struct snap_channel {
 	uint32_t request; /* the parent's */
 	uint32_t done;    /* the child's */
 	uint32_t give_up; /* by the parent, in a call: nobody is waited for any more */
-	uint32_t leaves;  /* by the child: it ends with this call, which lets stragglers run */
-	uint32_t count;   /* slots of the call */
+	/* by the child: it ends, with a call, which lets stragglers run, or for want of calls */
+	uint32_t leaves;
+	uint32_t count; /* slots of the call */
 	uint64_t max_stack;
 	int64_t begin_ns, end_ns; /* first INTERRUPT, last DETACH; 0: none */
 	uint8_t *first_stack;
