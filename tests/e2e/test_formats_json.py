@@ -119,3 +119,23 @@ class Recordings(Case):
         got = self.run_tool("record", "-p", victim.pid, "-d", 1, "--hz", 50, "-f", "text", "-o", "-")
         self.assertRegex(got.text, r"(?m)^.*60\.0 %  +\d+ samples . worker-\*   sleeping in futex")
         self.assertIn("  share  state     function\n", got.text)
+
+    def test_a_slice(self):
+        import jsonschema
+        victim = self.victim("threads", "futex:3:worker")
+        path = self.record(victim, ".snaprec", "--hz", 50)
+        whole = [json.loads(line) for line in
+                 self.run_tool("render", path, "-f", "jsonl").text.splitlines()]
+        late = [json.loads(line) for line in
+                self.run_tool("render", path, "-f", "jsonl", "--from", "500ms").text.splitlines()]
+        self.assertLess(len(late), len(whole))
+        self.assertEqual([d["time"] for d in late], [d["time"] for d in whole][-len(late):])
+        document = json.loads(self.run_tool("render", path, "-f", "json", "--from", "500ms").text)
+        schema = recording_schema()
+        check = jsonschema.validators.validator_for(schema)(schema)
+        self.assertEqual([e.message for e in check.iter_errors(document)], [])
+        self.assertIs(document["slice"], True)
+        self.assertGreaterEqual(document["from_ns"], 500_000_000)
+        self.assertEqual(document["tick_count"], len(late))
+        self.assertEqual(document["sample_count"], sum(d["thread_count"] for d in late))
+        self.assertEqual(document["recording"]["ticks"], len(whole))

@@ -38,7 +38,7 @@ static inline char *golden_without_version(const char *text)
 {
 	static const char *const versions[] = { "\"version\": \"" SNAP_VERSION "\"",
 						"\"version\":\"" SNAP_VERSION "\"",
-						"stacksnap@" SNAP_VERSION };
+						("stacksnap@" SNAP_VERSION) };
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(versions); i++) {
 		const char *at = strstr(text, versions[i]), *number;
