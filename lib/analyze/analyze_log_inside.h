@@ -38,6 +38,7 @@ struct snap_log_line {
 	struct snap_run *runs; /* room for all it may have */
 	size_t run_count, room;
 	bool sampled, readable; /* before filters: at all, and with a stack */
+	bool stays;             /* it was sampled up to the end of the slice */
 };
 
 struct snap_log_analysis {

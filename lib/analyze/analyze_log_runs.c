@@ -99,6 +99,7 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 	if (!look)
 		return false;
 	line->sampled = true;
+	line->stays = end == of->end - of->first;
 	line->readable = line->readable || look->raw.end != SNAP_UNWIND_NOT_STOPPED;
 	if (!snap_filter_shows_thread(of->options, &member, &look->filter))
 		return true;

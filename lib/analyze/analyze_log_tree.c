@@ -69,7 +69,8 @@ static void count_threads(struct tree *tree)
 		if (!line->sampled)
 			continue;
 		tree->raws[thread->process].thread_count++;
-		if (!line->readable && !thread->kernel)
+		/* Who came and went before it could be read is no loss of the recording's. */
+		if (!line->readable && line->stays && !thread->kernel)
 			tree->raws[thread->process].not_stopped++;
 		if (line->run_count)
 			tree->has_tracks[thread->process] = true;

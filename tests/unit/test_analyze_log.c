@@ -222,15 +222,21 @@ static void test_ends_of_stacks(void **state _unused_)
 				    .end_pc = 0x10ff,
 				    .reason = "no unwind information" };
 	struct snap_log_pcs none = { .end = SNAP_UNWIND_NOT_STOPPED };
-	uint32_t process, cut, blind, stack;
+	uint32_t process, cut, blind, brief, stack;
 
 	begin(log);
 	process = add_process(log, 7, UINT32_MAX, UINT32_MAX);
 	cut = add_thread(log, process, 7, "cut");
-	blind = add_thread(log, process, 8, "blind");
+	brief = add_thread(log, process, 9, "brief");
 	fine(snap_log_stack(log, log->processes[process].space, &pcs, &stack));
 	change_to(log, cut, stack, SNAP_STATE_RUNNING, -1);
 	fine(snap_log_stack(log, log->processes[process].space, &none, &stack));
+	change_to(log, brief, stack, SNAP_STATE_RUNNING, -1);
+	snap_log_end_tick(log, 1);
+	/* Who goes before it could be read is no loss of the recording's. */
+	begin(log);
+	fine(snap_log_end_thread(log, brief));
+	blind = add_thread(log, process, 8, "blind");
 	change_to(log, blind, stack, SNAP_STATE_DISK, -1);
 	snap_log_end_tick(log, 1);
 	name_all(log);
