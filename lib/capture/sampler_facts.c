@@ -75,6 +75,8 @@ struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_p
 /* In words; `process` is a copy whose trouble is written. */
 static void explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
 {
+	char text[128];
+
 	process->trouble = SNAP_TROUBLE_NONE;
 	process->trouble_message = NULL;
 	if (os_errno == ENOEXEC)
@@ -82,6 +84,9 @@ static void explain(struct snap_capture *capture, struct snap_process *process, 
 			capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
 			"cannot unwind %d: it is a program of another word size or architecture",
 			(int)process->pid);
+	else if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
+		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot read %d: %s",
+				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
 	else if (os_errno)
 		snap_discover_explain(capture, process, os_errno);
 }
@@ -329,7 +334,7 @@ static int open_memory(struct snap_sampler *sampler, struct snap_member *member)
 
 	close_memory(sampler, member);
 	if (process_fd < 0)
-		process_fd = loose = snap_discover_open(&member->facts);
+		process_fd = loose = snap_member_directory(sampler, member);
 	if (process_fd < 0)
 		return process_fd;
 	member->tasks_fd = snap_procfs_open_tasks(process_fd);

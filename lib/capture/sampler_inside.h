@@ -157,6 +157,8 @@ void snap_sampler_part(struct snap_sampler *sampler);
 void snap_member_destroy(struct snap_sampler *sampler, struct snap_member *member);
 
 /* sampler_renew.c: what lost its memory. */
+/* Its directory of procfs, the caller's to close; a negative errno, ESRCH: it has gone. */
+int snap_member_directory(const struct snap_sampler *sampler, const struct snap_member *member);
 /* Closes, or takes over, descriptors that ride beside a member; they are counted. */
 void snap_member_drop_live(struct snap_sampler *sampler, struct snap_live *live);
 void snap_member_take_live(struct snap_sampler *sampler, struct snap_live *from,

@@ -5,6 +5,8 @@
  */
 #include "capture/sampler_inside.h"
 
+#include <errno.h>
+
 enum {
 	RENEW_SHARE = 4,     /* of the time at most one part in so many is spent on one of them */
 	RENEW_LEAST_MS = 20, /* and each is another program at most so often */
@@ -30,22 +32,35 @@ void snap_member_take_live(struct snap_sampler *sampler, struct snap_live *from,
 	sampler->descriptors -= count_live(ret);
 }
 
+int snap_member_directory(const struct snap_sampler *sampler, const struct snap_member *member)
+{
+	_cleanup_fd_ int fd = snap_procfs_open_process(&sampler->procfs, member->facts.pid);
+	struct snap_stat stat;
+	int error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+
+	if (error)
+		return error == -ENOENT ? -ESRCH : error;
+	return stat.start_ticks == member->facts.start_ticks ? snap_take_fd(&fd) : -ESRCH;
+}
+
 enum fate {
 	FATE_ENDED,
 	FATE_LEAVING, /* or its leader is, for another thread that executes a program */
 	FATE_ANOTHER, /* it runs another program */
 };
 
-static enum fate fate_of(const struct snap_member *member)
+static enum fate fate_of(const struct snap_sampler *sampler, const struct snap_member *member)
 {
 	_cleanup_fd_ int loose = -1;
-	int fd = member->live.proc_fd;
+	int fd = member->live.proc_fd, error;
 	struct snap_stat stat;
 
 	if (fd < 0)
-		fd = loose = snap_discover_open(&member->facts);
-	if (fd < 0 || snap_procfs_stat(fd, &stat) != 0)
-		return FATE_ENDED;
+		fd = loose = snap_member_directory(sampler, member);
+	error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+	/* Nothing else that fails says that it has ended. */
+	if (error)
+		return error == -ESRCH || error == -ENOENT ? FATE_ENDED : FATE_LEAVING;
 	if (stat.state == 'Z' || stat.state == 'X')
 		return stat.threads <= 1 ? FATE_ENDED : FATE_LEAVING;
 	return stat.flags & SNAP_PF_EXITING ? FATE_LEAVING : FATE_ANOTHER;
@@ -107,7 +122,7 @@ struct snap_error *snap_sampler_renew(struct snap_sampler *sampler)
 		if (!member->lost || member->gone)
 			continue;
 		begin = snap_sampler_now();
-		fate = fate_of(member);
+		fate = fate_of(sampler, member);
 		member->gone = fate == FATE_ENDED;
 		if (fate != FATE_ANOTHER || begin < member->renew_after_ns)
 			continue;

@@ -207,8 +207,8 @@ static void look_at_troubled(struct snap_sampler *sampler)
 
 		if (member->sampled || !member->announced || member->lost)
 			continue;
-		fd = snap_discover_open(&member->facts);
-		if (fd == -ESRCH || fd == -ENOENT)
+		fd = snap_member_directory(sampler, member);
+		if (fd == -ESRCH)
 			member->gone = true;
 	}
 }

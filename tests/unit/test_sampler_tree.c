@@ -3,6 +3,8 @@
 #include "sampler_bed.h"
 
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static void wait_for_command_then_exec(int commands, int answers)
@@ -369,6 +371,65 @@ static void test_churn_leaves_nothing(void **state)
 	victim_end(&victim);
 }
 
+static void many_children(int commands, int answers)
+{
+	for (int i = 0; i < 20; i++)
+		child_that_waits(commands);
+	answer(answers, getpid());
+	wait_for_end(commands);
+}
+
+/* Where there are too few, some of the processes are without samples, and say so. */
+static void test_descriptors_run_out(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct rlimit before, few;
+	size_t refused = 0;
+
+	victim_start(&victim, many_children);
+	wait_answer(&victim);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = open_descriptors() + 24;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	bed_start(bed, victim.pid);
+	for (unsigned i = 0; i < 10; i++)
+		bed_tick(bed);
+	assert_int_equal(bed->process_count, 21);
+	assert_false(bed->tick.refused);
+	for (size_t i = 0; i < bed->process_count; i++)
+		refused += bed->processes[i].trouble == SNAP_TROUBLE_INTERNAL;
+	assert_true(refused > 0);
+	bed_end(bed);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	victim_end(&victim);
+}
+
+static void test_last_pid_is_found(void **state)
+{
+	static const struct {
+		const char *text;
+		pid_t pid;
+	} cases[] = { { "0.20 0.18 0.12 1/80 11206\n", 11206 },
+		      { "0.20 0.18 0.12 1/80 7", 7 },
+		      { "0.20 0.18 0.12 1/80 \n", 0 },
+		      { "nothing of that kind\n", 0 },
+		      { "\n", 0 },
+		      { "", 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
+		_cleanup_fd_ int fd = memfd_create("loadavg", MFD_CLOEXEC);
+
+		assert_true(fd >= 0);
+		assert_int_equal(write(fd, cases[i].text, strlen(cases[i].text)),
+				 strlen(cases[i].text));
+		assert_int_equal(snap_procfs_last_pid(fd), cases[i].pid);
+	}
+	assert_int_equal(snap_procfs_last_pid(-1), 0);
+}
+
 static void test_nobody_there(void **state)
 {
 	struct bed *bed = *state;
@@ -399,6 +460,8 @@ int main(void)
 		bed_test(test_names_are_looked_for_later),
 		bed_test(test_permission_can_be_lost),
 		bed_test(test_churn_leaves_nothing),
+		bed_test(test_descriptors_run_out),
+		bed_test(test_last_pid_is_found),
 		bed_test(test_nobody_there),
 	};
 
