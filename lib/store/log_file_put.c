@@ -51,11 +51,16 @@ static void put_facts(struct snap_log_writer *writer, const struct snap_process 
 static void put_memory(struct snap_log_writer *writer, const struct snap_process *process)
 {
 	uint64_t at = 0;
+	size_t count = 0;
 
-	snap_log_put(&writer->body, process->map_count);
+	for (size_t i = 0; i < process->map_count; i++)
+		count += snap_log_tells(&process->maps[i]);
+	snap_log_put(&writer->body, count);
 	for (size_t i = 0; i < process->map_count; i++) {
 		const struct snap_map *map = &process->maps[i];
 
+		if (!snap_log_tells(map))
+			continue;
 		snap_log_put(&writer->body, map->start - at);
 		snap_log_put(&writer->body, map->end - map->start);
 		snap_log_put(&writer->body, map->offset);

@@ -38,6 +38,7 @@ struct snap_log_inside {
 	struct snap_log_blob **blobs; /* one a piece */
 	size_t blob_count;
 	uint64_t version; /* counts up with each change; 0: no space */
+	uint64_t content; /* a hash of what a file has of it */
 };
 
 struct snap_log_standing {
@@ -100,6 +101,12 @@ void snap_log_blob_put(struct snap_log_index *index, struct snap_log_blob *blob)
 struct snap_error *snap_log_join_maps(const struct snap_process *known,
 				      const struct snap_process *now, struct snap_map **ret,
 				      size_t *count_ret, bool *fits_ret) _must_check_;
+
+/* Whether addresses in a mapping may be looked up: a file has no others. */
+static inline bool snap_log_tells(const struct snap_map *map)
+{
+	return map->execute || map->inode || map->path;
+}
 
 /* The tick that is being made, or that will be the next one. */
 static inline uint64_t snap_log_tick_at(const struct snap_log *log)

@@ -14,47 +14,6 @@ enum { LONGEST_TEXT = 1 << 16, MOST_ANCESTORS = 1 << 12 };
 
 static const struct snap_live nothing_open = { -1, -1, -1, -1, -1 };
 
-/* ---- memory that spaces share ---- */
-
-struct snap_log_blob *snap_log_blob_get(struct snap_log_index *index, const void *bytes,
-					size_t size)
-{
-	uint64_t hash = snap_hash(bytes, size, size);
-	struct snap_log_blob **list = &index->blobs[hash % SNAP_LOG_BLOB_LISTS], *blob;
-
-	for (blob = *list; blob; blob = blob->next) {
-		if (blob->hash == hash && blob->size == size &&
-		    memcmp(blob->bytes, bytes, size) == 0) {
-			blob->users++;
-			return blob;
-		}
-	}
-	blob = malloc(sizeof(*blob) + size);
-	if (!blob)
-		return NULL;
-	blob->next = *list;
-	blob->hash = hash;
-	blob->size = size;
-	blob->users = 1;
-	memcpy(blob->bytes, bytes, size);
-	index->blob_bytes += sizeof(*blob) + size;
-	*list = blob;
-	return blob;
-}
-
-void snap_log_blob_put(struct snap_log_index *index, struct snap_log_blob *blob)
-{
-	struct snap_log_blob **at = &index->blobs[blob->hash % SNAP_LOG_BLOB_LISTS];
-
-	if (--blob->users)
-		return;
-	while (*at != blob)
-		at = &(*at)->next;
-	*at = blob->next;
-	index->blob_bytes -= sizeof(*blob) + blob->size;
-	free(blob);
-}
-
 /* ---- slots ---- */
 
 /* More zeroed elements behind `count` of them. */
@@ -286,6 +245,36 @@ static bool join_pieces(struct snap_log_index *index, const struct snap_process 
 	return fine;
 }
 
+static uint64_t hash_pointer(const void *pointer, uint64_t hash)
+{
+	return snap_hash(&pointer, sizeof(pointer), hash);
+}
+
+/* Of what a file is told; texts and pieces are there once. The state is but a moment's. */
+static uint64_t hash_content(const struct snap_process *process)
+{
+	const void *const texts[] = { process->name,      process->exe,
+				      process->args,      process->user,
+				      process->cgroup,    process->unit,
+				      process->container, process->trouble_message };
+	uint64_t numbers[] = { process->trouble, process->uid, (uint64_t)process->ppid,
+			       process->threads_missed };
+	uint64_t hash = snap_hash(numbers, sizeof(numbers), 0);
+
+	hash = snap_hash(texts, sizeof(texts), hash);
+	for (size_t i = 0; i < process->map_count; i++) {
+		const struct snap_map *map = &process->maps[i];
+		uint64_t place[] = { map->start, map->end, map->offset, map->inode,
+				     (uint64_t)map->execute };
+
+		if (snap_log_tells(map))
+			hash = hash_pointer(map->path, snap_hash(place, sizeof(place), hash));
+	}
+	for (size_t i = 0; i < process->piece_count; i++)
+		hash = hash_pointer(process->pieces[i].data, hash + process->pieces[i].address);
+	return hash;
+}
+
 /* The mappings are those of the process from here on; their paths become the space's own. */
 static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_process *facts,
 		       struct snap_map *maps, size_t map_count)
@@ -321,8 +310,12 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	kept.piece_count = joined.count;
 	inside->blobs = joined.blobs;
 	inside->blob_count = joined.count;
-	inside->version = ++index->version;
 	*process = kept;
+	/* Who reads the mappings again finds mostly the same. */
+	if (inside->content != hash_content(process)) {
+		inside->content = hash_content(process);
+		inside->version = ++index->version;
+	}
 	return true;
 }
 
