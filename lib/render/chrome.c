@@ -122,21 +122,71 @@ static struct member *list_members(const struct snap_recording *recording)
 	return members;
 }
 
-static struct snap_error *put_tracks(struct snap_chrome *chrome, const struct member *member)
+static int by_tid(const void *key, const void *element)
 {
-	for (size_t i = 0; i < member->track_count; i++) {
-		const struct snap_track *track = &member->tracks[i];
-		struct snap_error *err;
-		const char *name;
+	pid_t tid = *(const pid_t *)key, other = ((const struct snap_track *)element)->tid;
 
-		if (track->run_count == 0)
-			continue;
-		name = snap_profile_thread(&chrome->profile, track);
+	return (tid > other) - (tid < other);
+}
+
+/* Whether a later program of the same pid, which is one of `count` that follow, has the thread. */
+static bool goes_on(const struct member *members, size_t count, const struct snap_track *track)
+{
+	for (size_t i = 1; i < count; i++) {
+		const struct snap_track *later =
+			members[i].track_count
+				? bsearch(&track->tid, members[i].tracks, members[i].track_count,
+					  sizeof(*later), by_tid)
+				: NULL;
+
+		if (later && later->run_count)
+			return true;
+	}
+	return false;
+}
+
+/* The threads of the first of `count` programs of one pid. */
+static struct snap_error *put_tracks(struct snap_chrome *chrome, const struct member *members,
+				     size_t count)
+{
+	for (size_t i = 0; i < members->track_count; i++) {
+		const struct snap_track *track = &members->tracks[i];
+		const char *name = snap_profile_thread(&chrome->profile, track);
+		struct snap_error *err;
+
 		if (!name)
 			return snap_error_no_memory();
-		put_name(chrome, member->process->node->pid, track->tid, "thread_name", "name",
-			 name);
+		if (track->run_count == 0)
+			continue;
+		if (!goes_on(members, count, track))
+			put_name(chrome, members->process->node->pid, track->tid, "thread_name",
+				 "name", name);
 		err = snap_chrome_slices(chrome, track);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+/* All programs of one pid. */
+static struct snap_error *put_programs(struct snap_chrome *chrome, const struct member *members,
+				       size_t count)
+{
+	struct snap_error *err;
+
+	err = put_process_name(chrome, members[count - 1].process->node);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		const struct member *member = &members[i];
+		size_t number = (size_t)(member->process - chrome->recording->processes);
+
+		if (i)
+			put_change(chrome, members[i - 1].process, member->process);
+		err = put_tracks(chrome, member, count - i);
+		if (err)
+			return err;
+		err = snap_chrome_states(chrome, number, member->tracks, member->track_count);
 		if (err)
 			return err;
 	}
@@ -147,23 +197,13 @@ static struct snap_error *put_members(struct snap_chrome *chrome, const struct m
 {
 	size_t count = chrome->recording->process_count;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct member *member = &members[i];
-		const struct snap_node *node = member->process->node;
-		struct snap_error *err = NULL;
+	for (size_t i = 0, next; i < count; i = next) {
+		pid_t pid = members[i].process->node->pid;
+		struct snap_error *err;
 
-		if (i + 1 == count || members[i + 1].process->node->pid != node->pid)
-			err = put_process_name(chrome, node);
-		if (err)
-			return err;
-		if (i && members[i - 1].process->node->pid == node->pid)
-			put_change(chrome, members[i - 1].process, member->process);
-		err = put_tracks(chrome, member);
-		if (err)
-			return err;
-		err = snap_chrome_states(chrome,
-					 (size_t)(member->process - chrome->recording->processes),
-					 member->tracks, member->track_count);
+		for (next = i + 1; next < count && members[next].process->node->pid == pid;)
+			next++;
+		err = put_programs(chrome, members + i, next - i);
 		if (err)
 			return err;
 	}

@@ -98,7 +98,7 @@ static void make_head(const struct snap_chrome *chrome, const struct snap_track 
 		      const struct step *step, struct head *head)
 {
 	head->begin_us = snap_chrome_microseconds(step->span.begin_ns);
-	/* The thread's name is in the document already, so this is never the first event. */
+	/* The process's name is in the document already: this is never the first event. */
 	head->length = (size_t)snprintf(
 		head->text, sizeof(head->text),
 		",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ",\"dur\":",

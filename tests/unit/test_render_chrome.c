@@ -245,11 +245,14 @@ static void test_a_program_that_execs_has_its_last_name(void **state _unused_)
 	recording->processes[0].execed = true;
 	recording->processes[1].node = &second;
 	recording->processes[1].first = 5;
+	/* The helper's only thread is the last; it has the number of the service's first. */
+	recording->tracks[recording->track_count - 1].tid = recording->tracks[0].tid;
 	text = render(recording, SNAP_STATE_FRAMES_ROOT);
 	document = parse(text);
 	events = json_object_get(document, "traceEvents");
 	assert_int_equal(count_events(events, "M", "process_name"), 1);
 	assert_int_equal(count_events(events, "i", "exec"), 1);
+	assert_int_equal(count_events(events, "M", "thread_name"), recording->track_count - 1);
 	for (size_t i = 0; i < json_array_size(events); i++) {
 		const json_t *event = json_array_get(events, i);
 
