@@ -4,6 +4,7 @@ program's file, flamegraph.pl, gzip, protoc. And that these checks can fail."""
 import contextlib
 import glob
 import gzip
+import json
 import os
 import re
 import shutil
@@ -286,6 +287,39 @@ class Snapshot(Checks, Case):
             self.assertEqual(check_folded(read_file(folded)), doc["thread_count"])
             shown = {labels.get("tid") for _, _, labels in samples}
             self.assertEqual(shown, tids if flags else {None})
+
+
+class Recording(Checks, Case):
+    asan = True
+    types = ("samples", "wall")
+
+    def make(self):
+        victim = self.victim("inlined")
+        folder = self.scratch()
+        recording, stats = os.path.join(folder, "a.snaprec"), os.path.join(folder, "stats.json")
+        paths = os.path.join(folder, "a.pb.gz"), os.path.join(folder, "a.folded")
+        self.run_tool("record", "-p", victim.pid, "--hz", "50", "-d", "1", "--stats", stats,
+                      "-o", recording)
+        for path in paths:
+            self.run_tool("render", recording, "-o", path)
+        self.run_tool("render", recording, "-o", os.path.join(folder, "again.pb.gz"))
+        self.assertEqual(read_file(paths[0], "rb"),
+                         read_file(os.path.join(folder, "again.pb.gz"), "rb"),
+                         "the same input gives the same bytes")
+        self.stats = json.loads(read_file(stats))
+        return paths
+
+    def test_samples_are_those_of_the_run(self):
+        path, folded = self.make()
+        raw = pprof(self.scratch(), "-raw", path)
+        period = int(re.search(r"(?m)^Period: (\d+)$", raw).group(1))
+        self.assertEqual(period, 10**9 // 50)
+        samples = raw_samples(raw)
+        self.assertEqual(sum(s[0][0] for s in samples), self.stats["thread_samples"])
+        self.assertEqual(check_folded(read_file(folded)), self.stats["thread_samples"])
+        for values, _, _ in samples:
+            self.assertEqual(values[1], values[0] * period)
+        self.assertIn(" at 50 Hz, stopped ", pprof(self.scratch(), "-comments", path))
 
 
 class Readers(Case):
