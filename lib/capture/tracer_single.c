@@ -17,7 +17,12 @@
 #include <sys/syscall.h>
 
 enum {
-	TICK_NS = 2000000,       /* how often a call that takes long is looked at */
+	/*
+	 * How often the child is woken in a call that takes long: where all processors are busy it
+	 * may sit in a queue though its tracee has come, or wait for one while others have come.
+	 */
+	TICK_NS = 300000,
+	LOOK_NS = 2000000,       /* how often it is asked why a thread does not stop */
 	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
@@ -202,7 +207,7 @@ enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
 static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 {
 	struct snap_channel *channel = single->channel;
-	int64_t until = snap_tracer_now() + timeout_ns;
+	int64_t begin = snap_tracer_now(), until = begin + timeout_ns, look = begin + LOOK_NS;
 	struct timespec tick = { .tv_nsec = TICK_NS };
 
 	while (!is_served(channel)) {
@@ -219,8 +224,10 @@ static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 		now = snap_tracer_now();
 		if (now > until + PATIENCE_NS)
 			return WATCH_OVERDUE;
-		if (now > until || is_useless(single))
+		if (now > until || (now > look && is_useless(single)))
 			__atomic_store_n(&channel->give_up, 1, __ATOMIC_RELEASE);
+		if (now > look)
+			look = now + LOOK_NS;
 		syscall(SYS_pidfd_send_signal, single->pidfd, SIGALRM, NULL, 0);
 	}
 	return WATCH_SERVED;

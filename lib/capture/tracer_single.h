@@ -7,7 +7,7 @@
  * (CLONE_FILES), so descriptors in a pick are good on both sides, and it keeps none of ours open.
  * After idle seconds it leaves, and is made anew. Nothing is waited for longer than asked; threads
  * that do not stop in time are let go. Not to be called from two threads at once; where the thread
- * that called it last exits, the child ends with it and the next call makes a new one. Knows
+ * that made the child exits, the child ends with it and the next call makes a new one. Knows
  * nothing of trees or of what is in a copy.
  */
 #ifndef SNAP_CAPTURE_TRACER_SINGLE_H
