@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The columns of a recording on disk, read and checked: nobody behind this has to doubt a number.
- * See log_file_inside.h; log_file_put.c writes them.
+ * Processes and stacks of a recording on disk, read and checked: nobody behind this has to doubt a
+ * number. See log_file_inside.h; log_file_put.c writes them.
  */
 #include "store/capture_file_model.h"
 #include "store/log_file_inside.h"
@@ -232,61 +232,6 @@ void snap_log_read_processes(struct snap_log_reader *reader)
 	count = snap_log_get_count(&reader->cursor, 1);
 	while (count-- && is_fine(reader))
 		take_process_state(reader);
-}
-
-/* ---- threads ---- */
-
-static pid_t get_tid(struct snap_log_reader *reader, pid_t from, pid_t least)
-{
-	int64_t step = snap_log_get_signed(&reader->cursor);
-
-	if (step < (int64_t)least - from || step > (int64_t)INT32_MAX - from) {
-		snap_log_refuse(&reader->cursor, "a thread has no number");
-		return least;
-	}
-	return (pid_t)(from + step);
-}
-
-static void take_thread(struct snap_log_reader *reader, pid_t *tid)
-{
-	struct snap_log *log = reader->log;
-	struct snap_log_index *index = log->index;
-	struct snap_log_thread thread = { 0 };
-	uint32_t number = (uint32_t)log->thread_count;
-
-	thread.process = get_index(reader, log->process_count, no_such_process);
-	thread.tid = *tid = get_tid(reader, *tid, 1);
-	thread.ns_tid = get_tid(reader, thread.tid, 0);
-	thread.kernel = get_flag(reader);
-	thread.name = snap_log_get_text(reader, SNAP_MAX_COMM);
-	if (!is_fine(reader) || !make_room(reader, log->threads, log->thread_capacity, number) ||
-	    !make_room(reader, index->standing, index->standing_capacity, number) ||
-	    !make_room(reader, reader->changed, reader->changed_capacity, number))
-		return;
-	log->threads[number] = thread;
-	reader->changed[number] = 0;
-	index->standing[number] = (struct snap_log_standing){
-		.change = { .thread = number, .stack = SNAP_LOG_GONE, .syscall = -1 }
-	};
-	log->thread_count++;
-}
-
-void snap_log_read_threads(struct snap_log_reader *reader)
-{
-	struct snap_log *log = reader->log;
-	size_t count = snap_log_get_count(&reader->cursor, 1);
-	pid_t tid = 0;
-
-	while (count-- && is_fine(reader))
-		take_thread(reader, &tid);
-	count = snap_log_get_count(&reader->cursor, 1);
-	while (count-- && is_fine(reader)) {
-		uint32_t thread = get_index(reader, log->thread_count, "a thread is not there");
-		const char *name = snap_log_get_text(reader, SNAP_MAX_COMM);
-
-		if (is_fine(reader))
-			log->threads[thread].name = name;
-	}
 }
 
 /* ---- stacks ---- */
