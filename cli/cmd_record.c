@@ -242,6 +242,9 @@ static int conclude(struct run *run, const struct stacksnap_recording *recording
 		print_remarks(recording);
 	if (run->request->stats && !write_stats(run, recording))
 		run->failed = true;
+	/* It ended with its reader: nobody's failure. */
+	if (run->grows && run->report.broken_pipe && !run->failed)
+		return SNAP_CLI_WHOLE;
 	return run->failed ? SNAP_CLI_TROUBLE : status;
 }
 
@@ -263,10 +266,31 @@ static int finish(struct run *run, struct stacksnap_error *err)
 	return status;
 }
 
+/* Whether there is any target at all; else that is told, and no file is touched. */
+static int find_targets(struct run *run)
+{
+	struct stacksnap_snapshot *snapshot = NULL;
+	struct stacksnap_error *err;
+	int status;
+
+	err = stacksnap_list(run->request->options, &snapshot);
+	if (err)
+		return snap_cli_report_error(&run->report, err);
+	if (stacksnap_snapshot_outcome(snapshot) == STACKSNAP_OUTCOME_NOTHING)
+		status = snap_cli_report_snapshot_status(snapshot);
+	else
+		status = SNAP_CLI_WHOLE;
+	stacksnap_snapshot_destroy(snapshot);
+	return status;
+}
+
 static int record(struct run *run)
 {
 	struct stacksnap_error *err;
+	int status = find_targets(run);
 
+	if (status != SNAP_CLI_WHOLE)
+		return status;
 	err = stacksnap_recorder_create(run->request->options, &run->recorder);
 	if (err)
 		return snap_cli_report_error(&run->report, err);

@@ -198,10 +198,17 @@ static int status_of(enum stacksnap_outcome outcome)
 	return SNAP_CLI_TROUBLE;
 }
 
+int snap_cli_report_snapshot_status(const struct stacksnap_snapshot *snapshot)
+{
+	print_messages(snapshot);
+	return status_of(stacksnap_snapshot_outcome(snapshot));
+}
+
 int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot)
 {
 	bool fine = true;
+	int status;
 
 	/* From here on nobody waits for us but the reader, who may take his time. */
 	snap_cli_signals_set_timer(0);
@@ -210,8 +217,8 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 	if (is_worth_printing(report, snapshot))
 		fine = snap_cli_report_print(report,
 					     (struct snap_cli_document){ .snapshot = snapshot });
-	print_messages(snapshot);
-	return fine ? status_of(stacksnap_snapshot_outcome(snapshot)) : SNAP_CLI_TROUBLE;
+	status = snap_cli_report_snapshot_status(snapshot);
+	return fine ? status : SNAP_CLI_TROUBLE;
 }
 
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording)

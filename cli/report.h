@@ -53,7 +53,8 @@ int snap_cli_report_failure(struct snap_cli_report *report, const char *code, co
 /* Says so if a recording ended otherwise than it was to. */
 void snap_cli_report_end(const struct stacksnap_recording *recording);
 
-/* Prints the warnings of a recording and returns the status that it makes. */
+/* Prints the warnings, and troubles of processes, and returns the status that it makes. */
+int snap_cli_report_snapshot_status(const struct stacksnap_snapshot *snapshot);
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording);
 
 #endif

@@ -226,6 +226,9 @@ static bool was_read(const struct snap_recording *recording)
 {
 	if (recording->stats.thread_samples)
 		return true;
+	/* With --mode cpu, or by filters, nobody may be left to show, and that is all right. */
+	if (recording->process_count == 0)
+		return ended_well(recording->end);
 	for (size_t i = 0; i < recording->process_count; i++)
 		if (recording->processes[i].node->trouble == SNAP_TROUBLE_NONE)
 			return true;
