@@ -163,7 +163,7 @@ class Usage(Case):
                 self.assertLessEqual(len(got.err.splitlines()), 3, got)
 
     def test_an_unknown_format_lists_those_that_are_known(self):
-        listed = re.findall(r"(?m)^  (\w+) +\.", self.run_tool("--help").text.split("Formats")[1])
+        listed = re.findall(r"(?m)^  ([\w-]+) +\.", self.run_tool("--help").text.split("Formats")[1])
         self.assertIn("json", listed)
         got = self.run_tool("--format", "nonsense", "1", status=64)
         self.assertIn("'nonsense' is none of " + ", ".join(listed), got.err)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What `render` reads: captures, snapshots in JSON, recordings; from files and through pipes; and
 what it refuses."""
+import datetime
+import json
 import os
+import random
 import signal
 import subprocess
 
 from harness import Case, TOOL, blocked, clean_environment, wait_until
+from test_record import formats
 
 
 class Json(Case):
@@ -72,3 +76,146 @@ class Json(Case):
         self.assertEqual(tool.communicate(timeout=30), (b"", b""))
         self.assertEqual(tool.returncode, -signal.SIGTERM)
         os.close(writing)
+
+
+class Recordings(Case):
+    asan = True
+    weight = 2
+
+    def record(self, *specifications, length="0.5", **options):
+        victim = self.victim("threads", *(specifications or ("futex:5:worker:5", "epoll:2:poller")), **options)
+        path = os.path.join(self.scratch(), "a.snaprec")
+        self.run_tool("record", victim.pid, "-d", length, "-o", path)
+        return path
+
+    def test_any_format_from_a_recording(self):
+        path = self.record()
+        for name, suffix in formats().items():
+            with self.subTest(format=name):
+                made = path + suffix
+                self.run_tool("render", path, "-o", made)
+                self.assertGreater(os.path.getsize(made), 20)
+                if name not in ("pprof", "snaprec", "firefox-gz"):
+                    self.assertGreater(len(self.run_tool("render", path, "-f", name).raw), 20)
+        again = self.run_tool("render", path + ".snaprec", "-f", "folded").raw
+        self.assertEqual(again, self.run_tool("render", path, "-f", "folded").raw)
+
+    def test_any_format_from_captures_and_snapshots(self):
+        victim = self.victim("threads", "futex:5:worker:5")
+        path = os.path.join(self.scratch(), "a")
+        self.run_tool("-p", victim.pid, "--save-capture", path, "-o", path + ".json")
+        for name, suffix in formats().items():
+            for source in (path, path + ".json"):
+                with self.subTest(format=name, source=source):
+                    made = path + ".made" + suffix
+                    self.run_tool("render", source, "-o", made)
+                    self.assertGreater(os.path.getsize(made), 20)
+
+    def test_filters_when_it_is_rendered(self):
+        path = self.record("futex:3:worker", "epoll:2:poller", "spin:1:busy", running=1)
+        def functions(*filters):
+            text = self.run_tool("render", path, "-f", "folded", *filters).text
+            return {f for f in ("wait_futex", "wait_epoll", "spin", "victim_hold") if f";{f}" in text}
+        self.assertEqual(functions(), {"wait_futex", "wait_epoll", "spin", "victim_hold"})
+        self.assertEqual(functions("--thread", "^poller"), {"wait_epoll"})
+        self.assertEqual(functions("--state", "running"), {"spin"})
+        self.assertEqual(functions("--match", "^wait_futex$"), {"wait_futex"})
+
+    def ticks(self, path, *slice_options, status=0):
+        """The times of the samples of a slice, in nanoseconds since 1970."""
+        times = []
+        for line in self.run_tool("render", path, "-f", "jsonl", *slice_options, status=status).text.splitlines():
+            whole, fraction = json.loads(line)["time"].rstrip("Z").split(".")
+            seconds = datetime.datetime.fromisoformat(whole).replace(tzinfo=datetime.timezone.utc).timestamp()
+            times.append(int(seconds) * 10 ** 9 + int(fraction.ljust(9, "0")))
+        return times
+
+    def test_slices_hold_what_lies_in_them(self):
+        path = self.record(length="1")
+        every = self.ticks(path)
+        start = every[0]
+        self.assertGreater(len(every), 20)
+        def between(low, high):
+            return [t for t in every if low <= t - start < high]
+        s = 10 ** 9
+        self.assertEqual(self.ticks(path, "--from", "0.25s"), between(s // 4, s * 99))
+        self.assertEqual(self.ticks(path, "--to", "250ms"), between(0, s // 4))
+        self.assertEqual(self.ticks(path, "--from", "0.25", "--to", "0.5"), between(s // 4, s // 2))
+        self.assertEqual(self.ticks(path, "--from", "0"), every)
+        def date(t):
+            whole = datetime.datetime.fromtimestamp(t // s, datetime.timezone.utc)
+            return f"{whole:%Y-%m-%dT%H:%M:%S}.{t % s:09d}"
+        self.assertEqual(self.ticks(path, "--from", date(start) + "Z"), every)
+        self.assertEqual(self.ticks(path, "--from", date(every[5]) + "+00:00", "--to", date(every[9]) + "Z"), every[5:9])
+        tail = self.ticks(path, "--from=-0.3s")
+        self.assertEqual(tail, every[-len(tail):])
+        self.assertTrue(0 < len(tail) < len(every))
+        head = self.ticks(path, "--to", "-0.3s")
+        self.assertEqual(head + tail, every)
+
+    def test_an_empty_slice(self):
+        path = self.record()
+        for options in (("--from", "1h"), ("--to", "1970-01-01T00:00:00Z"), ("--from", "0.3", "--to", "0.2")):
+            got = self.run_tool("render", path, *options, status=(0, 1, 2, 64))
+            self.assertNotIn("wait_futex", got.text)
+
+    def test_slices_are_for_recordings(self):
+        victim = self.victim("chain")
+        path = os.path.join(self.scratch(), "a")
+        self.run_tool("-p", victim.pid, "--save-capture", path, "-o", path + ".json")
+        for source in (path, path + ".json"):
+            for option in ("--from", "--to"):
+                got = self.run_tool("render", source, option, "1s", status=64)
+                self.assertIn("is none", got.err)
+
+    def test_moments_that_make_no_sense(self):
+        path = self.record()
+        for value in ("yesterday", "2026-11-20", "2026-11-20T07:52:18", "--5", "5d"):
+            got = self.run_tool("render", path, "--from=" + value, status=64)
+            self.assertIn("no moment", got.err)
+
+    def test_cut_short(self):
+        """What is whole of a truncated recording is shown, and it says that there is no end."""
+        path = self.record(length="3")
+        with open(path, "rb") as f:
+            data = f.read()
+        shown = 0
+        for cut in (len(data) - 1, len(data) - 20, len(data) * 3 // 4, len(data) // 2, len(data) // 4, 40, 20, 17):
+            with open(path + ".cut", "wb") as f:
+                f.write(data[:cut])
+            got = self.run_tool("render", path + ".cut", "-f", "folded", status=(1, 2))
+            self.assertTrue(got.err, cut)
+            if got.status == 1:
+                self.assertIn("unfinished", got.err)
+                shown += "wait_futex" in got.text
+        self.assertGreater(shown, 0)
+
+    def test_damaged(self):
+        path = self.record()
+        with open(path, "rb") as f:
+            data = f.read()
+        chance = random.Random(5)
+        for _ in range(40):
+            changed = bytearray(data)
+            for _ in range(chance.choice((1, 3, 20))):
+                changed[chance.randrange(len(changed))] = chance.choice((0, 1, 0x7f, 0x80, 0xff))
+            with open(path + ".bad", "wb") as f:
+                f.write(changed)
+            self.run_tool("render", path + ".bad", "-f", "json", status=(0, 1, 2), timeout=30)
+
+    def test_foreign_and_newer(self):
+        path = self.record()
+        with open(path, "rb") as f:
+            data = f.read()
+        newer = False
+        for at in range(4, 24):
+            changed = bytearray(data)
+            changed[at] = (changed[at] + 1) & 0xff
+            with open(path + ".bad", "wb") as f:
+                f.write(changed)
+            got = self.run_tool("render", path + ".bad", status=(0, 1, 2))
+            newer = newer or (got.status == 2 and "newer" in got.err)
+        self.assertTrue(newer)
+        with open(path + ".bad", "wb") as f:
+            f.write(b"perf.data " * 100)
+        self.assertIn("no recording", self.run_tool("render", path + ".bad", status=2).err)
