@@ -304,6 +304,31 @@ static inline size_t open_descriptors(void)
 	return count;
 }
 
+/* All threads of a victim but so many sleep: one that is just going to would be met running, and
+ * stopped. */
+static inline void wait_until_asleep(pid_t pid, unsigned awake)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_fd_ int process_fd = -1, tasks_fd = -1;
+	pid_t tids[BED_THREADS];
+	ssize_t count, asleep = 0;
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	process_fd = snap_procfs_open_process(&procfs, pid);
+	tasks_fd = snap_procfs_open_tasks(process_fd);
+	do {
+		struct snap_stat stat;
+
+		count = snap_procfs_list(tasks_fd, tids, BED_THREADS);
+		assert_true(count > 0 && count <= BED_THREADS);
+		asleep = 0;
+		for (ssize_t i = 0; i < count; i++)
+			asleep += snap_procfs_task_stat(tasks_fd, tids[i], &stat) == 0 &&
+				  stat.state == 'S';
+		usleep(1000);
+	} while (asleep + (ssize_t)awake < count);
+}
+
 static inline int give_bed(void **state)
 {
 	*state = calloc(1, sizeof(struct bed));

@@ -63,6 +63,7 @@ static void test_sleepers_are_kept(void **state)
 
 	victim_start(&victim, sleepers);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
 	bed_start(bed, victim.pid);
 	settle(bed);
 	assert_int_equal(bed->tick.threads, SLEEPERS + 1);
@@ -97,6 +98,7 @@ static void test_registers_are_asked_for_once(void **state)
 
 	victim_start(&victim, sleepers);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
 	bed_options(bed, victim.pid);
 	bed->of_partial = SNAP_VERDICT_NEEDS_REGISTERS;
 	bed_open(bed);
@@ -136,6 +138,7 @@ static void test_running_threads_are_stopped_alone(void **state)
 
 	victim_start(&victim, spinner_and_sleeper);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 1);
 	bed_start(bed, victim.pid);
 	bed_until(bed, bed_named(bed, "spinner") && bed_named(bed, "spinner")->alone >= 20);
 	spinner = bed_named(bed, "spinner");
@@ -160,6 +163,7 @@ static void test_cpu_mode_leaves_the_blocked_alone(void **state)
 
 	victim_start(&victim, spinner_and_sleeper);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 1);
 	bed_options(bed, victim.pid);
 	bed->options.cpu_only = true;
 	bed_open(bed);
@@ -294,6 +298,7 @@ static void test_few_descriptors_suffice(void **state)
 
 	victim_start(&victim, many_sleepers);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	few = before;
 	few.rlim_cur = without + 80;
@@ -358,6 +363,7 @@ static void test_other_guards_hold_too(void **state)
 
 	victim_start(&victim, sleepers);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
 	bed_options(bed, victim.pid);
 	bed_open(bed);
 	bed->sampler->guard = SNAP_PEEK_SWITCHES;
@@ -400,6 +406,7 @@ static void test_already_traced(void **state)
 
 	victim_start(&victim, spinner_and_sleeper);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 1);
 	bed_start(bed, victim.pid);
 	bed_until(bed, bed_named(bed, "spinner") && bed_named(bed, "spinner")->alone > 2);
 	spinner = bed_named(bed, "spinner");
@@ -427,6 +434,7 @@ static void test_stopped_processes_stay_stopped(void **state)
 
 	victim_start(&victim, sleepers);
 	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
 	assert_int_equal(kill(victim.pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED), victim.pid);
 	assert_true(WIFSTOPPED(status));
