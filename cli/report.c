@@ -162,7 +162,9 @@ static void print_messages(const struct stacksnap_snapshot *snapshot)
 
 	for (size_t i = 0; stacksnap_snapshot_warning(snapshot, i, &code, &message, NULL, NULL);
 	     i++)
-		snap_cli_tally_message(&warnings, code, message);
+		/* --no-stop asked for it, and the report says it in its first line. */
+		if (strcmp(code, "not_one_instant") != 0)
+			snap_cli_tally_message(&warnings, code, message);
 	snap_cli_tally_rest(&warnings, "warnings");
 	for (size_t i = 0; stacksnap_snapshot_trouble(snapshot, i, &code, &message, NULL); i++)
 		snap_cli_tally_message(&troubles, code, message);
@@ -228,7 +230,9 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 
 	for (size_t i = 0; stacksnap_recording_warning(recording, i, &code, &message, NULL, NULL);
 	     i++)
-		snap_cli_tally_message(&warnings, code, message);
+		/* --no-stop asked for it, and the report says it in its first line. */
+		if (strcmp(code, "not_one_instant") != 0)
+			snap_cli_tally_message(&warnings, code, message);
 	snap_cli_tally_rest(&warnings, "warnings");
 	return status_of(stacksnap_recording_outcome(recording));
 }

@@ -40,6 +40,7 @@ static void on_signal(int number)
 	} else {
 		caught = number;
 		cancel = 1;
+		alarm(1);
 	}
 	heard = 1;
 	errno = old_errno;
@@ -51,10 +52,17 @@ static void on_request(int number)
 	requested = 1;
 }
 
+/*
+ * After a signal that came between the last look at the flag and a write that blocks: the write
+ * ends, now or a second later.
+ */
 static void on_alarm(int number)
 {
 	(void)number;
-	timed_out = 1;
+	if (caught)
+		alarm(1);
+	else
+		timed_out = 1;
 	cancel = 1;
 }
 

@@ -102,6 +102,33 @@ static struct snap_error *take_tick(struct snap_recorder *recorder, struct snap_
 	return NULL;
 }
 
+/*
+ * The first look opens files of each thread and copies all of them, which takes many periods. What
+ * it saw is the first tick; the clock starts when it is done.
+ */
+static void start_clock(struct snap_recorder *recorder)
+{
+	int64_t passed = now_ns(recorder);
+
+	recorder->start_ns += passed;
+	recorder->run_ns = 0;
+	recorder->log->ticks[0].time_ns = 0;
+	recorder->log->time_ns += passed;
+	recorder->log->capture->time_ns += passed;
+	count_time(recorder);
+}
+
+static struct snap_error *take_next_tick(struct snap_recorder *recorder,
+					 struct snap_sampler_tick *seen)
+{
+	bool first = recorder->log->stats.ticks == 0;
+	struct snap_error *err = take_tick(recorder, seen);
+
+	if (!err && first)
+		start_clock(recorder);
+	return err;
+}
+
 /* What is done each second. */
 static struct snap_error *keep_house(struct snap_recorder *recorder)
 {
@@ -184,7 +211,7 @@ record(struct snap_recorder *recorder,
 		log->end = wait_for_tick(recorder);
 		if (log->end != SNAP_END_UNFINISHED)
 			return NULL;
-		err = take_tick(recorder, &seen);
+		err = take_next_tick(recorder, &seen);
 		if (!err)
 			err = keep_house(recorder);
 		if (err)

@@ -56,6 +56,18 @@ static const char *intern_name(struct summary *summary, const char *text)
 	return snap_intern(&summary->names, ascii, (size_t)(out - ascii));
 }
 
+/* Addresses without a name are their module's all together: a hundred rows say nothing. */
+static const char *leaf_name(struct summary *summary, const struct snap_line *line)
+{
+	const char *module = line->frame ? line->frame->module : NULL, *slash;
+
+	if (!module || !line->entry || line->entry->function || line->entry->symbol)
+		return line->name;
+	slash = strrchr(module, '/');
+	module = snap_profile_escaped(&summary->profile, slash && slash[1] ? slash + 1 : module);
+	return module ? snap_arena_printf(&summary->profile.arena, "[%s]", module) : NULL;
+}
+
 /* "loop (in epoll_wait)", "compress"; NULL without memory. */
 static const char *name_of(struct summary *summary, size_t number)
 {
@@ -66,7 +78,9 @@ static const char *name_of(struct summary *summary, size_t number)
 	if (!lines)
 		return NULL;
 	at = lines->count;
-	leaf = lines->lines[at - 1].name;
+	leaf = leaf_name(summary, &lines->lines[at - 1]);
+	if (!leaf)
+		return NULL;
 	while (at > 0 && lines->lines[at - 1].entry && lines->lines[at - 1].entry->system)
 		at--;
 	if (at == lines->count || at == 0 || !lines->lines[at - 1].entry)

@@ -269,7 +269,8 @@ class RecordBench(oneshot.Bench):
         try:
             pid = victim.stdout.readline().split()[1]
             for _ in range(50):
-                subprocess.run([self.tool, "-p", pid, "--no-stop"], stdout=subprocess.DEVNULL, check=True)
+                subprocess.run([self.tool, "-p", pid, "--no-stop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               check=True)
             victim.stdin.write("\n")
             victim.stdin.flush()
             return int(victim.stdout.readline())

@@ -537,5 +537,6 @@ int main(void)
 		cmocka_unit_test(test_a_full_destination_ends_the_file_alone),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
