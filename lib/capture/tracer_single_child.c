@@ -27,6 +27,7 @@ enum {
 	PAGE = 4096,
 	IDLE_SECONDS = 10, /* then it leaves; the next call makes a new one */
 	SLICE_NS = 100000, /* the shortest there is */
+	AWAKE_NS = 20000,  /* for a thread that runs, to stop */
 };
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_NOT_YET };
@@ -259,10 +260,24 @@ static void give_up(struct snap_channel *channel)
 	}
 }
 
+/*
+ * A thread on another processor stops within microseconds; whoever sleeps meanwhile is woken much
+ * later than that, since his own processor has gone to rest (a virtual one leaves its machine). So
+ * the first moment is waited through. A thread that needs our processor gets it soon after.
+ */
+static void await_the_quick(struct snap_channel *channel)
+{
+	int64_t until = snap_tracer_now() + AWAKE_NS;
+
+	while (poll_all(channel) && snap_tracer_now() < until)
+		;
+}
+
 static void collect(struct snap_channel *channel)
 {
 	struct snap_slot *slot;
 
+	await_the_quick(channel);
 	while ((slot = first_awaited(channel))) {
 		if (__atomic_load_n(&channel->give_up, __ATOMIC_ACQUIRE)) {
 			poll_all(channel);

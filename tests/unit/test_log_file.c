@@ -747,5 +747,6 @@ int main(void)
 		cmocka_unit_test(test_hour_of_a_thousand_threads),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -598,5 +598,6 @@ int main(void)
 		cmocka_unit_test(test_a_ring_stays_within_its_window),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,5 +191,6 @@ int main(void)
 		cmocka_unit_test(test_processor_time_says_nothing_before_its_window_is_full),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
