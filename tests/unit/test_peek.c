@@ -42,9 +42,9 @@ static void spinning(int commands, int answers)
 		;
 }
 
-static struct opened *open_victim(const struct victim *victim, enum snap_peek_guard guard)
+/* What an ordinary snapshot sees of it now. */
+static void stop_victim(struct opened *opened, const struct victim *victim)
 {
-	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = victim->pid };
 	struct snap_options options = { .max_stack = ROOM,
 					.max_snapshot = 1 << 24,
@@ -52,12 +52,20 @@ static struct opened *open_victim(const struct victim *victim, enum snap_peek_gu
 					.timeout_ns = 10000000000,
 					.targets = &target,
 					.target_count = 1 };
+
+	snap_capture_destroy(opened->stopped);
+	assert_null(snap_capture_take(&options, NULL, &opened->stopped));
+}
+
+static struct opened *open_victim(const struct victim *victim, enum snap_peek_guard guard)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct opened *opened = calloc(1, sizeof(*opened));
 	_cleanup_fd_ int process = -1;
 
 	assert_non_null(opened);
 	assert_null(snap_procfs_open(NULL, &procfs));
-	assert_null(snap_capture_take(&options, NULL, &opened->stopped));
+	stop_victim(opened, victim);
 	if (opened->stopped->processes[0].trouble) {
 		print_message("tracing is not permitted here\n");
 		skip();
@@ -119,8 +127,11 @@ static void check_blocked(enum snap_peek_guard guard)
 	victim_start(&victim, blocked);
 	wait_answer(&victim);
 	opened = open_victim(&victim, guard);
-	stopped = &opened->stopped->processes[0].threads[0];
 	wait_until_blocked(opened);
+	/* Only now does it stand where it will be read. */
+	stop_victim(opened, &victim);
+	wait_until_blocked(opened);
+	stopped = &opened->stopped->processes[0].threads[0];
 	assert_int_equal(peek(opened, &copy), SNAP_PEEK_TAKEN);
 	assert_int_equal(copy.tid, 7);
 	assert_int_equal(copy.state, 'S');
