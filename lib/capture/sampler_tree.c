@@ -296,10 +296,13 @@ void snap_sampler_part(struct snap_sampler *sampler)
 	for (size_t i = 0; i < sampler->member_count; i++) {
 		struct snap_member *member = sampler->members[i];
 
-		if (member->gone && member->announced)
+		if (!member->gone)
+			continue;
+		/* Its pid may be somebody else's, who got it without the last one having moved. */
+		sampler->refresh_due = true;
+		if (member->announced)
 			sink->ended(sink->context, &member->shown);
-		if (member->gone)
-			orphan(sampler, member);
+		orphan(sampler, member);
 	}
 	for (size_t i = 0; i < sampler->member_count; i++) {
 		if (sampler->members[i]->gone)

@@ -145,6 +145,8 @@ class Churn(Case):
     def check_mode(self, mode, count, threads_wanted=1):
         """The main thread is always there and whole; what was missed is said."""
         victim = self.victim("churn", mode, settled=False)
+        main = f"/proc/{victim.pid}/task/{victim.pid}/syscall"
+        wait_until(lambda: (read_file(main) or "").startswith("0 "), "the main thread to read")
         crowded = 0
         for _ in range(count):
             got = self.run_tool("-p", victim.pid, "--json", status=(0, 1), free=False)
