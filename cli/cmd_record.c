@@ -227,7 +227,7 @@ static void print_remarks(const struct stacksnap_recording *recording)
 	snap_cli_report_end(recording);
 	stacksnap_recording_get_stats(recording, &stats);
 	if (stats.ticks_missed)
-		snap_cli_message("%llu of %llu samples were missed: %.1f a second instead of %.1f",
+		snap_cli_message("%llu of %llu ticks were missed: %.1f a second instead of %.1f",
 				 stats.ticks_missed, stats.ticks + stats.ticks_missed,
 				 stats.hz_reached, stats.hz_asked);
 }

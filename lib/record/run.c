@@ -245,7 +245,12 @@ static void begin_run(struct snap_recorder *recorder)
 
 static void end_run(struct snap_recorder *recorder)
 {
-	snap_pace_finish(&recorder->pace, now_ns(recorder) - recorder->run_ns);
+	int64_t passed = now_ns(recorder) - recorder->run_ns;
+
+	/* We wake a moment after the end, at which another tick would have been due. */
+	if (recorder->log->end == SNAP_END_TIME && passed > recorder->options->record_ns)
+		passed = recorder->options->record_ns;
+	snap_pace_finish(&recorder->pace, passed);
 	count_time(recorder);
 	recorder->before_ns = recorder->log->stats.duration_ns;
 	recorder->missed = recorder->log->stats.ticks_missed;

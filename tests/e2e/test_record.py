@@ -110,7 +110,7 @@ class Basics(Recorder):
         victim = self.victim("threads", "futex:20:worker:5", "epoll:2:poller")
         got = self.run_tool("record", "-p", victim.pid, "-d", "0.5")
         self.assertIn("wait_futex", got.text)
-        self.assertRegex(got.err, r"\A(stacksnap: \d+ of \d+ samples were missed.*\n)?\Z")
+        self.assertRegex(got.err, r"\A(stacksnap: \d+ of \d+ ticks were missed.*\n)?\Z")
 
     def test_every_format_by_its_suffix(self):
         victim = self.victim("threads", "futex:5:worker:5", "epoll:2:poller")
@@ -530,7 +530,7 @@ class Places(Recorder):
         done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env=clean_environment(), timeout=60)
         self.assertEqual(done.returncode, 0, done)
-        self.assertRegex(done.stderr, rb"\A(stacksnap: \d+ of \d+ samples were missed.*\n)?\Z")
+        self.assertRegex(done.stderr, rb"\A(stacksnap: \d+ of \d+ ticks were missed.*\n)?\Z")
         self.assertIn(b"wait_futex", done.stdout)
 
     def test_fifo(self):
