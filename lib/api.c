@@ -128,6 +128,18 @@ struct snap_error *snap_api_check_targets(const struct snap_options *options)
 				 "--cgroup, --container and --all");
 }
 
+int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
+		  pid_t *tid_ret)
+{
+	if (code_ret)
+		*code_ret = warning->code;
+	if (pid_ret)
+		*pid_ret = warning->pid;
+	if (tid_ret)
+		*tid_ret = warning->tid;
+	return true;
+}
+
 /* ---- captures: struct stacksnap_capture is struct snap_capture ---- */
 
 API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,

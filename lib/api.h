@@ -6,6 +6,7 @@
 #include "stacksnap.h"
 
 #include "base/error.h"
+#include "model/capture.h"
 #include "model/options.h"
 
 /* Exported; everything else is hidden (and the version script says so again). */
@@ -27,5 +28,9 @@ struct snap_error *snap_api_check_targets(const struct snap_options *options) _m
 /* Safe to print under the options' charset; in the arena; NULL without memory. */
 const char *snap_api_escaped(struct snap_arena *arena, const char *text,
 			     const struct snap_options *options);
+
+/* What a warning says beside its message; pointers may be NULL. Always true. */
+int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
+		  pid_t *tid_ret);
 
 #endif

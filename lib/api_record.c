@@ -251,20 +251,11 @@ API int stacksnap_recording_warning(const struct stacksnap_recording *recording,
 				    const char **code_ret, const char **message_ret, pid_t *pid_ret,
 				    pid_t *tid_ret)
 {
-	const struct snap_warning *warning;
-
 	if (index >= recording->inner->warning_count)
 		return false;
-	warning = &recording->inner->warnings[index];
-	if (code_ret)
-		*code_ret = warning->code;
 	if (message_ret)
 		*message_ret = recording->warnings[index];
-	if (pid_ret)
-		*pid_ret = warning->pid;
-	if (tid_ret)
-		*tid_ret = warning->tid;
-	return true;
+	return snap_api_tell(&recording->inner->warnings[index], code_ret, pid_ret, tid_ret);
 }
 
 API struct stacksnap_error *stacksnap_recording_summary(const struct stacksnap_recording *recording,
@@ -288,8 +279,6 @@ API enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size)
 
 	if (snap_capture_is_capture(bytes, size))
 		return STACKSNAP_FILE_CAPTURE;
-	if (snap_log_is_recording(bytes, size))
-		return STACKSNAP_FILE_RECORDING;
 	if (snap_log_is_recording(bytes, size))
 		return STACKSNAP_FILE_RECORDING;
 	for (size_t i = 0; i < size; i++)

@@ -341,20 +341,11 @@ API int stacksnap_snapshot_warning(const struct stacksnap_snapshot *snapshot, si
 				   const char **code_ret, const char **message_ret, pid_t *pid_ret,
 				   pid_t *tid_ret)
 {
-	const struct snap_warning *warning;
-
 	if (index >= snapshot->inner->warning_count)
 		return false;
-	warning = &snapshot->inner->warnings[index];
-	if (code_ret)
-		*code_ret = warning->code;
 	if (message_ret)
 		*message_ret = snapshot->warnings[index];
-	if (pid_ret)
-		*pid_ret = warning->pid;
-	if (tid_ret)
-		*tid_ret = warning->tid;
-	return true;
+	return snap_api_tell(&snapshot->inner->warnings[index], code_ret, pid_ret, tid_ret);
 }
 
 API int stacksnap_snapshot_trouble(const struct stacksnap_snapshot *snapshot, size_t index,

@@ -13,12 +13,11 @@
 #include "store/capture_file.h"
 
 #include "store/capture_file_model.h"
+#include "store/contents.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 enum { VERSION = 2, FIRST_ROOM = 1 << 20 };
 
@@ -166,16 +165,16 @@ struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd
 
 /* Reading. */
 
-struct contents {
-	uint8_t *bytes; /* mapped */
-	size_t room, size, at;
+/* A file on its way into a capture. */
+struct source {
+	struct snap_contents contents;
+	size_t at; /* sections before this byte are read */
 	uint32_t version;
 };
 
-static void contents_deinit(struct contents *contents)
+static void source_deinit(struct source *source)
 {
-	if (contents->bytes)
-		munmap(contents->bytes, contents->room);
+	snap_contents_deinit(&source->contents);
 }
 
 static struct snap_error *truncated(void)
@@ -188,70 +187,25 @@ static struct snap_error *damaged(const char *how)
 	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is damaged: %s", how);
 }
 
-static struct snap_error *make_room(struct contents *contents, size_t room)
-{
-	void *bytes = contents->bytes
-			      ? mremap(contents->bytes, contents->room, room, MREMAP_MAYMOVE)
-			      : mmap(NULL, room, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (bytes == MAP_FAILED)
-		return snap_error_no_memory();
-	contents->bytes = bytes;
-	contents->room = room;
-	return NULL;
-}
-
-/* Until there are `wanted` bytes, or the file ends. */
-static struct snap_error *load(struct contents *contents, int fd, size_t wanted)
-{
-	while (contents->size < wanted) {
-		size_t room = contents->room - contents->size;
-		struct snap_error *err;
-		ssize_t got;
-
-		if (room == 0) {
-			if (contents->room >= LARGEST_FILE)
-				return snap_error_format(SNAP_ERROR_FORMAT,
-							 "the capture is too large");
-			err = make_room(contents, contents->room * 2);
-			if (err)
-				return err;
-			continue;
-		}
-		if (room > wanted - contents->size)
-			room = wanted - contents->size;
-		got = read(fd, contents->bytes + contents->size, room);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return snap_error_os(errno, "cannot read the capture");
-		if (got == 0)
-			return NULL;
-		contents->size += (size_t)got;
-	}
-	return NULL;
-}
-
 bool snap_capture_is_capture(const void *bytes, size_t size)
 {
 	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
 }
 
 /* The header first: a file that is none of ours is not read to its end, which it may not have. */
-static struct snap_error *read_header(struct contents *contents, int fd, uint32_t *count_ret)
+static struct snap_error *read_header(struct source *source, int fd, uint32_t *count_ret)
 {
 	struct file_header header, right;
-	struct snap_error *err = load(contents, fd, sizeof(header));
+	struct snap_error *err = snap_contents_load(&source->contents, fd, sizeof(header));
 
 	if (err)
 		return err;
-	if (!snap_capture_is_capture(contents->bytes, contents->size))
+	if (!snap_capture_is_capture(source->contents.bytes, source->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is no capture (see --save-capture)");
-	if (contents->size < sizeof(header))
+	if (source->contents.size < sizeof(header))
 		return truncated();
-	memcpy(&header, contents->bytes, sizeof(header));
+	memcpy(&header, source->contents.bytes, sizeof(header));
 	if (le32toh(header.version) > VERSION)
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "the capture was written by a newer stacksnap (format %u, "
@@ -260,23 +214,23 @@ static struct snap_error *read_header(struct contents *contents, int fd, uint32_
 	right = make_header(le32toh(header.version), le32toh(header.process_count));
 	if (header.version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
 		return damaged("its header is wrong");
-	contents->version = le32toh(header.version);
+	source->version = le32toh(header.version);
 	*count_ret = le32toh(header.process_count);
-	contents->at = sizeof(header);
+	source->at = sizeof(header);
 	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
 }
 
-static struct snap_error *read_section(struct contents *contents, const struct subject *subject)
+static struct snap_error *read_section(struct source *source, const struct subject *subject)
 {
 	struct section_header header;
 	struct section_end end, right;
-	const uint8_t *payload = contents->bytes + contents->at + sizeof(header);
-	size_t left = contents->size - contents->at;
+	const uint8_t *payload = source->contents.bytes + source->at + sizeof(header);
+	size_t left = source->contents.size - source->at;
 	uint64_t length, whole;
 
 	if (left < sizeof(header) + sizeof(end))
 		return truncated();
-	memcpy(&header, contents->bytes + contents->at, sizeof(header));
+	memcpy(&header, source->contents.bytes + source->at, sizeof(header));
 	length = le64toh(header.length);
 	if (le32toh(header.kind) != subject->kind || header.zero)
 		return damaged("a section is not where it should be");
@@ -294,30 +248,30 @@ static struct snap_error *read_section(struct contents *contents, const struct s
 	}
 
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = contents->version,
+				    .version = source->version,
 				    .bytes = payload,
 				    .size = length,
 				    .arena = &subject->capture->arena };
 
 	describe(&codec, subject);
 	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
-	contents->at += sizeof(header) + whole + sizeof(end);
+	source->at += sizeof(header) + whole + sizeof(end);
 	return codec.problem ? damaged(codec.problem) : NULL;
 }
 
-static struct snap_error *read_process(struct contents *contents, struct snap_capture *capture,
+static struct snap_error *read_process(struct source *source, struct snap_capture *capture,
 				       size_t index)
 {
 	struct snap_process *process = &capture->processes[index];
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end), count;
-	struct snap_error *err = read_section(contents, &subject);
+	struct snap_error *err = read_section(source, &subject);
 
 	if (err)
 		return err;
 	count = process->embedded_count;
 	process->embedded_count = 0;
-	if (count > (contents->size - contents->at) / least)
+	if (count > (source->contents.size - source->at) / least)
 		return truncated();
 	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
 	if (!process->embedded)
@@ -326,70 +280,62 @@ static struct snap_error *read_process(struct contents *contents, struct snap_ca
 	subject.kind = SECTION_EMBEDDED;
 	for (size_t i = 0; i < count; i++) {
 		subject.embedded = i;
-		err = read_section(contents, &subject);
+		err = read_section(source, &subject);
 		if (err)
 			return err;
 	}
 	return NULL;
 }
 
-static struct snap_error *read_sections(struct contents *contents, uint32_t process_count,
+static struct snap_error *read_sections(struct source *source, uint32_t process_count,
 					struct snap_capture *capture)
 {
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end);
 	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
 	struct snap_error *err;
 
-	if (process_count > contents->size / least)
+	if (process_count > source->contents.size / least)
 		return truncated();
 	capture->processes =
 		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
 	if (!capture->processes)
 		return snap_error_no_memory();
-	err = read_section(contents, &subject);
+	err = read_section(source, &subject);
 	for (uint32_t i = 0; !err && i < process_count; i++) {
 		capture->process_count = i + 1;
-		err = read_process(contents, capture, i);
+		err = read_process(source, capture, i);
 	}
 	if (err)
 		return err;
 	subject.kind = SECTION_END;
-	err = read_section(contents, &subject);
+	err = read_section(source, &subject);
 	if (err)
 		return err;
-	return contents->at == contents->size ? NULL : damaged("something follows its end");
+	return source->at == source->contents.size ? NULL : damaged("something follows its end");
 }
 
 struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	_cleanup_(contents_deinit) struct contents contents = { 0 };
-	size_t room = FIRST_ROOM;
+	_cleanup_(source_deinit) struct source source = { .at = 0 };
 	struct snap_error *err;
 	uint32_t process_count = 0;
-	struct stat status;
 
 	if (!capture)
 		return snap_error_no_memory();
-	/* One more byte, so that the end is seen without growing. */
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= FIRST_ROOM &&
-	    (uint64_t)status.st_size < LARGEST_FILE)
-		room = (size_t)status.st_size + 1;
-	err = make_room(&contents, room);
+	err = snap_contents_init(&source.contents, fd, "capture", FIRST_ROOM, LARGEST_FILE);
 	if (err)
 		return err;
-	err = read_header(&contents, fd, &process_count);
+	err = read_header(&source, fd, &process_count);
 	if (err)
 		return err;
-	err = load(&contents, fd, SIZE_MAX);
+	err = snap_contents_load(&source.contents, fd, SIZE_MAX);
 	if (err)
 		return err;
-	err = read_sections(&contents, process_count, capture);
+	err = read_sections(&source, process_count, capture);
 	if (err)
 		return err;
-	capture->shared = contents.bytes;
-	capture->shared_size = contents.room;
-	contents.bytes = NULL;
+	capture->shared = snap_contents_take(&source.contents, &capture->shared_size);
 	*ret = snap_take_ptr(capture);
 	return NULL;
 }

@@ -4,29 +4,28 @@
  * read stays where it is: texts and pieces of memory point into the bytes of the file, which the
  * log owns. See log_file.h; the columns are in log_file_take.c and log_file_time.c.
  */
+#include "store/contents.h"
 #include "store/log_file_inside.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 enum { FIRST_ROOM = 1 << 16 };
 
 static const uint64_t LARGEST_FILE = 1ull << 36;
 
-struct contents {
-	uint8_t *bytes; /* mapped */
-	size_t room, size, at;
+/* A file on its way into a log. */
+struct source {
+	struct snap_contents contents;
+	size_t at; /* chunks before this byte are read */
 	uint32_t sequence;
 };
 
-static void contents_deinit(struct contents *contents)
+static void source_deinit(struct source *source)
 {
-	if (contents->bytes)
-		munmap(contents->bytes, contents->room);
+	snap_contents_deinit(&source->contents);
 }
 
 static void reader_deinit(struct snap_log_reader *reader)
@@ -41,61 +40,20 @@ static struct snap_error *damaged(const char *how)
 	return snap_error_format(SNAP_ERROR_FORMAT, "the recording is damaged: %s", how);
 }
 
-static struct snap_error *make_room(struct contents *contents, size_t room)
-{
-	void *bytes = contents->bytes
-			      ? mremap(contents->bytes, contents->room, room, MREMAP_MAYMOVE)
-			      : mmap(NULL, room, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (bytes == MAP_FAILED)
-		return snap_error_no_memory();
-	contents->bytes = bytes;
-	contents->room = room;
-	return NULL;
-}
-
-/* All there is at this moment, or what is `wanted` of it. */
-static struct snap_error *load(struct contents *contents, int fd, size_t wanted)
-{
-	while (contents->size < wanted) {
-		struct snap_error *err;
-		ssize_t got;
-
-		if (contents->size == contents->room) {
-			if (contents->room >= LARGEST_FILE)
-				return snap_error_format(SNAP_ERROR_FORMAT,
-							 "the recording is too large");
-			err = make_room(contents, contents->room * 2);
-			if (err)
-				return err;
-		}
-		got = read(fd, contents->bytes + contents->size, contents->room - contents->size);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return snap_error_os(errno, "cannot read the recording");
-		if (got == 0)
-			return NULL;
-		contents->size += (size_t)got;
-	}
-	return NULL;
-}
-
 /* A file that is none of ours is not read to its end, which it may not have. */
-static struct snap_error *read_magic(struct contents *contents, int fd)
+static struct snap_error *read_magic(struct source *source, int fd)
 {
-	struct snap_error *err = load(contents, fd, SNAP_LOG_MAGIC_SIZE);
+	struct snap_error *err = snap_contents_load(&source->contents, fd, SNAP_LOG_MAGIC_SIZE);
 	uint32_t version[2];
 
 	if (err)
 		return err;
-	if (!snap_log_is_recording(contents->bytes, contents->size))
+	if (!snap_log_is_recording(source->contents.bytes, source->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is no recording (see stacksnap record)");
-	if (contents->size < SNAP_LOG_MAGIC_SIZE)
+	if (source->contents.size < SNAP_LOG_MAGIC_SIZE)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
-	memcpy(version, contents->bytes + sizeof(snap_log_magic), sizeof(version));
+	memcpy(version, source->contents.bytes + sizeof(snap_log_magic), sizeof(version));
 	if (le32toh(version[0]) > SNAP_LOG_VERSION)
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "the recording was written by a newer stacksnap (format "
@@ -103,8 +61,8 @@ static struct snap_error *read_magic(struct contents *contents, int fd)
 					 le32toh(version[0]), SNAP_LOG_VERSION);
 	if (le32toh(version[0]) == 0 || version[1])
 		return damaged("its head is wrong");
-	contents->at = SNAP_LOG_MAGIC_SIZE;
-	return load(contents, fd, SIZE_MAX);
+	source->at = SNAP_LOG_MAGIC_SIZE;
+	return snap_contents_load(&source->contents, fd, SIZE_MAX);
 }
 
 /* ---- payloads ---- */
@@ -246,11 +204,11 @@ static struct snap_error *read_payload(struct snap_log_reader *reader, uint32_t 
 /* ---- chunks ---- */
 
 /* The next chunk, if it is whole: *whole_ret. */
-static struct snap_error *read_chunk(struct contents *contents, struct snap_log_reader *reader,
+static struct snap_error *read_chunk(struct source *source, struct snap_log_reader *reader,
 				     uint32_t *type_ret, bool *whole_ret)
 {
-	size_t left = contents->size - contents->at;
-	const uint8_t *at = contents->bytes + contents->at, *payload;
+	size_t left = source->contents.size - source->at;
+	const uint8_t *at = source->contents.bytes + source->at, *payload;
 	struct snap_log_chunk chunk;
 	uint64_t length;
 	uint32_t type;
@@ -266,8 +224,8 @@ static struct snap_error *read_chunk(struct contents *contents, struct snap_log_
 	type = le32toh(chunk.type);
 	length = le64toh(chunk.length);
 	if (type < SNAP_LOG_CHUNK_HEAD || type > SNAP_LOG_CHUNK_END ||
-	    le32toh(chunk.sequence) != contents->sequence ||
-	    (type == SNAP_LOG_CHUNK_HEAD) != (contents->sequence == 0))
+	    le32toh(chunk.sequence) != source->sequence ||
+	    (type == SNAP_LOG_CHUNK_HEAD) != (source->sequence == 0))
 		return damaged("a chunk is not where it should be");
 	/* It is being written, or was when its writer was killed. */
 	if (length > left)
@@ -276,25 +234,25 @@ static struct snap_error *read_chunk(struct contents *contents, struct snap_log_
 		return damaged("a checksum is wrong");
 	*whole_ret = true;
 	*type_ret = type;
-	contents->at += sizeof(chunk) + length;
-	contents->sequence++;
+	source->at += sizeof(chunk) + length;
+	source->sequence++;
 	return read_payload(reader, type, payload, (size_t)length);
 }
 
-static struct snap_error *read_chunks(struct contents *contents, struct snap_log_reader *reader)
+static struct snap_error *read_chunks(struct source *source, struct snap_log_reader *reader)
 {
 	uint32_t type = 0;
 	bool whole = true;
 
 	while (whole && type != SNAP_LOG_CHUNK_END) {
-		struct snap_error *err = read_chunk(contents, reader, &type, &whole);
+		struct snap_error *err = read_chunk(source, reader, &type, &whole);
 
 		if (err)
 			return err;
 	}
-	if (contents->sequence == 0)
+	if (source->sequence == 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
-	if (type == SNAP_LOG_CHUNK_END && contents->at != contents->size)
+	if (type == SNAP_LOG_CHUNK_END && source->at != source->contents.size)
 		return damaged("something follows its end");
 	return NULL;
 }
@@ -302,26 +260,21 @@ static struct snap_error *read_chunks(struct contents *contents, struct snap_log
 struct snap_error *snap_log_read(int fd, struct snap_log **ret)
 {
 	_cleanup_(reader_deinit) struct snap_log_reader reader = { 0 };
-	_cleanup_(contents_deinit) struct contents contents = { 0 };
-	size_t room = FIRST_ROOM;
+	_cleanup_(source_deinit) struct source source = { .at = 0 };
+	struct snap_capture *capture;
 	struct snap_error *err;
-	struct stat status;
 
-	/* One more byte, so that the end is seen without growing. */
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= FIRST_ROOM &&
-	    (uint64_t)status.st_size < LARGEST_FILE)
-		room = (size_t)status.st_size + 1;
-	err = make_room(&contents, room);
+	err = snap_contents_init(&source.contents, fd, "recording", FIRST_ROOM, LARGEST_FILE);
 	if (!err)
-		err = read_magic(&contents, fd);
+		err = read_magic(&source, fd);
 	if (!err)
 		err = snap_log_new(1, &reader.log);
 	if (err)
 		return err;
-	err = read_chunks(&contents, &reader);
+	err = read_chunks(&source, &reader);
 	/* The log points into them. */
-	reader.log->capture->shared = snap_take_ptr(contents.bytes);
-	reader.log->capture->shared_size = contents.room;
+	capture = reader.log->capture;
+	capture->shared = snap_contents_take(&source.contents, &capture->shared_size);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(reader.log);

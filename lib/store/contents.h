@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The bytes of a file, read into a mapping of their own: from pipes, too, and only as far as asked.
+ * Knows nothing of what they are.
+ */
+#ifndef SNAP_STORE_CONTENTS_H
+#define SNAP_STORE_CONTENTS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct snap_contents {
+	const char *what; /* "capture", for messages */
+	uint8_t *bytes;   /* mapped, `room` of them */
+	size_t room, size;
+	uint64_t largest; /* bytes: more is refused */
+};
+
+/* Makes room for a file, whose size is asked if it has one. NO_MEMORY. */
+struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
+				      size_t first_room, uint64_t largest) _must_check_;
+void snap_contents_deinit(struct snap_contents *contents);
+
+/* Reads on until there are `wanted` bytes at least, or the file ends. FORMAT: it is too large. */
+struct snap_error *snap_contents_load(struct snap_contents *contents, int fd,
+				      size_t wanted) _must_check_;
+
+/* The mapping, which is then the caller's to munmap; *size_ret of it. */
+void *snap_contents_take(struct snap_contents *contents, size_t *size_ret);
+
+#endif
