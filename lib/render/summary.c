@@ -249,6 +249,13 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	const struct snap_recording_stats *stats = &recording->stats;
 	const char *why = why_it_ended(recording->end);
 
+	if (recording->period_ns == 0) {
+		fprintf(out,
+			"a snapshot of %" PRIu64 " threads in %" PRIu64
+			" stacks, stopped %.1f ms\n",
+			stats->threads, stats->stacks, (double)stats->stopped_ns / 1e6);
+		return;
+	}
 	fprintf(out, "%.1f s at %.1f Hz (%.0f asked): %" PRIu64 " ticks, %" PRIu64 " missed\n",
 		(double)stats->duration_ns / 1e9, stats->hz_reached, stats->hz_asked, stats->ticks,
 		stats->ticks_missed);
