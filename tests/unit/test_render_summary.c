@@ -143,7 +143,7 @@ static void test_names_are_safe_and_fit(void **state _unused_)
 
 static void test_nothing_recorded_is_no_table(void **state _unused_)
 {
-	struct snap_recording recording = { .end = SNAP_END_PERMISSION };
+	struct snap_recording recording = { .period_ns = 1, .end = SNAP_END_PERMISSION };
 	struct snap_options options = { 0 };
 	_cleanup_free_ char *text = summary_of(&recording, &options);
 
