@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 enum {
-	ATTEMPTS = 3,         /* to find a thread blocked that ran while it was copied */
+	NAP_NS = 20000,       /* between attempts */
+	ATTEMPTS = 5,         /* to find a thread blocked that ran while it was copied */
 	SCAN_BYTES = 1 << 16, /* of a stack, for a signal frame */
 };
 
@@ -162,7 +164,10 @@ static enum snap_peek_result peek(struct snap_nostop *nostop, struct snap_thread
 			snap_nostop_read_maps(nostop, thread->tid);
 			continue;
 		}
-		if (result != SNAP_PEEK_MOVED)
+		/* One that was asleep a moment ago may soon be again: better than a stop. */
+		if (result == SNAP_PEEK_RUNNING && thread->state != 'R')
+			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		else if (result != SNAP_PEEK_MOVED)
 			break;
 	}
 	return result;

@@ -253,7 +253,8 @@ class RecordBench(oneshot.Bench):
         for process in document["processes"]:
             for stack in process["stacks"]:
                 for thread in stack["threads"]:
-                    if thread["state"] == "running":
+                    # Workers that the kernel made (io_uring) have no user stack, stopped or not.
+                    if thread["state"] == "running" or thread["type"] == "kernel":
                         continue
                     blocked += 1
                     whole += thread.get("taken") == "unstopped" and stack["unwind"] == "complete"
