@@ -243,6 +243,11 @@ static const char *why_it_ended(enum snap_recording_end end)
 	return NULL;
 }
 
+static void print_count(uint64_t count, const char *noun, const char *end, FILE *out)
+{
+	fprintf(out, "%" PRIu64 " %s%s%s", count, noun, count == 1 ? "" : "s", end);
+}
+
 static void print_figures(const struct summary *summary, const struct snap_recording *recording,
 			  FILE *out)
 {
@@ -250,27 +255,29 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	const char *why = why_it_ended(recording->end);
 
 	if (recording->period_ns == 0) {
-		fprintf(out,
-			"a snapshot of %" PRIu64 " threads in %" PRIu64
-			" stacks, stopped %.1f ms\n",
-			stats->threads, stats->stacks, (double)stats->stopped_ns / 1e6);
+		fprintf(out, "a snapshot: ");
+		print_count(stats->threads, "thread", ", ", out);
+		print_count(stats->stacks, "stack", "; ", out);
+		fprintf(out, "stopped %.1f ms\n", (double)stats->stopped_ns / 1e6);
 		return;
 	}
-	fprintf(out, "%.1f s at %.1f Hz (%.0f asked): %" PRIu64 " ticks, %" PRIu64 " missed\n",
-		(double)stats->duration_ns / 1e9, stats->hz_reached, stats->hz_asked, stats->ticks,
-		stats->ticks_missed);
+	fprintf(out, "%.1f s at %.1f Hz (%.0f asked): ", (double)stats->duration_ns / 1e9,
+		stats->hz_reached, stats->hz_asked);
+	print_count(stats->ticks, "tick", ", ", out);
+	fprintf(out, "%" PRIu64 " missed\n", stats->ticks_missed);
 	fprintf(out, "stopped %.2f %% of the time (%.1f ms)\n",
 		snap_recording_stopped_percent(stats), (double)stats->stopped_ns / 1e6);
-	fprintf(out,
-		"%" PRIu64 " threads, %" PRIu64 " samples, %" PRIu64
-		" stacks; %.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
-		stats->threads, stats->thread_samples, stats->stacks,
+	print_count(stats->threads, "thread", ", ", out);
+	print_count(stats->thread_samples, "sample", ", ", out);
+	print_count(stats->stacks, "stack", "; ", out);
+	fprintf(out, "%.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
 		percent(stats->kept, stats->thread_samples),
 		percent(stats->unstopped, stats->thread_samples),
 		percent(stats->alone, stats->thread_samples));
-	if (recording->is_slice)
-		fprintf(out, "shown: %.1f s, %" PRIu64 " samples\n",
-			(double)recording->duration_ns / 1e9, summary->samples);
+	if (recording->is_slice) {
+		fprintf(out, "shown: %.1f s, ", (double)recording->duration_ns / 1e9);
+		print_count(summary->samples, "sample", "\n", out);
+	}
 	if (why)
 		fprintf(out, "%s\n", why);
 }
