@@ -124,10 +124,13 @@ class Special(Case):
 
     def test_kernel_made_worker(self):
         victim = self.victim("uring", settled=False)
-        node = self.node(victim.pid, status=(0, 1))
-        workers = [t for t, _ in threads(node).values() if t["name"].startswith("iou-sqp")]
         if len(tids_of(victim.pid)) < 2:
             raise unittest.SkipTest("kernel: io_uring made no worker")
+        # It gives itself its name when it first runs.
+        wait_until(lambda: any((read_file(f"/proc/{victim.pid}/task/{t}/comm") or "").startswith("iou-sqp")
+                               for t in tids_of(victim.pid)), "the worker to have its name")
+        node = self.node(victim.pid, status=(0, 1))
+        workers = [t for t, _ in threads(node).values() if t["name"].startswith("iou-sqp")]
         self.assertEqual([t["type"] for t in workers], ["kernel"])
         hidden = self.node(victim.pid, "--no-system", status=(0, 1))
         self.assertFalse([t for t, _ in threads(hidden).values() if t["type"] == "kernel"])
