@@ -128,6 +128,19 @@ struct snap_error *snap_api_check_targets(const struct snap_options *options)
 				 "--cgroup, --container and --all");
 }
 
+const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,
+			       size_t count, const struct snap_options *options)
+{
+	const char **messages = snap_arena_new_array(arena, count + 1, const char *);
+
+	for (size_t i = 0; messages && i < count; i++) {
+		messages[i] = snap_api_escaped(arena, warnings[i].message, options);
+		if (!messages[i])
+			return NULL;
+	}
+	return messages;
+}
+
 int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
 		  pid_t *tid_ret)
 {

@@ -29,6 +29,10 @@ struct snap_error *snap_api_check_targets(const struct snap_options *options) _m
 const char *snap_api_escaped(struct snap_arena *arena, const char *text,
 			     const struct snap_options *options);
 
+/* The messages of warnings, each escaped like that; NULL without memory. */
+const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,
+			       size_t count, const struct snap_options *options);
+
 /* What a warning says beside its message; pointers may be NULL. Always true. */
 int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
 		  pid_t *tid_ret);

@@ -50,15 +50,9 @@ static struct snap_error *wrap(struct snap_recording *inner, const struct snap_o
 	}
 	recording->inner = inner;
 	recording->warnings =
-		snap_arena_new_array(&inner->arena, inner->warning_count + 1, const char *);
+		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
 	if (!recording->warnings)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < inner->warning_count; i++) {
-		recording->warnings[i] =
-			snap_api_escaped(&inner->arena, inner->warnings[i].message, options);
-		if (!recording->warnings[i])
-			return snap_error_no_memory();
-	}
 	*ret = snap_take_ptr(recording);
 	return NULL;
 }

@@ -179,15 +179,9 @@ static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_op
 	snapshot->inner = inner;
 	snapshot->list = list;
 	snapshot->warnings =
-		snap_arena_new_array(&inner->arena, inner->warning_count + 1, const char *);
+		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
 	if (!snapshot->warnings)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < inner->warning_count; i++) {
-		snapshot->warnings[i] =
-			snap_api_escaped(&inner->arena, inner->warnings[i].message, options);
-		if (!snapshot->warnings[i])
-			return snap_error_no_memory();
-	}
 	err = survey_tree(snapshot, options, list, &survey);
 	if (err)
 		return err;
