@@ -117,8 +117,8 @@ struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksnap_o
 void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot);
 
 /*
- * "text" or "json", to a stream of the caller's, which is neither flushed nor closed. What
- * stacksnap_list() returned is a tree without stacks in either.
+ * In a format of stacksnap_format_name(), to a stream of the caller's, which is neither flushed nor
+ * closed. What stacksnap_list() returned is a tree without stacks in each.
  */
 struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapshot *snapshot,
 						  const struct stacksnap_options *options,

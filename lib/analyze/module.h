@@ -53,11 +53,6 @@ struct snap_error *snap_module_set_create(const struct snap_file_finder *finder,
 					  struct snap_module_set **ret) _must_check_;
 void snap_module_set_destroy(struct snap_module_set *set);
 
-static inline void snap_module_set_destroyp(struct snap_module_set **set)
-{
-	snap_module_set_destroy(*set);
-}
-
 /* How file->unwind is destroyed, with the set; its images live longer. */
 void snap_module_set_own_unwind(struct snap_module_set *set, void (*destroy)(void *unwind));
 

@@ -49,11 +49,6 @@ struct snap_shared {
 struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret) _must_check_;
 void snap_shared_destroy(struct snap_shared *shared);
 
-static inline void snap_shared_destroyp(struct snap_shared **shared)
-{
-	snap_shared_destroy(*shared);
-}
-
 /* Memory of one process alone that costs nothing until touched; for the tracing child's notes. */
 struct snap_error *snap_scratch_create(size_t size, struct snap_region *ret) _must_check_;
 

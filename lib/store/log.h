@@ -87,7 +87,6 @@ struct snap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
 uint32_t snap_log_moved_process(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_space(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old);
-uint32_t snap_log_moved_stack(const struct snap_log *log, uint32_t old);
 
 /* Bytes that the log takes, about. */
 size_t snap_log_bytes(const struct snap_log *log);

@@ -128,8 +128,3 @@ uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old)
 {
 	return moved(&log->index->thread_moves, old);
 }
-
-uint32_t snap_log_moved_stack(const struct snap_log *log, uint32_t old)
-{
-	return moved(&log->index->stack_moves, old);
-}
