@@ -9,6 +9,7 @@
 #include "terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,28 +126,52 @@ static struct stacksnap_error *render(const struct snap_cli_report *report,
 	return stacksnap_snapshot_render(document.snapshot, options, report->format, file);
 }
 
+/*
+ * Writes for stdio, which tries each later write again after one that failed: a signal would be
+ * heard, and the next kilobytes wait for the reader all the same. So the first failure is the last.
+ */
+struct sink {
+	int fd, os_errno;
+};
+
+static ssize_t write_to_sink(void *context, const char *bytes, size_t size)
+{
+	struct sink *sink = context;
+	size_t done = 0;
+
+	while (!sink->os_errno && done < size) {
+		ssize_t n = -1;
+
+		errno = EINTR;
+		if (!*snap_cli_signals_flag())
+			n = write(sink->fd, bytes + done, size - done);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || errno != EINTR || *snap_cli_signals_flag())
+			sink->os_errno = n == 0 ? EIO : errno;
+	}
+	return (ssize_t)done;
+}
+
 bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document)
 {
-	int fd = dup(report->output.fd), os_errno = 0;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	struct sink sink = { .fd = report->output.fd };
+	/* Where stdout was closed, what fills its place is not for writing. */
+	int access = fcntl(sink.fd, F_GETFL) & O_ACCMODE;
+	FILE *file = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = write_to_sink });
 	struct stacksnap_error *err;
+	bool failed;
 
-	if (!file) {
-		/* EINVAL: stdout was closed, and what fills its place is not for writing. */
-		os_errno = errno == EINVAL ? EBADF : errno;
-		if (fd >= 0)
-			close(fd);
-		return written(report, os_errno);
-	}
-	errno = 0;
+	if (!file)
+		return written(report, errno);
+	if (access == O_RDONLY)
+		sink.os_errno = EBADF;
 	err = render(report, document, file);
-	if (fflush(file) != 0 || ferror(file))
-		os_errno = errno ? errno : EIO;
-	if (fclose(file) != 0 && !os_errno)
-		os_errno = errno;
-	if (os_errno) {
+	failed = fflush(file) != 0 || ferror(file);
+	failed = fclose(file) != 0 || failed;
+	if (failed || sink.os_errno) {
 		stacksnap_error_destroy(err);
-		return written(report, os_errno);
+		return written(report, sink.os_errno ? sink.os_errno : EIO);
 	}
 	if (err)
 		return fail(err);

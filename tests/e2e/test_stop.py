@@ -237,7 +237,8 @@ class Killed(Case):
         victim = self.victim("threads", "futex:300:worker:30")
         tool = start_tool("-p", victim.pid, "--per-thread", stdout=subprocess.PIPE)
         self.addCleanup(tool.stdout.close)
-        wait_until(lambda: proc_state(tool.pid) == "S", "the tool to block")
+        wait_until(lambda: "pipe" in (read_file(f"/proc/{tool.pid}/wchan") or "pipe") and
+                   proc_state(tool.pid) == "S", "the tool to block on its output")
         tool.terminate()
         self.assertEqual(tool.wait(10), -signal.SIGTERM)
         self.assert_free(victim.pid)
