@@ -127,6 +127,8 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "no-stop", 0, NULL, "read blocked threads as they are, stop others singly", SAFETY,
 	  SNAPSHOT, LIBRARY, NONE, NULL },
+	{ "no-sandbox", 0, NULL, "let what reads files of the target keep its rights", SAFETY,
+	  EVERY, LIBRARY, NONE, NULL },
 	{ "max-stack", 0, "BYTES", "bytes copied of a thread's stack (1M)", SAFETY,
 	  SNAPSHOT | RECORD, LIBRARY, TEXT, NULL },
 	{ "stop-timeout", 0, "MS", "longest stop, in milliseconds (1000)", SAFETY,

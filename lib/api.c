@@ -16,7 +16,7 @@
 #include <string.h>
 
 static_assert((int)STACKSNAP_ERROR_OTHER == (int)SNAP_ERROR_OTHER, "error codes are the same");
-static_assert((int)STACKSNAP_ERROR_TIMEOUT == (int)SNAP_ERROR_TIMEOUT, "error codes are the same");
+static_assert((int)STACKSNAP_ERROR_CRASHED == (int)SNAP_ERROR_CRASHED, "error codes are the same");
 
 API const char *stacksnap_version(void)
 {
@@ -52,6 +52,8 @@ API const char *stacksnap_error_word(const struct stacksnap_error *error)
 		return "permission_denied";
 	case SNAP_ERROR_TIMEOUT:
 		return "timeout";
+	case SNAP_ERROR_CRASHED:
+		return "crashed";
 	case SNAP_ERROR_OS:
 	case SNAP_ERROR_OTHER:
 		return "internal";

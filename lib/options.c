@@ -385,6 +385,7 @@ static const struct snap_setting settings[] = {
 	{ "container", "ID", set_target, 0, SNAP_TARGET_CONTAINER },
 	{ "all", NULL, set_target, 0, SNAP_TARGET_ALL },
 	{ "no-stop", NULL, set_flag, FIELD(no_stop), true },
+	{ "no-sandbox", NULL, set_flag, FIELD(no_sandbox), true },
 	{ "no-children", NULL, set_flag, FIELD(children), false },
 	{ "flat", NULL, set_flag, FIELD(flat), true },
 	{ "no-system", NULL, set_flag, FIELD(no_system), true },

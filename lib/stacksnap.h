@@ -46,6 +46,7 @@ enum stacksnap_error_code {
 	STACKSNAP_ERROR_FORMAT = 6,
 	STACKSNAP_ERROR_PERMISSION = 7,
 	STACKSNAP_ERROR_TIMEOUT = 8,
+	STACKSNAP_ERROR_CRASHED = 9,
 };
 
 enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error *error);

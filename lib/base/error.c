@@ -72,6 +72,11 @@ struct snap_error *snap_error_os(int os_errno, const char *format, ...)
 	return create(os_errno == ENOMEM ? SNAP_ERROR_NO_MEMORY : SNAP_ERROR_OS, os_errno, message);
 }
 
+struct snap_error *snap_error_remote(int os_errno, int length, const char *message)
+{
+	return create(SNAP_ERROR_OS, os_errno, strndup(message, (size_t)length));
+}
+
 struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...)
 {
 	va_list arguments;

@@ -22,6 +22,7 @@ enum snap_error_code {
 	SNAP_ERROR_FORMAT,     /* a file is not what it should be */
 	SNAP_ERROR_PERMISSION, /* not allowed; the message names the rule */
 	SNAP_ERROR_TIMEOUT,    /* a deadline of the caller passed */
+	SNAP_ERROR_CRASHED,    /* the process that did the work ended before it had */
 };
 
 struct snap_error;
@@ -32,6 +33,9 @@ struct snap_error *snap_error_format(enum snap_error_code code, const char *form
 
 /* An error for `os_errno`; the message is followed by ": " and the errno's text. */
 struct snap_error *snap_error_os(int os_errno, const char *format, ...) _must_check_ _printf_(2, 3);
+
+/* An error for `os_errno` that was worded elsewhere: its message is whole. */
+struct snap_error *snap_error_remote(int os_errno, int length, const char *message) _must_check_;
 
 /* Puts "what: " in front of an error's message. Consumes `error`, which may be NULL. */
 struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...) _must_check_

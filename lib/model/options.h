@@ -106,6 +106,7 @@ struct snap_options {
 	bool kernel_stacks;      /* --kernel */
 	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
 	bool no_stop;            /* --no-stop */
+	bool no_sandbox;         /* --no-sandbox: parsers keep their rights */
 	/* recording */
 	unsigned hz;             /* 1 to 10000, default 99 */
 	int64_t record_ns;       /* --duration, default 30 s; 0: until it is told to end */

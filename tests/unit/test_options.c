@@ -510,7 +510,7 @@ static void test_lists_add_up(void **state)
 
 static void test_refuses_the_unknown(void **state)
 {
-	static const char *const later[] = { "no-sandbox", "core", "listen" };
+	static const char *const later[] = { "no-such-thing", "core", "listen" };
 	struct snap_options *options = *state;
 	char *text = malloc(5000);
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Broker: how a parser gets files. It asks by number and kind, never by path; whoever answers
+ * checks the question, finds the file and hands over a read-only descriptor of a regular file.
+ *
+ *     parser --request--> broker (supervisor) --request--> keeper, which has the target's
+ * descriptors
+ *            <--descriptor--                  <--descriptor--
+ *
+ * Knows nothing of what is in the files.
+ */
+#ifndef SNAP_ROLES_BROKER_H
+#define SNAP_ROLES_BROKER_H
+
+#include "model/files.h"
+#include "model/options.h"
+
+enum { SNAP_BROKER_NAME = 256, SNAP_BROKER_BUILD_ID = 64 };
+
+/* struct snap_file_request as plain bytes. */
+struct snap_broker_request {
+	uint32_t kind;    /* enum snap_file_kind */
+	uint32_t process; /* index in the capture */
+	uint32_t map;     /* index in its mappings */
+	uint32_t attempt;
+	uint32_t build_id_size; /* 0 to SNAP_BROKER_BUILD_ID */
+	uint8_t build_id[SNAP_BROKER_BUILD_ID];
+	char name[SNAP_BROKER_NAME]; /* ended by NUL, no slash; "" none */
+};
+
+/* Who answers. Errors as of struct snap_file_finder. */
+struct snap_broker {
+	struct snap_error *(*answer)(void *context, const struct snap_broker_request *request,
+				     int *fd_ret);
+	void *context;
+};
+
+/* Answers by a finder of this process, about a capture of this process. */
+struct snap_local_broker {
+	struct snap_file_finder finder;
+	const struct snap_capture *capture;
+};
+struct snap_broker snap_local_broker(struct snap_local_broker *local);
+
+/* Whether a request that came from outside is one: ranges, ends, no slash. */
+bool snap_broker_is_valid(const struct snap_broker_request *request);
+
+/* A descriptor that may be given to a parser: a regular file, open for reading alone. FORMAT. */
+struct snap_error *snap_broker_check(int fd) _must_check_;
+
+/*
+ * In the parser: a finder that asks over the channel. `capture` is what requests point into; one
+ * request at a time.
+ */
+struct snap_remote_finder {
+	int channel;
+	const struct snap_capture *capture;
+};
+struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
+
+/* The other side: answers one request that has arrived at `channel`. *gone_ret: nobody is there. */
+struct snap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
+				     bool *gone_ret) _must_check_;
+
+/* A finder that finds nothing. */
+struct snap_file_finder snap_no_files(void);
+
+#endif

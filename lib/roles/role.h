@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Role: a process that does one part of the work, so that its end costs that part alone.
+ *
+ *     supervisor   the caller's process: deadlines, the broker of files, output; no ptrace
+ *     keeper       takes the capture and keeps its descriptors (with its short-lived tracing child)
+ *     parser       reads ELF, DWARF and whatever else a target made up; sandboxed
+ *
+ * A role is a copy of its maker that ends by _exit, knows nothing but its context, a channel (a
+ * socket of messages) and what it inherited. It blocks all signals, gets SIGKILL when its maker's
+ * process ends, and can always be killed. This file knows nothing of what roles do.
+ */
+#ifndef SNAP_ROLES_ROLE_H
+#define SNAP_ROLES_ROLE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct snap_role {
+	pid_t pid;
+	int pidfd;
+	int channel; /* SOCK_SEQPACKET; the maker's end */
+};
+
+/* Nothing is there yet. */
+#define SNAP_ROLE_NONE ((struct snap_role){ 0, -1, -1 })
+
+/*
+ * Makes a process in which `run` is called with its end of the channel, and which ends when `run`
+ * returns. `name` (at most 15 bytes) is its comm. Where this process has one thread the child has
+ * no exit signal, so nobody hears of it; where it has several, only fork() leaves the child a
+ * usable allocator, and SIGCHLD tells (glibc 2.32, __libc_single_threaded). OS.
+ */
+struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
+				   void *context, struct snap_role *ret) _must_check_;
+
+/*
+ * Kills the role if it still runs and reaps it, waiting at most 100 ms: one that sits in an
+ * uninterruptible wait is left behind. Afterwards there is nothing. Returns how it had ended
+ * before it was killed, as wait(2) puts it; -1: it had not. Safe on SNAP_ROLE_NONE.
+ */
+int snap_role_end(struct snap_role *role);
+
+/* Whether it has ended by itself; waits up to `timeout_ms`. */
+bool snap_role_has_ended(const struct snap_role *role, int timeout_ms);
+
+/* In a role: it is not to be killed at the end of its maker's thread any more. */
+void snap_role_outlive_thread(void);
+
+/* In a role: closes all descriptors but 0 to 2 and these, of which at most 8. */
+void snap_role_close_all_but(const int *fds, size_t count);
+
+enum {
+	SNAP_WIRE_BYTES = 8192, /* of a message, at most */
+	SNAP_WIRE_FOREVER = -1,
+};
+
+/*
+ * Sends a message of 1 to SNAP_WIRE_BYTES bytes, with a copy of `fd` unless that is -1. Never
+ * raises SIGPIPE. OS: EPIPE when nobody is there any more.
+ */
+struct snap_error *snap_wire_send(int channel, const void *bytes, size_t size, int fd) _must_check_;
+
+/*
+ * Receives one; *size_ret 0: the other end has gone. *fd_ret is the caller's, -1 when none came;
+ * `fd_ret` NULL refuses descriptors. FORMAT: longer than `room`. OS.
+ */
+struct snap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
+				     int *fd_ret) _must_check_;
+
+/* An error as bytes, for the other end: fits in SNAP_WIRE_BYTES; the message is cut. */
+struct snap_wire_error {
+	uint32_t code; /* enum snap_error_code; 0: none */
+	int32_t os_errno;
+	char message[1024];
+};
+
+void snap_wire_pack_error(const struct snap_error *error, struct snap_wire_error *ret);
+/* NULL for none. What is no code is INTERNAL; the message is ended here. */
+struct snap_error *snap_wire_unpack_error(const struct snap_wire_error *error) _must_check_;
+
+#endif

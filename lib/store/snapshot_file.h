@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A snapshot as bytes: what a parser hands to its supervisor. Never on disk, so it has no version;
+ * checked on reading, as it comes from a process that hostile bytes may have taken over.
+ *
+ * Knows the fields of struct snap_snapshot, and what must hold between them.
+ */
+#ifndef SNAP_STORE_SNAPSHOT_FILE_H
+#define SNAP_STORE_SNAPSHOT_FILE_H
+
+#include "base/error.h"
+#include "model/snapshot.h"
+
+/* How many bytes snap_snapshot_write() will write. */
+uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot);
+
+/* Writes it to memory that has room for snap_snapshot_size(). NO_MEMORY. */
+struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
+				       uint8_t *bytes) _must_check_;
+
+/*
+ * Reads one. Everything that renderers rely on holds afterwards: enums and counts in range, texts
+ * ended, no pointer missing, no cycle, entries there for each frame. What it returns points into
+ * `bytes`, which are aligned to 16. FORMAT, NO_MEMORY.
+ */
+struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
+				      struct snap_snapshot **ret) _must_check_;
+
+#endif
