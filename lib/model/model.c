@@ -53,6 +53,8 @@ void snap_snapshot_destroy(struct snap_snapshot *snapshot)
 {
 	if (!snapshot)
 		return;
+	if (snapshot->backing)
+		munmap(snapshot->backing, snapshot->backing_size);
 	snap_arena_deinit(&snapshot->arena);
 	free(snapshot);
 }

@@ -2,9 +2,10 @@
 /*
  * Snapshot: the tree of processes with their grouped, named stacks; what a renderer prints.
  *
- * A plain value in one arena; pointers inside it are borrowed. It deliberately knows nothing of
- * processes that run, of registers or of files. Strings are raw bytes (valid to escape, capped at
- * SNAP_MAX_NAME), never "" where the JSON would leave the key out: NULL then. Renderers escape.
+ * A plain value in one arena (and the mapping that it was read from); pointers inside it are
+ * borrowed. It deliberately knows nothing of processes that run, of registers or of files. Strings
+ * are raw bytes (valid to escape, capped at SNAP_MAX_NAME), never "" where the JSON would leave the
+ * key out: NULL then. Renderers escape.
  *
  * What must hold: stacks of a process are sorted by count down, then by id; threads of a stack by
  * tid; frames and entries run innermost first.
@@ -166,6 +167,9 @@ struct snap_snapshot {
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;
+	/* A mapping that texts may point into (store/snapshot_file.h); munmap'ed at the end. */
+	void *backing;
+	size_t backing_size;
 };
 
 struct snap_snapshot *snap_snapshot_new(void);

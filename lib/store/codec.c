@@ -118,7 +118,8 @@ void snap_code_i64(struct snap_codec *codec, int64_t *value)
 	uint64_t bits = (uint64_t)*value;
 
 	snap_code_u64(codec, &bits);
-	*value = (int64_t)bits;
+	if (snap_codec_reads(codec))
+		*value = (int64_t)bits;
 }
 
 void snap_code_u32(struct snap_codec *codec, uint32_t *value)
@@ -142,7 +143,8 @@ void snap_code_i32(struct snap_codec *codec, int32_t *value)
 	uint32_t bits = (uint32_t)*value;
 
 	snap_code_u32(codec, &bits);
-	*value = (int32_t)bits;
+	if (snap_codec_reads(codec))
+		*value = (int32_t)bits;
 }
 
 static uint8_t code_byte(struct snap_codec *codec, uint8_t value)

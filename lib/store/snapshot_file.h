@@ -3,7 +3,8 @@
  * A snapshot as bytes: what a parser hands to its supervisor. Never on disk, so it has no version;
  * checked on reading, as it comes from a process that hostile bytes may have taken over.
  *
- * Knows the fields of struct snap_snapshot, and what must hold between them.
+ * Knows the fields of struct snap_snapshot that are not for recordings alone, and what must hold
+ * between them.
  */
 #ifndef SNAP_STORE_SNAPSHOT_FILE_H
 #define SNAP_STORE_SNAPSHOT_FILE_H
@@ -11,7 +12,7 @@
 #include "base/error.h"
 #include "model/snapshot.h"
 
-/* How many bytes snap_snapshot_write() will write. */
+/* How many bytes snap_snapshot_write() will write; UINT64_MAX without memory. */
 uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot);
 
 /* Writes it to memory that has room for snap_snapshot_size(). NO_MEMORY. */
@@ -20,8 +21,9 @@ struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
 
 /*
  * Reads one. Everything that renderers rely on holds afterwards: enums and counts in range, texts
- * ended, no pointer missing, no cycle, entries there for each frame. What it returns points into
- * `bytes`, which are aligned to 16. FORMAT, NO_MEMORY.
+ * ended, no pointer missing, no cycle, entries there for each frame, and no report of it takes
+ * more than gigabytes. What it returns points into `bytes`: the caller sets snapshot->backing if
+ * they are to go with it. FORMAT, NO_MEMORY.
  */
 struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 				      struct snap_snapshot **ret) _must_check_;

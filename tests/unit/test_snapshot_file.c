@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Snapshots as bytes: every format prints of what was read what it prints of what was written;
+ * whatever byte is wrong, reading refuses it, or renderers survive it, and it takes little memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "golden.h"
+#include "snapshots.h"
+#include "store/snapshot_file.h"
+
+#include <sys/mman.h>
+
+/* Bytes that were asked for: the linker sends all calls here. */
+static size_t asked;
+
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	asked += count * size;
+	return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	asked += size;
+	return __real_realloc(old, size);
+}
+
+struct bytes {
+	uint8_t *data;
+	size_t size;
+};
+
+static struct bytes write_snapshot(const struct snap_snapshot *snapshot)
+{
+	struct bytes bytes = { .size = snap_snapshot_size(snapshot) };
+
+	assert_true(bytes.size < UINT64_MAX);
+	bytes.data = malloc(bytes.size);
+	assert_non_null(bytes.data);
+	assert_null(snap_snapshot_write(snapshot, bytes.data));
+	return bytes;
+}
+
+/* NULL when it is refused, which is for its form alone. A copy, so that its end is an end. */
+static struct snap_snapshot *read_snapshot(const uint8_t *data, size_t size, uint8_t **copy_ret)
+{
+	struct snap_snapshot *snapshot = NULL;
+	struct snap_error *err;
+
+	*copy_ret = malloc(size ? size : 1);
+	assert_non_null(*copy_ret);
+	memcpy(*copy_ret, data, size);
+	asked = 0;
+	err = snap_snapshot_read(*copy_ret, size, &snapshot);
+	if (asked > 16 * size + 65536)
+		fail_msg("%zu bytes made it ask for %zu", size, asked);
+	if (!err)
+		return snapshot;
+	assert_null(snapshot);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	assert_null(strstr(snap_error_message(err), "memory"));
+	snap_error_destroy(err);
+	return NULL;
+}
+
+/* ---- what it looks like ---- */
+
+static void put_all(const struct snap_snapshot *snapshot, bool every, FILE *out)
+{
+	const struct snap_options plain = { 0 },
+				  full = { .verbose = 2,
+					   .show_module = true,
+					   .show_build_id = true,
+					   .raw_names = true },
+				  terminal = { .utf8 = true, .color = true, .width = 80 },
+				  summary = { .summary = true, .width = 60 };
+
+	assert_null(snap_render_text(snapshot, &plain, out));
+	assert_null(snap_render_text(snapshot, &full, out));
+	assert_null(snap_render_text(snapshot, &terminal, out));
+	assert_null(snap_render_text(snapshot, &summary, out));
+	assert_null(snap_render_list(snapshot, &plain, out));
+	for (const struct snap_format *format = snap_formats; format->name; format++)
+		if (every || format->snapshot)
+			assert_null(snap_render_snapshot(format, snapshot, &plain, out));
+}
+
+static struct bytes looks_of(const struct snap_snapshot *snapshot, bool every)
+{
+	struct bytes looks = { 0 };
+	FILE *out = open_memstream((char **)&looks.data, &looks.size);
+
+	assert_non_null(out);
+	put_all(snapshot, every, out);
+	assert_int_equal(fclose(out), 0);
+	return looks;
+}
+
+/* What is in no report. */
+static void check_rest(const struct snap_snapshot *a, const struct snap_snapshot *b)
+{
+	assert_int_equal(a->host.boot_time_ns, b->host.boot_time_ns);
+	assert_int_equal(a->host.ticks_per_second, b->host.ticks_per_second);
+	assert_int_equal(a->stop_skew_ns, b->stop_skew_ns);
+	assert_int_equal(a->flat, b->flat);
+	assert_int_equal(a->many_instants, b->many_instants);
+	assert_memory_equal(&a->missing, &b->missing, sizeof(a->missing));
+	assert_int_equal(a->process_count, b->process_count);
+	assert_int_equal(a->thread_count, b->thread_count);
+	assert_int_equal(a->stack_count, b->stack_count);
+	assert_null(b->backing);
+}
+
+/* Reads it back and hands it over, with what it lies in. */
+static struct snap_snapshot *check_snapshot(const struct snap_snapshot *snapshot,
+					    uint8_t **copy_ret)
+{
+	struct bytes bytes = write_snapshot(snapshot), again, looks, others;
+	struct snap_snapshot *read = read_snapshot(bytes.data, bytes.size, copy_ret);
+
+	assert_non_null(read);
+	check_rest(snapshot, read);
+	again = write_snapshot(read);
+	assert_int_equal(bytes.size, again.size);
+	assert_memory_equal(bytes.data, again.data, bytes.size);
+	looks = looks_of(snapshot, true);
+	others = looks_of(read, true);
+	assert_int_equal(looks.size, others.size);
+	assert_memory_equal(looks.data, others.data, looks.size);
+	free(bytes.data);
+	free(again.data);
+	free(looks.data);
+	free(others.data);
+	return read;
+}
+
+static void check(const struct snap_snapshot *snapshot)
+{
+	uint8_t *copy;
+
+	snap_snapshot_destroy(check_snapshot(snapshot, &copy));
+	free(copy);
+}
+
+static void test_fixtures(void **state _unused_)
+{
+	struct snap_snapshot flat = flat_service(), trouble = all_troubled(), instants = service,
+			     empty = { .host = TEST_HOST, .time_ns = 1 }, nothing = { 0 };
+
+	workers[3].taken = SNAP_TAKEN_UNSTOPPED;
+	workers[4].taken = SNAP_TAKEN_ALONE;
+	instants.many_instants = true;
+	instants.missing = (struct snap_missing){ 1, 2, 3, 4 };
+	check(&service);
+	check(&instants);
+	workers[3].taken = workers[4].taken = SNAP_TAKEN_TOGETHER;
+	check(&flat);
+	check(&trouble);
+	check(&hostile);
+	check(&empty);
+	check(&nothing);
+}
+
+static void test_backing(void **state _unused_)
+{
+	size_t size = snap_snapshot_size(&service);
+	uint8_t *bytes =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char there;
+	struct snap_snapshot *read = NULL;
+
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	assert_null(snap_snapshot_write(&service, bytes));
+	assert_null(snap_snapshot_read(bytes, size, &read));
+	read->backing = bytes;
+	read->backing_size = size;
+	snap_snapshot_destroy(read);
+	assert_int_equal(mincore(bytes, size, &there), -1);
+}
+
+/* ---- many of everything ---- */
+
+static void test_deep_tree(void **state _unused_)
+{
+	enum { DEPTH = 10000 };
+	struct snap_node *nodes = calloc(DEPTH, sizeof(*nodes)), *root = nodes;
+	struct snap_node **children = calloc(DEPTH, sizeof(*children));
+	struct snap_snapshot snapshot = { .process_count = DEPTH,
+					  .processes = &root,
+					  .root_count = 1 };
+
+	for (int i = 0; i < DEPTH; i++) {
+		nodes[i] = (struct snap_node){ .pid = i + 1, .name = "deep", .description = "d" };
+		children[i] = &nodes[i + 1 < DEPTH ? i + 1 : i];
+		nodes[i].children = &children[i];
+		nodes[i].child_count = i + 1 < DEPTH;
+	}
+	check(&snapshot);
+	free(nodes);
+	free(children);
+}
+
+enum { MANY = 10000 };
+
+/* --per-thread: as many stacks, which have some lists of frames in common. */
+static struct snap_stack *many_stacks(struct snap_arena *arena)
+{
+	struct snap_stack *stacks = snap_arena_new_array(arena, MANY, struct snap_stack);
+	struct snap_member *members = snap_arena_new_array(arena, MANY, struct snap_member);
+
+	for (int i = 0; i < MANY; i++) {
+		members[i] = workers[0];
+		members[i].tid = 100000 + i;
+		members[i].name = snap_arena_printf(arena, "worker-%d", i);
+		stacks[i] = service_stacks[0];
+		snprintf(stacks[i].id, sizeof(stacks[i].id), "%016x", i * 7);
+		stacks[i].count = stacks[i].thread_count = 1;
+		stacks[i].threads = &members[i];
+		if (i % 2) {
+			stacks[i].frames = tree_frames;
+			stacks[i].frame_count = 12;
+		}
+	}
+	return stacks;
+}
+
+static void test_many_threads(void **state _unused_)
+{
+	struct snap_arena arena;
+	struct snap_node node = service_node, *root = &node;
+	struct snap_snapshot snapshot = service, *read;
+	const struct snap_stack *stacks;
+	uint8_t *copy;
+
+	snap_arena_init(&arena);
+	node.stacks = many_stacks(&arena);
+	node.stack_count = node.thread_count = MANY;
+	node.child_count = 0;
+	snapshot.processes = &root;
+	snapshot.process_count = 1;
+	snapshot.stack_count = snapshot.thread_count = MANY;
+	read = check_snapshot(&snapshot, &copy);
+	/* What is one object stays one. */
+	stacks = read->processes[0]->stacks;
+	assert_ptr_equal(stacks[0].frames, stacks[MANY - 2].frames);
+	assert_ptr_equal(stacks[1].frames, stacks[MANY - 1].frames);
+	assert_ptr_equal(stacks[0].threads->syscall, stacks[MANY - 1].threads->syscall);
+	assert_ptr_equal(stacks[0].frames[0]->module, stacks[0].frames[1]->module);
+	assert_true(snap_snapshot_size(&snapshot) < 220 * MANY);
+	snap_snapshot_destroy(read);
+	free(copy);
+	snap_arena_deinit(&arena);
+}
+
+/* The end of a list of frames is another list. */
+static void test_part_of_list(void **state _unused_)
+{
+	struct snap_node node = service_node, *root = &node;
+	struct snap_snapshot snapshot = service;
+	struct snap_stack stacks[2] = { service_stacks[0], service_stacks[0] };
+
+	stacks[1].frames += 2;
+	stacks[1].frame_count -= 2;
+	node.stacks = stacks;
+	node.stack_count = 2;
+	node.child_count = 0;
+	snapshot.processes = &root;
+	snapshot.process_count = 1;
+	snapshot.stack_count = 2;
+	snapshot.thread_count = 24;
+	check(&snapshot);
+}
+
+/* ---- wrong bytes ---- */
+
+static void test_truncated(void **state _unused_)
+{
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
+		struct bytes bytes = write_snapshot(snapshots[i]);
+		uint8_t *copy;
+
+		for (size_t size = 0; size < bytes.size; size++) {
+			assert_null(read_snapshot(bytes.data, size, &copy));
+			free(copy);
+		}
+		free(bytes.data);
+	}
+}
+
+static void test_something_follows(void **state _unused_)
+{
+	struct bytes bytes = write_snapshot(&service);
+	uint8_t *copy;
+
+	bytes.data = realloc(bytes.data, bytes.size + 1);
+	bytes.data[bytes.size] = 0;
+	assert_null(read_snapshot(bytes.data, bytes.size + 1, &copy));
+	free(copy);
+	free(bytes.data);
+}
+
+/* It is refused, or every renderer can live with it. True: it was read. */
+static bool try_bytes(const uint8_t *data, size_t size)
+{
+	uint8_t *copy;
+	struct snap_snapshot *read = read_snapshot(data, size, &copy);
+	struct bytes looks = { 0 };
+
+	if (read)
+		looks = looks_of(read, false);
+	free(looks.data);
+	snap_snapshot_destroy(read);
+	free(copy);
+	return read != NULL;
+}
+
+static void test_flipped(void **state _unused_)
+{
+	static const uint8_t flips[] = { 0x01, 0x80, 0xff };
+	struct snap_snapshot trouble = all_troubled();
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &trouble };
+	size_t read = 0, tried = 0;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
+		struct bytes bytes = write_snapshot(snapshots[i]);
+
+		for (size_t at = 0; at < bytes.size * SNAP_ARRAY_SIZE(flips); at++) {
+			uint8_t *byte = &bytes.data[at / SNAP_ARRAY_SIZE(flips)];
+			uint8_t flip = flips[at % SNAP_ARRAY_SIZE(flips)];
+
+			*byte ^= flip;
+			read += try_bytes(bytes.data, bytes.size);
+			tried++;
+			*byte ^= flip;
+		}
+		free(bytes.data);
+	}
+	/* Both happen. */
+	assert_in_range(read, tried / 10, tried - tried / 10);
+}
+
+/* Numbers of things that are not there, at every place. */
+static void test_claims(void **state _unused_)
+{
+	static const uint64_t claims[] = { 200,        1 << 16,    1 << 20,   1ull << 24,
+					   1ull << 32, 1ull << 62, UINT64_MAX };
+	struct bytes bytes = write_snapshot(&service);
+	uint8_t kept[8];
+
+	for (size_t at = 0; at + 8 <= bytes.size; at++)
+		for (size_t i = 0; i < SNAP_ARRAY_SIZE(claims); i++) {
+			memcpy(kept, bytes.data + at, 8);
+			memcpy(bytes.data + at, &claims[i], 8);
+			try_bytes(bytes.data, bytes.size);
+			memcpy(bytes.data + at, kept, 8);
+		}
+	free(bytes.data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fixtures),
+		cmocka_unit_test(test_backing),
+		cmocka_unit_test(test_deep_tree),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_part_of_list),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_something_follows),
+		cmocka_unit_test(test_flipped),
+		cmocka_unit_test(test_claims),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
