@@ -63,6 +63,8 @@ static int print_and_exit(const struct snap_cli_request *request)
 
 static int run(struct snap_cli_request *request)
 {
+	if (request->no_sandbox)
+		snap_cli_message("files of the targets are read without a sandbox (--no-sandbox)");
 	switch (request->command) {
 	case SNAP_CLI_SNAPSHOT:
 		return snap_cli_cmd_snapshot(request);

@@ -87,7 +87,7 @@ struct snap_cli_request {
 	const char *stats;                 /* NULL: no */
 	const char *file;                  /* the operand of render */
 	enum snap_cli_color color;
-	bool width_given, debuginfod, help, version;
+	bool width_given, debuginfod, no_sandbox, help, version;
 	bool ring, until, duration, slice, timeout; /* were given */
 	unsigned verbose;
 };

@@ -46,11 +46,17 @@ static const char *decide_format(const struct snap_cli_request *request)
 	return format ? format : "text";
 }
 
+/*
+ * The library ends in time by itself, at most a third of a second late; this is for what it does
+ * not know of, a FIFO without a reader.
+ */
+enum { LATE_MS = 450 };
+
 void snap_cli_report_prepare(struct snap_cli_report *report, struct snap_cli_request *request)
 {
 	*report = (struct snap_cli_report){ .request = request, .output = { .fd = -1 } };
 	report->format = decide_format(request);
-	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options));
+	snap_cli_signals_set_timer(stacksnap_options_timeout_ms(request->options) + LATE_MS);
 	stacksnap_options_set_cancel(request->options, snap_cli_signals_flag());
 	if (request->debuginfod) {
 		snap_cli_progress_start();
@@ -143,11 +149,11 @@ static ssize_t write_to_sink(void *context, const char *bytes, size_t size)
 		ssize_t n = -1;
 
 		errno = EINTR;
-		if (!*snap_cli_signals_flag())
+		if (!snap_cli_signals_caught())
 			n = write(sink->fd, bytes + done, size - done);
 		if (n > 0)
 			done += (size_t)n;
-		else if (n == 0 || errno != EINTR || *snap_cli_signals_flag())
+		else if (n == 0 || errno != EINTR || snap_cli_signals_caught())
 			sink->os_errno = n == 0 ? EIO : errno;
 	}
 	return (ssize_t)done;

@@ -117,10 +117,15 @@ static void note(struct snap_cli_request *request, const char *name)
 		const char *name;
 		bool *given;
 	} noted[] = {
-		{ "width", &request->width_given }, { "debuginfod", &request->debuginfod },
-		{ "ring", &request->ring },         { "until", &request->until },
-		{ "duration", &request->duration }, { "timeout", &request->timeout },
-		{ "from", &request->slice },        { "to", &request->slice },
+		{ "width", &request->width_given },
+		{ "debuginfod", &request->debuginfod },
+		{ "no-sandbox", &request->no_sandbox },
+		{ "ring", &request->ring },
+		{ "until", &request->until },
+		{ "duration", &request->duration },
+		{ "timeout", &request->timeout },
+		{ "from", &request->slice },
+		{ "to", &request->slice },
 	};
 
 	if (strcmp(name, "verbose") == 0)

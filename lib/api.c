@@ -10,7 +10,6 @@
 #include "base/escape.h"
 #include "options.h"
 #include "pipeline.h"
-#include "store/capture_file.h"
 
 #include <assert.h>
 #include <string.h>
@@ -155,7 +154,12 @@ int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid
 	return true;
 }
 
-/* ---- captures: struct stacksnap_capture is struct snap_capture ---- */
+/* ---- captures: struct stacksnap_capture is struct snap_keeper ---- */
+
+static struct snap_keeper *keeper_of(struct stacksnap_capture *capture)
+{
+	return (struct snap_keeper *)capture;
+}
 
 API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,
 						   struct stacksnap_capture **ret)
@@ -164,24 +168,23 @@ API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_option
 
 	if (err)
 		return snap_api_error(err);
-	return snap_api_error(snap_pipeline_capture(&options->values, (struct snap_capture **)ret));
+	return snap_api_error(snap_pipeline_capture(&options->values, (struct snap_keeper **)ret));
 }
 
 API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 						   const struct stacksnap_options *options, int fd)
 {
-	return snap_api_error(
-		snap_pipeline_save((struct snap_capture *)capture, &options->values, fd));
+	return snap_api_error(snap_keeper_save(keeper_of(capture), &options->values, fd));
 }
 
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
-	return snap_api_error(snap_capture_read(fd, (struct snap_capture **)ret));
+	return snap_api_error(snap_pipeline_load_capture(fd, (struct snap_keeper **)ret));
 }
 
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
 {
-	snap_capture_destroy((struct snap_capture *)capture);
+	snap_keeper_destroy(keeper_of(capture));
 }
 
 /* ---- text ---- */

@@ -9,6 +9,7 @@
 
 #include "pipeline.h"
 #include "render/render.h"
+#include "roles/analysis.h"
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -190,14 +191,14 @@ static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_op
 	return NULL;
 }
 
-API struct stacksnap_error *stacksnap_capture_analyze(const struct stacksnap_capture *capture,
+API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capture,
 						      const struct stacksnap_options *options,
 						      struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
 	struct snap_error *err;
 
-	err = snap_pipeline_analyze((const struct snap_capture *)capture, &options->values, &inner);
+	err = snap_pipeline_analyze((struct snap_keeper *)capture, &options->values, &inner);
 	if (err)
 		return snap_api_error(err);
 	return snap_api_error(wrap(inner, &options->values, false, ret));
@@ -235,7 +236,7 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 						    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
+	struct snap_error *err = snap_read_json_in_sandbox(fd, &options->values, &inner);
 
 	if (err)
 		return snap_api_error(err);

@@ -2,16 +2,26 @@
 /* The flow: see pipeline.h. Whoever has read this file has read the architecture. */
 #include "pipeline.h"
 
-#include "analyze/analyze.h"
 #include "analyze/analyze_log.h"
-#include "analyze/tree.h"
 #include "analyze/unwind/engine.h"
 #include "capture/capture.h"
 #include "files/files.h"
 #include "judge.h"
-#include "render/json_read.h"
+#include "roles/analysis.h"
 #include "store/capture_file.h"
 #include "store/log_file.h"
+
+#include <time.h>
+
+static int64_t deadline_of(const struct snap_options *options)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + options->timeout_ns;
+}
+
+/* ---- in the keeper ---- */
 
 static struct snap_error *capture_without_stop(const struct snap_options *options,
 					       struct snap_capture **ret)
@@ -20,11 +30,6 @@ static struct snap_error *capture_without_stop(const struct snap_options *option
 	struct snap_stop_hook hook = { .suffices = snap_judge_suffices };
 	struct snap_error *err;
 
-	if (options->engine == SNAP_ENGINE_PTRACE)
-		return snap_error_format(
-			SNAP_ERROR_INVALID,
-			"--engine=ptrace unwinds threads while they are stopped: it "
-			"cannot be used with --no-stop");
 	err = snap_judge_create(options, &judge);
 	if (err)
 		return err;
@@ -32,12 +37,13 @@ static struct snap_error *capture_without_stop(const struct snap_options *option
 	return snap_capture_take(options, &hook, ret);
 }
 
-struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_capture **ret)
+static struct snap_error *capture(void *context, const struct snap_options *options,
+				  struct snap_capture **ret)
 {
 	_cleanup_(snap_ptrace_engine_destroyp) struct snap_ptrace_engine *engine = NULL;
 	struct snap_stop_hook hook = { .unwind = snap_ptrace_engine_unwind };
 
+	(void)context;
 	if (options->no_stop)
 		return capture_without_stop(options, ret);
 	if (options->engine != SNAP_ENGINE_PTRACE)
@@ -48,46 +54,81 @@ struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 	return snap_capture_take(options, &hook, ret);
 }
 
-struct snap_error *snap_pipeline_save(struct snap_capture *capture,
-				      const struct snap_options *options, int fd)
+static struct snap_error *list(void *context, const struct snap_options *options,
+			       struct snap_capture **ret)
 {
-	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
-	struct snap_error *err;
-
-	err = snap_files_create(options, capture, &files);
-	if (err)
-		return err;
-	err = snap_files_embed(files, capture);
-	if (err)
-		return err;
-	return snap_capture_write(capture, fd);
+	(void)context;
+	return snap_capture_list(options, ret);
 }
 
-struct snap_error *snap_pipeline_analyze(const struct snap_capture *capture,
+static struct snap_error *load(void *context, const struct snap_options *options,
+			       struct snap_capture **ret)
+{
+	const int *fd = context;
+
+	(void)options;
+	return snap_capture_read(*fd, ret);
+}
+
+/* ---- in the caller's process ---- */
+
+static struct snap_error *check_engine(const struct snap_options *options)
+{
+	if (options->engine != SNAP_ENGINE_PTRACE)
+		return NULL;
+	if (options->no_stop)
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"--engine=ptrace unwinds threads while they are stopped: it "
+			"cannot be used with --no-stop");
+	if (!options->no_sandbox)
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"--engine=ptrace reads the target's files with the right to trace it: it "
+			"needs --no-sandbox");
+	return NULL;
+}
+
+struct snap_error *snap_pipeline_capture(const struct snap_options *options,
+					 struct snap_keeper **ret)
+{
+	struct snap_keeper_start start = { .make = capture,
+					   .input = -1,
+					   .deadline_ns = deadline_of(options) };
+	struct snap_error *err = check_engine(options);
+
+	return err ? err : snap_keeper_create(options, &start, ret);
+}
+
+struct snap_error *snap_pipeline_load_capture(int fd, struct snap_keeper **ret)
+{
+	struct snap_keeper_start start = { .make = load, .context = &fd, .input = fd };
+
+	return snap_keeper_create(NULL, &start, ret);
+}
+
+struct snap_error *snap_pipeline_analyze(struct snap_keeper *keeper,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret)
 {
-	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
-	struct snap_file_finder finder;
-	struct snap_error *err;
+	int64_t deadline_ns = snap_keeper_deadline_ns(keeper);
 
-	err = snap_files_create(options, capture, &files);
-	if (err)
-		return err;
-	finder = snap_files_finder(files);
-	return snap_analyze(capture, options, &finder, ret);
+	/* A capture from a file was nobody's hurry until now. */
+	if (!deadline_ns)
+		deadline_ns = deadline_of(options);
+	return snap_analyze_in_sandbox(keeper, options, deadline_ns, ret);
 }
 
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret)
 {
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct snap_error *err;
+	_cleanup_(snap_keeper_destroyp) struct snap_keeper *keeper = NULL;
+	struct snap_keeper_start start = { .make = list,
+					   .input = -1,
+					   .deadline_ns = deadline_of(options) };
+	struct snap_error *err = snap_keeper_create(options, &start, &keeper);
 
-	err = snap_capture_list(options, &capture);
-	if (err)
-		return err;
-	return snap_pipeline_analyze(capture, options, ret);
+	return err ? err : snap_pipeline_analyze(keeper, options, ret);
 }
 
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
@@ -109,20 +150,4 @@ struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_option
 	if (err)
 		return err;
 	return snap_analyze_log(log, options, ret);
-}
-
-struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
-					       struct snap_snapshot **ret)
-{
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-	struct snap_error *err;
-
-	err = snap_snapshot_read_json(fd, &snapshot);
-	if (err)
-		return err;
-	err = snap_filter_snapshot(snapshot, options);
-	if (err)
-		return err;
-	*ret = snap_take_ptr(snapshot);
-	return NULL;
 }

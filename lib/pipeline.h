@@ -9,12 +9,16 @@
 #include "base/error.h"
 #include "model/options.h"
 #include "model/recording.h"
+#include "roles/keeper.h"
 
+/*
+ * A capture is held by its keeper (roles/keeper.h). The options' timeout runs from here, or, for
+ * one that was loaded, from its analysis.
+ */
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_capture **ret) _must_check_;
-struct snap_error *snap_pipeline_save(struct snap_capture *capture,
-				      const struct snap_options *options, int fd) _must_check_;
-struct snap_error *snap_pipeline_analyze(const struct snap_capture *capture,
+					 struct snap_keeper **ret) _must_check_;
+struct snap_error *snap_pipeline_load_capture(int fd, struct snap_keeper **ret) _must_check_;
+struct snap_error *snap_pipeline_analyze(struct snap_keeper *keeper,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
@@ -22,11 +26,5 @@ struct snap_error *snap_pipeline_list(const struct snap_options *options,
 /* A recording file, with names for what has none yet; the slice of the options. */
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						struct snap_recording **ret) _must_check_;
-/*
- * A snapshot from its JSON (render/json_read.h), from the descriptor's position on, with the
- * options' filters and --flat applied. FORMAT: it is none.
- */
-struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
-					       struct snap_snapshot **ret) _must_check_;
 
 #endif

@@ -97,7 +97,7 @@ struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture 
 void stacksnap_capture_destroy(struct stacksnap_capture *capture);
 
 /* Unwinds, symbolizes, groups. The capture is only read; the result does not need it. */
-struct stacksnap_error *stacksnap_capture_analyze(const struct stacksnap_capture *capture,
+struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capture,
 						  const struct stacksnap_options *options,
 						  struct stacksnap_snapshot **ret);
 

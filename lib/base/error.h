@@ -59,6 +59,15 @@ static inline void snap_error_destroyp(struct snap_error **error)
 	snap_error_destroy(*error);
 }
 
+/* Destroys the error; true if there was one of this code. */
+static inline int snap_error_is(struct snap_error *error, enum snap_error_code code)
+{
+	int is = error && snap_error_code(error) == code;
+
+	snap_error_destroy(error);
+	return is;
+}
+
 /* "Failed, and it does not matter why": destroys the error, true if there was one. */
 static inline int snap_error_ignore(struct snap_error *error)
 {

@@ -154,6 +154,12 @@ static struct snap_error *open_procfs(struct snap_procfs *ret)
 				 "one in this namespace)");
 }
 
+/* Who is not to be shown: the program that asked, if this is another process. */
+static pid_t self_of(const struct snap_options *options)
+{
+	return options->self ? options->self : getpid();
+}
+
 struct snap_error *snap_discover_with(const struct snap_options *options,
 				      const struct snap_discover_known *known,
 				      struct snap_capture *capture)
@@ -164,7 +170,7 @@ struct snap_error *snap_discover_with(const struct snap_options *options,
 
 	if (err)
 		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, getpid());
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
 	run.known = known;
@@ -191,7 +197,7 @@ struct snap_error *snap_discover_one(const struct snap_options *options,
 
 	if (err)
 		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, getpid());
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
 	run.live_budget = run.whole_budget = descriptors;
@@ -252,7 +258,7 @@ struct snap_error *snap_discover_again(const struct snap_options *options,
 	err = open_procfs(&procfs);
 	if (err)
 		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, getpid());
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
 	err = recall(&run);

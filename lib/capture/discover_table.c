@@ -13,7 +13,7 @@ enum { FIRST_PIDS = 512 };
 
 void snap_table_init(struct snap_table *table, const struct snap_procfs *procfs, pid_t self)
 {
-	*table = (struct snap_table){ .procfs = procfs, .self = self };
+	*table = (struct snap_table){ .procfs = procfs, .self = self, .here = getpid() };
 }
 
 void snap_table_deinit(struct snap_table *table)
@@ -72,12 +72,20 @@ struct snap_seen *snap_table_parent(const struct snap_table *table, const struct
 	return parent;
 }
 
-/* A child without an exit signal is what the tracing child looks like, and hardly any other. */
+/*
+ * A child without an exit signal is what stacksnap's children look like, and hardly any other. In a
+ * host with several threads they have one, and are known by their names (roles/role.h).
+ */
 static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
 {
 	if (table->self <= 0)
 		return false;
-	return stat->pid == table->self || (stat->ppid == table->self && stat->exit_signal == 0);
+	if (stat->pid == table->self || stat->pid == table->here)
+		return true;
+	if (stat->ppid != table->self && stat->ppid != table->here)
+		return false;
+	return stat->exit_signal == 0 || strcmp(stat->name, "snap-keeper") == 0 ||
+	       strcmp(stat->name, "snap-parser") == 0;
 }
 
 /*

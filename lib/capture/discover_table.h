@@ -24,7 +24,7 @@ struct snap_seen {
 	struct snap_stat stat;
 	bool blank; /* there before the tree was read, and of no interest */
 	bool gone;  /* not there at a later look */
-	bool own;   /* stacksnap itself or its tracing child: never shown, nor descended into */
+	bool own;   /* stacksnap itself or a child of its own: never shown, nor descended into */
 	bool matched, named;      /* by a target option; by one that names */
 	enum snap_trouble absent; /* named, but not there; NONE: it is there */
 	enum snap_under under;
@@ -38,6 +38,7 @@ struct snap_child {
 struct snap_table {
 	const struct snap_procfs *procfs;
 	pid_t self;                /* of the program that looks; 0: none, a recorded tree */
+	pid_t here;                /* of this process, which may look on its behalf */
 	struct snap_seen *entries; /* sorted by pid */
 	size_t count, capacity;
 	struct snap_child *children; /* sorted; see snap_table_children() */

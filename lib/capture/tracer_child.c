@@ -82,6 +82,7 @@ _Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int a
 
 	tracer->ask_fd = ask_fd;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "snap-tracer");
 	if (getppid() != parent)
 		leave(1);
 	set_up_signals();

@@ -368,6 +368,7 @@ void snap_single_child(void *context, pid_t parent)
 	uint32_t served = __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "snap-tracer");
 	if (getppid() != parent)
 		return;
 	set_up_signals();

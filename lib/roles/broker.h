@@ -62,7 +62,8 @@ struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 struct snap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
 				     bool *gone_ret) _must_check_;
 
-/* A finder that finds nothing. */
+/* A finder that finds nothing; a broker that refuses whatever is asked. */
 struct snap_file_finder snap_no_files(void);
+struct snap_broker snap_no_broker(void);
 
 #endif

@@ -15,17 +15,24 @@
 
 struct snap_keeper;
 
+/* How a keeper comes to its capture. */
+struct snap_keeper_start {
+	/* Runs in the keeper, with options of its own; errors come back as they are. */
+	struct snap_error *(*make)(void *context, const struct snap_options *options,
+				   struct snap_capture **ret);
+	void *context;
+	int input;           /* a descriptor that `make` reads; -1: none */
+	int64_t deadline_ns; /* CLOCK_MONOTONIC, of the whole run; 0: none */
+};
+
 /*
- * Takes a capture as snap_capture_take() does, whose errors these are; TIMEOUT when the options'
- * timeout was over first, CRASHED when it died.
+ * Makes the keeper and waits for its capture. The errors are make's; CANCELLED by the options'
+ * flag; TIMEOUT when the deadline was first; CRASHED when it died; OS with EINTR when there is no
+ * cancel flag and a signal was handled.
  */
-struct snap_error *snap_keeper_take(const struct snap_options *options,
-				    struct snap_keeper **ret) _must_check_;
-/* The tree alone, as snap_capture_list(). */
-struct snap_error *snap_keeper_list(const struct snap_options *options,
-				    struct snap_keeper **ret) _must_check_;
-/* Reads a capture from a file, as snap_capture_read(). */
-struct snap_error *snap_keeper_read(int fd, struct snap_keeper **ret) _must_check_;
+struct snap_error *snap_keeper_create(const struct snap_options *options,
+				      const struct snap_keeper_start *start,
+				      struct snap_keeper **ret) _must_check_;
 void snap_keeper_destroy(struct snap_keeper *keeper);
 
 static inline void snap_keeper_destroyp(struct snap_keeper **keeper)
@@ -35,21 +42,22 @@ static inline void snap_keeper_destroyp(struct snap_keeper **keeper)
 
 /* The capture as the bytes of a file, to be read from its beginning; stays the keeper's. */
 int snap_keeper_bytes(const struct snap_keeper *keeper);
-/* When the time of the whole run is over: CLOCK_MONOTONIC. */
+/* When the time of the whole run is over: CLOCK_MONOTONIC; 0: never. */
 int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper);
 /* What snap_sandbox_pick_uid() says for its processes. */
 uid_t snap_keeper_parser_uid(const struct snap_keeper *keeper);
 
-/* Writes it as a file that is complete in itself, see snap_files_embed(). */
+/* Writes it to `fd` as a file that is complete in itself, see snap_files_embed(). */
 struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct snap_options *options,
 				    int fd) _must_check_;
 
 /*
- * The broker of its files under these options; with debuginfod the supervisor downloads. A keeper
- * that does not answer within two seconds finds nothing more.
+ * The broker of its files under these options, which must outlive it, for one piece of work at a
+ * time; with debuginfod this process downloads. A keeper that does not answer within two seconds,
+ * or until the deadline, finds nothing more.
  */
 struct snap_error *snap_keeper_broker(struct snap_keeper *keeper,
-				      const struct snap_options *options,
+				      const struct snap_options *options, int64_t deadline_ns,
 				      struct snap_broker *ret) _must_check_;
 
 #endif

@@ -5,6 +5,7 @@
 #include "capture/tracer_spawn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -124,6 +125,25 @@ int snap_role_end(struct snap_role *role)
 void snap_role_outlive_thread(void)
 {
 	prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+}
+
+void snap_role_leave_standard_descriptors(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+#ifdef __SANITIZE_ADDRESS__
+	enum { LAST = STDOUT_FILENO };
+#else
+	enum { LAST = STDERR_FILENO };
+#endif
+	for (int fd = STDIN_FILENO; fd <= LAST; fd++) {
+		if (null < 0)
+			close(fd);
+		else if (null != fd)
+			dup2(null, fd);
+	}
+	if (null > STDERR_FILENO)
+		close(null);
 }
 
 void snap_role_close_all_but(const int *fds, size_t count)

@@ -50,6 +50,12 @@ bool snap_role_has_ended(const struct snap_role *role, int timeout_ms);
 /* In a role: it is not to be killed at the end of its maker's thread any more. */
 void snap_role_outlive_thread(void);
 
+/*
+ * In a role: 0, 1 and 2 lead nowhere from here on (2 stays in a build with sanitizers, whose
+ * reports are to be heard).
+ */
+void snap_role_leave_standard_descriptors(void);
+
 /* In a role: closes all descriptors but 0 to 2 and these, of which at most 8. */
 void snap_role_close_all_but(const int *fds, size_t count);
 

@@ -165,7 +165,7 @@ class Engines(Case):
     def compare(self, victim, least=1, may_end_early=False):
         folder = self.scratch()
         capture = os.path.join(folder, "capture")
-        self.run_tool("-p", victim.pid, "--engine=ptrace", "--save-capture", capture, "-n", "0",
+        self.run_tool("-p", victim.pid, "--engine=ptrace", "--no-sandbox", "--save-capture", capture, "-n", "0",
                       status=(0, 1), timeout=120)
         found = {}
         for engine in ("auto", "libunwind", "ptrace"):

@@ -92,7 +92,7 @@ class Witness(Case):
         ours = self.ours(pid)
         self.assertEqual(sorted(ours), tids_of(pid))
         for name, look in (("eu-stack", witness.eu_stack), ("gdb", witness.gdb),
-                           ("--engine=ptrace", lambda p: plain(self.ours(p, "--engine=ptrace"))),
+                           ("--engine=ptrace", lambda p: plain(self.ours(p, "--engine=ptrace", "--no-sandbox"))),
                            ("--engine=libunwind", lambda p: plain(self.ours(p, "--engine=libunwind")))):
             before = self.ours(pid)
             theirs = look(pid)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The public API without a target: errors, usage, empty snapshots, formats, text. */
 #include "stacksnap.h"
+#include "store/capture_file.h"
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -9,6 +10,8 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -125,6 +128,7 @@ struct row {
 
 static struct snap_capture *capture_of(const struct row *rows, size_t count)
 {
+	static const uint64_t registers[27]; /* NT_PRSTATUS of x86-64 */
 	struct snap_capture *capture = snap_capture_new();
 
 	assert_non_null(capture);
@@ -156,15 +160,37 @@ static struct snap_capture *capture_of(const struct row *rows, size_t count)
 			.state = 'S',
 			.cpu = -1,
 			.result = rows[i].thread,
+			.registers = rows[i].thread == SNAP_THREAD_COPIED ? registers : NULL,
+			.registers_size =
+				rows[i].thread == SNAP_THREAD_COPIED ? sizeof(registers) : 0,
 		};
 	}
 	return capture;
 }
 
+/* As a program would come to it: from a file. */
+static struct stacksnap_capture *loaded(struct snap_capture *capture)
+{
+	struct stacksnap_capture *ret = NULL;
+	int fd = memfd_create("capture", 0);
+	struct stacksnap_error *err;
+
+	assert_true(fd >= 0);
+	assert_null(snap_capture_write(capture, fd));
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	err = stacksnap_capture_load(fd, &ret);
+	if (err)
+		print_message("# %s\n", stacksnap_error_message(err));
+	assert_null(err);
+	close(fd);
+	snap_capture_destroy(capture);
+	return ret;
+}
+
 static struct stacksnap_snapshot *analyzed(struct stacksnap_options *options,
 					   const struct row *rows, size_t count)
 {
-	struct stacksnap_capture *capture = (struct stacksnap_capture *)capture_of(rows, count);
+	struct stacksnap_capture *capture = loaded(capture_of(rows, count));
 	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_error *err = stacksnap_capture_analyze(capture, options, &snapshot);
 
@@ -247,6 +273,7 @@ static void test_deep_tree(void **state)
 	enum { DEPTH = 20000 };
 	struct row *rows = calloc(DEPTH, sizeof(*rows));
 	struct stacksnap_snapshot *snapshot = NULL;
+	struct stacksnap_capture *kept;
 	struct snap_capture *capture;
 
 	assert_non_null(rows);
@@ -257,12 +284,12 @@ static void test_deep_tree(void **state)
 		capture->processes[i].parent = i - 1;
 		capture->processes[i].ppid = capture->processes[i - 1].pid;
 	}
-	assert_null(
-		stacksnap_capture_analyze((struct stacksnap_capture *)capture, *state, &snapshot));
+	kept = loaded(capture);
+	assert_null(stacksnap_capture_analyze(kept, *state, &snapshot));
 	assert_int_equal(stacksnap_snapshot_process_count(snapshot), DEPTH);
 	assert_int_equal(stacksnap_snapshot_outcome(snapshot), STACKSNAP_OUTCOME_WHOLE);
 	stacksnap_snapshot_destroy(snapshot);
-	snap_capture_destroy(capture);
+	stacksnap_capture_destroy(kept);
 	free(rows);
 }
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The work of parsers that make snapshots: see analysis.h. */
+#include "roles/analysis.h"
+
+#include "analyze/analyze.h"
+#include "analyze/tree.h"
+#include "render/json_read.h"
+#include "roles/parser.h"
+#include "roles/sandbox.h"
+#include "store/capture_file.h"
+#include "store/snapshot_file.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+/* How much of a capture is made out; each reads less of the target's files than the one before. */
+enum effort { EVERYTHING, NO_SYMBOLS, NO_FILES, EFFORTS };
+
+static const int64_t LAST_NS = 330000000; /* for the last effort, behind the deadline */
+
+struct analysis {
+	struct snap_options options;
+	enum effort effort;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- in the parser ---- */
+
+static struct snap_error *leave(const struct snap_snapshot *snapshot, struct snap_parser_job *job)
+{
+	uint64_t size = snap_snapshot_size(snapshot);
+	struct snap_error *err;
+
+	if (size > job->room)
+		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
+	err = snap_snapshot_write(snapshot, job->out);
+	if (!err)
+		job->size = size;
+	return err;
+}
+
+static struct snap_error *analyze(void *context, struct snap_parser_job *job)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	struct snap_remote_finder remote = { .channel = job->channel };
+	struct snap_file_finder finder = snap_remote_finder(&remote);
+	const struct analysis *analysis = context;
+	struct snap_error *err;
+
+	if (lseek(job->input, 0, SEEK_SET) < 0)
+		return snap_error_format(SNAP_ERROR_OTHER, "cannot read the capture");
+	err = snap_capture_read(job->input, &capture);
+	if (err)
+		return err;
+	remote.capture = capture;
+	if (analysis->effort == NO_FILES) {
+		finder = snap_no_files();
+		/* Copies of the target's memory are ELF files, too. */
+		for (size_t i = 0; i < capture->process_count; i++)
+			capture->processes[i].piece_count = 0;
+	}
+	err = snap_analyze(capture, &analysis->options, &finder, &snapshot);
+	return err ? err : leave(snapshot, job);
+}
+
+static struct snap_error *read_json(void *context, struct snap_parser_job *job)
+{
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	const struct snap_options *options = context;
+	struct snap_error *err;
+
+	err = snap_snapshot_read_json(job->input, &snapshot);
+	if (!err)
+		err = snap_filter_snapshot(snapshot, options);
+	return err ? err : leave(snapshot, job);
+}
+
+/* ---- in its supervisor ---- */
+
+static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct snap_snapshot **ret)
+{
+	struct snap_error *err = snap_snapshot_read(bytes, size, ret);
+
+	if (err) {
+		munmap((void *)(uintptr_t)bytes, size);
+		return snap_error_format(SNAP_ERROR_CRASHED,
+					 "the process that reads files left nonsense");
+	}
+	(*ret)->backing = (void *)(uintptr_t)bytes;
+	(*ret)->backing_size = size;
+	return NULL;
+}
+
+/* When an effort has to be over: the earlier ones leave time for those behind them. */
+static int64_t share(enum effort effort, int64_t begin_ns, int64_t deadline_ns)
+{
+	int64_t left = deadline_ns - now_ns();
+
+	if (deadline_ns == 0)
+		return 0;
+	if (effort == NO_FILES)
+		return (left > 0 ? deadline_ns : now_ns()) + LAST_NS;
+	if (effort == NO_SYMBOLS)
+		return deadline_ns;
+	left = deadline_ns - begin_ns;
+	return deadline_ns - (left > 0 ? left / 5 : 0);
+}
+
+static struct snap_error *attempt(struct snap_keeper *keeper, const struct analysis *analysis,
+				  int64_t deadline_ns, struct snap_snapshot **ret)
+{
+	struct snap_parser_setting setting = {
+		.options = &analysis->options,
+		.uid = snap_keeper_parser_uid(keeper),
+		.deadline_ns = deadline_ns,
+		.input = snap_keeper_bytes(keeper),
+	};
+	struct analysis job = *analysis;
+	const uint8_t *bytes;
+	struct snap_error *err;
+	uint64_t size;
+
+	err = snap_keeper_broker(keeper, &analysis->options, deadline_ns, &setting.broker);
+	if (!err)
+		err = snap_parser_run(&setting, analyze, &job, &bytes, &size);
+	return err ? err : receive(bytes, size, ret);
+}
+
+static bool may_be_tried_again(const struct snap_error *err)
+{
+	enum snap_error_code code = snap_error_code(err);
+
+	return code == SNAP_ERROR_CRASHED || code == SNAP_ERROR_TIMEOUT ||
+	       code == SNAP_ERROR_NO_MEMORY;
+}
+
+static void say_what_is_missing(struct snap_snapshot *snapshot, enum effort effort,
+				const struct snap_error *reason)
+{
+	if (!reason)
+		return;
+	snapshot->missing.modules++;
+	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s",
+			   effort == NO_FILES ? "symbols and most of the stacks" : "symbols",
+			   snap_error_message(reason));
+}
+
+struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
+					   const struct snap_options *options, int64_t deadline_ns,
+					   struct snap_snapshot **ret)
+{
+	_cleanup_(snap_error_destroyp) struct snap_error *reason = NULL;
+	struct analysis analysis = { .options = *options };
+	int64_t begin_ns = now_ns();
+
+	for (;;) {
+		struct snap_error *err = attempt(
+			keeper, &analysis, share(analysis.effort, begin_ns, deadline_ns), ret);
+
+		if (!err) {
+			say_what_is_missing(*ret, analysis.effort, reason);
+			return NULL;
+		}
+		if (!may_be_tried_again(err) || analysis.effort == NO_FILES)
+			return err;
+		/* The first reason is the one that matters: the others follow from it. */
+		if (!reason)
+			reason = err;
+		else
+			snap_error_destroy(err);
+		analysis.effort++;
+		analysis.options.symbols = false;
+	}
+}
+
+struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
+					     struct snap_snapshot **ret)
+{
+	struct snap_parser_setting setting = {
+		.options = options,
+		.broker = snap_no_broker(),
+		.uid = snap_sandbox_pick_uid(NULL, 0),
+		.deadline_ns = now_ns() + options->timeout_ns,
+		.input = fd,
+	};
+	struct snap_options own = *options;
+	const uint8_t *bytes;
+	struct snap_error *err;
+	uint64_t size;
+
+	err = snap_parser_run(&setting, read_json, &own, &bytes, &size);
+	return err ? err : receive(bytes, size, ret);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Requests for files between processes: see broker.h. */
+#include "roles/broker.h"
+
+#include "roles/role.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool snap_broker_is_valid(const struct snap_broker_request *request)
+{
+	const char *name = request->name;
+
+	if (request->kind > SNAP_FILE_PERF_MAP || request->build_id_size > SNAP_BROKER_BUILD_ID ||
+	    !memchr(name, '\0', sizeof(request->name)))
+		return false;
+	return !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+struct snap_error *snap_broker_check(int fd)
+{
+	struct stat info;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fstat(fd, &info) < 0)
+		return snap_error_os(errno, "cannot look at the file");
+	if (!S_ISREG(info.st_mode) || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
+		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file, or not read-only");
+	return NULL;
+}
+
+/* ---- a broker that has the capture ---- */
+
+static struct snap_error *answer_locally(void *context, const struct snap_broker_request *request,
+					 int *fd_ret)
+{
+	const struct snap_local_broker *local = context;
+	const struct snap_capture *capture = local->capture;
+	struct snap_file_request asked = {
+		.kind = (enum snap_file_kind)request->kind,
+		.map = request->map,
+		.build_id = request->build_id_size ? request->build_id : NULL,
+		.build_id_size = request->build_id_size,
+		.name = request->name[0] ? request->name : NULL,
+		.attempt = request->attempt,
+	};
+
+	if (!snap_broker_is_valid(request) || request->process >= capture->process_count)
+		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+	asked.process = &capture->processes[request->process];
+	if (asked.kind != SNAP_FILE_PERF_MAP && asked.map >= asked.process->map_count)
+		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+	return local->finder.find(local->finder.context, &asked, fd_ret);
+}
+
+struct snap_broker snap_local_broker(struct snap_local_broker *local)
+{
+	return (struct snap_broker){ .answer = answer_locally, .context = local };
+}
+
+/* ---- the parser's side ---- */
+
+/* False: no such file can be named, so there is none. */
+static bool pack(const struct snap_remote_finder *remote, const struct snap_file_request *request,
+		 struct snap_broker_request *ret)
+{
+	size_t process = (size_t)(request->process - remote->capture->processes);
+
+	*ret = (struct snap_broker_request){
+		.kind = request->kind,
+		.process = (uint32_t)process,
+		.map = (uint32_t)request->map,
+		.attempt = request->attempt,
+		.build_id_size = (uint32_t)request->build_id_size,
+	};
+	if (request->build_id_size > sizeof(ret->build_id) || process > UINT32_MAX ||
+	    request->map > UINT32_MAX ||
+	    (request->name && strlen(request->name) >= sizeof(ret->name)))
+		return false;
+	if (request->build_id_size)
+		memcpy(ret->build_id, request->build_id, request->build_id_size);
+	if (request->name)
+		memcpy(ret->name, request->name, strlen(request->name));
+	return true;
+}
+
+/* Where nobody answers nothing is found: another error would be an invitation to ask again. */
+static struct snap_error *ask(void *context, const struct snap_file_request *request, int *fd_ret)
+{
+	struct snap_remote_finder *remote = context;
+	struct snap_broker_request packed;
+	struct snap_wire_error answer;
+	_cleanup_fd_ int fd = -1;
+	struct snap_error *err;
+	size_t size;
+
+	if (!pack(remote, request, &packed) ||
+	    snap_error_ignore(snap_wire_send(remote->channel, &packed, sizeof(packed), -1)) ||
+	    snap_error_ignore(
+		    snap_wire_receive(remote->channel, &answer, sizeof(answer), &size, &fd)) ||
+	    size != sizeof(answer))
+		return snap_error_not_found();
+	err = snap_wire_unpack_error(&answer);
+	if (!err && fd < 0)
+		err = snap_error_not_found();
+	if (!err)
+		*fd_ret = snap_take_fd(&fd);
+	return err;
+}
+
+struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
+{
+	return (struct snap_file_finder){ .find = ask, .context = remote };
+}
+
+static struct snap_error *find_nothing(void *context, const struct snap_file_request *request,
+				       int *fd_ret)
+{
+	(void)context;
+	(void)request;
+	(void)fd_ret;
+	return snap_error_not_found();
+}
+
+struct snap_file_finder snap_no_files(void)
+{
+	return (struct snap_file_finder){ .find = find_nothing };
+}
+
+static struct snap_error *refuse(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	(void)context;
+	(void)request;
+	(void)fd_ret;
+	return snap_error_not_found();
+}
+
+struct snap_broker snap_no_broker(void)
+{
+	return (struct snap_broker){ .answer = refuse };
+}
+
+/* ---- the other side ---- */
+
+struct snap_error *snap_broker_serve(const struct snap_broker *broker, int channel, bool *gone_ret)
+{
+	struct snap_broker_request request;
+	struct snap_wire_error answer;
+	_cleanup_fd_ int fd = -1;
+	struct snap_error *err;
+	size_t size;
+
+	err = snap_wire_receive(channel, &request, sizeof(request), &size, NULL);
+	if (err)
+		return err;
+	*gone_ret = size == 0;
+	if (size == 0)
+		return NULL;
+	if (size != sizeof(request) || !snap_broker_is_valid(&request))
+		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+	err = broker->answer(broker->context, &request, &fd);
+	if (!err)
+		err = snap_broker_check(fd);
+	if (err)
+		snap_close(&fd);
+	snap_wire_pack_error(err, &answer);
+	snap_error_destroy(err);
+	err = snap_wire_send(channel, &answer, sizeof(answer), fd);
+	if (err && snap_error_errno(err) == EPIPE) {
+		*gone_ret = true;
+		snap_error_destroy(err);
+		err = NULL;
+	}
+	return err;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The supervisor's side of a keeper: see keeper.h. Knows of the capture only where its bytes are;
+ * waits for the keeper no longer than it may, whatever holds it.
+ */
+#include "roles/keeper_inside.h"
+
+#include "base/reopen.h"
+#include "files/place.h"
+#include "roles/role.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+	TICK_MS = 20,           /* how often the cancel flag and the clock are looked at */
+	ANSWER_NS = 2000000000, /* how long the keeper may think about a file */
+	BLOCK = 1 << 16,
+};
+
+struct snap_keeper {
+	struct snap_role role;
+	int bytes; /* memfd */
+	int64_t deadline_ns;
+	uid_t parser_uid;
+	bool mute; /* it has not answered once: an answer that comes now belongs to no question */
+	/* of the broker at hand */
+	const struct snap_options *options;
+	int64_t broker_deadline_ns;
+	struct snap_download *download;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static struct snap_error *describe_end(struct snap_role *role)
+{
+	int status = snap_role_end(role);
+
+	if (status >= 0 && WIFSIGNALED(status))
+		return snap_error_format(SNAP_ERROR_CRASHED,
+					 "the process that reads the targets ended by signal %d",
+					 WTERMSIG(status));
+	return snap_error_format(SNAP_ERROR_CRASHED,
+				 "the process that reads the targets ended early");
+}
+
+/* Waits for an answer: NULL when there is something to receive, or its end. */
+static struct snap_error *await(const struct snap_keeper *keeper,
+				const struct snap_options *options, int64_t deadline_ns)
+{
+	struct pollfd channel = { .fd = keeper->role.channel, .events = POLLIN };
+
+	for (;;) {
+		int ready;
+
+		if (options && snap_options_cancelled(options))
+			return snap_error_cancelled();
+		if (deadline_ns && now_ns() > deadline_ns)
+			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
+		ready = poll(&channel, 1, TICK_MS);
+		if (ready > 0)
+			return NULL;
+		if (ready < 0 && (errno != EINTR || !options))
+			return snap_error_os(errno, "cannot wait for a process");
+	}
+}
+
+/* Receives one answer of a known size; CRASHED when there is nobody to give it. */
+static struct snap_error *hear(struct snap_keeper *keeper, void *answer, size_t size, int *fd_ret)
+{
+	size_t got;
+	struct snap_error *err;
+
+	err = snap_wire_receive(keeper->role.channel, answer, size, &got, fd_ret);
+	if (err)
+		return err;
+	if (got == size)
+		return NULL;
+	keeper->mute = true;
+	if (fd_ret)
+		snap_close(fd_ret);
+	return describe_end(&keeper->role);
+}
+
+static struct snap_error *gave_up(const struct snap_options *options)
+{
+	return snap_error_format(SNAP_ERROR_TIMEOUT, "gave up after %lld ms (--timeout)",
+				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
+}
+
+static struct snap_error *await_capture(struct snap_keeper *keeper,
+					const struct snap_options *options)
+{
+	struct snap_keeper_taken taken;
+	struct snap_error *err = await(keeper, options, keeper->deadline_ns);
+
+	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
+		snap_error_destroy(err);
+		return gave_up(options);
+	}
+	if (!err)
+		err = hear(keeper, &taken, sizeof(taken), NULL);
+	if (err)
+		return err;
+	keeper->parser_uid = taken.parser_uid;
+	return snap_wire_unpack_error(&taken.error);
+}
+
+struct snap_error *snap_keeper_create(const struct snap_options *options,
+				      const struct snap_keeper_start *start,
+				      struct snap_keeper **ret)
+{
+	_cleanup_(snap_keeper_destroyp) struct snap_keeper *keeper = calloc(1, sizeof(*keeper));
+	struct snap_keeper_birth birth = { .options = options, .start = start };
+	struct snap_error *err;
+
+	if (!keeper)
+		return snap_error_no_memory();
+	keeper->role = SNAP_ROLE_NONE;
+	keeper->deadline_ns = start->deadline_ns;
+	keeper->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
+	if (keeper->bytes < 0)
+		return snap_error_os(errno, "cannot make a file in memory");
+	err = snap_role_spawn("snap-keeper", snap_keeper_main, &birth, &keeper->role);
+	if (!err)
+		err = await_capture(keeper, options);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(keeper);
+	return NULL;
+}
+
+void snap_keeper_destroy(struct snap_keeper *keeper)
+{
+	if (!keeper)
+		return;
+	snap_role_end(&keeper->role);
+	snap_download_destroy(keeper->download);
+	snap_close(&keeper->bytes);
+	free(keeper);
+}
+
+int snap_keeper_bytes(const struct snap_keeper *keeper)
+{
+	return keeper->bytes;
+}
+
+int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper)
+{
+	return keeper->deadline_ns;
+}
+
+uid_t snap_keeper_parser_uid(const struct snap_keeper *keeper)
+{
+	return keeper->parser_uid;
+}
+
+/* ---- files ---- */
+
+/* The rules of these options for opening files, and then the directories, one a message. */
+static struct snap_error *send_rules(const struct snap_keeper *keeper,
+				     const struct snap_options *options)
+{
+	struct snap_keeper_message message = { .kind = SNAP_KEEPER_RULES,
+					       .perf_map = options->perf_map };
+	struct snap_error *err;
+
+	err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_RULES_SIZE, -1);
+	message.kind = SNAP_KEEPER_DIRECTORY;
+	for (size_t i = 0; !err && i < options->debug_dir_count; i++) {
+		size_t length = strlen(options->debug_dirs[i]);
+
+		if (length >= sizeof(message.path))
+			continue; /* longer than any path that can be opened */
+		memcpy(message.path, options->debug_dirs[i], length + 1);
+		err = snap_wire_send(keeper->role.channel, &message,
+				     offsetof(struct snap_keeper_message, path) + length + 1, -1);
+	}
+	return err;
+}
+
+static struct snap_error *ask(struct snap_keeper *keeper, const struct snap_broker_request *request,
+			      int *fd_ret)
+{
+	struct snap_keeper_message message = { .kind = SNAP_KEEPER_FILE, .request = *request };
+	int64_t until = now_ns() + ANSWER_NS;
+	struct snap_wire_error answer;
+	struct snap_error *err;
+
+	if (keeper->mute)
+		return snap_error_not_found();
+	if (keeper->broker_deadline_ns && keeper->broker_deadline_ns < until)
+		until = keeper->broker_deadline_ns;
+	err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_FILE_SIZE, -1);
+	if (!err)
+		err = await(keeper, keeper->options, until);
+	if (!err)
+		err = hear(keeper, &answer, sizeof(answer), fd_ret);
+	if (err) {
+		keeper->mute = true;
+		snap_error_destroy(err);
+		return snap_error_not_found();
+	}
+	return snap_wire_unpack_error(&answer);
+}
+
+/* What is downloaded has no place in a file system: it is asked for when the places are through. */
+static struct snap_error *download(struct snap_keeper *keeper,
+				   const struct snap_broker_request *request, int *fd_ret)
+{
+	struct snap_file_request asked = {
+		.kind = (enum snap_file_kind)request->kind,
+		.build_id = request->build_id,
+		.build_id_size = request->build_id_size,
+	};
+
+	_cleanup_fd_ int fd = -1;
+	struct snap_error *err;
+
+	if (!keeper->options->debuginfod || request->build_id_size == 0 ||
+	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
+		return snap_error_not_found();
+	err = snap_download_find(&keeper->download, keeper->options, &asked, &fd);
+	/* A file that has just come was opened for writing, too. */
+	return err ? err : snap_reopen_regular(fd, fd_ret);
+}
+
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	struct snap_keeper *keeper = context;
+	struct snap_broker_request before = *request;
+	struct snap_error *err = ask(keeper, request, fd_ret);
+
+	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
+		return err;
+	/* The first attempt that finds no place is the one for the download. */
+	if (request->attempt > 0) {
+		int fd = -1;
+
+		before.attempt--;
+		if (keeper->options->debuginfod &&
+		    snap_error_is(ask(keeper, &before, &fd), SNAP_ERROR_NOT_FOUND))
+			return err;
+		snap_close(&fd);
+	}
+	snap_error_destroy(err);
+	return download(keeper, request, fd_ret);
+}
+
+struct snap_error *snap_keeper_broker(struct snap_keeper *keeper,
+				      const struct snap_options *options, int64_t deadline_ns,
+				      struct snap_broker *ret)
+{
+	keeper->options = options;
+	keeper->broker_deadline_ns = deadline_ns;
+	snap_download_destroy(keeper->download);
+	keeper->download = NULL;
+	if (!keeper->mute && snap_error_ignore(send_rules(keeper, options)))
+		keeper->mute = true;
+	*ret = (struct snap_broker){ .answer = answer, .context = keeper };
+	return NULL;
+}
+
+/* ---- saving ---- */
+
+static struct snap_error *copy(int from, int to, const struct snap_options *options)
+{
+	_cleanup_free_ uint8_t *block = malloc(BLOCK);
+	off_t at = 0;
+
+	if (!block)
+		return snap_error_no_memory();
+	for (;;) {
+		ssize_t n = pread(from, block, BLOCK, at), done = 0;
+
+		if (n < 0)
+			return snap_error_os(errno, "cannot read the capture");
+		if (n == 0)
+			return NULL;
+		while (done < n) {
+			ssize_t put = -1;
+
+			if (snap_options_cancelled(options))
+				return snap_error_cancelled();
+			put = write(to, block + done, (size_t)(n - done));
+			if (put < 0 && errno != EINTR)
+				return snap_error_os(errno, "cannot write the capture");
+			done += put > 0 ? put : 0;
+		}
+		at += n;
+	}
+}
+
+struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct snap_options *options,
+				    int fd)
+{
+	_cleanup_fd_ int memory = memfd_create("stacksnap-capture", MFD_CLOEXEC);
+	struct snap_keeper_message message = { .kind = SNAP_KEEPER_SAVE };
+	struct snap_wire_error answer;
+	struct snap_error *err;
+
+	if (memory < 0)
+		return snap_error_os(errno, "cannot make a file in memory");
+	if (keeper->mute)
+		return snap_error_format(SNAP_ERROR_CRASHED,
+					 "the process that reads the targets has gone");
+	err = send_rules(keeper, options);
+	if (!err)
+		err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_SAVE_SIZE, memory);
+	if (!err)
+		err = await(keeper, options, keeper->deadline_ns);
+	if (!err)
+		err = hear(keeper, &answer, sizeof(answer), NULL);
+	if (err) {
+		keeper->mute = true;
+		return err;
+	}
+	err = snap_wire_unpack_error(&answer);
+	return err ? err : copy(memory, fd, options);
+}

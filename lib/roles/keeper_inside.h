@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the supervisor's and the keeper's side of a keeper share. Nobody else includes it. */
+#ifndef SNAP_ROLES_KEEPER_INSIDE_H
+#define SNAP_ROLES_KEEPER_INSIDE_H
+
+#include "roles/keeper.h"
+#include "roles/role.h"
+
+#include <stddef.h>
+
+/* What the supervisor asks for. Each but RULES and DIRECTORY has an answer. */
+enum snap_keeper_kind {
+	SNAP_KEEPER_RULES,     /* perf_map; forgets the directories */
+	SNAP_KEEPER_DIRECTORY, /* path: one of --debug-dir */
+	SNAP_KEEPER_FILE,      /* request; answer: snap_wire_error, a descriptor */
+	SNAP_KEEPER_SAVE,      /* a descriptor to write to; answer: snap_wire_error */
+};
+
+struct snap_keeper_message {
+	uint32_t kind;
+	uint32_t perf_map; /* enum snap_perf_map */
+	struct snap_broker_request request;
+	char path[4096];
+};
+
+/* How much of a message is sent. */
+enum {
+	SNAP_KEEPER_RULES_SIZE = offsetof(struct snap_keeper_message, request),
+	SNAP_KEEPER_SAVE_SIZE = SNAP_KEEPER_RULES_SIZE,
+	SNAP_KEEPER_FILE_SIZE = offsetof(struct snap_keeper_message, path),
+};
+
+_Static_assert(sizeof(struct snap_keeper_message) <= SNAP_WIRE_BYTES, "a message is one message");
+
+/* The keeper's first words. */
+struct snap_keeper_taken {
+	struct snap_wire_error error;
+	uid_t parser_uid;
+};
+
+struct snap_keeper_birth {
+	const struct snap_options *options; /* NULL: a capture is read */
+	const struct snap_keeper_start *start;
+	int bytes; /* the memfd for the capture */
+};
+
+/* The keeper, from its beginning to its end. */
+void snap_keeper_main(void *birth, int channel);
+
+#endif
