@@ -63,6 +63,7 @@ void snap_cli_progress_erase(void)
 void snap_cli_progress(void *context, const char *text)
 {
 	char escaped[MAX_PROGRESS];
+	size_t room;
 	int width;
 
 	(void)context;
@@ -74,8 +75,9 @@ void snap_cli_progress(void *context, const char *text)
 	if (width == 0 || now_ms() - line.start_ms < PROGRESS_AFTER_MS)
 		return;
 	/* ASCII alone, so that bytes are columns and the line never wraps. */
-	stacksnap_escape(text, strlen(text), true, escaped, sizeof(escaped));
-	fprintf(stderr, "\r%.*s\033[K", width - 1, escaped);
+	room = (size_t)width < sizeof(escaped) ? (size_t)width : sizeof(escaped);
+	stacksnap_escape(text, strlen(text), true, escaped, room);
+	fprintf(stderr, "\r%s\033[K", escaped);
 	fflush(stderr);
 	line.shown = true;
 }

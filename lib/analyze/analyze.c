@@ -10,6 +10,7 @@
 #include "analyze/filter.h"
 #include "analyze/group.h"
 #include "analyze/label.h"
+#include "base/escape.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,7 +19,8 @@ const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
 {
 	if (!text || !*text)
 		return NULL;
-	return snap_intern(&analysis->strings, text, strnlen(text, SNAP_MAX_NAME));
+	return snap_intern(&analysis->strings, text,
+			   snap_text_cut(text, strnlen(text, SNAP_MAX_NAME + 4), SNAP_MAX_NAME));
 }
 
 static void analysis_deinit(struct snap_analysis *analysis)

@@ -7,6 +7,7 @@
 #include "analyze/analyze_internal.h"
 #include "analyze/classify.h"
 #include "analyze/tree.h"
+#include "base/escape.h"
 
 #include <string.h>
 
@@ -56,8 +57,7 @@ static const char *command_line(struct snap_analysis *analysis, const struct sna
 		size--;
 	if (!process->args || size == 0)
 		return NULL;
-	if (size > SNAP_MAX_NAME)
-		size = SNAP_MAX_NAME;
+	size = snap_text_cut(process->args, size, SNAP_MAX_NAME);
 	text = snap_arena_strndup(snap_analysis_arena(analysis), process->args, size);
 	for (size_t i = 0; text && i < size; i++)
 		if (text[i] == '\0')

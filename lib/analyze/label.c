@@ -8,6 +8,7 @@
 #include "analyze/analyze_internal.h"
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
+#include "base/escape.h"
 
 #include <string.h>
 
@@ -74,7 +75,7 @@ static const char *keep(struct snap_interner *strings, const char *text, size_t 
 
 	if (!text || !*text)
 		return NULL;
-	kept = snap_intern(strings, text, strnlen(text, max));
+	kept = snap_intern(strings, text, snap_text_cut(text, strnlen(text, max + 4), max));
 	if (!kept)
 		*ok = false;
 	return kept;

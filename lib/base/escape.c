@@ -112,6 +112,21 @@ bool snap_escape_is_clean(const char *bytes, size_t length, unsigned flags)
 	return true;
 }
 
+size_t snap_text_cut(const char *text, size_t length, size_t max)
+{
+	uint32_t code;
+
+	if (length <= max)
+		return length;
+	for (size_t back = 1; back < 4 && back <= max; back++) {
+		size_t at = max - back;
+
+		if (decode((const unsigned char *)text + at, length - at, &code) > back)
+			return at;
+	}
+	return max;
+}
+
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -119,6 +134,27 @@ static int digit(char c)
 	if (c >= 'a' && c <= 'f')
 		return c - 'a' + 10;
 	return -1;
+}
+
+static bool is_escape(const char *text, size_t length)
+{
+	return length >= 4 && text[0] == '\\' && text[1] == 'x' && digit(text[2]) >= 0 &&
+	       digit(text[3]) >= 0;
+}
+
+size_t snap_escape_unit(const char *text, size_t length)
+{
+	uint32_t code;
+	size_t k;
+
+	if (length == 0)
+		return 0;
+	if (length >= 2 && text[0] == '\\' && text[1] == '\\')
+		return 2;
+	if (is_escape(text, length))
+		return 4;
+	k = decode((const unsigned char *)text, length, &code);
+	return k ? k : 1;
 }
 
 size_t snap_unescape(const char *text, size_t length, char *out)
@@ -129,8 +165,7 @@ size_t snap_unescape(const char *text, size_t length, char *out)
 		if (text[i] == '\\' && i + 1 < length && text[i + 1] == '\\') {
 			out[n++] = '\\';
 			i++;
-		} else if (text[i] == '\\' && i + 3 < length && text[i + 1] == 'x' &&
-			   digit(text[i + 2]) >= 0 && digit(text[i + 3]) >= 0) {
+		} else if (is_escape(text + i, length - i)) {
 			out[n++] = (char)(digit(text[i + 2]) << 4 | digit(text[i + 3]));
 			i += 3;
 		} else {

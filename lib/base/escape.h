@@ -30,6 +30,19 @@ size_t snap_escape(const char *bytes, size_t length, unsigned flags, char *out, 
 bool snap_escape_is_clean(const char *bytes, size_t length, unsigned flags);
 
 /*
+ * How much of a text stays where at most `max` bytes are kept: less than that by what would be the
+ * beginning of a UTF-8 sequence without its end. For a text that ends at its NUL, strnlen(text,
+ * max + 4) is a length that is enough.
+ */
+size_t snap_text_cut(const char *text, size_t length, size_t max);
+
+/*
+ * The bytes of the unit of escaped text that begins at `text`, at most `length`: a character, or an
+ * escape. Who cuts escaped text, cuts it between units. 0 where the text ends.
+ */
+size_t snap_escape_unit(const char *text, size_t length);
+
+/*
  * The way back: `out` gets at most `length` bytes plus a NUL; returns the number of bytes.
  * Malformed escapes are copied as they stand.
  */

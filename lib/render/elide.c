@@ -5,6 +5,8 @@
  */
 #include "render/elide.h"
 
+#include "base/escape.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -36,6 +38,11 @@ size_t snap_text_character(const char *p, size_t *columns)
 	uint32_t code = length == 1 ? first : first & (0x7fu >> length);
 	size_t i;
 
+	if (first == '\\') {
+		i = snap_escape_unit(p, strnlen(p, 4));
+		*columns = i;
+		return i;
+	}
 	for (i = 1; i < length && ((unsigned char)p[i] & 0xc0) == 0x80; i++)
 		code = code << 6 | ((unsigned char)p[i] & 0x3f);
 	*columns = columns_of(code);
@@ -130,6 +137,12 @@ static size_t shorten_list(const char *name, const char *open, const char *close
 		size_t k;
 
 		while (p < close && *p != ',') {
+			size_t skip = operator_length(name, p);
+
+			if (skip) {
+				p += skip;
+				continue;
+			}
 			if (*p == '<' || *p == '(' || *p == '{') {
 				const char *end = closing(name, p);
 
@@ -273,13 +286,13 @@ static size_t tail_of(const char *text, size_t room)
 
 void snap_elide_name(char *name, size_t room, const char *dots)
 {
-	enum { LONGEST = 4 * 4096 + 1 };
+	enum { LONGEST = 4 * 4096 + 16 };
 	size_t dots_width = snap_text_width(dots), last, tail_width;
 	char scratch[LONGEST];
 
 	if (snap_text_width(name) <= room)
 		return;
-	if (strlen(name) < sizeof(scratch)) {
+	if (strlen(name) < sizeof(scratch) - 8) {
 		shorten_templates(name, false, dots, scratch);
 		if (snap_text_width(name) > room)
 			shorten_parameters(name, dots, scratch);
@@ -318,14 +331,16 @@ void snap_elide_path(char *path, size_t room, const char *dots)
 
 void snap_elide_end(char *text, size_t room, const char *dots)
 {
-	size_t dots_width = snap_text_width(dots), length = strlen(text), at;
+	size_t dots_width = snap_text_width(dots), dots_length = strlen(dots);
+	size_t length = strlen(text), at = 0, width = 0, columns, step;
 
-	if (snap_text_width(text) <= room || room <= dots_width)
+	if (snap_text_width(text) <= room || room <= dots_width || length < dots_length)
 		return;
 	/* The dots may be more bytes than what they stand for; whole characters make room. */
-	for (at = head_of(text, room - dots_width); at && at + strlen(dots) > length;)
-		for (at--; at && ((unsigned char)text[at] & 0xc0) == 0x80;)
-			at--;
-	if (at + strlen(dots) <= length)
-		strcpy(text + at, dots);
+	for (; text[at]; at += step, width += columns) {
+		step = snap_text_character(text + at, &columns);
+		if (width + columns > room - dots_width || at + step + dots_length > length)
+			break;
+	}
+	strcpy(text + at, dots);
 }

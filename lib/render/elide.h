@@ -10,7 +10,10 @@
 
 #include <stddef.h>
 
-/* Length in bytes of the character at `p`, and its columns. The text is valid UTF-8. */
+/*
+ * Length in bytes of the character at `p`, and its columns. The text is valid UTF-8. An escape
+ * counts as one character, so that nobody cuts it in two.
+ */
 size_t snap_text_character(const char *p, size_t *columns);
 /* Columns of a terminal that a text takes. */
 size_t snap_text_width(const char *text);

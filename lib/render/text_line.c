@@ -91,6 +91,7 @@ static void append(struct snap_sheet *lines, const char *text, size_t length)
 		return;
 	memcpy(lines->text + lines->length, text, length);
 	lines->length += length;
+	lines->text[lines->length] = '\0';
 }
 
 static const char *code_of(enum snap_style style)

@@ -143,6 +143,87 @@ static void test_escape_cuts_at_a_boundary(void **state _unused_)
 	assert_int_equal(snap_escape("x", 1, 0, out, 0), 0);
 }
 
+/* UTF-8 as RFC 3629 has it, and as it must not be. */
+static size_t encode(uint32_t code, char *out)
+{
+	static const unsigned char marks[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+	for (size_t i = length; i-- > 1; code >>= 6)
+		out[i] = (char)(0x80 | (code & 0x3f));
+	out[0] = (char)(marks[length] | code);
+	return length;
+}
+
+static bool is_forbidden(uint32_t code)
+{
+	static const uint32_t ranges[][2] = {
+		{ 0, 0x1f },        { '\\', '\\' },     { 0x7f, 0x9f },     { 0x61c, 0x61c },
+		{ 0x200e, 0x200f }, { 0x2028, 0x202e }, { 0x2066, 0x2069 }, { 0xd800, 0xdfff },
+		{ 0xfdd0, 0xfdef }, { 0xfeff, 0xfeff }, { 0xfffe, 0xffff }, { 0x110000, 0x1fffff },
+	};
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		if (code >= ranges[i][0] && code <= ranges[i][1])
+			return true;
+	return (code & 0xffff) >= 0xfffe;
+}
+
+/* Each character there is, and what is none: surrogates, beyond the last one. */
+static void test_escape_every_character(void **state _unused_)
+{
+	for (uint32_t code = 0; code<0x200000; code += code> 0x120000 ? 977 : 1) {
+		char bytes[8], out[40], back[40];
+		size_t length = encode(code, bytes), made;
+
+		made = snap_escape(bytes, length, 0, out, sizeof(out));
+		assert_int_equal(made == length, !is_forbidden(code));
+		if (made != length)
+			assert_int_equal(made, code == '\\' ? 2 : 4 * length);
+		assert_int_equal(snap_unescape(out, made, back), length);
+		assert_memory_equal(back, bytes, length);
+		made = snap_escape(bytes, length, SNAP_ESCAPE_ASCII, out, sizeof(out));
+		for (size_t i = 0; i < made; i++)
+			assert_in_range(out[i], 0x20, 0x7e);
+		assert_int_equal(snap_unescape(out, made, back), length);
+		assert_memory_equal(back, bytes, length);
+	}
+}
+
+/* A result that does not fit ends between two units: it is the escape of a part of the text. */
+static void test_escape_of_any_room(void **state _unused_)
+{
+	static const char text[] = "a\\\x1b\033\xe2\x80\xae\xf0\x9f\x98\x80\xff;\xc3\xa9\\";
+	char whole[128], out[128], back[128];
+	size_t length = snap_escape(text, sizeof(text) - 1, 0, whole, sizeof(whole));
+
+	for (size_t size = 1; size < sizeof(whole); size++) {
+		size_t made = snap_escape(text, sizeof(text) - 1, 0, out, size), at = 0, step;
+
+		assert_in_range(made, 0, size - 1);
+		assert_int_equal(out[made], '\0');
+		assert_memory_equal(out, whole, made);
+		assert_int_equal(made == length, size > length);
+		assert_memory_equal(back, text, snap_unescape(out, made, back));
+		while ((step = snap_escape_unit(whole + at, length - at)) && at + step <= made)
+			at += step;
+		assert_int_equal(at, made);
+	}
+}
+
+static void test_text_cut(void **state _unused_)
+{
+	static const char text[] = "ab\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z";
+	static const size_t wanted[] = { 0, 1, 2, 2, 4, 4, 4, 7, 7, 7, 7, 11, 12, 12 };
+
+	for (size_t max = 0; max < sizeof(wanted) / sizeof(wanted[0]); max++)
+		assert_int_equal(snap_text_cut(text, sizeof(text) - 1, max), wanted[max]);
+	/* Bytes that are no character are cut anywhere. */
+	for (size_t max = 0; max < 6; max++)
+		assert_int_equal(snap_text_cut("\x80\x80\x80\x80\x80\x80\x80", 7, max), max);
+	assert_int_equal(snap_text_cut("\xe2\x82", 2, 1), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +233,9 @@ int main(void)
 		cmocka_unit_test(test_escape_table),
 		cmocka_unit_test(test_escape_random_bytes_come_back),
 		cmocka_unit_test(test_escape_cuts_at_a_boundary),
+		cmocka_unit_test(test_escape_every_character),
+		cmocka_unit_test(test_escape_of_any_room),
+		cmocka_unit_test(test_text_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -140,12 +140,18 @@ static void test_elide_stays_linear(void **state _unused_)
 	memset(name, '<', sizeof(name) - 1);
 	snap_elide_name(name, 60, "...");
 	assert_true(snap_text_width(name) <= 60);
+	strcpy(name, "a<");
+	while (strlen(name) < sizeof(name) - 16)
+		strcat(name, "operator<,");
+	strcat(name, ">");
+	snap_elide_name(name, 60, "...");
+	assert_true(strlen(name) < sizeof(name));
 }
 
 static void test_elide_paths(void **state _unused_)
 {
 	char path[] = "/build/orders/src/queue.c:57    ";
-	char end[] = "some long command line    ", short_end[16];
+	char end[] = "some long command line    ", short_end[16], escape[32];
 
 	path[28] = '\0';
 	snap_elide_path(path, 18, "…");
@@ -161,6 +167,11 @@ static void test_elide_paths(void **state _unused_)
 	assert_string_equal(short_end, "日本…");
 	snap_elide_end(end, 10, "…");
 	assert_string_equal(end, "some long…");
+	/* An escape is one character: it stays whole or goes. */
+	strcpy(escape, "ab\\x1b\\\\cdefgh");
+	assert_int_equal(snap_text_width(escape), 14);
+	snap_elide_end(escape, 6, "…");
+	assert_string_equal(escape, "ab…");
 	assert_int_equal(snap_text_width("日本e\xcc\x81"), 5);
 }
 

@@ -149,7 +149,7 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 		return NULL;
 	if (!demangle(mangled, length, &output))
 		return snap_intern(&symbolizer->names, symbol,
-				   whole < SNAP_MAX_NAME ? whole : SNAP_MAX_NAME - 1);
+				   snap_text_cut(symbol, whole, SNAP_MAX_NAME - 1));
 	if (stub) {
 		memcpy(output.text + output.length, stub_mark, strlen(stub_mark));
 		output.length += strlen(stub_mark);

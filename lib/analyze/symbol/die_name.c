@@ -102,7 +102,9 @@ static bool find_way(struct snap_unit *unit, uint64_t target, struct way *way)
 
 static const char *keep(struct snap_unit *unit, const char *name)
 {
-	return snap_intern(&unit->dwarf->symbolizer->names, name, strnlen(name, SNAP_MAX_NAME - 1));
+	return snap_intern(
+		&unit->dwarf->symbolizer->names, name,
+		snap_text_cut(name, strnlen(name, SNAP_MAX_NAME + 3), SNAP_MAX_NAME - 1));
 }
 
 static const char *qualify(struct snap_unit *unit, uint64_t offset, const char *name)

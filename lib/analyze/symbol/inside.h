@@ -7,6 +7,7 @@
 #define SNAP_ANALYZE_SYMBOL_INSIDE_H
 
 #include "analyze/symbol/symbolize.h"
+#include "base/escape.h"
 
 #include <elf.h>
 

@@ -80,7 +80,7 @@ static void take_line(struct scan *scan, const char *line, const char *end)
 		const char *name;
 
 		name = snap_intern(&scan->symbolizer->names, line,
-				   length < SNAP_MAX_NAME ? length : SNAP_MAX_NAME - 1);
+				   snap_text_cut(line, length, SNAP_MAX_NAME - 1));
 		if (!name)
 			scan->out_of_memory = true;
 		else

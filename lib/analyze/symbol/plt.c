@@ -137,8 +137,7 @@ static const char *stub_name(struct snap_symbolizer *symbolizer, const struct sn
 	name = snap_symtab_name(table, &symbol, &length);
 	if (!name)
 		return "";
-	if (length > SNAP_MAX_NAME - sizeof("@plt"))
-		length = SNAP_MAX_NAME - sizeof("@plt");
+	length = snap_text_cut(name, length, SNAP_MAX_NAME - sizeof("@plt"));
 	return snap_arena_printf(symbolizer->arena, "%.*s@plt", (int)length, name);
 }
 

@@ -257,9 +257,9 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	bool is_linkage = true;
 
 	if (hit->symbol_rank)
-		name = snap_intern(&symbolizer->names, hit->symbol,
-				   hit->symbol_length < SNAP_MAX_NAME ? hit->symbol_length
-								      : SNAP_MAX_NAME - 1);
+		name = snap_intern(
+			&symbolizer->names, hit->symbol,
+			snap_text_cut(hit->symbol, hit->symbol_length, SNAP_MAX_NAME - 1));
 	else if (hit->function) {
 		name = hit->function;
 		is_linkage = hit->function_is_linkage;

@@ -59,9 +59,10 @@ const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *s
 		return NULL;
 	name = table->strings + symbol->st_name;
 	left = table->strings_size - symbol->st_name;
-	length = strnlen(name, left < SNAP_MAX_NAME ? left : SNAP_MAX_NAME);
+	length = strnlen(name, left < SNAP_MAX_NAME + 4 ? left : SNAP_MAX_NAME + 4);
 	if (length == left)
 		return NULL;
+	length = snap_text_cut(name, length, SNAP_MAX_NAME - 1);
 	version = length > 1 ? memchr(name + 1, '@', length - 1) : NULL;
 	if (version)
 		length = (size_t)(version - name);
