@@ -267,8 +267,9 @@ static void breakpad_id(const char *build_id, char out[34])
 		for (size_t k = 0; k < 2; k++) {
 			size_t from = 2 * (size_t)order[i] + k;
 
-			out[2 * i + k] =
-				from < length ? (char)toupper((unsigned char)build_id[from]) : '0';
+			out[2 * i + k] = from < length && isxdigit((unsigned char)build_id[from])
+						 ? (char)toupper((unsigned char)build_id[from])
+						 : '0';
 		}
 	out[32] = '0';
 	out[33] = '\0';

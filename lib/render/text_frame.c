@@ -108,6 +108,8 @@ static char *make_place(struct snap_sheet *lines, const struct snap_options *opt
 	bool by_file = entry->file && (!entry->system || options->verbose);
 	const char *source = by_file ? entry->file : last_part(module);
 	_cleanup_free_ char *first = escaped(lines, source, strlen(source)), *second = NULL;
+	/* Of a recording that somebody else wrote, it can be any text. */
+	_cleanup_free_ char *id = NULL;
 	char line[32] = "", offset[32] = "", *place;
 	bool add_module = options->show_module, add_id = options->show_build_id;
 
@@ -115,7 +117,9 @@ static char *make_place(struct snap_sheet *lines, const struct snap_options *opt
 		snprintf(line, sizeof(line), ":%u", entry->line);
 	if (add_module)
 		second = escaped(lines, module, strlen(module));
-	if (!first || (add_module && !second))
+	if (add_id && frame->build_id)
+		id = escaped(lines, frame->build_id, strlen(frame->build_id));
+	if (!first || (add_module && !second) || (add_id && frame->build_id && !id))
 		return NULL;
 	if (by_file)
 		tidy_path(first);
@@ -124,9 +128,8 @@ static char *make_place(struct snap_sheet *lines, const struct snap_options *opt
 	if (add_id && frame->has_offset)
 		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
 	if (asprintf(&place, "%s%s%s%s%s%s%s%s", first, line, *first && second ? "  " : "",
-		     second ? second : "", add_id && frame->build_id ? "  [" : "",
-		     add_id && frame->build_id ? frame->build_id : "",
-		     add_id && frame->build_id ? "]" : "", offset) < 0)
+		     second ? second : "", id ? "  [" : "", id ? id : "", id ? "]" : "",
+		     offset) < 0)
 		return NULL;
 	elide_place(lines, place);
 	return place;

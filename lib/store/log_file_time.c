@@ -256,6 +256,8 @@ static bool take_name(struct snap_log_reader *reader, const struct snap_log_fram
 
 	frame.module = snap_log_get_text(reader, SNAP_MAX_NAME);
 	frame.build_id = snap_log_get_text(reader, SNAP_MAX_NAME);
+	if (frame.build_id && frame.build_id[strspn(frame.build_id, "0123456789abcdef")])
+		snap_log_refuse(&reader->cursor, "a build id is no number");
 	frame.has_offset =
 		snap_log_get_most(&reader->cursor, 1, "a flag is neither true nor false");
 	if (frame.has_offset)
