@@ -13,7 +13,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { SPARE_PROCESSES = 1024 }; /* found during a stop, beyond those that discover listed */
+enum {
+	SPARE_PROCESSES = 1024, /* found during a stop, beyond those that discover listed */
+	CLOCK_TRIES = 5,
+	CLOCK_CLOSE_NS = 1000,
+};
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -21,6 +25,26 @@ static int64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/*
+ * What CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. Who loses the processor between two readings is
+ * wrong by that time; so the closest of a few is taken.
+ */
+static int64_t epoch_offset_ns(void)
+{
+	int64_t least = INT64_MAX, offset = 0;
+
+	for (int i = 0; i < CLOCK_TRIES && least > CLOCK_CLOSE_NS; i++) {
+		int64_t before = clock_ns(CLOCK_MONOTONIC), epoch = clock_ns(CLOCK_REALTIME),
+			after = clock_ns(CLOCK_MONOTONIC);
+
+		if (after - before < least) {
+			least = after - before;
+			offset = epoch - before - least / 2;
+		}
+	}
+	return offset;
 }
 
 static struct snap_error *discover(const struct snap_options *options, struct snap_capture **ret)
@@ -232,8 +256,7 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 	if (err)
 		return err;
 	if (stop->begin_ns && !capture->time_ns)
-		capture->time_ns =
-			clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - stop->begin_ns);
+		capture->time_ns = stop->begin_ns + epoch_offset_ns();
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		*execed_ret |= stop->processes[i].execed;
 	return snap_capture_collect(tree->options, capture, stop);
