@@ -81,6 +81,7 @@ static int lower(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 
 static struct snap_error *limit_resources(const struct snap_sandbox *sandbox, uint64_t data)
 {
+	rlim_t largest_file = SNAP_SANDBOX_REPORTS ? RLIM_INFINITY : 0;
 	const struct {
 		__rlimit_resource_t resource;
 		rlim_t soft, hard;
@@ -88,26 +89,37 @@ static struct snap_error *limit_resources(const struct snap_sandbox *sandbox, ui
 		{ RLIMIT_DATA, data, data },
 		{ RLIMIT_STACK, STACK_BYTES, STACK_BYTES },
 		{ RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS },
-		{ RLIMIT_FSIZE, 0, 0 },
+		{ RLIMIT_FSIZE, largest_file, largest_file },
 		{ RLIMIT_CORE, 0, 0 },
 		{ RLIMIT_NPROC, 0, 0 },
 		{ RLIMIT_MEMLOCK, 0, 0 },
 	};
-	sigset_t over;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(limits); i++)
 		if (lower(limits[i].resource, limits[i].soft, limits[i].hard) < 0)
 			return snap_error_os(errno, "cannot limit resource %d",
 					     (int)limits[i].resource);
-	if (sandbox->cpu_s == 0)
-		return NULL;
-	/* The soft limit says why it ended, so its signal must get through; the hard one always
-	 * does. */
-	sigemptyset(&over);
-	sigaddset(&over, SIGXCPU);
-	if (signal(SIGXCPU, SIG_DFL) == SIG_ERR || sigprocmask(SIG_UNBLOCK, &over, NULL) < 0 ||
-	    lower(RLIMIT_CPU, sandbox->cpu_s, sandbox->cpu_s + 1) < 0)
+	if (sandbox->cpu_s && lower(RLIMIT_CPU, sandbox->cpu_s, sandbox->cpu_s + 1) < 0)
 		return snap_error_os(errno, "cannot limit the processor time");
+	return NULL;
+}
+
+/*
+ * The signals that it sends itself: abort(), the soft limit of its time, which says why it ended
+ * (the hard one kills), and answer_stat()'s. A role blocks all; from now on nothing is blocked or
+ * let through any more, see sandbox_calls.c.
+ */
+static struct snap_error *hear_own_signals(void)
+{
+	sigset_t own;
+
+	sigemptyset(&own);
+	sigaddset(&own, SIGABRT);
+	sigaddset(&own, SIGXCPU);
+	sigaddset(&own, SIGSYS);
+	if (signal(SIGABRT, SIG_DFL) == SIG_ERR || signal(SIGXCPU, SIG_DFL) == SIG_ERR ||
+	    sigprocmask(SIG_UNBLOCK, &own, NULL) < 0)
+		return snap_error_os(errno, "cannot unblock signals");
 	return NULL;
 }
 
@@ -124,6 +136,8 @@ struct snap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
 		err = snap_sandbox_close_files();
 	if (!err)
 		err = snap_sandbox_answer_stat();
+	if (!err)
+		err = hear_own_signals();
 	if (!err)
 		err = snap_sandbox_limit_calls(sandbox->channel);
 	return err;

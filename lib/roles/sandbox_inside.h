@@ -8,6 +8,18 @@
 
 #include "roles/sandbox.h"
 
+/* A build that reports on stderr what it found, wherever that leads, must be able to. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SNAP_SANDBOX_REPORTS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SNAP_SANDBOX_REPORTS 1
+#endif
+#endif
+#ifndef SNAP_SANDBOX_REPORTS
+#define SNAP_SANDBOX_REPORTS 0
+#endif
+
 /* Nobody may look into it or gain rights by it; uid, groups and capabilities of nobody. OS. */
 struct snap_error *snap_sandbox_drop_rights(uid_t uid) _must_check_;
 

@@ -39,11 +39,12 @@ static void answer_stat(int signal _unused_, siginfo_t *info _unused_, void *dat
 	ucontext_t *context = data;
 	const char *path = (const char *)argument(context, 1);
 	int before = errno;
-	long result = -EPERM;
+	long result = -1;
 
+	errno = EPERM;
 	if (path && *path == '\0')
 		result = syscall(SYS_fstat, (int)argument(context, 0), argument(context, 2));
-	if (result == -1)
+	if (result < 0)
 		result = -errno;
 	*result_register(context) = result;
 	errno = before;
@@ -52,11 +53,8 @@ static void answer_stat(int signal _unused_, siginfo_t *info _unused_, void *dat
 struct snap_error *snap_sandbox_answer_stat(void)
 {
 	struct sigaction action = { .sa_sigaction = answer_stat, .sa_flags = SA_SIGINFO };
-	sigset_t trap;
 
-	sigemptyset(&trap);
-	sigaddset(&trap, SIGSYS);
-	if (sigaction(SIGSYS, &action, NULL) < 0 || sigprocmask(SIG_UNBLOCK, &trap, NULL) < 0)
+	if (sigaction(SIGSYS, &action, NULL) < 0)
 		return snap_error_os(errno, "cannot answer system calls");
 	return NULL;
 }
