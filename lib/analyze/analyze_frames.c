@@ -48,8 +48,9 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 		record->vaddr = record->lookup - module->bias;
 	}
 	/* Without the file there are no names, but whoever has it elsewhere can look them up. */
-	if (module->has_bias) {
-		record->frame.offset = record->lookup - module->bias;
+	if (module->has_bias || map) {
+		record->frame.offset = module->has_bias ? record->lookup - module->bias
+							: record->frame.file_offset;
 		record->frame.has_offset = true;
 	}
 	record->frame.build_id = snap_analysis_text(analysis, module->file->build_id_hex);

@@ -136,6 +136,7 @@ struct snap_options {
 	bool summary, show_module, show_build_id, full_names, color, utf8;
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;
+	bool no_files; /* nothing of the target's files is read: what stacks show is a guess */
 	pid_t self; /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;

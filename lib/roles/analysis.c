@@ -178,6 +178,7 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 			snap_error_destroy(err);
 		analysis.effort++;
 		analysis.options.symbols = false;
+		analysis.options.no_files = analysis.effort == NO_FILES;
 	}
 }
 

@@ -15,6 +15,11 @@ static const uint64_t MOST_ADDRESS = 1ull << 47;
 
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end, const char *reason)
 {
+	/* By frame pointers alone nobody knows where a stack ends. */
+	if (end == SNAP_UNWIND_COMPLETE && unwinder->options->no_files) {
+		end = SNAP_UNWIND_NO_CFI;
+		reason = no_information;
+	}
 	unwinder->end = end;
 	unwinder->reason = end == SNAP_UNWIND_COMPLETE ? NULL : reason;
 	unwinder->end_pc = end == SNAP_UNWIND_COMPLETE ? 0 : snap_pc_address(unwinder->pc);
