@@ -55,9 +55,7 @@ static struct snap_error *analyze(void *context, struct snap_parser_job *job)
 	const struct analysis *analysis = context;
 	struct snap_error *err;
 
-	if (lseek(job->input, 0, SEEK_SET) < 0)
-		return snap_error_format(SNAP_ERROR_OTHER, "cannot read the capture");
-	err = snap_capture_read(job->input, &capture);
+	err = snap_capture_take_over(job->input, &capture);
 	if (err)
 		return err;
 	remote.capture = capture;

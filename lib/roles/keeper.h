@@ -40,7 +40,7 @@ static inline void snap_keeper_destroyp(struct snap_keeper **keeper)
 	snap_keeper_destroy(*keeper);
 }
 
-/* The capture as the bytes of a file, to be read from its beginning; stays the keeper's. */
+/* The capture, for snap_capture_take_over(); stays the keeper's. */
 int snap_keeper_bytes(const struct snap_keeper *keeper);
 /* When the time of the whole run is over: CLOCK_MONOTONIC; 0: never. */
 int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper);

@@ -37,7 +37,7 @@ static struct snap_error *take(struct keeper *keeper, const struct snap_keeper_b
 	err = birth->start->make(birth->start->context, &keeper->options, &keeper->capture);
 	if (err)
 		return err;
-	return snap_capture_write(keeper->capture, birth->bytes);
+	return snap_capture_hand_over(keeper->capture, birth->bytes);
 }
 
 /* ---- requests ---- */

@@ -7,6 +7,9 @@
  *	           hash of the header and the payload (u64), zero (u64)
  *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
  *
+ * What is handed over in memory has the highest bit of the version set, and 0 for the hashes of
+ * sections.
+ *
  * All little endian. What is read stays where it is: texts, registers and stacks point into the
  * bytes of the file. Which fields there are is said in capture_file_model.c.
  */
@@ -25,6 +28,7 @@ enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECT
 
 static const uint8_t MAGIC[8] = { 0x89, 's', 'n', 'a', 'p', 'c', 'a', 'p' };
 static const uint64_t LARGEST_FILE = 1ull << 33;
+static const uint32_t HANDED_OVER = 1u << 31; /* a bit of the version */
 
 struct file_header {
 	uint8_t magic[8];
@@ -98,13 +102,24 @@ static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
 	return os_errno ? snap_error_os(os_errno, "cannot write the capture") : NULL;
 }
 
+/* Where sections go. */
+struct sink {
+	int fd;
+	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
+	bool unhashed;
+};
+
 /* Described twice: once to know how long it is, once to write it, a chunk at a time. */
-static struct snap_error *write_section(int fd, uint8_t *chunk, const struct subject *subject)
+static struct snap_error *write_section(const struct sink *sink, const struct subject *subject)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
 	struct snap_codec count = { .mode = SNAP_CODEC_COUNT, .version = VERSION };
 	struct snap_codec codec = {
-		.mode = SNAP_CODEC_WRITE, .version = VERSION, .fd = fd, .chunk = chunk
+		.mode = SNAP_CODEC_WRITE,
+		.version = VERSION,
+		.fd = sink->fd,
+		.chunk = sink->chunk,
+		.unhashed = sink->unhashed,
 	};
 	struct section_header header = { .kind = htole32(subject->kind) };
 	struct section_end end;
@@ -112,38 +127,40 @@ static struct snap_error *write_section(int fd, uint8_t *chunk, const struct sub
 
 	describe(&count, subject);
 	header.length = htole64(count.position);
-	err = write_bytes(fd, &header, sizeof(header));
+	err = write_bytes(sink->fd, &header, sizeof(header));
 	if (err)
 		return err;
 	describe(&codec, subject);
 	snap_codec_flush(&codec);
 	if (codec.write_errno)
 		return snap_error_os(codec.write_errno, "cannot write the capture");
-	err = write_bytes(fd, zeros, padding(count.position));
+	err = write_bytes(sink->fd, zeros, padding(count.position));
 	if (err)
 		return err;
-	end = make_end(&header, codec.hash);
-	return write_bytes(fd, &end, sizeof(end));
+	end = sink->unhashed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
+	return write_bytes(sink->fd, &end, sizeof(end));
 }
 
-static struct snap_error *write_process(int fd, uint8_t *chunk, struct snap_capture *capture,
+static struct snap_error *write_process(const struct sink *sink, struct snap_capture *capture,
 					size_t index)
 {
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
-	struct snap_error *err = write_section(fd, chunk, &subject);
+	struct snap_error *err = write_section(sink, &subject);
 
 	subject.kind = SECTION_EMBEDDED;
 	for (size_t i = 0; !err && i < capture->processes[index].embedded_count; i++) {
 		subject.embedded = i;
-		err = write_section(fd, chunk, &subject);
+		err = write_section(sink, &subject);
 	}
 	return err;
 }
 
-struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
+static struct snap_error *write_capture(const struct snap_capture *capture, int fd, bool unhashed)
 {
 	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
-	struct file_header header = make_header(VERSION, capture->process_count);
+	const struct sink sink = { .fd = fd, .chunk = chunk, .unhashed = unhashed };
+	struct file_header header =
+		make_header(unhashed ? VERSION | HANDED_OVER : VERSION, capture->process_count);
 	/* The descriptions also read; when they write, they change nothing. */
 	struct subject subject = { .kind = SECTION_CAPTURE,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
@@ -154,13 +171,23 @@ struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd
 	err = write_bytes(fd, &header, sizeof(header));
 	if (err)
 		return err;
-	err = write_section(fd, chunk, &subject);
+	err = write_section(&sink, &subject);
 	for (size_t i = 0; !err && i < capture->process_count; i++)
-		err = write_process(fd, chunk, subject.capture, i);
+		err = write_process(&sink, subject.capture, i);
 	if (err)
 		return err;
 	subject.kind = SECTION_END;
-	return write_section(fd, chunk, &subject);
+	return write_section(&sink, &subject);
+}
+
+struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
+{
+	return write_capture(capture, fd, false);
+}
+
+struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd)
+{
+	return write_capture(capture, fd, true);
 }
 
 /* Reading. */
@@ -170,6 +197,7 @@ struct source {
 	struct snap_contents contents;
 	size_t at; /* sections before this byte are read */
 	uint32_t version;
+	bool unhashed; /* handed over in memory */
 };
 
 static void source_deinit(struct source *source)
@@ -193,28 +221,27 @@ bool snap_capture_is_capture(const void *bytes, size_t size)
 }
 
 /* The header first: a file that is none of ours is not read to its end, which it may not have. */
-static struct snap_error *read_header(struct source *source, int fd, uint32_t *count_ret)
+static struct snap_error *read_header(struct source *source, uint32_t *count_ret)
 {
+	uint32_t mark = source->unhashed ? HANDED_OVER : 0, version;
 	struct file_header header, right;
-	struct snap_error *err = snap_contents_load(&source->contents, fd, sizeof(header));
 
-	if (err)
-		return err;
 	if (!snap_capture_is_capture(source->contents.bytes, source->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is no capture (see --save-capture)");
 	if (source->contents.size < sizeof(header))
 		return truncated();
 	memcpy(&header, source->contents.bytes, sizeof(header));
-	if (le32toh(header.version) > VERSION)
+	version = le32toh(header.version) ^ mark;
+	if (version > VERSION)
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "the capture was written by a newer stacksnap (format %u, "
 					 "this one reads up to %u)",
-					 le32toh(header.version), VERSION);
-	right = make_header(le32toh(header.version), le32toh(header.process_count));
-	if (header.version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
+					 version, VERSION);
+	right = make_header(version | mark, le32toh(header.process_count));
+	if (version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
 		return damaged("its header is wrong");
-	source->version = le32toh(header.version);
+	source->version = version;
 	*count_ret = le32toh(header.process_count);
 	source->at = sizeof(header);
 	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
@@ -239,7 +266,8 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	if (length > left || whole > left)
 		return truncated();
 	memcpy(&end, payload + whole, sizeof(end));
-	right = make_end(&header, snap_codec_hash(payload, length));
+	right = source->unhashed ? (struct section_end){ 0 }
+				 : make_end(&header, snap_codec_hash(payload, length));
 	if (memcmp(&end, &right, sizeof(end)) != 0)
 		return damaged("a checksum is wrong");
 	for (uint64_t i = length; i < whole; i++) {
@@ -314,28 +342,48 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	return source->at == source->contents.size ? NULL : damaged("something follows its end");
 }
 
-struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
+/* The source is loaded. */
+static struct snap_error *read_capture(struct source *source, uint32_t process_count,
+				       struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	_cleanup_(source_deinit) struct source source = { .at = 0 };
 	struct snap_error *err;
-	uint32_t process_count = 0;
 
 	if (!capture)
 		return snap_error_no_memory();
+	err = read_sections(source, process_count, capture);
+	if (err)
+		return err;
+	capture->shared = snap_contents_take(&source->contents, &capture->shared_size);
+	*ret = snap_take_ptr(capture);
+	return NULL;
+}
+
+struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
+{
+	_cleanup_(source_deinit) struct source source = { .at = 0 };
+	uint32_t process_count = 0;
+	struct snap_error *err;
+
 	err = snap_contents_init(&source.contents, fd, "capture", FIRST_ROOM, LARGEST_FILE);
 	if (err)
 		return err;
-	err = read_header(&source, fd, &process_count);
-	if (err)
-		return err;
-	err = snap_contents_load(&source.contents, fd, SIZE_MAX);
-	if (err)
-		return err;
-	err = read_sections(&source, process_count, capture);
-	if (err)
-		return err;
-	capture->shared = snap_contents_take(&source.contents, &capture->shared_size);
-	*ret = snap_take_ptr(capture);
-	return NULL;
+	err = snap_contents_load(&source.contents, fd, sizeof(struct file_header));
+	if (!err)
+		err = read_header(&source, &process_count);
+	if (!err)
+		err = snap_contents_load(&source.contents, fd, SIZE_MAX);
+	return err ? err : read_capture(&source, process_count, ret);
+}
+
+struct snap_error *snap_capture_take_over(int fd, struct snap_capture **ret)
+{
+	_cleanup_(source_deinit) struct source source = { .unhashed = true };
+	uint32_t process_count = 0;
+	struct snap_error *err;
+
+	err = snap_contents_map(&source.contents, fd, "capture");
+	if (!err)
+		err = read_header(&source, &process_count);
+	return err ? err : read_capture(&source, process_count, ret);
 }

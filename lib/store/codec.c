@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { WRITTEN_AT_ONCE = 2048 }; /* bytes: fewer are cheaper to copy than a system call */
+
 static const uint64_t ABSENT = UINT64_MAX;
 static const char CUT_OFF[] = "a section ends too early";
 
@@ -42,7 +44,8 @@ void snap_codec_flush(struct snap_codec *codec)
 {
 	if (codec->mode != SNAP_CODEC_WRITE || codec->chunk_used == 0)
 		return;
-	codec->hash = snap_hash(codec->chunk, codec->chunk_used, codec->hash);
+	if (!codec->unhashed)
+		codec->hash = snap_hash(codec->chunk, codec->chunk_used, codec->hash);
 	if (!codec->write_errno)
 		codec->write_errno = snap_write_all(codec->fd, codec->chunk, codec->chunk_used);
 	codec->chunk_used = 0;
@@ -71,6 +74,13 @@ static void put(struct snap_codec *codec, const void *bytes, size_t size)
 	codec->position += size;
 	if (codec->mode == SNAP_CODEC_COUNT || codec->memory)
 		return;
+	/* A stack goes to the kernel from where it is. */
+	if (codec->unhashed && size >= WRITTEN_AT_ONCE) {
+		snap_codec_flush(codec);
+		if (!codec->write_errno)
+			codec->write_errno = snap_write_all(codec->fd, from, size);
+		return;
+	}
 	while (size) {
 		size_t room = SNAP_CODEC_CHUNK - codec->chunk_used;
 		size_t part = size < room ? size : room;

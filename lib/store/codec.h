@@ -40,6 +40,7 @@ struct snap_codec {
 	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
 	size_t chunk_used;
 	uint64_t hash;
+	bool unhashed; /* WRITE to fd: for memory, which does not rot; hash stays 0 */
 	int write_errno;
 };
 

@@ -40,6 +40,24 @@ struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, co
 	return make_room(contents, room);
 }
 
+struct snap_error *snap_contents_map(struct snap_contents *contents, int fd, const char *what)
+{
+	struct stat status;
+	void *bytes;
+
+	*contents = (struct snap_contents){ .what = what };
+	if (fstat(fd, &status) < 0)
+		return snap_error_os(errno, "cannot look at the %s", what);
+	if (status.st_size <= 0)
+		return snap_error_format(SNAP_ERROR_FORMAT, "the %s is empty", what);
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return snap_error_os(errno, "cannot map the %s", what);
+	contents->bytes = bytes;
+	contents->room = contents->size = (size_t)status.st_size;
+	return NULL;
+}
+
 struct snap_error *snap_contents_load(struct snap_contents *contents, int fd, size_t wanted)
 {
 	while (contents->size < wanted) {
