@@ -137,7 +137,7 @@ struct snap_options {
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;
 	bool no_files; /* nothing of the target's files is read: what stacks show is a guess */
-	pid_t self; /* of the program on whose behalf this process works; 0: its own */
+	pid_t self;    /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;
 	/* progress of downloads, NULL: nobody wants to know; text is one line, ended by the library
