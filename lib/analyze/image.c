@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	MAX_SEGMENTS = 4096,
@@ -272,6 +273,26 @@ bool snap_image_is_executable_type(const struct snap_image *image)
 struct snap_bytes snap_image_build_id(const struct snap_image *image)
 {
 	return (struct snap_bytes){ image->build_id, image->build_id_size };
+}
+
+/* Where libelf wrote into the section table, nothing may go back to what it was. */
+static bool holds_section_table(const struct snap_image *image, uint64_t from, uint64_t to)
+{
+	uint64_t table = image->header.e_shoff, size = image->section_count * sizeof(Elf64_Shdr);
+
+	return image->elf && table < to && from < table + size;
+}
+
+void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)image->data;
+	uintptr_t from = ((uintptr_t)bytes.data + page - 1) & ~(page - 1);
+	uintptr_t to = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
+
+	if (!image->is_mapped || bytes.size == 0 || from >= to || from < base ||
+	    to - base > image->size || holds_section_table(image, from - base, to - base))
+		return;
+	madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 struct snap_bytes snap_image_bytes(const struct snap_image *image)

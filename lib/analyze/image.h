@@ -67,8 +67,19 @@ bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t 
 uint16_t snap_image_machine(const struct snap_image *image);        /* e_machine */
 bool snap_image_is_executable_type(const struct snap_image *image); /* ET_EXEC or has PT_INTERP */
 
+/*
+ * What all compressed sections together say they inflate to, as libdw does with them when it opens
+ * a file; UINT64_MAX: more than is allowed.
+ */
+uint64_t snap_image_inflated(const struct snap_image *image);
+
 /* libelf's handle (Elf *) for libdw, created on first use; owned by the image. NULL: none. */
 void *snap_image_elf(struct snap_image *image);
+/*
+ * Says that these bytes were read: pages of the mapped file go back to the kernel, which brings
+ * them again when somebody reads them. Other bytes stay.
+ */
+void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes);
 /* The whole file. */
 struct snap_bytes snap_image_bytes(const struct snap_image *image);
 

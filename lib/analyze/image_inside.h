@@ -26,10 +26,12 @@ struct snap_image {
 	size_t segment_count;
 	Elf64_Shdr *sections; /* NULL: no table, or it is corrupt */
 	struct section_bytes *section_bytes;
+	bool has_too_many_sections;
 	size_t section_count, section_names; /* index of the table's strings */
 	uint8_t build_id[SNAP_MAX_BUILD_ID];
 	size_t build_id_size;
-	void *elf; /* Elf *, NULL until asked for */
+	uint64_t inflated; /* bytes of sections, by their own word */
+	void *elf;         /* Elf *, NULL until asked for */
 };
 
 /* Whether [offset, offset + size) lies inside `whole` bytes. */

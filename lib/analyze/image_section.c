@@ -12,12 +12,12 @@
 #include <sys/mman.h>
 
 enum {
-	MAX_SECTIONS = 1 << 20,
+	MAX_SECTIONS = 1 << 16,
 	MAX_DYNAMIC = 4096, /* entries of PT_DYNAMIC */
 };
 
-/* What a compressed section may become: beyond, it is a bomb or of no use within our memory. */
-static const uint64_t max_inflated = 2ull << 30;
+/* What the compressed sections of a file may become together: beyond, it is a bomb. */
+static const uint64_t max_inflated = 96ull << 20;
 
 struct snap_error *snap_image_load_sections(struct snap_image *image)
 {
@@ -33,6 +33,7 @@ struct snap_error *snap_image_load_sections(struct snap_image *image)
 		count = first.sh_size;
 	if (names == SHN_XINDEX)
 		names = first.sh_link;
+	image->has_too_many_sections = count > MAX_SECTIONS;
 	if (count == 0 || count > MAX_SECTIONS || names >= count ||
 	    !range_fits(header->e_shoff, count * sizeof(first), image->size))
 		return NULL;
@@ -63,9 +64,21 @@ static bool let_write_section_table(const struct snap_image *image)
 	return mprotect((char *)image->data + from, to - from, PROT_READ | PROT_WRITE) == 0;
 }
 
+/*
+ * libelf keeps two hundred bytes a section, and inflates the names of sections when somebody asks
+ * for one: so not where we did without that table, nor where it is compressed.
+ */
+static bool libelf_may_read(const struct snap_image *image)
+{
+	if (!image->sections)
+		return !image->has_too_many_sections;
+	return !(image->sections[image->section_names].sh_flags & SHF_COMPRESSED);
+}
+
 void *snap_image_elf(struct snap_image *image)
 {
-	if (!image->elf && elf_version(EV_CURRENT) != EV_NONE && let_write_section_table(image))
+	if (!image->elf && libelf_may_read(image) && elf_version(EV_CURRENT) != EV_NONE &&
+	    let_write_section_table(image))
 		image->elf = elf_memory((char *)image->data, image->size);
 	return image->elf;
 }
@@ -76,6 +89,16 @@ static struct snap_bytes raw_bytes(const struct snap_image *image, const Elf64_S
 	    !range_fits(section->sh_offset, section->sh_size, image->size))
 		return (struct snap_bytes){ 0 };
 	return (struct snap_bytes){ image->data + section->sh_offset, section->sh_size };
+}
+
+static const char *section_name(const struct snap_image *image, size_t index)
+{
+	struct snap_bytes names = raw_bytes(image, &image->sections[image->section_names]);
+	uint64_t at = image->sections[index].sh_name;
+
+	if (at >= names.size || !memchr(names.data + at, 0, names.size - at))
+		return "";
+	return (const char *)names.data + at;
 }
 
 static bool is_gnu_compressed(struct snap_bytes raw)
@@ -99,6 +122,27 @@ static uint64_t inflated_size(struct snap_bytes raw, bool is_gnu)
 		size = header.ch_size;
 	}
 	return size <= max_inflated ? size : 0;
+}
+
+uint64_t snap_image_inflated(const struct snap_image *image)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < image->section_count; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+		struct snap_bytes raw = raw_bytes(image, section);
+		bool is_gnu = strncmp(section_name(image, i), ".zdebug", 7) == 0 &&
+			      is_gnu_compressed(raw);
+		uint64_t size;
+
+		if (!is_gnu && !(section->sh_flags & SHF_COMPRESSED))
+			continue;
+		size = inflated_size(raw, is_gnu);
+		if (size == 0 || size > max_inflated - total)
+			return UINT64_MAX;
+		total += size;
+	}
+	return total;
 }
 
 /*
@@ -130,14 +174,15 @@ static struct snap_bytes inflate(struct snap_image *image, size_t index, bool is
 	return (struct snap_bytes){ data->d_buf, data->d_size };
 }
 
-static const char *section_name(const struct snap_image *image, size_t index)
+static struct snap_bytes inflate_within_limit(struct snap_image *image, size_t index,
+					      struct snap_bytes raw, bool is_gnu)
 {
-	struct snap_bytes names = raw_bytes(image, &image->sections[image->section_names]);
-	uint64_t at = image->sections[index].sh_name;
+	uint64_t size = inflated_size(raw, is_gnu);
 
-	if (at >= names.size || !memchr(names.data + at, 0, names.size - at))
-		return "";
-	return (const char *)names.data + at;
+	if (size == 0 || size > max_inflated - image->inflated)
+		return (struct snap_bytes){ 0 };
+	image->inflated += size;
+	return inflate(image, index, is_gnu);
 }
 
 struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
@@ -156,8 +201,8 @@ struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
 	is_gnu = strncmp(section_name(image, index), ".zdebug", 7) == 0 && is_gnu_compressed(raw);
 	if (!is_gnu && !(image->sections[index].sh_flags & SHF_COMPRESSED))
 		cached->bytes = raw;
-	else if (inflated_size(raw, is_gnu) > 0)
-		cached->bytes = inflate(image, index, is_gnu);
+	else
+		cached->bytes = inflate_within_limit(image, index, raw, is_gnu);
 	return cached->bytes;
 }
 

@@ -7,7 +7,7 @@
 
 #include <dwarf.h>
 
-enum { MAX_SPECS = 1 << 22 };
+enum { MAX_SPECS = 1 << 19 };
 
 void snap_abbrevs_deinit(struct snap_abbrevs *abbrevs)
 {
@@ -116,6 +116,17 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 	return false;
 }
 
+/* The scratch table is one, however often it is used. */
+static bool may_keep(struct snap_abbrevs *abbrevs, const struct snap_abbrev *abbrev)
+{
+	struct snap_dwarf *dwarf = abbrevs->dwarf;
+
+	if (abbrevs == &dwarf->scratch)
+		return abbrevs->count < MAX_SPECS;
+	dwarf->kept += 2 * (sizeof(*abbrev) + abbrev->count * sizeof(*abbrevs->specs));
+	return dwarf->kept < SNAP_MAX_DWARF_MEMORY;
+}
+
 /* Adds the next abbreviation; false: the table has ended, or makes no sense from here on. */
 static bool read_next(struct snap_abbrevs *abbrevs)
 {
@@ -132,6 +143,7 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	abbrev.tag = tag <= UINT16_MAX ? (uint16_t)tag : 0;
 	abbrev.children = snap_cursor_u8(&abbrevs->rest) != 0;
 	if (!read_specs(abbrevs, &abbrev) || !snap_dwarf_spend(abbrevs->dwarf, 1 + abbrev.count) ||
+	    !may_keep(abbrevs, &abbrev) ||
 	    !snap_grow_array(abbrevs->list, abbrevs->capacity, abbrevs->count))
 		return false;
 	measure(abbrevs, &abbrev);

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { MAX_CANDIDATES = 16, MAX_MINI = 64 << 20 };
+/* Real ones are a few hundred kilobytes, unpacked two megabytes. */
+enum { MAX_CANDIDATES = 16, MAX_MINI = 32 << 20 };
 
 void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
 			  const char *format, ...)
@@ -168,7 +169,7 @@ static uint8_t *unpack(struct snap_bytes packed, size_t *size_ret)
 
 	for (; room <= MAX_MINI; room *= 2) {
 		_cleanup_free_ uint8_t *bytes = malloc(room);
-		uint64_t memory = (uint64_t)MAX_MINI * 4;
+		uint64_t memory = (uint64_t)MAX_MINI * 2; /* a dictionary of 64 MiB: xz -9 */
 		size_t in = 0, out = 0;
 		lzma_ret result;
 

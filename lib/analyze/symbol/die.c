@@ -59,6 +59,9 @@ bool snap_die_read(struct snap_unit *unit, struct snap_cursor *cursor, struct sn
 	abbrev = snap_abbrev_find(unit->abbrevs, code);
 	if (!abbrev || abbrev->tag == 0)
 		return false;
+	/* One DIE can have a million attributes that take no room. */
+	if (!snap_dwarf_spend(unit->dwarf, abbrev->count))
+		return false;
 	ret->tag = abbrev->tag;
 	ret->children = abbrev->children;
 	for (uint32_t i = 0; i < abbrev->count; i++) {
@@ -136,7 +139,7 @@ static bool read_attributes(struct snap_unit *unit, struct snap_abbrevs *abbrevs
 	struct snap_cursor cursor = snap_unit_cursor(unit, unit->first);
 	const struct snap_abbrev *abbrev = snap_abbrev_find(abbrevs, snap_cursor_uleb(&cursor));
 
-	if (!abbrev)
+	if (!abbrev || !snap_dwarf_spend(unit->dwarf, abbrev->count))
 		return false;
 	for (uint32_t i = 0; i < abbrev->count && !cursor.failed; i++) {
 		const struct snap_attr_spec *spec = &abbrevs->specs[abbrev->first + i];

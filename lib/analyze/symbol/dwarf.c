@@ -4,9 +4,8 @@
 
 #include <dwarf.h>
 #include <elf.h>
-#include <sys/mman.h>
 
-enum { MAX_UNITS = 1 << 22 };
+enum { MAX_UNITS = 1 << 20 };
 
 /* By the program headers of the image that the addresses are of: PT_LOAD with PF_X. */
 static uint64_t first_code(struct snap_image *image)
@@ -51,33 +50,20 @@ struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 }
 
 /*
- * The image stays open for the unwinder, but nobody needs these pages of the file any more. Nothing
- * was ever written there; should somebody read them again, the kernel brings them back.
+ * The image stays open for the unwinder, but nobody needs these pages of the file any more, or so
+ * soon again.
  */
-static void let_go(struct snap_dwarf *dwarf)
+void snap_dwarf_let_go(struct snap_dwarf *dwarf)
 {
-	struct snap_bytes file = snap_image_bytes(dwarf->image);
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uint64_t dev, inode;
-
-	if (!snap_image_identity(dwarf->image, &dev, &inode))
-		return;
-	for (size_t i = 0; i < SNAP_SECTION_COUNT; i++) {
-		const struct snap_bytes *section = &dwarf->sections[i];
-		uintptr_t from = ((uintptr_t)section->data + page - 1) & ~(page - 1);
-		uintptr_t to = ((uintptr_t)section->data + section->size) & ~(page - 1);
-
-		if (from < to && section->data >= file.data &&
-		    section->data + section->size <= file.data + file.size)
-			madvise((void *)from, to - from, MADV_DONTNEED);
-	}
+	for (size_t i = 0; i < SNAP_SECTION_COUNT; i++)
+		snap_image_let_go(dwarf->image, dwarf->sections[i]);
 }
 
 void snap_dwarf_close(struct snap_dwarf *dwarf)
 {
 	if (!dwarf)
 		return;
-	let_go(dwarf);
+	snap_dwarf_let_go(dwarf);
 	snap_partial_close(&dwarf->info);
 	snap_partial_close(&dwarf->line);
 	for (struct snap_abbrevs *abbrevs = dwarf->abbrevs, *next; abbrevs; abbrevs = next) {
@@ -116,7 +102,8 @@ void *snap_dwarf_alloc(struct snap_dwarf *dwarf, size_t count, size_t size)
 {
 	void *bytes;
 
-	if (dwarf->arena.total > SNAP_MAX_DWARF_MEMORY)
+	if (dwarf->arena.total + dwarf->kept > SNAP_MAX_DWARF_MEMORY ||
+	    (count && size > SNAP_MAX_DWARF_MEMORY / count))
 		return NULL;
 	bytes = snap_arena_array(&dwarf->arena, count, size);
 	if (!bytes)
@@ -245,6 +232,7 @@ static struct snap_unit *insert(struct snap_dwarf *dwarf, size_t place,
 		dwarf->out_of_memory = true;
 		return NULL;
 	}
+	dwarf->kept += 2 * sizeof(*dwarf->units);
 	*kept = *unit;
 	memmove(dwarf->units + place + 1, dwarf->units + place,
 		(dwarf->unit_count - place) * sizeof(*dwarf->units));

@@ -104,11 +104,23 @@ struct snap_dwarf {
 	size_t unit_count, unit_capacity;
 	bool indexed, out_of_memory;
 	uint64_t work;               /* steps taken so far, by snap_dwarf_spend() */
+	size_t kept;                 /* bytes outside of the arena */
 	struct snap_die_name *names; /* die_name.c: a cache; malloc'ed */
 };
 
-/* More than any honest file asks for: some seconds. */
-enum { SNAP_MAX_WORK = 1 << 29, SNAP_MAX_DWARF_MEMORY = 512 << 20 };
+/*
+ * More than any honest file asks for: two seconds, and a third of what all of us together may use.
+ * Pages of the file that were read go back now and then: RETURN_PAGES steps may have touched as
+ * many of them.
+ */
+enum {
+	SNAP_MAX_WORK = 1 << 28,
+	SNAP_MAX_DWARF_MEMORY = 64 << 20,
+	SNAP_RETURN_PAGES = 1 << 20,
+};
+
+/* Gives pages of the file back to the kernel, which brings them again where they are read. */
+void snap_dwarf_let_go(struct snap_dwarf *dwarf);
 
 /*
  * Counts steps whose number the file can multiply (the same list read for each of its DIEs);
@@ -116,7 +128,11 @@ enum { SNAP_MAX_WORK = 1 << 29, SNAP_MAX_DWARF_MEMORY = 512 << 20 };
  */
 static inline bool snap_dwarf_spend(struct snap_dwarf *dwarf, uint64_t steps)
 {
+	uint64_t before = dwarf->work;
+
 	dwarf->work += steps;
+	if (before / SNAP_RETURN_PAGES != dwarf->work / SNAP_RETURN_PAGES)
+		snap_dwarf_let_go(dwarf);
 	return dwarf->work < SNAP_MAX_WORK;
 }
 

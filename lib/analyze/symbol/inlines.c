@@ -154,7 +154,9 @@ static uint64_t skip_attributes(struct walk *walk, const struct snap_abbrev *abb
 			memcpy(&sibling, walk->cursor.p + abbrev->sibling_at, abbrev->sibling_size);
 		snap_cursor_skip(&walk->cursor, abbrev->size);
 	} else {
-		for (uint32_t i = 0; i < abbrev->count; i++) {
+		if (!snap_dwarf_spend(unit->dwarf, abbrev->count))
+			snap_cursor_fail(&walk->cursor);
+		for (uint32_t i = 0; i < abbrev->count && !walk->cursor.failed; i++) {
 			const struct snap_attr_spec *spec =
 				&unit->abbrevs->specs[abbrev->first + i];
 			struct snap_attr_value value;

@@ -77,6 +77,7 @@ void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_s
 
 /* A symbol table (Elf64_Sym, not aligned) and its strings, in an image. */
 struct snap_symtab {
+	const struct snap_image *image;
 	const uint8_t *symbols;
 	size_t count;
 	const char *strings;

@@ -9,7 +9,8 @@
 #include <zlib.h>
 
 enum { WINDOW = 1 << 16, HEADER = 12, SMALL = 1 << 12 };
-static const uint64_t max_size = 2ull << 30;
+/* Of a section, and of what is unpacked of it: the rest stays zero. */
+static const uint64_t max_size = 2ull << 30, max_unpacked = 96ull << 20;
 
 static bool read_section(struct snap_bytes file, const Elf64_Ehdr *header, size_t index,
 			 Elf64_Shdr *ret)
@@ -102,6 +103,7 @@ struct copier {
 	size_t count, next;
 	uint64_t end;   /* of what is wanted of the next unit; 0: not begun */
 	bool in_header; /* `end` is that of the header, which will say more */
+	uint64_t room;  /* bytes that may still be copied */
 };
 
 /* How far a unit goes whose first bytes were copied. */
@@ -133,8 +135,14 @@ static void copy(struct copier *copier, uint64_t at, const uint8_t *bytes, size_
 		to = copier->end < at + size ? copier->end : at + size;
 		if (from < at)
 			from = at;
-		if (from < to)
+		if (from < to && to - from > copier->room) {
+			copier->next = copier->count;
+			return;
+		}
+		if (from < to) {
 			memcpy(partial->data + from, bytes + (from - at), to - from);
+			copier->room -= to - from;
+		}
 		if (copier->end > at + size)
 			return; /* the rest comes with the next bytes */
 		if (copier->in_header) {
@@ -151,7 +159,9 @@ static void copy(struct copier *copier, uint64_t at, const uint8_t *bytes, size_
 void snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count)
 {
 	_cleanup_free_ uint8_t *window = malloc(WINDOW);
-	struct copier copier = { .partial = partial, .offsets = offsets, .count = count };
+	struct copier copier = {
+		.partial = partial, .offsets = offsets, .count = count, .room = max_unpacked
+	};
 	uint64_t at = 0;
 	z_stream stream;
 	int result = Z_OK;
@@ -181,7 +191,7 @@ void snap_partial_whole(struct snap_partial *partial)
 {
 	z_stream stream;
 
-	if (partial->whole || !start(partial, &stream))
+	if (partial->whole || partial->size > max_unpacked || !start(partial, &stream))
 		return;
 	partial->whole = true;
 	stream.next_out = partial->data;

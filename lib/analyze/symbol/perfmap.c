@@ -17,6 +17,7 @@ enum {
 	BUFFER = 1 << 16,
 	MAX_LINE = SNAP_MAX_NAME + 64,
 	MAX_LINES = 1 << 23, /* large JVMs have some 10^5 methods */
+	MAX_HITS = 1 << 24,  /* addresses of lines, of which each could cover all */
 };
 static const uint64_t max_code = 1ull << 32, max_file = 256ull << 20;
 
@@ -24,7 +25,8 @@ struct scan {
 	struct snap_symbolizer *symbolizer;
 	struct snap_query *queries;
 	size_t count;
-	const char **names; /* of the queries, so far; interned */
+	char **names; /* of the queries, so far; malloc'ed: most are replaced, not shown */
+	size_t hits;
 	bool out_of_memory;
 };
 
@@ -75,16 +77,17 @@ static void take_line(struct scan *scan, const char *line, const char *end)
 	if (start == 0 || size == 0 || size > max_code || start + size < start || line == end)
 		return;
 	for (size_t i = query_from(scan, start);
-	     i < scan->count && scan->queries[i].vaddr - start < size; i++) {
+	     i < scan->count && scan->queries[i].vaddr - start < size && scan->hits < MAX_HITS;
+	     i++, scan->hits++) {
 		size_t length = (size_t)(end - line);
-		const char *name;
+		char *name = strndup(line, snap_text_cut(line, length, SNAP_MAX_NAME - 1));
 
-		name = snap_intern(&scan->symbolizer->names, line,
-				   snap_text_cut(line, length, SNAP_MAX_NAME - 1));
-		if (!name)
+		if (!name) {
 			scan->out_of_memory = true;
-		else
-			scan->names[i] = name;
+			return;
+		}
+		free(scan->names[i]);
+		scan->names[i] = name;
 	}
 }
 
@@ -142,7 +145,11 @@ static struct snap_error *fill(struct scan *scan)
 		entry = snap_arena_new(scan->symbolizer->arena, struct snap_entry);
 		if (!entry)
 			return snap_error_no_memory();
-		entry->symbol = entry->function = scan->names[i];
+		entry->symbol = snap_intern(&scan->symbolizer->names, scan->names[i],
+					    strlen(scan->names[i]));
+		entry->function = entry->symbol;
+		if (!entry->symbol)
+			return snap_error_no_memory();
 		scan->queries[i].entries = entry;
 		scan->queries[i].entry_count = 1;
 	}
@@ -156,7 +163,6 @@ struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
 {
 	struct snap_file_request request = { .kind = SNAP_FILE_PERF_MAP, .process = process };
 	struct scan scan = { .symbolizer = symbolizer, .queries = queries, .count = count };
-	_cleanup_free_ const char **names = NULL;
 	_cleanup_fd_ int fd = -1;
 	struct snap_error *err;
 
@@ -171,11 +177,14 @@ struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
 		snap_error_destroy(err);
 		return NULL;
 	}
-	scan.names = names = calloc(count, sizeof(*names));
-	if (!names)
+	scan.names = calloc(count, sizeof(*scan.names));
+	if (!scan.names)
 		return snap_error_no_memory();
 	err = read_map(&scan, fd);
-	if (err)
-		return err;
-	return fill(&scan);
+	if (!err)
+		err = fill(&scan);
+	for (size_t i = 0; i < count; i++)
+		free(scan.names[i]);
+	free(scan.names);
+	return err;
 }

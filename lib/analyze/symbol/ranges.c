@@ -138,6 +138,7 @@ void snap_ranges_read(const struct snap_unit *unit, const struct snap_attr_value
 }
 
 struct assignment {
+	struct snap_dwarf *dwarf;
 	const struct snap_hit *hits;
 	size_t count;
 	struct snap_unit **units, *unit;
@@ -149,7 +150,9 @@ static void assign(void *context, uint64_t low, uint64_t high)
 	struct assignment *assignment = context;
 
 	for (size_t i = snap_hits_from(assignment->hits, assignment->count, low);
-	     i < assignment->count && assignment->hits[i].vaddr < high; i++)
+	     i < assignment->count && assignment->hits[i].vaddr < high &&
+	     snap_dwarf_spend(assignment->dwarf, 1);
+	     i++)
 		if (!assignment->units[i])
 			assignment->units[i] = assignment->unit;
 }
@@ -157,7 +160,9 @@ static void assign(void *context, uint64_t low, uint64_t high)
 static void assign_offset(struct assignment *assignment, uint64_t low, uint64_t high)
 {
 	for (size_t i = snap_hits_from(assignment->hits, assignment->count, low);
-	     i < assignment->count && assignment->hits[i].vaddr < high; i++)
+	     i < assignment->count && assignment->hits[i].vaddr < high &&
+	     snap_dwarf_spend(assignment->dwarf, 1);
+	     i++)
 		if (assignment->offsets[i] == UINT64_MAX)
 			assignment->offsets[i] = assignment->offset;
 }
@@ -179,7 +184,7 @@ static void read_arange_set(const struct snap_dwarf *dwarf, struct snap_cursor c
 	/* The pairs are aligned to their own size, counted from the set's start. */
 	snap_cursor_skip(&cursor, (pair - header % pair) % pair);
 	assignment->offset = offset;
-	while (snap_cursor_left(&cursor) >= pair) {
+	while (snap_cursor_left(&cursor) >= pair && snap_dwarf_spend(assignment->dwarf, 1)) {
 		uint64_t low = snap_cursor_number(&cursor, address_size);
 		uint64_t size = snap_cursor_number(&cursor, address_size), high;
 
@@ -196,7 +201,7 @@ static void assign_by_aranges(struct snap_dwarf *dwarf, struct assignment *assig
 	struct snap_cursor cursor =
 		snap_cursor_at(snap_dwarf_section(dwarf, SNAP_SECTION_ARANGES), 0);
 
-	while (snap_cursor_left(&cursor) > 0) {
+	while (snap_cursor_left(&cursor) > 0 && snap_dwarf_spend(dwarf, 1)) {
 		struct snap_cursor set = cursor;
 		unsigned offset_size;
 
@@ -247,6 +252,8 @@ static void assign_by_roots(struct snap_dwarf *dwarf, struct assignment *assignm
 
 		if (unit->type != DW_UT_compile && unit->type != DW_UT_skeleton)
 			continue;
+		if (!snap_dwarf_spend(dwarf, 1))
+			return;
 		if (!snap_unit_read_root(unit, true))
 			continue;
 		assignment->unit = unit;
@@ -262,7 +269,7 @@ void snap_ranges_assign(struct snap_dwarf *dwarf, const struct snap_hit *hits, s
 {
 	_cleanup_free_ uint64_t *offsets = malloc(count * sizeof(*offsets));
 	struct assignment assignment = {
-		.hits = hits, .count = count, .units = units, .offsets = offsets
+		.dwarf = dwarf, .hits = hits, .count = count, .units = units, .offsets = offsets
 	};
 
 	if (!offsets) {

@@ -22,14 +22,20 @@ enum {
 /* Offers of one pass: real tables make about one an address, a hostile one could make billions. */
 enum { MAX_OFFERS = 1 << 25 };
 
+/* Symbols that are looked at: the largest debug files have some millions. */
+enum { MAX_SYMBOLS = 1 << 25, RETURN_PAGES = 1 << 18 };
+
 bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab *ret)
 {
 	struct snap_bytes symbols, strings;
 
 	if (!snap_image_symbols(image, dynamic, &symbols, &strings))
 		return false;
+	ret->image = image;
 	ret->symbols = symbols.data;
 	ret->count = symbols.size / sizeof(Elf64_Sym);
+	if (ret->count > MAX_SYMBOLS)
+		ret->count = MAX_SYMBOLS;
 	ret->strings = (const char *)strings.data;
 	ret->strings_size = strings.size;
 	return ret->count > 0;
@@ -43,6 +49,18 @@ static bool is_code(const Elf64_Sym *symbol)
 	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
 	       symbol->st_shndx != SHN_COMMON &&
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* Symbol `i` of a walk through the table; what lies behind it goes back now and then. */
+static Elf64_Sym symbol_at(const struct snap_symtab *table, size_t i)
+{
+	Elf64_Sym symbol;
+
+	if (i % RETURN_PAGES == RETURN_PAGES - 1)
+		snap_image_let_go(table->image,
+				  (struct snap_bytes){ table->symbols, i * sizeof(symbol) });
+	memcpy(&symbol, table->symbols + i * sizeof(symbol), sizeof(symbol));
+	return symbol;
 }
 
 /*
@@ -138,10 +156,9 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 		return;
 	last = hits[count - 1].vaddr;
 	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
-		Elf64_Sym symbol;
+		Elf64_Sym symbol = symbol_at(&table, i);
 		uint64_t end;
 
-		memcpy(&symbol, table.symbols + i * sizeof(symbol), sizeof(symbol));
 		if (symbol.st_value > last || !is_code(&symbol) ||
 		    __builtin_add_overflow(symbol.st_value, symbol.st_size, &end) ||
 		    end <= hits[0].vaddr)
@@ -180,10 +197,9 @@ static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits,
 	for (size_t i = 0; i < count; i++)
 		hits[i].has_nearest = false;
 	for (size_t i = 0; i < table->count; i++) {
-		Elf64_Sym symbol;
+		Elf64_Sym symbol = symbol_at(table, i);
 		size_t k;
 
-		memcpy(&symbol, table->symbols + i * sizeof(symbol), sizeof(symbol));
 		if (!is_code(&symbol))
 			continue;
 		k = snap_hits_from(hits, count, symbol.st_value);
@@ -218,9 +234,8 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 		return;
 	find_nearest(&table, hits, count);
 	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
-		Elf64_Sym symbol;
+		Elf64_Sym symbol = symbol_at(&table, i);
 
-		memcpy(&symbol, table.symbols + i * sizeof(symbol), sizeof(symbol));
 		if (symbol.st_size != 0 || !is_code(&symbol))
 			continue;
 		for (size_t k = snap_hits_from(hits, count, symbol.st_value);

@@ -5,6 +5,7 @@
  */
 #include "analyze/unwind/rows.h"
 
+#include "analyze/unwind/cfi_check.h"
 #include "analyze/unwind/expression.h"
 
 #include <dwarf.h>
@@ -78,7 +79,8 @@ struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_mod
 	rows->file = file;
 	rows->image = file->image;
 	rows->arch = arch;
-	if (snap_image_machine(rows->image) == arch->machine && snap_image_elf(rows->image))
+	if (snap_image_machine(rows->image) == arch->machine &&
+	    snap_cfi_is_bounded(rows->image, ".eh_frame") && snap_image_elf(rows->image))
 		rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(rows->image));
 	*ret = rows;
 	return NULL;
@@ -130,7 +132,8 @@ static Dwarf_CFI *debug_frame(struct snap_rows *rows)
 		return rows->debug_frame;
 	rows->debug_frame_tried = true;
 	image = image_with_debug_frame(rows);
-	if (image && snap_image_elf(image))
+	if (image && snap_image_inflated(image) != UINT64_MAX &&
+	    snap_cfi_is_bounded(image, ".debug_frame") && snap_image_elf(image))
 		rows->dwarf = dwarf_begin_elf(snap_image_elf(image), DWARF_C_READ, NULL);
 	if (rows->dwarf)
 		rows->debug_frame = dwarf_getcfi(rows->dwarf);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open.
+ *
+ * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
+ * thread runs in it, and reads of its other pages are not answered any more. open: not even its
+ * opening is. Whoever waits for such an answer sits in state D and cannot be killed; all are freed
+ * when the server ends, as it does with this process. FOLDER holds "image", what is served; the
+ * mount is in a namespace of this process's own.
+ */
+#include "victim.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+enum { CODE = 0x1000, FILE_NODE = 2, MOST = 1 << 17 };
+
+struct shared {
+	atomic_bool silent_reads, silent_opens;
+	atomic_int asked;
+};
+
+static struct shared *shared;
+static uint8_t *image;
+static size_t image_size;
+static atomic_int in_position;
+
+static void answer(int fd, uint64_t unique, int error, const void *body, size_t size)
+{
+	static uint8_t buffer[MOST + sizeof(struct fuse_out_header)];
+	struct fuse_out_header *head = (void *)buffer;
+
+	*head = (struct fuse_out_header){ .len = (uint32_t)(sizeof(*head) + size),
+					  .error = error,
+					  .unique = unique };
+	if (size)
+		memcpy(head + 1, body, size);
+	if (write(fd, buffer, head->len) < 0 && errno == ENODEV)
+		_exit(0);
+}
+
+static struct fuse_attr attributes(uint64_t node)
+{
+	return (struct fuse_attr){ .ino = node,
+				   .size = node == FILE_NODE ? image_size : 0,
+				   .mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755,
+				   .nlink = 1,
+				   .blksize = 4096 };
+}
+
+static void serve_read(int fd, const struct fuse_in_header *head, const struct fuse_read_in *in)
+{
+	size_t size = in->size < MOST ? in->size : MOST;
+
+	if (shared->silent_reads) {
+		shared->asked++;
+		return;
+	}
+	if (in->offset >= image_size)
+		size = 0;
+	else if (size > image_size - in->offset)
+		size = image_size - in->offset;
+	answer(fd, head->unique, 0, image + in->offset, size);
+}
+
+static void serve(int fd, const struct fuse_in_header *head)
+{
+	const void *body = head + 1;
+	struct fuse_init_out init = {
+		.major = FUSE_KERNEL_VERSION, .minor = 31, .max_readahead = 4096, .max_write = 4096
+	};
+	struct fuse_entry_out entry = { .nodeid = FILE_NODE, .attr = attributes(FILE_NODE) };
+	struct fuse_attr_out attr = { .attr = attributes(head->nodeid) };
+	struct fuse_open_out opened = { .open_flags = FOPEN_KEEP_CACHE };
+
+	if (head->opcode == FUSE_INIT)
+		answer(fd, head->unique, 0, &init, sizeof(init));
+	else if (head->opcode == FUSE_READ)
+		serve_read(fd, head, body);
+	else if (shared->silent_opens)
+		shared->asked++;
+	else if (head->opcode == FUSE_LOOKUP)
+		answer(fd, head->unique, strcmp(body, "file") == 0 ? 0 : -ENOENT, &entry,
+		       strcmp(body, "file") == 0 ? sizeof(entry) : 0);
+	else if (head->opcode == FUSE_GETATTR)
+		answer(fd, head->unique, 0, &attr, sizeof(attr));
+	else if (head->opcode == FUSE_OPEN || head->opcode == FUSE_OPENDIR)
+		answer(fd, head->unique, 0, &opened, sizeof(opened));
+	else if (head->opcode == FUSE_FLUSH || head->opcode == FUSE_RELEASE)
+		answer(fd, head->unique, 0, NULL, 0);
+	else if (head->opcode != FUSE_FORGET && head->opcode != FUSE_BATCH_FORGET &&
+		 head->opcode != FUSE_INTERRUPT)
+		answer(fd, head->unique, -ENOSYS, NULL, 0);
+}
+
+static void run_server(int fd)
+{
+	static uint8_t buffer[MOST];
+	pid_t parent = getppid();
+
+	prctl(PR_SET_NAME, "fuse-server", 0, 0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	close(STDOUT_FILENO);
+	while (getppid() == parent) {
+		ssize_t got = read(fd, buffer, sizeof(buffer));
+
+		if (got < 0 && errno == ENODEV)
+			break;
+		if (got >= (ssize_t)sizeof(struct fuse_in_header))
+			serve(fd, (const void *)buffer);
+	}
+	_exit(0);
+}
+
+static void read_image(void)
+{
+	int fd = open("image", O_RDONLY | O_CLOEXEC);
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status))
+		victim_cannot("image");
+	image_size = (size_t)status.st_size;
+	image = mmap(NULL, image_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+}
+
+static void mount_it(void)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char data[128];
+
+	if (fd < 0)
+		victim_cannot("/dev/fuse");
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		victim_cannot("unshare");
+	mkdir("mount", 0755);
+	snprintf(data, sizeof(data), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", fd, getuid(),
+		 getgid());
+	if (mount("hostile", "mount", "fuse", MS_NOSUID | MS_NODEV, data))
+		victim_cannot("mount");
+	if (fork() == 0)
+		run_server(fd);
+	close(fd);
+}
+
+static uint8_t *map_file(void *where, int protection)
+{
+	int fd = open("mount/file", O_RDONLY | O_CLOEXEC);
+	uint8_t *at = mmap(where, 0x4000, protection, MAP_PRIVATE | (where ? MAP_FIXED : 0), fd, 0);
+
+	if (fd < 0 || at == MAP_FAILED)
+		victim_cannot("mount/file");
+	madvise(at, 0x4000, MADV_RANDOM);
+	close(fd);
+	return at;
+}
+
+static void *stack_main(void *stack)
+{
+	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
+	in_position++;
+	__asm__ volatile("movq %0, %%rsp\n1:\tpause\n\tjmp 1b" ::"r"(stack));
+	return NULL;
+}
+
+static void *code_main(void *code)
+{
+	prctl(PR_SET_NAME, "in-code", 0, 0, 0);
+	in_position++;
+	((void (*)(void))code)();
+	return NULL;
+}
+
+/* Nothing on the main thread's stack above this frame is needed any more. */
+static void replace_arguments(char *arguments)
+{
+	uintptr_t page = (uintptr_t)arguments & ~(uintptr_t)4095;
+	int fd = open("mount/file", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || mmap((void *)page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+			   0) == MAP_FAILED)
+		victim_cannot("arguments");
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	char mode = argc > 2 ? argv[2][0] : 's';
+	/* The page of the arguments must hold nothing else: the frames of main lie far below. */
+	char *far = __builtin_alloca(1 << 16);
+
+	far[0] = mode;
+	if (argc < 3 || chdir(argv[1]))
+		victim_cannot("FOLDER");
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	read_image();
+	mount_it();
+	shared->silent_reads = far[0] == 's' || far[0] == 'a';
+	if (mode == 's')
+		victim_thread(stack_main, map_file(NULL, PROT_READ | PROT_WRITE) + 0x800, 0);
+	else if (mode != 'a')
+		victim_thread(code_main, map_file(NULL, PROT_READ | PROT_EXEC) + CODE, 0);
+	while (mode != 'a' && !in_position)
+		sched_yield();
+	victim_ready("fuse");
+	if (mode == 'a')
+		replace_arguments(argv[0]);
+	if (mode == 'c' || mode == 'o') {
+		/* One page was read: that the thread stands in. */
+		shared->silent_reads = true;
+		shared->silent_opens = mode == 'o';
+	}
+	victim_hold();
+}
