@@ -68,6 +68,14 @@ static void test_languages(void **state)
 	assert_ptr_equal(shown(state, "_Z3foov"), shown(state, "_Z3foov"));
 }
 
+/* The demangler of Rust passes on an empty piece as NULL, which memcpy() may not be given. */
+static void test_empty_pieces(void **state)
+{
+	static const char name[] = "_RINvNtC0std1emm8aliggn_oftNNtC3std3Die2m1msciminantE";
+
+	assert_non_null(shown(state, name));
+}
+
 /* Each template argument is a pair of the one before: 2^18 times the first in the end. */
 static void test_expansion_is_cut(void **state)
 {
@@ -207,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_languages, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_empty_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expansion_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_d_references_are_bounded, setup, teardown),

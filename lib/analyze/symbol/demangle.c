@@ -38,6 +38,9 @@ static void append(const char *text, size_t length, void *context)
 	struct output *output = context;
 	size_t room = MAX_OUTPUT - output->length;
 
+	/* libiberty passes on nothing as NULL. */
+	if (length == 0)
+		return;
 	memcpy(output->text + output->length, text, length < room ? length : room);
 	output->length += length < room ? length : room;
 	if (length > room)
