@@ -81,9 +81,11 @@ static void copy_name(const char *from, const char *end, char name[SNAP_MAX_COMM
 	memset(name + length, 0, SNAP_MAX_COMM - length);
 }
 
-/* Which number of stat goes where; fields as proc(5) counts them. */
-static void set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
+/* Which number of stat goes where; fields as proc(5) counts them. False: the kernel has no such. */
+static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
 {
+	if ((field == 4 || field == 20 || field == 38 || field == 39) && value > INT_MAX)
+		return false;
 	if (field == 4)
 		stat->ppid = (pid_t)value;
 	else if (field == 9)
@@ -96,6 +98,7 @@ static void set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->exit_signal = (int)value;
 	else if (field == 39)
 		stat->cpu = (int)value;
+	return true;
 }
 
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
@@ -124,8 +127,8 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 		negative = take_char(&cursor, '-');
 		if (!take_number(&cursor, 10, &value))
 			break;
-		if (!negative)
-			set_stat_field(&stat, field, value);
+		if (!negative && !set_stat_field(&stat, field, value))
+			return false;
 	}
 	if (field <= LAST_NEEDED)
 		return false;

@@ -80,6 +80,23 @@ static void test_stat_that_is_none(void **state _unused_)
 	assert_int_equal(snap_procfs_open_process(&procfs, -1), -ENOENT);
 }
 
+/* A number that no pid, no count and no signal can be is not cut down to one. */
+static void test_stat_numbers_that_do_not_fit(void **state _unused_)
+{
+	static const char *const wrong[] = {
+		"1 (a) S 25362473499 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99",
+		"1 (a) S 4294967297 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99",
+		"1 (a) S 2 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 4294967297 0 99",
+	};
+	static const char right[] = "1 (a) S 2147483647 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99";
+	struct snap_stat stat;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(wrong); i++)
+		assert_false(snap_parse_stat(wrong[i], strlen(wrong[i]), &stat));
+	assert_true(snap_parse_stat(right, strlen(right), &stat));
+	assert_int_equal(stat.ppid, INT32_MAX);
+}
+
 /* Every prefix and every single changed byte is either refused or parsed, never read beyond. */
 static void test_stat_of_mutations(void **state _unused_)
 {
@@ -431,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat_of_odd_names),
 		cmocka_unit_test(test_stat_that_is_none),
+		cmocka_unit_test(test_stat_numbers_that_do_not_fit),
 		cmocka_unit_test(test_stat_of_mutations),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_status_numbers_that_do_not_fit),
