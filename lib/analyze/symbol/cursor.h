@@ -19,8 +19,8 @@ struct snap_cursor {
 /* The bytes of a section from `offset` on. */
 static inline struct snap_cursor snap_cursor_at(struct snap_bytes bytes, uint64_t offset)
 {
-	if (offset > bytes.size)
-		return (struct snap_cursor){ .failed = true };
+	if (offset > bytes.size || !bytes.data)
+		return (struct snap_cursor){ .failed = offset > 0 };
 	return (struct snap_cursor){ bytes.data + offset, bytes.data + bytes.size, false };
 }
 
