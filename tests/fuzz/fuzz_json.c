@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Snapshots in JSON, which need not be ours: what is taken as one is rendered, and what was
+ * rendered is read back as the same.
+ */
+#include "fuzz.h"
+#include "render/json_read.h"
+
+#include <string.h>
+
+static struct snap_snapshot *read_back(const char *bytes, size_t size)
+{
+	struct snap_snapshot *snapshot = NULL;
+	int fd = fuzz_file(bytes, size);
+
+	fuzz_no_error(snap_snapshot_read_json(fd, &snapshot));
+	close(fd);
+	return snapshot;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *back = NULL;
+	_cleanup_(snap_options_deinit) struct snap_options options;
+	_cleanup_(fuzz_output_deinit) struct fuzz_output first = { 0 }, second = { 0 },
+							 text = { 0 };
+	_cleanup_fd_ int fd = fuzz_file(data, size);
+
+	snap_options_init(&options);
+	options.utf8 = true;
+	if (snap_error_ignore(snap_snapshot_read_json(fd, &snapshot)))
+		return 0;
+	text = fuzz_render("text", snapshot, &options);
+	fuzz_check_text(&text);
+	first = fuzz_render("json", snapshot, &options);
+	fuzz_check_json(&first, false);
+	back = read_back(first.bytes, first.size);
+	if (!back)
+		return 0;
+	second = fuzz_render("json", back, &options);
+	fuzz_check(first.size == second.size && memcmp(first.bytes, second.bytes, first.size) == 0,
+		   "what was read back is rendered as the same");
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recordings: read, named without any file, sliced, and rendered in the format that the first byte
+ * says. Checksums are made right first, as in fuzz_capture.c.
+ */
+#include "analyze/analyze_log.h"
+#include "fuzz.h"
+#include "store/log_file.h"
+#include "store/log_file_inside.h"
+
+#include <string.h>
+
+static void repair(uint8_t *bytes, size_t size)
+{
+	struct snap_log_chunk chunk;
+
+	for (size_t at = SNAP_LOG_MAGIC_SIZE; at < size && size - at >= sizeof(chunk);) {
+		memcpy(&chunk, bytes + at, sizeof(chunk));
+		if (chunk.length > size - at - sizeof(chunk))
+			return;
+		chunk = snap_log_chunk_make(chunk.type, chunk.sequence, bytes + at + sizeof(chunk),
+					    chunk.length);
+		memcpy(bytes + at, &chunk, sizeof(chunk));
+		at += sizeof(chunk) + chunk.length;
+	}
+}
+
+static void render(const struct snap_recording *recording, unsigned which,
+		   const struct snap_options *options)
+{
+	const struct snap_format *format = snap_formats;
+	struct fuzz_output output;
+
+	for (unsigned i = 0; i < which % 10 && format[1].name; i++)
+		format++;
+	output = fuzz_render_recording(format->name, recording, options);
+	if (strcmp(format->name, "text") == 0 || strcmp(format->name, "folded") == 0)
+		fuzz_check_text(&output);
+	else if (!format->binary)
+		fuzz_check_json(&output, strcmp(format->name, "jsonl") == 0);
+	fuzz_output_deinit(&output);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
+	_cleanup_(snap_options_deinit) struct snap_options options;
+	struct snap_file_finder finder = fuzz_no_files();
+	_cleanup_fd_ int fd = -1;
+	uint8_t *copy;
+
+	snap_options_init(&options);
+	if (size < 2 || !(copy = malloc(size)))
+		return 0;
+	memcpy(copy, data + 2, size - 2);
+	if (!(data[1] & 1))
+		repair(copy, size - 2);
+	fd = fuzz_file(copy, size - 2);
+	free(copy);
+	if (data[1] & 2)
+		options.from = (struct snap_moment){ SNAP_MOMENT_BEFORE_END, 100000000 };
+	if (data[1] & 4)
+		options.group_by |= SNAP_GROUP_TID;
+	if (snap_error_ignore(snap_log_read(fd, &log)) ||
+	    snap_error_ignore(snap_analyze_log_names(log, &options, &finder)) ||
+	    snap_error_ignore(snap_analyze_log(log, &options, &recording)))
+		return 0;
+	render(recording, data[0], &options);
+	return 0;
+}

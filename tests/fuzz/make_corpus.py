@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Makes the seeds of the fuzz targets, a folder each, from what a built tree and the compilers of this
+machine give: captures and recordings of victims, small ELF files in many forms, texts of /proc.
+
+    tests/fuzz/make_corpus.py --build build OUTPUT
+
+Nothing is kept in the repository; what a machine cannot make is left out, and said."""
+import argparse
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+# Functions inlined into each other, a loop, a table, and a name that is no C++ but looks like it.
+SOURCE = r"""
+struct item { int key; struct item *next; };
+static int table[16];
+static inline __attribute__((always_inline)) int innermost(int x) { return x * 3 + table[x & 15]; }
+static inline __attribute__((always_inline)) int inner(struct item *i)
+{
+    int sum = 0;
+    for (; i; i = i->next)
+        sum += innermost(i->key);
+    return sum;
+}
+__attribute__((noinline)) int outer(struct item *i, int n)
+{
+    int sum = inner(i);
+    if (n > 3)
+        sum += innermost(n);
+    { int deep = sum; while (deep--) table[deep & 15] += inner(i); }
+    return sum;
+}
+__attribute__((noinline)) static int _ZN4demo4thatEiPKc(int n) { char room[n + 8]; table[n & 15] = room[0] = n; return outer(0, n); }
+int recursive(int n) { return n < 2 ? n : recursive(n - 1) + recursive(n - 2) + _ZN4demo4thatEiPKc(n); }
+void _start(void) { recursive(table[3]); for (;;) ; }
+"""
+
+FORMS = {
+    "dwarf4": ["-gdwarf-4", "-O2"],
+    "dwarf5": ["-gdwarf-5", "-O2"],
+    "dwarf3": ["-gdwarf-3", "-O1"],
+    "dwarf2": ["-gdwarf-2", "-gstrict-dwarf", "-O1"],
+    "dwarf64": ["-gdwarf-5", "-gdwarf64", "-O2"],
+    "zlib": ["-gdwarf-5", "-O2", "-gz=zlib"],
+    "gnu": ["-gdwarf-4", "-O2", "-gz=zlib-gnu"],
+    "O0": ["-g", "-O0"],
+    "debug_frame": ["-gdwarf-4", "-O1", "-fno-asynchronous-unwind-tables"],
+    "types": ["-gdwarf-4", "-O2", "-fdebug-types-section"],
+    "split4": ["-gdwarf-4", "-O2", "-gsplit-dwarf"],
+    "split5": ["-gdwarf-5", "-O2", "-gsplit-dwarf"],
+}
+
+# The numbers of fuzz_dwarf.c.
+SECTIONS = [".debug_info", ".debug_abbrev", ".debug_str", ".debug_line", ".debug_line_str", ".debug_ranges",
+            ".debug_rnglists", ".debug_addr", ".debug_str_offsets", ".debug_aranges", ".debug_info.dwo",
+            ".debug_abbrev.dwo", ".debug_str.dwo", ".debug_str_offsets.dwo", ".debug_line.dwo",
+            ".debug_rnglists.dwo", ".gnu_debuglink", ".gnu_debugaltlink", ".strtab", ".symtab"]
+
+
+def say(text):
+    print(f"make_corpus: {text}", file=sys.stderr)
+
+
+def run(*argv, **options):
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options)
+    if done.returncode:
+        say(f"left out: {' '.join(map(str, argv))[:100]}: {done.stdout.decode(errors='replace').strip()[-200:]}")
+    return done.returncode == 0
+
+
+class Corpus:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def put(self, target, name, data):
+        folder = os.path.join(self.folder, target)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+# ---- victims ----
+
+class Victim:
+    def __init__(self, argv):
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        words = self.process.stdout.readline().split()
+        self.pid = int(words[1]) if words[:1] == [b"ready"] else None
+
+    def __enter__(self):
+        return self.pid
+
+    def __exit__(self, *_):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def of_victims(corpus, build, scratch):
+    """Captures, recordings, documents and texts of /proc of programs in known positions."""
+    tool = os.path.join(build, "cli", "stacksnap")
+    targets = os.path.join(build, "tests", "targets")
+    victims = {"chain": [], "threads": ["futex:4:worker:2"], "inlined": [], "signals": ["alt"], "jit": [],
+               "names": [b"esc\x1b[31m\xff".hex(), b"a) R 1 2".hex()], "family": [], "deep": []}
+    for name, arguments in victims.items():
+        program = os.path.join(targets, name)
+        if not os.path.exists(program):
+            say(f"left out: {name} is not built")
+            continue
+        with Victim([program, *arguments]) as pid:
+            if pid is None:
+                say(f"left out: {name} does not run here")
+                continue
+            path = os.path.join(scratch, name)
+            common = ["-p", str(pid), "--max-stack", "4096"]
+            if run(tool, *common, "--save-capture", path + ".cap", "-o", path + ".txt"):
+                for flags in (0, 2, 16, 45):
+                    corpus.put("capture", f"{name}-{flags}", bytes([flags & ~1]) + read(path + ".cap"))
+            if run(tool, *common, "--json", "-o", path + ".json"):
+                corpus.put("json", name, read(path + ".json"))
+            if run(tool, "record", "-p", str(pid), "--duration", "60ms", "--hz", "200", "-o", path + ".snaprec"):
+                for kind in range(10):
+                    corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
+            for number, text in enumerate(("stat", "maps", "status", "syscall")):
+                corpus.put("procfs", f"{name}-{text}", bytes([number]) + read(f"/proc/{pid}/{text}"))
+            corpus.put("procfs", f"{name}-schedstat", b"\x03" + read(f"/proc/{pid}/schedstat"))
+
+
+# ---- ELF files ----
+
+def sections_of(elf):
+    """Name -> bytes of an ELF file of 64 bits."""
+    shoff, = struct.unpack_from("<Q", elf, 40)
+    size, count, names = struct.unpack_from("<HHH", elf, 58)
+    headers = [struct.unpack_from("<IIQQQQ", elf, shoff + size * i) for i in range(count)]
+    text = elf[headers[names][4]:headers[names][4] + headers[names][5]]
+    return {text[h[0]:text.index(b"\0", h[0])].decode(): elf[h[4]:h[4] + h[5]] for h in headers if h[1] != 8}
+
+
+def pack(elf, extra=None):
+    found = sections_of(elf)
+    found.update({k: v for k, v in (sections_of(extra) if extra else {}).items() if k.endswith(".dwo")})
+    out = b""
+    for number, name in enumerate(SECTIONS):
+        data = found.get(name, b"")
+        if data and len(data) < 65536:
+            out += bytes([number]) + struct.pack("<H", len(data)) + data
+    return out
+
+
+def of_compilers(corpus, scratch):
+    source = os.path.join(scratch, "seed.c")
+    with open(source, "w") as f:
+        f.write(SOURCE)
+    for compiler in ("gcc", "clang"):
+        for form, flags in FORMS.items():
+            if not shutil.which(compiler) or (compiler == "clang" and form in ("gnu", "types", "dwarf2")):
+                continue
+            name = f"{compiler}-{form}"
+            out = os.path.join(scratch, name)
+            if not run(compiler, *flags, "-w", "-ffreestanding", "-fno-stack-protector", "-static", "-fno-pie", "-c", "-o",
+                       out + ".o", source, cwd=scratch):
+                continue
+            if not run("gcc", "-nostdlib", "-static", "-no-pie", "-Wl,-Ttext=0x1000,--build-id=sha1",
+                       *(["-Wl,--compress-debug-sections=zlib-gnu"] if form == "gnu" else []),
+                       *(["-gz=zlib"] if form == "zlib" else []), "-o", out, out + ".o"):
+                continue
+            elf = read(out)
+            corpus.put("symbols", name, elf)
+            if form not in ("zlib", "gnu"):
+                dwo = read(out + ".dwo") if form.startswith("split") else None
+                for flags_byte in (0, 4) if dwo else (0, 1, 2):
+                    corpus.put("dwarf", f"{name}-{flags_byte}", bytes([flags_byte]) + pack(elf, dwo))
+                if dwo:
+                    corpus.put("symbols", name + ".dwo", dwo)
+            for number, section in ((1, ".eh_frame"), (2, ".debug_frame")):
+                data = sections_of(elf).get(section)
+                if data:
+                    corpus.put("frames", f"{name}-{number}", bytes([number, 0]) + data)
+    first = os.path.join(scratch, "gcc-dwarf4")
+    if os.path.exists(first):
+        if run("strip", "-o", first + ".stripped", first):
+            corpus.put("symbols", "stripped", read(first + ".stripped"))
+        if shutil.which("xz") and run("xz", "-kf", first):
+            with open(first + ".note", "wb") as f:
+                f.write(read(first + ".xz"))
+            if run("objcopy", "--add-section", f".gnu_debugdata={first}.note", first + ".stripped", first + ".mini"):
+                corpus.put("symbols", "mini", read(first + ".mini"))
+
+
+# ---- unwind information ----
+
+def uleb(value):
+    out = b""
+    while True:
+        value, low = value >> 7, value & 0x7f
+        out += bytes([low | (0x80 if value else 0)])
+        if not value:
+            return out
+
+
+def entry(body, size=8):
+    body += b"\0" * (-(len(body) + 4) % size)
+    return struct.pack("<I", len(body)) + body
+
+
+# What a function's description may do, see DWARF 5, section 6.4.2.
+PROGRAMS = {
+    "plain": b"",
+    "push": b"\x41\x0e\x10\x86\x02\x43\x0d\x06",
+    "expression": b"\x0f\x03\x77\x08\x06",
+    "val_expression": b"\x16\x07\x03\x77\x10\x06\x10\x10\x02\x77\x08",
+    "loop": b"\x0f\x05\x30\x2f\xfc\xff\x9f",
+    "remember": b"\x0a\x0e\x20\x0b\x0a\x0a\x0b\x0b",
+    "registers": b"\x09\x06\x03\x07\x10\x08\x03\x12\x06\x10",
+    "advance": b"\x02\x10\x0e\x18\x03\x00\x01\x0e\x20\x04\x00\x02\x00\x00\x0e\x28",
+    "arguments": b"\x2e\x10\x0c\x07\x08\x90\x01\x11\x03\x7f\x14\x03\x01\x15\x06\x7f",
+    "branch": b"\x0f\x0c\x77\x08\x12\x40\x4b\x24\x22\x28\x02\x00\x13\x12",
+}
+
+
+def of_frames(corpus):
+    """.eh_frame at 0x2000, where fuzz_elf() puts the first section, and the same as .debug_frame."""
+    base, code = 0x2000, 0x1000
+    for name, program in PROGRAMS.items():
+        for augmentation in (b"zR\0", b"zRS\0", b"zPLR\0", b"\0"):
+            size = 1 + (6 if b"P" in augmentation else 0) if augmentation != b"\0" else 0
+            data = b"\x1b" if augmentation != b"zPLR\0" else b"\x00" + b"\0" * 0
+            if augmentation == b"zPLR\0":
+                data = b"\x1b" + struct.pack("<i", 64) + b"\x1b\x1b"
+            head = struct.pack("<I", 0) + b"\x01" + augmentation + b"\x01\x78\x10"
+            if augmentation != b"\0":
+                head += uleb(len(data)) + data
+            cie = entry(head + b"\x0c\x07\x08\x90\x01")
+            out = cie
+            for number in range(3):
+                at = len(out)
+                body = struct.pack("<I", at + 4)
+                if augmentation == b"\0":
+                    body += struct.pack("<QQ", code + 64 * number, 64)
+                else:
+                    body += struct.pack("<iI", code + 64 * number - (base + at + 8), 64) + (b"\x04\0\0\0\0" if b"P" in augmentation else b"\0")
+                out += entry(body + program)
+            out += b"\0\0\0\0"
+            label = f"{name}-{augmentation[:-1].decode() or 'none'}"
+            corpus.put("frames", label, b"\x01\0" + out)
+            table = b"".join(struct.pack("<ii", code + 64 * i - 0x2000, len(cie)) for i in range(3))
+            header = b"\x01\x1b\x03\x3b" + struct.pack("<iI", -len(out), 3) + table
+            corpus.put("frames", label + "-hdr", bytes([5, len(header)]) + header + out)
+        head = struct.pack("<I", 0xffffffff) + b"\x01\0\x01\x78\x10\x0c\x07\x08\x90\x01"
+        out = entry(head)
+        for number in range(3):
+            out += entry(struct.pack("<IQQ", 0, code + 64 * number, 64) + program)
+        corpus.put("frames", f"{name}-debug", b"\x02\0" + out)
+        head = struct.pack("<I", 0xffffffff) + b"\x04\0\x08\0\x01\x78\x10\x0c\x07\x08\x90\x01"
+        out = entry(head) + entry(struct.pack("<IQQ", 0, code, 4096) + program)
+        corpus.put("frames", f"{name}-debug4", b"\x02\0" + out)
+
+
+# ---- texts ----
+
+def of_texts(corpus):
+    pid = os.getpid()
+    for number, name in enumerate(("stat", "maps", "status", "syscall")):
+        try:
+            corpus.put("procfs", f"own-{name}", bytes([number]) + read(f"/proc/{pid}/{name}"))
+        except OSError as error:
+            say(f"left out: {error}")
+    corpus.put("procfs", "running", b"\x03running\n")
+    corpus.put("procfs", "blocked", b"\x03-1 0x7ffd0 0x7f00\n")
+    corpus.put("procfs", "deleted", b"\x03/usr/bin/x (deleted)")
+    corpus.put("procfs", "odd-stat", b"\x0042 (a) R 1 (\\n) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20\n")
+    for number, line in enumerate((
+            "0::/system.slice/cron.service", "0::/user.slice/user-1000.slice/session-3.scope",
+            "1:name=systemd:/docker/" + "0123456789abcdef" * 4,
+            "0::/kubepods.slice/kubepods-burstable.slice/kubepods-pod1.slice/cri-containerd-" + "fe" * 32 + ".scope",
+            "0::/machine.slice/libpod-" + "ab" * 32 + ".scope/container", "0::/lxc.payload.web/system.slice",
+            "12:cpu,cpuacct:/\n0::/../..", "0::/machine.slice/systemd-nspawn@web.service/payload")):
+        corpus.put("cgroup", f"line{number}", line.encode())
+    values = ["4711,12", "threads>500", "state=disk for 5s", "cpu<5% for 10s", "0.5", "250ms", "2m", "-10s", "sleeping,disk",
+              "2026-01-02T03:04:05.6Z", "2026-01-02T03:04:05+01:00", "stack,state,name", "1m", "always", "cpu", "auto", "80"]
+    for number, value in enumerate(values):
+        for option in range(25):
+            corpus.put("options", f"{number}-{option}", bytes([option]) + value.encode())
+    for number, text in enumerate((b"plain", b"\x1b[31m", "é€😀".encode(), b"\xed\xa0\x80", b"a\\x41\\\\b;c", b"\xe2\x80\xae")):
+        corpus.put("escape", str(number), bytes([number & 3]) + text)
+    corpus.put("perfmap", "plain", b"0 10 zero\n10 20 one two\n0x30 0x8 _ZN3foo3barEv\n40 1000 last")
+    corpus.put("perfmap", "odd", b"ffffffffff 10 a\x1b[31m\n20 0 none\nxyz\n10 ffffffffffffffff huge\n")
+    names = [b"_ZNSt6vectorI3JobSaIS0_EE2atEm", b"_RNvCs123_3foo3bar", b"_ZN3foo17h0123456789abcdefE", b"_D3std5stdioQnFZv",
+             b"_ZZN4demo4RingIiE4turnERKSt6vectorIiSaIiEENKUliE_clEi", b"_RINvNtC3std3mem8align_ofNtNtC3std3mem12DiscriminantE",
+             b"_ZN1AC2Ev.cold", b"_D4test3fooFNaNbNiNfiZQg", b"_Z1fIXadL_Z1gvEEEvv@plt"]
+    for number, name in enumerate(names):
+        corpus.put("demangle", str(number), name)
+    corpus.put("json", "least", b'{"schema":"stacksnap.snapshot","schema_version":1,"tool":{"name":"stacksnap","version":"0"},'
+                                b'"time":"1970-01-01T00:00:00.000000001Z","processes":[]}')
+    chance = random.Random(1)
+    for number in range(24):
+        corpus.put("writers", str(number), bytes(chance.choice((chance.randrange(256), chance.randrange(8), 0x1b, 0xe2, 0x80))
+                                                 for _ in range(200 + 60 * number)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True)
+    parser.add_argument("output")
+    options = parser.parse_args()
+    shutil.rmtree(options.output, ignore_errors=True)
+    corpus = Corpus(options.output)
+    with tempfile.TemporaryDirectory(prefix="stacksnap-corpus-") as scratch:
+        of_texts(corpus)
+        of_frames(corpus)
+        of_compilers(corpus, scratch)
+        of_victims(corpus, os.path.abspath(options.build), scratch)
+
+
+if __name__ == "__main__":
+    main()
