@@ -52,7 +52,7 @@ static int wait_for_role(const struct soak_run *run, const char *comm)
 	int fd;
 
 	while ((fd = find(run, comm)) < 0 && !soak_is_over(run))
-		;
+		soak_sleep_us(50);
 	return fd;
 }
 

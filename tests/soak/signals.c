@@ -22,6 +22,8 @@ enum {
 	PAUSE_US = 1500, /* between batches: so there are many snapshots meanwhile */
 	MOST_QUEUED = 500,
 	SETTLE_MS = 10000,
+	PATIENCE_US = 2000000, /* for a signal that may be lost */
+	ENOUGH_LOST = 3,
 };
 
 /* The process has one queue, and a thread another; so signals to each have an order. */
@@ -31,7 +33,7 @@ struct queue {
 
 static struct shared {
 	struct queue queues[2];
-	volatile long usr1_sent, usr1_counted;
+	volatile long usr1_sent, usr1_counted, usr1_lost;
 	volatile pid_t worker;
 	volatile bool ready, over;
 } * shared;
@@ -114,7 +116,7 @@ static void send_queued(pid_t target, size_t which)
 
 	info.si_pid = getpid();
 	info.si_value.sival_int = (int)queue->sent;
-	while (queue->sent - queue->counted > MOST_QUEUED)
+	for (int i = 0; queue->sent - queue->counted > MOST_QUEUED && i < PATIENCE_US / 100; i++)
 		soak_sleep_us(100);
 	while (which ? syscall(SYS_rt_tgsigqueueinfo, target, shared->worker, SIGRTMIN + 2, &info)
 		     : syscall(SYS_rt_sigqueueinfo, target, SIGRTMIN + 1, &info)) {
@@ -125,20 +127,28 @@ static void send_queued(pid_t target, size_t which)
 	queue->sent++;
 }
 
+static void send_usr1(pid_t target)
+{
+	for (int i = 0; shared->usr1_counted + shared->usr1_lost < shared->usr1_sent; i++) {
+		if (i == PATIENCE_US / 20)
+			shared->usr1_lost++;
+		soak_sleep_us(20);
+	}
+	shared->usr1_sent++;
+	kill(target, SIGUSR1);
+}
+
 static void sender_main(pid_t target, long count)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (shared->queues[1].sent < count / 2) {
+	while (shared->queues[1].sent < count / 2 && shared->usr1_lost < ENOUGH_LOST) {
 		for (long i = 0; i < BATCH && shared->queues[1].sent < count / 2; i++) {
 			send_queued(target, 0);
 			send_queued(target, 1);
 		}
 		/* One in ten of all. */
 		for (int i = 0; i < 2 * BATCH / 10; i++) {
-			while (shared->usr1_counted < shared->usr1_sent)
-				soak_sleep_us(20);
-			shared->usr1_sent++;
-			kill(target, SIGUSR1);
+			send_usr1(target);
 		}
 		soak_sleep_us(PAUSE_US);
 	}
