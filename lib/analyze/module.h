@@ -51,6 +51,10 @@ struct snap_module_set;
 struct snap_error *snap_module_set_create(const struct snap_file_finder *finder,
 					  struct snap_arena *arena,
 					  struct snap_module_set **ret) _must_check_;
+
+/* Tells the finder that what comes next is this file's doing, see struct snap_file_finder. */
+void snap_module_set_note(const struct snap_module_set *set, const struct snap_module_file *file);
+
 void snap_module_set_destroy(struct snap_module_set *set);
 
 /* How file->unwind is destroyed, with the set; its images live longer. */

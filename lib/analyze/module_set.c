@@ -294,6 +294,11 @@ static bool take_candidate(struct snap_module_set *set, struct snap_module_file 
 	return true;
 }
 
+void snap_module_set_note(const struct snap_module_set *set, const struct snap_module_file *file)
+{
+	snap_file_finder_note(&set->finder, &file->request);
+}
+
 bool snap_module_file_open(struct snap_module_set *set, struct snap_module_file *file)
 {
 	struct snap_file_request request = file->request;

@@ -30,7 +30,19 @@ struct snap_file_finder {
 	 */
 	struct snap_error *(*find)(void *context, const struct snap_file_request *request,
 				   int *fd_ret);
+	/*
+	 * From here on bytes are looked at that were asked for so: for whoever wants to know what
+	 * ended, or holds, a parser. NULL: nobody does.
+	 */
+	void (*note)(void *context, const struct snap_file_request *request);
 	void *context;
 };
+
+static inline void snap_file_finder_note(const struct snap_file_finder *finder,
+					 const struct snap_file_request *request)
+{
+	if (finder->note)
+		finder->note(finder->context, request);
+}
 
 #endif

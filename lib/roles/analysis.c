@@ -16,6 +16,8 @@
 /* How much of a capture is made out; each reads less of the target's files than the one before. */
 enum effort { EVERYTHING, NO_SYMBOLS, NO_FILES, EFFORTS };
 
+enum { MOST_REFUSED = 6 }; /* files that a snapshot does without before it asks for less */
+
 static const int64_t LAST_NS = 330000000; /* for the last effort, behind the deadline */
 
 struct analysis {
@@ -50,7 +52,7 @@ static struct snap_error *analyze(void *context, struct snap_parser_job *job)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-	struct snap_remote_finder remote = { .channel = job->channel };
+	struct snap_remote_finder remote = { .channel = job->channel, .place = job->place };
 	struct snap_file_finder finder = snap_remote_finder(&remote);
 	const struct analysis *analysis = context;
 	struct snap_error *err;
@@ -97,36 +99,57 @@ static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct sn
 	return NULL;
 }
 
-/* When an effort has to be over: the earlier ones leave time for those behind them. */
-static int64_t share(enum effort effort, int64_t begin_ns, int64_t deadline_ns)
+/*
+ * The keeper's broker, but for files that have ended a parser before: for a snapshot of many
+ * processes, only who made such a file is to lose by it.
+ */
+struct guard {
+	struct snap_broker inner;
+	uint64_t refused[MOST_REFUSED]; /* snap_broker_place() */
+	size_t count;
+};
+
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
 {
-	int64_t left = deadline_ns - now_ns();
+	const struct guard *guard = context;
+
+	for (size_t i = 0; i < guard->count; i++)
+		if (guard->refused[i] == snap_broker_place(request))
+			return snap_error_not_found();
+	return guard->inner.answer(guard->inner.context, request, fd_ret);
+}
+
+/* When an attempt has to be over: it leaves time for those behind it. */
+static int64_t share(enum effort effort, int64_t deadline_ns)
+{
+	int64_t now = now_ns(), left = deadline_ns - now;
 
 	if (deadline_ns == 0)
 		return 0;
 	if (effort == NO_FILES)
-		return (left > 0 ? deadline_ns : now_ns()) + LAST_NS;
-	if (effort == NO_SYMBOLS)
-		return deadline_ns;
-	left = deadline_ns - begin_ns;
-	return deadline_ns - (left > 0 ? left / 5 : 0);
+		return (left > 0 ? deadline_ns : now) + LAST_NS;
+	return left > 0 ? now + left / 8 * 5 : now;
 }
 
 static struct snap_error *attempt(struct snap_keeper *keeper, const struct analysis *analysis,
-				  int64_t deadline_ns, struct snap_snapshot **ret)
+				  struct guard *guard, int64_t deadline_ns, uint64_t *place_ret,
+				  struct snap_snapshot **ret)
 {
 	struct snap_parser_setting setting = {
 		.options = &analysis->options,
+		.broker = { .answer = answer, .context = guard },
 		.uid = snap_keeper_parser_uid(keeper),
-		.deadline_ns = deadline_ns,
+		.deadline_ns = share(analysis->effort, deadline_ns),
 		.input = snap_keeper_bytes(keeper),
+		.place_ret = place_ret,
 	};
 	struct analysis job = *analysis;
 	const uint8_t *bytes;
 	struct snap_error *err;
 	uint64_t size;
 
-	err = snap_keeper_broker(keeper, &analysis->options, deadline_ns, &setting.broker);
+	err = snap_keeper_broker(keeper, &analysis->options, setting.deadline_ns, &guard->inner);
 	if (!err)
 		err = snap_parser_run(&setting, analyze, &job, &bytes, &size);
 	return err ? err : receive(bytes, size, ret);
@@ -140,15 +163,36 @@ static bool may_be_tried_again(const struct snap_error *err)
 	       code == SNAP_ERROR_NO_MEMORY;
 }
 
-static void say_what_is_missing(struct snap_snapshot *snapshot, enum effort effort,
+static void say_what_is_missing(struct snap_snapshot *snapshot, const struct analysis *analysis,
 				const struct snap_error *reason)
 {
+	static const char *const lost[EFFORTS] = {
+		[EVERYTHING] = "symbols of single files",
+		[NO_SYMBOLS] = "symbols",
+		[NO_FILES] = "symbols and most of the stacks",
+	};
+
 	if (!reason)
 		return;
 	snapshot->missing.modules++;
-	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s",
-			   effort == NO_FILES ? "symbols and most of the stacks" : "symbols",
+	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s", lost[analysis->effort],
 			   snap_error_message(reason));
+}
+
+/* What is tried next: without the file at which it ended, or else with less effort. */
+static void lower(struct analysis *analysis, struct guard *guard, uint64_t place)
+{
+	bool known = place == 0 || guard->count == MOST_REFUSED;
+
+	for (size_t i = 0; i < guard->count; i++)
+		known |= guard->refused[i] == place;
+	if (!known) {
+		guard->refused[guard->count++] = place;
+		return;
+	}
+	analysis->effort++;
+	analysis->options.symbols = false;
+	analysis->options.no_files = analysis->effort == NO_FILES;
 }
 
 struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
@@ -157,14 +201,15 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 {
 	_cleanup_(snap_error_destroyp) struct snap_error *reason = NULL;
 	struct analysis analysis = { .options = *options };
-	int64_t begin_ns = now_ns();
+	struct guard guard = { .count = 0 };
 
 	for (;;) {
-		struct snap_error *err = attempt(
-			keeper, &analysis, share(analysis.effort, begin_ns, deadline_ns), ret);
+		uint64_t place = 0;
+		struct snap_error *err =
+			attempt(keeper, &analysis, &guard, deadline_ns, &place, ret);
 
 		if (!err) {
-			say_what_is_missing(*ret, analysis.effort, reason);
+			say_what_is_missing(*ret, &analysis, reason);
 			return NULL;
 		}
 		if (!may_be_tried_again(err) || analysis.effort == NO_FILES)
@@ -174,9 +219,7 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 			reason = err;
 		else
 			snap_error_destroy(err);
-		analysis.effort++;
-		analysis.options.symbols = false;
-		analysis.options.no_files = analysis.effort == NO_FILES;
+		lower(&analysis, &guard, place);
 	}
 }
 

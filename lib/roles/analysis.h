@@ -3,8 +3,9 @@
  * Analysis in a sandbox: from a keeper's bytes, or a file of JSON, to a snapshot.
  *
  * What hostile files can spoil is spoilt step by step: where the parser dies or is late, another
- * one tries without symbols, and then one that reads no file at all, so that each thread has the
- * address it stood at. The snapshot says what is missing, and why.
+ * one tries without the file that it was at, a few times; then one without symbols, and then one
+ * that reads no file at all, so that each thread has the address it stood at. The snapshot says
+ * what is missing, and why.
  */
 #ifndef SNAP_ROLES_ANALYSIS_H
 #define SNAP_ROLES_ANALYSIS_H

@@ -19,6 +19,13 @@ bool snap_broker_is_valid(const struct snap_broker_request *request)
 	return !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+uint64_t snap_broker_place(const struct snap_broker_request *request)
+{
+	uint64_t map = request->kind == SNAP_FILE_PERF_MAP ? UINT32_MAX : request->map;
+
+	return ((uint64_t)request->process << 32 | map) + 1;
+}
+
 struct snap_error *snap_broker_check(int fd)
 {
 	struct stat info;
@@ -86,6 +93,15 @@ static bool pack(const struct snap_remote_finder *remote, const struct snap_file
 	return true;
 }
 
+static void note(void *context, const struct snap_file_request *request)
+{
+	const struct snap_remote_finder *remote = context;
+	struct snap_broker_request packed;
+
+	if (remote->place && pack(remote, request, &packed))
+		*(volatile uint64_t *)remote->place = snap_broker_place(&packed);
+}
+
 /* Where nobody answers nothing is found: another error would be an invitation to ask again. */
 static struct snap_error *ask(void *context, const struct snap_file_request *request, int *fd_ret)
 {
@@ -96,6 +112,7 @@ static struct snap_error *ask(void *context, const struct snap_file_request *req
 	struct snap_error *err;
 	size_t size;
 
+	note(context, request);
 	if (!pack(remote, request, &packed) ||
 	    snap_error_ignore(snap_wire_send(remote->channel, &packed, sizeof(packed), -1)) ||
 	    snap_error_ignore(
@@ -112,7 +129,7 @@ static struct snap_error *ask(void *context, const struct snap_file_request *req
 
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
 {
-	return (struct snap_file_finder){ .find = ask, .context = remote };
+	return (struct snap_file_finder){ .find = ask, .note = note, .context = remote };
 }
 
 static struct snap_error *find_nothing(void *context, const struct snap_file_request *request,

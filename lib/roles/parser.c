@@ -25,7 +25,7 @@ enum {
 static const uint64_t DEFAULT_ROOM = 256u << 20;
 
 struct header {
-	uint64_t size;
+	uint64_t size, place;
 	uint32_t done;
 	struct snap_wire_error error;
 };
@@ -84,6 +84,7 @@ static struct snap_error *do_work(const struct birth *birth, int channel, uint64
 	struct snap_parser_job job = {
 		.channel = channel,
 		.input = setting->input,
+		.place = &birth->header->place,
 		.out = (uint8_t *)birth->header + HEADER_SIZE,
 		.room = birth->room,
 	};
@@ -206,6 +207,8 @@ struct snap_error *snap_parser_run(const struct snap_parser_setting *setting,
 		err = watch(setting, &role);
 		status = snap_role_end(&role);
 	}
+	if (setting->place_ret)
+		*setting->place_ret = birth.header->place;
 	if (err) {
 		munmap(birth.header, HEADER_SIZE + room);
 		return err;

@@ -327,6 +327,7 @@ struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct sna
 
 	if (!file->image || count == 0 || !symbolizer->options->symbols)
 		return NULL;
+	snap_file_finder_note(symbolizer->finder, &file->request);
 	symbols = symbols_of(symbolizer, file);
 	if (!symbols)
 		return snap_error_no_memory();

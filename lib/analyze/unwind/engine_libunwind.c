@@ -73,6 +73,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t
 	if (!module || !snap_module_open(engine->set, module) ||
 	    !find_table(module->file->image, &vaddr, &head))
 		return -UNW_ENOINFO;
+	snap_module_set_note(engine->set, module->file);
 	table.start_ip = module->start;
 	table.end_ip = module->end;
 	table.u.rti.segbase = vaddr + module->bias;

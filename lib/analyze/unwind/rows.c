@@ -312,8 +312,10 @@ static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 {
 	struct snap_row row = { .kind = SNAP_ROW_NONE };
 	Dwarf_Frame *frame = NULL;
-	bool is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
+	bool is_found;
 
+	snap_module_set_note(rows->set, rows->file);
+	is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
 	if (!is_found && debug_frame(rows))
 		is_found = dwarf_cfi_addrframe(debug_frame(rows), vaddr, &frame) == 0;
 	if (!is_found)
