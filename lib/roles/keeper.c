@@ -19,17 +19,23 @@
 #include <time.h>
 
 enum {
-	TICK_MS = 20,           /* how often the cancel flag and the clock are looked at */
-	ANSWER_NS = 2000000000, /* how long the keeper may think about a file */
+	TICK_MS = 20, /* how often the cancel flag and the clock are looked at */
+	MOST_WORKERS = 16,
 	BLOCK = 1 << 16,
 };
 
+/* How long a worker may take to open a file. */
+static const int64_t ANSWER_NS = 2000000000;
+
 struct snap_keeper {
 	struct snap_role role;
-	int bytes; /* memfd */
+	int worker; /* the channel to who opens files; -1: nobody does */
+	unsigned workers;
+	uint32_t
+		held[MOST_WORKERS]; /* processes whose files held a worker: never asked for again */
+	int bytes;                  /* memfd */
 	int64_t deadline_ns;
 	uid_t parser_uid;
-	bool mute; /* it has not answered once: an answer that comes now belongs to no question */
 	/* of the broker at hand */
 	const struct snap_options *options;
 	int64_t broker_deadline_ns;
@@ -57,10 +63,10 @@ static struct snap_error *describe_end(struct snap_role *role)
 }
 
 /* Waits for an answer: NULL when there is something to receive, or its end. */
-static struct snap_error *await(const struct snap_keeper *keeper,
-				const struct snap_options *options, int64_t deadline_ns)
+static struct snap_error *await(int channel, const struct snap_options *options,
+				int64_t deadline_ns)
 {
-	struct pollfd channel = { .fd = keeper->role.channel, .events = POLLIN };
+	struct pollfd event = { .fd = channel, .events = POLLIN };
 
 	for (;;) {
 		int ready;
@@ -69,7 +75,7 @@ static struct snap_error *await(const struct snap_keeper *keeper,
 			return snap_error_cancelled();
 		if (deadline_ns && now_ns() > deadline_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
-		ready = poll(&channel, 1, TICK_MS);
+		ready = poll(&event, 1, TICK_MS);
 		if (ready > 0)
 			return NULL;
 		if (ready < 0 && (errno != EINTR || !options))
@@ -78,20 +84,20 @@ static struct snap_error *await(const struct snap_keeper *keeper,
 }
 
 /* Receives one answer of a known size; CRASHED when there is nobody to give it. */
-static struct snap_error *hear(struct snap_keeper *keeper, void *answer, size_t size, int *fd_ret)
+static struct snap_error *hear(int channel, void *answer, size_t size, int *fd_ret)
 {
-	size_t got;
+	_cleanup_fd_ int fd = -1;
 	struct snap_error *err;
+	size_t got;
 
-	err = snap_wire_receive(keeper->role.channel, answer, size, &got, fd_ret);
+	err = snap_wire_receive(channel, answer, size, &got, &fd);
 	if (err)
 		return err;
-	if (got == size)
-		return NULL;
-	keeper->mute = true;
+	if (got != size)
+		return snap_error_format(SNAP_ERROR_CRASHED, "nobody answers");
 	if (fd_ret)
-		snap_close(fd_ret);
-	return describe_end(&keeper->role);
+		*fd_ret = snap_take_fd(&fd);
+	return NULL;
 }
 
 static struct snap_error *gave_up(const struct snap_options *options)
@@ -100,18 +106,19 @@ static struct snap_error *gave_up(const struct snap_options *options)
 				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
 }
 
-static struct snap_error *await_capture(struct snap_keeper *keeper,
-					const struct snap_options *options)
+/* The keeper's word that there is a capture, or another worker. */
+static struct snap_error *await_keeper(struct snap_keeper *keeper,
+				       const struct snap_options *options, int64_t deadline_ns)
 {
 	struct snap_keeper_taken taken;
-	struct snap_error *err = await(keeper, options, keeper->deadline_ns);
+	struct snap_error *err = await(keeper->role.channel, options, deadline_ns);
 
-	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
-		snap_error_destroy(err);
-		return gave_up(options);
-	}
 	if (!err)
-		err = hear(keeper, &taken, sizeof(taken), NULL);
+		err = hear(keeper->role.channel, &taken, sizeof(taken), &keeper->worker);
+	if (err && snap_error_code(err) == SNAP_ERROR_CRASHED) {
+		snap_error_destroy(err);
+		return describe_end(&keeper->role);
+	}
 	if (err)
 		return err;
 	keeper->parser_uid = taken.parser_uid;
@@ -129,13 +136,18 @@ struct snap_error *snap_keeper_create(const struct snap_options *options,
 	if (!keeper)
 		return snap_error_no_memory();
 	keeper->role = SNAP_ROLE_NONE;
+	keeper->worker = -1;
 	keeper->deadline_ns = start->deadline_ns;
 	keeper->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	if (keeper->bytes < 0)
 		return snap_error_os(errno, "cannot make a file in memory");
 	err = snap_role_spawn("snap-keeper", snap_keeper_main, &birth, &keeper->role);
 	if (!err)
-		err = await_capture(keeper, options);
+		err = await_keeper(keeper, options, keeper->deadline_ns);
+	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
+		snap_error_destroy(err);
+		err = gave_up(options);
+	}
 	if (err)
 		return err;
 	*ret = snap_take_ptr(keeper);
@@ -146,6 +158,7 @@ void snap_keeper_destroy(struct snap_keeper *keeper)
 {
 	if (!keeper)
 		return;
+	snap_close(&keeper->worker);
 	snap_role_end(&keeper->role);
 	snap_download_destroy(keeper->download);
 	snap_close(&keeper->bytes);
@@ -177,7 +190,7 @@ static struct snap_error *send_rules(const struct snap_keeper *keeper,
 					       .perf_map = options->perf_map };
 	struct snap_error *err;
 
-	err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_RULES_SIZE, -1);
+	err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_RULES_SIZE, -1);
 	message.kind = SNAP_KEEPER_DIRECTORY;
 	for (size_t i = 0; !err && i < options->debug_dir_count; i++) {
 		size_t length = strlen(options->debug_dirs[i]);
@@ -185,10 +198,36 @@ static struct snap_error *send_rules(const struct snap_keeper *keeper,
 		if (length >= sizeof(message.path))
 			continue; /* longer than any path that can be opened */
 		memcpy(message.path, options->debug_dirs[i], length + 1);
-		err = snap_wire_send(keeper->role.channel, &message,
+		err = snap_wire_send(keeper->worker, &message,
 				     offsetof(struct snap_keeper_message, path) + length + 1, -1);
 	}
 	return err;
+}
+
+/* In place of a worker that is held by a file system, or has died. */
+static void replace_worker(struct snap_keeper *keeper)
+{
+	uint32_t wish = 0;
+	struct snap_error *err;
+
+	snap_close(&keeper->worker);
+	if (keeper->workers == MOST_WORKERS)
+		return;
+	err = snap_wire_send(keeper->role.channel, &wish, sizeof(wish), -1);
+	if (!err)
+		err = await_keeper(keeper, keeper->options, now_ns() + ANSWER_NS);
+	if (!err)
+		err = send_rules(keeper, keeper->options);
+	if (snap_error_ignore(err))
+		snap_close(&keeper->worker);
+}
+
+static bool has_held(const struct snap_keeper *keeper, uint32_t process)
+{
+	for (unsigned i = 0; i < keeper->workers; i++)
+		if (keeper->held[i] == process)
+			return true;
+	return false;
 }
 
 static struct snap_error *ask(struct snap_keeper *keeper, const struct snap_broker_request *request,
@@ -199,21 +238,22 @@ static struct snap_error *ask(struct snap_keeper *keeper, const struct snap_brok
 	struct snap_wire_error answer;
 	struct snap_error *err;
 
-	if (keeper->mute)
+	if (keeper->worker < 0 || has_held(keeper, request->process))
 		return snap_error_not_found();
 	if (keeper->broker_deadline_ns && keeper->broker_deadline_ns < until)
 		until = keeper->broker_deadline_ns;
-	err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_FILE_SIZE, -1);
+	err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_FILE_SIZE, -1);
 	if (!err)
-		err = await(keeper, keeper->options, until);
+		err = await(keeper->worker, keeper->options, until);
 	if (!err)
-		err = hear(keeper, &answer, sizeof(answer), fd_ret);
-	if (err) {
-		keeper->mute = true;
-		snap_error_destroy(err);
-		return snap_error_not_found();
-	}
-	return snap_wire_unpack_error(&answer);
+		err = hear(keeper->worker, &answer, sizeof(answer), fd_ret);
+	if (!err)
+		return snap_wire_unpack_error(&answer);
+	snap_error_destroy(err);
+	if (keeper->workers < MOST_WORKERS)
+		keeper->held[keeper->workers++] = request->process;
+	replace_worker(keeper);
+	return snap_error_not_found();
 }
 
 /* What is downloaded has no place in a file system: it is asked for when the places are through. */
@@ -268,8 +308,8 @@ struct snap_error *snap_keeper_broker(struct snap_keeper *keeper,
 	keeper->broker_deadline_ns = deadline_ns;
 	snap_download_destroy(keeper->download);
 	keeper->download = NULL;
-	if (!keeper->mute && snap_error_ignore(send_rules(keeper, options)))
-		keeper->mute = true;
+	if (keeper->worker >= 0 && snap_error_ignore(send_rules(keeper, options)))
+		replace_worker(keeper);
 	*ret = (struct snap_broker){ .answer = answer, .context = keeper };
 	return NULL;
 }
@@ -314,19 +354,20 @@ struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct sna
 
 	if (memory < 0)
 		return snap_error_os(errno, "cannot make a file in memory");
-	if (keeper->mute)
+	if (keeper->worker < 0)
 		return snap_error_format(SNAP_ERROR_CRASHED,
 					 "the process that reads the targets has gone");
+	keeper->options = options;
 	err = send_rules(keeper, options);
 	if (!err)
-		err = snap_wire_send(keeper->role.channel, &message, SNAP_KEEPER_SAVE_SIZE, memory);
+		err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_SAVE_SIZE, memory);
 	if (!err)
-		err = await(keeper, options, keeper->deadline_ns);
+		err = await(keeper->worker, options, keeper->deadline_ns);
 	if (!err)
-		err = hear(keeper, &answer, sizeof(answer), NULL);
+		err = hear(keeper->worker, &answer, sizeof(answer), NULL);
 	if (err) {
-		keeper->mute = true;
-		return err;
+		replace_worker(keeper);
+		return snap_error_wrap(err, "cannot save the capture");
 	}
 	err = snap_wire_unpack_error(&answer);
 	return err ? err : copy(memory, fd, options);

@@ -11,7 +11,8 @@
 #include <string.h>
 
 struct keeper {
-	int channel;
+	int channel;                 /* to the supervisor; in the worker the worker's */
+	struct snap_role worker;     /* its channel is the supervisor's */
 	struct snap_options options; /* its own: rules for opening files */
 	struct snap_arena arena;     /* of the directories */
 	struct snap_capture *capture;
@@ -136,15 +137,20 @@ static struct snap_error *serve(struct keeper *keeper, const struct snap_keeper_
 	return snap_error_format(SNAP_ERROR_FORMAT, "a request makes no sense");
 }
 
-static void serve_all(struct keeper *keeper)
+/* The worker, until its supervisor has gone. */
+static void serve_all(void *context, int channel)
 {
+	struct keeper *keeper = context;
+
+	close(keeper->channel);
+	keeper->channel = channel;
 	for (;;) {
 		struct snap_keeper_message message;
 		_cleanup_fd_ int given = -1;
 		size_t size;
 
-		if (snap_error_ignore(snap_wire_receive(keeper->channel, &message, sizeof(message),
-							&size, &given)) ||
+		if (snap_error_ignore(
+			    snap_wire_receive(channel, &message, sizeof(message), &size, &given)) ||
 		    size < SNAP_KEEPER_RULES_SIZE)
 			return;
 		if (snap_error_ignore(serve(keeper, &message, given)))
@@ -152,13 +158,33 @@ static void serve_all(struct keeper *keeper)
 	}
 }
 
+/* Says how it went, and hands over a new worker; false when there is nobody to say it to. */
+static bool present(struct keeper *keeper, struct snap_error *error)
+{
+	struct snap_keeper_taken taken = { .parser_uid = 0 };
+
+	snap_role_end(&keeper->worker);
+	if (!error) {
+		taken.parser_uid = pick_uid(keeper->capture);
+		error = snap_role_spawn("snap-keeper", serve_all, keeper, &keeper->worker);
+	}
+	snap_wire_pack_error(error, &taken.error);
+	snap_error_destroy(error);
+	if (snap_error_ignore(
+		    snap_wire_send(keeper->channel, &taken, sizeof(taken), keeper->worker.channel)))
+		return false;
+	/* Where only the supervisor holds it, its end is the worker's. */
+	snap_close(&keeper->worker.channel);
+	return taken.error.code == 0;
+}
+
 void snap_keeper_main(void *context, int channel)
 {
 	const struct snap_keeper_birth *birth = context;
 	const int kept[] = { channel, birth->bytes, birth->start->input };
-	struct snap_keeper_taken taken = { .parser_uid = 0 };
-	struct keeper keeper = { .channel = channel };
-	struct snap_error *err;
+	struct keeper keeper = { .channel = channel, .worker = SNAP_ROLE_NONE };
+	uint32_t wish;
+	size_t size;
 
 	/* An output that somebody waits for the end of is not held open here. */
 	snap_role_leave_standard_descriptors();
@@ -171,12 +197,12 @@ void snap_keeper_main(void *context, int channel)
 	keeper.options.progress = NULL;
 	keeper.options.debuginfod = false;
 	snap_arena_init(&keeper.arena);
-	err = take(&keeper, birth);
-	snap_wire_pack_error(err, &taken.error);
-	if (!err)
-		taken.parser_uid = pick_uid(keeper.capture);
-	if (snap_error_ignore(snap_wire_send(channel, &taken, sizeof(taken), -1)) || err)
+	if (!present(&keeper, take(&keeper, birth)))
 		return;
 	snap_role_outlive_thread();
-	serve_all(&keeper);
+	/* Whatever is said: it is the wish for another worker. */
+	while (!snap_error_ignore(snap_wire_receive(channel, &wish, sizeof(wish), &size, NULL)) &&
+	       size > 0 && present(&keeper, NULL))
+		;
+	snap_role_end(&keeper.worker);
 }

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* What the supervisor asks for. Each but RULES and DIRECTORY has an answer. */
+/* What the supervisor asks the worker for. Each but RULES and DIRECTORY has an answer. */
 enum snap_keeper_kind {
 	SNAP_KEEPER_RULES,     /* perf_map; forgets the directories */
 	SNAP_KEEPER_DIRECTORY, /* path: one of --debug-dir */
@@ -32,7 +32,10 @@ enum {
 
 _Static_assert(sizeof(struct snap_keeper_message) <= SNAP_WIRE_BYTES, "a message is one message");
 
-/* The keeper's first words. */
+/*
+ * The keeper's first words, with the channel to its worker, and its answer to the wish for another
+ * worker, which is any message.
+ */
 struct snap_keeper_taken {
 	struct snap_wire_error error;
 	uid_t parser_uid;
