@@ -68,8 +68,10 @@ static inline void sandboxed_start(struct sandboxed *child, void (*probe)(struct
 	child->setting.channel = ends[1];
 	child->pid = fork();
 	assert_true(child->pid >= 0);
-	if (child->pid == 0)
+	if (child->pid == 0) {
+		close(ends[0]);
 		sandboxed_be(child, probe);
+	}
 	close(ends[1]);
 }
 
