@@ -19,21 +19,13 @@
 enum {
 	MOST_WARNINGS = 1 << 20,
 	LEAST_WARNING = 16,
-	LONGEST_CODE = 64,
 };
 
 static const uint64_t MAGIC = 0x70616e7370616e73; /* "snapsnap" */
 
-static void deinit(struct snap_snapshot_codec *to)
-{
-	snap_shared_deinit(&to->texts);
-	snap_shared_deinit(&to->frames);
-	snap_shared_deinit(&to->lists);
-}
-
 /* ---- head, warnings ---- */
 
-static void code_host(struct snap_snapshot_codec *to, struct snap_host *host)
+static void code_host(struct snap_sharing *to, struct snap_host *host)
 {
 	int64_t ticks = host->ticks_per_second;
 
@@ -48,7 +40,7 @@ static void code_host(struct snap_snapshot_codec *to, struct snap_host *host)
 		host->ticks_per_second = (long)ticks;
 }
 
-static void code_head(struct snap_snapshot_codec *to, struct snap_snapshot *snapshot)
+static void code_head(struct snap_sharing *to, struct snap_snapshot *snapshot)
 {
 	struct snap_missing *missing = &snapshot->missing;
 
@@ -65,14 +57,7 @@ static void code_head(struct snap_snapshot_codec *to, struct snap_snapshot *snap
 	snap_code_at_most(to, &missing->shown, INT64_MAX);
 }
 
-static bool is_code(const char *code)
-{
-	size_t length = code ? strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
-
-	return length && code[length] == '\0';
-}
-
-static void code_warnings(struct snap_snapshot_codec *to, struct snap_snapshot *snapshot)
+static void code_warnings(struct snap_sharing *to, struct snap_snapshot *snapshot)
 {
 	struct snap_codec *codec = &to->codec;
 
@@ -80,18 +65,8 @@ static void code_warnings(struct snap_snapshot_codec *to, struct snap_snapshot *
 			sizeof(*snapshot->warnings), LEAST_WARNING);
 	if (snap_codec_reads(codec))
 		snapshot->warning_capacity = snapshot->warning_count;
-	for (size_t i = 0; i < snapshot->warning_count; i++) {
-		struct snap_warning *warning = &snapshot->warnings[i];
-
-		snap_share_text(to, &warning->code, LONGEST_CODE);
-		snap_share_text(to, &warning->message, SNAP_LONGEST_MESSAGE);
-		snap_code_i32(codec, &warning->pid);
-		snap_code_i32(codec, &warning->tid);
-		snap_codec_check(codec, is_code(warning->code) && warning->message,
-				 "a warning says nothing");
-		snap_codec_check(codec, warning->pid >= 0 && warning->tid >= 0,
-				 "a warning is about nobody");
-	}
+	for (size_t i = 0; i < snapshot->warning_count; i++)
+		snap_code_warning(to, &snapshot->warnings[i]);
 }
 
 /* ---- the tree ---- */
@@ -103,7 +78,7 @@ struct level {
 };
 
 struct tree {
-	struct snap_snapshot_codec *to;
+	struct snap_sharing *to;
 	struct level *levels;
 	size_t depth, capacity;
 	/* READ: all processes, and the pointers to them, of which so many are used */
@@ -134,7 +109,7 @@ static void begin_tree(struct tree *tree, size_t process_count)
 
 static void enter_level(struct tree *tree, struct snap_node ***nodes, size_t *count)
 {
-	struct snap_snapshot_codec *to = tree->to;
+	struct snap_sharing *to = tree->to;
 	size_t left = tree->count - tree->link_count;
 
 	snap_code_at_most(to, count, SNAP_MAX_PROCESSES);
@@ -167,7 +142,14 @@ static void code_next(struct tree *tree, struct level *level, bool flat)
 	snap_codec_check(codec, !flat || node->child_count == 0, "a flat tree is deep");
 }
 
-static void code_tree(struct snap_snapshot_codec *to, struct snap_snapshot *snapshot)
+static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
+{
+	snapshot->stack_count += node->stack_count;
+	for (size_t i = 0; i < node->stack_count; i++)
+		snapshot->thread_count += node->stacks[i].count;
+}
+
+static void code_tree(struct snap_sharing *to, struct snap_snapshot *snapshot)
 {
 	_cleanup_(tree_deinit) struct tree tree = { .to = to };
 
@@ -185,11 +167,13 @@ static void code_tree(struct snap_snapshot_codec *to, struct snap_snapshot *snap
 		return;
 	snap_codec_check(&to->codec, tree.node_count == tree.count, "a process has no place");
 	snapshot->process_count = tree.count;
-	snapshot->stack_count = to->stacks;
-	snapshot->thread_count = to->threads;
+	for (size_t i = 0; i < tree.node_count; i++)
+		count_node(snapshot, &tree.nodes[i]);
+	snap_codec_check(&to->codec, snapshot->thread_count <= SNAP_MAX_THREADS,
+			 "there are too many threads");
 }
 
-static void code_snapshot(struct snap_snapshot_codec *to, struct snap_snapshot *snapshot)
+static void code_snapshot(struct snap_sharing *to, struct snap_snapshot *snapshot)
 {
 	uint64_t magic = MAGIC;
 
@@ -205,7 +189,7 @@ static void code_snapshot(struct snap_snapshot_codec *to, struct snap_snapshot *
 
 uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot)
 {
-	_cleanup_(deinit) struct snap_snapshot_codec to = { .codec.mode = SNAP_CODEC_COUNT };
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_COUNT };
 
 	/* The descriptions also read; when they count or write, they change nothing. */
 	code_snapshot(&to, (struct snap_snapshot *)(uintptr_t)snapshot);
@@ -214,8 +198,8 @@ uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot)
 
 struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes)
 {
-	_cleanup_(deinit) struct snap_snapshot_codec to = { .codec.mode = SNAP_CODEC_WRITE,
-							    .codec.memory = bytes };
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_WRITE,
+								  .codec.memory = bytes };
 
 	code_snapshot(&to, (struct snap_snapshot *)(uintptr_t)snapshot);
 	return to.no_memory ? snap_error_no_memory() : NULL;
@@ -225,9 +209,9 @@ struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 				      struct snap_snapshot **ret)
 {
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = snap_snapshot_new();
-	_cleanup_(deinit) struct snap_snapshot_codec to = { .codec.mode = SNAP_CODEC_READ,
-							    .codec.bytes = bytes,
-							    .codec.size = size };
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_READ,
+								  .codec.bytes = bytes,
+								  .codec.size = size };
 
 	if (!snapshot)
 		return snap_error_no_memory();

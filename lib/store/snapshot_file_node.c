@@ -61,7 +61,7 @@ static bool is_value(uint32_t key, const char *value)
 	return false;
 }
 
-static void code_label(struct snap_snapshot_codec *to, struct snap_label *label)
+static void code_label(struct snap_sharing *to, struct snap_label *label)
 {
 	bool reads = snap_codec_reads(&to->codec);
 	uint32_t key = reads ? 0 : key_of(label->key);
@@ -74,14 +74,14 @@ static void code_label(struct snap_snapshot_codec *to, struct snap_label *label)
 	snap_codec_check(&to->codec, is_value(key, label->value), "a label has no value");
 }
 
-void snap_code_labels(struct snap_snapshot_codec *to, struct snap_label **labels, size_t *count)
+void snap_code_labels(struct snap_sharing *to, struct snap_label **labels, size_t *count)
 {
 	snap_code_array(&to->codec, labels, count, MOST_LABELS, sizeof(**labels), LEAST_LABEL);
 	for (size_t i = 0; i < *count; i++)
 		code_label(to, &(*labels)[i]);
 }
 
-static void code_args(struct snap_snapshot_codec *to, struct snap_node *node)
+static void code_args(struct snap_sharing *to, struct snap_node *node)
 {
 	snap_code_array(&to->codec, &node->args, &node->arg_count, MOST_ARGS, sizeof(*node->args),
 			sizeof(uint32_t));
@@ -91,7 +91,7 @@ static void code_args(struct snap_snapshot_codec *to, struct snap_node *node)
 	}
 }
 
-static void code_ancestors(struct snap_snapshot_codec *to, struct snap_node *node)
+static void code_ancestors(struct snap_sharing *to, struct snap_node *node)
 {
 	snap_code_array(&to->codec, &node->ancestors, &node->ancestor_count, MOST_ANCESTORS,
 			sizeof(*node->ancestors), LEAST_ANCESTOR);
@@ -107,7 +107,7 @@ static void code_ancestors(struct snap_snapshot_codec *to, struct snap_node *nod
 	}
 }
 
-static void code_identity(struct snap_snapshot_codec *to, struct snap_node *node)
+static void code_identity(struct snap_sharing *to, struct snap_node *node)
 {
 	struct snap_codec *codec = &to->codec;
 
@@ -131,7 +131,7 @@ static void code_identity(struct snap_snapshot_codec *to, struct snap_node *node
 	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "a number is too large");
 }
 
-void snap_code_node(struct snap_snapshot_codec *to, struct snap_node *node)
+void snap_code_node(struct snap_sharing *to, struct snap_node *node)
 {
 	struct snap_codec *codec = &to->codec;
 

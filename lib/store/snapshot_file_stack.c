@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The members of stacks, threads and frames, in the order of the bytes: see snapshot_file_inside.h.
+ * The members of stacks and threads, in the order of the bytes: see snapshot_file_inside.h.
  * Those that only recordings have are left out.
  */
 #include "store/snapshot_file_inside.h"
@@ -9,109 +9,15 @@
 
 enum {
 	ID_DIGITS = 16,
-	MOST_ENTRIES = 1 << 10, /* of a frame; symbolizers stop earlier */
-	MOST_FRAMES = 1 << 24,  /* of a stack */
-	LONGEST_BUILD_ID = 512,
-	ENTRY_SHOWN = 64, /* what an entry takes of a report beside its texts, about */
+	MOST_FRAMES = 1 << 24, /* of a stack */
 	LEAST_STACK = 80,
 	LEAST_THREAD = 33,
-	LEAST_ENTRY = 23,
 	UNWIND_ENDS = SNAP_UNWIND_FAILED + 1,
 };
 
-/* ---- frames ---- */
-
-static void code_entry(struct snap_snapshot_codec *to, struct snap_entry *entry)
-{
-	snap_share_text(to, &entry->function, SNAP_MAX_NAME);
-	snap_share_text(to, &entry->symbol, SNAP_MAX_NAME);
-	snap_share_text(to, &entry->file, SNAP_MAX_NAME);
-	snap_code_u32(&to->codec, &entry->line);
-	snap_code_u32(&to->codec, &entry->column);
-	snap_code_bool(&to->codec, &entry->inlined);
-	snap_code_bool(&to->codec, &entry->system);
-	snap_code_bool(&to->codec, &entry->kernel);
-}
-
-static bool is_hex(const char *text)
-{
-	return !text || (*text && text[strspn(text, "0123456789abcdef")] == '\0');
-}
-
-static void code_frame(struct snap_snapshot_codec *to, struct snap_frame *frame)
-{
-	struct snap_codec *codec = &to->codec;
-
-	snap_code_u64(codec, &frame->address);
-	snap_code_u64(codec, &frame->offset);
-	snap_share_text(to, &frame->module, SNAP_MAX_NAME);
-	snap_share_text(to, &frame->build_id, LONGEST_BUILD_ID);
-	snap_code_bool(codec, &frame->has_offset);
-	snap_code_u64(codec, &frame->file_offset);
-	snap_code_array(codec, &frame->entries, &frame->entry_count, MOST_ENTRIES,
-			sizeof(*frame->entries), LEAST_ENTRY);
-	for (size_t i = 0; i < frame->entry_count; i++)
-		code_entry(to, &frame->entries[i]);
-	snap_codec_check(codec, frame->entry_count, "a frame is empty");
-	snap_codec_check(codec, is_hex(frame->build_id), "a build id is none");
-}
-
-static void share_frame(struct snap_snapshot_codec *to, const struct snap_frame **frame)
-{
-	const void *pointer = *frame;
-	uint64_t one = 1, before = to->shown;
-	struct snap_frame *read;
-
-	if (!snap_codec_reads(&to->codec)) {
-		/* The descriptions also read; when they write, they change nothing. */
-		if (snap_share_begin(to, &to->frames, &pointer, &one))
-			code_frame(to, (struct snap_frame *)(uintptr_t)*frame);
-		return;
-	}
-	*frame = NULL;
-	if (!snap_share_begin(to, &to->frames, &pointer, &one)) {
-		*frame = pointer;
-		return;
-	}
-	read = snap_arena_new(to->codec.arena, struct snap_frame);
-	if (!read) {
-		snap_codec_refuse(&to->codec, "there is not enough memory for it");
-		return;
-	}
-	code_frame(to, read);
-	*frame = read;
-	/* What it is made of has been counted once. */
-	snap_share_end(to, &to->frames,
-		       (struct snap_shared_item){
-			       read, 1, to->shown - before + ENTRY_SHOWN * read->entry_count });
-}
-
-static void code_list(struct snap_snapshot_codec *to, struct snap_stack *stack)
-{
-	bool reads = snap_codec_reads(&to->codec);
-	uint64_t count = stack->frame_count, before = to->shown;
-	const void *pointer = stack->frames;
-
-	if (!snap_share_begin(to, &to->lists, &pointer, &count)) {
-		if (!reads)
-			return;
-		stack->frames = (const struct snap_frame **)(uintptr_t)pointer;
-		stack->frame_count = (size_t)count;
-		return;
-	}
-	snap_code_array(&to->codec, &stack->frames, &stack->frame_count, MOST_FRAMES,
-			sizeof(*stack->frames), sizeof(uint32_t));
-	for (size_t i = 0; i < stack->frame_count; i++)
-		share_frame(to, &stack->frames[i]);
-	if (reads)
-		snap_share_end(to, &to->lists,
-			       (struct snap_shared_item){ stack->frames, stack->frame_count,
-							  to->shown - before });
-}
-
 /* ---- threads ---- */
 
-static void code_thread(struct snap_snapshot_codec *to, struct snap_member *thread,
+static void code_thread(struct snap_sharing *to, struct snap_member *thread,
 			const struct snap_member *before)
 {
 	struct snap_codec *codec = &to->codec;
@@ -133,12 +39,10 @@ static void code_thread(struct snap_snapshot_codec *to, struct snap_member *thre
 	snap_codec_check(codec, !before || before->tid <= thread->tid, "threads are not in order");
 }
 
-static void code_threads(struct snap_snapshot_codec *to, struct snap_stack *stack)
+static void code_threads(struct snap_sharing *to, struct snap_stack *stack)
 {
 	snap_code_array(&to->codec, &stack->threads, &stack->thread_count, SNAP_MAX_THREADS,
 			sizeof(*stack->threads), LEAST_THREAD);
-	to->threads += stack->thread_count;
-	snap_codec_check(&to->codec, to->threads <= SNAP_MAX_THREADS, "there are too many threads");
 	for (size_t i = 0; i < stack->thread_count; i++)
 		code_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL);
 	if (snap_codec_reads(&to->codec))
@@ -147,6 +51,29 @@ static void code_threads(struct snap_snapshot_codec *to, struct snap_stack *stac
 }
 
 /* ---- stacks ---- */
+
+static void code_list(struct snap_sharing *to, struct snap_stack *stack)
+{
+	bool reads = snap_codec_reads(&to->codec);
+	uint64_t count = stack->frame_count, before = to->shown;
+	const void *pointer = stack->frames;
+
+	if (!snap_share_begin(to, &to->lists, &pointer, &count)) {
+		if (!reads)
+			return;
+		stack->frames = (const struct snap_frame **)(uintptr_t)pointer;
+		stack->frame_count = (size_t)count;
+		return;
+	}
+	snap_code_array(&to->codec, &stack->frames, &stack->frame_count, MOST_FRAMES,
+			sizeof(*stack->frames), sizeof(uint32_t));
+	for (size_t i = 0; i < stack->frame_count; i++)
+		snap_share_frame(to, &stack->frames[i]);
+	if (reads)
+		snap_share_end(to, &to->lists,
+			       (struct snap_shared_item){ stack->frames, stack->frame_count,
+							  to->shown - before });
+}
 
 static uint64_t number_of_id(const char *id)
 {
@@ -164,7 +91,7 @@ static void id_of_number(uint64_t number, char *id)
 	id[ID_DIGITS] = '\0';
 }
 
-static void code_id(struct snap_snapshot_codec *to, struct snap_stack *stack)
+static void code_id(struct snap_sharing *to, struct snap_stack *stack)
 {
 	uint64_t number = snap_codec_reads(&to->codec) ? 0 : number_of_id(stack->id);
 
@@ -178,7 +105,7 @@ static bool are_in_order(const struct snap_stack *a, const struct snap_stack *b)
 	return a->count > b->count || (a->count == b->count && strcmp(a->id, b->id) <= 0);
 }
 
-static void code_stack(struct snap_snapshot_codec *to, struct snap_stack *stack,
+static void code_stack(struct snap_sharing *to, struct snap_stack *stack,
 		       const struct snap_stack *before)
 {
 	struct snap_codec *codec = &to->codec;
@@ -201,11 +128,10 @@ static void code_stack(struct snap_snapshot_codec *to, struct snap_stack *stack,
 	snap_codec_check(codec, !before || are_in_order(before, stack), "stacks are not in order");
 }
 
-void snap_code_stacks(struct snap_snapshot_codec *to, struct snap_node *node)
+void snap_code_stacks(struct snap_sharing *to, struct snap_node *node)
 {
 	snap_code_array(&to->codec, &node->stacks, &node->stack_count, SNAP_MAX_THREADS,
 			sizeof(*node->stacks), LEAST_STACK);
 	for (size_t i = 0; i < node->stack_count && !to->codec.problem; i++)
 		code_stack(to, &node->stacks[i], i ? &node->stacks[i - 1] : NULL);
-	to->stacks += node->stack_count;
 }
