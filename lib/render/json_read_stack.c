@@ -347,6 +347,8 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 		memcpy(stack->id, id, sizeof(stack->id));
 	stack->count = (size_t)snap_json_pick_required(pick, object, "count", 1, SNAP_MAX_THREADS);
 	stack->description = snap_json_pick_text(pick, object, "description", SNAP_MAX_NAME);
+	if (!stack->description)
+		stack->description = "(unknown)";
 	read_labels(reader, object, stack);
 	stack->unwind =
 		snap_json_read_word(reader, object, "unwind", unwind_word, SNAP_UNWIND_FAILED + 1);

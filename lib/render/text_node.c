@@ -175,14 +175,16 @@ static void info_facts(struct info *info, const struct snap_options *options, in
 		       const struct snap_node *node, const struct snap_node *parent)
 {
 	char number[48], up[SNAP_WHEN_SIZE];
+	int64_t age_ns;
 
 	if (!parent || parent->uid != node->uid) {
 		snprintf(number, sizeof(number), "%u", node->uid);
 		if (node->user || node->uid != (uid_t)-1)
 			info_part(info, "user ", node->user ? node->user : number);
 	}
-	if ((!parent || options->verbose) && node->start_time_ns && now_ns > node->start_time_ns) {
-		snap_when_uptime(now_ns - node->start_time_ns, up);
+	if ((!parent || options->verbose) && node->start_time_ns &&
+	    !__builtin_sub_overflow(now_ns, node->start_time_ns, &age_ns) && age_ns > 0) {
+		snap_when_uptime(age_ns, up);
 		info_part(info, "up ", up);
 	}
 	if (node->unit && (!parent || !same(parent->unit, node->unit)))

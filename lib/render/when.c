@@ -45,7 +45,7 @@ void snap_when_uptime(int64_t ns, char out[SNAP_WHEN_SIZE])
 
 void snap_when_length(int64_t ns, char out[SNAP_WHEN_SIZE])
 {
-	int64_t us = (ns + 500) / 1000;
+	int64_t us = ns / 1000 + (ns % 1000 >= 500);
 
 	if (us < 1000)
 		snprintf(out, SNAP_WHEN_SIZE, "%" PRId64 " us", us);

@@ -290,6 +290,35 @@ static void test_unknown_keys_are_left_alone(void **state _unused_)
 	assert_true(back->flat);
 }
 
+/* No description, the first and the last moment, the longest stop: it can be printed. */
+static void test_extremes(void **state _unused_)
+{
+	const struct snap_options plain = { .verbose = 1 }, summary = { .summary = true };
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *back = read_text(
+		"{\"schema\": \"stacksnap.snapshot\", \"schema_version\": 1, \"time\": "
+		"\"2262-04-11T23:47:16.854775807Z\", \"duration_ns\": 9223372036854775807, "
+		"\"stop_duration_ns\": 9223372036854775807, \"processes\": [{\"pid\": 1, "
+		"\"type\": \"normal\", \"state\": \"running\", \"start_time\": "
+		"\"1677-09-21T00:12:44.000000000Z\", \"thread_count\": 1, \"stacks\": [{\"id\": "
+		"\"0123456789abcdef\", \"count\": 1, \"unwind\": \"complete\", " THREADS
+		"\"entries\": [{\"address\": \"0x1\"}]}]}]}");
+	_cleanup_free_ char *text = golden_render(snap_render_text, back, &plain, NULL);
+	_cleanup_free_ char *short_text = golden_render(snap_render_text, back, &summary, NULL);
+
+	assert_non_null(strstr(text, "2262-04-11"));
+	assert_non_null(strstr(short_text, "[1]"));
+	assert_string_equal(back->processes[0]->stacks[0].description, "(unknown)");
+	for (const struct snap_format *format = snap_formats; format->name; format++) {
+		char *bytes = NULL;
+		size_t size = 0;
+		FILE *out = open_memstream(&bytes, &size);
+
+		assert_null(snap_render_snapshot(format, back, &plain, out));
+		fclose(out);
+		free(bytes);
+	}
+}
+
 /* Every cut of a document is refused, none is believed, none crashes. */
 static void test_cut_documents(void **state _unused_)
 {
@@ -377,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_no_filter_changes_nothing),
 		cmocka_unit_test(test_wrong_documents),
 		cmocka_unit_test(test_unknown_keys_are_left_alone),
+		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_cut_documents),
 		cmocka_unit_test(test_changed_documents),
 		cmocka_unit_test(test_deep_tree),
