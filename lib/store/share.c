@@ -15,6 +15,7 @@ enum {
 
 /* Renderers make no more of a snapshot than this, about, so that a report has an end. */
 static const uint64_t MOST_SHOWN = 1ull << 33;
+static const int64_t LONGEST = INT64_MAX / 2;
 
 static void shared_deinit(struct snap_shared *shared)
 {
@@ -71,9 +72,13 @@ static bool write_number(struct snap_sharing *to, struct snap_shared *shared, co
 			 uint64_t count)
 {
 	struct snap_shared_slot *slot = NULL;
-	uint32_t number;
+	uint32_t number = 0;
 	bool new;
 
+	if (!pointer) {
+		snap_code_u32(&to->codec, &number);
+		return false;
+	}
 	if (2 * shared->count < shared->slot_count || grow(shared))
 		slot = find(shared->slots, shared->slot_count, pointer, count);
 	else
@@ -85,7 +90,8 @@ static bool write_number(struct snap_sharing *to, struct snap_shared *shared, co
 			*slot = (struct snap_shared_slot){ pointer, count,
 							   (uint32_t)shared->count };
 	}
-	number = slot ? slot->number : 0;
+	if (slot)
+		number = slot->number;
 	snap_code_u32(&to->codec, &number);
 	return new;
 }
@@ -111,7 +117,9 @@ bool snap_share_begin(struct snap_sharing *to, struct snap_shared *shared, const
 		return false;
 	if (number && number - 1 == shared->count)
 		return true;
-	if (number == 0 || number > shared->count) {
+	if (number == 0)
+		return false;
+	if (number > shared->count) {
 		snap_codec_refuse(&to->codec, "a number stands for nothing");
 		return false;
 	}
@@ -135,7 +143,6 @@ void snap_share_end(struct snap_sharing *to, struct snap_shared *shared,
 	count_shown(to, item.shown);
 }
 
-/* NULL is one of them, and takes nothing. */
 void snap_share_text(struct snap_sharing *to, const char **text, size_t most)
 {
 	bool reads = snap_codec_reads(&to->codec);
@@ -169,7 +176,14 @@ void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
 void snap_code_length(struct snap_sharing *to, int64_t *value)
 {
 	snap_code_i64(&to->codec, value);
-	snap_codec_check(&to->codec, *value >= 0, "a length is negative");
+	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "a length makes no sense");
+}
+
+void snap_code_moment(struct snap_sharing *to, int64_t *value)
+{
+	snap_code_i64(&to->codec, value);
+	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST,
+			 "a moment makes no sense");
 }
 
 /* ---- frames ---- */
@@ -231,6 +245,7 @@ void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
 	*frame = NULL;
 	if (!snap_share_begin(to, &to->frames, &pointer, &one)) {
 		*frame = pointer;
+		snap_codec_check(&to->codec, pointer, "a frame is missing");
 		return;
 	}
 	read = snap_arena_new(to->codec.arena, struct snap_frame);

@@ -3,9 +3,10 @@
  * Codec of things that many point to: texts, frames, lists of frames (see codec.h for the rest).
  *
  * They are numbered from 1 on, and written where the first one points to them. A number that is one
- * more than the last says that it follows. Pointers that were equal are equal again when read. For
- * bytes that go from one process to another, never on disk: what is read is checked as renderers
- * rely on it, as it may come from a process that hostile bytes have taken over.
+ * more than the last says that it follows; 0 stands for NULL. Pointers that were equal are equal
+ * again when read. For bytes that go from one process to another, never on disk: what is read is
+ * checked as renderers rely on it, as it may come from a process that hostile bytes have taken
+ * over.
  */
 #ifndef SNAP_STORE_SHARE_H
 #define SNAP_STORE_SHARE_H
@@ -68,7 +69,9 @@ void snap_code_warning(struct snap_sharing *to, struct snap_warning *warning);
 
 /* A number that is at most `most`. */
 void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most);
-/* A number that is not negative. */
+/* A length of time: not negative, and two of them can be added up. */
 void snap_code_length(struct snap_sharing *to, int64_t *value);
+/* A moment: the time between two of them is a number. */
+void snap_code_moment(struct snap_sharing *to, int64_t *value);
 
 #endif

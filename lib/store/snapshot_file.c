@@ -34,7 +34,7 @@ static void code_host(struct snap_sharing *to, struct snap_host *host)
 	snap_share_text(to, &host->arch, SNAP_MAX_NAME);
 	snap_share_text(to, &host->boot_id, SNAP_MAX_NAME);
 	snap_code_u32(&to->codec, &host->cpus);
-	snap_code_i64(&to->codec, &host->boot_time_ns);
+	snap_code_moment(to, &host->boot_time_ns);
 	snap_code_i64(&to->codec, &ticks);
 	if (snap_codec_reads(&to->codec))
 		host->ticks_per_second = (long)ticks;
@@ -45,7 +45,7 @@ static void code_head(struct snap_sharing *to, struct snap_snapshot *snapshot)
 	struct snap_missing *missing = &snapshot->missing;
 
 	code_host(to, &snapshot->host);
-	snap_code_i64(&to->codec, &snapshot->time_ns);
+	snap_code_moment(to, &snapshot->time_ns);
 	snap_code_length(to, &snapshot->duration_ns);
 	snap_code_length(to, &snapshot->stop_duration_ns);
 	snap_code_length(to, &snapshot->stop_skew_ns);

@@ -121,7 +121,7 @@ static void code_identity(struct snap_sharing *to, struct snap_node *node)
 	snap_share_text(to, &node->exe, SNAP_MAX_NAME);
 	snap_code_u32(codec, &node->uid);
 	snap_share_text(to, &node->user, SNAP_MAX_NAME);
-	snap_code_i64(codec, &node->start_time_ns);
+	snap_code_moment(to, &node->start_time_ns);
 	snap_code_u64(codec, &node->start_ticks);
 	snap_share_text(to, &node->cgroup, SNAP_MAX_NAME);
 	snap_share_text(to, &node->unit, SNAP_MAX_NAME);

@@ -76,7 +76,7 @@ static struct snap_snapshot *read_snapshot(const uint8_t *data, size_t size, uin
 
 /* ---- what it looks like ---- */
 
-static void put_all(const struct snap_snapshot *snapshot, bool every, FILE *out)
+static void put_all(const struct snap_snapshot *snapshot, FILE *out)
 {
 	const struct snap_options plain = { 0 },
 				  full = { .verbose = 2,
@@ -92,17 +92,28 @@ static void put_all(const struct snap_snapshot *snapshot, bool every, FILE *out)
 	assert_null(snap_render_text(snapshot, &summary, out));
 	assert_null(snap_render_list(snapshot, &plain, out));
 	for (const struct snap_format *format = snap_formats; format->name; format++)
-		if (every || format->snapshot)
-			assert_null(snap_render_snapshot(format, snapshot, &plain, out));
+		assert_null(snap_render_snapshot(format, snapshot, &plain, out));
 }
 
-static struct bytes looks_of(const struct snap_snapshot *snapshot, bool every)
+/* Each member once. */
+static void put_some(const struct snap_snapshot *snapshot, FILE *out)
+{
+	const struct snap_options full = { .verbose = 2,
+					   .show_module = true,
+					   .show_build_id = true };
+
+	assert_null(snap_render_text(snapshot, &full, out));
+	assert_null(snap_render_json(snapshot, &full, out));
+}
+
+static struct bytes looks_of(const struct snap_snapshot *snapshot,
+			     void (*put)(const struct snap_snapshot *, FILE *))
 {
 	struct bytes looks = { 0 };
 	FILE *out = open_memstream((char **)&looks.data, &looks.size);
 
 	assert_non_null(out);
-	put_all(snapshot, every, out);
+	put(snapshot, out);
 	assert_int_equal(fclose(out), 0);
 	return looks;
 }
@@ -123,8 +134,8 @@ static void check_rest(const struct snap_snapshot *a, const struct snap_snapshot
 }
 
 /* Reads it back and hands it over, with what it lies in. */
-static struct snap_snapshot *check_snapshot(const struct snap_snapshot *snapshot,
-					    uint8_t **copy_ret)
+static struct snap_snapshot *check_by(void (*put)(const struct snap_snapshot *, FILE *),
+				      const struct snap_snapshot *snapshot, uint8_t **copy_ret)
 {
 	struct bytes bytes = write_snapshot(snapshot), again, looks, others;
 	struct snap_snapshot *read = read_snapshot(bytes.data, bytes.size, copy_ret);
@@ -134,8 +145,8 @@ static struct snap_snapshot *check_snapshot(const struct snap_snapshot *snapshot
 	again = write_snapshot(read);
 	assert_int_equal(bytes.size, again.size);
 	assert_memory_equal(bytes.data, again.data, bytes.size);
-	looks = looks_of(snapshot, true);
-	others = looks_of(read, true);
+	looks = looks_of(snapshot, put);
+	others = looks_of(read, put);
 	assert_int_equal(looks.size, others.size);
 	assert_memory_equal(looks.data, others.data, looks.size);
 	free(bytes.data);
@@ -149,7 +160,7 @@ static void check(const struct snap_snapshot *snapshot)
 {
 	uint8_t *copy;
 
-	snap_snapshot_destroy(check_snapshot(snapshot, &copy));
+	snap_snapshot_destroy(check_by(put_all, snapshot, &copy));
 	free(copy);
 }
 
@@ -199,6 +210,7 @@ static void test_deep_tree(void **state _unused_)
 	struct snap_snapshot snapshot = { .process_count = DEPTH,
 					  .processes = &root,
 					  .root_count = 1 };
+	uint8_t *copy;
 
 	for (int i = 0; i < DEPTH; i++) {
 		nodes[i] = (struct snap_node){ .pid = i + 1, .name = "deep", .description = "d" };
@@ -206,7 +218,8 @@ static void test_deep_tree(void **state _unused_)
 		nodes[i].children = &children[i];
 		nodes[i].child_count = i + 1 < DEPTH;
 	}
-	check(&snapshot);
+	snap_snapshot_destroy(check_by(put_some, &snapshot, &copy));
+	free(copy);
 	free(nodes);
 	free(children);
 }
@@ -250,7 +263,7 @@ static void test_many_threads(void **state _unused_)
 	snapshot.processes = &root;
 	snapshot.process_count = 1;
 	snapshot.stack_count = snapshot.thread_count = MANY;
-	read = check_snapshot(&snapshot, &copy);
+	read = check_by(put_some, &snapshot, &copy);
 	/* What is one object stays one. */
 	stacks = read->processes[0]->stacks;
 	assert_ptr_equal(stacks[0].frames, stacks[MANY - 2].frames);
@@ -312,7 +325,7 @@ static void test_something_follows(void **state _unused_)
 	free(bytes.data);
 }
 
-/* It is refused, or every renderer can live with it. True: it was read. */
+/* It is refused, or renderers can live with it. True: it was read. */
 static bool try_bytes(const uint8_t *data, size_t size)
 {
 	uint8_t *copy;
@@ -320,31 +333,28 @@ static bool try_bytes(const uint8_t *data, size_t size)
 	struct bytes looks = { 0 };
 
 	if (read)
-		looks = looks_of(read, false);
+		looks = looks_of(read, put_some);
 	free(looks.data);
 	snap_snapshot_destroy(read);
 	free(copy);
 	return read != NULL;
 }
 
+/* A bit of each byte. */
 static void test_flipped(void **state _unused_)
 {
-	static const uint8_t flips[] = { 0x01, 0x80, 0xff };
-	struct snap_snapshot trouble = all_troubled();
-	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &trouble };
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile };
 	size_t read = 0, tried = 0;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
 		struct bytes bytes = write_snapshot(snapshots[i]);
 
-		for (size_t at = 0; at < bytes.size * SNAP_ARRAY_SIZE(flips); at++) {
-			uint8_t *byte = &bytes.data[at / SNAP_ARRAY_SIZE(flips)];
-			uint8_t flip = flips[at % SNAP_ARRAY_SIZE(flips)];
+		for (size_t at = 0; at < bytes.size; at++, tried++) {
+			uint8_t flip = (uint8_t)(1 << at * 5 % 8);
 
-			*byte ^= flip;
+			bytes.data[at] ^= flip;
 			read += try_bytes(bytes.data, bytes.size);
-			tried++;
-			*byte ^= flip;
+			bytes.data[at] ^= flip;
 		}
 		free(bytes.data);
 	}
@@ -352,15 +362,14 @@ static void test_flipped(void **state _unused_)
 	assert_in_range(read, tried / 10, tried - tried / 10);
 }
 
-/* Numbers of things that are not there, at every place. */
+/* Numbers of things that are not there, at many places: they are not aligned. */
 static void test_claims(void **state _unused_)
 {
-	static const uint64_t claims[] = { 200,        1 << 16,    1 << 20,   1ull << 24,
-					   1ull << 32, 1ull << 62, UINT64_MAX };
+	static const uint64_t claims[] = { 200, 1 << 20, 1ull << 62, INT64_MAX };
 	struct bytes bytes = write_snapshot(&service);
 	uint8_t kept[8];
 
-	for (size_t at = 0; at + 8 <= bytes.size; at++)
+	for (size_t at = 0; at + 8 <= bytes.size; at += 7)
 		for (size_t i = 0; i < SNAP_ARRAY_SIZE(claims); i++) {
 			memcpy(kept, bytes.data + at, 8);
 			memcpy(bytes.data + at, &claims[i], 8);
