@@ -84,6 +84,12 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 			    snap_arena_printf(
 				    arena, "%d did not stop within %lld ms (see --stop-timeout)",
 				    process->pid, (long long)options->stop_timeout_ns / 1000000));
+	} else if (stop->killed && !traced->vanished) {
+		/* Not even the list of its threads need be whole. */
+		set_trouble(process, SNAP_TROUBLE_INTERNAL,
+			    snap_arena_printf(
+				    arena, "the tracing process was ended before it had copied %d",
+				    process->pid));
 	} else if (traced->vanished || process->thread_count == 0) {
 		process->vanished = true;
 		set_trouble(process, SNAP_TROUBLE_EXITED,

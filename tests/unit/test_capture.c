@@ -4,6 +4,7 @@
  * and they run on afterwards, whatever happened. Readiness is a byte in a pipe; nothing sleeps.
  */
 #include "capture/capture.h"
+#include "capture/capture_collect.h"
 #include "capture/procfs.h"
 #include "capture/shared.h"
 #include "options.h"
@@ -535,6 +536,25 @@ static void test_regions(void **state _unused_)
 	snap_shared_destroy(NULL);
 }
 
+/* Killed in the middle of its list: one thread of who knows how many is no whole process. */
+static void test_tracer_that_ended_early(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	struct snap_thread listed = { .tid = 1234, .result = SNAP_THREAD_UNTRACED };
+	struct snap_traced traced = { .pid = 1234, .threads = &listed, .thread_count = 1 };
+	struct snap_stop stop = { .processes = &traced, .process_count = 1, .killed = true };
+	struct snap_options options = { .children = true };
+
+	capture->processes = snap_arena_new_array(&capture->arena, 1, struct snap_process);
+	assert_non_null(capture->processes);
+	capture->process_count = 1;
+	capture->processes[0].pid = 1234;
+	assert_null(snap_capture_collect(&options, capture, &stop));
+	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_INTERNAL);
+	assert_non_null(strstr(capture->processes[0].trouble_message, "1234"));
+	assert_false(capture->processes[0].vanished);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -550,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_already_traced),
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_file_of_real_capture),
+		cmocka_unit_test(test_tracer_that_ended_early),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
