@@ -142,7 +142,8 @@ static void expect_answer(struct hunt *hunt, struct soak_run *run, bool record)
 		hunt->statuses[WEXITSTATUS(status)]++;
 		if (!record)
 			judge(hunt, WEXITSTATUS(status), out, err);
-		else if (WEXITSTATUS(status) && !*err)
+		/* Threads that a busy machine did not stop in time are told by the recording. */
+		else if (WEXITSTATUS(status) && !*err && !strstr(out, "not_stopped"))
 			soak_bad("%s killed: a recording ends with %d without a word", hunt->comm,
 				 WEXITSTATUS(status));
 	}
