@@ -87,9 +87,9 @@ int main(int argc, char **argv)
 		return SNAP_CLI_TROUBLE;
 	raise_descriptor_limit();
 	setlocale(LC_CTYPE, "");
-	if (geteuid() != getuid()) {
-		snap_cli_message("refusing to run setuid: give capabilities instead, see "
-				 "PERMISSIONS in stacksnap(1)");
+	if (geteuid() != getuid() || getegid() != getgid()) {
+		snap_cli_message("refusing to run setuid or setgid: give capabilities instead, "
+				 "see PERMISSIONS in stacksnap(1)");
 		return SNAP_CLI_TROUBLE;
 	}
 	snap_cli_signals_init();

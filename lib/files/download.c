@@ -3,8 +3,9 @@
  * Downloads by debuginfod, through its client library loaded at run time: only when asked for
  * (--debuginfod), only after the target was released, since analysis asks for files then.
  *
- * The library takes the servers from DEBUGINFOD_URLS. Says which file is on its way, and gives up
- * when the caller's cancel flag is set.
+ * The library takes the servers from DEBUGINFOD_URLS, and a cache, a proxy and headers from other
+ * variables; so where the caller has less rights than the program (AT_SECURE) it is never loaded.
+ * Says which file is on its way, and gives up when the caller's cancel flag is set.
  */
 #include "files/place.h"
 
@@ -108,6 +109,10 @@ static struct snap_error *start(struct snap_download *download)
 	/* Not from the environment of a caller with less rights than we have. */
 	const char *urls = secure_getenv("DEBUGINFOD_URLS");
 
+	if (!urls && getenv("DEBUGINFOD_URLS"))
+		return snap_error_format(SNAP_ERROR_PERMISSION,
+					 "cannot download debug files: DEBUGINFOD_URLS is ignored "
+					 "by a program with capabilities or another user's rights");
 	if (!urls || !*urls)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "cannot download debug files: DEBUGINFOD_URLS is not set");

@@ -73,28 +73,57 @@ struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret
 	return snap_reopen_regular(fd, fd_ret);
 }
 
+bool snap_files_is_foreign(const struct snap_process *process)
+{
+	return process && process->uid != 0 && process->uid != geteuid();
+}
+
 /*
- * As root, what lies beside another user's program is believed only if that user or root put it
- * there, and never through a symbolic link: root must not read for him what he cannot.
+ * What lies beside another user's program is believed only if that user or root put it there, and
+ * never through a symbolic link: we must not read for him what he cannot.
  */
 static bool is_guarded(const struct snap_place *place, const struct snap_process *process)
 {
-	return place->kind == SNAP_PLACE_NEAR && geteuid() == 0 && process && process->uid != 0;
+	return place->kind == SNAP_PLACE_NEAR && snap_files_is_foreign(process);
+}
+
+/* He has it mapped. Devices are not compared: overlayfs and btrfs show others in maps (stat(2)). */
+static bool is_mapped(const struct snap_file_request *request, const struct stat *info)
+{
+	const struct snap_process *process = request->process;
+
+	return request->kind == SNAP_FILE_MODULE && request->map < process->map_count &&
+	       process->maps[request->map].inode == info->st_ino;
+}
+
+/* Where another user chose the name of a file: why it is not opened, NULL: it may be. */
+static const char *objection(const struct snap_place *place,
+			     const struct snap_file_request *request, int path_fd)
+{
+	const struct snap_process *process = request->process;
+	bool chosen = place->kind == SNAP_PLACE_NEAR || place->kind == SNAP_PLACE_ROOT;
+	struct stat info;
+
+	if (!chosen || !snap_files_is_foreign(process))
+		return NULL;
+	if (fstat(path_fd, &info) < 0)
+		return "cannot be looked at";
+	if (is_guarded(place, process) && info.st_uid != 0 && info.st_uid != process->uid)
+		return "belongs to another user than the process";
+	if (info.st_uid != process->uid && !(info.st_mode & S_IROTH) && !is_mapped(request, &info))
+		return "is nothing that the process's user may read";
+	return NULL;
 }
 
 static struct snap_error *open_place(const struct snap_place *place,
 				     const struct snap_file_request *request, int path_fd,
 				     int *fd_ret)
 {
-	struct stat info;
+	const char *why = objection(place, request, path_fd);
 	struct snap_error *err;
 
-	if (is_guarded(place, request->process) &&
-	    (fstat(path_fd, &info) < 0 ||
-	     (info.st_uid != 0 && info.st_uid != request->process->uid)))
-		return snap_error_format(SNAP_ERROR_PERMISSION,
-					 "%s belongs to another user than the process",
-					 place->path);
+	if (why)
+		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s", place->path, why);
 	err = snap_reopen_regular(path_fd, fd_ret);
 	return snap_error_wrap(err, "%s", place->path[0] ? place->path : "the program");
 }

@@ -3,8 +3,8 @@
  * The perf map of a process, /tmp/perf-PID.map in its own root: whether it can be trusted.
  *
  * Anybody can write into /tmp. So: no symbolic link, a regular file with one name, of the target's
- * user or root, not huge; and run as root against another user's process only when asked for
- * (--perf-map=always). What the file says is read elsewhere.
+ * user or root, not huge; and with more rights than that user (root, or file capabilities) only
+ * when asked for (--perf-map=always). What the file says is read elsewhere.
  */
 #include "base/reopen.h"
 #include "files/place.h"
@@ -41,7 +41,7 @@ static bool is_allowed(const struct snap_options *options, const struct snap_pro
 {
 	if (options->perf_map == SNAP_PERF_MAP_ALWAYS)
 		return true;
-	return geteuid() != 0 || process->uid == 0;
+	return !snap_files_is_foreign(process);
 }
 
 static struct snap_error *open_live(const struct snap_files *files,

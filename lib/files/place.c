@@ -61,10 +61,19 @@ static const struct snap_map *request_map(const struct snap_file_request *reques
 	return &request->process->maps[request->map];
 }
 
+/* The kernel writes no path that goes up; a capture that somebody made could. */
+static bool goes_up(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "/..")); p++)
+		if (p[3] == '/' || p[3] == '\0')
+			return true;
+	return false;
+}
+
 /* Only absolute paths name files; "[vdso]" and "anon_inode:…" do not. */
 static const char *map_path(const struct snap_map *map)
 {
-	return map && map->path && map->path[0] == '/' ? map->path : NULL;
+	return map && map->path && map->path[0] == '/' && !goes_up(map->path) ? map->path : NULL;
 }
 
 static bool same_file(const struct snap_map *a, const struct snap_map *b)

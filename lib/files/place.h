@@ -54,6 +54,12 @@ struct snap_error *snap_place_open(const struct snap_place *place, bool follow,
 const struct snap_live *snap_files_live(const struct snap_files *files,
 					const struct snap_process *process);
 
+/*
+ * Whether a process is of a user whose rights are not ours: neither ours nor root's. What he put
+ * somewhere is no reason to read it with rights that he has not.
+ */
+bool snap_files_is_foreign(const struct snap_process *process);
+
 /* perf_map.c: opens the process's perf map if it can be trusted. */
 struct snap_error *snap_perf_map_open(const struct snap_files *files,
 				      const struct snap_process *process, int *fd_ret) _must_check_;

@@ -147,9 +147,15 @@ static void test_module_in_root(void **state)
 	assert_string_equal(ask(world, request), "inside");
 	request.attempt = 1;
 	assert_string_equal(ask(world, request), not_found);
+	/* The kernel writes no such path; who made a capture might. */
 	world->maps[0].path = "/../../lib/libx.so";
 	request.attempt = 0;
-	assert_string_equal(ask(world, request), "inside");
+	assert_string_equal(ask(world, request), not_found);
+	world->maps[0].path = "/lib/..";
+	assert_string_equal(ask(world, request), not_found);
+	put(world, "root/lib/..x", "dots");
+	world->maps[0].path = "/lib/..x";
+	assert_string_equal(ask(world, request), "dots");
 }
 
 /* A recording keeps no descriptors of most processes: their root is this host's. */
@@ -324,6 +330,42 @@ static void test_perf_map(void **state)
 	assert_string_equal(ask(world, request), permission);
 }
 
+/* As root: another user's process. What he may not read is not read for him, but what he runs. */
+static void test_files_of_another_user(void **state)
+{
+	struct world *world = *state;
+	struct snap_file_request request = { .kind = SNAP_FILE_MODULE };
+	struct snap_file_request named = { .kind = SNAP_FILE_DEBUG_LINK, .name = "x.debug" };
+	struct stat info;
+
+	if (geteuid() != 0)
+		skip();
+	world->process.uid = 65534;
+	put(world, "root/lib/libx.so", "inside");
+	assert_string_equal(ask(world, request), "inside");
+	chmod(at(world, "root/lib/libx.so"), 0711);
+	assert_string_equal(ask(world, request), permission);
+	assert_int_equal(stat(at(world, "root/lib/libx.so"), &info), 0);
+	world->maps[0].inode = info.st_ino;
+	assert_string_equal(ask(world, request), "inside");
+
+	put(world, "root/lib/x.debug", "shadow");
+	assert_string_equal(ask(world, named), "shadow");
+	chmod(at(world, "root/lib/x.debug"), 0640);
+	assert_string_equal(ask(world, named), permission);
+	assert_int_equal(chown(at(world, "root/lib/x.debug"), 65534, 0), 0);
+	assert_string_equal(ask(world, named), "shadow");
+	assert_int_equal(chown(at(world, "root/lib/x.debug"), 1, 1), 0);
+	assert_string_equal(ask(world, named), permission);
+	unlink(at(world, "root/lib/x.debug"));
+	put(world, "root/usr/lib/debug/lib/x.debug", "shadow");
+	assert_string_equal(ask(world, named), "shadow");
+	chmod(at(world, "root/usr/lib/debug/lib/x.debug"), 0600);
+	assert_string_equal(ask(world, named), permission);
+	world->process.uid = 0;
+	assert_string_equal(ask(world, named), "shadow");
+}
+
 /* As root: another user's process, whose map is read only on request. */
 static void test_perf_map_of_another_user(void **state)
 {
@@ -386,6 +428,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_debug_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_alt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_perf_map, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_files_of_another_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_perf_map_of_another_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_embedded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_debug_dir_as_root, setup, teardown),
