@@ -18,6 +18,7 @@ enum {
 	NUMBER_SIZE = 12,
 	TASK_PATH_SIZE = NUMBER_SIZE + 32,
 	STAT_SIZE = 2048,
+	COMM_SIZE = 128,
 	STATUS_SIZE = 4096,
 	MAX_SURVIVORS = 256
 };
@@ -263,16 +264,41 @@ static int read_stat(int directory_fd, const char *path, struct snap_stat *ret)
 	return snap_parse_stat(text, (size_t)length, ret) ? 0 : -EBADMSG;
 }
 
+/* What cannot be asked for any more keeps the name that it had. */
+static void settle_name(int directory_fd, const char *path, struct snap_stat *stat)
+{
+	char comm[COMM_SIZE];
+	ssize_t length = snap_procfs_read(directory_fd, path, comm, sizeof(comm));
+
+	if (length > 0)
+		snap_stat_take_comm(stat, comm, (size_t)length);
+}
+
 int snap_procfs_stat(int process_fd, struct snap_stat *ret)
 {
-	return read_stat(process_fd, "stat", ret);
+	int status = read_stat(process_fd, "stat", ret);
+
+	if (status == 0 && snap_stat_is_ambiguous(ret))
+		settle_name(process_fd, "comm", ret);
+	return status;
 }
 
 int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret)
 {
 	char path[TASK_PATH_SIZE];
+	int status = task_path(path, tid, "stat") ? read_stat(tasks_fd, path, ret) : -ENAMETOOLONG;
 
-	return task_path(path, tid, "stat") ? read_stat(tasks_fd, path, ret) : -ENAMETOOLONG;
+	if (status == 0)
+		snap_procfs_settle_name(tasks_fd, tid, ret);
+	return status;
+}
+
+void snap_procfs_settle_name(int tasks_fd, pid_t tid, struct snap_stat *stat)
+{
+	char path[TASK_PATH_SIZE];
+
+	if (snap_stat_is_ambiguous(stat) && task_path(path, tid, "comm"))
+		settle_name(tasks_fd, path, stat);
 }
 
 /* By lines: "Groups:" may be longer than any buffer, and what is wanted comes after it. */

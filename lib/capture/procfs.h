@@ -82,6 +82,8 @@ int snap_procfs_owner(int directory_fd, const char *name, uid_t *ret);
 /* Read and parsed; 0 or a negative errno. EBADMSG: not what the kernel writes. */
 int snap_procfs_stat(int process_fd, struct snap_stat *ret);
 int snap_procfs_task_stat(int tasks_fd, pid_t tid, struct snap_stat *ret);
+/* For who has read stat by himself: asks what a backslash in the name means. */
+void snap_procfs_settle_name(int tasks_fd, pid_t tid, struct snap_stat *stat);
 int snap_procfs_status(int process_fd, struct snap_status *ret);
 int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret);
 

@@ -66,19 +66,24 @@ pid_t snap_parse_pid(const char *text, size_t length)
 	return (pid_t)value;
 }
 
-/* The kernel writes a newline in comm as \n and a backslash as \\ (fs/proc/array.c). */
-static void copy_name(const char *from, const char *end, char name[SNAP_MAX_COMM])
+static void copy_name(const char *from, size_t length, char name[SNAP_MAX_COMM])
 {
-	size_t length = 0;
-
-	while (from < end && length < SNAP_MAX_COMM - 1) {
-		char c = *from++;
-
-		if (c == '\\' && from < end && (*from == 'n' || *from == '\\'))
-			c = *from++ == 'n' ? '\n' : '\\';
-		name[length++] = c;
-	}
+	if (length > SNAP_MAX_COMM - 1)
+		length = SNAP_MAX_COMM - 1;
+	memcpy(name, from, length);
 	memset(name + length, 0, SNAP_MAX_COMM - length);
+}
+
+bool snap_stat_is_ambiguous(const struct snap_stat *stat)
+{
+	return strchr(stat->name, '\\') != NULL;
+}
+
+void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length)
+{
+	if (length && comm[length - 1] == '\n')
+		length--;
+	copy_name(comm, strnlen(comm, length), stat->name);
 }
 
 /* Which number of stat goes where; fields as proc(5) counts them. False: the kernel has no such. */
@@ -115,7 +120,7 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 	    !take_char(&cursor, '(') || cursor.at > last)
 		return false;
 	stat.pid = (pid_t)value;
-	copy_name(cursor.at, last, stat.name);
+	copy_name(cursor.at, (size_t)(last - cursor.at), stat.name);
 	cursor.at = last + 1;
 	if (!take_char(&cursor, ' ') || cursor.at == cursor.end)
 		return false;

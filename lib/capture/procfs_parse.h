@@ -27,7 +27,7 @@ enum {
 /* The fields of /proc/PID/stat that somebody needs (proc(5)). */
 struct snap_stat {
 	pid_t pid;
-	char name[SNAP_MAX_COMM]; /* comm as the target set it: the kernel's \n and \\ undone */
+	char name[SNAP_MAX_COMM]; /* comm as it stands there, see snap_stat_is_ambiguous() */
 	char state;
 	pid_t ppid;
 	uint32_t flags;
@@ -38,6 +38,15 @@ struct snap_stat {
 };
 
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
+
+/*
+ * Some kernels write a newline in this name as \n and a backslash as \\, others write both as they
+ * are (fs/proc/array.c). So what a backslash means only the file "comm" tells, which is the name
+ * and a newline on all of them.
+ */
+bool snap_stat_is_ambiguous(const struct snap_stat *stat);
+/* Takes the name from the text of "comm". */
+void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length);
 
 /* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
 struct snap_status {

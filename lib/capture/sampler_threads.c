@@ -69,7 +69,10 @@ static int read_stat(struct snap_sampler *sampler, struct snap_watched *thread,
 		snap_close(&fd);
 	if (length < 0)
 		return (int)length;
-	return snap_parse_stat(text, (size_t)length, ret) ? 0 : -EBADMSG;
+	if (!snap_parse_stat(text, (size_t)length, ret))
+		return -EBADMSG;
+	snap_procfs_settle_name(thread->member->tasks_fd, thread->shown.tid, ret);
+	return 0;
 }
 
 static bool has_ended(const struct snap_stat *stat)

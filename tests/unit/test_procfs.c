@@ -39,6 +39,7 @@ static void test_stat_of_odd_names(void **state _unused_)
 		{ 102, "one\ntwo\\n" },
 		{ 103, "\033[31m\377\t\"" },
 		{ 104, "kworker/u8:3-events_unbound_with_a_very_long_work_queue_name_xyz" },
+		{ 111, "one\ntwo\\n\\" },
 		{ 110, "" },
 	};
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs;
@@ -394,8 +395,8 @@ static void test_processes_and_files(void **state _unused_)
 	pid_t pids[64];
 
 	open_tree(&procfs);
-	/* 101-110; "sys" and a number beyond all pids are no processes. */
-	assert_int_equal(snap_procfs_list(procfs.root_fd, pids, 64), 10);
+	/* 101-111; "sys" and a number beyond all pids are no processes. */
+	assert_int_equal(snap_procfs_list(procfs.root_fd, pids, 64), 11);
 	assert_true(snap_procfs_system_read(&procfs, "sys/kernel/random/boot_id", text,
 					    sizeof(text)) > 0);
 	assert_memory_equal(text, "c1279347-", 9);
