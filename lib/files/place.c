@@ -61,19 +61,11 @@ static const struct snap_map *request_map(const struct snap_file_request *reques
 	return &request->process->maps[request->map];
 }
 
-/* The kernel writes no path that goes up; a capture that somebody made could. */
-static bool goes_up(const char *path)
-{
-	for (const char *p = path; (p = strstr(p, "/..")); p++)
-		if (p[3] == '/' || p[3] == '\0')
-			return true;
-	return false;
-}
-
 /* Only absolute paths name files; "[vdso]" and "anon_inode:…" do not. */
 static const char *map_path(const struct snap_map *map)
 {
-	return map && map->path && map->path[0] == '/' && !goes_up(map->path) ? map->path : NULL;
+	return map && map->path && map->path[0] == '/' && !snap_path_goes_up(map->path) ? map->path
+											: NULL;
 }
 
 static bool same_file(const struct snap_map *a, const struct snap_map *b)
@@ -119,9 +111,12 @@ static void add_live_module(struct list *list, const struct snap_map *map, const
 	const struct snap_live *live = list->live;
 	bool is_exe = is_program(list->request->process, live, map, path);
 	int files_fd = live->files_fd >= 0 ? live->files_fd : live->proc_fd;
+	char other[PATH_MAX];
 
 	if (path && !map->deleted && live->root_fd >= 0)
 		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
+	if (live->root_fd >= 0 && !map->deleted && snap_path_with_newlines(path, other))
+		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", other);
 	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_PLACE_FD))
 		list->place->fd = live->exe_fd;
 	if (files_fd >= 0)
@@ -137,6 +132,7 @@ static void add_module(struct list *list)
 	const struct snap_options *options = list->files->options;
 	const struct snap_map *map = request_map(list->request);
 	const char *path = map_path(map);
+	char other[PATH_MAX];
 
 	if (!map)
 		return;
@@ -153,6 +149,8 @@ static void add_module(struct list *list)
 			 strrchr(path, '/'));
 	}
 	add_path(list, SNAP_PLACE_HOST, -1, "%s", path);
+	if (snap_path_with_newlines(path, other))
+		add_path(list, SNAP_PLACE_HOST, -1, "%s", other);
 }
 
 /*
@@ -258,13 +256,6 @@ static void add_alt(struct list *list)
 	add_both(list, path);
 }
 
-/* A name out of a file of the target: a plain file name, or it is not looked for. */
-static bool is_plain_name(const char *name)
-{
-	return name && name[0] && strlen(name) <= NAME_MAX && !strchr(name, '/') &&
-	       strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
 bool snap_place_get(const struct snap_files *files, const struct snap_file_request *request,
 		    size_t index, struct snap_place *ret)
 {
@@ -273,7 +264,7 @@ bool snap_place_get(const struct snap_files *files, const struct snap_file_reque
 
 	if (index >= SNAP_MAX_PLACES)
 		return false;
-	if (request->name && !is_plain_name(request->name))
+	if (request->name && !snap_name_is_plain(request->name))
 		return false;
 	list.live = snap_files_live(files, request->process);
 	switch (request->kind) {

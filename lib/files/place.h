@@ -54,6 +54,12 @@ struct snap_error *snap_place_open(const struct snap_place *place, bool follow,
 const struct snap_live *snap_files_live(const struct snap_files *files,
 					const struct snap_process *process);
 
+/* name.c: whether a name out of a file is a plain file name; whether a path holds "..". */
+bool snap_name_is_plain(const char *name);
+bool snap_path_goes_up(const char *path);
+/* The other path that a text of maps can stand for; false: there is none. */
+bool snap_path_with_newlines(const char *path, char out[PATH_MAX]);
+
 /*
  * Whether a process is of a user whose rights are not ours: neither ours nor root's. What he put
  * somewhere is no reason to read it with rights that he has not.

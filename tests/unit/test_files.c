@@ -156,6 +156,15 @@ static void test_module_in_root(void **state)
 	put(world, "root/lib/..x", "dots");
 	world->maps[0].path = "/lib/..x";
 	assert_string_equal(ask(world, request), "dots");
+	/* A newline, as the kernel writes it, or a name that looks like one: the latter comes
+	 * first. */
+	world->maps[0].path = "/lib/a\\012b\\012";
+	put(world, "root/lib/a\nb\n", "newlines");
+	assert_string_equal(ask(world, request), "newlines");
+	put(world, "root/lib/a\\012b\\012", "digits");
+	assert_string_equal(ask(world, request), "digits");
+	request.attempt = 1;
+	assert_string_equal(ask(world, request), "newlines");
 }
 
 /* A recording keeps no descriptors of most processes: their root is this host's. */
