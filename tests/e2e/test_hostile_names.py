@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 
 import traces
-from harness import ASAN, BUILD, BUILD_ASAN, Case, check_schema, walk
+from harness import ASAN, BUILD, BUILD_ASAN, Case, TARGETS, check_schema, need, processes, walk
 from readers import speedscope_complaints
 from test_formats_pprof import pprof
 
@@ -467,3 +467,146 @@ class Formats(Case):
         with open(path, "wb") as f:
             f.write(documents["recording", "utf8", "snaprec"])
         self.assertIn("build id", self.run_tool("render", path, status=2).err)
+
+
+class Real(Case):
+    """The same of real processes: names of threads, programs, arguments, symbols, modules, perf maps
+    and control groups, by the one way that each of them has into the tool."""
+    asan = True
+    weight = 2
+
+    def names(self, count, longest, without=b""):
+        """A choice of each kind, cut as the kernel or a file would cut it."""
+        every = [n for n in hostile_names(1200, 5) if not any(c in n for c in without)]
+        chosen = every[::max(1, len(every) // count)][:count]
+        return [n[:longest] for n in chosen]
+
+    def hostile_program(self, *arguments):
+        """The victim `names` at a path, with arguments and threads of such names."""
+        folder = os.fsencode(self.scratch())
+        path = os.path.join(folder, b"dir;\x1b[1m\xe2\x80\xae", b"odd\x1b]52;c;eA==\x07\xff\n7f00-7f01 r-xp \\x41")
+        os.mkdir(os.path.dirname(path))
+        shutil.copy(os.path.join(TARGETS, "names"), path)
+        threads = self.names(120, 15)
+        victim = self.program([path, *(n.hex() for n in threads), "--", *arguments])
+        return victim, path, threads
+
+    def hostile_library(self, symbol):
+        need("objcopy")
+        path = os.path.join(os.fsencode(self.scratch()), b"lib\x9b;\xf4\x8f\xbf\xbf.so")
+        with open(os.path.join(TARGETS, "libplugin.so"), "rb") as f:
+            data = f.read()
+        place = b"plug_inner"
+        with open(path, "wb") as f:
+            f.write(data.replace(place + b"\0", (symbol + b"\0" * len(place))[:len(place)] + b"\0"))
+        return self.victim("plug", os.fsdecode(path)), path
+
+    def test_every_format(self):
+        arguments = self.names(60, 200)
+        program, path, threads = self.hostile_program(*arguments)
+        symbol = b"p\x1b;\xff \xc2\x9b\\x\n"
+        library, module = self.hostile_library(symbol)
+        jit = self.victim("jit")
+        perf_map = f"/tmp/perf-{jit.pid}.map"
+        self.addCleanup(os.unlink, perf_map)
+        function = b"jit\x1b[2J;\xe2\x80\xae \xed\xa0\x80\\ _[k] 7"
+        with open(perf_map, "wb") as f:
+            f.write(b"%x %x %s\n" % (jit["start"], int(jit.values["size"], 16), function))
+        pids = ",".join(str(v.pid) for v in (program, library, jit))
+        capture = os.path.join(self.scratch(), "names.snapcap")
+        self.run_tool("-p", pids, "--save-capture", capture, "-o", os.devnull)
+
+        doc = self.json("render", capture)
+        found = processes(doc)
+        raw = {unescape(t["name"]) for s in found[program.pid]["stacks"] for t in s["threads"]}
+        for tid in os.listdir(f"/proc/{program.pid}/task"):
+            with open(f"/proc/{program.pid}/task/{tid}/comm", "rb") as f:
+                self.assertIn(f.read()[:-1], raw)
+        self.assertLessEqual(set(threads), raw)
+        self.assertEqual([unescape(a) for a in found[program.pid]["args"]][-len(arguments):], arguments)
+        self.assertEqual(unescape(found[program.pid]["exe"]), path)
+        entries = [e for s in found[library.pid]["stacks"] for e in s["entries"]]
+        self.assertIn(symbol, [unescape(e.get("function", "")) for e in entries])
+        # The kernel writes a newline of a path as \012, and we show what it wrote.
+        self.assertIn(module.replace(b"\n", b"\\012"), [unescape(e.get("module", "")) for e in entries])
+        self.assertIn(function, [unescape(e.get("function", "")) for s in found[jit.pid]["stacks"]
+                                 for e in s["entries"]])
+        self.all_formats(capture)
+        self.folded_line(capture, "folded", function, symbol)
+
+    def all_formats(self, source):
+        for form in ("text", "json", "jsonl", "folded", "chrome", "speedscope", "firefox"):
+            for charset in ("C.UTF-8", "C"):
+                with self.subTest(form=form, charset=charset):
+                    got = self.run_tool("render", source, "-f", form, "-v", "-m", "-b", env={"LC_ALL": charset},
+                                        free=False)
+                    if form == "text" and charset == "C":
+                        self.assertTrue(got.raw.isascii())
+                    texts = got.text.split("\n") if form in TEXT_ONLY else [
+                        t for line in (got.raw.splitlines() if form == "jsonl" else [got.raw])
+                        for t in strings_of(strict_json(line))]
+                    for text in texts:
+                        wrong = complaint(text)
+                        self.assertFalse(wrong, wrong)
+        path = os.path.join(self.scratch(), "names.pb.gz")
+        self.run_tool("render", source, "-o", path, free=False)
+        with open(path, "rb") as f:
+            for text in pprof_strings(gzip.decompress(f.read())):
+                wrong = complaint(text)
+                self.assertFalse(wrong, wrong)
+
+    def folded_line(self, source, form, *functions_wanted):
+        text = self.run_tool("render", source, "-f", form, free=False).text
+        parts = [re.sub(rb"_\[[kij]\]$", b"", unescape(p)) for line in text.splitlines()
+                 for p in line.rsplit(" ", 1)[0].split(";")]
+        for wanted in functions_wanted:
+            self.assertIn(wanted, parts)
+
+    def test_messages_list_and_recording(self):
+        """What goes to stderr, `list`, and a recording with its summary and figures."""
+        program, _, threads = self.hostile_program("a\x1b[31m")
+        listed = self.run_tool("list", program.pid).text
+        self.assertEqual(len(listed.splitlines()), 3, listed)
+        for arguments in (["-v", "-v"], ["--summary"], ["--flat"], ["--thread", "."], ["--group-by", "name"],
+                          ["--width", "40", "--color=always"]):
+            got = self.run_tool("-p", program.pid, *arguments, color=True)
+            for line in OURS.sub("", got.text).split("\n") + got.err.split("\n"):
+                wrong = complaint(line)
+                self.assertFalse(wrong, wrong)
+        folder = self.scratch()
+        saved, stats = os.path.join(folder, "x.snaprec"), os.path.join(folder, "stats")
+        self.run_tool("record", "-d", "200ms", "--hz", "20", "--stats", stats, "-o", saved, program.pid, free=False)
+        with open(stats, "rb") as f:
+            strict_json(f.read())
+        self.all_formats(saved)
+        self.assertTrue(any(escape(n) in self.run_tool("render", saved, free=False).text for n in threads))
+
+    def test_thread_that_looks_like_a_line_of_stat(self):
+        """Field 2 may hold anything, also what its reader looks for behind it."""
+        tricks = (b") Z 1 1 1 0 -1", b") T 0 0", b"))) R", b"a) (b", b"(", b"1 (x) R 1")
+        victim = self.victim("names", *(n.hex() for n in tricks))
+        node = self.node(victim.pid)
+        seen = {unescape(t["name"]): t["state"] for s in node["stacks"] for t in s["threads"]}
+        for name in tricks:
+            self.assertEqual(seen[name], "sleeping", seen)
+
+    def test_control_group(self):
+        root = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+        name = b"evil\x1b[2J\xff\xe2\x80\xae;\\x.service"
+        path = os.path.join(os.fsencode(root), name)
+        try:
+            os.mkdir(path)
+        except OSError as error:
+            self.skipTest(f"kernel: no control group can be made: {error}")
+        self.addCleanup(os.rmdir, path)
+        victim = self.victim("chain")
+        try:
+            with open(os.path.join(path, b"cgroup.procs"), "w") as f:
+                f.write(str(victim.pid))
+        except OSError as error:
+            self.skipTest(f"kernel: no process can be moved to a control group: {error}")
+        self.addCleanup(victim.close)
+        node = self.node(victim.pid)
+        self.assertTrue(unescape(node["cgroup"]).endswith(name), node["cgroup"])
+        self.assertEqual(unescape(node["unit"]), name)
+        self.assertIn(escape(name), self.run_tool("-p", victim.pid, "-v").text)
