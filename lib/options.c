@@ -30,7 +30,7 @@ void snap_options_init(struct snap_options *options)
 	*options = (struct snap_options){
 		.children = true,
 		.max_stack = 1 << 20,
-		.max_snapshot = 256u << 20,
+		.max_snapshot = 128u << 20,
 		.stop_timeout_ns = 1000 * NS_PER_MS,
 		.timeout_ns = 1000 * NS_PER_MS + DEFAULT_TIMEOUT_EXTRA_NS,
 		.hz = 99,

@@ -282,6 +282,7 @@ static struct snap_error *take(const struct snap_options *options,
 		return err;
 	capture->shared = shared;
 	capture->shared_size = shared->size;
+	capture->shared_fd = shared->fd;
 	for (size_t i = 0; i < capture->process_count; i++) {
 		struct tree tree = {
 			.options = options, .capture = capture, .nostop = nostop, .root = i

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -69,18 +71,51 @@ void snap_region_prefault(struct snap_region *region, size_t size)
 		__atomic_fetch_or(&start[at], 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * A file in memory of this size, -1: none. Where files may not be so large (RLIMIT_FSIZE, which
+ * means these, too) a signal would say so.
+ */
+static int make_file(size_t size)
+{
+	struct rlimit limit;
+	int fd;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur < size)
+		return -1;
+	fd = memfd_create("stacksnap-arena", MFD_CLOEXEC);
+	if (fd >= 0 && ftruncate(fd, (off_t)size) < 0)
+		snap_close(&fd);
+	return fd;
+}
+
+static void *map(size_t size, int *fd_ret)
+{
+	void *base = MAP_FAILED;
+	int fd = make_file(size);
+
+	if (fd >= 0)
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED) {
+		snap_close(&fd);
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	}
+	*fd_ret = fd;
+	return base;
+}
+
 struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret)
 {
 	size_t records = MOST_RECORDS, size;
 	void *base = MAP_FAILED;
+	int fd = -1;
 
 	stack_bytes = (stack_bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 	/* Where overcommit is off or the address space limited, less must do. */
 	for (; records >= LEAST_RECORDS; records /= 2) {
 		if (__builtin_add_overflow(HEADER + records, stack_bytes, &size))
 			return snap_error_no_memory();
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		base = map(size, &fd);
 		if (base != MAP_FAILED)
 			break;
 	}
@@ -91,6 +126,7 @@ struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **r
 	uint8_t *bytes = base;
 
 	shared->size = size;
+	shared->fd = fd;
 	shared->records = (struct snap_region){ bytes + HEADER, bytes + HEADER + records };
 	shared->stacks = (struct snap_region){ bytes + HEADER + records, bytes + size };
 	*ret = shared;
@@ -99,8 +135,11 @@ struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **r
 
 void snap_shared_destroy(struct snap_shared *shared)
 {
-	if (shared)
-		munmap(shared, shared->size);
+	if (!shared)
+		return;
+	if (shared->fd >= 0)
+		close(shared->fd);
+	munmap(shared, shared->size);
 }
 
 struct snap_error *snap_scratch_create(size_t size, struct snap_region *ret)

@@ -41,11 +41,15 @@ void snap_region_prefault(struct snap_region *region, size_t size);
 /* The whole mapping; this struct is its first page. */
 struct snap_shared {
 	size_t size;
+	int fd; /* memfd behind it, for another process to map; -1: there is none */
 	struct snap_region records; /* lists, names, maps, registers */
 	struct snap_region stacks;  /* copied stack bytes */
 };
 
-/* Reserves the mapping; `stack_bytes` is the size of the region for stacks. */
+/*
+ * Reserves the mapping; `stack_bytes` is the size of the region for stacks. The descriptor stays
+ * when the mapping goes.
+ */
 struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret) _must_check_;
 void snap_shared_destroy(struct snap_shared *shared);
 

@@ -220,6 +220,10 @@ struct snap_capture {
 	struct snap_arena arena; /* owns all that is below, but for the shared mapping */
 	void *shared; /* the tracer's arena: registers and stacks; munmap'ed at the end */
 	size_t shared_size;
+	int shared_fd; /* the memfd behind it, -1: none */
+	/* Of a capture that was taken over: the other process's shared mapping, to be read only. */
+	void *outside;
+	size_t outside_size;
 	struct snap_host host;
 	int64_t time_ns;          /* CLOCK_REALTIME when the first stop began */
 	int64_t duration_ns;      /* of the whole capture */

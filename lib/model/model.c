@@ -13,8 +13,10 @@ struct snap_capture *snap_capture_new(void)
 {
 	struct snap_capture *capture = calloc(1, sizeof(*capture));
 
-	if (capture)
-		snap_arena_init(&capture->arena);
+	if (!capture)
+		return NULL;
+	snap_arena_init(&capture->arena);
+	capture->shared_fd = -1;
 	return capture;
 }
 
@@ -36,6 +38,9 @@ void snap_capture_destroy(struct snap_capture *capture)
 	free(capture->live);
 	if (capture->shared)
 		munmap(capture->shared, capture->shared_size);
+	snap_close(&capture->shared_fd);
+	if (capture->outside)
+		munmap(capture->outside, capture->outside_size);
 	snap_arena_deinit(&capture->arena);
 	free(capture);
 }

@@ -99,7 +99,7 @@ struct snap_options {
 	bool children; /* descendants too; default true */
 	/* capture */
 	uint64_t max_stack;      /* bytes a thread, default 1 MiB */
-	uint64_t max_snapshot;   /* bytes of all stacks, 256 MiB */
+	uint64_t max_snapshot;   /* bytes of all stacks, 128 MiB */
 	int64_t stop_timeout_ns; /* default 1 s */
 	int64_t timeout_ns;      /* whole run, default stop timeout + 10 s */
 	bool timeout_given;      /* then it does not follow the stop timeout */

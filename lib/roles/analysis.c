@@ -57,7 +57,7 @@ static struct snap_error *analyze(void *context, struct snap_parser_job *job)
 	const struct analysis *analysis = context;
 	struct snap_error *err;
 
-	err = snap_capture_take_over(job->input, &capture);
+	err = snap_capture_take_over(job->input, job->input2, &capture);
 	if (err)
 		return err;
 	remote.capture = capture;
@@ -142,6 +142,7 @@ static struct snap_error *attempt(struct snap_keeper *keeper, const struct analy
 		.uid = snap_keeper_parser_uid(keeper),
 		.deadline_ns = share(analysis->effort, deadline_ns),
 		.input = snap_keeper_bytes(keeper),
+		.input2 = snap_keeper_shared(keeper),
 		.place_ret = place_ret,
 	};
 	struct analysis job = *analysis;
@@ -232,6 +233,7 @@ struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *
 		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.deadline_ns = now_ns() + options->timeout_ns,
 		.input = fd,
+		.input2 = -1,
 	};
 	struct snap_options own = *options;
 	const uint8_t *bytes;

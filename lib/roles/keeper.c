@@ -33,7 +33,7 @@ struct snap_keeper {
 	unsigned workers;
 	uint32_t
 		held[MOST_WORKERS]; /* processes whose files held a worker: never asked for again */
-	int bytes;                  /* memfd */
+	int bytes, shared;          /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
 	/* of the broker at hand */
@@ -106,6 +106,16 @@ static struct snap_error *gave_up(const struct snap_options *options)
 				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
 }
 
+/* One message has one descriptor: that of the shared mapping comes with a message of its own. */
+static struct snap_error *await_shared(struct snap_keeper *keeper,
+				       const struct snap_options *options, int64_t deadline_ns)
+{
+	struct snap_error *err = await(keeper->role.channel, options, deadline_ns);
+	uint32_t word;
+
+	return err ? err : hear(keeper->role.channel, &word, sizeof(word), &keeper->shared);
+}
+
 /* The keeper's word that there is a capture, or another worker. */
 static struct snap_error *await_keeper(struct snap_keeper *keeper,
 				       const struct snap_options *options, int64_t deadline_ns)
@@ -122,7 +132,10 @@ static struct snap_error *await_keeper(struct snap_keeper *keeper,
 	if (err)
 		return err;
 	keeper->parser_uid = taken.parser_uid;
-	return snap_wire_unpack_error(&taken.error);
+	err = snap_wire_unpack_error(&taken.error);
+	if (!err && taken.shared_follows)
+		err = await_shared(keeper, options, deadline_ns);
+	return err;
 }
 
 struct snap_error *snap_keeper_create(const struct snap_options *options,
@@ -136,7 +149,7 @@ struct snap_error *snap_keeper_create(const struct snap_options *options,
 	if (!keeper)
 		return snap_error_no_memory();
 	keeper->role = SNAP_ROLE_NONE;
-	keeper->worker = -1;
+	keeper->worker = keeper->shared = -1;
 	keeper->deadline_ns = start->deadline_ns;
 	keeper->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	if (keeper->bytes < 0)
@@ -162,12 +175,18 @@ void snap_keeper_destroy(struct snap_keeper *keeper)
 	snap_role_end(&keeper->role);
 	snap_download_destroy(keeper->download);
 	snap_close(&keeper->bytes);
+	snap_close(&keeper->shared);
 	free(keeper);
 }
 
 int snap_keeper_bytes(const struct snap_keeper *keeper)
 {
 	return keeper->bytes;
+}
+
+int snap_keeper_shared(const struct snap_keeper *keeper)
+{
+	return keeper->shared;
 }
 
 int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper)

@@ -40,8 +40,9 @@ static inline void snap_keeper_destroyp(struct snap_keeper **keeper)
 	snap_keeper_destroy(*keeper);
 }
 
-/* The capture, for snap_capture_take_over(); stays the keeper's. */
+/* The capture's two memfds for snap_capture_take_over(); they stay the keeper's. */
 int snap_keeper_bytes(const struct snap_keeper *keeper);
+int snap_keeper_shared(const struct snap_keeper *keeper);
 /* When the time of the whole run is over: CLOCK_MONOTONIC; 0: never. */
 int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper);
 /* What snap_sandbox_pick_uid() says for its processes. */

@@ -166,6 +166,7 @@ static bool present(struct keeper *keeper, struct snap_error *error)
 	snap_role_end(&keeper->worker);
 	if (!error) {
 		taken.parser_uid = pick_uid(keeper->capture);
+		taken.shared_follows = keeper->capture->shared_fd >= 0;
 		error = snap_role_spawn("snap-keeper", serve_all, keeper, &keeper->worker);
 	}
 	snap_wire_pack_error(error, &taken.error);
@@ -175,6 +176,15 @@ static bool present(struct keeper *keeper, struct snap_error *error)
 		return false;
 	/* Where only the supervisor holds it, its end is the worker's. */
 	snap_close(&keeper->worker.channel);
+	if (taken.shared_follows) {
+		uint32_t word = 0;
+
+		error = snap_wire_send(keeper->channel, &word, sizeof(word),
+				       keeper->capture->shared_fd);
+		snap_close(&keeper->capture->shared_fd);
+		if (snap_error_ignore(error))
+			return false;
+	}
 	return taken.error.code == 0;
 }
 

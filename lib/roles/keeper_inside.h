@@ -39,6 +39,7 @@ _Static_assert(sizeof(struct snap_keeper_message) <= SNAP_WIRE_BYTES, "a message
 struct snap_keeper_taken {
 	struct snap_wire_error error;
 	uid_t parser_uid;
+	uint32_t shared_follows; /* a message of 4 bytes with the descriptor of capture->shared */
 };
 
 struct snap_keeper_birth {

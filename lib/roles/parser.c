@@ -84,6 +84,7 @@ static struct snap_error *do_work(const struct birth *birth, int channel, uint64
 	struct snap_parser_job job = {
 		.channel = channel,
 		.input = setting->input,
+		.input2 = setting->input2,
 		.place = &birth->header->place,
 		.out = (uint8_t *)birth->header + HEADER_SIZE,
 		.room = birth->room,
@@ -100,7 +101,7 @@ static struct snap_error *do_work(const struct birth *birth, int channel, uint64
 static void parse(void *context, int channel)
 {
 	struct birth *birth = context;
-	const int kept[] = { channel, birth->setting->input };
+	const int kept[] = { channel, birth->setting->input, birth->setting->input2 };
 	struct header *header = birth->header;
 
 	/* What the C library says about a broken heap would stand among the report. */

@@ -19,14 +19,14 @@ struct snap_parser_setting {
 	uid_t uid;           /* for the sandbox */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC, when it is killed; 0: never */
 	uint64_t room;       /* bytes of a result, at most; 0: 256 MiB */
-	int input;           /* a descriptor that the work reads; -1: none */
+	int input, input2;   /* descriptors that the work reads; -1: none */
 	/* After a failure: what the parser had last noted in its job's `place`. NULL: not asked */
 	uint64_t *place_ret;
 };
 
 /* What the work sees, in the sandbox. */
 struct snap_parser_job {
-	int channel, input;
+	int channel, input, input2;
 	uint64_t *place; /* for struct snap_remote_finder */
 	uint8_t *out;    /* zeroed memory, shared */
 	uint64_t room;   /* bytes of it */

@@ -7,8 +7,8 @@
  *	           hash of the header and the payload (u64), zero (u64)
  *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
  *
- * What is handed over in memory has the highest bit of the version set, and 0 for the hashes of
- * sections.
+ * What is handed over in memory has the highest bit of the version set, 0 for the hashes of
+ * sections, and may name bytes of the shared mapping in place of bytes.
  *
  * All little endian. What is read stays where it is: texts, registers and stacks point into the
  * bytes of the file. Which fields there are is said in capture_file_model.c.
@@ -106,20 +106,30 @@ static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
 struct sink {
 	int fd;
 	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
-	bool unhashed;
+	bool handed;
+	const uint8_t *outside; /* with handed: the shared mapping of the capture */
+	uint64_t outside_size;
 };
 
 /* Described twice: once to know how long it is, once to write it, a chunk at a time. */
 static struct snap_error *write_section(const struct sink *sink, const struct subject *subject)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
-	struct snap_codec count = { .mode = SNAP_CODEC_COUNT, .version = VERSION };
+	struct snap_codec count = {
+		.mode = SNAP_CODEC_COUNT,
+		.version = VERSION,
+		.handed = sink->handed,
+		.outside = sink->outside,
+		.outside_size = sink->outside_size,
+	};
 	struct snap_codec codec = {
 		.mode = SNAP_CODEC_WRITE,
 		.version = VERSION,
 		.fd = sink->fd,
 		.chunk = sink->chunk,
-		.unhashed = sink->unhashed,
+		.handed = sink->handed,
+		.outside = sink->outside,
+		.outside_size = sink->outside_size,
 	};
 	struct section_header header = { .kind = htole32(subject->kind) };
 	struct section_end end;
@@ -137,7 +147,7 @@ static struct snap_error *write_section(const struct sink *sink, const struct su
 	err = write_bytes(sink->fd, zeros, padding(count.position));
 	if (err)
 		return err;
-	end = sink->unhashed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
+	end = sink->handed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
 	return write_bytes(sink->fd, &end, sizeof(end));
 }
 
@@ -155,12 +165,18 @@ static struct snap_error *write_process(const struct sink *sink, struct snap_cap
 	return err;
 }
 
-static struct snap_error *write_capture(const struct snap_capture *capture, int fd, bool unhashed)
+static struct snap_error *write_capture(const struct snap_capture *capture, int fd, bool handed)
 {
 	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
-	const struct sink sink = { .fd = fd, .chunk = chunk, .unhashed = unhashed };
+	const struct sink sink = {
+		.fd = fd,
+		.chunk = chunk,
+		.handed = handed,
+		.outside = capture->shared_fd >= 0 ? capture->shared : NULL,
+		.outside_size = capture->shared_size,
+	};
 	struct file_header header =
-		make_header(unhashed ? VERSION | HANDED_OVER : VERSION, capture->process_count);
+		make_header(handed ? VERSION | HANDED_OVER : VERSION, capture->process_count);
 	/* The descriptions also read; when they write, they change nothing. */
 	struct subject subject = { .kind = SECTION_CAPTURE,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
@@ -197,7 +213,8 @@ struct source {
 	struct snap_contents contents;
 	size_t at; /* sections before this byte are read */
 	uint32_t version;
-	bool unhashed; /* handed over in memory */
+	bool handed; /* handed over in memory, and beside it … */
+	int outside; /* … this one, -1: none */
 };
 
 static void source_deinit(struct source *source)
@@ -223,7 +240,7 @@ bool snap_capture_is_capture(const void *bytes, size_t size)
 /* The header first: a file that is none of ours is not read to its end, which it may not have. */
 static struct snap_error *read_header(struct source *source, uint32_t *count_ret)
 {
-	uint32_t mark = source->unhashed ? HANDED_OVER : 0, version;
+	uint32_t mark = source->handed ? HANDED_OVER : 0, version;
 	struct file_header header, right;
 
 	if (!snap_capture_is_capture(source->contents.bytes, source->contents.size))
@@ -266,8 +283,8 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	if (length > left || whole > left)
 		return truncated();
 	memcpy(&end, payload + whole, sizeof(end));
-	right = source->unhashed ? (struct section_end){ 0 }
-				 : make_end(&header, snap_codec_hash(payload, length));
+	right = source->handed ? (struct section_end){ 0 }
+			       : make_end(&header, snap_codec_hash(payload, length));
 	if (memcmp(&end, &right, sizeof(end)) != 0)
 		return damaged("a checksum is wrong");
 	for (uint64_t i = length; i < whole; i++) {
@@ -279,7 +296,10 @@ static struct snap_error *read_section(struct source *source, const struct subje
 				    .version = source->version,
 				    .bytes = payload,
 				    .size = length,
-				    .arena = &subject->capture->arena };
+				    .arena = &subject->capture->arena,
+				    .handed = source->handed,
+				    .outside = subject->capture->outside,
+				    .outside_size = subject->capture->outside_size };
 
 	describe(&codec, subject);
 	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
@@ -342,6 +362,16 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	return source->at == source->contents.size ? NULL : damaged("something follows its end");
 }
 
+static struct snap_error *map_outside(struct snap_capture *capture, int fd)
+{
+	struct snap_contents contents;
+	struct snap_error *err = snap_contents_map(&contents, fd, "capture");
+
+	if (!err)
+		capture->outside = snap_contents_take(&contents, &capture->outside_size);
+	return err;
+}
+
 /* The source is loaded. */
 static struct snap_error *read_capture(struct source *source, uint32_t process_count,
 				       struct snap_capture **ret)
@@ -351,6 +381,11 @@ static struct snap_error *read_capture(struct source *source, uint32_t process_c
 
 	if (!capture)
 		return snap_error_no_memory();
+	if (source->handed && source->outside >= 0) {
+		err = map_outside(capture, source->outside);
+		if (err)
+			return err;
+	}
 	err = read_sections(source, process_count, capture);
 	if (err)
 		return err;
@@ -376,9 +411,9 @@ struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
 	return err ? err : read_capture(&source, process_count, ret);
 }
 
-struct snap_error *snap_capture_take_over(int fd, struct snap_capture **ret)
+struct snap_error *snap_capture_take_over(int fd, int shared_fd, struct snap_capture **ret)
 {
-	_cleanup_(source_deinit) struct source source = { .unhashed = true };
+	_cleanup_(source_deinit) struct source source = { .handed = true, .outside = shared_fd };
 	uint32_t process_count = 0;
 	struct snap_error *err;
 

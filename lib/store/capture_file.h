@@ -20,11 +20,13 @@ struct snap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_ch
 
 /*
  * The same through memory, from one process to another on the same machine: a memfd, without
- * checksums. What is taken over is checked as a file is, and stays mapped; the memfd must not be
- * written to any more.
+ * checksums, and without what lies in capture->shared: `shared_fd` is a copy of its shared_fd (-1:
+ * there was none). What is taken over is checked as a file is, and stays mapped; the memfds must
+ * not be written to any more.
  */
 struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd) _must_check_;
-struct snap_error *snap_capture_take_over(int fd, struct snap_capture **ret) _must_check_;
+struct snap_error *snap_capture_take_over(int fd, int shared_fd,
+					  struct snap_capture **ret) _must_check_;
 
 /* Whether these first bytes of a file are those of a capture. */
 bool snap_capture_is_capture(const void *bytes, size_t size);

@@ -44,7 +44,7 @@ void snap_codec_flush(struct snap_codec *codec)
 {
 	if (codec->mode != SNAP_CODEC_WRITE || codec->chunk_used == 0)
 		return;
-	if (!codec->unhashed)
+	if (!codec->handed)
 		codec->hash = snap_hash(codec->chunk, codec->chunk_used, codec->hash);
 	if (!codec->write_errno)
 		codec->write_errno = snap_write_all(codec->fd, codec->chunk, codec->chunk_used);
@@ -75,7 +75,7 @@ static void put(struct snap_codec *codec, const void *bytes, size_t size)
 	if (codec->mode == SNAP_CODEC_COUNT || codec->memory)
 		return;
 	/* A stack goes to the kernel from where it is. */
-	if (codec->unhashed && size >= WRITTEN_AT_ONCE) {
+	if (codec->handed && size >= WRITTEN_AT_ONCE) {
 		snap_codec_flush(codec);
 		if (!codec->write_errno)
 			codec->write_errno = snap_write_all(codec->fd, from, size);
@@ -260,12 +260,38 @@ static void align(struct snap_codec *codec)
 		snap_codec_refuse(codec, "there is something where nothing should be");
 }
 
+/* Whether these bytes are in the memory outside; 0 stands for those that are not. */
+static bool code_outside(struct snap_codec *codec, const void **data, uint64_t length)
+{
+	const uint8_t *bytes = *data;
+	uint64_t place = 0;
+
+	if (!snap_codec_reads(codec) && codec->outside && bytes >= codec->outside &&
+	    bytes < codec->outside + codec->outside_size)
+		place = (uint64_t)(bytes - codec->outside) + 1;
+	snap_code_u64(codec, &place);
+	if (!snap_codec_reads(codec) || place == 0)
+		return place != 0;
+	place--;
+	if (place % sizeof(uint64_t) != 0 || place > codec->outside_size ||
+	    length > codec->outside_size - place) {
+		snap_codec_refuse(codec, "it names memory that is not there");
+		return false;
+	}
+	*data = codec->outside + place;
+	return true;
+}
+
 void snap_code_bytes(struct snap_codec *codec, const void *pointer_to_data, size_t *size,
 		     uint64_t most)
 {
 	const void **data = (const void **)pointer_to_data;
 	uint64_t length = code_length(codec, *data ? *size : 0, most);
 
+	if (length && codec->handed && code_outside(codec, data, length)) {
+		*size = length;
+		return;
+	}
 	if (length)
 		align(codec);
 	if (!snap_codec_reads(codec)) {

@@ -40,8 +40,14 @@ struct snap_codec {
 	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
 	size_t chunk_used;
 	uint64_t hash;
-	bool unhashed; /* WRITE to fd: for memory, which does not rot; hash stays 0 */
 	int write_errno;
+	/*
+	 * From process to process on one machine: memory does not rot, so nothing is hashed; and
+	 * bytes in here are not copied, but said to be in here, at the same place for both.
+	 */
+	bool handed;
+	const uint8_t *outside;
+	uint64_t outside_size;
 };
 
 static inline bool snap_codec_reads(const struct snap_codec *codec)

@@ -58,7 +58,7 @@ static void test_defaults(void **state)
 
 	assert_true(options->children);
 	assert_int_equal(options->max_stack, 1 << 20);
-	assert_int_equal(options->max_snapshot, 256 << 20);
+	assert_int_equal(options->max_snapshot, 128u << 20);
 	assert_int_equal(options->stop_timeout_ns, 1000000000);
 	assert_int_equal(options->timeout_ns, 11000000000);
 	assert_int_equal(options->max_frames, 512);
@@ -234,7 +234,7 @@ static void test_numbers(void **state)
 	assert_int_equal(options->max_stack, 512 << 10);
 	take(options, "max-stack", "8M");
 	assert_int_equal(options->max_stack, 8 << 20);
-	assert_int_equal(options->max_snapshot, 256 << 20);
+	assert_int_equal(options->max_snapshot, 128u << 20);
 	take(options, "max-stack", "1G");
 	assert_int_equal(options->max_stack, 1 << 30);
 	assert_int_equal(options->max_snapshot, 1 << 30);
