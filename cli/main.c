@@ -29,7 +29,7 @@ static bool fill_descriptors(void)
 			continue;
 		opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 		if (opened != fd)
-			return false;
+			return snap_cli_message("cannot open /dev/null: %s", strerror(errno));
 	}
 	return true;
 }
@@ -81,7 +81,7 @@ static int run(struct snap_cli_request *request)
 int main(int argc, char **argv)
 {
 	struct snap_cli_request request;
-	int status = SNAP_CLI_USAGE;
+	int status;
 
 	if (!fill_descriptors())
 		return SNAP_CLI_TROUBLE;
@@ -98,6 +98,8 @@ int main(int argc, char **argv)
 		if (!request.debuginfod)
 			unsetenv("DEBUGINFOD_URLS");
 		status = request.help || request.version ? print_and_exit(&request) : run(&request);
+	} else {
+		status = request.refusal;
 	}
 	snap_cli_request_deinit(&request);
 	snap_cli_signals_die();

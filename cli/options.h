@@ -90,11 +90,12 @@ struct snap_cli_request {
 	bool width_given, debuginfod, no_sandbox, help, version;
 	bool ring, until, duration, slice, timeout; /* were given */
 	unsigned verbose;
+	int refusal; /* the exit status where snap_cli_request_init() says no */
 };
 
 /*
- * Reads argv. False after a message on stderr: a usage error. The request is to be released by
- * snap_cli_request_deinit() in any case.
+ * Reads argv. False after a message on stderr: mostly a usage error, see `refusal`. The request is
+ * to be released by snap_cli_request_deinit() in any case.
  */
 bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv);
 void snap_cli_request_deinit(struct snap_cli_request *request);

@@ -4,6 +4,7 @@
  * command, which may stand after some of them: first getopt_long collects what is there, then the
  * command is known and each option is set.
  */
+#include "commands.h"
 #include "message.h"
 #include "options.h"
 
@@ -135,6 +136,20 @@ static void note(struct snap_cli_request *request, const char *name)
 			*noted[i].given = true;
 }
 
+/* Whoever gave the option is to blame for all but want of memory. */
+static bool refuse(struct snap_cli_request *request, const char *prefix,
+		   struct stacksnap_error *err)
+{
+	bool is_usage = stacksnap_error_code(err) == STACKSNAP_ERROR_INVALID;
+
+	snap_cli_message("%s%s", is_usage ? prefix : "", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	if (is_usage)
+		return usage();
+	request->refusal = SNAP_CLI_TROUBLE;
+	return false;
+}
+
 static bool set_option(struct snap_cli_request *request, const struct given *given)
 {
 	struct stacksnap_error *err;
@@ -153,11 +168,7 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 		return set_local(request, given) || usage();
 	note(request, given->option->name);
 	err = stacksnap_options_set(request->options, given->option->name, given->value);
-	if (!err)
-		return true;
-	snap_cli_message("--%s", stacksnap_error_message(err));
-	stacksnap_error_destroy(err);
-	return usage();
+	return !err || refuse(request, "--", err);
 }
 
 static bool check_format(const struct snap_cli_request *request)
@@ -195,11 +206,8 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 			return usage();
 		}
 		err = stacksnap_options_set(request->options, "pid", operands[i]);
-		if (!err)
-			continue;
-		snap_cli_message("%s", stacksnap_error_message(err));
-		stacksnap_error_destroy(err);
-		return usage();
+		if (err)
+			return refuse(request, "", err);
 	}
 	return true;
 }
@@ -257,13 +265,16 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 	size_t count = 0;
 	bool fine;
 
-	*request = (struct snap_cli_request){ .command = SNAP_CLI_SNAPSHOT };
+	*request = (struct snap_cli_request){ .command = SNAP_CLI_SNAPSHOT,
+					      .refusal = SNAP_CLI_USAGE };
 	if (option_count() > MAX_OPTIONS)
 		abort();
 	if (given)
 		err = stacksnap_options_create(&request->options);
 	if (!given || err) {
 		free(given);
+		stacksnap_error_destroy(err);
+		request->refusal = SNAP_CLI_TROUBLE;
 		return snap_cli_message("out of memory");
 	}
 	fine = collect(request, argc, argv, given, &count);
