@@ -101,11 +101,16 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 static void warn_of_threads(struct snap_capture *capture, const struct snap_process *process,
 			    const struct snap_traced *traced)
 {
-	size_t not_stopped = 0;
+	size_t not_stopped = 0, unread = 0;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 
+		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
+		    ++unread <= MOST_THREAD_WARNINGS)
+			snap_capture_warn(capture, "facts_missing", process->pid, thread->tid,
+					  "cannot read the name and the state of thread %d of %d",
+					  thread->tid, process->pid);
 		if (thread->result != SNAP_THREAD_NOT_STOPPED ||
 		    ++not_stopped > MOST_THREAD_WARNINGS)
 			continue;
@@ -118,6 +123,10 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 	if (not_stopped > MOST_THREAD_WARNINGS)
 		snap_capture_warn(capture, "thread_not_stopped", process->pid, 0,
 				  "%zu threads of %d did not stop", not_stopped, process->pid);
+	if (unread > MOST_THREAD_WARNINGS)
+		snap_capture_warn(capture, "facts_missing", process->pid, 0,
+				  "cannot read the names and the states of %zu threads of %d",
+				  unread, process->pid);
 	if (process->threads_missed)
 		snap_capture_warn(capture, "threads_missed", process->pid, 0,
 				  "%zu threads of %d could not be caught", process->threads_missed,

@@ -138,11 +138,13 @@ static enum snap_peek_result peek_once(struct snap_nostop *nostop, struct snap_t
 	struct snap_thread copy = *thread;
 	enum snap_peek_result result;
 	enum snap_arch arch;
+	int error;
 
 	peek->bytes = stacks->next;
 	peek->size = share(nostop);
-	if (snap_peek_mark(nostop->guard, peek->guard_fd, &peek->mark))
-		return SNAP_PEEK_GONE;
+	error = snap_peek_mark(nostop->guard, peek->guard_fd, &peek->mark);
+	if (error)
+		return snap_procfs_is_gone(error) ? SNAP_PEEK_GONE : SNAP_PEEK_UNUSABLE;
 	result = snap_peek(peek, &copy, &arch);
 	if (result != SNAP_PEEK_TAKEN)
 		return result;

@@ -143,12 +143,18 @@ struct snap_error *snap_discovery_run(struct snap_discovery *run)
 static struct snap_error *open_procfs(struct snap_procfs *ret)
 {
 	struct snap_error *err = snap_procfs_open(NULL, ret);
+	pid_t self;
 
 	if (err)
 		return err;
-	if (snap_procfs_self(ret) == getpid())
+	self = snap_procfs_self(ret);
+	if (self == getpid())
 		return NULL;
 	snap_procfs_close(ret);
+	/* Where this process has no number there is no link. */
+	if (self < 0 && !snap_procfs_is_gone(self))
+		return snap_error_os(-self, "cannot read processes: procfs does not tell who reads "
+					    "it");
 	return snap_error_format(SNAP_ERROR_OTHER,
 				 "cannot read processes: procfs shows another pid namespace (mount "
 				 "one in this namespace)");

@@ -15,20 +15,42 @@
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 
-enum { NS_PER_S = 1000000000, PASSWD_SIZE = 16384, MAX_ANCESTORS = 64, LIVE_EACH = 4 };
+enum {
+	NS_PER_S = 1000000000,
+	PASSWD_SIZE = 16384,
+	MAX_ANCESTORS = 64,
+	LIVE_EACH = 4,
+	LONGEST_TROUBLE = 1024
+};
 
 void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
 			  enum snap_trouble trouble, const char *format, ...)
 {
-	_cleanup_free_ char *text = NULL;
+	char text[LONGEST_TROUBLE];
 	va_list arguments;
+	int length;
 
 	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) < 0)
-		text = NULL;
+	length = vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	process->trouble = trouble;
-	process->trouble_message = text ? snap_arena_strdup(&capture->arena, text) : NULL;
+	process->trouble_message = length < 0 ? NULL : snap_arena_strdup(&capture->arena, text);
+	if (!process->trouble_message)
+		process->trouble_message = snap_trouble_word(trouble);
+}
+
+/*
+ * What cannot be read for want of a resource is missed in the report, and told; what has gone or is
+ * not for us is no surprise.
+ */
+static void note_missing(struct snap_discovery *run, const struct snap_process *process,
+			 const char *what, ssize_t status)
+{
+	if (status >= 0 || snap_procfs_is_gone(status) || status == -EACCES || status == -EPERM)
+		return;
+	snap_capture_warn(run->capture, "facts_missing", process->pid, 0,
+			  "cannot read the %s of process %d: %s", what, (int)process->pid,
+			  strerror((int)-status));
 }
 
 int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
@@ -60,7 +82,10 @@ static bool read_groups(struct snap_discovery *run, struct snap_process *process
 	const char *unit;
 	size_t length;
 
-	if (snap_discovery_cgroup(run, fd) != 0)
+	int status = snap_discovery_cgroup(run, fd);
+
+	note_missing(run, process, "control group", status);
+	if (status != 0)
 		return true;
 	unit = snap_cgroup_unit(run->cgroup.path, &length);
 	return keep(run, &process->unit, unit, length) &&
@@ -89,26 +114,36 @@ static bool read_program(struct snap_discovery *run, struct snap_process *proces
 	process->exe_deleted = path_length && snap_cut_deleted(path, &cut) && !is_called(fd, path);
 	if (process->exe_deleted)
 		path_length = cut;
+	note_missing(run, process, "program", length);
 	if (!keep(run, &process->exe, path, path_length))
 		return false;
 	length = snap_procfs_read(fd, "cmdline", run->buffer, SNAP_MAX_ARGS);
+	note_missing(run, process, "arguments", length);
 	process->args_size = length > 0 ? (size_t)length : 0;
 	return keep(run, &process->args, run->buffer, process->args_size);
 }
 
-/* The name service may be slow and read files: once a user, and nobody is stopped meanwhile. */
-static const char *user_name(struct snap_discovery *run, uid_t uid)
+/*
+ * The name service may be slow and read files: once a user, and nobody is stopped meanwhile. It has
+ * many ways to say that there is no such user (getpwnam(3)), and few that nobody could be asked.
+ */
+static const char *user_name(struct snap_discovery *run, const struct snap_process *process,
+			     uid_t uid)
 {
 	char buffer[PASSWD_SIZE];
 	struct passwd entry, *found = NULL;
 	const char *name = NULL;
+	int status;
 
 	if (uid == (uid_t)-1)
 		return NULL;
 	for (size_t i = 0; i < run->user_count; i++)
 		if (run->users[i].uid == uid)
 			return run->users[i].name;
-	if (getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+	status = getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found);
+	if (status == EMFILE || status == ENFILE || status == ENOMEM || status == EIO)
+		note_missing(run, process, "user's name", -status);
+	if (status == 0 && found)
 		name = snap_arena_strdup(&run->capture->arena, found->pw_name);
 	if (snap_grow_array(run->users, run->user_capacity, run->user_count))
 		run->users[run->user_count++] = (struct snap_user){ uid, name };
@@ -118,12 +153,14 @@ static const char *user_name(struct snap_discovery *run, uid_t uid)
 static void read_status(struct snap_discovery *run, struct snap_process *process, int fd)
 {
 	struct snap_status status;
+	int result = snap_procfs_status(fd, &status);
 
 	process->uid = (uid_t)-1;
-	if (snap_procfs_status(fd, &status) != 0)
+	note_missing(run, process, "owner", result);
+	if (result != 0)
 		return;
 	process->uid = status.uid;
-	process->user = user_name(run, status.uid);
+	process->user = user_name(run, process, status.uid);
 	process->ns_pid = status.ns_pid;
 	process->is_namespace_init = status.ns_pid == 1;
 	process->in_host_namespace = status.ns_depth == 1;
@@ -224,6 +261,16 @@ static struct snap_error *read_ancestors(struct snap_discovery *run, struct snap
 	return keep_ancestors(run, process, ancestors, count);
 }
 
+/* It is there, or was a moment ago: nobody may take it for one that has exited. */
+static void mark_unread(struct snap_discovery *run, struct snap_process *process, int error)
+{
+	bool denied = error == EACCES || error == EPERM;
+
+	snap_process_trouble(run->capture, process,
+			     denied ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_INTERNAL,
+			     "cannot read process %d: %s", (int)process->pid, strerror(error));
+}
+
 static void mark_vanished(struct snap_discovery *run, struct snap_process *process)
 {
 	process->vanished = true;
@@ -322,7 +369,10 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 		return snap_error_os(-status, "cannot read process %d", (int)process->pid);
 	if (status != 0) {
 		snap_close(&live->pidfd);
-		mark_vanished(run, process);
+		if (snap_procfs_is_gone(status))
+			mark_vanished(run, process);
+		else
+			mark_unread(run, process, -status);
 		return NULL;
 	}
 	if (has_left(&stat))
@@ -330,7 +380,9 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	err = read_labels(run, process, fd, files_fd);
 	if (err)
 		return err;
-	if ((live->pidfd < 0 || has_exited(live->pidfd)) && read_stat(run, process, fd, &stat) != 0)
+	/* What cannot be read now is still as it was read before. */
+	if ((live->pidfd < 0 || has_exited(live->pidfd)) &&
+	    snap_procfs_is_gone(read_stat(run, process, fd, &stat)))
 		mark_vanished(run, process);
 	else
 		snap_process_judge(run->capture, process, &stat);

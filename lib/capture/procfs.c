@@ -33,7 +33,9 @@ struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret)
 
 	if (fd < 0)
 		return snap_error_os(errno, "cannot read %s", path);
-	if (!root && (fstatfs(fd, &filesystem) || filesystem.f_type != PROC_SUPER_MAGIC))
+	if (!root && fstatfs(fd, &filesystem))
+		return snap_error_os(errno, "cannot look at %s", path);
+	if (!root && filesystem.f_type != PROC_SUPER_MAGIC)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "cannot read processes: %s is not mounted", path);
 	*ret = (struct snap_procfs){ .root_fd = snap_take_fd(&fd), .live = !root };
@@ -241,7 +243,7 @@ pid_t snap_procfs_self(const struct snap_procfs *procfs)
 	char number[NUMBER_SIZE + 1];
 	ssize_t length = snap_procfs_link(procfs->root_fd, "self", number, sizeof(number));
 
-	return length > 0 ? snap_parse_pid(number, (size_t)length) : 0;
+	return length > 0 ? snap_parse_pid(number, (size_t)length) : (pid_t)length;
 }
 
 /*

@@ -14,9 +14,16 @@
 #include "base/error.h"
 #include "capture/procfs_parse.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+/* Whether a failure says that the process or thread has gone; any other one says nothing of it. */
+static inline bool snap_procfs_is_gone(ssize_t status)
+{
+	return status == -ESRCH || status == -ENOENT;
+}
 
 struct snap_procfs {
 	int root_fd;
@@ -27,7 +34,7 @@ struct snap_procfs {
 struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret) _must_check_;
 void snap_procfs_close(struct snap_procfs *procfs);
 
-/* The caller's own pid as procfs numbers it, 0 if it does not tell. */
+/* The caller's own pid as procfs numbers it; a negative errno if it does not tell. */
 pid_t snap_procfs_self(const struct snap_procfs *procfs);
 
 /* The directory of a process, O_PATH: for the calls below that take a directory. */

@@ -139,7 +139,7 @@ static bool has_moved(struct snap_sampler *sampler, struct snap_spot *spot)
 	char text[2 * SNAP_SPOT_TEXT];
 	ssize_t size = read_spot(sampler, spot, text, sizeof(text));
 
-	if (size == -ESRCH || size == -ENOENT) {
+	if (snap_procfs_is_gone(size)) {
 		spot->thread->member->list_due = true;
 		snap_watched_end(sampler, spot->thread);
 		return false;

@@ -86,7 +86,7 @@ struct snap_error *snap_watched_read(struct snap_sampler *sampler, struct snap_w
 	struct snap_stat stat;
 	int error = read_stat(sampler, thread, &stat);
 
-	if (error == -ESRCH || error == -ENOENT || (!error && has_ended(&stat))) {
+	if (snap_procfs_is_gone(error) || (!error && has_ended(&stat))) {
 		thread->member->list_due = true;
 		snap_watched_end(sampler, thread);
 		return NULL;
@@ -229,7 +229,8 @@ static struct snap_error *bear(struct snap_sampler *sampler, struct snap_member 
 	int error = snap_procfs_task_stat(member->tasks_fd, tid, &stat);
 
 	*ret = NULL;
-	if (error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
+	/* What cannot be read now may be readable at the next listing. */
+	if (error && !snap_procfs_is_gone(error)) {
 		member->list_due = true;
 		return NULL;
 	}
@@ -347,11 +348,15 @@ struct snap_error *snap_sampler_list(struct snap_sampler *sampler, struct snap_m
 	err = list_tids(sampler, member, &count);
 	if (err)
 		return err;
-	err = merge(sampler, member, count > 0 ? (size_t)count : 0);
+	/* Nobody is gone because the list cannot be read. */
+	if (count < 0 && !snap_procfs_is_gone(count))
+		member->list_due = true;
+	else
+		err = merge(sampler, member, count > 0 ? (size_t)count : 0);
 	if (err)
 		return err;
 	/* No thread of it lives any more: not one is listed, or a zombie alone. */
-	if (!has_living(member))
+	if (!has_living(member) && !member->list_due)
 		member->gone = true;
 	member->list_after_ns = snap_sampler_after(begin, 0, LIST_SHARE);
 	return NULL;

@@ -40,7 +40,7 @@ bool snap_describe(const struct snap_describer *describer, struct snap_thread *t
 	struct snap_stat stat;
 	int result = snap_procfs_task_stat(describer->tasks_fd, tid, &stat);
 
-	if (result == -ESRCH || result == -ENOENT) {
+	if (snap_procfs_is_gone(result)) {
 		thread->result = SNAP_THREAD_VANISHED;
 		return false;
 	}

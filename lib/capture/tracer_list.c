@@ -213,13 +213,16 @@ void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	_cleanup_fd_ int found = -1;
 	struct snap_stat stat;
-	int fd = traced->proc_fd;
+	int fd = traced->proc_fd, error;
 
 	tracer->task_fds[process] = -ESRCH;
 	if (fd < 0) {
 		fd = found = snap_procfs_open_process(tracer->procfs, traced->pid);
-		if (fd >= 0 && snap_procfs_stat(fd, &stat))
+		error = fd < 0 ? 0 : snap_procfs_stat(fd, &stat);
+		if (error) {
+			tracer->task_fds[process] = error;
 			return;
+		}
 		if (fd >= 0 && !traced->start_ticks)
 			traced->start_ticks = stat.start_ticks;
 		if (fd >= 0 && stat.start_ticks != traced->start_ticks)
@@ -239,7 +242,7 @@ static void list(struct snap_tracer *tracer, uint32_t process)
 	tasks = tracer->task_fds[process];
 	count = tasks < 0 ? tasks : snap_procfs_list(tasks, tracer->tids, SNAP_MAX_THREADS);
 	if (count <= 0) {
-		traced->vanished = count == 0 || count == -ESRCH || count == -ENOENT;
+		traced->vanished = count == 0 || snap_procfs_is_gone(count);
 		if (!traced->vanished)
 			traced->error = (int)-count;
 		return;
