@@ -109,7 +109,7 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 	    snap_error_ignore(enter(judge, process)))
 		return false;
 	snap_unwind(judge->unwinder, copy, &pcs);
-	if (pcs.needs_register)
+	if (pcs.needs_register || pcs.no_memory)
 		return false;
 	/* Out of the copy: into a stack that a signal handler interrupted. */
 	return pcs.end != SNAP_UNWIND_UNREADABLE || copy->stack_unreadable || copy->stack2_size;

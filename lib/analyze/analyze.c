@@ -73,7 +73,7 @@ static bool is_of_many_instants(const struct snap_capture *capture)
 	return false;
 }
 
-static void copy_head(struct snap_analysis *analysis)
+static bool copy_head(struct snap_analysis *analysis)
 {
 	const struct snap_capture *capture = analysis->capture;
 	struct snap_snapshot *snapshot = analysis->snapshot;
@@ -83,6 +83,11 @@ static void copy_head(struct snap_analysis *analysis)
 	snapshot->host.kernel = snap_analysis_text(analysis, capture->host.kernel);
 	snapshot->host.arch = snap_analysis_text(analysis, capture->host.arch);
 	snapshot->host.boot_id = snap_analysis_text(analysis, capture->host.boot_id);
+	if (!snapshot->host.name != !capture->host.name ||
+	    !snapshot->host.kernel != !capture->host.kernel ||
+	    !snapshot->host.arch != !capture->host.arch ||
+	    !snapshot->host.boot_id != !capture->host.boot_id)
+		return false;
 	snapshot->time_ns = capture->time_ns;
 	snapshot->duration_ns = capture->duration_ns;
 	snapshot->stop_duration_ns = capture->stop_duration_ns;
@@ -94,6 +99,7 @@ static void copy_head(struct snap_analysis *analysis)
 		snap_snapshot_warn(snapshot, snap_analysis_text(analysis, warning->code),
 				   warning->pid, warning->tid, "%s", warning->message);
 	}
+	return true;
 }
 
 void snap_stack_judge_end(struct snap_raw_stack *stack)
@@ -194,7 +200,8 @@ struct snap_error *snap_analyze(const struct snap_capture *capture,
 	err = analysis_init(&analysis, finder);
 	if (err)
 		return err;
-	copy_head(&analysis);
+	if (!copy_head(&analysis))
+		return snap_error_no_memory();
 	for (size_t i = 0; i < capture->process_count; i++) {
 		err = snap_stacks_collect(&analysis, &analysis.processes[i]);
 		if (err)

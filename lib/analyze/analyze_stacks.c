@@ -237,6 +237,8 @@ static bool collect_thread(struct collector *collector, const struct snap_thread
 	stack.kernel_count = count;
 	if (thread->result == SNAP_THREAD_COPIED) {
 		snap_unwind(collector->analysis->unwinder, thread, &pcs);
+		if (pcs.no_memory)
+			return false;
 		stack.end = pcs.end;
 		stack.end_pc = pcs.end_pc;
 		stack.reason = pcs.reason;

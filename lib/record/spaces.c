@@ -149,7 +149,7 @@ struct snap_error *snap_spaces_unwind(struct snap_spaces *spaces, uint32_t numbe
 	if (err)
 		return err;
 	snap_unwind(space->unwinder, thread, ret);
-	return NULL;
+	return ret->no_memory ? snap_error_no_memory() : NULL;
 }
 
 /* Whether a mapping is one by which stacks are unwound and named. */

@@ -94,6 +94,8 @@ struct snap_dwarf *snap_dwarf_alt(struct snap_dwarf *dwarf)
 					     false);
 		if (dwarf->alt)
 			dwarf->alt->is_alt = true;
+		else
+			dwarf->out_of_memory = true;
 	}
 	return dwarf->alt;
 }
@@ -164,7 +166,8 @@ void snap_dwarf_want(struct snap_dwarf *dwarf, enum snap_section section, uint64
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || offsets[i] != offsets[i - 1])
 			offsets[distinct++] = offsets[i];
-	snap_partial_units(partial, offsets, distinct);
+	if (!snap_partial_units(partial, offsets, distinct))
+		dwarf->out_of_memory = true;
 	dwarf->sections[section] = (struct snap_bytes){ partial->data, partial->size };
 	dwarf->section_tried[section] = true;
 }

@@ -256,6 +256,8 @@ const char *snap_lines_file(struct snap_unit *unit, uint64_t index)
 		file->path =
 			join(unit->dwarf->symbolizer,
 			     (const char *const[]){ owner->comp_dir, directory, file->name }, 3);
+		if (!file->path && file->name[0])
+			unit->dwarf->out_of_memory = true;
 	}
 	return file->path;
 }

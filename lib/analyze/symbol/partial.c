@@ -156,7 +156,7 @@ static void copy(struct copier *copier, uint64_t at, const uint8_t *bytes, size_
 	}
 }
 
-void snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count)
+bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count)
 {
 	_cleanup_free_ uint8_t *window = malloc(WINDOW);
 	struct copier copier = {
@@ -169,8 +169,10 @@ void snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, s
 	while (count > 0 && offsets[count - 1] >= partial->size)
 		count--;
 	copier.count = count;
-	if (partial->whole || count == 0 || !window || !start(partial, &stream))
-		return;
+	if (partial->whole || count == 0)
+		return true;
+	if (!window || !start(partial, &stream))
+		return false;
 	while (result == Z_OK && copier.next < count) {
 		size_t size;
 
@@ -185,6 +187,7 @@ void snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, s
 		at += size;
 	}
 	inflateEnd(&stream);
+	return true;
 }
 
 void snap_partial_whole(struct snap_partial *partial)

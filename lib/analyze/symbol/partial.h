@@ -25,9 +25,9 @@ void snap_partial_close(struct snap_partial *partial);
 
 /*
  * Unpacks the units (initial length, then so many bytes) at the offsets, which are sorted. What is
- * corrupt stays zero.
+ * corrupt stays zero. False without memory.
  */
-void snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count);
+bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count);
 /* Unpacks all of it. */
 void snap_partial_whole(struct snap_partial *partial);
 

@@ -116,21 +116,21 @@ static bool has_dwarf(struct snap_image *image)
 	       snap_image_section_address(image, ".zdebug_info", &address);
 }
 
-/* NULL: there is none. */
-static struct snap_dwarf *dwarf_of(struct snap_symbolizer *symbolizer,
-				   struct snap_file_symbols *symbols)
+/* symbols->dwarf, which stays NULL where there is none. */
+static struct snap_error *open_dwarf(struct snap_symbolizer *symbolizer,
+				     struct snap_file_symbols *symbols)
 {
 	struct snap_image *image = symbols->file->image;
 
 	if (symbols->dwarf)
-		return symbols->dwarf;
+		return NULL;
 	if (!has_dwarf(image)) {
 		if (!snap_debugfile_open(symbolizer, symbols) || !has_dwarf(symbols->debug))
 			return NULL;
 		image = symbols->debug;
 	}
 	symbols->dwarf = snap_dwarf_open(symbolizer, symbols, image, false);
-	return symbols->dwarf;
+	return symbols->dwarf ? NULL : snap_error_no_memory();
 }
 
 /* An address and the unit that it lies in. */
@@ -215,19 +215,21 @@ static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
 				      struct snap_file_symbols *symbols, struct snap_hit *hits,
 				      size_t count)
 {
-	struct snap_dwarf *dwarf = dwarf_of(symbolizer, symbols);
 	_cleanup_free_ struct snap_unit **units = NULL;
 	_cleanup_free_ struct located *located = NULL;
-	struct snap_error *err;
+	struct snap_error *err = open_dwarf(symbolizer, symbols);
+	struct snap_dwarf *dwarf = symbols->dwarf;
 	size_t found = 0;
 
-	if (!dwarf)
-		return NULL;
+	if (err || !dwarf)
+		return err;
 	units = calloc(count, sizeof(struct snap_unit *));
 	located = calloc(count, sizeof(*located));
 	if (!units || !located)
 		return snap_error_no_memory();
 	snap_ranges_assign(dwarf, hits, count, units);
+	if (dwarf->out_of_memory)
+		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		if (units[i])
 			located[found++] = (struct located){ units[i], &hits[i] };

@@ -10,6 +10,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -80,8 +81,16 @@ struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_mod
 	rows->image = file->image;
 	rows->arch = arch;
 	if (snap_image_machine(rows->image) == arch->machine &&
-	    snap_cfi_is_bounded(rows->image, ".eh_frame") && snap_image_elf(rows->image))
-		rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(rows->image));
+	    snap_cfi_is_bounded(rows->image, ".eh_frame")) {
+		/* libelf keeps what is wrong to itself, but this it leaves in errno. */
+		errno = 0;
+		if (snap_image_elf(rows->image)) {
+			rows->eh_frame = dwarf_getcfi_elf(snap_image_elf(rows->image));
+		} else if (errno == ENOMEM) {
+			free(rows);
+			return snap_error_no_memory();
+		}
+	}
 	*ret = rows;
 	return NULL;
 }

@@ -12,7 +12,7 @@ void snap_sink_begin(struct snap_sink *sink, size_t max_frames, bool is_whole, u
 {
 	sink->total = 0;
 	sink->ceiling = ceiling;
-	sink->is_cut = false;
+	sink->is_cut = sink->no_memory = false;
 	sink->tail = 0;
 	sink->head = max_frames ? max_frames : SIZE_MAX;
 	if (max_frames > 1 && is_whole)
@@ -37,7 +37,7 @@ bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc)
 	}
 	at = place(sink);
 	if (at >= sink->capacity && !snap_grow_array(sink->pcs, sink->capacity, sink->capacity)) {
-		sink->is_cut = true;
+		sink->is_cut = sink->no_memory = true;
 		return false;
 	}
 	sink->pcs[at] = pc;

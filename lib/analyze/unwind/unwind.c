@@ -94,9 +94,14 @@ static struct snap_row compute_row(struct snap_unwinder *unwinder, uint64_t look
 	if (!module || !snap_module_open(unwinder->set, module))
 		return none;
 	if (!module->file->unwind) {
-		if (snap_error_ignore(
-			    snap_rows_create(unwinder->set, module->file, unwinder->arch, &rows)))
+		struct snap_error *err =
+			snap_rows_create(unwinder->set, module->file, unwinder->arch, &rows);
+
+		if (err) {
+			unwinder->sink.no_memory |= snap_error_code(err) == SNAP_ERROR_NO_MEMORY;
+			snap_error_destroy(err);
 			return none;
+		}
 		module->file->unwind = rows;
 	}
 	return snap_rows_find(module->file->unwind, lookup - module->bias);
@@ -363,4 +368,5 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 	ret->reason = unwinder->reason;
 	ret->needs_register = unwinder->needs_register;
 	ret->stale_mappings = unwinder->stale_mappings;
+	ret->no_memory = unwinder->sink.no_memory;
 }

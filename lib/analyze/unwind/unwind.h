@@ -60,6 +60,7 @@ struct snap_pcs {
 	bool needs_register;
 	/* A pc lay where no memory was known: the mappings may be older than the stack. */
 	bool stale_mappings;
+	bool no_memory; /* it ended early, or elsewhere, for want of memory */
 };
 
 struct snap_unwinder;

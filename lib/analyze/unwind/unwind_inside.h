@@ -20,7 +20,8 @@ struct snap_sink {
 	size_t head, tail; /* how many are kept; head SIZE_MAX: all */
 	uint64_t total;    /* how many came */
 	uint64_t ceiling;  /* more cannot be */
-	bool is_cut;       /* no memory, or the tail is of no use: what came later is not kept */
+	bool no_memory;
+	bool is_cut; /* no memory, or the tail is of no use: what came later is not kept */
 };
 
 void snap_sink_begin(struct snap_sink *sink, size_t max_frames, bool is_whole, uint64_t ceiling);
