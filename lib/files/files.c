@@ -25,6 +25,12 @@ struct snap_error *snap_files_create(const struct snap_options *options,
 	files->options = options;
 	files->capture = capture;
 	files->host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (files->host_root < 0) {
+		int os_errno = errno;
+
+		free(files);
+		return snap_error_os(os_errno, "cannot open the root of the file system");
+	}
 	files->host = (struct snap_live){ -1, -1, files->host_root, -1, -1 };
 	*ret = files;
 	return NULL;

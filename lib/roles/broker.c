@@ -102,7 +102,24 @@ static void note(void *context, const struct snap_file_request *request)
 		*(volatile uint64_t *)remote->place = snap_broker_place(&packed);
 }
 
-/* Where nobody answers nothing is found: another error would be an invitation to ask again. */
+/* One that is not there any more has no files; whatever else was wrong is told. */
+static struct snap_error *exchange(const struct snap_remote_finder *remote,
+				   const struct snap_broker_request *request,
+				   struct snap_wire_error *answer, int *fd_ret)
+{
+	struct snap_error *err = snap_wire_send(remote->channel, request, sizeof(*request), -1);
+	size_t size = 0;
+
+	if (!err)
+		err = snap_wire_receive(remote->channel, answer, sizeof(*answer), &size, fd_ret);
+	if (err && snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET)
+		return err;
+	if (!err && size == sizeof(*answer))
+		return NULL;
+	snap_error_destroy(err);
+	return snap_error_not_found();
+}
+
 static struct snap_error *ask(void *context, const struct snap_file_request *request, int *fd_ret)
 {
 	struct snap_remote_finder *remote = context;
@@ -110,15 +127,17 @@ static struct snap_error *ask(void *context, const struct snap_file_request *req
 	struct snap_wire_error answer;
 	_cleanup_fd_ int fd = -1;
 	struct snap_error *err;
-	size_t size;
 
 	note(context, request);
-	if (!pack(remote, request, &packed) ||
-	    snap_error_ignore(snap_wire_send(remote->channel, &packed, sizeof(packed), -1)) ||
-	    snap_error_ignore(
-		    snap_wire_receive(remote->channel, &answer, sizeof(answer), &size, &fd)) ||
-	    size != sizeof(answer))
+	if (remote->out_of_step)
+		return snap_error_format(SNAP_ERROR_OTHER, "the broker of files cannot be heard");
+	if (!pack(remote, request, &packed))
 		return snap_error_not_found();
+	err = exchange(remote, &packed, &answer, &fd);
+	/* An answer that is still on its way would be taken for that to the next question. */
+	remote->out_of_step = err && snap_error_code(err) != SNAP_ERROR_NOT_FOUND;
+	if (err)
+		return err;
 	err = snap_wire_unpack_error(&answer);
 	if (!err && fd < 0)
 		err = snap_error_not_found();

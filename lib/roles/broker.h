@@ -61,7 +61,8 @@ struct snap_error *snap_broker_check(int fd) _must_check_;
 struct snap_remote_finder {
 	int channel;
 	const struct snap_capture *capture;
-	uint64_t *place; /* where snap_broker_place() of what is read is noted; NULL: nowhere */
+	uint64_t *place;  /* where snap_broker_place() of what is read is noted; NULL: nowhere */
+	bool out_of_step; /* what was asked last was not answered: nobody is asked any more */
 };
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 

@@ -187,7 +187,9 @@ static void take_space(struct snap_log_reader *reader)
 			err = snap_log_grow_spaces(log);
 		if (!err)
 			err = snap_log_space_add(log, process, &space);
-		if (err)
+		if (err && snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
+			fail_memory(reader);
+		else if (err)
 			snap_log_refuse(&reader->cursor, "there are too many address spaces");
 	}
 	if (!is_fine(reader) || !take_facts(reader, &log->spaces[space].arena, &facts))
