@@ -33,7 +33,7 @@ ERRORS = {
     "read": [errno.EIO, errno.ENOMEM, errno.EINTR], "pread64": [errno.EIO, errno.ENOMEM],
     "write": [errno.ENOSPC, errno.EIO, errno.EINTR], "pwrite64": [errno.ENOSPC, errno.EIO],
     "ftruncate64": [errno.EIO], "getdents64": [errno.ENOMEM, errno.EIO],
-    "readlink": [errno.EACCES, errno.ENOMEM], "readlinkat": [errno.EACCES, errno.ENOMEM],
+    "readlink": [errno.ENOMEM, errno.EACCES], "readlinkat": [errno.ENOMEM, errno.EACCES],
     "dup": [errno.EMFILE], "mkostemp64": [errno.ENOSPC, errno.EMFILE],
     "fchmod": [errno.EIO], "fchown": [errno.EPERM], "rename": [errno.EIO, errno.ENOSPC],
     "unlink": [errno.EIO], "memfd_create": [errno.EMFILE, errno.ENOMEM],

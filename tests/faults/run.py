@@ -48,7 +48,7 @@ def walk(nodes):
 
 
 def stacks_of(document):
-    """What a report must not lose in silence: processes, threads, and functions of their stacks."""
+    """What a report must not lose with status 0: processes, threads, functions of their stacks."""
     found = {}
     for node in walk(document.get("processes", [])):
         threads = {}
@@ -56,11 +56,23 @@ def stacks_of(document):
             entries = [[e.get(k) for k in ("function", "file", "line", "module")]
                        for e in stack["entries"]]
             # It runs, so the innermost line is that of a moment.
-            if stack["labels"].get("thread_name", "").startswith("spin"):
+            if "spin" in [e.get("function") for e in stack["entries"]]:
                 entries = [[function, file] for function, file, _, _ in entries]
             for thread in stack["threads"]:
-                threads[thread["tid"]] = [thread.get("name"), stack["unwind"], entries]
-        found[node["pid"]] = [node.get("name"), node.get("error", {}).get("code"), threads]
+                threads[thread["tid"]] = [stack["unwind"], entries]
+        found[node["pid"]] = [node.get("error", {}).get("code"), threads]
+    return found
+
+
+def facts_of(document):
+    """What it must not lose without a word."""
+    names = ("name", "description", "type", "exe", "args", "uid", "user", "start_ticks", "cgroup",
+             "unit", "container")
+    found = {}
+    for node in walk(document.get("processes", [])):
+        threads = {thread["tid"]: thread.get("name") for stack in node.get("stacks", [])
+                   for thread in stack["threads"]}
+        found[node["pid"]] = [[node.get(name) for name in names], threads]
     return found
 
 
@@ -90,15 +102,16 @@ class Scenario:
         return [a.format(**words) for a in self.arguments]
 
     def content(self, bench, out):
-        """What is compared with an undisturbed run; raises ValueError for half a document."""
+        """What is compared with an undisturbed run: what must be the same, and what may differ with
+        a word. ValueError for half a document."""
         if self.kind == "saved":
             return bench.render_saved()
         if self.kind == "text":
-            return plain(out)
+            return None, plain(out)
         document = json.loads(out)
         if self.kind == "recording":
-            return threads_of(document)
-        return stacks_of(document)
+            return threads_of(document), None
+        return stacks_of(document), facts_of(document)
 
 
 TARGETS = ("-p", "{pids}", "--timeout", "{timeout}")
@@ -169,7 +182,8 @@ class Bench:
         finally:
             if os.path.exists(self.path("saved")):
                 os.unlink(self.path("saved"))
-        return stacks_of(json.loads(got.stdout))
+        document = json.loads(got.stdout)
+        return stacks_of(document), facts_of(document)
 
     def run(self, scenario, environment=None):
         argv = [self.tool, *scenario.argv(self)]
@@ -220,6 +234,8 @@ class Bench:
 
     def check_targets(self, scenario):
         for victim in self.victims(scenario):
+            if victim.process.poll() is not None:
+                raise Broken(f"target {victim.pid} has ended: {victim.process.returncode}")
             for pid in [victim.pid] + [int(p) for k, p in victim.values.items()
                                        if "_" in k or k == "orphan"]:
                 self.check_process(pid)
@@ -289,7 +305,6 @@ class Trial:
             raise Broken(f"took {seconds:.1f} s")
 
     def check_report(self):
-        content, what = None, "output"
         if self.status == 2 and not self.out and self.scenario.kind != "saved":
             self.check_message()
             return
@@ -301,12 +316,19 @@ class Trial:
                 return
             raise Broken(f"half a report with status {self.status}") from None
         same = content == self.whole
-        if self.status == 0 and not same:
-            raise Broken(f"status 0, but the {what} differs: {difference(self.whole, content)}")
+        if self.status == 0 and content[0] != self.whole[0]:
+            raise Broken(f"status 0, but it differs: {difference(self.whole[0], content[0])}")
+        if self.status == 0 and not same and not self.says_what_is_missing():
+            raise Broken(f"missing without a word: {difference(self.whole[1], content[1])}")
         if self.status == 2 and same and self.scenario.kind == "json":
             raise Broken("status 2 with a whole report")
         if self.status:
             self.check_message()
+
+    def says_what_is_missing(self):
+        """What is not for us to read is no surprise; anything else is told, if only in the list."""
+        return (self.fault.error in (errno.EACCES, errno.EPERM) or "stacksnap: cannot" in self.err or
+                "cannot read process" in self.out)
 
     def check_message(self):
         lines = [line for line in self.err.splitlines() if line.startswith("stacksnap: ")]
@@ -322,22 +344,15 @@ def difference(whole, got):
         lines = set(got.splitlines())
         return repr([line for line in whole.splitlines() if line not in lines][:3])
     if not isinstance(whole, dict):
-        return f"{whole} {got}"[:300]
-    words = []
-    for pid, (name, _, threads) in whole.items():
-        other = got.get(pid)
-        if not other:
-            words.append(f"no process {name}")
-            continue
-        if other[0] != name:
-            words.append(f"name {other[0]} for {name}")
-        for tid, thread in threads.items():
-            if tid not in other[2]:
-                words.append(f"no thread of {name}")
-            elif other[2][tid] != thread:
-                words.append(f"thread {thread[0]}: {other[2][tid][1]}, {other[2][tid][2][:2]}"
-                             f" for {thread[2][:2]}")
-    return "; ".join(words[:3])[:400]
+        return repr([one for one in whole if one not in got][:3])
+    words = [f"no process {pid}" for pid in whole if pid not in got]
+    for pid in set(whole) & set(got):
+        if whole[pid][0] != got[pid][0]:
+            words.append(f"{got[pid][0]} for {whole[pid][0]}")
+        for tid, thread in whole[pid][1].items():
+            if got[pid][1].get(tid) != thread:
+                words.append(f"{got[pid][1].get(tid, 'no thread')} for {thread}"[:300])
+    return "; ".join(words[:3])[:500]
 
 
 def baseline(bench, scenario):
@@ -352,9 +367,10 @@ def baseline(bench, scenario):
         contents.append(scenario.content(bench, out))
         for site in bench.page.sites():
             seen.setdefault(site.id, []).append(site)
-    if contents[0] != contents[1]:
-        raise AssertionError(f"{scenario.name}: two runs differ by themselves: "
-                             f"{difference(contents[0], contents[1])}")
+    for one, other in zip(contents[0], contents[1]):
+        if one != other:
+            raise AssertionError(f"{scenario.name}: two runs differ by themselves: "
+                                 f"{difference(one, other)}")
     return contents[0], [found[-1] for found in seen.values() if len(found) >= 2]
 
 
