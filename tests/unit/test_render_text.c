@@ -197,6 +197,9 @@ static void test_times(void **state _unused_)
 	assert_string_equal(text, "7.4 ms");
 	snap_when_length(1259000000, text);
 	assert_string_equal(text, "1.25 s");
+	/* As a document may say. */
+	snap_when_length(INT64_MAX, text);
+	assert_string_equal(text, "9223372036.85 s");
 }
 
 int main(void)
