@@ -6,6 +6,7 @@
 #include "unwind_bed.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static uint64_t next_random(uint64_t *state)
@@ -109,9 +110,35 @@ static void test_search_table(void **unused)
 	check_section(".eh_frame_hdr");
 }
 
+/* Programs for which libdw would take half a gigabyte and more, an address each. */
+static void test_memory_of_programs(void **unused)
+{
+	static const char *const functions[] = { "many_registers", "many_states" };
+	struct rusage before, after;
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(functions); i++) {
+		begins_in(&bed, inside(&bed, functions[i]));
+		unwind(&bed);
+		assert_int_equal(snap_pc_address(bed.pcs.pcs[0]), inside(&bed, functions[i]));
+	}
+	/* The functions beside them are as they were. */
+	begins_in(&bed, inside(&bed, "simple"));
+	bed.stack[2] = inside(&bed, "outermost");
+	unwind(&bed);
+	CHECK_PCS(&bed, inside(&bed, "simple"), inside(&bed, "outermost"));
+	assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+	assert_true(after.ru_maxrss - before.ru_maxrss < 32 << 10);
+	bed_close(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_memory_of_programs),
 		cmocka_unit_test(test_eh_frame),
 		cmocka_unit_test(test_search_table),
 	};

@@ -6,6 +6,7 @@
 #include "analyze/unwind/rows.h"
 
 #include "analyze/unwind/cfi_check.h"
+#include "analyze/unwind/cfi_program.h"
 #include "analyze/unwind/expression.h"
 
 #include <dwarf.h>
@@ -63,6 +64,7 @@ struct snap_rows {
 	Dwarf_CFI *eh_frame, *debug_frame;
 	Dwarf *dwarf; /* for debug_frame */
 	bool debug_frame_tried;
+	struct snap_cfi_programs eh_programs, debug_programs;
 	struct slot *slots;
 	size_t slot_count, count;
 	struct snap_wide_row *wide; /* all of them */
@@ -80,6 +82,7 @@ struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_mod
 	rows->file = file;
 	rows->image = file->image;
 	rows->arch = arch;
+	rows->eh_programs = (struct snap_cfi_programs){ .image = rows->image, .is_eh_frame = true };
 	if (snap_image_machine(rows->image) == arch->machine &&
 	    snap_cfi_is_bounded(rows->image, ".eh_frame")) {
 		/* libelf keeps what is wrong to itself, but this it leaves in errno. */
@@ -141,6 +144,7 @@ static Dwarf_CFI *debug_frame(struct snap_rows *rows)
 		return rows->debug_frame;
 	rows->debug_frame_tried = true;
 	image = image_with_debug_frame(rows);
+	rows->debug_programs.image = image;
 	if (image && snap_image_inflated(image) != UINT64_MAX &&
 	    snap_cfi_is_bounded(image, ".debug_frame") && snap_image_elf(image))
 		rows->dwarf = dwarf_begin_elf(snap_image_elf(image), DWARF_C_READ, NULL);
@@ -317,18 +321,29 @@ static struct snap_row row_of_frame(struct snap_rows *rows, Dwarf_Frame *frame)
 	return row.wide ? row : refused;
 }
 
+/* SNAP_ROW_SIMPLE: the frame is there. */
+static enum snap_row_kind find_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *programs,
+				     uint64_t vaddr, Dwarf_Frame **ret)
+{
+	if (!cfi)
+		return SNAP_ROW_NONE;
+	if (!snap_cfi_program_is_bounded(programs, vaddr))
+		return SNAP_ROW_REFUSED;
+	return dwarf_cfi_addrframe(cfi, vaddr, ret) == 0 ? SNAP_ROW_SIMPLE : SNAP_ROW_NONE;
+}
+
 static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 {
-	struct snap_row row = { .kind = SNAP_ROW_NONE };
 	Dwarf_Frame *frame = NULL;
-	bool is_found;
+	enum snap_row_kind kind;
+	struct snap_row row;
 
 	snap_module_set_note(rows->set, rows->file);
-	is_found = rows->eh_frame && dwarf_cfi_addrframe(rows->eh_frame, vaddr, &frame) == 0;
-	if (!is_found && debug_frame(rows))
-		is_found = dwarf_cfi_addrframe(debug_frame(rows), vaddr, &frame) == 0;
-	if (!is_found)
-		return row;
+	kind = find_frame(rows->eh_frame, &rows->eh_programs, vaddr, &frame);
+	if (kind == SNAP_ROW_NONE)
+		kind = find_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
+	if (kind != SNAP_ROW_SIMPLE)
+		return (struct snap_row){ .kind = kind };
 	row = row_of_frame(rows, frame);
 	free(frame);
 	return row;
