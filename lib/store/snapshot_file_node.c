@@ -61,7 +61,8 @@ static bool is_value(uint32_t key, const char *value)
 	return false;
 }
 
-static void code_label(struct snap_sharing *to, struct snap_label *label)
+/* The number of its key. */
+static uint32_t code_label(struct snap_sharing *to, struct snap_label *label)
 {
 	bool reads = snap_codec_reads(&to->codec);
 	uint32_t key = reads ? 0 : key_of(label->key);
@@ -69,16 +70,23 @@ static void code_label(struct snap_sharing *to, struct snap_label *label)
 	snap_code_enum(&to->codec, &key, KEYS);
 	snap_share_text(to, &label->value, SNAP_MAX_NAME);
 	if (!reads)
-		return;
+		return key;
 	label->key = label_keys[key];
 	snap_codec_check(&to->codec, is_value(key, label->value), "a label has no value");
+	return key;
 }
 
 void snap_code_labels(struct snap_sharing *to, struct snap_label **labels, size_t *count)
 {
+	uint32_t next = 0;
+
 	snap_code_array(&to->codec, labels, count, MOST_LABELS, sizeof(**labels), LEAST_LABEL);
-	for (size_t i = 0; i < *count; i++)
-		code_label(to, &(*labels)[i]);
+	for (size_t i = 0; i < *count; i++) {
+		uint32_t key = code_label(to, &(*labels)[i]);
+
+		snap_codec_check(&to->codec, key >= next, "labels are not in order");
+		next = key + 1;
+	}
 }
 
 static void code_args(struct snap_sharing *to, struct snap_node *node)
