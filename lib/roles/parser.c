@@ -75,7 +75,10 @@ static struct snap_error *enter_sandbox(const struct snap_options *options, uid_
 	struct snap_sandbox sandbox = { .uid = uid, .cpu_s = cpu_s, .channel = channel };
 
 	hear_of_the_limit();
-	return options->no_sandbox ? NULL : snap_sandbox_enter(&sandbox);
+	if (options->no_sandbox)
+		return NULL;
+	return snap_error_wrap(snap_sandbox_enter(&sandbox),
+			       "cannot enter the sandbox (--no-sandbox does without it)");
 }
 
 static struct snap_error *do_work(const struct birth *birth, int channel, uint64_t *size_ret)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The sandbox around the process that reads files, seen from outside while the tool runs: what it may
+still do, what its end costs, and that no role ever writes to a target."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import (Case, DEADLINE, ROOT, SANITIZER, TOOL, Result, Timeout, clean_environment, need, need_root,
+                     note_options, proc_state, processes, read_file, status_field, threads, tids_of)
+
+# What is asked for and refused on the way, by libraries that go on without it.
+ASKED_IN_VAIN = {
+    "mincore", "pipe2",             # libunwind, when it begins: whether memory is there
+    "openat",                       # malloc, when it shrinks: the policy of memory
+    "ioctl", "readlink", "prctl",   # a sanitizer, while it writes a report
+}
+TOUCHES_A_TARGET = re.compile(
+    r"ptrace\(PTRACE_(POKE|SET|CONT|KILL|SINGLE|SYSCALL|SYSEMU|ATTACH|TRACEME)\w*|process_vm_writev\(|"
+    r"pwritev?(64|2)?\(\d+</proc|write\(\d+</proc/\d+/mem")
+
+
+class Running:
+    """A run of the tool whose parser can be met."""
+
+    def __init__(self, *arguments):
+        note_options(arguments)
+        self.command = [TOOL, *map(str, arguments)]
+        self.process = subprocess.Popen(self.command, env=clean_environment(), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def children(self, name):
+        text = read_file(f"/proc/{self.process.pid}/task/{self.process.pid}/children") or ""
+        return [int(p) for p in text.split() if read_file(f"/proc/{p}/comm") == name + "\n"]
+
+    def finish(self):
+        try:
+            out, err = self.process.communicate(timeout=DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise Timeout(f"{self.command} did not end") from None
+        return Result(self.command, self.process.returncode, out, err.decode(errors="replace"))
+
+    def hold_parser(self):
+        """Stops the parser once it is in the sandbox, and returns its pid; None: the run was too fast."""
+        while self.process.poll() is None:
+            for pid in self.children("snap-parser"):
+                if held(pid):
+                    return pid
+        return None
+
+
+def held(pid):
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        while proc_state(pid) not in ("T", "Z", None):
+            pass
+        if proc_state(pid) == "T" and status_field(pid, "Seccomp") == "2":
+            return True
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
+    return False
+
+
+class Sandbox(Case):
+    def held_parser(self, *arguments):
+        """A run and its parser, which stands still."""
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            running = Running(*arguments)
+            self.addCleanup(running.process.stdout.close)
+            self.addCleanup(running.process.stderr.close)
+            pid = running.hold_parser()
+            if pid:
+                self.addCleanup(self.end_of, running)
+                return running, pid
+            running.finish()
+        self.fail("no parser was met")
+
+    @staticmethod
+    def end_of(running):
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+
+    def test_parser_is_powerless(self):
+        victim = self.victim("threads", "futex:3:worker:5")
+        running, pid = self.held_parser("-p", victim.pid)
+        for field in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(status_field(pid, field), 16), 0, field)
+        self.assertEqual(status_field(pid, "NoNewPrivs"), "1")
+        self.assertEqual(status_field(pid, "Threads"), "1")
+        self.assertEqual(os.stat(f"/proc/{pid}/fd").st_uid, 0)
+        if ROOT:
+            self.check_as_root(pid, {0})
+        os.kill(pid, signal.SIGCONT)
+        got = running.finish()
+        self.assertEqual(got.status, 0, got)
+        self.assertIn("worker-*", got.text)
+        self.assertEqual(got.err, "")
+
+    def check_as_root(self, pid, taken):
+        """What only root is shown of a process that may not be dumped."""
+        uids = {int(u) for u in status_field(pid, "Uid").split()}
+        self.assertEqual(len(uids), 1)
+        self.assertFalse(uids & taken, uids)
+        self.assertRegex(read_file(f"/proc/{pid}/status"), r"\nGroups:[ \t]*\n")
+        self.assertEqual(int(status_field(pid, "CapBnd"), 16), 0)
+        limits = read_file(f"/proc/{pid}/limits")
+        for name in ("Max core file size", "Max processes", "Max locked memory"):
+            self.assertRegex(limits, name + r" +0 +0 ")
+        self.assertRegex(limits, r"Max open files +64 +64 ")
+        self.assertRegex(limits, r"Max data size +\d+ +\d+ +bytes")
+        self.assertRegex(limits, r"Max cpu time +\d+ +\d+ +seconds")
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            leads_to = os.readlink(f"/proc/{pid}/fd/{number}")
+            self.assertRegex(leads_to, r"^(socket:|/memfd:|/dev/null|pipe:)|\.so|/threads$")
+
+    def test_uid_is_not_the_targets(self):
+        """The overflow uid is what the sandbox would take; a target has it already."""
+        need_root()
+        victim = self.victim("threads", "futex:3:worker:5", user=65534, group=65534, extra_groups=[])
+        running, pid = self.held_parser("-p", victim.pid)
+        self.check_as_root(pid, {0, 65534})
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(running.finish().status, 0)
+
+    def test_end_of_the_parser_costs_symbols_only(self):
+        victim = self.victim("threads", "futex:3:worker:5")
+        running, pid = self.held_parser("--json", "-p", victim.pid)
+        os.kill(pid, signal.SIGKILL)
+        got = running.finish()
+        self.check(got, 1)
+        self.check_told(got)
+        node = processes(got.doc)[victim.pid]
+        self.assertEqual(sorted(threads(node)), tids_of(victim.pid))
+        for _, stack in threads(node).values():
+            top = stack["entries"][0]
+            self.assertRegex(top["address"], "^0x")
+            self.assertRegex(top["offset"], "^0x")
+            self.assertTrue(top["module"].startswith("/"), top)
+        self.assert_free(victim.pid)
+
+    def check_told(self, got):
+        """Why, once; which file it was reading is another line."""
+        lines = got.err.splitlines()
+        self.assertEqual([bool(re.search(r"symbols.* lost: .* signal 9$", line)) for line in lines].count(True), 1, got)
+        self.assertLessEqual(len(lines), 2, got)
+
+    def test_end_of_every_parser(self):
+        """Each is killed where it stands: the tool tries with less, says so, and ends. Where the last
+        one is met too, which takes pcs out of the capture, nothing can be shown."""
+        victim = self.victim("threads", "futex:3:worker:5")
+        running, pid = self.held_parser("--json", "-p", victim.pid)
+        met = 0
+        while pid:
+            met += 1
+            os.kill(pid, signal.SIGKILL)
+            pid = running.hold_parser()
+        got = running.finish()
+        self.check(got, (1, 2))
+        self.assertIn("signal 9", got.err)
+        self.assertLess(met, 10)
+        if got.status == 2:
+            self.assertEqual(got.doc["processes"], [])
+            return
+        node = processes(got.doc)[victim.pid]
+        self.assertEqual(sorted(threads(node)), tids_of(victim.pid))
+        for _, stack in threads(node).values():
+            self.assertRegex(stack["entries"][0]["address"], "^0x")
+            self.assertRegex(stack["entries"][0]["offset"], "^0x")
+
+    def test_stopped_parser_is_given_up(self):
+        """It stands still for good: the deadline of the run holds."""
+        victim = self.victim("threads", "futex:3:worker:5")
+        running, pid = self.held_parser("--timeout", 1500, "--json", "-p", victim.pid)
+        got = running.finish()
+        self.check(got, (1, 2))
+        self.assertIn("symbols", got.err)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+    def test_without_it_is_told(self):
+        victim = self.victim("chain")
+        got = self.run_tool("--no-sandbox", "-p", victim.pid)
+        self.assertRegex(got.err, r"^stacksnap: .*without a sandbox.*\n$")
+        got = self.run_tool("--engine=ptrace", "-p", victim.pid, status=64)
+        self.assertIn("--no-sandbox", got.err)
+        self.assertEqual(got.text, "")
+
+    def test_where_it_cannot_be_entered(self):
+        """A step fails: nothing is read, and the message names the step and the way out."""
+        need("strace")
+        victim = self.victim("chain")
+        trace = os.path.join(self.scratch(), "trace")
+        command = ["strace", "-f", "-o", trace, "-e", "trace=prctl", "-e", "signal=none",
+                   "-e", "inject=prctl:error=EACCES", TOOL, "--json", "-p", str(victim.pid)]
+        done = subprocess.run(command, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=DEADLINE, check=False)
+        got = Result(command, done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+        self.check(got, 2)
+        self.assertIn("cannot forbid dumps", got.err)
+        self.assertIn("--no-sandbox", got.err)
+        self.assertEqual(got.doc["processes"], [])
+        self.assert_free(victim.pid)
+
+
+class Calls(Case):
+    """All system calls of all roles, by strace."""
+
+    def traced(self, *arguments):
+        need("strace")
+        note_options(arguments)
+        path = os.path.join(self.scratch(), "trace")
+        command = ["strace", "-f", "-y", "-s", "64", "-o", path, TOOL, *map(str, arguments)]
+        done = subprocess.run(command, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=DEADLINE, check=False)
+        err = done.stderr.decode(errors="replace")
+        self.assertIsNone(SANITIZER.search(err), err)
+        self.assertEqual(done.returncode, 0, err)
+        with open(path, errors="replace") as f:
+            return f.read().splitlines()
+
+    def check_calls(self, lines, target):
+        sandboxed, seized, kept = set(), False, 0
+        for line in lines:
+            pid, _, call = line.partition(" ")
+            call = call.strip()
+            self.assertIsNone(TOUCHES_A_TARGET.search(call), line)
+            self.assertFalse(re.match(rf"(kill|tgkill|tkill|rt_t?g?sigqueueinfo)\({target}\b", call), line)
+            if re.match(r"open(at2?)?\(", call) and re.search(r'"[^"]*\bmem"', call):
+                self.assertNotRegex(call, "O_WRONLY|O_RDWR")
+            seized |= call.startswith(f"ptrace(PTRACE_SEIZE, {target}")
+            if pid in sandboxed:
+                kept += 1
+                self.check_sandboxed(call)
+            elif call.startswith("prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER") and call.endswith("= 0"):
+                sandboxed.add(pid)
+        self.assertTrue(seized, "nobody was stopped")
+        self.assertTrue(sandboxed and kept > 50, "no parser was seen")
+
+    def check_sandboxed(self, call):
+        """What it does after it has entered: nothing is refused that it needs."""
+        name = call.partition("(")[0]
+        self.assertNotRegex(name, "^(open|socket|connect|ptrace|exec|clone|fork|kill|process_vm)\\w*$"
+                            if "= -1 EPERM" not in call else "^$", call)
+        if "= -1 EPERM" in call:
+            self.assertIn(name, ASKED_IN_VAIN, call)
+        if name in ("write", "sendmsg", "sendto") and "EPERM" not in call:
+            self.assertRegex(call, r"^\w+\(\d+<socket:", call)
+        if name in ("mmap", "mprotect"):
+            self.assertNotIn("PROT_EXEC", call)
+
+    def test_nothing_is_written_to_a_target(self):
+        victim = self.victim("threads", "futex:8:worker:5")
+        self.check_calls(self.traced("-p", victim.pid), victim.pid)
+        self.assert_free(victim.pid)
+
+    def test_nor_where_names_are_hard_to_get(self):
+        """C++ and a debug file: demangling, lines and inlined functions in the sandbox."""
+        victim = self.victim("inlined")
+        self.check_calls(self.traced("--engine=libunwind", "-p", victim.pid), victim.pid)
