@@ -107,7 +107,17 @@ struct guard {
 	struct snap_broker inner;
 	uint64_t refused[MOST_REFUSED]; /* snap_broker_place() */
 	size_t count;
+	const struct snap_error *reason; /* what happened the first time */
 };
+
+/* The reason goes to the report as why this file's symbols are missing; then there is no other. */
+static struct snap_error *refuse(const struct guard *guard,
+				 const struct snap_broker_request *request)
+{
+	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE || !guard->reason)
+		return snap_error_not_found();
+	return snap_error_format(SNAP_ERROR_CRASHED, "%s", snap_error_message(guard->reason));
+}
 
 static struct snap_error *answer(void *context, const struct snap_broker_request *request,
 				 int *fd_ret)
@@ -116,7 +126,7 @@ static struct snap_error *answer(void *context, const struct snap_broker_request
 
 	for (size_t i = 0; i < guard->count; i++)
 		if (guard->refused[i] == snap_broker_place(request))
-			return snap_error_not_found();
+			return refuse(guard, request);
 	return guard->inner.answer(guard->inner.context, request, fd_ret);
 }
 
@@ -173,7 +183,8 @@ static void say_what_is_missing(struct snap_snapshot *snapshot, const struct ana
 		[NO_FILES] = "symbols and most of the stacks",
 	};
 
-	if (!reason)
+	/* Of single files the parser has said it already. */
+	if (!reason || (analysis->effort == EVERYTHING && snapshot->missing.modules))
 		return;
 	snapshot->missing.modules++;
 	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s", lost[analysis->effort],
@@ -217,7 +228,7 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 			return err;
 		/* The first reason is the one that matters: the others follow from it. */
 		if (!reason)
-			reason = err;
+			guard.reason = reason = err;
 		else
 			snap_error_destroy(err);
 		lower(&analysis, &guard, place);

@@ -20,6 +20,7 @@
 
 enum {
 	TICK_MS = 20, /* how often the cancel flag and the clock are looked at */
+	PATIENCE_MS = 100,
 	MOST_WORKERS = 16,
 	BLOCK = 1 << 16,
 };
@@ -52,8 +53,11 @@ static int64_t now_ns(void)
 
 static struct snap_error *describe_end(struct snap_role *role)
 {
-	int status = snap_role_end(role);
+	int status;
 
+	/* Its end of the channel closes a moment before it is to be waited for. */
+	snap_role_has_ended(role, PATIENCE_MS);
+	status = snap_role_end(role);
 	if (status >= 0 && WIFSIGNALED(status))
 		return snap_error_format(SNAP_ERROR_CRASHED,
 					 "the process that reads the targets ended by signal %d",

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Roles: what crosses the borders between them, and what happens when one of them dies or hangs. */
+#include "model/capture.h"
+#include "roles/broker.h"
+#include "roles/keeper.h"
+#include "roles/parser.h"
+#include "roles/role.h"
+#include "roles/sandbox.h"
+#include "store/capture_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- roles ---- */
+
+static void echo(void *context, int channel)
+{
+	char bytes[64];
+	size_t size;
+	int fd;
+
+	while (!snap_error_ignore(snap_wire_receive(channel, bytes, sizeof(bytes), &size, &fd)) &&
+	       size) {
+		(*(volatile int *)context)++;
+		if (snap_error_ignore(snap_wire_send(channel, bytes, size, fd)))
+			return;
+		snap_close(&fd);
+	}
+}
+
+static void test_messages_and_descriptors(void **state _unused_)
+{
+	struct snap_role role = SNAP_ROLE_NONE;
+	char bytes[64] = "";
+	int counter = 0, pipes[2], fd = -1;
+	size_t size;
+
+	assert_int_equal(pipe(pipes), 0);
+	assert_null(snap_role_spawn("echo", echo, &counter, &role));
+	assert_null(snap_wire_send(role.channel, "hello", 6, pipes[1]));
+	assert_null(snap_wire_receive(role.channel, bytes, sizeof(bytes), &size, &fd));
+	assert_int_equal(size, 6);
+	assert_string_equal(bytes, "hello");
+	assert_true(fd >= 0 && fd != pipes[1]);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(write(fd, "x", 1), 1);
+	assert_int_equal(read(pipes[0], bytes, 1), 1);
+	/* It is a copy: what it counts is its own. */
+	assert_int_equal(counter, 0);
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+	assert_int_equal(snap_role_end(&role), -1);
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(snap_role_end(&role), -1);
+}
+
+static void leave_at_once(void *context _unused_, int channel _unused_)
+{
+}
+
+static void test_role_that_ends(void **state _unused_)
+{
+	struct snap_role role;
+	char bytes[8];
+	size_t size = 1;
+	int status;
+
+	assert_null(snap_role_spawn("brief", leave_at_once, NULL, &role));
+	assert_true(snap_role_has_ended(&role, 5000));
+	assert_null(snap_wire_receive(role.channel, bytes, sizeof(bytes), &size, NULL));
+	assert_int_equal(size, 0);
+	assert_int_equal(snap_error_errno(snap_wire_send(role.channel, "x", 1, -1)), EPIPE);
+	status = snap_role_end(&role);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void look_around(void *context, int channel)
+{
+	int *found = context;
+	sigset_t blocked;
+
+	sigprocmask(SIG_BLOCK, NULL, &blocked);
+	found[0] = sigismember(&blocked, SIGINT);
+	snap_role_leave_standard_descriptors();
+	snap_role_close_all_but(&channel, 1);
+	for (int fd = 3; fd < 100; fd++)
+		found[1] += fcntl(fd, F_GETFD) >= 0;
+	found[2] = lseek(0, 0, SEEK_CUR) == 0 && isatty(0) == 0;
+}
+
+static void test_role_has_nothing_but_its_own(void **state _unused_)
+{
+	int *found = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int more[20];
+	struct snap_role role;
+
+	for (int i = 0; i < 20; i++)
+		more[i] = open("/dev/null", O_RDONLY);
+	assert_null(snap_role_spawn("look", look_around, found, &role));
+	assert_true(snap_role_has_ended(&role, 5000));
+	snap_role_end(&role);
+	assert_int_equal(found[0], 1);
+	assert_int_equal(found[1], 1);
+	assert_int_equal(found[2], 1);
+	for (int i = 0; i < 20; i++)
+		close(more[i]);
+	munmap(found, 4096);
+}
+
+static void test_errors_travel(void **state _unused_)
+{
+	struct snap_error *errors[] = {
+		NULL,
+		snap_error_no_memory(),
+		snap_error_not_found(),
+		snap_error_cancelled(),
+		snap_error_os(EACCES, "cannot look at %s", "x"),
+		snap_error_format(SNAP_ERROR_PERMISSION, "not for you"),
+		snap_error_format(SNAP_ERROR_CRASHED, "gone"),
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(errors); i++) {
+		struct snap_wire_error packed;
+		struct snap_error *there;
+
+		snap_wire_pack_error(errors[i], &packed);
+		there = snap_wire_unpack_error(&packed);
+		assert_int_equal(there == NULL, errors[i] == NULL);
+		if (there) {
+			assert_int_equal(snap_error_code(there), snap_error_code(errors[i]));
+			assert_int_equal(snap_error_errno(there), snap_error_errno(errors[i]));
+			assert_string_equal(snap_error_message(there),
+					    snap_error_message(errors[i]));
+		}
+		snap_error_destroy(there);
+		snap_error_destroy(errors[i]);
+	}
+}
+
+static void test_hostile_errors(void **state _unused_)
+{
+	struct snap_wire_error packed;
+	struct snap_error *error;
+
+	memset(&packed, 0xff, sizeof(packed));
+	error = snap_wire_unpack_error(&packed);
+	assert_int_equal(snap_error_code(error), SNAP_ERROR_OTHER);
+	assert_true(strlen(snap_error_message(error)) < sizeof(packed.message));
+	snap_error_destroy(error);
+}
+
+/* ---- the broker ---- */
+
+static struct snap_broker_request valid_request(void)
+{
+	return (struct snap_broker_request){ .kind = SNAP_FILE_MODULE, .name = "a.debug" };
+}
+
+static void test_requests(void **state _unused_)
+{
+	static const char *const names[] = { "../x", "a/b", "..", ".", "/" };
+	struct snap_broker_request request = valid_request();
+
+	assert_true(snap_broker_is_valid(&request));
+	request.kind = SNAP_FILE_PERF_MAP + 1;
+	assert_false(snap_broker_is_valid(&request));
+	request = valid_request();
+	request.build_id_size = SNAP_BROKER_BUILD_ID + 1;
+	assert_false(snap_broker_is_valid(&request));
+	request = valid_request();
+	memset(request.name, 'a', sizeof(request.name));
+	assert_false(snap_broker_is_valid(&request));
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
+		request = valid_request();
+		strcpy(request.name, names[i]);
+		assert_false(snap_broker_is_valid(&request));
+	}
+}
+
+static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+{
+	const struct snap_capture *capture = context;
+
+	assert_ptr_equal(request->process, &capture->processes[1]);
+	assert_int_equal(request->map, 2);
+	if (request->attempt > 0)
+		return snap_error_not_found();
+	*fd_ret = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	return NULL;
+}
+
+static void test_local_broker(void **state _unused_)
+{
+	struct snap_map maps[3] = { { .start = 0 } };
+	struct snap_process processes[2] = { { .pid = 1 }, { .maps = maps, .map_count = 3 } };
+	struct snap_capture capture = { .processes = processes, .process_count = 2 };
+	struct snap_local_broker local = { .finder = { .find = find, .context = &capture },
+					   .capture = &capture };
+	struct snap_broker broker = snap_local_broker(&local);
+	struct snap_broker_request request = valid_request();
+	struct snap_error *err;
+	int fd = -1;
+
+	request.process = 1;
+	request.map = 2;
+	assert_null(broker.answer(broker.context, &request, &fd));
+	assert_null(snap_broker_check(fd));
+	snap_close(&fd);
+	request.map = 3;
+	err = broker.answer(broker.context, &request, &fd);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	snap_error_destroy(err);
+	request.map = 2;
+	request.process = 2;
+	err = broker.answer(broker.context, &request, &fd);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	snap_error_destroy(err);
+}
+
+static void test_descriptors_that_are_given(void **state _unused_)
+{
+	int fds[] = {
+		open("/proc/self/exe", O_PATH),
+		open("/dev/null", O_RDONLY),
+		open("/", O_RDONLY),
+		memfd_create("x", 0),
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(fds); i++) {
+		assert_true(fds[i] >= 0);
+		assert_true(snap_error_ignore(snap_broker_check(fds[i])));
+		close(fds[i]);
+	}
+	assert_true(snap_error_ignore(snap_broker_check(-1)));
+}
+
+/* ---- parsers ---- */
+
+static struct snap_parser_setting plain_setting(const struct snap_options *options)
+{
+	return (struct snap_parser_setting){
+		.options = options,
+		.broker = snap_no_broker(),
+		.uid = snap_sandbox_pick_uid(NULL, 0),
+		.input = -1,
+		.input2 = -1,
+		.room = 1 << 20,
+	};
+}
+
+static struct snap_error *run(struct snap_parser_setting *setting,
+			      struct snap_error *(*work)(void *context,
+							 struct snap_parser_job *job),
+			      void *context, const uint8_t **bytes_ret, uint64_t *size_ret)
+{
+	struct snap_error *err = snap_parser_run(setting, work, context, bytes_ret, size_ret);
+
+	/* Whatever happened: nobody is left. */
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	return err;
+}
+
+static struct snap_error *write_greeting(void *context, struct snap_parser_job *job)
+{
+	strcpy((char *)job->out, context);
+	job->size = strlen(context) + 1;
+	return NULL;
+}
+
+static void test_result(void **state _unused_)
+{
+	struct snap_options options = { .cancel = NULL };
+	struct snap_parser_setting setting = plain_setting(&options);
+	char greeting[] = "good day";
+	const uint8_t *bytes;
+	uint64_t size;
+
+	assert_null(run(&setting, write_greeting, greeting, &bytes, &size));
+	assert_int_equal(size, 9);
+	assert_string_equal((const char *)bytes, "good day");
+	munmap((void *)(uintptr_t)bytes, size);
+}
+
+static struct snap_error *refuse(void *context _unused_, struct snap_parser_job *job _unused_)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "it is none");
+}
+
+static struct snap_error *lie(void *context _unused_, struct snap_parser_job *job)
+{
+	job->size = job->room + 1;
+	return NULL;
+}
+
+static struct snap_error *die(void *context _unused_, struct snap_parser_job *job)
+{
+	*job->place = 4711;
+	abort();
+}
+
+static struct snap_error *leave(void *context _unused_, struct snap_parser_job *job _unused_)
+{
+	_exit(3);
+}
+
+static struct snap_error *loop(void *context _unused_, struct snap_parser_job *job)
+{
+	while (job)
+		(*(volatile uint64_t *)job->place)++;
+	return NULL;
+}
+
+static struct snap_error *talk_nonsense(void *context _unused_, struct snap_parser_job *job)
+{
+	struct snap_broker_request request = valid_request();
+	struct snap_wire_error answer;
+	size_t size;
+
+	strcpy(request.name, "../../etc/shadow");
+	if (!snap_error_ignore(snap_wire_send(job->channel, &request, sizeof(request), -1)) &&
+	    !snap_error_ignore(
+		    snap_wire_receive(job->channel, &answer, sizeof(answer), &size, NULL)))
+		job->size = 1;
+	return NULL;
+}
+
+static void assert_fails(struct snap_parser_setting *setting,
+			 struct snap_error *(*work)(void *context, struct snap_parser_job *job),
+			 enum snap_error_code code, const char *words)
+{
+	const uint8_t *bytes = NULL;
+	struct snap_error *err;
+	uint64_t size;
+
+	err = run(setting, work, NULL, &bytes, &size);
+	assert_non_null(err);
+	if (!strstr(snap_error_message(err), words))
+		print_message("# %s\n", snap_error_message(err));
+	assert_non_null(strstr(snap_error_message(err), words));
+	assert_int_equal(snap_error_code(err), code);
+	assert_null(bytes);
+	snap_error_destroy(err);
+}
+
+static void test_ends_of_parsers(void **state _unused_)
+{
+	struct snap_options options = { .cancel = NULL };
+	struct snap_parser_setting setting = plain_setting(&options);
+	volatile int cancelled = 1;
+	uint64_t place = 0;
+
+	setting.place_ret = &place;
+	assert_fails(&setting, refuse, SNAP_ERROR_FORMAT, "it is none");
+	assert_fails(&setting, lie, SNAP_ERROR_CRASHED, "left no result");
+	assert_fails(&setting, die, SNAP_ERROR_CRASHED, "ended by signal 6");
+	assert_int_equal(place, 4711);
+	assert_fails(&setting, leave, SNAP_ERROR_CRASHED, "ended with status 3");
+	assert_fails(&setting, talk_nonsense, SNAP_ERROR_FORMAT, "makes no sense");
+	setting.deadline_ns = now_ns() + 50000000;
+	assert_fails(&setting, loop, SNAP_ERROR_TIMEOUT, "took too long");
+	assert_true(place > 0);
+	options.cancel = &cancelled;
+	setting.deadline_ns = 0;
+	assert_fails(&setting, loop, SNAP_ERROR_CANCELLED, "cancelled");
+}
+
+/* ---- keepers ---- */
+
+struct plan {
+	pid_t *who; /* shared: the keeper's pid */
+	bool fails, hangs, dies;
+};
+
+static struct snap_error *make(void *context, const struct snap_options *options,
+			       struct snap_capture **ret)
+{
+	const struct plan *plan = context;
+	struct snap_capture *capture;
+
+	assert_int_equal(options->self, getppid());
+	*plan->who = getpid();
+	if (plan->fails)
+		return snap_error_format(SNAP_ERROR_PERMISSION, "not for you");
+	if (plan->dies)
+		raise(SIGKILL);
+	while (plan->hangs)
+		pause();
+	capture = snap_capture_new();
+	capture->host = (struct snap_host){ .name = "h", .kernel = "k", .arch = "a", .cpus = 1 };
+	*ret = capture;
+	return NULL;
+}
+
+static struct snap_error *keep(const struct snap_options *options, struct plan *plan,
+			       int64_t deadline_ns, struct snap_keeper **ret)
+{
+	struct snap_keeper_start start = {
+		.make = make, .context = plan, .input = -1, .deadline_ns = deadline_ns
+	};
+
+	plan->who = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return snap_keeper_create(options, &start, ret);
+}
+
+static void test_keeper(void **state _unused_)
+{
+	struct snap_options options = { .timeout_ns = 1000000000 };
+	struct plan plan = { .fails = false };
+	struct snap_capture *capture = NULL;
+	struct snap_keeper *keeper = NULL;
+
+	assert_null(keep(&options, &plan, 0, &keeper));
+	assert_int_not_equal(*plan.who, getpid());
+	assert_null(snap_capture_take_over(snap_keeper_bytes(keeper), snap_keeper_shared(keeper),
+					   &capture));
+	assert_string_equal(capture->host.name, "h");
+	snap_capture_destroy(capture);
+	snap_keeper_destroy(keeper);
+	assert_int_equal(kill(*plan.who, 0), -1);
+	munmap(plan.who, 4096);
+}
+
+static void assert_keeper_fails(struct plan plan, int64_t deadline_ns, enum snap_error_code code,
+				const char *words)
+{
+	struct snap_options options = { .timeout_ns = 50000000 };
+	struct snap_keeper *keeper = NULL;
+	struct snap_error *err = keep(&options, &plan, deadline_ns, &keeper);
+
+	assert_non_null(err);
+	assert_int_equal(snap_error_code(err), code);
+	assert_non_null(strstr(snap_error_message(err), words));
+	snap_error_destroy(err);
+	assert_int_equal(kill(*plan.who, 0), -1);
+	munmap(plan.who, 4096);
+}
+
+static void test_ends_of_keepers(void **state _unused_)
+{
+	assert_keeper_fails((struct plan){ .fails = true }, 0, SNAP_ERROR_PERMISSION,
+			    "not for you");
+	assert_keeper_fails((struct plan){ .dies = true }, 0, SNAP_ERROR_CRASHED,
+			    "ended by signal 9");
+	assert_keeper_fails((struct plan){ .hangs = true }, now_ns() + 50000000, SNAP_ERROR_TIMEOUT,
+			    "gave up after 50 ms (--timeout)");
+}
+
+static void test_keeper_without_its_worker(void **state _unused_)
+{
+	struct snap_broker_request request = valid_request();
+	struct snap_options options = { .timeout_ns = 1000000000 };
+	struct plan plan = { .fails = false };
+	struct snap_keeper *keeper = NULL;
+	struct snap_broker broker;
+	struct snap_error *err;
+	char path[64], children[64] = "";
+	int fd = -1;
+	FILE *file;
+
+	assert_null(keep(&options, &plan, 0, &keeper));
+	assert_null(snap_keeper_broker(keeper, &options, 0, &broker));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", *plan.who, *plan.who);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(children, sizeof(children), file));
+	fclose(file);
+	/* A request that makes no sense is answered; one after the worker's death finds nothing. */
+	request.process = 9;
+	err = broker.answer(broker.context, &request, &fd);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	snap_error_destroy(err);
+	kill(atoi(children), SIGKILL);
+	err = broker.answer(broker.context, &request, &fd);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
+	snap_error_destroy(err);
+	/* Another worker has taken its place, but for that process. */
+	request.process = 10;
+	err = broker.answer(broker.context, &request, &fd);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+	snap_error_destroy(err);
+	snap_keeper_destroy(keeper);
+	munmap(plan.who, 4096);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_messages_and_descriptors),
+		cmocka_unit_test(test_role_that_ends),
+		cmocka_unit_test(test_role_has_nothing_but_its_own),
+		cmocka_unit_test(test_errors_travel),
+		cmocka_unit_test(test_hostile_errors),
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_local_broker),
+		cmocka_unit_test(test_descriptors_that_are_given),
+		cmocka_unit_test(test_result),
+		cmocka_unit_test(test_ends_of_parsers),
+		cmocka_unit_test(test_keeper),
+		cmocka_unit_test(test_ends_of_keepers),
+		cmocka_unit_test(test_keeper_without_its_worker),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
