@@ -249,6 +249,7 @@ static struct snap_error *set_max_frames(struct snap_options *options,
 	if (!snap_parse_number(value, strlen(value), 0, INT_MAX, &number))
 		return snap_parse_number_error(value, "number of frames", 0, INT_MAX);
 	options->max_frames = number;
+	options->frames_given = true;
 	return NULL;
 }
 

@@ -186,6 +186,9 @@ static struct snap_error *view(struct snap_analysis *analysis)
 		if (err)
 			return err;
 	}
+	err = snap_ration(analysis, nodes);
+	if (err)
+		return err;
 	return snap_node_tree(analysis, nodes);
 }
 

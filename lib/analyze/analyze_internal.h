@@ -5,6 +5,7 @@
  *     collect (threads -> distinct stacks of shared frames)   analyze_stacks.c
  *     name    (distinct addresses -> functions, once a file)  analyze_frames.c
  *     group   (same key -> one stack of the snapshot)         group.c
+ *     ration  (no more than a reader can use)                 ration.c
  *     view    (filters, types, tree)                          filter.c, analyze_node.c
  *
  * Nothing here is seen outside the folder. Results live in the snapshot's arena, all else in
@@ -106,6 +107,12 @@ struct snap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_
 struct snap_error *snap_node_create(struct snap_analysis *analysis,
 				    const struct snap_raw_process *raw,
 				    struct snap_node **ret) _must_check_;
+/*
+ * Keeps the report within what its reader can use, unless the options ask for so much: names and
+ * stacks of the nodes are cut, and a warning says so. NO_MEMORY.
+ */
+struct snap_error *snap_ration(struct snap_analysis *analysis,
+			       struct snap_node *const *nodes) _must_check_;
 /* Puts the nodes (one a process, in the capture's order, NULL: hidden) into a tree, and counts. */
 struct snap_error *snap_node_tree(struct snap_analysis *analysis,
 				  struct snap_node **nodes) _must_check_;

@@ -120,6 +120,7 @@ struct snap_options {
 	/* analysis */
 	enum snap_engine engine;
 	size_t max_frames;   /* machine frames, default 512, 0 = all */
+	bool frames_given;   /* then the report may be of any size */
 	bool symbols;        /* false: -q */
 	bool inlines, lines; /* default true */
 	bool raw_names;      /* -r */
