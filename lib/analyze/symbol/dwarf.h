@@ -114,7 +114,7 @@ struct snap_dwarf {
  * many of them.
  */
 enum {
-	SNAP_MAX_WORK = 1 << 28,
+	SNAP_MAX_WORK = 1 << 27,
 	SNAP_MAX_DWARF_MEMORY = 64 << 20,
 	SNAP_RETURN_PAGES = 1 << 20,
 };

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whatever a target does: --stop-timeout bounds its stop, --timeout the run, 200 MB the memory of all
+our processes together, 10 MB the output; and each thread that was copied has at least its pc. The
+files are made by bombs.py, the positions by the victims hostile and hostile_fuse."""
+import os
+import unittest
+
+import bombs
+from bounds import Bounded
+from harness import (TARGETS, addresses, functions, need_root, proc_state, read_file, threads, wait_until)
+
+
+class Files(Bounded):
+    """Threads in code of a file whose tables nobody should believe."""
+    weight = 9
+
+    def bomb(self, name):
+        path = os.path.join(self.scratch(), name)
+        bombs.ALL[name](path)
+        try:
+            victim = self.victim("hostile", "code", path, 3)
+            node, got = self.held(victim, whole=2500, text=False)
+            self.all_threads(node, got, 4)
+            inside = [s for t, s in threads(node).values() if t["name"] == "in-code"]
+            self.assertEqual({s["entries"][0]["module"] for s in inside}, {path}, got)
+            self.assertEqual({int(s["entries"][0]["offset"], 16) & ~0xf for s in inside}, {bombs.CODE}, got)
+            victim.close()
+        finally:
+            os.unlink(path)
+        return node, got
+
+    def all(self, *names):
+        for name in names:
+            with self.subTest(name=name):
+                self.bomb(name)
+
+    def test_symbols(self):
+        self.all("million_symbols", "long_names", "demangler_bomb", "symbols_inflate")
+
+    def test_sections(self):
+        self.all("million_sections", "sparse", "xz_inflates")
+
+    def test_lines(self):
+        self.all("line_inflates", "info_inflates", "long_line_program", "many_files")
+
+    def test_entries(self):
+        self.all("deep_dies", "deep_inlines", "origin_loop", "many_abbrevs", "wide_abbrev", "many_units",
+                 "shared_ranges")
+
+
+class Unwinding(Files):
+    """Programs of unwind information that are long, that remember, that never end."""
+    weight = 8
+
+    def test_symbols(self):
+        self.all("long_fde", "remembering_fde")
+
+    def test_sections(self):
+        self.all("long_cie", "many_fdes")
+
+    def test_lines(self):
+        self.all("looping_expression", "growing_expression")
+
+    def test_entries(self):
+        self.all("long_expression")
+
+    def test_a_sane_program_is_used(self):
+        """What bounds the others does not bound this: the caller is found behind 2^19 entries."""
+        _, got = self.bomb("many_fdes")
+        stacks = [s for t, s in threads(next(iter(got.doc["processes"]))).values() if t["name"] == "in-code"]
+        self.assertIn("code_main", functions(stacks[0]), got)
+
+
+class Stacks(Bounded):
+    weight = 9
+
+    def creeping(self, *arguments):
+        path = os.path.join(self.scratch(), "creep")
+        bombs.looks_sane(path)
+        victim = self.victim("hostile", "creep", path, 64 << 20)
+        node, got = self.held(victim, "-n", "0", "--max-stack", str(256 << 20), *arguments, stop=500, text=False)
+        return self.stack_of(node, name="creeping"), got
+
+    def test_a_million_frames(self):
+        victim = self.victim("deep", 1000000)
+        node, got = self.held(victim)
+        stack = self.stack_of(node, name="diver")
+        self.assertEqual(len(addresses(stack)), 512, got)
+
+    def test_many_deep_stacks_each_its_own(self):
+        victim = self.victim("hostile", "deep", 5000, 500)
+        node, got = self.held(victim, stop=1000, whole=4000)
+        self.all_threads(node, got, 5001)
+        self.assertIn("report_limited", {w["code"] for w in got.doc["warnings"]})
+        self.assertIn("-n COUNT", got.err)
+        cut = next(s for s in node["stacks"] if "gap" in s)
+        self.assertGreater(cut["gap"]["count"], 400, got)
+
+    def test_a_report_of_usual_size_is_whole(self):
+        victim = self.victim("hostile", "deep", 50, 400)
+        node, got = self.held(victim, text=False)
+        self.assertEqual(got.doc["warnings"], [], got)
+        self.assertEqual({len(addresses(s)) > 400 for s in node["stacks"] if "bottom" in functions(s)}, {True})
+
+    def test_mappings(self):
+        victim = self.victim("hostile", "maps", 30000, settled=False)
+        got = self.measure("-p", victim.pid, "--json", seconds=1.5,
+                           good=lambda got: got.doc["stop_duration_ns"] <= 20e6)
+        self.all_threads(got.doc["processes"][0], got, 2)
+
+    def test_smashed_registers(self):
+        victim = self.victim("hostile", "wild", settled=False)
+        node, got = self.held(victim)
+        self.all_threads(node, got, 3)
+
+    def test_endless_information(self):
+        for mode in ("cycle", "creep", "endless", "bad_stack"):
+            victim = self.victim("cfi", mode, running=1)
+            node, got = self.held(victim, "-n", "0", text=False)
+            self.all_threads(node, got, 2)
+
+    def test_libunwind_alone_is_ended(self):
+        """The reference has no bounds of its own: there the parser is ended, and the pcs are shown."""
+        victim = self.victim("cfi", "endless", running=1)
+        node, got = self.held(victim, "--engine=libunwind", text=False, status=(0, 1))
+        self.all_threads(node, got, 2)
+
+    def test_perf_map(self):
+        need_root()
+        victim = self.victim("jit", "anon")
+        path = f"/tmp/perf-{victim.pid}.map"
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        with open(path, "w") as f:
+            for i in range(0, 400000, 10000):
+                f.write("".join(f"{victim['start']:x} 100 {'n' * 120}{k}\n" for k in range(i, i + 10000)))
+            f.truncate(1 << 40)
+        node, got = self.held(victim, "--perf-map=always", text=False)
+        self.all_threads(node, got, 1)
+
+
+class Held(Bounded):
+    """Memory that nobody serves, threads that do not stop, processes that never stay."""
+    weight = 7
+
+    def test_userfaultfd(self):
+        victim = self.victim("uffd", "stack", settled=False)
+        node, got = self.held(victim)
+        self.all_threads(node, got, 2)
+
+    def test_disk_and_vfork(self):
+        victim = self.victim("uffd", "disk", settled=False)
+        wait_until(lambda: any(proc_state(victim.pid, t) == "D" for t in os.listdir(f"/proc/{victim.pid}/task")),
+                   "state D")
+        node, got = self.held(victim, status=1)
+        self.assertEqual(len(threads(node)), 2, got)
+        victim = self.victim("vforker")
+        node, got = self.held(victim, status=1)
+        self.assertEqual(len(threads(node)), 4, got)
+
+    def fuse(self, mode):
+        need_root()
+        folder = self.scratch()
+        bombs.looks_sane(os.path.join(folder, "image"))
+        return self.victim("hostile_fuse", folder, mode, settled=False)
+
+    def test_file_system_that_is_silent(self):
+        for mode in ("args", "stack"):
+            with self.subTest(mode=mode):
+                victim = self.fuse(mode)
+                node, got = self.held(victim, whole=3000, text=False)
+                self.all_threads(node, got, 1 if mode == "args" else 2)
+                victim.close()
+
+    def churning(self, mode):
+        victim = self.victim("churn", mode, settled=False)
+        for _ in range(3):
+            self.held(victim, status=(0, 1, 2), text=False)
+
+    def test_churn(self):
+        for mode in ("fork", "exec", "relay"):
+            with self.subTest(mode=mode):
+                self.churning(mode)
+
+    def freezer(self):
+        """A control group of our own that can be frozen: its folder, the file, and the two words."""
+        need_root()
+        for root, name, frozen, thawed in (("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
+                                           ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
+                                           ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED")):
+            folder = os.path.join(root, f"stacksnap-test-{os.getpid()}")
+            try:
+                os.mkdir(folder)
+            except OSError:
+                continue
+            self.addCleanup(os.rmdir, folder)
+            if os.path.exists(os.path.join(folder, name)):
+                yield folder, os.path.join(folder, name), frozen, thawed
+
+    def test_frozen(self):
+        found = 0
+        for folder, switch, frozen, thawed in self.freezer():
+            victim = self.victim("threads", "futex:3:worker")
+            try:
+                with open(os.path.join(folder, "cgroup.procs"), "w") as f:
+                    f.write(str(victim.pid))
+                with open(switch, "w") as f:
+                    f.write(frozen)
+            except OSError:
+                victim.close()
+                continue
+            found += 1
+            try:
+                _, got = self.held(victim, status=(0, 1, 2), text=False)
+                self.assertIn(got.status, (0, 1, 2), got)
+            finally:
+                with open(switch, "w") as f:
+                    f.write(thawed)
+            victim.close()
+            wait_until(lambda p=os.path.join(folder, "cgroup.procs"): not read_file(p), "an empty group")
+        if not found:
+            raise unittest.SkipTest("kernel: no control group can be frozen here")
+
+
+class Recordings(Bounded):
+    weight = 6
+
+    def record(self, victim, seconds=4.0):
+        folder = self.scratch()
+        out = os.path.join(folder, "out.txt")
+        got = self.measure("record", "-p", victim.pid, "-d", "1", "--timeout", "1500", "-o", out,
+                           seconds=seconds, status=(0, 1))
+        self.assertLessEqual(os.stat(out).st_size, 10 << 20, got)
+        self.assertIn(str(victim.pid), read_file(out))
+
+    def test_files(self):
+        for name in ("remembering_fde", "long_line_program", "looping_expression"):
+            path = os.path.join(self.scratch(), name)
+            bombs.ALL[name](path)
+            with self.subTest(name=name):
+                victim = self.victim("hostile", "code", path, 3)
+                self.record(victim)
+                victim.close()
+
+    def test_stacks(self):
+        self.record(self.victim("deep", 100000))
