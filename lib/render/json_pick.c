@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Values of a JSON document: see json_pick.h. The only reader of JSON; the document is in memory
- * as long as it is read, some 25 times its size.
+ * as long as it is read, some 10 to 20 times its size, and never more than COST_OF_BYTE times.
  */
 #include "render/json_pick.h"
 
@@ -41,7 +41,57 @@ void snap_json_pick_deinit(struct snap_json_pick *pick)
 struct input {
 	int fd, failed; /* failed: an errno */
 	uint64_t left;
+	/* how much memory what was read takes, about, and may take */
+	uint64_t cost, allowed;
+	bool in_text, escaped, too_dear;
 };
+
+/* What jansson 2.14 takes of memory on 64-bit machines, or little less. */
+enum {
+	COST_OF_OBJECT = 240,
+	COST_OF_ARRAY = 144,
+	COST_OF_TEXT = 80,
+	COST_OF_KEY = 56,
+	COST_OF_VALUE = 48,
+	COST_OF_BYTE = 32, /* allowed; our own documents come to 20 */
+	COST_ALLOWED = 4 << 20,
+};
+
+static unsigned cost_of(char sign)
+{
+	switch (sign) {
+	case '{':
+		return COST_OF_OBJECT;
+	case '[':
+		return COST_OF_ARRAY;
+	case '"':
+		return COST_OF_TEXT;
+	case ':':
+		return COST_OF_KEY;
+	case ',':
+		return COST_OF_VALUE;
+	default:
+		return 0;
+	}
+}
+
+/* A document of empty objects would take a hundred times its size. */
+static bool is_bearable(struct input *input, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (!input->in_text) {
+			input->cost += cost_of(bytes[i]);
+			input->in_text = bytes[i] == '"';
+		} else if (input->escaped) {
+			input->escaped = false;
+		} else {
+			input->escaped = bytes[i] == '\\';
+			input->in_text = bytes[i] != '"';
+		}
+	}
+	input->allowed += size * (uint64_t)COST_OF_BYTE;
+	return input->cost <= input->allowed + COST_ALLOWED;
+}
 
 static size_t read_some(void *buffer, size_t size, void *context)
 {
@@ -53,7 +103,10 @@ static size_t read_some(void *buffer, size_t size, void *context)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0 && (uint64_t)n <= input->left) {
 		input->left -= (uint64_t)n;
-		return (size_t)n;
+		if (is_bearable(input, buffer, (size_t)n))
+			return (size_t)n;
+		input->too_dear = true;
+		return (size_t)-1;
 	}
 	input->failed = n < 0 ? errno : EFBIG;
 	return (size_t)-1;
@@ -72,11 +125,15 @@ struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_j
 	}
 	if (input.failed)
 		return snap_error_os(input.failed, "cannot read JSON");
+	if (input.too_dear)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "no snapshot: so many values would take too much memory");
 	if (root) {
 		json_decref(root);
 		return snap_error_format(SNAP_ERROR_FORMAT, "no JSON object");
 	}
-	if (json_error_code(&error) == json_error_out_of_memory)
+	/* Without memory jansson 2.14 mostly says nothing. */
+	if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
 		return snap_error_no_memory();
 	snap_escape(error.text, strlen(error.text), 0, clean, sizeof(clean));
 	return snap_error_format(SNAP_ERROR_FORMAT, "no JSON document: line %d: %s", error.line,

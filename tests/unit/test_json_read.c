@@ -365,6 +365,52 @@ static void test_changed_documents(void **state _unused_)
 	assert_true(taken > 0);
 }
 
+/* Few bytes that would take much memory: values beside what is known. */
+static void test_dear_documents(void **state _unused_)
+{
+	static const char *const values[] = { "{}", "[]", "\"\"", "[[]]", "{\"a\":{}}" };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(values); i++) {
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+		struct snap_snapshot *snapshot = NULL;
+		struct snap_error *err;
+
+		fputs(HEAD "\"x\": [0", out);
+		for (int k = 0; k < 300000; k++)
+			fprintf(out, ",%s", values[i]);
+		fputs("]}", out);
+		assert_int_equal(fclose(out), 0);
+		{
+			_cleanup_fd_ int fd = file_with(text, size);
+
+			err = snap_snapshot_read_json(fd, &snapshot);
+		}
+		free(text);
+		assert_non_null(err);
+		assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
+		assert_non_null(strstr(snap_error_message(err), "too much memory"));
+		snap_error_destroy(err);
+	}
+}
+
+/* What looks like values inside of texts is none. */
+static void test_signs_in_texts(void **state _unused_)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	fputs(HEAD "\"processes\": [], \"x\": \"\\\"", out);
+	for (int k = 0; k < 1000000; k++)
+		fputs("{}", out);
+	fputs("\"}", out);
+	assert_int_equal(fclose(out), 0);
+	snap_snapshot_destroy(read_text(text));
+	free(text);
+}
+
 /* 900 processes deep: nothing recurses here. */
 static void test_deep_tree(void **state _unused_)
 {
@@ -409,6 +455,8 @@ int main(void)
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_cut_documents),
 		cmocka_unit_test(test_changed_documents),
+		cmocka_unit_test(test_dear_documents),
+		cmocka_unit_test(test_signs_in_texts),
 		cmocka_unit_test(test_deep_tree),
 	};
 
