@@ -5,8 +5,8 @@
  */
 #include "judge.h"
 
-#include "analyze/unwind/unwind.h"
 #include "files/files.h"
+#include "roles/unwinder.h"
 
 struct snap_judge {
 	const struct snap_options *options;
@@ -14,84 +14,72 @@ struct snap_judge {
 	const struct snap_process *processes;
 	size_t process_count;
 	struct snap_files *files;
-	struct snap_arena arena;
-	struct snap_module_set *set;
-	struct snap_unwinder *unwinder;
-	/* the process at hand, and the mappings for which it was entered */
+	struct snap_local_broker local;
+	struct snap_remote_unwinder *unwinder;
+	/* the process at hand, and the mappings with which it was sent */
 	const struct snap_process *entered;
 	const struct snap_map *maps;
 };
 
+/* The files are other ones from time to time; who answers for the unwinder is always the same. */
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	struct snap_judge *judge = context;
+	struct snap_broker broker = snap_local_broker(&judge->local);
+
+	return broker.answer(broker.context, request, fd_ret);
+}
+
 struct snap_error *snap_judge_create(const struct snap_options *options, struct snap_judge **ret)
 {
-	struct snap_judge *judge = calloc(1, sizeof(*judge));
+	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = calloc(1, sizeof(*judge));
+	struct snap_broker broker = { .answer = answer, .context = judge };
+	struct snap_error *err;
 
 	if (!judge)
 		return snap_error_no_memory();
 	judge->options = options;
-	snap_arena_init(&judge->arena);
-	*ret = judge;
+	err = snap_remote_unwinder_create(options, &broker, &judge->unwinder);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(judge);
 	return NULL;
-}
-
-static void forget(struct snap_judge *judge)
-{
-	snap_unwinder_destroy(judge->unwinder);
-	snap_module_set_destroy(judge->set);
-	snap_files_destroy(judge->files);
-	snap_arena_deinit(&judge->arena);
-	snap_arena_init(&judge->arena);
-	judge->unwinder = NULL;
-	judge->set = NULL;
-	judge->files = NULL;
-	judge->processes = NULL;
-	judge->entered = NULL;
 }
 
 void snap_judge_destroy(struct snap_judge *judge)
 {
 	if (!judge)
 		return;
-	forget(judge);
-	snap_arena_deinit(&judge->arena);
+	snap_remote_unwinder_destroy(judge->unwinder);
+	snap_files_destroy(judge->files);
 	free(judge);
 }
 
 static struct snap_error *begin(struct snap_judge *judge, const struct snap_capture *capture)
 {
-	struct snap_file_finder finder;
 	struct snap_error *err;
 
-	forget(judge);
+	snap_remote_unwinder_reset(judge->unwinder);
+	snap_files_destroy(snap_take_ptr(judge->files));
+	judge->processes = NULL;
+	judge->entered = NULL;
 	err = snap_files_create(judge->options, capture, &judge->files);
 	if (err)
 		return err;
-	finder = snap_files_finder(judge->files);
-	err = snap_module_set_create(&finder, &judge->arena, &judge->set);
-	if (err)
-		return err;
-	err = snap_unwinder_create(judge->set, judge->options, &judge->unwinder);
-	if (err)
-		return err;
+	judge->local.finder = snap_files_finder(judge->files);
+	judge->local.capture = capture;
 	judge->processes = capture->processes;
 	judge->process_count = capture->process_count;
 	return NULL;
 }
 
-static struct snap_error *enter(struct snap_judge *judge, const struct snap_process *process)
+/* It is looked at from here on, as it is now. */
+static void enter(struct snap_judge *judge, size_t index, const struct snap_process *process)
 {
-	struct snap_modules *modules;
-	struct snap_error *err;
-
-	judge->entered = NULL;
-	err = snap_modules_create(judge->set, process, &modules);
-	if (!err)
-		err = snap_unwinder_enter(judge->unwinder, process, modules);
-	if (err)
-		return err;
+	snap_remote_unwinder_leave(judge->unwinder, (uint32_t)index);
 	judge->entered = process;
 	judge->maps = process->maps;
-	return NULL;
 }
 
 bool snap_judge_suffices(void *context, const struct snap_capture *capture, size_t index,
@@ -105,11 +93,12 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 	     judge->process_count != capture->process_count) &&
 	    snap_error_ignore(begin(judge, capture)))
 		return false;
-	if ((judge->entered != process || judge->maps != process->maps) &&
-	    snap_error_ignore(enter(judge, process)))
+	if (judge->entered != process || judge->maps != process->maps)
+		enter(judge, index, process);
+	if (snap_error_ignore(
+		    snap_remote_unwind(judge->unwinder, (uint32_t)index, process, copy, &pcs)))
 		return false;
-	snap_unwind(judge->unwinder, copy, &pcs);
-	if (pcs.needs_register || pcs.no_memory)
+	if (pcs.needs_register)
 		return false;
 	/* Out of the copy: into a stack that a signal handler interrupted. */
 	return pcs.end != SNAP_UNWIND_UNREADABLE || copy->stack_unreadable || copy->stack2_size;

@@ -2,8 +2,9 @@
 /*
  * Judge: whether the copy of a thread that was not stopped suffices to unwind it (--no-stop).
  *
- * Stands between the stages: capture asks, through a callback, while it reads; analysis' unwinder
- * answers. Keeps what it has opened from thread to thread. Knows nothing of how threads are read.
+ * Stands between the stages: capture asks, through a callback, while it reads; the unwinder of a
+ * parser answers. Keeps what it has opened from thread to thread. Knows nothing of how threads are
+ * read.
  */
 #ifndef SNAP_JUDGE_H
 #define SNAP_JUDGE_H

@@ -8,6 +8,8 @@
 #include "analyze/analyze_log.h"
 #include "record/targets.h"
 
+#include <string.h>
+
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
 {
@@ -86,6 +88,32 @@ const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder)
 void snap_recorder_stop(struct snap_recorder *recorder)
 {
 	atomic_store(&recorder->stop, true);
+}
+
+/* ---- what was lost ---- */
+
+static const char LOST[] = "parser_lost";
+
+void snap_recorder_tell_losses(struct snap_recorder *recorder)
+{
+	struct snap_capture *capture = recorder->log->capture;
+	const char *why, *text;
+	unsigned losses = snap_spaces_losses(recorder->spaces, &why);
+
+	if (losses == recorder->told_losses)
+		return;
+	recorder->told_losses = losses;
+	text = losses == 1 ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
+			   : snap_arena_printf(&capture->arena, "stacks lost %u times, at last: %s",
+					       losses, why);
+	for (size_t i = 0; text && i < capture->warning_count; i++) {
+		if (strcmp(capture->warnings[i].code, LOST) != 0)
+			continue;
+		capture->warnings[i].message = text;
+		return;
+	}
+	if (text)
+		snap_capture_warn(capture, LOST, 0, 0, "%s", text);
 }
 
 /* ---- the file ---- */
@@ -171,6 +199,7 @@ struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
 	enum snap_recording_end end = log->end;
 	struct snap_error *err = snap_recorder_forget(recorder);
 
+	snap_recorder_tell_losses(recorder);
 	if (!err)
 		err = snap_analyze_log_names(log, options, snap_spaces_finder(recorder->spaces));
 	if (err)

@@ -37,6 +37,7 @@ struct snap_recorder {
 	int64_t next_flush_ns; /* since start_ns */
 	bool condition;        /* was met at the last tick */
 	bool is_running;
+	unsigned told_losses; /* of parsers, that the log tells */
 };
 
 static inline int64_t snap_clock_ns(clockid_t id)
@@ -49,6 +50,8 @@ static inline int64_t snap_clock_ns(clockid_t id)
 
 /* Lets go of what is older than the ring is long. */
 struct snap_error *snap_recorder_forget(struct snap_recorder *recorder) _must_check_;
+/* One warning about all parsers that were lost. */
+void snap_recorder_tell_losses(struct snap_recorder *recorder);
 /* What is new goes to the file, if there is one. */
 struct snap_error *snap_recorder_flush(struct snap_recorder *recorder) _must_check_;
 

@@ -254,6 +254,7 @@ static void end_run(struct snap_recorder *recorder)
 	count_time(recorder);
 	recorder->before_ns = recorder->log->stats.duration_ns;
 	recorder->missed = recorder->log->stats.ticks_missed;
+	snap_recorder_tell_losses(recorder);
 	recorder->is_running = false;
 	atomic_store(&recorder->stop, false);
 }

@@ -3,46 +3,37 @@
 #include "record/spaces.h"
 
 #include "files/files.h"
+#include "roles/unwinder.h"
 
 #include <string.h>
 
-enum { MAX_LEFT = 32 << 20 }; /* bytes that spaces which were left may hold */
-
-struct space {
-	struct snap_unwinder *unwinder; /* NULL: not made yet */
-	size_t bytes;                   /* of its modules */
-};
-
 struct snap_spaces {
-	const struct snap_options *options;
 	const struct snap_log *log;
 	struct snap_files *files;
-	struct snap_file_finder finder;
-	struct snap_arena arena;     /* of the set and of all modules */
-	struct snap_module_set *set; /* NULL: not made yet */
-	struct space *spaces;        /* by the log's numbers */
-	size_t count;
-	size_t left; /* bytes in the arena that nobody needs */
+	struct snap_local_broker local;
+	struct snap_broker broker;
+	struct snap_remote_unwinder *unwinder;
 };
 
 struct snap_error *snap_spaces_create(const struct snap_options *options,
 				      const struct snap_log *log, struct snap_spaces **ret)
 {
-	struct snap_spaces *spaces = calloc(1, sizeof(*spaces));
+	_cleanup_(snap_spaces_destroyp) struct snap_spaces *spaces = calloc(1, sizeof(*spaces));
 	struct snap_error *err;
 
 	if (!spaces)
 		return snap_error_no_memory();
-	spaces->options = options;
 	spaces->log = log;
-	snap_arena_init(&spaces->arena);
 	err = snap_files_create(options, log->capture, &spaces->files);
-	if (err) {
-		snap_spaces_destroy(spaces);
+	if (err)
 		return err;
-	}
-	spaces->finder = snap_files_finder(spaces->files);
-	*ret = spaces;
+	spaces->local.finder = snap_files_finder(spaces->files);
+	spaces->local.capture = log->capture;
+	spaces->broker = snap_local_broker(&spaces->local);
+	err = snap_remote_unwinder_create(options, &spaces->broker, &spaces->unwinder);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(spaces);
 	return NULL;
 }
 
@@ -50,106 +41,41 @@ void snap_spaces_destroy(struct snap_spaces *spaces)
 {
 	if (!spaces)
 		return;
-	snap_spaces_reset(spaces);
+	snap_remote_unwinder_destroy(spaces->unwinder);
 	snap_files_destroy(spaces->files);
-	free(spaces->spaces);
 	free(spaces);
 }
 
 const struct snap_file_finder *snap_spaces_finder(const struct snap_spaces *spaces)
 {
-	return &spaces->finder;
+	return &spaces->local.finder;
 }
 
 void snap_spaces_reset(struct snap_spaces *spaces)
 {
-	for (size_t i = 0; i < spaces->count; i++) {
-		snap_unwinder_destroy(spaces->spaces[i].unwinder);
-		spaces->spaces[i] = (struct space){ 0 };
-	}
-	snap_module_set_destroy(spaces->set);
-	spaces->set = NULL;
-	snap_arena_deinit(&spaces->arena);
-	spaces->left = 0;
+	snap_remote_unwinder_reset(spaces->unwinder);
 }
 
 void snap_spaces_leave(struct snap_spaces *spaces, uint32_t number)
 {
-	struct space *space;
-
-	if (number >= spaces->count)
-		return;
-	space = &spaces->spaces[number];
-	snap_unwinder_destroy(space->unwinder);
-	spaces->left += space->bytes;
-	*space = (struct space){ 0 };
+	snap_remote_unwinder_leave(spaces->unwinder, number);
 }
 
 void snap_spaces_tidy(struct snap_spaces *spaces)
 {
-	if (spaces->left > MAX_LEFT)
-		snap_spaces_reset(spaces);
-}
-
-static struct snap_error *reserve(struct snap_spaces *spaces, size_t count)
-{
-	size_t room = spaces->count ? spaces->count : 16;
-	struct space *grown;
-
-	if (count <= spaces->count)
-		return NULL;
-	while (room < count)
-		room *= 2;
-	grown = realloc(spaces->spaces, room * sizeof(*grown));
-	if (!grown)
-		return snap_error_no_memory();
-	memset(grown + spaces->count, 0, (room - spaces->count) * sizeof(*grown));
-	spaces->spaces = grown;
-	spaces->count = room;
-	return NULL;
-}
-
-/* Modules and unwinder of a space; what is there when it fails is not believed. */
-static struct snap_error *enter(struct snap_spaces *spaces, struct space *space,
-				const struct snap_process *process)
-{
-	struct snap_unwinder *unwinder = NULL;
-	struct snap_modules *modules;
-	struct snap_error *err = NULL;
-	size_t before = spaces->arena.total;
-
-	if (!spaces->set)
-		err = snap_module_set_create(&spaces->finder, &spaces->arena, &spaces->set);
-	if (!err)
-		err = snap_modules_create(spaces->set, process, &modules);
-	if (!err)
-		err = snap_unwinder_create(spaces->set, spaces->options, &unwinder);
-	if (!err)
-		err = snap_unwinder_enter(unwinder, process, modules);
-	if (err) {
-		snap_unwinder_destroy(unwinder);
-		return err;
-	}
-	space->unwinder = unwinder;
-	space->bytes = spaces->arena.total - before;
-	return NULL;
+	snap_remote_unwinder_tidy(spaces->unwinder);
 }
 
 struct snap_error *snap_spaces_unwind(struct snap_spaces *spaces, uint32_t number,
 				      const struct snap_thread *thread, struct snap_pcs *ret)
 {
-	struct snap_error *err = reserve(spaces, (size_t)number + 1);
-	struct space *space;
+	return snap_remote_unwind(spaces->unwinder, number,
+				  &spaces->log->capture->processes[number], thread, ret);
+}
 
-	if (err)
-		return err;
-	space = &spaces->spaces[number];
-	if (!space->unwinder)
-		err = enter(spaces, space, &spaces->log->capture->processes[number]);
-	if (err)
-		return err;
-	snap_unwind(space->unwinder, thread, ret);
-	return ret->no_memory ? snap_error_no_memory() : NULL;
+unsigned snap_spaces_losses(const struct snap_spaces *spaces, const char **why_ret)
+{
+	return snap_remote_unwinder_losses(spaces->unwinder, why_ret);
 }
 
 /* Whether a mapping is one by which stacks are unwound and named. */

@@ -2,15 +2,16 @@
 /*
  * Spaces: unwinds the threads of many address spaces of a log, one here, one there.
  *
- * Each space has an unwinder and modules of its own, made when its first thread comes; the files
- * behind them are shared. All of it is a cache over the log's spaces: it can be dropped at any time
- * between two stacks, and is when the log moves. Knows nothing of threads' names or of ticks.
+ * A parser does it (roles/unwinder.h), which is told of a space when its first thread comes; here
+ * are the files that it asks for. All that it holds is a cache over the log's spaces: it can be
+ * dropped at any time between two stacks, and is when the log moves. Knows nothing of threads'
+ * names or of ticks.
  */
 #ifndef SNAP_RECORD_SPACES_H
 #define SNAP_RECORD_SPACES_H
 
 #include "analyze/unwind/unwind.h"
-#include "model/files.h"
+#include "roles/broker.h"
 #include "store/log.h"
 
 struct snap_spaces;
@@ -21,10 +22,15 @@ struct snap_error *snap_spaces_create(const struct snap_options *options,
 				      struct snap_spaces **ret) _must_check_;
 void snap_spaces_destroy(struct snap_spaces *spaces);
 
+static inline void snap_spaces_destroyp(struct snap_spaces **spaces)
+{
+	snap_spaces_destroy(*spaces);
+}
+
 /* Who finds the files of the log's spaces; valid as long as `spaces`. */
 const struct snap_file_finder *snap_spaces_finder(const struct snap_spaces *spaces);
 
-/* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY. */
+/* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY, OS, CANCELLED. */
 struct snap_error *snap_spaces_unwind(struct snap_spaces *spaces, uint32_t space,
 				      const struct snap_thread *thread,
 				      struct snap_pcs *ret) _must_check_;
@@ -36,6 +42,9 @@ void snap_spaces_reset(struct snap_spaces *spaces);
 
 /* Between ticks: starts anew when too much is kept of spaces that were left. */
 void snap_spaces_tidy(struct snap_spaces *spaces);
+
+/* How many parsers were lost, each with a stack or more, and why the last one; NULL: none. */
+unsigned snap_spaces_losses(const struct snap_spaces *spaces, const char **why_ret);
 
 /*
  * Whether a space knows all mappings by which stacks are unwound and named; heaps come and go,

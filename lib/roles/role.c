@@ -15,7 +15,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { PATIENCE_MS = 100, KEPT_DESCRIPTORS = 8 };
+enum {
+	PATIENCE_MS = 100,
+	KEPT_DESCRIPTORS = 8,
+	SEND_TIMEOUT_US = 200000, /* for a role that asks and does not listen to answers */
+};
 
 struct birth {
 	const char *name;
@@ -69,11 +73,13 @@ struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, 
 				   void *context, struct snap_role *ret)
 {
 	struct birth birth = { .name = name, .run = run, .context = context };
+	const struct timeval patience = { .tv_usec = SEND_TIMEOUT_US };
 	struct snap_role role = SNAP_ROLE_NONE;
 	struct snap_error *err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, birth.ends) < 0)
 		return snap_error_os(errno, "cannot make a channel to a process");
+	(void)setsockopt(birth.ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (__libc_single_threaded)
 		err = snap_tracer_spawn(0, be_born, &birth, &role.pid, &role.pidfd);
 	else
