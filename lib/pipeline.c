@@ -8,6 +8,7 @@
 #include "files/files.h"
 #include "judge.h"
 #include "roles/analysis.h"
+#include "roles/naming.h"
 #include "store/capture_file.h"
 #include "store/log_file.h"
 
@@ -136,7 +137,8 @@ struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_option
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
-	struct snap_file_finder finder;
+	struct snap_local_broker local;
+	struct snap_broker broker;
 	struct snap_error *err;
 
 	err = snap_log_read(fd, &log);
@@ -145,8 +147,9 @@ struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_option
 	err = snap_files_create(options, log->capture, &files);
 	if (err)
 		return err;
-	finder = snap_files_finder(files);
-	err = snap_analyze_log_names(log, options, &finder);
+	local = (struct snap_local_broker){ snap_files_finder(files), log->capture };
+	broker = snap_local_broker(&local);
+	err = snap_naming_run(log, options, &broker, options->timeout_ns);
 	if (err)
 		return err;
 	return snap_analyze_log(log, options, ret);

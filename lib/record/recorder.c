@@ -7,8 +7,11 @@
 
 #include "analyze/analyze_log.h"
 #include "record/targets.h"
+#include "roles/naming.h"
 
 #include <string.h>
+
+static const int64_t NAMING_NS = 60ll * SNAP_SECOND;
 
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
@@ -130,6 +133,21 @@ struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd
 	return NULL;
 }
 
+/*
+ * A recording that is late has all its names; how long that takes depends on the programs. Without
+ * a wish of the caller's it is a long time.
+ */
+static struct snap_error *name_frames(struct snap_recorder *recorder,
+				      const struct snap_options *options)
+{
+	int64_t patience = options->timeout_ns;
+
+	if (!options->timeout_given && patience < NAMING_NS)
+		patience = NAMING_NS;
+	return snap_naming_run(recorder->log, options, snap_spaces_broker(recorder->spaces),
+			       patience);
+}
+
 /* After an error nothing more is written. */
 struct snap_error *snap_recorder_flush(struct snap_recorder *recorder)
 {
@@ -161,8 +179,7 @@ struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
 		return err;
 	/* Whoever cancelled the run wants its file all the same. */
 	options.cancel = NULL;
-	naming = snap_analyze_log_names(recorder->log, &options,
-					snap_spaces_finder(recorder->spaces));
+	naming = name_frames(recorder, &options);
 	writer = snap_take_ptr(recorder->writer);
 	recorder->fd = -1;
 	err = snap_log_writer_finish(writer, recorder->log);
@@ -201,7 +218,7 @@ struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
 
 	snap_recorder_tell_losses(recorder);
 	if (!err)
-		err = snap_analyze_log_names(log, options, snap_spaces_finder(recorder->spaces));
+		err = name_frames(recorder, options);
 	if (err)
 		return err;
 	/* In the middle of a run it is complete as far as it goes: somebody asked for it here. */

@@ -46,9 +46,9 @@ void snap_spaces_destroy(struct snap_spaces *spaces)
 	free(spaces);
 }
 
-const struct snap_file_finder *snap_spaces_finder(const struct snap_spaces *spaces)
+const struct snap_broker *snap_spaces_broker(const struct snap_spaces *spaces)
 {
-	return &spaces->local.finder;
+	return &spaces->broker;
 }
 
 void snap_spaces_reset(struct snap_spaces *spaces)

@@ -28,7 +28,7 @@ static inline void snap_spaces_destroyp(struct snap_spaces **spaces)
 }
 
 /* Who finds the files of the log's spaces; valid as long as `spaces`. */
-const struct snap_file_finder *snap_spaces_finder(const struct snap_spaces *spaces);
+const struct snap_broker *snap_spaces_broker(const struct snap_spaces *spaces);
 
 /* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY, OS, CANCELLED. */
 struct snap_error *snap_spaces_unwind(struct snap_spaces *spaces, uint32_t space,

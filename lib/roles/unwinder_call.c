@@ -189,6 +189,7 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 	memcpy(room->left, unwinder->left, unwinder->left_count * sizeof(*unwinder->left));
 	unwinder->resets = false;
 	unwinder->left_count = 0;
+	room->place = 0;
 	put_thread(unwinder, thread);
 	atomic_store(&room->calls, ++unwinder->calls);
 	syscall(SYS_futex, &room->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -231,6 +232,18 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 	return SNAP_CALL_ANSWERED;
 }
 
+/* A file that ended a parser is not shown to the next one. */
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	const struct snap_remote_unwinder *unwinder = context;
+
+	for (size_t i = 0; i < unwinder->refused_count; i++)
+		if (unwinder->refused[i] == snap_broker_place(request))
+			return snap_error_not_found();
+	return unwinder->broker.answer(unwinder->broker.context, request, fd_ret);
+}
+
 /*
  * It says that it asks for a file, which need not be so: then there is nothing at the channel, and
  * we wait for that no longer than for anything else.
@@ -238,15 +251,14 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, struct watch *watch)
 {
 	struct pollfd channel = { .fd = unwinder->role.channel, .events = POLLIN };
+	const struct snap_broker broker = { .answer = answer, .context = unwinder };
 	int64_t begin;
 	bool gone = false;
 
 	if (poll(&channel, 1, LOOK_NS / 1000000) <= 0)
 		return look(unwinder, watch);
 	begin = snap_room_now();
-	if (snap_error_ignore(
-		    snap_broker_serve(&unwinder->broker, unwinder->role.channel, &gone)) ||
-	    gone)
+	if (snap_error_ignore(snap_broker_serve(&broker, unwinder->role.channel, &gone)) || gone)
 		return SNAP_CALL_DIED;
 	unwinder->asked++;
 	watch->begin_ns += snap_room_now() - begin;

@@ -10,6 +10,8 @@
 #include "roles/unwinder.h"
 #include "roles/unwinder_room.h"
 
+enum { SNAP_REMOTE_REFUSED = 32 };
+
 /* What is known of a process, by its number. */
 struct snap_remote_process {
 	bool is_entered; /* the parser at hand has it */
@@ -50,7 +52,9 @@ struct snap_remote_unwinder {
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
 	unsigned losses;
-	char why[160]; /* of the last one */
+	char why[160];                         /* of the last one */
+	uint64_t refused[SNAP_REMOTE_REFUSED]; /* snap_broker_place() of files that ended one */
+	size_t refused_count;
 };
 
 enum snap_call_result {

@@ -69,6 +69,14 @@ static struct snap_error *find_remotely(void *context, const struct snap_file_re
 	return finder.find(finder.context, request, fd_ret);
 }
 
+static void note_remotely(void *context, const struct snap_file_request *request)
+{
+	struct parser *parser = context;
+	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
+
+	snap_file_finder_note(&finder, request);
+}
+
 /* ---- processes ---- */
 
 static void leave(struct parser *parser, uint32_t number)
@@ -230,8 +238,10 @@ void snap_room_serve(void *context, int channel)
 	parser.spaces = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.spaces));
 	if (!parser.capture.processes || !parser.spaces)
 		_exit(NO_MEMORY);
-	parser.remote = (struct snap_remote_finder){ channel, &parser.capture };
-	parser.finder = (struct snap_file_finder){ find_remotely, &parser };
+	parser.remote = (struct snap_remote_finder){ channel, &parser.capture, &room->place };
+	parser.finder = (struct snap_file_finder){ .find = find_remotely,
+						   .note = note_remotely,
+						   .context = &parser };
 	while (wait_for_call(room, served)) {
 		serve(&parser);
 		atomic_store(&room->done, ++served);
