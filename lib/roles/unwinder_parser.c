@@ -201,6 +201,8 @@ static void serve(struct parser *parser)
 	if (room->enters)
 		enter(parser, room->number);
 	snap_unwind(parser->spaces[room->number].unwinder, &room->thread, &pcs);
+	if (pcs.no_memory)
+		_exit(NO_MEMORY);
 	answer(room, &pcs);
 	atomic_store(&room->left_bytes, parser->left);
 }
