@@ -36,7 +36,9 @@ static struct snap_error *work(void *context, struct snap_parser_job *job)
 	struct task *task = context;
 	struct snap_log *log = task->log;
 	size_t from = log->name_count, warnings_from = log->capture->warning_count;
-	struct snap_remote_finder remote = { job->channel, log->capture, job->place };
+	struct snap_remote_finder remote = { .channel = job->channel,
+					     .capture = log->capture,
+					     .place = job->place };
 	struct snap_file_finder finder =
 		task->kind == WITH_FILES ? snap_remote_finder(&remote) : snap_no_files();
 	struct snap_error *err;

@@ -240,7 +240,9 @@ void snap_room_serve(void *context, int channel)
 	parser.spaces = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.spaces));
 	if (!parser.capture.processes || !parser.spaces)
 		_exit(NO_MEMORY);
-	parser.remote = (struct snap_remote_finder){ channel, &parser.capture, &room->place };
+	parser.remote = (struct snap_remote_finder){ .channel = channel,
+						     .capture = &parser.capture,
+						     .place = &room->place };
 	parser.finder = (struct snap_file_finder){ .find = find_remotely,
 						   .note = note_remotely,
 						   .context = &parser };
