@@ -10,10 +10,39 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 
 /* What the timer's signal is for: to end a blocking wait with EINTR. */
 static void on_tick(int signal _unused_)
 {
+}
+
+/*
+ * A thread that calls exec waits for the end of all others, and for us to take note of it where we
+ * trace them; until then SEIZE of any of them waits for the exec. So what has ended is taken note
+ * of here: the call that was interrupted begins anew by itself.
+ */
+static void on_tick_in_seize(int signal _unused_)
+{
+	int before = errno;
+	siginfo_t info;
+
+	do
+		info.si_pid = 0;
+	while (syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | __WALL, NULL) == 0 &&
+	       info.si_pid);
+	errno = before;
+}
+
+void snap_tracer_set_ticks(bool seizing, long interval_us)
+{
+	struct sigaction action = { .sa_handler = seizing ? on_tick_in_seize : on_tick };
+	struct itimerval timer = { .it_interval.tv_usec = interval_us,
+				   .it_value.tv_usec = interval_us };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 static _Noreturn void leave(int status)

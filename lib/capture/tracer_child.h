@@ -65,6 +65,7 @@ struct snap_tracer {
 };
 
 enum {
+	SNAP_TRACER_TICK_US = 2000,
 	SNAP_TRACER_BUFFER = 1 << 16,
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 	SNAP_TRACER_ROUNDS = 16,    /* how often the tree may have grown before we go on */
@@ -125,6 +126,12 @@ void snap_tracer_help(const struct snap_options *options, struct snap_shared *sh
 /* tracer_child.c: its whole life. `ask_fd`, `answer_fd`: eventfds to and from the parent. */
 _Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int ask_fd,
 				 int answer_fd);
+
+/*
+ * A signal each interval ends calls that wait; 0: none any more. `seizing`: it also reaps, as an
+ * exec may wait for that while SEIZE waits for the exec.
+ */
+void snap_tracer_set_ticks(bool seizing, long interval_us);
 
 /* tracer_list.c: who is there, read while all run. */
 /* Reads and seizes the processes that were added since the last call. */

@@ -11,7 +11,10 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
-enum { SPARE_THREADS = 64 };
+enum {
+	SPARE_THREADS = 64,
+	SEIZE_TICK_US = 20000, /* reaping looks at all tracees */
+};
 
 /* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
 static const long SEIZE_OPTIONS =
@@ -184,6 +187,7 @@ uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process)
 
 	if (count > SNAP_MAX_THREADS)
 		count = SNAP_MAX_THREADS;
+	snap_tracer_set_ticks(true, SNAP_TRACER_TICK_US);
 	for (ssize_t i = 0; i < count; i++) {
 		struct snap_tracee *tracee = known(tracer, process, tracer->tids[i]);
 
@@ -203,6 +207,7 @@ uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_seize(tracer, tracee);
 		new += tracee->phase == SNAP_TRACEE_SEIZED || tracee->phase == SNAP_TRACEE_AWAITED;
 	}
+	snap_tracer_set_ticks(false, SNAP_TRACER_TICK_US);
 	drop_unlisted(tracer, process, look);
 	return new;
 }
@@ -296,6 +301,7 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 		snap_tracer_describe_all(tracer, i);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
+	snap_tracer_set_ticks(true, SEIZE_TICK_US);
 	for (uint32_t i = first; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
 		const struct snap_traced *process = snap_tracer_process(tracer, tracee);
@@ -308,4 +314,5 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 			 (process->seized || !process->error))
 			snap_tracer_seize(tracer, tracee);
 	}
+	snap_tracer_set_ticks(false, 0);
 }

@@ -16,11 +16,9 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 enum {
-	TICK_US = 2000,
 	PRIORITY = 2,         /* above ordinary real-time threads of the lowest level */
 	GRACE_NS = 5000000,   /* for threads in D, after all others stand still */
 	EXITING_NS = 5000000, /* for threads that exit and cannot be seized any more */
@@ -30,14 +28,6 @@ enum {
 };
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_NOT_YET };
-
-static void set_timer(long interval_us)
-{
-	struct itimerval timer = { .it_interval.tv_usec = interval_us,
-				   .it_value.tv_usec = interval_us };
-
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
 
 /* Where it is permitted. The policy to go back to; -1: nothing was changed. */
 static int raise_priority(void)
@@ -366,7 +356,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	int64_t begin;
 	int policy;
 
-	set_timer(TICK_US);
+	snap_tracer_set_ticks(false, SNAP_TRACER_TICK_US);
 	policy = raise_priority();
 	begin = snap_tracer_now();
 	set_deadlines(tracer, begin);
@@ -380,7 +370,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	snap_tracer_copy(tracer);
 	release(tracer);
 	__atomic_store_n(&stop->end_ns, snap_tracer_now(), __ATOMIC_RELEASE);
-	set_timer(0);
+	snap_tracer_set_ticks(false, 0);
 	drop_priority(policy);
 	explain_slow(tracer);
 }
