@@ -14,9 +14,9 @@ enum {
 	MOST_PCS = 1 << 24,
 	/* the least that an element takes in the file */
 	LEAST_ANCESTOR = 16,
-	LEAST_MAP = 50,
+	LEAST_MAP = 49,
 	LEAST_PIECE = 16,
-	LEAST_THREAD = 100, /* in the first version */
+	LEAST_THREAD = 82, /* in the first version */
 	LEAST_WARNING = 16,
 };
 

@@ -270,6 +270,36 @@ static void test_empty(void **state _unused_)
 	free(bytes.data);
 }
 
+/* Nothing but mappings without a path, or threads that nobody could look at: the least of each. */
+static void test_many_of_the_least(void **state _unused_)
+{
+	enum { MANY = 2000 };
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	struct snap_process *processes =
+		snap_arena_new_array(&capture->arena, 2, struct snap_process);
+
+	processes[0] = (struct snap_process){ .pid = 1, .parent = SIZE_MAX };
+	processes[0].maps = snap_arena_new_array(&capture->arena, MANY, struct snap_map);
+	processes[0].map_count = MANY;
+	processes[1] = (struct snap_process){ .pid = 2, .parent = SIZE_MAX };
+	processes[1].threads = snap_arena_new_array(&capture->arena, MANY, struct snap_thread);
+	processes[1].thread_count = MANY;
+	for (size_t i = 0; i < MANY; i++) {
+		processes[0].maps[i] = (struct snap_map){ .start = i << 12, .end = (i + 1) << 12 };
+		processes[1].threads[i] =
+			(struct snap_thread){ .tid = (pid_t)i + 1, .result = SNAP_THREAD_UNTRACED };
+	}
+	capture->processes = processes;
+	for (capture->process_count = 1; capture->process_count <= 2; capture->process_count++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+		struct bytes bytes = write_capture(capture);
+
+		assert_null(read_capture(bytes.data, bytes.size, &back));
+		free(bytes.data);
+	}
+	capture->process_count = 2;
+}
+
 static void test_foreign(void **state _unused_)
 {
 	static const char text[] = "this is not one of ours, whatever it may be";
@@ -457,11 +487,12 @@ static void test_cannot_write(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_foreign),        cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_newer_version),  cmocka_unit_test(test_first_version),
-		cmocka_unit_test(test_any_byte_wrong), cmocka_unit_test(test_wrong_values),
-		cmocka_unit_test(test_inconsistent),   cmocka_unit_test(test_cannot_write),
+		cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_many_of_the_least), cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_truncated),         cmocka_unit_test(test_newer_version),
+		cmocka_unit_test(test_first_version),     cmocka_unit_test(test_any_byte_wrong),
+		cmocka_unit_test(test_wrong_values),      cmocka_unit_test(test_inconsistent),
+		cmocka_unit_test(test_cannot_write),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
