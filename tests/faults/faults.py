@@ -146,6 +146,14 @@ class Names:
         words = [f"{function} ({os.path.basename(place)})" for function, place in named]
         return " < ".join(words[:most])
 
+    def place(self, site, most=2):
+        """What is called, and the innermost callers that are no helpers of all: whoever else comes
+        there has the same code before him."""
+        self.learn([site])
+        near = [self.known[a] for a in site.frames
+                if not os.path.dirname(self.known[a][1]).endswith("lib/base")]
+        return (site.name, site.detail, *near[:most])
+
     def folder(self, site):
         """Of the innermost caller that is no helper of all."""
         self.learn([site])
