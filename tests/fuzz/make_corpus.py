@@ -7,6 +7,7 @@ machine give: captures and recordings of victims, small ELF files in many forms,
 
 Nothing is kept in the repository; what a machine cannot make is left out, and said."""
 import argparse
+import base64
 import os
 import random
 import shutil
@@ -232,9 +233,28 @@ PROGRAMS = {
 }
 
 
+# What was found, and is not to come back: each took gigabytes.
+FOUND_FRAMES = {
+    "skipped entry":
+        "AQAUAAAAAAAAAAF6UgABeBABGwwHCJABAAAUAAAAHADzAODv//9AAAAAAA8DdwgGAAAUAAAAZgAAAAjw//9AAAAAAA8DdwhQ5XRk"
+        "AAAATAAAADDw//9SAAF4EAEbDAcIkAEAABQAAAAcAPMA4O///0AAAAAADwN3CAYAABQAAABmAAAACPD//0AAAAAADwN3CAYAABQA"
+        "AABMAAAAMPD//0A6AAAAAA8DdwgGAABAOgAAAAAPA3cIBgAAAAAAAA==",
+    "large register":
+        "AQAUAAAAAAAAAAF6UlMAAXgQARsMBwiQAQAcAAAAHAAAAODv//9AAAAAABYHA3cQBhDu/Yj3AAAAABwAAAA8AAAAAPD//0AAAAAA"
+        "FgcDdxAGEBACdwgAAAAAHPD//0AAAAAAFgcDdxAGEBACdwgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    "table out of order":
+        "BSQBGwM7nP///wMAAAAA8P//GAAAAEDw//8YAAAAgPD//xgAAAAUAAAAAAAAAAF6UgABeBABGwwHCJABAAAUAAAAHAAAAODv//9A"
+        "AAAAAA8DdwgGAAAUAAAANAAAAAjw//9AAAA0AAAACPD//0AAAAEADykDdwgGAAAUAAAATAAAADDw//9AAAABAA8pA3cIBgAAFAAA"
+        "AEwAAAAw8P//QAAAAAAPA3cIBgAAAAAAAA==",
+}
+
+
 def of_frames(corpus):
     """.eh_frame at 0x2000, where fuzz_elf() puts the first section, and the same as .debug_frame."""
     base, code = 0x2000, 0x1000
+    for name, text in FOUND_FRAMES.items():
+        corpus.put("frames", "found-" + name.replace(" ", "-"), base64.b64decode(text))
     for name, program in PROGRAMS.items():
         for augmentation in (b"zR\0", b"zRS\0", b"zPLR\0", b"\0"):
             size = 1 + (6 if b"P" in augmentation else 0) if augmentation != b"\0" else 0

@@ -16,6 +16,7 @@
 enum {
 	MAX_REGISTERS = 512,  /* no processor has so many */
 	MAX_REMEMBERED = 256, /* states of one program */
+	TABLE_HEAD = 12,
 	TABLE_ENTRY = 8,
 	POINTER_SDATA4 = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
 	TABLE_ENCODING = DW_EH_PE_datarel | DW_EH_PE_sdata4,
@@ -185,15 +186,18 @@ static bool is_fde_fine(const struct snap_cfi_programs *check, const Dwarf_FDE *
 	       is_program_fine(cursor.p, cursor.end, size);
 }
 
+/* Entry by entry; what is wrong with one is no reason for libdw not to go on to the next. */
 static bool is_whole_fine(const struct snap_cfi_programs *check)
 {
 	Dwarf_CFI_Entry entry;
-	Dwarf_Off next;
+	Dwarf_Off next = 0;
 
-	for (uint64_t at = 0; next_entry(check, at, &next, &entry); at = next) {
-		if (!dwarf_cfi_cie_p(&entry) && !is_fde_fine(check, &entry.fde))
+	for (uint64_t at = 0; at < check->frames.size; at = next) {
+		next = at;
+		if (next_entry(check, at, &next, &entry) && !dwarf_cfi_cie_p(&entry) &&
+		    !is_fde_fine(check, &entry.fde))
 			return false;
-		if (next <= at || next == (Dwarf_Off)-1)
+		if (next <= at)
 			break;
 	}
 	return true;
@@ -252,21 +256,84 @@ static enum snap_cfi_lookup read_header(struct snap_cfi_programs *check, uint64_
 	return SNAP_CFI_TABLE;
 }
 
+/* The number of the one section that begins at an offset; SIZE_MAX: none does, or several do. */
+static size_t section_at(struct snap_image *image, uint64_t offset)
+{
+	struct snap_bytes bytes = snap_image_bytes(image);
+	size_t found = SIZE_MAX;
+	Elf64_Ehdr header;
+
+	if (bytes.size < sizeof(header))
+		return SIZE_MAX;
+	memcpy(&header, bytes.data, sizeof(header));
+	for (size_t i = 0; i < header.e_shnum; i++) {
+		struct snap_cursor cursor =
+			snap_cursor_at(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
+		Elf64_Shdr section;
+
+		if (cursor.failed || snap_cursor_left(&cursor) < sizeof(section))
+			break;
+		memcpy(&section, cursor.p, sizeof(section));
+		if (section.sh_offset != offset || section.sh_size == 0)
+			continue;
+		if (found != SIZE_MAX)
+			return SIZE_MAX;
+		found = i;
+	}
+	return found;
+}
+
+/*
+ * Whether libdw takes the table that the segment names: it goes by sections where there are some,
+ * and by a table only if that comes before the section it is about.
+ */
+static bool is_table_used(const struct snap_cfi_programs *check, struct snap_bytes section)
+{
+	const uint8_t *file = snap_image_bytes(check->image).data;
+	struct snap_bytes head = snap_image_section(check->image, ".eh_frame_hdr");
+	uint64_t vaddr, frames_vaddr;
+
+	return snap_image_section_address(check->image, ".eh_frame_hdr", &vaddr) &&
+	       snap_image_section_address(check->image, ".eh_frame", &frames_vaddr) &&
+	       vaddr == check->table_vaddr && frames_vaddr == check->frames_vaddr &&
+	       section.data == check->frames.data && head.data &&
+	       head.data + TABLE_HEAD == check->table.data &&
+	       head.size >= TABLE_HEAD + check->table.size &&
+	       section_at(check->image, (uint64_t)(head.data - file)) <
+		       section_at(check->image, (uint64_t)(section.data - file)) &&
+	       section_at(check->image, (uint64_t)(section.data - file)) != SIZE_MAX;
+}
+
+static bool is_section_fine(const struct snap_cfi_programs *check, struct snap_bytes section)
+{
+	struct snap_cfi_programs whole = *check;
+
+	whole.frames = section;
+	return is_whole_fine(&whole);
+}
+
 static void prepare(struct snap_cfi_programs *check)
 {
+	const char *name = check->is_eh_frame ? ".eh_frame" : ".debug_frame";
+	struct snap_bytes section = snap_image_section(check->image, name);
 	uint64_t vaddr;
 
 	check->tried = true;
-	if (check->is_eh_frame && snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr)) {
-		check->lookup = read_header(check, vaddr);
+	if (!check->is_eh_frame || !snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr)) {
+		/* A table that only the sections tell of: no linker makes such a file. */
+		if (check->is_eh_frame &&
+		    snap_image_section_address(check->image, ".eh_frame_hdr", &vaddr))
+			return;
+		if (is_section_fine(check, section))
+			check->lookup = SNAP_CFI_WHOLE;
 		return;
 	}
-	/* A table that only the sections tell of: no linker makes such a file. */
-	if (check->is_eh_frame && snap_image_section_address(check->image, ".eh_frame_hdr", &vaddr))
-		return;
-	check->frames =
-		snap_image_section(check->image, check->is_eh_frame ? ".eh_frame" : ".debug_frame");
-	check->lookup = is_whole_fine(check) ? SNAP_CFI_WHOLE : SNAP_CFI_REFUSED;
+	check->lookup = read_header(check, vaddr);
+	/* Where it is not clear which way libdw goes, both have to be fine. */
+	if (section.size && check->lookup != SNAP_CFI_REFUSED &&
+	    !(check->lookup == SNAP_CFI_TABLE && is_table_used(check, section)) &&
+	    !is_section_fine(check, section))
+		check->lookup = SNAP_CFI_REFUSED;
 }
 
 static uint64_t table_number(const struct snap_cfi_programs *check, size_t index, size_t which)
