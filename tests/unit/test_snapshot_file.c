@@ -379,6 +379,128 @@ static void test_claims(void **state _unused_)
 	free(bytes.data);
 }
 
+/* ---- what must hold ---- */
+
+/* The service once more, with parts that can be made wrong. */
+struct service {
+	struct snap_snapshot snapshot;
+	struct snap_node node, *root;
+	struct snap_stack stacks[2];
+	struct snap_member members[2];
+	struct snap_label labels[2];
+	struct snap_frame frame;
+	const struct snap_frame *frames[1];
+	struct snap_entry entry;
+	struct snap_warning warning;
+	const char *args[1];
+};
+
+static void make_service(struct service *made)
+{
+	*made = (struct service){ .snapshot = service,
+				  .node = service_node,
+				  .root = &made->node,
+				  .stacks = { service_stacks[0], service_stacks[2] },
+				  .members = { workers[0], workers[1] },
+				  .labels = { { "state", "running" }, { "cpu", "3" } },
+				  .frame = worker_frame,
+				  .frames = { &made->frame },
+				  .entry = worker_frame.entries[0],
+				  .warning = service_warnings[0],
+				  .args = { "a" } };
+	made->snapshot.processes = &made->root;
+	made->snapshot.process_count = 1;
+	made->snapshot.warnings = &made->warning;
+	made->snapshot.warning_count = 1;
+	made->node.child_count = 0;
+	made->node.args = made->args;
+	made->node.arg_count = 1;
+	made->node.stacks = made->stacks;
+	made->node.stack_count = 2;
+	made->stacks[0].threads = made->members;
+	made->stacks[0].count = made->stacks[0].thread_count = 2;
+	made->stacks[0].labels = made->labels;
+	made->stacks[0].label_count = 2;
+	made->stacks[0].frames = made->frames;
+	made->stacks[0].frame_count = 1;
+	made->frame.entries = &made->entry;
+}
+
+static bool is_taken(const struct service *made)
+{
+	struct bytes bytes = write_snapshot(&made->snapshot);
+	uint8_t *copy;
+	struct snap_snapshot *read = read_snapshot(bytes.data, bytes.size, &copy);
+	bool taken = read != NULL;
+
+	snap_snapshot_destroy(read);
+	free(copy);
+	free(bytes.data);
+	return taken;
+}
+
+#define REFUSED(...)                                         \
+	do {                                                 \
+		struct service made;                         \
+		make_service(&made);                         \
+		assert_true(is_taken(&made));                \
+		made.__VA_ARGS__;                            \
+		if (is_taken(&made))                         \
+			fail_msg("taken: %s", #__VA_ARGS__); \
+	} while (0)
+
+static void test_rules_of_stacks(void **state _unused_)
+{
+	REFUSED(stacks[0].gap_frame = 1);
+	REFUSED(stacks[0].gap_count = UINT64_MAX);
+	REFUSED(stacks[0].description = NULL);
+	REFUSED(stacks[0].thread_count = 0);
+	REFUSED(stacks[0].unwind = SNAP_UNWIND_FAILED + 1);
+	/* Fewer threads than the next one. */
+	REFUSED(node.stacks = (struct snap_stack[]){ service_stacks[2], service_stacks[0] });
+	REFUSED(members[1].tid = 1);
+	REFUSED(members[0].tid = 0);
+	REFUSED(members[0].ns_tid = -1);
+	REFUSED(members[0].cpu = -2);
+	REFUSED(members[0].state = SNAP_STATE_COUNT);
+	REFUSED(members[0].taken = SNAP_TAKEN_COUNT);
+	REFUSED(frame.entry_count = 0);
+	REFUSED(frame.build_id = "");
+	REFUSED(frame.build_id = "a\033[31m");
+	REFUSED(frames[0] = NULL);
+}
+
+static void test_rules_of_labels(void **state _unused_)
+{
+	REFUSED(labels[0].value = "\033[31m");
+	REFUSED(labels[0].value = NULL);
+	REFUSED(labels[1].value = "3\n");
+	REFUSED(labels[1].key = "unheard");
+	REFUSED(labels[1] = made.labels[0]);
+	REFUSED(labels[0] = made.labels[1]);
+	REFUSED(labels[1].key = "type");
+}
+
+static void test_rules_of_processes(void **state _unused_)
+{
+	REFUSED(snapshot.process_count = 0);
+	REFUSED(snapshot.process_count = 2);
+	REFUSED(snapshot.root_count = 0);
+	REFUSED(snapshot.flat = (made.node.child_count = 1, made.snapshot.process_count = 2, true));
+	REFUSED(snapshot.duration_ns = -1);
+	REFUSED(snapshot.stop_duration_ns = INT64_MAX);
+	REFUSED(node.start_time_ns = INT64_MIN);
+	REFUSED(node.pid = 0);
+	REFUSED(node.ppid = -1);
+	REFUSED(node.type = SNAP_TYPE_NONE + 1);
+	REFUSED(node.trouble = SNAP_TROUBLE_INTERNAL + 1);
+	REFUSED(node.thread_count = SIZE_MAX);
+	REFUSED(args[0] = NULL);
+	REFUSED(warning.code = "a b");
+	REFUSED(warning.message = NULL);
+	REFUSED(warning.pid = -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,6 +513,9 @@ int main(void)
 		cmocka_unit_test(test_something_follows),
 		cmocka_unit_test(test_flipped),
 		cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_rules_of_stacks),
+		cmocka_unit_test(test_rules_of_labels),
+		cmocka_unit_test(test_rules_of_processes),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
