@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""`record` and its parser: who reads the target's files, with which rights, and what it costs when that
+process is killed."""
+import os
+import shutil
+import signal
+
+from harness import ROOT, TARGETS, read_file, status_field, wait_until
+from test_record import FOREVER, Recorder
+
+
+def children_named(pid, name):
+    found = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        for child in (read_file(f"/proc/{pid}/task/{tid}/children") or "").split():
+            if (read_file(f"/proc/{child}/comm") or "").strip() == name:
+                found.append(int(child))
+    return found
+
+
+class Roles(Recorder):
+    def parser_of(self, running, other_than=None):
+        return wait_until(lambda: [p for p in children_named(running.pid, "snap-parser") if p != other_than],
+                          "a parser")[0]
+
+    def recorder(self, victim, *argv):
+        return self.start("-p", victim.pid, *FOREVER, *argv)
+
+    def target(self):
+        """A program that runs all the time, of a name of its own."""
+        path = os.path.join(self.scratch(), "target-of-its-own")
+        shutil.copy(os.path.join(TARGETS, "shares"), path)
+        return self.program([path], settled=False), path
+
+    def test_the_recorder_maps_no_file_of_the_target(self):
+        victim, path = self.target()
+        out = os.path.join(self.scratch(), "out.folded")
+        running = self.recorder(victim, "-o", out)
+        parser = self.parser_of(running)
+        wait_until(lambda: path in (read_file(f"/proc/{parser}/maps") or path), "the parser to read the target")
+        for pid in [running.pid, *children_named(running.pid, "snap-tracer")]:
+            self.assertNotIn(path, read_file(f"/proc/{pid}/maps") or "")
+        self.finish(running)
+        self.assertIn("busy_main", read_file(out))
+        self.assertFalse(os.path.exists(f"/proc/{parser}"))
+
+    def test_its_rights(self):
+        victim, _ = self.target()
+        running = self.recorder(victim, "-o", os.devnull, "-f", "folded")
+        parser = self.parser_of(running)
+        wait_until(lambda: status_field(parser, "Seccomp") == "2", "the sandbox")
+        self.assertEqual(status_field(parser, "NoNewPrivs"), "1")
+        for capabilities in ("CapEff", "CapPrm", "CapInh", "CapAmb"):
+            self.assertEqual(int(status_field(parser, capabilities), 16), 0)
+        if ROOT:
+            self.assertNotIn("0", status_field(parser, "Uid").split())
+        self.finish(running)
+
+    def test_killed_it_is_replaced_and_the_recording_says_so(self):
+        victim, _ = self.target()
+        out = os.path.join(self.scratch(), "out.folded")
+        running = self.recorder(victim, "-o", out)
+        first = self.parser_of(running)
+        os.kill(first, signal.SIGKILL)
+        second = self.parser_of(running, other_than=first)
+        got = self.finish(running, status=1)
+        self.assertIn("stacks lost: the parser ended by signal 9", got.err)
+        self.assertIn("busy_main", read_file(out))
+        for pid in (first, second):
+            self.assertFalse(os.path.exists(f"/proc/{pid}"), f"{pid} is left over")
