@@ -22,7 +22,7 @@ static bool is_taken(uid_t uid, const uid_t *taken, size_t count)
 	for (size_t i = 0; i < count; i++)
 		if (taken[i] == uid)
 			return true;
-	return uid == 0;
+	return false;
 }
 
 uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count)

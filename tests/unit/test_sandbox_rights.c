@@ -119,7 +119,7 @@ static void drop_setuid(void)
 }
 
 /* In a process between, as what it gives up is gone. */
-static void check_in_between(struct sandboxed *child, void (*before)(void), const char *uids)
+static void check_in_between(struct sandboxed *child, void (*before)(void), const char *line)
 {
 	pid_t between = fork();
 	int status;
@@ -130,12 +130,26 @@ static void check_in_between(struct sandboxed *child, void (*before)(void), cons
 		before();
 		start_and_look(child, text, sizeof(text));
 		check_powerless(text);
-		check_line(text, uids);
+		check_line(text, line);
 		leave(child);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(between, &status, 0), between);
 	assert_int_equal(status, 0);
+}
+
+static void have_groups(void)
+{
+	static const gid_t groups[] = { 100, 60001 };
+
+	syscall(SYS_setgroups, 2, groups);
+}
+
+static void test_root_leaves_its_groups(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	check_in_between(*state, have_groups, "\nGroups:\t \n");
 }
 
 static void test_root_that_may_not_change(void **state)
@@ -181,6 +195,13 @@ static void test_namespace_of_one_uid(void **state)
 	check_in_between(*state, enter_small_namespace, "\nUid:\t0\t0\t0\t0\n");
 }
 
+/* Does not look at its channel, whose end would be another reason to end. */
+static void wait_to_be_killed(struct sandboxed *child)
+{
+	if (send(child->setting.channel, "x", 1, MSG_NOSIGNAL) == 1)
+		poll(NULL, 0, 2 * PLENTY_MS);
+}
+
 /* Its maker dies: so does it, though the change of uid made the kernel forget. */
 static void test_follows_its_maker(void **state)
 {
@@ -192,13 +213,11 @@ static void test_follows_its_maker(void **state)
 	assert_int_equal(pipe2(life, O_CLOEXEC), 0);
 	maker = fork();
 	if (maker == 0) {
-		char text[8192];
+		char byte;
 
 		close(life[0]);
-		start_and_look(child, text, sizeof(text));
-		/* The channel outlives the maker: its end must not be what ends the child. */
-		fcntl(child->channel, F_DUPFD, 60);
-		if (write(life[1], "x", 1) != 1)
+		sandboxed_start(child, wait_to_be_killed);
+		if (recv(child->channel, &byte, 1, 0) != 1 || write(life[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 	}
@@ -214,16 +233,16 @@ static void test_follows_its_maker(void **state)
 static void test_pick_uid(void **state _unused_)
 {
 	static const uid_t few[] = { 0, 65534, 1000, 65532, 65533 };
-	uid_t *all = malloc(65534 * sizeof(*all));
+	uid_t *all = malloc(65535 * sizeof(*all));
 
 	assert_int_equal(snap_sandbox_pick_uid(NULL, 0), 65534);
 	assert_int_equal(snap_sandbox_pick_uid(few, 1), 65534);
 	assert_int_equal(snap_sandbox_pick_uid(few, 2), 65533);
 	assert_int_equal(snap_sandbox_pick_uid(few, 5), 65531);
 	assert_non_null(all);
-	for (uid_t i = 0; i < 65534; i++)
+	for (uid_t i = 0; i < 65535; i++)
 		all[i] = 65534 - i;
-	assert_int_equal(snap_sandbox_pick_uid(all, 65534), 65535);
+	assert_int_equal(snap_sandbox_pick_uid(all, 65535), 65535);
 	free(all);
 }
 
@@ -434,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_is_powerless, start, stop),
 		cmocka_unit_test_setup_teardown(test_root_becomes_nobody, start, stop),
+		cmocka_unit_test_setup_teardown(test_root_leaves_its_groups, start, stop),
 		cmocka_unit_test_setup_teardown(test_root_that_may_not_change, start, stop),
 		cmocka_unit_test_setup_teardown(test_namespace_of_one_uid, start, stop),
 		cmocka_unit_test_setup_teardown(test_follows_its_maker, start, stop),
