@@ -257,9 +257,10 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 		return err;
 	if (stop->begin_ns && !capture->time_ns)
 		capture->time_ns = stop->begin_ns + epoch_offset_ns();
+	err = snap_capture_collect(tree->options, capture, stop);
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		*execed_ret |= stop->processes[i].execed;
-	return snap_capture_collect(tree->options, capture, stop);
+	return err;
 }
 
 static struct snap_error *take(const struct snap_options *options,

@@ -3,6 +3,7 @@
 #include "capture/capture_collect.h"
 
 #include "capture/discover.h"
+#include "capture/procfs.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -157,6 +158,21 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 	warn_of_threads(capture, process, traced);
 }
 
+/*
+ * Called gone, yet there: in an exec of another thread the first one goes, and who calls exec takes
+ * its number. Who was looked at in between was not seen.
+ */
+static bool is_in_exec(const struct snap_capture *capture, size_t index)
+{
+	const struct snap_process *process = &capture->processes[index];
+	struct snap_stat stat;
+
+	return process->trouble == SNAP_TROUBLE_EXITED && capture->live &&
+	       capture->live[index].proc_fd >= 0 &&
+	       snap_procfs_stat(capture->live[index].proc_fd, &stat) == 0 &&
+	       stat.start_ticks == process->start_ticks && !strchr("ZX", stat.state);
+}
+
 static int copy_fd(int fd)
 {
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -228,6 +244,7 @@ struct snap_error *snap_capture_collect(const struct snap_options *options,
 		}
 		process = &capture->processes[traced->index];
 		take(options, capture, process, stop, traced);
+		traced->execed |= is_in_exec(capture, traced->index);
 	}
 	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;
