@@ -142,6 +142,8 @@ static void judge_once(struct judge *judge, const char *const *arguments)
 
 	if (!doc || !WIFEXITED(status) || WEXITSTATUS(status) > 2)
 		soak_bad("%s: status %#x: %s", judge->kind, status, err);
+	else if (strstr(err, "gave up"))
+		soak_bad("%s: %s", judge->kind, err);
 	else if (WEXITSTATUS(status) && !*err)
 		soak_bad("%s: status %d without a word", judge->kind, WEXITSTATUS(status));
 	if (WEXITSTATUS(status) || json_array_size(json_object_get(doc, "warnings")) ||
@@ -183,7 +185,9 @@ static void start_target(struct judge *judge)
 
 void soak_churn(const struct soak *soak, const char *kind)
 {
-	struct judge judge = { .soak = soak, .kind = kind, .execs = strcmp(kind, "execs") == 0 };
+	struct judge judge = { .soak = soak,
+			       .kind = kind,
+			       .execs = strncmp(kind, "execs", 5) == 0 };
 	const char *pid;
 
 	start_target(&judge);

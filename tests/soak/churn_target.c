@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOT_BYTES = 32 << 10, STAMP_US = 3, SHORT_US = 50, EXEC_US = 4000 };
+enum { SLOT_BYTES = 32 << 10, STAMP_US = 3, SHORT_US = 50, EXEC_US = 4000, CROWD = 300 };
 
 static struct churn_log *the_log;
 
@@ -171,13 +171,16 @@ static void *pulse_main(void *line)
 	return NULL;
 }
 
-static void execute(int fd, int turn)
+static void execute(int fd, int turn, bool crowded)
 {
+	static char crowd[] = "crowd";
 	char file[24], next[24];
-	char *argv[] = { (char[]){ "soak" }, (char[]){ "--exec" }, file, next, NULL };
+	char *argv[] = { (char[]){ "soak" }, (char[]){ "--exec" }, file, next, NULL, NULL };
 
 	snprintf(file, sizeof(file), "%d", fd);
 	snprintf(next, sizeof(next), "%d", turn + 1);
+	if (crowded)
+		argv[4] = crowd;
 	work(EXEC_US);
 	execv("/proc/self/exe", argv);
 	_exit(1);
@@ -185,13 +188,33 @@ static void execute(int fd, int turn)
 
 struct turn {
 	int fd, number;
+	bool crowded;
 };
+
+static void *idle_main(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Seizing many takes long, so that an exec falls into the middle of it. */
+static void gather_crowd(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, SLOT_BYTES);
+	for (int i = 0; i < CROWD; i++)
+		pthread_create(&thread, &small, idle_main, NULL);
+}
 
 static void *executor_main(void *argument)
 {
 	const struct turn *turn = argument;
 
-	execute(turn->fd, turn->number);
+	execute(turn->fd, turn->number, turn->crowded);
 	return NULL;
 }
 
@@ -200,11 +223,13 @@ static void live_once(struct turn *turn)
 {
 	pthread_t thread;
 
+	if (turn->crowded)
+		gather_crowd();
 	for (uintptr_t line = 0; line < CHURN_LINES; line++)
 		if (pthread_create(&thread, NULL, pulse_main, (void *)line))
 			_exit(1);
 	if (turn->number % 2 == 0)
-		execute(turn->fd, turn->number);
+		execute(turn->fd, turn->number, turn->crowded);
 	if (pthread_create(&thread, NULL, executor_main, turn))
 		_exit(1);
 	for (;;)
@@ -218,6 +243,7 @@ int soak_exec_main(int argc, char **argv)
 	if (turn.fd < 0)
 		return 64;
 	turn.number = atoi(argv[3]);
+	turn.crowded = argc > 4;
 	the_log = mmap(NULL, sizeof(*the_log), PROT_READ | PROT_WRITE, MAP_SHARED, turn.fd, 0);
 	if (the_log == MAP_FAILED)
 		return 1;
@@ -253,7 +279,7 @@ void churn_main(const char *kind, struct churn_log *log, int fd)
 	else if (strcmp(kind, "forks") == 0)
 		start_lines(forker_main);
 	else
-		execute(fd, turn.number);
+		execute(fd, turn.number, strcmp(kind, "execs-crowd") == 0);
 	for (;;)
 		pause();
 }

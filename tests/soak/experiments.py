@@ -60,6 +60,7 @@ EXPERIMENTS = {
     "threads": Experiment("short-lived threads", 2000, 100, 0.012, *CHURN),
     "forks": Experiment("short-lived children and grandchildren", 2000, 100, 0.012, *CHURN),
     "execs": Experiment("exec all the time, half by a thread", 2000, 100, 0.012, *CHURN),
+    "execs-crowd": Experiment("the same with 300 threads besides", 500, 40, 0.05, *CHURN),
     "stopped": Experiment("a stopped target, snapshots and kills", 200, 12, 0.03,
                           "it stays stopped, its parent sees one stop and no continue",
                           "{snapshots} snapshots, {kills} kills: {stops_seen} stop, {continues_seen} continues, {bad} bad"),

@@ -74,6 +74,11 @@ static void run_execs(const struct soak *soak)
 	soak_churn(soak, "execs");
 }
 
+static void run_execs_crowd(const struct soak *soak)
+{
+	soak_churn(soak, "execs-crowd");
+}
+
 static const struct {
 	const char *name;
 	void (*run)(const struct soak *soak);
@@ -93,6 +98,7 @@ static const struct {
 	{ "threads", run_threads },
 	{ "forks", run_forks },
 	{ "execs", run_execs },
+	{ "execs-crowd", run_execs_crowd },
 	{ "stopped", soak_group_stop },
 	{ "many-threads", soak_many_threads },
 	{ "many-mappings", soak_many_mappings },
