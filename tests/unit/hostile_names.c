@@ -166,6 +166,7 @@ static struct process *read_rows(const char *path, size_t *count_ret)
 			texts[i] = take_word(&rest);
 		if (!snap_grow_array(processes, capacity, count))
 			die("out of memory");
+		processes[count] = (struct process){ 0 };
 		memcpy(&processes[count++].row, texts, sizeof(texts));
 	}
 	if (!in || !count)
