@@ -8,6 +8,7 @@
 
 #include "capture/address_space.h"
 #include "capture/discover.h"
+#include "capture/served.h"
 #include "capture/tracer_child.h"
 
 #include <errno.h>
@@ -85,6 +86,17 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return done;
 }
 
+static void hide_served(const struct snap_nostop *nostop, pid_t tid,
+			const struct snap_space_reader *reader, struct snap_space *space)
+{
+	_cleanup_fd_ int fd = -1;
+
+	if (!snap_served_may_be(space))
+		return;
+	fd = snap_procfs_task_open_file(nostop->tasks_fd, tid, "mountinfo");
+	snap_served_hide(reader, fd, space);
+}
+
 int snap_nostop_read_maps(struct snap_nostop *nostop, pid_t tid)
 {
 	const struct snap_space_reader reader = {
@@ -102,6 +114,7 @@ int snap_nostop_read_maps(struct snap_nostop *nostop, pid_t tid)
 
 	if (error)
 		return error;
+	hide_served(nostop, tid, &reader, &space);
 	snap_space_read_pieces(&reader, &space);
 	nostop->process->maps = traced->maps = space.maps;
 	nostop->process->map_count = traced->map_count = space.map_count;

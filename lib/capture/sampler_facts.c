@@ -6,6 +6,7 @@
  */
 #include "capture/discover_run.h"
 #include "capture/sampler_inside.h"
+#include "capture/served.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -202,6 +203,17 @@ static int open_file(const struct snap_member *member, const char *name)
 	return snap_procfs_task_open_file(member->tasks_fd, member->facts.pid, name);
 }
 
+static void hide_served(const struct snap_member *member, const struct snap_space_reader *reader,
+			struct snap_space *space)
+{
+	_cleanup_fd_ int fd = -1;
+
+	if (!snap_served_may_be(space))
+		return;
+	fd = open_file(member, "mountinfo");
+	snap_served_hide(reader, fd, space);
+}
+
 /* 0 or a negative errno in *error_ret; then there is no space. */
 static struct snap_error *read_space(const struct snap_member *member, struct snap_arena *arena,
 				     int *error_ret, struct snap_space *ret)
@@ -227,6 +239,7 @@ static struct snap_error *read_space(const struct snap_member *member, struct sn
 	reader.maps = snap_region_new_array(&records, SNAP_MAX_MAPS, struct snap_map);
 	*error_ret = snap_space_read_maps(&reader, maps_fd, &space);
 	if (*error_ret == 0) {
+		hide_served(member, &reader, &space);
 		snap_space_read_pieces(&reader, &space);
 		err = keep_space(arena, &space, ret);
 	}

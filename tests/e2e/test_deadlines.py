@@ -164,7 +164,7 @@ class Held(Bounded):
         return self.victim("hostile_fuse", folder, mode, settled=False)
 
     def test_file_system_that_is_silent(self):
-        for mode in ("args", "stack"):
+        for mode in ("args", "stack", "code", "open"):
             with self.subTest(mode=mode):
                 victim = self.fuse(mode)
                 node, got = self.held(victim, whole=3000, text=False)
