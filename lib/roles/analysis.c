@@ -91,6 +91,9 @@ static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct sn
 
 	if (err) {
 		munmap((void *)(uintptr_t)bytes, size);
+		if (snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
+			return err;
+		snap_error_destroy(err);
 		return snap_error_format(SNAP_ERROR_CRASHED,
 					 "the process that reads files left nonsense");
 	}

@@ -304,6 +304,8 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	describe(&codec, subject);
 	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
 	source->at += sizeof(header) + whole + sizeof(end);
+	if (snap_codec_lacks_memory(&codec))
+		return snap_error_no_memory();
 	return codec.problem ? damaged(codec.problem) : NULL;
 }
 

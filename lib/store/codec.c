@@ -11,10 +11,22 @@ enum { WRITTEN_AT_ONCE = 2048 }; /* bytes: fewer are cheaper to copy than a syst
 static const uint64_t ABSENT = UINT64_MAX;
 static const char CUT_OFF[] = "a section ends too early";
 
+static const char no_memory[] = "there is not enough memory for it";
+
 void snap_codec_refuse(struct snap_codec *codec, const char *problem)
 {
 	if (!codec->problem)
 		codec->problem = problem;
+}
+
+void snap_codec_refuse_memory(struct snap_codec *codec)
+{
+	snap_codec_refuse(codec, no_memory);
+}
+
+bool snap_codec_lacks_memory(const struct snap_codec *codec)
+{
+	return codec->problem == no_memory;
 }
 
 void snap_codec_check(struct snap_codec *codec, bool holds, const char *problem)
@@ -335,5 +347,5 @@ void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *c
 	if (*array)
 		*count = (size_t)length;
 	else
-		snap_codec_refuse(codec, "there is not enough memory for it");
+		snap_codec_refuse_memory(codec);
 }

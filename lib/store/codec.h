@@ -57,6 +57,9 @@ static inline bool snap_codec_reads(const struct snap_codec *codec)
 
 /* Marks what was read as wrong; `problem` is static text, the first one stays. */
 void snap_codec_refuse(struct snap_codec *codec, const char *problem);
+/* Nothing is wrong with the bytes, but there is no memory for what they say. */
+void snap_codec_refuse_memory(struct snap_codec *codec);
+bool snap_codec_lacks_memory(const struct snap_codec *codec);
 /* For checks between values; does nothing when they hold, or when not reading. */
 void snap_codec_check(struct snap_codec *codec, bool holds, const char *problem);
 

@@ -103,7 +103,9 @@ static bool take_facts(struct snap_log_reader *reader, struct snap_arena *arena,
 					 facts->embedded_count ==
 				 0,
 			 "a process has what it should not");
-	if (codec.problem)
+	if (snap_codec_lacks_memory(&codec))
+		fail_memory(reader);
+	else if (codec.problem)
 		snap_log_refuse(&reader->cursor, codec.problem);
 	facts->parent = SIZE_MAX;
 	return is_fine(reader);

@@ -135,7 +135,7 @@ void snap_share_end(struct snap_sharing *to, struct snap_shared *shared,
 	if (!snap_codec_reads(&to->codec) || to->codec.problem)
 		return;
 	if (!snap_grow_array(shared->items, shared->item_capacity, shared->count)) {
-		snap_codec_refuse(&to->codec, "there is not enough memory for it");
+		snap_codec_refuse_memory(&to->codec);
 		to->no_memory = true;
 		return;
 	}
@@ -250,7 +250,7 @@ void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
 	}
 	read = snap_arena_new(to->codec.arena, struct snap_frame);
 	if (!read) {
-		snap_codec_refuse(&to->codec, "there is not enough memory for it");
+		snap_codec_refuse_memory(&to->codec);
 		return;
 	}
 	snap_code_frame(to, read);

@@ -104,7 +104,7 @@ static void begin_tree(struct tree *tree, size_t process_count)
 		return;
 	tree->links = snap_arena_new_array(codec->arena, tree->count + 1, struct snap_node *);
 	if (!tree->links)
-		snap_codec_refuse(codec, "there is not enough memory for it");
+		snap_codec_refuse_memory(codec);
 }
 
 static void enter_level(struct tree *tree, struct snap_node ***nodes, size_t *count)
@@ -125,7 +125,7 @@ static void enter_level(struct tree *tree, struct snap_node ***nodes, size_t *co
 		return;
 	if (!snap_grow_array(tree->levels, tree->capacity, tree->depth)) {
 		to->no_memory = true;
-		snap_codec_refuse(&to->codec, "there is not enough memory for it");
+		snap_codec_refuse_memory(&to->codec);
 		return;
 	}
 	tree->levels[tree->depth++] = (struct level){ *nodes, *count, 0 };
@@ -217,7 +217,7 @@ struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 		return snap_error_no_memory();
 	to.codec.arena = &snapshot->arena;
 	code_snapshot(&to, snapshot);
-	if (to.no_memory)
+	if (to.no_memory || snap_codec_lacks_memory(&to.codec))
 		return snap_error_no_memory();
 	if (to.codec.problem)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the snapshot is damaged: %s",
