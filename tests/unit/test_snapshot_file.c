@@ -452,6 +452,7 @@ static bool is_taken(const struct service *made)
 static void test_rules_of_stacks(void **state _unused_)
 {
 	REFUSED(stacks[0].gap_frame = 1);
+	REFUSED(stacks[0].gap_frame = made.stacks[0].gap_count = 1);
 	REFUSED(stacks[0].gap_count = UINT64_MAX);
 	REFUSED(stacks[0].description = NULL);
 	REFUSED(stacks[0].thread_count = 0);
