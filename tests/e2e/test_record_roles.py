@@ -40,8 +40,9 @@ class Roles(Recorder):
         wait_until(lambda: path in (read_file(f"/proc/{parser}/maps") or path), "the parser to read the target")
         for pid in [running.pid, *children_named(running.pid, "snap-tracer")]:
             self.assertNotIn(path, read_file(f"/proc/{pid}/maps") or "")
-        self.finish(running)
-        self.assertIn("busy_main", read_file(out))
+        # A busy machine may leave no time for a stop, which is another reason for 1.
+        self.finish(running, status=(0, 1))
+        self.assertIn("asleep_main", read_file(out))
         self.assertFalse(os.path.exists(f"/proc/{parser}"))
 
     def test_its_rights(self):
@@ -54,7 +55,7 @@ class Roles(Recorder):
             self.assertEqual(int(status_field(parser, capabilities), 16), 0)
         if ROOT:
             self.assertNotIn("0", status_field(parser, "Uid").split())
-        self.finish(running)
+        self.finish(running, status=(0, 1))
 
     def test_killed_it_is_replaced_and_the_recording_says_so(self):
         victim, _ = self.target()
@@ -65,6 +66,6 @@ class Roles(Recorder):
         second = self.parser_of(running, other_than=first)
         got = self.finish(running, status=1)
         self.assertIn("stacks lost: the parser ended by signal 9", got.err)
-        self.assertIn("busy_main", read_file(out))
+        self.assertIn("asleep_main", read_file(out))
         for pid in (first, second):
             self.assertFalse(os.path.exists(f"/proc/{pid}"), f"{pid} is left over")
