@@ -19,8 +19,8 @@
 #include <time.h>
 
 enum {
-	TICK_MS = 20, /* how often the cancel flag and the clock are looked at */
-	PATIENCE_MS = 100,
+	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
+	PATIENCE_MS = 150, /* how long a keeper may take to end by itself */
 	MOST_WORKERS = 16,
 	BLOCK = 1 << 16,
 };
@@ -32,6 +32,7 @@ struct snap_keeper {
 	struct snap_role role;
 	int worker; /* the channel to who opens files; -1: nobody does */
 	unsigned workers;
+	volatile int *cancel; /* shared with the keeper: its wish to stop */
 	uint32_t
 		held[MOST_WORKERS]; /* processes whose files held a worker: never asked for again */
 	int bytes, shared;          /* memfds; -1: there is none */
@@ -158,6 +159,11 @@ struct snap_error *snap_keeper_create(const struct snap_options *options,
 	keeper->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	if (keeper->bytes < 0)
 		return snap_error_os(errno, "cannot make a file in memory");
+	birth.cancel = mmap(NULL, sizeof(*birth.cancel), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (birth.cancel == MAP_FAILED)
+		return snap_error_os(errno, "cannot share memory with a process");
+	keeper->cancel = birth.cancel;
 	err = snap_role_spawn("snap-keeper", snap_keeper_main, &birth, &keeper->role);
 	if (!err)
 		err = await_keeper(keeper, options, keeper->deadline_ns);
@@ -171,12 +177,28 @@ struct snap_error *snap_keeper_create(const struct snap_options *options,
 	return NULL;
 }
 
+/*
+ * Asked to go, it ends its own children and waits for them; killed, it leaves them to init, which
+ * in a container may be a program that never does.
+ */
+static void dismiss(struct snap_keeper *keeper)
+{
+	if (keeper->cancel)
+		*keeper->cancel = 1;
+	snap_close(&keeper->worker);
+	snap_close(&keeper->role.channel);
+	if (keeper->role.pidfd >= 0)
+		snap_role_has_ended(&keeper->role, PATIENCE_MS);
+	snap_role_end(&keeper->role);
+}
+
 void snap_keeper_destroy(struct snap_keeper *keeper)
 {
 	if (!keeper)
 		return;
-	snap_close(&keeper->worker);
-	snap_role_end(&keeper->role);
+	dismiss(keeper);
+	if (keeper->cancel)
+		munmap((void *)(uintptr_t)keeper->cancel, sizeof(*keeper->cancel));
 	snap_download_destroy(keeper->download);
 	snap_close(&keeper->bytes);
 	snap_close(&keeper->shared);

@@ -201,9 +201,9 @@ void snap_keeper_main(void *context, int channel)
 	snap_role_close_all_but(kept, SNAP_ARRAY_SIZE(kept));
 	if (birth->options)
 		keeper.options = *birth->options;
-	/* The supervisor cancels by ending this process, and downloads by itself. */
+	/* The supervisor downloads by itself. */
 	keeper.options.self = getppid();
-	keeper.options.cancel = NULL;
+	keeper.options.cancel = birth->cancel;
 	keeper.options.progress = NULL;
 	keeper.options.debuginfod = false;
 	snap_arena_init(&keeper.arena);

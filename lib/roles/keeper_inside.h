@@ -45,7 +45,8 @@ struct snap_keeper_taken {
 struct snap_keeper_birth {
 	const struct snap_options *options; /* NULL: a capture is read */
 	const struct snap_keeper_start *start;
-	int bytes; /* the memfd for the capture */
+	int bytes;            /* the memfd for the capture */
+	volatile int *cancel; /* shared: not 0 when nobody wants it any more */
 };
 
 /* The keeper, from its beginning to its end. */
