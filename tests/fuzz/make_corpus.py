@@ -258,7 +258,7 @@ def of_frames(corpus):
     for name, program in PROGRAMS.items():
         for augmentation in (b"zR\0", b"zRS\0", b"zPLR\0", b"\0"):
             size = 1 + (6 if b"P" in augmentation else 0) if augmentation != b"\0" else 0
-            data = b"\x1b" if augmentation != b"zPLR\0" else b"\x00" + b"\0" * 0
+            data = b"\x1b" if augmentation != b"zPLR\0" else b""
             if augmentation == b"zPLR\0":
                 data = b"\x1b" + struct.pack("<i", 64) + b"\x1b\x1b"
             head = struct.pack("<I", 0) + b"\x01" + augmentation + b"\x01\x78\x10"
