@@ -267,7 +267,8 @@ class Calls(Case):
         if "= -1 EPERM" in call:
             self.assertIn(name, ASKED_IN_VAIN, call)
         if name in ("write", "sendmsg", "sendto") and "EPERM" not in call:
-            self.assertRegex(call, r"^\w+\(\d+<socket:", call)
+            # Only root is shown what the descriptor of such a process is.
+            self.assertRegex(call, r"^\w+\(\d+(<socket:|, )", call)
         if name in ("mmap", "mprotect"):
             self.assertNotIn("PROT_EXEC", call)
 
