@@ -151,7 +151,7 @@ class Names:
         there has the same code before him."""
         self.learn([site])
         near = [self.known[a] for a in site.frames
-                if not self.known[a][1].endswith("/procfs.c") and
+                if "/procfs.c:" not in self.known[a][1] and
                 not os.path.dirname(self.known[a][1]).endswith("lib/base")]
         return (site.name, site.detail, *near[:most])
 
