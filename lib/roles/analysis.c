@@ -194,6 +194,18 @@ static void say_what_is_missing(struct snap_snapshot *snapshot, const struct ana
 			   snap_error_message(reason));
 }
 
+static void say_who_was_held(struct snap_snapshot *snapshot, const struct snap_keeper *keeper)
+{
+	unsigned held = snap_keeper_held(keeper);
+
+	if (held == 0)
+		return;
+	snapshot->missing.modules++;
+	snap_snapshot_warn(snapshot, "files_held", 0, 0,
+			   "symbols lost: files of %u %s could not be opened in time", held,
+			   held == 1 ? "process" : "processes");
+}
+
 /* What is tried next: without the file at which it ended, or else with less effort. */
 static void lower(struct analysis *analysis, struct guard *guard, uint64_t place)
 {
@@ -225,6 +237,7 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 
 		if (!err) {
 			say_what_is_missing(*ret, &analysis, reason);
+			say_who_was_held(*ret, keeper);
 			return NULL;
 		}
 		if (!may_be_tried_again(err) || analysis.effort == NO_FILES)

@@ -267,6 +267,11 @@ static void replace_worker(struct snap_keeper *keeper)
 		snap_close(&keeper->worker);
 }
 
+unsigned snap_keeper_held(const struct snap_keeper *keeper)
+{
+	return keeper->workers;
+}
+
 static bool has_held(const struct snap_keeper *keeper, uint32_t process)
 {
 	for (unsigned i = 0; i < keeper->workers; i++)

@@ -52,6 +52,9 @@ uid_t snap_keeper_parser_uid(const struct snap_keeper *keeper);
 struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct snap_options *options,
 				    int fd) _must_check_;
 
+/* How many processes have files that were not opened in time, or ended who opened them. */
+unsigned snap_keeper_held(const struct snap_keeper *keeper);
+
 /*
  * The broker of its files under these options, which must outlive it, for one piece of work at a
  * time; with debuginfod this process downloads. A keeper that does not answer within two seconds,

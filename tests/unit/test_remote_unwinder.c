@@ -551,7 +551,7 @@ static void say_done(struct snap_room *room)
 static void loops(void *context, int channel _unused_)
 {
 	wait_for_call(context);
-	for (volatile int i = 0;; i++)
+	for (volatile unsigned i = 0;; i++)
 		;
 }
 

@@ -79,6 +79,7 @@ static void leave_at_once(void *context _unused_, int channel _unused_)
 
 static void test_role_that_ends(void **state _unused_)
 {
+	struct snap_error *err;
 	struct snap_role role;
 	char bytes[8];
 	size_t size = 1;
@@ -88,7 +89,9 @@ static void test_role_that_ends(void **state _unused_)
 	assert_true(snap_role_has_ended(&role, 5000));
 	assert_null(snap_wire_receive(role.channel, bytes, sizeof(bytes), &size, NULL));
 	assert_int_equal(size, 0);
-	assert_int_equal(snap_error_errno(snap_wire_send(role.channel, "x", 1, -1)), EPIPE);
+	err = snap_wire_send(role.channel, "x", 1, -1);
+	assert_int_equal(snap_error_errno(err), EPIPE);
+	snap_error_destroy(err);
 	status = snap_role_end(&role);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
