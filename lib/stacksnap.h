@@ -87,7 +87,11 @@ void stacksnap_options_set_progress(struct stacksnap_options *options,
 				    void (*progress)(void *context, const char *text),
 				    void *context);
 
-/* Stops the targets, copies, lets them run. Trouble of single processes is inside the capture. */
+/*
+ * Stops the targets, copies, lets them run. Trouble of single processes is inside the capture. A
+ * child process holds it until it is destroyed; the options' timeout runs from here to the end of
+ * its first analysis.
+ */
 struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,
 					       struct stacksnap_capture **ret);
 /* Writes a capture with copies of what another machine cannot find; reads one back. */
@@ -96,7 +100,10 @@ struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture
 struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret);
 void stacksnap_capture_destroy(struct stacksnap_capture *capture);
 
-/* Unwinds, symbolizes, groups. The capture is only read; the result does not need it. */
+/*
+ * Unwinds, symbolizes, groups, in a sandboxed child process; the result does not need the capture.
+ * Where that dies or is late the result has fewer names, or stacks, and a warning.
+ */
 struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capture,
 						  const struct stacksnap_options *options,
 						  struct stacksnap_snapshot **ret);

@@ -18,7 +18,7 @@
 
 enum {
 	TICK_MS = 20,       /* how often the cancel flag and the clock are looked at */
-	MOST_CPU_S = 10,    /* of one piece of work */
+	MOST_CPU_S = 60,    /* of one piece of work */
 	HEADER_SIZE = 4096, /* before the result */
 };
 
