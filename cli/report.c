@@ -254,18 +254,35 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 
+/* Then there is no word about its end. */
+static bool ended_well(enum stacksnap_recording_end end)
+{
+	return end == STACKSNAP_END_TIME || end == STACKSNAP_END_ASKED ||
+	       end == STACKSNAP_END_CONDITION;
+}
+
 int snap_cli_report_recording_status(const struct stacksnap_recording *recording)
 {
 	struct snap_cli_tally warnings = { .used = 0 };
+	enum stacksnap_outcome outcome = stacksnap_recording_outcome(recording);
 	const char *code, *message;
+	bool told = !ended_well(stacksnap_recording_get_end(recording));
 
 	for (size_t i = 0; stacksnap_recording_warning(recording, i, &code, &message, NULL, NULL);
-	     i++)
+	     i++) {
 		/* --no-stop asked for it, and the report says it in its first line. */
-		if (strcmp(code, "not_one_instant") != 0)
-			snap_cli_tally_message(&warnings, code, message);
+		if (strcmp(code, "not_one_instant") == 0)
+			continue;
+		snap_cli_tally_message(&warnings, code, message);
+		told = true;
+	}
 	snap_cli_tally_rest(&warnings, "warnings");
-	return status_of(stacksnap_recording_outcome(recording));
+	/* A status needs a word, and there is none about each thread. */
+	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !told)
+		snap_cli_message(
+			"some threads or processes could not be read whenever they were to "
+			"be: see the report");
+	return status_of(outcome);
 }
 
 void snap_cli_report_end(const struct stacksnap_recording *recording)

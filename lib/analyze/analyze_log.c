@@ -188,10 +188,6 @@ static void copy_warnings(struct snap_log_analysis *of)
 				   warning->message);
 		recording->missing.modules += costs_names(code);
 	}
-	if (recording->missing.threads)
-		snap_snapshot_warn(of->analysis.snapshot, "thread_not_stopped", 0, 0,
-				   "threads that never stopped when they were to be read: %zu",
-				   recording->missing.threads);
 	recording->warnings = of->analysis.snapshot->warnings;
 	recording->warning_count = of->analysis.snapshot->warning_count;
 	recording->warning_capacity = of->analysis.snapshot->warning_capacity;
