@@ -35,10 +35,11 @@ static void attack_init(struct attack *attack, const struct soak *soak)
 
 	*attack = (struct attack){ .soak = soak, .victim = soak_victim_start() };
 	pid = soak_number(attack->victim.pid);
-	attack->plans[0] = (struct plan){ .words = { "-p", pid } };
+	attack->plans[0] = (struct plan){ .words = { "-p", pid, "--timeout=100000" } };
 	attack->plans[1] = (struct plan){ .words = { "record", "-d", "0", pid }, .record = true };
-	attack->plans[2] = (struct plan){ .words = { "--json", "-p", pid } };
-	attack->plans[3] = (struct plan){ .words = { "--no-stop", "-p", pid }, .untraced = true };
+	attack->plans[2] = (struct plan){ .words = { "--json", "-p", pid, "--timeout=100000" } };
+	attack->plans[3] = (struct plan){ .words = { "--no-stop", "-p", pid, "--timeout=100000" },
+					  .untraced = true };
 	for (size_t i = 0; i < SOAK_ARRAY_SIZE(attack->plans); i++) {
 		struct plan *plan = &attack->plans[i];
 
@@ -218,7 +219,7 @@ static bool is_writing(pid_t pid)
 
 static void block_once(struct attack *attack, const struct plan *plan, int number)
 {
-	int64_t until = soak_now() + 10000000000ll;
+	int64_t until = soak_now() + SOAK_HANG_MS * 1000000ll;
 	struct soak_run run;
 	int ends[2], status;
 
