@@ -21,7 +21,7 @@
 enum {
 	SOAK_THREADS = 6,      /* of the victim that counts */
 	SOAK_MOVE_MS = 100,    /* all of its counters have moved by then */
-	SOAK_GONE_MS = 8000,   /* no process of the tool is left by then */
+	SOAK_GONE_MS = 60000,  /* no process of the tool is left by then */
 	SOAK_HANG_MS = 120000, /* a run that takes longer hangs */
 	SOAK_MAX_PIDS = 256,
 };
