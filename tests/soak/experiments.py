@@ -45,7 +45,7 @@ HOST = ("0 drift, no child left",
 DRIFT = {"fds_drift": 0, "heap_drift_bytes": 0, "children": 0}
 
 EXPERIMENTS = {
-    "kill": Experiment("kill -9 of the tool", 5000, 200, 0.05, *REST),
+    "kill": Experiment("kill -9 of the tool", 5000, 100, 0.05, *REST),
     "int": Experiment("SIGINT", 500, 40, 0.05, *REST),
     "term": Experiment("SIGTERM", 500, 40, 0.05, *REST),
     "closed": Experiment("closed output", 500, 40, 0.05, *REST),
