@@ -4,6 +4,7 @@
 
 #include "analyze/analyze_log.h"
 #include "analyze/unwind/engine.h"
+#include "base/clock.h"
 #include "capture/capture.h"
 #include "files/files.h"
 #include "judge.h"
@@ -12,14 +13,9 @@
 #include "store/capture_file.h"
 #include "store/log_file.h"
 
-#include <time.h>
-
 static int64_t deadline_of(const struct snap_options *options)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + options->timeout_ns;
+	return snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
 }
 
 /* ---- in the keeper ---- */

@@ -5,27 +5,19 @@
  */
 #include "capture/capture.h"
 
+#include "base/clock.h"
 #include "capture/capture_collect.h"
 #include "capture/capture_nostop.h"
 #include "capture/discover.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum {
 	SPARE_PROCESSES = 1024, /* found during a stop, beyond those that discover listed */
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
 
 /*
  * What CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. Who loses the processor between two readings is
@@ -36,8 +28,9 @@ static int64_t epoch_offset_ns(void)
 	int64_t least = INT64_MAX, offset = 0;
 
 	for (int i = 0; i < CLOCK_TRIES && least > CLOCK_CLOSE_NS; i++) {
-		int64_t before = clock_ns(CLOCK_MONOTONIC), epoch = clock_ns(CLOCK_REALTIME),
-			after = clock_ns(CLOCK_MONOTONIC);
+		int64_t before = snap_clock_ns(CLOCK_MONOTONIC),
+			epoch = snap_clock_ns(CLOCK_REALTIME),
+			after = snap_clock_ns(CLOCK_MONOTONIC);
 
 		if (after - before < least) {
 			least = after - before;
@@ -63,13 +56,13 @@ static struct snap_error *discover(const struct snap_options *options, struct sn
 
 struct snap_error *snap_capture_list(const struct snap_options *options, struct snap_capture **ret)
 {
-	int64_t start = clock_ns(CLOCK_MONOTONIC);
+	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_error *err = discover(options, ret);
 
 	if (err)
 		return err;
-	(*ret)->time_ns = clock_ns(CLOCK_REALTIME);
-	(*ret)->duration_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	(*ret)->time_ns = snap_clock_ns(CLOCK_REALTIME);
+	(*ret)->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - start;
 	return NULL;
 }
 
@@ -296,7 +289,7 @@ static struct snap_error *take(const struct snap_options *options,
 			return err;
 	}
 	if (!capture->time_ns)
-		capture->time_ns = clock_ns(CLOCK_REALTIME);
+		capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	*ret = snap_take_ptr(capture);
 	return NULL;
 }
@@ -323,7 +316,7 @@ static void warn_of_instants(struct snap_capture *capture)
 struct snap_error *snap_capture_take(const struct snap_options *options,
 				     const struct snap_stop_hook *hook, struct snap_capture **ret)
 {
-	int64_t begin = clock_ns(CLOCK_MONOTONIC);
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
 	struct snap_error *err;
 	bool execed = false;
@@ -345,7 +338,7 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 				  "arguments may be those of their predecessors");
 	if (options->no_stop)
 		warn_of_instants(capture);
-	capture->duration_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+	capture->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	*ret = capture;
 	return NULL;
 }

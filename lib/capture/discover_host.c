@@ -4,19 +4,12 @@
  */
 #include "capture/discover_run.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 enum { NS_PER_S = 1000000000, NS_PER_MS = 1000000 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now = { 0 };
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 /*
  * Start times count from boot. The wall clock's distance to that clock changes only when somebody
@@ -24,9 +17,9 @@ static int64_t clock_ns(clockid_t clock)
  */
 static int64_t boot_time_ns(void)
 {
-	int64_t before = clock_ns(CLOCK_BOOTTIME);
-	int64_t now = clock_ns(CLOCK_REALTIME);
-	int64_t after = clock_ns(CLOCK_BOOTTIME);
+	int64_t before = snap_clock_ns(CLOCK_BOOTTIME);
+	int64_t now = snap_clock_ns(CLOCK_REALTIME);
+	int64_t after = snap_clock_ns(CLOCK_BOOTTIME);
 	int64_t boot = now - before - (after - before) / 2;
 
 	return (boot + NS_PER_MS / 2) / NS_PER_MS * NS_PER_MS;

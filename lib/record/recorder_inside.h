@@ -3,6 +3,7 @@
 #ifndef SNAP_RECORD_RECORDER_INSIDE_H
 #define SNAP_RECORD_RECORDER_INSIDE_H
 
+#include "base/clock.h"
 #include "record/follow.h"
 #include "record/pace.h"
 #include "record/priority.h"
@@ -11,7 +12,6 @@
 #include "store/log_file.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 enum { SNAP_SECOND = 1000000000 };
 
@@ -39,14 +39,6 @@ struct snap_recorder {
 	bool is_running;
 	unsigned told_losses; /* of parsers, that the log tells */
 };
-
-static inline int64_t snap_clock_ns(clockid_t id)
-{
-	struct timespec now;
-
-	clock_gettime(id, &now);
-	return (int64_t)now.tv_sec * SNAP_SECOND + now.tv_nsec;
-}
 
 /* Lets go of what is older than the ring is long. */
 struct snap_error *snap_recorder_forget(struct snap_recorder *recorder) _must_check_;

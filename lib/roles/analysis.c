@@ -2,6 +2,8 @@
 /* The work of parsers that make snapshots: see analysis.h. */
 #include "roles/analysis.h"
 
+#include "base/clock.h"
+
 #include "analyze/analyze.h"
 #include "analyze/tree.h"
 #include "render/json_read.h"
@@ -11,7 +13,6 @@
 #include "store/snapshot_file.h"
 
 #include <sys/mman.h>
-#include <time.h>
 
 /* How much of a capture is made out; each reads less of the target's files than the one before. */
 enum effort { EVERYTHING, NO_SYMBOLS, NO_FILES, EFFORTS };
@@ -24,14 +25,6 @@ struct analysis {
 	struct snap_options options;
 	enum effort effort;
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ---- in the parser ---- */
 
@@ -136,7 +129,7 @@ static struct snap_error *answer(void *context, const struct snap_broker_request
 /* When an attempt has to be over: it leaves time for those behind it. */
 static int64_t share(enum effort effort, int64_t deadline_ns)
 {
-	int64_t now = now_ns(), left = deadline_ns - now;
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), left = deadline_ns - now;
 
 	if (deadline_ns == 0)
 		return 0;
@@ -258,7 +251,7 @@ struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *
 		.options = options,
 		.broker = snap_no_broker(),
 		.uid = snap_sandbox_pick_uid(NULL, 0),
-		.deadline_ns = now_ns() + options->timeout_ns,
+		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
 		.input = fd,
 		.input2 = -1,
 	};

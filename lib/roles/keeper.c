@@ -5,6 +5,8 @@
  */
 #include "roles/keeper_inside.h"
 
+#include "base/clock.h"
+
 #include "base/reopen.h"
 #include "files/place.h"
 #include "roles/role.h"
@@ -16,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
@@ -33,9 +34,9 @@ struct snap_keeper {
 	int worker; /* the channel to who opens files; -1: nobody does */
 	unsigned workers;
 	volatile int *cancel; /* shared with the keeper: its wish to stop */
-	uint32_t
-		held[MOST_WORKERS]; /* processes whose files held a worker: never asked for again */
-	int bytes, shared;          /* memfds; -1: there is none */
+	/* processes whose files held a worker: never asked for again */
+	uint32_t held[MOST_WORKERS];
+	int bytes, shared; /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
 	/* of the broker at hand */
@@ -43,14 +44,6 @@ struct snap_keeper {
 	int64_t broker_deadline_ns;
 	struct snap_download *download;
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static struct snap_error *describe_end(struct snap_role *role)
 {
@@ -78,7 +71,7 @@ static struct snap_error *await(int channel, const struct snap_options *options,
 
 		if (options && snap_options_cancelled(options))
 			return snap_error_cancelled();
-		if (deadline_ns && now_ns() > deadline_ns)
+		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
 		ready = poll(&event, 1, TICK_MS);
 		if (ready > 0)
@@ -260,7 +253,8 @@ static void replace_worker(struct snap_keeper *keeper)
 		return;
 	err = snap_wire_send(keeper->role.channel, &wish, sizeof(wish), -1);
 	if (!err)
-		err = await_keeper(keeper, keeper->options, now_ns() + ANSWER_NS);
+		err = await_keeper(keeper, keeper->options,
+				   snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS);
 	if (!err)
 		err = send_rules(keeper, keeper->options);
 	if (snap_error_ignore(err))
@@ -284,7 +278,7 @@ static struct snap_error *ask(struct snap_keeper *keeper, const struct snap_brok
 			      int *fd_ret)
 {
 	struct snap_keeper_message message = { .kind = SNAP_KEEPER_FILE, .request = *request };
-	int64_t until = now_ns() + ANSWER_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
 	struct snap_wire_error answer;
 	struct snap_error *err;
 

@@ -2,6 +2,8 @@
 /* Naming: see naming.h. */
 #include "roles/naming.h"
 
+#include "base/clock.h"
+
 #include "analyze/analyze_log.h"
 #include "roles/parser.h"
 #include "roles/sandbox.h"
@@ -9,7 +11,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum {
 	MOST_REFUSED = 8,        /* files that ended a parser */
@@ -57,14 +58,6 @@ static struct snap_error *work(void *context, struct snap_parser_job *job)
 
 /* ---- in its maker ---- */
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static bool is_named(const struct snap_log *log)
 {
 	for (size_t i = 0; i < log->frame_count; i++)
@@ -89,7 +82,7 @@ static struct snap_error *choose_uid(const struct snap_log *log, uid_t *ret)
 /* When an attempt has to be over: it leaves time for those behind it. */
 static int64_t share(int64_t deadline_ns, enum kind kind)
 {
-	int64_t now = now_ns(), left = deadline_ns - now;
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), left = deadline_ns - now;
 
 	return kind == WITHOUT_MEMORY ? deadline_ns : now + (left > 0 ? left / 4 * 3 : 0);
 }
@@ -168,7 +161,7 @@ struct snap_error *snap_naming_run(struct snap_log *log, const struct snap_optio
 	_cleanup_(snap_error_destroyp) struct snap_error *trouble = NULL;
 	struct task task = { .log = log, .options = options };
 	struct guard guard = { .inner = *broker };
-	int64_t deadline_ns = now_ns() + patience_ns;
+	int64_t deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + patience_ns;
 	int kind = WITH_FILES;
 	struct snap_error *err;
 	uid_t uid = 0;
@@ -177,7 +170,7 @@ struct snap_error *snap_naming_run(struct snap_log *log, const struct snap_optio
 		return NULL;
 	/* Who downloads has deadlines of his own. */
 	if (options->debuginfod && patience_ns < PATIENCE_WITH_DOWNLOADS_NS)
-		deadline_ns = now_ns() + PATIENCE_WITH_DOWNLOADS_NS;
+		deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_WITH_DOWNLOADS_NS;
 	err = choose_uid(log, &uid);
 	if (err)
 		return err;

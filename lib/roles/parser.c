@@ -5,6 +5,8 @@
  */
 #include "roles/parser.h"
 
+#include "base/clock.h"
+
 #include "roles/sandbox.h"
 
 #include <errno.h>
@@ -14,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum {
 	TICK_MS = 20,       /* how often the cancel flag and the clock are looked at */
@@ -32,14 +33,6 @@ struct header {
 
 _Static_assert(sizeof(struct header) <= HEADER_SIZE, "the header has a page");
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* ---- in the parser ---- */
 
 struct birth {
@@ -52,7 +45,7 @@ struct birth {
 
 static unsigned cpu_seconds(int64_t deadline_ns)
 {
-	int64_t left = deadline_ns - now_ns();
+	int64_t left = deadline_ns - snap_clock_ns(CLOCK_MONOTONIC);
 
 	if (deadline_ns == 0 || left > MOST_CPU_S * 1000000000ll)
 		return MOST_CPU_S;
@@ -131,7 +124,7 @@ static struct snap_error *watch(const struct snap_parser_setting *setting,
 
 		if (snap_options_cancelled(setting->options))
 			return snap_error_cancelled();
-		if (setting->deadline_ns && now_ns() > setting->deadline_ns)
+		if (setting->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > setting->deadline_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)

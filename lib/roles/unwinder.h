@@ -24,11 +24,6 @@ struct snap_error *snap_remote_unwinder_create(const struct snap_options *option
 					       struct snap_remote_unwinder **ret) _must_check_;
 void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder);
 
-static inline void snap_remote_unwinder_destroyp(struct snap_remote_unwinder **unwinder)
-{
-	snap_remote_unwinder_destroy(*unwinder);
-}
-
 /*
  * Unwinds a thread of the process with this number, which is sent the first time; `process` is
  * number `number` of the broker's capture. The pcs are valid until the next call. Never fails for
