@@ -2,16 +2,16 @@
 /* The flow: see pipeline.h. Whoever has read this file has read the architecture. */
 #include "pipeline.h"
 
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "analyze/unwind/engine.h"
 #include "base/clock.h"
 #include "capture/capture.h"
 #include "files/files.h"
-#include "judge.h"
 #include "roles/analysis.h"
 #include "roles/naming.h"
-#include "store/capture_file.h"
-#include "store/log_file.h"
+#include "roles/unwinder/judge.h"
+#include "store/capture/file.h"
+#include "store/recording/file.h"
 
 static int64_t deadline_of(const struct snap_options *options)
 {

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "model/options.h"
 #include "model/recording.h"
-#include "roles/keeper.h"
+#include "roles/collector/collector.h"
 
 /*
- * A capture is held by its keeper (roles/keeper.h). The options' timeout runs from here, or, for
+ * A capture is held by its keeper (roles/collector/collector.h). The options' timeout runs from here, or, for
  * one that was loaded, from its analysis.
  */
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,

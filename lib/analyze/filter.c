@@ -4,8 +4,8 @@
  */
 #include "analyze/filter.h"
 
-#include "analyze/analyze_internal.h"
 #include "analyze/classify.h"
+#include "analyze/internal.h"
 
 static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 {

@@ -5,8 +5,8 @@
  */
 #include "analyze/tree.h"
 
-#include "analyze/analyze_internal.h"
 #include "analyze/filter.h"
+#include "analyze/internal.h"
 #include "analyze/label.h"
 
 #include <string.h>

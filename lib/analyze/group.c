@@ -5,8 +5,8 @@
  */
 #include "analyze/group.h"
 
-#include "analyze/analyze_internal.h"
 #include "analyze/classify.h"
+#include "analyze/internal.h"
 #include "analyze/label.h"
 
 #include <inttypes.h>

@@ -6,9 +6,9 @@
 #include "capture/capture.h"
 
 #include "base/clock.h"
-#include "capture/capture_collect.h"
-#include "capture/capture_nostop.h"
-#include "capture/discover.h"
+#include "capture/collect.h"
+#include "capture/nostop.h"
+#include "discover/discover.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -3,9 +3,8 @@
  * Capture: from options to the plain bytes of a consistent moment.
  *
  * The stage that touches the target and understands nothing: discovers the tree, has a short-lived
- * child stop it and copy it (tracer.c) or copies it while it runs (capture_nostop.c), and puts what
- * came back into a struct snap_capture. Knows
- * nothing of ELF, DWARF or output.
+ * child stop it and copy it (stop/tracer.c) or copies it while it runs (nostop.c), and puts what
+ * came back into a struct snap_capture. Knows nothing of ELF, DWARF or output.
  */
 #ifndef SNAP_CAPTURE_CAPTURE_H
 #define SNAP_CAPTURE_CAPTURE_H
@@ -13,23 +12,7 @@
 #include "base/error.h"
 #include "model/capture.h"
 #include "model/options.h"
-
-/* What the caller knows better; a pointer that is NULL is not called. */
-struct snap_stop_hook {
-	/*
-	 * --engine=ptrace: called in the tracing process for each stopped thread, which it may
-	 * read by ptrace; writes at most `max` pcs, innermost first, and returns their number.
-	 */
-	size_t (*unwind)(void *context, pid_t tid, uint64_t *pcs, size_t max);
-	/*
-	 * --no-stop: whether a copy without all registers suffices, or a stop could tell more.
-	 * `process` is an index in capture->processes, whose mappings are there by now; the array
-	 * may move between two calls.
-	 */
-	bool (*suffices)(void *context, const struct snap_capture *capture, size_t process,
-			 const struct snap_thread *copy);
-	void *context;
-};
+#include "stop/tracer.h"
 
 /*
  * Takes one consistent snapshot's bytes, with --no-stop one that is not of one instant. Trouble of

@@ -4,7 +4,7 @@
  *
  * A self-contained value: everything lives in the capture's own arena (stack bytes may lie in a
  * shared mapping that the capture also owns) and dies in snap_capture_destroy(). It can be written
- * to a file and read back (store/capture_file.h). It deliberately knows nothing of ELF, DWARF,
+ * to a file and read back (store/capture/file.h). It deliberately knows nothing of ELF, DWARF,
  * functions or groups. All strings are raw bytes of the target, NUL-terminated, capped in length,
  * not escaped: who prints them escapes them. A NULL string means unknown.
  *

@@ -5,11 +5,11 @@
  *
  * Flat arrays that grow as time goes by: processes, their address spaces, threads, distinct frames
  * and stacks, and at each tick only what changed. A thread stands as its last change says until the
- * next one. It can be written to a file as it grows and read back (store/log_file.h). Knows
- * nothing of functions or files; how it is filled is in store/log.h.
+ * next one. It can be written to a file as it grows and read back (store/recording/file.h). Knows
+ * nothing of functions or files; how it is filled is in store/log/log.h.
  *
  * Numbers of things are indices into the arrays and never change while somebody can see them; only
- * snap_log_forget() (store/log.h) renumbers. Ticks are numbered from the beginning of the run;
+ * snap_log_forget() (store/log/log.h) renumbers. Ticks are numbered from the beginning of the run;
  * those before first_tick were forgotten.
  */
 #ifndef SNAP_MODEL_LOG_H

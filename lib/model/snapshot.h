@@ -167,7 +167,7 @@ struct snap_snapshot {
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;
-	/* A mapping that texts may point into (store/snapshot_file.h); munmap'ed at the end. */
+	/* A mapping that texts may point into (store/snapshot/file.h); munmap'ed at the end. */
 	void *backing;
 	size_t backing_size;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The recorder: see recorder.h. Here are its beginning and end, its file and its ring; the loop is
- * in run.c, what a tick sees in follow.c, how stacks are unwound in spaces.c.
+ * in run.c, what a tick sees in log_sink.c, how stacks are unwound in spaces.c.
  */
-#include "record/recorder_inside.h"
+#include "record/internal.h"
 
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "record/targets.h"
 #include "roles/naming.h"
 

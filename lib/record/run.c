@@ -3,7 +3,7 @@
  * A run of the recorder: the loop and its clock. When a tick is due is in pace.c, when --until is
  * met in until.c. See recorder.h.
  */
-#include "record/recorder_inside.h"
+#include "record/internal.h"
 
 enum {
 	NAP = SNAP_SECOND / 10,    /* the longest sleep: so late a wish to stop is seen */

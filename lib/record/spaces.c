@@ -3,7 +3,7 @@
 #include "record/spaces.h"
 
 #include "files/files.h"
-#include "roles/unwinder.h"
+#include "roles/unwinder/unwinder.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /*
  * Spaces: unwinds the threads of many address spaces of a log, one here, one there.
  *
- * A parser does it (roles/unwinder.h), which is told of a space when its first thread comes; here
+ * A parser does it (roles/unwinder/unwinder.h), which is told of a space when its first thread comes; here
  * are the files that it asks for. All that it holds is a cache over the log's spaces: it can be
  * dropped at any time between two stacks, and is when the log moves. Knows nothing of threads'
  * names or of ticks.
@@ -12,7 +12,7 @@
 
 #include "analyze/unwind/unwind.h"
 #include "roles/broker.h"
-#include "store/log.h"
+#include "store/log/log.h"
 
 struct snap_spaces;
 

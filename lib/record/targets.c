@@ -2,8 +2,8 @@
 /* Targets: see targets.h. */
 #include "record/targets.h"
 
-#include "capture/discover.h"
-#include "capture/procfs.h"
+#include "discover/discover.h"
+#include "proc/procfs.h"
 
 #include <errno.h>
 

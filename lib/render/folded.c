@@ -11,9 +11,9 @@
  */
 #include "render/render.h"
 
-#include "render/pool.h"
-#include "render/profile.h"
-#include "render/tally.h"
+#include "render/view/pool.h"
+#include "render/view/profile.h"
+#include "render/view/tally.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,9 +7,9 @@
  */
 #include "render/summary.h"
 
-#include "render/elide.h"
-#include "render/json_out.h"
-#include "render/profile.h"
+#include "render/json/writer.h"
+#include "render/view/elide.h"
+#include "render/view/profile.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,11 +6,11 @@
 
 #include "analyze/analyze.h"
 #include "analyze/tree.h"
-#include "render/json_read.h"
 #include "roles/parser.h"
-#include "roles/sandbox.h"
-#include "store/capture_file.h"
-#include "store/snapshot_file.h"
+#include "roles/sandbox/sandbox.h"
+#include "store/capture/file.h"
+#include "store/json/read.h"
+#include "store/snapshot/file.h"
 
 #include <sys/mman.h>
 

@@ -11,7 +11,7 @@
 #define SNAP_ROLES_ANALYSIS_H
 
 #include "model/snapshot.h"
-#include "roles/keeper.h"
+#include "roles/collector/collector.h"
 
 /*
  * Analyzes the keeper's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "roles/parser.h"
-#include "roles/sandbox.h"
-#include "store/log_names_file.h"
+#include "roles/sandbox/sandbox.h"
+#include "store/recording/names.h"
 
 #include <string.h>
 #include <sys/mman.h>

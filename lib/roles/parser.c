@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-#include "roles/sandbox.h"
+#include "roles/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -44,7 +44,7 @@ snap_parser_run(const struct snap_parser_setting *setting,
 		void *context, const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
 
 /*
- * Makes a parser that stays (see unwinder.h): a role that is in the sandbox, without limit on its
+ * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without limit on its
  * processor time, before `run` is called; `run` is not called when the sandbox refused.
  */
 struct snap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,

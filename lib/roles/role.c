@@ -2,7 +2,7 @@
 /* Birth, messages and end of roles: see role.h. */
 #include "roles/role.h"
 
-#include "capture/tracer_spawn.h"
+#include "stop/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

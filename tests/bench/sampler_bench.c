@@ -7,7 +7,7 @@
  * HZ 0: one tick after the other. Prints the rate reached, microseconds a tick, how the threads
  * were taken and the share of time in which some stood still.
  */
-#include "capture/sampler.h"
+#include "sample/sampler.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -11,10 +11,10 @@
  * differ, 2 trouble.
  */
 #include "analyze/unwind/unwind.h"
+#include "api/options.h"
 #include "capture/capture.h"
 #include "files/files.h"
-#include "options.h"
-#include "store/capture_file.h"
+#include "store/capture/file.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

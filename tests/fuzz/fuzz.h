@@ -7,8 +7,8 @@
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
+#include "api/options.h"
 #include "model/files.h"
-#include "options.h"
 #include "render/render.h"
 
 #include <stdbool.h>

@@ -7,14 +7,14 @@
 #include "analyze/analyze.h"
 #include "fuzz.h"
 #include "model/snapshot.h"
-#include "store/capture_file.h"
+#include "store/capture/file.h"
 #include "store/codec.h"
 
 #include <string.h>
 
 enum { HEADER = 32, SECTION_HEADER = 16, SECTION_END = 16 };
 
-/* See the head of store/capture_file.c. */
+/* See the head of store/capture/file.c. */
 static void repair(uint8_t *bytes, size_t size)
 {
 	uint64_t hash, length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The file cgroup of a process, and the units and containers that its paths name. */
-#include "capture/cgroup.h"
 #include "fuzz.h"
+#include "proc/cgroup.h"
 
 #include <string.h>
 

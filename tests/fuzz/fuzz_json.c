@@ -4,7 +4,7 @@
  * rendered is read back as the same.
  */
 #include "fuzz.h"
-#include "render/json_read.h"
+#include "store/json/read.h"
 
 #include <string.h>
 

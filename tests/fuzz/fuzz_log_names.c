@@ -4,10 +4,10 @@
  * or the recording can be printed. The first byte says what the others are: 0 the bytes themselves,
  * else changes to those of names that are made here.
  */
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "fuzz.h"
-#include "store/log.h"
-#include "store/log_names_file.h"
+#include "store/log/log.h"
+#include "store/recording/names.h"
 
 #include <string.h>
 

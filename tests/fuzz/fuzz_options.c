@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Options by name and text: moments, durations, conditions, sizes, lists, regular expressions. */
+#include "api/parse.h"
 #include "fuzz.h"
-#include "parse.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The texts of /proc about a process: the first byte says which one the others are. */
-#include "capture/procfs_parse.h"
 #include "fuzz.h"
+#include "proc/parse.h"
 
 #include <string.h>
 

@@ -3,10 +3,10 @@
  * Recordings: read, named without any file, sliced, and rendered in the format that the first byte
  * says. Checksums are made right first, as in fuzz_capture.c.
  */
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "fuzz.h"
-#include "store/log_file.h"
-#include "store/log_file_inside.h"
+#include "store/recording/file.h"
+#include "store/recording/internal.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "../unit/snapshots.h"
 #include "fuzz.h"
-#include "store/snapshot_file.h"
+#include "store/snapshot/file.h"
 
 #include <string.h>
 

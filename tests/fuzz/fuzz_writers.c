@@ -5,7 +5,7 @@
  */
 #include "analyze/tree.h"
 #include "fuzz.h"
-#include "render/json_read.h"
+#include "store/json/read.h"
 
 #include <string.h>
 

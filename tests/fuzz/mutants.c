@@ -14,7 +14,7 @@
  */
 #include "analyze/analyze.h"
 #include "fuzz.h"
-#include "store/capture_file.h"
+#include "store/capture/file.h"
 
 #include <elf.h>
 #include <fcntl.h>

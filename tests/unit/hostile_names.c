@@ -7,7 +7,7 @@
  * row. Writes a snapshot and a recording of them to FOLDER/KIND.CHARSET.FORMAT, and some views of
  * the text that elide. Not a test on its own: it judges nothing, and knows of no escape.
  */
-#include "options.h"
+#include "api/options.h"
 #include "render/render.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "victims.h"
 
-#include "capture/sampler_inside.h"
+#include "sample/internal.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_SANDBOXED_H
 #define TESTS_UNIT_SANDBOXED_H
 
-#include "roles/sandbox_inside.h"
+#include "roles/sandbox/internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -35,7 +35,7 @@ static inline void schema_check(const char *schema, const char *text)
 	int status;
 
 	assert_non_null(source);
-	assert_true(asprintf(&command, "python3 -W ignore -c \"$PROGRAM\" '%s/lib/render/%s'",
+	assert_true(asprintf(&command, "python3 -W ignore -c \"$PROGRAM\" '%s/lib/render/json/%s'",
 			     source, schema) > 0);
 	assert_int_equal(setenv("PROGRAM", program, 1), 0);
 	pipe = popen(command, "w");

@@ -3,11 +3,11 @@
  * Logs -> recordings: runs held against a model that looks at each tick, slices, filters, who is
  * shown, and names of a program that is really there.
  */
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "analyze/unwind/unwind.h"
+#include "api/options.h"
 #include "files/files.h"
-#include "options.h"
-#include "store/log.h"
+#include "store/log/log.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

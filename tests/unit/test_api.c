@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The public API without a target: errors, usage, empty snapshots, formats, text. */
 #include "stacksnap.h"
-#include "store/capture_file.h"
+#include "store/capture/file.h"
 
 #include "base/error.h"
 #include "model/capture.h"

@@ -3,12 +3,12 @@
  * The stop, on processes that the test forks itself: what is copied is what stands on their stacks,
  * and they run on afterwards, whatever happened. Readiness is a byte in a pipe; nothing sleeps.
  */
+#include "api/options.h"
+#include "base/shared_memory.h"
 #include "capture/capture.h"
-#include "capture/capture_collect.h"
-#include "capture/procfs.h"
-#include "capture/shared.h"
-#include "options.h"
-#include "store/capture_file.h"
+#include "capture/collect.h"
+#include "proc/procfs.h"
+#include "store/capture/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "store/capture_file.h"
-#include "store/capture_file_model.h"
+#include "store/capture/file.h"
+#include "store/capture/model.h"
 #include "store/codec.h"
 
 #include <endian.h>

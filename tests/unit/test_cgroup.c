@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* cgroup: the paths that service managers and container engines make. */
-#include "capture/cgroup.h"
+#include "proc/cgroup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* discover: the tree, its labels and its targets, on a recorded machine (fixtures/procfs-tree). */
-#include "capture/discover.h"
-#include "capture/discover_run.h"
+#include "discover/discover.h"
+#include "discover/internal.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* discover on processes that the test starts itself. */
-#include "capture/discover_run.h"
+#include "discover/internal.h"
 #include "victims.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* explain: which rule is named, for situations that few machines have all of. */
-#include "capture/explain.h"
+#include "discover/explain.h"
 
 #include <linux/capability.h>
 #include <setjmp.h>

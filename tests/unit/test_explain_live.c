@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* explain on processes that the test starts itself, and that may not be traced. */
-#include "capture/procfs_parse.h"
+#include "proc/parse.h"
 #include "victims.h"
 
 #include <errno.h>

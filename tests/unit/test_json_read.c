@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "analyze/tree.h"
+#include "api/options.h"
 #include "golden.h"
-#include "options.h"
-#include "render/json_read.h"
 #include "snapshots.h"
+#include "store/json/read.h"
 
 #include <sys/mman.h>
 

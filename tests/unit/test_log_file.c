@@ -3,7 +3,7 @@
  * Logs on disk: what is written is read back; what is cut short is what came before; what is
  * damaged is refused, and never does harm; and how large an hour is.
  */
-#include "store/log_file_inside.h"
+#include "store/recording/internal.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "analyze/analyze_log.h"
+#include "analyze/log/log.h"
 #include "render/render.h"
-#include "store/log.h"
-#include "store/log_file.h"
-#include "store/log_names_file.h"
+#include "store/log/log.h"
+#include "store/recording/file.h"
+#include "store/recording/names.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Modules: mappings made by hand over real files, and a finder that offers what a test wants. */
-#include "analyze/module.h"
+#include "analyze/elf/module.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * Names of a log by parsers that are killed while they ask for a file: what is left is told, and
  * that something is missing.
  */
+#include "api/options.h"
 #include "files/files.h"
-#include "options.h"
 #include "record/recorder.h"
 #include "roles/naming.h"
 #include "victims.h"

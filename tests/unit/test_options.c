@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Options by name: defaults, what is taken, what is refused and with which words. */
+#include "api/options.h"
 #include "model/snapshot.h"
-#include "options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

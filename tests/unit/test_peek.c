@@ -3,7 +3,7 @@
  * Copies of blocked threads without a stop, on processes that the test forks: the same bytes as a
  * stop sees, never of a thread that runs or ran; and on recorded trees, where nothing proves it.
  */
-#include "capture/peek.h"
+#include "sample/copy_blocked.h"
 
 #include "capture/capture.h"
 

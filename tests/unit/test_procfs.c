@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* procfs: hostile texts through the parsers, and a recorded tree through the readers. */
-#include "capture/procfs.h"
+#include "proc/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Protocol buffers, written and read back; and that the tests' reader of profiles can refuse. */
 #include "base/cleanup.h"
 #include "pprof_reader.h"
-#include "render/protobuf.h"
+#include "render/pprof/protobuf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

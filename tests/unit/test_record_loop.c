@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The recorder over a sampler made by hand: what a script tells it, tick after tick, and what then
- * stands in its log. The functions of capture/sampler.h are this file's own.
+ * stands in its log. The functions of sample/sampler.h are this file's own.
  */
 #include "record/recorder.h"
 
-#include "capture/sampler.h"
-#include "store/log.h"
+#include "sample/sampler.h"
+#include "store/log/log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * this machine reaches.
  */
 #include "record/recorder.h"
-#include "store/log_file.h"
+#include "store/recording/file.h"
 #include "victims.h"
 
 #include <dirent.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Recordings and what all formats of profiles share: model/recording.h, render/profile.h, json_out.
+/* Recordings and what all formats of profiles share: model/recording.h, render/view/profile.h, json_out.
  */
 #include "recordings.h"
-#include "render/json_out.h"
-#include "render/profile.h"
+#include "render/json/writer.h"
 #include "render/render.h"
+#include "render/view/profile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,11 +4,11 @@
  * parser that one can think of: dead, late, hostile.
  */
 #include "analyze/unwind/unwind.h"
+#include "api/options.h"
 #include "capture/capture.h"
 #include "files/files.h"
-#include "options.h"
-#include "roles/unwinder_inside.h"
-#include "store/capture_file.h"
+#include "roles/unwinder/internal.h"
+#include "store/capture/file.h"
 #include "victims.h"
 
 #include <dirent.h>

@@ -2,9 +2,9 @@
 /* Chrome trace events: byte for byte, and slices held against the spans they were made of. */
 #include "big_recording.h"
 #include "recordings.h"
-#include "render/profile.h"
 #include "render/render.h"
-#include "render/spans.h"
+#include "render/view/profile.h"
+#include "render/view/spans.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -56,11 +56,11 @@ static void test_schema(void **state _unused_)
 	int status;
 
 	assert_non_null(source);
-	assert_true(
-		asprintf(&command,
-			 "python3 -W ignore -c \"$PROGRAM\" "
-			 "'%s'/lib/render/stacksnap-snapshot.schema.json '%s'/tests/golden/*.json",
-			 source, source) > 0);
+	assert_true(asprintf(&command,
+			     "python3 -W ignore -c \"$PROGRAM\" "
+			     "'%s'/lib/render/json/stacksnap-snapshot.schema.json "
+			     "'%s'/tests/golden/*.json",
+			     source, source) > 0);
 	assert_int_equal(setenv("PROGRAM", program, 1), 0);
 	status = system(command);
 	assert_int_equal(unsetenv("PROGRAM"), 0);

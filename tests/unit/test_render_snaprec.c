@@ -2,11 +2,11 @@
 /*
  * Recordings written out as .snaprec and read back: every other format prints the same of both.
  */
-#include "analyze/analyze_log.h"
-#include "options.h"
+#include "analyze/log/log.h"
+#include "api/options.h"
 #include "recordings.h"
 #include "render/render.h"
-#include "store/log_file.h"
+#include "store/recording/file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 /* speedscope's format: byte for byte, and samples held against the recording. */
 #include "big_recording.h"
 #include "recordings.h"
-#include "render/profile.h"
 #include "render/render.h"
-#include "render/spans.h"
+#include "render/view/profile.h"
+#include "render/view/spans.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

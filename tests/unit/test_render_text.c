@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "golden.h"
-#include "render/elide.h"
-#include "render/when.h"
+#include "render/view/elide.h"
+#include "render/view/when.h"
 #include "snapshots.h"
 
 static void check_text(const char *name, const struct snap_snapshot *snapshot,

@@ -2,11 +2,11 @@
 /* Roles: what crosses the borders between them, and what happens when one of them dies or hangs. */
 #include "model/capture.h"
 #include "roles/broker.h"
-#include "roles/keeper.h"
+#include "roles/collector/collector.h"
 #include "roles/parser.h"
 #include "roles/role.h"
-#include "roles/sandbox.h"
-#include "store/capture_file.h"
+#include "roles/sandbox/sandbox.h"
+#include "store/capture/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  * at any time.
  */
 #include "capture/capture.h"
-#include "capture/procfs.h"
-#include "capture/tracer_single.h"
+#include "proc/procfs.h"
+#include "stop/single.h"
 
 #include "victims.h"
 

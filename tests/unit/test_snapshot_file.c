@@ -12,7 +12,7 @@
 
 #include "golden.h"
 #include "snapshots.h"
-#include "store/snapshot_file.h"
+#include "store/snapshot/file.h"
 
 #include <sys/mman.h>
 

@@ -2,7 +2,7 @@
 /* The unwinder on stacks made of words: every kind of row, every way in which a stack can end. */
 #include "unwind_bed.h"
 
-#include "analyze/unwind/unwind_inside.h"
+#include "analyze/unwind/internal.h"
 
 static void test_simple_rows(void **unused)
 {

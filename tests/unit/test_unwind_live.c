@@ -5,9 +5,9 @@
  */
 #include "analyze/unwind/engine.h"
 #include "analyze/unwind/unwind.h"
+#include "api/options.h"
 #include "capture/capture.h"
 #include "files/files.h"
-#include "options.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  */
 #include "unwind_bed.h"
 
-#include "analyze/unwind/unwind_inside.h"
+#include "analyze/unwind/internal.h"
 
 /* Registers that are not known have a value that would lead somewhere. */
 static void bed_open_partial(struct bed *bed, const char *function)

@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_VICTIMS_H
 #define TESTS_UNIT_VICTIMS_H
 
-#include "capture/discover.h"
+#include "discover/discover.h"
 
 #include <fcntl.h>
 #include <poll.h>

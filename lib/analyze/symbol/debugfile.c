@@ -6,7 +6,7 @@
  * it is the one and is not is refused and told, never used. MiniDebugInfo (.gnu_debugdata) is an
  * xz-packed ELF file inside the image. Knows nothing of where files lie: the finder does.
  */
-#include "analyze/symbol/dwarf.h"
+#include "analyze/dwarf/dwarf.h"
 
 #include <lzma.h>
 #include <stdarg.h>

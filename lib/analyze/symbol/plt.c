@@ -7,8 +7,8 @@
  * Only the decoding of a stub knows a machine. The image itself is read, never its debug file,
  * which has no code.
  */
-#include "analyze/symbol/cursor.h"
-#include "analyze/symbol/inside.h"
+#include "analyze/elf/cursor.h"
+#include "analyze/symbol/internal.h"
 
 #include <elf.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
  * Names first, from the best symbol table; DWARF is not touched when neither lines nor inlines are
  * wanted. Then the entries are put together.
  */
-#include "analyze/symbol/dwarf.h"
+#include "analyze/dwarf/dwarf.h"
 
 #include <string.h>
 

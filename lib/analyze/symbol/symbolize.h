@@ -6,10 +6,10 @@
  * streaming the line programs of the needed units, inlines in one pass over the needed units. Knows
  * nothing of processes, threads or stacks.
  */
-#ifndef SNAP_ANALYZE_SYMBOLIZE_H
-#define SNAP_ANALYZE_SYMBOLIZE_H
+#ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H
+#define SNAP_ANALYZE_SYMBOL_SYMBOLIZE_H
 
-#include "analyze/module.h"
+#include "analyze/elf/module.h"
 #include "model/options.h"
 #include "model/snapshot.h"
 

@@ -6,7 +6,7 @@
  * Of several symbols that cover an address the one that begins closest to it wins, then the better
  * kind; between equals the choice follows from the names alone, so it is the same in each run.
  */
-#include "analyze/symbol/inside.h"
+#include "analyze/symbol/internal.h"
 
 #include <elf.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * What is special to one architecture: registers, the registers that rows follow, syscall names.
  *
  * To add one: write unwind/arch_NAME.c with one struct snap_arch_ops, add it to the switch in
- * snap_arch_ops(), add the enum value in model/capture.h and its recognition in capture/tracer.c.
+ * snap_arch_ops(), add the enum value in model/capture.h and its recognition in stop/tracer.c.
  */
-#ifndef SNAP_ANALYZE_ARCH_H
-#define SNAP_ANALYZE_ARCH_H
+#ifndef SNAP_ANALYZE_UNWIND_ARCH_H
+#define SNAP_ANALYZE_UNWIND_ARCH_H
 
 #include "model/capture.h"
 

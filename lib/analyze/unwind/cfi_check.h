@@ -7,7 +7,7 @@
 #ifndef SNAP_ANALYZE_UNWIND_CFI_CHECK_H
 #define SNAP_ANALYZE_UNWIND_CFI_CHECK_H
 
-#include "analyze/image.h"
+#include "analyze/elf/image.h"
 
 /*
  * Whether libdw will find only entries of sane length in the section (".eh_frame", with the table

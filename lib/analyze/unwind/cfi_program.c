@@ -6,7 +6,7 @@
  */
 #include "analyze/unwind/cfi_program.h"
 
-#include "analyze/symbol/cursor.h"
+#include "analyze/elf/cursor.h"
 
 #include <dwarf.h>
 #include <elf.h>

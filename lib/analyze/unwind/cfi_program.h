@@ -11,7 +11,7 @@
 #ifndef SNAP_ANALYZE_UNWIND_CFI_PROGRAM_H
 #define SNAP_ANALYZE_UNWIND_CFI_PROGRAM_H
 
-#include "analyze/image.h"
+#include "analyze/elf/image.h"
 
 /* Of one section of one file; zeroed but for these two: nothing is known yet. */
 struct snap_cfi_programs {

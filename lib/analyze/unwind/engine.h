@@ -7,10 +7,10 @@
  * (engine_ptrace.c): the reference, a test aid, entered by capture through its stop hook
  * (--engine=ptrace).
  */
-#ifndef SNAP_ANALYZE_ENGINE_H
-#define SNAP_ANALYZE_ENGINE_H
+#ifndef SNAP_ANALYZE_UNWIND_ENGINE_H
+#define SNAP_ANALYZE_UNWIND_ENGINE_H
 
-#include "analyze/module.h"
+#include "analyze/elf/module.h"
 #include "analyze/unwind/rows.h"
 
 #include <stddef.h>

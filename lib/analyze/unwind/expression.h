@@ -5,8 +5,8 @@
  * Every expression is hostile: stack depth and number of steps are capped, so a loop ends as
  * refused. Knows nothing of rows or of where the operations come from.
  */
-#ifndef SNAP_ANALYZE_EXPRESSION_H
-#define SNAP_ANALYZE_EXPRESSION_H
+#ifndef SNAP_ANALYZE_UNWIND_EXPRESSION_H
+#define SNAP_ANALYZE_UNWIND_EXPRESSION_H
 
 #include "analyze/unwind/rows.h"
 

@@ -6,10 +6,10 @@
  * debug file), kept with the file for all processes that map it. Knows nothing of stacks or
  * processes.
  */
-#ifndef SNAP_ANALYZE_ROWS_H
-#define SNAP_ANALYZE_ROWS_H
+#ifndef SNAP_ANALYZE_UNWIND_ROWS_H
+#define SNAP_ANALYZE_UNWIND_ROWS_H
 
-#include "analyze/module.h"
+#include "analyze/elf/module.h"
 #include "analyze/unwind/arch.h"
 
 enum snap_row_kind {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the pcs of a thread go: head and tail around a gap, see unwind_inside.h. */
-#include "analyze/unwind/unwind_inside.h"
+/* Where the pcs of a thread go: head and tail around a gap, see internal.h. */
+#include "analyze/unwind/internal.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One step from a frame to its caller, for all that the hot path leaves: rows at the edge of the
- * copy, wide rows, code without CFI, and the end of a stack. See unwind_inside.h.
+ * copy, wide rows, code without CFI, and the end of a stack. See internal.h.
  */
-#include "analyze/unwind/unwind_inside.h"
+#include "analyze/unwind/internal.h"
 
 #include <string.h>
 

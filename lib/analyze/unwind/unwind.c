@@ -3,7 +3,7 @@
  * Unwind: threads one after the other over their copied stacks; see unwind.h. Here are the cache of
  * rows by pc and the hot path, which is all that 99 % of frames need; step.c has the rest.
  */
-#include "analyze/unwind/unwind_inside.h"
+#include "analyze/unwind/internal.h"
 
 #include <string.h>
 

@@ -7,10 +7,10 @@
  * modules; knows nothing of names. Several unwinders may use one set of modules, one after the
  * other: what is kept of its files is the set's.
  */
-#ifndef SNAP_ANALYZE_UNWIND_H
-#define SNAP_ANALYZE_UNWIND_H
+#ifndef SNAP_ANALYZE_UNWIND_UNWIND_H
+#define SNAP_ANALYZE_UNWIND_UNWIND_H
 
-#include "analyze/module.h"
+#include "analyze/elf/module.h"
 #include "model/options.h"
 #include "model/snapshot.h"
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Partial: a compressed section of which only some units are unpacked.
+ *
+ * Compressed bytes must be read from their start, but nobody has to keep what lies between the
+ * units that are wanted, nor to read on after the last. The section's addresses are reserved as a
+ * whole, so offsets mean what they always mean; what was not wanted reads as zeros and takes no
+ * memory.
+ */
+#ifndef SNAP_ANALYZE_DWARF_PARTIAL_H
+#define SNAP_ANALYZE_DWARF_PARTIAL_H
+
+#include "analyze/elf/image.h"
+
+struct snap_partial {
+	uint8_t *data; /* NULL: not in use */
+	size_t size;
+	struct snap_bytes packed; /* in the image */
+	bool whole;
+};
+
+/* False: there is no such section, or it is not compressed by zlib, or it is small. */
+bool snap_partial_open(struct snap_image *image, const char *name, struct snap_partial *ret);
+void snap_partial_close(struct snap_partial *partial);
+
+/*
+ * Unpacks the units (initial length, then so many bytes) at the offsets, which are sorted. What is
+ * corrupt stays zero. False without memory.
+ */
+bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, size_t count);
+/* Unpacks all of it. */
+void snap_partial_whole(struct snap_partial *partial);
+
+#endif

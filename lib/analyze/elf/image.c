@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Image: the ELF header and the segments of a file; see image.h. The section table is in
+ * image_section.c, build ids are in image_note.c.
+ *
+ * Only 64-bit little-endian images are taken: another word size has another unwinder.
+ */
+#include "analyze/elf/image_internal.h"
+
+#include <errno.h>
+#include <libelf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	MAX_SEGMENTS = 4096,
+	/* Page sizes of the supported machines: what a mapping's offset can be rounded down to. */
+	SMALLEST_PAGE = 4096,
+	LARGEST_PAGE = 65536,
+};
+
+static void image_freep(struct snap_image **image)
+{
+	snap_image_close(*image);
+}
+
+static struct snap_error *check_header(const Elf64_Ehdr *header)
+{
+	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
+	if (header->e_ident[EI_CLASS] == ELFCLASS32)
+		return snap_error_format(SNAP_ERROR_FORMAT, "a 32-bit ELF file");
+	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
+		return snap_error_format(SNAP_ERROR_FORMAT, "not a 64-bit little-endian ELF file");
+	if (header->e_type != ET_EXEC && header->e_type != ET_DYN && header->e_type != ET_REL &&
+	    header->e_type != ET_CORE)
+		return snap_error_format(SNAP_ERROR_FORMAT, "an ELF file of unknown type");
+	return NULL;
+}
+
+/* The number of program headers; the section 0 holds it when it does not fit (elf(5)). */
+static size_t count_segments(const struct snap_image *image)
+{
+	const Elf64_Ehdr *header = &image->header;
+	Elf64_Shdr first;
+
+	if (header->e_phnum != PN_XNUM)
+		return header->e_phnum;
+	if (!range_fits(header->e_shoff, sizeof(first), image->size) || header->e_shoff == 0)
+		return 0;
+	memcpy(&first, image->data + header->e_shoff, sizeof(first));
+	return first.sh_info;
+}
+
+static struct snap_error *load_segments(struct snap_image *image)
+{
+	const Elf64_Ehdr *header = &image->header;
+	size_t count = count_segments(image);
+
+	if (count == 0)
+		return NULL;
+	if (header->e_phentsize != sizeof(Elf64_Phdr) || count > MAX_SEGMENTS ||
+	    !range_fits(header->e_phoff, count * sizeof(Elf64_Phdr), image->size))
+		return snap_error_format(SNAP_ERROR_FORMAT, "corrupt ELF program headers");
+	image->segments = calloc(count, sizeof(Elf64_Phdr));
+	if (!image->segments)
+		return snap_error_no_memory();
+	memcpy(image->segments, image->data + header->e_phoff, count * sizeof(Elf64_Phdr));
+	image->segment_count = count;
+	return NULL;
+}
+
+static struct snap_error *load(struct snap_image *image)
+{
+	struct snap_error *err;
+
+	if (image->size < sizeof(image->header))
+		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
+	memcpy(&image->header, image->data, sizeof(image->header));
+	err = check_header(&image->header);
+	if (err)
+		return err;
+	err = load_segments(image);
+	if (err)
+		return err;
+	err = snap_image_load_sections(image);
+	if (err)
+		return err;
+	snap_image_load_build_id(image);
+	return NULL;
+}
+
+struct snap_error *snap_image_open(int fd, struct snap_image **ret)
+{
+	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
+	struct snap_error *err;
+	struct stat status;
+	void *data;
+
+	if (!image)
+		return snap_error_no_memory();
+	if (fstat(fd, &status) < 0)
+		return snap_error_os(errno, "cannot look at the file");
+	if (!S_ISREG(status.st_mode))
+		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file");
+	if (status.st_size < (off_t)sizeof(Elf64_Ehdr))
+		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
+	data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return snap_error_os(errno, "cannot map the file");
+	image->data = data;
+	image->size = (size_t)status.st_size;
+	image->is_mapped = true;
+	image->dev = status.st_dev;
+	image->inode = status.st_ino;
+	err = load(image);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(image);
+	return NULL;
+}
+
+struct snap_error *snap_image_open_memory(const void *bytes, size_t size, struct snap_image **ret)
+{
+	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
+	struct snap_error *err;
+
+	if (!image)
+		return snap_error_no_memory();
+	image->data = bytes;
+	image->size = size;
+	err = load(image);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(image);
+	return NULL;
+}
+
+void snap_image_close(struct snap_image *image)
+{
+	if (!image)
+		return;
+	if (image->elf)
+		elf_end(image->elf);
+	if (image->is_mapped)
+		munmap((void *)image->data, image->size);
+	free(image->segments);
+	free(image->sections);
+	free(image->section_bytes);
+	free(image);
+}
+
+/* The loadable segment that holds an address, NULL if none. */
+static const Elf64_Phdr *segment_of(const struct snap_image *image, uint64_t vaddr)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_type == PT_LOAD && vaddr >= segment->p_vaddr &&
+		    vaddr - segment->p_vaddr < segment->p_memsz)
+			return segment;
+	}
+	return NULL;
+}
+
+/* A truncated file still has what is left of it. */
+struct snap_bytes snap_image_at(const struct snap_image *image, uint64_t vaddr)
+{
+	const Elf64_Phdr *segment = segment_of(image, vaddr);
+	uint64_t into, size;
+
+	if (!segment || segment->p_offset > image->size)
+		return (struct snap_bytes){ 0 };
+	into = vaddr - segment->p_vaddr;
+	size = image->size - segment->p_offset;
+	if (size > segment->p_filesz)
+		size = segment->p_filesz;
+	if (into >= size)
+		return (struct snap_bytes){ 0 };
+	return (struct snap_bytes){ image->data + segment->p_offset + into, size - into };
+}
+
+bool snap_image_is_constant(const struct snap_image *image, uint64_t vaddr)
+{
+	const Elf64_Phdr *segment = segment_of(image, vaddr);
+
+	return segment && !(segment->p_flags & PF_W);
+}
+
+static bool begins_at(const Elf64_Phdr *segment, uint64_t offset, uint64_t page)
+{
+	return (segment->p_offset & ~(page - 1)) == offset;
+}
+
+/* How well a mapping of `offset` fits a segment, 0: not at all. Larger pages are the rarer case. */
+static int rank_segment(const Elf64_Phdr *segment, uint64_t offset)
+{
+	int executable = segment->p_flags & PF_X ? 1 : 0;
+
+	if (segment->p_type != PT_LOAD)
+		return 0;
+	if (begins_at(segment, offset, SMALLEST_PAGE))
+		return 6 + executable;
+	if (offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz)
+		return 4 + executable;
+	return begins_at(segment, offset, LARGEST_PAGE) ? 2 + executable : 0;
+}
+
+/*
+ * Two segments may share a page of the file, which is then mapped twice. Where that leaves a
+ * choice, the executable one is meant: callers pass the executable mapping.
+ */
+bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
+				 uint64_t offset, uint64_t *ret)
+{
+	const Elf64_Phdr *best = NULL;
+	int best_rank = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int rank = rank_segment(&segments[i], offset);
+
+		if (rank > best_rank) {
+			best = &segments[i];
+			best_rank = rank;
+		}
+	}
+	if (!best)
+		return false;
+	*ret = (start - offset) - (best->p_vaddr - best->p_offset);
+	return true;
+}
+
+bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t offset, uint64_t *ret)
+{
+	return snap_image_bias_of_segments(image->segments, image->segment_count, start, offset,
+					   ret);
+}
+
+bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret)
+{
+	if (!image->is_mapped)
+		return false;
+	*dev_ret = image->dev;
+	*inode_ret = image->inode;
+	return true;
+}
+
+uint16_t snap_image_machine(const struct snap_image *image)
+{
+	return image->header.e_machine;
+}
+
+bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		if (image->segments[i].p_type != type)
+			continue;
+		*vaddr_ret = image->segments[i].p_vaddr;
+		return true;
+	}
+	return false;
+}
+
+bool snap_image_is_executable_type(const struct snap_image *image)
+{
+	uint64_t vaddr;
+
+	return image->header.e_type == ET_EXEC || snap_image_segment(image, PT_INTERP, &vaddr);
+}
+
+struct snap_bytes snap_image_build_id(const struct snap_image *image)
+{
+	return (struct snap_bytes){ image->build_id, image->build_id_size };
+}
+
+/* Where libelf wrote into the section table, nothing may go back to what it was. */
+static bool holds_section_table(const struct snap_image *image, uint64_t from, uint64_t to)
+{
+	uint64_t table = image->header.e_shoff, size = image->section_count * sizeof(Elf64_Shdr);
+
+	return image->elf && table < to && from < table + size;
+}
+
+void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)image->data;
+	uintptr_t from = ((uintptr_t)bytes.data + page - 1) & ~(page - 1);
+	uintptr_t to = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
+
+	if (!image->is_mapped || bytes.size == 0 || from >= to || from < base ||
+	    to - base > image->size || holds_section_table(image, from - base, to - base))
+		return;
+	madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+struct snap_bytes snap_image_bytes(const struct snap_image *image)
+{
+	return (struct snap_bytes){ image->data, image->size };
+}

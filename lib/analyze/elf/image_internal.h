@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The inside of an image, shared by image.c (header, segments), image_section.c (section table,
+ * inflating, libelf) and image_note.c (build ids, captured first pages). Nobody else includes it.
+ */
+#ifndef SNAP_ANALYZE_ELF_IMAGE_INTERNAL_H
+#define SNAP_ANALYZE_ELF_IMAGE_INTERNAL_H
+
+#include "analyze/elf/image.h"
+
+#include <elf.h>
+
+/* A section's bytes once they were asked for. */
+struct section_bytes {
+	bool tried;
+	struct snap_bytes bytes;
+};
+
+struct snap_image {
+	const uint8_t *data;
+	size_t size;
+	bool is_mapped; /* data is our own mapping of a file */
+	uint64_t dev, inode;
+	Elf64_Ehdr header;
+	Elf64_Phdr *segments; /* copies: a table in the file may lie at an odd address */
+	size_t segment_count;
+	Elf64_Shdr *sections; /* NULL: no table, or it is corrupt */
+	struct section_bytes *section_bytes;
+	bool has_too_many_sections;
+	size_t section_count, section_names; /* index of the table's strings */
+	uint8_t build_id[SNAP_MAX_BUILD_ID];
+	size_t build_id_size;
+	uint64_t inflated; /* bytes of sections, by their own word */
+	void *elf;         /* Elf *, NULL until asked for */
+};
+
+/* Whether [offset, offset + size) lies inside `whole` bytes. */
+static inline bool range_fits(uint64_t offset, uint64_t size, uint64_t whole)
+{
+	return offset <= whole && size <= whole - offset;
+}
+
+/* Reads the section table; a missing or corrupt one leaves the image without sections. */
+struct snap_error *snap_image_load_sections(struct snap_image *image) _must_check_;
+/* The bytes of section `index`, inflated; cached. */
+struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index);
+/* .dynsym and .dynstr by PT_DYNAMIC, for an image without section table. */
+bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_bytes *symbols_ret,
+				struct snap_bytes *strings_ret);
+/* The descriptor of the GNU build id among notes aligned to 4 or 8; size 0: none. */
+struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment);
+/* snap_image_bias() over program headers, wherever they are from. */
+bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
+				 uint64_t offset, uint64_t *ret);
+/* Finds the build id of the image and keeps a copy. */
+void snap_image_load_build_id(struct snap_image *image);
+
+#endif

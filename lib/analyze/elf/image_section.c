@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Sections of an image: found by name, inflated on demand by libelf, and libelf's own handle for
+ * libdw. Symbol tables by section or, without a section table, by PT_DYNAMIC. Knows nothing of what
+ * is in a section.
+ */
+#include "analyze/elf/image_internal.h"
+
+#include <gelf.h>
+#include <libelf.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	MAX_SECTIONS = 1 << 16,
+	MAX_DYNAMIC = 4096, /* entries of PT_DYNAMIC */
+};
+
+/* What the compressed sections of a file may become together: beyond, it is a bomb. */
+static const uint64_t max_inflated = 96ull << 20;
+
+struct snap_error *snap_image_load_sections(struct snap_image *image)
+{
+	const Elf64_Ehdr *header = &image->header;
+	uint64_t count = header->e_shnum, names = header->e_shstrndx;
+	Elf64_Shdr first;
+
+	if (header->e_shoff == 0 || header->e_shentsize != sizeof(first) ||
+	    !range_fits(header->e_shoff, sizeof(first), image->size))
+		return NULL;
+	memcpy(&first, image->data + header->e_shoff, sizeof(first));
+	if (count == 0)
+		count = first.sh_size;
+	if (names == SHN_XINDEX)
+		names = first.sh_link;
+	image->has_too_many_sections = count > MAX_SECTIONS;
+	if (count == 0 || count > MAX_SECTIONS || names >= count ||
+	    !range_fits(header->e_shoff, count * sizeof(first), image->size))
+		return NULL;
+	image->sections = calloc(count, sizeof(*image->sections));
+	image->section_bytes = calloc(count, sizeof(*image->section_bytes));
+	if (!image->sections || !image->section_bytes)
+		return snap_error_no_memory();
+	memcpy(image->sections, image->data + header->e_shoff, count * sizeof(first));
+	image->section_count = count;
+	image->section_names = names;
+	return NULL;
+}
+
+/*
+ * libelf takes the section table where it lies and writes sizes and flags into it when it inflates
+ * a section. So those pages, and no others, become private and writable; what we read ourselves is
+ * our copy.
+ */
+static bool let_write_section_table(const struct snap_image *image)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t from = image->header.e_shoff & ~(page - 1), to = image->size;
+
+	if (!image->is_mapped || image->header.e_shoff == 0 || from >= image->size)
+		return true;
+	if (image->sections)
+		to = image->header.e_shoff + image->section_count * sizeof(Elf64_Shdr);
+	return mprotect((char *)image->data + from, to - from, PROT_READ | PROT_WRITE) == 0;
+}
+
+/*
+ * libelf keeps two hundred bytes a section, and inflates the names of sections when somebody asks
+ * for one: so not where we did without that table, nor where it is compressed.
+ */
+static bool libelf_may_read(const struct snap_image *image)
+{
+	if (!image->sections)
+		return !image->has_too_many_sections;
+	return !(image->sections[image->section_names].sh_flags & SHF_COMPRESSED);
+}
+
+void *snap_image_elf(struct snap_image *image)
+{
+	if (!image->elf && libelf_may_read(image) && elf_version(EV_CURRENT) != EV_NONE &&
+	    let_write_section_table(image))
+		image->elf = elf_memory((char *)image->data, image->size);
+	return image->elf;
+}
+
+static struct snap_bytes raw_bytes(const struct snap_image *image, const Elf64_Shdr *section)
+{
+	if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL ||
+	    !range_fits(section->sh_offset, section->sh_size, image->size))
+		return (struct snap_bytes){ 0 };
+	return (struct snap_bytes){ image->data + section->sh_offset, section->sh_size };
+}
+
+static const char *section_name(const struct snap_image *image, size_t index)
+{
+	struct snap_bytes names = raw_bytes(image, &image->sections[image->section_names]);
+	uint64_t at = image->sections[index].sh_name;
+
+	if (at >= names.size || !memchr(names.data + at, 0, names.size - at))
+		return "";
+	return (const char *)names.data + at;
+}
+
+static bool is_gnu_compressed(struct snap_bytes raw)
+{
+	return raw.size > 12 && memcmp(raw.data, "ZLIB", 4) == 0;
+}
+
+/* What the bytes will be inflated to, by their own word; 0: nothing believable. */
+static uint64_t inflated_size(struct snap_bytes raw, bool is_gnu)
+{
+	uint64_t size;
+	Elf64_Chdr header;
+
+	if (is_gnu) {
+		memcpy(&size, raw.data + 4, sizeof(size));
+		size = __builtin_bswap64(size);
+	} else {
+		if (raw.size < sizeof(header))
+			return 0;
+		memcpy(&header, raw.data, sizeof(header));
+		size = header.ch_size;
+	}
+	return size <= max_inflated ? size : 0;
+}
+
+uint64_t snap_image_inflated(const struct snap_image *image)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < image->section_count; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+		struct snap_bytes raw = raw_bytes(image, section);
+		bool is_gnu = strncmp(section_name(image, i), ".zdebug", 7) == 0 &&
+			      is_gnu_compressed(raw);
+		uint64_t size;
+
+		if (!is_gnu && !(section->sh_flags & SHF_COMPRESSED))
+			continue;
+		size = inflated_size(raw, is_gnu);
+		if (size == 0 || size > max_inflated - total)
+			return UINT64_MAX;
+		total += size;
+	}
+	return total;
+}
+
+/*
+ * libdw inflates sections of the same handle when it opens the file; then they are there already,
+ * and inflating again would fail.
+ */
+static struct snap_bytes inflate(struct snap_image *image, size_t index, bool is_gnu)
+{
+	Elf *elf = snap_image_elf(image);
+	Elf_Scn *section = elf ? elf_getscn(elf, index) : NULL;
+	GElf_Shdr header;
+	Elf_Data *data;
+
+	if (!section || !gelf_getshdr(section, &header))
+		return (struct snap_bytes){ 0 };
+	if (is_gnu) {
+		data = elf_getdata(section, NULL);
+		if (!data || !data->d_buf)
+			return (struct snap_bytes){ 0 };
+		if (is_gnu_compressed((struct snap_bytes){ data->d_buf, data->d_size }) &&
+		    elf_compress_gnu(section, 0, 0) < 0)
+			return (struct snap_bytes){ 0 };
+	} else if (header.sh_flags & SHF_COMPRESSED && elf_compress(section, 0, 0) < 0) {
+		return (struct snap_bytes){ 0 };
+	}
+	data = elf_getdata(section, NULL);
+	if (!data || !data->d_buf)
+		return (struct snap_bytes){ 0 };
+	return (struct snap_bytes){ data->d_buf, data->d_size };
+}
+
+static struct snap_bytes inflate_within_limit(struct snap_image *image, size_t index,
+					      struct snap_bytes raw, bool is_gnu)
+{
+	uint64_t size = inflated_size(raw, is_gnu);
+
+	if (size == 0 || size > max_inflated - image->inflated)
+		return (struct snap_bytes){ 0 };
+	image->inflated += size;
+	return inflate(image, index, is_gnu);
+}
+
+struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)
+{
+	struct section_bytes *cached;
+	struct snap_bytes raw;
+	bool is_gnu;
+
+	if (index >= image->section_count)
+		return (struct snap_bytes){ 0 };
+	cached = &image->section_bytes[index];
+	if (cached->tried)
+		return cached->bytes;
+	cached->tried = true;
+	raw = raw_bytes(image, &image->sections[index]);
+	is_gnu = strncmp(section_name(image, index), ".zdebug", 7) == 0 && is_gnu_compressed(raw);
+	if (!is_gnu && !(image->sections[index].sh_flags & SHF_COMPRESSED))
+		cached->bytes = raw;
+	else
+		cached->bytes = inflate_within_limit(image, index, raw, is_gnu);
+	return cached->bytes;
+}
+
+/* The section called `name`, or ".z…" for ".debug…"; section_count: none. */
+static size_t find_section(const struct snap_image *image, const char *name)
+{
+	bool is_debug = strncmp(name, ".debug", 6) == 0;
+
+	for (size_t i = 1; i < image->section_count; i++) {
+		const char *candidate = section_name(image, i);
+
+		if (strcmp(candidate, name) == 0 ||
+		    (is_debug && candidate[0] == '.' && candidate[1] == 'z' &&
+		     strcmp(candidate + 2, name + 1) == 0))
+			return i;
+	}
+	return image->section_count;
+}
+
+struct snap_bytes snap_image_section(struct snap_image *image, const char *name)
+{
+	return snap_image_section_at(image, find_section(image, name));
+}
+
+bool snap_image_section_address(struct snap_image *image, const char *name, uint64_t *ret)
+{
+	size_t index = find_section(image, name);
+
+	if (index == image->section_count)
+		return false;
+	*ret = image->sections[index].sh_addr;
+	return image->sections[index].sh_type != SHT_NOBITS;
+}
+
+bool snap_image_symbols(struct snap_image *image, bool dynamic, struct snap_bytes *symbols_ret,
+			struct snap_bytes *strings_ret)
+{
+	for (size_t i = 0; i < image->section_count; i++) {
+		const Elf64_Shdr *section = &image->sections[i];
+		struct snap_bytes symbols, strings;
+
+		if (section->sh_type != (dynamic ? SHT_DYNSYM : SHT_SYMTAB) ||
+		    section->sh_entsize != sizeof(Elf64_Sym))
+			continue;
+		symbols = snap_image_section_at(image, i);
+		strings = snap_image_section_at(image, section->sh_link);
+		if (symbols.size < sizeof(Elf64_Sym) || strings.size == 0)
+			continue;
+		*symbols_ret = symbols;
+		*strings_ret = strings;
+		return true;
+	}
+	return dynamic && snap_image_dynamic_symbols(image, symbols_ret, strings_ret);
+}
+
+/* A 32-bit word at an address of the image, 0 if it is not in the file. */
+static uint32_t word_at(const struct snap_image *image, uint64_t vaddr)
+{
+	struct snap_bytes bytes = snap_image_at(image, vaddr);
+	uint32_t word = 0;
+
+	if (bytes.size >= sizeof(word))
+		memcpy(&word, bytes.data, sizeof(word));
+	return word;
+}
+
+/*
+ * The number of symbols by the GNU hash table: the chain of the last bucket ends at the last
+ * symbol. The walk is bounded by the bytes there are: word_at() gives 0 beyond them.
+ */
+static uint64_t count_by_gnu_hash(const struct snap_image *image, uint64_t table)
+{
+	uint32_t bucket_count = word_at(image, table), first = word_at(image, table + 4);
+	uint64_t buckets = table + 16 + 8ull * word_at(image, table + 8);
+	uint64_t chains = buckets + 4ull * bucket_count;
+	struct snap_bytes there = snap_image_at(image, buckets);
+	uint32_t last = 0;
+
+	if (there.size / 4 < bucket_count)
+		return 0;
+	for (uint32_t i = 0; i < bucket_count; i++) {
+		uint32_t symbol;
+
+		memcpy(&symbol, there.data + 4ull * i, sizeof(symbol));
+		if (symbol > last)
+			last = symbol;
+	}
+	if (last < first)
+		return first;
+	there = snap_image_at(image, chains);
+	for (uint64_t at = 4ull * (last - first); at + 4 <= there.size; at += 4, last++) {
+		uint32_t hash;
+
+		memcpy(&hash, there.data + at, sizeof(hash));
+		if (hash & 1)
+			return last + 1ull;
+	}
+	return 0;
+}
+
+struct dynamic_table {
+	uint64_t symbols, strings, strings_size, hash, gnu_hash;
+};
+
+static bool read_dynamic(const struct snap_image *image, struct dynamic_table *ret)
+{
+	for (size_t i = 0; i < image->segment_count; i++) {
+		struct snap_bytes bytes;
+
+		if (image->segments[i].p_type != PT_DYNAMIC)
+			continue;
+		bytes = snap_image_at(image, image->segments[i].p_vaddr);
+		for (size_t k = 0; k < MAX_DYNAMIC && (k + 1) * sizeof(Elf64_Dyn) <= bytes.size;
+		     k++) {
+			Elf64_Dyn entry;
+
+			memcpy(&entry, bytes.data + k * sizeof(entry), sizeof(entry));
+			if (entry.d_tag == DT_NULL)
+				break;
+			if (entry.d_tag == DT_SYMTAB)
+				ret->symbols = entry.d_un.d_ptr;
+			if (entry.d_tag == DT_STRTAB)
+				ret->strings = entry.d_un.d_ptr;
+			if (entry.d_tag == DT_STRSZ)
+				ret->strings_size = entry.d_un.d_val;
+			if (entry.d_tag == DT_HASH)
+				ret->hash = entry.d_un.d_ptr;
+			if (entry.d_tag == DT_GNU_HASH)
+				ret->gnu_hash = entry.d_un.d_ptr;
+		}
+		return ret->symbols && ret->strings;
+	}
+	return false;
+}
+
+bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_bytes *symbols_ret,
+				struct snap_bytes *strings_ret)
+{
+	struct dynamic_table table = { 0 };
+	struct snap_bytes symbols, strings;
+	uint64_t count;
+
+	if (!read_dynamic(image, &table))
+		return false;
+	count = table.hash ? word_at(image, table.hash + 4)
+			   : count_by_gnu_hash(image, table.gnu_hash);
+	symbols = snap_image_at(image, table.symbols);
+	strings = snap_image_at(image, table.strings);
+	if (count == 0 || count > symbols.size / sizeof(Elf64_Sym) ||
+	    table.strings_size > strings.size || table.strings_size == 0)
+		return false;
+	symbols.size = count * sizeof(Elf64_Sym);
+	strings.size = table.strings_size;
+	*symbols_ret = symbols;
+	*strings_ret = strings;
+	return true;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Frames -> names: finds the module of each distinct program counter, gathers the addresses of one
+ * file over all processes, and has each file symbolized once. Then the perf maps, for code that
+ * lies in no file. Knows nothing of threads.
+ */
+#include "analyze/classify.h"
+#include "analyze/internal.h"
+
+#include <string.h>
+
+/* An address to be named, of a file or (file NULL) of a process's anonymous memory. */
+struct wanted {
+	uint64_t vaddr;
+	struct snap_frame_record *record;
+	size_t file; /* index in the set */
+	bool static_program;
+};
+
+static int compare_wanted(const void *left, const void *right)
+{
+	const struct wanted *a = left, *b = right;
+
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	if (a->vaddr != b->vaddr)
+		return a->vaddr < b->vaddr ? -1 : 1;
+	return 0;
+}
+
+static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
+		  struct snap_frame_record *record)
+{
+	struct snap_module *module = snap_modules_find(raw->modules, record->lookup);
+	const struct snap_map *map;
+
+	record->module = module;
+	if (!module)
+		return;
+	record->frame.module = snap_analysis_text(analysis, module->path);
+	if (!module->file)
+		return;
+	map = snap_process_map(raw->process, record->lookup);
+	if (map)
+		record->frame.file_offset = record->lookup - map->start + map->offset;
+	if (snap_module_open(analysis->set, module)) {
+		record->file = module->file;
+		record->vaddr = record->lookup - module->bias;
+	}
+	/* Without the file there are no names, but whoever has it elsewhere can look them up. */
+	if (module->has_bias || map) {
+		record->frame.offset = module->has_bias ? record->lookup - module->bias
+							: record->frame.file_offset;
+		record->frame.has_offset = true;
+	}
+	record->frame.build_id = snap_analysis_text(analysis, module->file->build_id_hex);
+}
+
+static bool place_all(struct snap_analysis *analysis, struct wanted **wanted_ret, size_t *count_ret)
+{
+	size_t total = 0, count = 0;
+	struct wanted *wanted;
+
+	for (size_t i = 0; i < analysis->capture->process_count; i++)
+		total += analysis->processes[i].record_count;
+	wanted = malloc((total + 1) * sizeof(*wanted));
+	if (!wanted)
+		return false;
+	for (size_t i = 0; i < analysis->capture->process_count; i++) {
+		struct snap_raw_process *raw = &analysis->processes[i];
+
+		for (size_t k = 0; k < raw->record_count; k++) {
+			struct snap_frame_record *record = raw->records[k];
+
+			if (record->bits == 0)
+				continue;
+			place(analysis, raw, record);
+			if (record->file)
+				wanted[count++] =
+					(struct wanted){ record->vaddr, record, record->file->index,
+							 !raw->has_libc };
+		}
+	}
+	*wanted_ret = wanted;
+	*count_ret = count;
+	return true;
+}
+
+static void flag_system(struct snap_query *query, const char *path, bool static_program)
+{
+	bool module_is_system = snap_classify_system_module(path);
+
+	for (size_t i = 0; i < query->entry_count; i++) {
+		struct snap_entry *entry = &query->entries[i];
+
+		entry->system = module_is_system ||
+				snap_classify_system_function(entry->symbol, entry->function,
+							      static_program);
+	}
+}
+
+static void answer(struct wanted *wanted, const struct snap_query *query)
+{
+	wanted->record->frame.entries = query->entries;
+	wanted->record->frame.entry_count = query->entries ? query->entry_count : 0;
+}
+
+/* Names the addresses of one file, or of one process's perf map: `wanted` is sorted. */
+static struct snap_error *name_run(struct snap_analysis *analysis, struct snap_module_file *file,
+				   const struct snap_process *process, struct wanted *wanted,
+				   size_t count, const char **trouble_ret)
+{
+	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
+	struct snap_error *err;
+	size_t distinct = 0;
+
+	if (!queries)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
+			queries[distinct++].vaddr = wanted[i].vaddr;
+	err = file ? snap_symbolize(analysis->symbolizer, file, queries, distinct)
+		   : snap_symbolize_perf_map(analysis->symbolizer, process, queries, distinct,
+					     trouble_ret);
+	if (err)
+		return err;
+	for (size_t i = 0, q = 0; i < count; i++) {
+		if (i && wanted[i].vaddr != wanted[i - 1].vaddr)
+			q++;
+		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
+			flag_system(&queries[q], file ? file->path : NULL,
+				    wanted[i].static_program);
+		answer(&wanted[i], &queries[q]);
+	}
+	return NULL;
+}
+
+/*
+ * A module without symbols is worth a warning and counts as missing when it should have had some:
+ * executable memory that is backed by no ordinary file (memfd, shared memory) mostly holds JIT
+ * code, which needs no ELF file.
+ */
+static bool should_have_symbols(const char *path)
+{
+	return path && path[0] == '/' && strncmp(path, "/memfd:", 7) != 0 &&
+	       strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/SYSV", 5) != 0;
+}
+
+static void warn_of_file(struct snap_analysis *analysis, const struct snap_module_file *file)
+{
+	const char *trouble = snap_symbolizer_trouble(analysis->symbolizer, file);
+
+	if (!trouble && file->tried && !file->image && file->trouble &&
+	    should_have_symbols(file->path))
+		trouble = file->trouble;
+	if (!trouble)
+		return;
+	analysis->snapshot->missing.modules++;
+	snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
+			   "cannot read the symbols of %s: %s",
+			   file->path ? file->path : "a module", trouble);
+}
+
+static struct snap_error *name_files(struct snap_analysis *analysis, struct wanted *wanted,
+				     size_t count)
+{
+	struct snap_error *err;
+
+	qsort(wanted, count, sizeof(*wanted), compare_wanted);
+	for (size_t i = 0, end; i < count && analysis->options->symbols; i = end) {
+		for (end = i; end < count && wanted[end].file == wanted[i].file;)
+			end++;
+		if (snap_options_cancelled(analysis->options))
+			return snap_error_cancelled();
+		err = name_run(analysis, wanted[i].record->file, NULL, wanted + i, end - i, NULL);
+		if (err)
+			return err;
+	}
+	/* Who wants no names misses none. */
+	for (size_t i = 0; analysis->options->symbols && i < snap_module_set_count(analysis->set);
+	     i++)
+		warn_of_file(analysis, snap_module_set_file(analysis->set, i));
+	return NULL;
+}
+
+/* Code in executable memory that no file backs. */
+static bool is_jit(const struct snap_raw_process *raw, const struct snap_frame_record *record)
+{
+	const struct snap_map *map;
+
+	if (record->bits == 0 || record->file)
+		return false;
+	map = snap_process_map(raw->process, record->lookup);
+	return map && map->execute && !should_have_symbols(map->path);
+}
+
+static struct snap_error *name_jit(struct snap_analysis *analysis, struct snap_raw_process *raw)
+{
+	_cleanup_free_ struct wanted *wanted = malloc((raw->record_count + 1) * sizeof(*wanted));
+	const char *trouble = NULL;
+	struct snap_error *err;
+	size_t count = 0;
+
+	if (!wanted)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < raw->record_count; i++)
+		if (is_jit(raw, raw->records[i]))
+			wanted[count++] = (struct wanted){ raw->records[i]->lookup, raw->records[i],
+							   0, false };
+	if (count == 0)
+		return NULL;
+	qsort(wanted, count, sizeof(*wanted), compare_wanted);
+	err = name_run(analysis, NULL, raw->process, wanted, count, &trouble);
+	if (err)
+		return err;
+	if (trouble)
+		snap_snapshot_warn(analysis->snapshot, "perf_map_refused", raw->process->pid, 0,
+				   "perf map of process %d not used: %s", raw->process->pid,
+				   trouble);
+	return NULL;
+}
+
+/* What nobody could name is still one entry, which says at least whether it is system code. */
+static bool fill_blanks(struct snap_analysis *analysis, struct snap_raw_process *raw)
+{
+	struct snap_entry *blanks =
+		snap_arena_new_array(snap_analysis_arena(analysis), 2, struct snap_entry);
+
+	if (!blanks)
+		return false;
+	blanks[1].system = true;
+	for (size_t i = 0; i < raw->record_count; i++) {
+		struct snap_frame *frame = &raw->records[i]->frame;
+
+		if (frame->entry_count && frame->entries)
+			continue;
+		frame->entries = &blanks[snap_classify_system_module(frame->module)];
+		frame->entry_count = 1;
+	}
+	return true;
+}
+
+struct snap_error *snap_frames_name(struct snap_analysis *analysis)
+{
+	_cleanup_free_ struct wanted *wanted = NULL;
+	struct snap_error *err;
+	size_t count;
+
+	if (!place_all(analysis, &wanted, &count))
+		return snap_error_no_memory();
+	err = name_files(analysis, wanted, count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < analysis->capture->process_count; i++) {
+		struct snap_raw_process *raw = &analysis->processes[i];
+
+		if (raw->record_count == 0)
+			continue;
+		if (analysis->options->symbols) {
+			err = name_jit(analysis, raw);
+			if (err)
+				return err;
+		}
+		if (!fill_blanks(analysis, raw))
+			return snap_error_no_memory();
+	}
+	return NULL;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files of this folder share while one capture is analyzed.
+ *
+ *     collect (threads -> distinct stacks of shared frames)   stacks.c
+ *     name    (distinct addresses -> functions, once a file)  frames.c
+ *     group   (same key -> one stack of the snapshot)         group.c
+ *     ration  (no more than a reader can use)                 report_limit.c
+ *     view    (filters, types, tree)                          filter.c, node.c
+ *
+ * Nothing here is seen outside the folder. Results live in the snapshot's arena, all else in
+ * `scratch`, which dies with the analysis.
+ */
+#ifndef SNAP_ANALYZE_INTERNAL_H
+#define SNAP_ANALYZE_INTERNAL_H
+
+#include "analyze/elf/module.h"
+#include "analyze/symbol/symbolize.h"
+#include "analyze/unwind/unwind.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+enum { SNAP_NO_INDEX = -1 };
+
+/* A frame and what is known of it before it is named; the frame is what the snapshot keeps. */
+struct snap_frame_record {
+	struct snap_frame frame;
+	uint64_t bits;                    /* struct snap_pc; 0: a kernel frame */
+	uint64_t lookup;                  /* the address to look up */
+	uint64_t vaddr;                   /* the same in the file's own addresses, if `file` */
+	uint64_t key;                     /* hash for grouping, 0 until group.c asks for it */
+	const struct snap_module *module; /* NULL: none */
+	struct snap_module_file *file;    /* with an open image; NULL: none */
+};
+
+/* Threads of a process with the same program counters, told apart before anything has a name. */
+struct snap_raw_stack {
+	uint64_t hash;
+	const struct snap_frame **frames; /* kernel frames, then user frames; in the snapshot */
+	size_t frame_count, kernel_count;
+	enum snap_unwind_end end;
+	uint64_t end_pc;
+	const char *reason;
+	const char *detail; /* where and why it ended early; NULL: complete, or not stopped */
+	size_t gap_frame;
+	uint64_t gap_count;
+};
+
+/* A thread that is to be shown, and its stack. */
+struct snap_raw_thread {
+	const struct snap_thread *thread;
+	size_t stack; /* index in the process's raw stacks */
+};
+
+/* What is known of a process while the snapshot is made. */
+struct snap_raw_process {
+	const struct snap_process *process;
+	struct snap_modules *modules;       /* NULL: no thread was copied */
+	bool has_libc;                      /* maps a C library: not a static program */
+	struct snap_frame_record **records; /* distinct, in the order of first sight */
+	size_t record_count, record_capacity;
+	struct snap_raw_stack *stacks;
+	size_t stack_count, stack_capacity;
+	struct snap_raw_thread *threads;
+	size_t thread_count;
+	size_t not_stopped; /* threads that lived but could not be stopped */
+};
+
+struct snap_analysis {
+	const struct snap_capture *capture;
+	const struct snap_options *options;
+	struct snap_snapshot *snapshot;
+	struct snap_arena scratch;
+	struct snap_interner strings; /* in the snapshot's arena */
+	struct snap_module_set *set;
+	struct snap_unwinder *unwinder;
+	struct snap_symbolizer *symbolizer;
+	struct snap_raw_process *processes; /* as many as the capture has, in its order */
+};
+
+static inline struct snap_arena *snap_analysis_arena(struct snap_analysis *analysis)
+{
+	return &analysis->snapshot->arena;
+}
+
+/*
+ * A text of the capture as the snapshot keeps it: interned, cut at SNAP_MAX_NAME; NULL for NULL and
+ * for "". Without memory it is NULL too: the text is then unknown.
+ */
+const char *snap_analysis_text(struct snap_analysis *analysis, const char *text);
+
+/* Unwinds all threads of a process into its raw stacks. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
+				       struct snap_raw_process *raw) _must_check_;
+void snap_stacks_release(struct snap_raw_process *raw);
+
+/*
+ * Small C libraries write the first function of a program or thread by hand and give it no unwind
+ * information. Its name then says that the stack ends where it should.
+ */
+void snap_stack_judge_end(struct snap_raw_stack *stack);
+
+/* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
+
+/* The node of a process, without stacks and children. */
+struct snap_error *snap_node_create(struct snap_analysis *analysis,
+				    const struct snap_raw_process *raw,
+				    struct snap_node **ret) _must_check_;
+/*
+ * Keeps the report within what its reader can use, unless the options ask for so much: names and
+ * stacks of the nodes are cut, and a warning says so. NO_MEMORY.
+ */
+struct snap_error *snap_ration(struct snap_analysis *analysis,
+			       struct snap_node *const *nodes) _must_check_;
+/* Puts the nodes (one a process, in the capture's order, NULL: hidden) into a tree, and counts. */
+struct snap_error *snap_node_tree(struct snap_analysis *analysis,
+				  struct snap_node **nodes) _must_check_;
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files share that make a recording of a log.
+ *
+ *     slice (ticks of --from, --to), order of the steps     log.c
+ *     stacks (of the log -> named ones, once a process)     stacks.c
+ *     runs (changes -> equal samples in a row, filtered)    runs.c
+ *     processes (nodes, who is left out, the tree)          tree.c
+ *     tracks (and the order of stacks)                      tracks.c
+ *
+ * Results lie in the arena of analysis.snapshot, which becomes the recording's.
+ */
+#ifndef SNAP_ANALYZE_LOG_INTERNAL_H
+#define SNAP_ANALYZE_LOG_INTERNAL_H
+
+#include "analyze/filter.h"
+#include "analyze/internal.h"
+#include "analyze/log/log.h"
+
+enum { SNAP_LOG_CALLS = 1024 };
+
+/* Names of the common numbers; a restarted one depends on the stack. */
+struct snap_log_call_name {
+	const char *name;
+	enum snap_arch arch;
+};
+
+/* A stack of the log, once it has been looked at. */
+struct snap_log_look {
+	struct snap_raw_stack raw; /* frames NULL: not looked at yet */
+	struct snap_filter_stack filter;
+	uint32_t recorded; /* index + 1 in the recording's stacks; 0: not shown yet */
+	uint64_t key;
+};
+
+/* A thread of the log in the recording. */
+struct snap_log_line {
+	struct snap_run *runs; /* room for all it may have */
+	size_t run_count, room;
+	bool sampled, readable; /* before filters: at all, and with a stack */
+	bool stays;             /* it was sampled up to the end of the slice */
+};
+
+struct snap_log_analysis {
+	const struct snap_log *log;
+	const struct snap_options *options;
+	struct snap_analysis analysis; /* for its arena, texts and nodes */
+	struct snap_recording *recording;
+	size_t first, end;                  /* ticks of the slice, as indices in log->ticks */
+	struct snap_frame_record **records; /* of each frame, made when it is needed */
+	struct snap_modules **modules;      /* of each space, made when they are needed */
+	struct snap_log_look *looks;        /* of each stack */
+	struct snap_log_line *lines;        /* of each thread */
+	/* stacks of the recording, and of each the first one of the log; malloc'ed until the end */
+	struct snap_recorded_stack *stacks;
+	uint32_t *originals;
+	size_t stack_capacity, original_capacity;
+	uint32_t *slots; /* recorded stacks by process and key: index + 1; open addressing */
+	size_t slot_count;
+	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
+};
+
+/* The frames of a stack, its key and what filters say of it. NULL without memory. */
+struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t stack);
+/* Its number in the recording, which it gets when it is first shown. False without memory. */
+bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
+
+/* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
+
+/* In place of a process's number in the recording: it is not shown. */
+static const uint32_t SNAP_LOG_HIDDEN = UINT32_MAX;
+
+/*
+ * Fill the tracks and the stacks of the recording; `shown` has the number that each of the log's
+ * processes has there. False without memory.
+ */
+bool snap_log_make_tracks(struct snap_log_analysis *of, const uint32_t *shown);
+bool snap_log_make_stacks(struct snap_log_analysis *of, const uint32_t *shown);
+
+/* Fills processes, tracks and stacks of the recording. NO_MEMORY. */
+struct snap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
+
+#endif

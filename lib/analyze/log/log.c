@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A log -> the recording that the options ask for: the slice of time, and the order of the steps.
+ * See log.h; the steps are in the files that internal.h names. Needs no file.
+ */
+#include "analyze/log/log.h"
+
+#include "analyze/log/internal.h"
+
+#include <string.h>
+
+static void deinit(struct snap_log_analysis *of)
+{
+	free(of->records);
+	free(of->modules);
+	free(of->looks);
+	free(of->stacks);
+	free(of->originals);
+	free(of->slots);
+	snap_module_set_destroy(of->analysis.set);
+	snap_interner_deinit(&of->analysis.strings);
+	snap_arena_deinit(&of->analysis.scratch);
+	snap_snapshot_destroy(of->analysis.snapshot);
+	snap_recording_destroy(of->recording);
+}
+
+static bool init(struct snap_log_analysis *of)
+{
+	const struct snap_log *log = of->log;
+	struct snap_analysis *analysis = &of->analysis;
+
+	snap_arena_init(&analysis->scratch);
+	analysis->capture = log->capture;
+	analysis->options = of->options;
+	analysis->snapshot = snap_snapshot_new();
+	of->recording = snap_recording_new();
+	of->records = calloc(log->frame_count + 1, sizeof(struct snap_frame_record *));
+	of->modules = calloc(log->capture->process_count + 1, sizeof(struct snap_modules *));
+	of->looks = calloc(log->stack_count + 1, sizeof(*of->looks));
+	if (!analysis->snapshot)
+		return false;
+	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
+	return of->recording && of->records && of->modules && of->looks;
+}
+
+/* ---- the slice ---- */
+
+static struct snap_error *no_slice(const char *format)
+{
+	return snap_error_format(SNAP_ERROR_INVALID, "%s", format);
+}
+
+/* When the last tick's sample stops being so, as snap_recording_tick_end() has it. */
+static int64_t end_of(const struct snap_log *log)
+{
+	return log->tick_count ? log->ticks[log->tick_count - 1].time_ns + log->period_ns : 0;
+}
+
+static int64_t time_of(const struct snap_log *log, const struct snap_moment *moment,
+		       int64_t otherwise)
+{
+	int64_t time = otherwise;
+
+	switch (moment->kind) {
+	case SNAP_MOMENT_NONE:
+		break;
+	case SNAP_MOMENT_SINCE_START:
+		time = moment->ns;
+		break;
+	case SNAP_MOMENT_BEFORE_END:
+		time = end_of(log) - moment->ns;
+		break;
+	case SNAP_MOMENT_EPOCH:
+		if (__builtin_sub_overflow(moment->ns, log->time_ns, &time))
+			time = moment->ns < 0 ? INT64_MIN : INT64_MAX;
+		break;
+	}
+	return time;
+}
+
+/* The first tick at a time or later. */
+static size_t tick_at(const struct snap_log *log, int64_t time)
+{
+	size_t low = 0, high = log->tick_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (log->ticks[middle].time_ns < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct snap_error *find_slice(struct snap_log_analysis *of)
+{
+	const struct snap_log *log = of->log;
+	const struct snap_options *options = of->options;
+	int64_t from = time_of(log, &options->from, INT64_MIN);
+	int64_t to = time_of(log, &options->to, INT64_MAX);
+	bool asked = options->from.kind || options->to.kind;
+
+	of->first = tick_at(log, from);
+	of->end = tick_at(log, to);
+	if (!asked)
+		return NULL;
+	if (log->tick_count == 0)
+		return no_slice("the recording holds no samples, so no part of it can be shown");
+	if (from >= to)
+		return no_slice("--from does not lie before --to");
+	if (from >= end_of(log))
+		return no_slice("--from lies behind the end of the recording");
+	if (to <= log->ticks[0].time_ns)
+		return no_slice("--to lies before the beginning of the recording");
+	if (of->first >= of->end)
+		return no_slice("no sample was taken between --from and --to");
+	return NULL;
+}
+
+/* ---- the head ---- */
+
+static bool copy_ticks(struct snap_log_analysis *of)
+{
+	struct snap_recording *recording = of->recording;
+	size_t count = of->end - of->first;
+
+	recording->ticks = snap_arena_new_array(snap_analysis_arena(&of->analysis), count + 1,
+						struct snap_tick);
+	if (!recording->ticks)
+		return false;
+	recording->tick_count = count;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_log_tick *tick = &of->log->ticks[of->first + i];
+
+		recording->ticks[i] = (struct snap_tick){ tick->time_ns, tick->stopped_ns };
+	}
+	/* A snapshot has no period, but took its time. */
+	if (recording->period_ns == 0)
+		recording->duration_ns = recording->stats.duration_ns;
+	for (size_t i = 0; recording->period_ns && i < count; i++)
+		recording->duration_ns +=
+			snap_recording_tick_end(recording, i) - recording->ticks[i].time_ns;
+	return true;
+}
+
+static bool copy_head(struct snap_log_analysis *of)
+{
+	const struct snap_log *log = of->log;
+	struct snap_analysis *analysis = &of->analysis;
+	struct snap_recording *recording = of->recording;
+	struct snap_host *host = &recording->host;
+
+	*host = log->capture->host;
+	host->name = snap_analysis_text(analysis, host->name);
+	host->kernel = snap_analysis_text(analysis, host->kernel);
+	host->arch = snap_analysis_text(analysis, host->arch);
+	host->boot_id = snap_analysis_text(analysis, host->boot_id);
+	recording->time_ns = log->time_ns;
+	recording->period_ns = log->period_ns;
+	recording->cpu_only = log->cpu_only;
+	recording->end = log->end;
+	recording->stats = log->stats;
+	recording->is_slice = log->first_tick > 0 || of->options->from.kind || of->options->to.kind;
+	return copy_ticks(of);
+}
+
+/* A file that could not be read, or whoever should have read it was lost. */
+static bool costs_names(const char *code)
+{
+	return strcmp(code, "module_symbols") == 0 || strcmp(code, "parser_failed") == 0 ||
+	       strcmp(code, "parser_lost") == 0;
+}
+
+static void copy_warnings(struct snap_log_analysis *of)
+{
+	const struct snap_capture *capture = of->log->capture;
+	struct snap_recording *recording = of->recording;
+
+	for (size_t i = 0; i < capture->warning_count; i++) {
+		const struct snap_warning *warning = &capture->warnings[i];
+		const char *code = snap_analysis_text(&of->analysis, warning->code);
+
+		if (!code)
+			continue;
+		snap_snapshot_warn(of->analysis.snapshot, code, warning->pid, warning->tid, "%s",
+				   warning->message);
+		recording->missing.modules += costs_names(code);
+	}
+	recording->warnings = of->analysis.snapshot->warnings;
+	recording->warning_count = of->analysis.snapshot->warning_count;
+	recording->warning_capacity = of->analysis.snapshot->warning_capacity;
+}
+
+struct snap_error *snap_analyze_log(const struct snap_log *log, const struct snap_options *options,
+				    struct snap_recording **ret)
+{
+	_cleanup_(deinit) struct snap_log_analysis of = { .log = log, .options = options };
+	struct snap_error *err;
+
+	if (!init(&of))
+		return snap_error_no_memory();
+	err = find_slice(&of);
+	if (err)
+		return err;
+	if (!copy_head(&of))
+		return snap_error_no_memory();
+	err = snap_log_make_runs(&of);
+	if (!err)
+		err = snap_log_make_tree(&of);
+	if (err)
+		return err;
+	copy_warnings(&of);
+	/* All of it lies in there. */
+	of.recording->arena = of.analysis.snapshot->arena;
+	snap_arena_init(&of.analysis.snapshot->arena);
+	*ret = snap_take_ptr(of.recording);
+	return NULL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Analysis of a log: from numbers to a recording with names.
+ *
+ * Two steps: names for its frames, which needs files, once; and the recording that the options ask
+ * for (a slice of time, some threads, some states), which needs none.
+ */
+#ifndef SNAP_ANALYZE_LOG_LOG_H
+#define SNAP_ANALYZE_LOG_LOG_H
+
+#include "model/files.h"
+#include "model/log.h"
+#include "model/options.h"
+
+/*
+ * Fills log->names for all frames that have none yet: module, offset, functions, lines. Each file
+ * is symbolized once, whatever the number of processes. Warnings about files go to
+ * log->capture->warnings. NO_MEMORY, CANCELLED.
+ */
+struct snap_error *snap_analyze_log_names(struct snap_log *log, const struct snap_options *options,
+					  const struct snap_file_finder *finder) _must_check_;
+
+/*
+ * The recording of the options' slice (--from, --to: ticks with from <= time < to), threads,
+ * states, matches. Frames without a name have one entry without function. The result is
+ * independent of the log. INVALID: --from, --to that make no sense here. NO_MEMORY, CANCELLED.
+ */
+struct snap_error *snap_analyze_log(const struct snap_log *log, const struct snap_options *options,
+				    struct snap_recording **ret) _must_check_;
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Names for the frames of a log: each address space is taken for a process of a snapshot with so
+ * many distinct frames, and named by the same machinery. See log.h; knows nothing of time.
+ */
+#include "analyze/classify.h"
+#include "analyze/internal.h"
+#include "analyze/log/log.h"
+
+#include <string.h>
+
+struct naming {
+	struct snap_log *log;
+	struct snap_options options; /* the caller's, with names as written in programs */
+	struct snap_analysis analysis;
+	struct snap_frame_record **of_frame; /* of each frame of the log; NULL: named before */
+};
+
+static void naming_deinit(struct naming *naming)
+{
+	struct snap_analysis *analysis = &naming->analysis;
+
+	for (size_t i = 0; analysis->processes && i < naming->log->capture->process_count; i++)
+		snap_stacks_release(&analysis->processes[i]);
+	free(naming->of_frame);
+	snap_symbolizer_destroy(analysis->symbolizer);
+	snap_module_set_destroy(analysis->set);
+	snap_interner_deinit(&analysis->strings);
+	snap_arena_deinit(&analysis->scratch);
+	snap_snapshot_destroy(analysis->snapshot);
+}
+
+static struct snap_error *naming_init(struct naming *naming, const struct snap_file_finder *finder)
+{
+	struct snap_analysis *analysis = &naming->analysis;
+	size_t count = naming->log->capture->process_count;
+	struct snap_error *err;
+
+	/* Who wants raw names has them beside the others; see stacks.c. */
+	naming->options.raw_names = false;
+	analysis->options = &naming->options;
+	analysis->capture = naming->log->capture;
+	snap_arena_init(&analysis->scratch);
+	analysis->snapshot = snap_snapshot_new();
+	if (!analysis->snapshot)
+		return snap_error_no_memory();
+	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
+	analysis->processes =
+		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_raw_process);
+	naming->of_frame = calloc(naming->log->frame_count + 1, sizeof(*naming->of_frame));
+	if (!analysis->processes || !naming->of_frame)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		analysis->processes[i].process = &analysis->capture->processes[i];
+	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
+	if (err)
+		return err;
+	return snap_symbolizer_create(finder, &naming->options, &analysis->snapshot->arena,
+				      &analysis->symbolizer);
+}
+
+/* ---- frames -> records ---- */
+
+static bool add_record(struct naming *naming, size_t index)
+{
+	const struct snap_log_frame *frame = &naming->log->frames[index];
+	struct snap_raw_process *raw = &naming->analysis.processes[frame->space];
+	struct snap_frame_record *record =
+		snap_arena_new(&naming->analysis.scratch, struct snap_frame_record);
+	struct snap_pc pc = { frame->bits };
+
+	if (!record || !snap_grow_array(raw->records, raw->record_capacity, raw->record_count))
+		return false;
+	record->bits = pc.bits;
+	record->frame.address = snap_pc_address(pc);
+	record->lookup = snap_pc_lookup(pc);
+	raw->records[raw->record_count++] = record;
+	naming->of_frame[index] = record;
+	return true;
+}
+
+static struct snap_error *collect(struct naming *naming)
+{
+	const struct snap_log *log = naming->log;
+
+	for (size_t i = 0; i < log->frame_count; i++)
+		if (log->frames[i].name == 0 && !add_record(naming, i))
+			return snap_error_no_memory();
+	for (size_t i = 0; i < log->capture->process_count; i++) {
+		struct snap_raw_process *raw = &naming->analysis.processes[i];
+		struct snap_error *err;
+
+		if (raw->record_count == 0)
+			continue;
+		for (size_t k = 0; k < raw->process->map_count && !raw->has_libc; k++)
+			raw->has_libc = snap_classify_is_libc(raw->process->maps[k].path);
+		err = snap_modules_create(naming->analysis.set, raw->process, &raw->modules);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+/* ---- records -> names ---- */
+
+static bool keep(struct snap_log *log, const char **text)
+{
+	if (!*text)
+		return true;
+	*text = snap_intern(&log->strings, *text, strlen(*text));
+	return *text;
+}
+
+static bool add_name(struct snap_log *log, size_t index, const struct snap_frame *named)
+{
+	struct snap_frame frame = *named;
+
+	frame.entries = snap_arena_memdup(&log->arena, named->entries,
+					  named->entry_count * sizeof(*frame.entries));
+	if (!frame.entries || !keep(log, &frame.module) || !keep(log, &frame.build_id) ||
+	    !snap_grow_array(log->names, log->name_capacity, log->name_count))
+		return false;
+	for (size_t i = 0; i < frame.entry_count; i++)
+		if (!keep(log, &frame.entries[i].function) ||
+		    !keep(log, &frame.entries[i].symbol) || !keep(log, &frame.entries[i].file))
+			return false;
+	log->names[log->name_count++] = frame;
+	log->frames[index].name = (uint32_t)log->name_count;
+	return true;
+}
+
+static bool is_known(const struct snap_capture *capture, const struct snap_warning *warning)
+{
+	for (size_t i = 0; i < capture->warning_count; i++) {
+		const struct snap_warning *known = &capture->warnings[i];
+
+		if (known->pid == warning->pid && strcmp(known->code, warning->code) == 0 &&
+		    strcmp(known->message, warning->message) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct snap_error *keep_results(struct naming *naming)
+{
+	const struct snap_snapshot *snapshot = naming->analysis.snapshot;
+	struct snap_log *log = naming->log;
+
+	for (size_t i = 0; i < log->frame_count; i++)
+		if (naming->of_frame[i] && !add_name(log, i, &naming->of_frame[i]->frame))
+			return snap_error_no_memory();
+	/* A ring is named again and again; its warnings are told once. */
+	for (size_t i = 0; i < snapshot->warning_count; i++) {
+		const struct snap_warning *warning = &snapshot->warnings[i];
+
+		if (!is_known(log->capture, warning))
+			snap_capture_warn(log->capture, warning->code, warning->pid, warning->tid,
+					  "%s", warning->message);
+	}
+	return NULL;
+}
+
+static bool is_named(const struct snap_log *log)
+{
+	for (size_t i = 0; i < log->frame_count; i++)
+		if (log->frames[i].name == 0)
+			return false;
+	return true;
+}
+
+struct snap_error *snap_analyze_log_names(struct snap_log *log, const struct snap_options *options,
+					  const struct snap_file_finder *finder)
+{
+	_cleanup_(naming_deinit) struct naming naming = { .log = log, .options = *options };
+	struct snap_error *err;
+
+	if (is_named(log))
+		return NULL;
+	err = naming_init(&naming, finder);
+	if (!err)
+		err = collect(&naming);
+	if (!err)
+		err = snap_frames_name(&naming.analysis);
+	return err ? err : keep_results(&naming);
+}

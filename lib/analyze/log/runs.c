@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Changes of a log -> runs of equal samples, within a slice and within what filters show. See
+ * internal.h. One pass over the changes, however many ticks and threads there are.
+ */
+#include "analyze/label.h"
+#include "analyze/log/internal.h"
+#include "analyze/unwind/arch.h"
+
+#include <string.h>
+
+enum { CHECK_CANCEL = 1 << 12 };
+
+/* How a thread stands while the slice is walked, and since when. */
+struct standing {
+	struct snap_log_change change;
+	uint32_t since; /* tick of the slice */
+};
+
+struct walk {
+	struct snap_log_analysis *of;
+	struct standing *standing; /* of each thread */
+};
+
+static void walk_deinit(struct walk *walk)
+{
+	free(walk->standing);
+}
+
+/* ---- system calls ---- */
+
+/* Which wait a restarted one goes on with is known by its stack only. */
+static bool depends_on_stack(enum snap_arch of, int number)
+{
+	const struct snap_arch_ops *arch = snap_arch_ops(of);
+	const char *name = arch ? arch->syscall_name(number) : NULL;
+
+	return name && strcmp(name, "restart_syscall") == 0;
+}
+
+/* False without memory. */
+static bool find_call(struct snap_log_analysis *of, const struct snap_log_change *change,
+		      const struct snap_raw_stack *stack, struct snap_run *run)
+{
+	const char **ret = &run->syscall;
+	uint32_t space = of->log->stacks[change->stack].space;
+	enum snap_arch arch = of->log->capture->processes[space].arch;
+	struct snap_log_call_name *call = NULL;
+
+	if (change->syscall < 0)
+		return true;
+	if (change->syscall >= SNAP_LOG_FIRST_CALL) {
+		const struct snap_log_call *told =
+			&of->log->calls[change->syscall - SNAP_LOG_FIRST_CALL];
+
+		run->syscall = snap_analysis_text(&of->analysis, told->syscall);
+		run->wchan = snap_analysis_text(&of->analysis, told->wchan);
+		return true;
+	}
+	if (change->syscall < SNAP_LOG_CALLS)
+		call = &of->calls[change->syscall];
+	if (call && call->name && call->arch == arch) {
+		*ret = call->name;
+		return true;
+	}
+	*ret = snap_label_syscall(&of->analysis.strings, arch, change->syscall, stack);
+	if (call && !depends_on_stack(arch, change->syscall))
+		*call = (struct snap_log_call_name){ *ret, arch };
+	return *ret;
+}
+
+/* ---- runs ---- */
+
+static bool same_run(const struct snap_run *a, const struct snap_run *b)
+{
+	return a->last + 1 == b->first && a->stack == b->stack && a->state == b->state &&
+	       a->syscall == b->syscall && a->wchan == b->wchan;
+}
+
+/* The samples of a thread from `since` to before tick `end` become a run, if they are shown. */
+static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
+{
+	struct snap_log_analysis *of = walk->of;
+	const struct standing *standing = &walk->standing[thread];
+	const struct snap_log_change *change = &standing->change;
+	struct snap_log_line *line = &of->lines[thread];
+	struct snap_run run = { .first = standing->since,
+				.last = end - 1,
+				.state = change->state,
+				.taken = change->taken };
+	struct snap_member member = { .name = of->log->threads[thread].name,
+				      .kernel = of->log->threads[thread].kernel,
+				      .state = change->state };
+	struct snap_log_look *look;
+
+	if (change->stack == SNAP_LOG_GONE || standing->since >= end)
+		return true;
+	look = snap_log_look_at(of, change->stack);
+	if (!look)
+		return false;
+	line->sampled = true;
+	line->stays = end == of->end - of->first;
+	line->readable = line->readable || look->raw.end != SNAP_UNWIND_NOT_STOPPED;
+	if (!snap_filter_shows_thread(of->options, &member, &look->filter))
+		return true;
+	if (!snap_log_show_stack(of, change->stack, &run.stack) ||
+	    !find_call(of, change, &look->raw, &run))
+		return false;
+	if (line->run_count && same_run(&line->runs[line->run_count - 1], &run))
+		line->runs[line->run_count - 1].last = run.last;
+	else
+		line->runs[line->run_count++] = run;
+	return true;
+}
+
+/* ---- the walk ---- */
+
+static size_t changes_before(const struct snap_log *log, size_t tick)
+{
+	return tick == 0 ? 0 : (size_t)(log->ticks[tick - 1].change_end - log->first_change);
+}
+
+/* How all threads stand just before the slice. */
+static bool begin(struct walk *walk)
+{
+	const struct snap_log *log = walk->of->log;
+	size_t count = changes_before(log, walk->of->first);
+
+	walk->standing = calloc(log->thread_count + 1, sizeof(*walk->standing));
+	if (!walk->standing)
+		return false;
+	for (size_t i = 0; i < log->thread_count; i++) {
+		walk->standing[i].change.stack = SNAP_LOG_GONE;
+		if (i < log->before_count)
+			walk->standing[i].change = log->before[i];
+	}
+	for (size_t i = 0; i < count; i++)
+		walk->standing[log->changes[i].thread].change = log->changes[i];
+	return true;
+}
+
+/* A thread has one run more than it has changes, at most. */
+static bool make_room(struct walk *walk)
+{
+	struct snap_log_analysis *of = walk->of;
+	const struct snap_log *log = of->log;
+	size_t from = changes_before(log, of->first), to = changes_before(log, of->end);
+	size_t total = log->thread_count + (to - from);
+	struct snap_run *runs;
+
+	runs = snap_arena_new_array(snap_analysis_arena(&of->analysis), total + 1, struct snap_run);
+	of->lines = snap_arena_new_array(&of->analysis.scratch, log->thread_count + 1,
+					 struct snap_log_line);
+	if (!runs || !of->lines)
+		return false;
+	for (size_t i = from; i < to; i++)
+		of->lines[log->changes[i].thread].room++;
+	for (size_t i = 0; i < log->thread_count; i++) {
+		of->lines[i].runs = runs;
+		runs += of->lines[i].room + 1;
+	}
+	return true;
+}
+
+static struct snap_error *walk_ticks(struct walk *walk)
+{
+	struct snap_log_analysis *of = walk->of;
+	const struct snap_log *log = of->log;
+	size_t change = changes_before(log, of->first);
+	uint32_t ticks = (uint32_t)(of->end - of->first);
+
+	for (uint32_t tick = 0; tick < ticks; tick++) {
+		uint64_t end = log->ticks[of->first + tick].change_end - log->first_change;
+
+		if (tick % CHECK_CANCEL == 0 && snap_options_cancelled(of->options))
+			return snap_error_cancelled();
+		for (; change < end; change++) {
+			const struct snap_log_change *to = &log->changes[change];
+
+			if (!close_run(walk, to->thread, tick))
+				return snap_error_no_memory();
+			walk->standing[to->thread] = (struct standing){ *to, tick };
+		}
+	}
+	for (size_t i = 0; i < log->thread_count; i++)
+		if (!close_run(walk, (uint32_t)i, ticks))
+			return snap_error_no_memory();
+	return NULL;
+}
+
+struct snap_error *snap_log_make_runs(struct snap_log_analysis *of)
+{
+	_cleanup_(walk_deinit) struct walk walk = { .of = of };
+
+	if (!begin(&walk) || !make_room(&walk))
+		return snap_error_no_memory();
+	return walk_ticks(&walk);
+}

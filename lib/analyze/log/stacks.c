@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Stacks of a log -> stacks of a recording: with names, as the options want them, and once for all
+ * that are the same place in a process. See internal.h.
+ */
+#include "analyze/group.h"
+#include "analyze/log/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 256 };
+
+static uint32_t process_of(const struct snap_log_analysis *of, uint32_t stack)
+{
+	return of->log->spaces[of->log->stacks[stack].space].process;
+}
+
+/* ---- frames ---- */
+
+static struct snap_error *find_no_file(void *context _unused_,
+				       const struct snap_file_request *request _unused_,
+				       int *fd_ret _unused_)
+{
+	return snap_error_not_found();
+}
+
+/* Where files are mapped in a space, by its mappings alone: nothing is opened. */
+static struct snap_modules *modules_of(struct snap_log_analysis *of, uint32_t space)
+{
+	static const struct snap_file_finder finder = { .find = find_no_file };
+	struct snap_analysis *analysis = &of->analysis;
+
+	if (of->modules[space])
+		return of->modules[space];
+	if (!analysis->set &&
+	    snap_error_ignore(snap_module_set_create(&finder, &analysis->scratch, &analysis->set)))
+		return NULL;
+	if (snap_error_ignore(snap_modules_create(
+		    analysis->set, &of->log->capture->processes[space], &of->modules[space])))
+		return NULL;
+	return of->modules[space];
+}
+
+static bool copy_entry(struct snap_log_analysis *of, struct snap_entry *entry)
+{
+	struct snap_analysis *analysis = &of->analysis;
+	const struct snap_options *options = of->options;
+
+	if (!options->lines || !options->symbols) {
+		entry->file = NULL;
+		entry->line = entry->column = 0;
+	}
+	if (!options->symbols)
+		entry->function = entry->symbol = NULL;
+	if (options->raw_names && entry->symbol)
+		entry->function = entry->symbol;
+	entry->symbol = snap_analysis_text(analysis, entry->symbol);
+	entry->function = snap_analysis_text(analysis, entry->function);
+	entry->file = snap_analysis_text(analysis, entry->file);
+	return true;
+}
+
+static bool copy_entries(struct snap_log_analysis *of, const struct snap_frame *name,
+			 struct snap_frame *frame)
+{
+	static const struct snap_entry nothing;
+	const struct snap_entry *first = name ? name->entries : &nothing, *from = first;
+	size_t count = name ? name->entry_count : 1;
+
+	/* Without inlined functions the real one is left, at the line where the thread is. */
+	if (!of->options->inlines || !of->options->symbols) {
+		from += count - 1;
+		count = 1;
+	}
+	frame->entries =
+		snap_arena_memdup(snap_analysis_arena(&of->analysis), from, count * sizeof(*from));
+	if (!frame->entries)
+		return false;
+	frame->entry_count = count;
+	if (from != first) {
+		frame->entries->file = first->file;
+		frame->entries->line = first->line;
+		frame->entries->column = first->column;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!copy_entry(of, &frame->entries[i]))
+			return false;
+	return true;
+}
+
+static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_t index)
+{
+	const struct snap_log_frame *frame = &of->log->frames[index];
+	const struct snap_frame *name = frame->name ? &of->log->names[frame->name - 1] : NULL;
+	struct snap_frame_record *record = of->records[index];
+	struct snap_pc pc = { frame->bits };
+	struct snap_modules *modules;
+
+	if (record)
+		return record;
+	record = snap_arena_new(snap_analysis_arena(&of->analysis), struct snap_frame_record);
+	if (!record)
+		return NULL;
+	if (name) {
+		record->frame = *name;
+		record->frame.module = snap_analysis_text(&of->analysis, name->module);
+		record->frame.build_id = snap_analysis_text(&of->analysis, name->build_id);
+	}
+	record->bits = pc.bits;
+	record->frame.address = snap_pc_address(pc);
+	record->lookup = snap_pc_lookup(pc);
+	if (!copy_entries(of, name, &record->frame))
+		return NULL;
+	/* Then grouping goes by where the module begins. */
+	if (record->frame.module && !record->frame.has_offset) {
+		modules = modules_of(of, frame->space);
+		record->module = modules ? snap_modules_find(modules, record->lookup) : NULL;
+	}
+	of->records[index] = record;
+	return record;
+}
+
+/* ---- how it ended ---- */
+
+/* Where the file that is mapped at an address begins, by a frame of the stack that lies in it. */
+static bool find_bias(const struct snap_log_analysis *of, const struct snap_log_stack *stack,
+		      const char *path, uint64_t *bias_ret)
+{
+	for (uint32_t i = stack->frame_count; i-- > 0;) {
+		const struct snap_frame_record *record =
+			of->records[of->log->frame_ids[stack->frame_start + i]];
+
+		if (record->frame.has_offset && record->frame.module &&
+		    strcmp(record->frame.module, path) == 0) {
+			*bias_ret = record->lookup - record->frame.offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "libfoo.so+0x12a0: no unwind information", as in a snapshot. */
+static const char *end_detail(struct snap_log_analysis *of, const struct snap_log_stack *stack,
+			      const struct snap_raw_stack *raw)
+{
+	const struct snap_process *process = &of->log->capture->processes[stack->space];
+	struct snap_arena *arena = snap_analysis_arena(&of->analysis);
+	const struct snap_map *map;
+	const char *slash;
+	uint64_t bias;
+
+	if (!raw->reason)
+		return NULL;
+	if (!raw->end_pc)
+		return snap_analysis_text(&of->analysis, raw->reason);
+	map = snap_process_map(process, raw->end_pc);
+	if (!map || !map->path || !find_bias(of, stack, map->path, &bias))
+		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", raw->end_pc, raw->reason);
+	slash = strrchr(map->path, '/');
+	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", slash ? slash + 1 : map->path,
+				 raw->end_pc - bias, raw->reason);
+}
+
+/* ---- stacks ---- */
+
+struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t stack)
+{
+	const struct snap_log_stack *from = &of->log->stacks[stack];
+	struct snap_log_look *look = &of->looks[stack];
+	struct snap_raw_stack raw = {
+		.frame_count = from->frame_count,
+		.end = from->end,
+		.end_pc = from->end_pc,
+		.gap_frame = from->gap_count ? from->gap_after : 0,
+		.gap_count = from->gap_count,
+	};
+
+	if (look->raw.frames)
+		return look;
+	raw.frames = snap_arena_new_array(snap_analysis_arena(&of->analysis),
+					  from->frame_count + (size_t)1, const struct snap_frame *);
+	if (!raw.frames)
+		return NULL;
+	for (uint32_t i = 0; i < from->frame_count; i++) {
+		struct snap_frame_record *record =
+			record_of(of, of->log->frame_ids[from->frame_start + i]);
+
+		if (!record)
+			return NULL;
+		raw.frames[i] = &record->frame;
+	}
+	if (from->reason)
+		raw.reason = of->log->reasons[from->reason - 1];
+	snap_stack_judge_end(&raw);
+	raw.detail = end_detail(of, from, &raw);
+	look->raw = raw;
+	look->filter = snap_filter_look(of->options, &raw);
+	look->key = snap_group_stack_key(&raw);
+	return look;
+}
+
+static uint64_t slot_of(uint64_t key, size_t process)
+{
+	uint64_t hash = key ^ process * 0x9e3779b97f4a7c15ull;
+
+	return hash ^ hash >> 32;
+}
+
+static bool grow_slots(struct snap_log_analysis *of)
+{
+	size_t slot_count = of->slot_count ? of->slot_count * 2 : FIRST_SLOTS;
+	size_t count = of->recording->stack_count;
+	uint32_t *slots;
+
+	if (count * 2 < of->slot_count)
+		return true;
+	slots = calloc(slot_count, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t key = strtoull(of->stacks[i].id, NULL, 16);
+		size_t k = slot_of(key, of->stacks[i].process) & (slot_count - 1);
+
+		while (slots[k])
+			k = (k + 1) & (slot_count - 1);
+		slots[k] = (uint32_t)i + 1;
+	}
+	free(of->slots);
+	of->slots = slots;
+	of->slot_count = slot_count;
+	return true;
+}
+
+static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *look,
+		      const char *id, uint32_t process)
+{
+	struct snap_recorded_stack *added;
+
+	if (!snap_grow_array(of->stacks, of->stack_capacity, of->recording->stack_count) ||
+	    !snap_grow_array(of->originals, of->original_capacity, of->recording->stack_count))
+		return false;
+	of->originals[of->recording->stack_count] = UINT32_MAX;
+	added = &of->stacks[of->recording->stack_count++];
+	*added = (struct snap_recorded_stack){
+		.process = process,
+		.description = snap_group_describe(look->raw.frames, look->raw.frame_count),
+		.frames = look->raw.frames,
+		.frame_count = look->raw.frame_count,
+		.unwind = look->raw.end,
+		.unwind_detail = look->raw.detail,
+		.gap_frame = look->raw.gap_frame,
+		.gap_count = look->raw.gap_count,
+	};
+	memcpy(added->id, id, sizeof(added->id));
+	return true;
+}
+
+bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret)
+{
+	struct snap_log_look *look = &of->looks[stack];
+	uint32_t process = process_of(of, stack);
+	char id[17];
+	size_t k;
+
+	if (look->recorded) {
+		*ret = look->recorded - 1;
+		return true;
+	}
+	if (!grow_slots(of))
+		return false;
+	snprintf(id, sizeof(id), "%016" PRIx64, look->key);
+	for (k = slot_of(look->key, process) & (of->slot_count - 1); of->slots[k];
+	     k = (k + 1) & (of->slot_count - 1)) {
+		const struct snap_recorded_stack *known = &of->stacks[of->slots[k] - 1];
+
+		if (known->process == process && strcmp(known->id, id) == 0)
+			break;
+	}
+	if (!of->slots[k]) {
+		if (!add_stack(of, look, id, process))
+			return false;
+		of->slots[k] = (uint32_t)of->recording->stack_count;
+	}
+	look->recorded = of->slots[k];
+	if (of->originals[look->recorded - 1] > stack)
+		of->originals[look->recorded - 1] = stack;
+	*ret = look->recorded - 1;
+	return true;
+}

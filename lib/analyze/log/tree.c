@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Processes and threads of a log -> those of a recording: who was there in the slice and is shown,
+ * under whom, and what is missing. See internal.h.
+ */
+#include "analyze/log/internal.h"
+
+#include <string.h>
+
+struct tree {
+	struct snap_log_analysis *of;
+	struct snap_raw_process *raws; /* of each process of the log: counts of its threads */
+	struct snap_node **nodes;      /* NULL: not there in the slice */
+	uint32_t *shown;               /* its number in the recording, SNAP_LOG_HIDDEN */
+	uint32_t *successors;          /* what it went on as, by exec; SNAP_LOG_HIDDEN: none */
+	uint32_t *nearest;             /* the first shown one of itself and its ancestors */
+	bool *has_tracks;
+};
+
+static void tree_deinit(struct tree *tree)
+{
+	free(tree->raws);
+	free(tree->nodes);
+	free(tree->shown);
+	free(tree->successors);
+	free(tree->nearest);
+	free(tree->has_tracks);
+}
+
+static bool tree_init(struct tree *tree)
+{
+	size_t count = tree->of->log->process_count + 1;
+
+	tree->raws = calloc(count, sizeof(*tree->raws));
+	tree->nodes = calloc(count, sizeof(struct snap_node *));
+	tree->shown = malloc(count * sizeof(*tree->shown));
+	tree->successors = malloc(count * sizeof(*tree->successors));
+	tree->nearest = malloc(count * sizeof(*tree->nearest));
+	tree->has_tracks = calloc(count, sizeof(*tree->has_tracks));
+	if (!tree->raws || !tree->nodes || !tree->shown || !tree->successors || !tree->nearest ||
+	    !tree->has_tracks)
+		return false;
+	memset(tree->shown, 0xff, count * sizeof(*tree->shown));
+	memset(tree->successors, 0xff, count * sizeof(*tree->successors));
+	return true;
+}
+
+/* ---- nodes ---- */
+
+static uint64_t tick_number(const struct snap_log_analysis *of, size_t index)
+{
+	return of->log->first_tick + index;
+}
+
+static bool is_there(const struct snap_log_analysis *of, const struct snap_log_process *process)
+{
+	return of->end > of->first && process->first_tick < tick_number(of, of->end) &&
+	       process->last_tick >= tick_number(of, of->first);
+}
+
+static void count_threads(struct tree *tree)
+{
+	const struct snap_log *log = tree->of->log;
+
+	for (size_t i = 0; i < log->thread_count; i++) {
+		const struct snap_log_line *line = &tree->of->lines[i];
+		const struct snap_log_thread *thread = &log->threads[i];
+
+		if (!line->sampled)
+			continue;
+		tree->raws[thread->process].thread_count++;
+		/* Who came and went before it could be read is no loss of the recording's. */
+		if (!line->readable && line->stays && !thread->kernel)
+			tree->raws[thread->process].not_stopped++;
+		if (line->run_count)
+			tree->has_tracks[thread->process] = true;
+	}
+}
+
+/* What is known of a process that was never mapped. */
+static const struct snap_process *bare_facts(struct snap_log_analysis *of,
+					     const struct snap_log_process *process)
+{
+	struct snap_process *facts = snap_arena_new(&of->analysis.scratch, struct snap_process);
+
+	if (facts)
+		*facts = (struct snap_process){ .pid = process->pid,
+						.start_ticks = process->start_ticks,
+						.uid = (uid_t)-1,
+						.is_target = process->is_target,
+						.parent = SIZE_MAX };
+	return facts;
+}
+
+static struct snap_error *make_node(struct tree *tree, size_t index)
+{
+	struct snap_log_analysis *of = tree->of;
+	const struct snap_log_process *process = &of->log->processes[index];
+	struct snap_raw_process *raw = &tree->raws[index];
+	struct snap_error *err;
+
+	raw->process = process->space == UINT32_MAX ? bare_facts(of, process)
+						    : &of->log->capture->processes[process->space];
+	if (!raw->process)
+		return snap_error_no_memory();
+	err = snap_node_create(&of->analysis, raw, &tree->nodes[index]);
+	if (err || !process->told.known)
+		return err;
+	tree->nodes[index]->type = process->told.type;
+	tree->nodes[index]->description =
+		snap_analysis_text(&of->analysis, process->told.description);
+	tree->nodes[index]->thread_count = process->told.thread_count;
+	return NULL;
+}
+
+/* Who has samples; and who could not be read, unless filters ask for threads. */
+static bool is_shown(const struct tree *tree, size_t index)
+{
+	const struct snap_options *options = tree->of->options;
+	const struct snap_node *node = tree->nodes[index];
+
+	if (!node || snap_filter_hides_type(options, node))
+		return false;
+	if (tree->has_tracks[index])
+		return true;
+	return node->trouble && !snap_filter_is_empty(options, node);
+}
+
+static struct snap_error *make_nodes(struct tree *tree)
+{
+	struct snap_log_analysis *of = tree->of;
+	struct snap_recording *recording = of->recording;
+
+	count_threads(tree);
+	for (size_t i = 0; i < of->log->process_count; i++) {
+		struct snap_error *err = NULL;
+
+		if (tree->raws[i].thread_count || is_there(of, &of->log->processes[i]))
+			err = make_node(tree, i);
+		if (err)
+			return err;
+		if (is_shown(tree, i))
+			tree->shown[i] = (uint32_t)recording->process_count++;
+	}
+	recording->missing = of->analysis.snapshot->missing;
+	return NULL;
+}
+
+/* ---- who is under whom ---- */
+
+static int by_identity(const void *left, const void *right, void *context)
+{
+	const struct snap_log_process *processes = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	const struct snap_log_process *x = &processes[a], *y = &processes[b];
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start_ticks != y->start_ticks)
+		return x->start_ticks < y->start_ticks ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/* The programs of one process follow each other. */
+static bool find_successors(struct tree *tree)
+{
+	const struct snap_log *log = tree->of->log;
+	_cleanup_free_ uint32_t *order = malloc((log->process_count + 1) * sizeof(*order));
+
+	if (!order)
+		return false;
+	for (size_t i = 0; i < log->process_count; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, log->process_count, sizeof(*order), by_identity, log->processes);
+	for (size_t i = 0; i + 1 < log->process_count; i++) {
+		const struct snap_log_process *a = &log->processes[order[i]];
+		const struct snap_log_process *b = &log->processes[order[i + 1]];
+
+		if (a->execed && a->pid == b->pid && a->start_ticks == b->start_ticks)
+			tree->successors[order[i]] = order[i + 1];
+	}
+	return true;
+}
+
+/*
+ * The nearest one above that is shown. A parent that ended by exec before the slice is there as the
+ * program that it became, unless that one came after the child in the list.
+ */
+static size_t shown_parent(const struct tree *tree, uint32_t child)
+{
+	uint32_t parent = tree->of->log->processes[child].parent;
+	uint32_t next = parent == UINT32_MAX ? SNAP_LOG_HIDDEN : tree->successors[parent];
+
+	if (parent == UINT32_MAX)
+		return SIZE_MAX;
+	if (tree->shown[parent] == SNAP_LOG_HIDDEN && next != SNAP_LOG_HIDDEN && next < child &&
+	    tree->shown[next] != SNAP_LOG_HIDDEN)
+		return tree->shown[next];
+	return tree->nearest[parent] == SNAP_LOG_HIDDEN ? SIZE_MAX : tree->nearest[parent];
+}
+
+/* Parents come first, so each has its answer when its children ask. */
+static void find_nearest(struct tree *tree)
+{
+	const struct snap_log *log = tree->of->log;
+
+	for (size_t i = 0; i < log->process_count; i++) {
+		uint32_t parent = log->processes[i].parent;
+
+		tree->nearest[i] = tree->shown[i];
+		if (tree->shown[i] == SNAP_LOG_HIDDEN && parent != UINT32_MAX)
+			tree->nearest[i] = tree->nearest[parent];
+	}
+}
+
+static void fill_process(const struct tree *tree, uint32_t index,
+			 struct snap_recorded_process *recorded)
+{
+	const struct snap_log_analysis *of = tree->of;
+	const struct snap_log_process *process = &of->log->processes[index];
+	uint64_t first = tick_number(of, of->first), last = tick_number(of, of->end) - 1;
+
+	*recorded = (struct snap_recorded_process){
+		.node = tree->nodes[index],
+		.parent = of->options->flat ? SIZE_MAX : shown_parent(tree, index),
+		.last = (uint32_t)(last - first),
+	};
+	if (process->first_tick > first)
+		recorded->first =
+			(uint32_t)((process->first_tick < last ? process->first_tick : last) -
+				   first);
+	if (process->last_tick < last) {
+		recorded->last =
+			(uint32_t)(process->last_tick < first ? 0 : process->last_tick - first);
+		recorded->ended = true;
+		recorded->execed = process->execed;
+	}
+}
+
+static int by_pid(const void *left, const void *right)
+{
+	const struct snap_node *a = *(struct snap_node *const *)left;
+	const struct snap_node *b = *(struct snap_node *const *)right;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static bool link_children(struct snap_log_analysis *of)
+{
+	struct snap_recording *recording = of->recording;
+	struct snap_recorded_process *processes = recording->processes;
+
+	for (size_t i = 0; i < recording->process_count; i++)
+		if (processes[i].parent != SIZE_MAX)
+			processes[processes[i].parent].node->child_count++;
+	for (size_t i = 0; i < recording->process_count; i++) {
+		struct snap_node *node = processes[i].node;
+
+		node->children = snap_arena_new_array(snap_analysis_arena(&of->analysis),
+						      node->child_count, struct snap_node *);
+		if (!node->children)
+			return false;
+		node->child_count = 0;
+	}
+	for (size_t i = 0; i < recording->process_count; i++) {
+		struct snap_node *parent;
+
+		if (processes[i].parent == SIZE_MAX)
+			continue;
+		parent = processes[processes[i].parent].node;
+		parent->children[parent->child_count++] = processes[i].node;
+	}
+	for (size_t i = 0; i < recording->process_count; i++)
+		if (processes[i].node->child_count > 1)
+			qsort(processes[i].node->children, processes[i].node->child_count,
+			      sizeof(struct snap_node *), by_pid);
+	return true;
+}
+
+static bool make_processes(struct tree *tree)
+{
+	struct snap_log_analysis *of = tree->of;
+	struct snap_recording *recording = of->recording;
+
+	recording->processes =
+		snap_arena_new_array(snap_analysis_arena(&of->analysis),
+				     recording->process_count + 1, struct snap_recorded_process);
+	if (!recording->processes || !find_successors(tree))
+		return false;
+	find_nearest(tree);
+	for (size_t i = 0; i < of->log->process_count; i++)
+		if (tree->shown[i] != SNAP_LOG_HIDDEN)
+			fill_process(tree, (uint32_t)i, &recording->processes[tree->shown[i]]);
+	return link_children(of);
+}
+
+struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
+{
+	_cleanup_(tree_deinit) struct tree tree = { .of = of };
+	struct snap_error *err;
+
+	if (!tree_init(&tree))
+		return snap_error_no_memory();
+	err = make_nodes(&tree);
+	if (err)
+		return err;
+	if (!make_processes(&tree) || !snap_log_make_tracks(of, tree.shown) ||
+	    !snap_log_make_stacks(of, tree.shown))
+		return snap_error_no_memory();
+	return NULL;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A ration of output: five thousand threads on stacks of five hundred frames, or names of four
+ * kilobytes, are a target's way to fill a disk. Where nobody asked for so much, names are cut
+ * first, then the long stacks, by a gap in their middle; the report says so.
+ *
+ * What counts is what the largest format would print. Knows nothing of how it prints it.
+ */
+#include "analyze/internal.h"
+
+#include "base/escape.h"
+
+#include <string.h>
+
+enum {
+	RATION = 8 << 20,        /* of a report */
+	EACH_PROCESS = 32 << 10, /* and for each process in it */
+	ENTRY = 160,
+	THREAD = 130,
+	STACK = 350,      /* without the texts in them */
+	SHORT_NAME = 256, /* what names are cut to */
+	FEW_FRAMES = 32,  /* before stacks are cut shorter than this, names are cut */
+	LEAST_FRAMES = 2,
+};
+
+/* A frame's share is asked for once, and kept by its address. */
+struct prices {
+	const struct snap_frame **frames;
+	uint64_t *bytes;
+	size_t slots, count;
+};
+
+static uint64_t text_price(const char *text)
+{
+	uint64_t bytes = 0;
+
+	if (!text)
+		return 0;
+	for (; *text; text++)
+		bytes += (unsigned char)*text < ' ' || (unsigned char)*text > '~' ? 4 : 1;
+	return bytes;
+}
+
+static uint64_t price(const struct snap_frame *frame)
+{
+	uint64_t bytes = text_price(frame->module) + text_price(frame->build_id);
+
+	for (size_t i = 0; i < frame->entry_count; i++) {
+		const struct snap_entry *entry = &frame->entries[i];
+
+		bytes += ENTRY + text_price(entry->function) + text_price(entry->file);
+		if (entry->symbol)
+			bytes += text_price(entry->symbol);
+	}
+	return bytes;
+}
+
+static size_t slot_of(const struct prices *prices, const struct snap_frame *frame)
+{
+	size_t k = ((uintptr_t)frame * 0x9e3779b97f4a7c15ull >> 20) & (prices->slots - 1);
+
+	while (prices->frames[k] && prices->frames[k] != frame)
+		k = (k + 1) & (prices->slots - 1);
+	return k;
+}
+
+static uint64_t price_of(struct prices *prices, const struct snap_frame *frame)
+{
+	size_t k = slot_of(prices, frame);
+
+	if (!prices->frames[k]) {
+		prices->frames[k] = frame;
+		prices->bytes[k] = price(frame);
+	}
+	return prices->bytes[k];
+}
+
+static bool prices_init(struct prices *prices, const struct snap_analysis *analysis)
+{
+	size_t records = 0;
+
+	for (size_t i = 0; i < analysis->capture->process_count; i++)
+		records += analysis->processes[i].record_count;
+	for (prices->slots = 256; prices->slots < 2 * records + 2;)
+		prices->slots *= 2;
+	prices->frames = calloc(prices->slots, sizeof(*prices->frames));
+	prices->bytes = calloc(prices->slots, sizeof(*prices->bytes));
+	return prices->frames && prices->bytes;
+}
+
+static void prices_deinit(struct prices *prices)
+{
+	free(prices->frames);
+	free(prices->bytes);
+}
+
+/* How many frames of a stack stand before the cut, and how many behind it. */
+static size_t head_of(const struct snap_stack *stack, size_t most)
+{
+	size_t head = most - most / 2;
+
+	/* There is one gap in a stack: an earlier one becomes part of it. */
+	return stack->gap_count && head > stack->gap_frame + 1 ? stack->gap_frame + 1 : head;
+}
+
+static size_t tail_of(const struct snap_stack *stack, size_t most)
+{
+	size_t tail = most / 2, behind = stack->frame_count - stack->gap_frame - 1;
+
+	return stack->gap_count && tail > behind ? behind : tail;
+}
+
+static uint64_t stack_price(struct prices *prices, const struct snap_stack *stack, size_t most)
+{
+	size_t count = stack->frame_count, head = count, tail = 0;
+	uint64_t bytes = STACK + stack->thread_count * (uint64_t)THREAD;
+
+	if (count > most) {
+		head = head_of(stack, most);
+		tail = tail_of(stack, most);
+	}
+	for (size_t i = 0; i < head; i++)
+		bytes += price_of(prices, stack->frames[i]);
+	for (size_t i = count - tail; i < count; i++)
+		bytes += price_of(prices, stack->frames[i]);
+	return bytes;
+}
+
+static uint64_t report_price(struct prices *prices, struct snap_node *const *nodes, size_t count,
+			     size_t most, uint64_t limit)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count && bytes <= limit; i++)
+		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count && bytes <= limit; k++)
+			bytes += stack_price(prices, &nodes[i]->stacks[k], most);
+	return bytes;
+}
+
+/* The largest length of stacks with which all fit. */
+static size_t fitting_length(struct prices *prices, struct snap_node *const *nodes, size_t count,
+			     size_t most, uint64_t limit)
+{
+	size_t low = LEAST_FRAMES, high = most;
+
+	while (low < high) {
+		size_t middle = high - (high - low) / 2;
+
+		if (report_price(prices, nodes, count, middle, limit) <= limit)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static const char *shorten(struct snap_analysis *analysis, const char *name)
+{
+	size_t length = name ? strnlen(name, SHORT_NAME + 1) : 0;
+	char text[SHORT_NAME + 4];
+
+	if (length <= SHORT_NAME)
+		return name;
+	length = snap_text_cut(name, length, SHORT_NAME);
+	memcpy(text, name, length);
+	memcpy(text + length, "...", 4);
+	return snap_intern(&analysis->strings, text, length + 3);
+}
+
+static void shorten_names(struct snap_analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->capture->process_count; i++) {
+		const struct snap_raw_process *raw = &analysis->processes[i];
+
+		for (size_t k = 0; k < raw->record_count; k++) {
+			struct snap_frame *frame = &raw->records[k]->frame;
+
+			frame->module = shorten(analysis, frame->module);
+			for (size_t n = 0; n < frame->entry_count; n++) {
+				struct snap_entry *entry = &frame->entries[n];
+
+				entry->function = shorten(analysis, entry->function);
+				entry->symbol = shorten(analysis, entry->symbol);
+				entry->file = shorten(analysis, entry->file);
+			}
+		}
+	}
+}
+
+/* The frames are copied: other stacks of the process may have the same ones. */
+static bool cut(struct snap_arena *arena, struct snap_stack *stack, size_t most)
+{
+	size_t count = stack->frame_count, head, tail;
+	const struct snap_frame **frames;
+
+	if (count <= most)
+		return true;
+	head = head_of(stack, most);
+	tail = tail_of(stack, most);
+	frames = snap_arena_new_array(arena, head + tail, const struct snap_frame *);
+	if (!frames)
+		return false;
+	memcpy(frames, stack->frames, head * sizeof(*frames));
+	memcpy(frames + head, stack->frames + count - tail, tail * sizeof(*frames));
+	stack->frames = frames;
+	stack->gap_count += count - head - tail;
+	stack->gap_frame = head - 1;
+	stack->frame_count = head + tail;
+	return true;
+}
+
+static void warn(struct snap_analysis *analysis, size_t most, bool shortened)
+{
+	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
+			   "the report would be larger than %d MiB: stacks are cut to %zu frames%s "
+			   "(-n COUNT shows so many)",
+			   RATION >> 20, most, shortened ? ", names to 256 bytes" : "");
+}
+
+struct snap_error *snap_ration(struct snap_analysis *analysis, struct snap_node *const *nodes)
+{
+	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
+	uint64_t limit = RATION + count * (uint64_t)EACH_PROCESS;
+	_cleanup_(prices_deinit) struct prices prices = { 0 };
+	bool shortened = false;
+	size_t most;
+
+	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
+		return NULL;
+	if (!prices_init(&prices, analysis))
+		return snap_error_no_memory();
+	if (report_price(&prices, nodes, count, longest, limit) <= limit)
+		return NULL;
+	most = fitting_length(&prices, nodes, count, longest, limit);
+	if (most < FEW_FRAMES) {
+		shorten_names(analysis);
+		shortened = true;
+		memset(prices.frames, 0, prices.slots * sizeof(*prices.frames));
+		most = fitting_length(&prices, nodes, count, longest, limit);
+	}
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count; k++)
+			if (!cut(snap_analysis_arena(analysis), &nodes[i]->stacks[k], most))
+				return snap_error_no_memory();
+	warn(analysis, most, shortened);
+	return NULL;
+}

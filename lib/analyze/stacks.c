@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Threads -> distinct stacks: unwinds every copied thread once and tells stacks apart by their raw
+ * program counters, so that a thousand threads in one place cost one symbolization. A stack holds
+ * pointers to frames that all stacks of the process share: a million frames of one recursion are
+ * eight bytes each. Knows nothing of names.
+ */
+#include "analyze/classify.h"
+#include "analyze/internal.h"
+
+#include <string.h>
+
+/* Open addressing; 0 marks a free slot, values are index + 1. */
+struct index_table {
+	uint32_t *slots;
+	size_t slot_count;
+};
+
+struct collector {
+	struct snap_analysis *analysis;
+	struct snap_raw_process *raw;
+	struct index_table records, stacks;
+	const struct snap_frame **frames; /* of the thread at hand */
+	size_t frame_capacity;
+};
+
+static void collector_deinit(struct collector *collector)
+{
+	free(collector->records.slots);
+	free(collector->stacks.slots);
+	free(collector->frames);
+}
+
+static uint64_t mix(uint64_t bits)
+{
+	bits = (bits ^ bits >> 31) * 0xff51afd7ed558ccdull;
+	return bits ^ bits >> 29;
+}
+
+static uint64_t record_hash(const struct snap_raw_process *raw, size_t index)
+{
+	return mix(raw->records[index]->bits);
+}
+
+static uint64_t stack_hash(const struct snap_raw_process *raw, size_t index)
+{
+	return raw->stacks[index].hash;
+}
+
+/* Room for one more; the table is at most half full. */
+static bool table_reserve(struct index_table *table, const struct snap_raw_process *raw,
+			  size_t count, uint64_t (*hash)(const struct snap_raw_process *, size_t))
+{
+	size_t slot_count = table->slot_count ? table->slot_count * 2 : 256;
+	uint32_t *slots;
+
+	if (count * 2 < table->slot_count)
+		return true;
+	slots = calloc(slot_count, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		size_t k = hash(raw, i) & (slot_count - 1);
+
+		while (slots[k])
+			k = (k + 1) & (slot_count - 1);
+		slots[k] = (uint32_t)i + 1;
+	}
+	free(table->slots);
+	table->slots = slots;
+	table->slot_count = slot_count;
+	return true;
+}
+
+static bool add_record(struct snap_raw_process *raw, struct snap_frame_record *record)
+{
+	if (!snap_grow_array(raw->records, raw->record_capacity, raw->record_count))
+		return false;
+	raw->records[raw->record_count++] = record;
+	return true;
+}
+
+/* The record of a program counter, made when it is first seen; NULL without memory. */
+static struct snap_frame_record *record_of_pc(struct collector *collector, struct snap_pc pc)
+{
+	struct snap_raw_process *raw = collector->raw;
+	struct index_table *table = &collector->records;
+	struct snap_frame_record *record;
+	size_t k;
+
+	if (!table_reserve(table, raw, raw->record_count, record_hash))
+		return NULL;
+	for (k = mix(pc.bits) & (table->slot_count - 1); table->slots[k];
+	     k = (k + 1) & (table->slot_count - 1)) {
+		record = raw->records[table->slots[k] - 1];
+		if (record->bits == pc.bits)
+			return record;
+	}
+	record = snap_arena_new(snap_analysis_arena(collector->analysis), struct snap_frame_record);
+	if (!record || !add_record(raw, record))
+		return NULL;
+	record->bits = pc.bits;
+	record->frame.address = snap_pc_address(pc);
+	record->lookup = snap_pc_lookup(pc);
+	table->slots[k] = (uint32_t)raw->record_count;
+	return record;
+}
+
+/*
+ * A line of /proc/PID/task/TID/stack: "[<0>] symbol+0x12/0x34 [module]" (the address is 0 unless
+ * the reader may see kernel pointers). False: not such a line.
+ */
+static bool parse_kernel_line(const char *line, size_t length, struct snap_interner *strings,
+			      struct snap_entry *entry, const char **module_ret)
+{
+	const char *end = line + length, *name, *plus, *bracket;
+
+	name = memchr(line, ']', length);
+	if (line[0] != '[' || !name || end - name < 3 || name[1] != ' ')
+		return false;
+	name += 2;
+	bracket = memchr(name, ' ', (size_t)(end - name));
+	plus = memchr(name, '+', (size_t)(end - name));
+	if (!plus || (bracket && bracket < plus))
+		plus = bracket ? bracket : end;
+	if (plus == name || plus - name >= SNAP_MAX_NAME)
+		return false;
+	entry->function = entry->symbol = snap_intern(strings, name, (size_t)(plus - name));
+	entry->kernel = true;
+	*module_ret = NULL;
+	if (bracket && bracket + 2 < end && bracket[1] == '[' && end[-1] == ']')
+		*module_ret = snap_intern(strings, bracket + 1, (size_t)(end - bracket - 1));
+	return entry->function != NULL;
+}
+
+/* Kernel frames are shared too; few, so they are searched one by one. NULL without memory. */
+static struct snap_frame_record *
+record_of_kernel(struct collector *collector, const struct snap_entry *entry, const char *module)
+{
+	struct snap_arena *arena = snap_analysis_arena(collector->analysis);
+	struct snap_raw_process *raw = collector->raw;
+	struct snap_frame_record *record;
+
+	for (size_t i = 0; i < raw->record_count; i++) {
+		record = raw->records[i];
+		if (record->bits == 0 && record->frame.entries &&
+		    record->frame.entries->symbol == entry->symbol &&
+		    record->frame.module == module)
+			return record;
+	}
+	record = snap_arena_new(arena, struct snap_frame_record);
+	if (!record)
+		return NULL;
+	record->frame.module = module;
+	record->frame.entry_count = 1;
+	record->frame.entries = snap_arena_memdup(arena, entry, sizeof(*entry));
+	/* It is listed with the others; its bits are 0, which no program counter has. */
+	if (!record->frame.entries || !add_record(raw, record))
+		return NULL;
+	return record;
+}
+
+static bool push_frame(struct collector *collector, size_t *count, const struct snap_frame *frame)
+{
+	if (!frame || !snap_grow_array(collector->frames, collector->frame_capacity, *count))
+		return false;
+	collector->frames[(*count)++] = frame;
+	return true;
+}
+
+static bool push_kernel_frames(struct collector *collector, const char *text, size_t *count)
+{
+	enum { MAX_KERNEL_FRAMES = 256 };
+
+	while (text && *text && *count < MAX_KERNEL_FRAMES) {
+		size_t length = strcspn(text, "\n");
+		struct snap_entry entry = { 0 };
+		const char *module;
+
+		if (parse_kernel_line(text, length, &collector->analysis->strings, &entry,
+				      &module)) {
+			struct snap_frame_record *record =
+				record_of_kernel(collector, &entry, module);
+
+			if (!push_frame(collector, count, record ? &record->frame : NULL))
+				return false;
+		}
+		text += length + (text[length] == '\n');
+	}
+	return true;
+}
+
+static bool same_stack(const struct snap_raw_stack *a, const struct snap_raw_stack *b)
+{
+	return a->hash == b->hash && a->frame_count == b->frame_count && a->end == b->end &&
+	       a->end_pc == b->end_pc && a->reason == b->reason && a->gap_frame == b->gap_frame &&
+	       a->gap_count == b->gap_count &&
+	       memcmp(a->frames, b->frames, a->frame_count * sizeof(struct snap_frame *)) == 0;
+}
+
+/* The index of the stack, which is added, with a copy of its frames, when it is new. */
+static bool intern_stack(struct collector *collector, struct snap_raw_stack *stack, size_t *ret)
+{
+	struct snap_arena *arena = snap_analysis_arena(collector->analysis);
+	struct snap_raw_process *raw = collector->raw;
+	struct index_table *table = &collector->stacks;
+	size_t bytes = stack->frame_count * sizeof(struct snap_frame *), k;
+
+	stack->hash = snap_hash(stack->frames, bytes, stack->end * 31u + stack->gap_count);
+	if (!table_reserve(table, raw, raw->stack_count, stack_hash))
+		return false;
+	for (k = stack->hash & (table->slot_count - 1); table->slots[k];
+	     k = (k + 1) & (table->slot_count - 1)) {
+		if (same_stack(&raw->stacks[table->slots[k] - 1], stack)) {
+			*ret = table->slots[k] - 1;
+			return true;
+		}
+	}
+	stack->frames = snap_arena_memdup(arena, stack->frames, bytes);
+	if (!stack->frames || !snap_grow_array(raw->stacks, raw->stack_capacity, raw->stack_count))
+		return false;
+	*ret = raw->stack_count;
+	raw->stacks[raw->stack_count++] = *stack;
+	table->slots[k] = (uint32_t)raw->stack_count;
+	return true;
+}
+
+static bool collect_thread(struct collector *collector, const struct snap_thread *thread,
+			   size_t *stack_ret)
+{
+	struct snap_raw_stack stack = { .end = SNAP_UNWIND_NOT_STOPPED };
+	struct snap_pcs pcs = { 0 };
+	size_t count = 0;
+
+	if (!push_kernel_frames(collector, thread->kernel_stack, &count))
+		return false;
+	stack.kernel_count = count;
+	if (thread->result == SNAP_THREAD_COPIED) {
+		snap_unwind(collector->analysis->unwinder, thread, &pcs);
+		if (pcs.no_memory)
+			return false;
+		stack.end = pcs.end;
+		stack.end_pc = pcs.end_pc;
+		stack.reason = pcs.reason;
+		stack.gap_count = pcs.gap_count;
+		stack.gap_frame = pcs.gap_count ? count + pcs.gap_after : 0;
+	}
+	for (size_t i = 0; i < pcs.count; i++) {
+		/* Neighbours in a recursion are mostly the same. */
+		struct snap_frame_record *record;
+
+		if (i && pcs.pcs[i].bits == pcs.pcs[i - 1].bits) {
+			if (!push_frame(collector, &count, collector->frames[count - 1]))
+				return false;
+			continue;
+		}
+		record = record_of_pc(collector, pcs.pcs[i]);
+		if (!push_frame(collector, &count, record ? &record->frame : NULL))
+			return false;
+	}
+	stack.frames = collector->frames;
+	stack.frame_count = count;
+	return intern_stack(collector, &stack, stack_ret);
+}
+
+/*
+ * A thread is shown if it was there at the moment of the stop: not one that had gone. Of a process
+ * that could not be stopped at all, only what the kernel says (--kernel) can be shown.
+ */
+static bool is_shown(const struct snap_process *process, const struct snap_thread *thread)
+{
+	if (thread->result == SNAP_THREAD_VANISHED)
+		return false;
+	if (thread->result == SNAP_THREAD_COPIED || !process->trouble)
+		return true;
+	return thread->kernel_stack != NULL;
+}
+
+static struct snap_error *enter(struct snap_analysis *analysis, struct snap_raw_process *raw)
+{
+	const struct snap_process *process = raw->process;
+	struct snap_error *err;
+	bool copied = false;
+
+	for (size_t i = 0; i < process->thread_count && !copied; i++)
+		copied = process->threads[i].result == SNAP_THREAD_COPIED;
+	if (!copied)
+		return NULL;
+	for (size_t i = 0; i < process->map_count && !raw->has_libc; i++)
+		raw->has_libc = snap_classify_is_libc(process->maps[i].path);
+	err = snap_modules_create(analysis->set, process, &raw->modules);
+	if (err)
+		return err;
+	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
+}
+
+struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct snap_raw_process *raw)
+{
+	_cleanup_(collector_deinit) struct collector collector = { .analysis = analysis,
+								   .raw = raw };
+	const struct snap_process *process = raw->process;
+	struct snap_error *err;
+
+	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
+					    struct snap_raw_thread);
+	if (!raw->threads || !snap_grow_array(collector.frames, collector.frame_capacity, 0))
+		return snap_error_no_memory();
+	err = enter(analysis, raw);
+	if (err)
+		return err;
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+		struct snap_raw_thread *shown = &raw->threads[raw->thread_count];
+
+		if (snap_options_cancelled(analysis->options))
+			return snap_error_cancelled();
+		if (!is_shown(process, thread))
+			continue;
+		if (!collect_thread(&collector, thread, &shown->stack))
+			return snap_error_no_memory();
+		shown->thread = thread;
+		raw->thread_count++;
+		if (thread->result == SNAP_THREAD_NOT_STOPPED)
+			raw->not_stopped++;
+	}
+	return NULL;
+}
+
+void snap_stacks_release(struct snap_raw_process *raw)
+{
+	free(raw->records);
+	free(raw->stacks);
+	raw->records = NULL;
+	raw->stacks = NULL;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files of this folder share: the symbolizer, what it knows of a file, and the hits, one
+ * a query, that each source of names fills in turn.
+ */
+#ifndef SNAP_ANALYZE_SYMBOL_INTERNAL_H
+#define SNAP_ANALYZE_SYMBOL_INTERNAL_H
+
+#include "analyze/symbol/symbolize.h"
+#include "base/escape.h"
+
+#include <elf.h>
+
+enum { SNAP_MAX_INLINES = 64 }; /* of one address; real code stays below 40 */
+
+/* What the symbolizer keeps of a file from its first query to its end. */
+struct snap_file_symbols {
+	struct snap_file_symbols *next;
+	const struct snap_module_file *file;
+	struct snap_image *debug; /* the separate debug file, NULL: none */
+	struct snap_image *alt;   /* what dwz moved out of it, NULL: none */
+	struct snap_dwarf *dwarf; /* of the image or of its debug file, NULL: none */
+	struct snap_image *mini;  /* MiniDebugInfo, NULL: none */
+	uint8_t *mini_bytes;      /* malloc'ed: the image `mini` */
+	bool debug_tried, alt_tried, mini_tried;
+	const char *trouble; /* the first one, in the arena */
+};
+
+struct snap_symbolizer {
+	const struct snap_file_finder *finder;
+	const struct snap_options *options;
+	struct snap_arena *arena;
+	struct snap_interner names;
+	struct snap_file_symbols *files;
+};
+
+/* One function inlined at an address, as its caller sees it. */
+struct snap_inlined {
+	const char *symbol;    /* linkage name, or else the qualified source name; interned */
+	bool is_linkage;       /* the former */
+	const char *call_file; /* where it was called from; interned; NULL unknown */
+	uint32_t call_line, call_column;
+};
+
+/* An address on its way to an answer. Sorted by vaddr like the queries. */
+struct snap_hit {
+	uint64_t vaddr;
+	/* symtab.c, plt.c: the best symbol so far; `symbol` is not terminated */
+	const char *symbol;
+	size_t symbol_length;
+	uint64_t symbol_start, symbol_end;
+	unsigned symbol_rank; /* 0: none covers the address */
+	uint64_t nearest;     /* the closest start of any function symbol at or below */
+	bool has_nearest;
+	/* analyze/dwarf/lines.c */
+	const char *file; /* interned */
+	uint32_t line, column;
+	/* analyze/dwarf/inlines.c: innermost first, in the arena */
+	struct snap_inlined *inlines;
+	size_t inline_count;
+	const char *function; /* the real function by DWARF: linkage or qualified name; interned */
+	bool function_is_linkage;
+};
+
+/* debugfile.c. Each opens on first call; false: there is none. */
+bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols);
+bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer,
+			      struct snap_file_symbols *symbols);
+/* The alt file that an image names in .gnu_debugaltlink (dwz). */
+bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
+			     struct snap_image *image);
+/* Closes all of them; they open again when they are asked for. */
+void snap_debugfile_close(struct snap_file_symbols *symbols);
+/* Remembers the first trouble of a file. */
+void snap_symbols_trouble(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols,
+			  const char *format, ...) _printf_(3, 4);
+
+/* A symbol table (Elf64_Sym, not aligned) and its strings, in an image. */
+struct snap_symtab {
+	const struct snap_image *image;
+	const uint8_t *symbols;
+	size_t count;
+	const char *strings;
+	size_t strings_size;
+};
+
+/* symtab.c. False: there is none. */
+bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab *ret);
+/* The name without its version ("@@GLIBC_2.34"), not terminated; NULL: none. */
+const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *symbol,
+			     size_t *length_ret);
+/* Fills the symbols of the hits from one table of an image. */
+void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count);
+/* The same, for hits that no symbol covers: a label of assembly code without a size. */
+void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
+			     size_t count);
+
+/* plt.c: names stubs that no symbol covers. Errors: NO_MEMORY. */
+struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
+				 struct snap_hit *hits, size_t count) _must_check_;
+
+/* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */
+static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, uint64_t vaddr)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (hits[middle].vaddr < vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+#endif

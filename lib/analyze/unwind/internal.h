@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The inside of the unwinder, shared by unwind.c (threads, the hot path), step.c (all that is not
+ * a simple row) and sink.c (where pcs go). Nobody else includes it.
+ */
+#ifndef SNAP_ANALYZE_UNWIND_INTERNAL_H
+#define SNAP_ANALYZE_UNWIND_INTERNAL_H
+
+#include "analyze/unwind/engine.h"
+#include "analyze/unwind/rows.h"
+#include "analyze/unwind/unwind.h"
+
+/*
+ * Collects the pcs of one thread within max_frames: the first of them, and the last ones in a ring
+ * behind, so that a million frames need no more memory than are shown.
+ */
+struct snap_sink {
+	struct snap_pc *pcs;
+	size_t capacity;
+	size_t head, tail; /* how many are kept; head SIZE_MAX: all */
+	uint64_t total;    /* how many came */
+	uint64_t ceiling;  /* more cannot be */
+	bool no_memory;
+	bool is_cut; /* no memory, or the tail is of no use: what came later is not kept */
+};
+
+void snap_sink_begin(struct snap_sink *sink, size_t max_frames, bool is_whole, uint64_t ceiling);
+/* False: no more is wanted; then the stack ends as `limit`. */
+bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc);
+/* The pc that was added last turned out to be no return address. */
+void snap_sink_mark_exact(struct snap_sink *sink);
+/* Puts head and tail in a row and fills pcs, count and the gap. */
+void snap_sink_end(struct snap_sink *sink, struct snap_pcs *ret);
+
+/* An address and what to do there; key 0: free. Half a cache line. */
+struct snap_cached_row {
+	uint64_t lookup;
+	struct snap_row row;
+};
+
+struct snap_unwinder {
+	struct snap_module_set *set;
+	const struct snap_options *options;
+	const struct snap_process *process;
+	struct snap_modules *modules;
+	const struct snap_arch_ops *arch;
+	struct snap_cached_row *cache;
+	size_t cache_size, cache_used; /* a power of two */
+	struct snap_libunwind *libunwind;
+	struct snap_sink sink;
+	/* The frame at hand. */
+	const struct snap_thread *thread;
+	struct snap_frame_state state; /* its registers */
+	struct snap_pc pc;
+	bool by_frame_pointer; /* its registers came by a frame pointer */
+	/* How the stack ended. */
+	enum snap_unwind_end end;
+	uint64_t end_pc;
+	const char *reason;
+	bool needs_register, stale_mappings; /* as in struct snap_pcs */
+};
+
+/* The row for a looked-up address, from the cache or computed. */
+const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_t lookup);
+
+/* A word of the thread's copied stacks, or of read-only files. */
+bool snap_unwinder_read(void *unwinder, uint64_t address, uint64_t *ret);
+
+/*
+ * From the frame at hand to its caller, by any row. False: the stack ends, and how is written down.
+ */
+bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
+
+/* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
+enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
+
+#define SNAP_NEEDS_REGISTER "a register is needed that only a stop can tell"
+
+/* Whether a register's value is known; all are but those of partial threads. */
+static inline bool snap_unwinder_knows(const struct snap_unwinder *unwinder, unsigned number)
+{
+	return unwinder->state.known >> number & 1;
+}
+
+/* Of a partial thread: a register now has a value that was found, or lost the one it had. */
+static inline void snap_unwinder_set_known(struct snap_unwinder *unwinder, unsigned number,
+					   bool is_known)
+{
+	uint64_t bit = 1ull << number;
+
+	if (unwinder->thread->partial)
+		unwinder->state.known = (unwinder->state.known & ~bit) | (is_known ? bit : 0);
+}
+
+/* Writes down how the stack ended; always false. */
+bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
+		       const char *reason);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The public API over the pipeline: see stacksnap.h.
+ *
+ * Errors, options and captures are the inner ones under their public names. Snapshots are in
+ * snapshot.c. Knows nothing of terminals, files or exit statuses.
+ */
+#include "api/api.h"
+
+#include "api/options.h"
+#include "base/escape.h"
+#include "pipeline.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert((int)STACKSNAP_ERROR_OTHER == (int)SNAP_ERROR_OTHER, "error codes are the same");
+static_assert((int)STACKSNAP_ERROR_CRASHED == (int)SNAP_ERROR_CRASHED, "error codes are the same");
+
+API const char *stacksnap_version(void)
+{
+	return SNAP_VERSION;
+}
+
+/* ---- errors: struct stacksnap_error is struct snap_error ---- */
+
+static const struct snap_error *inner_error(const struct stacksnap_error *error)
+{
+	return (const struct snap_error *)error;
+}
+
+API enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error *error)
+{
+	return (enum stacksnap_error_code)snap_error_code(inner_error(error));
+}
+
+API const char *stacksnap_error_word(const struct stacksnap_error *error)
+{
+	switch (snap_error_code(inner_error(error))) {
+	case SNAP_ERROR_NO_MEMORY:
+		return "no_memory";
+	case SNAP_ERROR_NOT_FOUND:
+		return "not_found";
+	case SNAP_ERROR_CANCELLED:
+		return "cancelled";
+	case SNAP_ERROR_INVALID:
+		return "invalid";
+	case SNAP_ERROR_FORMAT:
+		return "format";
+	case SNAP_ERROR_PERMISSION:
+		return "permission_denied";
+	case SNAP_ERROR_TIMEOUT:
+		return "timeout";
+	case SNAP_ERROR_CRASHED:
+		return "crashed";
+	case SNAP_ERROR_OS:
+	case SNAP_ERROR_OTHER:
+		return "internal";
+	}
+	return "internal";
+}
+
+API int stacksnap_error_errno(const struct stacksnap_error *error)
+{
+	return snap_error_errno(inner_error(error));
+}
+
+API const char *stacksnap_error_message(const struct stacksnap_error *error)
+{
+	return snap_error_message(inner_error(error));
+}
+
+API void stacksnap_error_destroy(struct stacksnap_error *error)
+{
+	snap_error_destroy((struct snap_error *)error);
+}
+
+/* ---- options ---- */
+
+API struct stacksnap_error *stacksnap_options_create(struct stacksnap_options **ret)
+{
+	struct stacksnap_options *options = calloc(1, sizeof(*options));
+
+	if (!options)
+		return snap_api_error(snap_error_no_memory());
+	snap_options_init(&options->values);
+	*ret = options;
+	return NULL;
+}
+
+API void stacksnap_options_destroy(struct stacksnap_options *options)
+{
+	if (!options)
+		return;
+	snap_options_deinit(&options->values);
+	free(options);
+}
+
+API struct stacksnap_error *stacksnap_options_set(struct stacksnap_options *options,
+						  const char *name, const char *value)
+{
+	return snap_api_error(snap_options_set(&options->values, name, value));
+}
+
+API void stacksnap_options_set_cancel(struct stacksnap_options *options, const volatile int *flag)
+{
+	options->values.cancel = flag;
+}
+
+API unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options)
+{
+	return (unsigned)(options->values.timeout_ns / 1000000);
+}
+
+API void stacksnap_options_set_progress(struct stacksnap_options *options,
+					void (*progress)(void *context, const char *text),
+					void *context)
+{
+	options->values.progress = progress;
+	options->values.progress_context = context;
+}
+
+struct snap_error *snap_api_check_targets(const struct snap_options *options)
+{
+	if (options->target_count)
+		return NULL;
+	return snap_error_format(SNAP_ERROR_INVALID,
+				 "no target: name a process by its pid, or see --name, --unit, "
+				 "--cgroup, --container and --all");
+}
+
+const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,
+			       size_t count, const struct snap_options *options)
+{
+	const char **messages = snap_arena_new_array(arena, count + 1, const char *);
+
+	for (size_t i = 0; messages && i < count; i++) {
+		messages[i] = snap_api_escaped(arena, warnings[i].message, options);
+		if (!messages[i])
+			return NULL;
+	}
+	return messages;
+}
+
+int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
+		  pid_t *tid_ret)
+{
+	if (code_ret)
+		*code_ret = warning->code;
+	if (pid_ret)
+		*pid_ret = warning->pid;
+	if (tid_ret)
+		*tid_ret = warning->tid;
+	return true;
+}
+
+/* ---- captures: struct stacksnap_capture is struct snap_keeper ---- */
+
+static struct snap_keeper *keeper_of(struct stacksnap_capture *capture)
+{
+	return (struct snap_keeper *)capture;
+}
+
+API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,
+						   struct stacksnap_capture **ret)
+{
+	struct snap_error *err = snap_api_check_targets(&options->values);
+
+	if (err)
+		return snap_api_error(err);
+	return snap_api_error(snap_pipeline_capture(&options->values, (struct snap_keeper **)ret));
+}
+
+API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
+						   const struct stacksnap_options *options, int fd)
+{
+	return snap_api_error(snap_keeper_save(keeper_of(capture), &options->values, fd));
+}
+
+API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
+{
+	return snap_api_error(snap_pipeline_load_capture(fd, (struct snap_keeper **)ret));
+}
+
+API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
+{
+	snap_keeper_destroy(keeper_of(capture));
+}
+
+/* ---- text ---- */
+
+const char *snap_api_escaped(struct snap_arena *arena, const char *text,
+			     const struct snap_options *options)
+{
+	size_t length = strlen(text), size = 4 * length + 1;
+	char *out = snap_arena_alloc(arena, size);
+
+	if (out)
+		snap_escape(text, length, options->utf8 ? 0 : SNAP_ESCAPE_ASCII, out, size);
+	return out;
+}
+
+API size_t stacksnap_escape(const char *text, size_t length, int ascii, char *out, size_t size)
+{
+	return snap_escape(text, length, ascii ? SNAP_ESCAPE_ASCII : 0, out, size);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the files of the public API share: how its names stand for the inner ones. */
+#ifndef SNAP_API_API_H
+#define SNAP_API_API_H
+
+#include "stacksnap.h"
+
+#include "base/error.h"
+#include "model/capture.h"
+#include "model/options.h"
+
+/* Exported; everything else is hidden (and the version script says so again). */
+#define API __attribute__((visibility("default")))
+
+struct stacksnap_options {
+	struct snap_options values;
+};
+
+/* struct stacksnap_error is struct snap_error. */
+static inline struct stacksnap_error *snap_api_error(struct snap_error *error)
+{
+	return (struct stacksnap_error *)error;
+}
+
+/* INVALID when there is no target. */
+struct snap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;
+
+/* Safe to print under the options' charset; in the arena; NULL without memory. */
+const char *snap_api_escaped(struct snap_arena *arena, const char *text,
+			     const struct snap_options *options);
+
+/* The messages of warnings, each escaped like that; NULL without memory. */
+const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,
+			       size_t count, const struct snap_options *options);
+
+/* What a warning says beside its message; pointers may be NULL. Always true. */
+int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid_t *pid_ret,
+		  pid_t *tid_ret);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Options by name: fills struct snap_options from the names and texts that the command line and the
+ * library share. Knows nothing of letters, help texts or argv.
+ */
+#ifndef SNAP_API_OPTIONS_H
+#define SNAP_API_OPTIONS_H
+
+#include "base/error.h"
+#include "model/options.h"
+
+/* Defaults of DESIGN section 7. */
+void snap_options_init(struct snap_options *options);
+void snap_options_deinit(struct snap_options *options);
+
+/* See stacksnap_options_set(). */
+struct snap_error *snap_options_set(struct snap_options *options, const char *name,
+				    const char *value) _must_check_;
+
+#endif

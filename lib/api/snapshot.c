@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The public API's snapshots: see stacksnap.h.
+ *
+ * A snapshot is the inner one with a little beside it that programs want and renderers have no use
+ * for: what it amounts to, and which processes are worth a word. Knows nothing of exit statuses.
+ */
+#include "api/api.h"
+
+#include "pipeline.h"
+#include "render/render.h"
+#include "roles/analysis.h"
+
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+/* A process worth a word: see stacksnap_snapshot_trouble(). */
+struct trouble {
+	const char *code, *message;
+	pid_t pid;
+};
+
+struct stacksnap_snapshot {
+	struct snap_snapshot *inner;
+	bool list; /* of stacksnap_list(): there are no stacks */
+	enum stacksnap_outcome outcome;
+	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
+	struct trouble *troubles;
+	size_t trouble_count, trouble_capacity;
+};
+
+API void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot)
+{
+	if (!snapshot)
+		return;
+	snap_snapshot_destroy(snapshot->inner);
+	free(snapshot->troubles);
+	free(snapshot);
+}
+
+static void destroyp(struct stacksnap_snapshot **snapshot)
+{
+	stacksnap_snapshot_destroy(*snapshot);
+}
+
+static bool is_named(const struct snap_options *options, pid_t pid)
+{
+	for (size_t i = 0; i < options->target_count; i++)
+		if (options->targets[i].kind == SNAP_TARGET_PID && options->targets[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Zombies, kernel threads and what exited meanwhile are no loss, unless they were asked for. */
+static bool is_notable(const struct snap_options *options, const struct snap_node *node)
+{
+	switch (node->trouble) {
+	case SNAP_TROUBLE_NONE:
+		return false;
+	case SNAP_TROUBLE_EXITED:
+	case SNAP_TROUBLE_ZOMBIE:
+	case SNAP_TROUBLE_KERNEL_THREAD:
+		return is_named(options, node->pid);
+	case SNAP_TROUBLE_NO_SUCH_PROCESS:
+	case SNAP_TROUBLE_PERMISSION_DENIED:
+	case SNAP_TROUBLE_ALREADY_TRACED:
+	case SNAP_TROUBLE_STOP_TIMEOUT:
+	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
+	case SNAP_TROUBLE_INTERNAL:
+		return true;
+	}
+	return true;
+}
+
+static struct snap_error *note_trouble(struct stacksnap_snapshot *snapshot,
+				       const struct snap_options *options,
+				       const struct snap_node *node)
+{
+	struct snap_arena *arena = &snapshot->inner->arena;
+	const char *message = node->trouble_message;
+	struct trouble trouble = { .code = snap_trouble_word(node->trouble), .pid = node->pid };
+
+	if (!message)
+		message = snap_arena_printf(arena, "process %d: %s", (int)node->pid, trouble.code);
+	trouble.message = message ? snap_api_escaped(arena, message, options) : NULL;
+	if (!trouble.message || !snap_grow_array(snapshot->troubles, snapshot->trouble_capacity,
+						 snapshot->trouble_count))
+		return snap_error_no_memory();
+	snapshot->troubles[snapshot->trouble_count++] = trouble;
+	return NULL;
+}
+
+struct walk {
+	const struct snap_node *node;
+	size_t next; /* child */
+};
+
+/* What a walk over all processes finds out. */
+struct survey {
+	size_t shown, hidden; /* processes with their stacks; those that have an error instead */
+};
+
+static struct snap_error *visit(struct stacksnap_snapshot *snapshot,
+				const struct snap_options *options, bool list,
+				const struct snap_node *node, struct survey *survey)
+{
+	bool shown = node->trouble == SNAP_TROUBLE_NONE && node->type != SNAP_TYPE_DEAD;
+
+	if (list) /* a process that may not be traced is listed all the same */
+		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS;
+	if (shown)
+		survey->shown++;
+	else
+		survey->hidden++;
+	if ((!list || !shown) && is_notable(options, node))
+		return note_trouble(snapshot, options, node);
+	return NULL;
+}
+
+/* All processes in the order of the report; a loop, as the depth is the target's to choose. */
+static struct snap_error *survey_tree(struct stacksnap_snapshot *snapshot,
+				      const struct snap_options *options, bool list,
+				      struct survey *survey)
+{
+	_cleanup_free_ struct walk *path = NULL;
+	size_t capacity = 0, depth = 0;
+	struct snap_error *err;
+
+	for (size_t i = 0; i < snapshot->inner->root_count; i++) {
+		const struct snap_node *enter = snapshot->inner->processes[i];
+
+		while (enter || depth > 0) {
+			if (enter) {
+				err = visit(snapshot, options, list, enter, survey);
+				if (err)
+					return err;
+				if (!snap_grow_array(path, capacity, depth))
+					return snap_error_no_memory();
+				path[depth++] = (struct walk){ .node = enter };
+			}
+			struct walk *top = &path[depth - 1];
+
+			enter = NULL;
+			if (top->next < top->node->child_count)
+				enter = top->node->children[top->next++];
+			else
+				depth--;
+		}
+	}
+	return NULL;
+}
+
+static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot, bool list,
+				    const struct survey *survey)
+{
+	const struct snap_missing *missing = &snapshot->missing;
+
+	if (survey->shown == 0 && survey->hidden > 0)
+		return STACKSNAP_OUTCOME_NOTHING;
+	if (list)
+		return survey->hidden ? STACKSNAP_OUTCOME_PARTIAL : STACKSNAP_OUTCOME_WHOLE;
+	if (missing->threads || missing->processes || missing->modules)
+		return STACKSNAP_OUTCOME_PARTIAL;
+	return STACKSNAP_OUTCOME_WHOLE;
+}
+
+/* Takes over `inner`, also when it fails. */
+static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_options *options,
+			       bool list, struct stacksnap_snapshot **ret)
+{
+	_cleanup_(destroyp) struct stacksnap_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	struct survey survey = { 0 };
+	struct snap_error *err;
+
+	if (!snapshot) {
+		snap_snapshot_destroy(inner);
+		return snap_error_no_memory();
+	}
+	snapshot->inner = inner;
+	snapshot->list = list;
+	snapshot->warnings =
+		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
+	if (!snapshot->warnings)
+		return snap_error_no_memory();
+	err = survey_tree(snapshot, options, list, &survey);
+	if (err)
+		return err;
+	snapshot->outcome = judge(inner, list, &survey);
+	*ret = snap_take_ptr(snapshot);
+	return NULL;
+}
+
+API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capture,
+						      const struct stacksnap_options *options,
+						      struct stacksnap_snapshot **ret)
+{
+	struct snap_snapshot *inner = NULL;
+	struct snap_error *err;
+
+	err = snap_pipeline_analyze((struct snap_keeper *)capture, &options->values, &inner);
+	if (err)
+		return snap_api_error(err);
+	return snap_api_error(wrap(inner, &options->values, false, ret));
+}
+
+API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
+					   struct stacksnap_snapshot **ret)
+{
+	struct stacksnap_capture *capture = NULL;
+	struct stacksnap_error *err;
+
+	err = stacksnap_capture_take(options, &capture);
+	if (err)
+		return err;
+	err = stacksnap_capture_analyze(capture, options, ret);
+	stacksnap_capture_destroy(capture);
+	return err;
+}
+
+API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,
+					   struct stacksnap_snapshot **ret)
+{
+	struct snap_snapshot *inner = NULL;
+	struct snap_error *err;
+
+	err = snap_api_check_targets(&options->values);
+	if (!err)
+		err = snap_pipeline_list(&options->values, &inner);
+	if (err)
+		return snap_api_error(err);
+	return snap_api_error(wrap(inner, &options->values, true, ret));
+}
+
+API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
+						    struct stacksnap_snapshot **ret)
+{
+	struct snap_snapshot *inner = NULL;
+	struct snap_error *err = snap_read_json_in_sandbox(fd, &options->values, &inner);
+
+	if (err)
+		return snap_api_error(err);
+	return snap_api_error(wrap(inner, &options->values, false, ret));
+}
+
+/* What uname(2) and the clock say: the host of a snapshot that no capture came to. */
+static void describe_host(struct snap_snapshot *inner)
+{
+	struct utsname names;
+	struct timespec now;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (uname(&names) == 0) {
+		inner->host.name = snap_arena_strdup(&inner->arena, names.nodename);
+		inner->host.kernel = snap_arena_strdup(&inner->arena, names.release);
+		inner->host.arch = snap_arena_strdup(&inner->arena, names.machine);
+	}
+	inner->host.cpus = cpus > 0 ? (unsigned)cpus : 0;
+	if (clock_gettime(CLOCK_REALTIME, &now) == 0)
+		inner->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksnap_options *options,
+							    const char *warning_code,
+							    const char *warning_message,
+							    struct stacksnap_snapshot **ret)
+{
+	struct snap_snapshot *inner = snap_snapshot_new();
+	struct snap_error *err;
+	const char *code;
+
+	if (!inner)
+		return snap_api_error(snap_error_no_memory());
+	describe_host(inner);
+	inner->flat = options->values.flat;
+	code = snap_arena_strdup(&inner->arena, warning_code);
+	if (code)
+		snap_snapshot_warn(inner, code, 0, 0, "%s", warning_message);
+	err = wrap(inner, &options->values, false, ret);
+	if (!err)
+		(*ret)->outcome = STACKSNAP_OUTCOME_NOTHING;
+	return snap_api_error(err);
+}
+
+/* ---- what a snapshot says ---- */
+
+API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_snapshot *snapshot,
+						      const struct stacksnap_options *options,
+						      const char *format, FILE *out)
+{
+	const struct snap_format *found = snap_format_by_name(format);
+
+	if (!found)
+		return snap_api_error(
+			snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", format));
+	if (snapshot->list && found->snapshot == snap_render_text)
+		return snap_api_error(snap_render_list(snapshot->inner, &options->values, out));
+	return snap_api_error(snap_render_snapshot(found, snapshot->inner, &options->values, out));
+}
+
+API const char *stacksnap_format_name(size_t index, const char **suffix_ret, const char **help_ret)
+{
+	const struct snap_format *format = snap_formats;
+
+	while (format->name && index-- > 0)
+		format++;
+	if (!format->name)
+		return NULL;
+	if (suffix_ret)
+		*suffix_ret = format->suffix;
+	if (help_ret)
+		*help_ret = format->help;
+	return format->name;
+}
+
+API const char *stacksnap_format_of_path(const char *path)
+{
+	const struct snap_format *format = snap_format_by_path(path);
+
+	return format ? format->name : NULL;
+}
+
+API int stacksnap_format_is_binary(const char *name)
+{
+	const struct snap_format *format = snap_format_by_name(name);
+
+	return format && format->binary;
+}
+
+API enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->outcome;
+}
+
+API int stacksnap_snapshot_warning(const struct stacksnap_snapshot *snapshot, size_t index,
+				   const char **code_ret, const char **message_ret, pid_t *pid_ret,
+				   pid_t *tid_ret)
+{
+	if (index >= snapshot->inner->warning_count)
+		return false;
+	if (message_ret)
+		*message_ret = snapshot->warnings[index];
+	return snap_api_tell(&snapshot->inner->warnings[index], code_ret, pid_ret, tid_ret);
+}
+
+API int stacksnap_snapshot_trouble(const struct stacksnap_snapshot *snapshot, size_t index,
+				   const char **code_ret, const char **message_ret, pid_t *pid_ret)
+{
+	const struct trouble *trouble;
+
+	if (index >= snapshot->trouble_count)
+		return false;
+	trouble = &snapshot->troubles[index];
+	if (code_ret)
+		*code_ret = trouble->code;
+	if (message_ret)
+		*message_ret = trouble->message;
+	if (pid_ret)
+		*pid_ret = trouble->pid;
+	return true;
+}
+
+API long long stacksnap_snapshot_stop_duration_ns(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->inner->stop_duration_ns;
+}
+
+API size_t stacksnap_snapshot_process_count(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->inner->process_count;
+}
+
+API size_t stacksnap_snapshot_thread_count(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->inner->thread_count;
+}
+
+API size_t stacksnap_snapshot_stack_count(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->inner->stack_count;
+}

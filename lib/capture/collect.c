@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From the tracing child's records to the capture: see collect.h. */
+#include "capture/collect.h"
+
+#include "discover/discover.h"
+#include "proc/procfs.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+enum { MOST_THREAD_WARNINGS = 16 };
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct snap_thread *left = a, *right = b;
+
+	return (left->tid > right->tid) - (left->tid < right->tid);
+}
+
+/* Mostly the kernel lists threads in the order of their tids. */
+static void sort_threads(struct snap_process *process)
+{
+	for (size_t i = 1; i < process->thread_count; i++) {
+		if (process->threads[i - 1].tid > process->threads[i].tid) {
+			qsort(process->threads, process->thread_count, sizeof(*process->threads),
+			      by_tid);
+			return;
+		}
+	}
+}
+
+static void take_threads(struct snap_process *process, const struct snap_traced *traced)
+{
+	size_t kept = 0;
+
+	process->threads = traced->threads;
+	for (size_t i = 0; i < traced->thread_count; i++) {
+		if (traced->threads[i].result != SNAP_THREAD_VANISHED)
+			process->threads[kept++] = traced->threads[i];
+	}
+	process->thread_count = kept;
+	process->threads_missed = traced->threads_missed;
+	/* A leader that has exited and left nobody behind is no thread any more. */
+	if (kept == 1 && process->threads[0].state == 'Z')
+		process->thread_count = 0;
+	sort_threads(process);
+}
+
+static bool has_copies(const struct snap_process *process)
+{
+	for (size_t i = 0; i < process->thread_count; i++) {
+		if (process->threads[i].result == SNAP_THREAD_COPIED)
+			return true;
+	}
+	return false;
+}
+
+static void set_trouble(struct snap_process *process, enum snap_trouble trouble,
+			const char *message)
+{
+	process->trouble = trouble;
+	/* Without memory the word alone must do. */
+	process->trouble_message = message ? message : snap_trouble_word(trouble);
+}
+
+/* Nothing of the process could be copied: why? */
+static void explain(const struct snap_options *options, struct snap_capture *capture,
+		    struct snap_process *process, const struct snap_stop *stop,
+		    const struct snap_traced *traced)
+{
+	struct snap_arena *arena = &capture->arena;
+
+	if (process->trouble != SNAP_TROUBLE_NONE || has_copies(process))
+		return;
+	if (traced->unsupported) {
+		set_trouble(process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+			    snap_arena_printf(arena,
+					      "cannot unwind %d: it is a program of another word "
+					      "size or architecture",
+					      process->pid));
+	} else if (traced->error) {
+		snap_discover_explain(capture, process, traced->error);
+	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
+		set_trouble(process, SNAP_TROUBLE_STOP_TIMEOUT,
+			    snap_arena_printf(
+				    arena, "%d did not stop within %lld ms (see --stop-timeout)",
+				    process->pid, (long long)options->stop_timeout_ns / 1000000));
+	} else if (stop->killed && !traced->vanished) {
+		/* Not even the list of its threads need be whole. */
+		set_trouble(process, SNAP_TROUBLE_INTERNAL,
+			    snap_arena_printf(
+				    arena, "the tracing process was ended before it had copied %d",
+				    process->pid));
+	} else if (traced->vanished || process->thread_count == 0) {
+		process->vanished = true;
+		set_trouble(process, SNAP_TROUBLE_EXITED,
+			    snap_arena_printf(arena, "%d exited before it could be stopped",
+					      process->pid));
+	}
+}
+
+static void warn_of_threads(struct snap_capture *capture, const struct snap_process *process,
+			    const struct snap_traced *traced)
+{
+	size_t not_stopped = 0, unread = 0;
+
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+
+		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
+		    ++unread <= MOST_THREAD_WARNINGS)
+			snap_capture_warn(capture, "facts_missing", process->pid, thread->tid,
+					  "cannot read the name and the state of thread %d of %d",
+					  thread->tid, process->pid);
+		if (thread->result != SNAP_THREAD_NOT_STOPPED ||
+		    ++not_stopped > MOST_THREAD_WARNINGS)
+			continue;
+		snap_capture_warn(capture, "thread_not_stopped", process->pid, thread->tid,
+				  "thread %d of %d did not stop (state %c%s%s)", thread->tid,
+				  process->pid, thread->state ? thread->state : '?',
+				  thread->wchan ? ", waits in " : "",
+				  thread->wchan ? thread->wchan : "");
+	}
+	if (not_stopped > MOST_THREAD_WARNINGS)
+		snap_capture_warn(capture, "thread_not_stopped", process->pid, 0,
+				  "%zu threads of %d did not stop", not_stopped, process->pid);
+	if (unread > MOST_THREAD_WARNINGS)
+		snap_capture_warn(capture, "facts_missing", process->pid, 0,
+				  "cannot read the names and the states of %zu threads of %d",
+				  unread, process->pid);
+	if (process->threads_missed)
+		snap_capture_warn(capture, "threads_missed", process->pid, 0,
+				  "%zu threads of %d could not be caught", process->threads_missed,
+				  process->pid);
+	if (traced->error && traced->seized)
+		snap_capture_warn(capture, "thread_refused", process->pid, 0,
+				  "some threads of %d cannot be traced: %s", process->pid,
+				  strerror(traced->error));
+}
+
+static void take(const struct snap_options *options, struct snap_capture *capture,
+		 struct snap_process *process, const struct snap_stop *stop,
+		 const struct snap_traced *traced)
+{
+	process->maps = traced->maps;
+	process->map_count = traced->map_count;
+	process->pieces = traced->pieces;
+	process->piece_count = traced->piece_count;
+	process->arch = traced->arch;
+	if (traced->stop_begin_ns && traced->stop_end_ns)
+		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;
+	if (traced->alone_ns)
+		process->stop_duration_ns = traced->alone_ns;
+	if (traced->alone_ns > capture->stop_duration_ns)
+		capture->stop_duration_ns = traced->alone_ns;
+	take_threads(process, traced);
+	explain(options, capture, process, stop, traced);
+	warn_of_threads(capture, process, traced);
+}
+
+/*
+ * Called gone, yet there: in an exec of another thread the first one goes, and who calls exec takes
+ * its number. Who was looked at in between was not seen.
+ */
+static bool is_in_exec(const struct snap_capture *capture, size_t index)
+{
+	const struct snap_process *process = &capture->processes[index];
+	struct snap_stat stat;
+
+	return process->trouble == SNAP_TROUBLE_EXITED && capture->live &&
+	       capture->live[index].proc_fd >= 0 &&
+	       snap_procfs_stat(capture->live[index].proc_fd, &stat) == 0 &&
+	       stat.start_ticks == process->start_ticks && !strchr("ZX", stat.state);
+}
+
+static int copy_fd(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static int64_t start_time(const struct snap_host *host, uint64_t ticks)
+{
+	uint64_t each = host->ticks_per_second > 0 ? 1000000000u / host->ticks_per_second : 0;
+
+	return host->boot_time_ns && ticks && each ? host->boot_time_ns + (int64_t)(ticks * each)
+						   : 0;
+}
+
+/* A process that was forked during the stop was, at that moment, its parent's twin. */
+static struct snap_process *add_forked(struct snap_capture *capture,
+				       const struct snap_traced *child, size_t parent)
+{
+	size_t count = capture->process_count;
+	struct snap_process *processes, *process;
+	struct snap_live *live = capture->live;
+
+	processes = snap_arena_new_array(&capture->arena, count + 1, struct snap_process);
+	if (!processes)
+		return NULL;
+	if (live) {
+		live = reallocarray(live, count + 1, sizeof(*live));
+		if (!live)
+			return NULL;
+		capture->live = live;
+		live[count] = (struct snap_live){ -1, -1, copy_fd(live[parent].root_fd),
+						  copy_fd(live[parent].exe_fd), -1 };
+	}
+	memcpy(processes, capture->processes, count * sizeof(*processes));
+	process = &processes[count];
+	*process = processes[parent];
+	process->pid = child->pid;
+	process->ppid = processes[parent].pid;
+	process->ns_pid = process->ns_pid == process->ppid ? child->pid : 0;
+	process->parent = parent;
+	process->is_target = process->is_namespace_init = false;
+	process->start_ticks = child->start_ticks;
+	process->start_time_ns = start_time(&capture->host, child->start_ticks);
+	process->ancestors = NULL;
+	process->ancestor_count = 0;
+	process->trouble = SNAP_TROUBLE_NONE;
+	process->trouble_message = NULL;
+	capture->processes = processes;
+	capture->process_count++;
+	return process;
+}
+
+struct snap_error *snap_capture_collect(const struct snap_options *options,
+					struct snap_capture *capture, struct snap_stop *stop)
+{
+	bool stopped = false;
+
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		struct snap_traced *traced = &stop->processes[i];
+		struct snap_process *process;
+
+		stopped |= traced->stop_begin_ns != 0;
+
+		if (traced->index == SIZE_MAX) {
+			process = add_forked(capture, traced,
+					     stop->processes[traced->forked_from].index);
+			if (!process)
+				return snap_error_no_memory();
+			traced->index = capture->process_count - 1;
+		}
+		process = &capture->processes[traced->index];
+		take(options, capture, process, stop, traced);
+		traced->execed |= is_in_exec(capture, traced->index);
+	}
+	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)
+		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;
+	if (stopped && stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
+		capture->stop_skew_ns = stop->still_ns - stop->begin_ns;
+	if (stop->limited)
+		snap_capture_warn(capture, "stacks_limited", 0, 0,
+				  "stacks were cut to keep the snapshot within %llu MiB",
+				  (unsigned long long)options->max_snapshot >> 20);
+	return NULL;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Collect: what the tracing child has found becomes part of the capture.
+ *
+ * Nothing is copied: threads, maps, registers and stacks stay in the shared mapping. Says what went
+ * wrong in the words of the model. Stops nobody.
+ */
+#ifndef SNAP_CAPTURE_COLLECT_H
+#define SNAP_CAPTURE_COLLECT_H
+
+#include "stop/tracer.h"
+
+/* Takes over one stop, complete or not. NO_MEMORY. */
+struct snap_error *snap_capture_collect(const struct snap_options *options,
+					struct snap_capture *capture,
+					struct snap_stop *stop) _must_check_;
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Discover: see discover.h. First the tree, as fast as it can be read, since it changes meanwhile;
+ * then what takes longer, one process after the other.
+ */
+#include "discover/discover.h"
+
+#include "discover/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum {
+	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
+	LIVE_MOST = 1 << 16, /* whatever the limit */
+};
+
+/*
+ * A library does not raise its host's limit of descriptors. Half of its share of it goes to
+ * processes that get all that is of use, then others get their directory alone, then none;
+ * snap_discover_open() is there for these.
+ */
+static void share_descriptors(struct snap_discovery *run)
+{
+	const struct snap_capture *capture = run->capture;
+	struct rlimit limit = { 0 };
+	long most = 0;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		most = limit.rlim_cur > LIVE_MOST ? LIVE_MOST : (long)limit.rlim_cur;
+	most -= most / 4 > LIVE_OTHERS ? most / 4 : LIVE_OTHERS;
+	run->live_budget = most;
+	run->whole_budget = most / 2;
+	for (size_t i = 0; capture->live && i < capture->process_count; i++) {
+		const struct snap_live *live = &capture->live[i];
+		long count = (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
+			     (live->exe_fd >= 0) + (live->files_fd >= 0);
+
+		run->live_budget -= count;
+		run->whole_budget -= count > 1 ? count : 0;
+	}
+}
+
+struct snap_error *snap_discovery_init(struct snap_discovery *run,
+				       const struct snap_options *options,
+				       struct snap_capture *capture,
+				       const struct snap_procfs *procfs, pid_t self)
+{
+	*run = (struct snap_discovery){
+		.options = options,
+		.capture = capture,
+		.procfs = procfs,
+		.process_capacity = capture->process_count,
+		.live_capacity = capture->live ? capture->process_count : 0,
+		.facts_count = capture->process_count,
+	};
+	share_descriptors(run);
+	snap_table_init(&run->table, procfs, self);
+	run->buffer = malloc(SNAP_MAX_ARGS);
+	return run->buffer ? NULL : snap_error_no_memory();
+}
+
+void snap_discovery_deinit(struct snap_discovery *run)
+{
+	snap_table_deinit(&run->table);
+	free(run->users);
+	free(run->buffer);
+}
+
+static bool needs_scan(const struct snap_options *options)
+{
+	if (options->children)
+		return true;
+	for (size_t i = 0; i < options->target_count; i++)
+		if (options->targets[i].kind != SNAP_TARGET_PID)
+			return true;
+	return false;
+}
+
+/* What snap_discover_again() need not read. */
+static struct snap_error *remember(struct snap_discovery *run)
+{
+	struct snap_capture *capture = run->capture;
+	const struct snap_table *table = &run->table;
+
+	if (!table->pid_count)
+		return NULL;
+	capture->seen =
+		snap_arena_memdup(&capture->arena, table->pids, table->pid_count * sizeof(pid_t));
+	if (!capture->seen)
+		return snap_error_no_memory();
+	capture->seen_count = table->pid_count;
+	return NULL;
+}
+
+static struct snap_error *nothing_found(const struct snap_capture *capture)
+{
+	if (!capture->warning_count)
+		return snap_error_format(SNAP_ERROR_NOT_FOUND, "no process to show");
+	return snap_error_format(SNAP_ERROR_NOT_FOUND, "%s",
+				 capture->warnings[capture->warning_count - 1].message);
+}
+
+static bool looks_again(const struct snap_discovery *run)
+{
+	return run->known && run->known->find;
+}
+
+struct snap_error *snap_discovery_run(struct snap_discovery *run)
+{
+	struct snap_error *err = snap_discovery_host(run->capture, run->procfs);
+
+	if (err)
+		return err;
+	err = needs_scan(run->options) ? snap_table_scan(&run->table) : NULL;
+	if (err)
+		return err;
+	err = snap_discovery_match(run);
+	if (err)
+		return err;
+	err = snap_table_link(&run->table);
+	if (err)
+		return err;
+	if (snap_options_cancelled(run->options))
+		return snap_error_cancelled();
+	err = snap_discovery_plant(run);
+	if (err)
+		return err;
+	if (!run->capture->process_count && !looks_again(run))
+		return nothing_found(run->capture);
+	err = run->options->children ? snap_discovery_settle(run) : NULL;
+	if (err)
+		return err;
+	err = snap_discovery_facts(run);
+	return err ? err : remember(run);
+}
+
+/*
+ * Every number below is one of the pid namespace that procfs was mounted in; system calls mean
+ * those of the caller's. Mixing them would stop strangers.
+ */
+static struct snap_error *open_procfs(struct snap_procfs *ret)
+{
+	struct snap_error *err = snap_procfs_open(NULL, ret);
+	pid_t self;
+
+	if (err)
+		return err;
+	self = snap_procfs_self(ret);
+	if (self == getpid())
+		return NULL;
+	snap_procfs_close(ret);
+	/* Where this process has no number there is no link. */
+	if (self < 0 && !snap_procfs_is_gone(self))
+		return snap_error_os(-self, "cannot read processes: procfs does not tell who reads "
+					    "it");
+	return snap_error_format(SNAP_ERROR_OTHER,
+				 "cannot read processes: procfs shows another pid namespace (mount "
+				 "one in this namespace)");
+}
+
+/* Who is not to be shown: the program that asked, if this is another process. */
+static pid_t self_of(const struct snap_options *options)
+{
+	return options->self ? options->self : getpid();
+}
+
+struct snap_error *snap_discover_with(const struct snap_options *options,
+				      const struct snap_discover_known *known,
+				      struct snap_capture *capture)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	struct snap_error *err = open_procfs(&procfs);
+
+	if (err)
+		return err;
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
+	if (err)
+		return err;
+	run.known = known;
+	if (known) {
+		run.live_budget = known->descriptors;
+		run.whole_budget = known->descriptors / 2;
+	}
+	return snap_discovery_run(&run);
+}
+
+struct snap_error *snap_discover(const struct snap_options *options, struct snap_capture *capture)
+{
+	return snap_discover_with(options, NULL, capture);
+}
+
+struct snap_error *snap_discover_one(const struct snap_options *options,
+				     const struct snap_process *process, long descriptors,
+				     struct snap_capture *capture)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	struct snap_process *added;
+	struct snap_error *err = open_procfs(&procfs);
+
+	if (err)
+		return err;
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
+	if (err)
+		return err;
+	run.live_budget = run.whole_budget = descriptors;
+	err = snap_discovery_host(capture, &procfs);
+	if (err)
+		return err;
+	err = snap_discovery_append(&run, process->pid, SIZE_MAX, &added);
+	if (err)
+		return err;
+	added->start_ticks = process->start_ticks;
+	added->ppid = process->ppid;
+	return snap_discovery_facts(&run);
+}
+
+/* The table as the last call left it: members of the tree, and pids that are of no interest. */
+static struct snap_error *recall(struct snap_discovery *run)
+{
+	const struct snap_capture *capture = run->capture;
+	struct snap_error *err;
+
+	for (size_t i = 0; i < capture->seen_count; i++) {
+		struct snap_seen seen = { .stat.pid = capture->seen[i],
+					  .blank = true,
+					  .index = SIZE_MAX };
+
+		err = snap_table_know(&run->table, &seen);
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < capture->process_count; i++) {
+		const struct snap_process *process = &capture->processes[i];
+		struct snap_seen seen = { .stat.pid = process->pid,
+					  .stat.ppid = process->ppid,
+					  .stat.start_ticks = process->start_ticks,
+					  .index = i };
+		struct snap_seen *known = snap_table_find(&run->table, process->pid);
+
+		if (known)
+			*known = seen;
+		err = snap_table_know(&run->table, &seen);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct snap_error *snap_discover_again(const struct snap_options *options,
+				       struct snap_capture *capture, bool *grown_ret)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	size_t count = capture->process_count;
+	struct snap_error *err;
+
+	*grown_ret = false;
+	if (!options->children)
+		return NULL;
+	err = open_procfs(&procfs);
+	if (err)
+		return err;
+	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
+	if (err)
+		return err;
+	err = recall(&run);
+	if (err)
+		return err;
+	err = snap_discovery_settle(&run);
+	if (err)
+		return err;
+	err = snap_discovery_facts(&run);
+	if (err)
+		return err;
+	*grown_ret = capture->process_count > count;
+	return remember(&run);
+}
+
+int snap_discover_open(const struct snap_process *process)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	_cleanup_fd_ int fd = -1;
+	struct snap_stat stat;
+	int status;
+
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return -ESRCH;
+	fd = snap_procfs_open_process(&procfs, process->pid);
+	if (fd < 0)
+		return fd;
+	status = snap_procfs_stat(fd, &stat);
+	if (status != 0 || stat.start_ticks != process->start_ticks)
+		return -ESRCH;
+	return snap_take_fd(&fd);
+}

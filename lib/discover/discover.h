@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Discover: who is in the tree.
+ *
+ * Turns the target options into the capture's list of processes: identity held by a pidfd and the
+ * start time, descendants by ppid, read again until the tree stands still, labels of the process
+ * (user, cgroup, exe, arguments, ancestors). Stops nobody and knows nothing of threads' stacks.
+ */
+#ifndef SNAP_DISCOVER_DISCOVER_H
+#define SNAP_DISCOVER_DISCOVER_H
+
+#include "base/error.h"
+#include "model/capture.h"
+#include "model/options.h"
+
+/*
+ * Fills capture->host, capture->processes (without maps and threads) and capture->live. A target
+ * that does not exist stays as a process with trouble no_such_process; one that may not be traced
+ * keeps what can be read. Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
+ * NO_MEMORY, OS.
+ */
+struct snap_error *snap_discover(const struct snap_options *options,
+				 struct snap_capture *capture) _must_check_;
+
+/* What somebody who looks again and again knows already; see snap_discover_with(). */
+struct snap_discover_known {
+	/*
+	 * The process if it is known, else NULL: then its labels and descriptors are not read, its
+	 * fields are those of the one that is known (strings borrowed), and it is a root of its own
+	 * if its parent has gone. NULL: the first look.
+	 */
+	const struct snap_process *(*find)(void *context, pid_t pid, uint64_t start_ticks);
+	void *context;
+	long descriptors; /* how many may be opened for capture->live */
+};
+
+/*
+ * snap_discover() with another share of descriptors. Not the first look: pids among the targets
+ * are not looked for, as who has them by now is somebody else; who is known counts as matched; that
+ * nothing is found is no error.
+ */
+struct snap_error *snap_discover_with(const struct snap_options *options,
+				      const struct snap_discover_known *known,
+				      struct snap_capture *capture) _must_check_;
+
+/*
+ * Reads again the labels and descriptors of one process, which has another program by now: it
+ * becomes the only one of `capture`, `vanished` if it has gone. `descriptors`: how many may be
+ * opened.
+ */
+struct snap_error *snap_discover_one(const struct snap_options *options,
+				     const struct snap_process *process, long descriptors,
+				     struct snap_capture *capture) _must_check_;
+
+/*
+ * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
+ * discovery takes three quarters of what RLIMIT_NOFILE allows at most, and raising that limit is
+ * the program's matter. A negative errno; ESRCH if the process has gone, also if another one has
+ * its pid by now.
+ */
+int snap_discover_open(const struct snap_process *process);
+
+/*
+ * Why a process may not be traced, as a sentence with its remedy ("cannot trace 4711: Operation not
+ * permitted (kernel.yama.ptrace_scope is 1; run as root or …)"), in the capture's arena, and the
+ * trouble it amounts to. os_errno: what PTRACE_SEIZE or procfs said.
+ */
+void snap_discover_explain(struct snap_capture *capture, struct snap_process *process,
+			   int os_errno);
+
+/*
+ * Children that the processes of the capture have by now and the capture does not list; appended,
+ * with their live descriptors. Called after the SEIZE, before the pause. True if there were some:
+ * then capture->processes and capture->live may have moved. Reads only what is new: one listing of
+ * the pids where nothing has changed.
+ */
+struct snap_error *snap_discover_again(const struct snap_options *options,
+				       struct snap_capture *capture, bool *grown_ret) _must_check_;
+
+#endif

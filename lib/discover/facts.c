@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One process of the tree: that it is still the one that was found, the descriptors that keep its
+ * files reachable, and its labels. Reads what procfs tells to anybody first, so that a process
+ * that may not be traced is labelled at least.
+ */
+#include "discover/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+enum {
+	NS_PER_S = 1000000000,
+	PASSWD_SIZE = 16384,
+	MAX_ANCESTORS = 64,
+	LIVE_EACH = 4,
+	LONGEST_TROUBLE = 1024
+};
+
+void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
+			  enum snap_trouble trouble, const char *format, ...)
+{
+	char text[LONGEST_TROUBLE];
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	process->trouble = trouble;
+	process->trouble_message = length < 0 ? NULL : snap_arena_strdup(&capture->arena, text);
+	if (!process->trouble_message)
+		process->trouble_message = snap_trouble_word(trouble);
+}
+
+/*
+ * What cannot be read for want of a resource is missed in the report, and told; what has gone or is
+ * not for us is no surprise.
+ */
+static void note_missing(struct snap_discovery *run, const struct snap_process *process,
+			 const char *what, ssize_t status)
+{
+	if (status >= 0 || snap_procfs_is_gone(status) || status == -EACCES || status == -EPERM)
+		return;
+	snap_capture_warn(run->capture, "facts_missing", process->pid, 0,
+			  "cannot read the %s of process %d: %s", what, (int)process->pid,
+			  strerror((int)-status));
+}
+
+int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
+{
+	_cleanup_fd_ int fd = snap_procfs_open_file(process_fd, "cgroup");
+	char buffer[SNAP_MAX_PATH + 256], *line;
+	struct snap_lines lines;
+	size_t length;
+	int more;
+
+	snap_cgroup_init(&run->cgroup);
+	if (fd < 0)
+		return fd;
+	snap_lines_init(&lines, fd, buffer, sizeof(buffer));
+	while ((more = snap_lines_next(&lines, &line, &length)) > 0)
+		snap_cgroup_line(&run->cgroup, line, length);
+	return more;
+}
+
+/* A string of the capture; "" is unknown. False without memory. */
+static bool keep(struct snap_discovery *run, const char **ret, const char *text, size_t length)
+{
+	*ret = length ? snap_arena_strndup(&run->capture->arena, text, length) : NULL;
+	return *ret || !length;
+}
+
+static bool read_groups(struct snap_discovery *run, struct snap_process *process, int fd)
+{
+	const char *unit;
+	size_t length;
+
+	int status = snap_discovery_cgroup(run, fd);
+
+	note_missing(run, process, "control group", status);
+	if (status != 0)
+		return true;
+	unit = snap_cgroup_unit(run->cgroup.path, &length);
+	return keep(run, &process->unit, unit, length) &&
+	       keep(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
+	       keep(run, &process->container, run->cgroup.container, strlen(run->cgroup.container));
+}
+
+/* A file may truly be called "x (deleted)": then it is found under that name. */
+static bool is_called(int process_fd, const char *path)
+{
+	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat program, named;
+
+	if (root_fd < 0 || fstatat(process_fd, "exe", &program, 0) ||
+	    fstatat(root_fd, path + 1, &named, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
+		return false;
+	return program.st_dev == named.st_dev && program.st_ino == named.st_ino;
+}
+
+static bool read_program(struct snap_discovery *run, struct snap_process *process, int fd)
+{
+	char path[SNAP_MAX_PATH + 16];
+	ssize_t length = snap_procfs_link(fd, "exe", path, sizeof(path));
+	size_t path_length = length > 0 ? (size_t)length : 0, cut = path_length;
+
+	process->exe_deleted = path_length && snap_cut_deleted(path, &cut) && !is_called(fd, path);
+	if (process->exe_deleted)
+		path_length = cut;
+	note_missing(run, process, "program", length);
+	if (!keep(run, &process->exe, path, path_length))
+		return false;
+	length = snap_procfs_read(fd, "cmdline", run->buffer, SNAP_MAX_ARGS);
+	note_missing(run, process, "arguments", length);
+	process->args_size = length > 0 ? (size_t)length : 0;
+	return keep(run, &process->args, run->buffer, process->args_size);
+}
+
+/*
+ * The name service may be slow and read files: once a user, and nobody is stopped meanwhile. It has
+ * many ways to say that there is no such user (getpwnam(3)), and few that nobody could be asked.
+ */
+static const char *user_name(struct snap_discovery *run, const struct snap_process *process,
+			     uid_t uid)
+{
+	char buffer[PASSWD_SIZE];
+	struct passwd entry, *found = NULL;
+	const char *name = NULL;
+	int status;
+
+	if (uid == (uid_t)-1)
+		return NULL;
+	for (size_t i = 0; i < run->user_count; i++)
+		if (run->users[i].uid == uid)
+			return run->users[i].name;
+	status = getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found);
+	if (status == EMFILE || status == ENFILE || status == ENOMEM || status == EIO)
+		note_missing(run, process, "user's name", -status);
+	if (status == 0 && found)
+		name = snap_arena_strdup(&run->capture->arena, found->pw_name);
+	if (snap_grow_array(run->users, run->user_capacity, run->user_count))
+		run->users[run->user_count++] = (struct snap_user){ uid, name };
+	return name;
+}
+
+static void read_status(struct snap_discovery *run, struct snap_process *process, int fd)
+{
+	struct snap_status status;
+	int result = snap_procfs_status(fd, &status);
+
+	process->uid = (uid_t)-1;
+	note_missing(run, process, "owner", result);
+	if (result != 0)
+		return;
+	process->uid = status.uid;
+	process->user = user_name(run, process, status.uid);
+	process->ns_pid = status.ns_pid;
+	process->is_namespace_init = status.ns_pid == 1;
+	process->in_host_namespace = status.ns_depth == 1;
+}
+
+/* ESRCH if it is gone, also if its number belongs to another process by now. */
+static int read_stat(struct snap_discovery *run, struct snap_process *process, int fd,
+		     struct snap_stat *stat)
+{
+	const struct snap_host *host = &run->capture->host;
+	uint64_t tick_ns = (uint64_t)(NS_PER_S / host->ticks_per_second), since_boot;
+	int status = snap_procfs_stat(fd, stat);
+	size_t length;
+
+	if (status != 0)
+		return status;
+	if (stat->start_ticks != process->start_ticks)
+		return -ESRCH;
+	length = strlen(stat->name);
+	process->state = stat->state;
+	process->flags = stat->flags;
+	if (length && strcmp(process->name ? process->name : "", stat->name) != 0)
+		process->name = snap_arena_strndup(&run->capture->arena, stat->name, length);
+	if (!__builtin_mul_overflow(stat->start_ticks, tick_ns, &since_boot) &&
+	    since_boot < INT64_MAX / 2)
+		process->start_time_ns = host->boot_time_ns + (int64_t)since_boot;
+	return 0;
+}
+
+static struct snap_error *keep_ancestors(struct snap_discovery *run, struct snap_process *process,
+					 const struct snap_ancestor *ancestors, size_t count)
+{
+	if (!count)
+		return NULL;
+	process->ancestors =
+		snap_arena_memdup(&run->capture->arena, ancestors, count * sizeof(*ancestors));
+	if (!process->ancestors)
+		return snap_error_no_memory();
+	process->ancestor_count = count;
+	return NULL;
+}
+
+/* A parent in the tree has been read already: it and what is above it, in the same cgroup. */
+static struct snap_error *inherit_ancestors(struct snap_discovery *run,
+					    struct snap_process *process)
+{
+	const struct snap_process *parent = &run->capture->processes[process->parent];
+	struct snap_ancestor ancestors[MAX_ANCESTORS];
+	size_t count = parent->ancestor_count;
+
+	if (!parent->cgroup || strcmp(parent->cgroup, process->cgroup) != 0)
+		return NULL;
+	if (count > MAX_ANCESTORS - 1)
+		count = MAX_ANCESTORS - 1;
+	ancestors[0] = (struct snap_ancestor){ parent->pid, parent->name, parent->start_ticks };
+	for (size_t i = 0; i < count; i++)
+		ancestors[i + 1] = parent->ancestors[i];
+	return keep_ancestors(run, process, ancestors, count + 1);
+}
+
+static bool same_cgroup(struct snap_discovery *run, pid_t pid, const char *cgroup)
+{
+	_cleanup_fd_ int fd = snap_procfs_open_process(run->procfs, pid);
+
+	return fd >= 0 && snap_discovery_cgroup(run, fd) == 0 &&
+	       strcmp(run->cgroup.path, cgroup) == 0;
+}
+
+static struct snap_error *read_ancestors(struct snap_discovery *run, struct snap_process *process)
+{
+	struct snap_ancestor ancestors[MAX_ANCESTORS];
+	uint64_t youngest = process->start_ticks;
+	pid_t pid = process->ppid;
+	size_t count = 0;
+
+	if (!process->cgroup)
+		return NULL;
+	if (process->parent != SIZE_MAX)
+		return inherit_ancestors(run, process);
+	while (pid > 0 && count < MAX_ANCESTORS) {
+		struct snap_seen *seen;
+		struct snap_error *err;
+		const char *name;
+
+		err = snap_table_add(&run->table, pid, &seen);
+		if (err)
+			return err;
+		if (!seen || seen->blank || seen->stat.start_ticks > youngest ||
+		    !same_cgroup(run, pid, process->cgroup))
+			break;
+		name = snap_arena_strdup(&run->capture->arena, seen->stat.name);
+		if (!name)
+			return snap_error_no_memory();
+		youngest = seen->stat.start_ticks;
+		ancestors[count++] = (struct snap_ancestor){ pid, name, youngest };
+		pid = seen->stat.ppid == pid ? 0 : seen->stat.ppid;
+	}
+	return keep_ancestors(run, process, ancestors, count);
+}
+
+/* It is there, or was a moment ago: nobody may take it for one that has exited. */
+static void mark_unread(struct snap_discovery *run, struct snap_process *process, int error)
+{
+	bool denied = error == EACCES || error == EPERM;
+
+	snap_process_trouble(run->capture, process,
+			     denied ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_INTERNAL,
+			     "cannot read process %d: %s", (int)process->pid, strerror(error));
+}
+
+static void mark_vanished(struct snap_discovery *run, struct snap_process *process)
+{
+	process->vanished = true;
+	snap_process_trouble(run->capture, process, SNAP_TROUBLE_EXITED,
+			     "process %d exited while it was read", (int)process->pid);
+}
+
+/* A leader that has exited before its threads is a zombie too, but its process lives. */
+static bool has_left(const struct snap_stat *stat)
+{
+	return (stat->state == 'Z' || stat->state == 'X') && stat->threads > 1;
+}
+
+static bool is_zombie(const struct snap_stat *stat)
+{
+	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
+}
+
+bool snap_process_judge(struct snap_capture *capture, struct snap_process *process,
+			const struct snap_stat *stat)
+{
+	int pid = (int)process->pid;
+
+	if (is_zombie(stat))
+		snap_process_trouble(capture, process, SNAP_TROUBLE_ZOMBIE,
+				     "process %d has exited, its parent %d has not collected it "
+				     "yet (zombie)",
+				     pid, (int)stat->ppid);
+	else if (stat->flags & SNAP_PF_KTHREAD)
+		snap_process_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
+				     "%d is a kernel thread: no program runs in it that has "
+				     "stacks to show",
+				     pid);
+	else
+		return false;
+	return true;
+}
+
+static bool has_exited(int pidfd)
+{
+	struct pollfd wait = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&wait, 1, 0) > 0;
+}
+
+/* Opened once and kept: through these the files of a process are found when it has gone. */
+static void keep_live(struct snap_discovery *run, struct snap_live *live, bool whole, int fd,
+		      int files_fd)
+{
+	int from = files_fd < 0 ? fd : files_fd;
+
+	live->proc_fd = fd;
+	live->files_fd = files_fd;
+	run->live_budget -= 1 + (files_fd >= 0);
+	if (!whole)
+		return;
+	live->root_fd = openat(from, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	live->exe_fd = openat(from, "exe", O_PATH | O_CLOEXEC);
+	run->live_budget -= LIVE_EACH - 1;
+	run->whole_budget -= LIVE_EACH;
+}
+
+/* `files_fd`: a thread that the leader left behind tells what the leader cannot any more, or -1. */
+static struct snap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
+				      int fd, int files_fd)
+{
+	int from = files_fd < 0 ? fd : files_fd;
+
+	read_status(run, process, fd);
+	if (!read_groups(run, process, from))
+		return snap_error_no_memory();
+	if (!(process->flags & SNAP_PF_KTHREAD) && !read_program(run, process, from))
+		return snap_error_no_memory();
+	return read_ancestors(run, process);
+}
+
+/*
+ * Identity: the scan saw a start time, then the pidfd and the directory are opened, then the start
+ * time is read through the directory. If both are equal, all of these are the same process.
+ */
+static struct snap_error *read_process(struct snap_discovery *run, struct snap_process *process,
+				       struct snap_live *live)
+{
+	bool whole = run->procfs->live && run->whole_budget >= LIVE_EACH;
+	_cleanup_fd_ int fd = -1, files_fd = -1;
+	struct snap_stat stat;
+	struct snap_error *err;
+	char state = 0;
+	int status;
+
+	if (whole)
+		live->pidfd = pidfd_open(process->pid, 0);
+	fd = snap_procfs_open_process(run->procfs, process->pid);
+	status = fd < 0 ? fd : read_stat(run, process, fd, &stat);
+	if (status == -EMFILE || status == -ENFILE || status == -ENOMEM)
+		return snap_error_os(-status, "cannot read process %d", (int)process->pid);
+	if (status != 0) {
+		snap_close(&live->pidfd);
+		if (snap_procfs_is_gone(status))
+			mark_vanished(run, process);
+		else
+			mark_unread(run, process, -status);
+		return NULL;
+	}
+	if (has_left(&stat))
+		files_fd = snap_procfs_open_survivor(run->procfs, fd, &state);
+	err = read_labels(run, process, fd, files_fd);
+	if (err)
+		return err;
+	/* What cannot be read now is still as it was read before. */
+	if ((live->pidfd < 0 || has_exited(live->pidfd)) &&
+	    snap_procfs_is_gone(read_stat(run, process, fd, &stat)))
+		mark_vanished(run, process);
+	else
+		snap_process_judge(run->capture, process, &stat);
+	/* A process is in the state of its leader, or of who is left of it. */
+	if (files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
+		process->state = state;
+	if (run->live_budget <= 0 || process->trouble != SNAP_TROUBLE_NONE)
+		snap_close(&live->pidfd);
+	else
+		keep_live(run, live, whole, snap_take_fd(&fd), snap_take_fd(&files_fd));
+	return NULL;
+}
+
+static bool take_known(struct snap_discovery *run, struct snap_process *process)
+{
+	const struct snap_process *known =
+		snap_discovery_known(run, process->pid, process->start_ticks);
+	size_t parent = process->parent;
+	pid_t ppid = process->ppid;
+
+	if (!known)
+		return false;
+	*process = *known;
+	process->parent = parent;
+	process->ppid = ppid;
+	return true;
+}
+
+struct snap_error *snap_discovery_facts(struct snap_discovery *run)
+{
+	struct snap_capture *capture = run->capture;
+
+	for (; run->facts_count < capture->process_count; run->facts_count++) {
+		struct snap_process *process = &capture->processes[run->facts_count];
+		struct snap_error *err;
+
+		if (snap_options_cancelled(run->options))
+			return snap_error_cancelled();
+		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
+			continue;
+		err = read_process(run, process, &capture->live[run->facts_count]);
+		if (err)
+			return err;
+	}
+	return NULL;
+}

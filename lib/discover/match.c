@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Which processes the target options mean: marks in the table, nothing else. A pid may be one of a
+ * thread, a name may be one of the program; stacksnap itself is never meant.
+ */
+#include "discover/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+static void mark(struct snap_seen *seen, bool named)
+{
+	seen->matched = true;
+	seen->named |= named;
+}
+
+/* Signal 0 is not sent: it asks whether the process is there, which procfs may hide. */
+static struct snap_error *add_absent(struct snap_discovery *run, pid_t pid)
+{
+	bool hidden = run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
+	const struct snap_seen seen = {
+		.stat.pid = pid,
+		.blank = true,
+		.matched = true,
+		.named = true,
+		.absent = hidden ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_NO_SUCH_PROCESS,
+		.index = SIZE_MAX,
+	};
+
+	return snap_table_know(&run->table, &seen);
+}
+
+/*
+ * The directory of a thread's number exists, though no listing shows it. So a pid that the scan
+ * has not found is asked for its thread group.
+ */
+static struct snap_error *find_pid(struct snap_discovery *run, pid_t pid, struct snap_seen **ret)
+{
+	struct snap_status status;
+	pid_t leader = pid;
+
+	*ret = snap_table_find(&run->table, pid);
+	if (*ret)
+		return NULL;
+	if (snap_procfs_task_status(run->procfs->root_fd, pid, &status) != 0)
+		return NULL;
+	if (status.tgid > 0 && status.tgid != pid) {
+		leader = status.tgid;
+		snap_capture_warn(run->capture, "tid_given", leader, pid,
+				  "%d is a thread of %d, which is shown instead", (int)pid,
+				  (int)leader);
+	}
+	return snap_table_add(&run->table, leader, ret);
+}
+
+static struct snap_error *match_pid(struct snap_discovery *run, pid_t pid)
+{
+	struct snap_seen *seen;
+	struct snap_error *err;
+
+	err = find_pid(run, pid, &seen);
+	if (err)
+		return err;
+	if (!seen)
+		return add_absent(run, pid);
+	if (seen->own)
+		snap_capture_warn(run->capture, "own_process", pid, 0,
+				  "%d is stacksnap itself and is left out", (int)pid);
+	else
+		mark(seen, true);
+	return NULL;
+}
+
+static bool name_matches(const struct snap_seen *seen, int process_fd, const regex_t *regex)
+{
+	char path[SNAP_MAX_PATH + 16], *base;
+	ssize_t length;
+	size_t cut;
+
+	if (regexec(regex, seen->stat.name, 0, NULL, 0) == 0)
+		return true;
+	length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
+	if (length <= 0)
+		return false;
+	cut = (size_t)length;
+	snap_cut_deleted(path, &cut);
+	path[cut] = '\0';
+	base = strrchr(path, '/');
+	return regexec(regex, base ? base + 1 : path, 0, NULL, 0) == 0;
+}
+
+static bool cgroup_matches(struct snap_discovery *run, int process_fd,
+			   const struct snap_target *target)
+{
+	if (snap_discovery_cgroup(run, process_fd) != 0)
+		return false;
+	switch (target->kind) {
+	case SNAP_TARGET_UNIT:
+		return snap_cgroup_in_unit(run->cgroup.path, target->text);
+	case SNAP_TARGET_CGROUP:
+		return run->cgroup.path[0] && snap_cgroup_is_below(run->cgroup.path, target->text);
+	case SNAP_TARGET_CONTAINER:
+		return snap_cgroup_container_is(run->cgroup.container, target->text);
+	case SNAP_TARGET_PID:
+	case SNAP_TARGET_NAME:
+	case SNAP_TARGET_ALL:
+		break;
+	}
+	return false;
+}
+
+static bool target_matches(struct snap_discovery *run, const struct snap_seen *seen,
+			   const struct snap_target *target)
+{
+	_cleanup_fd_ int fd = snap_procfs_open_process(run->procfs, seen->stat.pid);
+
+	if (fd < 0)
+		return false;
+	if (target->kind == SNAP_TARGET_NAME)
+		return name_matches(seen, fd, target->regex);
+	return cgroup_matches(run, fd, target);
+}
+
+/* For a target that matches nothing: how the sentence goes on after "no process ". */
+static const char *missing_words(enum snap_target_kind kind)
+{
+	switch (kind) {
+	case SNAP_TARGET_PID:
+	case SNAP_TARGET_ALL:
+		break;
+	case SNAP_TARGET_NAME:
+		return "has a name or program that matches";
+	case SNAP_TARGET_UNIT:
+		return "runs in the unit";
+	case SNAP_TARGET_CGROUP:
+		return "runs in the cgroup";
+	case SNAP_TARGET_CONTAINER:
+		return "runs in a container with the id or name";
+	}
+	return "runs as";
+}
+
+/* Kernel threads have no stack of a program: who wants to see one names its pid. */
+static bool match_by_text(struct snap_discovery *run, const struct snap_target *target)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < run->table.count; i++) {
+		struct snap_seen *seen = &run->table.entries[i];
+
+		if (snap_options_cancelled(run->options))
+			break;
+		if (seen->own || seen->stat.flags & SNAP_PF_KTHREAD)
+			continue;
+		if (!target_matches(run, seen, target))
+			continue;
+		mark(seen, true);
+		found = true;
+	}
+	return found;
+}
+
+/* Everything but stacksnap and what started it. */
+static void match_all(struct snap_discovery *run)
+{
+	struct snap_table *table = &run->table;
+	struct snap_seen *above = snap_table_find(table, table->self);
+
+	for (size_t i = 0; i < table->count; i++)
+		if (!table->entries[i].own)
+			mark(&table->entries[i], false);
+	for (size_t step = 0; above && step < table->count; step++) {
+		above->matched = above->named;
+		above = snap_table_parent(table, above);
+	}
+}
+
+static struct snap_error *match_target(struct snap_discovery *run, const struct snap_target *target)
+{
+	if (target->kind == SNAP_TARGET_PID)
+		return match_pid(run, target->pid);
+	if (target->kind == SNAP_TARGET_ALL) {
+		match_all(run);
+		return NULL;
+	}
+	if (!match_by_text(run, target))
+		snap_capture_warn(run->capture, "target_not_found", 0, 0, "no process %s '%s'",
+				  missing_words(target->kind), target->text);
+	return NULL;
+}
+
+/* Who is known stays in the tree, whoever its parent is by now. */
+static void match_known(struct snap_discovery *run)
+{
+	for (size_t i = 0; i < run->table.count; i++) {
+		struct snap_seen *seen = &run->table.entries[i];
+		const struct snap_process *known =
+			snap_discovery_known(run, seen->stat.pid, seen->stat.start_ticks);
+
+		if (known)
+			mark(seen, known->is_target);
+	}
+}
+
+struct snap_error *snap_discovery_match(struct snap_discovery *run)
+{
+	bool again = run->known && run->known->find;
+
+	if (again)
+		match_known(run);
+	for (size_t i = 0; i < run->options->target_count; i++) {
+		struct snap_error *err;
+
+		if (again && run->options->targets[i].kind == SNAP_TARGET_PID)
+			continue;
+		err = match_target(run, &run->options->targets[i]);
+		if (err)
+			return err;
+	}
+	return NULL;
+}

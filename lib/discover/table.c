@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The table of processes: see table.h. A look lists the pids (cheap: some hundred a system
+ * call) and reads stat (6 us each) only of those that are not in the table yet.
+ */
+#include "discover/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_PIDS = 512 };
+
+void snap_table_init(struct snap_table *table, const struct snap_procfs *procfs, pid_t self)
+{
+	*table = (struct snap_table){ .procfs = procfs, .self = self, .here = getpid() };
+}
+
+void snap_table_deinit(struct snap_table *table)
+{
+	free(table->entries);
+	free(table->children);
+	free(table->pids);
+	*table = (struct snap_table){ 0 };
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+	const pid_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* The entry of a pid, or where it would stand. */
+static size_t lower_bound(const struct snap_table *table, pid_t pid)
+{
+	size_t low = 0, high = table->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (table->entries[middle].stat.pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct snap_seen *snap_table_find(const struct snap_table *table, pid_t pid)
+{
+	size_t at = lower_bound(table, pid);
+
+	if (at == table->count || table->entries[at].stat.pid != pid)
+		return NULL;
+	return &table->entries[at];
+}
+
+/*
+ * A parent is never younger than its child. Where it seems to be, the parent died between two
+ * reads and its pid was given away.
+ */
+struct snap_seen *snap_table_parent(const struct snap_table *table, const struct snap_seen *seen)
+{
+	struct snap_seen *parent;
+
+	if (seen->blank || seen->stat.ppid <= 0)
+		return NULL;
+	parent = snap_table_find(table, seen->stat.ppid);
+	if (!parent || parent->blank || parent->stat.start_ticks > seen->stat.start_ticks)
+		return NULL;
+	return parent;
+}
+
+/*
+ * A child without an exit signal is what stacksnap's children look like, and hardly any other. In a
+ * host with several threads they have one, and are known by their names (roles/role.h).
+ */
+static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
+{
+	if (table->self <= 0)
+		return false;
+	if (stat->pid == table->self || stat->pid == table->here)
+		return true;
+	if (stat->ppid != table->self && stat->ppid != table->here)
+		return false;
+	return stat->exit_signal == 0 || strcmp(stat->name, "snap-keeper") == 0 ||
+	       strcmp(stat->name, "snap-parser") == 0;
+}
+
+/*
+ * False if it is not there or does not show itself. What fails for the caller's own reasons is an
+ * error: else a lack of descriptors would look like a machine without processes.
+ */
+static struct snap_error *read_entry(const struct snap_table *table, pid_t pid,
+				     struct snap_seen *seen_ret, bool *found_ret)
+{
+	struct snap_seen seen = { .index = SIZE_MAX };
+	int status = snap_procfs_task_stat(table->procfs->root_fd, pid, &seen.stat);
+
+	if (status == -EMFILE || status == -ENFILE || status == -ENOMEM)
+		return snap_error_os(-status, "cannot read process %d", (int)pid);
+	*found_ret = status == 0;
+	if (status != 0)
+		return NULL;
+	seen.stat.pid = pid;
+	seen.own = is_own(table, &seen.stat);
+	*seen_ret = seen;
+	return NULL;
+}
+
+static struct snap_error *make_room(struct snap_table *table, size_t count)
+{
+	struct snap_seen *grown;
+
+	if (count <= table->capacity)
+		return NULL;
+	grown = reallocarray(table->entries, count, sizeof(*grown));
+	if (!grown)
+		return snap_error_no_memory();
+	table->entries = grown;
+	table->capacity = count;
+	return NULL;
+}
+
+static struct snap_error *insert(struct snap_table *table, const struct snap_seen *seen)
+{
+	size_t at = lower_bound(table, seen->stat.pid);
+	struct snap_error *err;
+
+	if (table->count == table->capacity) {
+		err = make_room(table, table->count * 2 + 16);
+		if (err)
+			return err;
+	}
+	memmove(table->entries + at + 1, table->entries + at,
+		(table->count - at) * sizeof(*table->entries));
+	table->entries[at] = *seen;
+	table->count++;
+	return NULL;
+}
+
+struct snap_error *snap_table_know(struct snap_table *table, const struct snap_seen *seen)
+{
+	return snap_table_find(table, seen->stat.pid) ? NULL : insert(table, seen);
+}
+
+struct snap_error *snap_table_add(struct snap_table *table, pid_t pid, struct snap_seen **ret)
+{
+	struct snap_seen seen, *known = snap_table_find(table, pid);
+	struct snap_error *err;
+	bool found = false;
+
+	if (!known) {
+		err = read_entry(table, pid, &seen, &found);
+		if (err)
+			return err;
+	}
+	if (found) {
+		err = insert(table, &seen);
+		if (err)
+			return err;
+		known = snap_table_find(table, pid);
+	}
+	*ret = known;
+	return NULL;
+}
+
+/* The kernel lists pids in ascending order, a recorded tree does not. */
+static void sort_pids(struct snap_table *table)
+{
+	size_t count = 0, i = 1;
+
+	while (i < table->pid_count && table->pids[i - 1] < table->pids[i])
+		i++;
+	if (i >= table->pid_count)
+		return;
+	qsort(table->pids, table->pid_count, sizeof(pid_t), compare_pids);
+	for (i = 0; i < table->pid_count; i++)
+		if (!count || table->pids[count - 1] != table->pids[i])
+			table->pids[count++] = table->pids[i];
+	table->pid_count = count;
+}
+
+static struct snap_error *list_pids(struct snap_table *table)
+{
+	size_t room = table->pid_capacity ? table->pid_capacity : FIRST_PIDS;
+	ssize_t count;
+
+	for (;;) {
+		if (room > table->pid_capacity) {
+			pid_t *grown = reallocarray(table->pids, room, sizeof(*grown));
+
+			if (!grown)
+				return snap_error_no_memory();
+			table->pids = grown;
+			table->pid_capacity = room;
+		}
+		count = snap_procfs_list(table->procfs->root_fd, table->pids, room);
+		if (count < 0)
+			return snap_error_os((int)-count, "cannot list the processes");
+		if ((size_t)count <= room)
+			break;
+		room = (size_t)count + (size_t)count / 8;
+	}
+	table->pid_count = (size_t)count;
+	sort_pids(table);
+	return NULL;
+}
+
+/* What is outside the tree and has lost its parent has a new one by now, perhaps in the tree. */
+static void look_for_new_parent(struct snap_table *table, struct snap_seen *seen)
+{
+	struct snap_stat stat;
+	struct snap_seen *parent;
+
+	if (seen->blank || seen->gone || seen->index != SIZE_MAX || seen->stat.ppid <= 0)
+		return;
+	parent = snap_table_find(table, seen->stat.ppid);
+	if (parent && !parent->gone)
+		return;
+	if (snap_procfs_task_stat(table->procfs->root_fd, seen->stat.pid, &stat) == 0 &&
+	    stat.start_ticks == seen->stat.start_ticks)
+		seen->stat.ppid = stat.ppid;
+}
+
+static int compare_children(const void *left, const void *right)
+{
+	const struct snap_child *a = left, *b = right;
+
+	if (a->parent != b->parent)
+		return a->parent > b->parent ? 1 : -1;
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+struct snap_error *snap_table_link(struct snap_table *table)
+{
+	struct snap_child *grown =
+		reallocarray(table->children, table->count + 1, sizeof(*table->children));
+
+	if (!grown)
+		return snap_error_no_memory();
+	table->children = grown;
+	for (size_t i = 0; i < table->count; i++)
+		grown[i] = (struct snap_child){ table->entries[i].stat.ppid,
+						table->entries[i].stat.pid };
+	table->child_count = table->count;
+	qsort(grown, table->child_count, sizeof(*grown), compare_children);
+	return NULL;
+}
+
+struct snap_error *snap_table_scan(struct snap_table *table)
+{
+	size_t old_count = table->count, at = 0;
+	struct snap_error *err;
+
+	err = list_pids(table);
+	if (err)
+		return err;
+	err = make_room(table, table->count + table->pid_count);
+	if (err)
+		return err;
+	/* New entries are read behind the old ones, which stay sorted, and merged by one sort. */
+	for (size_t i = 0; i < table->pid_count; i++) {
+		pid_t pid = table->pids[i];
+		bool found = false;
+
+		for (; at < old_count && table->entries[at].stat.pid < pid; at++)
+			table->entries[at].gone = true;
+		if (at < old_count && table->entries[at].stat.pid == pid) {
+			at++;
+			continue;
+		}
+		err = read_entry(table, pid, &table->entries[table->count], &found);
+		if (err)
+			return err;
+		table->count += found;
+	}
+	for (; at < old_count; at++)
+		table->entries[at].gone = true;
+	/* An entry begins with its stat, and stat with the pid. */
+	if (old_count && table->count > old_count)
+		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
+	for (size_t i = 0; i < table->count; i++)
+		look_for_new_parent(table, &table->entries[i]);
+	return snap_table_link(table);
+}
+
+const struct snap_child *snap_table_children(const struct snap_table *table, pid_t parent,
+					     size_t *count_ret)
+{
+	size_t low = 0, high = table->child_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (table->children[middle].parent < parent)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (high = low; high < table->child_count && table->children[high].parent == parent;)
+		high++;
+	*count_ret = high - low;
+	return table->children + low;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The tree: from marked entries of the table to processes of the capture, a parent before its
+ * children. A tree that changes while it is read is read until it stands still. What a process is
+ * called or runs is of no interest here.
+ */
+#include "discover/internal.h"
+
+#include <string.h>
+
+enum { MAX_LOOKS = 10 }; /* at a tree that does not stand still */
+
+/* The list lives in the arena: growing it leaves the old one behind, less than the list again. */
+static struct snap_error *make_room(struct snap_discovery *run)
+{
+	struct snap_capture *capture = run->capture;
+	size_t room = run->process_capacity * 2 + 8;
+	struct snap_process *processes;
+	struct snap_live *live;
+
+	if (capture->process_count < run->process_capacity)
+		return NULL;
+	live = reallocarray(capture->live, room, sizeof(*live));
+	if (!live)
+		return snap_error_no_memory();
+	capture->live = live;
+	processes = snap_arena_new_array(&capture->arena, room, struct snap_process);
+	if (!processes)
+		return snap_error_no_memory();
+	if (capture->process_count)
+		memcpy(processes, capture->processes, capture->process_count * sizeof(*processes));
+	capture->processes = processes;
+	run->process_capacity = room;
+	return NULL;
+}
+
+struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
+					 struct snap_process **ret)
+{
+	struct snap_capture *capture = run->capture;
+	struct snap_error *err = make_room(run);
+
+	if (err)
+		return err;
+	capture->live[capture->process_count] = (struct snap_live){ -1, -1, -1, -1, -1 };
+	*ret = &capture->processes[capture->process_count++];
+	**ret = (struct snap_process)
+	{
+		.pid = pid, .parent = parent, .uid = (uid_t)-1,
+#if defined(__x86_64__)
+		.arch = SNAP_ARCH_X86_64,
+#elif defined(__aarch64__)
+		.arch = SNAP_ARCH_AARCH64,
+#endif
+	};
+	return NULL;
+}
+
+static void say_absent(struct snap_discovery *run, struct snap_process *process,
+		       enum snap_trouble absent)
+{
+	int pid = (int)process->pid;
+
+	if (absent == SNAP_TROUBLE_PERMISSION_DENIED)
+		snap_process_trouble(run->capture, process, absent,
+				     "process %d is hidden (procfs is mounted with hidepid; run as "
+				     "root or with the group that the mount option gid names)",
+				     pid);
+	else if (absent != SNAP_TROUBLE_NONE)
+		snap_process_trouble(run->capture, process, absent,
+				     "cannot find %d: no such process", pid);
+}
+
+static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen *seen,
+				   size_t parent)
+{
+	struct snap_process *process;
+	struct snap_error *err;
+
+	err = snap_discovery_append(run, seen->stat.pid, parent, &process);
+	if (err)
+		return err;
+	seen->index = run->capture->process_count - 1;
+	process->ppid = seen->stat.ppid;
+	process->start_ticks = seen->stat.start_ticks;
+	process->state = seen->stat.state;
+	process->flags = seen->stat.flags;
+	process->is_target = seen->named;
+	say_absent(run, process, seen->absent);
+	if (seen->stat.name[0] == '\0')
+		return NULL;
+	process->name = snap_arena_strdup(&run->capture->arena, seen->stat.name);
+	return process->name ? NULL : snap_error_no_memory();
+}
+
+static void warn_once(struct snap_discovery *run, const char *code, const char *message)
+{
+	for (size_t i = 0; i < run->capture->warning_count; i++)
+		if (strcmp(run->capture->warnings[i].code, code) == 0)
+			return;
+	snap_capture_warn(run->capture, code, 0, 0, "%s", message);
+}
+
+static bool is_full(struct snap_discovery *run)
+{
+	if (run->capture->process_count < SNAP_MAX_PROCESSES)
+		return false;
+	warn_once(run, "too_many_processes", "there are more processes than can be shown");
+	return true;
+}
+
+/* Adds the children of processes[first] and later, and theirs. */
+static struct snap_error *grow(struct snap_discovery *run, size_t first)
+{
+	struct snap_capture *capture = run->capture;
+
+	for (size_t i = first; i < capture->process_count; i++) {
+		const struct snap_child *children;
+		size_t count;
+
+		children = snap_table_children(&run->table, capture->processes[i].pid, &count);
+		for (size_t k = 0; k < count; k++) {
+			struct snap_seen *seen = snap_table_find(&run->table, children[k].pid);
+			struct snap_seen *parent =
+				seen ? snap_table_parent(&run->table, seen) : NULL;
+			struct snap_error *err;
+
+			if (!parent || parent->index != i || seen->index != SIZE_MAX || seen->own)
+				continue;
+			if (!run->options->children && !seen->matched)
+				continue;
+			if (is_full(run))
+				return NULL;
+			err = add_seen(run, seen, i);
+			if (err)
+				return err;
+		}
+	}
+	return NULL;
+}
+
+static struct snap_seen *above(const struct snap_discovery *run, const struct snap_seen *seen)
+{
+	return seen->own ? NULL : snap_table_parent(&run->table, seen);
+}
+
+/*
+ * Whether a matched process stands above one, so that it is found from there. The way up ends
+ * where the answer is known; then it is written down along the way.
+ */
+static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
+{
+	enum snap_under answer = seen->under;
+	struct snap_seen *at = seen, *parent;
+
+	if (!run->options->children) {
+		parent = above(run, seen);
+		return parent && parent->matched;
+	}
+	for (size_t step = 0; answer == SNAP_UNDER_UNKNOWN && step <= run->table.count; step++) {
+		parent = above(run, at);
+		if (parent && !parent->matched)
+			answer = parent->under;
+		else
+			answer = parent ? SNAP_UNDER_MATCH : SNAP_UNDER_NONE;
+		at = parent;
+	}
+	for (at = seen; at && at->under == SNAP_UNDER_UNKNOWN; at = parent) {
+		at->under = answer == SNAP_UNDER_MATCH ? SNAP_UNDER_MATCH : SNAP_UNDER_NONE;
+		parent = above(run, at);
+		if (parent && parent->matched)
+			break;
+	}
+	return answer == SNAP_UNDER_MATCH;
+}
+
+static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen *seen)
+{
+	size_t first = run->capture->process_count;
+	struct snap_error *err;
+
+	if (!seen || !seen->matched || seen->index != SIZE_MAX || is_full(run))
+		return NULL;
+	err = add_seen(run, seen, SIZE_MAX);
+	return err ? err : grow(run, first);
+}
+
+struct snap_error *snap_discovery_plant(struct snap_discovery *run)
+{
+	/* The second time for what a circle of pids that were reused kept from having a root. */
+	for (size_t i = 0; i < 2 * run->table.count; i++) {
+		struct snap_seen *seen = &run->table.entries[i % run->table.count];
+		struct snap_error *err;
+
+		if (i < run->table.count && is_under_match(run, seen))
+			continue;
+		err = add_root(run, seen);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct snap_error *snap_discovery_settle(struct snap_discovery *run)
+{
+	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
+		size_t count = run->capture->process_count;
+		struct snap_error *err;
+
+		if (snap_options_cancelled(run->options))
+			return snap_error_cancelled();
+		err = snap_table_scan(&run->table);
+		if (err)
+			return err;
+		err = grow(run, 0);
+		if (err)
+			return err;
+		if (run->capture->process_count == count)
+			return NULL;
+	}
+	warn_once(run, "tree_unsteady",
+		  "new processes kept appearing while the tree was read: some may be missing");
+	return NULL;
+}

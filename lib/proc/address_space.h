@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Address space: the mappings of a process, the first page of each module, the vDSO.
+ *
+ * Read by the tracing child, and by the sampler, which has no stop. So nothing here allocates:
+ * memory comes from a region of the caller's; and how memory of a process is read is the caller's
+ * matter, too. Knows nothing of who the process is.
+ */
+#ifndef SNAP_PROC_ADDRESS_SPACE_H
+#define SNAP_PROC_ADDRESS_SPACE_H
+
+#include "base/shared_memory.h"
+#include "model/capture.h"
+#include "proc/procfs.h"
+
+#include <sys/uio.h>
+
+struct snap_space_reader {
+	struct snap_region *records; /* where results go */
+	struct snap_map *maps;       /* SNAP_MAX_MAPS of them, used while they are read */
+	char *buffer;                /* for lines */
+	size_t buffer_size;
+	/*
+	 * Reads ranges of memory into bytes that lie one after the other, up to the first that
+	 * cannot be read; returns how many bytes that are.
+	 */
+	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
+	void *context;
+};
+
+struct snap_space {
+	struct snap_map *maps; /* sorted, without overlaps */
+	size_t map_count;
+	struct snap_piece *pieces; /* sorted */
+	size_t piece_count;
+};
+
+/*
+ * Reads a file "maps". 0 or a negative errno, then nothing is written: ESRCH, there are none,
+ * since the process has gone; ENOMEM, the region is used up.
+ */
+int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
+			 struct snap_space *ret);
+/* Reads the pieces of these mappings; those that cannot be read are left out. */
+void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
+
+/* The first of sorted mappings that ends behind an address: its own, or the next; else `count`. */
+size_t snap_space_find(const struct snap_map *maps, size_t count, uint64_t address);
+
+#endif

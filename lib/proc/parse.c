@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The texts of procfs: see parse.h. A cursor walks over bounded bytes; nothing relies on a
+ * terminating NUL, no function of the C library reads a locale.
+ */
+#include "proc/parse.h"
+
+#include <limits.h>
+#include <string.h>
+
+struct cursor {
+	const char *at, *end;
+};
+
+static bool take_char(struct cursor *cursor, char c)
+{
+	if (cursor->at == cursor->end || *cursor->at != c)
+		return false;
+	cursor->at++;
+	return true;
+}
+
+static void skip_blanks(struct cursor *cursor)
+{
+	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t'))
+		cursor->at++;
+}
+
+static int digit_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return INT_MAX;
+}
+
+/* At least one digit; a number that does not fit is refused. */
+static bool take_number(struct cursor *cursor, int base, uint64_t *ret)
+{
+	const char *first = cursor->at;
+	uint64_t value = 0;
+
+	while (cursor->at < cursor->end && digit_value(*cursor->at) < base) {
+		if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)digit_value(*cursor->at), &value))
+			return false;
+		cursor->at++;
+	}
+	*ret = value;
+	return cursor->at != first;
+}
+
+static bool take_limited(struct cursor *cursor, uint64_t limit, uint64_t *ret)
+{
+	return take_number(cursor, 10, ret) && *ret <= limit;
+}
+
+pid_t snap_parse_pid(const char *text, size_t length)
+{
+	struct cursor cursor = { text, text + length };
+	uint64_t value;
+
+	if (!take_limited(&cursor, INT_MAX, &value) || cursor.at != cursor.end)
+		return 0;
+	return (pid_t)value;
+}
+
+static void copy_name(const char *from, size_t length, char name[SNAP_MAX_COMM])
+{
+	if (length > SNAP_MAX_COMM - 1)
+		length = SNAP_MAX_COMM - 1;
+	memcpy(name, from, length);
+	memset(name + length, 0, SNAP_MAX_COMM - length);
+}
+
+bool snap_stat_is_ambiguous(const struct snap_stat *stat)
+{
+	return strchr(stat->name, '\\') != NULL;
+}
+
+void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length)
+{
+	if (length && comm[length - 1] == '\n')
+		length--;
+	copy_name(comm, strnlen(comm, length), stat->name);
+}
+
+/* Which number of stat goes where; fields as proc(5) counts them. False: the kernel has no such. */
+static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
+{
+	if ((field == 4 || field == 20 || field == 38 || field == 39) && value > INT_MAX)
+		return false;
+	if (field == 4)
+		stat->ppid = (pid_t)value;
+	else if (field == 9)
+		stat->flags = (uint32_t)value;
+	else if (field == 20)
+		stat->threads = (unsigned)value;
+	else if (field == 22)
+		stat->start_ticks = value;
+	else if (field == 38)
+		stat->exit_signal = (int)value;
+	else if (field == 39)
+		stat->cpu = (int)value;
+	return true;
+}
+
+bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
+{
+	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
+	const char *last = memrchr(text, ')', length);
+	struct cursor cursor = { text, text + length };
+	struct snap_stat stat = { .exit_signal = -1, .cpu = -1 };
+	uint64_t value;
+	unsigned field;
+	bool negative;
+
+	if (!last || !take_limited(&cursor, INT_MAX, &value) || !take_char(&cursor, ' ') ||
+	    !take_char(&cursor, '(') || cursor.at > last)
+		return false;
+	stat.pid = (pid_t)value;
+	copy_name(cursor.at, (size_t)(last - cursor.at), stat.name);
+	cursor.at = last + 1;
+	if (!take_char(&cursor, ' ') || cursor.at == cursor.end)
+		return false;
+	stat.state = *cursor.at++;
+	for (field = FIRST_NUMBER; field <= LAST_WANTED; field++) {
+		if (!take_char(&cursor, ' '))
+			break;
+		/* tpgid, priority, nice … and the exit signal of a thread: nobody needs these. */
+		negative = take_char(&cursor, '-');
+		if (!take_number(&cursor, 10, &value))
+			break;
+		if (!negative && !set_stat_field(&stat, field, value))
+			return false;
+	}
+	if (field <= LAST_NEEDED)
+		return false;
+	*ret = stat;
+	return true;
+}
+
+void snap_status_init(struct snap_status *status)
+{
+	const unsigned unknown = UINT_MAX;
+
+	*status = (struct snap_status){ .uid = unknown,
+					.euid = unknown,
+					.suid = unknown,
+					.gid = unknown,
+					.egid = unknown,
+					.sgid = unknown };
+}
+
+/* "Uid:" before its numbers. */
+static bool take_key(struct cursor *cursor, const char *key)
+{
+	size_t length = strlen(key);
+
+	if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, key, length) != 0)
+		return false;
+	cursor->at += length;
+	skip_blanks(cursor);
+	return true;
+}
+
+static unsigned one_number(struct cursor *cursor, unsigned limit, unsigned otherwise)
+{
+	uint64_t value;
+	bool good = take_limited(cursor, limit, &value);
+
+	skip_blanks(cursor);
+	return good ? (unsigned)value : otherwise;
+}
+
+static void three_ids(struct cursor *cursor, unsigned *real, unsigned *effective, unsigned *saved)
+{
+	*real = one_number(cursor, UINT_MAX, UINT_MAX);
+	*effective = one_number(cursor, UINT_MAX, UINT_MAX);
+	*saved = one_number(cursor, UINT_MAX, UINT_MAX);
+}
+
+static void all_pids(struct cursor *cursor, struct snap_status *status)
+{
+	while (cursor->at < cursor->end) {
+		unsigned pid = one_number(cursor, INT_MAX, 0);
+
+		if (!pid)
+			break;
+		status->ns_pid = (pid_t)pid;
+		status->ns_depth++;
+	}
+}
+
+void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
+{
+	struct cursor cursor = { line, line + length };
+
+	if (take_key(&cursor, "Tgid:"))
+		status->tgid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "TracerPid:"))
+		status->tracer_pid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "Threads:"))
+		status->threads = one_number(&cursor, UINT_MAX, 0);
+	else if (take_key(&cursor, "Seccomp:"))
+		status->seccomp = one_number(&cursor, UINT_MAX, 0);
+	else if (take_key(&cursor, "Uid:"))
+		three_ids(&cursor, &status->uid, &status->euid, &status->suid);
+	else if (take_key(&cursor, "Gid:"))
+		three_ids(&cursor, &status->gid, &status->egid, &status->sgid);
+	else if (take_key(&cursor, "CapPrm:"))
+		take_number(&cursor, 16, &status->permitted);
+	else if (take_key(&cursor, "CapEff:"))
+		take_number(&cursor, 16, &status->effective);
+	else if (take_key(&cursor, "NSpid:"))
+		all_pids(&cursor, status);
+	else if (take_key(&cursor, "voluntary_ctxt_switches:"))
+		take_number(&cursor, 10, &status->voluntary_switches);
+	else if (take_key(&cursor, "nonvoluntary_ctxt_switches:"))
+		take_number(&cursor, 10, &status->other_switches);
+}
+
+bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
+{
+	struct cursor cursor = { text, text + length };
+
+	for (size_t i = 0; i < 3; i++) {
+		skip_blanks(&cursor);
+		if (!take_number(&cursor, 10, &ret[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool take_hex(struct cursor *cursor, uint64_t *ret)
+{
+	skip_blanks(cursor);
+	return take_char(cursor, '0') && take_char(cursor, 'x') && take_number(cursor, 16, ret);
+}
+
+/* "running", "-1 0xSP 0xPC", "NUMBER 0xARGUMENT (six of them) 0xSP 0xPC" */
+bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret)
+{
+	static const char running[] = "running";
+	struct cursor cursor = { text, text + length };
+	struct snap_place place = { .number = -1 };
+	uint64_t number;
+
+	if (length >= sizeof(running) - 1 && memcmp(text, running, sizeof(running) - 1) == 0) {
+		*ret = (struct snap_place){ .running = true, .number = -1 };
+		return true;
+	}
+	if (take_char(&cursor, '-')) {
+		if (!take_number(&cursor, 10, &number))
+			return false;
+	} else {
+		if (!take_limited(&cursor, INT_MAX, &number))
+			return false;
+		place.number = (int64_t)number;
+		for (size_t i = 0; i < SNAP_ARRAY_SIZE(place.arguments); i++)
+			if (!take_hex(&cursor, &place.arguments[i]))
+				return false;
+	}
+	if (!take_hex(&cursor, &place.sp) || !take_hex(&cursor, &place.pc))
+		return false;
+	*ret = place;
+	return true;
+}
+
+bool snap_cut_deleted(const char *path, size_t *length)
+{
+	static const char suffix[] = " (deleted)";
+	const size_t suffix_length = sizeof(suffix) - 1;
+
+	if (*length <= suffix_length || path[0] != '/' ||
+	    memcmp(path + *length - suffix_length, suffix, suffix_length) != 0)
+		return false;
+	*length -= suffix_length;
+	return true;
+}
+
+static bool take_permission(struct cursor *cursor, char letter, char otherwise, bool *ret)
+{
+	*ret = take_char(cursor, letter);
+	return *ret || take_char(cursor, otherwise);
+}
+
+/* "08:01": major and minor in hexadecimal. */
+static bool take_device(struct cursor *cursor, struct snap_map *map)
+{
+	uint64_t major_number, minor_number;
+
+	if (!take_number(cursor, 16, &major_number) || !take_char(cursor, ':') ||
+	    !take_number(cursor, 16, &minor_number) || major_number > UINT32_MAX ||
+	    minor_number > UINT32_MAX)
+		return false;
+	map->dev_major = (uint32_t)major_number;
+	map->dev_minor = (uint32_t)minor_number;
+	return true;
+}
+
+bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
+		    size_t *path_length_ret)
+{
+	struct cursor cursor = { line, line + length };
+	struct snap_map map = { 0 };
+	size_t path_length;
+
+	if (!take_number(&cursor, 16, &map.start) || !take_char(&cursor, '-') ||
+	    !take_number(&cursor, 16, &map.end) || map.end <= map.start ||
+	    !take_char(&cursor, ' ') || !take_permission(&cursor, 'r', '-', &map.read) ||
+	    !take_permission(&cursor, 'w', '-', &map.write) ||
+	    !take_permission(&cursor, 'x', '-', &map.execute) ||
+	    !take_permission(&cursor, 's', 'p', &map.shared) || !take_char(&cursor, ' ') ||
+	    !take_number(&cursor, 16, &map.offset) || !take_char(&cursor, ' ') ||
+	    !take_device(&cursor, &map) || !take_char(&cursor, ' ') ||
+	    !take_number(&cursor, 10, &map.inode))
+		return false;
+	if (cursor.at < cursor.end && !take_char(&cursor, ' '))
+		return false;
+	skip_blanks(&cursor);
+	path_length = (size_t)(cursor.end - cursor.at);
+	if (path_length >= SNAP_MAX_PATH * 4)
+		return false;
+	map.deleted = snap_cut_deleted(cursor.at, &path_length);
+	*ret = map;
+	*path_ret = cursor.at;
+	*path_length_ret = path_length;
+	return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the kernel's texts about a process mean: bytes in, plain values out.
+ *
+ * Pure functions that open and allocate nothing, so fuzzers and the tracing child can call them.
+ * Names in these texts are chosen by the target: a process may be called "a) R 1 (", a file may be
+ * called like a line of maps. Whatever cannot be the kernel's text is refused, never guessed.
+ */
+#ifndef SNAP_PROC_PARSE_H
+#define SNAP_PROC_PARSE_H
+
+#include "model/capture.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* PF_* of linux/sched.h, stat field 9. */
+enum {
+	SNAP_PF_EXITING = 0x4,
+	SNAP_PF_IO_WORKER = 0x10,
+	SNAP_PF_USER_WORKER = 0x4000,
+	SNAP_PF_KTHREAD = 0x200000,
+};
+
+/* The fields of /proc/PID/stat that somebody needs (proc(5)). */
+struct snap_stat {
+	pid_t pid;
+	char name[SNAP_MAX_COMM]; /* comm as it stands there, see snap_stat_is_ambiguous() */
+	char state;
+	pid_t ppid;
+	uint32_t flags;
+	unsigned threads;
+	uint64_t start_ticks;
+	int exit_signal; /* -1 unknown */
+	int cpu;         /* -1 unknown */
+};
+
+bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
+
+/*
+ * Some kernels write a newline in this name as \n and a backslash as \\, others write both as they
+ * are (fs/proc/array.c). So what a backslash means only the file "comm" tells, which is the name
+ * and a newline on all of them.
+ */
+bool snap_stat_is_ambiguous(const struct snap_stat *stat);
+/* Takes the name from the text of "comm". */
+void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length);
+
+/* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
+struct snap_status {
+	pid_t tgid, tracer_pid;
+	uid_t uid, euid, suid; /* real, effective, saved */
+	gid_t gid, egid, sgid;
+	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
+	unsigned seccomp;              /* 0: no filter */
+	unsigned threads;              /* living ones; a zombie leader counts until it is reaped */
+	pid_t ns_pid;                  /* in the innermost pid namespace */
+	unsigned ns_depth;             /* 1: in the pid namespace that procfs shows */
+	uint64_t voluntary_switches, other_switches; /* away from a processor, of one thread */
+};
+
+void snap_status_init(struct snap_status *status);
+/* Takes one line, without its newline; lines that nobody needs are ignored. */
+void snap_parse_status_line(const char *line, size_t length, struct snap_status *status);
+
+/* The three numbers of schedstat: time run and time waited for a processor in ns, runs. */
+bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3]);
+
+/* Where a thread is, as its "syscall" tells. */
+struct snap_place {
+	bool running;   /* it runs or waits for a processor: nothing else is known */
+	int64_t number; /* of the system call, -1: in none */
+	uint64_t arguments[6];
+	uint64_t sp, pc;
+};
+
+bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret);
+
+/*
+ * One line of /proc/PID/maps, without its newline. ret->path is left NULL; the path, which the
+ * line owns, comes as pointer and length, 0 for none: everything from the 6th field to the end, as
+ * the kernel wrote it (a newline stands as \012 and stays so), without " (deleted)", which is
+ * ret->deleted. A file that is truly called "x (deleted)" looks the same: inode and device tell.
+ */
+bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
+		    size_t *path_length_ret);
+
+/* Cuts " (deleted)" off a path of a link of procfs or of maps; true if it was there. */
+bool snap_cut_deleted(const char *path, size_t *length);
+
+/* A number in decimal that fills the text, at most INT_MAX: a pid, a tid. 0 if it is none. */
+pid_t snap_parse_pid(const char *text, size_t length);
+
+#endif

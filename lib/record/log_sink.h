@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Follow: what the sampler tells, written into a log.
+ *
+ * It is the sampler's sink: it unwinds each copy at once, and remembers which numbers processes and
+ * threads have in the log. Knows nothing of time.
+ */
+#ifndef SNAP_RECORD_LOG_SINK_H
+#define SNAP_RECORD_LOG_SINK_H
+
+#include "model/options.h"
+#include "record/spaces.h"
+#include "sample/sampler.h"
+
+enum { SNAP_FOLLOW_WARNINGS = 64 }; /* about single processes, at most */
+
+/* A process of the sampler's. */
+struct snap_followed_process {
+	struct snap_followed_process *next, *previous;
+	uint32_t number, space; /* in the log; space UINT32_MAX: there was no room for one */
+	bool warned;
+};
+
+/* A thread of the sampler's; its `user` is the index of this. */
+struct snap_followed_thread {
+	uint32_t number; /* in the log */
+	uint32_t next_free;
+	bool live, sampled; /* sampled: it stands in the log with a stack */
+	enum snap_state state;
+	uint64_t asked_tick; /* in which its copy was refused, and … */
+	unsigned asked;      /* … the bits 1 << enum snap_verdict of why */
+};
+
+struct snap_follow {
+	const struct snap_options *options;
+	struct snap_log *log;
+	struct snap_spaces *spaces;
+	struct snap_followed_process *processes;
+	struct snap_followed_thread *threads;
+	size_t thread_count, thread_capacity;
+	uint32_t first_free; /* of threads: index + 1; 0: none */
+	unsigned warnings;
+	bool told_of_spaces; /* that there are too many */
+	uint64_t tick;       /* its number, for asked_tick */
+	/* what there is now */
+	uint64_t born, sampled;            /* threads ever; those that stand with a stack */
+	uint64_t states[SNAP_STATE_COUNT]; /* threads by their last state */
+};
+
+void snap_follow_init(struct snap_follow *follow, const struct snap_options *options,
+		      struct snap_log *log, struct snap_spaces *spaces);
+void snap_follow_deinit(struct snap_follow *follow);
+
+/* What the sampler calls; valid as long as `follow`. */
+struct snap_sampler_sink snap_follow_sink(struct snap_follow *follow);
+
+/* The log has been renumbered. */
+void snap_follow_renumber(struct snap_follow *follow);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * pprof: a profile.proto, gzip, for `go tool pprof`, Pyroscope, Parca and their kind.
+ *
+ * A snapshot counts threads; a recording counts samples and their time on the wall clock. One
+ * sample of the format is what a process's threads of one name have in common: stack, state, system
+ * call, wait channel; the thread only on request, because profiles are meant to add up. These are
+ * labels, each with one value of one kind. Knows nothing of how stacks become tables: that is
+ * tables.c.
+ */
+#include "render/gzip.h"
+#include "render/pprof/internal.h"
+#include "render/render.h"
+#include "render/view/tally.h"
+#include "render/view/when.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_TIME = 9,
+	PROFILE_DURATION = 10,
+	PROFILE_PERIOD_TYPE = 11,
+	PROFILE_PERIOD = 12,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+};
+enum { VALUE_TYPE = 1, VALUE_UNIT = 2 };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
+enum { LABEL_KEY = 1, LABEL_TEXT = 2, LABEL_NUMBER = 3 };
+
+/* What is made goes out in pieces of about this size. */
+enum { PIECE = 1 << 16 };
+
+struct writer {
+	struct snap_pprof pprof;
+	struct snap_tally tally;
+	struct snap_gzip *gzip;
+	struct snap_protobuf out, sample, label;
+	bool failed; /* no memory for a string */
+};
+
+static void writer_deinit(struct writer *writer)
+{
+	snap_pprof_deinit(&writer->pprof);
+	snap_tally_deinit(&writer->tally);
+	snap_gzip_destroy(writer->gzip);
+	snap_protobuf_deinit(&writer->out);
+	snap_protobuf_deinit(&writer->sample);
+	snap_protobuf_deinit(&writer->label);
+}
+
+static bool is_snapshot(const struct writer *writer)
+{
+	return writer->pprof.recording->period_ns <= 0;
+}
+
+static void flush(struct writer *writer)
+{
+	if (!writer->out.failed)
+		snap_gzip_write(writer->gzip, writer->out.bytes, writer->out.size);
+	writer->failed |= writer->out.failed;
+	snap_protobuf_clear(&writer->out);
+}
+
+static uint64_t string(struct writer *writer, const char *text)
+{
+	size_t index = snap_pprof_string(&writer->pprof, text);
+
+	writer->failed |= index == SIZE_MAX;
+	return index;
+}
+
+static void put_value_type(struct writer *writer, unsigned field, const char *type,
+			   const char *unit)
+{
+	struct snap_protobuf *message = &writer->label;
+
+	snap_protobuf_clear(message);
+	snap_protobuf_number(message, VALUE_TYPE, string(writer, type));
+	snap_protobuf_number(message, VALUE_UNIT, string(writer, unit));
+	snap_protobuf_message(&writer->out, field, message);
+}
+
+/* ---- samples ---- */
+
+static void put_text_label(struct writer *writer, const char *key, const char *text)
+{
+	if (!text || !text[0])
+		return;
+	snap_protobuf_clear(&writer->label);
+	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
+	snap_protobuf_number(&writer->label, LABEL_TEXT, string(writer, text));
+	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
+}
+
+static void put_number_label(struct writer *writer, const char *key, int64_t number)
+{
+	if (!number)
+		return;
+	snap_protobuf_clear(&writer->label);
+	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
+	snap_protobuf_number(&writer->label, LABEL_NUMBER, (uint64_t)number);
+	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
+}
+
+static void put_labels(struct writer *writer, const struct snap_tally_row *row)
+{
+	const struct snap_node *node = writer->pprof.recording->processes[row->process].node;
+
+	put_text_label(writer, "process", node->name);
+	put_number_label(writer, "pid", node->pid);
+	put_text_label(writer, "thread_name", row->name);
+	put_number_label(writer, "tid", row->tid);
+	put_text_label(writer, "state", snap_state_word(row->state));
+	put_text_label(writer, "syscall", row->syscall);
+	put_text_label(writer, "wchan", row->wchan);
+	put_text_label(writer, "unit", node->unit);
+}
+
+static void put_values(struct writer *writer, uint64_t count)
+{
+	const struct snap_recording *recording = writer->pprof.recording;
+	uint64_t weight = is_snapshot(writer) ? 0 : (uint64_t)recording->period_ns;
+	uint64_t values[2] = { count };
+
+	if (weight && (__builtin_mul_overflow(count, weight, &values[1]) || values[1] > INT64_MAX))
+		values[1] = INT64_MAX;
+	snap_protobuf_packed(&writer->sample, SAMPLE_VALUE, values, weight ? 2 : 1);
+}
+
+static bool put_samples(struct writer *writer)
+{
+	const struct snap_tally *tally = &writer->tally;
+
+	for (size_t i = 0; i < tally->count; i++)
+		if (!snap_pprof_look_through(&writer->pprof, tally->rows[i].stack))
+			return false;
+	for (size_t i = 0; i < tally->count; i++) {
+		const struct snap_tally_row *row = &tally->rows[i];
+		const struct snap_pprof_stack *stack = snap_pprof_stack(&writer->pprof, row->stack);
+
+		if (!stack)
+			return false;
+		snap_protobuf_clear(&writer->sample);
+		snap_protobuf_packed(&writer->sample, SAMPLE_LOCATION, stack->locations,
+				     stack->count);
+		put_values(writer, row->count);
+		put_labels(writer, row);
+		snap_protobuf_message(&writer->out, PROFILE_SAMPLE, &writer->sample);
+		if (writer->out.size > PIECE)
+			flush(writer);
+	}
+	return true;
+}
+
+/* ---- the profile ---- */
+
+static const char *missed(const struct snap_recording *recording, char out[64])
+{
+	uint64_t ticks = recording->stats.ticks_missed;
+
+	out[0] = '\0';
+	if (ticks)
+		snprintf(out, 64, ", %" PRIu64 " tick%s missed%s", ticks, ticks == 1 ? "" : "s",
+			 recording->is_slice ? " in the whole run" : "");
+	return out;
+}
+
+/* As asked, where that is known: the period is a whole number of nanoseconds. */
+static double rate(const struct snap_recording *recording)
+{
+	return recording->stats.hz_asked > 0 ? recording->stats.hz_asked
+					     : 1e9 / (double)recording->period_ns;
+}
+
+/* The time stopped of what is at hand, in nanoseconds; a file may claim any, hence no integer. */
+static double stopped(const struct snap_recording *recording)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < recording->tick_count; i++)
+		sum += (double)recording->ticks[i].stopped_ns;
+	return sum;
+}
+
+/* "stacksnap X: orderd[1234] and 2 more, 10.0 s at 99 Hz, stopped 0.3 %, 2 ticks missed" */
+static char *comment(struct writer *writer)
+{
+	const struct snap_recording *recording = writer->pprof.recording;
+	struct snap_arena *arena = &writer->pprof.profile.arena;
+	const char *process = "nothing";
+	char more[48] = "", tail[64], length[SNAP_WHEN_SIZE];
+	double duration = (double)recording->duration_ns;
+
+	if (recording->process_count) {
+		process = snap_profile_process(&writer->pprof.profile, 0);
+		if (!process)
+			return NULL;
+	}
+	if (recording->process_count > 1)
+		snprintf(more, sizeof(more), " and %zu more", recording->process_count - 1);
+	if (is_snapshot(writer)) {
+		snap_when_length(recording->tick_count ? recording->ticks[0].stopped_ns : 0,
+				 length);
+		return snap_arena_printf(arena, "stacksnap %s: %s%s, stopped for %s", SNAP_VERSION,
+					 process, more, length);
+	}
+	return snap_arena_printf(
+		arena, "stacksnap %s: %s%s, %.1f s at %.6g Hz%s, stopped %.1f %%%s", SNAP_VERSION,
+		process, more, duration / 1e9, rate(recording),
+		recording->cpu_only ? " of what runs" : "",
+		duration > 0 ? 100 * stopped(recording) / duration : 0, missed(recording, tail));
+}
+
+static void put_types(struct writer *writer)
+{
+	bool snapshot = is_snapshot(writer);
+
+	put_value_type(writer, PROFILE_SAMPLE_TYPE, snapshot ? "threads" : "samples", "count");
+	if (!snapshot)
+		put_value_type(writer, PROFILE_SAMPLE_TYPE, "wall", "nanoseconds");
+	put_value_type(writer, PROFILE_PERIOD_TYPE, snapshot ? "snapshot" : "wall",
+		       snapshot ? "count" : "nanoseconds");
+}
+
+static bool put_facts(struct writer *writer)
+{
+	const struct snap_recording *recording = writer->pprof.recording;
+	struct snap_protobuf *out = &writer->out;
+	bool snapshot = is_snapshot(writer);
+	uint64_t time = (uint64_t)recording->time_ns;
+	const char *text = comment(writer);
+	uint64_t comments[1];
+
+	if (!text)
+		return false;
+	comments[0] = snap_pool_add(&writer->pprof.strings, text, strlen(text));
+	if (comments[0] == SIZE_MAX)
+		return false;
+	if (recording->tick_count)
+		time += (uint64_t)recording->ticks[0].time_ns;
+	snap_protobuf_number(out, PROFILE_TIME, time);
+	/* A snapshot is a moment: how long it took to make it is no length of a profile. */
+	snap_protobuf_number(out, PROFILE_DURATION,
+			     snapshot ? 0 : (uint64_t)recording->duration_ns);
+	snap_protobuf_number(out, PROFILE_PERIOD, snapshot ? 1 : (uint64_t)recording->period_ns);
+	snap_protobuf_packed(out, PROFILE_COMMENT, comments, 1);
+	snap_protobuf_number(out, PROFILE_DEFAULT_SAMPLE_TYPE,
+			     string(writer, snapshot ? "threads" : "wall"));
+	return true;
+}
+
+struct snap_error *snap_render_pprof(const struct snap_recording *recording,
+				     const struct snap_options *options, FILE *out)
+{
+	_cleanup_(writer_deinit) struct writer writer = { 0 };
+	unsigned by = options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0;
+	struct snap_error *err;
+
+	err = snap_pprof_init(&writer.pprof, recording);
+	if (err)
+		return err;
+	err = snap_tally_init(&writer.tally, recording, by | SNAP_TALLY_WAIT);
+	if (err)
+		return err;
+	err = snap_gzip_create(out, &writer.gzip);
+	if (err)
+		return err;
+	put_types(&writer);
+	if (!put_samples(&writer) || !put_facts(&writer) ||
+	    !snap_pprof_put_tables(&writer.pprof, &writer.out))
+		return snap_error_no_memory();
+	flush(&writer);
+	if (writer.failed)
+		return snap_error_no_memory();
+	return snap_gzip_finish(writer.gzip);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recording files, .snaprec, of what has names already: a slice of a recording, or a snapshot.
+ *
+ * The way back from names to a log, whose frames are those of the recording with the names that
+ * they have; store/recording/file.h writes it. What can be told from names again (ids, descriptions of
+ * stacks) is not kept. Knows nothing of the format.
+ */
+#include "render/render.h"
+#include "render/snaprec/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { COPY_BYTES = 1 << 16 };
+
+static void converter_deinit(struct snap_converter *converter)
+{
+	free(converter->slots);
+	free(converter->frames);
+	snap_arena_deinit(&converter->arena);
+	snap_log_destroy(converter->log);
+}
+
+/* ---- processes ---- */
+
+static char letter_of(enum snap_state state)
+{
+	static const char letters[] = "RSDTtZXIP";
+
+	for (size_t i = 0; letters[i]; i++)
+		if (snap_state_of_letter(letters[i]) == state)
+			return letters[i];
+	return 0;
+}
+
+/* Arguments, each with its NUL. */
+static bool join_args(struct snap_converter *converter, const struct snap_node *node,
+		      struct snap_process *facts)
+{
+	size_t size = 0, at = 0;
+	char *bytes;
+
+	for (size_t i = 0; i < node->arg_count; i++)
+		size += strlen(node->args[i]) + 1;
+	bytes = snap_arena_alloc(&converter->arena, size + 1);
+	if (!bytes)
+		return false;
+	for (size_t i = 0; i < node->arg_count; i++) {
+		size_t length = strlen(node->args[i]) + 1;
+
+		memcpy(bytes + at, node->args[i], length);
+		at += length;
+	}
+	facts->args = size ? bytes : NULL;
+	facts->args_size = size < SNAP_MAX_ARGS ? size : SNAP_MAX_ARGS;
+	return true;
+}
+
+static bool has_label(const struct snap_node *node, const char *key)
+{
+	for (size_t i = 0; i < node->label_count; i++)
+		if (strcmp(node->labels[i].key, key) == 0)
+			return true;
+	return false;
+}
+
+static struct snap_process facts_of(const struct snap_node *node)
+{
+	return (struct snap_process){
+		.pid = node->pid,
+		.ppid = node->ppid,
+		.ns_pid = node->ns_pid,
+		.start_ticks = node->start_ticks,
+		.start_time_ns = node->start_time_ns,
+		.name = node->name,
+		.state = letter_of(node->state),
+		.exe = node->exe,
+		.exe_deleted = has_label(node, "exe_deleted"),
+		.uid = node->uid,
+		.user = node->user,
+		.cgroup = node->cgroup,
+		.unit = node->unit,
+		.container = node->container,
+		.ancestors = node->ancestors,
+		.ancestor_count = node->ancestor_count,
+		.parent = SIZE_MAX,
+		.trouble = node->trouble,
+		.trouble_message = node->trouble_message,
+		.threads_missed = node->threads_missed,
+		.stop_duration_ns = node->stop_duration_ns,
+	};
+}
+
+static struct snap_error *convert_process(struct snap_converter *converter, size_t index)
+{
+	const struct snap_recorded_process *from = &converter->recording->processes[index];
+	struct snap_log *log = converter->log;
+	struct snap_process facts = facts_of(from->node);
+	struct snap_log_process *process;
+	uint32_t parent = from->parent == SIZE_MAX ? UINT32_MAX : (uint32_t)from->parent;
+	uint32_t number, space;
+	struct snap_error *err;
+
+	if (!join_args(converter, from->node, &facts))
+		return snap_error_no_memory();
+	err = snap_log_add_process(log, facts.pid, facts.start_ticks, parent, UINT32_MAX, false,
+				   &number);
+	if (!err)
+		err = snap_log_map_process(log, number, &facts, NULL, &space);
+	if (err)
+		return err;
+	process = &log->processes[number];
+	process->first_tick = log->first_tick + from->first;
+	if (from->ended)
+		process->last_tick = log->first_tick + from->last;
+	process->execed = from->execed;
+	process->told = (struct snap_log_told){ .known = true,
+						.type = from->node->type,
+						.description = from->node->description,
+						.thread_count = from->node->thread_count };
+	return NULL;
+}
+
+/* ---- time ---- */
+
+/* What happens to a thread at a tick: a run begins, or (NULL) it is not seen any more. */
+struct event {
+	uint32_t thread;
+	const struct snap_run *run;
+};
+
+/* Calls for each event; the first time they are counted, the second time put in their places. */
+static void list_events(const struct snap_recording *recording, size_t *at, struct event *events)
+{
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+
+		for (size_t k = 0; k < track->run_count; k++) {
+			const struct snap_run *run = &track->runs[k];
+			bool goes_on = k + 1 < track->run_count && run[1].first == run->last + 1;
+
+			if (events)
+				events[at[run->first]] = (struct event){ (uint32_t)i, run };
+			at[run->first]++;
+			if (goes_on || run->last + 1 >= recording->tick_count)
+				continue;
+			if (events)
+				events[at[run->last + 1]] = (struct event){ (uint32_t)i, NULL };
+			at[run->last + 1]++;
+		}
+	}
+}
+
+/* Equal texts have equal pointers here. */
+static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t *ret)
+{
+	struct snap_log_call call = { NULL, NULL };
+	size_t i = 0;
+
+	*ret = -1;
+	if (!run->syscall && !run->wchan)
+		return true;
+	if (run->syscall)
+		call.syscall = snap_intern(&log->strings, run->syscall, strlen(run->syscall));
+	if (run->wchan)
+		call.wchan = snap_intern(&log->strings, run->wchan, strlen(run->wchan));
+	while (i < log->call_count &&
+	       (log->calls[i].syscall != call.syscall || log->calls[i].wchan != call.wchan))
+		i++;
+	if (i > (size_t)INT16_MAX - SNAP_LOG_FIRST_CALL)
+		return true;
+	if (i == log->call_count) {
+		if (!snap_grow_array(log->calls, log->call_capacity, i))
+			return false;
+		log->calls[log->call_count++] = call;
+	}
+	*ret = (int16_t)(SNAP_LOG_FIRST_CALL + i);
+	return true;
+}
+
+static struct snap_error *convert_event(struct snap_converter *converter, const struct event *event)
+{
+	struct snap_log_change change = { .thread = event->thread,
+					  .stack = SNAP_LOG_GONE,
+					  .syscall = -1 };
+
+	if (!event->run)
+		return snap_log_change(converter->log, &change);
+	change.stack = event->run->stack;
+	change.state = (uint8_t)event->run->state;
+	change.taken = (uint8_t)event->run->taken;
+	if (!find_call(converter->log, event->run, &change.syscall))
+		return snap_error_no_memory();
+	return snap_log_change(converter->log, &change);
+}
+
+static struct snap_error *convert_ticks(struct snap_converter *converter)
+{
+	const struct snap_recording *recording = converter->recording;
+	size_t count = recording->tick_count, total = 0, next = 0;
+	_cleanup_free_ size_t *at = calloc(count + 1, sizeof(*at));
+	_cleanup_free_ struct event *events = NULL;
+	struct snap_error *err;
+
+	if (!at)
+		return snap_error_no_memory();
+	list_events(recording, at, NULL);
+	for (size_t i = 0; i < count; i++) {
+		size_t here = at[i];
+
+		at[i] = total;
+		total += here;
+	}
+	events = calloc(total + 1, sizeof(*events));
+	if (!events)
+		return snap_error_no_memory();
+	/* Then each tick's place is where the next one's begin. */
+	list_events(recording, at, events);
+	for (size_t i = 0; i < count; i++) {
+		err = snap_log_begin_tick(converter->log, recording->ticks[i].time_ns);
+		while (!err && next < at[i])
+			err = convert_event(converter, &events[next++]);
+		if (err)
+			return err;
+		snap_log_end_tick(converter->log, recording->ticks[i].stopped_ns);
+	}
+	return NULL;
+}
+
+/* ---- all of it ---- */
+
+static struct snap_error *convert(struct snap_converter *converter)
+{
+	const struct snap_recording *recording = converter->recording;
+	struct snap_log *log = converter->log;
+	struct snap_error *err = NULL;
+
+	log->end = recording->end;
+	log->stats = recording->stats;
+	/* Ticks before the first one are not there. */
+	log->first_tick = recording->is_slice;
+	for (size_t i = 0; !err && i < recording->process_count; i++)
+		err = convert_process(converter, i);
+	for (size_t i = 0; !err && i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+		uint32_t number;
+
+		err = snap_log_add_thread(log, (uint32_t)track->process, track->tid, track->ns_tid,
+					  track->name, track->kernel, &number);
+	}
+	for (size_t i = 0; !err && i < recording->stack_count; i++)
+		if (!snap_convert_stack(converter, &recording->stacks[i]))
+			err = snap_error_no_memory();
+	if (err)
+		return err;
+	for (size_t i = 0; i < recording->warning_count; i++) {
+		const struct snap_warning *warning = &recording->warnings[i];
+
+		snap_capture_warn(log->capture, warning->code, warning->pid, warning->tid, "%s",
+				  warning->message);
+	}
+	return convert_ticks(converter);
+}
+
+static struct snap_error *copy_out(int fd, FILE *out)
+{
+	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
+	ssize_t got = 1;
+
+	if (!bytes)
+		return snap_error_no_memory();
+	for (off_t at = 0; got; at += got) {
+		got = pread(fd, bytes, COPY_BYTES, at);
+		if (got < 0)
+			return snap_error_os(errno, "cannot read the recording in memory");
+		if (fwrite(bytes, 1, (size_t)got, out) != (size_t)got)
+			return snap_error_os(errno, "cannot write the recording");
+	}
+	return NULL;
+}
+
+struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
+				       const struct snap_options *options _unused_, FILE *out)
+{
+	_cleanup_(converter_deinit) struct snap_converter converter = { .recording = recording };
+	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
+	struct snap_error *err;
+
+	if (fd < 0)
+		return snap_error_os(errno, "cannot make a file in memory");
+	snap_arena_init(&converter.arena);
+	err = snap_log_create(&recording->host, recording->time_ns, recording->period_ns,
+			      recording->cpu_only, &converter.log);
+	if (!err)
+		err = convert(&converter);
+	if (!err)
+		err = snap_log_write(converter.log, fd);
+	return err ? err : copy_out(fd, out);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is shown of a frame: a name and a place for each of its functions. Pure text, escaped and
+ * elided; knows nothing of lines, trees and colours.
+ */
+#ifndef SNAP_RENDER_TEXT_FRAME_H
+#define SNAP_RENDER_TEXT_FRAME_H
+
+#include "model/snapshot.h"
+#include "render/text/line.h"
+
+struct snap_shown_entry {
+	char *name, *place;
+	bool inlined, system, kernel;
+};
+
+struct snap_shown_frame {
+	size_t count;
+	struct snap_shown_entry entries[];
+};
+
+/* `room`: columns for a name, 0: as wide as it is. malloc'ed; NULL without memory. */
+struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
+						 const struct snap_options *options,
+						 const struct snap_frame *frame, size_t room);
+void snap_shown_frame_destroy(void *frame);
+/* Whether two frames look alike: equal runs are printed once. */
+bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_shown_frame *b);
+
+#endif

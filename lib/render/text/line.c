@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Lines: see line.h. Blanks at the end of a line are never written.
+ */
+#include "render/text/line.h"
+
+#include "base/escape.h"
+#include "render/view/elide.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static const struct snap_signs utf8_signs = {
+	.tee = "├─ ",
+	.corner = "└─ ",
+	.rail = "│",
+	.inlined = "┊",
+	.times = "×",
+	.dots = "…",
+	.middot = "·",
+	.arrow = "←",
+};
+
+static const struct snap_signs ascii_signs = {
+	.tee = "|- ",
+	.corner = "`- ",
+	.rail = "|",
+	.inlined = ":",
+	.times = "x",
+	.dots = "...",
+	.middot = "-",
+	.arrow = "<-",
+};
+
+void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out)
+{
+	enum { ROOM_FOR_RIGHT = 26, NARROWEST = 32 };
+	size_t widest = SNAP_WIDEST_COLUMN, width = options->full_names ? 0 : options->width;
+
+	if (width && width < SNAP_WIDEST_COLUMN + ROOM_FOR_RIGHT)
+		widest = width > NARROWEST + ROOM_FOR_RIGHT ? width - ROOM_FOR_RIGHT : NARROWEST;
+	*lines = (struct snap_sheet){
+		.out = out,
+		.signs = options->utf8 ? &utf8_signs : &ascii_signs,
+		.escape_flags = options->utf8 ? 0 : SNAP_ESCAPE_ASCII,
+		.color = options->color,
+		.width = width,
+		.widest_column = widest,
+	};
+}
+
+void snap_sheet_deinit(struct snap_sheet *lines)
+{
+	free(lines->text);
+	free(lines->escaped);
+}
+
+void snap_sheet_push(struct snap_sheet *lines, bool rail)
+{
+	if (lines->depth < SNAP_DEEPEST_RAILS)
+		lines->rails[lines->depth] = rail;
+	lines->depth++;
+}
+
+void snap_sheet_pop(struct snap_sheet *lines)
+{
+	lines->depth--;
+}
+
+static bool reserve(struct snap_sheet *lines, size_t more)
+{
+	size_t wanted = lines->length + more + 1;
+	char *grown;
+
+	if (wanted <= lines->capacity)
+		return true;
+	wanted = wanted * 2;
+	grown = realloc(lines->text, wanted);
+	if (!grown) {
+		lines->failed = true;
+		return false;
+	}
+	lines->text = grown;
+	lines->capacity = wanted;
+	return true;
+}
+
+static void append(struct snap_sheet *lines, const char *text, size_t length)
+{
+	if (!reserve(lines, length))
+		return;
+	memcpy(lines->text + lines->length, text, length);
+	lines->length += length;
+	lines->text[lines->length] = '\0';
+}
+
+static const char *code_of(enum snap_style style)
+{
+	static const char *const codes[] = {
+		[SNAP_STYLE_PLAIN] = "",
+		[SNAP_STYLE_BOLD] = "\033[1m",
+		[SNAP_STYLE_DIM] = "\033[2m",
+		[SNAP_STYLE_RED] = "\033[31m",
+		[SNAP_STYLE_RED_BOLD] = "\033[1;31m",
+		[SNAP_STYLE_GREEN] = "\033[32m",
+		[SNAP_STYLE_YELLOW] = "\033[33m",
+		[SNAP_STYLE_MAGENTA] = "\033[35m",
+		[SNAP_STYLE_CYAN] = "\033[36m",
+	};
+
+	return codes[style];
+}
+
+void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *text)
+{
+	bool colored = lines->color && style != SNAP_STYLE_PLAIN && *text;
+
+	if (colored)
+		append(lines, code_of(style), strlen(code_of(style)));
+	append(lines, text, strlen(text));
+	if (colored)
+		append(lines, "\033[0m", 4);
+	lines->columns += snap_text_width(text);
+}
+
+void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	snap_line_add(lines, style, text);
+}
+
+char *snap_sheet_escape(struct snap_sheet *lines, const char *text)
+{
+	size_t length = strlen(text), room = 4 * length + 16;
+
+	if (room > lines->escaped_capacity) {
+		char *grown = realloc(lines->escaped, room);
+
+		if (!grown) {
+			lines->failed = true;
+			return lines->nothing;
+		}
+		lines->escaped = grown;
+		lines->escaped_capacity = room;
+	}
+	snap_escape(text, length, lines->escape_flags, lines->escaped, room);
+	return lines->escaped;
+}
+
+void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text)
+{
+	snap_line_add(lines, style, snap_sheet_escape(lines, text));
+}
+
+void snap_line_pad(struct snap_sheet *lines, size_t columns)
+{
+	while (lines->columns < columns && !lines->failed)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+}
+
+void snap_line_begin(struct snap_sheet *lines)
+{
+	lines->length = 0;
+	lines->columns = 0;
+	for (size_t i = 0; i < lines->depth && i < SNAP_DEEPEST_RAILS; i++) {
+		snap_line_add(lines, SNAP_STYLE_DIM, lines->rails[i] ? lines->signs->rail : " ");
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+	}
+}
+
+static void measure(struct snap_sheet *lines)
+{
+	size_t wanted = lines->columns + 2;
+
+	if (wanted > lines->widest_column)
+		wanted = lines->widest_column;
+	if (wanted > lines->column)
+		lines->column = wanted;
+}
+
+/* A piece of a line that holds colours, as far as it fits into some columns. */
+struct piece {
+	size_t end;   /* bytes that fit */
+	size_t space; /* the last blank among them that was followed by more, 0: none */
+	size_t sgr;   /* where the colour that is on at the end was set, plus 1; 0: none is */
+};
+
+/* Codes take no columns; they are ours, so each ends in an m. */
+static struct piece fit(const char *text, size_t length, size_t room)
+{
+	struct piece piece = { 0 };
+	size_t columns, width = 0, step;
+
+	while (piece.end < length) {
+		const char *p = text + piece.end;
+
+		if (*p == '\033') {
+			const char *m = memchr(p, 'm', length - piece.end);
+
+			step = m ? (size_t)(m - p) + 1 : length - piece.end;
+			piece.sgr = step == 4 && p[2] == '0' ? 0 : piece.end + 1;
+		} else {
+			step = snap_text_character(p, &columns);
+			if (width + columns > room)
+				break;
+			if (*p == ' ')
+				piece.space = piece.end;
+			width += columns;
+		}
+		piece.end += step;
+	}
+	return piece;
+}
+
+static void write_piece(struct snap_sheet *lines, const char *text, size_t length, const char *sgr,
+			const char *tail)
+{
+	size_t code = sgr ? strcspn(sgr, "m") + 1 : 0;
+
+	if (sgr && sgr < text)
+		fwrite_unlocked(sgr, 1, code, lines->out);
+	fwrite_unlocked(text, 1, length, lines->out);
+	fputs_unlocked(tail, lines->out);
+}
+
+/* Too long for the terminal: its end goes. */
+static void write_cut(struct snap_sheet *lines)
+{
+	struct piece piece =
+		fit(lines->text, lines->length, lines->width - snap_text_width(lines->signs->dots));
+
+	write_piece(lines, lines->text, piece.end, NULL, lines->signs->dots);
+	fputs_unlocked(piece.sgr ? "\033[0m\n" : "\n", lines->out);
+}
+
+/* Too long, and no part of it may go: it is broken at blanks, and goes on behind its rails. */
+static void write_wrapped(struct snap_sheet *lines)
+{
+	_cleanup_free_ char *whole = snap_take_ptr(lines->text);
+	size_t length = lines->length, at = 0, room = lines->width;
+	const char *sgr = NULL; /* the colour that goes on from the line before */
+
+	lines->capacity = 0;
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	while (at < length && !lines->failed) {
+		struct piece piece = fit(whole + at, length - at, room);
+		size_t end = at + piece.end;
+
+		if (end < length && piece.space) {
+			for (end = at + piece.space; end > at && whole[end - 1] == ' ';)
+				end--;
+			piece = fit(whole + at, end - at, room);
+		} else if (piece.end == 0) {
+			end = length;
+		}
+		if (at)
+			fwrite_unlocked(lines->text, 1, lines->length, lines->out);
+		write_piece(lines, whole + at, end - at, sgr, "");
+		if (piece.sgr)
+			sgr = whole + at + piece.sgr - 1;
+		else if (memchr(whole + at, '\033', end - at))
+			sgr = NULL;
+		fputs_unlocked(sgr ? "\033[0m\n" : "\n", lines->out);
+		for (at = end; at < length && whole[at] == ' ';)
+			at++;
+		room = lines->width - lines->columns;
+	}
+}
+
+void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right)
+{
+	enum { NARROWEST = 20 };
+	bool fits;
+
+	if (lines->measuring) {
+		if (right)
+			measure(lines);
+		return;
+	}
+	if (right) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+		snap_line_pad(lines, lines->column);
+		snap_line_add(lines, style, right);
+	}
+	while (lines->length && lines->text[lines->length - 1] == ' ')
+		lines->length--;
+	if (lines->failed)
+		return;
+	fits = lines->width < NARROWEST || lines->columns <= lines->width ||
+	       2 * lines->depth + NARROWEST > lines->width;
+	if (fits)
+		write_piece(lines, lines->text, lines->length, NULL, "\n");
+	else if (right)
+		write_cut(lines);
+	else
+		write_wrapped(lines);
+}
+
+void snap_line_blank(struct snap_sheet *lines)
+{
+	snap_line_begin(lines);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See node.h. */
+#include "render/text/node.h"
+
+#include "render/text/taken.h"
+#include "render/view/elide.h"
+#include "render/view/when.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *plural(size_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+static void head_stop(struct snap_sheet *lines, const struct snap_options *options,
+		      const struct snap_snapshot *snapshot)
+{
+	char length[SNAP_WHEN_SIZE];
+
+	if (snapshot->many_instants) {
+		snap_text_taken_head(lines, options, snapshot);
+		return;
+	}
+	if (!snapshot->stop_duration_ns)
+		return;
+	snap_when_length(snapshot->stop_duration_ns, length);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   stopped %s", length);
+	if (!options->verbose)
+		return;
+	snap_when_length(snapshot->stop_skew_ns, length);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, " (all within %s)", length);
+}
+
+void snap_text_head(struct snap_sheet *lines, const struct snap_options *options,
+		    const struct snap_snapshot *snapshot, bool list)
+{
+	char when[SNAP_WHEN_SIZE];
+
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_BOLD, "stacksnap");
+	if (snapshot->host.name) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, snapshot->host.name);
+	}
+	if (snapshot->time_ns) {
+		snap_when(snapshot->time_ns, ' ', 3, when);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s", when);
+	}
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %zu process%s", snapshot->process_count,
+			 snapshot->process_count == 1 ? "" : "es");
+	if (!list) {
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s, %zu stack%s",
+				 snapshot->thread_count, plural(snapshot->thread_count),
+				 snapshot->stack_count, plural(snapshot->stack_count));
+		head_stop(lines, options, snapshot);
+	}
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+void snap_text_node_name(struct snap_sheet *lines, const struct snap_node *node)
+{
+	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, node->name ? node->name : "?");
+	snap_line_printf(lines, SNAP_STYLE_BOLD, "[%d]", node->pid);
+}
+
+/* The description is cut at its end on a terminal. */
+void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node)
+{
+	size_t width = lines->width;
+
+	snap_text_node_name(lines, node);
+	if (node->description) {
+		char *description = snap_sheet_escape(lines, node->description);
+
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+		if (width > lines->columns + 8)
+			snap_elide_end(description, width - lines->columns, lines->signs->dots);
+		snap_line_add(lines, SNAP_STYLE_PLAIN, description);
+	}
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* The parts of the line under a process, parted by dots; begins the line at the first one. */
+struct info {
+	struct snap_sheet *lines;
+	bool begun;
+};
+
+static void info_part(struct info *info, const char *word, const char *value)
+{
+	struct snap_sheet *lines = info->lines;
+
+	if (!info->begun)
+		snap_line_begin(lines);
+	else
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->middot);
+	info->begun = true;
+	snap_line_add(lines, SNAP_STYLE_PLAIN, word);
+	if (value)
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, value);
+}
+
+/* Of a recording: a thread may be in several stacks. */
+static void info_samples(struct info *info, const struct snap_node *node)
+{
+	uint64_t samples = 0;
+	char text[160];
+
+	for (size_t i = 0; i < node->stack_count; i++)
+		samples += node->stacks[i].samples;
+	snprintf(text, sizeof(text), "%zu thread%s, %" PRIu64 " samples in %zu stack%s",
+		 node->thread_count, plural(node->thread_count), samples, node->stack_count,
+		 plural(node->stack_count));
+	info_part(info, text, NULL);
+}
+
+/* When a process came and went, if that was while it was recorded. */
+static void info_life(struct info *info, const struct snap_node *node)
+{
+	char text[96];
+
+	if (node->late) {
+		snprintf(text, sizeof(text), "from %.1f s on", (double)node->first_ns / 1e9);
+		info_part(info, text, NULL);
+	}
+	if (!node->ended && !node->execed)
+		return;
+	snprintf(text, sizeof(text), "%s after %.1f s",
+		 node->execed ? "went on as another program" : "ended",
+		 (double)node->last_ns / 1e9);
+	info_part(info, text, NULL);
+}
+
+static void info_threads(struct info *info, const struct snap_node *node)
+{
+	size_t shown = 0;
+	char text[160];
+
+	if (node->recorded) {
+		info_samples(info, node);
+		info_life(info, node);
+		return;
+	}
+	if (node->stack_count == 0) {
+		snprintf(text, sizeof(text), "%zu thread%s not seen", node->threads_missed,
+			 plural(node->threads_missed));
+		info_part(info, text, NULL);
+		return;
+	}
+	for (size_t i = 0; i < node->stack_count; i++)
+		shown += node->stacks[i].count;
+	if (shown + node->threads_missed == node->thread_count)
+		snprintf(text, sizeof(text), "%zu thread%s in %zu stack%s", shown, plural(shown),
+			 node->stack_count, plural(node->stack_count));
+	else
+		snprintf(text, sizeof(text), "%zu of %zu thread%s in %zu stack%s", shown,
+			 node->thread_count, plural(node->thread_count), node->stack_count,
+			 plural(node->stack_count));
+	info_part(info, text, NULL);
+	if (node->threads_missed) {
+		snprintf(text, sizeof(text), "%zu not seen", node->threads_missed);
+		info_part(info, text, NULL);
+	}
+}
+
+/* Who and since when; of a child only what is different from its parent. */
+static void info_facts(struct info *info, const struct snap_options *options, int64_t now_ns,
+		       const struct snap_node *node, const struct snap_node *parent)
+{
+	char number[48], up[SNAP_WHEN_SIZE];
+	int64_t age_ns;
+
+	if (!parent || parent->uid != node->uid) {
+		snprintf(number, sizeof(number), "%u", node->uid);
+		if (node->user || node->uid != (uid_t)-1)
+			info_part(info, "user ", node->user ? node->user : number);
+	}
+	if ((!parent || options->verbose) && node->start_time_ns &&
+	    !__builtin_sub_overflow(now_ns, node->start_time_ns, &age_ns) && age_ns > 0) {
+		snap_when_uptime(age_ns, up);
+		info_part(info, "up ", up);
+	}
+	if (node->unit && (!parent || !same(parent->unit, node->unit)))
+		info_part(info, "", node->unit);
+	if (node->container && (!parent || !same(parent->container, node->container)))
+		info_part(info, "container ", node->container);
+	if (node->ns_pid && node->ns_pid != node->pid) {
+		snprintf(number, sizeof(number), "pid %d in its namespace", node->ns_pid);
+		info_part(info, number, NULL);
+	}
+	if (options->verbose && node->exe)
+		info_part(info, "program ", node->exe);
+	if (options->verbose && node->cgroup)
+		info_part(info, "cgroup ", node->cgroup);
+	for (size_t i = 0; i < node->label_count; i++)
+		if (strcmp(node->labels[i].key, "exe_deleted") == 0)
+			info_part(info, "program file deleted", NULL);
+}
+
+void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node)
+{
+	if (!node->trouble)
+		return;
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_RED, "error: ");
+	snap_line_add_escaped(lines, SNAP_STYLE_RED,
+			      node->trouble_message ? node->trouble_message
+						    : snap_trouble_word(node->trouble));
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+bool snap_text_is_filtered(const struct snap_options *options)
+{
+	return options->states || options->thread_regex || options->match_regex || options->no_idle;
+}
+
+void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
+			  const struct snap_snapshot *snapshot, const struct snap_node *node,
+			  const struct snap_node *parent)
+{
+	struct info info = { .lines = lines };
+	bool has_items = node->stack_count || node->child_count;
+
+	info_facts(&info, options, snapshot->time_ns, node, parent);
+	if (node->recorded || node->stack_count > 1 || node->threads_missed > 1 ||
+	    (node->stack_count && (!parent || node->threads_missed)))
+		info_threads(&info, node);
+	else if (node->stack_count == 0 && !node->trouble && snap_text_is_filtered(options))
+		info_part(&info, "no stacks match", NULL);
+	if (info.begun)
+		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+	snap_text_node_trouble(lines, node);
+	if ((info.begun || node->trouble) && has_items && !options->summary)
+		snap_line_blank(lines);
+}

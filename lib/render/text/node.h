@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A process in the text report, and the head of the report: everything but stacks and the order in
+ * which things come.
+ */
+#ifndef SNAP_RENDER_TEXT_NODE_H
+#define SNAP_RENDER_TEXT_NODE_H
+
+#include "model/snapshot.h"
+#include "render/text/line.h"
+
+/* The first line: where, when, how many, how long stopped. `list`: the tree alone. */
+void snap_text_head(struct snap_sheet *lines, const struct snap_options *options,
+		    const struct snap_snapshot *snapshot, bool list);
+
+/* "name[pid]", without ending the line that has been begun. */
+void snap_text_node_name(struct snap_sheet *lines, const struct snap_node *node);
+/* The same and what it is; ends the line. */
+void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node);
+/* Who, since when, how many threads, what went wrong; of a child what its parent has not. */
+void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
+			  const struct snap_snapshot *snapshot, const struct snap_node *node,
+			  const struct snap_node *parent);
+/* The line with its error, if there is one. */
+void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node);
+
+/* Whether threads were filtered: then nothing shown can mean that nothing matched. */
+bool snap_text_is_filtered(const struct snap_options *options);
+
+#endif

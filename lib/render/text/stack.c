@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Stacks as text: see stack.h. */
+#include "render/text/stack.h"
+
+#include "render/text/frame.h"
+#include "render/text/share.h"
+#include "render/text/taken.h"
+#include "render/view/elide.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	FRAME_INDENT = 8, /* where frames begin, unless counts are wide */
+	MAX_RANGES = 8,
+	MAX_NAMES = 3,
+	LONGEST_TOP = 3, /* system frames on top of a stack that are shown one by one */
+};
+
+void snap_text_stacks_clear(struct snap_text_stacks *stacks)
+{
+	snap_pointer_map_clear(&stacks->shown, snap_shown_frame_destroy);
+}
+
+static const char *label_of(const struct snap_stack *stack, const char *key)
+{
+	for (size_t i = 0; i < stack->label_count; i++)
+		if (strcmp(stack->labels[i].key, key) == 0)
+			return stack->labels[i].value;
+	return NULL;
+}
+
+/* The name of all threads, or the first few different ones. */
+static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	const char *names[MAX_NAMES], *common = label_of(stack, "thread_name");
+	size_t count = 0;
+
+	if (common) {
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, common);
+		return;
+	}
+	for (size_t i = 0; i < stack->thread_count; i++) {
+		const char *name = stack->threads[i].name ? stack->threads[i].name : "(no name)";
+		size_t k = 0;
+
+		while (k < count && strcmp(names[k], name) != 0)
+			k++;
+		if (k < count)
+			continue;
+		if (count)
+			snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
+		if (count == MAX_NAMES) {
+			snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
+			return;
+		}
+		names[count++] = name;
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
+	}
+}
+
+/* Capitals for what wants to be seen; colour only says it again. */
+static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	const char *word = label_of(stack, "state"), *call = label_of(stack, "syscall"),
+		   *wchan = label_of(stack, "wchan"), *in = call ? call : wchan;
+	enum snap_style style = SNAP_STYLE_PLAIN;
+	enum snap_state state = word ? snap_state_of_word(word) : SNAP_STATE_COUNT;
+
+	if (state == SNAP_STATE_RUNNING) {
+		word = "RUNNING";
+		style = SNAP_STYLE_GREEN;
+		in = NULL;
+	} else if (state == SNAP_STATE_DISK) {
+		word = "DISK";
+		style = SNAP_STYLE_RED_BOLD;
+		in = wchan ? wchan : call;
+	} else if (state == SNAP_STATE_STOPPED || state == SNAP_STATE_TRACED) {
+		style = SNAP_STYLE_YELLOW;
+	} else if (state == SNAP_STATE_ZOMBIE || state == SNAP_STATE_DEAD) {
+		style = SNAP_STYLE_MAGENTA;
+	}
+	if (!word && stack->state_samples)
+		snap_text_share_states(lines, stack);
+	else
+		snap_line_add(lines, style, word ? word : "in several states");
+	if (in) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, word ? " in " : ", ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, in);
+	}
+}
+
+/* "tids 1240-1301, 1310, +4": threads are sorted by tid. */
+static void write_ranges(const struct snap_stack *stack, size_t max, char *out, size_t size)
+{
+	const struct snap_member *threads = stack->threads;
+	size_t count = stack->thread_count, ranges = 0, n, end;
+
+	n = (size_t)snprintf(out, size, count == 1 ? "tid " : "tids ");
+	for (size_t i = 0; i < count && n < size; i = end) {
+		const char *comma = i ? ", " : "";
+
+		for (end = i + 1; end < count && threads[end].tid == threads[end - 1].tid + 1;)
+			end++;
+		if (ranges++ == max) {
+			snprintf(out + n, size - n, "%s+%zu", comma, count - i);
+			return;
+		}
+		n += (size_t)(end == i + 1
+				      ? snprintf(out + n, size - n, "%s%d", comma, threads[i].tid)
+				      : snprintf(out + n, size - n, "%s%d-%d", comma,
+						 threads[i].tid, threads[end - 1].tid));
+	}
+}
+
+static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+		     const struct snap_node *owner)
+{
+	struct snap_sheet *lines = stacks->lines;
+
+	if (stacks->samples) {
+		snap_text_share(lines, stack->samples, stacks->samples, stacks->samples_width);
+	} else {
+		snap_line_printf(lines, SNAP_STYLE_BOLD, "%*zu", (int)stacks->count_width,
+				 stack->count);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->times);
+	}
+	if (owner) {
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, owner->name ? owner->name : "?");
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "[%d] ", owner->pid);
+	}
+	add_names(lines, stack);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
+	add_state(lines, stack);
+	if (stacks->options->verbose)
+		snap_text_taken_group(lines, stack);
+}
+
+void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			   const struct snap_node *owner)
+{
+	struct snap_sheet *lines = stacks->lines;
+	size_t max = MAX_RANGES, column;
+	char ranges[512];
+
+	add_head(stacks, stack, owner);
+	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
+	do {
+		write_ranges(stack, max, ranges, sizeof(ranges));
+	} while (lines->width && column + strlen(ranges) > lines->width && --max > 0);
+	snap_line_end(lines, SNAP_STYLE_DIM, ranges);
+}
+
+static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,
+					       const struct snap_frame *frame)
+{
+	void **slot = snap_pointer_map_slot(&stacks->shown, frame);
+
+	if (slot && !*slot)
+		*slot = snap_shown_frame_create(stacks->lines, stacks->options, frame,
+						stacks->room);
+	if (!slot || !*slot) {
+		stacks->lines->failed = true;
+		return NULL;
+	}
+	return *slot;
+}
+
+static size_t frame_indent(const struct snap_text_stacks *stacks)
+{
+	size_t title = 3 + stacks->count_width + 3; /* "├─ 62 × " */
+
+	return title > FRAME_INDENT && !stacks->samples ? title : FRAME_INDENT;
+}
+
+/* Begins a line at the column of frames; a level of rails is two columns already. */
+static void begin_frame(struct snap_text_stacks *stacks, bool inlined)
+{
+	struct snap_sheet *lines = stacks->lines;
+	size_t target;
+
+	snap_line_begin(lines);
+	target = lines->columns + frame_indent(stacks) - 2;
+	snap_line_pad(lines, target - (inlined ? 2 : 0));
+	if (inlined) {
+		snap_line_add(lines, SNAP_STYLE_CYAN, lines->signs->inlined);
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+	}
+}
+
+static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_entry *entry,
+		      size_t times)
+{
+	struct snap_sheet *lines = stacks->lines;
+	enum snap_style style = entry->system || entry->kernel ? SNAP_STYLE_DIM : SNAP_STYLE_PLAIN;
+
+	begin_frame(stacks, entry->inlined);
+	snap_line_add(lines, style, entry->name);
+	if (times > 1)
+		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times, times);
+	snap_line_end(lines, SNAP_STYLE_DIM, entry->place);
+}
+
+/* What is inlined into a function of the system, and is system code itself, is its own affair. */
+static void put_frame(struct snap_text_stacks *stacks, const struct snap_shown_frame *shown,
+		      size_t times)
+{
+	const struct snap_shown_entry *last = &shown->entries[shown->count - 1];
+
+	for (const struct snap_shown_entry *entry = shown->entries; entry <= last; entry++) {
+		bool hidden = entry < last && entry->system && last->system;
+
+		if (!hidden || stacks->options->verbose)
+			put_entry(stacks, entry, entry == last ? times : 1);
+	}
+}
+
+static bool is_own(const struct snap_frame *frame)
+{
+	for (size_t i = 0; i < frame->entry_count; i++)
+		if (!frame->entries[i].system && !frame->entries[i].kernel)
+			return true;
+	return false;
+}
+
+static bool is_system(const struct snap_frame *frame)
+{
+	return !is_own(frame) && !frame->entries[0].kernel;
+}
+
+/* From `first` on, how many frames fold into one line; 0: none. */
+static size_t folded(const struct snap_text_stacks *stacks, const struct snap_stack *stack,
+		     size_t first, bool has_own, bool seen_own)
+{
+	size_t end = first, enough = seen_own ? 2 : LONGEST_TOP + 1;
+
+	if (!has_own || stacks->options->verbose)
+		return 0;
+	while (end < stack->frame_count && is_system(stack->frames[end])) {
+		end++;
+		/* What was left out by -n stays between its neighbours. */
+		if (stack->gap_count && end - 1 == stack->gap_frame)
+			break;
+	}
+	return end - first >= enough ? end - first : 0;
+}
+
+static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+		       size_t first, size_t count)
+{
+	const struct snap_shown_frame *inner = shown_of(stacks, stack->frames[first]),
+				      *outer = shown_of(stacks, stack->frames[first + count - 1]);
+	struct snap_sheet *lines = stacks->lines;
+	const struct snap_shown_entry *last;
+
+	if (!inner || !outer)
+		return false;
+	last = &outer->entries[outer->count - 1];
+	begin_frame(stacks, false);
+	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
+	snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
+	snap_line_add(lines, SNAP_STYLE_DIM, last->name);
+	snap_line_end(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].place);
+	return true;
+}
+
+static bool look_equal(struct snap_text_stacks *stacks, const struct snap_frame *a,
+		       const struct snap_frame *b)
+{
+	const struct snap_shown_frame *left, *right;
+
+	if (a == b)
+		return true;
+	left = shown_of(stacks, a);
+	right = shown_of(stacks, b);
+	return left && right && snap_shown_frame_equal(left, right);
+}
+
+/* Frames from `first` on that look like it. */
+static size_t equal_run(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			size_t first)
+{
+	size_t end = first + 1;
+
+	while (end < stack->frame_count && !(stack->gap_count && end - 1 == stack->gap_frame) &&
+	       look_equal(stacks, stack->frames[end - 1], stack->frames[end]))
+		end++;
+	return end - first;
+}
+
+static void put_gap(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	struct snap_sheet *lines = stacks->lines;
+
+	begin_frame(stacks, false);
+	snap_line_printf(lines, SNAP_STYLE_BOLD, "%s %" PRIu64 " frames left out (-n) %s",
+			 lines->signs->dots, stack->gap_count, lines->signs->dots);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* "order-helper+0x5000: no unwind information" -> "no unwind information at order-helper+0x5000" */
+static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	const char *detail = stack->unwind_detail, *colon = NULL;
+	struct snap_sheet *lines = stacks->lines;
+
+	if (stack->unwind == SNAP_UNWIND_COMPLETE && !detail)
+		return;
+	for (const char *p = detail; p && (p = strstr(p, ": ")); p += 2)
+		colon = p;
+	begin_frame(stacks, false);
+	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED)
+		snap_line_add(lines, SNAP_STYLE_YELLOW, "(not stopped");
+	else
+		snap_line_add(lines, SNAP_STYLE_YELLOW,
+			      stack->unwind == SNAP_UNWIND_COMPLETE ? "(whole"
+								    : "(stack ends here");
+	snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
+	snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,
+			      colon    ? colon + 2
+			      : detail ? detail
+				       : snap_unwind_word(stack->unwind));
+	if (colon) {
+		_cleanup_free_ char *place = strndup(detail, (size_t)(colon - detail));
+
+		snap_line_add(lines, SNAP_STYLE_YELLOW, " at ");
+		snap_line_add_escaped(lines, SNAP_STYLE_YELLOW, place ? place : "?");
+	}
+	snap_line_add(lines, SNAP_STYLE_YELLOW, ")");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* While measuring there is no need to go on once the column cannot grow. */
+static bool measured(const struct snap_sheet *lines)
+{
+	return lines->failed || (lines->measuring && lines->column == lines->widest_column);
+}
+
+void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	bool has_own = false, seen_own = false;
+
+	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
+		has_own = is_own(stack->frames[i]);
+	for (size_t i = 0, step; i < stack->frame_count && !measured(stacks->lines); i += step) {
+		const struct snap_shown_frame *shown = shown_of(stacks, stack->frames[i]);
+
+		seen_own = seen_own || is_own(stack->frames[i]);
+		step = is_system(stack->frames[i]) ? folded(stacks, stack, i, has_own, seen_own)
+						   : 0;
+		if (step && put_folded(stacks, stack, i, step)) {
+			/* one line for all */
+		} else if (shown) {
+			step = equal_run(stacks, stack, i);
+			put_frame(stacks, shown, step);
+		} else {
+			return;
+		}
+		if (stack->gap_count && i <= stack->gap_frame && stack->gap_frame < i + step)
+			put_gap(stacks, stack);
+	}
+	put_end(stacks, stack);
+}
+
+/* The innermost function that is not system code, else the innermost of all; NULL: no frames. */
+static const struct snap_shown_entry *own_entry(struct snap_text_stacks *stacks,
+						const struct snap_stack *stack)
+{
+	for (int own = 1; own >= 0; own--)
+		for (size_t i = 0; i < stack->frame_count; i++) {
+			const struct snap_frame *frame = stack->frames[i];
+			const struct snap_shown_frame *shown;
+
+			if (own && !is_own(frame))
+				continue;
+			shown = shown_of(stacks, frame);
+			for (size_t k = 0; shown && k < shown->count; k++)
+				if (!own ||
+				    (!shown->entries[k].system && !shown->entries[k].kernel))
+					return &shown->entries[k];
+		}
+	return NULL;
+}
+
+void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			     const struct snap_node *owner)
+{
+	const struct snap_shown_entry *own = own_entry(stacks, stack);
+	const char *state = label_of(stack, "state");
+	struct snap_sheet *lines = stacks->lines;
+	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
+
+	snap_line_add(lines, SNAP_STYLE_RED_BOLD, star ? "* " : "  ");
+	add_head(stacks, stack, owner);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
+	if (own) {
+		_cleanup_free_ char *root = strdup(snap_sheet_escape(lines, stack->description));
+
+		snap_line_add(lines, SNAP_STYLE_PLAIN, own->name);
+		if (root && strcmp(root, own->name) != 0 && root[0] != '(') {
+			if (stacks->room)
+				snap_elide_name(root, stacks->room, lines->signs->dots);
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->arrow);
+			snap_line_add(lines, SNAP_STYLE_PLAIN, root);
+		}
+	}
+	snap_line_end(lines, SNAP_STYLE_DIM, own ? own->place : "");
+}

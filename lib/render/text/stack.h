@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A stack in the text report: its title, its frames, how it ended.
+ *
+ * What is shown of a frame is made once for all stacks that share it. Knows nothing of processes;
+ * text.c puts stacks into the tree.
+ */
+#ifndef SNAP_RENDER_TEXT_STACK_H
+#define SNAP_RENDER_TEXT_STACK_H
+
+#include "model/snapshot.h"
+#include "render/text/line.h"
+#include "render/view/pointer_map.h"
+
+struct snap_text_stacks {
+	struct snap_sheet *lines;
+	const struct snap_options *options;
+	struct snap_pointer_map shown; /* struct snap_frame -> struct shown_frame */
+	size_t count_width;            /* of the widest count of the process */
+	uint64_t samples;              /* of a recording as a whole; 0: a snapshot */
+	size_t samples_width;          /* of the most samples of a stack */
+	size_t room;                   /* columns for a name; 0: as wide as it is */
+};
+
+/* Forgets what was made of frames, which are a process's own. */
+void snap_text_stacks_clear(struct snap_text_stacks *stacks);
+
+/*
+ * "62 × worker-*   sleeping in futex" with the threads on the right. The line has been begun, the
+ * mark of the tree is in it. `owner`: the process, when stacks stand by themselves.
+ */
+void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			   const struct snap_node *owner);
+/* The frames, and the line that says how the stack ended, if it was early. */
+void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack);
+/* --summary: all of a stack in one line. */
+void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			     const struct snap_node *owner);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The text report of DESIGN section 9: head, tree of processes, and the two other views of it
+ * (--flat, --summary). A recording is a snapshot whose stacks have samples, behind its summary.
+ * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
+ * find the column of the right parts and to write.
+ */
+#include "render/render.h"
+#include "render/summary.h"
+#include "render/text/node.h"
+#include "render/text/share.h"
+#include "render/text/stack.h"
+#include "render/view/recorded_groups.h"
+#include "render/view/walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct text {
+	const struct snap_snapshot *snapshot;
+	const struct snap_options *options;
+	struct snap_sheet lines;
+	struct snap_text_stacks stacks;
+};
+
+static void text_deinit(struct text *text)
+{
+	snap_text_stacks_clear(&text->stacks);
+	snap_sheet_deinit(&text->lines);
+}
+
+static size_t digits(uint64_t number)
+{
+	size_t n = 1;
+
+	while (number >= 10) {
+		number /= 10;
+		n++;
+	}
+	return n;
+}
+
+/* Stacks of a process begin: their counts are aligned, their frames are its own. */
+static void enter_stacks(struct text *text, const struct snap_node *node)
+{
+	struct snap_sheet *lines = &text->lines;
+	size_t rails = 2 * (lines->depth < SNAP_DEEPEST_RAILS ? lines->depth : SNAP_DEEPEST_RAILS);
+	enum { INDENT = 8, NARROWEST = 16 };
+
+	snap_text_stacks_clear(&text->stacks);
+	text->stacks.count_width = node->stack_count ? digits(node->stacks[0].count) : 1;
+	text->stacks.samples_width = node->stack_count ? digits(node->stacks[0].samples) : 1;
+	text->stacks.room = 0;
+	if (lines->width)
+		text->stacks.room = lines->widest_column > rails + INDENT + NARROWEST
+					    ? lines->widest_column - rails - INDENT
+					    : NARROWEST;
+}
+
+/* Begins an item of the tree: the mark stands where the rail of its level is. */
+static void begin_item(struct snap_sheet *lines, bool last)
+{
+	bool hidden = lines->depth > SNAP_DEEPEST_RAILS;
+
+	snap_sheet_pop(lines);
+	snap_line_begin(lines);
+	if (!hidden)
+		snap_line_add(lines, SNAP_STYLE_DIM,
+			      last ? lines->signs->corner : lines->signs->tee);
+	snap_sheet_push(lines, !last);
+}
+
+/* Stacks of a recording that hardly count are told in one line: how many are not. */
+static size_t worth_showing(const struct text *text, const struct snap_node *node)
+{
+	enum { SMALLEST_SHARE = 1000 };
+	size_t count = node->stack_count;
+
+	if (!text->stacks.samples || text->options->verbose)
+		return count;
+	while (count && node->stacks[count - 1].samples < text->stacks.samples / SMALLEST_SHARE)
+		count--;
+	return node->stack_count - count > 1 ? count : node->stack_count;
+}
+
+static void put_others(struct text *text, const struct snap_node *node, size_t shown)
+{
+	struct snap_sheet *lines = &text->lines;
+	uint64_t samples = 0;
+
+	for (size_t i = shown; i < node->stack_count; i++)
+		samples += node->stacks[i].samples;
+	if (shown && !text->options->summary)
+		snap_line_blank(lines);
+	begin_item(lines, node->child_count == 0);
+	snap_text_share(lines, samples, text->stacks.samples, text->stacks.samples_width);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu other stacks (-v)",
+			 node->stack_count - shown);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* The stacks of a process, the level of whose items has been pushed. */
+static void put_stacks(struct text *text, const struct snap_node *node)
+{
+	struct snap_sheet *lines = &text->lines;
+	size_t count = worth_showing(text, node);
+
+	enter_stacks(text, node);
+	for (size_t i = 0; i < count && !lines->failed; i++) {
+		bool last = i + 1 == node->stack_count && node->child_count == 0;
+
+		if (i && !text->options->summary)
+			snap_line_blank(lines);
+		begin_item(lines, last);
+		if (text->options->summary) {
+			snap_text_stack_summary(&text->stacks, &node->stacks[i], NULL);
+		} else {
+			snap_text_stack_title(&text->stacks, &node->stacks[i], NULL);
+			snap_text_stack_frames(&text->stacks, &node->stacks[i]);
+		}
+	}
+	if (count < node->stack_count)
+		put_others(text, node, count);
+}
+
+/* A process up to and with its stacks; the level of its items stays pushed. */
+static void enter_node(struct text *text, const struct snap_walk_step *step)
+{
+	struct snap_sheet *lines = &text->lines;
+	const struct snap_node *node = step->node, *parent = step->parent;
+
+	if (!parent || (!text->options->summary && (!step->first || parent->stack_count)))
+		snap_line_blank(lines);
+	if (parent)
+		begin_item(lines, step->last);
+	else
+		snap_line_begin(lines);
+	snap_text_node_title(lines, node);
+	snap_sheet_push(lines, node->stack_count || node->child_count);
+	snap_text_node_facts(lines, text->options, text->snapshot, node, parent);
+	put_stacks(text, node);
+}
+
+static void put_tree(struct text *text)
+{
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
+
+	snap_walk_init(&walk, text->snapshot);
+	while (!text->lines.failed && snap_walk_next(&walk, &step)) {
+		if (step.leave)
+			snap_sheet_pop(&text->lines);
+		else
+			enter_node(text, &step);
+	}
+	text->lines.failed = text->lines.failed || walk.failed;
+}
+
+/* A stack and whose it is, for --flat. */
+struct owned {
+	const struct snap_node *node;
+	const struct snap_stack *stack;
+};
+
+static int compare_owned(const void *left, const void *right)
+{
+	const struct owned *a = left, *b = right;
+
+	if (a->stack->samples != b->stack->samples)
+		return a->stack->samples > b->stack->samples ? -1 : 1;
+	if (a->stack->count != b->stack->count)
+		return a->stack->count > b->stack->count ? -1 : 1;
+	if (a->node->pid != b->node->pid)
+		return a->node->pid < b->node->pid ? -1 : 1;
+	return strcmp(a->stack->id, b->stack->id);
+}
+
+static void put_block(struct text *text, const struct owned *block, const struct owned *widest)
+{
+	struct snap_sheet *lines = &text->lines;
+
+	enter_stacks(text, block->node);
+	text->stacks.count_width = digits(widest->stack->count);
+	text->stacks.samples_width = digits(widest->stack->samples);
+	if (!text->options->summary)
+		snap_line_blank(lines);
+	snap_line_begin(lines);
+	if (text->options->summary) {
+		snap_text_stack_summary(&text->stacks, block->stack, block->node);
+		return;
+	}
+	snap_text_stack_title(&text->stacks, block->stack, block->node);
+	snap_text_stack_frames(&text->stacks, block->stack);
+}
+
+/* --flat: a block a stack, whatever the process, then the processes that have none to show. */
+static void put_flat(struct text *text)
+{
+	const struct snap_snapshot *snapshot = text->snapshot;
+	_cleanup_free_ struct owned *blocks = malloc((snapshot->stack_count + 1) * sizeof(*blocks));
+	size_t count = 0;
+
+	for (size_t i = 0; blocks && i < snapshot->root_count; i++) {
+		const struct snap_node *node = snapshot->processes[i];
+
+		for (size_t k = 0; k < node->stack_count && count < snapshot->stack_count; k++)
+			blocks[count++] = (struct owned){ node, &node->stacks[k] };
+	}
+	if (!blocks) {
+		text->lines.failed = true;
+		return;
+	}
+	qsort(blocks, count, sizeof(*blocks), compare_owned);
+	if (text->options->summary && count)
+		snap_line_blank(&text->lines);
+	for (size_t i = 0; i < count && !text->lines.failed; i++)
+		put_block(text, &blocks[i], &blocks[0]);
+	for (size_t i = 0; i < snapshot->root_count; i++) {
+		if (snapshot->processes[i]->stack_count)
+			continue;
+		snap_line_blank(&text->lines);
+		snap_line_begin(&text->lines);
+		snap_text_node_title(&text->lines, snapshot->processes[i]);
+		snap_text_node_trouble(&text->lines, snapshot->processes[i]);
+	}
+}
+
+static void put_body(struct text *text)
+{
+	const struct snap_snapshot *snapshot = text->snapshot;
+
+	if (snapshot->flat)
+		put_flat(text);
+	else
+		put_tree(text);
+	snap_text_stacks_clear(&text->stacks);
+	if (snapshot->stack_count == 0 && snap_text_is_filtered(text->options)) {
+		snap_line_blank(&text->lines);
+		snap_line_begin(&text->lines);
+		snap_line_add(&text->lines, SNAP_STYLE_PLAIN, "no stacks match");
+		snap_line_end(&text->lines, SNAP_STYLE_PLAIN, NULL);
+	}
+}
+
+/* The tree is gone through twice: see line.h. */
+static struct snap_error *put_measured(struct text *text, FILE *out)
+{
+	text->lines.measuring = true;
+	put_body(text);
+	text->lines.measuring = false;
+	put_body(text);
+	if (text->lines.failed)
+		return snap_error_no_memory();
+	if (ferror(out))
+		return snap_error_os(errno, "cannot write the report");
+	return NULL;
+}
+
+static void text_init(struct text *text, const struct snap_snapshot *snapshot,
+		      const struct snap_options *options, FILE *out)
+{
+	*text = (struct text){ .snapshot = snapshot, .options = options };
+	snap_sheet_init(&text->lines, options, out);
+	text->stacks.lines = &text->lines;
+	text->stacks.options = options;
+}
+
+struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, FILE *out)
+{
+	_cleanup_(text_deinit) struct text text;
+
+	text_init(&text, snapshot, options, out);
+	snap_text_head(&text.lines, options, snapshot, false);
+	return put_measured(&text, out);
+}
+
+struct snap_error *snap_render_text_recording(const struct snap_recording *recording,
+					      const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
+	_cleanup_(text_deinit) struct text text = { 0 };
+	struct snap_error *err;
+
+	err = snap_recorded_groups_init(&groups, recording, options);
+	if (err)
+		return err;
+	text_init(&text, &groups.snapshot, options, out);
+	text.stacks.samples = groups.samples ? groups.samples : 1;
+	snap_text_head(&text.lines, options, &groups.snapshot, false);
+	err = snap_render_summary(recording, options, out);
+	if (err)
+		return err;
+	return put_measured(&text, out);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Eliding: see elide.h. Every step only ever makes a name shorter or leaves it as it was, and each
+ * is one pass over the text without recursion: names are the target's.
+ */
+#include "render/view/elide.h"
+
+#include "base/escape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Two columns wide: the common ranges of East Asian scripts and pictographs (UAX 11). */
+static size_t columns_of(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} wide[] = {
+		{ 0x1100, 0x115f },   { 0x2e80, 0x303e },   { 0x3041, 0xa4cf },
+		{ 0xac00, 0xd7a3 },   { 0xf900, 0xfaff },   { 0xfe30, 0xfe6f },
+		{ 0xff00, 0xff60 },   { 0xffe0, 0xffe6 },   { 0x1f300, 0x1f64f },
+		{ 0x1f900, 0x1f9ff }, { 0x20000, 0x3fffd },
+	};
+
+	if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200d))
+		return 0;
+	for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++)
+		if (code >= wide[i].first && code <= wide[i].last)
+			return 2;
+	return 1;
+}
+
+size_t snap_text_character(const char *p, size_t *columns)
+{
+	unsigned char first = (unsigned char)p[0];
+	size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	uint32_t code = length == 1 ? first : first & (0x7fu >> length);
+	size_t i;
+
+	if (first == '\\') {
+		i = snap_escape_unit(p, strnlen(p, 4));
+		*columns = i;
+		return i;
+	}
+	for (i = 1; i < length && ((unsigned char)p[i] & 0xc0) == 0x80; i++)
+		code = code << 6 | ((unsigned char)p[i] & 0x3f);
+	*columns = columns_of(code);
+	return i;
+}
+
+size_t snap_text_width(const char *text)
+{
+	size_t width = 0, columns;
+
+	for (; *text; width += columns)
+		text += snap_text_character(text, &columns);
+	return width;
+}
+
+/* The bytes of the longest head of at most `room` columns. */
+static size_t head_of(const char *text, size_t room)
+{
+	size_t at = 0, width = 0, columns, length;
+
+	for (; text[at]; at += length, width += columns) {
+		length = snap_text_character(text + at, &columns);
+		if (width + columns > room)
+			break;
+	}
+	return at;
+}
+
+/* The characters of an operator's name at `p`, which are no brackets: "operator<<" at "<<". */
+static size_t operator_length(const char *name, const char *p)
+{
+	static const char *const operators[] = {
+		"()", "->*", "->", "<=>", "<<=", "<<", "<=", "<", ">>=", ">>", ">=", ">",
+	};
+
+	if (p - name < 8 || memcmp(p - 8, "operator", 8) != 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+		if (strncmp(p, operators[i], strlen(operators[i])) == 0)
+			return strlen(operators[i]);
+	return 0;
+}
+
+/* Where the template argument list or parameter list that opens at `p` closes; NULL: nowhere. */
+static const char *closing(const char *name, const char *p)
+{
+	size_t depth = 0;
+
+	for (; *p; p++) {
+		size_t skip = operator_length(name, p);
+
+		if (skip) {
+			p += skip - 1;
+			continue;
+		}
+		if (*p == '<' || *p == '(' || *p == '[' || *p == '{')
+			depth++;
+		else if ((*p == '>' && p > name && p[-1] != '-') || *p == ')' || *p == ']' ||
+			 *p == '}')
+			if (--depth == 0)
+				return p;
+	}
+	return NULL;
+}
+
+/*
+ * The same, once: a name with a bracket that never closes is searched to its end a single time, so
+ * that the work stays linear in its length.
+ */
+static const char *closing_if(bool wanted, bool *balanced, const char *name, const char *p)
+{
+	const char *close = wanted && *balanced ? closing(name, p) : NULL;
+
+	if (wanted && !close)
+		*balanced = false;
+	return close;
+}
+
+/*
+ * Copies the list between `open` and `close` with those arguments that have templates inside as
+ * dots; `all`: the whole list is dots. Never longer than it was, or it is left as it was.
+ */
+static size_t shorten_list(const char *name, const char *open, const char *close, bool all,
+			   const char *dots, char *out)
+{
+	size_t length = (size_t)(close - open) + 1, n = 0, dots_length = strlen(dots);
+
+	out[n++] = *open;
+	for (const char *p = open + 1; p < close && !all;) {
+		const char *start = p;
+		bool nested = false;
+		size_t k;
+
+		while (p < close && *p != ',') {
+			size_t skip = operator_length(name, p);
+
+			if (skip) {
+				p += skip;
+				continue;
+			}
+			if (*p == '<' || *p == '(' || *p == '{') {
+				const char *end = closing(name, p);
+
+				nested = nested || *p == '<';
+				p = end && end < close ? end : p;
+			}
+			p++;
+		}
+		k = (size_t)(p - start);
+		if (nested) {
+			size_t blanks = strspn(start, " ");
+
+			if (k < blanks + dots_length)
+				all = true;
+			memcpy(out + n, start, blanks);
+			memcpy(out + n + blanks, dots, dots_length);
+			n += blanks + dots_length;
+		} else {
+			memcpy(out + n, start, k);
+			n += k;
+		}
+		if (p < close)
+			out[n++] = *p++;
+	}
+	if (all) {
+		n = 1;
+		memcpy(out + n, dots, dots_length);
+		n += dots_length;
+	}
+	while (n > 1 && out[n - 1] == ' ')
+		n--;
+	out[n++] = *close;
+	if (n > length) {
+		memcpy(out, open, length);
+		return length;
+	}
+	return n;
+}
+
+/* Templates: `all` their arguments, or only those with templates inside. In place. */
+static void shorten_templates(char *name, bool all, const char *dots, char *scratch)
+{
+	size_t n = 0;
+	const char *p = name;
+	bool balanced = true;
+
+	while (*p) {
+		size_t skip = operator_length(name, p);
+		const char *close = closing_if(*p == '<' && !skip && p > name, &balanced, name, p);
+
+		if (skip) {
+			memcpy(scratch + n, p, skip);
+			n += skip;
+			p += skip;
+		} else if (close) {
+			n += shorten_list(name, p, close, all, dots, scratch + n);
+			p = close + 1;
+		} else {
+			scratch[n++] = *p++;
+		}
+	}
+	scratch[n] = '\0';
+	memcpy(name, scratch, n + 1);
+}
+
+/* "(int, char)" -> "(…)"; "[abi:cxx11]" and " [clone .part.0]" go. */
+static void shorten_parameters(char *name, const char *dots, char *scratch)
+{
+	size_t n = 0;
+	const char *p = name;
+	bool balanced = true;
+
+	while (*p) {
+		size_t skip = operator_length(name, p);
+		const char *close =
+			closing_if((*p == '(' || *p == '[') && !skip, &balanced, name, p);
+
+		if (skip) {
+			memcpy(scratch + n, p, skip);
+			n += skip;
+			p += skip;
+		} else if (close && *p == '(' && close > p + strlen(dots) &&
+			   strncmp(p, "(anonymous", 10) != 0) {
+			n += shorten_list(name, p, close, true, dots, scratch + n);
+			p = close + 1;
+		} else if (close && (strncmp(p, "[abi:", 5) == 0 || strncmp(p, "[clone", 6) == 0)) {
+			while (n && scratch[n - 1] == ' ')
+				n--;
+			p = close + 1;
+		} else {
+			scratch[n++] = *p++;
+		}
+	}
+	scratch[n] = '\0';
+	memcpy(name, scratch, n + 1);
+}
+
+/* Where the last component of a qualified name begins: after the last "::" outside brackets. */
+static size_t last_component(const char *name)
+{
+	size_t start = 0;
+	bool balanced = true;
+
+	for (const char *p = name; *p; p++) {
+		size_t skip = operator_length(name, p);
+		bool opens = !skip && (*p == '<' || *p == '(' || *p == '{');
+		const char *close = closing_if(opens, &balanced, name, p);
+
+		if (skip)
+			p += skip - 1;
+		else if (close)
+			p = close;
+		else if (p[0] == ':' && p[1] == ':')
+			start = (size_t)(p - name) + 2;
+	}
+	return start;
+}
+
+/* The first `head` bytes, dots, and the tail from `tail` on. */
+static void cut_middle(char *name, size_t head, size_t tail, const char *dots)
+{
+	size_t dots_length = strlen(dots);
+
+	if (tail < head + dots_length)
+		return;
+	memcpy(name + head, dots, dots_length);
+	memmove(name + head + dots_length, name + tail, strlen(name + tail) + 1);
+}
+
+/* The first byte of the longest tail of at most `room` columns. */
+static size_t tail_of(const char *text, size_t room)
+{
+	size_t width = snap_text_width(text), at = 0, columns;
+
+	while (text[at] && width > room) {
+		at += snap_text_character(text + at, &columns);
+		width -= columns;
+	}
+	return at;
+}
+
+void snap_elide_name(char *name, size_t room, const char *dots)
+{
+	enum { LONGEST = 4 * 4096 + 16 };
+	size_t dots_width = snap_text_width(dots), last, tail_width;
+	char scratch[LONGEST];
+
+	if (snap_text_width(name) <= room)
+		return;
+	if (strlen(name) < sizeof(scratch) - 8) {
+		shorten_templates(name, false, dots, scratch);
+		if (snap_text_width(name) > room)
+			shorten_parameters(name, dots, scratch);
+		if (snap_text_width(name) > room)
+			shorten_templates(name, true, dots, scratch);
+		if (snap_text_width(name) <= room)
+			return;
+	}
+	last = last_component(name);
+	tail_width = snap_text_width(name + last);
+	if (last && tail_width + dots_width <= room)
+		cut_middle(name, head_of(name, room - tail_width - dots_width), last, dots);
+	else if (last)
+		cut_middle(name, 0, last, dots);
+	else if (room > dots_width + 2)
+		cut_middle(name, head_of(name, (room - dots_width) / 2),
+			   tail_of(name, room - dots_width - (room - dots_width) / 2), dots);
+}
+
+void snap_elide_path(char *path, size_t room, const char *dots)
+{
+	size_t width = snap_text_width(path), dots_width = snap_text_width(dots);
+	const char *slash = path;
+
+	if (width <= room)
+		return;
+	/* From the second slash on, the first that leaves little enough. */
+	for (const char *next = strchr(path + 1, '/'); next; next = strchr(next + 1, '/')) {
+		slash = next;
+		if (dots_width + snap_text_width(next) <= room)
+			break;
+	}
+	if (slash > path)
+		cut_middle(path, 0, (size_t)(slash - path), dots);
+}
+
+void snap_elide_end(char *text, size_t room, const char *dots)
+{
+	size_t dots_width = snap_text_width(dots), dots_length = strlen(dots);
+	size_t length = strlen(text), at = 0, width = 0, columns, step;
+
+	if (snap_text_width(text) <= room || room <= dots_width || length < dots_length)
+		return;
+	/* The dots may be more bytes than what they stand for; whole characters make room. */
+	for (; text[at]; at += step, width += columns) {
+		step = snap_text_character(text + at, &columns);
+		if (width + columns > room - dots_width || at + step + dots_length > length)
+			break;
+	}
+	strcpy(text + at, dots);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What all formats of profiles say in the same way: see profile.h. */
+#include "render/view/profile.h"
+
+#include "base/escape.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct snap_error *snap_profile_init(struct snap_profile *profile,
+				     const struct snap_recording *recording)
+{
+	*profile = (struct snap_profile){ .recording = recording };
+	snap_arena_init(&profile->arena);
+	snap_interner_init(&profile->interner, &profile->arena);
+	profile->stacks = calloc(recording->stack_count + 1, sizeof(*profile->stacks));
+	return profile->stacks ? NULL : snap_error_no_memory();
+}
+
+static void keep(void *names _unused_)
+{
+}
+
+void snap_profile_deinit(struct snap_profile *profile)
+{
+	snap_pointer_map_clear(&profile->names, keep);
+	snap_interner_deinit(&profile->interner);
+	free(profile->stacks);
+	snap_arena_deinit(&profile->arena);
+}
+
+const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
+{
+	size_t length = strlen(text), size = 4 * length + 1;
+	char *out;
+
+	if (snap_escape_is_clean(text, length, 0))
+		return text;
+	out = snap_arena_alloc(&profile->arena, size);
+	if (out)
+		snap_escape(text, length, 0, out, size);
+	return out;
+}
+
+static const char *interned(struct snap_profile *profile, const char *text)
+{
+	return text ? snap_intern(&profile->interner, text, strlen(text)) : NULL;
+}
+
+static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
+			     const struct snap_entry *entry)
+{
+	const char *module = frame->module, *slash;
+
+	if (entry->function && entry->function[0])
+		return interned(profile, snap_profile_escaped(profile, entry->function));
+	if (entry->symbol && entry->symbol[0])
+		return interned(profile, snap_profile_escaped(profile, entry->symbol));
+	if (!module)
+		return interned(profile,
+				snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address));
+	slash = strrchr(module, '/');
+	module = snap_profile_escaped(profile, slash && slash[1] ? slash + 1 : module);
+	if (!module)
+		return NULL;
+	return interned(profile,
+			snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
+					  frame->has_offset ? frame->offset : frame->address));
+}
+
+const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
+			      size_t entry)
+{
+	void **slot = snap_pointer_map_slot(&profile->names, frame);
+	const char **names;
+
+	if (!slot)
+		return NULL;
+	names = *slot;
+	if (!names) {
+		names = snap_arena_new_array(&profile->arena, frame->entry_count + 1, const char *);
+		if (!names)
+			return NULL;
+		*slot = names;
+	}
+	if (!names[entry])
+		names[entry] = make_name(profile, frame, &frame->entries[entry]);
+	return names[entry];
+}
+
+static const char *why_empty(enum snap_unwind_end end)
+{
+	return end == SNAP_UNWIND_NOT_STOPPED ? "(not stopped)" : "(no frames)";
+}
+
+static bool add_gap(struct snap_profile *profile, const struct snap_recorded_stack *stack,
+		    struct snap_line *line)
+{
+	const char *text = snap_arena_printf(&profile->arena, "(%" PRIu64 " frames left out)",
+					     stack->gap_count);
+
+	*line = (struct snap_line){ .name = interned(profile, text) };
+	return line->name != NULL;
+}
+
+/* Outermost first: the entries of a frame from the real function to the innermost inlined one. */
+static bool make_lines(struct snap_profile *profile, const struct snap_recorded_stack *stack,
+		       struct snap_line *lines, size_t *count_ret)
+{
+	size_t count = 0;
+
+	for (size_t i = stack->frame_count; i > 0; i--) {
+		const struct snap_frame *frame = stack->frames[i - 1];
+
+		if (stack->gap_count && stack->gap_frame == i - 1 &&
+		    !add_gap(profile, stack, &lines[count++]))
+			return false;
+		for (size_t k = frame->entry_count; k > 0; k--) {
+			lines[count] = (struct snap_line){
+				.frame = frame,
+				.entry = &frame->entries[k - 1],
+				.name = snap_profile_name(profile, frame, k - 1),
+			};
+			if (!lines[count++].name)
+				return false;
+		}
+	}
+	if (count == 0)
+		lines[count++].name = why_empty(stack->unwind);
+	*count_ret = count;
+	return true;
+}
+
+const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, size_t number)
+{
+	const struct snap_recorded_stack *stack = &profile->recording->stacks[number];
+	struct snap_lines_of *result = &profile->stacks[number];
+	size_t count = 2;
+	struct snap_line *lines;
+
+	if (result->lines)
+		return result;
+	for (size_t i = 0; i < stack->frame_count; i++)
+		count += stack->frames[i]->entry_count;
+	lines = snap_arena_new_array(&profile->arena, count, struct snap_line);
+	if (!lines || !make_lines(profile, stack, lines, &result->count))
+		return NULL;
+	result->lines = lines;
+	return result;
+}
+
+const char *snap_profile_process(struct snap_profile *profile, size_t process)
+{
+	const struct snap_node *node = profile->recording->processes[process].node;
+	const char *name = snap_profile_escaped(profile, node->name ? node->name : "?");
+
+	return name ? snap_arena_printf(&profile->arena, "%s[%d]", name, node->pid) : NULL;
+}
+
+const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track)
+{
+	const char *name = snap_profile_escaped(profile, track->name ? track->name : "?");
+
+	return name ? snap_arena_printf(&profile->arena, "%s/%d", name, track->tid) : NULL;
+}
+
+const char *snap_profile_state(enum snap_state state)
+{
+	static const char *const frames[SNAP_STATE_COUNT] = {
+		[SNAP_STATE_UNKNOWN] = "[unknown]",   [SNAP_STATE_RUNNING] = "[running]",
+		[SNAP_STATE_SLEEPING] = "[sleeping]", [SNAP_STATE_DISK] = "[disk]",
+		[SNAP_STATE_STOPPED] = "[stopped]",   [SNAP_STATE_TRACED] = "[traced]",
+		[SNAP_STATE_ZOMBIE] = "[zombie]",     [SNAP_STATE_DEAD] = "[dead]",
+		[SNAP_STATE_IDLE] = "[idle]",         [SNAP_STATE_PARKED] = "[parked]",
+	};
+
+	return state < SNAP_STATE_COUNT ? frames[state] : frames[SNAP_STATE_UNKNOWN];
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What all formats of profiles say in the same way: names of functions, processes, threads and
+ * states, and a stack as a list from the root to the leaf.
+ *
+ * Names are made once a frame and are escaped (base/escape.h). Knows nothing of any format.
+ */
+#ifndef SNAP_RENDER_VIEW_PROFILE_H
+#define SNAP_RENDER_VIEW_PROFILE_H
+
+#include "base/arena.h"
+#include "model/recording.h"
+#include "render/view/pointer_map.h"
+
+/* One function of a stack. */
+struct snap_line {
+	const struct snap_frame *frame; /* NULL: stands for frames that were left out */
+	const struct snap_entry *entry; /* NULL likewise */
+	const char *name;               /* escaped, never empty; equal names, equal pointers */
+};
+
+struct snap_lines_of {
+	const struct snap_line *lines; /* root first */
+	size_t count;
+};
+
+struct snap_profile {
+	const struct snap_recording *recording;
+	struct snap_arena arena;
+	struct snap_interner interner; /* of names of functions */
+	struct snap_pointer_map names; /* struct snap_frame -> its names, one an entry */
+	struct snap_lines_of *stacks;  /* one a stack of the recording; lines NULL: not made yet */
+};
+
+/* NO_MEMORY. Released by snap_profile_deinit() in any case. */
+struct snap_error *snap_profile_init(struct snap_profile *profile,
+				     const struct snap_recording *recording) _must_check_;
+void snap_profile_deinit(struct snap_profile *profile);
+
+/*
+ * The stack, root first, without a state; a gap is a line of its own ("… 12 frames left out …").
+ * A stack without frames has one line, which says why ("(not stopped)"). NULL without memory.
+ */
+const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, size_t stack);
+
+/*
+ * The name of an entry: function, else symbol, else "module+0xoffset", else "0xaddress". NULL
+ * without memory.
+ */
+const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
+			      size_t entry);
+
+/* A text of the target, escaped: itself if it is clean, else in the profile's arena. */
+const char *snap_profile_escaped(struct snap_profile *profile, const char *text);
+
+/* "orderd[1234]", "worker-3/1240"; escaped, in the profile's arena; NULL without memory. */
+const char *snap_profile_process(struct snap_profile *profile, size_t process);
+const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
+
+/* The frame that stands for a state: "[running]", "[sleeping]"; static. */
+const char *snap_profile_state(enum snap_state state);
+
+#endif

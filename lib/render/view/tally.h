@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Samples of a recording added up: one row for those that a profile does not tell apart.
+ *
+ * Rows come in the order in which the recording first has them, so the same recording gives the
+ * same rows. Texts are raw bytes of the recording; equal text is the same pointer. Knows nothing of
+ * any format.
+ */
+#ifndef SNAP_RENDER_VIEW_TALLY_H
+#define SNAP_RENDER_VIEW_TALLY_H
+
+#include "model/recording.h"
+
+/* What is told apart, besides process, stack and thread name. */
+enum snap_tally_by {
+	SNAP_TALLY_TID = 1 << 0,
+	SNAP_TALLY_WAIT = 1 << 1, /* state, syscall, wchan */
+};
+
+struct snap_tally_row {
+	const char *name, *syscall, *wchan; /* NULL: none, or not told apart */
+	size_t process;
+	uint32_t stack;
+	pid_t tid;             /* 0: not told apart */
+	enum snap_state state; /* SNAP_STATE_UNKNOWN if not told apart */
+	uint64_t count;        /* samples */
+};
+
+struct snap_tally {
+	struct snap_tally_row *rows;
+	size_t count;
+	/* inside */
+	size_t capacity, slot_count;
+	uint32_t *slots; /* index + 1 in rows */
+	struct snap_arena arena;
+	struct snap_interner texts;
+};
+
+/* `by`: enum snap_tally_by. NO_MEMORY. Released by snap_tally_deinit() in any case. */
+struct snap_error *snap_tally_init(struct snap_tally *tally, const struct snap_recording *recording,
+				   unsigned by) _must_check_;
+void snap_tally_deinit(struct snap_tally *tally);
+
+#endif

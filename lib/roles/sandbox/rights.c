@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who the process in the sandbox is: nobody, with nothing.
+ *
+ * Raw calls only: those of glibc change the threads of the process one by one, which a copy made
+ * without fork() has no table of. Where the kernel does not let it change (a user namespace that
+ * maps one uid, root without CAP_SETUID) it keeps what it is, and has no capabilities all the same.
+ */
+#include "roles/sandbox/internal.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* Whether a change of identity failed for another reason than that it is not for this process. */
+static bool is_refused(long result)
+{
+	return result < 0 && errno != EPERM && errno != EINVAL;
+}
+
+static struct snap_error *take_identity(uid_t uid)
+{
+	int parent_signal = 0;
+	pid_t parent = getppid();
+
+	prctl(PR_GET_PDEATHSIG, &parent_signal, 0, 0, 0);
+	if (is_refused(syscall(SYS_setgroups, 0, NULL)) ||
+	    is_refused(syscall(SYS_setresgid, uid, uid, uid)) ||
+	    is_refused(syscall(SYS_setresuid, uid, uid, uid)))
+		return snap_error_os(errno, "cannot become uid %u", uid);
+	/* A change of uid makes it forget (prctl(2)); the parent may have gone meanwhile. */
+	if (parent_signal && prctl(PR_SET_PDEATHSIG, parent_signal, 0, 0, 0) < 0)
+		return snap_error_os(errno, "cannot follow the parent");
+	if (getppid() != parent)
+		return snap_error_os(ESRCH, "cannot follow the parent");
+	return NULL;
+}
+
+/* The sets by which capabilities could come back; older kernels lack some, no_new_privs has all. */
+static void empty_lasting_sets(void)
+{
+	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
+		prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+static struct snap_error *drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	if (syscall(SYS_capset, &header, none) < 0)
+		return snap_error_os(errno, "cannot drop capabilities");
+	return NULL;
+}
+
+/* Inherited from a run under setarch(8): then what may be read may be executed. */
+static void make_readable_memory_plain(void)
+{
+	int now = personality(0xffffffff);
+
+	if (now >= 0 && now & READ_IMPLIES_EXEC)
+		personality((unsigned long)now & ~(unsigned long)READ_IMPLIES_EXEC);
+}
+
+struct snap_error *snap_sandbox_drop_rights(uid_t uid)
+{
+	struct snap_error *err = NULL;
+
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return snap_error_os(errno, "cannot forbid dumps");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return snap_error_os(errno, "cannot forbid new privileges");
+	make_readable_memory_plain();
+	empty_lasting_sets();
+	if (geteuid() == 0)
+		err = take_identity(uid);
+	if (!err)
+		err = drop_capabilities();
+	/* Again: a change of uid has set it to what fs.suid_dumpable says. */
+	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		err = snap_error_os(errno, "cannot forbid dumps");
+	return err;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The order of the sandbox's parts, and its limits: see sandbox.h. */
+#include "roles/sandbox/internal.h"
+
+#include "proc/procfs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+static const uint64_t DATA_BYTES = 1ull << 30;
+
+enum {
+	OVERFLOW_UID = 65534, /* proc(5) */
+	/* A file is mapped and closed before the next one is asked for: a handful is open. */
+	DESCRIPTORS = 64,
+	STACK_BYTES = 16 << 20,
+};
+
+static bool is_taken(uid_t uid, const uid_t *taken, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (taken[i] == uid)
+			return true;
+	return false;
+}
+
+uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count)
+{
+	uid_t uid = OVERFLOW_UID;
+
+	while (uid > 0 && is_taken(uid, taken, count))
+		uid--;
+	if (uid > 0)
+		return uid;
+	/* Somebody has all of them: look above. */
+	for (uid = OVERFLOW_UID + 1; is_taken(uid, taken, count);)
+		uid++;
+	return uid;
+}
+
+/*
+ * What counts for RLIMIT_DATA already: a host of the library may hold gigabytes, and the address
+ * space of a sanitizer's shadow is terabytes. 0 where procfs does not tell.
+ */
+static uint64_t data_at_hand(void)
+{
+	unsigned long long pages = 0;
+	struct snap_procfs procfs;
+	char text[256];
+	int directory;
+
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return 0;
+	directory = snap_procfs_open_process(&procfs, snap_procfs_self(&procfs));
+	snap_procfs_close(&procfs);
+	if (directory < 0)
+		return 0;
+	if (snap_procfs_read(directory, "statm", text, sizeof(text)) <= 0 ||
+	    sscanf(text, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+		pages = 0;
+	close(directory);
+	return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+/* Both limits, never raised. */
+static int lower(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) < 0)
+		return -1;
+	if (hard < limit.rlim_max)
+		limit.rlim_max = hard;
+	if (soft < limit.rlim_cur)
+		limit.rlim_cur = soft;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	return setrlimit(resource, &limit);
+}
+
+static struct snap_error *limit_resources(const struct snap_sandbox *sandbox, uint64_t data)
+{
+	rlim_t largest_file = SNAP_SANDBOX_REPORTS ? RLIM_INFINITY : 0;
+	const struct {
+		__rlimit_resource_t resource;
+		rlim_t soft, hard;
+	} limits[] = {
+		{ RLIMIT_DATA, data, data },
+		{ RLIMIT_STACK, STACK_BYTES, STACK_BYTES },
+		{ RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS },
+		{ RLIMIT_FSIZE, largest_file, largest_file },
+		{ RLIMIT_CORE, 0, 0 },
+		{ RLIMIT_NPROC, 0, 0 },
+		{ RLIMIT_MEMLOCK, 0, 0 },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(limits); i++)
+		if (lower(limits[i].resource, limits[i].soft, limits[i].hard) < 0)
+			return snap_error_os(errno, "cannot limit resource %d",
+					     (int)limits[i].resource);
+	if (sandbox->cpu_s && lower(RLIMIT_CPU, sandbox->cpu_s, sandbox->cpu_s + 1) < 0)
+		return snap_error_os(errno, "cannot limit the processor time");
+	return NULL;
+}
+
+/*
+ * The signals that it sends itself: abort(), the soft limit of its time, which says why it ended
+ * (the hard one kills), and answer_stat()'s. A role blocks all; from now on nothing is blocked or
+ * let through any more, see calls.c.
+ */
+static struct snap_error *hear_own_signals(void)
+{
+	sigset_t own;
+
+	sigemptyset(&own);
+	sigaddset(&own, SIGABRT);
+	sigaddset(&own, SIGXCPU);
+	sigaddset(&own, SIGSYS);
+	if (signal(SIGABRT, SIG_DFL) == SIG_ERR || signal(SIGXCPU, SIG_DFL) == SIG_ERR ||
+	    sigprocmask(SIG_UNBLOCK, &own, NULL) < 0)
+		return snap_error_os(errno, "cannot unblock signals");
+	return NULL;
+}
+
+struct snap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
+{
+	uint64_t data = sandbox->data_bytes ? sandbox->data_bytes : DATA_BYTES;
+	struct snap_error *err;
+
+	data += data_at_hand();
+	err = snap_sandbox_drop_rights(sandbox->uid);
+	if (!err)
+		err = limit_resources(sandbox, data);
+	if (!err)
+		err = snap_sandbox_close_files();
+	if (!err)
+		err = snap_sandbox_answer_stat();
+	if (!err)
+		err = hear_own_signals();
+	if (!err)
+		err = snap_sandbox_limit_calls(sandbox->channel);
+	return err;
+}

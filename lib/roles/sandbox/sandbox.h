@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Sandbox: takes from the calling process everything that reading bytes does not need.
+ *
+ * Afterwards it can compute, map memory that is not executable, read from descriptors that it has
+ * or is sent, and talk to its channel; it cannot open, connect, trace, execute, signal others,
+ * change who it is, or make memory executable. There is no way back. Knows nothing of what is read.
+ */
+#ifndef SNAP_ROLES_SANDBOX_SANDBOX_H
+#define SNAP_ROLES_SANDBOX_SANDBOX_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct snap_sandbox {
+	uid_t uid;           /* to take when started as root; see snap_sandbox_pick_uid() */
+	uint64_t data_bytes; /* RLIMIT_DATA; 0: 1 GiB */
+	unsigned cpu_s;      /* RLIMIT_CPU; 0: no limit, for a parser that stays */
+	int channel;         /* the one descriptor that may be written to */
+};
+
+/*
+ * A uid that is neither 0 nor one of `taken`: the overflow uid 65534 (proc(5)) where it is free,
+ * else one below it. Only of use to root.
+ */
+uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count);
+
+/*
+ * Enters; the process has one thread and never leaves. In this order: not dumpable, no new
+ * privileges, groups and uid (when root; a user namespace that does not map it keeps the uid),
+ * capability sets empty, rlimits (data, cpu, files, file size 0, core 0, processes 0), Landlock
+ * without rules (Linux 5.13; skipped where absent), a seccomp allow-list (refused calls get EPERM).
+ * OS, with the step that failed: then the process is not fit for hostile bytes.
+ */
+struct snap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox) _must_check_;
+
+#endif

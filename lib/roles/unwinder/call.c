@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One call of a remote unwinder: hands a copy over, answers what the parser asks for meanwhile, and
+ * waits no longer than it must. See unwinder.h; who is believed is decided in unwinder.c.
+ */
+#include "roles/unwinder/internal.h"
+#include "store/capture/model.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum {
+	PAGE = 4096,
+	SPARE_FRAMES = 64,        /* see unwind.c */
+	KEPT_STACK = 1 << 20,     /* bytes that stay when the room is swept */
+	FIRST_LOOK_NS = 1000000,  /* so soon is seen that the parser has died … */
+	LOOK_NS = 20000000,       /* … and so often later, with the clock and the cancel flag */
+	THINK_NS = 1000000000,    /* processor time for one stack */
+	MOST_ASKED = 1 << 14,     /* files for one stack */
+	SEND_TIMEOUT_US = 200000, /* it asks, but does not listen to the answer */
+};
+
+/* Beside the files' time: for a machine that has better things to do than to unwind. */
+static const int64_t MOST_WAIT_NS = 3000000000;
+
+/* ---- the room ---- */
+
+/* Address space only: what a call does not use takes no memory. */
+struct snap_error *snap_remote_make_room(struct snap_remote_unwinder *unwinder)
+{
+	const struct snap_options *options = unwinder->options;
+	size_t header = (sizeof(struct snap_room) + PAGE - 1) & ~(size_t)(PAGE - 1);
+	uint64_t stacks = (2 * options->max_stack + 2 * PAGE) & ~(uint64_t)(PAGE - 1);
+	uint64_t pcs = stacks / sizeof(uint64_t) + SPARE_FRAMES;
+	struct snap_room *room;
+	uint64_t size;
+
+	if (options->max_frames && options->max_frames < pcs)
+		pcs = options->max_frames;
+	size = header + stacks + pcs * sizeof(struct snap_pc);
+	room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
+	if (room == MAP_FAILED)
+		return snap_error_os(errno, "cannot make room for the stacks of threads");
+	unwinder->room = room;
+	unwinder->room_size = size;
+	unwinder->stacks = (uint8_t *)room + header;
+	unwinder->stack_room = stacks;
+	unwinder->room_pcs = (struct snap_pc *)(unwinder->stacks + stacks);
+	unwinder->pc_room = pcs;
+	return NULL;
+}
+
+void snap_remote_clear_room(struct snap_remote_unwinder *unwinder)
+{
+	struct snap_room *room = unwinder->room;
+
+	unwinder->calls = unwinder->asked = 0;
+	memset(room, 0, sizeof(*room));
+	room->pcs = unwinder->room_pcs;
+	room->pc_room = unwinder->pc_room;
+}
+
+void snap_remote_sweep_room(struct snap_remote_unwinder *unwinder)
+{
+	if (unwinder->most_used <= KEPT_STACK)
+		return;
+	madvise(unwinder->stacks + KEPT_STACK, unwinder->stack_room - KEPT_STACK, MADV_REMOVE);
+	unwinder->most_used = 0;
+}
+
+/* ---- the parser ---- */
+
+struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder)
+{
+	struct snap_room_birth birth = { unwinder->room, unwinder->options };
+
+	if (unwinder->role.pidfd >= 0)
+		return NULL;
+	snap_remote_clear_room(unwinder);
+	unwinder->maker = gettid();
+	return snap_parser_spawn(unwinder->options, unwinder->uid, snap_room_serve, &birth,
+				 &unwinder->role);
+}
+
+int snap_remote_end_parser(struct snap_remote_unwinder *unwinder)
+{
+	for (size_t i = 0; i < unwinder->process_count; i++)
+		unwinder->processes[i].is_entered = false;
+	unwinder->left_count = 0;
+	unwinder->resets = false;
+	return snap_role_end(&unwinder->role);
+}
+
+/* ---- processes ---- */
+
+/* The bytes of a process in a file of memory. */
+static struct snap_error *encode(const struct snap_process *process, int *fd_ret,
+				 uint64_t *size_ret)
+{
+	/* Nothing of it but by what addresses are understood. */
+	struct snap_process sent = *process;
+	struct snap_capture alone = { .processes = &sent, .process_count = 1 };
+	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = SNAP_ROOM_VERSION };
+	_cleanup_fd_ int fd = memfd_create("stacksnap-process", MFD_CLOEXEC);
+	void *bytes;
+
+	if (fd < 0)
+		return snap_error_os(errno, "cannot hand a process over");
+	sent.thread_count = sent.threads_missed = sent.embedded_count = sent.ancestor_count = 0;
+	sent.args_size = 0;
+	sent.parent = SIZE_MAX;
+	snap_code_process(&codec, &alone, 0);
+	if (ftruncate(fd, (off_t)codec.position) < 0)
+		return snap_error_os(errno, "cannot hand a process over");
+	*size_ret = codec.position;
+	bytes = mmap(NULL, *size_ret, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return snap_error_os(errno, "cannot hand a process over");
+	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE,
+				     .version = SNAP_ROOM_VERSION,
+				     .memory = bytes };
+	snap_code_process(&codec, &alone, 0);
+	munmap(bytes, *size_ret);
+	*fd_ret = snap_take_fd(&fd);
+	return NULL;
+}
+
+struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
+				    const struct snap_process *process)
+{
+	struct snap_room_process header = { 0 };
+	_cleanup_fd_ int fd = -1;
+	struct snap_error *err = encode(process, &fd, &header.size);
+
+	return err ? err : snap_wire_send(unwinder->role.channel, &header, sizeof(header), fd);
+}
+
+/* ---- the call ---- */
+
+static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
+			  const uint8_t *bytes, size_t *size)
+{
+	uint8_t *to = unwinder->stacks + *used;
+
+	if (*size > unwinder->stack_room - *used)
+		*size = unwinder->stack_room - *used;
+	if (*size)
+		memcpy(to, bytes, *size);
+	*used += (*size + 15) & ~(uint64_t)15;
+	return *size ? to : NULL;
+}
+
+static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_thread *thread)
+{
+	struct snap_room *room = unwinder->room;
+	struct snap_thread copy = *thread;
+	uint64_t used = 0;
+
+	copy.name = copy.wchan = copy.kernel_stack = NULL;
+	copy.reference_pcs = NULL;
+	copy.reference_pc_count = 0;
+	if (copy.registers_size > sizeof(room->registers))
+		copy.registers_size = 0;
+	if (copy.registers_size)
+		memcpy(room->registers, thread->registers, copy.registers_size);
+	copy.registers = room->registers;
+	copy.stack = put(unwinder, &used, thread->stack, &copy.stack_size);
+	copy.stack_limited |= copy.stack_size < thread->stack_size;
+	copy.stack2 = put(unwinder, &used, thread->stack2, &copy.stack2_size);
+	room->thread = copy;
+	if (used > unwinder->most_used)
+		unwinder->most_used = used;
+}
+
+static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bool enters,
+		      const struct snap_thread *thread)
+{
+	struct snap_room *room = unwinder->room;
+
+	room->number = number;
+	room->enters = enters;
+	room->resets = unwinder->resets;
+	room->left_count = (uint32_t)unwinder->left_count;
+	memcpy(room->left, unwinder->left, unwinder->left_count * sizeof(*unwinder->left));
+	unwinder->resets = false;
+	unwinder->left_count = 0;
+	room->place = 0;
+	put_thread(unwinder, thread);
+	atomic_store(&room->calls, ++unwinder->calls);
+	syscall(SYS_futex, &room->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* What a call has cost so far. */
+struct watch {
+	int64_t begin_ns; /* the time that files took is left out */
+	int64_t used_ns; /* processor time of the parser when it was first looked at; -1: not yet */
+	int64_t look_ns; /* until the next look */
+	unsigned asked;
+};
+
+static int64_t processor_time(const struct snap_remote_unwinder *unwinder)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(unwinder->role.pid, &clock) || clock_gettime(clock, &used) < 0)
+		return 0;
+	return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* Nothing was heard for a while. ANSWERED: go on waiting. */
+static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, struct watch *watch)
+{
+	int64_t used;
+
+	if (snap_role_has_ended(&unwinder->role, 0))
+		return atomic_load(&unwinder->room->has_left) ? SNAP_CALL_LEFT : SNAP_CALL_DIED;
+	if (snap_options_cancelled(unwinder->options))
+		return SNAP_CALL_CANCELLED;
+	used = processor_time(unwinder);
+	if (watch->used_ns < 0)
+		watch->used_ns = used;
+	if (used - watch->used_ns > THINK_NS || snap_room_now() - watch->begin_ns > MOST_WAIT_NS ||
+	    watch->asked > MOST_ASKED)
+		return SNAP_CALL_LATE;
+	watch->look_ns = LOOK_NS;
+	return SNAP_CALL_ANSWERED;
+}
+
+/* A file that ended a parser is not shown to the next one. */
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	const struct snap_remote_unwinder *unwinder = context;
+
+	for (size_t i = 0; i < unwinder->refused_count; i++)
+		if (unwinder->refused[i] == snap_broker_place(request))
+			return snap_error_not_found();
+	return unwinder->broker.answer(unwinder->broker.context, request, fd_ret);
+}
+
+/*
+ * It says that it asks for a file, which need not be so: then there is nothing at the channel, and
+ * we wait for that no longer than for anything else.
+ */
+static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, struct watch *watch)
+{
+	struct pollfd channel = { .fd = unwinder->role.channel, .events = POLLIN };
+	const struct snap_broker broker = { .answer = answer, .context = unwinder };
+	int64_t begin;
+	bool gone = false;
+
+	if (poll(&channel, 1, LOOK_NS / 1000000) <= 0)
+		return look(unwinder, watch);
+	begin = snap_room_now();
+	if (snap_error_ignore(snap_broker_serve(&broker, unwinder->role.channel, &gone)) || gone)
+		return SNAP_CALL_DIED;
+	unwinder->asked++;
+	watch->begin_ns += snap_room_now() - begin;
+	return ++watch->asked > MOST_ASKED || snap_options_cancelled(unwinder->options)
+		       ? look(unwinder, watch)
+		       : SNAP_CALL_ANSWERED;
+}
+
+static void sleep_until(_Atomic uint32_t *futex, uint32_t seen, int64_t ns)
+{
+	struct timespec timeout = { .tv_nsec = ns };
+
+	syscall(SYS_futex, futex, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
+				       bool enters, const struct snap_thread *thread)
+{
+	struct snap_room *room = unwinder->room;
+	enum snap_call_result result = SNAP_CALL_ANSWERED;
+	struct watch watch = { .used_ns = -1, .look_ns = FIRST_LOOK_NS };
+	int64_t awake_until;
+
+	hand_over(unwinder, number, enters, thread);
+	watch.begin_ns = snap_room_now();
+	awake_until = watch.begin_ns + SNAP_ROOM_AWAKE_NS;
+	while (result == SNAP_CALL_ANSWERED) {
+		uint32_t seen = atomic_load(&room->events);
+
+		if (atomic_load(&room->done) == unwinder->calls)
+			return SNAP_CALL_ANSWERED;
+		if (atomic_load(&room->asked) != unwinder->asked) {
+			result = serve_file(unwinder, &watch);
+			continue;
+		}
+		if (snap_room_now() < awake_until) {
+			snap_room_pause();
+			continue;
+		}
+		sleep_until(&room->events, seen, watch.look_ns);
+		if (atomic_load(&room->events) == seen)
+			result = look(unwinder, &watch);
+	}
+	return result;
+}

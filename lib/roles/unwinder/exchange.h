@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The memory that a remote unwinder shares with its parser, at the same address in both: one call,
+ * one answer. Included by unwinder*.c alone.
+ *
+ * The client writes while the parser waits. What the parser writes is as hostile as what it reads:
+ * the client takes each value once, and checks it.
+ */
+#ifndef SNAP_ROLES_UNWINDER_EXCHANGE_H
+#define SNAP_ROLES_UNWINDER_EXCHANGE_H
+
+#include "analyze/unwind/unwind.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+enum {
+	SNAP_ROOM_LEFT = 256,   /* numbers that a call says were left; more: all is forgotten */
+	SNAP_ROOM_REASON = 128, /* bytes of a reason, with its end */
+	/*
+	 * How long both sides look for the other one before they sleep: who sleeps while the other
+	 * works for microseconds is woken later than that, on a processor that has gone to rest.
+	 */
+	SNAP_ROOM_AWAKE_NS = 20000,
+};
+
+struct snap_room_answer {
+	uint64_t count; /* of the pcs in the room */
+	uint64_t end_pc;
+	uint64_t gap_after, gap_count;
+	uint32_t end; /* enum snap_unwind_end */
+	uint8_t needs_register, stale_mappings;
+	char reason[SNAP_ROOM_REASON]; /* "": none */
+};
+
+struct snap_room {
+	/* Written by the client. */
+	struct snap_pc *pcs; /* where they go, behind the header */
+	uint64_t pc_room;
+	_Atomic uint32_t calls; /* a futex: how many there were */
+	uint32_t number;        /* of the process */
+	bool enters;            /* its description is on the channel */
+	bool resets;            /* all that was entered before is forgotten */
+	uint32_t left_count;
+	uint32_t left[SNAP_ROOM_LEFT];
+	struct snap_thread thread; /* its bytes are in the room, and nothing else of it */
+	uint8_t registers[SNAP_MAX_REGISTERS];
+	/* Written by the parser. */
+	_Atomic uint32_t events __attribute__((aligned(64))); /* a futex: there is something new */
+	_Atomic uint32_t done;                                /* so many calls were answered */
+	_Atomic uint32_t asked;      /* so many files were asked for, on the channel */
+	_Atomic uint32_t has_left;   /* it had nothing to do for long */
+	_Atomic uint64_t left_bytes; /* kept of processes that were left */
+	uint64_t place;              /* snap_broker_place() of what is read */
+	struct snap_room_answer answer;
+};
+
+/* What is sent before a process's bytes; the descriptor of these rides along. */
+struct snap_room_process {
+	uint64_t size;
+};
+
+/* What both hand to the codec: the newest of all versions. */
+enum { SNAP_ROOM_VERSION = 1 << 30 };
+
+static inline int64_t snap_room_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline void snap_room_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* The life of a parser that unwinds: `context` is the birth below. */
+struct snap_room_birth {
+	struct snap_room *room;
+	const struct snap_options *options;
+};
+void snap_room_serve(void *context, int channel);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The inside of the client of a remote unwinder, shared by unwinder.c (whose stack, what is
+ * believed of the answer) and call.c (the parser, one call). Nobody else includes it.
+ */
+#ifndef SNAP_ROLES_UNWINDER_INTERNAL_H
+#define SNAP_ROLES_UNWINDER_INTERNAL_H
+
+#include "roles/parser.h"
+#include "roles/unwinder/exchange.h"
+#include "roles/unwinder/unwinder.h"
+
+enum { SNAP_REMOTE_REFUSED = 32 };
+
+/* What is known of a process, by its number. */
+struct snap_remote_process {
+	bool is_entered; /* the parser at hand has it */
+	uint8_t losses;  /* parsers that were lost over it */
+};
+
+/* Whose processes there are; nobody's stacks are unwound any more who cost too many parsers. */
+struct snap_remote_user {
+	uid_t uid;
+	unsigned losses;
+};
+
+struct snap_remote_unwinder {
+	const struct snap_options *options;
+	struct snap_broker broker;
+	struct snap_role role; /* SNAP_ROLE_NONE: no parser */
+	pid_t maker;           /* the thread that made it, whose end is its end */
+	uid_t uid;             /* of the parser */
+	uint32_t calls;        /* that it was made */
+	uint32_t asked;        /* files that it asked for and was answered */
+	/* Of the room, as it is not believed. */
+	struct snap_room *room;
+	uint64_t room_size, stack_room, pc_room;
+	uint8_t *stacks;
+	struct snap_pc *room_pcs;
+	uint64_t most_used; /* bytes of stacks, since the room was swept */
+	/* What the next call tells. */
+	uint32_t left[SNAP_ROOM_LEFT];
+	size_t left_count;
+	bool resets;
+	struct snap_remote_process *processes; /* by number */
+	size_t process_count;
+	struct snap_remote_user *users;
+	size_t user_count, user_capacity;
+	/* The answer. */
+	struct snap_pc *pcs;
+	size_t pc_capacity;
+	struct snap_arena arena; /* of reasons */
+	struct snap_interner reasons;
+	unsigned losses;
+	char why[160];                         /* of the last one */
+	uint64_t refused[SNAP_REMOTE_REFUSED]; /* snap_broker_place() of files that ended one */
+	size_t refused_count;
+};
+
+enum snap_call_result {
+	SNAP_CALL_ANSWERED,
+	SNAP_CALL_LEFT, /* it had gone in good order: the call may be made again */
+	SNAP_CALL_DIED,
+	SNAP_CALL_LATE,
+	SNAP_CALL_NONSENSE,
+	SNAP_CALL_CANCELLED,
+};
+
+/* Makes the room. OS. */
+struct snap_error *snap_remote_make_room(struct snap_remote_unwinder *unwinder) _must_check_;
+/* For a new parser: nothing of what the last one may have left there is believed. */
+void snap_remote_clear_room(struct snap_remote_unwinder *unwinder);
+/* Gives the memory of large stacks back. */
+void snap_remote_sweep_room(struct snap_remote_unwinder *unwinder);
+
+/* Makes a parser where there is none. OS. */
+struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder) _must_check_;
+/* Ends it; returns what snap_role_end() does. */
+int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
+
+/* Sends a process; the parser must be waiting. NO_MEMORY, OS. */
+struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
+				    const struct snap_process *process) _must_check_;
+
+/* Makes the call and waits for its answer, which is in the room. */
+enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
+				       bool enters, const struct snap_thread *thread);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The judge: see judge.h. The capture grows while it is read and its processes may move; what was
+ * opened for the ones before is then given up, as it points to them.
+ */
+#include "roles/unwinder/judge.h"
+
+#include "files/files.h"
+#include "roles/unwinder/unwinder.h"
+
+struct snap_judge {
+	const struct snap_options *options;
+	/* for the capture as it stands */
+	const struct snap_process *processes;
+	size_t process_count;
+	struct snap_files *files;
+	struct snap_local_broker local;
+	struct snap_remote_unwinder *unwinder;
+	/* the process at hand, and the mappings with which it was sent */
+	const struct snap_process *entered;
+	const struct snap_map *maps;
+};
+
+/* The files are other ones from time to time; who answers for the unwinder is always the same. */
+static struct snap_error *answer(void *context, const struct snap_broker_request *request,
+				 int *fd_ret)
+{
+	struct snap_judge *judge = context;
+	struct snap_broker broker = snap_local_broker(&judge->local);
+
+	return broker.answer(broker.context, request, fd_ret);
+}
+
+struct snap_error *snap_judge_create(const struct snap_options *options, struct snap_judge **ret)
+{
+	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = calloc(1, sizeof(*judge));
+	struct snap_broker broker = { .answer = answer, .context = judge };
+	struct snap_error *err;
+
+	if (!judge)
+		return snap_error_no_memory();
+	judge->options = options;
+	err = snap_remote_unwinder_create(options, &broker, &judge->unwinder);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(judge);
+	return NULL;
+}
+
+void snap_judge_destroy(struct snap_judge *judge)
+{
+	if (!judge)
+		return;
+	snap_remote_unwinder_destroy(judge->unwinder);
+	snap_files_destroy(judge->files);
+	free(judge);
+}
+
+static struct snap_error *begin(struct snap_judge *judge, const struct snap_capture *capture)
+{
+	struct snap_error *err;
+
+	snap_remote_unwinder_reset(judge->unwinder);
+	snap_files_destroy(snap_take_ptr(judge->files));
+	judge->processes = NULL;
+	judge->entered = NULL;
+	err = snap_files_create(judge->options, capture, &judge->files);
+	if (err)
+		return err;
+	judge->local.finder = snap_files_finder(judge->files);
+	judge->local.capture = capture;
+	judge->processes = capture->processes;
+	judge->process_count = capture->process_count;
+	return NULL;
+}
+
+/* It is looked at from here on, as it is now. */
+static void enter(struct snap_judge *judge, size_t index, const struct snap_process *process)
+{
+	snap_remote_unwinder_leave(judge->unwinder, (uint32_t)index);
+	judge->entered = process;
+	judge->maps = process->maps;
+}
+
+bool snap_judge_suffices(void *context, const struct snap_capture *capture, size_t index,
+			 const struct snap_thread *copy)
+{
+	struct snap_judge *judge = context;
+	const struct snap_process *process = &capture->processes[index];
+	struct snap_pcs pcs;
+
+	if ((judge->processes != capture->processes ||
+	     judge->process_count != capture->process_count) &&
+	    snap_error_ignore(begin(judge, capture)))
+		return false;
+	if (judge->entered != process || judge->maps != process->maps)
+		enter(judge, index, process);
+	if (snap_error_ignore(
+		    snap_remote_unwind(judge->unwinder, (uint32_t)index, process, copy, &pcs)))
+		return false;
+	if (pcs.needs_register)
+		return false;
+	/* Out of the copy: into a stack that a signal handler interrupted. */
+	return pcs.end != SNAP_UNWIND_UNREADABLE || copy->stack_unreadable || copy->stack2_size;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The parser's side of a remote unwinder: see unwinder.h. It is in the sandbox from its first
+ * instruction here, and waits for calls: unwind this thread of that process.
+ *
+ * Each process that was entered has an unwinder and modules of its own; the files behind them are
+ * shared. What it cannot go on without (memory) ends it: the next one begins anew.
+ */
+#include "roles/role.h"
+#include "roles/unwinder/exchange.h"
+#include "roles/unwinder/unwinder.h"
+#include "store/capture/model.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum {
+	IDLE_SECONDS = 10, /* then it leaves: it holds its maker's memory as of its making */
+	NO_MEMORY = 3,     /* exit status */
+};
+
+/* A process that was entered. */
+struct space {
+	struct snap_unwinder *unwinder; /* NULL: not entered */
+	size_t bytes;                   /* of its modules, and of its description */
+};
+
+/* Descriptions stay until all is forgotten: files may be the vDSO in one of them. */
+struct description {
+	void *bytes;
+	size_t size;
+};
+
+struct parser {
+	struct snap_room *room;
+	const struct snap_options *options;
+	int channel;
+	struct snap_capture capture; /* its processes by number; most are not there */
+	struct snap_remote_finder remote;
+	struct snap_file_finder finder;
+	struct snap_arena arena;     /* of descriptions, the set and all modules */
+	struct snap_module_set *set; /* NULL: not made yet */
+	struct space *spaces;
+	struct description *descriptions;
+	size_t description_count, description_capacity;
+	size_t left; /* bytes that nobody needs */
+};
+
+/* ---- the client is told ---- */
+
+static void tell(struct snap_room *room)
+{
+	atomic_fetch_add(&room->events, 1);
+	syscall(SYS_futex, &room->events, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Before the question itself: the client waits for an answer, and not at the channel. */
+static struct snap_error *find_remotely(void *context, const struct snap_file_request *request,
+					int *fd_ret)
+{
+	struct parser *parser = context;
+	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
+
+	atomic_fetch_add(&parser->room->asked, 1);
+	tell(parser->room);
+	return finder.find(finder.context, request, fd_ret);
+}
+
+static void note_remotely(void *context, const struct snap_file_request *request)
+{
+	struct parser *parser = context;
+	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
+
+	snap_file_finder_note(&finder, request);
+}
+
+/* ---- processes ---- */
+
+static void leave(struct parser *parser, uint32_t number)
+{
+	struct space *space = &parser->spaces[number];
+
+	snap_unwinder_destroy(space->unwinder);
+	parser->left += space->bytes;
+	*space = (struct space){ 0 };
+}
+
+static void forget_all(struct parser *parser)
+{
+	for (uint32_t i = 0; i < SNAP_MAX_PROCESSES; i++)
+		if (parser->spaces[i].unwinder)
+			leave(parser, i);
+	snap_module_set_destroy(snap_take_ptr(parser->set));
+	for (size_t i = 0; i < parser->description_count; i++)
+		munmap(parser->descriptions[i].bytes, parser->descriptions[i].size);
+	parser->description_count = 0;
+	snap_arena_deinit(&parser->arena);
+	parser->left = 0;
+}
+
+static bool describe(struct parser *parser, uint32_t number, uint64_t size, int fd)
+{
+	struct snap_process *process = &parser->capture.processes[number];
+	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
+				    .version = SNAP_ROOM_VERSION,
+				    .size = size,
+				    .arena = &parser->arena };
+	/* It stands for itself here; where it has its place is its number. */
+	struct snap_capture alone = { .processes = process, .process_count = 1 };
+	void *bytes;
+
+	if (size == 0 || !snap_grow_array(parser->descriptions, parser->description_capacity,
+					  parser->description_count))
+		return false;
+	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return false;
+	parser->descriptions[parser->description_count++] = (struct description){ bytes, size };
+	codec.bytes = bytes;
+	*process = (struct snap_process){ 0 };
+	snap_code_process(&codec, &alone, 0);
+	return !codec.problem;
+}
+
+static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
+{
+	struct snap_room_process header;
+	_cleanup_fd_ int fd = -1;
+	size_t size;
+
+	if (snap_error_ignore(
+		    snap_wire_receive(parser->channel, &header, sizeof(header), &size, &fd)) ||
+	    size != sizeof(header) || fd < 0)
+		return false;
+	*size_ret = header.size;
+	return describe(parser, number, header.size, fd);
+}
+
+static struct snap_error *make_unwinder(struct parser *parser, uint32_t number)
+{
+	const struct snap_process *process = &parser->capture.processes[number];
+	struct space *space = &parser->spaces[number];
+	struct snap_modules *modules;
+	struct snap_error *err = NULL;
+
+	if (!parser->set)
+		err = snap_module_set_create(&parser->finder, &parser->arena, &parser->set);
+	if (!err)
+		err = snap_modules_create(parser->set, process, &modules);
+	if (!err)
+		err = snap_unwinder_create(parser->set, parser->options, &space->unwinder);
+	if (!err)
+		err = snap_unwinder_enter(space->unwinder, process, modules);
+	return err;
+}
+
+static void enter(struct parser *parser, uint32_t number)
+{
+	size_t before = parser->arena.total;
+	uint64_t size = 0;
+
+	leave(parser, number);
+	if (!receive(parser, number, &size) || snap_error_ignore(make_unwinder(parser, number)))
+		_exit(NO_MEMORY);
+	parser->spaces[number].bytes = parser->arena.total - before + size;
+}
+
+/* ---- calls ---- */
+
+static void answer(struct snap_room *room, const struct snap_pcs *pcs)
+{
+	size_t count = pcs->count < room->pc_room ? pcs->count : room->pc_room;
+	struct snap_room_answer *answer = &room->answer;
+
+	if (count)
+		memcpy(room->pcs, pcs->pcs, count * sizeof(*room->pcs));
+	answer->count = count;
+	answer->end = pcs->end;
+	answer->end_pc = pcs->end_pc;
+	answer->gap_after = pcs->gap_after;
+	answer->gap_count = pcs->gap_count;
+	answer->needs_register = pcs->needs_register;
+	answer->stale_mappings = pcs->stale_mappings;
+	answer->reason[0] = 0;
+	if (pcs->reason)
+		memccpy(answer->reason, pcs->reason, 0, sizeof(answer->reason) - 1);
+}
+
+static void serve(struct parser *parser)
+{
+	struct snap_room *room = parser->room;
+	struct snap_pcs pcs;
+
+	if (room->resets)
+		forget_all(parser);
+	for (uint32_t i = 0; i < room->left_count; i++)
+		leave(parser, room->left[i]);
+	if (room->enters)
+		enter(parser, room->number);
+	snap_unwind(parser->spaces[room->number].unwinder, &room->thread, &pcs);
+	if (pcs.no_memory)
+		_exit(NO_MEMORY);
+	answer(room, &pcs);
+	atomic_store(&room->left_bytes, parser->left);
+}
+
+/* False when none came for long. */
+static bool wait_for_call(struct snap_room *room, uint32_t served)
+{
+	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
+	int64_t until = snap_room_now() + SNAP_ROOM_AWAKE_NS;
+
+	while (atomic_load(&room->calls) == served) {
+		if (snap_room_now() < until) {
+			snap_room_pause();
+			continue;
+		}
+		if (syscall(SYS_futex, &room->calls, FUTEX_WAIT, served, &patience, NULL, 0) &&
+		    errno == ETIMEDOUT)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing is released at the end, which is that of the process. */
+void snap_room_serve(void *context, int channel)
+{
+	const struct snap_room_birth *birth = context;
+	struct snap_room *room = birth->room;
+	struct parser parser = { .room = room, .options = birth->options, .channel = channel };
+	uint32_t served = atomic_load(&room->done);
+
+	snap_arena_init(&parser.arena);
+	/* Address space only: what is not entered takes no memory. */
+	parser.capture.processes = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.capture.processes));
+	parser.capture.process_count = SNAP_MAX_PROCESSES;
+	parser.spaces = calloc(SNAP_MAX_PROCESSES, sizeof(*parser.spaces));
+	if (!parser.capture.processes || !parser.spaces)
+		_exit(NO_MEMORY);
+	parser.remote = (struct snap_remote_finder){ .channel = channel,
+						     .capture = &parser.capture,
+						     .place = &room->place };
+	parser.finder = (struct snap_file_finder){ .find = find_remotely,
+						   .note = note_remotely,
+						   .context = &parser };
+	while (wait_for_call(room, served)) {
+		serve(&parser);
+		atomic_store(&room->done, ++served);
+		tell(room);
+	}
+	atomic_store(&room->has_left, 1);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The client of a remote unwinder: see unwinder.h. Here is which processes the parser knows, whose
+ * fault it is when one is lost, and what is believed of its answers: numbers in their ranges. The
+ * call itself is in call.c.
+ */
+#include "roles/unwinder/internal.h"
+
+#include "analyze/unwind/arch.h"
+#include "roles/sandbox/sandbox.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum {
+	MAX_LEFT = 32 << 20, /* bytes that a parser may keep of processes that were left */
+	MOST_REASONS = 64,   /* that are told apart */
+	/* A process, and a user, whose stacks cost so many parsers have none from then on. */
+	LOSSES_OF_PROCESS = 4,
+	LOSSES_OF_USER = 8,
+	LATE = 2,         /* as much as so many that were quick to end */
+	MOST_LOSSES = 64, /* then there is no parser any more */
+};
+
+static const char LOST[] = "the process that unwinds was lost";
+
+struct snap_error *snap_remote_unwinder_create(const struct snap_options *options,
+					       const struct snap_broker *broker,
+					       struct snap_remote_unwinder **ret)
+{
+	struct snap_remote_unwinder *unwinder = calloc(1, sizeof(*unwinder));
+
+	if (!unwinder)
+		return snap_error_no_memory();
+	unwinder->options = options;
+	unwinder->broker = *broker;
+	unwinder->role = SNAP_ROLE_NONE;
+	snap_arena_init(&unwinder->arena);
+	snap_interner_init(&unwinder->reasons, &unwinder->arena);
+	*ret = unwinder;
+	return NULL;
+}
+
+void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	snap_remote_end_parser(unwinder);
+	if (unwinder->room)
+		munmap(unwinder->room, unwinder->room_size);
+	snap_interner_deinit(&unwinder->reasons);
+	snap_arena_deinit(&unwinder->arena);
+	free(unwinder->processes);
+	free(unwinder->users);
+	free(unwinder->pcs);
+	free(unwinder);
+}
+
+unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
+				     const char **why_ret)
+{
+	if (why_ret)
+		*why_ret = unwinder->losses ? unwinder->why : NULL;
+	return unwinder->losses;
+}
+
+/* ---- processes come and go ---- */
+
+void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t number)
+{
+	if (number >= unwinder->process_count)
+		return;
+	unwinder->processes[number].losses = 0;
+	if (!unwinder->processes[number].is_entered)
+		return;
+	unwinder->processes[number].is_entered = false;
+	if (unwinder->left_count == SNAP_ROOM_LEFT)
+		snap_remote_unwinder_reset(unwinder);
+	else
+		unwinder->left[unwinder->left_count++] = number;
+}
+
+void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
+{
+	for (size_t i = 0; i < unwinder->process_count; i++)
+		unwinder->processes[i] = (struct snap_remote_process){ 0 };
+	/* Numbers may stand for others from here on. */
+	unwinder->refused_count = 0;
+	unwinder->left_count = 0;
+	unwinder->resets = true;
+}
+
+void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
+{
+	if (!unwinder->room)
+		return;
+	snap_remote_sweep_room(unwinder);
+	if (atomic_load(&unwinder->room->left_bytes) > MAX_LEFT)
+		snap_remote_unwinder_reset(unwinder);
+}
+
+static struct snap_error *reserve(struct snap_remote_unwinder *unwinder, size_t count)
+{
+	size_t room = unwinder->process_count ? unwinder->process_count : 16;
+	struct snap_remote_process *grown;
+
+	if (count <= unwinder->process_count)
+		return NULL;
+	while (room < count)
+		room *= 2;
+	grown = realloc(unwinder->processes, room * sizeof(*grown));
+	if (!grown)
+		return snap_error_no_memory();
+	memset(grown + unwinder->process_count, 0,
+	       (room - unwinder->process_count) * sizeof(*grown));
+	unwinder->processes = grown;
+	unwinder->process_count = room;
+	return NULL;
+}
+
+/* ---- users ---- */
+
+static struct snap_error *find_user(struct snap_remote_unwinder *unwinder, uid_t uid,
+				    struct snap_remote_user **ret)
+{
+	for (size_t i = 0; i < unwinder->user_count; i++) {
+		*ret = &unwinder->users[i];
+		if (unwinder->users[i].uid == uid)
+			return NULL;
+	}
+	if (!snap_grow_array(unwinder->users, unwinder->user_capacity, unwinder->user_count))
+		return snap_error_no_memory();
+	*ret = &unwinder->users[unwinder->user_count++];
+	**ret = (struct snap_remote_user){ .uid = uid };
+	return NULL;
+}
+
+/*
+ * A parser of root's takes a uid that none of the processes has. One that comes later may have it:
+ * then the parser is another.
+ */
+static struct snap_error *choose_uid(struct snap_remote_unwinder *unwinder)
+{
+	_cleanup_free_ uid_t *taken = NULL;
+
+	if (geteuid() != 0)
+		return NULL;
+	taken = calloc(unwinder->user_count + 1, sizeof(*taken));
+	if (!taken)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < unwinder->user_count; i++) {
+		taken[i] = unwinder->users[i].uid;
+		if (unwinder->role.pidfd >= 0 && taken[i] == unwinder->uid)
+			snap_remote_end_parser(unwinder);
+	}
+	if (unwinder->role.pidfd < 0)
+		unwinder->uid = snap_sandbox_pick_uid(taken, unwinder->user_count);
+	return NULL;
+}
+
+/* ---- the end of a parser ---- */
+
+static void tell_end(struct snap_remote_unwinder *unwinder, int status)
+{
+	char *why = unwinder->why;
+	size_t room = sizeof(unwinder->why);
+
+	if (status != -1 && WIFSIGNALED(status))
+		snprintf(why, room, "the parser ended by signal %d", WTERMSIG(status));
+	else if (status != -1 && WEXITSTATUS(status))
+		snprintf(why, room, "the parser ended with status %d", WEXITSTATUS(status));
+	else
+		snprintf(why, room, "the parser ended early");
+}
+
+static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
+		       struct snap_remote_user *user, unsigned weight)
+{
+	if (unwinder->processes[number].losses < LOSSES_OF_PROCESS)
+		unwinder->processes[number].losses += weight;
+	user->losses += weight;
+	unwinder->losses++;
+}
+
+/* What it read when it ended, or for so long: the next one does without. */
+static void refuse(struct snap_remote_unwinder *unwinder, uint64_t place)
+{
+	for (size_t i = 0; i < unwinder->refused_count; i++)
+		if (unwinder->refused[i] == place)
+			return;
+	if (place && unwinder->refused_count < SNAP_REMOTE_REFUSED)
+		unwinder->refused[unwinder->refused_count++] = place;
+}
+
+/* Its maker's thread may have ended, which is nobody's fault. */
+static bool ended_with_maker(const struct snap_remote_unwinder *unwinder, int status)
+{
+	return unwinder->maker != gettid() && status != -1 && WIFSIGNALED(status) &&
+	       WTERMSIG(status) == SIGKILL;
+}
+
+/* LEFT: the call may be made again. */
+static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_t number,
+				  struct snap_remote_user *user, enum snap_call_result result)
+{
+	int status = snap_remote_end_parser(unwinder);
+
+	switch (result) {
+	case SNAP_CALL_NONSENSE:
+		snprintf(unwinder->why, sizeof(unwinder->why),
+			 "the parser gave an answer that makes no sense");
+		break;
+	case SNAP_CALL_LATE:
+		snprintf(unwinder->why, sizeof(unwinder->why),
+			 "the parser took too long over a stack");
+		break;
+	case SNAP_CALL_DIED:
+		if (ended_with_maker(unwinder, status))
+			return SNAP_CALL_LEFT;
+		tell_end(unwinder, status);
+		break;
+	case SNAP_CALL_ANSWERED:
+	case SNAP_CALL_LEFT:
+	case SNAP_CALL_CANCELLED:
+		return result;
+	}
+	/* SIGKILL comes from outside, or is ours. */
+	if (result == SNAP_CALL_LATE || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
+		refuse(unwinder, unwinder->room->place);
+	count_loss(unwinder, number, user, result == SNAP_CALL_LATE ? LATE : 1);
+	return result;
+}
+
+/* ---- the answer ---- */
+
+/* The pc by its registers, which is as much as can be told without looking into files. */
+static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_process *process,
+		    const struct snap_thread *thread, struct snap_pcs *ret)
+{
+	const struct snap_arch_ops *arch = snap_arch_ops(process->arch);
+	uint64_t registers[SNAP_MAX_DWARF_REGISTERS], pc;
+
+	*ret = (struct snap_pcs){ .end = SNAP_UNWIND_FAILED, .reason = LOST };
+	if (thread->result != SNAP_THREAD_COPIED || !thread->registers_size) {
+		ret->end = SNAP_UNWIND_NOT_STOPPED;
+		ret->reason = "the thread was not stopped";
+		return;
+	}
+	if (!arch || !arch->registers(thread->registers, thread->registers_size, registers, &pc))
+		return;
+	if (!unwinder->pc_capacity && !snap_grow_array(unwinder->pcs, unwinder->pc_capacity, 0))
+		return;
+	unwinder->pcs[0] = snap_pc_exact(pc);
+	ret->pcs = unwinder->pcs;
+	ret->count = 1;
+}
+
+static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
+{
+	while (unwinder->pc_capacity < count)
+		if (!snap_grow_array(unwinder->pcs, unwinder->pc_capacity, unwinder->pc_capacity))
+			return false;
+	if (count)
+		memcpy(unwinder->pcs, unwinder->room_pcs, count * sizeof(*unwinder->pcs));
+	return true;
+}
+
+/* A text of its own; NULL: it is none. */
+static const char *take_reason(struct snap_remote_unwinder *unwinder,
+			       const char text[SNAP_ROOM_REASON])
+{
+	const char *reason;
+	size_t length = strnlen(text, SNAP_ROOM_REASON);
+
+	if (length == 0 || length == SNAP_ROOM_REASON)
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return NULL;
+	if (unwinder->reasons.count >= MOST_REASONS)
+		return "unwinding ended for too many reasons";
+	reason = snap_intern(&unwinder->reasons, text, length);
+	return reason ? reason : "not enough memory";
+}
+
+/* False: it makes no sense. */
+static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *ret)
+{
+	/* Taken once: who wrote it may go on writing. */
+	struct snap_room_answer answer;
+
+	memcpy(&answer, &unwinder->room->answer, sizeof(answer));
+	if (answer.count > unwinder->pc_room || answer.end > SNAP_UNWIND_FAILED ||
+	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
+	    (answer.gap_count && answer.gap_after >= answer.count) ||
+	    !take_pcs(unwinder, answer.count))
+		return false;
+	*ret = (struct snap_pcs){
+		.pcs = unwinder->pcs,
+		.count = answer.count,
+		.end = (enum snap_unwind_end)answer.end,
+		.end_pc = answer.end_pc,
+		.gap_after = answer.gap_count ? answer.gap_after : 0,
+		.gap_count = answer.gap_count,
+		.needs_register = answer.needs_register,
+		.stale_mappings = answer.stale_mappings,
+	};
+	if (ret->end == SNAP_UNWIND_COMPLETE)
+		return answer.reason[0] == 0;
+	ret->reason = take_reason(unwinder, answer.reason);
+	return ret->reason;
+}
+
+/* ---- all together ---- */
+
+static bool is_hopeless(const struct snap_remote_unwinder *unwinder, uint32_t number,
+			const struct snap_remote_user *user)
+{
+	return unwinder->losses >= MOST_LOSSES || user->losses >= LOSSES_OF_USER ||
+	       unwinder->processes[number].losses >= LOSSES_OF_PROCESS;
+}
+
+/* Something of ours failed: as bad as a loss, but there is an errno to tell. */
+static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_t number,
+				  struct snap_remote_user *user, struct snap_error *err)
+{
+	bool has_died = snap_error_errno(err) == EPIPE;
+
+	snprintf(unwinder->why, sizeof(unwinder->why), "%s", snap_error_message(err));
+	snap_error_destroy(err);
+	if (has_died)
+		return lose(unwinder, number, user, SNAP_CALL_DIED);
+	snap_remote_end_parser(unwinder);
+	count_loss(unwinder, number, user, 1);
+	return SNAP_CALL_LATE;
+}
+
+static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t number,
+				 const struct snap_process *process,
+				 const struct snap_thread *thread, struct snap_remote_user *user,
+				 struct snap_pcs *ret)
+{
+	struct snap_remote_process *known = &unwinder->processes[number];
+	bool enters;
+	enum snap_call_result result;
+	struct snap_error *err;
+
+	if (unwinder->role.pidfd >= 0 && atomic_load(&unwinder->room->has_left))
+		snap_remote_end_parser(unwinder);
+	enters = !known->is_entered;
+	err = enters ? choose_uid(unwinder) : NULL;
+	if (!err)
+		err = snap_remote_make_parser(unwinder);
+	if (!err && enters)
+		err = snap_remote_send(unwinder, process);
+	if (err)
+		return fail(unwinder, number, user, err);
+	result = snap_remote_call(unwinder, number, enters, thread);
+	known->is_entered = true;
+	if (result == SNAP_CALL_ANSWERED && !take_answer(unwinder, ret))
+		result = SNAP_CALL_NONSENSE;
+	return result == SNAP_CALL_ANSWERED ? result : lose(unwinder, number, user, result);
+}
+
+struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
+				      const struct snap_process *process,
+				      const struct snap_thread *thread, struct snap_pcs *ret)
+{
+	enum snap_call_result result = SNAP_CALL_DIED;
+	struct snap_remote_user *user = NULL;
+	struct snap_error *err;
+
+	if (number >= SNAP_MAX_PROCESSES)
+		return snap_error_format(SNAP_ERROR_INVALID, "there are too many processes");
+	err = reserve(unwinder, (size_t)number + 1);
+	if (!err)
+		err = find_user(unwinder, process->uid, &user);
+	if (!err && !unwinder->room)
+		err = snap_remote_make_room(unwinder);
+	if (err)
+		return err;
+	if (!is_hopeless(unwinder, number, user))
+		result = ask(unwinder, number, process, thread, user, ret);
+	/* It went when nobody needed it: another one is made, once. */
+	if (result == SNAP_CALL_LEFT)
+		result = ask(unwinder, number, process, thread, user, ret);
+	if (result == SNAP_CALL_CANCELLED)
+		return snap_error_cancelled();
+	if (result != SNAP_CALL_ANSWERED)
+		give_pc(unwinder, process, thread, ret);
+	return NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Remote unwinder: unwinds copies of threads one by one in a parser that stays.
+ *
+ * For whoever needs the answer at once: a recording, tick after tick, and a snapshot without a
+ * stop, which asks whether a copy suffices. Copies and answers go through shared memory. A parser
+ * that dies, or thinks longer than it may, is replaced by a new one; the stack at hand is then its
+ * pc alone. Knows nothing of threads' names or of ticks.
+ */
+#ifndef SNAP_ROLES_UNWINDER_UNWINDER_H
+#define SNAP_ROLES_UNWINDER_UNWINDER_H
+
+#include "analyze/unwind/unwind.h"
+#include "roles/broker.h"
+
+struct snap_remote_unwinder;
+
+/*
+ * Makes nothing yet: the first stack does. The broker answers about the capture whose processes
+ * are entered, and must outlive it, as must the options.
+ */
+struct snap_error *snap_remote_unwinder_create(const struct snap_options *options,
+					       const struct snap_broker *broker,
+					       struct snap_remote_unwinder **ret) _must_check_;
+void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder);
+
+/*
+ * Unwinds a thread of the process with this number, which is sent the first time; `process` is
+ * number `number` of the broker's capture. The pcs are valid until the next call. Never fails for
+ * what the parser does: then the pc alone, SNAP_UNWIND_FAILED. NO_MEMORY, OS.
+ */
+struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
+				      const struct snap_process *process,
+				      const struct snap_thread *thread,
+				      struct snap_pcs *ret) _must_check_;
+
+/* It is another one from now on, or nobody needs it: sent anew when it is named again. */
+void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t number);
+/* All of them; the broker's capture may be another. */
+void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder);
+/* Between ticks: starts anew where much is kept of processes that were left. */
+void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder);
+
+/* How many parsers were lost, and the sentence about the last one, NULL: none. */
+unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
+				     const char **why_ret);
+
+#endif

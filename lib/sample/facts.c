@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a member of the tree is, and what it has mapped; and whether it still is that program. The
+ * descriptor of its memory belongs to the address space that was there when it was opened: it
+ * reads nothing once that has gone, by an exec or by the end of the process.
+ */
+#include "discover/internal.h"
+#include "proc/fuse_maps.h"
+#include "sample/internal.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum {
+	LINES = 1 << 16,
+	MAP_LEAST_MS = 50, /* between two readings of the mappings of a process */
+	MAP_SHARE = 33,    /* of the time at most one part in so many is spent on them */
+};
+
+static const size_t RECORDS = (size_t)256 << 20; /* address space only */
+
+static struct snap_error *keep_text(struct snap_arena *arena, const char **text)
+{
+	if (!*text)
+		return NULL;
+	*text = snap_arena_strdup(arena, *text);
+	return *text ? NULL : snap_error_no_memory();
+}
+
+static struct snap_error *keep_ancestors(struct snap_arena *arena, struct snap_process *process)
+{
+	struct snap_ancestor *kept;
+
+	if (!process->ancestor_count)
+		return NULL;
+	kept = snap_arena_memdup(arena, process->ancestors,
+				 process->ancestor_count * sizeof(*kept));
+	if (!kept)
+		return snap_error_no_memory();
+	process->ancestors = kept;
+	for (size_t i = 0; i < process->ancestor_count; i++) {
+		struct snap_error *err = keep_text(arena, &kept[i].name);
+
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
+				   struct snap_process *ret)
+{
+	struct snap_process process = *from;
+	const char **texts[] = { &process.name,           &process.exe,  &process.user,
+				 &process.cgroup,         &process.unit, &process.container,
+				 &process.trouble_message };
+	struct snap_error *err = keep_ancestors(arena, &process);
+
+	for (size_t i = 0; !err && i < SNAP_ARRAY_SIZE(texts); i++)
+		err = keep_text(arena, texts[i]);
+	if (err)
+		return err;
+	if (process.args) {
+		process.args = snap_arena_strndup(arena, process.args, process.args_size);
+		if (!process.args)
+			return snap_error_no_memory();
+	}
+	*ret = process;
+	return NULL;
+}
+
+/* In words; `process` is a copy whose trouble is written. */
+static void explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
+{
+	char text[128];
+
+	process->trouble = SNAP_TROUBLE_NONE;
+	process->trouble_message = NULL;
+	if (os_errno == ENOEXEC)
+		snap_process_trouble(
+			capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+			"cannot unwind %d: it is a program of another word size or architecture",
+			(int)process->pid);
+	else if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
+		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot read %d: %s",
+				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
+	else if (os_errno)
+		snap_discover_explain(capture, process, os_errno);
+}
+
+struct snap_error *snap_member_explain(struct snap_sampler *sampler, struct snap_member *member,
+				       int os_errno)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	const struct snap_sampler_sink *sink = sampler->sink;
+	struct snap_process process = member->facts;
+	const char *message;
+
+	if (!capture)
+		return snap_error_no_memory();
+	explain(capture, &process, os_errno);
+	message = process.trouble_message;
+	/* A process that is traced now and then says so in the same words: kept once. */
+	if (message && (!member->trouble_text || strcmp(message, member->trouble_text) != 0)) {
+		free(member->trouble_text);
+		member->trouble_text = strdup(message);
+		if (!member->trouble_text)
+			return snap_error_no_memory();
+	}
+	member->facts.trouble = process.trouble;
+	member->facts.trouble_message = message ? member->trouble_text : NULL;
+	return member->announced ? sink->mapped(sink->context, &member->shown) : NULL;
+}
+
+struct snap_error *snap_member_refused(struct snap_sampler *sampler, struct snap_member *member,
+				       int os_errno)
+{
+	struct snap_error *err = snap_member_explain(sampler, member, os_errno);
+
+	snap_sampler_clear(sampler, member);
+	member->sampled = false;
+	if (member->facts.trouble == SNAP_TROUBLE_EXITED ||
+	    member->facts.trouble == SNAP_TROUBLE_ZOMBIE)
+		member->gone = true;
+	return err;
+}
+
+static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+{
+	const int *fd = context;
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t got = pread(*fd, bytes + total, ranges[i].iov_len,
+				    (off_t)(uintptr_t)ranges[i].iov_base);
+
+		total += got > 0 ? (size_t)got : 0;
+		if (got != (ssize_t)ranges[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+/* From a region that is used once to an arena that holds no more than that. */
+static struct snap_error *keep_space(struct snap_arena *arena, const struct snap_space *from,
+				     struct snap_space *ret)
+{
+	struct snap_space space = *from;
+	const char *path = NULL, *kept = NULL;
+
+	space.maps = snap_arena_memdup(arena, from->maps, from->map_count * sizeof(*from->maps));
+	space.pieces =
+		snap_arena_memdup(arena, from->pieces, from->piece_count * sizeof(*from->pieces));
+	if (!space.maps || (!space.pieces && from->piece_count))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < space.map_count; i++) {
+		if (space.maps[i].path && space.maps[i].path != path) {
+			path = space.maps[i].path;
+			kept = snap_arena_strdup(arena, path);
+			if (!kept)
+				return snap_error_no_memory();
+		}
+		if (space.maps[i].path)
+			space.maps[i].path = kept;
+	}
+	for (size_t i = 0; i < space.piece_count; i++) {
+		space.pieces[i].data =
+			snap_arena_memdup(arena, space.pieces[i].data, space.pieces[i].size);
+		if (!space.pieces[i].data)
+			return snap_error_no_memory();
+	}
+	*ret = space;
+	return NULL;
+}
+
+static void unmap(struct snap_region *region)
+{
+	munmap(region->end - RECORDS, RECORDS);
+}
+
+/* A leader that has exited has no mappings any more; any other thread does. */
+static int open_file(const struct snap_member *member, const char *name)
+{
+	int from = member->live.files_fd;
+
+	for (size_t i = member->thread_count; i > 0; i--) {
+		const struct snap_watched *thread = member->threads[i - 1];
+		int fd = thread->gone ? -1
+				      : snap_procfs_task_open_file(member->tasks_fd,
+								   thread->shown.tid, name);
+
+		if (fd >= 0)
+			return fd;
+		if (!thread->gone && fd != -ENOENT && fd != -ESRCH)
+			return fd;
+	}
+	if (from >= 0)
+		return snap_procfs_open_file(from, name);
+	return snap_procfs_task_open_file(member->tasks_fd, member->facts.pid, name);
+}
+
+static void hide_served(const struct snap_member *member, const struct snap_space_reader *reader,
+			struct snap_space *space)
+{
+	_cleanup_fd_ int fd = -1;
+
+	if (!snap_served_may_be(space))
+		return;
+	fd = open_file(member, "mountinfo");
+	snap_served_hide(reader, fd, space);
+}
+
+/* 0 or a negative errno in *error_ret; then there is no space. */
+static struct snap_error *read_space(const struct snap_member *member, struct snap_arena *arena,
+				     int *error_ret, struct snap_space *ret)
+{
+	_cleanup_fd_ int maps_fd = open_file(member, "maps");
+	_cleanup_free_ char *buffer = malloc(LINES);
+	struct snap_region records;
+	struct snap_space space = { 0 };
+	int mem_fd = member->mem_fd;
+	struct snap_space_reader reader = { .records = &records,
+					    .buffer = buffer,
+					    .buffer_size = LINES,
+					    .read = read_memory,
+					    .context = &mem_fd };
+	struct snap_error *err;
+
+	*error_ret = maps_fd < 0 ? maps_fd : 0;
+	if (maps_fd < 0)
+		return NULL;
+	err = buffer ? snap_scratch_create(RECORDS, &records) : snap_error_no_memory();
+	if (err)
+		return err;
+	reader.maps = snap_region_new_array(&records, SNAP_MAX_MAPS, struct snap_map);
+	*error_ret = snap_space_read_maps(&reader, maps_fd, &space);
+	if (*error_ret == 0) {
+		hide_served(member, &reader, &space);
+		snap_space_read_pieces(&reader, &space);
+		err = keep_space(arena, &space, ret);
+	}
+	unmap(&records);
+	return err;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_maps(const struct snap_process *process, const struct snap_space *space)
+{
+	if (process->map_count != space->map_count || process->piece_count != space->piece_count)
+		return false;
+	for (size_t i = 0; i < space->map_count; i++) {
+		const struct snap_map *a = &process->maps[i], *b = &space->maps[i];
+
+		if (a->start != b->start || a->end != b->end || a->offset != b->offset ||
+		    a->inode != b->inode || a->dev_major != b->dev_major ||
+		    a->dev_minor != b->dev_minor || a->read != b->read || a->write != b->write ||
+		    a->execute != b->execute || a->shared != b->shared ||
+		    a->deleted != b->deleted || !same_text(a->path, b->path))
+			return false;
+	}
+	return true;
+}
+
+/* The sink may still use the old mappings until it knows the new ones. */
+static struct snap_error *replace_space(struct snap_sampler *sampler, struct snap_member *member,
+					const struct snap_space *space, struct snap_arena *arena)
+{
+	const struct snap_sampler_sink *sink = sampler->sink;
+	struct snap_arena old = member->space;
+	struct snap_error *err = NULL;
+
+	member->space = *arena;
+	snap_arena_init(arena);
+	member->facts.maps = space->maps;
+	member->facts.map_count = space->map_count;
+	member->facts.pieces = space->pieces;
+	member->facts.piece_count = space->piece_count;
+	if (member->announced)
+		err = sink->mapped(sink->context, &member->shown);
+	snap_arena_deinit(&old);
+	return err;
+}
+
+struct snap_error *snap_member_map(struct snap_sampler *sampler, struct snap_member *member,
+				   bool *changed_ret)
+{
+	_cleanup_(snap_arena_deinit) struct snap_arena arena;
+	int64_t begin = snap_sampler_now();
+	struct snap_space space = { 0 };
+	struct snap_error *err;
+	int error;
+
+	*changed_ret = false;
+	snap_arena_init(&arena);
+	if (begin < member->map_after_ns)
+		return NULL;
+	err = read_space(member, &arena, &error, &space);
+	if (err)
+		return err;
+	if (!error && !same_maps(&member->facts, &space)) {
+		*changed_ret = true;
+		err = replace_space(sampler, member, &space, &arena);
+	}
+	member->map_after_ns =
+		snap_sampler_after(begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
+	return err;
+}
+
+/* Its modules say what they are made for. */
+static bool is_32_bit(const struct snap_process *process)
+{
+	for (size_t i = 0; i < process->piece_count; i++) {
+		const struct snap_piece *piece = &process->pieces[i];
+
+		if (piece->size > EI_CLASS && memcmp(piece->data, ELFMAG, SELFMAG) == 0)
+			return piece->data[EI_CLASS] == ELFCLASS32;
+	}
+	return false;
+}
+
+/* A child of vfork() runs in its parent's memory until it executes a program. */
+static bool shares_memory(const struct snap_process *process)
+{
+	return process->ppid > 0 &&
+	       syscall(SYS_kcmp, process->pid, process->ppid, KCMP_VM, 0, 0) == 0;
+}
+
+static void close_memory(struct snap_sampler *sampler, struct snap_member *member)
+{
+	sampler->descriptors += (member->mem_fd >= 0) + (member->tasks_fd >= 0);
+	snap_close(&member->mem_fd);
+	snap_close(&member->tasks_fd);
+}
+
+static int open_memory(struct snap_sampler *sampler, struct snap_member *member)
+{
+	_cleanup_fd_ int loose = -1;
+	int process_fd = member->live.proc_fd;
+
+	close_memory(sampler, member);
+	if (process_fd < 0)
+		process_fd = loose = snap_member_directory(sampler, member);
+	if (process_fd < 0)
+		return process_fd;
+	member->tasks_fd = snap_procfs_open_tasks(process_fd);
+	if (member->tasks_fd < 0)
+		return member->tasks_fd;
+	member->mem_fd = open_file(member, "mem");
+	sampler->descriptors -= 1 + (member->mem_fd >= 0);
+	return member->mem_fd < 0 ? member->mem_fd : 0;
+}
+
+struct snap_error *snap_member_open(struct snap_sampler *sampler, struct snap_member *member)
+{
+	struct snap_error *err;
+	bool changed;
+	int error;
+
+	member->sampled = member->lost = false;
+	if (member->facts.trouble != SNAP_TROUBLE_NONE)
+		return NULL;
+	member->borrowed = shares_memory(&member->facts);
+	error = open_memory(sampler, member);
+	if (error)
+		return snap_member_refused(sampler, member, -error);
+	member->map_after_ns = 0;
+	err = snap_member_map(sampler, member, &changed);
+	if (err)
+		return err;
+	/* It is just leaving, or becoming another program. */
+	member->lost = member->facts.map_count == 0;
+	if (is_32_bit(&member->facts))
+		return snap_member_refused(sampler, member, ENOEXEC);
+	member->sampled = member->list_due = true;
+	member->listed = 0;
+	return NULL;
+}
+
+static bool has_lost_memory(const struct snap_member *member)
+{
+	char byte;
+
+	if (member->borrowed && !shares_memory(&member->facts))
+		return true;
+	/* Whatever is there: an error says that the address space is. */
+	return pread(member->mem_fd, &byte, 1, 0) == 0;
+}
+
+void snap_member_check(struct snap_sampler *sampler, struct snap_member *member)
+{
+	if (!member->sampled || member->checked == sampler->ticks)
+		return;
+	member->checked = sampler->ticks;
+	member->lost = has_lost_memory(member);
+	if (member->lost)
+		snap_sampler_clear(sampler, member);
+}

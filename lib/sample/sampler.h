@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Sampler: looks at all threads of a tree, tick after tick, and disturbs them as little as can be.
+ *
+ * A thread that did not run since the last tick costs one pread of its schedstat and is not
+ * mentioned. A blocked one that ran is copied while it stays blocked; only one that is running, or
+ * whose copy does not suffice, is stopped, alone, for microseconds (stop/single.h). Threads,
+ * children and execs are followed; who is who is (pid, start time). What the copies mean is told to
+ * it by its sink, who unwinds them. Knows nothing of stacks, names or time between ticks.
+ */
+#ifndef SNAP_SAMPLE_SAMPLER_H
+#define SNAP_SAMPLE_SAMPLER_H
+
+#include "base/error.h"
+#include "model/capture.h"
+#include "model/options.h"
+
+struct snap_sampled_process {
+	const struct snap_process *facts;    /* with mappings, pieces, trouble; without threads */
+	const struct snap_live *live;        /* borrowed: the sampler keeps them open */
+	struct snap_sampled_process *parent; /* NULL: a root; also once the parent has ended */
+	void *user;                          /* the sink's */
+};
+
+struct snap_sampled_thread {
+	pid_t tid, ns_tid;
+	const char *name;
+	bool kernel; /* a kernel-made worker */
+	struct snap_sampled_process *process;
+	uint32_t user; /* the sink's */
+};
+
+/* What the sink says of a copy. */
+enum snap_verdict {
+	SNAP_VERDICT_TAKEN,           /* it will do */
+	SNAP_VERDICT_NEEDS_REGISTERS, /* of a partial one: stop the thread and copy it again */
+	SNAP_VERDICT_STALE_MAPPINGS,  /* code outside of all mappings: read them, show it again */
+};
+
+/*
+ * Who listens; called from within the tick, in this order: a process before its threads and
+ * children, its end after that of its threads; children may outlive it. Threads die before their
+ * process becomes another program. An error ends the tick and is returned from it.
+ */
+struct snap_sampler_sink {
+	void *context;
+	/* A process joins the tree; `exec`: it was known, and is another program now. */
+	struct snap_error *(*program)(void *context, struct snap_sampled_process *process,
+				      bool exec);
+	/* facts have changed: mappings, pieces, or trouble; what they were is gone on return. */
+	struct snap_error *(*mapped)(void *context, struct snap_sampled_process *process);
+	void (*ended)(void *context, struct snap_sampled_process *process);
+	struct snap_error *(*born)(void *context, struct snap_sampled_thread *thread);
+	struct snap_error *(*renamed)(void *context, struct snap_sampled_thread *thread);
+	struct snap_error *(*died)(void *context, struct snap_sampled_thread *thread);
+	/*
+	 * A thread that ran since the last tick and is elsewhere now, or is new: state, system call
+	 * (in its registers), and a copy, valid during the call. COPIED and partial: it may be
+	 * asked for registers; else that verdict is not heard. NOT_STOPPED: there is no copy (it
+	 * would not stop, or --mode cpu has no use for it), but where registers_size is not 0 the
+	 * partial one that did not suffice, for want of a better one. UNTRACED: a kernel-made
+	 * worker, its state. After STALE_MAPPINGS the thread comes once more at once, whether or
+	 * not there were new mappings, and STALE_MAPPINGS is not heard again; after NEEDS_REGISTERS
+	 * it comes once more within the same tick.
+	 */
+	struct snap_error *(*sample)(void *context, struct snap_sampled_thread *thread,
+				     const struct snap_thread *copy,
+				     enum snap_verdict *verdict_ret);
+};
+
+struct snap_sampler_tick {
+	int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+	int64_t stopped_ns;       /* sum of the stops: first INTERRUPT to last DETACH of each */
+	uint32_t threads;         /* that were there */
+	uint32_t kept, unstopped, alone, missed; /* how they were taken; missed: not at all */
+	uint32_t running, disk;                  /* of the threads, by state */
+	uint64_t run_ns; /* processor time that all threads have used, ever; 0 unknown */
+	bool no_targets; /* none is left */
+	bool refused;    /* of those that are left none may be read any more */
+};
+
+struct snap_sampler;
+
+/*
+ * Discovers the targets of the options; nobody is stopped, the sink hears nothing yet. Errors as of
+ * snap_discover(). The sink must outlive the sampler.
+ */
+struct snap_error *snap_sampler_create(const struct snap_options *options,
+				       const struct snap_sampler_sink *sink,
+				       struct snap_sampler **ret) _must_check_;
+void snap_sampler_destroy(struct snap_sampler *sampler);
+
+static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
+{
+	snap_sampler_destroy(*sampler);
+}
+
+/* The host, and warnings of the discovery. */
+const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
+
+/* One look at all threads. Trouble with single ones is theirs. CANCELLED, NO_MEMORY, the sink's. */
+struct snap_error *snap_sampler_tick(struct snap_sampler *sampler,
+				     struct snap_sampler_tick *ret) _must_check_;
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The parent's side of single stops: makes the child where there is none, hands it the picks, looks
+ * at the clock while it works, takes over what came of them. See single.h; the child is
+ * stop/child/single.c.
+ */
+#include "stop/child/single.h"
+#include "stop/child/child.h"
+#include "stop/spawn.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum {
+	/*
+	 * How often the child is woken in a call that takes long: where all processors are busy it
+	 * may sit in a queue though its tracee has come, or wait for one while others have come.
+	 */
+	TICK_NS = 300000,
+	LOOK_NS = 2000000,       /* how often it is asked why a thread does not stop */
+	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
+	PAGE = 4096,
+	SPARE_BYTES = 1 << 20,
+};
+
+static const uint64_t MOST_STACKS = (uint64_t)1 << 30;
+
+struct snap_single {
+	const struct snap_options *options;
+	struct snap_procfs procfs; /* to see why a thread does not stop */
+	struct snap_channel *channel;
+	pid_t pid; /* 0: no child */
+	int pidfd;
+};
+
+/* Address space only: what a call does not use takes no memory. */
+static struct snap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
+{
+	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
+	uint64_t stacks = max_stack > MOST_STACKS / SNAP_SINGLE_MOST ? MOST_STACKS
+								     : max_stack * SNAP_SINGLE_MOST;
+	struct snap_channel *channel;
+	void *base;
+
+	stacks = (stacks + SPARE_BYTES + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	base = mmap(NULL, header + stacks, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (base == MAP_FAILED)
+		return snap_error_os(errno, "cannot reserve memory for the stacks");
+	channel = base;
+	channel->size = header + stacks;
+	channel->max_stack = max_stack & ~15ull;
+	channel->first_stack = (uint8_t *)base + header;
+	channel->stacks =
+		(struct snap_region){ channel->first_stack, channel->first_stack + stacks };
+	*ret = channel;
+	return NULL;
+}
+
+static void end_child(struct snap_single *single, bool kill_it)
+{
+	if (!single->pid)
+		return;
+	snap_tracer_end(single->pidfd, kill_it);
+	snap_close(&single->pidfd);
+	single->pid = 0;
+}
+
+static struct snap_error *make_child(struct snap_single *single)
+{
+	struct snap_channel *channel = single->channel;
+
+	channel->request = channel->done = 0;
+	channel->leaves = false;
+	return snap_tracer_spawn(CLONE_FILES, snap_single_child, channel, &single->pid,
+				 &single->pidfd);
+}
+
+struct snap_error *snap_single_create(const struct snap_options *options, struct snap_single **ret)
+{
+	_cleanup_(snap_single_destroyp) struct snap_single *single = calloc(1, sizeof(*single));
+	struct snap_error *err;
+
+	if (!single)
+		return snap_error_no_memory();
+	single->options = options;
+	single->pidfd = single->procfs.root_fd = -1;
+	err = snap_procfs_open(NULL, &single->procfs);
+	if (!err)
+		err = create_channel(options->max_stack, &single->channel);
+	if (!err)
+		err = make_child(single);
+	if (!err)
+		*ret = snap_take_ptr(single);
+	return err;
+}
+
+void snap_single_destroy(struct snap_single *single)
+{
+	if (!single)
+		return;
+	end_child(single, true);
+	if (single->channel)
+		munmap(single->channel, single->channel->size);
+	snap_procfs_close(&single->procfs);
+	free(single);
+}
+
+pid_t snap_single_pid(const struct snap_single *single)
+{
+	return single->pid;
+}
+
+static void hand_over(struct snap_channel *channel, const struct snap_pick *picks, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct snap_slot *slot = &channel->slots[i];
+
+		slot->pick = (struct snap_pick){
+			.tid = picks[i].tid,
+			.mem_fd = picks[i].mem_fd,
+			.stack_start = picks[i].stack_start,
+			.stack_end = picks[i].stack_end,
+		};
+		slot->phase = SNAP_SLOT_OPEN;
+		slot->signal = 0;
+	}
+	channel->stacks.next = channel->first_stack;
+	channel->count = (uint32_t)count;
+	channel->give_up = 0;
+	channel->begin_ns = channel->end_ns = 0;
+	__atomic_store_n(&channel->request, channel->request + 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &channel->request, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Those of a child that was ended in the middle count as not stopped. */
+static void take_over(const struct snap_channel *channel, struct snap_pick *picks)
+{
+	const struct snap_thread nothing = { 0 };
+
+	for (uint32_t i = 0; i < channel->count; i++) {
+		const struct snap_slot *slot = &channel->slots[i];
+		const struct snap_thread *from = &slot->pick.copy;
+		struct snap_pick *pick = &picks[i];
+		struct snap_thread *to = &pick->copy;
+		bool is_done = __atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE) == SNAP_SLOT_DONE;
+
+		pick->arch = slot->pick.arch;
+		pick->error = is_done ? slot->pick.error : ETIMEDOUT;
+		pick->past_end = slot->pick.past_end;
+		pick->stopped_ns = slot->pick.stopped_ns;
+		to->result = is_done ? from->result : SNAP_THREAD_NOT_STOPPED;
+		to->partial = false;
+		to->taken = SNAP_TAKEN_ALONE;
+		to->group_stopped = from->group_stopped;
+		if (to->result != SNAP_THREAD_COPIED)
+			from = &nothing;
+		to->registers = from->registers;
+		to->registers_size = from->registers_size;
+		to->stack_address = from->stack_address;
+		to->stack = from->stack;
+		to->stack_size = from->stack_size;
+		to->stack_limited = from->stack_limited;
+		to->stack_unreadable = from->stack_unreadable;
+		to->stack2_address = from->stack2_address;
+		to->stack2 = from->stack2;
+		to->stack2_size = from->stack2_size;
+	}
+}
+
+static bool is_served(const struct snap_channel *channel)
+{
+	return __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE) == channel->request;
+}
+
+/*
+ * Whether there is no use in waiting for those that have not come: they are in D, or are leaders
+ * that have exited before their threads, whose end nobody is told.
+ */
+static bool is_useless(const struct snap_single *single)
+{
+	const struct snap_channel *channel = single->channel;
+
+	for (uint32_t i = 0; i < channel->count; i++) {
+		const struct snap_slot *slot = &channel->slots[i];
+		_cleanup_fd_ int process = -1;
+		struct snap_stat stat;
+
+		if (__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE) == SNAP_SLOT_DONE)
+			continue;
+		process = snap_procfs_open_process(&single->procfs, slot->pick.tid);
+		if (process < 0 || snap_procfs_stat(process, &stat) ||
+		    (stat.state != 'D' && stat.state != 'Z'))
+			return false;
+	}
+	return true;
+}
+
+enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
+
+/* Mostly one wait that ends at once; the rest is for threads that do not stop. */
+static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
+{
+	struct snap_channel *channel = single->channel;
+	int64_t begin = snap_tracer_now(), until = begin + timeout_ns, look = begin + LOOK_NS;
+	struct timespec tick = { .tv_nsec = TICK_NS };
+
+	while (!is_served(channel)) {
+		int64_t now;
+
+		syscall(SYS_futex, &channel->done, FUTEX_WAIT, channel->request - 1, &tick, NULL,
+			0);
+		if (is_served(channel))
+			break;
+		if (snap_tracer_has_ended(single->pidfd, 0))
+			return WATCH_DIED;
+		if (snap_options_cancelled(single->options))
+			return WATCH_CANCELLED;
+		now = snap_tracer_now();
+		if (now > until + PATIENCE_NS)
+			return WATCH_OVERDUE;
+		if (now > until || (now > look && is_useless(single)))
+			__atomic_store_n(&channel->give_up, 1, __ATOMIC_RELEASE);
+		if (now > look)
+			look = now + LOOK_NS;
+		syscall(SYS_pidfd_send_signal, single->pidfd, SIGALRM, NULL, 0);
+	}
+	return WATCH_SERVED;
+}
+
+static struct snap_error *call(struct snap_single *single, const struct snap_pick *picks,
+			       size_t count, int64_t timeout_ns, enum watch_result *ret)
+{
+	if (single->channel->leaves)
+		end_child(single, false);
+	if (!single->pid) {
+		struct snap_error *err = make_child(single);
+
+		if (err)
+			return err;
+	}
+	hand_over(single->channel, picks, count);
+	*ret = watch(single, timeout_ns);
+	if (*ret != WATCH_SERVED || single->channel->leaves)
+		end_child(single, *ret != WATCH_SERVED);
+	return NULL;
+}
+
+struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
+				    size_t count, int64_t timeout_ns, int64_t *stopped_ns_ret)
+{
+	const struct snap_channel *channel = single->channel;
+	enum watch_result result;
+	struct snap_error *err;
+	int64_t end_ns;
+
+	if (count > SNAP_SINGLE_MOST)
+		return snap_error_format(SNAP_ERROR_INVALID, "too many threads for one stop");
+	if (snap_options_cancelled(single->options))
+		return snap_error_cancelled();
+	if (count == 0) {
+		*stopped_ns_ret = 0;
+		return NULL;
+	}
+	err = call(single, picks, count, timeout_ns, &result);
+	if (!err && result == WATCH_DIED)
+		err = call(single, picks, count, timeout_ns, &result);
+	if (err)
+		return err;
+	if (result == WATCH_CANCELLED)
+		return snap_error_cancelled();
+	if (result == WATCH_DIED)
+		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
+	take_over(channel, picks);
+	/* Who has not come stood until the child ended, at the most. */
+	end_ns = single->pid ? channel->end_ns : snap_tracer_now();
+	*stopped_ns_ret = channel->begin_ns && end_ns ? end_ns - channel->begin_ns : 0;
+	return NULL;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tracer: stops the processes of one tree together, copies them, lets them run.
+ *
+ * The work is done by a short-lived child, so that its death, by whatever cause, lets everything
+ * run again: only SEIZE and INTERRUPT are used, nothing is ever written to a target. What it has
+ * found lies in memory that it shares with its parent and is valid at any moment, complete or not.
+ * Knows threads, registers and bytes; nothing of trees, labels, files or stacks' meaning.
+ */
+#ifndef SNAP_STOP_TRACER_H
+#define SNAP_STOP_TRACER_H
+
+#include "base/error.h"
+#include "base/shared_memory.h"
+#include "model/capture.h"
+#include "model/options.h"
+#include "proc/procfs.h"
+
+/* What the caller knows better; a pointer that is NULL is not called. */
+struct snap_stop_hook {
+	/*
+	 * --engine=ptrace: called in the tracing process for each stopped thread, which it may
+	 * read by ptrace; writes at most `max` pcs, innermost first, and returns their number.
+	 */
+	size_t (*unwind)(void *context, pid_t tid, uint64_t *pcs, size_t max);
+	/*
+	 * --no-stop: whether a copy without all registers suffices, or a stop could tell more.
+	 * `process` is an index in capture->processes, whose mappings are there by now; the array
+	 * may move between two calls.
+	 */
+	bool (*suffices)(void *context, const struct snap_capture *capture, size_t process,
+			 const struct snap_thread *copy);
+	void *context;
+};
+
+/* A process as the tracing child sees it; what it writes lies in the shared mapping. */
+struct snap_traced {
+	/* written by the parent, before the child looks at it */
+	pid_t pid;
+	int proc_fd;          /* O_PATH directory of procfs, open in both; -1: look it up by pid */
+	uint64_t start_ticks; /* with pid its identity; 0: whoever has the pid */
+	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
+	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
+	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
+	/* written by the child */
+	int error;            /* errno of SEIZE or of reading; 0: none */
+	bool seized;          /* some thread is, or was, ours */
+	bool vanished;        /* gone before it could be stopped */
+	bool execed;          /* another program now: what was read before the stop is stale */
+	bool timed_out;       /* the time was up before all its threads stood still */
+	bool unsupported;     /* registers of another architecture or word size */
+	uint32_t forked_from; /* of a process with index SIZE_MAX: who forked it */
+	enum snap_arch arch;
+	struct snap_map *maps;
+	size_t map_count;
+	struct snap_piece *pieces;
+	size_t piece_count;
+	struct snap_thread *threads; /* in no order */
+	size_t thread_count, thread_capacity;
+	size_t threads_missed;
+	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
+	int64_t alone_ns;                   /* --no-stop: the longest stop of one of its threads */
+};
+
+/*
+ * Reading about many threads is shared out: the parent, which has nothing else to do meanwhile,
+ * takes the threads of one process in turns with the child, and has memory put behind the region
+ * for the stacks.
+ */
+struct snap_help {
+	uint32_t state;       /* enum snap_help_state; a futex */
+	uint32_t process;     /* whose threads */
+	uint32_t next;        /* the first thread that nobody has taken */
+	uint64_t stack_bytes; /* expected */
+};
+
+/* One stop of one tree. */
+struct snap_stop {
+	struct snap_traced *processes; /* in the shared mapping */
+	uint32_t process_count, process_capacity;
+	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
+	int64_t begin_ns, still_ns, end_ns;
+	bool careful; /* by the parent: read memory in the way that cannot block, but is slower */
+	bool stalled; /* the child was ended because a read of memory did not end */
+	int64_t reading_ns; /* since when a read of memory goes on; 0: none */
+	struct snap_help help;
+	bool limited; /* the snapshot's limit cut stacks */
+	bool killed;  /* the child did not end by itself: what there is may be incomplete */
+};
+
+/*
+ * Asked once all listed threads are seized: have the processes got children that are not in the
+ * stop? Appends them by snap_stop_add() and says so; called in the parent.
+ */
+struct snap_stop_again {
+	struct snap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
+	void *context;
+};
+
+/* A stop without processes, with room for so many. NULL: memory is used up. */
+struct snap_stop *snap_stop_new(struct snap_shared *shared, uint32_t capacity);
+/* Adds a process; false when there is no room. */
+bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
+
+/*
+ * Stops, copies and releases. Trouble of processes and threads is in the stop; the stop is valid
+ * whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
+ */
+struct snap_error *snap_tracer_run(const struct snap_options *options,
+				   const struct snap_stop_hook *hook,
+				   const struct snap_stop_again *again, struct snap_shared *shared,
+				   struct snap_stop *stop) _must_check_;
+
+#endif

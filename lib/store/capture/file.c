@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A capture on disk: see file.h.
+ *
+ *	header     magic (8), version (u32), number of processes (u32), zero (u64), hash (u64)
+ *	section    kind (u32), zero (u32), length (u64), payload, zeros up to a multiple of 16,
+ *	           hash of the header and the payload (u64), zero (u64)
+ *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
+ *
+ * What is handed over in memory has the highest bit of the version set, 0 for the hashes of
+ * sections, and may name bytes of the shared mapping in place of bytes.
+ *
+ * All little endian. What is read stays where it is: texts, registers and stacks point into the
+ * bytes of the file. Which fields there are is said in model.c.
+ */
+#include "store/capture/file.h"
+
+#include "store/capture/model.h"
+#include "store/contents.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+enum { VERSION = 2, FIRST_ROOM = 1 << 20 };
+
+enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
+
+static const uint8_t MAGIC[8] = { 0x89, 's', 'n', 'a', 'p', 'c', 'a', 'p' };
+static const uint64_t LARGEST_FILE = 1ull << 33;
+static const uint32_t HANDED_OVER = 1u << 31; /* a bit of the version */
+
+struct file_header {
+	uint8_t magic[8];
+	uint32_t version, process_count;
+	uint64_t zero, hash;
+};
+
+struct section_header {
+	uint32_t kind, zero;
+	uint64_t length;
+};
+
+struct section_end {
+	uint64_t hash, zero;
+};
+
+/* What a section is about: the arguments of its description. */
+struct subject {
+	enum section_kind kind;
+	struct snap_capture *capture;
+	size_t process, embedded;
+};
+
+static void describe(struct snap_codec *codec, const struct subject *subject)
+{
+	struct snap_process *process = &subject->capture->processes[subject->process];
+
+	switch (subject->kind) {
+	case SECTION_CAPTURE:
+		snap_code_capture(codec, subject->capture);
+		break;
+	case SECTION_PROCESS:
+		snap_code_process(codec, subject->capture, subject->process);
+		break;
+	case SECTION_EMBEDDED:
+		snap_code_embedded(codec, process, &process->embedded[subject->embedded]);
+		break;
+	case SECTION_END:
+		break;
+	}
+}
+
+static uint64_t padding(uint64_t length)
+{
+	return -length & (SNAP_CODEC_ALIGNMENT - 1);
+}
+
+static struct section_end make_end(const struct section_header *header, uint64_t payload_hash)
+{
+	uint64_t hash = snap_hash(header, sizeof(*header), payload_hash);
+
+	return (struct section_end){ .hash = htole64(hash) };
+}
+
+static struct file_header make_header(uint32_t version, size_t process_count)
+{
+	struct file_header header = { .version = htole32(version),
+				      .process_count = htole32((uint32_t)process_count) };
+
+	memcpy(header.magic, MAGIC, sizeof(header.magic));
+	header.hash = htole64(snap_hash(&header, offsetof(struct file_header, hash), 0));
+	return header;
+}
+
+/* Writing. */
+
+static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
+{
+	int os_errno = snap_write_all(fd, bytes, size);
+
+	return os_errno ? snap_error_os(os_errno, "cannot write the capture") : NULL;
+}
+
+/* Where sections go. */
+struct sink {
+	int fd;
+	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
+	bool handed;
+	const uint8_t *outside; /* with handed: the shared mapping of the capture */
+	uint64_t outside_size;
+};
+
+/* Described twice: once to know how long it is, once to write it, a chunk at a time. */
+static struct snap_error *write_section(const struct sink *sink, const struct subject *subject)
+{
+	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
+	struct snap_codec count = {
+		.mode = SNAP_CODEC_COUNT,
+		.version = VERSION,
+		.handed = sink->handed,
+		.outside = sink->outside,
+		.outside_size = sink->outside_size,
+	};
+	struct snap_codec codec = {
+		.mode = SNAP_CODEC_WRITE,
+		.version = VERSION,
+		.fd = sink->fd,
+		.chunk = sink->chunk,
+		.handed = sink->handed,
+		.outside = sink->outside,
+		.outside_size = sink->outside_size,
+	};
+	struct section_header header = { .kind = htole32(subject->kind) };
+	struct section_end end;
+	struct snap_error *err;
+
+	describe(&count, subject);
+	header.length = htole64(count.position);
+	err = write_bytes(sink->fd, &header, sizeof(header));
+	if (err)
+		return err;
+	describe(&codec, subject);
+	snap_codec_flush(&codec);
+	if (codec.write_errno)
+		return snap_error_os(codec.write_errno, "cannot write the capture");
+	err = write_bytes(sink->fd, zeros, padding(count.position));
+	if (err)
+		return err;
+	end = sink->handed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
+	return write_bytes(sink->fd, &end, sizeof(end));
+}
+
+static struct snap_error *write_process(const struct sink *sink, struct snap_capture *capture,
+					size_t index)
+{
+	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
+	struct snap_error *err = write_section(sink, &subject);
+
+	subject.kind = SECTION_EMBEDDED;
+	for (size_t i = 0; !err && i < capture->processes[index].embedded_count; i++) {
+		subject.embedded = i;
+		err = write_section(sink, &subject);
+	}
+	return err;
+}
+
+static struct snap_error *write_capture(const struct snap_capture *capture, int fd, bool handed)
+{
+	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
+	const struct sink sink = {
+		.fd = fd,
+		.chunk = chunk,
+		.handed = handed,
+		.outside = capture->shared_fd >= 0 ? capture->shared : NULL,
+		.outside_size = capture->shared_size,
+	};
+	struct file_header header =
+		make_header(handed ? VERSION | HANDED_OVER : VERSION, capture->process_count);
+	/* The descriptions also read; when they write, they change nothing. */
+	struct subject subject = { .kind = SECTION_CAPTURE,
+				   .capture = (struct snap_capture *)(uintptr_t)capture };
+	struct snap_error *err;
+
+	if (!chunk)
+		return snap_error_no_memory();
+	err = write_bytes(fd, &header, sizeof(header));
+	if (err)
+		return err;
+	err = write_section(&sink, &subject);
+	for (size_t i = 0; !err && i < capture->process_count; i++)
+		err = write_process(&sink, subject.capture, i);
+	if (err)
+		return err;
+	subject.kind = SECTION_END;
+	return write_section(&sink, &subject);
+}
+
+struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
+{
+	return write_capture(capture, fd, false);
+}
+
+struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd)
+{
+	return write_capture(capture, fd, true);
+}
+
+/* Reading. */
+
+/* A file on its way into a capture. */
+struct source {
+	struct snap_contents contents;
+	size_t at; /* sections before this byte are read */
+	uint32_t version;
+	bool handed; /* handed over in memory, and beside it … */
+	int outside; /* … this one, -1: none */
+};
+
+static void source_deinit(struct source *source)
+{
+	snap_contents_deinit(&source->contents);
+}
+
+static struct snap_error *truncated(void)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is truncated");
+}
+
+static struct snap_error *damaged(const char *how)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is damaged: %s", how);
+}
+
+bool snap_capture_is_capture(const void *bytes, size_t size)
+{
+	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
+}
+
+/* The header first: a file that is none of ours is not read to its end, which it may not have. */
+static struct snap_error *read_header(struct source *source, uint32_t *count_ret)
+{
+	uint32_t mark = source->handed ? HANDED_OVER : 0, version;
+	struct file_header header, right;
+
+	if (!snap_capture_is_capture(source->contents.bytes, source->contents.size))
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "this is no capture (see --save-capture)");
+	if (source->contents.size < sizeof(header))
+		return truncated();
+	memcpy(&header, source->contents.bytes, sizeof(header));
+	version = le32toh(header.version) ^ mark;
+	if (version > VERSION)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "the capture was written by a newer stacksnap (format %u, "
+					 "this one reads up to %u)",
+					 version, VERSION);
+	right = make_header(version | mark, le32toh(header.process_count));
+	if (version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
+		return damaged("its header is wrong");
+	source->version = version;
+	*count_ret = le32toh(header.process_count);
+	source->at = sizeof(header);
+	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
+}
+
+static struct snap_error *read_section(struct source *source, const struct subject *subject)
+{
+	struct section_header header;
+	struct section_end end, right;
+	const uint8_t *payload = source->contents.bytes + source->at + sizeof(header);
+	size_t left = source->contents.size - source->at;
+	uint64_t length, whole;
+
+	if (left < sizeof(header) + sizeof(end))
+		return truncated();
+	memcpy(&header, source->contents.bytes + source->at, sizeof(header));
+	length = le64toh(header.length);
+	if (le32toh(header.kind) != subject->kind || header.zero)
+		return damaged("a section is not where it should be");
+	left -= sizeof(header) + sizeof(end);
+	whole = length + padding(length);
+	if (length > left || whole > left)
+		return truncated();
+	memcpy(&end, payload + whole, sizeof(end));
+	right = source->handed ? (struct section_end){ 0 }
+			       : make_end(&header, snap_codec_hash(payload, length));
+	if (memcmp(&end, &right, sizeof(end)) != 0)
+		return damaged("a checksum is wrong");
+	for (uint64_t i = length; i < whole; i++) {
+		if (payload[i])
+			return damaged("there is something where nothing should be");
+	}
+
+	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
+				    .version = source->version,
+				    .bytes = payload,
+				    .size = length,
+				    .arena = &subject->capture->arena,
+				    .handed = source->handed,
+				    .outside = subject->capture->outside,
+				    .outside_size = subject->capture->outside_size };
+
+	describe(&codec, subject);
+	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
+	source->at += sizeof(header) + whole + sizeof(end);
+	if (snap_codec_lacks_memory(&codec))
+		return snap_error_no_memory();
+	return codec.problem ? damaged(codec.problem) : NULL;
+}
+
+static struct snap_error *read_process(struct source *source, struct snap_capture *capture,
+				       size_t index)
+{
+	struct snap_process *process = &capture->processes[index];
+	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
+	size_t least = sizeof(struct section_header) + sizeof(struct section_end), count;
+	struct snap_error *err = read_section(source, &subject);
+
+	if (err)
+		return err;
+	count = process->embedded_count;
+	process->embedded_count = 0;
+	if (count > (source->contents.size - source->at) / least)
+		return truncated();
+	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
+	if (!process->embedded)
+		return snap_error_no_memory();
+	process->embedded_count = count;
+	subject.kind = SECTION_EMBEDDED;
+	for (size_t i = 0; i < count; i++) {
+		subject.embedded = i;
+		err = read_section(source, &subject);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct snap_error *read_sections(struct source *source, uint32_t process_count,
+					struct snap_capture *capture)
+{
+	size_t least = sizeof(struct section_header) + sizeof(struct section_end);
+	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
+	struct snap_error *err;
+
+	if (process_count > source->contents.size / least)
+		return truncated();
+	capture->processes =
+		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
+	if (!capture->processes)
+		return snap_error_no_memory();
+	err = read_section(source, &subject);
+	for (uint32_t i = 0; !err && i < process_count; i++) {
+		capture->process_count = i + 1;
+		err = read_process(source, capture, i);
+	}
+	if (err)
+		return err;
+	subject.kind = SECTION_END;
+	err = read_section(source, &subject);
+	if (err)
+		return err;
+	return source->at == source->contents.size ? NULL : damaged("something follows its end");
+}
+
+static struct snap_error *map_outside(struct snap_capture *capture, int fd)
+{
+	struct snap_contents contents;
+	struct snap_error *err = snap_contents_map(&contents, fd, "capture");
+
+	if (!err)
+		capture->outside = snap_contents_take(&contents, &capture->outside_size);
+	return err;
+}
+
+/* The source is loaded. */
+static struct snap_error *read_capture(struct source *source, uint32_t process_count,
+				       struct snap_capture **ret)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	struct snap_error *err;
+
+	if (!capture)
+		return snap_error_no_memory();
+	if (source->handed && source->outside >= 0) {
+		err = map_outside(capture, source->outside);
+		if (err)
+			return err;
+	}
+	err = read_sections(source, process_count, capture);
+	if (err)
+		return err;
+	capture->shared = snap_contents_take(&source->contents, &capture->shared_size);
+	*ret = snap_take_ptr(capture);
+	return NULL;
+}
+
+struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
+{
+	_cleanup_(source_deinit) struct source source = { .at = 0 };
+	uint32_t process_count = 0;
+	struct snap_error *err;
+
+	err = snap_contents_init(&source.contents, fd, "capture", FIRST_ROOM, LARGEST_FILE);
+	if (err)
+		return err;
+	err = snap_contents_load(&source.contents, fd, sizeof(struct file_header));
+	if (!err)
+		err = read_header(&source, &process_count);
+	if (!err)
+		err = snap_contents_load(&source.contents, fd, SIZE_MAX);
+	return err ? err : read_capture(&source, process_count, ret);
+}
+
+struct snap_error *snap_capture_take_over(int fd, int shared_fd, struct snap_capture **ret)
+{
+	_cleanup_(source_deinit) struct source source = { .handed = true, .outside = shared_fd };
+	uint32_t process_count = 0;
+	struct snap_error *err;
+
+	err = snap_contents_map(&source.contents, fd, "capture");
+	if (!err)
+		err = read_header(&source, &process_count);
+	return err ? err : read_capture(&source, process_count, ret);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The fields of a capture in the order of the file: see model.h. A field that is added
+ * to the model is added here for a new version, and the version in file.c goes up; files of
+ * older versions are read without it.
+ */
+#include "store/capture/model.h"
+
+enum {
+	LONGEST_TEXT = 1 << 16,
+	MOST_ANCESTORS = 1 << 12,
+	MOST_WARNINGS = 1 << 20,
+	MOST_EMBEDDED = 1 << 16,
+	MOST_PCS = 1 << 24,
+	/* the least that an element takes in the file */
+	LEAST_ANCESTOR = 16,
+	LEAST_MAP = 49,
+	LEAST_PIECE = 16,
+	LEAST_THREAD = 82, /* in the first version */
+	LEAST_WARNING = 16,
+};
+
+static const uint64_t MOST_BYTES = 1ull << 40;
+
+/* The enums count from 0 to their last name. */
+enum {
+	ARCHES = SNAP_ARCH_AARCH64 + 1,
+	TROUBLES = SNAP_TROUBLE_INTERNAL + 1,
+	RESULTS = SNAP_THREAD_UNTRACED + 1,
+	FILE_KINDS = SNAP_FILE_PERF_MAP + 1,
+};
+
+static bool wraps(uint64_t address, uint64_t size)
+{
+	return address + size < address;
+}
+
+static void code_host(struct snap_codec *codec, struct snap_host *host)
+{
+	int64_t ticks = host->ticks_per_second;
+
+	snap_code_text(codec, &host->name, LONGEST_TEXT);
+	snap_code_text(codec, &host->kernel, LONGEST_TEXT);
+	snap_code_text(codec, &host->arch, LONGEST_TEXT);
+	snap_code_text(codec, &host->boot_id, LONGEST_TEXT);
+	snap_code_u32(codec, &host->cpus);
+	snap_code_i64(codec, &host->boot_time_ns);
+	snap_code_i64(codec, &ticks);
+	host->ticks_per_second = (long)ticks;
+}
+
+static void code_warning(struct snap_codec *codec, struct snap_warning *warning)
+{
+	snap_code_text(codec, &warning->code, LONGEST_TEXT);
+	snap_code_text(codec, &warning->message, LONGEST_TEXT);
+	snap_code_i32(codec, &warning->pid);
+	snap_code_i32(codec, &warning->tid);
+	snap_codec_check(codec, warning->code && warning->message, "a warning says nothing");
+}
+
+void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
+{
+	code_host(codec, &capture->host);
+	snap_code_i64(codec, &capture->time_ns);
+	snap_code_i64(codec, &capture->duration_ns);
+	snap_code_i64(codec, &capture->stop_duration_ns);
+	snap_code_i64(codec, &capture->stop_skew_ns);
+	snap_code_array(codec, &capture->warnings, &capture->warning_count, MOST_WARNINGS,
+			sizeof(*capture->warnings), LEAST_WARNING);
+	for (size_t i = 0; i < capture->warning_count; i++)
+		code_warning(codec, &capture->warnings[i]);
+	if (snap_codec_reads(codec))
+		capture->warning_capacity = capture->warning_count;
+}
+
+static void code_ancestor(struct snap_codec *codec, struct snap_ancestor *ancestor)
+{
+	snap_code_i32(codec, &ancestor->pid);
+	snap_code_text(codec, &ancestor->name, SNAP_MAX_COMM);
+	snap_code_u64(codec, &ancestor->start_ticks);
+}
+
+static void code_map(struct snap_codec *codec, struct snap_map *map, const struct snap_map *before)
+{
+	snap_code_u64(codec, &map->start);
+	snap_code_u64(codec, &map->end);
+	snap_code_u64(codec, &map->offset);
+	snap_code_u64(codec, &map->inode);
+	snap_code_u32(codec, &map->dev_major);
+	snap_code_u32(codec, &map->dev_minor);
+	snap_code_bool(codec, &map->read);
+	snap_code_bool(codec, &map->write);
+	snap_code_bool(codec, &map->execute);
+	snap_code_bool(codec, &map->shared);
+	snap_code_bool(codec, &map->deleted);
+	snap_code_text(codec, &map->path, SNAP_MAX_PATH);
+	snap_codec_check(codec, map->start < map->end, "a mapping is empty");
+	snap_codec_check(codec, !before || before->end <= map->start, "mappings are not in order");
+}
+
+static void code_piece(struct snap_codec *codec, struct snap_piece *piece,
+		       const struct snap_piece *before)
+{
+	snap_code_u64(codec, &piece->address);
+	snap_code_bytes(codec, &piece->data, &piece->size, MOST_BYTES);
+	snap_codec_check(codec, !wraps(piece->address, piece->size), "memory has no end");
+	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
+			 "pieces of memory are not in order");
+}
+
+static void code_stack(struct snap_codec *codec, uint64_t *address, const uint8_t **stack,
+		       size_t *size)
+{
+	snap_code_u64(codec, address);
+	snap_code_bytes(codec, stack, size, MOST_BYTES);
+	snap_codec_check(codec, !wraps(*address, *size), "a stack has no end");
+}
+
+static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
+			const struct snap_thread *before)
+{
+	int32_t cpu = thread->cpu;
+
+	snap_code_i32(codec, &thread->tid);
+	snap_code_i32(codec, &thread->ns_tid);
+	snap_code_text(codec, &thread->name, SNAP_MAX_COMM);
+	snap_code_letter(codec, &thread->state);
+	snap_code_i32(codec, &cpu);
+	snap_code_u32(codec, &thread->flags);
+	snap_code_text(codec, &thread->wchan, LONGEST_TEXT);
+	snap_code_text(codec, &thread->kernel_stack, LONGEST_TEXT);
+	snap_code_enumerator(codec, &thread->result, RESULTS);
+	snap_code_bool(codec, &thread->late);
+	snap_code_bool(codec, &thread->group_stopped);
+	snap_code_bytes(codec, &thread->registers, &thread->registers_size, SNAP_MAX_REGISTERS);
+	code_stack(codec, &thread->stack_address, &thread->stack, &thread->stack_size);
+	snap_code_bool(codec, &thread->stack_limited);
+	snap_code_bool(codec, &thread->stack_unreadable);
+	code_stack(codec, &thread->stack2_address, &thread->stack2, &thread->stack2_size);
+	snap_code_numbers(codec, &thread->reference_pcs, &thread->reference_pc_count, MOST_PCS);
+	/* Before there was --no-stop: 0 in both. */
+	if (codec->version >= 2) {
+		snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
+		snap_code_bool(codec, &thread->partial);
+	}
+	thread->cpu = cpu;
+	snap_codec_check(codec, thread->tid > 0, "a thread has no number");
+	snap_codec_check(codec, !before || before->tid < thread->tid, "threads are not in order");
+	snap_codec_check(codec, thread->result != SNAP_THREAD_COPIED || thread->registers_size != 0,
+			 "a copied thread has no registers");
+}
+
+static void code_labels(struct snap_codec *codec, struct snap_process *process)
+{
+	snap_code_i32(codec, &process->pid);
+	snap_code_i32(codec, &process->ppid);
+	snap_code_i32(codec, &process->ns_pid);
+	snap_code_u64(codec, &process->start_ticks);
+	snap_code_i64(codec, &process->start_time_ns);
+	snap_code_text(codec, &process->name, SNAP_MAX_COMM);
+	snap_code_letter(codec, &process->state);
+	snap_code_u32(codec, &process->flags);
+	snap_code_text(codec, &process->exe, SNAP_MAX_PATH);
+	snap_code_bool(codec, &process->exe_deleted);
+	snap_code_bytes(codec, &process->args, &process->args_size, SNAP_MAX_ARGS);
+	snap_code_u32(codec, &process->uid);
+	snap_code_text(codec, &process->user, LONGEST_TEXT);
+	snap_code_text(codec, &process->cgroup, LONGEST_TEXT);
+	snap_code_text(codec, &process->unit, LONGEST_TEXT);
+	snap_code_text(codec, &process->container, LONGEST_TEXT);
+	snap_code_array(codec, &process->ancestors, &process->ancestor_count, MOST_ANCESTORS,
+			sizeof(*process->ancestors), LEAST_ANCESTOR);
+	for (size_t i = 0; i < process->ancestor_count; i++)
+		code_ancestor(codec, &process->ancestors[i]);
+	snap_code_bool(codec, &process->is_namespace_init);
+	snap_code_bool(codec, &process->in_host_namespace);
+	snap_code_bool(codec, &process->is_target);
+}
+
+static void code_memory(struct snap_codec *codec, struct snap_process *process)
+{
+	snap_code_array(codec, &process->maps, &process->map_count, SNAP_MAX_MAPS,
+			sizeof(*process->maps), LEAST_MAP);
+	for (size_t i = 0; i < process->map_count; i++)
+		code_map(codec, &process->maps[i], i ? &process->maps[i - 1] : NULL);
+	snap_code_array(codec, &process->pieces, &process->piece_count, SNAP_MAX_MAPS,
+			sizeof(*process->pieces), LEAST_PIECE);
+	for (size_t i = 0; i < process->piece_count; i++)
+		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
+}
+
+void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index)
+{
+	struct snap_process *process = &capture->processes[index];
+
+	code_labels(codec, process);
+	snap_code_size(codec, &process->parent, SNAP_MAX_PROCESSES);
+	snap_codec_check(codec, process->parent == SIZE_MAX || process->parent < index,
+			 "a process comes before its parent");
+	snap_code_enumerator(codec, &process->arch, ARCHES);
+	snap_code_enumerator(codec, &process->trouble, TROUBLES);
+	snap_code_text(codec, &process->trouble_message, LONGEST_TEXT);
+	snap_code_bool(codec, &process->vanished);
+	snap_code_i64(codec, &process->stop_duration_ns);
+	code_memory(codec, process);
+	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
+			sizeof(*process->threads), LEAST_THREAD);
+	for (size_t i = 0; i < process->thread_count; i++)
+		code_thread(codec, &process->threads[i], i ? &process->threads[i - 1] : NULL);
+	snap_code_size(codec, &process->threads_missed, SNAP_MAX_THREADS);
+	snap_codec_check(codec, process->threads_missed <= SNAP_MAX_THREADS,
+			 "a number of threads is missing");
+	/* Each of them is a section of its own: whoever reads them makes room. */
+	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
+	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
+			 "a number of files is missing");
+	snap_codec_check(codec, process->pid > 0, "a process has no number");
+}
+
+void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,
+			struct snap_embedded *embedded)
+{
+	snap_code_enumerator(codec, &embedded->kind, FILE_KINDS);
+	snap_code_size(codec, &embedded->map, SNAP_MAX_MAPS);
+	snap_code_bytes(codec, &embedded->data, &embedded->size, MOST_BYTES);
+	snap_codec_check(
+		codec,
+		embedded->kind == SNAP_FILE_PERF_MAP ||
+			(embedded->kind == SNAP_FILE_MODULE && embedded->map < process->map_count),
+		"a copied file belongs to no mapping");
+}

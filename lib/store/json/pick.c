@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Values of a JSON document: see pick.h. The only reader of JSON; the document is in memory
+ * as long as it is read, some 10 to 20 times its size, and never more than COST_OF_BYTE times.
+ */
+#include "store/json/pick.h"
+
+#include "base/escape.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+static const json_t *of(const struct snap_json *value)
+{
+	return (const json_t *)value;
+}
+
+static const struct snap_json *as(const json_t *value)
+{
+	return (const struct snap_json *)value;
+}
+
+void snap_json_pick_init(struct snap_json_pick *pick, struct snap_arena *arena)
+{
+	*pick = (struct snap_json_pick){ 0 };
+	snap_interner_init(&pick->strings, arena);
+}
+
+void snap_json_pick_deinit(struct snap_json_pick *pick)
+{
+	snap_interner_deinit(&pick->strings);
+	snap_error_destroy(pick->error);
+	free(pick->raw);
+}
+
+/* ---- the document ---- */
+
+struct input {
+	int fd, failed; /* failed: an errno */
+	uint64_t left;
+	/* how much memory what was read takes, about, and may take */
+	uint64_t cost, allowed;
+	bool in_text, escaped, too_dear;
+};
+
+/* What jansson 2.14 takes of memory on 64-bit machines, or little less. */
+enum {
+	COST_OF_OBJECT = 240,
+	COST_OF_ARRAY = 144,
+	COST_OF_TEXT = 80,
+	COST_OF_KEY = 56,
+	COST_OF_VALUE = 48,
+	COST_OF_BYTE = 32, /* allowed; our own documents come to 20 */
+	COST_ALLOWED = 4 << 20,
+};
+
+static unsigned cost_of(char sign)
+{
+	switch (sign) {
+	case '{':
+		return COST_OF_OBJECT;
+	case '[':
+		return COST_OF_ARRAY;
+	case '"':
+		return COST_OF_TEXT;
+	case ':':
+		return COST_OF_KEY;
+	case ',':
+		return COST_OF_VALUE;
+	default:
+		return 0;
+	}
+}
+
+/* A document of empty objects would take a hundred times its size. */
+static bool is_bearable(struct input *input, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (!input->in_text) {
+			input->cost += cost_of(bytes[i]);
+			input->in_text = bytes[i] == '"';
+		} else if (input->escaped) {
+			input->escaped = false;
+		} else {
+			input->escaped = bytes[i] == '\\';
+			input->in_text = bytes[i] != '"';
+		}
+	}
+	input->allowed += size * (uint64_t)COST_OF_BYTE;
+	return input->cost <= input->allowed + COST_ALLOWED;
+}
+
+static size_t read_some(void *buffer, size_t size, void *context)
+{
+	struct input *input = context;
+	ssize_t n;
+
+	do
+		n = read(input->fd, buffer, size);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0 && (uint64_t)n <= input->left) {
+		input->left -= (uint64_t)n;
+		if (is_bearable(input, buffer, (size_t)n))
+			return (size_t)n;
+		input->too_dear = true;
+		return (size_t)-1;
+	}
+	input->failed = n < 0 ? errno : EFBIG;
+	return (size_t)-1;
+}
+
+struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
+{
+	struct input input = { .fd = fd, .left = max_bytes };
+	json_error_t error;
+	json_t *root = json_load_callback(read_some, &input, JSON_REJECT_DUPLICATES, &error);
+	char clean[4 * sizeof(error.text) + 1];
+
+	if (root && json_is_object(root)) {
+		*ret = (struct snap_json *)root;
+		return NULL;
+	}
+	if (input.failed)
+		return snap_error_os(input.failed, "cannot read JSON");
+	if (input.too_dear)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "no snapshot: so many values would take too much memory");
+	if (root) {
+		json_decref(root);
+		return snap_error_format(SNAP_ERROR_FORMAT, "no JSON object");
+	}
+	/* Without memory jansson 2.14 mostly says nothing. */
+	if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
+		return snap_error_no_memory();
+	snap_escape(error.text, strlen(error.text), 0, clean, sizeof(clean));
+	return snap_error_format(SNAP_ERROR_FORMAT, "no JSON document: line %d: %s", error.line,
+				 clean);
+}
+
+void snap_json_pick_close(struct snap_json *root)
+{
+	json_decref((json_t *)root);
+}
+
+/* ---- values ---- */
+
+void snap_json_pick_refuse(struct snap_json_pick *pick, const char *key, const char *expected)
+{
+	if (!pick->error)
+		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "the value of \"%s\" is no %s",
+						key, expected);
+}
+
+void snap_json_pick_no_memory(struct snap_json_pick *pick)
+{
+	if (!pick->error)
+		pick->error = snap_error_no_memory();
+}
+
+bool snap_json_pick_has(const struct snap_json *object, const char *key)
+{
+	return json_object_get(of(object), key) != NULL;
+}
+
+static const json_t *value_of(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key)
+{
+	return pick->error ? NULL : json_object_get(of(object), key);
+}
+
+const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
+					      const struct snap_json *object, const char *key)
+{
+	const json_t *value = value_of(pick, object, key);
+
+	if (!value || json_is_object(value))
+		return as(value);
+	snap_json_pick_refuse(pick, key, "object");
+	return NULL;
+}
+
+const struct snap_json *snap_json_pick_array(struct snap_json_pick *pick,
+					     const struct snap_json *object, const char *key,
+					     size_t *count_ret)
+{
+	const json_t *value = value_of(pick, object, key);
+
+	*count_ret = 0;
+	if (value && !json_is_array(value)) {
+		snap_json_pick_refuse(pick, key, "array");
+		return NULL;
+	}
+	*count_ret = json_array_size(value);
+	return as(value);
+}
+
+const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
+					    const struct snap_json *array, const char *key,
+					    size_t index)
+{
+	const json_t *value = pick->error ? NULL : json_array_get(of(array), index);
+
+	if (json_is_object(value))
+		return as(value);
+	snap_json_pick_refuse(pick, key, "array of objects");
+	return NULL;
+}
+
+static const char *text_of(struct snap_json_pick *pick, const json_t *value, const char *key,
+			   size_t max)
+{
+	const char *text = json_string_value(value), *kept;
+	size_t length = json_string_length(value);
+
+	if (!text) {
+		snap_json_pick_refuse(pick, key, "text");
+		return NULL;
+	}
+	if (length + 1 > pick->capacity) {
+		char *grown = realloc(pick->raw, 2 * length + 64);
+
+		if (!grown) {
+			snap_json_pick_no_memory(pick);
+			return NULL;
+		}
+		pick->raw = grown;
+		pick->capacity = 2 * length + 64;
+	}
+	length = snap_unescape(text, length, pick->raw);
+	if (length > max || memchr(pick->raw, '\0', length)) {
+		snap_json_pick_refuse(pick, key, "text of a bearable length");
+		return NULL;
+	}
+	kept = snap_intern(&pick->strings, pick->raw, length);
+	if (!kept)
+		snap_json_pick_no_memory(pick);
+	return kept;
+}
+
+const char *snap_json_pick_item_text(struct snap_json_pick *pick, const struct snap_json *array,
+				     const char *key, size_t index, size_t max)
+{
+	const char *text =
+		pick->error ? NULL : text_of(pick, json_array_get(of(array), index), key, max);
+
+	return text ? text : "";
+}
+
+const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, size_t max)
+{
+	const json_t *value = value_of(pick, object, key);
+	const char *text = value ? text_of(pick, value, key, max) : NULL;
+
+	return text && *text ? text : NULL;
+}
+
+int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, int64_t least, int64_t most, int64_t absent)
+{
+	const json_t *value = value_of(pick, object, key);
+	int64_t number = json_integer_value(value);
+	char expected[80];
+
+	if (!value)
+		return absent;
+	if (json_is_integer(value) && number >= least && number <= most)
+		return number;
+	snprintf(expected, sizeof(expected), "whole number from %" PRId64 " to %" PRId64, least,
+		 most);
+	snap_json_pick_refuse(pick, key, expected);
+	return absent;
+}
+
+int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, int64_t least, int64_t most)
+{
+	if (!pick->error && !snap_json_pick_has(object, key))
+		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "there is no \"%s\"", key);
+	return snap_json_pick_number(pick, object, key, least, most, least);
+}
+
+bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,
+			 const char *key)
+{
+	const json_t *value = value_of(pick, object, key);
+
+	if (value && !json_is_boolean(value))
+		snap_json_pick_refuse(pick, key, "true or false");
+	return json_is_true(value);
+}
+
+const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, const char *set, size_t max)
+{
+	const char *text = snap_json_pick_text(pick, object, key, max);
+
+	if (!text || text[strspn(text, set)] == '\0')
+		return text;
+	snap_json_pick_refuse(pick, key, "text of the characters that are allowed there");
+	return NULL;
+}
+
+bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *object,
+			const char *key, uint64_t *ret)
+{
+	const json_t *value = value_of(pick, object, key);
+	const char *text = json_string_value(value);
+	size_t digits;
+
+	if (!value)
+		return false;
+	digits = text && strncmp(text, "0x", 2) == 0 ? strlen(text + 2) : 0;
+	if (digits == 0 || digits > 16 || text[2 + strspn(text + 2, "0123456789abcdef")]) {
+		snap_json_pick_refuse(pick, key, "text of the form 0x1234");
+		return false;
+	}
+	*ret = strtoull(text + 2, NULL, 16);
+	return true;
+}
+
+/* A number of `count` digits, -1: it is none. */
+static int digits_at(const char *text, int count)
+{
+	int number = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return -1;
+		number = number * 10 + (text[i] - '0');
+	}
+	return number;
+}
+
+/* False: not of the form "2026-11-20T07:52:18.106000000Z", or no such day. */
+static bool parse_time(const char *text, int64_t *ret)
+{
+	static const char form[] = "0000-00-00T00:00:00.000000000Z";
+	struct tm tm = { 0 }, back;
+	time_t seconds;
+
+	if (strlen(text) != sizeof(form) - 1)
+		return false;
+	for (size_t i = 0; form[i]; i++)
+		if (form[i] == '0' ? digits_at(text + i, 1) < 0 : text[i] != form[i])
+			return false;
+	tm.tm_year = digits_at(text, 4) - 1900;
+	tm.tm_mon = digits_at(text + 5, 2) - 1;
+	tm.tm_mday = digits_at(text + 8, 2);
+	tm.tm_hour = digits_at(text + 11, 2);
+	tm.tm_min = digits_at(text + 14, 2);
+	tm.tm_sec = digits_at(text + 17, 2);
+	back = tm;
+	seconds = timegm(&back);
+	if (back.tm_mon != tm.tm_mon || back.tm_mday != tm.tm_mday || back.tm_hour != tm.tm_hour ||
+	    back.tm_min != tm.tm_min || back.tm_sec != tm.tm_sec ||
+	    __builtin_mul_overflow((int64_t)seconds, 1000000000, ret))
+		return false;
+	return !__builtin_add_overflow(*ret, digits_at(text + 20, 9), ret);
+}
+
+int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json *object,
+			    const char *key)
+{
+	const json_t *value = value_of(pick, object, key);
+	const char *text = json_string_value(value);
+	int64_t ns = 0;
+
+	if (value && (!text || !parse_time(text, &ns)))
+		snap_json_pick_refuse(pick, key, "time of the form 2026-11-20T07:52:18.106000000Z");
+	return ns;
+}

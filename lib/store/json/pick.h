@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Values of a JSON document that somebody else may have written, picked one by one and held to
+ * their type and range.
+ *
+ * The first value that is not what it should be is remembered as an error; from then on everything
+ * is absent, so that a reader needs to look at it only where it would go on with something. Texts
+ * are unescaped (base/escape.h) and interned: equal text, equal pointer. Keys that nobody picks
+ * are not looked at. Knows nothing of snapshots.
+ */
+#ifndef SNAP_STORE_JSON_PICK_H
+#define SNAP_STORE_JSON_PICK_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct snap_json; /* a value of a document */
+
+struct snap_json_pick {
+	struct snap_interner strings; /* in the arena of the result */
+	struct snap_error *error;
+	char *raw; /* where texts are unescaped */
+	size_t capacity;
+};
+
+void snap_json_pick_init(struct snap_json_pick *pick, struct snap_arena *arena);
+void snap_json_pick_deinit(struct snap_json_pick *pick);
+
+/* The document's root, an object; released by snap_json_pick_close(). FORMAT, OS. */
+struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes,
+				       struct snap_json **ret) _must_check_;
+void snap_json_pick_close(struct snap_json *root);
+
+static inline void snap_json_pick_closep(struct snap_json **root)
+{
+	snap_json_pick_close(*root);
+}
+
+static inline bool snap_json_pick_failed(const struct snap_json_pick *pick)
+{
+	return pick->error != NULL;
+}
+
+/* Remembers an error of ours about a key, and one of memory. */
+void snap_json_pick_refuse(struct snap_json_pick *pick, const char *key, const char *expected);
+void snap_json_pick_no_memory(struct snap_json_pick *pick);
+
+bool snap_json_pick_has(const struct snap_json *object, const char *key);
+/* An object, an array; NULL: absent. */
+const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
+					      const struct snap_json *object, const char *key);
+const struct snap_json *snap_json_pick_array(struct snap_json_pick *pick,
+					     const struct snap_json *object, const char *key,
+					     size_t *count_ret);
+/* An element that must be an object; NULL: it is not. */
+const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
+					    const struct snap_json *array, const char *key,
+					    size_t index);
+/* An element that must be a text, which may be empty; "" without one. */
+const char *snap_json_pick_item_text(struct snap_json_pick *pick, const struct snap_json *array,
+				     const char *key, size_t index, size_t max);
+
+/* At most `max` bytes; NULL: absent, or empty. */
+const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, size_t max);
+/* A whole number of [least, most]; `absent` without one. */
+int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, int64_t least, int64_t most, int64_t absent);
+/* The same, which must be there. */
+int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_json *object,
+				const char *key, int64_t least, int64_t most);
+bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,
+			 const char *key);
+/* "0x…"; false: absent. */
+bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *object,
+			const char *key, uint64_t *ret);
+/* RFC 3339 with nine decimals, as nanoseconds since the epoch; 0: absent. */
+int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json *object,
+			    const char *key);
+/* A text all of whose characters are of `set`; NULL: absent. */
+const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_json *object,
+			      const char *key, const char *set, size_t max);
+
+#endif

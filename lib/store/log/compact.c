@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Drops what nothing in a log refers to any more, and renumbers the rest; order stays. See
+ * snap_log_forget().
+ *
+ * Marks, then copies the texts that are left, and only then, when memory can no longer be short,
+ * changes the log. Spaces keep their numbers: others point to them.
+ */
+#include "store/log/internal.h"
+
+#include <string.h>
+
+/* First marks (not 0: kept), then new numbers. */
+struct compaction {
+	struct snap_log_moves processes, spaces, threads, stacks, frames;
+	/* texts that are left */
+	struct snap_arena arena;
+	struct snap_interner strings;
+	const char **thread_names, **reasons;
+	struct snap_log_call *calls;
+	struct snap_frame *names;
+	size_t name_count;
+};
+
+static void compaction_deinit(struct compaction *compaction)
+{
+	free(compaction->processes.to);
+	free(compaction->spaces.to);
+	free(compaction->threads.to);
+	free(compaction->stacks.to);
+	free(compaction->frames.to);
+	free(compaction->thread_names);
+	free(compaction->reasons);
+	free(compaction->calls);
+	free(compaction->names);
+	snap_interner_deinit(&compaction->strings);
+	snap_arena_deinit(&compaction->arena);
+}
+
+static bool make_moves(struct snap_log_moves *moves, size_t count)
+{
+	moves->to = calloc(count + 1, sizeof(*moves->to));
+	moves->count = count;
+	return moves->to;
+}
+
+/* ---- marking ---- */
+
+static void mark_change(struct compaction *compaction, const struct snap_log_change *change)
+{
+	compaction->threads.to[change->thread] = 1;
+	if (change->stack != SNAP_LOG_GONE)
+		compaction->stacks.to[change->stack] = 1;
+}
+
+static void mark_threads(const struct snap_log *log, struct compaction *compaction)
+{
+	for (size_t i = 0; i < log->change_count; i++)
+		mark_change(compaction, &log->changes[i]);
+	for (size_t i = 0; i < log->before_count; i++)
+		if (log->before[i].stack != SNAP_LOG_GONE)
+			mark_change(compaction, &log->before[i]);
+	for (size_t i = 0; i < log->thread_count; i++) {
+		const struct snap_log_standing *standing = &log->index->standing[i];
+		uint64_t process_end = log->processes[log->threads[i].process].last_tick;
+
+		if (standing->change.stack != SNAP_LOG_GONE)
+			mark_change(compaction, &standing->change);
+		else if (!standing->ended && process_end == UINT64_MAX)
+			compaction->threads.to[i] = 1;
+	}
+}
+
+static void mark_processes(const struct snap_log *log, struct compaction *compaction)
+{
+	for (size_t i = 0; i < log->process_count; i++)
+		if (log->processes[i].last_tick == UINT64_MAX ||
+		    (log->tick_count && log->processes[i].last_tick >= log->first_tick))
+			compaction->processes.to[i] = 1;
+	for (size_t i = 0; i < log->thread_count; i++)
+		if (compaction->threads.to[i])
+			compaction->processes.to[log->threads[i].process] = 1;
+	for (size_t i = 0; i < log->stack_count; i++) {
+		const struct snap_log_stack *stack = &log->stacks[i];
+
+		if (!compaction->stacks.to[i])
+			continue;
+		compaction->spaces.to[stack->space] = 1;
+		compaction->processes.to[log->spaces[stack->space].process] = 1;
+		for (size_t k = 0; k < stack->frame_count; k++)
+			compaction->frames.to[log->frame_ids[stack->frame_start + k]] = 1;
+	}
+	for (size_t i = 0; i < log->process_count; i++)
+		if (compaction->processes.to[i] && log->processes[i].space != UINT32_MAX)
+			compaction->spaces.to[log->processes[i].space] = 1;
+}
+
+static void number(struct snap_log_moves *moves)
+{
+	uint32_t next = 0;
+
+	for (size_t i = 0; i < moves->count; i++)
+		moves->to[i] = moves->to[i] ? next++ : UINT32_MAX;
+}
+
+static bool mark(const struct snap_log *log, struct compaction *compaction)
+{
+	if (!make_moves(&compaction->processes, log->process_count) ||
+	    !make_moves(&compaction->spaces, log->capture->process_count) ||
+	    !make_moves(&compaction->threads, log->thread_count) ||
+	    !make_moves(&compaction->stacks, log->stack_count) ||
+	    !make_moves(&compaction->frames, log->frame_count))
+		return false;
+	mark_threads(log, compaction);
+	mark_processes(log, compaction);
+	number(&compaction->processes);
+	number(&compaction->threads);
+	number(&compaction->stacks);
+	number(&compaction->frames);
+	for (size_t i = 0; i < compaction->spaces.count; i++)
+		compaction->spaces.to[i] = compaction->spaces.to[i] ? (uint32_t)i : UINT32_MAX;
+	return true;
+}
+
+/* ---- texts ---- */
+
+static bool copy_text(struct compaction *compaction, const char **text)
+{
+	if (!*text)
+		return true;
+	*text = snap_intern(&compaction->strings, *text, strlen(*text));
+	return *text;
+}
+
+static bool copy_frame(struct compaction *compaction, struct snap_frame *frame)
+{
+	struct snap_entry *entries = snap_arena_memdup(
+		&compaction->arena, frame->entries, frame->entry_count * sizeof(*frame->entries));
+
+	if (!entries || !copy_text(compaction, &frame->module) ||
+	    !copy_text(compaction, &frame->build_id))
+		return false;
+	for (size_t i = 0; i < frame->entry_count; i++)
+		if (!copy_text(compaction, &entries[i].function) ||
+		    !copy_text(compaction, &entries[i].symbol) ||
+		    !copy_text(compaction, &entries[i].file))
+			return false;
+	frame->entries = entries;
+	return true;
+}
+
+static bool copy_texts(const struct snap_log *log, struct compaction *compaction)
+{
+	compaction->thread_names = calloc(log->thread_count + 1, sizeof(char *));
+	compaction->reasons = calloc(log->reason_count + 1, sizeof(char *));
+	compaction->calls = calloc(log->call_count + 1, sizeof(*compaction->calls));
+	compaction->names = calloc(log->name_count + 1, sizeof(*compaction->names));
+	if (!compaction->thread_names || !compaction->reasons || !compaction->calls ||
+	    !compaction->names)
+		return false;
+	for (size_t i = 0; i < log->thread_count; i++) {
+		uint32_t to = compaction->threads.to[i];
+
+		if (to == UINT32_MAX)
+			continue;
+		compaction->thread_names[to] = log->threads[i].name;
+		if (!copy_text(compaction, &compaction->thread_names[to]))
+			return false;
+	}
+	for (size_t i = 0; i < log->reason_count; i++) {
+		compaction->reasons[i] = log->reasons[i];
+		if (!copy_text(compaction, &compaction->reasons[i]))
+			return false;
+	}
+	for (size_t i = 0; i < log->call_count; i++) {
+		compaction->calls[i] = log->calls[i];
+		if (!copy_text(compaction, &compaction->calls[i].syscall) ||
+		    !copy_text(compaction, &compaction->calls[i].wchan))
+			return false;
+	}
+	/* One frame has one name of its own: they follow each other in the order of the frames. */
+	for (size_t i = 0; i < log->frame_count; i++) {
+		struct snap_frame *name;
+
+		if (compaction->frames.to[i] == UINT32_MAX || !log->frames[i].name)
+			continue;
+		if (compaction->name_count == log->name_count)
+			return false;
+		name = &compaction->names[compaction->name_count++];
+		*name = log->names[log->frames[i].name - 1];
+		if (!copy_frame(compaction, name))
+			return false;
+	}
+	return true;
+}
+
+/* ---- renumbering; nothing can fail from here on ---- */
+
+/* The nearest ancestor that is left: those between are not seen in what is left. */
+static uint32_t kept_ancestor(const struct snap_log *log, const struct compaction *compaction,
+			      uint32_t process)
+{
+	/* A parent was there before its child. */
+	while (process != UINT32_MAX && compaction->processes.to[process] == UINT32_MAX)
+		process = log->processes[process].parent;
+	return process == UINT32_MAX ? UINT32_MAX : compaction->processes.to[process];
+}
+
+static void move_processes(struct snap_log *log, const struct compaction *compaction)
+{
+	size_t count = 0;
+
+	/* From the end, while the old numbers of all that come before are still true. */
+	for (size_t i = log->process_count; i-- > 0;)
+		if (compaction->processes.to[i] != UINT32_MAX)
+			log->processes[i].parent =
+				kept_ancestor(log, compaction, log->processes[i].parent);
+	for (size_t i = 0; i < log->process_count; i++)
+		if (compaction->processes.to[i] != UINT32_MAX) {
+			log->processes[count] = log->processes[i];
+			/* Its texts go; only recordings of recordings have it, which are no rings.
+			 */
+			log->processes[count++].told = (struct snap_log_told){ 0 };
+		}
+	log->process_count = count;
+	for (size_t i = 0; i < compaction->spaces.count; i++) {
+		uint32_t *process = &log->spaces[i].process;
+
+		if (!log->index->insides[i].version)
+			continue;
+		if (compaction->spaces.to[i] == UINT32_MAX)
+			snap_log_space_drop(log, (uint32_t)i);
+		else
+			*process = compaction->processes.to[*process];
+	}
+}
+
+static void move_change(const struct compaction *compaction, struct snap_log_change *change)
+{
+	change->thread = compaction->threads.to[change->thread];
+	if (change->stack != SNAP_LOG_GONE)
+		change->stack = compaction->stacks.to[change->stack];
+}
+
+static void move_threads(struct snap_log *log, const struct compaction *compaction)
+{
+	struct snap_log_standing *standing = log->index->standing;
+	size_t before = 0;
+
+	for (size_t i = 0; i < log->thread_count; i++) {
+		uint32_t to = compaction->threads.to[i];
+
+		if (to == UINT32_MAX)
+			continue;
+		log->threads[to] = log->threads[i];
+		log->threads[to].process = compaction->processes.to[log->threads[i].process];
+		log->threads[to].name = compaction->thread_names[to];
+		standing[to] = standing[i];
+		move_change(compaction, &standing[to].change);
+		if (i < log->before_count) {
+			log->before[to] = log->before[i];
+			move_change(compaction, &log->before[to]);
+			before = to + 1;
+		}
+	}
+	log->before_count = before;
+	for (size_t i = 0; i < log->change_count; i++)
+		move_change(compaction, &log->changes[i]);
+}
+
+static void move_stacks(struct snap_log *log, const struct compaction *compaction)
+{
+	size_t frames = 0, stacks = 0, ids = 0;
+	uint32_t name = 0;
+
+	for (size_t i = 0; i < log->frame_count; i++) {
+		if (compaction->frames.to[i] == UINT32_MAX)
+			continue;
+		log->frames[frames] = log->frames[i];
+		if (log->frames[frames].name)
+			log->frames[frames].name = ++name;
+		frames++;
+	}
+	log->frame_count = frames;
+	/* Their frames lie in the order of the stacks. */
+	for (size_t i = 0; i < log->stack_count; i++) {
+		struct snap_log_stack stack = log->stacks[i];
+
+		if (compaction->stacks.to[i] == UINT32_MAX)
+			continue;
+		for (size_t k = 0; k < stack.frame_count; k++)
+			log->frame_ids[ids + k] =
+				compaction->frames.to[log->frame_ids[stack.frame_start + k]];
+		stack.frame_start = ids;
+		ids += stack.frame_count;
+		log->stacks[stacks++] = stack;
+	}
+	log->stack_count = stacks;
+	log->frame_id_count = ids;
+}
+
+static void move_texts(struct snap_log *log, struct compaction *compaction)
+{
+	snap_interner_deinit(&log->strings);
+	snap_arena_deinit(&log->arena);
+	log->arena = compaction->arena;
+	log->strings = compaction->strings;
+	log->strings.arena = &log->arena;
+	snap_arena_init(&compaction->arena);
+	snap_interner_init(&compaction->strings, &compaction->arena);
+	for (size_t i = 0; i < log->reason_count; i++)
+		log->reasons[i] = compaction->reasons[i];
+	for (size_t i = 0; i < log->call_count; i++)
+		log->calls[i] = compaction->calls[i];
+	for (size_t i = 0; i < compaction->name_count; i++)
+		log->names[i] = compaction->names[i];
+	log->name_count = compaction->name_count;
+}
+
+/* Memory that a burst left behind goes back. */
+static void shrink(void **array, size_t *capacity, size_t count, size_t size)
+{
+	size_t wanted = 2 * count + 16;
+	void *smaller;
+
+	if (*capacity <= 2 * wanted)
+		return;
+	smaller = realloc(*array, wanted * size);
+	if (!smaller)
+		return;
+	*array = smaller;
+	*capacity = wanted;
+}
+
+static void shrink_all(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+
+	shrink((void **)&log->processes, &log->process_capacity, log->process_count,
+	       sizeof(*log->processes));
+	shrink((void **)&log->threads, &log->thread_capacity, log->thread_count,
+	       sizeof(*log->threads));
+	shrink((void **)&index->standing, &index->standing_capacity, log->thread_count,
+	       sizeof(*index->standing));
+	shrink((void **)&log->before, &index->before_capacity, log->before_count,
+	       sizeof(*log->before));
+	shrink((void **)&log->frames, &log->frame_capacity, log->frame_count, sizeof(*log->frames));
+	shrink((void **)&log->frame_ids, &log->frame_id_capacity, log->frame_id_count,
+	       sizeof(*log->frame_ids));
+	shrink((void **)&log->stacks, &log->stack_capacity, log->stack_count, sizeof(*log->stacks));
+	shrink((void **)&log->names, &log->name_capacity, log->name_count, sizeof(*log->names));
+}
+
+static size_t kept_count(const struct snap_log_moves *moves)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < moves->count; i++)
+		count += moves->to[i] != UINT32_MAX;
+	return count;
+}
+
+static void publish(struct snap_log_moves *published, struct snap_log_moves *moves)
+{
+	struct snap_log_moves old = *published;
+
+	*published = *moves;
+	*moves = old;
+}
+
+struct snap_error *snap_log_compact(struct snap_log *log)
+{
+	_cleanup_(compaction_deinit) struct compaction compaction = { 0 };
+	struct snap_log_index *index = log->index;
+
+	snap_arena_init(&compaction.arena);
+	snap_interner_init(&compaction.strings, &compaction.arena);
+	if (!mark(log, &compaction) || !copy_texts(log, &compaction))
+		return snap_error_no_memory();
+	move_threads(log, &compaction);
+	log->thread_count = kept_count(&compaction.threads);
+	move_processes(log, &compaction);
+	move_stacks(log, &compaction);
+	move_texts(log, &compaction);
+	shrink_all(log);
+	publish(&index->process_moves, &compaction.processes);
+	publish(&index->space_moves, &compaction.spaces);
+	publish(&index->thread_moves, &compaction.threads);
+	publish(&index->stack_moves, &compaction.stacks);
+	return snap_log_rebuild_tables(log) ? NULL : snap_error_no_memory();
+}

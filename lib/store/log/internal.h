@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files that fill, forget, write and read a log share: see log.h. Nobody else includes it.
+ *
+ * Beside the arrays of model/log.h a log has an index, which finds what is there already, and owns
+ * what is not in an arena.
+ */
+#ifndef SNAP_STORE_LOG_INTERNAL_H
+#define SNAP_STORE_LOG_INTERNAL_H
+
+#include "store/log/log.h"
+
+/* Open addressing, at most half full; number 0: free, else index + 1. */
+struct snap_log_slot {
+	uint32_t hash, number;
+};
+
+struct snap_log_table {
+	struct snap_log_slot *slots;
+	size_t slot_count; /* a power of two */
+};
+
+/* Bytes of a target's memory, once for all spaces that have them. */
+struct snap_log_blob {
+	struct snap_log_blob *next; /* with the same place in the table */
+	uint64_t hash;
+	size_t size, users;
+	uint8_t bytes[];
+};
+
+enum { SNAP_LOG_BLOB_LISTS = 1024 };
+
+/* Of a space, what is replaced when its mappings are read again. */
+struct snap_log_inside {
+	struct snap_interner strings; /* in the space's arena */
+	struct snap_map *maps;
+	struct snap_piece *pieces;
+	struct snap_log_blob **blobs; /* one a piece */
+	size_t blob_count;
+	uint64_t version; /* counts up with each change; 0: no space */
+	uint64_t content; /* a hash of what a file has of it */
+};
+
+struct snap_log_standing {
+	struct snap_log_change change;
+	uint64_t last;  /* number of its last change in the run, + 1 */
+	uint64_t begin; /* the tick at which it was added */
+	bool ended;
+};
+
+/* How an array of `old` numbers was renumbered. */
+struct snap_log_moves {
+	uint32_t *to; /* UINT32_MAX: dropped */
+	size_t count;
+};
+
+/* Sizes after the last renumbering: the next one comes when they have doubled. */
+struct snap_log_kept {
+	size_t processes, threads, spaces, frames, frame_ids, stacks, text;
+};
+
+struct snap_log_index {
+	size_t space_capacity; /* elements of spaces, insides, capture->processes, capture->live */
+	size_t space_count;    /* in use */
+	uint32_t free_space;   /* the lowest that may be free */
+	struct snap_log_inside *insides;
+	uint64_t version;
+	struct snap_log_blob *blobs[SNAP_LOG_BLOB_LISTS];
+	size_t blob_bytes;
+	struct snap_log_table frames, stacks;
+	struct snap_log_standing *standing; /* one a thread */
+	size_t standing_capacity, before_capacity;
+	uint32_t *ids; /* of the stack at hand */
+	size_t id_capacity;
+	bool in_tick;
+	/* ticks and changes begin so many elements into their memory */
+	size_t tick_gap, change_gap;
+	struct snap_log_kept kept;
+	struct snap_log_moves process_moves, space_moves, thread_moves, stack_moves;
+};
+
+/* A log without a host, and with room for so many spaces. */
+struct snap_error *snap_log_new(size_t spaces, struct snap_log **ret) _must_check_;
+/* Room for twice as many spaces. They move: nobody may have seen them. */
+struct snap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
+
+/* A free slot for a space of the process. OTHER: there is none. */
+struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process,
+				      uint32_t *ret) _must_check_;
+void snap_log_space_drop(struct snap_log *log, uint32_t space);
+
+/* The shared copy of some bytes, with one user more; NULL without memory. */
+struct snap_log_blob *snap_log_blob_get(struct snap_log_index *index, const void *bytes,
+					size_t size);
+void snap_log_blob_put(struct snap_log_index *index, struct snap_log_blob *blob);
+
+/*
+ * The union of mappings that were known with those that are there now, which begin anew where
+ * code was replaced by other code (*fits_ret false). Allocates *ret.
+ */
+struct snap_error *snap_log_join_maps(const struct snap_process *known,
+				      const struct snap_process *now, struct snap_map **ret,
+				      size_t *count_ret, bool *fits_ret) _must_check_;
+
+/* Whether addresses in a mapping may be looked up: a file has no others. */
+static inline bool snap_log_tells(const struct snap_map *map)
+{
+	return map->execute || map->inode || map->path;
+}
+
+/* The tick that is being made, or that will be the next one. */
+static inline uint64_t snap_log_tick_at(const struct snap_log *log)
+{
+	return log->first_tick + log->tick_count - log->index->in_tick;
+}
+
+static inline uint64_t snap_log_mix(uint64_t bits)
+{
+	bits = (bits ^ bits >> 31) * 0xff51afd7ed558ccdull;
+	return bits ^ bits >> 29;
+}
+
+/*
+ * Room for one more number in a table that holds `count`; on growth all are entered anew by their
+ * hash. False without memory.
+ */
+bool snap_log_table_reserve(struct snap_log_table *table, size_t count);
+/* Enters a number that is not in it, into a table with room. */
+void snap_log_table_add(struct snap_log_table *table, uint32_t hash, uint32_t number);
+/* Both tables made anew from the arrays. False without memory. */
+bool snap_log_rebuild_tables(struct snap_log *log);
+
+/* Drops what nothing refers to, and fills the moves. */
+struct snap_error *snap_log_compact(struct snap_log *log) _must_check_;
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Logs: creation, processes, threads, ticks and changes. See log.h; spaces are in space.c,
+ * stacks in stack.c, the end of a ring in forget.c and compact.c.
+ */
+#include "store/log/internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { MOST_PROCESSES = 1 << 24, MOST_THREADS = 1 << 28 };
+
+static struct snap_error *too_many(const char *what)
+{
+	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many %s", what);
+}
+
+static bool make_index(struct snap_log *log, size_t spaces)
+{
+	struct snap_log_index *index = calloc(1, sizeof(*index));
+
+	log->index = index;
+	if (!index)
+		return false;
+	index->space_capacity = spaces;
+	index->insides = calloc(spaces, sizeof(*index->insides));
+	log->spaces = calloc(spaces, sizeof(*log->spaces));
+	log->capture = snap_capture_new();
+	if (!index->insides || !log->spaces || !log->capture)
+		return false;
+	log->capture->processes = calloc(spaces, sizeof(*log->capture->processes));
+	return log->capture->processes;
+}
+
+struct snap_error *snap_log_new(size_t spaces, struct snap_log **ret)
+{
+	_cleanup_(snap_log_destroyp) struct snap_log *log = calloc(1, sizeof(*log));
+
+	if (!log)
+		return snap_error_no_memory();
+	snap_arena_init(&log->arena);
+	snap_interner_init(&log->strings, &log->arena);
+	log->end = SNAP_END_UNFINISHED;
+	if (!make_index(log, spaces ? spaces : 1))
+		return snap_error_no_memory();
+	*ret = snap_take_ptr(log);
+	return NULL;
+}
+
+static bool copy_text(struct snap_arena *arena, const char **text)
+{
+	if (*text)
+		*text = snap_arena_strdup(arena, *text);
+	return *text;
+}
+
+struct snap_error *snap_log_create(const struct snap_host *host, int64_t time_ns, int64_t period_ns,
+				   bool cpu_only, struct snap_log **ret)
+{
+	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
+	struct snap_error *err = snap_log_new(SNAP_LOG_MAX_SPACES, &log);
+	struct snap_arena *arena;
+
+	if (err)
+		return err;
+	arena = &log->capture->arena;
+	log->capture->host = *host;
+	log->capture->live = calloc(SNAP_LOG_MAX_SPACES, sizeof(*log->capture->live));
+	if (!log->capture->live || (!copy_text(arena, &log->capture->host.name) && host->name) ||
+	    (!copy_text(arena, &log->capture->host.kernel) && host->kernel) ||
+	    (!copy_text(arena, &log->capture->host.arch) && host->arch) ||
+	    (!copy_text(arena, &log->capture->host.boot_id) && host->boot_id))
+		return snap_error_no_memory();
+	log->capture->time_ns = time_ns;
+	log->time_ns = time_ns;
+	log->period_ns = period_ns;
+	log->cpu_only = cpu_only;
+	*ret = snap_take_ptr(log);
+	return NULL;
+}
+
+static void destroy_index(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+
+	if (!index)
+		return;
+	for (size_t i = 0; log->capture && i < log->capture->process_count; i++)
+		if (index->insides[i].version)
+			snap_log_space_drop(log, (uint32_t)i);
+	if (log->ticks)
+		free(log->ticks - index->tick_gap);
+	if (log->changes)
+		free(log->changes - index->change_gap);
+	free(index->insides);
+	free(index->frames.slots);
+	free(index->stacks.slots);
+	free(index->standing);
+	free(index->ids);
+	free(index->process_moves.to);
+	free(index->space_moves.to);
+	free(index->thread_moves.to);
+	free(index->stack_moves.to);
+	free(index);
+}
+
+void snap_log_destroy(struct snap_log *log)
+{
+	if (!log)
+		return;
+	destroy_index(log);
+	if (log->capture)
+		free(log->capture->processes);
+	snap_capture_destroy(log->capture);
+	free(log->spaces);
+	free(log->processes);
+	free(log->threads);
+	free(log->frames);
+	free(log->frame_ids);
+	free(log->stacks);
+	free(log->reasons);
+	free(log->calls);
+	free(log->names);
+	free(log->before);
+	snap_interner_deinit(&log->strings);
+	snap_arena_deinit(&log->arena);
+	free(log);
+}
+
+struct snap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
+					uint32_t parent, uint32_t before, bool is_target,
+					uint32_t *ret)
+{
+	assert(parent == UINT32_MAX || parent < log->process_count);
+	assert(before == UINT32_MAX || before < log->process_count);
+	if (log->process_count >= MOST_PROCESSES)
+		return too_many("processes");
+	if (!snap_grow_array(log->processes, log->process_capacity, log->process_count))
+		return snap_error_no_memory();
+	log->processes[log->process_count] = (struct snap_log_process){
+		.pid = pid,
+		.start_ticks = start_ticks,
+		.parent = parent,
+		.space = UINT32_MAX,
+		.first_tick = snap_log_tick_at(log),
+		.last_tick = UINT64_MAX,
+		.is_target = is_target,
+	};
+	if (before != UINT32_MAX) {
+		snap_log_end_process(log, before);
+		log->processes[before].execed = true;
+	}
+	*ret = (uint32_t)log->process_count++;
+	return NULL;
+}
+
+void snap_log_end_process(struct snap_log *log, uint32_t process)
+{
+	struct snap_log_process *ended;
+	uint64_t tick = snap_log_tick_at(log);
+
+	assert(process < log->process_count);
+	ended = &log->processes[process];
+	if (ended->last_tick == UINT64_MAX)
+		ended->last_tick = tick > ended->first_tick ? tick - 1 : tick;
+}
+
+static struct snap_error *keep_name(struct snap_log *log, const char *name, const char **ret)
+{
+	const char *kept = NULL;
+
+	if (name) {
+		kept = snap_intern(&log->strings, name, strnlen(name, SNAP_MAX_COMM));
+		if (!kept)
+			return snap_error_no_memory();
+	}
+	*ret = kept;
+	return NULL;
+}
+
+struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
+				       pid_t ns_tid, const char *name, bool kernel, uint32_t *ret)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_thread thread = { process, tid, ns_tid, NULL, kernel };
+	struct snap_error *err = keep_name(log, name, &thread.name);
+	uint32_t number = (uint32_t)log->thread_count;
+
+	if (err)
+		return err;
+	assert(process < log->process_count);
+	if (log->thread_count >= MOST_THREADS)
+		return too_many("threads");
+	if (!snap_grow_array(log->threads, log->thread_capacity, log->thread_count) ||
+	    !snap_grow_array(index->standing, index->standing_capacity, log->thread_count))
+		return snap_error_no_memory();
+	log->threads[number] = thread;
+	index->standing[number] = (struct snap_log_standing){
+		.change = { .thread = number, .stack = SNAP_LOG_GONE, .syscall = -1 },
+		.begin = snap_log_tick_at(log),
+	};
+	log->thread_count++;
+	*ret = number;
+	return NULL;
+}
+
+struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread, const char *name)
+{
+	assert(thread < log->thread_count);
+	return keep_name(log, name, &log->threads[thread].name);
+}
+
+/* Room at the end of an array that loses elements at its beginning, `gap` of them. */
+static bool grow_behind_gap(void **array, size_t *gap, size_t *capacity, size_t count, size_t size)
+{
+	char *base = *array ? (char *)*array - *gap * size : NULL;
+	size_t whole = *capacity + *gap;
+
+	if (count < *capacity)
+		return true;
+	if (*gap && *gap >= count) {
+		memmove(base, *array, count * size);
+	} else {
+		size_t used = count + *gap;
+
+		/* The memory of both; only its end is new. */
+		if (!snap_grow((void **)&base, &whole, used, size))
+			return false;
+		if (*gap)
+			memmove(base, base + *gap * size, count * size);
+	}
+	*array = base;
+	*gap = 0;
+	*capacity = whole;
+	return true;
+}
+
+struct snap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_tick *tick;
+
+	if (!grow_behind_gap((void **)&log->ticks, &index->tick_gap, &log->tick_capacity,
+			     log->tick_count, sizeof(*log->ticks)))
+		return snap_error_no_memory();
+	tick = &log->ticks[log->tick_count];
+	/* Time grows strictly, whatever a clock says. */
+	if (log->tick_count && time_ns <= tick[-1].time_ns)
+		time_ns = tick[-1].time_ns + 1;
+	*tick = (struct snap_log_tick){ .time_ns = time_ns,
+					.change_end = log->first_change + log->change_count };
+	log->tick_count++;
+	index->in_tick = true;
+	return NULL;
+}
+
+static bool same_standing(const struct snap_log_change *a, const struct snap_log_change *b)
+{
+	/* How it was taken is told of the first sample only. */
+	return a->stack == b->stack &&
+	       (a->stack == SNAP_LOG_GONE || (a->syscall == b->syscall && a->state == b->state));
+}
+
+struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *asked)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_change change = *asked;
+	struct snap_log_standing *standing;
+	uint64_t begin;
+
+	assert(index->in_tick && change.thread < log->thread_count);
+	assert(change.stack == SNAP_LOG_GONE || change.stack < log->stack_count);
+	assert(change.state < SNAP_STATE_COUNT && change.taken < SNAP_TAKEN_COUNT);
+	standing = &index->standing[change.thread];
+	if (change.stack == SNAP_LOG_GONE)
+		change = (struct snap_log_change){ .thread = change.thread,
+						   .stack = SNAP_LOG_GONE,
+						   .syscall = -1 };
+	if (same_standing(&standing->change, &change))
+		return NULL;
+	begin = log->tick_count > 1 ? log->ticks[log->tick_count - 2].change_end
+				    : log->first_change;
+	if (standing->last > begin) {
+		/* Once more within this tick: the last word counts. */
+		log->changes[standing->last - 1 - log->first_change] = change;
+		standing->change = change;
+		return NULL;
+	}
+	if (!grow_behind_gap((void **)&log->changes, &index->change_gap, &log->change_capacity,
+			     log->change_count, sizeof(*log->changes)))
+		return snap_error_no_memory();
+	log->changes[log->change_count++] = change;
+	log->ticks[log->tick_count - 1].change_end++;
+	standing->change = change;
+	standing->last = log->first_change + log->change_count;
+	return NULL;
+}
+
+struct snap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread)
+{
+	struct snap_log_change gone = { .thread = thread, .stack = SNAP_LOG_GONE, .syscall = -1 };
+
+	assert(thread < log->thread_count);
+	log->index->standing[thread].ended = true;
+	return snap_log_change(log, &gone);
+}
+
+void snap_log_end_tick(struct snap_log *log, int64_t stopped_ns)
+{
+	assert(log->index->in_tick);
+	log->ticks[log->tick_count - 1].stopped_ns = stopped_ns;
+	log->index->in_tick = false;
+}
+
+const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint32_t thread)
+{
+	assert(thread < log->thread_count);
+	return &log->index->standing[thread].change;
+}
+
+size_t snap_log_bytes(const struct snap_log *log)
+{
+	const struct snap_log_index *index = log->index;
+	size_t bytes = log->arena.total + log->capture->arena.total + index->blob_bytes;
+
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		bytes +=
+			log->spaces[i].arena.total +
+			log->capture->processes[i].map_count * sizeof(struct snap_map) +
+			index->insides[i].blob_count * (sizeof(struct snap_piece) + sizeof(void *));
+	bytes += log->process_capacity * sizeof(*log->processes);
+	bytes += log->thread_capacity * (sizeof(*log->threads) + sizeof(*index->standing));
+	bytes += log->frame_capacity * sizeof(*log->frames);
+	bytes += log->frame_id_capacity * sizeof(*log->frame_ids);
+	bytes += log->stack_capacity * sizeof(*log->stacks);
+	bytes += log->name_capacity * sizeof(*log->names);
+	bytes += (log->tick_capacity + index->tick_gap) * sizeof(*log->ticks);
+	bytes += (log->change_capacity + index->change_gap) * sizeof(*log->changes);
+	bytes += log->before_count * sizeof(*log->before);
+	bytes += (index->frames.slot_count + index->stacks.slot_count) *
+		 sizeof(*index->frames.slots);
+	return bytes;
+}

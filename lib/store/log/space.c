@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The address spaces of a log: facts, mappings and captured memory of a process, copied, and kept
+ * up to date while they agree with what was known. See log.h. How mappings are joined is in
+ * maps.c.
+ */
+#include "store/log/internal.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+
+enum { LONGEST_TEXT = 1 << 16, MOST_ANCESTORS = 1 << 12 };
+
+static const struct snap_live nothing_open = { -1, -1, -1, -1, -1 };
+
+/* ---- slots ---- */
+
+/* More zeroed elements behind `count` of them. */
+static bool grow_zeroed(void *pointer_to_array, size_t count, size_t size)
+{
+	void **array = pointer_to_array;
+	char *grown = reallocarray(*array, 2 * count, size);
+
+	if (!grown)
+		return false;
+	memset(grown + count * size, 0, count * size);
+	*array = grown;
+	return true;
+}
+
+struct snap_error *snap_log_grow_spaces(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+	size_t count = index->space_capacity;
+
+	if (count >= SNAP_LOG_MAX_SPACES)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the recording has too many address spaces");
+	if (!grow_zeroed(&log->spaces, count, sizeof(*log->spaces)) ||
+	    !grow_zeroed(&index->insides, count, sizeof(*index->insides)) ||
+	    !grow_zeroed(&log->capture->processes, count, sizeof(*log->capture->processes)))
+		return snap_error_no_memory();
+	index->space_capacity = 2 * count;
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		index->insides[i].strings.arena = &log->spaces[i].arena;
+	return NULL;
+}
+
+struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, uint32_t *ret)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_capture *capture = log->capture;
+	uint32_t space = index->free_space;
+
+	while (space < capture->process_count && index->insides[space].version)
+		space++;
+	if (space >= index->space_capacity)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the recording has too many address spaces");
+	if (space == capture->process_count) {
+		if (capture->live)
+			capture->live[space] = nothing_open;
+		capture->process_count++;
+	}
+	index->free_space = space + 1;
+	index->space_count++;
+	index->insides[space].version = ++index->version;
+	snap_arena_init(&log->spaces[space].arena);
+	snap_interner_init(&index->insides[space].strings, &log->spaces[space].arena);
+	log->spaces[space].process = process;
+	*ret = space;
+	return NULL;
+}
+
+static void release_pieces(struct snap_log_index *index, struct snap_log_blob **blobs, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		snap_log_blob_put(index, blobs[i]);
+	free(blobs);
+}
+
+void snap_log_space_drop(struct snap_log *log, uint32_t space)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_inside *inside = &index->insides[space];
+
+	assert(inside->version);
+	release_pieces(index, inside->blobs, inside->blob_count);
+	free(inside->maps);
+	free(inside->pieces);
+	snap_interner_deinit(&inside->strings);
+	snap_arena_deinit(&log->spaces[space].arena);
+	if (log->capture->live)
+		snap_live_close(&log->capture->live[space]);
+	*inside = (struct snap_log_inside){ 0 };
+	log->capture->processes[space] = (struct snap_process){ 0 };
+	log->spaces[space].process = UINT32_MAX;
+	index->space_count--;
+	if (space < index->free_space)
+		index->free_space = space;
+}
+
+/* ---- facts ---- */
+
+/* False without memory. */
+static bool keep_text(struct snap_log_inside *inside, const char **text, size_t most)
+{
+	if (!*text)
+		return true;
+	*text = snap_intern(&inside->strings, *text, strnlen(*text, most));
+	return *text;
+}
+
+static bool keep_args(struct snap_log_inside *inside, struct snap_process *process)
+{
+	const char *args = process->args;
+
+	if (!args || process->args_size == 0)
+		return true;
+	if (process->args_size > SNAP_MAX_ARGS)
+		process->args_size = SNAP_MAX_ARGS;
+	process->args = snap_intern(&inside->strings, args, process->args_size);
+	return process->args;
+}
+
+static bool keep_ancestors(struct snap_log_inside *inside, struct snap_process *process)
+{
+	struct snap_ancestor *kept;
+
+	if (process->ancestor_count > MOST_ANCESTORS)
+		process->ancestor_count = MOST_ANCESTORS;
+	kept = snap_arena_new_array(inside->strings.arena, process->ancestor_count,
+				    struct snap_ancestor);
+	if (!kept)
+		return false;
+	for (size_t i = 0; i < process->ancestor_count; i++) {
+		kept[i] = process->ancestors[i];
+		if (!keep_text(inside, &kept[i].name, SNAP_MAX_COMM))
+			return false;
+	}
+	process->ancestors = kept;
+	return true;
+}
+
+/* Texts of `facts`, made the space's own; its memory and threads are left out. */
+static bool keep_facts(struct snap_log_inside *inside, const struct snap_process *before,
+		       const struct snap_process *facts, struct snap_process *ret)
+{
+	struct snap_process process = *facts;
+
+	process.maps = NULL;
+	process.map_count = 0;
+	process.pieces = NULL;
+	process.piece_count = 0;
+	process.threads = NULL;
+	process.thread_count = 0;
+	process.embedded = NULL;
+	process.embedded_count = 0;
+	/* Who descends from whom is said by the log's processes. */
+	process.parent = SIZE_MAX;
+	if (!keep_text(inside, &process.name, SNAP_MAX_COMM) ||
+	    !keep_text(inside, &process.exe, SNAP_MAX_PATH) || !keep_args(inside, &process) ||
+	    !keep_text(inside, &process.user, LONGEST_TEXT) ||
+	    !keep_text(inside, &process.cgroup, LONGEST_TEXT) ||
+	    !keep_text(inside, &process.unit, LONGEST_TEXT) ||
+	    !keep_text(inside, &process.container, LONGEST_TEXT) ||
+	    !keep_text(inside, &process.trouble_message, LONGEST_TEXT))
+		return false;
+	/* They do not change, and would pile up. */
+	if (before->ancestors) {
+		process.ancestors = before->ancestors;
+		process.ancestor_count = before->ancestor_count;
+	} else if (!keep_ancestors(inside, &process)) {
+		return false;
+	}
+	*ret = process;
+	return true;
+}
+
+/* ---- memory ---- */
+
+/* Pieces that were known stay where no new one lies and some mapping still is. */
+static bool keeps_piece(const struct snap_piece *piece, const struct snap_process *now,
+			const struct snap_process *joined)
+{
+	size_t low = 0, high = now->piece_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (now->pieces[middle].address + now->pieces[middle].size <= piece->address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < now->piece_count && now->pieces[low].address < piece->address + piece->size)
+		return false;
+	return snap_process_map(joined, piece->address);
+}
+
+struct joined_pieces {
+	struct snap_piece *pieces;
+	struct snap_log_blob **blobs;
+	size_t count;
+};
+
+static bool add_piece(struct snap_log_index *index, struct joined_pieces *joined,
+		      const struct snap_piece *piece)
+{
+	struct snap_log_blob *blob = snap_log_blob_get(index, piece->data, piece->size);
+
+	if (!blob)
+		return false;
+	joined->blobs[joined->count] = blob;
+	joined->pieces[joined->count++] =
+		(struct snap_piece){ piece->address, blob->bytes, piece->size };
+	return true;
+}
+
+/* Both are sorted, and so is the result. */
+static bool join_pieces(struct snap_log_index *index, const struct snap_process *known,
+			const struct snap_process *now, const struct snap_process *with_maps,
+			struct joined_pieces *joined)
+{
+	size_t old = 0, new = 0, room = known->piece_count + now->piece_count + 1;
+	bool fine = true;
+
+	joined->pieces = malloc(room * sizeof(*joined->pieces));
+	joined->blobs = malloc(room * sizeof(struct snap_log_blob *));
+	if (!joined->pieces || !joined->blobs)
+		return false;
+	while (fine && (old < known->piece_count || new < now->piece_count)) {
+		const struct snap_piece *a = &known->pieces[old], *b = &now->pieces[new];
+
+		if (new == now->piece_count ||
+		    (old < known->piece_count && a->address < b->address)) {
+			fine = !keeps_piece(a, now, with_maps) || add_piece(index, joined, a);
+			old++;
+		} else {
+			fine = add_piece(index, joined, b);
+			new ++;
+		}
+	}
+	return fine;
+}
+
+static uint64_t hash_pointer(const void *pointer, uint64_t hash)
+{
+	return snap_hash(&pointer, sizeof(pointer), hash);
+}
+
+/* Of what a file is told; texts and pieces are there once. The state is but a moment's. */
+static uint64_t hash_content(const struct snap_process *process)
+{
+	const void *const texts[] = { process->name,      process->exe,
+				      process->args,      process->user,
+				      process->cgroup,    process->unit,
+				      process->container, process->trouble_message };
+	uint64_t numbers[] = { process->trouble, process->uid, (uint64_t)process->ppid,
+			       process->threads_missed };
+	uint64_t hash = snap_hash(numbers, sizeof(numbers), 0);
+
+	hash = snap_hash(texts, sizeof(texts), hash);
+	for (size_t i = 0; i < process->map_count; i++) {
+		const struct snap_map *map = &process->maps[i];
+		uint64_t place[] = { map->start, map->end, map->offset, map->inode,
+				     (uint64_t)map->execute };
+
+		if (snap_log_tells(map))
+			hash = hash_pointer(map->path, snap_hash(place, sizeof(place), hash));
+	}
+	for (size_t i = 0; i < process->piece_count; i++)
+		hash = hash_pointer(process->pieces[i].data, hash + process->pieces[i].address);
+	return hash;
+}
+
+/* The mappings are those of the process from here on; their paths become the space's own. */
+static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_process *facts,
+		       struct snap_map *maps, size_t map_count)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_inside *inside = &index->insides[space];
+	struct snap_process *process = &log->capture->processes[space], with_maps = { 0 }, kept;
+	struct joined_pieces joined = { 0 };
+	const char *last = NULL, *last_kept = NULL;
+
+	for (size_t i = 0; i < map_count; i++) {
+		if (maps[i].path != last) {
+			last = last_kept = maps[i].path;
+			if (!keep_text(inside, &last_kept, SNAP_MAX_PATH))
+				return false;
+		}
+		maps[i].path = last_kept;
+	}
+	with_maps.maps = maps;
+	with_maps.map_count = map_count;
+	if (!keep_facts(inside, process, facts, &kept) ||
+	    !join_pieces(index, process, facts, &with_maps, &joined)) {
+		release_pieces(index, joined.blobs, joined.count);
+		free(joined.pieces);
+		return false;
+	}
+	release_pieces(index, inside->blobs, inside->blob_count);
+	free(inside->pieces);
+	free(inside->maps);
+	inside->maps = kept.maps = maps;
+	kept.map_count = map_count;
+	inside->pieces = kept.pieces = joined.pieces;
+	kept.piece_count = joined.count;
+	inside->blobs = joined.blobs;
+	inside->blob_count = joined.count;
+	*process = kept;
+	/* Who reads the mappings again finds mostly the same. */
+	if (inside->content != hash_content(process)) {
+		inside->content = hash_content(process);
+		inside->version = ++index->version;
+	}
+	return true;
+}
+
+/* Without descriptors to spare it goes on without: files are then found by their names. */
+static void keep_live(struct snap_live *kept, const struct snap_live *live)
+{
+	const int *from[] = { &live->pidfd, &live->proc_fd, &live->root_fd, &live->exe_fd,
+			      &live->files_fd };
+	int *to[] = { &kept->pidfd, &kept->proc_fd, &kept->root_fd, &kept->exe_fd,
+		      &kept->files_fd };
+
+	snap_live_close(kept);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(from); i++)
+		if (*from[i] >= 0)
+			*to[i] = fcntl(*from[i], F_DUPFD_CLOEXEC, 3);
+}
+
+struct snap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
+					const struct snap_process *facts,
+					const struct snap_live *live, uint32_t *ret)
+{
+	static const struct snap_process nothing;
+	_cleanup_free_ struct snap_map *maps = NULL;
+	struct snap_error *err;
+	uint32_t space, before;
+	size_t map_count = 0;
+	bool fits = false;
+
+	assert(process < log->process_count);
+	space = before = log->processes[process].space;
+	if (space != UINT32_MAX) {
+		err = snap_log_join_maps(&log->capture->processes[space], facts, &maps, &map_count,
+					 &fits);
+		if (err)
+			return err;
+	}
+	if (!fits) {
+		free(snap_take_ptr(maps));
+		err = snap_log_join_maps(&nothing, facts, &maps, &map_count, &fits);
+		if (!err)
+			err = snap_log_space_add(log, process, &space);
+		if (err)
+			return err;
+	}
+	if (!set_memory(log, space, facts, maps, map_count)) {
+		if (space != before)
+			snap_log_space_drop(log, space);
+		return snap_error_no_memory();
+	}
+	maps = NULL;
+	if (live && log->capture->live)
+		keep_live(&log->capture->live[space], live);
+	log->processes[process].space = space;
+	*ret = space;
+	return NULL;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What many point to, once: see pointers.h. */
+#include "store/pointers.h"
+
+#include <string.h>
+
+enum {
+	FIRST_SLOTS = 1024,
+	MOST_ENTRIES = 1 << 10, /* of a frame; symbolizers stop earlier */
+	LONGEST_BUILD_ID = 512,
+	LONGEST_CODE = 64,
+	LEAST_ENTRY = 23,
+	ENTRY_SHOWN = 64, /* what an entry takes of a report beside its texts, about */
+};
+
+/* Renderers make no more of a snapshot than this, about, so that a report has an end. */
+static const uint64_t MOST_SHOWN = 1ull << 33;
+static const int64_t LONGEST = INT64_MAX / 2;
+
+static void shared_deinit(struct snap_shared *shared)
+{
+	free(shared->items);
+	free(shared->slots);
+	*shared = (struct snap_shared){ 0 };
+}
+
+void snap_sharing_deinit(struct snap_sharing *to)
+{
+	shared_deinit(&to->texts);
+	shared_deinit(&to->frames);
+	shared_deinit(&to->lists);
+}
+
+static struct snap_shared_slot *find(struct snap_shared_slot *slots, size_t slot_count,
+				     const void *pointer, uint64_t count)
+{
+	uint64_t hash = ((uint64_t)(uintptr_t)pointer + count) * 0x9e3779b97f4a7c15ull;
+	size_t k = (size_t)(hash >> 20) & (slot_count - 1);
+
+	while (slots[k].number && (slots[k].pointer != pointer || slots[k].count != count))
+		k = (k + 1) & (slot_count - 1);
+	return &slots[k];
+}
+
+static bool grow(struct snap_shared *shared)
+{
+	size_t slot_count = shared->slot_count ? shared->slot_count * 2 : FIRST_SLOTS;
+	struct snap_shared_slot *slots = calloc(slot_count, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < shared->slot_count; i++) {
+		const struct snap_shared_slot *old = &shared->slots[i];
+
+		if (old->number)
+			*find(slots, slot_count, old->pointer, old->count) = *old;
+	}
+	free(shared->slots);
+	shared->slots = slots;
+	shared->slot_count = slot_count;
+	return true;
+}
+
+/* From here on nothing is written, but counted: what was written is of no use. */
+static void give_up(struct snap_sharing *to)
+{
+	to->no_memory = true;
+	to->codec.mode = SNAP_CODEC_COUNT;
+}
+
+static bool write_number(struct snap_sharing *to, struct snap_shared *shared, const void *pointer,
+			 uint64_t count)
+{
+	struct snap_shared_slot *slot = NULL;
+	uint32_t number = 0;
+	bool new;
+
+	if (!pointer) {
+		snap_code_u32(&to->codec, &number);
+		return false;
+	}
+	if (2 * shared->count < shared->slot_count || grow(shared))
+		slot = find(shared->slots, shared->slot_count, pointer, count);
+	else
+		give_up(to);
+	new = !slot || slot->number == 0;
+	if (new) {
+		shared->count++;
+		if (slot)
+			*slot = (struct snap_shared_slot){ pointer, count,
+							   (uint32_t)shared->count };
+	}
+	if (slot)
+		number = slot->number;
+	snap_code_u32(&to->codec, &number);
+	return new;
+}
+
+static void count_shown(struct snap_sharing *to, uint64_t shown)
+{
+	to->shown += shown;
+	if (to->shown > MOST_SHOWN)
+		snap_codec_refuse(&to->codec, "its report would never end");
+}
+
+bool snap_share_begin(struct snap_sharing *to, struct snap_shared *shared, const void **pointer,
+		      uint64_t *count)
+{
+	uint32_t number = 0;
+
+	if (!snap_codec_reads(&to->codec))
+		return write_number(to, shared, *pointer, *count);
+	*pointer = NULL;
+	*count = 0;
+	snap_code_u32(&to->codec, &number);
+	if (to->codec.problem)
+		return false;
+	if (number && number - 1 == shared->count)
+		return true;
+	if (number == 0)
+		return false;
+	if (number > shared->count) {
+		snap_codec_refuse(&to->codec, "a number stands for nothing");
+		return false;
+	}
+	*pointer = shared->items[number - 1].pointer;
+	*count = shared->items[number - 1].count;
+	count_shown(to, shared->items[number - 1].shown);
+	return false;
+}
+
+void snap_share_end(struct snap_sharing *to, struct snap_shared *shared,
+		    struct snap_shared_item item)
+{
+	if (!snap_codec_reads(&to->codec) || to->codec.problem)
+		return;
+	if (!snap_grow_array(shared->items, shared->item_capacity, shared->count)) {
+		snap_codec_refuse_memory(&to->codec);
+		to->no_memory = true;
+		return;
+	}
+	shared->items[shared->count++] = item;
+	count_shown(to, item.shown);
+}
+
+void snap_share_text(struct snap_sharing *to, const char **text, size_t most)
+{
+	bool reads = snap_codec_reads(&to->codec);
+	uint64_t size = !reads && *text ? strnlen(*text, most) + 1 : 0;
+	const void *pointer = *text;
+
+	if (!snap_share_begin(to, &to->texts, &pointer, &size)) {
+		if (!reads)
+			return;
+		*text = pointer;
+		snap_codec_check(&to->codec, size <= (uint64_t)most + 1, "a text is too long");
+		return;
+	}
+	snap_code_text(&to->codec, text, most);
+	if (!reads)
+		return;
+	size = *text ? strlen(*text) + 1 : 0;
+	snap_share_end(to, &to->texts, (struct snap_shared_item){ *text, size, size });
+}
+
+void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
+{
+	uint64_t number = *value;
+
+	snap_code_u64(&to->codec, &number);
+	snap_codec_check(&to->codec, number <= most, "a number is too large");
+	if (snap_codec_reads(&to->codec))
+		*value = to->codec.problem ? 0 : (size_t)number;
+}
+
+void snap_code_length(struct snap_sharing *to, int64_t *value)
+{
+	snap_code_i64(&to->codec, value);
+	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "a length makes no sense");
+}
+
+void snap_code_moment(struct snap_sharing *to, int64_t *value)
+{
+	snap_code_i64(&to->codec, value);
+	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST,
+			 "a moment makes no sense");
+}
+
+/* ---- frames ---- */
+
+static void code_entry(struct snap_sharing *to, struct snap_entry *entry)
+{
+	snap_share_text(to, &entry->function, SNAP_MAX_NAME);
+	snap_share_text(to, &entry->symbol, SNAP_MAX_NAME);
+	snap_share_text(to, &entry->file, SNAP_MAX_NAME);
+	snap_code_u32(&to->codec, &entry->line);
+	snap_code_u32(&to->codec, &entry->column);
+	snap_code_bool(&to->codec, &entry->inlined);
+	snap_code_bool(&to->codec, &entry->system);
+	snap_code_bool(&to->codec, &entry->kernel);
+}
+
+/* Most frames have the build id of the one before. */
+static bool is_hex(struct snap_sharing *to, const char *text)
+{
+	if (text == to->hex)
+		return true;
+	if (!*text || text[strspn(text, "0123456789abcdef")])
+		return false;
+	to->hex = text;
+	return true;
+}
+
+void snap_code_frame(struct snap_sharing *to, struct snap_frame *frame)
+{
+	struct snap_codec *codec = &to->codec;
+
+	snap_code_u64(codec, &frame->address);
+	snap_code_u64(codec, &frame->offset);
+	snap_share_text(to, &frame->module, SNAP_MAX_NAME);
+	snap_share_text(to, &frame->build_id, LONGEST_BUILD_ID);
+	snap_code_bool(codec, &frame->has_offset);
+	snap_code_u64(codec, &frame->file_offset);
+	snap_code_array(codec, &frame->entries, &frame->entry_count, MOST_ENTRIES,
+			sizeof(*frame->entries), LEAST_ENTRY);
+	for (size_t i = 0; i < frame->entry_count; i++)
+		code_entry(to, &frame->entries[i]);
+	snap_codec_check(codec, frame->entry_count, "a frame is empty");
+	if (snap_codec_reads(codec) && frame->build_id)
+		snap_codec_check(codec, is_hex(to, frame->build_id), "a build id is none");
+}
+
+void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
+{
+	const void *pointer = *frame;
+	uint64_t one = 1, before = to->shown;
+	struct snap_frame *read;
+
+	if (!snap_codec_reads(&to->codec)) {
+		/* The descriptions also read; when they write, they change nothing. */
+		if (snap_share_begin(to, &to->frames, &pointer, &one))
+			snap_code_frame(to, (struct snap_frame *)(uintptr_t)*frame);
+		return;
+	}
+	*frame = NULL;
+	if (!snap_share_begin(to, &to->frames, &pointer, &one)) {
+		*frame = pointer;
+		snap_codec_check(&to->codec, pointer, "a frame is missing");
+		return;
+	}
+	read = snap_arena_new(to->codec.arena, struct snap_frame);
+	if (!read) {
+		snap_codec_refuse_memory(&to->codec);
+		return;
+	}
+	snap_code_frame(to, read);
+	*frame = read;
+	/* What it is made of has been counted once. */
+	snap_share_end(to, &to->frames,
+		       (struct snap_shared_item){
+			       read, 1, to->shown - before + ENTRY_SHOWN * read->entry_count });
+}
+
+/* ---- warnings ---- */
+
+static bool is_code(const char *code)
+{
+	size_t length = code ? strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+
+	return length && code[length] == '\0';
+}
+
+void snap_code_warning(struct snap_sharing *to, struct snap_warning *warning)
+{
+	struct snap_codec *codec = &to->codec;
+
+	snap_share_text(to, &warning->code, LONGEST_CODE);
+	snap_share_text(to, &warning->message, SNAP_LONGEST_MESSAGE);
+	snap_code_i32(codec, &warning->pid);
+	snap_code_i32(codec, &warning->tid);
+	snap_codec_check(codec, is_code(warning->code) && warning->message,
+			 "a warning says nothing");
+	snap_codec_check(codec, warning->pid >= 0 && warning->tid >= 0,
+			 "a warning is about nobody");
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Names of a log as bytes: see names.h.
+ *
+ *	MAGIC, number of frames and of names in the log before
+ *	number of names; of each the number of its frame, and the frame as it is named
+ *	warnings
+ *
+ * What is read is first decoded into memory of its own; the log changes when all of it is right.
+ */
+#include "store/recording/names.h"
+
+#include "store/pointers.h"
+
+#include <string.h>
+
+enum {
+	MOST_WARNINGS = 1 << 20,
+	LEAST_WARNING = 16,
+	LEAST_NAME = 41 + 23, /* with an entry */
+	KNOWN_TEXTS = 1 << 12,
+};
+
+static const uint64_t MAGIC = 0x656d616e70616e73; /* "snapname" */
+
+struct name {
+	uint32_t frame;
+	struct snap_frame named;
+};
+
+struct names {
+	uint64_t frame_count, from; /* of the log */
+	struct name *names;
+	size_t count;
+	struct snap_warning *warnings;
+	size_t warning_count;
+};
+
+static void code_name(struct snap_sharing *to, const struct names *names, size_t index)
+{
+	struct name *name = &names->names[index];
+	const struct name *before = index ? name - 1 : NULL;
+
+	snap_code_u32(&to->codec, &name->frame);
+	snap_code_frame(to, &name->named);
+	snap_codec_check(&to->codec, name->frame < names->frame_count, "a frame is not there");
+	snap_codec_check(&to->codec, !before || before->frame < name->frame,
+			 "frames are not in order");
+}
+
+static void code_names(struct snap_sharing *to, struct names *names)
+{
+	struct snap_codec *codec = &to->codec;
+	uint64_t magic = MAGIC, frame_count = names->frame_count, from = names->from;
+
+	snap_code_u64(codec, &magic);
+	snap_code_u64(codec, &frame_count);
+	snap_code_u64(codec, &from);
+	snap_codec_check(codec, magic == MAGIC, "they are none");
+	snap_codec_check(codec, frame_count == names->frame_count && from == names->from,
+			 "they are of another log");
+	snap_code_array(codec, &names->names, &names->count, SNAP_LOG_MAX_FRAMES,
+			sizeof(*names->names), LEAST_NAME);
+	for (size_t i = 0; i < names->count && !codec->problem; i++)
+		code_name(to, names, i);
+	snap_code_array(codec, &names->warnings, &names->warning_count, MOST_WARNINGS,
+			sizeof(*names->warnings), LEAST_WARNING);
+	for (size_t i = 0; i < names->warning_count; i++)
+		snap_code_warning(to, &names->warnings[i]);
+	snap_codec_check(codec, codec->position == codec->size, "something follows them");
+}
+
+/* ---- writing ---- */
+
+/* The new names, gathered; `names->names` is malloc'ed. False without memory. */
+static bool gather(const struct snap_log *log, size_t from, size_t warnings_from,
+		   struct names *names)
+{
+	*names = (struct names){ .frame_count = log->frame_count, .from = from };
+	for (size_t i = 0; i < log->frame_count; i++)
+		names->count += log->frames[i].name > from;
+	names->names = malloc((names->count + 1) * sizeof(*names->names));
+	if (!names->names)
+		return false;
+	names->count = 0;
+	for (size_t i = 0; i < log->frame_count; i++) {
+		uint32_t name = log->frames[i].name;
+
+		if (name > from)
+			names->names[names->count++] =
+				(struct name){ (uint32_t)i, log->names[name - 1] };
+	}
+	names->warnings = log->capture->warnings + warnings_from;
+	names->warning_count = log->capture->warning_count - warnings_from;
+	return true;
+}
+
+uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t warnings_from)
+{
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_COUNT };
+	struct names names;
+
+	if (!gather(log, from, warnings_from, &names))
+		return UINT64_MAX;
+	code_names(&to, &names);
+	free(names.names);
+	return to.no_memory ? UINT64_MAX : to.codec.position;
+}
+
+struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
+					size_t warnings_from, uint8_t *bytes)
+{
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_WRITE,
+								  .codec.memory = bytes };
+	struct names names;
+
+	if (!gather(log, from, warnings_from, &names))
+		return snap_error_no_memory();
+	code_names(&to, &names);
+	free(names.names);
+	return to.no_memory ? snap_error_no_memory() : NULL;
+}
+
+/* ---- reading ---- */
+
+/*
+ * Texts on their way into the log, which has each once. Most are those of the frames before: the
+ * last ones are known by their address.
+ */
+struct keeper {
+	struct snap_log *log;
+	bool failed;
+	struct {
+		const char *text, *kept;
+	} known[KNOWN_TEXTS];
+};
+
+static void keep(struct keeper *keeper, const char **text)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)*text * 0x9e3779b97f4a7c15ull;
+	size_t k = (size_t)(hash >> 32) & (KNOWN_TEXTS - 1);
+
+	if (!*text)
+		return;
+	if (keeper->known[k].text != *text) {
+		keeper->known[k].kept = snap_intern(&keeper->log->strings, *text, strlen(*text));
+		keeper->known[k].text = *text;
+	}
+	*text = keeper->known[k].kept;
+	keeper->failed = keeper->failed || !*text;
+}
+
+/* All texts and entries are the log's then. */
+static struct snap_error *keep_names(struct snap_log *log, struct names *names)
+{
+	_cleanup_free_ struct keeper *keeper = calloc(1, sizeof(*keeper));
+
+	if (!keeper)
+		return snap_error_no_memory();
+	keeper->log = log;
+	for (size_t i = 0; i < names->count; i++) {
+		struct snap_frame *frame = &names->names[i].named;
+
+		frame->entries = snap_arena_memdup(&log->arena, frame->entries,
+						   frame->entry_count * sizeof(*frame->entries));
+		if (!frame->entries)
+			return snap_error_no_memory();
+		keep(keeper, &frame->module);
+		keep(keeper, &frame->build_id);
+		for (size_t k = 0; k < frame->entry_count; k++) {
+			keep(keeper, &frame->entries[k].function);
+			keep(keeper, &frame->entries[k].symbol);
+			keep(keeper, &frame->entries[k].file);
+		}
+	}
+	return keeper->failed ? snap_error_no_memory() : NULL;
+}
+
+static struct snap_error *make_room(struct snap_log *log, size_t count)
+{
+	while (log->name_capacity < log->name_count + count)
+		if (!snap_grow_array(log->names, log->name_capacity, log->name_capacity))
+			return snap_error_no_memory();
+	return NULL;
+}
+
+static struct snap_error *add_names(struct snap_log *log, struct names *names)
+{
+	struct snap_error *err = make_room(log, names->count);
+
+	if (err)
+		return err;
+	err = keep_names(log, names);
+	if (err)
+		return err;
+	for (size_t i = 0; i < names->count; i++) {
+		log->names[log->name_count++] = names->names[i].named;
+		log->frames[names->names[i].frame].name = (uint32_t)log->name_count;
+	}
+	for (size_t i = 0; i < names->warning_count; i++) {
+		const struct snap_warning *warning = &names->warnings[i];
+		/* Warnings outlive what a ring forgets. */
+		const char *code = snap_arena_strdup(&log->capture->arena, warning->code);
+
+		if (code)
+			snap_capture_warn(log->capture, code, warning->pid, warning->tid, "%s",
+					  warning->message);
+	}
+	return NULL;
+}
+
+static struct snap_error *damaged(const char *how)
+{
+	return snap_error_format(SNAP_ERROR_FORMAT, "the names are damaged: %s", how);
+}
+
+static struct snap_error *decode(const struct snap_log *log, struct snap_sharing *to,
+				 struct names *names)
+{
+	*names = (struct names){ .frame_count = log->frame_count, .from = log->name_count };
+	code_names(to, names);
+	if (to->no_memory)
+		return snap_error_no_memory();
+	if (to->codec.problem)
+		return damaged(to->codec.problem);
+	if (log->name_count + names->count > SNAP_LOG_MAX_FRAMES)
+		return damaged("there are too many");
+	for (size_t i = 0; i < names->count; i++)
+		if (log->frames[names->names[i].frame].name)
+			return damaged("a frame has a name");
+	return NULL;
+}
+
+struct snap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes, uint64_t size)
+{
+	_cleanup_(snap_arena_deinit) struct snap_arena arena;
+	_cleanup_(snap_sharing_deinit) struct snap_sharing to = {
+		.codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size, .arena = &arena },
+	};
+	struct names names;
+	struct snap_error *err;
+
+	snap_arena_init(&arena);
+	err = decode(log, &to, &names);
+	return err ? err : add_names(log, &names);
+}
