@@ -18,7 +18,7 @@ static int64_t deadline_of(const struct snap_options *options)
 	return snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
 }
 
-/* ---- in the keeper ---- */
+/* ---- in the collector ---- */
 
 static struct snap_error *capture_without_stop(const struct snap_options *options,
 					       struct snap_capture **ret)
@@ -87,45 +87,45 @@ static struct snap_error *check_engine(const struct snap_options *options)
 }
 
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_keeper **ret)
+					 struct snap_collector **ret)
 {
-	struct snap_keeper_start start = { .make = capture,
-					   .input = -1,
-					   .deadline_ns = deadline_of(options) };
+	struct snap_collector_start start = { .make = capture,
+					      .input = -1,
+					      .deadline_ns = deadline_of(options) };
 	struct snap_error *err = check_engine(options);
 
-	return err ? err : snap_keeper_create(options, &start, ret);
+	return err ? err : snap_collector_create(options, &start, ret);
 }
 
-struct snap_error *snap_pipeline_load_capture(int fd, struct snap_keeper **ret)
+struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret)
 {
-	struct snap_keeper_start start = { .make = load, .context = &fd, .input = fd };
+	struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
 
-	return snap_keeper_create(NULL, &start, ret);
+	return snap_collector_create(NULL, &start, ret);
 }
 
-struct snap_error *snap_pipeline_analyze(struct snap_keeper *keeper,
+struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret)
 {
-	int64_t deadline_ns = snap_keeper_deadline_ns(keeper);
+	int64_t deadline_ns = snap_collector_deadline_ns(collector);
 
 	/* A capture from a file was nobody's hurry until now. */
 	if (!deadline_ns)
 		deadline_ns = deadline_of(options);
-	return snap_analyze_in_sandbox(keeper, options, deadline_ns, ret);
+	return snap_analyze_in_sandbox(collector, options, deadline_ns, ret);
 }
 
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret)
 {
-	_cleanup_(snap_keeper_destroyp) struct snap_keeper *keeper = NULL;
-	struct snap_keeper_start start = { .make = list,
-					   .input = -1,
-					   .deadline_ns = deadline_of(options) };
-	struct snap_error *err = snap_keeper_create(options, &start, &keeper);
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
+	struct snap_collector_start start = { .make = list,
+					      .input = -1,
+					      .deadline_ns = deadline_of(options) };
+	struct snap_error *err = snap_collector_create(options, &start, &collector);
 
-	return err ? err : snap_pipeline_analyze(keeper, options, ret);
+	return err ? err : snap_pipeline_analyze(collector, options, ret);
 }
 
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,

@@ -12,13 +12,13 @@
 #include "roles/collector/collector.h"
 
 /*
- * A capture is held by its keeper (roles/collector/collector.h). The options' timeout runs from here, or, for
- * one that was loaded, from its analysis.
+ * A capture is held by its collector (roles/collector/collector.h). The options' timeout runs from
+ * here, or, for one that was loaded, from its analysis.
  */
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_keeper **ret) _must_check_;
-struct snap_error *snap_pipeline_load_capture(int fd, struct snap_keeper **ret) _must_check_;
-struct snap_error *snap_pipeline_analyze(struct snap_keeper *keeper,
+					 struct snap_collector **ret) _must_check_;
+struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret) _must_check_;
+struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,

@@ -16,7 +16,7 @@ struct index_table {
 	size_t slot_count;
 };
 
-struct collector {
+struct stack_builder {
 	struct snap_analysis *analysis;
 	struct snap_raw_process *raw;
 	struct index_table records, stacks;
@@ -24,11 +24,11 @@ struct collector {
 	size_t frame_capacity;
 };
 
-static void collector_deinit(struct collector *collector)
+static void builder_deinit(struct stack_builder *builder)
 {
-	free(collector->records.slots);
-	free(collector->stacks.slots);
-	free(collector->frames);
+	free(builder->records.slots);
+	free(builder->stacks.slots);
+	free(builder->frames);
 }
 
 static uint64_t mix(uint64_t bits)
@@ -81,10 +81,10 @@ static bool add_record(struct snap_raw_process *raw, struct snap_frame_record *r
 }
 
 /* The record of a program counter, made when it is first seen; NULL without memory. */
-static struct snap_frame_record *record_of_pc(struct collector *collector, struct snap_pc pc)
+static struct snap_frame_record *record_of_pc(struct stack_builder *builder, struct snap_pc pc)
 {
-	struct snap_raw_process *raw = collector->raw;
-	struct index_table *table = &collector->records;
+	struct snap_raw_process *raw = builder->raw;
+	struct index_table *table = &builder->records;
 	struct snap_frame_record *record;
 	size_t k;
 
@@ -96,7 +96,7 @@ static struct snap_frame_record *record_of_pc(struct collector *collector, struc
 		if (record->bits == pc.bits)
 			return record;
 	}
-	record = snap_arena_new(snap_analysis_arena(collector->analysis), struct snap_frame_record);
+	record = snap_arena_new(snap_analysis_arena(builder->analysis), struct snap_frame_record);
 	if (!record || !add_record(raw, record))
 		return NULL;
 	record->bits = pc.bits;
@@ -135,10 +135,10 @@ static bool parse_kernel_line(const char *line, size_t length, struct snap_inter
 
 /* Kernel frames are shared too; few, so they are searched one by one. NULL without memory. */
 static struct snap_frame_record *
-record_of_kernel(struct collector *collector, const struct snap_entry *entry, const char *module)
+record_of_kernel(struct stack_builder *builder, const struct snap_entry *entry, const char *module)
 {
-	struct snap_arena *arena = snap_analysis_arena(collector->analysis);
-	struct snap_raw_process *raw = collector->raw;
+	struct snap_arena *arena = snap_analysis_arena(builder->analysis);
+	struct snap_raw_process *raw = builder->raw;
 	struct snap_frame_record *record;
 
 	for (size_t i = 0; i < raw->record_count; i++) {
@@ -160,15 +160,15 @@ record_of_kernel(struct collector *collector, const struct snap_entry *entry, co
 	return record;
 }
 
-static bool push_frame(struct collector *collector, size_t *count, const struct snap_frame *frame)
+static bool push_frame(struct stack_builder *builder, size_t *count, const struct snap_frame *frame)
 {
-	if (!frame || !snap_grow_array(collector->frames, collector->frame_capacity, *count))
+	if (!frame || !snap_grow_array(builder->frames, builder->frame_capacity, *count))
 		return false;
-	collector->frames[(*count)++] = frame;
+	builder->frames[(*count)++] = frame;
 	return true;
 }
 
-static bool push_kernel_frames(struct collector *collector, const char *text, size_t *count)
+static bool push_kernel_frames(struct stack_builder *builder, const char *text, size_t *count)
 {
 	enum { MAX_KERNEL_FRAMES = 256 };
 
@@ -177,12 +177,11 @@ static bool push_kernel_frames(struct collector *collector, const char *text, si
 		struct snap_entry entry = { 0 };
 		const char *module;
 
-		if (parse_kernel_line(text, length, &collector->analysis->strings, &entry,
-				      &module)) {
+		if (parse_kernel_line(text, length, &builder->analysis->strings, &entry, &module)) {
 			struct snap_frame_record *record =
-				record_of_kernel(collector, &entry, module);
+				record_of_kernel(builder, &entry, module);
 
-			if (!push_frame(collector, count, record ? &record->frame : NULL))
+			if (!push_frame(builder, count, record ? &record->frame : NULL))
 				return false;
 		}
 		text += length + (text[length] == '\n');
@@ -199,11 +198,11 @@ static bool same_stack(const struct snap_raw_stack *a, const struct snap_raw_sta
 }
 
 /* The index of the stack, which is added, with a copy of its frames, when it is new. */
-static bool intern_stack(struct collector *collector, struct snap_raw_stack *stack, size_t *ret)
+static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *stack, size_t *ret)
 {
-	struct snap_arena *arena = snap_analysis_arena(collector->analysis);
-	struct snap_raw_process *raw = collector->raw;
-	struct index_table *table = &collector->stacks;
+	struct snap_arena *arena = snap_analysis_arena(builder->analysis);
+	struct snap_raw_process *raw = builder->raw;
+	struct index_table *table = &builder->stacks;
 	size_t bytes = stack->frame_count * sizeof(struct snap_frame *), k;
 
 	stack->hash = snap_hash(stack->frames, bytes, stack->end * 31u + stack->gap_count);
@@ -225,18 +224,18 @@ static bool intern_stack(struct collector *collector, struct snap_raw_stack *sta
 	return true;
 }
 
-static bool collect_thread(struct collector *collector, const struct snap_thread *thread,
+static bool collect_thread(struct stack_builder *builder, const struct snap_thread *thread,
 			   size_t *stack_ret)
 {
 	struct snap_raw_stack stack = { .end = SNAP_UNWIND_NOT_STOPPED };
 	struct snap_pcs pcs = { 0 };
 	size_t count = 0;
 
-	if (!push_kernel_frames(collector, thread->kernel_stack, &count))
+	if (!push_kernel_frames(builder, thread->kernel_stack, &count))
 		return false;
 	stack.kernel_count = count;
 	if (thread->result == SNAP_THREAD_COPIED) {
-		snap_unwind(collector->analysis->unwinder, thread, &pcs);
+		snap_unwind(builder->analysis->unwinder, thread, &pcs);
 		if (pcs.no_memory)
 			return false;
 		stack.end = pcs.end;
@@ -250,17 +249,17 @@ static bool collect_thread(struct collector *collector, const struct snap_thread
 		struct snap_frame_record *record;
 
 		if (i && pcs.pcs[i].bits == pcs.pcs[i - 1].bits) {
-			if (!push_frame(collector, &count, collector->frames[count - 1]))
+			if (!push_frame(builder, &count, builder->frames[count - 1]))
 				return false;
 			continue;
 		}
-		record = record_of_pc(collector, pcs.pcs[i]);
-		if (!push_frame(collector, &count, record ? &record->frame : NULL))
+		record = record_of_pc(builder, pcs.pcs[i]);
+		if (!push_frame(builder, &count, record ? &record->frame : NULL))
 			return false;
 	}
-	stack.frames = collector->frames;
+	stack.frames = builder->frames;
 	stack.frame_count = count;
-	return intern_stack(collector, &stack, stack_ret);
+	return intern_stack(builder, &stack, stack_ret);
 }
 
 /*
@@ -296,14 +295,14 @@ static struct snap_error *enter(struct snap_analysis *analysis, struct snap_raw_
 
 struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct snap_raw_process *raw)
 {
-	_cleanup_(collector_deinit) struct collector collector = { .analysis = analysis,
+	_cleanup_(builder_deinit) struct stack_builder builder = { .analysis = analysis,
 								   .raw = raw };
 	const struct snap_process *process = raw->process;
 	struct snap_error *err;
 
 	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
 					    struct snap_raw_thread);
-	if (!raw->threads || !snap_grow_array(collector.frames, collector.frame_capacity, 0))
+	if (!raw->threads || !snap_grow_array(builder.frames, builder.frame_capacity, 0))
 		return snap_error_no_memory();
 	err = enter(analysis, raw);
 	if (err)
@@ -316,7 +315,7 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 			return snap_error_cancelled();
 		if (!is_shown(process, thread))
 			continue;
-		if (!collect_thread(&collector, thread, &shown->stack))
+		if (!collect_thread(&builder, thread, &shown->stack))
 			return snap_error_no_memory();
 		shown->thread = thread;
 		raw->thread_count++;

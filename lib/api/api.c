@@ -154,11 +154,11 @@ int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid
 	return true;
 }
 
-/* ---- captures: struct stacksnap_capture is struct snap_keeper ---- */
+/* ---- captures: struct stacksnap_capture is struct snap_collector ---- */
 
-static struct snap_keeper *keeper_of(struct stacksnap_capture *capture)
+static struct snap_collector *collector_of(struct stacksnap_capture *capture)
 {
-	return (struct snap_keeper *)capture;
+	return (struct snap_collector *)capture;
 }
 
 API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,
@@ -168,23 +168,24 @@ API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_option
 
 	if (err)
 		return snap_api_error(err);
-	return snap_api_error(snap_pipeline_capture(&options->values, (struct snap_keeper **)ret));
+	return snap_api_error(
+		snap_pipeline_capture(&options->values, (struct snap_collector **)ret));
 }
 
 API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 						   const struct stacksnap_options *options, int fd)
 {
-	return snap_api_error(snap_keeper_save(keeper_of(capture), &options->values, fd));
+	return snap_api_error(snap_collector_save(collector_of(capture), &options->values, fd));
 }
 
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
-	return snap_api_error(snap_pipeline_load_capture(fd, (struct snap_keeper **)ret));
+	return snap_api_error(snap_pipeline_load_capture(fd, (struct snap_collector **)ret));
 }
 
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
 {
-	snap_keeper_destroy(keeper_of(capture));
+	snap_collector_destroy(collector_of(capture));
 }
 
 /* ---- text ---- */

@@ -84,7 +84,7 @@ static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
 		return true;
 	if (stat->ppid != table->self && stat->ppid != table->here)
 		return false;
-	return stat->exit_signal == 0 || strcmp(stat->name, "snap-keeper") == 0 ||
+	return stat->exit_signal == 0 || strcmp(stat->name, "snap-collector") == 0 ||
 	       strcmp(stat->name, "snap-parser") == 0;
 }
 

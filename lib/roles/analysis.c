@@ -96,7 +96,7 @@ static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct sn
 }
 
 /*
- * The keeper's broker, but for files that have ended a parser before: for a snapshot of many
+ * The collector's broker, but for files that have ended a parser before: for a snapshot of many
  * processes, only who made such a file is to lose by it.
  */
 struct guard {
@@ -138,17 +138,17 @@ static int64_t share(enum effort effort, int64_t deadline_ns)
 	return left > 0 ? now + left / 8 * 5 : now;
 }
 
-static struct snap_error *attempt(struct snap_keeper *keeper, const struct analysis *analysis,
+static struct snap_error *attempt(struct snap_collector *collector, const struct analysis *analysis,
 				  struct guard *guard, int64_t deadline_ns, uint64_t *place_ret,
 				  struct snap_snapshot **ret)
 {
 	struct snap_parser_setting setting = {
 		.options = &analysis->options,
 		.broker = { .answer = answer, .context = guard },
-		.uid = snap_keeper_parser_uid(keeper),
+		.uid = snap_collector_parser_uid(collector),
 		.deadline_ns = share(analysis->effort, deadline_ns),
-		.input = snap_keeper_bytes(keeper),
-		.input2 = snap_keeper_shared(keeper),
+		.input = snap_collector_bytes(collector),
+		.input2 = snap_collector_shared(collector),
 		.place_ret = place_ret,
 	};
 	struct analysis job = *analysis;
@@ -156,7 +156,8 @@ static struct snap_error *attempt(struct snap_keeper *keeper, const struct analy
 	struct snap_error *err;
 	uint64_t size;
 
-	err = snap_keeper_broker(keeper, &analysis->options, setting.deadline_ns, &guard->inner);
+	err = snap_collector_broker(collector, &analysis->options, setting.deadline_ns,
+				    &guard->inner);
 	if (!err)
 		err = snap_parser_run(&setting, analyze, &job, &bytes, &size);
 	return err ? err : receive(bytes, size, ret);
@@ -187,9 +188,9 @@ static void say_what_is_missing(struct snap_snapshot *snapshot, const struct ana
 			   snap_error_message(reason));
 }
 
-static void say_who_was_held(struct snap_snapshot *snapshot, const struct snap_keeper *keeper)
+static void say_who_was_held(struct snap_snapshot *snapshot, const struct snap_collector *collector)
 {
-	unsigned held = snap_keeper_held(keeper);
+	unsigned held = snap_collector_held(collector);
 
 	if (held == 0)
 		return;
@@ -215,7 +216,7 @@ static void lower(struct analysis *analysis, struct guard *guard, uint64_t place
 	analysis->options.no_files = analysis->effort == NO_FILES;
 }
 
-struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
+struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
 					   const struct snap_options *options, int64_t deadline_ns,
 					   struct snap_snapshot **ret)
 {
@@ -226,11 +227,11 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
 	for (;;) {
 		uint64_t place = 0;
 		struct snap_error *err =
-			attempt(keeper, &analysis, &guard, deadline_ns, &place, ret);
+			attempt(collector, &analysis, &guard, deadline_ns, &place, ret);
 
 		if (!err) {
 			say_what_is_missing(*ret, &analysis, reason);
-			say_who_was_held(*ret, keeper);
+			say_who_was_held(*ret, collector);
 			return NULL;
 		}
 		if (!may_be_tried_again(err) || analysis.effort == NO_FILES)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Analysis in a sandbox: from a keeper's bytes, or a file of JSON, to a snapshot.
+ * Analysis in a sandbox: from a collector's bytes, or a file of JSON, to a snapshot.
  *
  * What hostile files can spoil is spoilt step by step: where the parser dies or is late, another
  * one tries without the file that it was at, a few times; then one without symbols, and then one
@@ -14,11 +14,11 @@
 #include "roles/collector/collector.h"
 
 /*
- * Analyzes the keeper's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
+ * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
  * second later with nothing but addresses. Errors of snap_analyze(); CRASHED, TIMEOUT when even
  * that failed; OS when there is no sandbox to be had.
  */
-struct snap_error *snap_analyze_in_sandbox(struct snap_keeper *keeper,
+struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
 					   const struct snap_options *options, int64_t deadline_ns,
 					   struct snap_snapshot **ret) _must_check_;
 

@@ -3,7 +3,7 @@
  * Broker: how a parser gets files. It asks by number and kind, never by path; whoever answers
  * checks the question, finds the file and hands over a read-only descriptor of a regular file.
  *
- *     parser --request--> broker (supervisor) --request--> keeper, which has the target's
+ *     parser --request--> broker (supervisor) --request--> collector, which has the target's
  * descriptors
  *            <--descriptor--                  <--descriptor--
  *

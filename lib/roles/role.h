@@ -3,7 +3,7 @@
  * Role: a process that does one part of the work, so that its end costs that part alone.
  *
  *     supervisor   the caller's process: deadlines, the broker of files, output; no ptrace
- *     keeper       takes the capture and keeps its descriptors (with its short-lived tracing child)
+ *     collector    takes the capture and keeps its descriptors (with its short-lived tracing child)
  *     parser       reads ELF, DWARF and whatever else a target made up; sandboxed
  *
  * A role is a copy of its maker that ends by _exit, knows nothing but its context, a channel (a

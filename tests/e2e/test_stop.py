@@ -86,7 +86,7 @@ class Special(Case):
         victim.watched = []
         node = self.node(victim.pid, status=(0, 1))
         names = {t["name"] for t, _ in threads(node).values()}
-        self.assertLessEqual({"survivor", "keeper"}, names)
+        self.assertLessEqual({"survivor", "remaining"}, names)
         self.stack_of(node, "survive")
 
     def test_already_traced(self):

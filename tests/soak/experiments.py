@@ -50,7 +50,7 @@ EXPERIMENTS = {
     "term": Experiment("SIGTERM", 500, 40, 0.05, *REST),
     "closed": Experiment("closed output", 500, 40, 0.05, *REST),
     "full": Experiment("a pipe nobody reads", 500, 40, 0.06, *REST),
-    "keeper": Experiment("kill -9 of the keeper", 500, 40, 0.06, *ROLE),
+    "collector": Experiment("kill -9 of the collector", 500, 40, 0.06, *ROLE),
     "parser": Experiment("kill -9 of the parser", 500, 40, 0.06, *ROLE),
     "tracer": Experiment("kill -9 of the tracing child", 500, 40, 0.06, *ROLE),
     "signals": Experiment("signals during snapshots", 100000, 10000, 0.00015, *SIGNALS, least=1000),

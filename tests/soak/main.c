@@ -24,9 +24,9 @@ static void run_term(const struct soak *soak)
 	soak_interrupts(soak, SIGTERM);
 }
 
-static void run_keeper(const struct soak *soak)
+static void run_collector(const struct soak *soak)
 {
-	soak_role(soak, "snap-keeper");
+	soak_role(soak, "snap-collector");
 }
 
 static void run_parser(const struct soak *soak)
@@ -88,7 +88,7 @@ static const struct {
 	{ "term", run_term },
 	{ "closed", soak_closed_output },
 	{ "full", soak_full_pipe },
-	{ "keeper", run_keeper },
+	{ "collector", run_collector },
 	{ "parser", run_parser },
 	{ "tracer", run_tracer },
 	{ "signals", run_signals },

@@ -18,11 +18,11 @@ static void *survivor_main(void *unused)
 	return NULL;
 }
 
-static void *keeper_main(void *unused)
+static void *remaining_main(void *unused)
 {
 	(void)unused;
 	pthread_join(leader, NULL);
-	prctl(PR_SET_NAME, "keeper", 0, 0, 0);
+	prctl(PR_SET_NAME, "remaining", 0, 0, 0);
 	victim_ready("zombie leader");
 	victim_hold();
 	return NULL;
@@ -32,6 +32,6 @@ int main(void)
 {
 	leader = pthread_self();
 	victim_thread(survivor_main, NULL, 0);
-	victim_thread(keeper_main, NULL, 0);
+	victim_thread(remaining_main, NULL, 0);
 	pthread_exit(NULL);
 }

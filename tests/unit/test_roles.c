@@ -386,10 +386,10 @@ static void test_ends_of_parsers(void **state _unused_)
 	assert_fails(&setting, loop, SNAP_ERROR_CANCELLED, "cancelled");
 }
 
-/* ---- keepers ---- */
+/* ---- collectors ---- */
 
 struct plan {
-	pid_t *who; /* shared: the keeper's pid */
+	pid_t *who; /* shared: the collector's pid */
 	bool fails, hangs, dies;
 };
 
@@ -414,40 +414,40 @@ static struct snap_error *make(void *context, const struct snap_options *options
 }
 
 static struct snap_error *keep(const struct snap_options *options, struct plan *plan,
-			       int64_t deadline_ns, struct snap_keeper **ret)
+			       int64_t deadline_ns, struct snap_collector **ret)
 {
-	struct snap_keeper_start start = {
+	struct snap_collector_start start = {
 		.make = make, .context = plan, .input = -1, .deadline_ns = deadline_ns
 	};
 
 	plan->who = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return snap_keeper_create(options, &start, ret);
+	return snap_collector_create(options, &start, ret);
 }
 
-static void test_keeper(void **state _unused_)
+static void test_collector(void **state _unused_)
 {
 	struct snap_options options = { .timeout_ns = 1000000000 };
 	struct plan plan = { .fails = false };
 	struct snap_capture *capture = NULL;
-	struct snap_keeper *keeper = NULL;
+	struct snap_collector *collector = NULL;
 
-	assert_null(keep(&options, &plan, 0, &keeper));
+	assert_null(keep(&options, &plan, 0, &collector));
 	assert_int_not_equal(*plan.who, getpid());
-	assert_null(snap_capture_take_over(snap_keeper_bytes(keeper), snap_keeper_shared(keeper),
-					   &capture));
+	assert_null(snap_capture_take_over(snap_collector_bytes(collector),
+					   snap_collector_shared(collector), &capture));
 	assert_string_equal(capture->host.name, "h");
 	snap_capture_destroy(capture);
-	snap_keeper_destroy(keeper);
+	snap_collector_destroy(collector);
 	assert_int_equal(kill(*plan.who, 0), -1);
 	munmap(plan.who, 4096);
 }
 
-static void assert_keeper_fails(struct plan plan, int64_t deadline_ns, enum snap_error_code code,
-				const char *words)
+static void assert_collector_fails(struct plan plan, int64_t deadline_ns, enum snap_error_code code,
+				   const char *words)
 {
 	struct snap_options options = { .timeout_ns = 50000000 };
-	struct snap_keeper *keeper = NULL;
-	struct snap_error *err = keep(&options, &plan, deadline_ns, &keeper);
+	struct snap_collector *collector = NULL;
+	struct snap_error *err = keep(&options, &plan, deadline_ns, &collector);
 
 	assert_non_null(err);
 	assert_int_equal(snap_error_code(err), code);
@@ -457,30 +457,30 @@ static void assert_keeper_fails(struct plan plan, int64_t deadline_ns, enum snap
 	munmap(plan.who, 4096);
 }
 
-static void test_ends_of_keepers(void **state _unused_)
+static void test_ends_of_collectors(void **state _unused_)
 {
-	assert_keeper_fails((struct plan){ .fails = true }, 0, SNAP_ERROR_PERMISSION,
-			    "not for you");
-	assert_keeper_fails((struct plan){ .dies = true }, 0, SNAP_ERROR_CRASHED,
-			    "ended by signal 9");
-	assert_keeper_fails((struct plan){ .hangs = true }, now_ns() + 50000000, SNAP_ERROR_TIMEOUT,
-			    "gave up after 50 ms (--timeout)");
+	assert_collector_fails((struct plan){ .fails = true }, 0, SNAP_ERROR_PERMISSION,
+			       "not for you");
+	assert_collector_fails((struct plan){ .dies = true }, 0, SNAP_ERROR_CRASHED,
+			       "ended by signal 9");
+	assert_collector_fails((struct plan){ .hangs = true }, now_ns() + 50000000,
+			       SNAP_ERROR_TIMEOUT, "gave up after 50 ms (--timeout)");
 }
 
-static void test_keeper_without_its_worker(void **state _unused_)
+static void test_collector_without_its_worker(void **state _unused_)
 {
 	struct snap_broker_request request = valid_request();
 	struct snap_options options = { .timeout_ns = 1000000000 };
 	struct plan plan = { .fails = false };
-	struct snap_keeper *keeper = NULL;
+	struct snap_collector *collector = NULL;
 	struct snap_broker broker;
 	struct snap_error *err;
 	char path[64], children[64] = "";
 	int fd = -1;
 	FILE *file;
 
-	assert_null(keep(&options, &plan, 0, &keeper));
-	assert_null(snap_keeper_broker(keeper, &options, 0, &broker));
+	assert_null(keep(&options, &plan, 0, &collector));
+	assert_null(snap_collector_broker(collector, &options, 0, &broker));
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", *plan.who, *plan.who);
 	file = fopen(path, "r");
 	assert_non_null(file);
@@ -500,7 +500,7 @@ static void test_keeper_without_its_worker(void **state _unused_)
 	err = broker.answer(broker.context, &request, &fd);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
-	snap_keeper_destroy(keeper);
+	snap_collector_destroy(collector);
 	munmap(plan.who, 4096);
 }
 
@@ -517,9 +517,9 @@ int main(void)
 		cmocka_unit_test(test_descriptors_that_are_given),
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_ends_of_parsers),
-		cmocka_unit_test(test_keeper),
-		cmocka_unit_test(test_ends_of_keepers),
-		cmocka_unit_test(test_keeper_without_its_worker),
+		cmocka_unit_test(test_collector),
+		cmocka_unit_test(test_ends_of_collectors),
+		cmocka_unit_test(test_collector_without_its_worker),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -27,7 +27,7 @@ struct group {
 	uint32_t count;
 };
 
-struct collector {
+struct group_builder {
 	const struct snap_recording *recording;
 	struct snap_recorded_groups *result;
 	struct snap_interner strings;
@@ -41,59 +41,59 @@ struct collector {
 	size_t slot_count;
 };
 
-static void collector_deinit(struct collector *collector)
+static void builder_deinit(struct group_builder *builder)
 {
-	snap_interner_deinit(&collector->strings);
-	free(collector->ids);
-	free(collector->groups);
-	free(collector->shares);
-	free(collector->slots);
+	snap_interner_deinit(&builder->strings);
+	free(builder->ids);
+	free(builder->groups);
+	free(builder->shares);
+	free(builder->slots);
 }
 
 /* ---- groups ---- */
 
-static uint32_t *slot_of(const struct collector *collector, uint64_t id, size_t process)
+static uint32_t *slot_of(const struct group_builder *builder, uint64_t id, size_t process)
 {
-	size_t at = (id ^ process * 0x9e3779b97f4a7c15u) & (collector->slot_count - 1);
+	size_t at = (id ^ process * 0x9e3779b97f4a7c15u) & (builder->slot_count - 1);
 
-	while (collector->slots[at]) {
-		const struct group *group = &collector->groups[collector->slots[at] - 1];
+	while (builder->slots[at]) {
+		const struct group *group = &builder->groups[builder->slots[at] - 1];
 
 		if (group->id == id && group->process == process)
 			break;
-		at = (at + 1) & (collector->slot_count - 1);
+		at = (at + 1) & (builder->slot_count - 1);
 	}
-	return &collector->slots[at];
+	return &builder->slots[at];
 }
 
-static bool grow_slots(struct collector *collector)
+static bool grow_slots(struct group_builder *builder)
 {
-	free(collector->slots);
-	collector->slot_count = collector->slot_count ? 2 * collector->slot_count : 1024;
-	collector->slots = calloc(collector->slot_count, sizeof(*collector->slots));
-	for (size_t i = 0; collector->slots && i < collector->group_count; i++)
-		*slot_of(collector, collector->groups[i].id, collector->groups[i].process) =
+	free(builder->slots);
+	builder->slot_count = builder->slot_count ? 2 * builder->slot_count : 1024;
+	builder->slots = calloc(builder->slot_count, sizeof(*builder->slots));
+	for (size_t i = 0; builder->slots && i < builder->group_count; i++)
+		*slot_of(builder, builder->groups[i].id, builder->groups[i].process) =
 			(uint32_t)i + 1;
-	return collector->slots != NULL;
+	return builder->slots != NULL;
 }
 
-static struct group *group_of(struct collector *collector, uint64_t id, size_t process,
+static struct group *group_of(struct group_builder *builder, uint64_t id, size_t process,
 			      uint32_t stack)
 {
 	uint32_t *slot;
 
-	if (2 * collector->group_count >= collector->slot_count && !grow_slots(collector))
+	if (2 * builder->group_count >= builder->slot_count && !grow_slots(builder))
 		return NULL;
-	slot = slot_of(collector, id, process);
+	slot = slot_of(builder, id, process);
 	if (*slot)
-		return &collector->groups[*slot - 1];
-	if (!snap_grow_array(collector->groups, collector->group_capacity, collector->group_count))
+		return &builder->groups[*slot - 1];
+	if (!snap_grow_array(builder->groups, builder->group_capacity, builder->group_count))
 		return NULL;
-	collector->groups[collector->group_count] = (struct group){
+	builder->groups[builder->group_count] = (struct group){
 		.id = id, .process = process, .stack = stack, .first = NONE, .last = NONE
 	};
-	*slot = (uint32_t)++collector->group_count;
-	return &collector->groups[*slot - 1];
+	*slot = (uint32_t)++builder->group_count;
+	return &builder->groups[*slot - 1];
 }
 
 static bool same(const char *a, const char *b)
@@ -112,31 +112,30 @@ static void add_to_share(struct share *share, const struct snap_member *member, 
 		share->member.wchan = NULL;
 }
 
-static bool add_share(struct collector *collector, struct group *group, uint32_t track,
+static bool add_share(struct group_builder *builder, struct group *group, uint32_t track,
 		      const struct snap_member *member, uint64_t samples)
 {
-	uint32_t number = (uint32_t)collector->share_count;
+	uint32_t number = (uint32_t)builder->share_count;
 
-	if (group->last != NONE && collector->shares[group->last].track == track) {
-		add_to_share(&collector->shares[group->last], member, samples);
+	if (group->last != NONE && builder->shares[group->last].track == track) {
+		add_to_share(&builder->shares[group->last], member, samples);
 		return true;
 	}
-	if (!snap_grow_array(collector->shares, collector->share_capacity, collector->share_count))
+	if (!snap_grow_array(builder->shares, builder->share_capacity, builder->share_count))
 		return false;
-	collector->shares[collector->share_count++] =
-		(struct share){ *member, samples, track, NONE };
+	builder->shares[builder->share_count++] = (struct share){ *member, samples, track, NONE };
 	if (group->last == NONE)
 		group->first = number;
 	else
-		collector->shares[group->last].next = number;
+		builder->shares[group->last].next = number;
 	group->last = number;
 	group->count++;
 	return true;
 }
 
-static bool add_track(struct collector *collector, uint32_t number)
+static bool add_track(struct group_builder *builder, uint32_t number)
 {
-	const struct snap_track *track = &collector->recording->tracks[number];
+	const struct snap_track *track = &builder->recording->tracks[number];
 	struct snap_member member = {
 		.tid = track->tid,
 		.ns_tid = track->ns_tid,
@@ -154,16 +153,16 @@ static bool add_track(struct collector *collector, uint32_t number)
 		member.syscall = run->syscall;
 		member.wchan = run->wchan;
 		group = group_of(
-			collector,
-			snap_label_key(&member, collector->group_by, collector->ids[run->stack]),
+			builder,
+			snap_label_key(&member, builder->group_by, builder->ids[run->stack]),
 			track->process, run->stack);
-		if (!group || !add_share(collector, group, number, &member, samples))
+		if (!group || !add_share(builder, group, number, &member, samples))
 			return false;
 		group->samples += samples;
 		group->states[run->state] += samples;
-		collector->result->samples += samples;
+		builder->result->samples += samples;
 	}
-	collector->result->thread_count += track->run_count > 0;
+	builder->result->thread_count += track->run_count > 0;
 	return true;
 }
 
@@ -182,11 +181,11 @@ static void drop_state(struct snap_stack *stack, const struct group *group)
 	stack->label_count = kept;
 }
 
-static bool fill_stack(struct collector *collector, const struct group *group,
+static bool fill_stack(struct group_builder *builder, const struct group *group,
 		       struct snap_stack *stack)
 {
-	const struct snap_recorded_stack *from = &collector->recording->stacks[group->stack];
-	struct snap_arena *arena = &collector->result->arena;
+	const struct snap_recorded_stack *from = &builder->recording->stacks[group->stack];
+	struct snap_arena *arena = &builder->result->arena;
 	uint64_t *samples = snap_arena_new_array(arena, group->count, uint64_t);
 
 	*stack = (struct snap_stack){
@@ -208,13 +207,13 @@ static bool fill_stack(struct collector *collector, const struct group *group,
 	if (!stack->threads || !samples || !stack->state_samples)
 		return false;
 	for (uint32_t i = 0, at = group->first; i < group->count; i++) {
-		const struct share *share = &collector->shares[at];
+		const struct share *share = &builder->shares[at];
 
 		stack->threads[i] = share->member;
 		samples[i] = share->samples;
 		at = share->next;
 	}
-	if (!snap_label_stack(&collector->strings, stack))
+	if (!snap_label_stack(&builder->strings, stack))
 		return false;
 	drop_state(stack, group);
 	return true;
@@ -229,27 +228,26 @@ static int by_samples(const void *left, const void *right)
 	return strcmp(a->id, b->id);
 }
 
-static bool fill_stacks(struct collector *collector, struct snap_node *const *nodes)
+static bool fill_stacks(struct group_builder *builder, struct snap_node *const *nodes)
 {
-	struct snap_arena *arena = &collector->result->arena;
+	struct snap_arena *arena = &builder->result->arena;
 
-	for (size_t i = 0; i < collector->group_count; i++)
-		nodes[collector->groups[i].process]->stack_count++;
-	for (size_t i = 0; i < collector->recording->process_count; i++) {
+	for (size_t i = 0; i < builder->group_count; i++)
+		nodes[builder->groups[i].process]->stack_count++;
+	for (size_t i = 0; i < builder->recording->process_count; i++) {
 		nodes[i]->stacks =
 			snap_arena_new_array(arena, nodes[i]->stack_count + 1, struct snap_stack);
 		if (!nodes[i]->stacks)
 			return false;
 		nodes[i]->stack_count = 0;
 	}
-	for (size_t i = 0; i < collector->group_count; i++) {
-		struct snap_node *node = nodes[collector->groups[i].process];
+	for (size_t i = 0; i < builder->group_count; i++) {
+		struct snap_node *node = nodes[builder->groups[i].process];
 
-		if (!fill_stack(collector, &collector->groups[i],
-				&node->stacks[node->stack_count++]))
+		if (!fill_stack(builder, &builder->groups[i], &node->stacks[node->stack_count++]))
 			return false;
 	}
-	for (size_t i = 0; i < collector->recording->process_count; i++)
+	for (size_t i = 0; i < builder->recording->process_count; i++)
 		if (nodes[i]->stack_count)
 			qsort(nodes[i]->stacks, nodes[i]->stack_count, sizeof(*nodes[i]->stacks),
 			      by_samples);
@@ -263,10 +261,10 @@ static int64_t time_of(const struct snap_recording *recording, uint32_t tick)
 	return tick < recording->tick_count ? recording->ticks[tick].time_ns : 0;
 }
 
-static struct snap_node **copy_nodes(struct collector *collector)
+static struct snap_node **copy_nodes(struct group_builder *builder)
 {
-	const struct snap_recording *recording = collector->recording;
-	struct snap_arena *arena = &collector->result->arena;
+	const struct snap_recording *recording = builder->recording;
+	struct snap_arena *arena = &builder->result->arena;
 	struct snap_node **nodes =
 		snap_arena_new_array(arena, recording->process_count + 1, struct snap_node *);
 
@@ -296,13 +294,13 @@ static struct snap_node **copy_nodes(struct collector *collector)
 	return nodes;
 }
 
-static bool make_snapshot(struct collector *collector, const struct snap_options *options)
+static bool make_snapshot(struct group_builder *builder, const struct snap_options *options)
 {
-	const struct snap_recording *recording = collector->recording;
-	struct snap_recorded_groups *result = collector->result;
-	struct snap_node **nodes = copy_nodes(collector);
+	const struct snap_recording *recording = builder->recording;
+	struct snap_recorded_groups *result = builder->result;
+	struct snap_node **nodes = copy_nodes(builder);
 
-	if (!nodes || !fill_stacks(collector, nodes))
+	if (!nodes || !fill_stacks(builder, nodes))
 		return false;
 	result->snapshot = (struct snap_snapshot){
 		.host = recording->host,
@@ -310,7 +308,7 @@ static bool make_snapshot(struct collector *collector, const struct snap_options
 		.duration_ns = recording->duration_ns,
 		.process_count = recording->process_count,
 		.thread_count = result->thread_count,
-		.stack_count = collector->group_count,
+		.stack_count = builder->group_count,
 		.flat = options->flat,
 		.missing = recording->missing,
 		.warnings = recording->warnings,
@@ -324,7 +322,7 @@ struct snap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups
 					     const struct snap_recording *recording,
 					     const struct snap_options *options)
 {
-	_cleanup_(collector_deinit) struct collector collector = {
+	_cleanup_(builder_deinit) struct group_builder builder = {
 		.recording = recording,
 		.result = groups,
 		.group_by = options->group_by | SNAP_GROUP_STACK,
@@ -332,16 +330,16 @@ struct snap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups
 
 	*groups = (struct snap_recorded_groups){ 0 };
 	snap_arena_init(&groups->arena);
-	snap_interner_init(&collector.strings, &groups->arena);
-	collector.ids = calloc(recording->stack_count + 1, sizeof(*collector.ids));
-	if (!collector.ids)
+	snap_interner_init(&builder.strings, &groups->arena);
+	builder.ids = calloc(recording->stack_count + 1, sizeof(*builder.ids));
+	if (!builder.ids)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < recording->stack_count; i++)
-		collector.ids[i] = strtoull(recording->stacks[i].id, NULL, 16);
+		builder.ids[i] = strtoull(recording->stacks[i].id, NULL, 16);
 	for (size_t i = 0; i < recording->track_count; i++)
-		if (!add_track(&collector, (uint32_t)i))
+		if (!add_track(&builder, (uint32_t)i))
 			return snap_error_no_memory();
-	return make_snapshot(&collector, options) ? NULL : snap_error_no_memory();
+	return make_snapshot(&builder, options) ? NULL : snap_error_no_memory();
 }
 
 void snap_recorded_groups_deinit(struct snap_recorded_groups *groups)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The supervisor's side of a keeper: see collector.h. Knows of the capture only where its bytes are;
- * waits for the keeper no longer than it may, whatever holds it.
+ * The supervisor's side of a collector: see collector.h. Knows of the capture only where its bytes
+ * are; waits for the collector no longer than it may, whatever holds it.
  */
 #include "roles/collector/internal.h"
 
@@ -21,7 +21,7 @@
 
 enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
-	PATIENCE_MS = 150, /* how long a keeper may take to end by itself */
+	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
 	MOST_WORKERS = 16,
 	BLOCK = 1 << 16,
 };
@@ -29,11 +29,11 @@ enum {
 /* How long a worker may take to open a file. */
 static const int64_t ANSWER_NS = 2000000000;
 
-struct snap_keeper {
+struct snap_collector {
 	struct snap_role role;
 	int worker; /* the channel to who opens files; -1: nobody does */
 	unsigned workers;
-	volatile int *cancel; /* shared with the keeper: its wish to stop */
+	volatile int *cancel; /* shared with the collector: its wish to stop */
 	/* processes whose files held a worker: never asked for again */
 	uint32_t held[MOST_WORKERS];
 	int bytes, shared; /* memfds; -1: there is none */
@@ -105,68 +105,69 @@ static struct snap_error *gave_up(const struct snap_options *options)
 }
 
 /* One message has one descriptor: that of the shared mapping comes with a message of its own. */
-static struct snap_error *await_shared(struct snap_keeper *keeper,
+static struct snap_error *await_shared(struct snap_collector *collector,
 				       const struct snap_options *options, int64_t deadline_ns)
 {
-	struct snap_error *err = await(keeper->role.channel, options, deadline_ns);
+	struct snap_error *err = await(collector->role.channel, options, deadline_ns);
 	uint32_t word;
 
-	return err ? err : hear(keeper->role.channel, &word, sizeof(word), &keeper->shared);
+	return err ? err : hear(collector->role.channel, &word, sizeof(word), &collector->shared);
 }
 
-/* The keeper's word that there is a capture, or another worker. */
-static struct snap_error *await_keeper(struct snap_keeper *keeper,
-				       const struct snap_options *options, int64_t deadline_ns)
+/* The collector's word that there is a capture, or another worker. */
+static struct snap_error *await_collector(struct snap_collector *collector,
+					  const struct snap_options *options, int64_t deadline_ns)
 {
-	struct snap_keeper_taken taken;
-	struct snap_error *err = await(keeper->role.channel, options, deadline_ns);
+	struct snap_collector_taken taken;
+	struct snap_error *err = await(collector->role.channel, options, deadline_ns);
 
 	if (!err)
-		err = hear(keeper->role.channel, &taken, sizeof(taken), &keeper->worker);
+		err = hear(collector->role.channel, &taken, sizeof(taken), &collector->worker);
 	if (err && snap_error_code(err) == SNAP_ERROR_CRASHED) {
 		snap_error_destroy(err);
-		return describe_end(&keeper->role);
+		return describe_end(&collector->role);
 	}
 	if (err)
 		return err;
-	keeper->parser_uid = taken.parser_uid;
+	collector->parser_uid = taken.parser_uid;
 	err = snap_wire_unpack_error(&taken.error);
 	if (!err && taken.shared_follows)
-		err = await_shared(keeper, options, deadline_ns);
+		err = await_shared(collector, options, deadline_ns);
 	return err;
 }
 
-struct snap_error *snap_keeper_create(const struct snap_options *options,
-				      const struct snap_keeper_start *start,
-				      struct snap_keeper **ret)
+struct snap_error *snap_collector_create(const struct snap_options *options,
+					 const struct snap_collector_start *start,
+					 struct snap_collector **ret)
 {
-	_cleanup_(snap_keeper_destroyp) struct snap_keeper *keeper = calloc(1, sizeof(*keeper));
-	struct snap_keeper_birth birth = { .options = options, .start = start };
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector =
+		calloc(1, sizeof(*collector));
+	struct snap_collector_birth birth = { .options = options, .start = start };
 	struct snap_error *err;
 
-	if (!keeper)
+	if (!collector)
 		return snap_error_no_memory();
-	keeper->role = SNAP_ROLE_NONE;
-	keeper->worker = keeper->shared = -1;
-	keeper->deadline_ns = start->deadline_ns;
-	keeper->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
-	if (keeper->bytes < 0)
+	collector->role = SNAP_ROLE_NONE;
+	collector->worker = collector->shared = -1;
+	collector->deadline_ns = start->deadline_ns;
+	collector->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
+	if (collector->bytes < 0)
 		return snap_error_os(errno, "cannot make a file in memory");
 	birth.cancel = mmap(NULL, sizeof(*birth.cancel), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (birth.cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with a process");
-	keeper->cancel = birth.cancel;
-	err = snap_role_spawn("snap-keeper", snap_keeper_main, &birth, &keeper->role);
+	collector->cancel = birth.cancel;
+	err = snap_role_spawn("snap-collector", snap_collector_main, &birth, &collector->role);
 	if (!err)
-		err = await_keeper(keeper, options, keeper->deadline_ns);
+		err = await_collector(collector, options, collector->deadline_ns);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
 		snap_error_destroy(err);
 		err = gave_up(options);
 	}
 	if (err)
 		return err;
-	*ret = snap_take_ptr(keeper);
+	*ret = snap_take_ptr(collector);
 	return NULL;
 }
 
@@ -174,134 +175,136 @@ struct snap_error *snap_keeper_create(const struct snap_options *options,
  * Asked to go, it ends its own children and waits for them; killed, it leaves them to init, which
  * in a container may be a program that never does.
  */
-static void dismiss(struct snap_keeper *keeper)
+static void dismiss(struct snap_collector *collector)
 {
-	if (keeper->cancel)
-		*keeper->cancel = 1;
-	snap_close(&keeper->worker);
-	snap_close(&keeper->role.channel);
-	if (keeper->role.pidfd >= 0)
-		snap_role_has_ended(&keeper->role, PATIENCE_MS);
-	snap_role_end(&keeper->role);
+	if (collector->cancel)
+		*collector->cancel = 1;
+	snap_close(&collector->worker);
+	snap_close(&collector->role.channel);
+	if (collector->role.pidfd >= 0)
+		snap_role_has_ended(&collector->role, PATIENCE_MS);
+	snap_role_end(&collector->role);
 }
 
-void snap_keeper_destroy(struct snap_keeper *keeper)
+void snap_collector_destroy(struct snap_collector *collector)
 {
-	if (!keeper)
+	if (!collector)
 		return;
-	dismiss(keeper);
-	if (keeper->cancel)
-		munmap((void *)(uintptr_t)keeper->cancel, sizeof(*keeper->cancel));
-	snap_download_destroy(keeper->download);
-	snap_close(&keeper->bytes);
-	snap_close(&keeper->shared);
-	free(keeper);
+	dismiss(collector);
+	if (collector->cancel)
+		munmap((void *)(uintptr_t)collector->cancel, sizeof(*collector->cancel));
+	snap_download_destroy(collector->download);
+	snap_close(&collector->bytes);
+	snap_close(&collector->shared);
+	free(collector);
 }
 
-int snap_keeper_bytes(const struct snap_keeper *keeper)
+int snap_collector_bytes(const struct snap_collector *collector)
 {
-	return keeper->bytes;
+	return collector->bytes;
 }
 
-int snap_keeper_shared(const struct snap_keeper *keeper)
+int snap_collector_shared(const struct snap_collector *collector)
 {
-	return keeper->shared;
+	return collector->shared;
 }
 
-int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper)
+int64_t snap_collector_deadline_ns(const struct snap_collector *collector)
 {
-	return keeper->deadline_ns;
+	return collector->deadline_ns;
 }
 
-uid_t snap_keeper_parser_uid(const struct snap_keeper *keeper)
+uid_t snap_collector_parser_uid(const struct snap_collector *collector)
 {
-	return keeper->parser_uid;
+	return collector->parser_uid;
 }
 
 /* ---- files ---- */
 
 /* The rules of these options for opening files, and then the directories, one a message. */
-static struct snap_error *send_rules(const struct snap_keeper *keeper,
+static struct snap_error *send_rules(const struct snap_collector *collector,
 				     const struct snap_options *options)
 {
-	struct snap_keeper_message message = { .kind = SNAP_KEEPER_RULES,
-					       .perf_map = options->perf_map };
+	struct snap_collector_message message = { .kind = SNAP_COLLECTOR_RULES,
+						  .perf_map = options->perf_map };
 	struct snap_error *err;
 
-	err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_RULES_SIZE, -1);
-	message.kind = SNAP_KEEPER_DIRECTORY;
+	err = snap_wire_send(collector->worker, &message, SNAP_COLLECTOR_RULES_SIZE, -1);
+	message.kind = SNAP_COLLECTOR_DIRECTORY;
 	for (size_t i = 0; !err && i < options->debug_dir_count; i++) {
 		size_t length = strlen(options->debug_dirs[i]);
 
 		if (length >= sizeof(message.path))
 			continue; /* longer than any path that can be opened */
 		memcpy(message.path, options->debug_dirs[i], length + 1);
-		err = snap_wire_send(keeper->worker, &message,
-				     offsetof(struct snap_keeper_message, path) + length + 1, -1);
+		err = snap_wire_send(collector->worker, &message,
+				     offsetof(struct snap_collector_message, path) + length + 1,
+				     -1);
 	}
 	return err;
 }
 
 /* In place of a worker that is held by a file system, or has died. */
-static void replace_worker(struct snap_keeper *keeper)
+static void replace_worker(struct snap_collector *collector)
 {
 	uint32_t wish = 0;
 	struct snap_error *err;
 
-	snap_close(&keeper->worker);
-	if (keeper->workers == MOST_WORKERS)
+	snap_close(&collector->worker);
+	if (collector->workers == MOST_WORKERS)
 		return;
-	err = snap_wire_send(keeper->role.channel, &wish, sizeof(wish), -1);
+	err = snap_wire_send(collector->role.channel, &wish, sizeof(wish), -1);
 	if (!err)
-		err = await_keeper(keeper, keeper->options,
-				   snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS);
+		err = await_collector(collector, collector->options,
+				      snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS);
 	if (!err)
-		err = send_rules(keeper, keeper->options);
+		err = send_rules(collector, collector->options);
 	if (snap_error_ignore(err))
-		snap_close(&keeper->worker);
+		snap_close(&collector->worker);
 }
 
-unsigned snap_keeper_held(const struct snap_keeper *keeper)
+unsigned snap_collector_held(const struct snap_collector *collector)
 {
-	return keeper->workers;
+	return collector->workers;
 }
 
-static bool has_held(const struct snap_keeper *keeper, uint32_t process)
+static bool has_held(const struct snap_collector *collector, uint32_t process)
 {
-	for (unsigned i = 0; i < keeper->workers; i++)
-		if (keeper->held[i] == process)
+	for (unsigned i = 0; i < collector->workers; i++)
+		if (collector->held[i] == process)
 			return true;
 	return false;
 }
 
-static struct snap_error *ask(struct snap_keeper *keeper, const struct snap_broker_request *request,
-			      int *fd_ret)
+static struct snap_error *ask(struct snap_collector *collector,
+			      const struct snap_broker_request *request, int *fd_ret)
 {
-	struct snap_keeper_message message = { .kind = SNAP_KEEPER_FILE, .request = *request };
+	struct snap_collector_message message = { .kind = SNAP_COLLECTOR_FILE,
+						  .request = *request };
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
 	struct snap_wire_error answer;
 	struct snap_error *err;
 
-	if (keeper->worker < 0 || has_held(keeper, request->process))
+	if (collector->worker < 0 || has_held(collector, request->process))
 		return snap_error_not_found();
-	if (keeper->broker_deadline_ns && keeper->broker_deadline_ns < until)
-		until = keeper->broker_deadline_ns;
-	err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_FILE_SIZE, -1);
+	if (collector->broker_deadline_ns && collector->broker_deadline_ns < until)
+		until = collector->broker_deadline_ns;
+	err = snap_wire_send(collector->worker, &message, SNAP_COLLECTOR_FILE_SIZE, -1);
 	if (!err)
-		err = await(keeper->worker, keeper->options, until);
+		err = await(collector->worker, collector->options, until);
 	if (!err)
-		err = hear(keeper->worker, &answer, sizeof(answer), fd_ret);
+		err = hear(collector->worker, &answer, sizeof(answer), fd_ret);
 	if (!err)
 		return snap_wire_unpack_error(&answer);
 	snap_error_destroy(err);
-	if (keeper->workers < MOST_WORKERS)
-		keeper->held[keeper->workers++] = request->process;
-	replace_worker(keeper);
+	if (collector->workers < MOST_WORKERS)
+		collector->held[collector->workers++] = request->process;
+	replace_worker(collector);
 	return snap_error_not_found();
 }
 
 /* What is downloaded has no place in a file system: it is asked for when the places are through. */
-static struct snap_error *download(struct snap_keeper *keeper,
+static struct snap_error *download(struct snap_collector *collector,
 				   const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_file_request asked = {
@@ -313,10 +316,10 @@ static struct snap_error *download(struct snap_keeper *keeper,
 	_cleanup_fd_ int fd = -1;
 	struct snap_error *err;
 
-	if (!keeper->options->debuginfod || request->build_id_size == 0 ||
+	if (!collector->options->debuginfod || request->build_id_size == 0 ||
 	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
 		return snap_error_not_found();
-	err = snap_download_find(&keeper->download, keeper->options, &asked, &fd);
+	err = snap_download_find(&collector->download, collector->options, &asked, &fd);
 	/* A file that has just come was opened for writing, too. */
 	return err ? err : snap_reopen_regular(fd, fd_ret);
 }
@@ -324,9 +327,9 @@ static struct snap_error *download(struct snap_keeper *keeper,
 static struct snap_error *answer(void *context, const struct snap_broker_request *request,
 				 int *fd_ret)
 {
-	struct snap_keeper *keeper = context;
+	struct snap_collector *collector = context;
 	struct snap_broker_request before = *request;
-	struct snap_error *err = ask(keeper, request, fd_ret);
+	struct snap_error *err = ask(collector, request, fd_ret);
 
 	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
 		return err;
@@ -335,26 +338,26 @@ static struct snap_error *answer(void *context, const struct snap_broker_request
 		int fd = -1;
 
 		before.attempt--;
-		if (keeper->options->debuginfod &&
-		    snap_error_is(ask(keeper, &before, &fd), SNAP_ERROR_NOT_FOUND))
+		if (collector->options->debuginfod &&
+		    snap_error_is(ask(collector, &before, &fd), SNAP_ERROR_NOT_FOUND))
 			return err;
 		snap_close(&fd);
 	}
 	snap_error_destroy(err);
-	return download(keeper, request, fd_ret);
+	return download(collector, request, fd_ret);
 }
 
-struct snap_error *snap_keeper_broker(struct snap_keeper *keeper,
-				      const struct snap_options *options, int64_t deadline_ns,
-				      struct snap_broker *ret)
+struct snap_error *snap_collector_broker(struct snap_collector *collector,
+					 const struct snap_options *options, int64_t deadline_ns,
+					 struct snap_broker *ret)
 {
-	keeper->options = options;
-	keeper->broker_deadline_ns = deadline_ns;
-	snap_download_destroy(keeper->download);
-	keeper->download = NULL;
-	if (keeper->worker >= 0 && snap_error_ignore(send_rules(keeper, options)))
-		replace_worker(keeper);
-	*ret = (struct snap_broker){ .answer = answer, .context = keeper };
+	collector->options = options;
+	collector->broker_deadline_ns = deadline_ns;
+	snap_download_destroy(collector->download);
+	collector->download = NULL;
+	if (collector->worker >= 0 && snap_error_ignore(send_rules(collector, options)))
+		replace_worker(collector);
+	*ret = (struct snap_broker){ .answer = answer, .context = collector };
 	return NULL;
 }
 
@@ -388,29 +391,29 @@ static struct snap_error *copy(int from, int to, const struct snap_options *opti
 	}
 }
 
-struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct snap_options *options,
-				    int fd)
+struct snap_error *snap_collector_save(struct snap_collector *collector,
+				       const struct snap_options *options, int fd)
 {
 	_cleanup_fd_ int memory = memfd_create("stacksnap-capture", MFD_CLOEXEC);
-	struct snap_keeper_message message = { .kind = SNAP_KEEPER_SAVE };
+	struct snap_collector_message message = { .kind = SNAP_COLLECTOR_SAVE };
 	struct snap_wire_error answer;
 	struct snap_error *err;
 
 	if (memory < 0)
 		return snap_error_os(errno, "cannot make a file in memory");
-	if (keeper->worker < 0)
+	if (collector->worker < 0)
 		return snap_error_format(SNAP_ERROR_CRASHED,
 					 "the process that reads the targets has gone");
-	keeper->options = options;
-	err = send_rules(keeper, options);
+	collector->options = options;
+	err = send_rules(collector, options);
 	if (!err)
-		err = snap_wire_send(keeper->worker, &message, SNAP_KEEPER_SAVE_SIZE, memory);
+		err = snap_wire_send(collector->worker, &message, SNAP_COLLECTOR_SAVE_SIZE, memory);
 	if (!err)
-		err = await(keeper->worker, options, keeper->deadline_ns);
+		err = await(collector->worker, options, collector->deadline_ns);
 	if (!err)
-		err = hear(keeper->worker, &answer, sizeof(answer), NULL);
+		err = hear(collector->worker, &answer, sizeof(answer), NULL);
 	if (err) {
-		replace_worker(keeper);
+		replace_worker(collector);
 		return snap_error_wrap(err, "cannot save the capture");
 	}
 	err = snap_wire_unpack_error(&answer);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Keeper: the role that touches targets. It takes a capture, or reads one from a file, hands its
+ * Collector: the role that touches targets. It takes a capture, or reads one from a file, hands its
  * bytes over, and stays to open files for it until it is let go.
  *
- * A read of a target's memory or file system that never ends holds the keeper and nobody else.
+ * A read of a target's memory or file system that never ends holds the collector and nobody else.
  * It has no ELF or DWARF code to run (but for --engine=ptrace, which the sandbox must be off for).
  */
 #ifndef SNAP_ROLES_COLLECTOR_COLLECTOR_H
@@ -13,11 +13,11 @@
 #include "model/options.h"
 #include "roles/broker.h"
 
-struct snap_keeper;
+struct snap_collector;
 
-/* How a keeper comes to its capture. */
-struct snap_keeper_start {
-	/* Runs in the keeper, with options of its own; errors come back as they are. */
+/* How a collector comes to its capture. */
+struct snap_collector_start {
+	/* Runs in the collector, with options of its own; errors come back as they are. */
 	struct snap_error *(*make)(void *context, const struct snap_options *options,
 				   struct snap_capture **ret);
 	void *context;
@@ -26,42 +26,42 @@ struct snap_keeper_start {
 };
 
 /*
- * Makes the keeper and waits for its capture. The errors are make's; CANCELLED by the options'
+ * Makes the collector and waits for its capture. The errors are make's; CANCELLED by the options'
  * flag; TIMEOUT when the deadline was first; CRASHED when it died; OS with EINTR when there is no
  * cancel flag and a signal was handled.
  */
-struct snap_error *snap_keeper_create(const struct snap_options *options,
-				      const struct snap_keeper_start *start,
-				      struct snap_keeper **ret) _must_check_;
-void snap_keeper_destroy(struct snap_keeper *keeper);
+struct snap_error *snap_collector_create(const struct snap_options *options,
+					 const struct snap_collector_start *start,
+					 struct snap_collector **ret) _must_check_;
+void snap_collector_destroy(struct snap_collector *collector);
 
-static inline void snap_keeper_destroyp(struct snap_keeper **keeper)
+static inline void snap_collector_destroyp(struct snap_collector **collector)
 {
-	snap_keeper_destroy(*keeper);
+	snap_collector_destroy(*collector);
 }
 
-/* The capture's two memfds for snap_capture_take_over(); they stay the keeper's. */
-int snap_keeper_bytes(const struct snap_keeper *keeper);
-int snap_keeper_shared(const struct snap_keeper *keeper);
+/* The capture's two memfds for snap_capture_take_over(); they stay the collector's. */
+int snap_collector_bytes(const struct snap_collector *collector);
+int snap_collector_shared(const struct snap_collector *collector);
 /* When the time of the whole run is over: CLOCK_MONOTONIC; 0: never. */
-int64_t snap_keeper_deadline_ns(const struct snap_keeper *keeper);
+int64_t snap_collector_deadline_ns(const struct snap_collector *collector);
 /* What snap_sandbox_pick_uid() says for its processes. */
-uid_t snap_keeper_parser_uid(const struct snap_keeper *keeper);
+uid_t snap_collector_parser_uid(const struct snap_collector *collector);
 
 /* Writes it to `fd` as a file that is complete in itself, see snap_files_embed(). */
-struct snap_error *snap_keeper_save(struct snap_keeper *keeper, const struct snap_options *options,
-				    int fd) _must_check_;
+struct snap_error *snap_collector_save(struct snap_collector *collector,
+				       const struct snap_options *options, int fd) _must_check_;
 
 /* How many processes have files that were not opened in time, or ended who opened them. */
-unsigned snap_keeper_held(const struct snap_keeper *keeper);
+unsigned snap_collector_held(const struct snap_collector *collector);
 
 /*
  * The broker of its files under these options, which must outlive it, for one piece of work at a
- * time; with debuginfod this process downloads. A keeper that does not answer within two seconds,
- * or until the deadline, finds nothing more.
+ * time; with debuginfod this process downloads. A collector that does not answer within two
+ * seconds, or until the deadline, finds nothing more.
  */
-struct snap_error *snap_keeper_broker(struct snap_keeper *keeper,
-				      const struct snap_options *options, int64_t deadline_ns,
-				      struct snap_broker *ret) _must_check_;
+struct snap_error *snap_collector_broker(struct snap_collector *collector,
+					 const struct snap_options *options, int64_t deadline_ns,
+					 struct snap_broker *ret) _must_check_;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the supervisor's and the keeper's side of a keeper share. Nobody else includes it. */
+/* What the supervisor's and the collector's side of a collector share. Nobody else includes it. */
 #ifndef SNAP_ROLES_COLLECTOR_INTERNAL_H
 #define SNAP_ROLES_COLLECTOR_INTERNAL_H
 
@@ -9,14 +9,14 @@
 #include <stddef.h>
 
 /* What the supervisor asks the worker for. Each but RULES and DIRECTORY has an answer. */
-enum snap_keeper_kind {
-	SNAP_KEEPER_RULES,     /* perf_map; forgets the directories */
-	SNAP_KEEPER_DIRECTORY, /* path: one of --debug-dir */
-	SNAP_KEEPER_FILE,      /* request; answer: snap_wire_error, a descriptor */
-	SNAP_KEEPER_SAVE,      /* a descriptor to write to; answer: snap_wire_error */
+enum snap_collector_kind {
+	SNAP_COLLECTOR_RULES,     /* perf_map; forgets the directories */
+	SNAP_COLLECTOR_DIRECTORY, /* path: one of --debug-dir */
+	SNAP_COLLECTOR_FILE,      /* request; answer: snap_wire_error, a descriptor */
+	SNAP_COLLECTOR_SAVE,      /* a descriptor to write to; answer: snap_wire_error */
 };
 
-struct snap_keeper_message {
+struct snap_collector_message {
 	uint32_t kind;
 	uint32_t perf_map; /* enum snap_perf_map */
 	struct snap_broker_request request;
@@ -25,31 +25,32 @@ struct snap_keeper_message {
 
 /* How much of a message is sent. */
 enum {
-	SNAP_KEEPER_RULES_SIZE = offsetof(struct snap_keeper_message, request),
-	SNAP_KEEPER_SAVE_SIZE = SNAP_KEEPER_RULES_SIZE,
-	SNAP_KEEPER_FILE_SIZE = offsetof(struct snap_keeper_message, path),
+	SNAP_COLLECTOR_RULES_SIZE = offsetof(struct snap_collector_message, request),
+	SNAP_COLLECTOR_SAVE_SIZE = SNAP_COLLECTOR_RULES_SIZE,
+	SNAP_COLLECTOR_FILE_SIZE = offsetof(struct snap_collector_message, path),
 };
 
-_Static_assert(sizeof(struct snap_keeper_message) <= SNAP_WIRE_BYTES, "a message is one message");
+_Static_assert(sizeof(struct snap_collector_message) <= SNAP_WIRE_BYTES,
+	       "a message is one message");
 
 /*
- * The keeper's first words, with the channel to its worker, and its answer to the wish for another
- * worker, which is any message.
+ * The collector's first words, with the channel to its worker, and its answer to the wish for
+ * another worker, which is any message.
  */
-struct snap_keeper_taken {
+struct snap_collector_taken {
 	struct snap_wire_error error;
 	uid_t parser_uid;
 	uint32_t shared_follows; /* a message of 4 bytes with the descriptor of capture->shared */
 };
 
-struct snap_keeper_birth {
+struct snap_collector_birth {
 	const struct snap_options *options; /* NULL: a capture is read */
-	const struct snap_keeper_start *start;
+	const struct snap_collector_start *start;
 	int bytes;            /* the memfd for the capture */
 	volatile int *cancel; /* shared: not 0 when nobody wants it any more */
 };
 
-/* The keeper, from its beginning to its end. */
-void snap_keeper_main(void *birth, int channel);
+/* The collector, from its beginning to its end. */
+void snap_collector_main(void *birth, int channel);
 
 #endif

@@ -127,7 +127,7 @@ struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
  * Texts on their way into the log, which has each once. Most are those of the frames before: the
  * last ones are known by their address.
  */
-struct keeper {
+struct interning {
 	struct snap_log *log;
 	bool failed;
 	struct {
@@ -135,29 +135,30 @@ struct keeper {
 	} known[KNOWN_TEXTS];
 };
 
-static void keep(struct keeper *keeper, const char **text)
+static void keep(struct interning *interning, const char **text)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)*text * 0x9e3779b97f4a7c15ull;
 	size_t k = (size_t)(hash >> 32) & (KNOWN_TEXTS - 1);
 
 	if (!*text)
 		return;
-	if (keeper->known[k].text != *text) {
-		keeper->known[k].kept = snap_intern(&keeper->log->strings, *text, strlen(*text));
-		keeper->known[k].text = *text;
+	if (interning->known[k].text != *text) {
+		interning->known[k].kept =
+			snap_intern(&interning->log->strings, *text, strlen(*text));
+		interning->known[k].text = *text;
 	}
-	*text = keeper->known[k].kept;
-	keeper->failed = keeper->failed || !*text;
+	*text = interning->known[k].kept;
+	interning->failed = interning->failed || !*text;
 }
 
 /* All texts and entries are the log's then. */
 static struct snap_error *keep_names(struct snap_log *log, struct names *names)
 {
-	_cleanup_free_ struct keeper *keeper = calloc(1, sizeof(*keeper));
+	_cleanup_free_ struct interning *interning = calloc(1, sizeof(*interning));
 
-	if (!keeper)
+	if (!interning)
 		return snap_error_no_memory();
-	keeper->log = log;
+	interning->log = log;
 	for (size_t i = 0; i < names->count; i++) {
 		struct snap_frame *frame = &names->names[i].named;
 
@@ -165,15 +166,15 @@ static struct snap_error *keep_names(struct snap_log *log, struct names *names)
 						   frame->entry_count * sizeof(*frame->entries));
 		if (!frame->entries)
 			return snap_error_no_memory();
-		keep(keeper, &frame->module);
-		keep(keeper, &frame->build_id);
+		keep(interning, &frame->module);
+		keep(interning, &frame->build_id);
 		for (size_t k = 0; k < frame->entry_count; k++) {
-			keep(keeper, &frame->entries[k].function);
-			keep(keeper, &frame->entries[k].symbol);
-			keep(keeper, &frame->entries[k].file);
+			keep(interning, &frame->entries[k].function);
+			keep(interning, &frame->entries[k].symbol);
+			keep(interning, &frame->entries[k].file);
 		}
 	}
-	return keeper->failed ? snap_error_no_memory() : NULL;
+	return interning->failed ? snap_error_no_memory() : NULL;
 }
 
 static struct snap_error *make_room(struct snap_log *log, size_t count)
