@@ -36,8 +36,8 @@ static struct snap_error *find_guard(struct snap_nostop *nostop)
 
 	if (err)
 		return err;
-	nostop->guard = snap_peek_guard(&procfs);
-	if (nostop->guard == SNAP_PEEK_NO_GUARD)
+	nostop->guard = snap_guard_find(&procfs);
+	if (nostop->guard == SNAP_GUARD_NONE)
 		return snap_error_format(
 			SNAP_ERROR_OTHER,
 			"cannot read threads without a stop: this kernel counts neither the runs "
@@ -86,15 +86,15 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return done;
 }
 
-static void hide_served(const struct snap_nostop *nostop, pid_t tid,
-			const struct snap_space_reader *reader, struct snap_space *space)
+static void hide_fuse_maps(const struct snap_nostop *nostop, pid_t tid,
+			   const struct snap_space_reader *reader, struct snap_space *space)
 {
 	_cleanup_fd_ int fd = -1;
 
-	if (!snap_served_may_be(space))
+	if (!snap_fuse_maps_possible(space))
 		return;
 	fd = snap_procfs_task_open_file(nostop->tasks_fd, tid, "mountinfo");
-	snap_served_hide(reader, fd, space);
+	snap_fuse_maps_hide(reader, fd, space);
 }
 
 int snap_nostop_read_maps(struct snap_nostop *nostop, pid_t tid)
@@ -114,7 +114,7 @@ int snap_nostop_read_maps(struct snap_nostop *nostop, pid_t tid)
 
 	if (error)
 		return error;
-	hide_served(nostop, tid, &reader, &space);
+	hide_fuse_maps(nostop, tid, &reader, &space);
 	snap_space_read_pieces(&reader, &space);
 	nostop->process->maps = traced->maps = space.maps;
 	nostop->process->map_count = traced->map_count = space.map_count;

@@ -17,7 +17,7 @@ enum {
 struct snap_nostop {
 	const struct snap_options *options;
 	const struct snap_stop_hook *hook; /* NULL, or with `suffices` */
-	enum snap_peek_guard guard;
+	enum snap_guard_kind guard;
 	struct snap_single *single; /* made when the first thread has to be stopped */
 	char *buffer;               /* SNAP_NOSTOP_BUFFER bytes, for texts and lines */
 	struct snap_map *maps;      /* SNAP_MAX_MAPS, while they are read */
@@ -33,7 +33,7 @@ struct snap_nostop {
 	int tasks_fd, mem_fd;         /* -1: not to be had */
 	bool maps_read_again;
 	size_t left; /* threads that are still to be taken */
-	struct snap_peek peek;
+	struct snap_blocked_copy peek;
 };
 
 /* Reads mappings and pieces of the process at hand, by way of one of its threads. */

@@ -69,7 +69,7 @@ static bool add_interrupted(struct snap_nostop *nostop, struct snap_thread *copy
 {
 	struct snap_region *stacks = &nostop->shared->stacks;
 	const struct snap_map *map;
-	struct snap_peek_mark mark;
+	struct snap_run_counters counters;
 	uint64_t sp, start, size;
 	ssize_t got;
 
@@ -82,8 +82,8 @@ static bool add_interrupted(struct snap_nostop *nostop, struct snap_thread *copy
 	size = size < nostop->options->max_stack ? size : nostop->options->max_stack;
 	size = size < snap_region_room(stacks) ? size : snap_region_room(stacks);
 	got = pread(nostop->mem_fd, stacks->next, size, (off_t)start);
-	if (got <= 0 || snap_peek_mark(nostop->guard, nostop->peek.guard_fd, &mark) ||
-	    !snap_peek_same(&mark, &nostop->peek.mark))
+	if (got <= 0 || snap_guard_read(nostop->guard, nostop->peek.guard_fd, &counters) ||
+	    !snap_run_counters_equal(&counters, &nostop->peek.counters))
 		return false;
 	copy->stack2_address = start;
 	copy->stack2 = snap_region_alloc(stacks, (size_t)got);
@@ -131,45 +131,45 @@ static size_t share(const struct snap_nostop *nostop)
 	       ~(size_t)15;
 }
 
-static enum snap_peek_result peek_once(struct snap_nostop *nostop, struct snap_thread *thread)
+static enum snap_copy_result peek_once(struct snap_nostop *nostop, struct snap_thread *thread)
 {
-	struct snap_peek *peek = &nostop->peek;
+	struct snap_blocked_copy *peek = &nostop->peek;
 	struct snap_region *stacks = &nostop->shared->stacks;
 	struct snap_thread copy = *thread;
-	enum snap_peek_result result;
+	enum snap_copy_result result;
 	enum snap_arch arch;
 	int error;
 
 	peek->bytes = stacks->next;
 	peek->size = share(nostop);
-	error = snap_peek_mark(nostop->guard, peek->guard_fd, &peek->mark);
+	error = snap_guard_read(nostop->guard, peek->guard_fd, &peek->counters);
 	if (error)
-		return snap_procfs_is_gone(error) ? SNAP_PEEK_GONE : SNAP_PEEK_UNUSABLE;
-	result = snap_peek(peek, &copy, &arch);
-	if (result != SNAP_PEEK_TAKEN)
+		return snap_procfs_is_gone(error) ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
+	result = snap_copy_blocked(peek, &copy, &arch);
+	if (result != SNAP_COPY_DONE)
 		return result;
 	if (copy.stack_limited && peek->size < (nostop->options->max_stack & ~15ull))
 		nostop->stop->limited = true;
 	nostop->traced->arch = nostop->process->arch = arch;
-	return take_copy(nostop, thread, &copy) ? SNAP_PEEK_TAKEN : SNAP_PEEK_UNUSABLE;
+	return take_copy(nostop, thread, &copy) ? SNAP_COPY_DONE : SNAP_COPY_UNUSABLE;
 }
 
 /* As long as another attempt may help. */
-static enum snap_peek_result peek(struct snap_nostop *nostop, struct snap_thread *thread)
+static enum snap_copy_result peek(struct snap_nostop *nostop, struct snap_thread *thread)
 {
-	enum snap_peek_result result = SNAP_PEEK_GONE;
+	enum snap_copy_result result = SNAP_COPY_GONE;
 
 	for (int i = 0; i < ATTEMPTS; i++) {
 		result = peek_once(nostop, thread);
-		if (result == SNAP_PEEK_UNKNOWN && !nostop->maps_read_again) {
+		if (result == SNAP_COPY_UNMAPPED && !nostop->maps_read_again) {
 			nostop->maps_read_again = true;
 			snap_nostop_read_maps(nostop, thread->tid);
 			continue;
 		}
 		/* One that was asleep a moment ago may soon be again: better than a stop. */
-		if (result == SNAP_PEEK_RUNNING && thread->state != 'R')
+		if (result == SNAP_COPY_RUNNING && thread->state != 'R')
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-		else if (result != SNAP_PEEK_MOVED)
+		else if (result != SNAP_COPY_MOVED)
 			break;
 	}
 	return result;
@@ -211,39 +211,39 @@ static bool is_beyond(const struct snap_nostop *nostop, const struct snap_thread
 
 bool snap_nostop_copy(struct snap_nostop *nostop, struct snap_thread *thread)
 {
-	struct snap_peek *state = &nostop->peek;
+	struct snap_blocked_copy *state = &nostop->peek;
 	_cleanup_fd_ int guard_fd = -1, syscall_fd = -1;
-	enum snap_peek_result result;
+	enum snap_copy_result result;
 
 	describe(nostop, thread);
 	if (thread->result == SNAP_THREAD_VANISHED || is_beyond(nostop, thread) ||
 	    nostop->traced->error || nostop->traced->unsupported)
 		return false;
 	guard_fd = snap_procfs_task_open_file(nostop->tasks_fd, thread->tid,
-					      snap_peek_guard_name(nostop->guard));
+					      snap_guard_file(nostop->guard));
 	syscall_fd = snap_procfs_task_open_file(nostop->tasks_fd, thread->tid, "syscall");
-	*state = (struct snap_peek){ .guard = nostop->guard,
-				     .guard_fd = guard_fd,
-				     .syscall_fd = syscall_fd,
-				     .mem_fd = nostop->mem_fd,
-				     .stack_end = stack_end,
-				     .context = nostop };
-	result = guard_fd < 0 || syscall_fd < 0 ? SNAP_PEEK_UNUSABLE : peek(nostop, thread);
+	*state = (struct snap_blocked_copy){ .guard = nostop->guard,
+					     .guard_fd = guard_fd,
+					     .syscall_fd = syscall_fd,
+					     .mem_fd = nostop->mem_fd,
+					     .stack_end = stack_end,
+					     .context = nostop };
+	result = guard_fd < 0 || syscall_fd < 0 ? SNAP_COPY_UNUSABLE : peek(nostop, thread);
 	switch (result) {
-	case SNAP_PEEK_TAKEN:
+	case SNAP_COPY_DONE:
 		nostop->traced->seized = true;
 		describe_blocked(nostop, thread);
 		return false;
-	case SNAP_PEEK_GONE:
+	case SNAP_COPY_GONE:
 		thread->result = SNAP_THREAD_VANISHED;
 		return false;
-	case SNAP_PEEK_REFUSED:
+	case SNAP_COPY_REFUSED:
 		nostop->traced->error = EPERM;
 		return false;
-	case SNAP_PEEK_RUNNING:
-	case SNAP_PEEK_MOVED:
-	case SNAP_PEEK_UNKNOWN:
-	case SNAP_PEEK_UNUSABLE:
+	case SNAP_COPY_RUNNING:
+	case SNAP_COPY_MOVED:
+	case SNAP_COPY_UNMAPPED:
+	case SNAP_COPY_UNUSABLE:
 		break;
 	}
 	thread->result = SNAP_THREAD_NOT_STOPPED;

@@ -12,7 +12,7 @@ static bool has_no_device(const struct snap_map *map)
 	return map->inode != 0 && map->dev_major == 0;
 }
 
-bool snap_served_may_be(const struct snap_space *space)
+bool snap_fuse_maps_possible(const struct snap_space *space)
 {
 	for (size_t i = 0; i < space->map_count; i++)
 		if (has_no_device(&space->maps[i]))
@@ -39,8 +39,8 @@ static void hide(struct snap_space *space, unsigned minor)
 			space->maps[i].read = false;
 }
 
-void snap_served_hide(const struct snap_space_reader *reader, int mounts_fd,
-		      struct snap_space *space)
+void snap_fuse_maps_hide(const struct snap_space_reader *reader, int mounts_fd,
+			 struct snap_space *space)
 {
 	struct snap_lines lines;
 	size_t length;

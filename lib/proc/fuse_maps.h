@@ -13,12 +13,12 @@
 #include <stdbool.h>
 
 /* Whether there is a mapping of a kind that could be one: then the mounts must be looked at. */
-bool snap_served_may_be(const struct snap_space *space);
+bool snap_fuse_maps_possible(const struct snap_space *space);
 /*
  * Makes those of the file systems that "mountinfo" of the process calls so unreadable. A negative
  * descriptor, or one that ends early, leaves the others as they are.
  */
-void snap_served_hide(const struct snap_space_reader *reader, int mounts_fd,
-		      struct snap_space *space);
+void snap_fuse_maps_hide(const struct snap_space_reader *reader, int mounts_fd,
+			 struct snap_space *space);
 
 #endif

@@ -240,15 +240,15 @@ static bool take_hex(struct cursor *cursor, uint64_t *ret)
 }
 
 /* "running", "-1 0xSP 0xPC", "NUMBER 0xARGUMENT (six of them) 0xSP 0xPC" */
-bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret)
+bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_line *ret)
 {
 	static const char running[] = "running";
 	struct cursor cursor = { text, text + length };
-	struct snap_place place = { .number = -1 };
+	struct snap_syscall_line place = { .number = -1 };
 	uint64_t number;
 
 	if (length >= sizeof(running) - 1 && memcmp(text, running, sizeof(running) - 1) == 0) {
-		*ret = (struct snap_place){ .running = true, .number = -1 };
+		*ret = (struct snap_syscall_line){ .running = true, .number = -1 };
 		return true;
 	}
 	if (take_char(&cursor, '-')) {

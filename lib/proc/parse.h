@@ -69,14 +69,14 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3]);
 
 /* Where a thread is, as its "syscall" tells. */
-struct snap_place {
+struct snap_syscall_line {
 	bool running;   /* it runs or waits for a processor: nothing else is known */
 	int64_t number; /* of the system call, -1: in none */
 	uint64_t arguments[6];
 	uint64_t sp, pc;
 };
 
-bool snap_parse_syscall(const char *text, size_t length, struct snap_place *ret);
+bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_line *ret);
 
 /*
  * One line of /proc/PID/maps, without its newline. ret->path is left NULL; the path, which the

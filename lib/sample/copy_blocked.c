@@ -21,7 +21,7 @@ enum {
 	NAP_NS = 1000,
 };
 
-static bool parse_switches(char *text, size_t length, struct snap_peek_mark *ret)
+static bool parse_switches(char *text, size_t length, struct snap_run_counters *ret)
 {
 	struct snap_status status;
 	char *end = text + length;
@@ -34,102 +34,103 @@ static bool parse_switches(char *text, size_t length, struct snap_peek_mark *ret
 		snap_parse_status_line(line, (size_t)(stop - line), &status);
 		line = stop + 1;
 	}
-	*ret = (struct snap_peek_mark){ 0, status.other_switches, status.voluntary_switches };
+	*ret = (struct snap_run_counters){ 0, status.other_switches, status.voluntary_switches };
 	return true;
 }
 
-static bool parse_mark(enum snap_peek_guard guard, char *text, size_t length,
-		       struct snap_peek_mark *ret)
+static bool parse_counters(enum snap_guard_kind guard, char *text, size_t length,
+			   struct snap_run_counters *ret)
 {
 	uint64_t numbers[3];
 
-	if (guard == SNAP_PEEK_SWITCHES)
+	if (guard == SNAP_GUARD_SWITCHES)
 		return parse_switches(text, length, ret);
-	if (guard != SNAP_PEEK_SCHEDSTAT || !snap_parse_schedstat(text, length, numbers))
+	if (guard != SNAP_GUARD_SCHEDSTAT || !snap_parse_schedstat(text, length, numbers))
 		return false;
-	*ret = (struct snap_peek_mark){ numbers[0], numbers[1], numbers[2] };
+	*ret = (struct snap_run_counters){ numbers[0], numbers[1], numbers[2] };
 	return true;
 }
 
-int snap_peek_mark(enum snap_peek_guard guard, int guard_fd, struct snap_peek_mark *ret)
+int snap_guard_read(enum snap_guard_kind guard, int guard_fd, struct snap_run_counters *ret)
 {
 	char text[STATUS_TEXT];
-	size_t size = guard == SNAP_PEEK_SCHEDSTAT ? SCHEDSTAT_TEXT : sizeof(text);
+	size_t size = guard == SNAP_GUARD_SCHEDSTAT ? SCHEDSTAT_TEXT : sizeof(text);
 	ssize_t length = snap_procfs_reread(guard_fd, text, size);
 
 	if (length < 0)
 		return (int)length;
-	return parse_mark(guard, text, (size_t)length, ret) ? 0 : -EBADMSG;
+	return parse_counters(guard, text, (size_t)length, ret) ? 0 : -EBADMSG;
 }
 
-const char *snap_peek_guard_name(enum snap_peek_guard guard)
+const char *snap_guard_file(enum snap_guard_kind guard)
 {
 	switch (guard) {
-	case SNAP_PEEK_NO_GUARD:
+	case SNAP_GUARD_NONE:
 		return NULL;
-	case SNAP_PEEK_SCHEDSTAT:
+	case SNAP_GUARD_SCHEDSTAT:
 		return "schedstat";
-	case SNAP_PEEK_SWITCHES:
+	case SNAP_GUARD_SWITCHES:
 		return "status";
 	}
 	return NULL;
 }
 
 /* The calling thread's own counters. */
-static bool own_mark(const struct snap_procfs *procfs, enum snap_peek_guard guard,
-		     struct snap_peek_mark *ret)
+static bool read_own_counters(const struct snap_procfs *procfs, enum snap_guard_kind guard,
+			      struct snap_run_counters *ret)
 {
 	const char *name =
-		guard == SNAP_PEEK_SCHEDSTAT ? "thread-self/schedstat" : "thread-self/status";
+		guard == SNAP_GUARD_SCHEDSTAT ? "thread-self/schedstat" : "thread-self/status";
 	char text[STATUS_TEXT];
 	ssize_t length = snap_procfs_system_read(procfs, name, text, sizeof(text));
 
-	return length > 0 && parse_mark(guard, text, (size_t)length, ret);
+	return length > 0 && parse_counters(guard, text, (size_t)length, ret);
 }
 
 /* Going to sleep and being woken must count. A recorded tree cannot move: any number will do. */
-static bool holds(const struct snap_procfs *procfs, enum snap_peek_guard guard)
+static bool guard_works(const struct snap_procfs *procfs, enum snap_guard_kind guard)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
-	struct snap_peek_mark before, after;
+	struct snap_run_counters before, after;
 
-	if (!own_mark(procfs, guard, &before))
+	if (!read_own_counters(procfs, guard, &before))
 		return false;
 	if (!procfs->live)
 		return before.runs > 0;
 	nanosleep(&nap, NULL);
-	return own_mark(procfs, guard, &after) && after.runs > before.runs;
+	return read_own_counters(procfs, guard, &after) && after.runs > before.runs;
 }
 
-enum snap_peek_guard snap_peek_guard(const struct snap_procfs *procfs)
+enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs)
 {
-	if (holds(procfs, SNAP_PEEK_SCHEDSTAT))
-		return SNAP_PEEK_SCHEDSTAT;
-	return holds(procfs, SNAP_PEEK_SWITCHES) ? SNAP_PEEK_SWITCHES : SNAP_PEEK_NO_GUARD;
+	if (guard_works(procfs, SNAP_GUARD_SCHEDSTAT))
+		return SNAP_GUARD_SCHEDSTAT;
+	return guard_works(procfs, SNAP_GUARD_SWITCHES) ? SNAP_GUARD_SWITCHES : SNAP_GUARD_NONE;
 }
 
 /* The registers that are known, where NT_PRSTATUS has them; the rest is 0, `partial` says so. */
-static size_t fill_registers(const struct snap_place *place, void *ret, enum snap_arch *arch_ret)
+static size_t fill_registers(const struct snap_syscall_line *line, void *ret,
+			     enum snap_arch *arch_ret)
 {
 	struct user_regs_struct registers = { 0 };
 
 #if defined(__x86_64__)
-	registers.rip = place->pc;
-	registers.rsp = place->sp;
-	registers.orig_rax = (uint64_t)place->number;
-	registers.rdi = place->arguments[0];
-	registers.rsi = place->arguments[1];
-	registers.rdx = place->arguments[2];
-	registers.r10 = place->arguments[3];
-	registers.r8 = place->arguments[4];
-	registers.r9 = place->arguments[5];
+	registers.rip = line->pc;
+	registers.rsp = line->sp;
+	registers.orig_rax = (uint64_t)line->number;
+	registers.rdi = line->arguments[0];
+	registers.rsi = line->arguments[1];
+	registers.rdx = line->arguments[2];
+	registers.r10 = line->arguments[3];
+	registers.r8 = line->arguments[4];
+	registers.r9 = line->arguments[5];
 	*arch_ret = SNAP_ARCH_X86_64;
 #else
-	registers.pc = place->pc;
-	registers.sp = place->sp;
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(place->arguments); i++)
-		registers.regs[i] = place->arguments[i];
-	registers.regs[8] = (uint64_t)place->number;
+	registers.pc = line->pc;
+	registers.sp = line->sp;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(line->arguments); i++)
+		registers.regs[i] = line->arguments[i];
+	registers.regs[8] = (uint64_t)line->number;
 	*arch_ret = SNAP_ARCH_AARCH64;
 #endif
 	memcpy(ret, &registers, sizeof(registers));
@@ -140,12 +141,12 @@ static size_t fill_registers(const struct snap_place *place, void *ret, enum sna
  * Only a 32-bit thread has its stack there, and what its registers are called is not told. A
  * 64-bit one that does is stopped, which shows what it is.
  */
-static bool may_be_32_bit(const struct snap_place *place)
+static bool may_be_32_bit(const struct snap_syscall_line *line)
 {
-	return place->sp <= UINT32_MAX;
+	return line->sp <= UINT32_MAX;
 }
 
-static int read_place(int syscall_fd, struct snap_place *ret)
+static int read_syscall_line(int syscall_fd, struct snap_syscall_line *ret)
 {
 	char text[SYSCALL_TEXT];
 	ssize_t length = snap_procfs_reread(syscall_fd, text, sizeof(text));
@@ -155,33 +156,33 @@ static int read_place(int syscall_fd, struct snap_place *ret)
 	return snap_parse_syscall(text, (size_t)length, ret) ? 0 : -EBADMSG;
 }
 
-static enum snap_peek_result failed(int error)
+static enum snap_copy_result result_of_error(int error)
 {
 	if (error == -ESRCH || error == -ENOENT)
-		return SNAP_PEEK_GONE;
-	return error == -EACCES || error == -EPERM ? SNAP_PEEK_REFUSED : SNAP_PEEK_UNUSABLE;
+		return SNAP_COPY_GONE;
+	return error == -EACCES || error == -EPERM ? SNAP_COPY_REFUSED : SNAP_COPY_UNUSABLE;
 }
 
 /* From below sp to the end of its mapping; false: not even the first bytes can be read. */
-static bool copy_stack(const struct snap_peek *peek, uint64_t sp, uint64_t end,
+static bool copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint64_t end,
 		       struct snap_thread *copy)
 {
 	uint64_t start = (sp - SNAP_STACK_MARGIN) & ~15ull, size = end - start;
 	ssize_t got;
 
-	if (size > peek->size)
-		size = peek->size & ~(size_t)15;
-	got = pread(peek->mem_fd, peek->bytes, size, (off_t)start);
+	if (size > blocked->size)
+		size = blocked->size & ~(size_t)15;
+	got = pread(blocked->mem_fd, blocked->bytes, size, (off_t)start);
 	/* What is below sp may lie in another mapping, or in none. */
 	if (got <= 0 && start / PAGE != sp / PAGE) {
 		start = sp & ~(uint64_t)(PAGE - 1);
 		size = end - start < size ? end - start : size;
-		got = pread(peek->mem_fd, peek->bytes, size, (off_t)start);
+		got = pread(blocked->mem_fd, blocked->bytes, size, (off_t)start);
 	}
 	if (got <= 0)
 		return false;
 	copy->stack_address = start;
-	copy->stack = peek->bytes;
+	copy->stack = blocked->bytes;
 	copy->stack_size = (size_t)got;
 	copy->stack_limited = (size_t)got == size && size < end - start;
 	copy->stack_unreadable = (size_t)got < size;
@@ -189,58 +190,60 @@ static bool copy_stack(const struct snap_peek *peek, uint64_t sp, uint64_t end,
 }
 
 /* Whether it is still where it was, and has not run. */
-static enum snap_peek_result check(const struct snap_peek *peek, const struct snap_place *place)
+static enum snap_copy_result check_unmoved(const struct snap_blocked_copy *blocked,
+					   const struct snap_syscall_line *line)
 {
-	struct snap_peek_mark mark;
-	struct snap_place now;
+	struct snap_run_counters counters;
+	struct snap_syscall_line now;
 	int error = 0;
 
-	if (peek->guard == SNAP_PEEK_SWITCHES) {
-		error = read_place(peek->syscall_fd, &now);
-		if (!error && (now.running || now.sp != place->sp || now.pc != place->pc))
-			return SNAP_PEEK_MOVED;
+	if (blocked->guard == SNAP_GUARD_SWITCHES) {
+		error = read_syscall_line(blocked->syscall_fd, &now);
+		if (!error && (now.running || now.sp != line->sp || now.pc != line->pc))
+			return SNAP_COPY_MOVED;
 	}
 	if (!error)
-		error = snap_peek_mark(peek->guard, peek->guard_fd, &mark);
+		error = snap_guard_read(blocked->guard, blocked->guard_fd, &counters);
 	if (error)
-		return failed(error);
-	return snap_peek_same(&mark, &peek->mark) ? SNAP_PEEK_TAKEN : SNAP_PEEK_MOVED;
+		return result_of_error(error);
+	return snap_run_counters_equal(&counters, &blocked->counters) ? SNAP_COPY_DONE
+								      : SNAP_COPY_MOVED;
 }
 
-enum snap_peek_result snap_peek(struct snap_peek *peek, struct snap_thread *copy,
-				enum snap_arch *arch_ret)
+enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
+					enum snap_arch *arch_ret)
 {
 	struct snap_thread taken = *copy;
-	enum snap_peek_result result;
-	struct snap_place place;
+	enum snap_copy_result result;
+	struct snap_syscall_line line;
 	enum snap_arch arch;
 	uint64_t end;
-	int error = read_place(peek->syscall_fd, &place);
+	int error = read_syscall_line(blocked->syscall_fd, &line);
 
 	if (error)
-		return failed(error);
-	if (place.running)
-		return SNAP_PEEK_RUNNING;
-	if (place.sp == 0) /* it has no user memory any more */
-		return SNAP_PEEK_UNUSABLE;
-	if (may_be_32_bit(&place))
-		return SNAP_PEEK_UNUSABLE;
-	end = peek->stack_end(peek->context, place.sp);
-	if (end <= place.sp)
-		return SNAP_PEEK_UNKNOWN;
-	if (!copy_stack(peek, place.sp, end, &taken))
-		return SNAP_PEEK_UNUSABLE;
-	result = check(peek, &place);
-	if (result != SNAP_PEEK_TAKEN)
+		return result_of_error(error);
+	if (line.running)
+		return SNAP_COPY_RUNNING;
+	if (line.sp == 0) /* it has no user memory any more */
+		return SNAP_COPY_UNUSABLE;
+	if (may_be_32_bit(&line))
+		return SNAP_COPY_UNUSABLE;
+	end = blocked->stack_end(blocked->context, line.sp);
+	if (end <= line.sp)
+		return SNAP_COPY_UNMAPPED;
+	if (!copy_stack(blocked, line.sp, end, &taken))
+		return SNAP_COPY_UNUSABLE;
+	result = check_unmoved(blocked, &line);
+	if (result != SNAP_COPY_DONE)
 		return result;
 	taken.result = SNAP_THREAD_COPIED;
 	taken.taken = SNAP_TAKEN_UNSTOPPED;
 	taken.partial = true;
-	taken.registers_size = fill_registers(&place, peek->registers, &arch);
-	taken.registers = peek->registers;
+	taken.registers_size = fill_registers(&line, blocked->registers, &arch);
+	taken.registers = blocked->registers;
 	taken.stack2 = NULL;
 	taken.stack2_size = 0;
 	*copy = taken;
 	*arch_ret = arch;
-	return SNAP_PEEK_TAKEN;
+	return SNAP_COPY_DONE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Peek: copies a blocked thread without stopping it, and knows afterwards whether it stood still.
+ * Copies a blocked thread without stopping it, and knows afterwards whether it stood still.
  *
  * Where a blocked thread is, procfs tells: program counter, stack pointer, system call. The stack
  * is copied while it sleeps, and believed only if counters that every run of the thread moves have
@@ -15,10 +15,10 @@
 #include "proc/procfs.h"
 
 /* What moves with every run of a thread. */
-enum snap_peek_guard {
-	SNAP_PEEK_NO_GUARD,  /* nothing does: threads must be stopped */
-	SNAP_PEEK_SCHEDSTAT, /* "schedstat": time run, time waited, runs */
-	SNAP_PEEK_SWITCHES,  /* "status": voluntary and other switches; sp and pc are compared, too
+enum snap_guard_kind {
+	SNAP_GUARD_NONE,      /* nothing does: threads must be stopped */
+	SNAP_GUARD_SCHEDSTAT, /* "schedstat": time run, time waited, runs */
+	SNAP_GUARD_SWITCHES,  /* "status": voluntary and other switches; sp and pc are compared, too
 			      */
 };
 
@@ -26,33 +26,34 @@ enum snap_peek_guard {
  * Which guard holds here, judged by the calling thread, which has run for sure. A process's own
  * schedstat may be there and stay 0: a kernel without the counters.
  */
-enum snap_peek_guard snap_peek_guard(const struct snap_procfs *procfs);
+enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs);
 
 /* The file of a thread that holds the guard's counters; NULL for NO_GUARD. */
-const char *snap_peek_guard_name(enum snap_peek_guard guard);
+const char *snap_guard_file(enum snap_guard_kind guard);
 
 /* The counters at one moment. */
-struct snap_peek_mark {
+struct snap_run_counters {
 	uint64_t run_ns; /* SCHEDSTAT: processor time; else 0 */
 	uint64_t waited; /* SCHEDSTAT: time waited; SWITCHES: involuntary switches */
 	uint64_t runs;   /* SCHEDSTAT: runs; SWITCHES: voluntary switches */
 };
 
-static inline bool snap_peek_same(const struct snap_peek_mark *a, const struct snap_peek_mark *b)
+static inline bool snap_run_counters_equal(const struct snap_run_counters *a,
+					   const struct snap_run_counters *b)
 {
 	return a->run_ns == b->run_ns && a->waited == b->waited && a->runs == b->runs;
 }
 
 /* Reads the guard's open file from its beginning; 0 or a negative errno (ESRCH: it has gone). */
-int snap_peek_mark(enum snap_peek_guard guard, int guard_fd, struct snap_peek_mark *ret);
+int snap_guard_read(enum snap_guard_kind guard, int guard_fd, struct snap_run_counters *ret);
 
 /* A thread, and where its copy goes. */
-struct snap_peek {
+struct snap_blocked_copy {
 	/* in */
-	enum snap_peek_guard guard;
-	int guard_fd, syscall_fd;   /* files of the thread, open for reading; kept by the caller */
-	int mem_fd;                 /* of its process */
-	struct snap_peek_mark mark; /* read before, by the caller */
+	enum snap_guard_kind guard;
+	int guard_fd, syscall_fd; /* files of the thread, open for reading; kept by the caller */
+	int mem_fd;               /* of its process */
+	struct snap_run_counters counters; /* read before, by the caller */
 	/* The end of the readable mapping that holds an address; 0: none is known. */
 	uint64_t (*stack_end)(void *context, uint64_t sp);
 	void *context;
@@ -62,22 +63,22 @@ struct snap_peek {
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
 };
 
-enum snap_peek_result {
-	SNAP_PEEK_TAKEN,    /* copied, and it did not run meanwhile */
-	SNAP_PEEK_RUNNING,  /* it runs, or waits for a processor */
-	SNAP_PEEK_MOVED,    /* it ran while it was copied */
-	SNAP_PEEK_UNKNOWN,  /* no mapping is known at its stack pointer: the mappings are old */
-	SNAP_PEEK_UNUSABLE, /* a 32-bit thread, or its stack cannot be read: only a stop helps */
-	SNAP_PEEK_GONE,     /* it has exited */
-	SNAP_PEEK_REFUSED,  /* reading is not permitted (EACCES, EPERM) */
+enum snap_copy_result {
+	SNAP_COPY_DONE,     /* copied, and it did not run meanwhile */
+	SNAP_COPY_RUNNING,  /* it runs, or waits for a processor */
+	SNAP_COPY_MOVED,    /* it ran while it was copied */
+	SNAP_COPY_UNMAPPED, /* no mapping is known at its stack pointer: the mappings are old */
+	SNAP_COPY_UNUSABLE, /* a 32-bit thread, or its stack cannot be read: only a stop helps */
+	SNAP_COPY_GONE,     /* it has exited */
+	SNAP_COPY_REFUSED,  /* reading is not permitted (EACCES, EPERM) */
 };
 
 /*
  * Copies a thread. With TAKEN `copy` has result COPIED, taken UNSTOPPED, partial, arch_ret's
- * registers (they point into `peek`) and its stack (into peek->bytes); name, state and so on are
+ * registers (they point into `blocked`) and its stack (into blocked->bytes); name, state and so on are
  * left alone. With all others `copy` is not touched.
  */
-enum snap_peek_result snap_peek(struct snap_peek *peek, struct snap_thread *copy,
-				enum snap_arch *arch_ret);
+enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
+					enum snap_arch *arch_ret);
 
 #endif

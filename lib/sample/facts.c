@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a member of the tree is, and what it has mapped; and whether it still is that program. The
+ * What a process of the tree is, and what it has mapped; and whether it still is that program. The
  * descriptor of its memory belongs to the address space that was there when it was opened: it
  * reads nothing once that has gone, by an exec or by the end of the process.
  */
@@ -74,7 +74,8 @@ struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_p
 }
 
 /* In words; `process` is a copy whose trouble is written. */
-static void explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
+static void explain_trouble(struct snap_capture *capture, struct snap_process *process,
+			    int os_errno)
 {
 	char text[128];
 
@@ -92,40 +93,40 @@ static void explain(struct snap_capture *capture, struct snap_process *process, 
 		snap_discover_explain(capture, process, os_errno);
 }
 
-struct snap_error *snap_member_explain(struct snap_sampler *sampler, struct snap_member *member,
-				       int os_errno)
+struct snap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
+						struct snap_sampler_process *process, int os_errno)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_process process = member->facts;
+	struct snap_process facts = process->facts;
 	const char *message;
 
 	if (!capture)
 		return snap_error_no_memory();
-	explain(capture, &process, os_errno);
-	message = process.trouble_message;
+	explain_trouble(capture, &facts, os_errno);
+	message = facts.trouble_message;
 	/* A process that is traced now and then says so in the same words: kept once. */
-	if (message && (!member->trouble_text || strcmp(message, member->trouble_text) != 0)) {
-		free(member->trouble_text);
-		member->trouble_text = strdup(message);
-		if (!member->trouble_text)
+	if (message && (!process->trouble_text || strcmp(message, process->trouble_text) != 0)) {
+		free(process->trouble_text);
+		process->trouble_text = strdup(message);
+		if (!process->trouble_text)
 			return snap_error_no_memory();
 	}
-	member->facts.trouble = process.trouble;
-	member->facts.trouble_message = message ? member->trouble_text : NULL;
-	return member->announced ? sink->mapped(sink->context, &member->shown) : NULL;
+	process->facts.trouble = facts.trouble;
+	process->facts.trouble_message = message ? process->trouble_text : NULL;
+	return process->announced ? sink->mapped(sink->context, &process->shown) : NULL;
 }
 
-struct snap_error *snap_member_refused(struct snap_sampler *sampler, struct snap_member *member,
-				       int os_errno)
+struct snap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
+						struct snap_sampler_process *process, int os_errno)
 {
-	struct snap_error *err = snap_member_explain(sampler, member, os_errno);
+	struct snap_error *err = snap_sampler_process_explain(sampler, process, os_errno);
 
-	snap_sampler_clear(sampler, member);
-	member->sampled = false;
-	if (member->facts.trouble == SNAP_TROUBLE_EXITED ||
-	    member->facts.trouble == SNAP_TROUBLE_ZOMBIE)
-		member->gone = true;
+	snap_sampler_end_threads(sampler, process);
+	process->sampled = false;
+	if (process->facts.trouble == SNAP_TROUBLE_EXITED ||
+	    process->facts.trouble == SNAP_TROUBLE_ZOMBIE)
+		process->gone = true;
 	return err;
 }
 
@@ -183,14 +184,14 @@ static void unmap(struct snap_region *region)
 }
 
 /* A leader that has exited has no mappings any more; any other thread does. */
-static int open_file(const struct snap_member *member, const char *name)
+static int open_file(const struct snap_sampler_process *process, const char *name)
 {
-	int from = member->live.files_fd;
+	int from = process->live.files_fd;
 
-	for (size_t i = member->thread_count; i > 0; i--) {
-		const struct snap_watched *thread = member->threads[i - 1];
+	for (size_t i = process->thread_count; i > 0; i--) {
+		const struct snap_sampler_thread *thread = process->threads[i - 1];
 		int fd = thread->gone ? -1
-				      : snap_procfs_task_open_file(member->tasks_fd,
+				      : snap_procfs_task_open_file(process->tasks_fd,
 								   thread->shown.tid, name);
 
 		if (fd >= 0)
@@ -200,29 +201,30 @@ static int open_file(const struct snap_member *member, const char *name)
 	}
 	if (from >= 0)
 		return snap_procfs_open_file(from, name);
-	return snap_procfs_task_open_file(member->tasks_fd, member->facts.pid, name);
+	return snap_procfs_task_open_file(process->tasks_fd, process->facts.pid, name);
 }
 
-static void hide_served(const struct snap_member *member, const struct snap_space_reader *reader,
-			struct snap_space *space)
+static void hide_fuse_maps(const struct snap_sampler_process *process,
+			   const struct snap_space_reader *reader, struct snap_space *space)
 {
 	_cleanup_fd_ int fd = -1;
 
-	if (!snap_served_may_be(space))
+	if (!snap_fuse_maps_possible(space))
 		return;
-	fd = open_file(member, "mountinfo");
-	snap_served_hide(reader, fd, space);
+	fd = open_file(process, "mountinfo");
+	snap_fuse_maps_hide(reader, fd, space);
 }
 
 /* 0 or a negative errno in *error_ret; then there is no space. */
-static struct snap_error *read_space(const struct snap_member *member, struct snap_arena *arena,
-				     int *error_ret, struct snap_space *ret)
+static struct snap_error *read_space(const struct snap_sampler_process *process,
+				     struct snap_arena *arena, int *error_ret,
+				     struct snap_space *ret)
 {
-	_cleanup_fd_ int maps_fd = open_file(member, "maps");
+	_cleanup_fd_ int maps_fd = open_file(process, "maps");
 	_cleanup_free_ char *buffer = malloc(LINES);
 	struct snap_region records;
 	struct snap_space space = { 0 };
-	int mem_fd = member->mem_fd;
+	int mem_fd = process->mem_fd;
 	struct snap_space_reader reader = { .records = &records,
 					    .buffer = buffer,
 					    .buffer_size = LINES,
@@ -239,7 +241,7 @@ static struct snap_error *read_space(const struct snap_member *member, struct sn
 	reader.maps = snap_region_new_array(&records, SNAP_MAX_MAPS, struct snap_map);
 	*error_ret = snap_space_read_maps(&reader, maps_fd, &space);
 	if (*error_ret == 0) {
-		hide_served(member, &reader, &space);
+		hide_fuse_maps(process, &reader, &space);
 		snap_space_read_pieces(&reader, &space);
 		err = keep_space(arena, &space, ret);
 	}
@@ -270,46 +272,47 @@ static bool same_maps(const struct snap_process *process, const struct snap_spac
 }
 
 /* The sink may still use the old mappings until it knows the new ones. */
-static struct snap_error *replace_space(struct snap_sampler *sampler, struct snap_member *member,
+static struct snap_error *replace_space(struct snap_sampler *sampler,
+					struct snap_sampler_process *process,
 					const struct snap_space *space, struct snap_arena *arena)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_arena old = member->space;
+	struct snap_arena old = process->space;
 	struct snap_error *err = NULL;
 
-	member->space = *arena;
+	process->space = *arena;
 	snap_arena_init(arena);
-	member->facts.maps = space->maps;
-	member->facts.map_count = space->map_count;
-	member->facts.pieces = space->pieces;
-	member->facts.piece_count = space->piece_count;
-	if (member->announced)
-		err = sink->mapped(sink->context, &member->shown);
+	process->facts.maps = space->maps;
+	process->facts.map_count = space->map_count;
+	process->facts.pieces = space->pieces;
+	process->facts.piece_count = space->piece_count;
+	if (process->announced)
+		err = sink->mapped(sink->context, &process->shown);
 	snap_arena_deinit(&old);
 	return err;
 }
 
-struct snap_error *snap_member_map(struct snap_sampler *sampler, struct snap_member *member,
-				   bool *changed_ret)
+struct snap_error *snap_sampler_process_map(struct snap_sampler *sampler,
+					    struct snap_sampler_process *process, bool *changed_ret)
 {
 	_cleanup_(snap_arena_deinit) struct snap_arena arena;
-	int64_t begin = snap_sampler_now();
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_space space = { 0 };
 	struct snap_error *err;
 	int error;
 
 	*changed_ret = false;
 	snap_arena_init(&arena);
-	if (begin < member->map_after_ns)
+	if (begin < process->map_after_ns)
 		return NULL;
-	err = read_space(member, &arena, &error, &space);
+	err = read_space(process, &arena, &error, &space);
 	if (err)
 		return err;
-	if (!error && !same_maps(&member->facts, &space)) {
+	if (!error && !same_maps(&process->facts, &space)) {
 		*changed_ret = true;
-		err = replace_space(sampler, member, &space, &arena);
+		err = replace_space(sampler, process, &space, &arena);
 	}
-	member->map_after_ns =
+	process->map_after_ns =
 		snap_sampler_after(begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
 	return err;
 }
@@ -333,73 +336,74 @@ static bool shares_memory(const struct snap_process *process)
 	       syscall(SYS_kcmp, process->pid, process->ppid, KCMP_VM, 0, 0) == 0;
 }
 
-static void close_memory(struct snap_sampler *sampler, struct snap_member *member)
+static void close_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	sampler->descriptors += (member->mem_fd >= 0) + (member->tasks_fd >= 0);
-	snap_close(&member->mem_fd);
-	snap_close(&member->tasks_fd);
+	sampler->descriptors += (process->mem_fd >= 0) + (process->tasks_fd >= 0);
+	snap_close(&process->mem_fd);
+	snap_close(&process->tasks_fd);
 }
 
-static int open_memory(struct snap_sampler *sampler, struct snap_member *member)
+static int open_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	_cleanup_fd_ int loose = -1;
-	int process_fd = member->live.proc_fd;
+	int process_fd = process->live.proc_fd;
 
-	close_memory(sampler, member);
+	close_memory(sampler, process);
 	if (process_fd < 0)
-		process_fd = loose = snap_member_directory(sampler, member);
+		process_fd = loose = snap_sampler_process_directory(sampler, process);
 	if (process_fd < 0)
 		return process_fd;
-	member->tasks_fd = snap_procfs_open_tasks(process_fd);
-	if (member->tasks_fd < 0)
-		return member->tasks_fd;
-	member->mem_fd = open_file(member, "mem");
-	sampler->descriptors -= 1 + (member->mem_fd >= 0);
-	return member->mem_fd < 0 ? member->mem_fd : 0;
+	process->tasks_fd = snap_procfs_open_tasks(process_fd);
+	if (process->tasks_fd < 0)
+		return process->tasks_fd;
+	process->mem_fd = open_file(process, "mem");
+	sampler->descriptors -= 1 + (process->mem_fd >= 0);
+	return process->mem_fd < 0 ? process->mem_fd : 0;
 }
 
-struct snap_error *snap_member_open(struct snap_sampler *sampler, struct snap_member *member)
+struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
+					     struct snap_sampler_process *process)
 {
 	struct snap_error *err;
 	bool changed;
 	int error;
 
-	member->sampled = member->lost = false;
-	if (member->facts.trouble != SNAP_TROUBLE_NONE)
+	process->sampled = process->lost = false;
+	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
-	member->borrowed = shares_memory(&member->facts);
-	error = open_memory(sampler, member);
+	process->in_parents_memory = shares_memory(&process->facts);
+	error = open_memory(sampler, process);
 	if (error)
-		return snap_member_refused(sampler, member, -error);
-	member->map_after_ns = 0;
-	err = snap_member_map(sampler, member, &changed);
+		return snap_sampler_process_refused(sampler, process, -error);
+	process->map_after_ns = 0;
+	err = snap_sampler_process_map(sampler, process, &changed);
 	if (err)
 		return err;
 	/* It is just leaving, or becoming another program. */
-	member->lost = member->facts.map_count == 0;
-	if (is_32_bit(&member->facts))
-		return snap_member_refused(sampler, member, ENOEXEC);
-	member->sampled = member->list_due = true;
-	member->listed = 0;
+	process->lost = process->facts.map_count == 0;
+	if (is_32_bit(&process->facts))
+		return snap_sampler_process_refused(sampler, process, ENOEXEC);
+	process->sampled = process->list_due = true;
+	process->listed = 0;
 	return NULL;
 }
 
-static bool has_lost_memory(const struct snap_member *member)
+static bool has_lost_memory(const struct snap_sampler_process *process)
 {
 	char byte;
 
-	if (member->borrowed && !shares_memory(&member->facts))
+	if (process->in_parents_memory && !shares_memory(&process->facts))
 		return true;
 	/* Whatever is there: an error says that the address space is. */
-	return pread(member->mem_fd, &byte, 1, 0) == 0;
+	return pread(process->mem_fd, &byte, 1, 0) == 0;
 }
 
-void snap_member_check(struct snap_sampler *sampler, struct snap_member *member)
+void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	if (!member->sampled || member->checked == sampler->ticks)
+	if (!process->sampled || process->checked == sampler->ticks)
 		return;
-	member->checked = sampler->ticks;
-	member->lost = has_lost_memory(member);
-	if (member->lost)
-		snap_sampler_clear(sampler, member);
+	process->checked = sampler->ticks;
+	process->lost = has_lost_memory(process);
+	if (process->lost)
+		snap_sampler_end_threads(sampler, process);
 }

@@ -23,8 +23,8 @@ struct files {
 	int loose_guard_fd, loose_syscall_fd;
 };
 
-struct place {
-	struct snap_watched *thread;
+struct stack_question {
+	struct snap_sampler_thread *thread;
 	bool limited; /* where no mapping is known, some of it must do */
 };
 
@@ -34,18 +34,19 @@ static void files_close(struct files *files)
 	snap_close(&files->loose_syscall_fd);
 }
 
-static int open_files(struct snap_sampler *sampler, struct snap_watched *thread,
+static int open_files(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 		      struct files *files)
 {
-	struct snap_spot *spot = &sampler->spots[thread->spot];
+	struct snap_sampler_guard *guard = &sampler->guards[thread->guard];
 
-	files->guard_fd = snap_watched_open(sampler, thread, snap_peek_guard_name(sampler->guard),
-					    &spot->guard_fd);
+	files->guard_fd = snap_sampler_thread_open(
+		sampler, thread, snap_guard_file(sampler->guard_kind), &guard->guard_fd);
 	if (files->guard_fd < 0)
 		return files->guard_fd;
-	if (spot->guard_fd < 0)
+	if (guard->guard_fd < 0)
 		files->loose_guard_fd = files->guard_fd;
-	files->syscall_fd = snap_watched_open(sampler, thread, "syscall", &thread->syscall_fd);
+	files->syscall_fd =
+		snap_sampler_thread_open(sampler, thread, "syscall", &thread->syscall_fd);
 	if (files->syscall_fd < 0)
 		return files->syscall_fd;
 	if (thread->syscall_fd < 0)
@@ -55,9 +56,9 @@ static int open_files(struct snap_sampler *sampler, struct snap_watched *thread,
 
 static uint64_t stack_end(void *context, uint64_t sp)
 {
-	const struct place *place = context;
-	struct snap_watched *thread = place->thread;
-	const struct snap_map *map = snap_process_map(&thread->member->facts, sp);
+	const struct stack_question *question = context;
+	struct snap_sampler_thread *thread = question->thread;
+	const struct snap_map *map = snap_process_map(&thread->process->facts, sp);
 	uint64_t end;
 
 	if (map && map->read) {
@@ -65,16 +66,16 @@ static uint64_t stack_end(void *context, uint64_t sp)
 		thread->stack_end = map->end;
 		return map->end;
 	}
-	if (!place->limited || __builtin_add_overflow(sp, UNKNOWN_STACK, &end))
+	if (!question->limited || __builtin_add_overflow(sp, UNKNOWN_STACK, &end))
 		return 0;
 	return end & ~(uint64_t)4095;
 }
 
 /* What it has run is counted as far as it is known. */
-static int read_mark(struct snap_sampler *sampler, struct snap_watched *thread, int fd,
-		     struct snap_peek_mark *ret)
+static int read_counters(struct snap_sampler *sampler, struct snap_sampler_thread *thread, int fd,
+			 struct snap_run_counters *ret)
 {
-	int error = snap_peek_mark(sampler->guard, fd, ret);
+	int error = snap_guard_read(sampler->guard_kind, fd, ret);
 
 	if (!error && ret->run_ns > thread->run_ns) {
 		sampler->run_ns += ret->run_ns - thread->run_ns;
@@ -83,50 +84,53 @@ static int read_mark(struct snap_sampler *sampler, struct snap_watched *thread, 
 	return error;
 }
 
-static enum snap_peek_result peek_once(struct snap_sampler *sampler, struct snap_watched *thread,
-				       struct snap_peek *peek, struct snap_thread *copy)
+static enum snap_copy_result copy_once(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread,
+				       struct snap_blocked_copy *blocked, struct snap_thread *copy)
 {
 	enum snap_arch arch;
-	int error = read_mark(sampler, thread, peek->guard_fd, &peek->mark);
+	int error = read_counters(sampler, thread, blocked->guard_fd, &blocked->counters);
 
 	if (error)
-		return error == -ESRCH || error == -ENOENT ? SNAP_PEEK_GONE : SNAP_PEEK_UNUSABLE;
-	return snap_peek(peek, copy, &arch);
+		return error == -ESRCH || error == -ENOENT ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
+	return snap_copy_blocked(blocked, copy, &arch);
 }
 
 /* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
-static struct snap_error *take_peek(struct snap_sampler *sampler, struct snap_watched *thread,
-				    const struct files *files, struct snap_peek *peek,
-				    struct snap_thread *copy, enum snap_peek_result *result_ret)
+static struct snap_error *
+copy_while_blocked(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+		   const struct files *files, struct snap_blocked_copy *blocked,
+		   struct snap_thread *copy, enum snap_copy_result *result_ret)
 {
-	struct place place = { .thread = thread };
-	enum snap_peek_result result = SNAP_PEEK_MOVED;
+	struct stack_question question = { .thread = thread };
+	enum snap_copy_result result = SNAP_COPY_MOVED;
 	struct snap_error *err;
 	bool changed;
 
-	peek->guard = sampler->guard;
-	peek->guard_fd = files->guard_fd;
-	peek->syscall_fd = files->syscall_fd;
-	peek->mem_fd = thread->member->mem_fd;
-	peek->stack_end = stack_end;
-	peek->context = &place;
-	peek->bytes = sampler->stack;
-	peek->size = sampler->options->max_stack;
-	for (unsigned i = 0; i < TRIES && result == SNAP_PEEK_MOVED; i++) {
-		result = peek_once(sampler, thread, peek, copy);
-		if (result != SNAP_PEEK_UNKNOWN)
+	blocked->guard = sampler->guard_kind;
+	blocked->guard_fd = files->guard_fd;
+	blocked->syscall_fd = files->syscall_fd;
+	blocked->mem_fd = thread->process->mem_fd;
+	blocked->stack_end = stack_end;
+	blocked->context = &question;
+	blocked->bytes = sampler->stack;
+	blocked->size = sampler->options->max_stack;
+	for (unsigned i = 0; i < TRIES && result == SNAP_COPY_MOVED; i++) {
+		result = copy_once(sampler, thread, blocked, copy);
+		if (result != SNAP_COPY_UNMAPPED)
 			continue;
-		err = snap_member_map(sampler, thread->member, &changed);
+		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		if (err)
 			return err;
-		place.limited = true;
-		result = peek_once(sampler, thread, peek, copy);
+		question.limited = true;
+		result = copy_once(sampler, thread, blocked, copy);
 	}
 	*result_ret = result;
 	return NULL;
 }
 
-void snap_watched_describe(const struct snap_watched *thread, struct snap_thread *copy)
+void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
+				  struct snap_thread *copy)
 {
 	copy->tid = thread->shown.tid;
 	copy->ns_tid = thread->shown.ns_tid;
@@ -136,7 +140,8 @@ void snap_watched_describe(const struct snap_watched *thread, struct snap_thread
 	copy->flags = thread->flags;
 }
 
-struct snap_error *snap_sampler_show(struct snap_sampler *sampler, struct snap_watched *thread,
+struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread,
 				     const struct snap_thread *copy, enum snap_verdict *verdict_ret)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
@@ -147,8 +152,8 @@ struct snap_error *snap_sampler_show(struct snap_sampler *sampler, struct snap_w
 	thread->again = false;
 	err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	if (!err && verdict == SNAP_VERDICT_STALE_MAPPINGS) {
-		thread->again = sampler->now_ns < thread->member->map_after_ns;
-		err = snap_member_map(sampler, thread->member, &changed);
+		thread->again = sampler->now_ns < thread->process->map_after_ns;
+		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		if (err)
 			return err;
 		verdict = SNAP_VERDICT_TAKEN;
@@ -158,25 +163,26 @@ struct snap_error *snap_sampler_show(struct snap_sampler *sampler, struct snap_w
 	return err;
 }
 
-struct snap_error *snap_sampler_miss(struct snap_sampler *sampler, struct snap_watched *thread,
+struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread,
 				     enum snap_thread_result result)
 {
 	struct snap_thread copy = { .result = result };
 	enum snap_verdict verdict;
 
-	snap_watched_describe(thread, &copy);
-	thread->place = thread->bytes = 0;
+	snap_sampler_thread_describe(thread, &copy);
+	thread->registers_hash = thread->stack_hash = 0;
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, &copy, &verdict);
 }
 
-static bool may_be_stopped(const struct snap_watched *thread)
+static bool may_be_stopped(const struct snap_sampler_thread *thread)
 {
 	return thread->state != 'D' && thread->state != 't';
 }
 
 /* It needs a stop, but would not stop: what is known of it must do. */
-static struct snap_error *show_as_is(struct snap_sampler *sampler, struct snap_watched *thread,
-				     struct snap_thread *copy)
+static struct snap_error *show_as_is(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread, struct snap_thread *copy)
 {
 	enum snap_verdict verdict;
 
@@ -185,8 +191,9 @@ static struct snap_error *show_as_is(struct snap_sampler *sampler, struct snap_w
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, copy, &verdict);
 }
 
-static struct snap_error *stop_blocked(struct snap_sampler *sampler, struct snap_watched *thread,
-				       struct snap_thread *copy, uint64_t place, uint64_t bytes)
+static struct snap_error *stop_blocked(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread, struct snap_thread *copy,
+				       uint64_t registers_hash, uint64_t stack_hash)
 {
 	const struct snap_picked picked = { .thread = thread,
 					    .blocked = true,
@@ -194,124 +201,130 @@ static struct snap_error *stop_blocked(struct snap_sampler *sampler, struct snap
 					    .size = copy->stack_size };
 
 	thread->stops = true;
-	thread->place = place;
-	thread->bytes = bytes;
+	thread->registers_hash = registers_hash;
+	thread->stack_hash = stack_hash;
 	if (!may_be_stopped(thread))
 		return show_as_is(sampler, thread, copy);
-	sampler->spots[thread->spot].settled = false;
+	sampler->guards[thread->guard].settled = false;
 	return snap_sampler_pick(sampler, &picked);
 }
 
 /* It was blocked, and its copy is believed. */
-static struct snap_error *take_blocked(struct snap_sampler *sampler, struct snap_watched *thread,
-				       struct snap_thread *copy)
+static struct snap_error *take_blocked(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread, struct snap_thread *copy)
 {
-	uint64_t place = snap_hash(copy->registers, copy->registers_size, copy->stack_address);
+	uint64_t registers_hash =
+		snap_hash(copy->registers, copy->registers_size, copy->stack_address);
 	bool is_usual = copy->stack_size <= USUAL_STACK || thread->stops;
-	uint64_t bytes = is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
+	uint64_t stack_hash =
+		is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
 	char before = thread->state;
 	enum snap_verdict verdict;
-	struct snap_error *err = snap_watched_read(sampler, thread);
+	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
 
 	if (err || thread->gone)
 		return err;
 	/* Woken since: then it was not in R. */
 	if (thread->state == 'R')
-		snap_watched_state(sampler, thread, 'S');
-	snap_watched_describe(thread, copy);
-	sampler->spots[thread->spot].settled = true;
-	if (bytes && thread->bytes == bytes && thread->place == place && before == thread->state) {
+		snap_sampler_thread_state(sampler, thread, 'S');
+	snap_sampler_thread_describe(thread, copy);
+	sampler->guards[thread->guard].settled = true;
+	if (stack_hash && thread->stack_hash == stack_hash &&
+	    thread->registers_hash == registers_hash && before == thread->state) {
 		sampler->tick.kept++;
 		return NULL;
 	}
-	if (thread->stops && thread->place == place)
-		return stop_blocked(sampler, thread, copy, place, bytes);
+	if (thread->stops && thread->registers_hash == registers_hash)
+		return stop_blocked(sampler, thread, copy, registers_hash, stack_hash);
 	err = snap_sampler_show(sampler, thread, copy, &verdict);
 	if (err)
 		return err;
 	if (verdict == SNAP_VERDICT_NEEDS_REGISTERS)
-		return stop_blocked(sampler, thread, copy, place, bytes);
+		return stop_blocked(sampler, thread, copy, registers_hash, stack_hash);
 	thread->stops = false;
-	thread->place = place;
-	thread->bytes = thread->again ? 0 : bytes;
-	sampler->spots[thread->spot].settled = !thread->again;
+	thread->registers_hash = registers_hash;
+	thread->stack_hash = thread->again ? 0 : stack_hash;
+	sampler->guards[thread->guard].settled = !thread->again;
 	sampler->tick.unstopped++;
 	return NULL;
 }
 
-static struct snap_error *take_running(struct snap_sampler *sampler, struct snap_watched *thread)
+static struct snap_error *take_running(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread)
 {
 	const struct snap_picked picked = { .thread = thread };
 
 	if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * SNAP_NS_PER_MS) {
-		struct snap_error *err = snap_watched_read(sampler, thread);
+		struct snap_error *err = snap_sampler_thread_read(sampler, thread);
 
 		if (err || thread->gone)
 			return err;
 	}
-	snap_watched_state(sampler, thread, 'R');
+	snap_sampler_thread_state(sampler, thread, 'R');
 	sampler->tick.running++;
 	return snap_sampler_pick(sampler, &picked);
 }
 
 /* Where no copy is wanted, or can be had: its state, if it is another one. */
-static struct snap_error *look_at_state(struct snap_sampler *sampler, struct snap_watched *thread,
+static struct snap_error *look_at_state(struct snap_sampler *sampler,
+					struct snap_sampler_thread *thread,
 					enum snap_thread_result result)
 {
-	bool first = thread->place == 0;
+	bool first = thread->registers_hash == 0;
 	char before = thread->state;
-	struct snap_error *err = snap_watched_read(sampler, thread);
+	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
 
 	if (err || thread->gone)
 		return err;
 	sampler->tick.kept++;
 	sampler->tick.running += thread->state == 'R';
-	sampler->spots[thread->spot].settled = thread->state != 'R';
+	sampler->guards[thread->guard].settled = thread->state != 'R';
 	if (!first && thread->state == before)
 		return NULL;
 	err = snap_sampler_miss(sampler, thread, result);
-	thread->place = 1;
+	thread->registers_hash = 1;
 	return err;
 }
 
 /* --mode cpu: who runs is stopped, of all others it is said that they do not. */
 static struct snap_error *look_for_running(struct snap_sampler *sampler,
-					   struct snap_watched *thread)
+					   struct snap_sampler_thread *thread)
 {
 	const struct snap_picked picked = { .thread = thread };
 	struct snap_error *err;
-	int fd = snap_watched_open(sampler, thread, snap_peek_guard_name(sampler->guard),
-				   &sampler->spots[thread->spot].guard_fd);
-	struct snap_peek_mark mark;
-	bool told = thread->place != 0;
+	int fd = snap_sampler_thread_open(sampler, thread, snap_guard_file(sampler->guard_kind),
+					  &sampler->guards[thread->guard].guard_fd);
+	struct snap_run_counters counters;
+	bool told = thread->registers_hash != 0;
 	char before = thread->state;
 
 	if (fd >= 0)
-		read_mark(sampler, thread, fd, &mark);
-	if (fd != sampler->spots[thread->spot].guard_fd)
+		read_counters(sampler, thread, fd, &counters);
+	if (fd != sampler->guards[thread->guard].guard_fd)
 		snap_close(&fd);
-	err = snap_watched_read(sampler, thread);
+	err = snap_sampler_thread_read(sampler, thread);
 	if (err || thread->gone)
 		return err;
 	if (thread->state == 'R') {
 		sampler->tick.running++;
-		thread->place = 0;
+		thread->registers_hash = 0;
 		return snap_sampler_pick(sampler, &picked);
 	}
 	sampler->tick.kept++;
-	sampler->spots[thread->spot].settled = true;
+	sampler->guards[thread->guard].settled = true;
 	if (told && before == thread->state)
 		return NULL;
 	err = snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
-	thread->place = 1;
+	thread->registers_hash = 1;
 	return err;
 }
 
 /* No counters: nothing else tells that it stood still. */
-static struct snap_error *look_by_stop(struct snap_sampler *sampler, struct snap_watched *thread)
+static struct snap_error *look_by_stop(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread)
 {
 	const struct snap_picked picked = { .thread = thread };
-	struct snap_error *err = snap_watched_read(sampler, thread);
+	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
 
 	if (err || thread->gone)
 		return err;
@@ -326,7 +339,8 @@ static struct snap_error *look_by_stop(struct snap_sampler *sampler, struct snap
  * Its stack cannot be read, now or ever: a stop would tell its registers, but it moves the thread,
  * and would so be the reason for the next one.
  */
-static struct snap_error *look_seldom(struct snap_sampler *sampler, struct snap_watched *thread)
+static struct snap_error *look_seldom(struct snap_sampler *sampler,
+				      struct snap_sampler_thread *thread)
 {
 	if (sampler->now_ns < thread->seldom_after_ns) {
 		sampler->tick.missed++;
@@ -337,63 +351,65 @@ static struct snap_error *look_seldom(struct snap_sampler *sampler, struct snap_
 }
 
 /* Where descriptors or memory are short its last stack stays, and that is not known to be right. */
-static struct snap_error *cannot_open(struct snap_sampler *sampler, struct snap_watched *thread,
-				      int error)
+static struct snap_error *cannot_open(struct snap_sampler *sampler,
+				      struct snap_sampler_thread *thread, int error)
 {
 	if (error == -EACCES || error == -EPERM)
-		return snap_member_refused(sampler, thread->member, -error);
+		return snap_sampler_process_refused(sampler, thread->process, -error);
 	if (error == -ESRCH || error == -ENOENT) {
-		thread->member->list_due = true;
-		snap_watched_end(sampler, thread);
+		thread->process->list_due = true;
+		snap_sampler_thread_end(sampler, thread);
 		return NULL;
 	}
 	sampler->tick.missed++;
 	return NULL;
 }
 
-static struct snap_error *look_by_peek(struct snap_sampler *sampler, struct snap_watched *thread)
+static struct snap_error *look_at_blocked(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread)
 {
-	enum snap_peek_result result = SNAP_PEEK_UNUSABLE;
+	enum snap_copy_result result = SNAP_COPY_UNUSABLE;
 	struct snap_thread copy = { 0 };
-	struct snap_peek peek = { 0 };
+	struct snap_blocked_copy blocked = { 0 };
 	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
 	int error = open_files(sampler, thread, &files);
 	struct snap_error *err;
 
 	if (error)
 		return cannot_open(sampler, thread, error);
-	err = take_peek(sampler, thread, &files, &peek, &copy, &result);
+	err = copy_while_blocked(sampler, thread, &files, &blocked, &copy, &result);
 	if (err)
 		return err;
 	switch (result) {
-	case SNAP_PEEK_TAKEN:
+	case SNAP_COPY_DONE:
 		return take_blocked(sampler, thread, &copy);
-	case SNAP_PEEK_RUNNING:
-	case SNAP_PEEK_MOVED:
+	case SNAP_COPY_RUNNING:
+	case SNAP_COPY_MOVED:
 		return take_running(sampler, thread);
-	case SNAP_PEEK_UNKNOWN:
-	case SNAP_PEEK_UNUSABLE:
+	case SNAP_COPY_UNMAPPED:
+	case SNAP_COPY_UNUSABLE:
 		return look_seldom(sampler, thread);
-	case SNAP_PEEK_REFUSED:
-		return snap_member_refused(sampler, thread->member, EACCES);
-	case SNAP_PEEK_GONE:
+	case SNAP_COPY_REFUSED:
+		return snap_sampler_process_refused(sampler, thread->process, EACCES);
+	case SNAP_COPY_GONE:
 		break;
 	}
 	return cannot_open(sampler, thread, -ESRCH);
 }
 
-struct snap_error *snap_sampler_look(struct snap_sampler *sampler, struct snap_watched *thread)
+struct snap_error *snap_sampler_look(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread)
 {
 	const uint32_t workers = SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD;
 
-	snap_member_check(sampler, thread->member);
+	snap_sampler_process_check(sampler, thread->process);
 	if (thread->gone)
 		return NULL;
 	if (thread->flags & workers)
 		return look_at_state(sampler, thread, SNAP_THREAD_UNTRACED);
 	if (sampler->options->cpu_only)
 		return look_for_running(sampler, thread);
-	if (sampler->guard == SNAP_PEEK_NO_GUARD)
+	if (sampler->guard_kind == SNAP_GUARD_NONE)
 		return look_by_stop(sampler, thread);
-	return look_by_peek(sampler, thread);
+	return look_at_blocked(sampler, thread);
 }

@@ -35,17 +35,17 @@ static struct snap_error *first_look(struct snap_sampler *sampler)
 		return snap_error_no_memory();
 	sampler->last_pid = snap_procfs_last_pid(sampler->loadavg_fd);
 	err = snap_discover_with(sampler->options, &known, sampler->capture);
-	return err ? err : snap_sampler_join(sampler, sampler->capture);
+	return err ? err : snap_sampler_add_processes(sampler, sampler->capture);
 }
 
-static struct snap_error *init(struct snap_sampler *sampler)
+static struct snap_error *init_sampler(struct snap_sampler *sampler)
 {
 	struct snap_error *err = snap_procfs_open(NULL, &sampler->procfs);
 
 	if (err)
 		return err;
 	sampler->loadavg_fd = snap_procfs_open_file(sampler->procfs.root_fd, "loadavg");
-	sampler->guard = snap_peek_guard(&sampler->procfs);
+	sampler->guard_kind = snap_guard_find(&sampler->procfs);
 	sampler->descriptors = descriptor_budget();
 	sampler->stack_size = sampler->options->max_stack + SNAP_STACK_MARGIN + 16;
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
@@ -66,8 +66,8 @@ struct snap_error *snap_sampler_create(const struct snap_options *options,
 	sampler->options = options;
 	sampler->sink = sink;
 	sampler->procfs.root_fd = sampler->loadavg_fd = -1;
-	sampler->now_ns = snap_sampler_now();
-	err = init(sampler);
+	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	err = init_sampler(sampler);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(sampler);
@@ -79,15 +79,15 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	if (!sampler)
 		return;
 	snap_single_destroy(sampler->single);
-	for (size_t i = 0; i < sampler->spot_count; i++)
-		snap_watched_destroy(sampler, sampler->spots[i].thread);
-	for (size_t i = 0; i < sampler->member_count; i++)
-		snap_member_destroy(sampler, sampler->members[i]);
+	for (size_t i = 0; i < sampler->guard_count; i++)
+		snap_sampler_thread_destroy(sampler, sampler->guards[i].thread);
+	for (size_t i = 0; i < sampler->process_count; i++)
+		snap_sampler_process_destroy(sampler, sampler->processes[i]);
 	snap_capture_destroy(sampler->capture);
 	snap_procfs_close(&sampler->procfs);
 	snap_close(&sampler->loadavg_fd);
-	free(sampler->members);
-	free(sampler->spots);
+	free(sampler->processes);
+	free(sampler->guards);
 	free(sampler->moved);
 	free(sampler->dead);
 	free(sampler->tids);
@@ -103,27 +103,27 @@ const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampl
 /* The counters as a text that is only compared; a negative errno. */
 static ssize_t read_guard(const struct snap_sampler *sampler, int fd, char *text, size_t size)
 {
-	struct snap_peek_mark mark;
+	struct snap_run_counters counters;
 	int error;
 
-	if (sampler->guard == SNAP_PEEK_SCHEDSTAT)
+	if (sampler->guard_kind == SNAP_GUARD_SCHEDSTAT)
 		return snap_procfs_reread(fd, text, size);
-	error = snap_peek_mark(sampler->guard, fd, &mark);
-	memcpy(text, &mark, sizeof(mark));
-	return error ? error : (ssize_t)sizeof(mark);
+	error = snap_guard_read(sampler->guard_kind, fd, &counters);
+	memcpy(text, &counters, sizeof(counters));
+	return error ? error : (ssize_t)sizeof(counters);
 }
 
-static ssize_t read_spot(struct snap_sampler *sampler, const struct snap_spot *spot, char *text,
-			 size_t size)
+static ssize_t read_thread_guard(struct snap_sampler *sampler,
+				 const struct snap_sampler_guard *guard, char *text, size_t size)
 {
-	const char *name = snap_peek_guard_name(sampler->guard);
-	const struct snap_watched *thread = spot->thread;
+	const char *name = snap_guard_file(sampler->guard_kind);
+	const struct snap_sampler_thread *thread = guard->thread;
 	_cleanup_fd_ int fd = -1;
 
-	if (spot->guard_fd >= 0)
-		return read_guard(sampler, spot->guard_fd, text, size);
+	if (guard->guard_fd >= 0)
+		return read_guard(sampler, guard->guard_fd, text, size);
 	/* Without counters there is only the question whether it is still there. */
-	fd = snap_procfs_task_open_file(thread->member->tasks_fd, thread->shown.tid,
+	fd = snap_procfs_task_open_file(thread->process->tasks_fd, thread->shown.tid,
 					name ? name : "stat");
 	if (fd < 0)
 		return fd;
@@ -134,41 +134,41 @@ static ssize_t read_spot(struct snap_sampler *sampler, const struct snap_spot *s
  * A blocked thread that gets a processor moves its counters at once. One that runs moves them only
  * now and then, so nothing follows from counters that did not.
  */
-static bool has_moved(struct snap_sampler *sampler, struct snap_spot *spot)
+static bool has_moved(struct snap_sampler *sampler, struct snap_sampler_guard *guard)
 {
-	char text[2 * SNAP_SPOT_TEXT];
-	ssize_t size = read_spot(sampler, spot, text, sizeof(text));
+	char text[2 * SNAP_GUARD_TEXT];
+	ssize_t size = read_thread_guard(sampler, guard, text, sizeof(text));
 
 	if (snap_procfs_is_gone(size)) {
-		spot->thread->member->list_due = true;
-		snap_watched_end(sampler, spot->thread);
+		guard->thread->process->list_due = true;
+		snap_sampler_thread_end(sampler, guard->thread);
 		return false;
 	}
-	if (size > 0 && size == spot->size && spot->settled &&
-	    !memcmp(text, spot->text, spot->size))
+	if (size > 0 && size == guard->size && guard->settled &&
+	    !memcmp(text, guard->text, guard->size))
 		return false;
-	spot->settled = false;
-	spot->size = size > 0 && size <= SNAP_SPOT_TEXT ? (uint8_t)size : 0;
-	memcpy(spot->text, text, spot->size);
+	guard->settled = false;
+	guard->size = size > 0 && size <= SNAP_GUARD_TEXT ? (uint8_t)size : 0;
+	memcpy(guard->text, text, guard->size);
 	return true;
 }
 
 static struct snap_error *find_moved(struct snap_sampler *sampler)
 {
 	sampler->moved_count = 0;
-	while (sampler->moved_capacity < sampler->spot_count)
+	while (sampler->moved_capacity < sampler->guard_count)
 		if (!snap_grow_array(sampler->moved, sampler->moved_capacity,
 				     sampler->moved_capacity))
 			return snap_error_no_memory();
-	for (size_t i = 0; i < sampler->spot_count; i++) {
-		struct snap_spot *spot = &sampler->spots[i];
+	for (size_t i = 0; i < sampler->guard_count; i++) {
+		struct snap_sampler_guard *guard = &sampler->guards[i];
 
-		if (spot->thread->gone)
+		if (guard->thread->gone)
 			continue;
-		if (has_moved(sampler, spot))
-			sampler->moved[sampler->moved_count++] = spot->thread;
+		if (has_moved(sampler, guard))
+			sampler->moved[sampler->moved_count++] = guard->thread;
 		else
-			sampler->tick.kept += !spot->thread->gone;
+			sampler->tick.kept += !guard->thread->gone;
 	}
 	return NULL;
 }
@@ -176,7 +176,7 @@ static struct snap_error *find_moved(struct snap_sampler *sampler)
 static struct snap_error *look_at_moved(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->moved_count; i++) {
-		struct snap_watched *thread = sampler->moved[i];
+		struct snap_sampler_thread *thread = sampler->moved[i];
 		struct snap_error *err;
 
 		if (snap_options_cancelled(sampler->options))
@@ -192,24 +192,24 @@ static struct snap_error *look_at_moved(struct snap_sampler *sampler)
 
 static struct snap_error *find_threads(struct snap_sampler *sampler)
 {
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		struct snap_member *member = sampler->members[i];
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
 		struct snap_error *err;
 
-		if (!member->sampled || member->gone || member->lost)
+		if (!process->sampled || process->gone || process->lost)
 			continue;
-		err = snap_sampler_list(sampler, member);
+		err = snap_sampler_list(sampler, process);
 		if (err)
 			return err;
 	}
-	return snap_sampler_bury(sampler);
+	return snap_sampler_remove_threads(sampler);
 }
 
 static struct snap_error *run_tick(struct snap_sampler *sampler)
 {
 	struct snap_error *err;
 
-	err = snap_sampler_follow(sampler);
+	err = snap_sampler_find_processes(sampler);
 	if (err)
 		return err;
 	err = snap_sampler_renew(sampler);
@@ -224,17 +224,17 @@ static struct snap_error *run_tick(struct snap_sampler *sampler)
 	err = look_at_moved(sampler);
 	if (err)
 		return err;
-	err = snap_sampler_bury(sampler);
+	err = snap_sampler_remove_threads(sampler);
 	if (err)
 		return err;
-	snap_sampler_part(sampler);
+	snap_sampler_remove_processes(sampler);
 	return NULL;
 }
 
 /* What has ended is nobody to wait for. */
-static bool is_alive(const struct snap_member *member)
+static bool is_alive(const struct snap_sampler_process *process)
 {
-	switch (member->facts.trouble) {
+	switch (process->facts.trouble) {
 	case SNAP_TROUBLE_NO_SUCH_PROCESS:
 	case SNAP_TROUBLE_EXITED:
 	case SNAP_TROUBLE_ZOMBIE:
@@ -248,24 +248,24 @@ static bool is_alive(const struct snap_member *member)
 	case SNAP_TROUBLE_INTERNAL:
 		break;
 	}
-	return !member->gone;
+	return !process->gone;
 }
 
-static void close_books(struct snap_sampler *sampler)
+static void sum_up_tick(struct snap_sampler *sampler)
 {
 	struct snap_sampler_tick *tick = &sampler->tick;
 	size_t alive = 0, sampled = 0;
 
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		alive += is_alive(sampler->members[i]);
-		sampled += sampler->members[i]->sampled;
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		alive += is_alive(sampler->processes[i]);
+		sampled += sampler->processes[i]->sampled;
 	}
-	tick->threads = (uint32_t)sampler->spot_count;
+	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;
 	tick->run_ns = sampler->run_ns;
 	tick->no_targets = alive == 0;
 	tick->refused = alive && !sampled;
-	tick->end_ns = snap_sampler_now();
+	tick->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 }
 
 struct snap_error *snap_sampler_tick(struct snap_sampler *sampler, struct snap_sampler_tick *ret)
@@ -274,14 +274,14 @@ struct snap_error *snap_sampler_tick(struct snap_sampler *sampler, struct snap_s
 
 	if (snap_options_cancelled(sampler->options))
 		return snap_error_cancelled();
-	sampler->now_ns = snap_sampler_now();
+	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->tick = (struct snap_sampler_tick){ .begin_ns = sampler->now_ns };
 	sampler->ticks++;
 	sampler->pick_count = 0;
 	err = run_tick(sampler);
 	if (err)
 		return err;
-	close_books(sampler);
+	sum_up_tick(sampler);
 	*ret = sampler->tick;
 	return NULL;
 }

@@ -2,7 +2,7 @@
 /*
  * Who belongs to the tree. New processes are looked for when the kernel has given away a pid, at a
  * bounded rate; each look is a discovery that reads labels of new processes alone, so that nothing
- * of it stays but the new members.
+ * of it stays but the new processes.
  */
 #include "sample/internal.h"
 
@@ -20,14 +20,14 @@ static int64_t ms(int64_t count)
 	return count * SNAP_NS_PER_MS;
 }
 
-/* The first member that is not before (pid, start time). */
+/* The first process that is not before (pid, start time). */
 static size_t lower_bound(const struct snap_sampler *sampler, pid_t pid, uint64_t start_ticks)
 {
-	size_t low = 0, high = sampler->member_count;
+	size_t low = 0, high = sampler->process_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct snap_process *process = &sampler->members[middle]->facts;
+		const struct snap_process *process = &sampler->processes[middle]->facts;
 
 		if (process->pid < pid ||
 		    (process->pid == pid && process->start_ticks < start_ticks))
@@ -38,85 +38,90 @@ static size_t lower_bound(const struct snap_sampler *sampler, pid_t pid, uint64_
 	return low;
 }
 
-static struct snap_member *find(const struct snap_sampler *sampler, pid_t pid, uint64_t start_ticks)
+static struct snap_sampler_process *find_process(const struct snap_sampler *sampler, pid_t pid,
+						 uint64_t start_ticks)
 {
 	size_t at = lower_bound(sampler, pid, start_ticks);
-	struct snap_member *member = at < sampler->member_count ? sampler->members[at] : NULL;
+	struct snap_sampler_process *process =
+		at < sampler->process_count ? sampler->processes[at] : NULL;
 
-	return member && member->facts.pid == pid && member->facts.start_ticks == start_ticks
-		       ? member
+	return process && process->facts.pid == pid && process->facts.start_ticks == start_ticks
+		       ? process
 		       : NULL;
 }
 
-void snap_member_destroy(struct snap_sampler *sampler, struct snap_member *member)
+void snap_sampler_process_destroy(struct snap_sampler *sampler,
+				  struct snap_sampler_process *process)
 {
-	snap_member_drop_live(sampler, &member->live);
-	sampler->descriptors += (member->mem_fd >= 0) + (member->tasks_fd >= 0);
-	snap_close(&member->mem_fd);
-	snap_close(&member->tasks_fd);
-	snap_arena_deinit(&member->arena);
-	snap_arena_deinit(&member->space);
-	free(member->threads);
-	free(member->trouble_text);
-	free(member);
+	snap_sampler_process_drop_live(sampler, &process->live);
+	sampler->descriptors += (process->mem_fd >= 0) + (process->tasks_fd >= 0);
+	snap_close(&process->mem_fd);
+	snap_close(&process->tasks_fd);
+	snap_arena_deinit(&process->arena);
+	snap_arena_deinit(&process->space);
+	free(process->threads);
+	free(process->trouble_text);
+	free(process);
 }
 
-static struct snap_member *new_member(void)
+static struct snap_sampler_process *new_process(void)
 {
-	struct snap_member *member = calloc(1, sizeof(*member));
+	struct snap_sampler_process *process = calloc(1, sizeof(*process));
 
-	if (!member)
+	if (!process)
 		return NULL;
-	member->live = (struct snap_live){ -1, -1, -1, -1, -1 };
-	member->mem_fd = member->tasks_fd = -1;
-	member->shown.facts = &member->facts;
-	member->shown.live = &member->live;
-	snap_arena_init(&member->arena);
-	snap_arena_init(&member->space);
-	return member;
+	process->live = (struct snap_live){ -1, -1, -1, -1, -1 };
+	process->mem_fd = process->tasks_fd = -1;
+	process->shown.facts = &process->facts;
+	process->shown.live = &process->live;
+	snap_arena_init(&process->arena);
+	snap_arena_init(&process->space);
+	return process;
 }
 
-static struct snap_error *insert(struct snap_sampler *sampler, struct snap_member *member)
+static struct snap_error *insert_process(struct snap_sampler *sampler,
+					 struct snap_sampler_process *process)
 {
-	size_t at = lower_bound(sampler, member->facts.pid, member->facts.start_ticks);
+	size_t at = lower_bound(sampler, process->facts.pid, process->facts.start_ticks);
 
-	if (!snap_grow_array(sampler->members, sampler->member_capacity, sampler->member_count))
+	if (!snap_grow_array(sampler->processes, sampler->process_capacity, sampler->process_count))
 		return snap_error_no_memory();
-	memmove(sampler->members + at + 1, sampler->members + at,
-		(sampler->member_count - at) * sizeof(*sampler->members));
-	sampler->members[at] = member;
-	sampler->member_count++;
+	memmove(sampler->processes + at + 1, sampler->processes + at,
+		(sampler->process_count - at) * sizeof(*sampler->processes));
+	sampler->processes[at] = process;
+	sampler->process_count++;
 	return NULL;
 }
 
-static struct snap_error *join(struct snap_sampler *sampler, const struct snap_capture *capture,
-			       size_t index)
+static struct snap_error *add_process(struct snap_sampler *sampler,
+				      const struct snap_capture *capture, size_t index)
 {
-	const struct snap_process *process = &capture->processes[index];
-	struct snap_member *member = new_member(), *parent = NULL;
+	const struct snap_process *facts = &capture->processes[index];
+	struct snap_sampler_process *process = new_process(), *parent = NULL;
 	struct snap_error *err;
 
-	if (!member)
+	if (!process)
 		return snap_error_no_memory();
-	err = snap_facts_copy(&member->arena, process, &member->facts);
+	err = snap_facts_copy(&process->arena, facts, &process->facts);
 	if (!err)
-		err = insert(sampler, member);
+		err = insert_process(sampler, process);
 	if (err) {
-		snap_member_destroy(sampler, member);
+		snap_sampler_process_destroy(sampler, process);
 		return err;
 	}
 	if (capture->live)
-		snap_member_take_live(sampler, &capture->live[index], &member->live);
-	if (process->parent < capture->process_count) {
-		const struct snap_process *above = &capture->processes[process->parent];
+		snap_sampler_process_take_live(sampler, &capture->live[index], &process->live);
+	if (facts->parent < capture->process_count) {
+		const struct snap_process *above = &capture->processes[facts->parent];
 
-		parent = find(sampler, above->pid, above->start_ticks);
+		parent = find_process(sampler, above->pid, above->start_ticks);
 	}
-	member->shown.parent = parent ? &parent->shown : NULL;
+	process->shown.parent = parent ? &parent->shown : NULL;
 	return NULL;
 }
 
-struct snap_error *snap_sampler_join(struct snap_sampler *sampler, struct snap_capture *capture)
+struct snap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
+					      struct snap_capture *capture)
 {
 	bool first = capture == sampler->capture;
 
@@ -124,12 +129,12 @@ struct snap_error *snap_sampler_join(struct snap_sampler *sampler, struct snap_c
 		const struct snap_process *process = &capture->processes[i];
 		struct snap_error *err;
 
-		if (find(sampler, process->pid, process->start_ticks))
+		if (find_process(sampler, process->pid, process->start_ticks))
 			continue;
 		/* What went by between two looks was never there. */
 		if (!first && (process->vanished || process->trouble == SNAP_TROUBLE_ZOMBIE))
 			continue;
-		err = join(sampler, capture, i);
+		err = add_process(sampler, capture, i);
 		if (err)
 			return err;
 	}
@@ -138,12 +143,12 @@ struct snap_error *snap_sampler_join(struct snap_sampler *sampler, struct snap_c
 
 static const struct snap_process *known_process(void *context, pid_t pid, uint64_t start_ticks)
 {
-	const struct snap_member *member = find(context, pid, start_ticks);
+	const struct snap_sampler_process *process = find_process(context, pid, start_ticks);
 
-	return member ? &member->facts : NULL;
+	return process ? &process->facts : NULL;
 }
 
-static struct snap_error *refresh(struct snap_sampler *sampler)
+static struct snap_error *discover_new_processes(struct snap_sampler *sampler)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_discover_known known = {
@@ -162,7 +167,7 @@ static struct snap_error *refresh(struct snap_sampler *sampler)
 		sampler->refresh_due = true;
 		return NULL;
 	}
-	return err ? err : snap_sampler_join(sampler, capture);
+	return err ? err : snap_sampler_add_processes(sampler, capture);
 }
 
 static bool may_grow(const struct snap_options *options)
@@ -196,61 +201,62 @@ static bool is_refresh_due(struct snap_sampler *sampler)
 }
 
 /* Processes that have no threads to tell: have they ended? */
-static void look_at_troubled(struct snap_sampler *sampler)
+static void check_troubled_processes(struct snap_sampler *sampler)
 {
 	if (sampler->now_ns < sampler->troubled_ns)
 		return;
 	sampler->troubled_ns = sampler->now_ns + ms(AGAIN_MS);
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		struct snap_member *member = sampler->members[i];
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
 		_cleanup_fd_ int fd = -1;
 
-		if (member->sampled || !member->announced || member->lost)
+		if (process->sampled || !process->announced || process->lost)
 			continue;
-		fd = snap_member_directory(sampler, member);
+		fd = snap_sampler_process_directory(sampler, process);
 		if (fd == -ESRCH)
-			member->gone = true;
+			process->gone = true;
 	}
 }
 
-static struct snap_error *announce_one(struct snap_sampler *sampler, struct snap_member *member)
+static struct snap_error *announce_process(struct snap_sampler *sampler,
+					   struct snap_sampler_process *process)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_error *err = snap_member_open(sampler, member);
+	struct snap_error *err = snap_sampler_process_open(sampler, process);
 
 	if (err)
 		return err;
 	/* It went before anybody heard of it, unless somebody named it. */
-	if (member->gone && !member->facts.is_target)
+	if (process->gone && !process->facts.is_target)
 		return NULL;
-	member->announced = true;
-	if (member->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || member->facts.vanished)
-		member->gone = true;
-	return sink->program(sink->context, &member->shown, false);
+	process->announced = true;
+	if (process->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || process->facts.vanished)
+		process->gone = true;
+	return sink->program(sink->context, &process->shown, false);
 }
 
 static bool is_parent_known(const struct snap_sampled_process *parent)
 {
-	const struct snap_member *member = (const void *)parent;
+	const struct snap_sampler_process *process = (const void *)parent;
 
-	return !member || member->announced;
+	return !process || process->announced;
 }
 
 /* Mostly a parent's pid is below its child's, and one round does. */
-static struct snap_error *announce(struct snap_sampler *sampler)
+static struct snap_error *announce_processes(struct snap_sampler *sampler)
 {
 	bool more = true;
 
 	while (more) {
 		more = false;
-		for (size_t i = 0; i < sampler->member_count; i++) {
-			struct snap_member *member = sampler->members[i];
+		for (size_t i = 0; i < sampler->process_count; i++) {
+			struct snap_sampler_process *process = sampler->processes[i];
 			struct snap_error *err;
 
-			if (member->announced || member->gone ||
-			    !is_parent_known(member->shown.parent))
+			if (process->announced || process->gone ||
+			    !is_parent_known(process->shown.parent))
 				continue;
-			err = announce_one(sampler, member);
+			err = announce_process(sampler, process);
 			if (err)
 				return err;
 			more = true;
@@ -259,56 +265,56 @@ static struct snap_error *announce(struct snap_sampler *sampler)
 	return NULL;
 }
 
-struct snap_error *snap_sampler_follow(struct snap_sampler *sampler)
+struct snap_error *snap_sampler_find_processes(struct snap_sampler *sampler)
 {
 	struct snap_error *err = NULL;
 
-	look_at_troubled(sampler);
+	check_troubled_processes(sampler);
 	if (is_refresh_due(sampler)) {
-		int64_t begin = snap_sampler_now();
+		int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 
 		sampler->refresh_due = false;
-		err = refresh(sampler);
+		err = discover_new_processes(sampler);
 		sampler->refresh_after_ns = snap_sampler_after(begin, ms(LEAST_MS), SHARE);
 	}
-	return err ? err : announce(sampler);
+	return err ? err : announce_processes(sampler);
 }
 
-void snap_sampler_clear(struct snap_sampler *sampler, struct snap_member *member)
+void snap_sampler_end_threads(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	for (size_t i = 0; i < member->thread_count; i++)
-		snap_watched_end(sampler, member->threads[i]);
+	for (size_t i = 0; i < process->thread_count; i++)
+		snap_sampler_thread_end(sampler, process->threads[i]);
 }
 
 /* Children that outlive it are roots from now on. */
-static void orphan(struct snap_sampler *sampler, const struct snap_member *parent)
+static void detach_children(struct snap_sampler *sampler, const struct snap_sampler_process *parent)
 {
-	for (size_t i = 0; i < sampler->member_count; i++)
-		if (sampler->members[i]->shown.parent == &parent->shown)
-			sampler->members[i]->shown.parent = NULL;
+	for (size_t i = 0; i < sampler->process_count; i++)
+		if (sampler->processes[i]->shown.parent == &parent->shown)
+			sampler->processes[i]->shown.parent = NULL;
 }
 
-void snap_sampler_part(struct snap_sampler *sampler)
+void snap_sampler_remove_processes(struct snap_sampler *sampler)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		struct snap_member *member = sampler->members[i];
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
 
-		if (!member->gone)
+		if (!process->gone)
 			continue;
 		/* Its pid may be somebody else's, who got it without the last one having moved. */
 		sampler->refresh_due = true;
-		if (member->announced)
-			sink->ended(sink->context, &member->shown);
-		orphan(sampler, member);
+		if (process->announced)
+			sink->ended(sink->context, &process->shown);
+		detach_children(sampler, process);
 	}
-	for (size_t i = 0; i < sampler->member_count; i++) {
-		if (sampler->members[i]->gone)
-			snap_member_destroy(sampler, sampler->members[i]);
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		if (sampler->processes[i]->gone)
+			snap_sampler_process_destroy(sampler, sampler->processes[i]);
 		else
-			sampler->members[kept++] = sampler->members[i];
+			sampler->processes[kept++] = sampler->processes[i];
 	}
-	sampler->member_count = kept;
+	sampler->process_count = kept;
 }

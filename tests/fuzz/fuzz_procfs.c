@@ -53,7 +53,7 @@ static void check_status(const char *text, size_t length)
 
 static void check_others(const char *text, size_t length)
 {
-	struct snap_place place;
+	struct snap_syscall_line place;
 	uint64_t numbers[3];
 	size_t cut = length;
 

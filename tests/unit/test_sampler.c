@@ -252,28 +252,28 @@ static void test_copy_of_a_thread_that_ran_is_not_believed(void **state)
 {
 	struct victim victim;
 	struct bed *bed = *state;
-	struct snap_watched *thread;
+	struct snap_sampler_thread *thread;
 	struct between between = { 0 };
 	struct snap_thread copy = { 0 };
-	struct snap_peek peek = { .stack_end = let_it_run, .context = &between };
+	struct snap_blocked_copy blocked = { .stack_end = let_it_run, .context = &between };
 	enum snap_arch arch;
 
 	victim_start(&victim, answers_commands);
 	wait_answer(&victim);
 	bed_start(bed, victim.pid);
 	settle(bed);
-	thread = bed->sampler->spots[0].thread;
-	peek.guard = bed->sampler->guard;
-	peek.guard_fd = bed->sampler->spots[0].guard_fd;
-	peek.syscall_fd = thread->syscall_fd;
-	peek.mem_fd = thread->member->mem_fd;
-	peek.bytes = bed->sampler->stack;
-	peek.size = bed->options.max_stack;
+	thread = bed->sampler->guards[0].thread;
+	blocked.guard = bed->sampler->guard_kind;
+	blocked.guard_fd = bed->sampler->guards[0].guard_fd;
+	blocked.syscall_fd = thread->syscall_fd;
+	blocked.mem_fd = thread->process->mem_fd;
+	blocked.bytes = bed->sampler->stack;
+	blocked.size = bed->options.max_stack;
 	between.end = thread->stack_end;
-	assert_int_equal(snap_peek_mark(peek.guard, peek.guard_fd, &peek.mark), 0);
-	assert_int_equal(snap_peek(&peek, &copy, &arch), SNAP_PEEK_TAKEN);
+	assert_int_equal(snap_guard_read(blocked.guard, blocked.guard_fd, &blocked.counters), 0);
+	assert_int_equal(snap_copy_blocked(&blocked, &copy, &arch), SNAP_COPY_DONE);
 	between.victim = &victim;
-	assert_int_equal(snap_peek(&peek, &copy, &arch), SNAP_PEEK_MOVED);
+	assert_int_equal(snap_copy_blocked(&blocked, &copy, &arch), SNAP_COPY_MOVED);
 	victim_end(&victim);
 	bed_end(bed);
 }
@@ -346,8 +346,8 @@ static void test_old_mappings_are_read_again(void **state)
 	tell(&victim);
 	wait_answer(&victim);
 	bed->stale = true;
-	bed->sampler->spots[0].thread->bytes = 0;
-	bed->sampler->members[0]->map_after_ns = 0;
+	bed->sampler->guards[0].thread->stack_hash = 0;
+	bed->sampler->processes[0]->map_after_ns = 0;
 	bed_until(bed, process->mapped == 1);
 	/* Shown again at once, and taken. */
 	assert_false(bed->stale);
@@ -366,7 +366,7 @@ static void test_other_guards_hold_too(void **state)
 	wait_until_asleep(victim.pid, 0);
 	bed_options(bed, victim.pid);
 	bed_open(bed);
-	bed->sampler->guard = SNAP_PEEK_SWITCHES;
+	bed->sampler->guard_kind = SNAP_GUARD_SWITCHES;
 	settle(bed);
 	for (unsigned i = 0; i < 20; i++)
 		bed_tick(bed);
@@ -377,7 +377,7 @@ static void test_other_guards_hold_too(void **state)
 	/* Without any counters all must be stopped, each time. */
 	bed_options(bed, victim.pid);
 	bed_open(bed);
-	bed->sampler->guard = SNAP_PEEK_NO_GUARD;
+	bed->sampler->guard_kind = SNAP_GUARD_NONE;
 	bed_until(bed, bed->tick.alone == SLEEPERS + 1);
 	assert_int_equal(bed->tick.kept, 0);
 	bed_until(bed, bed_thread(bed, victim.pid)->alone > 3);

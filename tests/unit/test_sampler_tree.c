@@ -180,7 +180,7 @@ static void test_threads_outlive_their_leader(void **state)
 		bed_tick(bed);
 	assert_int_equal(bed->thread_count, 2);
 	assert_false(bed->tick.no_targets);
-	assert_true(bed->sampler->members[0]->live.files_fd >= 0);
+	assert_true(bed->sampler->processes[0]->live.files_fd >= 0);
 	bed_end(bed);
 	/* And met like that from the start. */
 	bed_start(bed, victim.pid);
@@ -364,7 +364,7 @@ static void test_churn_leaves_nothing(void **state)
 		bed->sampler->refresh_after_ns = 0;
 		bed_tick(bed);
 	}
-	bed_until(bed, bed->sampler->member_count == 1 && bed->sampler->spot_count == 1);
+	bed_until(bed, bed->sampler->process_count == 1 && bed->sampler->guard_count == 1);
 	assert_int_equal(bed->sampler->descriptors, budget);
 	bed_end(bed);
 	assert_int_equal(open_descriptors(), before);

@@ -64,15 +64,15 @@ static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ran
 	return snap_tracer_read(memory->tracer, memory->process, memory->tid, bytes, ranges, count);
 }
 
-static void hide_served(const struct snap_tracer *tracer, uint32_t process, pid_t tid,
-			const struct snap_space_reader *reader, struct snap_space *space)
+static void hide_fuse_maps(const struct snap_tracer *tracer, uint32_t process, pid_t tid,
+			   const struct snap_space_reader *reader, struct snap_space *space)
 {
 	_cleanup_fd_ int fd = -1;
 
-	if (!snap_served_may_be(space))
+	if (!snap_fuse_maps_possible(space))
 		return;
 	fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "mountinfo");
-	snap_served_hide(reader, fd, space);
+	snap_fuse_maps_hide(reader, fd, space);
 }
 
 int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid)
@@ -93,7 +93,7 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 
 	if (error)
 		return error;
-	hide_served(tracer, process, tid, &reader, &space);
+	hide_fuse_maps(tracer, process, tid, &reader, &space);
 	snap_space_read_pieces(&reader, &space);
 	traced->maps = space.maps;
 	traced->map_count = space.map_count;

@@ -16,7 +16,7 @@
 enum { ROOM = 1 << 20 };
 
 struct opened {
-	struct snap_peek peek;
+	struct snap_blocked_copy blocked;
 	struct snap_capture *stopped; /* the maps, and what a stop has seen */
 };
 
@@ -57,7 +57,7 @@ static void stop_victim(struct opened *opened, const struct victim *victim)
 	assert_null(snap_capture_take(&options, NULL, &opened->stopped));
 }
 
-static struct opened *open_victim(const struct victim *victim, enum snap_peek_guard guard)
+static struct opened *open_victim(const struct victim *victim, enum snap_guard_kind guard)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct opened *opened = calloc(1, sizeof(*opened));
@@ -71,9 +71,9 @@ static struct opened *open_victim(const struct victim *victim, enum snap_peek_gu
 		skip();
 	}
 	process = snap_procfs_open_process(&procfs, victim->pid);
-	opened->peek = (struct snap_peek){
+	opened->blocked = (struct snap_blocked_copy){
 		.guard = guard,
-		.guard_fd = snap_procfs_open_file(process, snap_peek_guard_name(guard)),
+		.guard_fd = snap_procfs_open_file(process, snap_guard_file(guard)),
 		.syscall_fd = snap_procfs_open_file(process, "syscall"),
 		.mem_fd = snap_procfs_open_file(process, "mem"),
 		.stack_end = stack_end,
@@ -81,31 +81,32 @@ static struct opened *open_victim(const struct victim *victim, enum snap_peek_gu
 		.bytes = malloc(ROOM),
 		.size = ROOM,
 	};
-	assert_true(opened->peek.guard_fd >= 0 && opened->peek.mem_fd >= 0);
+	assert_true(opened->blocked.guard_fd >= 0 && opened->blocked.mem_fd >= 0);
 	return opened;
 }
 
 static void close_opened(struct opened *opened)
 {
-	snap_close(&opened->peek.guard_fd);
-	snap_close(&opened->peek.syscall_fd);
-	snap_close(&opened->peek.mem_fd);
-	free(opened->peek.bytes);
+	snap_close(&opened->blocked.guard_fd);
+	snap_close(&opened->blocked.syscall_fd);
+	snap_close(&opened->blocked.mem_fd);
+	free(opened->blocked.bytes);
 	snap_capture_destroy(opened->stopped);
 	free(opened);
 }
 
-static void mark(struct opened *opened)
+static void read_counters(struct opened *opened)
 {
-	assert_int_equal(
-		snap_peek_mark(opened->peek.guard, opened->peek.guard_fd, &opened->peek.mark), 0);
+	assert_int_equal(snap_guard_read(opened->blocked.guard, opened->blocked.guard_fd,
+					 &opened->blocked.counters),
+			 0);
 }
 
-static enum snap_peek_result peek(struct opened *opened, struct snap_thread *copy)
+static enum snap_copy_result copy_blocked(struct opened *opened, struct snap_thread *copy)
 {
 	enum snap_arch arch;
 
-	return snap_peek(&opened->peek, copy, &arch);
+	return snap_copy_blocked(&opened->blocked, copy, &arch);
 }
 
 static void wait_until_blocked(struct opened *opened)
@@ -113,11 +114,11 @@ static void wait_until_blocked(struct opened *opened)
 	struct snap_thread copy = { 0 };
 
 	do
-		mark(opened);
-	while (peek(opened, &copy) != SNAP_PEEK_TAKEN);
+		read_counters(opened);
+	while (copy_blocked(opened, &copy) != SNAP_COPY_DONE);
 }
 
-static void check_blocked(enum snap_peek_guard guard)
+static void check_blocked(enum snap_guard_kind guard)
 {
 	struct victim victim;
 	struct opened *opened;
@@ -132,7 +133,7 @@ static void check_blocked(enum snap_peek_guard guard)
 	stop_victim(opened, &victim);
 	wait_until_blocked(opened);
 	stopped = &opened->stopped->processes[0].threads[0];
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_TAKEN);
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_DONE);
 	assert_int_equal(copy.tid, 7);
 	assert_int_equal(copy.state, 'S');
 	assert_int_equal(copy.taken, SNAP_TAKEN_UNSTOPPED);
@@ -144,20 +145,20 @@ static void check_blocked(enum snap_peek_guard guard)
 	assert_false(copy.stack_limited);
 	assert_false(copy.stack_unreadable);
 	/* Less room: the inner part. */
-	opened->peek.size = 512;
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_TAKEN);
+	opened->blocked.size = 512;
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_DONE);
 	assert_int_equal(copy.stack_size, 512);
 	assert_true(copy.stack_limited);
 	/* It runs, and blocks again: what was read before is not believed. */
 	tell(&victim);
 	wait_answer(&victim);
-	while (peek(opened, &copy) == SNAP_PEEK_RUNNING)
+	while (copy_blocked(opened, &copy) == SNAP_COPY_RUNNING)
 		;
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_MOVED);
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_MOVED);
 	wait_until_blocked(opened);
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_TAKEN);
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_DONE);
 	victim_end(&victim);
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_GONE);
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_GONE);
 	close_opened(opened);
 }
 
@@ -166,16 +167,16 @@ static void test_blocked_thread_by_schedstat(void **state _unused_)
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 
 	assert_null(snap_procfs_open(NULL, &procfs));
-	if (snap_peek_guard(&procfs) != SNAP_PEEK_SCHEDSTAT) {
+	if (snap_guard_find(&procfs) != SNAP_GUARD_SCHEDSTAT) {
 		print_message("no schedstat here\n");
 		skip();
 	}
-	check_blocked(SNAP_PEEK_SCHEDSTAT);
+	check_blocked(SNAP_GUARD_SCHEDSTAT);
 }
 
 static void test_blocked_thread_by_switches(void **state _unused_)
 {
-	check_blocked(SNAP_PEEK_SWITCHES);
+	check_blocked(SNAP_GUARD_SWITCHES);
 }
 
 static void test_running_thread(void **state _unused_)
@@ -186,10 +187,10 @@ static void test_running_thread(void **state _unused_)
 
 	victim_start(&victim, spinning);
 	wait_answer(&victim);
-	opened = open_victim(&victim, SNAP_PEEK_SWITCHES);
+	opened = open_victim(&victim, SNAP_GUARD_SWITCHES);
 	for (int i = 0; i < 1000; i++) {
-		mark(opened);
-		assert_int_equal(peek(opened, &copy), SNAP_PEEK_RUNNING);
+		read_counters(opened);
+		assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_RUNNING);
 	}
 	assert_int_equal(copy.result, 0);
 	victim_end(&victim);
@@ -204,10 +205,10 @@ static void test_unknown_mapping(void **state _unused_)
 
 	victim_start(&victim, blocked);
 	wait_answer(&victim);
-	opened = open_victim(&victim, SNAP_PEEK_SWITCHES);
+	opened = open_victim(&victim, SNAP_GUARD_SWITCHES);
 	wait_until_blocked(opened);
 	opened->stopped->processes[0].map_count = 0;
-	assert_int_equal(peek(opened, &copy), SNAP_PEEK_UNKNOWN);
+	assert_int_equal(copy_blocked(opened, &copy), SNAP_COPY_UNMAPPED);
 	victim_end(&victim);
 	close_opened(opened);
 }
@@ -224,13 +225,13 @@ static void put(const char *root, const char *name, const char *text)
 	fclose(file);
 }
 
-static enum snap_peek_guard guard_of(const char *schedstat, const char *status)
+static enum snap_guard_kind guard_of(const char *schedstat, const char *status)
 {
 	static const char *const names[] = { "thread-self/schedstat", "thread-self/status",
 					     "thread-self", "" };
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	char root[] = "/tmp/stacksnap-peek-XXXXXX", path[4096];
-	enum snap_peek_guard guard;
+	char root[] = "/tmp/stacksnap-copy-XXXXXX", path[4096];
+	enum snap_guard_kind guard;
 
 	assert_non_null(mkdtemp(root));
 	snprintf(path, sizeof(path), "%s/thread-self", root);
@@ -240,7 +241,7 @@ static enum snap_peek_guard guard_of(const char *schedstat, const char *status)
 	if (status)
 		put(root, "thread-self/status", status);
 	assert_null(snap_procfs_open(root, &procfs));
-	guard = snap_peek_guard(&procfs);
+	guard = snap_guard_find(&procfs);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", root, names[i]);
 		remove(path);
@@ -255,13 +256,13 @@ static void test_which_guard_holds(void **state _unused_)
 	static const char unmoved[] = "Name:\tx\nvoluntary_ctxt_switches:\t0\n"
 				      "nonvoluntary_ctxt_switches:\t0\n";
 
-	assert_int_equal(guard_of("123 4 5\n", moved), SNAP_PEEK_SCHEDSTAT);
-	assert_int_equal(guard_of("0 0 0\n", moved), SNAP_PEEK_SWITCHES);
-	assert_int_equal(guard_of(NULL, moved), SNAP_PEEK_SWITCHES);
-	assert_int_equal(guard_of("nonsense\n", moved), SNAP_PEEK_SWITCHES);
-	assert_int_equal(guard_of("0 0 0\n", unmoved), SNAP_PEEK_NO_GUARD);
-	assert_int_equal(guard_of(NULL, "Name:\tx\n"), SNAP_PEEK_NO_GUARD);
-	assert_int_equal(guard_of(NULL, NULL), SNAP_PEEK_NO_GUARD);
+	assert_int_equal(guard_of("123 4 5\n", moved), SNAP_GUARD_SCHEDSTAT);
+	assert_int_equal(guard_of("0 0 0\n", moved), SNAP_GUARD_SWITCHES);
+	assert_int_equal(guard_of(NULL, moved), SNAP_GUARD_SWITCHES);
+	assert_int_equal(guard_of("nonsense\n", moved), SNAP_GUARD_SWITCHES);
+	assert_int_equal(guard_of("0 0 0\n", unmoved), SNAP_GUARD_NONE);
+	assert_int_equal(guard_of(NULL, "Name:\tx\n"), SNAP_GUARD_NONE);
+	assert_int_equal(guard_of(NULL, NULL), SNAP_GUARD_NONE);
 }
 
 static void test_texts(void **state _unused_)
@@ -277,23 +278,23 @@ static void test_texts(void **state _unused_)
 					    "99999999999 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8" };
 	static const char in_call[] = "7 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffd00000000 0x7f0000000001\n";
 	static const char in_none[] = "-1 0x7ffd00000000 0x7f0000000001\n";
-	struct snap_place place;
+	struct snap_syscall_line line;
 	uint64_t numbers[3];
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(none); i++)
-		assert_false(snap_parse_syscall(none[i], strlen(none[i]), &place));
+		assert_false(snap_parse_syscall(none[i], strlen(none[i]), &line));
 	for (size_t i = 0; i < strlen(in_call) - 18; i++)
-		assert_false(snap_parse_syscall(in_call, i, &place));
-	assert_true(snap_parse_syscall(in_call, strlen(in_call), &place));
-	assert_int_equal(place.number, 7);
-	assert_int_equal(place.arguments[5], 6);
-	assert_int_equal(place.sp, 0x7ffd00000000);
-	assert_int_equal(place.pc, 0x7f0000000001);
-	assert_true(snap_parse_syscall(in_none, strlen(in_none), &place));
-	assert_int_equal(place.number, -1);
-	assert_int_equal(place.pc, 0x7f0000000001);
-	assert_true(snap_parse_syscall("running\n", 8, &place));
-	assert_true(place.running);
+		assert_false(snap_parse_syscall(in_call, i, &line));
+	assert_true(snap_parse_syscall(in_call, strlen(in_call), &line));
+	assert_int_equal(line.number, 7);
+	assert_int_equal(line.arguments[5], 6);
+	assert_int_equal(line.sp, 0x7ffd00000000);
+	assert_int_equal(line.pc, 0x7f0000000001);
+	assert_true(snap_parse_syscall(in_none, strlen(in_none), &line));
+	assert_int_equal(line.number, -1);
+	assert_int_equal(line.pc, 0x7f0000000001);
+	assert_true(snap_parse_syscall("running\n", 8, &line));
+	assert_true(line.running);
 	assert_true(snap_parse_schedstat("1 22 333\n", 9, numbers));
 	assert_int_equal(numbers[2], 333);
 	assert_false(snap_parse_schedstat("1 22\n", 5, numbers));
