@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs all tests: unit tests of both builds, then end-to-end tests against the tool.
 
-    tests/run.py --build build [--asan build-asan] [--filter REGEX] [--jobs N] [--list]
+    tests/run.py --build build [--asan build-asan] [--filter REGEX] [--quick] [--jobs N] [--list]
 
 One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed. With
 CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason."""
@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -28,10 +29,8 @@ ALLOWED_SKIPS = {
     "arch": "written for another processor",
     "reader": "a reader that Debian has not could not be fetched; `./dev readers` says why",
 }
-# What a unit test that skips itself is said to be.
-BY_ITSELF = "it cannot be done by this user, or on this machine"
 if os.geteuid():
-    ALLOWED_SKIPS["root"] = ALLOWED_SKIPS[BY_ITSELF] = "the run is not root's"
+    ALLOWED_SKIPS["root"] = "the run is not root's"
 
 
 def with_jsonschema():
@@ -117,8 +116,8 @@ def spawn(module, name, variant, arguments, only):
         return [[f"{module}.{name}", "FAILED", 0.0, "the worker died:\n" + done.stderr[-3000:]]], [], variant
 
 
-def discover(arguments, wanted):
-    """(module, class, variant, names, class object) of all end-to-end tests."""
+def discover(arguments, wanted, quick=False):
+    """(module, class, variant, names, class object) of all end-to-end tests; quick: of the short ones."""
     jobs = []
     for path in sorted(os.listdir(os.path.join(HERE, "e2e"))):
         found = re.fullmatch(r"(test_\w+)\.py", path)
@@ -128,7 +127,7 @@ def discover(arguments, wanted):
         for name, kind in sorted(vars(loaded).items()):
             if not isinstance(kind, type) or not issubclass(kind, unittest.TestCase):
                 continue
-            if kind.__module__ != loaded.__name__:
+            if kind.__module__ != loaded.__name__ or (quick and kind.long):
                 continue
             for variant in ["release"] + (["asan"] if arguments["asan"] and kind.asan else []):
                 names = [n for n in unittest.defaultTestLoader.getTestCaseNames(kind)
@@ -164,14 +163,19 @@ class Report:
 
 
 def tap_rows(name, text):
+    """The cases of a unit test; why one skips stands in a line before it (tests/unit/skip.h)."""
+    why = ""
     for line in text.splitlines():
+        told = re.match(r"# skip: (.*)", line)
+        if told:
+            why = told.group(1)
         found = re.match(r"(not )?ok \d+\s*-?\s*([^\s#]*)\s*(#\s*(skip|todo)\s*(.*))?", line, re.I)
         if found:
             # cmocka says "not ok N # SKIP name" of a test that skips itself.
             verdict = "skipped" if found.group(4) else "FAILED" if found.group(1) else "ok"
             case, reason = found.group(2), found.group(5) or ""
-            if verdict == "skipped" and not case:
-                case, reason = reason, BY_ITSELF
+            if verdict == "skipped":
+                case, reason, why = case or reason, why or "no reason is given", ""
             yield f"{name}.{case}", verdict, reason
 
 
@@ -182,6 +186,8 @@ def unit_tests(build, variant, wanted, report):
     for test in json.loads(listed.stdout or "[]"):
         if not wanted.search(f"unit.{test['name']}.{variant}"):
             continue
+        if not any(suite.endswith(":unit") for suite in test["suite"]):
+            continue  # this program itself, which meson knows, too
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
         environment.update(test.get("env") or {})
         began = time.monotonic()
@@ -221,13 +227,25 @@ def options_covered(build, used, report):
                f"{len(listed)} options in the help, no test uses: {', '.join(untested)}")
 
 
+def set_dispositions():
+    """Under nohup, or in the background of a script, some signals are ignored, and what is started
+    inherits that. A handler keeps them from ending us and is reset by exec: tools under test get
+    them as from a terminal."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
 def main():
+    set_dispositions()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--asan", default="")
     parser.add_argument("--filter", default="", help="regular expression on module.Class.test.variant")
     parser.add_argument("--jobs", type=int, default=min(4, (os.cpu_count() or 2) + 1))
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="without the classes that say they are long")
+    parser.add_argument("--end-to-end", action="store_true", help="without the unit tests, for meson")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -237,16 +255,17 @@ def main():
     wanted = re.compile(options.filter)
     arguments = {"build": os.path.abspath(options.build),
                  "asan": os.path.abspath(options.asan) if options.asan else ""}
-    jobs = discover(arguments, wanted)
+    jobs = discover(arguments, wanted, options.quick)
     if options.list:
         for module, name, variant, names, _ in jobs:
             for test in names:
                 print(f"{module}.{name}.{test}.{variant}")
         return 0
     report = Report(os.environ.get("CI") == "true")
-    unit_tests(arguments["build"], "release", wanted, report)
-    if arguments["asan"]:
-        unit_tests(arguments["asan"], "asan", wanted, report)
+    if not options.end_to_end:
+        unit_tests(arguments["build"], "release", wanted, report)
+        if arguments["asan"]:
+            unit_tests(arguments["asan"], "asan", wanted, report)
     used = set()
 
     def finish(future):
@@ -270,7 +289,7 @@ def main():
     for job in jobs:
         if job[4].exclusive:
             finish(go(job))
-    if not options.filter:
+    if not options.filter and not options.quick:
         options_covered(arguments["build"], used, report)
     return report.close()
 

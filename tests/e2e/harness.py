@@ -289,9 +289,11 @@ def check_counts(doc):
 
 class Case(unittest.TestCase):
     """A test with victims. Class attributes: `asan` runs it a second time with the sanitizer
-    build, `exclusive` runs it beside no other test, `weight` orders the long ones first."""
+    build, `exclusive` runs it beside no other test, `weight` orders the long ones first, and
+    `./dev test --quick` leaves `long` ones out."""
     asan = False
     exclusive = False
+    long = False
     weight = 1
     maxDiff = None
 

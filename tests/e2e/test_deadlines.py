@@ -12,6 +12,7 @@ from harness import (TARGETS, addresses, functions, need_root, proc_state, read_
 
 class Files(Bounded):
     """Threads in code of a file whose tables nobody should believe."""
+    long = True
     weight = 9
 
     def bomb(self, name):
@@ -50,6 +51,7 @@ class Files(Bounded):
 
 class Unwinding(Files):
     """Programs of unwind information that are long, that remember, that never end."""
+    long = True
     weight = 8
 
     def test_symbols(self):
@@ -72,6 +74,7 @@ class Unwinding(Files):
 
 
 class Stacks(Bounded):
+    long = True
     weight = 9
 
     def creeping(self, *arguments):
@@ -140,6 +143,7 @@ class Stacks(Bounded):
 
 class Held(Bounded):
     """Memory that nobody serves, threads that do not stop, processes that never stay."""
+    long = True
     weight = 7
 
     def test_userfaultfd(self):
@@ -222,6 +226,7 @@ class Held(Bounded):
 
 
 class Recordings(Bounded):
+    long = True
     weight = 6
 
     def record(self, victim, seconds=4.0):

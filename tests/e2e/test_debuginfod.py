@@ -13,6 +13,7 @@ import test_symbols
 
 
 class Debuginfod(Case):
+    long = True
     weight = 4
 
     build = test_symbols.Debug.build

@@ -38,6 +38,7 @@ class Round(Case):
 
 
 class EvenSites(Round):
+    long = True
     part, weight = 0, 60
 
     def test_each_call_fails_once(self):
@@ -45,6 +46,7 @@ class EvenSites(Round):
 
 
 class OddSites(Round):
+    long = True
     part, weight = 1, 60
 
     def test_each_call_fails_once(self):

@@ -79,6 +79,7 @@ class Traces(Formats):
 
 class Recordings(Formats):
     """Both formats of one recording tell the same; nothing depends on how the time was spent."""
+    long = True
     asan = True
     weight = 10
 
@@ -197,6 +198,7 @@ class TraceChecker(Formats):
 
 class Catapult(Formats):
     """The trace viewer's importer says what it does not understand."""
+    long = True
     weight = 20
 
     def read_in(self, path):
@@ -247,6 +249,7 @@ class Catapult(Formats):
 
 
 class Speedscope(Formats):
+    long = True
     weight = 20
 
     def read_in(self, path):
@@ -340,6 +343,7 @@ class Speedscope(Formats):
 
 class Pprof(Formats):
     """pprof's own pages, whose scripts draw what they show."""
+    long = True
     weight = 20
 
     def test_pages(self):

@@ -208,6 +208,7 @@ def without_version(name):
 
 class Formats(Case):
     """All names at once through all formats."""
+    long = True
     asan = True
     weight = 5
 

@@ -80,6 +80,21 @@ class Layers(Case):
                 own, other = ("capture" if room in CAPTURE else room for room in (own, other))
                 self.assertFalse(own in STAGES and other in STAGES and own != other, f"{path}: {include}")
 
+    def test_no_folder_is_a_heap(self):
+        """About 20 files a room; who adds the 25th makes a room of what belongs together."""
+        for folder, _, names in os.walk(LIB):
+            count = sum(name.endswith((".c", ".h")) for name in names)
+            self.assertLess(count, 25, os.path.relpath(folder, LIB))
+
+    def test_lists_of_sources_are_sorted(self):
+        for folder, _, names in os.walk(LIB):
+            if "meson.build" in names:
+                with open(os.path.join(folder, "meson.build")) as f:
+                    listed = re.findall(r"^  '(\w+\.c)',$", f.read(), re.M)
+                self.assertEqual(listed, sorted(listed), folder)
+                if folder != LIB:
+                    self.assertEqual(listed, sorted(n for n in names if n.endswith(".c")), folder)
+
     def test_one_door_for_every_foreign_library(self):
         bad = []
         for path, text in sources(".c", ".h"):

@@ -178,6 +178,7 @@ int main(int argc, char **argv)
 
 
 class Library(Case):
+    long = True
     weight = 3
 
     def compile(self, text, *flags, compiler="gcc", suffix=".c"):

@@ -18,6 +18,7 @@ MEGABYTES = 200
 
 
 class Mutants(Case):
+    long = True
     asan = True
     weight = 40
 

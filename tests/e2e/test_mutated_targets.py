@@ -6,6 +6,7 @@ from harness import Case
 
 
 class Mutated(Case):
+    long = True
     weight = 5
 
     def check_all(self, wanted, seed):
@@ -19,5 +20,6 @@ class Mutated(Case):
 
 
 class MutatedNames(Mutated):
+    long = True
     def test_unwind_information(self):
         self.check_all(mutants.NAMING, 2)

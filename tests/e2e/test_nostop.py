@@ -154,6 +154,7 @@ class NoStop(Case):
 
 class Share(Case):
     """How many blocked threads of real programs can be read whole: at least 85 of 100."""
+    long = True
 
     def share(self, argv, ready, **options):
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

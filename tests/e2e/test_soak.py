@@ -12,6 +12,7 @@ import experiments  # noqa: E402
 
 
 class Soak(Case):
+    long = True
     weight = 20
 
     def experiment(self, name):

@@ -143,6 +143,7 @@ class Special(Case):
 
 
 class Churn(Case):
+    long = True
     weight = 5
 
     def check_mode(self, mode, count, threads_wanted=1):
@@ -187,6 +188,7 @@ class Churn(Case):
 
 class Killed(Case):
     """Whatever ends the tool, the target runs on."""
+    long = True
     weight = 8
 
     def rounds(self, number, count, seed, **popen):

@@ -119,6 +119,7 @@ class Special(Case):
 
 class Huge(Case):
     """Sparse files of a terabyte, and sections that claim to fill them."""
+    long = True
     weight = 2
 
     def plug(self, change):

@@ -160,6 +160,7 @@ class Deep(Case):
 
 class Engines(Case):
     """One capture, unwound by each engine: what the fast one says is what the references say."""
+    long = True
     weight = 3
 
     def compare(self, victim, least=1, may_end_early=False):

@@ -131,6 +131,7 @@ class Python(Witness):
 
 
 class Node(Witness):
+    long = True
     def test_node(self):
         need("node")
         path = os.path.join(self.scratch(), "socket")
@@ -139,6 +140,7 @@ class Node(Witness):
 
 
 class Java(Witness):
+    long = True
     def test_java(self):
         need("javac", "java")
         folder = self.scratch()
@@ -152,6 +154,7 @@ class Java(Witness):
 
 
 class Postgres(Witness):
+    long = True
     def psql(self, folder, command, user):
         return subprocess.Popen(["psql", "-X", "-h", folder, "-d", "postgres", "-U", "tester", "-c", command],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -213,6 +216,7 @@ class Postgres(Witness):
 
 
 class Servers(Witness):
+    long = True
     def test_redis(self):
         need("redis-server")
         folder = self.scratch()

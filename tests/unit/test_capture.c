@@ -8,6 +8,7 @@
 #include "capture/capture.h"
 #include "capture/collect.h"
 #include "proc/procfs.h"
+#include "skip.h"
 #include "store/capture/file.h"
 
 #include <errno.h>
@@ -123,8 +124,7 @@ static struct snap_error *take(const struct victim *victim, struct snap_options 
 static void skip_where_forbidden(const struct snap_capture *capture)
 {
 	if (capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED) {
-		print_message("tracing is not permitted here\n");
-		skip();
+		skip_because(NO_TRACING);
 	}
 }
 
@@ -392,7 +392,7 @@ static void test_interrupted_stack(void **state _unused_)
 	finish(&victim);
 	skip_where_forbidden(capture);
 	if (capture->processes[0].arch != SNAP_ARCH_X86_64)
-		skip();
+		skip_because("arch: written for x86-64");
 	thread = &capture->processes[0].threads[0];
 	assert_int_equal(count_marks(thread), 0);
 	second = (struct snap_thread){ .stack = thread->stack2, .stack_size = thread->stack2_size };

@@ -4,6 +4,7 @@
  * stop sees, never of a thread that runs or ran; and on recorded trees, where nothing proves it.
  */
 #include "sample/copy_blocked.h"
+#include "skip.h"
 
 #include "capture/capture.h"
 
@@ -67,8 +68,7 @@ static struct opened *open_victim(const struct victim *victim, enum snap_guard_k
 	assert_null(snap_procfs_open(NULL, &procfs));
 	stop_victim(opened, victim);
 	if (opened->stopped->processes[0].trouble) {
-		print_message("tracing is not permitted here\n");
-		skip();
+		skip_because(NO_TRACING);
 	}
 	process = snap_procfs_open_process(&procfs, victim->pid);
 	opened->blocked = (struct snap_blocked_copy){
@@ -168,8 +168,7 @@ static void test_blocked_thread_by_schedstat(void **state _unused_)
 
 	assert_null(snap_procfs_open(NULL, &procfs));
 	if (snap_guard_find(&procfs) != SNAP_GUARD_SCHEDSTAT) {
-		print_message("no schedstat here\n");
-		skip();
+		skip_because("kernel: no schedstat");
 	}
 	check_blocked(SNAP_GUARD_SCHEDSTAT);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* explain on processes that the test starts itself, and that may not be traced. */
 #include "proc/parse.h"
+#include "skip.h"
 #include "victims.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static void test_already_traced(void **state _unused_)
 	victim_start(&victim, tracer);
 	traced = wait_answer(&victim);
 	if (!traced)
-		skip();
+		skip_because("kernel: a process cannot be traced here");
 	capture = discover(traced);
 	snap_discover_explain(capture, &capture->processes[0], EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_ALREADY_TRACED);
@@ -46,7 +47,7 @@ static void test_kernel_threads(void **state _unused_)
 
 	/* In a container the number is free, or somebody else's. */
 	if (!(capture->processes[0].flags & SNAP_PF_KTHREAD))
-		skip();
+		skip_because("kernel: no kernel thread is visible here");
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
 	snap_discover_explain(capture, &capture->processes[0], EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
@@ -103,7 +104,7 @@ static void test_why_another_user_may_not(void **state _unused_)
 	char text[1024];
 
 	if (getuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	victim_start(&roots, family);
 	wait_answer(&roots);
 	explain_as_nobody(roots.pid, text, sizeof(text));

@@ -4,6 +4,7 @@
  * process is made up: its root is a temporary directory.
  */
 #include "files/files.h"
+#include "skip.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -348,7 +349,7 @@ static void test_files_of_another_user(void **state)
 	struct stat info;
 
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	world->process.uid = 65534;
 	put(world, "root/lib/libx.so", "inside");
 	assert_string_equal(ask(world, request), "inside");

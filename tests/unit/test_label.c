@@ -10,6 +10,7 @@
 #include "analyze/classify.h"
 #include "analyze/unwind/arch.h"
 #include "raw_process.h"
+#include "skip.h"
 
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -128,7 +129,7 @@ static void test_syscall_names(void **state _unused_)
 		raw_deinit(&made);
 	}
 #else
-	skip();
+	skip_because("arch: written for x86-64");
 #endif
 }
 

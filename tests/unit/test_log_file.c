@@ -3,6 +3,7 @@
  * Logs on disk: what is written is read back; what is cut short is what came before; what is
  * damaged is refused, and never does harm; and how large an hour is.
  */
+#include "skip.h"
 #include "store/recording/internal.h"
 
 #include <endian.h>
@@ -665,7 +666,7 @@ static void test_disk_full(void **state _unused_)
 	_cleanup_fd_ int fd = memory_file(), full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
 	if (full < 0)
-		skip();
+		skip_because(NO_DEV_FULL);
 	fine(snap_log_writer_create(log, fd, &writer));
 	begin_story(log);
 	writer->fd = full;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Modules: mappings made by hand over real files, and a finder that offers what a test wants. */
 #include "analyze/elf/module.h"
+#include "skip.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -447,7 +448,7 @@ static void test_vdso(void **unused)
 
 	(void)unused;
 	if (!vdso)
-		skip();
+		skip_because("kernel: no vDSO is mapped");
 	bed_open(&bed);
 	add_map(&bed, 0x7ffff7fc0000, 2, 0, "r-x", "[vdso]");
 	add_piece(&bed, 0x7ffff7fc0000, vdso, PAGE);

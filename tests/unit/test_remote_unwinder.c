@@ -8,6 +8,7 @@
 #include "capture/capture.h"
 #include "files/files.h"
 #include "roles/unwinder/internal.h"
+#include "skip.h"
 #include "store/capture/file.h"
 #include "victims.h"
 
@@ -517,7 +518,7 @@ static void test_a_process_with_its_uid(void **state)
 	uid_t uid;
 
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	copies = multiply(bed);
 	assert_told(bed, 0, &copies[0].threads[2]);
 	before = bed->unwinder->role.pid;

@@ -11,6 +11,7 @@
 #include "golden.h"
 #include "long_recording.h"
 #include "recordings.h"
+#include "skip.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -411,7 +412,7 @@ static void test_full_disk(void **state _unused_)
 	struct snap_error *err;
 
 	if (!full)
-		skip();
+		skip_because(NO_DEV_FULL);
 	setvbuf(full, NULL, _IONBF, 0);
 	err = snap_render_firefox(recording, &options, full);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);

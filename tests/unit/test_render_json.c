@@ -9,6 +9,7 @@
 
 #include "base/escape.h"
 #include "golden.h"
+#include "skip.h"
 #include "snapshots.h"
 
 #include <jansson.h>
@@ -65,8 +66,7 @@ static void test_schema(void **state _unused_)
 	status = system(command);
 	assert_int_equal(unsetenv("PROGRAM"), 0);
 	if (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127) {
-		print_message("no python3 with jsonschema: documents not held to the schema\n");
-		skip();
+		skip_because("missing: python3 with jsonschema");
 	}
 	assert_int_equal(status, 0);
 }
@@ -323,7 +323,7 @@ static void test_full_disk(void **state _unused_)
 	struct snap_error *err;
 
 	if (!full)
-		skip();
+		skip_because(NO_DEV_FULL);
 	setvbuf(full, NULL, _IONBF, 0);
 	err = snap_render_json(&service, &options, full);
 	assert_non_null(err);

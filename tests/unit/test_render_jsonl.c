@@ -11,6 +11,7 @@
 #include "long_recording.h"
 #include "recordings.h"
 #include "schema.h"
+#include "skip.h"
 
 #include <jansson.h>
 
@@ -252,7 +253,7 @@ static void test_full_disk(void **state _unused_)
 	struct snap_error *err;
 
 	if (!full)
-		skip();
+		skip_because(NO_DEV_FULL);
 	setvbuf(full, NULL, _IONBF, 0);
 	err = snap_render_jsonl_recording(recording, &options, full);
 	assert_non_null(err);

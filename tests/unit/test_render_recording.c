@@ -12,6 +12,7 @@
 #include "long_recording.h"
 #include "recordings.h"
 #include "schema.h"
+#include "skip.h"
 
 #include <jansson.h>
 
@@ -264,7 +265,7 @@ static void test_full_disk(void **state _unused_)
 		struct snap_error *err;
 
 		if (!full)
-			skip();
+			skip_because(NO_DEV_FULL);
 		setvbuf(full, NULL, _IONBF, 0);
 		err = renderers[i](recording, &options, full);
 		assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);

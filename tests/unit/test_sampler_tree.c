@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The sampler on trees of live victims: programs, children, pids and permissions that change. */
 #include "sampler_bed.h"
+#include "skip.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -139,7 +140,7 @@ static void test_reused_pid_is_another_process(void **state)
 	victim_end(&victim);
 	bed_end(bed);
 	if (again != child)
-		skip(); /* only root chooses pids */
+		skip_because("root: only root chooses pids");
 }
 
 static void *outlive(void *unused)

@@ -4,6 +4,7 @@
  * by itself, without those behind it.
  */
 #include "sandboxed.h"
+#include "skip.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -96,7 +97,7 @@ static void test_root_becomes_nobody(void **state)
 	char status[8192];
 
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	child->setting.uid = 60123;
 	start_and_look(child, status, sizeof(status));
 	check_powerless(status);
@@ -148,14 +149,14 @@ static void have_groups(void)
 static void test_root_leaves_its_groups(void **state)
 {
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	check_in_between(*state, have_groups, "\nGroups:\t \n");
 }
 
 static void test_root_that_may_not_change(void **state)
 {
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	check_in_between(*state, drop_setuid, "\nUid:\t0\t0\t0\t0\n");
 }
 
@@ -191,7 +192,7 @@ static void test_namespace_of_one_uid(void **state)
 	}
 	assert_int_equal(waitpid(attempt, &status, 0), attempt);
 	if (status != 0)
-		skip();
+		skip_because("kernel: no user namespace can be made here");
 	check_in_between(*state, enter_small_namespace, "\nUid:\t0\t0\t0\t0\n");
 }
 
@@ -366,7 +367,7 @@ static void test_landlock_alone(void **state)
 
 	if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 1) {
 		close(self);
-		skip();
+		skip_because("kernel: no Landlock");
 	}
 	dup2(self, 50);
 	close(self);
@@ -393,7 +394,7 @@ static void test_rights_alone(void **state)
 	struct sandboxed *child = *state;
 
 	if (geteuid() != 0)
-		skip();
+		skip_because(NOT_ROOT);
 	assert_int_equal(in_child(child, drop_rights_and_open), 0);
 	assert_int_equal(child->found[0], EACCES);
 	assert_int_equal(child->found[1], EPERM);

@@ -6,6 +6,7 @@
  */
 #include "capture/capture.h"
 #include "proc/procfs.h"
+#include "skip.h"
 #include "stop/single.h"
 
 #include "victims.h"
@@ -34,8 +35,7 @@ static void take(struct snap_single *single, struct snap_pick *picks, size_t cou
 
 	assert_null(snap_single_take(single, picks, count, PATIENCE, &stopped_ns));
 	if (picks[0].error == EPERM) {
-		print_message("tracing is not permitted here\n");
-		skip();
+		skip_because(NO_TRACING);
 	}
 }
 
@@ -215,7 +215,7 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 	assert_null(snap_capture_take(&options, NULL, &capture));
 	thread = &capture->processes[0].threads[0];
 	if (capture->processes[0].trouble)
-		skip();
+		skip_because(NO_TRACING);
 	map = snap_process_map(&capture->processes[0], thread->stack_address);
 	assert_non_null(map);
 	for (int with_memory = 0; with_memory < 2; with_memory++) {

@@ -4,6 +4,7 @@
  * binutils for one form of debug information, and all other forms against that one. The programs
  * are built from symbol_inlines.cc: the same code, whatever the form.
  */
+#include "skip.h"
 #include "symbol_file.h"
 
 #include <elf.h>
@@ -214,7 +215,7 @@ static void test_against_addr2line(void **state)
 
 	(void)state;
 	if (!path || system("addr2line --version >/dev/null 2>&1") != 0)
-		skip();
+		skip_because("missing: the program, or addr2line (package binutils)");
 	answers = ask(path);
 	assert_true(count_inlined(answers) > 300);
 	compare_with_addr2line(answers, path);
@@ -256,7 +257,7 @@ static void test_all_forms_agree(void **state)
 
 	(void)state;
 	if (!path)
-		skip();
+		skip_because("missing: the program of this form");
 	reference = ask(path);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(forms); i++) {
 		struct answers *answers;
@@ -280,7 +281,7 @@ static void test_clang(void **state)
 
 	(void)state;
 	if (!path || system("addr2line --version >/dev/null 2>&1") != 0)
-		skip();
+		skip_because("missing: the program, or addr2line (package binutils)");
 	answers = ask(path);
 	assert_true(count_inlined(answers) > 300);
 	compare_with_addr2line(answers, path);
@@ -294,7 +295,7 @@ static void test_names_only(void **state)
 
 	(void)state;
 	if (!path)
-		skip();
+		skip_because("missing: the program of this form");
 	assert_true(symbol_file_open(&answers->file, path));
 	answers->file.options.lines = answers->file.options.inlines = false;
 	answers->count = collect(answers->file.module.image, answers->queries);

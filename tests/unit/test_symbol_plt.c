@@ -3,6 +3,7 @@
  * Names of PLT stubs: each instruction of each stub of real programs, linked in the ways that give
  * stubs of another form, against objdump of binutils.
  */
+#include "skip.h"
 #include "symbol_file.h"
 
 #include <setjmp.h>
@@ -99,7 +100,7 @@ static void test_against_objdump(void **state)
 	(void)state;
 	if (!has_tool("objdump --version >/dev/null 2>&1")) {
 		free(stubs);
-		skip();
+		skip_because("missing: objdump (package binutils)");
 	}
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(programs); i++) {
 		const char *path = getenv(programs[i]);
@@ -142,7 +143,7 @@ static void test_with_debug_file(void **state)
 	if (!has_tool("objdump --version >/dev/null 2>&1") ||
 	    !has_tool("objcopy --version >/dev/null 2>&1")) {
 		free(stubs);
-		skip();
+		skip_because("missing: objdump or objcopy (package binutils)");
 	}
 	snprintf(command, sizeof(command), script, folder, getenv("PLT_LAZY"));
 	assert_int_equal(system(command), 0);

@@ -8,6 +8,7 @@
 #include "api/options.h"
 #include "capture/capture.h"
 #include "files/files.h"
+#include "skip.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -155,8 +156,7 @@ static void test_engines_agree(void **unused)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(capture->process_count, 1);
 	if (capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED) {
-		print_message("# may not trace: %s\n", capture->processes[0].trouble_message);
-		skip();
+		skip_because(NO_TRACING);
 	}
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_NONE);
 	assert_int_equal(capture->processes[0].thread_count, THREADS + 1);
