@@ -104,7 +104,7 @@ static void *map(size_t size, int *fd_ret)
 	return base;
 }
 
-struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret)
+struct snap_error *snap_shared_memory_create(size_t stack_bytes, struct snap_shared_memory **ret)
 {
 	size_t records = MOST_RECORDS, size;
 	void *base = MAP_FAILED;
@@ -122,7 +122,7 @@ struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **r
 	if (base == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the stacks");
 
-	struct snap_shared *shared = base;
+	struct snap_shared_memory *shared = base;
 	uint8_t *bytes = base;
 
 	shared->size = size;
@@ -133,7 +133,7 @@ struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **r
 	return NULL;
 }
 
-void snap_shared_destroy(struct snap_shared *shared)
+void snap_shared_memory_destroy(struct snap_shared_memory *shared)
 {
 	if (!shared)
 		return;

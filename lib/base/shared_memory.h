@@ -39,7 +39,7 @@ void snap_region_prefault(struct snap_region *region, size_t size);
 	((type *)snap_region_array((region), (count), sizeof(type)))
 
 /* The whole mapping; this struct is its first page. */
-struct snap_shared {
+struct snap_shared_memory {
 	size_t size;
 	int fd; /* memfd behind it, for another process to map; -1: there is none */
 	struct snap_region records; /* lists, names, maps, registers */
@@ -50,8 +50,9 @@ struct snap_shared {
  * Reserves the mapping; `stack_bytes` is the size of the region for stacks. The descriptor stays
  * when the mapping goes.
  */
-struct snap_error *snap_shared_create(size_t stack_bytes, struct snap_shared **ret) _must_check_;
-void snap_shared_destroy(struct snap_shared *shared);
+struct snap_error *snap_shared_memory_create(size_t stack_bytes,
+					     struct snap_shared_memory **ret) _must_check_;
+void snap_shared_memory_destroy(struct snap_shared_memory *shared);
 
 /* Memory of one process alone that costs nothing until touched; for the tracing child's notes. */
 struct snap_error *snap_scratch_create(size_t size, struct snap_region *ret) _must_check_;

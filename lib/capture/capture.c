@@ -197,7 +197,8 @@ static struct snap_error *look_again(void *context, struct snap_stop *stop, bool
 }
 
 static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
-				   struct snap_shared *shared, bool careful, struct snap_stop **ret)
+				   struct snap_shared_memory *shared, bool careful,
+				   struct snap_stop **ret)
 {
 	struct snap_stop_again again = { .look = look_again, .context = tree };
 	struct snap_stop *stop =
@@ -234,7 +235,7 @@ static void note_stall(struct snap_capture *capture, const struct snap_process *
 }
 
 static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-				    struct snap_shared *shared, bool *execed_ret)
+				    struct snap_shared_memory *shared, bool *execed_ret)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop;
@@ -262,7 +263,7 @@ static struct snap_error *take(const struct snap_options *options,
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(snap_nostop_destroyp) struct snap_nostop *nostop = NULL;
-	struct snap_shared *shared;
+	struct snap_shared_memory *shared;
 	struct snap_error *err;
 
 	err = options->no_stop ? snap_nostop_create(options, hook, &nostop) : NULL;
@@ -271,7 +272,7 @@ static struct snap_error *take(const struct snap_options *options,
 	err = discover(options, &capture);
 	if (err)
 		return err;
-	err = snap_shared_create(options->max_snapshot, &shared);
+	err = snap_shared_memory_create(options->max_snapshot, &shared);
 	if (err)
 		return err;
 	capture->shared = shared;

@@ -6,6 +6,7 @@
  */
 #include "capture/nostop_internal.h"
 
+#include "base/clock.h"
 #include "discover/discover.h"
 #include "proc/address_space.h"
 #include "proc/fuse_maps.h"
@@ -59,7 +60,7 @@ struct snap_error *snap_nostop_create(const struct snap_options *options,
 		return err;
 	nostop->options = options;
 	nostop->hook = hook && hook->suffices ? hook : NULL;
-	nostop->until_ns = snap_tracer_now() + options->timeout_ns;
+	nostop->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
 	nostop->buffer = malloc(SNAP_NOSTOP_BUFFER);
 	nostop->maps = calloc(SNAP_MAX_MAPS, sizeof(*nostop->maps));
 	nostop->tids = calloc(SNAP_MAX_THREADS, sizeof(*nostop->tids));
@@ -202,7 +203,7 @@ static ssize_t list(struct snap_nostop *nostop)
 
 static bool has_time(const struct snap_nostop *nostop)
 {
-	return snap_tracer_now() < nostop->until_ns;
+	return snap_clock_ns(CLOCK_MONOTONIC) < nostop->until_ns;
 }
 
 /* Those from `first` on: the blocked ones, then the others. */
@@ -283,8 +284,8 @@ static struct snap_error *enter(struct snap_nostop *nostop, uint32_t index)
 }
 
 struct snap_error *snap_nostop_run(struct snap_nostop *nostop, struct snap_capture *capture,
-				   const struct snap_stop_again *again, struct snap_shared *shared,
-				   struct snap_stop *stop)
+				   const struct snap_stop_again *again,
+				   struct snap_shared_memory *shared, struct snap_stop *stop)
 {
 	struct snap_error *err = NULL;
 	bool grown = true;
@@ -293,7 +294,7 @@ struct snap_error *snap_nostop_run(struct snap_nostop *nostop, struct snap_captu
 	nostop->capture = capture;
 	nostop->shared = shared;
 	nostop->stop = stop;
-	stop->begin_ns = stop->still_ns = snap_tracer_now();
+	stop->begin_ns = stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	for (int look = 0; look < LOOKS && grown && !err; look++) {
 		for (; next < stop->process_count && !err; next++)
 			err = enter(nostop, next);
@@ -301,6 +302,6 @@ struct snap_error *snap_nostop_run(struct snap_nostop *nostop, struct snap_captu
 		if (!err)
 			err = again->look(again->context, stop, &grown);
 	}
-	stop->end_ns = snap_tracer_now();
+	stop->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	return err;
 }

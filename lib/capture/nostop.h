@@ -35,7 +35,8 @@ static inline void snap_nostop_destroyp(struct snap_nostop **nostop)
  * processes. CANCELLED, NO_MEMORY, OS.
  */
 struct snap_error *snap_nostop_run(struct snap_nostop *nostop, struct snap_capture *capture,
-				   const struct snap_stop_again *again, struct snap_shared *shared,
+				   const struct snap_stop_again *again,
+				   struct snap_shared_memory *shared,
 				   struct snap_stop *stop) _must_check_;
 
 #endif

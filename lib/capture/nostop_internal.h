@@ -25,7 +25,7 @@ struct snap_nostop {
 	int64_t until_ns;           /* CLOCK_MONOTONIC: nothing is begun any more */
 	/* the tree at hand */
 	struct snap_capture *capture;
-	struct snap_shared *shared;
+	struct snap_shared_memory *shared;
 	struct snap_stop *stop;
 	/* the process at hand */
 	struct snap_traced *traced;

@@ -2,18 +2,14 @@
 /* Birth, messages and end of roles: see role.h. */
 #include "roles/role.h"
 
-#include "stop/spawn.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/single_threaded.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 enum {
 	PATIENCE_MS = 100,
@@ -22,57 +18,23 @@ enum {
 };
 
 struct birth {
-	const char *name;
 	void (*run)(void *context, int channel);
 	void *context;
 	int ends[2]; /* the maker's, the role's */
 };
 
-static void be_born(void *context, pid_t parent)
+static void run_role(void *context)
 {
 	struct birth *birth = context;
 
 	close(birth->ends[0]);
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (getppid() != parent)
-		_exit(1);
-	prctl(PR_SET_NAME, birth->name, 0, 0, 0);
 	birth->run(birth->context, birth->ends[1]);
-	_exit(0);
-}
-
-/*
- * A host with several threads: fork() makes the allocator usable in the child, which no other call
- * does. Signals are blocked, so no handler of the host runs in it.
- */
-static struct snap_error *spawn_by_fork(struct birth *birth, struct snap_role *role)
-{
-	pid_t parent = getpid();
-	sigset_t all, before;
-	int os_errno;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	role->pid = fork();
-	if (role->pid == 0)
-		be_born(birth, parent);
-	os_errno = errno;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (role->pid < 0)
-		return snap_error_os(os_errno, "cannot make a process");
-	role->pidfd = (int)syscall(SYS_pidfd_open, role->pid, 0);
-	if (role->pidfd >= 0)
-		return NULL;
-	os_errno = errno;
-	kill(role->pid, SIGKILL);
-	waitpid(role->pid, NULL, 0);
-	return snap_error_os(os_errno, "cannot watch a process");
 }
 
 struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
 				   void *context, struct snap_role *ret)
 {
-	struct birth birth = { .name = name, .run = run, .context = context };
+	struct birth birth = { .run = run, .context = context };
 	const struct timeval patience = { .tv_usec = SEND_TIMEOUT_US };
 	struct snap_role role = SNAP_ROLE_NONE;
 	struct snap_error *err;
@@ -80,10 +42,7 @@ struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, birth.ends) < 0)
 		return snap_error_os(errno, "cannot make a channel to a process");
 	(void)setsockopt(birth.ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (__libc_single_threaded)
-		err = snap_tracer_spawn(0, be_born, &birth, &role.pid, &role.pidfd);
-	else
-		err = spawn_by_fork(&birth, &role);
+	err = snap_spawn(SNAP_SPAWN_ALLOCATES, name, run_role, &birth, &role.pid, &role.pidfd);
 	close(birth.ends[1]);
 	role.channel = birth.ends[0];
 	if (err) {
@@ -96,32 +55,13 @@ struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, 
 
 bool snap_role_has_ended(const struct snap_role *role, int timeout_ms)
 {
-	return snap_tracer_has_ended(role->pidfd, timeout_ms);
-}
-
-/* As wait(2) puts it; -1: it runs, or somebody else has waited for it. */
-static int reap(int pidfd)
-{
-	siginfo_t info = { .si_pid = 0 };
-
-	if (syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG | __WALL, NULL) < 0 ||
-	    info.si_pid == 0)
-		return -1;
-	return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : info.si_status & 0x7f;
+	return snap_spawn_has_ended(role->pidfd, timeout_ms);
 }
 
 int snap_role_end(struct snap_role *role)
 {
-	int status = -1;
+	int status = role->pidfd >= 0 ? snap_spawn_end(role->pidfd, 0, PATIENCE_MS) : -1;
 
-	if (role->pidfd >= 0) {
-		status = reap(role->pidfd);
-		if (status < 0) {
-			syscall(SYS_pidfd_send_signal, role->pidfd, SIGKILL, NULL, 0);
-			snap_role_has_ended(role, PATIENCE_MS);
-			reap(role->pidfd);
-		}
-	}
 	snap_close(&role->pidfd);
 	snap_close(&role->channel);
 	role->pid = 0;

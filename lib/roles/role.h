@@ -30,9 +30,8 @@ struct snap_role {
 
 /*
  * Makes a process in which `run` is called with its end of the channel, and which ends when `run`
- * returns. `name` (at most 15 bytes) is its comm. Where this process has one thread the child has
- * no exit signal, so nobody hears of it; where it has several, only fork() leaves the child a
- * usable allocator, and SIGCHLD tells (glibc 2.32, __libc_single_threaded). OS.
+ * returns. `name` (at most 15 bytes) is its comm. It may allocate, so in a program with several
+ * threads its end sends SIGCHLD (SNAP_SPAWN_ALLOCATES). OS.
  */
 struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
 				   void *context, struct snap_role *ret) _must_check_;

@@ -5,8 +5,10 @@
  * stop/child/single.c.
  */
 #include "stop/child/single.h"
-#include "stop/child/child.h"
-#include "stop/spawn.h"
+
+#include "base/clock.h"
+#include "base/spawn.h"
+#include "proc/procfs.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,6 +26,7 @@ enum {
 	TICK_NS = 300000,
 	LOOK_NS = 2000000,       /* how often it is asked why a thread does not stop */
 	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
+	END_MS = 1000,           /* for the child to end by itself, or when killed */
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
 };
@@ -66,7 +69,7 @@ static void end_child(struct snap_single *single, bool kill_it)
 {
 	if (!single->pid)
 		return;
-	snap_tracer_end(single->pidfd, kill_it);
+	snap_spawn_end(single->pidfd, kill_it ? 0 : END_MS, END_MS);
 	snap_close(&single->pidfd);
 	single->pid = 0;
 }
@@ -77,8 +80,8 @@ static struct snap_error *make_child(struct snap_single *single)
 
 	channel->request = channel->done = 0;
 	channel->leaves = false;
-	return snap_tracer_spawn(CLONE_FILES, snap_single_child, channel, &single->pid,
-				 &single->pidfd);
+	return snap_spawn(SNAP_SPAWN_SHARES_FILES, "snap-tracer", snap_single_child, channel,
+			  &single->pid, &single->pidfd);
 }
 
 struct snap_error *snap_single_create(const struct snap_options *options, struct snap_single **ret)
@@ -207,7 +210,8 @@ enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
 static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 {
 	struct snap_channel *channel = single->channel;
-	int64_t begin = snap_tracer_now(), until = begin + timeout_ns, look = begin + LOOK_NS;
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), until = begin + timeout_ns,
+		look = begin + LOOK_NS;
 	struct timespec tick = { .tv_nsec = TICK_NS };
 
 	while (!is_served(channel)) {
@@ -217,11 +221,11 @@ static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 			0);
 		if (is_served(channel))
 			break;
-		if (snap_tracer_has_ended(single->pidfd, 0))
+		if (snap_spawn_has_ended(single->pidfd, 0))
 			return WATCH_DIED;
 		if (snap_options_cancelled(single->options))
 			return WATCH_CANCELLED;
-		now = snap_tracer_now();
+		now = snap_clock_ns(CLOCK_MONOTONIC);
 		if (now > until + PATIENCE_NS)
 			return WATCH_OVERDUE;
 		if (now > until || (now > look && is_useless(single)))
@@ -278,7 +282,7 @@ struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
 	take_over(channel, picks);
 	/* Who has not come stood until the child ended, at the most. */
-	end_ns = single->pid ? channel->end_ns : snap_tracer_now();
+	end_ns = single->pid ? channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);
 	*stopped_ns_ret = channel->begin_ns && end_ns ? end_ns - channel->begin_ns : 0;
 	return NULL;
 }

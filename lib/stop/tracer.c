@@ -4,8 +4,9 @@
  * caller's wish to cancel, answers its one question, ends it. See tracer.h; the child is
  * stop/child/child.c.
  */
+#include "base/clock.h"
+#include "base/spawn.h"
 #include "stop/child/child.h"
-#include "stop/spawn.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +17,7 @@
 enum {
 	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
 	READ_PATIENCE_MS = 100,
-	PATIENCE_MS = 1000, /* how long the child may take to end when all run again */
+	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
 static const size_t SCRATCH_BYTES = (size_t)128 << 20;
@@ -39,7 +40,7 @@ static void scratch_deinit(struct snap_region *scratch)
 		munmap(scratch->next, (size_t)(scratch->end - scratch->next));
 }
 
-struct snap_stop *snap_stop_new(struct snap_shared *shared, uint32_t capacity)
+struct snap_stop *snap_stop_new(struct snap_shared_memory *shared, uint32_t capacity)
 {
 	struct snap_stop *stop = snap_region_alloc(&shared->records, sizeof(*stop));
 	struct snap_traced *processes =
@@ -66,11 +67,11 @@ struct birth {
 	const struct child *child;
 };
 
-static void run_child(void *context, pid_t parent)
+static void run_child(void *context)
 {
 	struct birth *birth = context;
 
-	snap_tracer_child(birth->tracer, parent, birth->child->to_parent, birth->child->to_child);
+	snap_tracer_child(birth->tracer, birth->child->to_parent, birth->child->to_child);
 }
 
 static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
@@ -82,7 +83,7 @@ static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
 		return snap_error_os(errno, "cannot make a channel to the tracing process");
-	return snap_tracer_spawn(0, run_child, &birth, &pid, &child->pidfd);
+	return snap_spawn(0, "snap-tracer", run_child, &birth, &pid, &child->pidfd);
 }
 
 static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
@@ -103,13 +104,13 @@ static bool is_stalled(const struct snap_stop *stop)
 {
 	int64_t since = __atomic_load_n(&stop->reading_ns, __ATOMIC_ACQUIRE);
 
-	return since && snap_tracer_now() > since + READ_PATIENCE_MS * 1000000ll;
+	return since && snap_clock_ns(CLOCK_MONOTONIC) > since + READ_PATIENCE_MS * 1000000ll;
 }
 
 /* The child wants help with its reading, or asks whether there are new processes in the tree. */
 static struct snap_error *answer(const struct snap_options *options, const struct child *child,
-				 const struct snap_stop_again *again, struct snap_shared *shared,
-				 struct snap_stop *stop)
+				 const struct snap_stop_again *again,
+				 struct snap_shared_memory *shared, struct snap_stop *stop)
 {
 	uint64_t value;
 	bool grown = false;
@@ -132,10 +133,10 @@ static struct snap_error *answer(const struct snap_options *options, const struc
 
 /* Until the child has ended (NULL), or there is a reason to end it. */
 static struct snap_error *watch(const struct snap_options *options, const struct child *child,
-				const struct snap_stop_again *again, struct snap_shared *shared,
-				struct snap_stop *stop)
+				const struct snap_stop_again *again,
+				struct snap_shared_memory *shared, struct snap_stop *stop)
 {
-	int64_t start = snap_tracer_now();
+	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 
 	for (;;) {
 		struct pollfd fds[] = {
@@ -156,7 +157,8 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 				return err;
 		}
 		stop->stalled = is_stalled(stop);
-		if (stop->stalled || snap_tracer_now() > deadline(options, stop, start))
+		if (stop->stalled ||
+		    snap_clock_ns(CLOCK_MONOTONIC) > deadline(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not end in time");
 	}
@@ -165,7 +167,7 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 /* Where the child was ended, by whomever, the stop ended no later than now. */
 static void close_books(struct snap_stop *stop)
 {
-	int64_t now = snap_tracer_now();
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
 	if (stop->end_ns)
 		return;
@@ -181,8 +183,8 @@ static void close_books(struct snap_stop *stop)
 
 struct snap_error *snap_tracer_run(const struct snap_options *options,
 				   const struct snap_stop_hook *hook,
-				   const struct snap_stop_again *again, struct snap_shared *shared,
-				   struct snap_stop *stop)
+				   const struct snap_stop_again *again,
+				   struct snap_shared_memory *shared, struct snap_stop *stop)
 {
 	_cleanup_(
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
@@ -209,7 +211,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 		return err;
 	snap_tracer_make_room(shared, stop);
 	err = watch(options, &child, again, shared, stop);
-	snap_tracer_end(child.pidfd, err != NULL);
+	snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
 	close_books(stop);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
 		snap_error_destroy(err);

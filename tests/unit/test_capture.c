@@ -511,12 +511,12 @@ static void test_file_of_real_capture(void **state _unused_)
 
 static void test_regions(void **state _unused_)
 {
-	struct snap_shared *shared;
+	struct snap_shared_memory *shared;
 	struct snap_region small;
 	uint8_t *one, *two;
 	char *text;
 
-	assert_null(snap_shared_create(10000, &shared));
+	assert_null(snap_shared_memory_create(10000, &shared));
 	one = snap_region_alloc(&shared->records, 5);
 	two = snap_region_alloc(&shared->records, 5);
 	assert_int_equal((uintptr_t)one % 16, 0);
@@ -532,8 +532,8 @@ static void test_regions(void **state _unused_)
 	assert_null(snap_region_alloc(&small, 1));
 	assert_int_equal(snap_region_room(&small), 0);
 	assert_true(snap_region_room(&shared->stacks) >= 10000);
-	snap_shared_destroy(shared);
-	snap_shared_destroy(NULL);
+	snap_shared_memory_destroy(shared);
+	snap_shared_memory_destroy(NULL);
 }
 
 /* Killed in the middle of its list: one thread of who knows how many is no whole process. */

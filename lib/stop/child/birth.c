@@ -3,6 +3,7 @@
  * Threads and processes that are born while their tree is on its way to the stop. The kernel makes
  * them ours and stops them before their first instruction; their creator's stop says who they are.
  */
+#include "base/clock.h"
 #include "stop/child/child.h"
 
 #include <stdint.h>
@@ -48,7 +49,7 @@ static void add_process(struct snap_tracer *tracer, pid_t pid, uint32_t creator)
 		.map_count = from->map_count,
 		.pieces = from->pieces,
 		.piece_count = from->piece_count,
-		.stop_begin_ns = snap_tracer_now(),
+		.stop_begin_ns = snap_clock_ns(CLOCK_MONOTONIC),
 	};
 
 	if (!snap_stop_add(stop, &new))

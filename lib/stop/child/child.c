@@ -5,9 +5,10 @@
  */
 #include "stop/child/child.h"
 
+#include "base/spawn.h"
+
 #include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -43,12 +44,6 @@ void snap_tracer_set_ticks(bool seizing, long interval_us)
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static _Noreturn void leave(int status)
-{
-	for (;;)
-		syscall(SYS_exit_group, status);
 }
 
 static void set_up_signals(void)
@@ -104,26 +99,19 @@ static bool ask_again(int ask_fd, int answer_fd, bool *more_ret)
 	return got == sizeof(value);
 }
 
-_Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int ask_fd,
-				 int answer_fd)
+void snap_tracer_child(struct snap_tracer *tracer, int ask_fd, int answer_fd)
 {
 	bool more = true;
 
 	tracer->ask_fd = ask_fd;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, "snap-tracer");
-	if (getppid() != parent)
-		leave(1);
 	set_up_signals();
 	raise_file_limit();
 	if (!lay_out(tracer))
-		leave(1);
+		snap_spawn_exit(1);
 	for (unsigned round = 0; more && round < SNAP_TRACER_ROUNDS; round++) {
 		snap_tracer_prepare(tracer);
 		if (!ask_again(ask_fd, answer_fd, &more))
-			leave(1);
+			snap_spawn_exit(1);
 	}
 	snap_tracer_pause(tracer);
-	/* What did not stop, and is still ours, is let go by the kernel now. */
-	leave(0);
 }

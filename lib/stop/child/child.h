@@ -37,7 +37,7 @@ struct snap_tracee {
 struct snap_tracer {
 	const struct snap_options *options;
 	const struct snap_stop_hook *hook;
-	struct snap_shared *shared;
+	struct snap_shared_memory *shared;
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_region scratch;
@@ -84,14 +84,6 @@ enum snap_help_state {
 	SNAP_HELP_CLOSED, /* it did, or came too late */
 };
 
-static inline int64_t snap_tracer_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 static inline struct snap_traced *snap_tracer_process(const struct snap_tracer *tracer,
 						      const struct snap_tracee *tracee)
 {
@@ -119,13 +111,15 @@ bool snap_tracer_describe(struct snap_tracer *tracer, struct snap_tracee *tracee
 /* All threads of a process. */
 void snap_tracer_describe_all(struct snap_tracer *tracer, uint32_t process);
 /* The parent's part: at once, and when the child asks. */
-void snap_tracer_make_room(struct snap_shared *shared, const struct snap_stop *stop);
-void snap_tracer_help(const struct snap_options *options, struct snap_shared *shared,
+void snap_tracer_make_room(struct snap_shared_memory *shared, const struct snap_stop *stop);
+void snap_tracer_help(const struct snap_options *options, struct snap_shared_memory *shared,
 		      struct snap_stop *stop);
 
-/* child.c: its whole life. `ask_fd`, `answer_fd`: eventfds to and from the parent. */
-_Noreturn void snap_tracer_child(struct snap_tracer *tracer, pid_t parent, int ask_fd,
-				 int answer_fd);
+/*
+ * child.c: its whole life. `ask_fd`, `answer_fd`: eventfds to and from the parent. The process must
+ * end when it returns: then the kernel releases what did not stop and is still traced.
+ */
+void snap_tracer_child(struct snap_tracer *tracer, int ask_fd, int answer_fd);
 
 /*
  * A signal each interval ends calls that wait; 0: none any more. `seizing`: it also reaps, as an

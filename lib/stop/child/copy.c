@@ -5,6 +5,7 @@
  * pause a tenth longer.
  */
 #include "stop/child/copy.h"
+#include "base/clock.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -244,7 +245,7 @@ static void flush(struct snap_tracer *tracer, struct snap_batch *batch)
 
 static bool has_time(const struct snap_tracer *tracer)
 {
-	return snap_tracer_now() < tracer->copy_until_ns;
+	return snap_clock_ns(CLOCK_MONOTONIC) < tracer->copy_until_ns;
 }
 
 static void copy_stacks(struct snap_tracer *tracer)

@@ -136,7 +136,7 @@ void snap_tracer_describe_all(struct snap_tracer *tracer, uint32_t process)
  * What the parent does while the child lists threads: a page of a stack is the least that each of
  * them will need, and making shared memory present is as slow as reading their states.
  */
-void snap_tracer_make_room(struct snap_shared *shared, const struct snap_stop *stop)
+void snap_tracer_make_room(struct snap_shared_memory *shared, const struct snap_stop *stop)
 {
 	size_t threads = 0;
 
@@ -153,7 +153,7 @@ void snap_tracer_make_room(struct snap_shared *shared, const struct snap_stop *s
 	snap_region_prefault(&shared->stacks, threads * LEAST_STACK);
 }
 
-void snap_tracer_help(const struct snap_options *options, struct snap_shared *shared,
+void snap_tracer_help(const struct snap_options *options, struct snap_shared_memory *shared,
 		      struct snap_stop *stop)
 {
 	_cleanup_free_ char *buffer = malloc(SNAP_TRACER_BUFFER);

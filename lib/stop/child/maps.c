@@ -3,6 +3,7 @@
  * The tracing child's view of an address space: the mappings, the first page of each module, the
  * vDSO. Read while the target runs; again inside the pause only where they turn out to be stale.
  */
+#include "base/clock.h"
 #include "proc/address_space.h"
 #include "proc/fuse_maps.h"
 #include "stop/child/child.h"
@@ -45,7 +46,8 @@ size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid,
 	for (size_t i = 0; i < count; i++)
 		local.iov_len += ranges[i].iov_len;
 	/* The parent looks at this clock, as a call that blocks cannot. */
-	__atomic_store_n(&tracer->stop->reading_ns, snap_tracer_now(), __ATOMIC_RELEASE);
+	__atomic_store_n(&tracer->stop->reading_ns, snap_clock_ns(CLOCK_MONOTONIC),
+			 __ATOMIC_RELEASE);
 	got = process_vm_readv(tid, &local, 1, ranges, count, 0);
 	__atomic_store_n(&tracer->stop->reading_ns, 0, __ATOMIC_RELEASE);
 	return got < 0 ? 0 : (size_t)got;

@@ -10,13 +10,13 @@
  * signal of the parent's, who looks at the clock.
  */
 #include "stop/child/single.h"
+#include "base/clock.h"
 #include "stop/child/copy.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -73,7 +73,7 @@ static void seize(struct snap_slot *slot)
 /* Where it fails the thread is about to exit, and its end is ours to take note of. */
 static void interrupt(struct snap_slot *slot)
 {
-	slot->stop_ns = snap_tracer_now();
+	slot->stop_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	ptrace(PTRACE_INTERRUPT, slot->pick.tid, NULL, NULL);
 	set_phase(slot, SNAP_SLOT_AWAITED);
 }
@@ -217,7 +217,7 @@ static void copy_and_release(struct snap_channel *channel, struct snap_slot *slo
 		set_phase(slot, SNAP_SLOT_AWAITED);
 		return;
 	}
-	channel->end_ns = snap_tracer_now();
+	channel->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	pick->stopped_ns = channel->end_ns - slot->stop_ns;
 	settle(slot, error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
 }
@@ -267,9 +267,9 @@ static void give_up(struct snap_channel *channel)
  */
 static void await_the_quick(struct snap_channel *channel)
 {
-	int64_t until = snap_tracer_now() + AWAKE_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + AWAKE_NS;
 
-	while (poll_all(channel) && snap_tracer_now() < until)
+	while (poll_all(channel) && snap_clock_ns(CLOCK_MONOTONIC) < until)
 		;
 }
 
@@ -362,15 +362,11 @@ static bool wait_for_call(struct snap_channel *channel, uint32_t served)
 	return true;
 }
 
-void snap_single_child(void *context, pid_t parent)
+void snap_single_child(void *context)
 {
 	struct snap_channel *channel = context;
 	uint32_t served = __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE);
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, "snap-tracer");
-	if (getppid() != parent)
-		return;
 	set_up_signals();
 	ask_to_be_quick();
 	snap_region_prefault(&channel->stacks, READY_STACKS);

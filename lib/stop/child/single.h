@@ -42,6 +42,6 @@ struct snap_channel {
 };
 
 /* single.c: its whole life; `channel` as above. Returns when it should end. */
-void snap_single_child(void *channel, pid_t parent);
+void snap_single_child(void *channel);
 
 #endif

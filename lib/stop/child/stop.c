@@ -6,6 +6,7 @@
  * Waits block, each for one thread (waiting for any grows faster than linear), and are ended by a
  * timer: polling under SCHED_FIFO would keep the target from the only processor.
  */
+#include "base/clock.h"
 #include "stop/child/child.h"
 
 #include <errno.h>
@@ -122,7 +123,7 @@ static void wait_out(struct snap_tracer *tracer, uint32_t index)
 
 		if (is_slow(tracer, index))
 			return;
-		tracer->time_is_up = snap_tracer_now() >= tracer->wait_until_ns;
+		tracer->time_is_up = snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns;
 		if (!tracer->time_is_up)
 			continue;
 		/* What stands still by now counts, nobody is waited for. */
@@ -161,7 +162,7 @@ static void interrupt(struct snap_tracer *tracer, uint32_t first)
 
 			process = tracee->process;
 			if (!traced->stop_begin_ns)
-				traced->stop_begin_ns = snap_tracer_now();
+				traced->stop_begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 		}
 		if (tracee->phase == SNAP_TRACEE_AWAITED)
 			continue;
@@ -264,20 +265,21 @@ static bool is_unsettled(struct snap_tracer *tracer, bool *grown)
 static void catch_up(struct snap_tracer *tracer)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
-	int64_t until = snap_tracer_now() + EXITING_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS;
 	uint32_t first = tracer->count;
 	bool grown = false;
 
-	while (is_unsettled(tracer, &grown) && snap_tracer_now() < tracer->wait_until_ns) {
+	while (is_unsettled(tracer, &grown) &&
+	       snap_clock_ns(CLOCK_MONOTONIC) < tracer->wait_until_ns) {
 		if (grown) {
 			interrupt(tracer, first);
 			wait_all(tracer);
 			first = tracer->count;
 			grown = false;
-			until = snap_tracer_now() + EXITING_NS;
+			until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS;
 			continue;
 		}
-		if (snap_tracer_now() > until)
+		if (snap_clock_ns(CLOCK_MONOTONIC) > until)
 			return;
 		nanosleep(&nap, NULL);
 	}
@@ -286,7 +288,7 @@ static void catch_up(struct snap_tracer *tracer)
 /* Threads in D, and parents inside vfork(), get a little time when all others stand still. */
 static void wait_slow(struct snap_tracer *tracer)
 {
-	int64_t until = snap_tracer_now() + GRACE_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + GRACE_NS;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_tracee *tracee = &tracer->tracees[i];
@@ -298,8 +300,8 @@ static void wait_slow(struct snap_tracer *tracer)
 		do {
 			/* Past the time each is asked once more, without waiting. */
 			reap_killed(tracer, tracee->process);
-			if (snap_tracer_now() >= until ||
-			    snap_tracer_now() >= tracer->wait_until_ns)
+			if (snap_clock_ns(CLOCK_MONOTONIC) >= until ||
+			    snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
 				options = WNOHANG;
 			result = wait_for(tracer, i, options);
 		} while (result == WAIT_NOT_YET && !options);
@@ -319,13 +321,14 @@ static void release(struct snap_tracer *tracer)
 		if (tracee->phase != SNAP_TRACEE_STOPPED)
 			continue;
 		if (tracee->process != process && process != UINT32_MAX)
-			tracer->stop->processes[process].stop_end_ns = snap_tracer_now();
+			tracer->stop->processes[process].stop_end_ns =
+				snap_clock_ns(CLOCK_MONOTONIC);
 		process = tracee->process;
 		ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);
 		tracee->phase = SNAP_TRACEE_RELEASED;
 	}
 	if (process != UINT32_MAX)
-		tracer->stop->processes[process].stop_end_ns = snap_tracer_now();
+		tracer->stop->processes[process].stop_end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* What a thread waits for that did not stop; while it waits, this does not change. */
@@ -358,7 +361,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 
 	snap_tracer_set_ticks(false, SNAP_TRACER_TICK_US);
 	policy = raise_priority();
-	begin = snap_tracer_now();
+	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	set_deadlines(tracer, begin);
 	tracer->stopping = true;
 	__atomic_store_n(&stop->begin_ns, begin, __ATOMIC_RELEASE);
@@ -366,10 +369,10 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	wait_all(tracer);
 	catch_up(tracer);
 	wait_slow(tracer);
-	stop->still_ns = snap_tracer_now();
+	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
 	release(tracer);
-	__atomic_store_n(&stop->end_ns, snap_tracer_now(), __ATOMIC_RELEASE);
+	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(false, 0);
 	drop_priority(policy);
 	explain_slow(tracer);
