@@ -124,33 +124,14 @@ static void count_threads(const struct snap_raw_process *raw, struct snap_node *
 	node->thread_count = raw->thread_count + node->threads_missed;
 }
 
-/* Whether a live process, or one that was asked for by name, could not be read. */
-static bool is_missing(const struct snap_process *process)
-{
-	switch (process->trouble) {
-	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_EXITED:
-	case SNAP_TROUBLE_ZOMBIE:
-		return false;
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-		return process->is_target;
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		return true;
-	}
-	return true;
-}
-
 static void count_missing(const struct snap_raw_process *raw, struct snap_missing *missing)
 {
-	if (is_missing(raw->process))
-		missing->processes++;
-	if (raw->process->trouble == SNAP_TROUBLE_NONE) {
-		missing->threads += raw->not_stopped + raw->process->threads_missed;
+	const struct snap_process *process = raw->process;
+
+	missing->processes +=
+		snap_trouble_applies(snap_troubles[process->trouble].loss, process->is_target);
+	if (process->trouble == SNAP_TROUBLE_NONE) {
+		missing->threads += raw->not_stopped + process->threads_missed;
 		missing->shown++;
 	}
 }

@@ -319,8 +319,10 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 			return snap_error_no_memory();
 		shown->thread = thread;
 		raw->thread_count++;
-		if (thread->result == SNAP_THREAD_NOT_STOPPED)
-			raw->not_stopped++;
+		raw->not_stopped += thread->result != SNAP_THREAD_COPIED &&
+				    snap_thread_is_missing(SNAP_UNWIND_NOT_STOPPED,
+							   snap_state_of_letter(thread->state),
+							   snap_classify_kernel_thread(thread));
 	}
 	return NULL;
 }

@@ -232,11 +232,10 @@ static bool was_read(const struct snap_recording *recording)
 API enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording)
 {
 	const struct snap_recording *inner = recording->inner;
-	const struct snap_missing *missing = &inner->missing;
 
 	if (inner->tick_count == 0 || !was_read(inner))
 		return STACKSNAP_OUTCOME_NOTHING;
-	if (!ended_well(inner->end) || missing->threads || missing->processes || missing->modules)
+	if (!ended_well(inner->end) || snap_is_missing(&inner->missing))
 		return STACKSNAP_OUTCOME_PARTIAL;
 	return STACKSNAP_OUTCOME_WHOLE;
 }

@@ -52,27 +52,6 @@ static bool is_named(const struct snap_options *options, pid_t pid)
 	return false;
 }
 
-/* Zombies, kernel threads and what exited meanwhile are no loss, unless they were asked for. */
-static bool is_notable(const struct snap_options *options, const struct snap_node *node)
-{
-	switch (node->trouble) {
-	case SNAP_TROUBLE_NONE:
-		return false;
-	case SNAP_TROUBLE_EXITED:
-	case SNAP_TROUBLE_ZOMBIE:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-		return is_named(options, node->pid);
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		return true;
-	}
-	return true;
-}
-
 static struct snap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 				       const struct snap_options *options,
 				       const struct snap_node *node)
@@ -113,7 +92,8 @@ static struct snap_error *visit(struct stacksnap_snapshot *snapshot,
 		survey->shown++;
 	else
 		survey->hidden++;
-	if ((!list || !shown) && is_notable(options, node))
+	if ((!list || !shown) && snap_trouble_applies(snap_troubles[node->trouble].warning,
+						      is_named(options, node->pid)))
 		return note_trouble(snapshot, options, node);
 	return NULL;
 }
@@ -154,15 +134,12 @@ static struct snap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot, bool list,
 				    const struct survey *survey)
 {
-	const struct snap_missing *missing = &snapshot->missing;
-
 	if (survey->shown == 0 && survey->hidden > 0)
 		return STACKSNAP_OUTCOME_NOTHING;
 	if (list)
 		return survey->hidden ? STACKSNAP_OUTCOME_PARTIAL : STACKSNAP_OUTCOME_WHOLE;
-	if (missing->threads || missing->processes || missing->modules)
-		return STACKSNAP_OUTCOME_PARTIAL;
-	return STACKSNAP_OUTCOME_WHOLE;
+	return snap_is_missing(&snapshot->missing) ? STACKSNAP_OUTCOME_PARTIAL
+						   : STACKSNAP_OUTCOME_WHOLE;
 }
 
 /* Takes over `inner`, also when it fails. */

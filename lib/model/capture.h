@@ -15,6 +15,7 @@
 #define SNAP_MODEL_CAPTURE_H
 
 #include "base/arena.h"
+#include "model/trouble.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,20 +36,6 @@ enum snap_arch {
 	SNAP_ARCH_UNKNOWN,
 	SNAP_ARCH_X86_64,
 	SNAP_ARCH_AARCH64,
-};
-
-/* Why a process could not be read, or not be stopped: error.code of the JSON. */
-enum snap_trouble {
-	SNAP_TROUBLE_NONE,
-	SNAP_TROUBLE_NO_SUCH_PROCESS,
-	SNAP_TROUBLE_PERMISSION_DENIED,
-	SNAP_TROUBLE_ALREADY_TRACED,
-	SNAP_TROUBLE_EXITED,
-	SNAP_TROUBLE_STOP_TIMEOUT,
-	SNAP_TROUBLE_ZOMBIE,
-	SNAP_TROUBLE_KERNEL_THREAD,
-	SNAP_TROUBLE_UNSUPPORTED_ARCH,
-	SNAP_TROUBLE_INTERNAL,
 };
 
 /* A mapping: a line of /proc/PID/maps (proc(5)). */
@@ -252,8 +239,5 @@ void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
-
-/* The word of a trouble as in error.code of the JSON, "" for none. */
-const char *snap_trouble_word(enum snap_trouble trouble);
 
 #endif

@@ -143,24 +143,6 @@ const struct snap_map *snap_process_map(const struct snap_process *process, uint
 	return NULL;
 }
 
-const char *snap_trouble_word(enum snap_trouble trouble)
-{
-	static const char *const words[] = {
-		[SNAP_TROUBLE_NONE] = "",
-		[SNAP_TROUBLE_NO_SUCH_PROCESS] = "no_such_process",
-		[SNAP_TROUBLE_PERMISSION_DENIED] = "permission_denied",
-		[SNAP_TROUBLE_ALREADY_TRACED] = "already_traced",
-		[SNAP_TROUBLE_EXITED] = "exited",
-		[SNAP_TROUBLE_STOP_TIMEOUT] = "stop_timeout",
-		[SNAP_TROUBLE_ZOMBIE] = "zombie",
-		[SNAP_TROUBLE_KERNEL_THREAD] = "kernel_thread",
-		[SNAP_TROUBLE_UNSUPPORTED_ARCH] = "unsupported_arch",
-		[SNAP_TROUBLE_INTERNAL] = "internal",
-	};
-
-	return words[trouble];
-}
-
 const char *snap_process_type_word(enum snap_process_type type)
 {
 	static const char *const words[] = {
@@ -231,4 +213,10 @@ const char *snap_unwind_word(enum snap_unwind_end end)
 	};
 
 	return words[end];
+}
+
+bool snap_thread_is_missing(enum snap_unwind_end end, enum snap_state state, bool kernel)
+{
+	return end == SNAP_UNWIND_NOT_STOPPED && !kernel && state != SNAP_STATE_ZOMBIE &&
+	       state != SNAP_STATE_DEAD;
 }

@@ -155,6 +155,11 @@ struct snap_missing {
 	size_t shown;     /* processes that could be read: 0 is a reason for 2 */
 };
 
+static inline bool snap_is_missing(const struct snap_missing *missing)
+{
+	return missing->threads || missing->processes || missing->modules;
+}
+
 struct snap_snapshot {
 	struct snap_arena arena;
 	struct snap_host host;
@@ -187,6 +192,11 @@ void snap_snapshot_warn(struct snap_snapshot *snapshot, const char *code, pid_t 
 const char *snap_process_type_word(enum snap_process_type type);
 const char *snap_state_word(enum snap_state state);
 const char *snap_unwind_word(enum snap_unwind_end end);
+/*
+ * Whether a thread with such a stack is missing in a report: it was not stopped, but had a stack.
+ * Workers of the kernel have none, nor has a leader that exited before its other threads.
+ */
+bool snap_thread_is_missing(enum snap_unwind_end end, enum snap_state state, bool kernel);
 /* The state a letter of /proc/PID/stat stands for (proc(5)). */
 enum snap_state snap_state_of_letter(char letter);
 /* The state called so, SNAP_STATE_COUNT if there is none. */

@@ -44,37 +44,18 @@ void snap_follow_renumber(struct snap_follow *follow)
 
 /* ---- processes ---- */
 
-static bool is_worth_a_word(const struct snap_process *facts)
-{
-	switch (facts->trouble) {
-	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_EXITED:
-		return false;
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_ZOMBIE:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-		return facts->is_target;
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		return true;
-	}
-	return true;
-}
-
 static void warn_of(struct snap_follow *follow, struct snap_followed_process *followed,
 		    const struct snap_process *facts)
 {
-	const char *code = snap_trouble_word(facts->trouble);
+	const struct snap_trouble_row *row = &snap_troubles[facts->trouble];
 
-	if (followed->warned || !is_worth_a_word(facts) || follow->warnings == SNAP_FOLLOW_WARNINGS)
+	if (followed->warned || follow->warnings == SNAP_FOLLOW_WARNINGS ||
+	    !snap_trouble_applies(row->recording_warning, facts->is_target))
 		return;
 	followed->warned = true;
 	follow->warnings++;
-	snap_capture_warn(follow->log->capture, code, facts->pid, 0, "%s",
-			  facts->trouble_message ? facts->trouble_message : code);
+	snap_capture_warn(follow->log->capture, row->word, facts->pid, 0, "%s",
+			  facts->trouble_message ? facts->trouble_message : row->word);
 }
 
 /* There are too many: the process is in the log, but its threads are not sampled. */

@@ -7,26 +7,6 @@
 
 #include <errno.h>
 
-static enum snap_error_code code_of(enum snap_trouble trouble)
-{
-	switch (trouble) {
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_EXITED:
-	case SNAP_TROUBLE_ZOMBIE:
-		return SNAP_ERROR_NOT_FOUND;
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-		return SNAP_ERROR_PERMISSION;
-	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		return SNAP_ERROR_OTHER;
-	}
-	return SNAP_ERROR_OTHER;
-}
-
 /* 0 or a negative errno. */
 static int try_memory(const struct snap_process *process)
 {
@@ -41,12 +21,12 @@ static int try_memory(const struct snap_process *process)
 
 static struct snap_error *explain(const struct snap_process *process)
 {
-	const char *word = snap_trouble_word(process->trouble);
+	const struct snap_trouble_row *row = &snap_troubles[process->trouble];
 
 	if (process->trouble_message)
-		return snap_error_format(code_of(process->trouble), "%s", process->trouble_message);
-	return snap_error_format(code_of(process->trouble), "process %d cannot be recorded (%s)",
-				 (int)process->pid, word);
+		return snap_error_format(row->error, "%s", process->trouble_message);
+	return snap_error_format(row->error, "process %d cannot be recorded (%s)",
+				 (int)process->pid, row->word);
 }
 
 struct snap_error *snap_targets_check(const struct snap_capture *found)

@@ -234,21 +234,7 @@ static struct snap_error *run_tick(struct snap_sampler *sampler)
 /* What has ended is nobody to wait for. */
 static bool is_alive(const struct snap_sampler_process *process)
 {
-	switch (process->facts.trouble) {
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_EXITED:
-	case SNAP_TROUBLE_ZOMBIE:
-		return false;
-	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		break;
-	}
-	return !process->gone;
+	return !snap_troubles[process->facts.trouble].ended && !process->gone;
 }
 
 static void sum_up_tick(struct snap_sampler *sampler)

@@ -166,13 +166,6 @@ static bool copy_head(struct snap_log_analysis *of)
 	return copy_ticks(of);
 }
 
-/* A file that could not be read, or whoever should have read it was lost. */
-static bool costs_names(const char *code)
-{
-	return strcmp(code, "module_symbols") == 0 || strcmp(code, "parser_failed") == 0 ||
-	       strcmp(code, "parser_lost") == 0;
-}
-
 static void copy_warnings(struct snap_log_analysis *of)
 {
 	const struct snap_capture *capture = of->log->capture;
@@ -186,7 +179,7 @@ static void copy_warnings(struct snap_log_analysis *of)
 			continue;
 		snap_snapshot_warn(of->analysis.snapshot, code, warning->pid, warning->tid, "%s",
 				   warning->message);
-		recording->missing.modules += costs_names(code);
+		recording->missing.modules += snap_warning_costs_names(code);
 	}
 	recording->warnings = of->analysis.snapshot->warnings;
 	recording->warning_count = of->analysis.snapshot->warning_count;

@@ -100,7 +100,8 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 		return false;
 	line->sampled = true;
 	line->stays = end == of->end - of->first;
-	line->readable = line->readable || look->raw.end != SNAP_UNWIND_NOT_STOPPED;
+	line->readable = line->readable ||
+			 !snap_thread_is_missing(look->raw.end, member.state, member.kernel);
 	if (!snap_filter_shows_thread(of->options, &member, &look->filter))
 		return true;
 	if (!snap_log_show_stack(of, change->stack, &run.stack) ||

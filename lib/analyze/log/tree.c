@@ -70,7 +70,7 @@ static void count_threads(struct tree *tree)
 			continue;
 		tree->raws[thread->process].thread_count++;
 		/* Who came and went before it could be read is no loss of the recording's. */
-		if (!line->readable && line->stays && !thread->kernel)
+		if (!line->readable && line->stays)
 			tree->raws[thread->process].not_stopped++;
 		if (line->run_count)
 			tree->has_tracks[thread->process] = true;

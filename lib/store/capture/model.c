@@ -25,7 +25,7 @@ static const uint64_t MOST_BYTES = 1ull << 40;
 /* The enums count from 0 to their last name. */
 enum {
 	ARCHES = SNAP_ARCH_AARCH64 + 1,
-	TROUBLES = SNAP_TROUBLE_INTERNAL + 1,
+	TROUBLES = SNAP_TROUBLE_COUNT,
 	RESULTS = SNAP_THREAD_UNTRACED + 1,
 	FILE_KINDS = SNAP_FILE_PERF_MAP + 1,
 };

@@ -145,7 +145,7 @@ static void read_error(struct snap_json_reader *reader, const struct snap_json *
 	if (!error)
 		return;
 	node->trouble =
-		snap_json_read_word(reader, error, "code", trouble_word, SNAP_TROUBLE_INTERNAL + 1);
+		snap_json_read_word(reader, error, "code", trouble_word, SNAP_TROUBLE_COUNT);
 	node->trouble_message = snap_json_pick_text(&reader->pick, error, "message", SNAP_MAX_ARGS);
 	if (node->trouble == SNAP_TROUBLE_NONE)
 		snap_json_pick_refuse(&reader->pick, "code",
@@ -195,26 +195,6 @@ static void read_node(struct snap_json_reader *reader, const struct snap_json *o
 	read_error(reader, object, node);
 }
 
-/* What a document cannot say is who was asked for: kernel threads are no loss then. */
-static bool is_missing(enum snap_trouble trouble)
-{
-	switch (trouble) {
-	case SNAP_TROUBLE_NONE:
-	case SNAP_TROUBLE_EXITED:
-	case SNAP_TROUBLE_ZOMBIE:
-	case SNAP_TROUBLE_KERNEL_THREAD:
-		return false;
-	case SNAP_TROUBLE_NO_SUCH_PROCESS:
-	case SNAP_TROUBLE_PERMISSION_DENIED:
-	case SNAP_TROUBLE_ALREADY_TRACED:
-	case SNAP_TROUBLE_STOP_TIMEOUT:
-	case SNAP_TROUBLE_UNSUPPORTED_ARCH:
-	case SNAP_TROUBLE_INTERNAL:
-		return true;
-	}
-	return true;
-}
-
 static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
 {
 	struct snap_missing *missing = &snapshot->missing;
@@ -226,12 +206,13 @@ static void count_node(struct snap_snapshot *snapshot, const struct snap_node *n
 
 		snapshot->thread_count += stack->count;
 		for (size_t k = 0; k < stack->thread_count; k++)
-			if (node->trouble == SNAP_TROUBLE_NONE && !stack->threads[k].kernel &&
-			    stack->unwind == SNAP_UNWIND_NOT_STOPPED)
-				missing->threads++;
+			missing->threads +=
+				node->trouble == SNAP_TROUBLE_NONE &&
+				snap_thread_is_missing(stack->unwind, stack->threads[k].state,
+						       stack->threads[k].kernel);
 	}
-	if (is_missing(node->trouble))
-		missing->processes++;
+	/* A document does not say who was a target. */
+	missing->processes += snap_trouble_applies(snap_troubles[node->trouble].loss, false);
 	if (node->trouble == SNAP_TROUBLE_NONE) {
 		missing->threads += node->threads_missed;
 		missing->shown++;
@@ -338,8 +319,7 @@ static void read_warnings(struct snap_json_reader *reader, const struct snap_jso
 			snap_json_pick_refuse(pick, "warnings", "array of codes with messages");
 			return;
 		}
-		if (strcmp(code, "module_symbols") == 0)
-			snapshot->missing.modules++;
+		snapshot->missing.modules += snap_warning_costs_names(code);
 		snap_snapshot_warn(snapshot, code,
 				   (pid_t)snap_json_pick_number(pick, from, "pid", 0, INT_MAX, 0),
 				   (pid_t)snap_json_pick_number(pick, from, "tid", 0, INT_MAX, 0),

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The table of troubles: see trouble.h. */
+#include "model/trouble.h"
+
+#include <string.h>
+
+/*
+ * Zombies, kernel threads and what has exited have no stack that could be missing, so they matter
+ * only to a user who asked for them. That a process exits during a recording is what the recording
+ * shows, and needs no warning.
+ */
+const struct snap_trouble_row snap_troubles[] = {
+	[SNAP_TROUBLE_NONE] = { .word = "" },
+	[SNAP_TROUBLE_NO_SUCH_PROCESS] = { .word = "no_such_process",
+					   .loss = SNAP_FOR_ALL,
+					   .warning = SNAP_FOR_ALL,
+					   .recording_warning = SNAP_FOR_ALL,
+					   .error = SNAP_ERROR_NOT_FOUND,
+					   .ended = true },
+	[SNAP_TROUBLE_PERMISSION_DENIED] = { .word = "permission_denied",
+					     .loss = SNAP_FOR_ALL,
+					     .warning = SNAP_FOR_ALL,
+					     .recording_warning = SNAP_FOR_ALL,
+					     .error = SNAP_ERROR_PERMISSION },
+	[SNAP_TROUBLE_ALREADY_TRACED] = { .word = "already_traced",
+					  .loss = SNAP_FOR_ALL,
+					  .warning = SNAP_FOR_ALL,
+					  .recording_warning = SNAP_FOR_ALL,
+					  .error = SNAP_ERROR_PERMISSION },
+	[SNAP_TROUBLE_EXITED] = { .word = "exited",
+				  .warning = SNAP_FOR_TARGETS,
+				  .error = SNAP_ERROR_NOT_FOUND,
+				  .ended = true },
+	[SNAP_TROUBLE_STOP_TIMEOUT] = { .word = "stop_timeout",
+					.loss = SNAP_FOR_ALL,
+					.warning = SNAP_FOR_ALL,
+					.recording_warning = SNAP_FOR_ALL },
+	[SNAP_TROUBLE_ZOMBIE] = { .word = "zombie",
+				  .warning = SNAP_FOR_TARGETS,
+				  .recording_warning = SNAP_FOR_TARGETS,
+				  .error = SNAP_ERROR_NOT_FOUND,
+				  .ended = true },
+	[SNAP_TROUBLE_KERNEL_THREAD] = { .word = "kernel_thread",
+					 .loss = SNAP_FOR_TARGETS,
+					 .warning = SNAP_FOR_TARGETS,
+					 .recording_warning = SNAP_FOR_TARGETS },
+	[SNAP_TROUBLE_UNSUPPORTED_ARCH] = { .word = "unsupported_arch",
+					    .loss = SNAP_FOR_ALL,
+					    .warning = SNAP_FOR_ALL,
+					    .recording_warning = SNAP_FOR_ALL },
+	[SNAP_TROUBLE_INTERNAL] = { .word = "internal",
+				    .loss = SNAP_FOR_ALL,
+				    .warning = SNAP_FOR_ALL,
+				    .recording_warning = SNAP_FOR_ALL },
+};
+
+bool snap_warning_costs_names(const char *code)
+{
+	static const char *const codes[] = {
+		"files_held",     /* files were not opened in time */
+		"module_symbols", /* the symbols of a module could not be read */
+		"parser_failed",  /* the process that reads files ended early */
+		"parser_lost",    /* the process that unwinds a recording ended early */
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)
+		if (strcmp(code, codes[i]) == 0)
+			return true;
+	return false;
+}
