@@ -82,7 +82,7 @@ struct snap_until {
 /* A moment of a recording: --from, --to. */
 enum snap_moment_kind {
 	SNAP_MOMENT_NONE,
-	SNAP_MOMENT_SINCE_START, /* ns */
+	SNAP_MOMENT_SINCE_START, /* ns since the first sample that is there */
 	SNAP_MOMENT_BEFORE_END,  /* ns */
 	SNAP_MOMENT_EPOCH,       /* ns since 1970, UTC */
 };

@@ -477,6 +477,25 @@ class Ring(Recorder):
         self.finish(recorder)
         self.assertIn("wait_futex", self.run_tool("render", path, "-f", "folded").text)
 
+    def test_slices_of_a_ring_count_from_its_first_sample(self):
+        victim = self.victim("threads", "futex:5:worker:5")
+        path = os.path.join(self.scratch(), "a.snaprec")
+        recorder = self.start(victim.pid, "--ring", "1s", "-o", path)
+        def document(*options):
+            return json.loads(self.run_tool("render", path, "-f", "json", *options).text)
+        def forgotten():
+            count = len(re.findall(b"recording written", recorder.err))
+            recorder.send(signal.SIGUSR1)
+            recorder.wait_for(f"(recording written[^$]*){{{count + 1}}}")
+            return document()["from_ns"] > 3 * 10 ** 9
+        wait_until(forgotten, "the ring to forget its first three seconds")
+        self.finish(recorder)
+        whole, first, middle = document(), document("--to", "0.5s"), document("--from", "200ms", "--to", "600ms")
+        self.assertEqual(first["from_ns"], whole["from_ns"])
+        self.assertLess(first["duration_ns"], 0.7 * 10 ** 9)
+        self.assertGreaterEqual(middle["from_ns"], whole["from_ns"] + 2 * 10 ** 8)
+        self.assertLess(middle["from_ns"], whole["from_ns"] + 6 * 10 ** 8)
+
 
 class Places(Recorder):
     """Where it goes, and who cannot have it."""

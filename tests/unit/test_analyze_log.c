@@ -399,15 +399,15 @@ static void test_slices_that_make_no_sense(void **state _unused_)
 #define EPOCH(ns) ((struct snap_moment){ SNAP_MOMENT_EPOCH, ns })
 	expect_invalid(log, AT(0), none, "holds no samples");
 	pass(log, 5);
-	expect_invalid(log, AT(50), none, "--from lies behind the end");
-	expect_invalid(log, EPOCH(1000050), none, "--from lies behind the end");
-	expect_invalid(log, EPOCH(INT64_MAX), none, "--from lies behind the end");
-	expect_invalid(log, none, EPOCH(999999), "--to lies before the beginning");
-	expect_invalid(log, none, EPOCH(INT64_MIN), "does not lie before");
-	expect_invalid(log, none, AT(0), "--to lies before the beginning");
-	expect_invalid(log, AT(30), AT(20), "--from does not lie before --to");
+	expect_invalid(log, AT(50), none, "--from is after the end");
+	expect_invalid(log, EPOCH(1000050), none, "--from is after the end");
+	expect_invalid(log, EPOCH(INT64_MAX), none, "--from is after the end");
+	expect_invalid(log, none, EPOCH(999999), "--to is before the beginning");
+	expect_invalid(log, none, EPOCH(INT64_MIN), "is not before");
+	expect_invalid(log, none, AT(0), "--to is before the beginning");
+	expect_invalid(log, AT(30), AT(20), "--from is not before --to");
 	expect_invalid(log, AT(31), AT(39), "no sample");
-	expect_invalid(log, BEFORE(10), BEFORE(20), "--from does not lie before --to");
+	expect_invalid(log, BEFORE(10), BEFORE(20), "--from is not before --to");
 	snap_log_destroy(log);
 }
 
@@ -534,6 +534,18 @@ static void test_model_of_ring(void **state _unused_)
 	recording = analyze(model.log, options);
 	compare(&model, recording, 120, MODEL_TICKS);
 	assert_true(recording->is_slice);
+	snap_recording_destroy(recording);
+	/* Times count from the first sample that is left, dates from the beginning of the run. */
+	options->from = (struct snap_moment){ SNAP_MOMENT_SINCE_START, 10 * PERIOD };
+	options->to = (struct snap_moment){ SNAP_MOMENT_SINCE_START, 30 * PERIOD };
+	recording = analyze(model.log, options);
+	compare(&model, recording, 130, 150);
+	snap_recording_destroy(recording);
+	options->from =
+		(struct snap_moment){ SNAP_MOMENT_EPOCH, model.log->time_ns + 140 * PERIOD };
+	options->to = (struct snap_moment){ SNAP_MOMENT_BEFORE_END, 20 * PERIOD };
+	recording = analyze(model.log, options);
+	compare(&model, recording, 140, MODEL_TICKS - 20);
 	snap_recording_destroy(recording);
 	snap_log_destroy(model.log);
 }

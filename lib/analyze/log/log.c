@@ -6,6 +6,7 @@
 #include "analyze/log/log.h"
 
 #include "analyze/log/internal.h"
+#include "base/bsearch.h"
 
 #include <string.h>
 
@@ -45,53 +46,39 @@ static bool init(struct snap_log_analysis *of)
 
 /* ---- the slice ---- */
 
-static struct snap_error *no_slice(const char *format)
-{
-	return snap_error_format(SNAP_ERROR_INVALID, "%s", format);
-}
-
 /* When the last tick's sample stops being so, as snap_recording_tick_end() has it. */
 static int64_t end_of(const struct snap_log *log)
 {
 	return log->tick_count ? log->ticks[log->tick_count - 1].time_ns + log->period_ns : 0;
 }
 
+/* From where relative times count: a ring has forgotten what was sampled before. */
+static int64_t first_sample(const struct snap_log *log)
+{
+	return log->tick_count ? log->ticks[0].time_ns : 0;
+}
+
+static int64_t subtract(int64_t from, int64_t ns)
+{
+	int64_t time;
+
+	return __builtin_sub_overflow(from, ns, &time) ? (from < 0 ? INT64_MIN : INT64_MAX) : time;
+}
+
 static int64_t time_of(const struct snap_log *log, const struct snap_moment *moment,
 		       int64_t otherwise)
 {
-	int64_t time = otherwise;
-
 	switch (moment->kind) {
 	case SNAP_MOMENT_NONE:
 		break;
 	case SNAP_MOMENT_SINCE_START:
-		time = moment->ns;
-		break;
+		return subtract(first_sample(log), -moment->ns);
 	case SNAP_MOMENT_BEFORE_END:
-		time = end_of(log) - moment->ns;
-		break;
+		return subtract(end_of(log), moment->ns);
 	case SNAP_MOMENT_EPOCH:
-		if (__builtin_sub_overflow(moment->ns, log->time_ns, &time))
-			time = moment->ns < 0 ? INT64_MIN : INT64_MAX;
-		break;
+		return subtract(moment->ns, log->time_ns);
 	}
-	return time;
-}
-
-/* The first tick at a time or later. */
-static size_t tick_at(const struct snap_log *log, int64_t time)
-{
-	size_t low = 0, high = log->tick_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (log->ticks[middle].time_ns < time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return otherwise;
 }
 
 static struct snap_error *find_slice(struct snap_log_analysis *of)
@@ -100,23 +87,23 @@ static struct snap_error *find_slice(struct snap_log_analysis *of)
 	const struct snap_options *options = of->options;
 	int64_t from = time_of(log, &options->from, INT64_MIN);
 	int64_t to = time_of(log, &options->to, INT64_MAX);
-	bool asked = options->from.kind || options->to.kind;
+	const char *refusal = NULL;
 
-	of->first = tick_at(log, from);
-	of->end = tick_at(log, to);
-	if (!asked)
+	of->first = snap_first_not(log->tick_count, i, log->ticks[i].time_ns < from);
+	of->end = snap_first_not(log->tick_count, i, log->ticks[i].time_ns < to);
+	if (!options->from.kind && !options->to.kind)
 		return NULL;
 	if (log->tick_count == 0)
-		return no_slice("the recording holds no samples, so no part of it can be shown");
-	if (from >= to)
-		return no_slice("--from does not lie before --to");
-	if (from >= end_of(log))
-		return no_slice("--from lies behind the end of the recording");
-	if (to <= log->ticks[0].time_ns)
-		return no_slice("--to lies before the beginning of the recording");
-	if (of->first >= of->end)
-		return no_slice("no sample was taken between --from and --to");
-	return NULL;
+		refusal = "the recording holds no samples, so no part of it can be shown";
+	else if (from >= to)
+		refusal = "--from is not before --to";
+	else if (from >= end_of(log))
+		refusal = "--from is after the end of the recording";
+	else if (to <= first_sample(log))
+		refusal = "--to is before the beginning of the recording";
+	else if (of->first >= of->end)
+		refusal = "no sample was taken between --from and --to";
+	return refusal ? snap_error_format(SNAP_ERROR_INVALID, "%s", refusal) : NULL;
 }
 
 /* ---- the head ---- */
