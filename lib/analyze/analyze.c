@@ -186,7 +186,7 @@ static struct snap_error *view(struct snap_analysis *analysis)
 		if (err)
 			return err;
 	}
-	err = snap_ration(analysis, nodes);
+	err = snap_report_limit(analysis, nodes);
 	if (err)
 		return err;
 	return snap_node_tree(analysis, nodes);

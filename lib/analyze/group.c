@@ -75,8 +75,7 @@ static uint64_t compute_key(const struct snap_frame_record *record)
 
 static uint64_t frame_key(const struct snap_frame *frame)
 {
-	/* Frames come from records only; the key is computed once for all stacks that share it. */
-	struct snap_frame_record *record = (struct snap_frame_record *)frame;
+	struct snap_frame_record *record = snap_frame_record_of(frame);
 
 	if (record->key == 0)
 		record->key = compute_key(record) | 1;

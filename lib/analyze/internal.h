@@ -5,7 +5,7 @@
  *     collect (threads -> distinct stacks of shared frames)   stacks.c
  *     name    (distinct addresses -> functions, once a file)  frames.c
  *     group   (same key -> one stack of the snapshot)         group.c
- *     ration  (no more than a reader can use)                 report_limit.c
+ *     limit   (no more than a reader can use)                 report_limit.c
  *     view    (filters, types, tree)                          filter.c, node.c
  *
  * Nothing here is seen outside the folder. Results live in the snapshot's arena, all else in
@@ -29,9 +29,16 @@ struct snap_frame_record {
 	uint64_t lookup;                  /* the address to look up */
 	uint64_t vaddr;                   /* the same in the file's own addresses, if `file` */
 	uint64_t key;                     /* hash for grouping, 0 until group.c asks for it */
+	uint64_t report_bytes;            /* of the report, 0 until report_limit.c asks */
 	const struct snap_module *module; /* NULL: none */
 	struct snap_module_file *file;    /* with an open image; NULL: none */
 };
+
+/* The frames of a snapshot or recording that is being made come from records only. */
+static inline struct snap_frame_record *snap_frame_record_of(const struct snap_frame *frame)
+{
+	return (struct snap_frame_record *)frame;
+}
 
 /* Threads of a process with the same program counters, told apart before anything has a name. */
 struct snap_raw_stack {
@@ -111,8 +118,8 @@ struct snap_error *snap_node_create(struct snap_analysis *analysis,
  * Keeps the report within what its reader can use, unless the options ask for so much: names and
  * stacks of the nodes are cut, and a warning says so. NO_MEMORY.
  */
-struct snap_error *snap_ration(struct snap_analysis *analysis,
-			       struct snap_node *const *nodes) _must_check_;
+struct snap_error *snap_report_limit(struct snap_analysis *analysis,
+				     struct snap_node *const *nodes) _must_check_;
 /* Puts the nodes (one a process, in the capture's order, NULL: hidden) into a tree, and counts. */
 struct snap_error *snap_node_tree(struct snap_analysis *analysis,
 				  struct snap_node **nodes) _must_check_;

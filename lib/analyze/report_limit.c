@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A ration of output: five thousand threads on stacks of five hundred frames, or names of four
+ * The report limit: five thousand threads on stacks of five hundred frames, or names of four
  * kilobytes, are a target's way to fill a disk. Where nobody asked for so much, names are cut
  * first, then the long stacks, by a gap in their middle; the report says so.
  *
@@ -13,24 +13,17 @@
 #include <string.h>
 
 enum {
-	RATION = 8 << 20,        /* of a report */
-	EACH_PROCESS = 32 << 10, /* and for each process in it */
-	ENTRY = 160,
-	THREAD = 130,
-	STACK = 350,      /* without the texts in them */
+	REPORT_BYTES = 8 << 20,
+	PROCESS_BYTES = 32 << 10, /* more for each process */
+	ENTRY_BYTES = 160,        /* each without its texts */
+	THREAD_BYTES = 130,
+	STACK_BYTES = 350,
 	SHORT_NAME = 256, /* what names are cut to */
 	FEW_FRAMES = 32,  /* before stacks are cut shorter than this, names are cut */
 	LEAST_FRAMES = 2,
 };
 
-/* A frame's share is asked for once, and kept by its address. */
-struct prices {
-	const struct snap_frame **frames;
-	uint64_t *bytes;
-	size_t slots, count;
-};
-
-static uint64_t text_price(const char *text)
+static uint64_t text_bytes(const char *text)
 {
 	uint64_t bytes = 0;
 
@@ -41,57 +34,27 @@ static uint64_t text_price(const char *text)
 	return bytes;
 }
 
-static uint64_t price(const struct snap_frame *frame)
+static uint64_t frame_bytes(const struct snap_frame *frame)
 {
-	uint64_t bytes = text_price(frame->module) + text_price(frame->build_id);
+	uint64_t bytes = text_bytes(frame->module) + text_bytes(frame->build_id);
 
 	for (size_t i = 0; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
 
-		bytes += ENTRY + text_price(entry->function) + text_price(entry->file);
+		bytes += ENTRY_BYTES + text_bytes(entry->function) + text_bytes(entry->file);
 		if (entry->symbol)
-			bytes += text_price(entry->symbol);
+			bytes += text_bytes(entry->symbol);
 	}
 	return bytes;
 }
 
-static size_t slot_of(const struct prices *prices, const struct snap_frame *frame)
+static uint64_t known_frame_bytes(const struct snap_frame *frame)
 {
-	size_t k = ((uintptr_t)frame * 0x9e3779b97f4a7c15ull >> 20) & (prices->slots - 1);
+	struct snap_frame_record *record = snap_frame_record_of(frame);
 
-	while (prices->frames[k] && prices->frames[k] != frame)
-		k = (k + 1) & (prices->slots - 1);
-	return k;
-}
-
-static uint64_t price_of(struct prices *prices, const struct snap_frame *frame)
-{
-	size_t k = slot_of(prices, frame);
-
-	if (!prices->frames[k]) {
-		prices->frames[k] = frame;
-		prices->bytes[k] = price(frame);
-	}
-	return prices->bytes[k];
-}
-
-static bool prices_init(struct prices *prices, const struct snap_analysis *analysis)
-{
-	size_t records = 0;
-
-	for (size_t i = 0; i < analysis->capture->process_count; i++)
-		records += analysis->processes[i].record_count;
-	for (prices->slots = 256; prices->slots < 2 * records + 2;)
-		prices->slots *= 2;
-	prices->frames = calloc(prices->slots, sizeof(*prices->frames));
-	prices->bytes = calloc(prices->slots, sizeof(*prices->bytes));
-	return prices->frames && prices->bytes;
-}
-
-static void prices_deinit(struct prices *prices)
-{
-	free(prices->frames);
-	free(prices->bytes);
+	if (!record->report_bytes)
+		record->report_bytes = frame_bytes(frame);
+	return record->report_bytes;
 }
 
 /* How many frames of a stack stand before the cut, and how many behind it. */
@@ -110,43 +73,43 @@ static size_t tail_of(const struct snap_stack *stack, size_t most)
 	return stack->gap_count && tail > behind ? behind : tail;
 }
 
-static uint64_t stack_price(struct prices *prices, const struct snap_stack *stack, size_t most)
+static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
 {
 	size_t count = stack->frame_count, head = count, tail = 0;
-	uint64_t bytes = STACK + stack->thread_count * (uint64_t)THREAD;
+	uint64_t bytes = STACK_BYTES + stack->thread_count * (uint64_t)THREAD_BYTES;
 
 	if (count > most) {
 		head = head_of(stack, most);
 		tail = tail_of(stack, most);
 	}
 	for (size_t i = 0; i < head; i++)
-		bytes += price_of(prices, stack->frames[i]);
+		bytes += known_frame_bytes(stack->frames[i]);
 	for (size_t i = count - tail; i < count; i++)
-		bytes += price_of(prices, stack->frames[i]);
+		bytes += known_frame_bytes(stack->frames[i]);
 	return bytes;
 }
 
-static uint64_t report_price(struct prices *prices, struct snap_node *const *nodes, size_t count,
-			     size_t most, uint64_t limit)
+static uint64_t report_bytes(struct snap_node *const *nodes, size_t count, size_t most,
+			     uint64_t limit)
 {
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < count && bytes <= limit; i++)
 		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count && bytes <= limit; k++)
-			bytes += stack_price(prices, &nodes[i]->stacks[k], most);
+			bytes += stack_bytes(&nodes[i]->stacks[k], most);
 	return bytes;
 }
 
 /* The largest length of stacks with which all fit. */
-static size_t fitting_length(struct prices *prices, struct snap_node *const *nodes, size_t count,
-			     size_t most, uint64_t limit)
+static size_t fitting_length(struct snap_node *const *nodes, size_t count, size_t most,
+			     uint64_t limit)
 {
 	size_t low = LEAST_FRAMES, high = most;
 
 	while (low < high) {
 		size_t middle = high - (high - low) / 2;
 
-		if (report_price(prices, nodes, count, middle, limit) <= limit)
+		if (report_bytes(nodes, count, middle, limit) <= limit)
 			low = middle;
 		else
 			high = middle - 1;
@@ -154,7 +117,7 @@ static size_t fitting_length(struct prices *prices, struct snap_node *const *nod
 	return low;
 }
 
-static const char *shorten(struct snap_analysis *analysis, const char *name)
+static const char *shorten_name(struct snap_analysis *analysis, const char *name)
 {
 	size_t length = name ? strnlen(name, SHORT_NAME + 1) : 0;
 	char text[SHORT_NAME + 4];
@@ -175,20 +138,21 @@ static void shorten_names(struct snap_analysis *analysis)
 		for (size_t k = 0; k < raw->record_count; k++) {
 			struct snap_frame *frame = &raw->records[k]->frame;
 
-			frame->module = shorten(analysis, frame->module);
+			raw->records[k]->report_bytes = 0;
+			frame->module = shorten_name(analysis, frame->module);
 			for (size_t n = 0; n < frame->entry_count; n++) {
 				struct snap_entry *entry = &frame->entries[n];
 
-				entry->function = shorten(analysis, entry->function);
-				entry->symbol = shorten(analysis, entry->symbol);
-				entry->file = shorten(analysis, entry->file);
+				entry->function = shorten_name(analysis, entry->function);
+				entry->symbol = shorten_name(analysis, entry->symbol);
+				entry->file = shorten_name(analysis, entry->file);
 			}
 		}
 	}
 }
 
 /* The frames are copied: other stacks of the process may have the same ones. */
-static bool cut(struct snap_arena *arena, struct snap_stack *stack, size_t most)
+static bool cut_stack(struct snap_arena *arena, struct snap_stack *stack, size_t most)
 {
 	size_t count = stack->frame_count, head, tail;
 	const struct snap_frame **frames;
@@ -209,39 +173,35 @@ static bool cut(struct snap_arena *arena, struct snap_stack *stack, size_t most)
 	return true;
 }
 
-static void warn(struct snap_analysis *analysis, size_t most, bool shortened)
+static void warn_of_limit(struct snap_analysis *analysis, size_t most, bool shortened)
 {
 	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
 			   "the report would be larger than %d MiB: stacks are cut to %zu frames%s "
 			   "(-n COUNT shows so many)",
-			   RATION >> 20, most, shortened ? ", names to 256 bytes" : "");
+			   REPORT_BYTES >> 20, most, shortened ? ", names to 256 bytes" : "");
 }
 
-struct snap_error *snap_ration(struct snap_analysis *analysis, struct snap_node *const *nodes)
+struct snap_error *snap_report_limit(struct snap_analysis *analysis, struct snap_node *const *nodes)
 {
 	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
-	uint64_t limit = RATION + count * (uint64_t)EACH_PROCESS;
-	_cleanup_(prices_deinit) struct prices prices = { 0 };
+	uint64_t limit = REPORT_BYTES + count * (uint64_t)PROCESS_BYTES;
 	bool shortened = false;
 	size_t most;
 
 	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
 		return NULL;
-	if (!prices_init(&prices, analysis))
-		return snap_error_no_memory();
-	if (report_price(&prices, nodes, count, longest, limit) <= limit)
+	if (report_bytes(nodes, count, longest, limit) <= limit)
 		return NULL;
-	most = fitting_length(&prices, nodes, count, longest, limit);
+	most = fitting_length(nodes, count, longest, limit);
 	if (most < FEW_FRAMES) {
 		shorten_names(analysis);
 		shortened = true;
-		memset(prices.frames, 0, prices.slots * sizeof(*prices.frames));
-		most = fitting_length(&prices, nodes, count, longest, limit);
+		most = fitting_length(nodes, count, longest, limit);
 	}
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count; k++)
-			if (!cut(snap_analysis_arena(analysis), &nodes[i]->stacks[k], most))
+			if (!cut_stack(snap_analysis_arena(analysis), &nodes[i]->stacks[k], most))
 				return snap_error_no_memory();
-	warn(analysis, most, shortened);
+	warn_of_limit(analysis, most, shortened);
 	return NULL;
 }

@@ -7,74 +7,29 @@
  */
 #include "analyze/classify.h"
 #include "analyze/internal.h"
+#include "base/buffer.h"
+#include "base/table.h"
 
 #include <string.h>
-
-/* Open addressing; 0 marks a free slot, values are index + 1. */
-struct index_table {
-	uint32_t *slots;
-	size_t slot_count;
-};
 
 struct stack_builder {
 	struct snap_analysis *analysis;
 	struct snap_raw_process *raw;
-	struct index_table records, stacks;
-	const struct snap_frame **frames; /* of the thread at hand */
+	struct snap_hash_table records, stacks; /* of raw->records by bits, of raw->stacks */
+	const struct snap_frame **frames;       /* of the thread at hand */
 	size_t frame_capacity;
 };
 
 static void builder_deinit(struct stack_builder *builder)
 {
-	free(builder->records.slots);
-	free(builder->stacks.slots);
+	snap_hash_table_deinit(&builder->records);
+	snap_hash_table_deinit(&builder->stacks);
 	free(builder->frames);
-}
-
-static uint64_t mix(uint64_t bits)
-{
-	bits = (bits ^ bits >> 31) * 0xff51afd7ed558ccdull;
-	return bits ^ bits >> 29;
-}
-
-static uint64_t record_hash(const struct snap_raw_process *raw, size_t index)
-{
-	return mix(raw->records[index]->bits);
-}
-
-static uint64_t stack_hash(const struct snap_raw_process *raw, size_t index)
-{
-	return raw->stacks[index].hash;
-}
-
-/* Room for one more; the table is at most half full. */
-static bool table_reserve(struct index_table *table, const struct snap_raw_process *raw,
-			  size_t count, uint64_t (*hash)(const struct snap_raw_process *, size_t))
-{
-	size_t slot_count = table->slot_count ? table->slot_count * 2 : 256;
-	uint32_t *slots;
-
-	if (count * 2 < table->slot_count)
-		return true;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		size_t k = hash(raw, i) & (slot_count - 1);
-
-		while (slots[k])
-			k = (k + 1) & (slot_count - 1);
-		slots[k] = (uint32_t)i + 1;
-	}
-	free(table->slots);
-	table->slots = slots;
-	table->slot_count = slot_count;
-	return true;
 }
 
 static bool add_record(struct snap_raw_process *raw, struct snap_frame_record *record)
 {
-	if (!snap_grow_array(raw->records, raw->record_capacity, raw->record_count))
+	if (!snap_reserve_array(raw->records, raw->record_capacity, raw->record_count + 1))
 		return false;
 	raw->records[raw->record_count++] = record;
 	return true;
@@ -84,25 +39,19 @@ static bool add_record(struct snap_raw_process *raw, struct snap_frame_record *r
 static struct snap_frame_record *record_of_pc(struct stack_builder *builder, struct snap_pc pc)
 {
 	struct snap_raw_process *raw = builder->raw;
-	struct index_table *table = &builder->records;
+	struct snap_probe probe = snap_hash_table_probe(&builder->records, snap_hash_mix(pc.bits));
 	struct snap_frame_record *record;
-	size_t k;
 
-	if (!table_reserve(table, raw, raw->record_count, record_hash))
-		return NULL;
-	for (k = mix(pc.bits) & (table->slot_count - 1); table->slots[k];
-	     k = (k + 1) & (table->slot_count - 1)) {
-		record = raw->records[table->slots[k] - 1];
-		if (record->bits == pc.bits)
-			return record;
-	}
+	while (snap_probe_next(&probe))
+		if (raw->records[probe.number]->bits == pc.bits)
+			return raw->records[probe.number];
 	record = snap_arena_new(snap_analysis_arena(builder->analysis), struct snap_frame_record);
-	if (!record || !add_record(raw, record))
+	if (!record || !add_record(raw, record) ||
+	    !snap_hash_table_add(&builder->records, snap_hash_mix(pc.bits), raw->record_count - 1))
 		return NULL;
 	record->bits = pc.bits;
 	record->frame.address = snap_pc_address(pc);
 	record->lookup = snap_pc_lookup(pc);
-	table->slots[k] = (uint32_t)raw->record_count;
 	return record;
 }
 
@@ -162,7 +111,7 @@ record_of_kernel(struct stack_builder *builder, const struct snap_entry *entry, 
 
 static bool push_frame(struct stack_builder *builder, size_t *count, const struct snap_frame *frame)
 {
-	if (!frame || !snap_grow_array(builder->frames, builder->frame_capacity, *count))
+	if (!frame || !snap_reserve_array(builder->frames, builder->frame_capacity, *count + 1))
 		return false;
 	builder->frames[(*count)++] = frame;
 	return true;
@@ -200,27 +149,26 @@ static bool same_stack(const struct snap_raw_stack *a, const struct snap_raw_sta
 /* The index of the stack, which is added, with a copy of its frames, when it is new. */
 static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *stack, size_t *ret)
 {
-	struct snap_arena *arena = snap_analysis_arena(builder->analysis);
 	struct snap_raw_process *raw = builder->raw;
-	struct index_table *table = &builder->stacks;
-	size_t bytes = stack->frame_count * sizeof(struct snap_frame *), k;
+	size_t bytes = stack->frame_count * sizeof(struct snap_frame *);
+	struct snap_probe probe;
 
-	stack->hash = snap_hash(stack->frames, bytes, stack->end * 31u + stack->gap_count);
-	if (!table_reserve(table, raw, raw->stack_count, stack_hash))
-		return false;
-	for (k = stack->hash & (table->slot_count - 1); table->slots[k];
-	     k = (k + 1) & (table->slot_count - 1)) {
-		if (same_stack(&raw->stacks[table->slots[k] - 1], stack)) {
-			*ret = table->slots[k] - 1;
+	stack->hash = snap_hash_bytes(stack->frames, bytes, stack->end * 31u + stack->gap_count);
+	probe = snap_hash_table_probe(&builder->stacks, stack->hash);
+	while (snap_probe_next(&probe)) {
+		if (same_stack(&raw->stacks[probe.number], stack)) {
+			*ret = probe.number;
 			return true;
 		}
 	}
-	stack->frames = snap_arena_memdup(arena, stack->frames, bytes);
-	if (!stack->frames || !snap_grow_array(raw->stacks, raw->stack_capacity, raw->stack_count))
+	stack->frames =
+		snap_arena_memdup(snap_analysis_arena(builder->analysis), stack->frames, bytes);
+	if (!stack->frames ||
+	    !snap_reserve_array(raw->stacks, raw->stack_capacity, raw->stack_count + 1) ||
+	    !snap_hash_table_add(&builder->stacks, stack->hash, raw->stack_count))
 		return false;
 	*ret = raw->stack_count;
 	raw->stacks[raw->stack_count++] = *stack;
-	table->slots[k] = (uint32_t)raw->stack_count;
 	return true;
 }
 
@@ -302,7 +250,7 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 
 	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
 					    struct snap_raw_thread);
-	if (!raw->threads || !snap_grow_array(builder.frames, builder.frame_capacity, 0))
+	if (!raw->threads || !snap_reserve_array(builder.frames, builder.frame_capacity, 1))
 		return snap_error_no_memory();
 	err = enter(analysis, raw);
 	if (err)
