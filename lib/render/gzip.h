@@ -26,7 +26,7 @@ static inline void snap_gzip_destroyp(struct snap_gzip **gzip)
 	snap_gzip_destroy(*gzip);
 }
 
-/* `gzip` is a struct snap_gzip: what snap_json_out_create_to() takes as its `write`. */
+/* `gzip` is a struct snap_gzip: what snap_json_writer_create_to() takes as its `write`. */
 void snap_gzip_write(void *gzip, const char *bytes, size_t size);
 /* Ends the stream; once, and nothing may be written after it. */
 struct snap_error *snap_gzip_finish(struct snap_gzip *gzip) _must_check_;

@@ -7,8 +7,8 @@
  */
 #include "render/summary.h"
 
-#include "render/json/writer.h"
 #include "render/view/elide.h"
+#include "render/view/figures.h"
 #include "render/view/profile.h"
 
 #include <inttypes.h>
@@ -253,20 +253,24 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 {
 	const struct snap_recording_stats *stats = &recording->stats;
 	const char *why = why_it_ended(recording->end);
+	char first[SNAP_WHEN_SIZE], second[SNAP_WHEN_SIZE], third[SNAP_WHEN_SIZE];
 
 	if (recording->period_ns == 0) {
 		fprintf(out, "a snapshot: ");
 		print_count(stats->threads, "thread", ", ", out);
 		print_count(stats->stacks, "stack", "; ", out);
-		fprintf(out, "stopped %.1f ms\n", (double)stats->stopped_ns / 1e6);
+		fprintf(out, "stopped for %s\n",
+			snap_figure_text(stats, SNAP_FIGURE_STOPPED, first));
 		return;
 	}
-	fprintf(out, "%.1f s at %.1f Hz (%.0f asked): ", (double)stats->duration_ns / 1e9,
-		stats->hz_reached, stats->hz_asked);
+	fprintf(out, "%s at %s (%s asked): ", snap_figure_text(stats, SNAP_FIGURE_DURATION, first),
+		snap_figure_text(stats, SNAP_FIGURE_HZ_REACHED, second),
+		snap_figure_text(stats, SNAP_FIGURE_HZ_ASKED, third));
 	print_count(stats->ticks, "tick", ", ", out);
 	fprintf(out, "%" PRIu64 " missed\n", stats->ticks_missed);
-	fprintf(out, "stopped %.2f %% of the time (%.1f ms)\n",
-		snap_recording_stopped_percent(stats), (double)stats->stopped_ns / 1e6);
+	fprintf(out, "stopped %s of the time (%s)\n",
+		snap_figure_text(stats, SNAP_FIGURE_STOPPED_PERCENT, first),
+		snap_figure_text(stats, SNAP_FIGURE_STOPPED, second));
 	print_count(stats->threads, "thread", ", ", out);
 	print_count(stats->thread_samples, "sample", ", ", out);
 	print_count(stats->stacks, "stack", "; ", out);
@@ -275,7 +279,8 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 		percent(stats->unstopped, stats->thread_samples),
 		percent(stats->alone, stats->thread_samples));
 	if (recording->is_slice) {
-		fprintf(out, "shown: %.1f s, ", (double)recording->duration_ns / 1e9);
+		snap_when_length(recording->duration_ns, first);
+		fprintf(out, "shown: %s, ", first);
 		print_count(summary->samples, "sample", "\n", out);
 	}
 	if (why)
@@ -298,48 +303,17 @@ struct snap_error *snap_render_summary(const struct snap_recording *recording,
 	return print_rows(&summary, out);
 }
 
-struct field {
-	const char *key;
-	int64_t number;
-	int decimals; /* 0: whole; else number / 10^decimals */
-};
-
 struct snap_error *snap_render_stats(const struct snap_recording *recording, FILE *out)
 {
-	const struct snap_recording_stats *stats = &recording->stats;
-	double stopped = snap_recording_stopped_percent(stats);
-	const struct field fields[] = {
-		{ "hz_asked", (int64_t)(stats->hz_asked * 1000 + 0.5), 3 },
-		{ "hz_reached", (int64_t)(stats->hz_reached * 1000 + 0.5), 3 },
-		{ "ticks", (int64_t)stats->ticks, 0 },
-		{ "ticks_missed", (int64_t)stats->ticks_missed, 0 },
-		{ "duration_ns", stats->duration_ns, 0 },
-		{ "stopped_ns", stats->stopped_ns, 0 },
-		{ "stopped_percent", (int64_t)(stopped * 10000 + 0.5), 4 },
-		{ "threads", (int64_t)stats->threads, 0 },
-		{ "thread_samples", (int64_t)stats->thread_samples, 0 },
-		{ "stacks", (int64_t)stats->stacks, 0 },
-		{ "kept", (int64_t)stats->kept, 0 },
-		{ "unstopped", (int64_t)stats->unstopped, 0 },
-		{ "alone", (int64_t)stats->alone, 0 },
-	};
-	_cleanup_(snap_json_out_destroyp) struct snap_json_out *json = snap_json_out_create(out);
+	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
+		snap_json_writer_create(out, SNAP_JSON_COMPACT);
 
 	if (!json)
 		return snap_error_no_memory();
-	snap_json_out_raw(json, "{");
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(fields); i++) {
-		snap_json_out_clean(json, fields[i].key);
-		snap_json_out_raw(json, ":");
-		if (fields[i].decimals)
-			snap_json_out_decimal(json, fields[i].number, fields[i].decimals);
-		else
-			snap_json_out_number(json, fields[i].number);
-		snap_json_out_raw(json, ",");
-	}
-	snap_json_out_raw(json, "\"end\":");
-	snap_json_out_clean(json, snap_recording_end_word(recording->end));
-	snap_json_out_raw(json, "}\n");
-	snap_json_out_flush(json);
-	return json->failed ? snap_error_no_memory() : NULL;
+	snap_json_begin(json, NULL, '{');
+	snap_figures_put(json, recording);
+	snap_json_end(json, '}');
+	snap_json_end_document(json);
+	snap_json_flush(json);
+	return NULL;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Recordings and what all formats of profiles share: model/recording.h, render/view/profile.h, json_out.
- */
+/* Recordings and what all formats of profiles have in common: model/recording.h, render/view/profile.h. */
 #include "recordings.h"
-#include "render/json/writer.h"
 #include "render/render.h"
 #include "render/view/profile.h"
 
@@ -90,35 +88,6 @@ static void test_names_are_escaped(void **state _unused_)
 	}
 }
 
-static void collect(void *context, const char *bytes, size_t size)
-{
-	strncat(context, bytes, size);
-}
-
-static void test_numbers_and_texts_of_a_stream_are_json(void **state _unused_)
-{
-	char text[512] = "";
-	_cleanup_(snap_json_out_destroyp) struct snap_json_out *json =
-		snap_json_out_create_to(collect, text);
-
-	snap_json_out_raw(json, "[");
-	snap_json_out_number(json, INT64_MIN);
-	snap_json_out_raw(json, ",");
-	snap_json_out_decimal(json, -1500, 3);
-	snap_json_out_raw(json, ",");
-	snap_json_out_decimal(json, 1000000007, 9);
-	snap_json_out_raw(json, ",");
-	snap_json_out_decimal(json, 42000, 3);
-	snap_json_out_raw(json, ",");
-	snap_json_out_hex(json, 0x7f00deadbeefull);
-	snap_json_out_raw(json, ",");
-	snap_json_out_text(json, "a\"b\\c\033[31m");
-	snap_json_out_raw(json, "]");
-	snap_json_out_flush(json);
-	assert_string_equal(text, "[-9223372036854775808,-1.5,1.000000007,42,\"0x7f00deadbeef\","
-				  "\"a\\\"b\\\\\\\\c\\\\x1b[31m\"]");
-}
-
 static void test_the_longest_suffix_decides_the_format(void **state _unused_)
 {
 	assert_string_equal(snap_format_by_path("a.json")->name, "json");
@@ -142,7 +111,6 @@ int main(void)
 		cmocka_unit_test(test_a_tick_ends_at_the_next_unless_ticks_were_missed),
 		cmocka_unit_test(test_stacks_are_listed_from_the_root_with_inlined_functions),
 		cmocka_unit_test(test_names_are_escaped),
-		cmocka_unit_test(test_numbers_and_texts_of_a_stream_are_json),
 		cmocka_unit_test(test_the_longest_suffix_decides_the_format),
 	};
 

@@ -153,8 +153,9 @@ static void test_recording_weighs_samples(void **state _unused_)
 	assert_int_equal(profile->facts.fields[10], recording->duration_ns);
 	assert_string_equal(text(profile, profile->facts.fields[14]), "wall");
 	assert_string_equal(text(profile, profile->facts.fields[13]),
-			    "stacksnap " SNAP_VERSION ": orderd[1234] and 1 more, 0.1 s at 100 Hz, "
-			    "stopped 0.8 %, 2 ticks missed");
+			    "stacksnap " SNAP_VERSION
+			    ": orderd[1234] and 1 more, 120.0 ms at 100 Hz, "
+			    "stopped 0.83 %, 2 ticks missed");
 	assert_int_equal(sum(profile, 0, NULL, NULL), samples);
 	assert_int_equal(sum(profile, 1, NULL, NULL), samples * RECORDED_PERIOD);
 	/* The walker's three and three, the flusher's one, the main thread and the helper. */
@@ -175,7 +176,7 @@ static void test_a_slice_begins_later(void **state _unused_)
 	profile = profile_of(recording, SNAP_GROUP_STACK);
 	assert_int_equal(profile->facts.fields[9], service.time_ns + 3 * RECORDED_PERIOD);
 	assert_non_null(strstr(text(profile, profile->facts.fields[13]),
-			       "at 100 Hz of what runs, stopped 0.6 %, 2 ticks missed in the "
+			       "at 100 Hz of what runs, stopped 0.58 %, 2 ticks missed in the "
 			       "whole run"));
 }
 

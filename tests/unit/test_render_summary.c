@@ -27,7 +27,7 @@ static void test_figures_come_first(void **state _unused_)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
 	struct snap_options options = { .utf8 = true };
 	_cleanup_free_ char *text = summary_of(recording, &options);
-	const char *begin = "0.1 s at 83.3 Hz (100 asked): 10 ticks, 2 missed\n"
+	const char *begin = "120.0 ms at 83.3 Hz (100 Hz asked): 10 ticks, 2 missed\n"
 			    "stopped 0.83 % of the time (1.0 ms)\n";
 
 	assert_memory_equal(text, begin, strlen(begin));
@@ -45,7 +45,7 @@ static void test_the_end_and_the_slice_are_told(void **state _unused_)
 	recording->is_slice = true;
 	text = summary_of(recording, &options);
 	assert_non_null(strstr(text, "\nno target was left\n"));
-	assert_non_null(strstr(text, "\nshown: 0.1 s, "));
+	assert_non_null(strstr(text, "\nshown: 120.0 ms, "));
 }
 
 /* The share that a line of the table gives to a function in a state; negative: no such line. */
@@ -169,7 +169,7 @@ static void test_figures_as_json(void **state _unused_)
 			  "\"duration_ns\":120000000,\"stopped_ns\":1000000,"
 			  "\"stopped_percent\":0.8333,\"threads\":%zu,\"thread_samples\":%zu,"
 			  "\"stacks\":%zu,\"kept\":%zu,\"unstopped\":10,\"alone\":10,"
-			  "\"end\":\"asked\"}\n",
+			  "\"mode\":\"wall\",\"end\":\"asked\"}\n",
 			  recording->track_count, (size_t)recording->stats.thread_samples,
 			  recording->stack_count, (size_t)recording->stats.kept);
 	assert_true(length > 0);

@@ -1,54 +1,379 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Chrome trace events, for Perfetto and Catapult's viewer: the document, and who appears in it.
+ * Chrome trace events, for Perfetto and Catapult's viewer.
  *
  * Written event by event: what is kept is names, and one number a run of the thread at hand.
  * Readers know one name a pid, so a program that execs has its last one, with an instant at each
- * exec. Slices and counters are made by their own files.
+ * exec.
+ *
+ * Slices: what a thread executed, as functions that begin and end. A function that stays at its
+ * depth under the same callers from one span to the next, without a gap between, is one slice. Each
+ * is one event with its length (X), a parent before its children, so its end must be known when it
+ * begins. That takes one number a span: how much of the stack before it goes on. A slice at depth D
+ * ends before the first span of which not more than D goes on.
+ *
+ * Counters: threads by state of each process, and for how long something stood still at each tick.
+ * An event says what holds from its time on, so there is one only where something changed, and one
+ * at the end: viewers draw a value up to the next one.
  */
-#include "render/chrome/internal.h"
 #include "render/render.h"
-#include "render/view/when.h"
+#include "render/view/figures.h"
+#include "render/view/profile.h"
+#include "render/view/spans.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
-void snap_chrome_event(struct snap_chrome *chrome, char kind, pid_t pid, pid_t tid)
-{
-	char head[] = ",\n{\"ph\":\"?\",\"pid\":";
+struct chrome {
+	const struct snap_recording *recording;
+	const struct snap_options *options;
+	struct snap_json_writer *json;
+	struct snap_profile profile;
+	struct snap_timeline timeline;
+};
 
-	head[9] = kind;
-	snap_json_out_raw(chrome->json, chrome->begun ? head : head + 1);
-	chrome->begun = true;
-	snap_json_out_number(chrome->json, pid);
-	snap_json_out_raw(chrome->json, ",\"tid\":");
-	snap_json_out_number(chrome->json, tid ? tid : pid);
+/* ---- events ---- */
+
+/*
+ * Times and lengths are whole microseconds, because readers add them up in floating point, where
+ * slices with fractions would no longer end where their parents do.
+ */
+static int64_t microseconds(int64_t ns)
+{
+	return ns / 1000;
 }
 
-void snap_chrome_time(struct snap_chrome *chrome, const char *name, int64_t ns)
+/* Begins an event of that kind, which the caller ends. tid 0: it belongs to the process. */
+static void begin_event(struct chrome *chrome, const char *kind, pid_t pid, pid_t tid)
 {
-	snap_json_out_raw(chrome->json, ",\"");
-	snap_json_out_raw(chrome->json, name);
-	snap_json_out_raw(chrome->json, "\":");
-	snap_json_out_number(chrome->json, snap_chrome_microseconds(ns));
+	snap_json_line(chrome->json);
+	snap_json_begin(chrome->json, NULL, '{');
+	snap_json_clean(chrome->json, "ph", kind);
+	snap_json_number(chrome->json, "pid", pid);
+	snap_json_number(chrome->json, "tid", tid ? tid : pid);
+}
+
+/* ---- slices ---- */
+
+/* A span and its stack. */
+struct step {
+	struct snap_span span;
+	const struct snap_lines_of *lines;
+	size_t common; /* frames that go on from the step before */
+};
+
+/* Frames of a step's stack with the one that stands for the state. */
+static size_t depth_of(const struct chrome *chrome, const struct step *step)
+{
+	return step->lines->count + (chrome->options->state_frames != SNAP_STATE_FRAMES_NO);
+}
+
+static bool is_state(const struct chrome *chrome, const struct step *step, size_t depth)
+{
+	switch (chrome->options->state_frames) {
+	case SNAP_STATE_FRAMES_ROOT:
+		return depth == 0;
+	case SNAP_STATE_FRAMES_LEAF:
+		return depth == step->lines->count;
+	case SNAP_STATE_FRAMES_NO:
+		break;
+	}
+	return false;
+}
+
+/* Equal names are equal pointers. */
+static const char *name_at(const struct chrome *chrome, const struct step *step, size_t depth)
+{
+	if (is_state(chrome, step, depth))
+		return snap_profile_state(step->span.run->state);
+	return step->lines->lines[depth - (chrome->options->state_frames == SNAP_STATE_FRAMES_ROOT)]
+		.name;
+}
+
+static size_t common_frames(const struct chrome *chrome, const struct step *before,
+			    const struct step *step)
+{
+	size_t depth = depth_of(chrome, step), common = 0;
+
+	if (before->span.end_ns != step->span.begin_ns)
+		return 0;
+	if (depth_of(chrome, before) < depth)
+		depth = depth_of(chrome, before);
+	while (common < depth && name_at(chrome, before, common) == name_at(chrome, step, common))
+		common++;
+	return common;
+}
+
+/* The colours of states' frames: names that Catapult reserves. */
+static const char *const colors[SNAP_STATE_COUNT] = {
+	[SNAP_STATE_UNKNOWN] = "thread_state_unknown",
+	[SNAP_STATE_RUNNING] = "thread_state_running",
+	[SNAP_STATE_SLEEPING] = "thread_state_sleeping",
+	[SNAP_STATE_DISK] = "thread_state_uninterruptible",
+	[SNAP_STATE_STOPPED] = "yellow",
+	[SNAP_STATE_TRACED] = "yellow",
+	[SNAP_STATE_ZOMBIE] = "black",
+	[SNAP_STATE_DEAD] = "black",
+	[SNAP_STATE_IDLE] = "grey",
+	[SNAP_STATE_PARKED] = "grey",
+};
+
+/* What the slices that begin at one step have in common: members of their events. */
+struct slice_head {
+	char text[128];
+	size_t length;
+	int64_t begin_us;
+};
+
+static void make_slice_head(const struct chrome *chrome, const struct snap_track *track,
+			    const struct step *step, struct slice_head *head)
+{
+	head->begin_us = microseconds(step->span.begin_ns);
+	head->length = (size_t)snprintf(head->text, sizeof(head->text),
+					"\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64,
+					chrome->recording->processes[track->process].node->pid,
+					track->tid, head->begin_us);
+}
+
+static void put_slice(struct chrome *chrome, const struct slice_head *head, const struct step *step,
+		      size_t depth, int64_t end_ns)
+{
+	struct snap_json_writer *json = chrome->json;
+
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	snap_json_bytes(json, NULL, head->text, head->length);
+	snap_json_number(json, "dur", microseconds(end_ns) - head->begin_us);
+	snap_json_clean(json, "name", name_at(chrome, step, depth));
+	if (is_state(chrome, step, depth))
+		snap_json_clean(json, "cname", colors[step->span.run->state]);
+	snap_json_end(json, '}');
+}
+
+/* The steps of one thread, and when the slices that begin at one of them end, by depth. */
+struct slices {
+	struct chrome *chrome;
+	const struct snap_track *track;
+	struct step *steps;
+	size_t step_count, step_capacity;
+	int64_t *ends;
+	size_t end_capacity;
+};
+
+static void slices_deinit(struct slices *slices)
+{
+	free(slices->steps);
+	free(slices->ends);
+}
+
+static struct snap_error *add_step(struct slices *slices, const struct snap_span *span)
+{
+	struct step step = { .span = *span };
+
+	step.lines = snap_profile_stack(&slices->chrome->profile, span->run->stack);
+	if (!step.lines ||
+	    !snap_grow_array(slices->steps, slices->step_capacity, slices->step_count))
+		return snap_error_no_memory();
+	if (slices->step_count)
+		step.common = common_frames(slices->chrome, &slices->steps[slices->step_count - 1],
+					    &step);
+	slices->steps[slices->step_count++] = step;
+	while (slices->end_capacity < depth_of(slices->chrome, &step))
+		if (!snap_grow_array(slices->ends, slices->end_capacity, slices->end_capacity))
+			return snap_error_no_memory();
+	return NULL;
+}
+
+/* The slices that begin at a step; the inner ones end first. */
+static void put_slices_of_step(struct slices *slices, size_t number)
+{
+	const struct step *step = &slices->steps[number];
+	size_t depth = depth_of(slices->chrome, step), open = depth;
+	struct slice_head head;
+
+	for (size_t next = number + 1; open > step->common; next++) {
+		size_t common = next < slices->step_count ? slices->steps[next].common : 0;
+
+		while (open > step->common && open > common)
+			slices->ends[--open] = slices->steps[next - 1].span.end_ns;
+	}
+	if (step->common == depth)
+		return;
+	make_slice_head(slices->chrome, slices->track, step, &head);
+	for (size_t i = step->common; i < depth; i++)
+		put_slice(slices->chrome, &head, step, i, slices->ends[i]);
+}
+
+/* In order of time, parents before their children. */
+static struct snap_error *put_slices(struct chrome *chrome, const struct snap_track *track)
+{
+	_cleanup_(slices_deinit) struct slices slices = { .chrome = chrome, .track = track };
+	struct snap_spans spans;
+	struct snap_span span;
+
+	snap_spans_init(&spans, &chrome->timeline, track);
+	while (snap_spans_next(&spans, &span)) {
+		struct snap_error *err = add_step(&slices, &span);
+
+		if (err)
+			return err;
+	}
+	for (size_t i = 0; i < slices.step_count; i++)
+		put_slices_of_step(&slices, i);
+	return NULL;
+}
+
+/* ---- counters ---- */
+
+/* What the states are counted as. */
+enum { COUNT_OTHER, COUNT_RUNNING, COUNT_SLEEPING, COUNT_DISK, COUNT_KINDS };
+
+static const unsigned char kinds[SNAP_STATE_COUNT] = {
+	[SNAP_STATE_RUNNING] = COUNT_RUNNING, [SNAP_STATE_SLEEPING] = COUNT_SLEEPING,
+	[SNAP_STATE_IDLE] = COUNT_SLEEPING,   [SNAP_STATE_PARKED] = COUNT_SLEEPING,
+	[SNAP_STATE_DISK] = COUNT_DISK,
+};
+
+struct counts {
+	int32_t of[COUNT_KINDS];
+};
+
+/* Up to the opening bracket of the values. */
+static void begin_counter(struct chrome *chrome, pid_t pid, const char *name, int64_t time_ns)
+{
+	begin_event(chrome, "C", pid, 0);
+	snap_json_clean(chrome->json, "cat", "stacksnap");
+	snap_json_clean(chrome->json, "name", name);
+	snap_json_number(chrome->json, "ts", microseconds(time_ns));
+	snap_json_begin(chrome->json, "args", '{');
+}
+
+static void end_counter(struct chrome *chrome)
+{
+	snap_json_end(chrome->json, '}');
+	snap_json_end(chrome->json, '}');
+}
+
+static void put_counts(struct chrome *chrome, pid_t pid, int64_t time_ns,
+		       const struct counts *counts)
+{
+	begin_counter(chrome, pid, "threads", time_ns);
+	snap_json_number(chrome->json, "running", counts->of[COUNT_RUNNING]);
+	snap_json_number(chrome->json, "sleeping", counts->of[COUNT_SLEEPING]);
+	snap_json_number(chrome->json, "disk", counts->of[COUNT_DISK]);
+	snap_json_number(chrome->json, "other", counts->of[COUNT_OTHER]);
+	end_counter(chrome);
+}
+
+/* What each run changes, at ticks since the process's first one. */
+static void count_changes(struct counts *changes, uint32_t first, uint32_t last,
+			  const struct snap_track *track)
+{
+	for (size_t i = 0; i < track->run_count; i++) {
+		const struct snap_run *run = &track->runs[i];
+		size_t kind = kinds[run->state];
+
+		if (run->first < first || run->last > last)
+			continue;
+		changes[run->first - first].of[kind]++;
+		changes[run->last - first + 1].of[kind]--;
+	}
+}
+
+static void put_changed_counts(struct chrome *chrome, const struct snap_recorded_process *process,
+			       const struct counts *changes, size_t count)
+{
+	const struct snap_recording *recording = chrome->recording;
+	struct counts now = { { 0 } };
+
+	for (size_t i = 0; i < count; i++) {
+		bool changed = i == 0;
+
+		for (size_t k = 0; k < COUNT_KINDS; k++) {
+			changed = changed || changes[i].of[k];
+			now.of[k] += changes[i].of[k];
+		}
+		if (changed)
+			put_counts(chrome, process->node->pid,
+				   recording->ticks[process->first + i].time_ns, &now);
+	}
+	/* One that went on as another program is counted further by that. */
+	if (process->execed)
+		return;
+	if (process->last + 1 < recording->tick_count)
+		now = (struct counts){ { 0 } };
+	put_counts(chrome, process->node->pid,
+		   snap_timeline_tick_end(&chrome->timeline, process->last), &now);
+}
+
+/* An event whenever the states of a process's threads changed; `tracks` are those of the process. */
+static struct snap_error *put_states(struct chrome *chrome, size_t process,
+				     const struct snap_track *tracks, size_t count)
+{
+	const struct snap_recorded_process *of = &chrome->recording->processes[process];
+	size_t ticks = (size_t)of->last - of->first + 1;
+	_cleanup_free_ struct counts *changes = NULL;
+
+	if (count == 0 || of->first > of->last || of->last >= chrome->recording->tick_count)
+		return NULL;
+	changes = calloc(ticks + 1, sizeof(*changes));
+	if (!changes)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		count_changes(changes, of->first, of->last, &tracks[i]);
+	put_changed_counts(chrome, of, changes, ticks);
+	return NULL;
+}
+
+static void put_stop(struct chrome *chrome, int64_t time_ns, int64_t stopped_ns)
+{
+	begin_counter(chrome, chrome->recording->processes[0].node->pid, "stop_us", time_ns);
+	snap_json_decimal(chrome->json, "us", stopped_ns, 3);
+	end_counter(chrome);
+}
+
+/* As a counter of the first process. */
+static void put_stops(struct chrome *chrome)
+{
+	const struct snap_recording *recording = chrome->recording;
+	int64_t last_ns = 0;
+	bool any = false;
+
+	if (recording->process_count == 0)
+		return;
+	for (size_t i = 0; i < recording->tick_count; i++) {
+		int64_t end_ns = snap_timeline_tick_end(&chrome->timeline, i);
+
+		if (recording->ticks[i].stopped_ns != last_ns) {
+			last_ns = recording->ticks[i].stopped_ns;
+			put_stop(chrome, recording->ticks[i].time_ns, last_ns);
+			any = true;
+		}
+		/* At the end, and where ticks were missed: in those nothing was stopped. */
+		if (i + 1 == recording->tick_count
+			    ? any
+			    : last_ns && end_ns < recording->ticks[i + 1].time_ns) {
+			put_stop(chrome, end_ns, 0);
+			last_ns = 0;
+		}
+	}
 }
 
 /* ---- names ---- */
 
 /* `text` is escaped. */
-static void put_name(struct snap_chrome *chrome, pid_t pid, pid_t tid, const char *kind,
-		     const char *key, const char *text)
+static void put_name(struct chrome *chrome, pid_t pid, pid_t tid, const char *kind, const char *key,
+		     const char *text)
 {
-	snap_chrome_event(chrome, 'M', pid, tid);
-	snap_json_out_raw(chrome->json, ",\"name\":\"");
-	snap_json_out_raw(chrome->json, kind);
-	snap_json_out_raw(chrome->json, "\",\"args\":{\"");
-	snap_json_out_raw(chrome->json, key);
-	snap_json_out_raw(chrome->json, "\":");
-	snap_json_out_clean(chrome->json, text);
-	snap_json_out_raw(chrome->json, "}}");
+	begin_event(chrome, "M", pid, tid);
+	snap_json_clean(chrome->json, "name", kind);
+	snap_json_begin(chrome->json, "args", '{');
+	snap_json_clean(chrome->json, key, text);
+	snap_json_end(chrome->json, '}');
+	snap_json_end(chrome->json, '}');
 }
 
-static struct snap_error *put_process_name(struct snap_chrome *chrome, const struct snap_node *node)
+static struct snap_error *put_process_name(struct chrome *chrome, const struct snap_node *node)
 {
 	const char *name = snap_profile_escaped(&chrome->profile, node->name ? node->name : "?");
 	const char *label =
@@ -63,29 +388,30 @@ static struct snap_error *put_process_name(struct snap_chrome *chrome, const str
 }
 
 /* The process goes on as another program, or its pid has come to another process. */
-static void put_change(struct snap_chrome *chrome, const struct snap_recorded_process *before,
+static void put_change(struct chrome *chrome, const struct snap_recorded_process *before,
 		       const struct snap_recorded_process *process)
 {
 	const struct snap_recording *recording = chrome->recording;
+	struct snap_json_writer *json = chrome->json;
 
 	if (process->first >= recording->tick_count)
 		return;
-	snap_chrome_event(chrome, 'i', process->node->pid, 0);
-	snap_json_out_raw(chrome->json,
-			  before->execed ? ",\"name\":\"exec\"" : ",\"name\":\"new process\"");
-	snap_json_out_raw(chrome->json, ",\"cat\":\"process\",\"s\":\"p\"");
-	snap_chrome_time(chrome, "ts", recording->ticks[process->first].time_ns);
-	snap_json_out_raw(chrome->json, ",\"args\":{\"from\":");
-	snap_json_out_text(chrome->json, before->node->name);
-	snap_json_out_raw(chrome->json, ",\"to\":");
-	snap_json_out_text(chrome->json, process->node->name);
-	snap_json_out_raw(chrome->json, "}}");
+	begin_event(chrome, "i", process->node->pid, 0);
+	snap_json_clean(json, "name", before->execed ? "exec" : "new process");
+	snap_json_clean(json, "cat", "process");
+	snap_json_clean(json, "s", "p");
+	snap_json_number(json, "ts", microseconds(recording->ticks[process->first].time_ns));
+	snap_json_begin(json, "args", '{');
+	snap_json_text(json, "from", before->node->name);
+	snap_json_text(json, "to", process->node->name);
+	snap_json_end(json, '}');
+	snap_json_end(json, '}');
 }
 
 /* ---- processes and threads ---- */
 
 /* A process and its tracks. */
-struct member {
+struct program {
 	const struct snap_recorded_process *process;
 	const struct snap_track *tracks;
 	size_t track_count;
@@ -94,8 +420,8 @@ struct member {
 /* Programs of one pid next to each other, in order of time. */
 static int by_pid(const void *left, const void *right)
 {
-	const struct snap_recorded_process *a = ((const struct member *)left)->process;
-	const struct snap_recorded_process *b = ((const struct member *)right)->process;
+	const struct snap_recorded_process *a = ((const struct program *)left)->process;
+	const struct snap_recorded_process *b = ((const struct program *)right)->process;
 
 	if (a->node->pid != b->node->pid)
 		return a->node->pid < b->node->pid ? -1 : 1;
@@ -104,22 +430,22 @@ static int by_pid(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static struct member *list_members(const struct snap_recording *recording)
+static struct program *list_programs(const struct snap_recording *recording)
 {
-	struct member *members = calloc(recording->process_count + 1, sizeof(*members));
+	struct program *programs = calloc(recording->process_count + 1, sizeof(*programs));
 
-	if (!members)
+	if (!programs)
 		return NULL;
 	for (size_t i = 0; i < recording->process_count; i++)
-		members[i].process = &recording->processes[i];
+		programs[i].process = &recording->processes[i];
 	for (size_t i = 0; i < recording->track_count; i++) {
-		struct member *member = &members[recording->tracks[i].process];
+		struct program *program = &programs[recording->tracks[i].process];
 
-		if (member->track_count++ == 0)
-			member->tracks = &recording->tracks[i];
+		if (program->track_count++ == 0)
+			program->tracks = &recording->tracks[i];
 	}
-	qsort(members, recording->process_count, sizeof(*members), by_pid);
-	return members;
+	qsort(programs, recording->process_count, sizeof(*programs), by_pid);
+	return programs;
 }
 
 static int by_tid(const void *key, const void *element)
@@ -130,12 +456,12 @@ static int by_tid(const void *key, const void *element)
 }
 
 /* Whether a later program of the same pid, which is one of `count` that follow, has the thread. */
-static bool goes_on(const struct member *members, size_t count, const struct snap_track *track)
+static bool goes_on(const struct program *programs, size_t count, const struct snap_track *track)
 {
 	for (size_t i = 1; i < count; i++) {
 		const struct snap_track *later =
-			members[i].track_count
-				? bsearch(&track->tid, members[i].tracks, members[i].track_count,
+			programs[i].track_count
+				? bsearch(&track->tid, programs[i].tracks, programs[i].track_count,
 					  sizeof(*later), by_tid)
 				: NULL;
 
@@ -146,11 +472,11 @@ static bool goes_on(const struct member *members, size_t count, const struct sna
 }
 
 /* The threads of the first of `count` programs of one pid. */
-static struct snap_error *put_tracks(struct snap_chrome *chrome, const struct member *members,
+static struct snap_error *put_tracks(struct chrome *chrome, const struct program *programs,
 				     size_t count)
 {
-	for (size_t i = 0; i < members->track_count; i++) {
-		const struct snap_track *track = &members->tracks[i];
+	for (size_t i = 0; i < programs->track_count; i++) {
+		const struct snap_track *track = &programs->tracks[i];
 		const char *name = snap_profile_thread(&chrome->profile, track);
 		struct snap_error *err;
 
@@ -158,10 +484,10 @@ static struct snap_error *put_tracks(struct snap_chrome *chrome, const struct me
 			return snap_error_no_memory();
 		if (track->run_count == 0)
 			continue;
-		if (!goes_on(members, count, track))
-			put_name(chrome, members->process->node->pid, track->tid, "thread_name",
+		if (!goes_on(programs, count, track))
+			put_name(chrome, programs->process->node->pid, track->tid, "thread_name",
 				 "name", name);
-		err = snap_chrome_slices(chrome, track);
+		err = put_slices(chrome, track);
 		if (err)
 			return err;
 	}
@@ -169,41 +495,41 @@ static struct snap_error *put_tracks(struct snap_chrome *chrome, const struct me
 }
 
 /* All programs of one pid. */
-static struct snap_error *put_programs(struct snap_chrome *chrome, const struct member *members,
+static struct snap_error *put_programs(struct chrome *chrome, const struct program *programs,
 				       size_t count)
 {
 	struct snap_error *err;
 
-	err = put_process_name(chrome, members[count - 1].process->node);
+	err = put_process_name(chrome, programs[count - 1].process->node);
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++) {
-		const struct member *member = &members[i];
-		size_t number = (size_t)(member->process - chrome->recording->processes);
+		const struct program *program = &programs[i];
+		size_t number = (size_t)(program->process - chrome->recording->processes);
 
 		if (i)
-			put_change(chrome, members[i - 1].process, member->process);
-		err = put_tracks(chrome, member, count - i);
+			put_change(chrome, programs[i - 1].process, program->process);
+		err = put_tracks(chrome, program, count - i);
 		if (err)
 			return err;
-		err = snap_chrome_states(chrome, number, member->tracks, member->track_count);
+		err = put_states(chrome, number, program->tracks, program->track_count);
 		if (err)
 			return err;
 	}
 	return NULL;
 }
 
-static struct snap_error *put_members(struct snap_chrome *chrome, const struct member *members)
+static struct snap_error *put_processes(struct chrome *chrome, const struct program *programs)
 {
 	size_t count = chrome->recording->process_count;
 
 	for (size_t i = 0, next; i < count; i = next) {
-		pid_t pid = members[i].process->node->pid;
+		pid_t pid = programs[i].process->node->pid;
 		struct snap_error *err;
 
-		for (next = i + 1; next < count && members[next].process->node->pid == pid;)
+		for (next = i + 1; next < count && programs[next].process->node->pid == pid;)
 			next++;
-		err = put_programs(chrome, members + i, next - i);
+		err = put_programs(chrome, programs + i, next - i);
 		if (err)
 			return err;
 	}
@@ -212,71 +538,63 @@ static struct snap_error *put_members(struct snap_chrome *chrome, const struct m
 
 /* ---- the document ---- */
 
-static void put_number(struct snap_chrome *chrome, const char *key, int64_t number)
-{
-	snap_json_out_raw(chrome->json, ",\n\"");
-	snap_json_out_raw(chrome->json, key);
-	snap_json_out_raw(chrome->json, "\":");
-	snap_json_out_number(chrome->json, number);
-}
-
-static void put_facts(struct snap_chrome *chrome)
+static void put_head(struct chrome *chrome)
 {
 	const struct snap_recording *recording = chrome->recording;
-	char when[SNAP_WHEN_SIZE];
+	struct snap_json_writer *json = chrome->json;
 
-	snap_when(recording->time_ns, 'T', 9, when);
-	snap_json_out_raw(chrome->json,
-			  "\"tool\":\"stacksnap\",\n\"version\":\"" SNAP_VERSION "\",\n\"time\":");
-	snap_json_out_clean(chrome->json, when);
-	snap_json_out_raw(chrome->json, ",\n\"host\":");
-	snap_json_out_text(chrome->json, recording->host.name);
-	snap_json_out_raw(chrome->json, ",\n\"kernel\":");
-	snap_json_out_text(chrome->json, recording->host.kernel);
-	if (recording->period_ns == 0)
-		return;
-	put_number(chrome, "period_ns", recording->period_ns);
-	put_number(chrome, "duration_ns", recording->stats.duration_ns);
-	put_number(chrome, "ticks", (int64_t)recording->stats.ticks);
-	put_number(chrome, "ticks_missed", (int64_t)recording->stats.ticks_missed);
-	put_number(chrome, "stopped_ns", recording->stats.stopped_ns);
-	snap_json_out_raw(chrome->json, ",\n\"end\":");
-	snap_json_out_clean(chrome->json, snap_recording_end_word(recording->end));
+	snap_json_clean(json, "displayTimeUnit", "ms");
+	snap_json_begin(json, "otherData", '{');
+	snap_json_clean(json, "tool", "stacksnap");
+	snap_json_clean(json, "version", SNAP_VERSION);
+	snap_json_time_if(json, "time", recording->time_ns);
+	snap_json_text(json, "host", recording->host.name);
+	snap_json_text(json, "kernel", recording->host.kernel);
+	if (recording->period_ns) {
+		snap_json_number(json, "period_ns", recording->period_ns);
+		snap_figures_put(json, recording);
+	}
+	snap_json_end(json, '}');
 }
 
-static struct snap_error *put_document(struct snap_chrome *chrome)
+static struct snap_error *put_document(struct chrome *chrome)
 {
-	_cleanup_free_ struct member *members = list_members(chrome->recording);
+	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
+	struct snap_json_writer *json = chrome->json;
 	struct snap_error *err;
 
-	if (!members)
+	if (!programs)
 		return snap_error_no_memory();
-	snap_json_out_raw(chrome->json, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\n");
-	put_facts(chrome);
-	snap_json_out_raw(chrome->json, "},\n\"traceEvents\":[");
-	err = put_members(chrome, members);
+	snap_json_begin(json, NULL, '{');
+	put_head(chrome);
+	snap_json_line(json);
+	snap_json_begin(json, "traceEvents", '[');
+	err = put_processes(chrome, programs);
 	if (err)
 		return err;
-	snap_chrome_stops(chrome);
-	snap_json_out_raw(chrome->json, "\n]}\n");
-	snap_json_out_flush(chrome->json);
-	return chrome->json->failed ? snap_error_no_memory() : NULL;
+	put_stops(chrome);
+	snap_json_line(json);
+	snap_json_end(json, ']');
+	snap_json_end(json, '}');
+	snap_json_end_document(json);
+	snap_json_flush(json);
+	return json->failed ? snap_error_no_memory() : NULL;
 }
 
-static void chrome_deinit(struct snap_chrome *chrome)
+static void chrome_deinit(struct chrome *chrome)
 {
 	snap_timeline_deinit(&chrome->timeline);
 	snap_profile_deinit(&chrome->profile);
-	snap_json_out_destroy(chrome->json);
+	snap_json_writer_destroy(chrome->json);
 }
 
 struct snap_error *snap_render_chrome(const struct snap_recording *recording,
 				      const struct snap_options *options, FILE *out)
 {
-	_cleanup_(chrome_deinit) struct snap_chrome chrome = {
+	_cleanup_(chrome_deinit) struct chrome chrome = {
 		.recording = recording,
 		.options = options,
-		.json = snap_json_out_create(out),
+		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 	};
 	struct snap_error *err;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Threads of the Firefox Profiler's format: see internal.h. Columns are written one after
- * the other, so the samples of a thread are made first.
+ * Threads of the Firefox Profiler's format: see thread.h. Columns are written one after the other,
+ * so the samples and the markers of a thread are made first.
  */
-#include "render/firefox/internal.h"
+#include "render/firefox/thread.h"
 
 #include <string.h>
 
@@ -41,6 +41,13 @@ void snap_firefox_threads_deinit(struct snap_firefox_threads *threads)
 {
 	free(threads->samples);
 	free(threads->spans);
+}
+
+/* Ticks were missed after this one: nobody knows how things stood then. */
+static bool gap_after(const struct snap_recording *recording, size_t tick)
+{
+	return tick + 1 < recording->tick_count &&
+	       snap_recording_tick_end(recording, tick) != recording->ticks[tick + 1].time_ns;
 }
 
 /* ---- samples ---- */
@@ -108,7 +115,7 @@ static bool add_run(struct snap_firefox_threads *threads, const struct snap_run 
 	uint32_t first = run->first;
 
 	for (uint32_t tick = run->first; tick < run->last; tick++)
-		if (snap_firefox_gap_after(threads->recording, tick)) {
+		if (gap_after(threads->recording, tick)) {
 			if (!add_stretch(threads, run, first, tick) || !add_end(threads, tick))
 				return false;
 			first = tick + 1;
@@ -129,49 +136,207 @@ static bool collect_samples(struct snap_firefox_threads *threads, const struct s
 		if (!add_run(threads, run))
 			return false;
 		if (run->last + 1 < recording->tick_count &&
-		    (!follows || snap_firefox_gap_after(recording, run->last)) &&
-		    !add_end(threads, run->last))
+		    (!follows || gap_after(recording, run->last)) && !add_end(threads, run->last))
 			return false;
 	}
 	return true;
 }
 
-static void put_samples(const struct snap_firefox_threads *threads, struct snap_json_out *json)
+static void put_samples(const struct snap_firefox_threads *threads, struct snap_json_writer *json)
 {
 	const struct snap_firefox_sample *samples = threads->samples;
 	size_t count = threads->sample_count;
 
-	snap_json_out_raw(json, "\"samples\":{\"weightType\":\"samples\"");
-	snap_firefox_begin_column(json, "stack");
+	snap_json_begin(json, "samples", '{');
+	snap_json_clean(json, "weightType", "samples");
+	snap_json_begin(json, "stack", '[');
 	for (size_t i = 0; i < count; i++) {
-		snap_json_out_raw(json, i ? "," : "");
 		if (samples[i].stack)
-			snap_json_out_number(json, samples[i].stack - 1);
+			snap_json_number(json, NULL, samples[i].stack - 1);
 		else
-			snap_json_out_raw(json, "null");
+			snap_json_null(json, NULL);
 	}
-	snap_json_out_raw(json, "]");
-	snap_firefox_begin_column(json, "timeDeltas");
-	for (size_t i = 0; i < count; i++) {
-		snap_json_out_raw(json, i ? "," : "");
-		snap_json_out_decimal(json, samples[i].time_us - (i ? samples[i - 1].time_us : 0),
-				      3);
+	snap_json_end(json, ']');
+	snap_json_begin(json, "timeDeltas", '[');
+	for (size_t i = 0; i < count; i++)
+		snap_json_decimal(json, NULL, samples[i].time_us - (i ? samples[i - 1].time_us : 0),
+				  3);
+	snap_json_end(json, ']');
+	snap_json_begin(json, "weight", '[');
+	for (size_t i = 0; i < count; i++)
+		snap_json_number(json, NULL, samples[i].weight);
+	snap_json_end(json, ']');
+	snap_json_begin(json, "threadCPUDelta", '[');
+	for (size_t i = 0; i < count; i++)
+		snap_json_number(json, NULL, samples[i].cpu_us);
+	snap_json_end(json, ']');
+	snap_json_number(json, "length", (int64_t)count);
+	snap_json_end(json, '}');
+}
+
+/* ---- markers: a span for as long as the thread stayed in a state, and one for each stop ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool continues_span(const struct snap_recording *recording, const struct snap_run *span,
+			   const struct snap_run *run)
+{
+	return span->last + 1 == run->first && span->state == run->state &&
+	       same_text(span->syscall, run->syscall) && same_text(span->wchan, run->wchan) &&
+	       !gap_after(recording, span->last);
+}
+
+static bool add_span(struct snap_firefox_threads *threads, const struct snap_run *run)
+{
+	struct snap_run *last =
+		threads->span_count ? &threads->spans[threads->span_count - 1] : NULL;
+
+	if (last && continues_span(threads->recording, last, run)) {
+		last->last = run->last;
+		return true;
 	}
-	snap_json_out_raw(json, "]");
-	snap_firefox_begin_column(json, "weight");
-	for (size_t i = 0; i < count; i++) {
-		snap_json_out_raw(json, i ? "," : "");
-		snap_json_out_number(json, samples[i].weight);
+	if (!snap_grow_array(threads->spans, threads->span_capacity, threads->span_count))
+		return false;
+	threads->spans[threads->span_count++] = *run;
+	return true;
+}
+
+/* Fills threads->spans. False without memory. */
+static bool collect_spans(struct snap_firefox_threads *threads, const struct snap_track *track)
+{
+	threads->span_count = 0;
+	for (size_t i = 0; i < track->run_count; i++) {
+		struct snap_run rest = track->runs[i];
+
+		for (uint32_t tick = rest.first; tick < track->runs[i].last; tick++) {
+			if (!gap_after(threads->recording, tick))
+				continue;
+			rest.last = tick;
+			if (!add_span(threads, &rest))
+				return false;
+			rest.first = tick + 1;
+			rest.last = track->runs[i].last;
+		}
+		if (!add_span(threads, &rest))
+			return false;
 	}
-	snap_json_out_raw(json, "]");
-	snap_firefox_begin_column(json, "threadCPUDelta");
-	for (size_t i = 0; i < count; i++) {
-		snap_json_out_raw(json, i ? "," : "");
-		snap_json_out_number(json, samples[i].cpu_us);
+	return true;
+}
+
+/* Stops are nobody's own: they are marked on the first thread. */
+static size_t stop_count(const struct snap_firefox_threads *threads, bool stops)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; stops && i < threads->recording->tick_count; i++)
+		count += threads->recording->ticks[i].stopped_ns > 0;
+	return count;
+}
+
+static void put_marker_data(const struct snap_firefox_threads *threads,
+			    struct snap_json_writer *json, size_t stops)
+{
+	snap_json_begin(json, "data", '[');
+	for (size_t i = 0; i < threads->span_count; i++) {
+		const struct snap_run *span = &threads->spans[i];
+
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_clean(json, "type", "State");
+		snap_json_text(json, "state", snap_state_word(span->state));
+		if (span->syscall)
+			snap_json_text(json, "syscall", span->syscall);
+		if (span->wchan)
+			snap_json_text(json, "wchan", span->wchan);
+		snap_json_end(json, '}');
 	}
-	snap_json_out_raw(json, "],\"length\":");
-	snap_json_out_number(json, (int64_t)count);
-	snap_json_out_raw(json, "}");
+	for (size_t i = 0; i < stops; i++)
+		snap_json_raw(json, NULL, "{\"type\":\"Stop\"}");
+	snap_json_end(json, ']');
+}
+
+enum marker_column { MARKER_NAME, MARKER_START, MARKER_END, MARKER_PHASE, MARKER_CATEGORY };
+
+/* A snapshot has no length: its markers are instants. */
+static void put_span_cell(const struct snap_firefox_threads *threads, struct snap_json_writer *json,
+			  const struct snap_run *span, enum marker_column column)
+{
+	const struct snap_recording *recording = threads->recording;
+	bool instant = recording->period_ns == 0;
+
+	switch (column) {
+	case MARKER_NAME:
+		snap_json_number(json, NULL, (int64_t)threads->state_names[span->state]);
+		break;
+	case MARKER_START:
+		snap_json_decimal(json, NULL, snap_firefox_time_us(recording, span->first), 3);
+		break;
+	case MARKER_END:
+		if (instant)
+			snap_json_null(json, NULL);
+		else
+			snap_json_decimal(
+				json, NULL,
+				snap_firefox_us(snap_recording_tick_end(recording, span->last)), 3);
+		break;
+	case MARKER_PHASE:
+		snap_json_number(json, NULL, !instant);
+		break;
+	case MARKER_CATEGORY:
+		snap_json_number(json, NULL, snap_firefox_category_of(span->state));
+		break;
+	}
+}
+
+static void put_stop_cell(const struct snap_firefox_threads *threads, struct snap_json_writer *json,
+			  const struct snap_tick *tick, enum marker_column column)
+{
+	switch (column) {
+	case MARKER_NAME:
+		snap_json_number(json, NULL, (int64_t)threads->stop_name);
+		break;
+	case MARKER_START:
+		snap_json_decimal(json, NULL, snap_firefox_us(tick->time_ns), 3);
+		break;
+	case MARKER_END:
+		snap_json_decimal(json, NULL, snap_firefox_us(tick->time_ns + tick->stopped_ns), 3);
+		break;
+	case MARKER_PHASE:
+		snap_json_number(json, NULL, 1);
+		break;
+	case MARKER_CATEGORY:
+		snap_json_number(json, NULL, SNAP_FIREFOX_OTHER);
+		break;
+	}
+}
+
+static void put_markers(const struct snap_firefox_threads *threads, struct snap_json_writer *json,
+			bool stops)
+{
+	static const char *const keys[] = {
+		[MARKER_NAME] = "name",   [MARKER_START] = "startTime",   [MARKER_END] = "endTime",
+		[MARKER_PHASE] = "phase", [MARKER_CATEGORY] = "category",
+	};
+	const struct snap_recording *recording = threads->recording;
+	size_t marked = stop_count(threads, stops);
+
+	snap_json_line(json);
+	snap_json_begin(json, "markers", '{');
+	snap_json_number(json, "length", (int64_t)(threads->span_count + marked));
+	put_marker_data(threads, json, marked);
+	for (unsigned column = 0; column < SNAP_ARRAY_SIZE(keys); column++) {
+		snap_json_begin(json, keys[column], '[');
+		for (size_t i = 0; i < threads->span_count; i++)
+			put_span_cell(threads, json, &threads->spans[i], column);
+		for (size_t i = 0; stops && i < recording->tick_count; i++)
+			if (recording->ticks[i].stopped_ns > 0)
+				put_stop_cell(threads, json, &recording->ticks[i], column);
+		snap_json_end(json, ']');
+	}
+	snap_json_end(json, '}');
 }
 
 /* ---- the thread ---- */
@@ -187,8 +352,8 @@ static size_t program_number(const struct snap_recording *recording, size_t proc
 	return number;
 }
 
-void snap_firefox_put_id(struct snap_json_out *json, const struct snap_recording *recording,
-			 size_t process, pid_t id)
+void snap_firefox_put_id(struct snap_json_writer *json, const char *key,
+			 const struct snap_recording *recording, size_t process, pid_t id)
 {
 	size_t number = program_number(recording, process);
 	char text[48];
@@ -197,59 +362,59 @@ void snap_firefox_put_id(struct snap_json_out *json, const struct snap_recording
 		snprintf(text, sizeof(text), "%d", id);
 	else
 		snprintf(text, sizeof(text), "%d.%zu", id, number);
-	snap_json_out_clean(json, text);
+	snap_json_clean(json, key, text);
+}
+
+/* Milliseconds, or null where the recording ended before it did. */
+static void put_end_time(struct snap_json_writer *json, const char *key,
+			 const struct snap_recording *recording, bool ended, uint32_t tick)
+{
+	if (ended)
+		snap_json_decimal(json, key,
+				  snap_firefox_us(snap_recording_tick_end(recording, tick)), 3);
+	else
+		snap_json_null(json, key);
 }
 
 /* When it was first and last seen. */
-static void put_life(struct snap_json_out *json, const struct snap_recording *recording,
+static void put_life(struct snap_json_writer *json, const struct snap_recording *recording,
 		     const struct snap_track *track)
 {
 	const struct snap_recorded_process *process = &recording->processes[track->process];
 	const struct snap_run *last = track->run_count ? &track->runs[track->run_count - 1] : NULL;
 
-	snap_json_out_raw(json, ",\"processStartupTime\":");
-	snap_json_out_decimal(json, snap_firefox_time_us(recording, process->first), 3);
-	snap_json_out_raw(json, ",\"processShutdownTime\":");
-	if (process->ended || process->execed)
-		snap_json_out_decimal(
-			json, snap_firefox_us(snap_recording_tick_end(recording, process->last)),
-			3);
-	else
-		snap_json_out_raw(json, "null");
-	snap_json_out_raw(json, ",\"registerTime\":");
-	snap_json_out_decimal(json,
-			      last ? snap_firefox_time_us(recording, track->runs[0].first) : 0, 3);
-	snap_json_out_raw(json, ",\"unregisterTime\":");
-	if (last && last->last + 1 < recording->tick_count)
-		snap_json_out_decimal(
-			json, snap_firefox_us(snap_recording_tick_end(recording, last->last)), 3);
-	else
-		snap_json_out_raw(json, "null");
+	snap_json_decimal(json, "processStartupTime",
+			  snap_firefox_time_us(recording, process->first), 3);
+	put_end_time(json, "processShutdownTime", recording, process->ended || process->execed,
+		     process->last);
+	snap_json_decimal(json, "registerTime",
+			  last ? snap_firefox_time_us(recording, track->runs[0].first) : 0, 3);
+	put_end_time(json, "unregisterTime", recording,
+		     last && last->last + 1 < recording->tick_count, last ? last->last : 0);
 }
 
-bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_json_out *json,
+bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_json_writer *json,
 			     size_t number)
 {
 	const struct snap_recording *recording = threads->recording;
 	const struct snap_track *track = &recording->tracks[number];
 	const struct snap_node *node = recording->processes[track->process].node;
 
-	if (!collect_samples(threads, track) || !snap_firefox_collect_spans(threads, track))
+	if (!collect_samples(threads, track) || !collect_spans(threads, track))
 		return false;
-	snap_json_out_raw(json, "{\"name\":");
-	snap_json_out_text(json, track->name ? track->name : "?");
-	snap_json_out_raw(json, ",\"processName\":");
-	snap_json_out_text(json, node->name ? node->name : "?");
-	snap_json_out_raw(json, ",\"pid\":");
-	snap_firefox_put_id(json, recording, track->process, node->pid);
-	snap_json_out_raw(json, ",\"tid\":");
-	snap_firefox_put_id(json, recording, track->process, track->tid);
-	snap_json_out_raw(json, ",\"processType\":\"default\",\"isMainThread\":");
-	snap_json_out_raw(json, track->tid == node->pid ? "true" : "false");
+	snap_json_begin(json, NULL, '{');
+	snap_json_text(json, "name", track->name ? track->name : "?");
+	snap_json_text(json, "processName", node->name ? node->name : "?");
+	snap_firefox_put_id(json, "pid", recording, track->process, node->pid);
+	snap_firefox_put_id(json, "tid", recording, track->process, track->tid);
+	snap_json_clean(json, "processType", "default");
+	snap_json_bool(json, "isMainThread", track->tid == node->pid);
 	put_life(json, recording, track);
-	snap_json_out_raw(json, ",\"pausedRanges\":[],\"showMarkersInTimeline\":true,\n");
+	snap_json_raw(json, "pausedRanges", "[]");
+	snap_json_bool(json, "showMarkersInTimeline", true);
+	snap_json_line(json);
 	put_samples(threads, json);
-	snap_firefox_put_markers(threads, json, number == 0 && recording->period_ns > 0);
-	snap_json_out_raw(json, "}");
+	put_markers(threads, json, number == 0 && recording->period_ns > 0);
+	snap_json_end(json, '}');
 	return true;
 }

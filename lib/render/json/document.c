@@ -1,83 +1,65 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Snapshots as JSON documents: see document.h. Written by hand, as a DOM costs a kilobyte a
- * frame. Trees are walked without recursion: their depth is the target's.
+ * Snapshots as JSON documents, see document.h, and a snapshot as one of them. Written by hand, as a
+ * DOM costs a kilobyte a frame. Trees are walked without recursion: their depth is the target's.
  */
 #include "render/json/document.h"
 
 #include "model/recording.h"
+#include "render/render.h"
 #include "render/view/walk.h"
 
 #include <errno.h>
-#include <string.h>
 
-struct snap_error *snap_json_writer_init(struct snap_json_writer *writer, FILE *out, bool lines)
+struct snap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+					   enum snap_json_style style)
 {
-	*writer = (struct snap_json_writer){ .lines = lines };
-	writer->out = snap_json_out_create(out);
-	return snap_json_entries_init(&writer->entries, lines) && writer->out
+	*document = (struct snap_json_document){ .json = snap_json_writer_create(out, style) };
+	return snap_json_entries_init(&document->entries, style) && document->json
 		       ? NULL
 		       : snap_error_no_memory();
 }
 
-void snap_json_writer_deinit(struct snap_json_writer *writer)
+void snap_json_document_deinit(struct snap_json_document *document)
 {
-	snap_json_out_destroy(writer->out);
-	snap_json_entries_deinit(&writer->entries);
-}
-
-static void raw(struct snap_json_writer *writer, const char *text)
-{
-	snap_json_out_raw(writer->out, text);
-}
-
-/* In front of the elements of an array that stand one below the other. */
-static void next_element(struct snap_json_writer *writer, bool first)
-{
-	if (!first)
-		raw(writer, writer->lines ? ", " : ",\n");
-	else if (!writer->lines)
-		raw(writer, "\n");
+	snap_json_writer_destroy(document->json);
+	snap_json_entries_deinit(&document->entries);
 }
 
 /* ---- stacks ---- */
 
-static void put_labels(struct snap_members *members, const struct snap_label *label, size_t count)
+static void put_labels(struct snap_json_writer *json, const struct snap_label *labels, size_t count)
 {
-	struct snap_members inner = { .out = members->out };
-
-	snap_members_key(members, "labels");
-	snap_json_out_raw(members->out, "{");
+	snap_json_begin(json, "labels", '{');
 	for (size_t i = 0; i < count; i++)
-		snap_members_text(&inner, label[i].key, label[i].value);
-	snap_json_out_raw(members->out, "}");
+		snap_json_text_if(json, labels[i].key, labels[i].value);
+	snap_json_end(json, '}');
 }
 
-static void put_threads(struct snap_json_writer *writer, const struct snap_stack *stack)
+static void put_threads(struct snap_json_writer *json, const struct snap_stack *stack)
 {
-	raw(writer, ", \"threads\": [");
+	snap_json_begin(json, "threads", '[');
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const struct snap_member *thread = &stack->threads[i];
-		struct snap_members members = { .out = writer->out };
 
-		next_element(writer, i == 0);
-		raw(writer, "{");
-		snap_members_number(&members, "tid", thread->tid);
-		snap_members_count(&members, "ns_tid", thread->ns_tid);
-		snap_members_text(&members, "name", thread->name);
-		snap_members_text(&members, "state", snap_state_word(thread->state));
-		snap_members_text(&members, "type", thread->kernel ? "kernel" : "user");
-		snap_members_text(&members, "syscall", thread->syscall);
-		snap_members_text(&members, "wchan", thread->wchan);
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_number(json, "tid", thread->tid);
+		snap_json_number_if(json, "ns_tid", thread->ns_tid);
+		snap_json_text_if(json, "name", thread->name);
+		snap_json_text(json, "state", snap_state_word(thread->state));
+		snap_json_text(json, "type", thread->kernel ? "kernel" : "user");
+		snap_json_text_if(json, "syscall", thread->syscall);
+		snap_json_text_if(json, "wchan", thread->wchan);
 		if (thread->cpu >= 0)
-			snap_members_number(&members, "cpu", thread->cpu);
+			snap_json_number(json, "cpu", thread->cpu);
 		if (thread->taken != SNAP_TAKEN_TOGETHER)
-			snap_members_text(&members, "taken", snap_taken_word(thread->taken));
+			snap_json_text(json, "taken", snap_taken_word(thread->taken));
 		if (stack->thread_samples)
-			snap_members_number(&members, "samples", (int64_t)stack->thread_samples[i]);
-		raw(writer, "}");
+			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
+		snap_json_end(json, '}');
 	}
-	raw(writer, writer->lines ? "], " : "],\n");
+	snap_json_end(json, ']');
 }
 
 /* The index of the last entry of the frame after which frames were left out. */
@@ -90,246 +72,260 @@ static int64_t gap_entry(const struct snap_stack *stack)
 	return entries - 1;
 }
 
-static void put_end(struct snap_members *members, const struct snap_stack *stack)
+static void put_unwind_end(struct snap_json_writer *json, const struct snap_stack *stack)
 {
-	struct snap_members gap = { .out = members->out };
-
-	snap_members_text(members, "unwind", snap_unwind_word(stack->unwind));
-	snap_members_text(members, "unwind_detail", stack->unwind_detail);
+	snap_json_text(json, "unwind", snap_unwind_word(stack->unwind));
+	snap_json_text_if(json, "unwind_detail", stack->unwind_detail);
 	if (!stack->gap_count)
 		return;
-	snap_members_key(members, "gap");
-	snap_json_out_raw(members->out, "{");
-	snap_members_number(&gap, "after", gap_entry(stack));
-	snap_members_number(&gap, "count", (int64_t)stack->gap_count);
-	snap_json_out_raw(members->out, "}");
+	snap_json_begin(json, "gap", '{');
+	snap_json_number(json, "after", gap_entry(stack));
+	snap_json_number(json, "count", (int64_t)stack->gap_count);
+	snap_json_end(json, '}');
 }
 
 /* How often a group was seen, and in which states: of a recording alone. */
-static void put_samples(struct snap_json_writer *writer, struct snap_members *members,
-			const struct snap_stack *stack)
+static void put_samples(struct snap_json_document *document, const struct snap_stack *stack)
 {
-	struct snap_members states = { .out = writer->out };
+	struct snap_json_writer *json = document->json;
 	int64_t length;
 
 	if (!stack->state_samples)
 		return;
-	snap_members_number(members, "samples", (int64_t)stack->samples);
-	if (!__builtin_mul_overflow((int64_t)stack->samples, writer->sample_ns, &length))
-		snap_members_count(members, "duration_ns", length);
-	snap_members_key(members, "states");
-	raw(writer, "{");
+	snap_json_number(json, "samples", (int64_t)stack->samples);
+	if (!__builtin_mul_overflow((int64_t)stack->samples, document->sample_ns, &length))
+		snap_json_number_if(json, "duration_ns", length);
+	snap_json_begin(json, "states", '{');
 	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++)
-		snap_members_count(&states, snap_state_word(i), (int64_t)stack->state_samples[i]);
-	raw(writer, "}");
+		snap_json_number_if(json, snap_state_word(i), (int64_t)stack->state_samples[i]);
+	snap_json_end(json, '}');
 }
 
-static void put_stack(struct snap_json_writer *writer, const struct snap_stack *stack)
+static void put_stack(struct snap_json_document *document, const struct snap_stack *stack)
 {
-	struct snap_members members = { .out = writer->out };
+	struct snap_json_writer *json = document->json;
 
-	raw(writer, "{");
-	snap_members_text(&members, "id", stack->id);
-	snap_members_number(&members, "count", (int64_t)stack->count);
-	put_samples(writer, &members, stack);
-	snap_members_text(&members, "description", stack->description);
-	put_labels(&members, stack->labels, stack->label_count);
-	put_end(&members, stack);
-	put_threads(writer, stack);
-	snap_json_entries_put(&writer->entries, writer->out, stack->frames, stack->frame_count);
-	raw(writer, "}");
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	snap_json_text(json, "id", stack->id);
+	snap_json_number(json, "count", (int64_t)stack->count);
+	put_samples(document, stack);
+	snap_json_text_if(json, "description", stack->description);
+	put_labels(json, stack->labels, stack->label_count);
+	put_unwind_end(json, stack);
+	put_threads(json, stack);
+	snap_json_line(json);
+	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
+	snap_json_end(json, '}');
 }
 
 /* ---- processes ---- */
 
-static void put_ancestors(struct snap_members *members, const struct snap_node *node)
+static void put_ancestors(struct snap_json_writer *json, const struct snap_node *node)
 {
 	if (node->ancestor_count == 0)
 		return;
-	snap_members_key(members, "ancestors");
+	snap_json_begin(json, "ancestors", '[');
 	for (size_t i = 0; i < node->ancestor_count; i++) {
-		struct snap_members inner = { .out = members->out };
-
-		snap_json_out_raw(members->out, i ? ", {" : "[{");
-		snap_members_number(&inner, "pid", node->ancestors[i].pid);
-		snap_members_text(&inner, "name", node->ancestors[i].name);
-		snap_members_count(&inner, "start_ticks", (int64_t)node->ancestors[i].start_ticks);
-		snap_json_out_raw(members->out, "}");
+		snap_json_begin(json, NULL, '{');
+		snap_json_number(json, "pid", node->ancestors[i].pid);
+		snap_json_text_if(json, "name", node->ancestors[i].name);
+		snap_json_number_if(json, "start_ticks", (int64_t)node->ancestors[i].start_ticks);
+		snap_json_end(json, '}');
 	}
-	snap_json_out_raw(members->out, "]");
+	snap_json_end(json, ']');
 }
 
-static void put_facts(struct snap_members *members, const struct snap_node *node)
+static void put_args(struct snap_json_writer *json, const struct snap_node *node)
 {
-	snap_members_number(members, "pid", node->pid);
-	snap_members_count(members, "ppid", node->ppid);
-	snap_members_count(members, "ns_pid", node->ns_pid);
-	snap_members_text(members, "name", node->name);
-	snap_members_text(members, "description", node->description);
-	snap_members_text(members, "type", snap_process_type_word(node->type));
-	snap_members_text(members, "state", snap_state_word(node->state));
-	snap_members_text(members, "exe", node->exe);
-	if (node->arg_count)
-		snap_members_texts(members, "args", node->args, node->arg_count);
+	if (node->arg_count == 0)
+		return;
+	snap_json_begin(json, "args", '[');
+	for (size_t i = 0; i < node->arg_count; i++)
+		snap_json_text(json, NULL, node->args[i]);
+	snap_json_end(json, ']');
+}
+
+static void put_facts(struct snap_json_writer *json, const struct snap_node *node)
+{
+	snap_json_number(json, "pid", node->pid);
+	snap_json_number_if(json, "ppid", node->ppid);
+	snap_json_number_if(json, "ns_pid", node->ns_pid);
+	snap_json_text_if(json, "name", node->name);
+	snap_json_text_if(json, "description", node->description);
+	snap_json_text(json, "type", snap_process_type_word(node->type));
+	snap_json_text(json, "state", snap_state_word(node->state));
+	snap_json_text_if(json, "exe", node->exe);
+	put_args(json, node);
 	if (node->uid != (uid_t)-1)
-		snap_members_number(members, "uid", node->uid);
-	snap_members_text(members, "user", node->user);
-	snap_members_time(members, "start_time", node->start_time_ns);
-	snap_members_count(members, "start_ticks", (int64_t)node->start_ticks);
-	snap_members_text(members, "cgroup", node->cgroup);
-	snap_members_text(members, "unit", node->unit);
-	snap_members_text(members, "container", node->container);
-	put_ancestors(members, node);
-	snap_members_number(members, "thread_count", (int64_t)node->thread_count);
-	snap_members_count(members, "threads_missed", (int64_t)node->threads_missed);
-	snap_members_count(members, "stop_duration_ns", node->stop_duration_ns);
+		snap_json_number(json, "uid", node->uid);
+	snap_json_text_if(json, "user", node->user);
+	snap_json_time_if(json, "start_time", node->start_time_ns);
+	snap_json_number_if(json, "start_ticks", (int64_t)node->start_ticks);
+	snap_json_text_if(json, "cgroup", node->cgroup);
+	snap_json_text_if(json, "unit", node->unit);
+	snap_json_text_if(json, "container", node->container);
+	put_ancestors(json, node);
+	snap_json_number(json, "thread_count", (int64_t)node->thread_count);
+	snap_json_number_if(json, "threads_missed", (int64_t)node->threads_missed);
+	snap_json_number_if(json, "stop_duration_ns", node->stop_duration_ns);
 	if (node->label_count)
-		put_labels(members, node->labels, node->label_count);
+		put_labels(json, node->labels, node->label_count);
 	if (!node->recorded)
 		return;
-	snap_members_number(members, "first_ns", node->first_ns);
-	snap_members_number(members, "last_ns", node->last_ns);
-	snap_members_flag(members, "ended", node->ended);
-	snap_members_flag(members, "execed", node->execed);
+	snap_json_number(json, "first_ns", node->first_ns);
+	snap_json_number(json, "last_ns", node->last_ns);
+	snap_json_true_if(json, "ended", node->ended);
+	snap_json_true_if(json, "execed", node->execed);
 }
 
-/* A process up to and with its stacks; its object stays open. */
-static void put_node(struct snap_json_writer *writer, const struct snap_node *node, bool flat)
+/* A process up to and with its stacks; its object, and the array of its children, stay open. */
+static void begin_node(struct snap_json_document *document, const struct snap_node *node, bool flat)
 {
-	struct snap_members members = { .out = writer->out };
+	struct snap_json_writer *json = document->json;
 
-	raw(writer, "{");
-	put_facts(&members, node);
-	raw(writer, writer->lines ? ", \"stacks\": [" : ",\n\"stacks\": [");
-	for (size_t i = 0; i < node->stack_count && !writer->entries.failed; i++) {
-		next_element(writer, i == 0);
-		put_stack(writer, &node->stacks[i]);
-	}
-	raw(writer, flat ? "]" : "], \"children\": [");
-	/* Frames are a process's own. */
-	if (!writer->lines)
-		snap_json_entries_forget(&writer->entries);
-}
-
-static void put_error(struct snap_members *members, const struct snap_node *node)
-{
-	struct snap_members error = { .out = members->out };
-
-	if (!node->trouble)
-		return;
-	snap_members_key(members, "error");
-	snap_json_out_raw(members->out, "{");
-	snap_members_text(&error, "code", snap_trouble_word(node->trouble));
-	snap_members_text(&error, "message", node->trouble_message);
-	snap_json_out_raw(members->out, "}");
-}
-
-/* What comes after a process's children. */
-static void close_node(struct snap_json_writer *writer, const struct snap_node *node, bool flat)
-{
-	struct snap_members members = { .out = writer->out, .begun = true };
-
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	put_facts(json, node);
+	snap_json_line(json);
+	snap_json_begin(json, "stacks", '[');
+	for (size_t i = 0; i < node->stack_count && !document->entries.failed; i++)
+		put_stack(document, &node->stacks[i]);
+	snap_json_end(json, ']');
 	if (!flat)
-		raw(writer, "]");
-	put_error(&members, node);
-	raw(writer, "}");
+		snap_json_begin(json, "children", '[');
+	/* Frames are a process's own. */
+	if (!document->entries.many)
+		snap_json_entries_forget(&document->entries);
+}
+
+static void end_node(struct snap_json_writer *json, const struct snap_node *node, bool flat)
+{
+	if (!flat)
+		snap_json_end(json, ']');
+	if (node->trouble) {
+		snap_json_begin(json, "error", '{');
+		snap_json_text(json, "code", snap_trouble_word(node->trouble));
+		snap_json_text_if(json, "message", node->trouble_message);
+		snap_json_end(json, '}');
+	}
+	snap_json_end(json, '}');
 }
 
 /* ---- the document ---- */
 
-void snap_json_put_origin(struct snap_members *members, const struct snap_host *host)
+void snap_json_document_begin(struct snap_json_document *document, const char *schema,
+			      const struct snap_host *host)
 {
-	struct snap_members tool = { .out = members->out }, place = { .out = members->out };
+	struct snap_json_writer *json = document->json;
 
-	snap_members_key(members, "tool");
-	snap_json_out_raw(members->out, "{");
-	snap_members_text(&tool, "name", "stacksnap");
-	snap_members_text(&tool, "version", SNAP_VERSION);
-	snap_json_out_raw(members->out, "}");
-	snap_members_key(members, "host");
-	snap_json_out_raw(members->out, "{");
-	snap_members_text(&place, "name", host->name);
-	snap_members_text(&place, "kernel", host->kernel);
-	snap_members_text(&place, "arch", host->arch);
-	snap_members_count(&place, "cpus", host->cpus);
-	snap_members_text(&place, "boot_id", host->boot_id);
-	snap_json_out_raw(members->out, "}");
+	snap_json_begin(json, NULL, '{');
+	snap_json_text(json, "schema", schema);
+	snap_json_number(json, "schema_version", 1);
+	snap_json_begin(json, "tool", '{');
+	snap_json_text(json, "name", "stacksnap");
+	snap_json_text(json, "version", SNAP_VERSION);
+	snap_json_end(json, '}');
+	snap_json_begin(json, "host", '{');
+	snap_json_text_if(json, "name", host->name);
+	snap_json_text_if(json, "kernel", host->kernel);
+	snap_json_text_if(json, "arch", host->arch);
+	snap_json_number_if(json, "cpus", host->cpus);
+	snap_json_text_if(json, "boot_id", host->boot_id);
+	snap_json_end(json, '}');
 }
 
-static void put_head(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
-{
-	struct snap_members members = { .out = writer->out };
-
-	raw(writer, "{");
-	snap_members_text(&members, "schema", "stacksnap.snapshot");
-	snap_members_number(&members, "schema_version", 1);
-	snap_json_put_origin(&members, &snapshot->host);
-	snap_members_time(&members, "time", snapshot->time_ns);
-	snap_members_count(&members, "duration_ns", snapshot->duration_ns);
-	snap_members_count(&members, "stop_duration_ns", snapshot->stop_duration_ns);
-	snap_members_count(&members, "stop_skew_ns", snapshot->stop_skew_ns);
-	if (snapshot->many_instants) {
-		snap_members_key(&members, "consistent");
-		raw(writer, "false");
-	}
-	snap_members_number(&members, "process_count", (int64_t)snapshot->process_count);
-	snap_members_number(&members, "thread_count", (int64_t)snapshot->thread_count);
-	snap_members_number(&members, "stack_count", (int64_t)snapshot->stack_count);
-}
-
-static void put_warnings(struct snap_json_writer *writer, const struct snap_warning *warnings,
+static void put_warnings(struct snap_json_writer *json, const struct snap_warning *warnings,
 			 size_t count)
 {
-	raw(writer, "\"warnings\": [");
+	snap_json_line(json);
+	snap_json_begin(json, "warnings", '[');
 	for (size_t i = 0; i < count; i++) {
-		struct snap_members members = { .out = writer->out };
-
-		next_element(writer, i == 0);
-		raw(writer, "{");
-		snap_members_text(&members, "code", warnings[i].code);
-		snap_members_text(&members, "message", warnings[i].message);
-		snap_members_count(&members, "pid", warnings[i].pid);
-		snap_members_count(&members, "tid", warnings[i].tid);
-		raw(writer, "}");
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_text_if(json, "code", warnings[i].code);
+		snap_json_text_if(json, "message", warnings[i].message);
+		snap_json_number_if(json, "pid", warnings[i].pid);
+		snap_json_number_if(json, "tid", warnings[i].tid);
+		snap_json_end(json, '}');
 	}
-	raw(writer, "]");
+	snap_json_end(json, ']');
 }
 
-void snap_json_put_processes(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
+void snap_json_document_end(struct snap_json_document *document,
+			    const struct snap_snapshot *snapshot)
 {
+	struct snap_json_writer *json = document->json;
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
 
-	raw(writer, writer->lines ? ", \"processes\": [" : ",\n\"processes\": [");
+	snap_json_line(json);
+	snap_json_begin(json, "processes", '[');
 	snap_walk_init(&walk, snapshot);
-	while (!writer->entries.failed && snap_walk_next(&walk, &step)) {
-		if (step.leave) {
-			close_node(writer, step.node, snapshot->flat);
-		} else {
-			next_element(writer, step.first);
-			put_node(writer, step.node, snapshot->flat);
-		}
+	while (!document->entries.failed && snap_walk_next(&walk, &step)) {
+		if (step.leave)
+			end_node(json, step.node, snapshot->flat);
+		else
+			begin_node(document, step.node, snapshot->flat);
 	}
-	raw(writer, writer->lines ? "], " : "],\n");
-	put_warnings(writer, snapshot->warnings, snapshot->warning_count);
-	raw(writer, "}\n");
-	writer->failed =
-		writer->failed || walk.failed || writer->out->failed || writer->entries.failed;
+	snap_json_end(json, ']');
+	put_warnings(json, snapshot->warnings, snapshot->warning_count);
+	snap_json_end(json, '}');
+	snap_json_end_document(json);
+	if (walk.failed || json->failed || document->entries.failed)
+		document->failed = true;
 }
 
-bool snap_json_writer_put(struct snap_json_writer *writer, const struct snap_snapshot *snapshot)
+bool snap_json_document_put(struct snap_json_document *document,
+			    const struct snap_snapshot *snapshot)
 {
-	put_head(writer, snapshot);
-	snap_json_put_processes(writer, snapshot);
-	return !writer->failed;
+	struct snap_json_writer *json = document->json;
+
+	snap_json_document_begin(document, "stacksnap.snapshot", &snapshot->host);
+	snap_json_time_if(json, "time", snapshot->time_ns);
+	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
+	snap_json_number_if(json, "stop_duration_ns", snapshot->stop_duration_ns);
+	snap_json_number_if(json, "stop_skew_ns", snapshot->stop_skew_ns);
+	if (snapshot->many_instants)
+		snap_json_bool(json, "consistent", false);
+	snap_json_number(json, "process_count", (int64_t)snapshot->process_count);
+	snap_json_number(json, "thread_count", (int64_t)snapshot->thread_count);
+	snap_json_number(json, "stack_count", (int64_t)snapshot->stack_count);
+	snap_json_document_end(document, snapshot);
+	return !document->failed;
 }
 
-struct snap_error *snap_json_writer_finish(struct snap_json_writer *writer, FILE *out)
+struct snap_error *snap_json_document_finish(struct snap_json_document *document, FILE *out)
 {
-	if (writer->failed)
+	if (document->failed)
 		return snap_error_no_memory();
-	snap_json_out_flush(writer->out);
+	snap_json_flush(document->json);
 	if (ferror(out))
 		return snap_error_os(errno, "cannot write the report");
 	return NULL;
+}
+
+/* One document, in the style of the format. */
+static struct snap_error *render_snapshot(const struct snap_snapshot *snapshot, FILE *out,
+					  enum snap_json_style style)
+{
+	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
+	struct snap_error *err = snap_json_document_init(&document, out, style);
+
+	if (err)
+		return err;
+	(void)snap_json_document_put(&document, snapshot);
+	return snap_json_document_finish(&document, out);
+}
+
+struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options _unused_, FILE *out)
+{
+	return render_snapshot(snapshot, out, SNAP_JSON_SPACED);
+}
+
+struct snap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
+				     const struct snap_options *options _unused_, FILE *out)
+{
+	return render_snapshot(snapshot, out, SNAP_JSON_ONE_LINE);
 }

@@ -10,29 +10,32 @@
 
 #include "model/snapshot.h"
 #include "render/json/entries.h"
-#include "render/json/members.h"
+#include "render/json/writer.h"
 
-struct snap_json_writer {
-	struct snap_json_out *out;
-	bool lines; /* a document is one line, and more are to come */
+struct snap_json_document {
+	struct snap_json_writer *json;
 	struct snap_json_entries entries;
 	int64_t sample_ns; /* what a sample of a recording stands for */
 	bool failed;       /* no memory */
 };
 
-/* NO_MEMORY; released by snap_json_writer_deinit() in any case. */
-struct snap_error *snap_json_writer_init(struct snap_json_writer *writer, FILE *out,
-					 bool lines) _must_check_;
-void snap_json_writer_deinit(struct snap_json_writer *writer);
+/* NO_MEMORY; released by snap_json_document_deinit() in any case. */
+struct snap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+					   enum snap_json_style style) _must_check_;
+void snap_json_document_deinit(struct snap_json_document *document);
 
-/* A whole document, with an end of line. False without memory. */
-bool snap_json_writer_put(struct snap_json_writer *writer, const struct snap_snapshot *snapshot);
+/* A whole document; any number of them. False without memory. */
+bool snap_json_document_put(struct snap_json_document *document,
+			    const struct snap_snapshot *snapshot);
 /* What is buffered goes out. OS: the FILE has an error; NO_MEMORY. */
-struct snap_error *snap_json_writer_finish(struct snap_json_writer *writer, FILE *out) _must_check_;
+struct snap_error *snap_json_document_finish(struct snap_json_document *document,
+					     FILE *out) _must_check_;
 
-/* Parts of other documents: `"tool": …, "host": …`. */
-void snap_json_put_origin(struct snap_members *members, const struct snap_host *host);
-/* From behind the head on: the tree, the warnings, the end. */
-void snap_json_put_processes(struct snap_json_writer *writer, const struct snap_snapshot *snapshot);
+/* Parts of other documents: the opening bracket and the members up to "host". */
+void snap_json_document_begin(struct snap_json_document *document, const char *schema,
+			      const struct snap_host *host);
+/* The tree, the warnings, the closing bracket. */
+void snap_json_document_end(struct snap_json_document *document,
+			    const struct snap_snapshot *snapshot);
 
 #endif

@@ -2,8 +2,6 @@
 /* Entries of stacks as JSON, made once: see entries.h. */
 #include "render/json/entries.h"
 
-#include "render/json/members.h"
-
 #include <string.h>
 
 enum {
@@ -17,175 +15,140 @@ struct made {
 	char bytes[];
 };
 
-static void append(void *context, const char *bytes, size_t size)
+bool snap_json_entries_init(struct snap_json_entries *entries, enum snap_json_style style)
 {
-	struct snap_json_text *text = context;
-
-	if (size > text->capacity - text->length) {
-		size_t capacity = 2 * (text->length + size);
-		char *grown = realloc(text->bytes, capacity);
-
-		if (!grown) {
-			text->failed = true;
-			return;
-		}
-		text->bytes = grown;
-		text->capacity = capacity;
-	}
-	memcpy(text->bytes + text->length, bytes, size);
-	text->length += size;
-}
-
-bool snap_json_entries_init(struct snap_json_entries *entries, bool lines)
-{
-	*entries = (struct snap_json_entries){ .lines = lines };
-	entries->aside = snap_json_out_create_to(append, &entries->text);
+	*entries = (struct snap_json_entries){ .many = style == SNAP_JSON_ONE_LINE };
+	entries->aside = snap_json_writer_create_in(&entries->text, style);
 	return entries->aside != NULL;
 }
 
 void snap_json_entries_forget(struct snap_json_entries *entries)
 {
-	snap_pointer_map_clear(&entries->frames, free);
-	snap_pointer_map_clear(&entries->stacks, free);
+	snap_pointer_table_release(&entries->frames, free);
+	snap_pointer_table_release(&entries->stacks, free);
 	entries->kept = 0;
 }
 
 void snap_json_entries_deinit(struct snap_json_entries *entries)
 {
-	snap_json_out_destroy(entries->aside);
-	free(entries->text.bytes);
+	snap_json_writer_destroy(entries->aside);
+	snap_buffer_deinit(&entries->text);
 	snap_json_entries_forget(entries);
 }
 
-static void put_entry(struct snap_json_out *out, const struct snap_frame *frame,
+static void put_entry(struct snap_json_writer *json, const struct snap_frame *frame,
 		      const struct snap_entry *entry)
 {
-	struct snap_members members = { .out = out };
-
-	snap_json_out_raw(out, "{");
-	snap_members_text(&members, "function", entry->function);
-	snap_members_text(&members, "symbol", entry->symbol);
-	snap_members_text(&members, "file", entry->file);
-	snap_members_count(&members, "line", entry->line);
-	snap_members_count(&members, "column", entry->column);
-	snap_members_text(&members, "module", frame->module);
-	snap_members_text(&members, "build_id", frame->build_id);
+	snap_json_begin(json, NULL, '{');
+	snap_json_text_if(json, "function", entry->function);
+	snap_json_text_if(json, "symbol", entry->symbol);
+	snap_json_text_if(json, "file", entry->file);
+	snap_json_number_if(json, "line", entry->line);
+	snap_json_number_if(json, "column", entry->column);
+	snap_json_text_if(json, "module", frame->module);
+	snap_json_text_if(json, "build_id", frame->build_id);
 	if (frame->has_offset)
-		snap_members_hex(&members, "offset", frame->offset);
+		snap_json_hex(json, "offset", frame->offset);
 	/* The kernel keeps the addresses of its own frames to itself. */
 	if (frame->address || !entry->kernel)
-		snap_members_hex(&members, "address", frame->address);
-	snap_members_flag(&members, "inlined", entry->inlined);
-	snap_members_flag(&members, "system", entry->system);
-	snap_members_flag(&members, "kernel", entry->kernel);
-	snap_json_out_raw(out, "}");
+		snap_json_hex(json, "address", frame->address);
+	snap_json_true_if(json, "inlined", entry->inlined);
+	snap_json_true_if(json, "system", entry->system);
+	snap_json_true_if(json, "kernel", entry->kernel);
+	snap_json_end(json, '}');
 }
 
-static struct made *make_frame(struct snap_json_entries *entries, const struct snap_frame *frame)
+/* What was written aside; NULL without memory. */
+static struct made *take_text(struct snap_json_entries *entries)
 {
-	struct made *made;
+	struct made *made = NULL;
 
-	entries->text.length = 0;
-	for (size_t i = 0; i < frame->entry_count; i++) {
-		if (i)
-			snap_json_out_raw(entries->aside, entries->lines ? ", " : ",\n");
-		put_entry(entries->aside, frame, &frame->entries[i]);
+	snap_json_flush(entries->aside);
+	if (!entries->text.failed && !entries->aside->failed)
+		made = malloc(sizeof(*made) + entries->text.size);
+	if (made) {
+		made->length = entries->text.size;
+		memcpy(made->bytes, snap_buffer_text(&entries->text), made->length);
+		entries->kept += sizeof(*made) + made->length;
 	}
-	snap_json_out_flush(entries->aside);
-	if (entries->text.failed || entries->aside->failed)
-		return NULL;
-	made = malloc(sizeof(*made) + entries->text.length);
-	if (!made)
-		return NULL;
-	made->length = entries->text.length;
-	if (made->length)
-		memcpy(made->bytes, entries->text.bytes, made->length);
-	entries->kept += sizeof(*made) + made->length;
+	snap_buffer_clear(&entries->text);
 	return made;
 }
 
-static const struct made *frame_of(struct snap_json_entries *entries,
-				   const struct snap_frame *frame)
+/* NULL without memory. */
+static const struct made *make_frame(struct snap_json_entries *entries,
+				     const struct snap_frame *frame)
 {
-	void **slot = snap_pointer_map_slot(&entries->frames, frame);
+	struct snap_pointer_entry *found = snap_pointer_table_get(&entries->frames, frame);
 
-	if (slot && !*slot)
-		*slot = make_frame(entries, frame);
-	if (!slot || !*slot) {
-		entries->failed = true;
-		return NULL;
+	if (found && !found->pointer) {
+		for (size_t i = 0; i < frame->entry_count; i++) {
+			if (i)
+				snap_json_line(entries->aside);
+			put_entry(entries->aside, frame, &frame->entries[i]);
+		}
+		found->pointer = take_text(entries);
 	}
-	return *slot;
+	if (found && found->pointer)
+		return found->pointer;
+	entries->failed = true;
+	return NULL;
 }
 
 /* All entries of a stack as one text; NULL: they are too long for that, or there is no memory. */
 static struct made *make_stack(struct snap_json_entries *entries,
 			       const struct snap_frame *const *frames, size_t count)
 {
-	struct made *made;
 	size_t length = 0;
-	char *at;
 
-	for (size_t i = 0; i < count && length <= LONGEST_KEPT; i++) {
-		const struct made *frame = frame_of(entries, frames[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct made *frame = make_frame(entries, frames[i]);
 
 		if (!frame)
 			return NULL;
-		length += frame->length + 2;
+		length += frame->length;
+		if (length > LONGEST_KEPT)
+			return NULL;
 	}
-	if (length > LONGEST_KEPT)
-		return NULL;
-	made = malloc(sizeof(*made) + length);
-	if (!made)
-		return NULL;
-	at = made->bytes;
 	for (size_t i = 0; i < count; i++) {
-		const struct made *frame = frame_of(entries, frames[i]);
+		const struct made *frame = make_frame(entries, frames[i]);
 
-		memcpy(at, ", ", 2);
-		at += i ? 2 : 0;
-		memcpy(at, frame->bytes, frame->length);
-		at += frame->length;
+		snap_json_bytes(entries->aside, NULL, frame->bytes, frame->length);
 	}
-	made->length = (size_t)(at - made->bytes);
-	entries->kept += sizeof(*made) + made->length;
-	return made;
+	return take_text(entries);
 }
 
 /* True: it was written as a whole. */
-static bool put_kept_stack(struct snap_json_entries *entries, struct snap_json_out *out,
+static bool put_kept_stack(struct snap_json_entries *entries, struct snap_json_writer *json,
 			   const struct snap_frame *const *frames, size_t count)
 {
+	struct snap_pointer_entry *found;
 	const struct made *made;
-	void **slot;
 
 	if (entries->kept > MOST_KEPT)
 		snap_json_entries_forget(entries);
-	slot = snap_pointer_map_slot(&entries->stacks, frames);
-	if (!slot)
-		return false;
-	if (!*slot)
-		*slot = make_stack(entries, frames, count);
-	made = *slot;
+	found = snap_pointer_table_get(&entries->stacks, frames);
+	if (found && !found->pointer)
+		found->pointer = make_stack(entries, frames, count);
+	made = found ? found->pointer : NULL;
 	if (made)
-		snap_json_out_bytes(out, made->bytes, made->length);
+		snap_json_bytes(json, NULL, made->bytes, made->length);
 	return made != NULL;
 }
 
-void snap_json_entries_put(struct snap_json_entries *entries, struct snap_json_out *out,
+void snap_json_entries_put(struct snap_json_entries *entries, struct snap_json_writer *json,
 			   const struct snap_frame *const *frames, size_t count)
 {
-	const char *between = entries->lines ? ", " : ",\n";
-
-	snap_json_out_raw(out, "\"entries\": [");
-	if (!(entries->lines && count && put_kept_stack(entries, out, frames, count)))
+	snap_json_begin(json, "entries", '[');
+	if (!(entries->many && count && put_kept_stack(entries, json, frames, count)))
 		for (size_t i = 0; i < count && !entries->failed; i++) {
-			const struct made *made = frame_of(entries, frames[i]);
+			const struct made *made = make_frame(entries, frames[i]);
 
-			if (i || !entries->lines)
-				snap_json_out_raw(out, i ? between : "\n");
+			snap_json_line(json);
 			if (made)
-				snap_json_out_bytes(out, made->bytes, made->length);
+				snap_json_bytes(json, NULL, made->bytes, made->length);
 		}
-	snap_json_out_raw(out, count && !entries->lines ? "\n]" : "]");
+	if (count)
+		snap_json_line(json);
+	snap_json_end(json, ']');
 }

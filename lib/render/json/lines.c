@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * JSON Lines: whole snapshot documents (stacksnap-json(5)), each on a line. Of a recording there is
- * one a tick, or one every --interval; its warnings are in the first.
+ * A recording as JSON Lines: a snapshot's document (stacksnap-json(5)) on a line for each tick, or
+ * for one every --interval; the recording's warnings are in the first.
  */
 #include "render/json/document.h"
 #include "render/render.h"
 #include "render/view/instant.h"
 
-static struct snap_error *put_instants(struct snap_json_writer *writer,
+static struct snap_error *put_instants(struct snap_json_document *document,
 				       struct snap_instants *instants, FILE *out)
 {
 	const struct snap_recording *recording = instants->recording;
@@ -29,7 +29,7 @@ static struct snap_error *put_instants(struct snap_json_writer *writer,
 			snapshot->warning_count = recording->warning_count;
 			due = now;
 		}
-		if (!snap_json_writer_put(writer, snapshot) || ferror(out))
+		if (!snap_json_document_put(document, snapshot) || ferror(out))
 			break;
 		if (interval > 0)
 			due += ((now - due) / interval + 1) * interval;
@@ -40,31 +40,18 @@ static struct snap_error *put_instants(struct snap_json_writer *writer,
 struct snap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
 					       const struct snap_options *options, FILE *out)
 {
-	_cleanup_(snap_json_writer_deinit) struct snap_json_writer writer = { 0 };
+	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_instants_deinit) struct snap_instants instants;
 	struct snap_error *err;
 
 	err = snap_instants_init(&instants, recording, options);
 	if (err)
 		return err;
-	err = snap_json_writer_init(&writer, out, true);
+	err = snap_json_document_init(&document, out, SNAP_JSON_ONE_LINE);
 	if (err)
 		return err;
-	err = put_instants(&writer, &instants, out);
+	err = put_instants(&document, &instants, out);
 	if (err)
 		return err;
-	return snap_json_writer_finish(&writer, out);
-}
-
-struct snap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
-				     const struct snap_options *options _unused_, FILE *out)
-{
-	_cleanup_(snap_json_writer_deinit) struct snap_json_writer writer;
-	struct snap_error *err;
-
-	err = snap_json_writer_init(&writer, out, true);
-	if (err)
-		return err;
-	(void)snap_json_writer_put(&writer, snapshot);
-	return snap_json_writer_finish(&writer, out);
+	return snap_json_document_finish(&document, out);
 }

@@ -2,58 +2,96 @@
 /*
  * JSON as a stream: for formats whose documents are too large to be built in memory first.
  *
- * Brackets, commas and keys are the caller's, as text that is copied; strings and numbers are
- * written here, strings escaped as everything from a target is (base/escape.h) and then for JSON.
- * Members of objects: render/json/members.h.
+ * Commas, blanks and line breaks are set here: whatever follows something else in the same object
+ * or array takes a comma. Brackets are the caller's to balance, as no stack is kept: trees in
+ * documents are as deep as the target makes them. Strings are escaped as everything from a target is
+ * (base/escape.h) and then for JSON. Knows nothing of any document.
  */
 #ifndef SNAP_RENDER_JSON_WRITER_H
 #define SNAP_RENDER_JSON_WRITER_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-enum { SNAP_JSON_OUT_BUFFER = 1 << 16 };
+enum { SNAP_JSON_BUFFER = 1 << 16 };
 
-struct snap_json_out {
-	void (*write)(void *context, const char *bytes, size_t size);
-	void *context;
-	size_t used;
-	bool failed; /* no memory for a text */
-	char buffer[SNAP_JSON_OUT_BUFFER];
+enum snap_json_style {
+	SNAP_JSON_COMPACT,  /* "key":value,"key":value */
+	SNAP_JSON_SPACED,   /* "key": value, "key": value */
+	SNAP_JSON_ONE_LINE, /* the same, and a document is one line whatever snap_json_line() says */
 };
 
-/* Malloc'ed; released by snap_json_out_destroy(), which writes nothing. */
-struct snap_json_out *snap_json_out_create(FILE *out);
-/* The same, to any place: a compressor. */
-struct snap_json_out *snap_json_out_create_to(void (*write)(void *, const char *, size_t),
-					      void *context);
-void snap_json_out_destroy(struct snap_json_out *json);
+struct snap_json_writer {
+	void (*write)(void *context, const char *bytes, size_t size);
+	void *context;
+	enum snap_json_style style;
+	bool begun;   /* the object or array has something: what follows takes a comma */
+	bool newline; /* what follows begins a line */
+	bool failed;  /* no memory for a text */
+	size_t used;
+	char buffer[SNAP_JSON_BUFFER];
+};
 
-static inline void snap_json_out_destroyp(struct snap_json_out **json)
+/* Malloc'ed, NULL without memory; released by snap_json_writer_destroy(), which writes nothing. */
+struct snap_json_writer *snap_json_writer_create(FILE *out, enum snap_json_style style);
+/* The same, to a function: a compressor. */
+struct snap_json_writer *snap_json_writer_create_to(void (*write)(void *, const char *, size_t),
+						    void *context, enum snap_json_style style);
+/* The same, behind what is in a buffer, which must outlive the writer. */
+struct snap_json_writer *snap_json_writer_create_in(struct snap_buffer *buffer,
+						    enum snap_json_style style);
+void snap_json_writer_destroy(struct snap_json_writer *json);
+
+static inline void snap_json_writer_destroyp(struct snap_json_writer **json)
 {
-	snap_json_out_destroy(*json);
+	snap_json_writer_destroy(*json);
 }
 
-/* What is buffered goes out. */
-void snap_json_out_flush(struct snap_json_out *json);
+/* What is buffered goes out, and the next value is the first of a document. */
+void snap_json_flush(struct snap_json_writer *json);
 
-void snap_json_out_bytes(struct snap_json_out *json, const char *bytes, size_t size);
-/* Text that is JSON already. */
-void snap_json_out_raw(struct snap_json_out *json, const char *text);
-/* A string of the target's, with its quotes; NULL: "". */
-void snap_json_out_text(struct snap_json_out *json, const char *text);
-/* A string that has gone through snap_escape() already, or is our own. */
-void snap_json_out_clean(struct snap_json_out *json, const char *text);
-void snap_json_out_number(struct snap_json_out *json, int64_t number);
-/* "0x…", with quotes. */
-void snap_json_out_hex(struct snap_json_out *json, uint64_t number);
 /*
- * number / 10^decimals (1 to 9), without zeros at the end: nanoseconds as micro- (3) or
+ * The functions below write a value: of the member `key` in an object, where `key` is one of our
+ * own words; with NULL an element of an array.
+ */
+
+/* An object or an array, to its closing bracket: '{' and '}', '[' and ']'. */
+void snap_json_begin(struct snap_json_writer *json, const char *key, char bracket);
+void snap_json_end(struct snap_json_writer *json, char bracket);
+/* What follows, a value or a closing bracket, begins a line. */
+void snap_json_line(struct snap_json_writer *json);
+/* The end of a document: a newline; another document may follow. */
+void snap_json_end_document(struct snap_json_writer *json);
+
+/* A string of the target's; NULL: "". */
+void snap_json_text(struct snap_json_writer *json, const char *key, const char *text);
+/* A string that has gone through snap_escape() already, or is our own. */
+void snap_json_clean(struct snap_json_writer *json, const char *key, const char *text);
+void snap_json_number(struct snap_json_writer *json, const char *key, int64_t number);
+/* "0x…", with quotes. */
+void snap_json_hex(struct snap_json_writer *json, const char *key, uint64_t number);
+/*
+ * number / 10^decimals (0 to 9), without zeros at the end: nanoseconds as micro- (3) or
  * milliseconds (6).
  */
-void snap_json_out_decimal(struct snap_json_out *json, int64_t number, int decimals);
+void snap_json_decimal(struct snap_json_writer *json, const char *key, int64_t number,
+		       int decimals);
+void snap_json_bool(struct snap_json_writer *json, const char *key, bool value);
+void snap_json_null(struct snap_json_writer *json, const char *key);
+/* What is JSON already; without a key it may be several members or elements with their commas. */
+void snap_json_raw(struct snap_json_writer *json, const char *key, const char *text);
+void snap_json_bytes(struct snap_json_writer *json, const char *key, const char *bytes,
+		     size_t size);
+
+/* Nothing at all where there is no value: NULL, "", 0, false. */
+void snap_json_text_if(struct snap_json_writer *json, const char *key, const char *text);
+void snap_json_number_if(struct snap_json_writer *json, const char *key, int64_t number);
+void snap_json_true_if(struct snap_json_writer *json, const char *key, bool value);
+/* Nanoseconds since the epoch, as RFC 3339 with nine decimals in UTC. */
+void snap_json_time_if(struct snap_json_writer *json, const char *key, int64_t ns);
 
 #endif

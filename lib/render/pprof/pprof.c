@@ -9,10 +9,10 @@
  * tables.c.
  */
 #include "render/gzip.h"
-#include "render/pprof/internal.h"
+#include "render/pprof/tables.h"
 #include "render/render.h"
+#include "render/view/figures.h"
 #include "render/view/tally.h"
-#include "render/view/when.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct writer {
 	struct snap_pprof pprof;
 	struct snap_tally tally;
 	struct snap_gzip *gzip;
-	struct snap_protobuf out, sample, label;
+	struct snap_buffer out, sample, label;
 	bool failed; /* no memory for a string */
 };
 
@@ -47,9 +47,9 @@ static void writer_deinit(struct writer *writer)
 	snap_pprof_deinit(&writer->pprof);
 	snap_tally_deinit(&writer->tally);
 	snap_gzip_destroy(writer->gzip);
-	snap_protobuf_deinit(&writer->out);
-	snap_protobuf_deinit(&writer->sample);
-	snap_protobuf_deinit(&writer->label);
+	snap_buffer_deinit(&writer->out);
+	snap_buffer_deinit(&writer->sample);
+	snap_buffer_deinit(&writer->label);
 }
 
 static bool is_snapshot(const struct writer *writer)
@@ -60,9 +60,9 @@ static bool is_snapshot(const struct writer *writer)
 static void flush(struct writer *writer)
 {
 	if (!writer->out.failed)
-		snap_gzip_write(writer->gzip, writer->out.bytes, writer->out.size);
+		snap_gzip_write(writer->gzip, writer->out.data, writer->out.size);
 	writer->failed |= writer->out.failed;
-	snap_protobuf_clear(&writer->out);
+	snap_buffer_clear(&writer->out);
 }
 
 static uint64_t string(struct writer *writer, const char *text)
@@ -76,9 +76,9 @@ static uint64_t string(struct writer *writer, const char *text)
 static void put_value_type(struct writer *writer, unsigned field, const char *type,
 			   const char *unit)
 {
-	struct snap_protobuf *message = &writer->label;
+	struct snap_buffer *message = &writer->label;
 
-	snap_protobuf_clear(message);
+	snap_buffer_clear(message);
 	snap_protobuf_number(message, VALUE_TYPE, string(writer, type));
 	snap_protobuf_number(message, VALUE_UNIT, string(writer, unit));
 	snap_protobuf_message(&writer->out, field, message);
@@ -90,7 +90,7 @@ static void put_text_label(struct writer *writer, const char *key, const char *t
 {
 	if (!text || !text[0])
 		return;
-	snap_protobuf_clear(&writer->label);
+	snap_buffer_clear(&writer->label);
 	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
 	snap_protobuf_number(&writer->label, LABEL_TEXT, string(writer, text));
 	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
@@ -100,7 +100,7 @@ static void put_number_label(struct writer *writer, const char *key, int64_t num
 {
 	if (!number)
 		return;
-	snap_protobuf_clear(&writer->label);
+	snap_buffer_clear(&writer->label);
 	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
 	snap_protobuf_number(&writer->label, LABEL_NUMBER, (uint64_t)number);
 	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
@@ -144,7 +144,7 @@ static bool put_samples(struct writer *writer)
 
 		if (!stack)
 			return false;
-		snap_protobuf_clear(&writer->sample);
+		snap_buffer_clear(&writer->sample);
 		snap_protobuf_packed(&writer->sample, SAMPLE_LOCATION, stack->locations,
 				     stack->count);
 		put_values(writer, row->count);
@@ -169,31 +169,33 @@ static const char *missed(const struct snap_recording *recording, char out[64])
 	return out;
 }
 
-/* As asked, where that is known: the period is a whole number of nanoseconds. */
-static double rate(const struct snap_recording *recording)
+/* The run's figures, of what is at hand of it. */
+static struct snap_recording_stats slice_stats(const struct snap_recording *recording)
 {
-	return recording->stats.hz_asked > 0 ? recording->stats.hz_asked
-					     : 1e9 / (double)recording->period_ns;
-}
+	struct snap_recording_stats stats = recording->stats;
 
-/* The time stopped of what is at hand, in nanoseconds; a file may claim any, hence no integer. */
-static double stopped(const struct snap_recording *recording)
-{
-	double sum = 0;
-
+	stats.duration_ns = recording->duration_ns;
+	stats.stopped_ns = 0;
+	/* A file may claim any times. */
 	for (size_t i = 0; i < recording->tick_count; i++)
-		sum += (double)recording->ticks[i].stopped_ns;
-	return sum;
+		if (__builtin_add_overflow(stats.stopped_ns, recording->ticks[i].stopped_ns,
+					   &stats.stopped_ns))
+			stats.stopped_ns = INT64_MAX;
+	/* As asked, where that is known: the period is a whole number of nanoseconds. */
+	if (!(stats.hz_asked > 0))
+		stats.hz_asked = 1e9 / (double)recording->period_ns;
+	return stats;
 }
 
-/* "stacksnap X: orderd[1234] and 2 more, 10.0 s at 99 Hz, stopped 0.3 %, 2 ticks missed" */
-static char *comment(struct writer *writer)
+/* "stacksnap X: orderd[1234] and 2 more, 10.00 s at 99 Hz, stopped 0.31 %, 2 ticks missed" */
+static char *make_comment(struct writer *writer)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
 	struct snap_arena *arena = &writer->pprof.profile.arena;
+	struct snap_recording_stats stats;
 	const char *process = "nothing";
-	char more[48] = "", tail[64], length[SNAP_WHEN_SIZE];
-	double duration = (double)recording->duration_ns;
+	char more[48] = "", tail[64], length[SNAP_WHEN_SIZE], hz[SNAP_WHEN_SIZE],
+	     percent[SNAP_WHEN_SIZE];
 
 	if (recording->process_count) {
 		process = snap_profile_process(&writer->pprof.profile, 0);
@@ -208,11 +210,14 @@ static char *comment(struct writer *writer)
 		return snap_arena_printf(arena, "stacksnap %s: %s%s, stopped for %s", SNAP_VERSION,
 					 process, more, length);
 	}
-	return snap_arena_printf(
-		arena, "stacksnap %s: %s%s, %.1f s at %.6g Hz%s, stopped %.1f %%%s", SNAP_VERSION,
-		process, more, duration / 1e9, rate(recording),
-		recording->cpu_only ? " of what runs" : "",
-		duration > 0 ? 100 * stopped(recording) / duration : 0, missed(recording, tail));
+	stats = slice_stats(recording);
+	return snap_arena_printf(arena, "stacksnap %s: %s%s, %s at %s%s, stopped %s%s",
+				 SNAP_VERSION, process, more,
+				 snap_figure_text(&stats, SNAP_FIGURE_DURATION, length),
+				 snap_figure_text(&stats, SNAP_FIGURE_HZ_ASKED, hz),
+				 recording->cpu_only ? " of what runs" : "",
+				 snap_figure_text(&stats, SNAP_FIGURE_STOPPED_PERCENT, percent),
+				 missed(recording, tail));
 }
 
 static void put_types(struct writer *writer)
@@ -229,10 +234,10 @@ static void put_types(struct writer *writer)
 static bool put_facts(struct writer *writer)
 {
 	const struct snap_recording *recording = writer->pprof.recording;
-	struct snap_protobuf *out = &writer->out;
+	struct snap_buffer *out = &writer->out;
 	bool snapshot = is_snapshot(writer);
 	uint64_t time = (uint64_t)recording->time_ns;
-	const char *text = comment(writer);
+	const char *text = make_comment(writer);
 	uint64_t comments[1];
 
 	if (!text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings, locations, functions and strings of a profile.proto: see internal.h.
+ * Mappings, locations, functions and strings of a profile.proto: see tables.h.
  *
  * Mappings. A frame tells its address, and where that lies in its file, but not the bounds of the
  * line of maps it is in. What readers need to symbolize later is `address - memory_start +
@@ -18,9 +18,8 @@
  * false, and whoever has the file can symbolize. Else it is called "module+0xoffset", because
  * readers do not look into a mapping again that has functions already.
  */
-#include "render/pprof/internal.h"
+#include "render/pprof/tables.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum { PAGE = 4096, MAIN_ID = 1 };
@@ -63,10 +62,10 @@ void snap_pprof_deinit(struct snap_pprof *pprof)
 	snap_pool_deinit(&pprof->functions);
 	snap_pool_deinit(&pprof->locations);
 	snap_pool_deinit(&pprof->mapping_keys);
-	snap_pointer_map_clear(&pprof->mapping_of, NULL);
-	snap_pointer_map_clear(&pprof->location_of, NULL);
-	snap_protobuf_deinit(&pprof->message);
-	snap_protobuf_deinit(&pprof->inner);
+	snap_pointer_table_deinit(&pprof->mapping_of);
+	snap_pointer_table_deinit(&pprof->location_of);
+	snap_buffer_deinit(&pprof->message);
+	snap_buffer_deinit(&pprof->inner);
 	free(pprof->mappings);
 	free(pprof->stacks);
 }
@@ -179,20 +178,20 @@ bool snap_pprof_look_through(struct snap_pprof *pprof, size_t number)
 	pprof->stacks[number].wanted = true;
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
-		void **slot;
+		struct snap_pointer_entry *found;
 		size_t mapping;
 
 		if (!frame->module && !frame->entries[0].kernel)
 			continue;
-		slot = snap_pointer_map_slot(&pprof->mapping_of, frame);
-		if (!slot)
+		found = snap_pointer_table_get(&pprof->mapping_of, frame);
+		if (!found)
 			return false;
-		if (*slot)
+		if (found->number)
 			continue;
 		mapping = find_mapping(pprof, frame, stack->process);
 		if (mapping == SIZE_MAX)
 			return false;
-		*slot = (void *)(uintptr_t)(mapping + 1);
+		found->number = mapping + 1;
 		widen(&pprof->mappings[mapping], frame);
 	}
 	return true;
@@ -204,7 +203,7 @@ bool snap_pprof_look_through(struct snap_pprof *pprof, size_t number)
 static size_t find_function(struct snap_pprof *pprof, const struct snap_line *line)
 {
 	const struct snap_entry *entry = line->entry;
-	struct snap_protobuf *message = &pprof->inner;
+	struct snap_buffer *message = &pprof->inner;
 	size_t name = clean_string(pprof, line->name), system_name = name, file = 0, number;
 
 	if (entry && entry->symbol && entry->symbol[0])
@@ -213,13 +212,13 @@ static size_t find_function(struct snap_pprof *pprof, const struct snap_line *li
 		file = snap_pprof_string(pprof, entry->file);
 	if (name == SIZE_MAX || system_name == SIZE_MAX || file == SIZE_MAX)
 		return 0;
-	snap_protobuf_clear(message);
+	snap_buffer_clear(message);
 	snap_protobuf_number(message, FUNCTION_NAME, name);
 	snap_protobuf_number(message, FUNCTION_SYSTEM_NAME, system_name);
 	snap_protobuf_number(message, FUNCTION_FILENAME, file);
 	if (message->failed)
 		return 0;
-	number = snap_pool_add(&pprof->functions, message->bytes, message->size);
+	number = snap_pool_add(&pprof->functions, message->data, message->size);
 	return number == SIZE_MAX ? 0 : number + 1;
 }
 
@@ -229,7 +228,7 @@ static bool put_line(struct snap_pprof *pprof, const struct snap_line *line)
 
 	if (!function)
 		return false;
-	snap_protobuf_clear(&pprof->inner);
+	snap_buffer_clear(&pprof->inner);
 	snap_protobuf_number(&pprof->inner, LINE_FUNCTION, function);
 	if (line->entry) {
 		snap_protobuf_number(&pprof->inner, LINE_LINE, line->entry->line);
@@ -247,19 +246,15 @@ static size_t make_location(struct snap_pprof *pprof, const struct snap_line *li
 			    bool innermost)
 {
 	const struct snap_frame *frame = lines->frame;
-	struct snap_protobuf *message = &pprof->message;
+	struct snap_buffer *message = &pprof->message;
 	const struct snap_pprof_mapping *mapping = NULL;
 	size_t number;
 
-	snap_protobuf_clear(message);
+	snap_buffer_clear(message);
 	if (frame && (frame->module || frame->entries[0].kernel)) {
-		void **slot = snap_pointer_map_slot(&pprof->mapping_of, frame);
-
 		/* All frames were looked through. */
-		assert(!slot || *slot);
-		if (!slot)
-			return 0;
-		mapping = &pprof->mappings[(uintptr_t)*slot - 1];
+		mapping = &pprof->mappings
+				   [snap_pointer_table_find(&pprof->mapping_of, frame)->number - 1];
 		snap_protobuf_number(message, LOCATION_MAPPING, mapping->id);
 	}
 	if (frame)
@@ -270,22 +265,22 @@ static size_t make_location(struct snap_pprof *pprof, const struct snap_line *li
 				return 0;
 	if (message->failed)
 		return 0;
-	number = snap_pool_add(&pprof->locations, message->bytes, message->size);
+	number = snap_pool_add(&pprof->locations, message->data, message->size);
 	return number == SIZE_MAX ? 0 : number + 1;
 }
 
 static size_t find_location(struct snap_pprof *pprof, const struct snap_line *lines, size_t count,
 			    bool innermost)
 {
-	void **slot;
+	struct snap_pointer_entry *found;
 
 	/* The address of an innermost frame without a file depends on its being one. */
 	if (innermost || !lines->frame)
 		return make_location(pprof, lines, count, innermost);
-	slot = snap_pointer_map_slot(&pprof->location_of, lines->frame);
-	if (slot && !*slot)
-		*slot = (void *)(uintptr_t)make_location(pprof, lines, count, false);
-	return slot ? (uintptr_t)*slot : 0;
+	found = snap_pointer_table_get(&pprof->location_of, lines->frame);
+	if (found && !found->number)
+		found->number = make_location(pprof, lines, count, false);
+	return found ? found->number : 0;
 }
 
 const struct snap_pprof_stack *snap_pprof_stack(struct snap_pprof *pprof, size_t number)
@@ -314,11 +309,11 @@ const struct snap_pprof_stack *snap_pprof_stack(struct snap_pprof *pprof, size_t
 /* ---- the tables ---- */
 
 static void put_mapping(struct snap_pprof *pprof, const struct snap_pprof_mapping *mapping,
-			struct snap_protobuf *out)
+			struct snap_buffer *out)
 {
-	struct snap_protobuf *message = &pprof->message;
+	struct snap_buffer *message = &pprof->message;
 
-	snap_protobuf_clear(message);
+	snap_buffer_clear(message);
 	snap_protobuf_number(message, MAPPING_ID, mapping->id);
 	if (mapping->low <= mapping->high) {
 		uint64_t start = mapping->low - mapping->low % PAGE;
@@ -338,7 +333,7 @@ static void put_mapping(struct snap_pprof *pprof, const struct snap_pprof_mappin
 }
 
 /* The main program is the first mapping, whether or not a stack is in it. */
-static bool put_mappings(struct snap_pprof *pprof, struct snap_protobuf *out)
+static bool put_mappings(struct snap_pprof *pprof, struct snap_buffer *out)
 {
 	const struct snap_recording *recording = pprof->recording;
 
@@ -361,17 +356,17 @@ static bool put_mappings(struct snap_pprof *pprof, struct snap_protobuf *out)
 }
 
 static void put_numbered(struct snap_pprof *pprof, const struct snap_pool *pool, unsigned field,
-			 unsigned id_field, struct snap_protobuf *out)
+			 unsigned id_field, struct snap_buffer *out)
 {
 	for (size_t i = 0; i < pool->count; i++) {
-		snap_protobuf_clear(&pprof->inner);
+		snap_buffer_clear(&pprof->inner);
 		snap_protobuf_number(&pprof->inner, id_field, i + 1);
-		snap_protobuf_append(&pprof->inner, pool->entries[i].bytes, pool->entries[i].size);
+		snap_buffer_add(&pprof->inner, pool->entries[i].bytes, pool->entries[i].size);
 		snap_protobuf_message(out, field, &pprof->inner);
 	}
 }
 
-bool snap_pprof_put_tables(struct snap_pprof *pprof, struct snap_protobuf *out)
+bool snap_pprof_put_tables(struct snap_pprof *pprof, struct snap_buffer *out)
 {
 	if (!put_mappings(pprof, out))
 		return false;

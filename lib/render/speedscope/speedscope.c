@@ -1,208 +1,562 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * speedscope's own format: the document, its samples and its frames. What is in a profile is said
- * by sums.c and threads.c.
+ * speedscope's own format, written as a stream: profiles first, and then the frames that they
+ * needed.
  *
- * Written as a stream: profiles first, and then the frames that they needed.
+ * Profiles that add up: one sample for each stack in each state, weighed by how often it was seen;
+ * of all threads, where the process is the first frame, and of each process. Samples stand in the
+ * order of their frames, so that the viewer, which merges what is next to each other, shows a whole
+ * flame graph at once.
+ *
+ * Profiles of threads, along the time of the recording: a sample is a span in which the stack and
+ * the state stayed the same. Where a thread was not there, or ticks were missed, there is a sample
+ * without frames, so that all threads have the same axis. The viewer draws one thread at a time and
+ * lists all; of very many, only the busiest are written.
  */
+#include "render/json/writer.h"
 #include "render/render.h"
-#include "render/speedscope/internal.h"
+#include "render/speedscope/frames.h"
+#include "render/view/spans.h"
 #include "render/view/when.h"
 
 #include <stdlib.h>
 
+enum { MAX_THREADS = 500 };
+
+/* A stack as numbers of frames, root first. */
+struct scope_stack {
+	const uint32_t *frames; /* NULL: not made yet */
+	size_t count;
+};
+
+struct scope {
+	const struct snap_recording *recording;
+	const struct snap_options *options;
+	struct snap_json_writer *json;
+	struct snap_profile profile;
+	struct snap_timeline timeline;
+	struct snap_scope_frames frames;
+	struct scope_stack *stacks; /* one a stack of the recording */
+};
+
 /* ---- stacks ---- */
 
-static const struct snap_scope_stack *make_stack(struct snap_scope *scope, size_t number)
+/* NULL without memory. */
+static const struct scope_stack *make_stack(struct scope *scope, size_t number)
 {
 	const struct snap_lines_of *lines = snap_profile_stack(&scope->profile, number);
-	struct snap_scope_stack *stack = &scope->stacks[number];
+	struct scope_stack *stack = &scope->stacks[number];
 	uint32_t *frames;
 
-	if (!lines)
-		return NULL;
+	if (!lines || stack->frames)
+		return lines ? stack : NULL;
 	frames = snap_arena_new_array(&scope->frames.arena, lines->count, uint32_t);
 	if (!frames)
 		return NULL;
-	for (size_t i = 0; i < lines->count; i++)
-		if (!snap_scope_frame_of(&scope->frames, &lines->lines[i], &frames[i]))
+	for (size_t i = 0; i < lines->count; i++) {
+		size_t frame = snap_scope_frame_of(&scope->frames, &lines->lines[i]);
+
+		if (frame == SIZE_MAX)
 			return NULL;
+		frames[i] = (uint32_t)frame;
+	}
 	stack->count = lines->count;
 	stack->frames = frames;
 	return stack;
 }
 
-const struct snap_scope_stack *snap_scope_stack(struct snap_scope *scope, size_t number)
-{
-	return scope->stacks[number].frames ? &scope->stacks[number] : make_stack(scope, number);
-}
-
 /* ---- a profile ---- */
 
-void snap_scope_begin(struct snap_scope *scope, const char *name, const char *detail)
+/* `name` and `detail` (NULL: none) are escaped, and are joined by a space. */
+static struct snap_error *begin_profile(struct scope *scope, const char *name, const char *detail)
 {
 	bool snapshot = scope->recording->period_ns == 0;
 
-	snap_json_out_raw(scope->json, scope->profile_count++ ? ",\n" : "");
-	snap_json_out_raw(scope->json, "{\"type\":\"sampled\",\"unit\":\"");
-	snap_json_out_raw(scope->json, snapshot ? "none" : "nanoseconds");
-	snap_json_out_raw(scope->json, "\",\"name\":");
-	if (detail) {
-		/* Two strings, joined without their inner quotes. */
-		_cleanup_free_ char *both = NULL;
-
-		if (asprintf(&both, "%s %s", name, detail) < 0) {
-			both = NULL;
-			scope->json->failed = true;
-		}
-		snap_json_out_clean(scope->json, both ? both : name);
-	} else {
-		snap_json_out_clean(scope->json, name);
-	}
-	snap_json_out_raw(scope->json, ",\"startValue\":0,\"samples\":[");
-}
-
-static void put_frame(struct snap_scope *scope, uint32_t frame, bool *first)
-{
-	if (!*first)
-		snap_json_out_bytes(scope->json, ",", 1);
-	*first = false;
-	snap_json_out_number(scope->json, frame);
-}
-
-struct snap_error *snap_scope_sample(struct snap_scope *scope, bool first, const char *process,
-				     enum snap_state state, size_t number)
-{
-	const struct snap_scope_stack *stack = snap_scope_stack(scope, number);
-	enum snap_state_frames where = scope->options->state_frames;
-	bool first_frame = true;
-	uint32_t frame;
-
-	if (!stack)
+	if (detail)
+		name = snap_arena_printf(&scope->profile.arena, "%s %s", name, detail);
+	if (!name)
 		return snap_error_no_memory();
-	snap_json_out_raw(scope->json, first ? "\n[" : ",\n[");
-	if (process) {
-		if (!snap_scope_frame_named(&scope->frames, process, &frame))
-			return snap_error_no_memory();
-		put_frame(scope, frame, &first_frame);
-	}
-	if (!snap_scope_frame_named(&scope->frames, snap_profile_state(state), &frame))
-		return snap_error_no_memory();
-	if (where == SNAP_STATE_FRAMES_ROOT)
-		put_frame(scope, frame, &first_frame);
-	for (size_t i = 0; i < stack->count; i++)
-		put_frame(scope, stack->frames[i], &first_frame);
-	if (where == SNAP_STATE_FRAMES_LEAF)
-		put_frame(scope, frame, &first_frame);
-	snap_json_out_bytes(scope->json, "]", 1);
+	snap_json_line(scope->json);
+	snap_json_begin(scope->json, NULL, '{');
+	snap_json_clean(scope->json, "type", "sampled");
+	snap_json_clean(scope->json, "unit", snapshot ? "none" : "nanoseconds");
+	snap_json_clean(scope->json, "name", name);
+	snap_json_number(scope->json, "startValue", 0);
+	snap_json_begin(scope->json, "samples", '[');
 	return NULL;
 }
 
-void snap_scope_weights(struct snap_scope *scope)
+/* `process`: the text of a frame before all others, or NULL. */
+static struct snap_error *put_sample(struct scope *scope, const char *process,
+				     enum snap_state state, size_t number)
 {
-	snap_json_out_raw(scope->json, "],\n\"weights\":[");
+	const struct scope_stack *stack = make_stack(scope, number);
+	enum snap_state_frames where = scope->options->state_frames;
+	size_t first = process ? snap_scope_frame_named(&scope->frames, process) : 0;
+	size_t standing = snap_scope_frame_named(&scope->frames, snap_profile_state(state));
+
+	if (!stack || first == SIZE_MAX || standing == SIZE_MAX)
+		return snap_error_no_memory();
+	snap_json_line(scope->json);
+	snap_json_begin(scope->json, NULL, '[');
+	if (process)
+		snap_json_number(scope->json, NULL, (int64_t)first);
+	if (where == SNAP_STATE_FRAMES_ROOT)
+		snap_json_number(scope->json, NULL, (int64_t)standing);
+	for (size_t i = 0; i < stack->count; i++)
+		snap_json_number(scope->json, NULL, stack->frames[i]);
+	if (where == SNAP_STATE_FRAMES_LEAF)
+		snap_json_number(scope->json, NULL, (int64_t)standing);
+	snap_json_end(scope->json, ']');
+	return NULL;
 }
 
-void snap_scope_weight(struct snap_scope *scope, bool first, int64_t weight)
+static void begin_weights(struct scope *scope)
 {
-	if (!first)
-		snap_json_out_bytes(scope->json, ",", 1);
-	snap_json_out_number(scope->json, weight);
+	snap_json_end(scope->json, ']');
+	snap_json_line(scope->json);
+	snap_json_begin(scope->json, "weights", '[');
 }
 
-void snap_scope_end(struct snap_scope *scope, int64_t total)
+static void end_profile(struct scope *scope, int64_t total)
 {
-	snap_json_out_raw(scope->json, "],\"endValue\":");
-	snap_json_out_number(scope->json, total);
-	snap_json_out_raw(scope->json, "}");
+	snap_json_end(scope->json, ']');
+	snap_json_number(scope->json, "endValue", total);
+	snap_json_end(scope->json, '}');
+}
+
+/* ---- profiles that add up ---- */
+
+/* What was seen of a stack in a state. */
+struct sum {
+	size_t process, stack;
+	enum snap_state state;
+	int64_t weight;
+};
+
+static void count_samples(const struct snap_recording *recording, uint64_t *samples)
+{
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+
+		for (size_t k = 0; k < track->run_count; k++) {
+			const struct snap_run *run = &track->runs[k];
+
+			samples[run->stack * (size_t)SNAP_STATE_COUNT + run->state] +=
+				snap_run_samples(run);
+		}
+	}
+}
+
+/* `sums` has room for all that is not zero; false without memory. */
+static bool list_sums(struct scope *scope, const uint64_t *samples, struct sum **sums,
+		      size_t *count_ret)
+{
+	const struct snap_recording *recording = scope->recording;
+	int64_t each = recording->period_ns ? snap_recording_weight(recording) : 1;
+	size_t capacity = 0, count = 0;
+
+	for (size_t i = 0; i < recording->stack_count * SNAP_STATE_COUNT; i++) {
+		size_t stack = i / SNAP_STATE_COUNT;
+
+		if (!samples[i])
+			continue;
+		if (!make_stack(scope, stack) || !snap_grow_array(*sums, capacity, count))
+			return false;
+		(*sums)[count++] = (struct sum){
+			.process = recording->stacks[stack].process,
+			.stack = stack,
+			.state = (enum snap_state)(i % SNAP_STATE_COUNT),
+			.weight = (int64_t)samples[i] * each,
+		};
+	}
+	*count_ret = count;
+	return true;
+}
+
+static int by_state(const struct sum *a, const struct sum *b)
+{
+	return (a->state > b->state) - (a->state < b->state);
+}
+
+static int by_frames(const struct scope_stack *a, const struct scope_stack *b)
+{
+	size_t count = a->count < b->count ? a->count : b->count;
+
+	for (size_t i = 0; i < count; i++)
+		if (a->frames[i] != b->frames[i])
+			return a->frames[i] < b->frames[i] ? -1 : 1;
+	return (a->count > b->count) - (a->count < b->count);
+}
+
+static int in_order(const void *left, const void *right, void *context)
+{
+	const struct scope *scope = context;
+	const struct sum *a = left, *b = right;
+	bool state_first = scope->options->state_frames == SNAP_STATE_FRAMES_ROOT;
+	int order;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (state_first && a->state != b->state)
+		return by_state(a, b);
+	order = by_frames(&scope->stacks[a->stack], &scope->stacks[b->stack]);
+	if (!order)
+		order = by_state(a, b);
+	return order ? order : (a->stack > b->stack) - (a->stack < b->stack);
+}
+
+/* `process` is in front of each sample, unless it is the name of the profile itself. */
+static struct snap_error *put_sums(struct scope *scope, const struct sum *sums, size_t count,
+				   bool with_process)
+{
+	const char *process = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		struct snap_error *err;
+
+		if (with_process && (i == 0 || sums[i].process != sums[i - 1].process)) {
+			process = snap_profile_process(&scope->profile, sums[i].process);
+			if (!process)
+				return snap_error_no_memory();
+		}
+		err = put_sample(scope, process, sums[i].state, sums[i].stack);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct snap_error *put_sum_profile(struct scope *scope, const char *name,
+					  const struct sum *sums, size_t count, bool with_process)
+{
+	int64_t total = 0;
+	struct snap_error *err;
+
+	err = begin_profile(scope, name, NULL);
+	if (err)
+		return err;
+	err = put_sums(scope, sums, count, with_process);
+	if (err)
+		return err;
+	begin_weights(scope);
+	for (size_t i = 0; i < count; i++) {
+		snap_json_number(scope->json, NULL, sums[i].weight);
+		total += sums[i].weight;
+	}
+	end_profile(scope, total);
+	return NULL;
+}
+
+static struct snap_error *put_sum_profiles(struct scope *scope, const struct sum *sums,
+					   size_t count)
+{
+	struct snap_error *err;
+
+	err = put_sum_profile(scope, "all threads", sums, count, true);
+	if (err)
+		return err;
+	for (size_t i = 0, next; i < count; i = next) {
+		const char *name = snap_profile_process(&scope->profile, sums[i].process);
+
+		if (!name)
+			return snap_error_no_memory();
+		for (next = i + 1; next < count && sums[next].process == sums[i].process;)
+			next++;
+		err = put_sum_profile(scope, name, sums + i, next - i, false);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct snap_error *put_all_sums(struct scope *scope)
+{
+	_cleanup_free_ uint64_t *samples =
+		calloc(scope->recording->stack_count + 1, SNAP_STATE_COUNT * sizeof(*samples));
+	_cleanup_free_ struct sum *sums = NULL;
+	size_t count = 0;
+
+	if (!samples)
+		return snap_error_no_memory();
+	count_samples(scope->recording, samples);
+	if (!list_sums(scope, samples, &sums, &count))
+		return snap_error_no_memory();
+	if (count)
+		qsort_r(sums, count, sizeof(*sums), in_order, scope);
+	return put_sum_profiles(scope, sums, count);
+}
+
+/* ---- profiles of threads ---- */
+
+struct candidate {
+	size_t track;
+	uint64_t running; /* samples */
+	size_t runs;
+};
+
+/* Most samples on a processor first, then most changes; threads are there in order anyway. */
+static int by_work(const void *left, const void *right)
+{
+	const struct candidate *a = left, *b = right;
+
+	if (a->running != b->running)
+		return a->running > b->running ? -1 : 1;
+	if (a->runs != b->runs)
+		return a->runs > b->runs ? -1 : 1;
+	return (a->track > b->track) - (a->track < b->track);
+}
+
+static int by_track(const void *left, const void *right)
+{
+	const struct candidate *a = left, *b = right;
+
+	return (a->track > b->track) - (a->track < b->track);
+}
+
+static uint64_t running_samples(const struct snap_track *track)
+{
+	uint64_t samples = 0;
+
+	for (size_t i = 0; i < track->run_count; i++)
+		if (track->runs[i].state == SNAP_STATE_RUNNING)
+			samples += snap_run_samples(&track->runs[i]);
+	return samples;
+}
+
+/* The threads to write, in their order; NULL without memory. */
+static struct candidate *choose_threads(const struct snap_recording *recording, size_t *count_ret)
+{
+	struct candidate *list = calloc(recording->track_count + 1, sizeof(*list));
+	size_t count = 0;
+
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+
+		if (track->run_count)
+			list[count++] =
+				(struct candidate){ i, running_samples(track), track->run_count };
+	}
+	if (count > MAX_THREADS) {
+		qsort(list, count, sizeof(*list), by_work);
+		count = MAX_THREADS;
+		qsort(list, count, sizeof(*list), by_track);
+	}
+	*count_ret = count;
+	return list;
+}
+
+/* ---- one thread ---- */
+
+/* The samples that are written, and those of which only the weight is still to come. */
+struct thread_line {
+	struct scope *scope;
+	int64_t *weights;
+	size_t count, capacity;
+	int64_t at_ns;              /* where the last sample ends */
+	const struct snap_run *run; /* of the last sample; NULL: it has no frames */
+};
+
+static void thread_line_deinit(struct thread_line *line)
+{
+	free(line->weights);
+}
+
+static bool add_weight(struct thread_line *line, int64_t end_ns)
+{
+	if (!snap_grow_array(line->weights, line->capacity, line->count))
+		return false;
+	line->weights[line->count++] = end_ns - line->at_ns;
+	line->at_ns = end_ns;
+	return true;
+}
+
+/* Nothing was seen until then. */
+static struct snap_error *add_gap(struct thread_line *line, int64_t end_ns)
+{
+	if (end_ns <= line->at_ns)
+		return NULL;
+	snap_json_line(line->scope->json);
+	snap_json_begin(line->scope->json, NULL, '[');
+	snap_json_end(line->scope->json, ']');
+	line->run = NULL;
+	return add_weight(line, end_ns) ? NULL : snap_error_no_memory();
+}
+
+static struct snap_error *add_span(struct thread_line *line, const struct snap_span *span)
+{
+	const struct snap_run *run = span->run;
+	struct snap_error *err;
+
+	err = add_gap(line, span->begin_ns);
+	if (err)
+		return err;
+	if (line->run && line->run->stack == run->stack && line->run->state == run->state) {
+		line->weights[line->count - 1] += span->end_ns - line->at_ns;
+		line->at_ns = span->end_ns;
+		return NULL;
+	}
+	err = put_sample(line->scope, NULL, run->state, run->stack);
+	if (err)
+		return err;
+	line->run = run;
+	return add_weight(line, span->end_ns) ? NULL : snap_error_no_memory();
+}
+
+static struct snap_error *put_spans(struct scope *scope, const struct snap_track *track,
+				    struct thread_line *line)
+{
+	const struct snap_recording *recording = scope->recording;
+	struct snap_spans spans;
+	struct snap_span span;
+	struct snap_error *err = NULL;
+
+	snap_spans_init(&spans, &scope->timeline, track);
+	while (!err && snap_spans_next(&spans, &span))
+		err = add_span(line, &span);
+	if (err)
+		return err;
+	return add_gap(line, snap_timeline_tick_end(&scope->timeline, recording->tick_count - 1));
+}
+
+static struct snap_error *put_thread(struct scope *scope, const struct snap_track *track)
+{
+	const struct snap_recording *recording = scope->recording;
+	const char *thread = snap_profile_thread(&scope->profile, track);
+	const char *process = snap_profile_process(&scope->profile, track->process);
+	int64_t begin_ns = recording->ticks[0].time_ns;
+	_cleanup_(thread_line_deinit) struct thread_line line = { .scope = scope,
+								  .at_ns = begin_ns };
+	struct snap_error *err;
+
+	if (!thread || !process)
+		return snap_error_no_memory();
+	err = recording->process_count == 1 ? begin_profile(scope, thread, NULL)
+					    : begin_profile(scope, process, thread);
+	if (err)
+		return err;
+	err = put_spans(scope, track, &line);
+	if (err)
+		return err;
+	begin_weights(scope);
+	for (size_t i = 0; i < line.count; i++)
+		snap_json_number(scope->json, NULL, line.weights[i]);
+	end_profile(scope, line.at_ns - begin_ns);
+	return NULL;
+}
+
+static struct snap_error *put_threads(struct scope *scope)
+{
+	size_t count = 0;
+	_cleanup_free_ struct candidate *list = choose_threads(scope->recording, &count);
+
+	if (!list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		struct snap_error *err;
+
+		err = put_thread(scope, &scope->recording->tracks[list[i].track]);
+		if (err)
+			return err;
+	}
+	return NULL;
 }
 
 /* ---- the document ---- */
 
-static void put_frames(struct snap_scope *scope)
+static void put_frames(struct scope *scope)
 {
-	for (size_t i = 0; i < scope->frames.count; i++) {
+	struct snap_json_writer *json = scope->json;
+
+	snap_json_begin(json, "frames", '[');
+	for (size_t i = 0; i < scope->frames.keys.count; i++) {
 		const struct snap_scope_frame *frame = &scope->frames.list[i];
 
-		snap_json_out_raw(scope->json, i ? ",\n{\"name\":" : "\n{\"name\":");
-		snap_json_out_clean(scope->json, frame->name);
-		if (frame->file) {
-			snap_json_out_raw(scope->json, ",\"file\":");
-			snap_json_out_text(scope->json, frame->file);
-		}
-		if (frame->line) {
-			snap_json_out_raw(scope->json, ",\"line\":");
-			snap_json_out_number(scope->json, frame->line);
-		}
-		if (frame->column) {
-			snap_json_out_raw(scope->json, ",\"col\":");
-			snap_json_out_number(scope->json, frame->column);
-		}
-		snap_json_out_bytes(scope->json, "}", 1);
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_clean(json, "name", frame->name);
+		snap_json_text_if(json, "file", frame->file);
+		snap_json_number_if(json, "line", frame->line);
+		snap_json_number_if(json, "col", frame->column);
+		snap_json_end(json, '}');
 	}
+	snap_json_end(json, ']');
 }
 
-static struct snap_error *put_head(struct snap_scope *scope)
+static struct snap_error *put_head(struct scope *scope)
 {
 	const struct snap_recording *recording = scope->recording;
+	struct snap_json_writer *json = scope->json;
 	const char *root = recording->process_count ? snap_profile_process(&scope->profile, 0) : "";
-	_cleanup_free_ char *name = NULL;
+	const char *name = NULL;
 	char when[SNAP_WHEN_SIZE];
 
 	snap_when(recording->time_ns, 'T', 3, when);
-	if (!root || asprintf(&name, "%s%s%s", root, *root ? " " : "", when) < 0) {
-		name = NULL;
+	if (root)
+		name = snap_arena_printf(&scope->profile.arena, "%s%s%s", root, *root ? " " : "",
+					 when);
+	if (!name)
 		return snap_error_no_memory();
-	}
-	snap_json_out_raw(scope->json,
-			  "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
-			  "\"exporter\":\"stacksnap@" SNAP_VERSION "\",\n\"name\":");
-	snap_json_out_clean(scope->json, name);
-	snap_json_out_raw(scope->json, ",\n\"activeProfileIndex\":0,\n\"profiles\":[\n");
+	snap_json_clean(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	snap_json_line(json);
+	snap_json_clean(json, "exporter", "stacksnap@" SNAP_VERSION);
+	snap_json_line(json);
+	snap_json_clean(json, "name", name);
+	snap_json_line(json);
+	snap_json_number(json, "activeProfileIndex", 0);
+	snap_json_line(json);
 	return NULL;
 }
 
-static struct snap_error *put_document(struct snap_scope *scope)
+static struct snap_error *put_document(struct scope *scope)
 {
+	struct snap_json_writer *json = scope->json;
 	struct snap_error *err;
 
+	snap_json_begin(json, NULL, '{');
 	err = put_head(scope);
 	if (err)
 		return err;
-	err = snap_scope_sums(scope);
+	snap_json_begin(json, "profiles", '[');
+	err = put_all_sums(scope);
 	if (err)
 		return err;
-	err = scope->recording->period_ns ? snap_scope_threads(scope) : NULL;
+	err = scope->recording->period_ns ? put_threads(scope) : NULL;
 	if (err)
 		return err;
-	snap_json_out_raw(scope->json, "],\n\"shared\":{\"frames\":[");
+	snap_json_end(json, ']');
+	snap_json_line(json);
+	snap_json_begin(json, "shared", '{');
 	put_frames(scope);
-	snap_json_out_raw(scope->json, "]}}\n");
-	snap_json_out_flush(scope->json);
-	return scope->json->failed ? snap_error_no_memory() : NULL;
+	snap_json_end(json, '}');
+	snap_json_end(json, '}');
+	snap_json_end_document(json);
+	snap_json_flush(json);
+	return json->failed ? snap_error_no_memory() : NULL;
 }
 
-static void scope_deinit(struct snap_scope *scope)
+static void scope_deinit(struct scope *scope)
 {
 	snap_timeline_deinit(&scope->timeline);
 	snap_profile_deinit(&scope->profile);
 	snap_scope_frames_deinit(&scope->frames);
-	snap_json_out_destroy(scope->json);
+	snap_json_writer_destroy(scope->json);
 	free(scope->stacks);
 }
 
 struct snap_error *snap_render_speedscope(const struct snap_recording *recording,
 					  const struct snap_options *options, FILE *out)
 {
-	_cleanup_(scope_deinit) struct snap_scope scope = {
+	_cleanup_(scope_deinit) struct scope scope = {
 		.recording = recording,
 		.options = options,
-		.json = snap_json_out_create(out),
+		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 		.stacks = calloc(recording->stack_count + 1, sizeof(*scope.stacks)),
 	};
 	struct snap_error *err;
 
-	snap_scope_frames_init(&scope.frames);
 	err = snap_profile_init(&scope.profile, recording);
 	if (err)
 		return err;

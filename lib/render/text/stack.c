@@ -19,7 +19,7 @@ enum {
 
 void snap_text_stacks_clear(struct snap_text_stacks *stacks)
 {
-	snap_pointer_map_clear(&stacks->shown, snap_shown_frame_destroy);
+	snap_pointer_table_release(&stacks->shown, snap_shown_frame_destroy);
 }
 
 static const char *label_of(const struct snap_stack *stack, const char *key)
@@ -154,16 +154,16 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,
 					       const struct snap_frame *frame)
 {
-	void **slot = snap_pointer_map_slot(&stacks->shown, frame);
+	struct snap_pointer_entry *found = snap_pointer_table_get(&stacks->shown, frame);
 
-	if (slot && !*slot)
-		*slot = snap_shown_frame_create(stacks->lines, stacks->options, frame,
-						stacks->room);
-	if (!slot || !*slot) {
+	if (found && !found->pointer)
+		found->pointer = snap_shown_frame_create(stacks->lines, stacks->options, frame,
+							 stacks->room);
+	if (!found || !found->pointer) {
 		stacks->lines->failed = true;
 		return NULL;
 	}
-	return *slot;
+	return found->pointer;
 }
 
 static size_t frame_indent(const struct snap_text_stacks *stacks)

@@ -8,18 +8,18 @@
 #ifndef SNAP_RENDER_TEXT_STACK_H
 #define SNAP_RENDER_TEXT_STACK_H
 
+#include "base/table.h"
 #include "model/snapshot.h"
 #include "render/text/line.h"
-#include "render/view/pointer_map.h"
 
 struct snap_text_stacks {
 	struct snap_sheet *lines;
 	const struct snap_options *options;
-	struct snap_pointer_map shown; /* struct snap_frame -> struct shown_frame */
-	size_t count_width;            /* of the widest count of the process */
-	uint64_t samples;              /* of a recording as a whole; 0: a snapshot */
-	size_t samples_width;          /* of the most samples of a stack */
-	size_t room;                   /* columns for a name; 0: as wide as it is */
+	struct snap_pointer_table shown; /* struct snap_frame -> struct shown_frame */
+	size_t count_width;              /* of the widest count of the process */
+	uint64_t samples;                /* of a recording as a whole; 0: a snapshot */
+	size_t samples_width;            /* of the most samples of a stack */
+	size_t room;                     /* columns for a name; 0: as wide as it is */
 };
 
 /* Forgets what was made of frames, which are a process's own. */

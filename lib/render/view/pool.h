@@ -7,13 +7,11 @@
 #define SNAP_RENDER_VIEW_POOL_H
 
 #include "base/arena.h"
-
-enum { SNAP_POOL_MAX = 1 << 30 };
+#include "base/table.h"
 
 struct snap_pooled {
 	const char *bytes; /* NUL-terminated besides */
 	size_t size;
-	uint64_t hash;
 };
 
 /* All zero: empty. */
@@ -21,8 +19,8 @@ struct snap_pool {
 	struct snap_pooled *entries;
 	size_t count;
 	/* inside */
-	size_t capacity, slot_count;
-	uint32_t *slots; /* index + 1 in entries */
+	size_t capacity;
+	struct snap_hash_table table;
 	struct snap_arena arena;
 };
 

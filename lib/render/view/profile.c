@@ -17,13 +17,9 @@ struct snap_error *snap_profile_init(struct snap_profile *profile,
 	return profile->stacks ? NULL : snap_error_no_memory();
 }
 
-static void keep(void *names _unused_)
-{
-}
-
 void snap_profile_deinit(struct snap_profile *profile)
 {
-	snap_pointer_map_clear(&profile->names, keep);
+	snap_pointer_table_deinit(&profile->names);
 	snap_interner_deinit(&profile->interner);
 	free(profile->stacks);
 	snap_arena_deinit(&profile->arena);
@@ -71,18 +67,15 @@ static const char *make_name(struct snap_profile *profile, const struct snap_fra
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
 			      size_t entry)
 {
-	void **slot = snap_pointer_map_slot(&profile->names, frame);
+	struct snap_pointer_entry *found = snap_pointer_table_get(&profile->names, frame);
 	const char **names;
 
-	if (!slot)
+	if (found && !found->pointer)
+		found->pointer =
+			snap_arena_new_array(&profile->arena, frame->entry_count + 1, const char *);
+	if (!found || !found->pointer)
 		return NULL;
-	names = *slot;
-	if (!names) {
-		names = snap_arena_new_array(&profile->arena, frame->entry_count + 1, const char *);
-		if (!names)
-			return NULL;
-		*slot = names;
-	}
+	names = found->pointer;
 	if (!names[entry])
 		names[entry] = make_name(profile, frame, &frame->entries[entry]);
 	return names[entry];

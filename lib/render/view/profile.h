@@ -9,8 +9,8 @@
 #define SNAP_RENDER_VIEW_PROFILE_H
 
 #include "base/arena.h"
+#include "base/table.h"
 #include "model/recording.h"
-#include "render/view/pointer_map.h"
 
 /* One function of a stack. */
 struct snap_line {
@@ -27,9 +27,9 @@ struct snap_lines_of {
 struct snap_profile {
 	const struct snap_recording *recording;
 	struct snap_arena arena;
-	struct snap_interner interner; /* of names of functions */
-	struct snap_pointer_map names; /* struct snap_frame -> its names, one an entry */
-	struct snap_lines_of *stacks;  /* one a stack of the recording; lines NULL: not made yet */
+	struct snap_interner interner;   /* of names of functions */
+	struct snap_pointer_table names; /* struct snap_frame -> its names, one an entry */
+	struct snap_lines_of *stacks; /* one a stack of the recording; lines NULL: not made yet */
 };
 
 /* NO_MEMORY. Released by snap_profile_deinit() in any case. */

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Samples added up in a table of open addressing, at most half full: see tally.h. */
+/* Samples added up: see tally.h. */
 #include "render/view/tally.h"
 
-#include "render/view/pointer_map.h"
+#include "base/buffer.h"
 
 #include <string.h>
 
-enum { FIRST_SLOTS = 1024, MAX_ROWS = 1 << 30 };
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0xff51afd7ed558ccdull;
-	return hash ^ hash >> 32;
-}
-
 static uint64_t row_hash(const struct snap_tally_row *row)
 {
-	uint64_t hash = mix(row->process, (uint64_t)row->stack << 32 | (uint32_t)row->tid);
+	uint64_t hash =
+		snap_hash_add(row->process, (uint64_t)row->stack << 32 | (uint32_t)row->tid);
 
-	hash = mix(hash, (uintptr_t)row->name);
-	hash = mix(hash, (uintptr_t)row->syscall ^ (uint64_t)row->state << 56);
-	return mix(hash, (uintptr_t)row->wchan);
+	hash = snap_hash_add(hash, (uintptr_t)row->name);
+	hash = snap_hash_add(hash, (uintptr_t)row->syscall ^ (uint64_t)row->state << 56);
+	return snap_hash_add(hash, (uintptr_t)row->wchan);
 }
 
 static bool same_row(const struct snap_tally_row *a, const struct snap_tally_row *b)
@@ -30,69 +23,42 @@ static bool same_row(const struct snap_tally_row *a, const struct snap_tally_row
 	       a->wchan == b->wchan;
 }
 
-/* The slot of an equal row, or a free one. */
-static uint32_t *find(struct snap_tally *tally, const struct snap_tally_row *row)
+static bool add_row(struct snap_tally *tally, const struct snap_tally_row *row)
 {
-	size_t k = row_hash(row) & (tally->slot_count - 1);
+	uint64_t hash = row_hash(row);
+	struct snap_probe probe = snap_hash_table_probe(&tally->table, hash);
 
-	while (tally->slots[k] && !same_row(&tally->rows[tally->slots[k] - 1], row))
-		k = (k + 1) & (tally->slot_count - 1);
-	return &tally->slots[k];
-}
-
-static bool rehash(struct snap_tally *tally)
-{
-	size_t slot_count = tally->slot_count ? tally->slot_count * 2 : FIRST_SLOTS;
-	uint32_t *slots = calloc(slot_count, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	free(tally->slots);
-	tally->slots = slots;
-	tally->slot_count = slot_count;
-	for (size_t i = 0; i < tally->count; i++)
-		*find(tally, &tally->rows[i]) = (uint32_t)(i + 1);
-	return true;
-}
-
-static bool add(struct snap_tally *tally, const struct snap_tally_row *row)
-{
-	uint32_t *slot;
-
-	if (tally->count * 2 >= tally->slot_count && !rehash(tally))
-		return false;
-	slot = find(tally, row);
-	if (*slot) {
-		tally->rows[*slot - 1].count += row->count;
-		return true;
-	}
-	if (tally->count == MAX_ROWS ||
-	    !snap_grow_array(tally->rows, tally->capacity, tally->count))
+	while (snap_probe_next(&probe))
+		if (same_row(&tally->rows[probe.number], row)) {
+			tally->rows[probe.number].count += row->count;
+			return true;
+		}
+	if (!snap_reserve_array(tally->rows, tally->capacity, tally->count + 1) ||
+	    !snap_hash_table_add(&tally->table, hash, tally->count))
 		return false;
 	tally->rows[tally->count++] = *row;
-	*slot = (uint32_t)tally->count;
 	return true;
 }
 
 /* The one pointer of a text; `seen` remembers what pointers of the recording have become. */
-static bool unify(struct snap_tally *tally, struct snap_pointer_map *seen, const char *text,
+static bool unify(struct snap_tally *tally, struct snap_pointer_table *seen, const char *text,
 		  const char **ret)
 {
-	void **slot;
+	struct snap_pointer_entry *found;
 
 	*ret = NULL;
 	if (!text)
 		return true;
-	slot = snap_pointer_map_slot(seen, text);
-	if (!slot)
+	found = snap_pointer_table_get(seen, text);
+	if (!found)
 		return false;
-	if (!*slot)
-		*slot = (void *)(uintptr_t)snap_intern(&tally->texts, text, strlen(text));
-	*ret = *slot;
+	if (!found->pointer)
+		found->pointer = (void *)(uintptr_t)snap_intern(&tally->texts, text, strlen(text));
+	*ret = found->pointer;
 	return *ret != NULL;
 }
 
-static bool add_track(struct snap_tally *tally, struct snap_pointer_map *seen,
+static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
 		      const struct snap_track *track, unsigned by)
 {
 	struct snap_tally_row row = {
@@ -113,21 +79,16 @@ static bool add_track(struct snap_tally *tally, struct snap_pointer_map *seen,
 			    !unify(tally, seen, run->wchan, &row.wchan))
 				return false;
 		}
-		if (!add(tally, &row))
+		if (!add_row(tally, &row))
 			return false;
 	}
 	return true;
 }
 
-static void forget(struct snap_pointer_map *seen)
-{
-	snap_pointer_map_clear(seen, NULL);
-}
-
 struct snap_error *snap_tally_init(struct snap_tally *tally, const struct snap_recording *recording,
 				   unsigned by)
 {
-	_cleanup_(forget) struct snap_pointer_map seen = { 0 };
+	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table seen = { 0 };
 
 	*tally = (struct snap_tally){ 0 };
 	snap_arena_init(&tally->arena);
@@ -141,7 +102,7 @@ struct snap_error *snap_tally_init(struct snap_tally *tally, const struct snap_r
 void snap_tally_deinit(struct snap_tally *tally)
 {
 	free(tally->rows);
-	free(tally->slots);
+	snap_hash_table_deinit(&tally->table);
 	snap_interner_deinit(&tally->texts);
 	snap_arena_deinit(&tally->arena);
 }

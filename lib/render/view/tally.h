@@ -9,6 +9,7 @@
 #ifndef SNAP_RENDER_VIEW_TALLY_H
 #define SNAP_RENDER_VIEW_TALLY_H
 
+#include "base/table.h"
 #include "model/recording.h"
 
 /* What is told apart, besides process, stack and thread name. */
@@ -30,8 +31,8 @@ struct snap_tally {
 	struct snap_tally_row *rows;
 	size_t count;
 	/* inside */
-	size_t capacity, slot_count;
-	uint32_t *slots; /* index + 1 in rows */
+	size_t capacity;
+	struct snap_hash_table table; /* of rows */
 	struct snap_arena arena;
 	struct snap_interner texts;
 };

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The inside of the pprof renderer: the tables of a profile.proto, filled from stacks, shared by
- * pprof.c (samples and the profile itself) and tables.c. Nobody else includes it.
+ * The tables of a profile.proto, filled from stacks: mappings, locations, functions and strings.
  *
  * Numbers of the tables are ids where the format wants ids. Functions end with false, or SIZE_MAX,
- * without memory.
+ * without memory. Knows nothing of samples.
  */
-#ifndef SNAP_RENDER_PPROF_INTERNAL_H
-#define SNAP_RENDER_PPROF_INTERNAL_H
+#ifndef SNAP_RENDER_PPROF_TABLES_H
+#define SNAP_RENDER_PPROF_TABLES_H
 
 #include "render/pprof/protobuf.h"
-#include "render/view/pointer_map.h"
 #include "render/view/pool.h"
 #include "render/view/profile.h"
 
@@ -38,11 +36,11 @@ struct snap_pprof {
 	struct snap_pool mapping_keys;         /* index in mappings */
 	struct snap_pprof_mapping *mappings;
 	size_t mapping_capacity, other_mappings;
-	bool has_main;                       /* a mapping has the main program's id */
-	struct snap_pointer_map mapping_of;  /* struct snap_frame -> index in mappings + 1 */
-	struct snap_pointer_map location_of; /* struct snap_frame -> id, where it is a caller */
-	struct snap_pprof_stack *stacks;     /* one a stack of the recording */
-	struct snap_protobuf message, inner; /* being made */
+	bool has_main;                         /* a mapping has the main program's id */
+	struct snap_pointer_table mapping_of;  /* struct snap_frame -> index in mappings + 1 */
+	struct snap_pointer_table location_of; /* struct snap_frame -> id, where it is a caller */
+	struct snap_pprof_stack *stacks;       /* one a stack of the recording */
+	struct snap_buffer message, inner;     /* being made */
 };
 
 /* Released by snap_pprof_deinit() in any case. */
@@ -61,6 +59,6 @@ bool snap_pprof_look_through(struct snap_pprof *pprof, size_t stack);
 const struct snap_pprof_stack *snap_pprof_stack(struct snap_pprof *pprof, size_t stack);
 
 /* Appends the tables to a Profile: mapping, location, function, string_table. */
-bool snap_pprof_put_tables(struct snap_pprof *pprof, struct snap_protobuf *out);
+bool snap_pprof_put_tables(struct snap_pprof *pprof, struct snap_buffer *out);
 
 #endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Threads of the Firefox Profiler's format: their samples, and markers for as long as they stayed
+ * in a state. Knows nothing of what is in the tables.
+ */
+#ifndef SNAP_RENDER_FIREFOX_THREAD_H
+#define SNAP_RENDER_FIREFOX_THREAD_H
+
+#include "render/firefox/tables.h"
+
+struct snap_firefox_sample {
+	uint32_t stack; /* row plus 1; 0: the thread was not seen from here on */
+	uint32_t weight;
+	int64_t time_us;
+	int64_t cpu_us; /* that it ran since the sample before */
+};
+
+struct snap_firefox_threads {
+	const struct snap_recording *recording;
+	struct snap_firefox_tables *tables;
+	bool all;                             /* a sample for each tick, else two a run */
+	size_t state_names[SNAP_STATE_COUNT]; /* in strings */
+	size_t stop_name;
+	struct snap_firefox_sample *samples; /* of the thread at hand */
+	size_t sample_count, sample_capacity;
+	struct snap_run *spans; /* runs of one state, for markers */
+	size_t span_count, span_capacity;
+};
+
+/* All that the threads need of the tables is put there. NO_MEMORY. */
+struct snap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
+					     const struct snap_recording *recording,
+					     struct snap_firefox_tables *tables) _must_check_;
+void snap_firefox_threads_deinit(struct snap_firefox_threads *threads);
+/* The thread's object. False without memory. */
+bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_json_writer *json,
+			     size_t track);
+/* "1234", or "1234.2" for the second program of the process, with quotes. */
+void snap_firefox_put_id(struct snap_json_writer *json, const char *key,
+			 const struct snap_recording *recording, size_t process, pid_t id);
+
+static inline int64_t snap_firefox_us(int64_t ns)
+{
+	return ns / 1000;
+}
+
+static inline int64_t snap_firefox_time_us(const struct snap_recording *recording, size_t tick)
+{
+	return snap_firefox_us(recording->ticks[tick].time_ns);
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The figures of a run: see figures.h. */
+#include "render/view/figures.h"
+
+#include <inttypes.h>
+
+enum kind { COUNT, RATE, LENGTH, PERCENT };
+enum { RATE_DECIMALS = 3, PERCENT_DECIMALS = 4 };
+
+static const struct {
+	const char *key, *label;
+	enum kind kind;
+} figures[SNAP_FIGURE_COUNT] = {
+	[SNAP_FIGURE_HZ_ASKED] = { "hz_asked", "Rate asked for", RATE },
+	[SNAP_FIGURE_HZ_REACHED] = { "hz_reached", "Rate reached", RATE },
+	[SNAP_FIGURE_TICKS] = { "ticks", "Ticks", COUNT },
+	[SNAP_FIGURE_TICKS_MISSED] = { "ticks_missed", "Ticks missed", COUNT },
+	[SNAP_FIGURE_DURATION] = { "duration_ns", "Duration", LENGTH },
+	[SNAP_FIGURE_STOPPED] = { "stopped_ns", "Time stopped", LENGTH },
+	[SNAP_FIGURE_STOPPED_PERCENT] = { "stopped_percent", "Part of the time stopped", PERCENT },
+	[SNAP_FIGURE_THREADS] = { "threads", "Threads", COUNT },
+	[SNAP_FIGURE_THREAD_SAMPLES] = { "thread_samples", "Samples", COUNT },
+	[SNAP_FIGURE_STACKS] = { "stacks", "Distinct stacks", COUNT },
+	[SNAP_FIGURE_KEPT] = { "kept", "Samples of threads that had not run", COUNT },
+	[SNAP_FIGURE_UNSTOPPED] = { "unstopped", "Samples read while blocked", COUNT },
+	[SNAP_FIGURE_ALONE] = { "alone", "Samples of stopped threads", COUNT },
+};
+
+/* What a file says may be no number at all. */
+static int64_t fixed_point(double value, double unit)
+{
+	return value > 0 && value < 1e12 ? (int64_t)(value * unit + 0.5) : 0;
+}
+
+/* Counts, nanoseconds, thousandths of a Hz, ten-thousandths of a percent. */
+static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figure figure)
+{
+	switch (figure) {
+	case SNAP_FIGURE_HZ_ASKED:
+		return fixed_point(stats->hz_asked, 1e3);
+	case SNAP_FIGURE_HZ_REACHED:
+		return fixed_point(stats->hz_reached, 1e3);
+	case SNAP_FIGURE_TICKS:
+		return (int64_t)stats->ticks;
+	case SNAP_FIGURE_TICKS_MISSED:
+		return (int64_t)stats->ticks_missed;
+	case SNAP_FIGURE_DURATION:
+		return stats->duration_ns;
+	case SNAP_FIGURE_STOPPED:
+		return stats->stopped_ns;
+	case SNAP_FIGURE_STOPPED_PERCENT:
+		return fixed_point(snap_recording_stopped_percent(stats), 1e4);
+	case SNAP_FIGURE_THREADS:
+		return (int64_t)stats->threads;
+	case SNAP_FIGURE_THREAD_SAMPLES:
+		return (int64_t)stats->thread_samples;
+	case SNAP_FIGURE_STACKS:
+		return (int64_t)stats->stacks;
+	case SNAP_FIGURE_KEPT:
+		return (int64_t)stats->kept;
+	case SNAP_FIGURE_UNSTOPPED:
+		return (int64_t)stats->unstopped;
+	case SNAP_FIGURE_ALONE:
+		return (int64_t)stats->alone;
+	case SNAP_FIGURE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+const char *snap_figure_label(enum snap_figure figure)
+{
+	return figures[figure].label;
+}
+
+const char *snap_figure_text(const struct snap_recording_stats *stats, enum snap_figure figure,
+			     char out[SNAP_WHEN_SIZE])
+{
+	int64_t value = value_of(stats, figure);
+
+	switch (figures[figure].kind) {
+	case COUNT:
+		snprintf(out, SNAP_WHEN_SIZE, "%" PRId64, value);
+		break;
+	case RATE:
+		value = (value + 50) / 100;
+		if (value % 10)
+			snprintf(out, SNAP_WHEN_SIZE, "%" PRId64 ".%d Hz", value / 10,
+				 (int)(value % 10));
+		else
+			snprintf(out, SNAP_WHEN_SIZE, "%" PRId64 " Hz", value / 10);
+		break;
+	case LENGTH:
+		snap_when_length(value, out);
+		break;
+	case PERCENT:
+		value = (value + 50) / 100;
+		snprintf(out, SNAP_WHEN_SIZE, "%" PRId64 ".%02d %%", value / 100,
+			 (int)(value % 100));
+		break;
+	}
+	return out;
+}
+
+void snap_figures_put(struct snap_json_writer *json, const struct snap_recording *recording)
+{
+	static const int decimals[] = { [RATE] = RATE_DECIMALS, [PERCENT] = PERCENT_DECIMALS };
+
+	for (unsigned i = 0; i < SNAP_FIGURE_COUNT; i++)
+		snap_json_decimal(json, figures[i].key, value_of(&recording->stats, i),
+				  decimals[figures[i].kind]);
+	snap_json_text(json, "mode", recording->cpu_only ? "cpu" : "wall");
+	snap_json_text(json, "end", snap_recording_end_word(recording->end));
+}
