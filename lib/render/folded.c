@@ -11,6 +11,7 @@
  */
 #include "render/render.h"
 
+#include "base/buffer.h"
 #include "render/view/pool.h"
 #include "render/view/profile.h"
 #include "render/view/tally.h"
@@ -31,8 +32,7 @@ struct folded {
 	struct snap_tally tally;
 	struct snap_pool owners, stacks; /* "process;thread;" and "outermost;…;innermost" */
 	size_t *stack_texts;             /* of each stack of the recording; SIZE_MAX: not made */
-	char *text;                      /* being made */
-	size_t length, capacity;
+	struct snap_buffer text;         /* being made */
 };
 
 static void folded_deinit(struct folded *folded)
@@ -42,44 +42,23 @@ static void folded_deinit(struct folded *folded)
 	snap_pool_deinit(&folded->owners);
 	snap_pool_deinit(&folded->stacks);
 	free(folded->stack_texts);
-	free(folded->text);
-}
-
-static bool append(struct folded *folded, const char *bytes, size_t size)
-{
-	if (size == 0)
-		return true;
-	if (size > folded->capacity - folded->length) {
-		size_t capacity = (folded->capacity + size) * 2;
-		char *text = realloc(folded->text, capacity);
-
-		if (!text)
-			return false;
-		folded->text = text;
-		folded->capacity = capacity;
-	}
-	memcpy(folded->text + folded->length, bytes, size);
-	folded->length += size;
-	return true;
+	snap_buffer_deinit(&folded->text);
 }
 
 /*
  * A name that is escaped already but for the separator, which gets what snap_escape() would have
- * given it. An empty name would make an element that readers drop.
+ * given it.
  */
-static bool append_name(struct folded *folded, const char *name)
+static void add_name(struct snap_buffer *text, const char *name)
 {
 	const char *separator;
 
-	if (!name[0])
-		return append(folded, "?", 1);
 	while ((separator = strchr(name, ';'))) {
-		if (!append(folded, name, (size_t)(separator - name)) ||
-		    !append(folded, "\\x3b", 4))
-			return false;
+		snap_buffer_add(text, name, (size_t)(separator - name));
+		snap_buffer_add_text(text, "\\x3b");
 		name = separator + 1;
 	}
-	return append(folded, name, strlen(name));
+	snap_buffer_add_text(text, name);
 }
 
 static const char *suffix(const struct snap_line *line)
@@ -93,8 +72,19 @@ static const char *suffix(const struct snap_line *line)
 	return line->frame->module ? "" : "_[j]";
 }
 
+/* The number of the text that was made, SIZE_MAX without memory. */
+static size_t pool_text(struct folded *folded, struct snap_pool *pool)
+{
+	size_t number = SIZE_MAX;
+
+	if (!folded->text.failed)
+		number = snap_pool_add(pool, folded->text.data, folded->text.size);
+	snap_buffer_clear(&folded->text);
+	return number;
+}
+
 /* The number of a stack's text, SIZE_MAX without memory. */
-static size_t stack_text(struct folded *folded, size_t stack)
+static size_t make_stack_text(struct folded *folded, size_t stack)
 {
 	size_t *number = &folded->stack_texts[stack];
 	const struct snap_lines_of *lines;
@@ -104,20 +94,17 @@ static size_t stack_text(struct folded *folded, size_t stack)
 	lines = snap_profile_stack(&folded->profile, stack);
 	if (!lines)
 		return SIZE_MAX;
-	folded->length = 0;
 	for (size_t i = 0; i < lines->count; i++) {
-		const struct snap_line *line = &lines->lines[i];
-		const char *tail = suffix(line);
-
-		if ((i && !append(folded, ";", 1)) || !append_name(folded, line->name) ||
-		    !append(folded, tail, strlen(tail)))
-			return SIZE_MAX;
+		if (i)
+			snap_buffer_add_byte(&folded->text, ';');
+		add_name(&folded->text, lines->lines[i].name);
+		snap_buffer_add_text(&folded->text, suffix(&lines->lines[i]));
 	}
-	*number = snap_pool_add(&folded->stacks, folded->text, folded->length);
+	*number = pool_text(folded, &folded->stacks);
 	return *number;
 }
 
-static size_t owner_text(struct folded *folded, const struct snap_tally_row *row)
+static size_t make_owner_text(struct folded *folded, const struct snap_tally_row *row)
 {
 	struct snap_track track = { .process = row->process, .tid = row->tid, .name = row->name };
 	const char *process = snap_profile_process(&folded->profile, row->process), *thread;
@@ -126,11 +113,14 @@ static size_t owner_text(struct folded *folded, const struct snap_tally_row *row
 		thread = snap_profile_thread(&folded->profile, &track);
 	else
 		thread = snap_profile_escaped(&folded->profile, row->name ? row->name : "?");
-	folded->length = 0;
-	if (!process || !thread || !append_name(folded, process) || !append(folded, ";", 1) ||
-	    !append_name(folded, thread) || !append(folded, ";", 1))
+	if (!process || !thread)
 		return SIZE_MAX;
-	return snap_pool_add(&folded->owners, folded->text, folded->length);
+	add_name(&folded->text, process);
+	snap_buffer_add_byte(&folded->text, ';');
+	/* An empty name would make an element that readers drop. */
+	add_name(&folded->text, *thread ? thread : "?");
+	snap_buffer_add_byte(&folded->text, ';');
+	return pool_text(folded, &folded->owners);
 }
 
 static bool same_owner(const struct snap_tally_row *a, const struct snap_tally_row *b)
@@ -217,8 +207,8 @@ static struct snap_error *sort_and_write(struct folded *folded, FILE *out)
 
 		lines[i] = (struct folded_line){
 			.owner = i && same_owner(row, row - 1) ? lines[i - 1].owner
-							       : owner_text(folded, row),
-			.stack = stack_text(folded, row->stack),
+							       : make_owner_text(folded, row),
+			.stack = make_stack_text(folded, row->stack),
 			.count = row->count,
 		};
 		if (lines[i].owner == SIZE_MAX || lines[i].stack == SIZE_MAX)

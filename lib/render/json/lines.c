@@ -5,7 +5,7 @@
  */
 #include "render/json/document.h"
 #include "render/render.h"
-#include "render/view/instant.h"
+#include "render/view/recorded.h"
 
 static struct snap_error *put_instants(struct snap_json_document *document,
 				       struct snap_instants *instants, FILE *out)

@@ -6,7 +6,7 @@
 #include "render/json/document.h"
 #include "render/render.h"
 #include "render/view/figures.h"
-#include "render/view/recorded_groups.h"
+#include "render/view/recorded.h"
 
 static void put_head(struct snap_json_document *document, const struct snap_recording *recording,
 		     const struct snap_recorded_groups *groups)

@@ -10,7 +10,7 @@
 #include "render/text/node.h"
 #include "render/text/share.h"
 #include "render/text/stack.h"
-#include "render/view/recorded_groups.h"
+#include "render/view/recorded.h"
 #include "render/view/walk.h"
 
 #include <errno.h>

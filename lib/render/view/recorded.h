@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A recording as snapshots: one tick of it, or all of it with samples in its groups.
+ *
+ * Threads are grouped as in a snapshot; the stack always counts. Frames and texts are the
+ * recording's, so a stack's array of frames is the same at all ticks. Knows nothing of formats.
+ */
+#ifndef SNAP_RENDER_VIEW_RECORDED_H
+#define SNAP_RENDER_VIEW_RECORDED_H
+
+#include "model/options.h"
+#include "model/recording.h"
+
+/* Ticks, each as the snapshot that was seen then. */
+struct snap_instants {
+	const struct snap_recording *recording;
+	const struct snap_options *options;
+	uint64_t *ids;   /* of the recording's stacks */
+	size_t *cursors; /* of each track: its run at or after the tick */
+	struct snap_arena arena;
+	struct snap_snapshot snapshot;
+};
+
+/* NO_MEMORY; released by snap_instants_deinit() in any case. */
+struct snap_error *snap_instants_init(struct snap_instants *instants,
+				      const struct snap_recording *recording,
+				      const struct snap_options *options) _must_check_;
+void snap_instants_deinit(struct snap_instants *instants);
+
+/*
+ * The snapshot of a tick, without warnings; it lives until the next one, which must be of a later
+ * tick. NULL without memory.
+ */
+struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t tick);
+
+/*
+ * All ticks: where threads stood, and how often. A thread may be in several groups. Stacks of a
+ * process are sorted by samples down, then by id.
+ */
+struct snap_recorded_groups {
+	struct snap_arena arena;
+	struct snap_snapshot snapshot; /* warnings are the recording's, too */
+	uint64_t samples;
+	size_t thread_count; /* that were sampled */
+};
+
+/* NO_MEMORY; released by snap_recorded_groups_deinit() in any case. */
+struct snap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
+					     const struct snap_recording *recording,
+					     const struct snap_options *options) _must_check_;
+void snap_recorded_groups_deinit(struct snap_recorded_groups *groups);
+
+#endif
