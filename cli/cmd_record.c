@@ -40,7 +40,7 @@ static int prepare(struct run *run)
 	if (!snap_cli_place_init(&run->place, request->output))
 		return SNAP_CLI_USAGE;
 	if (is_stdout(request->stats) && snap_cli_place_is_stdout(&run->place)) {
-		snap_cli_message("--stats: standard output has the recording already");
+		snap_cli_message("--stats: standard output already receives the recording");
 		return SNAP_CLI_USAGE;
 	}
 	/* Who names a condition or keeps the last seconds has said when it ends. */
@@ -108,7 +108,8 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 	bool asked = snap_cli_signals_take_request();
 
 	if (!run->begun && run->request->verbose)
-		snap_cli_message("recording, threads: %llu", status->threads);
+		snap_cli_message("recording %llu thread%s", status->threads,
+				 status->threads == 1 ? "" : "s");
 	run->begun = true;
 	if (asked || (run->request->ring && status->condition))
 		write_meanwhile(run);

@@ -48,7 +48,7 @@ static int render_snapshot(struct snap_cli_report *report, const struct snap_cli
 	int status;
 
 	if (report->request->slice) {
-		snap_cli_message("--from and --to are for recordings, and %s is none",
+		snap_cli_message("--from and --to need a recording, and %s is not one",
 				 report->request->file);
 		return SNAP_CLI_USAGE;
 	}
@@ -89,7 +89,7 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 			status = refuse(&report, "unreadable", "cannot read", strerror(errno));
 		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
 			status = refuse(&report, "format", "cannot render",
-					"it is no capture, no recording and no snapshot in JSON");
+					"it is not a capture, a recording or a JSON snapshot");
 		else if (input.kind == STACKSNAP_FILE_RECORDING)
 			status = render_recording(&report, input.fd);
 		else

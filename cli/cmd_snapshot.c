@@ -99,7 +99,7 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 	int status = SNAP_CLI_TROUBLE;
 
 	if (request->save_capture && strcmp(request->save_capture, "-") == 0) {
-		snap_cli_message("--save-capture: needs the name of a file");
+		snap_cli_message("--save-capture: needs a file name");
 		return SNAP_CLI_USAGE;
 	}
 	if (open_places(&run, request))

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	raise_descriptor_limit();
 	setlocale(LC_CTYPE, "");
 	if (geteuid() != getuid() || getegid() != getgid()) {
-		snap_cli_message("refusing to run setuid or setgid: give capabilities instead, "
+		snap_cli_message("refusing to run setuid or setgid: use file capabilities instead, "
 				 "see PERMISSIONS in stacksnap(1)");
 		return SNAP_CLI_TROUBLE;
 	}

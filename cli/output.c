@@ -18,7 +18,7 @@ static bool cannot(const char *what, const char *path)
 	if (errno == EINTR && snap_cli_signals_caught())
 		return false;
 	if (errno == EINTR && snap_cli_signals_timed_out())
-		return snap_cli_message("cannot %s %s: nobody reads it (--timeout)", what, path);
+		return snap_cli_message("cannot %s %s: it has no reader (--timeout)", what, path);
 	return snap_cli_message("cannot %s %s: %s", what, path, strerror(errno));
 }
 

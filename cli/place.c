@@ -27,9 +27,9 @@ bool snap_cli_place_init(struct snap_cli_place *place, const char *pattern)
 	for (const char *c = pattern ? pattern : ""; (c = strchr(c, '%')); c += 2)
 		if (!c[1] || (!strchr(time_letters, c[1]) && !strchr(own_letters, c[1])))
 			return snap_cli_message(
-				"--output: '%.2s' in the name of a file is none of "
-				"%%Y %%m %%d %%j %%H %%M %%S %%F %%T %%R %%u %%V %%s "
-				"(time in UTC), %%N (number), %%%% (percent sign)",
+				"--output: '%.2s' in the file name is not one of %%Y %%m %%d %%j "
+				"%%H %%M %%S %%F %%T %%R %%u %%V %%s (time in UTC), %%N (number), "
+				"%%%% (percent sign)",
 				c);
 	return true;
 }

@@ -68,8 +68,9 @@ bool snap_cli_report_refuses_terminal(const struct snap_cli_report *report)
 {
 	if (!stacksnap_format_is_binary(report->format) || !isatty(report->output.fd))
 		return false;
-	snap_cli_message("'%s' is nothing for a terminal: give the name of a file with -o",
-			 report->format);
+	snap_cli_message(
+		"format '%s' is binary and is not written to a terminal: name a file with -o",
+		report->format);
 	return true;
 }
 
@@ -279,9 +280,8 @@ int snap_cli_report_recording_status(const struct stacksnap_recording *recording
 	snap_cli_tally_rest(&warnings, "warnings");
 	/* A status needs a word, and there is none about each thread. */
 	if (outcome == STACKSNAP_OUTCOME_PARTIAL && !told)
-		snap_cli_message(
-			"some threads or processes could not be read whenever they were to "
-			"be: see the report");
+		snap_cli_message("some threads or processes could not be read at every tick: see "
+				 "the report");
 	return status_of(outcome);
 }
 
@@ -293,13 +293,15 @@ void snap_cli_report_end(const struct stacksnap_recording *recording)
 	case STACKSNAP_END_CONDITION:
 		break;
 	case STACKSNAP_END_TARGETS:
-		snap_cli_message("the recording ended early: no target was left");
+		snap_cli_message("the recording ended early: all targets have exited");
 		break;
 	case STACKSNAP_END_PERMISSION:
-		snap_cli_message("the recording ended early: the targets may not be read any more");
+		snap_cli_message(
+			"the recording ended early: reading the targets is no longer permitted");
 		break;
 	case STACKSNAP_END_UNFINISHED:
-		snap_cli_message("the recording is unfinished: it still goes on, or was killed");
+		snap_cli_message(
+			"the recording is unfinished: stacksnap is still writing it or was killed");
 		break;
 	case STACKSNAP_END_FAILED:
 		snap_cli_message("the recording ended early: it failed");

@@ -105,7 +105,7 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 		else if (strcmp(given->value, "never") == 0)
 			request->color = SNAP_CLI_COLOR_NEVER;
 		else
-			return snap_cli_message("--color: '%s' is none of auto, always, never",
+			return snap_cli_message("--color: '%s' is not one of auto, always, never",
 						given->value);
 	}
 	return true;
@@ -159,7 +159,7 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 
 		while (verb->name && verb->command != request->command)
 			verb++;
-		snap_cli_message("option '--%s' makes no sense %s%s%s", given->option->name,
+		snap_cli_message("option '--%s' cannot be used %s%s%s", given->option->name,
 				 verb->name ? "with '" : "without a command",
 				 verb->name ? verb->name : "", verb->name ? "'" : "");
 		return usage();
@@ -184,7 +184,7 @@ static bool check_format(const struct snap_cli_request *request)
 		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
 		strncat(list, name, sizeof(list) - strlen(list) - 1);
 	}
-	snap_cli_message("--format: '%s' is none of %s", request->format, list);
+	snap_cli_message("--format: '%s' is not one of %s", request->format, list);
 	return usage();
 }
 
@@ -194,7 +194,7 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 
 	if (request->command == SNAP_CLI_RENDER) {
 		if (count != 1) {
-			snap_cli_message("'render' takes one file");
+			snap_cli_message("'render' needs exactly one file");
 			return usage();
 		}
 		request->file = operands[0];

@@ -180,7 +180,7 @@ static void keep_common_part(const struct grouping *grouping, const struct item 
 		if (k < common || other->frame_count > k) {
 			common = k;
 			same_end = same_end && other->end == stack->unwind;
-			stack->unwind_detail = "innermost frames differ and are left out";
+			stack->unwind_detail = "the innermost frames differ and are left out";
 			stack->gap_count = 0;
 			stack->gap_frame = 0;
 		}

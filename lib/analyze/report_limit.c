@@ -177,7 +177,7 @@ static void warn_of_limit(struct snap_analysis *analysis, size_t most, bool shor
 {
 	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
 			   "the report would be larger than %d MiB: stacks are cut to %zu frames%s "
-			   "(-n COUNT shows so many)",
+			   "(-n COUNT sets the number)",
 			   REPORT_BYTES >> 20, most, shortened ? ", names to 256 bytes" : "");
 }
 

@@ -124,9 +124,8 @@ struct snap_error *snap_api_check_targets(const struct snap_options *options)
 {
 	if (options->target_count)
 		return NULL;
-	return snap_error_format(SNAP_ERROR_INVALID,
-				 "no target: name a process by its pid, or see --name, --unit, "
-				 "--cgroup, --container and --all");
+	return snap_error_format(SNAP_ERROR_INVALID, "no target: give a process id, or see --name, "
+						     "--unit, --cgroup, --container and --all");
 }
 
 const char **snap_api_messages(struct snap_arena *arena, const struct snap_warning *warnings,

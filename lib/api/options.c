@@ -85,8 +85,8 @@ static struct snap_error *set_pid(struct snap_options *options,
 
 		if (!snap_parse_number(item, length, 1, INT_MAX, &pid))
 			return snap_error_format(SNAP_ERROR_INVALID,
-						 "'%.*s' is no process id (a positive number, or "
-						 "several parted by commas)",
+						 "'%.*s' is not a process id (expected a number or "
+						 "a comma-separated list)",
 						 (int)length, item);
 		target.pid = (pid_t)pid;
 		if (has_pid(options, target.pid))
@@ -171,8 +171,9 @@ static struct snap_error *set_states(struct snap_options *options,
 		if (state == SNAP_STATE_COUNT)
 			return snap_error_format(
 				SNAP_ERROR_INVALID,
-				"'%.*s' is no state (running, sleeping, disk, stopped, traced, "
-				"zombie, dead, idle, parked, unknown; several parted by commas)",
+				"'%.*s' is not a thread state (expected a comma-separated list of "
+				"running, sleeping, disk, stopped, traced, zombie, dead, idle, "
+				"parked, unknown)",
 				(int)length, item);
 		states |= 1u << state;
 	}
@@ -211,11 +212,11 @@ static struct snap_error *set_group_by(struct snap_options *options,
 						      memcmp(words[i].word, item, length) != 0))
 			i++;
 		if (i == SNAP_ARRAY_SIZE(words))
-			return snap_error_format(SNAP_ERROR_INVALID,
-						 "'%.*s' is nothing to group by (stack, state, "
-						 "name, syscall, wchan, cpu, type, tid; several "
-						 "parted by commas)",
-						 (int)length, item);
+			return snap_error_format(
+				SNAP_ERROR_INVALID,
+				"'%.*s' is not a grouping key (expected a comma-separated list of "
+				"stack, state, name, syscall, wchan, cpu, type, tid)",
+				(int)length, item);
 		bits |= words[i].bit;
 	}
 	options->group_by = bits;
@@ -266,8 +267,8 @@ static struct snap_error *set_max_stack(struct snap_options *options,
 	if (!snap_parse_number(value, length - (suffix != NULL), 1, MAX_STACK >> shift, &number) ||
 	    number << shift < 1024)
 		return snap_error_format(SNAP_ERROR_INVALID,
-					 "'%s' is no size of a stack (bytes from 1024 to 1G; k, M "
-					 "and G are understood: 512k)",
+					 "'%s' is not a stack size (expected bytes from 1024 to "
+					 "1G, such as 65536, 512k or 4M)",
 					 value);
 	options->max_stack = number << shift;
 	if (options->max_snapshot < options->max_stack)

@@ -18,7 +18,7 @@ static struct snap_error *set_hz(struct snap_options *options,
 	uint64_t number;
 
 	if (!snap_parse_number(value, strlen(value), MIN_HZ, MAX_HZ, &number))
-		return snap_parse_number_error(value, "rate in samples a second", MIN_HZ, MAX_HZ);
+		return snap_parse_number_error(value, "rate in samples per second", MIN_HZ, MAX_HZ);
 	options->hz = (unsigned)number;
 	return NULL;
 }
@@ -32,9 +32,9 @@ static struct snap_error *set_duration(struct snap_options *options,
 	if (!snap_parse_duration(value, strlen(value), &ns) || (ns == 0 && !setting->value))
 		return snap_error_format(
 			SNAP_ERROR_INVALID,
-			"'%s' is no duration (seconds%s, like 30 or 0.5; ms, s, m "
-			"and h are understood: 250ms, 90s, 5m, 1h)",
-			value, setting->value ? " from 0, which is without an end" : " above 0");
+			"'%s' is not a duration (expected seconds%s, such as 30 or 0.5, or a "
+			"number with a unit: 250ms, 90s, 5m, 1h)",
+			value, setting->value ? " from 0, which means no limit" : " above 0");
 	*(int64_t *)((char *)options + setting->offset) = ns;
 	return NULL;
 }
@@ -58,12 +58,12 @@ static struct snap_error *set_until(struct snap_options *options,
 	struct snap_until until;
 
 	if (!snap_parse_until(value, &until))
-		return snap_error_format(SNAP_ERROR_INVALID,
-					 "'%s' is no condition (threads>N, threads<N, "
-					 "state=LIST, state=LIST>N, cpu>N%%, cpu<N%%, each with or "
-					 "without ' for TIME': 'threads>500', 'state=disk for 5s', "
-					 "'cpu<5%% for 10s')",
-					 value);
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"'%s' is not a condition (expected threads>N, threads<N, state=LIST, "
+			"state=LIST>N, cpu>N%% or cpu<N%%, and optionally ' for TIME': "
+			"'threads>500', 'state=disk for 5s', 'cpu<5%% for 10s')",
+			value);
 	until.text = snap_arena_strdup(&options->arena, value);
 	if (!until.text)
 		return snap_error_no_memory();
@@ -79,9 +79,9 @@ static struct snap_error *set_moment(struct snap_options *options,
 
 	if (!snap_parse_moment(value, &moment))
 		return snap_error_format(SNAP_ERROR_INVALID,
-					 "'%s' is no moment (time since the start: 5s, 1.5, 2m; "
-					 "before the end: -10s; or a date like "
-					 "2026-11-20T07:52:18.5Z, with Z or an offset)",
+					 "'%s' is not a time (expected a time since the start: 5s, "
+					 "1.5, 2m; a time before the end: -10s; or a date with Z "
+					 "or an offset: 2026-11-20T07:52:18.5Z)",
 					 value);
 	*(struct snap_moment *)((char *)options + setting->offset) = moment;
 	return NULL;

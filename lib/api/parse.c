@@ -33,8 +33,8 @@ struct snap_error *snap_parse_number_error(const char *value, const char *what, 
 					   uint64_t high)
 {
 	return snap_error_format(SNAP_ERROR_INVALID,
-				 "'%s' is no %s (a whole number from %llu to %llu)", value, what,
-				 (unsigned long long)low, (unsigned long long)high);
+				 "'%s' is not a %s (expected a whole number from %llu to %llu)",
+				 value, what, (unsigned long long)low, (unsigned long long)high);
 }
 
 const char *snap_parse_item(const char **cursor, size_t *length_ret)
@@ -66,7 +66,7 @@ struct snap_error *snap_parse_regex(const char *pattern, regex_t **ret)
 	if (status == REG_ESPACE)
 		return snap_error_no_memory();
 	return snap_error_format(SNAP_ERROR_INVALID,
-				 "'%s' is no regular expression (POSIX extended): %s", pattern,
+				 "'%s' is not a POSIX extended regular expression: %s", pattern,
 				 text);
 }
 
@@ -83,5 +83,5 @@ struct snap_error *snap_parse_choice(const struct snap_choice *choices, size_t c
 		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
 		strncat(list, choices[i].word, sizeof(list) - strlen(list) - 1);
 	}
-	return snap_error_format(SNAP_ERROR_INVALID, "'%s' is none of %s", value, list);
+	return snap_error_format(SNAP_ERROR_INVALID, "'%s' is not one of %s", value, list);
 }

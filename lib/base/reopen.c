@@ -25,7 +25,7 @@ struct snap_error *snap_reopen_regular(int path_fd, int *ret)
 	struct stat info;
 
 	if (fstat(path_fd, &info) < 0)
-		return snap_error_os(errno, "cannot look at the file");
+		return snap_error_os(errno, "cannot stat the file");
 	if (!S_ISREG(info.st_mode))
 		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file");
 	return snap_reopen(path_fd, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, ret);

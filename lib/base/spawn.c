@@ -94,7 +94,7 @@ struct snap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel_state, NULL);
 	if (pid < 0)
-		return snap_error_os(os_errno, "cannot make a process");
+		return snap_error_os(os_errno, "cannot create a process");
 	*pid_ret = pid;
 	*pidfd_ret = pidfd;
 	return NULL;

@@ -230,7 +230,8 @@ static void note_stall(struct snap_capture *capture, const struct snap_process *
 	if (duration > capture->stop_duration_ns)
 		capture->stop_duration_ns = duration;
 	snap_capture_warn(capture, "memory_stalled", root->pid, 0,
-			  "a page of memory in the tree of %d is served by nobody: stopped twice",
+			  "reading a memory page blocked in the tree of %d (userfaultfd, FUSE): it "
+			  "was stopped twice",
 			  root->pid);
 }
 
@@ -309,8 +310,8 @@ static void warn_of_instants(struct snap_capture *capture)
 	if (taken[SNAP_TAKEN_UNSTOPPED] + taken[SNAP_TAKEN_ALONE] < 2)
 		return;
 	snap_capture_warn(capture, "not_one_instant", 0, 0,
-			  "threads are not of one instant: %zu were read while they were blocked, "
-			  "%zu were stopped one by one",
+			  "threads were not read at one instant: %zu were read while blocked, %zu "
+			  "were stopped one by one",
 			  taken[SNAP_TAKEN_UNSTOPPED], taken[SNAP_TAKEN_ALONE]);
 }
 
@@ -335,8 +336,8 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 	}
 	if (execed)
 		snap_capture_warn(capture, "execed", 0, 0,
-				  "programs were started while the tree was read: names and "
-				  "arguments may be those of their predecessors");
+				  "processes executed other programs while the tree was read: "
+				  "names and arguments may be those of the previous program");
 	if (options->no_stop)
 		warn_of_instants(capture);
 	capture->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;

@@ -75,8 +75,8 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 	if (traced->unsupported) {
 		set_trouble(process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
 			    snap_arena_printf(arena,
-					      "cannot unwind %d: it is a program of another word "
-					      "size or architecture",
+					      "cannot unwind %d: the word size or architecture of "
+					      "its program is not supported",
 					      process->pid));
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, traced->error);
@@ -89,7 +89,7 @@ static void explain(const struct snap_options *options, struct snap_capture *cap
 		/* Not even the list of its threads need be whole. */
 		set_trouble(process, SNAP_TROUBLE_INTERNAL,
 			    snap_arena_printf(
-				    arena, "the tracing process was ended before it had copied %d",
+				    arena, "the tracing process was killed before it had copied %d",
 				    process->pid));
 	} else if (traced->vanished || process->thread_count == 0) {
 		process->vanished = true;
@@ -110,7 +110,7 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
 		    ++unread <= MOST_THREAD_WARNINGS)
 			snap_capture_warn(capture, "facts_missing", process->pid, thread->tid,
-					  "cannot read the name and the state of thread %d of %d",
+					  "cannot read name and state of thread %d of %d",
 					  thread->tid, process->pid);
 		if (thread->result != SNAP_THREAD_NOT_STOPPED ||
 		    ++not_stopped > MOST_THREAD_WARNINGS)
@@ -126,12 +126,12 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  "%zu threads of %d did not stop", not_stopped, process->pid);
 	if (unread > MOST_THREAD_WARNINGS)
 		snap_capture_warn(capture, "facts_missing", process->pid, 0,
-				  "cannot read the names and the states of %zu threads of %d",
-				  unread, process->pid);
+				  "cannot read names and states of %zu threads of %d", unread,
+				  process->pid);
 	if (process->threads_missed)
 		snap_capture_warn(capture, "threads_missed", process->pid, 0,
-				  "%zu threads of %d could not be caught", process->threads_missed,
-				  process->pid);
+				  "%zu threads of %d could not be stopped in time and are missing",
+				  process->threads_missed, process->pid);
 	if (traced->error && traced->seized)
 		snap_capture_warn(capture, "thread_refused", process->pid, 0,
 				  "some threads of %d cannot be traced: %s", process->pid,

@@ -41,9 +41,9 @@ static struct snap_error *find_guard(struct snap_nostop *nostop)
 	if (nostop->guard == SNAP_GUARD_NONE)
 		return snap_error_format(
 			SNAP_ERROR_OTHER,
-			"cannot read threads without a stop: this kernel counts neither the runs "
-			"of a thread (schedstat) nor its switches, so nothing proves that it stood "
-			"still; leave out --no-stop");
+			"cannot read threads without stopping them: this kernel has neither "
+			"schedstat nor counts of context switches, so a thread that ran meanwhile "
+			"would go unnoticed; leave out --no-stop");
 	return NULL;
 }
 

@@ -97,7 +97,7 @@ static struct snap_error *remember(struct snap_discovery *run)
 static struct snap_error *nothing_found(const struct snap_capture *capture)
 {
 	if (!capture->warning_count)
-		return snap_error_format(SNAP_ERROR_NOT_FOUND, "no process to show");
+		return snap_error_format(SNAP_ERROR_NOT_FOUND, "no processes to show");
 	return snap_error_format(SNAP_ERROR_NOT_FOUND, "%s",
 				 capture->warnings[capture->warning_count - 1].message);
 }
@@ -153,11 +153,11 @@ static struct snap_error *open_procfs(struct snap_procfs *ret)
 	snap_procfs_close(ret);
 	/* Where this process has no number there is no link. */
 	if (self < 0 && !snap_procfs_is_gone(self))
-		return snap_error_os(-self, "cannot read processes: procfs does not tell who reads "
-					    "it");
+		return snap_error_os(-self,
+				     "cannot read processes: cannot read the link self of procfs");
 	return snap_error_format(SNAP_ERROR_OTHER,
-				 "cannot read processes: procfs shows another pid namespace (mount "
-				 "one in this namespace)");
+				 "cannot read processes: procfs belongs to another pid namespace "
+				 "(mount one in this namespace)");
 }
 
 /* Who is not to be shown: the program that asked, if this is another process. */

@@ -80,7 +80,7 @@ static void security_module_words(const struct snap_refusal *refusal, char *out,
 			 "the seccomp filter under which stacksnap runs, or a security "
 			 "module, forbids it; in a container add SYS_PTRACE");
 	else
-		snprintf(out, size, "a security module forbids it; the kernel's log may say which");
+		snprintf(out, size, "a security module forbids it; the kernel log may say which");
 }
 
 void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t size)
@@ -89,16 +89,16 @@ void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t si
 
 	if (refusal->yama == 3)
 		snprintf(out, size,
-			 "kernel.yama.ptrace_scope is 3: nobody may trace until the "
-			 "machine is booted anew with another setting");
+			 "kernel.yama.ptrace_scope is 3: tracing is disabled until a reboot with "
+			 "another setting");
 	else if (refusal->other_user_ns && all)
 		snprintf(out, size,
-			 "it lives in a user namespace that is not below the one of "
-			 "stacksnap; run stacksnap there or outside of both");
+			 "it is in a user namespace that is not a descendant of stacksnap's; run "
+			 "stacksnap in that namespace or in an ancestor of it");
 	else if (!all && !same_user(refusal))
 		other_user_words(refusal, out, size);
 	else if (!all && !same_group(refusal))
-		snprintf(out, size, "its group ids are not those of stacksnap; %s",
+		snprintf(out, size, "its group ids differ from those of stacksnap; %s",
 			 remedy(refusal));
 	else if (!all && refusal->file_owner != (uid_t)-1 &&
 		 refusal->file_owner != refusal->target.euid)
@@ -107,7 +107,7 @@ void snap_refusal_words(const struct snap_refusal *refusal, char *out, size_t si
 			 "are; %s",
 			 remedy(refusal));
 	else if (!all && refusal->other_user_ns)
-		snprintf(out, size, "it lives in another user namespace; %s", remedy(refusal));
+		snprintf(out, size, "it is in another user namespace; %s", remedy(refusal));
 	else if (!all && refusal->target.permitted & ~refusal->own.permitted)
 		snprintf(out, size, "it has capabilities that stacksnap lacks; %s",
 			 remedy(refusal));

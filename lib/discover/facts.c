@@ -295,15 +295,13 @@ bool snap_process_judge(struct snap_capture *capture, struct snap_process *proce
 	int pid = (int)process->pid;
 
 	if (is_zombie(stat))
-		snap_process_trouble(capture, process, SNAP_TROUBLE_ZOMBIE,
-				     "process %d has exited, its parent %d has not collected it "
-				     "yet (zombie)",
-				     pid, (int)stat->ppid);
+		snap_process_trouble(
+			capture, process, SNAP_TROUBLE_ZOMBIE,
+			"process %d has exited and its parent %d has not reaped it yet (zombie)",
+			pid, (int)stat->ppid);
 	else if (stat->flags & SNAP_PF_KTHREAD)
 		snap_process_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
-				     "%d is a kernel thread: no program runs in it that has "
-				     "stacks to show",
-				     pid);
+				     "%d is a kernel thread and has no user stacks", pid);
 	else
 		return false;
 	return true;

@@ -105,7 +105,7 @@ static bool is_full(struct snap_discovery *run)
 {
 	if (run->capture->process_count < SNAP_MAX_PROCESSES)
 		return false;
-	warn_once(run, "too_many_processes", "there are more processes than can be shown");
+	warn_once(run, "too_many_processes", "there are more processes than stacksnap can show");
 	return true;
 }
 

@@ -66,7 +66,7 @@ struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret
 	size_t done = 0;
 
 	if (fd < 0)
-		return snap_error_os(errno, "cannot make a file in memory");
+		return snap_error_os(errno, "cannot create a file in memory");
 	while (done < size) {
 		ssize_t n = pwrite(fd, (const char *)bytes + done, size - done, (off_t)done);
 
@@ -113,11 +113,11 @@ static const char *objection(const struct snap_place *place,
 	if (!chosen || !snap_files_is_foreign(process))
 		return NULL;
 	if (fstat(path_fd, &info) < 0)
-		return "cannot be looked at";
+		return "cannot be examined";
 	if (is_guarded(place, process) && info.st_uid != 0 && info.st_uid != process->uid)
 		return "belongs to another user than the process";
 	if (info.st_uid != process->uid && !(info.st_mode & S_IROTH) && !is_mapped(request, &info))
-		return "is nothing that the process's user may read";
+		return "may not be read by the process's user";
 	return NULL;
 }
 

@@ -20,13 +20,13 @@ static struct snap_error *check(const struct snap_process *process, int fd)
 	struct stat info;
 
 	if (fstat(fd, &info) < 0)
-		return snap_error_os(errno, "cannot look at it");
+		return snap_error_os(errno, "cannot stat it");
 	if (S_ISLNK(info.st_mode))
 		return snap_error_format(SNAP_ERROR_PERMISSION, "it is a symbolic link");
 	if (!S_ISREG(info.st_mode))
 		return snap_error_format(SNAP_ERROR_PERMISSION, "it is not a regular file");
 	if (info.st_nlink != 1)
-		return snap_error_format(SNAP_ERROR_PERMISSION, "it has more than one name");
+		return snap_error_format(SNAP_ERROR_PERMISSION, "it has more than one hard link");
 	if (info.st_uid != 0 && info.st_uid != process->uid)
 		return snap_error_format(SNAP_ERROR_PERMISSION,
 					 "it belongs to uid %u, not to the process's user",

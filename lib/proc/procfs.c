@@ -34,7 +34,7 @@ struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret)
 	if (fd < 0)
 		return snap_error_os(errno, "cannot read %s", path);
 	if (!root && fstatfs(fd, &filesystem))
-		return snap_error_os(errno, "cannot look at %s", path);
+		return snap_error_os(errno, "cannot stat %s", path);
 	if (!root && filesystem.f_type != PROC_SUPER_MAGIC)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "cannot read processes: %s is not mounted", path);

@@ -65,8 +65,7 @@ static struct snap_error *go_without_space(struct snap_follow *follow,
 {
 	if (!follow->told_of_spaces)
 		snap_capture_warn(follow->log->capture, "too_many_processes", 0, 0,
-				  "%s: processes that came later are without samples",
-				  snap_error_message(why));
+				  "%s: later processes have no samples", snap_error_message(why));
 	follow->told_of_spaces = true;
 	snap_error_destroy(why);
 	if (followed->space != UINT32_MAX)

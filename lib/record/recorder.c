@@ -56,7 +56,7 @@ struct snap_error *snap_recorder_create(const struct snap_options *options,
 	if (!recorder)
 		return snap_error_no_memory();
 	if (options->hz == 0)
-		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 records nothing");
+		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 would record nothing");
 	recorder->options = options;
 	recorder->fd = -1;
 	recorder->sink = snap_follow_sink(&recorder->follow);
@@ -106,9 +106,10 @@ void snap_recorder_tell_losses(struct snap_recorder *recorder)
 	if (losses == recorder->told_losses)
 		return;
 	recorder->told_losses = losses;
-	text = losses == 1 ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
-			   : snap_arena_printf(&capture->arena, "stacks lost %u times, at last: %s",
-					       losses, why);
+	text = losses == 1
+		       ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
+		       : snap_arena_printf(&capture->arena,
+					   "stacks lost %u times, most recently: %s", losses, why);
 	for (size_t i = 0; text && i < capture->warning_count; i++) {
 		if (strcmp(capture->warnings[i].code, LOST) != 0)
 			continue;
@@ -124,10 +125,11 @@ void snap_recorder_tell_losses(struct snap_recorder *recorder)
 struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd)
 {
 	if (fd >= 0 && recorder->options->ring_ns)
-		return snap_error_format(SNAP_ERROR_INVALID,
-					 "a ring is written when it is asked for, not as it grows");
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"a ring cannot be written while it grows, only on request");
 	if (fd >= 0 && recorder->begun)
-		return snap_error_format(SNAP_ERROR_INVALID, "the recording has begun already");
+		return snap_error_format(SNAP_ERROR_INVALID, "the recording has already begun");
 	snap_log_writer_destroy(snap_take_ptr(recorder->writer));
 	recorder->fd = fd;
 	return NULL;

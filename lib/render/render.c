@@ -5,14 +5,13 @@
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
-	{ "text", ".txt", "a tree for people", snap_render_text, snap_render_text_recording,
-	  false },
+	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, false },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
 	  snap_render_json_recording, false },
-	{ "jsonl", ".jsonl", "such a document for each moment of a recording, a line each",
+	{ "jsonl", ".jsonl", "JSON Lines: a document for each moment, one per line",
 	  snap_render_jsonl, snap_render_jsonl_recording, false },
 	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true },
-	{ "folded", ".folded", "one line a stack, for flame graphs", NULL, snap_render_folded,
+	{ "folded", ".folded", "one line per stack, for flame graphs", NULL, snap_render_folded,
 	  false },
 	{ "chrome", ".trace.json", "trace events: Perfetto, chrome://tracing", NULL,
 	  snap_render_chrome, false },
@@ -28,7 +27,7 @@ const struct snap_format snap_formats[] = {
 };
 
 /* What `stacksnap list` prints: no format that a snapshot is asked for by name on its own. */
-static const struct snap_format list_format = { "list",           NULL, "the tree alone",
+static const struct snap_format list_format = { "list",           NULL, "the process tree only",
 						snap_render_list, NULL, false };
 
 const struct snap_format *snap_format_by_name(const char *name)

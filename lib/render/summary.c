@@ -232,11 +232,11 @@ static const char *why_it_ended(enum snap_recording_end end)
 	case SNAP_END_CONDITION:
 		return "the condition was met";
 	case SNAP_END_TARGETS:
-		return "no target was left";
+		return "all targets have exited";
 	case SNAP_END_PERMISSION:
-		return "the targets may not be read any more";
+		return "reading the targets is no longer permitted";
 	case SNAP_END_UNFINISHED:
-		return "the recording has no end: it goes on, or was killed";
+		return "the recording is unfinished: stacksnap is still writing it or was killed";
 	case SNAP_END_FAILED:
 		return "the recording failed";
 	}

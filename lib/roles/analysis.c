@@ -88,7 +88,7 @@ static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct sn
 			return err;
 		snap_error_destroy(err);
 		return snap_error_format(SNAP_ERROR_CRASHED,
-					 "the process that reads files left nonsense");
+					 "the process that reads files left an invalid result");
 	}
 	(*ret)->backing = (void *)(uintptr_t)bytes;
 	(*ret)->backing_size = size;

@@ -32,7 +32,7 @@ struct snap_error *snap_broker_check(int fd)
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 || fstat(fd, &info) < 0)
-		return snap_error_os(errno, "cannot look at the file");
+		return snap_error_os(errno, "cannot stat the file");
 	if (!S_ISREG(info.st_mode) || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
 		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file, or not read-only");
 	return NULL;
@@ -55,10 +55,10 @@ static struct snap_error *answer_locally(void *context, const struct snap_broker
 	};
 
 	if (!snap_broker_is_valid(request) || request->process >= capture->process_count)
-		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
 	asked.process = &capture->processes[request->process];
 	if (asked.kind != SNAP_FILE_PERF_MAP && asked.map >= asked.process->map_count)
-		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
 	return local->finder.find(local->finder.context, &asked, fd_ret);
 }
 
@@ -130,7 +130,7 @@ static struct snap_error *ask(void *context, const struct snap_file_request *req
 
 	note(context, request);
 	if (remote->out_of_step)
-		return snap_error_format(SNAP_ERROR_OTHER, "the broker of files cannot be heard");
+		return snap_error_format(SNAP_ERROR_OTHER, "cannot receive from the file broker");
 	if (!pack(remote, request, &packed))
 		return snap_error_not_found();
 	err = exchange(remote, &packed, &answer, &fd);
@@ -196,7 +196,7 @@ struct snap_error *snap_broker_serve(const struct snap_broker *broker, int chann
 	if (size == 0)
 		return NULL;
 	if (size != sizeof(request) || !snap_broker_is_valid(&request))
-		return snap_error_format(SNAP_ERROR_FORMAT, "a request for a file makes no sense");
+		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
 	err = broker->answer(broker->context, &request, &fd);
 	if (!err)
 		err = snap_broker_check(fd);

@@ -52,7 +52,8 @@ static struct snap_error *work(void *context, struct snap_parser_job *job)
 		return err;
 	job->size = snap_log_names_size(log, from, warnings_from);
 	if (job->size > job->room)
-		return snap_error_format(SNAP_ERROR_OTHER, "the names do not fit in their room");
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the names do not fit into their memory");
 	return snap_log_names_write(log, from, warnings_from, job->out);
 }
 
@@ -148,7 +149,7 @@ static void warn(struct snap_log *log, const struct snap_error *trouble, int kin
 		[WITH_FILES] = "functions of a file or more are unknown",
 		[WITHOUT_FILES] = "functions are unknown, frames have modules and offsets",
 		[WITHOUT_MEMORY] = "functions are unknown, frames have modules",
-		[KIND_COUNT] = "frames have addresses alone",
+		[KIND_COUNT] = "frames have only addresses",
 	};
 
 	snap_capture_warn(log->capture, "parser_failed", 0, 0, "%s: %s",

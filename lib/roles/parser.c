@@ -71,7 +71,7 @@ static struct snap_error *enter_sandbox(const struct snap_options *options, uid_
 	if (options->no_sandbox)
 		return NULL;
 	return snap_error_wrap(snap_sandbox_enter(&sandbox),
-			       "cannot enter the sandbox (--no-sandbox does without it)");
+			       "cannot enter the sandbox (--no-sandbox runs without it)");
 }
 
 static struct snap_error *do_work(const struct birth *birth, int channel, uint64_t *size_ret)
@@ -128,7 +128,7 @@ static struct snap_error *watch(const struct snap_parser_setting *setting,
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)
-			return snap_error_os(errno, "cannot watch a process");
+			return snap_error_os(errno, "cannot wait for a process");
 		if (fds[1].revents) {
 			err = snap_broker_serve(&setting->broker, role->channel, &gone);
 			if (err)
@@ -146,14 +146,14 @@ static struct snap_error *describe_end(int status)
 	static const char who[] = "the process that reads files";
 
 	if (status == -1)
-		return snap_error_format(SNAP_ERROR_CRASHED, "%s ended early", who);
+		return snap_error_format(SNAP_ERROR_CRASHED, "%s exited early", who);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		return snap_error_format(SNAP_ERROR_CRASHED, "%s used too much processor time",
 					 who);
 	if (WIFSIGNALED(status))
-		return snap_error_format(SNAP_ERROR_CRASHED, "%s ended by signal %d", who,
+		return snap_error_format(SNAP_ERROR_CRASHED, "%s was killed by signal %d", who,
 					 WTERMSIG(status));
-	return snap_error_format(SNAP_ERROR_CRASHED, "%s ended with status %d", who,
+	return snap_error_format(SNAP_ERROR_CRASHED, "%s exited with status %d", who,
 				 WEXITSTATUS(status));
 }
 
@@ -198,7 +198,7 @@ struct snap_error *snap_parser_run(const struct snap_parser_setting *setting,
 	birth.header = mmap(NULL, HEADER_SIZE + room, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (birth.header == MAP_FAILED)
-		return snap_error_os(errno, "cannot make room for the result");
+		return snap_error_os(errno, "cannot reserve memory for the result");
 	err = snap_role_spawn("snap-parser", parse, &birth, &role);
 	if (!err) {
 		err = watch(setting, &role);

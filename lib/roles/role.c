@@ -40,7 +40,7 @@ struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, 
 	struct snap_error *err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, birth.ends) < 0)
-		return snap_error_os(errno, "cannot make a channel to a process");
+		return snap_error_os(errno, "cannot create a channel to a process");
 	(void)setsockopt(birth.ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	err = snap_spawn(SNAP_SPAWN_ALLOCATES, name, run_role, &birth, &role.pid, &role.pidfd);
 	close(birth.ends[1]);
@@ -142,7 +142,7 @@ struct snap_error *snap_wire_send(int channel, const void *bytes, size_t size, i
 	do
 		n = sendmsg(channel, &message, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? snap_error_os(errno, "cannot talk to a process") : NULL;
+	return n < 0 ? snap_error_os(errno, "cannot send to a process") : NULL;
 }
 
 /* The descriptor of a message, -1 if there is none; more than one never fit. */
@@ -175,11 +175,11 @@ struct snap_error *snap_wire_receive(int channel, void *bytes, size_t room, size
 		n = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != ECONNRESET)
-		return snap_error_os(errno, "cannot hear from a process");
+		return snap_error_os(errno, "cannot receive from a process");
 	if (n > 0 && fd_ret)
 		fd = take_descriptor(&message);
 	if (n > 0 && message.msg_flags & MSG_TRUNC)
-		return snap_error_format(SNAP_ERROR_FORMAT, "a message that is too long");
+		return snap_error_format(SNAP_ERROR_FORMAT, "the message is too long");
 	*size_ret = n > 0 ? (size_t)n : 0;
 	if (fd_ret)
 		*fd_ret = snap_take_fd(&fd);

@@ -82,10 +82,10 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 	process->trouble = SNAP_TROUBLE_NONE;
 	process->trouble_message = NULL;
 	if (os_errno == ENOEXEC)
-		snap_process_trouble(
-			capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
-			"cannot unwind %d: it is a program of another word size or architecture",
-			(int)process->pid);
+		snap_process_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+				     "cannot unwind %d: the word size or architecture of its "
+				     "program is not supported",
+				     (int)process->pid);
 	else if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
 		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot read %d: %s",
 				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));

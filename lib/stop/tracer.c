@@ -82,7 +82,7 @@ static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
 	child->to_child = eventfd(0, EFD_CLOEXEC);
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
-		return snap_error_os(errno, "cannot make a channel to the tracing process");
+		return snap_error_os(errno, "cannot create a channel to the tracing process");
 	return snap_spawn(0, "snap-tracer", run_child, &birth, &pid, &child->pidfd);
 }
 
@@ -127,7 +127,7 @@ static struct snap_error *answer(const struct snap_options *options, const struc
 		return err;
 	value = grown ? SNAP_TRACER_PREPARE : SNAP_TRACER_GO;
 	if (write(child->to_child, &value, sizeof(value)) < 0)
-		return snap_error_os(errno, "cannot talk to the tracing process");
+		return snap_error_os(errno, "cannot send to the tracing process");
 	return NULL;
 }
 
@@ -148,7 +148,7 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 		if (snap_options_cancelled(options))
 			return snap_error_cancelled();
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)
-			return snap_error_os(errno, "cannot watch the tracing process");
+			return snap_error_os(errno, "cannot wait for the tracing process");
 		if (fds[0].revents)
 			return NULL;
 		if (fds[1].revents) {
@@ -160,7 +160,7 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 		if (stop->stalled ||
 		    snap_clock_ns(CLOCK_MONOTONIC) > deadline(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
-						 "the tracing process did not end in time");
+						 "the tracing process did not exit in time");
 	}
 }
 

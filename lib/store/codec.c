@@ -9,9 +9,9 @@
 enum { WRITTEN_AT_ONCE = 2048 }; /* bytes: fewer are cheaper to copy than a system call */
 
 static const uint64_t ABSENT = UINT64_MAX;
-static const char CUT_OFF[] = "a section ends too early";
+static const char CUT_OFF[] = "truncated section";
 
-static const char no_memory[] = "there is not enough memory for it";
+static const char no_memory[] = "out of memory";
 
 void snap_codec_refuse(struct snap_codec *codec, const char *problem)
 {
@@ -185,7 +185,7 @@ void snap_code_bool(struct snap_codec *codec, bool *value)
 {
 	uint8_t byte = code_byte(codec, *value);
 
-	snap_codec_check(codec, byte <= 1, "a flag is neither true nor false");
+	snap_codec_check(codec, byte <= 1, "invalid boolean");
 	if (snap_codec_reads(codec))
 		*value = byte == 1;
 }
@@ -196,7 +196,7 @@ void snap_code_letter(struct snap_codec *codec, char *value)
 	uint8_t lower = byte | 0x20;
 
 	snap_codec_check(codec, byte == 0 || (lower >= 'a' && lower <= 'z'),
-			 "a state is no letter");
+			 "invalid thread state");
 	if (snap_codec_reads(codec))
 		*value = codec->problem ? 0 : (char)byte;
 }
@@ -207,7 +207,7 @@ void snap_code_enum(struct snap_codec *codec, void *value, uint32_t count)
 
 	memcpy(&number, value, sizeof(number));
 	snap_code_u32(codec, &number);
-	snap_codec_check(codec, number < count, "a value stands for nothing");
+	snap_codec_check(codec, number < count, "invalid enumerator");
 	if (!snap_codec_reads(codec))
 		return;
 	if (codec->problem)
@@ -220,7 +220,7 @@ void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most)
 	uint64_t number = *value == SIZE_MAX ? ABSENT : *value;
 
 	snap_code_u64(codec, &number);
-	snap_codec_check(codec, number == ABSENT || number <= most, "a number is too large");
+	snap_codec_check(codec, number == ABSENT || number <= most, "number too large");
 	if (snap_codec_reads(codec))
 		*value = codec->problem ? 0 : (size_t)number;
 }
@@ -229,7 +229,7 @@ void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most)
 static uint64_t code_length(struct snap_codec *codec, uint64_t length, uint64_t most)
 {
 	snap_code_u64(codec, &length);
-	snap_codec_check(codec, length <= most, "a length is too large");
+	snap_codec_check(codec, length <= most, "length too large");
 	return codec->problem ? 0 : length;
 }
 
@@ -248,11 +248,11 @@ void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
 		return;
 	}
 	*text = NULL;
-	snap_codec_check(codec, length <= (uint64_t)most + 1, "a text is too long");
+	snap_codec_check(codec, length <= (uint64_t)most + 1, "string too long");
 	if (length == 0 || !(bytes = get(codec, length)))
 		return;
 	if (memchr(bytes, 0, length) != bytes + length - 1)
-		snap_codec_refuse(codec, "a text does not end where it should");
+		snap_codec_refuse(codec, "unterminated string");
 	else
 		*text = (const char *)bytes;
 }
@@ -269,7 +269,7 @@ static void align(struct snap_codec *codec)
 	}
 	bytes = get(codec, rest);
 	if (bytes && memcmp(bytes, zeros, rest) != 0)
-		snap_codec_refuse(codec, "there is something where nothing should be");
+		snap_codec_refuse(codec, "padding is not zero");
 }
 
 /* Whether these bytes are in the memory outside; 0 stands for those that are not. */
@@ -287,7 +287,7 @@ static bool code_outside(struct snap_codec *codec, const void **data, uint64_t l
 	place--;
 	if (place % sizeof(uint64_t) != 0 || place > codec->outside_size ||
 	    length > codec->outside_size - place) {
-		snap_codec_refuse(codec, "it names memory that is not there");
+		snap_codec_refuse(codec, "invalid memory reference");
 		return false;
 	}
 	*data = codec->outside + place;

@@ -47,7 +47,7 @@ struct snap_error *snap_contents_map(struct snap_contents *contents, int fd, con
 
 	*contents = (struct snap_contents){ .what = what };
 	if (fstat(fd, &status) < 0)
-		return snap_error_os(errno, "cannot look at the %s", what);
+		return snap_error_os(errno, "cannot stat the %s", what);
 	if (status.st_size <= 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the %s is empty", what);
 	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

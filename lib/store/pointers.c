@@ -100,7 +100,7 @@ static void count_shown(struct snap_sharing *to, uint64_t shown)
 {
 	to->shown += shown;
 	if (to->shown > MOST_SHOWN)
-		snap_codec_refuse(&to->codec, "its report would never end");
+		snap_codec_refuse(&to->codec, "the report would be too large");
 }
 
 bool snap_share_begin(struct snap_sharing *to, struct snap_shared *shared, const void **pointer,
@@ -120,7 +120,7 @@ bool snap_share_begin(struct snap_sharing *to, struct snap_shared *shared, const
 	if (number == 0)
 		return false;
 	if (number > shared->count) {
-		snap_codec_refuse(&to->codec, "a number stands for nothing");
+		snap_codec_refuse(&to->codec, "invalid reference");
 		return false;
 	}
 	*pointer = shared->items[number - 1].pointer;
@@ -153,7 +153,7 @@ void snap_share_text(struct snap_sharing *to, const char **text, size_t most)
 		if (!reads)
 			return;
 		*text = pointer;
-		snap_codec_check(&to->codec, size <= (uint64_t)most + 1, "a text is too long");
+		snap_codec_check(&to->codec, size <= (uint64_t)most + 1, "string too long");
 		return;
 	}
 	snap_code_text(&to->codec, text, most);
@@ -168,7 +168,7 @@ void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
 	uint64_t number = *value;
 
 	snap_code_u64(&to->codec, &number);
-	snap_codec_check(&to->codec, number <= most, "a number is too large");
+	snap_codec_check(&to->codec, number <= most, "number too large");
 	if (snap_codec_reads(&to->codec))
 		*value = to->codec.problem ? 0 : (size_t)number;
 }
@@ -176,14 +176,13 @@ void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
 void snap_code_length(struct snap_sharing *to, int64_t *value)
 {
 	snap_code_i64(&to->codec, value);
-	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "a length makes no sense");
+	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "invalid duration");
 }
 
 void snap_code_moment(struct snap_sharing *to, int64_t *value)
 {
 	snap_code_i64(&to->codec, value);
-	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST,
-			 "a moment makes no sense");
+	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST, "invalid time");
 }
 
 /* ---- frames ---- */
@@ -225,9 +224,9 @@ void snap_code_frame(struct snap_sharing *to, struct snap_frame *frame)
 			sizeof(*frame->entries), LEAST_ENTRY);
 	for (size_t i = 0; i < frame->entry_count; i++)
 		code_entry(to, &frame->entries[i]);
-	snap_codec_check(codec, frame->entry_count, "a frame is empty");
+	snap_codec_check(codec, frame->entry_count, "frame without functions");
 	if (snap_codec_reads(codec) && frame->build_id)
-		snap_codec_check(codec, is_hex(to, frame->build_id), "a build id is none");
+		snap_codec_check(codec, is_hex(to, frame->build_id), "invalid build id");
 }
 
 void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
@@ -245,7 +244,7 @@ void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
 	*frame = NULL;
 	if (!snap_share_begin(to, &to->frames, &pointer, &one)) {
 		*frame = pointer;
-		snap_codec_check(&to->codec, pointer, "a frame is missing");
+		snap_codec_check(&to->codec, pointer, "missing frame");
 		return;
 	}
 	read = snap_arena_new(to->codec.arena, struct snap_frame);
@@ -278,8 +277,6 @@ void snap_code_warning(struct snap_sharing *to, struct snap_warning *warning)
 	snap_share_text(to, &warning->message, SNAP_LONGEST_MESSAGE);
 	snap_code_i32(codec, &warning->pid);
 	snap_code_i32(codec, &warning->tid);
-	snap_codec_check(codec, is_code(warning->code) && warning->message,
-			 "a warning says nothing");
-	snap_codec_check(codec, warning->pid >= 0 && warning->tid >= 0,
-			 "a warning is about nobody");
+	snap_codec_check(codec, is_code(warning->code) && warning->message, "empty warning");
+	snap_codec_check(codec, warning->pid >= 0 && warning->tid >= 0, "invalid pid in a warning");
 }

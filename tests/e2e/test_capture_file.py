@@ -93,9 +93,9 @@ class CaptureFile(Case):
             self.assertEqual(got.raw, b"")
             self.assertRegex(got.err, "|".join(words))
             self.assertEqual(len(got.err.splitlines()), 1, got)
-        refused(b"", "no capture|trunc")
-        refused(b"hello, world\n" * 100, "no capture")
-        refused(open("/bin/true", "rb").read(), "no capture")
+        refused(b"", "not a capture|trunc")
+        refused(b"hello, world\n" * 100, "not a capture")
+        refused(open("/bin/true", "rb").read(), "not a capture")
         for cut in (9, 100, len(data) // 2, len(data) - 1):
             refused(data[:cut], "trunc|short|damaged|corrupt|incomplete")
         got = self.run_tool("render", "/nonexistent/file", status=2)

@@ -313,7 +313,7 @@ class Library(Case):
             process.kill()
             process.wait()
         self.assertEqual(process.returncode, 1, errors)
-        self.assertIn(b"no target was left", errors)
+        self.assertIn(b"all targets have exited", errors)
         with open(path) as f:
             self.assertIn("wait_futex", f.read())
 

@@ -83,7 +83,7 @@ class NoStop(Case):
         victim = self.victim("threads", "spin:1:spinner", "futex:6:waiter", running=1)
         got = self.run_tool("-p", victim.pid, "--no-stop")
         head = got.text.splitlines()[0]
-        self.assertIn("not stopped: 7 of 8 threads read while blocked, 1 stopped one by one, not of one instant", head)
+        self.assertIn("not stopped: 7 of 8 threads read while blocked, 1 stopped one by one, not at one instant", head)
         self.assertEqual(got.err, "")
         self.assertNotIn("(read while blocked)", got.text)
         more = self.run_tool("-p", victim.pid, "--no-stop", "-v")

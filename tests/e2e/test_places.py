@@ -91,7 +91,7 @@ class Waiting(Case):
         doc = self.json("render", fifo, "--timeout", "50", status=2)
         self.assertEqual(doc["warnings"][0]["code"], "timeout")
         got = self.run_tool(victim.pid, "-o", fifo, "--timeout", "50", status=2)
-        self.assertIn("nobody reads it", got.err)
+        self.assertIn("it has no reader", got.err)
 
     def test_signal(self):
         victim = self.victim("chain")

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPD-License-Identifier: LGPL-2.1-or-later
 """`record` from the command line: how it begins, how it ends, what is where afterwards, and what it
 says. Lengths are given as time, but no measured time decides a result."""
 import fcntl
@@ -601,16 +601,16 @@ class Usage(Recorder):
         for arguments, word in ((["--hz", "0"], "1 to 10000"), (["--hz", "-5"], "1 to 10000"),
                                 (["--hz", "fast"], "1 to 10000"), (["--hz", "20000"], "1 to 10000"),
                                 (["--rate", "0"], "1 to 10000"), (["--rate", "99.5"], "1 to 10000"),
-                                (["-d", "-1"], "no duration"), (["-d", "soon"], "no duration"),
-                                (["-d", ""], "empty"), (["--duration", "1d"], "no duration"),
-                                (["--ring", "0"], "above 0"), (["--ring", "-1s"], "no duration"),
+                                (["-d", "-1"], "not a duration"), (["-d", "soon"], "not a duration"),
+                                (["-d", ""], "empty"), (["--duration", "1d"], "not a duration"),
+                                (["--ring", "0"], "above 0"), (["--ring", "-1s"], "not a duration"),
                                 (["--until", "threads"], "threads>N"), (["--until", "cpu<5"], "cpu<N%"),
                                 (["--until", "state=tired for 5s"], "state=LIST"), (["--mode", "off"], "wall, cpu"),
                                 (["--interval", "0"], "above 0"), (["--state-frames", "top"], "root, leaf, no"),
                                 (["-f", "nonsense"], "snaprec"), (["-o", "a%q"], "%N"), (["-o", "50%"], "%%"),
                                 (["-o", "a%n"], "%N"), (["-o", "a%D"], "%N"),
-                                (["--from", "5s"], "makes no sense"), (["--kernel"], "makes no sense"),
-                                (["--stats", "-"], "standard output"), (["--save-capture", "x"], "makes no sense")):
+                                (["--from", "5s"], "cannot be used"), (["--kernel"], "cannot be used"),
+                                (["--stats", "-"], "standard output"), (["--save-capture", "x"], "cannot be used")):
             with self.subTest(arguments=arguments):
                 got = self.run_tool("record", "-p", pid, *arguments, status=64)
                 self.assertEqual(got.raw, b"")

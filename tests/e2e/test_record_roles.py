@@ -65,7 +65,7 @@ class Roles(Recorder):
         os.kill(first, signal.SIGKILL)
         second = self.parser_of(running, other_than=first)
         got = self.finish(running, status=1)
-        self.assertIn("stacks lost: the parser ended by signal 9", got.err)
+        self.assertIn("stacks lost: the parser was killed by signal 9", got.err)
         self.assertIn("asleep_main", read_file(out))
         for pid in (first, second):
             self.assertFalse(os.path.exists(f"/proc/{pid}"), f"{pid} is left over")

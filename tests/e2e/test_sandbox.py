@@ -219,7 +219,7 @@ class Sandbox(Case):
                               timeout=DEADLINE, check=False)
         got = Result(command, done.returncode, done.stdout, done.stderr.decode(errors="replace"))
         self.check(got, 2)
-        self.assertIn("cannot forbid dumps", got.err)
+        self.assertIn("cannot make the process non-dumpable", got.err)
         self.assertIn("--no-sandbox", got.err)
         self.assertEqual(got.doc["processes"], [])
         self.assert_free(victim.pid)

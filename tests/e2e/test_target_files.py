@@ -161,7 +161,7 @@ class Huge(Case):
         grow(path + ".debug")
         victim = self.program([path])
         got = self.run_tool("-p", victim.pid, status=1, timeout=30)
-        self.assertIn("too large for a checksum", got.err)
+        self.assertIn("too large to checksum", got.err)
         self.assertIn("f2", got.text)
 
 
@@ -362,7 +362,7 @@ class PerfMaps(Case):
         self.write()
         os.link(self.path, self.path + ".second")
         self.addCleanup(self.remove, self.path + ".second")
-        self.refused("it has more than one name")
+        self.refused("it has more than one hard link")
 
     def test_foreign(self):
         need_root()

@@ -397,7 +397,7 @@ static void test_slices_that_make_no_sense(void **state _unused_)
 #define AT(ns) ((struct snap_moment){ SNAP_MOMENT_SINCE_START, ns })
 #define BEFORE(ns) ((struct snap_moment){ SNAP_MOMENT_BEFORE_END, ns })
 #define EPOCH(ns) ((struct snap_moment){ SNAP_MOMENT_EPOCH, ns })
-	expect_invalid(log, AT(0), none, "holds no samples");
+	expect_invalid(log, AT(0), none, "has no samples");
 	pass(log, 5);
 	expect_invalid(log, AT(50), none, "--from is after the end");
 	expect_invalid(log, EPOCH(1000050), none, "--from is after the end");
@@ -406,7 +406,7 @@ static void test_slices_that_make_no_sense(void **state _unused_)
 	expect_invalid(log, none, EPOCH(INT64_MIN), "is not before");
 	expect_invalid(log, none, AT(0), "--to is before the beginning");
 	expect_invalid(log, AT(30), AT(20), "--from is not before --to");
-	expect_invalid(log, AT(31), AT(39), "no sample");
+	expect_invalid(log, AT(31), AT(39), "there is no sample");
 	expect_invalid(log, BEFORE(10), BEFORE(20), "--from is not before --to");
 	snap_log_destroy(log);
 }

@@ -304,9 +304,9 @@ static void test_foreign(void **state _unused_)
 {
 	static const char text[] = "this is not one of ours, whatever it may be";
 
-	refuse("", 0, "no capture");
-	refuse(text, sizeof(text), "no capture");
-	refuse("\x89snapca", 7, "no capture");
+	refuse("", 0, "not a capture");
+	refuse(text, sizeof(text), "not a capture");
+	refuse("\x89snapca", 7, "not a capture");
 }
 
 static void test_truncated(void **state _unused_)
@@ -318,7 +318,7 @@ static void test_truncated(void **state _unused_)
 		refuse(bytes.data, size, "truncated");
 	refuse(bytes.data, bytes.size - 1, "truncated");
 	bytes.data[bytes.size] = 0;
-	refuse(bytes.data, bytes.size + 1, "follows its end");
+	refuse(bytes.data, bytes.size + 1, "trailing data");
 	free(bytes.data);
 }
 
@@ -456,17 +456,17 @@ static void test_inconsistent(void **state _unused_)
 	process->parent = SIZE_MAX;
 	process->threads[1].tid = 100;
 	bytes = write_capture(capture);
-	refuse(bytes.data, bytes.size, "threads are not in order");
+	refuse(bytes.data, bytes.size, "threads not sorted");
 	free(bytes.data);
 	process->threads[1].tid = 101;
 	process->maps[1].start = 0x400800;
 	bytes = write_capture(capture);
-	refuse(bytes.data, bytes.size, "mappings are not in order");
+	refuse(bytes.data, bytes.size, "mappings not sorted");
 	free(bytes.data);
 	process->maps[1].start = 0x401000;
 	process->embedded[0].map = 3;
 	bytes = write_capture(capture);
-	refuse(bytes.data, bytes.size, "belongs to no mapping");
+	refuse(bytes.data, bytes.size, "file without a mapping");
 	free(bytes.data);
 }
 

@@ -53,7 +53,7 @@ static void test_users(void **state _unused_)
 	check(&refusal, "it has changed its user ids (set-user-ID); " GET_RIGHT);
 	refusal = refusal_of(1000, 1000);
 	refusal.target.sgid = 42;
-	check(&refusal, "its group ids are not those of stacksnap; " GET_RIGHT);
+	check(&refusal, "its group ids differ from those of stacksnap; " GET_RIGHT);
 }
 
 static void test_rights(void **state _unused_)
@@ -68,7 +68,7 @@ static void test_rights(void **state _unused_)
 	check(&refusal, "it has capabilities that stacksnap lacks; " GET_RIGHT);
 	refusal.own.permitted = 1 << CAP_NET_RAW | 1 << CAP_NET_ADMIN;
 	refusal.yama = 0;
-	check(&refusal, "a security module forbids it; the kernel's log may say which");
+	check(&refusal, "a security module forbids it; the kernel log may say which");
 	refusal.own.seccomp = 2;
 	check(&refusal, "the seccomp filter under which stacksnap runs, or a security module, "
 			"forbids it; in a container add SYS_PTRACE");
@@ -83,14 +83,14 @@ static void test_yama(void **state _unused_)
 	refusal.yama = 2;
 	check(&refusal, "kernel.yama.ptrace_scope is 2; " GET_RIGHT);
 	refusal.yama = 3;
-	check(&refusal, "kernel.yama.ptrace_scope is 3: nobody may trace until the machine is "
-			"booted anew with another setting");
+	check(&refusal, "kernel.yama.ptrace_scope is 3: tracing is disabled until a reboot "
+			"with another setting");
 	refusal.own.effective = ptrace_right;
-	check(&refusal, "kernel.yama.ptrace_scope is 3: nobody may trace until the machine is "
-			"booted anew with another setting");
+	check(&refusal, "kernel.yama.ptrace_scope is 3: tracing is disabled until a reboot "
+			"with another setting");
 	/* With the right, the other settings forbid nothing: it must be something else. */
 	refusal.yama = 2;
-	check(&refusal, "a security module forbids it; the kernel's log may say which");
+	check(&refusal, "a security module forbids it; the kernel log may say which");
 	/* Another user's process would be refused without yama too. */
 	refusal = refusal_of(1000, 1001);
 	refusal.yama = 1;
@@ -102,10 +102,10 @@ static void test_user_namespaces(void **state _unused_)
 	struct snap_refusal refusal = refusal_of(1000, 1000);
 
 	refusal.other_user_ns = true;
-	check(&refusal, "it lives in another user namespace; " GET_RIGHT);
+	check(&refusal, "it is in another user namespace; " GET_RIGHT);
 	refusal.own.effective = ptrace_right;
-	check(&refusal, "it lives in a user namespace that is not below the one of stacksnap; run "
-			"stacksnap there or outside of both");
+	check(&refusal, "it is in a user namespace that is not a descendant of stacksnap's; run "
+			"stacksnap in that namespace or in an ancestor of it");
 }
 
 static void test_words_are_cut(void **state _unused_)

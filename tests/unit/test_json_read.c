@@ -222,15 +222,15 @@ static void test_wrong_documents(void **state _unused_)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-		{ "", "no JSON document" },
-		{ "[1]", "no JSON object" },
-		{ "{", "no JSON document" },
+		{ "", "not a JSON document" },
+		{ "[1]", "not a JSON object" },
+		{ "{", "not a JSON document" },
 		{ "{\"a\": 1, \"a\": 2}", "duplicate" },
-		{ "{}", "no snapshot of stacksnap" },
-		{ "{\"schema\": \"other\"}", "no snapshot of stacksnap" },
+		{ "{}", "not a stacksnap snapshot" },
+		{ "{\"schema\": \"other\"}", "not a stacksnap snapshot" },
 		{ "{\"schema\": \"stacksnap.snapshot\"}", "schema_version" },
-		{ "{\"schema\": \"stacksnap.snapshot\", \"schema_version\": 2}", "newer" },
-		{ "{\"schema\": \"stacksnap.snapshot\", \"schema_version\": 0}", "whole number" },
+		{ "{\"schema\": \"stacksnap.snapshot\", \"schema_version\": 2}", "too new" },
+		{ "{\"schema\": \"stacksnap.snapshot\", \"schema_version\": 0}", "an integer" },
 		{ HEAD "\"time\": \"2026-02-30T07:52:18.106000000Z\"}", "time" },
 		{ HEAD "\"time\": \"2026-11-20 07:52:18.106000000Z\"}", "time" },
 		{ HEAD "\"processes\": {}}", "array" },
@@ -390,7 +390,7 @@ static void test_dear_documents(void **state _unused_)
 		free(text);
 		assert_non_null(err);
 		assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
-		assert_non_null(strstr(snap_error_message(err), "too much memory"));
+		assert_non_null(strstr(snap_error_message(err), "too many values"));
 		snap_error_destroy(err);
 	}
 }

@@ -644,12 +644,12 @@ static void test_what_is_said(void **state _unused_)
 	size_t size, first_flush;
 	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
 
-	expect_refused(bytes, 0, "this is no recording");
+	expect_refused(bytes, 0, "this is not a recording");
 	expect_refused(bytes, 12, "truncated");
 	expect_refused(bytes, 60, "truncated");
-	expect_refused((uint8_t *)"{\"schema\": 1}    ", 16, "this is no recording");
+	expect_refused((uint8_t *)"{\"schema\": 1}    ", 16, "this is not a recording");
 	bytes[first_flush - 1] ^= 1;
-	expect_refused(bytes, size, "a checksum is wrong");
+	expect_refused(bytes, size, "checksum mismatch");
 	bytes[first_flush - 1] ^= 1;
 	bytes[8] = 2;
 	expect_refused(bytes, size, "newer stacksnap (format 2, this one reads up to 1)");

@@ -241,7 +241,7 @@ static void test_of_another_log(void **state _unused_)
 	bytes = write_names(log, 1, 0);
 	other = make_log(20, 10);
 	name_frame(other, 4);
-	refuse(other, bytes.data, bytes.size, "a frame has a name");
+	refuse(other, bytes.data, bytes.size, "frame named twice");
 	free(bytes.data);
 	snap_log_destroy(log);
 	snap_log_destroy(other);
@@ -275,7 +275,7 @@ static void test_cut_off_anywhere(void **state _unused_)
 	}
 	bytes.data = realloc(bytes.data, bytes.size + 1);
 	bytes.data[bytes.size] = 0;
-	refuse(log, bytes.data, bytes.size + 1, "something follows");
+	refuse(log, bytes.data, bytes.size + 1, "trailing data");
 	free(bytes.data);
 	snap_log_destroy(log);
 }

@@ -242,7 +242,7 @@ static void check_open(struct bed *bed, const char *trouble)
 
 static void test_candidates(void **unused)
 {
-	static const char other_id[] = "the file has another build id than what is mapped";
+	static const char other_id[] = "the build id of the file differs from that of the mapping";
 	struct bed bed;
 
 	(void)unused;
@@ -292,14 +292,14 @@ static void test_identity_without_build_id(void **unused)
 	bed_open(&bed);
 	map_fixture(&bed, 0x10000000, false);
 	bed.offers.paths[0] = getenv("OTHER_FILE");
-	check_open(&bed, "the file is another one than what is mapped (no build id)");
+	check_open(&bed, "the file is not the mapped one (no build id)");
 	bed_close(&bed);
 
 	bed_open(&bed);
 	map_fixture(&bed, 0x10000000, false);
 	for (size_t i = 0; i < bed.process.map_count; i++)
 		bed.maps[i].dev_minor++;
-	check_open(&bed, "the file is on another device than what is mapped (no build id)");
+	check_open(&bed, "the file is not on the device of the mapping (no build id)");
 	bed_close(&bed);
 }
 

@@ -90,7 +90,8 @@ static void test_pids(void **state)
 		assert_int_equal(options->targets[i].pid, wanted[i]);
 	}
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
-		refuse(options, "pid", bad[i], "is no process id");
+		refuse(options, "pid", bad[i],
+		       "is not a process id (expected a number or a comma-separated list)");
 }
 
 static void test_other_targets(void **state)
@@ -113,7 +114,7 @@ static void test_other_targets(void **state)
 	assert_int_equal(options->targets[4].kind, SNAP_TARGET_ALL);
 	assert_null(options->targets[4].text);
 	assert_false(options->children);
-	refuse(options, "name", "(", "no regular expression");
+	refuse(options, "name", "(", "not a POSIX extended regular expression");
 	refuse(options, "name", "", "empty");
 	refuse(options, "unit", NULL, "needs a value");
 	refuse(options, "all", "yes", "takes no value");
@@ -173,9 +174,10 @@ static void test_states(void **state)
 	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK);
 	take(options, "state", "unknown");
 	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
-	refuse(options, "state", "Running", "is no state (running, sleeping");
-	refuse(options, "state", "running,", "'' is no state");
-	refuse(options, "state", "a-state-with-a-very-long-name", "is no state");
+	refuse(options, "state", "Running",
+	       "is not a thread state (expected a comma-separated list of running, sleeping");
+	refuse(options, "state", "running,", "'' is not a thread state");
+	refuse(options, "state", "a-state-with-a-very-long-name", "is not a thread state");
 	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
 }
 
@@ -197,7 +199,8 @@ static void test_group_by(void **state)
 	assert_int_equal(options->group_by, SNAP_GROUP_STATE | SNAP_GROUP_TID);
 	take(options, "group-by", "stack");
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_TID);
-	refuse(options, "group-by", "stacks", "nothing to group by (stack, state");
+	refuse(options, "group-by", "stacks",
+	       "not a grouping key (expected a comma-separated list of stack, state");
 	take(options, "verbose", NULL);
 	take(options, "verbose", NULL);
 	assert_int_equal(options->verbose, 2);
@@ -212,7 +215,7 @@ static void test_regexes_replace(void **state)
 	take(options, "thread", "^io-");
 	assert_int_equal(regexec(options->thread_regex, "io-1", 0, NULL, 0), 0);
 	assert_int_not_equal(regexec(options->thread_regex, "worker-1", 0, NULL, 0), 0);
-	refuse(options, "thread", "[", "no regular expression");
+	refuse(options, "thread", "[", "not a POSIX extended regular expression");
 	assert_int_equal(regexec(options->thread_regex, "io-1", 0, NULL, 0), 0);
 	take(options, "match", "lock");
 	assert_int_equal(regexec(options->match_regex, "unlock", 0, NULL, 0), 0);
@@ -226,7 +229,7 @@ static void test_numbers(void **state)
 	assert_int_equal(options->max_frames, 0);
 	take(options, "max-frames", "17");
 	assert_int_equal(options->max_frames, 17);
-	refuse(options, "max-frames", "-1", "no number of frames");
+	refuse(options, "max-frames", "-1", "not a number of frames");
 	refuse(options, "max-frames", "", "empty");
 	take(options, "max-stack", "65536");
 	assert_int_equal(options->max_stack, 65536);
@@ -238,15 +241,15 @@ static void test_numbers(void **state)
 	take(options, "max-stack", "1G");
 	assert_int_equal(options->max_stack, 1 << 30);
 	assert_int_equal(options->max_snapshot, 1 << 30);
-	refuse(options, "max-stack", "2G", "no size of a stack");
-	refuse(options, "max-stack", "1023", "no size of a stack");
-	refuse(options, "max-stack", "k", "no size of a stack");
-	refuse(options, "max-stack", "1K", "no size of a stack");
-	refuse(options, "max-stack", "18446744073709551616", "no size of a stack");
+	refuse(options, "max-stack", "2G", "not a stack size");
+	refuse(options, "max-stack", "1023", "not a stack size");
+	refuse(options, "max-stack", "k", "not a stack size");
+	refuse(options, "max-stack", "1K", "not a stack size");
+	refuse(options, "max-stack", "18446744073709551616", "not a stack size");
 	take(options, "width", "0");
 	take(options, "width", "132");
 	assert_int_equal(options->width, 132);
-	refuse(options, "width", "wide", "no number of columns");
+	refuse(options, "width", "wide", "not a number of columns");
 }
 
 static void test_timeouts(void **state)
@@ -259,9 +262,9 @@ static void test_timeouts(void **state)
 	take(options, "timeout", "300");
 	take(options, "stop-timeout", "200");
 	assert_int_equal(options->timeout_ns, 300000000);
-	refuse(options, "stop-timeout", "0", "no number of milliseconds");
-	refuse(options, "stop-timeout", "3600001", "no number of milliseconds");
-	refuse(options, "timeout", "1s", "no number of milliseconds");
+	refuse(options, "stop-timeout", "0", "not a number of milliseconds");
+	refuse(options, "stop-timeout", "3600001", "not a number of milliseconds");
+	refuse(options, "timeout", "1s", "not a number of milliseconds");
 }
 
 static void test_words(void **state)
@@ -274,17 +277,17 @@ static void test_words(void **state)
 	assert_int_equal(options->engine, SNAP_ENGINE_LIBUNWIND);
 	take(options, "engine", "auto");
 	assert_int_equal(options->engine, SNAP_ENGINE_AUTO);
-	refuse(options, "engine", "gdb", "none of auto, libunwind, ptrace");
+	refuse(options, "engine", "gdb", "not one of auto, libunwind, ptrace");
 	take(options, "perf-map", "always");
 	assert_int_equal(options->perf_map, SNAP_PERF_MAP_ALWAYS);
 	take(options, "perf-map", "never");
 	assert_int_equal(options->perf_map, SNAP_PERF_MAP_NEVER);
-	refuse(options, "perf-map", "yes", "none of auto, always, never");
+	refuse(options, "perf-map", "yes", "not one of auto, always, never");
 	take(options, "color", "always");
 	assert_true(options->color);
 	take(options, "color", "auto");
 	assert_false(options->color);
-	refuse(options, "color", "red", "none of auto, always, never");
+	refuse(options, "color", "red", "not one of auto, always, never");
 	take(options, "charset", "utf-8");
 	assert_true(options->utf8);
 	take(options, "charset", "ascii");
@@ -346,10 +349,10 @@ static void test_durations(void **state)
 		assert_int_equal(options->interval_ns, good[i].ns);
 	}
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++) {
-		refuse(options, "duration", bad[i], "is no duration (seconds from 0");
-		refuse(options, "ring", bad[i], "is no duration (seconds above 0");
+		refuse(options, "duration", bad[i], "is not a duration (expected seconds from 0");
+		refuse(options, "ring", bad[i], "is not a duration (expected seconds above 0");
 	}
-	refuse(options, "duration", "87841h", "is no duration");
+	refuse(options, "duration", "87841h", "is not a duration");
 	refuse(options, "ring", "0", "above 0");
 	refuse(options, "interval", "0.0s", "above 0");
 	take(options, "duration", "0");
@@ -413,7 +416,8 @@ static void test_conditions(void **state)
 	take(options, "until", "cpu > 12.25 %");
 	assert_true(!until->below && until->limit == 12.25 && until->for_ns == 0);
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
-		refuse(options, "until", bad[i], "is no condition (threads>N, threads<N, state=");
+		refuse(options, "until", bad[i],
+		       "is not a condition (expected threads>N, threads<N, state=");
 	assert_true(until->limit == 12.25);
 }
 
@@ -472,7 +476,7 @@ static void test_moments(void **state)
 		assert_int_equal(options->to.ns, good[i].ns);
 	}
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bad); i++)
-		refuse(options, "from", bad[i], "is no moment (time since the start");
+		refuse(options, "from", bad[i], "is not a time (expected a time since the start");
 	refuse(options, "to", "", "empty");
 }
 
@@ -485,13 +489,13 @@ static void test_words_of_recordings(void **state)
 	assert_true(options->cpu_only);
 	take(options, "mode", "wall");
 	assert_false(options->cpu_only);
-	refuse(options, "mode", "off-cpu", "none of wall, cpu");
+	refuse(options, "mode", "off-cpu", "not one of wall, cpu");
 	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_ROOT);
 	take(options, "state-frames", "leaf");
 	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_LEAF);
 	take(options, "state-frames", "no");
 	assert_int_equal(options->state_frames, SNAP_STATE_FRAMES_NO);
-	refuse(options, "state-frames", "yes", "none of root, leaf, no");
+	refuse(options, "state-frames", "yes", "not one of root, leaf, no");
 }
 
 static void test_lists_add_up(void **state)

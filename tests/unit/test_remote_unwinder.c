@@ -431,13 +431,13 @@ static void test_one_that_was_killed(void **state)
 	assert_told(bed, 0, thread);
 	for (unsigned i = 1; i <= 4; i++) {
 		end_parser(bed, SIGKILL);
-		assert_pc_alone(bed, "the parser ended by signal 9");
+		assert_pc_alone(bed, "the parser was killed by signal 9");
 		assert_int_equal(losses(bed), i);
 		if (i < 4)
 			assert_told(bed, 0, thread);
 	}
 	/* That was often enough for this process. */
-	assert_pc_alone(bed, "the parser ended by signal 9");
+	assert_pc_alone(bed, "the parser was killed by signal 9");
 	assert_int_equal(losses(bed), 4);
 	assert_int_equal(bed->unwinder->role.pidfd, -1);
 	snap_remote_unwinder_leave(bed->unwinder, 0);
@@ -686,16 +686,16 @@ static void asks_and_listens_for_ever(void *context, int channel)
 /* Each costs one stack: the next parser is as good as any. */
 static void test_hostile_parsers(void **state)
 {
-	static const char nonsense[] = "the parser gave an answer that makes no sense";
+	static const char nonsense[] = "the parser gave an invalid answer";
 	static const char late[] = "the parser took too long over a stack";
-	static const char early[] = "the parser ended early";
+	static const char early[] = "the parser exited early";
 	static const struct {
 		void (*run)(void *context, int channel);
 		const char *why;
 	} kinds[] = {
 		{ loops, late },
-		{ aborts, "the parser ended by signal 6" },
-		{ exits, "the parser ended with status 7" },
+		{ aborts, "the parser was killed by signal 6" },
+		{ exits, "the parser exited with status 7" },
 		{ tells_too_much, nonsense },
 		{ has_another_end, nonsense },
 		{ has_a_gap_outside, nonsense },

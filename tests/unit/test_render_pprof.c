@@ -175,9 +175,10 @@ static void test_a_slice_begins_later(void **state _unused_)
 	recording->cpu_only = true;
 	profile = profile_of(recording, SNAP_GROUP_STACK);
 	assert_int_equal(profile->facts.fields[9], service.time_ns + 3 * RECORDED_PERIOD);
-	assert_non_null(strstr(text(profile, profile->facts.fields[13]),
-			       "at 100 Hz of what runs, stopped 0.58 %, 2 ticks missed in the "
-			       "whole run"));
+	assert_non_null(
+		strstr(text(profile, profile->facts.fields[13]),
+		       "at 100 Hz of running threads, stopped 0.58 %, 2 ticks missed in the "
+		       "whole run"));
 }
 
 static void test_samples_are_added_up_unless_threads_matter(void **state _unused_)

@@ -31,7 +31,7 @@ static void test_figures_come_first(void **state _unused_)
 			    "stopped 0.83 % of the time (1.0 ms)\n";
 
 	assert_memory_equal(text, begin, strlen(begin));
-	assert_null(strstr(text, "target was left"));
+	assert_null(strstr(text, "targets have exited"));
 	assert_null(strstr(text, "shown:"));
 }
 
@@ -44,7 +44,7 @@ static void test_the_end_and_the_slice_are_told(void **state _unused_)
 	recording->end = SNAP_END_TARGETS;
 	recording->is_slice = true;
 	text = summary_of(recording, &options);
-	assert_non_null(strstr(text, "\nno target was left\n"));
+	assert_non_null(strstr(text, "\nall targets have exited\n"));
 	assert_non_null(strstr(text, "\nshown: 120.0 ms, "));
 }
 
@@ -149,7 +149,7 @@ static void test_nothing_recorded_is_no_table(void **state _unused_)
 	struct snap_options options = { 0 };
 	_cleanup_free_ char *text = summary_of(&recording, &options);
 
-	assert_non_null(strstr(text, "the targets may not be read any more\n"));
+	assert_non_null(strstr(text, "reading the targets is no longer permitted\n"));
 	assert_null(strstr(text, "function"));
 }
 

@@ -136,7 +136,7 @@ static void test_errors_travel(void **state _unused_)
 		snap_error_no_memory(),
 		snap_error_not_found(),
 		snap_error_cancelled(),
-		snap_error_os(EACCES, "cannot look at %s", "x"),
+		snap_error_os(EACCES, "cannot stat %s", "x"),
 		snap_error_format(SNAP_ERROR_PERMISSION, "not for you"),
 		snap_error_format(SNAP_ERROR_CRASHED, "gone"),
 	};
@@ -374,10 +374,10 @@ static void test_ends_of_parsers(void **state _unused_)
 	setting.place_ret = &place;
 	assert_fails(&setting, refuse, SNAP_ERROR_FORMAT, "it is none");
 	assert_fails(&setting, lie, SNAP_ERROR_CRASHED, "left no result");
-	assert_fails(&setting, die, SNAP_ERROR_CRASHED, "ended by signal 6");
+	assert_fails(&setting, die, SNAP_ERROR_CRASHED, "was killed by signal 6");
 	assert_int_equal(place, 4711);
-	assert_fails(&setting, leave, SNAP_ERROR_CRASHED, "ended with status 3");
-	assert_fails(&setting, talk_nonsense, SNAP_ERROR_FORMAT, "makes no sense");
+	assert_fails(&setting, leave, SNAP_ERROR_CRASHED, "exited with status 3");
+	assert_fails(&setting, talk_nonsense, SNAP_ERROR_FORMAT, "invalid request");
 	setting.deadline_ns = now_ns() + 50000000;
 	assert_fails(&setting, loop, SNAP_ERROR_TIMEOUT, "took too long");
 	assert_true(place > 0);
@@ -462,7 +462,7 @@ static void test_ends_of_collectors(void **state _unused_)
 	assert_collector_fails((struct plan){ .fails = true }, 0, SNAP_ERROR_PERMISSION,
 			       "not for you");
 	assert_collector_fails((struct plan){ .dies = true }, 0, SNAP_ERROR_CRASHED,
-			       "ended by signal 9");
+			       "was killed by signal 9");
 	assert_collector_fails((struct plan){ .hangs = true }, now_ns() + 50000000,
 			       SNAP_ERROR_TIMEOUT, "gave up after 50 ms (--timeout)");
 }

@@ -24,7 +24,8 @@ static void check_needs(const struct bed *bed, size_t count)
 	assert_int_equal(bed->pcs.count, count);
 	assert_int_equal(bed->pcs.end, SNAP_UNWIND_FAILED);
 	assert_true(bed->pcs.needs_register);
-	assert_string_equal(bed->pcs.reason, "a register is needed that only a stop can tell");
+	assert_string_equal(bed->pcs.reason,
+			    "it needs a register that is readable only in a stopped thread");
 	assert_int_equal(bed->pcs.end_pc, snap_pc_address(bed->pcs.pcs[count - 1]));
 }
 

@@ -80,8 +80,9 @@ struct snap_unit *snap_split_unit(struct snap_unit *skeleton)
 			unit = try_file(skeleton, fd);
 	}
 	if (!unit && refused)
-		snap_symbols_trouble(dwarf->symbolizer, dwarf->symbols,
-				     "the split debug file %s refused: not the one of this program",
-				     request.name);
+		snap_symbols_trouble(
+			dwarf->symbolizer, dwarf->symbols,
+			"split debug file %s not used: it does not belong to this program",
+			request.name);
 	return unit;
 }

@@ -102,7 +102,7 @@ struct snap_error *snap_image_open(int fd, struct snap_image **ret)
 	if (!image)
 		return snap_error_no_memory();
 	if (fstat(fd, &status) < 0)
-		return snap_error_os(errno, "cannot look at the file");
+		return snap_error_os(errno, "cannot stat the file");
 	if (!S_ISREG(status.st_mode))
 		return snap_error_format(SNAP_ERROR_FORMAT, "not a regular file");
 	if (status.st_size < (off_t)sizeof(Elf64_Ehdr))

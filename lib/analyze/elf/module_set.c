@@ -262,14 +262,14 @@ static const char *mismatch(const struct snap_module_file *file, const struct sn
 		return found.size == file->build_id_size &&
 				       memcmp(found.data, file->build_id, found.size) == 0
 			       ? NULL
-			       : "the file has another build id than what is mapped";
+			       : "the build id of the file differs from that of the mapping";
 	if (is_embedded_copy(file, image))
 		return NULL;
 	if (!snap_image_identity(image, &dev, &inode) || inode != map->inode)
-		return "the file is another one than what is mapped (no build id)";
+		return "the file is not the mapped one (no build id)";
 	if (dev == makedev(map->dev_major, map->dev_minor) || head_is_equal(head, image))
 		return NULL;
-	return "the file is on another device than what is mapped (no build id)";
+	return "the file is not on the device of the mapping (no build id)";
 }
 
 /* One candidate: true when it became the image; else *trouble_ret says why not. */

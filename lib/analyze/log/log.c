@@ -94,7 +94,7 @@ static struct snap_error *find_slice(struct snap_log_analysis *of)
 	if (!options->from.kind && !options->to.kind)
 		return NULL;
 	if (log->tick_count == 0)
-		refusal = "the recording holds no samples, so no part of it can be shown";
+		refusal = "the recording has no samples, so no part of it can be shown";
 	else if (from >= to)
 		refusal = "--from is not before --to";
 	else if (from >= end_of(log))
@@ -102,7 +102,7 @@ static struct snap_error *find_slice(struct snap_log_analysis *of)
 	else if (to <= first_sample(log))
 		refusal = "--to is before the beginning of the recording";
 	else if (of->first >= of->end)
-		refusal = "no sample was taken between --from and --to";
+		refusal = "there is no sample between --from and --to";
 	return refusal ? snap_error_format(SNAP_ERROR_INVALID, "%s", refusal) : NULL;
 }
 

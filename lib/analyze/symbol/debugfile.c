@@ -39,7 +39,7 @@ static bool accept_build_id(struct snap_image *image, const void *wanted, const 
 	const struct snap_bytes *id = wanted;
 	struct snap_bytes found = snap_image_build_id(image);
 
-	*why = "its build id is another one";
+	*why = "its build id differs";
 	return found.size == id->size && memcmp(found.data, id->data, id->size) == 0;
 }
 
@@ -49,10 +49,10 @@ static bool accept_crc(struct snap_image *image, const void *wanted, const char 
 	struct snap_bytes bytes = snap_image_bytes(image);
 
 	/* All of it is read: a sparse file of a target could be a terabyte. */
-	*why = "it is too large for a checksum";
+	*why = "it is too large to checksum";
 	if (bytes.size > max_checked)
 		return false;
-	*why = "its CRC is not that of the debug link";
+	*why = "its CRC differs from that of the debug link";
 	return crc32_z(0, bytes.data, bytes.size) == *crc;
 }
 
@@ -88,7 +88,7 @@ static struct snap_image *search(struct snap_symbolizer *symbolizer,
 		snprintf(refusal, sizeof(refusal), "%s", why);
 	}
 	if (refusal[0])
-		snap_symbols_trouble(symbolizer, symbols, "%s refused: %s", what, refusal);
+		snap_symbols_trouble(symbolizer, symbols, "%s not used: %s", what, refusal);
 	return NULL;
 }
 

@@ -170,7 +170,7 @@ static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, str
 	}
 	if (unit->dwarf->work >= SNAP_MAX_WORK)
 		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
-				     "its debug information takes too much work to read");
+				     "its debug information is too expensive to read");
 	return unit->dwarf->out_of_memory ? snap_error_no_memory() : NULL;
 }
 

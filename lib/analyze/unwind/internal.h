@@ -74,7 +74,7 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 /* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
 
-#define SNAP_NEEDS_REGISTER "a register is needed that only a stop can tell"
+#define SNAP_NEEDS_REGISTER "it needs a register that is readable only in a stopped thread"
 
 /* Whether a register's value is known; all are but those of partial threads. */
 static inline bool snap_unwinder_knows(const struct snap_unwinder *unwinder, unsigned number)

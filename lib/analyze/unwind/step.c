@@ -74,8 +74,7 @@ static bool end_missing(struct snap_unwinder *unwinder, uint64_t address)
 	if (thread->stack_limited &&
 	    (is_behind(unwinder, thread->stack_address, thread->stack_size, address) ||
 	     is_behind(unwinder, thread->stack2_address, thread->stack2_size, address)))
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT,
-					 "the copy of the stack ends here");
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the copy of the stack ends");
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_UNREADABLE, no_memory_there);
 }
 
@@ -154,7 +153,7 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 		return end_unknown(unwinder);
 	if (!engine || !snap_libunwind_begin(engine, &unwinder->state))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					 "unwind information of an unknown form");
+					 "unwind information in an unknown format");
 	switch (snap_libunwind_step(engine, &is_signal)) {
 	case SNAP_LIBUNWIND_CALLER:
 		break;
@@ -165,7 +164,7 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	case SNAP_LIBUNWIND_NO_CFI:
 	case SNAP_LIBUNWIND_FAILED:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					 "unwind information that cannot be used");
+					 "unwind information is unusable");
 	}
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && sp <= registers[unwinder->arch->sp])

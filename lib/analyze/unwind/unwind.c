@@ -226,7 +226,7 @@ static inline __attribute__((always_inline)) void walk(struct snap_unwinder *unw
 		if (!snap_unwinder_step(unwinder, row))
 			return;
 	}
-	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");
+	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the frame limit was reached");
 }
 
 static void unwind_by_rows(struct snap_unwinder *unwinder)
@@ -274,7 +274,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			return;
 		case SNAP_LIBUNWIND_FAILED:
 			snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					  "unwind information that cannot be used");
+					  "unwind information is unusable");
 			return;
 		}
 		snap_libunwind_position(engine, &address, &caller_sp);
@@ -287,7 +287,7 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 			snap_sink_mark_exact(&unwinder->sink);
 		unwinder->pc = is_signal ? snap_pc_exact(address) : snap_pc_return(address);
 	}
-	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the limit of frames was reached");
+	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the frame limit was reached");
 }
 
 /* --engine=ptrace: the pcs are there already; how the stack ended is told by the last one's row. */
@@ -300,7 +300,7 @@ static void take_reference(struct snap_unwinder *unwinder)
 		unwinder->pc = (struct snap_pc){ thread->reference_pcs[i] };
 		if (!snap_sink_add(&unwinder->sink, unwinder->pc)) {
 			snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT,
-					  "the limit of frames was reached");
+					  "the frame limit was reached");
 			return;
 		}
 	}
@@ -330,12 +330,11 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,
 					 "the thread was not stopped");
 	if (!unwinder->arch)
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					 "an architecture that is not supported");
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "unsupported architecture");
 	if (!unwinder->arch->registers(thread->registers, thread->registers_size,
 				       unwinder->state.registers, &pc))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
-					 "registers of an unknown size");
+					 "unknown size of the registers");
 	unwinder->pc = snap_pc_exact(pc);
 	unwinder->state.known = SNAP_ALL_KNOWN;
 	if (thread->partial)

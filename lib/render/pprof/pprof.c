@@ -215,7 +215,7 @@ static char *make_comment(struct writer *writer)
 				 SNAP_VERSION, process, more,
 				 snap_figure_text(&stats, SNAP_FIGURE_DURATION, length),
 				 snap_figure_text(&stats, SNAP_FIGURE_HZ_ASKED, hz),
-				 recording->cpu_only ? " of what runs" : "",
+				 recording->cpu_only ? " of running threads" : "",
 				 snap_figure_text(&stats, SNAP_FIGURE_STOPPED_PERCENT, percent),
 				 missed(recording, tail));
 }

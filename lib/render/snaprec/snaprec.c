@@ -289,7 +289,7 @@ struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
 	struct snap_error *err;
 
 	if (fd < 0)
-		return snap_error_os(errno, "cannot make a file in memory");
+		return snap_error_os(errno, "cannot create a file in memory");
 	snap_arena_init(&converter.arena);
 	err = snap_log_create(&recording->host, recording->time_ns, recording->period_ns,
 			      recording->cpu_only, &converter.log);

@@ -133,8 +133,7 @@ static void info_life(struct info *info, const struct snap_node *node)
 	if (!node->ended && !node->execed)
 		return;
 	snprintf(text, sizeof(text), "%s after %.1f s",
-		 node->execed ? "went on as another program" : "ended",
-		 (double)node->last_ns / 1e9);
+		 node->execed ? "executed another program" : "ended", (double)node->last_ns / 1e9);
 	info_part(info, text, NULL);
 }
 

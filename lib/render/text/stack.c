@@ -313,7 +313,7 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 		snap_line_add(lines, SNAP_STYLE_YELLOW, "(not stopped");
 	else
 		snap_line_add(lines, SNAP_STYLE_YELLOW,
-			      stack->unwind == SNAP_UNWIND_COMPLETE ? "(whole"
+			      stack->unwind == SNAP_UNWIND_COMPLETE ? "(complete"
 								    : "(stack ends here");
 	snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
 	snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,

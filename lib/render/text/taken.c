@@ -46,10 +46,10 @@ void snap_text_taken_head(struct snap_sheet *lines, const struct snap_options *o
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stopped one by one", taken.alone);
 	if (taken.alone && options->verbose && snapshot->stop_duration_ns) {
 		snap_when_length(snapshot->stop_duration_ns, length);
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, " (for %s at the most)", length);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " (at most %s each)", length);
 	}
 	if (taken.all > 1)
-		snap_line_add(lines, SNAP_STYLE_PLAIN, ", not of one instant");
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ", not at one instant");
 }
 
 void snap_text_taken_group(struct snap_sheet *lines, const struct snap_stack *stack)

@@ -135,7 +135,7 @@ static struct snap_error *serve(struct collector *collector,
 	case SNAP_COLLECTOR_SAVE:
 		return reply(collector, save(collector, given), -1);
 	}
-	return snap_error_format(SNAP_ERROR_FORMAT, "a request makes no sense");
+	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
 }
 
 /* The worker, until its supervisor has gone. */

@@ -53,11 +53,12 @@ static struct snap_error *describe_end(struct snap_role *role)
 	snap_role_has_ended(role, PATIENCE_MS);
 	status = snap_role_end(role);
 	if (status >= 0 && WIFSIGNALED(status))
-		return snap_error_format(SNAP_ERROR_CRASHED,
-					 "the process that reads the targets ended by signal %d",
-					 WTERMSIG(status));
+		return snap_error_format(
+			SNAP_ERROR_CRASHED,
+			"the process that reads the targets was killed by signal %d",
+			WTERMSIG(status));
 	return snap_error_format(SNAP_ERROR_CRASHED,
-				 "the process that reads the targets ended early");
+				 "the process that reads the targets exited early");
 }
 
 /* Waits for an answer: NULL when there is something to receive, or its end. */
@@ -92,7 +93,7 @@ static struct snap_error *hear(int channel, void *answer, size_t size, int *fd_r
 	if (err)
 		return err;
 	if (got != size)
-		return snap_error_format(SNAP_ERROR_CRASHED, "nobody answers");
+		return snap_error_format(SNAP_ERROR_CRASHED, "no answer");
 	if (fd_ret)
 		*fd_ret = snap_take_fd(&fd);
 	return NULL;
@@ -152,11 +153,11 @@ struct snap_error *snap_collector_create(const struct snap_options *options,
 	collector->deadline_ns = start->deadline_ns;
 	collector->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	if (collector->bytes < 0)
-		return snap_error_os(errno, "cannot make a file in memory");
+		return snap_error_os(errno, "cannot create a file in memory");
 	birth.cancel = mmap(NULL, sizeof(*birth.cancel), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (birth.cancel == MAP_FAILED)
-		return snap_error_os(errno, "cannot share memory with a process");
+		return snap_error_os(errno, "cannot share memory with another process");
 	collector->cancel = birth.cancel;
 	err = snap_role_spawn("snap-collector", snap_collector_main, &birth, &collector->role);
 	if (!err)
@@ -400,10 +401,10 @@ struct snap_error *snap_collector_save(struct snap_collector *collector,
 	struct snap_error *err;
 
 	if (memory < 0)
-		return snap_error_os(errno, "cannot make a file in memory");
+		return snap_error_os(errno, "cannot create a file in memory");
 	if (collector->worker < 0)
 		return snap_error_format(SNAP_ERROR_CRASHED,
-					 "the process that reads the targets has gone");
+					 "the process that reads the targets has exited");
 	collector->options = options;
 	err = send_rules(collector, options);
 	if (!err)

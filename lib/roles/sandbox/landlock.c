@@ -46,7 +46,7 @@ struct snap_error *snap_sandbox_close_files(void)
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &EVERYTHING[version - 1],
 			       sizeof(EVERYTHING[0]), 0);
 	if (ruleset < 0)
-		return snap_error_os(errno, "cannot make a Landlock ruleset");
+		return snap_error_os(errno, "cannot create a Landlock ruleset");
 	/* E2BIG: whoever started this is in 16 of them already, which is as many as can be. */
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 && errno != E2BIG)
 		return snap_error_os(errno, "cannot enter a Landlock ruleset");

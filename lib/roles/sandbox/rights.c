@@ -33,9 +33,9 @@ static struct snap_error *take_identity(uid_t uid)
 		return snap_error_os(errno, "cannot become uid %u", uid);
 	/* A change of uid makes it forget (prctl(2)); the parent may have gone meanwhile. */
 	if (parent_signal && prctl(PR_SET_PDEATHSIG, parent_signal, 0, 0, 0) < 0)
-		return snap_error_os(errno, "cannot follow the parent");
+		return snap_error_os(errno, "cannot end with the parent process");
 	if (getppid() != parent)
-		return snap_error_os(ESRCH, "cannot follow the parent");
+		return snap_error_os(ESRCH, "cannot end with the parent process");
 	return NULL;
 }
 
@@ -71,9 +71,9 @@ struct snap_error *snap_sandbox_drop_rights(uid_t uid)
 	struct snap_error *err = NULL;
 
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return snap_error_os(errno, "cannot forbid dumps");
+		return snap_error_os(errno, "cannot make the process non-dumpable");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return snap_error_os(errno, "cannot forbid new privileges");
+		return snap_error_os(errno, "cannot set no_new_privs");
 	make_readable_memory_plain();
 	empty_lasting_sets();
 	if (geteuid() == 0)
@@ -82,6 +82,6 @@ struct snap_error *snap_sandbox_drop_rights(uid_t uid)
 		err = drop_capabilities();
 	/* Again: a change of uid has set it to what fs.suid_dumpable says. */
 	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		err = snap_error_os(errno, "cannot forbid dumps");
+		err = snap_error_os(errno, "cannot make the process non-dumpable");
 	return err;
 }

@@ -55,6 +55,6 @@ struct snap_error *snap_sandbox_answer_stat(void)
 	struct sigaction action = { .sa_sigaction = answer_stat, .sa_flags = SA_SIGINFO };
 
 	if (sigaction(SIGSYS, &action, NULL) < 0)
-		return snap_error_os(errno, "cannot answer system calls");
+		return snap_error_os(errno, "cannot handle SIGSYS");
 	return NULL;
 }

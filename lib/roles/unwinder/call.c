@@ -45,7 +45,7 @@ struct snap_error *snap_remote_make_room(struct snap_remote_unwinder *unwinder)
 	room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
 	if (room == MAP_FAILED)
-		return snap_error_os(errno, "cannot make room for the stacks of threads");
+		return snap_error_os(errno, "cannot reserve memory for the stacks");
 	unwinder->room = room;
 	unwinder->room_size = size;
 	unwinder->stacks = (uint8_t *)room + header;
@@ -110,17 +110,17 @@ static struct snap_error *encode(const struct snap_process *process, int *fd_ret
 	void *bytes;
 
 	if (fd < 0)
-		return snap_error_os(errno, "cannot hand a process over");
+		return snap_error_os(errno, "cannot pass a process to the unwinder");
 	sent.thread_count = sent.threads_missed = sent.embedded_count = sent.ancestor_count = 0;
 	sent.args_size = 0;
 	sent.parent = SIZE_MAX;
 	snap_code_process(&codec, &alone, 0);
 	if (ftruncate(fd, (off_t)codec.position) < 0)
-		return snap_error_os(errno, "cannot hand a process over");
+		return snap_error_os(errno, "cannot pass a process to the unwinder");
 	*size_ret = codec.position;
 	bytes = mmap(NULL, *size_ret, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
-		return snap_error_os(errno, "cannot hand a process over");
+		return snap_error_os(errno, "cannot pass a process to the unwinder");
 	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE,
 				     .version = SNAP_ROOM_VERSION,
 				     .memory = bytes };

@@ -25,7 +25,7 @@ enum {
 	MOST_LOSSES = 64, /* then there is no parser any more */
 };
 
-static const char LOST[] = "the process that unwinds was lost";
+static const char LOST[] = "the unwinding process was lost";
 
 struct snap_error *snap_remote_unwinder_create(const struct snap_options *options,
 					       const struct snap_broker *broker,
@@ -169,11 +169,11 @@ static void tell_end(struct snap_remote_unwinder *unwinder, int status)
 	size_t room = sizeof(unwinder->why);
 
 	if (status != -1 && WIFSIGNALED(status))
-		snprintf(why, room, "the parser ended by signal %d", WTERMSIG(status));
+		snprintf(why, room, "the parser was killed by signal %d", WTERMSIG(status));
 	else if (status != -1 && WEXITSTATUS(status))
-		snprintf(why, room, "the parser ended with status %d", WEXITSTATUS(status));
+		snprintf(why, room, "the parser exited with status %d", WEXITSTATUS(status));
 	else
-		snprintf(why, room, "the parser ended early");
+		snprintf(why, room, "the parser exited early");
 }
 
 static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
@@ -210,8 +210,7 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 
 	switch (result) {
 	case SNAP_CALL_NONSENSE:
-		snprintf(unwinder->why, sizeof(unwinder->why),
-			 "the parser gave an answer that makes no sense");
+		snprintf(unwinder->why, sizeof(unwinder->why), "the parser gave an invalid answer");
 		break;
 	case SNAP_CALL_LATE:
 		snprintf(unwinder->why, sizeof(unwinder->why),
@@ -281,9 +280,9 @@ static const char *take_reason(struct snap_remote_unwinder *unwinder,
 		if (text[i] < ' ' || text[i] > '~')
 			return NULL;
 	if (unwinder->reasons.count >= MOST_REASONS)
-		return "unwinding ended for too many reasons";
+		return "too many different unwind errors";
 	reason = snap_intern(&unwinder->reasons, text, length);
-	return reason ? reason : "not enough memory";
+	return reason ? reason : "out of memory";
 }
 
 /* False: it makes no sense. */
@@ -374,7 +373,7 @@ struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uin
 	struct snap_error *err;
 
 	if (number >= SNAP_MAX_PROCESSES)
-		return snap_error_format(SNAP_ERROR_INVALID, "there are too many processes");
+		return snap_error_format(SNAP_ERROR_INVALID, "too many processes");
 	err = reserve(unwinder, (size_t)number + 1);
 	if (!err)
 		err = find_user(unwinder, process->uid, &user);

@@ -245,7 +245,7 @@ static struct snap_error *read_header(struct source *source, uint32_t *count_ret
 
 	if (!snap_capture_is_capture(source->contents.bytes, source->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "this is no capture (see --save-capture)");
+					 "this is not a capture (see --save-capture)");
 	if (source->contents.size < sizeof(header))
 		return truncated();
 	memcpy(&header, source->contents.bytes, sizeof(header));
@@ -257,11 +257,11 @@ static struct snap_error *read_header(struct source *source, uint32_t *count_ret
 					 version, VERSION);
 	right = make_header(version | mark, le32toh(header.process_count));
 	if (version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
-		return damaged("its header is wrong");
+		return damaged("invalid header");
 	source->version = version;
 	*count_ret = le32toh(header.process_count);
 	source->at = sizeof(header);
-	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("it has too many processes");
+	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("too many processes");
 }
 
 static struct snap_error *read_section(struct source *source, const struct subject *subject)
@@ -277,7 +277,7 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	memcpy(&header, source->contents.bytes + source->at, sizeof(header));
 	length = le64toh(header.length);
 	if (le32toh(header.kind) != subject->kind || header.zero)
-		return damaged("a section is not where it should be");
+		return damaged("misplaced section");
 	left -= sizeof(header) + sizeof(end);
 	whole = length + padding(length);
 	if (length > left || whole > left)
@@ -286,10 +286,10 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	right = source->handed ? (struct section_end){ 0 }
 			       : make_end(&header, snap_codec_hash(payload, length));
 	if (memcmp(&end, &right, sizeof(end)) != 0)
-		return damaged("a checksum is wrong");
+		return damaged("checksum mismatch");
 	for (uint64_t i = length; i < whole; i++) {
 		if (payload[i])
-			return damaged("there is something where nothing should be");
+			return damaged("padding is not zero");
 	}
 
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
@@ -302,7 +302,7 @@ static struct snap_error *read_section(struct source *source, const struct subje
 				    .outside_size = subject->capture->outside_size };
 
 	describe(&codec, subject);
-	snap_codec_check(&codec, codec.position == length, "a section is longer than it should be");
+	snap_codec_check(&codec, codec.position == length, "section too long");
 	source->at += sizeof(header) + whole + sizeof(end);
 	if (snap_codec_lacks_memory(&codec))
 		return snap_error_no_memory();
@@ -361,7 +361,7 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	err = read_section(source, &subject);
 	if (err)
 		return err;
-	return source->at == source->contents.size ? NULL : damaged("something follows its end");
+	return source->at == source->contents.size ? NULL : damaged("trailing data");
 }
 
 static struct snap_error *map_outside(struct snap_capture *capture, int fd)

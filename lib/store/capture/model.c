@@ -55,7 +55,7 @@ static void code_warning(struct snap_codec *codec, struct snap_warning *warning)
 	snap_code_text(codec, &warning->message, LONGEST_TEXT);
 	snap_code_i32(codec, &warning->pid);
 	snap_code_i32(codec, &warning->tid);
-	snap_codec_check(codec, warning->code && warning->message, "a warning says nothing");
+	snap_codec_check(codec, warning->code && warning->message, "empty warning");
 }
 
 void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
@@ -94,8 +94,8 @@ static void code_map(struct snap_codec *codec, struct snap_map *map, const struc
 	snap_code_bool(codec, &map->shared);
 	snap_code_bool(codec, &map->deleted);
 	snap_code_text(codec, &map->path, SNAP_MAX_PATH);
-	snap_codec_check(codec, map->start < map->end, "a mapping is empty");
-	snap_codec_check(codec, !before || before->end <= map->start, "mappings are not in order");
+	snap_codec_check(codec, map->start < map->end, "empty mapping");
+	snap_codec_check(codec, !before || before->end <= map->start, "mappings not sorted");
 }
 
 static void code_piece(struct snap_codec *codec, struct snap_piece *piece,
@@ -103,9 +103,9 @@ static void code_piece(struct snap_codec *codec, struct snap_piece *piece,
 {
 	snap_code_u64(codec, &piece->address);
 	snap_code_bytes(codec, &piece->data, &piece->size, MOST_BYTES);
-	snap_codec_check(codec, !wraps(piece->address, piece->size), "memory has no end");
+	snap_codec_check(codec, !wraps(piece->address, piece->size), "memory range too long");
 	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
-			 "pieces of memory are not in order");
+			 "memory ranges not sorted");
 }
 
 static void code_stack(struct snap_codec *codec, uint64_t *address, const uint8_t **stack,
@@ -113,7 +113,7 @@ static void code_stack(struct snap_codec *codec, uint64_t *address, const uint8_
 {
 	snap_code_u64(codec, address);
 	snap_code_bytes(codec, stack, size, MOST_BYTES);
-	snap_codec_check(codec, !wraps(*address, *size), "a stack has no end");
+	snap_codec_check(codec, !wraps(*address, *size), "stack range too long");
 }
 
 static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
@@ -144,10 +144,10 @@ static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
 		snap_code_bool(codec, &thread->partial);
 	}
 	thread->cpu = cpu;
-	snap_codec_check(codec, thread->tid > 0, "a thread has no number");
-	snap_codec_check(codec, !before || before->tid < thread->tid, "threads are not in order");
+	snap_codec_check(codec, thread->tid > 0, "invalid tid");
+	snap_codec_check(codec, !before || before->tid < thread->tid, "threads not sorted");
 	snap_codec_check(codec, thread->result != SNAP_THREAD_COPIED || thread->registers_size != 0,
-			 "a copied thread has no registers");
+			 "thread without registers");
 }
 
 static void code_labels(struct snap_codec *codec, struct snap_process *process)
@@ -196,7 +196,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	code_labels(codec, process);
 	snap_code_size(codec, &process->parent, SNAP_MAX_PROCESSES);
 	snap_codec_check(codec, process->parent == SIZE_MAX || process->parent < index,
-			 "a process comes before its parent");
+			 "process before its parent");
 	snap_code_enumerator(codec, &process->arch, ARCHES);
 	snap_code_enumerator(codec, &process->trouble, TROUBLES);
 	snap_code_text(codec, &process->trouble_message, LONGEST_TEXT);
@@ -209,12 +209,12 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 		code_thread(codec, &process->threads[i], i ? &process->threads[i - 1] : NULL);
 	snap_code_size(codec, &process->threads_missed, SNAP_MAX_THREADS);
 	snap_codec_check(codec, process->threads_missed <= SNAP_MAX_THREADS,
-			 "a number of threads is missing");
+			 "invalid number of threads");
 	/* Each of them is a section of its own: whoever reads them makes room. */
 	snap_code_size(codec, &process->embedded_count, MOST_EMBEDDED);
 	snap_codec_check(codec, process->embedded_count <= MOST_EMBEDDED,
-			 "a number of files is missing");
-	snap_codec_check(codec, process->pid > 0, "a process has no number");
+			 "invalid number of files");
+	snap_codec_check(codec, process->pid > 0, "invalid pid");
 }
 
 void snap_code_embedded(struct snap_codec *codec, const struct snap_process *process,
@@ -227,5 +227,5 @@ void snap_code_embedded(struct snap_codec *codec, const struct snap_process *pro
 		codec,
 		embedded->kind == SNAP_FILE_PERF_MAP ||
 			(embedded->kind == SNAP_FILE_MODULE && embedded->map < process->map_count),
-		"a copied file belongs to no mapping");
+		"file without a mapping");
 }

@@ -127,16 +127,16 @@ struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_j
 		return snap_error_os(input.failed, "cannot read JSON");
 	if (input.too_dear)
 		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "no snapshot: so many values would take too much memory");
+					 "not a snapshot: it has too many values");
 	if (root) {
 		json_decref(root);
-		return snap_error_format(SNAP_ERROR_FORMAT, "no JSON object");
+		return snap_error_format(SNAP_ERROR_FORMAT, "not a JSON object");
 	}
 	/* Without memory jansson 2.14 mostly says nothing. */
 	if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
 		return snap_error_no_memory();
 	snap_escape(error.text, strlen(error.text), 0, clean, sizeof(clean));
-	return snap_error_format(SNAP_ERROR_FORMAT, "no JSON document: line %d: %s", error.line,
+	return snap_error_format(SNAP_ERROR_FORMAT, "not a JSON document: line %d: %s", error.line,
 				 clean);
 }
 
@@ -150,8 +150,8 @@ void snap_json_pick_close(struct snap_json *root)
 void snap_json_pick_refuse(struct snap_json_pick *pick, const char *key, const char *expected)
 {
 	if (!pick->error)
-		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "the value of \"%s\" is no %s",
-						key, expected);
+		pick->error = snap_error_format(
+			SNAP_ERROR_FORMAT, "invalid value of \"%s\": expected %s", key, expected);
 }
 
 void snap_json_pick_no_memory(struct snap_json_pick *pick)
@@ -205,7 +205,7 @@ const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
 
 	if (json_is_object(value))
 		return as(value);
-	snap_json_pick_refuse(pick, key, "array of objects");
+	snap_json_pick_refuse(pick, key, "an array of objects");
 	return NULL;
 }
 
@@ -231,7 +231,7 @@ static const char *text_of(struct snap_json_pick *pick, const json_t *value, con
 	}
 	length = snap_unescape(text, length, pick->raw);
 	if (length > max || memchr(pick->raw, '\0', length)) {
-		snap_json_pick_refuse(pick, key, "text of a bearable length");
+		snap_json_pick_refuse(pick, key, "a string of a reasonable length");
 		return NULL;
 	}
 	kept = snap_intern(&pick->strings, pick->raw, length);
@@ -269,7 +269,7 @@ int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_jso
 		return absent;
 	if (json_is_integer(value) && number >= least && number <= most)
 		return number;
-	snprintf(expected, sizeof(expected), "whole number from %" PRId64 " to %" PRId64, least,
+	snprintf(expected, sizeof(expected), "an integer from %" PRId64 " to %" PRId64, least,
 		 most);
 	snap_json_pick_refuse(pick, key, expected);
 	return absent;
@@ -279,7 +279,7 @@ int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_j
 				const char *key, int64_t least, int64_t most)
 {
 	if (!pick->error && !snap_json_pick_has(object, key))
-		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "there is no \"%s\"", key);
+		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "missing \"%s\"", key);
 	return snap_json_pick_number(pick, object, key, least, most, least);
 }
 
@@ -300,7 +300,7 @@ const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_jso
 
 	if (!text || text[strspn(text, set)] == '\0')
 		return text;
-	snap_json_pick_refuse(pick, key, "text of the characters that are allowed there");
+	snap_json_pick_refuse(pick, key, "a string of the permitted characters");
 	return NULL;
 }
 
@@ -315,7 +315,7 @@ bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *obj
 		return false;
 	digits = text && strncmp(text, "0x", 2) == 0 ? strlen(text + 2) : 0;
 	if (digits == 0 || digits > 16 || text[2 + strspn(text + 2, "0123456789abcdef")]) {
-		snap_json_pick_refuse(pick, key, "text of the form 0x1234");
+		snap_json_pick_refuse(pick, key, "a string such as 0x1234");
 		return false;
 	}
 	*ret = strtoull(text + 2, NULL, 16);
@@ -370,6 +370,6 @@ int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json 
 	int64_t ns = 0;
 
 	if (value && (!text || !parse_time(text, &ns)))
-		snap_json_pick_refuse(pick, key, "time of the form 2026-11-20T07:52:18.106000000Z");
+		snap_json_pick_refuse(pick, key, "a time such as 2026-11-20T07:52:18.106000000Z");
 	return ns;
 }

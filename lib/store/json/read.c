@@ -16,7 +16,7 @@ unsigned snap_json_read_word(struct snap_json_reader *reader, const struct snap_
 	for (unsigned i = 0; word && i < count; i++)
 		if (strcmp(word_of(i), word) == 0)
 			return i;
-	snap_json_pick_refuse(&reader->pick, key, "word that stacksnap-json(5) has there");
+	snap_json_pick_refuse(&reader->pick, key, "a word listed in stacksnap-json(5)");
 	return 0;
 }
 
@@ -60,13 +60,12 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 
 	if (!snap_json_pick_failed(pick) && (!schema || strcmp(schema, "stacksnap.snapshot") != 0))
 		pick->error = snap_error_format(SNAP_ERROR_FORMAT,
-						"a JSON document, but no snapshot of stacksnap");
+						"a JSON document, but not a stacksnap snapshot");
 	version = snap_json_pick_required(pick, root, "schema_version", 1, INT_MAX);
 	if (version > 1 && !snap_json_pick_failed(pick))
-		pick->error = snap_error_format(SNAP_ERROR_FORMAT,
-						"schema version %d is newer than this program, "
-						"which knows 1",
-						(int)version);
+		pick->error = snap_error_format(
+			SNAP_ERROR_FORMAT,
+			"schema version %d is too new: this program reads version 1", (int)version);
 	read_host(reader, root);
 	snapshot->time_ns = snap_json_pick_time(pick, root, "time");
 	snapshot->duration_ns = snap_json_pick_number(pick, root, "duration_ns", 0, INT64_MAX, 0);
@@ -148,8 +147,7 @@ static void read_error(struct snap_json_reader *reader, const struct snap_json *
 		snap_json_read_word(reader, error, "code", trouble_word, SNAP_TROUBLE_COUNT);
 	node->trouble_message = snap_json_pick_text(&reader->pick, error, "message", SNAP_MAX_ARGS);
 	if (node->trouble == SNAP_TROUBLE_NONE)
-		snap_json_pick_refuse(&reader->pick, "code",
-				      "word that stacksnap-json(5) has there");
+		snap_json_pick_refuse(&reader->pick, "code", "a word listed in stacksnap-json(5)");
 }
 
 static int64_t uid_of(struct snap_json_reader *reader, const struct snap_json *object)
@@ -271,7 +269,7 @@ static void read_next(struct snap_json_reader *reader, struct levels *levels, st
 	if (!node)
 		snap_json_pick_no_memory(pick);
 	if (snapshot->process_count >= SNAP_MAX_PROCESSES)
-		snap_json_pick_refuse(pick, level->key, "array of a bearable size");
+		snap_json_pick_refuse(pick, level->key, "a smaller array");
 	if (snap_json_pick_failed(pick))
 		return;
 	level->nodes[level->next++] = node;
@@ -316,7 +314,7 @@ static void read_warnings(struct snap_json_reader *reader, const struct snap_jso
 					 "abcdefghijklmnopqrstuvwxyz0123456789_", 64);
 		message = snap_json_pick_text(pick, from, "message", SNAP_MAX_ARGS);
 		if (!code || !message) {
-			snap_json_pick_refuse(pick, "warnings", "array of codes with messages");
+			snap_json_pick_refuse(pick, "warnings", "an array of codes with messages");
 			return;
 		}
 		snapshot->missing.modules += snap_warning_costs_names(code);

@@ -137,7 +137,7 @@ static struct snap_frame pick_place(struct snap_json_pick *pick, const struct sn
 	frame.has_offset = snap_json_pick_hex(pick, object, "offset", &frame.offset);
 	if (!snap_json_pick_hex(pick, object, "address", &frame.address) &&
 	    !snap_json_pick_flag(pick, object, "kernel"))
-		snap_json_pick_refuse(pick, "address", "text of the form 0x1234");
+		snap_json_pick_refuse(pick, "address", "a string such as 0x1234");
 	return frame;
 }
 
@@ -218,7 +218,7 @@ static void read_frames(struct snap_json_reader *reader, const struct snap_json 
 	read_entries(reader, object, stack, &list);
 	free(list.entries);
 	if (gap && list.gap_frame >= stack->frame_count)
-		snap_json_pick_refuse(pick, "after", "number of an entry");
+		snap_json_pick_refuse(pick, "after", "the index of an entry");
 	else if (gap)
 		stack->gap_frame = list.gap_frame;
 }
@@ -278,8 +278,7 @@ static void read_threads(struct snap_json_reader *reader, const struct snap_json
 
 	reader->thread_count += count;
 	if (count == 0 || count != stack->count || reader->thread_count > SNAP_MAX_THREADS)
-		snap_json_pick_refuse(pick, "threads",
-				      "array of as many threads as there should be");
+		snap_json_pick_refuse(pick, "threads", "an array of as many threads as its count");
 	if (snap_json_pick_failed(pick))
 		return;
 	stack->threads = snap_arena_new_array(&reader->snapshot->arena, count, struct snap_member);
@@ -342,7 +341,7 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 	const char *id = snap_json_pick_of(pick, object, "id", "0123456789abcdef", 16);
 
 	if (!id || strlen(id) != 16)
-		snap_json_pick_refuse(pick, "id", "text of 16 hexadecimal digits");
+		snap_json_pick_refuse(pick, "id", "a string of 16 hexadecimal digits");
 	else
 		memcpy(stack->id, id, sizeof(stack->id));
 	stack->count = (size_t)snap_json_pick_required(pick, object, "count", 1, SNAP_MAX_THREADS);

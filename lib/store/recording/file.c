@@ -106,7 +106,7 @@ uint64_t snap_log_get(struct snap_log_cursor *cursor)
 		if (byte < 128)
 			return number;
 	}
-	snap_log_refuse(cursor, "a number does not end");
+	snap_log_refuse(cursor, "truncated number");
 	return 0;
 }
 
@@ -133,7 +133,7 @@ size_t snap_log_get_count(struct snap_log_cursor *cursor, size_t least)
 
 	if (count <= (uint64_t)(cursor->end - cursor->at) / least)
 		return (size_t)count;
-	snap_log_refuse(cursor, "there are fewer things than it says");
+	snap_log_refuse(cursor, "count too large");
 	return 0;
 }
 
@@ -141,7 +141,7 @@ struct snap_log_text snap_log_get_bytes(struct snap_log_reader *reader)
 {
 	struct snap_log_text none = { 0 };
 	uint64_t number =
-		snap_log_get_most(&reader->cursor, reader->text_count, "a text is not there");
+		snap_log_get_most(&reader->cursor, reader->text_count, "invalid string reference");
 
 	return number ? reader->texts[number - 1] : none;
 }
@@ -154,6 +154,6 @@ const char *snap_log_get_text(struct snap_log_reader *reader, size_t most)
 		return NULL;
 	if (text.length <= most && strnlen(text.bytes, text.length) == text.length)
 		return text.bytes;
-	snap_log_refuse(&reader->cursor, "a text is too long, or broken off");
+	snap_log_refuse(&reader->cursor, "string too long or unterminated");
 	return NULL;
 }

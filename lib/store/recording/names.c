@@ -43,9 +43,8 @@ static void code_name(struct snap_sharing *to, const struct names *names, size_t
 
 	snap_code_u32(&to->codec, &name->frame);
 	snap_code_frame(to, &name->named);
-	snap_codec_check(&to->codec, name->frame < names->frame_count, "a frame is not there");
-	snap_codec_check(&to->codec, !before || before->frame < name->frame,
-			 "frames are not in order");
+	snap_codec_check(&to->codec, name->frame < names->frame_count, "invalid frame reference");
+	snap_codec_check(&to->codec, !before || before->frame < name->frame, "frames not sorted");
 }
 
 static void code_names(struct snap_sharing *to, struct names *names)
@@ -56,9 +55,9 @@ static void code_names(struct snap_sharing *to, struct names *names)
 	snap_code_u64(codec, &magic);
 	snap_code_u64(codec, &frame_count);
 	snap_code_u64(codec, &from);
-	snap_codec_check(codec, magic == MAGIC, "they are none");
+	snap_codec_check(codec, magic == MAGIC, "bad magic number");
 	snap_codec_check(codec, frame_count == names->frame_count && from == names->from,
-			 "they are of another log");
+			 "they belong to another log");
 	snap_code_array(codec, &names->names, &names->count, SNAP_LOG_MAX_FRAMES,
 			sizeof(*names->names), LEAST_NAME);
 	for (size_t i = 0; i < names->count && !codec->problem; i++)
@@ -67,7 +66,7 @@ static void code_names(struct snap_sharing *to, struct names *names)
 			sizeof(*names->warnings), LEAST_WARNING);
 	for (size_t i = 0; i < names->warning_count; i++)
 		snap_code_warning(to, &names->warnings[i]);
-	snap_codec_check(codec, codec->position == codec->size, "something follows them");
+	snap_codec_check(codec, codec->position == codec->size, "trailing data");
 }
 
 /* ---- writing ---- */
@@ -225,10 +224,10 @@ static struct snap_error *decode(const struct snap_log *log, struct snap_sharing
 	if (to->codec.problem)
 		return damaged(to->codec.problem);
 	if (log->name_count + names->count > SNAP_LOG_MAX_FRAMES)
-		return damaged("there are too many");
+		return damaged("too many names");
 	for (size_t i = 0; i < names->count; i++)
 		if (log->frames[names->names[i].frame].name)
-			return damaged("a frame has a name");
+			return damaged("frame named twice");
 	return NULL;
 }
 

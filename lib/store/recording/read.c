@@ -50,7 +50,7 @@ static struct snap_error *read_magic(struct source *source, int fd)
 		return err;
 	if (!snap_log_is_recording(source->contents.bytes, source->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "this is no recording (see stacksnap record)");
+					 "this is not a recording (see stacksnap record)");
 	if (source->contents.size < SNAP_LOG_MAGIC_SIZE)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	memcpy(version, source->contents.bytes + sizeof(snap_log_magic), sizeof(version));
@@ -60,7 +60,7 @@ static struct snap_error *read_magic(struct source *source, int fd)
 					 "%u, this one reads up to %u)",
 					 le32toh(version[0]), SNAP_LOG_VERSION);
 	if (le32toh(version[0]) == 0 || version[1])
-		return damaged("its head is wrong");
+		return damaged("invalid header");
 	source->at = SNAP_LOG_MAGIC_SIZE;
 	return snap_contents_load(&source->contents, fd, SIZE_MAX);
 }
@@ -75,15 +75,15 @@ static void read_texts(struct snap_log_reader *reader)
 	while (count-- && !cursor->problem) {
 		struct snap_log_text text;
 		uint64_t length =
-			snap_log_get_most(cursor, SNAP_LOG_LONGEST_TEXT, "a text is too long");
+			snap_log_get_most(cursor, SNAP_LOG_LONGEST_TEXT, "string too long");
 
 		if (length >= (uint64_t)(cursor->end - cursor->at) || cursor->at[length]) {
-			snap_log_refuse(cursor, "a text does not end where it should");
+			snap_log_refuse(cursor, "unterminated string");
 			return;
 		}
 		if (!snap_grow_array(reader->texts, reader->text_capacity, reader->text_count)) {
 			reader->no_memory = true;
-			snap_log_refuse(cursor, "there is not enough memory for it");
+			snap_log_refuse(cursor, "out of memory");
 			return;
 		}
 		text.bytes = (const char *)cursor->at;
@@ -100,7 +100,7 @@ static double get_rate(struct snap_log_cursor *cursor)
 
 	memcpy(&rate, &bits, sizeof(rate));
 	if (!isfinite(rate) || rate < 0)
-		snap_log_refuse(cursor, "a rate makes no sense");
+		snap_log_refuse(cursor, "invalid rate");
 	return cursor->problem ? 0 : rate;
 }
 
@@ -109,7 +109,7 @@ static int64_t get_duration(struct snap_log_cursor *cursor)
 	int64_t duration = snap_log_get_signed(cursor);
 
 	if (duration < 0 || duration > INT64_MAX / 4)
-		snap_log_refuse(cursor, "a duration makes no sense");
+		snap_log_refuse(cursor, "invalid duration");
 	return cursor->problem ? 0 : duration;
 }
 
@@ -139,32 +139,33 @@ static void read_head(struct snap_log_reader *reader)
 	host->kernel = snap_log_get_text(reader, SNAP_MAX_NAME);
 	host->arch = snap_log_get_text(reader, SNAP_MAX_NAME);
 	host->boot_id = snap_log_get_text(reader, SNAP_MAX_NAME);
-	host->cpus = (unsigned)snap_log_get_most(cursor, UINT32_MAX, "a number is too large");
+	host->cpus = (unsigned)snap_log_get_most(cursor, UINT32_MAX, "number too large");
 	host->boot_time_ns = snap_log_get_signed(cursor);
 	host->ticks_per_second = snap_log_get_signed(cursor);
 	log->time_ns = log->capture->time_ns = get_duration(cursor);
 	log->period_ns = get_duration(cursor);
-	log->cpu_only = snap_log_get_most(cursor, 1, "a flag is neither true nor false");
+	log->cpu_only = snap_log_get_most(cursor, 1, "invalid boolean");
 }
 
 static void read_end(struct snap_log_reader *reader)
 {
 	struct snap_log *log = reader->log;
 	struct snap_log_cursor *cursor = &reader->cursor;
-	uint64_t end = snap_log_get_most(cursor, SNAP_END_COUNT - 1, "it ends in an unknown way");
+	uint64_t end =
+		snap_log_get_most(cursor, SNAP_END_COUNT - 1, "invalid end of the recording");
 	size_t count;
 
 	read_statistics(cursor, &log->stats);
 	count = snap_log_get_count(cursor, 1);
 	if (count > SNAP_LOG_MOST_WARNINGS)
-		snap_log_refuse(cursor, "there are too many warnings");
+		snap_log_refuse(cursor, "too many warnings");
 	while (count-- && !cursor->problem) {
 		const char *code = snap_log_get_text(reader, SNAP_MAX_NAME);
 		const char *message = snap_log_get_text(reader, SNAP_LOG_LONGEST_TEXT);
 		int64_t pid = snap_log_get_signed(cursor), tid = snap_log_get_signed(cursor);
 
 		if (!code || !message || pid != (pid_t)pid || tid != (pid_t)tid)
-			snap_log_refuse(cursor, "a warning says nothing");
+			snap_log_refuse(cursor, "empty warning");
 		else
 			snap_capture_warn(log->capture, code, (pid_t)pid, (pid_t)tid, "%s",
 					  message);
@@ -197,7 +198,7 @@ static struct snap_error *read_payload(struct snap_log_reader *reader, uint32_t 
 	if (reader->no_memory)
 		return snap_error_no_memory();
 	if (!reader->cursor.problem && reader->cursor.at != reader->cursor.end)
-		snap_log_refuse(&reader->cursor, "a chunk is longer than it should be");
+		snap_log_refuse(&reader->cursor, "chunk too long");
 	return reader->cursor.problem ? damaged(reader->cursor.problem) : NULL;
 }
 
@@ -220,18 +221,18 @@ static struct snap_error *read_chunk(struct source *source, struct snap_log_read
 	payload = at + sizeof(chunk);
 	left -= sizeof(chunk);
 	if (chunk.check != snap_log_chunk_check(&chunk))
-		return damaged("the head of a chunk is wrong");
+		return damaged("invalid chunk header");
 	type = le32toh(chunk.type);
 	length = le64toh(chunk.length);
 	if (type < SNAP_LOG_CHUNK_HEAD || type > SNAP_LOG_CHUNK_END ||
 	    le32toh(chunk.sequence) != source->sequence ||
 	    (type == SNAP_LOG_CHUNK_HEAD) != (source->sequence == 0))
-		return damaged("a chunk is not where it should be");
+		return damaged("misplaced chunk");
 	/* It is being written, or was when its writer was killed. */
 	if (length > left)
 		return NULL;
 	if (le64toh(chunk.hash) != snap_hash(payload, length, 0))
-		return damaged("a checksum is wrong");
+		return damaged("checksum mismatch");
 	*whole_ret = true;
 	*type_ret = type;
 	source->at += sizeof(chunk) + length;
@@ -253,7 +254,7 @@ static struct snap_error *read_chunks(struct source *source, struct snap_log_rea
 	if (source->sequence == 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	if (type == SNAP_LOG_CHUNK_END && source->at != source->contents.size)
-		return damaged("something follows its end");
+		return damaged("trailing data");
 	return NULL;
 }
 

@@ -11,7 +11,7 @@
 /* The least that these take in the file. */
 enum { LEAST_MAP = 8, LEAST_PIECE = 2 };
 
-static const char no_such_process[] = "a process is not there";
+static const char no_such_process[] = "invalid process reference";
 
 /* Room for one more; without memory the chunk ends here. */
 #define make_room(reader, array, capacity, count) \
@@ -20,7 +20,7 @@ static const char no_such_process[] = "a process is not there";
 static void fail_memory(struct snap_log_reader *reader)
 {
 	reader->no_memory = true;
-	snap_log_refuse(&reader->cursor, "there is not enough memory for it");
+	snap_log_refuse(&reader->cursor, "out of memory");
 }
 
 static bool is_fine(const struct snap_log_reader *reader)
@@ -48,7 +48,7 @@ static uint32_t get_index(struct snap_log_reader *reader, size_t count, const ch
 
 static bool get_flag(struct snap_log_reader *reader)
 {
-	return get_most(reader, 1, "a flag is neither true nor false");
+	return get_most(reader, 1, "invalid boolean");
 }
 
 /* ---- processes and spaces ---- */
@@ -59,23 +59,23 @@ static void take_process(struct snap_log_reader *reader)
 	struct snap_log_process process = { .space = UINT32_MAX, .last_tick = UINT64_MAX };
 	uint64_t parent, flags;
 
-	process.pid = (pid_t)get_most(reader, INT32_MAX, "a process has no number");
+	process.pid = (pid_t)get_most(reader, INT32_MAX, "invalid pid");
 	process.start_ticks = get(reader);
-	parent = get_most(reader, log->process_count, "a process comes before its parent");
+	parent = get_most(reader, log->process_count, "process before its parent");
 	process.parent = parent ? (uint32_t)parent - 1 : UINT32_MAX;
-	process.first_tick = get_most(reader, INT64_MAX, "a process begins too late");
-	flags = get_most(reader, 3, "a process has unknown flags");
+	process.first_tick = get_most(reader, INT64_MAX, "process starts too late");
+	flags = get_most(reader, 3, "unknown flags of a process");
 	process.is_target = flags & 1;
 	process.told.known = flags & 2;
 	if (process.told.known) {
-		process.told.type = (enum snap_process_type)get_most(
-			reader, SNAP_TYPE_NONE, "a process is of an unknown type");
+		process.told.type = (enum snap_process_type)get_most(reader, SNAP_TYPE_NONE,
+								     "unknown type of a process");
 		process.told.description = snap_log_get_text(reader, SNAP_MAX_NAME);
-		process.told.thread_count = (size_t)get_most(reader, SNAP_MAX_THREADS,
-							     "a process has too many threads");
+		process.told.thread_count =
+			(size_t)get_most(reader, SNAP_MAX_THREADS, "too many threads in a process");
 	}
 	if (is_fine(reader) && process.pid == 0)
-		snap_log_refuse(&reader->cursor, "a process has no number");
+		snap_log_refuse(&reader->cursor, "invalid pid");
 	if (is_fine(reader) &&
 	    make_room(reader, log->processes, log->process_capacity, log->process_count))
 		log->processes[log->process_count++] = process;
@@ -96,13 +96,12 @@ static bool take_facts(struct snap_log_reader *reader, struct snap_arena *arena,
 		return false;
 	reader->cursor.at += codec.size;
 	snap_code_process(&codec, &capture, 0);
-	snap_codec_check(&codec, codec.position == codec.size,
-			 "a process is longer than it should be");
+	snap_codec_check(&codec, codec.position == codec.size, "process record too long");
 	snap_codec_check(&codec,
 			 facts->map_count + facts->piece_count + facts->thread_count +
 					 facts->embedded_count ==
 				 0,
-			 "a process has what it should not");
+			 "unexpected data in a process");
 	if (snap_codec_lacks_memory(&codec))
 		fail_memory(reader);
 	else if (codec.problem)
@@ -116,14 +115,14 @@ static void take_map(struct snap_log_reader *reader, struct snap_map *map, uint6
 	uint64_t start, size;
 	unsigned flags;
 
-	start = get_most(reader, UINT64_MAX - *at, "mappings are not in order") + *at;
-	size = get_most(reader, UINT64_MAX - start, "a mapping has no end");
+	start = get_most(reader, UINT64_MAX - *at, "mappings not sorted") + *at;
+	size = get_most(reader, UINT64_MAX - start, "mapping too long");
 	*map = (struct snap_map){ .start = start, .end = start + size };
 	map->offset = get(reader);
 	map->inode = get(reader);
-	map->dev_major = (uint32_t)get_most(reader, UINT32_MAX, "a device has no number");
-	map->dev_minor = (uint32_t)get_most(reader, UINT32_MAX, "a device has no number");
-	flags = (unsigned)get_most(reader, 31, "a mapping has unknown flags");
+	map->dev_major = (uint32_t)get_most(reader, UINT32_MAX, "invalid device number");
+	map->dev_minor = (uint32_t)get_most(reader, UINT32_MAX, "invalid device number");
+	flags = (unsigned)get_most(reader, 31, "unknown flags of a mapping");
 	map->read = flags & 1;
 	map->write = flags & 2;
 	map->execute = flags & 4;
@@ -131,18 +130,17 @@ static void take_map(struct snap_log_reader *reader, struct snap_map *map, uint6
 	map->deleted = flags & 16;
 	map->path = snap_log_get_text(reader, SNAP_MAX_PATH);
 	if (size == 0)
-		snap_log_refuse(&reader->cursor, "a mapping is empty");
+		snap_log_refuse(&reader->cursor, "empty mapping");
 	*at = map->end;
 }
 
 static void take_piece(struct snap_log_reader *reader, struct snap_piece *piece, uint64_t *at)
 {
-	uint64_t address =
-		get_most(reader, UINT64_MAX - *at, "pieces of memory are not in order") + *at;
+	uint64_t address = get_most(reader, UINT64_MAX - *at, "memory ranges not sorted") + *at;
 	struct snap_log_text text = snap_log_get_bytes(reader);
 
 	if (!text.bytes || text.length > UINT64_MAX - address)
-		snap_log_refuse(&reader->cursor, "a piece of memory is not there");
+		snap_log_refuse(&reader->cursor, "invalid memory range");
 	*piece = (struct snap_piece){ address, (const uint8_t *)text.bytes, text.length };
 	*at = address + text.length;
 }
@@ -158,7 +156,7 @@ static void take_memory(struct snap_log_reader *reader, struct snap_log_inside *
 	inside->pieces = NULL;
 	map_count = snap_log_get_count(&reader->cursor, LEAST_MAP);
 	if (map_count > SNAP_MAX_MAPS)
-		snap_log_refuse(&reader->cursor, "a process has too many mappings");
+		snap_log_refuse(&reader->cursor, "too many mappings in a process");
 	inside->maps = process->maps = calloc(map_count + 1, sizeof(*process->maps));
 	if (!process->maps)
 		fail_memory(reader);
@@ -166,7 +164,7 @@ static void take_memory(struct snap_log_reader *reader, struct snap_log_inside *
 		take_map(reader, &process->maps[process->map_count++], &at);
 	piece_count = snap_log_get_count(&reader->cursor, LEAST_PIECE);
 	if (piece_count > SNAP_MAX_MAPS)
-		snap_log_refuse(&reader->cursor, "a process has too many pieces of memory");
+		snap_log_refuse(&reader->cursor, "too many memory ranges in a process");
 	inside->pieces = process->pieces = calloc(piece_count + 1, sizeof(*process->pieces));
 	if (!process->pieces)
 		fail_memory(reader);
@@ -181,7 +179,7 @@ static void take_space(struct snap_log_reader *reader)
 	struct snap_process facts = { 0 };
 	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
 	uint32_t space = (uint32_t)get_most(reader, log->capture->process_count,
-					    "an address space is not there");
+					    "invalid address space reference");
 	uint32_t process = get_index(reader, log->process_count, no_such_process);
 
 	if (is_fine(reader) && space == log->capture->process_count) {
@@ -192,12 +190,12 @@ static void take_space(struct snap_log_reader *reader)
 		if (err && snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
 			fail_memory(reader);
 		else if (err)
-			snap_log_refuse(&reader->cursor, "there are too many address spaces");
+			snap_log_refuse(&reader->cursor, "too many address spaces");
 	}
 	if (!is_fine(reader) || !take_facts(reader, &log->spaces[space].arena, &facts))
 		return;
 	if (log->spaces[space].process != process)
-		snap_log_refuse(&reader->cursor, "an address space is of two processes");
+		snap_log_refuse(&reader->cursor, "address space of two processes");
 	take_memory(reader, &log->index->insides[space], &facts);
 	log->capture->processes[space] = facts;
 }
@@ -207,7 +205,7 @@ static void take_process_state(struct snap_log_reader *reader)
 	struct snap_log *log = reader->log;
 	uint32_t index = get_index(reader, log->process_count, no_such_process);
 	uint64_t space =
-		get_most(reader, log->capture->process_count, "an address space is not there");
+		get_most(reader, log->capture->process_count, "invalid address space reference");
 	uint64_t last = get(reader) - 1;
 	bool execed = get_flag(reader);
 	struct snap_log_process *process;
@@ -216,9 +214,9 @@ static void take_process_state(struct snap_log_reader *reader)
 		return;
 	process = &log->processes[index];
 	if (space && log->spaces[space - 1].process != index)
-		snap_log_refuse(&reader->cursor, "an address space is of two processes");
+		snap_log_refuse(&reader->cursor, "address space of two processes");
 	if (last < process->first_tick)
-		snap_log_refuse(&reader->cursor, "a process ends before it begins");
+		snap_log_refuse(&reader->cursor, "process ends before it starts");
 	process->space = space ? (uint32_t)space - 1 : UINT32_MAX;
 	process->last_tick = last;
 	process->execed = execed;
@@ -254,7 +252,7 @@ static void take_calls(struct snap_log_reader *reader)
 			log->calls[log->call_count++] = call;
 	}
 	if (log->call_count > INT16_MAX - SNAP_LOG_FIRST_CALL + 1)
-		snap_log_refuse(&reader->cursor, "there are too many system calls");
+		snap_log_refuse(&reader->cursor, "too many system calls");
 }
 
 static void take_frames(struct snap_log_reader *reader)
@@ -273,7 +271,7 @@ static void take_frames(struct snap_log_reader *reader)
 		address += (uint64_t)snap_log_get_signed(&reader->cursor);
 		if (space < 0 || (uint64_t)space >= log->capture->process_count || address >> 63 ||
 		    log->frame_count >= SNAP_LOG_MAX_FRAMES) {
-			snap_log_refuse(&reader->cursor, "a frame is nowhere");
+			snap_log_refuse(&reader->cursor, "invalid frame address");
 			return;
 		}
 		if (!make_room(reader, log->frames, log->frame_capacity, log->frame_count))
@@ -290,12 +288,12 @@ static void take_stack_frames(struct snap_log_reader *reader, struct snap_log_st
 	struct snap_log *log = reader->log;
 	const struct snap_log_stack *before = log->stack_count ? stack - 1 : NULL;
 	size_t shared = (size_t)get_most(reader, before ? before->frame_count : 0,
-					 "a stack shares too many frames");
+					 "too many shared frames in a stack");
 	size_t own = snap_log_get_count(&reader->cursor, 1);
 	int64_t id = 0;
 
 	if (shared > SNAP_LOG_MOST_SHARED || own > UINT32_MAX - SNAP_LOG_MOST_SHARED)
-		snap_log_refuse(&reader->cursor, "a stack shares too many frames");
+		snap_log_refuse(&reader->cursor, "too many shared frames in a stack");
 	if (!is_fine(reader))
 		return;
 	while (log->frame_id_capacity < log->frame_id_count + shared + own)
@@ -308,13 +306,13 @@ static void take_stack_frames(struct snap_log_reader *reader, struct snap_log_st
 		if (__builtin_add_overflow(id, snap_log_get_signed(&reader->cursor), &id) ||
 		    !is_fine(reader) || id < 0 || (uint64_t)id >= log->frame_count ||
 		    log->frames[id].space != stack->space) {
-			snap_log_refuse(&reader->cursor, "a frame is not there");
+			snap_log_refuse(&reader->cursor, "invalid frame reference");
 			return;
 		}
 		log->frame_ids[stack->frame_start + i] = (uint32_t)id;
 	}
 	if (shared && before->space != stack->space)
-		snap_log_refuse(&reader->cursor, "a frame is of two address spaces");
+		snap_log_refuse(&reader->cursor, "frame of two address spaces");
 	if (shared)
 		memcpy(log->frame_ids + stack->frame_start + own,
 		       log->frame_ids + before->frame_start + before->frame_count - shared,
@@ -326,7 +324,7 @@ static void take_stack(struct snap_log_reader *reader)
 {
 	struct snap_log *log = reader->log;
 	unsigned head = (unsigned)get_most(reader, SNAP_LOG_END_BITS | SNAP_LOG_MORE_BIT,
-					   "a stack has unknown flags");
+					   "unknown flags of a stack");
 	struct snap_log_stack *stack;
 
 	if (!make_room(reader, log->stacks, log->stack_capacity, log->stack_count))
@@ -334,19 +332,18 @@ static void take_stack(struct snap_log_reader *reader)
 	stack = &log->stacks[log->stack_count];
 	*stack = (struct snap_log_stack){ .end = head & SNAP_LOG_END_BITS };
 	stack->space =
-		get_index(reader, log->capture->process_count, "an address space is not there");
+		get_index(reader, log->capture->process_count, "invalid address space reference");
 	if (head & SNAP_LOG_MORE_BIT) {
 		stack->end_pc = get(reader);
 		stack->gap_count = get(reader);
-		stack->gap_after = (uint32_t)get_most(reader, UINT32_MAX, "a gap is nowhere");
-		stack->reason =
-			(uint32_t)get_most(reader, log->reason_count, "a reason is not there");
+		stack->gap_after = (uint32_t)get_most(reader, UINT32_MAX, "invalid gap");
+		stack->reason = (uint32_t)get_most(reader, log->reason_count, "invalid reason");
 	}
 	if (stack->end > SNAP_UNWIND_FAILED || log->stack_count >= SNAP_LOG_MAX_STACKS)
-		snap_log_refuse(&reader->cursor, "a stack ends in an unknown way");
+		snap_log_refuse(&reader->cursor, "unknown end of a stack");
 	take_stack_frames(reader, stack);
 	if (stack->gap_after && stack->gap_after >= stack->frame_count)
-		snap_log_refuse(&reader->cursor, "a gap is nowhere");
+		snap_log_refuse(&reader->cursor, "invalid gap");
 	if (is_fine(reader))
 		log->stack_count++;
 }
@@ -360,7 +357,7 @@ void snap_log_read_stacks(struct snap_log_reader *reader)
 		const char *reason = snap_log_get_text(reader, SNAP_MAX_NAME);
 
 		if (!reason)
-			snap_log_refuse(&reader->cursor, "a reason says nothing");
+			snap_log_refuse(&reader->cursor, "empty reason");
 		else if (make_room(reader, log->reasons, log->reason_capacity, log->reason_count))
 			log->reasons[log->reason_count++] = reason;
 	}

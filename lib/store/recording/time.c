@@ -15,7 +15,7 @@ static const int64_t LATEST = INT64_MAX / 4;
 static void fail_memory(struct snap_log_reader *reader)
 {
 	reader->no_memory = true;
-	snap_log_refuse(&reader->cursor, "there is not enough memory for it");
+	snap_log_refuse(&reader->cursor, "out of memory");
 }
 
 static bool is_fine(const struct snap_log_reader *reader)
@@ -38,7 +38,7 @@ static pid_t get_tid(struct snap_log_reader *reader, pid_t from, pid_t least)
 	int64_t step = snap_log_get_signed(&reader->cursor);
 
 	if (step < (int64_t)least - from || step > (int64_t)INT32_MAX - from) {
-		snap_log_refuse(&reader->cursor, "a thread has no number");
+		snap_log_refuse(&reader->cursor, "invalid tid");
 		return least;
 	}
 	return (pid_t)(from + step);
@@ -51,10 +51,10 @@ static void take_thread(struct snap_log_reader *reader, pid_t *tid)
 	struct snap_log_thread thread = { 0 };
 	uint32_t number = (uint32_t)log->thread_count;
 
-	thread.process = get_index(reader, log->process_count, "a process is not there");
+	thread.process = get_index(reader, log->process_count, "invalid process reference");
 	thread.tid = *tid = get_tid(reader, *tid, 1);
 	thread.ns_tid = get_tid(reader, thread.tid, 0);
-	thread.kernel = snap_log_get_most(&reader->cursor, 1, "a flag is neither true nor false");
+	thread.kernel = snap_log_get_most(&reader->cursor, 1, "invalid boolean");
 	thread.name = snap_log_get_text(reader, SNAP_MAX_COMM);
 	if (!is_fine(reader))
 		return;
@@ -82,7 +82,7 @@ void snap_log_read_threads(struct snap_log_reader *reader)
 		take_thread(reader, &tid);
 	count = snap_log_get_count(&reader->cursor, 1);
 	while (count-- && is_fine(reader)) {
-		uint32_t thread = get_index(reader, log->thread_count, "a thread is not there");
+		uint32_t thread = get_index(reader, log->thread_count, "invalid thread reference");
 		const char *name = snap_log_get_text(reader, SNAP_MAX_COMM);
 
 		if (is_fine(reader))
@@ -95,16 +95,16 @@ void snap_log_read_threads(struct snap_log_reader *reader)
 static void take_standing(struct snap_log_reader *reader, struct snap_log_change *change)
 {
 	uint64_t how = snap_log_get_most(&reader->cursor, (uint64_t)UINT16_MAX << 6 | 63,
-					 "a thread stands in no way");
+					 "invalid thread state");
 
 	change->syscall = (int16_t)((how >> 6) - 1);
 	change->state = how >> 2 & 15;
 	change->taken = how & 3;
 	if (change->syscall >= SNAP_LOG_FIRST_CALL &&
 	    (size_t)(change->syscall - SNAP_LOG_FIRST_CALL) >= reader->log->call_count)
-		snap_log_refuse(&reader->cursor, "a system call is not there");
+		snap_log_refuse(&reader->cursor, "invalid system call reference");
 	if (change->state >= SNAP_STATE_COUNT || change->taken >= SNAP_TAKEN_COUNT)
-		snap_log_refuse(&reader->cursor, "a thread stands in no way");
+		snap_log_refuse(&reader->cursor, "invalid thread state");
 }
 
 /* A change of a thread that was not mentioned at this tick yet; `thread`: of the one before. */
@@ -115,12 +115,12 @@ static bool take_change(struct snap_log_reader *reader, uint64_t tick, int64_t *
 	uint64_t stack;
 
 	if (__builtin_add_overflow(*thread, snap_log_get_signed(&reader->cursor), thread))
-		snap_log_refuse(&reader->cursor, "a thread is not there");
-	stack = snap_log_get_most(&reader->cursor, log->stack_count, "a stack is not there");
+		snap_log_refuse(&reader->cursor, "invalid thread reference");
+	stack = snap_log_get_most(&reader->cursor, log->stack_count, "invalid stack reference");
 	if (!is_fine(reader))
 		return false;
 	if (*thread < 0 || (uint64_t)*thread >= log->thread_count) {
-		snap_log_refuse(&reader->cursor, "a thread is not there");
+		snap_log_refuse(&reader->cursor, "invalid thread reference");
 		return false;
 	}
 	*change = (struct snap_log_change){ .thread = (uint32_t)*thread,
@@ -131,10 +131,10 @@ static bool take_change(struct snap_log_reader *reader, uint64_t tick, int64_t *
 		take_standing(reader, change);
 		if (log->spaces[log->stacks[stack - 1].space].process !=
 		    log->threads[*thread].process)
-			snap_log_refuse(&reader->cursor, "a thread stands in another process");
+			snap_log_refuse(&reader->cursor, "stack of another process");
 	}
 	if (reader->changed[*thread] > tick)
-		snap_log_refuse(&reader->cursor, "a thread changes twice at a tick");
+		snap_log_refuse(&reader->cursor, "two changes of a thread in one tick");
 	reader->changed[*thread] = tick + 1;
 	return is_fine(reader);
 }
@@ -150,7 +150,7 @@ static void keep_standing(struct snap_log *log, const struct snap_log_change *ch
 static void take_before(struct snap_log_reader *reader)
 {
 	struct snap_log *log = reader->log;
-	uint64_t first_tick = snap_log_get_most(&reader->cursor, INT64_MAX, "a tick has no number");
+	uint64_t first_tick = snap_log_get_most(&reader->cursor, INT64_MAX, "invalid tick number");
 	size_t count = snap_log_get_count(&reader->cursor, 1);
 	struct snap_log_change change;
 	int64_t thread = 0;
@@ -158,7 +158,7 @@ static void take_before(struct snap_log_reader *reader)
 	if (!reader->has_first_tick)
 		log->first_tick = first_tick;
 	else if (count)
-		snap_log_refuse(&reader->cursor, "a beginning is in the middle");
+		snap_log_refuse(&reader->cursor, "unexpected initial state");
 	reader->has_first_tick = true;
 	if (count == 0 || !is_fine(reader))
 		return;
@@ -193,9 +193,9 @@ static void take_tick(struct snap_log_reader *reader)
 	    __builtin_add_overflow(reader->last_time, step, &tick.time_ns) ||
 	    tick.time_ns > LATEST || tick.time_ns < 0 ||
 	    (log->tick_count && tick.time_ns <= reader->last_time))
-		snap_log_refuse(&reader->cursor, "time goes back");
-	tick.stopped_ns =
-		(int64_t)snap_log_get_most(&reader->cursor, (uint64_t)LATEST, "a stop has no end");
+		snap_log_refuse(&reader->cursor, "time goes backwards");
+	tick.stopped_ns = (int64_t)snap_log_get_most(&reader->cursor, (uint64_t)LATEST,
+						     "invalid stop duration");
 	count = snap_log_get_count(&reader->cursor, 1);
 	if (!is_fine(reader))
 		return;
@@ -240,10 +240,11 @@ static void take_entry(struct snap_log_reader *reader, struct snap_entry *entry)
 	entry->function = snap_log_get_text(reader, SNAP_MAX_NAME);
 	entry->symbol = snap_log_get_text(reader, SNAP_MAX_NAME);
 	entry->file = snap_log_get_text(reader, SNAP_MAX_NAME);
-	entry->line = (uint32_t)snap_log_get_most(&reader->cursor, UINT32_MAX, "a line is nowhere");
+	entry->line =
+		(uint32_t)snap_log_get_most(&reader->cursor, UINT32_MAX, "invalid line number");
 	entry->column =
-		(uint32_t)snap_log_get_most(&reader->cursor, UINT32_MAX, "a line is nowhere");
-	flags = (unsigned)snap_log_get_most(&reader->cursor, 7, "a function has unknown flags");
+		(uint32_t)snap_log_get_most(&reader->cursor, UINT32_MAX, "invalid line number");
+	flags = (unsigned)snap_log_get_most(&reader->cursor, 7, "unknown flags of a function");
 	entry->inlined = flags & 1;
 	entry->system = flags & 2;
 	entry->kernel = flags & 4;
@@ -257,15 +258,14 @@ static bool take_name(struct snap_log_reader *reader, const struct snap_log_fram
 	frame.module = snap_log_get_text(reader, SNAP_MAX_NAME);
 	frame.build_id = snap_log_get_text(reader, SNAP_MAX_NAME);
 	if (frame.build_id && frame.build_id[strspn(frame.build_id, "0123456789abcdef")])
-		snap_log_refuse(&reader->cursor, "a build id is no number");
-	frame.has_offset =
-		snap_log_get_most(&reader->cursor, 1, "a flag is neither true nor false");
+		snap_log_refuse(&reader->cursor, "invalid build id");
+	frame.has_offset = snap_log_get_most(&reader->cursor, 1, "invalid boolean");
 	if (frame.has_offset)
 		frame.offset = snap_log_get(&reader->cursor);
 	frame.file_offset = snap_log_get(&reader->cursor);
 	frame.entry_count = snap_log_get_count(&reader->cursor, LEAST_ENTRY);
 	if (frame.entry_count == 0)
-		snap_log_refuse(&reader->cursor, "a frame has no functions");
+		snap_log_refuse(&reader->cursor, "frame without functions");
 	if (!is_fine(reader))
 		return false;
 	frame.entries = snap_arena_new_array(&log->arena, frame.entry_count, struct snap_entry);
@@ -290,7 +290,7 @@ void snap_log_read_names(struct snap_log_reader *reader)
 
 		if (step >= log->frame_count - at || log->frame_count == 0 ||
 		    log->frames[at + step].name) {
-			snap_log_refuse(&reader->cursor, "a named frame is not there");
+			snap_log_refuse(&reader->cursor, "invalid frame reference");
 			return;
 		}
 		at += step;

@@ -189,15 +189,14 @@ struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer, const s
 {
 	if (writer->broken)
 		return snap_error_format(SNAP_ERROR_OTHER,
-					 "the recording could not be written before");
+					 "an earlier write of the recording failed");
 	if (writer->sequence == 1) {
 		writer->ticks = log->first_tick;
 		writer->changes = log->first_change;
 	}
 	if (writer->ticks < log->first_tick || writer->threads > log->thread_count ||
 	    writer->stacks > log->stack_count || writer->processes > log->process_count)
-		return snap_error_format(SNAP_ERROR_OTHER,
-					 "what was not yet written has been forgotten");
+		return snap_error_format(SNAP_ERROR_OTHER, "unwritten samples have been dropped");
 	if (!make_room(writer, log))
 		return snap_error_no_memory();
 	snap_log_put_processes(writer, log);

@@ -114,7 +114,7 @@ static void enter_level(struct tree *tree, struct snap_node ***nodes, size_t *co
 
 	snap_code_at_most(to, count, SNAP_MAX_PROCESSES);
 	if (snap_codec_reads(&to->codec)) {
-		snap_codec_check(&to->codec, *count <= left, "there are too many processes");
+		snap_codec_check(&to->codec, *count <= left, "too many processes");
 		*count = to->codec.problem ? 0 : *count;
 		*nodes = *count ? &tree->links[tree->link_count] : NULL;
 		tree->link_count += *count;
@@ -139,7 +139,7 @@ static void code_next(struct tree *tree, struct level *level, bool flat)
 	level->next++;
 	snap_code_node(tree->to, node);
 	enter_level(tree, &node->children, &node->child_count);
-	snap_codec_check(codec, !flat || node->child_count == 0, "a flat tree is deep");
+	snap_codec_check(codec, !flat || node->child_count == 0, "nested process in a flat tree");
 }
 
 static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
@@ -165,12 +165,12 @@ static void code_tree(struct snap_sharing *to, struct snap_snapshot *snapshot)
 	}
 	if (!snap_codec_reads(&to->codec))
 		return;
-	snap_codec_check(&to->codec, tree.node_count == tree.count, "a process has no place");
+	snap_codec_check(&to->codec, tree.node_count == tree.count, "process outside of the tree");
 	snapshot->process_count = tree.count;
 	for (size_t i = 0; i < tree.node_count; i++)
 		count_node(snapshot, &tree.nodes[i]);
 	snap_codec_check(&to->codec, snapshot->thread_count <= SNAP_MAX_THREADS,
-			 "there are too many threads");
+			 "too many threads");
 }
 
 static void code_snapshot(struct snap_sharing *to, struct snap_snapshot *snapshot)
@@ -178,11 +178,11 @@ static void code_snapshot(struct snap_sharing *to, struct snap_snapshot *snapsho
 	uint64_t magic = MAGIC;
 
 	snap_code_u64(&to->codec, &magic);
-	snap_codec_check(&to->codec, magic == MAGIC, "it is none");
+	snap_codec_check(&to->codec, magic == MAGIC, "bad magic number");
 	code_head(to, snapshot);
 	code_warnings(to, snapshot);
 	code_tree(to, snapshot);
-	snap_codec_check(&to->codec, to->codec.position == to->codec.size, "something follows it");
+	snap_codec_check(&to->codec, to->codec.position == to->codec.size, "trailing data");
 }
 
 /* ---- all of it ---- */

@@ -72,7 +72,7 @@ static uint32_t code_label(struct snap_sharing *to, struct snap_label *label)
 	if (!reads)
 		return key;
 	label->key = label_keys[key];
-	snap_codec_check(&to->codec, is_value(key, label->value), "a label has no value");
+	snap_codec_check(&to->codec, is_value(key, label->value), "label without a value");
 	return key;
 }
 
@@ -84,7 +84,7 @@ void snap_code_labels(struct snap_sharing *to, struct snap_label **labels, size_
 	for (size_t i = 0; i < *count; i++) {
 		uint32_t key = code_label(to, &(*labels)[i]);
 
-		snap_codec_check(&to->codec, key >= next, "labels are not in order");
+		snap_codec_check(&to->codec, key >= next, "labels not sorted");
 		next = key + 1;
 	}
 }
@@ -95,7 +95,7 @@ static void code_args(struct snap_sharing *to, struct snap_node *node)
 			sizeof(uint32_t));
 	for (size_t i = 0; i < node->arg_count; i++) {
 		snap_share_text(to, &node->args[i], SNAP_MAX_ARGS);
-		snap_codec_check(&to->codec, node->args[i], "an argument is missing");
+		snap_codec_check(&to->codec, node->args[i], "missing argument");
 	}
 }
 
@@ -111,7 +111,7 @@ static void code_ancestors(struct snap_sharing *to, struct snap_node *node)
 		snap_code_u64(&to->codec, &ancestor->start_ticks);
 		snap_codec_check(&to->codec,
 				 ancestor->pid > 0 && ancestor->start_ticks <= INT64_MAX,
-				 "an ancestor has no number");
+				 "invalid pid of an ancestor");
 	}
 }
 
@@ -135,8 +135,8 @@ static void code_identity(struct snap_sharing *to, struct snap_node *node)
 	snap_share_text(to, &node->unit, SNAP_MAX_NAME);
 	snap_share_text(to, &node->container, SNAP_MAX_NAME);
 	snap_codec_check(codec, node->pid > 0 && node->ppid >= 0 && node->ns_pid >= 0,
-			 "a process has no number");
-	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "a number is too large");
+			 "invalid pid");
+	snap_codec_check(codec, node->start_ticks <= INT64_MAX, "number too large");
 }
 
 void snap_code_node(struct snap_sharing *to, struct snap_node *node)

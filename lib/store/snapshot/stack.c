@@ -34,9 +34,9 @@ static void code_thread(struct snap_sharing *to, struct snap_member *thread,
 	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
 	if (snap_codec_reads(codec))
 		thread->cpu = cpu;
-	snap_codec_check(codec, thread->tid > 0 && thread->ns_tid >= 0, "a thread has no number");
-	snap_codec_check(codec, cpu >= -1, "a processor has no number");
-	snap_codec_check(codec, !before || before->tid <= thread->tid, "threads are not in order");
+	snap_codec_check(codec, thread->tid > 0 && thread->ns_tid >= 0, "invalid tid");
+	snap_codec_check(codec, cpu >= -1, "invalid processor number");
+	snap_codec_check(codec, !before || before->tid <= thread->tid, "threads not sorted");
 }
 
 static void code_threads(struct snap_sharing *to, struct snap_stack *stack)
@@ -47,7 +47,7 @@ static void code_threads(struct snap_sharing *to, struct snap_stack *stack)
 		code_thread(to, &stack->threads[i], i ? &stack->threads[i - 1] : NULL);
 	if (snap_codec_reads(&to->codec))
 		stack->count = stack->thread_count;
-	snap_codec_check(&to->codec, stack->thread_count, "a stack has no thread");
+	snap_codec_check(&to->codec, stack->thread_count, "stack without threads");
 }
 
 /* ---- stacks ---- */
@@ -119,13 +119,13 @@ static void code_stack(struct snap_sharing *to, struct snap_stack *stack,
 	snap_code_u64(codec, &stack->gap_count);
 	code_threads(to, stack);
 	code_list(to, stack);
-	snap_codec_check(codec, stack->description, "a stack is not described");
+	snap_codec_check(codec, stack->description, "stack without a description");
 	snap_codec_check(codec,
 			 stack->gap_count ? stack->gap_frame < stack->frame_count &&
 						    stack->gap_count <= INT64_MAX
 					  : stack->gap_frame == 0,
-			 "frames are left out where there are none");
-	snap_codec_check(codec, !before || are_in_order(before, stack), "stacks are not in order");
+			 "invalid gap");
+	snap_codec_check(codec, !before || are_in_order(before, stack), "stacks not sorted");
 }
 
 void snap_code_stacks(struct snap_sharing *to, struct snap_node *node)
