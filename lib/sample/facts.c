@@ -123,10 +123,10 @@ struct snap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
 	struct snap_error *err = snap_sampler_process_explain(sampler, process, os_errno);
 
 	snap_sampler_end_threads(sampler, process);
-	process->sampled = false;
+	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
 	if (process->facts.trouble == SNAP_TROUBLE_EXITED ||
 	    process->facts.trouble == SNAP_TROUBLE_ZOMBIE)
-		process->gone = true;
+		process->state = SNAP_SAMPLER_PROCESS_GONE;
 	return err;
 }
 
@@ -184,43 +184,47 @@ static void unmap(struct snap_region *region)
 }
 
 /* A leader that has exited has no mappings any more; any other thread does. */
-static int open_file(const struct snap_sampler_process *process, const char *name)
+static int open_file(const struct snap_sampler *sampler, const struct snap_sampler_process *process,
+		     const char *name)
 {
 	int from = process->live.files_fd;
 
 	for (size_t i = process->thread_count; i > 0; i--) {
 		const struct snap_sampler_thread *thread = process->threads[i - 1];
-		int fd = thread->gone ? -1
-				      : snap_procfs_task_open_file(process->tasks_fd,
-								   thread->shown.tid, name);
+		bool gone = snap_sampler_thread_gone(sampler, thread);
+		int fd = gone ? -1
+			      : snap_procfs_task_open_file(process->shown.tasks_fd,
+							   thread->shown.tid, name);
 
 		if (fd >= 0)
 			return fd;
-		if (!thread->gone && fd != -ENOENT && fd != -ESRCH)
+		if (!gone && fd != -ENOENT && fd != -ESRCH)
 			return fd;
 	}
 	if (from >= 0)
 		return snap_procfs_open_file(from, name);
-	return snap_procfs_task_open_file(process->tasks_fd, process->facts.pid, name);
+	return snap_procfs_task_open_file(process->shown.tasks_fd, process->facts.pid, name);
 }
 
-static void hide_fuse_maps(const struct snap_sampler_process *process,
+static void hide_fuse_maps(const struct snap_sampler *sampler,
+			   const struct snap_sampler_process *process,
 			   const struct snap_space_reader *reader, struct snap_space *space)
 {
 	_cleanup_fd_ int fd = -1;
 
 	if (!snap_fuse_maps_possible(space))
 		return;
-	fd = open_file(process, "mountinfo");
+	fd = open_file(sampler, process, "mountinfo");
 	snap_fuse_maps_hide(reader, fd, space);
 }
 
 /* 0 or a negative errno in *error_ret; then there is no space. */
-static struct snap_error *read_space(const struct snap_sampler_process *process,
+static struct snap_error *read_space(const struct snap_sampler *sampler,
+				     const struct snap_sampler_process *process,
 				     struct snap_arena *arena, int *error_ret,
 				     struct snap_space *ret)
 {
-	_cleanup_fd_ int maps_fd = open_file(process, "maps");
+	_cleanup_fd_ int maps_fd = open_file(sampler, process, "maps");
 	_cleanup_free_ char *buffer = malloc(LINES);
 	struct snap_region records;
 	struct snap_space space = { 0 };
@@ -241,7 +245,7 @@ static struct snap_error *read_space(const struct snap_sampler_process *process,
 	reader.maps = snap_region_new_array(&records, SNAP_MAX_MAPS, struct snap_map);
 	*error_ret = snap_space_read_maps(&reader, maps_fd, &space);
 	if (*error_ret == 0) {
-		hide_fuse_maps(process, &reader, &space);
+		hide_fuse_maps(sampler, process, &reader, &space);
 		snap_space_read_pieces(&reader, &space);
 		err = keep_space(arena, &space, ret);
 	}
@@ -305,15 +309,15 @@ struct snap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	snap_arena_init(&arena);
 	if (begin < process->map_after_ns)
 		return NULL;
-	err = read_space(process, &arena, &error, &space);
+	err = read_space(sampler, process, &arena, &error, &space);
 	if (err)
 		return err;
 	if (!error && !same_maps(&process->facts, &space)) {
 		*changed_ret = true;
 		err = replace_space(sampler, process, &space, &arena);
 	}
-	process->map_after_ns =
-		snap_sampler_after(begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
+	process->map_after_ns = snap_sampler_after(
+		sampler, begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
 	return err;
 }
 
@@ -338,9 +342,9 @@ static bool shares_memory(const struct snap_process *process)
 
 static void close_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	sampler->descriptors += (process->mem_fd >= 0) + (process->tasks_fd >= 0);
+	sampler->descriptors += (process->mem_fd >= 0) + (process->shown.tasks_fd >= 0);
 	snap_close(&process->mem_fd);
-	snap_close(&process->tasks_fd);
+	snap_close(&process->shown.tasks_fd);
 }
 
 static int open_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
@@ -353,10 +357,10 @@ static int open_memory(struct snap_sampler *sampler, struct snap_sampler_process
 		process_fd = loose = snap_sampler_process_directory(sampler, process);
 	if (process_fd < 0)
 		return process_fd;
-	process->tasks_fd = snap_procfs_open_tasks(process_fd);
-	if (process->tasks_fd < 0)
-		return process->tasks_fd;
-	process->mem_fd = open_file(process, "mem");
+	process->shown.tasks_fd = snap_procfs_open_tasks(process_fd);
+	if (process->shown.tasks_fd < 0)
+		return process->shown.tasks_fd;
+	process->mem_fd = open_file(sampler, process, "mem");
 	sampler->descriptors -= 1 + (process->mem_fd >= 0);
 	return process->mem_fd < 0 ? process->mem_fd : 0;
 }
@@ -368,7 +372,7 @@ struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	bool changed;
 	int error;
 
-	process->sampled = process->lost = false;
+	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
 	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
 	process->in_parents_memory = shares_memory(&process->facts);
@@ -379,11 +383,12 @@ struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	err = snap_sampler_process_map(sampler, process, &changed);
 	if (err)
 		return err;
-	/* It is just leaving, or becoming another program. */
-	process->lost = process->facts.map_count == 0;
 	if (is_32_bit(&process->facts))
 		return snap_sampler_process_refused(sampler, process, ENOEXEC);
-	process->sampled = process->list_due = true;
+	/* Without mappings it is just leaving, or becoming another program. */
+	process->state =
+		process->facts.map_count ? SNAP_SAMPLER_PROCESS_SAMPLED : SNAP_SAMPLER_PROCESS_LOST;
+	process->list_due = true;
 	process->listed = 0;
 	return NULL;
 }
@@ -400,10 +405,11 @@ static bool has_lost_memory(const struct snap_sampler_process *process)
 
 void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	if (!process->sampled || process->checked == sampler->ticks)
+	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED || process->checked == sampler->looks)
 		return;
-	process->checked = sampler->ticks;
-	process->lost = has_lost_memory(process);
-	if (process->lost)
-		snap_sampler_end_threads(sampler, process);
+	process->checked = sampler->looks;
+	if (!has_lost_memory(process))
+		return;
+	process->state = SNAP_SAMPLER_PROCESS_LOST;
+	snap_sampler_end_threads(sampler, process);
 }

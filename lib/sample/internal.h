@@ -20,28 +20,68 @@ enum {
 	SNAP_NS_PER_MS = 1000000,
 };
 
+/*
+ * A process of the tree:
+ *
+ *	found -> NEW -- its memory is open -------> SAMPLED <--- runs another program ---+
+ *	          |                                  |  | |                              |
+ *	          | may not be read,                 |  | +- its memory has gone --> LOST +
+ *	          | or has no program                |  |                             | |
+ *	          +-----------> UNREADABLE <-refused-+  | no thread of it is left     | |
+ *	                            |   ^---------------|-------------- refused ------+ |
+ *	                            | it has ended      |                    it ended   |
+ *	                            +-----> GONE <------+-------------------------------+
+ */
+enum snap_sampler_process_state {
+	SNAP_SAMPLER_PROCESS_NEW,        /* the sink does not know it */
+	SNAP_SAMPLER_PROCESS_SAMPLED,    /* its threads are looked at */
+	SNAP_SAMPLER_PROCESS_UNREADABLE, /* `facts.trouble` says why; only asked if it has ended */
+	SNAP_SAMPLER_PROCESS_LOST,       /* is another program now, or has ended */
+	SNAP_SAMPLER_PROCESS_GONE,       /* will be removed at the end of the tick */
+};
+
 struct snap_sampler_process {
 	struct snap_sampled_process shown;
 	struct snap_process facts; /* texts in `arena`, mappings and pieces in `space` */
 	struct snap_live live;
 	struct snap_arena arena, space;
+	enum snap_sampler_process_state state;
+	bool announced;                       /* the sink knows it */
+	bool list_due;                        /* its threads have changed */
+	bool in_parents_memory;               /* made by vfork(), has not executed a program yet */
 	unsigned refusals;                    /* of a tracer, one after the other */
 	char *trouble_text;                   /* the message of its trouble, or a former one */
 	struct snap_sampler_thread **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
-	size_t listed; /* how many the kernel counted at the last listing */
-	int tasks_fd, mem_fd;
-	bool announced;         /* the sink knows it */
-	bool sampled;           /* its threads are: it may be read, there is a program in it */
-	bool list_due;          /* its threads have changed */
-	bool has_ended_threads; /* some of `threads` have gone */
-	bool in_parents_memory; /* made by vfork(): still runs in its parent's memory */
-	bool lost;              /* its memory: it is another program now, or has ended */
-	bool gone;
-	uint64_t checked;      /* tick of the last look for an exec */
-	int64_t list_after_ns; /* not listed before, lest all the time is spent on it */
-	int64_t map_after_ns, renew_after_ns;
+	size_t ended_threads; /* of `threads`: they are GONE */
+	size_t listed;        /* how many the kernel counted at the last listing */
+	int mem_fd;
+	uint64_t checked; /* the last look for an exec */
+	/* Not before, lest all the time is spent on it. */
+	int64_t list_after_ns, map_after_ns, renew_after_ns;
 	int64_t trace_after_ns; /* somebody else traces it: not stopped before */
+};
+
+/*
+ * What the sampler knows of a thread. From each state it is GONE when it has exited, or when its
+ * process executes another program.
+ *
+ *	born -> NEW --- blocked, and shown ----------------> SETTLED: kept while its counters
+ *	         | |                                          ^    |   do not move
+ *	         | +--- stopped, or not to be had ---+        |    |
+ *	         |                                   v        |    | they have moved
+ *	         | runs, in an only tick           MOVING <---|----+
+ *	         v                                  ^  |      |
+ *	       RETRY --- stopped -------------------+  +------+
+ *	         |                                     blocked |
+ *	         +--- blocked, and shown ----------------------+
+ */
+enum snap_sampler_thread_state {
+	SNAP_SAMPLER_THREAD_NEW,     /* not looked at */
+	SNAP_SAMPLER_THREAD_RETRY,   /* not had as it was blocked: tried once more in this tick */
+	SNAP_SAMPLER_THREAD_MOVING,  /* looked at in each tick, whatever its counters say */
+	SNAP_SAMPLER_THREAD_SETTLED, /* looked at when its counters have moved */
+	SNAP_SAMPLER_THREAD_GONE,    /* will be removed */
 };
 
 /* A thread as it is met in every tick: one cache line. */
@@ -49,7 +89,7 @@ struct snap_sampler_guard {
 	struct snap_sampler_thread *thread;
 	int guard_fd;               /* kept open; -1: there are not enough descriptors */
 	uint8_t size;               /* of the text; 0: unknown */
-	bool settled;               /* was blocked at its last look, and its copy is good */
+	uint8_t state;              /* enum snap_sampler_thread_state */
 	char text[SNAP_GUARD_TEXT]; /* of the guard's file, at the last look */
 };
 
@@ -57,33 +97,79 @@ struct snap_sampler_thread {
 	struct snap_sampled_thread shown;
 	struct snap_sampler_process *process;
 	char name[SNAP_MAX_COMM];
-	size_t guard;
+	size_t guard;            /* in sampler->guards */
 	int syscall_fd, stat_fd; /* -1: not open, or not kept */
 	uint32_t flags;          /* PF_* */
 	int cpu;
-	char state; /* at the last look */
-	bool gone;
+	char letter;      /* of its state, at the last look */
+	char told_letter; /* the one that the sink has, without a copy; 0: it has a copy, or nothing */
 	uint64_t run_ns; /* at the last look */
 	/*
 	 * Where it was blocked when it was last shown: hashes of the known registers and of the
 	 * stack's bytes. A thread that is found with both again is not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
-	bool stops; /* with these registers a partial copy does not suffice */
-	bool again; /* to be shown again, as its mappings were too new to be read again */
+	bool needs_stop; /* with these registers a partial copy does not suffice */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
-	int64_t read_ns;                /* stat was read: name, state, processor */
+	int64_t read_ns;                /* stat was read: name, letter, processor */
 	unsigned late;                  /* how often it did not stop in time, one after the other */
 	int64_t skip_until_ns, skip_ns; /* not tried again before */
 };
 
-/* Threads to be stopped. */
-struct snap_picked {
+/* decide.c: what a tick does with a thread. */
+
+/* What was seen of it. */
+enum snap_sight {
+	SNAP_SIGHT_STILL,   /* its counters have not moved since the last look */
+	SNAP_SIGHT_MOVED,   /* they have, or are not known */
+	SNAP_SIGHT_SAME,    /* blocked where it was when it was shown, with the same stack */
+	SNAP_SIGHT_BLOCKED, /* blocked somewhere else, and copied */
+	SNAP_SIGHT_NEEDS_REGISTERS, /* blocked, copied, and the copy does not suffice */
+	SNAP_SIGHT_RUNNING,         /* runs, or ran while it was copied */
+	SNAP_SIGHT_UNREADABLE,      /* where its stack is, is not known, or it cannot be read */
+	SNAP_SIGHT_GONE,
+};
+
+struct snap_observation {
+	enum snap_sight sight;
+	char letter;      /* of its state; 0: not known yet */
+	bool is_worker;   /* made by the kernel: there is no stack of a program */
+	bool held_off;    /* it did not stop the last times, or somebody else traces it */
+	bool seen_lately; /* UNREADABLE: stopped for that reason a short time ago */
+	bool time_is_up;
+};
+
+struct snap_look_rules {
+	bool cpu_only;  /* --mode cpu: copies of running threads alone are wanted */
+	bool no_guard;  /* no counters tell that a thread stood still */
+	bool only_tick; /* --no-stop: what is not had in this tick is not had at all */
+	bool may_retry; /* there is another look in this tick */
+};
+
+enum snap_look_action {
+	SNAP_LOOK_KEEP,       /* what the sink has is right */
+	SNAP_LOOK_TELL,       /* its state alone is told */
+	SNAP_LOOK_COPY,       /* try to copy it as it is blocked */
+	SNAP_LOOK_SHOW,       /* the copy is shown */
+	SNAP_LOOK_SHOW_AS_IS, /* the copy does not suffice, but there will be no better one */
+	SNAP_LOOK_STOP,       /* stopped alone and copied */
+	SNAP_LOOK_RETRY,      /* looked at once more in this tick */
+	SNAP_LOOK_MISS,       /* the sink is told that it could not be had */
+	SNAP_LOOK_SKIP,       /* nothing is told, though what the sink has may not be right */
+	SNAP_LOOK_END,        /* its end is told */
+};
+
+enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
+				       const struct snap_observation *seen,
+				       const struct snap_look_rules *rules);
+
+/* A thread to be stopped. */
+struct snap_stop_request {
 	struct snap_sampler_thread *thread;
 	bool blocked;     /* its hashes are known */
-	uint64_t address; /* of these bytes */
+	uint64_t address; /* of the bytes that were hashed */
 	size_t size;
 };
 
@@ -103,16 +189,18 @@ struct snap_sampler {
 	struct snap_sampler_thread **dead;
 	size_t dead_count, dead_capacity;
 	struct snap_pick picks[SNAP_SINGLE_MOST];
-	struct snap_picked picked[SNAP_SINGLE_MOST];
-	size_t pick_count;
+	struct snap_stop_request requests[SNAP_SINGLE_MOST];
+	size_t request_count;
 	pid_t *tids; /* a listing */
 	size_t tid_capacity;
 	uint8_t *stack; /* a copy, options->max_stack */
 	size_t stack_size;
 	long descriptors; /* that may still be opened for threads and processes */
-	uint64_t ticks;
-	int64_t now_ns; /* when this tick began */
-	size_t disk;    /* threads in D */
+	uint8_t *stack2;  /* made when it is first needed: the stack that a signal interrupted */
+	uint64_t looks;
+	int64_t now_ns;   /* when this look began */
+	int64_t until_ns; /* --no-stop: nothing is begun any more */
+	size_t disk;      /* threads in D */
 	uint64_t run_ns;
 	/* new processes */
 	int loadavg_fd;
@@ -122,20 +210,56 @@ struct snap_sampler {
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
 	int64_t troubled_ns;                        /* processes without threads were looked at */
 	struct snap_sampler_tick tick;
+	bool may_retry; /* see struct snap_look_rules */
 };
 
-/* When something that took from `begin` until now may be done again, to take 1/`share` of time. */
-static inline int64_t snap_sampler_after(int64_t begin_ns, int64_t least_ns, int64_t share)
+static inline enum snap_sampler_thread_state
+snap_sampler_thread_state(const struct snap_sampler *sampler,
+			  const struct snap_sampler_thread *thread)
+{
+	return (enum snap_sampler_thread_state)sampler->guards[thread->guard].state;
+}
+
+static inline bool snap_sampler_thread_gone(const struct snap_sampler *sampler,
+					    const struct snap_sampler_thread *thread)
+{
+	return snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_GONE;
+}
+
+static inline void snap_sampler_thread_set(struct snap_sampler *sampler,
+					   const struct snap_sampler_thread *thread,
+					   enum snap_sampler_thread_state state)
+{
+	sampler->guards[thread->guard].state = (uint8_t)state;
+}
+
+static inline struct snap_look_rules snap_sampler_rules(const struct snap_sampler *sampler)
+{
+	return (struct snap_look_rules){
+		.cpu_only = sampler->options->cpu_only,
+		.no_guard = sampler->guard_kind == SNAP_GUARD_NONE,
+		.only_tick = sampler->options->no_stop,
+		.may_retry = sampler->may_retry,
+	};
+}
+
+/*
+ * When something that took from `begin` until now may be done again, to take 1/`share` of the time;
+ * in an only tick at once, as there is little that can be repeated.
+ */
+static inline int64_t snap_sampler_after(const struct snap_sampler *sampler, int64_t begin_ns,
+					 int64_t least_ns, int64_t share)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 	int64_t cost = (now - begin_ns) * share;
 
+	if (sampler->options->no_stop)
+		return now;
 	return now + (cost > least_ns ? cost : least_ns);
 }
 
 /* tree.c: who belongs to it. */
-/* Takes over processes that discovery has found, with their live descriptors, in its order.
- */
+/* Takes over processes that discovery has found, with their live descriptors, in its order. */
 struct snap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 					      struct snap_capture *capture) _must_check_;
 /* Looks for new processes where there may be some; the sink is told of all that it does not know.
@@ -148,7 +272,6 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler);
 void snap_sampler_process_destroy(struct snap_sampler *sampler,
 				  struct snap_sampler_process *process);
 
-/* renew.c: what lost its memory. */
 /* Its directory of procfs, the caller's to close; a negative errno, ESRCH: it has gone. */
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
 				   const struct snap_sampler_process *process);
@@ -194,9 +317,9 @@ struct snap_error *snap_sampler_remove_threads(struct snap_sampler *sampler) _mu
 /* Reads name, state and processor; GONE threads are marked. */
 struct snap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 					    struct snap_sampler_thread *thread) _must_check_;
-/* What is in D is counted as it comes and goes. */
-void snap_sampler_thread_state(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
-			       char state);
+/* Sets the letter of its state; threads in D are counted as they come and go. */
+void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
+				    struct snap_sampler_thread *thread, char letter);
 /* Opens a file of a thread, to be kept if descriptors allow; a negative errno. */
 int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
 			     const char *name, int *kept);
@@ -208,19 +331,28 @@ struct snap_error *snap_sampler_look(struct snap_sampler *sampler,
 /* A copy as the sink gets it: who it is of, and its state. */
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy);
-/* Tells the sink that there is no copy. */
+/* It could not be had in this tick: the sink is told that there is no copy. */
 struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread,
-				     enum snap_thread_result result) _must_check_;
-/* Shows a copy; old mappings are read again then, and it is shown once more. */
+				     struct snap_sampler_thread *thread) _must_check_;
+/*
+ * Shows a copy; if the sink finds the mappings too old, they are read again, and it is shown once
+ * more. *stale_ret: they were too new to be read again, so it is to be shown again.
+ */
 struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
 				     struct snap_sampler_thread *thread,
-				     const struct snap_thread *copy,
-				     enum snap_verdict *verdict_ret) _must_check_;
+				     const struct snap_thread *copy, enum snap_verdict *verdict_ret,
+				     bool *stale_ret) _must_check_;
+/*
+ * The mapping of the stack that a signal handler interrupted, which runs on another one as the copy
+ * shows, and the stack pointer there. NULL: there is none.
+ */
+const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process *process,
+						      const struct snap_thread *copy,
+						      uint64_t *sp_ret);
 
 /* stop.c: threads that must be stopped. */
-struct snap_error *snap_sampler_pick(struct snap_sampler *sampler,
-				     const struct snap_picked *picked) _must_check_;
-struct snap_error *snap_sampler_stop(struct snap_sampler *sampler) _must_check_;
+struct snap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
+					     const struct snap_stop_request *request) _must_check_;
+struct snap_error *snap_sampler_stop_requested(struct snap_sampler *sampler) _must_check_;
 
 #endif

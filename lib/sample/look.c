@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A thread that may have moved: where it is now, and a copy of it if that can be had without a
- * stop. What it had been shown at is remembered, so that one that went round and waits where it
- * waited before, with the same bytes on its stack, is not shown again.
+ * A look at a thread that may have moved: what is seen of it, and what is decided (decide.c) done.
+ * Where it was when it was last shown is remembered as hashes, so that one that ran and waits where
+ * it waited before, with the same bytes on its stack, is not shown again.
  */
 #include "sample/internal.h"
 
+#include "stop/child/copy.h"
+
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 enum {
-	TRIES = 3,             /* for a thread that runs just when it is copied */
+	TRIES = 3, /* for a thread that runs just when it is copied */
+	TRIES_ONLY_TICK = 5,
+	NAP_NS = 20000,
 	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
 	READ_AGAIN_MS = 100,   /* names of threads that run */
 	SELDOM_MS = 200,
-	USUAL_STACK = 65536, /* more than that is not compared: unwinding it is cheaper */
+	USUAL_STACK = 65536,  /* more than that is not compared: unwinding it is cheaper */
+	SCAN_BYTES = 1 << 16, /* of a stack, for a signal frame */
 };
+
+/* ---- what is seen: a copy of a blocked thread ---- */
 
 /* The files of a thread that a look needs; those that are not kept are closed after it. */
 struct files {
@@ -92,30 +100,43 @@ static enum snap_copy_result copy_once(struct snap_sampler *sampler,
 	int error = read_counters(sampler, thread, blocked->guard_fd, &blocked->counters);
 
 	if (error)
-		return error == -ESRCH || error == -ENOENT ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
+		return snap_procfs_is_gone(error) ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
 	return snap_copy_blocked(blocked, copy, &arch);
 }
 
-/* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
-static struct snap_error *
-copy_while_blocked(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
-		   const struct files *files, struct snap_blocked_copy *blocked,
-		   struct snap_thread *copy, enum snap_copy_result *result_ret)
+/* Whether another attempt may find it blocked. */
+static bool is_worth_another(const struct snap_sampler *sampler,
+			     const struct snap_sampler_thread *thread, enum snap_copy_result result)
 {
+	if (result == SNAP_COPY_MOVED)
+		return true;
+	if (!sampler->options->no_stop || result != SNAP_COPY_RUNNING || thread->letter == 'R')
+		return false;
+	/* It was asleep a moment ago, and may soon be again. */
+	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	return true;
+}
+
+/* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
+static struct snap_error *copy_while_blocked(struct snap_sampler *sampler,
+					     struct snap_sampler_thread *thread,
+					     struct snap_blocked_copy *blocked,
+					     struct snap_thread *copy,
+					     enum snap_copy_result *result_ret)
+{
+	unsigned tries = sampler->options->no_stop ? TRIES_ONLY_TICK : TRIES;
 	struct stack_question question = { .thread = thread };
-	enum snap_copy_result result = SNAP_COPY_MOVED;
+	enum snap_copy_result result;
 	struct snap_error *err;
 	bool changed;
 
 	blocked->guard = sampler->guard_kind;
-	blocked->guard_fd = files->guard_fd;
-	blocked->syscall_fd = files->syscall_fd;
 	blocked->mem_fd = thread->process->mem_fd;
 	blocked->stack_end = stack_end;
 	blocked->context = &question;
 	blocked->bytes = sampler->stack;
 	blocked->size = sampler->options->max_stack;
-	for (unsigned i = 0; i < TRIES && result == SNAP_COPY_MOVED; i++) {
+	do {
 		result = copy_once(sampler, thread, blocked, copy);
 		if (result != SNAP_COPY_UNMAPPED)
 			continue;
@@ -124,10 +145,73 @@ copy_while_blocked(struct snap_sampler *sampler, struct snap_sampler_thread *thr
 			return err;
 		question.limited = true;
 		result = copy_once(sampler, thread, blocked, copy);
-	}
+	} while (--tries && is_worth_another(sampler, thread, result));
 	*result_ret = result;
 	return NULL;
 }
+
+/* ---- the stack that a signal handler interrupted ---- */
+
+struct interrupted {
+	const struct snap_process *process;
+	const struct snap_map *own, *found;
+};
+
+static bool is_on_another_stack(void *context, uint64_t sp)
+{
+	struct interrupted *interrupted = context;
+	const struct snap_map *map = snap_process_map(interrupted->process, sp);
+
+	if (!map || map == interrupted->own || !map->read || !map->write)
+		return false;
+	interrupted->found = map;
+	return true;
+}
+
+const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process *process,
+						      const struct snap_thread *copy,
+						      uint64_t *sp_ret)
+{
+	struct interrupted interrupted = {
+		.process = process,
+		.own = snap_process_map(process, copy->stack_address + SNAP_STACK_MARGIN),
+	};
+	size_t budget = SCAN_BYTES;
+
+	*sp_ret = snap_tracer_interrupted_sp(copy, &budget, is_on_another_stack, &interrupted);
+	return *sp_ret ? interrupted.found : NULL;
+}
+
+/* Copies that stack, too; the thread must still not have run. */
+static bool add_interrupted_stack(struct snap_sampler *sampler,
+				  const struct snap_blocked_copy *blocked,
+				  const struct snap_process *process, struct snap_thread *copy)
+{
+	struct snap_run_counters counters;
+	const struct snap_map *map;
+	uint64_t sp, start, size;
+	ssize_t got;
+
+	map = snap_sampler_interrupted_stack(process, copy, &sp);
+	if (!map)
+		return false;
+	if (!sampler->stack2)
+		sampler->stack2 = malloc(sampler->stack_size);
+	start = sp - map->start < SNAP_STACK_MARGIN ? map->start
+						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
+	size = map->end - start;
+	size = size < blocked->size ? size : blocked->size;
+	got = sampler->stack2 ? pread(blocked->mem_fd, sampler->stack2, size, (off_t)start) : 0;
+	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters) ||
+	    !snap_run_counters_equal(&counters, &blocked->counters))
+		return false;
+	copy->stack2_address = start;
+	copy->stack2 = sampler->stack2;
+	copy->stack2_size = (size_t)got;
+	return true;
+}
+
+/* ---- what is told ---- */
 
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy)
@@ -135,24 +219,25 @@ void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 	copy->tid = thread->shown.tid;
 	copy->ns_tid = thread->shown.ns_tid;
 	copy->name = thread->shown.name;
-	copy->state = thread->state;
+	copy->state = thread->letter;
 	copy->cpu = thread->cpu;
 	copy->flags = thread->flags;
 }
 
 struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
 				     struct snap_sampler_thread *thread,
-				     const struct snap_thread *copy, enum snap_verdict *verdict_ret)
+				     const struct snap_thread *copy, enum snap_verdict *verdict_ret,
+				     bool *stale_ret)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
 	struct snap_error *err;
 	bool changed;
 
-	thread->again = false;
+	*stale_ret = false;
 	err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	if (!err && verdict == SNAP_VERDICT_STALE_MAPPINGS) {
-		thread->again = sampler->now_ns < thread->process->map_after_ns;
+		*stale_ret = sampler->now_ns < thread->process->map_after_ns;
 		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		if (err)
 			return err;
@@ -163,9 +248,10 @@ struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
 	return err;
 }
 
-struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread,
-				     enum snap_thread_result result)
+/* The sink hears of a thread's state; there is no copy. */
+static struct snap_error *tell_result(struct snap_sampler *sampler,
+				      struct snap_sampler_thread *thread,
+				      enum snap_thread_result result)
 {
 	struct snap_thread copy = { .result = result };
 	enum snap_verdict verdict;
@@ -175,9 +261,30 @@ struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, &copy, &verdict);
 }
 
-static bool may_be_stopped(const struct snap_sampler_thread *thread)
+struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread)
 {
-	return thread->state != 'D' && thread->state != 't';
+	sampler->tick.missed++;
+	thread->told_letter = 0;
+	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
+	return tell_result(sampler, thread, SNAP_THREAD_NOT_STOPPED);
+}
+
+/* Where no copy is wanted, or can be had: its state, if the sink has another one. */
+static struct snap_error *tell_state(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread, bool is_worker)
+{
+	char told = thread->told_letter;
+
+	sampler->tick.kept++;
+	snap_sampler_thread_set(sampler, thread,
+				thread->letter == 'R' ? SNAP_SAMPLER_THREAD_MOVING
+						      : SNAP_SAMPLER_THREAD_SETTLED);
+	thread->told_letter = thread->letter;
+	if (told == thread->letter)
+		return NULL;
+	return tell_result(sampler, thread,
+			   is_worker ? SNAP_THREAD_UNTRACED : SNAP_THREAD_NOT_STOPPED);
 }
 
 /* It needs a stop, but would not stop: what is known of it must do. */
@@ -188,175 +295,35 @@ static struct snap_error *show_as_is(struct snap_sampler *sampler,
 
 	copy->result = SNAP_THREAD_NOT_STOPPED;
 	sampler->tick.missed++;
+	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, copy, &verdict);
 }
 
-static struct snap_error *stop_blocked(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread, struct snap_thread *copy,
-				       uint64_t registers_hash, uint64_t stack_hash)
+static struct snap_error *request_stop(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread,
+				       const struct snap_thread *copy)
 {
-	const struct snap_picked picked = { .thread = thread,
-					    .blocked = true,
-					    .address = copy->stack_address,
-					    .size = copy->stack_size };
+	struct snap_stop_request request = { .thread = thread };
 
-	thread->stops = true;
-	thread->registers_hash = registers_hash;
-	thread->stack_hash = stack_hash;
-	if (!may_be_stopped(thread))
-		return show_as_is(sampler, thread, copy);
-	sampler->guards[thread->guard].settled = false;
-	return snap_sampler_pick(sampler, &picked);
-}
-
-/* It was blocked, and its copy is believed. */
-static struct snap_error *take_blocked(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread, struct snap_thread *copy)
-{
-	uint64_t registers_hash =
-		snap_hash(copy->registers, copy->registers_size, copy->stack_address);
-	bool is_usual = copy->stack_size <= USUAL_STACK || thread->stops;
-	uint64_t stack_hash =
-		is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
-	char before = thread->state;
-	enum snap_verdict verdict;
-	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
-
-	if (err || thread->gone)
-		return err;
-	/* Woken since: then it was not in R. */
-	if (thread->state == 'R')
-		snap_sampler_thread_state(sampler, thread, 'S');
-	snap_sampler_thread_describe(thread, copy);
-	sampler->guards[thread->guard].settled = true;
-	if (stack_hash && thread->stack_hash == stack_hash &&
-	    thread->registers_hash == registers_hash && before == thread->state) {
-		sampler->tick.kept++;
-		return NULL;
+	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
+	thread->told_letter = 0;
+	if (copy) {
+		request.blocked = true;
+		request.address = copy->stack_address;
+		request.size = copy->stack_size;
 	}
-	if (thread->stops && thread->registers_hash == registers_hash)
-		return stop_blocked(sampler, thread, copy, registers_hash, stack_hash);
-	err = snap_sampler_show(sampler, thread, copy, &verdict);
-	if (err)
-		return err;
-	if (verdict == SNAP_VERDICT_NEEDS_REGISTERS)
-		return stop_blocked(sampler, thread, copy, registers_hash, stack_hash);
-	thread->stops = false;
-	thread->registers_hash = registers_hash;
-	thread->stack_hash = thread->again ? 0 : stack_hash;
-	sampler->guards[thread->guard].settled = !thread->again;
-	sampler->tick.unstopped++;
-	return NULL;
+	return snap_sampler_request_stop(sampler, &request);
 }
 
-static struct snap_error *take_running(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread)
-{
-	const struct snap_picked picked = { .thread = thread };
+/* ---- a look ---- */
 
-	if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * SNAP_NS_PER_MS) {
-		struct snap_error *err = snap_sampler_thread_read(sampler, thread);
-
-		if (err || thread->gone)
-			return err;
-	}
-	snap_sampler_thread_state(sampler, thread, 'R');
-	sampler->tick.running++;
-	return snap_sampler_pick(sampler, &picked);
-}
-
-/* Where no copy is wanted, or can be had: its state, if it is another one. */
-static struct snap_error *look_at_state(struct snap_sampler *sampler,
-					struct snap_sampler_thread *thread,
-					enum snap_thread_result result)
-{
-	bool first = thread->registers_hash == 0;
-	char before = thread->state;
-	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
-
-	if (err || thread->gone)
-		return err;
-	sampler->tick.kept++;
-	sampler->tick.running += thread->state == 'R';
-	sampler->guards[thread->guard].settled = thread->state != 'R';
-	if (!first && thread->state == before)
-		return NULL;
-	err = snap_sampler_miss(sampler, thread, result);
-	thread->registers_hash = 1;
-	return err;
-}
-
-/* --mode cpu: who runs is stopped, of all others it is said that they do not. */
-static struct snap_error *look_for_running(struct snap_sampler *sampler,
-					   struct snap_sampler_thread *thread)
-{
-	const struct snap_picked picked = { .thread = thread };
-	struct snap_error *err;
-	int fd = snap_sampler_thread_open(sampler, thread, snap_guard_file(sampler->guard_kind),
-					  &sampler->guards[thread->guard].guard_fd);
-	struct snap_run_counters counters;
-	bool told = thread->registers_hash != 0;
-	char before = thread->state;
-
-	if (fd >= 0)
-		read_counters(sampler, thread, fd, &counters);
-	if (fd != sampler->guards[thread->guard].guard_fd)
-		snap_close(&fd);
-	err = snap_sampler_thread_read(sampler, thread);
-	if (err || thread->gone)
-		return err;
-	if (thread->state == 'R') {
-		sampler->tick.running++;
-		thread->registers_hash = 0;
-		return snap_sampler_pick(sampler, &picked);
-	}
-	sampler->tick.kept++;
-	sampler->guards[thread->guard].settled = true;
-	if (told && before == thread->state)
-		return NULL;
-	err = snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
-	thread->registers_hash = 1;
-	return err;
-}
-
-/* No counters: nothing else tells that it stood still. */
-static struct snap_error *look_by_stop(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread)
-{
-	const struct snap_picked picked = { .thread = thread };
-	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
-
-	if (err || thread->gone)
-		return err;
-	sampler->tick.running += thread->state == 'R';
-	if (may_be_stopped(thread))
-		return snap_sampler_pick(sampler, &picked);
-	sampler->tick.missed++;
-	return snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
-}
-
-/*
- * Its stack cannot be read, now or ever: a stop would tell its registers, but it moves the thread,
- * and would so be the reason for the next one.
- */
-static struct snap_error *look_seldom(struct snap_sampler *sampler,
-				      struct snap_sampler_thread *thread)
-{
-	if (sampler->now_ns < thread->seldom_after_ns) {
-		sampler->tick.missed++;
-		return NULL;
-	}
-	thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
-	return look_by_stop(sampler, thread);
-}
-
-/* Where descriptors or memory are short its last stack stays, and that is not known to be right. */
+/* Descriptors or memory are short: its last stack stays, and that is not known to be right. */
 static struct snap_error *cannot_open(struct snap_sampler *sampler,
 				      struct snap_sampler_thread *thread, int error)
 {
 	if (error == -EACCES || error == -EPERM)
 		return snap_sampler_process_refused(sampler, thread->process, -error);
-	if (error == -ESRCH || error == -ENOENT) {
+	if (snap_procfs_is_gone(error)) {
 		thread->process->list_due = true;
 		snap_sampler_thread_end(sampler, thread);
 		return NULL;
@@ -365,30 +332,199 @@ static struct snap_error *cannot_open(struct snap_sampler *sampler,
 	return NULL;
 }
 
+/* A blocked copy that may not suffice is shown; what else can be had without a stop is added. */
+static struct snap_error *show_blocked(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread,
+				       const struct snap_blocked_copy *blocked,
+				       struct snap_thread *copy, enum snap_verdict *verdict_ret,
+				       bool *stale_ret)
+{
+	const struct snap_process *facts = &thread->process->facts;
+	struct snap_error *err = snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
+
+	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
+	    !add_interrupted_stack(sampler, blocked, facts, copy))
+		return err;
+	return snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
+}
+
+static enum snap_look_action decide(const struct snap_sampler *sampler,
+				    const struct snap_sampler_thread *thread,
+				    struct snap_observation *seen)
+{
+	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+
+	seen->letter = thread->letter;
+	seen->held_off = sampler->now_ns < thread->skip_until_ns ||
+			 sampler->now_ns < thread->process->trace_after_ns;
+	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
+	return snap_look_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
+}
+
+/* Does what is decided; `copy`: one of it as it is blocked, NULL: there is none. */
+static struct snap_error *act_on_thread(struct snap_sampler *sampler,
+					struct snap_sampler_thread *thread,
+					struct snap_observation *seen, struct snap_thread *copy)
+{
+	switch (decide(sampler, thread, seen)) {
+	case SNAP_LOOK_KEEP:
+		sampler->tick.kept++;
+		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
+		return NULL;
+	case SNAP_LOOK_TELL:
+		return tell_state(sampler, thread, seen->is_worker);
+	case SNAP_LOOK_SHOW_AS_IS:
+		return show_as_is(sampler, thread, copy);
+	case SNAP_LOOK_STOP:
+		return request_stop(sampler, thread, copy);
+	case SNAP_LOOK_RETRY:
+		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
+		return NULL;
+	case SNAP_LOOK_MISS:
+		return snap_sampler_miss(sampler, thread);
+	case SNAP_LOOK_SKIP:
+		sampler->tick.missed++;
+		return NULL;
+	case SNAP_LOOK_END:
+		return cannot_open(sampler, thread, -ESRCH);
+	case SNAP_LOOK_COPY:
+	case SNAP_LOOK_SHOW:
+		break;
+	}
+	return NULL;
+}
+
+/* It was blocked, and its copy is believed. */
+static struct snap_error *look_at_copy(struct snap_sampler *sampler,
+				       struct snap_sampler_thread *thread,
+				       struct snap_observation *seen,
+				       const struct snap_blocked_copy *blocked,
+				       struct snap_thread *copy)
+{
+	uint64_t registers_hash =
+		snap_hash(copy->registers, copy->registers_size, copy->stack_address);
+	bool has_same_registers = thread->registers_hash == registers_hash, stale;
+	bool is_usual = copy->stack_size <= USUAL_STACK || thread->needs_stop;
+	uint64_t stack_hash =
+		is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
+	char before = thread->letter;
+	enum snap_verdict verdict;
+	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
+
+	if (err || snap_sampler_thread_gone(sampler, thread))
+		return err;
+	/* Woken since: then it was not in R. */
+	if (thread->letter == 'R')
+		snap_sampler_thread_set_letter(sampler, thread, 'S');
+	snap_sampler_thread_describe(thread, copy);
+	seen->sight = SNAP_SIGHT_BLOCKED;
+	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
+	    before == thread->letter)
+		seen->sight = SNAP_SIGHT_SAME;
+	else if (thread->needs_stop && has_same_registers)
+		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
+	if (decide(sampler, thread, seen) == SNAP_LOOK_SHOW) {
+		err = show_blocked(sampler, thread, blocked, copy, &verdict, &stale);
+		if (err)
+			return err;
+		thread->needs_stop = verdict == SNAP_VERDICT_NEEDS_REGISTERS;
+		if (!thread->needs_stop) {
+			thread->registers_hash = registers_hash;
+			thread->stack_hash = stale ? 0 : stack_hash;
+			thread->told_letter = 0;
+			snap_sampler_thread_set(sampler, thread,
+						stale ? SNAP_SAMPLER_THREAD_MOVING
+						      : SNAP_SAMPLER_THREAD_SETTLED);
+			sampler->tick.unstopped++;
+			return NULL;
+		}
+		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
+	}
+	if (seen->sight == SNAP_SIGHT_NEEDS_REGISTERS) {
+		thread->registers_hash = registers_hash;
+		thread->stack_hash = stack_hash;
+	}
+	return act_on_thread(sampler, thread, seen, copy);
+}
+
+static struct snap_error *look_at_running(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread,
+					  struct snap_observation *seen)
+{
+	struct snap_error *err = NULL;
+
+	seen->sight = SNAP_SIGHT_RUNNING;
+	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
+		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * (int64_t)SNAP_NS_PER_MS)
+			err = snap_sampler_thread_read(sampler, thread);
+		if (err || snap_sampler_thread_gone(sampler, thread))
+			return err;
+		snap_sampler_thread_set_letter(sampler, thread, 'R');
+		sampler->tick.running++;
+	}
+	return act_on_thread(sampler, thread, seen, NULL);
+}
+
+/* Name and state are read; *gone_ret: it has gone. */
+static struct snap_error *read_state(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread, bool *gone_ret)
+{
+	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
+
+	*gone_ret = snap_sampler_thread_gone(sampler, thread);
+	if (!err && !*gone_ret)
+		sampler->tick.running += thread->letter == 'R';
+	return err;
+}
+
+/* Its stack cannot be read, now or ever. */
+static struct snap_error *look_at_unreadable(struct snap_sampler *sampler,
+					     struct snap_sampler_thread *thread,
+					     struct snap_observation *seen)
+{
+	enum snap_look_action action;
+
+	seen->sight = SNAP_SIGHT_UNREADABLE;
+	seen->seen_lately = sampler->now_ns < thread->seldom_after_ns;
+	action = decide(sampler, thread, seen);
+	if (action != SNAP_LOOK_SKIP && action != SNAP_LOOK_RETRY) {
+		bool gone;
+		struct snap_error *err = read_state(sampler, thread, &gone);
+
+		if (err || gone)
+			return err;
+		thread->seldom_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
+	}
+	return act_on_thread(sampler, thread, seen, NULL);
+}
+
 static struct snap_error *look_at_blocked(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread)
+					  struct snap_sampler_thread *thread,
+					  struct snap_observation *seen)
 {
 	enum snap_copy_result result = SNAP_COPY_UNUSABLE;
-	struct snap_thread copy = { 0 };
 	struct snap_blocked_copy blocked = { 0 };
+	struct snap_thread copy = { 0 };
 	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
 	int error = open_files(sampler, thread, &files);
 	struct snap_error *err;
 
 	if (error)
 		return cannot_open(sampler, thread, error);
-	err = copy_while_blocked(sampler, thread, &files, &blocked, &copy, &result);
+	blocked.guard_fd = files.guard_fd;
+	blocked.syscall_fd = files.syscall_fd;
+	err = copy_while_blocked(sampler, thread, &blocked, &copy, &result);
 	if (err)
 		return err;
 	switch (result) {
 	case SNAP_COPY_DONE:
-		return take_blocked(sampler, thread, &copy);
+		return look_at_copy(sampler, thread, seen, &blocked, &copy);
 	case SNAP_COPY_RUNNING:
 	case SNAP_COPY_MOVED:
-		return take_running(sampler, thread);
+		return look_at_running(sampler, thread, seen);
 	case SNAP_COPY_UNMAPPED:
 	case SNAP_COPY_UNUSABLE:
-		return look_seldom(sampler, thread);
+		return look_at_unreadable(sampler, thread, seen);
 	case SNAP_COPY_REFUSED:
 		return snap_sampler_process_refused(sampler, thread->process, EACCES);
 	case SNAP_COPY_GONE:
@@ -397,19 +533,39 @@ static struct snap_error *look_at_blocked(struct snap_sampler *sampler,
 	return cannot_open(sampler, thread, -ESRCH);
 }
 
+/* What it has run is counted where no copy is wanted, too. */
+static void count_run_time(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
+{
+	int *kept = &sampler->guards[thread->guard].guard_fd;
+	int fd = snap_sampler_thread_open(sampler, thread, snap_guard_file(sampler->guard_kind),
+					  kept);
+	struct snap_run_counters counters;
+
+	if (fd >= 0)
+		read_counters(sampler, thread, fd, &counters);
+	if (fd != *kept)
+		snap_close(&fd);
+}
+
 struct snap_error *snap_sampler_look(struct snap_sampler *sampler,
 				     struct snap_sampler_thread *thread)
 {
 	const uint32_t workers = SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD;
+	struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
+					 .is_worker = thread->flags & workers };
+	struct snap_error *err;
+	bool gone;
 
 	snap_sampler_process_check(sampler, thread->process);
-	if (thread->gone)
+	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
-	if (thread->flags & workers)
-		return look_at_state(sampler, thread, SNAP_THREAD_UNTRACED);
-	if (sampler->options->cpu_only)
-		return look_for_running(sampler, thread);
-	if (sampler->guard_kind == SNAP_GUARD_NONE)
-		return look_by_stop(sampler, thread);
-	return look_at_blocked(sampler, thread);
+	if (decide(sampler, thread, &seen) == SNAP_LOOK_COPY)
+		return look_at_blocked(sampler, thread, &seen);
+	if (sampler->options->cpu_only && !seen.is_worker)
+		count_run_time(sampler, thread);
+	/* Nothing else says what it does. */
+	err = read_state(sampler, thread, &gone);
+	if (err || gone)
+		return err;
+	return act_on_thread(sampler, thread, &seen, NULL);
 }

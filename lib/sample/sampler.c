@@ -5,13 +5,18 @@
  */
 #include "sample/internal.h"
 
+#include "base/buffer.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum {
 	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
+	LOOKS_ONLY_TICK = 5,
+	EXEC_NS = 1000000,
 };
 
 static long descriptor_budget(void)
@@ -27,7 +32,10 @@ static long descriptor_budget(void)
 
 static struct snap_error *first_look(struct snap_sampler *sampler)
 {
-	const struct snap_discover_known known = { .descriptors = sampler->descriptors / 4 };
+	/* Where there is one tick, the files of threads need not stay open. */
+	const struct snap_discover_known known = {
+		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
+	};
 	struct snap_error *err;
 
 	sampler->capture = snap_capture_new();
@@ -67,6 +75,7 @@ struct snap_error *snap_sampler_create(const struct snap_options *options,
 	sampler->sink = sink;
 	sampler->procfs.root_fd = sampler->loadavg_fd = -1;
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	sampler->until_ns = sampler->now_ns + options->timeout_ns;
 	err = init_sampler(sampler);
 	if (err)
 		return err;
@@ -92,12 +101,18 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	free(sampler->dead);
 	free(sampler->tids);
 	free(sampler->stack);
+	free(sampler->stack2);
 	free(sampler);
 }
 
-const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
+struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
 {
 	return sampler->capture;
+}
+
+struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler)
+{
+	return snap_take_ptr(sampler->capture);
 }
 
 /* The counters as a text that is only compared; a negative errno. */
@@ -123,7 +138,7 @@ static ssize_t read_thread_guard(struct snap_sampler *sampler,
 	if (guard->guard_fd >= 0)
 		return read_guard(sampler, guard->guard_fd, text, size);
 	/* Without counters there is only the question whether it is still there. */
-	fd = snap_procfs_task_open_file(thread->process->tasks_fd, thread->shown.tid,
+	fd = snap_procfs_task_open_file(thread->process->shown.tasks_fd, thread->shown.tid,
 					name ? name : "stat");
 	if (fd < 0)
 		return fd;
@@ -131,44 +146,67 @@ static ssize_t read_thread_guard(struct snap_sampler *sampler,
 }
 
 /*
- * A blocked thread that gets a processor moves its counters at once. One that runs moves them only
- * now and then, so nothing follows from counters that did not.
+ * A blocked thread that gets a processor moves its counters at once. What they were is remembered,
+ * whatever follows.
  */
-static bool has_moved(struct snap_sampler *sampler, struct snap_sampler_guard *guard)
+static enum snap_sight compare_counters(struct snap_sampler *sampler,
+					struct snap_sampler_guard *guard)
 {
 	char text[2 * SNAP_GUARD_TEXT];
 	ssize_t size = read_thread_guard(sampler, guard, text, sizeof(text));
 
-	if (snap_procfs_is_gone(size)) {
-		guard->thread->process->list_due = true;
-		snap_sampler_thread_end(sampler, guard->thread);
-		return false;
-	}
-	if (size > 0 && size == guard->size && guard->settled &&
-	    !memcmp(text, guard->text, guard->size))
-		return false;
-	guard->settled = false;
+	if (snap_procfs_is_gone(size))
+		return SNAP_SIGHT_GONE;
+	if (size > 0 && size == guard->size && !memcmp(text, guard->text, guard->size))
+		return SNAP_SIGHT_STILL;
 	guard->size = size > 0 && size <= SNAP_GUARD_TEXT ? (uint8_t)size : 0;
 	memcpy(guard->text, text, guard->size);
+	return SNAP_SIGHT_MOVED;
+}
+
+/* In an only tick what was had is not looked at again. */
+static bool is_done(const struct snap_sampler_guard *guard, bool only_tick)
+{
+	switch ((enum snap_sampler_thread_state)guard->state) {
+	case SNAP_SAMPLER_THREAD_NEW:
+	case SNAP_SAMPLER_THREAD_RETRY:
+		return false;
+	case SNAP_SAMPLER_THREAD_MOVING:
+	case SNAP_SAMPLER_THREAD_SETTLED:
+		return only_tick;
+	case SNAP_SAMPLER_THREAD_GONE:
+		break;
+	}
 	return true;
 }
 
 static struct snap_error *find_moved(struct snap_sampler *sampler)
 {
+	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+
 	sampler->moved_count = 0;
-	while (sampler->moved_capacity < sampler->guard_count)
-		if (!snap_grow_array(sampler->moved, sampler->moved_capacity,
-				     sampler->moved_capacity))
-			return snap_error_no_memory();
+	if (!snap_reserve_array(sampler->moved, sampler->moved_capacity, sampler->guard_count))
+		return snap_error_no_memory();
 	for (size_t i = 0; i < sampler->guard_count; i++) {
 		struct snap_sampler_guard *guard = &sampler->guards[i];
+		struct snap_observation seen = { 0 };
+		enum snap_look_action action;
 
-		if (guard->thread->gone)
+		if (is_done(guard, rules.only_tick))
 			continue;
-		if (has_moved(sampler, guard))
+		seen.sight = compare_counters(sampler, guard);
+		action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen,
+					  &rules);
+		if (action == SNAP_LOOK_KEEP) {
+			sampler->tick.kept++;
+		} else if (action == SNAP_LOOK_END) {
+			guard->thread->process->list_due = true;
+			snap_sampler_thread_end(sampler, guard->thread);
+		} else {
+			if (guard->state == SNAP_SAMPLER_THREAD_SETTLED)
+				guard->state = SNAP_SAMPLER_THREAD_MOVING;
 			sampler->moved[sampler->moved_count++] = guard->thread;
-		else
-			sampler->tick.kept += !guard->thread->gone;
+		}
 	}
 	return NULL;
 }
@@ -181,13 +219,13 @@ static struct snap_error *look_at_moved(struct snap_sampler *sampler)
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
-		if (thread->gone)
+		if (snap_sampler_thread_gone(sampler, thread))
 			continue;
 		err = snap_sampler_look(sampler, thread);
 		if (err)
 			return err;
 	}
-	return snap_sampler_stop(sampler);
+	return snap_sampler_stop_requested(sampler);
 }
 
 static struct snap_error *find_threads(struct snap_sampler *sampler)
@@ -196,7 +234,7 @@ static struct snap_error *find_threads(struct snap_sampler *sampler)
 		struct snap_sampler_process *process = sampler->processes[i];
 		struct snap_error *err;
 
-		if (!process->sampled || process->gone || process->lost)
+		if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 			continue;
 		err = snap_sampler_list(sampler, process);
 		if (err)
@@ -205,10 +243,12 @@ static struct snap_error *find_threads(struct snap_sampler *sampler)
 	return snap_sampler_remove_threads(sampler);
 }
 
-static struct snap_error *run_tick(struct snap_sampler *sampler)
+/* Who is there, who has moved, what of these can be copied as they are blocked, and the rest. */
+static struct snap_error *look_once(struct snap_sampler *sampler)
 {
 	struct snap_error *err;
 
+	sampler->looks++;
 	err = snap_sampler_find_processes(sampler);
 	if (err)
 		return err;
@@ -222,19 +262,48 @@ static struct snap_error *run_tick(struct snap_sampler *sampler)
 	if (err)
 		return err;
 	err = look_at_moved(sampler);
-	if (err)
-		return err;
-	err = snap_sampler_remove_threads(sampler);
-	if (err)
-		return err;
-	snap_sampler_remove_processes(sampler);
-	return NULL;
+	return err ? err : snap_sampler_remove_threads(sampler);
+}
+
+static bool is_in_exec(const struct snap_sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->process_count; i++)
+		if (sampler->processes[i]->state == SNAP_SAMPLER_PROCESS_LOST)
+			return true;
+	return false;
+}
+
+/*
+ * Where there will be no other tick it looks until nobody is new, nor was found running, a bounded
+ * number of times. Who executes a program gets a moment for it.
+ */
+static struct snap_error *run_tick(struct snap_sampler *sampler)
+{
+	unsigned looks = sampler->options->no_stop ? LOOKS_ONLY_TICK : 1;
+	struct snap_error *err = NULL;
+
+	for (unsigned i = 0; i < looks && !err; i++) {
+		bool in_exec = i && is_in_exec(sampler);
+
+		if (i && !sampler->moved_count && !in_exec)
+			break;
+		if (in_exec)
+			nanosleep(&(struct timespec){ .tv_nsec = EXEC_NS }, NULL);
+		if (i)
+			sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
+		sampler->may_retry = i + 1 < looks;
+		err = look_once(sampler);
+	}
+	if (!err)
+		snap_sampler_remove_processes(sampler);
+	return err;
 }
 
 /* What has ended is nobody to wait for. */
 static bool is_alive(const struct snap_sampler_process *process)
 {
-	return !snap_troubles[process->facts.trouble].ended && !process->gone;
+	return !snap_troubles[process->facts.trouble].ended &&
+	       process->state != SNAP_SAMPLER_PROCESS_GONE;
 }
 
 static void sum_up_tick(struct snap_sampler *sampler)
@@ -243,8 +312,11 @@ static void sum_up_tick(struct snap_sampler *sampler)
 	size_t alive = 0, sampled = 0;
 
 	for (size_t i = 0; i < sampler->process_count; i++) {
+		enum snap_sampler_process_state state = sampler->processes[i]->state;
+
 		alive += is_alive(sampler->processes[i]);
-		sampled += sampler->processes[i]->sampled;
+		sampled +=
+			state == SNAP_SAMPLER_PROCESS_SAMPLED || state == SNAP_SAMPLER_PROCESS_LOST;
 	}
 	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;
@@ -262,8 +334,7 @@ struct snap_error *snap_sampler_tick(struct snap_sampler *sampler, struct snap_s
 		return snap_error_cancelled();
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->tick = (struct snap_sampler_tick){ .begin_ns = sampler->now_ns };
-	sampler->ticks++;
-	sampler->pick_count = 0;
+	sampler->request_count = 0;
 	err = run_tick(sampler);
 	if (err)
 		return err;

@@ -16,8 +16,11 @@
 #include "model/options.h"
 
 struct snap_sampled_process {
-	const struct snap_process *facts;    /* with mappings, pieces, trouble; without threads */
-	const struct snap_live *live;        /* borrowed: the sampler keeps them open */
+	const struct snap_process *facts; /* with mappings, pieces, trouble; without threads */
+	struct snap_live *live; /* open until `ended`; who needs them for longer puts -1 there */
+	int tasks_fd;           /* its directory of threads, borrowed; -1: not open */
+	/* In the processes of snap_sampler_capture(); SIZE_MAX: it was found later. */
+	size_t index;
 	struct snap_sampled_process *parent; /* NULL: a root; also once the parent has ended */
 	void *user;                          /* the sink's */
 };
@@ -27,7 +30,8 @@ struct snap_sampled_thread {
 	const char *name;
 	bool kernel; /* a kernel-made worker */
 	struct snap_sampled_process *process;
-	uint32_t user; /* the sink's */
+	int64_t stopped_ns; /* for how long it stood still for the copy at hand */
+	uint32_t user;      /* the sink's */
 };
 
 /* What the sink says of a copy. */
@@ -95,8 +99,13 @@ static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
 	snap_sampler_destroy(*sampler);
 }
 
-/* The host, and warnings of the discovery. */
-const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
+/*
+ * What the first discovery has found: host, warnings, and processes, whose descriptors the sampler
+ * has. Borrowed; later warnings come there, too.
+ */
+struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
+/* The same, the caller's from now on; no tick may follow. */
+struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
 
 /* One look at all threads. Trouble with single ones is theirs. CANCELLED, NO_MEMORY, the sink's. */
 struct snap_error *snap_sampler_tick(struct snap_sampler *sampler,

@@ -18,45 +18,37 @@ enum {
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
 };
 
-static int64_t stop_timeout_ns(const struct snap_sampler *sampler)
+static int64_t stop_timeout_ns(const struct snap_options *options)
 {
-	unsigned hz = sampler->options->hz ? sampler->options->hz : 1;
-	int64_t period = 1000000000ll / hz;
+	const int64_t least = LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+	const int64_t most = MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+	int64_t period = 1000000000ll / (options->hz ? options->hz : 1);
 
-	if (period > MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS)
-		return MOST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
-	return period > LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS
-		       ? period
-		       : LEAST_PATIENCE_MS * (int64_t)SNAP_NS_PER_MS;
+	if (options->no_stop)
+		return options->stop_timeout_ns;
+	return period < least ? least : period < most ? period : most;
 }
 
-static struct snap_error *miss_thread(struct snap_sampler *sampler,
-				      struct snap_sampler_thread *thread)
+struct snap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
+					     const struct snap_stop_request *request)
 {
-	sampler->tick.missed++;
-	return snap_sampler_miss(sampler, thread, SNAP_THREAD_NOT_STOPPED);
-}
+	/* Where nothing is sampled each stands for as short as can be. */
+	size_t most = sampler->options->no_stop ? 1 : SNAP_SINGLE_MOST;
 
-struct snap_error *snap_sampler_pick(struct snap_sampler *sampler, const struct snap_picked *picked)
-{
-	const struct snap_sampler_thread *thread = picked->thread;
-
-	if (sampler->now_ns < thread->skip_until_ns ||
-	    sampler->now_ns < thread->process->trace_after_ns)
-		return miss_thread(sampler, picked->thread);
-	sampler->picked[sampler->pick_count++] = *picked;
-	return sampler->pick_count < SNAP_SINGLE_MOST ? NULL : snap_sampler_stop(sampler);
+	sampler->requests[sampler->request_count++] = *request;
+	return sampler->request_count < most ? NULL : snap_sampler_stop_requested(sampler);
 }
 
 /*
  * What was seen of it before the stop, was it the same? Only then the next look, which sees no more
  * than that, may say that it stands where it stood.
  */
-static bool is_as_seen_before(const struct snap_picked *picked, const struct snap_thread *copy)
+static bool is_as_seen_before(const struct snap_stop_request *request,
+			      const struct snap_thread *copy)
 {
-	return picked->blocked && copy->stack_address == picked->address &&
-	       copy->stack_size >= picked->size && picked->size &&
-	       snap_hash(copy->stack, picked->size, picked->size) == picked->thread->stack_hash;
+	return request->blocked && copy->stack_address == request->address &&
+	       copy->stack_size >= request->size && request->size &&
+	       snap_hash(copy->stack, request->size, request->size) == request->thread->stack_hash;
 }
 
 /* Where its stack is, for the next time; a new thread's mapping may be unknown. */
@@ -82,14 +74,15 @@ static struct snap_error *learn_stack(struct snap_sampler *sampler,
 }
 
 static struct snap_error *take_stopped_copy(struct snap_sampler *sampler,
-					    const struct snap_picked *picked,
+					    const struct snap_stop_request *request,
 					    struct snap_pick *pick)
 {
-	struct snap_sampler_thread *thread = picked->thread;
+	struct snap_sampler_thread *thread = request->thread;
 	struct snap_error *err = learn_stack(sampler, thread, &pick->copy);
 	enum snap_verdict verdict;
+	bool stale;
 
-	if (err || thread->gone)
+	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
 	thread->skip_ns = thread->skip_until_ns = thread->late = 0;
 	thread->process->facts.arch = pick->arch;
@@ -100,12 +93,14 @@ static struct snap_error *take_stopped_copy(struct snap_sampler *sampler,
 			return err;
 	}
 	snap_sampler_thread_describe(thread, &pick->copy);
-	if (!is_as_seen_before(picked, &pick->copy))
+	if (!is_as_seen_before(request, &pick->copy))
 		thread->stack_hash = 0;
 	sampler->tick.alone++;
-	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict);
-	if (thread->again)
+	thread->shown.stopped_ns = pick->stopped_ns;
+	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict, &stale);
+	if (stale)
 		thread->stack_hash = 0;
+	thread->shown.stopped_ns = 0;
 	return err;
 }
 
@@ -115,48 +110,48 @@ static struct snap_error *take_timeout(struct snap_sampler *sampler,
 	const int64_t longest = LONGEST_SKIP_MS * (int64_t)SNAP_NS_PER_MS;
 
 	if (++thread->late < PATIENT_TRIES)
-		return miss_thread(sampler, thread);
+		return snap_sampler_miss(sampler, thread);
 	thread->late = PATIENT_TRIES;
 	thread->skip_ns =
 		thread->skip_ns ? 2 * thread->skip_ns : FIRST_SKIP_MS * (int64_t)SNAP_NS_PER_MS;
 	if (thread->skip_ns > longest)
 		thread->skip_ns = longest;
 	thread->skip_until_ns = sampler->now_ns + thread->skip_ns;
-	return miss_thread(sampler, thread);
+	return snap_sampler_miss(sampler, thread);
 }
 
 static struct snap_error *take_refusal(struct snap_sampler *sampler,
 				       struct snap_sampler_thread *thread, int os_errno)
 {
 	struct snap_sampler_process *process = thread->process;
-
+	unsigned believed = sampler->options->no_stop ? 1 : BELIEVED;
 	struct snap_error *err;
 
 	if (os_errno == ENOEXEC)
 		return snap_sampler_process_refused(sampler, process, os_errno);
 	/* One that is exiting is refused, too. */
 	err = snap_sampler_thread_read(sampler, thread);
-	if (err || thread->gone || (thread->flags & SNAP_PF_EXITING))
+	if (err || snap_sampler_thread_gone(sampler, thread) || (thread->flags & SNAP_PF_EXITING))
 		return err;
 	/* In the middle of an exec it may be refused once. */
-	if (++process->refusals < BELIEVED)
-		return miss_thread(sampler, thread);
+	if (++process->refusals < believed)
+		return snap_sampler_miss(sampler, thread);
 	/* Those of its threads that are blocked can still be read. */
 	process->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
 	if (process->facts.trouble == SNAP_TROUBLE_NONE)
 		err = snap_sampler_process_explain(sampler, process, os_errno);
-	return err ? err : miss_thread(sampler, thread);
+	return err ? err : snap_sampler_miss(sampler, thread);
 }
 
-static struct snap_error *take_pick(struct snap_sampler *sampler, const struct snap_picked *picked,
-				    struct snap_pick *pick)
+static struct snap_error *take_pick(struct snap_sampler *sampler,
+				    const struct snap_stop_request *request, struct snap_pick *pick)
 {
-	struct snap_sampler_thread *thread = picked->thread;
+	struct snap_sampler_thread *thread = request->thread;
 
-	if (thread->gone)
+	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
 	if (pick->copy.result == SNAP_THREAD_COPIED)
-		return take_stopped_copy(sampler, picked, pick);
+		return take_stopped_copy(sampler, request, pick);
 	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
 		thread->process->list_due = true;
 		return NULL;
@@ -166,7 +161,38 @@ static struct snap_error *take_pick(struct snap_sampler *sampler, const struct s
 	return take_timeout(sampler, thread);
 }
 
-static struct snap_error *stop_picked_threads(struct snap_sampler *sampler, size_t count)
+/*
+ * Where nobody knew where its stack is, the copy may be too short. Now it is known, and there is no
+ * next tick.
+ */
+static struct snap_error *stop_with_known_stack(struct snap_sampler *sampler,
+						const struct snap_sampler_thread *thread,
+						struct snap_pick *pick)
+{
+	const struct snap_process *facts = &thread->process->facts;
+	const struct snap_thread *copy = &pick->copy;
+	int64_t before_ns = pick->stopped_ns, stopped_ns;
+	const struct snap_map *map = NULL;
+	struct snap_error *err;
+	uint64_t sp;
+
+	if (copy->result != SNAP_THREAD_COPIED || !pick->past_end || copy->stack2_size)
+		return NULL;
+	map = snap_sampler_interrupted_stack(facts, copy, &sp);
+	if (!map && copy->stack_limited)
+		map = snap_process_map(facts, copy->stack_address + SNAP_STACK_MARGIN);
+	if (!map || pick->stack_end == map->end)
+		return NULL;
+	pick->stack_start = map->start;
+	pick->stack_end = map->end;
+	err = snap_single_take(sampler->single, pick, 1, stop_timeout_ns(sampler->options),
+			       &stopped_ns);
+	if (!err && pick->stopped_ns < before_ns)
+		pick->stopped_ns = before_ns;
+	return err;
+}
+
+static struct snap_error *stop_threads(struct snap_sampler *sampler, size_t count)
 {
 	int64_t stopped_ns = 0;
 	struct snap_error *err = NULL;
@@ -176,16 +202,19 @@ static struct snap_error *stop_picked_threads(struct snap_sampler *sampler, size
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++) {
-		const struct snap_sampler_thread *thread = sampler->picked[i].thread;
+		const struct snap_sampler_thread *thread = sampler->requests[i].thread;
 
 		sampler->picks[i] = (struct snap_pick){ .tid = thread->shown.tid,
 							.mem_fd = thread->process->mem_fd,
 							.stack_start = thread->stack_start,
 							.stack_end = thread->stack_end };
 	}
-	err = snap_single_take(sampler->single, sampler->picks, count, stop_timeout_ns(sampler),
-			       &stopped_ns);
+	err = snap_single_take(sampler->single, sampler->picks, count,
+			       stop_timeout_ns(sampler->options), &stopped_ns);
 	sampler->tick.stopped_ns += stopped_ns;
+	if (!err && sampler->options->no_stop)
+		err = stop_with_known_stack(sampler, sampler->requests[0].thread,
+					    &sampler->picks[0]);
 	return err;
 }
 
@@ -198,14 +227,14 @@ static void warn_cannot_stop(struct snap_sampler *sampler, const struct snap_err
 	sampler->warned = true;
 }
 
-struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
+struct snap_error *snap_sampler_stop_requested(struct snap_sampler *sampler)
 {
-	size_t count = sampler->pick_count;
+	size_t count = sampler->request_count;
 	bool failed = false;
 	struct snap_error *err;
 
-	sampler->pick_count = 0;
-	err = count ? stop_picked_threads(sampler, count) : NULL;
+	sampler->request_count = 0;
+	err = count ? stop_threads(sampler, count) : NULL;
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
 		warn_cannot_stop(sampler, err);
 		snap_error_destroy(err);
@@ -214,9 +243,9 @@ struct snap_error *snap_sampler_stop(struct snap_sampler *sampler)
 	}
 	for (size_t i = 0; !err && i < count; i++) {
 		if (!failed)
-			err = take_pick(sampler, &sampler->picked[i], &sampler->picks[i]);
-		else if (!sampler->picked[i].thread->gone)
-			err = take_timeout(sampler, sampler->picked[i].thread);
+			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i]);
+		else if (!snap_sampler_thread_gone(sampler, sampler->requests[i].thread))
+			err = take_timeout(sampler, sampler->requests[i].thread);
 	}
 	return err;
 }

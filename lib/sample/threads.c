@@ -5,6 +5,8 @@
  */
 #include "sample/internal.h"
 
+#include "base/buffer.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -41,7 +43,7 @@ int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sam
 
 	if (*kept >= 0 || !name)
 		return name ? *kept : -EINVAL;
-	fd = snap_procfs_task_open_file(thread->process->tasks_fd, thread->shown.tid, name);
+	fd = snap_procfs_task_open_file(thread->process->shown.tasks_fd, thread->shown.tid, name);
 	if (fd >= 0 && sampler->descriptors > 0) {
 		sampler->descriptors--;
 		*kept = fd;
@@ -49,11 +51,11 @@ int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sam
 	return fd;
 }
 
-void snap_sampler_thread_state(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
-			       char state)
+void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
+				    struct snap_sampler_thread *thread, char letter)
 {
-	sampler->disk += (state == 'D') - (thread->state == 'D');
-	thread->state = state;
+	sampler->disk += (letter == 'D') - (thread->letter == 'D');
+	thread->letter = letter;
 }
 
 static int read_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
@@ -72,7 +74,7 @@ static int read_stat(struct snap_sampler *sampler, struct snap_sampler_thread *t
 		return (int)length;
 	if (!snap_parse_stat(text, (size_t)length, ret))
 		return -EBADMSG;
-	snap_procfs_settle_name(thread->process->tasks_fd, thread->shown.tid, ret);
+	snap_procfs_settle_name(thread->process->shown.tasks_fd, thread->shown.tid, ret);
 	return 0;
 }
 
@@ -98,7 +100,7 @@ struct snap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 	thread->read_ns = sampler->now_ns;
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
-	snap_sampler_thread_state(sampler, thread, stat.state);
+	snap_sampler_thread_set_letter(sampler, thread, stat.state);
 	/* One that is called otherwise all the time, with each job, is not told of each time. */
 	if (strcmp(thread->name, stat.name) == 0 || sampler->now_ns < thread->rename_after_ns)
 		return NULL;
@@ -110,10 +112,11 @@ struct snap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 
 void snap_sampler_thread_end(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
 {
-	if (thread->gone)
+	if (snap_sampler_thread_gone(sampler, thread))
 		return;
-	thread->gone = thread->process->has_ended_threads = true;
-	snap_sampler_thread_state(sampler, thread, 'X');
+	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_GONE);
+	thread->process->ended_threads++;
+	snap_sampler_thread_set_letter(sampler, thread, 'X');
 	/* Room for all of them was made when they were born. */
 	sampler->dead[sampler->dead_count++] = thread;
 }
@@ -139,8 +142,8 @@ static void open_survivor_directory(struct snap_sampler *sampler,
 	char state;
 	int fd;
 
-	if (thread->shown.tid != process->facts.pid || process->lost || live->proc_fd < 0 ||
-	    live->files_fd >= 0)
+	if (thread->shown.tid != process->facts.pid ||
+	    process->state == SNAP_SAMPLER_PROCESS_LOST || live->proc_fd < 0 || live->files_fd >= 0)
 		return;
 	fd = snap_procfs_open_survivor(&sampler->procfs, live->proc_fd, &state);
 	if (fd < 0)
@@ -162,14 +165,14 @@ struct snap_error *snap_sampler_remove_threads(struct snap_sampler *sampler)
 			err = sink->died(sink->context, &sampler->dead[i]->shown);
 		open_survivor_directory(sampler, sampler->dead[i]);
 		/* The first of a process's takes all of them from its list. */
-		if (!process->has_ended_threads)
+		if (!process->ended_threads)
 			continue;
 		kept = 0;
 		for (size_t k = 0; k < process->thread_count; k++)
-			if (!process->threads[k]->gone)
+			if (!snap_sampler_thread_gone(sampler, process->threads[k]))
 				process->threads[kept++] = process->threads[k];
 		process->thread_count = kept;
-		process->has_ended_threads = false;
+		process->ended_threads = 0;
 	}
 	for (size_t i = 0; i < sampler->dead_count; i++)
 		remove_thread(sampler, sampler->dead[i]);
@@ -177,14 +180,13 @@ struct snap_error *snap_sampler_remove_threads(struct snap_sampler *sampler)
 	return err;
 }
 
+/* For one more thread, and for the end of all of them, which then cannot fail. */
 static bool make_room(struct snap_sampler *sampler)
 {
-	if (!snap_grow_array(sampler->guards, sampler->guard_capacity, sampler->guard_count))
-		return false;
-	while (sampler->dead_capacity <= sampler->guard_count)
-		if (!snap_grow_array(sampler->dead, sampler->dead_capacity, sampler->dead_capacity))
-			return false;
-	return true;
+	size_t count = sampler->guard_count + 1;
+
+	return snap_reserve_array(sampler->guards, sampler->guard_capacity, count) &&
+	       snap_reserve_array(sampler->dead, sampler->dead_capacity, count);
 }
 
 static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
@@ -205,16 +207,17 @@ static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
 		.process = &process->shown,
 	};
 	if (process->facts.ns_pid && process->facts.ns_pid != process->facts.pid)
-		thread->shown.ns_tid = snap_procfs_task_status(process->tasks_fd, tid, &status) == 0
-					       ? status.ns_pid
-					       : 0;
+		thread->shown.ns_tid =
+			snap_procfs_task_status(process->shown.tasks_fd, tid, &status) == 0
+				? status.ns_pid
+				: 0;
 	thread->process = process;
 	memcpy(thread->name, stat->name, sizeof(thread->name));
 	thread->syscall_fd = thread->stat_fd = -1;
 	thread->flags = stat->flags;
 	thread->cpu = stat->cpu;
 	thread->read_ns = thread->born_ns = sampler->now_ns;
-	snap_sampler_thread_state(sampler, thread, stat->state);
+	snap_sampler_thread_set_letter(sampler, thread, stat->state);
 	thread->guard = sampler->guard_count++;
 	sampler->guards[thread->guard] =
 		(struct snap_sampler_guard){ .thread = thread, .guard_fd = -1 };
@@ -233,7 +236,7 @@ static struct snap_error *add_thread(struct snap_sampler *sampler,
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_sampler_thread *thread;
 	struct snap_stat stat;
-	int error = snap_procfs_task_stat(process->tasks_fd, tid, &stat);
+	int error = snap_procfs_task_stat(process->shown.tasks_fd, tid, &stat);
 
 	*ret = NULL;
 	/* What cannot be read now may be readable at the next listing. */
@@ -263,20 +266,15 @@ static int compare_tids(const void *left, const void *right)
 static struct snap_error *list_tids(struct snap_sampler *sampler,
 				    const struct snap_sampler_process *process, ssize_t *count_ret)
 {
-	size_t room = sampler->tid_capacity ? sampler->tid_capacity : FIRST_TIDS;
+	size_t room = FIRST_TIDS;
 	ssize_t count;
 
 	for (;;) {
-		if (room > sampler->tid_capacity) {
-			pid_t *grown = reallocarray(sampler->tids, room, sizeof(*grown));
-
-			if (!grown)
-				return snap_error_no_memory();
-			sampler->tids = grown;
-			sampler->tid_capacity = room;
-		}
-		count = snap_procfs_list(process->tasks_fd, sampler->tids, room);
-		if (count <= (ssize_t)room)
+		if (!snap_reserve_array(sampler->tids, sampler->tid_capacity, room))
+			return snap_error_no_memory();
+		count = snap_procfs_list(process->shown.tasks_fd, sampler->tids,
+					 sampler->tid_capacity);
+		if (count <= (ssize_t)sampler->tid_capacity)
 			break;
 		room = (size_t)count + (size_t)count / 8;
 	}
@@ -314,8 +312,8 @@ static struct snap_error *merge_listing(struct snap_sampler *sampler,
 			at++;
 			continue;
 		}
-		if (!snap_grow_array(process->threads, process->thread_capacity,
-				     process->thread_count))
+		if (!snap_reserve_array(process->threads, process->thread_capacity,
+					process->thread_count + 1))
 			return snap_error_no_memory();
 		err = add_thread(sampler, process, tid, &thread);
 		if (thread)
@@ -329,14 +327,6 @@ static struct snap_error *merge_listing(struct snap_sampler *sampler,
 	return err;
 }
 
-static bool has_living_thread(const struct snap_sampler_process *process)
-{
-	for (size_t i = 0; i < process->thread_count; i++)
-		if (!process->threads[i]->gone)
-			return true;
-	return false;
-}
-
 struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
 				     struct snap_sampler_process *process)
 {
@@ -345,7 +335,7 @@ struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
 	size_t counted = 0;
 	ssize_t count = 0;
 
-	if (snap_procfs_thread_count(process->tasks_fd, &counted) != 0)
+	if (snap_procfs_thread_count(process->shown.tasks_fd, &counted) != 0)
 		counted = 0;
 	if (counted != process->listed)
 		process->list_due = true;
@@ -365,8 +355,8 @@ struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
 	if (err)
 		return err;
 	/* No thread of it lives any more: not one is listed, or a zombie alone. */
-	if (!has_living_thread(process) && !process->list_due)
-		process->gone = true;
-	process->list_after_ns = snap_sampler_after(begin, 0, LIST_SHARE);
+	if (process->ended_threads == process->thread_count && !process->list_due)
+		process->state = SNAP_SAMPLER_PROCESS_GONE;
+	process->list_after_ns = snap_sampler_after(sampler, begin, 0, LIST_SHARE);
 	return NULL;
 }

@@ -6,6 +6,9 @@
  */
 #include "sample/internal.h"
 
+#include "base/bsearch.h"
+#include "base/buffer.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -13,6 +16,8 @@ enum {
 	LEAST_MS = 100, /* between two looks */
 	SHARE = 20,     /* of the time at most one part in so many is spent on them */
 	AGAIN_MS = 1000,
+	RENEW_SHARE = 4, /* the same for another program in a known process */
+	RENEW_LEAST_MS = 20,
 };
 
 static int64_t ms(int64_t count)
@@ -20,28 +25,53 @@ static int64_t ms(int64_t count)
 	return count * SNAP_NS_PER_MS;
 }
 
-/* The first process that is not before (pid, start time). */
-static size_t lower_bound(const struct snap_sampler *sampler, pid_t pid, uint64_t start_ticks)
+static long count_live(const struct snap_live *live)
 {
-	size_t low = 0, high = sampler->process_count;
+	return (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
+	       (live->exe_fd >= 0) + (live->files_fd >= 0);
+}
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct snap_process *process = &sampler->processes[middle]->facts;
+void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_live *live)
+{
+	sampler->descriptors += count_live(live);
+	snap_live_close(live);
+}
 
-		if (process->pid < pid ||
-		    (process->pid == pid && process->start_ticks < start_ticks))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_live *from,
+				    struct snap_live *ret)
+{
+	*ret = *from;
+	*from = (struct snap_live){ -1, -1, -1, -1, -1 };
+	sampler->descriptors -= count_live(ret);
+}
+
+int snap_sampler_process_directory(const struct snap_sampler *sampler,
+				   const struct snap_sampler_process *process)
+{
+	_cleanup_fd_ int fd = snap_procfs_open_process(&sampler->procfs, process->facts.pid);
+	struct snap_stat stat;
+	int error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+
+	if (error)
+		return error == -ENOENT ? -ESRCH : error;
+	return stat.start_ticks == process->facts.start_ticks ? snap_take_fd(&fd) : -ESRCH;
+}
+
+/* The first process that is not before (pid, start time). */
+static size_t find_position(const struct snap_sampler *sampler, pid_t pid, uint64_t start_ticks)
+{
+	struct snap_sampler_process **processes = sampler->processes;
+
+	return snap_first_not(sampler->process_count, i,
+			      processes[i]->facts.pid < pid ||
+				      (processes[i]->facts.pid == pid &&
+				       processes[i]->facts.start_ticks < start_ticks));
 }
 
 static struct snap_sampler_process *find_process(const struct snap_sampler *sampler, pid_t pid,
 						 uint64_t start_ticks)
 {
-	size_t at = lower_bound(sampler, pid, start_ticks);
+	size_t at = find_position(sampler, pid, start_ticks);
 	struct snap_sampler_process *process =
 		at < sampler->process_count ? sampler->processes[at] : NULL;
 
@@ -54,9 +84,9 @@ void snap_sampler_process_destroy(struct snap_sampler *sampler,
 				  struct snap_sampler_process *process)
 {
 	snap_sampler_process_drop_live(sampler, &process->live);
-	sampler->descriptors += (process->mem_fd >= 0) + (process->tasks_fd >= 0);
+	sampler->descriptors += (process->mem_fd >= 0) + (process->shown.tasks_fd >= 0);
 	snap_close(&process->mem_fd);
-	snap_close(&process->tasks_fd);
+	snap_close(&process->shown.tasks_fd);
 	snap_arena_deinit(&process->arena);
 	snap_arena_deinit(&process->space);
 	free(process->threads);
@@ -71,7 +101,7 @@ static struct snap_sampler_process *new_process(void)
 	if (!process)
 		return NULL;
 	process->live = (struct snap_live){ -1, -1, -1, -1, -1 };
-	process->mem_fd = process->tasks_fd = -1;
+	process->mem_fd = process->shown.tasks_fd = -1;
 	process->shown.facts = &process->facts;
 	process->shown.live = &process->live;
 	snap_arena_init(&process->arena);
@@ -82,9 +112,10 @@ static struct snap_sampler_process *new_process(void)
 static struct snap_error *insert_process(struct snap_sampler *sampler,
 					 struct snap_sampler_process *process)
 {
-	size_t at = lower_bound(sampler, process->facts.pid, process->facts.start_ticks);
+	size_t at = find_position(sampler, process->facts.pid, process->facts.start_ticks);
 
-	if (!snap_grow_array(sampler->processes, sampler->process_capacity, sampler->process_count))
+	if (!snap_reserve_array(sampler->processes, sampler->process_capacity,
+				sampler->process_count + 1))
 		return snap_error_no_memory();
 	memmove(sampler->processes + at + 1, sampler->processes + at,
 		(sampler->process_count - at) * sizeof(*sampler->processes));
@@ -117,6 +148,7 @@ static struct snap_error *add_process(struct snap_sampler *sampler,
 		parent = find_process(sampler, above->pid, above->start_ticks);
 	}
 	process->shown.parent = parent ? &parent->shown : NULL;
+	process->shown.index = capture == sampler->capture ? index : SIZE_MAX;
 	return NULL;
 }
 
@@ -210,11 +242,11 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 		struct snap_sampler_process *process = sampler->processes[i];
 		_cleanup_fd_ int fd = -1;
 
-		if (process->sampled || !process->announced || process->lost)
+		if (process->state != SNAP_SAMPLER_PROCESS_UNREADABLE)
 			continue;
 		fd = snap_sampler_process_directory(sampler, process);
 		if (fd == -ESRCH)
-			process->gone = true;
+			process->state = SNAP_SAMPLER_PROCESS_GONE;
 	}
 }
 
@@ -227,11 +259,11 @@ static struct snap_error *announce_process(struct snap_sampler *sampler,
 	if (err)
 		return err;
 	/* It went before anybody heard of it, unless somebody named it. */
-	if (process->gone && !process->facts.is_target)
+	if (process->state == SNAP_SAMPLER_PROCESS_GONE && !process->facts.is_target)
 		return NULL;
 	process->announced = true;
 	if (process->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || process->facts.vanished)
-		process->gone = true;
+		process->state = SNAP_SAMPLER_PROCESS_GONE;
 	return sink->program(sink->context, &process->shown, false);
 }
 
@@ -253,7 +285,7 @@ static struct snap_error *announce_processes(struct snap_sampler *sampler)
 			struct snap_sampler_process *process = sampler->processes[i];
 			struct snap_error *err;
 
-			if (process->announced || process->gone ||
+			if (process->state != SNAP_SAMPLER_PROCESS_NEW ||
 			    !is_parent_known(process->shown.parent))
 				continue;
 			err = announce_process(sampler, process);
@@ -275,7 +307,7 @@ struct snap_error *snap_sampler_find_processes(struct snap_sampler *sampler)
 
 		sampler->refresh_due = false;
 		err = discover_new_processes(sampler);
-		sampler->refresh_after_ns = snap_sampler_after(begin, ms(LEAST_MS), SHARE);
+		sampler->refresh_after_ns = snap_sampler_after(sampler, begin, ms(LEAST_MS), SHARE);
 	}
 	return err ? err : announce_processes(sampler);
 }
@@ -302,7 +334,7 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler)
 	for (size_t i = 0; i < sampler->process_count; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
 
-		if (!process->gone)
+		if (process->state != SNAP_SAMPLER_PROCESS_GONE)
 			continue;
 		/* Its pid may be somebody else's, who got it without the last one having moved. */
 		sampler->refresh_due = true;
@@ -311,10 +343,108 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler)
 		detach_children(sampler, process);
 	}
 	for (size_t i = 0; i < sampler->process_count; i++) {
-		if (sampler->processes[i]->gone)
+		if (sampler->processes[i]->state == SNAP_SAMPLER_PROCESS_GONE)
 			snap_sampler_process_destroy(sampler, sampler->processes[i]);
 		else
 			sampler->processes[kept++] = sampler->processes[i];
 	}
 	sampler->process_count = kept;
+}
+
+/* ---- other programs in known processes ---- */
+
+enum fate {
+	FATE_ENDED,
+	FATE_LEAVING, /* or its leader is, for another thread that executes a program */
+	FATE_ANOTHER, /* it runs another program */
+};
+
+static enum fate fate_of(const struct snap_sampler *sampler,
+			 const struct snap_sampler_process *process)
+{
+	_cleanup_fd_ int loose = -1;
+	int fd = process->live.proc_fd, error;
+	struct snap_stat stat;
+
+	if (fd < 0)
+		fd = loose = snap_sampler_process_directory(sampler, process);
+	error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+	/* Nothing else that fails says that it has ended. */
+	if (error)
+		return error == -ESRCH || error == -ENOENT ? FATE_ENDED : FATE_LEAVING;
+	if (stat.state == 'Z' || stat.state == 'X')
+		return stat.threads <= 1 ? FATE_ENDED : FATE_LEAVING;
+	return stat.flags & SNAP_PF_EXITING ? FATE_LEAVING : FATE_ANOTHER;
+}
+
+/* Whatever was known of the old program goes once the sink knows the new one. */
+static struct snap_error *renew_process(struct snap_sampler *sampler,
+					struct snap_sampler_process *process)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(snap_arena_deinit) struct snap_arena old, old_space;
+	const struct snap_sampler_sink *sink = sampler->sink;
+	bool is_target = process->facts.is_target;
+	struct snap_error *err;
+
+	snap_arena_init(&old);
+	snap_arena_init(&old_space);
+	if (!capture)
+		return snap_error_no_memory();
+	err = snap_discover_one(sampler->options, &process->facts,
+				sampler->descriptors > 0 ? sampler->descriptors : 0, capture);
+	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
+		snap_error_destroy(err);
+		process->state = SNAP_SAMPLER_PROCESS_LOST;
+		return NULL;
+	}
+	if (err)
+		return err;
+	if (capture->processes[0].vanished) {
+		process->state = SNAP_SAMPLER_PROCESS_GONE;
+		return NULL;
+	}
+	old = process->arena;
+	old_space = process->space;
+	snap_arena_init(&process->arena);
+	snap_arena_init(&process->space);
+	err = snap_facts_copy(&process->arena, &capture->processes[0], &process->facts);
+	if (err)
+		return err;
+	process->facts.is_target = is_target;
+	snap_sampler_process_drop_live(sampler, &process->live);
+	snap_sampler_process_take_live(sampler, &capture->live[0], &process->live);
+	/* The sink hears of the program before it hears of its mappings. */
+	process->announced = false;
+	err = snap_sampler_process_open(sampler, process);
+	process->announced = true;
+	if (err || process->state == SNAP_SAMPLER_PROCESS_GONE ||
+	    process->state == SNAP_SAMPLER_PROCESS_LOST)
+		return err;
+	return sink->program(sink->context, &process->shown, true);
+}
+
+struct snap_error *snap_sampler_renew(struct snap_sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->process_count; i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
+		int64_t begin;
+		struct snap_error *err;
+		enum fate fate;
+
+		if (process->state != SNAP_SAMPLER_PROCESS_LOST)
+			continue;
+		begin = snap_clock_ns(CLOCK_MONOTONIC);
+		fate = fate_of(sampler, process);
+		if (fate == FATE_ENDED)
+			process->state = SNAP_SAMPLER_PROCESS_GONE;
+		if (fate != FATE_ANOTHER || begin < process->renew_after_ns)
+			continue;
+		err = renew_process(sampler, process);
+		if (err)
+			return err;
+		process->renew_after_ns =
+			snap_sampler_after(sampler, begin, ms(RENEW_LEAST_MS), RENEW_SHARE);
+	}
+	return NULL;
 }

@@ -63,7 +63,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	free(sampler);
 }
 
-const struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
+struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
 {
 	return sampler->capture;
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a tick does with a thread, from what is known and was seen of it: a pure function, see
+ * internal.h. Reads nothing, changes nothing, and knows nothing of how the answer is carried out.
+ */
+#include "sample/internal.h"
+
+/*
+ * One in an uninterruptible wait (D) does not stop until that ends, one that somebody else traces
+ * (t) not at all. The next tick is soon; only where there is none is a stop tried and waited for.
+ */
+static enum snap_look_action stop_or(enum snap_look_action otherwise,
+				     const struct snap_observation *seen,
+				     const struct snap_look_rules *rules)
+{
+	if (!rules->only_tick && (seen->letter == 'D' || seen->letter == 't'))
+		return otherwise;
+	return seen->held_off ? SNAP_LOOK_MISS : SNAP_LOOK_STOP;
+}
+
+static enum snap_look_action decide_first(const struct snap_observation *seen,
+					  const struct snap_look_rules *rules)
+{
+	if (seen->is_worker)
+		return SNAP_LOOK_TELL;
+	if (rules->cpu_only && seen->letter != 'R')
+		return SNAP_LOOK_TELL;
+	if (rules->cpu_only || rules->no_guard)
+		return stop_or(SNAP_LOOK_MISS, seen, rules);
+	return SNAP_LOOK_COPY;
+}
+
+enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
+				       const struct snap_observation *seen,
+				       const struct snap_look_rules *rules)
+{
+	/* A stop ends some calls with EINTR: one that runs now may soon be blocked again. */
+	bool may_retry = rules->may_retry && state == SNAP_SAMPLER_THREAD_NEW;
+
+	if (seen->sight == SNAP_SIGHT_GONE)
+		return SNAP_LOOK_END;
+	if (seen->time_is_up)
+		return SNAP_LOOK_MISS;
+	switch (seen->sight) {
+	case SNAP_SIGHT_GONE:
+		break;
+	case SNAP_SIGHT_STILL:
+		/* One that runs moves its counters only now and then: nothing follows from them. */
+		if (state == SNAP_SAMPLER_THREAD_SETTLED)
+			return SNAP_LOOK_KEEP;
+		return decide_first(seen, rules);
+	case SNAP_SIGHT_MOVED:
+		return decide_first(seen, rules);
+	case SNAP_SIGHT_SAME:
+		return SNAP_LOOK_KEEP;
+	case SNAP_SIGHT_BLOCKED:
+		return SNAP_LOOK_SHOW;
+	case SNAP_SIGHT_NEEDS_REGISTERS:
+		return stop_or(SNAP_LOOK_SHOW_AS_IS, seen, rules);
+	case SNAP_SIGHT_RUNNING:
+		if (may_retry)
+			return SNAP_LOOK_RETRY;
+		return seen->held_off ? SNAP_LOOK_MISS : SNAP_LOOK_STOP;
+	case SNAP_SIGHT_UNREADABLE:
+		if (may_retry)
+			return SNAP_LOOK_RETRY;
+		/* A stop tells the registers, but moves the thread: the reason for the next one. */
+		if (seen->seen_lately && !rules->only_tick)
+			return SNAP_LOOK_SKIP;
+		return stop_or(SNAP_LOOK_MISS, seen, rules);
+	}
+	return SNAP_LOOK_END;
+}
