@@ -5,13 +5,11 @@
  */
 #include "base/arena.h"
 
-#include <assert.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20, FIRST_SLOTS = 256 };
+enum { ALIGNMENT = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
 
 struct snap_arena_chunk {
 	struct snap_arena_chunk *next;
@@ -20,7 +18,6 @@ struct snap_arena_chunk {
 };
 
 struct snap_interned {
-	uint64_t hash;
 	size_t length;
 	char text[];
 };
@@ -142,43 +139,6 @@ void *snap_arena_memdup(struct snap_arena *arena, const void *bytes, size_t size
 	return copy;
 }
 
-int snap_grow(void **array, size_t *capacity, size_t count, size_t element_size)
-{
-	size_t wanted = *capacity ? *capacity * 2 : 16, bytes;
-	void *grown;
-
-	assert(count <= *capacity);
-	if (count < *capacity)
-		return 1;
-	if (__builtin_mul_overflow(wanted, element_size, &bytes))
-		return 0;
-	grown = realloc(*array, bytes);
-	if (!grown)
-		return 0;
-	*array = grown;
-	*capacity = wanted;
-	return 1;
-}
-
-uint64_t snap_hash(const void *bytes, size_t size, uint64_t seed)
-{
-	const unsigned char *p = bytes;
-	uint64_t hash = seed ^ (size * 0x9e3779b97f4a7c15ull), word;
-
-	for (; size >= 8; p += 8, size -= 8) {
-		memcpy(&word, p, 8);
-		hash = (hash ^ word) * 0xff51afd7ed558ccdull;
-		hash ^= hash >> 32;
-	}
-	word = 0;
-	if (size)
-		memcpy(&word, p, size);
-	hash = (hash ^ word) * 0xff51afd7ed558ccdull;
-	hash ^= hash >> 33;
-	hash *= 0xc4ceb9fe1a85ec53ull;
-	return hash ^ (hash >> 33);
-}
-
 void snap_interner_init(struct snap_interner *interner, struct snap_arena *arena)
 {
 	*interner = (struct snap_interner){ .arena = arena };
@@ -186,56 +146,29 @@ void snap_interner_init(struct snap_interner *interner, struct snap_arena *arena
 
 void snap_interner_deinit(struct snap_interner *interner)
 {
-	free(interner->slots);
+	snap_hash_table_deinit(&interner->table);
+	free(interner->texts);
 	snap_interner_init(interner, interner->arena);
-}
-
-static bool rehash(struct snap_interner *interner)
-{
-	size_t slot_count = interner->slot_count ? interner->slot_count * 2 : FIRST_SLOTS;
-	struct snap_interned **slots = calloc(slot_count, sizeof(struct snap_interned *));
-
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < interner->slot_count; i++) {
-		struct snap_interned *old = interner->slots[i];
-		size_t k;
-
-		if (!old)
-			continue;
-		for (k = old->hash & (slot_count - 1); slots[k]; k = (k + 1) & (slot_count - 1))
-			;
-		slots[k] = old;
-	}
-	free(interner->slots);
-	interner->slots = slots;
-	interner->slot_count = slot_count;
-	return true;
 }
 
 const char *snap_intern(struct snap_interner *interner, const char *text, size_t length)
 {
-	uint64_t hash = snap_hash(text, length, 0);
+	uint64_t hash = snap_hash_bytes(text, length, 0);
+	struct snap_probe probe = snap_hash_table_probe(&interner->table, hash);
 	struct snap_interned *new;
-	size_t k;
 
-	if (interner->count * 2 >= interner->slot_count && !rehash(interner))
-		return NULL;
-	for (k = hash & (interner->slot_count - 1); interner->slots[k];
-	     k = (k + 1) & (interner->slot_count - 1)) {
-		struct snap_interned *old = interner->slots[k];
+	while (snap_probe_next(&probe)) {
+		const struct snap_interned *known = interner->texts[probe.number];
 
-		if (old->hash == hash && old->length == length &&
-		    memcmp(old->text, text, length) == 0)
-			return old->text;
+		if (known->length == length && memcmp(known->text, text, length) == 0)
+			return known->text;
 	}
 	new = snap_arena_alloc(interner->arena, sizeof(*new) + length + 1);
-	if (!new)
+	if (!new || !snap_reserve_array(interner->texts, interner->capacity, interner->count + 1) ||
+	    !snap_hash_table_add(&interner->table, hash, interner->count))
 		return NULL;
-	new->hash = hash;
 	new->length = length;
 	memcpy(new->text, text, length);
-	interner->slots[k] = new;
-	interner->count++;
+	interner->texts[interner->count++] = new;
 	return new->text;
 }

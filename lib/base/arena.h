@@ -9,7 +9,8 @@
 #ifndef SNAP_BASE_ARENA_H
 #define SNAP_BASE_ARENA_H
 
-#include "base/cleanup.h"
+#include "base/buffer.h"
+#include "base/table.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,27 +39,21 @@ void *snap_arena_memdup(struct snap_arena *arena, const void *bytes, size_t size
 #define snap_arena_new_array(arena, count, type) \
 	((type *)snap_arena_array((arena), (count), sizeof(type)))
 
-/*
- * Makes room for one more element in a malloc'ed array of `*capacity` elements that holds `count`.
- * False without memory; then nothing changed. The array is the caller's to free.
- */
-int snap_grow(void **array, size_t *capacity, size_t count, size_t element_size);
-#define snap_grow_array(array, capacity, count) \
-	snap_grow((void **)&(array), &(capacity), (count), sizeof(*(array)))
+/* Old names of what is in base/buffer.h and base/table.h. */
+#define snap_grow_array(array, capacity, count) snap_reserve_array(array, capacity, (count) + 1)
+#define snap_hash snap_hash_bytes
 
 /* The interner keeps its strings in an arena of the caller's, which must outlive it. */
 struct snap_interner {
 	struct snap_arena *arena;
-	struct snap_interned **slots;
-	size_t slot_count, count;
+	struct snap_hash_table table; /* of the texts */
+	struct snap_interned **texts;
+	size_t count, capacity;
 };
 
 void snap_interner_init(struct snap_interner *interner, struct snap_arena *arena);
 void snap_interner_deinit(struct snap_interner *interner);
 /* The one copy of this text (NUL-terminated), NULL without memory. */
 const char *snap_intern(struct snap_interner *interner, const char *text, size_t length);
-
-/* 64-bit hash of bytes, seeded; the same on every machine, not meant against an adversary. */
-uint64_t snap_hash(const void *bytes, size_t size, uint64_t seed);
 
 #endif

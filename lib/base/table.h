@@ -41,7 +41,7 @@ static inline uint64_t snap_hash_pointer(const void *pointer)
 
 /*
  * The hash of bytes, seeded. Files and the ids of groups hold such hashes: the same bytes give the
- * same hash in every version. It is snap_hash() of base/arena.h.
+ * same hash in every version.
  */
 uint64_t snap_hash_bytes(const void *bytes, size_t size, uint64_t seed);
 

@@ -224,7 +224,7 @@ static bool grow_behind_gap(void **array, size_t *gap, size_t *capacity, size_t 
 		size_t used = count + *gap;
 
 		/* The memory of both; only its end is new. */
-		if (!snap_grow((void **)&base, &whole, used, size))
+		if (!snap_array_reserve(&base, &whole, used + 1, size, SIZE_MAX))
 			return false;
 		if (*gap)
 			memmove(base, base + *gap * size, count * size);
