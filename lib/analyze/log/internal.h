@@ -5,8 +5,7 @@
  *     slice (ticks of --from, --to), order of the steps     log.c
  *     stacks (of the log -> named ones, once a process)     stacks.c
  *     runs (changes -> equal samples in a row, filtered)    runs.c
- *     processes (nodes, who is left out, the tree)          tree.c
- *     tracks (and the order of stacks)                      tracks.c
+ *     processes (nodes, who is left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
  */
@@ -16,6 +15,7 @@
 #include "analyze/filter.h"
 #include "analyze/internal.h"
 #include "analyze/log/log.h"
+#include "base/table.h"
 
 enum { SNAP_LOG_CALLS = 1024 };
 
@@ -33,12 +33,19 @@ struct snap_log_look {
 	uint64_t key;
 };
 
+/* A stack of the recording: what is the same place in a process, once. */
+struct snap_log_shown {
+	struct snap_recorded_stack stack; /* its process is that of the log */
+	uint64_t key;
+	uint32_t original; /* the first such stack of the log */
+};
+
 /* A thread of the log in the recording. */
 struct snap_log_line {
-	struct snap_run *runs; /* room for all it may have */
-	size_t run_count, room;
-	bool sampled, readable; /* before filters: at all, and with a stack */
-	bool stays;             /* it was sampled up to the end of the slice */
+	struct snap_run *runs;          /* as many as it may have */
+	size_t run_count, change_count; /* changes in the slice */
+	bool sampled, readable;         /* before filters: at all, and with a stack */
+	bool stays;                     /* it was sampled up to the end of the slice */
 };
 
 struct snap_log_analysis {
@@ -51,12 +58,9 @@ struct snap_log_analysis {
 	struct snap_modules **modules;      /* of each space, made when they are needed */
 	struct snap_log_look *looks;        /* of each stack */
 	struct snap_log_line *lines;        /* of each thread */
-	/* stacks of the recording, and of each the first one of the log; malloc'ed until the end */
-	struct snap_recorded_stack *stacks;
-	uint32_t *originals;
-	size_t stack_capacity, original_capacity;
-	uint32_t *slots; /* recorded stacks by process and key: index + 1; open addressing */
-	size_t slot_count;
+	struct snap_log_shown *shown; /* stacks of the recording, in the order of first sight */
+	size_t shown_count, shown_capacity;
+	struct snap_hash_table shown_table;              /* of them, by process and key */
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
@@ -67,16 +71,6 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
-
-/* In place of a process's number in the recording: it is not shown. */
-static const uint32_t SNAP_LOG_HIDDEN = UINT32_MAX;
-
-/*
- * Fill the tracks and the stacks of the recording; `shown` has the number that each of the log's
- * processes has there. False without memory.
- */
-bool snap_log_make_tracks(struct snap_log_analysis *of, const uint32_t *shown);
-bool snap_log_make_stacks(struct snap_log_analysis *of, const uint32_t *shown);
 
 /* Fills processes, tracks and stacks of the recording. NO_MEMORY. */
 struct snap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;

@@ -15,9 +15,8 @@ static void deinit(struct snap_log_analysis *of)
 	free(of->records);
 	free(of->modules);
 	free(of->looks);
-	free(of->stacks);
-	free(of->originals);
-	free(of->slots);
+	free(of->shown);
+	snap_hash_table_deinit(&of->shown_table);
 	snap_module_set_destroy(of->analysis.set);
 	snap_interner_deinit(&of->analysis.strings);
 	snap_arena_deinit(&of->analysis.scratch);

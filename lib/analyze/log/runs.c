@@ -141,7 +141,7 @@ static bool begin(struct walk *walk)
 }
 
 /* A thread has one run more than it has changes, at most. */
-static bool make_room(struct walk *walk)
+static bool allocate_runs(struct walk *walk)
 {
 	struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
@@ -155,10 +155,10 @@ static bool make_room(struct walk *walk)
 	if (!runs || !of->lines)
 		return false;
 	for (size_t i = from; i < to; i++)
-		of->lines[log->changes[i].thread].room++;
+		of->lines[log->changes[i].thread].change_count++;
 	for (size_t i = 0; i < log->thread_count; i++) {
 		of->lines[i].runs = runs;
-		runs += of->lines[i].room + 1;
+		runs += of->lines[i].change_count + 1;
 	}
 	return true;
 }
@@ -193,7 +193,7 @@ struct snap_error *snap_log_make_runs(struct snap_log_analysis *of)
 {
 	_cleanup_(walk_deinit) struct walk walk = { .of = of };
 
-	if (!begin(&walk) || !make_room(&walk))
+	if (!begin(&walk) || !allocate_runs(&walk))
 		return snap_error_no_memory();
 	return walk_ticks(&walk);
 }

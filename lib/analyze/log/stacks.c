@@ -5,11 +5,10 @@
  */
 #include "analyze/group.h"
 #include "analyze/log/internal.h"
+#include "base/buffer.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-enum { FIRST_SLOTS = 256 };
 
 static uint32_t process_of(const struct snap_log_analysis *of, uint32_t stack)
 {
@@ -200,59 +199,29 @@ struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t st
 	return look;
 }
 
-static uint64_t slot_of(uint64_t key, size_t process)
+static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *look, uint64_t hash,
+		      uint32_t process)
 {
-	uint64_t hash = key ^ process * 0x9e3779b97f4a7c15ull;
+	struct snap_log_shown *added;
 
-	return hash ^ hash >> 32;
-}
-
-static bool grow_slots(struct snap_log_analysis *of)
-{
-	size_t slot_count = of->slot_count ? of->slot_count * 2 : FIRST_SLOTS;
-	size_t count = of->recording->stack_count;
-	uint32_t *slots;
-
-	if (count * 2 < of->slot_count)
-		return true;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
+	if (!snap_reserve_array(of->shown, of->shown_capacity, of->shown_count + 1) ||
+	    !snap_hash_table_add(&of->shown_table, hash, of->shown_count))
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t key = strtoull(of->stacks[i].id, NULL, 16);
-		size_t k = slot_of(key, of->stacks[i].process) & (slot_count - 1);
-
-		while (slots[k])
-			k = (k + 1) & (slot_count - 1);
-		slots[k] = (uint32_t)i + 1;
-	}
-	free(of->slots);
-	of->slots = slots;
-	of->slot_count = slot_count;
-	return true;
-}
-
-static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *look,
-		      const char *id, uint32_t process)
-{
-	struct snap_recorded_stack *added;
-
-	if (!snap_grow_array(of->stacks, of->stack_capacity, of->recording->stack_count) ||
-	    !snap_grow_array(of->originals, of->original_capacity, of->recording->stack_count))
-		return false;
-	of->originals[of->recording->stack_count] = UINT32_MAX;
-	added = &of->stacks[of->recording->stack_count++];
-	*added = (struct snap_recorded_stack){
-		.process = process,
-		.description = snap_group_describe(look->raw.frames, look->raw.frame_count),
-		.frames = look->raw.frames,
-		.frame_count = look->raw.frame_count,
-		.unwind = look->raw.end,
-		.unwind_detail = look->raw.detail,
-		.gap_frame = look->raw.gap_frame,
-		.gap_count = look->raw.gap_count,
+	added = &of->shown[of->shown_count++];
+	*added = (struct snap_log_shown){
+		.stack = { .process = process,
+			   .description =
+				   snap_group_describe(look->raw.frames, look->raw.frame_count),
+			   .frames = look->raw.frames,
+			   .frame_count = look->raw.frame_count,
+			   .unwind = look->raw.end,
+			   .unwind_detail = look->raw.detail,
+			   .gap_frame = look->raw.gap_frame,
+			   .gap_count = look->raw.gap_count },
+		.key = look->key,
+		.original = UINT32_MAX,
 	};
-	memcpy(added->id, id, sizeof(added->id));
+	snprintf(added->stack.id, sizeof(added->stack.id), "%016" PRIx64, look->key);
 	return true;
 }
 
@@ -260,31 +229,23 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 {
 	struct snap_log_look *look = &of->looks[stack];
 	uint32_t process = process_of(of, stack);
-	char id[17];
-	size_t k;
+	uint64_t hash = snap_hash_add(look->key, process);
+	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
+	size_t found = of->shown_count;
 
 	if (look->recorded) {
 		*ret = look->recorded - 1;
 		return true;
 	}
-	if (!grow_slots(of))
+	while (found == of->shown_count && snap_probe_next(&probe))
+		if (of->shown[probe.number].key == look->key &&
+		    of->shown[probe.number].stack.process == process)
+			found = probe.number;
+	if (found == of->shown_count && !add_stack(of, look, hash, process))
 		return false;
-	snprintf(id, sizeof(id), "%016" PRIx64, look->key);
-	for (k = slot_of(look->key, process) & (of->slot_count - 1); of->slots[k];
-	     k = (k + 1) & (of->slot_count - 1)) {
-		const struct snap_recorded_stack *known = &of->stacks[of->slots[k] - 1];
-
-		if (known->process == process && strcmp(known->id, id) == 0)
-			break;
-	}
-	if (!of->slots[k]) {
-		if (!add_stack(of, look, id, process))
-			return false;
-		of->slots[k] = (uint32_t)of->recording->stack_count;
-	}
-	look->recorded = of->slots[k];
-	if (of->originals[look->recorded - 1] > stack)
-		of->originals[look->recorded - 1] = stack;
-	*ret = look->recorded - 1;
+	if (of->shown[found].original > stack)
+		of->shown[found].original = stack;
+	*ret = (uint32_t)found;
+	look->recorded = *ret + 1;
 	return true;
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes and threads of a log -> those of a recording: who was there in the slice and is shown,
- * under whom, and what is missing. See internal.h.
+ * Processes, threads and stacks of a log -> those of a recording, in their final order: who was
+ * there in the slice and is shown, under whom, and what is missing. See internal.h.
  */
 #include "analyze/log/internal.h"
 
 #include <string.h>
 
+/* In place of a process's number in the recording: it is not shown. */
+static const uint32_t HIDDEN = UINT32_MAX;
+
 struct tree {
 	struct snap_log_analysis *of;
 	struct snap_raw_process *raws; /* of each process of the log: counts of its threads */
 	struct snap_node **nodes;      /* NULL: not there in the slice */
-	uint32_t *shown;               /* its number in the recording, SNAP_LOG_HIDDEN */
-	uint32_t *successors;          /* what it went on as, by exec; SNAP_LOG_HIDDEN: none */
+	uint32_t *shown;               /* its number in the recording, HIDDEN */
+	uint32_t *successors;          /* what it went on as, by exec; HIDDEN: none */
 	uint32_t *nearest;             /* the first shown one of itself and its ancestors */
 	bool *has_tracks;
 };
@@ -189,14 +192,14 @@ static bool find_successors(struct tree *tree)
 static size_t shown_parent(const struct tree *tree, uint32_t child)
 {
 	uint32_t parent = tree->of->log->processes[child].parent;
-	uint32_t next = parent == UINT32_MAX ? SNAP_LOG_HIDDEN : tree->successors[parent];
+	uint32_t next = parent == UINT32_MAX ? HIDDEN : tree->successors[parent];
 
 	if (parent == UINT32_MAX)
 		return SIZE_MAX;
-	if (tree->shown[parent] == SNAP_LOG_HIDDEN && next != SNAP_LOG_HIDDEN && next < child &&
-	    tree->shown[next] != SNAP_LOG_HIDDEN)
+	if (tree->shown[parent] == HIDDEN && next != HIDDEN && next < child &&
+	    tree->shown[next] != HIDDEN)
 		return tree->shown[next];
-	return tree->nearest[parent] == SNAP_LOG_HIDDEN ? SIZE_MAX : tree->nearest[parent];
+	return tree->nearest[parent] == HIDDEN ? SIZE_MAX : tree->nearest[parent];
 }
 
 /* Parents come first, so each has its answer when its children ask. */
@@ -208,7 +211,7 @@ static void find_nearest(struct tree *tree)
 		uint32_t parent = log->processes[i].parent;
 
 		tree->nearest[i] = tree->shown[i];
-		if (tree->shown[i] == SNAP_LOG_HIDDEN && parent != UINT32_MAX)
+		if (tree->shown[i] == HIDDEN && parent != UINT32_MAX)
 			tree->nearest[i] = tree->nearest[parent];
 	}
 }
@@ -289,9 +292,112 @@ static bool make_processes(struct tree *tree)
 		return false;
 	find_nearest(tree);
 	for (size_t i = 0; i < of->log->process_count; i++)
-		if (tree->shown[i] != SNAP_LOG_HIDDEN)
+		if (tree->shown[i] != HIDDEN)
 			fill_process(tree, (uint32_t)i, &recording->processes[tree->shown[i]]);
 	return link_children(of);
+}
+
+/* ---- tracks ---- */
+
+static int by_process_and_tid(const void *left, const void *right)
+{
+	const struct snap_track *a = left, *b = right;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	/* A number that was given twice. */
+	return a->runs->first < b->runs->first ? -1 : a->runs->first > b->runs->first;
+}
+
+static bool has_track(const struct tree *tree, size_t thread)
+{
+	return tree->of->lines[thread].run_count &&
+	       tree->shown[tree->of->log->threads[thread].process] != HIDDEN;
+}
+
+static bool make_tracks(const struct tree *tree)
+{
+	struct snap_log_analysis *of = tree->of;
+	struct snap_recording *recording = of->recording;
+	size_t count = 0;
+
+	for (size_t i = 0; i < of->log->thread_count; i++)
+		count += has_track(tree, i);
+	recording->tracks = snap_arena_new_array(snap_analysis_arena(&of->analysis), count + 1,
+						 struct snap_track);
+	if (!recording->tracks)
+		return false;
+	for (size_t i = 0; i < of->log->thread_count; i++) {
+		const struct snap_log_thread *thread = &of->log->threads[i];
+
+		if (!has_track(tree, i))
+			continue;
+		recording->tracks[recording->track_count++] = (struct snap_track){
+			.process = tree->shown[thread->process],
+			.tid = thread->tid,
+			.ns_tid = thread->ns_tid,
+			.name = snap_analysis_text(&of->analysis, thread->name),
+			.kernel = thread->kernel,
+			.runs = of->lines[i].runs,
+			.run_count = of->lines[i].run_count,
+		};
+	}
+	qsort(recording->tracks, count, sizeof(*recording->tracks), by_process_and_tid);
+	return true;
+}
+
+/* ---- stacks ---- */
+
+/* A stack that is shown, before it has its number. */
+struct numbered {
+	uint32_t process, original, index; /* index: in of->shown */
+};
+
+static int by_process_and_original(const void *left, const void *right)
+{
+	const struct numbered *a = left, *b = right;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	return a->original < b->original ? -1 : a->original > b->original;
+}
+
+/* Process by process, in the order of the log, without those of processes that are not shown. */
+static bool make_stacks(const struct tree *tree)
+{
+	struct snap_log_analysis *of = tree->of;
+	struct snap_recording *recording = of->recording;
+	_cleanup_free_ uint32_t *numbers = malloc((of->shown_count + 1) * sizeof(*numbers));
+	_cleanup_free_ struct numbered *order = malloc((of->shown_count + 1) * sizeof(*order));
+	size_t count = 0;
+
+	recording->stacks = snap_arena_new_array(snap_analysis_arena(&of->analysis),
+						 of->shown_count + 1, struct snap_recorded_stack);
+	if (!recording->stacks || !numbers || !order)
+		return false;
+	for (size_t i = 0; i < of->shown_count; i++) {
+		uint32_t process = tree->shown[of->shown[i].stack.process];
+
+		if (process != HIDDEN)
+			order[count++] =
+				(struct numbered){ process, of->shown[i].original, (uint32_t)i };
+	}
+	qsort(order, count, sizeof(*order), by_process_and_original);
+	recording->stack_count = count;
+	for (size_t i = 0; i < count; i++) {
+		numbers[order[i].index] = (uint32_t)i;
+		recording->stacks[i] = of->shown[order[i].index].stack;
+		recording->stacks[i].process = order[i].process;
+	}
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
+			struct snap_run *run = &recording->tracks[i].runs[k];
+
+			run->stack = numbers[run->stack];
+		}
+	return true;
 }
 
 struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
@@ -304,8 +410,7 @@ struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
 	err = make_nodes(&tree);
 	if (err)
 		return err;
-	if (!make_processes(&tree) || !snap_log_make_tracks(of, tree.shown) ||
-	    !snap_log_make_stacks(of, tree.shown))
+	if (!make_processes(&tree) || !make_tracks(&tree) || !make_stacks(&tree))
 		return snap_error_no_memory();
 	return NULL;
 }
