@@ -2,6 +2,8 @@
 /* Labels of groups of threads: see group_label.h. */
 #include "model/group_label.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum { MAX_RUNS = SNAP_MAX_COMM / 2 };
@@ -125,18 +127,13 @@ static struct values values_of(const struct snap_member *member)
 				member->kernel ? "kernel" : "user", member->cpu };
 }
 
-static bool same(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static void keep_common(struct values *common, struct values other)
 {
 	if (common->state != other.state)
 		common->state = NULL;
-	if (!same(common->syscall, other.syscall))
+	if (!snap_same_text(common->syscall, other.syscall))
 		common->syscall = NULL;
-	if (!same(common->wchan, other.wchan))
+	if (!snap_same_text(common->wchan, other.wchan))
 		common->wchan = NULL;
 	if (common->type != other.type)
 		common->type = NULL;

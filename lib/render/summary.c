@@ -7,6 +7,7 @@
  */
 #include "render/summary.h"
 
+#include "base/text.h"
 #include "render/view/elide.h"
 #include "render/view/figures.h"
 #include "render/view/profile.h"
@@ -59,12 +60,11 @@ static const char *intern_name(struct summary *summary, const char *text)
 /* Addresses without a name are their module's all together: a hundred rows say nothing. */
 static const char *leaf_name(struct summary *summary, const struct snap_line *line)
 {
-	const char *module = line->frame ? line->frame->module : NULL, *slash;
+	const char *module = line->frame ? line->frame->module : NULL;
 
 	if (!module || !line->entry || line->entry->function || line->entry->symbol)
 		return line->name;
-	slash = strrchr(module, '/');
-	module = snap_profile_escaped(&summary->profile, slash && slash[1] ? slash + 1 : module);
+	module = snap_profile_escaped(&summary->profile, snap_base_name(module));
 	return module ? snap_arena_printf(&summary->profile.arena, "[%s]", module) : NULL;
 }
 

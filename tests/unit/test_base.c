@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -224,6 +225,21 @@ static void test_text_cut(void **state _unused_)
 	assert_int_equal(snap_text_cut("\xe2\x82", 2, 1), 1);
 }
 
+static void test_texts_are_compared_and_paths_cut(void **state _unused_)
+{
+	char a[] = "text";
+
+	assert_true(snap_same_text(a, "text"));
+	assert_true(snap_same_text(NULL, NULL));
+	assert_false(snap_same_text(a, NULL));
+	assert_false(snap_same_text(NULL, ""));
+	assert_false(snap_same_text(a, "texts"));
+	assert_string_equal(snap_base_name("/usr/lib/libc.so.6"), "libc.so.6");
+	assert_string_equal(snap_base_name("[vdso]"), "[vdso]");
+	assert_string_equal(snap_base_name("dir/"), "dir/");
+	assert_string_equal(snap_base_name("/"), "/");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +252,7 @@ int main(void)
 		cmocka_unit_test(test_escape_every_character),
 		cmocka_unit_test(test_escape_of_any_room),
 		cmocka_unit_test(test_text_cut),
+		cmocka_unit_test(test_texts_are_compared_and_paths_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

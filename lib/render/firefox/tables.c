@@ -2,6 +2,8 @@
 /* Tables of the Firefox Profiler's format, as they are filled and as they are written: see tables.h. */
 #include "render/firefox/tables.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
@@ -317,13 +319,6 @@ static void put_sources(struct snap_json_writer *json, const struct snap_firefox
 	put_table(json, "sources", &tables->sources, columns, SNAP_ARRAY_SIZE(columns));
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 void snap_firefox_put_tables(struct snap_json_writer *json,
 			     const struct snap_firefox_tables *tables)
 {
@@ -349,7 +344,7 @@ void snap_firefox_put_tables(struct snap_json_writer *json,
 	}
 	for (size_t i = 0; i < tables->libs.count; i++) {
 		snap_json_line(json);
-		snap_json_clean(json, NULL, base_name(tables->libs.entries[i].bytes));
+		snap_json_clean(json, NULL, snap_base_name(tables->libs.entries[i].bytes));
 	}
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
@@ -382,7 +377,7 @@ void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_fire
 	snap_json_begin(json, "libs", '[');
 	for (size_t i = 0; i < tables->libs.count; i++) {
 		const char *path = tables->libs.entries[i].bytes, *id = path + strlen(path) + 1;
-		const char *name = base_name(path);
+		const char *name = snap_base_name(path);
 		char breakpad[34] = "";
 
 		if (*id)

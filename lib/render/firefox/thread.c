@@ -5,6 +5,8 @@
  */
 #include "render/firefox/thread.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* More samples than this are not drawn one by one: a run then has its first and its last. */
@@ -176,17 +178,12 @@ static void put_samples(const struct snap_firefox_threads *threads, struct snap_
 
 /* ---- markers: a span for as long as the thread stayed in a state, and one for each stop ---- */
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool continues_span(const struct snap_recording *recording, const struct snap_run *span,
 			   const struct snap_run *run)
 {
 	return span->last + 1 == run->first && span->state == run->state &&
-	       same_text(span->syscall, run->syscall) && same_text(span->wchan, run->wchan) &&
-	       !gap_after(recording, span->last);
+	       snap_same_text(span->syscall, run->syscall) &&
+	       snap_same_text(span->wchan, run->wchan) && !gap_after(recording, span->last);
 }
 
 static bool add_span(struct snap_firefox_threads *threads, const struct snap_run *run)

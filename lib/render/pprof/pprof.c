@@ -57,7 +57,7 @@ static bool is_snapshot(const struct writer *writer)
 	return writer->pprof.recording->period_ns <= 0;
 }
 
-static void flush(struct writer *writer)
+static void flush_output(struct writer *writer)
 {
 	if (!writer->out.failed)
 		snap_gzip_write(writer->gzip, writer->out.data, writer->out.size);
@@ -65,7 +65,7 @@ static void flush(struct writer *writer)
 	snap_buffer_clear(&writer->out);
 }
 
-static uint64_t string(struct writer *writer, const char *text)
+static uint64_t string_index(struct writer *writer, const char *text)
 {
 	size_t index = snap_pprof_string(&writer->pprof, text);
 
@@ -79,8 +79,8 @@ static void put_value_type(struct writer *writer, unsigned field, const char *ty
 	struct snap_buffer *message = &writer->label;
 
 	snap_buffer_clear(message);
-	snap_protobuf_number(message, VALUE_TYPE, string(writer, type));
-	snap_protobuf_number(message, VALUE_UNIT, string(writer, unit));
+	snap_protobuf_number(message, VALUE_TYPE, string_index(writer, type));
+	snap_protobuf_number(message, VALUE_UNIT, string_index(writer, unit));
 	snap_protobuf_message(&writer->out, field, message);
 }
 
@@ -91,8 +91,8 @@ static void put_text_label(struct writer *writer, const char *key, const char *t
 	if (!text || !text[0])
 		return;
 	snap_buffer_clear(&writer->label);
-	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
-	snap_protobuf_number(&writer->label, LABEL_TEXT, string(writer, text));
+	snap_protobuf_number(&writer->label, LABEL_KEY, string_index(writer, key));
+	snap_protobuf_number(&writer->label, LABEL_TEXT, string_index(writer, text));
 	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
 }
 
@@ -101,7 +101,7 @@ static void put_number_label(struct writer *writer, const char *key, int64_t num
 	if (!number)
 		return;
 	snap_buffer_clear(&writer->label);
-	snap_protobuf_number(&writer->label, LABEL_KEY, string(writer, key));
+	snap_protobuf_number(&writer->label, LABEL_KEY, string_index(writer, key));
 	snap_protobuf_number(&writer->label, LABEL_NUMBER, (uint64_t)number);
 	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
 }
@@ -151,14 +151,14 @@ static bool put_samples(struct writer *writer)
 		put_labels(writer, row);
 		snap_protobuf_message(&writer->out, PROFILE_SAMPLE, &writer->sample);
 		if (writer->out.size > PIECE)
-			flush(writer);
+			flush_output(writer);
 	}
 	return true;
 }
 
 /* ---- the profile ---- */
 
-static const char *missed(const struct snap_recording *recording, char out[64])
+static const char *missed_ticks(const struct snap_recording *recording, char out[64])
 {
 	uint64_t ticks = recording->stats.ticks_missed;
 
@@ -217,7 +217,7 @@ static char *make_comment(struct writer *writer)
 				 snap_figure_text(&stats, SNAP_FIGURE_HZ_ASKED, hz),
 				 recording->cpu_only ? " of running threads" : "",
 				 snap_figure_text(&stats, SNAP_FIGURE_STOPPED_PERCENT, percent),
-				 missed(recording, tail));
+				 missed_ticks(recording, tail));
 }
 
 static void put_types(struct writer *writer)
@@ -254,7 +254,7 @@ static bool put_facts(struct writer *writer)
 	snap_protobuf_number(out, PROFILE_PERIOD, snapshot ? 1 : (uint64_t)recording->period_ns);
 	snap_protobuf_packed(out, PROFILE_COMMENT, comments, 1);
 	snap_protobuf_number(out, PROFILE_DEFAULT_SAMPLE_TYPE,
-			     string(writer, snapshot ? "threads" : "wall"));
+			     string_index(writer, snapshot ? "threads" : "wall"));
 	return true;
 }
 
@@ -278,7 +278,7 @@ struct snap_error *snap_render_pprof(const struct snap_recording *recording,
 	if (!put_samples(&writer) || !put_facts(&writer) ||
 	    !snap_pprof_put_tables(&writer.pprof, &writer.out))
 		return snap_error_no_memory();
-	flush(&writer);
+	flush_output(&writer);
 	if (writer.failed)
 		return snap_error_no_memory();
 	return snap_gzip_finish(writer.gzip);

@@ -12,7 +12,8 @@
  *
  * Addresses. Of callers it is the return address - 1, of innermost frames and those below a signal
  * frame the pc itself. A file is mapped by whole pages, so the last twelve bits of a pc and of the
- * offset that was looked up tell which of the two a frame is. Without a file its place tells.
+ * offset that was looked up tell which of the two a frame is. Without a file its position in
+ * the stack tells.
  *
  * Names. A frame without a name gets no line if its whole mapping has none: then has_functions is
  * false, and whoever has the file can symbolize. Else it is called "module+0xoffset", because
@@ -85,20 +86,21 @@ size_t snap_pprof_string(struct snap_pprof *pprof, const char *text)
 
 /* ---- mappings ---- */
 
-static bool has_place(const struct snap_frame *frame)
+static bool lies_in_file(const struct snap_frame *frame)
 {
 	return frame->module && (frame->file_offset || frame->has_offset);
 }
 
-static uint64_t place(const struct snap_frame *frame)
+/* Its offset in the file, or what stands for it. */
+static uint64_t file_offset(const struct snap_frame *frame)
 {
 	return frame->file_offset ? frame->file_offset : frame->offset;
 }
 
-static uint64_t looked_up(const struct snap_frame *frame, bool innermost)
+static uint64_t looked_up_address(const struct snap_frame *frame, bool innermost)
 {
-	if (has_place(frame))
-		return frame->address - ((frame->address - place(frame)) % PAGE == 1);
+	if (lies_in_file(frame))
+		return frame->address - ((frame->address - file_offset(frame)) % PAGE == 1);
 	return innermost || frame->address == 0 ? frame->address : frame->address - 1;
 }
 
@@ -121,14 +123,14 @@ static size_t find_mapping(struct snap_pprof *pprof, const struct snap_frame *fr
 	struct mapping_key key = {
 		.name = snap_pprof_string(pprof, kernel ? "[kernel]" : frame->module),
 		.build_id = snap_pprof_string(pprof, kernel ? NULL : frame->build_id),
-		.placed = !kernel && has_place(frame),
+		.placed = !kernel && lies_in_file(frame),
 	};
 	size_t count = pprof->mapping_keys.count, number;
 
 	if (key.name == SIZE_MAX || key.build_id == SIZE_MAX)
 		return SIZE_MAX;
 	if (key.placed)
-		key.delta = looked_up(frame, false) - place(frame);
+		key.delta = looked_up_address(frame, false) - file_offset(frame);
 	if (!snap_grow_array(pprof->mappings, pprof->mapping_capacity, count))
 		return SIZE_MAX;
 	number = snap_pool_add(&pprof->mapping_keys, &key, sizeof(key));
@@ -153,9 +155,9 @@ static bool is_named(const struct snap_entry *entry)
 	return (entry->function && entry->function[0]) || (entry->symbol && entry->symbol[0]);
 }
 
-static void widen(struct snap_pprof_mapping *mapping, const struct snap_frame *frame)
+static void widen_mapping(struct snap_pprof_mapping *mapping, const struct snap_frame *frame)
 {
-	uint64_t address = looked_up(frame, false);
+	uint64_t address = looked_up_address(frame, false);
 
 	if (mapping->placed) {
 		mapping->low = address < mapping->low ? address : mapping->low;
@@ -192,7 +194,7 @@ bool snap_pprof_look_through(struct snap_pprof *pprof, size_t number)
 		if (mapping == SIZE_MAX)
 			return false;
 		found->number = mapping + 1;
-		widen(&pprof->mappings[mapping], frame);
+		widen_mapping(&pprof->mappings[mapping], frame);
 	}
 	return true;
 }
@@ -222,7 +224,7 @@ static size_t find_function(struct snap_pprof *pprof, const struct snap_line *li
 	return number == SIZE_MAX ? 0 : number + 1;
 }
 
-static bool put_line(struct snap_pprof *pprof, const struct snap_line *line)
+static bool add_line(struct snap_pprof *pprof, const struct snap_line *line)
 {
 	size_t function = find_function(pprof, line);
 
@@ -258,10 +260,11 @@ static size_t make_location(struct snap_pprof *pprof, const struct snap_line *li
 		snap_protobuf_number(message, LOCATION_MAPPING, mapping->id);
 	}
 	if (frame)
-		snap_protobuf_number(message, LOCATION_ADDRESS, looked_up(frame, innermost));
+		snap_protobuf_number(message, LOCATION_ADDRESS,
+				     looked_up_address(frame, innermost));
 	if (!mapping || mapping->functions || !mapping->placed)
 		for (size_t i = count; i > 0; i--)
-			if (!put_line(pprof, &lines[i - 1]))
+			if (!add_line(pprof, &lines[i - 1]))
 				return 0;
 	if (message->failed)
 		return 0;
@@ -292,12 +295,12 @@ const struct snap_pprof_stack *snap_pprof_stack(struct snap_pprof *pprof, size_t
 	if (stack->locations || !lines)
 		return lines ? stack : NULL;
 	stack->locations = snap_arena_new_array(&pprof->profile.arena, lines->count, uint64_t);
-	for (size_t left = lines->count, taken; stack->locations && left > 0; left -= taken) {
+	for (size_t left = lines->count, entries; stack->locations && left > 0; left -= entries) {
 		const struct snap_line *last = &lines->lines[left - 1];
 		size_t id;
 
-		taken = last->frame ? last->frame->entry_count : 1;
-		id = find_location(pprof, last - (taken - 1), taken, innermost);
+		entries = last->frame ? last->frame->entry_count : 1;
+		id = find_location(pprof, last - (entries - 1), entries, innermost);
 		if (!id)
 			return NULL;
 		stack->locations[stack->count++] = id;

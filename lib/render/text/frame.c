@@ -2,17 +2,11 @@
 /* See frame.h. */
 #include "render/text/frame.h"
 
+#include "base/text.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
 
 /* The escaped text, with room behind it for dots; malloc'ed. */
 static char *escaped(struct snap_sheet *lines, const char *text, size_t length)
@@ -106,7 +100,7 @@ static char *make_place(struct snap_sheet *lines, const struct snap_options *opt
 	const char *module = module_of(frame, entry);
 	/* Of system code it says more which library it is than where that was built. */
 	bool by_file = entry->file && (!entry->system || options->verbose);
-	const char *source = by_file ? entry->file : last_part(module);
+	const char *source = by_file ? entry->file : snap_base_name(module);
 	_cleanup_free_ char *first = escaped(lines, source, strlen(source)), *second = NULL;
 	/* Of a recording that somebody else wrote, it can be any text. */
 	_cleanup_free_ char *id = NULL;

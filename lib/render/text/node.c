@@ -2,6 +2,7 @@
 /* See node.h. */
 #include "render/text/node.h"
 
+#include "base/text.h"
 #include "render/text/taken.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
@@ -80,11 +81,6 @@ void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node
 		snap_line_add(lines, SNAP_STYLE_PLAIN, description);
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
-}
-
-static bool same(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* The parts of the line under a process, parted by dots; begins the line at the first one. */
@@ -186,9 +182,9 @@ static void info_facts(struct info *info, const struct snap_options *options, in
 		snap_when_uptime(age_ns, up);
 		info_part(info, "up ", up);
 	}
-	if (node->unit && (!parent || !same(parent->unit, node->unit)))
+	if (node->unit && (!parent || !snap_same_text(parent->unit, node->unit)))
 		info_part(info, "", node->unit);
-	if (node->container && (!parent || !same(parent->container, node->container)))
+	if (node->container && (!parent || !snap_same_text(parent->container, node->container)))
 		info_part(info, "container ", node->container);
 	if (node->ns_pid && node->ns_pid != node->pid) {
 		snprintf(number, sizeof(number), "pid %d in its namespace", node->ns_pid);

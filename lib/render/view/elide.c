@@ -58,14 +58,14 @@ size_t snap_text_width(const char *text)
 	return width;
 }
 
-/* The bytes of the longest head of at most `room` columns. */
-static size_t head_of(const char *text, size_t room)
+/* The bytes of the longest head of at most `most` columns. */
+static size_t head_bytes(const char *text, size_t most)
 {
 	size_t at = 0, width = 0, columns, length;
 
 	for (; text[at]; at += length, width += columns) {
 		length = snap_text_character(text + at, &columns);
-		if (width + columns > room)
+		if (width + columns > most)
 			break;
 	}
 	return at;
@@ -87,7 +87,7 @@ static size_t operator_length(const char *name, const char *p)
 }
 
 /* Where the template argument list or parameter list that opens at `p` closes; NULL: nowhere. */
-static const char *closing(const char *name, const char *p)
+static const char *find_closing(const char *name, const char *p)
 {
 	size_t depth = 0;
 
@@ -112,13 +112,35 @@ static const char *closing(const char *name, const char *p)
  * The same, once: a name with a bracket that never closes is searched to its end a single time, so
  * that the work stays linear in its length.
  */
-static const char *closing_if(bool wanted, bool *balanced, const char *name, const char *p)
+static const char *find_closing_if(bool wanted, bool *balanced, const char *name, const char *p)
 {
-	const char *close = wanted && *balanced ? closing(name, p) : NULL;
+	const char *close = wanted && *balanced ? find_closing(name, p) : NULL;
 
 	if (wanted && !close)
 		*balanced = false;
 	return close;
+}
+
+/* Where the argument at `p` of a list that ends at `close` ends; whether it has templates inside. */
+static const char *end_of_argument(const char *name, const char *p, const char *close, bool *nested)
+{
+	*nested = false;
+	while (p < close && *p != ',') {
+		size_t skip = operator_length(name, p);
+
+		if (skip) {
+			p += skip;
+			continue;
+		}
+		if (*p == '<' || *p == '(' || *p == '{') {
+			const char *end = find_closing(name, p);
+
+			*nested = *nested || *p == '<';
+			p = end && end < close ? end : p;
+		}
+		p++;
+	}
+	return p;
 }
 
 /*
@@ -132,38 +154,20 @@ static size_t shorten_list(const char *name, const char *open, const char *close
 
 	out[n++] = *open;
 	for (const char *p = open + 1; p < close && !all;) {
-		const char *start = p;
-		bool nested = false;
-		size_t k;
+		bool nested;
+		const char *end = end_of_argument(name, p, close, &nested);
+		size_t blanks = strspn(p, " "), size = (size_t)(end - p);
 
-		while (p < close && *p != ',') {
-			size_t skip = operator_length(name, p);
-
-			if (skip) {
-				p += skip;
-				continue;
-			}
-			if (*p == '<' || *p == '(' || *p == '{') {
-				const char *end = closing(name, p);
-
-				nested = nested || *p == '<';
-				p = end && end < close ? end : p;
-			}
-			p++;
-		}
-		k = (size_t)(p - start);
 		if (nested) {
-			size_t blanks = strspn(start, " ");
-
-			if (k < blanks + dots_length)
-				all = true;
-			memcpy(out + n, start, blanks);
+			all = size < blanks + dots_length;
+			memcpy(out + n, p, blanks);
 			memcpy(out + n + blanks, dots, dots_length);
 			n += blanks + dots_length;
 		} else {
-			memcpy(out + n, start, k);
-			n += k;
+			memcpy(out + n, p, size);
+			n += size;
 		}
+		p = end;
 		if (p < close)
 			out[n++] = *p++;
 	}
@@ -191,7 +195,8 @@ static void shorten_templates(char *name, bool all, const char *dots, char *scra
 
 	while (*p) {
 		size_t skip = operator_length(name, p);
-		const char *close = closing_if(*p == '<' && !skip && p > name, &balanced, name, p);
+		const char *close =
+			find_closing_if(*p == '<' && !skip && p > name, &balanced, name, p);
 
 		if (skip) {
 			memcpy(scratch + n, p, skip);
@@ -218,7 +223,7 @@ static void shorten_parameters(char *name, const char *dots, char *scratch)
 	while (*p) {
 		size_t skip = operator_length(name, p);
 		const char *close =
-			closing_if((*p == '(' || *p == '[') && !skip, &balanced, name, p);
+			find_closing_if((*p == '(' || *p == '[') && !skip, &balanced, name, p);
 
 		if (skip) {
 			memcpy(scratch + n, p, skip);
@@ -249,7 +254,7 @@ static size_t last_component(const char *name)
 	for (const char *p = name; *p; p++) {
 		size_t skip = operator_length(name, p);
 		bool opens = !skip && (*p == '<' || *p == '(' || *p == '{');
-		const char *close = closing_if(opens, &balanced, name, p);
+		const char *close = find_closing_if(opens, &balanced, name, p);
 
 		if (skip)
 			p += skip - 1;
@@ -272,74 +277,74 @@ static void cut_middle(char *name, size_t head, size_t tail, const char *dots)
 	memmove(name + head + dots_length, name + tail, strlen(name + tail) + 1);
 }
 
-/* The first byte of the longest tail of at most `room` columns. */
-static size_t tail_of(const char *text, size_t room)
+/* The first byte of the longest tail of at most `most` columns. */
+static size_t tail_start(const char *text, size_t most)
 {
 	size_t width = snap_text_width(text), at = 0, columns;
 
-	while (text[at] && width > room) {
+	while (text[at] && width > most) {
 		at += snap_text_character(text + at, &columns);
 		width -= columns;
 	}
 	return at;
 }
 
-void snap_elide_name(char *name, size_t room, const char *dots)
+void snap_elide_name(char *name, size_t most, const char *dots)
 {
 	enum { LONGEST = 4 * 4096 + 16 };
 	size_t dots_width = snap_text_width(dots), last, tail_width;
 	char scratch[LONGEST];
 
-	if (snap_text_width(name) <= room)
+	if (snap_text_width(name) <= most)
 		return;
 	if (strlen(name) < sizeof(scratch) - 8) {
 		shorten_templates(name, false, dots, scratch);
-		if (snap_text_width(name) > room)
+		if (snap_text_width(name) > most)
 			shorten_parameters(name, dots, scratch);
-		if (snap_text_width(name) > room)
+		if (snap_text_width(name) > most)
 			shorten_templates(name, true, dots, scratch);
-		if (snap_text_width(name) <= room)
+		if (snap_text_width(name) <= most)
 			return;
 	}
 	last = last_component(name);
 	tail_width = snap_text_width(name + last);
-	if (last && tail_width + dots_width <= room)
-		cut_middle(name, head_of(name, room - tail_width - dots_width), last, dots);
+	if (last && tail_width + dots_width <= most)
+		cut_middle(name, head_bytes(name, most - tail_width - dots_width), last, dots);
 	else if (last)
 		cut_middle(name, 0, last, dots);
-	else if (room > dots_width + 2)
-		cut_middle(name, head_of(name, (room - dots_width) / 2),
-			   tail_of(name, room - dots_width - (room - dots_width) / 2), dots);
+	else if (most > dots_width + 2)
+		cut_middle(name, head_bytes(name, (most - dots_width) / 2),
+			   tail_start(name, most - dots_width - (most - dots_width) / 2), dots);
 }
 
-void snap_elide_path(char *path, size_t room, const char *dots)
+void snap_elide_path(char *path, size_t most, const char *dots)
 {
 	size_t width = snap_text_width(path), dots_width = snap_text_width(dots);
 	const char *slash = path;
 
-	if (width <= room)
+	if (width <= most)
 		return;
 	/* From the second slash on, the first that leaves little enough. */
 	for (const char *next = strchr(path + 1, '/'); next; next = strchr(next + 1, '/')) {
 		slash = next;
-		if (dots_width + snap_text_width(next) <= room)
+		if (dots_width + snap_text_width(next) <= most)
 			break;
 	}
 	if (slash > path)
 		cut_middle(path, 0, (size_t)(slash - path), dots);
 }
 
-void snap_elide_end(char *text, size_t room, const char *dots)
+void snap_elide_end(char *text, size_t most, const char *dots)
 {
 	size_t dots_width = snap_text_width(dots), dots_length = strlen(dots);
 	size_t length = strlen(text), at = 0, width = 0, columns, step;
 
-	if (snap_text_width(text) <= room || room <= dots_width || length < dots_length)
+	if (snap_text_width(text) <= most || most <= dots_width || length < dots_length)
 		return;
 	/* The dots may be more bytes than what they stand for; whole characters make room. */
 	for (; text[at]; at += step, width += columns) {
 		step = snap_text_character(text + at, &columns);
-		if (width + columns > room - dots_width || at + step + dots_length > length)
+		if (width + columns > most - dots_width || at + step + dots_length > length)
 			break;
 	}
 	strcpy(text + at, dots);

@@ -19,16 +19,16 @@ size_t snap_text_character(const char *p, size_t *columns);
 size_t snap_text_width(const char *text);
 
 /*
- * Shortens a function's name to `room` columns: template arguments that have templates inside, then
+ * Shortens a function's name to `most` columns: template arguments that have templates inside, then
  * argument lists, ABI tags and clone marks, then all template arguments, last the middle; the last
  * component of a qualified name is not cut, so the result can be wider. In place.
  */
-void snap_elide_name(char *name, size_t room, const char *dots);
+void snap_elide_name(char *name, size_t most, const char *dots);
 
 /* Drops leading directories: "…/src/queue.c:57". In place. */
-void snap_elide_path(char *path, size_t room, const char *dots);
+void snap_elide_path(char *path, size_t most, const char *dots);
 
 /* Cuts the end. In place. */
-void snap_elide_end(char *text, size_t room, const char *dots);
+void snap_elide_end(char *text, size_t most, const char *dots);
 
 #endif

@@ -3,6 +3,7 @@
 #include "render/view/profile.h"
 
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -38,7 +39,7 @@ const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 	return out;
 }
 
-static const char *interned(struct snap_profile *profile, const char *text)
+static const char *intern_text(struct snap_profile *profile, const char *text)
 {
 	return text ? snap_intern(&profile->interner, text, strlen(text)) : NULL;
 }
@@ -46,22 +47,21 @@ static const char *interned(struct snap_profile *profile, const char *text)
 static const char *make_name(struct snap_profile *profile, const struct snap_frame *frame,
 			     const struct snap_entry *entry)
 {
-	const char *module = frame->module, *slash;
+	const char *module = frame->module;
 
 	if (entry->function && entry->function[0])
-		return interned(profile, snap_profile_escaped(profile, entry->function));
+		return intern_text(profile, snap_profile_escaped(profile, entry->function));
 	if (entry->symbol && entry->symbol[0])
-		return interned(profile, snap_profile_escaped(profile, entry->symbol));
+		return intern_text(profile, snap_profile_escaped(profile, entry->symbol));
 	if (!module)
-		return interned(profile,
-				snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address));
-	slash = strrchr(module, '/');
-	module = snap_profile_escaped(profile, slash && slash[1] ? slash + 1 : module);
+		return intern_text(
+			profile, snap_arena_printf(&profile->arena, "0x%" PRIx64, frame->address));
+	module = snap_profile_escaped(profile, snap_base_name(module));
 	if (!module)
 		return NULL;
-	return interned(profile,
-			snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
-					  frame->has_offset ? frame->offset : frame->address));
+	return intern_text(profile,
+			   snap_arena_printf(&profile->arena, "%s+0x%" PRIx64, module,
+					     frame->has_offset ? frame->offset : frame->address));
 }
 
 const char *snap_profile_name(struct snap_profile *profile, const struct snap_frame *frame,
@@ -92,7 +92,7 @@ static bool add_gap(struct snap_profile *profile, const struct snap_recorded_sta
 	const char *text = snap_arena_printf(&profile->arena, "(%" PRIu64 " frames left out)",
 					     stack->gap_count);
 
-	*line = (struct snap_line){ .name = interned(profile, text) };
+	*line = (struct snap_line){ .name = intern_text(profile, text) };
 	return line->name != NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "model/group_label.h"
 
 #include <inttypes.h>
@@ -376,19 +377,14 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 	return &builder->groups[count];
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* What a thread did not do at all of its samples is not said of it. */
 static void add_to_visit(struct visit *visit, const struct snap_member *thread, uint64_t samples)
 {
 	visit->samples += samples;
 	visit->thread.state = thread->state;
-	if (!same_text(visit->thread.syscall, thread->syscall))
+	if (!snap_same_text(visit->thread.syscall, thread->syscall))
 		visit->thread.syscall = NULL;
-	if (!same_text(visit->thread.wchan, thread->wchan))
+	if (!snap_same_text(visit->thread.wchan, thread->wchan))
 		visit->thread.wchan = NULL;
 }
 

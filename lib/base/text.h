@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is asked of texts in many places. Knows nothing of what they mean. */
+#ifndef SNAP_BASE_TEXT_H
+#define SNAP_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Equal texts; NULL equals NULL alone. */
+static inline bool snap_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* What follows the last slash of a path; all of it where there is none, or nothing follows. */
+static inline const char *snap_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+#endif
