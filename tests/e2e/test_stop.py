@@ -46,6 +46,16 @@ class Special(Case):
         settle(victim.pid)
         self.assertEqual(self.node(victim.pid)["state"], "sleeping")
 
+    def test_many_group_stopped_threads(self):
+        """Seizing them takes several ticks of the tracer's timer, and each has told of its stop by then."""
+        count = 3000
+        victim = self.victim("threads", f"futex:{count}:worker")
+        os.kill(victim.pid, signal.SIGSTOP)
+        os.waitpid(victim.process.pid, os.WUNTRACED)
+        wait_until(lambda: all(proc_state(victim.pid, t) == "T" for t in tids_of(victim.pid)), "T")
+        node = self.node(victim.pid, "--stop-timeout", "10000", stopped=True)
+        self.assertEqual(self.stack_of(node, "wait_futex")["count"], count)
+
     def test_parent_sees_nothing(self):
         victim = self.victim("threads", "futex:3:worker")
         for _ in range(10):

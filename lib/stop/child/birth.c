@@ -24,12 +24,11 @@ static void add_newborn(struct snap_tracer *tracer, uint32_t process, pid_t tid,
 
 	if (!tracee)
 		return;
-	tracee->phase = SNAP_TRACEE_AWAITED;
+	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_BORN);
 	thread = snap_tracer_thread(tracer, tracee);
 	thread->name = snap_tracer_thread(tracer, &tracer->tracees[creator])->name;
 	thread->state = 'R';
 	thread->late = true;
-	thread->result = SNAP_THREAD_NOT_STOPPED;
 }
 
 /* A process that was forked, or cloned without CLONE_THREAD: at birth it is like its parent. */
@@ -43,7 +42,6 @@ static void add_process(struct snap_tracer *tracer, pid_t pid, uint32_t creator)
 		.proc_fd = -1,
 		.index = SIZE_MAX,
 		.foreign_namespace = from->foreign_namespace,
-		.seized = true,
 		.forked_from = parent,
 		.maps = from->maps,
 		.map_count = from->map_count,

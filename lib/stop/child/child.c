@@ -14,43 +14,74 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-/* What the timer's signal is for: to end a blocking wait with EINTR. */
-static void on_tick(int signal _unused_)
+/*
+ * A thread that calls exec waits until all other threads have ended, and until we have reaped those
+ * of them that we trace, also those that were born to a tracee and that we have not heard of yet.
+ * Meanwhile SEIZE of any of them waits for the exec. So they are reaped here; the SEIZE that was
+ * interrupted begins anew by itself.
+ *
+ * The kernel cannot be asked for ends alone: wait(2) tells a tracer of stops, too, and only once.
+ * Those are kept for snap_tracer_wait(): else their threads would seem not to stop, and the signals
+ * that some have stopped at would be lost.
+ */
+static void reap_for_exec(struct snap_tracer *tracer)
 {
+	int status;
+	long tid;
+
+	while ((tid = syscall(SYS_wait4, -1, &status, WNOHANG | __WALL, NULL)) > 0) {
+		if (tid >= SNAP_TRACER_TIDS)
+			continue;
+		tracer->told[tid] = WIFSTOPPED(status) ? (uint32_t)status : 0;
+		tracer->any_told = true;
+	}
 }
 
 /*
- * A thread that calls exec waits for the end of all others, and for us to take note of it where we
- * trace them; until then SEIZE of any of them waits for the exec. So what has ended is taken note
- * of here: the call that was interrupted begins anew by itself.
+ * The timer's signal ends a blocking wait with EINTR. In a SEIZE that lasts from one tick to the
+ * next it does what that may be waiting for.
  */
-static void on_tick_in_seize(int signal _unused_)
+static void on_tick(int signal _unused_, siginfo_t *info, void *context _unused_)
 {
+	struct snap_tracer *tracer = info->si_code == SI_TIMER ? info->si_value.sival_ptr : NULL;
 	int before = errno;
-	siginfo_t info;
 
-	do
-		info.si_pid = 0;
-	while (syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | __WALL, NULL) == 0 &&
-	       info.si_pid);
+	if (!tracer)
+		return;
+	if (tracer->seizing && tracer->seizing == tracer->seizing_at_tick)
+		reap_for_exec(tracer);
+	tracer->seizing_at_tick = tracer->seizing;
 	errno = before;
 }
 
-void snap_tracer_set_ticks(bool seizing, long interval_us)
+void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us)
 {
-	struct sigaction action = { .sa_handler = seizing ? on_tick_in_seize : on_tick };
-	struct itimerval timer = { .it_interval.tv_usec = interval_us,
-				   .it_value.tv_usec = interval_us };
+	const struct timespec interval = { .tv_nsec = interval_us * 1000 };
+	struct itimerspec timer = { .it_interval = interval, .it_value = interval };
 
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
+	const struct itimerval plain = { .it_interval.tv_usec = interval_us,
+					 .it_value.tv_usec = interval_us };
+
+	if (tracer->timer < 0)
+		setitimer(ITIMER_REAL, &plain, NULL);
+	else
+		syscall(SYS_timer_settime, tracer->timer, 0, &timer, NULL);
 }
 
-static void set_up_signals(void)
+/*
+ * The signal of a timer of timer_create(2) carries a pointer. Where there are too many such timers
+ * (RLIMIT_SIGPENDING) a plain one must do, which ends waits and cannot help an exec.
+ */
+static void set_up_ticks(struct snap_tracer *tracer)
 {
-	struct sigaction action = { .sa_handler = on_tick };
+	struct sigaction action = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGALRM,
+				  .sigev_value.sival_ptr = tracer };
 	sigset_t tick;
 
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &tracer->timer))
+		tracer->timer = -1;
 	sigaction(SIGALRM, &action, NULL);
 	sigemptyset(&tick);
 	sigaddset(&tick, SIGALRM);
@@ -76,12 +107,15 @@ static bool lay_out(struct snap_tracer *tracer)
 	tracer->capacity = SNAP_MAX_THREADS;
 	tracer->tracees = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_tracee);
 	tracer->by_tid = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
+	tracer->told = snap_region_new_array(scratch, SNAP_TRACER_TIDS, uint32_t);
 	tracer->task_fds = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, int);
-	tracer->present = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
+	tracer->counted = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
+	tracer->unwatched = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->tids = snap_region_new_array(scratch, SNAP_MAX_THREADS, pid_t);
 	tracer->buffer = snap_region_alloc(scratch, SNAP_TRACER_BUFFER);
-	return tracer->tracees && tracer->by_tid && tracer->task_fds && tracer->present &&
-	       tracer->tids && tracer->buffer && snap_tracer_lay_out_copies(tracer);
+	return tracer->tracees && tracer->by_tid && tracer->told && tracer->task_fds &&
+	       tracer->counted && tracer->unwatched && tracer->tids && tracer->buffer &&
+	       snap_tracer_lay_out_copies(tracer);
 }
 
 /* Asks the parent for processes that were born before the SEIZE; false: the channel broke. */
@@ -104,8 +138,8 @@ void snap_tracer_child(struct snap_tracer *tracer, int ask_fd, int answer_fd)
 	bool more = true;
 
 	tracer->ask_fd = ask_fd;
-	set_up_signals();
 	raise_file_limit();
+	set_up_ticks(tracer);
 	if (!lay_out(tracer))
 		snap_spawn_exit(1);
 	for (unsigned round = 0; more && round < SNAP_TRACER_ROUNDS; round++) {

@@ -9,27 +9,18 @@
 #ifndef SNAP_STOP_CHILD_CHILD_H
 #define SNAP_STOP_CHILD_CHILD_H
 
+#include "stop/child/tracee.h"
 #include "stop/tracer.h"
 
 #include <sys/uio.h>
 #include <time.h>
-
-enum snap_tracee_phase {
-	SNAP_TRACEE_LISTED,   /* not ours: kernel worker, zombie leader, no permission */
-	SNAP_TRACEE_SEIZED,   /* ours, running */
-	SNAP_TRACEE_AWAITED,  /* going to stop */
-	SNAP_TRACEE_SLOW,     /* in D or vfork: waited for when all others stand still */
-	SNAP_TRACEE_STOPPED,  /* stands still, its stop was seen */
-	SNAP_TRACEE_RELEASED, /* runs again */
-	SNAP_TRACEE_GONE,     /* exited */
-};
 
 /* A thread under trace. The list is in the order of the INTERRUPTs. */
 struct snap_tracee {
 	pid_t tid;
 	uint32_t process; /* in stop->processes */
 	uint32_t thread;  /* in its threads */
-	uint8_t phase;    /* enum snap_tracee_phase */
+	uint8_t phase;    /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
 	int8_t signal;    /* to be handed on at DETACH */
 	uint16_t look;    /* the last listing of its process that had it */
 };
@@ -43,16 +34,25 @@ struct snap_tracer {
 	struct snap_region scratch;
 	struct snap_tracee *tracees;
 	uint32_t count, capacity;
-	uint32_t *by_tid;  /* index in tracees + 1, 0: not listed */
-	int *task_fds;     /* by process; negative errno: not open */
-	uint32_t *present; /* by process: threads listed and not known to be gone */
+	uint32_t *by_tid; /* index in tracees + 1, 0: not listed */
+	int *task_fds;    /* by process; negative errno: not open */
+	/*
+	 * By process: tracees that the kernel counts as its threads, and those of them that can
+	 * vanish unseen (snap_tracee_is_counted(), snap_tracee_is_unwatched()).
+	 */
+	uint32_t *counted, *unwatched;
 	int ask_fd;        /* eventfd to the parent */
 	uint32_t prepared; /* processes whose threads are listed */
 	uint32_t waited;   /* tracees before this one need no first wait */
 	uint16_t look;     /* how often some process was listed again */
 	bool stopping;     /* the first INTERRUPT was sent */
 	bool time_is_up;   /* nobody is waited for any more */
-	int64_t wait_until_ns, copy_until_ns;
+	int timer;         /* of the ticks; -1: the plain one of setitimer(2) */
+	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
+	volatile pid_t seizing, seizing_at_tick;
+	volatile bool any_told;
+	uint32_t *told; /* by tid: the status of a stop that a tick has taken from wait(2) */
+	int64_t wait_until_ns, slow_until_ns, copy_until_ns;
 	/* scratch */
 	pid_t *tids;              /* a listing */
 	char *buffer;             /* texts, SNAP_TRACER_BUFFER bytes */
@@ -121,25 +121,23 @@ void snap_tracer_help(const struct snap_options *options, struct snap_shared_mem
  */
 void snap_tracer_child(struct snap_tracer *tracer, int ask_fd, int answer_fd);
 
-/*
- * A signal each interval ends calls that wait; 0: none any more. `seizing`: it also reaps, as an
- * exec may wait for that while SEIZE waits for the exec.
- */
-void snap_tracer_set_ticks(bool seizing, long interval_us);
+/* A signal each interval ends calls that wait; 0: none any more. */
+void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us);
 
 /* list.c: who is there, read while all run. */
 /* Reads and seizes the processes that were added since the last call. */
 void snap_tracer_prepare(struct snap_tracer *tracer);
 /* Adds a thread to a process; NULL when it is known already or there is no room. */
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
-/* Lists again the threads of a process and seizes the unknown ones; how many there were. */
-uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process);
 /* Opens the directory of threads of a process, by number if need be. */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
-/* One SEIZE; sets the phase. */
+/* One SEIZE, and what it means for the phase. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
-/* Its thread does not run any more and will not be shown. */
-void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* Every change of a tracee's phase, with what follows for the counts and the thread's result. */
+void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
+		      enum snap_tracee_event event);
+/* The first thread of a process, NULL: it was never listed. */
+struct snap_tracee *snap_tracer_leader(const struct snap_tracer *tracer, uint32_t process);
 
 /* maps.c: the address space. */
 /*
@@ -170,7 +168,22 @@ void snap_tracer_copy(struct snap_tracer *tracer);
 /* birth.c: `creator` stands at CLONE, FORK or VFORK; adds the child, which stops as well. */
 void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event);
 
+/*
+ * settle.c: whether the threads that are known are all that a process has. Equal numbers do not
+ * prove it: one that is not traced may have vanished, and another one have been born.
+ */
+bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process);
+/* Lists the threads of a process again, seizes the unknown ones; how many there were. */
+uint32_t snap_tracer_settle(struct snap_tracer *tracer, uint32_t process);
+/* Reaps the threads of a process if they were killed as they stood. */
+void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process);
+/* Sets `threads_missed` of the processes that are not settled. */
+void snap_tracer_note_missed(struct snap_tracer *tracer);
+
 /* stop.c: the pause. */
+enum snap_wait_result { SNAP_WAIT_STOPPED, SNAP_WAIT_GONE, SNAP_WAIT_NOT_YET };
+/* Waits for one tracee, with `options` of wait4(2), and notes what has become of it. */
+enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options);
 void snap_tracer_pause(struct snap_tracer *tracer);
 
 #endif

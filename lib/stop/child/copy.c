@@ -133,7 +133,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 				      &process->arch);
 	/* SIGKILL ends even a stopped thread. */
 	if (error == ESRCH)
-		snap_tracer_gone(tracer, tracee);
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	if (error == ENOEXEC) {
 		process->unsupported = true;
 		thread->result = SNAP_THREAD_UNTRACED;

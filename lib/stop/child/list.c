@@ -13,7 +13,7 @@
 
 enum {
 	SPARE_THREADS = 64,
-	SEIZE_TICK_US = 20000, /* reaping looks at all tracees */
+	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
 };
 
 /* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
@@ -63,17 +63,43 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 	};
 	traced->thread_count++;
 	tracer->by_tid[tid] = tracer->count;
-	tracer->present[process]++;
+	tracer->counted[process]++;
 	return tracee;
 }
 
-void snap_tracer_gone(struct snap_tracer *tracer, struct snap_tracee *tracee)
+struct snap_tracee *snap_tracer_leader(const struct snap_tracer *tracer, uint32_t process)
 {
-	if (tracee->phase == SNAP_TRACEE_GONE)
+	uint32_t index = tracer->by_tid[tracer->stop->processes[process].pid];
+	struct snap_tracee *leader = index ? &tracer->tracees[index - 1] : NULL;
+
+	return leader && leader->process == process ? leader : NULL;
+}
+
+void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
+		      enum snap_tracee_event event)
+{
+	struct snap_traced *process = snap_tracer_process(tracer, tracee);
+	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	enum snap_tracee_phase before = tracee->phase, after = snap_tracee_next(before, event);
+	uint32_t *counted = &tracer->counted[tracee->process];
+	uint32_t *unwatched = &tracer->unwatched[tracee->process];
+
+	if (after == before)
 		return;
-	tracee->phase = SNAP_TRACEE_GONE;
-	tracer->present[tracee->process]--;
-	snap_tracer_thread(tracer, tracee)->result = SNAP_THREAD_VANISHED;
+	tracee->phase = (uint8_t)after;
+	*counted = *counted - snap_tracee_is_counted(before) + snap_tracee_is_counted(after);
+	*unwatched =
+		*unwatched - snap_tracee_is_unwatched(before) + snap_tracee_is_unwatched(after);
+	if (after == SNAP_TRACEE_SEIZED || after == SNAP_TRACEE_AWAITED) {
+		process->seized = true;
+		thread->result = SNAP_THREAD_NOT_STOPPED;
+	} else if (after == SNAP_TRACEE_EXITING && tracee->tid == process->pid) {
+		/* A leader that has exited is shown as long as its threads live on. */
+		thread->state = 'Z';
+		thread->result = SNAP_THREAD_UNTRACED;
+	} else if (after == SNAP_TRACEE_EXITING || after == SNAP_TRACEE_GONE) {
+		thread->result = SNAP_THREAD_VANISHED;
+	}
 }
 
 static bool is_worker(const struct snap_thread *thread)
@@ -81,135 +107,60 @@ static bool is_worker(const struct snap_thread *thread)
 	return thread->flags & (SNAP_PF_KTHREAD | SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER);
 }
 
-static void take(struct snap_tracer *tracer, struct snap_tracee *tracee,
-		 enum snap_tracee_phase phase)
-{
-	tracee->phase = (uint8_t)phase;
-	snap_tracer_process(tracer, tracee)->seized = true;
-	snap_tracer_thread(tracer, tracee)->result = SNAP_THREAD_NOT_STOPPED;
-}
-
 /* 0 or an errno. */
-static int seize(pid_t tid)
+static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 {
-	return ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
+	int error;
+
+	tracer->seizing = tid;
+	error = ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
+	tracer->seizing = 0;
+	return error;
 }
 
-/*
- * Refused: it exits just now, or somebody else traces it. Only one of these stays. The state is
- * read again, as what was read before may be old.
- */
-static void refused(struct snap_tracer *tracer, struct snap_tracee *tracee, int os_errno)
+/* What a refused SEIZE means; the state is read again, as what was read before may be old. */
+static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
+					      const struct snap_tracee *tracee, int os_errno)
 {
-	struct snap_traced *process = snap_tracer_process(tracer, tracee);
-	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	int tasks = tracer->task_fds[tracee->process];
 	struct snap_status status = { 0 };
-	struct snap_stat stat;
+	struct snap_stat stat = { 0 };
+	int error = snap_procfs_task_stat(tasks, tracee->tid, &stat);
 
-	if (os_errno == ESRCH ||
-	    snap_procfs_task_stat(tracer->task_fds[tracee->process], tracee->tid, &stat)) {
-		snap_tracer_gone(tracer, tracee);
-		return;
-	}
-	if (stat.state == 'Z' && tracee->tid == process->pid) {
-		thread->state = 'Z';
-		return;
-	}
-	/* Born to a thread that we had seized, so it is ours, and is about to stop. */
-	if (snap_procfs_task_status(tracer->task_fds[tracee->process], tracee->tid, &status) == 0 &&
-	    status.tracer_pid == (pid_t)syscall(SYS_getpid)) {
-		take(tracer, tracee, SNAP_TRACEE_AWAITED);
-		return;
-	}
-	/* It counts until the kernel has done with it, which nobody waits for. */
-	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING)) {
-		thread->result = SNAP_THREAD_VANISHED;
-		return;
-	}
+	if (os_errno == ESRCH || snap_procfs_is_gone(error))
+		return SNAP_TRACEE_ON_GONE;
+	if (stat.state == 'Z' && tracee->tid == snap_tracer_process(tracer, tracee)->pid)
+		return SNAP_TRACEE_ON_ENDED;
+	if (snap_procfs_task_status(tasks, tracee->tid, &status) == 0 &&
+	    status.tracer_pid == (pid_t)syscall(SYS_getpid))
+		return SNAP_TRACEE_ON_BORN;
+	if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & SNAP_PF_EXITING))
+		return SNAP_TRACEE_ON_ENDED;
 	/* In the middle of an exec, a moment ago, nobody may trace it. */
-	if (os_errno == EPERM && status.tracer_pid == 0 && !seize(tracee->tid)) {
-		take(tracer, tracee, SNAP_TRACEE_SEIZED);
-		return;
-	}
-	if (!process->error)
-		process->error = os_errno;
+	if (os_errno == EPERM && status.tracer_pid == 0 && !seize_thread(tracer, tracee->tid))
+		return SNAP_TRACEE_ON_SEIZED;
+	return SNAP_TRACEE_ON_REFUSED;
 }
 
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	enum snap_tracee_event event = SNAP_TRACEE_ON_SEIZED;
 	int error;
 
-	if (process->look_only || is_worker(thread))
+	if (process->look_only)
 		return;
-	if (thread->state == 'Z' && tracee->tid == process->pid)
-		return;
-	error = seize(tracee->tid);
-	if (error)
-		refused(tracer, tracee, error);
-	else
-		take(tracer, tracee, SNAP_TRACEE_SEIZED);
-}
-
-/*
- * A tid that the process has not got: it has exited, or, where numbers were given out again, it
- * is a stranger, who runs on at once.
- */
-static void drop_unlisted(struct snap_tracer *tracer, uint32_t process, uint16_t look)
-{
-	for (uint32_t i = 0; i < tracer->count; i++) {
-		struct snap_tracee *tracee = &tracer->tracees[i];
-
-		if (tracee->process != process || tracee->look == look ||
-		    tracee->phase == SNAP_TRACEE_GONE)
-			continue;
-		if (tracee->phase == SNAP_TRACEE_STOPPED)
-			ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);
-		snap_tracer_gone(tracer, tracee);
+	if (is_worker(thread)) {
+		event = SNAP_TRACEE_ON_REFUSED;
+	} else if (thread->state == 'Z' && tracee->tid == process->pid) {
+		event = SNAP_TRACEE_ON_ENDED;
+	} else if ((error = seize_thread(tracer, tracee->tid)) != 0) {
+		event = explain_refusal(tracer, tracee, error);
+		if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
+			process->error = error;
 	}
-}
-
-static struct snap_tracee *known(const struct snap_tracer *tracer, uint32_t process, pid_t tid)
-{
-	uint32_t index = tid < SNAP_TRACER_TIDS ? tracer->by_tid[tid] : 0;
-	struct snap_tracee *tracee = index ? &tracer->tracees[index - 1] : NULL;
-
-	return tracee && tracee->process == process && tracee->phase != SNAP_TRACEE_GONE ? tracee
-											 : NULL;
-}
-
-uint32_t snap_tracer_list_again(struct snap_tracer *tracer, uint32_t process)
-{
-	ssize_t count = snap_procfs_list(tracer->task_fds[process], tracer->tids, SNAP_MAX_THREADS);
-	uint16_t look = ++tracer->look;
-	uint32_t new = 0;
-
-	if (count > SNAP_MAX_THREADS)
-		count = SNAP_MAX_THREADS;
-	snap_tracer_set_ticks(true, SNAP_TRACER_TICK_US);
-	for (ssize_t i = 0; i < count; i++) {
-		struct snap_tracee *tracee = known(tracer, process, tracer->tids[i]);
-
-		if (tracee) {
-			tracee->look = look;
-			continue;
-		}
-		tracee = snap_tracer_add(tracer, process, tracer->tids[i]);
-		if (!tracee)
-			continue;
-		tracee->look = look;
-		if (!snap_tracer_describe(tracer, tracee)) {
-			snap_tracer_gone(tracer, tracee);
-			continue;
-		}
-		snap_tracer_thread(tracer, tracee)->late = tracer->stopping;
-		snap_tracer_seize(tracer, tracee);
-		new += tracee->phase == SNAP_TRACEE_SEIZED || tracee->phase == SNAP_TRACEE_AWAITED;
-	}
-	snap_tracer_set_ticks(false, SNAP_TRACER_TICK_US);
-	drop_unlisted(tracer, process, look);
-	return new;
+	snap_tracer_note(tracer, tracee, event);
 }
 
 /* One that the parent has no descriptor for is looked up, and must be the one that was meant. */
@@ -288,6 +239,20 @@ static void read_lists(struct snap_tracer *tracer)
 	}
 }
 
+static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
+{
+	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
+
+	if (tracee->phase != SNAP_TRACEE_LISTED)
+		return;
+	if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
+	else if (process->seized || !process->error)
+		snap_tracer_seize(tracer, tracee);
+	else /* Who may not trace the first thread will not try ten thousand. */
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
+}
+
 void snap_tracer_prepare(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
@@ -301,18 +266,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 		snap_tracer_describe_all(tracer, i);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
-	snap_tracer_set_ticks(true, SEIZE_TICK_US);
-	for (uint32_t i = first; i < tracer->count; i++) {
-		struct snap_tracee *tracee = &tracer->tracees[i];
-		const struct snap_traced *process = snap_tracer_process(tracer, tracee);
-
-		if (tracee->phase == SNAP_TRACEE_LISTED &&
-		    snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
-			snap_tracer_gone(tracer, tracee);
-		/* Who may not trace the first thread will not try ten thousand. */
-		else if (tracee->phase == SNAP_TRACEE_LISTED &&
-			 (process->seized || !process->error))
-			snap_tracer_seize(tracer, tracee);
-	}
-	snap_tracer_set_ticks(false, 0);
+	snap_tracer_set_ticks(tracer, SEIZE_TICK_US);
+	for (uint32_t i = first; i < tracer->count; i++)
+		seize_listed(tracer, &tracer->tracees[i]);
+	snap_tracer_set_ticks(tracer, 0);
 }

@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -27,8 +26,6 @@ enum {
 	DETACH_NS_A_THREAD = 20000, /* kept back from the time for copying and DETACH */
 	LEAST_RESERVE_NS = 5000000,
 };
-
-enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_NOT_YET };
 
 /* Where it is permitted. The policy to go back to; -1: nothing was changed. */
 static int raise_priority(void)
@@ -55,7 +52,7 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 	struct snap_tracee *tracee = &tracer->tracees[index];
 	int event = status >> 16, signal = WSTOPSIG(status);
 
-	tracee->phase = SNAP_TRACEE_STOPPED;
+	snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_STOPPED);
 	switch (event) {
 	case 0: /* signal-delivery-stop */
 		tracee->signal = (int8_t)signal;
@@ -74,60 +71,76 @@ static void note_stop(struct snap_tracer *tracer, uint32_t index, int status)
 	}
 }
 
-static enum wait_result wait_for(struct snap_tracer *tracer, uint32_t index, int options)
+/* What a tick was told of a thread, as wait4() returns it; 0: nothing. */
+static pid_t take_told_status(struct snap_tracer *tracer, pid_t tid, int *status_ret)
+{
+	if (!tracer->any_told || !tracer->told[tid])
+		return 0;
+	*status_ret = (int)tracer->told[tid];
+	tracer->told[tid] = 0;
+	return tid;
+}
+
+enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
 	int status;
-	long tid = syscall(SYS_wait4, tracee->tid, &status, __WALL | options, NULL);
+	long tid = take_told_status(tracer, tracee->tid, &status);
+
+	if (!tid)
+		tid = syscall(SYS_wait4, tracee->tid, &status, __WALL | options, NULL);
 
 	if (tid == 0 || (tid < 0 && errno == EINTR))
-		return WAIT_NOT_YET;
+		return SNAP_WAIT_NOT_YET;
 	/* ECHILD: it has exited unseen, in an exec of another thread. */
 	if (tid < 0 || !WIFSTOPPED(status)) {
-		snap_tracer_gone(tracer, tracee);
-		return WAIT_GONE;
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
+		return SNAP_WAIT_GONE;
 	}
 	note_stop(tracer, index, status);
-	return WAIT_STOPPED;
+	return SNAP_WAIT_STOPPED;
 }
 
-/* Why a thread does not stop: true when there is no use in waiting for it now. */
-static bool is_slow(struct snap_tracer *tracer, uint32_t index)
+/* What procfs says of a thread that does not stop; 0: nothing. */
+static char read_state(const struct snap_tracer *tracer, const struct snap_tracee *tracee)
 {
-	struct snap_tracee *tracee = &tracer->tracees[index];
-	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 	int tasks = tracer->task_fds[tracee->process];
 	struct snap_stat stat;
 
 	if (tasks < 0 || snap_procfs_task_stat(tasks, tracee->tid, &stat))
-		return false;
-	if (stat.state == 'D') {
-		thread->state = 'D';
-		tracee->phase = SNAP_TRACEE_SLOW;
-		return true;
-	}
-	/* A leader that exits before the other threads reports nothing until they are gone. */
-	if (stat.state == 'Z') {
-		thread->state = 'Z';
-		thread->result = SNAP_THREAD_UNTRACED;
-		tracee->phase = SNAP_TRACEE_LISTED;
-		return true;
-	}
-	return false;
+		return 0;
+	return stat.state;
+}
+
+/* A leader that exits before the other threads: nothing is told until they are gone. */
+static bool is_ended_leader(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
+			    char state)
+{
+	return state == 'Z' && tracee->tid == snap_tracer_process(tracer, tracee)->pid;
 }
 
 static void wait_out(struct snap_tracer *tracer, uint32_t index)
 {
-	while (wait_for(tracer, index, tracer->time_is_up ? WNOHANG : 0) == WAIT_NOT_YET) {
-		struct snap_tracee *tracee = &tracer->tracees[index];
+	struct snap_tracee *tracee = &tracer->tracees[index];
 
-		if (is_slow(tracer, index))
+	while (snap_tracer_wait(tracer, index, tracer->time_is_up ? WNOHANG : 0) ==
+	       SNAP_WAIT_NOT_YET) {
+		char state = read_state(tracer, tracee);
+
+		if (is_ended_leader(tracer, tracee, state)) {
+			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_ENDED);
 			return;
+		}
+		if (state == 'D') {
+			snap_tracer_thread(tracer, tracee)->state = state;
+			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
+			return;
+		}
 		tracer->time_is_up = snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns;
 		if (!tracer->time_is_up)
 			continue;
 		/* What stands still by now counts, nobody is waited for. */
-		tracee->phase = SNAP_TRACEE_SLOW;
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
 		snap_tracer_process(tracer, tracee)->timed_out = true;
 		return;
 	}
@@ -142,7 +155,7 @@ static void wait_all(struct snap_tracer *tracer)
 		if (tracee->phase != SNAP_TRACEE_AWAITED)
 			continue;
 		if (snap_tracer_thread(tracer, tracee)->state == 'D')
-			tracee->phase = SNAP_TRACEE_SLOW;
+			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
 		else
 			wait_out(tracer, tracer->waited);
 	}
@@ -167,148 +180,91 @@ static void interrupt(struct snap_tracer *tracer, uint32_t first)
 		if (tracee->phase == SNAP_TRACEE_AWAITED)
 			continue;
 		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) == 0)
-			tracee->phase = SNAP_TRACEE_AWAITED;
+			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_INTERRUPTED);
 		/* Its end is ours to take note of, or it stays a zombie as long as we live. */
-		else if (wait_for(tracer, i, WNOHANG) == WAIT_NOT_YET)
-			snap_tracer_gone(tracer, tracee);
-	}
-}
-
-/* Threads that the kernel counts: the link count of the directory of threads, less its own two. */
-static long count_threads(int tasks)
-{
-	struct stat status;
-
-	if (tasks < 0 || fstat(tasks, &status) || status.st_nlink < 2)
-		return -1;
-	return (long)status.st_nlink - 2;
-}
-
-/*
- * SIGKILL ends stopped threads too, and one that calls exec waits in D until its tracer, we, has
- * taken note of the end of all others. Where the first still stands, nobody was killed.
- */
-static void reap_killed(struct snap_tracer *tracer, uint32_t process)
-{
-	for (uint32_t i = 0; i < tracer->count; i++) {
-		const struct snap_tracee *tracee = &tracer->tracees[i];
-		bool leader = tracee->tid == tracer->stop->processes[process].pid;
-
-		/* The end of a leader is never told: the other one gets its number. */
-		if (tracee->process == process && tracee->phase == SNAP_TRACEE_STOPPED &&
-		    wait_for(tracer, i, WNOHANG) != WAIT_GONE && !leader)
-			return;
+		else if (snap_tracer_wait(tracer, i, WNOHANG) == SNAP_WAIT_NOT_YET)
+			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	}
 }
 
 /* A thread has gone that was no leader: by exec it is the leader now, and about to stop. */
 static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 {
-	uint32_t index = tracer->by_tid[tracer->stop->processes[process].pid];
-	struct snap_tracee *leader = index ? &tracer->tracees[index - 1] : NULL;
-	struct snap_stat stat;
+	struct snap_tracee *leader = snap_tracer_leader(tracer, process);
+	char state = leader ? read_state(tracer, leader) : 0;
 
-	if (!leader || leader->process != process ||
-	    snap_procfs_task_stat(tracer->task_fds[process], leader->tid, &stat) ||
-	    !strchr("RSD", stat.state))
+	if (!state || !strchr("RSD", state))
 		return;
-	if (leader->phase == SNAP_TRACEE_GONE)
-		tracer->present[process]++;
-	leader->phase = SNAP_TRACEE_AWAITED;
-	snap_tracer_thread(tracer, leader)->result = SNAP_THREAD_NOT_STOPPED;
-	wait_out(tracer, index - 1);
+	snap_tracer_note(tracer, leader, SNAP_TRACEE_ON_EXECED);
+	wait_out(tracer, (uint32_t)(leader - tracer->tracees));
 }
 
-/* A leader that was a zombie, and alone, may be alive again: another thread took its number. */
-static void forget_old_leader(struct snap_tracer *tracer, uint32_t process)
-{
-	uint32_t index = tracer->by_tid[tracer->stop->processes[process].pid];
-	struct snap_tracee *leader = index ? &tracer->tracees[index - 1] : NULL;
-	struct snap_stat stat;
-
-	if (tracer->present[process] == 1 && leader && leader->phase == SNAP_TRACEE_LISTED &&
-	    snap_tracer_thread(tracer, leader)->state == 'Z' &&
-	    snap_procfs_task_stat(tracer->task_fds[process], leader->tid, &stat) == 0 &&
-	    stat.state != 'Z' && stat.state != 'X')
-		snap_tracer_gone(tracer, leader);
-}
-
-/* Looks for threads that nobody told us of; true when some process is not settled yet. */
-static bool is_unsettled(struct snap_tracer *tracer, bool *grown)
-{
-	struct snap_stop *stop = tracer->stop;
-	bool unsettled = false;
-
-	for (uint32_t i = 0; i < stop->process_count; i++) {
-		struct snap_traced *process = &stop->processes[i];
-		long threads;
-
-		if (process->look_only || (process->error && !process->seized))
-			continue;
-		forget_old_leader(tracer, i);
-		threads = count_threads(tracer->task_fds[i]);
-		process->threads_missed = 0;
-		if (threads < 0 || (uint32_t)threads == tracer->present[i])
-			continue;
-		reap_killed(tracer, i);
-		if (snap_tracer_list_again(tracer, i))
-			*grown = true;
-		unsettled = true;
-		threads = count_threads(tracer->task_fds[i]);
-		if (threads > (long)tracer->present[i])
-			process->threads_missed = (size_t)threads - tracer->present[i];
-	}
-	return unsettled;
-}
-
-/* Done when every process has as many threads as stand still. */
-static void catch_up(struct snap_tracer *tracer)
+/* Until the threads that we know are all that there are; false: the time is up, or nothing moves. */
+static bool catch_up(struct snap_tracer *tracer)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS;
-	uint32_t first = tracer->count;
-	bool grown = false;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS, now;
 
-	while (is_unsettled(tracer, &grown) &&
-	       snap_clock_ns(CLOCK_MONOTONIC) < tracer->wait_until_ns) {
-		if (grown) {
+	for (;;) {
+		uint32_t first = tracer->count, seized = 0, unsettled = 0;
+
+		for (uint32_t i = 0; i < tracer->stop->process_count; i++) {
+			if (snap_tracer_is_settled(tracer, i))
+				continue;
+			seized += snap_tracer_settle(tracer, i);
+			unsettled++;
+		}
+		now = snap_clock_ns(CLOCK_MONOTONIC);
+		if (!unsettled)
+			return true;
+		if (now >= tracer->wait_until_ns || (!seized && now > until))
+			return false;
+		if (seized) {
 			interrupt(tracer, first);
 			wait_all(tracer);
-			first = tracer->count;
-			grown = false;
 			until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS;
-			continue;
+		} else {
+			nanosleep(&nap, NULL);
 		}
-		if (snap_clock_ns(CLOCK_MONOTONIC) > until)
-			return;
-		nanosleep(&nap, NULL);
 	}
 }
 
-/* Threads in D, and parents inside vfork(), get a little time when all others stand still. */
-static void wait_slow(struct snap_tracer *tracer)
+/* Waits for one thread as long as there is time; whether it has stopped or ended. */
+static bool wait_for_slow(struct snap_tracer *tracer, uint32_t index)
 {
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + GRACE_NS;
+	struct snap_tracee *tracee = &tracer->tracees[index];
+	enum snap_wait_result result;
+	int options;
 
-	for (uint32_t i = 0; i < tracer->count; i++) {
-		const struct snap_tracee *tracee = &tracer->tracees[i];
-		enum wait_result result;
-		int options = 0;
+	do {
+		int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
-		if (tracee->phase != SNAP_TRACEE_SLOW)
-			continue;
-		do {
-			/* Past the time each is asked once more, without waiting. */
-			reap_killed(tracer, tracee->process);
-			if (snap_clock_ns(CLOCK_MONOTONIC) >= until ||
-			    snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
-				options = WNOHANG;
-			result = wait_for(tracer, i, options);
-		} while (result == WAIT_NOT_YET && !options);
-		if (result == WAIT_GONE)
-			follow_exec(tracer, tracee->process);
-	}
+		/* Past the time each is asked once more, without waiting. */
+		options =
+			now >= tracer->slow_until_ns || now >= tracer->wait_until_ns ? WNOHANG : 0;
+		snap_tracer_reap_killed(tracer, tracee->process);
+		result = snap_tracer_wait(tracer, index, options);
+	} while (result == SNAP_WAIT_NOT_YET && !options);
+	if (result == SNAP_WAIT_GONE)
+		follow_exec(tracer, tracee->process);
+	return result != SNAP_WAIT_NOT_YET;
+}
+
+/*
+ * Threads in D, and parents inside vfork(), get a little time when all others stand still. True
+ * when one has stopped or ended: it may have made another thread before.
+ */
+static bool wait_slow(struct snap_tracer *tracer)
+{
+	bool moved = false;
+
+	if (!tracer->slow_until_ns)
+		tracer->slow_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + GRACE_NS;
+	for (uint32_t i = 0; i < tracer->count; i++)
+		if (tracer->tracees[i].phase == SNAP_TRACEE_SLOW)
+			moved |= wait_for_slow(tracer, i);
 	wait_all(tracer);
+	return moved;
 }
 
 static void release(struct snap_tracer *tracer)
@@ -325,7 +281,7 @@ static void release(struct snap_tracer *tracer)
 				snap_clock_ns(CLOCK_MONOTONIC);
 		process = tracee->process;
 		ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);
-		tracee->phase = SNAP_TRACEE_RELEASED;
+		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_RELEASED);
 	}
 	if (process != UINT32_MAX)
 		tracer->stop->processes[process].stop_end_ns = snap_clock_ns(CLOCK_MONOTONIC);
@@ -357,9 +313,10 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
 	int64_t begin;
+	bool settled;
 	int policy;
 
-	snap_tracer_set_ticks(false, SNAP_TRACER_TICK_US);
+	snap_tracer_set_ticks(tracer, SNAP_TRACER_TICK_US);
 	policy = raise_priority();
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	set_deadlines(tracer, begin);
@@ -367,13 +324,16 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	__atomic_store_n(&stop->begin_ns, begin, __ATOMIC_RELEASE);
 	interrupt(tracer, 0);
 	wait_all(tracer);
-	catch_up(tracer);
-	wait_slow(tracer);
+	do
+		settled = catch_up(tracer);
+	while (wait_slow(tracer));
+	if (!settled)
+		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
 	release(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
-	snap_tracer_set_ticks(false, 0);
+	snap_tracer_set_ticks(tracer, 0);
 	drop_priority(policy);
 	explain_slow(tracer);
 }
