@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Grouping: see group.h. Order is total, so the same input gives the same bytes: stacks by count
- * down, then by id; threads by tid.
+ * Grouping: see group.h. The order of stacks and, by tid, of threads is total, so the same input
+ * gives the same bytes.
  */
 #include "analyze/group.h"
 
 #include "analyze/classify.h"
 #include "analyze/internal.h"
 #include "analyze/label.h"
+#include "base/bsearch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -96,18 +97,7 @@ static int compare_items(const void *left, const void *right)
 {
 	const struct item *a = left, *b = right;
 
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	return a->thread < b->thread ? -1 : a->thread > b->thread;
-}
-
-static int compare_stacks(const void *left, const void *right)
-{
-	const struct snap_stack *a = left, *b = right;
-
-	if (a->count != b->count)
-		return a->count > b->count ? -1 : 1;
-	return strcmp(a->id, b->id);
+	return snap_compare(a->id, b->id) ?: snap_compare(a->thread, b->thread);
 }
 
 static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
@@ -237,7 +227,7 @@ static bool make_stacks(const struct grouping *grouping, const struct item *item
 		if (!make_stack(grouping, items + i, end - i, &node->stacks[node->stack_count++]))
 			return false;
 	}
-	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), compare_stacks);
+	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), snap_stack_compare);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Binary search: the first element of a sorted array that is not before something.
+ * Binary search: the first element of a sorted array that is not before something; and what sorts
+ * an array.
  *
  * What "before" means is an expression of the caller's, so it fits arrays of structures and of
  * pointers, keys of several fields and keys that are computed. Knows nothing of the array, whose
@@ -32,5 +33,12 @@
 		}                                             \
 		_low;                                         \
 	})
+
+/*
+ * -1, 0 or 1, as qsort(3) wants it. Of several keys the first that differs decides:
+ *
+ *	return snap_compare(a->pid, b->pid) ?: snap_compare(a->start, b->start);
+ */
+#define snap_compare(a, b) (((a) > (b)) - ((a) < (b)))
 
 #endif

@@ -3,6 +3,7 @@
  * The nouns: creation, destruction, warnings and the words of their enums. No behaviour beyond
  * that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
  */
+#include "base/bsearch.h"
 #include "model/recording.h"
 
 #include <stdarg.h>
@@ -126,21 +127,24 @@ void snap_recording_warn(struct snap_recording *recording, const char *code, pid
 	va_end(arguments);
 }
 
+int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b)
+{
+	return snap_compare(b->samples, a->samples) ?: snap_compare(b->count, a->count);
+}
+
+int snap_stack_compare(const void *left, const void *right)
+{
+	const struct snap_stack *a = left, *b = right;
+
+	return snap_stack_compare_weight(a, b) ?: strcmp(a->id, b->id);
+}
+
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address)
 {
-	size_t low = 0, high = process->map_count;
+	const struct snap_map *maps = process->maps;
+	size_t at = snap_first_not(process->map_count, i, maps[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (process->maps[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < process->map_count && process->maps[low].start <= address)
-		return &process->maps[low];
-	return NULL;
+	return at < process->map_count && maps[at].start <= address ? &maps[at] : NULL;
 }
 
 const char *snap_process_type_word(enum snap_process_type type)

@@ -112,6 +112,10 @@ struct snap_stack {
 	const uint64_t *state_samples;  /* one a state */
 };
 
+/* The order of stacks: by samples down, then by count down; then by id. The second for qsort(3). */
+int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b);
+int snap_stack_compare(const void *left, const void *right);
+
 struct snap_node {
 	pid_t pid, ppid, ns_pid;
 	const char *name, *description;

@@ -5,6 +5,7 @@
  * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
  * find the column of the right parts and to write.
  */
+#include "base/bsearch.h"
 #include "render/render.h"
 #include "render/summary.h"
 #include "render/text/node.h"
@@ -166,13 +167,8 @@ static int compare_owned(const void *left, const void *right)
 {
 	const struct owned *a = left, *b = right;
 
-	if (a->stack->samples != b->stack->samples)
-		return a->stack->samples > b->stack->samples ? -1 : 1;
-	if (a->stack->count != b->stack->count)
-		return a->stack->count > b->stack->count ? -1 : 1;
-	if (a->node->pid != b->node->pid)
-		return a->node->pid < b->node->pid ? -1 : 1;
-	return strcmp(a->stack->id, b->stack->id);
+	return snap_stack_compare_weight(a->stack, b->stack) ?:
+	       snap_compare(a->node->pid, b->node->pid) ?: strcmp(a->stack->id, b->stack->id);
 }
 
 static void put_block(struct text *text, const struct owned *block, const struct owned *widest)

@@ -190,15 +190,6 @@ static int compare_items(const void *left, const void *right)
 	return a->track < b->track ? -1 : a->track > b->track;
 }
 
-static int by_count(const void *left, const void *right)
-{
-	const struct snap_stack *a = left, *b = right;
-
-	if (a->count != b->count)
-		return a->count > b->count ? -1 : 1;
-	return strcmp(a->id, b->id);
-}
-
 static bool group_items(struct snap_instants *instants, struct snap_interner *strings,
 			const struct item *items, size_t count, struct snap_stack *stack)
 {
@@ -234,7 +225,7 @@ static bool group_all_items(struct snap_instants *instants, struct snap_interner
 				 &node->stacks[node->stack_count++]))
 			return false;
 	}
-	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), by_count);
+	qsort(node->stacks, node->stack_count, sizeof(*node->stacks), snap_stack_compare);
 	return true;
 }
 
@@ -472,15 +463,6 @@ static bool fill_stack(struct group_builder *builder, const struct group *group,
 	return true;
 }
 
-static int by_samples(const void *left, const void *right)
-{
-	const struct snap_stack *a = left, *b = right;
-
-	if (a->samples != b->samples)
-		return a->samples > b->samples ? -1 : 1;
-	return strcmp(a->id, b->id);
-}
-
 static bool fill_stacks(struct group_builder *builder, struct snap_node *const *nodes)
 {
 	struct snap_arena *arena = &builder->result->arena;
@@ -503,7 +485,7 @@ static bool fill_stacks(struct group_builder *builder, struct snap_node *const *
 	for (size_t i = 0; i < builder->recording->process_count; i++)
 		if (nodes[i]->stack_count)
 			qsort(nodes[i]->stacks, nodes[i]->stack_count, sizeof(*nodes[i]->stacks),
-			      by_samples);
+			      snap_stack_compare);
 	return true;
 }
 

@@ -356,15 +356,6 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 	read_frames(reader, object, stack);
 }
 
-static int compare_stacks(const void *left, const void *right)
-{
-	const struct snap_stack *a = left, *b = right;
-
-	if (a->count != b->count)
-		return a->count > b->count ? -1 : 1;
-	return strcmp(a->id, b->id);
-}
-
 void snap_json_read_stacks(struct snap_json_reader *reader, const struct snap_json *process,
 			   struct snap_node *node)
 {
@@ -384,7 +375,7 @@ void snap_json_read_stacks(struct snap_json_reader *reader, const struct snap_js
 			read_stack(reader, object, &node->stacks[node->stack_count++]);
 	}
 	if (node->stacks)
-		qsort(node->stacks, node->stack_count, sizeof(*node->stacks), compare_stacks);
+		qsort(node->stacks, node->stack_count, sizeof(*node->stacks), snap_stack_compare);
 	free(reader->frames.slots);
 	reader->frames = (struct snap_frame_set){ 0 };
 }
