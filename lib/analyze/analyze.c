@@ -23,10 +23,38 @@ const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
 			   snap_text_cut(text, strnlen(text, SNAP_MAX_NAME + 4), SNAP_MAX_NAME));
 }
 
-static void analysis_deinit(struct snap_analysis *analysis)
+struct snap_error *snap_analysis_init(struct snap_analysis *analysis,
+				      const struct snap_capture *capture,
+				      const struct snap_options *options,
+				      const struct snap_file_finder *finder)
 {
-	for (size_t i = 0; analysis->processes && i < analysis->capture->process_count; i++)
-		snap_stacks_release(&analysis->processes[i]);
+	struct snap_error *err;
+
+	*analysis = (struct snap_analysis){ .capture = capture,
+					    .options = options,
+					    .snapshot = snap_snapshot_new() };
+	if (!analysis->snapshot)
+		return snap_error_no_memory();
+	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
+	analysis->processes = snap_arena_new_array(&analysis->scratch, capture->process_count + 1,
+						   struct snap_raw_process);
+	if (!analysis->processes)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < capture->process_count; i++)
+		analysis->processes[i].process = &capture->processes[i];
+	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
+	if (err)
+		return err;
+	return snap_symbolizer_create(finder, options, &analysis->snapshot->arena,
+				      &analysis->symbolizer);
+}
+
+void snap_analysis_deinit(struct snap_analysis *analysis)
+{
+	for (size_t i = 0; analysis->processes && i < analysis->capture->process_count; i++) {
+		free(analysis->processes[i].records);
+		free(analysis->processes[i].stacks);
+	}
 	snap_symbolizer_destroy(analysis->symbolizer);
 	snap_unwinder_destroy(analysis->unwinder);
 	snap_module_set_destroy(analysis->set);
@@ -35,30 +63,17 @@ static void analysis_deinit(struct snap_analysis *analysis)
 	snap_snapshot_destroy(analysis->snapshot);
 }
 
-static struct snap_error *analysis_init(struct snap_analysis *analysis,
-					const struct snap_file_finder *finder)
+bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret)
 {
-	size_t count = analysis->capture->process_count;
-	struct snap_error *err;
+	const struct snap_host *from = &analysis->capture->host;
 
-	analysis->snapshot = snap_snapshot_new();
-	if (!analysis->snapshot)
-		return snap_error_no_memory();
-	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
-	analysis->processes =
-		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_raw_process);
-	if (!analysis->processes)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		analysis->processes[i].process = &analysis->capture->processes[i];
-	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
-	if (err)
-		return err;
-	err = snap_unwinder_create(analysis->set, analysis->options, &analysis->unwinder);
-	if (err)
-		return err;
-	return snap_symbolizer_create(finder, analysis->options, &analysis->snapshot->arena,
-				      &analysis->symbolizer);
+	*ret = *from;
+	ret->name = snap_analysis_text(analysis, from->name);
+	ret->kernel = snap_analysis_text(analysis, from->kernel);
+	ret->arch = snap_analysis_text(analysis, from->arch);
+	ret->boot_id = snap_analysis_text(analysis, from->boot_id);
+	return !ret->name == !from->name && !ret->kernel == !from->kernel &&
+	       !ret->arch == !from->arch && !ret->boot_id == !from->boot_id;
 }
 
 static bool is_of_many_instants(const struct snap_capture *capture)
@@ -78,15 +93,7 @@ static bool copy_head(struct snap_analysis *analysis)
 	const struct snap_capture *capture = analysis->capture;
 	struct snap_snapshot *snapshot = analysis->snapshot;
 
-	snapshot->host = capture->host;
-	snapshot->host.name = snap_analysis_text(analysis, capture->host.name);
-	snapshot->host.kernel = snap_analysis_text(analysis, capture->host.kernel);
-	snapshot->host.arch = snap_analysis_text(analysis, capture->host.arch);
-	snapshot->host.boot_id = snap_analysis_text(analysis, capture->host.boot_id);
-	if (!snapshot->host.name != !capture->host.name ||
-	    !snapshot->host.kernel != !capture->host.kernel ||
-	    !snapshot->host.arch != !capture->host.arch ||
-	    !snapshot->host.boot_id != !capture->host.boot_id)
+	if (!snap_analysis_host(analysis, &snapshot->host))
 		return false;
 	snapshot->time_ns = capture->time_ns;
 	snapshot->duration_ns = capture->duration_ns;
@@ -144,16 +151,17 @@ static struct snap_error *group_process(struct snap_analysis *analysis,
 {
 	_cleanup_free_ struct snap_member *members =
 		malloc((raw->thread_count + 1) * sizeof(*members));
-	_cleanup_free_ struct snap_filter_stack *looks =
-		malloc((raw->stack_count + 1) * sizeof(*looks));
+	_cleanup_free_ struct snap_filter_stack *facts =
+		malloc((raw->stack_count + 1) * sizeof(*facts));
 	_cleanup_free_ bool *shown = malloc((raw->thread_count + 1) * sizeof(*shown));
 
-	if (!members || !looks || !shown)
+	if (!members || !facts || !shown)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < raw->stack_count; i++) {
 		snap_stack_judge_end(&raw->stacks[i]);
 		raw->stacks[i].detail = end_detail(analysis, raw, &raw->stacks[i]);
-		looks[i] = snap_filter_look(analysis->options, &raw->stacks[i]);
+		facts[i] = snap_filter_check_stack(analysis->options, raw->stacks[i].frames,
+						   raw->stacks[i].frame_count);
 	}
 	for (size_t i = 0; i < raw->thread_count; i++) {
 		const struct snap_raw_thread *thread = &raw->threads[i];
@@ -162,12 +170,12 @@ static struct snap_error *group_process(struct snap_analysis *analysis,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
 		shown[i] = snap_filter_shows_thread(analysis->options, &members[i],
-						    &looks[thread->stack]);
+						    &facts[thread->stack]);
 	}
 	return snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
 }
 
-static struct snap_error *view(struct snap_analysis *analysis)
+static struct snap_error *make_nodes(struct snap_analysis *analysis)
 {
 	size_t count = analysis->capture->process_count;
 	struct snap_node **nodes =
@@ -196,11 +204,12 @@ struct snap_error *snap_analyze(const struct snap_capture *capture,
 				const struct snap_options *options,
 				const struct snap_file_finder *finder, struct snap_snapshot **ret)
 {
-	_cleanup_(analysis_deinit) struct snap_analysis analysis = { .capture = capture,
-								     .options = options };
+	_cleanup_(snap_analysis_deinit) struct snap_analysis analysis = { 0 };
 	struct snap_error *err;
 
-	err = analysis_init(&analysis, finder);
+	err = snap_analysis_init(&analysis, capture, options, finder);
+	if (!err)
+		err = snap_unwinder_create(analysis.set, options, &analysis.unwinder);
 	if (err)
 		return err;
 	if (!copy_head(&analysis))
@@ -213,7 +222,7 @@ struct snap_error *snap_analyze(const struct snap_capture *capture,
 	err = snap_frames_name(&analysis);
 	if (err)
 		return err;
-	err = view(&analysis);
+	err = make_nodes(&analysis);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(analysis.snapshot);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Filters: see filter.h. The words system and idle are those of classify.c.
+ * Filters: see filter.h. The words system and idle are those of classify.c. In a snapshot that was
+ * made without them, threads go from their groups, groups that are empty go, and labels are made
+ * anew for those that lost a thread.
  */
 #include "analyze/filter.h"
 
 #include "analyze/classify.h"
-#include "analyze/internal.h"
+#include "analyze/tree.h"
+#include "base/buffer.h"
+#include "model/group_label.h"
 
 static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 {
@@ -21,11 +25,10 @@ static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 	return false;
 }
 
-static bool stack_matches(const regex_t *regex, const struct snap_raw_stack *stack)
+static bool stack_matches(const regex_t *regex, const struct snap_frame **frames, size_t count)
 {
-	for (size_t i = 0; i < stack->frame_count; i++)
-		if ((i == 0 || stack->frames[i] != stack->frames[i - 1]) &&
-		    frame_matches(regex, stack->frames[i]))
+	for (size_t i = 0; i < count; i++)
+		if ((i == 0 || frames[i] != frames[i - 1]) && frame_matches(regex, frames[i]))
 			return true;
 	return false;
 }
@@ -34,12 +37,12 @@ static bool stack_matches(const regex_t *regex, const struct snap_raw_stack *sta
  * The innermost function that is not system code, or the system function that it called: one of
  * them is a wait for work. A stack of system code alone is idle, one without frames is not.
  */
-static bool is_idle(const struct snap_raw_stack *stack)
+static bool is_idle(const struct snap_frame **frames, size_t count)
 {
 	const struct snap_entry *called = NULL;
 
-	for (size_t i = 0; i < stack->frame_count; i++) {
-		const struct snap_frame *frame = stack->frames[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_frame *frame = frames[i];
 
 		for (size_t k = 0; k < frame->entry_count; k++) {
 			const struct snap_entry *entry = &frame->entries[k];
@@ -55,12 +58,13 @@ static bool is_idle(const struct snap_raw_stack *stack)
 	return called != NULL;
 }
 
-struct snap_filter_stack snap_filter_look(const struct snap_options *options,
-					  const struct snap_raw_stack *stack)
+struct snap_filter_stack snap_filter_check_stack(const struct snap_options *options,
+						 const struct snap_frame **frames, size_t count)
 {
 	return (struct snap_filter_stack){
-		.matches = !options->match_regex || stack_matches(options->match_regex, stack),
-		.idle = options->no_idle && is_idle(stack),
+		.matches =
+			!options->match_regex || stack_matches(options->match_regex, frames, count),
+		.idle = options->no_idle && is_idle(frames, count),
 	};
 }
 
@@ -97,4 +101,108 @@ bool snap_filter_is_empty(const struct snap_options *options, const struct snap_
 		return false;
 	/* What could not be read might have matched: it stays, unless it has no threads at all. */
 	return !node->trouble || node->type == SNAP_TYPE_DEAD || node->type == SNAP_TYPE_KERNEL;
+}
+
+/* ---- a whole snapshot ---- */
+
+struct filtering {
+	const struct snap_options *options;
+	struct snap_interner strings;
+	struct snap_node **nodes; /* parents before their children */
+	size_t *parents;
+	size_t count, node_capacity, parent_capacity;
+};
+
+static void filtering_deinit(struct filtering *filtering)
+{
+	snap_interner_deinit(&filtering->strings);
+	free(filtering->nodes);
+	free(filtering->parents);
+}
+
+static bool list_siblings(struct filtering *filtering, struct snap_node **nodes, size_t count,
+			  size_t parent)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!snap_reserve_array(filtering->nodes, filtering->node_capacity,
+					filtering->count + 1) ||
+		    !snap_reserve_array(filtering->parents, filtering->parent_capacity,
+					filtering->count + 1))
+			return false;
+		filtering->nodes[filtering->count] = nodes[i];
+		filtering->parents[filtering->count++] = parent;
+	}
+	return true;
+}
+
+/* All processes, and takes the tree apart. */
+static bool list_nodes(struct filtering *filtering, const struct snap_snapshot *snapshot)
+{
+	if (!list_siblings(filtering, snapshot->processes, snapshot->root_count, SIZE_MAX))
+		return false;
+	for (size_t i = 0; i < filtering->count; i++) {
+		struct snap_node *node = filtering->nodes[i];
+
+		if (!list_siblings(filtering, node->children, node->child_count, i))
+			return false;
+		node->children = NULL;
+		node->child_count = 0;
+	}
+	return true;
+}
+
+/* False without memory. */
+static bool filter_stack(struct filtering *filtering, struct snap_stack *stack)
+{
+	struct snap_filter_stack facts =
+		snap_filter_check_stack(filtering->options, stack->frames, stack->frame_count);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stack->thread_count; i++)
+		if (snap_filter_shows_thread(filtering->options, &stack->threads[i], &facts))
+			stack->threads[kept++] = stack->threads[i];
+	if (kept == stack->thread_count)
+		return true;
+	stack->count = stack->thread_count = kept;
+	return kept == 0 || snap_label_stack(&filtering->strings, stack);
+}
+
+static bool filter_node(struct filtering *filtering, struct snap_node *node)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < node->stack_count; i++) {
+		if (!filter_stack(filtering, &node->stacks[i]))
+			return false;
+		if (node->stacks[i].count)
+			node->stacks[kept++] = node->stacks[i];
+	}
+	node->stack_count = kept;
+	if (kept)
+		qsort(node->stacks, kept, sizeof(*node->stacks), snap_stack_compare);
+	return true;
+}
+
+struct snap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
+					const struct snap_options *options)
+{
+	_cleanup_(filtering_deinit) struct filtering filtering = { .options = options };
+	bool flat = snapshot->flat;
+	struct snap_error *err;
+
+	snap_interner_init(&filtering.strings, &snapshot->arena);
+	if (!list_nodes(&filtering, snapshot))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < filtering.count; i++)
+		if (!filter_node(&filtering, filtering.nodes[i]))
+			return snap_error_no_memory();
+	snapshot->processes = NULL;
+	snapshot->root_count = 0;
+	snapshot->process_count = snapshot->thread_count = snapshot->stack_count = 0;
+	err = snap_tree_build(snapshot, options, filtering.nodes, filtering.parents,
+			      filtering.count);
+	if (err)
+		return err;
+	snapshot->flat = flat || options->flat;
+	return NULL;
 }

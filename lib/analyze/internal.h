@@ -90,6 +90,16 @@ static inline struct snap_arena *snap_analysis_arena(struct snap_analysis *analy
 	return &analysis->snapshot->arena;
 }
 
+/* What all analyses begin and end with; there is no unwinder yet. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_analysis_init(struct snap_analysis *analysis,
+				      const struct snap_capture *capture,
+				      const struct snap_options *options,
+				      const struct snap_file_finder *finder) _must_check_;
+void snap_analysis_deinit(struct snap_analysis *analysis);
+
+/* The capture's host, with texts of the analysis; false if some are missing. */
+bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret);
+
 /*
  * A text of the capture as the snapshot keeps it: interned, cut at SNAP_MAX_NAME; NULL for NULL and
  * for "". Without memory it is NULL too: the text is then unknown.
@@ -99,7 +109,6 @@ const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
 /* Unwinds all threads of a process into its raw stacks. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
 				       struct snap_raw_process *raw) _must_check_;
-void snap_stacks_release(struct snap_raw_process *raw);
 
 /*
  * Small C libraries write the first function of a program or thread by hand and give it no unwind

@@ -223,7 +223,8 @@ static bool is_shown(const struct snap_process *process, const struct snap_threa
 	return thread->kernel_stack != NULL;
 }
 
-static struct snap_error *enter(struct snap_analysis *analysis, struct snap_raw_process *raw)
+static struct snap_error *enter_process(struct snap_analysis *analysis,
+					struct snap_raw_process *raw)
 {
 	const struct snap_process *process = raw->process;
 	struct snap_error *err;
@@ -252,7 +253,7 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 					    struct snap_raw_thread);
 	if (!raw->threads || !snap_reserve_array(builder.frames, builder.frame_capacity, 1))
 		return snap_error_no_memory();
-	err = enter(analysis, raw);
+	err = enter_process(analysis, raw);
 	if (err)
 		return err;
 	for (size_t i = 0; i < process->thread_count; i++) {
@@ -273,12 +274,4 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct sn
 							   snap_classify_kernel_thread(thread));
 	}
 	return NULL;
-}
-
-void snap_stacks_release(struct snap_raw_process *raw)
-{
-	free(raw->records);
-	free(raw->stacks);
-	raw->records = NULL;
-	raw->stacks = NULL;
 }

@@ -21,12 +21,4 @@ struct snap_error *snap_tree_build(struct snap_snapshot *snapshot,
 				   const struct snap_options *options, struct snap_node **nodes,
 				   const size_t *parents, size_t count) _must_check_;
 
-/*
- * The options' filters (--state, --thread, --match, --no-idle, --no-system) and --flat, applied to
- * a snapshot that was read without them; what is missing stays as it was. A flat one stays flat.
- * NO_MEMORY.
- */
-struct snap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
-					const struct snap_options *options) _must_check_;
-
 #endif

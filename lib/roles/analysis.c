@@ -5,7 +5,7 @@
 #include "base/clock.h"
 
 #include "analyze/analyze.h"
-#include "analyze/tree.h"
+#include "analyze/filter.h"
 #include "roles/parser.h"
 #include "roles/sandbox/sandbox.h"
 #include "store/capture/file.h"

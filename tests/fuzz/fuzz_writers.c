@@ -3,7 +3,7 @@
  * Renderers: the bytes decide a snapshot, its shape and its texts. Nothing forbidden comes out of
  * any format, JSON is JSON, and the document is read back as the same snapshot.
  */
-#include "analyze/tree.h"
+#include "analyze/filter.h"
 #include "fuzz.h"
 #include "store/json/read.h"
 

@@ -105,7 +105,8 @@ static inline const struct snap_node *raw_group(struct raw_process *made)
 	for (size_t i = 0; i < made->raw.thread_count; i++) {
 		const struct snap_raw_thread *thread = &made->raw_threads[i];
 		const struct snap_raw_stack *stack = &made->stacks[thread->stack];
-		struct snap_filter_stack look = snap_filter_look(&made->options, stack);
+		struct snap_filter_stack look =
+			snap_filter_check_stack(&made->options, stack->frames, stack->frame_count);
 
 		assert_true(snap_label_member(&made->strings, &made->process, thread->thread, stack,
 					      &members[i]));

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/tree.h"
+#include "analyze/filter.h"
 #include "api/options.h"
 #include "golden.h"
 #include "snapshots.h"

@@ -10,37 +10,37 @@
 
 #include <string.h>
 
-static void deinit(struct snap_log_analysis *of)
+static void log_analysis_deinit(struct snap_log_analysis *of)
 {
 	free(of->records);
 	free(of->modules);
 	free(of->looks);
 	free(of->shown);
 	snap_hash_table_deinit(&of->shown_table);
-	snap_module_set_destroy(of->analysis.set);
-	snap_interner_deinit(&of->analysis.strings);
-	snap_arena_deinit(&of->analysis.scratch);
-	snap_snapshot_destroy(of->analysis.snapshot);
+	snap_analysis_deinit(&of->analysis);
 	snap_recording_destroy(of->recording);
 }
 
-static bool init(struct snap_log_analysis *of)
+/* Names are there already, so no file is asked for. */
+static struct snap_error *find_no_file(void *context _unused_,
+				       const struct snap_file_request *request _unused_,
+				       int *fd_ret _unused_)
 {
-	const struct snap_log *log = of->log;
-	struct snap_analysis *analysis = &of->analysis;
+	return snap_error_not_found();
+}
 
-	snap_arena_init(&analysis->scratch);
-	analysis->capture = log->capture;
-	analysis->options = of->options;
-	analysis->snapshot = snap_snapshot_new();
+static struct snap_error *log_analysis_init(struct snap_log_analysis *of)
+{
+	static const struct snap_file_finder finder = { .find = find_no_file };
+	const struct snap_log *log = of->log;
+
 	of->recording = snap_recording_new();
 	of->records = calloc(log->frame_count + 1, sizeof(struct snap_frame_record *));
 	of->modules = calloc(log->capture->process_count + 1, sizeof(struct snap_modules *));
 	of->looks = calloc(log->stack_count + 1, sizeof(*of->looks));
-	if (!analysis->snapshot)
-		return false;
-	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
-	return of->recording && of->records && of->modules && of->looks;
+	if (!of->recording || !of->records || !of->modules || !of->looks)
+		return snap_error_no_memory();
+	return snap_analysis_init(&of->analysis, log->capture, of->options, &finder);
 }
 
 /* ---- the slice ---- */
@@ -134,15 +134,10 @@ static bool copy_ticks(struct snap_log_analysis *of)
 static bool copy_head(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
-	struct snap_analysis *analysis = &of->analysis;
 	struct snap_recording *recording = of->recording;
-	struct snap_host *host = &recording->host;
 
-	*host = log->capture->host;
-	host->name = snap_analysis_text(analysis, host->name);
-	host->kernel = snap_analysis_text(analysis, host->kernel);
-	host->arch = snap_analysis_text(analysis, host->arch);
-	host->boot_id = snap_analysis_text(analysis, host->boot_id);
+	if (!snap_analysis_host(&of->analysis, &recording->host))
+		return false;
 	recording->time_ns = log->time_ns;
 	recording->period_ns = log->period_ns;
 	recording->cpu_only = log->cpu_only;
@@ -175,12 +170,13 @@ static void copy_warnings(struct snap_log_analysis *of)
 struct snap_error *snap_analyze_log(const struct snap_log *log, const struct snap_options *options,
 				    struct snap_recording **ret)
 {
-	_cleanup_(deinit) struct snap_log_analysis of = { .log = log, .options = options };
+	_cleanup_(log_analysis_deinit) struct snap_log_analysis of = { .log = log,
+								       .options = options };
 	struct snap_error *err;
 
-	if (!init(&of))
-		return snap_error_no_memory();
-	err = find_slice(&of);
+	err = log_analysis_init(&of);
+	if (!err)
+		err = find_slice(&of);
 	if (err)
 		return err;
 	if (!copy_head(&of))

@@ -18,45 +18,19 @@ struct naming {
 
 static void naming_deinit(struct naming *naming)
 {
-	struct snap_analysis *analysis = &naming->analysis;
-
-	for (size_t i = 0; analysis->processes && i < naming->log->capture->process_count; i++)
-		snap_stacks_release(&analysis->processes[i]);
 	free(naming->of_frame);
-	snap_symbolizer_destroy(analysis->symbolizer);
-	snap_module_set_destroy(analysis->set);
-	snap_interner_deinit(&analysis->strings);
-	snap_arena_deinit(&analysis->scratch);
-	snap_snapshot_destroy(analysis->snapshot);
+	snap_analysis_deinit(&naming->analysis);
 }
 
 static struct snap_error *naming_init(struct naming *naming, const struct snap_file_finder *finder)
 {
-	struct snap_analysis *analysis = &naming->analysis;
-	size_t count = naming->log->capture->process_count;
-	struct snap_error *err;
-
 	/* Who wants raw names has them beside the others; see stacks.c. */
 	naming->options.raw_names = false;
-	analysis->options = &naming->options;
-	analysis->capture = naming->log->capture;
-	snap_arena_init(&analysis->scratch);
-	analysis->snapshot = snap_snapshot_new();
-	if (!analysis->snapshot)
-		return snap_error_no_memory();
-	snap_interner_init(&analysis->strings, &analysis->snapshot->arena);
-	analysis->processes =
-		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_raw_process);
 	naming->of_frame = calloc(naming->log->frame_count + 1, sizeof(*naming->of_frame));
-	if (!analysis->processes || !naming->of_frame)
+	if (!naming->of_frame)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		analysis->processes[i].process = &analysis->capture->processes[i];
-	err = snap_module_set_create(finder, &analysis->scratch, &analysis->set);
-	if (err)
-		return err;
-	return snap_symbolizer_create(finder, &naming->options, &analysis->snapshot->arena,
-				      &analysis->symbolizer);
+	return snap_analysis_init(&naming->analysis, naming->log->capture, &naming->options,
+				  finder);
 }
 
 /* ---- frames -> records ---- */
@@ -69,7 +43,8 @@ static bool add_record(struct naming *naming, size_t index)
 		snap_arena_new(&naming->analysis.scratch, struct snap_frame_record);
 	struct snap_pc pc = { frame->bits };
 
-	if (!record || !snap_grow_array(raw->records, raw->record_capacity, raw->record_count))
+	if (!record ||
+	    !snap_reserve_array(raw->records, raw->record_capacity, raw->record_count + 1))
 		return false;
 	record->bits = pc.bits;
 	record->frame.address = snap_pc_address(pc);
@@ -79,7 +54,7 @@ static bool add_record(struct naming *naming, size_t index)
 	return true;
 }
 
-static struct snap_error *collect(struct naming *naming)
+static struct snap_error *make_records(struct naming *naming)
 {
 	const struct snap_log *log = naming->log;
 
@@ -178,7 +153,7 @@ struct snap_error *snap_analyze_log_names(struct snap_log *log, const struct sna
 		return NULL;
 	err = naming_init(&naming, finder);
 	if (!err)
-		err = collect(&naming);
+		err = make_records(&naming);
 	if (!err)
 		err = snap_frames_name(&naming.analysis);
 	return err ? err : keep_results(&naming);

@@ -17,26 +17,13 @@ static uint32_t process_of(const struct snap_log_analysis *of, uint32_t stack)
 
 /* ---- frames ---- */
 
-static struct snap_error *find_no_file(void *context _unused_,
-				       const struct snap_file_request *request _unused_,
-				       int *fd_ret _unused_)
-{
-	return snap_error_not_found();
-}
-
 /* Where files are mapped in a space, by its mappings alone: nothing is opened. */
 static struct snap_modules *modules_of(struct snap_log_analysis *of, uint32_t space)
 {
-	static const struct snap_file_finder finder = { .find = find_no_file };
-	struct snap_analysis *analysis = &of->analysis;
+	const struct snap_process *process = &of->log->capture->processes[space];
 
-	if (of->modules[space])
-		return of->modules[space];
-	if (!analysis->set &&
-	    snap_error_ignore(snap_module_set_create(&finder, &analysis->scratch, &analysis->set)))
-		return NULL;
-	if (snap_error_ignore(snap_modules_create(
-		    analysis->set, &of->log->capture->processes[space], &of->modules[space])))
+	if (!of->modules[space] &&
+	    snap_error_ignore(snap_modules_create(of->analysis.set, process, &of->modules[space])))
 		return NULL;
 	return of->modules[space];
 }
@@ -194,7 +181,7 @@ struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t st
 	snap_stack_judge_end(&raw);
 	raw.detail = end_detail(of, from, &raw);
 	look->raw = raw;
-	look->filter = snap_filter_look(of->options, &raw);
+	look->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
 	look->key = snap_group_stack_key(&raw);
 	return look;
 }
