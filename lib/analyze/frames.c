@@ -6,6 +6,7 @@
  */
 #include "analyze/classify.h"
 #include "analyze/internal.h"
+#include "base/bsearch.h"
 
 #include <string.h>
 
@@ -21,15 +22,11 @@ static int compare_wanted(const void *left, const void *right)
 {
 	const struct wanted *a = left, *b = right;
 
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->vaddr != b->vaddr)
-		return a->vaddr < b->vaddr ? -1 : 1;
-	return 0;
+	return snap_compare(a->file, b->file) ?: snap_compare(a->vaddr, b->vaddr);
 }
 
-static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
-		  struct snap_frame_record *record)
+static void find_module_of(struct snap_analysis *analysis, struct snap_raw_process *raw,
+			   struct snap_frame_record *record)
 {
 	struct snap_module *module = snap_modules_find(raw->modules, record->lookup);
 	const struct snap_map *map;
@@ -56,7 +53,8 @@ static void place(struct snap_analysis *analysis, struct snap_raw_process *raw,
 	record->frame.build_id = snap_analysis_text(analysis, module->file->build_id_hex);
 }
 
-static bool place_all(struct snap_analysis *analysis, struct wanted **wanted_ret, size_t *count_ret)
+static bool find_modules(struct snap_analysis *analysis, struct wanted **wanted_ret,
+			 size_t *count_ret)
 {
 	size_t total = 0, count = 0;
 	struct wanted *wanted;
@@ -74,7 +72,7 @@ static bool place_all(struct snap_analysis *analysis, struct wanted **wanted_ret
 
 			if (record->bits == 0)
 				continue;
-			place(analysis, raw, record);
+			find_module_of(analysis, raw, record);
 			if (record->file)
 				wanted[count++] =
 					(struct wanted){ record->vaddr, record, record->file->index,
@@ -99,16 +97,11 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 	}
 }
 
-static void answer(struct wanted *wanted, const struct snap_query *query)
-{
-	wanted->record->frame.entries = query->entries;
-	wanted->record->frame.entry_count = query->entries ? query->entry_count : 0;
-}
-
 /* Names the addresses of one file, or of one process's perf map: `wanted` is sorted. */
-static struct snap_error *name_run(struct snap_analysis *analysis, struct snap_module_file *file,
-				   const struct snap_process *process, struct wanted *wanted,
-				   size_t count, const char **trouble_ret)
+static struct snap_error *name_addresses(struct snap_analysis *analysis,
+					 struct snap_module_file *file,
+					 const struct snap_process *process, struct wanted *wanted,
+					 size_t count, const char **trouble_ret)
 {
 	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
 	struct snap_error *err;
@@ -130,7 +123,9 @@ static struct snap_error *name_run(struct snap_analysis *analysis, struct snap_m
 		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
 			flag_system(&queries[q], file ? file->path : NULL,
 				    wanted[i].static_program);
-		answer(&wanted[i], &queries[q]);
+		wanted[i].record->frame.entries = queries[q].entries;
+		wanted[i].record->frame.entry_count =
+			queries[q].entries ? queries[q].entry_count : 0;
 	}
 	return NULL;
 }
@@ -172,7 +167,8 @@ static struct snap_error *name_files(struct snap_analysis *analysis, struct want
 			end++;
 		if (snap_options_cancelled(analysis->options))
 			return snap_error_cancelled();
-		err = name_run(analysis, wanted[i].record->file, NULL, wanted + i, end - i, NULL);
+		err = name_addresses(analysis, wanted[i].record->file, NULL, wanted + i, end - i,
+				     NULL);
 		if (err)
 			return err;
 	}
@@ -210,7 +206,7 @@ static struct snap_error *name_jit(struct snap_analysis *analysis, struct snap_r
 	if (count == 0)
 		return NULL;
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
-	err = name_run(analysis, NULL, raw->process, wanted, count, &trouble);
+	err = name_addresses(analysis, NULL, raw->process, wanted, count, &trouble);
 	if (err)
 		return err;
 	if (trouble)
@@ -246,7 +242,7 @@ struct snap_error *snap_frames_name(struct snap_analysis *analysis)
 	struct snap_error *err;
 	size_t count;
 
-	if (!place_all(analysis, &wanted, &count))
+	if (!find_modules(analysis, &wanted, &count))
 		return snap_error_no_memory();
 	err = name_files(analysis, wanted, count);
 	if (err)

@@ -69,7 +69,8 @@ static bool fill_syscall(struct snap_interner *strings, const struct snap_proces
 }
 
 /* NULL for NULL and ""; *ok becomes false without memory. */
-static const char *keep(struct snap_interner *strings, const char *text, size_t max, bool *ok)
+static const char *intern_fact(struct snap_interner *strings, const char *text, size_t max,
+			       bool *ok)
 {
 	const char *kept;
 
@@ -90,10 +91,10 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 	*ret = (struct snap_member){
 		.tid = thread->tid,
 		.ns_tid = thread->ns_tid,
-		.name = keep(strings, thread->name, SNAP_MAX_COMM - 1, &ok),
+		.name = intern_fact(strings, thread->name, SNAP_MAX_COMM - 1, &ok),
 		.state = snap_state_of_letter(thread->state),
 		.kernel = snap_classify_kernel_thread(thread),
-		.wchan = keep(strings, thread->wchan, SNAP_MAX_NAME, &ok),
+		.wchan = intern_fact(strings, thread->wchan, SNAP_MAX_NAME, &ok),
 		.cpu = thread->cpu,
 		.taken = thread->taken,
 	};

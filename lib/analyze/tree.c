@@ -3,54 +3,52 @@
 #include "analyze/tree.h"
 
 #include "analyze/filter.h"
+#include "base/bsearch.h"
 
 #include <string.h>
 
-/* Where a shown node hangs. */
-struct place {
+/* A node and where it is in the tree. */
+struct branch {
 	struct snap_node *node;
 	size_t parent;    /* the nearest shown ancestor, SIZE_MAX: a root */
 	size_t top;       /* the root of its tree, shown or not: keeps the trees apart */
 	bool kept, leads; /* leads: something below it is kept */
 };
 
-static int compare_places(const void *left, const void *right)
+static int compare_branches(const void *left, const void *right)
 {
-	const struct place *a = *(struct place *const *)left, *b = *(struct place *const *)right;
+	const struct branch *a = *(struct branch *const *)left, *b = *(struct branch *const *)right;
 
-	if (a->parent != b->parent)
-		return a->parent < b->parent ? -1 : 1;
-	if (a->parent == SIZE_MAX && a->top != b->top)
-		return a->top < b->top ? -1 : 1;
-	return a->node->pid < b->node->pid ? -1 : a->node->pid > b->node->pid;
+	return snap_compare(a->parent, b->parent) ?:
+	       snap_compare(a->top, b->top) ?: snap_compare(a->node->pid, b->node->pid);
 }
 
 /* A node without threads left stays if something below it does, so that the tree holds together. */
-static void decide(const struct snap_options *options, struct place *places, const size_t *parents,
-		   size_t count)
+static void choose_branches(const struct snap_options *options, struct branch *branches,
+			    const size_t *parents, size_t count)
 {
 	for (size_t i = count; i-- > 0;) {
-		struct place *place = &places[i];
+		struct branch *branch = &branches[i];
 
-		place->kept = !snap_filter_hides_type(options, place->node) &&
-			      (place->leads || !snap_filter_is_empty(options, place->node));
-		if ((place->kept || place->leads) && !options->flat && parents[i] < i)
-			places[parents[i]].leads = true;
+		branch->kept = !snap_filter_hides_type(options, branch->node) &&
+			       (branch->leads || !snap_filter_is_empty(options, branch->node));
+		if ((branch->kept || branch->leads) && !options->flat && parents[i] < i)
+			branches[parents[i]].leads = true;
 	}
 	for (size_t i = 0; i < count; i++) {
 		size_t parent = parents[i];
 
 		/* A parent comes before its children; anything else in a file is a root. */
-		places[i].top = parent < i ? places[parent].top : i;
-		places[i].parent = parent >= i           ? SIZE_MAX
-				   : places[parent].kept ? parent
-							 : places[parent].parent;
+		branches[i].top = parent < i ? branches[parent].top : i;
+		branches[i].parent = parent >= i             ? SIZE_MAX
+				     : branches[parent].kept ? parent
+							     : branches[parent].parent;
 	}
 }
 
 /* Hands each run of siblings in the sorted list to its parent. */
-static struct snap_error *hang(struct snap_snapshot *snapshot, struct place *places,
-			       struct place **shown, size_t count)
+static struct snap_error *link_children(struct snap_snapshot *snapshot, struct branch *branches,
+					struct branch **shown, size_t count)
 {
 	struct snap_node **list =
 		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
@@ -66,15 +64,15 @@ static struct snap_error *hang(struct snap_snapshot *snapshot, struct place *pla
 			snapshot->processes = list + i;
 			snapshot->root_count = end - i;
 		} else {
-			places[shown[i]->parent].node->children = list + i;
-			places[shown[i]->parent].node->child_count = end - i;
+			branches[shown[i]->parent].node->children = list + i;
+			branches[shown[i]->parent].node->child_count = end - i;
 		}
 	}
 	return NULL;
 }
 
 /* --flat: the same order, parents before children, without nesting. */
-static struct snap_error *flatten(struct snap_snapshot *snapshot, size_t count)
+static struct snap_error *flatten_tree(struct snap_snapshot *snapshot, size_t count)
 {
 	struct snap_node **list =
 		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
@@ -101,23 +99,23 @@ static struct snap_error *flatten(struct snap_snapshot *snapshot, size_t count)
 }
 
 /* Those that are kept, as a sorted list; they are counted. */
-static size_t gather(struct snap_snapshot *snapshot, struct place *places, size_t count,
-		     struct place **shown)
+static size_t list_kept(struct snap_snapshot *snapshot, struct branch *branches, size_t count,
+			struct branch **shown)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct snap_node *node = places[i].node;
+		const struct snap_node *node = branches[i].node;
 
-		if (!places[i].kept)
+		if (!branches[i].kept)
 			continue;
-		shown[kept++] = &places[i];
+		shown[kept++] = &branches[i];
 		snapshot->process_count++;
 		snapshot->stack_count += node->stack_count;
 		for (size_t k = 0; k < node->stack_count; k++)
 			snapshot->thread_count += node->stacks[k].count;
 	}
-	qsort(shown, kept, sizeof(struct place *), compare_places);
+	qsort(shown, kept, sizeof(struct branch *), compare_branches);
 	return kept;
 }
 
@@ -125,20 +123,20 @@ struct snap_error *snap_tree_build(struct snap_snapshot *snapshot,
 				   const struct snap_options *options, struct snap_node **nodes,
 				   const size_t *parents, size_t count)
 {
-	_cleanup_free_ struct place *places = calloc(count + 1, sizeof(*places));
-	_cleanup_free_ struct place **shown = calloc(count + 1, sizeof(struct place *));
+	_cleanup_free_ struct branch *branches = calloc(count + 1, sizeof(*branches));
+	_cleanup_free_ struct branch **shown = calloc(count + 1, sizeof(struct branch *));
 	struct snap_error *err;
 	size_t kept;
 
-	if (!places || !shown)
+	if (!branches || !shown)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
-		places[i].node = nodes[i];
-	decide(options, places, parents, count);
-	kept = gather(snapshot, places, count, shown);
-	err = hang(snapshot, places, shown, kept);
+		branches[i].node = nodes[i];
+	choose_branches(options, branches, parents, count);
+	kept = list_kept(snapshot, branches, count, shown);
+	err = link_children(snapshot, branches, shown, kept);
 	if (err)
 		return err;
 	snapshot->flat = options->flat;
-	return snapshot->flat ? flatten(snapshot, kept) : NULL;
+	return snapshot->flat ? flatten_tree(snapshot, kept) : NULL;
 }

@@ -24,7 +24,7 @@ void snap_buffer_clear(struct snap_buffer *buffer)
 	buffer->failed = false;
 }
 
-static bool grow(struct snap_buffer *buffer, size_t more)
+static bool grow_buffer(struct snap_buffer *buffer, size_t more)
 {
 	size_t most = buffer->most && buffer->most < SIZE_MAX ? buffer->most : SIZE_MAX - 1;
 	size_t wanted,
@@ -49,7 +49,7 @@ char *snap_buffer_reserve(struct snap_buffer *buffer, size_t more)
 {
 	if (buffer->failed)
 		return NULL;
-	if (!grow(buffer, more)) {
+	if (!grow_buffer(buffer, more)) {
 		buffer->failed = true;
 		return NULL;
 	}

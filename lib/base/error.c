@@ -20,7 +20,7 @@ static struct snap_error no_memory = { .code = SNAP_ERROR_NO_MEMORY, .text = "ou
 static struct snap_error not_found = { .code = SNAP_ERROR_NOT_FOUND, .text = "not found" };
 static struct snap_error cancelled = { .code = SNAP_ERROR_CANCELLED, .text = "cancelled" };
 
-static struct snap_error *create(enum snap_error_code code, int os_errno, char *message)
+static struct snap_error *create_error(enum snap_error_code code, int os_errno, char *message)
 {
 	struct snap_error *error;
 
@@ -35,7 +35,8 @@ static struct snap_error *create(enum snap_error_code code, int os_errno, char *
 	return error;
 }
 
-static char *join(const char *format, va_list arguments, const char *separator, const char *tail)
+static char *join_message(const char *format, va_list arguments, const char *separator,
+			  const char *tail)
 {
 	_cleanup_free_ char *head = NULL;
 	char *whole = NULL;
@@ -55,9 +56,9 @@ struct snap_error *snap_error_format(enum snap_error_code code, const char *form
 	char *message;
 
 	va_start(arguments, format);
-	message = join(format, arguments, "", "");
+	message = join_message(format, arguments, "", "");
 	va_end(arguments);
-	return create(code, 0, message);
+	return create_error(code, 0, message);
 }
 
 struct snap_error *snap_error_os(int os_errno, const char *format, ...)
@@ -67,14 +68,15 @@ struct snap_error *snap_error_os(int os_errno, const char *format, ...)
 	char text[128];
 
 	va_start(arguments, format);
-	message = join(format, arguments, ": ", strerror_r(os_errno, text, sizeof(text)));
+	message = join_message(format, arguments, ": ", strerror_r(os_errno, text, sizeof(text)));
 	va_end(arguments);
-	return create(os_errno == ENOMEM ? SNAP_ERROR_NO_MEMORY : SNAP_ERROR_OS, os_errno, message);
+	return create_error(os_errno == ENOMEM ? SNAP_ERROR_NO_MEMORY : SNAP_ERROR_OS, os_errno,
+			    message);
 }
 
 struct snap_error *snap_error_remote(int os_errno, int length, const char *message)
 {
-	return create(SNAP_ERROR_OS, os_errno, strndup(message, (size_t)length));
+	return create_error(SNAP_ERROR_OS, os_errno, strndup(message, (size_t)length));
 }
 
 struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...)
@@ -85,8 +87,8 @@ struct snap_error *snap_error_wrap(struct snap_error *error, const char *format,
 	if (!error || error == &no_memory || error == &cancelled)
 		return error;
 	va_start(arguments, format);
-	wrapped = create(error->code, error->os_errno,
-			 join(format, arguments, ": ", snap_error_message(error)));
+	wrapped = create_error(error->code, error->os_errno,
+			       join_message(format, arguments, ": ", snap_error_message(error)));
 	va_end(arguments);
 	snap_error_destroy(error);
 	return wrapped;

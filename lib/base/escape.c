@@ -12,7 +12,7 @@
  * Length of the well-formed UTF-8 sequence at `p` and its code point (Unicode 15, table 3-7: no
  * overlong forms, no surrogates, nothing above U+10FFFF); 0 if there is none.
  */
-static size_t decode(const unsigned char *p, size_t left, uint32_t *code_ret)
+static size_t decode_utf8(const unsigned char *p, size_t left, uint32_t *code_ret)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	size_t length = p[0] < 0x80   ? 1
@@ -37,7 +37,7 @@ static size_t decode(const unsigned char *p, size_t left, uint32_t *code_ret)
 	return length;
 }
 
-static bool forbidden(uint32_t code, unsigned flags)
+static bool is_forbidden(uint32_t code, unsigned flags)
 {
 	if (code < 0x20 || code == '\\' || (code >= 0x7f && code <= 0x9f))
 		return true;
@@ -78,10 +78,10 @@ size_t snap_escape(const char *bytes, size_t length, unsigned flags, char *out, 
 		return 0;
 	for (size_t i = 0; i < length;) {
 		uint32_t code = 0;
-		size_t k = decode(p + i, length - i, &code), taken = k ? k : 1, made;
+		size_t k = decode_utf8(p + i, length - i, &code), taken = k ? k : 1, made;
 		char piece[16];
 
-		if (k && !forbidden(code, flags)) {
+		if (k && !is_forbidden(code, flags)) {
 			memcpy(piece, p + i, k);
 			made = k;
 		} else {
@@ -103,9 +103,9 @@ bool snap_escape_is_clean(const char *bytes, size_t length, unsigned flags)
 
 	for (size_t i = 0; i < length;) {
 		uint32_t code = 0;
-		size_t k = decode(p + i, length - i, &code);
+		size_t k = decode_utf8(p + i, length - i, &code);
 
-		if (k == 0 || forbidden(code, flags))
+		if (k == 0 || is_forbidden(code, flags))
 			return false;
 		i += k;
 	}
@@ -121,13 +121,13 @@ size_t snap_text_cut(const char *text, size_t length, size_t max)
 	for (size_t back = 1; back < 4 && back <= max; back++) {
 		size_t at = max - back;
 
-		if (decode((const unsigned char *)text + at, length - at, &code) > back)
+		if (decode_utf8((const unsigned char *)text + at, length - at, &code) > back)
 			return at;
 	}
 	return max;
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -138,8 +138,8 @@ static int digit(char c)
 
 static bool is_escape(const char *text, size_t length)
 {
-	return length >= 4 && text[0] == '\\' && text[1] == 'x' && digit(text[2]) >= 0 &&
-	       digit(text[3]) >= 0;
+	return length >= 4 && text[0] == '\\' && text[1] == 'x' && hex_digit(text[2]) >= 0 &&
+	       hex_digit(text[3]) >= 0;
 }
 
 size_t snap_escape_unit(const char *text, size_t length)
@@ -153,7 +153,7 @@ size_t snap_escape_unit(const char *text, size_t length)
 		return 2;
 	if (is_escape(text, length))
 		return 4;
-	k = decode((const unsigned char *)text, length, &code);
+	k = decode_utf8((const unsigned char *)text, length, &code);
 	return k ? k : 1;
 }
 
@@ -166,7 +166,7 @@ size_t snap_unescape(const char *text, size_t length, char *out)
 			out[n++] = '\\';
 			i++;
 		} else if (is_escape(text + i, length - i)) {
-			out[n++] = (char)(digit(text[i + 2]) << 4 | digit(text[i + 3]));
+			out[n++] = (char)(hex_digit(text[i + 2]) << 4 | hex_digit(text[i + 3]));
 			i += 3;
 		} else {
 			out[n++] = text[i];

@@ -75,7 +75,7 @@ void snap_region_prefault(struct snap_region *region, size_t size)
  * A file in memory of this size, -1: none. Where files may not be so large (RLIMIT_FSIZE, which
  * means these, too) a signal would say so.
  */
-static int make_file(size_t size)
+static int make_memory_file(size_t size)
 {
 	struct rlimit limit;
 	int fd;
@@ -88,10 +88,10 @@ static int make_file(size_t size)
 	return fd;
 }
 
-static void *map(size_t size, int *fd_ret)
+static void *map_memory(size_t size, int *fd_ret)
 {
 	void *base = MAP_FAILED;
-	int fd = make_file(size);
+	int fd = make_memory_file(size);
 
 	if (fd >= 0)
 		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -115,7 +115,7 @@ struct snap_error *snap_shared_memory_create(size_t stack_bytes, struct snap_sha
 	for (; records >= LEAST_RECORDS; records /= 2) {
 		if (__builtin_add_overflow(HEADER + records, stack_bytes, &size))
 			return snap_error_no_memory();
-		base = map(size, &fd);
+		base = map_memory(size, &fd);
 		if (base != MAP_FAILED)
 			break;
 	}

@@ -40,7 +40,7 @@ void snap_hash_table_clear(struct snap_hash_table *table)
 	table->count = 0;
 }
 
-static void enter(struct snap_hash_table *table, struct snap_hash_slot slot)
+static void enter_slot(struct snap_hash_table *table, struct snap_hash_slot slot)
 {
 	size_t mask = table->slot_count - 1, k = slot.hash & mask;
 
@@ -66,7 +66,7 @@ bool snap_hash_table_reserve(struct snap_hash_table *table, size_t count)
 		return false;
 	for (size_t i = 0; i < table->slot_count; i++)
 		if (table->slots[i].number)
-			enter(&grown, table->slots[i]);
+			enter_slot(&grown, table->slots[i]);
 	free(table->slots);
 	*table = grown;
 	return true;
@@ -76,7 +76,7 @@ bool snap_hash_table_add(struct snap_hash_table *table, uint64_t hash, size_t nu
 {
 	if (number >= SNAP_HASH_TABLE_MOST || !snap_hash_table_reserve(table, table->count + 1))
 		return false;
-	enter(table, (struct snap_hash_slot){ (uint32_t)hash, (uint32_t)number + 1 });
+	enter_slot(table, (struct snap_hash_slot){ (uint32_t)hash, (uint32_t)number + 1 });
 	table->count++;
 	return true;
 }

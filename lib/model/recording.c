@@ -5,7 +5,8 @@
  */
 #include "model/recording.h"
 
-#include <stdarg.h>
+#include "base/bsearch.h"
+
 #include <string.h>
 
 struct snap_recording *snap_recording_new(void)
@@ -27,40 +28,28 @@ void snap_recording_destroy(struct snap_recording *recording)
 
 const char *snap_taken_word(enum snap_taken taken)
 {
-	switch (taken) {
-	case SNAP_TAKEN_TOGETHER:
-		return "together";
-	case SNAP_TAKEN_ALONE:
-		return "alone";
-	case SNAP_TAKEN_UNSTOPPED:
-		return "unstopped";
-	case SNAP_TAKEN_COUNT:
-		break;
-	}
-	return "";
+	static const char *const words[SNAP_TAKEN_COUNT] = {
+		[SNAP_TAKEN_TOGETHER] = "together",
+		[SNAP_TAKEN_ALONE] = "alone",
+		[SNAP_TAKEN_UNSTOPPED] = "unstopped",
+	};
+
+	return words[taken];
 }
 
 const char *snap_recording_end_word(enum snap_recording_end end)
 {
-	switch (end) {
-	case SNAP_END_TIME:
-		return "time";
-	case SNAP_END_ASKED:
-		return "asked";
-	case SNAP_END_CONDITION:
-		return "condition";
-	case SNAP_END_TARGETS:
-		return "targets";
-	case SNAP_END_PERMISSION:
-		return "permission";
-	case SNAP_END_UNFINISHED:
-		return "unfinished";
-	case SNAP_END_FAILED:
-		return "failed";
-	case SNAP_END_COUNT:
-		break;
-	}
-	return "";
+	static const char *const words[SNAP_END_COUNT] = {
+		[SNAP_END_TIME] = "time",
+		[SNAP_END_ASKED] = "asked",
+		[SNAP_END_CONDITION] = "condition",
+		[SNAP_END_TARGETS] = "targets",
+		[SNAP_END_PERMISSION] = "permission",
+		[SNAP_END_UNFINISHED] = "unfinished",
+		[SNAP_END_FAILED] = "failed",
+	};
+
+	return words[end];
 }
 
 int64_t snap_recording_tick_end(const struct snap_recording *recording, size_t tick)
@@ -90,10 +79,12 @@ static void filler_deinit(struct filler *filler)
 	free(filler->parents);
 }
 
-static bool push(struct filler *filler, struct snap_node *node, size_t parent)
+static bool push_node(struct filler *filler, struct snap_node *node, size_t parent)
 {
-	if (!snap_grow_array(filler->pending, filler->pending_capacity, filler->pending_count) ||
-	    !snap_grow_array(filler->parents, filler->parent_capacity, filler->pending_count))
+	size_t wanted = filler->pending_count + 1;
+
+	if (!snap_reserve_array(filler->pending, filler->pending_capacity, wanted) ||
+	    !snap_reserve_array(filler->parents, filler->parent_capacity, wanted))
 		return false;
 	filler->pending[filler->pending_count] = node;
 	filler->parents[filler->pending_count++] = parent;
@@ -104,7 +95,7 @@ static bool push_children(struct filler *filler, struct snap_node **children, si
 			  size_t parent)
 {
 	for (size_t i = count; i > 0; i--)
-		if (!push(filler, children[i - 1], parent))
+		if (!push_node(filler, children[i - 1], parent))
 			return false;
 	return true;
 }
@@ -113,10 +104,10 @@ static int by_tid(const void *left, const void *right)
 {
 	const struct snap_track *a = left, *b = right;
 
-	return (a->tid > b->tid) - (a->tid < b->tid);
+	return snap_compare(a->tid, b->tid);
 }
 
-static void take_stack(struct filler *filler, size_t process, const struct snap_stack *from)
+static void add_stack(struct filler *filler, size_t process, const struct snap_stack *from)
 {
 	struct snap_recording *recording = filler->recording;
 	struct snap_recorded_stack *stack = &recording->stacks[filler->stacks];
@@ -154,7 +145,7 @@ static void take_stack(struct filler *filler, size_t process, const struct snap_
 }
 
 /* False without memory. */
-static bool take_node(struct filler *filler, struct snap_node *node, size_t parent)
+static bool add_node(struct filler *filler, struct snap_node *node, size_t parent)
 {
 	size_t process = filler->processes++, first = filler->tracks;
 	struct snap_track *tracks = filler->recording->tracks;
@@ -162,7 +153,7 @@ static bool take_node(struct filler *filler, struct snap_node *node, size_t pare
 	filler->recording->processes[process] =
 		(struct snap_recorded_process){ .node = node, .parent = parent };
 	for (size_t i = 0; i < node->stack_count; i++)
-		take_stack(filler, process, &node->stacks[i]);
+		add_stack(filler, process, &node->stacks[i]);
 	qsort(tracks + first, filler->tracks - first, sizeof(*tracks), by_tid);
 	for (size_t i = first; i < filler->tracks; i++)
 		if (!tracks[i].runs)
@@ -196,7 +187,7 @@ static bool count_node(struct filler *filler, struct snap_node *node, size_t par
 	return true;
 }
 
-static bool make_room(struct filler *filler)
+static bool allocate_recording(struct filler *filler)
 {
 	struct snap_recording *recording = filler->recording;
 	struct snap_arena *arena = &recording->arena;
@@ -221,8 +212,8 @@ struct snap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapsh
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = snap_recording_new();
 	_cleanup_(filler_deinit) struct filler filler = { .recording = recording };
 
-	if (!recording || !visit_all(&filler, snapshot, count_node) || !make_room(&filler) ||
-	    !visit_all(&filler, snapshot, take_node))
+	if (!recording || !visit_all(&filler, snapshot, count_node) ||
+	    !allocate_recording(&filler) || !visit_all(&filler, snapshot, add_node))
 		return snap_error_no_memory();
 	recording->host = snapshot->host;
 	recording->time_ns = snapshot->time_ns;

@@ -122,7 +122,7 @@ static size_t changes_before(const struct snap_log *log, size_t tick)
 }
 
 /* How all threads stand just before the slice. */
-static bool begin(struct walk *walk)
+static bool begin_walk(struct walk *walk)
 {
 	const struct snap_log *log = walk->of->log;
 	size_t count = changes_before(log, walk->of->first);
@@ -193,7 +193,7 @@ struct snap_error *snap_log_make_runs(struct snap_log_analysis *of)
 {
 	_cleanup_(walk_deinit) struct walk walk = { .of = of };
 
-	if (!begin(&walk) || !allocate_runs(&walk))
+	if (!begin_walk(&walk) || !allocate_runs(&walk))
 		return snap_error_no_memory();
 	return walk_ticks(&walk);
 }

@@ -4,6 +4,7 @@
  * there in the slice and is shown, under whom, and what is missing. See internal.h.
  */
 #include "analyze/log/internal.h"
+#include "base/bsearch.h"
 
 #include <string.h>
 
@@ -157,11 +158,8 @@ static int by_identity(const void *left, const void *right, void *context)
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
 	const struct snap_log_process *x = &processes[a], *y = &processes[b];
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->start_ticks != y->start_ticks)
-		return x->start_ticks < y->start_ticks ? -1 : 1;
-	return a < b ? -1 : a > b;
+	return snap_compare(x->pid, y->pid) ?:
+	       snap_compare(x->start_ticks, y->start_ticks) ?: snap_compare(a, b);
 }
 
 /* The programs of one process follow each other. */
@@ -245,7 +243,7 @@ static int by_pid(const void *left, const void *right)
 	const struct snap_node *a = *(struct snap_node *const *)left;
 	const struct snap_node *b = *(struct snap_node *const *)right;
 
-	return (a->pid > b->pid) - (a->pid < b->pid);
+	return snap_compare(a->pid, b->pid);
 }
 
 static bool link_children(struct snap_log_analysis *of)
@@ -303,12 +301,9 @@ static int by_process_and_tid(const void *left, const void *right)
 {
 	const struct snap_track *a = left, *b = right;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	/* A number that was given twice. */
-	return a->runs->first < b->runs->first ? -1 : a->runs->first > b->runs->first;
+	/* A tid may have been given twice. */
+	return snap_compare(a->process, b->process) ?:
+	       snap_compare(a->tid, b->tid) ?: snap_compare(a->runs->first, b->runs->first);
 }
 
 static bool has_track(const struct tree *tree, size_t thread)
@@ -359,9 +354,7 @@ static int by_process_and_original(const void *left, const void *right)
 {
 	const struct numbered *a = left, *b = right;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return a->original < b->original ? -1 : a->original > b->original;
+	return snap_compare(a->process, b->process) ?: snap_compare(a->original, b->original);
 }
 
 /* Process by process, in the order of the log, without those of processes that are not shown. */
