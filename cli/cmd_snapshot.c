@@ -14,7 +14,6 @@ struct run {
 	struct snap_cli_output saved; /* --save-capture */
 	struct stacksnap_capture *capture;
 	struct stacksnap_snapshot *snapshot;
-	int64_t start_ns, captured_ns, saved_ns, analyzed_ns;
 };
 
 static int64_t now_ns(void)
@@ -40,8 +39,6 @@ static bool save(struct run *run, const struct snap_cli_request *request)
 {
 	struct stacksnap_error *err;
 
-	if (!request->save_capture)
-		return true;
 	err = stacksnap_capture_save(run->capture, request->options, run->saved.fd);
 	/* After a signal there is neither a report nor half a capture. */
 	if (snap_cli_signals_caught()) {
@@ -55,41 +52,48 @@ static bool save(struct run *run, const struct snap_cli_request *request)
 	return false;
 }
 
-static void print_times(const struct run *run)
+/* A capture that is saved is there before its snapshot; else the library makes both at once. */
+static struct stacksnap_error *take(struct run *run, const struct snap_cli_request *request,
+				    bool *saved_ret)
+{
+	struct stacksnap_error *err;
+
+	if (!request->save_capture)
+		return stacksnap_take(request->options, &run->snapshot);
+	err = stacksnap_capture_take(request->options, &run->capture);
+	if (err)
+		return err;
+	*saved_ret = save(run, request);
+	if (!*saved_ret)
+		snap_cli_output_deinit(&run->saved);
+	return stacksnap_capture_analyze(run->capture, request->options, &run->snapshot);
+}
+
+static void print_times(const struct run *run, int64_t taken_ns)
 {
 	const double ms = 1e-6;
 
-	snap_cli_message("stopped %.2f ms, captured in %.2f ms, analyzed in %.2f ms",
+	snap_cli_message("stopped %.2f ms, taken in %.2f ms",
 			 (double)stacksnap_snapshot_stop_duration_ns(run->snapshot) * ms,
-			 (double)(run->captured_ns - run->start_ns) * ms,
-			 (double)(run->analyzed_ns - run->saved_ns) * ms);
+			 (double)taken_ns * ms);
 }
 
 static int finish(struct run *run, const struct snap_cli_request *request)
 {
-	struct stacksnap_error *err;
-	bool saved;
+	int64_t start_ns = now_ns(), taken_ns;
+	bool saved = true;
+	struct stacksnap_error *err = take(run, request, &saved);
 	int status;
 
-	run->start_ns = now_ns();
-	err = stacksnap_capture_take(request->options, &run->capture);
+	taken_ns = now_ns() - start_ns;
 	if (err) {
 		/* Before the report, which may end by a signal. */
 		snap_cli_output_deinit(&run->saved);
 		return snap_cli_report_error(&run->report, err);
 	}
-	run->captured_ns = now_ns();
-	saved = save(run, request);
-	if (!saved)
-		snap_cli_output_deinit(&run->saved);
-	run->saved_ns = now_ns();
-	err = stacksnap_capture_analyze(run->capture, request->options, &run->snapshot);
-	if (err)
-		return snap_cli_report_error(&run->report, err);
-	run->analyzed_ns = now_ns();
 	status = snap_cli_report_snapshot(&run->report, run->snapshot);
 	if (request->verbose)
-		print_times(run);
+		print_times(run, taken_ns);
 	return saved ? status : SNAP_CLI_TROUBLE;
 }
 

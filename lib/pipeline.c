@@ -86,22 +86,43 @@ static struct snap_error *check_engine(const struct snap_options *options)
 	return NULL;
 }
 
+static struct snap_error *start_capture(const struct snap_options *options,
+					struct snap_collector **ret)
+{
+	const struct snap_collector_start start = { .make = capture,
+						    .input = -1,
+						    .deadline_ns = deadline_of(options) };
+	struct snap_error *err = check_engine(options);
+
+	return err ? err : snap_collector_start(options, &start, ret);
+}
+
 struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 					 struct snap_collector **ret)
 {
-	struct snap_collector_start start = { .make = capture,
-					      .input = -1,
-					      .deadline_ns = deadline_of(options) };
-	struct snap_error *err = check_engine(options);
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
+	struct snap_error *err = start_capture(options, &collector);
 
-	return err ? err : snap_collector_create(options, &start, ret);
+	if (!err)
+		err = snap_collector_await(collector);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(collector);
+	return NULL;
 }
 
 struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret)
 {
-	struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
+	const struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
+	struct snap_error *err = snap_collector_start(NULL, &start, &collector);
 
-	return snap_collector_create(NULL, &start, ret);
+	if (!err)
+		err = snap_collector_await(collector);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(collector);
+	return NULL;
 }
 
 struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
@@ -113,19 +134,43 @@ struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 	/* A capture from a file was nobody's hurry until now. */
 	if (!deadline_ns)
 		deadline_ns = deadline_of(options);
-	return snap_analyze_in_sandbox(collector, options, deadline_ns, ret);
+	return snap_analyze_in_sandbox(collector, NULL, options, deadline_ns, ret);
+}
+
+/* The parser is made, and enters its sandbox, while the targets are looked at. */
+static struct snap_error *finish(struct snap_collector *collector,
+				 const struct snap_options *options, struct snap_snapshot **ret)
+{
+	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
+	int64_t deadline_ns = snap_collector_deadline_ns(collector);
+	struct snap_error *err = snap_analysis_prepare(options, deadline_ns, &parser);
+
+	if (!err)
+		err = snap_collector_await(collector);
+	if (err)
+		return err;
+	return snap_analyze_in_sandbox(collector, snap_take_ptr(parser), options, deadline_ns, ret);
+}
+
+struct snap_error *snap_pipeline_take(const struct snap_options *options,
+				      struct snap_snapshot **ret)
+{
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
+	struct snap_error *err = start_capture(options, &collector);
+
+	return err ? err : finish(collector, options, ret);
 }
 
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
-	struct snap_collector_start start = { .make = list,
-					      .input = -1,
-					      .deadline_ns = deadline_of(options) };
-	struct snap_error *err = snap_collector_create(options, &start, &collector);
+	const struct snap_collector_start start = { .make = list,
+						    .input = -1,
+						    .deadline_ns = deadline_of(options) };
+	struct snap_error *err = snap_collector_start(options, &start, &collector);
 
-	return err ? err : snap_pipeline_analyze(collector, options, ret);
+	return err ? err : finish(collector, options, ret);
 }
 
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,

@@ -21,6 +21,9 @@ struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **re
 struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret) _must_check_;
+/* Both in one, which is faster. */
+struct snap_error *snap_pipeline_take(const struct snap_options *options,
+				      struct snap_snapshot **ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret) _must_check_;
 /* A recording file, with names for what has none yet; the slice of the options. */

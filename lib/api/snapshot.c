@@ -184,15 +184,15 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 					   struct stacksnap_snapshot **ret)
 {
-	struct stacksnap_capture *capture = NULL;
-	struct stacksnap_error *err;
+	struct snap_snapshot *inner = NULL;
+	struct snap_error *err;
 
-	err = stacksnap_capture_take(options, &capture);
+	err = snap_api_check_targets(&options->values);
+	if (!err)
+		err = snap_pipeline_take(&options->values, &inner);
 	if (err)
-		return err;
-	err = stacksnap_capture_analyze(capture, options, ret);
-	stacksnap_capture_destroy(capture);
-	return err;
+		return snap_api_error(err);
+	return snap_api_error(wrap(inner, &options->values, false, ret));
 }
 
 API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,

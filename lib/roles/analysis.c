@@ -2,11 +2,10 @@
 /* The work of parsers that make snapshots: see analysis.h. */
 #include "roles/analysis.h"
 
-#include "base/clock.h"
-
 #include "analyze/analyze.h"
 #include "analyze/filter.h"
-#include "roles/parser.h"
+#include "base/clock.h"
+#include "roles/fallback.h"
 #include "roles/sandbox/sandbox.h"
 #include "store/capture/file.h"
 #include "store/json/read.h"
@@ -14,26 +13,15 @@
 
 #include <sys/mman.h>
 
-/* How much of a capture is made out; each reads less of the target's files than the one before. */
-enum effort { EVERYTHING, NO_SYMBOLS, NO_FILES, EFFORTS };
-
-enum { MOST_REFUSED = 6 }; /* files that a snapshot does without before it asks for less */
-
-static const int64_t LAST_NS = 330000000; /* for the last effort, behind the deadline */
-
-struct analysis {
-	struct snap_options options;
-	enum effort effort;
-};
-
 /* ---- in the parser ---- */
 
-static struct snap_error *leave(const struct snap_snapshot *snapshot, struct snap_parser_job *job)
+static struct snap_error *leave_snapshot(const struct snap_snapshot *snapshot,
+					 struct snap_parser_job *job)
 {
 	uint64_t size = snap_snapshot_size(snapshot);
 	struct snap_error *err;
 
-	if (size > job->room)
+	if (size > job->capacity)
 		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
 	err = snap_snapshot_write(snapshot, job->out);
 	if (!err)
@@ -41,27 +29,36 @@ static struct snap_error *leave(const struct snap_snapshot *snapshot, struct sna
 	return err;
 }
 
-static struct snap_error *analyze(void *context, struct snap_parser_job *job)
+struct analysis {
+	const struct snap_options *options;
+	struct snap_snapshot *snapshot; /* the result, in this process */
+};
+
+static struct snap_error *analyze_capture(void *context, enum snap_effort effort,
+					  struct snap_parser_job *job)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-	struct snap_remote_finder remote = { .channel = job->channel, .place = job->place };
+	struct snap_remote_finder remote = { .channel = job->channel, .file_id = job->file_id };
 	struct snap_file_finder finder = snap_remote_finder(&remote);
 	const struct analysis *analysis = context;
+	struct snap_options options = *analysis->options;
 	struct snap_error *err;
 
-	err = snap_capture_take_over(job->input, job->input2, &capture);
+	err = snap_capture_take_over(job->inputs[0], job->inputs[1], &capture);
 	if (err)
 		return err;
 	remote.capture = capture;
-	if (analysis->effort == NO_FILES) {
+	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
+	options.no_files = effort == SNAP_EFFORT_NO_FILES;
+	if (options.no_files) {
 		finder = snap_no_files();
 		/* Copies of the target's memory are ELF files, too. */
 		for (size_t i = 0; i < capture->process_count; i++)
 			capture->processes[i].piece_count = 0;
 	}
-	err = snap_analyze(capture, &analysis->options, &finder, &snapshot);
-	return err ? err : leave(snapshot, job);
+	err = snap_analyze(capture, &options, &finder, &snapshot);
+	return err ? err : leave_snapshot(snapshot, job);
 }
 
 static struct snap_error *read_json(void *context, struct snap_parser_job *job)
@@ -70,20 +67,21 @@ static struct snap_error *read_json(void *context, struct snap_parser_job *job)
 	const struct snap_options *options = context;
 	struct snap_error *err;
 
-	err = snap_snapshot_read_json(job->input, &snapshot);
+	err = snap_snapshot_read_json(job->inputs[0], &snapshot);
 	if (!err)
 		err = snap_filter_snapshot(snapshot, options);
-	return err ? err : leave(snapshot, job);
+	return err ? err : leave_snapshot(snapshot, job);
 }
 
-/* ---- in its supervisor ---- */
+/* ---- in its maker ---- */
 
-static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct snap_snapshot **ret)
+/* The mapping is the snapshot's, unless it fails. */
+static struct snap_error *take_snapshot(const uint8_t *bytes, uint64_t size,
+					struct snap_snapshot **ret)
 {
 	struct snap_error *err = snap_snapshot_read(bytes, size, ret);
 
 	if (err) {
-		munmap((void *)(uintptr_t)bytes, size);
 		if (snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
 			return err;
 		snap_error_destroy(err);
@@ -95,100 +93,31 @@ static struct snap_error *receive(const uint8_t *bytes, uint64_t size, struct sn
 	return NULL;
 }
 
-/*
- * The collector's broker, but for files that have ended a parser before: for a snapshot of many
- * processes, only who made such a file is to lose by it.
- */
-struct guard {
-	struct snap_broker inner;
-	uint64_t refused[MOST_REFUSED]; /* snap_broker_place() */
-	size_t count;
-	const struct snap_error *reason; /* what happened the first time */
-};
-
-/* The reason goes to the report as why this file's symbols are missing; then there is no other. */
-static struct snap_error *refuse(const struct guard *guard,
-				 const struct snap_broker_request *request)
+static struct snap_error *take_analysis(void *context, const uint8_t *bytes, uint64_t size)
 {
-	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE || !guard->reason)
-		return snap_error_not_found();
-	return snap_error_format(SNAP_ERROR_CRASHED, "%s", snap_error_message(guard->reason));
+	struct analysis *analysis = context;
+
+	return take_snapshot(bytes, size, &analysis->snapshot);
 }
 
-static struct snap_error *answer(void *context, const struct snap_broker_request *request,
-				 int *fd_ret)
+static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fallback *fallback)
 {
-	const struct guard *guard = context;
-
-	for (size_t i = 0; i < guard->count; i++)
-		if (guard->refused[i] == snap_broker_place(request))
-			return refuse(guard, request);
-	return guard->inner.answer(guard->inner.context, request, fd_ret);
-}
-
-/* When an attempt has to be over: it leaves time for those behind it. */
-static int64_t share(enum effort effort, int64_t deadline_ns)
-{
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), left = deadline_ns - now;
-
-	if (deadline_ns == 0)
-		return 0;
-	if (effort == NO_FILES)
-		return (left > 0 ? deadline_ns : now) + LAST_NS;
-	return left > 0 ? now + left / 8 * 5 : now;
-}
-
-static struct snap_error *attempt(struct snap_collector *collector, const struct analysis *analysis,
-				  struct guard *guard, int64_t deadline_ns, uint64_t *place_ret,
-				  struct snap_snapshot **ret)
-{
-	struct snap_parser_setting setting = {
-		.options = &analysis->options,
-		.broker = { .answer = answer, .context = guard },
-		.uid = snap_collector_parser_uid(collector),
-		.deadline_ns = share(analysis->effort, deadline_ns),
-		.input = snap_collector_bytes(collector),
-		.input2 = snap_collector_shared(collector),
-		.place_ret = place_ret,
-	};
-	struct analysis job = *analysis;
-	const uint8_t *bytes;
-	struct snap_error *err;
-	uint64_t size;
-
-	err = snap_collector_broker(collector, &analysis->options, setting.deadline_ns,
-				    &guard->inner);
-	if (!err)
-		err = snap_parser_run(&setting, analyze, &job, &bytes, &size);
-	return err ? err : receive(bytes, size, ret);
-}
-
-static bool may_be_tried_again(const struct snap_error *err)
-{
-	enum snap_error_code code = snap_error_code(err);
-
-	return code == SNAP_ERROR_CRASHED || code == SNAP_ERROR_TIMEOUT ||
-	       code == SNAP_ERROR_NO_MEMORY;
-}
-
-static void say_what_is_missing(struct snap_snapshot *snapshot, const struct analysis *analysis,
-				const struct snap_error *reason)
-{
-	static const char *const lost[EFFORTS] = {
-		[EVERYTHING] = "symbols of single files",
-		[NO_SYMBOLS] = "symbols",
-		[NO_FILES] = "symbols and most of the stacks",
+	static const char *const lost[SNAP_EFFORT_COUNT] = {
+		[SNAP_EFFORT_ALL] = "symbols of single files",
+		[SNAP_EFFORT_NO_SYMBOLS] = "symbols",
+		[SNAP_EFFORT_NO_FILES] = "symbols and most of the stacks",
 	};
 
 	/* Of single files the parser has said it already. */
-	if (!reason || (analysis->effort == EVERYTHING && snapshot->missing.modules))
+	if (!fallback->reason || (fallback->effort == SNAP_EFFORT_ALL && snapshot->missing.modules))
 		return;
 	snapshot->missing.modules++;
-	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s", lost[analysis->effort],
-			   snap_error_message(reason));
+	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s", lost[fallback->effort],
+			   snap_error_message(fallback->reason));
 }
 
-static void say_who_was_held(struct snap_snapshot *snapshot, const struct snap_collector *collector)
+static void warn_of_held_files(struct snap_snapshot *snapshot,
+			       const struct snap_collector *collector)
 {
 	unsigned held = snap_collector_held(collector);
 
@@ -200,67 +129,82 @@ static void say_who_was_held(struct snap_snapshot *snapshot, const struct snap_c
 			   held == 1 ? "process" : "processes");
 }
 
-/* What is tried next: without the file at which it ended, or else with less effort. */
-static void lower(struct analysis *analysis, struct guard *guard, uint64_t place)
+static struct snap_fallback plan_analysis(struct analysis *analysis, int64_t deadline_ns)
 {
-	bool known = place == 0 || guard->count == MOST_REFUSED;
+	return (struct snap_fallback){
+		.work = analyze_capture,
+		.take = take_analysis,
+		.context = analysis,
+		.options = analysis->options,
+		.uid = snap_sandbox_pick_uid(NULL, 0),
+		.deadline_ns = deadline_ns,
+	};
+}
 
-	for (size_t i = 0; i < guard->count; i++)
-		known |= guard->refused[i] == place;
-	if (!known) {
-		guard->refused[guard->count++] = place;
-		return;
-	}
-	analysis->effort++;
-	analysis->options.symbols = false;
-	analysis->options.no_files = analysis->effort == NO_FILES;
+struct snap_error *snap_analysis_prepare(const struct snap_options *options, int64_t deadline_ns,
+					 struct snap_parser **ret)
+{
+	struct analysis analysis = { .options = options };
+	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
+
+	return snap_fallback_prepare(&fallback, ret);
 }
 
 struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
+					   struct snap_parser *prepared,
 					   const struct snap_options *options, int64_t deadline_ns,
 					   struct snap_snapshot **ret)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *reason = NULL;
-	struct analysis analysis = { .options = *options };
-	struct guard guard = { .count = 0 };
+	struct analysis analysis = { .options = options };
+	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
+	uid_t uid = snap_collector_parser_uid(collector);
+	struct snap_error *err;
 
-	for (;;) {
-		uint64_t place = 0;
-		struct snap_error *err =
-			attempt(collector, &analysis, &guard, deadline_ns, &place, ret);
-
-		if (!err) {
-			say_what_is_missing(*ret, &analysis, reason);
-			say_who_was_held(*ret, collector);
-			return NULL;
-		}
-		if (!may_be_tried_again(err) || analysis.effort == NO_FILES)
-			return err;
-		/* The first reason is the one that matters: the others follow from it. */
-		if (!reason)
-			guard.reason = reason = err;
-		else
-			snap_error_destroy(err);
-		lower(&analysis, &guard, place);
+	/* It has the uid of a target: that process could do to it what it likes. */
+	if (uid != fallback.uid) {
+		snap_parser_destroy(prepared);
+		prepared = NULL;
 	}
+	fallback.uid = uid;
+	fallback.broker = snap_collector_broker(collector, options, deadline_ns);
+	fallback.inputs[0] = snap_collector_bytes(collector);
+	fallback.inputs[1] = snap_collector_shared(collector);
+	err = snap_fallback_run(&fallback, prepared);
+	if (!err) {
+		warn_of_losses(analysis.snapshot, &fallback);
+		warn_of_held_files(analysis.snapshot, collector);
+		*ret = analysis.snapshot;
+	}
+	snap_error_destroy(fallback.reason);
+	return err;
 }
 
 struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
 					     struct snap_snapshot **ret)
 {
-	struct snap_parser_setting setting = {
+	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
+	int64_t deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
+	const struct snap_parser_start start = {
 		.options = options,
-		.broker = snap_no_broker(),
+		.work = read_json,
+		.context = (void *)(uintptr_t)options,
 		.uid = snap_sandbox_pick_uid(NULL, 0),
-		.deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns,
-		.input = fd,
-		.input2 = -1,
+		.deadline_ns = deadline_ns,
 	};
-	struct snap_options own = *options;
+	struct snap_parser_call call = { .broker = snap_no_broker(),
+					 .inputs = { fd, -1 },
+					 .deadline_ns = deadline_ns };
 	const uint8_t *bytes;
 	struct snap_error *err;
 	uint64_t size;
 
-	err = snap_parser_run(&setting, read_json, &own, &bytes, &size);
-	return err ? err : receive(bytes, size, ret);
+	err = snap_parser_create(&start, &parser);
+	if (!err)
+		err = snap_parser_run(parser, &call, &bytes, &size);
+	if (err)
+		return err;
+	err = take_snapshot(bytes, size, ret);
+	if (err)
+		munmap((void *)(uintptr_t)bytes, size);
+	return err;
 }

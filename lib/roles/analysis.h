@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Analysis in a sandbox: from a collector's bytes, or a file of JSON, to a snapshot.
- *
- * What hostile files can spoil is spoilt step by step: where the parser dies or is late, another
- * one tries without the file that it was at, a few times; then one without symbols, and then one
- * that reads no file at all, so that each thread has the address it stood at. The snapshot says
- * what is missing, and why.
+ * Analysis in a sandbox: from a collector's bytes, or a file of JSON, to a snapshot. Where a parser
+ * is lost the snapshot has less (roles/fallback.h), at worst the address that each thread stood at,
+ * and says what is missing and why.
  */
 #ifndef SNAP_ROLES_ANALYSIS_H
 #define SNAP_ROLES_ANALYSIS_H
 
 #include "model/snapshot.h"
 #include "roles/collector/collector.h"
+#include "roles/parser.h"
+
+/*
+ * Makes the parser for an analysis under these options before there is a capture: it enters its
+ * sandbox while the targets are looked at. OS.
+ */
+struct snap_error *snap_analysis_prepare(const struct snap_options *options, int64_t deadline_ns,
+					 struct snap_parser **ret) _must_check_;
 
 /*
  * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
- * second later with nothing but addresses. Errors of snap_analyze(); CRASHED, TIMEOUT when even
- * that failed; OS when there is no sandbox to be had.
+ * second later with nothing but addresses. `prepared` was made for these very options, and is used
+ * up; NULL: none was. Errors of snap_analyze(); CRASHED, TIMEOUT when even the last try failed; OS
+ * when there is no sandbox to be had.
  */
 struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
+					   struct snap_parser *prepared,
 					   const struct snap_options *options, int64_t deadline_ns,
 					   struct snap_snapshot **ret) _must_check_;
 

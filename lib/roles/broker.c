@@ -19,7 +19,7 @@ bool snap_broker_is_valid(const struct snap_broker_request *request)
 	return !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-uint64_t snap_broker_place(const struct snap_broker_request *request)
+uint64_t snap_broker_file_id(const struct snap_broker_request *request)
 {
 	uint64_t map = request->kind == SNAP_FILE_PERF_MAP ? UINT32_MAX : request->map;
 
@@ -98,8 +98,8 @@ static void note(void *context, const struct snap_file_request *request)
 	const struct snap_remote_finder *remote = context;
 	struct snap_broker_request packed;
 
-	if (remote->place && pack(remote, request, &packed))
-		*(volatile uint64_t *)remote->place = snap_broker_place(&packed);
+	if (remote->file_id && pack(remote, request, &packed))
+		*(volatile uint64_t *)remote->file_id = snap_broker_file_id(&packed);
 }
 
 /* One that is not there any more has no files; whatever else was wrong is told. */

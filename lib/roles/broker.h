@@ -46,7 +46,7 @@ struct snap_broker snap_local_broker(struct snap_local_broker *local);
  * Which file a request is about, whatever it asks of it, as a number that is not 0: of a module, or
  * of a process's perf map.
  */
-uint64_t snap_broker_place(const struct snap_broker_request *request);
+uint64_t snap_broker_file_id(const struct snap_broker_request *request);
 
 /* Whether a request that came from outside is one: ranges, ends, no slash. */
 bool snap_broker_is_valid(const struct snap_broker_request *request);
@@ -61,8 +61,8 @@ struct snap_error *snap_broker_check(int fd) _must_check_;
 struct snap_remote_finder {
 	int channel;
 	const struct snap_capture *capture;
-	uint64_t *place;  /* where snap_broker_place() of what is read is noted; NULL: nowhere */
-	bool out_of_step; /* what was asked last was not answered: nobody is asked any more */
+	uint64_t *file_id; /* where snap_broker_file_id() of what is read is noted; NULL: nowhere */
+	bool out_of_step;  /* what was asked last was not answered: nobody is asked any more */
 };
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Work in a sandbox: see parser.h. The result lies behind a page of its own that says how it went;
- * both are read when nobody can write to them any more.
+ * Work in a sandbox: see parser.h. The result lies behind a page that says how the work went; both
+ * are read when nobody can write to them any more.
  */
 #include "roles/parser.h"
 
@@ -23,25 +23,23 @@ enum {
 	HEADER_SIZE = 4096, /* before the result */
 };
 
-static const uint64_t DEFAULT_ROOM = 256u << 20;
+static const uint64_t DEFAULT_CAPACITY = 256u << 20;
 
 struct header {
-	uint64_t size, place;
+	uint64_t size, file_id;
 	uint32_t done;
 	struct snap_wire_error error;
 };
 
 _Static_assert(sizeof(struct header) <= HEADER_SIZE, "the header has a page");
 
-/* ---- in the parser ---- */
-
-struct birth {
-	const struct snap_parser_setting *setting;
-	struct snap_error *(*work)(void *context, struct snap_parser_job *job);
-	void *context;
-	struct header *header;
-	uint64_t room;
+struct snap_parser {
+	struct snap_parser_start start;
+	struct snap_role role;
+	struct header *header; /* the result is behind it */
 };
+
+/* ---- in the parser ---- */
 
 static unsigned cpu_seconds(int64_t deadline_ns)
 {
@@ -74,63 +72,142 @@ static struct snap_error *enter_sandbox(const struct snap_options *options, uid_
 			       "cannot enter the sandbox (--no-sandbox runs without it)");
 }
 
-static struct snap_error *do_work(const struct birth *birth, int channel, uint64_t *size_ret)
+/* The first message says which inputs follow, each with a message of its own; gone: no work. */
+static struct snap_error *receive_inputs(struct snap_parser_job *job, bool *gone_ret)
 {
-	const struct snap_parser_setting *setting = birth->setting;
-	struct snap_parser_job job = {
-		.channel = channel,
-		.input = setting->input,
-		.input2 = setting->input2,
-		.place = &birth->header->place,
-		.out = (uint8_t *)birth->header + HEADER_SIZE,
-		.room = birth->room,
-	};
-	struct snap_error *err = enter_sandbox(setting->options, setting->uid,
-					       cpu_seconds(setting->deadline_ns), channel);
+	uint32_t inputs = 0, word;
+	struct snap_error *err;
+	size_t size;
 
-	if (!err)
-		err = birth->work(birth->context, &job);
-	*size_ret = job.size;
+	err = snap_wire_receive(job->channel, &inputs, sizeof(inputs), &size, NULL);
+	for (int i = 0; i < SNAP_PARSER_INPUTS; i++) {
+		job->inputs[i] = -1;
+		if (!err && size && inputs & 1u << i)
+			err = snap_wire_receive(job->channel, &word, sizeof(word), &size,
+						&job->inputs[i]);
+	}
+	*gone_ret = !err && size == 0;
 	return err;
 }
 
 static void parse(void *context, int channel)
 {
-	struct birth *birth = context;
-	const int kept[] = { channel, birth->setting->input, birth->setting->input2 };
-	struct header *header = birth->header;
+	struct snap_parser *parser = context;
+	const struct snap_parser_start *start = &parser->start;
+	struct header *header = parser->header;
+	struct snap_parser_job job = {
+		.channel = channel,
+		.file_id = &header->file_id,
+		.out = (uint8_t *)header + HEADER_SIZE,
+		.capacity = start->capacity,
+	};
+	bool gone = false;
+	struct snap_error *err;
 
 	/* What the C library says about a broken heap would stand among the report. */
 	snap_role_leave_standard_descriptors();
-	snap_role_close_all_but(kept, SNAP_ARRAY_SIZE(kept));
-	snap_wire_pack_error(do_work(birth, channel, &header->size), &header->error);
+	snap_role_close_all_but(&channel, 1);
+	err = enter_sandbox(start->options, start->uid, cpu_seconds(start->deadline_ns), channel);
+	if (!err)
+		err = receive_inputs(&job, &gone);
+	if (!err && !gone)
+		err = start->work(start->context, &job);
+	header->size = job.size;
+	snap_wire_pack_error(err, &header->error);
 	__atomic_store_n(&header->done, 1, __ATOMIC_RELEASE);
 }
 
 /* ---- in its maker ---- */
 
+struct snap_error *snap_parser_pick_uid(const struct snap_capture *capture, uid_t *ret)
+{
+	_cleanup_free_ uid_t *taken = calloc(capture->process_count + 1, sizeof(*taken));
+
+	if (!taken)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < capture->process_count; i++)
+		taken[i] = capture->processes[i].uid;
+	*ret = snap_sandbox_pick_uid(taken, capture->process_count);
+	return NULL;
+}
+
+struct snap_error *snap_parser_create(const struct snap_parser_start *start,
+				      struct snap_parser **ret)
+{
+	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = calloc(1, sizeof(*parser));
+	void *memory;
+	struct snap_error *err;
+
+	if (!parser)
+		return snap_error_no_memory();
+	parser->start = *start;
+	parser->role = SNAP_ROLE_NONE;
+	if (!parser->start.capacity)
+		parser->start.capacity = DEFAULT_CAPACITY;
+	memory = mmap(NULL, HEADER_SIZE + parser->start.capacity, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return snap_error_os(errno, "cannot reserve memory for the result");
+	parser->header = memory;
+	err = snap_role_spawn("snap-parser", parse, parser, &parser->role);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(parser);
+	return NULL;
+}
+
+void snap_parser_destroy(struct snap_parser *parser)
+{
+	if (!parser)
+		return;
+	snap_role_end(&parser->role);
+	if (parser->header)
+		munmap(parser->header, HEADER_SIZE + parser->start.capacity);
+	free(parser);
+}
+
+/* To one that has died already nothing need be sent: its end is seen at once. */
+static struct snap_error *send_inputs(const struct snap_parser *parser,
+				      const struct snap_parser_call *call)
+{
+	uint32_t inputs = 0, word = 0;
+	struct snap_error *err;
+
+	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
+		inputs |= call->inputs[i] < 0 ? 0 : 1u << i;
+	err = snap_wire_send(parser->role.channel, &inputs, sizeof(inputs), -1);
+	for (int i = 0; !err && i < SNAP_PARSER_INPUTS; i++)
+		if (call->inputs[i] >= 0)
+			err = snap_wire_send(parser->role.channel, &word, sizeof(word),
+					     call->inputs[i]);
+	if (!err || (snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET))
+		return err;
+	snap_error_destroy(err);
+	return NULL;
+}
+
 /* Until it has ended (NULL), or there is a reason to end it. */
-static struct snap_error *watch(const struct snap_parser_setting *setting,
-				const struct snap_role *role)
+static struct snap_error *watch(const struct snap_parser *parser,
+				const struct snap_parser_call *call)
 {
 	struct pollfd fds[] = {
-		{ .fd = role->pidfd, .events = POLLIN },
-		{ .fd = role->channel, .events = POLLIN },
+		{ .fd = parser->role.pidfd, .events = POLLIN },
+		{ .fd = parser->role.channel, .events = POLLIN },
 	};
 
 	for (;;) {
 		bool gone = false;
 		struct snap_error *err;
 
-		if (snap_options_cancelled(setting->options))
+		if (snap_options_cancelled(parser->start.options))
 			return snap_error_cancelled();
-		if (setting->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > setting->deadline_ns)
+		if (call->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > call->deadline_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)
 			return snap_error_os(errno, "cannot wait for a process");
 		if (fds[1].revents) {
-			err = snap_broker_serve(&setting->broker, role->channel, &gone);
+			err = snap_broker_serve(&call->broker, parser->role.channel, &gone);
 			if (err)
 				return snap_error_wrap(err, "the process that reads files");
 		}
@@ -157,60 +234,44 @@ static struct snap_error *describe_end(int status)
 				 WEXITSTATUS(status));
 }
 
-/* What it left behind; the rest of the mapping goes. */
-static struct snap_error *collect(struct header *header, uint64_t room, int status,
-				  const uint8_t **bytes_ret, uint64_t *size_ret)
+/* What it left behind: the mapping is the caller's then, but for what nothing was put in. */
+static struct snap_error *take_result(struct snap_parser *parser, int status,
+				      const uint8_t **bytes_ret, uint64_t *size_ret)
 {
-	uint64_t size = header->size, used;
+	struct header *header = parser->header;
+	uint8_t *bytes = (uint8_t *)header + HEADER_SIZE;
+	uint64_t capacity = parser->start.capacity, size = header->size, used;
 	struct snap_error *err;
 
 	if (!header->done)
-		err = describe_end(status);
-	else
-		err = snap_wire_unpack_error(&header->error);
-	if (!err && (size == 0 || size > room))
+		return describe_end(status);
+	err = snap_wire_unpack_error(&header->error);
+	if (!err && (size == 0 || size > capacity))
 		err = snap_error_format(SNAP_ERROR_CRASHED,
 					"the process that reads files left no result");
-	if (err) {
-		munmap(header, HEADER_SIZE + room);
+	if (err)
 		return err;
-	}
 	used = (size + HEADER_SIZE - 1) & ~(uint64_t)(HEADER_SIZE - 1);
-	if (used < room)
-		munmap((uint8_t *)header + HEADER_SIZE + used, room - used);
-	*bytes_ret = (uint8_t *)header + HEADER_SIZE;
-	*size_ret = size;
+	if (used < capacity)
+		munmap(bytes + used, capacity - used);
 	munmap(header, HEADER_SIZE);
+	parser->header = NULL;
+	*bytes_ret = bytes;
+	*size_ret = size;
 	return NULL;
 }
 
-struct snap_error *snap_parser_run(const struct snap_parser_setting *setting,
-				   struct snap_error *(*work)(void *context,
-							      struct snap_parser_job *job),
-				   void *context, const uint8_t **bytes_ret, uint64_t *size_ret)
+struct snap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
+				   const uint8_t **bytes_ret, uint64_t *size_ret)
 {
-	uint64_t room = setting->room ? setting->room : DEFAULT_ROOM;
-	struct birth birth = { .setting = setting, .work = work, .context = context, .room = room };
-	struct snap_role role = SNAP_ROLE_NONE;
-	struct snap_error *err;
+	struct snap_error *err = send_inputs(parser, call);
 	int status;
 
-	birth.header = mmap(NULL, HEADER_SIZE + room, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (birth.header == MAP_FAILED)
-		return snap_error_os(errno, "cannot reserve memory for the result");
-	err = snap_role_spawn("snap-parser", parse, &birth, &role);
-	if (!err) {
-		err = watch(setting, &role);
-		status = snap_role_end(&role);
-	}
-	if (setting->place_ret)
-		*setting->place_ret = birth.header->place;
-	if (err) {
-		munmap(birth.header, HEADER_SIZE + room);
-		return err;
-	}
-	return collect(birth.header, room, status, bytes_ret, size_ret);
+	if (!err)
+		err = watch(parser, call);
+	status = snap_role_end(&parser->role);
+	call->file_id = parser->header->file_id;
+	return err ? err : take_result(parser, status, bytes_ret, size_ret);
 }
 
 /* ---- one that stays ---- */

@@ -6,6 +6,9 @@
  * files through a broker, and leaves its result as bytes in memory that both see. The result is
  * read when the process has gone, so it cannot change while it is looked at; it is as hostile as
  * what it was made from. Knows nothing of what the work is.
+ *
+ * Making a parser takes milliseconds, most of them for the sandbox. So it can be made before there
+ * is anything to read: it waits in the sandbox until snap_parser_run() sends it its input.
  */
 #ifndef SNAP_ROLES_PARSER_H
 #define SNAP_ROLES_PARSER_H
@@ -13,39 +16,65 @@
 #include "roles/broker.h"
 #include "roles/role.h"
 
-struct snap_parser_setting {
-	const struct snap_options *options; /* cancel; no_sandbox */
-	struct snap_broker broker;
-	uid_t uid;           /* for the sandbox */
-	int64_t deadline_ns; /* CLOCK_MONOTONIC, when it is killed; 0: never */
-	uint64_t room;       /* bytes of a result, at most; 0: 256 MiB */
-	int input, input2;   /* descriptors that the work reads; -1: none */
-	/* After a failure: what the parser had last noted in its job's `place`. NULL: not asked */
-	uint64_t *place_ret;
-};
+enum { SNAP_PARSER_INPUTS = 2 };
 
 /* What the work sees, in the sandbox. */
 struct snap_parser_job {
-	int channel, input, input2;
-	uint64_t *place; /* for struct snap_remote_finder */
-	uint8_t *out;    /* zeroed memory, shared */
-	uint64_t room;   /* bytes of it */
-	uint64_t size;   /* the work sets how many there are */
+	int channel;
+	int inputs[SNAP_PARSER_INPUTS]; /* descriptors to read; -1: none */
+	uint64_t *file_id;              /* for struct snap_remote_finder */
+	uint8_t *out;                   /* zeroed memory, shared */
+	uint64_t capacity;              /* bytes of it */
+	uint64_t size;                  /* the work sets how many there are */
+};
+
+/* What is decided when a parser is made. */
+struct snap_parser_start {
+	const struct snap_options *options; /* cancel; no_sandbox; they outlive the parser */
+	struct snap_error *(*work)(void *context, struct snap_parser_job *job);
+	void *context;       /* the work sees it as it is when the parser is made */
+	uid_t uid;           /* for the sandbox */
+	int64_t deadline_ns; /* of all its work, CLOCK_MONOTONIC, for its processor time; 0: none */
+	uint64_t capacity;   /* bytes of a result, at most; 0: 256 MiB */
+};
+
+struct snap_parser;
+
+/* A uid for a sandbox that none of these processes has. NO_MEMORY. */
+struct snap_error *snap_parser_pick_uid(const struct snap_capture *capture,
+					uid_t *ret) _must_check_;
+
+/* OS; whatever fails in the new process is an error of snap_parser_run(). */
+struct snap_error *snap_parser_create(const struct snap_parser_start *start,
+				      struct snap_parser **ret) _must_check_;
+void snap_parser_destroy(struct snap_parser *parser);
+
+static inline void snap_parser_destroyp(struct snap_parser **parser)
+{
+	snap_parser_destroy(*parser);
+}
+
+/* What is known when the work can begin. */
+struct snap_parser_call {
+	struct snap_broker broker;
+	int inputs[SNAP_PARSER_INPUTS]; /* copies are sent; -1: none */
+	int64_t deadline_ns;            /* CLOCK_MONOTONIC, when it is killed; 0: never */
+	uint64_t file_id; /* is set: what the parser had last noted in its job's `file_id` */
 };
 
 /*
- * Runs the work and hands over its bytes: a mapping that the caller munmaps; *size_ret of it. The
- * work's own error is returned as it was. Else: CANCELLED; TIMEOUT ("... took longer than ..."),
- * CRASHED ("... ended by signal 6"): then another kind of work may still succeed.
+ * Has the work done, once, and hands over its bytes: a mapping that the caller munmaps, *size_ret
+ * of it. The parser has ended afterwards. The work's own error is returned as it was. Else:
+ * CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"), FORMAT (it asked for
+ * what makes no sense): then another kind of work may still succeed. OS.
  */
-struct snap_error *
-snap_parser_run(const struct snap_parser_setting *setting,
-		struct snap_error *(*work)(void *context, struct snap_parser_job *job),
-		void *context, const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
+struct snap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
+				   const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
 
 /*
- * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without limit on its
- * processor time, before `run` is called; `run` is not called when the sandbox refused.
+ * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without
+ * limit on its processor time, before `run` is called; `run` is not called when the sandbox
+ * refused.
  */
 struct snap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
 				     void (*run)(void *context, int channel), void *context,

@@ -3,7 +3,7 @@
 #include "model/capture.h"
 #include "roles/broker.h"
 #include "roles/collector/collector.h"
-#include "roles/parser.h"
+#include "roles/fallback.h"
 #include "roles/role.h"
 #include "roles/sandbox/sandbox.h"
 #include "store/capture/file.h"
@@ -258,27 +258,37 @@ static void test_descriptors_that_are_given(void **state _unused_)
 
 /* ---- parsers ---- */
 
-static struct snap_parser_setting plain_setting(const struct snap_options *options)
+/* A parser and what it is asked for. */
+struct case_of_parser {
+	struct snap_parser_start start;
+	struct snap_parser_call call;
+};
+
+static struct case_of_parser plain_case(const struct snap_options *options)
 {
-	return (struct snap_parser_setting){
-		.options = options,
-		.broker = snap_no_broker(),
-		.uid = snap_sandbox_pick_uid(NULL, 0),
-		.input = -1,
-		.input2 = -1,
-		.room = 1 << 20,
+	return (struct case_of_parser){
+		.start = { .options = options,
+			   .uid = snap_sandbox_pick_uid(NULL, 0),
+			   .capacity = 1 << 20 },
+		.call = { .broker = snap_no_broker(), .inputs = { -1, -1 } },
 	};
 }
 
-static struct snap_error *run(struct snap_parser_setting *setting,
+static struct snap_error *run(struct case_of_parser *parser_case,
 			      struct snap_error *(*work)(void *context,
 							 struct snap_parser_job *job),
 			      void *context, const uint8_t **bytes_ret, uint64_t *size_ret)
 {
-	struct snap_error *err = snap_parser_run(setting, work, context, bytes_ret, size_ret);
+	struct snap_parser *parser = NULL;
+	struct snap_error *err;
 
+	parser_case->start.work = work;
+	parser_case->start.context = context;
+	assert_null(snap_parser_create(&parser_case->start, &parser));
+	err = snap_parser_run(parser, &parser_case->call, bytes_ret, size_ret);
 	/* Whatever happened: nobody is left. */
 	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	snap_parser_destroy(parser);
 	return err;
 }
 
@@ -292,12 +302,12 @@ static struct snap_error *write_greeting(void *context, struct snap_parser_job *
 static void test_result(void **state _unused_)
 {
 	struct snap_options options = { .cancel = NULL };
-	struct snap_parser_setting setting = plain_setting(&options);
+	struct case_of_parser parser_case = plain_case(&options);
 	char greeting[] = "good day";
 	const uint8_t *bytes;
 	uint64_t size;
 
-	assert_null(run(&setting, write_greeting, greeting, &bytes, &size));
+	assert_null(run(&parser_case, write_greeting, greeting, &bytes, &size));
 	assert_int_equal(size, 9);
 	assert_string_equal((const char *)bytes, "good day");
 	munmap((void *)(uintptr_t)bytes, size);
@@ -310,13 +320,13 @@ static struct snap_error *refuse(void *context _unused_, struct snap_parser_job 
 
 static struct snap_error *lie(void *context _unused_, struct snap_parser_job *job)
 {
-	job->size = job->room + 1;
+	job->size = job->capacity + 1;
 	return NULL;
 }
 
 static struct snap_error *die(void *context _unused_, struct snap_parser_job *job)
 {
-	*job->place = 4711;
+	*job->file_id = 4711;
 	abort();
 }
 
@@ -328,7 +338,7 @@ static struct snap_error *leave(void *context _unused_, struct snap_parser_job *
 static struct snap_error *loop(void *context _unused_, struct snap_parser_job *job)
 {
 	while (job)
-		(*(volatile uint64_t *)job->place)++;
+		(*(volatile uint64_t *)job->file_id)++;
 	return NULL;
 }
 
@@ -346,7 +356,7 @@ static struct snap_error *talk_nonsense(void *context _unused_, struct snap_pars
 	return NULL;
 }
 
-static void assert_fails(struct snap_parser_setting *setting,
+static void assert_fails(struct case_of_parser *parser_case,
 			 struct snap_error *(*work)(void *context, struct snap_parser_job *job),
 			 enum snap_error_code code, const char *words)
 {
@@ -354,7 +364,7 @@ static void assert_fails(struct snap_parser_setting *setting,
 	struct snap_error *err;
 	uint64_t size;
 
-	err = run(setting, work, NULL, &bytes, &size);
+	err = run(parser_case, work, NULL, &bytes, &size);
 	assert_non_null(err);
 	if (!strstr(snap_error_message(err), words))
 		print_message("# %s\n", snap_error_message(err));
@@ -367,23 +377,134 @@ static void assert_fails(struct snap_parser_setting *setting,
 static void test_ends_of_parsers(void **state _unused_)
 {
 	struct snap_options options = { .cancel = NULL };
-	struct snap_parser_setting setting = plain_setting(&options);
+	struct case_of_parser parser_case = plain_case(&options);
 	volatile int cancelled = 1;
-	uint64_t place = 0;
 
-	setting.place_ret = &place;
-	assert_fails(&setting, refuse, SNAP_ERROR_FORMAT, "it is none");
-	assert_fails(&setting, lie, SNAP_ERROR_CRASHED, "left no result");
-	assert_fails(&setting, die, SNAP_ERROR_CRASHED, "was killed by signal 6");
-	assert_int_equal(place, 4711);
-	assert_fails(&setting, leave, SNAP_ERROR_CRASHED, "exited with status 3");
-	assert_fails(&setting, talk_nonsense, SNAP_ERROR_FORMAT, "invalid request");
-	setting.deadline_ns = now_ns() + 50000000;
-	assert_fails(&setting, loop, SNAP_ERROR_TIMEOUT, "took too long");
-	assert_true(place > 0);
+	assert_fails(&parser_case, refuse, SNAP_ERROR_FORMAT, "it is none");
+	assert_fails(&parser_case, lie, SNAP_ERROR_CRASHED, "left no result");
+	assert_fails(&parser_case, die, SNAP_ERROR_CRASHED, "was killed by signal 6");
+	assert_int_equal(parser_case.call.file_id, 4711);
+	assert_fails(&parser_case, leave, SNAP_ERROR_CRASHED, "exited with status 3");
+	assert_fails(&parser_case, talk_nonsense, SNAP_ERROR_FORMAT, "invalid request");
+	parser_case.call.deadline_ns = now_ns() + 50000000;
+	assert_fails(&parser_case, loop, SNAP_ERROR_TIMEOUT, "took too long");
+	assert_true(parser_case.call.file_id > 0);
 	options.cancel = &cancelled;
-	setting.deadline_ns = 0;
-	assert_fails(&setting, loop, SNAP_ERROR_CANCELLED, "cancelled");
+	parser_case.call.deadline_ns = 0;
+	assert_fails(&parser_case, loop, SNAP_ERROR_CANCELLED, "cancelled");
+}
+
+/* Made before there is anything to read, it waits; what it is sent is what it reads. */
+static struct snap_error *copy_inputs(void *context _unused_, struct snap_parser_job *job)
+{
+	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
+		if (read(job->inputs[i], job->out + job->size++, 1) != 1)
+			return snap_error_format(SNAP_ERROR_OTHER, "input %d cannot be read", i);
+	return NULL;
+}
+
+static int memory_with(char byte)
+{
+	int fd = memfd_create("x", MFD_CLOEXEC);
+
+	assert_int_equal(pwrite(fd, &byte, 1, 0), 1);
+	return fd;
+}
+
+static void test_parser_made_beforehand(void **state _unused_)
+{
+	struct snap_options options = { .cancel = NULL };
+	struct case_of_parser parser_case = plain_case(&options);
+	struct snap_parser *parser = NULL;
+	const uint8_t *bytes;
+	uint64_t size;
+
+	parser_case.start.work = copy_inputs;
+	assert_null(snap_parser_create(&parser_case.start, &parser));
+	parser_case.call.inputs[0] = memory_with('a');
+	parser_case.call.inputs[1] = memory_with('b');
+	assert_null(snap_parser_run(parser, &parser_case.call, &bytes, &size));
+	assert_int_equal(size, 2);
+	assert_memory_equal(bytes, "ab", 2);
+	munmap((void *)(uintptr_t)bytes, size);
+	snap_parser_destroy(parser);
+	close(parser_case.call.inputs[0]);
+	close(parser_case.call.inputs[1]);
+	/* One that nobody has work for leaves nothing behind. */
+	assert_null(snap_parser_create(&parser_case.start, &parser));
+	snap_parser_destroy(parser);
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+}
+
+/* ---- fallback ---- */
+
+struct tries {
+	unsigned *tried; /* shared: by effort */
+	uint64_t file_id;
+	enum snap_effort succeeds;
+};
+
+static struct snap_error *die_at_file(void *context, enum snap_effort effort,
+				      struct snap_parser_job *job)
+{
+	const struct tries *tries = context;
+
+	tries->tried[effort]++;
+	*job->file_id = tries->file_id;
+	if (effort != tries->succeeds)
+		abort();
+	job->size = 1;
+	return NULL;
+}
+
+static struct snap_error *take_nothing(void *context _unused_, const uint8_t *bytes, uint64_t size)
+{
+	munmap((void *)(uintptr_t)bytes, size);
+	return NULL;
+}
+
+static void assert_ladder(uint64_t file_id, const unsigned *tried)
+{
+	struct snap_options options = { .cancel = NULL };
+	struct tries tries = { .file_id = file_id, .succeeds = SNAP_EFFORT_NO_FILES };
+	struct snap_fallback fallback = {
+		.work = die_at_file,
+		.take = take_nothing,
+		.context = &tries,
+		.options = &options,
+		.broker = snap_no_broker(),
+		.uid = snap_sandbox_pick_uid(NULL, 0),
+		.inputs = { -1, -1 },
+	};
+	struct snap_parser *prepared = NULL;
+
+	tries.tried = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_null(snap_fallback_prepare(&fallback, &prepared));
+	assert_null(snap_fallback_run(&fallback, prepared));
+	assert_memory_equal(tries.tried, tried, SNAP_EFFORT_COUNT * sizeof(*tried));
+	assert_int_equal(fallback.effort, SNAP_EFFORT_NO_FILES);
+	assert_non_null(strstr(snap_error_message(fallback.reason), "was killed by signal 6"));
+	snap_error_destroy(fallback.reason);
+	munmap(tries.tried, 4096);
+}
+
+/* With the file it was at told, each effort but the last is tried once without it. */
+static void test_ladder(void **state _unused_)
+{
+	assert_ladder(0, (const unsigned[]){ 1, 1, 1 });
+	assert_ladder(7, (const unsigned[]){ 2, 1, 1 });
+}
+
+static void test_refusals(void **state _unused_)
+{
+	struct snap_refusals refusals = { .broker = snap_no_broker() };
+
+	assert_false(snap_refuse_file(&refusals, 0, 2));
+	assert_true(snap_refuse_file(&refusals, 5, 2));
+	assert_false(snap_refuse_file(&refusals, 5, 2));
+	assert_true(snap_refuse_file(&refusals, 6, 2));
+	assert_false(snap_refuse_file(&refusals, 7, 2));
+	assert_int_equal(refusals.count, 2);
 }
 
 /* ---- collectors ---- */
@@ -413,15 +534,16 @@ static struct snap_error *make(void *context, const struct snap_options *options
 	return NULL;
 }
 
-static struct snap_error *keep(const struct snap_options *options, struct plan *plan,
-			       int64_t deadline_ns, struct snap_collector **ret)
+static struct snap_error *start_and_await(const struct snap_options *options, struct plan *plan,
+					  int64_t deadline_ns, struct snap_collector **ret)
 {
 	struct snap_collector_start start = {
 		.make = make, .context = plan, .input = -1, .deadline_ns = deadline_ns
 	};
 
 	plan->who = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return snap_collector_create(options, &start, ret);
+	assert_null(snap_collector_start(options, &start, ret));
+	return snap_collector_await(*ret);
 }
 
 static void test_collector(void **state _unused_)
@@ -431,7 +553,7 @@ static void test_collector(void **state _unused_)
 	struct snap_capture *capture = NULL;
 	struct snap_collector *collector = NULL;
 
-	assert_null(keep(&options, &plan, 0, &collector));
+	assert_null(start_and_await(&options, &plan, 0, &collector));
 	assert_int_not_equal(*plan.who, getpid());
 	assert_null(snap_capture_take_over(snap_collector_bytes(collector),
 					   snap_collector_shared(collector), &capture));
@@ -447,12 +569,13 @@ static void assert_collector_fails(struct plan plan, int64_t deadline_ns, enum s
 {
 	struct snap_options options = { .timeout_ns = 50000000 };
 	struct snap_collector *collector = NULL;
-	struct snap_error *err = keep(&options, &plan, deadline_ns, &collector);
+	struct snap_error *err = start_and_await(&options, &plan, deadline_ns, &collector);
 
 	assert_non_null(err);
 	assert_int_equal(snap_error_code(err), code);
 	assert_non_null(strstr(snap_error_message(err), words));
 	snap_error_destroy(err);
+	snap_collector_destroy(collector);
 	assert_int_equal(kill(*plan.who, 0), -1);
 	munmap(plan.who, 4096);
 }
@@ -479,18 +602,18 @@ static void test_collector_without_its_worker(void **state _unused_)
 	int fd = -1;
 	FILE *file;
 
-	assert_null(keep(&options, &plan, 0, &collector));
-	assert_null(snap_collector_broker(collector, &options, 0, &broker));
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", *plan.who, *plan.who);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	assert_non_null(fgets(children, sizeof(children), file));
-	fclose(file);
+	assert_null(start_and_await(&options, &plan, 0, &collector));
+	broker = snap_collector_broker(collector, &options, 0);
 	/* A request that makes no sense is answered; one after the worker's death finds nothing. */
 	request.process = 9;
 	err = broker.answer(broker.context, &request, &fd);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", *plan.who, *plan.who);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(children, sizeof(children), file));
+	fclose(file);
 	kill(atoi(children), SIGKILL);
 	err = broker.answer(broker.context, &request, &fd);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
@@ -517,6 +640,9 @@ int main(void)
 		cmocka_unit_test(test_descriptors_that_are_given),
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_ends_of_parsers),
+		cmocka_unit_test(test_parser_made_beforehand),
+		cmocka_unit_test(test_ladder),
+		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_collector),
 		cmocka_unit_test(test_ends_of_collectors),
 		cmocka_unit_test(test_collector_without_its_worker),

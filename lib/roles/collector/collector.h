@@ -26,13 +26,21 @@ struct snap_collector_start {
 };
 
 /*
- * Makes the collector and waits for its capture. The errors are make's; CANCELLED by the options'
- * flag; TIMEOUT when the deadline was first; CRASHED when it died; OS with EINTR when there is no
- * cancel flag and a signal was handled.
+ * Makes the collector, which begins at once. The options and `start` need not outlive this call in
+ * the collector; the options' cancel flag is looked at by this process until the capture is there.
+ * OS, NO_MEMORY.
  */
-struct snap_error *snap_collector_create(const struct snap_options *options,
-					 const struct snap_collector_start *start,
-					 struct snap_collector **ret) _must_check_;
+struct snap_error *snap_collector_start(const struct snap_options *options,
+					const struct snap_collector_start *start,
+					struct snap_collector **ret) _must_check_;
+/*
+ * Waits for its capture, once. The errors are make's; CANCELLED by the options' flag; TIMEOUT when
+ * the deadline was first; CRASHED when it died; OS with EINTR when there is no cancel flag and a
+ * signal was handled.
+ */
+struct snap_error *snap_collector_await(struct snap_collector *collector) _must_check_;
+/* Nobody wants it any more: it begins to end, while the caller does something else. */
+void snap_collector_dismiss(struct snap_collector *collector);
 void snap_collector_destroy(struct snap_collector *collector);
 
 static inline void snap_collector_destroyp(struct snap_collector **collector)
@@ -60,8 +68,7 @@ unsigned snap_collector_held(const struct snap_collector *collector);
  * time; with debuginfod this process downloads. A collector that does not answer within two
  * seconds, or until the deadline, finds nothing more.
  */
-struct snap_error *snap_collector_broker(struct snap_collector *collector,
-					 const struct snap_options *options, int64_t deadline_ns,
-					 struct snap_broker *ret) _must_check_;
+struct snap_broker snap_collector_broker(struct snap_collector *collector,
+					 const struct snap_options *options, int64_t deadline_ns);
 
 #endif

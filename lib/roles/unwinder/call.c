@@ -189,7 +189,7 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 	memcpy(room->left, unwinder->left, unwinder->left_count * sizeof(*unwinder->left));
 	unwinder->resets = false;
 	unwinder->left_count = 0;
-	room->place = 0;
+	room->file_id = 0;
 	put_thread(unwinder, thread);
 	atomic_store(&room->calls, ++unwinder->calls);
 	syscall(SYS_futex, &room->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -232,18 +232,6 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 	return SNAP_CALL_ANSWERED;
 }
 
-/* A file that ended a parser is not shown to the next one. */
-static struct snap_error *answer(void *context, const struct snap_broker_request *request,
-				 int *fd_ret)
-{
-	const struct snap_remote_unwinder *unwinder = context;
-
-	for (size_t i = 0; i < unwinder->refused_count; i++)
-		if (unwinder->refused[i] == snap_broker_place(request))
-			return snap_error_not_found();
-	return unwinder->broker.answer(unwinder->broker.context, request, fd_ret);
-}
-
 /*
  * It says that it asks for a file, which need not be so: then there is nothing at the channel, and
  * we wait for that no longer than for anything else.
@@ -251,7 +239,7 @@ static struct snap_error *answer(void *context, const struct snap_broker_request
 static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, struct watch *watch)
 {
 	struct pollfd channel = { .fd = unwinder->role.channel, .events = POLLIN };
-	const struct snap_broker broker = { .answer = answer, .context = unwinder };
+	const struct snap_broker broker = snap_refusing_broker(&unwinder->refusals);
 	int64_t begin;
 	bool gone = false;
 

@@ -51,7 +51,7 @@ struct snap_room {
 	_Atomic uint32_t asked;      /* so many files were asked for, on the channel */
 	_Atomic uint32_t has_left;   /* it had nothing to do for long */
 	_Atomic uint64_t left_bytes; /* kept of processes that were left */
-	uint64_t place;              /* snap_broker_place() of what is read */
+	uint64_t file_id;            /* snap_broker_file_id() of what is read */
 	struct snap_room_answer answer;
 };
 

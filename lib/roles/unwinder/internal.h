@@ -6,11 +6,9 @@
 #ifndef SNAP_ROLES_UNWINDER_INTERNAL_H
 #define SNAP_ROLES_UNWINDER_INTERNAL_H
 
-#include "roles/parser.h"
+#include "roles/fallback.h"
 #include "roles/unwinder/exchange.h"
 #include "roles/unwinder/unwinder.h"
-
-enum { SNAP_REMOTE_REFUSED = 32 };
 
 /* What is known of a process, by its number. */
 struct snap_remote_process {
@@ -26,7 +24,6 @@ struct snap_remote_user {
 
 struct snap_remote_unwinder {
 	const struct snap_options *options;
-	struct snap_broker broker;
 	struct snap_role role; /* SNAP_ROLE_NONE: no parser */
 	pid_t maker;           /* the thread that made it, whose end is its end */
 	uid_t uid;             /* of the parser */
@@ -52,9 +49,8 @@ struct snap_remote_unwinder {
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
 	unsigned losses;
-	char why[160];                         /* of the last one */
-	uint64_t refused[SNAP_REMOTE_REFUSED]; /* snap_broker_place() of files that ended one */
-	size_t refused_count;
+	char why[160];                 /* of the last one */
+	struct snap_refusals refusals; /* files that ended one */
 };
 
 enum snap_call_result {

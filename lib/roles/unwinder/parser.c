@@ -242,7 +242,7 @@ void snap_room_serve(void *context, int channel)
 		_exit(NO_MEMORY);
 	parser.remote = (struct snap_remote_finder){ .channel = channel,
 						     .capture = &parser.capture,
-						     .place = &room->place };
+						     .file_id = &room->file_id };
 	parser.finder = (struct snap_file_finder){ .find = find_remotely,
 						   .note = note_remotely,
 						   .context = &parser };

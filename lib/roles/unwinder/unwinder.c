@@ -36,7 +36,7 @@ struct snap_error *snap_remote_unwinder_create(const struct snap_options *option
 	if (!unwinder)
 		return snap_error_no_memory();
 	unwinder->options = options;
-	unwinder->broker = *broker;
+	unwinder->refusals.broker = *broker;
 	unwinder->role = SNAP_ROLE_NONE;
 	snap_arena_init(&unwinder->arena);
 	snap_interner_init(&unwinder->reasons, &unwinder->arena);
@@ -88,7 +88,7 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 	for (size_t i = 0; i < unwinder->process_count; i++)
 		unwinder->processes[i] = (struct snap_remote_process){ 0 };
 	/* Numbers may stand for others from here on. */
-	unwinder->refused_count = 0;
+	unwinder->refusals.count = 0;
 	unwinder->left_count = 0;
 	unwinder->resets = true;
 }
@@ -185,16 +185,6 @@ static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
 	unwinder->losses++;
 }
 
-/* What it read when it ended, or for so long: the next one does without. */
-static void refuse(struct snap_remote_unwinder *unwinder, uint64_t place)
-{
-	for (size_t i = 0; i < unwinder->refused_count; i++)
-		if (unwinder->refused[i] == place)
-			return;
-	if (place && unwinder->refused_count < SNAP_REMOTE_REFUSED)
-		unwinder->refused[unwinder->refused_count++] = place;
-}
-
 /* Its maker's thread may have ended, which is nobody's fault. */
 static bool ended_with_maker(const struct snap_remote_unwinder *unwinder, int status)
 {
@@ -228,7 +218,9 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	}
 	/* SIGKILL comes from outside, or is ours. */
 	if (result == SNAP_CALL_LATE || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
-		refuse(unwinder, unwinder->room->place);
+		/* What it read when it ended, or for so long: the next one does without. */
+		snap_refuse_file(&unwinder->refusals, unwinder->room->file_id,
+				 SNAP_ARRAY_SIZE(unwinder->refusals.files));
 	count_loss(unwinder, number, user, result == SNAP_CALL_LATE ? LATE : 1);
 	return result;
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The ladder of tries: see fallback.h. */
+#include "roles/fallback.h"
+
+#include "base/clock.h"
+
+#include <sys/mman.h>
+
+enum { MOST_REFUSED = 8 }; /* files that the work does without before it asks for less */
+
+static const int64_t LAST_NS = 330000000; /* for the last effort, behind the deadline */
+
+/* ---- files that ended a parser ---- */
+
+static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
+{
+	for (size_t i = 0; i < refusals->count; i++)
+		if (refusals->files[i] == file_id)
+			return true;
+	return false;
+}
+
+/* The reason goes to the report as why this file's symbols are missing; then there is no other. */
+static struct snap_error *answer_request(void *context, const struct snap_broker_request *request,
+					 int *fd_ret)
+{
+	const struct snap_refusals *refusals = context;
+
+	if (!is_refused(refusals, snap_broker_file_id(request)))
+		return refusals->broker.answer(refusals->broker.context, request, fd_ret);
+	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE || !refusals->reason)
+		return snap_error_not_found();
+	return snap_error_format(SNAP_ERROR_CRASHED, "%s", snap_error_message(refusals->reason));
+}
+
+struct snap_broker snap_refusing_broker(struct snap_refusals *refusals)
+{
+	return (struct snap_broker){ .answer = answer_request, .context = refusals };
+}
+
+bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t most)
+{
+	if (file_id == 0 || refusals->count >= most || is_refused(refusals, file_id))
+		return false;
+	refusals->files[refusals->count++] = file_id;
+	return true;
+}
+
+/* ---- one try ---- */
+
+struct
+try {
+	const struct snap_fallback *fallback;
+	enum snap_effort effort;
+};
+
+static struct snap_error *run_work(void *context, struct snap_parser_job *job)
+{
+	const struct try *try = context;
+
+	return try->fallback->work(try->fallback->context, try->effort, job);
+}
+
+static struct snap_error *make_parser(struct try *try, struct snap_parser **ret)
+{
+	const struct snap_fallback *fallback = try->fallback;
+	const struct snap_parser_start start = {
+		.options = fallback->options,
+		.work = run_work,
+		.context = try,
+		.uid = fallback->uid,
+		.deadline_ns = fallback->deadline_ns,
+		.capacity = fallback->capacity,
+	};
+
+	return snap_parser_create(&start, ret);
+}
+
+struct snap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
+					 struct snap_parser **ret)
+{
+	struct try try = { .fallback = fallback, .effort = SNAP_EFFORT_ALL };
+
+	return make_parser(&try, ret);
+}
+
+/* When a try has to be over: it leaves time for those behind it. */
+static int64_t deadline_of(const struct try *try)
+{
+	int64_t deadline_ns = try->fallback->deadline_ns;
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), left = deadline_ns - now;
+
+	if (deadline_ns == 0)
+		return 0;
+	if (try->effort + 1 == SNAP_EFFORT_COUNT)
+		return (left > 0 ? deadline_ns : now) + LAST_NS;
+	return left > 0 ? now + left / 8 * 5 : now;
+}
+
+static struct snap_error *run_parser(const struct try *try, struct snap_parser *parser,
+				     struct snap_refusals *refusals, uint64_t *file_id_ret)
+{
+	const struct snap_fallback *fallback = try->fallback;
+	struct snap_parser_call call = { .broker = snap_refusing_broker(refusals),
+					 .deadline_ns = deadline_of(try) };
+	const uint8_t *bytes;
+	struct snap_error *err;
+	uint64_t size;
+
+	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
+		call.inputs[i] = fallback->inputs[i];
+	err = snap_parser_run(parser, &call, &bytes, &size);
+	*file_id_ret = call.file_id;
+	if (err)
+		return err;
+	err = fallback->take(fallback->context, bytes, size);
+	if (err)
+		munmap((void *)(uintptr_t)bytes, size);
+	return err;
+}
+
+/* ---- the ladder ---- */
+
+static bool may_be_tried_again(const struct snap_error *err)
+{
+	switch (snap_error_code(err)) {
+	case SNAP_ERROR_CRASHED:
+	case SNAP_ERROR_TIMEOUT:
+	case SNAP_ERROR_NO_MEMORY:
+	case SNAP_ERROR_FORMAT: /* of a result, or of a request for a file */
+		return true;
+	default:
+		return false;
+	}
+}
+
+struct snap_error *snap_fallback_run(struct snap_fallback *fallback, struct snap_parser *prepared)
+{
+	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = prepared;
+	struct snap_refusals refusals = { .broker = fallback->broker };
+	struct try try = { .fallback = fallback, .effort = SNAP_EFFORT_ALL };
+
+	fallback->reason = NULL;
+	for (;;) {
+		uint64_t file_id = 0;
+		struct snap_error *err = parser ? NULL : make_parser(&try, &parser);
+
+		if (!err)
+			err = run_parser(&try, parser, &refusals, &file_id);
+		fallback->effort = try.effort;
+		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES)
+			return err;
+		snap_parser_destroy(parser);
+		parser = NULL;
+		/* The first reason is the one that matters: the others follow from it. */
+		if (fallback->reason)
+			snap_error_destroy(err);
+		else
+			refusals.reason = fallback->reason = err;
+		if (!snap_refuse_file(&refusals, file_id, MOST_REFUSED))
+			try.effort++;
+	}
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Fallback: work that is tried again with less where its parser dies or is late.
+ *
+ * What hostile files can spoil is spoilt step by step. The next parser does without the file that
+ * the last one was at, a few times; then without symbols; then without any byte that a target made.
+ * Knows nothing of what the work is.
+ */
+#ifndef SNAP_ROLES_FALLBACK_H
+#define SNAP_ROLES_FALLBACK_H
+
+#include "roles/parser.h"
+
+/* How much is made out. Each reads less of what the targets made than the one before. */
+enum snap_effort {
+	SNAP_EFFORT_ALL,
+	SNAP_EFFORT_NO_SYMBOLS,
+	SNAP_EFFORT_NO_FILES,
+	SNAP_EFFORT_COUNT,
+};
+
+/* A broker in front of another one, which refuses files that have ended a parser. */
+struct snap_refusals {
+	struct snap_broker broker;       /* the other one */
+	const struct snap_error *reason; /* why a module is refused; NULL: it is just not found */
+	uint64_t files[32];              /* snap_broker_file_id() */
+	size_t count;
+};
+
+struct snap_broker snap_refusing_broker(struct snap_refusals *refusals);
+
+/* Refuses this file from now on. False: 0, refused already, or as many as `most` (up to 32). */
+bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t most);
+
+struct snap_fallback {
+	/* In the parser, in a copy of `context`. */
+	struct snap_error *(*work)(void *context, enum snap_effort effort,
+				   struct snap_parser_job *job);
+	/* In this process: reads the result, and takes over the mapping unless it fails. */
+	struct snap_error *(*take)(void *context, const uint8_t *bytes, uint64_t size);
+	void *context;
+	const struct snap_options *options; /* cancel; no_sandbox */
+	struct snap_broker broker;
+	uid_t uid;
+	int inputs[SNAP_PARSER_INPUTS];
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; the last try has 330 ms more. 0: none */
+	uint64_t capacity;   /* see struct snap_parser_start */
+	/* Is set: with what it ended, and what happened first; NULL: nothing. The caller's. */
+	enum snap_effort effort;
+	struct snap_error *reason;
+};
+
+/*
+ * Makes the parser of the first try beforehand: everything but broker, inputs and deadline has to
+ * be there. OS.
+ */
+struct snap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
+					 struct snap_parser **ret) _must_check_;
+
+/*
+ * Runs it; `prepared` is a parser of snap_fallback_prepare(), which is used up, or NULL. The errors
+ * are those of the last try; CANCELLED, OS and the work's own are not tried again.
+ */
+struct snap_error *snap_fallback_run(struct snap_fallback *fallback,
+				     struct snap_parser *prepared) _must_check_;
+
+#endif
