@@ -11,6 +11,7 @@
 #include "analyze/internal.h"
 #include "analyze/label.h"
 #include "base/escape.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -122,27 +123,35 @@ void snap_stack_judge_end(struct snap_raw_stack *stack)
 	stack->reason = NULL;
 }
 
-/* "libfoo.so+0x12a0: no unwind information": where and why a stack ended early. */
+const char *snap_stack_end_detail(struct snap_analysis *analysis,
+				  const struct snap_raw_stack *stack, const char *path,
+				  uint64_t bias)
+{
+	struct snap_arena *arena = snap_analysis_arena(analysis);
+
+	if (!stack->end_pc)
+		return snap_analysis_text(analysis, stack->reason);
+	if (!path)
+		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", stack->end_pc, stack->reason);
+	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", snap_base_name(path),
+				 stack->end_pc - bias, stack->reason);
+}
+
 static const char *end_detail(struct snap_analysis *analysis, const struct snap_raw_process *raw,
 			      const struct snap_raw_stack *stack)
 {
-	struct snap_arena *arena = snap_analysis_arena(analysis);
-	struct snap_module *module;
-	const char *slash;
+	struct snap_module *module = NULL;
 
 	if (!stack->reason)
 		return NULL;
-	if (!stack->end_pc || !raw->modules)
-		return snap_analysis_text(analysis, stack->reason);
-	module = snap_modules_find(raw->modules, stack->end_pc);
+	if (stack->end_pc && raw->modules)
+		module = snap_modules_find(raw->modules, stack->end_pc);
 	/* The file may be missing: where it was mapped is known from its captured head, too. */
 	if (module)
 		(void)snap_module_open(analysis->set, module);
-	if (!module || !module->path || !module->has_bias)
-		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", stack->end_pc, stack->reason);
-	slash = strrchr(module->path, '/');
-	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", slash ? slash + 1 : module->path,
-				 stack->end_pc - module->bias, stack->reason);
+	if (!module || !module->has_bias)
+		return snap_stack_end_detail(analysis, stack, NULL, 0);
+	return snap_stack_end_detail(analysis, stack, module->path, module->bias);
 }
 
 /* Labels and filters the threads of a process, and groups those that are shown. */

@@ -5,6 +5,8 @@
  */
 #include "analyze/classify.h"
 
+#include "base/text.h"
+
 #include <fnmatch.h>
 #include <string.h>
 
@@ -208,13 +210,6 @@ static const char *const namespace_init_names[] = {
 	"my_init", NULL,
 };
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool matches_pattern(const char *const *patterns, const char *text)
 {
 	for (; *patterns; patterns++)
@@ -244,12 +239,12 @@ static bool matches_name(const char *const *patterns, const char *text)
 
 bool snap_classify_is_libc(const char *path)
 {
-	return path && matches_pattern(libc_modules, last_part(path));
+	return path && matches_pattern(libc_modules, snap_base_name(path));
 }
 
 bool snap_classify_system_module(const char *path)
 {
-	return path && matches_pattern(system_modules, last_part(path));
+	return path && matches_pattern(system_modules, snap_base_name(path));
 }
 
 bool snap_classify_startup_function(const char *symbol, const char *function)
@@ -301,7 +296,7 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
 
 static bool is_called(const struct snap_process *process, const char *const *names)
 {
-	const char *exe = process->exe ? last_part(process->exe) : NULL;
+	const char *exe = process->exe ? snap_base_name(process->exe) : NULL;
 
 	for (; *names; names++) {
 		if (exe && strcmp(exe, *names) == 0)

@@ -101,7 +101,7 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 static struct snap_error *name_addresses(struct snap_analysis *analysis,
 					 struct snap_module_file *file,
 					 const struct snap_process *process, struct wanted *wanted,
-					 size_t count, const char **trouble_ret)
+					 size_t count, const char **reason_ret)
 {
 	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
 	struct snap_error *err;
@@ -114,7 +114,7 @@ static struct snap_error *name_addresses(struct snap_analysis *analysis,
 			queries[distinct++].vaddr = wanted[i].vaddr;
 	err = file ? snap_symbolize(analysis->symbolizer, file, queries, distinct)
 		   : snap_symbolize_perf_map(analysis->symbolizer, process, queries, distinct,
-					     trouble_ret);
+					     reason_ret);
 	if (err)
 		return err;
 	for (size_t i = 0, q = 0; i < count; i++) {
@@ -143,17 +143,16 @@ static bool should_have_symbols(const char *path)
 
 static void warn_of_file(struct snap_analysis *analysis, const struct snap_module_file *file)
 {
-	const char *trouble = snap_symbolizer_trouble(analysis->symbolizer, file);
+	const char *reason = snap_symbolizer_trouble(analysis->symbolizer, file);
 
-	if (!trouble && file->tried && !file->image && file->trouble &&
-	    should_have_symbols(file->path))
-		trouble = file->trouble;
-	if (!trouble)
+	if (!reason && file->tried && !file->image && should_have_symbols(file->path))
+		reason = file->trouble;
+	if (!reason)
 		return;
 	analysis->snapshot->missing.modules++;
 	snap_snapshot_warn(analysis->snapshot, "module_symbols", 0, 0,
 			   "cannot read the symbols of %s: %s",
-			   file->path ? file->path : "a module", trouble);
+			   file->path ? file->path : "a module", reason);
 }
 
 static struct snap_error *name_files(struct snap_analysis *analysis, struct wanted *wanted,
@@ -193,7 +192,7 @@ static bool is_jit(const struct snap_raw_process *raw, const struct snap_frame_r
 static struct snap_error *name_jit(struct snap_analysis *analysis, struct snap_raw_process *raw)
 {
 	_cleanup_free_ struct wanted *wanted = malloc((raw->record_count + 1) * sizeof(*wanted));
-	const char *trouble = NULL;
+	const char *reason = NULL;
 	struct snap_error *err;
 	size_t count = 0;
 
@@ -206,13 +205,13 @@ static struct snap_error *name_jit(struct snap_analysis *analysis, struct snap_r
 	if (count == 0)
 		return NULL;
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
-	err = name_addresses(analysis, NULL, raw->process, wanted, count, &trouble);
+	err = name_addresses(analysis, NULL, raw->process, wanted, count, &reason);
 	if (err)
 		return err;
-	if (trouble)
+	if (reason)
 		snap_snapshot_warn(analysis->snapshot, "perf_map_refused", raw->process->pid, 0,
 				   "perf map of process %d not used: %s", raw->process->pid,
-				   trouble);
+				   reason);
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of this folder share while one capture is analyzed.
+ * The state of one analysis, and its steps:
  *
  *     collect (threads -> distinct stacks of shared frames)   stacks.c
  *     name    (distinct addresses -> functions, once a file)  frames.c
@@ -8,8 +8,8 @@
  *     limit   (no more than a reader can use)                 report_limit.c
  *     view    (filters, types, tree)                          filter.c, node.c
  *
- * Nothing here is seen outside the folder. Results live in the snapshot's arena, all else in
- * `scratch`, which dies with the analysis.
+ * For this folder and log/ alone. Results live in the snapshot's arena, all else in `scratch`, which
+ * dies with the analysis.
  */
 #ifndef SNAP_ANALYZE_INTERNAL_H
 #define SNAP_ANALYZE_INTERNAL_H
@@ -115,6 +115,14 @@ struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
  * information. Its name then says that the stack ends where it should.
  */
 void snap_stack_judge_end(struct snap_raw_stack *stack);
+
+/*
+ * "libfoo.so+0x12a0: no unwind information": where and why a stack ended early. `path`: of the
+ * module there, whose addresses in its file are `bias` lower; NULL unknown. The stack has a reason.
+ */
+const char *snap_stack_end_detail(struct snap_analysis *analysis,
+				  const struct snap_raw_stack *stack, const char *path,
+				  uint64_t bias);
 
 /* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;

@@ -127,7 +127,7 @@ static struct values values_of(const struct snap_member *member)
 				member->kernel ? "kernel" : "user", member->cpu };
 }
 
-static void keep_common(struct values *common, struct values other)
+static void clear_different(struct values *common, struct values other)
 {
 	if (common->state != other.state)
 		common->state = NULL;
@@ -142,7 +142,7 @@ static void keep_common(struct values *common, struct values other)
 }
 
 /* NULL for ""; *ok becomes false without memory. */
-static const char *keep(struct snap_interner *strings, const char *text, bool *ok)
+static const char *intern_label(struct snap_interner *strings, const char *text, bool *ok)
 {
 	const char *kept = *text ? snap_intern(strings, text, strlen(text)) : NULL;
 
@@ -151,7 +151,7 @@ static const char *keep(struct snap_interner *strings, const char *text, bool *o
 	return kept;
 }
 
-static void add(struct snap_stack *stack, const char *key, const char *value)
+static void add_label(struct snap_stack *stack, const char *key, const char *value)
 {
 	if (value)
 		stack->labels[stack->label_count++] = (struct snap_label){ key, value };
@@ -166,22 +166,22 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 	bool ok = true;
 
 	for (size_t i = 1; i < stack->thread_count; i++)
-		keep_common(&common, values_of(&stack->threads[i]));
+		clear_different(&common, values_of(&stack->threads[i]));
 	if (snap_label_fold(stack->threads, stack->thread_count, name))
-		kept_name = keep(strings, name, &ok);
+		kept_name = intern_label(strings, name, &ok);
 	if (common.cpu >= 0) {
 		snprintf(cpu, sizeof(cpu), "%d", common.cpu);
-		kept_cpu = keep(strings, cpu, &ok);
+		kept_cpu = intern_label(strings, cpu, &ok);
 	}
 	stack->labels = snap_arena_new_array(strings->arena, LABELS, struct snap_label);
 	if (!stack->labels || !ok)
 		return false;
 	stack->label_count = 0;
-	add(stack, "state", common.state);
-	add(stack, "thread_name", kept_name);
-	add(stack, "syscall", common.syscall);
-	add(stack, "wchan", common.wchan);
-	add(stack, "cpu", kept_cpu);
-	add(stack, "type", common.type);
+	add_label(stack, "state", common.state);
+	add_label(stack, "thread_name", kept_name);
+	add_label(stack, "syscall", common.syscall);
+	add_label(stack, "wchan", common.wchan);
+	add_label(stack, "cpu", kept_cpu);
+	add_label(stack, "type", common.type);
 	return true;
 }

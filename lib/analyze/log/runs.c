@@ -11,20 +11,20 @@
 
 enum { CHECK_CANCEL = 1 << 12 };
 
-/* How a thread stands while the slice is walked, and since when. */
-struct standing {
+/* The last change of a thread while the slice is walked. */
+struct current {
 	struct snap_log_change change;
 	uint32_t since; /* tick of the slice */
 };
 
 struct walk {
 	struct snap_log_analysis *of;
-	struct standing *standing; /* of each thread */
+	struct current *current; /* of each thread */
 };
 
 static void walk_deinit(struct walk *walk)
 {
-	free(walk->standing);
+	free(walk->current);
 }
 
 /* ---- system calls ---- */
@@ -81,10 +81,10 @@ static bool same_run(const struct snap_run *a, const struct snap_run *b)
 static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 {
 	struct snap_log_analysis *of = walk->of;
-	const struct standing *standing = &walk->standing[thread];
-	const struct snap_log_change *change = &standing->change;
+	const struct current *current = &walk->current[thread];
+	const struct snap_log_change *change = &current->change;
 	struct snap_log_line *line = &of->lines[thread];
-	struct snap_run run = { .first = standing->since,
+	struct snap_run run = { .first = current->since,
 				.last = end - 1,
 				.state = change->state,
 				.taken = change->taken };
@@ -93,7 +93,7 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 				      .state = change->state };
 	struct snap_log_look *look;
 
-	if (change->stack == SNAP_LOG_GONE || standing->since >= end)
+	if (change->stack == SNAP_LOG_GONE || current->since >= end)
 		return true;
 	look = snap_log_look_at(of, change->stack);
 	if (!look)
@@ -121,22 +121,22 @@ static size_t changes_before(const struct snap_log *log, size_t tick)
 	return tick == 0 ? 0 : (size_t)(log->ticks[tick - 1].change_end - log->first_change);
 }
 
-/* How all threads stand just before the slice. */
+/* The last change of each thread before the slice. */
 static bool begin_walk(struct walk *walk)
 {
 	const struct snap_log *log = walk->of->log;
 	size_t count = changes_before(log, walk->of->first);
 
-	walk->standing = calloc(log->thread_count + 1, sizeof(*walk->standing));
-	if (!walk->standing)
+	walk->current = calloc(log->thread_count + 1, sizeof(*walk->current));
+	if (!walk->current)
 		return false;
 	for (size_t i = 0; i < log->thread_count; i++) {
-		walk->standing[i].change.stack = SNAP_LOG_GONE;
+		walk->current[i].change.stack = SNAP_LOG_GONE;
 		if (i < log->before_count)
-			walk->standing[i].change = log->before[i];
+			walk->current[i].change = log->before[i];
 	}
 	for (size_t i = 0; i < count; i++)
-		walk->standing[log->changes[i].thread].change = log->changes[i];
+		walk->current[log->changes[i].thread].change = log->changes[i];
 	return true;
 }
 
@@ -180,7 +180,7 @@ static struct snap_error *walk_ticks(struct walk *walk)
 
 			if (!close_run(walk, to->thread, tick))
 				return snap_error_no_memory();
-			walk->standing[to->thread] = (struct standing){ *to, tick };
+			walk->current[to->thread] = (struct current){ *to, tick };
 		}
 	}
 	for (size_t i = 0; i < log->thread_count; i++)

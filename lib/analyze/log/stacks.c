@@ -126,26 +126,18 @@ static bool find_bias(const struct snap_log_analysis *of, const struct snap_log_
 	return false;
 }
 
-/* "libfoo.so+0x12a0: no unwind information", as in a snapshot. */
 static const char *end_detail(struct snap_log_analysis *of, const struct snap_log_stack *stack,
 			      const struct snap_raw_stack *raw)
 {
 	const struct snap_process *process = &of->log->capture->processes[stack->space];
-	struct snap_arena *arena = snap_analysis_arena(&of->analysis);
-	const struct snap_map *map;
-	const char *slash;
-	uint64_t bias;
+	const struct snap_map *map = raw->end_pc ? snap_process_map(process, raw->end_pc) : NULL;
+	uint64_t bias = 0;
 
 	if (!raw->reason)
 		return NULL;
-	if (!raw->end_pc)
-		return snap_analysis_text(&of->analysis, raw->reason);
-	map = snap_process_map(process, raw->end_pc);
 	if (!map || !map->path || !find_bias(of, stack, map->path, &bias))
-		return snap_arena_printf(arena, "0x%" PRIx64 ": %s", raw->end_pc, raw->reason);
-	slash = strrchr(map->path, '/');
-	return snap_arena_printf(arena, "%s+0x%" PRIx64 ": %s", slash ? slash + 1 : map->path,
-				 raw->end_pc - bias, raw->reason);
+		return snap_stack_end_detail(&of->analysis, raw, NULL, 0);
+	return snap_stack_end_detail(&of->analysis, raw, map->path, bias);
 }
 
 /* ---- stacks ---- */
