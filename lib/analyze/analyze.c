@@ -120,6 +120,9 @@ void snap_stack_judge_end(struct snap_raw_stack *stack)
 	if (!snap_classify_outermost_function(last->entries[last->entry_count - 1].symbol))
 		return;
 	stack->end = SNAP_UNWIND_COMPLETE;
+	for (size_t i = stack->kernel_count; i < stack->frame_count; i++)
+		if (stack->frames[i]->trust == SNAP_TRUST_SCAN)
+			stack->end = SNAP_UNWIND_SCANNED;
 	stack->reason = NULL;
 }
 

@@ -85,7 +85,10 @@ static uint64_t frame_key(const struct snap_frame *frame)
 
 uint64_t snap_group_stack_key(const struct snap_raw_stack *stack)
 {
-	uint64_t hash = hash_number(stack->frame_count, stack->end);
+	/* Equal frames are one stack, however they were found. */
+	enum snap_unwind_end end =
+		snap_unwind_is_whole(stack->end) ? SNAP_UNWIND_COMPLETE : stack->end;
+	uint64_t hash = hash_number(stack->frame_count, end);
 
 	hash = hash_number(stack->gap_count, hash_number(stack->gap_frame, hash));
 	for (size_t i = 0; i < stack->frame_count; i++)
@@ -181,10 +184,34 @@ static void keep_common_part(const struct grouping *grouping, const struct item 
 		stack->unwind = SNAP_UNWIND_FAILED;
 }
 
+unsigned snap_group_doubt(const struct snap_frame **frames, size_t count)
+{
+	unsigned doubt = 0;
+
+	for (size_t i = 0; i < count; i++)
+		doubt += frames[i]->trust;
+	return doubt;
+}
+
+/* Of stacks that differ only in how their frames were found, the one with the least trust. */
+static const struct snap_raw_stack *choose_stack(const struct grouping *grouping,
+						 const struct item *items, size_t count)
+{
+	const struct snap_raw_stack *chosen = stack_of(grouping, &items[0]);
+
+	for (size_t i = 1; i < count && grouping->options->group_by & SNAP_GROUP_STACK; i++) {
+		const struct snap_raw_stack *other = stack_of(grouping, &items[i]);
+
+		if (other->doubt > chosen->doubt)
+			chosen = other;
+	}
+	return chosen;
+}
+
 static bool make_stack(const struct grouping *grouping, const struct item *items, size_t count,
 		       struct snap_stack *stack)
 {
-	const struct snap_raw_stack *raw = stack_of(grouping, &items[0]);
+	const struct snap_raw_stack *raw = choose_stack(grouping, items, count);
 
 	*stack = (struct snap_stack){
 		.count = count,

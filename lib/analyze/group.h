@@ -4,8 +4,8 @@
  *
  * The key is what people would call the same place: per function the linkage name and the line
  * where they are known, else build id and offset, so it does not change with ASLR, restarts or
- * hosts that have the same files; and the labels that --group-by names. Knows nothing of files and
- * of how frames were found.
+ * hosts that have the same files; and the labels that --group-by names. How frames were found is no
+ * part of it: of a group the stack with the least trust is shown. Knows nothing of files.
  */
 #ifndef SNAP_ANALYZE_GROUP_H
 #define SNAP_ANALYZE_GROUP_H
@@ -22,6 +22,9 @@ struct snap_raw_stack;
  * frames are those of struct snap_frame_record, in which the keys of frames are kept.
  */
 uint64_t snap_group_stack_key(const struct snap_raw_stack *stack);
+
+/* How little the frames are to be trusted; 0: all were found by call frame information. */
+unsigned snap_group_doubt(const struct snap_frame **frames, size_t count);
 
 /*
  * The outermost function that is not start-up code; one of the program's own, if there is any.

@@ -51,6 +51,7 @@ struct snap_raw_stack {
 	const char *detail; /* where and why it ended early; NULL: complete, or not stopped */
 	size_t gap_frame;
 	uint64_t gap_count;
+	unsigned doubt; /* snap_group_doubt() */
 };
 
 /* A thread that is to be shown, and its stack. */

@@ -6,6 +6,7 @@
  * eight bytes each. Knows nothing of names.
  */
 #include "analyze/classify.h"
+#include "analyze/group.h"
 #include "analyze/internal.h"
 #include "base/buffer.h"
 #include "base/table.h"
@@ -51,6 +52,7 @@ static struct snap_frame_record *record_of_pc(struct stack_builder *builder, str
 		return NULL;
 	record->bits = pc.bits;
 	record->frame.address = snap_pc_address(pc);
+	record->frame.trust = snap_pc_trust(pc);
 	record->lookup = snap_pc_lookup(pc);
 	return record;
 }
@@ -167,6 +169,7 @@ static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *s
 	    !snap_reserve_array(raw->stacks, raw->stack_capacity, raw->stack_count + 1) ||
 	    !snap_hash_table_add(&builder->stacks, stack->hash, raw->stack_count))
 		return false;
+	stack->doubt = snap_group_doubt(stack->frames, stack->frame_count);
 	*ret = raw->stack_count;
 	raw->stacks[raw->stack_count++] = *stack;
 	return true;

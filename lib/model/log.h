@@ -15,6 +15,7 @@
 #ifndef SNAP_MODEL_LOG_H
 #define SNAP_MODEL_LOG_H
 
+#include "model/pc.h"
 #include "model/recording.h"
 
 enum {
@@ -71,7 +72,7 @@ struct snap_log_thread {
 	bool kernel;
 };
 
-/* A distinct program counter of a space: bits of struct snap_pc (analyze/unwind/unwind.h). */
+/* A distinct program counter of a space: bits of struct snap_pc. */
 struct snap_log_frame {
 	uint64_t bits;
 	uint32_t space;

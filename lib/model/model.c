@@ -213,7 +213,7 @@ const char *snap_unwind_word(enum snap_unwind_end end)
 		[SNAP_UNWIND_COMPLETE] = "complete", [SNAP_UNWIND_LIMIT] = "limit",
 		[SNAP_UNWIND_NO_CFI] = "no_cfi",     [SNAP_UNWIND_UNREADABLE] = "unreadable",
 		[SNAP_UNWIND_CYCLE] = "cycle",       [SNAP_UNWIND_NOT_STOPPED] = "not_stopped",
-		[SNAP_UNWIND_FAILED] = "failed",
+		[SNAP_UNWIND_FAILED] = "failed",     [SNAP_UNWIND_SCANNED] = "scanned",
 	};
 
 	return words[end];
@@ -223,4 +223,15 @@ bool snap_thread_is_missing(enum snap_unwind_end end, enum snap_state state, boo
 {
 	return end == SNAP_UNWIND_NOT_STOPPED && !kernel && state != SNAP_STATE_ZOMBIE &&
 	       state != SNAP_STATE_DEAD;
+}
+
+const char *snap_trust_word(enum snap_trust trust)
+{
+	static const char *const words[] = {
+		[SNAP_TRUST_CFI] = "cfi",
+		[SNAP_TRUST_FRAME_POINTER] = "frame_pointer",
+		[SNAP_TRUST_SCAN] = "scan",
+	};
+
+	return words[trust];
 }

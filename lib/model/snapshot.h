@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "model/capture.h"
+#include "model/pc.h"
 
 enum { SNAP_MAX_NAME = 4096 };
 
@@ -49,7 +50,15 @@ enum snap_unwind_end {
 	SNAP_UNWIND_CYCLE,       /* the CFA did not grow */
 	SNAP_UNWIND_NOT_STOPPED, /* the thread could not be stopped */
 	SNAP_UNWIND_FAILED,
+	SNAP_UNWIND_SCANNED, /* the outermost frame was reached, some by scanning the stack */
+	SNAP_UNWIND_COUNT,
 };
+
+/* Whether the outermost frame was reached. */
+static inline bool snap_unwind_is_whole(enum snap_unwind_end end)
+{
+	return end == SNAP_UNWIND_COMPLETE || end == SNAP_UNWIND_SCANNED;
+}
 
 /* A function in a frame. */
 struct snap_entry {
@@ -74,7 +83,8 @@ struct snap_frame {
 	bool has_offset;
 	struct snap_entry *entries; /* at least one */
 	size_t entry_count;
-	uint64_t file_offset; /* where the looked-up address lies in the file; 0 unknown */
+	uint64_t file_offset;  /* where the looked-up address lies in the file; 0 unknown */
+	enum snap_trust trust; /* how `address` was found */
 };
 
 struct snap_label {
@@ -201,6 +211,7 @@ const char *snap_unwind_word(enum snap_unwind_end end);
  * Workers of the kernel have none, nor has a leader that exited before its other threads.
  */
 bool snap_thread_is_missing(enum snap_unwind_end end, enum snap_state state, bool kernel);
+const char *snap_trust_word(enum snap_trust trust);
 /* The state a letter of /proc/PID/stat stands for (proc(5)). */
 enum snap_state snap_state_of_letter(char letter);
 /* The state called so, SNAP_STATE_COUNT if there is none. */

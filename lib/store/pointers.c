@@ -220,6 +220,7 @@ void snap_code_frame(struct snap_sharing *to, struct snap_frame *frame)
 	snap_share_text(to, &frame->build_id, LONGEST_BUILD_ID);
 	snap_code_bool(codec, &frame->has_offset);
 	snap_code_u64(codec, &frame->file_offset);
+	snap_code_enumerator(codec, &frame->trust, SNAP_TRUST_COUNT);
 	snap_code_array(codec, &frame->entries, &frame->entry_count, MOST_ENTRIES,
 			sizeof(*frame->entries), LEAST_ENTRY);
 	for (size_t i = 0; i < frame->entry_count; i++)

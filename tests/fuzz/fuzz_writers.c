@@ -79,8 +79,8 @@ static void make_stack(struct maker *maker, struct snap_stack *stack, unsigned n
 	stack->count = stack->thread_count = 1 + below(maker, 5);
 	stack->description = text(maker);
 	make_labels(maker, stack);
-	stack->unwind = (enum snap_unwind_end)below(maker, SNAP_UNWIND_FAILED + 1);
-	stack->unwind_detail = stack->unwind == SNAP_UNWIND_COMPLETE ? NULL : text(maker);
+	stack->unwind = (enum snap_unwind_end)below(maker, SNAP_UNWIND_COUNT);
+	stack->unwind_detail = snap_unwind_is_whole(stack->unwind) ? NULL : text(maker);
 	stack->threads = NEW_ARRAY(maker, stack->thread_count, struct snap_member);
 	for (size_t i = 0; i < stack->thread_count; i++)
 		stack->threads[i] = (struct snap_member){

@@ -14,19 +14,21 @@
 #define APP_ID "feedc0de"
 
 /* A frame of the C library, of the program with a line, or of no known name. */
-#define SYSTEM_FRAME(variable, name, at)                                                        \
-	static struct snap_entry variable##_entry[] = {                                         \
-		{ .function = name, .symbol = name, .system = true },                           \
-	};                                                                                      \
-	static const struct snap_frame variable = {                                             \
-		0x7f0000000000 + (at), (at)-1, LIBC, LIBC_ID, true, variable##_entry, 1, (at)-1 \
+#define SYSTEM_FRAME(variable, name, at)                                    \
+	static struct snap_entry variable##_entry[] = {                     \
+		{ .function = name, .symbol = name, .system = true },       \
+	};                                                                  \
+	static const struct snap_frame variable = {                         \
+		0x7f0000000000 + (at), (at)-1, LIBC,   LIBC_ID,       true, \
+		variable##_entry,      1,      (at)-1, SNAP_TRUST_CFI       \
 	}
-#define OWN_FRAME(variable, name, path, row, at)                                                   \
-	static struct snap_entry variable##_entry[] = {                                            \
-		{ .function = name, .symbol = name, .file = path, .line = row, .column = 3 },      \
-	};                                                                                         \
-	static const struct snap_frame variable = {                                                \
-		0x555500000000 + (at), (at)-1, APP, APP_ID, true, variable##_entry, 1, (at)-0x1001 \
+#define OWN_FRAME(variable, name, path, row, at)                                              \
+	static struct snap_entry variable##_entry[] = {                                       \
+		{ .function = name, .symbol = name, .file = path, .line = row, .column = 3 }, \
+	};                                                                                    \
+	static const struct snap_frame variable = {                                           \
+		0x555500000000 + (at), (at)-1, APP,         APP_ID,        true,              \
+		variable##_entry,      1,      (at)-0x1001, SNAP_TRUST_CFI                    \
 	}
 
 SYSTEM_FRAME(futex_frame, "__futex_abstimed_wait_common", 0x89f70);
@@ -49,8 +51,8 @@ OWN_FRAME(first_walk_frame, "walk", "/build/orders/src/tree.c", 31, 0x4210);
 static struct snap_entry pop_entries[] = {
 	{ .function = "queue_pop", .symbol = "queue_pop", .file = "src/queue.c", .line = 57 },
 };
-static const struct snap_frame pop_frame = { 0x555500002100, 0x20ff,      APP, APP_ID,
-					     true,           pop_entries, 1,   0x10ff };
+static const struct snap_frame pop_frame = { 0x555500002100, 0x20ff, APP,    APP_ID,        true,
+					     pop_entries,    1,      0x10ff, SNAP_TRUST_CFI };
 static struct snap_entry at_entries[] = {
 	{ .function = "std::vector<Job, std::allocator<Job> >::at(unsigned long)",
 	  .symbol = "_ZNSt6vectorI3JobSaIS0_EE2atEm",
@@ -59,18 +61,20 @@ static struct snap_entry at_entries[] = {
 	  .inlined = true },
 	{ .function = "next_job", .symbol = "next_job", .file = "src/worker.c", .line = 80 },
 };
-static const struct snap_frame at_frame = { 0x5555000021a0, 0x219f,     APP, APP_ID,
-					    true,           at_entries, 2,   0x119f };
+static const struct snap_frame at_frame = { 0x5555000021a0, 0x219f, APP,    APP_ID,        true,
+					    at_entries,     2,      0x119f, SNAP_TRUST_CFI };
 static struct snap_entry nameless_entries[] = { { .function = NULL } };
 static const struct snap_frame nameless_frame = {
-	0x555600005001, 0x5000, "/srv/orders/order-helper", NULL, true, nameless_entries, 1, 0
+	0x555600005001, 0x5000, "/srv/orders/order-helper", NULL, true, nameless_entries, 1, 0,
+	SNAP_TRUST_CFI
 };
-static const struct snap_frame jit_frame = { 0x7e0000001234,   0, NULL, NULL, false,
-					     nameless_entries, 1, 0 };
+static const struct snap_frame jit_frame = { 0x7e0000001234,   0, NULL, NULL,          false,
+					     nameless_entries, 1, 0,    SNAP_TRUST_CFI };
 static struct snap_entry kernel_entries[] = {
 	{ .function = "jbd2_log_wait_commit", .symbol = "jbd2_log_wait_commit", .kernel = true },
 };
-static const struct snap_frame kernel_frame = { 0, 0, "[jbd2]", NULL, false, kernel_entries, 1, 0 };
+static const struct snap_frame kernel_frame = { 0, 0, "[jbd2]",      NULL, false, kernel_entries,
+						1, 0, SNAP_TRUST_CFI };
 
 static const struct snap_frame *worker_frames[] = { &futex_frame, &cond_frame,   &pop_frame,
 						    &at_frame,    &worker_frame, &thread_frame,
@@ -292,7 +296,7 @@ static struct snap_entry hostile_entries[] = {
 };
 static const struct snap_frame hostile_frame = { 1,    2,    "/" HOSTILE "/lib",
 						 "aa", true, hostile_entries,
-						 1,    2 };
+						 1,    2,    SNAP_TRUST_CFI };
 static const struct snap_frame *hostile_frames[] = { &hostile_frame };
 static struct snap_member hostile_members[] = {
 	{ 9, 0, HOSTILE, SNAP_STATE_STOPPED, true, HOSTILE, HOSTILE, 0, SNAP_TAKEN_TOGETHER },

@@ -253,6 +253,43 @@ static void test_ends_of_stacks(void **state _unused_)
 	snap_recording_destroy(recording);
 }
 
+/* How frames were found is in the log; equal stacks are one, shown with the least trust. */
+static void test_trust(void **state _unused_)
+{
+	static const enum snap_unwind_end ends[] = { SNAP_UNWIND_COMPLETE, SNAP_UNWIND_SCANNED,
+						     SNAP_UNWIND_COMPLETE };
+	_cleanup_free_ struct snap_options *options = make_options();
+	struct snap_log *log = make_log();
+	struct snap_recording *recording;
+	uint32_t process, thread, stack;
+
+	begin(log);
+	process = add_process(log, 7, UINT32_MAX, UINT32_MAX);
+	thread = add_thread(log, process, 7, "main");
+	snap_log_end_tick(log, 1);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ends); i++) {
+		struct snap_pc caller = snap_pc_return(0x1100);
+		uint64_t bits[] = { snap_pc_exact(0x2001).bits, caller.bits };
+		struct snap_log_pcs pcs = { .bits = bits, .count = 2, .end = ends[i] };
+
+		if (ends[i] == SNAP_UNWIND_SCANNED)
+			bits[1] = snap_pc_found_by(caller, SNAP_TRUST_SCAN).bits;
+		begin(log);
+		fine(snap_log_stack(log, log->processes[process].space, &pcs, &stack));
+		change_to(log, thread, stack, SNAP_STATE_RUNNING, -1);
+		snap_log_end_tick(log, 1);
+	}
+	name_all(log);
+	recording = analyze(log, options);
+	snap_log_destroy(log);
+	assert_int_equal(recording->stack_count, 1);
+	assert_int_equal(recording->stacks[0].unwind, SNAP_UNWIND_SCANNED);
+	assert_int_equal(recording->stacks[0].frames[0]->trust, SNAP_TRUST_CFI);
+	assert_int_equal(recording->stacks[0].frames[1]->trust, SNAP_TRUST_SCAN);
+	assert_int_equal(recording->stacks[0].frames[1]->address, 0x1100);
+	snap_recording_destroy(recording);
+}
+
 static void test_programs_and_children(void **state _unused_)
 {
 	_cleanup_free_ struct snap_options *options = make_options();
@@ -660,13 +697,10 @@ static void test_names(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_ends_of_stacks),
-		cmocka_unit_test(test_programs_and_children),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_slices_that_make_no_sense),
-		cmocka_unit_test(test_model),
-		cmocka_unit_test(test_model_of_ring),
+		cmocka_unit_test(test_runs),    cmocka_unit_test(test_ends_of_stacks),
+		cmocka_unit_test(test_trust),   cmocka_unit_test(test_programs_and_children),
+		cmocka_unit_test(test_filters), cmocka_unit_test(test_slices_that_make_no_sense),
+		cmocka_unit_test(test_model),   cmocka_unit_test(test_model_of_ring),
 		cmocka_unit_test(test_names),
 	};
 

@@ -117,6 +117,36 @@ static void test_ends_and_gaps_part(void **state _unused_)
 	raw_deinit(&made);
 }
 
+/* Equal frames are one stack with one id, and the one that was found with the least trust is shown. */
+static void test_trust_is_no_part_of_the_id(void **state _unused_)
+{
+	struct raw_process made;
+	struct snap_frame_record *certain, *scanned, *top;
+	char id[17];
+
+	raw_init(&made);
+	top = raw_frame(&made, 0x1000, "f", 1, false);
+	certain = raw_frame(&made, 0x2000, "g", 2, false);
+	scanned = raw_frame(&made, 0x2000, "g", 2, false);
+	scanned->frame.trust = SNAP_TRUST_SCAN;
+	RAW_STACK(&made, top, certain);
+	RAW_STACK(&made, top, scanned);
+	made.stacks[1].end = SNAP_UNWIND_SCANNED;
+	made.stacks[1].doubt = snap_group_doubt(made.stacks[1].frames, made.stacks[1].frame_count);
+	assert_true(made.stacks[1].doubt > 0);
+	raw_thread(&made, 1, "t", 'S', 0);
+	memcpy(id, raw_group(&made)->stacks[0].id, sizeof(id));
+	assert_int_equal(made.node.stacks[0].unwind, SNAP_UNWIND_COMPLETE);
+	raw_thread(&made, 2, "t", 'S', 1);
+	raw_thread(&made, 3, "t", 'S', 0);
+	assert_int_equal(raw_group(&made)->stack_count, 1);
+	assert_string_equal(made.node.stacks[0].id, id);
+	assert_int_equal(made.node.stacks[0].count, 3);
+	assert_int_equal(made.node.stacks[0].unwind, SNAP_UNWIND_SCANNED);
+	assert_ptr_equal(made.node.stacks[0].frames[1], &scanned->frame);
+	raw_deinit(&made);
+}
+
 static void test_per_thread(void **state _unused_)
 {
 	struct raw_process made;
@@ -214,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_id_survives_aslr),
 		cmocka_unit_test(test_nameless_places_differ_by_file_and_offset),
 		cmocka_unit_test(test_ends_and_gaps_part),
+		cmocka_unit_test(test_trust_is_no_part_of_the_id),
 		cmocka_unit_test(test_per_thread),
 		cmocka_unit_test(test_without_stack),
 		cmocka_unit_test(test_description),

@@ -62,6 +62,40 @@ static void test_same_bytes(void **state _unused_)
 	check_round_trip(&empty);
 }
 
+static void test_trust(void **state _unused_)
+{
+	struct snap_frame by_scan = worker_frame, by_frame_pointer = thread_frame;
+	const struct snap_frame *frames[] = { &futex_frame, &by_scan, &by_frame_pointer };
+	struct snap_stack stack = service_stacks[0];
+	struct snap_node node = { .pid = 1,
+				  .description = "p",
+				  .stacks = &stack,
+				  .stack_count = 1,
+				  .thread_count = stack.count };
+	struct snap_node *roots[] = { &node };
+	struct snap_snapshot snapshot = { .host = TEST_HOST,
+					  .time_ns = 1,
+					  .process_count = 1,
+					  .thread_count = stack.count,
+					  .stack_count = 1,
+					  .processes = roots,
+					  .root_count = 1 };
+	struct snap_options options = { 0 };
+	_cleanup_free_ char *json = NULL;
+
+	by_scan.trust = SNAP_TRUST_SCAN;
+	by_frame_pointer.trust = SNAP_TRUST_FRAME_POINTER;
+	stack.frames = frames;
+	stack.frame_count = SNAP_ARRAY_SIZE(frames);
+	stack.unwind = SNAP_UNWIND_SCANNED;
+	check_round_trip(&snapshot);
+	json = golden_render(snap_render_json, &snapshot, &options, NULL);
+	assert_non_null(strstr(json, "\"trust\": \"scan\""));
+	assert_non_null(strstr(json, "\"trust\": \"frame_pointer\""));
+	assert_non_null(strstr(json, "\"unwind\": \"scanned\""));
+	assert_null(strstr(json, "\"cfi\""));
+}
+
 static void test_raw_bytes_come_back(void **state _unused_)
 {
 	struct snap_options options = { 0 };
@@ -442,6 +476,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_bytes),
+		cmocka_unit_test(test_trust),
 		cmocka_unit_test(test_raw_bytes_come_back),
 		cmocka_unit_test(test_frames_are_shared),
 		cmocka_unit_test(test_missing_is_derived),

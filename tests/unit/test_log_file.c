@@ -117,6 +117,11 @@ static uint32_t stack_of(struct snap_log *log, uint32_t space, uint64_t first, s
 		bits[i] = 0x1000 + (i ? 8 * i : 8 * first);
 	if (count)
 		bits[0] |= 1ull << 63;
+	if (count > 2) {
+		bits[1] = snap_pc_found_by((struct snap_pc){ bits[1] }, SNAP_TRUST_SCAN).bits;
+		bits[2] = snap_pc_found_by((struct snap_pc){ bits[2] }, SNAP_TRUST_FRAME_POINTER)
+				  .bits;
+	}
 	if (reason) {
 		pcs.end = SNAP_UNWIND_NO_CFI;
 		pcs.end_pc = 0x1234;
@@ -199,7 +204,8 @@ static void name_frames(struct snap_log *log)
 	for (size_t i = 0; i < log->frame_count; i += 2) {
 		struct snap_entry *entries =
 			snap_arena_new_array(&log->arena, 2, struct snap_entry);
-		struct snap_frame frame = { .address = log->frames[i].bits << 1 >> 1,
+		struct snap_frame frame = { .address = snap_pc_address(
+						    (struct snap_pc){ log->frames[i].bits }),
 					    .offset = 0x10 + i,
 					    .has_offset = i % 4 == 0,
 					    .file_offset = i,

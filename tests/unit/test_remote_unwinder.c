@@ -596,7 +596,7 @@ static void has_another_end(void *context, int channel _unused_)
 	struct snap_room *room = context;
 
 	wait_for_call(room);
-	room->answer.end = SNAP_UNWIND_FAILED + 1;
+	room->answer.end = SNAP_UNWIND_COUNT;
 	memcpy(room->answer.reason, "so", 3);
 	say_done(room);
 }

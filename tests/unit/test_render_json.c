@@ -151,8 +151,10 @@ static struct snap_snapshot named(const char *name)
 	entry = (struct snap_entry){ .function = name, .symbol = name, .file = name, .line = 7 };
 	inlined[0] = (struct snap_entry){ .function = name, .inlined = true };
 	inlined[1] = (struct snap_entry){ .symbol = name, .system = true };
-	frame = (struct snap_frame){ 1, 1, name, NULL, true, &entry, 1, 0 };
-	second = (struct snap_frame){ 2, 2, name, NULL, true, inlined, 2, 0 };
+	frame = (struct snap_frame){ 1, 1, name, NULL, true, &entry, 1, 0, SNAP_TRUST_SCAN };
+	second = (struct snap_frame){ 2,    2,    name,
+				      NULL, true, inlined,
+				      2,    0,    SNAP_TRUST_FRAME_POINTER };
 	frames[0] = &frame;
 	frames[1] = &second;
 	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,    false,

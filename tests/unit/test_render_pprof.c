@@ -281,10 +281,12 @@ static void test_addresses_of_innermost_and_signal_frames(void **state _unused_)
 	static struct snap_entry exact_entry[] = { { .function = "exact" } };
 	static struct snap_entry caller_entry[] = { { .function = "caller" } };
 	static struct snap_entry jit_entry[] = { { .function = "jit" } };
-	static const struct snap_frame exact = { 0x401010,    0x401010, "/bin/fixed", "aa", true,
-						 exact_entry, 1,        0x1010 };
-	static const struct snap_frame caller = { 0x402011,     0x402010, "/bin/fixed", "aa", true,
-						  caller_entry, 1,        0x2010 };
+	static const struct snap_frame exact = { 0x401010, 0x401010, "/bin/fixed",
+						 "aa",     true,     exact_entry,
+						 1,        0x1010,   SNAP_TRUST_CFI };
+	static const struct snap_frame caller = { 0x402011, 0x402010, "/bin/fixed",
+						  "aa",     true,     caller_entry,
+						  1,        0x2010,   SNAP_TRUST_CFI };
 	static const struct snap_frame jit = { .address = 0x7000,
 					       .entries = jit_entry,
 					       .entry_count = 1 };

@@ -456,7 +456,8 @@ static void test_rules_of_stacks(void **state _unused_)
 	REFUSED(stacks[0].gap_count = UINT64_MAX);
 	REFUSED(stacks[0].description = NULL);
 	REFUSED(stacks[0].thread_count = 0);
-	REFUSED(stacks[0].unwind = SNAP_UNWIND_FAILED + 1);
+	REFUSED(stacks[0].unwind = SNAP_UNWIND_COUNT);
+	REFUSED(frame.trust = SNAP_TRUST_COUNT);
 	/* Fewer threads than the next one. */
 	REFUSED(node.stacks = (struct snap_stack[]){ service_stacks[2], service_stacks[0] });
 	REFUSED(members[1].tid = 1);

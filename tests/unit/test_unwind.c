@@ -415,6 +415,36 @@ static void test_circle_of_signals(void **unused)
 	bed_close(&bed);
 }
 
+/* A pc is one number: the address, whether it is exact, and how it was found. */
+static void test_pcs(void **unused)
+{
+	static const uint64_t addresses[] = { 0, 1, 0x401000, 0x7fffffffffff, 1ull << 51 };
+	static const uint64_t wild[] = { 0x4141414141414141, 0x7fff888000000000, 1ull << 52 };
+
+	(void)unused;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(addresses); i++)
+		for (unsigned trust = 0; trust < SNAP_TRUST_COUNT; trust++)
+			for (int exact = 0; exact < 2; exact++) {
+				struct snap_pc pc = exact ? snap_pc_exact(addresses[i])
+							  : snap_pc_return(addresses[i]);
+
+				pc = snap_pc_found_by(pc, (enum snap_trust)trust);
+				assert_int_equal(snap_pc_address(pc), addresses[i]);
+				assert_int_equal(snap_pc_is_exact(pc), exact);
+				assert_int_equal(snap_pc_trust(pc), trust);
+				assert_int_equal(snap_pc_lookup(pc),
+						 addresses[i] - (!exact && addresses[i]));
+			}
+	/* What lies where no user code can be keeps all of its bits. */
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(wild); i++) {
+		struct snap_pc pc = snap_pc_found_by(snap_pc_return(wild[i]), SNAP_TRUST_SCAN);
+
+		assert_int_equal(snap_pc_address(pc), wild[i]);
+		assert_int_equal(snap_pc_trust(pc), SNAP_TRUST_CFI);
+		assert_int_equal(snap_pc_lookup(pc), wild[i] - 1);
+	}
+}
+
 static void test_registers_and_syscalls(void **unused)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(SNAP_ARCH_X86_64);
@@ -464,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_head_and_tail),
 		cmocka_unit_test(test_max_frames),
 		cmocka_unit_test(test_circle_of_signals),
+		cmocka_unit_test(test_pcs),
 		cmocka_unit_test(test_registers_and_syscalls),
 	};
 

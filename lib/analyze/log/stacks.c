@@ -95,6 +95,7 @@ static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_
 	}
 	record->bits = pc.bits;
 	record->frame.address = snap_pc_address(pc);
+	record->frame.trust = snap_pc_trust(pc);
 	record->lookup = snap_pc_lookup(pc);
 	if (!copy_entries(of, name, &record->frame))
 		return NULL;
@@ -170,12 +171,23 @@ struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t st
 	}
 	if (from->reason)
 		raw.reason = of->log->reasons[from->reason - 1];
+	raw.doubt = snap_group_doubt(raw.frames, raw.frame_count);
 	snap_stack_judge_end(&raw);
 	raw.detail = end_detail(of, from, &raw);
 	look->raw = raw;
 	look->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
 	look->key = snap_group_stack_key(&raw);
 	return look;
+}
+
+static void fill_stack(struct snap_recorded_stack *stack, const struct snap_raw_stack *raw)
+{
+	stack->frames = raw->frames;
+	stack->frame_count = raw->frame_count;
+	stack->unwind = raw->end;
+	stack->unwind_detail = raw->detail;
+	stack->gap_frame = raw->gap_frame;
+	stack->gap_count = raw->gap_count;
 }
 
 static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *look, uint64_t hash,
@@ -190,16 +202,11 @@ static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *
 	*added = (struct snap_log_shown){
 		.stack = { .process = process,
 			   .description =
-				   snap_group_describe(look->raw.frames, look->raw.frame_count),
-			   .frames = look->raw.frames,
-			   .frame_count = look->raw.frame_count,
-			   .unwind = look->raw.end,
-			   .unwind_detail = look->raw.detail,
-			   .gap_frame = look->raw.gap_frame,
-			   .gap_count = look->raw.gap_count },
+				   snap_group_describe(look->raw.frames, look->raw.frame_count) },
 		.key = look->key,
 		.original = UINT32_MAX,
 	};
+	fill_stack(&added->stack, &look->raw);
 	snprintf(added->stack.id, sizeof(added->stack.id), "%016" PRIx64, look->key);
 	return true;
 }
@@ -210,6 +217,7 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 	uint32_t process = process_of(of, stack);
 	uint64_t hash = snap_hash_add(look->key, process);
 	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
+	struct snap_recorded_stack *known;
 	size_t found = of->shown_count;
 
 	if (look->recorded) {
@@ -222,6 +230,10 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 			found = probe.number;
 	if (found == of->shown_count && !add_stack(of, look, hash, process))
 		return false;
+	/* The same stack, found with less trust: as in a snapshot, that is what is shown. */
+	known = &of->shown[found].stack;
+	if (look->raw.doubt > snap_group_doubt(known->frames, known->frame_count))
+		fill_stack(known, &look->raw);
 	if (of->shown[found].original > stack)
 		of->shown[found].original = stack;
 	*ret = (uint32_t)found;

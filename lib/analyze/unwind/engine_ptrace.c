@@ -6,10 +6,9 @@
  */
 #include "analyze/unwind/engine.h"
 
-#include <libunwind-ptrace.h>
+#include "model/pc.h"
 
-/* The mark of struct snap_pc: an address that is no return address. */
-static const uint64_t exact = 1ull << 63;
+#include <libunwind-ptrace.h>
 
 struct snap_ptrace_engine {
 	unw_addr_space_t space;
@@ -40,7 +39,7 @@ void snap_ptrace_engine_destroy(struct snap_ptrace_engine *engine)
 
 static size_t walk(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 {
-	uint64_t mark = exact;
+	uint64_t mark = SNAP_PC_EXACT;
 	size_t count = 0;
 
 	while (count < max) {
@@ -52,7 +51,7 @@ static size_t walk(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 		if (unw_step(cursor) <= 0)
 			break;
 		/* On x86-64 the answer is about the step that was made: out of a signal frame. */
-		mark = unw_is_signal_frame(cursor) > 0 ? exact : 0;
+		mark = unw_is_signal_frame(cursor) > 0 ? SNAP_PC_EXACT : 0;
 		/* Nobody called the code that returns from the handler, either. */
 		pcs[count - 1] |= mark;
 	}

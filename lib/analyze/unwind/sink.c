@@ -54,7 +54,7 @@ void snap_sink_mark_exact(struct snap_sink *sink)
 	sink->total--;
 	last = &sink->pcs[place(sink)];
 	sink->total++;
-	*last = snap_pc_exact(snap_pc_address(*last));
+	last->bits |= SNAP_PC_EXACT;
 }
 
 static void reverse(struct snap_pc *pcs, size_t count)

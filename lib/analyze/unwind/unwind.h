@@ -12,40 +12,8 @@
 
 #include "analyze/elf/module.h"
 #include "model/options.h"
+#include "model/pc.h"
 #include "model/snapshot.h"
-
-/*
- * A program counter that says what it is: the address of an instruction (innermost frame, one
- * interrupted by a signal, the return from a signal handler), or a return address, which belongs to
- * the call before it. The mark is bit 63, which no user address has.
- */
-struct snap_pc {
-	uint64_t bits;
-};
-
-static inline struct snap_pc snap_pc_exact(uint64_t address)
-{
-	return (struct snap_pc){ address | 1ull << 63 };
-}
-
-static inline struct snap_pc snap_pc_return(uint64_t address)
-{
-	return (struct snap_pc){ address & ~(1ull << 63) };
-}
-
-/* The pc as unwound. */
-static inline uint64_t snap_pc_address(struct snap_pc pc)
-{
-	return pc.bits & ~(1ull << 63);
-}
-
-/* The one place where "minus one before lookup" is decided. */
-static inline uint64_t snap_pc_lookup(struct snap_pc pc)
-{
-	uint64_t address = snap_pc_address(pc);
-
-	return pc.bits >> 63 || address == 0 ? address : address - 1;
-}
 
 /* The stack of one thread; pcs are in the unwinder's buffer, valid until its next call. */
 struct snap_pcs {

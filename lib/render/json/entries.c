@@ -55,6 +55,8 @@ static void put_entry(struct snap_json_writer *json, const struct snap_frame *fr
 	snap_json_true_if(json, "inlined", entry->inlined);
 	snap_json_true_if(json, "system", entry->system);
 	snap_json_true_if(json, "kernel", entry->kernel);
+	if (frame->trust != SNAP_TRUST_CFI)
+		snap_json_text_if(json, "trust", snap_trust_word(frame->trust));
 	snap_json_end(json, '}');
 }
 

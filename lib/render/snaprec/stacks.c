@@ -60,7 +60,9 @@ static bool add_frame(struct snap_converter *converter, const struct snap_frame 
 	converter->frames[log->frame_count] = frame;
 	log->names[log->name_count++] = name;
 	log->frames[log->frame_count++] = (struct snap_log_frame){
-		.bits = frame->address << 1 >> 1, .space = space, .name = (uint32_t)log->name_count
+		.bits = snap_pc_found_by(snap_pc_return(frame->address), frame->trust).bits,
+		.space = space,
+		.name = (uint32_t)log->name_count,
 	};
 	return true;
 }
@@ -88,7 +90,7 @@ static bool find_frame(struct snap_converter *converter, const struct snap_frame
 		converter->slots[k] = *ret + 1;
 	}
 	if (exact)
-		log->frames[*ret].bits |= 1ull << 63;
+		log->frames[*ret].bits |= SNAP_PC_EXACT;
 	return true;
 }
 

@@ -304,7 +304,7 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 	const char *detail = stack->unwind_detail, *colon = NULL;
 	struct snap_sheet *lines = stacks->lines;
 
-	if (stack->unwind == SNAP_UNWIND_COMPLETE && !detail)
+	if (snap_unwind_is_whole(stack->unwind) && !detail)
 		return;
 	for (const char *p = detail; p && (p = strstr(p, ": ")); p += 2)
 		colon = p;
@@ -313,8 +313,8 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 		snap_line_add(lines, SNAP_STYLE_YELLOW, "(not stopped");
 	else
 		snap_line_add(lines, SNAP_STYLE_YELLOW,
-			      stack->unwind == SNAP_UNWIND_COMPLETE ? "(complete"
-								    : "(stack ends here");
+			      snap_unwind_is_whole(stack->unwind) ? "(complete"
+								  : "(stack ends here");
 	snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
 	snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,
 			      colon    ? colon + 2

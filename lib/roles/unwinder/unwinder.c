@@ -284,7 +284,7 @@ static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *
 	struct snap_room_answer answer;
 
 	memcpy(&answer, &unwinder->room->answer, sizeof(answer));
-	if (answer.count > unwinder->pc_room || answer.end > SNAP_UNWIND_FAILED ||
+	if (answer.count > unwinder->pc_room || answer.end >= SNAP_UNWIND_COUNT ||
 	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
 	    (answer.gap_count && answer.gap_after >= answer.count) ||
 	    !take_pcs(unwinder, answer.count))
@@ -299,7 +299,7 @@ static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *
 		.needs_register = answer.needs_register,
 		.stale_mappings = answer.stale_mappings,
 	};
-	if (ret->end == SNAP_UNWIND_COMPLETE)
+	if (snap_unwind_is_whole(ret->end))
 		return answer.reason[0] == 0;
 	ret->reason = take_reason(unwinder, answer.reason);
 	return ret->reason;

@@ -15,7 +15,7 @@
 static uint64_t frame_hash(const struct snap_frame *frame)
 {
 	const void *facts[] = { frame->module, frame->build_id };
-	uint64_t numbers[] = { frame->address, frame->offset, frame->entry_count };
+	uint64_t numbers[] = { frame->address, frame->offset, frame->entry_count, frame->trust };
 	uint64_t hash = snap_hash(numbers, sizeof(numbers), frame->has_offset);
 
 	/* Texts are interned: their addresses tell them apart. */
@@ -41,7 +41,7 @@ static bool same_entry(const struct snap_entry *a, const struct snap_entry *b)
 static bool same_frame(const struct snap_frame *a, const struct snap_frame *b)
 {
 	if (a->address != b->address || a->offset != b->offset || a->module != b->module ||
-	    a->build_id != b->build_id || a->has_offset != b->has_offset ||
+	    a->build_id != b->build_id || a->has_offset != b->has_offset || a->trust != b->trust ||
 	    a->entry_count != b->entry_count)
 		return false;
 	for (size_t i = 0; i < a->entry_count; i++)
@@ -127,8 +127,14 @@ static struct snap_entry pick_entry(struct snap_json_pick *pick, const struct sn
 	};
 }
 
-static struct snap_frame pick_place(struct snap_json_pick *pick, const struct snap_json *object)
+static const char *trust_word(unsigned trust)
 {
+	return snap_trust_word(trust);
+}
+
+static struct snap_frame pick_place(struct snap_json_reader *reader, const struct snap_json *object)
+{
+	struct snap_json_pick *pick = &reader->pick;
 	struct snap_frame frame = {
 		.module = snap_json_pick_text(pick, object, "module", SNAP_MAX_NAME),
 		.build_id = snap_json_pick_of(pick, object, "build_id", "0123456789abcdef", 512),
@@ -138,12 +144,16 @@ static struct snap_frame pick_place(struct snap_json_pick *pick, const struct sn
 	if (!snap_json_pick_hex(pick, object, "address", &frame.address) &&
 	    !snap_json_pick_flag(pick, object, "kernel"))
 		snap_json_pick_refuse(pick, "address", "a string such as 0x1234");
+	if (snap_json_pick_has(object, "trust"))
+		frame.trust =
+			snap_json_read_word(reader, object, "trust", trust_word, SNAP_TRUST_COUNT);
 	return frame;
 }
 
 static bool same_place(const struct snap_frame *a, const struct snap_frame *b)
 {
-	return a->address == b->address && a->module == b->module && a->offset == b->offset;
+	return a->address == b->address && a->module == b->module && a->offset == b->offset &&
+	       a->trust == b->trust;
 }
 
 static bool end_frame(struct snap_json_reader *reader, struct frame_list *list)
@@ -165,7 +175,7 @@ static bool add_entry(struct snap_json_reader *reader, struct frame_list *list,
 		      const struct snap_json *object)
 {
 	struct snap_entry entry = pick_entry(&reader->pick, object);
-	struct snap_frame place = pick_place(&reader->pick, object);
+	struct snap_frame place = pick_place(reader, object);
 
 	if (list->frame.entry_count && !same_place(&list->frame, &place) &&
 	    !end_frame(reader, list))
@@ -350,7 +360,7 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 		stack->description = "(unknown)";
 	read_labels(reader, object, stack);
 	stack->unwind =
-		snap_json_read_word(reader, object, "unwind", unwind_word, SNAP_UNWIND_FAILED + 1);
+		snap_json_read_word(reader, object, "unwind", unwind_word, SNAP_UNWIND_COUNT);
 	stack->unwind_detail = snap_json_pick_text(pick, object, "unwind_detail", SNAP_MAX_ARGS);
 	read_threads(reader, object, stack);
 	read_frames(reader, object, stack);

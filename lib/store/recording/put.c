@@ -190,7 +190,8 @@ static void put_frames(struct snap_log_writer *writer, const struct snap_log *lo
 	snap_log_put(&writer->body, log->frame_count - writer->frames);
 	for (size_t i = writer->frames; i < log->frame_count; i++) {
 		const struct snap_log_frame *frame = &log->frames[i];
-		uint64_t now = frame->bits << 1 >> 1;
+		/* How it was found stays in: only whether it is exact is told with the step. */
+		uint64_t now = frame->bits & ~SNAP_PC_EXACT;
 		uint32_t number = writer->space_numbers[frame->space];
 		int64_t step = (int64_t)number - space;
 

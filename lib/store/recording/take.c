@@ -339,7 +339,7 @@ static void take_stack(struct snap_log_reader *reader)
 		stack->gap_after = (uint32_t)get_most(reader, UINT32_MAX, "invalid gap");
 		stack->reason = (uint32_t)get_most(reader, log->reason_count, "invalid reason");
 	}
-	if (stack->end > SNAP_UNWIND_FAILED || log->stack_count >= SNAP_LOG_MAX_STACKS)
+	if (stack->end >= SNAP_UNWIND_COUNT || log->stack_count >= SNAP_LOG_MAX_STACKS)
 		snap_log_refuse(&reader->cursor, "unknown end of a stack");
 	take_stack_frames(reader, stack);
 	if (stack->gap_after && stack->gap_after >= stack->frame_count)

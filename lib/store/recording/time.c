@@ -253,7 +253,7 @@ static void take_entry(struct snap_log_reader *reader, struct snap_entry *entry)
 static bool take_name(struct snap_log_reader *reader, const struct snap_log_frame *of)
 {
 	struct snap_log *log = reader->log;
-	struct snap_frame frame = { .address = of->bits << 1 >> 1 };
+	struct snap_frame frame = { .address = snap_pc_address((struct snap_pc){ of->bits }) };
 
 	frame.module = snap_log_get_text(reader, SNAP_MAX_NAME);
 	frame.build_id = snap_log_get_text(reader, SNAP_MAX_NAME);

@@ -12,7 +12,6 @@ enum {
 	MOST_FRAMES = 1 << 24, /* of a stack */
 	LEAST_STACK = 80,
 	LEAST_THREAD = 33,
-	UNWIND_ENDS = SNAP_UNWIND_FAILED + 1,
 };
 
 /* ---- threads ---- */
@@ -113,7 +112,7 @@ static void code_stack(struct snap_sharing *to, struct snap_stack *stack,
 	code_id(to, stack);
 	snap_share_text(to, &stack->description, SNAP_MAX_NAME);
 	snap_code_labels(to, &stack->labels, &stack->label_count);
-	snap_code_enumerator(codec, &stack->unwind, UNWIND_ENDS);
+	snap_code_enumerator(codec, &stack->unwind, SNAP_UNWIND_COUNT);
 	snap_share_text(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
 	snap_code_u64(codec, &stack->gap_count);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A program counter of a stack: an address, whether it is a return address, and how it was found,
+ * in 64 bits, so that a pc is one number in a log, in a file and between processes. Knows nothing
+ * of stacks.
+ */
+#ifndef SNAP_MODEL_PC_H
+#define SNAP_MODEL_PC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * How the pc of a frame was found. A frame pointer is wrong where a function uses the register for
+ * something else, and a word of the stack that looks like a return address may be an old one.
+ */
+enum snap_trust {
+	SNAP_TRUST_CFI, /* from registers, or by call frame information */
+	SNAP_TRUST_FRAME_POINTER,
+	SNAP_TRUST_SCAN, /* the first word of the stack that can be a return address */
+	SNAP_TRUST_COUNT,
+};
+
+/*
+ * The address of an instruction (innermost frame, one interrupted by a signal, the return from a
+ * signal handler: "exact"), or a return address, which belongs to the call before it.
+ *
+ * Bit 63: exact. Bits 62 and 61: found by a scan, by a frame pointer. What is found so can be
+ * executed, so it is a user address, below 2^52. An address beyond has bits 62 and 61 itself: a
+ * stack that was overwritten with 0x4141414141414141 shows that number.
+ */
+struct snap_pc {
+	uint64_t bits;
+};
+
+enum { SNAP_PC_USER_BITS = 52 };
+
+static const uint64_t SNAP_PC_EXACT = 1ull << 63;
+static const uint64_t SNAP_PC_SCANNED = 1ull << 62;
+static const uint64_t SNAP_PC_BY_FRAME_POINTER = 1ull << 61;
+
+static inline struct snap_pc snap_pc_exact(uint64_t address)
+{
+	return (struct snap_pc){ address | SNAP_PC_EXACT };
+}
+
+static inline struct snap_pc snap_pc_return(uint64_t address)
+{
+	return (struct snap_pc){ address & ~SNAP_PC_EXACT };
+}
+
+static inline bool snap_pc_is_exact(struct snap_pc pc)
+{
+	return pc.bits >> 63;
+}
+
+static inline enum snap_trust snap_pc_trust(struct snap_pc pc)
+{
+	if (pc.bits << 3 >> (3 + SNAP_PC_USER_BITS))
+		return SNAP_TRUST_CFI;
+	return pc.bits & SNAP_PC_SCANNED            ? SNAP_TRUST_SCAN
+	       : pc.bits & SNAP_PC_BY_FRAME_POINTER ? SNAP_TRUST_FRAME_POINTER
+						    : SNAP_TRUST_CFI;
+}
+
+/* The pc as unwound. */
+static inline uint64_t snap_pc_address(struct snap_pc pc)
+{
+	if (snap_pc_trust(pc) != SNAP_TRUST_CFI)
+		return pc.bits & ~(SNAP_PC_EXACT | SNAP_PC_SCANNED | SNAP_PC_BY_FRAME_POINTER);
+	return pc.bits & ~SNAP_PC_EXACT;
+}
+
+/* The same pc, found in another way. */
+static inline struct snap_pc snap_pc_found_by(struct snap_pc pc, enum snap_trust trust)
+{
+	uint64_t bits = snap_pc_address(pc) | (pc.bits & SNAP_PC_EXACT);
+
+	if (trust == SNAP_TRUST_CFI || bits << 1 >> (1 + SNAP_PC_USER_BITS))
+		return (struct snap_pc){ bits };
+	return (struct snap_pc){ bits | (trust == SNAP_TRUST_SCAN ? SNAP_PC_SCANNED
+								  : SNAP_PC_BY_FRAME_POINTER) };
+}
+
+/* The one place where "minus one before lookup" is decided. */
+static inline uint64_t snap_pc_lookup(struct snap_pc pc)
+{
+	uint64_t address;
+
+	/* A return address by CFI, as nearly all are. */
+	if (pc.bits - 1 < 1ull << SNAP_PC_USER_BITS)
+		return pc.bits - 1;
+	address = snap_pc_address(pc);
+	return snap_pc_is_exact(pc) || address == 0 ? address : address - 1;
+}
+
+#endif
