@@ -10,7 +10,6 @@
 #include "discover/discover.h"
 #include "proc/address_space.h"
 #include "proc/fuse_maps.h"
-#include "stop/child/child.h"
 
 #include <errno.h>
 

@@ -5,8 +5,8 @@
  */
 #include "capture/nostop_internal.h"
 
-#include "stop/child/child.h"
-#include "stop/child/copy.h"
+#include "stop/describe.h"
+#include "stop/signal_stack.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "sample/internal.h"
 
-#include "stop/child/copy.h"
+#include "stop/signal_stack.h"
 
 #include <errno.h>
 #include <string.h>

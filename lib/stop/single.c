@@ -119,7 +119,8 @@ pid_t snap_single_pid(const struct snap_single *single)
 	return single->pid;
 }
 
-static void hand_over(struct snap_channel *channel, const struct snap_pick *picks, size_t count)
+static void hand_over_picks(struct snap_channel *channel, const struct snap_pick *picks,
+			    size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct snap_slot *slot = &channel->slots[i];
@@ -130,7 +131,7 @@ static void hand_over(struct snap_channel *channel, const struct snap_pick *pick
 			.stack_start = picks[i].stack_start,
 			.stack_end = picks[i].stack_end,
 		};
-		slot->phase = SNAP_SLOT_OPEN;
+		slot->phase = SNAP_TRACEE_LISTED;
 		slot->signal = 0;
 	}
 	channel->stacks.next = channel->first_stack;
@@ -141,8 +142,13 @@ static void hand_over(struct snap_channel *channel, const struct snap_pick *pick
 	syscall(SYS_futex, &channel->request, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static bool is_done(const struct snap_slot *slot)
+{
+	return snap_tracee_is_done(__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE));
+}
+
 /* Those of a child that was ended in the middle count as not stopped. */
-static void take_over(const struct snap_channel *channel, struct snap_pick *picks)
+static void take_over_copies(const struct snap_channel *channel, struct snap_pick *picks)
 {
 	const struct snap_thread nothing = { 0 };
 
@@ -151,13 +157,13 @@ static void take_over(const struct snap_channel *channel, struct snap_pick *pick
 		const struct snap_thread *from = &slot->pick.copy;
 		struct snap_pick *pick = &picks[i];
 		struct snap_thread *to = &pick->copy;
-		bool is_done = __atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE) == SNAP_SLOT_DONE;
+		bool done = is_done(slot);
 
 		pick->arch = slot->pick.arch;
-		pick->error = is_done ? slot->pick.error : ETIMEDOUT;
+		pick->error = done ? slot->pick.error : ETIMEDOUT;
 		pick->past_end = slot->pick.past_end;
 		pick->stopped_ns = slot->pick.stopped_ns;
-		to->result = is_done ? from->result : SNAP_THREAD_NOT_STOPPED;
+		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
 		to->partial = false;
 		to->taken = SNAP_TAKEN_ALONE;
 		to->group_stopped = from->group_stopped;
@@ -176,7 +182,7 @@ static void take_over(const struct snap_channel *channel, struct snap_pick *pick
 	}
 }
 
-static bool is_served(const struct snap_channel *channel)
+static bool is_call_served(const struct snap_channel *channel)
 {
 	return __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE) == channel->request;
 }
@@ -185,7 +191,7 @@ static bool is_served(const struct snap_channel *channel)
  * Whether there is no use in waiting for those that have not come: they are in D, or are leaders
  * that have exited before their threads, whose end nobody is told.
  */
-static bool is_useless(const struct snap_single *single)
+static bool is_waiting_useless(const struct snap_single *single)
 {
 	const struct snap_channel *channel = single->channel;
 
@@ -194,7 +200,7 @@ static bool is_useless(const struct snap_single *single)
 		_cleanup_fd_ int process = -1;
 		struct snap_stat stat;
 
-		if (__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE) == SNAP_SLOT_DONE)
+		if (is_done(slot))
 			continue;
 		process = snap_procfs_open_process(&single->procfs, slot->pick.tid);
 		if (process < 0 || snap_procfs_stat(process, &stat) ||
@@ -207,19 +213,19 @@ static bool is_useless(const struct snap_single *single)
 enum watch_result { WATCH_SERVED, WATCH_DIED, WATCH_OVERDUE, WATCH_CANCELLED };
 
 /* Mostly one wait that ends at once; the rest is for threads that do not stop. */
-static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
+static enum watch_result watch_child(struct snap_single *single, int64_t timeout_ns)
 {
 	struct snap_channel *channel = single->channel;
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), until = begin + timeout_ns,
 		look = begin + LOOK_NS;
 	struct timespec tick = { .tv_nsec = TICK_NS };
 
-	while (!is_served(channel)) {
+	while (!is_call_served(channel)) {
 		int64_t now;
 
 		syscall(SYS_futex, &channel->done, FUTEX_WAIT, channel->request - 1, &tick, NULL,
 			0);
-		if (is_served(channel))
+		if (is_call_served(channel))
 			break;
 		if (snap_spawn_has_ended(single->pidfd, 0))
 			return WATCH_DIED;
@@ -228,7 +234,7 @@ static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 		now = snap_clock_ns(CLOCK_MONOTONIC);
 		if (now > until + PATIENCE_NS)
 			return WATCH_OVERDUE;
-		if (now > until || (now > look && is_useless(single)))
+		if (now > until || (now > look && is_waiting_useless(single)))
 			__atomic_store_n(&channel->give_up, 1, __ATOMIC_RELEASE);
 		if (now > look)
 			look = now + LOOK_NS;
@@ -237,8 +243,8 @@ static enum watch_result watch(struct snap_single *single, int64_t timeout_ns)
 	return WATCH_SERVED;
 }
 
-static struct snap_error *call(struct snap_single *single, const struct snap_pick *picks,
-			       size_t count, int64_t timeout_ns, enum watch_result *ret)
+static struct snap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
+				    size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
 	if (single->channel->leaves)
 		end_child(single, false);
@@ -248,8 +254,8 @@ static struct snap_error *call(struct snap_single *single, const struct snap_pic
 		if (err)
 			return err;
 	}
-	hand_over(single->channel, picks, count);
-	*ret = watch(single, timeout_ns);
+	hand_over_picks(single->channel, picks, count);
+	*ret = watch_child(single, timeout_ns);
 	if (*ret != WATCH_SERVED || single->channel->leaves)
 		end_child(single, *ret != WATCH_SERVED);
 	return NULL;
@@ -271,16 +277,16 @@ struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick
 		*stopped_ns_ret = 0;
 		return NULL;
 	}
-	err = call(single, picks, count, timeout_ns, &result);
+	err = make_call(single, picks, count, timeout_ns, &result);
 	if (!err && result == WATCH_DIED)
-		err = call(single, picks, count, timeout_ns, &result);
+		err = make_call(single, picks, count, timeout_ns, &result);
 	if (err)
 		return err;
 	if (result == WATCH_CANCELLED)
 		return snap_error_cancelled();
 	if (result == WATCH_DIED)
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
-	take_over(channel, picks);
+	take_over_copies(channel, picks);
 	/* Who has not come stood until the child ended, at the most. */
 	end_ns = single->pid ? channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);
 	*stopped_ns_ret = channel->begin_ns && end_ns ? end_ns - channel->begin_ns : 0;

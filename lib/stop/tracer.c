@@ -6,7 +6,9 @@
  */
 #include "base/clock.h"
 #include "base/spawn.h"
+#include "proc/procfs.h"
 #include "stop/child/child.h"
+#include "stop/describe.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +19,7 @@
 enum {
 	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
 	READ_PATIENCE_MS = 100,
+	LEAST_STACK = 4096, /* bytes copied of a thread */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
@@ -62,32 +65,70 @@ bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process)
 	return true;
 }
 
-struct birth {
-	struct snap_tracer *tracer;
-	const struct child *child;
-};
-
 static void run_child(void *context)
 {
-	struct birth *birth = context;
-
-	snap_tracer_child(birth->tracer, birth->child->to_parent, birth->child->to_child);
+	snap_tracer_child(context);
 }
 
-static struct snap_error *spawn(struct child *child, struct snap_tracer *tracer)
+static struct snap_error *spawn_child(struct child *child, struct snap_tracer_task *task)
 {
-	struct birth birth = { tracer, child };
 	pid_t pid;
 
 	child->to_child = eventfd(0, EFD_CLOEXEC);
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
-		return snap_error_os(errno, "cannot create a channel to the tracing process");
-	return snap_spawn(0, "snap-tracer", run_child, &birth, &pid, &child->pidfd);
+		return snap_error_os(errno, "cannot make a channel to the tracing process");
+	task->ask_fd = child->to_parent;
+	task->answer_fd = child->to_child;
+	return snap_spawn(0, "snap-tracer", run_child, task, &pid, &child->pidfd);
 }
 
-static int64_t deadline(const struct snap_options *options, const struct snap_stop *stop,
-			int64_t start)
+/*
+ * What the parent does while the child lists threads: a page of a stack is the least that each of
+ * them will need, and making shared memory present is as slow as reading their states.
+ */
+static void prefault_stacks(struct snap_shared_memory *shared, const struct snap_stop *stop)
+{
+	size_t threads = 0;
+
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		const struct snap_traced *process = &stop->processes[i];
+		_cleanup_fd_ int tasks =
+			process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
+		size_t count;
+
+		if (tasks >= 0 && snap_procfs_thread_count(tasks, &count) == 0 &&
+		    count >= SNAP_TRACER_MANY)
+			threads += count;
+	}
+	snap_region_prefault(&shared->stacks, threads * LEAST_STACK);
+}
+
+/* Has memory ready for the stacks, and describes threads in turns with the child. */
+static void help_child(const struct snap_options *options, struct snap_shared_memory *shared,
+		       struct snap_stop *stop)
+{
+	_cleanup_free_ char *buffer = malloc(SNAP_DESCRIBE_BYTES);
+	struct snap_describer describer = { .options = options,
+					    .records = &shared->records,
+					    .buffer = buffer };
+	struct snap_help *help = &stop->help;
+	struct snap_traced *process;
+
+	if (!buffer || !snap_help_begin(help))
+		return;
+	snap_region_prefault(&shared->stacks, help->stack_bytes);
+	process = &stop->processes[help->process];
+	describer.foreign_namespace = process->foreign_namespace;
+	describer.tasks_fd = process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
+	if (describer.tasks_fd >= 0)
+		snap_describe_in_turns(&describer, help, process);
+	snap_close(&describer.tasks_fd);
+	snap_help_end(help);
+}
+
+static int64_t deadline_of(const struct snap_options *options, const struct snap_stop *stop,
+			   int64_t start)
 {
 	int64_t begin = __atomic_load_n(&stop->begin_ns, __ATOMIC_ACQUIRE);
 	int64_t end = __atomic_load_n(&stop->end_ns, __ATOMIC_ACQUIRE);
@@ -108,9 +149,10 @@ static bool is_stalled(const struct snap_stop *stop)
 }
 
 /* The child wants help with its reading, or asks whether there are new processes in the tree. */
-static struct snap_error *answer(const struct snap_options *options, const struct child *child,
-				 const struct snap_stop_again *again,
-				 struct snap_shared_memory *shared, struct snap_stop *stop)
+static struct snap_error *answer_child(const struct snap_options *options,
+				       const struct child *child,
+				       const struct snap_stop_again *again,
+				       struct snap_shared_memory *shared, struct snap_stop *stop)
 {
 	uint64_t value;
 	bool grown = false;
@@ -119,7 +161,7 @@ static struct snap_error *answer(const struct snap_options *options, const struc
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
 		return NULL;
 	if (value % SNAP_TRACER_ASK)
-		snap_tracer_help(options, shared, stop);
+		help_child(options, shared, stop);
 	if (value < SNAP_TRACER_ASK)
 		return NULL;
 	err = again->look(again->context, stop, &grown);
@@ -132,9 +174,9 @@ static struct snap_error *answer(const struct snap_options *options, const struc
 }
 
 /* Until the child has ended (NULL), or there is a reason to end it. */
-static struct snap_error *watch(const struct snap_options *options, const struct child *child,
-				const struct snap_stop_again *again,
-				struct snap_shared_memory *shared, struct snap_stop *stop)
+static struct snap_error *watch_child(const struct snap_options *options, const struct child *child,
+				      const struct snap_stop_again *again,
+				      struct snap_shared_memory *shared, struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 
@@ -152,20 +194,20 @@ static struct snap_error *watch(const struct snap_options *options, const struct
 		if (fds[0].revents)
 			return NULL;
 		if (fds[1].revents) {
-			err = answer(options, child, again, shared, stop);
+			err = answer_child(options, child, again, shared, stop);
 			if (err)
 				return err;
 		}
 		stop->stalled = is_stalled(stop);
 		if (stop->stalled ||
-		    snap_clock_ns(CLOCK_MONOTONIC) > deadline(options, stop, start))
+		    snap_clock_ns(CLOCK_MONOTONIC) > deadline_of(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
 	}
 }
 
 /* Where the child was ended, by whomever, the stop ended no later than now. */
-static void close_books(struct snap_stop *stop)
+static void close_stop(struct snap_stop *stop)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
@@ -190,7 +232,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(scratch_deinit) struct snap_region scratch = { 0 };
-	struct snap_tracer tracer = {
+	struct snap_tracer_task task = {
 		.options = options,
 		.hook = hook,
 		.shared = shared,
@@ -201,18 +243,18 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	err = snap_procfs_open(NULL, &procfs);
 	if (err)
 		return err;
-	tracer.procfs = &procfs;
+	task.procfs = &procfs;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
 	if (err)
 		return err;
-	tracer.scratch = scratch;
-	err = spawn(&child, &tracer);
+	task.scratch = scratch;
+	err = spawn_child(&child, &task);
 	if (err)
 		return err;
-	snap_tracer_make_room(shared, stop);
-	err = watch(options, &child, again, shared, stop);
+	prefault_stacks(shared, stop);
+	err = watch_child(options, &child, again, shared, stop);
 	snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
-	close_books(stop);
+	close_stop(stop);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
 		snap_error_destroy(err);
 		err = NULL;

@@ -5,7 +5,7 @@
  * a thread vanish at the right microsecond. (Their links count as those of procfs do on tmpfs.)
  */
 #include "skip.h"
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

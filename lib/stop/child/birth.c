@@ -4,7 +4,7 @@
  * them ours and stops them before their first instruction; their creator's stop says who they are.
  */
 #include "base/clock.h"
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
 
 #include <stdint.h>
 #include <sys/ptrace.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The tracing child from its first to its last instruction: see child.h for what it may not
- * do. It ends by _exit and dies with its parent.
+ * do. It dies with its parent.
  */
-#include "stop/child/child.h"
-
-#include "base/spawn.h"
+#include "stop/child/internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+
+enum { MOST_ROUNDS = 16 /* in which the tree may have grown */ };
 
 /*
  * A thread that calls exec waits until all other threads have ended, and until we have reaped those
@@ -100,7 +100,7 @@ static void raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static bool lay_out(struct snap_tracer *tracer)
+static bool lay_out_scratch(struct snap_tracer *tracer)
 {
 	struct snap_region *scratch = &tracer->scratch;
 
@@ -119,33 +119,41 @@ static bool lay_out(struct snap_tracer *tracer)
 }
 
 /* Asks the parent for processes that were born before the SEIZE; false: the channel broke. */
-static bool ask_again(int ask_fd, int answer_fd, bool *more_ret)
+static bool ask_for_more(const struct snap_tracer_task *task, bool *more_ret)
 {
 	uint64_t value = SNAP_TRACER_ASK;
 	ssize_t got;
 
-	if (write(ask_fd, &value, sizeof(value)) < 0)
+	if (write(task->ask_fd, &value, sizeof(value)) < 0)
 		return false;
 	do {
-		got = read(answer_fd, &value, sizeof(value));
+		got = read(task->answer_fd, &value, sizeof(value));
 	} while (got < 0 && errno == EINTR);
 	*more_ret = value == SNAP_TRACER_PREPARE;
 	return got == sizeof(value);
 }
 
-void snap_tracer_child(struct snap_tracer *tracer, int ask_fd, int answer_fd)
+void snap_tracer_child(const struct snap_tracer_task *task)
 {
+	struct snap_tracer tracer = {
+		.options = task->options,
+		.hook = task->hook,
+		.shared = task->shared,
+		.stop = task->stop,
+		.procfs = task->procfs,
+		.scratch = task->scratch,
+		.ask_fd = task->ask_fd,
+	};
 	bool more = true;
 
-	tracer->ask_fd = ask_fd;
 	raise_file_limit();
-	set_up_ticks(tracer);
-	if (!lay_out(tracer))
-		snap_spawn_exit(1);
-	for (unsigned round = 0; more && round < SNAP_TRACER_ROUNDS; round++) {
-		snap_tracer_prepare(tracer);
-		if (!ask_again(ask_fd, answer_fd, &more))
-			snap_spawn_exit(1);
+	set_up_ticks(&tracer);
+	if (!lay_out_scratch(&tracer))
+		return;
+	for (unsigned round = 0; more && round < MOST_ROUNDS; round++) {
+		snap_tracer_prepare(&tracer);
+		if (!ask_for_more(task, &more))
+			return;
 	}
-	snap_tracer_pause(tracer);
+	snap_tracer_pause(&tracer);
 }

@@ -4,8 +4,9 @@
  * the mapping. process_vm_readv in batches of many threads: one call a thread would make the whole
  * pause a tenth longer.
  */
-#include "stop/child/copy.h"
 #include "base/clock.h"
+#include "stop/child/internal.h"
+#include "stop/signal_stack.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,6 +23,7 @@ enum {
 	USUAL_STACK = 8192,
 	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
 	SPARE_BYTES = 1 << 16,
+	SIGNAL_FRAME_BYTES = 4 << 20, /* that are searched for signal frames, of all stacks */
 };
 
 struct snap_batch {
@@ -80,6 +82,17 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 	snap_region_prefault(&tracer->shared->stacks, stack_bytes);
 	memset(tracer->batch, 0, sizeof(*tracer->batch));
 	memset(tracer->wants, 0, tracer->count * sizeof(*tracer->wants));
+}
+
+/* Beside the usual stack of a thread; 0: not known. */
+static uint64_t thread_pointer(const struct user_regs_struct *registers)
+{
+#if defined(__x86_64__)
+	return registers->fs_base;
+#else
+	(void)registers;
+	return 0;
+#endif
 }
 
 static uint64_t stack_pointer(const struct user_regs_struct *registers)
@@ -164,8 +177,8 @@ static const struct snap_map *find_stack(struct snap_tracer *tracer,
 	return snap_tracer_find_map(tracer, process, sp);
 }
 
-struct snap_want snap_tracer_want(struct snap_tracer *tracer, const struct snap_tracee *tracee,
-				  uint64_t sp)
+static struct snap_want find_wanted_bytes(struct snap_tracer *tracer,
+					  const struct snap_tracee *tracee, uint64_t sp)
 {
 	const struct snap_map *map = find_stack(tracer, tracee, sp);
 	uint64_t start;
@@ -199,7 +212,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 		tracer->wants[i] = (struct snap_want){ 0 };
 		if (thread->registers_size)
 			tracer->wants[i] =
-				snap_tracer_want(tracer, tracee, stack_pointer(thread->registers));
+				find_wanted_bytes(tracer, tracee, stack_pointer(thread->registers));
 	}
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
@@ -275,6 +288,90 @@ static void copy_stacks(struct snap_tracer *tracer)
 	flush(tracer, batch);
 }
 
+/* ---- handlers on a signal stack (stop/signal_stack.h) ---- */
+
+static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
+{
+	return (pointer >= map->start && pointer < map->end) ||
+	       (map->path && strcmp(map->path, "[stack]") == 0);
+}
+
+/* A thread of a stop, while its signal frame is looked for. */
+struct interrupted_thread {
+	struct snap_tracer *tracer;
+	const struct snap_tracee *tracee;
+	const struct snap_map *own;
+	struct snap_want want;
+};
+
+static bool is_elsewhere(void *context, uint64_t saved)
+{
+	struct interrupted_thread *interrupted = context;
+	uint32_t process = interrupted->tracee->process;
+	const struct snap_map *map;
+
+	if (saved >= interrupted->own->start && saved < interrupted->own->end)
+		return false;
+	map = snap_tracer_find_map(interrupted->tracer, process, saved);
+	if (!map || !map->write)
+		return false;
+	interrupted->want = find_wanted_bytes(interrupted->tracer, interrupted->tracee, saved);
+	return interrupted->want.size > 0;
+}
+
+/* The stack that was interrupted; size 0: none. */
+static struct snap_want find_interrupted_stack(struct snap_tracer *tracer,
+					       const struct snap_tracee *tracee, size_t *budget)
+{
+	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	struct interrupted_thread interrupted = {
+		.tracer = tracer,
+		.tracee = tracee,
+		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
+	};
+
+	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread->registers)))
+		return (struct snap_want){ 0 };
+	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
+		return (struct snap_want){ 0 };
+	return interrupted.want;
+}
+
+/* The stacks that threads on a signal stack were interrupted on. */
+static void copy_interrupted_stacks(struct snap_tracer *tracer)
+{
+	uint64_t most = tracer->options->max_stack & ~15ull;
+	size_t budget = SIGNAL_FRAME_BYTES;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		struct snap_want want;
+		struct iovec range;
+		uint8_t *bytes;
+		size_t size;
+
+		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size)
+			continue;
+		want = find_interrupted_stack(tracer, tracee, &budget);
+		want.size = want.size < most ? want.size : most;
+		if (want.size > snap_region_room(&tracer->shared->stacks))
+			want.size = snap_region_room(&tracer->shared->stacks);
+		if (!want.size)
+			continue;
+		bytes = snap_region_alloc(&tracer->shared->stacks, want.size);
+		range = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
+		size = bytes ? snap_tracer_read(tracer, tracee->process, tracee->tid, bytes, &range,
+						1)
+			     : 0;
+		if (!size)
+			continue;
+		thread->stack2_address = want.address;
+		thread->stack2 = bytes;
+		thread->stack2_size = size;
+	}
+}
+
 /* --engine=ptrace: another unwinder works on the thread itself, as slowly as it likes. */
 static void call_hook(struct snap_tracer *tracer)
 {
@@ -318,7 +415,7 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 			read_registers(tracer, &tracer->tracees[i]);
 	}
 	copy_stacks(tracer);
-	snap_tracer_copy_interrupted(tracer);
+	copy_interrupted_stacks(tracer);
 	if (tracer->hook && tracer->hook->unwind)
 		call_hook(tracer);
 }

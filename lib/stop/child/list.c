@@ -3,7 +3,8 @@
  * The tracing child's lists: threads by procfs and by SEIZE, read while the target runs. Each read
  * of procfs costs 5-7 us, so a thread gets one (stat) unless more was asked for.
  */
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
+#include "stop/describe.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -21,7 +22,7 @@ static const long SEIZE_OPTIONS =
 	PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
 
 /* Room for one more thread of a process: the records move to twice the room. */
-static bool reserve(struct snap_tracer *tracer, struct snap_traced *process, size_t wanted)
+static bool reserve_threads(struct snap_tracer *tracer, struct snap_traced *process, size_t wanted)
 {
 	struct snap_thread *threads;
 
@@ -49,7 +50,7 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 	if (tracer->by_tid[tid] &&
 	    tracer->tracees[tracer->by_tid[tid] - 1].phase != SNAP_TRACEE_GONE)
 		return NULL;
-	if (!reserve(tracer, traced, traced->thread_count + 1))
+	if (!reserve_threads(tracer, traced, traced->thread_count + 1))
 		return NULL;
 	tracee = &tracer->tracees[tracer->count++];
 	*tracee = (struct snap_tracee){ .tid = tid,
@@ -100,6 +101,45 @@ void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
 	} else if (after == SNAP_TRACEE_EXITING || after == SNAP_TRACEE_GONE) {
 		thread->result = SNAP_THREAD_VANISHED;
 	}
+}
+
+static struct snap_describer describer_of(const struct snap_tracer *tracer, uint32_t process)
+{
+	return (struct snap_describer){
+		.options = tracer->options,
+		.records = &tracer->shared->records,
+		.tasks_fd = tracer->task_fds[process],
+		.foreign_namespace = tracer->stop->processes[process].foreign_namespace,
+		.buffer = tracer->buffer,
+	};
+}
+
+bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *tracee)
+{
+	struct snap_describer describer = describer_of(tracer, tracee->process);
+
+	return snap_describe(&describer, snap_tracer_thread(tracer, tracee));
+}
+
+/* Of several processes with many threads the first is described with the parent's help. */
+static void describe_process(struct snap_tracer *tracer, uint32_t process)
+{
+	struct snap_traced *traced = &tracer->stop->processes[process];
+	struct snap_describer describer = describer_of(tracer, process);
+	struct snap_help *help = &tracer->stop->help;
+	uint64_t message = SNAP_TRACER_HELP;
+
+	if (traced->thread_count < SNAP_TRACER_MANY || help->state != SNAP_HELP_NONE) {
+		for (size_t i = 0; i < traced->thread_count; i++)
+			snap_describe(&describer, &traced->threads[i]);
+		return;
+	}
+	help->process = process;
+	help->next = 0;
+	if (write(tracer->ask_fd, &message, sizeof(message)) < 0)
+		help->state = SNAP_HELP_CLOSED;
+	snap_describe_in_turns(&describer, help, traced);
+	snap_help_close(help);
 }
 
 static bool is_worker(const struct snap_thread *thread)
@@ -188,7 +228,7 @@ void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 }
 
 /* Threads and their states, all before the first SEIZE: reading is the slow part. */
-static void list(struct snap_tracer *tracer, uint32_t process)
+static void list_threads(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	ssize_t count;
@@ -205,13 +245,13 @@ static void list(struct snap_tracer *tracer, uint32_t process)
 	}
 	if (count > SNAP_MAX_THREADS)
 		count = SNAP_MAX_THREADS;
-	if (!reserve(tracer, traced, (size_t)count))
+	if (!reserve_threads(tracer, traced, (size_t)count))
 		return;
 	for (ssize_t i = 0; i < count; i++)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
-static void read_memory(struct snap_tracer *tracer, uint32_t process, uint32_t first)
+static void read_maps_of_process(struct snap_tracer *tracer, uint32_t process, uint32_t first)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	int error = -ESRCH;
@@ -234,8 +274,8 @@ static void read_lists(struct snap_tracer *tracer)
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
 		uint32_t first = tracer->count;
 
-		list(tracer, i);
-		read_memory(tracer, i, first);
+		list_threads(tracer, i);
+		read_maps_of_process(tracer, i, first);
 	}
 }
 
@@ -263,7 +303,7 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	stack_bytes = snap_tracer_expect(tracer);
 	stop->help.stack_bytes = stack_bytes;
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++)
-		snap_tracer_describe_all(tracer, i);
+		describe_process(tracer, i);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
 	snap_tracer_set_ticks(tracer, SEIZE_TICK_US);

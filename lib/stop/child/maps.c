@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "proc/address_space.h"
 #include "proc/fuse_maps.h"
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
 
 #include <errno.h>
 #include <string.h>

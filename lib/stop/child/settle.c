@@ -13,7 +13,7 @@
  * All others that we count are ours: a tracee stays in the kernel's number until we reap it. So the
  * kernel's number is made of nothing but threads that we know.
  */
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
 
 #include <sys/ptrace.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
 /*
  * The child that makes single stops, from its first to its last instruction: it sleeps until there
  * is a call, serves it, sleeps; if none comes for long it leaves. It shares the parent's
- * descriptors, so it opens and closes none; as in child.h it allocates, locks and prints
+ * descriptors, so it opens and closes none; as in internal.h it allocates, locks and prints
  * nothing.
  *
  * Threads are interrupted together and let go as they come: a thread that runs on another
@@ -10,8 +10,10 @@
  * signal of the parent's, who looks at the clock.
  */
 #include "stop/child/single.h"
+
 #include "base/clock.h"
-#include "stop/child/copy.h"
+#include "stop/child/internal.h"
+#include "stop/signal_stack.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,8 +32,6 @@ enum {
 	AWAKE_NS = 20000,  /* for a thread that runs, to stop */
 };
 
-enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_NOT_YET };
-
 /* What the parent's signal is for: to end a blocking wait with EINTR. */
 static void on_alarm(int signal _unused_)
 {
@@ -49,55 +49,69 @@ static void set_up_signals(void)
 	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 }
 
-static void set_phase(struct snap_slot *slot, enum snap_slot_phase phase)
+/* Every change of a phase; the parent may look at the slot at any time. */
+static void note_event(struct snap_slot *slot, enum snap_tracee_event event)
 {
-	__atomic_store_n(&slot->phase, (uint32_t)phase, __ATOMIC_RELEASE);
+	__atomic_store_n(&slot->phase, (uint32_t)snap_tracee_next(slot->phase, event),
+			 __ATOMIC_RELEASE);
 }
 
-static void settle(struct snap_slot *slot, enum snap_thread_result result, int error)
+/* The last change: first what came of the thread, then the phase that says so. */
+static void finish_slot(struct snap_slot *slot, enum snap_tracee_event event,
+			enum snap_thread_result result, int error)
 {
 	slot->pick.copy.result = result;
 	slot->pick.error = error;
-	set_phase(slot, SNAP_SLOT_DONE);
+	note_event(slot, event);
 }
 
 /* Without options: no thread of it becomes ours that we did not ask for. */
-static void seize(struct snap_slot *slot)
+static void seize_thread(struct snap_slot *slot)
 {
 	if (ptrace(PTRACE_SEIZE, slot->pick.tid, NULL, NULL) == 0)
-		set_phase(slot, SNAP_SLOT_SEIZED);
+		note_event(slot, SNAP_TRACEE_ON_SEIZED);
+	else if (errno == ESRCH)
+		finish_slot(slot, SNAP_TRACEE_ON_GONE, SNAP_THREAD_VANISHED, ESRCH);
 	else
-		settle(slot, errno == ESRCH ? SNAP_THREAD_VANISHED : SNAP_THREAD_UNTRACED, errno);
+		finish_slot(slot, SNAP_TRACEE_ON_REFUSED, SNAP_THREAD_UNTRACED, errno);
 }
 
 /* Where it fails the thread is about to exit, and its end is ours to take note of. */
-static void interrupt(struct snap_slot *slot)
+static void interrupt_thread(struct snap_slot *slot)
 {
 	slot->stop_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	ptrace(PTRACE_INTERRUPT, slot->pick.tid, NULL, NULL);
-	set_phase(slot, SNAP_SLOT_AWAITED);
+	note_event(slot, SNAP_TRACEE_ON_INTERRUPTED);
 }
 
-static enum wait_result wait_for(struct snap_channel *channel, struct snap_slot *slot, int options)
+static void note_wait_status(struct snap_slot *slot, int status)
 {
-	int status, signal;
-	long tid = syscall(SYS_wait4, slot->pick.tid, &status, __WALL | options, NULL);
+	int signal = WSTOPSIG(status);
 
-	if (tid == 0 || (tid < 0 && errno == EINTR))
-		return WAIT_NOT_YET;
-	if (tid < 0 || !WIFSTOPPED(status)) {
-		/* ECHILD: it called exec and has its leader's number now, or lost its own so. */
-		if (tid < 0)
-			channel->leaves = true;
-		settle(slot, SNAP_THREAD_VANISHED, ESRCH);
-		return WAIT_GONE;
-	}
-	signal = WSTOPSIG(status);
 	if (status >> 16 == PTRACE_EVENT_STOP) /* our INTERRUPT (SIGTRAP), else a group-stop */
 		slot->pick.copy.group_stopped = signal != SIGTRAP;
 	else /* a signal on its way to the thread */
 		slot->signal = signal;
-	return WAIT_STOPPED;
+	note_event(slot, SNAP_TRACEE_ON_STOPPED);
+}
+
+/* Waits for one thread, with `options` of wait4(2); whether it has stopped. */
+static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, int options)
+{
+	int status;
+	long tid = syscall(SYS_wait4, slot->pick.tid, &status, __WALL | options, NULL);
+
+	if (tid == 0 || (tid < 0 && errno == EINTR))
+		return false;
+	if (tid > 0 && WIFSTOPPED(status)) {
+		note_wait_status(slot, status);
+		return true;
+	}
+	/* ECHILD: it called exec and has its leader's number now, or lost its own so. */
+	if (tid < 0)
+		channel->leaves = true;
+	finish_slot(slot, SNAP_TRACEE_ON_GONE, SNAP_THREAD_VANISHED, ESRCH);
+	return false;
 }
 
 /* Bytes up to the first that cannot be read. */
@@ -116,7 +130,7 @@ static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_
 }
 
 /* Room for so many bytes, or for as many as there are; what is not used is given back. */
-static uint8_t *take_room(struct snap_channel *channel, uint64_t *size)
+static uint8_t *reserve_bytes(struct snap_channel *channel, uint64_t *size)
 {
 	size_t room = snap_region_room(&channel->stacks) & ~(size_t)15;
 
@@ -125,27 +139,28 @@ static uint8_t *take_room(struct snap_channel *channel, uint64_t *size)
 	return *size ? snap_region_alloc(&channel->stacks, *size) : NULL;
 }
 
-static void give_back(struct snap_channel *channel, uint8_t *bytes, size_t used)
+static void return_unused_bytes(struct snap_channel *channel, uint8_t *bytes, size_t used)
 {
 	channel->stacks.next = bytes + ((used + 15) & ~(size_t)15);
 }
 
-static bool is_usual(void *context, uint64_t sp)
+static bool is_on_usual_stack(void *context, uint64_t sp)
 {
 	const struct snap_pick *pick = context;
 
 	return sp >= pick->stack_start && sp < pick->stack_end;
 }
 
-static uint64_t below(const struct snap_pick *pick, uint64_t sp)
+static uint64_t start_of_stack(const struct snap_pick *pick, uint64_t sp)
 {
 	uint64_t start = sp < SNAP_STACK_MARGIN ? 0 : (sp - SNAP_STACK_MARGIN) & ~15ull;
 
-	return is_usual((void *)pick, sp) && start < pick->stack_start ? pick->stack_start : start;
+	return is_on_usual_stack((void *)pick, sp) && start < pick->stack_start ? pick->stack_start
+										: start;
 }
 
 /* The stack that a handler on another one interrupted. */
-static void copy_interrupted(struct snap_channel *channel, struct snap_pick *pick)
+static void copy_interrupted_stack(struct snap_channel *channel, struct snap_pick *pick)
 {
 	struct snap_thread *thread = &pick->copy;
 	size_t budget = UNKNOWN_STACK;
@@ -154,28 +169,28 @@ static void copy_interrupted(struct snap_channel *channel, struct snap_pick *pic
 
 	if (!pick->stack_end || !thread->stack_size)
 		return;
-	sp = snap_tracer_interrupted_sp(thread, &budget, is_usual, pick);
-	start = below(pick, sp);
+	sp = snap_tracer_interrupted_sp(thread, &budget, is_on_usual_stack, pick);
+	start = start_of_stack(pick, sp);
 	size = pick->stack_end - start;
-	bytes = sp ? take_room(channel, &size) : NULL;
+	bytes = sp ? reserve_bytes(channel, &size) : NULL;
 	if (!bytes)
 		return;
 	thread->stack2_size = read_memory(pick, start, bytes, size);
 	thread->stack2_address = start;
 	thread->stack2 = bytes;
-	give_back(channel, bytes, thread->stack2_size);
+	return_unused_bytes(channel, bytes, thread->stack2_size);
 }
 
 static void copy_stack(struct snap_channel *channel, struct snap_pick *pick, uint64_t sp)
 {
 	struct snap_thread *thread = &pick->copy;
-	uint64_t start = below(pick, sp), wanted, size;
+	uint64_t start = start_of_stack(pick, sp), wanted, size;
 	uint8_t *bytes;
 
-	pick->past_end = !is_usual(pick, sp);
+	pick->past_end = !is_on_usual_stack(pick, sp);
 	wanted = pick->past_end ? UNKNOWN_STACK : pick->stack_end - start;
 	size = wanted;
-	bytes = take_room(channel, &size);
+	bytes = reserve_bytes(channel, &size);
 	thread->stack_unreadable = true;
 	if (!bytes)
 		return;
@@ -194,13 +209,13 @@ static void copy_stack(struct snap_channel *channel, struct snap_pick *pick, uin
 		thread->stack_limited = thread->stack_size == size && size < wanted;
 		thread->stack_unreadable = thread->stack_size < size;
 	}
-	give_back(channel, bytes, thread->stack_size);
+	return_unused_bytes(channel, bytes, thread->stack_size);
 	if (pick->past_end)
-		copy_interrupted(channel, pick);
+		copy_interrupted_stack(channel, pick);
 }
 
 /* Standing still: copied, and on its way again. */
-static void copy_and_release(struct snap_channel *channel, struct snap_slot *slot)
+static void copy_and_release_thread(struct snap_channel *channel, struct snap_slot *slot)
 {
 	struct snap_pick *pick = &slot->pick;
 	uint64_t sp;
@@ -214,50 +229,33 @@ static void copy_and_release(struct snap_channel *channel, struct snap_slot *slo
 	}
 	if (ptrace(PTRACE_DETACH, pick->tid, NULL, (void *)(long)slot->signal)) {
 		/* SIGKILL ends stopped threads, too. Unless its end is seen an exec may hang. */
-		set_phase(slot, SNAP_SLOT_AWAITED);
+		note_event(slot, SNAP_TRACEE_ON_KILLED);
 		return;
 	}
 	channel->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	pick->stopped_ns = channel->end_ns - slot->stop_ns;
-	settle(slot, error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
-}
-
-/* All that have come by now; false: nobody is awaited any more. */
-static bool poll_all(struct snap_channel *channel)
-{
-	bool more = false;
-
-	for (uint32_t i = 0; i < channel->count; i++) {
-		struct snap_slot *slot = &channel->slots[i];
-
-		if (slot->phase != SNAP_SLOT_AWAITED)
-			continue;
-		if (wait_for(channel, slot, WNOHANG) == WAIT_STOPPED)
-			copy_and_release(channel, slot);
-		more |= slot->phase == SNAP_SLOT_AWAITED;
-	}
-	return more;
+	finish_slot(slot, SNAP_TRACEE_ON_RELEASED,
+		    error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
 }
 
 static struct snap_slot *first_awaited(struct snap_channel *channel)
 {
 	for (uint32_t i = 0; i < channel->count; i++)
-		if (channel->slots[i].phase == SNAP_SLOT_AWAITED)
+		if (channel->slots[i].phase == SNAP_TRACEE_AWAITED)
 			return &channel->slots[i];
 	return NULL;
 }
 
-/* The end of this process is what lets a thread go that has not come to its stop. */
-static void give_up(struct snap_channel *channel)
+/* Takes all that have stopped by now; false: nobody is awaited any more. */
+static bool take_stopped_threads(struct snap_channel *channel)
 {
 	for (uint32_t i = 0; i < channel->count; i++) {
 		struct snap_slot *slot = &channel->slots[i];
 
-		if (slot->phase == SNAP_SLOT_AWAITED) {
-			settle(slot, SNAP_THREAD_NOT_STOPPED, ETIMEDOUT);
-			channel->leaves = true;
-		}
+		if (slot->phase == SNAP_TRACEE_AWAITED && wait_for_stop(channel, slot, WNOHANG))
+			copy_and_release_thread(channel, slot);
 	}
+	return first_awaited(channel) != NULL;
 }
 
 /*
@@ -265,56 +263,50 @@ static void give_up(struct snap_channel *channel)
  * later than that, since his own processor has gone to rest (a virtual one leaves its machine). So
  * the first moment is waited through. A thread that needs our processor gets it soon after.
  */
-static void await_the_quick(struct snap_channel *channel)
+static void await_quick_threads(struct snap_channel *channel)
 {
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + AWAKE_NS;
 
-	while (poll_all(channel) && snap_clock_ns(CLOCK_MONOTONIC) < until)
+	while (take_stopped_threads(channel) && snap_clock_ns(CLOCK_MONOTONIC) < until)
 		;
 }
 
-static void collect(struct snap_channel *channel)
+static void take_threads(struct snap_channel *channel)
 {
 	struct snap_slot *slot;
 
-	await_the_quick(channel);
+	await_quick_threads(channel);
 	while ((slot = first_awaited(channel))) {
 		if (__atomic_load_n(&channel->give_up, __ATOMIC_ACQUIRE)) {
-			poll_all(channel);
-			give_up(channel);
+			/* Our end is what lets a thread go that has not come to its stop. */
+			channel->leaves |= take_stopped_threads(channel);
 			return;
 		}
-		switch (wait_for(channel, slot, 0)) {
-		case WAIT_STOPPED:
-			copy_and_release(channel, slot);
-			break;
-		case WAIT_GONE:
-			break;
-		case WAIT_NOT_YET: /* it must not hold up those behind it */
-			poll_all(channel);
-			break;
-		}
+		if (wait_for_stop(channel, slot, 0))
+			copy_and_release_thread(channel, slot);
+		else /* it must not hold up those behind it */
+			take_stopped_threads(channel);
 	}
 }
 
-static void serve(struct snap_channel *channel)
+static void serve_call(struct snap_channel *channel)
 {
 	uint32_t count = channel->count;
 
 	for (uint32_t i = 0; i < count; i++)
-		seize(&channel->slots[i]);
+		seize_thread(&channel->slots[i]);
 	for (uint32_t i = 0; i < count; i++) {
-		if (channel->slots[i].phase != SNAP_SLOT_SEIZED)
+		if (channel->slots[i].phase != SNAP_TRACEE_SEIZED)
 			continue;
-		interrupt(&channel->slots[i]);
+		interrupt_thread(&channel->slots[i]);
 		if (!channel->begin_ns)
 			channel->begin_ns = channel->slots[i].stop_ns;
 	}
-	collect(channel);
+	take_threads(channel);
 }
 
 /* The beginning of the kernel's struct sched_attr (sched_setattr(2)), which older headers lack. */
-struct attributes {
+struct scheduling {
 	uint32_t size, policy;
 	uint64_t flags;
 	int32_t nice;
@@ -327,10 +319,10 @@ struct attributes {
  * others; and a short slice makes that being woken means to run at once, as it is asked for little
  * at a time (Linux 6.12; others take no notice).
  */
-static void ask_to_be_quick(void)
+static void shorten_own_slice(void)
 {
 	const int32_t first = -20;
-	struct attributes attributes = { .size = sizeof(attributes) };
+	struct scheduling attributes = { .size = sizeof(attributes) };
 	int32_t nice;
 
 	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) ||
@@ -368,14 +360,14 @@ void snap_single_child(void *context)
 	uint32_t served = __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE);
 
 	set_up_signals();
-	ask_to_be_quick();
+	shorten_own_slice();
 	snap_region_prefault(&channel->stacks, READY_STACKS);
 	while (!channel->leaves) {
 		if (!wait_for_call(channel, served)) {
 			channel->leaves = true;
 			return;
 		}
-		serve(channel);
+		serve_call(channel);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);

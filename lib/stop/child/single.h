@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the two sides of single stops share: a mapping that the parent lays out before the child is
- * made, so pointers inside it hold on both sides. No other file includes this.
+ * The channel of single stops: memory of both the child and its parent (stop/single.c), which
+ * maps it before it makes the child, so pointers inside it hold on both sides.
  */
 #ifndef SNAP_STOP_CHILD_SINGLE_H
 #define SNAP_STOP_CHILD_SINGLE_H
 
 #include "base/shared_memory.h"
+#include "stop/child/tracee.h"
 #include "stop/single.h"
-
-enum snap_slot_phase {
-	SNAP_SLOT_OPEN,    /* not ours */
-	SNAP_SLOT_SEIZED,  /* ours, running */
-	SNAP_SLOT_AWAITED, /* going to stop, or to end */
-	SNAP_SLOT_DONE,    /* runs again, or has gone: what came of it is in the pick */
-};
 
 /* A pick of the call at hand; the parent copies it in and out. */
 struct snap_slot {
 	struct snap_pick pick;
-	uint32_t phase;  /* enum snap_slot_phase; written by the child */
+	/*
+	 * enum snap_tracee_phase; written by the child, and what came of the thread is in the pick
+	 * before the phase is one that snap_tracee_is_done().
+	 */
+	uint32_t phase;
 	int32_t signal;  /* to be handed on at DETACH */
 	int64_t stop_ns; /* CLOCK_MONOTONIC: when it was interrupted */
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
@@ -41,7 +39,7 @@ struct snap_channel {
 	struct snap_slot slots[SNAP_SINGLE_MOST];
 };
 
-/* single.c: its whole life; `channel` as above. Returns when it should end. */
+/* The child's whole life; `channel` as above. The process should end when it returns. */
 void snap_single_child(void *channel);
 
 #endif

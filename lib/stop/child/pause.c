@@ -7,7 +7,7 @@
  * timer: polling under SCHED_FIFO would keep the target from the only processor.
  */
 #include "base/clock.h"
-#include "stop/child/child.h"
+#include "stop/child/internal.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -119,7 +119,7 @@ static bool is_ended_leader(const struct snap_tracer *tracer, const struct snap_
 	return state == 'Z' && tracee->tid == snap_tracer_process(tracer, tracee)->pid;
 }
 
-static void wait_out(struct snap_tracer *tracer, uint32_t index)
+static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
 
@@ -147,7 +147,7 @@ static void wait_out(struct snap_tracer *tracer, uint32_t index)
 }
 
 /* The list grows while it is walked: clones and forks of threads on their way to the stop. */
-static void wait_all(struct snap_tracer *tracer)
+static void wait_for_all(struct snap_tracer *tracer)
 {
 	for (; tracer->waited < tracer->count; tracer->waited++) {
 		struct snap_tracee *tracee = &tracer->tracees[tracer->waited];
@@ -157,11 +157,11 @@ static void wait_all(struct snap_tracer *tracer)
 		if (snap_tracer_thread(tracer, tracee)->state == 'D')
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_DELAYED);
 		else
-			wait_out(tracer, tracer->waited);
+			wait_for_one(tracer, tracer->waited);
 	}
 }
 
-static void interrupt(struct snap_tracer *tracer, uint32_t first)
+static void interrupt_threads(struct snap_tracer *tracer, uint32_t first)
 {
 	uint32_t process = UINT32_MAX;
 
@@ -196,11 +196,11 @@ static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 	if (!state || !strchr("RSD", state))
 		return;
 	snap_tracer_note(tracer, leader, SNAP_TRACEE_ON_EXECED);
-	wait_out(tracer, (uint32_t)(leader - tracer->tracees));
+	wait_for_one(tracer, (uint32_t)(leader - tracer->tracees));
 }
 
 /* Until the threads that we know are all that there are; false: the time is up, or nothing moves. */
-static bool catch_up(struct snap_tracer *tracer)
+static bool catch_up_with_births(struct snap_tracer *tracer)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS, now;
@@ -220,8 +220,8 @@ static bool catch_up(struct snap_tracer *tracer)
 		if (now >= tracer->wait_until_ns || (!seized && now > until))
 			return false;
 		if (seized) {
-			interrupt(tracer, first);
-			wait_all(tracer);
+			interrupt_threads(tracer, first);
+			wait_for_all(tracer);
 			until = snap_clock_ns(CLOCK_MONOTONIC) + EXITING_NS;
 		} else {
 			nanosleep(&nap, NULL);
@@ -230,7 +230,7 @@ static bool catch_up(struct snap_tracer *tracer)
 }
 
 /* Waits for one thread as long as there is time; whether it has stopped or ended. */
-static bool wait_for_slow(struct snap_tracer *tracer, uint32_t index)
+static bool wait_for_slow_thread(struct snap_tracer *tracer, uint32_t index)
 {
 	struct snap_tracee *tracee = &tracer->tracees[index];
 	enum snap_wait_result result;
@@ -254,7 +254,7 @@ static bool wait_for_slow(struct snap_tracer *tracer, uint32_t index)
  * Threads in D, and parents inside vfork(), get a little time when all others stand still. True
  * when one has stopped or ended: it may have made another thread before.
  */
-static bool wait_slow(struct snap_tracer *tracer)
+static bool wait_for_slow_ones(struct snap_tracer *tracer)
 {
 	bool moved = false;
 
@@ -262,12 +262,12 @@ static bool wait_slow(struct snap_tracer *tracer)
 		tracer->slow_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + GRACE_NS;
 	for (uint32_t i = 0; i < tracer->count; i++)
 		if (tracer->tracees[i].phase == SNAP_TRACEE_SLOW)
-			moved |= wait_for_slow(tracer, i);
-	wait_all(tracer);
+			moved |= wait_for_slow_thread(tracer, i);
+	wait_for_all(tracer);
 	return moved;
 }
 
-static void release(struct snap_tracer *tracer)
+static void release_threads(struct snap_tracer *tracer)
 {
 	uint32_t process = UINT32_MAX;
 
@@ -322,16 +322,16 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	set_deadlines(tracer, begin);
 	tracer->stopping = true;
 	__atomic_store_n(&stop->begin_ns, begin, __ATOMIC_RELEASE);
-	interrupt(tracer, 0);
-	wait_all(tracer);
+	interrupt_threads(tracer, 0);
+	wait_for_all(tracer);
 	do
-		settled = catch_up(tracer);
-	while (wait_slow(tracer));
+		settled = catch_up_with_births(tracer);
+	while (wait_for_slow_ones(tracer));
 	if (!settled)
 		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
-	release(tracer);
+	release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(tracer, 0);
 	drop_priority(policy);

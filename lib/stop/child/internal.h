@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Inside the tracing child of a stop: what its files share.
+ *
+ *	child.c    its life: signals, memory, the order of what follows
+ *	list.c     threads, listed and seized while all run
+ *	pause.c    from the first INTERRUPT to the last DETACH
+ *	birth.c    threads and processes that are born meanwhile
+ *	settle.c   are the threads that are known all that there are?
+ *	copy.c     registers and stacks; maps.c: the address space
+ *	tracee.h   the phases that a thread goes through
+ *
+ * The child of a threaded program may find any lock held for ever, malloc's too. So nothing here
+ * allocates, locks or prints: memory comes from the shared mapping and from the scratch region,
+ * both laid out by the parent.
+ */
+#ifndef SNAP_STOP_CHILD_INTERNAL_H
+#define SNAP_STOP_CHILD_INTERNAL_H
+
+#include "proc/procfs.h"
+#include "stop/child/child.h"
+#include "stop/child/tracee.h"
+
+#include <sys/uio.h>
+#include <time.h>
+
+/* A thread under trace. The list is in the order of the INTERRUPTs. */
+struct snap_tracee {
+	pid_t tid;
+	uint32_t process; /* in stop->processes */
+	uint32_t thread;  /* in its threads */
+	uint8_t phase;    /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
+	int8_t signal;    /* to be handed on at DETACH */
+	uint16_t look;    /* the last listing of its process that had it */
+};
+
+struct snap_tracer {
+	const struct snap_options *options;
+	const struct snap_stop_hook *hook;
+	struct snap_shared_memory *shared;
+	struct snap_stop *stop;
+	const struct snap_procfs *procfs;
+	struct snap_region scratch;
+	struct snap_tracee *tracees;
+	uint32_t count, capacity;
+	uint32_t *by_tid; /* index in tracees + 1, 0: not listed */
+	int *task_fds;    /* by process; negative errno: not open */
+	/*
+	 * By process: tracees that the kernel counts as its threads, and those of them that can
+	 * vanish unseen (snap_tracee_is_counted(), snap_tracee_is_unwatched()).
+	 */
+	uint32_t *counted, *unwatched;
+	int ask_fd;        /* eventfd to the parent */
+	uint32_t prepared; /* processes whose threads are listed */
+	uint32_t waited;   /* tracees before this one need no first wait */
+	uint16_t look;     /* how often some process was listed again */
+	bool stopping;     /* the first INTERRUPT was sent */
+	bool time_is_up;   /* nobody is waited for any more */
+	int timer;         /* of the ticks; -1: the plain one of setitimer(2) */
+	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
+	volatile pid_t seizing, seizing_at_tick;
+	volatile bool any_told;
+	uint32_t *told; /* by tid: the status of a stop that a tick has taken from wait(2) */
+	int64_t wait_until_ns, slow_until_ns, copy_until_ns;
+	/* scratch */
+	pid_t *tids;              /* a listing */
+	char *buffer;             /* texts, SNAP_TRACER_BUFFER bytes */
+	struct snap_map *maps;    /* while they are read */
+	bool *maps_read_again;    /* by process: done, inside the pause */
+	struct snap_want *wants;  /* by tracee: where its stack is */
+	struct snap_batch *batch; /* one call's worth of stacks */
+	size_t last_map;          /* where the last stack was found */
+	uint64_t *reference_pcs;
+};
+
+enum {
+	SNAP_TRACER_TICK_US = 2000,
+	SNAP_TRACER_BUFFER = 1 << 16, /* no less than SNAP_DESCRIBE_BYTES */
+	SNAP_TRACER_TIDS = 1 << 22,   /* PID_MAX_LIMIT of the kernel: no tid is above it */
+};
+
+static inline struct snap_traced *snap_tracer_process(const struct snap_tracer *tracer,
+						      const struct snap_tracee *tracee)
+{
+	return &tracer->stop->processes[tracee->process];
+}
+
+static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *tracer,
+						     const struct snap_tracee *tracee)
+{
+	return &snap_tracer_process(tracer, tracee)->threads[tracee->thread];
+}
+
+/* child.c */
+/* A signal each interval ends calls that wait; 0: none any more. */
+void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us);
+
+/* list.c */
+/* Reads and seizes the processes that were added since the last call. */
+void snap_tracer_prepare(struct snap_tracer *tracer);
+/* Fills in what procfs says of a thread; false when it has gone. */
+bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *tracee);
+/* Adds a thread to a process; NULL when it is known already or there is no room. */
+struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* Opens the directory of threads of a process, by number if need be. */
+void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
+/* One SEIZE, and what it means for the phase. */
+void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
+/* Every change of a tracee's phase, with what follows for the counts and the thread's result. */
+void snap_tracer_note(struct snap_tracer *tracer, struct snap_tracee *tracee,
+		      enum snap_tracee_event event);
+/* The first thread of a process, NULL: it was never listed. */
+struct snap_tracee *snap_tracer_leader(const struct snap_tracer *tracer, uint32_t process);
+
+/* maps.c */
+/*
+ * Reads the maps of a thread's process and the first pages of its modules; on failure those of
+ * before stay. 0 or a negative errno.
+ */
+int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+/* The mapping that holds an address, NULL: none. */
+const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,
+					    uint64_t address);
+
+/*
+ * Reads memory of a process, many ranges at once, into bytes that lie one after the other, up to
+ * the first that cannot be read; returns how many bytes that are. `tid`: a live thread.
+ */
+size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
+			const struct iovec *ranges, size_t count);
+
+/* copy.c */
+/* Where a stack is, and how much of it there is; size 0: nowhere. */
+struct snap_want {
+	uint64_t address;
+	uint64_t size;
+};
+/*
+ * A stopped thread's NT_PRSTATUS into SNAP_MAX_REGISTERS bytes. 0 or an errno; ENOEXEC: it is of
+ * another architecture or word size.
+ */
+int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
+			  enum snap_arch *arch_ret);
+/* How many bytes of stacks to expect, judged by some of the threads listed by now. */
+uint64_t snap_tracer_expect(struct snap_tracer *tracer);
+/* Has memory ready for the copies of all threads that are listed by now. */
+void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes);
+bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
+/* Registers of all stopped threads, then their stacks. */
+void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* birth.c */
+/* `creator` stands at CLONE, FORK or VFORK; adds the child, which stops as well. */
+void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event);
+
+/* settle.c */
+/*
+ * Whether the threads that are known are all that a process has. Equal numbers do not
+ * prove it: one that is not traced may have vanished, and another one have been born.
+ */
+bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process);
+/* Lists the threads of a process again, seizes the unknown ones; how many there were. */
+uint32_t snap_tracer_settle(struct snap_tracer *tracer, uint32_t process);
+/* Reaps the threads of a process if they were killed as they stood. */
+void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process);
+/* Sets `threads_missed` of the processes that are not settled. */
+void snap_tracer_note_missed(struct snap_tracer *tracer);
+
+/* pause.c */
+enum snap_wait_result { SNAP_WAIT_STOPPED, SNAP_WAIT_GONE, SNAP_WAIT_NOT_YET };
+/* Waits for one tracee, with `options` of wait4(2), and notes what has become of it. */
+enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options);
+void snap_tracer_pause(struct snap_tracer *tracer);
+
+#endif

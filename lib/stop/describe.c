@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Facts of threads, read by one or two processes: see describe.h. */
+#include "stop/describe.h"
+
+#include "proc/procfs.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	TURN = 32, /* threads that are taken at once */
+	LONGEST_KERNEL_STACK = 8192,
+	LONGEST_WCHAN = 128,
+	WAIT_NS = 100000000,
+};
+
+static const char *read_text(const struct snap_describer *describer, pid_t tid, const char *name,
+			     size_t most)
+{
+	ssize_t length =
+		snap_procfs_task_read(describer->tasks_fd, tid, name, describer->buffer, most);
+
+	/* "0": the thread waits for nothing. */
+	if (length <= 0 || (length == 1 && describer->buffer[0] == '0'))
+		return NULL;
+	return snap_region_text(describer->records, describer->buffer, (size_t)length);
+}
+
+bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	const struct snap_options *options = describer->options;
+	pid_t tid = thread->tid;
+	struct snap_status status;
+	struct snap_stat stat;
+	int result = snap_procfs_task_stat(describer->tasks_fd, tid, &stat);
+
+	if (snap_procfs_is_gone(result)) {
+		thread->result = SNAP_THREAD_VANISHED;
+		return false;
+	}
+	if (result)
+		return true;
+	thread->name = snap_region_text(describer->records, stat.name, strlen(stat.name));
+	thread->state = stat.state;
+	thread->cpu = stat.cpu;
+	thread->flags = stat.flags;
+	if (stat.state == 'D' || options->wchan || options->kernel_stacks)
+		thread->wchan = read_text(describer, tid, "wchan", LONGEST_WCHAN);
+	if (options->kernel_stacks)
+		thread->kernel_stack = read_text(describer, tid, "stack", LONGEST_KERNEL_STACK);
+	if (describer->foreign_namespace &&
+	    snap_procfs_task_status(describer->tasks_fd, tid, &status) == 0)
+		thread->ns_tid = status.ns_pid;
+	return true;
+}
+
+void snap_describe_in_turns(const struct snap_describer *describer, struct snap_help *help,
+			    struct snap_traced *process)
+{
+	for (;;) {
+		uint32_t first = __atomic_fetch_add(&help->next, TURN, __ATOMIC_RELAXED);
+
+		for (uint32_t i = first; i < first + TURN; i++) {
+			if (i >= process->thread_count)
+				return;
+			snap_describe(describer, &process->threads[i]);
+		}
+	}
+}
+
+static bool change_state(struct snap_help *help, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&help->state, &from, to, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+bool snap_help_begin(struct snap_help *help)
+{
+	return change_state(help, SNAP_HELP_NONE, SNAP_HELP_BUSY);
+}
+
+void snap_help_end(struct snap_help *help)
+{
+	__atomic_store_n(&help->state, SNAP_HELP_CLOSED, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &help->state, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void snap_help_close(struct snap_help *help)
+{
+	const struct timespec timeout = { .tv_nsec = WAIT_NS };
+
+	if (change_state(help, SNAP_HELP_NONE, SNAP_HELP_CLOSED))
+		return;
+	while (__atomic_load_n(&help->state, __ATOMIC_ACQUIRE) == SNAP_HELP_BUSY)
+		syscall(SYS_futex, &help->state, FUTEX_WAIT, SNAP_HELP_BUSY, &timeout, NULL, 0);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What procfs says of a thread while it runs: name, state, processor, flags. At 5-7 us a read this
+ * is the longest part of a snapshot of many threads, so the parent of the tracing child reads with
+ * it: both take some threads in turns. So nothing here allocates or locks.
+ */
+#ifndef SNAP_STOP_DESCRIBE_H
+#define SNAP_STOP_DESCRIBE_H
+
+#include "stop/tracer.h"
+
+/* Where the texts of a thread come from and go to. */
+struct snap_describer {
+	const struct snap_options *options;
+	struct snap_region *records;
+	int tasks_fd;
+	bool foreign_namespace; /* its tids differ inside: ns_tid is read, too */
+	char *buffer;           /* SNAP_DESCRIBE_BYTES bytes */
+};
+
+enum { SNAP_DESCRIBE_BYTES = 1 << 16 };
+
+enum snap_help_state {
+	SNAP_HELP_NONE,   /* the parent may take part */
+	SNAP_HELP_BUSY,   /* it does; the child waits until it is done */
+	SNAP_HELP_CLOSED, /* it did, or came too late */
+};
+
+/* Fills in one thread; false, and its result is VANISHED, when it has gone. */
+bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread);
+
+/* Fills in those threads of help->process that the other side has not begun with. */
+void snap_describe_in_turns(const struct snap_describer *describer, struct snap_help *help,
+			    struct snap_traced *process);
+
+/* The parent: whether it still may take part; and that it has done its part. */
+bool snap_help_begin(struct snap_help *help);
+void snap_help_end(struct snap_help *help);
+/* The child: no help is wanted any more; waits for a parent that takes part. */
+void snap_help_close(struct snap_help *help);
+
+#endif
