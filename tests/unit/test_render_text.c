@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "golden.h"
+#include "render/text/folders.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
 #include "snapshots.h"
@@ -95,6 +96,161 @@ static void test_hostile(void **state _unused_)
 	check_text("hostile.txt", &hostile, &options);
 	options.utf8 = false;
 	check_text("hostile-ascii.txt", &hostile, &options);
+}
+
+/* ---- folders of source paths ---- */
+
+enum { MOST_PATHS = 8 };
+
+struct source_tree {
+	struct snap_folders folders;
+	struct snap_entry entries[MOST_PATHS];
+	struct snap_frame frames[MOST_PATHS];
+	size_t count;
+};
+
+static void add_source(struct source_tree *tree, const struct snap_options *options,
+		       const char *module, const char *path)
+{
+	struct snap_frame *frame = &tree->frames[tree->count];
+
+	assert_true(tree->count < MOST_PATHS);
+	tree->entries[tree->count] = (struct snap_entry){ .function = "f", .file = path };
+	*frame = (struct snap_frame){ .module = module,
+				      .entries = &tree->entries[tree->count++],
+				      .entry_count = 1 };
+	for (int line = 0; line < 10; line++)
+		assert_true(snap_folders_add(&tree->folders, options, frame));
+}
+
+static void check_source(const struct source_tree *tree, const struct snap_options *options,
+			 size_t number, const char *expected)
+{
+	const struct snap_frame *frame = &tree->frames[number];
+	_cleanup_free_ char *path =
+		snap_folders_path(&tree->folders, options, frame, frame->entries[0].file);
+
+	assert_string_equal(path, expected);
+}
+
+/* Of a module that shows these paths: what is left of the first. */
+static void check_folder(const char *const *paths, const char *expected)
+{
+	struct snap_options options = { .utf8 = true };
+	struct source_tree tree = { .count = 0 };
+
+	for (size_t i = 0; paths[i]; i++)
+		add_source(&tree, &options, "/bin/service", paths[i]);
+	check_source(&tree, &options, 0, expected);
+	snap_folders_deinit(&tree.folders);
+}
+
+#define PATHS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void test_folders(void **state _unused_)
+{
+	check_folder(PATHS("/tmp/build/Python-3.11/Objects/call.c",
+			   "/tmp/build/Python-3.11/Python/ceval.c"),
+		     "Objects/call.c");
+	/* Each keeps its last folder, the one of a single path too. */
+	check_folder(PATHS("/home/me/orders/src/queue.c"), "src/queue.c");
+	check_folder(PATHS("/home/me/orders/main.c", "/home/me/orders/src/queue.c"),
+		     "orders/main.c");
+	/* Whole folders alone; "." and ".." are none. */
+	check_folder(PATHS("/build/orders-1/src/a.c", "/build/orders-2/src/b.c"),
+		     "orders-1/src/a.c");
+	check_folder(PATHS("/build/x/../orders/./src/a.c", "/build/orders/lib/b.c"), "src/a.c");
+	/* A path that is relative, or from somewhere else, would be taken for one of them. */
+	check_folder(PATHS("/build/orders/src/a.c", "src/b.c"), "/build/orders/src/a.c");
+	check_folder(PATHS("/build/orders/src/a.c", "/usr/include/b.h"), "/build/orders/src/a.c");
+	check_folder(PATHS("/a.c", "/src/b.c"), "/a.c");
+	check_folder(PATHS("src/a.c"), "src/a.c");
+}
+
+static void test_folders_of_modules(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+	struct source_tree tree = { .count = 0 };
+	struct snap_sheet lines;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	add_source(&tree, &options, "/bin/service", "/build/service/src/a\x1b.c");
+	add_source(&tree, &options, "/lib/one.so", "/build/one\n/src/b.c");
+	add_source(&tree, &options, "/lib/one.so", "/build/one\n/lib/c.c");
+	add_source(&tree, &options, NULL, "/build/jit/src/d.c");
+	check_source(&tree, &options, 0, "src/a\x1b.c");
+	check_source(&tree, &options, 1, "src/b.c");
+	check_source(&tree, &options, 2, "lib/c.c");
+	check_source(&tree, &options, 3, "/build/jit/src/d.c");
+	snap_sheet_init(&lines, &options, out);
+	snap_folders_note(&tree.folders, &lines);
+	snap_sheet_deinit(&lines);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "\nfolders left out of source paths (--full-names): "
+				  "/build/service/ (service), /build/one\\x0a/ (one.so)\n");
+	free(text);
+	options.full_names = true;
+	check_source(&tree, &options, 0, "/build/service/src/a\x1b.c");
+	snap_folders_deinit(&tree.folders);
+}
+
+/* A line that is shown once is not worth another one. */
+static void test_folders_that_do_not_pay(void **state _unused_)
+{
+	struct snap_entry entry = { .function = "main", .file = "/home/me/src/main.c" };
+	struct snap_frame frame = { .module = "/bin/one", .entries = &entry, .entry_count = 1 };
+	struct snap_options options = { .utf8 = true };
+	struct snap_folders folders = { .count = 0 };
+	_cleanup_free_ char *path = NULL;
+
+	assert_true(snap_folders_add(&folders, &options, &frame));
+	path = snap_folders_path(&folders, &options, &frame, entry.file);
+	assert_string_equal(path, entry.file);
+	snap_folders_deinit(&folders);
+}
+
+/* ---- columns of --summary ---- */
+
+static size_t column_of(const char *report, const char *text)
+{
+	const char *at = strstr(report, text), *line = at;
+	_cleanup_free_ char *before = NULL;
+
+	assert_non_null(at);
+	while (line > report && line[-1] != '\n')
+		line--;
+	before = strndup(line, (size_t)(at - line));
+	return snap_text_width(before);
+}
+
+/* These begin in one column, each in its line. */
+static void check_column(const char *report, const char *const *texts)
+{
+	for (size_t i = 1; texts[i]; i++)
+		assert_int_equal(column_of(report, texts[i]), column_of(report, texts[0]));
+}
+
+static void check_columns(const struct snap_snapshot *snapshot, unsigned width)
+{
+	struct snap_options options = { .utf8 = true, .summary = true, .width = width };
+	_cleanup_free_ char *text = golden_render(snap_render_text, snapshot, &options, NULL);
+
+	check_column(text, PATHS("worker-*", "orderd, reindex", "flusher  ", "io   ",
+				 "order-helper    "));
+	check_column(text, PATHS("sleeping in", "RUNNING", "DISK in jbd2", "DISK in folio"));
+	check_column(text, PATHS("queue_pop", "compare", "flush_journal", "??"));
+	check_column(text, PATHS("src/queue.c", "/build/orders/src/tree.c"));
+}
+
+static void test_columns(void **state _unused_)
+{
+	struct snap_snapshot flat = flat_service();
+
+	check_columns(&service, 0);
+	check_columns(&flat, 0);
+	check_columns(&service, 140);
 }
 
 static void check_elided(const char *name, size_t room, const char *expected)
@@ -205,12 +361,22 @@ static void test_times(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tree),         cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_views),        cmocka_unit_test(test_details),
-		cmocka_unit_test(test_trouble),      cmocka_unit_test(test_list),
-		cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_elide_names),  cmocka_unit_test(test_elide_stays_linear),
-		cmocka_unit_test(test_elide_paths),  cmocka_unit_test(test_times),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_details),
+		cmocka_unit_test(test_trouble),
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_nothing_left),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_elide_names),
+		cmocka_unit_test(test_elide_stays_linear),
+		cmocka_unit_test(test_elide_paths),
+		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_folders),
+		cmocka_unit_test(test_folders_of_modules),
+		cmocka_unit_test(test_folders_that_do_not_pay),
+		cmocka_unit_test(test_columns),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The escaped text, with room behind it for dots; malloc'ed. */
+/* The escaped text, with bytes to spare behind it for dots; malloc'ed. */
 static char *escaped(struct snap_sheet *lines, const char *text, size_t length)
 {
 	_cleanup_free_ char *cut = strndup(text, length);
@@ -29,7 +29,7 @@ static size_t without_version(const char *name)
 }
 
 static char *make_name(struct snap_sheet *lines, const struct snap_options *options,
-		       const struct snap_frame *frame, const struct snap_entry *entry, size_t room)
+		       const struct snap_frame *frame, const struct snap_entry *entry, size_t width)
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
 	char unknown[64], *shown;
@@ -41,46 +41,18 @@ static char *make_name(struct snap_sheet *lines, const struct snap_options *opti
 	if (options->raw_names && entry->symbol)
 		name = entry->symbol;
 	shown = name ? escaped(lines, name, without_version(name)) : strdup(unknown);
-	if (shown && room)
-		snap_elide_name(shown, room, lines->signs->dots);
+	if (shown && width)
+		snap_elide_name(shown, width, lines->signs->dots);
 	return shown;
 }
 
-/* The column of places is known only once the report has been measured. */
-static void elide_place(const struct snap_sheet *lines, char *place)
+/* The column of locations is known only once the report has been measured. */
+static void elide_location(const struct snap_sheet *lines, char *location)
 {
 	size_t column = lines->measuring ? lines->widest_column : lines->column;
 
 	if (lines->width > column)
-		snap_elide_path(place, lines->width - column, lines->signs->dots);
-}
-
-/*
- * Takes "dir/.." and "." out of a path for display: build systems leave many of them. The JSON has
- * the path as it stands, since a directory that is a link makes the two differ.
- */
-static void tidy_path(char *path)
-{
-	char *out = path, *floor = path;
-
-	if (*path == '/')
-		floor = ++out;
-	for (const char *p = out; *p;) {
-		size_t length = strcspn(p, "/");
-		const char *next = p + length + (p[length] == '/');
-		bool up = length == 2 && memcmp(p, "..", 2) == 0;
-
-		if (up && out > floor) {
-			for (out--; out > floor && out[-1] != '/';)
-				out--;
-		} else if (up || !(length == 0 || (length == 1 && p[0] == '.'))) {
-			memmove(out, p, (size_t)(next - p));
-			out += next - p;
-			floor = up ? out : floor;
-		}
-		p = next;
-	}
-	*out = '\0';
+		snap_elide_path(location, lines->width - column, lines->signs->dots);
 }
 
 /* Code that no file backs says so: made at run time, named by a perf map or not. */
@@ -93,45 +65,58 @@ static const char *module_of(const struct snap_frame *frame, const struct snap_e
 	return entry->function || entry->symbol ? "[jit]" : "[anon]";
 }
 
-/* File and line where they are known, else the module; -m and -b add to it. */
-static char *make_place(struct snap_sheet *lines, const struct snap_options *options,
-			const struct snap_frame *frame, const struct snap_entry *entry)
+/* What comes before the module: "dir/file.c:12", or the name of the module. */
+static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *by,
+			 const struct snap_frame *frame, const struct snap_entry *entry)
 {
-	const char *module = module_of(frame, entry);
+	_cleanup_free_ char *path = NULL, *clean = NULL;
+	char *source;
+
 	/* Of system code it says more which library it is than where that was built. */
-	bool by_file = entry->file && (!entry->system || options->verbose);
-	const char *source = by_file ? entry->file : snap_base_name(module);
-	_cleanup_free_ char *first = escaped(lines, source, strlen(source)), *second = NULL;
+	if (!snap_folders_shows(by->options, entry)) {
+		const char *module =
+			by->options->show_module ? "" : snap_base_name(module_of(frame, entry));
+
+		return escaped(lines, module, strlen(module));
+	}
+	path = snap_folders_path(by->folders, by->options, frame, entry->file);
+	clean = path ? escaped(lines, path, strlen(path)) : NULL;
+	if (!clean || !entry->line)
+		return snap_take_ptr(clean);
+	return asprintf(&source, "%s:%u", clean, entry->line) < 0 ? NULL : source;
+}
+
+/* File and line where they are known, else the module; -m and -b add to it. */
+static char *make_location(struct snap_sheet *lines, const struct snap_shown_by *by,
+			   const struct snap_frame *frame, const struct snap_entry *entry)
+{
+	const struct snap_options *options = by->options;
+	const char *module = module_of(frame, entry);
+	_cleanup_free_ char *source = make_source(lines, by, frame, entry), *second = NULL;
 	/* Of a recording that somebody else wrote, it can be any text. */
 	_cleanup_free_ char *id = NULL;
-	char line[32] = "", offset[32] = "", *place;
-	bool add_module = options->show_module, add_id = options->show_build_id;
+	bool has_id = options->show_build_id && frame->build_id;
+	char offset[32] = "", *location;
 
-	if (by_file && entry->line)
-		snprintf(line, sizeof(line), ":%u", entry->line);
-	if (add_module)
+	if (options->show_module)
 		second = escaped(lines, module, strlen(module));
-	if (add_id && frame->build_id)
+	if (has_id)
 		id = escaped(lines, frame->build_id, strlen(frame->build_id));
-	if (!first || (add_module && !second) || (add_id && frame->build_id && !id))
+	if (!source || (options->show_module && !second) || (has_id && !id))
 		return NULL;
-	if (by_file)
-		tidy_path(first);
-	else if (add_module)
-		first[0] = '\0';
-	if (add_id && frame->has_offset)
+	if (options->show_build_id && frame->has_offset)
 		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
-	if (asprintf(&place, "%s%s%s%s%s%s%s%s", first, line, *first && second ? "  " : "",
+	if (asprintf(&location, "%s%s%s%s%s%s%s", source, *source && second ? "  " : "",
 		     second ? second : "", id ? "  [" : "", id ? id : "", id ? "]" : "",
 		     offset) < 0)
 		return NULL;
-	elide_place(lines, place);
-	return place;
+	elide_location(lines, location);
+	return location;
 }
 
 struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
-						 const struct snap_options *options,
-						 const struct snap_frame *frame, size_t room)
+						 const struct snap_shown_by *by,
+						 const struct snap_frame *frame)
 {
 	struct snap_shown_frame *shown =
 		calloc(1, sizeof(*shown) + frame->entry_count * sizeof(shown->entries[0]));
@@ -142,12 +127,12 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 		const struct snap_entry *from = &frame->entries[i];
 		struct snap_shown_entry *entry = &shown->entries[shown->count++];
 
-		entry->name = make_name(lines, options, frame, from, room);
-		entry->place = make_place(lines, options, frame, from);
+		entry->name = make_name(lines, by->options, frame, from, by->name_width);
+		entry->location = make_location(lines, by, frame, from);
 		entry->inlined = from->inlined;
 		entry->system = from->system;
 		entry->kernel = from->kernel;
-		if (!entry->name || !entry->place) {
+		if (!entry->name || !entry->location) {
 			snap_shown_frame_destroy(shown);
 			return NULL;
 		}
@@ -161,7 +146,7 @@ void snap_shown_frame_destroy(void *frame)
 
 	for (size_t i = 0; shown && i < shown->count; i++) {
 		free(shown->entries[i].name);
-		free(shown->entries[i].place);
+		free(shown->entries[i].location);
 	}
 	free(shown);
 }
@@ -174,7 +159,7 @@ bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_
 		return false;
 	for (size_t i = 0; i < a->count; i++)
 		if (strcmp(a->entries[i].name, b->entries[i].name) != 0 ||
-		    strcmp(a->entries[i].place, b->entries[i].place) != 0)
+		    strcmp(a->entries[i].location, b->entries[i].location) != 0)
 			return false;
 	return true;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is shown of a frame: a name and a place for each of its functions. Pure text, escaped and
+ * What is shown of a frame: a name and a location for each of its functions. Pure text, escaped and
  * elided; knows nothing of lines, trees and colours.
  */
 #ifndef SNAP_RENDER_TEXT_FRAME_H
 #define SNAP_RENDER_TEXT_FRAME_H
 
 #include "model/snapshot.h"
-#include "render/text/line.h"
+#include "render/text/folders.h"
 
 struct snap_shown_entry {
-	char *name, *place;
+	char *name, *location;
 	bool inlined, system, kernel;
 };
 
@@ -19,10 +19,17 @@ struct snap_shown_frame {
 	struct snap_shown_entry entries[];
 };
 
-/* `room`: columns for a name, 0: as wide as it is. malloc'ed; NULL without memory. */
+/* By what frames are shown. */
+struct snap_shown_by {
+	const struct snap_options *options;
+	const struct snap_folders *folders;
+	size_t name_width; /* columns for a name; 0: as wide as it is */
+};
+
+/* malloc'ed; NULL without memory. */
 struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
-						 const struct snap_options *options,
-						 const struct snap_frame *frame, size_t room);
+						 const struct snap_shown_by *by,
+						 const struct snap_frame *frame);
 void snap_shown_frame_destroy(void *frame);
 /* Whether two frames look alike: equal runs are printed once. */
 bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_shown_frame *b);

@@ -15,6 +15,7 @@ static const struct snap_signs utf8_signs = {
 	.corner = "└─ ",
 	.rail = "│",
 	.inlined = "┊",
+	.guessed = "~",
 	.times = "×",
 	.dots = "…",
 	.middot = "·",
@@ -26,6 +27,7 @@ static const struct snap_signs ascii_signs = {
 	.corner = "`- ",
 	.rail = "|",
 	.inlined = ":",
+	.guessed = "~",
 	.times = "x",
 	.dots = "...",
 	.middot = "-",
@@ -34,11 +36,12 @@ static const struct snap_signs ascii_signs = {
 
 void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out)
 {
-	enum { ROOM_FOR_RIGHT = 26, NARROWEST = 32 };
-	size_t widest = SNAP_WIDEST_COLUMN, width = options->full_names ? 0 : options->width;
+	enum { LEAST_RIGHT = 26, NARROWEST = 32 };
+	size_t widest = options->summary ? SNAP_WIDEST_SUMMARY_COLUMN : SNAP_WIDEST_COLUMN;
+	size_t width = options->full_names ? 0 : options->width;
 
-	if (width && width < SNAP_WIDEST_COLUMN + ROOM_FOR_RIGHT)
-		widest = width > NARROWEST + ROOM_FOR_RIGHT ? width - ROOM_FOR_RIGHT : NARROWEST;
+	if (width && width < widest + LEAST_RIGHT)
+		widest = width > NARROWEST + LEAST_RIGHT ? width - LEAST_RIGHT : NARROWEST;
 	*lines = (struct snap_sheet){
 		.out = out,
 		.signs = options->utf8 ? &utf8_signs : &ascii_signs,
@@ -46,13 +49,14 @@ void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *option
 		.color = options->color,
 		.width = width,
 		.widest_column = widest,
+		.ignores_long = options->summary,
 	};
 }
 
 void snap_sheet_deinit(struct snap_sheet *lines)
 {
-	free(lines->text);
-	free(lines->escaped);
+	snap_buffer_deinit(&lines->text);
+	snap_buffer_deinit(&lines->escaped);
 }
 
 void snap_sheet_push(struct snap_sheet *lines, bool rail)
@@ -67,31 +71,10 @@ void snap_sheet_pop(struct snap_sheet *lines)
 	lines->depth--;
 }
 
-static bool reserve(struct snap_sheet *lines, size_t more)
-{
-	size_t wanted = lines->length + more + 1;
-	char *grown;
-
-	if (wanted <= lines->capacity)
-		return true;
-	wanted = wanted * 2;
-	grown = realloc(lines->text, wanted);
-	if (!grown) {
-		lines->failed = true;
-		return false;
-	}
-	lines->text = grown;
-	lines->capacity = wanted;
-	return true;
-}
-
 static void append(struct snap_sheet *lines, const char *text, size_t length)
 {
-	if (!reserve(lines, length))
-		return;
-	memcpy(lines->text + lines->length, text, length);
-	lines->length += length;
-	lines->text[lines->length] = '\0';
+	snap_buffer_add(&lines->text, text, length);
+	lines->failed = lines->failed || lines->text.failed;
 }
 
 static const char *code_of(enum snap_style style)
@@ -136,20 +119,17 @@ void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const cha
 
 char *snap_sheet_escape(struct snap_sheet *lines, const char *text)
 {
-	size_t length = strlen(text), room = 4 * length + 16;
+	size_t length = strlen(text), most = 4 * length + 16;
+	char *out;
 
-	if (room > lines->escaped_capacity) {
-		char *grown = realloc(lines->escaped, room);
-
-		if (!grown) {
-			lines->failed = true;
-			return lines->nothing;
-		}
-		lines->escaped = grown;
-		lines->escaped_capacity = room;
+	snap_buffer_clear(&lines->escaped);
+	out = snap_buffer_reserve(&lines->escaped, most);
+	if (!out) {
+		lines->failed = true;
+		return lines->nothing;
 	}
-	snap_escape(text, length, lines->escape_flags, lines->escaped, room);
-	return lines->escaped;
+	snap_escape(text, length, lines->escape_flags, out, most);
+	return out;
 }
 
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text)
@@ -165,20 +145,46 @@ void snap_line_pad(struct snap_sheet *lines, size_t columns)
 
 void snap_line_begin(struct snap_sheet *lines)
 {
-	lines->length = 0;
-	lines->columns = 0;
+	snap_buffer_clear(&lines->text);
+	lines->columns = lines->cell_begin = 0;
 	for (size_t i = 0; i < lines->depth && i < SNAP_DEEPEST_RAILS; i++) {
 		snap_line_add(lines, SNAP_STYLE_DIM, lines->rails[i] ? lines->signs->rail : " ");
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 	}
 }
 
-static void measure(struct snap_sheet *lines)
+void snap_line_stop(struct snap_sheet *lines, enum snap_stop stop, size_t gap)
+{
+	enum { WIDEST_CELL = 48 };
+	size_t width = lines->columns - lines->cell_begin + gap;
+	size_t widest =
+		lines->widest_column / 2 < WIDEST_CELL ? lines->widest_column / 2 : WIDEST_CELL;
+
+	if (lines->stops_known) {
+		snap_line_pad(lines, lines->columns + gap);
+		snap_line_pad(lines, lines->stops[stop]);
+		return;
+	}
+	if (width > lines->stops[stop] && width <= widest)
+		lines->stops[stop] = width;
+	lines->cell_begin = lines->columns;
+}
+
+void snap_sheet_fix_stops(struct snap_sheet *lines)
+{
+	for (int i = 1; i < SNAP_STOP_COUNT; i++)
+		lines->stops[i] += lines->stops[i - 1];
+	lines->stops_known = true;
+	lines->column = 0;
+}
+
+/* In a summary a line that is too long for the column moves no other. */
+static void measure_line(struct snap_sheet *lines)
 {
 	size_t wanted = lines->columns + 2;
 
 	if (wanted > lines->widest_column)
-		wanted = lines->widest_column;
+		wanted = lines->ignores_long ? 0 : lines->widest_column;
 	if (wanted > lines->column)
 		lines->column = wanted;
 }
@@ -191,7 +197,7 @@ struct piece {
 };
 
 /* Codes take no columns; they are ours, so each ends in an m. */
-static struct piece fit(const char *text, size_t length, size_t room)
+static struct piece fit_piece(const char *text, size_t length, size_t most)
 {
 	struct piece piece = { 0 };
 	size_t columns, width = 0, step;
@@ -206,7 +212,7 @@ static struct piece fit(const char *text, size_t length, size_t room)
 			piece.sgr = step == 4 && p[2] == '0' ? 0 : piece.end + 1;
 		} else {
 			step = snap_text_character(p, &columns);
-			if (width + columns > room)
+			if (width + columns > most)
 				break;
 			if (*p == ' ')
 				piece.space = piece.end;
@@ -231,36 +237,35 @@ static void write_piece(struct snap_sheet *lines, const char *text, size_t lengt
 /* Too long for the terminal: its end goes. */
 static void write_cut(struct snap_sheet *lines)
 {
-	struct piece piece =
-		fit(lines->text, lines->length, lines->width - snap_text_width(lines->signs->dots));
+	struct piece piece = fit_piece(lines->text.data, lines->text.size,
+				       lines->width - snap_text_width(lines->signs->dots));
 
-	write_piece(lines, lines->text, piece.end, NULL, lines->signs->dots);
+	write_piece(lines, lines->text.data, piece.end, NULL, lines->signs->dots);
 	fputs_unlocked(piece.sgr ? "\033[0m\n" : "\n", lines->out);
 }
 
 /* Too long, and no part of it may go: it is broken at blanks, and goes on behind its rails. */
 static void write_wrapped(struct snap_sheet *lines)
 {
-	_cleanup_free_ char *whole = snap_take_ptr(lines->text);
-	size_t length = lines->length, at = 0, room = lines->width;
+	size_t length = 0, at = 0, width = lines->width;
+	_cleanup_free_ char *whole = snap_buffer_take(&lines->text, &length);
 	const char *sgr = NULL; /* the colour that goes on from the line before */
 
-	lines->capacity = 0;
 	snap_line_begin(lines);
 	snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
 	while (at < length && !lines->failed) {
-		struct piece piece = fit(whole + at, length - at, room);
+		struct piece piece = fit_piece(whole + at, length - at, width);
 		size_t end = at + piece.end;
 
 		if (end < length && piece.space) {
 			for (end = at + piece.space; end > at && whole[end - 1] == ' ';)
 				end--;
-			piece = fit(whole + at, end - at, room);
+			piece = fit_piece(whole + at, end - at, width);
 		} else if (piece.end == 0) {
 			end = length;
 		}
 		if (at)
-			fwrite_unlocked(lines->text, 1, lines->length, lines->out);
+			fwrite_unlocked(lines->text.data, 1, lines->text.size, lines->out);
 		write_piece(lines, whole + at, end - at, sgr, "");
 		if (piece.sgr)
 			sgr = whole + at + piece.sgr - 1;
@@ -269,7 +274,7 @@ static void write_wrapped(struct snap_sheet *lines)
 		fputs_unlocked(sgr ? "\033[0m\n" : "\n", lines->out);
 		for (at = end; at < length && whole[at] == ' ';)
 			at++;
-		room = lines->width - lines->columns;
+		width = lines->width - lines->columns;
 	}
 }
 
@@ -280,7 +285,7 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 
 	if (lines->measuring) {
 		if (right)
-			measure(lines);
+			measure_line(lines);
 		return;
 	}
 	if (right) {
@@ -288,14 +293,14 @@ void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *
 		snap_line_pad(lines, lines->column);
 		snap_line_add(lines, style, right);
 	}
-	while (lines->length && lines->text[lines->length - 1] == ' ')
-		lines->length--;
+	while (lines->text.size && lines->text.data[lines->text.size - 1] == ' ')
+		lines->text.size--;
 	if (lines->failed)
 		return;
 	fits = lines->width < NARROWEST || lines->columns <= lines->width ||
 	       2 * lines->depth + NARROWEST > lines->width;
 	if (fits)
-		write_piece(lines, lines->text, lines->length, NULL, "\n");
+		write_piece(lines, lines->text.data, lines->text.size, NULL, "\n");
 	else if (right)
 		write_cut(lines);
 	else

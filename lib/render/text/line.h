@@ -9,13 +9,14 @@
 #ifndef SNAP_RENDER_TEXT_LINE_H
 #define SNAP_RENDER_TEXT_LINE_H
 
+#include "base/buffer.h"
 #include "model/options.h"
 
 #include <stdio.h>
 
 /* Signs that have an ASCII form. */
 struct snap_signs {
-	const char *tee, *corner, *rail, *inlined, *times, *dots, *middot, *arrow;
+	const char *tee, *corner, *rail, *inlined, *guessed, *times, *dots, *middot, *arrow;
 };
 
 enum snap_style {
@@ -31,8 +32,17 @@ enum snap_style {
 };
 
 enum {
-	SNAP_WIDEST_COLUMN = 72, /* where right parts begin at the latest */
+	SNAP_WIDEST_COLUMN = 72,          /* where right parts begin at the latest */
+	SNAP_WIDEST_SUMMARY_COLUMN = 122, /* the same in --summary */
 	SNAP_DEEPEST_RAILS = 40, /* below this depth the tree is not indented any further */
+};
+
+/* Columns inside the left part of a line of --summary. */
+enum snap_stop {
+	SNAP_STOP_NAME,
+	SNAP_STOP_STATE,
+	SNAP_STOP_FUNCTION,
+	SNAP_STOP_COUNT,
 };
 
 struct snap_sheet {
@@ -43,10 +53,13 @@ struct snap_sheet {
 	size_t width;         /* of the terminal; 0: nothing is elided */
 	size_t column;        /* where right parts begin */
 	size_t widest_column; /* and at most */
-	char *text;           /* the left part so far */
-	size_t length, capacity, columns;
-	char *escaped;
-	size_t escaped_capacity;
+	bool ignores_long;    /* what is too long for the column does not widen it */
+	bool stops_known;     /* `stops` holds columns, before that widths */
+	size_t stops[SNAP_STOP_COUNT];
+	size_t cell_begin;
+	struct snap_buffer text; /* the left part so far */
+	size_t columns;          /* of it */
+	struct snap_buffer escaped;
 	char nothing[1];                /* stands for a text that there was no memory for */
 	size_t depth;                   /* of rails */
 	bool rails[SNAP_DEEPEST_RAILS]; /* whether the line of that level goes on */
@@ -67,6 +80,12 @@ void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const cha
 	_printf_(3, 4);
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
 void snap_line_pad(struct snap_sheet *lines, size_t columns);
+/*
+ * Goes on at a stop, but at least `gap` blanks further on. Lines are measured once for the stops,
+ * and then again for the column of right parts. Cells that are very wide widen no stop.
+ */
+void snap_line_stop(struct snap_sheet *lines, enum snap_stop stop, size_t gap);
+void snap_sheet_fix_stops(struct snap_sheet *lines);
 /* Ends the line; `right` (escaped) begins in the common column, NULL: there is none. */
 void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right);
 /* A line with nothing but rails. */

@@ -3,8 +3,9 @@
 #include "render/text/node.h"
 
 #include "base/text.h"
-#include "render/text/taken.h"
+#include "render/text/stack.h"
 #include "render/view/elide.h"
+#include "render/view/walk.h"
 #include "render/view/when.h"
 
 #include <inttypes.h>
@@ -15,13 +16,48 @@ static const char *plural(size_t count)
 	return count == 1 ? "" : "s";
 }
 
+static struct snap_text_reads count_all_reads(const struct snap_snapshot *snapshot)
+{
+	struct snap_text_reads reads = { 0 };
+	struct snap_walk_step step;
+	struct snap_walk walk;
+
+	snap_walk_init(&walk, snapshot);
+	while (snap_walk_next(&walk, &step)) {
+		for (size_t i = 0; !step.leave && i < step.node->stack_count; i++)
+			snap_text_count_reads(&step.node->stacks[i], &reads);
+	}
+	snap_walk_deinit(&walk);
+	return reads;
+}
+
+/* "   not stopped: 62 of 65 threads read while blocked, 3 stopped one by one, …" */
+static void head_reads(struct snap_sheet *lines, const struct snap_options *options,
+		       const struct snap_snapshot *snapshot)
+{
+	struct snap_text_reads reads = count_all_reads(snapshot);
+	char length[SNAP_WHEN_SIZE];
+
+	snap_line_printf(lines, SNAP_STYLE_PLAIN,
+			 "   not stopped: %zu of %zu thread%s read while blocked", reads.unstopped,
+			 reads.all, reads.all == 1 ? "" : "s");
+	if (reads.alone)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stopped one by one", reads.alone);
+	if (reads.alone && options->verbose && snapshot->stop_duration_ns) {
+		snap_when_length(snapshot->stop_duration_ns, length);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " (at most %s each)", length);
+	}
+	if (reads.all > 1)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ", not at one instant");
+}
+
 static void head_stop(struct snap_sheet *lines, const struct snap_options *options,
 		      const struct snap_snapshot *snapshot)
 {
 	char length[SNAP_WHEN_SIZE];
 
 	if (snapshot->many_instants) {
-		snap_text_taken_head(lines, options, snapshot);
+		head_reads(lines, options, snapshot);
 		return;
 	}
 	if (!snapshot->stop_duration_ns)

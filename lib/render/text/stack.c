@@ -3,8 +3,6 @@
 #include "render/text/stack.h"
 
 #include "render/text/frame.h"
-#include "render/text/share.h"
-#include "render/text/taken.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>
@@ -17,6 +15,12 @@ enum {
 	LONGEST_TOP = 3, /* system frames on top of a stack that are shown one by one */
 };
 
+void snap_text_stacks_deinit(struct snap_text_stacks *stacks)
+{
+	snap_text_stacks_clear(stacks);
+	snap_folders_deinit(&stacks->folders);
+}
+
 void snap_text_stacks_clear(struct snap_text_stacks *stacks)
 {
 	snap_pointer_table_release(&stacks->shown, snap_shown_frame_destroy);
@@ -28,6 +32,40 @@ static const char *label_of(const struct snap_stack *stack, const char *key)
 		if (strcmp(stack->labels[i].key, key) == 0)
 			return stack->labels[i].value;
 	return NULL;
+}
+
+void snap_text_share(struct snap_sheet *lines, uint64_t samples, uint64_t all, size_t width)
+{
+	snap_line_printf(lines, SNAP_STYLE_BOLD, "%5.1f %%", 100.0 * (double)samples / (double)all);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %*" PRIu64 " sample%s %s ", (int)width,
+			 samples, samples == 1 ? " " : "s", lines->signs->times);
+}
+
+/* "disk 90 %, running 10 %", the most frequent first. */
+static void add_states(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	uint64_t left = UINT64_MAX;
+	unsigned last = 0;
+
+	for (bool begun = false;; begun = true) {
+		unsigned most = SNAP_STATE_COUNT;
+
+		/* The next one: fewer samples than the last, or as many and behind it. */
+		for (unsigned i = 0; i < SNAP_STATE_COUNT; i++) {
+			uint64_t count = stack->state_samples[i];
+
+			if (count && (count < left || (count == left && i > last)) &&
+			    (most == SNAP_STATE_COUNT || count > stack->state_samples[most]))
+				most = i;
+		}
+		if (most == SNAP_STATE_COUNT)
+			return;
+		left = stack->state_samples[most];
+		last = most;
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%s %.0f %%", begun ? ", " : "",
+				 snap_state_word(most),
+				 100.0 * (double)left / (double)stack->samples);
+	}
 }
 
 /* The name of all threads, or the first few different ones. */
@@ -81,7 +119,7 @@ static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
 		style = SNAP_STYLE_MAGENTA;
 	}
 	if (!word && stack->state_samples)
-		snap_text_share_states(lines, stack);
+		add_states(lines, stack);
 	else
 		snap_line_add(lines, style, word ? word : "in several states");
 	if (in) {
@@ -113,6 +151,30 @@ static void write_ranges(const struct snap_stack *stack, size_t max, char *out, 
 	}
 }
 
+void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads)
+{
+	for (size_t i = 0; i < stack->thread_count; i++) {
+		reads->unstopped += stack->threads[i].taken == SNAP_TAKEN_UNSTOPPED;
+		reads->alone += stack->threads[i].taken == SNAP_TAKEN_ALONE;
+	}
+	reads->all += stack->thread_count;
+}
+
+/* "  (3 read while blocked, 1 stopped alone)"; nothing where all were stopped together. */
+static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	struct snap_text_reads reads = { 0 };
+
+	snap_text_count_reads(stack, &reads);
+	if (reads.unstopped && reads.alone)
+		snap_line_printf(lines, SNAP_STYLE_DIM,
+				 "  (%zu read while blocked, %zu stopped alone)", reads.unstopped,
+				 reads.alone);
+	else if (reads.unstopped || reads.alone)
+		snap_line_add(lines, SNAP_STYLE_DIM,
+			      reads.alone ? "  (stopped alone)" : "  (read while blocked)");
+}
+
 static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 		     const struct snap_node *owner)
 {
@@ -129,11 +191,16 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, owner->name ? owner->name : "?");
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "[%d] ", owner->pid);
 	}
+	if (stacks->options->summary)
+		snap_line_stop(lines, SNAP_STOP_NAME, 0);
 	add_names(lines, stack);
-	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
+	if (stacks->options->summary)
+		snap_line_stop(lines, SNAP_STOP_STATE, 3);
+	else
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
 	add_state(lines, stack);
 	if (stacks->options->verbose)
-		snap_text_taken_group(lines, stack);
+		add_how_read(lines, stack);
 }
 
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
@@ -157,8 +224,11 @@ static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,
 	struct snap_pointer_entry *found = snap_pointer_table_get(&stacks->shown, frame);
 
 	if (found && !found->pointer)
-		found->pointer = snap_shown_frame_create(stacks->lines, stacks->options, frame,
-							 stacks->room);
+		found->pointer = snap_shown_frame_create(
+			stacks->lines,
+			&(struct snap_shown_by){ stacks->options, &stacks->folders,
+						 stacks->name_width },
+			frame);
 	if (!found || !found->pointer) {
 		stacks->lines->failed = true;
 		return NULL;
@@ -198,7 +268,7 @@ static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_e
 	snap_line_add(lines, style, entry->name);
 	if (times > 1)
 		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times, times);
-	snap_line_end(lines, SNAP_STYLE_DIM, entry->place);
+	snap_line_end(lines, SNAP_STYLE_DIM, entry->location);
 }
 
 /* What is inlined into a function of the system, and is system code itself, is its own affair. */
@@ -260,7 +330,7 @@ static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack 
 	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
 	snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
 	snap_line_add(lines, SNAP_STYLE_DIM, last->name);
-	snap_line_end(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].place);
+	snap_line_end(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].location);
 	return true;
 }
 
@@ -321,10 +391,10 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 			      : detail ? detail
 				       : snap_unwind_word(stack->unwind));
 	if (colon) {
-		_cleanup_free_ char *place = strndup(detail, (size_t)(colon - detail));
+		_cleanup_free_ char *where = strndup(detail, (size_t)(colon - detail));
 
 		snap_line_add(lines, SNAP_STYLE_YELLOW, " at ");
-		snap_line_add_escaped(lines, SNAP_STYLE_YELLOW, place ? place : "?");
+		snap_line_add_escaped(lines, SNAP_STYLE_YELLOW, where ? where : "?");
 	}
 	snap_line_add(lines, SNAP_STYLE_YELLOW, ")");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
@@ -363,46 +433,73 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 }
 
 /* The innermost function that is not system code, else the innermost of all; NULL: no frames. */
-static const struct snap_shown_entry *own_entry(struct snap_text_stacks *stacks,
-						const struct snap_stack *stack)
+static const struct snap_frame *own_frame(const struct snap_stack *stack, size_t *entry_ret)
 {
-	for (int own = 1; own >= 0; own--)
-		for (size_t i = 0; i < stack->frame_count; i++) {
-			const struct snap_frame *frame = stack->frames[i];
-			const struct snap_shown_frame *shown;
+	*entry_ret = 0;
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
 
-			if (own && !is_own(frame))
-				continue;
-			shown = shown_of(stacks, frame);
-			for (size_t k = 0; shown && k < shown->count; k++)
-				if (!own ||
-				    (!shown->entries[k].system && !shown->entries[k].kernel))
-					return &shown->entries[k];
+		for (size_t k = 0; k < frame->entry_count; k++) {
+			*entry_ret = k;
+			if (!frame->entries[k].system && !frame->entries[k].kernel)
+				return frame;
 		}
-	return NULL;
+	}
+	*entry_ret = 0;
+	return stack->frame_count ? stack->frames[0] : NULL;
+}
+
+void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	const struct snap_frame *last = NULL;
+	bool fine = true;
+	size_t entry;
+
+	if (stacks->options->summary) {
+		last = own_frame(stack, &entry);
+		fine = !last || snap_folders_add(&stacks->folders, stacks->options, last);
+	} else {
+		for (size_t i = 0; i < stack->frame_count && fine; last = stack->frames[i++])
+			fine = stack->frames[i] == last ||
+			       snap_folders_add(&stacks->folders, stacks->options,
+						stack->frames[i]);
+	}
+	stacks->lines->failed = stacks->lines->failed || !fine;
+}
+
+/* "queue_pop ← worker_main" */
+static void add_functions(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			  const char *own)
+{
+	struct snap_sheet *lines = stacks->lines;
+	_cleanup_free_ char *root = strdup(snap_sheet_escape(lines, stack->description));
+
+	snap_line_add(lines, SNAP_STYLE_PLAIN, own);
+	if (!root || strcmp(root, own) == 0 || root[0] == '(')
+		return;
+	if (stacks->name_width)
+		snap_elide_name(root, stacks->name_width, lines->signs->dots);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->arrow);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, root);
 }
 
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_node *owner)
 {
-	const struct snap_shown_entry *own = own_entry(stacks, stack);
 	const char *state = label_of(stack, "state");
 	struct snap_sheet *lines = stacks->lines;
 	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
+	const struct snap_shown_frame *shown;
+	const struct snap_frame *frame;
+	size_t entry;
 
 	snap_line_add(lines, SNAP_STYLE_RED_BOLD, star ? "* " : "  ");
 	add_head(stacks, stack, owner);
-	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
-	if (own) {
-		_cleanup_free_ char *root = strdup(snap_sheet_escape(lines, stack->description));
-
-		snap_line_add(lines, SNAP_STYLE_PLAIN, own->name);
-		if (root && strcmp(root, own->name) != 0 && root[0] != '(') {
-			if (stacks->room)
-				snap_elide_name(root, stacks->room, lines->signs->dots);
-			snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->arrow);
-			snap_line_add(lines, SNAP_STYLE_PLAIN, root);
-		}
+	frame = own_frame(stack, &entry);
+	shown = frame ? shown_of(stacks, frame) : NULL;
+	if (shown) {
+		snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
+		add_functions(stacks, stack, shown->entries[entry].name);
 	}
-	snap_line_end(lines, SNAP_STYLE_DIM, own ? own->place : "");
+	snap_line_end(lines, SNAP_STYLE_DIM, shown ? shown->entries[entry].location : NULL);
 }

@@ -8,22 +8,25 @@
 #ifndef SNAP_RENDER_TEXT_STACK_H
 #define SNAP_RENDER_TEXT_STACK_H
 
-#include "base/table.h"
 #include "model/snapshot.h"
-#include "render/text/line.h"
+#include "render/text/frame.h"
 
 struct snap_text_stacks {
 	struct snap_sheet *lines;
 	const struct snap_options *options;
-	struct snap_pointer_table shown; /* struct snap_frame -> struct shown_frame */
+	struct snap_folders folders;
+	struct snap_pointer_table shown; /* struct snap_frame -> struct snap_shown_frame */
 	size_t count_width;              /* of the widest count of the process */
 	uint64_t samples;                /* of a recording as a whole; 0: a snapshot */
 	size_t samples_width;            /* of the most samples of a stack */
-	size_t room;                     /* columns for a name; 0: as wide as it is */
+	size_t name_width;               /* columns for a name; 0: as wide as it is */
 };
 
+void snap_text_stacks_deinit(struct snap_text_stacks *stacks);
 /* Forgets what was made of frames, which are a process's own. */
 void snap_text_stacks_clear(struct snap_text_stacks *stacks);
+/* Before the first line: looks at what all stacks that will be shown have in common. */
+void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 
 /*
  * "62 × worker-*   sleeping in futex" with the threads on the right. The line has been begun, the
@@ -33,6 +36,17 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 			   const struct snap_node *owner);
 /* The frames, and the line that says how the stack ended, if it was early. */
 void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack);
+/* "72.0 %  118 samples × " of `all`; `width` is that of the largest number. */
+void snap_text_share(struct snap_sheet *lines, uint64_t samples, uint64_t all, size_t width);
+
+/* How threads were read where not all of them were stopped together (--no-stop). */
+struct snap_text_reads {
+	size_t unstopped, alone, all;
+};
+
+/* Adds those of a stack; threads that could not be read at all count as neither. */
+void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
+
 /* --summary: all of a stack in one line. */
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_node *owner);

@@ -9,7 +9,6 @@
 #include "render/render.h"
 #include "render/summary.h"
 #include "render/text/node.h"
-#include "render/text/share.h"
 #include "render/text/stack.h"
 #include "render/view/recorded.h"
 #include "render/view/walk.h"
@@ -26,7 +25,7 @@ struct text {
 
 static void text_deinit(struct text *text)
 {
-	snap_text_stacks_clear(&text->stacks);
+	snap_text_stacks_deinit(&text->stacks);
 	snap_sheet_deinit(&text->lines);
 }
 
@@ -49,13 +48,16 @@ static void enter_stacks(struct text *text, const struct snap_node *node)
 	enum { INDENT = 8, NARROWEST = 16 };
 
 	snap_text_stacks_clear(&text->stacks);
-	text->stacks.count_width = node->stack_count ? digits(node->stacks[0].count) : 1;
-	text->stacks.samples_width = node->stack_count ? digits(node->stacks[0].samples) : 1;
-	text->stacks.room = 0;
+	if (!text->options->summary) {
+		text->stacks.count_width = node->stack_count ? digits(node->stacks[0].count) : 1;
+		text->stacks.samples_width =
+			node->stack_count ? digits(node->stacks[0].samples) : 1;
+	}
+	text->stacks.name_width = 0;
 	if (lines->width)
-		text->stacks.room = lines->widest_column > rails + INDENT + NARROWEST
-					    ? lines->widest_column - rails - INDENT
-					    : NARROWEST;
+		text->stacks.name_width = lines->widest_column > rails + INDENT + NARROWEST
+						  ? lines->widest_column - rails - INDENT
+						  : NARROWEST;
 }
 
 /* Begins an item of the tree: the mark stands where the rail of its level is. */
@@ -238,13 +240,47 @@ static void put_body(struct text *text)
 	}
 }
 
-/* The tree is gone through twice: see line.h. */
+/* What stacks that will be shown have in common; in a summary counts of all line up. */
+static void survey(struct text *text)
+{
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_text_stacks *stacks = &text->stacks;
+	size_t most_count = 1;
+	uint64_t most_samples = 1;
+	struct snap_walk_step step;
+
+	snap_walk_init(&walk, text->snapshot);
+	while (!text->lines.failed && snap_walk_next(&walk, &step)) {
+		const struct snap_node *node = step.node;
+		size_t count = text->snapshot->flat ? node->stack_count : worth_showing(text, node);
+
+		for (size_t i = 0; !step.leave && i < count; i++) {
+			const struct snap_stack *stack = &node->stacks[i];
+
+			most_count = stack->count > most_count ? stack->count : most_count;
+			most_samples =
+				stack->samples > most_samples ? stack->samples : most_samples;
+			snap_text_stacks_survey(stacks, stack);
+		}
+	}
+	stacks->count_width = digits(most_count);
+	stacks->samples_width = digits(most_samples);
+	text->lines.failed = text->lines.failed || walk.failed;
+}
+
+/* The tree is gone through twice or more: see line.h. */
 static struct snap_error *put_measured(struct text *text, FILE *out)
 {
+	survey(text);
 	text->lines.measuring = true;
 	put_body(text);
+	if (text->options->summary) {
+		snap_sheet_fix_stops(&text->lines);
+		put_body(text);
+	}
 	text->lines.measuring = false;
 	put_body(text);
+	snap_folders_note(&text->stacks.folders, &text->lines);
 	if (text->lines.failed)
 		return snap_error_no_memory();
 	if (ferror(out))

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Folders that are left out of source paths: those that all paths of a module have in common, as
+ * a build directory is. Frames are added first, then asked about. Knows nothing of lines and trees.
+ */
+#ifndef SNAP_RENDER_TEXT_FOLDERS_H
+#define SNAP_RENDER_TEXT_FOLDERS_H
+
+#include "base/table.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+#include "render/text/line.h"
+
+struct snap_module_folder {
+	const char *module;
+	char *path;    /* tidied; the first of them */
+	size_t length; /* of the folders of `path` that all have in common, with the last slash */
+	size_t lines;  /* that show a path of the module */
+};
+
+/* All zero: empty. */
+struct snap_folders {
+	struct snap_pointer_table frames; /* struct snap_frame -> number of its folder plus 1 */
+	struct snap_hash_table modules;
+	struct snap_module_folder *folders;
+	size_t count, capacity;
+};
+
+void snap_folders_deinit(struct snap_folders *folders);
+
+/* Whether text shows the source file of an entry: of system code only with -v. */
+bool snap_folders_shows(const struct snap_options *options, const struct snap_entry *entry);
+/* A line that shows the frame. False without memory. */
+bool snap_folders_add(struct snap_folders *folders, const struct snap_options *options,
+		      const struct snap_frame *frame);
+/*
+ * The path of an entry as it is shown, malloc'ed, raw: tidied, without what is left out. Each keeps
+ * its last folder. NULL without memory.
+ */
+char *snap_folders_path(const struct snap_folders *folders, const struct snap_options *options,
+			const struct snap_frame *frame, const char *path);
+/* The line that tells what was left out, if anything was, behind an empty one. */
+void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines);
+
+#endif
