@@ -13,12 +13,12 @@
 #include <string.h>
 #include <time.h>
 
-static const json_t *of(const struct snap_json *value)
+static const json_t *as_json(const struct snap_json *value)
 {
 	return (const json_t *)value;
 }
 
-static const struct snap_json *as(const json_t *value)
+static const struct snap_json *as_value(const json_t *value)
 {
 	return (const struct snap_json *)value;
 }
@@ -33,7 +33,7 @@ void snap_json_pick_deinit(struct snap_json_pick *pick)
 {
 	snap_interner_deinit(&pick->strings);
 	snap_error_destroy(pick->error);
-	free(pick->raw);
+	snap_buffer_deinit(&pick->raw);
 }
 
 /* ---- the document ---- */
@@ -43,7 +43,7 @@ struct input {
 	uint64_t left;
 	/* how much memory what was read takes, about, and may take */
 	uint64_t cost, allowed;
-	bool in_text, escaped, too_dear;
+	bool in_text, escaped, too_costly;
 };
 
 /* What jansson 2.14 takes of memory on 64-bit machines, or little less. */
@@ -76,7 +76,7 @@ static unsigned cost_of(char sign)
 }
 
 /* A document of empty objects would take a hundred times its size. */
-static bool is_bearable(struct input *input, const char *bytes, size_t size)
+static bool is_affordable(struct input *input, const char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (!input->in_text) {
@@ -93,7 +93,7 @@ static bool is_bearable(struct input *input, const char *bytes, size_t size)
 	return input->cost <= input->allowed + COST_ALLOWED;
 }
 
-static size_t read_some(void *buffer, size_t size, void *context)
+static size_t read_input(void *buffer, size_t size, void *context)
 {
 	struct input *input = context;
 	ssize_t n;
@@ -103,9 +103,9 @@ static size_t read_some(void *buffer, size_t size, void *context)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0 && (uint64_t)n <= input->left) {
 		input->left -= (uint64_t)n;
-		if (is_bearable(input, buffer, (size_t)n))
+		if (is_affordable(input, buffer, (size_t)n))
 			return (size_t)n;
-		input->too_dear = true;
+		input->too_costly = true;
 		return (size_t)-1;
 	}
 	input->failed = n < 0 ? errno : EFBIG;
@@ -116,7 +116,7 @@ struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_j
 {
 	struct input input = { .fd = fd, .left = max_bytes };
 	json_error_t error;
-	json_t *root = json_load_callback(read_some, &input, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = json_load_callback(read_input, &input, JSON_REJECT_DUPLICATES, &error);
 	char clean[4 * sizeof(error.text) + 1];
 
 	if (root && json_is_object(root)) {
@@ -125,7 +125,7 @@ struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_j
 	}
 	if (input.failed)
 		return snap_error_os(input.failed, "cannot read JSON");
-	if (input.too_dear)
+	if (input.too_costly)
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "not a snapshot: it has too many values");
 	if (root) {
@@ -160,15 +160,24 @@ void snap_json_pick_no_memory(struct snap_json_pick *pick)
 		pick->error = snap_error_no_memory();
 }
 
+void *snap_json_pick_memory(struct snap_json_pick *pick, size_t count, size_t size)
+{
+	void *memory = snap_arena_array(pick->strings.arena, count, size);
+
+	if (!memory)
+		snap_json_pick_no_memory(pick);
+	return memory;
+}
+
 bool snap_json_pick_has(const struct snap_json *object, const char *key)
 {
-	return json_object_get(of(object), key) != NULL;
+	return json_object_get(as_json(object), key) != NULL;
 }
 
 static const json_t *value_of(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key)
 {
-	return pick->error ? NULL : json_object_get(of(object), key);
+	return pick->error ? NULL : json_object_get(as_json(object), key);
 }
 
 const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
@@ -177,83 +186,79 @@ const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
 	const json_t *value = value_of(pick, object, key);
 
 	if (!value || json_is_object(value))
-		return as(value);
-	snap_json_pick_refuse(pick, key, "object");
+		return as_value(value);
+	snap_json_pick_refuse(pick, key, "an object");
 	return NULL;
 }
 
-const struct snap_json *snap_json_pick_array(struct snap_json_pick *pick,
-					     const struct snap_json *object, const char *key,
-					     size_t *count_ret)
+struct snap_json_list snap_json_pick_list(struct snap_json_pick *pick,
+					  const struct snap_json *object, const char *key)
 {
 	const json_t *value = value_of(pick, object, key);
 
-	*count_ret = 0;
-	if (value && !json_is_array(value)) {
-		snap_json_pick_refuse(pick, key, "array");
-		return NULL;
-	}
-	*count_ret = json_array_size(value);
-	return as(value);
+	if (value && !json_is_array(value))
+		snap_json_pick_refuse(pick, key, "an array");
+	return (struct snap_json_list){ pick, as_value(value), key, json_array_size(value), 0 };
 }
 
-const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
-					    const struct snap_json *array, const char *key,
-					    size_t index)
+/* NULL at the end. */
+static const json_t *next_element(struct snap_json_list *list)
 {
-	const json_t *value = pick->error ? NULL : json_array_get(of(array), index);
+	if (list->pick->error || list->next == list->count)
+		return NULL;
+	return json_array_get(as_json(list->array), list->next++);
+}
 
-	if (json_is_object(value))
-		return as(value);
-	snap_json_pick_refuse(pick, key, "an array of objects");
+const struct snap_json *snap_json_list_object(struct snap_json_list *list)
+{
+	const json_t *value = next_element(list);
+
+	if (!value || json_is_object(value))
+		return as_value(value);
+	snap_json_pick_refuse(list->pick, list->key, "an array of objects");
 	return NULL;
 }
 
-static const char *text_of(struct snap_json_pick *pick, const json_t *value, const char *key,
-			   size_t max)
+static const char *pick_text(struct snap_json_pick *pick, const json_t *value, const char *key,
+			     size_t max)
 {
 	const char *text = json_string_value(value), *kept;
+	char *raw;
 	size_t length = json_string_length(value);
 
 	if (!text) {
-		snap_json_pick_refuse(pick, key, "text");
+		snap_json_pick_refuse(pick, key, "a string");
 		return NULL;
 	}
-	if (length + 1 > pick->capacity) {
-		char *grown = realloc(pick->raw, 2 * length + 64);
-
-		if (!grown) {
-			snap_json_pick_no_memory(pick);
-			return NULL;
-		}
-		pick->raw = grown;
-		pick->capacity = 2 * length + 64;
+	snap_buffer_clear(&pick->raw);
+	raw = snap_buffer_reserve(&pick->raw, length + 1);
+	if (!raw) {
+		snap_json_pick_no_memory(pick);
+		return NULL;
 	}
-	length = snap_unescape(text, length, pick->raw);
-	if (length > max || memchr(pick->raw, '\0', length)) {
+	length = snap_unescape(text, length, raw);
+	if (length > max || memchr(raw, '\0', length)) {
 		snap_json_pick_refuse(pick, key, "a string of a reasonable length");
 		return NULL;
 	}
-	kept = snap_intern(&pick->strings, pick->raw, length);
+	kept = snap_intern(&pick->strings, raw, length);
 	if (!kept)
 		snap_json_pick_no_memory(pick);
 	return kept;
 }
 
-const char *snap_json_pick_item_text(struct snap_json_pick *pick, const struct snap_json *array,
-				     const char *key, size_t index, size_t max)
+const char *snap_json_list_text(struct snap_json_list *list, size_t max)
 {
-	const char *text =
-		pick->error ? NULL : text_of(pick, json_array_get(of(array), index), key, max);
+	const json_t *value = next_element(list);
 
-	return text ? text : "";
+	return value ? pick_text(list->pick, value, list->key, max) : NULL;
 }
 
 const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
 				const char *key, size_t max)
 {
 	const json_t *value = value_of(pick, object, key);
-	const char *text = value ? text_of(pick, value, key, max) : NULL;
+	const char *text = value ? pick_text(pick, value, key, max) : NULL;
 
 	return text && *text ? text : NULL;
 }
@@ -281,6 +286,18 @@ int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_j
 	if (!pick->error && !snap_json_pick_has(object, key))
 		pick->error = snap_error_format(SNAP_ERROR_FORMAT, "missing \"%s\"", key);
 	return snap_json_pick_number(pick, object, key, least, most, least);
+}
+
+unsigned snap_json_pick_word(struct snap_json_pick *pick, const struct snap_json *object,
+			     const char *key, const char *(*word_of)(unsigned), unsigned count)
+{
+	const char *word = snap_json_pick_text(pick, object, key, 64);
+
+	for (unsigned i = 0; word && i < count; i++)
+		if (strcmp(word_of(i), word) == 0)
+			return i;
+	snap_json_pick_refuse(pick, key, "a word listed in stacksnap-json(5)");
+	return 0;
 }
 
 bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,

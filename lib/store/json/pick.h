@@ -12,6 +12,7 @@
 #define SNAP_STORE_JSON_PICK_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -22,8 +23,7 @@ struct snap_json; /* a value of a document */
 struct snap_json_pick {
 	struct snap_interner strings; /* in the arena of the result */
 	struct snap_error *error;
-	char *raw; /* where texts are unescaped */
-	size_t capacity;
+	struct snap_buffer raw; /* where texts are unescaped */
 };
 
 void snap_json_pick_init(struct snap_json_pick *pick, struct snap_arena *arena);
@@ -44,24 +44,35 @@ static inline bool snap_json_pick_failed(const struct snap_json_pick *pick)
 	return pick->error != NULL;
 }
 
-/* Remembers an error of ours about a key, and one of memory. */
+/*
+ * Remembers an error of ours about a key: `expected` is what should be there, "an object"; and one
+ * of memory.
+ */
 void snap_json_pick_refuse(struct snap_json_pick *pick, const char *key, const char *expected);
 void snap_json_pick_no_memory(struct snap_json_pick *pick);
 
 bool snap_json_pick_has(const struct snap_json *object, const char *key);
-/* An object, an array; NULL: absent. */
+/* NULL: absent. */
 const struct snap_json *snap_json_pick_object(struct snap_json_pick *pick,
 					      const struct snap_json *object, const char *key);
-const struct snap_json *snap_json_pick_array(struct snap_json_pick *pick,
-					     const struct snap_json *object, const char *key,
-					     size_t *count_ret);
-/* An element that must be an object; NULL: it is not. */
-const struct snap_json *snap_json_pick_item(struct snap_json_pick *pick,
-					    const struct snap_json *array, const char *key,
-					    size_t index);
-/* An element that must be a text, which may be empty; "" without one. */
-const char *snap_json_pick_item_text(struct snap_json_pick *pick, const struct snap_json *array,
-				     const char *key, size_t index, size_t max);
+
+/* The elements of an array, one after the other. */
+struct snap_json_list {
+	struct snap_json_pick *pick;
+	const struct snap_json *array;
+	const char *key;
+	size_t count, next; /* count 0: absent, or empty */
+};
+
+struct snap_json_list snap_json_pick_list(struct snap_json_pick *pick,
+					  const struct snap_json *object, const char *key);
+/* The next element, which must be an object; NULL: there is none, or an error. */
+const struct snap_json *snap_json_list_object(struct snap_json_list *list);
+/* The next element, which must be a text, which may be empty; NULL likewise. */
+const char *snap_json_list_text(struct snap_json_list *list, size_t max);
+
+/* Zeroed memory of the result's arena; NULL: there is none, which is remembered. */
+void *snap_json_pick_memory(struct snap_json_pick *pick, size_t count, size_t size);
 
 /* At most `max` bytes; NULL: absent, or empty. */
 const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
@@ -72,6 +83,9 @@ int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_jso
 /* The same, which must be there. */
 int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_json *object,
 				const char *key, int64_t least, int64_t most);
+/* One of `count` words, those that `word_of` gives for 0 ... count - 1; its number. */
+unsigned snap_json_pick_word(struct snap_json_pick *pick, const struct snap_json *object,
+			     const char *key, const char *(*word_of)(unsigned), unsigned count);
 bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,
 			 const char *key);
 /* "0x…"; false: absent. */
