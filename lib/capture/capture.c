@@ -70,9 +70,8 @@ struct snap_error *snap_capture_list(const struct snap_options *options, struct 
 struct tree {
 	const struct snap_options *options;
 	struct snap_capture *capture;
-	struct snap_nostop *nostop; /* --no-stop, else NULL */
-	size_t root;                /* in capture->processes */
-	size_t looked;              /* processes before this one were looked at */
+	size_t root;      /* in capture->processes */
+	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
 
@@ -211,12 +210,8 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	tree->checked = 0;
 	stop->careful = careful;
 	add_processes(tree, stop, false);
-	if (!stop->process_count)
-		err = NULL;
-	else if (tree->nostop)
-		err = snap_nostop_run(tree->nostop, tree->capture, &again, shared, stop);
-	else
-		err = snap_tracer_run(tree->options, hook, &again, shared, stop);
+	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop)
+				  : NULL;
 	if (!err)
 		*ret = stop;
 	return err;
@@ -263,13 +258,9 @@ static struct snap_error *take(const struct snap_options *options,
 			       struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	_cleanup_(snap_nostop_destroyp) struct snap_nostop *nostop = NULL;
 	struct snap_shared_memory *shared;
 	struct snap_error *err;
 
-	err = options->no_stop ? snap_nostop_create(options, hook, &nostop) : NULL;
-	if (err)
-		return err;
 	err = discover(options, &capture);
 	if (err)
 		return err;
@@ -280,9 +271,7 @@ static struct snap_error *take(const struct snap_options *options,
 	capture->shared_size = shared->size;
 	capture->shared_fd = shared->fd;
 	for (size_t i = 0; i < capture->process_count; i++) {
-		struct tree tree = {
-			.options = options, .capture = capture, .nostop = nostop, .root = i
-		};
+		struct tree tree = { .options = options, .capture = capture, .root = i };
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
@@ -323,7 +312,8 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 	struct snap_error *err;
 	bool execed = false;
 
-	err = take(options, hook, &execed, &capture);
+	err = options->no_stop ? snap_nostop_take(options, hook, &capture)
+			       : take(options, hook, &execed, &capture);
 	if (err)
 		return err;
 	/* What was read before the stop belongs to a program that is no more: once again. */

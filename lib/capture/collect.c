@@ -186,27 +186,38 @@ static int64_t start_time(const struct snap_host *host, uint64_t ticks)
 						   : 0;
 }
 
+struct snap_process *snap_capture_append(struct snap_capture *capture)
+{
+	size_t count = capture->process_count;
+	struct snap_process *processes =
+		snap_arena_new_array(&capture->arena, count + 1, struct snap_process);
+	struct snap_live *live = reallocarray(capture->live, count + 1, sizeof(*live));
+
+	if (live)
+		capture->live = live;
+	if (!processes || !live)
+		return NULL;
+	live[count] = (struct snap_live){ -1, -1, -1, -1, -1 };
+	if (count)
+		memcpy(processes, capture->processes, count * sizeof(*processes));
+	capture->processes = processes;
+	capture->process_count++;
+	return &processes[count];
+}
+
 /* A process that was forked during the stop was, at that moment, its parent's twin. */
 static struct snap_process *add_forked(struct snap_capture *capture,
 				       const struct snap_traced *child, size_t parent)
 {
-	size_t count = capture->process_count;
-	struct snap_process *processes, *process;
-	struct snap_live *live = capture->live;
+	struct snap_process *process = snap_capture_append(capture), *processes;
+	struct snap_live *live;
 
-	processes = snap_arena_new_array(&capture->arena, count + 1, struct snap_process);
-	if (!processes)
+	if (!process)
 		return NULL;
-	if (live) {
-		live = reallocarray(live, count + 1, sizeof(*live));
-		if (!live)
-			return NULL;
-		capture->live = live;
-		live[count] = (struct snap_live){ -1, -1, copy_fd(live[parent].root_fd),
-						  copy_fd(live[parent].exe_fd), -1 };
-	}
-	memcpy(processes, capture->processes, count * sizeof(*processes));
-	process = &processes[count];
+	processes = capture->processes;
+	live = &capture->live[process - processes];
+	live->root_fd = copy_fd(capture->live[parent].root_fd);
+	live->exe_fd = copy_fd(capture->live[parent].exe_fd);
 	*process = processes[parent];
 	process->pid = child->pid;
 	process->ppid = processes[parent].pid;
@@ -219,8 +230,6 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	process->ancestor_count = 0;
 	process->trouble = SNAP_TROUBLE_NONE;
 	process->trouble_message = NULL;
-	capture->processes = processes;
-	capture->process_count++;
 	return process;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "proc/address_space.h"
 
+#include "base/bsearch.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -166,17 +168,38 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 	space->piece_count = kept;
 }
 
+struct snap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
+				   struct snap_space *ret)
+{
+	struct snap_space space = *from;
+	const char *path = NULL, *kept = NULL;
+
+	space.maps = snap_arena_memdup(arena, from->maps, from->map_count * sizeof(*from->maps));
+	space.pieces =
+		snap_arena_memdup(arena, from->pieces, from->piece_count * sizeof(*from->pieces));
+	if (!space.maps || (!space.pieces && from->piece_count))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < space.map_count; i++) {
+		if (space.maps[i].path && space.maps[i].path != path) {
+			path = space.maps[i].path;
+			kept = snap_arena_strdup(arena, path);
+			if (!kept)
+				return snap_error_no_memory();
+		}
+		if (space.maps[i].path)
+			space.maps[i].path = kept;
+	}
+	for (size_t i = 0; i < space.piece_count; i++) {
+		space.pieces[i].data =
+			snap_arena_memdup(arena, space.pieces[i].data, space.pieces[i].size);
+		if (!space.pieces[i].data)
+			return snap_error_no_memory();
+	}
+	*ret = space;
+	return NULL;
+}
+
 size_t snap_space_find(const struct snap_map *maps, size_t count, uint64_t address)
 {
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(count, i, maps[i].end <= address);
 }

@@ -9,6 +9,7 @@
 #ifndef SNAP_PROC_ADDRESS_SPACE_H
 #define SNAP_PROC_ADDRESS_SPACE_H
 
+#include "base/error.h"
 #include "base/shared_memory.h"
 #include "model/capture.h"
 #include "proc/procfs.h"
@@ -43,6 +44,10 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret);
 /* Reads the pieces of these mappings; those that cannot be read are left out. */
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
+
+/* A space by itself, in an arena that then holds no more than what it needs. */
+struct snap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
+				   struct snap_space *ret) _must_check_;
 
 /* The first of sorted mappings that ends behind an address: its own, or the next; else `count`. */
 size_t snap_space_find(const struct snap_map *maps, size_t count, uint64_t address);

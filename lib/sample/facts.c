@@ -146,38 +146,6 @@ static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ran
 	return total;
 }
 
-/* From a region that is used once to an arena that holds no more than that. */
-static struct snap_error *keep_space(struct snap_arena *arena, const struct snap_space *from,
-				     struct snap_space *ret)
-{
-	struct snap_space space = *from;
-	const char *path = NULL, *kept = NULL;
-
-	space.maps = snap_arena_memdup(arena, from->maps, from->map_count * sizeof(*from->maps));
-	space.pieces =
-		snap_arena_memdup(arena, from->pieces, from->piece_count * sizeof(*from->pieces));
-	if (!space.maps || (!space.pieces && from->piece_count))
-		return snap_error_no_memory();
-	for (size_t i = 0; i < space.map_count; i++) {
-		if (space.maps[i].path && space.maps[i].path != path) {
-			path = space.maps[i].path;
-			kept = snap_arena_strdup(arena, path);
-			if (!kept)
-				return snap_error_no_memory();
-		}
-		if (space.maps[i].path)
-			space.maps[i].path = kept;
-	}
-	for (size_t i = 0; i < space.piece_count; i++) {
-		space.pieces[i].data =
-			snap_arena_memdup(arena, space.pieces[i].data, space.pieces[i].size);
-		if (!space.pieces[i].data)
-			return snap_error_no_memory();
-	}
-	*ret = space;
-	return NULL;
-}
-
 static void unmap(struct snap_region *region)
 {
 	munmap(region->end - RECORDS, RECORDS);
@@ -247,7 +215,7 @@ static struct snap_error *read_space(const struct snap_sampler *sampler,
 	if (*error_ret == 0) {
 		hide_fuse_maps(sampler, process, &reader, &space);
 		snap_space_read_pieces(&reader, &space);
-		err = keep_space(arena, &space, ret);
+		err = snap_space_copy(arena, &space, ret);
 	}
 	unmap(&records);
 	return err;

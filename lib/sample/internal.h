@@ -283,9 +283,6 @@ void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_li
 struct snap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 
 /* facts.c: what a process is and has mapped. */
-/* A process by itself: all that it points to is copied to the arena. */
-struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
-				   struct snap_process *ret) _must_check_;
 /* Opens what is needed to read its memory; trouble is the process's. */
 struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 					     struct snap_sampler_process *process) _must_check_;

@@ -111,4 +111,8 @@ struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
 struct snap_error *snap_sampler_tick(struct snap_sampler *sampler,
 				     struct snap_sampler_tick *ret) _must_check_;
 
+/* A process by itself: all that it points to is copied to the arena. */
+struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
+				   struct snap_process *ret) _must_check_;
+
 #endif

@@ -29,9 +29,20 @@ static const char *read_text(const struct snap_describer *describer, pid_t tid, 
 	return snap_region_text(describer->records, describer->buffer, (size_t)length);
 }
 
-bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread)
+void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread)
 {
 	const struct snap_options *options = describer->options;
+
+	thread->wchan = thread->kernel_stack = NULL;
+	if (thread->state == 'D' || options->wchan || options->kernel_stacks)
+		thread->wchan = read_text(describer, thread->tid, "wchan", LONGEST_WCHAN);
+	if (options->kernel_stacks)
+		thread->kernel_stack =
+			read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);
+}
+
+bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread)
+{
 	pid_t tid = thread->tid;
 	struct snap_status status;
 	struct snap_stat stat;
@@ -47,10 +58,7 @@ bool snap_describe(const struct snap_describer *describer, struct snap_thread *t
 	thread->state = stat.state;
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
-	if (stat.state == 'D' || options->wchan || options->kernel_stacks)
-		thread->wchan = read_text(describer, tid, "wchan", LONGEST_WCHAN);
-	if (options->kernel_stacks)
-		thread->kernel_stack = read_text(describer, tid, "stack", LONGEST_KERNEL_STACK);
+	snap_describe_wait(describer, thread);
 	if (describer->foreign_namespace &&
 	    snap_procfs_task_status(describer->tasks_fd, tid, &status) == 0)
 		thread->ns_tid = status.ns_pid;

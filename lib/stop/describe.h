@@ -29,6 +29,9 @@ enum snap_help_state {
 /* Fills in one thread; false, and its result is VANISHED, when it has gone. */
 bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread);
 
+/* Fills in what the thread waits for alone, by its state and as options ask for. */
+void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread);
+
 /* Fills in those threads of help->process that the other side has not begun with. */
 void snap_describe_in_turns(const struct snap_describer *describer, struct snap_help *help,
 			    struct snap_traced *process);
