@@ -261,6 +261,8 @@ static struct snap_error *take(const struct snap_options *options,
 	struct snap_shared_memory *shared;
 	struct snap_error *err;
 
+	if (options->no_stop)
+		return snap_nostop_take(options, hook, execed_ret, ret);
 	err = discover(options, &capture);
 	if (err)
 		return err;
@@ -312,8 +314,7 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 	struct snap_error *err;
 	bool execed = false;
 
-	err = options->no_stop ? snap_nostop_take(options, hook, &capture)
-			       : take(options, hook, &execed, &capture);
+	err = take(options, hook, &execed, &capture);
 	if (err)
 		return err;
 	/* What was read before the stop belongs to a program that is no more: once again. */

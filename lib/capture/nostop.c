@@ -529,7 +529,8 @@ static struct snap_error *finish(struct nostop *nostop)
 }
 
 struct snap_error *snap_nostop_take(const struct snap_options *options,
-				    const struct snap_stop_hook *hook, struct snap_capture **ret)
+				    const struct snap_stop_hook *hook, bool *execed_ret,
+				    struct snap_capture **ret)
 {
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = NULL;
 	_cleanup_(nostop_deinit) struct nostop nostop = {
@@ -556,6 +557,8 @@ struct snap_error *snap_nostop_take(const struct snap_options *options,
 		err = finish(&nostop);
 	if (err)
 		return err;
+	for (uint32_t i = 0; i < nostop.stop->process_count; i++)
+		*execed_ret |= nostop.stop->processes[i].execed;
 	*ret = snap_sampler_take_capture(sampler);
 	return NULL;
 }

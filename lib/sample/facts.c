@@ -90,7 +90,8 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot read %d: %s",
 				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
 	else if (os_errno)
-		snap_discover_explain(capture, process, os_errno);
+		/* Procfs says EACCES where ptrace says EPERM, for the same reasons. */
+		snap_discover_explain(capture, process, os_errno == EACCES ? EPERM : os_errno);
 }
 
 struct snap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
@@ -127,6 +128,10 @@ struct snap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
 	if (process->facts.trouble == SNAP_TROUBLE_EXITED ||
 	    process->facts.trouble == SNAP_TROUBLE_ZOMBIE)
 		process->state = SNAP_SAMPLER_PROCESS_GONE;
+	/* In the middle of an exec it may look like this: another look, if there is one, tells. */
+	if (sampler->may_retry && os_errno != ENOEXEC &&
+	    ++process->refusals < SNAP_SAMPLER_BELIEVED)
+		process->state = SNAP_SAMPLER_PROCESS_LOST;
 	return err;
 }
 

@@ -18,6 +18,7 @@
 enum {
 	SNAP_GUARD_TEXT = 50,
 	SNAP_NS_PER_MS = 1000000,
+	SNAP_SAMPLER_BELIEVED = 3, /* refusals of a process, one after the other */
 };
 
 /*

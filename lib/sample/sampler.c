@@ -15,7 +15,7 @@
 enum {
 	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
-	LOOKS_ONLY_TICK = 5,
+	LOOKS_ONLY_TICK = 8,
 	EXEC_NS = 1000000,
 };
 

@@ -14,7 +14,6 @@ enum {
 	PATIENT_TRIES = 3, /* where many threads share few processors, one may just be late */
 	FIRST_SKIP_MS = 20,
 	LONGEST_SKIP_MS = 100,
-	BELIEVED = 3,     /* refusals one after the other */
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
 };
 
@@ -120,21 +119,32 @@ static struct snap_error *take_timeout(struct snap_sampler *sampler,
 	return snap_sampler_miss(sampler, thread);
 }
 
+/* In an only tick another look tells; false: there is none. */
+static bool retry_thread(struct snap_sampler *sampler, const struct snap_sampler_thread *thread)
+{
+	if (sampler->may_retry)
+		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
+	return sampler->may_retry;
+}
+
 static struct snap_error *take_refusal(struct snap_sampler *sampler,
 				       struct snap_sampler_thread *thread, int os_errno)
 {
 	struct snap_sampler_process *process = thread->process;
-	unsigned believed = sampler->options->no_stop ? 1 : BELIEVED;
+	bool is_believed = ++process->refusals >= SNAP_SAMPLER_BELIEVED;
 	struct snap_error *err;
 
 	if (os_errno == ENOEXEC)
 		return snap_sampler_process_refused(sampler, process, os_errno);
-	/* One that is exiting is refused, too. */
 	err = snap_sampler_thread_read(sampler, thread);
-	if (err || snap_sampler_thread_gone(sampler, thread) || (thread->flags & SNAP_PF_EXITING))
+	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
-	/* In the middle of an exec it may be refused once. */
-	if (++process->refusals < believed)
+	/* One that is exiting is refused, too, and in the middle of an exec it may be. */
+	if (!is_believed && retry_thread(sampler, thread))
+		return NULL;
+	if (thread->flags & SNAP_PF_EXITING)
+		return NULL;
+	if (!is_believed && !sampler->options->no_stop)
 		return snap_sampler_miss(sampler, thread);
 	/* Those of its threads that are blocked can still be read. */
 	process->trace_after_ns = sampler->now_ns + TRACED_MS * (int64_t)SNAP_NS_PER_MS;
@@ -154,6 +164,7 @@ static struct snap_error *take_pick(struct snap_sampler *sampler,
 		return take_stopped_copy(sampler, request, pick);
 	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
 		thread->process->list_due = true;
+		retry_thread(sampler, thread);
 		return NULL;
 	}
 	if (pick->error == EPERM || pick->error == EACCES || pick->error == ENOEXEC)

@@ -354,9 +354,13 @@ struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
 		err = merge_listing(sampler, process, count > 0 ? (size_t)count : 0);
 	if (err)
 		return err;
-	/* No thread of it lives any more: not one is listed, or a zombie alone. */
+	/*
+	 * No thread of it lives any more: not one is listed, or a zombie alone. So it looks for a
+	 * moment of an exec, too, which another look would tell.
+	 */
 	if (process->ended_threads == process->thread_count && !process->list_due)
-		process->state = SNAP_SAMPLER_PROCESS_GONE;
+		process->state =
+			sampler->may_retry ? SNAP_SAMPLER_PROCESS_LOST : SNAP_SAMPLER_PROCESS_GONE;
 	process->list_after_ns = snap_sampler_after(sampler, begin, 0, LIST_SHARE);
 	return NULL;
 }
