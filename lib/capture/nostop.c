@@ -487,9 +487,9 @@ static struct snap_error *check_guard(void)
 		return err;
 	return snap_error_format(
 		SNAP_ERROR_OTHER,
-		"cannot read threads without a stop: this kernel counts neither the runs of a "
-		"thread (schedstat) nor its switches, so nothing proves that it stood still; leave "
-		"out --no-stop");
+		"cannot read threads without stopping them: this kernel has neither schedstat nor "
+		"counts of context switches, so a thread that ran meanwhile would go unnoticed; "
+		"leave out --no-stop");
 }
 
 static struct snap_error *prepare(struct nostop *nostop)

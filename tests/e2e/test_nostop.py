@@ -89,7 +89,7 @@ class NoStop(Case):
         more = self.run_tool("-p", victim.pid, "--no-stop", "-v")
         self.assertRegex(more.text, r"spinner .*\(stopped alone\)")
         self.assertRegex(more.text, r"waiter.*\(read while blocked\)")
-        self.assertRegex(more.text.splitlines()[0], r"1 stopped one by one \(for [^)]* at the most\)")
+        self.assertRegex(more.text.splitlines()[0], r"1 stopped one by one \(at most [^)]* each\)")
         ordinary = self.run_tool("-p", victim.pid)
         self.assertNotIn("not stopped:", ordinary.text)
 
