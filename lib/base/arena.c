@@ -172,3 +172,11 @@ const char *snap_intern(struct snap_interner *interner, const char *text, size_t
 	interner->texts[interner->count++] = new;
 	return new->text;
 }
+
+int snap_intern_text(struct snap_interner *interner, const char **text, size_t most)
+{
+	if (!*text)
+		return 1;
+	*text = snap_intern(interner, *text, strnlen(*text, most));
+	return *text != NULL;
+}

@@ -55,5 +55,7 @@ void snap_interner_init(struct snap_interner *interner, struct snap_arena *arena
 void snap_interner_deinit(struct snap_interner *interner);
 /* The one copy of this text (NUL-terminated), NULL without memory. */
 const char *snap_intern(struct snap_interner *interner, const char *text, size_t length);
+/* Puts the one copy of a text, cut to `most` bytes, in its place; NULL stays. 0 without memory. */
+int snap_intern_text(struct snap_interner *interner, const char **text, size_t most);
 
 #endif

@@ -28,6 +28,8 @@ enum {
 	SNAP_MAX_MAPS = 1 << 18,    /* mappings of a process; the kernel's default limit is 65530 */
 	SNAP_MAX_THREADS = 1 << 20, /* threads of a snapshot */
 	SNAP_MAX_PROCESSES = 1 << 16,
+	SNAP_MAX_TEXT = 1 << 16, /* any other text: a control group, a message */
+	SNAP_MAX_ANCESTORS = 1 << 12,
 	SNAP_MAX_REGISTERS = 512, /* bytes of NT_PRSTATUS: 216 on x86-64, 272 on aarch64 */
 	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
 };
@@ -236,6 +238,14 @@ static inline void snap_capture_destroyp(struct snap_capture **capture)
 /* Adds a warning; without memory it is lost. pid and tid: 0 for none. */
 void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid, pid_t tid,
 		       const char *format, ...) _printf_(5, 6);
+
+/*
+ * What is known of a process, by itself: texts (cut to their caps), arguments and ancestors are
+ * copied to the interner and its arena. Maps, pieces, threads and embedded files are left out, and
+ * it has no parent. False without memory.
+ */
+bool snap_process_copy(struct snap_interner *strings, const struct snap_process *from,
+		       struct snap_process *ret) _must_check_;
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);

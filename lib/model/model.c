@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The nouns: creation, destruction, warnings and the words of their enums. No behaviour beyond
- * that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
+ * The nouns: creation, destruction, copies, warnings and the words of their enums. No behaviour
+ * beyond that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
  */
 #include "base/bsearch.h"
 #include "model/recording.h"
@@ -137,6 +137,81 @@ int snap_stack_compare(const void *left, const void *right)
 	const struct snap_stack *a = left, *b = right;
 
 	return snap_stack_compare_weight(a, b) ?: strcmp(a->id, b->id);
+}
+
+/* ---- copies ---- */
+
+static bool copy_ancestors(struct snap_interner *strings, struct snap_process *process)
+{
+	struct snap_ancestor *copied;
+
+	if (process->ancestor_count > SNAP_MAX_ANCESTORS)
+		process->ancestor_count = SNAP_MAX_ANCESTORS;
+	copied =
+		snap_arena_new_array(strings->arena, process->ancestor_count, struct snap_ancestor);
+	if (!copied)
+		return false;
+	for (size_t i = 0; i < process->ancestor_count; i++) {
+		copied[i] = process->ancestors[i];
+		if (!snap_intern_text(strings, &copied[i].name, SNAP_MAX_COMM))
+			return false;
+	}
+	process->ancestors = copied;
+	return true;
+}
+
+bool snap_process_copy(struct snap_interner *strings, const struct snap_process *from,
+		       struct snap_process *ret)
+{
+	struct snap_process process = *from;
+	const char **texts[] = { &process.user, &process.cgroup, &process.unit, &process.container,
+				 &process.trouble_message };
+
+	process.maps = NULL;
+	process.pieces = NULL;
+	process.threads = NULL;
+	process.embedded = NULL;
+	process.map_count = process.piece_count = process.thread_count = 0;
+	process.embedded_count = 0;
+	process.parent = SIZE_MAX;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
+		if (!snap_intern_text(strings, texts[i], SNAP_MAX_TEXT))
+			return false;
+	if (process.args) {
+		if (process.args_size > SNAP_MAX_ARGS)
+			process.args_size = SNAP_MAX_ARGS;
+		process.args = snap_intern(strings, process.args, process.args_size);
+		if (!process.args)
+			return false;
+	}
+	if (!snap_intern_text(strings, &process.name, SNAP_MAX_COMM) ||
+	    !snap_intern_text(strings, &process.exe, SNAP_MAX_PATH) ||
+	    !copy_ancestors(strings, &process))
+		return false;
+	*ret = process;
+	return true;
+}
+
+bool snap_frame_copy(struct snap_interner *strings, const struct snap_frame *from,
+		     struct snap_frame *ret)
+{
+	struct snap_frame frame = *from;
+
+	frame.entries = snap_arena_memdup(strings->arena, from->entries,
+					  from->entry_count * sizeof(*from->entries));
+	if (!frame.entries || !snap_intern_text(strings, &frame.module, SIZE_MAX) ||
+	    !snap_intern_text(strings, &frame.build_id, SIZE_MAX))
+		return false;
+	for (size_t i = 0; i < frame.entry_count; i++) {
+		struct snap_entry *entry = &frame.entries[i];
+
+		if (!snap_intern_text(strings, &entry->function, SIZE_MAX) ||
+		    !snap_intern_text(strings, &entry->symbol, SIZE_MAX) ||
+		    !snap_intern_text(strings, &entry->file, SIZE_MAX))
+			return false;
+	}
+	*ret = frame;
+	return true;
 }
 
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address)

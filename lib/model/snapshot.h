@@ -87,6 +87,10 @@ struct snap_frame {
 	enum snap_trust trust; /* how `address` was found */
 };
 
+/* The same frame; its entries and texts are in the interner and its arena. False without memory. */
+bool snap_frame_copy(struct snap_interner *strings, const struct snap_frame *from,
+		     struct snap_frame *ret) _must_check_;
+
 struct snap_label {
 	const char *key, *value;
 };

@@ -23,54 +23,13 @@ enum {
 
 static const size_t RECORDS = (size_t)256 << 20; /* address space only */
 
-static struct snap_error *keep_text(struct snap_arena *arena, const char **text)
-{
-	if (!*text)
-		return NULL;
-	*text = snap_arena_strdup(arena, *text);
-	return *text ? NULL : snap_error_no_memory();
-}
-
-static struct snap_error *keep_ancestors(struct snap_arena *arena, struct snap_process *process)
-{
-	struct snap_ancestor *kept;
-
-	if (!process->ancestor_count)
-		return NULL;
-	kept = snap_arena_memdup(arena, process->ancestors,
-				 process->ancestor_count * sizeof(*kept));
-	if (!kept)
-		return snap_error_no_memory();
-	process->ancestors = kept;
-	for (size_t i = 0; i < process->ancestor_count; i++) {
-		struct snap_error *err = keep_text(arena, &kept[i].name);
-
-		if (err)
-			return err;
-	}
-	return NULL;
-}
-
 struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
 				   struct snap_process *ret)
 {
-	struct snap_process process = *from;
-	const char **texts[] = { &process.name,           &process.exe,  &process.user,
-				 &process.cgroup,         &process.unit, &process.container,
-				 &process.trouble_message };
-	struct snap_error *err = keep_ancestors(arena, &process);
+	_cleanup_(snap_interner_deinit) struct snap_interner strings;
 
-	for (size_t i = 0; !err && i < SNAP_ARRAY_SIZE(texts); i++)
-		err = keep_text(arena, texts[i]);
-	if (err)
-		return err;
-	if (process.args) {
-		process.args = snap_arena_strndup(arena, process.args, process.args_size);
-		if (!process.args)
-			return snap_error_no_memory();
-	}
-	*ret = process;
-	return NULL;
+	snap_interner_init(&strings, arena);
+	return snap_process_copy(&strings, from, ret) ? NULL : snap_error_no_memory();
 }
 
 /* In words; `process` is a copy whose trouble is written. */

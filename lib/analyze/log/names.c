@@ -78,29 +78,12 @@ static struct snap_error *make_records(struct naming *naming)
 
 /* ---- records -> names ---- */
 
-static bool keep(struct snap_log *log, const char **text)
-{
-	if (!*text)
-		return true;
-	*text = snap_intern(&log->strings, *text, strlen(*text));
-	return *text;
-}
-
 static bool add_name(struct snap_log *log, size_t index, const struct snap_frame *named)
 {
-	struct snap_frame frame = *named;
-
-	frame.entries = snap_arena_memdup(&log->arena, named->entries,
-					  named->entry_count * sizeof(*frame.entries));
-	if (!frame.entries || !keep(log, &frame.module) || !keep(log, &frame.build_id) ||
-	    !snap_grow_array(log->names, log->name_capacity, log->name_count))
+	if (!snap_grow_array(log->names, log->name_capacity, log->name_count) ||
+	    !snap_frame_copy(&log->strings, named, &log->names[log->name_count]))
 		return false;
-	for (size_t i = 0; i < frame.entry_count; i++)
-		if (!keep(log, &frame.entries[i].function) ||
-		    !keep(log, &frame.entries[i].symbol) || !keep(log, &frame.entries[i].file))
-			return false;
-	log->names[log->name_count++] = frame;
-	log->frames[index].name = (uint32_t)log->name_count;
+	log->frames[index].name = (uint32_t)++log->name_count;
 	return true;
 }
 

@@ -7,8 +7,6 @@
 #include "store/capture/model.h"
 
 enum {
-	LONGEST_TEXT = 1 << 16,
-	MOST_ANCESTORS = 1 << 12,
 	MOST_WARNINGS = 1 << 20,
 	MOST_EMBEDDED = 1 << 16,
 	MOST_PCS = 1 << 24,
@@ -39,10 +37,10 @@ static void code_host(struct snap_codec *codec, struct snap_host *host)
 {
 	int64_t ticks = host->ticks_per_second;
 
-	snap_code_text(codec, &host->name, LONGEST_TEXT);
-	snap_code_text(codec, &host->kernel, LONGEST_TEXT);
-	snap_code_text(codec, &host->arch, LONGEST_TEXT);
-	snap_code_text(codec, &host->boot_id, LONGEST_TEXT);
+	snap_code_text(codec, &host->name, SNAP_MAX_TEXT);
+	snap_code_text(codec, &host->kernel, SNAP_MAX_TEXT);
+	snap_code_text(codec, &host->arch, SNAP_MAX_TEXT);
+	snap_code_text(codec, &host->boot_id, SNAP_MAX_TEXT);
 	snap_code_u32(codec, &host->cpus);
 	snap_code_i64(codec, &host->boot_time_ns);
 	snap_code_i64(codec, &ticks);
@@ -51,8 +49,8 @@ static void code_host(struct snap_codec *codec, struct snap_host *host)
 
 static void code_warning(struct snap_codec *codec, struct snap_warning *warning)
 {
-	snap_code_text(codec, &warning->code, LONGEST_TEXT);
-	snap_code_text(codec, &warning->message, LONGEST_TEXT);
+	snap_code_text(codec, &warning->code, SNAP_MAX_TEXT);
+	snap_code_text(codec, &warning->message, SNAP_MAX_TEXT);
 	snap_code_i32(codec, &warning->pid);
 	snap_code_i32(codec, &warning->tid);
 	snap_codec_check(codec, warning->code && warning->message, "empty warning");
@@ -127,8 +125,8 @@ static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
 	snap_code_letter(codec, &thread->state);
 	snap_code_i32(codec, &cpu);
 	snap_code_u32(codec, &thread->flags);
-	snap_code_text(codec, &thread->wchan, LONGEST_TEXT);
-	snap_code_text(codec, &thread->kernel_stack, LONGEST_TEXT);
+	snap_code_text(codec, &thread->wchan, SNAP_MAX_TEXT);
+	snap_code_text(codec, &thread->kernel_stack, SNAP_MAX_TEXT);
 	snap_code_enumerator(codec, &thread->result, RESULTS);
 	snap_code_bool(codec, &thread->late);
 	snap_code_bool(codec, &thread->group_stopped);
@@ -164,11 +162,11 @@ static void code_labels(struct snap_codec *codec, struct snap_process *process)
 	snap_code_bool(codec, &process->exe_deleted);
 	snap_code_bytes(codec, &process->args, &process->args_size, SNAP_MAX_ARGS);
 	snap_code_u32(codec, &process->uid);
-	snap_code_text(codec, &process->user, LONGEST_TEXT);
-	snap_code_text(codec, &process->cgroup, LONGEST_TEXT);
-	snap_code_text(codec, &process->unit, LONGEST_TEXT);
-	snap_code_text(codec, &process->container, LONGEST_TEXT);
-	snap_code_array(codec, &process->ancestors, &process->ancestor_count, MOST_ANCESTORS,
+	snap_code_text(codec, &process->user, SNAP_MAX_TEXT);
+	snap_code_text(codec, &process->cgroup, SNAP_MAX_TEXT);
+	snap_code_text(codec, &process->unit, SNAP_MAX_TEXT);
+	snap_code_text(codec, &process->container, SNAP_MAX_TEXT);
+	snap_code_array(codec, &process->ancestors, &process->ancestor_count, SNAP_MAX_ANCESTORS,
 			sizeof(*process->ancestors), LEAST_ANCESTOR);
 	for (size_t i = 0; i < process->ancestor_count; i++)
 		code_ancestor(codec, &process->ancestors[i]);
@@ -199,7 +197,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 			 "process before its parent");
 	snap_code_enumerator(codec, &process->arch, ARCHES);
 	snap_code_enumerator(codec, &process->trouble, TROUBLES);
-	snap_code_text(codec, &process->trouble_message, LONGEST_TEXT);
+	snap_code_text(codec, &process->trouble_message, SNAP_MAX_TEXT);
 	snap_code_bool(codec, &process->vanished);
 	snap_code_i64(codec, &process->stop_duration_ns);
 	code_memory(codec, process);

@@ -126,27 +126,7 @@ static bool mark(const struct snap_log *log, struct compaction *compaction)
 
 static bool copy_text(struct compaction *compaction, const char **text)
 {
-	if (!*text)
-		return true;
-	*text = snap_intern(&compaction->strings, *text, strlen(*text));
-	return *text;
-}
-
-static bool copy_frame(struct compaction *compaction, struct snap_frame *frame)
-{
-	struct snap_entry *entries = snap_arena_memdup(
-		&compaction->arena, frame->entries, frame->entry_count * sizeof(*frame->entries));
-
-	if (!entries || !copy_text(compaction, &frame->module) ||
-	    !copy_text(compaction, &frame->build_id))
-		return false;
-	for (size_t i = 0; i < frame->entry_count; i++)
-		if (!copy_text(compaction, &entries[i].function) ||
-		    !copy_text(compaction, &entries[i].symbol) ||
-		    !copy_text(compaction, &entries[i].file))
-			return false;
-	frame->entries = entries;
-	return true;
+	return snap_intern_text(&compaction->strings, text, SIZE_MAX);
 }
 
 static bool copy_texts(const struct snap_log *log, struct compaction *compaction)
@@ -180,15 +160,11 @@ static bool copy_texts(const struct snap_log *log, struct compaction *compaction
 	}
 	/* One frame has one name of its own: they follow each other in the order of the frames. */
 	for (size_t i = 0; i < log->frame_count; i++) {
-		struct snap_frame *name;
-
 		if (compaction->frames.to[i] == UINT32_MAX || !log->frames[i].name)
 			continue;
-		if (compaction->name_count == log->name_count)
-			return false;
-		name = &compaction->names[compaction->name_count++];
-		*name = log->names[log->frames[i].name - 1];
-		if (!copy_frame(compaction, name))
+		if (compaction->name_count == log->name_count ||
+		    !snap_frame_copy(&compaction->strings, &log->names[log->frames[i].name - 1],
+				     &compaction->names[compaction->name_count++]))
 			return false;
 	}
 	return true;

@@ -165,33 +165,18 @@ void snap_log_end_process(struct snap_log *log, uint32_t process)
 		ended->last_tick = tick > ended->first_tick ? tick - 1 : tick;
 }
 
-static struct snap_error *keep_name(struct snap_log *log, const char *name, const char **ret)
-{
-	const char *kept = NULL;
-
-	if (name) {
-		kept = snap_intern(&log->strings, name, strnlen(name, SNAP_MAX_COMM));
-		if (!kept)
-			return snap_error_no_memory();
-	}
-	*ret = kept;
-	return NULL;
-}
-
 struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
 				       pid_t ns_tid, const char *name, bool kernel, uint32_t *ret)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_thread thread = { process, tid, ns_tid, NULL, kernel };
-	struct snap_error *err = keep_name(log, name, &thread.name);
+	struct snap_log_thread thread = { process, tid, ns_tid, name, kernel };
 	uint32_t number = (uint32_t)log->thread_count;
 
-	if (err)
-		return err;
 	assert(process < log->process_count);
 	if (log->thread_count >= MOST_THREADS)
 		return too_many("threads");
-	if (!snap_grow_array(log->threads, log->thread_capacity, log->thread_count) ||
+	if (!snap_intern_text(&log->strings, &thread.name, SNAP_MAX_COMM) ||
+	    !snap_grow_array(log->threads, log->thread_capacity, log->thread_count) ||
 	    !snap_grow_array(index->standing, index->standing_capacity, log->thread_count))
 		return snap_error_no_memory();
 	log->threads[number] = thread;
@@ -207,7 +192,10 @@ struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, p
 struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread, const char *name)
 {
 	assert(thread < log->thread_count);
-	return keep_name(log, name, &log->threads[thread].name);
+	if (!snap_intern_text(&log->strings, &name, SNAP_MAX_COMM))
+		return snap_error_no_memory();
+	log->threads[thread].name = name;
+	return NULL;
 }
 
 /* Room at the end of an array that loses elements at its beginning, `gap` of them. */

@@ -10,8 +10,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { LONGEST_TEXT = 1 << 16, MOST_ANCESTORS = 1 << 12 };
-
 static const struct snap_live nothing_open = { -1, -1, -1, -1, -1 };
 
 /* ---- slots ---- */
@@ -103,78 +101,20 @@ void snap_log_space_drop(struct snap_log *log, uint32_t space)
 
 /* ---- facts ---- */
 
-/* False without memory. */
-static bool keep_text(struct snap_log_inside *inside, const char **text, size_t most)
-{
-	if (!*text)
-		return true;
-	*text = snap_intern(&inside->strings, *text, strnlen(*text, most));
-	return *text;
-}
-
-static bool keep_args(struct snap_log_inside *inside, struct snap_process *process)
-{
-	const char *args = process->args;
-
-	if (!args || process->args_size == 0)
-		return true;
-	if (process->args_size > SNAP_MAX_ARGS)
-		process->args_size = SNAP_MAX_ARGS;
-	process->args = snap_intern(&inside->strings, args, process->args_size);
-	return process->args;
-}
-
-static bool keep_ancestors(struct snap_log_inside *inside, struct snap_process *process)
-{
-	struct snap_ancestor *kept;
-
-	if (process->ancestor_count > MOST_ANCESTORS)
-		process->ancestor_count = MOST_ANCESTORS;
-	kept = snap_arena_new_array(inside->strings.arena, process->ancestor_count,
-				    struct snap_ancestor);
-	if (!kept)
-		return false;
-	for (size_t i = 0; i < process->ancestor_count; i++) {
-		kept[i] = process->ancestors[i];
-		if (!keep_text(inside, &kept[i].name, SNAP_MAX_COMM))
-			return false;
-	}
-	process->ancestors = kept;
-	return true;
-}
-
-/* Texts of `facts`, made the space's own; its memory and threads are left out. */
-static bool keep_facts(struct snap_log_inside *inside, const struct snap_process *before,
+/* They do not change with a process, and copied each time they would pile up. */
+static bool copy_facts(struct snap_log_inside *inside, const struct snap_process *before,
 		       const struct snap_process *facts, struct snap_process *ret)
 {
 	struct snap_process process = *facts;
 
-	process.maps = NULL;
-	process.map_count = 0;
-	process.pieces = NULL;
-	process.piece_count = 0;
-	process.threads = NULL;
-	process.thread_count = 0;
-	process.embedded = NULL;
-	process.embedded_count = 0;
-	/* Who descends from whom is said by the log's processes. */
-	process.parent = SIZE_MAX;
-	if (!keep_text(inside, &process.name, SNAP_MAX_COMM) ||
-	    !keep_text(inside, &process.exe, SNAP_MAX_PATH) || !keep_args(inside, &process) ||
-	    !keep_text(inside, &process.user, LONGEST_TEXT) ||
-	    !keep_text(inside, &process.cgroup, LONGEST_TEXT) ||
-	    !keep_text(inside, &process.unit, LONGEST_TEXT) ||
-	    !keep_text(inside, &process.container, LONGEST_TEXT) ||
-	    !keep_text(inside, &process.trouble_message, LONGEST_TEXT))
+	if (before->ancestors)
+		process.ancestor_count = 0;
+	if (!snap_process_copy(&inside->strings, &process, ret))
 		return false;
-	/* They do not change, and would pile up. */
 	if (before->ancestors) {
-		process.ancestors = before->ancestors;
-		process.ancestor_count = before->ancestor_count;
-	} else if (!keep_ancestors(inside, &process)) {
-		return false;
+		ret->ancestors = before->ancestors;
+		ret->ancestor_count = before->ancestor_count;
 	}
-	*ret = process;
 	return true;
 }
 
@@ -288,14 +228,14 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	for (size_t i = 0; i < map_count; i++) {
 		if (maps[i].path != last) {
 			last = last_kept = maps[i].path;
-			if (!keep_text(inside, &last_kept, SNAP_MAX_PATH))
+			if (!snap_intern_text(&inside->strings, &last_kept, SNAP_MAX_PATH))
 				return false;
 		}
 		maps[i].path = last_kept;
 	}
 	with_maps.maps = maps;
 	with_maps.map_count = map_count;
-	if (!keep_facts(inside, process, facts, &kept) ||
+	if (!copy_facts(inside, process, facts, &kept) ||
 	    !join_pieces(index, process, facts, &with_maps, &joined)) {
 		release_pieces(index, joined.blobs, joined.count);
 		free(joined.pieces);

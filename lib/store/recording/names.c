@@ -10,6 +10,7 @@
  */
 #include "store/recording/names.h"
 
+#include "base/buffer.h"
 #include "store/pointers.h"
 
 #include <string.h>
@@ -18,7 +19,6 @@ enum {
 	MOST_WARNINGS = 1 << 20,
 	LEAST_WARNING = 16,
 	LEAST_NAME = 41 + 23, /* with an entry */
-	KNOWN_TEXTS = 1 << 12,
 };
 
 static const uint64_t MAGIC = 0x656d616e70616e73; /* "snapname" */
@@ -122,81 +122,17 @@ struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
 
 /* ---- reading ---- */
 
-/*
- * Texts on their way into the log, which has each once. Most are those of the frames before: the
- * last ones are known by their address.
- */
-struct interning {
-	struct snap_log *log;
-	bool failed;
-	struct {
-		const char *text, *kept;
-	} known[KNOWN_TEXTS];
-};
-
-static void keep(struct interning *interning, const char **text)
-{
-	uint64_t hash = (uint64_t)(uintptr_t)*text * 0x9e3779b97f4a7c15ull;
-	size_t k = (size_t)(hash >> 32) & (KNOWN_TEXTS - 1);
-
-	if (!*text)
-		return;
-	if (interning->known[k].text != *text) {
-		interning->known[k].kept =
-			snap_intern(&interning->log->strings, *text, strlen(*text));
-		interning->known[k].text = *text;
-	}
-	*text = interning->known[k].kept;
-	interning->failed = interning->failed || !*text;
-}
-
 /* All texts and entries are the log's then. */
-static struct snap_error *keep_names(struct snap_log *log, struct names *names)
-{
-	_cleanup_free_ struct interning *interning = calloc(1, sizeof(*interning));
-
-	if (!interning)
-		return snap_error_no_memory();
-	interning->log = log;
-	for (size_t i = 0; i < names->count; i++) {
-		struct snap_frame *frame = &names->names[i].named;
-
-		frame->entries = snap_arena_memdup(&log->arena, frame->entries,
-						   frame->entry_count * sizeof(*frame->entries));
-		if (!frame->entries)
-			return snap_error_no_memory();
-		keep(interning, &frame->module);
-		keep(interning, &frame->build_id);
-		for (size_t k = 0; k < frame->entry_count; k++) {
-			keep(interning, &frame->entries[k].function);
-			keep(interning, &frame->entries[k].symbol);
-			keep(interning, &frame->entries[k].file);
-		}
-	}
-	return interning->failed ? snap_error_no_memory() : NULL;
-}
-
-static struct snap_error *make_room(struct snap_log *log, size_t count)
-{
-	while (log->name_capacity < log->name_count + count)
-		if (!snap_grow_array(log->names, log->name_capacity, log->name_capacity))
-			return snap_error_no_memory();
-	return NULL;
-}
-
 static struct snap_error *add_names(struct snap_log *log, struct names *names)
 {
-	struct snap_error *err = make_room(log, names->count);
-
-	if (err)
-		return err;
-	err = keep_names(log, names);
-	if (err)
-		return err;
-	for (size_t i = 0; i < names->count; i++) {
-		log->names[log->name_count++] = names->names[i].named;
-		log->frames[names->names[i].frame].name = (uint32_t)log->name_count;
-	}
+	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + names->count))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < names->count; i++)
+		if (!snap_frame_copy(&log->strings, &names->names[i].named,
+				     &log->names[log->name_count + i]))
+			return snap_error_no_memory();
+	for (size_t i = 0; i < names->count; i++)
+		log->frames[names->names[i].frame].name = (uint32_t)++log->name_count;
 	for (size_t i = 0; i < names->warning_count; i++) {
 		const struct snap_warning *warning = &names->warnings[i];
 		/* Warnings outlive what a ring forgets. */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-	MOST_ANCESTORS = 1 << 12,
 	MOST_ARGS = 1 << 16,
 	MOST_LABELS = 16,
 	LEAST_ANCESTOR = 16,
@@ -101,7 +100,7 @@ static void code_args(struct snap_sharing *to, struct snap_node *node)
 
 static void code_ancestors(struct snap_sharing *to, struct snap_node *node)
 {
-	snap_code_array(&to->codec, &node->ancestors, &node->ancestor_count, MOST_ANCESTORS,
+	snap_code_array(&to->codec, &node->ancestors, &node->ancestor_count, SNAP_MAX_ANCESTORS,
 			sizeof(*node->ancestors), LEAST_ANCESTOR);
 	for (size_t i = 0; i < node->ancestor_count; i++) {
 		struct snap_ancestor *ancestor = &node->ancestors[i];
