@@ -17,7 +17,7 @@ enum {
 	FEW_BYTES = 1 << 18,
 };
 
-static bool make_before(struct snap_log *log)
+bool snap_log_make_before(struct snap_log *log)
 {
 	struct snap_log_change *grown;
 
@@ -47,7 +47,7 @@ static bool forget_ticks(struct snap_log *log, int64_t before_ns)
 		ticks++;
 	if (ticks == 0)
 		return true;
-	if (!make_before(log))
+	if (!snap_log_make_before(log))
 		return false;
 	changes = log->ticks[ticks - 1].change_end - log->first_change;
 	for (size_t i = 0; i < changes; i++)

@@ -130,6 +130,9 @@ void snap_log_table_add(struct snap_log_table *table, uint32_t hash, uint32_t nu
 /* Both tables made anew from the arrays. False without memory. */
 bool snap_log_rebuild_tables(struct snap_log *log);
 
+/* An element of `before` for each thread; new ones are GONE. False without memory. */
+bool snap_log_make_before(struct snap_log *log);
+
 /* Drops what nothing refers to, and fills the moves. */
 struct snap_error *snap_log_compact(struct snap_log *log) _must_check_;
 

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers, texts and the heads of chunks of recordings on disk: see internal.h. */
+/*
+ * Recordings on disk, chunk by chunk: see file.h, and internal.h for the format.
+ *
+ * A writer remembers how far each array has been written, and appends the rest. A reader takes the
+ * bytes as far as they go; texts and pieces of memory stay where they are, in the bytes of the
+ * file, which the log then owns.
+ */
+#include "store/contents.h"
 #include "store/recording/internal.h"
 
 #include <endian.h>
+#include <math.h>
 #include <string.h>
 
-const uint8_t snap_log_magic[8] = { 0x89, 's', 'n', 'a', 'p', 'r', 'e', 'c' };
+enum { FIRST_BYTES = 1 << 16, MOST_WARNINGS = 1 << 16 };
+
+static const uint64_t LARGEST_FILE = 1ull << 36;
+static const uint8_t MAGIC[8] = { 0x89, 's', 'n', 'a', 'p', 'r', 'e', 'c' };
 
 bool snap_log_is_recording(const void *bytes, size_t size)
 {
-	return size >= sizeof(snap_log_magic) &&
-	       memcmp(bytes, snap_log_magic, sizeof(snap_log_magic)) == 0;
+	return size >= sizeof(MAGIC) && memcmp(bytes, MAGIC, sizeof(MAGIC)) == 0;
 }
 
 uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk)
@@ -18,7 +28,7 @@ uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk)
 	return htole64(snap_hash(chunk, offsetof(struct snap_log_chunk, check), 1));
 }
 
-struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const uint8_t *payload,
+struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const void *payload,
 					  uint64_t length)
 {
 	struct snap_log_chunk chunk = {
@@ -32,128 +42,405 @@ struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, cons
 	return chunk;
 }
 
+/* ---- payloads ---- */
+
+static void code_rate(struct snap_log_file *file, double *rate)
+{
+	uint64_t bits;
+
+	memcpy(&bits, rate, sizeof(bits));
+	snap_log_code_any(file, bits);
+	memcpy(rate, &bits, sizeof(bits));
+	snap_log_check(file, isfinite(*rate) && *rate >= 0, "invalid rate");
+}
+
+static void code_statistics(struct snap_log_file *file, struct snap_recording_stats *stats)
+{
+	code_rate(file, &stats->hz_asked);
+	code_rate(file, &stats->hz_reached);
+	snap_log_code_any(file, stats->ticks);
+	snap_log_code_any(file, stats->ticks_missed);
+	snap_log_code_duration(file, &stats->duration_ns);
+	snap_log_code_duration(file, &stats->stopped_ns);
+	snap_log_code_any(file, stats->threads);
+	snap_log_code_any(file, stats->thread_samples);
+	snap_log_code_any(file, stats->stacks);
+	snap_log_code_any(file, stats->kept);
+	snap_log_code_any(file, stats->unstopped);
+	snap_log_code_any(file, stats->alone);
+}
+
+static void code_head(struct snap_log_file *file)
+{
+	struct snap_log *log = file->log;
+	struct snap_host *host = &log->capture->host;
+
+	snap_log_code_text(file, &host->name, SNAP_MAX_NAME);
+	snap_log_code_text(file, &host->kernel, SNAP_MAX_NAME);
+	snap_log_code_text(file, &host->arch, SNAP_MAX_NAME);
+	snap_log_code_text(file, &host->boot_id, SNAP_MAX_NAME);
+	snap_log_code(file, host->cpus, UINT32_MAX, "invalid number of processors");
+	host->boot_time_ns = snap_log_code_step(file, host->boot_time_ns, 0, NULL);
+	host->ticks_per_second = snap_log_code_step(file, host->ticks_per_second, 0, NULL);
+	snap_log_code_duration(file, &log->time_ns);
+	snap_log_code_duration(file, &log->period_ns);
+	snap_log_code_flag(file, &log->cpu_only);
+	if (file->reads)
+		log->capture->time_ns = log->time_ns;
+}
+
+static void code_data(struct snap_log_file *file)
+{
+	snap_log_code_processes(file);
+	snap_log_code_threads(file);
+	snap_log_code_stacks(file);
+	snap_log_code_ticks(file);
+	code_statistics(file, &file->log->stats);
+}
+
+static void code_warning(struct snap_log_file *file, struct snap_warning *warning)
+{
+	int64_t pid, tid;
+
+	snap_log_code_text(file, &warning->code, SNAP_MAX_NAME);
+	snap_log_code_text(file, &warning->message, SNAP_LOG_LONGEST_TEXT);
+	pid = snap_log_code_step(file, warning->pid, 0, NULL);
+	tid = snap_log_code_step(file, warning->tid, 0, NULL);
+	warning->pid = (pid_t)pid;
+	warning->tid = (pid_t)tid;
+	snap_log_check(file,
+		       warning->code && warning->message && pid == warning->pid &&
+			       tid == warning->tid,
+		       "a warning is empty");
+}
+
+static void code_end(struct snap_log_file *file)
+{
+	struct snap_capture *capture = file->log->capture;
+	enum snap_recording_end end = file->log->end;
+	size_t count = capture->warning_count;
+
+	snap_log_code(file, end, SNAP_END_COUNT - 1, "it ends in an unknown way");
+	code_statistics(file, &file->log->stats);
+	count = snap_log_code_count(file, count < MOST_WARNINGS ? count : MOST_WARNINGS, 1);
+	snap_log_check(file, count <= MOST_WARNINGS, "there are too many warnings");
+	for (size_t i = 0; i < count && snap_log_fine(file); i++) {
+		struct snap_warning warning = { NULL };
+
+		if (!file->reads)
+			warning = capture->warnings[i];
+		code_warning(file, &warning);
+		if (file->reads && snap_log_fine(file))
+			snap_capture_warn(capture, warning.code, warning.pid, warning.tid, "%s",
+					  warning.message);
+	}
+	file->log->end = end;
+}
+
+/* The texts stand before it. */
+static void code_payload(struct snap_log_file *file, uint32_t type)
+{
+	if (type == SNAP_LOG_CHUNK_HEAD)
+		code_head(file);
+	else if (type == SNAP_LOG_CHUNK_DATA)
+		code_data(file);
+	else if (type == SNAP_LOG_CHUNK_NAMES)
+		snap_log_code_names(file);
+	else
+		code_end(file);
+}
+
 /* ---- writing ---- */
 
-static bool reserve(struct snap_log_buffer *buffer, size_t more)
-{
-	size_t wanted = buffer->capacity ? buffer->capacity : 4096;
-	uint8_t *grown;
+struct snap_log_writer {
+	struct snap_log_file file;
+	int fd;
+	uint32_t sequence;
+	bool broken; /* a chunk may be there in part: nothing may follow */
+	struct snap_buffer out;
+};
 
-	if (buffer->failed)
-		return false;
-	if (more <= buffer->capacity - buffer->size)
-		return true;
-	while (wanted - buffer->size < more) {
-		if (wanted > SIZE_MAX / 2) {
-			buffer->failed = true;
-			return false;
-		}
-		wanted *= 2;
-	}
-	grown = realloc(buffer->bytes, wanted);
-	if (!grown) {
-		buffer->failed = true;
-		return false;
-	}
-	buffer->bytes = grown;
-	buffer->capacity = wanted;
-	return true;
-}
-
-void snap_log_put_bytes(struct snap_log_buffer *buffer, const void *bytes, size_t size)
+void snap_log_writer_destroy(struct snap_log_writer *writer)
 {
-	if (size == 0 || !reserve(buffer, size))
+	if (!writer)
 		return;
-	/* Without bytes there is only room made for them. */
-	if (bytes)
-		memcpy(buffer->bytes + buffer->size, bytes, size);
-	buffer->size += size;
+	snap_log_file_deinit(&writer->file);
+	snap_buffer_deinit(&writer->out);
+	free(writer);
 }
 
-void snap_log_put(struct snap_log_buffer *buffer, uint64_t number)
+static struct snap_error *write_out(struct snap_log_writer *writer, const void *bytes, size_t size)
 {
-	if (!reserve(buffer, 10))
-		return;
-	while (number >= 128) {
-		buffer->bytes[buffer->size++] = (uint8_t)(number | 128);
-		number >>= 7;
+	int os_errno = snap_write_all(writer->fd, bytes, size);
+
+	if (!os_errno)
+		return NULL;
+	writer->broken = true;
+	return snap_error_os(os_errno, "cannot write the recording");
+}
+
+/* In one write: what was written before is whole, whatever comes. */
+static struct snap_error *write_chunk(struct snap_log_writer *writer, uint32_t type)
+{
+	struct snap_log_file *file = &writer->file;
+	struct snap_buffer *out = &writer->out;
+	struct snap_log_chunk chunk = { 0 };
+
+	code_payload(file, type);
+	snap_buffer_clear(out);
+	snap_buffer_add(out, &chunk, sizeof(chunk));
+	snap_buffer_add_varint(out, file->new_text_count);
+	snap_buffer_add(out, file->new_texts.data, file->new_texts.size);
+	snap_buffer_add(out, file->body.data, file->body.size);
+	if (out->failed || file->new_texts.failed || file->body.failed) {
+		/* What is said to be written was not. */
+		writer->broken = true;
+		return snap_error_no_memory();
 	}
-	buffer->bytes[buffer->size++] = (uint8_t)number;
+	chunk = snap_log_chunk_make(type, writer->sequence++, out->data + sizeof(chunk),
+				    out->size - sizeof(chunk));
+	memcpy(out->data, &chunk, sizeof(chunk));
+	file->new_text_count = 0;
+	snap_buffer_clear(&file->new_texts);
+	snap_buffer_clear(&file->body);
+	return write_out(writer, out->data, out->size);
 }
 
-void snap_log_put_signed(struct snap_log_buffer *buffer, int64_t number)
+/* The descriptions also read; when they write, they change nothing. */
+static void look_at_log(struct snap_log_writer *writer, const struct snap_log *log)
 {
-	snap_log_put(buffer, ((uint64_t)number << 1) ^ (number < 0 ? UINT64_MAX : 0));
+	writer->file.log = (struct snap_log *)(uintptr_t)log;
+}
+
+struct snap_error *snap_log_writer_create(const struct snap_log *log, int fd,
+					  struct snap_log_writer **ret)
+{
+	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer =
+		calloc(1, sizeof(*writer));
+	uint32_t version[2] = { htole32(SNAP_LOG_VERSION), 0 };
+	size_t spaces = log->index->space_capacity;
+	struct snap_error *err;
+
+	if (!writer)
+		return snap_error_no_memory();
+	writer->fd = fd;
+	writer->file.space_versions = calloc(spaces, sizeof(*writer->file.space_versions));
+	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
+	if (!writer->file.space_versions || !writer->file.space_numbers)
+		return snap_error_no_memory();
+	err = write_out(writer, MAGIC, sizeof(MAGIC));
+	if (!err)
+		err = write_out(writer, version, sizeof(version));
+	if (err)
+		return err;
+	look_at_log(writer, log);
+	err = write_chunk(writer, SNAP_LOG_CHUNK_HEAD);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(writer);
+	return NULL;
+}
+
+struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer, const struct snap_log *log)
+{
+	struct snap_log_file *file = &writer->file;
+
+	if (writer->broken)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "the recording could not be written before");
+	if (!file->has_ticks) {
+		file->ticks = log->first_tick;
+		file->changes = log->first_change;
+	}
+	if (file->ticks < log->first_tick || file->threads > log->thread_count ||
+	    file->stacks > log->stack_count || file->processes > log->process_count)
+		return snap_error_format(SNAP_ERROR_OTHER,
+					 "what was not yet written has been forgotten");
+	if (!snap_reserve_array_zeroed(file->process_states, file->process_capacity,
+				       log->process_count) ||
+	    !snap_reserve_array_zeroed(file->thread_names, file->thread_capacity,
+				       log->thread_count))
+		return snap_error_no_memory();
+	look_at_log(writer, log);
+	return write_chunk(writer, SNAP_LOG_CHUNK_DATA);
+}
+
+struct snap_error *snap_log_writer_finish(struct snap_log_writer *writer,
+					  const struct snap_log *log)
+{
+	struct snap_error *err = snap_log_writer_flush(writer, log);
+
+	if (!err)
+		err = write_chunk(writer, SNAP_LOG_CHUNK_NAMES);
+	if (err)
+		return err;
+	err = write_chunk(writer, SNAP_LOG_CHUNK_END);
+	/* Nothing follows the end. */
+	writer->broken = true;
+	return err;
+}
+
+struct snap_error *snap_log_write(const struct snap_log *log, int fd)
+{
+	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
+	struct snap_error *err = snap_log_writer_create(log, fd, &writer);
+
+	return err ? err : snap_log_writer_finish(writer, log);
 }
 
 /* ---- reading ---- */
 
-void snap_log_refuse(struct snap_log_cursor *cursor, const char *problem)
+struct reader {
+	struct snap_contents contents;
+	size_t at; /* chunks before this byte are read */
+	uint32_t sequence;
+	struct snap_log_file file;
+};
+
+static void reader_deinit(struct reader *reader)
 {
-	if (!cursor->problem)
-		cursor->problem = problem;
-	cursor->at = cursor->end;
+	snap_log_file_deinit(&reader->file);
+	snap_log_destroy(reader->file.log);
+	snap_contents_deinit(&reader->contents);
 }
 
-uint64_t snap_log_get(struct snap_log_cursor *cursor)
+static struct snap_error *damaged(const char *how)
 {
-	uint64_t number = 0;
+	return snap_error_format(SNAP_ERROR_FORMAT, "the recording is damaged: %s", how);
+}
 
-	for (unsigned shift = 0; shift < 64 && cursor->at < cursor->end; shift += 7) {
-		uint8_t byte = *cursor->at++;
+/* A file that is none of ours is not read to its end, which it may not have. */
+static struct snap_error *read_magic(struct reader *reader, int fd)
+{
+	struct snap_error *err = snap_contents_load(&reader->contents, fd, SNAP_LOG_MAGIC_SIZE);
+	uint32_t version[2];
 
-		number |= (uint64_t)(byte & 127) << shift;
-		if (byte < 128)
-			return number;
+	if (err)
+		return err;
+	if (!snap_log_is_recording(reader->contents.bytes, reader->contents.size))
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "this is no recording (see stacksnap record)");
+	if (reader->contents.size < SNAP_LOG_MAGIC_SIZE)
+		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
+	memcpy(version, reader->contents.bytes + sizeof(MAGIC), sizeof(version));
+	if (le32toh(version[0]) > SNAP_LOG_VERSION)
+		return snap_error_format(SNAP_ERROR_FORMAT,
+					 "the recording was written by a newer stacksnap (format "
+					 "%u, this one reads up to %u)",
+					 le32toh(version[0]), SNAP_LOG_VERSION);
+	if (le32toh(version[0]) == 0 || version[1])
+		return damaged("its head is wrong");
+	reader->at = SNAP_LOG_MAGIC_SIZE;
+	return snap_contents_load(&reader->contents, fd, SIZE_MAX);
+}
+
+static void read_texts(struct snap_log_file *file)
+{
+	size_t count = snap_log_code_count(file, 0, 1);
+
+	while (count-- && snap_log_fine(file)) {
+		size_t length = 0;
+
+		snap_log_code(file, length, SNAP_LOG_LONGEST_TEXT, "a text is too long");
+		if (length >= (size_t)(file->end - file->at) || file->at[length]) {
+			snap_log_refuse(file, "a text does not end where it should");
+			return;
+		}
+		if (!snap_reserve_array(file->texts, file->text_capacity, file->text_count + 1)) {
+			snap_log_fail_memory(file);
+			return;
+		}
+		file->texts[file->text_count++] =
+			(struct snap_log_text){ (const char *)file->at, length };
+		file->at += length + 1;
 	}
-	snap_log_refuse(cursor, "truncated number");
-	return 0;
 }
 
-int64_t snap_log_get_signed(struct snap_log_cursor *cursor)
+static struct snap_error *read_payload(struct snap_log_file *file, uint32_t type,
+				       const uint8_t *payload, size_t length)
 {
-	uint64_t number = snap_log_get(cursor);
-
-	return (int64_t)((number >> 1) ^ (number & 1 ? UINT64_MAX : 0));
+	file->at = payload;
+	file->end = payload + length;
+	read_texts(file);
+	code_payload(file, type);
+	snap_log_check(file, file->at == file->end, "a chunk is longer than it should be");
+	if (file->no_memory)
+		return snap_error_no_memory();
+	return file->problem ? damaged(file->problem) : NULL;
 }
 
-uint64_t snap_log_get_most(struct snap_log_cursor *cursor, uint64_t most, const char *problem)
+/* The next chunk, if it is whole: *whole_ret. */
+static struct snap_error *read_chunk(struct reader *reader, uint32_t *type_ret, bool *whole_ret)
 {
-	uint64_t number = snap_log_get(cursor);
+	size_t left = reader->contents.size - reader->at;
+	const uint8_t *at = reader->contents.bytes + reader->at, *payload;
+	struct snap_log_chunk chunk;
+	uint64_t length;
+	uint32_t type;
 
-	if (number <= most)
-		return number;
-	snap_log_refuse(cursor, problem);
-	return 0;
-}
-
-size_t snap_log_get_count(struct snap_log_cursor *cursor, size_t least)
-{
-	uint64_t count = snap_log_get(cursor);
-
-	if (count <= (uint64_t)(cursor->end - cursor->at) / least)
-		return (size_t)count;
-	snap_log_refuse(cursor, "count too large");
-	return 0;
-}
-
-struct snap_log_text snap_log_get_bytes(struct snap_log_reader *reader)
-{
-	struct snap_log_text none = { 0 };
-	uint64_t number =
-		snap_log_get_most(&reader->cursor, reader->text_count, "invalid string reference");
-
-	return number ? reader->texts[number - 1] : none;
-}
-
-const char *snap_log_get_text(struct snap_log_reader *reader, size_t most)
-{
-	struct snap_log_text text = snap_log_get_bytes(reader);
-
-	if (!text.bytes)
+	*whole_ret = false;
+	if (left < sizeof(chunk))
 		return NULL;
-	if (text.length <= most && strnlen(text.bytes, text.length) == text.length)
-		return text.bytes;
-	snap_log_refuse(&reader->cursor, "string too long or unterminated");
+	memcpy(&chunk, at, sizeof(chunk));
+	payload = at + sizeof(chunk);
+	left -= sizeof(chunk);
+	if (chunk.check != snap_log_chunk_check(&chunk))
+		return damaged("the head of a chunk is wrong");
+	type = le32toh(chunk.type);
+	length = le64toh(chunk.length);
+	if (type < SNAP_LOG_CHUNK_HEAD || type > SNAP_LOG_CHUNK_END ||
+	    le32toh(chunk.sequence) != reader->sequence ||
+	    (type == SNAP_LOG_CHUNK_HEAD) != (reader->sequence == 0))
+		return damaged("a chunk is not where it should be");
+	/* It is being written, or was when its writer was killed. */
+	if (length > left)
+		return NULL;
+	if (le64toh(chunk.hash) != snap_hash(payload, length, 0))
+		return damaged("a checksum is wrong");
+	*whole_ret = true;
+	*type_ret = type;
+	reader->at += sizeof(chunk) + length;
+	reader->sequence++;
+	return read_payload(&reader->file, type, payload, (size_t)length);
+}
+
+static struct snap_error *read_chunks(struct reader *reader)
+{
+	uint32_t type = 0;
+	bool whole = true;
+
+	while (whole && type != SNAP_LOG_CHUNK_END) {
+		struct snap_error *err = read_chunk(reader, &type, &whole);
+
+		if (err)
+			return err;
+	}
+	if (reader->sequence == 0)
+		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
+	if (type == SNAP_LOG_CHUNK_END && reader->at != reader->contents.size)
+		return damaged("something follows its end");
+	return NULL;
+}
+
+struct snap_error *snap_log_read(int fd, struct snap_log **ret)
+{
+	_cleanup_(reader_deinit) struct reader reader = { .file.reads = true };
+	struct snap_capture *capture;
+	struct snap_error *err;
+
+	err = snap_contents_init(&reader.contents, fd, "recording", FIRST_BYTES, LARGEST_FILE);
+	if (!err)
+		err = read_magic(&reader, fd);
+	if (!err)
+		err = snap_log_new(1, &reader.file.log);
+	if (err)
+		return err;
+	err = read_chunks(&reader);
+	/* The log points into them. */
+	capture = reader.file.log->capture;
+	capture->shared = snap_contents_take(&reader.contents, &capture->shared_size);
+	if (err)
+		return err;
+	*ret = snap_take_ptr(reader.file.log);
 	return NULL;
 }

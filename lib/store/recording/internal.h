@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the writer and the reader of recordings on disk share: see file.h. Nobody else includes
- * it.
+ * A recording on disk while it is written or read: see file.h. For the files of this folder, and
+ * for tests that make files by hand.
  *
  *	file     magic (8), version (u32), zero (u32); chunks
  *	chunk    type (u32), sequence (u32), length (u64), hash of the payload (u64),
- *	         hash of these three (u64); payload
+ *	         hash of these four (u64); payload
  *	order    HEAD, then any number of DATA and NAMES, then END, where the recording has ended
  *
  * Fixed numbers are little endian; in a payload all numbers are varints (seven bits a byte, the
@@ -13,34 +13,35 @@
  * begin with and that goes on from chunk to chunk; 0 is none.
  *
  *	HEAD     texts; host; time, period, flags
- *	DATA     texts; new processes; spaces that changed; what changed of processes; new threads;
- *	         new names of threads; reasons, calls, frames, stacks; the first tick, and how
- *threads stood before it (at first); ticks with their changes; statistics NAMES    texts; frames
- *with their entries END      texts; why it ended; statistics; warnings
+ *	DATA     texts; new processes; spaces that changed; processes that changed; new threads;
+ *	         threads with a new name; reasons, calls, frames, stacks; number of the first tick,
+ *	         and how threads stood before it (in the first chunk alone); ticks with their
+ *	         changes; statistics
+ *	NAMES    texts; frames with their names
+ *	END      texts; why it ended; statistics; warnings
+ *
+ * Each part is described once, by functions that write or read: a number that is written stays as
+ * it is, a number that is read replaces what was there. What must hold between numbers is checked
+ * when they are read; the first problem stays, and then all numbers are 0.
  */
 #ifndef SNAP_STORE_RECORDING_INTERNAL_H
 #define SNAP_STORE_RECORDING_INTERNAL_H
 
+#include "base/buffer.h"
+#include "base/table.h"
 #include "store/codec.h"
 #include "store/log/internal.h"
 #include "store/recording/file.h"
 
 enum {
 	SNAP_LOG_VERSION = 1,
-	SNAP_LOG_FACTS_VERSION = 2, /* of a process's description: that of capture files */
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
 	SNAP_LOG_CHUNK_END,
 	/* the longest text, which may be a piece of memory */
 	SNAP_LOG_LONGEST_TEXT = 1 << 22,
-	/* frames that a stack may have from the one before it: what bytes can become is bounded */
-	SNAP_LOG_MOST_SHARED = 512,
-	SNAP_LOG_MOST_WARNINGS = 1 << 16,
 };
-
-/* A stack's way to end, and whether more is told of it. */
-enum { SNAP_LOG_END_BITS = 7, SNAP_LOG_MORE_BIT = 8 };
 
 struct snap_log_chunk {
 	uint32_t type, sequence;
@@ -49,109 +50,146 @@ struct snap_log_chunk {
 
 _Static_assert(sizeof(struct snap_log_chunk) == 32, "a chunk's head has no holes");
 
-extern const uint8_t snap_log_magic[8];
-
 /* Little endian, both hashes filled in. */
-struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const uint8_t *payload,
+struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const void *payload,
 					  uint64_t length);
-/* The hash of a head's first three fields, as they stand in the file. */
+/* The hash of a head's first four fields, as they stand in the file. */
 uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk);
 
-/* What is written, in memory; `failed`: there was none. */
-struct snap_log_buffer {
-	uint8_t *bytes;
-	size_t size, capacity;
-	bool failed;
-};
-
-void snap_log_put_bytes(struct snap_log_buffer *buffer, const void *bytes, size_t size);
-void snap_log_put(struct snap_log_buffer *buffer, uint64_t number);
-void snap_log_put_signed(struct snap_log_buffer *buffer, int64_t number);
-
-/* What is read; the first problem stays, and then all numbers are 0. */
-struct snap_log_cursor {
-	const uint8_t *at, *end;
-	const char *problem;
-};
-
-void snap_log_refuse(struct snap_log_cursor *cursor, const char *problem);
-uint64_t snap_log_get(struct snap_log_cursor *cursor);
-int64_t snap_log_get_signed(struct snap_log_cursor *cursor);
-/* At most `most`; else it is refused with the text. */
-uint64_t snap_log_get_most(struct snap_log_cursor *cursor, uint64_t most, const char *problem);
-/* How many elements follow, each of which takes `least` bytes or more. */
-size_t snap_log_get_count(struct snap_log_cursor *cursor, size_t least);
-
-/* The texts of a file while it is read: they lie in its bytes, each with a NUL behind it. */
+/* Bytes of the file, or a copy of them, with a NUL behind them. */
 struct snap_log_text {
 	const char *bytes;
 	size_t length;
 };
 
-/* What is known of a process or thread in the file. */
+/* What the file says of a process that may change. */
 struct snap_log_written {
 	uint32_t space;
 	uint64_t last_tick;
 	bool execed;
+	bool known; /* it says something */
 };
 
-struct snap_log_writer {
-	int fd;
-	uint32_t sequence;
-	bool broken; /* a chunk may be there in part: nothing may follow */
-	struct snap_log_buffer texts, body, out;
-	size_t new_texts;
-	/* all texts so far, to be found again */
-	struct snap_arena arena;
-	struct snap_log_table table;
-	struct snap_log_text *known;
-	size_t known_count, known_capacity;
-	/* how far each array was written */
-	size_t processes, threads, reasons, calls, frames, stacks, spaces;
+struct snap_log_file {
+	bool reads;
+	struct snap_log *log; /* is not changed when it is written */
+	struct snap_log_text *texts;
+	size_t text_count, text_capacity;
+	/* how many of each the file has */
+	size_t processes, threads, reasons, calls, frames, stacks;
 	uint64_t ticks, changes;
+	bool has_ticks; /* where its ticks begin is told */
+	/* what numbers are told as the distance from */
+	struct {
+		int64_t time, step;
+		uint64_t address;
+		int64_t space, tid, thread;
+		size_t named;
+	} last;
+	/* reading: the rest of the chunk at hand, and what is wrong with it (static text) */
+	const uint8_t *at, *end;
+	const char *problem;
+	bool no_memory;
+	uint64_t *changed; /* of each thread, the tick of its last change, + 1 */
+	size_t changed_capacity;
+	/* writing: the chunk at hand */
+	struct snap_buffer new_texts, body;
+	size_t new_text_count;
+	struct snap_arena arena; /* of texts, which the table finds */
+	struct snap_hash_table table;
+	/* writing: what the file says of processes, threads and slots of spaces */
 	struct snap_log_written *process_states;
 	const char **thread_names;
 	size_t process_capacity, thread_capacity;
-	uint64_t *space_versions; /* of each slot; 0: not written */
-	uint32_t *space_numbers;  /* in the file */
-	int64_t last_time, last_step;
+	uint64_t *space_versions; /* 0: not written */
+	uint32_t *space_numbers;  /* in the file, where they have no holes */
+	uint32_t space_count;
 };
 
-/* The number of a text in the file, which gets it if it is new; without memory the body fails. */
-uint32_t snap_log_text_number(struct snap_log_writer *writer, const void *bytes, size_t length);
-/* The same of at most `most` bytes; 0 for NULL. */
-void snap_log_put_text(struct snap_log_writer *writer, const char *text, size_t most);
+void snap_log_file_deinit(struct snap_log_file *file);
 
-/* What a log has of these beyond what was written, into the body. */
-void snap_log_put_processes(struct snap_log_writer *writer, const struct snap_log *log);
-void snap_log_put_threads(struct snap_log_writer *writer, const struct snap_log *log);
-void snap_log_put_stacks(struct snap_log_writer *writer, const struct snap_log *log);
-void snap_log_put_ticks(struct snap_log_writer *writer, const struct snap_log *log);
-/* All names. */
-void snap_log_put_names(struct snap_log_writer *writer, const struct snap_log *log);
+/* ---- fields.c ---- */
 
-struct snap_log_reader {
-	struct snap_log *log;
-	struct snap_log_cursor cursor; /* of the chunk at hand */
-	struct snap_log_text *texts;
-	size_t text_count, text_capacity;
-	uint64_t *changed; /* of each thread, the tick of its last change, + 1 */
-	size_t changed_capacity;
-	int64_t last_time, last_step;
-	bool has_first_tick;
-	bool no_memory;
-};
+static inline bool snap_log_fine(const struct snap_log_file *file)
+{
+	return !file->problem;
+}
 
-/* A text without NUL of at most `most` bytes, NULL for none. */
-const char *snap_log_get_text(struct snap_log_reader *reader, size_t most);
-/* Any bytes. */
-struct snap_log_text snap_log_get_bytes(struct snap_log_reader *reader);
+/* When reading: marks the bytes as wrong. */
+void snap_log_refuse(struct snap_log_file *file, const char *problem);
+/* The same where `holds` is false. */
+void snap_log_check(struct snap_log_file *file, bool holds, const char *problem);
+void snap_log_fail_memory(struct snap_log_file *file);
 
-/* Parts of a payload. */
-void snap_log_read_processes(struct snap_log_reader *reader);
-void snap_log_read_threads(struct snap_log_reader *reader);
-void snap_log_read_stacks(struct snap_log_reader *reader);
-void snap_log_read_ticks(struct snap_log_reader *reader);
-void snap_log_read_names(struct snap_log_reader *reader);
+/* Signed numbers as unsigned ones: 0, -1, 1, -2 … become 0, 1, 2, 3 … */
+static inline uint64_t snap_log_zigzag(int64_t number)
+{
+	return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
+}
+
+static inline int64_t snap_log_unzigzag(uint64_t zigzag)
+{
+	return (int64_t)(zigzag >> 1 ^ (zigzag & 1 ? UINT64_MAX : 0));
+}
+
+/* A number of at most `most`. */
+uint64_t snap_log_code_number(struct snap_log_file *file, uint64_t number, uint64_t most,
+			      const char *problem);
+/* A variable of any integer type, whose values are not negative. */
+#define snap_log_code(file, value, most, problem)                                             \
+	((value) = (__typeof__(value))snap_log_code_number((file), (uint64_t)(value), (most), \
+							   (problem)))
+/* Any number. */
+#define snap_log_code_any(file, value) snap_log_code(file, value, UINT64_MAX, NULL)
+/* An index of an array of `count` elements. */
+#define snap_log_code_index(file, value, count, problem)         \
+	do {                                                     \
+		snap_log_check((file), (count) != 0, (problem)); \
+		snap_log_code(file, value, (count)-1, problem);  \
+	} while (0)
+void snap_log_code_flag(struct snap_log_file *file, bool *flag);
+/* A signed number, told as the distance from another one. */
+int64_t snap_log_code_step(struct snap_log_file *file, int64_t number, int64_t from,
+			   const char *problem);
+/* How many elements follow, each of which takes `least` bytes or more. */
+size_t snap_log_code_count(struct snap_log_file *file, size_t count, size_t least);
+/* A length of time, or a moment after 1970. */
+void snap_log_code_duration(struct snap_log_file *file, int64_t *duration);
+/* A text of at most `most` bytes, without NUL; NULL stays. When read, lies in the file's bytes. */
+void snap_log_code_text(struct snap_log_file *file, const char **text, size_t most);
+/* Any bytes, at most SNAP_LOG_LONGEST_TEXT of them; not NULL. */
+void snap_log_code_bytes(struct snap_log_file *file, const void **bytes, size_t *size);
+/* So many bytes of the payload, which the caller writes or reads; NULL: they are not there. */
+uint8_t *snap_log_code_payload(struct snap_log_file *file, size_t size);
+
+/*
+ * The elements of an array of the log that the file does not have: how many, then each. When
+ * reading they are appended to the array, zeroed first, each when it is right.
+ */
+typedef void snap_log_code_element(struct snap_log_file *file, void *element, size_t index);
+void snap_log_code_array(struct snap_log_file *file, void *pointer_to_array, size_t *count,
+			 size_t *capacity, size_t *done, size_t element_size,
+			 snap_log_code_element *code);
+#define snap_log_code_new(file, elements, element, code)                                   \
+	snap_log_code_array((file), &(file)->log->elements, &(file)->log->element##_count, \
+			    &(file)->log->element##_capacity, &(file)->elements,           \
+			    sizeof(*(file)->log->elements), (code))
+/*
+ * Those of `total` elements of which the file does not know all: how many, then each by `code`,
+ * which also codes its index; when reading it gets 0.
+ */
+void snap_log_code_changed(struct snap_log_file *file, size_t total,
+			   bool (*is_changed)(const struct snap_log_file *file, size_t index),
+			   void (*code)(struct snap_log_file *file, size_t index));
+
+/* ---- parts of payloads ---- */
+
+void snap_log_code_processes(struct snap_log_file *file);
+/* The address space of a stack. */
+void snap_log_code_space(struct snap_log_file *file, uint32_t *space);
+void snap_log_code_stacks(struct snap_log_file *file);
+void snap_log_code_names(struct snap_log_file *file);
+void snap_log_code_threads(struct snap_log_file *file);
+void snap_log_code_ticks(struct snap_log_file *file);
 
 #endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Stacks in a recording on disk, with what they are made of, and the names of frames: see
+ * internal.h. A stack shares outermost frames with the one before it.
+ */
+#include "store/recording/internal.h"
+
+#include <string.h>
+
+enum {
+	LEAST_ENTRY = 6, /* bytes */
+	/* frames that a stack may have from the one before it: what bytes can become is bounded */
+	MOST_COMMON = 512,
+	/* in one number: how a stack ends, and whether more is told of it */
+	END_BITS = 7,
+	MORE_BIT = 8,
+};
+
+static const char NO_FRAME[] = "there is no such frame";
+
+/* ---- reasons, calls, frames ---- */
+
+static void code_reason(struct snap_log_file *file, void *element, size_t index _unused_)
+{
+	const char **reason = element;
+
+	snap_log_code_text(file, reason, SNAP_MAX_NAME);
+	snap_log_check(file, *reason, "a reason is empty");
+}
+
+static void code_call(struct snap_log_file *file, void *element, size_t index)
+{
+	struct snap_log_call *call = element;
+
+	snap_log_code_text(file, &call->syscall, SNAP_MAX_NAME);
+	snap_log_code_text(file, &call->wchan, SNAP_MAX_NAME);
+	snap_log_check(file, index <= INT16_MAX - SNAP_LOG_FIRST_CALL,
+		       "there are too many system calls");
+}
+
+static void code_frame(struct snap_log_file *file, void *element, size_t index)
+{
+	struct snap_log_frame *frame = element;
+	/* How it was found stays in: only whether it is exact is told with the step. */
+	uint64_t address = frame->bits & ~SNAP_PC_EXACT;
+	int64_t space = file->reads ? 0 : file->space_numbers[frame->space];
+	uint64_t head = snap_log_zigzag(space - file->last.space) << 1 | frame->bits >> 63;
+
+	snap_log_code_any(file, head);
+	address = file->last.address +
+		  (uint64_t)snap_log_code_step(file, (int64_t)(address - file->last.address), 0,
+					       NO_FRAME);
+	if (file->reads) {
+		if (__builtin_add_overflow(file->last.space, snap_log_unzigzag(head >> 1), &space))
+			space = -1;
+		snap_log_check(file,
+			       space >= 0 && (uint64_t)space < file->log->capture->process_count &&
+				       !(address >> 63) && index < SNAP_LOG_MAX_FRAMES,
+			       "invalid frame");
+		*frame = (struct snap_log_frame){ .bits = address | head << 63,
+						  .space = (uint32_t)space };
+	}
+	file->last.address = address;
+	file->last.space = space;
+}
+
+/* ---- stacks ---- */
+
+/* How many of the outermost frames a stack has in common with the one before it. */
+static uint32_t count_common_frames(const struct snap_log *log, const struct snap_log_stack *stack)
+{
+	const struct snap_log_stack *before = stack - 1;
+	const uint32_t *end = log->frame_ids + stack->frame_start + stack->frame_count;
+	const uint32_t *before_end = log->frame_ids + before->frame_start + before->frame_count;
+	uint32_t common = 0;
+
+	while (common < stack->frame_count && common < before->frame_count &&
+	       common < MOST_COMMON &&
+	       end[-(ptrdiff_t)common - 1] == before_end[-(ptrdiff_t)common - 1])
+		common++;
+	return common;
+}
+
+/* Those of the stack before are behind its own ones. */
+static void read_common_frames(struct snap_log_file *file, const struct snap_log_stack *stack,
+			       const struct snap_log_stack *before, uint32_t common)
+{
+	struct snap_log *log = file->log;
+
+	if (!snap_log_fine(file))
+		return;
+	if (common) {
+		snap_log_check(file, before->space == stack->space,
+			       "a frame is of two address spaces");
+		memcpy(log->frame_ids + stack->frame_start + stack->frame_count - common,
+		       log->frame_ids + before->frame_start + before->frame_count - common,
+		       common * sizeof(*log->frame_ids));
+	}
+	log->frame_id_count += stack->frame_count;
+}
+
+/* Its own frames, the outermost one first. */
+static void code_frames(struct snap_log_file *file, struct snap_log_stack *stack, size_t index)
+{
+	struct snap_log *log = file->log;
+	const struct snap_log_stack *before = index ? stack - 1 : NULL;
+	uint32_t common = file->reads || !before ? 0 : count_common_frames(log, stack);
+	uint32_t most =
+		before && before->frame_count < MOST_COMMON ? before->frame_count : MOST_COMMON;
+	int64_t id = 0;
+	size_t own;
+
+	snap_log_code(file, common, before ? most : 0, "a stack has frames of no other");
+	own = snap_log_code_count(file, stack->frame_count - common, 1);
+	if (file->reads) {
+		snap_log_check(file, own <= UINT32_MAX - MOST_COMMON, "a stack is too long");
+		if (!snap_reserve_array(log->frame_ids, log->frame_id_capacity,
+					log->frame_id_count + common + own))
+			snap_log_fail_memory(file);
+		stack->frame_start = log->frame_id_count;
+		stack->frame_count = common + (uint32_t)own;
+	}
+	for (size_t i = own; i-- > 0 && snap_log_fine(file);) {
+		uint32_t *at = &log->frame_ids[stack->frame_start + i];
+
+		id = snap_log_code_step(file, file->reads ? 0 : *at, id, NO_FRAME);
+		snap_log_check(file,
+			       id >= 0 && (uint64_t)id < log->frame_count &&
+				       log->frames[id].space == stack->space,
+			       NO_FRAME);
+		if (file->reads)
+			*at = (uint32_t)id;
+	}
+	if (file->reads)
+		read_common_frames(file, stack, before, common);
+}
+
+static void code_stack(struct snap_log_file *file, void *element, size_t index)
+{
+	struct snap_log_stack *stack = element;
+	bool more = stack->end_pc || stack->gap_count || stack->gap_after || stack->reason;
+	unsigned head = stack->end | (more ? MORE_BIT : 0);
+
+	snap_log_code(file, head, END_BITS | MORE_BIT, "invalid flags of a stack");
+	stack->end = head & END_BITS;
+	snap_log_code_space(file, &stack->space);
+	if (head & MORE_BIT) {
+		snap_log_code_any(file, stack->end_pc);
+		snap_log_code_any(file, stack->gap_count);
+		snap_log_code(file, stack->gap_after, UINT32_MAX, "invalid gap");
+		snap_log_code(file, stack->reason, file->log->reason_count,
+			      "there is no such reason");
+	}
+	snap_log_check(file, stack->end < SNAP_UNWIND_COUNT && index < SNAP_LOG_MAX_STACKS,
+		       "invalid end of a stack");
+	code_frames(file, stack, index);
+	snap_log_check(file, !stack->gap_after || stack->gap_after < stack->frame_count,
+		       "invalid gap");
+}
+
+void snap_log_code_stacks(struct snap_log_file *file)
+{
+	snap_log_code_new(file, reasons, reason, code_reason);
+	snap_log_code_new(file, calls, call, code_call);
+	file->last.address = 0;
+	file->last.space = 0;
+	snap_log_code_new(file, frames, frame, code_frame);
+	snap_log_code_new(file, stacks, stack, code_stack);
+}
+
+/* ---- names ---- */
+
+static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
+{
+	unsigned flags = entry->inlined | entry->system << 1 | entry->kernel << 2;
+
+	snap_log_code_text(file, &entry->function, SNAP_MAX_NAME);
+	snap_log_code_text(file, &entry->symbol, SNAP_MAX_NAME);
+	snap_log_code_text(file, &entry->file, SNAP_MAX_NAME);
+	snap_log_code(file, entry->line, UINT32_MAX, "invalid line");
+	snap_log_code(file, entry->column, UINT32_MAX, "invalid column");
+	snap_log_code(file, flags, 7, "invalid flags of a function");
+	entry->inlined = flags & 1;
+	entry->system = flags & 2;
+	entry->kernel = flags & 4;
+}
+
+static void code_name(struct snap_log_file *file, struct snap_frame *name)
+{
+	size_t count;
+
+	snap_log_code_text(file, &name->module, SNAP_MAX_NAME);
+	snap_log_code_text(file, &name->build_id, SNAP_MAX_NAME);
+	snap_log_check(file,
+		       !name->build_id ||
+			       !name->build_id[strspn(name->build_id, "0123456789abcdef")],
+		       "invalid build id");
+	snap_log_code_flag(file, &name->has_offset);
+	if (name->has_offset)
+		snap_log_code_any(file, name->offset);
+	snap_log_code_any(file, name->file_offset);
+	count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
+	snap_log_check(file, count, "a frame has no functions");
+	if (file->reads && snap_log_fine(file)) {
+		name->entries = snap_arena_new_array(&file->log->arena, count, struct snap_entry);
+		name->entry_count = count;
+		if (!name->entries)
+			snap_log_fail_memory(file);
+	}
+	for (size_t i = 0; i < count && snap_log_fine(file); i++)
+		code_entry(file, &name->entries[i]);
+}
+
+static bool is_named(const struct snap_log_file *file, size_t index)
+{
+	return file->log->frames[index].name;
+}
+
+static void code_named_frame(struct snap_log_file *file, size_t index)
+{
+	struct snap_log *log = file->log;
+	size_t distance = index - file->last.named;
+	struct snap_log_frame *frame;
+
+	snap_log_code_index(file, distance, log->frame_count - file->last.named, NO_FRAME);
+	if (!snap_log_fine(file))
+		return;
+	file->last.named += distance;
+	frame = &log->frames[file->last.named];
+	if (!file->reads) {
+		code_name(file, &log->names[frame->name - 1]);
+		return;
+	}
+	snap_log_check(file, !frame->name, "a frame has two names");
+	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + 1)) {
+		snap_log_fail_memory(file);
+		return;
+	}
+	log->names[log->name_count] =
+		(struct snap_frame){ .address = snap_pc_address((struct snap_pc){ frame->bits }) };
+	code_name(file, &log->names[log->name_count]);
+	if (snap_log_fine(file))
+		frame->name = (uint32_t)++log->name_count;
+}
+
+void snap_log_code_names(struct snap_log_file *file)
+{
+	file->last.named = 0;
+	snap_log_code_changed(file, file->log->frame_count, is_named, code_named_frame);
+}
