@@ -77,7 +77,7 @@ uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size)
 	return hash;
 }
 
-static void put(struct snap_codec *codec, const void *bytes, size_t size)
+static void write_bytes(struct snap_codec *codec, const void *bytes, size_t size)
 {
 	const uint8_t *from = bytes;
 
@@ -94,8 +94,8 @@ static void put(struct snap_codec *codec, const void *bytes, size_t size)
 		return;
 	}
 	while (size) {
-		size_t room = SNAP_CODEC_CHUNK - codec->chunk_used;
-		size_t part = size < room ? size : room;
+		size_t left = SNAP_CODEC_CHUNK - codec->chunk_used;
+		size_t part = size < left ? size : left;
 
 		memcpy(codec->chunk + codec->chunk_used, from, part);
 		codec->chunk_used += part;
@@ -107,7 +107,7 @@ static void put(struct snap_codec *codec, const void *bytes, size_t size)
 }
 
 /* The next `size` bytes of the section, NULL if there are not so many. */
-static const uint8_t *get(struct snap_codec *codec, uint64_t size)
+static const uint8_t *read_bytes(struct snap_codec *codec, uint64_t size)
 {
 	const uint8_t *bytes = codec->bytes + codec->position;
 
@@ -126,10 +126,10 @@ void snap_code_u64(struct snap_codec *codec, uint64_t *value)
 
 	if (!snap_codec_reads(codec)) {
 		raw = htole64(*value);
-		put(codec, &raw, sizeof(raw));
+		write_bytes(codec, &raw, sizeof(raw));
 		return;
 	}
-	bytes = get(codec, sizeof(raw));
+	bytes = read_bytes(codec, sizeof(raw));
 	if (bytes)
 		memcpy(&raw, bytes, sizeof(raw));
 	*value = le64toh(raw);
@@ -151,10 +151,10 @@ void snap_code_u32(struct snap_codec *codec, uint32_t *value)
 
 	if (!snap_codec_reads(codec)) {
 		raw = htole32(*value);
-		put(codec, &raw, sizeof(raw));
+		write_bytes(codec, &raw, sizeof(raw));
 		return;
 	}
-	bytes = get(codec, sizeof(raw));
+	bytes = read_bytes(codec, sizeof(raw));
 	if (bytes)
 		memcpy(&raw, bytes, sizeof(raw));
 	*value = le32toh(raw);
@@ -174,10 +174,10 @@ static uint8_t code_byte(struct snap_codec *codec, uint8_t value)
 	const uint8_t *bytes;
 
 	if (!snap_codec_reads(codec)) {
-		put(codec, &value, 1);
+		write_bytes(codec, &value, 1);
 		return value;
 	}
-	bytes = get(codec, 1);
+	bytes = read_bytes(codec, 1);
 	return bytes ? *bytes : 0;
 }
 
@@ -242,14 +242,14 @@ void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
 	snap_code_u32(codec, &length);
 	if (!snap_codec_reads(codec)) {
 		if (length) {
-			put(codec, *text, length - 1);
-			put(codec, "", 1);
+			write_bytes(codec, *text, length - 1);
+			write_bytes(codec, "", 1);
 		}
 		return;
 	}
 	*text = NULL;
 	snap_codec_check(codec, length <= (uint64_t)most + 1, "string too long");
-	if (length == 0 || !(bytes = get(codec, length)))
+	if (length == 0 || !(bytes = read_bytes(codec, length)))
 		return;
 	if (memchr(bytes, 0, length) != bytes + length - 1)
 		snap_codec_refuse(codec, "unterminated string");
@@ -257,17 +257,17 @@ void snap_code_text(struct snap_codec *codec, const char **text, size_t most)
 		*text = (const char *)bytes;
 }
 
-static void align(struct snap_codec *codec)
+static void code_padding(struct snap_codec *codec)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
 	size_t rest = (size_t)(-codec->position & (SNAP_CODEC_ALIGNMENT - 1));
 	const uint8_t *bytes;
 
 	if (!snap_codec_reads(codec)) {
-		put(codec, zeros, rest);
+		write_bytes(codec, zeros, rest);
 		return;
 	}
-	bytes = get(codec, rest);
+	bytes = read_bytes(codec, rest);
 	if (bytes && memcmp(bytes, zeros, rest) != 0)
 		snap_codec_refuse(codec, "padding is not zero");
 }
@@ -276,43 +276,44 @@ static void align(struct snap_codec *codec)
 static bool code_outside(struct snap_codec *codec, const void **data, uint64_t length)
 {
 	const uint8_t *bytes = *data;
-	uint64_t place = 0;
+	uint64_t offset = 0;
 
 	if (!snap_codec_reads(codec) && codec->outside && bytes >= codec->outside &&
 	    bytes < codec->outside + codec->outside_size)
-		place = (uint64_t)(bytes - codec->outside) + 1;
-	snap_code_u64(codec, &place);
-	if (!snap_codec_reads(codec) || place == 0)
-		return place != 0;
-	place--;
-	if (place % sizeof(uint64_t) != 0 || place > codec->outside_size ||
-	    length > codec->outside_size - place) {
+		offset = (uint64_t)(bytes - codec->outside) + 1;
+	snap_code_u64(codec, &offset);
+	if (!snap_codec_reads(codec) || offset == 0)
+		return offset != 0;
+	offset--;
+	if (offset % sizeof(uint64_t) != 0 || offset > codec->outside_size ||
+	    length > codec->outside_size - offset) {
 		snap_codec_refuse(codec, "invalid memory reference");
 		return false;
 	}
-	*data = codec->outside + place;
+	*data = codec->outside + offset;
 	return true;
 }
 
-void snap_code_bytes(struct snap_codec *codec, const void *pointer_to_data, size_t *size,
-		     uint64_t most)
+void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most)
 {
-	const void **data = (const void **)pointer_to_data;
-	uint64_t length = code_length(codec, *data ? *size : 0, most);
+	const void *data;
+	uint64_t length;
+	bool outside;
 
-	if (length && codec->handed && code_outside(codec, data, length)) {
-		*size = length;
-		return;
-	}
-	if (length)
-		align(codec);
+	memcpy(&data, pointer_to_data, sizeof(data));
+	length = code_length(codec, data ? *size : 0, most);
+	outside = length && codec->handed && code_outside(codec, &data, length);
+	if (length && !outside)
+		code_padding(codec);
 	if (!snap_codec_reads(codec)) {
-		if (length)
-			put(codec, *data, *size);
+		if (length && !outside)
+			write_bytes(codec, data, *size);
 		return;
 	}
-	*data = length ? get(codec, length) : NULL;
-	*size = *data ? (size_t)length : 0;
+	if (!outside)
+		data = length ? read_bytes(codec, length) : NULL;
+	*size = data ? (size_t)length : 0;
+	memcpy(pointer_to_data, &data, sizeof(data));
 }
 
 void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,
@@ -329,13 +330,13 @@ void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_
 void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *count, uint64_t most,
 		     size_t element_size, size_t least)
 {
-	void **array = pointer_to_array;
 	uint64_t length = code_length(codec, *count, most);
+	void *array = NULL;
 
 	if (!snap_codec_reads(codec))
 		return;
-	*array = NULL;
 	*count = 0;
+	memcpy(pointer_to_array, &array, sizeof(array));
 	/* A short file cannot ask for much memory. */
 	if (codec->problem || length > (codec->size - codec->position) / least) {
 		snap_codec_refuse(codec, CUT_OFF);
@@ -343,9 +344,11 @@ void snap_code_array(struct snap_codec *codec, void *pointer_to_array, size_t *c
 	}
 	if (length == 0)
 		return;
-	*array = snap_arena_array(codec->arena, (size_t)length, element_size);
-	if (*array)
-		*count = (size_t)length;
-	else
+	array = snap_arena_array(codec->arena, (size_t)length, element_size);
+	if (!array) {
 		snap_codec_refuse_memory(codec);
+		return;
+	}
+	memcpy(pointer_to_array, &array, sizeof(array));
+	*count = (size_t)length;
 }

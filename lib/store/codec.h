@@ -43,7 +43,7 @@ struct snap_codec {
 	int write_errno;
 	/*
 	 * From process to process on one machine: memory does not rot, so nothing is hashed; and
-	 * bytes in here are not copied, but said to be in here, at the same place for both.
+	 * bytes in here are not copied: their offset is told, which is the same for both.
 	 */
 	bool handed;
 	const uint8_t *outside;
@@ -82,8 +82,7 @@ void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most);
 /* NULL is kept; no NUL inside, at most `most` bytes. When read, lies in the section's bytes. */
 void snap_code_text(struct snap_codec *codec, const char **text, size_t most);
 /* Aligned bytes. When read, lies in the section's bytes; NULL when there are none. */
-void snap_code_bytes(struct snap_codec *codec, const void *pointer_to_data, size_t *size,
-		     uint64_t most);
+void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most);
 /* The same for an array of 64-bit numbers. */
 void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,
 		       uint64_t most);

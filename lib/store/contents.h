@@ -13,14 +13,14 @@
 
 struct snap_contents {
 	const char *what; /* "capture", for messages */
-	uint8_t *bytes;   /* mapped, `room` of them */
-	size_t room, size;
+	uint8_t *bytes;   /* mapped, `capacity` of them */
+	size_t capacity, size;
 	uint64_t largest; /* bytes: more is refused */
 };
 
 /* Makes room for a file, whose size is asked if it has one. NO_MEMORY. */
 struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
-				      size_t first_room, uint64_t largest) _must_check_;
+				      size_t first_size, uint64_t largest) _must_check_;
 void snap_contents_deinit(struct snap_contents *contents);
 
 /* Maps a whole file as it is; for files that nobody changes any more: a memfd. FORMAT, OS. */

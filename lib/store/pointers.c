@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What many point to, once: see pointers.h. */
+/* Pointers to what is stored once: see pointers.h. */
 #include "store/pointers.h"
+
+#include "base/buffer.h"
 
 #include <string.h>
 
 enum {
-	FIRST_SLOTS = 1024,
 	MOST_ENTRIES = 1 << 10, /* of a frame; symbolizers stop earlier */
 	LONGEST_BUILD_ID = 512,
 	LONGEST_CODE = 64,
@@ -17,139 +18,112 @@ enum {
 static const uint64_t MOST_SHOWN = 1ull << 33;
 static const int64_t LONGEST = INT64_MAX / 2;
 
-static void shared_deinit(struct snap_shared *shared)
+static void pointers_deinit(struct snap_pointers *pointers)
 {
-	free(shared->items);
-	free(shared->slots);
-	*shared = (struct snap_shared){ 0 };
+	free(pointers->items);
+	snap_hash_table_deinit(&pointers->table);
 }
 
-void snap_sharing_deinit(struct snap_sharing *to)
+void snap_pointer_codec_deinit(struct snap_pointer_codec *to)
 {
-	shared_deinit(&to->texts);
-	shared_deinit(&to->frames);
-	shared_deinit(&to->lists);
+	pointers_deinit(&to->texts);
+	pointers_deinit(&to->frames);
+	pointers_deinit(&to->lists);
 }
 
-static struct snap_shared_slot *find(struct snap_shared_slot *slots, size_t slot_count,
-				     const void *pointer, uint64_t count)
+static bool add_pointee(struct snap_pointers *pointers, struct snap_pointee item)
 {
-	uint64_t hash = ((uint64_t)(uintptr_t)pointer + count) * 0x9e3779b97f4a7c15ull;
-	size_t k = (size_t)(hash >> 20) & (slot_count - 1);
-
-	while (slots[k].number && (slots[k].pointer != pointer || slots[k].count != count))
-		k = (k + 1) & (slot_count - 1);
-	return &slots[k];
-}
-
-static bool grow(struct snap_shared *shared)
-{
-	size_t slot_count = shared->slot_count ? shared->slot_count * 2 : FIRST_SLOTS;
-	struct snap_shared_slot *slots = calloc(slot_count, sizeof(*slots));
-
-	if (!slots)
+	if (!snap_reserve_array(pointers->items, pointers->capacity, pointers->count + 1))
 		return false;
-	for (size_t i = 0; i < shared->slot_count; i++) {
-		const struct snap_shared_slot *old = &shared->slots[i];
-
-		if (old->number)
-			*find(slots, slot_count, old->pointer, old->count) = *old;
-	}
-	free(shared->slots);
-	shared->slots = slots;
-	shared->slot_count = slot_count;
+	pointers->items[pointers->count++] = item;
 	return true;
 }
 
 /* From here on nothing is written, but counted: what was written is of no use. */
-static void give_up(struct snap_sharing *to)
+static void give_up_writing(struct snap_pointer_codec *to)
 {
 	to->no_memory = true;
 	to->codec.mode = SNAP_CODEC_COUNT;
 }
 
-static bool write_number(struct snap_sharing *to, struct snap_shared *shared, const void *pointer,
-			 uint64_t count)
+static bool write_number(struct snap_pointer_codec *to, struct snap_pointers *pointers,
+			 const void *pointer, uint64_t count)
 {
-	struct snap_shared_slot *slot = NULL;
+	uint64_t hash = snap_hash_add(snap_hash_pointer(pointer), count);
+	struct snap_probe probe = snap_hash_table_probe(&pointers->table, hash);
 	uint32_t number = 0;
-	bool new;
 
-	if (!pointer) {
+	while (pointer && number == 0 && snap_probe_next(&probe)) {
+		const struct snap_pointee *item = &pointers->items[probe.number];
+
+		if (item->pointer == pointer && item->count == count)
+			number = probe.number + 1;
+	}
+	if (!pointer || number) {
 		snap_code_u32(&to->codec, &number);
 		return false;
 	}
-	if (2 * shared->count < shared->slot_count || grow(shared))
-		slot = find(shared->slots, shared->slot_count, pointer, count);
-	else
-		give_up(to);
-	new = !slot || slot->number == 0;
-	if (new) {
-		shared->count++;
-		if (slot)
-			*slot = (struct snap_shared_slot){ pointer, count,
-							   (uint32_t)shared->count };
-	}
-	if (slot)
-		number = slot->number;
+	if (!add_pointee(pointers, (struct snap_pointee){ pointer, count, 0 }) ||
+	    !snap_hash_table_add(&pointers->table, hash, pointers->count - 1))
+		give_up_writing(to);
+	number = (uint32_t)pointers->count;
 	snap_code_u32(&to->codec, &number);
-	return new;
+	return true;
 }
 
-static void count_shown(struct snap_sharing *to, uint64_t shown)
+static void count_shown(struct snap_pointer_codec *to, uint64_t shown)
 {
 	to->shown += shown;
 	if (to->shown > MOST_SHOWN)
 		snap_codec_refuse(&to->codec, "the report would be too large");
 }
 
-bool snap_share_begin(struct snap_sharing *to, struct snap_shared *shared, const void **pointer,
-		      uint64_t *count)
+bool snap_pointer_begin(struct snap_pointer_codec *to, struct snap_pointers *pointers,
+			const void **pointer, uint64_t *count)
 {
 	uint32_t number = 0;
 
 	if (!snap_codec_reads(&to->codec))
-		return write_number(to, shared, *pointer, *count);
+		return write_number(to, pointers, *pointer, *count);
 	*pointer = NULL;
 	*count = 0;
 	snap_code_u32(&to->codec, &number);
 	if (to->codec.problem)
 		return false;
-	if (number && number - 1 == shared->count)
+	if (number && number - 1 == pointers->count)
 		return true;
 	if (number == 0)
 		return false;
-	if (number > shared->count) {
+	if (number > pointers->count) {
 		snap_codec_refuse(&to->codec, "invalid reference");
 		return false;
 	}
-	*pointer = shared->items[number - 1].pointer;
-	*count = shared->items[number - 1].count;
-	count_shown(to, shared->items[number - 1].shown);
+	*pointer = pointers->items[number - 1].pointer;
+	*count = pointers->items[number - 1].count;
+	count_shown(to, pointers->items[number - 1].shown);
 	return false;
 }
 
-void snap_share_end(struct snap_sharing *to, struct snap_shared *shared,
-		    struct snap_shared_item item)
+void snap_pointer_end(struct snap_pointer_codec *to, struct snap_pointers *pointers,
+		      struct snap_pointee item)
 {
 	if (!snap_codec_reads(&to->codec) || to->codec.problem)
 		return;
-	if (!snap_grow_array(shared->items, shared->item_capacity, shared->count)) {
+	if (!add_pointee(pointers, item)) {
 		snap_codec_refuse_memory(&to->codec);
 		to->no_memory = true;
 		return;
 	}
-	shared->items[shared->count++] = item;
 	count_shown(to, item.shown);
 }
 
-void snap_share_text(struct snap_sharing *to, const char **text, size_t most)
+void snap_code_text_pointer(struct snap_pointer_codec *to, const char **text, size_t most)
 {
 	bool reads = snap_codec_reads(&to->codec);
 	uint64_t size = !reads && *text ? strnlen(*text, most) + 1 : 0;
 	const void *pointer = *text;
 
-	if (!snap_share_begin(to, &to->texts, &pointer, &size)) {
+	if (!snap_pointer_begin(to, &to->texts, &pointer, &size)) {
 		if (!reads)
 			return;
 		*text = pointer;
@@ -160,10 +134,10 @@ void snap_share_text(struct snap_sharing *to, const char **text, size_t most)
 	if (!reads)
 		return;
 	size = *text ? strlen(*text) + 1 : 0;
-	snap_share_end(to, &to->texts, (struct snap_shared_item){ *text, size, size });
+	snap_pointer_end(to, &to->texts, (struct snap_pointee){ *text, size, size });
 }
 
-void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
+void snap_code_at_most(struct snap_pointer_codec *to, size_t *value, uint64_t most)
 {
 	uint64_t number = *value;
 
@@ -173,13 +147,13 @@ void snap_code_at_most(struct snap_sharing *to, size_t *value, uint64_t most)
 		*value = to->codec.problem ? 0 : (size_t)number;
 }
 
-void snap_code_length(struct snap_sharing *to, int64_t *value)
+void snap_code_length(struct snap_pointer_codec *to, int64_t *value)
 {
 	snap_code_i64(&to->codec, value);
 	snap_codec_check(&to->codec, *value >= 0 && *value <= LONGEST, "invalid duration");
 }
 
-void snap_code_moment(struct snap_sharing *to, int64_t *value)
+void snap_code_moment(struct snap_pointer_codec *to, int64_t *value)
 {
 	snap_code_i64(&to->codec, value);
 	snap_codec_check(&to->codec, *value >= -LONGEST && *value <= LONGEST, "invalid time");
@@ -187,11 +161,11 @@ void snap_code_moment(struct snap_sharing *to, int64_t *value)
 
 /* ---- frames ---- */
 
-static void code_entry(struct snap_sharing *to, struct snap_entry *entry)
+static void code_entry(struct snap_pointer_codec *to, struct snap_entry *entry)
 {
-	snap_share_text(to, &entry->function, SNAP_MAX_NAME);
-	snap_share_text(to, &entry->symbol, SNAP_MAX_NAME);
-	snap_share_text(to, &entry->file, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &entry->function, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &entry->symbol, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &entry->file, SNAP_MAX_NAME);
 	snap_code_u32(&to->codec, &entry->line);
 	snap_code_u32(&to->codec, &entry->column);
 	snap_code_bool(&to->codec, &entry->inlined);
@@ -200,7 +174,7 @@ static void code_entry(struct snap_sharing *to, struct snap_entry *entry)
 }
 
 /* Most frames have the build id of the one before. */
-static bool is_hex(struct snap_sharing *to, const char *text)
+static bool is_hex(struct snap_pointer_codec *to, const char *text)
 {
 	if (text == to->hex)
 		return true;
@@ -210,14 +184,14 @@ static bool is_hex(struct snap_sharing *to, const char *text)
 	return true;
 }
 
-void snap_code_frame(struct snap_sharing *to, struct snap_frame *frame)
+void snap_code_frame(struct snap_pointer_codec *to, struct snap_frame *frame)
 {
 	struct snap_codec *codec = &to->codec;
 
 	snap_code_u64(codec, &frame->address);
 	snap_code_u64(codec, &frame->offset);
-	snap_share_text(to, &frame->module, SNAP_MAX_NAME);
-	snap_share_text(to, &frame->build_id, LONGEST_BUILD_ID);
+	snap_code_text_pointer(to, &frame->module, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &frame->build_id, LONGEST_BUILD_ID);
 	snap_code_bool(codec, &frame->has_offset);
 	snap_code_u64(codec, &frame->file_offset);
 	snap_code_enumerator(codec, &frame->trust, SNAP_TRUST_COUNT);
@@ -230,7 +204,7 @@ void snap_code_frame(struct snap_sharing *to, struct snap_frame *frame)
 		snap_codec_check(codec, is_hex(to, frame->build_id), "invalid build id");
 }
 
-void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
+void snap_code_frame_pointer(struct snap_pointer_codec *to, const struct snap_frame **frame)
 {
 	const void *pointer = *frame;
 	uint64_t one = 1, before = to->shown;
@@ -238,12 +212,12 @@ void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
 
 	if (!snap_codec_reads(&to->codec)) {
 		/* The descriptions also read; when they write, they change nothing. */
-		if (snap_share_begin(to, &to->frames, &pointer, &one))
+		if (snap_pointer_begin(to, &to->frames, &pointer, &one))
 			snap_code_frame(to, (struct snap_frame *)(uintptr_t)*frame);
 		return;
 	}
 	*frame = NULL;
-	if (!snap_share_begin(to, &to->frames, &pointer, &one)) {
+	if (!snap_pointer_begin(to, &to->frames, &pointer, &one)) {
 		*frame = pointer;
 		snap_codec_check(&to->codec, pointer, "missing frame");
 		return;
@@ -256,9 +230,9 @@ void snap_share_frame(struct snap_sharing *to, const struct snap_frame **frame)
 	snap_code_frame(to, read);
 	*frame = read;
 	/* What it is made of has been counted once. */
-	snap_share_end(to, &to->frames,
-		       (struct snap_shared_item){
-			       read, 1, to->shown - before + ENTRY_SHOWN * read->entry_count });
+	snap_pointer_end(to, &to->frames,
+			 (struct snap_pointee){
+				 read, 1, to->shown - before + ENTRY_SHOWN * read->entry_count });
 }
 
 /* ---- warnings ---- */
@@ -270,12 +244,12 @@ static bool is_code(const char *code)
 	return length && code[length] == '\0';
 }
 
-void snap_code_warning(struct snap_sharing *to, struct snap_warning *warning)
+void snap_code_warning(struct snap_pointer_codec *to, struct snap_warning *warning)
 {
 	struct snap_codec *codec = &to->codec;
 
-	snap_share_text(to, &warning->code, LONGEST_CODE);
-	snap_share_text(to, &warning->message, SNAP_LONGEST_MESSAGE);
+	snap_code_text_pointer(to, &warning->code, LONGEST_CODE);
+	snap_code_text_pointer(to, &warning->message, SNAP_LONGEST_MESSAGE);
 	snap_code_i32(codec, &warning->pid);
 	snap_code_i32(codec, &warning->tid);
 	snap_codec_check(codec, is_code(warning->code) && warning->message, "empty warning");

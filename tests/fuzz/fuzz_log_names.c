@@ -5,6 +5,7 @@
  * else changes to those of names that are made here.
  */
 #include "analyze/log/log.h"
+#include "base/buffer.h"
 #include "fuzz.h"
 #include "store/log/log.h"
 #include "store/recording/names.h"
@@ -47,7 +48,7 @@ static void name_frames(struct snap_log *log)
 	};
 
 	for (size_t i = 0; i < FRAMES; i++) {
-		fuzz_check(snap_grow_array(log->names, log->name_capacity, log->name_count),
+		fuzz_check(snap_reserve_array(log->names, log->name_capacity, log->name_count + 1),
 			   "there is memory");
 		log->names[log->name_count++] = (struct snap_frame){
 			.address = log->frames[i].bits,

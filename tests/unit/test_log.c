@@ -3,7 +3,7 @@
  * Logs: interning, spaces whose mappings change, ticks, and a ring held against a model that
  * remembers everything.
  */
-#include "store/log/internal.h"
+#include "store/log/index.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -223,7 +223,8 @@ static void name_frames(struct snap_log *log)
 		entries[1].system = true;
 		if (frame.offset != 0 && !frame.has_offset)
 			frame.offset = 0;
-		assert_true(snap_grow_array(log->names, log->name_capacity, log->name_count));
+		assert_true(
+			snap_reserve_array(log->names, log->name_capacity, log->name_count + 1));
 		log->names[log->name_count++] = frame;
 		log->frames[i].name = (uint32_t)log->name_count;
 	}

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyze/log/log.h"
+#include "base/buffer.h"
 #include "render/render.h"
 #include "store/log/log.h"
 #include "store/recording/file.h"
@@ -113,7 +114,7 @@ static void name_frame(struct snap_log *log, size_t i)
 					  .column = 2,
 					  .inlined = i % 2 };
 	entries[1] = (struct snap_entry){ .system = i % 3 == 0, .kernel = i % 3 == 1 };
-	assert_true(snap_grow_array(log->names, log->name_capacity, log->name_count));
+	assert_true(snap_reserve_array(log->names, log->name_capacity, log->name_count + 1));
 	log->names[log->name_count++] = frame;
 	log->frames[i].name = (uint32_t)log->name_count;
 }

@@ -8,7 +8,7 @@
  *	order      CAPTURE, then for each process PROCESS and its EMBEDDED ones, then END
  *
  * What is handed over in memory has the highest bit of the version set, 0 for the hashes of
- * sections, and may name bytes of the shared mapping in place of bytes.
+ * sections, and may refer to bytes of the shared mapping.
  *
  * All little endian. What is read stays where it is: texts, registers and stacks point into the
  * bytes of the file. Which fields there are is said in model.c.
@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { VERSION = 2, FIRST_ROOM = 1 << 20 };
+enum { VERSION = 2, FIRST_BYTES = 1 << 20 };
 
 enum section_kind { SECTION_CAPTURE = 1, SECTION_PROCESS, SECTION_EMBEDDED, SECTION_END };
 
@@ -52,7 +52,7 @@ struct subject {
 	size_t process, embedded;
 };
 
-static void describe(struct snap_codec *codec, const struct subject *subject)
+static void describe_section(struct snap_codec *codec, const struct subject *subject)
 {
 	struct snap_process *process = &subject->capture->processes[subject->process];
 
@@ -71,7 +71,7 @@ static void describe(struct snap_codec *codec, const struct subject *subject)
 	}
 }
 
-static uint64_t padding(uint64_t length)
+static uint64_t padding_size(uint64_t length)
 {
 	return -length & (SNAP_CODEC_ALIGNMENT - 1);
 }
@@ -93,7 +93,7 @@ static struct file_header make_header(uint32_t version, size_t process_count)
 	return header;
 }
 
-/* Writing. */
+/* ---- writing ---- */
 
 static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
 {
@@ -135,16 +135,16 @@ static struct snap_error *write_section(const struct sink *sink, const struct su
 	struct section_end end;
 	struct snap_error *err;
 
-	describe(&count, subject);
+	describe_section(&count, subject);
 	header.length = htole64(count.position);
 	err = write_bytes(sink->fd, &header, sizeof(header));
 	if (err)
 		return err;
-	describe(&codec, subject);
+	describe_section(&codec, subject);
 	snap_codec_flush(&codec);
 	if (codec.write_errno)
 		return snap_error_os(codec.write_errno, "cannot write the capture");
-	err = write_bytes(sink->fd, zeros, padding(count.position));
+	err = write_bytes(sink->fd, zeros, padding_size(count.position));
 	if (err)
 		return err;
 	end = sink->handed ? (struct section_end){ 0 } : make_end(&header, codec.hash);
@@ -206,7 +206,7 @@ struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, in
 	return write_capture(capture, fd, true);
 }
 
-/* Reading. */
+/* ---- reading ---- */
 
 /* A file on its way into a capture. */
 struct source {
@@ -222,12 +222,12 @@ static void source_deinit(struct source *source)
 	snap_contents_deinit(&source->contents);
 }
 
-static struct snap_error *truncated(void)
+static struct snap_error *truncated_capture(void)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is truncated");
 }
 
-static struct snap_error *damaged(const char *how)
+static struct snap_error *damaged_capture(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is damaged: %s", how);
 }
@@ -247,7 +247,7 @@ static struct snap_error *read_header(struct source *source, uint32_t *count_ret
 		return snap_error_format(SNAP_ERROR_FORMAT,
 					 "this is not a capture (see --save-capture)");
 	if (source->contents.size < sizeof(header))
-		return truncated();
+		return truncated_capture();
 	memcpy(&header, source->contents.bytes, sizeof(header));
 	version = le32toh(header.version) ^ mark;
 	if (version > VERSION)
@@ -257,11 +257,11 @@ static struct snap_error *read_header(struct source *source, uint32_t *count_ret
 					 version, VERSION);
 	right = make_header(version | mark, le32toh(header.process_count));
 	if (version == 0 || memcmp(&header, &right, sizeof(header)) != 0)
-		return damaged("invalid header");
+		return damaged_capture("invalid header");
 	source->version = version;
 	*count_ret = le32toh(header.process_count);
 	source->at = sizeof(header);
-	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged("too many processes");
+	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged_capture("too many processes");
 }
 
 static struct snap_error *read_section(struct source *source, const struct subject *subject)
@@ -273,23 +273,23 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	uint64_t length, whole;
 
 	if (left < sizeof(header) + sizeof(end))
-		return truncated();
+		return truncated_capture();
 	memcpy(&header, source->contents.bytes + source->at, sizeof(header));
 	length = le64toh(header.length);
 	if (le32toh(header.kind) != subject->kind || header.zero)
-		return damaged("misplaced section");
+		return damaged_capture("misplaced section");
 	left -= sizeof(header) + sizeof(end);
-	whole = length + padding(length);
+	whole = length + padding_size(length);
 	if (length > left || whole > left)
-		return truncated();
+		return truncated_capture();
 	memcpy(&end, payload + whole, sizeof(end));
 	right = source->handed ? (struct section_end){ 0 }
 			       : make_end(&header, snap_codec_hash(payload, length));
 	if (memcmp(&end, &right, sizeof(end)) != 0)
-		return damaged("checksum mismatch");
+		return damaged_capture("checksum mismatch");
 	for (uint64_t i = length; i < whole; i++) {
 		if (payload[i])
-			return damaged("padding is not zero");
+			return damaged_capture("padding is not zero");
 	}
 
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
@@ -301,12 +301,12 @@ static struct snap_error *read_section(struct source *source, const struct subje
 				    .outside = subject->capture->outside,
 				    .outside_size = subject->capture->outside_size };
 
-	describe(&codec, subject);
+	describe_section(&codec, subject);
 	snap_codec_check(&codec, codec.position == length, "section too long");
 	source->at += sizeof(header) + whole + sizeof(end);
 	if (snap_codec_lacks_memory(&codec))
 		return snap_error_no_memory();
-	return codec.problem ? damaged(codec.problem) : NULL;
+	return codec.problem ? damaged_capture(codec.problem) : NULL;
 }
 
 static struct snap_error *read_process(struct source *source, struct snap_capture *capture,
@@ -322,7 +322,7 @@ static struct snap_error *read_process(struct source *source, struct snap_captur
 	count = process->embedded_count;
 	process->embedded_count = 0;
 	if (count > (source->contents.size - source->at) / least)
-		return truncated();
+		return truncated_capture();
 	process->embedded = snap_arena_new_array(&capture->arena, count, struct snap_embedded);
 	if (!process->embedded)
 		return snap_error_no_memory();
@@ -345,7 +345,7 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	struct snap_error *err;
 
 	if (process_count > source->contents.size / least)
-		return truncated();
+		return truncated_capture();
 	capture->processes =
 		snap_arena_new_array(&capture->arena, process_count, struct snap_process);
 	if (!capture->processes)
@@ -361,7 +361,7 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	err = read_section(source, &subject);
 	if (err)
 		return err;
-	return source->at == source->contents.size ? NULL : damaged("trailing data");
+	return source->at == source->contents.size ? NULL : damaged_capture("trailing data");
 }
 
 static struct snap_error *map_outside(struct snap_capture *capture, int fd)
@@ -402,7 +402,7 @@ struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
 	uint32_t process_count = 0;
 	struct snap_error *err;
 
-	err = snap_contents_init(&source.contents, fd, "capture", FIRST_ROOM, LARGEST_FILE);
+	err = snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE);
 	if (err)
 		return err;
 	err = snap_contents_load(&source.contents, fd, sizeof(struct file_header));

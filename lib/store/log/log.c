@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Logs: creation, processes, threads, ticks and changes. See log.h; spaces are in space.c,
- * stacks in stack.c, the end of a ring in forget.c and compact.c.
+ * stacks in stack.c, the end of a ring in forget.c.
  */
-#include "store/log/internal.h"
+#include "base/buffer.h"
+#include "store/log/index.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,10 +24,10 @@ static bool make_index(struct snap_log *log, size_t spaces)
 	if (!index)
 		return false;
 	index->space_capacity = spaces;
-	index->insides = calloc(spaces, sizeof(*index->insides));
+	index->spaces = calloc(spaces, sizeof(*index->spaces));
 	log->spaces = calloc(spaces, sizeof(*log->spaces));
 	log->capture = snap_capture_new();
-	if (!index->insides || !log->spaces || !log->capture)
+	if (!index->spaces || !log->spaces || !log->capture)
 		return false;
 	log->capture->processes = calloc(spaces, sizeof(*log->capture->processes));
 	return log->capture->processes;
@@ -86,15 +87,15 @@ static void destroy_index(struct snap_log *log)
 	if (!index)
 		return;
 	for (size_t i = 0; log->capture && i < log->capture->process_count; i++)
-		if (index->insides[i].version)
+		if (index->spaces[i].version)
 			snap_log_space_drop(log, (uint32_t)i);
 	if (log->ticks)
 		free(log->ticks - index->tick_gap);
 	if (log->changes)
 		free(log->changes - index->change_gap);
-	free(index->insides);
-	free(index->frames.slots);
-	free(index->stacks.slots);
+	free(index->spaces);
+	snap_hash_table_deinit(&index->frames);
+	snap_hash_table_deinit(&index->stacks);
 	free(index->standing);
 	free(index->ids);
 	free(index->process_moves.to);
@@ -135,7 +136,7 @@ struct snap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_
 	assert(before == UINT32_MAX || before < log->process_count);
 	if (log->process_count >= MOST_PROCESSES)
 		return too_many("processes");
-	if (!snap_grow_array(log->processes, log->process_capacity, log->process_count))
+	if (!snap_reserve_array(log->processes, log->process_capacity, log->process_count + 1))
 		return snap_error_no_memory();
 	log->processes[log->process_count] = (struct snap_log_process){
 		.pid = pid,
@@ -176,8 +177,8 @@ struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, p
 	if (log->thread_count >= MOST_THREADS)
 		return too_many("threads");
 	if (!snap_intern_text(&log->strings, &thread.name, SNAP_MAX_COMM) ||
-	    !snap_grow_array(log->threads, log->thread_capacity, log->thread_count) ||
-	    !snap_grow_array(index->standing, index->standing_capacity, log->thread_count))
+	    !snap_reserve_array(log->threads, log->thread_capacity, log->thread_count + 1) ||
+	    !snap_reserve_array(index->standing, index->standing_capacity, log->thread_count + 1))
 		return snap_error_no_memory();
 	log->threads[number] = thread;
 	index->standing[number] = (struct snap_log_standing){
@@ -199,25 +200,24 @@ struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread,
 }
 
 /* Room at the end of an array that loses elements at its beginning, `gap` of them. */
-static bool grow_behind_gap(void **array, size_t *gap, size_t *capacity, size_t count, size_t size)
+static bool grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacity, size_t count,
+			    size_t size)
 {
-	char *base = *array ? (char *)*array - *gap * size : NULL;
 	size_t whole = *capacity + *gap;
+	char *base;
 
 	if (count < *capacity)
 		return true;
-	if (*gap && *gap >= count) {
-		memmove(base, *array, count * size);
-	} else {
-		size_t used = count + *gap;
-
-		/* The memory of both; only its end is new. */
-		if (!snap_array_reserve(&base, &whole, used + 1, size, SIZE_MAX))
-			return false;
-		if (*gap)
-			memmove(base, base + *gap * size, count * size);
-	}
-	*array = base;
+	memcpy(&base, pointer_to_array, sizeof(base));
+	if (base)
+		base -= *gap * size;
+	/* A gap as large as the rest is used again; else the memory of both grows. */
+	if ((*gap == 0 || *gap < count) &&
+	    !snap_array_reserve(&base, &whole, count + *gap + 1, size, SIZE_MAX))
+		return false;
+	if (*gap)
+		memmove(base, base + *gap * size, count * size);
+	memcpy(pointer_to_array, &base, sizeof(base));
 	*gap = 0;
 	*capacity = whole;
 	return true;
@@ -228,8 +228,8 @@ struct snap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns)
 	struct snap_log_index *index = log->index;
 	struct snap_log_tick *tick;
 
-	if (!grow_behind_gap((void **)&log->ticks, &index->tick_gap, &log->tick_capacity,
-			     log->tick_count, sizeof(*log->ticks)))
+	if (!grow_behind_gap(&log->ticks, &index->tick_gap, &log->tick_capacity, log->tick_count,
+			     sizeof(*log->ticks)))
 		return snap_error_no_memory();
 	tick = &log->ticks[log->tick_count];
 	/* Time grows strictly, whatever a clock says. */
@@ -274,7 +274,7 @@ struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_c
 		standing->change = change;
 		return NULL;
 	}
-	if (!grow_behind_gap((void **)&log->changes, &index->change_gap, &log->change_capacity,
+	if (!grow_behind_gap(&log->changes, &index->change_gap, &log->change_capacity,
 			     log->change_count, sizeof(*log->changes)))
 		return snap_error_no_memory();
 	log->changes[log->change_count++] = change;
@@ -312,10 +312,9 @@ size_t snap_log_bytes(const struct snap_log *log)
 	size_t bytes = log->arena.total + log->capture->arena.total + index->blob_bytes;
 
 	for (size_t i = 0; i < log->capture->process_count; i++)
-		bytes +=
-			log->spaces[i].arena.total +
-			log->capture->processes[i].map_count * sizeof(struct snap_map) +
-			index->insides[i].blob_count * (sizeof(struct snap_piece) + sizeof(void *));
+		bytes += log->spaces[i].arena.total +
+			 log->capture->processes[i].map_count * sizeof(struct snap_map) +
+			 index->spaces[i].blob_count * (sizeof(struct snap_piece) + sizeof(void *));
 	bytes += log->process_capacity * sizeof(*log->processes);
 	bytes += log->thread_capacity * (sizeof(*log->threads) + sizeof(*index->standing));
 	bytes += log->frame_capacity * sizeof(*log->frames);
@@ -325,7 +324,6 @@ size_t snap_log_bytes(const struct snap_log *log)
 	bytes += (log->tick_capacity + index->tick_gap) * sizeof(*log->ticks);
 	bytes += (log->change_capacity + index->change_gap) * sizeof(*log->changes);
 	bytes += log->before_count * sizeof(*log->before);
-	bytes += (index->frames.slot_count + index->stacks.slot_count) *
-		 sizeof(*index->frames.slots);
+	bytes += snap_hash_table_bytes(&index->frames) + snap_hash_table_bytes(&index->stacks);
 	return bytes;
 }

@@ -6,7 +6,7 @@
  * Only modules count, files with executable mappings and the vDSO: program counters lie nowhere
  * else. Of everything else the newest is true.
  */
-#include "store/log/internal.h"
+#include "store/log/index.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool same_file(const struct snap_map *a, const struct snap_map *b)
 	       strcmp(a->path, b->path) == 0;
 }
 
-static bool same_place(const struct snap_map *a, const struct snap_map *b)
+static bool same_mapping(const struct snap_map *a, const struct snap_map *b)
 {
 	return is_code_file(a) && is_code_file(b) && same_file(a, b) &&
 	       (a->inode == 0 || a->start - a->offset == b->start - b->offset);
@@ -83,10 +83,10 @@ static void add_part(struct join *join, const struct snap_map *map, uint64_t sta
 }
 
 /* An old mapping of a module that a new one overlaps: true where the new one takes its room. */
-static bool gives_way(struct join *join, const struct snap_map *old, const struct snap_map *new,
-		      bool new_is_module)
+static bool map_gives_way(struct join *join, const struct snap_map *old, const struct snap_map *new,
+			  bool new_is_module)
 {
-	if (same_place(old, new))
+	if (same_mapping(old, new))
 		return true;
 	if (is_code_file(new) && same_file(old, new) && !old->execute && !new->execute)
 		return true;
@@ -104,7 +104,7 @@ struct side {
 };
 
 /* The first mapping that ends behind an address, NULL if there is none. */
-static const struct snap_map *advance(struct side *side, uint64_t at)
+static const struct snap_map *advance_side(struct side *side, uint64_t at)
 {
 	const struct snap_process *process = side->process;
 
@@ -126,12 +126,12 @@ static void join_sides(struct join *join, struct side *known, struct side *now)
 	const struct snap_map *a, *b;
 	uint64_t at = 0;
 
-	while ((a = advance(known, at)), (b = advance(now, at)), join->fits && (a || b)) {
+	while ((a = advance_side(known, at)), (b = advance_side(now, at)), join->fits && (a || b)) {
 		bool in_a = a && a->start <= at, in_b = b && b->start <= at;
 		uint64_t end = smaller(a ? in_a ? a->end : a->start : UINT64_MAX,
 				       b ? in_b ? b->end : b->start : UINT64_MAX);
 
-		if (in_b && (!in_a || gives_way(join, a, b, now->is_module[now->next]))) {
+		if (in_b && (!in_a || map_gives_way(join, a, b, now->is_module[now->next]))) {
 			add_part(join, b, at, end);
 		} else if (in_a) {
 			add_part(join, a, at, end);

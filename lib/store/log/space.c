@@ -4,7 +4,9 @@
  * up to date while they agree with what was known. See log.h. How mappings are joined is in
  * maps.c.
  */
-#include "store/log/internal.h"
+#include "base/bsearch.h"
+#include "base/buffer.h"
+#include "store/log/index.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -12,36 +14,63 @@
 
 static const struct snap_live nothing_open = { -1, -1, -1, -1, -1 };
 
-/* ---- slots ---- */
+/* ---- blobs: pieces of memory, once for all spaces that have them ---- */
 
-/* More zeroed elements behind `count` of them. */
-static bool grow_zeroed(void *pointer_to_array, size_t count, size_t size)
+static struct snap_log_blob *get_blob(struct snap_log_index *index, const void *bytes, size_t size)
 {
-	void **array = pointer_to_array;
-	char *grown = reallocarray(*array, 2 * count, size);
+	uint64_t hash = snap_hash(bytes, size, size);
+	struct snap_log_blob **list = &index->blobs[hash % SNAP_LOG_BLOB_LISTS], *blob;
 
-	if (!grown)
-		return false;
-	memset(grown + count * size, 0, count * size);
-	*array = grown;
-	return true;
+	for (blob = *list; blob; blob = blob->next) {
+		if (blob->hash == hash && blob->size == size &&
+		    memcmp(blob->bytes, bytes, size) == 0) {
+			blob->users++;
+			return blob;
+		}
+	}
+	blob = malloc(sizeof(*blob) + size);
+	if (!blob)
+		return NULL;
+	blob->next = *list;
+	blob->hash = hash;
+	blob->size = size;
+	blob->users = 1;
+	memcpy(blob->bytes, bytes, size);
+	index->blob_bytes += sizeof(*blob) + size;
+	*list = blob;
+	return blob;
 }
+
+static void put_blob(struct snap_log_index *index, struct snap_log_blob *blob)
+{
+	struct snap_log_blob **at = &index->blobs[blob->hash % SNAP_LOG_BLOB_LISTS];
+
+	if (--blob->users)
+		return;
+	while (*at != blob)
+		at = &(*at)->next;
+	*at = blob->next;
+	index->blob_bytes -= sizeof(*blob) + blob->size;
+	free(blob);
+}
+
+/* ---- slots ---- */
 
 struct snap_error *snap_log_grow_spaces(struct snap_log *log)
 {
 	struct snap_log_index *index = log->index;
-	size_t count = index->space_capacity;
+	size_t count = index->space_capacity, spaces = count, indices = count, processes = count;
 
 	if (count >= SNAP_LOG_MAX_SPACES)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "the recording has too many address spaces");
-	if (!grow_zeroed(&log->spaces, count, sizeof(*log->spaces)) ||
-	    !grow_zeroed(&index->insides, count, sizeof(*index->insides)) ||
-	    !grow_zeroed(&log->capture->processes, count, sizeof(*log->capture->processes)))
+	if (!snap_reserve_array_zeroed(log->spaces, spaces, 2 * count) ||
+	    !snap_reserve_array_zeroed(index->spaces, indices, 2 * count) ||
+	    !snap_reserve_array_zeroed(log->capture->processes, processes, 2 * count))
 		return snap_error_no_memory();
 	index->space_capacity = 2 * count;
 	for (size_t i = 0; i < log->capture->process_count; i++)
-		index->insides[i].strings.arena = &log->spaces[i].arena;
+		index->spaces[i].strings.arena = &log->spaces[i].arena;
 	return NULL;
 }
 
@@ -51,7 +80,7 @@ struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, ui
 	struct snap_capture *capture = log->capture;
 	uint32_t space = index->free_space;
 
-	while (space < capture->process_count && index->insides[space].version)
+	while (space < capture->process_count && index->spaces[space].version)
 		space++;
 	if (space >= index->space_capacity)
 		return snap_error_format(SNAP_ERROR_OTHER,
@@ -63,9 +92,9 @@ struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, ui
 	}
 	index->free_space = space + 1;
 	index->space_count++;
-	index->insides[space].version = ++index->version;
+	index->spaces[space].version = ++index->version;
 	snap_arena_init(&log->spaces[space].arena);
-	snap_interner_init(&index->insides[space].strings, &log->spaces[space].arena);
+	snap_interner_init(&index->spaces[space].strings, &log->spaces[space].arena);
 	log->spaces[space].process = process;
 	*ret = space;
 	return NULL;
@@ -74,24 +103,24 @@ struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, ui
 static void release_pieces(struct snap_log_index *index, struct snap_log_blob **blobs, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		snap_log_blob_put(index, blobs[i]);
+		put_blob(index, blobs[i]);
 	free(blobs);
 }
 
 void snap_log_space_drop(struct snap_log *log, uint32_t space)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_inside *inside = &index->insides[space];
+	struct snap_log_space_index *owned = &index->spaces[space];
 
-	assert(inside->version);
-	release_pieces(index, inside->blobs, inside->blob_count);
-	free(inside->maps);
-	free(inside->pieces);
-	snap_interner_deinit(&inside->strings);
+	assert(owned->version);
+	release_pieces(index, owned->blobs, owned->blob_count);
+	free(owned->maps);
+	free(owned->pieces);
+	snap_interner_deinit(&owned->strings);
 	snap_arena_deinit(&log->spaces[space].arena);
 	if (log->capture->live)
 		snap_live_close(&log->capture->live[space]);
-	*inside = (struct snap_log_inside){ 0 };
+	*owned = (struct snap_log_space_index){ 0 };
 	log->capture->processes[space] = (struct snap_process){ 0 };
 	log->spaces[space].process = UINT32_MAX;
 	index->space_count--;
@@ -102,14 +131,14 @@ void snap_log_space_drop(struct snap_log *log, uint32_t space)
 /* ---- facts ---- */
 
 /* They do not change with a process, and copied each time they would pile up. */
-static bool copy_facts(struct snap_log_inside *inside, const struct snap_process *before,
+static bool copy_facts(struct snap_log_space_index *owned, const struct snap_process *before,
 		       const struct snap_process *facts, struct snap_process *ret)
 {
 	struct snap_process process = *facts;
 
 	if (before->ancestors)
 		process.ancestor_count = 0;
-	if (!snap_process_copy(&inside->strings, &process, ret))
+	if (!snap_process_copy(&owned->strings, &process, ret))
 		return false;
 	if (before->ancestors) {
 		ret->ancestors = before->ancestors;
@@ -124,17 +153,11 @@ static bool copy_facts(struct snap_log_inside *inside, const struct snap_process
 static bool keeps_piece(const struct snap_piece *piece, const struct snap_process *now,
 			const struct snap_process *joined)
 {
-	size_t low = 0, high = now->piece_count;
+	size_t next =
+		snap_first_not(now->piece_count, i,
+			       now->pieces[i].address + now->pieces[i].size <= piece->address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (now->pieces[middle].address + now->pieces[middle].size <= piece->address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < now->piece_count && now->pieces[low].address < piece->address + piece->size)
+	if (next < now->piece_count && now->pieces[next].address < piece->address + piece->size)
 		return false;
 	return snap_process_map(joined, piece->address);
 }
@@ -148,7 +171,7 @@ struct joined_pieces {
 static bool add_piece(struct snap_log_index *index, struct joined_pieces *joined,
 		      const struct snap_piece *piece)
 {
-	struct snap_log_blob *blob = snap_log_blob_get(index, piece->data, piece->size);
+	struct snap_log_blob *blob = get_blob(index, piece->data, piece->size);
 
 	if (!blob)
 		return false;
@@ -204,11 +227,12 @@ static uint64_t hash_content(const struct snap_process *process)
 	hash = snap_hash(texts, sizeof(texts), hash);
 	for (size_t i = 0; i < process->map_count; i++) {
 		const struct snap_map *map = &process->maps[i];
-		uint64_t place[] = { map->start, map->end, map->offset, map->inode,
-				     (uint64_t)map->execute };
+		uint64_t numbers_of_map[] = { map->start, map->end, map->offset, map->inode,
+					      (uint64_t)map->execute };
 
 		if (snap_log_tells(map))
-			hash = hash_pointer(map->path, snap_hash(place, sizeof(place), hash));
+			hash = hash_pointer(
+				map->path, snap_hash(numbers_of_map, sizeof(numbers_of_map), hash));
 	}
 	for (size_t i = 0; i < process->piece_count; i++)
 		hash = hash_pointer(process->pieces[i].data, hash + process->pieces[i].address);
@@ -220,7 +244,7 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 		       struct snap_map *maps, size_t map_count)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_inside *inside = &index->insides[space];
+	struct snap_log_space_index *owned = &index->spaces[space];
 	struct snap_process *process = &log->capture->processes[space], with_maps = { 0 }, kept;
 	struct joined_pieces joined = { 0 };
 	const char *last = NULL, *last_kept = NULL;
@@ -228,33 +252,33 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	for (size_t i = 0; i < map_count; i++) {
 		if (maps[i].path != last) {
 			last = last_kept = maps[i].path;
-			if (!snap_intern_text(&inside->strings, &last_kept, SNAP_MAX_PATH))
+			if (!snap_intern_text(&owned->strings, &last_kept, SNAP_MAX_PATH))
 				return false;
 		}
 		maps[i].path = last_kept;
 	}
 	with_maps.maps = maps;
 	with_maps.map_count = map_count;
-	if (!copy_facts(inside, process, facts, &kept) ||
+	if (!copy_facts(owned, process, facts, &kept) ||
 	    !join_pieces(index, process, facts, &with_maps, &joined)) {
 		release_pieces(index, joined.blobs, joined.count);
 		free(joined.pieces);
 		return false;
 	}
-	release_pieces(index, inside->blobs, inside->blob_count);
-	free(inside->pieces);
-	free(inside->maps);
-	inside->maps = kept.maps = maps;
+	release_pieces(index, owned->blobs, owned->blob_count);
+	free(owned->pieces);
+	free(owned->maps);
+	owned->maps = kept.maps = maps;
 	kept.map_count = map_count;
-	inside->pieces = kept.pieces = joined.pieces;
+	owned->pieces = kept.pieces = joined.pieces;
 	kept.piece_count = joined.count;
-	inside->blobs = joined.blobs;
-	inside->blob_count = joined.count;
+	owned->blobs = joined.blobs;
+	owned->blob_count = joined.count;
 	*process = kept;
 	/* Who reads the mappings again finds mostly the same. */
-	if (inside->content != hash_content(process)) {
-		inside->content = hash_content(process);
-		inside->version = ++index->version;
+	if (owned->content != hash_content(process)) {
+		owned->content = hash_content(process);
+		owned->version = ++index->version;
 	}
 	return true;
 }

@@ -34,7 +34,7 @@ void snap_log_check(struct snap_log_file *file, bool holds, const char *problem)
 void snap_log_fail_memory(struct snap_log_file *file)
 {
 	file->no_memory = true;
-	snap_log_refuse(file, "there is not enough memory for it");
+	snap_log_refuse(file, "out of memory");
 }
 
 /* ---- numbers ---- */
@@ -50,7 +50,7 @@ static uint64_t read_varint(struct snap_log_file *file)
 		if (byte < 128)
 			return number;
 	}
-	snap_log_refuse(file, "a number does not end");
+	snap_log_refuse(file, "truncated number");
 	return 0;
 }
 
@@ -70,7 +70,7 @@ uint64_t snap_log_code_number(struct snap_log_file *file, uint64_t number, uint6
 
 void snap_log_code_flag(struct snap_log_file *file, bool *flag)
 {
-	snap_log_code(file, *flag, 1, "a flag is neither true nor false");
+	snap_log_code(file, *flag, 1, "invalid boolean");
 }
 
 int64_t snap_log_code_step(struct snap_log_file *file, int64_t number, int64_t from,
@@ -90,7 +90,7 @@ size_t snap_log_code_count(struct snap_log_file *file, size_t count, size_t leas
 	uint64_t most = file->reads ? (uint64_t)(file->end - file->at) / least : UINT64_MAX;
 
 	/* The number itself takes a byte, so this is one too many at most. */
-	return snap_log_code(file, count, most, "there are fewer elements than it says");
+	return snap_log_code(file, count, most, "count too large");
 }
 
 void snap_log_code_duration(struct snap_log_file *file, int64_t *duration)
@@ -132,7 +132,7 @@ void snap_log_code_bytes(struct snap_log_file *file, const void **bytes, size_t 
 {
 	uint32_t number = !file->reads && *bytes ? number_of_text(file, *bytes, *size) : 0;
 
-	snap_log_code(file, number, file->text_count, "a text is missing");
+	snap_log_code(file, number, file->text_count, "invalid string reference");
 	if (!file->reads)
 		return;
 	*bytes = number ? file->texts[number - 1].bytes : NULL;
@@ -149,7 +149,7 @@ void snap_log_code_text(struct snap_log_file *file, const char **text, size_t mo
 		return;
 	*text = bytes;
 	snap_log_check(file, size <= most && (!size || !memchr(bytes, 0, size)),
-		       "a text is too long, or has a NUL inside");
+		       "string too long or unterminated");
 }
 
 uint8_t *snap_log_code_payload(struct snap_log_file *file, size_t size)
@@ -158,7 +158,7 @@ uint8_t *snap_log_code_payload(struct snap_log_file *file, size_t size)
 	char *room;
 
 	if (file->reads) {
-		snap_log_check(file, size <= (size_t)(file->end - at), "bytes are missing");
+		snap_log_check(file, size <= (size_t)(file->end - at), "count too large");
 		if (!snap_log_fine(file))
 			return NULL;
 		file->at += size;
@@ -177,17 +177,17 @@ void snap_log_code_array(struct snap_log_file *file, void *pointer_to_array, siz
 			 snap_log_code_element *code)
 {
 	size_t left = snap_log_code_count(file, *count - *done, 1);
-	char **array = pointer_to_array;
 
 	for (; left && snap_log_fine(file); left--) {
-		char *element;
+		char *array, *element;
 
 		if (file->reads && !snap_array_reserve(pointer_to_array, capacity, *done + 1,
 						       element_size, SIZE_MAX)) {
 			snap_log_fail_memory(file);
 			return;
 		}
-		element = *array + *done * element_size;
+		memcpy(&array, pointer_to_array, sizeof(array));
+		element = array + *done * element_size;
 		if (file->reads)
 			memset(element, 0, element_size);
 		code(file, element, *done);

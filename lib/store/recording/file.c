@@ -111,7 +111,7 @@ static void code_warning(struct snap_log_file *file, struct snap_warning *warnin
 	snap_log_check(file,
 		       warning->code && warning->message && pid == warning->pid &&
 			       tid == warning->tid,
-		       "a warning is empty");
+		       "empty warning");
 }
 
 static void code_end(struct snap_log_file *file)
@@ -120,10 +120,10 @@ static void code_end(struct snap_log_file *file)
 	enum snap_recording_end end = file->log->end;
 	size_t count = capture->warning_count;
 
-	snap_log_code(file, end, SNAP_END_COUNT - 1, "it ends in an unknown way");
+	snap_log_code(file, end, SNAP_END_COUNT - 1, "invalid end of the recording");
 	code_statistics(file, &file->log->stats);
 	count = snap_log_code_count(file, count < MOST_WARNINGS ? count : MOST_WARNINGS, 1);
-	snap_log_check(file, count <= MOST_WARNINGS, "there are too many warnings");
+	snap_log_check(file, count <= MOST_WARNINGS, "too many warnings");
 	for (size_t i = 0; i < count && snap_log_fine(file); i++) {
 		struct snap_warning warning = { NULL };
 
@@ -169,7 +169,8 @@ void snap_log_writer_destroy(struct snap_log_writer *writer)
 	free(writer);
 }
 
-static struct snap_error *write_out(struct snap_log_writer *writer, const void *bytes, size_t size)
+static struct snap_error *write_bytes(struct snap_log_writer *writer, const void *bytes,
+				      size_t size)
 {
 	int os_errno = snap_write_all(writer->fd, bytes, size);
 
@@ -203,7 +204,7 @@ static struct snap_error *write_chunk(struct snap_log_writer *writer, uint32_t t
 	file->new_text_count = 0;
 	snap_buffer_clear(&file->new_texts);
 	snap_buffer_clear(&file->body);
-	return write_out(writer, out->data, out->size);
+	return write_bytes(writer, out->data, out->size);
 }
 
 /* The descriptions also read; when they write, they change nothing. */
@@ -228,9 +229,9 @@ struct snap_error *snap_log_writer_create(const struct snap_log *log, int fd,
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
 	if (!writer->file.space_versions || !writer->file.space_numbers)
 		return snap_error_no_memory();
-	err = write_out(writer, MAGIC, sizeof(MAGIC));
+	err = write_bytes(writer, MAGIC, sizeof(MAGIC));
 	if (!err)
-		err = write_out(writer, version, sizeof(version));
+		err = write_bytes(writer, version, sizeof(version));
 	if (err)
 		return err;
 	look_at_log(writer, log);
@@ -247,15 +248,14 @@ struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer, const s
 
 	if (writer->broken)
 		return snap_error_format(SNAP_ERROR_OTHER,
-					 "the recording could not be written before");
+					 "an earlier write of the recording failed");
 	if (!file->has_ticks) {
 		file->ticks = log->first_tick;
 		file->changes = log->first_change;
 	}
 	if (file->ticks < log->first_tick || file->threads > log->thread_count ||
 	    file->stacks > log->stack_count || file->processes > log->process_count)
-		return snap_error_format(SNAP_ERROR_OTHER,
-					 "what was not yet written has been forgotten");
+		return snap_error_format(SNAP_ERROR_OTHER, "unwritten samples have been dropped");
 	if (!snap_reserve_array_zeroed(file->process_states, file->process_capacity,
 				       log->process_count) ||
 	    !snap_reserve_array_zeroed(file->thread_names, file->thread_capacity,
@@ -304,7 +304,7 @@ static void reader_deinit(struct reader *reader)
 	snap_contents_deinit(&reader->contents);
 }
 
-static struct snap_error *damaged(const char *how)
+static struct snap_error *damaged_recording(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the recording is damaged: %s", how);
 }
@@ -319,7 +319,7 @@ static struct snap_error *read_magic(struct reader *reader, int fd)
 		return err;
 	if (!snap_log_is_recording(reader->contents.bytes, reader->contents.size))
 		return snap_error_format(SNAP_ERROR_FORMAT,
-					 "this is no recording (see stacksnap record)");
+					 "this is not a recording (see stacksnap record)");
 	if (reader->contents.size < SNAP_LOG_MAGIC_SIZE)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	memcpy(version, reader->contents.bytes + sizeof(MAGIC), sizeof(version));
@@ -329,7 +329,7 @@ static struct snap_error *read_magic(struct reader *reader, int fd)
 					 "%u, this one reads up to %u)",
 					 le32toh(version[0]), SNAP_LOG_VERSION);
 	if (le32toh(version[0]) == 0 || version[1])
-		return damaged("its head is wrong");
+		return damaged_recording("invalid header");
 	reader->at = SNAP_LOG_MAGIC_SIZE;
 	return snap_contents_load(&reader->contents, fd, SIZE_MAX);
 }
@@ -341,9 +341,9 @@ static void read_texts(struct snap_log_file *file)
 	while (count-- && snap_log_fine(file)) {
 		size_t length = 0;
 
-		snap_log_code(file, length, SNAP_LOG_LONGEST_TEXT, "a text is too long");
+		snap_log_code(file, length, SNAP_LOG_LONGEST_TEXT, "string too long");
 		if (length >= (size_t)(file->end - file->at) || file->at[length]) {
-			snap_log_refuse(file, "a text does not end where it should");
+			snap_log_refuse(file, "unterminated string");
 			return;
 		}
 		if (!snap_reserve_array(file->texts, file->text_capacity, file->text_count + 1)) {
@@ -363,10 +363,10 @@ static struct snap_error *read_payload(struct snap_log_file *file, uint32_t type
 	file->end = payload + length;
 	read_texts(file);
 	code_payload(file, type);
-	snap_log_check(file, file->at == file->end, "a chunk is longer than it should be");
+	snap_log_check(file, file->at == file->end, "chunk too long");
 	if (file->no_memory)
 		return snap_error_no_memory();
-	return file->problem ? damaged(file->problem) : NULL;
+	return file->problem ? damaged_recording(file->problem) : NULL;
 }
 
 /* The next chunk, if it is whole: *whole_ret. */
@@ -385,18 +385,18 @@ static struct snap_error *read_chunk(struct reader *reader, uint32_t *type_ret, 
 	payload = at + sizeof(chunk);
 	left -= sizeof(chunk);
 	if (chunk.check != snap_log_chunk_check(&chunk))
-		return damaged("the head of a chunk is wrong");
+		return damaged_recording("invalid chunk header");
 	type = le32toh(chunk.type);
 	length = le64toh(chunk.length);
 	if (type < SNAP_LOG_CHUNK_HEAD || type > SNAP_LOG_CHUNK_END ||
 	    le32toh(chunk.sequence) != reader->sequence ||
 	    (type == SNAP_LOG_CHUNK_HEAD) != (reader->sequence == 0))
-		return damaged("a chunk is not where it should be");
+		return damaged_recording("misplaced chunk");
 	/* It is being written, or was when its writer was killed. */
 	if (length > left)
 		return NULL;
 	if (le64toh(chunk.hash) != snap_hash(payload, length, 0))
-		return damaged("a checksum is wrong");
+		return damaged_recording("checksum mismatch");
 	*whole_ret = true;
 	*type_ret = type;
 	reader->at += sizeof(chunk) + length;
@@ -418,7 +418,7 @@ static struct snap_error *read_chunks(struct reader *reader)
 	if (reader->sequence == 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "the recording is truncated");
 	if (type == SNAP_LOG_CHUNK_END && reader->at != reader->contents.size)
-		return damaged("something follows its end");
+		return damaged_recording("trailing data");
 	return NULL;
 }
 

@@ -30,7 +30,7 @@
 #include "base/buffer.h"
 #include "base/table.h"
 #include "store/codec.h"
-#include "store/log/internal.h"
+#include "store/log/index.h"
 #include "store/recording/file.h"
 
 enum {

@@ -36,7 +36,7 @@ struct names {
 	size_t warning_count;
 };
 
-static void code_name(struct snap_sharing *to, const struct names *names, size_t index)
+static void code_name(struct snap_pointer_codec *to, const struct names *names, size_t index)
 {
 	struct name *name = &names->names[index];
 	const struct name *before = index ? name - 1 : NULL;
@@ -47,7 +47,7 @@ static void code_name(struct snap_sharing *to, const struct names *names, size_t
 	snap_codec_check(&to->codec, !before || before->frame < name->frame, "frames not sorted");
 }
 
-static void code_names(struct snap_sharing *to, struct names *names)
+static void code_names(struct snap_pointer_codec *to, struct names *names)
 {
 	struct snap_codec *codec = &to->codec;
 	uint64_t magic = MAGIC, frame_count = names->frame_count, from = names->from;
@@ -72,8 +72,8 @@ static void code_names(struct snap_sharing *to, struct names *names)
 /* ---- writing ---- */
 
 /* The new names, gathered; `names->names` is malloc'ed. False without memory. */
-static bool gather(const struct snap_log *log, size_t from, size_t warnings_from,
-		   struct names *names)
+static bool gather_names(const struct snap_log *log, size_t from, size_t warnings_from,
+			 struct names *names)
 {
 	*names = (struct names){ .frame_count = log->frame_count, .from = from };
 	for (size_t i = 0; i < log->frame_count; i++)
@@ -96,10 +96,12 @@ static bool gather(const struct snap_log *log, size_t from, size_t warnings_from
 
 uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t warnings_from)
 {
-	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_COUNT };
+	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
+		.codec.mode = SNAP_CODEC_COUNT
+	};
 	struct names names;
 
-	if (!gather(log, from, warnings_from, &names))
+	if (!gather_names(log, from, warnings_from, &names))
 		return UINT64_MAX;
 	code_names(&to, &names);
 	free(names.names);
@@ -109,11 +111,12 @@ uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t war
 struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
 					size_t warnings_from, uint8_t *bytes)
 {
-	_cleanup_(snap_sharing_deinit) struct snap_sharing to = { .codec.mode = SNAP_CODEC_WRITE,
-								  .codec.memory = bytes };
+	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
+		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
+	};
 	struct names names;
 
-	if (!gather(log, from, warnings_from, &names))
+	if (!gather_names(log, from, warnings_from, &names))
 		return snap_error_no_memory();
 	code_names(&to, &names);
 	free(names.names);
@@ -145,38 +148,38 @@ static struct snap_error *add_names(struct snap_log *log, struct names *names)
 	return NULL;
 }
 
-static struct snap_error *damaged(const char *how)
+static struct snap_error *damaged_names(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the names are damaged: %s", how);
 }
 
-static struct snap_error *decode(const struct snap_log *log, struct snap_sharing *to,
-				 struct names *names)
+static struct snap_error *decode_names(const struct snap_log *log, struct snap_pointer_codec *to,
+				       struct names *names)
 {
 	*names = (struct names){ .frame_count = log->frame_count, .from = log->name_count };
 	code_names(to, names);
 	if (to->no_memory)
 		return snap_error_no_memory();
 	if (to->codec.problem)
-		return damaged(to->codec.problem);
+		return damaged_names(to->codec.problem);
 	if (log->name_count + names->count > SNAP_LOG_MAX_FRAMES)
-		return damaged("too many names");
+		return damaged_names("too many names");
 	for (size_t i = 0; i < names->count; i++)
 		if (log->frames[names->names[i].frame].name)
-			return damaged("frame named twice");
+			return damaged_names("frame named twice");
 	return NULL;
 }
 
 struct snap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes, uint64_t size)
 {
 	_cleanup_(snap_arena_deinit) struct snap_arena arena;
-	_cleanup_(snap_sharing_deinit) struct snap_sharing to = {
+	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size, .arena = &arena },
 	};
 	struct names names;
 	struct snap_error *err;
 
 	snap_arena_init(&arena);
-	err = decode(log, &to, &names);
+	err = decode_names(log, &to, &names);
 	return err ? err : add_names(log, &names);
 }

@@ -12,8 +12,8 @@ enum {
 	LEAST_PIECE = 2,
 };
 
-static const char NO_PROCESS[] = "there is no such process";
-static const char NO_SPACE[] = "there is no such address space";
+static const char NO_PROCESS[] = "invalid process reference";
+static const char NO_SPACE[] = "invalid address space reference";
 
 /* ---- processes ---- */
 
@@ -23,21 +23,22 @@ static void code_process(struct snap_log_file *file, void *element, size_t index
 	unsigned flags = process->is_target | process->told.known << 1;
 	uint32_t parent = process->parent + 1; /* 0: none */
 
-	snap_log_code(file, process->pid, INT32_MAX, "invalid process id");
+	snap_log_code(file, process->pid, INT32_MAX, "invalid pid");
 	snap_log_code_any(file, process->start_ticks);
-	snap_log_code(file, parent, index, "a process comes before its parent");
-	snap_log_code(file, process->first_tick, INT64_MAX, "a process begins too late");
-	snap_log_code(file, flags, 3, "invalid flags of a process");
+	snap_log_code(file, parent, index, "process before its parent");
+	snap_log_code(file, process->first_tick, INT64_MAX, "process starts too late");
+	snap_log_code(file, flags, 3, "unknown flags of a process");
 	process->parent = parent - 1;
 	process->is_target = flags & 1;
 	process->told.known = flags & 2;
 	if (process->told.known) {
-		snap_log_code(file, process->told.type, SNAP_TYPE_NONE, "invalid process type");
+		snap_log_code(file, process->told.type, SNAP_TYPE_NONE,
+			      "unknown type of a process");
 		snap_log_code_text(file, &process->told.description, SNAP_MAX_NAME);
 		snap_log_code(file, process->told.thread_count, SNAP_MAX_THREADS,
-			      "a process has too many threads");
+			      "too many threads in a process");
 	}
-	snap_log_check(file, process->pid, "invalid process id");
+	snap_log_check(file, process->pid, "invalid pid");
 	if (file->reads) {
 		process->space = UINT32_MAX;
 		process->last_tick = UINT64_MAX;
@@ -79,9 +80,9 @@ static void code_process_state(struct snap_log_file *file, size_t index)
 	process->space = (uint32_t)space - 1;
 	process->last_tick = last - 1;
 	snap_log_check(file, process->last_tick >= process->first_tick,
-		       "a process ends before it begins");
+		       "process ends before it starts");
 	snap_log_check(file, space == 0 || log->spaces[space - 1].process == index,
-		       "two processes have an address space");
+		       "address space of two processes");
 }
 
 /* ---- address spaces ---- */
@@ -104,13 +105,12 @@ static void code_facts(struct snap_log_file *file, struct snap_process *facts,
 	codec.bytes = codec.memory = payload;
 	codec.arena = arena;
 	snap_code_process(&codec, &capture, 0);
-	snap_codec_check(&codec, codec.position == codec.size,
-			 "a process is longer than it should be");
+	snap_codec_check(&codec, codec.position == codec.size, "process record too long");
 	snap_codec_check(&codec,
 			 facts->map_count + facts->piece_count + facts->thread_count +
 					 facts->embedded_count ==
 				 0,
-			 "a process has what it should not");
+			 "unexpected data in a process");
 	if (snap_codec_lacks_memory(&codec))
 		snap_log_fail_memory(file);
 	else if (codec.problem)
@@ -131,20 +131,20 @@ static void code_map(struct snap_log_file *file, struct snap_map *map, uint64_t 
 	unsigned flags = map->read | map->write << 1 | map->execute << 2 | map->shared << 3 |
 			 map->deleted << 4;
 
-	code_address(file, &map->start, *at, "mappings are not in order");
-	code_address(file, &map->end, map->start, "a mapping has no end");
+	code_address(file, &map->start, *at, "mappings not sorted");
+	code_address(file, &map->end, map->start, "mapping too long");
 	snap_log_code_any(file, map->offset);
 	snap_log_code_any(file, map->inode);
 	snap_log_code(file, map->dev_major, UINT32_MAX, "invalid device number");
 	snap_log_code(file, map->dev_minor, UINT32_MAX, "invalid device number");
-	snap_log_code(file, flags, 31, "invalid flags of a mapping");
+	snap_log_code(file, flags, 31, "unknown flags of a mapping");
 	map->read = flags & 1;
 	map->write = flags & 2;
 	map->execute = flags & 4;
 	map->shared = flags & 8;
 	map->deleted = flags & 16;
 	snap_log_code_text(file, &map->path, SNAP_MAX_PATH);
-	snap_log_check(file, map->start != map->end, "a mapping is empty");
+	snap_log_check(file, map->start != map->end, "empty mapping");
 	*at = map->end;
 }
 
@@ -155,10 +155,9 @@ static void code_piece(struct snap_log_file *file, struct snap_piece *piece, uin
 
 	if (size > SNAP_LOG_LONGEST_TEXT)
 		size = SNAP_LOG_LONGEST_TEXT;
-	code_address(file, &piece->address, *at, "pieces of memory are not in order");
+	code_address(file, &piece->address, *at, "memory ranges not sorted");
 	snap_log_code_bytes(file, &data, &size);
-	snap_log_check(file, data && size <= UINT64_MAX - piece->address,
-		       "a piece of memory is missing");
+	snap_log_check(file, data && size <= UINT64_MAX - piece->address, "invalid memory range");
 	*at = piece->address + size;
 	if (file->reads)
 		*piece = (struct snap_piece){ piece->address, data, size };
@@ -171,7 +170,7 @@ static void *replace_array(struct snap_log_file *file, void *old, size_t *count,
 
 	free(old);
 	if (*count > SNAP_MAX_MAPS) {
-		snap_log_refuse(file, "a process has too many mappings");
+		snap_log_refuse(file, "too many mappings in a process");
 		*count = 0;
 	}
 	array = calloc(*count + 1, size);
@@ -182,7 +181,7 @@ static void *replace_array(struct snap_log_file *file, void *old, size_t *count,
 	return array;
 }
 
-static void code_memory(struct snap_log_file *file, struct snap_log_inside *inside,
+static void code_memory(struct snap_log_file *file, struct snap_log_space_index *owned,
 			struct snap_process *process)
 {
 	size_t map_count = 0, piece_count;
@@ -192,8 +191,8 @@ static void code_memory(struct snap_log_file *file, struct snap_log_inside *insi
 		map_count += snap_log_tells(&process->maps[i]);
 	map_count = snap_log_code_count(file, map_count, LEAST_MAP);
 	if (file->reads) {
-		inside->maps = process->maps =
-			replace_array(file, inside->maps, &map_count, sizeof(*process->maps));
+		owned->maps = process->maps =
+			replace_array(file, owned->maps, &map_count, sizeof(*process->maps));
 		process->map_count = map_count;
 	}
 	for (size_t i = 0; i < process->map_count && snap_log_fine(file); i++)
@@ -201,8 +200,8 @@ static void code_memory(struct snap_log_file *file, struct snap_log_inside *insi
 			code_map(file, &process->maps[i], &at);
 	piece_count = snap_log_code_count(file, process->piece_count, LEAST_PIECE);
 	if (file->reads) {
-		inside->pieces = process->pieces =
-			replace_array(file, inside->pieces, &piece_count, sizeof(*process->pieces));
+		owned->pieces = process->pieces =
+			replace_array(file, owned->pieces, &piece_count, sizeof(*process->pieces));
 		process->piece_count = piece_count;
 	}
 	at = 0;
@@ -223,12 +222,12 @@ static void add_space(struct snap_log_file *file, uint32_t number, uint32_t proc
 	if (err && snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
 		snap_log_fail_memory(file);
 	else if (err)
-		snap_log_refuse(file, "there are too many address spaces");
+		snap_log_refuse(file, "too many address spaces");
 }
 
 static bool is_space_changed(const struct snap_log_file *file, size_t slot)
 {
-	return file->log->index->insides[slot].version > file->space_versions[slot];
+	return file->log->index->spaces[slot].version > file->space_versions[slot];
 }
 
 static void code_space_content(struct snap_log_file *file, size_t slot)
@@ -240,7 +239,7 @@ static void code_space_content(struct snap_log_file *file, size_t slot)
 	if (!file->reads) {
 		if (file->space_versions[slot] == 0)
 			file->space_numbers[slot] = file->space_count++;
-		file->space_versions[slot] = log->index->insides[slot].version;
+		file->space_versions[slot] = log->index->spaces[slot].version;
 		number = file->space_numbers[slot];
 		process = log->spaces[slot].process;
 		facts = log->capture->processes[slot];
@@ -257,13 +256,13 @@ static void code_space_content(struct snap_log_file *file, size_t slot)
 	if (file->reads)
 		slot = number;
 	snap_log_check(file, log->spaces[slot].process == process,
-		       "two processes have an address space");
+		       "address space of two processes");
 	code_facts(file, &facts, &log->spaces[slot].arena);
 	if (!file->reads) {
 		code_memory(file, NULL, &log->capture->processes[slot]);
 		return;
 	}
-	code_memory(file, &log->index->insides[slot], &facts);
+	code_memory(file, &log->index->spaces[slot], &facts);
 	facts.parent = SIZE_MAX;
 	log->capture->processes[slot] = facts;
 }

@@ -16,7 +16,7 @@ enum {
 	MORE_BIT = 8,
 };
 
-static const char NO_FRAME[] = "there is no such frame";
+static const char NO_FRAME[] = "invalid frame reference";
 
 /* ---- reasons, calls, frames ---- */
 
@@ -25,7 +25,7 @@ static void code_reason(struct snap_log_file *file, void *element, size_t index 
 	const char **reason = element;
 
 	snap_log_code_text(file, reason, SNAP_MAX_NAME);
-	snap_log_check(file, *reason, "a reason is empty");
+	snap_log_check(file, *reason, "empty reason");
 }
 
 static void code_call(struct snap_log_file *file, void *element, size_t index)
@@ -34,8 +34,7 @@ static void code_call(struct snap_log_file *file, void *element, size_t index)
 
 	snap_log_code_text(file, &call->syscall, SNAP_MAX_NAME);
 	snap_log_code_text(file, &call->wchan, SNAP_MAX_NAME);
-	snap_log_check(file, index <= INT16_MAX - SNAP_LOG_FIRST_CALL,
-		       "there are too many system calls");
+	snap_log_check(file, index <= INT16_MAX - SNAP_LOG_FIRST_CALL, "too many system calls");
 }
 
 static void code_frame(struct snap_log_file *file, void *element, size_t index)
@@ -56,7 +55,7 @@ static void code_frame(struct snap_log_file *file, void *element, size_t index)
 		snap_log_check(file,
 			       space >= 0 && (uint64_t)space < file->log->capture->process_count &&
 				       !(address >> 63) && index < SNAP_LOG_MAX_FRAMES,
-			       "invalid frame");
+			       "invalid frame address");
 		*frame = (struct snap_log_frame){ .bits = address | head << 63,
 						  .space = (uint32_t)space };
 	}
@@ -90,8 +89,7 @@ static void read_common_frames(struct snap_log_file *file, const struct snap_log
 	if (!snap_log_fine(file))
 		return;
 	if (common) {
-		snap_log_check(file, before->space == stack->space,
-			       "a frame is of two address spaces");
+		snap_log_check(file, before->space == stack->space, "frame of two address spaces");
 		memcpy(log->frame_ids + stack->frame_start + stack->frame_count - common,
 		       log->frame_ids + before->frame_start + before->frame_count - common,
 		       common * sizeof(*log->frame_ids));
@@ -110,10 +108,10 @@ static void code_frames(struct snap_log_file *file, struct snap_log_stack *stack
 	int64_t id = 0;
 	size_t own;
 
-	snap_log_code(file, common, before ? most : 0, "a stack has frames of no other");
+	snap_log_code(file, common, before ? most : 0, "too many shared frames in a stack");
 	own = snap_log_code_count(file, stack->frame_count - common, 1);
 	if (file->reads) {
-		snap_log_check(file, own <= UINT32_MAX - MOST_COMMON, "a stack is too long");
+		snap_log_check(file, own <= UINT32_MAX - MOST_COMMON, "stack too long");
 		if (!snap_reserve_array(log->frame_ids, log->frame_id_capacity,
 					log->frame_id_count + common + own))
 			snap_log_fail_memory(file);
@@ -141,18 +139,17 @@ static void code_stack(struct snap_log_file *file, void *element, size_t index)
 	bool more = stack->end_pc || stack->gap_count || stack->gap_after || stack->reason;
 	unsigned head = stack->end | (more ? MORE_BIT : 0);
 
-	snap_log_code(file, head, END_BITS | MORE_BIT, "invalid flags of a stack");
+	snap_log_code(file, head, END_BITS | MORE_BIT, "unknown flags of a stack");
 	stack->end = head & END_BITS;
 	snap_log_code_space(file, &stack->space);
 	if (head & MORE_BIT) {
 		snap_log_code_any(file, stack->end_pc);
 		snap_log_code_any(file, stack->gap_count);
 		snap_log_code(file, stack->gap_after, UINT32_MAX, "invalid gap");
-		snap_log_code(file, stack->reason, file->log->reason_count,
-			      "there is no such reason");
+		snap_log_code(file, stack->reason, file->log->reason_count, "invalid reason");
 	}
 	snap_log_check(file, stack->end < SNAP_UNWIND_COUNT && index < SNAP_LOG_MAX_STACKS,
-		       "invalid end of a stack");
+		       "unknown end of a stack");
 	code_frames(file, stack, index);
 	snap_log_check(file, !stack->gap_after || stack->gap_after < stack->frame_count,
 		       "invalid gap");
@@ -177,9 +174,9 @@ static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
 	snap_log_code_text(file, &entry->function, SNAP_MAX_NAME);
 	snap_log_code_text(file, &entry->symbol, SNAP_MAX_NAME);
 	snap_log_code_text(file, &entry->file, SNAP_MAX_NAME);
-	snap_log_code(file, entry->line, UINT32_MAX, "invalid line");
-	snap_log_code(file, entry->column, UINT32_MAX, "invalid column");
-	snap_log_code(file, flags, 7, "invalid flags of a function");
+	snap_log_code(file, entry->line, UINT32_MAX, "invalid line number");
+	snap_log_code(file, entry->column, UINT32_MAX, "invalid line number");
+	snap_log_code(file, flags, 7, "unknown flags of a function");
 	entry->inlined = flags & 1;
 	entry->system = flags & 2;
 	entry->kernel = flags & 4;
@@ -200,7 +197,7 @@ static void code_name(struct snap_log_file *file, struct snap_frame *name)
 		snap_log_code_any(file, name->offset);
 	snap_log_code_any(file, name->file_offset);
 	count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
-	snap_log_check(file, count, "a frame has no functions");
+	snap_log_check(file, count, "frame without functions");
 	if (file->reads && snap_log_fine(file)) {
 		name->entries = snap_arena_new_array(&file->log->arena, count, struct snap_entry);
 		name->entry_count = count;
@@ -231,7 +228,7 @@ static void code_named_frame(struct snap_log_file *file, size_t index)
 		code_name(file, &log->names[frame->name - 1]);
 		return;
 	}
-	snap_log_check(file, !frame->name, "a frame has two names");
+	snap_log_check(file, !frame->name, "frame named twice");
 	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + 1)) {
 		snap_log_fail_memory(file);
 		return;

@@ -8,8 +8,8 @@
 /* Nothing that is seen lies so far from its start. */
 static const int64_t LATEST = INT64_MAX / 4;
 
-static const char NO_THREAD[] = "there is no such thread";
-static const char INVALID_TIME[] = "time goes back";
+static const char NO_THREAD[] = "invalid thread reference";
+static const char INVALID_TIME[] = "time goes backwards";
 
 static const struct snap_log_change nowhere = { .stack = UINT32_MAX, .syscall = -1 };
 
@@ -17,9 +17,9 @@ static const struct snap_log_change nowhere = { .stack = UINT32_MAX, .syscall = 
 
 static void code_tid(struct snap_log_file *file, pid_t *tid, int64_t from, pid_t least)
 {
-	int64_t number = snap_log_code_step(file, *tid, from, "invalid thread id");
+	int64_t number = snap_log_code_step(file, *tid, from, "invalid tid");
 
-	snap_log_check(file, number >= least && number <= INT32_MAX, "invalid thread id");
+	snap_log_check(file, number >= least && number <= INT32_MAX, "invalid tid");
 	*tid = (pid_t)number;
 }
 
@@ -42,7 +42,7 @@ static void code_thread(struct snap_log_file *file, void *element, size_t index)
 	struct snap_log_thread *thread = element;
 
 	snap_log_code_index(file, thread->process, file->log->process_count,
-			    "there is no such process");
+			    "invalid process reference");
 	code_tid(file, &thread->tid, file->last.tid, 1);
 	code_tid(file, &thread->ns_tid, thread->tid, 0);
 	snap_log_code_flag(file, &thread->kernel);
@@ -95,7 +95,7 @@ static void code_standing(struct snap_log_file *file, struct snap_log_change *ch
 		       change->syscall < SNAP_LOG_FIRST_CALL ||
 			       (size_t)(change->syscall - SNAP_LOG_FIRST_CALL) <
 				       file->log->call_count,
-		       "there is no such system call");
+		       "invalid system call reference");
 	snap_log_check(file, change->state < SNAP_STATE_COUNT && change->taken < SNAP_TAKEN_COUNT,
 		       problem);
 }
@@ -111,8 +111,8 @@ static void check_change(struct snap_log_file *file, const struct snap_log_chang
 		snap_log_check(file,
 			       log->spaces[log->stacks[change->stack].space].process ==
 				       log->threads[change->thread].process,
-			       "a thread has a stack of another process");
-	snap_log_check(file, *changed <= tick, "a thread changes twice at a tick");
+			       "stack of another process");
+	snap_log_check(file, *changed <= tick, "two changes of a thread in one tick");
 	*changed = tick + 1;
 }
 
@@ -123,7 +123,7 @@ static bool code_change(struct snap_log_file *file, struct snap_log_change *chan
 	uint32_t stack = change->stack + 1; /* 0: it is gone */
 
 	file->last.thread = snap_log_code_step(file, change->thread, file->last.thread, NO_THREAD);
-	snap_log_code(file, stack, log->stack_count, "there is no such stack");
+	snap_log_code(file, stack, log->stack_count, "invalid stack reference");
 	snap_log_check(file,
 		       file->last.thread >= 0 && (uint64_t)file->last.thread < log->thread_count,
 		       NO_THREAD);
@@ -155,7 +155,7 @@ static void code_before(struct snap_log_file *file, size_t index)
 	struct snap_log *log = file->log;
 	struct snap_log_change change = file->reads ? nowhere : log->before[index];
 
-	snap_log_check(file, !file->has_ticks, "a beginning is in the middle");
+	snap_log_check(file, !file->has_ticks, "unexpected initial state");
 	if (snap_log_fine(file) && file->reads && !snap_log_make_before(log))
 		snap_log_fail_memory(file);
 	if (code_change(file, &change, 0))
@@ -207,7 +207,7 @@ static void code_tick(struct snap_log_file *file)
 	if (!file->reads)
 		tick = log->ticks[file->ticks - log->first_tick];
 	code_time(file, &tick.time_ns);
-	snap_log_code(file, tick.stopped_ns, (uint64_t)LATEST, "invalid duration of a stop");
+	snap_log_code(file, tick.stopped_ns, (uint64_t)LATEST, "invalid stop duration");
 	count = snap_log_code_count(file, (size_t)(tick.change_end - file->changes), 1);
 	file->last.thread = 0;
 	while (count-- && snap_log_fine(file))
@@ -228,7 +228,7 @@ void snap_log_code_ticks(struct snap_log_file *file)
 	uint64_t first_tick = log->first_tick;
 	size_t count;
 
-	snap_log_code(file, first_tick, INT64_MAX, "invalid number of a tick");
+	snap_log_code(file, first_tick, INT64_MAX, "invalid tick number");
 	if (file->reads && !file->has_ticks)
 		log->first_tick = first_tick;
 	file->last.thread = 0;

@@ -3,11 +3,13 @@
  * Recording files, .snaprec, of what has names already: a slice of a recording, or a snapshot.
  *
  * The way back from names to a log, whose frames are those of the recording with the names that
- * they have; store/recording/file.h writes it. What can be told from names again (ids, descriptions of
- * stacks) is not kept. Knows nothing of the format.
+ * they have; store/recording/file.h writes it. What can be told from names again (ids, descriptions
+ * of stacks) is not kept. Knows nothing of the format.
  */
+#include "base/buffer.h"
+#include "base/table.h"
 #include "render/render.h"
-#include "render/snaprec/internal.h"
+#include "store/recording/file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,10 +17,20 @@
 
 enum { COPY_BYTES = 1 << 16 };
 
-static void converter_deinit(struct snap_converter *converter)
+struct converter {
+	const struct snap_recording *recording;
+	struct snap_log *log;
+	struct snap_arena arena;
+	/* the recording's frames that the log has, in its order, and by address and process */
+	const struct snap_frame **frames;
+	size_t frame_capacity;
+	struct snap_hash_table table;
+};
+
+static void converter_deinit(struct converter *converter)
 {
-	free(converter->slots);
 	free(converter->frames);
+	snap_hash_table_deinit(&converter->table);
 	snap_arena_deinit(&converter->arena);
 	snap_log_destroy(converter->log);
 }
@@ -36,7 +48,7 @@ static char letter_of(enum snap_state state)
 }
 
 /* Arguments, each with its NUL. */
-static bool join_args(struct snap_converter *converter, const struct snap_node *node,
+static bool join_args(struct converter *converter, const struct snap_node *node,
 		      struct snap_process *facts)
 {
 	size_t size = 0, at = 0;
@@ -93,7 +105,7 @@ static struct snap_process facts_of(const struct snap_node *node)
 	};
 }
 
-static struct snap_error *convert_process(struct snap_converter *converter, size_t index)
+static struct snap_error *convert_process(struct converter *converter, size_t index)
 {
 	const struct snap_recorded_process *from = &converter->recording->processes[index];
 	struct snap_log *log = converter->log;
@@ -121,6 +133,114 @@ static struct snap_error *convert_process(struct snap_converter *converter, size
 						.description = from->node->description,
 						.thread_count = from->node->thread_count };
 	return NULL;
+}
+
+/* ---- stacks ---- */
+
+static bool add_frame(struct converter *converter, const struct snap_frame *frame, uint32_t space)
+{
+	static const struct snap_entry nothing;
+	struct snap_log *log = converter->log;
+	struct snap_frame name = *frame;
+
+	if (!snap_reserve_array(log->frames, log->frame_capacity, log->frame_count + 1) ||
+	    !snap_reserve_array(log->names, log->name_capacity, log->name_count + 1) ||
+	    !snap_reserve_array(converter->frames, converter->frame_capacity, log->frame_count + 1))
+		return false;
+	if (name.entry_count == 0) {
+		name.entries = snap_arena_memdup(&log->arena, &nothing, sizeof(nothing));
+		name.entry_count = 1;
+	}
+	if (!name.entries)
+		return false;
+	converter->frames[log->frame_count] = frame;
+	log->names[log->name_count++] = name;
+	log->frames[log->frame_count++] = (struct snap_log_frame){
+		.bits = snap_pc_found_by(snap_pc_return(frame->address), frame->trust).bits,
+		.space = space,
+		.name = (uint32_t)log->name_count,
+	};
+	return true;
+}
+
+/*
+ * The log's number of a frame, which is told apart by where it lies in memory, and by its space;
+ * what is `exact` is no return address. False without memory.
+ */
+static bool find_frame(struct converter *converter, const struct snap_frame *frame, uint32_t space,
+		       bool exact, uint32_t *ret)
+{
+	struct snap_log *log = converter->log;
+	uint64_t hash = snap_hash_add(snap_hash_pointer(frame), space);
+	struct snap_probe probe = snap_hash_table_probe(&converter->table, hash);
+	bool known = false;
+
+	while (!known && snap_probe_next(&probe))
+		known = converter->frames[probe.number] == frame &&
+			log->frames[probe.number].space == space;
+	*ret = known ? probe.number : (uint32_t)log->frame_count;
+	if (!known && (!add_frame(converter, frame, space) ||
+		       !snap_hash_table_add(&converter->table, hash, *ret)))
+		return false;
+	if (exact)
+		log->frames[*ret].bits |= SNAP_PC_EXACT;
+	return true;
+}
+
+/* Ends are told by their texts, which have all. */
+static bool find_reason(struct snap_log *log, const char *detail, uint32_t *ret)
+{
+	const char *reason;
+
+	*ret = 0;
+	if (!detail)
+		return true;
+	reason = snap_intern(&log->strings, detail, strnlen(detail, SNAP_MAX_NAME));
+	if (!reason ||
+	    !snap_reserve_array(log->reasons, log->reason_capacity, log->reason_count + 1))
+		return false;
+	/* The last one was mostly the same. */
+	if (!log->reason_count || log->reasons[log->reason_count - 1] != reason)
+		log->reasons[log->reason_count++] = reason;
+	*ret = (uint32_t)log->reason_count;
+	return true;
+}
+
+static bool is_kernel(const struct snap_frame *frame)
+{
+	return frame->entry_count && frame->entries[0].kernel;
+}
+
+static bool convert_stack(struct converter *converter, const struct snap_recorded_stack *from)
+{
+	struct snap_log *log = converter->log;
+	struct snap_log_stack stack = {
+		.space = log->processes[from->process].space,
+		.frame_count = (uint32_t)from->frame_count,
+		.frame_start = log->frame_id_count,
+		.gap_after = from->gap_count ? (uint32_t)from->gap_frame : 0,
+		.gap_count = from->gap_count,
+		.end = from->unwind,
+	};
+	bool exact = true;
+
+	if (!find_reason(log, from->unwind_detail, &stack.reason) ||
+	    !snap_reserve_array(log->stacks, log->stack_capacity, log->stack_count + 1))
+		return false;
+	for (size_t i = 0; i < from->frame_count; i++) {
+		const struct snap_frame *frame = from->frames[i];
+		bool kernel = is_kernel(frame);
+
+		if (!snap_reserve_array(log->frame_ids, log->frame_id_capacity,
+					log->frame_id_count + 1) ||
+		    !find_frame(converter, frame, stack.space, exact && !kernel,
+				&log->frame_ids[log->frame_id_count]))
+			return false;
+		log->frame_id_count++;
+		exact = exact && kernel;
+	}
+	log->stacks[log->stack_count++] = stack;
+	return true;
 }
 
 /* ---- time ---- */
@@ -172,7 +292,7 @@ static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t 
 	if (i > (size_t)INT16_MAX - SNAP_LOG_FIRST_CALL)
 		return true;
 	if (i == log->call_count) {
-		if (!snap_grow_array(log->calls, log->call_capacity, i))
+		if (!snap_reserve_array(log->calls, log->call_capacity, i + 1))
 			return false;
 		log->calls[log->call_count++] = call;
 	}
@@ -180,7 +300,7 @@ static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t 
 	return true;
 }
 
-static struct snap_error *convert_event(struct snap_converter *converter, const struct event *event)
+static struct snap_error *convert_event(struct converter *converter, const struct event *event)
 {
 	struct snap_log_change change = { .thread = event->thread,
 					  .stack = SNAP_LOG_GONE,
@@ -196,7 +316,7 @@ static struct snap_error *convert_event(struct snap_converter *converter, const 
 	return snap_log_change(converter->log, &change);
 }
 
-static struct snap_error *convert_ticks(struct snap_converter *converter)
+static struct snap_error *convert_ticks(struct converter *converter)
 {
 	const struct snap_recording *recording = converter->recording;
 	size_t count = recording->tick_count, total = 0, next = 0;
@@ -231,7 +351,7 @@ static struct snap_error *convert_ticks(struct snap_converter *converter)
 
 /* ---- all of it ---- */
 
-static struct snap_error *convert(struct snap_converter *converter)
+static struct snap_error *convert_recording(struct converter *converter)
 {
 	const struct snap_recording *recording = converter->recording;
 	struct snap_log *log = converter->log;
@@ -251,7 +371,7 @@ static struct snap_error *convert(struct snap_converter *converter)
 					  track->name, track->kernel, &number);
 	}
 	for (size_t i = 0; !err && i < recording->stack_count; i++)
-		if (!snap_convert_stack(converter, &recording->stacks[i]))
+		if (!convert_stack(converter, &recording->stacks[i]))
 			err = snap_error_no_memory();
 	if (err)
 		return err;
@@ -264,7 +384,7 @@ static struct snap_error *convert(struct snap_converter *converter)
 	return convert_ticks(converter);
 }
 
-static struct snap_error *copy_out(int fd, FILE *out)
+static struct snap_error *copy_file(int fd, FILE *out)
 {
 	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
 	ssize_t got = 1;
@@ -284,7 +404,7 @@ static struct snap_error *copy_out(int fd, FILE *out)
 struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
 				       const struct snap_options *options _unused_, FILE *out)
 {
-	_cleanup_(converter_deinit) struct snap_converter converter = { .recording = recording };
+	_cleanup_(converter_deinit) struct converter converter = { .recording = recording };
 	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
 	struct snap_error *err;
 
@@ -294,8 +414,8 @@ struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
 	err = snap_log_create(&recording->host, recording->time_ns, recording->period_ns,
 			      recording->cpu_only, &converter.log);
 	if (!err)
-		err = convert(&converter);
+		err = convert_recording(&converter);
 	if (!err)
 		err = snap_log_write(converter.log, fd);
-	return err ? err : copy_out(fd, out);
+	return err ? err : copy_file(fd, out);
 }

@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files that fill, forget, write and read a log share: see log.h. Nobody else includes it.
- *
- * Beside the arrays of model/log.h a log has an index, which finds what is there already, and owns
- * what is not in an arena.
+ * What a log has beside the arrays of model/log.h: an index, which finds what is there already, and
+ * owns what is not in an arena. For those who fill, forget, write and read logs, in store/ alone;
+ * everybody else has log.h.
  */
-#ifndef SNAP_STORE_LOG_INTERNAL_H
-#define SNAP_STORE_LOG_INTERNAL_H
+#ifndef SNAP_STORE_LOG_INDEX_H
+#define SNAP_STORE_LOG_INDEX_H
 
+#include "base/table.h"
 #include "store/log/log.h"
-
-/* Open addressing, at most half full; number 0: free, else index + 1. */
-struct snap_log_slot {
-	uint32_t hash, number;
-};
-
-struct snap_log_table {
-	struct snap_log_slot *slots;
-	size_t slot_count; /* a power of two */
-};
 
 /* Bytes of a target's memory, once for all spaces that have them. */
 struct snap_log_blob {
-	struct snap_log_blob *next; /* with the same place in the table */
+	struct snap_log_blob *next; /* in the same list */
 	uint64_t hash;
 	size_t size, users;
 	uint8_t bytes[];
@@ -31,7 +21,7 @@ struct snap_log_blob {
 enum { SNAP_LOG_BLOB_LISTS = 1024 };
 
 /* Of a space, what is replaced when its mappings are read again. */
-struct snap_log_inside {
+struct snap_log_space_index {
 	struct snap_interner strings; /* in the space's arena */
 	struct snap_map *maps;
 	struct snap_piece *pieces;
@@ -60,15 +50,16 @@ struct snap_log_kept {
 };
 
 struct snap_log_index {
-	size_t space_capacity; /* elements of spaces, insides, capture->processes, capture->live */
-	size_t space_count;    /* in use */
-	uint32_t free_space;   /* the lowest that may be free */
-	struct snap_log_inside *insides;
+	/* elements of spaces (here and in the log), capture->processes and capture->live */
+	size_t space_capacity;
+	size_t space_count;  /* in use */
+	uint32_t free_space; /* the lowest that may be free */
+	struct snap_log_space_index *spaces;
 	uint64_t version;
 	struct snap_log_blob *blobs[SNAP_LOG_BLOB_LISTS];
 	size_t blob_bytes;
-	struct snap_log_table frames, stacks;
-	struct snap_log_standing *standing; /* one a thread */
+	struct snap_hash_table frames, stacks; /* of the log's arrays */
+	struct snap_log_standing *standing;    /* one a thread */
 	size_t standing_capacity, before_capacity;
 	uint32_t *ids; /* of the stack at hand */
 	size_t id_capacity;
@@ -88,11 +79,6 @@ struct snap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
 struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process,
 				      uint32_t *ret) _must_check_;
 void snap_log_space_drop(struct snap_log *log, uint32_t space);
-
-/* The shared copy of some bytes, with one user more; NULL without memory. */
-struct snap_log_blob *snap_log_blob_get(struct snap_log_index *index, const void *bytes,
-					size_t size);
-void snap_log_blob_put(struct snap_log_index *index, struct snap_log_blob *blob);
 
 /*
  * The union of mappings that were known with those that are there now, which begin anew where
@@ -114,26 +100,10 @@ static inline uint64_t snap_log_tick_at(const struct snap_log *log)
 	return log->first_tick + log->tick_count - log->index->in_tick;
 }
 
-static inline uint64_t snap_log_mix(uint64_t bits)
-{
-	bits = (bits ^ bits >> 31) * 0xff51afd7ed558ccdull;
-	return bits ^ bits >> 29;
-}
-
-/*
- * Room for one more number in a table that holds `count`; on growth all are entered anew by their
- * hash. False without memory.
- */
-bool snap_log_table_reserve(struct snap_log_table *table, size_t count);
-/* Enters a number that is not in it, into a table with room. */
-void snap_log_table_add(struct snap_log_table *table, uint32_t hash, uint32_t number);
 /* Both tables made anew from the arrays. False without memory. */
 bool snap_log_rebuild_tables(struct snap_log *log);
 
 /* An element of `before` for each thread; new ones are GONE. False without memory. */
 bool snap_log_make_before(struct snap_log *log);
-
-/* Drops what nothing refers to, and fills the moves. */
-struct snap_error *snap_log_compact(struct snap_log *log) _must_check_;
 
 #endif
