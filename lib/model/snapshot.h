@@ -45,7 +45,7 @@ enum snap_state {
 enum snap_unwind_end {
 	SNAP_UNWIND_COMPLETE,    /* the outermost frame was reached */
 	SNAP_UNWIND_LIMIT,       /* -n, --max-stack or a ceiling */
-	SNAP_UNWIND_NO_CFI,      /* no unwind information, and no believable frame pointer */
+	SNAP_UNWIND_NO_CFI,      /* no unwind information, and no caller found without */
 	SNAP_UNWIND_UNREADABLE,  /* stack memory that was not there */
 	SNAP_UNWIND_CYCLE,       /* the CFA did not grow */
 	SNAP_UNWIND_NOT_STOPPED, /* the thread could not be stopped */

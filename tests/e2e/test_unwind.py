@@ -45,12 +45,41 @@ class Hard(Case):
         stack = self.stack_of(self.node(victim.pid), name="weird")
         self.assert_calls(stack, "held", "fp_middle", "fp_outer", "weird_main")
         self.assertEqual(stack["unwind"], "complete")
+        # The function above has no unwind information: so were these two found.
+        self.assertEqual(self.trust(stack, "held", "fp_middle", "fp_outer", "weird_main"),
+                         [None, None, "frame_pointer", "frame_pointer"])
+
+    def trust(self, stack, *names):
+        found = {e.get("function"): e.get("trust") for e in stack["entries"]}
+        return [found[name] for name in names]
 
     def test_neither_cfi_nor_frame_pointer(self):
         stack = self.weird("no_fp")
-        self.assertEqual(functions(stack)[0], "no_fp")
-        self.assertNotEqual(stack["unwind"], "complete")
-        self.assertTrue(stack["unwind_detail"])
+        self.assertEqual(functions(stack)[:2], ["no_fp", "weird_main"])
+        self.assertEqual(self.trust(stack, "no_fp", "weird_main"), [None, "scan"])
+        self.assertEqual(stack["unwind"], "scanned")
+        self.assertNotIn("unwind_detail", stack)
+
+    def test_leaf_without_cfi_keeps_its_caller(self):
+        """rbp is that of a function further out: following it would leave out the caller."""
+        stack = self.weird("leaf")
+        self.assertEqual(functions(stack)[:4], ["leaf", "leaf_inner", "leaf_outer", "weird_main"])
+        self.assertEqual(self.trust(stack, "leaf", "leaf_inner", "leaf_outer", "weird_main"),
+                         [None, "scan", None, None])
+        self.assertEqual(stack["unwind"], "scanned")
+        victim = self.victim("cfi", "leaf", running=1)
+        capture = os.path.join(self.scratch(), "capture")
+        recording = os.path.join(self.scratch(), "it.snaprec")
+        self.run_tool("-p", victim.pid, "--save-capture", capture, status=(0, 1))
+        self.run_tool("record", "-p", victim.pid, "-d", "0.3", "-o", recording, status=(0, 1), timeout=60)
+        node = self.run_tool("render", capture, "--json", status=(0, 1)).doc["processes"][0]
+        again = self.stack_of(node, name="weird")
+        self.assertEqual([(e.get("function"), e.get("trust")) for e in stack["entries"]],
+                         [(e.get("function"), e.get("trust")) for e in again["entries"]])
+        node = self.run_tool("render", recording, "--json", status=(0, 1)).doc["processes"][0]
+        recorded = next(s for s in node["stacks"] if "leaf" in functions(s))
+        self.assertEqual(recorded["unwind"], "scanned")
+        self.assertEqual(self.trust(recorded, "leaf", "leaf_inner", "leaf_outer"), [None, "scan", None])
 
     def test_cycle_of_frame_pointers(self):
         stack = self.weird("cycle")

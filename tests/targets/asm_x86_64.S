@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Code whose unwinding is hard by intent. fp_outer, fp_middle: frame pointers and no CFI at all.
- * no_fp: neither. fp_cycle: a frame whose caller is itself. creep: a CFA that never grows.
+ * no_fp: neither. leaf_outer, leaf_inner, leaf: the innermost has neither, rbp is that of the
+ * outermost, and on its stack lie addresses that look as if they were to be returned to. fp_cycle: a frame whose caller is itself. creep: a CFA that never grows.
  * endless: a CFA expression that loops for ever.
  */
 	.text
@@ -35,6 +36,49 @@ no_fp:
 	movq $0x10, %rbp
 1:	jmp 1b
 	.size no_fp, .-no_fp
+
+	.globl leaf_outer
+	.type leaf_outer, @function
+leaf_outer:
+	.cfi_startproc
+	pushq %rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset rbp, -16
+	movq %rsp, %rbp
+	.cfi_def_cfa_register rbp
+	call leaf_inner
+after_leaf_inner:
+	leave
+	.cfi_def_cfa rsp, 8
+	ret
+	.cfi_endproc
+	.size leaf_outer, .-leaf_outer
+
+	.globl leaf_inner
+	.type leaf_inner, @function
+leaf_inner:
+	.cfi_startproc
+	subq $24, %rsp
+	.cfi_def_cfa_offset 32
+	call leaf
+	addq $24, %rsp
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size leaf_inner, .-leaf_inner
+
+	.globl leaf
+	.type leaf, @function
+leaf:
+	subq $40, %rsp
+	/* behind a call of another function; of this one, but behind no call; no code */
+	leaq after_leaf_inner(%rip), %rax
+	movq %rax, (%rsp)
+	leaq 1f(%rip), %rax
+	movq %rax, 8(%rsp)
+	movq %rsp, 16(%rsp)
+1:	jmp 1b
+	.size leaf, .-leaf
 
 	.globl fp_cycle
 	.type fp_cycle, @function

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A thread in code of asm_x86_64.S: cfi fp | no_fp | cycle | creep | endless | bad_stack. */
+/* A thread in code of asm_x86_64.S: cfi fp | no_fp | leaf | cycle | creep | endless | bad_stack. */
 #include "victim.h"
 
 void fp_outer(void (*function)(void));
 void no_fp(void);
+void leaf_outer(void);
 void fp_cycle(void);
 void creep(void);
 void endless(void);
@@ -28,6 +29,8 @@ static void *weird_main(void *argument)
 		fp_outer(held);
 	else if (!strcmp(mode, "no_fp"))
 		no_fp();
+	else if (!strcmp(mode, "leaf"))
+		leaf_outer();
 	else if (!strcmp(mode, "cycle"))
 		fp_cycle();
 	else if (!strcmp(mode, "creep"))

@@ -149,11 +149,14 @@ static void test_frame_pointers(void **unused)
 	bed.stack[2] = stack_at + 64;
 	bed.stack[3] = jit_at + 200;
 	bed.stack[8] = stack_at + 128;
-	bed.stack[9] = inside(&bed, "bare");
+	bed.stack[9] = symbol(&bed, "framed") + 5;
 	bed.stack[16] = 0;
 	bed.stack[17] = jit_at + 300;
 	unwind(&bed);
-	CHECK_PCS(&bed, jit_at + 100, jit_at + 200, inside(&bed, "bare"), jit_at + 300);
+	CHECK_PCS(&bed, jit_at + 100, jit_at + 200, symbol(&bed, "framed") + 5, jit_at + 300);
+	assert_int_equal(snap_pc_trust(bed.pcs.pcs[0]), SNAP_TRUST_CFI);
+	for (size_t i = 1; i < 4; i++)
+		assert_int_equal(snap_pc_trust(bed.pcs.pcs[i]), SNAP_TRUST_FRAME_POINTER);
 	assert_int_equal(bed.pcs.end, SNAP_UNWIND_COMPLETE);
 	bed_close(&bed);
 }
@@ -445,6 +448,43 @@ static void test_pcs(void **unused)
 	}
 }
 
+static void test_calls(void **unused)
+{
+	static const struct {
+		uint8_t code[SNAP_CALL_BYTES]; /* its last bytes are the call */
+		bool is_direct, is_indirect;
+	} calls[] = {
+		{ { 0, 0, 0xe8, 0x10, 0, 0, 0 }, true, false },
+		{ { 0, 0, 0, 0, 0, 0xff, 0xd0 }, false, true },    /* *%rax */
+		{ { 0, 0, 0, 0, 0x41, 0xff, 0xd4 }, false, true }, /* *%r12 */
+		{ { 0, 0, 0, 0, 0, 0xff, 0x10 }, false, true },    /* *(%rax) */
+		{ { 0, 0, 0, 0, 0xff, 0x50, 8 }, false, true },    /* *8(%rax) */
+		{ { 0, 0, 0, 0xff, 0x54, 0x24, 8 }, false, true }, /* *8(%rsp) */
+		{ { 0, 0, 0, 0, 0xff, 0x14, 0xc8 }, false, true }, /* *(%rax,%rcx,8) */
+		{ { 0, 0xff, 0x15, 1, 2, 3, 4 }, false, true },    /* *x(%rip) */
+		{ { 0, 0xff, 0x90, 1, 2, 3, 4 }, false, true },    /* *x(%rax) */
+		{ { 0xff, 0x14, 0xc5, 1, 2, 3, 4 }, false, true }, /* *x(,%rax,8) */
+		{ { 0xff, 0x94, 0xc8, 1, 2, 3, 4 }, false, true }, /* *x(%rax,%rcx,8) */
+		{ { 0, 0, 0xe9, 0x10, 0, 0, 0 }, false, false },   /* jmp */
+		{ { 0, 0, 0, 0, 0, 0xff, 0xe0 }, false, false },   /* jmp *%rax */
+		{ { 0xe9, 0xe0, 0xff, 0xff, 0xff, 0xff, 0x90 }, false, false }, /* cut short */
+		{ { 0, 0, 0, 0, 0, 0xff, 0x14 }, false, false },
+		{ { 0, 0, 0, 0, 0xff, 0xd0, 0x90 }, false, false }, /* not the last one */
+	};
+	const struct snap_arch_ops *arch = snap_arch_ops(SNAP_ARCH_X86_64);
+
+	(void)unused;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(calls); i++) {
+		struct snap_call call =
+			arch->call_before(calls[i].code + sizeof(calls[i].code), 0x1000);
+
+		assert_int_equal(call.is_direct, calls[i].is_direct);
+		assert_int_equal(call.is_indirect, calls[i].is_indirect);
+		if (call.is_direct)
+			assert_int_equal(call.target, 0x1010);
+	}
+}
+
 static void test_registers_and_syscalls(void **unused)
 {
 	const struct snap_arch_ops *arch = snap_arch_ops(SNAP_ARCH_X86_64);
@@ -495,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_max_frames),
 		cmocka_unit_test(test_circle_of_signals),
 		cmocka_unit_test(test_pcs),
+		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_registers_and_syscalls),
 	};
 

@@ -48,13 +48,21 @@ struct bed {
 	struct snap_pcs pcs;
 };
 
+/* The file that is mapped: the fixture, or a copy of it without symbols. */
+static const char *mapped_path(void)
+{
+	const char *path = getenv("UNWIND_MAPPED");
+
+	return path ? path : getenv("UNWIND_FIXTURE");
+}
+
 static struct snap_error *find_fixture(void *context, const struct snap_file_request *request,
 				       int *fd_ret)
 {
 	(void)context;
 	if (request->attempt > 0)
 		return snap_error_not_found();
-	*fd_ret = open(getenv("UNWIND_FIXTURE"), O_RDONLY | O_CLOEXEC);
+	*fd_ret = open(mapped_path(), O_RDONLY | O_CLOEXEC);
 	assert_true(*fd_ret >= 0);
 	return NULL;
 }
@@ -62,7 +70,7 @@ static struct snap_error *find_fixture(void *context, const struct snap_file_req
 /* The fixture's segments as a loader maps them, then code without a file, and the two stacks. */
 static void bed_make_maps(struct bed *bed)
 {
-	const char *path = getenv("UNWIND_FIXTURE");
+	const char *path = mapped_path();
 	const Elf64_Ehdr *header = (const void *)snap_image_bytes(bed->image).data;
 	const Elf64_Phdr *segment = (const void *)((const uint8_t *)header + header->e_phoff);
 	struct snap_map *map = bed->maps;
@@ -162,7 +170,7 @@ static uint64_t symbol(const struct bed *bed, const char *name)
 }
 
 /* A return address inside a function: behind its first nop. */
-static uint64_t inside(const struct bed *bed, const char *name)
+__attribute__((unused)) static uint64_t inside(const struct bed *bed, const char *name)
 {
 	return symbol(bed, name) + 1;
 }

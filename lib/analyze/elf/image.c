@@ -182,6 +182,16 @@ struct snap_bytes snap_image_at(const struct snap_image *image, uint64_t vaddr)
 	return (struct snap_bytes){ image->data + segment->p_offset + into, size - into };
 }
 
+bool snap_image_code_segment(const struct snap_image *image, uint64_t vaddr, uint64_t *ret)
+{
+	const Elf64_Phdr *segment = segment_of(image, vaddr);
+
+	if (!segment || !(segment->p_flags & PF_X))
+		return false;
+	*ret = segment->p_vaddr;
+	return true;
+}
+
 bool snap_image_is_constant(const struct snap_image *image, uint64_t vaddr)
 {
 	const Elf64_Phdr *segment = segment_of(image, vaddr);
@@ -245,6 +255,11 @@ bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint
 	*dev_ret = image->dev;
 	*inode_ret = image->inode;
 	return true;
+}
+
+uint64_t snap_image_entry(const struct snap_image *image)
+{
+	return image->header.e_entry;
 }
 
 uint16_t snap_image_machine(const struct snap_image *image)

@@ -39,12 +39,17 @@ struct snap_bytes snap_image_section(struct snap_image *image, const char *name)
  */
 bool snap_image_section_address(struct snap_image *image, const char *name, uint64_t *ret);
 
+/* Where the section with an index (st_shndx) ends, if it holds an address; else 0. */
+uint64_t snap_image_section_end(const struct snap_image *image, size_t index, uint64_t vaddr);
+
 /* sh_link'ed pair of a symbol table and its strings; `dynamic`: .dynsym instead of .symtab. */
 bool snap_image_symbols(struct snap_image *image, bool dynamic, struct snap_bytes *symbols_ret,
 			struct snap_bytes *strings_ret);
 
 /* The bytes that the file puts at an unbiased address (p_vaddr), at most to the segment's end. */
 struct snap_bytes snap_image_at(const struct snap_image *image, uint64_t vaddr);
+/* The beginning of the loadable segment of code that holds an address; false: there is none. */
+bool snap_image_code_segment(const struct snap_image *image, uint64_t vaddr, uint64_t *ret);
 /* Whether memory there is as in the file: relocation writes to writable segments alone. */
 bool snap_image_is_constant(const struct snap_image *image, uint64_t vaddr);
 
@@ -64,6 +69,7 @@ bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret);
 /* The address of the first segment of a type (PT_… of elf.h); false: there is none. */
 bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret);
+uint64_t snap_image_entry(const struct snap_image *image);          /* e_entry; 0: none */
 uint16_t snap_image_machine(const struct snap_image *image);        /* e_machine */
 bool snap_image_is_executable_type(const struct snap_image *image); /* ET_EXEC or has PT_INTERP */
 

@@ -237,6 +237,18 @@ bool snap_image_section_address(struct snap_image *image, const char *name, uint
 	return image->sections[index].sh_type != SHT_NOBITS;
 }
 
+uint64_t snap_image_section_end(const struct snap_image *image, size_t index, uint64_t vaddr)
+{
+	const Elf64_Shdr *section;
+
+	if (index >= image->section_count)
+		return 0;
+	section = &image->sections[index];
+	return vaddr >= section->sh_addr && vaddr - section->sh_addr < section->sh_size
+		       ? section->sh_addr + section->sh_size
+		       : 0;
+}
+
 bool snap_image_symbols(struct snap_image *image, bool dynamic, struct snap_bytes *symbols_ret,
 			struct snap_bytes *strings_ret)
 {

@@ -6,6 +6,7 @@
  * Of several symbols that cover an address the one that begins closest to it wins, then the better
  * kind; between equals the choice follows from the names alone, so it is the same in each run.
  */
+#include "analyze/elf/functions.h"
 #include "analyze/symbol/internal.h"
 
 #include <elf.h>
@@ -39,16 +40,6 @@ bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab 
 	ret->strings = (const char *)strings.data;
 	ret->strings_size = strings.size;
 	return ret->count > 0;
-}
-
-/* Code: a function, or a label that assembly code forgot to call one. */
-static bool is_code(const Elf64_Sym *symbol)
-{
-	unsigned type = ELF64_ST_TYPE(symbol->st_info);
-
-	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
-	       symbol->st_shndx != SHN_COMMON &&
-	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
 /* Symbol `i` of a walk through the table; what lies behind it goes back now and then. */
@@ -159,7 +150,7 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 		Elf64_Sym symbol = symbol_at(&table, i);
 		uint64_t end;
 
-		if (symbol.st_value > last || !is_code(&symbol) ||
+		if (symbol.st_value > last || !snap_symbol_is_code(&symbol) ||
 		    __builtin_add_overflow(symbol.st_value, symbol.st_size, &end) ||
 		    end <= hits[0].vaddr)
 			continue;
@@ -167,28 +158,6 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 		     k < count && hits[k].vaddr < end; k++, offers++)
 			offer(&table, &symbol, &hits[k]);
 	}
-}
-
-/* The section that an address lies in ends here; 0: in none. */
-static uint64_t section_end(struct snap_image *image, unsigned index, uint64_t start)
-{
-	struct snap_bytes file = snap_image_bytes(image);
-	Elf64_Ehdr header;
-	Elf64_Shdr section;
-	uint64_t offset, end;
-
-	if (file.size < sizeof(header) || index >= SHN_LORESERVE)
-		return 0;
-	memcpy(&header, file.data, sizeof(header));
-	if (header.e_shentsize != sizeof(section) || index >= header.e_shnum ||
-	    __builtin_add_overflow(header.e_shoff, (uint64_t)index * sizeof(section), &offset) ||
-	    offset > file.size || file.size - offset < sizeof(section))
-		return 0;
-	memcpy(&section, file.data + offset, sizeof(section));
-	if (start < section.sh_addr ||
-	    __builtin_add_overflow(section.sh_addr, section.sh_size, &end))
-		return 0;
-	return end;
 }
 
 /* Where the closest symbol of each address begins: noted at the first address after it. */
@@ -200,7 +169,7 @@ static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits,
 		Elf64_Sym symbol = symbol_at(table, i);
 		size_t k;
 
-		if (!is_code(&symbol))
+		if (!snap_symbol_is_code(&symbol))
 			continue;
 		k = snap_hits_from(hits, count, symbol.st_value);
 		if (k == count || (hits[k].has_nearest && hits[k].nearest >= symbol.st_value))
@@ -236,14 +205,15 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 	for (size_t i = 0; i < table.count && offers < MAX_OFFERS; i++) {
 		Elf64_Sym symbol = symbol_at(&table, i);
 
-		if (symbol.st_size != 0 || !is_code(&symbol))
+		if (symbol.st_size != 0 || !snap_symbol_is_code(&symbol))
 			continue;
 		for (size_t k = snap_hits_from(hits, count, symbol.st_value);
 		     k < count && hits[k].has_nearest && hits[k].nearest == symbol.st_value;
 		     k++, offers++) {
 			if (hits[k].symbol_rank & RANK_COVERS)
 				continue;
-			if (hits[k].vaddr < section_end(image, symbol.st_shndx, symbol.st_value))
+			if (hits[k].vaddr <
+			    snap_image_section_end(image, symbol.st_shndx, symbol.st_value))
 				offer(&table, &symbol, &hits[k]);
 		}
 	}

@@ -53,15 +53,98 @@ static int syscall_number(const void *raw, size_t size)
 	return number >= 0 && number <= INT32_MAX ? (int)number : -1;
 }
 
-/* CALL rel32, and CALL of a register or memory operand of every length that the encoding allows. */
-static bool ends_in_call(const uint8_t *end)
+/* Whether `size` bytes are CALL of a register or memory operand: FF /2, ModRM, SIB, displacement. */
+static bool is_indirect_call(const uint8_t *code, size_t size)
 {
-	if (end[-5] == 0xe8)
-		return true;
-	for (int length = 2; length <= 7; length++)
-		if (end[-length] == 0xff && (end[1 - length] & 0x38) == 0x10)
+	unsigned mode = code[1] >> 6, rm = code[1] & 7;
+	size_t length = 2;
+
+	if (code[0] != 0xff || (code[1] & 0x38) != 0x10)
+		return false;
+	if (mode != 3 && rm == 4) {
+		if (size < 3)
+			return false;
+		length++;
+		rm = mode == 0 ? code[2] & 7 : 0;
+	}
+	if (mode == 1)
+		length++;
+	if (mode == 2 || (mode == 0 && rm == 5))
+		length += 4;
+	return length == size;
+}
+
+/* CALL rel32, and CALL of a register or memory operand of every length that the encoding allows. */
+static struct snap_call call_before(const uint8_t *end, uint64_t address)
+{
+	struct snap_call call = { .is_direct = end[-5] == 0xe8 };
+	int32_t distance;
+
+	memcpy(&distance, end - sizeof(distance), sizeof(distance));
+	call.target = address + (uint64_t)(int64_t)distance;
+	for (size_t length = 2; length <= SNAP_CALL_BYTES; length++)
+		call.is_indirect |= is_indirect_call(end - length, length);
+	return call;
+}
+
+static size_t skip_endbr64(const uint8_t *code, size_t size)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+	return size >= sizeof(endbr64) && memcmp(code, endbr64, sizeof(endbr64)) == 0
+		       ? sizeof(endbr64)
+		       : 0;
+}
+
+/* push %rbp; mov %rsp,%rbp, in both encodings. Go looks whether its stack suffices before. */
+static bool sets_frame_pointer(const uint8_t *code, size_t size)
+{
+	static const uint8_t moves[][4] = { { 0x55, 0x48, 0x89, 0xe5 },
+					    { 0x55, 0x48, 0x8b, 0xec } };
+
+	for (size_t at = 0; at + sizeof(moves[0]) <= size; at++) {
+		/* With a prefix it is %r13 that is pushed. */
+		if (at && code[at - 1] == 0x41)
+			continue;
+		if (memcmp(code + at, moves[0], sizeof(moves[0])) == 0 ||
+		    memcmp(code + at, moves[1], sizeof(moves[1])) == 0)
 			return true;
+	}
 	return false;
+}
+
+static void read_prologue(const uint8_t *code, size_t size, struct snap_prologue *ret)
+{
+	/* DWARF numbers of the registers as instructions number them. */
+	static const uint8_t numbers[] = { 0, 2, 1, 3, 7, 6, 4, 5 };
+
+	ret->sets_frame_pointer = sets_frame_pointer(code, size);
+	for (size_t at = skip_endbr64(code, size); at < size; at++) {
+		bool is_high = code[at] == 0x41 && at + 1 < size;
+		uint8_t opcode = code[at + is_high];
+
+		if ((opcode & 0xf8) != 0x50)
+			break;
+		ret->pushed[ret->pushed_count++] = is_high ? 8 + (opcode & 7) : numbers[opcode & 7];
+		at += is_high;
+	}
+}
+
+/* ret, ret imm16, and either with a prefix. */
+static bool is_return(const uint8_t code[SNAP_RETURN_BYTES])
+{
+	uint8_t opcode = code[0] == 0xf3 || code[0] == 0xf2 ? code[1] : code[0];
+
+	return opcode == 0xc3 || opcode == 0xc2;
+}
+
+/* [endbr64] [bnd] jmp *disp32(%rip) */
+static bool is_jump_stub(const uint8_t code[SNAP_STUB_BYTES])
+{
+	size_t at = skip_endbr64(code, SNAP_STUB_BYTES);
+
+	at += code[at] == 0xf2;
+	return code[at] == 0xff && code[at + 1] == 0x25;
 }
 
 /* mov $15 (rt_sigreturn) to %rax or %eax, syscall: gdb and the kernel's own check know no more. */
@@ -163,7 +246,10 @@ const struct snap_arch_ops snap_arch_x86_64 = {
 	.saved = saved,
 	.saved_count = SNAP_ARRAY_SIZE(saved),
 	.machine = 62, /* EM_X86_64 */
-	.ends_in_call = ends_in_call,
+	.call_before = call_before,
+	.read_prologue = read_prologue,
+	.is_return = is_return,
+	.is_jump_stub = is_jump_stub,
 	.is_signal_return = is_signal_return,
 	.signal_context = signal_context,
 };

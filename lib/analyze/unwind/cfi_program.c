@@ -365,6 +365,15 @@ static bool find_entry(const struct snap_cfi_programs *check, uint64_t vaddr, si
 	return false;
 }
 
+uint64_t snap_cfi_program_before(const struct snap_cfi_programs *check, uint64_t vaddr)
+{
+	size_t index;
+
+	if (check->lookup != SNAP_CFI_TABLE || !find_entry(check, vaddr, &index))
+		return 0;
+	return table_number(check, index, 0) <= vaddr ? table_number(check, index, 0) + 1 : 0;
+}
+
 bool snap_cfi_program_is_bounded(struct snap_cfi_programs *check, uint64_t vaddr)
 {
 	Dwarf_CFI_Entry entry;

@@ -30,4 +30,7 @@ struct snap_cfi_programs {
 /* Whether libdw may be asked about an unbiased address. */
 bool snap_cfi_program_is_bounded(struct snap_cfi_programs *check, uint64_t vaddr);
 
+/* Where, by the search table, the last function begins that does so at or below it; 0: unknown. */
+uint64_t snap_cfi_program_before(const struct snap_cfi_programs *check, uint64_t vaddr);
+
 #endif

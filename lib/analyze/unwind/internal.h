@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The inside of the unwinder, shared by unwind.c (threads, the hot path), step.c (all that is not
- * a simple row) and sink.c (where pcs go). Nobody else includes it.
+ * a simple row), no_cfi.c (code without rows) and sink.c (where pcs go). Nobody else includes it.
  */
 #ifndef SNAP_ANALYZE_UNWIND_INTERNAL_H
 #define SNAP_ANALYZE_UNWIND_INTERNAL_H
@@ -52,7 +52,7 @@ struct snap_unwinder {
 	const struct snap_thread *thread;
 	struct snap_frame_state state; /* its registers */
 	struct snap_pc pc;
-	bool by_frame_pointer; /* its registers came by a frame pointer */
+	bool has_scanned; /* for a frame of this thread */
 	/* How the stack ended. */
 	enum snap_unwind_end end;
 	uint64_t end_pc;
@@ -63,13 +63,27 @@ struct snap_unwinder {
 /* The row for a looked-up address, from the cache or computed. */
 const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_t lookup);
 
-/* A word of the thread's copied stacks, or of read-only files. */
+/* A word of the thread's copied stacks; the second one also of read-only files. */
+bool snap_unwinder_read_stack(const struct snap_unwinder *unwinder, uint64_t address,
+			      uint64_t *ret);
 bool snap_unwinder_read(void *unwinder, uint64_t address, uint64_t *ret);
+
+/* Whether an address lies in memory that can be executed. */
+bool snap_unwinder_is_executable(const struct snap_unwinder *unwinder, uint64_t address);
+/* No memory as far as is known, though it could be: reserved, or mapped since. */
+void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address);
 
 /*
  * From the frame at hand to its caller, by any row. False: the stack ends, and how is written down.
  */
 bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *row);
+/* The same, by a row of kind SNAP_ROW_NONE: by a guess, which the pc of the caller tells. */
+bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row);
+/*
+ * The end of a step: moves to the caller, whose registers are in place but for pc and sp. False: it
+ * has no address, and the stack ends as complete.
+ */
+bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp);
 
 /* What an address without CFI is: NONE, REFUSED (libunwind finds some), RETURN or WILD. */
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup);
@@ -95,5 +109,9 @@ static inline void snap_unwinder_set_known(struct snap_unwinder *unwinder, unsig
 /* Writes down how the stack ended; always false. */
 bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 		       const char *reason);
+/* The same, because memory at an address is not there: it was not copied, or is none. */
+bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address);
+/* The same of a partial thread, because a register is not known. */
+bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder);
 
 #endif

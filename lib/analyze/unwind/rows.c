@@ -19,6 +19,7 @@ enum {
 	MAX_ROWS = 1 << 20,
 	MAX_WIDE = 1 << 14, /* about a kilobyte each */
 	MAX_OPS = 4096,     /* operations of a wide row */
+	ENTRY_BYTES = 64,   /* of the first function of a program, where no symbol tells */
 };
 
 enum rule_kind { RULE_SAME, RULE_UNDEFINED, RULE_EXPRESSION };
@@ -65,6 +66,7 @@ struct snap_rows {
 	Dwarf *dwarf; /* for debug_frame */
 	bool debug_frame_tried;
 	struct snap_cfi_programs eh_programs, debug_programs;
+	struct snap_functions *functions; /* NULL: nobody asked yet, or no memory */
 	struct slot *slots;
 	size_t slot_count, count;
 	struct snap_wide_row *wide; /* all of them */
@@ -112,6 +114,7 @@ void snap_rows_destroy(struct snap_rows *rows)
 	if (rows->dwarf)
 		dwarf_end(rows->dwarf);
 	snap_image_close(rows->debug);
+	snap_functions_destroy(rows->functions);
 	free(rows->slots);
 	free(rows);
 }
@@ -332,6 +335,51 @@ static enum snap_row_kind find_frame(Dwarf_CFI *cfi, struct snap_cfi_programs *p
 	return dwarf_cfi_addrframe(cfi, vaddr, ret) == 0 ? SNAP_ROW_SIMPLE : SNAP_ROW_NONE;
 }
 
+/*
+ * Where the function begins that has no CFI: by symbols, those of the debug file if that was opened
+ * for its CFI; else behind the entry of another function in the search table.
+ */
+static struct snap_function find_function(struct snap_rows *rows, uint64_t vaddr)
+{
+	uint64_t entry = snap_image_entry(rows->image), before;
+	struct snap_function function = { 0 };
+
+	if (!rows->functions)
+		rows->functions = snap_functions_create(rows->image, rows->debug);
+	if (rows->functions)
+		function = snap_functions_find(rows->functions, vaddr);
+	if (function.how != SNAP_START_EARLIEST)
+		return function;
+	before = snap_cfi_program_before(&rows->eh_programs, vaddr);
+	if (before > function.start)
+		function.start = before;
+	if (entry >= function.start && entry <= vaddr && vaddr - entry < ENTRY_BYTES)
+		function = (struct snap_function){ .start = entry, .how = SNAP_START_EXACT };
+	return function;
+}
+
+static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
+{
+	struct snap_function function = find_function(rows, vaddr);
+	struct snap_row row = { .kind = SNAP_ROW_NONE };
+	uint64_t segment;
+
+	if (!snap_image_code_segment(rows->image, vaddr, &segment))
+		return row;
+	if (function.start < segment)
+		function.start = segment;
+	row.code = (struct snap_row_code){
+		.into = vaddr - function.start < UINT32_MAX ? (uint32_t)(vaddr - function.start)
+							    : UINT32_MAX,
+		.start = (uint8_t)function.how,
+		.is_readable = true,
+		.is_exported = function.is_exported,
+		.is_entry = function.how != SNAP_START_EARLIEST &&
+			    function.start == snap_image_entry(rows->image),
+	};
+	return row;
+}
+
 static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 {
 	Dwarf_Frame *frame = NULL;
@@ -342,6 +390,8 @@ static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 	kind = find_frame(rows->eh_frame, &rows->eh_programs, vaddr, &frame);
 	if (kind == SNAP_ROW_NONE)
 		kind = find_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
+	if (kind == SNAP_ROW_NONE)
+		return row_of_code(rows, vaddr);
 	if (kind != SNAP_ROW_SIMPLE)
 		return (struct snap_row){ .kind = kind };
 	row = row_of_frame(rows, frame);

@@ -9,17 +9,27 @@
 #ifndef SNAP_ANALYZE_UNWIND_ROWS_H
 #define SNAP_ANALYZE_UNWIND_ROWS_H
 
+#include "analyze/elf/functions.h"
 #include "analyze/elf/module.h"
 #include "analyze/unwind/arch.h"
 
 enum snap_row_kind {
-	SNAP_ROW_NONE,    /* no CFI covers the address: its frame pointer */
+	SNAP_ROW_NONE,    /* no CFI covers the address: see `code` */
 	SNAP_ROW_SIMPLE,  /* CFA = register + offset, all else at CFA + 8 * n */
 	SNAP_ROW_END,     /* the return address is undefined: the outermost frame */
 	SNAP_ROW_WIDE,    /* anything else that expressions can say: see `wide` */
 	SNAP_ROW_REFUSED, /* CFI that libdw does not understand */
 	SNAP_ROW_RETURN,  /* set by the unwinder: no CFI, returns from a signal handler */
 	SNAP_ROW_WILD,    /* set by the unwinder: no executable memory */
+};
+
+/* What a file tells of code without CFI; zeroed: there is no file. */
+struct snap_row_code {
+	uint32_t into;    /* the address lies so far behind the beginning of its function … */
+	uint8_t start;    /* … as an enum snap_start has it */
+	bool is_readable; /* the file has the code */
+	bool is_exported; /* calls of it in its own module may go by a stub */
+	bool is_entry;    /* where the file's program begins: nobody calls it */
 };
 
 /* 24 bytes: with its address a row takes half a cache line. */
@@ -34,6 +44,7 @@ struct snap_row {
 			int8_t low, high;              /* the least and the largest of them */
 		};
 		const struct snap_wide_row *wide;
+		struct snap_row_code code; /* of SNAP_ROW_NONE */
 	};
 };
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 static const char no_memory_there[] = "stack memory could not be read";
-static const char no_information[] = "no unwind information";
 
 static const uint64_t LEAST_ADDRESS = 65536; /* vm.mmap_min_addr */
 static const uint64_t MOST_ADDRESS = 1ull << 47;
@@ -18,11 +17,13 @@ bool snap_unwinder_end(struct snap_unwinder *unwinder, enum snap_unwind_end end,
 	/* By frame pointers alone nobody knows where a stack ends. */
 	if (end == SNAP_UNWIND_COMPLETE && unwinder->options->no_files) {
 		end = SNAP_UNWIND_NO_CFI;
-		reason = no_information;
+		reason = "no unwind information";
 	}
+	if (end == SNAP_UNWIND_COMPLETE && unwinder->has_scanned)
+		end = SNAP_UNWIND_SCANNED;
 	unwinder->end = end;
-	unwinder->reason = end == SNAP_UNWIND_COMPLETE ? NULL : reason;
-	unwinder->end_pc = end == SNAP_UNWIND_COMPLETE ? 0 : snap_pc_address(unwinder->pc);
+	unwinder->reason = snap_unwind_is_whole(end) ? NULL : reason;
+	unwinder->end_pc = snap_unwind_is_whole(end) ? 0 : snap_pc_address(unwinder->pc);
 	return false;
 }
 
@@ -36,7 +37,7 @@ static bool read_range(uint64_t start, const uint8_t *bytes, size_t size, uint64
 	return true;
 }
 
-static bool read_stack(const struct snap_unwinder *unwinder, uint64_t address, uint64_t *ret)
+bool snap_unwinder_read_stack(const struct snap_unwinder *unwinder, uint64_t address, uint64_t *ret)
 {
 	const struct snap_thread *thread = unwinder->thread;
 
@@ -49,7 +50,7 @@ bool snap_unwinder_read(void *context, uint64_t address, uint64_t *ret)
 {
 	struct snap_unwinder *unwinder = context;
 
-	return read_stack(unwinder, address, ret) ||
+	return snap_unwinder_read_stack(unwinder, address, ret) ||
 	       snap_modules_read(unwinder->modules, address, ret, sizeof(*ret));
 }
 
@@ -67,7 +68,7 @@ static bool is_behind(const struct snap_unwinder *unwinder, uint64_t start, size
 }
 
 /* The stack ends because memory at `address` is not there. */
-static bool end_missing(struct snap_unwinder *unwinder, uint64_t address)
+bool snap_unwinder_end_missing(struct snap_unwinder *unwinder, uint64_t address)
 {
 	const struct snap_thread *thread = unwinder->thread;
 
@@ -79,7 +80,7 @@ static bool end_missing(struct snap_unwinder *unwinder, uint64_t address)
 }
 
 /* Moves to the caller, whose registers are in place but for pc and sp. */
-static bool move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
+bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t address = snap_pc_address(pc);
@@ -89,12 +90,11 @@ static bool move(struct snap_unwinder *unwinder, struct snap_pc pc, uint64_t sp)
 	unwinder->state.registers[arch->sp] = sp;
 	unwinder->state.registers[arch->ra] = address;
 	unwinder->pc = pc;
-	unwinder->by_frame_pointer = false;
 	return true;
 }
 
 /* A partial thread: a stop can tell more. */
-static bool end_unknown(struct snap_unwinder *unwinder)
+bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder)
 {
 	unwinder->needs_register = true;
 	return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, SNAP_NEEDS_REGISTER);
@@ -118,18 +118,18 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 	uint64_t cfa = registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_offset, pc;
 
 	if (!snap_unwinder_knows(unwinder, row->cfa_register))
-		return end_unknown(unwinder);
+		return snap_unwinder_end_unknown(unwinder);
 	if (cfa <= registers[arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	if (!snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[0], &pc))
-		return end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
+		return snap_unwinder_end_missing(unwinder, cfa + 8 * (int64_t)row->at[0]);
 	for (unsigned i = 0; i < arch->saved_count; i++)
 		if (row->saved & 1u << i)
 			snap_unwinder_set_known(
 				unwinder, arch->saved[i],
 				snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
 						   &registers[arch->saved[i]]));
-	return move(unwinder, snap_pc_return(pc), cfa);
+	return snap_unwinder_move(unwinder, snap_pc_return(pc), cfa);
 }
 
 /*
@@ -139,7 +139,7 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 static bool move_to_interrupted(struct snap_unwinder *unwinder, uint64_t pc, uint64_t sp)
 {
 	snap_sink_mark_exact(&unwinder->sink);
-	return move(unwinder, snap_pc_exact(pc), sp);
+	return snap_unwinder_move(unwinder, snap_pc_exact(pc), sp);
 }
 
 /* What rows refuse goes through libunwind, one frame at a time. */
@@ -147,10 +147,11 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 {
 	struct snap_libunwind *engine = unwinder->libunwind;
 	uint64_t *registers = unwinder->state.registers, pc, sp;
+	enum snap_trust trust = SNAP_TRUST_CFI;
 	bool is_signal = false;
 
 	if (!knows_all_saved(unwinder))
-		return end_unknown(unwinder);
+		return snap_unwinder_end_unknown(unwinder);
 	if (!engine || !snap_libunwind_begin(engine, &unwinder->state))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED,
 					 "unwind information in an unknown format");
@@ -169,9 +170,13 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && sp <= registers[unwinder->arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
+	/* Where it cannot use what it found, libunwind follows the frame pointer and does not say so. */
+	if (sp == registers[unwinder->arch->fp] + 2 * sizeof(sp))
+		trust = SNAP_TRUST_FRAME_POINTER;
 	snap_libunwind_registers(engine, unwinder->arch, registers);
 	return is_signal ? move_to_interrupted(unwinder, pc, sp)
-			 : move(unwinder, snap_pc_return(pc), sp);
+			 : snap_unwinder_move(unwinder, snap_pc_found_by(snap_pc_return(pc), trust),
+					      sp);
 }
 
 static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row)
@@ -185,19 +190,20 @@ static bool step_wide(struct snap_unwinder *unwinder, const struct snap_row *row
 	case SNAP_WIDE_DONE:
 		break;
 	case SNAP_WIDE_UNREADABLE:
-		return end_missing(unwinder, missing);
+		return snap_unwinder_end_missing(unwinder, missing);
 	case SNAP_WIDE_REFUSED:
 		return step_libunwind(unwinder);
 	case SNAP_WIDE_UNKNOWN:
-		return end_unknown(unwinder);
+		return snap_unwinder_end_unknown(unwinder);
 	}
 	if (!is_signal && registers[arch->sp] <= sp)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
 	return is_signal ? move_to_interrupted(unwinder, registers[arch->ra], registers[arch->sp])
-			 : move(unwinder, snap_pc_return(registers[arch->ra]), registers[arch->sp]);
+			 : snap_unwinder_move(unwinder, snap_pc_return(registers[arch->ra]),
+					      registers[arch->sp]);
 }
 
-static bool is_executable(const struct snap_unwinder *unwinder, uint64_t address)
+bool snap_unwinder_is_executable(const struct snap_unwinder *unwinder, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(unwinder->process, address);
 
@@ -205,7 +211,7 @@ static bool is_executable(const struct snap_unwinder *unwinder, uint64_t address
 }
 
 /* Not memory as far as is known, though it could be: reserved or mapped since. */
-static void note_stale(struct snap_unwinder *unwinder, uint64_t address)
+void snap_unwinder_note_stale(struct snap_unwinder *unwinder, uint64_t address)
 {
 	const struct snap_map *map = snap_process_map(unwinder->process, address);
 
@@ -215,20 +221,31 @@ static void note_stale(struct snap_unwinder *unwinder, uint64_t address)
 }
 
 /* A call through a null or wild pointer: the return address is what the call just pushed. */
+static bool follows_call(struct snap_unwinder *unwinder, uint64_t pc)
+{
+	uint8_t code[SNAP_CALL_BYTES];
+	struct snap_call call;
+
+	if (!snap_unwinder_is_executable(unwinder, pc - 1))
+		return false;
+	/* Code that cannot be read may hold a call. */
+	if (!snap_modules_read(unwinder->modules, pc - sizeof(code), code, sizeof(code)))
+		return true;
+	call = unwinder->arch->call_before(code + sizeof(code), pc);
+	return call.is_direct || call.is_indirect;
+}
+
 static bool step_wild_call(struct snap_unwinder *unwinder)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
 	uint64_t sp = unwinder->state.registers[arch->sp], pc;
-	uint8_t code[SNAP_CALL_BYTES];
 
-	note_stale(unwinder, snap_pc_lookup(unwinder->pc));
-	if (unwinder->sink.total > 1 || !read_stack(unwinder, sp, &pc) || pc == 0 ||
-	    !is_executable(unwinder, pc - 1) ||
-	    (snap_modules_read(unwinder->modules, pc - sizeof(code), code, sizeof(code)) &&
-	     !arch->ends_in_call(code + sizeof(code))))
+	snap_unwinder_note_stale(unwinder, snap_pc_lookup(unwinder->pc));
+	if (unwinder->sink.total > 1 || !snap_unwinder_read_stack(unwinder, sp, &pc) || pc == 0 ||
+	    !follows_call(unwinder, pc))
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI,
 					 "no executable memory at this address");
-	return move(unwinder, snap_pc_return(pc), sp + sizeof(pc));
+	return snap_unwinder_move(unwinder, snap_pc_return(pc), sp + sizeof(pc));
 }
 
 /* A signal handler's return without CFI: the kernel's frame lies at sp. */
@@ -248,53 +265,18 @@ static bool step_signal(struct snap_unwinder *unwinder)
 	uint64_t context = registers[arch->sp], caller[SNAP_MAX_DWARF_REGISTERS];
 
 	for (unsigned i = 0; i < arch->dwarf_registers; i++)
-		if (!read_stack(unwinder, context + arch->signal_context[i], &caller[i]))
-			return end_missing(unwinder, context + arch->signal_context[i]);
+		if (!snap_unwinder_read_stack(unwinder, context + arch->signal_context[i],
+					      &caller[i]))
+			return snap_unwinder_end_missing(unwinder,
+							 context + arch->signal_context[i]);
 	memcpy(registers, caller, arch->dwarf_registers * sizeof(*caller));
 	unwinder->state.known = SNAP_ALL_KNOWN;
 	return move_to_interrupted(unwinder, caller[arch->ra], caller[arch->sp]);
 }
 
-/*
- * Code without CFI (JIT, hand-written assembly): the frame pointer, if it is believable: it grows,
- * lies in the copied stack, and what it leads to can be executed. A zero that other frame pointers
- * led to is how the outermost frame is marked (psABI, initial process stack).
- */
-static bool step_frame_pointer(struct snap_unwinder *unwinder)
-{
-	const struct snap_arch_ops *arch = unwinder->arch;
-	uint64_t *registers = unwinder->state.registers;
-	uint64_t fp = registers[arch->fp], caller, pc;
-
-	if (!snap_unwinder_knows(unwinder, arch->fp))
-		return end_unknown(unwinder);
-	if (fp == 0 && unwinder->by_frame_pointer)
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
-	if (fp < registers[arch->sp] || fp % sizeof(fp) != 0)
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
-	if (!read_stack(unwinder, fp, &caller) || !read_stack(unwinder, fp + sizeof(fp), &pc)) {
-		end_missing(unwinder, fp + sizeof(fp));
-		if (unwinder->end != SNAP_UNWIND_LIMIT)
-			snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
-		return false;
-	}
-	if (caller == fp)
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE,
-					 "a frame pointer that points to itself");
-	if (pc != 0 && !is_executable(unwinder, pc - 1)) {
-		note_stale(unwinder, pc - 1);
-		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, no_information);
-	}
-	registers[arch->fp] = caller;
-	if (!move(unwinder, snap_pc_return(pc), fp + 2 * sizeof(fp)))
-		return false;
-	unwinder->by_frame_pointer = true;
-	return true;
-}
-
 enum snap_row_kind snap_unwinder_classify(struct snap_unwinder *unwinder, uint64_t lookup)
 {
-	if (!is_executable(unwinder, lookup))
+	if (!snap_unwinder_is_executable(unwinder, lookup))
 		return SNAP_ROW_WILD;
 	if (is_signal_return(unwinder))
 		return SNAP_ROW_RETURN;
@@ -308,7 +290,7 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 {
 	switch ((enum snap_row_kind)row->kind) {
 	case SNAP_ROW_NONE:
-		return step_frame_pointer(unwinder);
+		return snap_unwinder_step_without_cfi(unwinder, row);
 	case SNAP_ROW_SIMPLE:
 		return step_simple(unwinder, row);
 	case SNAP_ROW_END:

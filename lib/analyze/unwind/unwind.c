@@ -192,7 +192,6 @@ static inline bool step_fast(struct snap_unwinder *unwinder, const struct snap_r
 	registers[arch->sp] = cfa;
 	registers[arch->ra] = pc;
 	unwinder->pc = snap_pc_return(pc);
-	unwinder->by_frame_pointer = false;
 	return true;
 }
 
@@ -235,6 +234,15 @@ static void unwind_by_rows(struct snap_unwinder *unwinder)
 		walk(unwinder, true);
 	else
 		walk(unwinder, false);
+}
+
+/* A frame that libunwind found: it does not say where it had to follow the frame pointer. */
+static struct snap_pc found_by_libunwind(struct snap_unwinder *unwinder, struct snap_pc left,
+					 struct snap_pc pc)
+{
+	if (snap_unwinder_row(unwinder, snap_pc_lookup(left))->kind != SNAP_ROW_NONE)
+		return pc;
+	return snap_pc_found_by(pc, SNAP_TRUST_FRAME_POINTER);
 }
 
 /* --engine=libunwind: it alone, with the same rules for what is believed. */
@@ -285,7 +293,9 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 		sp = caller_sp;
 		if (is_signal)
 			snap_sink_mark_exact(&unwinder->sink);
-		unwinder->pc = is_signal ? snap_pc_exact(address) : snap_pc_return(address);
+		unwinder->pc = is_signal ? snap_pc_exact(address)
+					 : found_by_libunwind(unwinder, unwinder->pc,
+							      snap_pc_return(address));
 	}
 	snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT, "the frame limit was reached");
 }
@@ -297,7 +307,9 @@ static void take_reference(struct snap_unwinder *unwinder)
 	const struct snap_row *row;
 
 	for (size_t i = 0; i < thread->reference_pc_count; i++) {
-		unwinder->pc = (struct snap_pc){ thread->reference_pcs[i] };
+		struct snap_pc pc = { thread->reference_pcs[i] };
+
+		unwinder->pc = i ? found_by_libunwind(unwinder, unwinder->pc, pc) : pc;
 		if (!snap_sink_add(&unwinder->sink, unwinder->pc)) {
 			snap_unwinder_end(unwinder, SNAP_UNWIND_LIMIT,
 					  "the frame limit was reached");
@@ -324,7 +336,7 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 	uint64_t pc;
 
 	unwinder->pc = snap_pc_exact(0);
-	unwinder->by_frame_pointer = false;
+	unwinder->has_scanned = false;
 	unwinder->needs_register = unwinder->stale_mappings = false;
 	if (thread->result != SNAP_THREAD_COPIED || thread->registers_size == 0)
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_NOT_STOPPED,

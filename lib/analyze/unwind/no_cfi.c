@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A step from code without call frame information: by its frame pointer, if it has one, else by
+ * scanning the stack. Both are guesses, and the pc that they find says so.
+ *
+ * The frame pointer is an ordinary register: in a function that does not set it up it belongs to
+ * some frame further out, and following it would leave callers out. So the code must be seen to set
+ * it up. Code that nobody can look into (made at run time, or its file is gone) is believed to, as
+ * most of it does.
+ *
+ * Else the return address is the first word of the stack that a call of this function can have
+ * pushed. Old return addresses lie between the words of a frame, so it must follow a call
+ * instruction, and where that says whom it calls it must be this function.
+ */
+#include "analyze/unwind/internal.h"
+
+#include <string.h>
+
+enum { SCAN_WORDS = 128 };
+
+/* The function to be left, as far as it is known. */
+struct function {
+	uint64_t start, lookup; /* its beginning as `how` says; an address in it */
+	enum snap_start how;
+	bool is_exported;
+	struct snap_prologue prologue; /* what it has run of its first instructions */
+};
+
+/* ---- calls ---- */
+
+/* The call before a return address; false: there is none. */
+static bool read_call(struct snap_unwinder *unwinder, uint64_t return_address,
+		      struct snap_call *ret)
+{
+	uint8_t code[SNAP_CALL_BYTES];
+
+	if (!snap_unwinder_is_executable(unwinder, return_address - 1) ||
+	    !snap_modules_read(unwinder->modules, return_address - sizeof(code), code,
+			       sizeof(code)))
+		return false;
+	*ret = unwinder->arch->call_before(code + sizeof(code), return_address);
+	/* Bytes of another instruction that look like a call lead anywhere. */
+	ret->is_direct = ret->is_direct && snap_unwinder_is_executable(unwinder, ret->target);
+	return ret->is_direct || ret->is_indirect;
+}
+
+/*
+ * A call of another module's function, or of an exported one, may go by a stub: to where, only data
+ * says that was not copied.
+ */
+static bool may_be_stub_of(struct snap_unwinder *unwinder, uint64_t target,
+			   const struct function *function)
+{
+	uint8_t code[SNAP_STUB_BYTES];
+
+	return (function->is_exported ||
+		snap_modules_find(unwinder->modules, target) !=
+			snap_modules_find(unwinder->modules, function->lookup)) &&
+	       snap_modules_read(unwinder->modules, target, code, sizeof(code)) &&
+	       unwinder->arch->is_jump_stub(code);
+}
+
+static bool is_call_of(struct snap_unwinder *unwinder, const struct snap_call *call,
+		       const struct function *function)
+{
+	if (!call->is_direct)
+		return call->is_indirect;
+	if (function->how == SNAP_START_EXACT
+		    ? call->target == function->start
+		    : call->target >= function->start && call->target <= function->lookup)
+		return true;
+	return may_be_stub_of(unwinder, call->target, function);
+}
+
+/* ---- the function ---- */
+
+/*
+ * Without symbols a call tells where the function begins: the one before the return address that
+ * the frame pointer leads to, if it is one of this function.
+ */
+static void learn_start(struct snap_unwinder *unwinder, struct function *function)
+{
+	uint64_t fp = unwinder->state.registers[unwinder->arch->fp], pc;
+	struct snap_call call;
+
+	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) ||
+	    !snap_unwinder_read_stack(unwinder, fp + sizeof(fp), &pc) ||
+	    !read_call(unwinder, pc, &call) || !call.is_direct || call.target < function->start ||
+	    call.target > function->lookup)
+		return;
+	function->start = call.target;
+	function->how = SNAP_START_EXACT;
+}
+
+/* Only what was executed counts. */
+static void read_prologue(struct snap_unwinder *unwinder, struct function *function)
+{
+	uint64_t size = snap_pc_address(unwinder->pc) - function->start;
+	uint8_t code[SNAP_PROLOGUE_BYTES];
+
+	if (size > sizeof(code))
+		size = sizeof(code);
+	if (size && snap_modules_read(unwinder->modules, function->start, code, size))
+		unwinder->arch->read_prologue(code, size, &function->prologue);
+}
+
+static struct function find_function(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	struct function function = { .lookup = snap_pc_lookup(unwinder->pc) };
+
+	if (!row->code.is_readable) {
+		const struct snap_map *map = snap_process_map(unwinder->process, function.lookup);
+
+		function.start = map ? map->start : function.lookup;
+		return function;
+	}
+	function.start = function.lookup - row->code.into;
+	function.how = (enum snap_start)row->code.start;
+	function.is_exported = row->code.is_exported;
+	if (function.how == SNAP_START_EARLIEST)
+		learn_start(unwinder, &function);
+	if (function.how != SNAP_START_EARLIEST)
+		read_prologue(unwinder, &function);
+	return function;
+}
+
+/* Behind the end of its frame the frame pointer is the caller's again. */
+static bool stands_at_return(struct snap_unwinder *unwinder)
+{
+	uint8_t code[SNAP_RETURN_BYTES];
+
+	return snap_pc_is_exact(unwinder->pc) &&
+	       snap_modules_read(unwinder->modules, snap_pc_address(unwinder->pc), code,
+				 sizeof(code)) &&
+	       unwinder->arch->is_return(code);
+}
+
+/* ---- steps ---- */
+
+/*
+ * A zero that other frame pointers led to is how the outermost frame is marked (psABI, initial
+ * process stack).
+ */
+static bool is_outermost(const struct snap_unwinder *unwinder)
+{
+	return unwinder->state.registers[unwinder->arch->fp] == 0 &&
+	       snap_pc_trust(unwinder->pc) == SNAP_TRUST_FRAME_POINTER;
+}
+
+static bool end_without_cfi(struct snap_unwinder *unwinder)
+{
+	if (is_outermost(unwinder))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "no unwind information");
+}
+
+enum step { STEP_MADE, STEP_ENDED, STEP_NOT_BELIEVED };
+
+/*
+ * By the frame pointer, if it is believable: it grows, lies in the copied stack, and what it leads
+ * to can be executed.
+ */
+static enum step follow_frame_pointer(struct snap_unwinder *unwinder)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	uint64_t *registers = unwinder->state.registers;
+	uint64_t fp = registers[arch->fp], caller, pc;
+
+	if (is_outermost(unwinder)) {
+		snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+		return STEP_ENDED;
+	}
+	if (fp < registers[arch->sp] || fp % sizeof(fp) != 0)
+		return STEP_NOT_BELIEVED;
+	if (!snap_unwinder_read_stack(unwinder, fp, &caller) ||
+	    !snap_unwinder_read_stack(unwinder, fp + sizeof(fp), &pc)) {
+		snap_unwinder_end_missing(unwinder, fp + sizeof(fp));
+		return unwinder->end == SNAP_UNWIND_LIMIT ? STEP_ENDED : STEP_NOT_BELIEVED;
+	}
+	if (caller == fp) {
+		snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE,
+				  "a frame pointer that points to itself");
+		return STEP_ENDED;
+	}
+	if (pc != 0 && !snap_unwinder_is_executable(unwinder, pc - 1)) {
+		snap_unwinder_note_stale(unwinder, pc - 1);
+		return STEP_NOT_BELIEVED;
+	}
+	registers[arch->fp] = caller;
+	return snap_unwinder_move(unwinder,
+				  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_FRAME_POINTER),
+				  fp + 2 * sizeof(fp))
+		       ? STEP_MADE
+		       : STEP_ENDED;
+}
+
+/* The registers that the function saved below its return address, which lies at `at`. */
+static void restore_registers(struct snap_unwinder *unwinder, const struct function *function,
+			      uint64_t at)
+{
+	const struct snap_arch_ops *arch = unwinder->arch;
+	const struct snap_prologue *prologue = &function->prologue;
+	uint64_t *registers = unwinder->state.registers, sp = registers[arch->sp], value;
+
+	/* A frame pointer that was set up behind the first instructions still points there. */
+	if (snap_unwinder_knows(unwinder, arch->fp) && registers[arch->fp] == at - sizeof(at) &&
+	    snap_unwinder_read_stack(unwinder, at - sizeof(at), &value))
+		registers[arch->fp] = value;
+	for (unsigned i = 0; i < prologue->pushed_count; i++) {
+		uint64_t slot = at - (i + 1) * sizeof(at);
+
+		/* What lies below sp was popped again. */
+		if (slot < sp || slot > at || !snap_unwinder_read_stack(unwinder, slot, &value))
+			break;
+		registers[prologue->pushed[i]] = value;
+		snap_unwinder_set_known(unwinder, prologue->pushed[i], true);
+	}
+}
+
+/* By the first word of the stack that can be the return address. */
+static bool scan_stack(struct snap_unwinder *unwinder, const struct function *function)
+{
+	uint64_t sp = unwinder->state.registers[unwinder->arch->sp];
+	uint64_t at = (sp + sizeof(sp) - 1) & ~(uint64_t)(sizeof(sp) - 1), pc;
+	struct snap_call call;
+
+	for (int i = 0; i < SCAN_WORDS; i++, at += sizeof(at)) {
+		if (!snap_unwinder_read_stack(unwinder, at, &pc)) {
+			snap_unwinder_end_missing(unwinder, at);
+			return unwinder->end == SNAP_UNWIND_LIMIT ? false
+								  : end_without_cfi(unwinder);
+		}
+		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, function))
+			continue;
+		restore_registers(unwinder, function, at);
+		unwinder->has_scanned = true;
+		return snap_unwinder_move(unwinder,
+					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
+					  at + sizeof(at));
+	}
+	return end_without_cfi(unwinder);
+}
+
+bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	bool has_frame_pointer = !row->code.is_readable;
+	struct function function;
+
+	/* Nobody called the first function of a program. */
+	if (row->code.is_entry)
+		return end_without_cfi(unwinder);
+	function = find_function(unwinder, row);
+	if (function.prologue.sets_frame_pointer)
+		has_frame_pointer = !stands_at_return(unwinder);
+	/* A stop would tell more. */
+	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
+	    (has_frame_pointer || function.how == SNAP_START_EARLIEST))
+		return snap_unwinder_end_unknown(unwinder);
+	if (has_frame_pointer) {
+		enum step step = follow_frame_pointer(unwinder);
+
+		if (step != STEP_NOT_BELIEVED)
+			return step == STEP_MADE;
+	}
+	return scan_stack(unwinder, &function);
+}
