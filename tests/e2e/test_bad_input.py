@@ -166,7 +166,7 @@ class Usage(Case):
         listed = re.findall(r"(?m)^  ([\w-]+) +\.", self.run_tool("--help").text.split("Formats")[1])
         self.assertIn("json", listed)
         got = self.run_tool("--format", "nonsense", "1", status=64)
-        self.assertIn("'nonsense' is none of " + ", ".join(listed), got.err)
+        self.assertIn("'nonsense' is not one of " + ", ".join(listed), got.err)
 
     def test_help_and_version(self):
         for flag in ("--help", "-h"):

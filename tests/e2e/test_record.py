@@ -37,7 +37,7 @@ class Running:
         self.pid = self.process.pid
         self.err = b""
         try:
-            self.wait_for("recording, threads: \\d+")
+            self.wait_for("recording \\d+ thread")
         except BaseException:
             self.close()
             raise

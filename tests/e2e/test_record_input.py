@@ -166,13 +166,13 @@ class Recordings(Case):
         for source in (path, path + ".json"):
             for option in ("--from", "--to"):
                 got = self.run_tool("render", source, option, "1s", status=64)
-                self.assertIn("is none", got.err)
+                self.assertIn("is not one", got.err)
 
     def test_moments_that_make_no_sense(self):
         path = self.record()
         for value in ("yesterday", "2026-11-20", "2026-11-20T07:52:18", "--5", "5d"):
             got = self.run_tool("render", path, "--from=" + value, status=64)
-            self.assertIn("no moment", got.err)
+            self.assertIn("not a time", got.err)
 
     def test_cut_short(self):
         """What is whole of a truncated recording is shown, and it says that there is no end."""
