@@ -185,7 +185,7 @@ static void test_folders_of_modules(void **state _unused_)
 	check_source(&tree, &options, 2, "lib/c.c");
 	check_source(&tree, &options, 3, "/build/jit/src/d.c");
 	snap_sheet_init(&lines, &options, out);
-	snap_folders_note(&tree.folders, &lines);
+	snap_folders_note(&tree.folders, &lines, true);
 	snap_sheet_deinit(&lines);
 	assert_int_equal(fclose(out), 0);
 	assert_string_equal(text, "\nfolders left out of source paths (--full-names): "
@@ -209,6 +209,41 @@ static void test_folders_that_do_not_pay(void **state _unused_)
 	path = snap_folders_path(&folders, &options, &frame, entry.file);
 	assert_string_equal(path, entry.file);
 	snap_folders_deinit(&folders);
+}
+
+/* ---- frames that were not found by CFI ---- */
+
+static void test_guessed(void **state _unused_)
+{
+	struct snap_frame scanned = worker_frame, pointed = at_frame, libc = thread_frame;
+	const struct snap_frame *frames[] = {
+		&futex_frame, &cond_frame,   &pop_frame, &pointed,
+		&scanned,     &worker_frame, &libc,      &clone_frame
+	};
+	struct snap_node node = *service.processes[0], *nodes[] = { &node };
+	struct snap_options options = { .utf8 = true };
+	struct snap_snapshot snapshot = service;
+	struct snap_stack stack = node.stacks[0];
+
+	pointed.trust = SNAP_TRUST_FRAME_POINTER;
+	scanned.trust = libc.trust = SNAP_TRUST_SCAN;
+	stack.frames = frames;
+	stack.frame_count = SNAP_ARRAY_SIZE(frames);
+	stack.unwind = SNAP_UNWIND_SCANNED;
+	stack.unwind_detail = NULL;
+	node.stacks = &stack;
+	node.stack_count = 1;
+	node.child_count = 0;
+	snapshot.processes = nodes;
+	snapshot.root_count = 1;
+	check_text("guessed.txt", &snapshot, &options);
+	options.utf8 = false;
+	options.verbose = 1;
+	check_text("guessed-ascii.txt", &snapshot, &options);
+	options.verbose = 0;
+	options.summary = true;
+	frames[2] = &pointed;
+	check_text("guessed-summary.txt", &snapshot, &options);
 }
 
 /* ---- columns of --summary ---- */
@@ -377,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_folders_of_modules),
 		cmocka_unit_test(test_folders_that_do_not_pay),
 		cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_guessed),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

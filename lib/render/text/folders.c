@@ -167,7 +167,7 @@ static void add_folder(struct snap_sheet *lines, const struct snap_module_folder
 	free(path);
 }
 
-void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines)
+void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines, bool first)
 {
 	enum { MOST_NAMED = 8 };
 	size_t count = 0;
@@ -176,7 +176,8 @@ void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *li
 		if (!is_left_out(&folders->folders[i]) || count++ >= MOST_NAMED)
 			continue;
 		if (count == 1) {
-			snap_line_blank(lines);
+			if (first)
+				snap_line_blank(lines);
 			snap_line_begin(lines);
 		}
 		snap_line_add(lines, SNAP_STYLE_DIM,

@@ -39,7 +39,7 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
  */
 char *snap_folders_path(const struct snap_folders *folders, const struct snap_options *options,
 			const struct snap_frame *frame, const char *path);
-/* The line that tells what was left out, if anything was, behind an empty one. */
-void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines);
+/* The line that tells what was left out, if anything was; behind an empty one if it is `first`. */
+void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines, bool first);
 
 #endif

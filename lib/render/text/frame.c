@@ -132,6 +132,7 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 		entry->inlined = from->inlined;
 		entry->system = from->system;
 		entry->kernel = from->kernel;
+		entry->guessed = i + 1 == frame->entry_count && frame->trust != SNAP_TRUST_CFI;
 		if (!entry->name || !entry->location) {
 			snap_shown_frame_destroy(shown);
 			return NULL;
@@ -159,7 +160,8 @@ bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_
 		return false;
 	for (size_t i = 0; i < a->count; i++)
 		if (strcmp(a->entries[i].name, b->entries[i].name) != 0 ||
-		    strcmp(a->entries[i].location, b->entries[i].location) != 0)
+		    strcmp(a->entries[i].location, b->entries[i].location) != 0 ||
+		    a->entries[i].guessed != b->entries[i].guessed)
 			return false;
 	return true;
 }

@@ -12,6 +12,7 @@
 struct snap_shown_entry {
 	char *name, *location;
 	bool inlined, system, kernel;
+	bool guessed; /* of the function itself: its frame was not found by CFI */
 };
 
 struct snap_shown_frame {

@@ -244,18 +244,25 @@ static size_t frame_indent(const struct snap_text_stacks *stacks)
 }
 
 /* Begins a line at the column of frames; a level of rails is two columns already. */
-static void begin_frame(struct snap_text_stacks *stacks, bool inlined)
+static void begin_frame(struct snap_text_stacks *stacks, const char *sign)
 {
 	struct snap_sheet *lines = stacks->lines;
 	size_t target;
 
 	snap_line_begin(lines);
 	target = lines->columns + frame_indent(stacks) - 2;
-	snap_line_pad(lines, target - (inlined ? 2 : 0));
-	if (inlined) {
-		snap_line_add(lines, SNAP_STYLE_CYAN, lines->signs->inlined);
+	snap_line_pad(lines, target - (sign ? 2 : 0));
+	if (sign) {
+		snap_line_add(lines, SNAP_STYLE_CYAN, sign);
 		snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 	}
+}
+
+/* The mark of a frame that was not found by CFI; NULL: it needs none. */
+static const char *mark_guessed(struct snap_text_stacks *stacks, bool guessed)
+{
+	stacks->has_guessed = stacks->has_guessed || guessed;
+	return guessed ? stacks->lines->signs->guessed : NULL;
 }
 
 static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_entry *entry,
@@ -264,7 +271,8 @@ static void put_entry(struct snap_text_stacks *stacks, const struct snap_shown_e
 	struct snap_sheet *lines = stacks->lines;
 	enum snap_style style = entry->system || entry->kernel ? SNAP_STYLE_DIM : SNAP_STYLE_PLAIN;
 
-	begin_frame(stacks, entry->inlined);
+	begin_frame(stacks,
+		    entry->inlined ? lines->signs->inlined : mark_guessed(stacks, entry->guessed));
 	snap_line_add(lines, style, entry->name);
 	if (times > 1)
 		snap_line_printf(lines, SNAP_STYLE_BOLD, " %s %zu", lines->signs->times, times);
@@ -322,11 +330,14 @@ static bool put_folded(struct snap_text_stacks *stacks, const struct snap_stack 
 				      *outer = shown_of(stacks, stack->frames[first + count - 1]);
 	struct snap_sheet *lines = stacks->lines;
 	const struct snap_shown_entry *last;
+	bool guessed = false;
 
 	if (!inner || !outer)
 		return false;
 	last = &outer->entries[outer->count - 1];
-	begin_frame(stacks, false);
+	for (size_t i = first; i < first + count; i++)
+		guessed = guessed || stack->frames[i]->trust != SNAP_TRUST_CFI;
+	begin_frame(stacks, mark_guessed(stacks, guessed));
 	snap_line_add(lines, SNAP_STYLE_DIM, inner->entries[inner->count - 1].name);
 	snap_line_printf(lines, SNAP_STYLE_DIM, " %s ", lines->signs->dots);
 	snap_line_add(lines, SNAP_STYLE_DIM, last->name);
@@ -362,10 +373,25 @@ static void put_gap(struct snap_text_stacks *stacks, const struct snap_stack *st
 {
 	struct snap_sheet *lines = stacks->lines;
 
-	begin_frame(stacks, false);
+	begin_frame(stacks, NULL);
 	snap_line_printf(lines, SNAP_STYLE_BOLD, "%s %" PRIu64 " frames left out (-n) %s",
 			 lines->signs->dots, stack->gap_count, lines->signs->dots);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* How the line about the end of a stack begins. */
+static const char *end_word(enum snap_unwind_end end)
+{
+	switch (end) {
+	case SNAP_UNWIND_NOT_STOPPED:
+		return "(not stopped";
+	case SNAP_UNWIND_COMPLETE:
+		return "(complete";
+	case SNAP_UNWIND_SCANNED:
+		return "(complete, in part by scanning the stack";
+	default:
+		return "(stack ends here";
+	}
 }
 
 /* "order-helper+0x5000: no unwind information" -> "no unwind information at order-helper+0x5000" */
@@ -374,22 +400,19 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 	const char *detail = stack->unwind_detail, *colon = NULL;
 	struct snap_sheet *lines = stacks->lines;
 
-	if (snap_unwind_is_whole(stack->unwind) && !detail)
+	if (stack->unwind == SNAP_UNWIND_COMPLETE && !detail)
 		return;
 	for (const char *p = detail; p && (p = strstr(p, ": ")); p += 2)
 		colon = p;
-	begin_frame(stacks, false);
-	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED)
-		snap_line_add(lines, SNAP_STYLE_YELLOW, "(not stopped");
-	else
-		snap_line_add(lines, SNAP_STYLE_YELLOW,
-			      snap_unwind_is_whole(stack->unwind) ? "(complete"
-								  : "(stack ends here");
-	snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
-	snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,
-			      colon    ? colon + 2
-			      : detail ? detail
-				       : snap_unwind_word(stack->unwind));
+	begin_frame(stacks, NULL);
+	snap_line_add(lines, SNAP_STYLE_YELLOW, end_word(stack->unwind));
+	if (detail || !snap_unwind_is_whole(stack->unwind)) {
+		snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
+		snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,
+				      colon    ? colon + 2
+				      : detail ? detail
+					       : snap_unwind_word(stack->unwind));
+	}
 	if (colon) {
 		_cleanup_free_ char *where = strndup(detail, (size_t)(colon - detail));
 
@@ -498,8 +521,27 @@ void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_
 	frame = own_frame(stack, &entry);
 	shown = frame ? shown_of(stacks, frame) : NULL;
 	if (shown) {
+		const char *mark = mark_guessed(stacks, frame->trust != SNAP_TRUST_CFI);
+
 		snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
+		if (mark)
+			snap_line_printf(lines, SNAP_STYLE_CYAN, "%s ", mark);
 		add_functions(stacks, stack, shown->entries[entry].name);
 	}
 	snap_line_end(lines, SNAP_STYLE_DIM, shown ? shown->entries[entry].location : NULL);
+}
+
+void snap_text_stacks_note(struct snap_text_stacks *stacks)
+{
+	struct snap_sheet *lines = stacks->lines;
+
+	if (!stacks->has_guessed)
+		return;
+	snap_line_blank(lines);
+	snap_line_begin(lines);
+	snap_line_add(lines, SNAP_STYLE_CYAN, lines->signs->guessed);
+	snap_line_add(lines, SNAP_STYLE_DIM,
+		      " found without unwind information, by frame pointer or by scanning the "
+		      "stack: may be wrong");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }

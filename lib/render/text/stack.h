@@ -20,6 +20,7 @@ struct snap_text_stacks {
 	uint64_t samples;                /* of a recording as a whole; 0: a snapshot */
 	size_t samples_width;            /* of the most samples of a stack */
 	size_t name_width;               /* columns for a name; 0: as wide as it is */
+	bool has_guessed;                /* a frame was marked as not found by CFI */
 };
 
 void snap_text_stacks_deinit(struct snap_text_stacks *stacks);
@@ -47,6 +48,8 @@ struct snap_text_reads {
 /* Adds those of a stack; threads that could not be read at all count as neither. */
 void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
 
+/* The line that tells what the mark means, if it was used. */
+void snap_text_stacks_note(struct snap_text_stacks *stacks);
 /* --summary: all of a stack in one line. */
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_node *owner);

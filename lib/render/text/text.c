@@ -280,7 +280,8 @@ static struct snap_error *put_measured(struct text *text, FILE *out)
 	}
 	text->lines.measuring = false;
 	put_body(text);
-	snap_folders_note(&text->stacks.folders, &text->lines);
+	snap_text_stacks_note(&text->stacks);
+	snap_folders_note(&text->stacks.folders, &text->lines, !text->stacks.has_guessed);
 	if (text->lines.failed)
 		return snap_error_no_memory();
 	if (ferror(out))
