@@ -41,7 +41,7 @@ static const char *linkage_name(const struct snap_entry *entry)
 	return entry->symbol ? entry->symbol : entry->function;
 }
 
-static uint64_t place_key(const struct snap_frame_record *record)
+static uint64_t address_key(const struct snap_frame_record *record)
 {
 	const struct snap_frame *frame = &record->frame;
 	uint64_t hash = hash_text("place", 0);
@@ -71,7 +71,7 @@ static uint64_t compute_key(const struct snap_frame_record *record)
 		hash = hash_text(name ? name : "", hash + entry->kernel);
 		hash = hash_number(entry->line, hash);
 	}
-	return named ? hash : place_key(record);
+	return named ? hash : address_key(record);
 }
 
 static uint64_t frame_key(const struct snap_frame *frame)
@@ -109,8 +109,12 @@ static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
 	return &grouping->raw->stacks[grouping->raw->threads[item->thread].stack];
 }
 
-/* The display name of the outermost entry that `skip` does not hold of; NULL if there is none. */
-static const char *outermost(const struct snap_frame **frames, size_t count, bool startup_only)
+/*
+ * The display name of the outermost entry that is not start-up code, or not system code at all;
+ * NULL if there is none.
+ */
+static const char *outermost_function(const struct snap_frame **frames, size_t count,
+				      bool startup_only)
 {
 	for (size_t i = count; i-- > 0;) {
 		const struct snap_frame *frame = frames[i];
@@ -131,10 +135,10 @@ static const char *outermost(const struct snap_frame **frames, size_t count, boo
 
 const char *snap_group_describe(const struct snap_frame **frames, size_t count)
 {
-	const char *function = outermost(frames, count, false);
+	const char *function = outermost_function(frames, count, false);
 
 	if (!function)
-		function = outermost(frames, count, true);
+		function = outermost_function(frames, count, true);
 	return function ? function : "(unknown)";
 }
 

@@ -40,6 +40,14 @@ static inline struct snap_frame_record *snap_frame_record_of(const struct snap_f
 	return (struct snap_frame_record *)frame;
 }
 
+static inline void snap_frame_record_set_pc(struct snap_frame_record *record, struct snap_pc pc)
+{
+	record->bits = pc.bits;
+	record->lookup = snap_pc_lookup(pc);
+	record->frame.address = snap_pc_address(pc);
+	record->frame.trust = snap_pc_trust(pc);
+}
+
 /* Threads of a process with the same program counters, told apart before anything has a name. */
 struct snap_raw_stack {
 	uint64_t hash;
@@ -107,6 +115,9 @@ bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret);
  */
 const char *snap_analysis_text(struct snap_analysis *analysis, const char *text);
 
+/* Finds the modules of a process, and whether it has a C library. NO_MEMORY, CANCELLED. */
+struct snap_error *snap_raw_process_map(struct snap_analysis *analysis,
+					struct snap_raw_process *raw) _must_check_;
 /* Unwinds all threads of a process into its raw stacks. NO_MEMORY, CANCELLED. */
 struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
 				       struct snap_raw_process *raw) _must_check_;

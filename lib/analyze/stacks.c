@@ -50,10 +50,7 @@ static struct snap_frame_record *record_of_pc(struct stack_builder *builder, str
 	if (!record || !add_record(raw, record) ||
 	    !snap_hash_table_add(&builder->records, snap_hash_mix(pc.bits), raw->record_count - 1))
 		return NULL;
-	record->bits = pc.bits;
-	record->frame.address = snap_pc_address(pc);
-	record->frame.trust = snap_pc_trust(pc);
-	record->lookup = snap_pc_lookup(pc);
+	snap_frame_record_set_pc(record, pc);
 	return record;
 }
 
@@ -226,6 +223,16 @@ static bool is_shown(const struct snap_process *process, const struct snap_threa
 	return thread->kernel_stack != NULL;
 }
 
+struct snap_error *snap_raw_process_map(struct snap_analysis *analysis,
+					struct snap_raw_process *raw)
+{
+	const struct snap_process *process = raw->process;
+
+	for (size_t i = 0; i < process->map_count && !raw->has_libc; i++)
+		raw->has_libc = snap_classify_is_libc(process->maps[i].path);
+	return snap_modules_create(analysis->set, process, &raw->modules);
+}
+
 static struct snap_error *enter_process(struct snap_analysis *analysis,
 					struct snap_raw_process *raw)
 {
@@ -237,9 +244,7 @@ static struct snap_error *enter_process(struct snap_analysis *analysis,
 		copied = process->threads[i].result == SNAP_THREAD_COPIED;
 	if (!copied)
 		return NULL;
-	for (size_t i = 0; i < process->map_count && !raw->has_libc; i++)
-		raw->has_libc = snap_classify_is_libc(process->maps[i].path);
-	err = snap_modules_create(analysis->set, process, &raw->modules);
+	err = snap_raw_process_map(analysis, raw);
 	if (err)
 		return err;
 	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);

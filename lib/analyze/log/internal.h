@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files share that make a recording of a log.
+ * The state of the analysis of a log, and its steps:
  *
  *     slice (ticks of --from, --to), order of the steps     log.c
  *     stacks (of the log -> named ones, once a process)     stacks.c
@@ -25,9 +25,9 @@ struct snap_log_call_name {
 	enum snap_arch arch;
 };
 
-/* A stack of the log, once it has been looked at. */
-struct snap_log_look {
-	struct snap_raw_stack raw; /* frames NULL: not looked at yet */
+/* A stack of the log, with names. */
+struct snap_log_named_stack {
+	struct snap_raw_stack raw; /* frames NULL: it has no names yet */
 	struct snap_filter_stack filter;
 	uint32_t recorded; /* index + 1 in the recording's stacks; 0: not shown yet */
 	uint64_t key;
@@ -56,8 +56,8 @@ struct snap_log_analysis {
 	size_t first, end;                  /* ticks of the slice, as indices in log->ticks */
 	struct snap_frame_record **records; /* of each frame, made when it is needed */
 	struct snap_modules **modules;      /* of each space, made when they are needed */
-	struct snap_log_look *looks;        /* of each stack */
-	struct snap_log_line *lines;        /* of each thread */
+	struct snap_log_named_stack *named_stacks; /* of each stack */
+	struct snap_log_line *lines;               /* of each thread */
 	struct snap_log_shown *shown; /* stacks of the recording, in the order of first sight */
 	size_t shown_count, shown_capacity;
 	struct snap_hash_table shown_table;              /* of them, by process and key */
@@ -65,7 +65,7 @@ struct snap_log_analysis {
 };
 
 /* The frames of a stack, its key and what filters say of it. NULL without memory. */
-struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t stack);
+struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack);
 /* Its number in the recording, which it gets when it is first shown. False without memory. */
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
 

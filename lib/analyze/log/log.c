@@ -14,7 +14,7 @@ static void log_analysis_deinit(struct snap_log_analysis *of)
 {
 	free(of->records);
 	free(of->modules);
-	free(of->looks);
+	free(of->named_stacks);
 	free(of->shown);
 	snap_hash_table_deinit(&of->shown_table);
 	snap_analysis_deinit(&of->analysis);
@@ -37,8 +37,8 @@ static struct snap_error *log_analysis_init(struct snap_log_analysis *of)
 	of->recording = snap_recording_new();
 	of->records = calloc(log->frame_count + 1, sizeof(struct snap_frame_record *));
 	of->modules = calloc(log->capture->process_count + 1, sizeof(struct snap_modules *));
-	of->looks = calloc(log->stack_count + 1, sizeof(*of->looks));
-	if (!of->recording || !of->records || !of->modules || !of->looks)
+	of->named_stacks = calloc(log->stack_count + 1, sizeof(*of->named_stacks));
+	if (!of->recording || !of->records || !of->modules || !of->named_stacks)
 		return snap_error_no_memory();
 	return snap_analysis_init(&of->analysis, log->capture, of->options, &finder);
 }

@@ -3,7 +3,6 @@
  * Names for the frames of a log: each address space is taken for a process of a snapshot with so
  * many distinct frames, and named by the same machinery. See log.h; knows nothing of time.
  */
-#include "analyze/classify.h"
 #include "analyze/internal.h"
 #include "analyze/log/log.h"
 
@@ -41,14 +40,11 @@ static bool add_record(struct naming *naming, size_t index)
 	struct snap_raw_process *raw = &naming->analysis.processes[frame->space];
 	struct snap_frame_record *record =
 		snap_arena_new(&naming->analysis.scratch, struct snap_frame_record);
-	struct snap_pc pc = { frame->bits };
 
 	if (!record ||
 	    !snap_reserve_array(raw->records, raw->record_capacity, raw->record_count + 1))
 		return false;
-	record->bits = pc.bits;
-	record->frame.address = snap_pc_address(pc);
-	record->lookup = snap_pc_lookup(pc);
+	snap_frame_record_set_pc(record, (struct snap_pc){ frame->bits });
 	raw->records[raw->record_count++] = record;
 	naming->of_frame[index] = record;
 	return true;
@@ -63,13 +59,10 @@ static struct snap_error *make_records(struct naming *naming)
 			return snap_error_no_memory();
 	for (size_t i = 0; i < log->capture->process_count; i++) {
 		struct snap_raw_process *raw = &naming->analysis.processes[i];
-		struct snap_error *err;
+		struct snap_error *err = NULL;
 
-		if (raw->record_count == 0)
-			continue;
-		for (size_t k = 0; k < raw->process->map_count && !raw->has_libc; k++)
-			raw->has_libc = snap_classify_is_libc(raw->process->maps[k].path);
-		err = snap_modules_create(naming->analysis.set, raw->process, &raw->modules);
+		if (raw->record_count)
+			err = snap_raw_process_map(&naming->analysis, raw);
 		if (err)
 			return err;
 	}

@@ -91,21 +91,21 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 	struct snap_member member = { .name = of->log->threads[thread].name,
 				      .kernel = of->log->threads[thread].kernel,
 				      .state = change->state };
-	struct snap_log_look *look;
+	struct snap_log_named_stack *named;
 
 	if (change->stack == SNAP_LOG_GONE || current->since >= end)
 		return true;
-	look = snap_log_look_at(of, change->stack);
-	if (!look)
+	named = snap_log_name_stack(of, change->stack);
+	if (!named)
 		return false;
 	line->sampled = true;
 	line->stays = end == of->end - of->first;
 	line->readable = line->readable ||
-			 !snap_thread_is_missing(look->raw.end, member.state, member.kernel);
-	if (!snap_filter_shows_thread(of->options, &member, &look->filter))
+			 !snap_thread_is_missing(named->raw.end, member.state, member.kernel);
+	if (!snap_filter_shows_thread(of->options, &member, &named->filter))
 		return true;
 	if (!snap_log_show_stack(of, change->stack, &run.stack) ||
-	    !find_call(of, change, &look->raw, &run))
+	    !find_call(of, change, &named->raw, &run))
 		return false;
 	if (line->run_count && same_run(&line->runs[line->run_count - 1], &run))
 		line->runs[line->run_count - 1].last = run.last;

@@ -80,7 +80,6 @@ static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_
 	const struct snap_log_frame *frame = &of->log->frames[index];
 	const struct snap_frame *name = frame->name ? &of->log->names[frame->name - 1] : NULL;
 	struct snap_frame_record *record = of->records[index];
-	struct snap_pc pc = { frame->bits };
 	struct snap_modules *modules;
 
 	if (record)
@@ -93,10 +92,7 @@ static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_
 		record->frame.module = snap_analysis_text(&of->analysis, name->module);
 		record->frame.build_id = snap_analysis_text(&of->analysis, name->build_id);
 	}
-	record->bits = pc.bits;
-	record->frame.address = snap_pc_address(pc);
-	record->frame.trust = snap_pc_trust(pc);
-	record->lookup = snap_pc_lookup(pc);
+	snap_frame_record_set_pc(record, (struct snap_pc){ frame->bits });
 	if (!copy_entries(of, name, &record->frame))
 		return NULL;
 	/* Then grouping goes by where the module begins. */
@@ -143,10 +139,10 @@ static const char *end_detail(struct snap_log_analysis *of, const struct snap_lo
 
 /* ---- stacks ---- */
 
-struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t stack)
+struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack)
 {
 	const struct snap_log_stack *from = &of->log->stacks[stack];
-	struct snap_log_look *look = &of->looks[stack];
+	struct snap_log_named_stack *named = &of->named_stacks[stack];
 	struct snap_raw_stack raw = {
 		.frame_count = from->frame_count,
 		.end = from->end,
@@ -155,8 +151,8 @@ struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t st
 		.gap_count = from->gap_count,
 	};
 
-	if (look->raw.frames)
-		return look;
+	if (named->raw.frames)
+		return named;
 	raw.frames = snap_arena_new_array(snap_analysis_arena(&of->analysis),
 					  from->frame_count + (size_t)1, const struct snap_frame *);
 	if (!raw.frames)
@@ -174,10 +170,10 @@ struct snap_log_look *snap_log_look_at(struct snap_log_analysis *of, uint32_t st
 	raw.doubt = snap_group_doubt(raw.frames, raw.frame_count);
 	snap_stack_judge_end(&raw);
 	raw.detail = end_detail(of, from, &raw);
-	look->raw = raw;
-	look->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
-	look->key = snap_group_stack_key(&raw);
-	return look;
+	named->raw = raw;
+	named->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
+	named->key = snap_group_stack_key(&raw);
+	return named;
 }
 
 static void fill_stack(struct snap_recorded_stack *stack, const struct snap_raw_stack *raw)
@@ -190,8 +186,8 @@ static void fill_stack(struct snap_recorded_stack *stack, const struct snap_raw_
 	stack->gap_count = raw->gap_count;
 }
 
-static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *look, uint64_t hash,
-		      uint32_t process)
+static bool add_stack(struct snap_log_analysis *of, const struct snap_log_named_stack *named,
+		      uint64_t hash, uint32_t process)
 {
 	struct snap_log_shown *added;
 
@@ -202,41 +198,41 @@ static bool add_stack(struct snap_log_analysis *of, const struct snap_log_look *
 	*added = (struct snap_log_shown){
 		.stack = { .process = process,
 			   .description =
-				   snap_group_describe(look->raw.frames, look->raw.frame_count) },
-		.key = look->key,
+				   snap_group_describe(named->raw.frames, named->raw.frame_count) },
+		.key = named->key,
 		.original = UINT32_MAX,
 	};
-	fill_stack(&added->stack, &look->raw);
-	snprintf(added->stack.id, sizeof(added->stack.id), "%016" PRIx64, look->key);
+	fill_stack(&added->stack, &named->raw);
+	snprintf(added->stack.id, sizeof(added->stack.id), "%016" PRIx64, named->key);
 	return true;
 }
 
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret)
 {
-	struct snap_log_look *look = &of->looks[stack];
+	struct snap_log_named_stack *named = &of->named_stacks[stack];
 	uint32_t process = process_of(of, stack);
-	uint64_t hash = snap_hash_add(look->key, process);
+	uint64_t hash = snap_hash_add(named->key, process);
 	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
 	struct snap_recorded_stack *known;
 	size_t found = of->shown_count;
 
-	if (look->recorded) {
-		*ret = look->recorded - 1;
+	if (named->recorded) {
+		*ret = named->recorded - 1;
 		return true;
 	}
 	while (found == of->shown_count && snap_probe_next(&probe))
-		if (of->shown[probe.number].key == look->key &&
+		if (of->shown[probe.number].key == named->key &&
 		    of->shown[probe.number].stack.process == process)
 			found = probe.number;
-	if (found == of->shown_count && !add_stack(of, look, hash, process))
+	if (found == of->shown_count && !add_stack(of, named, hash, process))
 		return false;
 	/* The same stack, found with less trust: as in a snapshot, that is what is shown. */
 	known = &of->shown[found].stack;
-	if (look->raw.doubt > snap_group_doubt(known->frames, known->frame_count))
-		fill_stack(known, &look->raw);
+	if (named->raw.doubt > snap_group_doubt(known->frames, known->frame_count))
+		fill_stack(known, &named->raw);
 	if (of->shown[found].original > stack)
 		of->shown[found].original = stack;
 	*ret = (uint32_t)found;
-	look->recorded = *ret + 1;
+	named->recorded = *ret + 1;
 	return true;
 }
