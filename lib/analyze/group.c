@@ -26,16 +26,6 @@ struct grouping {
 	const struct snap_member *members;
 };
 
-static uint64_t hash_text(const char *text, uint64_t seed)
-{
-	return snap_hash(text, strlen(text), seed);
-}
-
-static uint64_t hash_number(uint64_t number, uint64_t seed)
-{
-	return snap_hash(&number, sizeof(number), seed);
-}
-
 static const char *linkage_name(const struct snap_entry *entry)
 {
 	return entry->symbol ? entry->symbol : entry->function;
@@ -44,23 +34,24 @@ static const char *linkage_name(const struct snap_entry *entry)
 static uint64_t address_key(const struct snap_frame_record *record)
 {
 	const struct snap_frame *frame = &record->frame;
-	uint64_t hash = hash_text("place", 0);
+	uint64_t hash = snap_hash_text("place", 0);
 
 	if (frame->has_offset)
-		return hash_number(frame->offset, hash_text(frame->build_id ? frame->build_id
-							    : frame->module ? frame->module
-									    : "",
-							    hash));
+		return snap_hash_number(frame->offset,
+					snap_hash_text(frame->build_id ? frame->build_id
+						       : frame->module ? frame->module
+								       : "",
+						       hash));
 	if (record->module && frame->module)
-		return hash_number(record->lookup - record->module->start,
-				   hash_text(frame->module, hash));
-	return hash_number(record->lookup ? record->lookup : frame->address, hash);
+		return snap_hash_number(record->lookup - record->module->start,
+					snap_hash_text(frame->module, hash));
+	return snap_hash_number(record->lookup ? record->lookup : frame->address, hash);
 }
 
 static uint64_t compute_key(const struct snap_frame_record *record)
 {
 	const struct snap_frame *frame = &record->frame;
-	uint64_t hash = hash_number(frame->entry_count, 1);
+	uint64_t hash = snap_hash_number(frame->entry_count, 1);
 	bool named = false;
 
 	for (size_t i = 0; i < frame->entry_count; i++) {
@@ -68,8 +59,8 @@ static uint64_t compute_key(const struct snap_frame_record *record)
 		const char *name = linkage_name(entry);
 
 		named = named || name;
-		hash = hash_text(name ? name : "", hash + entry->kernel);
-		hash = hash_number(entry->line, hash);
+		hash = snap_hash_text(name ? name : "", hash + entry->kernel);
+		hash = snap_hash_number(entry->line, hash);
 	}
 	return named ? hash : address_key(record);
 }
@@ -88,12 +79,12 @@ uint64_t snap_group_stack_key(const struct snap_raw_stack *stack)
 	/* Equal frames are one stack, however they were found. */
 	enum snap_unwind_end end =
 		snap_unwind_is_whole(stack->end) ? SNAP_UNWIND_COMPLETE : stack->end;
-	uint64_t hash = hash_number(stack->frame_count, end);
+	uint64_t hash = snap_hash_number(stack->frame_count, end);
 
-	hash = hash_number(stack->gap_count, hash_number(stack->gap_frame, hash));
+	hash = snap_hash_number(stack->gap_count, snap_hash_number(stack->gap_frame, hash));
 	for (size_t i = 0; i < stack->frame_count; i++)
-		hash = hash_number(frame_key(stack->frames[i]), hash);
-	return hash_number(SNAP_GROUP_STACK, hash);
+		hash = snap_hash_number(frame_key(stack->frames[i]), hash);
+	return snap_hash_number(SNAP_GROUP_STACK, hash);
 }
 
 static int compare_items(const void *left, const void *right)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Processes -> nodes: copies what the capture says of a process, gives it its type and description,
- * and counts what is missing. Knows nothing of stacks but their number; the tree is
- * analyze_tree.c.
+ * and counts what is missing. Knows nothing of stacks but their number; the tree is tree.c.
  */
 #include "analyze/classify.h"
 #include "analyze/internal.h"
@@ -47,7 +46,7 @@ static bool copy_args(struct snap_analysis *analysis, const struct snap_process 
 	return true;
 }
 
-/* The command line with its arguments parted by spaces; NULL without one. */
+/* The command line with its arguments separated by spaces; NULL without one. */
 static const char *command_line(struct snap_analysis *analysis, const struct snap_process *process)
 {
 	size_t size = process->args_size;

@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <time.h>
 
-/* What a clock says (clock_gettime(2)), in nanoseconds. */
+/* What a clock says (clock_gettime(2)), in nanoseconds; 0: there is no such clock any more. */
 static inline int64_t snap_clock_ns(clockid_t id)
 {
-	struct timespec now;
+	struct timespec now = { 0 };
 
 	clock_gettime(id, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

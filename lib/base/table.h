@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- hashes ---- */
 
@@ -44,6 +45,17 @@ static inline uint64_t snap_hash_pointer(const void *pointer)
  * same hash in every version.
  */
 uint64_t snap_hash_bytes(const void *bytes, size_t size, uint64_t seed);
+
+static inline uint64_t snap_hash_number(uint64_t number, uint64_t seed)
+{
+	return snap_hash_bytes(&number, sizeof(number), seed);
+}
+
+/* NULL is another text than "". */
+static inline uint64_t snap_hash_text(const char *text, uint64_t seed)
+{
+	return text ? snap_hash_bytes(text, strlen(text), seed) : snap_hash_bytes("", 0, ~seed);
+}
 
 /* ---- the table ---- */
 

@@ -80,38 +80,28 @@ bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
 	return true;
 }
 
-static uint64_t hash_text(const char *text, uint64_t seed)
-{
-	return text ? snap_hash(text, strlen(text), seed) : snap_hash("", 0, ~seed);
-}
-
-static uint64_t hash_number(uint64_t number, uint64_t seed)
-{
-	return snap_hash(&number, sizeof(number), seed);
-}
-
 uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed)
 {
 	char pattern[SNAP_MAX_COMM];
 	/* So that grouping by stack alone gives what other groupings go on from. */
-	uint64_t hash = group_by == SNAP_GROUP_STACK ? seed : hash_number(group_by, seed);
+	uint64_t hash = group_by == SNAP_GROUP_STACK ? seed : snap_hash_number(group_by, seed);
 
 	if (group_by & SNAP_GROUP_STATE)
-		hash = hash_text(snap_state_word(member->state), hash);
+		hash = snap_hash_text(snap_state_word(member->state), hash);
 	if (group_by & SNAP_GROUP_NAME) {
 		pattern_of(member->name ? member->name : "", pattern);
-		hash = hash_text(pattern, hash);
+		hash = snap_hash_text(pattern, hash);
 	}
 	if (group_by & SNAP_GROUP_SYSCALL)
-		hash = hash_text(member->syscall, hash);
+		hash = snap_hash_text(member->syscall, hash);
 	if (group_by & SNAP_GROUP_WCHAN)
-		hash = hash_text(member->wchan, hash);
+		hash = snap_hash_text(member->wchan, hash);
 	if (group_by & SNAP_GROUP_CPU)
-		hash = hash_number((uint64_t)member->cpu, hash);
+		hash = snap_hash_number((uint64_t)member->cpu, hash);
 	if (group_by & SNAP_GROUP_TYPE)
-		hash = hash_number(member->kernel, hash);
+		hash = snap_hash_number(member->kernel, hash);
 	if (group_by & SNAP_GROUP_TID)
-		hash = hash_number((uint64_t)member->tid, hash);
+		hash = snap_hash_number((uint64_t)member->tid, hash);
 	return hash;
 }
 

@@ -3,6 +3,7 @@
  * One call of a remote unwinder: hands a copy over, answers what the parser asks for meanwhile, and
  * waits no longer than it must. See unwinder.h; who is believed is decided in unwinder.c.
  */
+#include "base/clock.h"
 #include "roles/unwinder/internal.h"
 #include "store/capture/model.h"
 
@@ -205,12 +206,9 @@ struct watch {
 
 static int64_t processor_time(const struct snap_remote_unwinder *unwinder)
 {
-	struct timespec used;
 	clockid_t clock;
 
-	if (clock_getcpuclockid(unwinder->role.pid, &clock) || clock_gettime(clock, &used) < 0)
-		return 0;
-	return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+	return clock_getcpuclockid(unwinder->role.pid, &clock) ? 0 : snap_clock_ns(clock);
 }
 
 /* Nothing was heard for a while. ANSWERED: go on waiting. */
@@ -225,7 +223,8 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 	used = processor_time(unwinder);
 	if (watch->used_ns < 0)
 		watch->used_ns = used;
-	if (used - watch->used_ns > THINK_NS || snap_room_now() - watch->begin_ns > MOST_WAIT_NS ||
+	if (used - watch->used_ns > THINK_NS ||
+	    snap_clock_ns(CLOCK_MONOTONIC) - watch->begin_ns > MOST_WAIT_NS ||
 	    watch->asked > MOST_ASKED)
 		return SNAP_CALL_LATE;
 	watch->look_ns = LOOK_NS;
@@ -245,11 +244,11 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 
 	if (poll(&channel, 1, LOOK_NS / 1000000) <= 0)
 		return look(unwinder, watch);
-	begin = snap_room_now();
+	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	if (snap_error_ignore(snap_broker_serve(&broker, unwinder->role.channel, &gone)) || gone)
 		return SNAP_CALL_DIED;
 	unwinder->asked++;
-	watch->begin_ns += snap_room_now() - begin;
+	watch->begin_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	return ++watch->asked > MOST_ASKED || snap_options_cancelled(unwinder->options)
 		       ? look(unwinder, watch)
 		       : SNAP_CALL_ANSWERED;
@@ -271,7 +270,7 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 	int64_t awake_until;
 
 	hand_over(unwinder, number, enters, thread);
-	watch.begin_ns = snap_room_now();
+	watch.begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	awake_until = watch.begin_ns + SNAP_ROOM_AWAKE_NS;
 	while (result == SNAP_CALL_ANSWERED) {
 		uint32_t seen = atomic_load(&room->events);
@@ -282,7 +281,7 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 			result = serve_file(unwinder, &watch);
 			continue;
 		}
-		if (snap_room_now() < awake_until) {
+		if (snap_clock_ns(CLOCK_MONOTONIC) < awake_until) {
 			snap_room_pause();
 			continue;
 		}

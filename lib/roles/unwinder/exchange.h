@@ -12,7 +12,6 @@
 #include "analyze/unwind/unwind.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 enum {
 	SNAP_ROOM_LEFT = 256,   /* numbers that a call says were left; more: all is forgotten */
@@ -62,14 +61,6 @@ struct snap_room_process {
 
 /* What both hand to the codec: the newest of all versions. */
 enum { SNAP_ROOM_VERSION = 1 << 30 };
-
-static inline int64_t snap_room_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static inline void snap_room_pause(void)
 {

@@ -6,6 +6,7 @@
  * Each process that was entered has an unwinder and modules of its own; the files behind them are
  * shared. What it cannot go on without (memory) ends it: the next one begins anew.
  */
+#include "base/clock.h"
 #include "roles/role.h"
 #include "roles/unwinder/exchange.h"
 #include "roles/unwinder/unwinder.h"
@@ -211,10 +212,10 @@ static void serve(struct parser *parser)
 static bool wait_for_call(struct snap_room *room, uint32_t served)
 {
 	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
-	int64_t until = snap_room_now() + SNAP_ROOM_AWAKE_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_ROOM_AWAKE_NS;
 
 	while (atomic_load(&room->calls) == served) {
-		if (snap_room_now() < until) {
+		if (snap_clock_ns(CLOCK_MONOTONIC) < until) {
 			snap_room_pause();
 			continue;
 		}
