@@ -7,6 +7,7 @@
  * makes --help and the completions), the man page.
  */
 #include "api/options.h"
+#include "base/buffer.h"
 
 #include "api/options_internal.h"
 #include "api/parse.h"
@@ -58,7 +59,8 @@ void snap_options_deinit(struct snap_options *options)
 
 static struct snap_error *add_target(struct snap_options *options, struct snap_target target)
 {
-	if (!snap_grow_array(options->targets, options->target_capacity, options->target_count))
+	if (!snap_reserve_array(options->targets, options->target_capacity,
+				options->target_count + 1))
 		return snap_error_no_memory();
 	options->targets[options->target_count++] = target;
 	return NULL;
@@ -370,8 +372,8 @@ static struct snap_error *set_debug_dir(struct snap_options *options,
 {
 	const char *copy = snap_arena_strdup(&options->arena, value);
 
-	if (!copy || !snap_grow_array(options->debug_dirs, options->debug_dir_capacity,
-				      options->debug_dir_count))
+	if (!copy || !snap_reserve_array(options->debug_dirs, options->debug_dir_capacity,
+					 options->debug_dir_count + 1))
 		return snap_error_no_memory();
 	options->debug_dirs[options->debug_dir_count++] = copy;
 	return NULL;

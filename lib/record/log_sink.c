@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Follow: see log_sink.h. */
 #include "record/log_sink.h"
+#include "base/buffer.h"
 
 #include "analyze/unwind/arch.h"
 #include "record/keep.h"
@@ -194,8 +195,8 @@ static struct snap_error *on_born(void *context, struct snap_sampled_thread *thr
 		index--;
 		follow->first_free = follow->threads[index].next_free;
 	} else {
-		if (!snap_grow_array(follow->threads, follow->thread_capacity,
-				     follow->thread_count))
+		if (!snap_reserve_array(follow->threads, follow->thread_capacity,
+					follow->thread_count + 1))
 			return snap_error_no_memory();
 		index = (uint32_t)follow->thread_count++;
 	}

@@ -7,6 +7,7 @@
  */
 #include "render/summary.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 #include "render/view/elide.h"
 #include "render/view/figures.h"
@@ -178,7 +179,8 @@ static struct snap_error *rank_functions(struct summary *summary,
 				continue;
 			if (!name)
 				name = name_of(summary, i);
-			if (!name || !snap_grow_array(summary->rows, capacity, summary->row_count))
+			if (!name ||
+			    !snap_reserve_array(summary->rows, capacity, summary->row_count + 1))
 				return snap_error_no_memory();
 			summary->rows[summary->row_count++] =
 				(struct row){ name, (enum snap_state)state, of[state] };

@@ -4,6 +4,7 @@
  * Where it was when it was last shown is remembered as hashes, so that one that ran and waits where
  * it waited before, with the same bytes on its stack, is not shown again.
  */
+#include "base/table.h"
 #include "sample/internal.h"
 
 #include "stop/signal_stack.h"
@@ -402,11 +403,11 @@ static struct snap_error *look_at_copy(struct snap_sampler *sampler,
 				       struct snap_thread *copy)
 {
 	uint64_t registers_hash =
-		snap_hash(copy->registers, copy->registers_size, copy->stack_address);
+		snap_hash_bytes(copy->registers, copy->registers_size, copy->stack_address);
 	bool has_same_registers = thread->registers_hash == registers_hash, stale;
 	bool is_usual = copy->stack_size <= USUAL_STACK || thread->needs_stop;
 	uint64_t stack_hash =
-		is_usual ? snap_hash(copy->stack, copy->stack_size, copy->stack_size) : 0;
+		is_usual ? snap_hash_bytes(copy->stack, copy->stack_size, copy->stack_size) : 0;
 	char before = thread->letter;
 	enum snap_verdict verdict;
 	struct snap_error *err = snap_sampler_thread_read(sampler, thread);

@@ -12,6 +12,7 @@
  */
 #include "analyze/unwind/unwind.h"
 #include "api/options.h"
+#include "base/table.h"
 #include "capture/capture.h"
 #include "files/files.h"
 #include "store/capture/file.h"
@@ -108,7 +109,7 @@ static double pass(struct bench *bench, struct timing *timing)
 			timing->frames += pcs->count;
 			timing->threads += pcs->count > 0;
 			if (timing->hashes && pcs->count > 0)
-				timing->hashes[number] = snap_hash(
+				timing->hashes[number] = snap_hash_bytes(
 					pcs->pcs, pcs->count * sizeof(*pcs->pcs), pcs->count);
 		}
 	}

@@ -5,6 +5,7 @@
  * how much of that is done, and which of the options are on.
  */
 #include "analyze/analyze.h"
+#include "base/table.h"
 #include "fuzz.h"
 #include "model/snapshot.h"
 #include "store/capture/file.h"
@@ -21,7 +22,7 @@ static void repair(uint8_t *bytes, size_t size)
 
 	if (size < HEADER)
 		return;
-	hash = snap_hash(bytes, 24, 0);
+	hash = snap_hash_bytes(bytes, 24, 0);
 	memcpy(bytes + 24, &hash, sizeof(hash));
 	for (size_t at = HEADER; at < size && size - at >= SECTION_HEADER + SECTION_END;) {
 		uint8_t *payload = bytes + at + SECTION_HEADER;
@@ -34,7 +35,8 @@ static void repair(uint8_t *bytes, size_t size)
 		if (whole > left)
 			return;
 		memset(payload + length, 0, whole - length);
-		hash = snap_hash(bytes + at, SECTION_HEADER, snap_codec_hash(payload, length));
+		hash = snap_hash_bytes(bytes + at, SECTION_HEADER,
+				       snap_codec_hash(payload, length));
 		memcpy(payload + whole, &hash, sizeof(hash));
 		memset(payload + whole + 8, 0, 8);
 		at += SECTION_HEADER + whole + SECTION_END;

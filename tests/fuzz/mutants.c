@@ -13,6 +13,7 @@
  *input that ends it, or takes 2 seconds of processor time, is a finding. `-f N -n 1` repeats one.
  */
 #include "analyze/analyze.h"
+#include "base/table.h"
 #include "fuzz.h"
 #include "store/capture/file.h"
 
@@ -351,7 +352,7 @@ static void analyze(const struct one_case *one, struct answer *answer, bool libu
 
 static void run_input(uint64_t seed, uint64_t number, struct progress *progress)
 {
-	uint64_t state = snap_hash(&number, sizeof(number), seed);
+	uint64_t state = snap_hash_bytes(&number, sizeof(number), seed);
 	const struct one_case *one = &cases[number % case_count];
 	bool in_companion = one->companion.bytes && next_random(&state) % 3 > 0;
 	struct answer answer = { one, -1, -1 };

@@ -8,6 +8,7 @@
  * the text that elide. Not a test on its own: it judges nothing, and knows of no escape.
  */
 #include "api/options.h"
+#include "base/buffer.h"
 #include "render/render.h"
 
 #include <stdio.h>
@@ -164,7 +165,7 @@ static struct process *read_rows(const char *path, size_t *count_ret)
 
 		for (size_t i = 0; i < COLUMNS; i++)
 			texts[i] = take_word(&rest);
-		if (!snap_grow_array(processes, capacity, count))
+		if (!snap_reserve_array(processes, capacity, count + 1))
 			die("out of memory");
 		processes[count] = (struct process){ 0 };
 		memcpy(&processes[count++].row, texts, sizeof(texts));

@@ -6,6 +6,7 @@
 #include "analyze/log/log.h"
 #include "analyze/unwind/unwind.h"
 #include "api/options.h"
+#include "base/buffer.h"
 #include "files/files.h"
 #include "store/log/log.h"
 
@@ -129,7 +130,8 @@ static void name_all(struct snap_log *log)
 						      : snap_arena_printf(&log->arena, "f%d",
 									  (int)(address - 0x2000));
 		entry->symbol = entry->function;
-		assert_true(snap_grow_array(log->names, log->name_capacity, log->name_count));
+		assert_true(
+			snap_reserve_array(log->names, log->name_capacity, log->name_count + 1));
 		log->names[log->name_count++] = frame;
 		log->frames[i].name = (uint32_t)log->name_count;
 	}

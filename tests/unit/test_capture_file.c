@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/table.h"
 #include "store/capture/file.h"
 #include "store/capture/model.h"
 #include "store/codec.h"
@@ -356,12 +357,12 @@ static void test_first_version(void **state _unused_)
 	bytes = write_capture(capture);
 	assert_int_equal(bytes.data[8], 2);
 	bytes.data[8] = 1;
-	hash = snap_hash(bytes.data, 24, 0);
+	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));
 	assert_null(read_capture(bytes.data, bytes.size, &back));
 	assert_int_equal(back->process_count, 2);
 	bytes.data[8] = 0;
-	hash = snap_hash(bytes.data, 24, 0);
+	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));
 	refuse(bytes.data, bytes.size, "header");
 	free(bytes.data);
@@ -397,7 +398,7 @@ static void sign(struct bytes *bytes, size_t changed)
 		whole = (length + 15) & ~15ull;
 		if (changed < payload + whole) {
 			hash = snap_codec_hash(bytes->data + payload, length);
-			hash = htole64(snap_hash(bytes->data + at, 16, hash));
+			hash = htole64(snap_hash_bytes(bytes->data + at, 16, hash));
 			memcpy(bytes->data + payload + whole, &hash, sizeof(hash));
 			return;
 		}

@@ -4,6 +4,7 @@
  * units are only looked at by their first DIE.
  */
 #include "analyze/dwarf/dwarf.h"
+#include "base/buffer.h"
 
 #include <dwarf.h>
 
@@ -104,7 +105,8 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 			name = 0;
 		if (form > UINT16_MAX)
 			return false;
-		if (!snap_grow_array(abbrevs->specs, abbrevs->spec_capacity, abbrevs->spec_count))
+		if (!snap_reserve_array(abbrevs->specs, abbrevs->spec_capacity,
+					abbrevs->spec_count + 1))
 			return false;
 		abbrevs->specs[abbrevs->spec_count++] = (struct snap_attr_spec){
 			.name = (uint16_t)name, .form = (uint16_t)form, .implicit = implicit
@@ -144,7 +146,7 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	abbrev.children = snap_cursor_u8(&abbrevs->rest) != 0;
 	if (!read_specs(abbrevs, &abbrev) || !snap_dwarf_spend(abbrevs->dwarf, 1 + abbrev.count) ||
 	    !may_keep(abbrevs, &abbrev) ||
-	    !snap_grow_array(abbrevs->list, abbrevs->capacity, abbrevs->count))
+	    !snap_reserve_array(abbrevs->list, abbrevs->capacity, abbrevs->count + 1))
 		return false;
 	measure(abbrevs, &abbrev);
 	abbrevs->list[abbrevs->count++] = abbrev;

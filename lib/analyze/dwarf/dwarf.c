@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sections, units and DIEs: see dwarf.h. */
 #include "analyze/dwarf/dwarf.h"
+#include "base/buffer.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -231,7 +232,7 @@ static struct snap_unit *insert(struct snap_dwarf *dwarf, size_t place,
 
 	if (!kept)
 		return NULL;
-	if (!snap_grow_array(dwarf->units, dwarf->unit_capacity, dwarf->unit_count)) {
+	if (!snap_reserve_array(dwarf->units, dwarf->unit_capacity, dwarf->unit_count + 1)) {
 		dwarf->out_of_memory = true;
 		return NULL;
 	}

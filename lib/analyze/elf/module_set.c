@@ -5,6 +5,8 @@
  * nothing of addresses.
  */
 #include "analyze/elf/module_internal.h"
+#include "base/buffer.h"
+#include "base/table.h"
 
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -89,10 +91,10 @@ static const struct snap_map *map_of(const struct snap_module_file *file)
 static uint64_t hash_of(const struct snap_map *map, struct snap_bytes build_id)
 {
 	uint64_t numbers[3] = { map->inode, map->dev_major, map->dev_minor };
-	uint64_t hash = snap_hash(numbers, sizeof(numbers), 0);
+	uint64_t hash = snap_hash_bytes(numbers, sizeof(numbers), 0);
 
-	hash = snap_hash(map->path, strlen(map->path), hash);
-	return build_id.size > 0 ? snap_hash(build_id.data, build_id.size, hash) : hash;
+	hash = snap_hash_bytes(map->path, strlen(map->path), hash);
+	return build_id.size > 0 ? snap_hash_bytes(build_id.data, build_id.size, hash) : hash;
 }
 
 static bool is_same(const struct set_file *known, uint64_t hash, const struct snap_map *map,
@@ -169,7 +171,7 @@ static struct snap_error *new_file(struct snap_module_set *set, const struct sna
 {
 	struct set_file *added = snap_arena_new(set->arena, struct set_file);
 
-	if (!added || !snap_grow_array(set->files, set->capacity, set->count))
+	if (!added || !snap_reserve_array(set->files, set->capacity, set->count + 1))
 		return snap_error_no_memory();
 	added->map = process->maps[module->first_map];
 	added->map.path = snap_arena_strdup(set->arena, module->path);

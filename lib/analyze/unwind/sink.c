@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Where the pcs of a thread go: head and tail around a gap, see internal.h. */
 #include "analyze/unwind/internal.h"
+#include "base/buffer.h"
 
 #include <string.h>
 
@@ -36,7 +37,8 @@ bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc)
 		return false;
 	}
 	at = place(sink);
-	if (at >= sink->capacity && !snap_grow_array(sink->pcs, sink->capacity, sink->capacity)) {
+	if (at >= sink->capacity &&
+	    !snap_reserve_array(sink->pcs, sink->capacity, sink->capacity + 1)) {
 		sink->is_cut = sink->no_memory = true;
 		return false;
 	}

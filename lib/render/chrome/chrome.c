@@ -16,6 +16,7 @@
  * An event says what holds from its time on, so there is one only where something changed, and one
  * at the end: viewers draw a value up to the next one.
  */
+#include "base/buffer.h"
 #include "render/render.h"
 #include "render/view/figures.h"
 #include "render/view/profile.h"
@@ -172,14 +173,15 @@ static struct snap_error *add_step(struct slices *slices, const struct snap_span
 
 	step.lines = snap_profile_stack(&slices->chrome->profile, span->run->stack);
 	if (!step.lines ||
-	    !snap_grow_array(slices->steps, slices->step_capacity, slices->step_count))
+	    !snap_reserve_array(slices->steps, slices->step_capacity, slices->step_count + 1))
 		return snap_error_no_memory();
 	if (slices->step_count)
 		step.common = common_frames(slices->chrome, &slices->steps[slices->step_count - 1],
 					    &step);
 	slices->steps[slices->step_count++] = step;
 	while (slices->end_capacity < depth_of(slices->chrome, &step))
-		if (!snap_grow_array(slices->ends, slices->end_capacity, slices->end_capacity))
+		if (!snap_reserve_array(slices->ends, slices->end_capacity,
+					slices->end_capacity + 1))
 			return snap_error_no_memory();
 	return NULL;
 }

@@ -5,6 +5,7 @@
  */
 #include "render/firefox/thread.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -56,7 +57,8 @@ static bool gap_after(const struct snap_recording *recording, size_t tick)
 
 static bool add_sample(struct snap_firefox_threads *threads, struct snap_firefox_sample sample)
 {
-	if (!snap_grow_array(threads->samples, threads->sample_capacity, threads->sample_count))
+	if (!snap_reserve_array(threads->samples, threads->sample_capacity,
+				threads->sample_count + 1))
 		return false;
 	threads->samples[threads->sample_count++] = sample;
 	return true;
@@ -195,7 +197,7 @@ static bool add_span(struct snap_firefox_threads *threads, const struct snap_run
 		last->last = run->last;
 		return true;
 	}
-	if (!snap_grow_array(threads->spans, threads->span_capacity, threads->span_count))
+	if (!snap_reserve_array(threads->spans, threads->span_capacity, threads->span_count + 1))
 		return false;
 	threads->spans[threads->span_count++] = *run;
 	return true;

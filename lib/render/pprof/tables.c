@@ -20,6 +20,7 @@
  * readers do not look into a mapping again that has functions already.
  */
 #include "render/pprof/tables.h"
+#include "base/buffer.h"
 
 #include <string.h>
 
@@ -131,7 +132,7 @@ static size_t find_mapping(struct snap_pprof *pprof, const struct snap_frame *fr
 		return SIZE_MAX;
 	if (key.placed)
 		key.delta = looked_up_address(frame, false) - file_offset(frame);
-	if (!snap_grow_array(pprof->mappings, pprof->mapping_capacity, count))
+	if (!snap_reserve_array(pprof->mappings, pprof->mapping_capacity, count + 1))
 		return SIZE_MAX;
 	number = snap_pool_add(&pprof->mapping_keys, &key, sizeof(key));
 	if (number != count)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Numbers of frames: see frames.h. */
 #include "render/speedscope/frames.h"
+#include "base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static size_t number_frame(struct snap_scope_frames *frames, const char *key, si
 {
 	size_t count = frames->keys.count, number;
 
-	if (!snap_grow_array(frames->list, frames->capacity, count))
+	if (!snap_reserve_array(frames->list, frames->capacity, count + 1))
 		return SIZE_MAX;
 	number = snap_pool_add(&frames->keys, key, length);
 	if (number == count)

@@ -13,6 +13,7 @@
  * without frames, so that all threads have the same axis. The viewer draws one thread at a time and
  * lists all; of very many, only the busiest are written.
  */
+#include "base/buffer.h"
 #include "render/json/writer.h"
 #include "render/render.h"
 #include "render/speedscope/frames.h"
@@ -161,7 +162,7 @@ static bool list_sums(struct scope *scope, const uint64_t *samples, struct sum *
 
 		if (!samples[i])
 			continue;
-		if (!make_stack(scope, stack) || !snap_grow_array(*sums, capacity, count))
+		if (!make_stack(scope, stack) || !snap_reserve_array(*sums, capacity, count + 1))
 			return false;
 		(*sums)[count++] = (struct sum){
 			.process = recording->stacks[stack].process,
@@ -366,7 +367,7 @@ static void thread_line_deinit(struct thread_line *line)
 
 static bool add_weight(struct thread_line *line, int64_t end_ns)
 {
-	if (!snap_grow_array(line->weights, line->capacity, line->count))
+	if (!snap_reserve_array(line->weights, line->capacity, line->count + 1))
 		return false;
 	line->weights[line->count++] = end_ns - line->at_ns;
 	line->at_ns = end_ns;

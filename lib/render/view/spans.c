@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Runs as stretches of time: see spans.h. */
 #include "render/view/spans.h"
+#include "base/buffer.h"
 
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ struct snap_error *snap_timeline_init(struct snap_timeline *timeline,
 	for (size_t i = 0; i + 1 < recording->tick_count; i++) {
 		if (snap_timeline_tick_end(timeline, i) >= recording->ticks[i + 1].time_ns)
 			continue;
-		if (!snap_grow_array(timeline->gaps, timeline->gap_capacity, timeline->gap_count))
+		if (!snap_reserve_array(timeline->gaps, timeline->gap_capacity,
+					timeline->gap_count + 1))
 			return snap_error_no_memory();
 		timeline->gaps[timeline->gap_count++] = (uint32_t)i;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* See walk.h. */
 #include "render/view/walk.h"
+#include "base/buffer.h"
 
 /* Siblings, of which the one before `next` is entered. */
 struct snap_walk_level {
@@ -23,7 +24,7 @@ void snap_walk_deinit(struct snap_walk *walk)
 static bool push(struct snap_walk *walk, const struct snap_node *parent,
 		 struct snap_node *const *nodes, size_t count)
 {
-	if (!snap_grow_array(walk->levels, walk->capacity, walk->depth)) {
+	if (!snap_reserve_array(walk->levels, walk->capacity, walk->depth + 1)) {
 		walk->failed = true;
 		return false;
 	}

@@ -6,6 +6,7 @@
  * Each process that was entered has an unwinder and modules of its own; the files behind them are
  * shared. What it cannot go on without (memory) ends it: the next one begins anew.
  */
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "roles/role.h"
 #include "roles/unwinder/exchange.h"
@@ -113,8 +114,8 @@ static bool describe(struct parser *parser, uint32_t number, uint64_t size, int 
 	struct snap_capture alone = { .processes = process, .process_count = 1 };
 	void *bytes;
 
-	if (size == 0 || !snap_grow_array(parser->descriptions, parser->description_capacity,
-					  parser->description_count))
+	if (size == 0 || !snap_reserve_array(parser->descriptions, parser->description_capacity,
+					     parser->description_count + 1))
 		return false;
 	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)

@@ -4,6 +4,7 @@
  * fault it is when one is lost, and what is believed of its answers: numbers in their ranges. The
  * call itself is in call.c.
  */
+#include "base/buffer.h"
 #include "roles/unwinder/internal.h"
 
 #include "analyze/unwind/arch.h"
@@ -131,7 +132,7 @@ static struct snap_error *find_user(struct snap_remote_unwinder *unwinder, uid_t
 		if (unwinder->users[i].uid == uid)
 			return NULL;
 	}
-	if (!snap_grow_array(unwinder->users, unwinder->user_capacity, unwinder->user_count))
+	if (!snap_reserve_array(unwinder->users, unwinder->user_capacity, unwinder->user_count + 1))
 		return snap_error_no_memory();
 	*ret = &unwinder->users[unwinder->user_count++];
 	**ret = (struct snap_remote_user){ .uid = uid };
@@ -242,7 +243,7 @@ static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_pro
 	}
 	if (!arch || !arch->registers(thread->registers, thread->registers_size, registers, &pc))
 		return;
-	if (!unwinder->pc_capacity && !snap_grow_array(unwinder->pcs, unwinder->pc_capacity, 0))
+	if (!unwinder->pc_capacity && !snap_reserve_array(unwinder->pcs, unwinder->pc_capacity, 1))
 		return;
 	unwinder->pcs[0] = snap_pc_exact(pc);
 	ret->pcs = unwinder->pcs;
@@ -252,7 +253,8 @@ static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_pro
 static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
 {
 	while (unwinder->pc_capacity < count)
-		if (!snap_grow_array(unwinder->pcs, unwinder->pc_capacity, unwinder->pc_capacity))
+		if (!snap_reserve_array(unwinder->pcs, unwinder->pc_capacity,
+					unwinder->pc_capacity + 1))
 			return false;
 	if (count)
 		memcpy(unwinder->pcs, unwinder->room_pcs, count * sizeof(*unwinder->pcs));
