@@ -55,18 +55,15 @@ static struct snap_error *link_children(struct snap_snapshot *snapshot, struct b
 
 	if (!list)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		size_t parent = shown[i]->parent;
+		struct snap_node *node = parent == SIZE_MAX ? NULL : branches[parent].node;
+
 		list[i] = shown[i]->node;
-	for (size_t i = 0, end; i < count; i = end) {
-		for (end = i; end < count && shown[end]->parent == shown[i]->parent;)
-			end++;
-		if (shown[i]->parent == SIZE_MAX) {
-			snapshot->processes = list + i;
-			snapshot->root_count = end - i;
-		} else {
-			branches[shown[i]->parent].node->children = list + i;
-			branches[shown[i]->parent].node->child_count = end - i;
-		}
+		if (!node && snapshot->root_count++ == 0)
+			snapshot->processes = &list[i];
+		if (node && node->child_count++ == 0)
+			node->children = &list[i];
 	}
 	return NULL;
 }

@@ -238,43 +238,39 @@ static void fill_process(const struct tree *tree, uint32_t index,
 	}
 }
 
-static int by_pid(const void *left, const void *right)
+static int by_parent_and_pid(const void *left, const void *right)
 {
-	const struct snap_node *a = *(struct snap_node *const *)left;
-	const struct snap_node *b = *(struct snap_node *const *)right;
+	const struct snap_recorded_process *a = *(struct snap_recorded_process *const *)left;
+	const struct snap_recorded_process *b = *(struct snap_recorded_process *const *)right;
 
-	return snap_compare(a->pid, b->pid);
+	/* An exec leaves two with the same pid. */
+	return snap_compare(a->parent, b->parent) ?:
+	       snap_compare(a->node->pid, b->node->pid) ?: snap_compare(a, b);
 }
 
+/* Hands each run of siblings in one list to its parent. */
 static bool link_children(struct snap_log_analysis *of)
 {
-	struct snap_recording *recording = of->recording;
-	struct snap_recorded_process *processes = recording->processes;
+	struct snap_recorded_process *processes = of->recording->processes;
+	size_t count = of->recording->process_count;
+	struct snap_node **list = snap_arena_new_array(snap_analysis_arena(&of->analysis),
+						       count + 1, struct snap_node *);
+	_cleanup_free_ struct snap_recorded_process **order =
+		malloc((count + 1) * sizeof(struct snap_recorded_process *));
 
-	for (size_t i = 0; i < recording->process_count; i++)
-		if (processes[i].parent != SIZE_MAX)
-			processes[processes[i].parent].node->child_count++;
-	for (size_t i = 0; i < recording->process_count; i++) {
-		struct snap_node *node = processes[i].node;
+	if (!list || !order)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		order[i] = &processes[i];
+	qsort(order, count, sizeof(struct snap_recorded_process *), by_parent_and_pid);
+	for (size_t i = 0; i < count; i++) {
+		size_t parent = order[i]->parent;
+		struct snap_node *node = parent == SIZE_MAX ? NULL : processes[parent].node;
 
-		node->children = snap_arena_new_array(snap_analysis_arena(&of->analysis),
-						      node->child_count, struct snap_node *);
-		if (!node->children)
-			return false;
-		node->child_count = 0;
+		list[i] = order[i]->node;
+		if (node && node->child_count++ == 0)
+			node->children = &list[i];
 	}
-	for (size_t i = 0; i < recording->process_count; i++) {
-		struct snap_node *parent;
-
-		if (processes[i].parent == SIZE_MAX)
-			continue;
-		parent = processes[processes[i].parent].node;
-		parent->children[parent->child_count++] = processes[i].node;
-	}
-	for (size_t i = 0; i < recording->process_count; i++)
-		if (processes[i].node->child_count > 1)
-			qsort(processes[i].node->children, processes[i].node->child_count,
-			      sizeof(struct snap_node *), by_pid);
 	return true;
 }
 
