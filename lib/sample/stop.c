@@ -3,6 +3,7 @@
  * Threads that must be stopped: those that run, and those whose place needs more registers than
  * procfs tells. They are gathered, handed to the tracer (stop/single.h) and shown.
  */
+#include "base/table.h"
 #include "sample/internal.h"
 
 #include <errno.h>
@@ -47,7 +48,8 @@ static bool is_as_seen_before(const struct snap_stop_request *request,
 {
 	return request->blocked && copy->stack_address == request->address &&
 	       copy->stack_size >= request->size && request->size &&
-	       snap_hash(copy->stack, request->size, request->size) == request->thread->stack_hash;
+	       snap_hash_bytes(copy->stack, request->size, request->size) ==
+		       request->thread->stack_hash;
 }
 
 /* Where its stack is, for the next time; a new thread's mapping may be unknown. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Counting, writing and reading by one description: see codec.h. */
 #include "store/codec.h"
+#include "base/table.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ void snap_codec_flush(struct snap_codec *codec)
 	if (codec->mode != SNAP_CODEC_WRITE || codec->chunk_used == 0)
 		return;
 	if (!codec->handed)
-		codec->hash = snap_hash(codec->chunk, codec->chunk_used, codec->hash);
+		codec->hash = snap_hash_bytes(codec->chunk, codec->chunk_used, codec->hash);
 	if (!codec->write_errno)
 		codec->write_errno = snap_write_all(codec->fd, codec->chunk, codec->chunk_used);
 	codec->chunk_used = 0;
@@ -70,7 +71,7 @@ uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size)
 	while (size) {
 		size_t part = size < SNAP_CODEC_CHUNK ? (size_t)size : SNAP_CODEC_CHUNK;
 
-		hash = snap_hash(bytes, part, hash);
+		hash = snap_hash_bytes(bytes, part, hash);
 		bytes += part;
 		size -= part;
 	}

@@ -5,6 +5,7 @@
  */
 #include "analyze/internal.h"
 #include "analyze/log/log.h"
+#include "base/buffer.h"
 
 #include <string.h>
 
@@ -73,7 +74,7 @@ static struct snap_error *make_records(struct naming *naming)
 
 static bool add_name(struct snap_log *log, size_t index, const struct snap_frame *named)
 {
-	if (!snap_grow_array(log->names, log->name_capacity, log->name_count) ||
+	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + 1) ||
 	    !snap_frame_copy(&log->strings, named, &log->names[log->name_count]))
 		return false;
 	log->frames[index].name = (uint32_t)++log->name_count;

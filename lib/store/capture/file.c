@@ -14,6 +14,7 @@
  * bytes of the file. Which fields there are is said in model.c.
  */
 #include "store/capture/file.h"
+#include "base/table.h"
 
 #include "store/capture/model.h"
 #include "store/contents.h"
@@ -78,7 +79,7 @@ static uint64_t padding_size(uint64_t length)
 
 static struct section_end make_end(const struct section_header *header, uint64_t payload_hash)
 {
-	uint64_t hash = snap_hash(header, sizeof(*header), payload_hash);
+	uint64_t hash = snap_hash_bytes(header, sizeof(*header), payload_hash);
 
 	return (struct section_end){ .hash = htole64(hash) };
 }
@@ -89,7 +90,7 @@ static struct file_header make_header(uint32_t version, size_t process_count)
 				      .process_count = htole32((uint32_t)process_count) };
 
 	memcpy(header.magic, MAGIC, sizeof(header.magic));
-	header.hash = htole64(snap_hash(&header, offsetof(struct file_header, hash), 0));
+	header.hash = htole64(snap_hash_bytes(&header, offsetof(struct file_header, hash), 0));
 	return header;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/table.h"
 #include "store/log/index.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@ static const struct snap_live nothing_open = { -1, -1, -1, -1, -1 };
 
 static struct snap_log_blob *get_blob(struct snap_log_index *index, const void *bytes, size_t size)
 {
-	uint64_t hash = snap_hash(bytes, size, size);
+	uint64_t hash = snap_hash_bytes(bytes, size, size);
 	struct snap_log_blob **list = &index->blobs[hash % SNAP_LOG_BLOB_LISTS], *blob;
 
 	for (blob = *list; blob; blob = blob->next) {
@@ -210,7 +211,7 @@ static bool join_pieces(struct snap_log_index *index, const struct snap_process 
 
 static uint64_t hash_pointer(const void *pointer, uint64_t hash)
 {
-	return snap_hash(&pointer, sizeof(pointer), hash);
+	return snap_hash_bytes(&pointer, sizeof(pointer), hash);
 }
 
 /* Of what a file is told; texts and pieces are there once. The state is but a moment's. */
@@ -222,9 +223,9 @@ static uint64_t hash_content(const struct snap_process *process)
 				      process->container, process->trouble_message };
 	uint64_t numbers[] = { process->trouble, process->uid, (uint64_t)process->ppid,
 			       process->threads_missed };
-	uint64_t hash = snap_hash(numbers, sizeof(numbers), 0);
+	uint64_t hash = snap_hash_bytes(numbers, sizeof(numbers), 0);
 
-	hash = snap_hash(texts, sizeof(texts), hash);
+	hash = snap_hash_bytes(texts, sizeof(texts), hash);
 	for (size_t i = 0; i < process->map_count; i++) {
 		const struct snap_map *map = &process->maps[i];
 		uint64_t numbers_of_map[] = { map->start, map->end, map->offset, map->inode,
@@ -232,7 +233,8 @@ static uint64_t hash_content(const struct snap_process *process)
 
 		if (snap_log_tells(map))
 			hash = hash_pointer(
-				map->path, snap_hash(numbers_of_map, sizeof(numbers_of_map), hash));
+				map->path,
+				snap_hash_bytes(numbers_of_map, sizeof(numbers_of_map), hash));
 	}
 	for (size_t i = 0; i < process->piece_count; i++)
 		hash = hash_pointer(process->pieces[i].data, hash + process->pieces[i].address);

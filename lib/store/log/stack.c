@@ -4,6 +4,7 @@
  * stands for is in the log's arrays.
  */
 #include "base/buffer.h"
+#include "base/table.h"
 #include "store/log/index.h"
 
 #include <assert.h>
@@ -30,9 +31,9 @@ static struct stack_head head_of(const struct snap_log_stack *stack)
 
 static uint64_t stack_hash(const struct stack_head *head, const uint32_t *ids, size_t count)
 {
-	uint64_t hash = snap_hash(head, sizeof(*head), 0);
+	uint64_t hash = snap_hash_bytes(head, sizeof(*head), 0);
 
-	return snap_hash(ids, count * sizeof(*ids), hash);
+	return snap_hash_bytes(ids, count * sizeof(*ids), hash);
 }
 
 static struct snap_error *too_many(const char *what)

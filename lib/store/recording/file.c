@@ -6,6 +6,8 @@
  * bytes as far as they go; texts and pieces of memory stay where they are, in the bytes of the
  * file, which the log then owns.
  */
+#include "base/buffer.h"
+#include "base/table.h"
 #include "store/contents.h"
 #include "store/recording/internal.h"
 
@@ -25,7 +27,7 @@ bool snap_log_is_recording(const void *bytes, size_t size)
 
 uint64_t snap_log_chunk_check(const struct snap_log_chunk *chunk)
 {
-	return htole64(snap_hash(chunk, offsetof(struct snap_log_chunk, check), 1));
+	return htole64(snap_hash_bytes(chunk, offsetof(struct snap_log_chunk, check), 1));
 }
 
 struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, const void *payload,
@@ -35,7 +37,7 @@ struct snap_log_chunk snap_log_chunk_make(uint32_t type, uint32_t sequence, cons
 		.type = htole32(type),
 		.sequence = htole32(sequence),
 		.length = htole64(length),
-		.hash = htole64(snap_hash(payload, length, 0)),
+		.hash = htole64(snap_hash_bytes(payload, length, 0)),
 	};
 
 	chunk.check = snap_log_chunk_check(&chunk);
@@ -395,7 +397,7 @@ static struct snap_error *read_chunk(struct reader *reader, uint32_t *type_ret, 
 	/* It is being written, or was when its writer was killed. */
 	if (length > left)
 		return NULL;
-	if (le64toh(chunk.hash) != snap_hash(payload, length, 0))
+	if (le64toh(chunk.hash) != snap_hash_bytes(payload, length, 0))
 		return damaged_recording("checksum mismatch");
 	*whole_ret = true;
 	*type_ret = type;
