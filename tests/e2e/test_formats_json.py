@@ -50,7 +50,7 @@ class Lines(Case):
 
 
 def recording_schema():
-    with open(os.path.join(SOURCE, "lib", "render", "stacksnap-recording.schema.json")) as f:
+    with open(os.path.join(SOURCE, "lib", "render", "json", "stacksnap-recording.schema.json")) as f:
         return json.load(f)
 
 
