@@ -119,7 +119,7 @@ static const char *const colors[SNAP_STATE_COUNT] = {
 	[SNAP_STATE_PARKED] = "grey",
 };
 
-/* What the slices that begin at one step have in common: members of their events. */
+/* What the slices that begin at one step have in common: a part of their events. */
 struct slice_head {
 	char text[128];
 	size_t length;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The processed format of the Firefox Profiler (profiler.firefox.com), plain and compressed: what
- * is no thread and no table. Times are in milliseconds since the recording's start, of the processor
- * in microseconds.
+ * The processed format of the Firefox Profiler (profiler.firefox.com), plain and compressed: the
+ * document with its meta data and counters. Times are in milliseconds since the recording's start,
+ * processor times in microseconds.
  */
 #include "render/firefox/thread.h"
 #include "render/gzip.h"
@@ -14,7 +14,7 @@
 
 enum { MOST_VISIBLE = 10 };
 
-/* In the order of enum snap_firefox_category; the reader asks for a grey one. */
+/* In the order of enum snap_firefox_category; the reader requires a grey one. */
 static const char categories[] =
 	"["
 	"{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
@@ -37,7 +37,7 @@ static const char marker_schema[] =
 	"\"description\":\"For as long as some thread of the targets was stopped to be read.\","
 	"\"tooltipLabel\":\"stopped\",\"chartLabel\":\"stopped\",\"fields\":[]}]";
 
-/* Members of meta that are the same in all profiles. */
+/* The part of meta that is the same in all profiles. */
 static const char fixed_meta[] =
 	"\"version\":24,\"preprocessedProfileVersion\":66,\"product\":\"stacksnap\","
 	"\"importedFrom\":\"stacksnap " SNAP_VERSION "\",\"processType\":0,\"stackwalk\":1,"
@@ -47,7 +47,7 @@ static const char fixed_meta[] =
 	"\"length\":0},\"toolkit\":\"\",\"misc\":\"\",\"platform\":\"Linux\",\"sampleUnits\":{"
 	"\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"\xc2\xb5s\"}";
 
-/* Members of the counter of stops. */
+/* The fixed part of the counter of stops. */
 static const char fixed_counter[] =
 	"\"name\":\"stopped\",\"category\":\"stacksnap\",\"description\":\"Microseconds for "
 	"which something was stopped to be read\",\"display\":{\"graphType\":\"line-rate\","
@@ -56,7 +56,7 @@ static const char fixed_counter[] =
 	"\"format\":{\"unit\":\"number\"},\"label\":\"microseconds stopped\"}]},"
 	"\"mainThreadIndex\":0";
 
-/* Samples in which a thread did not wait for something to do. */
+/* Samples in which a thread was not idle. */
 static uint64_t busy_samples(const struct snap_track *track)
 {
 	uint64_t samples = 0;

@@ -56,7 +56,7 @@ enum snap_firefox_category snap_firefox_category_of(enum snap_state state)
 	return categories[state];
 }
 
-/* Remembers that there is no memory in *ok. */
+/* The number of a row; without memory *ok becomes false. */
 static uint32_t numbered(struct snap_pool *pool, const void *bytes, size_t size, bool *ok)
 {
 	size_t number = snap_pool_add(pool, bytes, size);
@@ -175,7 +175,7 @@ size_t snap_firefox_stack(struct snap_firefox_tables *tables, size_t stack, enum
 
 /* ---- writing ---- */
 
-/* What stands in a column of a table: a field of its rows, or the same in all of them. */
+/* A column of a table: a field of its rows, or the same value in all of them. */
 struct column {
 	const char *key;
 	size_t offset;        /* of the field, a uint32_t */

@@ -44,7 +44,7 @@ void snap_firefox_tables_deinit(struct snap_firefox_tables *tables);
 size_t snap_firefox_stack(struct snap_firefox_tables *tables, size_t stack, enum snap_state state);
 enum snap_firefox_category snap_firefox_category_of(enum snap_state state);
 
-/* The members "libs" and "shared": when nothing more is to be added. */
+/* "libs" and "shared": when nothing more is to be added. */
 void snap_firefox_put_libs(struct snap_json_writer *json, const struct snap_firefox_tables *tables);
 void snap_firefox_put_tables(struct snap_json_writer *json,
 			     const struct snap_firefox_tables *tables);

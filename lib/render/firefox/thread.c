@@ -46,7 +46,7 @@ void snap_firefox_threads_deinit(struct snap_firefox_threads *threads)
 	free(threads->spans);
 }
 
-/* Ticks were missed after this one: nobody knows how things stood then. */
+/* Ticks were missed after this one: the states until the next are unknown. */
 static bool gap_after(const struct snap_recording *recording, size_t tick)
 {
 	return tick + 1 < recording->tick_count &&
@@ -225,7 +225,7 @@ static bool collect_spans(struct snap_firefox_threads *threads, const struct sna
 	return true;
 }
 
-/* Stops are nobody's own: they are marked on the first thread. */
+/* A stop belongs to no thread: all are marked on the first one. */
 static size_t stop_count(const struct snap_firefox_threads *threads, bool stops)
 {
 	size_t count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Snapshots as JSON documents, see document.h, and a snapshot as one of them. Written by hand, as a
- * DOM costs a kilobyte a frame. Trees are walked without recursion: their depth is the target's.
+ * DOM costs a kilobyte a frame. Trees are walked without recursion, as the target decides how deep
+ * they are.
  */
 #include "render/json/document.h"
 
@@ -194,7 +195,7 @@ static void begin_node(struct snap_json_document *document, const struct snap_no
 	snap_json_end(json, ']');
 	if (!flat)
 		snap_json_begin(json, "children", '[');
-	/* Frames are a process's own. */
+	/* No other process has the same frames. */
 	if (!document->entries.many)
 		snap_json_entries_forget(&document->entries);
 }

@@ -15,7 +15,7 @@
 struct snap_json_document {
 	struct snap_json_writer *json;
 	struct snap_json_entries entries;
-	int64_t sample_ns; /* what a sample of a recording stands for */
+	int64_t sample_ns; /* length of a sample, of a recording */
 	bool failed;       /* no memory */
 };
 
@@ -31,7 +31,7 @@ bool snap_json_document_put(struct snap_json_document *document,
 struct snap_error *snap_json_document_finish(struct snap_json_document *document,
 					     FILE *out) _must_check_;
 
-/* Parts of other documents: the opening bracket and the members up to "host". */
+/* Parts of other documents: the opening bracket and all up to "host". */
 void snap_json_document_begin(struct snap_json_document *document, const char *schema,
 			      const struct snap_host *host);
 /* The tree, the warnings, the closing bracket. */

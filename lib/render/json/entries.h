@@ -29,7 +29,7 @@ void snap_json_entries_deinit(struct snap_json_entries *entries);
 /* What was kept is dropped. */
 void snap_json_entries_forget(struct snap_json_entries *entries);
 
-/* The member "entries" of a stack. */
+/* The value of "entries" of a stack, with its key. */
 void snap_json_entries_put(struct snap_json_entries *entries, struct snap_json_writer *json,
 			   const struct snap_frame *const *frames, size_t count);
 

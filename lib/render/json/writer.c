@@ -77,7 +77,7 @@ static void put_bytes(struct snap_json_writer *json, const char *bytes, size_t s
 	json->used += size;
 }
 
-/* Where up to `size` bytes, which are few, are to be written; what was is told by end_bytes(). */
+/* Where to write up to `size` bytes, at most SNAP_JSON_BUFFER; end_bytes() tells where they end. */
 static inline char *begin_bytes(struct snap_json_writer *json, size_t size)
 {
 	if (size > SNAP_JSON_BUFFER - json->used)
@@ -98,13 +98,13 @@ static inline void put_byte(struct snap_json_writer *json, char byte)
 	json->used++;
 }
 
-/* ---- what stands between values ---- */
+/* ---- between values ---- */
 
 enum { LONGEST_KEY = 64 };
 
 /*
- * All in front of a value: the comma, the blank or the line break, the key. Returns where the value
- * goes, with room for `size` bytes.
+ * Writes all in front of a value: the comma, the blank or the line break, the key. Returns where
+ * the value goes, for which there are `size` bytes.
  */
 static inline char *begin_value(struct snap_json_writer *json, const char *key, size_t size)
 {
@@ -236,7 +236,7 @@ static char *write_unsigned(char *at, uint64_t number)
 	return at + (sizeof(digits) - first);
 }
 
-/* The sign goes to *at. */
+/* Writes the sign at *at, behind which it then points; returns the absolute value. */
 static uint64_t write_sign(char **at, int64_t number)
 {
 	if (number >= 0)

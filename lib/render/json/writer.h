@@ -4,7 +4,7 @@
  *
  * Commas, blanks and line breaks are set here: whatever follows something else in the same object
  * or array takes a comma. Brackets are the caller's to balance, as no stack is kept: trees in
- * documents are as deep as the target makes them. Strings are escaped as everything from a target is
+ * documents are as deep as the target likes. Strings are escaped as everything from a target is
  * (base/escape.h) and then for JSON. Knows nothing of any document.
  */
 #ifndef SNAP_RENDER_JSON_WRITER_H
@@ -55,11 +55,11 @@ static inline void snap_json_writer_destroyp(struct snap_json_writer **json)
 void snap_json_flush(struct snap_json_writer *json);
 
 /*
- * The functions below write a value: of the member `key` in an object, where `key` is one of our
- * own words; with NULL an element of an array.
+ * The functions below write a value: with a key (one of our own words, at most 64 bytes) in an
+ * object, with NULL as an element of an array.
  */
 
-/* An object or an array, to its closing bracket: '{' and '}', '[' and ']'. */
+/* Begins or ends an object or an array: '{' and '}', '[' and ']'. */
 void snap_json_begin(struct snap_json_writer *json, const char *key, char bracket);
 void snap_json_end(struct snap_json_writer *json, char bracket);
 /* What follows, a value or a closing bracket, begins a line. */
@@ -82,7 +82,7 @@ void snap_json_decimal(struct snap_json_writer *json, const char *key, int64_t n
 		       int decimals);
 void snap_json_bool(struct snap_json_writer *json, const char *key, bool value);
 void snap_json_null(struct snap_json_writer *json, const char *key);
-/* What is JSON already; without a key it may be several members or elements with their commas. */
+/* What is JSON already; without a key it may be several values, with their commas. */
 void snap_json_raw(struct snap_json_writer *json, const char *key, const char *text);
 void snap_json_bytes(struct snap_json_writer *json, const char *key, const char *bytes,
 		     size_t size);

@@ -169,14 +169,14 @@ static const char *missed_ticks(const struct snap_recording *recording, char out
 	return out;
 }
 
-/* The run's figures, of what is at hand of it. */
+/* The figures of the slice, where they differ from the run's. */
 static struct snap_recording_stats slice_stats(const struct snap_recording *recording)
 {
 	struct snap_recording_stats stats = recording->stats;
 
 	stats.duration_ns = recording->duration_ns;
 	stats.stopped_ns = 0;
-	/* A file may claim any times. */
+	/* A file may hold any times. */
 	for (size_t i = 0; i < recording->tick_count; i++)
 		if (__builtin_add_overflow(stats.stopped_ns, recording->ticks[i].stopped_ns,
 					   &stats.stopped_ns))
@@ -248,7 +248,7 @@ static bool put_facts(struct writer *writer)
 	if (recording->tick_count)
 		time += (uint64_t)recording->ticks[0].time_ns;
 	snap_protobuf_number(out, PROFILE_TIME, time);
-	/* A snapshot is a moment: how long it took to make it is no length of a profile. */
+	/* A snapshot is a moment: the time that it took is not the length of a profile. */
 	snap_protobuf_number(out, PROFILE_DURATION,
 			     snapshot ? 0 : (uint64_t)recording->duration_ns);
 	snap_protobuf_number(out, PROFILE_PERIOD, snapshot ? 1 : (uint64_t)recording->period_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Eliding: see elide.h. Every step only ever makes a name shorter or leaves it as it was, and each
- * is one pass over the text without recursion: names are the target's.
+ * is one pass over the text without recursion, as the target chooses the names.
  */
 #include "render/view/elide.h"
 

@@ -3,7 +3,7 @@
  * The figures of a run: names, decimals and units, the same in all formats.
  *
  * In JSON rates have three decimals, percents four; in text rates have one and percents two.
- * Knows nothing of how they came about.
+ * Does not know how they were measured.
  */
 #ifndef SNAP_RENDER_VIEW_FIGURES_H
 #define SNAP_RENDER_VIEW_FIGURES_H
@@ -35,7 +35,7 @@ const char *snap_figure_label(enum snap_figure figure);
 const char *snap_figure_text(const struct snap_recording_stats *stats, enum snap_figure figure,
 			     char out[SNAP_WHEN_SIZE]);
 
-/* All of them, and why the run ended, as members of an object that has been begun. */
+/* All of them, and why the run ended, in an object that has been begun. */
 void snap_figures_put(struct snap_json_writer *json, const struct snap_recording *recording);
 
 #endif

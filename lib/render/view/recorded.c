@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- what both have ---- */
+/* ---- for both ---- */
 
 /* The ids of the recording's stacks as numbers; malloc'ed, NULL without memory. */
 static uint64_t *list_ids(const struct snap_recording *recording)
@@ -119,7 +119,7 @@ static bool make_tree(struct snap_arena *arena, const struct snap_recording *rec
 
 /* ---- ticks ---- */
 
-/* A thread at a tick, on its way into a group. */
+/* A thread at a tick, which is to be grouped. */
 struct item {
 	uint64_t id;
 	size_t track; /* tracks are sorted by tid */
@@ -368,7 +368,7 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 	return &builder->groups[count];
 }
 
-/* What a thread did not do at all of its samples is not said of it. */
+/* Of a thread in a group is told only what holds at all of its samples there. */
 static void add_to_visit(struct visit *visit, const struct snap_member *thread, uint64_t samples)
 {
 	visit->samples += samples;
@@ -411,7 +411,7 @@ static bool add_track(struct group_builder *builder, uint32_t number)
 		uint64_t id = snap_label_key(&thread, builder->group_by, builder->ids[run->stack]);
 		struct group *group = find_group(builder, id, track->process, run->stack);
 
-		/* In samples of a group threads are not told apart by how they were taken. */
+		/* Samples of one thread may have been copied in different ways. */
 		thread.taken = SNAP_TAKEN_TOGETHER;
 		if (!group || !add_visit(builder, group, number, &thread, samples))
 			return false;

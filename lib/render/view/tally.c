@@ -40,7 +40,7 @@ static bool add_row(struct snap_tally *tally, const struct snap_tally_row *row)
 	return true;
 }
 
-/* The one pointer of a text; `seen` remembers what pointers of the recording have become. */
+/* The one pointer of a text; `seen` maps pointers of the recording to it. */
 static bool unify(struct snap_tally *tally, struct snap_pointer_table *seen, const char *text,
 		  const char **ret)
 {

@@ -2,7 +2,7 @@
 /*
  * Walk: the processes of a snapshot, parents before their children, each left after them.
  *
- * Without recursion: how deep the tree is was the target's decision. Knows nothing of what is done
+ * Without recursion, as the target decides how deep the tree is. Knows nothing of what is done
  * at a step.
  */
 #ifndef SNAP_RENDER_VIEW_WALK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Values of a JSON document: see pick.h. The only reader of JSON; the document is in memory
+ * Values of a JSON document: see pick.h. The only user of jansson; the document is in memory
  * as long as it is read, some 10 to 20 times its size, and never more than COST_OF_BYTE times.
  */
 #include "store/json/pick.h"
