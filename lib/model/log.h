@@ -102,8 +102,8 @@ struct snap_log_change {
 struct snap_log_tick {
 	int64_t time_ns; /* CLOCK_MONOTONIC, since the log's start */
 	int64_t stopped_ns;
-	uint64_t change_end; /* changes before this one (in the whole run) are of this tick or older
-			      */
+	/* changes before this one (in the whole run) are of this tick or older */
+	uint64_t change_end;
 };
 
 struct snap_log {
@@ -139,11 +139,10 @@ struct snap_log {
 	struct snap_log_change *changes;
 	size_t change_count, change_capacity;
 	uint64_t first_tick, first_change;
-	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there. NULL: all
-	 */
+	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there */
 	struct snap_log_change *before;
 	size_t before_count;
-	struct snap_log_index *index; /* of record/log.c: finds what is there already */
+	struct snap_log_index *index; /* store/log/index.h: finds what is there already */
 };
 
 #endif

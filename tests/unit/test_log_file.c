@@ -542,6 +542,18 @@ static uint8_t *story_bytes(size_t *size_ret, size_t *first_flush_ret)
 	return bytes;
 }
 
+/*
+ * Who reads files of earlier versions reads these bytes: where they change, the version of the
+ * format goes up, and a file of the old one is kept to be read here.
+ */
+static void test_bytes_stay(void **state _unused_)
+{
+	size_t size, first_flush;
+	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
+
+	assert_int_equal(snap_hash(bytes, size, 0), 0x8e7bac7543faeef9);
+}
+
 static void test_cut_off_anywhere(void **state _unused_)
 {
 	size_t size, first_flush, whole = 0;
@@ -748,6 +760,7 @@ int main(void)
 		cmocka_unit_test(test_written_as_it_grows),
 		cmocka_unit_test(test_the_same_mappings_again),
 		cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_bytes_stay),
 		cmocka_unit_test(test_cut_off_anywhere),
 		cmocka_unit_test(test_flipped_anywhere),
 		cmocka_unit_test(test_hostile_values),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Stacks in a recording on disk, with what they are made of, and the names of frames: see
- * internal.h. A stack shares outermost frames with the one before it.
+ * internal.h. Of a stack only what it does not have in common with the one before it is stored.
  */
 #include "store/recording/internal.h"
 
@@ -108,7 +108,7 @@ static void code_frames(struct snap_log_file *file, struct snap_log_stack *stack
 	int64_t id = 0;
 	size_t own;
 
-	snap_log_code(file, common, before ? most : 0, "too many shared frames in a stack");
+	snap_log_code(file, common, before ? most : 0, "too many common frames in a stack");
 	own = snap_log_code_count(file, stack->frame_count - common, 1);
 	if (file->reads) {
 		snap_log_check(file, own <= UINT32_MAX - MOST_COMMON, "stack too long");
