@@ -153,12 +153,19 @@ static struct snap_error *finish(struct snap_collector *collector,
 }
 
 struct snap_error *snap_pipeline_take(const struct snap_options *options,
-				      struct snap_snapshot **ret)
+				      struct snap_snapshot **ret,
+				      struct snap_collector **collector_ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	struct snap_error *err = start_capture(options, &collector);
 
-	return err ? err : finish(collector, options, ret);
+	if (!err)
+		err = finish(collector, options, ret);
+	if (err)
+		return err;
+	snap_collector_dismiss(collector);
+	*collector_ret = snap_take_ptr(collector);
+	return NULL;
 }
 
 struct snap_error *snap_pipeline_list(const struct snap_options *options,

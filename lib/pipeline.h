@@ -21,9 +21,10 @@ struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **re
 struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					 const struct snap_options *options,
 					 struct snap_snapshot **ret) _must_check_;
-/* Both in one, which is faster. */
+/* Both in one, which is faster. The collector that is handed over is dismissed already. */
 struct snap_error *snap_pipeline_take(const struct snap_options *options,
-				      struct snap_snapshot **ret) _must_check_;
+				      struct snap_snapshot **ret,
+				      struct snap_collector **collector_ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret) _must_check_;
 /* A recording file, with names for what has none yet; the slice of the options. */

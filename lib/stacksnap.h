@@ -108,7 +108,10 @@ struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capt
 						  const struct stacksnap_options *options,
 						  struct stacksnap_snapshot **ret);
 
-/* Take and analyze in one call. */
+/*
+ * Take and analyze in one call, which is faster. The child process that took the capture ends by
+ * itself meanwhile; stacksnap_snapshot_destroy() waits for that.
+ */
 struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 				       struct stacksnap_snapshot **ret);
 /* The tree of processes alone: nobody is stopped and there are no stacks. */

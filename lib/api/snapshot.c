@@ -28,12 +28,15 @@ struct stacksnap_snapshot {
 	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
 	struct trouble *troubles;
 	size_t trouble_count, trouble_capacity;
+	struct snap_collector
+		*collector; /* dismissed: it ends while the snapshot is used; or NULL */
 };
 
 API void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot)
 {
 	if (!snapshot)
 		return;
+	snap_collector_destroy(snapshot->collector);
 	snap_snapshot_destroy(snapshot->inner);
 	free(snapshot->troubles);
 	free(snapshot);
@@ -184,15 +187,19 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
 					   struct stacksnap_snapshot **ret)
 {
+	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	struct snap_snapshot *inner = NULL;
 	struct snap_error *err;
 
 	err = snap_api_check_targets(&options->values);
 	if (!err)
-		err = snap_pipeline_take(&options->values, &inner);
+		err = snap_pipeline_take(&options->values, &inner, &collector);
+	if (!err)
+		err = wrap(inner, &options->values, false, ret);
 	if (err)
 		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, false, ret));
+	(*ret)->collector = snap_take_ptr(collector);
+	return NULL;
 }
 
 API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,

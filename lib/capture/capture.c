@@ -210,7 +210,8 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	tree->checked = 0;
 	stop->careful = careful;
 	add_processes(tree, stop, false);
-	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop)
+	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop,
+						    &tree->capture->tracer_fd)
 				  : NULL;
 	if (!err)
 		*ret = stop;

@@ -210,6 +210,7 @@ struct snap_capture {
 	void *shared; /* the tracer's arena: registers and stacks; munmap'ed at the end */
 	size_t shared_size;
 	int shared_fd; /* the memfd behind it, -1: none */
+	int tracer_fd; /* pidfd of a tracing child that is done and may still be ending; -1: none */
 	/* Of a capture that was taken over: the other process's shared mapping, to be read only. */
 	void *outside;
 	size_t outside_size;

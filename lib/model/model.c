@@ -4,11 +4,14 @@
  * beyond that: see model/capture.h and model/snapshot.h; more of recordings is in recording.c.
  */
 #include "base/bsearch.h"
+#include "base/spawn.h"
 #include "model/recording.h"
 
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum { TRACER_PATIENCE_MS = 1000 };
 
 struct snap_capture *snap_capture_new(void)
 {
@@ -17,7 +20,7 @@ struct snap_capture *snap_capture_new(void)
 	if (!capture)
 		return NULL;
 	snap_arena_init(&capture->arena);
-	capture->shared_fd = -1;
+	capture->shared_fd = capture->tracer_fd = -1;
 	return capture;
 }
 
@@ -40,6 +43,9 @@ void snap_capture_destroy(struct snap_capture *capture)
 	if (capture->shared)
 		munmap(capture->shared, capture->shared_size);
 	snap_close(&capture->shared_fd);
+	if (capture->tracer_fd >= 0)
+		snap_spawn_end(capture->tracer_fd, TRACER_PATIENCE_MS, TRACER_PATIENCE_MS);
+	snap_close(&capture->tracer_fd);
 	if (capture->outside)
 		munmap(capture->outside, capture->outside_size);
 	snap_arena_deinit(&capture->arena);

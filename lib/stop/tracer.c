@@ -148,11 +148,15 @@ static bool is_stalled(const struct snap_stop *stop)
 	return since && snap_clock_ns(CLOCK_MONOTONIC) > since + READ_PATIENCE_MS * 1000000ll;
 }
 
-/* The child wants help with its reading, or asks whether there are new processes in the tree. */
+/*
+ * The child wants help with its reading, asks whether there are new processes in the tree, or is
+ * done.
+ */
 static struct snap_error *answer_child(const struct snap_options *options,
 				       const struct child *child,
 				       const struct snap_stop_again *again,
-				       struct snap_shared_memory *shared, struct snap_stop *stop)
+				       struct snap_shared_memory *shared, struct snap_stop *stop,
+				       bool *done_ret)
 {
 	uint64_t value;
 	bool grown = false;
@@ -160,9 +164,10 @@ static struct snap_error *answer_child(const struct snap_options *options,
 
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
 		return NULL;
-	if (value % SNAP_TRACER_ASK)
+	*done_ret = value >= SNAP_TRACER_DONE;
+	if (value % SNAP_TRACER_ASK && !*done_ret)
 		help_child(options, shared, stop);
-	if (value < SNAP_TRACER_ASK)
+	if (value < SNAP_TRACER_ASK || *done_ret)
 		return NULL;
 	err = again->look(again->context, stop, &grown);
 	if (err)
@@ -173,7 +178,7 @@ static struct snap_error *answer_child(const struct snap_options *options,
 	return NULL;
 }
 
-/* Until the child has ended (NULL), or there is a reason to end it. */
+/* Until the child is done or has ended (NULL), or there is a reason to end it. */
 static struct snap_error *watch_child(const struct snap_options *options, const struct child *child,
 				      const struct snap_stop_again *again,
 				      struct snap_shared_memory *shared, struct snap_stop *stop)
@@ -186,6 +191,7 @@ static struct snap_error *watch_child(const struct snap_options *options, const 
 			{ .fd = child->to_parent, .events = POLLIN },
 		};
 		struct snap_error *err;
+		bool done = false;
 
 		if (snap_options_cancelled(options))
 			return snap_error_cancelled();
@@ -194,8 +200,8 @@ static struct snap_error *watch_child(const struct snap_options *options, const 
 		if (fds[0].revents)
 			return NULL;
 		if (fds[1].revents) {
-			err = answer_child(options, child, again, shared, stop);
-			if (err)
+			err = answer_child(options, child, again, shared, stop, &done);
+			if (err || done)
 				return err;
 		}
 		stop->stalled = is_stalled(stop);
@@ -223,10 +229,18 @@ static void close_stop(struct snap_stop *stop)
 	}
 }
 
+void snap_tracer_end(int *tracer_fd)
+{
+	if (*tracer_fd >= 0)
+		snap_spawn_end(*tracer_fd, PATIENCE_MS, PATIENCE_MS);
+	snap_close(tracer_fd);
+}
+
 struct snap_error *snap_tracer_run(const struct snap_options *options,
 				   const struct snap_stop_hook *hook,
 				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *shared, struct snap_stop *stop)
+				   struct snap_shared_memory *shared, struct snap_stop *stop,
+				   int *tracer_fd)
 {
 	_cleanup_(
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
@@ -240,6 +254,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	};
 	struct snap_error *err;
 
+	snap_tracer_end(tracer_fd);
 	err = snap_procfs_open(NULL, &procfs);
 	if (err)
 		return err;
@@ -253,7 +268,10 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 		return err;
 	prefault_stacks(shared, stop);
 	err = watch_child(options, &child, again, shared, stop);
-	snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
+	if (err || !stop->end_ns)
+		snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
+	else
+		*tracer_fd = snap_take_fd(&child.pidfd);
 	close_stop(stop);
 	if (err && snap_error_code(err) == SNAP_ERROR_TIMEOUT) {
 		snap_error_destroy(err);

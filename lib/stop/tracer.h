@@ -103,13 +103,18 @@ struct snap_stop *snap_stop_new(struct snap_shared_memory *shared, uint32_t capa
 bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
 
 /*
- * Stops, copies and releases. Trouble of processes and threads is in the stop; the stop is valid
+ * Stops, copies and releases. *tracer_fd (-1: none) is the pidfd of the tracing child, which has
+ * let go of the targets and of the stop, but may not have ended yet: for snap_tracer_end(), which
+ * is called here for one that is there already. Trouble of processes and threads is in the stop; the stop is valid
  * whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
  */
 struct snap_error *snap_tracer_run(const struct snap_options *options,
 				   const struct snap_stop_hook *hook,
 				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *shared,
-				   struct snap_stop *stop) _must_check_;
+				   struct snap_shared_memory *shared, struct snap_stop *stop,
+				   int *tracer_fd) _must_check_;
+
+/* Waits for the end of a tracing child, at most a second, and reaps it. -1: there is none. */
+void snap_tracer_end(int *tracer_fd);
 
 #endif

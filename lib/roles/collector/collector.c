@@ -17,6 +17,7 @@
 #include "files/place.h"
 #include "roles/parser.h"
 #include "roles/role.h"
+#include "stop/tracer.h"
 #include "store/capture/file.h"
 
 #include <errno.h>
@@ -275,11 +276,13 @@ static void run_collector(void *context, int channel)
 		return;
 	snap_close(&collector.capture->shared_fd);
 	snap_role_outlive_thread();
+	failed = snap_error_ignore(send_worker(&collector));
+	snap_tracer_end(&collector.capture->tracer_fd);
 	/* Whatever is said: it is the wish for another worker. */
-	while (!snap_error_ignore(send_worker(&collector)) &&
+	while (!failed &&
 	       !snap_error_ignore(snap_wire_receive(channel, &wish, sizeof(wish), &size, NULL)) &&
 	       size > 0)
-		;
+		failed = snap_error_ignore(send_worker(&collector));
 	snap_role_end(&collector.worker);
 }
 
@@ -423,6 +426,9 @@ void snap_collector_dismiss(struct snap_collector *collector)
 		*collector->cancel = 1;
 	snap_close(&collector->worker);
 	snap_close(&collector->role.channel);
+	/* The last one who has them frees their pages: that is not us. */
+	snap_close(&collector->bytes);
+	snap_close(&collector->shared);
 }
 
 /*
@@ -445,8 +451,6 @@ void snap_collector_destroy(struct snap_collector *collector)
 	if (collector->cancel)
 		munmap((void *)(uintptr_t)collector->cancel, sizeof(*collector->cancel));
 	snap_download_destroy(collector->download);
-	snap_close(&collector->bytes);
-	snap_close(&collector->shared);
 	free(collector);
 }
 

@@ -20,8 +20,9 @@ struct snap_tracer_task {
 
 enum {
 	/* The child's messages; those that were not read yet add up. */
-	SNAP_TRACER_HELP = 1,      /* stop->help is set: describe threads with me */
-	SNAP_TRACER_ASK = 1 << 16, /* has the tree grown? */
+	SNAP_TRACER_HELP = 1,       /* stop->help is set: describe threads with me */
+	SNAP_TRACER_ASK = 1 << 16,  /* has the tree grown? */
+	SNAP_TRACER_DONE = 1 << 20, /* nothing more is written to shared memory */
 	/* The parent's answers to ASK. */
 	SNAP_TRACER_GO = 1,
 	SNAP_TRACER_PREPARE = 2, /* it has, see stop->processes */

@@ -298,6 +298,23 @@ static void explain_slow(struct snap_tracer *tracer)
 	}
 }
 
+static bool has_slow(const struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->count; i++)
+		if (tracer->tracees[i].phase == SNAP_TRACEE_SLOW)
+			return true;
+	return false;
+}
+
+/* Unheard, our end says the same. */
+static void tell_done(const struct snap_tracer *tracer)
+{
+	uint64_t message = SNAP_TRACER_DONE;
+	ssize_t n = write(tracer->ask_fd, &message, sizeof(message));
+
+	(void)n;
+}
+
 static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 {
 	int64_t whole = tracer->options->stop_timeout_ns;
@@ -334,6 +351,9 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(tracer, 0);
+	/* The parent goes on; our own turn comes behind that of all who run again. */
+	if (!has_slow(tracer))
+		tell_done(tracer);
 	drop_priority(policy);
 	explain_slow(tracer);
 }
