@@ -223,14 +223,13 @@ static bool write_stats(struct run *run, const struct stacksnap_recording *recor
 /* What stands in no document that goes to standard output. */
 static void print_remarks(const struct stacksnap_recording *recording)
 {
-	struct stacksnap_recording_stats stats;
+	const struct stacksnap_recording_stats *stats = stacksnap_recording_get_stats(recording);
 
 	snap_cli_report_end(recording);
-	stacksnap_recording_get_stats(recording, &stats);
-	if (stats.ticks_missed)
+	if (stats->ticks_missed)
 		snap_cli_message("%llu of %llu ticks were missed: %.1f a second instead of %.1f",
-				 stats.ticks_missed, stats.ticks + stats.ticks_missed,
-				 stats.hz_reached, stats.hz_asked);
+				 stats->ticks_missed, stats->ticks + stats->ticks_missed,
+				 stats->hz_reached, stats->hz_asked);
 }
 
 static int conclude(struct run *run, const struct stacksnap_recording *recording)

@@ -53,8 +53,8 @@ void snap_cli_record_progress_show(struct snap_cli_record_progress *progress,
 	print_time(time, sizeof(time), endless ? status->elapsed_ns : status->remaining_ns);
 	snprintf(line, sizeof(line),
 		 "%s %s, %llu samples, %llu threads, %.1f/s, stopped %.2f %%%s%s", time,
-		 endless ? "recorded" : "left", status->stats.thread_samples, status->threads,
-		 status->stats.hz_reached, status->stats.stopped_percent,
+		 endless ? "recorded" : "left", status->stats->thread_samples, status->threads,
+		 status->stats->hz_reached, status->stats->stopped_percent,
 		 endless ? "  (Ctrl-C ends it" : "",
 		 endless ? progress->ring ? ", SIGUSR1 writes it)" : ")" : "");
 	snap_cli_progress(NULL, line);

@@ -177,7 +177,10 @@ size_t stacksnap_snapshot_stack_count(const struct stacksnap_snapshot *snapshot)
 
 /* ---- recordings ---- */
 
-/* Figures of a run. Later versions may add fields at the end. */
+/*
+ * Figures of a run. Made by the library alone, which hands out pointers: later versions may add
+ * fields at the end.
+ */
 struct stacksnap_recording_stats {
 	double hz_asked, hz_reached;
 	unsigned long long ticks, ticks_missed; /* missed: came too late, and were left out */
@@ -202,11 +205,14 @@ enum stacksnap_recording_end {
 	STACKSNAP_END_FAILED = 6,     /* something else: see the warnings */
 };
 
-/* Where a run stands; all since its start. Later versions may add fields at the end. */
+/*
+ * Where a run stands; all since its start. Made by the library, for the time of one call of `tick`:
+ * later versions may add fields at the end.
+ */
 struct stacksnap_recorder_status {
 	long long elapsed_ns, remaining_ns; /* remaining -1: without an end */
 	unsigned long long threads;         /* that are there now */
-	struct stacksnap_recording_stats stats;
+	const struct stacksnap_recording_stats *stats;
 	int condition; /* "until" has just been met: true for one tick */
 };
 
@@ -263,9 +269,9 @@ struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_record
 						   const struct stacksnap_options *options,
 						   const char *format, FILE *out);
 
-/* Figures and end of the whole run, whatever slice of it is at hand. */
-void stacksnap_recording_get_stats(const struct stacksnap_recording *recording,
-				   struct stacksnap_recording_stats *ret);
+/* Figures and end of the whole run, whatever slice of it is at hand; the recording's. */
+const struct stacksnap_recording_stats *
+stacksnap_recording_get_stats(const struct stacksnap_recording *recording);
 enum stacksnap_recording_end
 stacksnap_recording_get_end(const struct stacksnap_recording *recording);
 

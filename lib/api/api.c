@@ -22,21 +22,16 @@ API const char *stacksnap_version(void)
 	return SNAP_VERSION;
 }
 
-/* ---- errors: struct stacksnap_error is struct snap_error ---- */
-
-static const struct snap_error *inner_error(const struct stacksnap_error *error)
-{
-	return (const struct snap_error *)error;
-}
+/* ---- errors ---- */
 
 API enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error *error)
 {
-	return (enum stacksnap_error_code)snap_error_code(inner_error(error));
+	return (enum stacksnap_error_code)snap_error_code(snap_api_inner_error(error));
 }
 
 API const char *stacksnap_error_word(const struct stacksnap_error *error)
 {
-	switch (snap_error_code(inner_error(error))) {
+	switch (snap_error_code(snap_api_inner_error(error))) {
 	case SNAP_ERROR_NO_MEMORY:
 		return "no_memory";
 	case SNAP_ERROR_NOT_FOUND:
@@ -62,12 +57,12 @@ API const char *stacksnap_error_word(const struct stacksnap_error *error)
 
 API int stacksnap_error_errno(const struct stacksnap_error *error)
 {
-	return snap_error_errno(inner_error(error));
+	return snap_error_errno(snap_api_inner_error(error));
 }
 
 API const char *stacksnap_error_message(const struct stacksnap_error *error)
 {
-	return snap_error_message(inner_error(error));
+	return snap_error_message(snap_api_inner_error(error));
 }
 
 API void stacksnap_error_destroy(struct stacksnap_error *error)
@@ -153,38 +148,54 @@ int snap_api_tell(const struct snap_warning *warning, const char **code_ret, pid
 	return true;
 }
 
-/* ---- captures: struct stacksnap_capture is struct snap_collector ---- */
+/* ---- captures ---- */
 
-static struct snap_collector *collector_of(struct stacksnap_capture *capture)
+/* Takes over the collector. */
+static struct stacksnap_error *wrap_capture(struct snap_collector *collector,
+					    struct stacksnap_capture **ret)
 {
-	return (struct snap_collector *)capture;
+	struct stacksnap_capture *capture = calloc(1, sizeof(*capture));
+
+	if (!capture) {
+		snap_collector_destroy(collector);
+		return snap_api_error(snap_error_no_memory());
+	}
+	capture->collector = collector;
+	*ret = capture;
+	return NULL;
 }
 
 API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *options,
 						   struct stacksnap_capture **ret)
 {
+	struct snap_collector *collector = NULL;
 	struct snap_error *err = snap_api_check_targets(&options->values);
 
-	if (err)
-		return snap_api_error(err);
-	return snap_api_error(
-		snap_pipeline_capture(&options->values, (struct snap_collector **)ret));
+	if (!err)
+		err = snap_pipeline_capture(&options->values, &collector);
+	return err ? snap_api_error(err) : wrap_capture(collector, ret);
 }
 
 API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 						   const struct stacksnap_options *options, int fd)
 {
-	return snap_api_error(snap_collector_save(collector_of(capture), &options->values, fd));
+	return snap_api_error(snap_collector_save(capture->collector, &options->values, fd));
 }
 
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
-	return snap_api_error(snap_pipeline_load_capture(fd, (struct snap_collector **)ret));
+	struct snap_collector *collector = NULL;
+	struct snap_error *err = snap_pipeline_load_capture(fd, &collector);
+
+	return err ? snap_api_error(err) : wrap_capture(collector, ret);
 }
 
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)
 {
-	snap_collector_destroy(collector_of(capture));
+	if (!capture)
+		return;
+	snap_collector_destroy(capture->collector);
+	free(capture);
 }
 
 /* ---- text ---- */

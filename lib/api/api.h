@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/capture.h"
 #include "model/options.h"
+#include "roles/collector/collector.h"
 
 /* Exported; everything else is hidden (and the version script says so again). */
 #define API __attribute__((visibility("default")))
@@ -16,10 +17,22 @@ struct stacksnap_options {
 	struct snap_options values;
 };
 
-/* struct stacksnap_error is struct snap_error. */
+struct stacksnap_capture {
+	struct snap_collector *collector;
+};
+
+/*
+ * The public name of an error is a name alone: nothing is ever read through it, see api.c. These
+ * conversions are the only ones.
+ */
 static inline struct stacksnap_error *snap_api_error(struct snap_error *error)
 {
 	return (struct stacksnap_error *)error;
+}
+
+static inline const struct snap_error *snap_api_inner_error(const struct stacksnap_error *error)
+{
+	return (const struct snap_error *)error;
 }
 
 /* INVALID when there is no target. */

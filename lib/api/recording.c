@@ -20,8 +20,13 @@
 static_assert((int)STACKSNAP_END_FAILED == (int)SNAP_END_FAILED, "ends are the same");
 static_assert((int)STACKSNAP_END_TARGETS == (int)SNAP_END_TARGETS, "ends are the same");
 
+struct stacksnap_recorder {
+	struct snap_recorder *inner;
+};
+
 struct stacksnap_recording {
 	struct snap_recording *inner;
+	struct stacksnap_recording_stats stats;
 	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
 };
 
@@ -36,52 +41,6 @@ API void stacksnap_recording_destroy(struct stacksnap_recording *recording)
 static void destroyp(struct stacksnap_recording **recording)
 {
 	stacksnap_recording_destroy(*recording);
-}
-
-/* Takes over `inner`, also when it fails. */
-static struct snap_error *wrap(struct snap_recording *inner, const struct snap_options *options,
-			       struct stacksnap_recording **ret)
-{
-	_cleanup_(destroyp) struct stacksnap_recording *recording = calloc(1, sizeof(*recording));
-
-	if (!recording) {
-		snap_recording_destroy(inner);
-		return snap_error_no_memory();
-	}
-	recording->inner = inner;
-	recording->warnings =
-		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
-	if (!recording->warnings)
-		return snap_error_no_memory();
-	*ret = snap_take_ptr(recording);
-	return NULL;
-}
-
-/* ---- the recorder: struct stacksnap_recorder is struct snap_recorder ---- */
-
-static struct snap_recorder *inner_of(struct stacksnap_recorder *recorder)
-{
-	return (struct snap_recorder *)recorder;
-}
-
-API struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_options *options,
-						      struct stacksnap_recorder **ret)
-{
-	struct snap_error *err = snap_api_check_targets(&options->values);
-
-	if (err)
-		return snap_api_error(err);
-	return snap_api_error(snap_recorder_create(&options->values, (struct snap_recorder **)ret));
-}
-
-API void stacksnap_recorder_destroy(struct stacksnap_recorder *recorder)
-{
-	snap_recorder_destroy(inner_of(recorder));
-}
-
-API struct stacksnap_error *stacksnap_recorder_write_to(struct stacksnap_recorder *recorder, int fd)
-{
-	return snap_api_error(snap_recorder_write_to(inner_of(recorder), fd));
 }
 
 static struct stacksnap_recording_stats public_stats(const struct snap_recording_stats *stats)
@@ -103,6 +62,57 @@ static struct stacksnap_recording_stats public_stats(const struct snap_recording
 	};
 }
 
+/* Takes over `inner`, also when it fails. */
+static struct snap_error *wrap(struct snap_recording *inner, const struct snap_options *options,
+			       struct stacksnap_recording **ret)
+{
+	_cleanup_(destroyp) struct stacksnap_recording *recording = calloc(1, sizeof(*recording));
+
+	if (!recording) {
+		snap_recording_destroy(inner);
+		return snap_error_no_memory();
+	}
+	recording->inner = inner;
+	recording->stats = public_stats(&inner->stats);
+	recording->warnings =
+		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
+	if (!recording->warnings)
+		return snap_error_no_memory();
+	*ret = snap_take_ptr(recording);
+	return NULL;
+}
+
+/* ---- recorders ---- */
+
+API struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_options *options,
+						      struct stacksnap_recorder **ret)
+{
+	_cleanup_free_ struct stacksnap_recorder *recorder = calloc(1, sizeof(*recorder));
+	struct snap_error *err = snap_api_check_targets(&options->values);
+
+	if (!err && !recorder)
+		err = snap_error_no_memory();
+	if (!err)
+		err = snap_recorder_create(&options->values, &recorder->inner);
+	if (err)
+		return snap_api_error(err);
+	*ret = snap_take_ptr(recorder);
+	return NULL;
+}
+
+API void stacksnap_recorder_destroy(struct stacksnap_recorder *recorder)
+{
+	if (!recorder)
+		return;
+	snap_recorder_destroy(recorder->inner);
+	free(recorder);
+}
+
+API struct stacksnap_error *stacksnap_recorder_write_to(struct stacksnap_recorder *recorder, int fd)
+{
+	return snap_api_error(snap_recorder_write_to(recorder->inner, fd));
+}
+
 struct caller {
 	int (*tick)(void *context, const struct stacksnap_recorder_status *status);
 	void *context;
@@ -111,11 +121,12 @@ struct caller {
 static bool tell_caller(void *context, const struct snap_recorder_status *status)
 {
 	const struct caller *caller = context;
-	struct stacksnap_recorder_status shown = {
+	const struct stacksnap_recording_stats stats = public_stats(&status->stats);
+	const struct stacksnap_recorder_status shown = {
 		.elapsed_ns = status->elapsed_ns,
 		.remaining_ns = status->remaining_ns,
 		.threads = status->threads,
-		.stats = public_stats(&status->stats),
+		.stats = &stats,
 		.condition = status->condition,
 	};
 
@@ -130,12 +141,12 @@ stacksnap_recorder_run(struct stacksnap_recorder *recorder,
 	struct caller caller = { .tick = tick, .context = context };
 
 	return snap_api_error(
-		snap_recorder_run(inner_of(recorder), tick ? tell_caller : NULL, &caller));
+		snap_recorder_run(recorder->inner, tick ? tell_caller : NULL, &caller));
 }
 
 API void stacksnap_recorder_stop(struct stacksnap_recorder *recorder)
 {
-	snap_recorder_stop(inner_of(recorder));
+	snap_recorder_stop(recorder->inner);
 }
 
 API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *recorder,
@@ -145,7 +156,7 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 	struct snap_recording *inner = NULL;
 	struct snap_error *err;
 
-	err = snap_recorder_recording(inner_of(recorder), &options->values, &inner);
+	err = snap_recorder_recording(recorder->inner, &options->values, &inner);
 	if (err)
 		return snap_api_error(err);
 	return snap_api_error(wrap(inner, &options->values, ret));
@@ -153,7 +164,7 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 
 API struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder)
 {
-	return snap_api_error(snap_recorder_finish(inner_of(recorder)));
+	return snap_api_error(snap_recorder_finish(recorder->inner));
 }
 
 /* ---- recordings ---- */
@@ -184,10 +195,10 @@ API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_re
 		snap_render_recording(found, recording->inner, &options->values, out));
 }
 
-API void stacksnap_recording_get_stats(const struct stacksnap_recording *recording,
-				       struct stacksnap_recording_stats *ret)
+API const struct stacksnap_recording_stats *
+stacksnap_recording_get_stats(const struct stacksnap_recording *recording)
 {
-	*ret = public_stats(&recording->inner->stats);
+	return &recording->stats;
 }
 
 API enum stacksnap_recording_end

@@ -178,7 +178,7 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 	struct snap_snapshot *inner = NULL;
 	struct snap_error *err;
 
-	err = snap_pipeline_analyze((struct snap_collector *)capture, &options->values, &inner);
+	err = snap_pipeline_analyze(capture->collector, &options->values, &inner);
 	if (err)
 		return snap_api_error(err);
 	return snap_api_error(wrap(inner, &options->values, false, ret));

@@ -100,13 +100,13 @@ static int check(struct stacksnap_error *error, const char *what)
 static void show(const char *format)
 {
 	struct stacksnap_recording *recording;
-	struct stacksnap_recording_stats stats;
+	const struct stacksnap_recording_stats *stats;
 
 	if (check(stacksnap_recorder_slice(recorder, options, &recording), "slice"))
 		return;
-	stacksnap_recording_get_stats(recording, &stats);
+	stats = stacksnap_recording_get_stats(recording);
 	printf("== %d %d %llu %llu\n", stacksnap_recording_outcome(recording),
-	       stacksnap_recording_get_end(recording), stats.ticks, stats.thread_samples);
+	       stacksnap_recording_get_end(recording), stats->ticks, stats->thread_samples);
 	check(stacksnap_recording_render(recording, options, format, stdout), "render");
 	printf("== stats\n");
 	check(stacksnap_recording_render_stats(recording, stdout), "stats");
@@ -118,9 +118,9 @@ static void show(const char *format)
 static int on_tick(void *context, const struct stacksnap_recorder_status *status)
 {
 	(void)context;
-	if (status->stats.ticks == 10)
+	if (status->stats->ticks == 10)
 		show("folded");
-	if (status->stats.ticks == 20)
+	if (status->stats->ticks == 20)
 		stacksnap_recorder_stop(recorder);
 	return 1;
 }

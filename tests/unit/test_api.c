@@ -7,10 +7,13 @@
 #include "model/capture.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -293,6 +296,68 @@ static void test_deep_tree(void **state)
 	free(rows);
 }
 
+/* What a caller knows that was compiled before the last figures were added. */
+struct older_stats {
+	double hz_asked, hz_reached;
+	unsigned long long ticks;
+};
+
+struct older_status {
+	long long elapsed_ns, remaining_ns;
+	unsigned long long threads;
+	const struct older_stats *stats;
+	int condition;
+};
+
+struct older_caller {
+	unsigned long long ticks;
+	unsigned char behind[64]; /* nobody writes there */
+};
+
+static int count_as_before(void *context, const struct stacksnap_recorder_status *status)
+{
+	const struct older_status *seen = (const void *)status;
+	struct older_caller *caller = context;
+
+	assert_true(seen->elapsed_ns >= 0);
+	assert_int_equal(seen->threads, 1);
+	assert_int_equal(seen->condition, 0);
+	assert_true(seen->stats->hz_asked > 99 && seen->stats->hz_asked < 101);
+	caller->ticks = seen->stats->ticks;
+	return caller->ticks < 3;
+}
+
+/* Whatever is added to these structs later, nothing is written over the end of an older one. */
+static void test_caller_that_knows_fewer_figures(void **state)
+{
+	struct older_caller caller = { .ticks = 0 };
+	static const unsigned char nothing[sizeof(caller.behind)];
+	struct stacksnap_recorder *recorder = NULL;
+	struct stacksnap_recording *recording = NULL;
+	const struct older_stats *stats;
+	pid_t child = fork();
+	char pid[16];
+
+	while (child == 0)
+		pause();
+	snprintf(pid, sizeof(pid), "%d", (int)child);
+	assert_null(stacksnap_options_set(*state, "pid", pid));
+	assert_null(stacksnap_options_set(*state, "hz", "100"));
+	assert_null(stacksnap_recorder_create(*state, &recorder));
+	assert_null(stacksnap_recorder_run(recorder, count_as_before, &caller));
+	assert_int_equal(caller.ticks, 3);
+	assert_memory_equal(caller.behind, nothing, sizeof(nothing));
+	assert_null(stacksnap_recorder_slice(recorder, *state, &recording));
+	stats = (const void *)stacksnap_recording_get_stats(recording);
+	assert_int_equal(stats->ticks, 3);
+	/* One pointer for all who ask. */
+	assert_ptr_equal(stats, stacksnap_recording_get_stats(recording));
+	stacksnap_recording_destroy(recording);
+	stacksnap_recorder_destroy(recorder);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void test_escape(void **state _unused_)
 {
 	char out[64];
@@ -321,6 +386,7 @@ int main(void)
 		TEST(test_outcome_partial),
 		TEST(test_outcome_whole),
 		TEST(test_deep_tree),
+		TEST(test_caller_that_knows_fewer_figures),
 		TEST(test_escape),
 	};
 
