@@ -55,47 +55,35 @@ static bool has_copies(const struct snap_process *process)
 	return false;
 }
 
-static void set_trouble(struct snap_process *process, enum snap_trouble trouble,
-			const char *message)
-{
-	process->trouble = trouble;
-	/* Without memory the word alone must do. */
-	process->trouble_message = message ? message : snap_trouble_word(trouble);
-}
-
 /* Nothing of the process could be copied: why? */
-static void explain(const struct snap_options *options, struct snap_capture *capture,
-		    struct snap_process *process, const struct snap_stop *stop,
-		    const struct snap_traced *traced)
+static void explain_trouble(const struct snap_options *options, struct snap_capture *capture,
+			    struct snap_process *process, const struct snap_stop *stop,
+			    const struct snap_traced *traced)
 {
-	struct snap_arena *arena = &capture->arena;
+	int pid = (int)process->pid;
 
 	if (process->trouble != SNAP_TROUBLE_NONE || has_copies(process))
 		return;
 	if (traced->unsupported) {
-		set_trouble(process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
-			    snap_arena_printf(arena,
-					      "cannot unwind %d: the word size or architecture of "
-					      "its program is not supported",
-					      process->pid));
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+					 "cannot unwind %d: the word size or architecture of its "
+					 "program is not supported",
+					 pid);
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, traced->error);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
-		set_trouble(process, SNAP_TROUBLE_STOP_TIMEOUT,
-			    snap_arena_printf(
-				    arena, "%d did not stop within %lld ms (see --stop-timeout)",
-				    process->pid, (long long)options->stop_timeout_ns / 1000000));
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
+					 "%d did not stop within %lld ms (see --stop-timeout)", pid,
+					 (long long)options->stop_timeout_ns / 1000000);
 	} else if (stop->killed && !traced->vanished) {
 		/* Not even the list of its threads need be whole. */
-		set_trouble(process, SNAP_TROUBLE_INTERNAL,
-			    snap_arena_printf(
-				    arena, "the tracing process was killed before it had copied %d",
-				    process->pid));
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL,
+					 "the tracing process was killed before it had copied %d",
+					 pid);
 	} else if (traced->vanished || process->thread_count == 0) {
 		process->vanished = true;
-		set_trouble(process, SNAP_TROUBLE_EXITED,
-			    snap_arena_printf(arena, "%d exited before it could be stopped",
-					      process->pid));
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_EXITED,
+					 "%d exited before it could be stopped", pid);
 	}
 }
 
@@ -154,7 +142,7 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 	if (traced->alone_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = traced->alone_ns;
 	take_threads(process, traced);
-	explain(options, capture, process, stop, traced);
+	explain_trouble(options, capture, process, stop, traced);
 	warn_of_threads(capture, process, traced);
 }
 
@@ -184,25 +172,6 @@ static int64_t start_time(const struct snap_host *host, uint64_t ticks)
 
 	return host->boot_time_ns && ticks && each ? host->boot_time_ns + (int64_t)(ticks * each)
 						   : 0;
-}
-
-struct snap_process *snap_capture_append(struct snap_capture *capture)
-{
-	size_t count = capture->process_count;
-	struct snap_process *processes =
-		snap_arena_new_array(&capture->arena, count + 1, struct snap_process);
-	struct snap_live *live = reallocarray(capture->live, count + 1, sizeof(*live));
-
-	if (live)
-		capture->live = live;
-	if (!processes || !live)
-		return NULL;
-	live[count] = (struct snap_live){ -1, -1, -1, -1, -1 };
-	if (count)
-		memcpy(processes, capture->processes, count * sizeof(*processes));
-	capture->processes = processes;
-	capture->process_count++;
-	return &processes[count];
 }
 
 /* A process that was forked during the stop was, at that moment, its parent's twin. */

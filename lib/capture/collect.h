@@ -10,12 +10,6 @@
 
 #include "stop/tracer.h"
 
-/*
- * Appends a process, all zero, without descriptors; the arrays of the capture may move. NULL without
- * memory.
- */
-struct snap_process *snap_capture_append(struct snap_capture *capture);
-
 /* Takes over one stop, complete or not. NO_MEMORY. */
 struct snap_error *snap_capture_collect(const struct snap_options *options,
 					struct snap_capture *capture,

@@ -5,15 +5,18 @@
  */
 #include "discover/discover.h"
 
+#include "base/clock.h"
 #include "discover/internal.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 enum {
 	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
 	LIVE_MOST = 1 << 16, /* whatever the limit */
+	NS_PER_MS = 1000000,
 };
 
 /*
@@ -21,7 +24,7 @@ enum {
  * processes that get all that is of use, then others get their directory alone, then none;
  * snap_discover_open() is there for these.
  */
-static void share_descriptors(struct snap_discovery *run)
+static void share_out_descriptors(struct snap_discovery *run)
 {
 	const struct snap_capture *capture = run->capture;
 	struct rlimit limit = { 0 };
@@ -51,22 +54,68 @@ struct snap_error *snap_discovery_init(struct snap_discovery *run,
 		.options = options,
 		.capture = capture,
 		.procfs = procfs,
-		.process_capacity = capture->process_count,
-		.live_capacity = capture->live ? capture->process_count : 0,
 		.facts_count = capture->process_count,
 	};
-	share_descriptors(run);
-	snap_table_init(&run->table, procfs, self);
+	share_out_descriptors(run);
+	snap_seen_init(&run->table, procfs, self);
 	run->buffer = malloc(SNAP_MAX_ARGS);
 	return run->buffer ? NULL : snap_error_no_memory();
 }
 
 void snap_discovery_deinit(struct snap_discovery *run)
 {
-	snap_table_deinit(&run->table);
+	snap_seen_deinit(&run->table);
 	free(run->users);
 	free(run->buffer);
 }
+
+/* ---- the machine ---- */
+
+/*
+ * Start times count from boot. The wall clock's distance to that clock changes only when somebody
+ * sets it; rounding hides the time between the two readings, so that two runs agree.
+ */
+static int64_t boot_time_ns(void)
+{
+	int64_t before = snap_clock_ns(CLOCK_BOOTTIME);
+	int64_t now = snap_clock_ns(CLOCK_REALTIME);
+	int64_t after = snap_clock_ns(CLOCK_BOOTTIME);
+	int64_t boot = now - before - (after - before) / 2;
+
+	return (boot + NS_PER_MS / 2) / NS_PER_MS * NS_PER_MS;
+}
+
+struct snap_error *snap_discovery_host(struct snap_capture *capture,
+				       const struct snap_procfs *procfs)
+{
+	struct snap_host *host = &capture->host;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), ticks = sysconf(_SC_CLK_TCK);
+	struct utsname names;
+	char boot_id[64];
+	ssize_t length;
+
+	host->cpus = cpus > 0 ? (unsigned)cpus : 1;
+	host->ticks_per_second = ticks > 0 ? ticks : 100;
+	host->boot_time_ns = boot_time_ns();
+	if (uname(&names) == 0) {
+		host->name = snap_arena_strdup(&capture->arena, names.nodename);
+		host->kernel = snap_arena_strdup(&capture->arena, names.release);
+		host->arch = snap_arena_strdup(&capture->arena, names.machine);
+		if (!host->name || !host->kernel || !host->arch)
+			return snap_error_no_memory();
+	}
+	length = snap_procfs_system_read(procfs, "sys/kernel/random/boot_id", boot_id,
+					 sizeof(boot_id));
+	if (length > 0) {
+		host->boot_id =
+			snap_arena_strndup(&capture->arena, boot_id, strcspn(boot_id, "\n"));
+		if (!host->boot_id)
+			return snap_error_no_memory();
+	}
+	return NULL;
+}
+
+/* ---- a run ---- */
 
 static bool needs_scan(const struct snap_options *options)
 {
@@ -79,10 +128,10 @@ static bool needs_scan(const struct snap_options *options)
 }
 
 /* What snap_discover_again() need not read. */
-static struct snap_error *remember(struct snap_discovery *run)
+static struct snap_error *remember_pids(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
-	const struct snap_table *table = &run->table;
+	const struct snap_seen_table *table = &run->table;
 
 	if (!table->pid_count)
 		return NULL;
@@ -113,27 +162,27 @@ struct snap_error *snap_discovery_run(struct snap_discovery *run)
 
 	if (err)
 		return err;
-	err = needs_scan(run->options) ? snap_table_scan(&run->table) : NULL;
+	err = needs_scan(run->options) ? snap_seen_scan(&run->table) : NULL;
 	if (err)
 		return err;
 	err = snap_discovery_match(run);
 	if (err)
 		return err;
-	err = snap_table_link(&run->table);
+	err = snap_seen_link(&run->table);
 	if (err)
 		return err;
 	if (snap_options_cancelled(run->options))
 		return snap_error_cancelled();
-	err = snap_discovery_plant(run);
+	err = snap_discovery_add_trees(run);
 	if (err)
 		return err;
 	if (!run->capture->process_count && !looks_again(run))
 		return nothing_found(run->capture);
-	err = run->options->children ? snap_discovery_settle(run) : NULL;
+	err = run->options->children ? snap_discovery_add_descendants(run) : NULL;
 	if (err)
 		return err;
 	err = snap_discovery_facts(run);
-	return err ? err : remember(run);
+	return err ? err : remember_pids(run);
 }
 
 /*
@@ -219,7 +268,7 @@ struct snap_error *snap_discover_one(const struct snap_options *options,
 }
 
 /* The table as the last call left it: members of the tree, and pids that are of no interest. */
-static struct snap_error *recall(struct snap_discovery *run)
+static struct snap_error *recall_table(struct snap_discovery *run)
 {
 	const struct snap_capture *capture = run->capture;
 	struct snap_error *err;
@@ -229,7 +278,7 @@ static struct snap_error *recall(struct snap_discovery *run)
 					  .blank = true,
 					  .index = SIZE_MAX };
 
-		err = snap_table_know(&run->table, &seen);
+		err = snap_seen_know(&run->table, &seen);
 		if (err)
 			return err;
 	}
@@ -239,11 +288,11 @@ static struct snap_error *recall(struct snap_discovery *run)
 					  .stat.ppid = process->ppid,
 					  .stat.start_ticks = process->start_ticks,
 					  .index = i };
-		struct snap_seen *known = snap_table_find(&run->table, process->pid);
+		struct snap_seen *known = snap_seen_find(&run->table, process->pid);
 
 		if (known)
 			*known = seen;
-		err = snap_table_know(&run->table, &seen);
+		err = snap_seen_know(&run->table, &seen);
 		if (err)
 			return err;
 	}
@@ -267,17 +316,17 @@ struct snap_error *snap_discover_again(const struct snap_options *options,
 	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
-	err = recall(&run);
+	err = recall_table(&run);
 	if (err)
 		return err;
-	err = snap_discovery_settle(&run);
+	err = snap_discovery_add_descendants(&run);
 	if (err)
 		return err;
 	err = snap_discovery_facts(&run);
 	if (err)
 		return err;
 	*grown_ret = capture->process_count > count;
-	return remember(&run);
+	return remember_pids(&run);
 }
 
 int snap_discover_open(const struct snap_process *process)

@@ -206,17 +206,18 @@ static void explain_tracer(struct snap_capture *capture, struct snap_process *pr
 	struct snap_stat stat = { .name = "" };
 	int status = snap_procfs_task_stat(procfs->root_fd, tracer, &stat);
 
-	snap_process_trouble(capture, process, SNAP_TROUBLE_ALREADY_TRACED,
-			     "cannot trace %d: already traced by %d%s%s%s; end that tracer first",
-			     (int)process->pid, (int)tracer, status == 0 ? " (" : "", stat.name,
-			     status == 0 ? ")" : "");
+	snap_process_set_trouble(
+		capture, process, SNAP_TROUBLE_ALREADY_TRACED,
+		"cannot trace %d: already traced by %d%s%s%s; end that tracer first",
+		(int)process->pid, (int)tracer, status == 0 ? " (" : "", stat.name,
+		status == 0 ? ")" : "");
 }
 
 static void explain_exit(struct snap_capture *capture, struct snap_process *process)
 {
 	process->vanished = true;
-	snap_process_trouble(capture, process, SNAP_TROUBLE_EXITED,
-			     "process %d exited before it could be stopped", (int)process->pid);
+	snap_process_set_trouble(capture, process, SNAP_TROUBLE_EXITED,
+				 "process %d exited before it could be stopped", (int)process->pid);
 }
 
 static void explain_with(struct snap_capture *capture, struct snap_process *process, int os_errno,
@@ -233,7 +234,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 		explain_exit(capture, process);
 		return;
 	}
-	if (snap_process_judge(capture, process, &stat))
+	if (snap_process_explain_state(capture, process, &stat))
 		return;
 	tracer = find_tracer(procfs, fd);
 	if (tracer) {
@@ -247,13 +248,13 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 	}
 	if (os_errno == EPERM || os_errno == EACCES) {
 		explain_refusal(procfs, fd, &status, stat.state == 'Z', reason);
-		snap_process_trouble(capture, process, SNAP_TROUBLE_PERMISSION_DENIED,
-				     "cannot trace %d: %s (%s)", (int)process->pid,
-				     strerror_r(os_errno, text, sizeof(text)), reason);
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_PERMISSION_DENIED,
+					 "cannot trace %d: %s (%s)", (int)process->pid,
+					 strerror_r(os_errno, text, sizeof(text)), reason);
 		return;
 	}
-	snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
-			     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
+	snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
+				 (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
 }
 
 void snap_discover_explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
@@ -265,7 +266,7 @@ void snap_discover_explain(struct snap_capture *capture, struct snap_process *pr
 		explain_with(capture, process, os_errno, &procfs);
 		return;
 	}
-	snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
-			     (int)process->pid, snap_error_message(err));
+	snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",
+				 (int)process->pid, snap_error_message(err));
 	snap_error_destroy(err);
 }

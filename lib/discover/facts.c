@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
@@ -20,24 +19,7 @@ enum {
 	PASSWD_SIZE = 16384,
 	MAX_ANCESTORS = 64,
 	LIVE_EACH = 4,
-	LONGEST_TROUBLE = 1024
 };
-
-void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
-			  enum snap_trouble trouble, const char *format, ...)
-{
-	char text[LONGEST_TROUBLE];
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	process->trouble = trouble;
-	process->trouble_message = length < 0 ? NULL : snap_arena_strdup(&capture->arena, text);
-	if (!process->trouble_message)
-		process->trouble_message = snap_trouble_word(trouble);
-}
 
 /*
  * What cannot be read for want of a resource is missed in the report, and told; what has gone or is
@@ -71,7 +53,7 @@ int snap_discovery_cgroup(struct snap_discovery *run, int process_fd)
 }
 
 /* A string of the capture; "" is unknown. False without memory. */
-static bool keep(struct snap_discovery *run, const char **ret, const char *text, size_t length)
+static bool keep_text(struct snap_discovery *run, const char **ret, const char *text, size_t length)
 {
 	*ret = length ? snap_arena_strndup(&run->capture->arena, text, length) : NULL;
 	return *ret || !length;
@@ -88,9 +70,10 @@ static bool read_groups(struct snap_discovery *run, struct snap_process *process
 	if (status != 0)
 		return true;
 	unit = snap_cgroup_unit(run->cgroup.path, &length);
-	return keep(run, &process->unit, unit, length) &&
-	       keep(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
-	       keep(run, &process->container, run->cgroup.container, strlen(run->cgroup.container));
+	return keep_text(run, &process->unit, unit, length) &&
+	       keep_text(run, &process->cgroup, run->cgroup.path, strlen(run->cgroup.path)) &&
+	       keep_text(run, &process->container, run->cgroup.container,
+			 strlen(run->cgroup.container));
 }
 
 /* A file may truly be called "x (deleted)": then it is found under that name. */
@@ -115,12 +98,12 @@ static bool read_program(struct snap_discovery *run, struct snap_process *proces
 	if (process->exe_deleted)
 		path_length = cut;
 	note_missing(run, process, "program", length);
-	if (!keep(run, &process->exe, path, path_length))
+	if (!keep_text(run, &process->exe, path, path_length))
 		return false;
 	length = snap_procfs_read(fd, "cmdline", run->buffer, SNAP_MAX_ARGS);
 	note_missing(run, process, "arguments", length);
 	process->args_size = length > 0 ? (size_t)length : 0;
-	return keep(run, &process->args, run->buffer, process->args_size);
+	return keep_text(run, &process->args, run->buffer, process->args_size);
 }
 
 /*
@@ -145,7 +128,7 @@ static const char *user_name(struct snap_discovery *run, const struct snap_proce
 		note_missing(run, process, "user's name", -status);
 	if (status == 0 && found)
 		name = snap_arena_strdup(&run->capture->arena, found->pw_name);
-	if (snap_grow_array(run->users, run->user_capacity, run->user_count))
+	if (snap_reserve_array(run->users, run->user_capacity, run->user_count + 1))
 		run->users[run->user_count++] = (struct snap_user){ uid, name };
 	return name;
 }
@@ -245,7 +228,7 @@ static struct snap_error *read_ancestors(struct snap_discovery *run, struct snap
 		struct snap_error *err;
 		const char *name;
 
-		err = snap_table_add(&run->table, pid, &seen);
+		err = snap_seen_add(&run->table, pid, &seen);
 		if (err)
 			return err;
 		if (!seen || seen->blank || seen->stat.start_ticks > youngest ||
@@ -266,16 +249,16 @@ static void mark_unread(struct snap_discovery *run, struct snap_process *process
 {
 	bool denied = error == EACCES || error == EPERM;
 
-	snap_process_trouble(run->capture, process,
-			     denied ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_INTERNAL,
-			     "cannot read process %d: %s", (int)process->pid, strerror(error));
+	snap_process_set_trouble(run->capture, process,
+				 denied ? SNAP_TROUBLE_PERMISSION_DENIED : SNAP_TROUBLE_INTERNAL,
+				 "cannot read process %d: %s", (int)process->pid, strerror(error));
 }
 
 static void mark_vanished(struct snap_discovery *run, struct snap_process *process)
 {
 	process->vanished = true;
-	snap_process_trouble(run->capture, process, SNAP_TROUBLE_EXITED,
-			     "process %d exited while it was read", (int)process->pid);
+	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_EXITED,
+				 "process %d exited while it was read", (int)process->pid);
 }
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */
@@ -289,19 +272,19 @@ static bool is_zombie(const struct snap_stat *stat)
 	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
 }
 
-bool snap_process_judge(struct snap_capture *capture, struct snap_process *process,
-			const struct snap_stat *stat)
+bool snap_process_explain_state(struct snap_capture *capture, struct snap_process *process,
+				const struct snap_stat *stat)
 {
 	int pid = (int)process->pid;
 
 	if (is_zombie(stat))
-		snap_process_trouble(
+		snap_process_set_trouble(
 			capture, process, SNAP_TROUBLE_ZOMBIE,
 			"process %d has exited and its parent %d has not reaped it yet (zombie)",
 			pid, (int)stat->ppid);
 	else if (stat->flags & SNAP_PF_KTHREAD)
-		snap_process_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
-				     "%d is a kernel thread and has no user stacks", pid);
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_KERNEL_THREAD,
+					 "%d is a kernel thread and has no user stacks", pid);
 	else
 		return false;
 	return true;
@@ -383,7 +366,7 @@ static struct snap_error *read_process(struct snap_discovery *run, struct snap_p
 	    snap_procfs_is_gone(read_stat(run, process, fd, &stat)))
 		mark_vanished(run, process);
 	else
-		snap_process_judge(run->capture, process, &stat);
+		snap_process_explain_state(run->capture, process, &stat);
 	/* A process is in the state of its leader, or of who is left of it. */
 	if (files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
 		process->state = state;

@@ -2,18 +2,77 @@
 /*
  * What the files of discovery share: one run of it, and its steps.
  *
- * A run looks at the machine (discover_table), marks what the target options mean
- * (discover_match), grows the tree (discover), and reads each member's labels (discover_facts).
- * For nobody outside of discovery but its tests, which run it on recorded trees.
+ * A run looks at the machine (seen.c), marks what the target options mean (match.c), grows the
+ * tree (tree.c), and reads the labels of each process (facts.c). Nobody else includes this but
+ * tests, which run it on recorded trees.
  */
 #ifndef SNAP_DISCOVER_INTERNAL_H
 #define SNAP_DISCOVER_INTERNAL_H
 
 #include "base/error.h"
 #include "discover/discover.h"
-#include "discover/table.h"
 #include "model/options.h"
 #include "proc/cgroup.h"
+#include "proc/procfs.h"
+
+/* ---- seen.c: all processes that were seen, and who is whose child ---- */
+
+enum snap_under {
+	SNAP_UNDER_UNKNOWN,
+	SNAP_UNDER_NONE, /* no process above it is matched */
+	SNAP_UNDER_MATCH,
+};
+
+struct snap_seen {
+	struct snap_stat stat;
+	bool blank; /* there before the tree was read, and of no interest */
+	bool gone;  /* not there at a later look */
+	bool own;   /* stacksnap itself or a child of its own: never shown, nor descended into */
+	bool matched, named;      /* by a target option; by one that names */
+	enum snap_trouble absent; /* named, but not there; NONE: it is there */
+	enum snap_under under;
+	size_t index; /* in the capture's processes, SIZE_MAX: not in the tree */
+};
+
+struct snap_child {
+	pid_t parent, pid;
+};
+
+struct snap_seen_table {
+	const struct snap_procfs *procfs;
+	pid_t self;                /* of the program that looks; 0: none, a recorded tree */
+	pid_t here;                /* of this process, which may look on its behalf */
+	struct snap_seen *entries; /* sorted by pid */
+	size_t count, capacity;
+	struct snap_child *children; /* sorted; see snap_seen_children() */
+	size_t child_count;
+	pid_t *pids;
+	size_t pid_count, pid_capacity; /* of the last look */
+};
+
+void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self);
+void snap_seen_deinit(struct snap_seen_table *table);
+
+/* Looks at the whole machine; pointers to entries are void afterwards. */
+struct snap_error *snap_seen_scan(struct snap_seen_table *table) _must_check_;
+/* Adds one process without a look at the others; *ret is NULL if it is not there. */
+struct snap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
+				 struct snap_seen **ret) _must_check_;
+/* Adds what is known already; without an effect if its pid is there. */
+struct snap_error *snap_seen_know(struct snap_seen_table *table,
+				  const struct snap_seen *seen) _must_check_;
+/* Sorts out who is whose child; done by a scan, to be done after other additions. */
+struct snap_error *snap_seen_link(struct snap_seen_table *table) _must_check_;
+
+struct snap_seen *snap_seen_find(const struct snap_seen_table *table, pid_t pid);
+/* NULL if it is not known, or not older than its child: then the pid was reused. */
+struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
+				   const struct snap_seen *seen);
+/* The children of a process, *count_ret of them, sorted by pid. */
+const struct snap_child *snap_seen_children(const struct snap_seen_table *table, pid_t parent,
+					    size_t *count_ret);
+
+/* ---- one run of discovery ---- */
 
 struct snap_user {
 	uid_t uid;
@@ -24,8 +83,7 @@ struct snap_discovery {
 	const struct snap_options *options;
 	struct snap_capture *capture;
 	const struct snap_procfs *procfs;
-	struct snap_table table;
-	size_t process_capacity, live_capacity;
+	struct snap_seen_table table;
 	size_t facts_count; /* processes whose labels have been read */
 	long live_budget;   /* live descriptors that may still be opened */
 	long whole_budget;  /* of these, for processes that get all four */
@@ -63,21 +121,17 @@ struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, 
 					 struct snap_process **ret) _must_check_;
 
 /* Appends the matched processes that stand below no other, by pid, each with its tree. */
-struct snap_error *snap_discovery_plant(struct snap_discovery *run) _must_check_;
+struct snap_error *snap_discovery_add_trees(struct snap_discovery *run) _must_check_;
 
-/* Looks again until nothing is found that belongs to the tree, or for so many times. */
-struct snap_error *snap_discovery_settle(struct snap_discovery *run) _must_check_;
+/* Appends descendants until a look finds no new ones, or for so many looks. */
+struct snap_error *snap_discovery_add_descendants(struct snap_discovery *run) _must_check_;
 
 /* Identity, live descriptors and labels of the processes that were appended since the last call. */
 struct snap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
 
-/* What went wrong with a process, with a message in the capture's arena. */
-void snap_process_trouble(struct snap_capture *capture, struct snap_process *process,
-			  enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
-
 /* Trouble if it is a zombie or a kernel thread; true then. */
-bool snap_process_judge(struct snap_capture *capture, struct snap_process *process,
-			const struct snap_stat *stat);
+bool snap_process_explain_state(struct snap_capture *capture, struct snap_process *process,
+				const struct snap_stat *stat);
 
 /* The cgroup of a process's directory into run->cgroup; 0 or a negative errno. */
 int snap_discovery_cgroup(struct snap_discovery *run, int process_fd);

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-static void mark(struct snap_seen *seen, bool named)
+static void mark_matched(struct snap_seen *seen, bool named)
 {
 	seen->matched = true;
 	seen->named |= named;
@@ -28,7 +28,7 @@ static struct snap_error *add_absent(struct snap_discovery *run, pid_t pid)
 		.index = SIZE_MAX,
 	};
 
-	return snap_table_know(&run->table, &seen);
+	return snap_seen_know(&run->table, &seen);
 }
 
 /*
@@ -40,7 +40,7 @@ static struct snap_error *find_pid(struct snap_discovery *run, pid_t pid, struct
 	struct snap_status status;
 	pid_t leader = pid;
 
-	*ret = snap_table_find(&run->table, pid);
+	*ret = snap_seen_find(&run->table, pid);
 	if (*ret)
 		return NULL;
 	if (snap_procfs_task_status(run->procfs->root_fd, pid, &status) != 0)
@@ -51,7 +51,7 @@ static struct snap_error *find_pid(struct snap_discovery *run, pid_t pid, struct
 				  "%d is a thread of %d, which is shown instead", (int)pid,
 				  (int)leader);
 	}
-	return snap_table_add(&run->table, leader, ret);
+	return snap_seen_add(&run->table, leader, ret);
 }
 
 static struct snap_error *match_pid(struct snap_discovery *run, pid_t pid)
@@ -68,7 +68,7 @@ static struct snap_error *match_pid(struct snap_discovery *run, pid_t pid)
 		snap_capture_warn(run->capture, "own_process", pid, 0,
 				  "%d is stacksnap itself and is left out", (int)pid);
 	else
-		mark(seen, true);
+		mark_matched(seen, true);
 	return NULL;
 }
 
@@ -155,7 +155,7 @@ static bool match_by_text(struct snap_discovery *run, const struct snap_target *
 			continue;
 		if (!target_matches(run, seen, target))
 			continue;
-		mark(seen, true);
+		mark_matched(seen, true);
 		found = true;
 	}
 	return found;
@@ -164,15 +164,15 @@ static bool match_by_text(struct snap_discovery *run, const struct snap_target *
 /* Everything but stacksnap and what started it. */
 static void match_all(struct snap_discovery *run)
 {
-	struct snap_table *table = &run->table;
-	struct snap_seen *above = snap_table_find(table, table->self);
+	struct snap_seen_table *table = &run->table;
+	struct snap_seen *above = snap_seen_find(table, table->self);
 
 	for (size_t i = 0; i < table->count; i++)
 		if (!table->entries[i].own)
-			mark(&table->entries[i], false);
+			mark_matched(&table->entries[i], false);
 	for (size_t step = 0; above && step < table->count; step++) {
 		above->matched = above->named;
-		above = snap_table_parent(table, above);
+		above = snap_seen_parent(table, above);
 	}
 }
 
@@ -199,7 +199,7 @@ static void match_known(struct snap_discovery *run)
 			snap_discovery_known(run, seen->stat.pid, seen->stat.start_ticks);
 
 		if (known)
-			mark(seen, known->is_target);
+			mark_matched(seen, known->is_target);
 	}
 }
 

@@ -10,49 +10,22 @@
 
 enum { MAX_LOOKS = 10 }; /* at a tree that does not stand still */
 
-/* The list lives in the arena: growing it leaves the old one behind, less than the list again. */
-static struct snap_error *make_room(struct snap_discovery *run)
-{
-	struct snap_capture *capture = run->capture;
-	size_t room = run->process_capacity * 2 + 8;
-	struct snap_process *processes;
-	struct snap_live *live;
-
-	if (capture->process_count < run->process_capacity)
-		return NULL;
-	live = reallocarray(capture->live, room, sizeof(*live));
-	if (!live)
-		return snap_error_no_memory();
-	capture->live = live;
-	processes = snap_arena_new_array(&capture->arena, room, struct snap_process);
-	if (!processes)
-		return snap_error_no_memory();
-	if (capture->process_count)
-		memcpy(processes, capture->processes, capture->process_count * sizeof(*processes));
-	capture->processes = processes;
-	run->process_capacity = room;
-	return NULL;
-}
-
 struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
 					 struct snap_process **ret)
 {
-	struct snap_capture *capture = run->capture;
-	struct snap_error *err = make_room(run);
+	struct snap_process *process = snap_capture_append(run->capture);
 
-	if (err)
-		return err;
-	capture->live[capture->process_count] = (struct snap_live){ -1, -1, -1, -1, -1 };
-	*ret = &capture->processes[capture->process_count++];
-	**ret = (struct snap_process)
-	{
-		.pid = pid, .parent = parent, .uid = (uid_t)-1,
+	if (!process)
+		return snap_error_no_memory();
+	process->pid = pid;
+	process->parent = parent;
+	process->uid = (uid_t)-1;
 #if defined(__x86_64__)
-		.arch = SNAP_ARCH_X86_64,
+	process->arch = SNAP_ARCH_X86_64;
 #elif defined(__aarch64__)
-		.arch = SNAP_ARCH_AARCH64,
+	process->arch = SNAP_ARCH_AARCH64;
 #endif
-	};
+	*ret = process;
 	return NULL;
 }
 
@@ -62,19 +35,20 @@ static void say_absent(struct snap_discovery *run, struct snap_process *process,
 	int pid = (int)process->pid;
 
 	if (absent == SNAP_TROUBLE_PERMISSION_DENIED)
-		snap_process_trouble(run->capture, process, absent,
-				     "process %d is hidden (procfs is mounted with hidepid; run as "
-				     "root or with the group that the mount option gid names)",
-				     pid);
+		snap_process_set_trouble(
+			run->capture, process, absent,
+			"process %d is hidden (procfs is mounted with hidepid; run as "
+			"root or with the group that the mount option gid names)",
+			pid);
 	else if (absent != SNAP_TROUBLE_NONE)
-		snap_process_trouble(run->capture, process, absent,
-				     "cannot find %d: no such process", pid);
+		snap_process_set_trouble(run->capture, process, absent,
+					 "cannot find %d: no such process", pid);
 }
 
 static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen *seen,
 				   size_t parent)
 {
-	struct snap_process *process;
+	struct snap_process *process = NULL;
 	struct snap_error *err;
 
 	err = snap_discovery_append(run, seen->stat.pid, parent, &process);
@@ -110,7 +84,7 @@ static bool is_full(struct snap_discovery *run)
 }
 
 /* Adds the children of processes[first] and later, and theirs. */
-static struct snap_error *grow(struct snap_discovery *run, size_t first)
+static struct snap_error *grow_tree(struct snap_discovery *run, size_t first)
 {
 	struct snap_capture *capture = run->capture;
 
@@ -118,11 +92,11 @@ static struct snap_error *grow(struct snap_discovery *run, size_t first)
 		const struct snap_child *children;
 		size_t count;
 
-		children = snap_table_children(&run->table, capture->processes[i].pid, &count);
+		children = snap_seen_children(&run->table, capture->processes[i].pid, &count);
 		for (size_t k = 0; k < count; k++) {
-			struct snap_seen *seen = snap_table_find(&run->table, children[k].pid);
+			struct snap_seen *seen = snap_seen_find(&run->table, children[k].pid);
 			struct snap_seen *parent =
-				seen ? snap_table_parent(&run->table, seen) : NULL;
+				seen ? snap_seen_parent(&run->table, seen) : NULL;
 			struct snap_error *err;
 
 			if (!parent || parent->index != i || seen->index != SIZE_MAX || seen->own)
@@ -139,9 +113,10 @@ static struct snap_error *grow(struct snap_discovery *run, size_t first)
 	return NULL;
 }
 
-static struct snap_seen *above(const struct snap_discovery *run, const struct snap_seen *seen)
+static struct snap_seen *parent_above(const struct snap_discovery *run,
+				      const struct snap_seen *seen)
 {
-	return seen->own ? NULL : snap_table_parent(&run->table, seen);
+	return seen->own ? NULL : snap_seen_parent(&run->table, seen);
 }
 
 /*
@@ -154,11 +129,11 @@ static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
 	struct snap_seen *at = seen, *parent;
 
 	if (!run->options->children) {
-		parent = above(run, seen);
+		parent = parent_above(run, seen);
 		return parent && parent->matched;
 	}
 	for (size_t step = 0; answer == SNAP_UNDER_UNKNOWN && step <= run->table.count; step++) {
-		parent = above(run, at);
+		parent = parent_above(run, at);
 		if (parent && !parent->matched)
 			answer = parent->under;
 		else
@@ -167,7 +142,7 @@ static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
 	}
 	for (at = seen; at && at->under == SNAP_UNDER_UNKNOWN; at = parent) {
 		at->under = answer == SNAP_UNDER_MATCH ? SNAP_UNDER_MATCH : SNAP_UNDER_NONE;
-		parent = above(run, at);
+		parent = parent_above(run, at);
 		if (parent && parent->matched)
 			break;
 	}
@@ -182,10 +157,10 @@ static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen 
 	if (!seen || !seen->matched || seen->index != SIZE_MAX || is_full(run))
 		return NULL;
 	err = add_seen(run, seen, SIZE_MAX);
-	return err ? err : grow(run, first);
+	return err ? err : grow_tree(run, first);
 }
 
-struct snap_error *snap_discovery_plant(struct snap_discovery *run)
+struct snap_error *snap_discovery_add_trees(struct snap_discovery *run)
 {
 	/* The second time for what a circle of pids that were reused kept from having a root. */
 	for (size_t i = 0; i < 2 * run->table.count; i++) {
@@ -201,7 +176,7 @@ struct snap_error *snap_discovery_plant(struct snap_discovery *run)
 	return NULL;
 }
 
-struct snap_error *snap_discovery_settle(struct snap_discovery *run)
+struct snap_error *snap_discovery_add_descendants(struct snap_discovery *run)
 {
 	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
 		size_t count = run->capture->process_count;
@@ -209,10 +184,10 @@ struct snap_error *snap_discovery_settle(struct snap_discovery *run)
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();
-		err = snap_table_scan(&run->table);
+		err = snap_seen_scan(&run->table);
 		if (err)
 			return err;
-		err = grow(run, 0);
+		err = grow_tree(run, 0);
 		if (err)
 			return err;
 		if (run->capture->process_count == count)

@@ -220,7 +220,7 @@ struct snap_capture {
 	int64_t stop_duration_ns; /* the longest of the trees' stops */
 	int64_t stop_skew_ns;     /* from the first INTERRUPT until the last thread stood still */
 	struct snap_process *processes;
-	size_t process_count;
+	size_t process_count, process_capacity; /* capacity: of snap_capture_append() */
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
 	const pid_t *seen;      /* all pids there were: for discovery alone, in no file */
 	size_t seen_count;
@@ -247,6 +247,16 @@ void snap_capture_warn(struct snap_capture *capture, const char *code, pid_t pid
  */
 bool snap_process_copy(struct snap_interner *strings, const struct snap_process *from,
 		       struct snap_process *ret) _must_check_;
+
+/*
+ * Appends a process, all zero, and its descriptors, all -1; the arrays of the capture may move. NULL
+ * without memory.
+ */
+struct snap_process *snap_capture_append(struct snap_capture *capture);
+
+/* Sets what went wrong with a process; without memory its word is the message. */
+void snap_process_set_trouble(struct snap_capture *capture, struct snap_process *process,
+			      enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);

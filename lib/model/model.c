@@ -220,6 +220,55 @@ bool snap_frame_copy(struct snap_interner *strings, const struct snap_frame *fro
 	return true;
 }
 
+/* ---- processes of a capture ---- */
+
+/* The list lives in the arena: growing it leaves the old one behind, less than the list again. */
+static bool reserve_processes(struct snap_capture *capture, size_t capacity)
+{
+	struct snap_process *processes;
+	struct snap_live *live = reallocarray(capture->live, capacity, sizeof(*live));
+
+	if (!live)
+		return false;
+	capture->live = live;
+	processes = snap_arena_new_array(&capture->arena, capacity, struct snap_process);
+	if (!processes)
+		return false;
+	if (capture->process_count)
+		memcpy(processes, capture->processes, capture->process_count * sizeof(*processes));
+	capture->processes = processes;
+	capture->process_capacity = capacity;
+	return true;
+}
+
+struct snap_process *snap_capture_append(struct snap_capture *capture)
+{
+	size_t count = capture->process_count;
+
+	if (count >= capture->process_capacity && !reserve_processes(capture, 2 * count + 8))
+		return NULL;
+	capture->live[count] = (struct snap_live){ -1, -1, -1, -1, -1 };
+	capture->processes[count] = (struct snap_process){ 0 };
+	capture->process_count++;
+	return &capture->processes[count];
+}
+
+void snap_process_set_trouble(struct snap_capture *capture, struct snap_process *process,
+			      enum snap_trouble trouble, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	process->trouble = trouble;
+	process->trouble_message = length < 0 ? NULL : snap_arena_strdup(&capture->arena, text);
+	if (!process->trouble_message)
+		process->trouble_message = snap_trouble_word(trouble);
+}
+
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address)
 {
 	const struct snap_map *maps = process->maps;

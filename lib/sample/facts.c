@@ -4,7 +4,6 @@
  * descriptor of its memory belongs to the address space that was there when it was opened: it
  * reads nothing once that has gone, by an exec or by the end of the process.
  */
-#include "discover/internal.h"
 #include "proc/fuse_maps.h"
 #include "sample/internal.h"
 
@@ -41,13 +40,14 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 	process->trouble = SNAP_TROUBLE_NONE;
 	process->trouble_message = NULL;
 	if (os_errno == ENOEXEC)
-		snap_process_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
-				     "cannot unwind %d: the word size or architecture of its "
-				     "program is not supported",
-				     (int)process->pid);
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_UNSUPPORTED_ARCH,
+					 "cannot unwind %d: the word size or architecture of its "
+					 "program is not supported",
+					 (int)process->pid);
 	else if (os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM)
-		snap_process_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot read %d: %s",
-				     (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL,
+					 "cannot read %d: %s", (int)process->pid,
+					 strerror_r(os_errno, text, sizeof(text)));
 	else if (os_errno)
 		/* Procfs says EACCES where ptrace says EPERM, for the same reasons. */
 		snap_discover_explain(capture, process, os_errno == EACCES ? EPERM : os_errno);

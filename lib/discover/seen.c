@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The table of processes: see table.h. A look lists the pids (cheap: some hundred a system
+ * The processes that were seen: see internal.h. A look lists the pids (cheap: some hundred a system
  * call) and reads stat (6 us each) only of those that are not in the table yet.
  */
-#include "discover/table.h"
+#include "base/bsearch.h"
+#include "base/buffer.h"
+#include "discover/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,17 +13,17 @@
 
 enum { FIRST_PIDS = 512 };
 
-void snap_table_init(struct snap_table *table, const struct snap_procfs *procfs, pid_t self)
+void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self)
 {
-	*table = (struct snap_table){ .procfs = procfs, .self = self, .here = getpid() };
+	*table = (struct snap_seen_table){ .procfs = procfs, .self = self, .here = getpid() };
 }
 
-void snap_table_deinit(struct snap_table *table)
+void snap_seen_deinit(struct snap_seen_table *table)
 {
 	free(table->entries);
 	free(table->children);
 	free(table->pids);
-	*table = (struct snap_table){ 0 };
+	*table = (struct snap_seen_table){ 0 };
 }
 
 static int compare_pids(const void *left, const void *right)
@@ -32,24 +34,14 @@ static int compare_pids(const void *left, const void *right)
 }
 
 /* The entry of a pid, or where it would stand. */
-static size_t lower_bound(const struct snap_table *table, pid_t pid)
+static size_t find_position(const struct snap_seen_table *table, pid_t pid)
 {
-	size_t low = 0, high = table->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->entries[middle].stat.pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(table->count, i, table->entries[i].stat.pid < pid);
 }
 
-struct snap_seen *snap_table_find(const struct snap_table *table, pid_t pid)
+struct snap_seen *snap_seen_find(const struct snap_seen_table *table, pid_t pid)
 {
-	size_t at = lower_bound(table, pid);
+	size_t at = find_position(table, pid);
 
 	if (at == table->count || table->entries[at].stat.pid != pid)
 		return NULL;
@@ -60,13 +52,14 @@ struct snap_seen *snap_table_find(const struct snap_table *table, pid_t pid)
  * A parent is never younger than its child. Where it seems to be, the parent died between two
  * reads and its pid was given away.
  */
-struct snap_seen *snap_table_parent(const struct snap_table *table, const struct snap_seen *seen)
+struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
+				   const struct snap_seen *seen)
 {
 	struct snap_seen *parent;
 
 	if (seen->blank || seen->stat.ppid <= 0)
 		return NULL;
-	parent = snap_table_find(table, seen->stat.ppid);
+	parent = snap_seen_find(table, seen->stat.ppid);
 	if (!parent || parent->blank || parent->stat.start_ticks > seen->stat.start_ticks)
 		return NULL;
 	return parent;
@@ -76,7 +69,7 @@ struct snap_seen *snap_table_parent(const struct snap_table *table, const struct
  * A child without an exit signal is what stacksnap's children look like, and hardly any other. In a
  * host with several threads they have one, and are known by their names (roles/role.h).
  */
-static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
+static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
 	if (table->self <= 0)
 		return false;
@@ -92,7 +85,7 @@ static bool is_own(const struct snap_table *table, const struct snap_stat *stat)
  * False if it is not there or does not show itself. What fails for the caller's own reasons is an
  * error: else a lack of descriptors would look like a machine without processes.
  */
-static struct snap_error *read_entry(const struct snap_table *table, pid_t pid,
+static struct snap_error *read_entry(const struct snap_seen_table *table, pid_t pid,
 				     struct snap_seen *seen_ret, bool *found_ret)
 {
 	struct snap_seen seen = { .index = SIZE_MAX };
@@ -109,30 +102,12 @@ static struct snap_error *read_entry(const struct snap_table *table, pid_t pid,
 	return NULL;
 }
 
-static struct snap_error *make_room(struct snap_table *table, size_t count)
+static struct snap_error *insert_entry(struct snap_seen_table *table, const struct snap_seen *seen)
 {
-	struct snap_seen *grown;
+	size_t at = find_position(table, seen->stat.pid);
 
-	if (count <= table->capacity)
-		return NULL;
-	grown = reallocarray(table->entries, count, sizeof(*grown));
-	if (!grown)
+	if (!snap_reserve_array(table->entries, table->capacity, table->count + 1))
 		return snap_error_no_memory();
-	table->entries = grown;
-	table->capacity = count;
-	return NULL;
-}
-
-static struct snap_error *insert(struct snap_table *table, const struct snap_seen *seen)
-{
-	size_t at = lower_bound(table, seen->stat.pid);
-	struct snap_error *err;
-
-	if (table->count == table->capacity) {
-		err = make_room(table, table->count * 2 + 16);
-		if (err)
-			return err;
-	}
 	memmove(table->entries + at + 1, table->entries + at,
 		(table->count - at) * sizeof(*table->entries));
 	table->entries[at] = *seen;
@@ -140,14 +115,14 @@ static struct snap_error *insert(struct snap_table *table, const struct snap_see
 	return NULL;
 }
 
-struct snap_error *snap_table_know(struct snap_table *table, const struct snap_seen *seen)
+struct snap_error *snap_seen_know(struct snap_seen_table *table, const struct snap_seen *seen)
 {
-	return snap_table_find(table, seen->stat.pid) ? NULL : insert(table, seen);
+	return snap_seen_find(table, seen->stat.pid) ? NULL : insert_entry(table, seen);
 }
 
-struct snap_error *snap_table_add(struct snap_table *table, pid_t pid, struct snap_seen **ret)
+struct snap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid, struct snap_seen **ret)
 {
-	struct snap_seen seen, *known = snap_table_find(table, pid);
+	struct snap_seen seen, *known = snap_seen_find(table, pid);
 	struct snap_error *err;
 	bool found = false;
 
@@ -157,17 +132,17 @@ struct snap_error *snap_table_add(struct snap_table *table, pid_t pid, struct sn
 			return err;
 	}
 	if (found) {
-		err = insert(table, &seen);
+		err = insert_entry(table, &seen);
 		if (err)
 			return err;
-		known = snap_table_find(table, pid);
+		known = snap_seen_find(table, pid);
 	}
 	*ret = known;
 	return NULL;
 }
 
 /* The kernel lists pids in ascending order, a recorded tree does not. */
-static void sort_pids(struct snap_table *table)
+static void sort_pids(struct snap_seen_table *table)
 {
 	size_t count = 0, i = 1;
 
@@ -182,24 +157,18 @@ static void sort_pids(struct snap_table *table)
 	table->pid_count = count;
 }
 
-static struct snap_error *list_pids(struct snap_table *table)
+static struct snap_error *list_pids(struct snap_seen_table *table)
 {
-	size_t room = table->pid_capacity ? table->pid_capacity : FIRST_PIDS;
+	size_t room = FIRST_PIDS;
 	ssize_t count;
 
 	for (;;) {
-		if (room > table->pid_capacity) {
-			pid_t *grown = reallocarray(table->pids, room, sizeof(*grown));
-
-			if (!grown)
-				return snap_error_no_memory();
-			table->pids = grown;
-			table->pid_capacity = room;
-		}
-		count = snap_procfs_list(table->procfs->root_fd, table->pids, room);
+		if (!snap_reserve_array(table->pids, table->pid_capacity, room))
+			return snap_error_no_memory();
+		count = snap_procfs_list(table->procfs->root_fd, table->pids, table->pid_capacity);
 		if (count < 0)
 			return snap_error_os((int)-count, "cannot list the processes");
-		if ((size_t)count <= room)
+		if ((size_t)count <= table->pid_capacity)
 			break;
 		room = (size_t)count + (size_t)count / 8;
 	}
@@ -209,14 +178,14 @@ static struct snap_error *list_pids(struct snap_table *table)
 }
 
 /* What is outside the tree and has lost its parent has a new one by now, perhaps in the tree. */
-static void look_for_new_parent(struct snap_table *table, struct snap_seen *seen)
+static void look_for_new_parent(struct snap_seen_table *table, struct snap_seen *seen)
 {
 	struct snap_stat stat;
 	struct snap_seen *parent;
 
 	if (seen->blank || seen->gone || seen->index != SIZE_MAX || seen->stat.ppid <= 0)
 		return;
-	parent = snap_table_find(table, seen->stat.ppid);
+	parent = snap_seen_find(table, seen->stat.ppid);
 	if (parent && !parent->gone)
 		return;
 	if (snap_procfs_task_stat(table->procfs->root_fd, seen->stat.pid, &stat) == 0 &&
@@ -233,7 +202,7 @@ static int compare_children(const void *left, const void *right)
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-struct snap_error *snap_table_link(struct snap_table *table)
+struct snap_error *snap_seen_link(struct snap_seen_table *table)
 {
 	struct snap_child *grown =
 		reallocarray(table->children, table->count + 1, sizeof(*table->children));
@@ -249,7 +218,7 @@ struct snap_error *snap_table_link(struct snap_table *table)
 	return NULL;
 }
 
-struct snap_error *snap_table_scan(struct snap_table *table)
+struct snap_error *snap_seen_scan(struct snap_seen_table *table)
 {
 	size_t old_count = table->count, at = 0;
 	struct snap_error *err;
@@ -257,9 +226,8 @@ struct snap_error *snap_table_scan(struct snap_table *table)
 	err = list_pids(table);
 	if (err)
 		return err;
-	err = make_room(table, table->count + table->pid_count);
-	if (err)
-		return err;
+	if (!snap_reserve_array(table->entries, table->capacity, table->count + table->pid_count))
+		return snap_error_no_memory();
 	/* New entries are read behind the old ones, which stay sorted, and merged by one sort. */
 	for (size_t i = 0; i < table->pid_count; i++) {
 		pid_t pid = table->pids[i];
@@ -283,23 +251,16 @@ struct snap_error *snap_table_scan(struct snap_table *table)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
 	for (size_t i = 0; i < table->count; i++)
 		look_for_new_parent(table, &table->entries[i]);
-	return snap_table_link(table);
+	return snap_seen_link(table);
 }
 
-const struct snap_child *snap_table_children(const struct snap_table *table, pid_t parent,
-					     size_t *count_ret)
+const struct snap_child *snap_seen_children(const struct snap_seen_table *table, pid_t parent,
+					    size_t *count_ret)
 {
-	size_t low = 0, high = table->child_count;
+	size_t low = snap_first_not(table->child_count, i, table->children[i].parent < parent);
+	size_t high = low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->children[middle].parent < parent)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (high = low; high < table->child_count && table->children[high].parent == parent;)
+	while (high < table->child_count && table->children[high].parent == parent)
 		high++;
 	*count_ret = high - low;
 	return table->children + low;
