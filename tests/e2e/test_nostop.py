@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import Case, addresses, processes, settle, threads, tids_of, wait_until
+from harness import Case, addresses, proc_state, processes, settle, threads, tids_of, wait_until
 
 KINDS = ("futex", "sleep", "epoll", "pipe", "poll", "sem")
 
@@ -117,6 +117,26 @@ class NoStop(Case):
         self.assert_free(victim.pid, stopped=True)
         os.kill(victim.pid, 18)
         settle(victim.pid)
+
+    def test_leader_that_has_exited(self):
+        """It has no stack, but is a thread of its process until the others have exited, too."""
+        victim = self.victim("zleader", settled=False)
+        wait_until(lambda: proc_state(victim.pid) == "Z", "a zombie leader")
+        victim.watched = []
+        left = threads(processes(self.take(victim.pid, "--per-thread"))[victim.pid])
+        right = threads(processes(self.json("-p", victim.pid, "--no-children", "--per-thread"))[victim.pid])
+        self.assertEqual(sorted(left), sorted(right))
+        self.assertEqual(left[victim.pid][0]["state"], "zombie")
+        self.assertNotIn("taken", left[victim.pid][0])
+        self.assertLessEqual({t["taken"] for tid, (t, _) in left.items() if tid != victim.pid},
+                             {"unstopped", "alone"})
+
+    def test_waits_in_the_kernel(self):
+        victim = self.victim("threads", "futex:3:waiter", "epoll:2:poller")
+        left, right = (threads(processes(self.json("-p", victim.pid, "--no-children", "--kernel", "--per-thread",
+                                                   *more))[victim.pid]) for more in (["--no-stop"], []))
+        self.assertEqual({tid: t.get("wchan") for tid, (t, _) in left.items()},
+                         {tid: t.get("wchan") for tid, (t, _) in right.items()})
 
     def test_what_somebody_else_traces(self):
         """Only one may trace it, but all may read it."""
