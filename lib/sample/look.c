@@ -405,13 +405,18 @@ static struct snap_error *look_at_copy(struct snap_sampler *sampler,
 	uint64_t registers_hash =
 		snap_hash_bytes(copy->registers, copy->registers_size, copy->stack_address);
 	bool has_same_registers = thread->registers_hash == registers_hash, stale;
-	bool is_usual = copy->stack_size <= USUAL_STACK || thread->needs_stop;
+	/* In an only tick there is nothing to compare it with. */
+	bool is_usual = (copy->stack_size <= USUAL_STACK || thread->needs_stop) &&
+			!sampler->options->no_stop;
 	uint64_t stack_hash =
 		is_usual ? snap_hash_bytes(copy->stack, copy->stack_size, copy->stack_size) : 0;
 	char before = thread->letter;
 	enum snap_verdict verdict;
-	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
+	struct snap_error *err = NULL;
 
+	/* In an only tick it has just been read, when it was born. */
+	if (!sampler->options->no_stop || before == 'R')
+		err = snap_sampler_thread_read(sampler, thread);
 	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
 	/* Woken since: then it was not in R. */

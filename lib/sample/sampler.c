@@ -194,7 +194,8 @@ static struct snap_error *find_moved(struct snap_sampler *sampler)
 
 		if (is_done(guard, rules.only_tick))
 			continue;
-		seen.sight = compare_counters(sampler, guard);
+		/* Nothing is known that could be kept. */
+		seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);
 		action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen,
 					  &rules);
 		if (action == SNAP_LOOK_KEEP) {

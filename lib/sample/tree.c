@@ -218,7 +218,8 @@ static bool is_refresh_due(struct snap_sampler *sampler)
 {
 	pid_t pid = snap_procfs_last_pid(sampler->loadavg_fd);
 
-	if (!may_grow(sampler->options))
+	/* In an only tick the discovery that it begins with is not old. */
+	if (!may_grow(sampler->options) || (sampler->options->no_stop && sampler->looks == 1))
 		return false;
 	if (pid == 0 || pid != sampler->last_pid)
 		sampler->refresh_due = true;
