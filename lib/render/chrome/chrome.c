@@ -308,7 +308,7 @@ static void put_changed_counts(struct chrome *chrome, const struct snap_recorded
 		   snap_timeline_tick_end(&chrome->timeline, process->last), &now);
 }
 
-/* An event whenever the states of a process's threads changed; `tracks` are those of the process. */
+/* An event whenever the states of a process's threads changed; `tracks` are its threads. */
 static struct snap_error *put_states(struct chrome *chrome, size_t process,
 				     const struct snap_track *tracks, size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tables of the Firefox Profiler's format, as they are filled and as they are written: see tables.h. */
+/* Tables of the Firefox Profiler's format, filled and then written: see tables.h. */
 #include "render/firefox/tables.h"
 
 #include "base/text.h"

@@ -52,6 +52,7 @@ void snap_protobuf_packed(struct snap_buffer *message, unsigned field, const uin
 			  size_t count)
 {
 	size_t size = 0;
+	char *to;
 
 	if (!count)
 		return;
@@ -59,6 +60,16 @@ void snap_protobuf_packed(struct snap_buffer *message, unsigned field, const uin
 		size += varint_size(values[i]);
 	put_tag(message, field, WIRE_LENGTH);
 	snap_buffer_add_varint(message, size);
-	for (size_t i = 0; i < count; i++)
-		snap_buffer_add_varint(message, values[i]);
+	/* Most of a profile is such lists, so they are written with one check for all numbers. */
+	to = snap_buffer_reserve(message, size);
+	if (!to)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t rest = values[i];
+
+		for (; rest >= 128; rest >>= 7)
+			*to++ = (char)(rest | 128);
+		*to++ = (char)rest;
+	}
+	message->size += size;
 }

@@ -121,7 +121,7 @@ static const char *find_closing_if(bool wanted, bool *balanced, const char *name
 	return close;
 }
 
-/* Where the argument at `p` of a list that ends at `close` ends; whether it has templates inside. */
+/* Where the argument at `p` of a list that closes at `close` ends; nested: it has templates. */
 static const char *end_of_argument(const char *name, const char *p, const char *close, bool *nested)
 {
 	*nested = false;

@@ -26,7 +26,7 @@ void snap_timeline_deinit(struct snap_timeline *timeline);
 /* snap_recording_tick_end(); in a snapshot after a nominal time. */
 int64_t snap_timeline_tick_end(const struct snap_timeline *timeline, size_t tick);
 
-/* The thread was in the state of the run from `begin_ns` until `end_ns`, since the recording's start. */
+/* The thread was in the state of the run in [begin_ns, end_ns) since the recording's start. */
 struct snap_span {
 	const struct snap_run *run;
 	int64_t begin_ns, end_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A snapshot from its JSON: see read.h. Entries become frames again: those inlined at one address
- * and the function they were inlined into; frames of a process that are equal in all become one. The
- * tree is walked without recursion: its depth is the document's.
+ * and the function they were inlined into; equal frames of a process become one. The tree is
+ * walked without recursion, as the document decides how deep it is.
  */
 #include "store/json/read.h"
 
