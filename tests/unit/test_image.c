@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Images: files as linkers write them, headers without sections, and files that are damaged. */
-#include "analyze/elf/image_internal.h"
+#include "analyze/elf/internal.h"
 #include "skip.h"
 
 #include <elfutils/libdw.h>

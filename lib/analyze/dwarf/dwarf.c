@@ -3,35 +3,12 @@
 #include "analyze/dwarf/dwarf.h"
 #include "base/buffer.h"
 
+#include "base/bsearch.h"
+
 #include <dwarf.h>
 #include <elf.h>
 
 enum { MAX_UNITS = 1 << 20 };
-
-/* By the program headers of the image that the addresses are of: PT_LOAD with PF_X. */
-static uint64_t first_code(struct snap_image *image)
-{
-	struct snap_bytes file = snap_image_bytes(image);
-	uint64_t first = UINT64_MAX;
-	struct snap_cursor cursor;
-	Elf64_Ehdr header;
-
-	if (file.size < sizeof(header))
-		return 1;
-	memcpy(&header, file.data, sizeof(header));
-	cursor = snap_cursor_at(file, header.e_phoff);
-	for (unsigned i = 0; i < header.e_phnum && header.e_phentsize == sizeof(Elf64_Phdr); i++) {
-		Elf64_Phdr segment;
-
-		if (snap_cursor_left(&cursor) < sizeof(segment))
-			break;
-		memcpy(&segment, cursor.p, sizeof(segment));
-		snap_cursor_skip(&cursor, sizeof(segment));
-		if (segment.p_type == PT_LOAD && segment.p_flags & PF_X && segment.p_vaddr < first)
-			first = segment.p_vaddr;
-	}
-	return first == UINT64_MAX || first == 0 ? 1 : first;
-}
 
 struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 				   struct snap_file_symbols *symbols, struct snap_image *image,
@@ -45,7 +22,7 @@ struct snap_dwarf *snap_dwarf_open(struct snap_symbolizer *symbolizer,
 	dwarf->symbols = symbols;
 	dwarf->image = image;
 	dwarf->is_dwo = is_dwo;
-	dwarf->first_code = first_code(symbols->file->image);
+	dwarf->first_code = snap_image_first_code(symbols->file->image);
 	snap_arena_init(&dwarf->arena);
 	return dwarf;
 }
@@ -212,17 +189,7 @@ static bool is_known(const struct snap_unit *unit)
 /* The place of a unit in the sorted list: the first that does not begin below `offset`. */
 static size_t place_of(const struct snap_dwarf *dwarf, uint64_t offset)
 {
-	size_t low = 0, high = dwarf->unit_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (dwarf->units[middle]->offset < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(dwarf->unit_count, i, dwarf->units[i]->offset < offset);
 }
 
 static struct snap_unit *insert(struct snap_dwarf *dwarf, size_t place,

@@ -25,17 +25,7 @@ struct run {
 
 static size_t hits_from(const struct run *run, uint64_t address)
 {
-	size_t low = 0, high = run->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (run->hits[middle]->vaddr < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(run->count, i, run->hits[i]->vaddr < address);
 }
 
 static void aim(struct run *run, size_t next)

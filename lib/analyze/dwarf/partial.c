@@ -12,52 +12,9 @@ enum { WINDOW = 1 << 16, HEADER = 12, SMALL = 1 << 12 };
 /* Of a section, and of what is unpacked of it: the rest stays zero. */
 static const uint64_t max_size = 2ull << 30, max_unpacked = 96ull << 20;
 
-static bool read_section(struct snap_bytes file, const Elf64_Ehdr *header, size_t index,
-			 Elf64_Shdr *ret)
-{
-	struct snap_cursor cursor;
-	uint64_t at;
-
-	if (__builtin_add_overflow(header->e_shoff, index * sizeof(*ret), &at))
-		return false;
-	cursor = snap_cursor_at(file, at);
-	if (snap_cursor_left(&cursor) < sizeof(*ret))
-		return false;
-	memcpy(ret, cursor.p, sizeof(*ret));
-	return true;
-}
-
-/* The section's bytes as they lie in the file. */
-static struct snap_bytes find_packed(struct snap_bytes file, const char *name)
-{
-	Elf64_Ehdr header;
-	Elf64_Shdr names, section;
-
-	if (file.size < sizeof(header))
-		return (struct snap_bytes){ 0 };
-	memcpy(&header, file.data, sizeof(header));
-	if (header.e_shentsize != sizeof(section) || header.e_shstrndx >= header.e_shnum ||
-	    !read_section(file, &header, header.e_shstrndx, &names))
-		return (struct snap_bytes){ 0 };
-	for (size_t i = 1; i < header.e_shnum && read_section(file, &header, i, &section); i++) {
-		uint64_t at = names.sh_offset + section.sh_name;
-		struct snap_cursor cursor = snap_cursor_at(file, at);
-		const char *candidate = snap_cursor_string(&cursor);
-
-		if (!candidate || strcmp(candidate, name) != 0 || section.sh_type == SHT_NOBITS ||
-		    !(section.sh_flags & SHF_COMPRESSED))
-			continue;
-		cursor = snap_cursor_at(file, section.sh_offset);
-		if (section.sh_size > snap_cursor_left(&cursor))
-			break;
-		return (struct snap_bytes){ cursor.p, section.sh_size };
-	}
-	return (struct snap_bytes){ 0 };
-}
-
 bool snap_partial_open(struct snap_image *image, const char *name, struct snap_partial *ret)
 {
-	struct snap_bytes packed = find_packed(snap_image_bytes(image), name);
+	struct snap_bytes packed = snap_image_packed_section(image, name);
 	Elf64_Chdr header;
 	void *data;
 

@@ -12,7 +12,8 @@
 
 enum {
 	MAX_FUNCTIONS = 1 << 20, /* 16 MiB */
-	MAX_SYMBOLS = 1 << 25,
+	MAX_SYMBOLS = 1 << 22,   /* the largest programs have some millions */
+	RETURN_SYMBOLS = 1 << 18,
 	/* How many symbols may begin inside of a function before an address in it. */
 	MAX_INNER = 16,
 };
@@ -79,6 +80,10 @@ static bool add_table(struct snap_functions *functions, struct snap_image *image
 		return false;
 	count = symbols.size / sizeof(symbol);
 	for (size_t i = 0; i < count && i < MAX_SYMBOLS && !*failed_ret; i++) {
+		/* What lies behind goes back now and then: a table may be longer than memory. */
+		if (i % RETURN_SYMBOLS == RETURN_SYMBOLS - 1)
+			snap_image_let_go(image,
+					  (struct snap_bytes){ symbols.data, i * sizeof(symbol) });
 		memcpy(&symbol, symbols.data + i * sizeof(symbol), sizeof(symbol));
 		*failed_ret = !add_symbol(functions, image, &symbol);
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Image: the ELF header and the segments of a file; see image.h. The section table is in
- * image_section.c, build ids are in image_note.c.
+ * Image: the ELF header, the segments and the build id of a file, and what a module's captured first
+ * page tells of them; see image.h. The section table is in image_section.c.
  *
  * Only 64-bit little-endian images are taken: another word size has another unwinder.
  */
-#include "analyze/elf/image_internal.h"
+#include "analyze/elf/internal.h"
 
 #include <errno.h>
 #include <libelf.h>
@@ -16,6 +16,7 @@
 
 enum {
 	MAX_SEGMENTS = 4096,
+	MAX_HEAD_SEGMENTS = 256, /* in a captured first page */
 	/* Page sizes of the supported machines: what a mapping's offset can be rounded down to. */
 	SMALLEST_PAGE = 4096,
 	LARGEST_PAGE = 65536,
@@ -72,6 +73,74 @@ static struct snap_error *load_segments(struct snap_image *image)
 	return NULL;
 }
 
+/* ---- build ids: the GNU note that names a build ---- */
+
+static uint64_t round_up(uint64_t value, uint64_t alignment)
+{
+	return (value + alignment - 1) & ~(alignment - 1);
+}
+
+struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment)
+{
+	static const char gnu[] = "GNU";
+	uint64_t at = 0;
+
+	/* Only 8 means 8: old linkers wrote 0, 1 and 16 where 4 was meant. */
+	alignment = alignment == 8 ? 8 : 4;
+	while (range_fits(at, sizeof(Elf64_Nhdr), notes.size)) {
+		uint64_t name, bytes;
+		Elf64_Nhdr note;
+
+		memcpy(&note, notes.data + at, sizeof(note));
+		name = at + sizeof(note);
+		bytes = round_up(name + note.n_namesz, alignment);
+		if (!range_fits(bytes, note.n_descsz, notes.size))
+			break;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(gnu) &&
+		    memcmp(notes.data + name, gnu, sizeof(gnu)) == 0 && note.n_descsz > 0 &&
+		    note.n_descsz <= SNAP_MAX_BUILD_ID)
+			return (struct snap_bytes){ notes.data + bytes, note.n_descsz };
+		at = round_up(bytes + note.n_descsz, alignment);
+	}
+	return (struct snap_bytes){ 0 };
+}
+
+static struct snap_bytes segment_note(struct snap_bytes file, const Elf64_Phdr *segment)
+{
+	if (segment->p_type != PT_NOTE ||
+	    !range_fits(segment->p_offset, segment->p_filesz, file.size))
+		return (struct snap_bytes){ 0 };
+	return snap_image_find_note(
+		(struct snap_bytes){ file.data + segment->p_offset, segment->p_filesz },
+		segment->p_align);
+}
+
+/* Segments first: they are what is mapped. A debug file's may be empty, its sections are not. */
+static struct snap_bytes find_build_id(struct snap_image *image)
+{
+	struct snap_bytes file = snap_image_bytes(image), found = { 0 };
+
+	for (size_t i = 0; i < image->segment_count && found.size == 0; i++)
+		found = segment_note(file, &image->segments[i]);
+	for (size_t i = 0; i < image->section_count && found.size == 0; i++)
+		if (image->sections[i].sh_type == SHT_NOTE)
+			found = snap_image_find_note(snap_image_section_at(image, i),
+						     image->sections[i].sh_addralign);
+	return found;
+}
+
+static void load_build_id(struct snap_image *image)
+{
+	struct snap_bytes found = find_build_id(image);
+
+	if (found.size == 0)
+		return;
+	memcpy(image->build_id, found.data, found.size);
+	image->build_id_size = found.size;
+}
+
+/* ---- open and close ---- */
+
 static struct snap_error *load(struct snap_image *image)
 {
 	struct snap_error *err;
@@ -88,7 +157,7 @@ static struct snap_error *load(struct snap_image *image)
 	err = snap_image_load_sections(image);
 	if (err)
 		return err;
-	snap_image_load_build_id(image);
+	load_build_id(image);
 	return NULL;
 }
 
@@ -222,8 +291,8 @@ static int rank_segment(const Elf64_Phdr *segment, uint64_t offset)
  * Two segments may share a page of the file, which is then mapped twice. Where that leaves a
  * choice, the executable one is meant: callers pass the executable mapping.
  */
-bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
-				 uint64_t offset, uint64_t *ret)
+static bool bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
+			     uint64_t offset, uint64_t *ret)
 {
 	const Elf64_Phdr *best = NULL;
 	int best_rank = 0;
@@ -244,8 +313,7 @@ bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint6
 
 bool snap_image_bias(const struct snap_image *image, uint64_t start, uint64_t offset, uint64_t *ret)
 {
-	return snap_image_bias_of_segments(image->segments, image->segment_count, start, offset,
-					   ret);
+	return bias_of_segments(image->segments, image->segment_count, start, offset, ret);
 }
 
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret)
@@ -267,22 +335,39 @@ uint16_t snap_image_machine(const struct snap_image *image)
 	return image->header.e_machine;
 }
 
-bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret)
+bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret,
+			uint64_t *offset_ret)
 {
 	for (size_t i = 0; i < image->segment_count; i++) {
 		if (image->segments[i].p_type != type)
 			continue;
 		*vaddr_ret = image->segments[i].p_vaddr;
+		*offset_ret = image->segments[i].p_offset;
 		return true;
 	}
 	return false;
 }
 
+uint64_t snap_image_first_code(const struct snap_image *image)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const Elf64_Phdr *segment = &image->segments[i];
+
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X &&
+		    segment->p_vaddr < first)
+			first = segment->p_vaddr;
+	}
+	return first == UINT64_MAX || first == 0 ? 1 : first;
+}
+
 bool snap_image_is_executable_type(const struct snap_image *image)
 {
-	uint64_t vaddr;
+	uint64_t vaddr, offset;
 
-	return image->header.e_type == ET_EXEC || snap_image_segment(image, PT_INTERP, &vaddr);
+	return image->header.e_type == ET_EXEC ||
+	       snap_image_segment(image, PT_INTERP, &vaddr, &offset);
 }
 
 struct snap_bytes snap_image_build_id(const struct snap_image *image)
@@ -313,4 +398,46 @@ void snap_image_let_go(const struct snap_image *image, struct snap_bytes bytes)
 struct snap_bytes snap_image_bytes(const struct snap_image *image)
 {
 	return (struct snap_bytes){ image->data, image->size };
+}
+
+/* ---- the first page of a module as captured from memory ---- */
+
+/*
+ * Copies the program headers out of a captured first page: they may lie at an odd address. The
+ * number of them; 0: it is no ELF file of ours, or they go on behind the page.
+ */
+static size_t head_segments(struct snap_bytes head, Elf64_Phdr segments[MAX_HEAD_SEGMENTS])
+{
+	Elf64_Ehdr header;
+
+	if (head.size < sizeof(header))
+		return 0;
+	memcpy(&header, head.data, sizeof(header));
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    header.e_phentsize != sizeof(*segments) || header.e_phnum > MAX_HEAD_SEGMENTS ||
+	    !range_fits(header.e_phoff, header.e_phnum * sizeof(*segments), head.size))
+		return 0;
+	memcpy(segments, head.data + header.e_phoff, header.e_phnum * sizeof(*segments));
+	return header.e_phnum;
+}
+
+struct snap_bytes snap_image_build_id_of_head(const void *head, size_t size)
+{
+	struct snap_bytes bytes = { head, size }, found = { 0 };
+	Elf64_Phdr segments[MAX_HEAD_SEGMENTS];
+	size_t count = head_segments(bytes, segments);
+
+	for (size_t i = 0; i < count && found.size == 0; i++)
+		found = segment_note(bytes, &segments[i]);
+	return found;
+}
+
+bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint64_t offset,
+			     uint64_t *ret)
+{
+	Elf64_Phdr segments[MAX_HEAD_SEGMENTS];
+	size_t count = head_segments((struct snap_bytes){ head, size }, segments);
+
+	return bias_of_segments(segments, count, start, offset, ret);
 }

@@ -33,6 +33,10 @@ struct snap_bytes {
 
 /* A section's bytes by name, inflated if compressed (SHF_COMPRESSED and .zdebug_); cached. */
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name);
+/* As it lies in the file, if it is compressed (SHF_COMPRESSED); else size 0. */
+struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name);
+/* The index of the one section that begins at a place of the file; SIZE_MAX: none, or several. */
+size_t snap_image_section_at_offset(const struct snap_image *image, uint64_t offset);
 /*
  * Its address (sh_addr), set whenever there is such a section, and whether it has bytes in this
  * file (SHT_NOBITS has none).
@@ -67,8 +71,11 @@ bool snap_image_bias_of_head(const void *head, size_t size, uint64_t start, uint
 
 /* Size and device:inode of the file; false for memory. */
 bool snap_image_identity(const struct snap_image *image, uint64_t *dev_ret, uint64_t *inode_ret);
-/* The address of the first segment of a type (PT_… of elf.h); false: there is none. */
-bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret);
+/* Address and place in the file of the first segment of a type (PT_… of elf.h); false: none. */
+bool snap_image_segment(const struct snap_image *image, uint32_t type, uint64_t *vaddr_ret,
+			uint64_t *offset_ret);
+/* The lowest address of code; 1 where that is unknown or 0. */
+uint64_t snap_image_first_code(const struct snap_image *image);
 uint64_t snap_image_entry(const struct snap_image *image);          /* e_entry; 0: none */
 uint16_t snap_image_machine(const struct snap_image *image);        /* e_machine */
 bool snap_image_is_executable_type(const struct snap_image *image); /* ET_EXEC or has PT_INTERP */

@@ -4,7 +4,7 @@
  * libdw. Symbol tables by section or, without a section table, by PT_DYNAMIC. Knows nothing of what
  * is in a section.
  */
-#include "analyze/elf/image_internal.h"
+#include "analyze/elf/internal.h"
 
 #include <gelf.h>
 #include <libelf.h>
@@ -225,6 +225,29 @@ static size_t find_section(const struct snap_image *image, const char *name)
 struct snap_bytes snap_image_section(struct snap_image *image, const char *name)
 {
 	return snap_image_section_at(image, find_section(image, name));
+}
+
+struct snap_bytes snap_image_packed_section(const struct snap_image *image, const char *name)
+{
+	size_t index = find_section(image, name);
+
+	if (index == image->section_count || !(image->sections[index].sh_flags & SHF_COMPRESSED))
+		return (struct snap_bytes){ 0 };
+	return raw_bytes(image, &image->sections[index]);
+}
+
+size_t snap_image_section_at_offset(const struct snap_image *image, uint64_t offset)
+{
+	size_t found = SIZE_MAX;
+
+	for (size_t i = 0; i < image->section_count; i++) {
+		if (image->sections[i].sh_offset != offset || image->sections[i].sh_size == 0)
+			continue;
+		if (found != SIZE_MAX)
+			return SIZE_MAX;
+		found = i;
+	}
+	return found;
 }
 
 bool snap_image_section_address(struct snap_image *image, const char *name, uint64_t *ret)

@@ -7,6 +7,7 @@
 #define SNAP_ANALYZE_SYMBOL_INTERNAL_H
 
 #include "analyze/symbol/symbolize.h"
+#include "base/bsearch.h"
 #include "base/escape.h"
 
 #include <elf.h>
@@ -102,17 +103,7 @@ struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap
 /* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */
 static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, uint64_t vaddr)
 {
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (hits[middle].vaddr < vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(count, i, hits[i].vaddr < vaddr);
 }
 
 #endif

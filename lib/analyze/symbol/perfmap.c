@@ -53,17 +53,7 @@ static bool parse_number(const char **text, const char *end, uint64_t *ret)
 
 static size_t query_from(const struct scan *scan, uint64_t address)
 {
-	size_t low = 0, high = scan->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (scan->queries[middle].vaddr < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(scan->count, i, scan->queries[i].vaddr < address);
 }
 
 static void take_line(struct scan *scan, const char *line, const char *end)

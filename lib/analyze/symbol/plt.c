@@ -106,17 +106,9 @@ static int compare_stubs(const void *a, const void *b)
 /* The first stub of a slot; the count of all if there is none. */
 static size_t find_stub(const struct stubs *stubs, uint64_t slot)
 {
-	size_t low = 0, high = stubs->count;
+	size_t at = snap_first_not(stubs->count, i, stubs->all[i].slot < slot);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (stubs->all[middle].slot < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < stubs->count && stubs->all[low].slot == slot ? low : stubs->count;
+	return at < stubs->count && stubs->all[at].slot == slot ? at : stubs->count;
 }
 
 /* "" if the relocation names nothing; NULL without memory. In the arena. */

@@ -65,6 +65,16 @@ struct snap_arch_ops {
 extern const struct snap_arch_ops snap_arch_x86_64;
 
 /* NULL: an architecture that is not supported. */
-const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch);
+static inline const struct snap_arch_ops *snap_arch_ops(enum snap_arch arch)
+{
+	switch (arch) {
+	case SNAP_ARCH_X86_64:
+		return &snap_arch_x86_64;
+	case SNAP_ARCH_AARCH64:
+	case SNAP_ARCH_UNKNOWN:
+		return NULL;
+	}
+	return NULL;
+}
 
 #endif

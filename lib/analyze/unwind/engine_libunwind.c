@@ -6,15 +6,12 @@
  */
 #include "analyze/unwind/engine.h"
 
-#include <elf.h>
+#include "analyze/unwind/cfi.h"
+
 #include <libunwind.h>
 #include <string.h>
 
 enum {
-	TABLE_VERSION = 1,
-	POINTER_UDATA4 = 0x03, /* DW_EH_PE_udata4: the count */
-	POINTER_TABLE = 0x3b,  /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
-	TABLE_ENTRY = 8,
 	MAX_READS = 1 << 16, /* of one step: some ten milliseconds */
 };
 
@@ -36,49 +33,24 @@ struct snap_libunwind {
 	bool is_lookup;  /* inside find_proc_info(): what is read describes code, it is no stack */
 };
 
-/* The head of .eh_frame_hdr, packed as it lies in the file. */
-struct table_head {
-	uint8_t version, pointer_encoding, count_encoding, table_encoding;
-	int32_t pointer;
-	uint32_t count;
-};
-
-/* The unbiased address of a file's search table; false: none that libunwind can be shown. */
-static bool find_table(const struct snap_image *image, uint64_t *vaddr_ret,
-		       struct table_head *head_ret)
-{
-	struct snap_bytes table;
-
-	if (!snap_image_segment(image, PT_GNU_EH_FRAME, vaddr_ret))
-		return false;
-	table = snap_image_at(image, *vaddr_ret);
-	if (table.size < sizeof(*head_ret))
-		return false;
-	memcpy(head_ret, table.data, sizeof(*head_ret));
-	return head_ret->version == TABLE_VERSION && head_ret->count_encoding == POINTER_UDATA4 &&
-	       head_ret->table_encoding == POINTER_TABLE && head_ret->count > 0 &&
-	       head_ret->count <= (table.size - sizeof(*head_ret)) / TABLE_ENTRY;
-}
-
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info,
 			  int need_unwind_info, void *argument)
 {
 	struct snap_libunwind *engine = argument;
 	struct snap_module *module = snap_modules_find(engine->modules, ip);
 	unw_dyn_info_t table = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
-	struct table_head head;
-	uint64_t vaddr;
+	struct snap_frame_header header;
 	int result;
 
 	if (!module || !snap_module_open(engine->set, module) ||
-	    !find_table(module->file->image, &vaddr, &head))
+	    !snap_frame_header_find(module->file->image, &header) || header.table.size == 0)
 		return -UNW_ENOINFO;
 	snap_module_set_note(engine->set, module->file);
 	table.start_ip = module->start;
 	table.end_ip = module->end;
-	table.u.rti.segbase = vaddr + module->bias;
-	table.u.rti.table_data = vaddr + module->bias + sizeof(head);
-	table.u.rti.table_len = (size_t)head.count * TABLE_ENTRY / sizeof(unw_word_t);
+	table.u.rti.segbase = header.vaddr + module->bias;
+	table.u.rti.table_data = table.u.rti.segbase + SNAP_FRAME_HEADER_SIZE;
+	table.u.rti.table_len = header.table.size / sizeof(unw_word_t);
 	engine->is_lookup = true;
 	result = UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, info, need_unwind_info,
 						    argument);

@@ -5,9 +5,10 @@
  */
 #include "analyze/unwind/rows.h"
 
-#include "analyze/unwind/cfi_check.h"
-#include "analyze/unwind/cfi_program.h"
+#include "analyze/unwind/cfi.h"
 #include "analyze/unwind/expression.h"
+#include "base/buffer.h"
+#include "base/table.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -15,7 +16,6 @@
 #include <string.h>
 
 enum {
-	FIRST_SLOTS = 64,
 	MAX_ROWS = 1 << 20,
 	MAX_WIDE = 1 << 14, /* about a kilobyte each */
 	MAX_OPS = 4096,     /* operations of a wide row */
@@ -51,8 +51,8 @@ struct frame_rules {
 	} registers[SNAP_MAX_DWARF_REGISTERS];
 };
 
-struct slot {
-	uint64_t vaddr; /* plus one; 0: free */
+struct known_row {
+	uint64_t vaddr;
 	struct snap_row row;
 };
 
@@ -67,9 +67,10 @@ struct snap_rows {
 	bool debug_frame_tried;
 	struct snap_cfi_programs eh_programs, debug_programs;
 	struct snap_functions *functions; /* NULL: nobody asked yet, or no memory */
-	struct slot *slots;
-	size_t slot_count, count;
-	struct snap_wide_row *wide; /* all of them */
+	struct known_row *known;
+	size_t count, capacity;
+	struct snap_hash_table table; /* of known */
+	struct snap_wide_row *wide;   /* all of them */
 	size_t wide_count;
 };
 
@@ -115,7 +116,8 @@ void snap_rows_destroy(struct snap_rows *rows)
 		dwarf_end(rows->dwarf);
 	snap_image_close(rows->debug);
 	snap_functions_destroy(rows->functions);
-	free(rows->slots);
+	snap_hash_table_deinit(&rows->table);
+	free(rows->known);
 	free(rows);
 }
 
@@ -350,7 +352,7 @@ static struct snap_function find_function(struct snap_rows *rows, uint64_t vaddr
 		function = snap_functions_find(rows->functions, vaddr);
 	if (function.how != SNAP_START_EARLIEST)
 		return function;
-	before = snap_cfi_program_before(&rows->eh_programs, vaddr);
+	before = snap_cfi_function_before(&rows->eh_programs, vaddr);
 	if (before > function.start)
 		function.start = before;
 	if (entry >= function.start && entry <= vaddr && vaddr - entry < ENTRY_BYTES)
@@ -399,44 +401,21 @@ static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
 	return row;
 }
 
-static struct slot *find_slot(struct slot *slots, size_t slot_count, uint64_t vaddr)
-{
-	size_t k = (vaddr * 0x9e3779b97f4a7c15ull >> 20) & (slot_count - 1);
-
-	while (slots[k].vaddr && slots[k].vaddr != vaddr + 1)
-		k = (k + 1) & (slot_count - 1);
-	return &slots[k];
-}
-
-static bool grow(struct snap_rows *rows)
-{
-	size_t slot_count = rows->slot_count ? rows->slot_count * 2 : FIRST_SLOTS;
-	struct slot *slots = calloc(slot_count, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < rows->slot_count; i++)
-		if (rows->slots[i].vaddr)
-			*find_slot(slots, slot_count, rows->slots[i].vaddr - 1) = rows->slots[i];
-	free(rows->slots);
-	rows->slots = slots;
-	rows->slot_count = slot_count;
-	return true;
-}
-
 struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr)
 {
-	struct slot *slot;
+	uint64_t hash = snap_hash_mix(vaddr);
+	struct snap_probe probe = snap_hash_table_probe(&rows->table, hash);
+	struct known_row *added;
 
-	if (rows->count * 2 >= rows->slot_count && (rows->count >= MAX_ROWS || !grow(rows)))
+	while (snap_probe_next(&probe))
+		if (rows->known[probe.number].vaddr == vaddr)
+			return rows->known[probe.number].row;
+	if (!snap_reserve_array_most(rows->known, rows->capacity, rows->count + 1, MAX_ROWS) ||
+	    !snap_hash_table_add(&rows->table, hash, rows->count))
 		return compute(rows, vaddr);
-	slot = find_slot(rows->slots, rows->slot_count, vaddr);
-	if (!slot->vaddr) {
-		slot->row = compute(rows, vaddr);
-		slot->vaddr = vaddr + 1;
-		rows->count++;
-	}
-	return slot->row;
+	added = &rows->known[rows->count++];
+	*added = (struct known_row){ vaddr, compute(rows, vaddr) };
+	return added->row;
 }
 
 enum snap_wide_result snap_wide_row_apply(const struct snap_wide_row *wide,

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The inside of an image, shared by image.c (header, segments), image_section.c (section table,
- * inflating, libelf) and image_note.c (build ids, captured first pages). Nobody else includes it.
- */
-#ifndef SNAP_ANALYZE_ELF_IMAGE_INTERNAL_H
-#define SNAP_ANALYZE_ELF_IMAGE_INTERNAL_H
+/* The inside of an image, shared by image.c (header, segments) and image_section.c. */
+#ifndef SNAP_ANALYZE_ELF_INTERNAL_H
+#define SNAP_ANALYZE_ELF_INTERNAL_H
 
 #include "analyze/elf/image.h"
 
@@ -49,10 +46,5 @@ bool snap_image_dynamic_symbols(const struct snap_image *image, struct snap_byte
 				struct snap_bytes *strings_ret);
 /* The descriptor of the GNU build id among notes aligned to 4 or 8; size 0: none. */
 struct snap_bytes snap_image_find_note(struct snap_bytes notes, uint64_t alignment);
-/* snap_image_bias() over program headers, wherever they are from. */
-bool snap_image_bias_of_segments(const Elf64_Phdr *segments, size_t count, uint64_t start,
-				 uint64_t offset, uint64_t *ret);
-/* Finds the build id of the image and keeps a copy. */
-void snap_image_load_build_id(struct snap_image *image);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Looks through unwind programs: see cfi_program.h. A program is found as libdw finds it: by the
- * search table in .eh_frame_hdr, entry for entry; where there is none libdw reads all entries in
- * turn, so all are looked through, once.
+ * Looks at call frame information before libdw does: see cfi.h.
+ *
+ * Entries may begin wherever something points to: an entry to its CIE, the search table to an
+ * entry. So the beginnings that a section has in order are marked, and nothing may point elsewhere.
+ * A program is found as libdw finds it: by the search table in .eh_frame_hdr, entry for entry; where
+ * there is none libdw reads all entries in turn, so all are looked through, once.
  */
-#include "analyze/unwind/cfi_program.h"
+#include "analyze/unwind/cfi.h"
 
 #include "analyze/elf/cursor.h"
+#include "base/cleanup.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -16,12 +20,172 @@
 enum {
 	MAX_REGISTERS = 512,  /* no processor has so many */
 	MAX_REMEMBERED = 256, /* states of one program */
-	TABLE_HEAD = 12,
+	/* Of an entry. The longest real ones, of generated functions, are a few ten thousands. */
+	LONGEST_ENTRY = 1 << 18,
+	HEADER_VERSION = 1,
+	TABLE_HEAD = SNAP_FRAME_HEADER_SIZE,
+	HEADER_SIZE = TABLE_HEAD - 4, /* without a table, which begins with a count */
 	TABLE_ENTRY = 8,
-	POINTER_SDATA4 = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+	/* The only encodings that linkers write. */
+	POINTER_ENCODING = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+	COUNT_ENCODING = DW_EH_PE_udata4,
 	TABLE_ENCODING = DW_EH_PE_datarel | DW_EH_PE_sdata4,
 	OPCODE_HIGH = 0xc0,
 };
+
+/* ---- .eh_frame_hdr ---- */
+
+static uint32_t word_at(struct snap_bytes bytes, uint64_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, bytes.data + at, sizeof(word));
+	return word;
+}
+
+bool snap_frame_header_read(struct snap_bytes bytes, uint64_t vaddr, struct snap_frame_header *ret)
+{
+	uint64_t count;
+
+	*ret = (struct snap_frame_header){ .vaddr = vaddr };
+	if (bytes.size < HEADER_SIZE || bytes.data[0] != HEADER_VERSION ||
+	    bytes.data[1] != POINTER_ENCODING)
+		return false;
+	ret->frames_vaddr = vaddr + 4 + (uint64_t)(int64_t)(int32_t)word_at(bytes, 4);
+	if (bytes.data[3] == DW_EH_PE_omit)
+		return true;
+	if (bytes.size < TABLE_HEAD || bytes.data[2] != COUNT_ENCODING ||
+	    bytes.data[3] != TABLE_ENCODING)
+		return false;
+	count = word_at(bytes, HEADER_SIZE);
+	if (count > (bytes.size - TABLE_HEAD) / TABLE_ENTRY)
+		return false;
+	ret->has_table = true;
+	ret->table = (struct snap_bytes){ bytes.data + TABLE_HEAD, count * TABLE_ENTRY };
+	return true;
+}
+
+bool snap_frame_header_find(const struct snap_image *image, struct snap_frame_header *ret)
+{
+	uint64_t vaddr, offset;
+
+	return snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) &&
+	       snap_frame_header_read(snap_image_at(image, vaddr), vaddr, ret);
+}
+
+/* The address that an entry of the table is about (0) or lies at (1). */
+static uint64_t table_address(const struct snap_frame_header *header, size_t index, size_t which)
+{
+	uint32_t distance = word_at(header->table, index * TABLE_ENTRY + which * sizeof(distance));
+
+	return header->vaddr + (uint64_t)(int64_t)(int32_t)distance;
+}
+
+/* ---- how long entries are ---- */
+
+struct section {
+	struct snap_bytes bytes;
+	uint64_t address;
+	bool is_eh;
+	uint8_t *starts; /* a bit for every fourth byte */
+};
+
+static bool is_start(const struct section *section, uint64_t at)
+{
+	return at < section->bytes.size && at % 4 == 0 &&
+	       section->starts[at / 32] >> (at / 4 % 8) & 1;
+}
+
+/* The CIE of the entry at `at`, itself if it is one. */
+static uint64_t offset_of_cie(const struct section *section, uint64_t at)
+{
+	uint32_t id = word_at(section->bytes, at + 4);
+
+	if (section->is_eh)
+		return id ? at + 4 - id : at;
+	return id == UINT32_MAX ? at : id;
+}
+
+/* Goes through the entries in their order; what lies behind a terminator is no entry. */
+static bool mark_starts(const struct section *section)
+{
+	uint64_t at = 0;
+
+	while (section->bytes.size - at >= 8) {
+		uint32_t length = word_at(section->bytes, at);
+
+		if (length == 0)
+			break;
+		if (length > LONGEST_ENTRY || length > section->bytes.size - at - 4)
+			return false;
+		section->starts[at / 32] |= (uint8_t)(1u << at / 4 % 8);
+		if (length < 4 || length % 4 != 0 || !is_start(section, offset_of_cie(section, at)))
+			return false;
+		at += 4 + (uint64_t)length;
+	}
+	return true;
+}
+
+static bool is_table_fine(const struct section *section, struct snap_bytes bytes, uint64_t vaddr)
+{
+	struct snap_frame_header header;
+
+	if (bytes.size < TABLE_HEAD)
+		return true;
+	if (!snap_frame_header_read(bytes, vaddr, &header) ||
+	    header.frames_vaddr != section->address)
+		return false;
+	for (size_t i = 0; i < header.table.size / TABLE_ENTRY; i++)
+		if (!is_start(section, table_address(&header, i, 1) - section->address))
+			return false;
+	return true;
+}
+
+/* By section and by segment: whichever libdw takes. */
+static bool are_tables_fine(struct snap_image *image, const struct section *section)
+{
+	uint64_t vaddr, offset;
+
+	if (snap_image_section_address(image, ".eh_frame_hdr", &vaddr) &&
+	    !is_table_fine(section, snap_image_section(image, ".eh_frame_hdr"), vaddr))
+		return false;
+	return !snap_image_segment(image, PT_GNU_EH_FRAME, &vaddr, &offset) ||
+	       is_table_fine(section, snap_image_at(image, vaddr), vaddr);
+}
+
+/* Without sections, the header that the segment names says where .eh_frame lies. */
+static bool find_section(struct snap_image *image, const char *name, struct section *section)
+{
+	struct snap_frame_header header;
+
+	section->is_eh = strcmp(name, ".eh_frame") == 0;
+	if (snap_image_section_address(image, name, &section->address)) {
+		section->bytes = snap_image_section(image, name);
+		return true;
+	}
+	if (!section->is_eh || !snap_frame_header_find(image, &header))
+		return false;
+	section->address = header.frames_vaddr;
+	section->bytes = snap_image_at(image, section->address);
+	return true;
+}
+
+bool snap_cfi_is_bounded(struct snap_image *image, const char *name)
+{
+	struct section section = { 0 };
+	bool is_bounded;
+
+	if (!find_section(image, name, &section) || section.bytes.size <= LONGEST_ENTRY)
+		return true;
+	section.starts = calloc(section.bytes.size / 32 + 1, 1);
+	if (!section.starts)
+		return false;
+	is_bounded = mark_starts(&section) && (!section.is_eh || are_tables_fine(image, &section));
+	free(section.starts);
+	return is_bounded;
+}
+
+/* ---- what programs ask for ---- */
 
 /* The operands of an instruction, a letter each: r register, u and s LEB, b block, 1 2 4 8 bytes.
  */
@@ -205,82 +369,27 @@ static bool is_whole_fine(const struct snap_cfi_programs *check)
 
 /* ---- the search table ---- */
 
-/* Where the file has what the segment is about, as its header says: that is where libdw looks. */
-static uint64_t segment_offset(struct snap_image *image, uint64_t vaddr)
-{
-	struct snap_bytes bytes = snap_image_bytes(image);
-	Elf64_Ehdr header;
-
-	if (bytes.size < sizeof(header))
-		return UINT64_MAX;
-	memcpy(&header, bytes.data, sizeof(header));
-	for (size_t i = 0; i < header.e_phnum; i++) {
-		struct snap_cursor cursor =
-			snap_cursor_at(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
-		Elf64_Phdr segment;
-
-		if (cursor.failed || snap_cursor_left(&cursor) < sizeof(segment))
-			break;
-		memcpy(&segment, cursor.p, sizeof(segment));
-		if (segment.p_type == PT_GNU_EH_FRAME)
-			return segment.p_vaddr == vaddr ? segment.p_offset : UINT64_MAX;
-	}
-	return UINT64_MAX;
-}
-
-/* .eh_frame and its table by .eh_frame_hdr. */
-static enum snap_cfi_lookup read_header(struct snap_cfi_programs *check, uint64_t vaddr)
+/*
+ * .eh_frame and its table as libdw takes them: at the place of the file that the segment names, and
+ * so far behind it as the header says.
+ */
+static enum snap_cfi_lookup read_header(struct snap_cfi_programs *check, uint64_t vaddr,
+					uint64_t offset)
 {
 	struct snap_bytes bytes = snap_image_at(check->image, vaddr);
 	const uint8_t *file = snap_image_bytes(check->image).data;
-	uint64_t offset = segment_offset(check->image, vaddr), count;
-	struct snap_cursor cursor = snap_cursor_at(bytes, 0);
-	uint32_t forms = snap_cursor_u32(&cursor);
-	int64_t distance = 4 + (int64_t)(int32_t)snap_cursor_u32(&cursor);
+	struct snap_frame_header *header = &check->header;
 
-	check->frames_vaddr = vaddr + (uint64_t)distance;
-	check->frames = snap_image_at(check->image, check->frames_vaddr);
+	if (!snap_frame_header_read(bytes, vaddr, header))
+		return SNAP_CFI_REFUSED;
+	check->frames = snap_image_at(check->image, header->frames_vaddr);
 	/* What libdw will read is what is looked at. */
-	if (cursor.failed || (forms & 0xffff) != (POINTER_SDATA4 << 8 | 1) || !check->frames.size ||
-	    (uint64_t)(bytes.data - file) != offset ||
-	    (uint64_t)(check->frames.data - file) != offset + (uint64_t)distance)
+	if (!check->frames.size || (uint64_t)(bytes.data - file) != offset ||
+	    (uint64_t)(check->frames.data - file) != offset + (header->frames_vaddr - vaddr))
 		return SNAP_CFI_REFUSED;
-	if (forms >> 24 == DW_EH_PE_omit)
-		return is_whole_fine(check) ? SNAP_CFI_WHOLE : SNAP_CFI_REFUSED;
-	count = snap_cursor_u32(&cursor);
-	if ((forms >> 16 & 0xff) != DW_EH_PE_udata4 || forms >> 24 != TABLE_ENCODING ||
-	    cursor.failed || count > snap_cursor_left(&cursor) / TABLE_ENTRY)
-		return SNAP_CFI_REFUSED;
-	check->table = (struct snap_bytes){ cursor.p, count * TABLE_ENTRY };
-	check->table_vaddr = vaddr;
-	return SNAP_CFI_TABLE;
-}
-
-/* The number of the one section that begins at an offset; SIZE_MAX: none does, or several do. */
-static size_t section_at(struct snap_image *image, uint64_t offset)
-{
-	struct snap_bytes bytes = snap_image_bytes(image);
-	size_t found = SIZE_MAX;
-	Elf64_Ehdr header;
-
-	if (bytes.size < sizeof(header))
-		return SIZE_MAX;
-	memcpy(&header, bytes.data, sizeof(header));
-	for (size_t i = 0; i < header.e_shnum; i++) {
-		struct snap_cursor cursor =
-			snap_cursor_at(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
-		Elf64_Shdr section;
-
-		if (cursor.failed || snap_cursor_left(&cursor) < sizeof(section))
-			break;
-		memcpy(&section, cursor.p, sizeof(section));
-		if (section.sh_offset != offset || section.sh_size == 0)
-			continue;
-		if (found != SIZE_MAX)
-			return SIZE_MAX;
-		found = i;
-	}
-	return found;
+	if (header->has_table)
+		return SNAP_CFI_TABLE;
+	return is_whole_fine(check) ? SNAP_CFI_WHOLE : SNAP_CFI_REFUSED;
 }
 
 /*
@@ -295,13 +404,15 @@ static bool is_table_used(const struct snap_cfi_programs *check, struct snap_byt
 
 	return snap_image_section_address(check->image, ".eh_frame_hdr", &vaddr) &&
 	       snap_image_section_address(check->image, ".eh_frame", &frames_vaddr) &&
-	       vaddr == check->table_vaddr && frames_vaddr == check->frames_vaddr &&
+	       vaddr == check->header.vaddr && frames_vaddr == check->header.frames_vaddr &&
 	       section.data == check->frames.data && head.data &&
-	       head.data + TABLE_HEAD == check->table.data &&
-	       head.size >= TABLE_HEAD + check->table.size &&
-	       section_at(check->image, (uint64_t)(head.data - file)) <
-		       section_at(check->image, (uint64_t)(section.data - file)) &&
-	       section_at(check->image, (uint64_t)(section.data - file)) != SIZE_MAX;
+	       head.data + TABLE_HEAD == check->header.table.data &&
+	       head.size >= TABLE_HEAD + check->header.table.size &&
+	       snap_image_section_at_offset(check->image, (uint64_t)(head.data - file)) <
+		       snap_image_section_at_offset(check->image,
+						    (uint64_t)(section.data - file)) &&
+	       snap_image_section_at_offset(check->image, (uint64_t)(section.data - file)) !=
+		       SIZE_MAX;
 }
 
 static bool is_section_fine(const struct snap_cfi_programs *check, struct snap_bytes section)
@@ -312,14 +423,15 @@ static bool is_section_fine(const struct snap_cfi_programs *check, struct snap_b
 	return is_whole_fine(&whole);
 }
 
-static void prepare(struct snap_cfi_programs *check)
+static void prepare_programs(struct snap_cfi_programs *check)
 {
 	const char *name = check->is_eh_frame ? ".eh_frame" : ".debug_frame";
 	struct snap_bytes section = snap_image_section(check->image, name);
-	uint64_t vaddr;
+	uint64_t vaddr, offset;
 
 	check->tried = true;
-	if (!check->is_eh_frame || !snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr)) {
+	if (!check->is_eh_frame ||
+	    !snap_image_segment(check->image, PT_GNU_EH_FRAME, &vaddr, &offset)) {
 		/* A table that only the sections tell of: no linker makes such a file. */
 		if (check->is_eh_frame &&
 		    snap_image_section_address(check->image, ".eh_frame_hdr", &vaddr))
@@ -328,7 +440,7 @@ static void prepare(struct snap_cfi_programs *check)
 			check->lookup = SNAP_CFI_WHOLE;
 		return;
 	}
-	check->lookup = read_header(check, vaddr);
+	check->lookup = read_header(check, vaddr, offset);
 	/* Where it is not clear which way libdw goes, both have to be fine. */
 	if (section.size && check->lookup != SNAP_CFI_REFUSED &&
 	    !(check->lookup == SNAP_CFI_TABLE && is_table_used(check, section)) &&
@@ -336,26 +448,18 @@ static void prepare(struct snap_cfi_programs *check)
 		check->lookup = SNAP_CFI_REFUSED;
 }
 
-static uint64_t table_number(const struct snap_cfi_programs *check, size_t index, size_t which)
-{
-	struct snap_cursor cursor =
-		snap_cursor_at(check->table, index * TABLE_ENTRY + which * sizeof(uint32_t));
-
-	return check->table_vaddr + (uint64_t)(int64_t)(int32_t)snap_cursor_u32(&cursor);
-}
-
 /* As in libdw (binary_search_fde), so that a table out of order leads to the same entry. */
 static bool find_entry(const struct snap_cfi_programs *check, uint64_t vaddr, size_t *ret)
 {
-	size_t count = check->table.size / TABLE_ENTRY, low = 0, high = count;
+	size_t count = check->header.table.size / TABLE_ENTRY, low = 0, high = count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (vaddr < table_number(check, middle, 0)) {
+		if (vaddr < table_address(&check->header, middle, 0)) {
 			high = middle;
 		} else if (low + 1 < count && middle + 1 < count &&
-			   vaddr >= table_number(check, middle + 1, 0)) {
+			   vaddr >= table_address(&check->header, middle + 1, 0)) {
 			low = middle + 1;
 		} else {
 			*ret = middle;
@@ -365,13 +469,15 @@ static bool find_entry(const struct snap_cfi_programs *check, uint64_t vaddr, si
 	return false;
 }
 
-uint64_t snap_cfi_program_before(const struct snap_cfi_programs *check, uint64_t vaddr)
+uint64_t snap_cfi_function_before(const struct snap_cfi_programs *check, uint64_t vaddr)
 {
 	size_t index;
 
 	if (check->lookup != SNAP_CFI_TABLE || !find_entry(check, vaddr, &index))
 		return 0;
-	return table_number(check, index, 0) <= vaddr ? table_number(check, index, 0) + 1 : 0;
+	return table_address(&check->header, index, 0) <= vaddr
+		       ? table_address(&check->header, index, 0) + 1
+		       : 0;
 }
 
 bool snap_cfi_program_is_bounded(struct snap_cfi_programs *check, uint64_t vaddr)
@@ -381,12 +487,12 @@ bool snap_cfi_program_is_bounded(struct snap_cfi_programs *check, uint64_t vaddr
 	size_t index;
 
 	if (!check->tried)
-		prepare(check);
+		prepare_programs(check);
 	if (check->lookup != SNAP_CFI_TABLE)
 		return check->lookup == SNAP_CFI_WHOLE;
 	if (!find_entry(check, vaddr, &index) ||
-	    !next_entry(check, table_number(check, index, 1) - check->frames_vaddr, &next,
-			&entry) ||
+	    !next_entry(check, table_address(&check->header, index, 1) - check->header.frames_vaddr,
+			&next, &entry) ||
 	    dwarf_cfi_cie_p(&entry))
 		return true;
 	return is_fde_fine(check, &entry.fde);
