@@ -8,17 +8,13 @@
 
 #include <string.h>
 
-/* The words an option's value can have; `separator` stands between them. */
+/* The words that an option takes; `separator` stands between them. */
 static void print_words(const struct snap_cli_option *option, char separator)
 {
-	const char *name;
+	const char *word;
 
-	for (const char *c = option->words ? option->words : ""; *c; c++)
-		putchar(*c == ' ' ? separator : *c);
-	for (size_t i = 0; option->value == SNAP_CLI_VALUE_FORMAT &&
-			   (name = stacksnap_format_name(i, NULL, NULL));
-	     i++)
-		printf("%s%s", i ? (char[]){ separator, '\0' } : "", name);
+	for (size_t i = 0; (word = snap_cli_option_word(option, i)); i++)
+		printf("%s%s", i ? (char[]){ separator, '\0' } : "", word);
 }
 
 static void print_pattern(const struct snap_cli_option *option)

@@ -6,6 +6,7 @@ enum { HELP_COLUMN = 27 };
 
 static void print_option(const struct snap_cli_option *option, FILE *out)
 {
+	const char *word;
 	int used = 0;
 
 	if (option->letter)
@@ -16,7 +17,11 @@ static void print_option(const struct snap_cli_option *option, FILE *out)
 		used += fprintf(out, " %s", option->argument);
 	if (used >= HELP_COLUMN)
 		used = fprintf(out, "\n") - 1;
-	fprintf(out, "%*s%s\n", HELP_COLUMN - used, "", option->help);
+	fprintf(out, "%*s%s", HELP_COLUMN - used, "", option->help);
+	for (size_t i = 0;
+	     option->value == SNAP_CLI_VALUE_WORD && (word = snap_cli_option_word(option, i)); i++)
+		fprintf(out, "%s%s", i ? ", " : ": ", word);
+	fprintf(out, "\n");
 }
 
 static void print_group(enum snap_cli_group group, FILE *out)

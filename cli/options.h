@@ -4,7 +4,7 @@
  *
  * The table drives getopt_long, --help and the completions. Values are checked by the library,
  * which knows the options by the same names; here stand only those that are about files and the
- * terminal. To add an option: a line in the table, a line in the library's (lib/options.c), the
+ * terminal. To add an option: a line in the table, a line in the library's (lib/api/options.c), the
  * manual page.
  */
 #ifndef SNAP_CLI_OPTIONS_H
@@ -41,8 +41,8 @@ enum snap_cli_value {
 	SNAP_CLI_VALUE_PID,
 	SNAP_CLI_VALUE_FILE,
 	SNAP_CLI_VALUE_DIRECTORY,
-	SNAP_CLI_VALUE_WORD,   /* one of `words` */
-	SNAP_CLI_VALUE_WORDS,  /* several of `words`, parted by commas */
+	SNAP_CLI_VALUE_WORD,   /* one word of the library's row */
+	SNAP_CLI_VALUE_WORDS,  /* several of them, separated by commas */
 	SNAP_CLI_VALUE_FORMAT, /* one of the library's formats */
 };
 
@@ -55,7 +55,6 @@ struct snap_cli_option {
 	unsigned commands; /* those that take it: bits of enum snap_cli_command */
 	bool local;        /* not an option of the library */
 	enum snap_cli_value value;
-	const char *words; /* parted by spaces */
 };
 
 /* Ended by a NULL name. */
@@ -68,6 +67,9 @@ struct snap_cli_verb {
 
 /* Ended by a NULL name. */
 extern const struct snap_cli_verb snap_cli_verbs[];
+
+/* Word number `index` of those that the option takes; NULL past the last. */
+const char *snap_cli_option_word(const struct snap_cli_option *option, size_t index);
 
 const char *snap_cli_group_title(enum snap_cli_group group);
 

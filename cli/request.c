@@ -83,13 +83,34 @@ static bool complain(char **argv, int code)
 	return usage();
 }
 
+/* The number of the word that was given; -1 after a message. */
+static int word_number(const struct given *given)
+{
+	const struct snap_cli_option *option = given->option;
+	char list[256] = "";
+	const char *word;
+
+	for (int i = 0; (word = snap_cli_option_word(option, (size_t)i)); i++) {
+		if (strcmp(word, given->value) == 0)
+			return i;
+		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
+		strncat(list, word, sizeof(list) - strlen(list) - 1);
+	}
+	snap_cli_message("--%s: '%s' is not one of %s", option->name, given->value, list);
+	return -1;
+}
+
 static bool set_local(struct snap_cli_request *request, const struct given *given)
 {
+	static const enum snap_cli_color colors[] = { SNAP_CLI_COLOR_AUTO, SNAP_CLI_COLOR_ALWAYS,
+						      SNAP_CLI_COLOR_NEVER };
 	const char *name = given->option->name;
+	int number = 0;
 
 	if (strcmp(name, "json") == 0) {
 		request->format = "json";
 	} else if (strcmp(name, "format") == 0) {
+		number = word_number(given);
 		request->format = given->value;
 	} else if (strcmp(name, "output") == 0) {
 		request->output = given->value;
@@ -98,17 +119,10 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 	} else if (strcmp(name, "stats") == 0) {
 		request->stats = given->value;
 	} else if (strcmp(name, "color") == 0) {
-		if (strcmp(given->value, "auto") == 0)
-			request->color = SNAP_CLI_COLOR_AUTO;
-		else if (strcmp(given->value, "always") == 0)
-			request->color = SNAP_CLI_COLOR_ALWAYS;
-		else if (strcmp(given->value, "never") == 0)
-			request->color = SNAP_CLI_COLOR_NEVER;
-		else
-			return snap_cli_message("--color: '%s' is not one of auto, always, never",
-						given->value);
+		number = word_number(given);
+		request->color = colors[number < 0 ? 0 : number];
 	}
-	return true;
+	return number >= 0;
 }
 
 /* What the commands want to know of the options that are the library's. */
@@ -169,23 +183,6 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 	note(request, given->option->name);
 	err = stacksnap_options_set(request->options, given->option->name, given->value);
 	return !err || refuse(request, "--", err);
-}
-
-static bool check_format(const struct snap_cli_request *request)
-{
-	char list[256] = "";
-	const char *name;
-
-	if (!request->format)
-		return true;
-	for (size_t i = 0; (name = stacksnap_format_name(i, NULL, NULL)); i++) {
-		if (strcmp(name, request->format) == 0)
-			return true;
-		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
-		strncat(list, name, sizeof(list) - strlen(list) - 1);
-	}
-	snap_cli_message("--format: '%s' is not one of %s", request->format, list);
-	return usage();
 }
 
 static bool set_operands(struct snap_cli_request *request, char **operands, int count)
@@ -285,8 +282,7 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 
 		for (size_t i = 0; fine && i < count; i++)
 			fine = set_option(request, &given[i]);
-		fine = fine && check_format(request) &&
-		       set_operands(request, operands + verb, operand_count - verb);
+		fine = fine && set_operands(request, operands + verb, operand_count - verb);
 	}
 	free(given);
 	return fine;

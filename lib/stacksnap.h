@@ -73,6 +73,12 @@ struct stacksnap_error *stacksnap_options_set(struct stacksnap_options *options,
 					      const char *value);
 
 /*
+ * Word number `index` of those that an option takes, for completions and messages. NULL past the
+ * last, and for options that take no value or any text; static.
+ */
+const char *stacksnap_options_value(const char *name, size_t index);
+
+/*
  * A flag that every stage polls: once it is not 0, the running call releases the target and returns
  * CANCELLED. May be set from a signal handler or another thread. NULL: none (the default).
  */

@@ -97,6 +97,11 @@ API struct stacksnap_error *stacksnap_options_set(struct stacksnap_options *opti
 	return snap_api_error(snap_options_set(&options->values, name, value));
 }
 
+API const char *stacksnap_options_value(const char *name, size_t index)
+{
+	return snap_options_value(name, index);
+}
+
 API void stacksnap_options_set_cancel(struct stacksnap_options *options, const volatile int *flag)
 {
 	options->values.cancel = flag;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Options by name: one table from a long option's name to the function that parses its text.
+ * Options by name: one table from a long option's name to the function that parses its text, and
+ * to the words that it takes, if these are few; messages, --help and completions have them from
+ * here. Knows nothing of how values are written (parse.c).
  *
- * To add an option: a field in model/options.h, a line in the table here (or in the one of
- * options_record.c, if it is about recordings), a line in the table of cli/options.c (which also
- * makes --help and the completions), the man page.
+ * To add an option: a field in model/options.h, a line in the table here, a line in the table of
+ * cli/options.c (which also makes --help and the completions), the man page.
  */
 #include "api/options.h"
 #include "base/buffer.h"
 
-#include "api/options_internal.h"
 #include "api/parse.h"
 #include "model/snapshot.h"
 
@@ -20,11 +20,23 @@
 enum {
 	MAX_TEXT = 4096, /* bytes of a value: a path, a list */
 	MAX_WIDTH = 10000,
+	MIN_HZ = 1,
+	MAX_HZ = 10000,
 };
 
 static const int64_t NS_PER_MS = 1000000;
 static const int64_t DEFAULT_TIMEOUT_EXTRA_NS = 10000000000; /* over the stop timeout */
 static const uint64_t MAX_STACK = 1ull << 30;
+
+struct snap_setting {
+	const char *name;
+	const char *argument; /* what the value is, for messages; NULL: the option takes none */
+	struct snap_error *(*set)(struct snap_options *options, const struct snap_setting *setting,
+				  const char *value);
+	size_t offset;  /* of the field, for setters that serve several options */
+	unsigned value; /* what to put there */
+	const struct snap_choice *choices; /* the words that it takes; NULL: any text */
+};
 
 void snap_options_init(struct snap_options *options)
 {
@@ -154,74 +166,42 @@ static struct snap_error *set_regex(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_states(struct snap_options *options,
-				     const struct snap_setting *setting _unused_, const char *value)
-{
-	const char *cursor = value, *item;
-	unsigned states = 0;
-	size_t length;
-
-	while ((item = snap_parse_item(&cursor, &length))) {
-		char word[16];
-		enum snap_state state = SNAP_STATE_COUNT;
-
-		if (length < sizeof(word)) {
-			memcpy(word, item, length);
-			word[length] = '\0';
-			state = snap_state_of_word(word);
-		}
-		if (state == SNAP_STATE_COUNT)
-			return snap_error_format(
-				SNAP_ERROR_INVALID,
-				"'%.*s' is not a thread state (expected a comma-separated list of "
-				"running, sleeping, disk, stopped, traced, zombie, dead, idle, "
-				"parked, unknown)",
-				(int)length, item);
-		states |= 1u << state;
-	}
-	options->states = states;
-	return NULL;
-}
-
 /* wchan is a read of its own per thread: only on request. */
 static void decide_wchan(struct snap_options *options)
 {
 	options->wchan = options->verbose > 0 || (options->group_by & SNAP_GROUP_WCHAN);
 }
 
-static struct snap_error *set_group_by(struct snap_options *options,
-				       const struct snap_setting *setting _unused_,
-				       const char *value)
+/* A list of setting->choices, whose values are bits, into the unsigned at setting->offset. */
+static struct snap_error *set_list(struct snap_options *options, const struct snap_setting *setting,
+				   const char *value)
 {
-	static const struct {
-		const char *word;
-		unsigned bit;
-	} words[] = {
-		{ "stack", SNAP_GROUP_STACK },     { "state", SNAP_GROUP_STATE },
-		{ "name", SNAP_GROUP_NAME },       { "thread_name", SNAP_GROUP_NAME },
-		{ "syscall", SNAP_GROUP_SYSCALL }, { "wchan", SNAP_GROUP_WCHAN },
-		{ "cpu", SNAP_GROUP_CPU },         { "type", SNAP_GROUP_TYPE },
-		{ "tid", SNAP_GROUP_TID },
-	};
 	const char *cursor = value, *item;
-	unsigned bits = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
+	unsigned bits = 0;
 	size_t length;
 
 	while ((item = snap_parse_item(&cursor, &length))) {
-		size_t i = 0;
+		struct snap_error *err;
+		unsigned bit = 0;
 
-		while (i < SNAP_ARRAY_SIZE(words) && (strlen(words[i].word) != length ||
-						      memcmp(words[i].word, item, length) != 0))
-			i++;
-		if (i == SNAP_ARRAY_SIZE(words))
-			return snap_error_format(
-				SNAP_ERROR_INVALID,
-				"'%.*s' is not a grouping key (expected a comma-separated list of "
-				"stack, state, name, syscall, wchan, cpu, type, tid)",
-				(int)length, item);
-		bits |= words[i].bit;
+		err = snap_parse_choice(setting->choices, item, length, &bit);
+		if (err)
+			return err;
+		bits |= bit;
 	}
-	options->group_by = bits;
+	*(unsigned *)((char *)options + setting->offset) = bits;
+	return NULL;
+}
+
+static struct snap_error *set_group_by(struct snap_options *options,
+				       const struct snap_setting *setting, const char *value)
+{
+	unsigned per_thread = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
+	struct snap_error *err = set_list(options, setting, value);
+
+	if (err)
+		return err;
+	options->group_by |= per_thread;
 	decide_wchan(options);
 	return NULL;
 }
@@ -294,64 +274,24 @@ static struct snap_error *set_milliseconds(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_engine(struct snap_options *options,
-				     const struct snap_setting *setting _unused_, const char *value)
+/* One of setting->choices into the enum at setting->offset. */
+static struct snap_error *set_choice(struct snap_options *options,
+				     const struct snap_setting *setting, const char *value)
 {
-	static const struct snap_choice choices[] = { { "auto", SNAP_ENGINE_AUTO },
-						      { "libunwind", SNAP_ENGINE_LIBUNWIND },
-						      { "ptrace", SNAP_ENGINE_PTRACE } };
-	unsigned engine = 0;
-	struct snap_error *err;
-
-	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &engine);
-	if (!err)
-		options->engine = engine;
-	return err;
+	return snap_parse_choice(setting->choices, value, strlen(value),
+				 (unsigned *)((char *)options + setting->offset));
 }
 
-static struct snap_error *set_perf_map(struct snap_options *options,
-				       const struct snap_setting *setting _unused_,
-				       const char *value)
+/* The same into a bool. */
+static struct snap_error *set_either(struct snap_options *options,
+				     const struct snap_setting *setting, const char *value)
 {
-	static const struct snap_choice choices[] = { { "auto", SNAP_PERF_MAP_AUTO },
-						      { "always", SNAP_PERF_MAP_ALWAYS },
-						      { "never", SNAP_PERF_MAP_NEVER } };
-	unsigned perf_map = 0;
+	unsigned choice = 0;
 	struct snap_error *err;
 
-	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &perf_map);
+	err = snap_parse_choice(setting->choices, value, strlen(value), &choice);
 	if (!err)
-		options->perf_map = perf_map;
-	return err;
-}
-
-/* The library knows no terminal: who has one decides what "auto" means, before calling. */
-static struct snap_error *set_color(struct snap_options *options,
-				    const struct snap_setting *setting _unused_, const char *value)
-{
-	static const struct snap_choice choices[] = { { "auto", false },
-						      { "always", true },
-						      { "never", false } };
-	unsigned color = 0;
-	struct snap_error *err;
-
-	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &color);
-	if (!err)
-		options->color = color;
-	return err;
-}
-
-static struct snap_error *set_charset(struct snap_options *options,
-				      const struct snap_setting *setting _unused_,
-				      const char *value)
-{
-	static const struct snap_choice choices[] = { { "ascii", false }, { "utf-8", true } };
-	unsigned utf8 = 0;
-	struct snap_error *err;
-
-	err = snap_parse_choice(choices, SNAP_ARRAY_SIZE(choices), value, &utf8);
-	if (!err)
-		options->utf8 = utf8;
+		*(bool *)((char *)options + setting->offset) = choice;
 	return err;
 }
 
@@ -379,65 +319,197 @@ static struct snap_error *set_debug_dir(struct snap_options *options,
 	return NULL;
 }
 
+static struct snap_error *set_hz(struct snap_options *options,
+				 const struct snap_setting *setting _unused_, const char *value)
+{
+	uint64_t number;
+
+	if (!snap_parse_number(value, strlen(value), MIN_HZ, MAX_HZ, &number))
+		return snap_parse_number_error(value, "rate in samples per second", MIN_HZ, MAX_HZ);
+	options->hz = (unsigned)number;
+	return NULL;
+}
+
+/* Into the int64_t nanoseconds at setting->offset; setting->value: 0 is a duration, too. */
+static struct snap_error *set_duration(struct snap_options *options,
+				       const struct snap_setting *setting, const char *value)
+{
+	int64_t ns;
+
+	if (!snap_parse_duration(value, strlen(value), &ns) || (ns == 0 && !setting->value))
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"'%s' is not a duration (expected seconds%s, such as 30 or 0.5, or a "
+			"number with a unit: 250ms, 90s, 5m, 1h)",
+			value, setting->value ? " from 0, which means no limit" : " above 0");
+	*(int64_t *)((char *)options + setting->offset) = ns;
+	return NULL;
+}
+
+static struct snap_error *set_until(struct snap_options *options,
+				    const struct snap_setting *setting _unused_, const char *value)
+{
+	struct snap_until until;
+
+	if (!snap_parse_until(value, &until))
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"'%s' is not a condition (expected threads>N, threads<N, state=LIST, "
+			"state=LIST>N, cpu>N%% or cpu<N%%, and optionally ' for TIME': "
+			"'threads>500', 'state=disk for 5s', 'cpu<5%% for 10s')",
+			value);
+	until.text = snap_arena_strdup(&options->arena, value);
+	if (!until.text)
+		return snap_error_no_memory();
+	options->until = until;
+	return NULL;
+}
+
+/* Into the struct snap_moment at setting->offset. */
+static struct snap_error *set_moment(struct snap_options *options,
+				     const struct snap_setting *setting, const char *value)
+{
+	struct snap_moment moment;
+
+	if (!snap_parse_moment(value, &moment))
+		return snap_error_format(SNAP_ERROR_INVALID,
+					 "'%s' is not a time (expected a time since the start: 5s, "
+					 "1.5, 2m; a time before the end: -10s; or a date with Z "
+					 "or an offset: 2026-11-20T07:52:18.5Z)",
+					 value);
+	*(struct snap_moment *)((char *)options + setting->offset) = moment;
+	return NULL;
+}
+
+/* ---- words ---- */
+
+static const struct snap_choice states[] = {
+	{ "running", 1u << SNAP_STATE_RUNNING },
+	{ "sleeping", 1u << SNAP_STATE_SLEEPING },
+	{ "disk", 1u << SNAP_STATE_DISK },
+	{ "stopped", 1u << SNAP_STATE_STOPPED },
+	{ "traced", 1u << SNAP_STATE_TRACED },
+	{ "zombie", 1u << SNAP_STATE_ZOMBIE },
+	{ "dead", 1u << SNAP_STATE_DEAD },
+	{ "idle", 1u << SNAP_STATE_IDLE },
+	{ "parked", 1u << SNAP_STATE_PARKED },
+	{ "unknown", 1u << SNAP_STATE_UNKNOWN },
+	{ NULL, 0 },
+};
+static const struct snap_choice groups[] = {
+	{ "stack", SNAP_GROUP_STACK },     { "state", SNAP_GROUP_STATE },
+	{ "name", SNAP_GROUP_NAME },       { "thread_name", SNAP_GROUP_NAME },
+	{ "syscall", SNAP_GROUP_SYSCALL }, { "wchan", SNAP_GROUP_WCHAN },
+	{ "cpu", SNAP_GROUP_CPU },         { "type", SNAP_GROUP_TYPE },
+	{ "tid", SNAP_GROUP_TID },         { NULL, 0 },
+};
+static const struct snap_choice engines[] = {
+	{ "auto", SNAP_ENGINE_AUTO },
+	{ "libunwind", SNAP_ENGINE_LIBUNWIND },
+	{ "ptrace", SNAP_ENGINE_PTRACE },
+	{ NULL, 0 },
+};
+static const struct snap_choice perf_maps[] = {
+	{ "auto", SNAP_PERF_MAP_AUTO },
+	{ "always", SNAP_PERF_MAP_ALWAYS },
+	{ "never", SNAP_PERF_MAP_NEVER },
+	{ NULL, 0 },
+};
+/* The library knows no terminal: who has one decides what "auto" means, before calling. */
+static const struct snap_choice colors[] = {
+	{ "auto", false }, { "always", true }, { "never", false }, { NULL, 0 }
+};
+static const struct snap_choice charsets[] = { { "ascii", false }, { "utf-8", true }, { NULL, 0 } };
+static const struct snap_choice modes[] = { { "wall", false }, { "cpu", true }, { NULL, 0 } };
+static const struct snap_choice state_frames[] = {
+	{ "root", SNAP_STATE_FRAMES_ROOT },
+	{ "leaf", SNAP_STATE_FRAMES_LEAF },
+	{ "no", SNAP_STATE_FRAMES_NO },
+	{ NULL, 0 },
+};
+
+/* ---- the table ---- */
+
 #define FIELD(name) offsetof(struct snap_options, name)
 
 static const struct snap_setting settings[] = {
-	{ "pid", "PID", set_pid, 0, 0 },
-	{ "name", "REGEX", set_name, 0, 0 },
-	{ "unit", "UNIT", set_target, 0, SNAP_TARGET_UNIT },
-	{ "cgroup", "PATH", set_target, 0, SNAP_TARGET_CGROUP },
-	{ "container", "ID", set_target, 0, SNAP_TARGET_CONTAINER },
-	{ "all", NULL, set_target, 0, SNAP_TARGET_ALL },
-	{ "no-stop", NULL, set_flag, FIELD(no_stop), true },
-	{ "no-sandbox", NULL, set_flag, FIELD(no_sandbox), true },
-	{ "no-children", NULL, set_flag, FIELD(children), false },
-	{ "flat", NULL, set_flag, FIELD(flat), true },
-	{ "no-system", NULL, set_flag, FIELD(no_system), true },
-	{ "no-idle", NULL, set_flag, FIELD(no_idle), true },
-	{ "state", "LIST", set_states, 0, 0 },
-	{ "thread", "REGEX", set_regex, FIELD(thread_regex), 0 },
-	{ "match", "REGEX", set_regex, FIELD(match_regex), 0 },
-	{ "group-by", "LIST", set_group_by, 0, 0 },
-	{ "summary", NULL, set_flag, FIELD(summary), true },
-	{ "per-thread", NULL, set_per_thread, 0, 0 },
-	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true },
-	{ "max-frames", "COUNT", set_max_frames, 0, 0 },
-	{ "module", NULL, set_flag, FIELD(show_module), true },
-	{ "build-id", NULL, set_flag, FIELD(show_build_id), true },
-	{ "raw", NULL, set_flag, FIELD(raw_names), true },
-	{ "quiet", NULL, set_flag, FIELD(symbols), false },
-	{ "no-inlines", NULL, set_flag, FIELD(inlines), false },
-	{ "no-lines", NULL, set_flag, FIELD(lines), false },
-	{ "max-stack", "BYTES", set_max_stack, 0, 0 },
-	{ "stop-timeout", "MS", set_milliseconds, FIELD(stop_timeout_ns), 3600000 },
-	{ "timeout", "MS", set_milliseconds, FIELD(timeout_ns), 86400000 },
-	{ "engine", "ENGINE", set_engine, 0, 0 },
-	{ "debug-dir", "DIR", set_debug_dir, 0, 0 },
-	{ "debuginfod", NULL, set_flag, FIELD(debuginfod), true },
-	{ "perf-map", "WHEN", set_perf_map, 0, 0 },
-	{ "color", "WHEN", set_color, 0, 0 },
-	{ "charset", "NAME", set_charset, 0, 0 },
-	{ "full-names", NULL, set_flag, FIELD(full_names), true },
-	{ "width", "COLUMNS", set_width, 0, 0 },
-	{ "verbose", NULL, set_verbose, 0, 0 },
-	{ NULL, NULL, NULL, 0, 0 },
+	{ "pid", "PID", set_pid, 0, 0, NULL },
+	{ "name", "REGEX", set_name, 0, 0, NULL },
+	{ "unit", "UNIT", set_target, 0, SNAP_TARGET_UNIT, NULL },
+	{ "cgroup", "PATH", set_target, 0, SNAP_TARGET_CGROUP, NULL },
+	{ "container", "ID", set_target, 0, SNAP_TARGET_CONTAINER, NULL },
+	{ "all", NULL, set_target, 0, SNAP_TARGET_ALL, NULL },
+	{ "no-stop", NULL, set_flag, FIELD(no_stop), true, NULL },
+	{ "no-sandbox", NULL, set_flag, FIELD(no_sandbox), true, NULL },
+	{ "no-children", NULL, set_flag, FIELD(children), false, NULL },
+	{ "flat", NULL, set_flag, FIELD(flat), true, NULL },
+	{ "no-system", NULL, set_flag, FIELD(no_system), true, NULL },
+	{ "no-idle", NULL, set_flag, FIELD(no_idle), true, NULL },
+	{ "state", "LIST", set_list, FIELD(states), 0, states },
+	{ "thread", "REGEX", set_regex, FIELD(thread_regex), 0, NULL },
+	{ "match", "REGEX", set_regex, FIELD(match_regex), 0, NULL },
+	{ "group-by", "LIST", set_group_by, FIELD(group_by), 0, groups },
+	{ "summary", NULL, set_flag, FIELD(summary), true, NULL },
+	{ "per-thread", NULL, set_per_thread, 0, 0, NULL },
+	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true, NULL },
+	{ "max-frames", "COUNT", set_max_frames, 0, 0, NULL },
+	{ "module", NULL, set_flag, FIELD(show_module), true, NULL },
+	{ "build-id", NULL, set_flag, FIELD(show_build_id), true, NULL },
+	{ "raw", NULL, set_flag, FIELD(raw_names), true, NULL },
+	{ "quiet", NULL, set_flag, FIELD(symbols), false, NULL },
+	{ "no-inlines", NULL, set_flag, FIELD(inlines), false, NULL },
+	{ "no-lines", NULL, set_flag, FIELD(lines), false, NULL },
+	{ "max-stack", "BYTES", set_max_stack, 0, 0, NULL },
+	{ "stop-timeout", "MS", set_milliseconds, FIELD(stop_timeout_ns), 3600000, NULL },
+	{ "timeout", "MS", set_milliseconds, FIELD(timeout_ns), 86400000, NULL },
+	{ "engine", "ENGINE", set_choice, FIELD(engine), 0, engines },
+	{ "debug-dir", "DIR", set_debug_dir, 0, 0, NULL },
+	{ "debuginfod", NULL, set_flag, FIELD(debuginfod), true, NULL },
+	{ "perf-map", "WHEN", set_choice, FIELD(perf_map), 0, perf_maps },
+	{ "color", "WHEN", set_either, FIELD(color), 0, colors },
+	{ "charset", "NAME", set_either, FIELD(utf8), 0, charsets },
+	{ "full-names", NULL, set_flag, FIELD(full_names), true, NULL },
+	{ "width", "COLUMNS", set_width, 0, 0, NULL },
+	{ "verbose", NULL, set_verbose, 0, 0, NULL },
+	{ "hz", "RATE", set_hz, 0, 0, NULL },
+	{ "rate", "RATE", set_hz, 0, 0, NULL },
+	{ "duration", "TIME", set_duration, FIELD(record_ns), true, NULL },
+	{ "ring", "TIME", set_duration, FIELD(ring_ns), false, NULL },
+	{ "until", "CONDITION", set_until, 0, 0, NULL },
+	{ "mode", "MODE", set_either, FIELD(cpu_only), 0, modes },
+	{ "from", "TIME", set_moment, FIELD(from), 0, NULL },
+	{ "to", "TIME", set_moment, FIELD(to), 0, NULL },
+	{ "state-frames", "WHERE", set_choice, FIELD(state_frames), 0, state_frames },
+	{ "interval", "TIME", set_duration, FIELD(interval_ns), false, NULL },
+	{ NULL, NULL, NULL, 0, 0, NULL },
 };
 
-static const struct snap_setting *find_setting(const struct snap_setting *table, const char *name)
+static const struct snap_setting *find_setting(const char *name)
 {
-	while (table->name && strcmp(table->name, name) != 0)
-		table++;
-	return table->name ? table : NULL;
+	const struct snap_setting *setting = settings;
+
+	while (setting->name && strcmp(setting->name, name) != 0)
+		setting++;
+	return setting->name ? setting : NULL;
+}
+
+const char *snap_options_value(const char *name, size_t index)
+{
+	const struct snap_setting *setting = find_setting(name);
+	const struct snap_choice *choice = setting ? setting->choices : NULL;
+
+	for (; choice && choice->word; choice++)
+		if (!snap_choice_is_alias(setting->choices, choice) && index-- == 0)
+			return choice->word;
+	return NULL;
 }
 
 struct snap_error *snap_options_set(struct snap_options *options, const char *name,
 				    const char *value)
 {
-	const struct snap_setting *setting = find_setting(settings, name);
+	const struct snap_setting *setting = find_setting(name);
 	struct snap_error *err;
 
-	if (!setting)
-		setting = find_setting(snap_record_settings, name);
 	if (!setting)
 		return snap_error_format(SNAP_ERROR_INVALID, "unknown option '%s'", name);
 	if (setting->argument && !value)

@@ -17,4 +17,7 @@ void snap_options_deinit(struct snap_options *options);
 struct snap_error *snap_options_set(struct snap_options *options, const char *name,
 				    const char *value) _must_check_;
 
+/* See stacksnap_options_value(). */
+const char *snap_options_value(const char *name, size_t index);
+
 #endif

@@ -36,13 +36,17 @@ bool snap_parse_moment(const char *text, struct snap_moment *ret);
 /* "threads>500", "state=disk for 5s", "cpu<5% for 10s" …; `text` of the result is left NULL. */
 bool snap_parse_until(const char *text, struct snap_until *ret);
 
+/* A word that an option takes; the array ends with a NULL word. */
 struct snap_choice {
 	const char *word;
 	unsigned value;
 };
 
-struct snap_error *snap_parse_choice(const struct snap_choice *choices, size_t count,
-				     const char *value, unsigned *ret) _must_check_;
+/* Another word for the one before it, which is taken and not shown. */
+bool snap_choice_is_alias(const struct snap_choice *choices, const struct snap_choice *choice);
+/* The value of a word of `length` bytes. */
+struct snap_error *snap_parse_choice(const struct snap_choice *choices, const char *value,
+				     size_t length, unsigned *ret) _must_check_;
 
 /* POSIX extended; the result is to be released by snap_regex_destroy(). */
 struct snap_error *snap_parse_regex(const char *pattern, regex_t **ret) _must_check_;

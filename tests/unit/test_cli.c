@@ -32,9 +32,10 @@ static void test_rows_make_sense(void **state _unused_)
 			assert_true(!option->letter || option->letter != other->letter);
 		assert_true(option->commands != 0);
 		assert_int_equal(option->argument != NULL, option->value != SNAP_CLI_VALUE_NONE);
-		assert_int_equal(option->words != NULL,
+		assert_int_equal(snap_cli_option_word(option, 0) != NULL,
 				 option->value == SNAP_CLI_VALUE_WORD ||
-					 option->value == SNAP_CLI_VALUE_WORDS);
+					 option->value == SNAP_CLI_VALUE_WORDS ||
+					 option->value == SNAP_CLI_VALUE_FORMAT);
 		assert_in_range(strlen(option->help), 5, 60);
 		assert_true(option->group < SNAP_CLI_GROUP_COUNT);
 		assert_true(*snap_cli_group_title(option->group));
@@ -68,14 +69,14 @@ static void test_words_are_taken(void **state _unused_)
 
 	assert_null(stacksnap_options_create(&options));
 	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++) {
-		char words[256], *cursor = words, *word;
+		const char *word;
 
-		if (!option->words || option->local)
-			continue;
-		snprintf(words, sizeof(words), "%s", option->words);
-		while ((word = strsep(&cursor, " ")))
+		for (size_t i = 0; !option->local && (word = snap_cli_option_word(option, i)); i++)
 			assert_null(stacksnap_options_set(options, option->name, word));
 	}
+	assert_null(stacksnap_options_value("no such option", 0));
+	assert_null(stacksnap_options_value("group-by", 8));
+	assert_string_equal(stacksnap_options_value("group-by", 7), "tid");
 	stacksnap_options_destroy(options);
 }
 

@@ -174,10 +174,9 @@ static void test_states(void **state)
 	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK);
 	take(options, "state", "unknown");
 	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
-	refuse(options, "state", "Running",
-	       "is not a thread state (expected a comma-separated list of running, sleeping");
-	refuse(options, "state", "running,", "'' is not a thread state");
-	refuse(options, "state", "a-state-with-a-very-long-name", "is not a thread state");
+	refuse(options, "state", "Running", "is not one of running, sleeping, disk");
+	refuse(options, "state", "running,", "'' is not one of running");
+	refuse(options, "state", "a-state-with-a-very-long-name", "is not one of running");
 	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
 }
 
@@ -200,7 +199,7 @@ static void test_group_by(void **state)
 	take(options, "group-by", "stack");
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_TID);
 	refuse(options, "group-by", "stacks",
-	       "not a grouping key (expected a comma-separated list of stack, state");
+	       "is not one of stack, state, name, syscall, wchan, cpu, type, tid");
 	take(options, "verbose", NULL);
 	take(options, "verbose", NULL);
 	assert_int_equal(options->verbose, 2);
