@@ -6,6 +6,7 @@
  * for: what it amounts to, and which processes are worth a word. Knows nothing of exit statuses.
  */
 #include "api/api.h"
+#include "base/buffer.h"
 
 #include "pipeline.h"
 #include "render/render.h"
@@ -66,8 +67,8 @@ static struct snap_error *note_trouble(struct stacksnap_snapshot *snapshot,
 	if (!message)
 		message = snap_arena_printf(arena, "process %d: %s", (int)node->pid, trouble.code);
 	trouble.message = message ? snap_api_escaped(arena, message, options) : NULL;
-	if (!trouble.message || !snap_grow_array(snapshot->troubles, snapshot->trouble_capacity,
-						 snapshot->trouble_count))
+	if (!trouble.message || !snap_reserve_array(snapshot->troubles, snapshot->trouble_capacity,
+						    snapshot->trouble_count + 1))
 		return snap_error_no_memory();
 	snapshot->troubles[snapshot->trouble_count++] = trouble;
 	return NULL;
@@ -118,7 +119,7 @@ static struct snap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 				err = visit(snapshot, options, list, enter, survey);
 				if (err)
 					return err;
-				if (!snap_grow_array(path, capacity, depth))
+				if (!snap_reserve_array(path, capacity, depth + 1))
 					return snap_error_no_memory();
 				path[depth++] = (struct walk){ .node = enter };
 			}

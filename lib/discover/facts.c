@@ -4,6 +4,7 @@
  * files reachable, and its labels. Reads what procfs tells to anybody first, so that a process
  * that may not be traced is labelled at least.
  */
+#include "base/buffer.h"
 #include "discover/internal.h"
 
 #include <errno.h>
