@@ -5,6 +5,8 @@
  */
 #include "base/arena.h"
 
+#include "base/buffer.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

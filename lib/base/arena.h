@@ -9,7 +9,6 @@
 #ifndef SNAP_BASE_ARENA_H
 #define SNAP_BASE_ARENA_H
 
-#include "base/buffer.h"
 #include "base/table.h"
 
 #include <stddef.h>
@@ -38,10 +37,6 @@ void *snap_arena_memdup(struct snap_arena *arena, const void *bytes, size_t size
 #define snap_arena_new(arena, type) ((type *)snap_arena_alloc((arena), sizeof(type)))
 #define snap_arena_new_array(arena, count, type) \
 	((type *)snap_arena_array((arena), (count), sizeof(type)))
-
-/* Old names of what is in base/buffer.h and base/table.h. */
-#define snap_grow_array(array, capacity, count) snap_reserve_array(array, capacity, (count) + 1)
-#define snap_hash snap_hash_bytes
 
 /* The interner keeps its strings in an arena of the caller's, which must outlive it. */
 struct snap_interner {

@@ -6,6 +6,7 @@
 #include "model/recording.h"
 
 #include "base/bsearch.h"
+#include "base/buffer.h"
 
 #include <string.h>
 

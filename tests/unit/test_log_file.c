@@ -3,6 +3,8 @@
  * Logs on disk: what is written is read back; what is cut short is what came before; what is
  * damaged is refused, and never does harm; and how large an hour is.
  */
+#include "base/buffer.h"
+#include "base/table.h"
 #include "skip.h"
 #include "store/recording/internal.h"
 
@@ -551,7 +553,7 @@ static void test_bytes_stay(void **state _unused_)
 	size_t size, first_flush;
 	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
 
-	assert_int_equal(snap_hash(bytes, size, 0), 0x8e7bac7543faeef9);
+	assert_int_equal(snap_hash_bytes(bytes, size, 0), 0x8e7bac7543faeef9);
 }
 
 static void test_cut_off_anywhere(void **state _unused_)
