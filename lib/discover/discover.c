@@ -36,9 +36,7 @@ static void share_out_descriptors(struct snap_discovery *run)
 	run->live_budget = most;
 	run->whole_budget = most / 2;
 	for (size_t i = 0; capture->live && i < capture->process_count; i++) {
-		const struct snap_live *live = &capture->live[i];
-		long count = (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
-			     (live->exe_fd >= 0) + (live->files_fd >= 0);
+		long count = snap_live_count(&capture->live[i]);
 
 		run->live_budget -= count;
 		run->whole_budget -= count > 1 ? count : 0;

@@ -197,6 +197,8 @@ struct snap_live {
 };
 
 void snap_live_close(struct snap_live *live);
+/* How many of them are open. */
+long snap_live_count(const struct snap_live *live);
 
 struct snap_host {
 	const char *name, *kernel, *arch, *boot_id;

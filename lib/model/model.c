@@ -33,6 +33,12 @@ void snap_live_close(struct snap_live *live)
 	snap_close(&live->files_fd);
 }
 
+long snap_live_count(const struct snap_live *live)
+{
+	return (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
+	       (live->exe_fd >= 0) + (live->files_fd >= 0);
+}
+
 void snap_capture_destroy(struct snap_capture *capture)
 {
 	if (!capture)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* See fuse_maps.h. Nobody but the kernel is asked: statfs() would be answered by the file system. */
+/* See fuse_maps.h. Only the kernel is asked: statfs() would be answered by the file system. */
 #include "proc/fuse_maps.h"
 
 #include "proc/procfs.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies without a stop: see copy_blocked.h. The order is what makes it true: the counters, then where the
- * thread is (which the kernel tells of threads off the processors only), then the bytes, then the
- * counters again. Whoever was woken in between has been put on a processor, which both guards
- * count.
+ * Copies without a stop: see copy_blocked.h. The order is what makes them true: the counters, then
+ * where the thread is (which the kernel tells only of threads off the processors), then the bytes,
+ * then the counters again. A thread that was woken in between has been put on a processor, which
+ * both guards count.
  */
 #include "sample/copy_blocked.h"
 

@@ -74,9 +74,9 @@ enum snap_copy_result {
 };
 
 /*
- * Copies a thread. With TAKEN `copy` has result COPIED, taken UNSTOPPED, partial, arch_ret's
- * registers (they point into `blocked`) and its stack (into blocked->bytes); name, state and so on are
- * left alone. With all others `copy` is not touched.
+ * Copies a thread. With DONE `copy` has result COPIED, taken UNSTOPPED, partial, the registers of
+ * *arch_ret (they point into `blocked`) and its stack (in blocked->bytes); name, state and so on
+ * are left alone. With all others `copy` is not touched.
  */
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
 					enum snap_arch *arch_ret);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sampler: looks at all threads of a tree, tick after tick, and disturbs them as little as can be.
+ * Sampler: looks at all threads of a tree, tick after tick, and disturbs them as little as it can.
  *
- * A thread that did not run since the last tick costs one pread of its schedstat and is not
- * mentioned. A blocked one that ran is copied while it stays blocked; only one that is running, or
- * whose copy does not suffice, is stopped, alone, for microseconds (stop/single.h). Threads,
- * children and execs are followed; who is who is (pid, start time). What the copies mean is told to
- * it by its sink, who unwinds them. Knows nothing of stacks, names or time between ticks.
+ * A thread that did not run since the last tick costs one pread of its schedstat, and the sink does
+ * not hear of it. A blocked thread that ran is copied while it stays blocked; only one that is
+ * running, or whose copy does not suffice, is stopped, alone, for microseconds (stop/single.h). New
+ * threads, children and execs are noticed; a process is identified by pid and start time. The sink,
+ * which unwinds the copies, tells what they are worth. Knows nothing of stacks, names or the time
+ * between ticks.
+ *
+ * With --no-stop there is one tick only, which looks again at what was new or running.
  */
 #ifndef SNAP_SAMPLE_SAMPLER_H
 #define SNAP_SAMPLE_SAMPLER_H
@@ -42,9 +45,9 @@ enum snap_verdict {
 };
 
 /*
- * Who listens; called from within the tick, in this order: a process before its threads and
- * children, its end after that of its threads; children may outlive it. Threads die before their
- * process becomes another program. An error ends the tick and is returned from it.
+ * Functions that a tick calls, in this order: a process before its threads and children, its end
+ * after that of its threads; children may outlive it. Threads die before their process becomes
+ * another program. An error ends the tick, which returns it.
  */
 struct snap_sampler_sink {
 	void *context;
@@ -107,7 +110,10 @@ struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
 /* The same, the caller's from now on; no tick may follow. */
 struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
 
-/* One look at all threads. Trouble with single ones is theirs. CANCELLED, NO_MEMORY, the sink's. */
+/*
+ * One look at all threads. What goes wrong with one of them does not end it. CANCELLED, NO_MEMORY,
+ * and the sink's errors.
+ */
 struct snap_error *snap_sampler_tick(struct snap_sampler *sampler,
 				     struct snap_sampler_tick *ret) _must_check_;
 

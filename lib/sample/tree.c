@@ -25,15 +25,9 @@ static int64_t ms(int64_t count)
 	return count * SNAP_NS_PER_MS;
 }
 
-static long count_live(const struct snap_live *live)
-{
-	return (live->pidfd >= 0) + (live->proc_fd >= 0) + (live->root_fd >= 0) +
-	       (live->exe_fd >= 0) + (live->files_fd >= 0);
-}
-
 void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_live *live)
 {
-	sampler->descriptors += count_live(live);
+	sampler->descriptors += snap_live_count(live);
 	snap_live_close(live);
 }
 
@@ -42,7 +36,7 @@ void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_li
 {
 	*ret = *from;
 	*from = (struct snap_live){ -1, -1, -1, -1, -1 };
-	sampler->descriptors -= count_live(ret);
+	sampler->descriptors -= snap_live_count(ret);
 }
 
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
