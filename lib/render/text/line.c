@@ -230,7 +230,8 @@ static void write_piece(struct snap_sheet *lines, const char *text, size_t lengt
 
 	if (sgr && sgr < text)
 		fwrite_unlocked(sgr, 1, code, lines->out);
-	fwrite_unlocked(text, 1, length, lines->out);
+	if (length > 0)
+		fwrite_unlocked(text, 1, length, lines->out);
 	fputs_unlocked(tail, lines->out);
 }
 
