@@ -40,7 +40,8 @@ static int64_t epoch_offset_ns(void)
 	return offset;
 }
 
-static struct snap_error *discover(const struct snap_options *options, struct snap_capture **ret)
+static struct snap_error *discover_tree(const struct snap_options *options,
+					struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	struct snap_error *err;
@@ -57,7 +58,7 @@ static struct snap_error *discover(const struct snap_options *options, struct sn
 struct snap_error *snap_capture_list(const struct snap_options *options, struct snap_capture **ret)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
-	struct snap_error *err = discover(options, ret);
+	struct snap_error *err = discover_tree(options, ret);
 
 	if (err)
 		return err;
@@ -171,7 +172,8 @@ static bool has_execed(const struct snap_live *live)
 	       before.stx_dev_minor != after.stx_dev_minor;
 }
 
-static struct snap_error *look_again(void *context, struct snap_stop *stop, bool *grown_ret)
+static struct snap_error *look_for_new_processes(void *context, struct snap_stop *stop,
+						 bool *grown_ret)
 {
 	struct tree *tree = context;
 	struct snap_capture *capture = tree->capture;
@@ -196,12 +198,12 @@ static struct snap_error *look_again(void *context, struct snap_stop *stop, bool
 }
 
 static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
-				   struct snap_shared_memory *shared, bool careful,
+				   struct snap_shared_memory *memory, bool careful,
 				   struct snap_stop **ret)
 {
-	struct snap_stop_again again = { .look = look_again, .context = tree };
+	struct snap_stop_again again = { .look = look_for_new_processes, .context = tree };
 	struct snap_stop *stop =
-		snap_stop_new(shared, (uint32_t)tree->capture->process_count + SPARE_PROCESSES);
+		snap_stop_new(memory, (uint32_t)tree->capture->process_count + SPARE_PROCESSES);
 	struct snap_error *err;
 
 	if (!stop)
@@ -210,7 +212,7 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	tree->checked = 0;
 	stop->careful = careful;
 	add_processes(tree, stop, false);
-	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, shared, stop,
+	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, memory, stop,
 						    &tree->capture->tracer_fd)
 				  : NULL;
 	if (!err)
@@ -218,8 +220,8 @@ static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hoo
 	return err;
 }
 
-static void note_stall(struct snap_capture *capture, const struct snap_process *root,
-		       const struct snap_stop *stop)
+static void note_stalled_memory(struct snap_capture *capture, const struct snap_process *root,
+				const struct snap_stop *stop)
 {
 	int64_t duration = stop->begin_ns ? stop->end_ns - stop->begin_ns : 0;
 
@@ -232,17 +234,17 @@ static void note_stall(struct snap_capture *capture, const struct snap_process *
 }
 
 static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-				    struct snap_shared_memory *shared, bool *execed_ret)
+				    struct snap_shared_memory *memory, bool *execed_ret)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop;
 	struct snap_error *err;
 
-	err = run_stop(tree, hook, shared, false, &stop);
+	err = run_stop(tree, hook, memory, false, &stop);
 	/* Some page of the target is served by nobody: the stacks beside it can be read. */
 	if (!err && stop->stalled) {
-		note_stall(capture, &capture->processes[tree->root], stop);
-		err = run_stop(tree, hook, shared, true, &stop);
+		note_stalled_memory(capture, &capture->processes[tree->root], stop);
+		err = run_stop(tree, hook, memory, true, &stop);
 	}
 	if (err)
 		return err;
@@ -254,31 +256,31 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 	return err;
 }
 
-static struct snap_error *take(const struct snap_options *options,
-			       const struct snap_stop_hook *hook, bool *execed_ret,
-			       struct snap_capture **ret)
+static struct snap_error *take_capture(const struct snap_options *options,
+				       const struct snap_stop_hook *hook, bool *execed_ret,
+				       struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
-	struct snap_shared_memory *shared;
+	struct snap_shared_memory *memory;
 	struct snap_error *err;
 
 	if (options->no_stop)
 		return snap_nostop_take(options, hook, execed_ret, ret);
-	err = discover(options, &capture);
+	err = discover_tree(options, &capture);
 	if (err)
 		return err;
-	err = snap_shared_memory_create(options->max_snapshot, &shared);
+	err = snap_shared_memory_create(options->max_snapshot, &memory);
 	if (err)
 		return err;
-	capture->shared = shared;
-	capture->shared_size = shared->size;
-	capture->shared_fd = shared->fd;
+	capture->shared = memory;
+	capture->shared_size = memory->size;
+	capture->shared_fd = memory->fd;
 	for (size_t i = 0; i < capture->process_count; i++) {
 		struct tree tree = { .options = options, .capture = capture, .root = i };
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
-		err = stop_tree(&tree, hook, shared, execed_ret);
+		err = stop_tree(&tree, hook, memory, execed_ret);
 		if (err)
 			return err;
 	}
@@ -315,14 +317,14 @@ struct snap_error *snap_capture_take(const struct snap_options *options,
 	struct snap_error *err;
 	bool execed = false;
 
-	err = take(options, hook, &execed, &capture);
+	err = take_capture(options, hook, &execed, &capture);
 	if (err)
 		return err;
 	/* What was read before the stop belongs to a program that is no more: once again. */
 	if (execed) {
 		snap_capture_destroy(capture);
 		execed = false;
-		err = take(options, hook, &execed, &capture);
+		err = take_capture(options, hook, &execed, &capture);
 		if (err)
 			return err;
 	}

@@ -29,7 +29,7 @@ static void sort_threads(struct snap_process *process)
 	}
 }
 
-static void take_threads(struct snap_process *process, const struct snap_traced *traced)
+static void collect_threads(struct snap_process *process, const struct snap_traced *traced)
 {
 	size_t kept = 0;
 
@@ -126,9 +126,9 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  strerror(traced->error));
 }
 
-static void take(const struct snap_options *options, struct snap_capture *capture,
-		 struct snap_process *process, const struct snap_stop *stop,
-		 const struct snap_traced *traced)
+static void collect_process(const struct snap_options *options, struct snap_capture *capture,
+			    struct snap_process *process, const struct snap_stop *stop,
+			    const struct snap_traced *traced)
 {
 	process->maps = traced->maps;
 	process->map_count = traced->map_count;
@@ -141,7 +141,7 @@ static void take(const struct snap_options *options, struct snap_capture *captur
 		process->stop_duration_ns = traced->alone_ns;
 	if (traced->alone_ns > capture->stop_duration_ns)
 		capture->stop_duration_ns = traced->alone_ns;
-	take_threads(process, traced);
+	collect_threads(process, traced);
 	explain_trouble(options, capture, process, stop, traced);
 	warn_of_threads(capture, process, traced);
 }
@@ -161,7 +161,7 @@ static bool is_in_exec(const struct snap_capture *capture, size_t index)
 	       stat.start_ticks == process->start_ticks && !strchr("ZX", stat.state);
 }
 
-static int copy_fd(int fd)
+static int duplicate_fd(int fd)
 {
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
@@ -185,8 +185,8 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 		return NULL;
 	processes = capture->processes;
 	live = &capture->live[process - processes];
-	live->root_fd = copy_fd(capture->live[parent].root_fd);
-	live->exe_fd = copy_fd(capture->live[parent].exe_fd);
+	live->root_fd = duplicate_fd(capture->live[parent].root_fd);
+	live->exe_fd = duplicate_fd(capture->live[parent].exe_fd);
 	*process = processes[parent];
 	process->pid = child->pid;
 	process->ppid = processes[parent].pid;
@@ -221,7 +221,7 @@ struct snap_error *snap_capture_collect(const struct snap_options *options,
 			traced->index = capture->process_count - 1;
 		}
 		process = &capture->processes[traced->index];
-		take(options, capture, process, stop, traced);
+		collect_process(options, capture, process, stop, traced);
 		traced->execed |= is_in_exec(capture, traced->index);
 	}
 	if (stopped && stop->end_ns - stop->begin_ns > capture->stop_duration_ns)

@@ -43,11 +43,11 @@ static void scratch_deinit(struct snap_region *scratch)
 		munmap(scratch->next, (size_t)(scratch->end - scratch->next));
 }
 
-struct snap_stop *snap_stop_new(struct snap_shared_memory *shared, uint32_t capacity)
+struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity)
 {
-	struct snap_stop *stop = snap_region_alloc(&shared->records, sizeof(*stop));
+	struct snap_stop *stop = snap_region_alloc(&memory->records, sizeof(*stop));
 	struct snap_traced *processes =
-		snap_region_new_array(&shared->records, capacity, struct snap_traced);
+		snap_region_new_array(&memory->records, capacity, struct snap_traced);
 
 	if (!stop || !processes)
 		return NULL;
@@ -87,7 +87,7 @@ static struct snap_error *spawn_child(struct child *child, struct snap_tracer_ta
  * What the parent does while the child lists threads: a page of a stack is the least that each of
  * them will need, and making shared memory present is as slow as reading their states.
  */
-static void prefault_stacks(struct snap_shared_memory *shared, const struct snap_stop *stop)
+static void prefault_stacks(struct snap_shared_memory *memory, const struct snap_stop *stop)
 {
 	size_t threads = 0;
 
@@ -101,23 +101,23 @@ static void prefault_stacks(struct snap_shared_memory *shared, const struct snap
 		    count >= SNAP_TRACER_MANY)
 			threads += count;
 	}
-	snap_region_prefault(&shared->stacks, threads * LEAST_STACK);
+	snap_region_prefault(&memory->stacks, threads * LEAST_STACK);
 }
 
 /* Has memory ready for the stacks, and describes threads in turns with the child. */
-static void help_child(const struct snap_options *options, struct snap_shared_memory *shared,
+static void help_child(const struct snap_options *options, struct snap_shared_memory *memory,
 		       struct snap_stop *stop)
 {
 	_cleanup_free_ char *buffer = malloc(SNAP_DESCRIBE_BYTES);
 	struct snap_describer describer = { .options = options,
-					    .records = &shared->records,
+					    .records = &memory->records,
 					    .buffer = buffer };
 	struct snap_help *help = &stop->help;
 	struct snap_traced *process;
 
 	if (!buffer || !snap_help_begin(help))
 		return;
-	snap_region_prefault(&shared->stacks, help->stack_bytes);
+	snap_region_prefault(&memory->stacks, help->stack_bytes);
 	process = &stop->processes[help->process];
 	describer.foreign_namespace = process->foreign_namespace;
 	describer.tasks_fd = process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
@@ -155,7 +155,7 @@ static bool is_stalled(const struct snap_stop *stop)
 static struct snap_error *answer_child(const struct snap_options *options,
 				       const struct child *child,
 				       const struct snap_stop_again *again,
-				       struct snap_shared_memory *shared, struct snap_stop *stop,
+				       struct snap_shared_memory *memory, struct snap_stop *stop,
 				       bool *done_ret)
 {
 	uint64_t value;
@@ -166,7 +166,7 @@ static struct snap_error *answer_child(const struct snap_options *options,
 		return NULL;
 	*done_ret = value >= SNAP_TRACER_DONE;
 	if (value % SNAP_TRACER_ASK && !*done_ret)
-		help_child(options, shared, stop);
+		help_child(options, memory, stop);
 	if (value < SNAP_TRACER_ASK || *done_ret)
 		return NULL;
 	err = again->look(again->context, stop, &grown);
@@ -181,7 +181,7 @@ static struct snap_error *answer_child(const struct snap_options *options,
 /* Until the child is done or has ended (NULL), or there is a reason to end it. */
 static struct snap_error *watch_child(const struct snap_options *options, const struct child *child,
 				      const struct snap_stop_again *again,
-				      struct snap_shared_memory *shared, struct snap_stop *stop)
+				      struct snap_shared_memory *memory, struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 
@@ -200,7 +200,7 @@ static struct snap_error *watch_child(const struct snap_options *options, const 
 		if (fds[0].revents)
 			return NULL;
 		if (fds[1].revents) {
-			err = answer_child(options, child, again, shared, stop, &done);
+			err = answer_child(options, child, again, memory, stop, &done);
 			if (err || done)
 				return err;
 		}
@@ -239,7 +239,7 @@ void snap_tracer_end(int *tracer_fd)
 struct snap_error *snap_tracer_run(const struct snap_options *options,
 				   const struct snap_stop_hook *hook,
 				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *shared, struct snap_stop *stop,
+				   struct snap_shared_memory *memory, struct snap_stop *stop,
 				   int *tracer_fd)
 {
 	_cleanup_(
@@ -249,7 +249,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	struct snap_tracer_task task = {
 		.options = options,
 		.hook = hook,
-		.shared = shared,
+		.memory = memory,
 		.stop = stop,
 	};
 	struct snap_error *err;
@@ -266,8 +266,8 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 	err = spawn_child(&child, &task);
 	if (err)
 		return err;
-	prefault_stacks(shared, stop);
-	err = watch_child(options, &child, again, shared, stop);
+	prefault_stacks(memory, stop);
+	err = watch_child(options, &child, again, memory, stop);
 	if (err || !stop->end_ns)
 		snap_spawn_end(child.pidfd, err ? 0 : PATIENCE_MS, PATIENCE_MS);
 	else

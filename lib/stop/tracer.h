@@ -98,7 +98,7 @@ struct snap_stop_again {
 };
 
 /* A stop without processes, with room for so many. NULL: memory is used up. */
-struct snap_stop *snap_stop_new(struct snap_shared_memory *shared, uint32_t capacity);
+struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);
 /* Adds a process; false when there is no room. */
 bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
 
@@ -111,7 +111,7 @@ bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
 struct snap_error *snap_tracer_run(const struct snap_options *options,
 				   const struct snap_stop_hook *hook,
 				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *shared, struct snap_stop *stop,
+				   struct snap_shared_memory *memory, struct snap_stop *stop,
 				   int *tracer_fd) _must_check_;
 
 /* Waits for the end of a tracing child, at most a second, and reaps it. -1: there is none. */

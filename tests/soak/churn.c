@@ -86,8 +86,9 @@ static bool says_so(const json_t *processes)
 	return false;
 }
 
-/* Who ran in that time; 0: nobody; -1: the stamps do not go back so far. */
-static pid_t who_ran(const struct churn_log *log, int64_t from_ns, int64_t to_ns)
+/* Who ran in that time, and when; 0: nobody; -1: the stamps do not go back so far. */
+static pid_t who_ran(const struct churn_log *log, int64_t from_ns, int64_t to_ns,
+		     int64_t *time_ns_ret)
 {
 	uint64_t next = __atomic_load_n(&log->next, __ATOMIC_ACQUIRE);
 	uint64_t first = next > CHURN_STAMPS ? next - CHURN_STAMPS : 0;
@@ -100,8 +101,10 @@ static pid_t who_ran(const struct churn_log *log, int64_t from_ns, int64_t to_ns
 		 */
 		if (time_ns && time_ns < from_ns - DISORDER_NS)
 			return 0;
-		if (time_ns > from_ns && time_ns < to_ns)
+		if (time_ns > from_ns && time_ns < to_ns) {
+			*time_ns_ret = time_ns;
 			return stamp->tid;
+		}
 	}
 	return first ? -1 : 0;
 }
@@ -111,15 +114,18 @@ static void judge_stamps(struct judge *judge, const json_t *doc)
 	int64_t begin = parse_time(json_string_value(json_object_get(doc, "time")));
 	int64_t still = begin + number(doc, "stop_skew_ns") + MARGIN_NS;
 	int64_t end = begin + number(doc, "stop_duration_ns");
-	pid_t runner = begin ? who_ran(judge->log, still, still + (end - still) / 2) : -1;
+	int64_t middle = still + (end - still) / 2, time_ns;
+	pid_t runner = begin ? who_ran(judge->log, still, middle, &time_ns) : -1;
 
 	if (runner < 0)
 		judge->unjudged++;
 	if (runner <= 0)
 		return;
 	judge->ran++;
-	soak_bad("%s: thread %d ran while all others stood still, and nobody says so", judge->kind,
-		 runner);
+	soak_bad("%s: thread %d ran while all others stood still (%lld us after the last stop, "
+		 "%lld us before the last release), and nobody says so",
+		 judge->kind, runner, (long long)(time_ns - still) / 1000,
+		 (long long)(end - time_ns) / 1000);
 }
 
 static void judge_lines(struct judge *judge, const json_t *process)

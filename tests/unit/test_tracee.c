@@ -86,7 +86,7 @@ struct bed {
 	char folder[32];
 	struct snap_traced process;
 	struct snap_stop stop;
-	struct snap_shared_memory *shared;
+	struct snap_shared_memory *memory;
 	struct snap_tracee tracees[MOST];
 	struct snap_tracer tracer;
 	int tasks_fd;
@@ -102,12 +102,12 @@ static void set_up(struct bed *bed)
 		skip_because("kernel: /dev/shm does not count links of folders");
 	bed->tasks_fd = open(bed->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(bed->tasks_fd >= 0);
-	assert_null(snap_shared_memory_create(1 << 20, &bed->shared));
+	assert_null(snap_shared_memory_create(1 << 20, &bed->memory));
 	bed->process.pid = PID;
 	bed->stop.processes = &bed->process;
 	bed->stop.process_count = bed->stop.process_capacity = 1;
 	bed->tracer = (struct snap_tracer){
-		.shared = bed->shared,
+		.memory = bed->memory,
 		.stop = &bed->stop,
 		.tracees = bed->tracees,
 		.capacity = MOST,
@@ -156,7 +156,7 @@ static void tear_down(struct bed *bed)
 	}
 	assert_int_equal(rmdir(bed->folder), 0);
 	close(bed->tasks_fd);
-	snap_shared_memory_destroy(bed->shared);
+	snap_shared_memory_destroy(bed->memory);
 	free(bed->tracer.by_tid);
 }
 

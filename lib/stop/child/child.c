@@ -138,7 +138,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	struct snap_tracer tracer = {
 		.options = task->options,
 		.hook = task->hook,
-		.shared = task->shared,
+		.memory = task->memory,
 		.stop = task->stop,
 		.procfs = task->procfs,
 		.scratch = task->scratch,

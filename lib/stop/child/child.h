@@ -11,7 +11,7 @@
 struct snap_tracer_task {
 	const struct snap_options *options;
 	const struct snap_stop_hook *hook;
-	struct snap_shared_memory *shared;
+	struct snap_shared_memory *memory;
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_region scratch; /* the child's own memory: notes on each thread */

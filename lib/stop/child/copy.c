@@ -77,9 +77,9 @@ uint64_t snap_tracer_expect(struct snap_tracer *tracer)
 
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
-	snap_region_prefault(&tracer->shared->records,
+	snap_region_prefault(&tracer->memory->records,
 			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
-	snap_region_prefault(&tracer->shared->stacks, stack_bytes);
+	snap_region_prefault(&tracer->memory->stacks, stack_bytes);
 	memset(tracer->batch, 0, sizeof(*tracer->batch));
 	memset(tracer->wants, 0, tracer->count * sizeof(*tracer->wants));
 }
@@ -136,7 +136,7 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
 	struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
 	struct user_regs_struct *registers =
-		snap_region_alloc(&tracer->shared->records, sizeof(*registers));
+		snap_region_alloc(&tracer->memory->records, sizeof(*registers));
 	uint64_t sp;
 	int error;
 
@@ -203,7 +203,7 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 static uint64_t plan(struct snap_tracer *tracer)
 {
 	uint64_t most = tracer->options->max_stack & ~15ull;
-	size_t room = snap_region_room(&tracer->shared->stacks);
+	size_t room = snap_region_room(&tracer->memory->stacks);
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_tracee *tracee = &tracer->tracees[i];
@@ -236,7 +236,7 @@ static void got(struct snap_tracer *tracer, uint32_t index, const uint8_t *bytes
 /* A batch ends at its first fault: what lies behind it is read one by one. */
 static void flush(struct snap_tracer *tracer, struct snap_batch *batch)
 {
-	uint8_t *bytes = snap_region_alloc(&tracer->shared->stacks, batch->bytes);
+	uint8_t *bytes = snap_region_alloc(&tracer->memory->stacks, batch->bytes);
 	const struct snap_tracee *first = &tracer->tracees[batch->tracees[0]];
 	size_t at = 0, copied;
 
@@ -355,11 +355,11 @@ static void copy_interrupted_stacks(struct snap_tracer *tracer)
 			continue;
 		want = find_interrupted_stack(tracer, tracee, &budget);
 		want.size = want.size < most ? want.size : most;
-		if (want.size > snap_region_room(&tracer->shared->stacks))
-			want.size = snap_region_room(&tracer->shared->stacks);
+		if (want.size > snap_region_room(&tracer->memory->stacks))
+			want.size = snap_region_room(&tracer->memory->stacks);
 		if (!want.size)
 			continue;
-		bytes = snap_region_alloc(&tracer->shared->stacks, want.size);
+		bytes = snap_region_alloc(&tracer->memory->stacks, want.size);
 		range = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
 		size = bytes ? snap_tracer_read(tracer, tracee->process, tracee->tid, bytes, &range,
 						1)
@@ -386,7 +386,7 @@ static void call_hook(struct snap_tracer *tracer)
 			continue;
 		count = tracer->hook->unwind(tracer->hook->context, tracer->tracees[i].tid, pcs,
 					     MOST_REFERENCE_PCS);
-		kept = snap_region_new_array(&tracer->shared->records, count, uint64_t);
+		kept = snap_region_new_array(&tracer->memory->records, count, uint64_t);
 		if (!kept)
 			continue;
 		memcpy(kept, pcs, count * sizeof(*pcs));

@@ -37,7 +37,7 @@ struct snap_tracee {
 struct snap_tracer {
 	const struct snap_options *options;
 	const struct snap_stop_hook *hook;
-	struct snap_shared_memory *shared;
+	struct snap_shared_memory *memory;
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_region scratch;

@@ -29,7 +29,7 @@ static bool reserve_threads(struct snap_tracer *tracer, struct snap_traced *proc
 	if (wanted <= process->thread_capacity)
 		return true;
 	wanted += wanted / 4 + SPARE_THREADS;
-	threads = snap_region_new_array(&tracer->shared->records, wanted, struct snap_thread);
+	threads = snap_region_new_array(&tracer->memory->records, wanted, struct snap_thread);
 	if (!threads)
 		return false;
 	if (process->thread_count)
@@ -107,7 +107,7 @@ static struct snap_describer describer_of(const struct snap_tracer *tracer, uint
 {
 	return (struct snap_describer){
 		.options = tracer->options,
-		.records = &tracer->shared->records,
+		.records = &tracer->memory->records,
 		.tasks_fd = tracer->task_fds[process],
 		.foreign_namespace = tracer->stop->processes[process].foreign_namespace,
 		.buffer = tracer->buffer,

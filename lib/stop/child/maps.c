@@ -83,7 +83,7 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 	struct snap_traced *traced = &tracer->stop->processes[process];
 	struct memory memory = { tracer, process, tid };
 	const struct snap_space_reader reader = {
-		.records = &tracer->shared->records,
+		.records = &tracer->memory->records,
 		.maps = tracer->maps,
 		.buffer = tracer->buffer,
 		.buffer_size = SNAP_TRACER_BUFFER,
