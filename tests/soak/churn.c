@@ -66,6 +66,23 @@ static bool has_line(const json_t *process, int line)
 	return false;
 }
 
+/* Whether a thread, or a thread of a child, has a stack in the report. */
+static bool has_tid(const json_t *processes, pid_t tid)
+{
+	size_t i, j, k;
+	json_t *process, *stack, *thread;
+
+	json_array_foreach(processes, i, process)
+	{
+		json_array_foreach(json_object_get(process, "stacks"), j, stack)
+			json_array_foreach(json_object_get(stack, "threads"), k,
+					   thread) if (number(thread, "tid") == tid) return true;
+		if (has_tid(json_object_get(process, "children"), tid))
+			return true;
+	}
+	return false;
+}
+
 /* What has ended meanwhile is shown as dead: that says nothing of those that run. */
 static bool is_trouble(const json_t *process)
 {
@@ -91,22 +108,23 @@ static pid_t who_ran(const struct churn_log *log, int64_t from_ns, int64_t to_ns
 		     int64_t *time_ns_ret)
 {
 	uint64_t next = __atomic_load_n(&log->next, __ATOMIC_ACQUIRE);
-	uint64_t first = next > CHURN_STAMPS ? next - CHURN_STAMPS : 0;
+	uint64_t oldest = next > CHURN_STAMPS ? next - CHURN_STAMPS : 0;
+	pid_t first = 0;
 
-	for (uint64_t i = next; i > first; i--) {
+	*time_ns_ret = to_ns;
+	for (uint64_t i = next; i > oldest; i--) {
 		const struct churn_stamp *stamp = &log->stamps[(i - 1) % CHURN_STAMPS];
 		int64_t time_ns = __atomic_load_n(&stamp->time_ns, __ATOMIC_ACQUIRE);
 
-		/* Stamps are in order but for those of threads that lost their processor meanwhile.
-		 */
+		/* Stamps are in order but for those of threads that lost their processor. */
 		if (time_ns && time_ns < from_ns - DISORDER_NS)
-			return 0;
-		if (time_ns > from_ns && time_ns < to_ns) {
+			return first;
+		if (time_ns > from_ns && time_ns < *time_ns_ret) {
 			*time_ns_ret = time_ns;
-			return stamp->tid;
+			first = stamp->tid;
 		}
 	}
-	return first ? -1 : 0;
+	return first || !oldest ? first : -1;
 }
 
 static void judge_stamps(struct judge *judge, const json_t *doc)
@@ -123,9 +141,11 @@ static void judge_stamps(struct judge *judge, const json_t *doc)
 		return;
 	judge->ran++;
 	soak_bad("%s: thread %d ran while all others stood still (%lld us after the last stop, "
-		 "%lld us before the last release), and nobody says so",
+		 "%lld us before the last release), and nobody says so; it is %s",
 		 judge->kind, runner, (long long)(time_ns - still) / 1000,
-		 (long long)(end - time_ns) / 1000);
+		 (long long)(end - time_ns) / 1000,
+		 has_tid(json_object_get(doc, "processes"), runner) ? "in the report"
+								    : "not in the report");
 }
 
 static void judge_lines(struct judge *judge, const json_t *process)
