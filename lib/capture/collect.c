@@ -120,6 +120,10 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 		snap_capture_warn(capture, "threads_missed", process->pid, 0,
 				  "%zu threads of %d could not be stopped in time and are missing",
 				  process->threads_missed, process->pid);
+	if (traced->children_missed)
+		snap_capture_warn(capture, "children_missed", process->pid, 0,
+				  "%zu children of %d forked just before the stop were not stopped",
+				  traced->children_missed, process->pid);
 	if (traced->error && traced->seized)
 		snap_capture_warn(capture, "thread_refused", process->pid, 0,
 				  "some threads of %d cannot be traced: %s", process->pid,

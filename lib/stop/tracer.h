@@ -58,6 +58,7 @@ struct snap_traced {
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;
+	size_t children_missed; /* forked while it was seized, and there was no room for them */
 	int64_t stop_begin_ns, stop_end_ns; /* CLOCK_MONOTONIC; 0: never stopped */
 	int64_t alone_ns;                   /* --no-stop: the longest stop of one of its threads */
 };

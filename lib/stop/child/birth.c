@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/ptrace.h>
 
+enum { MOST_NEW_PIDS = 1024 /* that are looked at in the pause */ };
+
 static bool is_known(const struct snap_tracer *tracer, pid_t tid)
 {
 	uint32_t index = tid > 0 && tid < SNAP_TRACER_TIDS ? tracer->by_tid[tid] : 0;
@@ -32,10 +34,10 @@ static void add_newborn(struct snap_tracer *tracer, uint32_t process, pid_t tid,
 }
 
 /* A process that was forked, or cloned without CLONE_THREAD: at birth it is like its parent. */
-static void add_process(struct snap_tracer *tracer, pid_t pid, uint32_t creator)
+static bool add_process(struct snap_tracer *tracer, pid_t pid, uint32_t parent)
 {
 	struct snap_stop *stop = tracer->stop;
-	uint32_t parent = tracer->tracees[creator].process, process = stop->process_count;
+	uint32_t process = stop->process_count;
 	const struct snap_traced *from = &stop->processes[parent];
 	struct snap_traced new = {
 		.pid = pid,
@@ -51,9 +53,9 @@ static void add_process(struct snap_tracer *tracer, pid_t pid, uint32_t creator)
 	};
 
 	if (!snap_stop_add(stop, &new))
-		return;
+		return false;
 	snap_tracer_open_tasks(tracer, process);
-	add_newborn(tracer, process, pid, creator);
+	return true;
 }
 
 void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event)
@@ -73,6 +75,68 @@ void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int e
 	/* CLONE is also what clone() of a process without SIGCHLD is called. */
 	if (event == PTRACE_EVENT_CLONE && snap_procfs_task_stat(tasks, tid, &stat) == 0)
 		add_newborn(tracer, process, tid, creator);
-	else
-		add_process(tracer, tid, creator);
+	else if (add_process(tracer, tid, process))
+		add_newborn(tracer, tracer->stop->process_count - 1, tid, creator);
+}
+
+/* The process of the stop whose child this one is, if it runs and nobody traces it; -1: none. */
+static int64_t find_parent(const struct snap_tracer *tracer, pid_t pid)
+{
+	/* A process has a folder below the root as a thread has below its process. */
+	int root = tracer->procfs->root_fd;
+	struct snap_status status;
+	struct snap_stat stat;
+	uint32_t index;
+
+	if (snap_procfs_task_stat(root, pid, &stat) || (stat.flags & SNAP_PF_EXITING) ||
+	    stat.ppid <= 0 || stat.ppid >= SNAP_TRACER_TIDS)
+		return -1;
+	index = tracer->by_tid[stat.ppid];
+	/* Threads have a folder there, too; and who is traced was born to a tracee. */
+	if (!index || snap_procfs_task_status(root, pid, &status) || status.tgid != pid ||
+	    status.tracer_pid)
+		return -1;
+	return tracer->tracees[index - 1].process;
+}
+
+static void add_unseen_child(struct snap_tracer *tracer, pid_t pid, uint32_t parent)
+{
+	struct snap_stop *stop = tracer->stop;
+	uint32_t process = stop->process_count;
+
+	if (!add_process(tracer, pid, parent))
+		stop->processes[parent].children_missed++;
+	else if (tracer->task_fds[process] < 0)
+		stop->process_count--; /* it has gone */
+	else                           /* by now it may run another program */
+		snap_tracer_read_maps(tracer, process, pid);
+}
+
+static void look_for_children(struct snap_tracer *tracer, pid_t first, pid_t last)
+{
+	for (pid_t pid = first; pid <= last && pid < first + MOST_NEW_PIDS; pid++) {
+		int64_t parent = pid < SNAP_TRACER_TIDS && !tracer->by_tid[pid]
+					 ? find_parent(tracer, pid)
+					 : -1;
+
+		if (parent >= 0)
+			add_unseen_child(tracer, pid, (uint32_t)parent);
+	}
+}
+
+bool snap_tracer_add_unseen_children(struct snap_tracer *tracer)
+{
+	pid_t first = tracer->first_pid, last = snap_procfs_last_pid(tracer->loadavg_fd);
+	uint32_t before = tracer->stop->process_count;
+
+	if (!tracer->options->children || !first || !last || first == last)
+		return false;
+	tracer->first_pid = last;
+	if (first < last) {
+		look_for_children(tracer, first + 1, last);
+	} else { /* Numbers begin anew at their end, wherever that is set. */
+		look_for_children(tracer, first + 1, first + MOST_NEW_PIDS);
+		look_for_children(tracer, 1, last);
+	}
+	return tracer->stop->process_count > before;
 }

@@ -146,12 +146,14 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	};
 	bool more = true;
 
+	tracer.loadavg_fd = snap_procfs_open_file(task->procfs->root_fd, "loadavg");
 	raise_file_limit();
 	set_up_ticks(&tracer);
 	if (!lay_out_scratch(&tracer))
 		return;
 	for (unsigned round = 0; more && round < MOST_ROUNDS; round++) {
 		snap_tracer_prepare(&tracer);
+		tracer.first_pid = snap_procfs_last_pid(tracer.loadavg_fd);
 		if (!ask_for_more(task, &more))
 			return;
 	}

@@ -51,6 +51,8 @@ struct snap_tracer {
 	 */
 	uint32_t *counted, *unwatched;
 	int ask_fd;        /* eventfd to the parent */
+	int loadavg_fd;    /* tells the pid that was given out last */
+	pid_t first_pid;   /* that pid, before the tree was last looked at; 0: not known */
 	uint32_t prepared; /* processes whose threads are listed */
 	uint32_t waited;   /* tracees before this one need no first wait */
 	uint16_t look;     /* how often some process was listed again */
@@ -150,6 +152,12 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
 void snap_tracer_copy(struct snap_tracer *tracer);
 
 /* birth.c */
+/*
+ * A fork that was under way when its thread was seized makes a child that is not traced, perhaps
+ * after the tree was looked at. Adds the processes of such children, whose threads are then to be
+ * settled; whether there were any. What there is no room for is counted in `children_missed`.
+ */
+bool snap_tracer_add_unseen_children(struct snap_tracer *tracer);
 /* `creator` stands at CLONE, FORK or VFORK; adds the child, which stops as well. */
 void snap_tracer_catch_child(struct snap_tracer *tracer, uint32_t creator, int event);
 

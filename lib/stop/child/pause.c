@@ -343,7 +343,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	wait_for_all(tracer);
 	do
 		settled = catch_up_with_births(tracer);
-	while (wait_for_slow_ones(tracer));
+	while (wait_for_slow_ones(tracer) || snap_tracer_add_unseen_children(tracer));
 	if (!settled)
 		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
