@@ -17,8 +17,8 @@ void snap_abbrevs_deinit(struct snap_abbrevs *abbrevs)
 	*abbrevs = (struct snap_abbrevs){ 0 };
 }
 
-static void begin(struct snap_abbrevs *abbrevs, struct snap_dwarf *dwarf,
-		  const struct snap_unit *unit)
+static void begin_abbrevs(struct snap_abbrevs *abbrevs, struct snap_dwarf *dwarf,
+			  const struct snap_unit *unit)
 {
 	abbrevs->dwarf = dwarf;
 	abbrevs->offset = unit->abbrev_offset;
@@ -32,7 +32,7 @@ static void begin(struct snap_abbrevs *abbrevs, struct snap_dwarf *dwarf,
 	abbrevs->count = abbrevs->spec_count = 0;
 }
 
-static bool fits(const struct snap_abbrevs *abbrevs, const struct snap_unit *unit)
+static bool has_room(const struct snap_abbrevs *abbrevs, const struct snap_unit *unit)
 {
 	return abbrevs->offset == unit->abbrev_offset && abbrevs->version == unit->version &&
 	       abbrevs->address_size == unit->address_size &&
@@ -44,12 +44,12 @@ struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct sna
 	struct snap_abbrevs *abbrevs;
 
 	for (abbrevs = dwarf->abbrevs; abbrevs; abbrevs = abbrevs->next)
-		if (fits(abbrevs, unit))
+		if (has_room(abbrevs, unit))
 			return abbrevs;
 	abbrevs = snap_dwarf_alloc(dwarf, 1, sizeof(*abbrevs));
 	if (!abbrevs)
 		return NULL;
-	begin(abbrevs, dwarf, unit);
+	begin_abbrevs(abbrevs, dwarf, unit);
 	abbrevs->next = dwarf->abbrevs;
 	dwarf->abbrevs = abbrevs;
 	return abbrevs;
@@ -57,13 +57,13 @@ struct snap_abbrevs *snap_abbrevs_get(struct snap_dwarf *dwarf, const struct sna
 
 struct snap_abbrevs *snap_abbrevs_look(struct snap_dwarf *dwarf, const struct snap_unit *unit)
 {
-	if (!dwarf->scratch.version || !fits(&dwarf->scratch, unit))
-		begin(&dwarf->scratch, dwarf, unit);
+	if (!dwarf->scratch.version || !has_room(&dwarf->scratch, unit))
+		begin_abbrevs(&dwarf->scratch, dwarf, unit);
 	return &dwarf->scratch;
 }
 
 /* Sizes known before: then a whole DIE is skipped by one addition. */
-static void measure(const struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
+static void measure_form(const struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 {
 	uint64_t size = 0;
 
@@ -148,7 +148,7 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	    !may_keep(abbrevs, &abbrev) ||
 	    !snap_reserve_array(abbrevs->list, abbrevs->capacity, abbrevs->count + 1))
 		return false;
-	measure(abbrevs, &abbrev);
+	measure_form(abbrevs, &abbrev);
 	abbrevs->list[abbrevs->count++] = abbrev;
 	abbrevs->done = false;
 	return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sections, units and DIEs: see dwarf.h. */
 #include "analyze/dwarf/dwarf.h"
-#include "base/buffer.h"
 
 #include "base/bsearch.h"
+#include "base/buffer.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -192,8 +192,8 @@ static size_t place_of(const struct snap_dwarf *dwarf, uint64_t offset)
 	return snap_first_not(dwarf->unit_count, i, dwarf->units[i]->offset < offset);
 }
 
-static struct snap_unit *insert(struct snap_dwarf *dwarf, size_t place,
-				const struct snap_unit *unit)
+static struct snap_unit *insert_unit(struct snap_dwarf *dwarf, size_t place,
+				     const struct snap_unit *unit)
 {
 	struct snap_unit *kept = snap_dwarf_alloc(dwarf, 1, sizeof(*kept));
 
@@ -225,7 +225,7 @@ struct snap_unit *snap_unit_at(struct snap_dwarf *dwarf, uint64_t offset)
 	cursor = snap_cursor_at(snap_dwarf_section(dwarf, SNAP_SECTION_INFO), offset);
 	if (!read_header(dwarf, offset, &cursor, &unit) || !is_known(&unit))
 		return NULL;
-	return insert(dwarf, place, &unit);
+	return insert_unit(dwarf, place, &unit);
 }
 
 /* Units that were met before keep their place and what is known of them. */
@@ -250,7 +250,7 @@ bool snap_units_index(struct snap_dwarf *dwarf)
 		/* A unit of an unknown version still says where the next one begins. */
 		if (!read_header(dwarf, offset, &cursor, &unit) && unit.end <= offset)
 			break;
-		if (is_known(&unit) && unit.first && !insert(dwarf, place, &unit))
+		if (is_known(&unit) && unit.first && !insert_unit(dwarf, place, &unit))
 			return false;
 		offset = unit.end;
 	}

@@ -71,7 +71,7 @@ static enum action action_of(const struct walk *walk, unsigned tag)
 	}
 }
 
-static void note(struct walk *walk, struct place *place)
+static void note_inlined(struct walk *walk, struct place *place)
 {
 	const struct snap_die *die = walk->die;
 	struct layer *layer;
@@ -100,7 +100,7 @@ static void note(struct walk *walk, struct place *place)
 }
 
 /* The places in a range of the DIE. */
-static void cover(void *context, uint64_t low, uint64_t high)
+static void cover_hits(void *context, uint64_t low, uint64_t high)
 {
 	struct walk *walk = context;
 	size_t from = 0, to = walk->count;
@@ -117,7 +117,7 @@ static void cover(void *context, uint64_t low, uint64_t high)
 		if (!snap_dwarf_spend(walk->unit->dwarf, 1))
 			return;
 		walk->covers = true;
-		note(walk, &walk->places[from]);
+		note_inlined(walk, &walk->places[from]);
 	}
 }
 
@@ -130,12 +130,12 @@ static bool look_at(struct walk *walk, const struct snap_die *die)
 	walk->die = die;
 	walk->covers = false;
 	if (die->ranges.form) {
-		snap_ranges_read(unit, &die->ranges, cover, walk);
+		snap_ranges_read(unit, &die->ranges, cover_hits, walk);
 	} else if (snap_value_address(unit, &die->low_pc, &low)) {
 		if (!snap_value_address(unit, &die->high_pc, &high))
 			high = low + die->high_pc.number;
 		if (low >= unit->dwarf->first_code && die->high_pc.form)
-			cover(walk, low, high);
+			cover_hits(walk, low, high);
 	} else if (die->tag == DW_TAG_lexical_block) {
 		return true; /* says nothing of its code, but may hold what does */
 	}
@@ -169,7 +169,7 @@ static uint64_t skip_attributes(struct walk *walk, const struct snap_abbrev *abb
 	return sibling && sibling < unit->end - unit->offset ? unit->offset + sibling : 0;
 }
 
-static void enter(struct walk *walk, bool children)
+static void enter_die(struct walk *walk, bool children)
 {
 	if (children)
 		walk->depth++;
@@ -193,7 +193,7 @@ static void leave_out(struct walk *walk, bool children, uint64_t sibling)
 }
 
 /* One DIE; false: the unit has ended. */
-static bool step(struct walk *walk)
+static bool step_die(struct walk *walk)
 {
 	struct snap_cursor start = walk->cursor;
 	const struct snap_abbrev *abbrev;
@@ -219,7 +219,7 @@ static bool step(struct walk *walk)
 		uint64_t sibling = skip_attributes(walk, abbrev);
 
 		if (action == ENTER)
-			enter(walk, children);
+			enter_die(walk, children);
 		else
 			leave_out(walk, children, sibling);
 	} else {
@@ -227,7 +227,7 @@ static bool step(struct walk *walk)
 		if (!snap_die_read(walk->unit, &walk->cursor, &die))
 			return false;
 		if (look_at(walk, &die))
-			enter(walk, die.children);
+			enter_die(walk, die.children);
 		else
 			leave_out(walk, die.children, die.sibling);
 	}
@@ -242,17 +242,17 @@ static bool all_have_functions(const struct walk *walk)
 	return true;
 }
 
-static void run(struct walk *walk)
+static void run_unit(struct walk *walk)
 {
 	walk->cursor = snap_unit_cursor(walk->unit, walk->unit->first);
 	walk->depth = 0;
 	walk->skipping = false;
-	while (snap_dwarf_spend(walk->unit->dwarf, 1) && step(walk))
+	while (snap_dwarf_spend(walk->unit->dwarf, 1) && step_die(walk))
 		;
 }
 
 /* What was noted becomes the hit's chain: names are looked up only now. */
-static void settle(struct walk *walk, const struct place *place)
+static void settle_hits(struct walk *walk, const struct place *place)
 {
 	struct snap_symbolizer *symbolizer = walk->unit->dwarf->symbolizer;
 	struct snap_hit *hit = place->hit;
@@ -297,13 +297,13 @@ void snap_inlines_find(struct snap_unit *unit, struct snap_hit **hits, size_t co
 		places[i].hit = hits[i];
 	/* C and C++ define functions outside of types; there this saves most of the walk. */
 	walk.types = !snap_language_is_c(unit->language);
-	run(&walk);
+	run_unit(&walk);
 	if (!all_have_functions(&walk)) {
 		walk.types = walk.everything = true;
 		for (size_t i = 0; i < count; i++)
 			places[i] = (struct place){ .hit = hits[i] };
-		run(&walk);
+		run_unit(&walk);
 	}
 	for (size_t i = 0; i < count; i++)
-		settle(&walk, &places[i]);
+		settle_hits(&walk, &places[i]);
 }

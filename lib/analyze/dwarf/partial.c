@@ -44,7 +44,7 @@ void snap_partial_close(struct snap_partial *partial)
 }
 
 /* Begins to unpack into `window`; the input is fed whole, in pieces that zlib can count. */
-static bool start(const struct snap_partial *partial, z_stream *stream)
+static bool start_inflating(const struct snap_partial *partial, z_stream *stream)
 {
 	*stream = (z_stream){ .next_in = (Bytef *)partial->packed.data };
 	if (partial->packed.size > UINT32_MAX)
@@ -76,7 +76,7 @@ static uint64_t unit_end(const struct snap_partial *partial, uint64_t offset)
 }
 
 /* Takes of the bytes at [at, at + size) of the section what is wanted. */
-static void copy(struct copier *copier, uint64_t at, const uint8_t *bytes, size_t size)
+static void copy_wanted(struct copier *copier, uint64_t at, const uint8_t *bytes, size_t size)
 {
 	struct snap_partial *partial = copier->partial;
 
@@ -128,7 +128,7 @@ bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, s
 	copier.count = count;
 	if (partial->whole || count == 0)
 		return true;
-	if (!window || !start(partial, &stream))
+	if (!window || !start_inflating(partial, &stream))
 		return false;
 	while (result == Z_OK && copier.next < count) {
 		size_t size;
@@ -140,7 +140,7 @@ bool snap_partial_units(struct snap_partial *partial, const uint64_t *offsets, s
 		if (size == 0 || (result != Z_OK && result != Z_STREAM_END) ||
 		    size > partial->size - at)
 			break;
-		copy(&copier, at, window, size);
+		copy_wanted(&copier, at, window, size);
 		at += size;
 	}
 	inflateEnd(&stream);
@@ -151,7 +151,7 @@ void snap_partial_whole(struct snap_partial *partial)
 {
 	z_stream stream;
 
-	if (partial->whole || partial->size > max_unpacked || !start(partial, &stream))
+	if (partial->whole || partial->size > max_unpacked || !start_inflating(partial, &stream))
 		return;
 	partial->whole = true;
 	stream.next_out = partial->data;

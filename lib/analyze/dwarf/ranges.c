@@ -17,7 +17,7 @@ struct reader {
 	uint64_t base;
 };
 
-static void give(const struct reader *reader, uint64_t low, uint64_t high)
+static void give_range(const struct reader *reader, uint64_t low, uint64_t high)
 {
 	if (low >= reader->unit->dwarf->first_code && low < high)
 		reader->function(reader->context, low, high);
@@ -45,7 +45,7 @@ static void read_ranges(struct reader *reader, uint64_t offset)
 		if (low == address_mask(unit))
 			reader->base = high;
 		else
-			give(reader, reader->base + low, reader->base + high);
+			give_range(reader, reader->base + low, reader->base + high);
 	}
 }
 
@@ -69,29 +69,29 @@ static bool read_entry(struct reader *reader, struct snap_cursor *cursor)
 		break;
 	case DW_RLE_startx_endx:
 		low = indexed_address(unit, snap_cursor_uleb(cursor));
-		give(reader, low, indexed_address(unit, snap_cursor_uleb(cursor)));
+		give_range(reader, low, indexed_address(unit, snap_cursor_uleb(cursor)));
 		break;
 	case DW_RLE_startx_length:
 		low = indexed_address(unit, snap_cursor_uleb(cursor));
 		size = snap_cursor_uleb(cursor);
-		give(reader, low, low + size);
+		give_range(reader, low, low + size);
 		break;
 	case DW_RLE_offset_pair:
 		low = snap_cursor_uleb(cursor);
 		size = snap_cursor_uleb(cursor);
-		give(reader, reader->base + low, reader->base + size);
+		give_range(reader, reader->base + low, reader->base + size);
 		break;
 	case DW_RLE_base_address:
 		reader->base = snap_cursor_number(cursor, unit->address_size);
 		break;
 	case DW_RLE_start_end:
 		low = snap_cursor_number(cursor, unit->address_size);
-		give(reader, low, snap_cursor_number(cursor, unit->address_size));
+		give_range(reader, low, snap_cursor_number(cursor, unit->address_size));
 		break;
 	case DW_RLE_start_length:
 		low = snap_cursor_number(cursor, unit->address_size);
 		size = snap_cursor_uleb(cursor);
-		give(reader, low, low + size);
+		give_range(reader, low, low + size);
 		break;
 	default:
 		return false;
@@ -145,7 +145,7 @@ struct assignment {
 	uint64_t *offsets, offset; /* of units, by .debug_aranges; UINT64_MAX: none */
 };
 
-static void assign(void *context, uint64_t low, uint64_t high)
+static void assign_hits(void *context, uint64_t low, uint64_t high)
 {
 	struct assignment *assignment = context;
 
@@ -258,9 +258,9 @@ static void assign_by_roots(struct snap_dwarf *dwarf, struct assignment *assignm
 			continue;
 		assignment->unit = unit;
 		if (unit->ranges.form)
-			snap_ranges_read(unit, &unit->ranges, assign, assignment);
+			snap_ranges_read(unit, &unit->ranges, assign_hits, assignment);
 		else if (unit->has_low_pc && unit->has_high_pc && unit->low_pc >= dwarf->first_code)
-			assign(assignment, unit->low_pc, unit->high_pc);
+			assign_hits(assignment, unit->low_pc, unit->high_pc);
 	}
 }
 

@@ -141,7 +141,7 @@ static void load_build_id(struct snap_image *image)
 
 /* ---- open and close ---- */
 
-static struct snap_error *load(struct snap_image *image)
+static struct snap_error *load_image(struct snap_image *image)
 {
 	struct snap_error *err;
 
@@ -184,7 +184,7 @@ struct snap_error *snap_image_open(int fd, struct snap_image **ret)
 	image->is_mapped = true;
 	image->dev = status.st_dev;
 	image->inode = status.st_ino;
-	err = load(image);
+	err = load_image(image);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(image);
@@ -200,7 +200,7 @@ struct snap_error *snap_image_open_memory(const void *bytes, size_t size, struct
 		return snap_error_no_memory();
 	image->data = bytes;
 	image->size = size;
-	err = load(image);
+	err = load_image(image);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(image);

@@ -149,7 +149,7 @@ uint64_t snap_image_inflated(const struct snap_image *image)
  * libdw inflates sections of the same handle when it opens the file; then they are there already,
  * and inflating again would fail.
  */
-static struct snap_bytes inflate(struct snap_image *image, size_t index, bool is_gnu)
+static struct snap_bytes inflate_section(struct snap_image *image, size_t index, bool is_gnu)
 {
 	Elf *elf = snap_image_elf(image);
 	Elf_Scn *section = elf ? elf_getscn(elf, index) : NULL;
@@ -182,7 +182,7 @@ static struct snap_bytes inflate_within_limit(struct snap_image *image, size_t i
 	if (size == 0 || size > max_inflated - image->inflated)
 		return (struct snap_bytes){ 0 };
 	image->inflated += size;
-	return inflate(image, index, is_gnu);
+	return inflate_section(image, index, is_gnu);
 }
 
 struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index)

@@ -249,7 +249,8 @@ static bool is_embedded_copy(const struct snap_module_file *file, const struct s
  * else by device and inode. On overlayfs and btrfs the device in maps is not that of stat(2): there
  * the inode and the captured first page must be equal.
  */
-static const char *mismatch(const struct snap_module_file *file, const struct snap_image *image)
+static const char *why_not_mapped(const struct snap_module_file *file,
+				  const struct snap_image *image)
 {
 	const struct snap_map *map = map_of(file);
 	const struct snap_piece *head = head_of(file->request.process, file->request.map);
@@ -282,7 +283,7 @@ static bool take_candidate(struct snap_module_set *set, struct snap_module_file 
 		*trouble_ret = snap_arena_strdup(set->arena, snap_error_message(err));
 		return false;
 	}
-	*trouble_ret = mismatch(file, image);
+	*trouble_ret = why_not_mapped(file, image);
 	if (*trouble_ret ||
 	    (file->build_id_size == 0 && !set_build_id(set, file, snap_image_build_id(image)))) {
 		snap_image_close(image);
@@ -387,8 +388,8 @@ static bool same_file(const struct snap_map *a, const struct snap_map *b)
  * pages) in between. Offset 0 once more is another copy of the file, unless it is the second
  * segment of a program smaller than a page.
  */
-static bool continues(const struct snap_process *process, const struct snap_module *module,
-		      size_t map)
+static bool continues_module(const struct snap_process *process, const struct snap_module *module,
+			     size_t map)
 {
 	const struct snap_map *last = &process->maps[module->first_map + module->map_count - 1];
 	const struct snap_map *next = &process->maps[map];
@@ -431,7 +432,7 @@ static void cut_maps(struct snap_modules *modules)
 				add_module(modules, i);
 			continue;
 		}
-		if (open && continues(process, open, i)) {
+		if (open && continues_module(process, open, i)) {
 			open->end = map->end;
 			open->map_count = i - open->first_map + 1;
 			modules->of_map[i] = (uint32_t)(open - modules->list);

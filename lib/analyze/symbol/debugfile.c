@@ -57,10 +57,10 @@ static bool accept_crc(struct snap_image *image, const void *wanted, const char 
 }
 
 /* Asks for candidates until one is accepted. Refusals are told only if none was. */
-static struct snap_image *search(struct snap_symbolizer *symbolizer,
-				 struct snap_file_symbols *symbols,
-				 struct snap_file_request request, const char *what,
-				 accept_function *accept, const void *wanted)
+static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
+				      struct snap_file_symbols *symbols,
+				      struct snap_file_request request, const char *what,
+				      accept_function *accept, const void *wanted)
 {
 	const char *why = NULL;
 	char refusal[256] = "";
@@ -123,15 +123,15 @@ bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_sy
 		request.kind = SNAP_FILE_DEBUG;
 		request.build_id = id.data;
 		request.build_id_size = id.size;
-		symbols->debug = search(symbolizer, symbols, request, "the debug file by build id",
-					accept_build_id, &id);
+		symbols->debug = search_file(symbolizer, symbols, request,
+					     "the debug file by build id", accept_build_id, &id);
 	}
 	if (symbols->debug ||
 	    !parse_debuglink(snap_image_section(image, ".gnu_debuglink"), &request.name, &crc))
 		return symbols->debug != NULL;
 	request.kind = SNAP_FILE_DEBUG_LINK;
-	symbols->debug = search(symbolizer, symbols, request, "the debug file by debug link",
-				accept_crc, &crc);
+	symbols->debug = search_file(symbolizer, symbols, request, "the debug file by debug link",
+				     accept_crc, &crc);
 	return symbols->debug != NULL;
 }
 
@@ -159,8 +159,8 @@ bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_fil
 	request.build_id = id.data;
 	request.build_id_size = id.size;
 	request.name = slash ? slash + 1 : (const char *)section.data;
-	symbols->alt = search(symbolizer, symbols, request, "the alt file of the debug file",
-			      accept_build_id, &id);
+	symbols->alt = search_file(symbolizer, symbols, request, "the alt file of the debug file",
+				   accept_build_id, &id);
 	if (!symbols->alt)
 		snap_symbols_trouble(symbolizer, symbols,
 				     "the alt file of the debug file was not found");
@@ -168,7 +168,7 @@ bool snap_debugfile_open_alt(struct snap_symbolizer *symbolizer, struct snap_fil
 }
 
 /* Unpacks xz; the size is not known before, so the room doubles, up to a cap. */
-static uint8_t *unpack(struct snap_bytes packed, size_t *size_ret)
+static uint8_t *unpack_mini(struct snap_bytes packed, size_t *size_ret)
 {
 	size_t room = packed.size * 4;
 
@@ -203,7 +203,7 @@ bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer, struct snap_fi
 	packed = snap_image_section(symbols->file->image, ".gnu_debugdata");
 	if (packed.size == 0)
 		return false;
-	symbols->mini_bytes = unpack(packed, &size);
+	symbols->mini_bytes = unpack_mini(packed, &size);
 	if (!symbols->mini_bytes ||
 	    snap_error_ignore(snap_image_open_memory(symbols->mini_bytes, size, &symbols->mini)))
 		snap_symbols_trouble(symbolizer, symbols, "section .gnu_debugdata is corrupt");

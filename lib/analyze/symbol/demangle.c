@@ -33,7 +33,7 @@ struct output {
 	jmp_buf full;
 };
 
-static void append(const char *text, size_t length, void *context)
+static void append_text(const char *text, size_t length, void *context)
 {
 	struct output *output = context;
 	size_t room = MAX_OUTPUT - output->length;
@@ -51,8 +51,8 @@ typedef int callback_demangler(const char *mangled, int options, demangle_callba
 			       void *context);
 
 /* False: not a name of this language. A name that is too long is cut and marked. */
-static bool run(callback_demangler *demangler, const char *symbol, int options,
-		struct output *output)
+static bool run_demangler(callback_demangler *demangler, const char *symbol, int options,
+			  struct output *output)
 {
 	output->length = 0;
 	if (setjmp(output->full)) {
@@ -60,7 +60,7 @@ static bool run(callback_demangler *demangler, const char *symbol, int options,
 		output->length += 3;
 		return true;
 	}
-	return demangler(symbol, options, append, output) != 0 && output->length > 0;
+	return demangler(symbol, options, append_text, output) != 0 && output->length > 0;
 }
 
 /*
@@ -108,7 +108,7 @@ static bool run_d(const char *symbol, size_t length, struct output *output)
 	return true;
 }
 
-static bool demangle(const char *symbol, size_t length, struct output *output)
+static bool demangle_name(const char *symbol, size_t length, struct output *output)
 {
 	int options = DMGL_PARAMS | DMGL_ANSI;
 
@@ -118,13 +118,13 @@ static bool demangle(const char *symbol, size_t length, struct output *output)
 		return run_d(symbol, length, output);
 	/* Rust's first form looks like C++, with a hash at its end that rust_demangle knows. */
 	if ((symbol[0] == '_' && (symbol[1] == 'R' || symbol[1] == 'Z')) &&
-	    run(rust_demangle_callback, symbol, options, output))
+	    run_demangler(rust_demangle_callback, symbol, options, output))
 		return true;
 	if (symbol[0] != '_' || symbol[1] != 'Z')
 		return false;
 	if (length > MAX_SHORT_NAME)
 		options |= DMGL_NO_RECURSE_LIMIT;
-	return run(cplus_demangle_v3_callback, symbol, options, output);
+	return run_demangler(cplus_demangle_v3_callback, symbol, options, output);
 }
 
 /* The stub of a function ("…@plt") is called like the function: `length` without that mark. */
@@ -150,7 +150,7 @@ const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const c
 		mangled = snap_intern(&symbolizer->names, symbol, length);
 	if (!mangled)
 		return NULL;
-	if (!demangle(mangled, length, &output))
+	if (!demangle_name(mangled, length, &output))
 		return snap_intern(&symbolizer->names, symbol,
 				   snap_text_cut(symbol, whole, SNAP_MAX_NAME - 1));
 	if (stub) {

@@ -125,7 +125,7 @@ static struct snap_error *read_map(struct scan *scan, int fd)
 	return scan->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
-static struct snap_error *fill(struct scan *scan)
+static struct snap_error *fill_queries(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->count; i++) {
 		struct snap_entry *entry;
@@ -172,7 +172,7 @@ struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
 		return snap_error_no_memory();
 	err = read_map(&scan, fd);
 	if (!err)
-		err = fill(&scan);
+		err = fill_queries(&scan);
 	for (size_t i = 0; i < count; i++)
 		free(scan.names[i]);
 	free(scan.names);

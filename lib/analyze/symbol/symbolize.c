@@ -243,7 +243,8 @@ static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
 }
 
 /* What the entries of one address are called. Linkage names are demangled, source names are not. */
-static const char *display(struct snap_symbolizer *symbolizer, const char *name, bool is_linkage)
+static const char *display_name(struct snap_symbolizer *symbolizer, const char *name,
+				bool is_linkage)
 {
 	if (!name || !is_linkage || symbolizer->options->raw_names)
 		return name;
@@ -273,8 +274,8 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 		return false;
 	for (size_t i = 0; i < hit->inline_count; i++) {
 		entries[i].symbol = hit->inlines[i].symbol;
-		entries[i].function =
-			display(symbolizer, hit->inlines[i].symbol, hit->inlines[i].is_linkage);
+		entries[i].function = display_name(symbolizer, hit->inlines[i].symbol,
+						   hit->inlines[i].is_linkage);
 		entries[i].inlined = true;
 		entries[i + 1].file = hit->inlines[i].call_file;
 		entries[i + 1].line = hit->inlines[i].call_line;
@@ -284,7 +285,7 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	entries[0].line = hit->line;
 	entries[0].column = hit->column;
 	entries[count - 1].symbol = name;
-	entries[count - 1].function = display(symbolizer, name, is_linkage);
+	entries[count - 1].function = display_name(symbolizer, name, is_linkage);
 	query->entries = entries;
 	query->entry_count = count;
 	return !name || entries[count - 1].function;

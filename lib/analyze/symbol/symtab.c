@@ -123,7 +123,8 @@ static bool is_better(const struct snap_hit *hit, const Elf64_Sym *symbol, unsig
 	return is_nicer(name, length, hit->symbol, hit->symbol_length);
 }
 
-static void offer(const struct snap_symtab *table, const Elf64_Sym *symbol, struct snap_hit *hit)
+static void offer_symbol(const struct snap_symtab *table, const Elf64_Sym *symbol,
+			 struct snap_hit *hit)
 {
 	unsigned rank = rank_of(symbol);
 	size_t length;
@@ -156,7 +157,7 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 			continue;
 		for (size_t k = snap_hits_from(hits, count, symbol.st_value);
 		     k < count && hits[k].vaddr < end; k++, offers++)
-			offer(&table, &symbol, &hits[k]);
+			offer_symbol(&table, &symbol, &hits[k]);
 	}
 }
 
@@ -214,7 +215,7 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 				continue;
 			if (hits[k].vaddr <
 			    snap_image_section_end(image, symbol.st_shndx, symbol.st_value))
-				offer(&table, &symbol, &hits[k]);
+				offer_symbol(&table, &symbol, &hits[k]);
 		}
 	}
 }

@@ -37,7 +37,7 @@ void snap_ptrace_engine_destroy(struct snap_ptrace_engine *engine)
 	free(engine);
 }
 
-static size_t walk(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
+static size_t walk_frames(unw_cursor_t *cursor, uint64_t *pcs, size_t max)
 {
 	uint64_t mark = SNAP_PC_EXACT;
 	size_t count = 0;
@@ -69,7 +69,7 @@ size_t snap_ptrace_engine_unwind(void *context, pid_t tid, uint64_t *pcs, size_t
 	if (!thread)
 		return 0;
 	if (unw_init_remote(&cursor, engine->space, thread) == 0)
-		count = walk(&cursor, pcs, max);
+		count = walk_frames(&cursor, pcs, max);
 	_UPT_destroy(thread);
 	return count;
 }

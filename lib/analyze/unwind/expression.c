@@ -20,7 +20,7 @@ struct machine {
 
 enum outcome { NEXT, JUMPED, UNREADABLE, REFUSED, UNKNOWN };
 
-static enum outcome push(struct machine *machine, uint64_t value)
+static enum outcome push_value(struct machine *machine, uint64_t value)
 {
 	if (machine->depth == MAX_DEPTH)
 		return REFUSED;
@@ -34,17 +34,17 @@ static enum outcome push_register(struct machine *machine, uint64_t number, uint
 		return REFUSED;
 	if (!(machine->state->known >> number & 1))
 		return UNKNOWN;
-	return push(machine, machine->state->registers[number] + offset);
+	return push_value(machine, machine->state->registers[number] + offset);
 }
 
-static enum outcome pick(struct machine *machine, uint64_t from_top)
+static enum outcome pick_value(struct machine *machine, uint64_t from_top)
 {
 	if (from_top >= machine->depth)
 		return REFUSED;
-	return push(machine, machine->stack[machine->depth - 1 - from_top]);
+	return push_value(machine, machine->stack[machine->depth - 1 - from_top]);
 }
 
-static enum outcome dereference(struct machine *machine, uint64_t size)
+static enum outcome read_word(struct machine *machine, uint64_t size)
 {
 	uint64_t *top = &machine->stack[machine->depth - 1], value;
 
@@ -135,7 +135,7 @@ static enum outcome step_two(struct machine *machine, uint8_t atom)
 }
 
 /* Moves *at to the operation that stands `distance` bytes behind the end of this one. */
-static enum outcome jump(const struct machine *machine, size_t *at, int16_t distance)
+static enum outcome jump_to(const struct machine *machine, size_t *at, int16_t distance)
 {
 	const struct snap_expression *expression = &machine->expression;
 	/* A branch takes three bytes: the operation and its distance. */
@@ -158,15 +158,15 @@ static enum outcome step_one(struct machine *machine, const struct snap_operatio
 		return REFUSED;
 	switch (op->atom) {
 	case DW_OP_deref:
-		return dereference(machine, 8);
+		return read_word(machine, 8);
 	case DW_OP_deref_size:
-		return dereference(machine, op->number);
+		return read_word(machine, op->number);
 	case DW_OP_dup:
-		return pick(machine, 0);
+		return pick_value(machine, 0);
 	case DW_OP_over:
-		return pick(machine, 1);
+		return pick_value(machine, 1);
 	case DW_OP_pick:
-		return pick(machine, op->number);
+		return pick_value(machine, op->number);
 	case DW_OP_drop:
 		machine->depth--;
 		return NEXT;
@@ -203,12 +203,12 @@ static enum outcome step_one(struct machine *machine, const struct snap_operatio
 	}
 }
 
-static enum outcome step(struct machine *machine, size_t *at)
+static enum outcome run_operation(struct machine *machine, size_t *at)
 {
 	const struct snap_operation *op = &machine->expression.ops[*at];
 
 	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
-		return push(machine, op->atom - DW_OP_lit0);
+		return push_value(machine, op->atom - DW_OP_lit0);
 	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
 		return push_register(machine, op->atom - DW_OP_breg0, op->number);
 	switch (op->atom) {
@@ -222,19 +222,19 @@ static enum outcome step(struct machine *machine, size_t *at)
 	case DW_OP_const8s:
 	case DW_OP_constu:
 	case DW_OP_consts:
-		return push(machine, op->number);
+		return push_value(machine, op->number);
 	case DW_OP_bregx:
 		return push_register(machine, op->number, op->number2);
 	case DW_OP_call_frame_cfa:
-		return push(machine, machine->cfa);
+		return push_value(machine, machine->cfa);
 	case DW_OP_nop:
 		return NEXT;
 	case DW_OP_skip:
-		return jump(machine, at, (int16_t)op->number);
+		return jump_to(machine, at, (int16_t)op->number);
 	case DW_OP_bra:
 		if (machine->depth == 0)
 			return REFUSED;
-		return machine->stack[--machine->depth] ? jump(machine, at, (int16_t)op->number)
+		return machine->stack[--machine->depth] ? jump_to(machine, at, (int16_t)op->number)
 							: NEXT;
 	default:
 		return step_one(machine, op);
@@ -279,7 +279,7 @@ enum snap_wide_result snap_expression_evaluate(struct snap_expression expression
 			is_value = true;
 			break;
 		}
-		outcome = step(&machine, &at);
+		outcome = run_operation(&machine, &at);
 		if (outcome == NEXT)
 			at++;
 		else if (outcome != JUMPED)
@@ -290,7 +290,7 @@ enum snap_wide_result snap_expression_evaluate(struct snap_expression expression
 	if (outcome != REFUSED && machine.depth == 0)
 		return SNAP_WIDE_REFUSED;
 	if (outcome != REFUSED && outcome != UNREADABLE && !is_value)
-		outcome = dereference(&machine, 8);
+		outcome = read_word(&machine, 8);
 	if (outcome == UNREADABLE) {
 		*missing_ret = machine.missing;
 		return SNAP_WIDE_UNREADABLE;

@@ -32,7 +32,10 @@ void snap_sink_mark_exact(struct snap_sink *sink);
 /* Puts head and tail in a row and fills pcs, count and the gap. */
 void snap_sink_end(struct snap_sink *sink, struct snap_pcs *ret);
 
-/* An address and what to do there; key 0: free. Half a cache line. */
+/*
+ * An address and what to do there; 0: free. Half a cache line. A hash table of its own: with
+ * base/table, where a slot and its element are two loads, a frame costs 12 ns in place of 9.
+ */
 struct snap_cached_row {
 	uint64_t lookup;
 	struct snap_row row;

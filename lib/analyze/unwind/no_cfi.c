@@ -10,7 +10,7 @@
  *
  * Else the return address is the first word of the stack that a call of this function can have
  * pushed. Old return addresses lie between the words of a frame, so it must follow a call
- * instruction, and where that says whom it calls it must be this function.
+ * instruction, and where that says whom it calls it must be this callee.
  */
 #include "analyze/unwind/internal.h"
 
@@ -19,7 +19,7 @@
 enum { SCAN_WORDS = 128 };
 
 /* The function to be left, as far as it is known. */
-struct function {
+struct callee {
 	uint64_t start, lookup; /* its beginning as `how` says; an address in it */
 	enum snap_start how;
 	bool is_exported;
@@ -49,27 +49,27 @@ static bool read_call(struct snap_unwinder *unwinder, uint64_t return_address,
  * says that was not copied.
  */
 static bool may_be_stub_of(struct snap_unwinder *unwinder, uint64_t target,
-			   const struct function *function)
+			   const struct callee *callee)
 {
 	uint8_t code[SNAP_STUB_BYTES];
 
-	return (function->is_exported ||
+	return (callee->is_exported ||
 		snap_modules_find(unwinder->modules, target) !=
-			snap_modules_find(unwinder->modules, function->lookup)) &&
+			snap_modules_find(unwinder->modules, callee->lookup)) &&
 	       snap_modules_read(unwinder->modules, target, code, sizeof(code)) &&
 	       unwinder->arch->is_jump_stub(code);
 }
 
 static bool is_call_of(struct snap_unwinder *unwinder, const struct snap_call *call,
-		       const struct function *function)
+		       const struct callee *callee)
 {
 	if (!call->is_direct)
 		return call->is_indirect;
-	if (function->how == SNAP_START_EXACT
-		    ? call->target == function->start
-		    : call->target >= function->start && call->target <= function->lookup)
+	if (callee->how == SNAP_START_EXACT
+		    ? call->target == callee->start
+		    : call->target >= callee->start && call->target <= callee->lookup)
 		return true;
-	return may_be_stub_of(unwinder, call->target, function);
+	return may_be_stub_of(unwinder, call->target, callee);
 }
 
 /* ---- the function ---- */
@@ -78,50 +78,50 @@ static bool is_call_of(struct snap_unwinder *unwinder, const struct snap_call *c
  * Without symbols a call tells where the function begins: the one before the return address that
  * the frame pointer leads to, if it is one of this function.
  */
-static void learn_start(struct snap_unwinder *unwinder, struct function *function)
+static void learn_start(struct snap_unwinder *unwinder, struct callee *callee)
 {
 	uint64_t fp = unwinder->state.registers[unwinder->arch->fp], pc;
 	struct snap_call call;
 
 	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) ||
 	    !snap_unwinder_read_stack(unwinder, fp + sizeof(fp), &pc) ||
-	    !read_call(unwinder, pc, &call) || !call.is_direct || call.target < function->start ||
-	    call.target > function->lookup)
+	    !read_call(unwinder, pc, &call) || !call.is_direct || call.target < callee->start ||
+	    call.target > callee->lookup)
 		return;
-	function->start = call.target;
-	function->how = SNAP_START_EXACT;
+	callee->start = call.target;
+	callee->how = SNAP_START_EXACT;
 }
 
 /* Only what was executed counts. */
-static void read_prologue(struct snap_unwinder *unwinder, struct function *function)
+static void read_prologue(struct snap_unwinder *unwinder, struct callee *callee)
 {
-	uint64_t size = snap_pc_address(unwinder->pc) - function->start;
+	uint64_t size = snap_pc_address(unwinder->pc) - callee->start;
 	uint8_t code[SNAP_PROLOGUE_BYTES];
 
 	if (size > sizeof(code))
 		size = sizeof(code);
-	if (size && snap_modules_read(unwinder->modules, function->start, code, size))
-		unwinder->arch->read_prologue(code, size, &function->prologue);
+	if (size && snap_modules_read(unwinder->modules, callee->start, code, size))
+		unwinder->arch->read_prologue(code, size, &callee->prologue);
 }
 
-static struct function find_function(struct snap_unwinder *unwinder, const struct snap_row *row)
+static struct callee find_callee(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
-	struct function function = { .lookup = snap_pc_lookup(unwinder->pc) };
+	struct callee callee = { .lookup = snap_pc_lookup(unwinder->pc) };
 
 	if (!row->code.is_readable) {
-		const struct snap_map *map = snap_process_map(unwinder->process, function.lookup);
+		const struct snap_map *map = snap_process_map(unwinder->process, callee.lookup);
 
-		function.start = map ? map->start : function.lookup;
-		return function;
+		callee.start = map ? map->start : callee.lookup;
+		return callee;
 	}
-	function.start = function.lookup - row->code.into;
-	function.how = (enum snap_start)row->code.start;
-	function.is_exported = row->code.is_exported;
-	if (function.how == SNAP_START_EARLIEST)
-		learn_start(unwinder, &function);
-	if (function.how != SNAP_START_EARLIEST)
-		read_prologue(unwinder, &function);
-	return function;
+	callee.start = callee.lookup - row->code.into;
+	callee.how = (enum snap_start)row->code.start;
+	callee.is_exported = row->code.is_exported;
+	if (callee.how == SNAP_START_EARLIEST)
+		learn_start(unwinder, &callee);
+	if (callee.how != SNAP_START_EARLIEST)
+		read_prologue(unwinder, &callee);
+	return callee;
 }
 
 /* Behind the end of its frame the frame pointer is the caller's again. */
@@ -195,11 +195,11 @@ static enum step follow_frame_pointer(struct snap_unwinder *unwinder)
 }
 
 /* The registers that the function saved below its return address, which lies at `at`. */
-static void restore_registers(struct snap_unwinder *unwinder, const struct function *function,
+static void restore_registers(struct snap_unwinder *unwinder, const struct callee *callee,
 			      uint64_t at)
 {
 	const struct snap_arch_ops *arch = unwinder->arch;
-	const struct snap_prologue *prologue = &function->prologue;
+	const struct snap_prologue *prologue = &callee->prologue;
 	uint64_t *registers = unwinder->state.registers, sp = registers[arch->sp], value;
 
 	/* A frame pointer that was set up behind the first instructions still points there. */
@@ -218,7 +218,7 @@ static void restore_registers(struct snap_unwinder *unwinder, const struct funct
 }
 
 /* By the first word of the stack that can be the return address. */
-static bool scan_stack(struct snap_unwinder *unwinder, const struct function *function)
+static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *callee)
 {
 	uint64_t sp = unwinder->state.registers[unwinder->arch->sp];
 	uint64_t at = (sp + sizeof(sp) - 1) & ~(uint64_t)(sizeof(sp) - 1), pc;
@@ -230,9 +230,9 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct function *fu
 			return unwinder->end == SNAP_UNWIND_LIMIT ? false
 								  : end_without_cfi(unwinder);
 		}
-		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, function))
+		if (!read_call(unwinder, pc, &call) || !is_call_of(unwinder, &call, callee))
 			continue;
-		restore_registers(unwinder, function, at);
+		restore_registers(unwinder, callee, at);
 		unwinder->has_scanned = true;
 		return snap_unwinder_move(unwinder,
 					  snap_pc_found_by(snap_pc_return(pc), SNAP_TRUST_SCAN),
@@ -244,17 +244,17 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct function *fu
 bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
 	bool has_frame_pointer = !row->code.is_readable;
-	struct function function;
+	struct callee callee;
 
 	/* Nobody called the first function of a program. */
 	if (row->code.is_entry)
 		return end_without_cfi(unwinder);
-	function = find_function(unwinder, row);
-	if (function.prologue.sets_frame_pointer)
+	callee = find_callee(unwinder, row);
+	if (callee.prologue.sets_frame_pointer)
 		has_frame_pointer = !stands_at_return(unwinder);
 	/* A stop would tell more. */
 	if (!snap_unwinder_knows(unwinder, unwinder->arch->fp) &&
-	    (has_frame_pointer || function.how == SNAP_START_EARLIEST))
+	    (has_frame_pointer || callee.how == SNAP_START_EARLIEST))
 		return snap_unwinder_end_unknown(unwinder);
 	if (has_frame_pointer) {
 		enum step step = follow_frame_pointer(unwinder);
@@ -262,5 +262,5 @@ bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct
 		if (step != STEP_NOT_BELIEVED)
 			return step == STEP_MADE;
 	}
-	return scan_stack(unwinder, &function);
+	return scan_stack(unwinder, &callee);
 }

@@ -229,7 +229,7 @@ static bool sp_is_cfa(const struct frame_rules *rules, unsigned sp)
 	       ops[1].atom == DW_OP_stack_value;
 }
 
-static void widen(struct snap_row *row, int8_t at)
+static void widen_range(struct snap_row *row, int8_t at)
 {
 	if (at < row->low)
 		row->low = at;
@@ -238,8 +238,8 @@ static void widen(struct snap_row *row, int8_t at)
 }
 
 /* The simple form of a row; false: it has none. */
-static bool simplify(const struct snap_arch_ops *arch, const struct frame_rules *rules,
-		     struct snap_row *ret)
+static bool simplify_row(const struct snap_arch_ops *arch, const struct frame_rules *rules,
+			 struct snap_row *ret)
 {
 	struct snap_row row = { .kind = SNAP_ROW_SIMPLE };
 
@@ -253,7 +253,7 @@ static bool simplify(const struct snap_arch_ops *arch, const struct frame_rules 
 		if (!is_cfa_slot(rules, arch->saved[i], &row.at[1 + i]))
 			return false;
 		row.saved |= (uint16_t)(1u << i);
-		widen(&row, row.at[1 + i]);
+		widen_range(&row, row.at[1 + i]);
 	}
 	*ret = row;
 	return true;
@@ -320,7 +320,7 @@ static struct snap_row row_of_frame(struct snap_rows *rows, Dwarf_Frame *frame)
 		return (struct snap_row){ .kind = SNAP_ROW_END };
 	if (rules.cfa_count == 0)
 		return refused;
-	if (simplify(arch, &rules, &row))
+	if (simplify_row(arch, &rules, &row))
 		return row;
 	row = (struct snap_row){ .kind = SNAP_ROW_WIDE, .wide = keep_wide(rows, &rules) };
 	return row.wide ? row : refused;
@@ -382,7 +382,7 @@ static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
 	return row;
 }
 
-static struct snap_row compute(struct snap_rows *rows, uint64_t vaddr)
+static struct snap_row compute_row(struct snap_rows *rows, uint64_t vaddr)
 {
 	Dwarf_Frame *frame = NULL;
 	enum snap_row_kind kind;
@@ -412,9 +412,9 @@ struct snap_row snap_rows_find(struct snap_rows *rows, uint64_t vaddr)
 			return rows->known[probe.number].row;
 	if (!snap_reserve_array_most(rows->known, rows->capacity, rows->count + 1, MAX_ROWS) ||
 	    !snap_hash_table_add(&rows->table, hash, rows->count))
-		return compute(rows, vaddr);
+		return compute_row(rows, vaddr);
 	added = &rows->known[rows->count++];
-	*added = (struct known_row){ vaddr, compute(rows, vaddr) };
+	*added = (struct known_row){ vaddr, compute_row(rows, vaddr) };
 	return added->row;
 }
 

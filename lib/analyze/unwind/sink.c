@@ -21,7 +21,7 @@ void snap_sink_begin(struct snap_sink *sink, size_t max_frames, bool is_whole, u
 }
 
 /* The place for pc number `total`: the first `head` in order, then a ring of `tail`. */
-static size_t place(const struct snap_sink *sink)
+static size_t slot_of_next(const struct snap_sink *sink)
 {
 	if (sink->total < sink->head)
 		return sink->total;
@@ -36,7 +36,7 @@ bool snap_sink_add(struct snap_sink *sink, struct snap_pc pc)
 		sink->is_cut = true;
 		return false;
 	}
-	at = place(sink);
+	at = slot_of_next(sink);
 	if (at >= sink->capacity &&
 	    !snap_reserve_array(sink->pcs, sink->capacity, sink->capacity + 1)) {
 		sink->is_cut = sink->no_memory = true;
@@ -54,12 +54,12 @@ void snap_sink_mark_exact(struct snap_sink *sink)
 	if (sink->total == 0)
 		return;
 	sink->total--;
-	last = &sink->pcs[place(sink)];
+	last = &sink->pcs[slot_of_next(sink)];
 	sink->total++;
 	last->bits |= SNAP_PC_EXACT;
 }
 
-static void reverse(struct snap_pc *pcs, size_t count)
+static void reverse_pcs(struct snap_pc *pcs, size_t count)
 {
 	for (size_t i = 0; i < count / 2; i++) {
 		struct snap_pc kept = pcs[i];
@@ -69,11 +69,11 @@ static void reverse(struct snap_pc *pcs, size_t count)
 	}
 }
 
-static void rotate(struct snap_pc *pcs, size_t count, size_t first)
+static void rotate_pcs(struct snap_pc *pcs, size_t count, size_t first)
 {
-	reverse(pcs, first);
-	reverse(pcs + first, count - first);
-	reverse(pcs, count);
+	reverse_pcs(pcs, first);
+	reverse_pcs(pcs + first, count - first);
+	reverse_pcs(pcs, count);
 }
 
 /*
@@ -94,7 +94,7 @@ void snap_sink_end(struct snap_sink *sink, struct snap_pcs *ret)
 	/* The tail: what is still missing of it after the ring was not filled is in the head. */
 	missing = beyond < sink->tail ? sink->tail - beyond : 0;
 	if (!missing)
-		rotate(sink->pcs + sink->head, sink->tail, beyond % sink->tail);
+		rotate_pcs(sink->pcs + sink->head, sink->tail, beyond % sink->tail);
 	memmove(sink->pcs + kept, sink->pcs + sink->head - missing, sink->tail * sizeof(*ret->pcs));
 	ret->gap_after = kept - 1;
 	ret->gap_count = beyond;

@@ -209,8 +209,8 @@ static inline bool step_known(struct snap_unwinder *unwinder, const struct snap_
 }
 
 /* Compiled twice, so that whole threads, which is what most are, pay nothing for partial ones. */
-static inline __attribute__((always_inline)) void walk(struct snap_unwinder *unwinder,
-						       bool is_partial)
+static inline __attribute__((always_inline)) void walk_frames(struct snap_unwinder *unwinder,
+							      bool is_partial)
 {
 	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
 		uint64_t lookup = snap_pc_lookup(unwinder->pc);
@@ -231,9 +231,9 @@ static inline __attribute__((always_inline)) void walk(struct snap_unwinder *unw
 static void unwind_by_rows(struct snap_unwinder *unwinder)
 {
 	if (unwinder->thread->partial)
-		walk(unwinder, true);
+		walk_frames(unwinder, true);
 	else
-		walk(unwinder, false);
+		walk_frames(unwinder, false);
 }
 
 /* A frame that libunwind found: it does not say where it had to follow the frame pointer. */
