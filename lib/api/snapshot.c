@@ -7,6 +7,7 @@
  */
 #include "api/api.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 
 #include "pipeline.h"
 #include "render/render.h"
@@ -14,7 +15,6 @@
 
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 /* A process worth a word: see stacksnap_snapshot_trouble(). */
 struct trouble {
@@ -232,7 +232,6 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 static void describe_host(struct snap_snapshot *inner)
 {
 	struct utsname names;
-	struct timespec now;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (uname(&names) == 0) {
@@ -241,8 +240,7 @@ static void describe_host(struct snap_snapshot *inner)
 		inner->host.arch = snap_arena_strdup(&inner->arena, names.machine);
 	}
 	inner->host.cpus = cpus > 0 ? (unsigned)cpus : 0;
-	if (clock_gettime(CLOCK_REALTIME, &now) == 0)
-		inner->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	inner->time_ns = snap_clock_ns(CLOCK_REALTIME);
 }
 
 API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksnap_options *options,
