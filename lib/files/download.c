@@ -7,7 +7,7 @@
  * variables; so where the caller has less rights than the program (AT_SECURE) it is never loaded.
  * Says which file is on its way, and gives up when the caller's cancel flag is set.
  */
-#include "files/place.h"
+#include "files/search.h"
 
 #include <dlfcn.h>
 #include <errno.h>

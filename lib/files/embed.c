@@ -5,7 +5,7 @@
  *
  * Knows of what a file holds only that ELF begins with its magic.
  */
-#include "files/place.h"
+#include "files/search.h"
 
 #include <errno.h>
 #include <fcntl.h>

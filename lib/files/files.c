@@ -8,7 +8,7 @@
 #include "files/files.h"
 
 #include "base/reopen.h"
-#include "files/place.h"
+#include "files/search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,9 +88,9 @@ bool snap_files_is_foreign(const struct snap_process *process)
  * What lies beside another user's program is believed only if that user or root put it there, and
  * never through a symbolic link: we must not read for him what he cannot.
  */
-static bool is_guarded(const struct snap_place *place, const struct snap_process *process)
+static bool is_guarded(const struct snap_candidate *place, const struct snap_process *process)
 {
-	return place->kind == SNAP_PLACE_NEAR && snap_files_is_foreign(process);
+	return place->kind == SNAP_CANDIDATE_NEAR && snap_files_is_foreign(process);
 }
 
 /* He has it mapped. Devices are not compared: overlayfs and btrfs show others in maps (stat(2)). */
@@ -103,11 +103,11 @@ static bool is_mapped(const struct snap_file_request *request, const struct stat
 }
 
 /* Where another user chose the name of a file: why it is not opened, NULL: it may be. */
-static const char *objection(const struct snap_place *place,
+static const char *objection(const struct snap_candidate *place,
 			     const struct snap_file_request *request, int path_fd)
 {
 	const struct snap_process *process = request->process;
-	bool chosen = place->kind == SNAP_PLACE_NEAR || place->kind == SNAP_PLACE_ROOT;
+	bool chosen = place->kind == SNAP_CANDIDATE_NEAR || place->kind == SNAP_CANDIDATE_ROOT;
 	struct stat info;
 
 	if (!chosen || !snap_files_is_foreign(process))
@@ -121,7 +121,7 @@ static const char *objection(const struct snap_place *place,
 	return NULL;
 }
 
-static struct snap_error *open_place(const struct snap_place *place,
+static struct snap_error *open_place(const struct snap_candidate *place,
 				     const struct snap_file_request *request, int path_fd,
 				     int *fd_ret)
 {
@@ -137,13 +137,14 @@ static struct snap_error *open_place(const struct snap_place *place,
 /* NOT_FOUND: there is nothing at this place. `count` grows by one if there is something. */
 static struct snap_error *try_place(struct snap_files *files,
 				    const struct snap_file_request *request,
-				    const struct snap_place *place, unsigned *count, int *fd_ret)
+				    const struct snap_candidate *place, unsigned *count,
+				    int *fd_ret)
 {
 	_cleanup_fd_ int path_fd = -1;
 	struct snap_error *err = NULL;
 
-	if (place->kind != SNAP_PLACE_BYTES && place->kind != SNAP_PLACE_DOWNLOAD)
-		err = snap_place_open(place, !is_guarded(place, request->process), &path_fd);
+	if (place->kind != SNAP_CANDIDATE_BYTES && place->kind != SNAP_CANDIDATE_DOWNLOAD)
+		err = snap_candidate_open(place, !is_guarded(place, request->process), &path_fd);
 	if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
 		return err;
 	if ((*count)++ != request->attempt) {
@@ -152,9 +153,9 @@ static struct snap_error *try_place(struct snap_files *files,
 	}
 	if (err)
 		return err;
-	if (place->kind == SNAP_PLACE_BYTES)
+	if (place->kind == SNAP_CANDIDATE_BYTES)
 		return snap_files_memory(place->embedded->data, place->embedded->size, fd_ret);
-	if (place->kind == SNAP_PLACE_DOWNLOAD)
+	if (place->kind == SNAP_CANDIDATE_DOWNLOAD)
 		return snap_download_find(&files->download, files->options, request, fd_ret);
 	return open_place(place, request, path_fd, fd_ret);
 }
@@ -162,13 +163,13 @@ static struct snap_error *try_place(struct snap_files *files,
 static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
 {
 	struct snap_files *files = context;
-	struct snap_place place;
+	struct snap_candidate place;
 	unsigned count = 0;
 
 	if (request->kind == SNAP_FILE_PERF_MAP)
 		return request->attempt == 0 ? snap_perf_map_open(files, request->process, fd_ret)
 					     : snap_error_not_found();
-	for (size_t i = 0; snap_place_get(files, request, i, &place); i++) {
+	for (size_t i = 0; snap_candidate_get(files, request, i, &place); i++) {
 		struct snap_error *err = try_place(files, request, &place, &count, fd_ret);
 
 		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)

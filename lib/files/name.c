@@ -3,7 +3,7 @@
  * Which texts name files: what stands in maps, and in the files of a target. Opens nothing, and
  * knows nothing of where files are looked for.
  */
-#include "files/place.h"
+#include "files/search.h"
 
 #include <string.h>
 

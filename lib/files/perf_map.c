@@ -7,7 +7,7 @@
  * when asked for (--perf-map=always). What the file says is read elsewhere.
  */
 #include "base/reopen.h"
-#include "files/place.h"
+#include "files/search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static struct snap_error *open_live(const struct snap_files *files,
 				    const struct snap_live *live, int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
-	struct snap_place place = { .kind = SNAP_PLACE_ROOT, .fd = live->root_fd };
+	struct snap_candidate place = { .kind = SNAP_CANDIDATE_ROOT, .fd = live->root_fd };
 	struct snap_error *err;
 
 	if (live->root_fd < 0)
@@ -59,7 +59,7 @@ static struct snap_error *open_live(const struct snap_files *files,
 		return snap_error_not_found();
 	snprintf(place.path, sizeof(place.path), "tmp/perf-%d.map",
 		 process->ns_pid ? process->ns_pid : process->pid);
-	err = snap_place_open(&place, false, &fd);
+	err = snap_candidate_open(&place, false, &fd);
 	if (err && snap_error_errno(err) == ELOOP) {
 		snap_error_destroy(err);
 		return snap_error_format(SNAP_ERROR_PERMISSION, "it is a symbolic link");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Follow: what the sampler tells, written into a log.
+ * Log sink: what the sampler tells, written into a log.
  *
  * It is the sampler's sink: it unwinds each copy at once, and remembers which numbers processes and
  * threads have in the log. Knows nothing of time.
@@ -9,20 +9,20 @@
 #define SNAP_RECORD_LOG_SINK_H
 
 #include "model/options.h"
-#include "record/spaces.h"
+#include "record/log_unwinder.h"
 #include "sample/sampler.h"
 
-enum { SNAP_FOLLOW_WARNINGS = 64 }; /* about single processes, at most */
+enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
 
 /* A process of the sampler's. */
-struct snap_followed_process {
-	struct snap_followed_process *next, *previous;
+struct snap_log_sink_process {
+	struct snap_log_sink_process *next, *previous;
 	uint32_t number, space; /* in the log; space UINT32_MAX: there was no room for one */
 	bool warned;
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
-struct snap_followed_thread {
+struct snap_log_sink_thread {
 	uint32_t number; /* in the log */
 	uint32_t next_free;
 	bool live, sampled; /* sampled: it stands in the log with a stack */
@@ -31,12 +31,12 @@ struct snap_followed_thread {
 	unsigned asked;      /* … the bits 1 << enum snap_verdict of why */
 };
 
-struct snap_follow {
+struct snap_log_sink {
 	const struct snap_options *options;
 	struct snap_log *log;
-	struct snap_spaces *spaces;
-	struct snap_followed_process *processes;
-	struct snap_followed_thread *threads;
+	struct snap_log_unwinder *unwinder;
+	struct snap_log_sink_process *processes;
+	struct snap_log_sink_thread *threads;
 	size_t thread_count, thread_capacity;
 	uint32_t first_free; /* of threads: index + 1; 0: none */
 	unsigned warnings;
@@ -47,14 +47,14 @@ struct snap_follow {
 	uint64_t states[SNAP_STATE_COUNT]; /* threads by their last state */
 };
 
-void snap_follow_init(struct snap_follow *follow, const struct snap_options *options,
-		      struct snap_log *log, struct snap_spaces *spaces);
-void snap_follow_deinit(struct snap_follow *follow);
+void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *options,
+			struct snap_log *log, struct snap_log_unwinder *unwinder);
+void snap_log_sink_deinit(struct snap_log_sink *sink);
 
-/* What the sampler calls; valid as long as `follow`. */
-struct snap_sampler_sink snap_follow_sink(struct snap_follow *follow);
+/* What the sampler calls; valid as long as `sink`. */
+struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink);
 
 /* The log has been renumbered. */
-void snap_follow_renumber(struct snap_follow *follow);
+void snap_log_sink_renumber(struct snap_log_sink *sink);
 
 #endif

@@ -1,22 +1,61 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The recorder: see recorder.h. Here are its beginning and end, its file and its ring; the loop is
- * in run.c, what a tick sees in log_sink.c, how stacks are unwound in spaces.c.
+ * The recorder: see recorder.h. Its beginning and end, its file, its ring, and the loop with its
+ * clock. When a tick is due is in pace.c, when --until is met in until.c, what a tick sees in
+ * log_sink.c, how stacks are unwound in log_unwinder.c.
  */
-#include "record/internal.h"
+#include "record/recorder.h"
 
 #include "analyze/log/log.h"
-#include "record/targets.h"
+#include "base/clock.h"
+#include "record/check_targets.h"
+#include "record/log_sink.h"
+#include "record/pace.h"
+#include "record/priority.h"
+#include "record/until.h"
 #include "roles/naming.h"
+#include "store/recording/file.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-static const int64_t NAMING_NS = 60ll * SNAP_SECOND;
+enum {
+	SECOND = 1000000000,
+	NAP = SECOND / 10,    /* the longest sleep: so late a wish to stop is seen */
+	HOUSE_EVERY = SECOND, /* the file, and what a ring forgets */
+};
+
+struct snap_recorder {
+	const struct snap_options *options;
+	struct snap_sampler_sink sink;
+	struct snap_sampler *sampler;
+	struct snap_log *log;
+	struct snap_log_unwinder *unwinder;
+	struct snap_log_sink log_sink;
+	struct snap_until_watch watch;
+	struct snap_log_writer *writer;
+	int fd;
+	atomic_bool stop;
+	bool begun;       /* a run has begun: the log's time counts */
+	int64_t start_ns; /* CLOCK_MONOTONIC of the log's time 0 */
+	/* of the run at hand */
+	struct snap_priority priority; /* of the caller's thread, when it is not raised */
+	struct snap_pace pace;
+	int64_t run_ns;        /* since start_ns: when it began */
+	int64_t before_ns;     /* how long those before it took */
+	uint64_t missed;       /* ticks of those before it */
+	int64_t next_flush_ns; /* since start_ns */
+	bool condition;        /* was met at the last tick */
+	bool is_running;
+	unsigned told_losses; /* of parsers, that the log tells */
+};
+
+static const int64_t NAMING_NS = 60ll * SECOND;
 
 /* What the discovery had to say is said of the recording. */
 static void copy_warnings(const struct snap_capture *from, struct snap_capture *to)
 {
-	for (size_t i = 0; i < from->warning_count && i < SNAP_FOLLOW_WARNINGS; i++) {
+	for (size_t i = 0; i < from->warning_count && i < SNAP_LOG_SINK_WARNINGS; i++) {
 		const struct snap_warning *warning = &from->warnings[i];
 		const char *code = snap_arena_strdup(&to->arena, warning->code);
 
@@ -32,17 +71,17 @@ static struct snap_error *begin_log(struct snap_recorder *recorder)
 	const struct snap_capture *found = snap_sampler_capture(recorder->sampler);
 	struct snap_error *err;
 
-	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME),
-			      SNAP_SECOND / options->hz, options->cpu_only, &recorder->log);
+	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME), SECOND / options->hz,
+			      options->cpu_only, &recorder->log);
 	if (err)
 		return err;
 	copy_warnings(found, recorder->log->capture);
 	recorder->log->stats.hz_asked = options->hz;
 	recorder->log->end = SNAP_END_UNFINISHED;
-	err = snap_spaces_create(options, recorder->log, &recorder->spaces);
+	err = snap_log_unwinder_create(options, recorder->log, &recorder->unwinder);
 	if (err)
 		return err;
-	snap_follow_init(&recorder->follow, options, recorder->log, recorder->spaces);
+	snap_log_sink_init(&recorder->log_sink, options, recorder->log, recorder->unwinder);
 	return NULL;
 }
 
@@ -59,10 +98,10 @@ struct snap_error *snap_recorder_create(const struct snap_options *options,
 		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 would record nothing");
 	recorder->options = options;
 	recorder->fd = -1;
-	recorder->sink = snap_follow_sink(&recorder->follow);
+	recorder->sink = snap_log_sink_callbacks(&recorder->log_sink);
 	err = snap_sampler_create(options, &recorder->sink, &recorder->sampler);
 	if (!err)
-		err = snap_targets_check(snap_sampler_capture(recorder->sampler));
+		err = snap_check_targets(snap_sampler_capture(recorder->sampler));
 	if (!err)
 		err = begin_log(recorder);
 	if (err)
@@ -77,8 +116,8 @@ void snap_recorder_destroy(struct snap_recorder *recorder)
 		return;
 	snap_sampler_destroy(recorder->sampler);
 	snap_log_writer_destroy(recorder->writer);
-	snap_follow_deinit(&recorder->follow);
-	snap_spaces_destroy(recorder->spaces);
+	snap_log_sink_deinit(&recorder->log_sink);
+	snap_log_unwinder_destroy(recorder->unwinder);
 	snap_log_destroy(recorder->log);
 	free(recorder);
 }
@@ -97,11 +136,11 @@ void snap_recorder_stop(struct snap_recorder *recorder)
 
 static const char LOST[] = "parser_lost";
 
-void snap_recorder_tell_losses(struct snap_recorder *recorder)
+static void warn_of_losses(struct snap_recorder *recorder)
 {
 	struct snap_capture *capture = recorder->log->capture;
 	const char *why, *text;
-	unsigned losses = snap_spaces_losses(recorder->spaces, &why);
+	unsigned losses = snap_log_unwinder_losses(recorder->unwinder, &why);
 
 	if (losses == recorder->told_losses)
 		return;
@@ -146,12 +185,12 @@ static struct snap_error *name_frames(struct snap_recorder *recorder,
 
 	if (!options->timeout_given && patience < NAMING_NS)
 		patience = NAMING_NS;
-	return snap_naming_run(recorder->log, options, snap_spaces_broker(recorder->spaces),
+	return snap_naming_run(recorder->log, options, snap_log_unwinder_broker(recorder->unwinder),
 			       patience);
 }
 
 /* After an error nothing more is written. */
-struct snap_error *snap_recorder_flush(struct snap_recorder *recorder)
+static struct snap_error *flush_file(struct snap_recorder *recorder)
 {
 	struct snap_error *err = NULL;
 
@@ -176,7 +215,7 @@ struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
 
 	if (recorder->fd < 0)
 		return NULL;
-	err = snap_recorder_flush(recorder);
+	err = flush_file(recorder);
 	if (err)
 		return err;
 	/* Whoever cancelled the run wants its file all the same. */
@@ -192,7 +231,7 @@ struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
 
 /* ---- the ring ---- */
 
-struct snap_error *snap_recorder_forget(struct snap_recorder *recorder)
+static struct snap_error *forget_old_ticks(struct snap_recorder *recorder)
 {
 	struct snap_log *log = recorder->log;
 	bool renumbered = false;
@@ -204,7 +243,7 @@ struct snap_error *snap_recorder_forget(struct snap_recorder *recorder)
 	end = log->ticks[log->tick_count - 1].time_ns + log->period_ns;
 	err = snap_log_forget(log, end - recorder->options->ring_ns, &renumbered);
 	if (!err && renumbered)
-		snap_follow_renumber(&recorder->follow);
+		snap_log_sink_renumber(&recorder->log_sink);
 	return err;
 }
 
@@ -216,9 +255,9 @@ struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
 {
 	struct snap_log *log = recorder->log;
 	enum snap_recording_end end = log->end;
-	struct snap_error *err = snap_recorder_forget(recorder);
+	struct snap_error *err = forget_old_ticks(recorder);
 
-	snap_recorder_tell_losses(recorder);
+	warn_of_losses(recorder);
 	if (!err)
 		err = name_frames(recorder, options);
 	if (err)
@@ -229,4 +268,277 @@ struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
 	err = snap_analyze_log(log, options, ret);
 	log->end = end;
 	return err;
+}
+
+/* ---- the loop ---- */
+
+/* The log's time. */
+static int64_t now_ns(const struct snap_recorder *recorder)
+{
+	return snap_clock_ns(CLOCK_MONOTONIC) - recorder->start_ns;
+}
+
+static bool is_told_to_stop(struct snap_recorder *recorder)
+{
+	return atomic_load(&recorder->stop) || snap_options_cancelled(recorder->options);
+}
+
+/* Sleeps until the next tick is due (UNFINISHED), or the run is to end: then why. */
+static enum snap_recording_end wait_for_tick(struct snap_recorder *recorder)
+{
+	const struct snap_options *options = recorder->options;
+	int64_t due = recorder->run_ns + snap_pace_due(&recorder->pace), end = INT64_MAX;
+
+	if (options->record_ns)
+		end = recorder->run_ns + options->record_ns;
+	for (;;) {
+		int64_t now = now_ns(recorder), until = due < end ? due : end;
+		struct timespec when;
+
+		if (is_told_to_stop(recorder))
+			return SNAP_END_ASKED;
+		if (now >= end)
+			return SNAP_END_TIME;
+		if (now >= due)
+			return SNAP_END_UNFINISHED;
+		if (until > now + NAP)
+			until = now + NAP;
+		until += recorder->start_ns;
+		when = (struct timespec){ until / SECOND, until % SECOND };
+		/* A signal wakes us: perhaps it said stop. */
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
+	}
+}
+
+static void count_tick(struct snap_recorder *recorder, const struct snap_sampler_tick *seen)
+{
+	struct snap_recording_stats *stats = &recorder->log->stats;
+	const struct snap_log_sink *log_sink = &recorder->log_sink;
+	uint64_t fresh = (uint64_t)seen->unstopped + seen->alone, kept = seen->kept;
+
+	/* With --mode cpu the sampler keeps threads that are not sampled, too. */
+	if (kept + fresh > log_sink->sampled)
+		kept = log_sink->sampled > fresh ? log_sink->sampled - fresh : 0;
+	stats->ticks++;
+	stats->stopped_ns += seen->stopped_ns;
+	stats->threads = log_sink->born;
+	stats->thread_samples += log_sink->sampled;
+	stats->kept += kept;
+	stats->unstopped += seen->unstopped;
+	stats->alone += seen->alone;
+}
+
+static void count_time(struct snap_recorder *recorder)
+{
+	struct snap_recording_stats *stats = &recorder->log->stats;
+
+	stats->duration_ns = recorder->before_ns + now_ns(recorder) - recorder->run_ns;
+	stats->ticks_missed = recorder->missed + recorder->pace.missed;
+	stats->stacks = recorder->log->stack_count;
+	if (stats->duration_ns > 0)
+		stats->hz_reached = (double)stats->ticks * SECOND / (double)stats->duration_ns;
+	/* The first tick is at time 0: after a short run there is one more than the time is long.
+	 */
+	if (stats->hz_reached > stats->hz_asked)
+		stats->hz_reached = stats->hz_asked;
+}
+
+/* One look at all threads, and into the log with it. */
+static struct snap_error *take_tick(struct snap_recorder *recorder, struct snap_sampler_tick *seen)
+{
+	int64_t now = now_ns(recorder);
+	struct snap_error *err;
+
+	snap_log_unwinder_tidy(recorder->unwinder);
+	recorder->log_sink.tick++;
+	snap_pace_take(&recorder->pace, now - recorder->run_ns);
+	err = snap_log_begin_tick(recorder->log, now);
+	if (err)
+		return err;
+	err = snap_sampler_tick(recorder->sampler, seen);
+	snap_log_end_tick(recorder->log, err ? 0 : seen->stopped_ns);
+	if (err)
+		return err;
+	count_tick(recorder, seen);
+	count_time(recorder);
+	return NULL;
+}
+
+/*
+ * The first look opens files of each thread and copies all of them, which takes many periods. What
+ * it saw is the first tick; the clock starts when it is done.
+ */
+static void start_clock(struct snap_recorder *recorder)
+{
+	int64_t passed = now_ns(recorder);
+
+	recorder->start_ns += passed;
+	recorder->run_ns = 0;
+	recorder->log->ticks[0].time_ns = 0;
+	recorder->log->time_ns += passed;
+	recorder->log->capture->time_ns += passed;
+	count_time(recorder);
+}
+
+static struct snap_error *take_next_tick(struct snap_recorder *recorder,
+					 struct snap_sampler_tick *seen)
+{
+	bool first = recorder->log->stats.ticks == 0;
+	struct snap_error *err = take_tick(recorder, seen);
+
+	if (!err && first)
+		start_clock(recorder);
+	return err;
+}
+
+/* What is done each second. */
+static struct snap_error *keep_house(struct snap_recorder *recorder)
+{
+	struct snap_error *err;
+
+	if (now_ns(recorder) < recorder->next_flush_ns)
+		return NULL;
+	recorder->next_flush_ns = now_ns(recorder) + HOUSE_EVERY;
+	err = forget_old_ticks(recorder);
+	return err ? err : flush_file(recorder);
+}
+
+static bool watch_condition(struct snap_recorder *recorder, const struct snap_sampler_tick *seen)
+{
+	const struct snap_log *log = recorder->log;
+	struct snap_until_tick tick = {
+		.time_ns = log->ticks[log->tick_count - 1].time_ns,
+		.threads = seen->threads,
+		.states = recorder->log_sink.states,
+		.run_ns = seen->run_ns,
+	};
+
+	return snap_until_met(&recorder->watch, &recorder->options->until, &tick);
+}
+
+static struct snap_recorder_status status_of(const struct snap_recorder *recorder,
+					     const struct snap_sampler_tick *seen)
+{
+	const struct snap_options *options = recorder->options;
+	int64_t passed = now_ns(recorder) - recorder->run_ns, remaining = -1;
+
+	if (options->record_ns)
+		remaining = passed < options->record_ns ? options->record_ns - passed : 0;
+	return (struct snap_recorder_status){
+		.elapsed_ns = recorder->log->stats.duration_ns,
+		.remaining_ns = remaining,
+		.threads = seen->threads,
+		.stats = recorder->log->stats,
+		.condition = recorder->condition,
+	};
+}
+
+/* Why a tick was the last one; UNFINISHED: it was not. */
+static enum snap_recording_end end_after(const struct snap_recorder *recorder,
+					 const struct snap_sampler_tick *seen)
+{
+	if (seen->no_targets)
+		return SNAP_END_TARGETS;
+	if (seen->refused)
+		return SNAP_END_PERMISSION;
+	if (recorder->condition && !recorder->options->ring_ns)
+		return SNAP_END_CONDITION;
+	return SNAP_END_UNFINISHED;
+}
+
+/* The caller may do what takes long, as write a ring down: that is not for our priority. */
+static bool ask_caller(struct snap_recorder *recorder,
+		       bool (*tick)(void *context, const struct snap_recorder_status *status),
+		       void *context, const struct snap_recorder_status *status)
+{
+	bool goes_on;
+
+	snap_priority_restore(&recorder->priority);
+	goes_on = tick(context, status);
+	snap_priority_raise(&recorder->priority);
+	return goes_on;
+}
+
+static struct snap_error *
+record(struct snap_recorder *recorder,
+       bool (*tick)(void *context, const struct snap_recorder_status *status), void *context)
+{
+	struct snap_log *log = recorder->log;
+	struct snap_sampler_tick seen = { 0 };
+	struct snap_error *err;
+
+	for (;;) {
+		struct snap_recorder_status status;
+
+		log->end = wait_for_tick(recorder);
+		if (log->end != SNAP_END_UNFINISHED)
+			return NULL;
+		err = take_next_tick(recorder, &seen);
+		if (!err)
+			err = keep_house(recorder);
+		if (err)
+			return err;
+		recorder->condition = watch_condition(recorder, &seen);
+		log->end = end_after(recorder, &seen);
+		status = status_of(recorder, &seen);
+		if (tick && !ask_caller(recorder, tick, context, &status) &&
+		    log->end == SNAP_END_UNFINISHED)
+			log->end = SNAP_END_ASKED;
+		recorder->condition = false;
+		if (log->end != SNAP_END_UNFINISHED)
+			return NULL;
+	}
+}
+
+static void begin_run(struct snap_recorder *recorder)
+{
+	if (!recorder->begun) {
+		recorder->begun = true;
+		recorder->start_ns = snap_clock_ns(CLOCK_MONOTONIC);
+		recorder->log->time_ns = snap_clock_ns(CLOCK_REALTIME);
+		recorder->log->capture->time_ns = recorder->log->time_ns;
+	}
+	recorder->run_ns = now_ns(recorder);
+	recorder->pace = (struct snap_pace){ .hz = recorder->options->hz };
+	recorder->next_flush_ns = 0;
+	recorder->is_running = true;
+	recorder->log->end = SNAP_END_UNFINISHED;
+}
+
+static void end_run(struct snap_recorder *recorder)
+{
+	int64_t passed = now_ns(recorder) - recorder->run_ns;
+
+	/* We wake a moment after the end, at which another tick would have been due. */
+	if (recorder->log->end == SNAP_END_TIME && passed > recorder->options->record_ns)
+		passed = recorder->options->record_ns;
+	snap_pace_finish(&recorder->pace, passed);
+	count_time(recorder);
+	recorder->before_ns = recorder->log->stats.duration_ns;
+	recorder->missed = recorder->log->stats.ticks_missed;
+	warn_of_losses(recorder);
+	recorder->is_running = false;
+	atomic_store(&recorder->stop, false);
+}
+
+struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
+				     bool (*tick)(void *context,
+						  const struct snap_recorder_status *status),
+				     void *context)
+{
+	struct snap_error *err;
+
+	begin_run(recorder);
+	snap_priority_raise(&recorder->priority);
+	err = record(recorder, tick, context);
+	snap_priority_restore(&recorder->priority);
+	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED) {
+		snap_error_destroy(err);
+		err = NULL;
+		recorder->log->end = SNAP_END_ASKED;
+	}
+	if (err)
+		recorder->log->end = SNAP_END_FAILED;
+	end_run(recorder);
+	return err ? err : flush_file(recorder);
 }

@@ -25,9 +25,9 @@ static volatile int sink = 1;
 
 __attribute__((noinline)) static void descend(int left, int answers)
 {
-	char room[256];
+	char filler[256];
 
-	memset(room, left, sizeof(room));
+	memset(filler, left, sizeof(filler));
 	if (left > 0) {
 		descend(left - 1, answers);
 	} else {
@@ -35,7 +35,7 @@ __attribute__((noinline)) static void descend(int left, int answers)
 		while (sink > 0)
 			poll(NULL, 0, -1);
 	}
-	sink += room[left % (int)sizeof(room)];
+	sink += filler[left % (int)sizeof(filler)];
 }
 
 struct place {
@@ -386,11 +386,11 @@ static void test_it_is_tidied(void **state)
 	assert_told(bed, 0, thread);
 	snap_remote_unwinder_tidy(bed->unwinder);
 	assert_true(bed->unwinder->processes[0].is_entered);
-	atomic_store(&bed->unwinder->room->left_bytes, 1ull << 40);
+	atomic_store(&bed->unwinder->exchange->left_bytes, 1ull << 40);
 	snap_remote_unwinder_tidy(bed->unwinder);
 	assert_false(bed->unwinder->processes[0].is_entered);
 	assert_told(bed, 0, thread);
-	assert_int_equal(atomic_load(&bed->unwinder->room->left_bytes), 0);
+	assert_int_equal(atomic_load(&bed->unwinder->exchange->left_bytes), 0);
 }
 
 /* ---- parsers that end ---- */
@@ -453,7 +453,7 @@ static void test_one_that_left(void **state)
 
 	assert_told(bed, 0, thread);
 	before = bed->unwinder->role.pid;
-	atomic_store(&bed->unwinder->room->has_left, 1);
+	atomic_store(&bed->unwinder->exchange->has_left, 1);
 	assert_told(bed, 0, thread);
 	assert_int_not_equal(bed->unwinder->role.pid, before);
 	/* It goes just when it is called. */
@@ -535,16 +535,16 @@ static void test_a_process_with_its_uid(void **state)
 
 /* ---- parsers in the hands of somebody else ---- */
 
-static void wait_for_call(struct snap_room *room)
+static void wait_for_call(struct snap_exchange *exchange)
 {
-	while (atomic_load(&room->calls) == 0)
+	while (atomic_load(&exchange->calls) == 0)
 		usleep(100);
 }
 
-static void say_done(struct snap_room *room)
+static void say_done(struct snap_exchange *exchange)
 {
-	atomic_store(&room->done, atomic_load(&room->calls));
-	atomic_fetch_add(&room->events, 1);
+	atomic_store(&exchange->done, atomic_load(&exchange->calls));
+	atomic_fetch_add(&exchange->events, 1);
 	for (;;)
 		pause();
 }
@@ -571,85 +571,85 @@ static void exits(void *context, int channel _unused_)
 
 static void pretends_to_leave(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	atomic_store(&room->has_left, 1);
+	wait_for_call(exchange);
+	atomic_store(&exchange->has_left, 1);
 	for (;;)
 		pause();
 }
 
 static void tells_too_much(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	room->answer.count = room->pc_room + 1;
+	wait_for_call(exchange);
+	exchange->answer.count = exchange->most_pcs + 1;
 	/* Whoever believes these is led astray, too. */
-	room->pc_room = UINT64_MAX;
-	room->pcs = (struct snap_pc *)16;
-	say_done(room);
+	exchange->most_pcs = UINT64_MAX;
+	exchange->pcs = (struct snap_pc *)16;
+	say_done(exchange);
 }
 
 static void has_another_end(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	room->answer.end = SNAP_UNWIND_COUNT;
-	memcpy(room->answer.reason, "so", 3);
-	say_done(room);
+	wait_for_call(exchange);
+	exchange->answer.end = SNAP_UNWIND_COUNT;
+	memcpy(exchange->answer.reason, "so", 3);
+	say_done(exchange);
 }
 
 static void has_a_gap_outside(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	room->answer.count = 2;
-	room->answer.gap_after = 2;
-	room->answer.gap_count = 1;
-	say_done(room);
+	wait_for_call(exchange);
+	exchange->answer.count = 2;
+	exchange->answer.gap_after = 2;
+	exchange->answer.gap_count = 1;
+	say_done(exchange);
 }
 
 static void has_an_endless_reason(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	room->answer.end = SNAP_UNWIND_FAILED;
-	memset(room->answer.reason, 'x', sizeof(room->answer.reason));
-	say_done(room);
+	wait_for_call(exchange);
+	exchange->answer.end = SNAP_UNWIND_FAILED;
+	memset(exchange->answer.reason, 'x', sizeof(exchange->answer.reason));
+	say_done(exchange);
 }
 
 static void writes_to_the_terminal(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
-	room->answer.end = SNAP_UNWIND_FAILED;
-	memcpy(room->answer.reason, "\033[2J", 5);
-	say_done(room);
+	wait_for_call(exchange);
+	exchange->answer.end = SNAP_UNWIND_FAILED;
+	memcpy(exchange->answer.reason, "\033[2J", 5);
+	say_done(exchange);
 }
 
 static void asks_nothing(void *context, int channel _unused_)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
+	wait_for_call(exchange);
 	for (;;)
-		atomic_fetch_add(&room->asked, 1);
+		atomic_fetch_add(&exchange->asked, 1);
 }
 
 static void asks_nonsense(void *context, int channel)
 {
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 	char bytes[100] = "";
 
-	wait_for_call(room);
+	wait_for_call(exchange);
 	if (send(channel, bytes, sizeof(bytes), 0) != sizeof(bytes))
 		_exit(8);
-	atomic_fetch_add(&room->asked, 1);
+	atomic_fetch_add(&exchange->asked, 1);
 	for (;;)
 		pause();
 }
@@ -657,11 +657,11 @@ static void asks_nonsense(void *context, int channel)
 static void asks_for_ever(void *context, int channel)
 {
 	const struct snap_broker_request request = { .kind = SNAP_FILE_MODULE, .map = 0 };
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 
-	wait_for_call(room);
+	wait_for_call(exchange);
 	for (;;) {
-		atomic_fetch_add(&room->asked, 1);
+		atomic_fetch_add(&exchange->asked, 1);
 		if (send(channel, &request, sizeof(request), 0) < 0)
 			_exit(8);
 	}
@@ -671,12 +671,12 @@ static void asks_for_ever(void *context, int channel)
 static void asks_and_listens_for_ever(void *context, int channel)
 {
 	const struct snap_broker_request request = { .kind = SNAP_FILE_MODULE, .map = UINT32_MAX };
-	struct snap_room *room = context;
+	struct snap_exchange *exchange = context;
 	char bytes[SNAP_WIRE_BYTES];
 
-	wait_for_call(room);
+	wait_for_call(exchange);
 	for (;;) {
-		atomic_fetch_add(&room->asked, 1);
+		atomic_fetch_add(&exchange->asked, 1);
 		if (send(channel, &request, sizeof(request), 0) < 0 ||
 		    recv(channel, bytes, sizeof(bytes), 0) < 0)
 			_exit(8);
@@ -717,9 +717,9 @@ static void test_hostile_parsers(void **state)
 		/* They are many, and not of this process's making. */
 		snap_remote_unwinder_leave(unwinder, 0);
 		unwinder->users[0].losses = 0;
-		snap_remote_clear_room(unwinder);
-		assert_null(
-			snap_role_spawn("hostile", kinds[i].run, unwinder->room, &unwinder->role));
+		snap_remote_clear_exchange(unwinder);
+		assert_null(snap_role_spawn("hostile", kinds[i].run, unwinder->exchange,
+					    &unwinder->role));
 		assert_pc_alone(bed, kinds[i].why);
 		assert_int_equal(losses(bed), i + 1);
 		assert_told(bed, 0, &bed->processes[0].threads[2]);

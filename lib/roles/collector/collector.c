@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/reopen.h"
 #include "files/files.h"
-#include "files/place.h"
+#include "files/search.h"
 #include "roles/parser.h"
 #include "roles/role.h"
 #include "stop/tracer.h"

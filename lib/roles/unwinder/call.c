@@ -17,7 +17,7 @@
 enum {
 	PAGE = 4096,
 	SPARE_FRAMES = 64,        /* see unwind.c */
-	KEPT_STACK = 1 << 20,     /* bytes that stay when the room is swept */
+	KEPT_STACK = 1 << 20,     /* bytes that stay when it is trimmed */
 	FIRST_LOOK_NS = 1000000,  /* so soon is seen that the parser has died … */
 	LOOK_NS = 20000000,       /* … and so often later, with the clock and the cancel flag */
 	THINK_NS = 1000000000,    /* processor time for one stack */
@@ -28,49 +28,49 @@ enum {
 /* Beside the files' time: for a machine that has better things to do than to unwind. */
 static const int64_t MOST_WAIT_NS = 3000000000;
 
-/* ---- the room ---- */
+/* ---- the exchange ---- */
 
 /* Address space only: what a call does not use takes no memory. */
-struct snap_error *snap_remote_make_room(struct snap_remote_unwinder *unwinder)
+struct snap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder)
 {
 	const struct snap_options *options = unwinder->options;
-	size_t header = (sizeof(struct snap_room) + PAGE - 1) & ~(size_t)(PAGE - 1);
+	size_t header = (sizeof(struct snap_exchange) + PAGE - 1) & ~(size_t)(PAGE - 1);
 	uint64_t stacks = (2 * options->max_stack + 2 * PAGE) & ~(uint64_t)(PAGE - 1);
 	uint64_t pcs = stacks / sizeof(uint64_t) + SPARE_FRAMES;
-	struct snap_room *room;
+	struct snap_exchange *exchange;
 	uint64_t size;
 
 	if (options->max_frames && options->max_frames < pcs)
 		pcs = options->max_frames;
 	size = header + stacks + pcs * sizeof(struct snap_pc);
-	room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-		    -1, 0);
-	if (room == MAP_FAILED)
+	exchange = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (exchange == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the stacks");
-	unwinder->room = room;
-	unwinder->room_size = size;
-	unwinder->stacks = (uint8_t *)room + header;
-	unwinder->stack_room = stacks;
-	unwinder->room_pcs = (struct snap_pc *)(unwinder->stacks + stacks);
-	unwinder->pc_room = pcs;
+	unwinder->exchange = exchange;
+	unwinder->exchange_size = size;
+	unwinder->stacks = (uint8_t *)exchange + header;
+	unwinder->stack_capacity = stacks;
+	unwinder->shared_pcs = (struct snap_pc *)(unwinder->stacks + stacks);
+	unwinder->most_pcs = pcs;
 	return NULL;
 }
 
-void snap_remote_clear_room(struct snap_remote_unwinder *unwinder)
+void snap_remote_clear_exchange(struct snap_remote_unwinder *unwinder)
 {
-	struct snap_room *room = unwinder->room;
+	struct snap_exchange *exchange = unwinder->exchange;
 
 	unwinder->calls = unwinder->asked = 0;
-	memset(room, 0, sizeof(*room));
-	room->pcs = unwinder->room_pcs;
-	room->pc_room = unwinder->pc_room;
+	memset(exchange, 0, sizeof(*exchange));
+	exchange->pcs = unwinder->shared_pcs;
+	exchange->most_pcs = unwinder->most_pcs;
 }
 
-void snap_remote_sweep_room(struct snap_remote_unwinder *unwinder)
+void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 {
 	if (unwinder->most_used <= KEPT_STACK)
 		return;
-	madvise(unwinder->stacks + KEPT_STACK, unwinder->stack_room - KEPT_STACK, MADV_REMOVE);
+	madvise(unwinder->stacks + KEPT_STACK, unwinder->stack_capacity - KEPT_STACK, MADV_REMOVE);
 	unwinder->most_used = 0;
 }
 
@@ -78,13 +78,13 @@ void snap_remote_sweep_room(struct snap_remote_unwinder *unwinder)
 
 struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder)
 {
-	struct snap_room_birth birth = { unwinder->room, unwinder->options };
+	struct snap_exchange_birth birth = { unwinder->exchange, unwinder->options };
 
 	if (unwinder->role.pidfd >= 0)
 		return NULL;
-	snap_remote_clear_room(unwinder);
+	snap_remote_clear_exchange(unwinder);
 	unwinder->maker = gettid();
-	return snap_parser_spawn(unwinder->options, unwinder->uid, snap_room_serve, &birth,
+	return snap_parser_spawn(unwinder->options, unwinder->uid, snap_exchange_serve, &birth,
 				 &unwinder->role);
 }
 
@@ -106,7 +106,7 @@ static struct snap_error *encode(const struct snap_process *process, int *fd_ret
 	/* Nothing of it but by what addresses are understood. */
 	struct snap_process sent = *process;
 	struct snap_capture alone = { .processes = &sent, .process_count = 1 };
-	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = SNAP_ROOM_VERSION };
+	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = SNAP_EXCHANGE_VERSION };
 	_cleanup_fd_ int fd = memfd_create("stacksnap-process", MFD_CLOEXEC);
 	void *bytes;
 
@@ -123,7 +123,7 @@ static struct snap_error *encode(const struct snap_process *process, int *fd_ret
 	if (bytes == MAP_FAILED)
 		return snap_error_os(errno, "cannot pass a process to the unwinder");
 	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE,
-				     .version = SNAP_ROOM_VERSION,
+				     .version = SNAP_EXCHANGE_VERSION,
 				     .memory = bytes };
 	snap_code_process(&codec, &alone, 0);
 	munmap(bytes, *size_ret);
@@ -134,7 +134,7 @@ static struct snap_error *encode(const struct snap_process *process, int *fd_ret
 struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
 				    const struct snap_process *process)
 {
-	struct snap_room_process header = { 0 };
+	struct snap_exchange_process header = { 0 };
 	_cleanup_fd_ int fd = -1;
 	struct snap_error *err = encode(process, &fd, &header.size);
 
@@ -148,8 +148,8 @@ static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
 {
 	uint8_t *to = unwinder->stacks + *used;
 
-	if (*size > unwinder->stack_room - *used)
-		*size = unwinder->stack_room - *used;
+	if (*size > unwinder->stack_capacity - *used)
+		*size = unwinder->stack_capacity - *used;
 	if (*size)
 		memcpy(to, bytes, *size);
 	*used += (*size + 15) & ~(uint64_t)15;
@@ -158,22 +158,22 @@ static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
 
 static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_thread *thread)
 {
-	struct snap_room *room = unwinder->room;
+	struct snap_exchange *exchange = unwinder->exchange;
 	struct snap_thread copy = *thread;
 	uint64_t used = 0;
 
 	copy.name = copy.wchan = copy.kernel_stack = NULL;
 	copy.reference_pcs = NULL;
 	copy.reference_pc_count = 0;
-	if (copy.registers_size > sizeof(room->registers))
+	if (copy.registers_size > sizeof(exchange->registers))
 		copy.registers_size = 0;
 	if (copy.registers_size)
-		memcpy(room->registers, thread->registers, copy.registers_size);
-	copy.registers = room->registers;
+		memcpy(exchange->registers, thread->registers, copy.registers_size);
+	copy.registers = exchange->registers;
 	copy.stack = put(unwinder, &used, thread->stack, &copy.stack_size);
 	copy.stack_limited |= copy.stack_size < thread->stack_size;
 	copy.stack2 = put(unwinder, &used, thread->stack2, &copy.stack2_size);
-	room->thread = copy;
+	exchange->thread = copy;
 	if (used > unwinder->most_used)
 		unwinder->most_used = used;
 }
@@ -181,19 +181,19 @@ static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_
 static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bool enters,
 		      const struct snap_thread *thread)
 {
-	struct snap_room *room = unwinder->room;
+	struct snap_exchange *exchange = unwinder->exchange;
 
-	room->number = number;
-	room->enters = enters;
-	room->resets = unwinder->resets;
-	room->left_count = (uint32_t)unwinder->left_count;
-	memcpy(room->left, unwinder->left, unwinder->left_count * sizeof(*unwinder->left));
+	exchange->number = number;
+	exchange->enters = enters;
+	exchange->resets = unwinder->resets;
+	exchange->left_count = (uint32_t)unwinder->left_count;
+	memcpy(exchange->left, unwinder->left, unwinder->left_count * sizeof(*unwinder->left));
 	unwinder->resets = false;
 	unwinder->left_count = 0;
-	room->file_id = 0;
+	exchange->file_id = 0;
 	put_thread(unwinder, thread);
-	atomic_store(&room->calls, ++unwinder->calls);
-	syscall(SYS_futex, &room->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
+	atomic_store(&exchange->calls, ++unwinder->calls);
+	syscall(SYS_futex, &exchange->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* What a call has cost so far. */
@@ -217,7 +217,7 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 	int64_t used;
 
 	if (snap_role_has_ended(&unwinder->role, 0))
-		return atomic_load(&unwinder->room->has_left) ? SNAP_CALL_LEFT : SNAP_CALL_DIED;
+		return atomic_load(&unwinder->exchange->has_left) ? SNAP_CALL_LEFT : SNAP_CALL_DIED;
 	if (snap_options_cancelled(unwinder->options))
 		return SNAP_CALL_CANCELLED;
 	used = processor_time(unwinder);
@@ -264,29 +264,29 @@ static void sleep_until(_Atomic uint32_t *futex, uint32_t seen, int64_t ns)
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
 				       bool enters, const struct snap_thread *thread)
 {
-	struct snap_room *room = unwinder->room;
+	struct snap_exchange *exchange = unwinder->exchange;
 	enum snap_call_result result = SNAP_CALL_ANSWERED;
 	struct watch watch = { .used_ns = -1, .look_ns = FIRST_LOOK_NS };
 	int64_t awake_until;
 
 	hand_over(unwinder, number, enters, thread);
 	watch.begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	awake_until = watch.begin_ns + SNAP_ROOM_AWAKE_NS;
+	awake_until = watch.begin_ns + SNAP_EXCHANGE_AWAKE_NS;
 	while (result == SNAP_CALL_ANSWERED) {
-		uint32_t seen = atomic_load(&room->events);
+		uint32_t seen = atomic_load(&exchange->events);
 
-		if (atomic_load(&room->done) == unwinder->calls)
+		if (atomic_load(&exchange->done) == unwinder->calls)
 			return SNAP_CALL_ANSWERED;
-		if (atomic_load(&room->asked) != unwinder->asked) {
+		if (atomic_load(&exchange->asked) != unwinder->asked) {
 			result = serve_file(unwinder, &watch);
 			continue;
 		}
 		if (snap_clock_ns(CLOCK_MONOTONIC) < awake_until) {
-			snap_room_pause();
+			snap_exchange_pause();
 			continue;
 		}
-		sleep_until(&room->events, seen, watch.look_ns);
-		if (atomic_load(&room->events) == seen)
+		sleep_until(&exchange->events, seen, watch.look_ns);
+		if (atomic_load(&exchange->events) == seen)
 			result = look(unwinder, &watch);
 	}
 	return result;

@@ -14,35 +14,35 @@
 #include <stdatomic.h>
 
 enum {
-	SNAP_ROOM_LEFT = 256,   /* numbers that a call says were left; more: all is forgotten */
-	SNAP_ROOM_REASON = 128, /* bytes of a reason, with its end */
+	SNAP_EXCHANGE_LEFT = 256,   /* numbers that a call says were left; more: all is forgotten */
+	SNAP_EXCHANGE_REASON = 128, /* bytes of a reason, with its end */
 	/*
 	 * How long both sides look for the other one before they sleep: who sleeps while the other
 	 * works for microseconds is woken later than that, on a processor that has gone to rest.
 	 */
-	SNAP_ROOM_AWAKE_NS = 20000,
+	SNAP_EXCHANGE_AWAKE_NS = 20000,
 };
 
-struct snap_room_answer {
-	uint64_t count; /* of the pcs in the room */
+struct snap_exchange_answer {
+	uint64_t count; /* of the pcs */
 	uint64_t end_pc;
 	uint64_t gap_after, gap_count;
 	uint32_t end; /* enum snap_unwind_end */
 	uint8_t needs_register, stale_mappings;
-	char reason[SNAP_ROOM_REASON]; /* "": none */
+	char reason[SNAP_EXCHANGE_REASON]; /* "": none */
 };
 
-struct snap_room {
+struct snap_exchange {
 	/* Written by the client. */
 	struct snap_pc *pcs; /* where they go, behind the header */
-	uint64_t pc_room;
+	uint64_t most_pcs;
 	_Atomic uint32_t calls; /* a futex: how many there were */
 	uint32_t number;        /* of the process */
 	bool enters;            /* its description is on the channel */
 	bool resets;            /* all that was entered before is forgotten */
 	uint32_t left_count;
-	uint32_t left[SNAP_ROOM_LEFT];
-	struct snap_thread thread; /* its bytes are in the room, and nothing else of it */
+	uint32_t left[SNAP_EXCHANGE_LEFT];
+	struct snap_thread thread; /* its bytes are here, and nothing else of it */
 	uint8_t registers[SNAP_MAX_REGISTERS];
 	/* Written by the parser. */
 	_Atomic uint32_t events __attribute__((aligned(64))); /* a futex: there is something new */
@@ -51,18 +51,18 @@ struct snap_room {
 	_Atomic uint32_t has_left;   /* it had nothing to do for long */
 	_Atomic uint64_t left_bytes; /* kept of processes that were left */
 	uint64_t file_id;            /* snap_broker_file_id() of what is read */
-	struct snap_room_answer answer;
+	struct snap_exchange_answer answer;
 };
 
 /* What is sent before a process's bytes; the descriptor of these rides along. */
-struct snap_room_process {
+struct snap_exchange_process {
 	uint64_t size;
 };
 
 /* What both hand to the codec: the newest of all versions. */
-enum { SNAP_ROOM_VERSION = 1 << 30 };
+enum { SNAP_EXCHANGE_VERSION = 1 << 30 };
 
-static inline void snap_room_pause(void)
+static inline void snap_exchange_pause(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
@@ -70,10 +70,10 @@ static inline void snap_room_pause(void)
 }
 
 /* The life of a parser that unwinds: `context` is the birth below. */
-struct snap_room_birth {
-	struct snap_room *room;
+struct snap_exchange_birth {
+	struct snap_exchange *exchange;
 	const struct snap_options *options;
 };
-void snap_room_serve(void *context, int channel);
+void snap_exchange_serve(void *context, int channel);
 
 #endif

@@ -29,14 +29,14 @@ struct snap_remote_unwinder {
 	uid_t uid;             /* of the parser */
 	uint32_t calls;        /* that it was made */
 	uint32_t asked;        /* files that it asked for and was answered */
-	/* Of the room, as it is not believed. */
-	struct snap_room *room;
-	uint64_t room_size, stack_room, pc_room;
+	/* Of the exchange, as what stands there is not believed. */
+	struct snap_exchange *exchange;
+	uint64_t exchange_size, stack_capacity, most_pcs;
 	uint8_t *stacks;
-	struct snap_pc *room_pcs;
-	uint64_t most_used; /* bytes of stacks, since the room was swept */
+	struct snap_pc *shared_pcs;
+	uint64_t most_used; /* bytes of stacks, since it was trimmed */
 	/* What the next call tells. */
-	uint32_t left[SNAP_ROOM_LEFT];
+	uint32_t left[SNAP_EXCHANGE_LEFT];
 	size_t left_count;
 	bool resets;
 	struct snap_remote_process *processes; /* by number */
@@ -62,12 +62,12 @@ enum snap_call_result {
 	SNAP_CALL_CANCELLED,
 };
 
-/* Makes the room. OS. */
-struct snap_error *snap_remote_make_room(struct snap_remote_unwinder *unwinder) _must_check_;
+/* Maps the exchange. OS. */
+struct snap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder) _must_check_;
 /* For a new parser: nothing of what the last one may have left there is believed. */
-void snap_remote_clear_room(struct snap_remote_unwinder *unwinder);
+void snap_remote_clear_exchange(struct snap_remote_unwinder *unwinder);
 /* Gives the memory of large stacks back. */
-void snap_remote_sweep_room(struct snap_remote_unwinder *unwinder);
+void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder);
 
 /* Makes a parser where there is none. OS. */
 struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder) _must_check_;
@@ -78,7 +78,7 @@ int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
 struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
 				    const struct snap_process *process) _must_check_;
 
-/* Makes the call and waits for its answer, which is in the room. */
+/* Makes the call and waits for its answer, which is in the exchange. */
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
 				       bool enters, const struct snap_thread *thread);
 

@@ -37,7 +37,7 @@ struct description {
 };
 
 struct parser {
-	struct snap_room *room;
+	struct snap_exchange *exchange;
 	const struct snap_options *options;
 	int channel;
 	struct snap_capture capture; /* its processes by number; most are not there */
@@ -53,10 +53,10 @@ struct parser {
 
 /* ---- the client is told ---- */
 
-static void tell(struct snap_room *room)
+static void tell(struct snap_exchange *exchange)
 {
-	atomic_fetch_add(&room->events, 1);
-	syscall(SYS_futex, &room->events, FUTEX_WAKE, 1, NULL, NULL, 0);
+	atomic_fetch_add(&exchange->events, 1);
+	syscall(SYS_futex, &exchange->events, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* Before the question itself: the client waits for an answer, and not at the channel. */
@@ -66,8 +66,8 @@ static struct snap_error *find_remotely(void *context, const struct snap_file_re
 	struct parser *parser = context;
 	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
 
-	atomic_fetch_add(&parser->room->asked, 1);
-	tell(parser->room);
+	atomic_fetch_add(&parser->exchange->asked, 1);
+	tell(parser->exchange);
 	return finder.find(finder.context, request, fd_ret);
 }
 
@@ -107,7 +107,7 @@ static bool describe(struct parser *parser, uint32_t number, uint64_t size, int 
 {
 	struct snap_process *process = &parser->capture.processes[number];
 	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = SNAP_ROOM_VERSION,
+				    .version = SNAP_EXCHANGE_VERSION,
 				    .size = size,
 				    .arena = &parser->arena };
 	/* It stands for itself here; where it has its place is its number. */
@@ -129,7 +129,7 @@ static bool describe(struct parser *parser, uint32_t number, uint64_t size, int 
 
 static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
 {
-	struct snap_room_process header;
+	struct snap_exchange_process header;
 	_cleanup_fd_ int fd = -1;
 	size_t size;
 
@@ -172,13 +172,13 @@ static void enter(struct parser *parser, uint32_t number)
 
 /* ---- calls ---- */
 
-static void answer(struct snap_room *room, const struct snap_pcs *pcs)
+static void answer(struct snap_exchange *exchange, const struct snap_pcs *pcs)
 {
-	size_t count = pcs->count < room->pc_room ? pcs->count : room->pc_room;
-	struct snap_room_answer *answer = &room->answer;
+	size_t count = pcs->count < exchange->most_pcs ? pcs->count : exchange->most_pcs;
+	struct snap_exchange_answer *answer = &exchange->answer;
 
 	if (count)
-		memcpy(room->pcs, pcs->pcs, count * sizeof(*room->pcs));
+		memcpy(exchange->pcs, pcs->pcs, count * sizeof(*exchange->pcs));
 	answer->count = count;
 	answer->end = pcs->end;
 	answer->end_pc = pcs->end_pc;
@@ -193,34 +193,34 @@ static void answer(struct snap_room *room, const struct snap_pcs *pcs)
 
 static void serve(struct parser *parser)
 {
-	struct snap_room *room = parser->room;
+	struct snap_exchange *exchange = parser->exchange;
 	struct snap_pcs pcs;
 
-	if (room->resets)
+	if (exchange->resets)
 		forget_all(parser);
-	for (uint32_t i = 0; i < room->left_count; i++)
-		leave(parser, room->left[i]);
-	if (room->enters)
-		enter(parser, room->number);
-	snap_unwind(parser->spaces[room->number].unwinder, &room->thread, &pcs);
+	for (uint32_t i = 0; i < exchange->left_count; i++)
+		leave(parser, exchange->left[i]);
+	if (exchange->enters)
+		enter(parser, exchange->number);
+	snap_unwind(parser->spaces[exchange->number].unwinder, &exchange->thread, &pcs);
 	if (pcs.no_memory)
 		_exit(NO_MEMORY);
-	answer(room, &pcs);
-	atomic_store(&room->left_bytes, parser->left);
+	answer(exchange, &pcs);
+	atomic_store(&exchange->left_bytes, parser->left);
 }
 
 /* False when none came for long. */
-static bool wait_for_call(struct snap_room *room, uint32_t served)
+static bool wait_for_call(struct snap_exchange *exchange, uint32_t served)
 {
 	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_ROOM_AWAKE_NS;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_EXCHANGE_AWAKE_NS;
 
-	while (atomic_load(&room->calls) == served) {
+	while (atomic_load(&exchange->calls) == served) {
 		if (snap_clock_ns(CLOCK_MONOTONIC) < until) {
-			snap_room_pause();
+			snap_exchange_pause();
 			continue;
 		}
-		if (syscall(SYS_futex, &room->calls, FUTEX_WAIT, served, &patience, NULL, 0) &&
+		if (syscall(SYS_futex, &exchange->calls, FUTEX_WAIT, served, &patience, NULL, 0) &&
 		    errno == ETIMEDOUT)
 			return false;
 	}
@@ -228,12 +228,14 @@ static bool wait_for_call(struct snap_room *room, uint32_t served)
 }
 
 /* Nothing is released at the end, which is that of the process. */
-void snap_room_serve(void *context, int channel)
+void snap_exchange_serve(void *context, int channel)
 {
-	const struct snap_room_birth *birth = context;
-	struct snap_room *room = birth->room;
-	struct parser parser = { .room = room, .options = birth->options, .channel = channel };
-	uint32_t served = atomic_load(&room->done);
+	const struct snap_exchange_birth *birth = context;
+	struct snap_exchange *exchange = birth->exchange;
+	struct parser parser = { .exchange = exchange,
+				 .options = birth->options,
+				 .channel = channel };
+	uint32_t served = atomic_load(&exchange->done);
 
 	snap_arena_init(&parser.arena);
 	/* Address space only: what is not entered takes no memory. */
@@ -244,14 +246,14 @@ void snap_room_serve(void *context, int channel)
 		_exit(NO_MEMORY);
 	parser.remote = (struct snap_remote_finder){ .channel = channel,
 						     .capture = &parser.capture,
-						     .file_id = &room->file_id };
+						     .file_id = &exchange->file_id };
 	parser.finder = (struct snap_file_finder){ .find = find_remotely,
 						   .note = note_remotely,
 						   .context = &parser };
-	while (wait_for_call(room, served)) {
+	while (wait_for_call(exchange, served)) {
 		serve(&parser);
-		atomic_store(&room->done, ++served);
-		tell(room);
+		atomic_store(&exchange->done, ++served);
+		tell(exchange);
 	}
-	atomic_store(&room->has_left, 1);
+	atomic_store(&exchange->has_left, 1);
 }

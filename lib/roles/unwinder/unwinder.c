@@ -50,8 +50,8 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 	if (!unwinder)
 		return;
 	snap_remote_end_parser(unwinder);
-	if (unwinder->room)
-		munmap(unwinder->room, unwinder->room_size);
+	if (unwinder->exchange)
+		munmap(unwinder->exchange, unwinder->exchange_size);
 	snap_interner_deinit(&unwinder->reasons);
 	snap_arena_deinit(&unwinder->arena);
 	free(unwinder->processes);
@@ -78,7 +78,7 @@ void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t 
 	if (!unwinder->processes[number].is_entered)
 		return;
 	unwinder->processes[number].is_entered = false;
-	if (unwinder->left_count == SNAP_ROOM_LEFT)
+	if (unwinder->left_count == SNAP_EXCHANGE_LEFT)
 		snap_remote_unwinder_reset(unwinder);
 	else
 		unwinder->left[unwinder->left_count++] = number;
@@ -96,29 +96,29 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 
 void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
 {
-	if (!unwinder->room)
+	if (!unwinder->exchange)
 		return;
-	snap_remote_sweep_room(unwinder);
-	if (atomic_load(&unwinder->room->left_bytes) > MAX_LEFT)
+	snap_remote_trim_exchange(unwinder);
+	if (atomic_load(&unwinder->exchange->left_bytes) > MAX_LEFT)
 		snap_remote_unwinder_reset(unwinder);
 }
 
 static struct snap_error *reserve(struct snap_remote_unwinder *unwinder, size_t count)
 {
-	size_t room = unwinder->process_count ? unwinder->process_count : 16;
+	size_t capacity = unwinder->process_count ? unwinder->process_count : 16;
 	struct snap_remote_process *grown;
 
 	if (count <= unwinder->process_count)
 		return NULL;
-	while (room < count)
-		room *= 2;
-	grown = realloc(unwinder->processes, room * sizeof(*grown));
+	while (capacity < count)
+		capacity *= 2;
+	grown = realloc(unwinder->processes, capacity * sizeof(*grown));
 	if (!grown)
 		return snap_error_no_memory();
 	memset(grown + unwinder->process_count, 0,
-	       (room - unwinder->process_count) * sizeof(*grown));
+	       (capacity - unwinder->process_count) * sizeof(*grown));
 	unwinder->processes = grown;
-	unwinder->process_count = room;
+	unwinder->process_count = capacity;
 	return NULL;
 }
 
@@ -167,14 +167,14 @@ static struct snap_error *choose_uid(struct snap_remote_unwinder *unwinder)
 static void tell_end(struct snap_remote_unwinder *unwinder, int status)
 {
 	char *why = unwinder->why;
-	size_t room = sizeof(unwinder->why);
+	size_t capacity = sizeof(unwinder->why);
 
 	if (status != -1 && WIFSIGNALED(status))
-		snprintf(why, room, "the parser was killed by signal %d", WTERMSIG(status));
+		snprintf(why, capacity, "the parser was killed by signal %d", WTERMSIG(status));
 	else if (status != -1 && WEXITSTATUS(status))
-		snprintf(why, room, "the parser exited with status %d", WEXITSTATUS(status));
+		snprintf(why, capacity, "the parser exited with status %d", WEXITSTATUS(status));
 	else
-		snprintf(why, room, "the parser exited early");
+		snprintf(why, capacity, "the parser exited early");
 }
 
 static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
@@ -220,7 +220,7 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	/* SIGKILL comes from outside, or is ours. */
 	if (result == SNAP_CALL_LATE || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
 		/* What it read when it ended, or for so long: the next one does without. */
-		snap_refuse_file(&unwinder->refusals, unwinder->room->file_id,
+		snap_refuse_file(&unwinder->refusals, unwinder->exchange->file_id,
 				 SNAP_ARRAY_SIZE(unwinder->refusals.files));
 	count_loss(unwinder, number, user, result == SNAP_CALL_LATE ? LATE : 1);
 	return result;
@@ -257,18 +257,18 @@ static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
 					unwinder->pc_capacity + 1))
 			return false;
 	if (count)
-		memcpy(unwinder->pcs, unwinder->room_pcs, count * sizeof(*unwinder->pcs));
+		memcpy(unwinder->pcs, unwinder->shared_pcs, count * sizeof(*unwinder->pcs));
 	return true;
 }
 
 /* A text of its own; NULL: it is none. */
 static const char *take_reason(struct snap_remote_unwinder *unwinder,
-			       const char text[SNAP_ROOM_REASON])
+			       const char text[SNAP_EXCHANGE_REASON])
 {
 	const char *reason;
-	size_t length = strnlen(text, SNAP_ROOM_REASON);
+	size_t length = strnlen(text, SNAP_EXCHANGE_REASON);
 
-	if (length == 0 || length == SNAP_ROOM_REASON)
+	if (length == 0 || length == SNAP_EXCHANGE_REASON)
 		return NULL;
 	for (size_t i = 0; i < length; i++)
 		if (text[i] < ' ' || text[i] > '~')
@@ -283,10 +283,10 @@ static const char *take_reason(struct snap_remote_unwinder *unwinder,
 static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *ret)
 {
 	/* Taken once: who wrote it may go on writing. */
-	struct snap_room_answer answer;
+	struct snap_exchange_answer answer;
 
-	memcpy(&answer, &unwinder->room->answer, sizeof(answer));
-	if (answer.count > unwinder->pc_room || answer.end >= SNAP_UNWIND_COUNT ||
+	memcpy(&answer, &unwinder->exchange->answer, sizeof(answer));
+	if (answer.count > unwinder->most_pcs || answer.end >= SNAP_UNWIND_COUNT ||
 	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
 	    (answer.gap_count && answer.gap_after >= answer.count) ||
 	    !take_pcs(unwinder, answer.count))
@@ -341,7 +341,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	enum snap_call_result result;
 	struct snap_error *err;
 
-	if (unwinder->role.pidfd >= 0 && atomic_load(&unwinder->room->has_left))
+	if (unwinder->role.pidfd >= 0 && atomic_load(&unwinder->exchange->has_left))
 		snap_remote_end_parser(unwinder);
 	enters = !known->is_entered;
 	err = enters ? choose_uid(unwinder) : NULL;
@@ -371,8 +371,8 @@ struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uin
 	err = reserve(unwinder, (size_t)number + 1);
 	if (!err)
 		err = find_user(unwinder, process->uid, &user);
-	if (!err && !unwinder->room)
-		err = snap_remote_make_room(unwinder);
+	if (!err && !unwinder->exchange)
+		err = snap_remote_map_exchange(unwinder);
 	if (err)
 		return err;
 	if (!is_hopeless(unwinder, number, user))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Targets: whether anybody of those that were found can be recorded, before anything is written.
+ * Whether any of the targets that were found can be recorded, before anything is written.
  *
  * Asks by opening what a recording reads; nobody is stopped. Knows nothing of threads.
  */
-#ifndef SNAP_RECORD_TARGETS_H
-#define SNAP_RECORD_TARGETS_H
+#ifndef SNAP_RECORD_CHECK_TARGETS_H
+#define SNAP_RECORD_CHECK_TARGETS_H
 
 #include "base/error.h"
 #include "model/capture.h"
@@ -14,6 +14,6 @@
  * NULL if there is one. Else why the first target cannot be, as a snapshot would say it: NOT_FOUND,
  * PERMISSION; OTHER.
  */
-struct snap_error *snap_targets_check(const struct snap_capture *found) _must_check_;
+struct snap_error *snap_check_targets(const struct snap_capture *found) _must_check_;
 
 #endif

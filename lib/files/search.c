@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Candidate places of a file: see place.h. */
-#include "files/place.h"
+/* Where a file is looked for: see search.h. */
+#include "files/search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,17 +13,17 @@
 
 static const char debug_root[] = "/usr/lib/debug";
 
-/* The list is made anew for each question, and stops at the place that is asked for. */
+/* The list is made anew for each question, and stops at the candidate that is asked for. */
 struct list {
 	const struct snap_files *files;
 	const struct snap_file_request *request;
 	const struct snap_live *live;
 	size_t wanted, count;
-	struct snap_place *place;
+	struct snap_candidate *place;
 	bool found;
 };
 
-static bool next(struct list *list, enum snap_place_kind kind)
+static bool next(struct list *list, enum snap_candidate_kind kind)
 {
 	if (list->found || list->count++ != list->wanted)
 		return false;
@@ -35,10 +35,11 @@ static bool next(struct list *list, enum snap_place_kind kind)
 	return true;
 }
 
-static void add_path(struct list *list, enum snap_place_kind kind, int fd, const char *format, ...)
-	_printf_(4, 5);
+static void add_path(struct list *list, enum snap_candidate_kind kind, int fd, const char *format,
+		     ...) _printf_(4, 5);
 
-static void add_path(struct list *list, enum snap_place_kind kind, int fd, const char *format, ...)
+static void add_path(struct list *list, enum snap_candidate_kind kind, int fd, const char *format,
+		     ...)
 {
 	va_list arguments;
 	int length;
@@ -84,7 +85,7 @@ static void add_embedded(struct list *list, const struct snap_map *map)
 		if (embedded->kind != SNAP_FILE_MODULE || embedded->map >= process->map_count ||
 		    !same_file(&process->maps[embedded->map], map))
 			continue;
-		if (next(list, SNAP_PLACE_BYTES))
+		if (next(list, SNAP_CANDIDATE_BYTES))
 			list->place->embedded = embedded;
 	}
 }
@@ -114,17 +115,17 @@ static void add_live_module(struct list *list, const struct snap_map *map, const
 	char other[PATH_MAX];
 
 	if (path && !map->deleted && live->root_fd >= 0)
-		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
+		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
 	if (live->root_fd >= 0 && !map->deleted && snap_path_with_newlines(path, other))
-		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", other);
-	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_PLACE_FD))
+		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", other);
+	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_CANDIDATE_FD))
 		list->place->fd = live->exe_fd;
 	if (files_fd >= 0)
-		add_path(list, SNAP_PLACE_ENTRY, files_fd, "map_files/%llx-%llx",
+		add_path(list, SNAP_CANDIDATE_ENTRY, files_fd, "map_files/%llx-%llx",
 			 (unsigned long long)map->start, (unsigned long long)map->end);
 	/* What took a deleted file's name may be a copy: the build id will tell. */
 	if (path && map->deleted && live->root_fd >= 0)
-		add_path(list, SNAP_PLACE_ROOT, live->root_fd, "%s", path);
+		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
 }
 
 static void add_module(struct list *list)
@@ -144,13 +145,13 @@ static void add_module(struct list *list)
 	if (!path)
 		return;
 	for (size_t i = 0; i < options->debug_dir_count; i++) {
-		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i], path);
-		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i],
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i], path);
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i],
 			 strrchr(path, '/'));
 	}
-	add_path(list, SNAP_PLACE_HOST, -1, "%s", path);
+	add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
 	if (snap_path_with_newlines(path, other))
-		add_path(list, SNAP_PLACE_HOST, -1, "%s", other);
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", other);
 }
 
 /*
@@ -166,8 +167,8 @@ static void add_both(struct list *list, const char *path)
 	    fstat(list->files->host_root, &host) == 0)
 		own = target.st_dev != host.st_dev || target.st_ino != host.st_ino;
 	if (own)
-		add_path(list, SNAP_PLACE_ROOT, list->live->root_fd, "%s", path);
-	add_path(list, SNAP_PLACE_HOST, -1, "%s", path);
+		add_path(list, SNAP_CANDIDATE_ROOT, list->live->root_fd, "%s", path);
+	add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
 }
 
 static void add_build_id(struct list *list)
@@ -183,7 +184,7 @@ static void add_build_id(struct list *list)
 		p += sprintf(p, "%02x", request->build_id[i]);
 	strcpy(p, ".debug");
 	for (size_t i = 0; i < options->debug_dir_count; i++)
-		add_path(list, SNAP_PLACE_HOST, -1, "%s%s", options->debug_dirs[i], tail);
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s", options->debug_dirs[i], tail);
 	snprintf(path, sizeof(path), "%s%s", debug_root, tail);
 	add_both(list, path);
 }
@@ -194,10 +195,10 @@ static void add_near(struct list *list, const char *directory, const char *betwe
 	const char *name = list->request->name;
 
 	if (list->live && list->live->root_fd >= 0)
-		add_path(list, SNAP_PLACE_NEAR, list->live->root_fd, "%s%s/%s", directory, between,
-			 name);
+		add_path(list, SNAP_CANDIDATE_NEAR, list->live->root_fd, "%s%s/%s", directory,
+			 between, name);
 	else if (!list->live)
-		add_path(list, SNAP_PLACE_HOST, -1, "%s%s/%s", directory, between, name);
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", directory, between, name);
 }
 
 static void add_named(struct list *list)
@@ -211,9 +212,10 @@ static void add_named(struct list *list)
 		*(strrchr(strcpy(directory, path), '/')) = '\0';
 	for (size_t i = 0; i < options->debug_dir_count; i++) {
 		if (path)
-			add_path(list, SNAP_PLACE_HOST, -1, "%s%s/%s", options->debug_dirs[i],
+			add_path(list, SNAP_CANDIDATE_HOST, -1, "%s%s/%s", options->debug_dirs[i],
 				 directory, request->name);
-		add_path(list, SNAP_PLACE_HOST, -1, "%s/%s", options->debug_dirs[i], request->name);
+		add_path(list, SNAP_CANDIDATE_HOST, -1, "%s/%s", options->debug_dirs[i],
+			 request->name);
 	}
 	if (path) {
 		add_near(list, directory, "");
@@ -256,13 +258,13 @@ static void add_alt(struct list *list)
 	add_both(list, path);
 }
 
-bool snap_place_get(const struct snap_files *files, const struct snap_file_request *request,
-		    size_t index, struct snap_place *ret)
+bool snap_candidate_get(const struct snap_files *files, const struct snap_file_request *request,
+			size_t index, struct snap_candidate *ret)
 {
 	struct list list = { .files = files, .request = request, .wanted = index, .place = ret };
 	bool download = false;
 
-	if (index >= SNAP_MAX_PLACES)
+	if (index >= SNAP_MAX_CANDIDATES)
 		return false;
 	if (request->name && !snap_name_is_plain(request->name))
 		return false;
@@ -288,7 +290,7 @@ bool snap_place_get(const struct snap_files *files, const struct snap_file_reque
 		break;
 	}
 	if (download && files->options->debuginfod)
-		next(&list, SNAP_PLACE_DOWNLOAD);
+		next(&list, SNAP_CANDIDATE_DOWNLOAD);
 	return list.found;
 }
 
@@ -342,26 +344,26 @@ static int open_below(int root, const char *path, bool follow)
 	return fd;
 }
 
-struct snap_error *snap_place_open(const struct snap_place *place, bool follow, int *ret)
+struct snap_error *snap_candidate_open(const struct snap_candidate *place, bool follow, int *ret)
 {
 	int fd = -1;
 
 	switch (place->kind) {
-	case SNAP_PLACE_HOST:
+	case SNAP_CANDIDATE_HOST:
 		fd = open(place->path, O_PATH | O_CLOEXEC);
 		break;
-	case SNAP_PLACE_ROOT:
-	case SNAP_PLACE_NEAR:
+	case SNAP_CANDIDATE_ROOT:
+	case SNAP_CANDIDATE_NEAR:
 		fd = open_below(place->fd, place->path, follow);
 		break;
-	case SNAP_PLACE_ENTRY:
+	case SNAP_CANDIDATE_ENTRY:
 		fd = openat(place->fd, place->path, O_PATH | O_CLOEXEC);
 		break;
-	case SNAP_PLACE_FD:
+	case SNAP_CANDIDATE_FD:
 		fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 0);
 		break;
-	case SNAP_PLACE_BYTES:
-	case SNAP_PLACE_DOWNLOAD:
+	case SNAP_CANDIDATE_BYTES:
+	case SNAP_CANDIDATE_DOWNLOAD:
 		errno = ENOENT;
 		break;
 	}

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Places: where a requested file may lie, in the order in which they are tried.
+ * Search: where a requested file (a module, its debug file) is looked for, and in which order.
  *
  * Turns a request into a list of (directory, name) pairs and opens one as a mere name. Decides
  * nothing about contents. Paths of a target are resolved inside the target's root, so that its
  * symbolic links cannot lead out of it.
  */
-#ifndef SNAP_FILES_PLACE_H
-#define SNAP_FILES_PLACE_H
+#ifndef SNAP_FILES_SEARCH_H
+#define SNAP_FILES_SEARCH_H
 
 #include "files/files.h"
 
 #include <limits.h>
 
-enum snap_place_kind {
-	SNAP_PLACE_HOST,     /* a path on this host */
-	SNAP_PLACE_ROOT,     /* a path below root_fd: symbolic links stay inside */
-	SNAP_PLACE_NEAR,     /* the same, in a directory that belongs to the target */
-	SNAP_PLACE_ENTRY,    /* an entry of the process's procfs directory */
-	SNAP_PLACE_FD,       /* what the descriptor `fd` stands for */
-	SNAP_PLACE_BYTES,    /* an embedded copy */
-	SNAP_PLACE_DOWNLOAD, /* by debuginfod */
+enum snap_candidate_kind {
+	SNAP_CANDIDATE_HOST,     /* a path on this host */
+	SNAP_CANDIDATE_ROOT,     /* a path below root_fd: symbolic links stay inside */
+	SNAP_CANDIDATE_NEAR,     /* the same, in a directory that belongs to the target */
+	SNAP_CANDIDATE_ENTRY,    /* an entry of the process's procfs directory */
+	SNAP_CANDIDATE_FD,       /* what the descriptor `fd` stands for */
+	SNAP_CANDIDATE_BYTES,    /* an embedded copy */
+	SNAP_CANDIDATE_DOWNLOAD, /* by debuginfod */
 };
 
-struct snap_place {
-	enum snap_place_kind kind;
+struct snap_candidate {
+	enum snap_candidate_kind kind;
 	int fd; /* directory for ROOT, NEAR, ENTRY; borrowed */
 	const struct snap_embedded *embedded;
 	char path[PATH_MAX];
 };
 
-enum { SNAP_MAX_PLACES = 64 };
+enum { SNAP_MAX_CANDIDATES = 64 };
 
 struct snap_files {
 	const struct snap_options *options;
@@ -40,15 +40,15 @@ struct snap_files {
 	struct snap_live host; /* of a process of which nothing is open: this host's root is its */
 };
 
-/* The place number `index` of the request; false: there is none. */
-bool snap_place_get(const struct snap_files *files, const struct snap_file_request *request,
-		    size_t index, struct snap_place *ret);
+/* Candidate number `index` of the request; false: there is none. */
+bool snap_candidate_get(const struct snap_files *files, const struct snap_file_request *request,
+			size_t index, struct snap_candidate *ret);
 
 /*
- * Opens the place as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing there.
+ * Opens the candidate as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing there.
  */
-struct snap_error *snap_place_open(const struct snap_place *place, bool follow,
-				   int *ret) _must_check_;
+struct snap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
+				       int *ret) _must_check_;
 
 /* What is open for the process of a request, NULL: nothing (the capture came from a file). */
 const struct snap_live *snap_files_live(const struct snap_files *files,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Keep: see keep.h. */
-#include "record/keep.h"
+/* Descriptors of a log: see descriptors.h. */
+#include "record/descriptors.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ static bool is_kept(const struct snap_live *live)
 	return live->root_fd >= 0 || live->exe_fd >= 0 || live->proc_fd >= 0;
 }
 
-static bool has_room(const struct snap_log *log)
+static bool has_descriptors_left(const struct snap_log *log)
 {
 	struct rlimit limit = { 0 };
 	size_t count = 0;
@@ -40,18 +40,18 @@ static bool has_room(const struct snap_log *log)
 	return (count + 1) * EACH <= limit.rlim_cur / SHARE;
 }
 
-const struct snap_live *snap_keep_choose(const struct snap_log *log,
-					 const struct snap_process *process,
-					 const struct snap_live *live)
+const struct snap_live *snap_descriptors_to_keep(const struct snap_log *log,
+						 const struct snap_process *process,
+						 const struct snap_live *live)
 {
 	if (!live || !log->capture->live)
 		return NULL;
 	if (!has_own_root(live) && !has_nameless_files(process))
 		return NULL;
-	return has_room(log) ? live : NULL;
+	return has_descriptors_left(log) ? live : NULL;
 }
 
-void snap_keep_ended(struct snap_log *log, uint32_t space)
+void snap_descriptors_close_ended(struct snap_log *log, uint32_t space)
 {
 	struct snap_live *live;
 

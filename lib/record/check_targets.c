@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Targets: see targets.h. */
-#include "record/targets.h"
+/* A look at the targets before a recording: see check_targets.h. */
+#include "record/check_targets.h"
 
 #include "discover/discover.h"
 #include "proc/procfs.h"
@@ -29,7 +29,7 @@ static struct snap_error *explain(const struct snap_process *process)
 				 (int)process->pid, row->word);
 }
 
-struct snap_error *snap_targets_check(const struct snap_capture *found)
+struct snap_error *snap_check_targets(const struct snap_capture *found)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *scratch = snap_capture_new();
 	struct snap_error *first = NULL;
