@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The flow: see pipeline.h. Whoever has read this file has read the architecture. */
+/*
+ * The flow, from options to bytes. Whoever has read this file has read the architecture.
+ *
+ *     take        collector: capture ── bytes ──▶ parser: analyze ── bytes ──▶ snapshot
+ *     list        collector: list the processes ─▶ parser: analyze ──────────▶ snapshot
+ *     load        collector: read a capture ─────▶ parser: analyze ──────────▶ snapshot
+ *                 parser: read JSON ─────────────────────────────────────────▶ snapshot
+ *     record      recorder: sample ─▶ log ─┬─▶ parser: name ─▶ analyze the log ─▶ recording
+ *     load        read a log ──────────────┘
+ *     render      a snapshot or a recording, and a format ───────────────────▶ bytes
+ */
 #include "pipeline.h"
 
 #include "analyze/log/log.h"
@@ -7,6 +17,7 @@
 #include "base/clock.h"
 #include "capture/capture.h"
 #include "files/files.h"
+#include "render/render.h"
 #include "roles/analysis.h"
 #include "roles/naming.h"
 #include "roles/unwinder/judge.h"
@@ -180,6 +191,21 @@ struct snap_error *snap_pipeline_list(const struct snap_options *options,
 	return err ? err : finish(collector, options, ret);
 }
 
+struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+					       struct snap_snapshot **ret)
+{
+	return snap_read_json_in_sandbox(fd, options, ret);
+}
+
+/* ---- recordings: the recorder names and analyzes its own log in the same order ---- */
+
+struct snap_error *snap_pipeline_slice(struct snap_recorder *recorder,
+				       const struct snap_options *options,
+				       struct snap_recording **ret)
+{
+	return snap_recorder_recording(recorder, options, ret);
+}
+
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						struct snap_recording **ret)
 {
@@ -201,4 +227,36 @@ struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_option
 	if (err)
 		return err;
 	return snap_analyze_log(log, options, ret);
+}
+
+/* ---- bytes ---- */
+
+static struct snap_error *find_format(const char *name, const struct snap_format **ret)
+{
+	*ret = snap_format_by_name(name);
+	return *ret ? NULL : snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", name);
+}
+
+struct snap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot, bool is_list,
+						 const struct snap_options *options,
+						 const char *format, FILE *out)
+{
+	const struct snap_format *found;
+	struct snap_error *err = find_format(format, &found);
+
+	if (err)
+		return err;
+	if (is_list && found->snapshot == snap_render_text)
+		return snap_render_list(snapshot, options, out);
+	return snap_render_snapshot(found, snapshot, options, out);
+}
+
+struct snap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
+						  const struct snap_options *options,
+						  const char *format, FILE *out)
+{
+	const struct snap_format *found;
+	struct snap_error *err = find_format(format, &found);
+
+	return err ? err : snap_render_recording(found, recording, options, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The flow, in order: capture, analyze. Rendering is the caller's next step. Knows the stages and
- * nothing of what is inside them.
+ * The flow, in order: capture or record, analyze, render. Knows the stages and nothing of what is
+ * inside them.
  */
 #ifndef SNAP_PIPELINE_H
 #define SNAP_PIPELINE_H
@@ -9,7 +9,10 @@
 #include "base/error.h"
 #include "model/options.h"
 #include "model/recording.h"
+#include "record/recorder.h"
 #include "roles/collector/collector.h"
+
+#include <stdio.h>
 
 /*
  * A capture is held by its collector (roles/collector/collector.h). The options' timeout runs from
@@ -27,8 +30,23 @@ struct snap_error *snap_pipeline_take(const struct snap_options *options,
 				      struct snap_collector **collector_ret) _must_check_;
 struct snap_error *snap_pipeline_list(const struct snap_options *options,
 				      struct snap_snapshot **ret) _must_check_;
+/* A snapshot's JSON document, see snap_read_json_in_sandbox(). */
+struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+					       struct snap_snapshot **ret) _must_check_;
+/* What a recorder holds, see snap_recorder_recording(). */
+struct snap_error *snap_pipeline_slice(struct snap_recorder *recorder,
+				       const struct snap_options *options,
+				       struct snap_recording **ret) _must_check_;
 /* A recording file, with names for what has none yet; the slice of the options. */
 struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						struct snap_recording **ret) _must_check_;
+
+/* In a format by its name; INVALID: there is none. `is_list`: a tree without stacks. */
+struct snap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot, bool is_list,
+						 const struct snap_options *options,
+						 const char *format, FILE *out) _must_check_;
+struct snap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
+						  const struct snap_options *options,
+						  const char *format, FILE *out) _must_check_;
 
 #endif

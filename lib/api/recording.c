@@ -8,8 +8,6 @@
 #include "api/api.h"
 
 #include "pipeline.h"
-#include "record/recorder.h"
-#include "render/render.h"
 #include "render/summary.h"
 #include "store/capture/file.h"
 #include "store/recording/file.h"
@@ -156,7 +154,7 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 	struct snap_recording *inner = NULL;
 	struct snap_error *err;
 
-	err = snap_recorder_recording(recorder->inner, &options->values, &inner);
+	err = snap_pipeline_slice(recorder->inner, &options->values, &inner);
 	if (err)
 		return snap_api_error(err);
 	return snap_api_error(wrap(inner, &options->values, ret));
@@ -186,13 +184,8 @@ API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_re
 						       const struct stacksnap_options *options,
 						       const char *format, FILE *out)
 {
-	const struct snap_format *found = snap_format_by_name(format);
-
-	if (!found)
-		return snap_api_error(
-			snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", format));
 	return snap_api_error(
-		snap_render_recording(found, recording->inner, &options->values, out));
+		snap_pipeline_render_recording(recording->inner, &options->values, format, out));
 }
 
 API const struct stacksnap_recording_stats *

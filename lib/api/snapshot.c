@@ -11,7 +11,6 @@
 
 #include "pipeline.h"
 #include "render/render.h"
-#include "roles/analysis.h"
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -221,7 +220,7 @@ API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksn
 						    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err = snap_read_json_in_sandbox(fd, &options->values, &inner);
+	struct snap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
 
 	if (err)
 		return snap_api_error(err);
@@ -271,14 +270,8 @@ API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_sna
 						      const struct stacksnap_options *options,
 						      const char *format, FILE *out)
 {
-	const struct snap_format *found = snap_format_by_name(format);
-
-	if (!found)
-		return snap_api_error(
-			snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", format));
-	if (snapshot->list && found->snapshot == snap_render_text)
-		return snap_api_error(snap_render_list(snapshot->inner, &options->values, out));
-	return snap_api_error(snap_render_snapshot(found, snapshot->inner, &options->values, out));
+	return snap_api_error(snap_pipeline_render_snapshot(snapshot->inner, snapshot->list,
+							    &options->values, format, out));
 }
 
 API const char *stacksnap_format_name(size_t index, const char **suffix_ret, const char **help_ret)
