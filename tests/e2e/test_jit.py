@@ -29,6 +29,9 @@ class PerfMap(Case):
         got = functions(stack)
         at = got.index("from_jit")
         self.assertEqual(got[at + 2], "main", got)
+        # Code in no file is believed to keep a frame pointer; who called it was found so.
+        self.assertEqual([e.get("trust") for e in stack["entries"][at:at + 4]],
+                         [None, None, "frame_pointer", None], got)
         self.assertEqual(stack["unwind"], "complete")
         return stack["entries"][at + 1]
 
