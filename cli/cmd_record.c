@@ -33,7 +33,7 @@ static bool is_stdout(const char *path)
 }
 
 /* Everything that can be known to be wrong before anybody is looked at. */
-static int prepare(struct run *run)
+static int prepare_run(struct run *run)
 {
 	struct snap_cli_request *request = run->request;
 
@@ -58,7 +58,7 @@ static int prepare(struct run *run)
 	return SNAP_CLI_WHOLE;
 }
 
-static bool fail(struct stacksnap_error *err)
+static bool print_error(struct stacksnap_error *err)
 {
 	snap_cli_message("%s", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
@@ -98,7 +98,7 @@ static void write_meanwhile(struct run *run)
 	if (run->grows)
 		return;
 	err = stacksnap_recorder_slice(run->recorder, run->request->options, &recording);
-	run->failed = err ? !fail(err) : !write_recording(run, recording);
+	run->failed = err ? !print_error(err) : !write_recording(run, recording);
 	stacksnap_recording_destroy(recording);
 }
 
@@ -118,7 +118,7 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 }
 
 /* In a signal handler. */
-static void stop(void *recorder)
+static void stop_recorder(void *recorder)
 {
 	stacksnap_recorder_stop(recorder);
 }
@@ -132,14 +132,14 @@ static bool begin_growing(struct run *run)
 	if (output->fd < 0 && !snap_cli_output_init_growing(output, run->place.path))
 		return false;
 	err = stacksnap_recorder_write_to(run->recorder, output->fd);
-	return !err || fail(err);
+	return !err || print_error(err);
 }
 
 /* False after a message; a reader who has gone away is no failure. */
 static bool growing_failed(struct run *run, struct stacksnap_error *err)
 {
 	if (stacksnap_error_errno(err) != EPIPE)
-		return fail(err);
+		return print_error(err);
 	run->report.broken_pipe = true;
 	stacksnap_error_destroy(err);
 	return true;
@@ -167,7 +167,7 @@ static bool end_run(struct run *run, struct stacksnap_error *err)
 	if (err && run->grows && stacksnap_error_code(err) == STACKSNAP_ERROR_OS)
 		return growing_failed(run, err);
 	if (err)
-		fail(err);
+		print_error(err);
 	return !run->grows || end_growing(run);
 }
 
@@ -232,7 +232,7 @@ static void print_remarks(const struct stacksnap_recording *recording)
 				 stats->hz_reached, stats->hz_asked);
 }
 
-static int conclude(struct run *run, const struct stacksnap_recording *recording)
+static int conclude_run(struct run *run, const struct stacksnap_recording *recording)
 {
 	int status = snap_cli_report_recording_status(recording);
 
@@ -248,7 +248,7 @@ static int conclude(struct run *run, const struct stacksnap_recording *recording
 	return run->failed ? SNAP_CLI_TROUBLE : status;
 }
 
-static int finish(struct run *run, struct stacksnap_error *err)
+static int finish_run(struct run *run, struct stacksnap_error *err)
 {
 	struct stacksnap_recording *recording = NULL;
 	bool fine = end_run(run, err);
@@ -261,7 +261,7 @@ static int finish(struct run *run, struct stacksnap_error *err)
 		return snap_cli_report_error(&run->report, err);
 	if (!run->grows && !run->report.broken_pipe)
 		run->failed = !write_recording(run, recording);
-	status = conclude(run, recording);
+	status = conclude_run(run, recording);
 	stacksnap_recording_destroy(recording);
 	return status;
 }
@@ -284,7 +284,7 @@ static int find_targets(struct run *run)
 	return status;
 }
 
-static int record(struct run *run)
+static int record_targets(struct run *run)
 {
 	struct stacksnap_error *err;
 	int status = find_targets(run);
@@ -299,7 +299,7 @@ static int record(struct run *run)
 	if (run->grows && !begin_growing(run))
 		return SNAP_CLI_TROUBLE;
 	snap_cli_record_progress_init(&run->progress, run->request->ring);
-	snap_cli_signals_end_in_order(stop, run->recorder);
+	snap_cli_signals_end_in_order(stop_recorder, run->recorder);
 	err = stacksnap_recorder_run(run->recorder, on_tick, run);
 	snap_cli_progress_erase();
 	/* A signal that came too early to be heard in order, or the clock. */
@@ -307,7 +307,7 @@ static int record(struct run *run)
 		stacksnap_error_destroy(err);
 		return snap_cli_report_failure(&run->report, "cancelled", "cancelled");
 	}
-	return finish(run, err);
+	return finish_run(run, err);
 }
 
 int snap_cli_cmd_record(struct snap_cli_request *request)
@@ -320,9 +320,9 @@ int snap_cli_cmd_record(struct snap_cli_request *request)
 	int status;
 
 	snap_cli_signals_catch_requests();
-	status = prepare(&run);
+	status = prepare_run(&run);
 	if (status == SNAP_CLI_WHOLE)
-		status = record(&run);
+		status = record_targets(&run);
 	stacksnap_recorder_destroy(run.recorder);
 	snap_cli_place_deinit(&run.place);
 	snap_cli_report_deinit(&run.stats);

@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* "WHAT FILE: WHY" */
-static int refuse(struct snap_cli_report *report, const char *code, const char *what,
-		  const char *why)
+static int refuse_file(struct snap_cli_report *report, const char *code, const char *what,
+		       const char *why)
 {
 	char *text = NULL;
 	int status;
@@ -86,10 +86,10 @@ int snap_cli_cmd_render(struct snap_cli_request *request)
 
 	if (snap_cli_report_init(&report, request)) {
 		if (!snap_cli_input_init(&input, request->file))
-			status = refuse(&report, "unreadable", "cannot read", strerror(errno));
+			status = refuse_file(&report, "unreadable", "cannot read", strerror(errno));
 		else if (input.kind == STACKSNAP_FILE_UNKNOWN)
-			status = refuse(&report, "format", "cannot render",
-					"it is not a capture, a recording or a JSON snapshot");
+			status = refuse_file(&report, "format", "cannot render",
+					     "it is not a capture, a recording or a JSON snapshot");
 		else if (input.kind == STACKSNAP_FILE_RECORDING)
 			status = render_recording(&report, input.fd);
 		else

@@ -35,7 +35,7 @@ static bool open_places(struct run *run, struct snap_cli_request *request)
 }
 
 /* False after a message: the report is printed all the same, the target stood still for it. */
-static bool save(struct run *run, const struct snap_cli_request *request)
+static bool save_capture(struct run *run, const struct snap_cli_request *request)
 {
 	struct stacksnap_error *err;
 
@@ -63,7 +63,7 @@ static struct stacksnap_error *take(struct run *run, const struct snap_cli_reque
 	err = stacksnap_capture_take(request->options, &run->capture);
 	if (err)
 		return err;
-	*saved_ret = save(run, request);
+	*saved_ret = save_capture(run, request);
 	if (!*saved_ret)
 		snap_cli_output_deinit(&run->saved);
 	return stacksnap_capture_analyze(run->capture, request->options, &run->snapshot);
@@ -78,7 +78,7 @@ static void print_times(const struct run *run, int64_t taken_ns)
 			 (double)taken_ns * ms);
 }
 
-static int finish(struct run *run, const struct snap_cli_request *request)
+static int finish_run(struct run *run, const struct snap_cli_request *request)
 {
 	int64_t start_ns = now_ns(), taken_ns;
 	bool saved = true;
@@ -107,7 +107,7 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 		return SNAP_CLI_USAGE;
 	}
 	if (open_places(&run, request))
-		status = finish(&run, request);
+		status = finish_run(&run, request);
 	stacksnap_snapshot_destroy(run.snapshot);
 	stacksnap_capture_destroy(run.capture);
 	snap_cli_output_deinit(&run.saved);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* With errno; a signal that asked to end needs no words. */
-static bool cannot(const char *what, const char *path)
+static bool print_failure(const char *what, const char *path)
 {
 	if (errno == EINTR && snap_cli_signals_caught())
 		return false;
@@ -50,7 +50,7 @@ static bool open_beside(struct snap_cli_output *output, mode_t mode, const struc
 	if (output->fd < 0) {
 		free(output->temporary);
 		output->temporary = NULL;
-		return cannot("create", output->path);
+		return print_failure("create", output->path);
 	}
 	snap_cli_signals_add_leftover(output->temporary);
 	/*
@@ -60,7 +60,7 @@ static bool open_beside(struct snap_cli_output *output, mode_t mode, const struc
 	if (old && fchown(output->fd, old->st_uid, old->st_gid) < 0)
 		mode &= ~(mode_t)070;
 	if (fchmod(output->fd, mode) < 0 && errno != EPERM && errno != EOPNOTSUPP)
-		return cannot("set the mode of", output->temporary);
+		return print_failure("set the mode of", output->temporary);
 	return true;
 }
 
@@ -70,7 +70,7 @@ static bool open_straight(struct snap_cli_output *output)
 	do
 		output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	while (output->fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
-	return output->fd >= 0 || cannot("write", output->path);
+	return output->fd >= 0 || print_failure("write", output->path);
 }
 
 /* What is known of a place before it is opened. */
@@ -79,7 +79,7 @@ struct place {
 	bool exists, is_stdout, is_file; /* a file, or nothing yet: replaced by renaming */
 };
 
-static bool look_at(struct snap_cli_output *output, const char *path, struct place *ret)
+static bool look_at_place(struct snap_cli_output *output, const char *path, struct place *ret)
 {
 	struct place place = { .exists = false };
 
@@ -92,12 +92,12 @@ static bool look_at(struct snap_cli_output *output, const char *path, struct pla
 	}
 	place.exists = stat(path, &place.status) == 0;
 	if (!place.exists && errno != ENOENT)
-		return cannot("write", path);
+		return print_failure("write", path);
 	place.is_file = !place.exists || S_ISREG(place.status.st_mode);
 	/* Through symbolic links: what they point to is replaced, not they. */
 	output->path = place.exists && place.is_file ? realpath(path, NULL) : strdup(path);
 	if (!output->path)
-		return cannot("write", path);
+		return print_failure("write", path);
 	*ret = place;
 	return true;
 }
@@ -106,7 +106,7 @@ bool snap_cli_output_init(struct snap_cli_output *output, const char *path, bool
 {
 	struct place place;
 
-	if (!look_at(output, path, &place))
+	if (!look_at_place(output, path, &place))
 		return false;
 	if (place.is_stdout)
 		return true;
@@ -133,7 +133,7 @@ static bool probe_folder(struct snap_cli_output *output)
 		close(fd);
 	else if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
 		return open_beside(output, 0600, NULL);
-	return fd >= 0 || cannot("write", output->path);
+	return fd >= 0 || print_failure("write", output->path);
 }
 
 bool snap_cli_output_probe(struct snap_cli_output *output, const char *path)
@@ -141,7 +141,7 @@ bool snap_cli_output_probe(struct snap_cli_output *output, const char *path)
 	struct place place;
 	bool fine;
 
-	if (!look_at(output, path, &place))
+	if (!look_at_place(output, path, &place))
 		return false;
 	output->keeps_open = true;
 	if (place.is_stdout)
@@ -159,7 +159,7 @@ bool snap_cli_output_init_growing(struct snap_cli_output *output, const char *pa
 	if (!output->path)
 		return snap_cli_message("out of memory");
 	output->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	return output->fd >= 0 || cannot("write", path);
+	return output->fd >= 0 || print_failure("write", path);
 }
 
 bool snap_cli_output_commit(struct snap_cli_output *output)
@@ -170,11 +170,11 @@ bool snap_cli_output_commit(struct snap_cli_output *output)
 		return true;
 	output->fd = -1;
 	if (close(fd) < 0)
-		return cannot("write", output->path);
+		return print_failure("write", output->path);
 	if (!output->temporary)
 		return true;
 	if (rename(output->temporary, output->path) < 0)
-		return cannot("write", output->path);
+		return print_failure("write", output->path);
 	snap_cli_signals_remove_leftover(output->temporary);
 	free(output->temporary);
 	output->temporary = NULL;

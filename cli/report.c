@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Options of the library that the terminal decides; these values are always valid. */
-static void set(struct stacksnap_options *options, const char *name, const char *value)
+static void set_option(struct stacksnap_options *options, const char *name, const char *value)
 {
 	stacksnap_error_destroy(stacksnap_options_set(options, name, value));
 }
@@ -28,12 +28,12 @@ void snap_cli_report_describe(struct snap_cli_report *report, int fd)
 
 	if (request->color == SNAP_CLI_COLOR_AUTO)
 		color = snap_cli_terminal_has_color(fd);
-	set(request->options, "color", color ? "always" : "never");
-	set(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
+	set_option(request->options, "color", color ? "always" : "never");
+	set_option(request->options, "charset", snap_cli_is_utf8() ? "utf-8" : "ascii");
 	if (request->width_given)
 		return;
 	snprintf(width, sizeof(width), "%u", snap_cli_terminal_width(fd));
-	set(request->options, "width", width);
+	set_option(request->options, "width", width);
 }
 
 /* -f, else by the suffix of -o, else text. */
@@ -100,7 +100,7 @@ static void end_if_signalled(struct snap_cli_report *report)
 }
 
 /* False after a message; a reader who has gone away is no failure. */
-static bool written(struct snap_cli_report *report, int os_errno)
+static bool end_write(struct snap_cli_report *report, int os_errno)
 {
 	if (os_errno == 0)
 		return true;
@@ -113,15 +113,15 @@ static bool written(struct snap_cli_report *report, int os_errno)
 				strerror(os_errno));
 }
 
-static bool fail(struct stacksnap_error *error)
+static bool print_error(struct stacksnap_error *error)
 {
 	snap_cli_message("%s", stacksnap_error_message(error));
 	stacksnap_error_destroy(error);
 	return false;
 }
 
-static struct stacksnap_error *render(const struct snap_cli_report *report,
-				      struct snap_cli_document document, FILE *file)
+static struct stacksnap_error *render_document(const struct snap_cli_report *report,
+					       struct snap_cli_document document, FILE *file)
 {
 	struct stacksnap_options *options = report->request->options;
 
@@ -170,18 +170,18 @@ bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_docum
 	bool failed;
 
 	if (!file)
-		return written(report, errno);
+		return end_write(report, errno);
 	if (access == O_RDONLY)
 		sink.os_errno = EBADF;
-	err = render(report, document, file);
+	err = render_document(report, document, file);
 	failed = fflush(file) != 0 || ferror(file);
 	failed = fclose(file) != 0 || failed;
 	if (failed || sink.os_errno) {
 		stacksnap_error_destroy(err);
-		return written(report, sink.os_errno ? sink.os_errno : EIO);
+		return end_write(report, sink.os_errno ? sink.os_errno : EIO);
 	}
 	if (err)
-		return fail(err);
+		return print_error(err);
 	end_if_signalled(report);
 	return report->broken_pipe || snap_cli_output_commit(&report->output);
 }
@@ -336,7 +336,7 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 	}
 	err = stacksnap_snapshot_create_empty(report->request->options, code, message, &snapshot);
 	if (err) {
-		fail(err);
+		print_error(err);
 		return SNAP_CLI_TROUBLE;
 	}
 	snap_cli_report_snapshot(report, snapshot);
@@ -362,7 +362,7 @@ int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error
 	int status;
 
 	if (stacksnap_error_code(error) == STACKSNAP_ERROR_INVALID) {
-		fail(error);
+		print_error(error);
 		snap_cli_message("see 'stacksnap --help'");
 		return SNAP_CLI_USAGE;
 	}

@@ -19,7 +19,7 @@ struct given {
 	const char *value;
 };
 
-static bool usage(void)
+static bool fail_usage(void)
 {
 	return snap_cli_message("see 'stacksnap --help'");
 }
@@ -66,7 +66,7 @@ static const struct snap_cli_option *option_of(int code)
 	return option->name ? option : NULL;
 }
 
-static bool complain(char **argv, int code)
+static bool report_bad_option(char **argv, int code)
 {
 	const struct snap_cli_option *option = option_of(optopt);
 	char letter[2] = { (char)optopt, '\0' };
@@ -80,7 +80,7 @@ static bool complain(char **argv, int code)
 		snap_cli_message("unknown option '-%s'", letter);
 	else
 		snap_cli_message("unknown or ambiguous option '%s'", argv[optind - 1]);
-	return usage();
+	return fail_usage();
 }
 
 /* The number of the word that was given; -1 after a message. */
@@ -126,7 +126,7 @@ static bool set_local(struct snap_cli_request *request, const struct given *give
 }
 
 /* What the commands want to know of the options that are the library's. */
-static void note(struct snap_cli_request *request, const char *name)
+static void note_option(struct snap_cli_request *request, const char *name)
 {
 	const struct {
 		const char *name;
@@ -151,15 +151,15 @@ static void note(struct snap_cli_request *request, const char *name)
 }
 
 /* Whoever gave the option is to blame for all but want of memory. */
-static bool refuse(struct snap_cli_request *request, const char *prefix,
-		   struct stacksnap_error *err)
+static bool refuse_value(struct snap_cli_request *request, const char *prefix,
+			 struct stacksnap_error *err)
 {
 	bool is_usage = stacksnap_error_code(err) == STACKSNAP_ERROR_INVALID;
 
 	snap_cli_message("%s%s", is_usage ? prefix : "", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
 	if (is_usage)
-		return usage();
+		return fail_usage();
 	request->refusal = SNAP_CLI_TROUBLE;
 	return false;
 }
@@ -176,13 +176,13 @@ static bool set_option(struct snap_cli_request *request, const struct given *giv
 		snap_cli_message("option '--%s' cannot be used %s%s%s", given->option->name,
 				 verb->name ? "with '" : "without a command",
 				 verb->name ? verb->name : "", verb->name ? "'" : "");
-		return usage();
+		return fail_usage();
 	}
 	if (given->option->local)
-		return set_local(request, given) || usage();
-	note(request, given->option->name);
+		return set_local(request, given) || fail_usage();
+	note_option(request, given->option->name);
 	err = stacksnap_options_set(request->options, given->option->name, given->value);
-	return !err || refuse(request, "--", err);
+	return !err || refuse_value(request, "--", err);
 }
 
 static bool set_operands(struct snap_cli_request *request, char **operands, int count)
@@ -192,7 +192,7 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 	if (request->command == SNAP_CLI_RENDER) {
 		if (count != 1) {
 			snap_cli_message("'render' needs exactly one file");
-			return usage();
+			return fail_usage();
 		}
 		request->file = operands[0];
 		return true;
@@ -200,11 +200,11 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 	for (int i = 0; i < count; i++) {
 		if (operands[i][0] < '0' || operands[i][0] > '9') {
 			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);
-			return usage();
+			return fail_usage();
 		}
 		err = stacksnap_options_set(request->options, "pid", operands[i]);
 		if (err)
-			return refuse(request, "", err);
+			return refuse_value(request, "", err);
 	}
 	return true;
 }
@@ -219,8 +219,8 @@ static bool find_command(struct snap_cli_request *request, char **operands, int 
 }
 
 /* -h and -V win over whatever else stands there, and over mistakes after them. */
-static bool collect(struct snap_cli_request *request, int argc, char **argv, struct given *given,
-		    size_t *count_ret)
+static bool collect_options(struct snap_cli_request *request, int argc, char **argv,
+			    struct given *given, size_t *count_ret)
 {
 	struct option longs[MAX_OPTIONS + 1];
 	char letters[2 * MAX_OPTIONS + 2];
@@ -233,7 +233,7 @@ static bool collect(struct snap_cli_request *request, int argc, char **argv, str
 		const struct snap_cli_option *option;
 
 		if (code == '?' || code == ':')
-			return complain(argv, code);
+			return report_bad_option(argv, code);
 		option = option_of(code);
 		request->help |= strcmp(option->name, "help") == 0;
 		request->version |= strcmp(option->name, "version") == 0;
@@ -274,7 +274,7 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 		request->refusal = SNAP_CLI_TROUBLE;
 		return snap_cli_message("out of memory");
 	}
-	fine = collect(request, argc, argv, given, &count);
+	fine = collect_options(request, argc, argv, given, &count);
 	if (fine && !request->help && !request->version) {
 		char **operands = argv + optind;
 		int operand_count = argc - optind;

@@ -17,7 +17,7 @@
 
 /* A whole decimal number of [low, high]: digits alone, no sign, no space. */
 bool snap_parse_number(const char *text, size_t length, uint64_t low, uint64_t high, uint64_t *ret);
-/* "'x' is no number of frames (a whole number from 0 to 9)". */
+/* "'x' is not a number of frames (expected a whole number from 0 to 9)". */
 struct snap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
 					   uint64_t high) _must_check_;
 

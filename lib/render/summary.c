@@ -70,7 +70,7 @@ static const char *leaf_name(struct summary *summary, const struct snap_line *li
 }
 
 /* "loop (in epoll_wait)", "compress"; NULL without memory. */
-static const char *name_of(struct summary *summary, size_t number)
+static const char *function_of(struct summary *summary, size_t number)
 {
 	const struct snap_lines_of *lines = snap_profile_stack(&summary->profile, number);
 	const char *leaf, *text;
@@ -101,7 +101,7 @@ static int by_name(const void *left, const void *right)
 }
 
 /* What a reader asks about first: who runs, who waits for a disk, who sleeps. */
-static int rank(enum snap_state state)
+static int state_rank(enum snap_state state)
 {
 	switch (state) {
 	case SNAP_STATE_RUNNING:
@@ -120,7 +120,7 @@ static int by_samples(const void *left, const void *right)
 	const struct row *a = left, *b = right;
 
 	if (a->state != b->state)
-		return rank(a->state) - rank(b->state);
+		return state_rank(a->state) - state_rank(b->state);
 	if (a->samples != b->samples)
 		return a->samples < b->samples ? 1 : -1;
 	return strcmp(a->name, b->name);
@@ -178,7 +178,7 @@ static struct snap_error *rank_functions(struct summary *summary,
 			if (!of[state])
 				continue;
 			if (!name)
-				name = name_of(summary, i);
+				name = function_of(summary, i);
 			if (!name ||
 			    !snap_reserve_array(summary->rows, capacity, summary->row_count + 1))
 				return snap_error_no_memory();
@@ -191,7 +191,7 @@ static struct snap_error *rank_functions(struct summary *summary,
 	return NULL;
 }
 
-static double percent(uint64_t part, uint64_t whole)
+static double percent_of(uint64_t part, uint64_t whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -218,7 +218,7 @@ static struct snap_error *print_rows(struct summary *summary, FILE *out)
 					width > LEFT_COLUMNS + NARROWEST_NAME ? width - LEFT_COLUMNS
 									      : NARROWEST_NAME,
 					dots);
-		fprintf(out, "%5.1f %%  %-9s %s\n", percent(row->samples, summary->samples),
+		fprintf(out, "%5.1f %%  %-9s %s\n", percent_of(row->samples, summary->samples),
 			snap_state_word(row->state), name);
 	}
 	return NULL;
@@ -277,9 +277,9 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	print_count(stats->thread_samples, "sample", ", ", out);
 	print_count(stats->stacks, "stack", "; ", out);
 	fprintf(out, "%.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
-		percent(stats->kept, stats->thread_samples),
-		percent(stats->unstopped, stats->thread_samples),
-		percent(stats->alone, stats->thread_samples));
+		percent_of(stats->kept, stats->thread_samples),
+		percent_of(stats->unstopped, stats->thread_samples),
+		percent_of(stats->alone, stats->thread_samples));
 	if (recording->is_slice) {
 		snap_when_length(recording->duration_ns, first);
 		fprintf(out, "shown: %s, ", first);

@@ -77,7 +77,7 @@ static struct snap_error *spawn_child(struct child *child, struct snap_tracer_ta
 	child->to_child = eventfd(0, EFD_CLOEXEC);
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
-		return snap_error_os(errno, "cannot make a channel to the tracing process");
+		return snap_error_os(errno, "cannot create a channel to the tracing process");
 	task->ask_fd = child->to_parent;
 	task->answer_fd = child->to_child;
 	return snap_spawn(0, "snap-tracer", run_child, task, &pid, &child->pidfd);

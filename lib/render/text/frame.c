@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The escaped text, with bytes to spare behind it for dots; malloc'ed. */
-static char *escaped(struct snap_sheet *lines, const char *text, size_t length)
+static char *escape_part(struct snap_sheet *lines, const char *text, size_t length)
 {
 	_cleanup_free_ char *cut = strndup(text, length);
 	char *clean = cut ? snap_sheet_escape(lines, cut) : NULL;
@@ -40,7 +40,7 @@ static char *make_name(struct snap_sheet *lines, const struct snap_options *opti
 		snprintf(unknown, sizeof(unknown), "?? 0x%" PRIx64, frame->address);
 	if (options->raw_names && entry->symbol)
 		name = entry->symbol;
-	shown = name ? escaped(lines, name, without_version(name)) : strdup(unknown);
+	shown = name ? escape_part(lines, name, without_version(name)) : strdup(unknown);
 	if (shown && width)
 		snap_elide_name(shown, width, lines->signs->dots);
 	return shown;
@@ -77,10 +77,10 @@ static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *b
 		const char *module =
 			by->options->show_module ? "" : snap_base_name(module_of(frame, entry));
 
-		return escaped(lines, module, strlen(module));
+		return escape_part(lines, module, strlen(module));
 	}
 	path = snap_folders_path(by->folders, by->options, frame, entry->file);
-	clean = path ? escaped(lines, path, strlen(path)) : NULL;
+	clean = path ? escape_part(lines, path, strlen(path)) : NULL;
 	if (!clean || !entry->line)
 		return snap_take_ptr(clean);
 	return asprintf(&source, "%s:%u", clean, entry->line) < 0 ? NULL : source;
@@ -99,9 +99,9 @@ static char *make_location(struct snap_sheet *lines, const struct snap_shown_by 
 	char offset[32] = "", *location;
 
 	if (options->show_module)
-		second = escaped(lines, module, strlen(module));
+		second = escape_part(lines, module, strlen(module));
 	if (has_id)
-		id = escaped(lines, frame->build_id, strlen(frame->build_id));
+		id = escape_part(lines, frame->build_id, strlen(frame->build_id));
 	if (!source || (options->show_module && !second) || (has_id && !id))
 		return NULL;
 	if (options->show_build_id && frame->has_offset)

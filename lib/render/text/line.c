@@ -71,7 +71,7 @@ void snap_sheet_pop(struct snap_sheet *lines)
 	lines->depth--;
 }
 
-static void append(struct snap_sheet *lines, const char *text, size_t length)
+static void append_text(struct snap_sheet *lines, const char *text, size_t length)
 {
 	snap_buffer_add(&lines->text, text, length);
 	lines->failed = lines->failed || lines->text.failed;
@@ -99,10 +99,10 @@ void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *
 	bool colored = lines->color && style != SNAP_STYLE_PLAIN && *text;
 
 	if (colored)
-		append(lines, code_of(style), strlen(code_of(style)));
-	append(lines, text, strlen(text));
+		append_text(lines, code_of(style), strlen(code_of(style)));
+	append_text(lines, text, strlen(text));
 	if (colored)
-		append(lines, "\033[0m", 4);
+		append_text(lines, "\033[0m", 4);
 	lines->columns += snap_text_width(text);
 }
 

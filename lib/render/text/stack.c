@@ -307,8 +307,8 @@ static bool is_system(const struct snap_frame *frame)
 }
 
 /* From `first` on, how many frames fold into one line; 0: none. */
-static size_t folded(const struct snap_text_stacks *stacks, const struct snap_stack *stack,
-		     size_t first, bool has_own, bool seen_own)
+static size_t count_folded(const struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			   size_t first, bool has_own, bool seen_own)
 {
 	size_t end = first, enough = seen_own ? 2 : LONGEST_TOP + 1;
 
@@ -358,8 +358,8 @@ static bool look_equal(struct snap_text_stacks *stacks, const struct snap_frame 
 }
 
 /* Frames from `first` on that look like it. */
-static size_t equal_run(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			size_t first)
+static size_t count_equal(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			  size_t first)
 {
 	size_t end = first + 1;
 
@@ -424,7 +424,7 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 }
 
 /* While measuring there is no need to go on once the column cannot grow. */
-static bool measured(const struct snap_sheet *lines)
+static bool is_measured(const struct snap_sheet *lines)
 {
 	return lines->failed || (lines->measuring && lines->column == lines->widest_column);
 }
@@ -435,16 +435,17 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
 		has_own = is_own(stack->frames[i]);
-	for (size_t i = 0, step; i < stack->frame_count && !measured(stacks->lines); i += step) {
+	for (size_t i = 0, step; i < stack->frame_count && !is_measured(stacks->lines); i += step) {
 		const struct snap_shown_frame *shown = shown_of(stacks, stack->frames[i]);
 
 		seen_own = seen_own || is_own(stack->frames[i]);
-		step = is_system(stack->frames[i]) ? folded(stacks, stack, i, has_own, seen_own)
-						   : 0;
+		step = is_system(stack->frames[i])
+			       ? count_folded(stacks, stack, i, has_own, seen_own)
+			       : 0;
 		if (step && put_folded(stacks, stack, i, step)) {
 			/* one line for all */
 		} else if (shown) {
-			step = equal_run(stacks, stack, i);
+			step = count_equal(stacks, stack, i);
 			put_frame(stacks, shown, step);
 		} else {
 			return;

@@ -29,7 +29,7 @@ static void text_deinit(struct text *text)
 	snap_sheet_deinit(&text->lines);
 }
 
-static size_t digits(uint64_t number)
+static size_t count_digits(uint64_t number)
 {
 	size_t n = 1;
 
@@ -49,9 +49,10 @@ static void enter_stacks(struct text *text, const struct snap_node *node)
 
 	snap_text_stacks_clear(&text->stacks);
 	if (!text->options->summary) {
-		text->stacks.count_width = node->stack_count ? digits(node->stacks[0].count) : 1;
+		text->stacks.count_width =
+			node->stack_count ? count_digits(node->stacks[0].count) : 1;
 		text->stacks.samples_width =
-			node->stack_count ? digits(node->stacks[0].samples) : 1;
+			node->stack_count ? count_digits(node->stacks[0].samples) : 1;
 	}
 	text->stacks.name_width = 0;
 	if (lines->width)
@@ -178,8 +179,8 @@ static void put_block(struct text *text, const struct owned *block, const struct
 	struct snap_sheet *lines = &text->lines;
 
 	enter_stacks(text, block->node);
-	text->stacks.count_width = digits(widest->stack->count);
-	text->stacks.samples_width = digits(widest->stack->samples);
+	text->stacks.count_width = count_digits(widest->stack->count);
+	text->stacks.samples_width = count_digits(widest->stack->samples);
 	if (!text->options->summary)
 		snap_line_blank(lines);
 	snap_line_begin(lines);
@@ -241,7 +242,7 @@ static void put_body(struct text *text)
 }
 
 /* What stacks that will be shown have in common; in a summary counts of all line up. */
-static void survey(struct text *text)
+static void survey_stacks(struct text *text)
 {
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_text_stacks *stacks = &text->stacks;
@@ -263,15 +264,15 @@ static void survey(struct text *text)
 			snap_text_stacks_survey(stacks, stack);
 		}
 	}
-	stacks->count_width = digits(most_count);
-	stacks->samples_width = digits(most_samples);
+	stacks->count_width = count_digits(most_count);
+	stacks->samples_width = count_digits(most_samples);
 	text->lines.failed = text->lines.failed || walk.failed;
 }
 
 /* The tree is gone through twice or more: see line.h. */
 static struct snap_error *put_measured(struct text *text, FILE *out)
 {
-	survey(text);
+	survey_stacks(text);
 	text->lines.measuring = true;
 	put_body(text);
 	if (text->options->summary) {
