@@ -66,8 +66,10 @@ static int on_progress(struct client *client, long done, long total)
 	enum { STEP = 1 << 20 };
 	void *(*get_user_data)(struct client *) = NULL;
 	struct snap_download *download = NULL;
+	void *function;
 
-	*(void **)&get_user_data = dlsym(RTLD_DEFAULT, "debuginfod_get_user_data");
+	function = dlsym(RTLD_DEFAULT, "debuginfod_get_user_data");
+	memcpy(&get_user_data, &function, sizeof(function));
 	if (get_user_data)
 		download = get_user_data(client);
 	if (!download)
@@ -99,7 +101,7 @@ static bool load(struct snap_download *download)
 
 		if (!symbol)
 			return false;
-		*(void **)functions[i].function = symbol;
+		memcpy(functions[i].function, &symbol, sizeof(symbol));
 	}
 	return download->library != NULL;
 }
