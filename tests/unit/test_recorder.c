@@ -11,12 +11,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
+static atomic_int in_place;
+
 static void *sleeper(void *unused _unused_)
 {
+	in_place++;
 	for (;;)
 		pause();
 	return NULL;
@@ -24,6 +28,7 @@ static void *sleeper(void *unused _unused_)
 
 static void *spinner(void *unused _unused_)
 {
+	in_place++;
 	for (volatile unsigned long n = 0;; n++)
 		;
 	return NULL;
@@ -37,6 +42,9 @@ static void workers(int commands, int answers)
 	for (int i = 0; i < 3; i++)
 		pthread_create(&thread, NULL, sleeper, NULL);
 	pthread_create(&thread, NULL, spinner, NULL);
+	/* A thread that is being made sleeps, too, here and there. */
+	while (in_place < 4)
+		sched_yield();
 	answer(answers, 0);
 	wait_for_end(commands);
 }
@@ -160,8 +168,13 @@ static void test_states_are_right(void **state _unused_)
 	for (int i = 0; i < SNAP_STATE_COUNT; i++)
 		all += states[i];
 	assert_int_equal(all, 4 * ticks);
-	assert_int_equal(states[SNAP_STATE_SLEEPING], 3 * ticks);
-	assert_int_equal(states[SNAP_STATE_RUNNING], ticks);
+	/*
+	 * A sleeper that was stopped, as its place needs more registers than are told, has to run
+	 * to sleep again: on a busy machine it still waits for a processor some ticks later.
+	 */
+	assert_int_equal(states[SNAP_STATE_SLEEPING] + states[SNAP_STATE_RUNNING], 4 * ticks);
+	assert_true(states[SNAP_STATE_RUNNING] >= ticks);
+	assert_true(states[SNAP_STATE_SLEEPING] >= 2 * ticks);
 	assert_int_equal(log->stats.thread_samples, 5 * ticks);
 	assert_int_equal(log->stats.threads, 5);
 	/* Who sleeps is stopped once at most, where its place needs more registers than are told.
@@ -375,21 +388,31 @@ static const struct snap_track *track_of(const struct snap_recording *recording,
 	return NULL;
 }
 
-/* How many tracks have a function in their first stack. */
+static bool has_function(const struct snap_recorded_stack *stack, const char *function)
+{
+	for (size_t k = 0; k < stack->frame_count; k++) {
+		const char *name = stack->frames[k]->entries[0].function;
+
+		if (name && strcmp(name, function) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * How many tracks have a function in one of their stacks. Not in each: who does not come to a stop
+ * in time has its pc alone.
+ */
 static unsigned tracks_in(const struct snap_recording *recording, const char *function)
 {
 	unsigned count = 0;
 
 	for (size_t i = 0; i < recording->track_count; i++) {
-		const struct snap_run *run = recording->tracks[i].runs;
-		const struct snap_recorded_stack *stack = &recording->stacks[run->stack];
+		const struct snap_track *track = &recording->tracks[i];
 		bool has = false;
 
-		for (size_t k = 0; k < stack->frame_count; k++) {
-			const char *name = stack->frames[k]->entries[0].function;
-
-			has = has || (name && strcmp(name, function) == 0);
-		}
+		for (size_t k = 0; k < track->run_count && !has; k++)
+			has = has_function(&recording->stacks[track->runs[k].stack], function);
 		count += has;
 	}
 	return count;
@@ -426,7 +449,7 @@ static void test_what_is_held_has_names(void **state _unused_)
 	assert_int_equal(recording->period_ns, 5000000);
 	assert_false(recording->is_slice);
 	assert_int_equal(tracks_in(recording, "sleeper"), 3);
-	assert_true(tracks_in(recording, "spinner") <= 1);
+	assert_int_equal(tracks_in(recording, "spinner"), 1);
 	assert_int_equal(tracks_in(recording, "workers"), 1);
 	leader = track_of(recording, recording->processes[0].node->pid);
 	assert_non_null(leader);
