@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The flow of the analysis: collect, name, group, view. Each step is a file of its own, see
- * internal.h; this one knows their order and who owns what.
+ * analysis.h; this one knows their order and who owns what.
  */
 #include "analyze/analyze.h"
 
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
 #include "analyze/filter.h"
 #include "analyze/group.h"
-#include "analyze/internal.h"
 #include "analyze/label.h"
 #include "base/escape.h"
 #include "base/text.h"

@@ -4,8 +4,8 @@
  * file over all processes, and has each file symbolized once. Then the perf maps, for code that
  * lies in no file. Knows nothing of threads.
  */
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
-#include "analyze/internal.h"
 #include "base/bsearch.h"
 
 #include <string.h>

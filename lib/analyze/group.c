@@ -5,8 +5,8 @@
  */
 #include "analyze/group.h"
 
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
-#include "analyze/internal.h"
 #include "analyze/label.h"
 #include "base/bsearch.h"
 

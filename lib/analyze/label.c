@@ -5,8 +5,8 @@
  */
 #include "analyze/label.h"
 
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
-#include "analyze/internal.h"
 #include "analyze/unwind/arch.h"
 #include "base/escape.h"
 

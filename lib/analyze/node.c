@@ -3,8 +3,8 @@
  * Processes -> nodes: copies what the capture says of a process, gives it its type and description,
  * and counts what is missing. Knows nothing of stacks but their number; the tree is tree.c.
  */
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
-#include "analyze/internal.h"
 #include "analyze/tree.h"
 #include "base/escape.h"
 

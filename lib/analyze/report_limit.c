@@ -6,7 +6,7 @@
  *
  * What counts is what the largest format would print. Knows nothing of how it prints it.
  */
-#include "analyze/internal.h"
+#include "analyze/analysis.h"
 
 #include "base/escape.h"
 

@@ -5,9 +5,9 @@
  * pointers to frames that all stacks of the process share: a million frames of one recursion are
  * eight bytes each. Knows nothing of names.
  */
+#include "analyze/analysis.h"
 #include "analyze/classify.h"
 #include "analyze/group.h"
-#include "analyze/internal.h"
 #include "base/buffer.h"
 #include "base/table.h"
 

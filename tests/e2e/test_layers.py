@@ -80,6 +80,16 @@ class Layers(Case):
                 own, other = ("capture" if room in CAPTURE else room for room in (own, other))
                 self.assertFalse(own in STAGES and other in STAGES and own != other, f"{path}: {include}")
 
+    def test_private_headers_are_included_by_their_own_folder(self):
+        bad = []
+        for path, text in sources(".c", ".h"):
+            for include in includes(text):
+                if re.search(r"(^|/|_)internal\.h$", include) and os.path.dirname(include) != os.path.dirname(path):
+                    bad.append(f"{path} includes {include}")
+        self.assertEqual(bad, [])
+        # Each one more is a room whose files cannot be told apart.
+        self.assertLessEqual(len([p for p, _ in sources(".h") if p.endswith("internal.h")]), 12)
+
     def test_no_folder_is_a_heap(self):
         """About 20 files a room; who adds the 25th makes a room of what belongs together."""
         for folder, _, names in os.walk(LIB):

@@ -6,9 +6,9 @@
 #ifndef TESTS_UNIT_RAW_PROCESS_H
 #define TESTS_UNIT_RAW_PROCESS_H
 
+#include "analyze/analysis.h"
 #include "analyze/filter.h"
 #include "analyze/group.h"
-#include "analyze/internal.h"
 #include "analyze/label.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
 
 #include "analyze/dwarf/partial.h"
 #include "analyze/elf/cursor.h"
-#include "analyze/symbol/internal.h"
+#include "analyze/symbol/symbolizer.h"
 
 enum snap_section {
 	SNAP_SECTION_INFO,

@@ -12,8 +12,8 @@
 #ifndef SNAP_ANALYZE_LOG_INTERNAL_H
 #define SNAP_ANALYZE_LOG_INTERNAL_H
 
+#include "analyze/analysis.h"
 #include "analyze/filter.h"
-#include "analyze/internal.h"
 #include "analyze/log/log.h"
 #include "base/table.h"
 

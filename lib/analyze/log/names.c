@@ -3,7 +3,7 @@
  * Names for the frames of a log: each address space is taken for a process of a snapshot with so
  * many distinct frames, and named by the same machinery. See log.h; knows nothing of time.
  */
-#include "analyze/internal.h"
+#include "analyze/analysis.h"
 #include "analyze/log/log.h"
 #include "base/buffer.h"
 

@@ -7,7 +7,7 @@
  * cannot; it is asked only for names whose result is known to be small. A mangled name can be made
  * to expand without end: the callback leaves by longjmp when the cap is reached.
  */
-#include "analyze/symbol/internal.h"
+#include "analyze/symbol/symbolizer.h"
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  * a later line wins over an earlier one. Whether the file can be trusted was decided by who opened
  * it; that what it says makes no sense is expected all the same.
  */
-#include "analyze/symbol/internal.h"
+#include "analyze/symbol/symbolizer.h"
 
 #include <ctype.h>
 #include <errno.h>

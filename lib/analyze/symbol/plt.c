@@ -8,7 +8,7 @@
  * which has no code.
  */
 #include "analyze/elf/cursor.h"
-#include "analyze/symbol/internal.h"
+#include "analyze/symbol/symbolizer.h"
 
 #include <elf.h>
 #include <limits.h>

@@ -7,7 +7,7 @@
  * kind; between equals the choice follows from the names alone, so it is the same in each run.
  */
 #include "analyze/elf/functions.h"
-#include "analyze/symbol/internal.h"
+#include "analyze/symbol/symbolizer.h"
 
 #include <elf.h>
 #include <string.h>

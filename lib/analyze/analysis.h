@@ -11,8 +11,8 @@
  * For this folder and log/ alone. Results live in the snapshot's arena, all else in `scratch`, which
  * dies with the analysis.
  */
-#ifndef SNAP_ANALYZE_INTERNAL_H
-#define SNAP_ANALYZE_INTERNAL_H
+#ifndef SNAP_ANALYZE_ANALYSIS_H
+#define SNAP_ANALYZE_ANALYSIS_H
 
 #include "analyze/elf/module.h"
 #include "analyze/symbol/symbolize.h"

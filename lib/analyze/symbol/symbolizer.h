@@ -3,8 +3,8 @@
  * What the files of this folder share: the symbolizer, what it knows of a file, and the hits, one
  * a query, that each source of names fills in turn.
  */
-#ifndef SNAP_ANALYZE_SYMBOL_INTERNAL_H
-#define SNAP_ANALYZE_SYMBOL_INTERNAL_H
+#ifndef SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H
+#define SNAP_ANALYZE_SYMBOL_SYMBOLIZER_H
 
 #include "analyze/symbol/symbolize.h"
 #include "base/bsearch.h"
