@@ -31,12 +31,12 @@ static int64_t deadline_of(const struct snap_options *options)
 
 /* ---- in the collector ---- */
 
-static struct snap_error *capture_without_stop(const struct snap_options *options,
-					       struct snap_capture **ret)
+static struct stacksnap_error *capture_without_stop(const struct snap_options *options,
+						    struct snap_capture **ret)
 {
 	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = NULL;
 	struct snap_stop_hook hook = { .suffices = snap_judge_suffices };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_judge_create(options, &judge);
 	if (err)
@@ -45,8 +45,8 @@ static struct snap_error *capture_without_stop(const struct snap_options *option
 	return snap_capture_take(options, &hook, ret);
 }
 
-static struct snap_error *capture(void *context, const struct snap_options *options,
-				  struct snap_capture **ret)
+static struct stacksnap_error *capture(void *context, const struct snap_options *options,
+				       struct snap_capture **ret)
 {
 	_cleanup_(snap_ptrace_engine_destroyp) struct snap_ptrace_engine *engine = NULL;
 	struct snap_stop_hook hook = { .unwind = snap_ptrace_engine_unwind };
@@ -62,15 +62,15 @@ static struct snap_error *capture(void *context, const struct snap_options *opti
 	return snap_capture_take(options, &hook, ret);
 }
 
-static struct snap_error *list(void *context, const struct snap_options *options,
-			       struct snap_capture **ret)
+static struct stacksnap_error *list(void *context, const struct snap_options *options,
+				    struct snap_capture **ret)
 {
 	(void)context;
 	return snap_capture_list(options, ret);
 }
 
-static struct snap_error *load(void *context, const struct snap_options *options,
-			       struct snap_capture **ret)
+static struct stacksnap_error *load(void *context, const struct snap_options *options,
+				    struct snap_capture **ret)
 {
 	const int *fd = context;
 
@@ -80,7 +80,7 @@ static struct snap_error *load(void *context, const struct snap_options *options
 
 /* ---- in the caller's process ---- */
 
-static struct snap_error *check_engine(const struct snap_options *options)
+static struct stacksnap_error *check_engine(const struct snap_options *options)
 {
 	if (options->engine != SNAP_ENGINE_PTRACE)
 		return NULL;
@@ -97,22 +97,22 @@ static struct snap_error *check_engine(const struct snap_options *options)
 	return NULL;
 }
 
-static struct snap_error *start_capture(const struct snap_options *options,
-					struct snap_collector **ret)
+static struct stacksnap_error *start_capture(const struct snap_options *options,
+					     struct snap_collector **ret)
 {
 	const struct snap_collector_start start = { .make = capture,
 						    .input = -1,
 						    .deadline_ns = deadline_of(options) };
-	struct snap_error *err = check_engine(options);
+	struct stacksnap_error *err = check_engine(options);
 
 	return err ? err : snap_collector_start(options, &start, ret);
 }
 
-struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_collector **ret)
+struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options,
+					      struct snap_collector **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
-	struct snap_error *err = start_capture(options, &collector);
+	struct stacksnap_error *err = start_capture(options, &collector);
 
 	if (!err)
 		err = snap_collector_await(collector);
@@ -122,11 +122,11 @@ struct snap_error *snap_pipeline_capture(const struct snap_options *options,
 	return NULL;
 }
 
-struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret)
+struct stacksnap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	const struct snap_collector_start start = { .make = load, .context = &fd, .input = fd };
-	struct snap_error *err = snap_collector_start(NULL, &start, &collector);
+	struct stacksnap_error *err = snap_collector_start(NULL, &start, &collector);
 
 	if (!err)
 		err = snap_collector_await(collector);
@@ -136,9 +136,9 @@ struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **re
 	return NULL;
 }
 
-struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
-					 const struct snap_options *options,
-					 struct snap_snapshot **ret)
+struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
+					      const struct snap_options *options,
+					      struct snap_snapshot **ret)
 {
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
 
@@ -149,12 +149,13 @@ struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
 }
 
 /* The parser is made, and enters its sandbox, while the targets are looked at. */
-static struct snap_error *finish(struct snap_collector *collector,
-				 const struct snap_options *options, struct snap_snapshot **ret)
+static struct stacksnap_error *finish(struct snap_collector *collector,
+				      const struct snap_options *options,
+				      struct snap_snapshot **ret)
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
-	struct snap_error *err = snap_analysis_prepare(options, deadline_ns, &parser);
+	struct stacksnap_error *err = snap_analysis_prepare(options, deadline_ns, &parser);
 
 	if (!err)
 		err = snap_collector_await(collector);
@@ -163,12 +164,12 @@ static struct snap_error *finish(struct snap_collector *collector,
 	return snap_analyze_in_sandbox(collector, snap_take_ptr(parser), options, deadline_ns, ret);
 }
 
-struct snap_error *snap_pipeline_take(const struct snap_options *options,
-				      struct snap_snapshot **ret,
-				      struct snap_collector **collector_ret)
+struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
+					   struct snap_snapshot **ret,
+					   struct snap_collector **collector_ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
-	struct snap_error *err = start_capture(options, &collector);
+	struct stacksnap_error *err = start_capture(options, &collector);
 
 	if (!err)
 		err = finish(collector, options, ret);
@@ -179,41 +180,41 @@ struct snap_error *snap_pipeline_take(const struct snap_options *options,
 	return NULL;
 }
 
-struct snap_error *snap_pipeline_list(const struct snap_options *options,
-				      struct snap_snapshot **ret)
+struct stacksnap_error *snap_pipeline_list(const struct snap_options *options,
+					   struct snap_snapshot **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	const struct snap_collector_start start = { .make = list,
 						    .input = -1,
 						    .deadline_ns = deadline_of(options) };
-	struct snap_error *err = snap_collector_start(options, &start, &collector);
+	struct stacksnap_error *err = snap_collector_start(options, &start, &collector);
 
 	return err ? err : finish(collector, options, ret);
 }
 
-struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
-					       struct snap_snapshot **ret)
+struct stacksnap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+						    struct snap_snapshot **ret)
 {
 	return snap_read_json_in_sandbox(fd, options, ret);
 }
 
 /* ---- recordings: the recorder names and analyzes its own log in the same order ---- */
 
-struct snap_error *snap_pipeline_slice(struct snap_recorder *recorder,
-				       const struct snap_options *options,
-				       struct snap_recording **ret)
+struct stacksnap_error *snap_pipeline_slice(struct snap_recorder *recorder,
+					    const struct snap_options *options,
+					    struct snap_recording **ret)
 {
 	return snap_recorder_recording(recorder, options, ret);
 }
 
-struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
-						struct snap_recording **ret)
+struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
+						     struct snap_recording **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
 	struct snap_local_broker local;
 	struct snap_broker broker;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_log_read(fd, &log);
 	if (err)
@@ -231,18 +232,19 @@ struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_option
 
 /* ---- bytes ---- */
 
-static struct snap_error *find_format(const char *name, const struct snap_format **ret)
+static struct stacksnap_error *find_format(const char *name, const struct snap_format **ret)
 {
 	*ret = snap_format_by_name(name);
 	return *ret ? NULL : snap_error_format(SNAP_ERROR_INVALID, "unknown format '%s'", name);
 }
 
-struct snap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot, bool is_list,
-						 const struct snap_options *options,
-						 const char *format, FILE *out)
+struct stacksnap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot,
+						      bool is_list,
+						      const struct snap_options *options,
+						      const char *format, FILE *out)
 {
 	const struct snap_format *found;
-	struct snap_error *err = find_format(format, &found);
+	struct stacksnap_error *err = find_format(format, &found);
 
 	if (err)
 		return err;
@@ -251,12 +253,12 @@ struct snap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *sna
 	return snap_render_snapshot(found, snapshot, options, out);
 }
 
-struct snap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
-						  const struct snap_options *options,
-						  const char *format, FILE *out)
+struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
+						       const struct snap_options *options,
+						       const char *format, FILE *out)
 {
 	const struct snap_format *found;
-	struct snap_error *err = find_format(format, &found);
+	struct stacksnap_error *err = find_format(format, &found);
 
 	return err ? err : snap_render_recording(found, recording, options, out);
 }

@@ -18,35 +18,37 @@
  * A capture is held by its collector (roles/collector/collector.h). The options' timeout runs from
  * here, or, for one that was loaded, from its analysis.
  */
-struct snap_error *snap_pipeline_capture(const struct snap_options *options,
-					 struct snap_collector **ret) _must_check_;
-struct snap_error *snap_pipeline_load_capture(int fd, struct snap_collector **ret) _must_check_;
-struct snap_error *snap_pipeline_analyze(struct snap_collector *collector,
-					 const struct snap_options *options,
-					 struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options,
+					      struct snap_collector **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_load_capture(int fd,
+						   struct snap_collector **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
+					      const struct snap_options *options,
+					      struct snap_snapshot **ret) _must_check_;
 /* Both in one, which is faster. The collector that is handed over is dismissed already. */
-struct snap_error *snap_pipeline_take(const struct snap_options *options,
-				      struct snap_snapshot **ret,
-				      struct snap_collector **collector_ret) _must_check_;
-struct snap_error *snap_pipeline_list(const struct snap_options *options,
-				      struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
+					   struct snap_snapshot **ret,
+					   struct snap_collector **collector_ret) _must_check_;
+struct stacksnap_error *snap_pipeline_list(const struct snap_options *options,
+					   struct snap_snapshot **ret) _must_check_;
 /* A snapshot's JSON document, see snap_read_json_in_sandbox(). */
-struct snap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
-					       struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_load_snapshot(int fd, const struct snap_options *options,
+						    struct snap_snapshot **ret) _must_check_;
 /* What a recorder holds, see snap_recorder_recording(). */
-struct snap_error *snap_pipeline_slice(struct snap_recorder *recorder,
-				       const struct snap_options *options,
-				       struct snap_recording **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_slice(struct snap_recorder *recorder,
+					    const struct snap_options *options,
+					    struct snap_recording **ret) _must_check_;
 /* A recording file, with names for what has none yet; the slice of the options. */
-struct snap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
-						struct snap_recording **ret) _must_check_;
+struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
+						     struct snap_recording **ret) _must_check_;
 
 /* In a format by its name; INVALID: there is none. `is_list`: a tree without stacks. */
-struct snap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot, bool is_list,
-						 const struct snap_options *options,
-						 const char *format, FILE *out) _must_check_;
-struct snap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
-						  const struct snap_options *options,
-						  const char *format, FILE *out) _must_check_;
+struct stacksnap_error *snap_pipeline_render_snapshot(const struct snap_snapshot *snapshot,
+						      bool is_list,
+						      const struct snap_options *options,
+						      const char *format, FILE *out) _must_check_;
+struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
+						       const struct snap_options *options,
+						       const char *format, FILE *out) _must_check_;
 
 #endif

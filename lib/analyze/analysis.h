@@ -100,10 +100,10 @@ static inline struct snap_arena *snap_analysis_arena(struct snap_analysis *analy
 }
 
 /* What all analyses begin and end with; there is no unwinder yet. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_analysis_init(struct snap_analysis *analysis,
-				      const struct snap_capture *capture,
-				      const struct snap_options *options,
-				      const struct snap_file_finder *finder) _must_check_;
+struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
+					   const struct snap_capture *capture,
+					   const struct snap_options *options,
+					   const struct snap_file_finder *finder) _must_check_;
 void snap_analysis_deinit(struct snap_analysis *analysis);
 
 /* The capture's host, with texts of the analysis; false if some are missing. */
@@ -116,11 +116,11 @@ bool snap_analysis_host(struct snap_analysis *analysis, struct snap_host *ret);
 const char *snap_analysis_text(struct snap_analysis *analysis, const char *text);
 
 /* Finds the modules of a process, and whether it has a C library. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_raw_process_map(struct snap_analysis *analysis,
-					struct snap_raw_process *raw) _must_check_;
+struct stacksnap_error *snap_raw_process_map(struct snap_analysis *analysis,
+					     struct snap_raw_process *raw) _must_check_;
 /* Unwinds all threads of a process into its raw stacks. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_stacks_collect(struct snap_analysis *analysis,
-				       struct snap_raw_process *raw) _must_check_;
+struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
+					    struct snap_raw_process *raw) _must_check_;
 
 /*
  * Small C libraries write the first function of a program or thread by hand and give it no unwind
@@ -137,20 +137,20 @@ const char *snap_stack_end_detail(struct snap_analysis *analysis,
 				  uint64_t bias);
 
 /* Gives every record of every process its module, offset and entries. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
+struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis) _must_check_;
 
 /* The node of a process, without stacks and children. */
-struct snap_error *snap_node_create(struct snap_analysis *analysis,
-				    const struct snap_raw_process *raw,
-				    struct snap_node **ret) _must_check_;
+struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,
+					 const struct snap_raw_process *raw,
+					 struct snap_node **ret) _must_check_;
 /*
  * Keeps the report within what its reader can use, unless the options ask for so much: names and
  * stacks of the nodes are cut, and a warning says so. NO_MEMORY.
  */
-struct snap_error *snap_report_limit(struct snap_analysis *analysis,
-				     struct snap_node *const *nodes) _must_check_;
+struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
+					  struct snap_node *const *nodes) _must_check_;
 /* Puts the nodes (one a process, in the capture's order, NULL: hidden) into a tree, and counts. */
-struct snap_error *snap_node_tree(struct snap_analysis *analysis,
-				  struct snap_node **nodes) _must_check_;
+struct stacksnap_error *snap_node_tree(struct snap_analysis *analysis,
+				       struct snap_node **nodes) _must_check_;
 
 #endif

@@ -24,12 +24,12 @@ const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
 			   snap_text_cut(text, strnlen(text, SNAP_MAX_NAME + 4), SNAP_MAX_NAME));
 }
 
-struct snap_error *snap_analysis_init(struct snap_analysis *analysis,
-				      const struct snap_capture *capture,
-				      const struct snap_options *options,
-				      const struct snap_file_finder *finder)
+struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
+					   const struct snap_capture *capture,
+					   const struct snap_options *options,
+					   const struct snap_file_finder *finder)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*analysis = (struct snap_analysis){ .capture = capture,
 					    .options = options,
@@ -158,8 +158,8 @@ static const char *end_detail(struct snap_analysis *analysis, const struct snap_
 }
 
 /* Labels and filters the threads of a process, and groups those that are shown. */
-static struct snap_error *group_process(struct snap_analysis *analysis,
-					struct snap_raw_process *raw, struct snap_node *node)
+static struct stacksnap_error *group_process(struct snap_analysis *analysis,
+					     struct snap_raw_process *raw, struct snap_node *node)
 {
 	_cleanup_free_ struct snap_member *members =
 		malloc((raw->thread_count + 1) * sizeof(*members));
@@ -187,12 +187,12 @@ static struct snap_error *group_process(struct snap_analysis *analysis,
 	return snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
 }
 
-static struct snap_error *make_nodes(struct snap_analysis *analysis)
+static struct stacksnap_error *make_nodes(struct snap_analysis *analysis)
 {
 	size_t count = analysis->capture->process_count;
 	struct snap_node **nodes =
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_node *);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!nodes)
 		return snap_error_no_memory();
@@ -212,12 +212,13 @@ static struct snap_error *make_nodes(struct snap_analysis *analysis)
 	return snap_node_tree(analysis, nodes);
 }
 
-struct snap_error *snap_analyze(const struct snap_capture *capture,
-				const struct snap_options *options,
-				const struct snap_file_finder *finder, struct snap_snapshot **ret)
+struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
+				     const struct snap_options *options,
+				     const struct snap_file_finder *finder,
+				     struct snap_snapshot **ret)
 {
 	_cleanup_(snap_analysis_deinit) struct snap_analysis analysis = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_analysis_init(&analysis, capture, options, finder);
 	if (!err)

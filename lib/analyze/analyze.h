@@ -12,9 +12,9 @@
 #include "model/snapshot.h"
 
 /* The result is the caller's and independent of the capture. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_analyze(const struct snap_capture *capture,
-				const struct snap_options *options,
-				const struct snap_file_finder *finder,
-				struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
+				     const struct snap_options *options,
+				     const struct snap_file_finder *finder,
+				     struct snap_snapshot **ret) _must_check_;
 
 #endif

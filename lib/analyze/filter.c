@@ -183,12 +183,12 @@ static bool filter_node(struct filtering *filtering, struct snap_node *node)
 	return true;
 }
 
-struct snap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
-					const struct snap_options *options)
+struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
+					     const struct snap_options *options)
 {
 	_cleanup_(filtering_deinit) struct filtering filtering = { .options = options };
 	bool flat = snapshot->flat;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_interner_init(&filtering.strings, &snapshot->arena);
 	if (!list_nodes(&filtering, snapshot))

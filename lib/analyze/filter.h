@@ -33,7 +33,7 @@ bool snap_filter_is_empty(const struct snap_options *options, const struct snap_
  * The options' filters and --flat, applied to a snapshot that was read without them; what is
  * missing stays as it was. A flat one stays flat. NO_MEMORY.
  */
-struct snap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
-					const struct snap_options *options) _must_check_;
+struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
+					     const struct snap_options *options) _must_check_;
 
 #endif

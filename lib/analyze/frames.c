@@ -98,13 +98,14 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 }
 
 /* Names the addresses of one file, or of one process's perf map: `wanted` is sorted. */
-static struct snap_error *name_addresses(struct snap_analysis *analysis,
-					 struct snap_module_file *file,
-					 const struct snap_process *process, struct wanted *wanted,
-					 size_t count, const char **reason_ret)
+static struct stacksnap_error *name_addresses(struct snap_analysis *analysis,
+					      struct snap_module_file *file,
+					      const struct snap_process *process,
+					      struct wanted *wanted, size_t count,
+					      const char **reason_ret)
 {
 	_cleanup_free_ struct snap_query *queries = calloc(count, sizeof(*queries));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t distinct = 0;
 
 	if (!queries)
@@ -155,10 +156,10 @@ static void warn_of_file(struct snap_analysis *analysis, const struct snap_modul
 			   file->path ? file->path : "a module", reason);
 }
 
-static struct snap_error *name_files(struct snap_analysis *analysis, struct wanted *wanted,
-				     size_t count)
+static struct stacksnap_error *name_files(struct snap_analysis *analysis, struct wanted *wanted,
+					  size_t count)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	qsort(wanted, count, sizeof(*wanted), compare_wanted);
 	for (size_t i = 0, end; i < count && analysis->options->symbols; i = end) {
@@ -189,11 +190,12 @@ static bool is_jit(const struct snap_raw_process *raw, const struct snap_frame_r
 	return map && map->execute && !should_have_symbols(map->path);
 }
 
-static struct snap_error *name_jit(struct snap_analysis *analysis, struct snap_raw_process *raw)
+static struct stacksnap_error *name_jit(struct snap_analysis *analysis,
+					struct snap_raw_process *raw)
 {
 	_cleanup_free_ struct wanted *wanted = malloc((raw->record_count + 1) * sizeof(*wanted));
 	const char *reason = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t count = 0;
 
 	if (!wanted)
@@ -235,10 +237,10 @@ static bool fill_blanks(struct snap_analysis *analysis, struct snap_raw_process 
 	return true;
 }
 
-struct snap_error *snap_frames_name(struct snap_analysis *analysis)
+struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis)
 {
 	_cleanup_free_ struct wanted *wanted = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t count;
 
 	if (!find_modules(analysis, &wanted, &count))

@@ -253,11 +253,11 @@ static bool make_stacks(const struct grouping *grouping, const struct item *item
 	return true;
 }
 
-struct snap_error *snap_group_threads(struct snap_interner *strings,
-				      const struct snap_options *options,
-				      struct snap_raw_process *raw,
-				      const struct snap_member *members, const bool *shown,
-				      struct snap_node *node)
+struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
+					   const struct snap_options *options,
+					   struct snap_raw_process *raw,
+					   const struct snap_member *members, const bool *shown,
+					   struct snap_node *node)
 {
 	_cleanup_free_ struct item *items = malloc((raw->thread_count + 1) * sizeof(*items));
 	_cleanup_free_ uint64_t *keys = malloc((raw->stack_count + 1) * sizeof(*keys));

@@ -36,10 +36,10 @@ const char *snap_group_describe(const struct snap_frame **frames, size_t count);
  * Fills node->stacks from the process's threads of which `shown` is true; `members` are their
  * facts, one a thread of `raw`. Results go to the arena of `strings`. NO_MEMORY.
  */
-struct snap_error *snap_group_threads(struct snap_interner *strings,
-				      const struct snap_options *options,
-				      struct snap_raw_process *raw,
-				      const struct snap_member *members, const bool *shown,
-				      struct snap_node *node) _must_check_;
+struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
+					   const struct snap_options *options,
+					   struct snap_raw_process *raw,
+					   const struct snap_member *members, const bool *shown,
+					   struct snap_node *node) _must_check_;
 
 #endif

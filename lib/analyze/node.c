@@ -135,8 +135,8 @@ static void count_missing(const struct snap_raw_process *raw, struct snap_missin
 	}
 }
 
-struct snap_error *snap_node_create(struct snap_analysis *analysis,
-				    const struct snap_raw_process *raw, struct snap_node **ret)
+struct stacksnap_error *snap_node_create(struct snap_analysis *analysis,
+					 const struct snap_raw_process *raw, struct snap_node **ret)
 {
 	const struct snap_process *process = raw->process;
 	struct snap_node *node = snap_arena_new(snap_analysis_arena(analysis), struct snap_node);
@@ -172,7 +172,7 @@ struct snap_error *snap_node_create(struct snap_analysis *analysis,
 	return NULL;
 }
 
-struct snap_error *snap_node_tree(struct snap_analysis *analysis, struct snap_node **nodes)
+struct stacksnap_error *snap_node_tree(struct snap_analysis *analysis, struct snap_node **nodes)
 {
 	const struct snap_capture *capture = analysis->capture;
 	_cleanup_free_ size_t *parents = malloc((capture->process_count + 1) * sizeof(*parents));

@@ -181,7 +181,8 @@ static void warn_of_limit(struct snap_analysis *analysis, size_t most, bool shor
 			   REPORT_BYTES >> 20, most, shortened ? ", names to 256 bytes" : "");
 }
 
-struct snap_error *snap_report_limit(struct snap_analysis *analysis, struct snap_node *const *nodes)
+struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
+					  struct snap_node *const *nodes)
 {
 	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
 	uint64_t limit = REPORT_BYTES + count * (uint64_t)PROCESS_BYTES;

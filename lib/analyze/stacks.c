@@ -223,8 +223,8 @@ static bool is_shown(const struct snap_process *process, const struct snap_threa
 	return thread->kernel_stack != NULL;
 }
 
-struct snap_error *snap_raw_process_map(struct snap_analysis *analysis,
-					struct snap_raw_process *raw)
+struct stacksnap_error *snap_raw_process_map(struct snap_analysis *analysis,
+					     struct snap_raw_process *raw)
 {
 	const struct snap_process *process = raw->process;
 
@@ -233,11 +233,11 @@ struct snap_error *snap_raw_process_map(struct snap_analysis *analysis,
 	return snap_modules_create(analysis->set, process, &raw->modules);
 }
 
-static struct snap_error *enter_process(struct snap_analysis *analysis,
-					struct snap_raw_process *raw)
+static struct stacksnap_error *enter_process(struct snap_analysis *analysis,
+					     struct snap_raw_process *raw)
 {
 	const struct snap_process *process = raw->process;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool copied = false;
 
 	for (size_t i = 0; i < process->thread_count && !copied; i++)
@@ -250,12 +250,13 @@ static struct snap_error *enter_process(struct snap_analysis *analysis,
 	return snap_unwinder_enter(analysis->unwinder, process, raw->modules);
 }
 
-struct snap_error *snap_stacks_collect(struct snap_analysis *analysis, struct snap_raw_process *raw)
+struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
+					    struct snap_raw_process *raw)
 {
 	_cleanup_(builder_deinit) struct stack_builder builder = { .analysis = analysis,
 								   .raw = raw };
 	const struct snap_process *process = raw->process;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	raw->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
 					    struct snap_raw_thread);

@@ -47,8 +47,9 @@ static void choose_branches(const struct snap_options *options, struct branch *b
 }
 
 /* Hands each run of siblings in the sorted list to its parent. */
-static struct snap_error *link_children(struct snap_snapshot *snapshot, struct branch *branches,
-					struct branch **shown, size_t count)
+static struct stacksnap_error *link_children(struct snap_snapshot *snapshot,
+					     struct branch *branches, struct branch **shown,
+					     size_t count)
 {
 	struct snap_node **list =
 		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
@@ -69,7 +70,7 @@ static struct snap_error *link_children(struct snap_snapshot *snapshot, struct b
 }
 
 /* --flat: the same order, parents before children, without nesting. */
-static struct snap_error *flatten_tree(struct snap_snapshot *snapshot, size_t count)
+static struct stacksnap_error *flatten_tree(struct snap_snapshot *snapshot, size_t count)
 {
 	struct snap_node **list =
 		snap_arena_new_array(&snapshot->arena, count + 1, struct snap_node *);
@@ -116,13 +117,14 @@ static size_t list_kept(struct snap_snapshot *snapshot, struct branch *branches,
 	return kept;
 }
 
-struct snap_error *snap_tree_build(struct snap_snapshot *snapshot,
-				   const struct snap_options *options, struct snap_node **nodes,
-				   const size_t *parents, size_t count)
+struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
+					const struct snap_options *options,
+					struct snap_node **nodes, const size_t *parents,
+					size_t count)
 {
 	_cleanup_free_ struct branch *branches = calloc(count + 1, sizeof(*branches));
 	_cleanup_free_ struct branch **shown = calloc(count + 1, sizeof(struct branch *));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t kept;
 
 	if (!branches || !shown)

@@ -17,8 +17,9 @@
  * their stacks. `parents`: the index of each node's parent, before it in the list; anything else
  * is a root. What a hidden node has as children moves up. NO_MEMORY.
  */
-struct snap_error *snap_tree_build(struct snap_snapshot *snapshot,
-				   const struct snap_options *options, struct snap_node **nodes,
-				   const size_t *parents, size_t count) _must_check_;
+struct stacksnap_error *snap_tree_build(struct snap_snapshot *snapshot,
+					const struct snap_options *options,
+					struct snap_node **nodes, const size_t *parents,
+					size_t count) _must_check_;
 
 #endif

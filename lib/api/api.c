@@ -26,12 +26,12 @@ API const char *stacksnap_version(void)
 
 API enum stacksnap_error_code stacksnap_error_code(const struct stacksnap_error *error)
 {
-	return (enum stacksnap_error_code)snap_error_code(snap_api_inner_error(error));
+	return (enum stacksnap_error_code)snap_error_code(error);
 }
 
 API const char *stacksnap_error_word(const struct stacksnap_error *error)
 {
-	switch (snap_error_code(snap_api_inner_error(error))) {
+	switch (snap_error_code(error)) {
 	case SNAP_ERROR_NO_MEMORY:
 		return "no_memory";
 	case SNAP_ERROR_NOT_FOUND:
@@ -57,17 +57,17 @@ API const char *stacksnap_error_word(const struct stacksnap_error *error)
 
 API int stacksnap_error_errno(const struct stacksnap_error *error)
 {
-	return snap_error_errno(snap_api_inner_error(error));
+	return snap_error_errno(error);
 }
 
 API const char *stacksnap_error_message(const struct stacksnap_error *error)
 {
-	return snap_error_message(snap_api_inner_error(error));
+	return snap_error_message(error);
 }
 
 API void stacksnap_error_destroy(struct stacksnap_error *error)
 {
-	snap_error_destroy((struct snap_error *)error);
+	snap_error_destroy(error);
 }
 
 /* ---- options ---- */
@@ -77,7 +77,7 @@ API struct stacksnap_error *stacksnap_options_create(struct stacksnap_options **
 	struct stacksnap_options *options = calloc(1, sizeof(*options));
 
 	if (!options)
-		return snap_api_error(snap_error_no_memory());
+		return snap_error_no_memory();
 	snap_options_init(&options->values);
 	*ret = options;
 	return NULL;
@@ -94,7 +94,7 @@ API void stacksnap_options_destroy(struct stacksnap_options *options)
 API struct stacksnap_error *stacksnap_options_set(struct stacksnap_options *options,
 						  const char *name, const char *value)
 {
-	return snap_api_error(snap_options_set(&options->values, name, value));
+	return snap_options_set(&options->values, name, value);
 }
 
 API const char *stacksnap_options_value(const char *name, size_t index)
@@ -120,7 +120,7 @@ API void stacksnap_options_set_progress(struct stacksnap_options *options,
 	options->values.progress_context = context;
 }
 
-struct snap_error *snap_api_check_targets(const struct snap_options *options)
+struct stacksnap_error *snap_api_check_targets(const struct snap_options *options)
 {
 	if (options->target_count)
 		return NULL;
@@ -163,7 +163,7 @@ static struct stacksnap_error *wrap_capture(struct snap_collector *collector,
 
 	if (!capture) {
 		snap_collector_destroy(collector);
-		return snap_api_error(snap_error_no_memory());
+		return snap_error_no_memory();
 	}
 	capture->collector = collector;
 	*ret = capture;
@@ -174,25 +174,25 @@ API struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_option
 						   struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;
-	struct snap_error *err = snap_api_check_targets(&options->values);
+	struct stacksnap_error *err = snap_api_check_targets(&options->values);
 
 	if (!err)
 		err = snap_pipeline_capture(&options->values, &collector);
-	return err ? snap_api_error(err) : wrap_capture(collector, ret);
+	return err ? err : wrap_capture(collector, ret);
 }
 
 API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 						   const struct stacksnap_options *options, int fd)
 {
-	return snap_api_error(snap_collector_save(capture->collector, &options->values, fd));
+	return snap_collector_save(capture->collector, &options->values, fd);
 }
 
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;
-	struct snap_error *err = snap_pipeline_load_capture(fd, &collector);
+	struct stacksnap_error *err = snap_pipeline_load_capture(fd, &collector);
 
-	return err ? snap_api_error(err) : wrap_capture(collector, ret);
+	return err ? err : wrap_capture(collector, ret);
 }
 
 API void stacksnap_capture_destroy(struct stacksnap_capture *capture)

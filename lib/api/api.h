@@ -21,22 +21,8 @@ struct stacksnap_capture {
 	struct snap_collector *collector;
 };
 
-/*
- * The public name of an error is a name alone: nothing is ever read through it, see api.c. These
- * conversions are the only ones.
- */
-static inline struct stacksnap_error *snap_api_error(struct snap_error *error)
-{
-	return (struct stacksnap_error *)error;
-}
-
-static inline const struct snap_error *snap_api_inner_error(const struct stacksnap_error *error)
-{
-	return (const struct snap_error *)error;
-}
-
 /* INVALID when there is no target. */
-struct snap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;
+struct stacksnap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;
 
 /* Safe to print under the options' charset; in the arena; NULL without memory. */
 const char *snap_api_escaped(struct snap_arena *arena, const char *text,

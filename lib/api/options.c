@@ -31,8 +31,8 @@ static const uint64_t MAX_STACK = 1ull << 30;
 struct snap_setting {
 	const char *name;
 	const char *argument; /* what the value is, for messages; NULL: the option takes none */
-	struct snap_error *(*set)(struct snap_options *options, const struct snap_setting *setting,
-				  const char *value);
+	struct stacksnap_error *(*set)(struct snap_options *options,
+				       const struct snap_setting *setting, const char *value);
 	size_t offset;  /* of the field, for setters that serve several options */
 	unsigned value; /* what to put there */
 	const struct snap_choice *choices; /* the words that it takes; NULL: any text */
@@ -69,7 +69,7 @@ void snap_options_deinit(struct snap_options *options)
 	*options = (struct snap_options){ 0 };
 }
 
-static struct snap_error *add_target(struct snap_options *options, struct snap_target target)
+static struct stacksnap_error *add_target(struct snap_options *options, struct snap_target target)
 {
 	if (!snap_reserve_array(options->targets, options->target_capacity,
 				options->target_count + 1))
@@ -86,8 +86,9 @@ static bool has_pid(const struct snap_options *options, pid_t pid)
 	return false;
 }
 
-static struct snap_error *set_pid(struct snap_options *options,
-				  const struct snap_setting *setting _unused_, const char *value)
+static struct stacksnap_error *set_pid(struct snap_options *options,
+				       const struct snap_setting *setting _unused_,
+				       const char *value)
 {
 	const char *cursor = value, *item;
 	size_t length;
@@ -95,7 +96,7 @@ static struct snap_error *set_pid(struct snap_options *options,
 
 	while ((item = snap_parse_item(&cursor, &length))) {
 		struct snap_target target = { .kind = SNAP_TARGET_PID };
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (!snap_parse_number(item, length, 1, INT_MAX, &pid))
 			return snap_error_format(SNAP_ERROR_INVALID,
@@ -112,11 +113,12 @@ static struct snap_error *set_pid(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_name(struct snap_options *options,
-				   const struct snap_setting *setting _unused_, const char *value)
+static struct stacksnap_error *set_name(struct snap_options *options,
+					const struct snap_setting *setting _unused_,
+					const char *value)
 {
 	struct snap_target target = { .kind = SNAP_TARGET_NAME };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	target.text = snap_arena_strdup(&options->arena, value);
 	if (!target.text)
@@ -131,8 +133,8 @@ static struct snap_error *set_name(struct snap_options *options,
 }
 
 /* --unit, --cgroup, --container, --all: a target of kind setting->value and its text. */
-static struct snap_error *set_target(struct snap_options *options,
-				     const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_target(struct snap_options *options,
+					  const struct snap_setting *setting, const char *value)
 {
 	struct snap_target target = { .kind = setting->value };
 
@@ -144,19 +146,20 @@ static struct snap_error *set_target(struct snap_options *options,
 	return add_target(options, target);
 }
 
-static struct snap_error *set_flag(struct snap_options *options, const struct snap_setting *setting,
-				   const char *value _unused_)
+static struct stacksnap_error *set_flag(struct snap_options *options,
+					const struct snap_setting *setting,
+					const char *value _unused_)
 {
 	*(bool *)((char *)options + setting->offset) = setting->value;
 	return NULL;
 }
 
-static struct snap_error *set_regex(struct snap_options *options,
-				    const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_regex(struct snap_options *options,
+					 const struct snap_setting *setting, const char *value)
 {
 	regex_t **field = (regex_t **)((char *)options + setting->offset);
 	regex_t *regex = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_parse_regex(value, &regex);
 	if (err)
@@ -173,15 +176,15 @@ static void decide_wchan(struct snap_options *options)
 }
 
 /* A list of setting->choices, whose values are bits, into the unsigned at setting->offset. */
-static struct snap_error *set_list(struct snap_options *options, const struct snap_setting *setting,
-				   const char *value)
+static struct stacksnap_error *set_list(struct snap_options *options,
+					const struct snap_setting *setting, const char *value)
 {
 	const char *cursor = value, *item;
 	unsigned bits = 0;
 	size_t length;
 
 	while ((item = snap_parse_item(&cursor, &length))) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		unsigned bit = 0;
 
 		err = snap_parse_choice(setting->choices, item, length, &bit);
@@ -193,11 +196,11 @@ static struct snap_error *set_list(struct snap_options *options, const struct sn
 	return NULL;
 }
 
-static struct snap_error *set_group_by(struct snap_options *options,
-				       const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_group_by(struct snap_options *options,
+					    const struct snap_setting *setting, const char *value)
 {
 	unsigned per_thread = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
-	struct snap_error *err = set_list(options, setting, value);
+	struct stacksnap_error *err = set_list(options, setting, value);
 
 	if (err)
 		return err;
@@ -206,26 +209,26 @@ static struct snap_error *set_group_by(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_per_thread(struct snap_options *options,
-					 const struct snap_setting *setting _unused_,
-					 const char *value _unused_)
+static struct stacksnap_error *set_per_thread(struct snap_options *options,
+					      const struct snap_setting *setting _unused_,
+					      const char *value _unused_)
 {
 	options->group_by |= SNAP_GROUP_TID;
 	return NULL;
 }
 
-static struct snap_error *set_verbose(struct snap_options *options,
-				      const struct snap_setting *setting _unused_,
-				      const char *value _unused_)
+static struct stacksnap_error *set_verbose(struct snap_options *options,
+					   const struct snap_setting *setting _unused_,
+					   const char *value _unused_)
 {
 	options->verbose++;
 	decide_wchan(options);
 	return NULL;
 }
 
-static struct snap_error *set_max_frames(struct snap_options *options,
-					 const struct snap_setting *setting _unused_,
-					 const char *value)
+static struct stacksnap_error *set_max_frames(struct snap_options *options,
+					      const struct snap_setting *setting _unused_,
+					      const char *value)
 {
 	uint64_t number;
 
@@ -236,9 +239,9 @@ static struct snap_error *set_max_frames(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_max_stack(struct snap_options *options,
-					const struct snap_setting *setting _unused_,
-					const char *value)
+static struct stacksnap_error *set_max_stack(struct snap_options *options,
+					     const struct snap_setting *setting _unused_,
+					     const char *value)
 {
 	static const char suffixes[] = "kMG";
 	size_t length = strlen(value);
@@ -259,8 +262,9 @@ static struct snap_error *set_max_stack(struct snap_options *options,
 }
 
 /* Milliseconds into the int64_t nanoseconds at setting->offset; at most setting->value. */
-static struct snap_error *set_milliseconds(struct snap_options *options,
-					   const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_milliseconds(struct snap_options *options,
+						const struct snap_setting *setting,
+						const char *value)
 {
 	uint64_t number;
 
@@ -275,19 +279,19 @@ static struct snap_error *set_milliseconds(struct snap_options *options,
 }
 
 /* One of setting->choices into the enum at setting->offset. */
-static struct snap_error *set_choice(struct snap_options *options,
-				     const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_choice(struct snap_options *options,
+					  const struct snap_setting *setting, const char *value)
 {
 	return snap_parse_choice(setting->choices, value, strlen(value),
 				 (unsigned *)((char *)options + setting->offset));
 }
 
 /* The same into a bool. */
-static struct snap_error *set_either(struct snap_options *options,
-				     const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_either(struct snap_options *options,
+					  const struct snap_setting *setting, const char *value)
 {
 	unsigned choice = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_parse_choice(setting->choices, value, strlen(value), &choice);
 	if (!err)
@@ -295,8 +299,9 @@ static struct snap_error *set_either(struct snap_options *options,
 	return err;
 }
 
-static struct snap_error *set_width(struct snap_options *options,
-				    const struct snap_setting *setting _unused_, const char *value)
+static struct stacksnap_error *set_width(struct snap_options *options,
+					 const struct snap_setting *setting _unused_,
+					 const char *value)
 {
 	uint64_t number;
 
@@ -306,9 +311,9 @@ static struct snap_error *set_width(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_debug_dir(struct snap_options *options,
-					const struct snap_setting *setting _unused_,
-					const char *value)
+static struct stacksnap_error *set_debug_dir(struct snap_options *options,
+					     const struct snap_setting *setting _unused_,
+					     const char *value)
 {
 	const char *copy = snap_arena_strdup(&options->arena, value);
 
@@ -319,8 +324,8 @@ static struct snap_error *set_debug_dir(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_hz(struct snap_options *options,
-				 const struct snap_setting *setting _unused_, const char *value)
+static struct stacksnap_error *
+set_hz(struct snap_options *options, const struct snap_setting *setting _unused_, const char *value)
 {
 	uint64_t number;
 
@@ -331,8 +336,8 @@ static struct snap_error *set_hz(struct snap_options *options,
 }
 
 /* Into the int64_t nanoseconds at setting->offset; setting->value: 0 is a duration, too. */
-static struct snap_error *set_duration(struct snap_options *options,
-				       const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_duration(struct snap_options *options,
+					    const struct snap_setting *setting, const char *value)
 {
 	int64_t ns;
 
@@ -346,8 +351,9 @@ static struct snap_error *set_duration(struct snap_options *options,
 	return NULL;
 }
 
-static struct snap_error *set_until(struct snap_options *options,
-				    const struct snap_setting *setting _unused_, const char *value)
+static struct stacksnap_error *set_until(struct snap_options *options,
+					 const struct snap_setting *setting _unused_,
+					 const char *value)
 {
 	struct snap_until until;
 
@@ -366,8 +372,8 @@ static struct snap_error *set_until(struct snap_options *options,
 }
 
 /* Into the struct snap_moment at setting->offset. */
-static struct snap_error *set_moment(struct snap_options *options,
-				     const struct snap_setting *setting, const char *value)
+static struct stacksnap_error *set_moment(struct snap_options *options,
+					  const struct snap_setting *setting, const char *value)
 {
 	struct snap_moment moment;
 
@@ -504,11 +510,11 @@ const char *snap_options_value(const char *name, size_t index)
 	return NULL;
 }
 
-struct snap_error *snap_options_set(struct snap_options *options, const char *name,
-				    const char *value)
+struct stacksnap_error *snap_options_set(struct snap_options *options, const char *name,
+					 const char *value)
 {
 	const struct snap_setting *setting = find_setting(name);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!setting)
 		return snap_error_format(SNAP_ERROR_INVALID, "unknown option '%s'", name);

@@ -14,8 +14,8 @@ void snap_options_init(struct snap_options *options);
 void snap_options_deinit(struct snap_options *options);
 
 /* See stacksnap_options_set(). */
-struct snap_error *snap_options_set(struct snap_options *options, const char *name,
-				    const char *value) _must_check_;
+struct stacksnap_error *snap_options_set(struct snap_options *options, const char *name,
+					 const char *value) _must_check_;
 
 /* See stacksnap_options_value(). */
 const char *snap_options_value(const char *name, size_t index);

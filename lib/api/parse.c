@@ -31,8 +31,8 @@ bool snap_parse_number(const char *text, size_t length, uint64_t low, uint64_t h
 	return true;
 }
 
-struct snap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
-					   uint64_t high)
+struct stacksnap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
+						uint64_t high)
 {
 	return snap_error_format(SNAP_ERROR_INVALID,
 				 "'%s' is not a %s (expected a whole number from %llu to %llu)",
@@ -50,7 +50,7 @@ const char *snap_parse_item(const char **cursor, size_t *length_ret)
 	return item;
 }
 
-struct snap_error *snap_parse_regex(const char *pattern, regex_t **ret)
+struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret)
 {
 	regex_t *regex = calloc(1, sizeof(*regex));
 	char text[256];
@@ -77,8 +77,8 @@ bool snap_choice_is_alias(const struct snap_choice *choices, const struct snap_c
 	return choice > choices && choice->value && choice[-1].value == choice->value;
 }
 
-struct snap_error *snap_parse_choice(const struct snap_choice *choices, const char *value,
-				     size_t length, unsigned *ret)
+struct stacksnap_error *snap_parse_choice(const struct snap_choice *choices, const char *value,
+					  size_t length, unsigned *ret)
 {
 	char list[128] = "";
 

@@ -18,8 +18,8 @@
 /* A whole decimal number of [low, high]: digits alone, no sign, no space. */
 bool snap_parse_number(const char *text, size_t length, uint64_t low, uint64_t high, uint64_t *ret);
 /* "'x' is not a number of frames (expected a whole number from 0 to 9)". */
-struct snap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
-					   uint64_t high) _must_check_;
+struct stacksnap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
+						uint64_t high) _must_check_;
 
 /* The next item of a comma list from *cursor, NULL at the end; an empty one has length 0. */
 const char *snap_parse_item(const char **cursor, size_t *length_ret);
@@ -45,11 +45,11 @@ struct snap_choice {
 /* Another word for the one before it, which is taken and not shown. */
 bool snap_choice_is_alias(const struct snap_choice *choices, const struct snap_choice *choice);
 /* The value of a word of `length` bytes. */
-struct snap_error *snap_parse_choice(const struct snap_choice *choices, const char *value,
-				     size_t length, unsigned *ret) _must_check_;
+struct stacksnap_error *snap_parse_choice(const struct snap_choice *choices, const char *value,
+					  size_t length, unsigned *ret) _must_check_;
 
 /* POSIX extended; the result is to be released by snap_regex_destroy(). */
-struct snap_error *snap_parse_regex(const char *pattern, regex_t **ret) _must_check_;
+struct stacksnap_error *snap_parse_regex(const char *pattern, regex_t **ret) _must_check_;
 /* Takes NULL. */
 void snap_regex_destroy(regex_t *regex);
 

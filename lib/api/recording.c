@@ -61,8 +61,9 @@ static struct stacksnap_recording_stats public_stats(const struct snap_recording
 }
 
 /* Takes over `inner`, also when it fails. */
-static struct snap_error *wrap(struct snap_recording *inner, const struct snap_options *options,
-			       struct stacksnap_recording **ret)
+static struct stacksnap_error *wrap(struct snap_recording *inner,
+				    const struct snap_options *options,
+				    struct stacksnap_recording **ret)
 {
 	_cleanup_(destroyp) struct stacksnap_recording *recording = calloc(1, sizeof(*recording));
 
@@ -86,14 +87,14 @@ API struct stacksnap_error *stacksnap_recorder_create(const struct stacksnap_opt
 						      struct stacksnap_recorder **ret)
 {
 	_cleanup_free_ struct stacksnap_recorder *recorder = calloc(1, sizeof(*recorder));
-	struct snap_error *err = snap_api_check_targets(&options->values);
+	struct stacksnap_error *err = snap_api_check_targets(&options->values);
 
 	if (!err && !recorder)
 		err = snap_error_no_memory();
 	if (!err)
 		err = snap_recorder_create(&options->values, &recorder->inner);
 	if (err)
-		return snap_api_error(err);
+		return err;
 	*ret = snap_take_ptr(recorder);
 	return NULL;
 }
@@ -108,7 +109,7 @@ API void stacksnap_recorder_destroy(struct stacksnap_recorder *recorder)
 
 API struct stacksnap_error *stacksnap_recorder_write_to(struct stacksnap_recorder *recorder, int fd)
 {
-	return snap_api_error(snap_recorder_write_to(recorder->inner, fd));
+	return snap_recorder_write_to(recorder->inner, fd);
 }
 
 struct caller {
@@ -138,8 +139,7 @@ stacksnap_recorder_run(struct stacksnap_recorder *recorder,
 {
 	struct caller caller = { .tick = tick, .context = context };
 
-	return snap_api_error(
-		snap_recorder_run(recorder->inner, tick ? tell_caller : NULL, &caller));
+	return snap_recorder_run(recorder->inner, tick ? tell_caller : NULL, &caller);
 }
 
 API void stacksnap_recorder_stop(struct stacksnap_recorder *recorder)
@@ -152,17 +152,17 @@ API struct stacksnap_error *stacksnap_recorder_slice(struct stacksnap_recorder *
 						     struct stacksnap_recording **ret)
 {
 	struct snap_recording *inner = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_pipeline_slice(recorder->inner, &options->values, &inner);
 	if (err)
-		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, ret));
+		return err;
+	return wrap(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recorder_finish(struct stacksnap_recorder *recorder)
 {
-	return snap_api_error(snap_recorder_finish(recorder->inner));
+	return snap_recorder_finish(recorder->inner);
 }
 
 /* ---- recordings ---- */
@@ -172,20 +172,19 @@ API struct stacksnap_error *stacksnap_recording_load(int fd,
 						     struct stacksnap_recording **ret)
 {
 	struct snap_recording *inner = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_pipeline_load_recording(fd, &options->values, &inner);
 	if (err)
-		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, ret));
+		return err;
+	return wrap(inner, &options->values, ret);
 }
 
 API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_recording *recording,
 						       const struct stacksnap_options *options,
 						       const char *format, FILE *out)
 {
-	return snap_api_error(
-		snap_pipeline_render_recording(recording->inner, &options->values, format, out));
+	return snap_pipeline_render_recording(recording->inner, &options->values, format, out);
 }
 
 API const struct stacksnap_recording_stats *
@@ -259,13 +258,13 @@ API struct stacksnap_error *stacksnap_recording_summary(const struct stacksnap_r
 							const struct stacksnap_options *options,
 							FILE *out)
 {
-	return snap_api_error(snap_render_summary(recording->inner, &options->values, out));
+	return snap_render_summary(recording->inner, &options->values, out);
 }
 
 API struct stacksnap_error *
 stacksnap_recording_render_stats(const struct stacksnap_recording *recording, FILE *out)
 {
-	return snap_api_error(snap_render_stats(recording->inner, out));
+	return snap_render_stats(recording->inner, out);
 }
 
 /* ---- files ---- */

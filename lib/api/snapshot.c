@@ -55,9 +55,9 @@ static bool is_named(const struct snap_options *options, pid_t pid)
 	return false;
 }
 
-static struct snap_error *note_trouble(struct stacksnap_snapshot *snapshot,
-				       const struct snap_options *options,
-				       const struct snap_node *node)
+static struct stacksnap_error *note_trouble(struct stacksnap_snapshot *snapshot,
+					    const struct snap_options *options,
+					    const struct snap_node *node)
 {
 	struct snap_arena *arena = &snapshot->inner->arena;
 	const char *message = node->trouble_message;
@@ -83,9 +83,9 @@ struct survey {
 	size_t shown, hidden; /* processes with their stacks; those that have an error instead */
 };
 
-static struct snap_error *visit(struct stacksnap_snapshot *snapshot,
-				const struct snap_options *options, bool list,
-				const struct snap_node *node, struct survey *survey)
+static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
+				     const struct snap_options *options, bool list,
+				     const struct snap_node *node, struct survey *survey)
 {
 	bool shown = node->trouble == SNAP_TROUBLE_NONE && node->type != SNAP_TYPE_DEAD;
 
@@ -102,13 +102,13 @@ static struct snap_error *visit(struct stacksnap_snapshot *snapshot,
 }
 
 /* All processes in the order of the report; a loop, as the depth is the target's to choose. */
-static struct snap_error *survey_tree(struct stacksnap_snapshot *snapshot,
-				      const struct snap_options *options, bool list,
-				      struct survey *survey)
+static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
+					   const struct snap_options *options, bool list,
+					   struct survey *survey)
 {
 	_cleanup_free_ struct walk *path = NULL;
 	size_t capacity = 0, depth = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	for (size_t i = 0; i < snapshot->inner->root_count; i++) {
 		const struct snap_node *enter = snapshot->inner->processes[i];
@@ -146,12 +146,12 @@ static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot, bool l
 }
 
 /* Takes over `inner`, also when it fails. */
-static struct snap_error *wrap(struct snap_snapshot *inner, const struct snap_options *options,
-			       bool list, struct stacksnap_snapshot **ret)
+static struct stacksnap_error *wrap(struct snap_snapshot *inner, const struct snap_options *options,
+				    bool list, struct stacksnap_snapshot **ret)
 {
 	_cleanup_(destroyp) struct stacksnap_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	struct survey survey = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!snapshot) {
 		snap_snapshot_destroy(inner);
@@ -176,12 +176,12 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 						      struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_pipeline_analyze(capture->collector, &options->values, &inner);
 	if (err)
-		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, false, ret));
+		return err;
+	return wrap(inner, &options->values, false, ret);
 }
 
 API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
@@ -189,7 +189,7 @@ API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *optio
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_api_check_targets(&options->values);
 	if (!err)
@@ -197,7 +197,7 @@ API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *optio
 	if (!err)
 		err = wrap(inner, &options->values, false, ret);
 	if (err)
-		return snap_api_error(err);
+		return err;
 	(*ret)->collector = snap_take_ptr(collector);
 	return NULL;
 }
@@ -206,25 +206,25 @@ API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *optio
 					   struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_api_check_targets(&options->values);
 	if (!err)
 		err = snap_pipeline_list(&options->values, &inner);
 	if (err)
-		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, true, ret));
+		return err;
+	return wrap(inner, &options->values, true, ret);
 }
 
 API struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
 						    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = NULL;
-	struct snap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
+	struct stacksnap_error *err = snap_pipeline_load_snapshot(fd, &options->values, &inner);
 
 	if (err)
-		return snap_api_error(err);
-	return snap_api_error(wrap(inner, &options->values, false, ret));
+		return err;
+	return wrap(inner, &options->values, false, ret);
 }
 
 /* What uname(2) and the clock say: the host of a snapshot that no capture came to. */
@@ -248,11 +248,11 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 							    struct stacksnap_snapshot **ret)
 {
 	struct snap_snapshot *inner = snap_snapshot_new();
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	const char *code;
 
 	if (!inner)
-		return snap_api_error(snap_error_no_memory());
+		return snap_error_no_memory();
 	describe_host(inner);
 	inner->flat = options->values.flat;
 	code = snap_arena_strdup(&inner->arena, warning_code);
@@ -261,7 +261,7 @@ API struct stacksnap_error *stacksnap_snapshot_create_empty(const struct stacksn
 	err = wrap(inner, &options->values, false, ret);
 	if (!err)
 		(*ret)->outcome = STACKSNAP_OUTCOME_NOTHING;
-	return snap_api_error(err);
+	return err;
 }
 
 /* ---- what a snapshot says ---- */
@@ -270,8 +270,8 @@ API struct stacksnap_error *stacksnap_snapshot_render(const struct stacksnap_sna
 						      const struct stacksnap_options *options,
 						      const char *format, FILE *out)
 {
-	return snap_api_error(snap_pipeline_render_snapshot(snapshot->inner, snapshot->list,
-							    &options->values, format, out));
+	return snap_pipeline_render_snapshot(snapshot->inner, snapshot->list, &options->values,
+					     format, out);
 }
 
 API const char *stacksnap_format_name(size_t index, const char **suffix_ret, const char **help_ret)

@@ -9,20 +9,20 @@
 #include <stdarg.h>
 #include <string.h>
 
-struct snap_error {
+struct stacksnap_error {
 	enum snap_error_code code;
 	int os_errno;
 	char *message; /* owned; NULL for the shared ones, which have `text` */
 	const char *text;
 };
 
-static struct snap_error no_memory = { .code = SNAP_ERROR_NO_MEMORY, .text = "out of memory" };
-static struct snap_error not_found = { .code = SNAP_ERROR_NOT_FOUND, .text = "not found" };
-static struct snap_error cancelled = { .code = SNAP_ERROR_CANCELLED, .text = "cancelled" };
+static struct stacksnap_error no_memory = { .code = SNAP_ERROR_NO_MEMORY, .text = "out of memory" };
+static struct stacksnap_error not_found = { .code = SNAP_ERROR_NOT_FOUND, .text = "not found" };
+static struct stacksnap_error cancelled = { .code = SNAP_ERROR_CANCELLED, .text = "cancelled" };
 
-static struct snap_error *create_error(enum snap_error_code code, int os_errno, char *message)
+static struct stacksnap_error *create_error(enum snap_error_code code, int os_errno, char *message)
 {
-	struct snap_error *error;
+	struct stacksnap_error *error;
 
 	if (!message)
 		return &no_memory;
@@ -31,7 +31,7 @@ static struct snap_error *create_error(enum snap_error_code code, int os_errno, 
 		free(message);
 		return &no_memory;
 	}
-	*error = (struct snap_error){ .code = code, .os_errno = os_errno, .message = message };
+	*error = (struct stacksnap_error){ .code = code, .os_errno = os_errno, .message = message };
 	return error;
 }
 
@@ -50,7 +50,7 @@ static char *join_message(const char *format, va_list arguments, const char *sep
 	return whole;
 }
 
-struct snap_error *snap_error_format(enum snap_error_code code, const char *format, ...)
+struct stacksnap_error *snap_error_format(enum snap_error_code code, const char *format, ...)
 {
 	va_list arguments;
 	char *message;
@@ -61,7 +61,7 @@ struct snap_error *snap_error_format(enum snap_error_code code, const char *form
 	return create_error(code, 0, message);
 }
 
-struct snap_error *snap_error_os(int os_errno, const char *format, ...)
+struct stacksnap_error *snap_error_os(int os_errno, const char *format, ...)
 {
 	va_list arguments;
 	char *message;
@@ -74,15 +74,15 @@ struct snap_error *snap_error_os(int os_errno, const char *format, ...)
 			    message);
 }
 
-struct snap_error *snap_error_remote(int os_errno, int length, const char *message)
+struct stacksnap_error *snap_error_remote(int os_errno, int length, const char *message)
 {
 	return create_error(SNAP_ERROR_OS, os_errno, strndup(message, (size_t)length));
 }
 
-struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...)
+struct stacksnap_error *snap_error_wrap(struct stacksnap_error *error, const char *format, ...)
 {
 	va_list arguments;
-	struct snap_error *wrapped;
+	struct stacksnap_error *wrapped;
 
 	if (!error || error == &no_memory || error == &cancelled)
 		return error;
@@ -94,37 +94,37 @@ struct snap_error *snap_error_wrap(struct snap_error *error, const char *format,
 	return wrapped;
 }
 
-struct snap_error *snap_error_no_memory(void)
+struct stacksnap_error *snap_error_no_memory(void)
 {
 	return &no_memory;
 }
 
-struct snap_error *snap_error_not_found(void)
+struct stacksnap_error *snap_error_not_found(void)
 {
 	return &not_found;
 }
 
-struct snap_error *snap_error_cancelled(void)
+struct stacksnap_error *snap_error_cancelled(void)
 {
 	return &cancelled;
 }
 
-enum snap_error_code snap_error_code(const struct snap_error *error)
+enum snap_error_code snap_error_code(const struct stacksnap_error *error)
 {
 	return error->code;
 }
 
-int snap_error_errno(const struct snap_error *error)
+int snap_error_errno(const struct stacksnap_error *error)
 {
 	return error->os_errno;
 }
 
-const char *snap_error_message(const struct snap_error *error)
+const char *snap_error_message(const struct stacksnap_error *error)
 {
 	return error->message ? error->message : error->text;
 }
 
-void snap_error_destroy(struct snap_error *error)
+void snap_error_destroy(struct stacksnap_error *error)
 {
 	if (!error || !error->message)
 		return;

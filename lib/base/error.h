@@ -2,7 +2,7 @@
 /*
  * Errors as values.
  *
- * A function that can fail returns `struct snap_error *`, NULL for success; results come last and
+ * A function that can fail returns `struct stacksnap_error *`, NULL for success; results come last and
  * are written only on success. Whoever receives an error either returns it or destroys it. Trouble
  * with one thread, module or frame is no error: it is recorded on that thing. Knows nothing of who
  * prints it: that is the program's matter alone.
@@ -25,42 +25,44 @@ enum snap_error_code {
 	SNAP_ERROR_CRASHED,    /* the process that did the work ended before it had */
 };
 
-struct snap_error;
+struct stacksnap_error;
 
 /* An error of `code` with a message: lower case, no full stop, what, whom, why, remedy. */
-struct snap_error *snap_error_format(enum snap_error_code code, const char *format,
-				     ...) _must_check_ _printf_(2, 3);
+struct stacksnap_error *snap_error_format(enum snap_error_code code, const char *format,
+					  ...) _must_check_ _printf_(2, 3);
 
 /* An error for `os_errno`; the message is followed by ": " and the errno's text. */
-struct snap_error *snap_error_os(int os_errno, const char *format, ...) _must_check_ _printf_(2, 3);
-
-/* An error for `os_errno` that was worded elsewhere: its message is whole. */
-struct snap_error *snap_error_remote(int os_errno, int length, const char *message) _must_check_;
-
-/* Puts "what: " in front of an error's message. Consumes `error`, which may be NULL. */
-struct snap_error *snap_error_wrap(struct snap_error *error, const char *format, ...) _must_check_
+struct stacksnap_error *snap_error_os(int os_errno, const char *format, ...) _must_check_
 	_printf_(2, 3);
 
+/* An error for `os_errno` that was worded elsewhere: its message is whole. */
+struct stacksnap_error *snap_error_remote(int os_errno, int length,
+					  const char *message) _must_check_;
+
+/* Puts "what: " in front of an error's message. Consumes `error`, which may be NULL. */
+struct stacksnap_error *snap_error_wrap(struct stacksnap_error *error, const char *format,
+					...) _must_check_ _printf_(2, 3);
+
 /* Shared, never allocated, destroy is a no-op. */
-struct snap_error *snap_error_no_memory(void) _must_check_;
-struct snap_error *snap_error_not_found(void) _must_check_;
-struct snap_error *snap_error_cancelled(void) _must_check_;
+struct stacksnap_error *snap_error_no_memory(void) _must_check_;
+struct stacksnap_error *snap_error_not_found(void) _must_check_;
+struct stacksnap_error *snap_error_cancelled(void) _must_check_;
 
-enum snap_error_code snap_error_code(const struct snap_error *error);
+enum snap_error_code snap_error_code(const struct stacksnap_error *error);
 /* The errno behind an error, 0 if there is none. */
-int snap_error_errno(const struct snap_error *error);
+int snap_error_errno(const struct stacksnap_error *error);
 /* Borrowed from the error. */
-const char *snap_error_message(const struct snap_error *error);
+const char *snap_error_message(const struct stacksnap_error *error);
 
-void snap_error_destroy(struct snap_error *error);
+void snap_error_destroy(struct stacksnap_error *error);
 
-static inline void snap_error_destroyp(struct snap_error **error)
+static inline void snap_error_destroyp(struct stacksnap_error **error)
 {
 	snap_error_destroy(*error);
 }
 
 /* Destroys the error; true if there was one of this code. */
-static inline int snap_error_is(struct snap_error *error, enum snap_error_code code)
+static inline int snap_error_is(struct stacksnap_error *error, enum snap_error_code code)
 {
 	int is = error && snap_error_code(error) == code;
 
@@ -69,7 +71,7 @@ static inline int snap_error_is(struct snap_error *error, enum snap_error_code c
 }
 
 /* "Failed, and it does not matter why": destroys the error, true if there was one. */
-static inline int snap_error_ignore(struct snap_error *error)
+static inline int snap_error_ignore(struct stacksnap_error *error)
 {
 	snap_error_destroy(error);
 	return error != NULL;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-struct snap_error *snap_reopen(int path_fd, int flags, int *ret)
+struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret)
 {
 	char name[64];
 	int fd;
@@ -20,7 +20,7 @@ struct snap_error *snap_reopen(int path_fd, int flags, int *ret)
 	return NULL;
 }
 
-struct snap_error *snap_reopen_regular(int path_fd, int *ret)
+struct stacksnap_error *snap_reopen_regular(int path_fd, int *ret)
 {
 	struct stat info;
 

@@ -12,12 +12,12 @@
 #include "base/error.h"
 
 /* Opens what `path_fd` stands for with `flags`; both descriptors are the caller's. OS. */
-struct snap_error *snap_reopen(int path_fd, int flags, int *ret) _must_check_;
+struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret) _must_check_;
 
 /*
  * The same for reading, after fstat has said that it is a regular file: never blocks, never takes
  * a terminal. FORMAT: it is not a regular file.
  */
-struct snap_error *snap_reopen_regular(int path_fd, int *ret) _must_check_;
+struct stacksnap_error *snap_reopen_regular(int path_fd, int *ret) _must_check_;
 
 #endif

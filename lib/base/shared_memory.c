@@ -104,7 +104,8 @@ static void *map_memory(size_t size, int *fd_ret)
 	return base;
 }
 
-struct snap_error *snap_shared_memory_create(size_t stack_bytes, struct snap_shared_memory **ret)
+struct stacksnap_error *snap_shared_memory_create(size_t stack_bytes,
+						  struct snap_shared_memory **ret)
 {
 	size_t records = MOST_RECORDS, size;
 	void *base = MAP_FAILED;
@@ -142,7 +143,7 @@ void snap_shared_memory_destroy(struct snap_shared_memory *shared)
 	munmap(shared, shared->size);
 }
 
-struct snap_error *snap_scratch_create(size_t size, struct snap_region *ret)
+struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret)
 {
 	uint8_t *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

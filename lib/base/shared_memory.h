@@ -50,11 +50,11 @@ struct snap_shared_memory {
  * Reserves the mapping; `stack_bytes` is the size of the region for stacks. The descriptor stays
  * when the mapping goes.
  */
-struct snap_error *snap_shared_memory_create(size_t stack_bytes,
-					     struct snap_shared_memory **ret) _must_check_;
+struct stacksnap_error *snap_shared_memory_create(size_t stack_bytes,
+						  struct snap_shared_memory **ret) _must_check_;
 void snap_shared_memory_destroy(struct snap_shared_memory *shared);
 
 /* Memory of one process alone that costs nothing until touched; for the tracing child's notes. */
-struct snap_error *snap_scratch_create(size_t size, struct snap_region *ret) _must_check_;
+struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret) _must_check_;
 
 #endif

@@ -67,8 +67,8 @@ _Noreturn void snap_spawn_exit(int status)
 }
 
 /* Signals are blocked and cancellation is off in the child, as it inherits both states. */
-struct snap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
-			      void *context, pid_t *pid_ret, int *pidfd_ret)
+struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
+				   void *context, pid_t *pid_ret, int *pidfd_ret)
 {
 	int cancel_state, os_errno, pidfd = -1;
 	pid_t parent = getpid(), pid;

@@ -31,8 +31,8 @@ enum snap_spawn_flags {
  * returns. `name` is its comm, of which the kernel keeps 15 bytes. The pidfd is the caller's, and
  * is closed on exec. OS.
  */
-struct snap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
-			      void *context, pid_t *pid_ret, int *pidfd_ret) _must_check_;
+struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
+				   void *context, pid_t *pid_ret, int *pidfd_ret) _must_check_;
 
 /* Ends this process at once, without handlers of atexit(3) and without flushing any stream. */
 _Noreturn void snap_spawn_exit(int status);

@@ -40,11 +40,11 @@ static int64_t epoch_offset_ns(void)
 	return offset;
 }
 
-static struct snap_error *discover_tree(const struct snap_options *options,
-					struct snap_capture **ret)
+static struct stacksnap_error *discover_tree(const struct snap_options *options,
+					     struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!capture)
 		return snap_error_no_memory();
@@ -55,10 +55,11 @@ static struct snap_error *discover_tree(const struct snap_options *options,
 	return NULL;
 }
 
-struct snap_error *snap_capture_list(const struct snap_options *options, struct snap_capture **ret)
+struct stacksnap_error *snap_capture_list(const struct snap_options *options,
+					  struct snap_capture **ret)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
-	struct snap_error *err = discover_tree(options, ret);
+	struct stacksnap_error *err = discover_tree(options, ret);
 
 	if (err)
 		return err;
@@ -172,14 +173,14 @@ static bool has_execed(const struct snap_live *live)
 	       before.stx_dev_minor != after.stx_dev_minor;
 }
 
-static struct snap_error *look_for_new_processes(void *context, struct snap_stop *stop,
-						 bool *grown_ret)
+static struct stacksnap_error *look_for_new_processes(void *context, struct snap_stop *stop,
+						      bool *grown_ret)
 {
 	struct tree *tree = context;
 	struct snap_capture *capture = tree->capture;
 	size_t count = capture->process_count;
 	uint32_t before = stop->process_count;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool grown;
 
 	for (; tree->checked < before; tree->checked++) {
@@ -197,14 +198,14 @@ static struct snap_error *look_for_new_processes(void *context, struct snap_stop
 	return NULL;
 }
 
-static struct snap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
-				   struct snap_shared_memory *memory, bool careful,
-				   struct snap_stop **ret)
+static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
+					struct snap_shared_memory *memory, bool careful,
+					struct snap_stop **ret)
 {
 	struct snap_stop_again again = { .look = look_for_new_processes, .context = tree };
 	struct snap_stop *stop =
 		snap_stop_new(memory, (uint32_t)tree->capture->process_count + SPARE_PROCESSES);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!stop)
 		return snap_error_no_memory();
@@ -233,12 +234,12 @@ static void note_stalled_memory(struct snap_capture *capture, const struct snap_
 			  root->pid);
 }
 
-static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-				    struct snap_shared_memory *memory, bool *execed_ret)
+static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
+					 struct snap_shared_memory *memory, bool *execed_ret)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = run_stop(tree, hook, memory, false, &stop);
 	/* Some page of the target is served by nobody: the stacks beside it can be read. */
@@ -256,13 +257,13 @@ static struct snap_error *stop_tree(struct tree *tree, const struct snap_stop_ho
 	return err;
 }
 
-static struct snap_error *take_capture(const struct snap_options *options,
-				       const struct snap_stop_hook *hook, bool *execed_ret,
-				       struct snap_capture **ret)
+static struct stacksnap_error *take_capture(const struct snap_options *options,
+					    const struct snap_stop_hook *hook, bool *execed_ret,
+					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	struct snap_shared_memory *memory;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (options->no_stop)
 		return snap_nostop_take(options, hook, execed_ret, ret);
@@ -309,12 +310,13 @@ static void warn_of_instants(struct snap_capture *capture)
 			  taken[SNAP_TAKEN_UNSTOPPED], taken[SNAP_TAKEN_ALONE]);
 }
 
-struct snap_error *snap_capture_take(const struct snap_options *options,
-				     const struct snap_stop_hook *hook, struct snap_capture **ret)
+struct stacksnap_error *snap_capture_take(const struct snap_options *options,
+					  const struct snap_stop_hook *hook,
+					  struct snap_capture **ret)
 {
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool execed = false;
 
 	err = take_capture(options, hook, &execed, &capture);

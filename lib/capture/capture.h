@@ -19,12 +19,12 @@
  * single processes and threads is recorded on them. The result is the caller's, released by
  * snap_capture_destroy().
  */
-struct snap_error *snap_capture_take(const struct snap_options *options,
-				     const struct snap_stop_hook *hook,
-				     struct snap_capture **ret) _must_check_;
+struct stacksnap_error *snap_capture_take(const struct snap_options *options,
+					  const struct snap_stop_hook *hook,
+					  struct snap_capture **ret) _must_check_;
 
 /* The tree alone: nobody is stopped, no threads, no maps (`stacksnap list`). */
-struct snap_error *snap_capture_list(const struct snap_options *options,
-				     struct snap_capture **ret) _must_check_;
+struct stacksnap_error *snap_capture_list(const struct snap_options *options,
+					  struct snap_capture **ret) _must_check_;
 
 #endif

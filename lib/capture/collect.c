@@ -206,8 +206,8 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	return process;
 }
 
-struct snap_error *snap_capture_collect(const struct snap_options *options,
-					struct snap_capture *capture, struct snap_stop *stop)
+struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
+					     struct snap_capture *capture, struct snap_stop *stop)
 {
 	bool stopped = false;
 

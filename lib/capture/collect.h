@@ -11,8 +11,8 @@
 #include "stop/tracer.h"
 
 /* Takes over one stop, complete or not. NO_MEMORY. */
-struct snap_error *snap_capture_collect(const struct snap_options *options,
-					struct snap_capture *capture,
-					struct snap_stop *stop) _must_check_;
+struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
+					     struct snap_capture *capture,
+					     struct snap_stop *stop) _must_check_;
 
 #endif

@@ -78,27 +78,28 @@ static bool add_traced(struct nostop *nostop, size_t index)
 }
 
 /* Name, arguments and so on of a program that discovery did not see at first. */
-static struct snap_error *take_facts(struct nostop *nostop,
-				     const struct snap_sampled_process *process, size_t index)
+static struct stacksnap_error *take_facts(struct nostop *nostop,
+					  const struct snap_sampled_process *process, size_t index)
 {
 	struct snap_process *mine = &nostop->capture->processes[index];
 	const struct snap_sampled_process *parent = process->parent;
 	size_t parent_index = parent && parent->user ? (uintptr_t)parent->user - 1 : SIZE_MAX;
-	struct snap_error *err = snap_facts_copy(&nostop->capture->arena, process->facts, mine);
+	struct stacksnap_error *err =
+		snap_facts_copy(&nostop->capture->arena, process->facts, mine);
 
 	mine->parent = parent_index;
 	return err;
 }
 
-static struct snap_error *take_maps(struct nostop *nostop,
-				    const struct snap_sampled_process *process, size_t index)
+static struct stacksnap_error *take_maps(struct nostop *nostop,
+					 const struct snap_sampled_process *process, size_t index)
 {
 	struct snap_process *mine = &nostop->capture->processes[index];
 	struct snap_traced *traced = &nostop->stop->processes[index];
 	const struct snap_process *facts = process->facts;
 	struct snap_space space = { facts->maps, facts->map_count, facts->pieces,
 				    facts->piece_count };
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (facts->map_count)
 		err = snap_space_copy(&nostop->capture->arena, &space, &space);
@@ -112,8 +113,8 @@ static struct snap_error *take_maps(struct nostop *nostop,
 }
 
 /* What keeps it from being read; none: somebody else traced it, and does no more. */
-static struct snap_error *take_trouble(struct nostop *nostop, const struct snap_process *facts,
-				       size_t index)
+static struct stacksnap_error *take_trouble(struct nostop *nostop, const struct snap_process *facts,
+					    size_t index)
 {
 	struct snap_process *mine = &nostop->capture->processes[index];
 
@@ -127,10 +128,10 @@ static struct snap_error *take_trouble(struct nostop *nostop, const struct snap_
 	return mine->trouble_message ? NULL : snap_error_no_memory();
 }
 
-static struct snap_error *on_mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
 {
 	struct nostop *nostop = context;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t index;
 
 	if (!process->user)
@@ -140,12 +141,13 @@ static struct snap_error *on_mapped(void *context, struct snap_sampled_process *
 	return err ? err : take_maps(nostop, process, index);
 }
 
-static struct snap_error *on_program(void *context, struct snap_sampled_process *process, bool exec)
+static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
+					  bool exec)
 {
 	struct nostop *nostop = context;
 	struct snap_capture *capture = nostop->capture;
 	size_t index = process->user ? (uintptr_t)process->user - 1 : process->index;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (index == SIZE_MAX) {
 		index = capture->process_count;
@@ -235,7 +237,7 @@ static void describe_wait(struct nostop *nostop, const struct snap_sampled_threa
 	snap_describe_wait(&describer, mine);
 }
 
-static struct snap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct nostop *nostop = context;
 	struct snap_traced *traced = traced_of(nostop, thread->process);
@@ -246,7 +248,7 @@ static struct snap_error *on_renamed(void *context, struct snap_sampled_thread *
 	return NULL;
 }
 
-static struct snap_error *on_born(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct nostop *nostop = context;
 	struct snap_traced *traced = traced_of(nostop, thread->process);
@@ -266,7 +268,7 @@ static struct snap_error *on_born(void *context, struct snap_sampled_thread *thr
 	return on_renamed(context, thread);
 }
 
-static struct snap_error *on_died(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct nostop *nostop = context;
 	struct snap_traced *traced = traced_of(nostop, thread->process);
@@ -306,8 +308,8 @@ static const uint8_t *keep_stack(struct nostop *nostop, const uint8_t *bytes, si
 	return kept;
 }
 
-static struct snap_error *keep_copy(struct nostop *nostop, const struct snap_thread *copy,
-				    struct snap_thread *ret)
+static struct stacksnap_error *keep_copy(struct nostop *nostop, const struct snap_thread *copy,
+					 struct snap_thread *ret)
 {
 	void *registers = snap_region_alloc(&nostop->shared->records, copy->registers_size);
 
@@ -338,8 +340,9 @@ static bool is_judged_good(const struct nostop *nostop, const struct snap_traced
 	       nostop->hook->suffices(nostop->hook->context, nostop->capture, traced->index, copy);
 }
 
-static struct snap_error *on_sample(void *context, struct snap_sampled_thread *thread,
-				    const struct snap_thread *copy, enum snap_verdict *verdict_ret)
+static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
+					 const struct snap_thread *copy,
+					 enum snap_verdict *verdict_ret)
 {
 	struct nostop *nostop = context;
 	struct snap_traced *traced = traced_of(nostop, thread->process);
@@ -381,8 +384,8 @@ static struct snap_thread *find_thread(const struct snap_traced *traced, pid_t t
 }
 
 /* Nothing but the name and the state of a thread is known. */
-static struct snap_error *add_unread_thread(struct nostop *nostop, struct snap_traced *traced,
-					    int tasks_fd, pid_t tid)
+static struct stacksnap_error *add_unread_thread(struct nostop *nostop, struct snap_traced *traced,
+						 int tasks_fd, pid_t tid)
 {
 	const struct snap_describer describer = describer_of(nostop, traced, tasks_fd);
 	struct snap_thread *thread = add_thread(nostop, traced, tid);
@@ -393,11 +396,11 @@ static struct snap_error *add_unread_thread(struct nostop *nostop, struct snap_t
 	return NULL;
 }
 
-static struct snap_error *add_unread_threads(struct nostop *nostop, struct snap_traced *traced,
-					     int tasks_fd)
+static struct stacksnap_error *add_unread_threads(struct nostop *nostop, struct snap_traced *traced,
+						  int tasks_fd)
 {
 	ssize_t count = snap_procfs_list(tasks_fd, nostop->tids, 0);
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (count <= 0)
 		return NULL;
@@ -412,10 +415,10 @@ static struct snap_error *add_unread_threads(struct nostop *nostop, struct snap_
 }
 
 /* A leader that has exited before its threads; the sampler knows of threads that run alone. */
-static struct snap_error *add_zombie_leader(struct nostop *nostop, struct snap_traced *traced,
-					    int tasks_fd)
+static struct stacksnap_error *add_zombie_leader(struct nostop *nostop, struct snap_traced *traced,
+						 int tasks_fd)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (find_thread(traced, traced->pid))
 		return NULL;
@@ -453,13 +456,13 @@ static void settle_trouble(struct snap_process *process, struct snap_traced *tra
 	process->trouble_message = NULL;
 }
 
-static struct snap_error *complete_process(struct nostop *nostop, size_t index)
+static struct stacksnap_error *complete_process(struct nostop *nostop, size_t index)
 {
 	struct snap_process *process = &nostop->capture->processes[index];
 	struct snap_traced *traced = &nostop->stop->processes[index];
 	_cleanup_fd_ int opened = -1, tasks_fd = -1;
 	int fd = nostop->capture->live[index].proc_fd;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	settle_trouble(process, traced);
 	if (snap_troubles[process->trouble].ended)
@@ -478,10 +481,10 @@ static struct snap_error *complete_process(struct nostop *nostop, size_t index)
 
 /* ---- the whole ---- */
 
-static struct snap_error *check_guard(void)
+static struct stacksnap_error *check_guard(void)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	struct snap_error *err = snap_procfs_open(NULL, &procfs);
+	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
 
 	if (err || snap_guard_find(&procfs) != SNAP_GUARD_NONE)
 		return err;
@@ -492,10 +495,10 @@ static struct snap_error *check_guard(void)
 		"leave out --no-stop");
 }
 
-static struct snap_error *prepare(struct nostop *nostop)
+static struct stacksnap_error *prepare(struct nostop *nostop)
 {
 	struct snap_capture *capture = nostop->capture;
-	struct snap_error *err =
+	struct stacksnap_error *err =
 		snap_shared_memory_create(nostop->options->max_snapshot, &nostop->shared);
 
 	if (err)
@@ -514,10 +517,10 @@ static struct snap_error *prepare(struct nostop *nostop)
 	return NULL;
 }
 
-static struct snap_error *finish(struct nostop *nostop)
+static struct stacksnap_error *finish(struct nostop *nostop)
 {
 	for (size_t i = 0; i < nostop->capture->process_count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (nostop->sampled[i])
 			take_live(nostop, i);
@@ -528,9 +531,9 @@ static struct snap_error *finish(struct nostop *nostop)
 	return snap_capture_collect(nostop->options, nostop->capture, nostop->stop);
 }
 
-struct snap_error *snap_nostop_take(const struct snap_options *options,
-				    const struct snap_stop_hook *hook, bool *execed_ret,
-				    struct snap_capture **ret)
+struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
+					 const struct snap_stop_hook *hook, bool *execed_ret,
+					 struct snap_capture **ret)
 {
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = NULL;
 	_cleanup_(nostop_deinit) struct nostop nostop = {
@@ -540,7 +543,7 @@ struct snap_error *snap_nostop_take(const struct snap_options *options,
 	const struct snap_sampler_sink sink = { &nostop, on_program, on_mapped, on_ended,
 						on_born, on_renamed, on_died,   on_sample };
 	struct snap_sampler_tick tick;
-	struct snap_error *err = check_guard();
+	struct stacksnap_error *err = check_guard();
 
 	if (err)
 		return err;

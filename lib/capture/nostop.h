@@ -19,8 +19,8 @@
  * lost to an exec: it is there, and could be read now. OTHER: nothing here proves that a thread
  * stood still.
  */
-struct snap_error *snap_nostop_take(const struct snap_options *options,
-				    const struct snap_stop_hook *hook, bool *execed_ret,
-				    struct snap_capture **ret) _must_check_;
+struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
+					 const struct snap_stop_hook *hook, bool *execed_ret,
+					 struct snap_capture **ret) _must_check_;
 
 #endif

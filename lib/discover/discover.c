@@ -43,10 +43,10 @@ static void share_out_descriptors(struct snap_discovery *run)
 	}
 }
 
-struct snap_error *snap_discovery_init(struct snap_discovery *run,
-				       const struct snap_options *options,
-				       struct snap_capture *capture,
-				       const struct snap_procfs *procfs, pid_t self)
+struct stacksnap_error *snap_discovery_init(struct snap_discovery *run,
+					    const struct snap_options *options,
+					    struct snap_capture *capture,
+					    const struct snap_procfs *procfs, pid_t self)
 {
 	*run = (struct snap_discovery){
 		.options = options,
@@ -83,8 +83,8 @@ static int64_t boot_time_ns(void)
 	return (boot + NS_PER_MS / 2) / NS_PER_MS * NS_PER_MS;
 }
 
-struct snap_error *snap_discovery_host(struct snap_capture *capture,
-				       const struct snap_procfs *procfs)
+struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,
+					    const struct snap_procfs *procfs)
 {
 	struct snap_host *host = &capture->host;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), ticks = sysconf(_SC_CLK_TCK);
@@ -126,7 +126,7 @@ static bool needs_scan(const struct snap_options *options)
 }
 
 /* What snap_discover_again() need not read. */
-static struct snap_error *remember_pids(struct snap_discovery *run)
+static struct stacksnap_error *remember_pids(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
 	const struct snap_seen_table *table = &run->table;
@@ -141,7 +141,7 @@ static struct snap_error *remember_pids(struct snap_discovery *run)
 	return NULL;
 }
 
-static struct snap_error *nothing_found(const struct snap_capture *capture)
+static struct stacksnap_error *nothing_found(const struct snap_capture *capture)
 {
 	if (!capture->warning_count)
 		return snap_error_format(SNAP_ERROR_NOT_FOUND, "no processes to show");
@@ -154,9 +154,9 @@ static bool looks_again(const struct snap_discovery *run)
 	return run->known && run->known->find;
 }
 
-struct snap_error *snap_discovery_run(struct snap_discovery *run)
+struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 {
-	struct snap_error *err = snap_discovery_host(run->capture, run->procfs);
+	struct stacksnap_error *err = snap_discovery_host(run->capture, run->procfs);
 
 	if (err)
 		return err;
@@ -187,9 +187,9 @@ struct snap_error *snap_discovery_run(struct snap_discovery *run)
  * Every number below is one of the pid namespace that procfs was mounted in; system calls mean
  * those of the caller's. Mixing them would stop strangers.
  */
-static struct snap_error *open_procfs(struct snap_procfs *ret)
+static struct stacksnap_error *open_procfs(struct snap_procfs *ret)
 {
-	struct snap_error *err = snap_procfs_open(NULL, ret);
+	struct stacksnap_error *err = snap_procfs_open(NULL, ret);
 	pid_t self;
 
 	if (err)
@@ -213,13 +213,13 @@ static pid_t self_of(const struct snap_options *options)
 	return options->self ? options->self : getpid();
 }
 
-struct snap_error *snap_discover_with(const struct snap_options *options,
-				      const struct snap_discover_known *known,
-				      struct snap_capture *capture)
+struct stacksnap_error *snap_discover_with(const struct snap_options *options,
+					   const struct snap_discover_known *known,
+					   struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
-	struct snap_error *err = open_procfs(&procfs);
+	struct stacksnap_error *err = open_procfs(&procfs);
 
 	if (err)
 		return err;
@@ -234,19 +234,20 @@ struct snap_error *snap_discover_with(const struct snap_options *options,
 	return snap_discovery_run(&run);
 }
 
-struct snap_error *snap_discover(const struct snap_options *options, struct snap_capture *capture)
+struct stacksnap_error *snap_discover(const struct snap_options *options,
+				      struct snap_capture *capture)
 {
 	return snap_discover_with(options, NULL, capture);
 }
 
-struct snap_error *snap_discover_one(const struct snap_options *options,
-				     const struct snap_process *process, long descriptors,
-				     struct snap_capture *capture)
+struct stacksnap_error *snap_discover_one(const struct snap_options *options,
+					  const struct snap_process *process, long descriptors,
+					  struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	struct snap_process *added;
-	struct snap_error *err = open_procfs(&procfs);
+	struct stacksnap_error *err = open_procfs(&procfs);
 
 	if (err)
 		return err;
@@ -266,10 +267,10 @@ struct snap_error *snap_discover_one(const struct snap_options *options,
 }
 
 /* The table as the last call left it: members of the tree, and pids that are of no interest. */
-static struct snap_error *recall_table(struct snap_discovery *run)
+static struct stacksnap_error *recall_table(struct snap_discovery *run)
 {
 	const struct snap_capture *capture = run->capture;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	for (size_t i = 0; i < capture->seen_count; i++) {
 		struct snap_seen seen = { .stat.pid = capture->seen[i],
@@ -297,13 +298,13 @@ static struct snap_error *recall_table(struct snap_discovery *run)
 	return NULL;
 }
 
-struct snap_error *snap_discover_again(const struct snap_options *options,
-				       struct snap_capture *capture, bool *grown_ret)
+struct stacksnap_error *snap_discover_again(const struct snap_options *options,
+					    struct snap_capture *capture, bool *grown_ret)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	size_t count = capture->process_count;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*grown_ret = false;
 	if (!options->children)

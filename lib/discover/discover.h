@@ -19,8 +19,8 @@
  * keeps what can be read. Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
  * NO_MEMORY, OS.
  */
-struct snap_error *snap_discover(const struct snap_options *options,
-				 struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_discover(const struct snap_options *options,
+				      struct snap_capture *capture) _must_check_;
 
 /* What somebody who looks again and again knows already; see snap_discover_with(). */
 struct snap_discover_known {
@@ -39,18 +39,18 @@ struct snap_discover_known {
  * are not looked for, as who has them by now is somebody else; who is known counts as matched; that
  * nothing is found is no error.
  */
-struct snap_error *snap_discover_with(const struct snap_options *options,
-				      const struct snap_discover_known *known,
-				      struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_discover_with(const struct snap_options *options,
+					   const struct snap_discover_known *known,
+					   struct snap_capture *capture) _must_check_;
 
 /*
  * Reads again the labels and descriptors of one process, which has another program by now: it
  * becomes the only one of `capture`, `vanished` if it has gone. `descriptors`: how many may be
  * opened.
  */
-struct snap_error *snap_discover_one(const struct snap_options *options,
-				     const struct snap_process *process, long descriptors,
-				     struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_discover_one(const struct snap_options *options,
+					  const struct snap_process *process, long descriptors,
+					  struct snap_capture *capture) _must_check_;
 
 /*
  * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
@@ -74,7 +74,8 @@ void snap_discover_explain(struct snap_capture *capture, struct snap_process *pr
  * then capture->processes and capture->live may have moved. Reads only what is new: one listing of
  * the pids where nothing has changed.
  */
-struct snap_error *snap_discover_again(const struct snap_options *options,
-				       struct snap_capture *capture, bool *grown_ret) _must_check_;
+struct stacksnap_error *snap_discover_again(const struct snap_options *options,
+					    struct snap_capture *capture,
+					    bool *grown_ret) _must_check_;
 
 #endif

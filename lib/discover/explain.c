@@ -260,7 +260,7 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 void snap_discover_explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	struct snap_error *err = snap_procfs_open(NULL, &procfs);
+	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
 
 	if (!err) {
 		explain_with(capture, process, os_errno, &procfs);

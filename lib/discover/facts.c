@@ -174,8 +174,9 @@ static int read_stat(struct snap_discovery *run, struct snap_process *process, i
 	return 0;
 }
 
-static struct snap_error *keep_ancestors(struct snap_discovery *run, struct snap_process *process,
-					 const struct snap_ancestor *ancestors, size_t count)
+static struct stacksnap_error *keep_ancestors(struct snap_discovery *run,
+					      struct snap_process *process,
+					      const struct snap_ancestor *ancestors, size_t count)
 {
 	if (!count)
 		return NULL;
@@ -188,8 +189,8 @@ static struct snap_error *keep_ancestors(struct snap_discovery *run, struct snap
 }
 
 /* A parent in the tree has been read already: it and what is above it, in the same cgroup. */
-static struct snap_error *inherit_ancestors(struct snap_discovery *run,
-					    struct snap_process *process)
+static struct stacksnap_error *inherit_ancestors(struct snap_discovery *run,
+						 struct snap_process *process)
 {
 	const struct snap_process *parent = &run->capture->processes[process->parent];
 	struct snap_ancestor ancestors[MAX_ANCESTORS];
@@ -213,7 +214,8 @@ static bool same_cgroup(struct snap_discovery *run, pid_t pid, const char *cgrou
 	       strcmp(run->cgroup.path, cgroup) == 0;
 }
 
-static struct snap_error *read_ancestors(struct snap_discovery *run, struct snap_process *process)
+static struct stacksnap_error *read_ancestors(struct snap_discovery *run,
+					      struct snap_process *process)
 {
 	struct snap_ancestor ancestors[MAX_ANCESTORS];
 	uint64_t youngest = process->start_ticks;
@@ -226,7 +228,7 @@ static struct snap_error *read_ancestors(struct snap_discovery *run, struct snap
 		return inherit_ancestors(run, process);
 	while (pid > 0 && count < MAX_ANCESTORS) {
 		struct snap_seen *seen;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		const char *name;
 
 		err = snap_seen_add(&run->table, pid, &seen);
@@ -316,8 +318,8 @@ static void keep_live(struct snap_discovery *run, struct snap_live *live, bool w
 }
 
 /* `files_fd`: a thread that the leader left behind tells what the leader cannot any more, or -1. */
-static struct snap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
-				      int fd, int files_fd)
+static struct stacksnap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
+					   int fd, int files_fd)
 {
 	int from = files_fd < 0 ? fd : files_fd;
 
@@ -333,13 +335,13 @@ static struct snap_error *read_labels(struct snap_discovery *run, struct snap_pr
  * Identity: the scan saw a start time, then the pidfd and the directory are opened, then the start
  * time is read through the directory. If both are equal, all of these are the same process.
  */
-static struct snap_error *read_process(struct snap_discovery *run, struct snap_process *process,
-				       struct snap_live *live)
+static struct stacksnap_error *read_process(struct snap_discovery *run,
+					    struct snap_process *process, struct snap_live *live)
 {
 	bool whole = run->procfs->live && run->whole_budget >= LIVE_EACH;
 	_cleanup_fd_ int fd = -1, files_fd = -1;
 	struct snap_stat stat;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	char state = 0;
 	int status;
 
@@ -393,13 +395,13 @@ static bool take_known(struct snap_discovery *run, struct snap_process *process)
 	return true;
 }
 
-struct snap_error *snap_discovery_facts(struct snap_discovery *run)
+struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
 
 	for (; run->facts_count < capture->process_count; run->facts_count++) {
 		struct snap_process *process = &capture->processes[run->facts_count];
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();

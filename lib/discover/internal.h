@@ -54,15 +54,15 @@ void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *pro
 void snap_seen_deinit(struct snap_seen_table *table);
 
 /* Looks at the whole machine; pointers to entries are void afterwards. */
-struct snap_error *snap_seen_scan(struct snap_seen_table *table) _must_check_;
+struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table) _must_check_;
 /* Adds one process without a look at the others; *ret is NULL if it is not there. */
-struct snap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
-				 struct snap_seen **ret) _must_check_;
+struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
+				      struct snap_seen **ret) _must_check_;
 /* Adds what is known already; without an effect if its pid is there. */
-struct snap_error *snap_seen_know(struct snap_seen_table *table,
-				  const struct snap_seen *seen) _must_check_;
+struct stacksnap_error *snap_seen_know(struct snap_seen_table *table,
+				       const struct snap_seen *seen) _must_check_;
 /* Sorts out who is whose child; done by a scan, to be done after other additions. */
-struct snap_error *snap_seen_link(struct snap_seen_table *table) _must_check_;
+struct stacksnap_error *snap_seen_link(struct snap_seen_table *table) _must_check_;
 
 struct snap_seen *snap_seen_find(const struct snap_seen_table *table, pid_t pid);
 /* NULL if it is not known, or not older than its child: then the pid was reused. */
@@ -95,14 +95,15 @@ struct snap_discovery {
 };
 
 /* `self`: pid of the program that looks, which is left out; 0 for a recorded tree. */
-struct snap_error *snap_discovery_init(struct snap_discovery *run,
-				       const struct snap_options *options,
-				       struct snap_capture *capture,
-				       const struct snap_procfs *procfs, pid_t self) _must_check_;
+struct stacksnap_error *snap_discovery_init(struct snap_discovery *run,
+					    const struct snap_options *options,
+					    struct snap_capture *capture,
+					    const struct snap_procfs *procfs,
+					    pid_t self) _must_check_;
 void snap_discovery_deinit(struct snap_discovery *run);
 
 /* snap_discover(), of any tree. */
-struct snap_error *snap_discovery_run(struct snap_discovery *run) _must_check_;
+struct stacksnap_error *snap_discovery_run(struct snap_discovery *run) _must_check_;
 
 /* The process among those that are known, NULL: it is new, or nothing is known. */
 static inline const struct snap_process *snap_discovery_known(const struct snap_discovery *run,
@@ -114,20 +115,20 @@ static inline const struct snap_process *snap_discovery_known(const struct snap_
 }
 
 /* Marks matched entries; a pid that is not there becomes an entry that says so. */
-struct snap_error *snap_discovery_match(struct snap_discovery *run) _must_check_;
+struct stacksnap_error *snap_discovery_match(struct snap_discovery *run) _must_check_;
 
 /* Appends a process to the capture; its fields are zero but for pid, parent and live (-1). */
-struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
-					 struct snap_process **ret) _must_check_;
+struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
+					      struct snap_process **ret) _must_check_;
 
 /* Appends the matched processes that stand below no other, by pid, each with its tree. */
-struct snap_error *snap_discovery_add_trees(struct snap_discovery *run) _must_check_;
+struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run) _must_check_;
 
 /* Appends descendants until a look finds no new ones, or for so many looks. */
-struct snap_error *snap_discovery_add_descendants(struct snap_discovery *run) _must_check_;
+struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *run) _must_check_;
 
 /* Identity, live descriptors and labels of the processes that were appended since the last call. */
-struct snap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
+struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
 
 /* Trouble if it is a zombie or a kernel thread; true then. */
 bool snap_process_explain_state(struct snap_capture *capture, struct snap_process *process,
@@ -137,7 +138,7 @@ bool snap_process_explain_state(struct snap_capture *capture, struct snap_proces
 int snap_discovery_cgroup(struct snap_discovery *run, int process_fd);
 
 /* The facts of the machine. */
-struct snap_error *snap_discovery_host(struct snap_capture *capture,
-				       const struct snap_procfs *procfs) _must_check_;
+struct stacksnap_error *snap_discovery_host(struct snap_capture *capture,
+					    const struct snap_procfs *procfs) _must_check_;
 
 #endif

@@ -16,7 +16,7 @@ static void mark_matched(struct snap_seen *seen, bool named)
 }
 
 /* Signal 0 is not sent: it asks whether the process is there, which procfs may hide. */
-static struct snap_error *add_absent(struct snap_discovery *run, pid_t pid)
+static struct stacksnap_error *add_absent(struct snap_discovery *run, pid_t pid)
 {
 	bool hidden = run->procfs->live && (kill(pid, 0) == 0 || errno == EPERM);
 	const struct snap_seen seen = {
@@ -35,7 +35,8 @@ static struct snap_error *add_absent(struct snap_discovery *run, pid_t pid)
  * The directory of a thread's number exists, though no listing shows it. So a pid that the scan
  * has not found is asked for its thread group.
  */
-static struct snap_error *find_pid(struct snap_discovery *run, pid_t pid, struct snap_seen **ret)
+static struct stacksnap_error *find_pid(struct snap_discovery *run, pid_t pid,
+					struct snap_seen **ret)
 {
 	struct snap_status status;
 	pid_t leader = pid;
@@ -54,10 +55,10 @@ static struct snap_error *find_pid(struct snap_discovery *run, pid_t pid, struct
 	return snap_seen_add(&run->table, leader, ret);
 }
 
-static struct snap_error *match_pid(struct snap_discovery *run, pid_t pid)
+static struct stacksnap_error *match_pid(struct snap_discovery *run, pid_t pid)
 {
 	struct snap_seen *seen;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = find_pid(run, pid, &seen);
 	if (err)
@@ -176,7 +177,8 @@ static void match_all(struct snap_discovery *run)
 	}
 }
 
-static struct snap_error *match_target(struct snap_discovery *run, const struct snap_target *target)
+static struct stacksnap_error *match_target(struct snap_discovery *run,
+					    const struct snap_target *target)
 {
 	if (target->kind == SNAP_TARGET_PID)
 		return match_pid(run, target->pid);
@@ -203,14 +205,14 @@ static void match_known(struct snap_discovery *run)
 	}
 }
 
-struct snap_error *snap_discovery_match(struct snap_discovery *run)
+struct stacksnap_error *snap_discovery_match(struct snap_discovery *run)
 {
 	bool again = run->known && run->known->find;
 
 	if (again)
 		match_known(run);
 	for (size_t i = 0; i < run->options->target_count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (again && run->options->targets[i].kind == SNAP_TARGET_PID)
 			continue;

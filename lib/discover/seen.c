@@ -85,8 +85,8 @@ static bool is_own(const struct snap_seen_table *table, const struct snap_stat *
  * False if it is not there or does not show itself. What fails for the caller's own reasons is an
  * error: else a lack of descriptors would look like a machine without processes.
  */
-static struct snap_error *read_entry(const struct snap_seen_table *table, pid_t pid,
-				     struct snap_seen *seen_ret, bool *found_ret)
+static struct stacksnap_error *read_entry(const struct snap_seen_table *table, pid_t pid,
+					  struct snap_seen *seen_ret, bool *found_ret)
 {
 	struct snap_seen seen = { .index = SIZE_MAX };
 	int status = snap_procfs_task_stat(table->procfs->root_fd, pid, &seen.stat);
@@ -102,7 +102,8 @@ static struct snap_error *read_entry(const struct snap_seen_table *table, pid_t 
 	return NULL;
 }
 
-static struct snap_error *insert_entry(struct snap_seen_table *table, const struct snap_seen *seen)
+static struct stacksnap_error *insert_entry(struct snap_seen_table *table,
+					    const struct snap_seen *seen)
 {
 	size_t at = find_position(table, seen->stat.pid);
 
@@ -115,15 +116,16 @@ static struct snap_error *insert_entry(struct snap_seen_table *table, const stru
 	return NULL;
 }
 
-struct snap_error *snap_seen_know(struct snap_seen_table *table, const struct snap_seen *seen)
+struct stacksnap_error *snap_seen_know(struct snap_seen_table *table, const struct snap_seen *seen)
 {
 	return snap_seen_find(table, seen->stat.pid) ? NULL : insert_entry(table, seen);
 }
 
-struct snap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid, struct snap_seen **ret)
+struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
+				      struct snap_seen **ret)
 {
 	struct snap_seen seen, *known = snap_seen_find(table, pid);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool found = false;
 
 	if (!known) {
@@ -157,7 +159,7 @@ static void sort_pids(struct snap_seen_table *table)
 	table->pid_count = count;
 }
 
-static struct snap_error *list_pids(struct snap_seen_table *table)
+static struct stacksnap_error *list_pids(struct snap_seen_table *table)
 {
 	size_t room = FIRST_PIDS;
 	ssize_t count;
@@ -202,7 +204,7 @@ static int compare_children(const void *left, const void *right)
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-struct snap_error *snap_seen_link(struct snap_seen_table *table)
+struct stacksnap_error *snap_seen_link(struct snap_seen_table *table)
 {
 	struct snap_child *grown =
 		reallocarray(table->children, table->count + 1, sizeof(*table->children));
@@ -218,10 +220,10 @@ struct snap_error *snap_seen_link(struct snap_seen_table *table)
 	return NULL;
 }
 
-struct snap_error *snap_seen_scan(struct snap_seen_table *table)
+struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 {
 	size_t old_count = table->count, at = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = list_pids(table);
 	if (err)

@@ -10,8 +10,8 @@
 
 enum { MAX_LOOKS = 10 }; /* at a tree that does not stand still */
 
-struct snap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
-					 struct snap_process **ret)
+struct stacksnap_error *snap_discovery_append(struct snap_discovery *run, pid_t pid, size_t parent,
+					      struct snap_process **ret)
 {
 	struct snap_process *process = snap_capture_append(run->capture);
 
@@ -45,11 +45,11 @@ static void say_absent(struct snap_discovery *run, struct snap_process *process,
 					 "cannot find %d: no such process", pid);
 }
 
-static struct snap_error *add_seen(struct snap_discovery *run, struct snap_seen *seen,
-				   size_t parent)
+static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_seen *seen,
+					size_t parent)
 {
 	struct snap_process *process = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_discovery_append(run, seen->stat.pid, parent, &process);
 	if (err)
@@ -84,7 +84,7 @@ static bool is_full(struct snap_discovery *run)
 }
 
 /* Adds the children of processes[first] and later, and theirs. */
-static struct snap_error *grow_tree(struct snap_discovery *run, size_t first)
+static struct stacksnap_error *grow_tree(struct snap_discovery *run, size_t first)
 {
 	struct snap_capture *capture = run->capture;
 
@@ -97,7 +97,7 @@ static struct snap_error *grow_tree(struct snap_discovery *run, size_t first)
 			struct snap_seen *seen = snap_seen_find(&run->table, children[k].pid);
 			struct snap_seen *parent =
 				seen ? snap_seen_parent(&run->table, seen) : NULL;
-			struct snap_error *err;
+			struct stacksnap_error *err;
 
 			if (!parent || parent->index != i || seen->index != SIZE_MAX || seen->own)
 				continue;
@@ -149,10 +149,10 @@ static bool is_under_match(struct snap_discovery *run, struct snap_seen *seen)
 	return answer == SNAP_UNDER_MATCH;
 }
 
-static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen *seen)
+static struct stacksnap_error *add_root(struct snap_discovery *run, struct snap_seen *seen)
 {
 	size_t first = run->capture->process_count;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!seen || !seen->matched || seen->index != SIZE_MAX || is_full(run))
 		return NULL;
@@ -160,12 +160,12 @@ static struct snap_error *add_root(struct snap_discovery *run, struct snap_seen 
 	return err ? err : grow_tree(run, first);
 }
 
-struct snap_error *snap_discovery_add_trees(struct snap_discovery *run)
+struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run)
 {
 	/* The second time for what a circle of pids that were reused kept from having a root. */
 	for (size_t i = 0; i < 2 * run->table.count; i++) {
 		struct snap_seen *seen = &run->table.entries[i % run->table.count];
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (i < run->table.count && is_under_match(run, seen))
 			continue;
@@ -176,11 +176,11 @@ struct snap_error *snap_discovery_add_trees(struct snap_discovery *run)
 	return NULL;
 }
 
-struct snap_error *snap_discovery_add_descendants(struct snap_discovery *run)
+struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *run)
 {
 	for (unsigned looks = 0; looks < MAX_LOOKS; looks++) {
 		size_t count = run->capture->process_count;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();

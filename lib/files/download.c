@@ -106,7 +106,7 @@ static bool load(struct snap_download *download)
 	return download->library != NULL;
 }
 
-static struct snap_error *start(struct snap_download *download)
+static struct stacksnap_error *start(struct snap_download *download)
 {
 	/* Not from the environment of a caller with less rights than we have. */
 	const char *urls = secure_getenv("DEBUGINFOD_URLS");
@@ -130,8 +130,8 @@ static struct snap_error *start(struct snap_download *download)
 	return NULL;
 }
 
-static struct snap_error *ask(struct snap_download *download,
-			      const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *ask(struct snap_download *download,
+				   const struct snap_file_request *request, int *fd_ret)
 {
 	char *p = download->id;
 	int fd;
@@ -157,11 +157,11 @@ static struct snap_error *ask(struct snap_download *download,
 	return NULL;
 }
 
-struct snap_error *snap_download_find(struct snap_download **download,
-				      const struct snap_options *options,
-				      const struct snap_file_request *request, int *fd_ret)
+struct stacksnap_error *snap_download_find(struct snap_download **download,
+					   const struct snap_options *options,
+					   const struct snap_file_request *request, int *fd_ret)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!*download) {
 		*download = calloc(1, sizeof(**download));

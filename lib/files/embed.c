@@ -69,8 +69,8 @@ static uint8_t *copy_file(struct embedder *embedder, int fd, const char *magic, 
 	return data;
 }
 
-static struct snap_error *add(struct embedder *embedder, struct snap_process *process,
-			      struct snap_embedded embedded)
+static struct stacksnap_error *add(struct embedder *embedder, struct snap_process *process,
+				   struct snap_embedded embedded)
 {
 	size_t count = process->embedded_count;
 	struct snap_embedded *array =
@@ -99,8 +99,8 @@ static const struct snap_embedded *find_copy(const struct embedder *embedder,
 	return NULL;
 }
 
-static struct snap_error *embed_module(struct embedder *embedder, struct snap_process *process,
-				       size_t map)
+static struct stacksnap_error *embed_module(struct embedder *embedder, struct snap_process *process,
+					    size_t map)
 {
 	struct snap_file_request request = { .kind = SNAP_FILE_MODULE,
 					     .process = process,
@@ -137,12 +137,13 @@ static size_t first_of_file(const struct snap_process *process, size_t map)
 	return first;
 }
 
-static struct snap_error *embed_modules(struct embedder *embedder, struct snap_process *process)
+static struct stacksnap_error *embed_modules(struct embedder *embedder,
+					     struct snap_process *process)
 {
 	size_t last = SIZE_MAX;
 
 	for (size_t i = 0; i < process->map_count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		size_t first;
 
 		if (!process->maps[i].execute || process->maps[i].inode == 0)
@@ -158,7 +159,8 @@ static struct snap_error *embed_modules(struct embedder *embedder, struct snap_p
 	return NULL;
 }
 
-static struct snap_error *embed_perf_map(struct embedder *embedder, struct snap_process *process)
+static struct stacksnap_error *embed_perf_map(struct embedder *embedder,
+					      struct snap_process *process)
 {
 	struct snap_file_request request = { .kind = SNAP_FILE_PERF_MAP, .process = process };
 	struct snap_embedded embedded = { .kind = SNAP_FILE_PERF_MAP };
@@ -170,7 +172,7 @@ static struct snap_error *embed_perf_map(struct embedder *embedder, struct snap_
 	return embedded.data ? add(embedder, process, embedded) : NULL;
 }
 
-struct snap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture)
+struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture)
 {
 	struct embedder embedder = { .capture = capture,
 				     .finder = snap_files_finder(files),
@@ -179,7 +181,7 @@ struct snap_error *snap_files_embed(struct snap_files *files, struct snap_captur
 	if (!capture->live)
 		return NULL;
 	for (size_t i = 0; i < capture->process_count; i++) {
-		struct snap_error *err = embed_perf_map(&embedder, &capture->processes[i]);
+		struct stacksnap_error *err = embed_perf_map(&embedder, &capture->processes[i]);
 
 		if (err)
 			return err;

@@ -15,8 +15,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-struct snap_error *snap_files_create(const struct snap_options *options,
-				     const struct snap_capture *capture, struct snap_files **ret)
+struct stacksnap_error *snap_files_create(const struct snap_options *options,
+					  const struct snap_capture *capture,
+					  struct snap_files **ret)
 {
 	struct snap_files *files = calloc(1, sizeof(*files));
 
@@ -60,7 +61,7 @@ const struct snap_live *snap_files_live(const struct snap_files *files,
 		       : live;
 }
 
-struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret)
+struct stacksnap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret)
 {
 	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
 	size_t done = 0;
@@ -121,12 +122,12 @@ static const char *objection(const struct snap_candidate *place,
 	return NULL;
 }
 
-static struct snap_error *open_place(const struct snap_candidate *place,
-				     const struct snap_file_request *request, int path_fd,
-				     int *fd_ret)
+static struct stacksnap_error *open_place(const struct snap_candidate *place,
+					  const struct snap_file_request *request, int path_fd,
+					  int *fd_ret)
 {
 	const char *why = objection(place, request, path_fd);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (why)
 		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s", place->path, why);
@@ -135,13 +136,13 @@ static struct snap_error *open_place(const struct snap_candidate *place,
 }
 
 /* NOT_FOUND: there is nothing at this place. `count` grows by one if there is something. */
-static struct snap_error *try_place(struct snap_files *files,
-				    const struct snap_file_request *request,
-				    const struct snap_candidate *place, unsigned *count,
-				    int *fd_ret)
+static struct stacksnap_error *try_place(struct snap_files *files,
+					 const struct snap_file_request *request,
+					 const struct snap_candidate *place, unsigned *count,
+					 int *fd_ret)
 {
 	_cleanup_fd_ int path_fd = -1;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (place->kind != SNAP_CANDIDATE_BYTES && place->kind != SNAP_CANDIDATE_DOWNLOAD)
 		err = snap_candidate_open(place, !is_guarded(place, request->process), &path_fd);
@@ -160,7 +161,8 @@ static struct snap_error *try_place(struct snap_files *files,
 	return open_place(place, request, path_fd, fd_ret);
 }
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	struct snap_files *files = context;
 	struct snap_candidate place;
@@ -170,7 +172,7 @@ static struct snap_error *find(void *context, const struct snap_file_request *re
 		return request->attempt == 0 ? snap_perf_map_open(files, request->process, fd_ret)
 					     : snap_error_not_found();
 	for (size_t i = 0; snap_candidate_get(files, request, i, &place); i++) {
-		struct snap_error *err = try_place(files, request, &place, &count, fd_ret);
+		struct stacksnap_error *err = try_place(files, request, &place, &count, fd_ret);
 
 		if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
 			return err;

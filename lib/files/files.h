@@ -17,9 +17,9 @@
 struct snap_files;
 
 /* Keeps pointers to both; they must outlive it. */
-struct snap_error *snap_files_create(const struct snap_options *options,
-				     const struct snap_capture *capture,
-				     struct snap_files **ret) _must_check_;
+struct stacksnap_error *snap_files_create(const struct snap_options *options,
+					  const struct snap_capture *capture,
+					  struct snap_files **ret) _must_check_;
 void snap_files_destroy(struct snap_files *files);
 
 static inline void snap_files_destroyp(struct snap_files **files)
@@ -34,7 +34,7 @@ struct snap_file_finder snap_files_finder(struct snap_files *files);
  * For a capture that is going to be saved: copies into it the perf maps and every module that has
  * no path on this host (deleted, in another mount namespace), at most 64 MiB each, 256 MiB in all.
  */
-struct snap_error *snap_files_embed(struct snap_files *files,
-				    struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_files_embed(struct snap_files *files,
+					 struct snap_capture *capture) _must_check_;
 
 #endif

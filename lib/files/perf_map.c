@@ -15,7 +15,7 @@
 
 enum { MAX_PERF_MAP = 256 << 20 };
 
-static struct snap_error *check(const struct snap_process *process, int fd)
+static struct stacksnap_error *check(const struct snap_process *process, int fd)
 {
 	struct stat info;
 
@@ -44,13 +44,13 @@ static bool is_allowed(const struct snap_options *options, const struct snap_pro
 	return !snap_files_is_foreign(process);
 }
 
-static struct snap_error *open_live(const struct snap_files *files,
-				    const struct snap_process *process,
-				    const struct snap_live *live, int *fd_ret)
+static struct stacksnap_error *open_live(const struct snap_files *files,
+					 const struct snap_process *process,
+					 const struct snap_live *live, int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
 	struct snap_candidate place = { .kind = SNAP_CANDIDATE_ROOT, .fd = live->root_fd };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (live->root_fd < 0)
 		return snap_error_not_found();
@@ -76,8 +76,8 @@ static struct snap_error *open_live(const struct snap_files *files,
 	return snap_reopen_regular(fd, fd_ret);
 }
 
-struct snap_error *snap_perf_map_open(const struct snap_files *files,
-				      const struct snap_process *process, int *fd_ret)
+struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,
+					   const struct snap_process *process, int *fd_ret)
 {
 	const struct snap_live *live = snap_files_live(files, process);
 

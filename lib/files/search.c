@@ -344,7 +344,8 @@ static int open_below(int root, const char *path, bool follow)
 	return fd;
 }
 
-struct snap_error *snap_candidate_open(const struct snap_candidate *place, bool follow, int *ret)
+struct stacksnap_error *snap_candidate_open(const struct snap_candidate *place, bool follow,
+					    int *ret)
 {
 	int fd = -1;
 

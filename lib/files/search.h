@@ -47,8 +47,8 @@ bool snap_candidate_get(const struct snap_files *files, const struct snap_file_r
 /*
  * Opens the candidate as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing there.
  */
-struct snap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
-				       int *ret) _must_check_;
+struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
+					    int *ret) _must_check_;
 
 /* What is open for the process of a request, NULL: nothing (the capture came from a file). */
 const struct snap_live *snap_files_live(const struct snap_files *files,
@@ -67,18 +67,19 @@ bool snap_path_with_newlines(const char *path, char out[PATH_MAX]);
 bool snap_files_is_foreign(const struct snap_process *process);
 
 /* perf_map.c: opens the process's perf map if it can be trusted. */
-struct snap_error *snap_perf_map_open(const struct snap_files *files,
-				      const struct snap_process *process, int *fd_ret) _must_check_;
+struct stacksnap_error *snap_perf_map_open(const struct snap_files *files,
+					   const struct snap_process *process,
+					   int *fd_ret) _must_check_;
 
 /* A descriptor that holds a copy of the bytes. */
-struct snap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret) _must_check_;
+struct stacksnap_error *snap_files_memory(const void *bytes, size_t size, int *fd_ret) _must_check_;
 
 /* download.c: debuginfod. */
 struct snap_download;
-struct snap_error *snap_download_find(struct snap_download **download,
-				      const struct snap_options *options,
-				      const struct snap_file_request *request,
-				      int *fd_ret) _must_check_;
+struct stacksnap_error *snap_download_find(struct snap_download **download,
+					   const struct snap_options *options,
+					   const struct snap_file_request *request,
+					   int *fd_ret) _must_check_;
 void snap_download_destroy(struct snap_download *download);
 
 #endif

@@ -28,8 +28,8 @@ struct snap_file_finder {
 	 * there are no more candidates; any other error means this candidate was refused (the
 	 * message says why) and the next attempt may be tried.
 	 */
-	struct snap_error *(*find)(void *context, const struct snap_file_request *request,
-				   int *fd_ret);
+	struct stacksnap_error *(*find)(void *context, const struct snap_file_request *request,
+					int *fd_ret);
 	/*
 	 * From here on bytes are looked at that were asked for so: for whoever wants to know what
 	 * ended, or holds, a parser. NULL: nobody does.

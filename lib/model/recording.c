@@ -207,8 +207,8 @@ static bool allocate_recording(struct filler *filler)
 	return recording->processes && recording->tracks && recording->stacks && recording->ticks;
 }
 
-struct snap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
-					      struct snap_recording **ret)
+struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
+						   struct snap_recording **ret)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = snap_recording_new();
 	_cleanup_(filler_deinit) struct filler filler = { .recording = recording };

@@ -158,8 +158,8 @@ static inline int64_t snap_recording_weight(const struct snap_recording *recordi
  * A snapshot as a recording of one tick, in which each thread has one sample. The result borrows
  * frames and texts of the snapshot, which must outlive it.
  */
-struct snap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
-					      struct snap_recording **ret) _must_check_;
+struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
+						   struct snap_recording **ret) _must_check_;
 
 const char *snap_taken_word(enum snap_taken taken); /* "together", "alone", "unstopped" */
 const char *snap_recording_end_word(enum snap_recording_end end);

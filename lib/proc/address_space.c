@@ -168,8 +168,8 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 	space->piece_count = kept;
 }
 
-struct snap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
-				   struct snap_space *ret)
+struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
+					struct snap_space *ret)
 {
 	struct snap_space space = *from;
 	const char *path = NULL, *kept = NULL;

@@ -46,8 +46,8 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
 
 /* A space by itself, in an arena that then holds no more than what it needs. */
-struct snap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
-				   struct snap_space *ret) _must_check_;
+struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
+					struct snap_space *ret) _must_check_;
 
 /* The first of sorted mappings that ends behind an address: its own, or the next; else `count`. */
 size_t snap_space_find(const struct snap_map *maps, size_t count, uint64_t address);

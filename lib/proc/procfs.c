@@ -25,7 +25,7 @@ enum {
 
 static const char kernel_root[] = "/proc";
 
-struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret)
+struct stacksnap_error *snap_procfs_open(const char *root, struct snap_procfs *ret)
 {
 	const char *path = root ? root : kernel_root;
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

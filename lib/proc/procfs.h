@@ -31,7 +31,7 @@ struct snap_procfs {
 };
 
 /* A recorded tree, or with NULL the kernel's. OS when it is not there or is no procfs. */
-struct snap_error *snap_procfs_open(const char *root, struct snap_procfs *ret) _must_check_;
+struct stacksnap_error *snap_procfs_open(const char *root, struct snap_procfs *ret) _must_check_;
 void snap_procfs_close(struct snap_procfs *procfs);
 
 /* The caller's own pid as procfs numbers it; a negative errno if it does not tell. */

@@ -19,7 +19,7 @@ static int try_memory(const struct snap_process *process)
 	return memory_fd < 0 ? memory_fd : 0;
 }
 
-static struct snap_error *explain(const struct snap_process *process)
+static struct stacksnap_error *explain(const struct snap_process *process)
 {
 	const struct snap_trouble_row *row = &snap_troubles[process->trouble];
 
@@ -29,10 +29,10 @@ static struct snap_error *explain(const struct snap_process *process)
 				 (int)process->pid, row->word);
 }
 
-struct snap_error *snap_check_targets(const struct snap_capture *found)
+struct stacksnap_error *snap_check_targets(const struct snap_capture *found)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *scratch = snap_capture_new();
-	struct snap_error *first = NULL;
+	struct stacksnap_error *first = NULL;
 	bool is_of_target = false;
 
 	if (!scratch)

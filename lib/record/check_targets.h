@@ -14,6 +14,6 @@
  * NULL if there is one. Else why the first target cannot be, as a snapshot would say it: NOT_FOUND,
  * PERMISSION; OTHER.
  */
-struct snap_error *snap_check_targets(const struct snap_capture *found) _must_check_;
+struct stacksnap_error *snap_check_targets(const struct snap_capture *found) _must_check_;
 
 #endif

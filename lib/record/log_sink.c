@@ -60,9 +60,9 @@ static void warn_of(struct snap_log_sink *sink, struct snap_log_sink_process *en
 }
 
 /* There are too many: the process is in the log, but its threads are not sampled. */
-static struct snap_error *go_without_space(struct snap_log_sink *sink,
-					   struct snap_log_sink_process *entry,
-					   struct snap_error *why)
+static struct stacksnap_error *go_without_space(struct snap_log_sink *sink,
+						struct snap_log_sink_process *entry,
+						struct stacksnap_error *why)
 {
 	if (!sink->told_of_spaces)
 		snap_capture_warn(sink->log->capture, "too_many_processes", 0, 0,
@@ -76,11 +76,11 @@ static struct snap_error *go_without_space(struct snap_log_sink *sink,
 }
 
 /* Tells the log the facts; the unwinder of a space that changed is made anew. */
-static struct snap_error *map_process(struct snap_log_sink *sink,
-				      struct snap_log_sink_process *entry,
-				      const struct snap_sampled_process *process)
+static struct stacksnap_error *map_process(struct snap_log_sink *sink,
+					   struct snap_log_sink_process *entry,
+					   const struct snap_sampled_process *process)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint32_t space;
 
 	warn_of(sink, entry, process->facts);
@@ -123,14 +123,15 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 	free(entry);
 }
 
-static struct snap_error *on_program(void *context, struct snap_sampled_process *process, bool exec)
+static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
+					  bool exec)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
 	const struct snap_log_sink_process *parent = process->parent ? process->parent->user : NULL;
 	const struct snap_process *facts = process->facts;
 	uint32_t before = exec && entry ? entry->number : UINT32_MAX;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!entry) {
 		process->user = entry = add_process(sink);
@@ -151,7 +152,7 @@ static struct snap_error *on_program(void *context, struct snap_sampled_process 
 	return map_process(sink, entry, process);
 }
 
-static struct snap_error *on_mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
@@ -183,13 +184,13 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 
 /* ---- threads ---- */
 
-static struct snap_error *on_born(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	const struct snap_log_sink_process *process = thread->process->user;
 	uint32_t index = sink->first_free;
 	struct snap_log_sink_thread *entry;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (index) {
 		index--;
@@ -213,7 +214,7 @@ static struct snap_error *on_born(void *context, struct snap_sampled_thread *thr
 	return NULL;
 }
 
-static struct snap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 
@@ -221,8 +222,8 @@ static struct snap_error *on_renamed(void *context, struct snap_sampled_thread *
 }
 
 /* It stands otherwise from this tick on. */
-static struct snap_error *stand(struct snap_log_sink *sink, struct snap_log_sink_thread *entry,
-				const struct snap_log_change *change)
+static struct stacksnap_error *stand(struct snap_log_sink *sink, struct snap_log_sink_thread *entry,
+				     const struct snap_log_change *change)
 {
 	bool sampled = change->stack != SNAP_LOG_GONE;
 
@@ -235,11 +236,11 @@ static struct snap_error *stand(struct snap_log_sink *sink, struct snap_log_sink
 	return snap_log_change(sink->log, change);
 }
 
-static struct snap_error *on_died(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_thread *entry = &sink->threads[thread->user];
-	struct snap_error *err = snap_log_end_thread(sink->log, entry->number);
+	struct stacksnap_error *err = snap_log_end_thread(sink->log, entry->number);
 
 	sink->sampled -= entry->sampled;
 	sink->states[entry->state]--;
@@ -283,14 +284,15 @@ static enum snap_verdict judge(struct snap_log_sink *sink, struct snap_log_sink_
 }
 
 /* The number of the copy's stack, unless the verdict is that it will not do. */
-static struct snap_error *stack_of(struct snap_log_sink *sink, struct snap_log_sink_thread *thread,
-				   uint32_t space, const struct snap_thread *copy,
-				   enum snap_verdict *verdict_ret, uint32_t *ret)
+static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
+					struct snap_log_sink_thread *thread, uint32_t space,
+					const struct snap_thread *copy,
+					enum snap_verdict *verdict_ret, uint32_t *ret)
 {
 	struct snap_thread known = *copy;
 	struct snap_log_pcs stack;
 	struct snap_pcs pcs = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	/* What could not be stopped (a wait for a disk) may yet show some frames. */
 	if (known.result == SNAP_THREAD_NOT_STOPPED && known.registers_size)
@@ -313,8 +315,9 @@ static struct snap_error *stack_of(struct snap_log_sink *sink, struct snap_log_s
 	return snap_log_stack(sink->log, space, &stack, ret);
 }
 
-static struct snap_error *on_sample(void *context, struct snap_sampled_thread *thread,
-				    const struct snap_thread *copy, enum snap_verdict *verdict_ret)
+static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
+					 const struct snap_thread *copy,
+					 enum snap_verdict *verdict_ret)
 {
 	struct snap_log_sink *sink = context;
 	const struct snap_log_sink_process *process = thread->process->user;
@@ -322,7 +325,7 @@ static struct snap_error *on_sample(void *context, struct snap_sampled_thread *t
 	struct snap_log_change change = { .stack = SNAP_LOG_GONE, .syscall = -1 };
 	enum snap_state state = snap_state_of_letter(copy->state);
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (process->space != UINT32_MAX &&
 	    (!sink->options->cpu_only || state == SNAP_STATE_RUNNING)) {

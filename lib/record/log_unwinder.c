@@ -15,13 +15,13 @@ struct snap_log_unwinder {
 	struct snap_remote_unwinder *remote;
 };
 
-struct snap_error *snap_log_unwinder_create(const struct snap_options *options,
-					    const struct snap_log *log,
-					    struct snap_log_unwinder **ret)
+struct stacksnap_error *snap_log_unwinder_create(const struct snap_options *options,
+						 const struct snap_log *log,
+						 struct snap_log_unwinder **ret)
 {
 	_cleanup_(snap_log_unwinder_destroyp) struct snap_log_unwinder *unwinder =
 		calloc(1, sizeof(*unwinder));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!unwinder)
 		return snap_error_no_memory();
@@ -68,8 +68,8 @@ void snap_log_unwinder_tidy(struct snap_log_unwinder *unwinder)
 	snap_remote_unwinder_tidy(unwinder->remote);
 }
 
-struct snap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t number,
-				   const struct snap_thread *thread, struct snap_pcs *ret)
+struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t number,
+					const struct snap_thread *thread, struct snap_pcs *ret)
 {
 	return snap_remote_unwind(unwinder->remote, number,
 				  &unwinder->log->capture->processes[number], thread, ret);

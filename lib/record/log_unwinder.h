@@ -17,9 +17,9 @@
 struct snap_log_unwinder;
 
 /* Keeps pointers to both; they must outlive it. */
-struct snap_error *snap_log_unwinder_create(const struct snap_options *options,
-					    const struct snap_log *log,
-					    struct snap_log_unwinder **ret) _must_check_;
+struct stacksnap_error *snap_log_unwinder_create(const struct snap_options *options,
+						 const struct snap_log *log,
+						 struct snap_log_unwinder **ret) _must_check_;
 void snap_log_unwinder_destroy(struct snap_log_unwinder *unwinder);
 
 static inline void snap_log_unwinder_destroyp(struct snap_log_unwinder **unwinder)
@@ -31,9 +31,9 @@ static inline void snap_log_unwinder_destroyp(struct snap_log_unwinder **unwinde
 const struct snap_broker *snap_log_unwinder_broker(const struct snap_log_unwinder *unwinder);
 
 /* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY, OS, CANCELLED. */
-struct snap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t space,
-				   const struct snap_thread *thread,
-				   struct snap_pcs *ret) _must_check_;
+struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t space,
+					const struct snap_thread *thread,
+					struct snap_pcs *ret) _must_check_;
 
 /* Nobody runs in it any more, or its mappings are others: they are looked at anew. */
 void snap_log_unwinder_leave(struct snap_log_unwinder *unwinder, uint32_t space);

@@ -65,11 +65,11 @@ static void copy_warnings(const struct snap_capture *from, struct snap_capture *
 	}
 }
 
-static struct snap_error *begin_log(struct snap_recorder *recorder)
+static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 {
 	const struct snap_options *options = recorder->options;
 	const struct snap_capture *found = snap_sampler_capture(recorder->sampler);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_log_create(&found->host, snap_clock_ns(CLOCK_REALTIME), SECOND / options->hz,
 			      options->cpu_only, &recorder->log);
@@ -85,12 +85,12 @@ static struct snap_error *begin_log(struct snap_recorder *recorder)
 	return NULL;
 }
 
-struct snap_error *snap_recorder_create(const struct snap_options *options,
-					struct snap_recorder **ret)
+struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
+					     struct snap_recorder **ret)
 {
 	_cleanup_(snap_recorder_destroyp) struct snap_recorder *recorder =
 		calloc(1, sizeof(*recorder));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!recorder)
 		return snap_error_no_memory();
@@ -161,7 +161,7 @@ static void warn_of_losses(struct snap_recorder *recorder)
 
 /* ---- the file ---- */
 
-struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd)
+struct stacksnap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd)
 {
 	if (fd >= 0 && recorder->options->ring_ns)
 		return snap_error_format(
@@ -178,8 +178,8 @@ struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd
  * A recording that is late has all its names; how long that takes depends on the programs. Without
  * a wish of the caller's it is a long time.
  */
-static struct snap_error *name_frames(struct snap_recorder *recorder,
-				      const struct snap_options *options)
+static struct stacksnap_error *name_frames(struct snap_recorder *recorder,
+					   const struct snap_options *options)
 {
 	int64_t patience = options->timeout_ns;
 
@@ -190,9 +190,9 @@ static struct snap_error *name_frames(struct snap_recorder *recorder,
 }
 
 /* After an error nothing more is written. */
-static struct snap_error *flush_file(struct snap_recorder *recorder)
+static struct stacksnap_error *flush_file(struct snap_recorder *recorder)
 {
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (recorder->fd < 0)
 		return NULL;
@@ -207,11 +207,11 @@ static struct snap_error *flush_file(struct snap_recorder *recorder)
 	return err;
 }
 
-struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
+struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder)
 {
 	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
 	struct snap_options options = *recorder->options;
-	struct snap_error *err, *naming;
+	struct stacksnap_error *err, *naming;
 
 	if (recorder->fd < 0)
 		return NULL;
@@ -231,11 +231,11 @@ struct snap_error *snap_recorder_finish(struct snap_recorder *recorder)
 
 /* ---- the ring ---- */
 
-static struct snap_error *forget_old_ticks(struct snap_recorder *recorder)
+static struct stacksnap_error *forget_old_ticks(struct snap_recorder *recorder)
 {
 	struct snap_log *log = recorder->log;
 	bool renumbered = false;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int64_t end;
 
 	if (!recorder->options->ring_ns || !log->tick_count)
@@ -249,13 +249,13 @@ static struct snap_error *forget_old_ticks(struct snap_recorder *recorder)
 
 /* ---- what is held ---- */
 
-struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
-					   const struct snap_options *options,
-					   struct snap_recording **ret)
+struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
+						const struct snap_options *options,
+						struct snap_recording **ret)
 {
 	struct snap_log *log = recorder->log;
 	enum snap_recording_end end = log->end;
-	struct snap_error *err = forget_old_ticks(recorder);
+	struct stacksnap_error *err = forget_old_ticks(recorder);
 
 	warn_of_losses(recorder);
 	if (!err)
@@ -344,10 +344,11 @@ static void count_time(struct snap_recorder *recorder)
 }
 
 /* One look at all threads, and into the log with it. */
-static struct snap_error *take_tick(struct snap_recorder *recorder, struct snap_sampler_tick *seen)
+static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
+					 struct snap_sampler_tick *seen)
 {
 	int64_t now = now_ns(recorder);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_log_unwinder_tidy(recorder->unwinder);
 	recorder->log_sink.tick++;
@@ -380,11 +381,11 @@ static void start_clock(struct snap_recorder *recorder)
 	count_time(recorder);
 }
 
-static struct snap_error *take_next_tick(struct snap_recorder *recorder,
-					 struct snap_sampler_tick *seen)
+static struct stacksnap_error *take_next_tick(struct snap_recorder *recorder,
+					      struct snap_sampler_tick *seen)
 {
 	bool first = recorder->log->stats.ticks == 0;
-	struct snap_error *err = take_tick(recorder, seen);
+	struct stacksnap_error *err = take_tick(recorder, seen);
 
 	if (!err && first)
 		start_clock(recorder);
@@ -392,9 +393,9 @@ static struct snap_error *take_next_tick(struct snap_recorder *recorder,
 }
 
 /* What is done each second. */
-static struct snap_error *keep_house(struct snap_recorder *recorder)
+static struct stacksnap_error *keep_house(struct snap_recorder *recorder)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (now_ns(recorder) < recorder->next_flush_ns)
 		return NULL;
@@ -459,13 +460,13 @@ static bool ask_caller(struct snap_recorder *recorder,
 	return goes_on;
 }
 
-static struct snap_error *
+static struct stacksnap_error *
 record(struct snap_recorder *recorder,
        bool (*tick)(void *context, const struct snap_recorder_status *status), void *context)
 {
 	struct snap_log *log = recorder->log;
 	struct snap_sampler_tick seen = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	for (;;) {
 		struct snap_recorder_status status;
@@ -521,12 +522,12 @@ static void end_run(struct snap_recorder *recorder)
 	atomic_store(&recorder->stop, false);
 }
 
-struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
-				     bool (*tick)(void *context,
-						  const struct snap_recorder_status *status),
-				     void *context)
+struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
+					  bool (*tick)(void *context,
+						       const struct snap_recorder_status *status),
+					  void *context)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	begin_run(recorder);
 	snap_priority_raise(&recorder->priority);

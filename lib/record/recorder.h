@@ -29,8 +29,8 @@ struct snap_recorder_status {
  * snap_sampler_create(); NOT_FOUND, PERMISSION or OTHER when none of them can be recorded, with the
  * sentence that a snapshot would say.
  */
-struct snap_error *snap_recorder_create(const struct snap_options *options,
-					struct snap_recorder **ret) _must_check_;
+struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
+					     struct snap_recorder **ret) _must_check_;
 void snap_recorder_destroy(struct snap_recorder *recorder);
 
 static inline void snap_recorder_destroyp(struct snap_recorder **recorder)
@@ -44,7 +44,7 @@ static inline void snap_recorder_destroyp(struct snap_recorder **recorder)
  * returned by snap_recorder_run() once, and the writing ends. INVALID: there is a ring, whose log
  * is renumbered, or the run has begun.
  */
-struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd) _must_check_;
+struct stacksnap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd) _must_check_;
 
 /*
  * Records until the options' duration or condition, until no target is left, until the cancel flag
@@ -52,10 +52,10 @@ struct snap_error *snap_recorder_write_to(struct snap_recorder *recorder, int fd
  * each tick; it may call snap_recorder_recording(). log->end tells why it ended. May be called
  * again to go on: for the duration once more.
  */
-struct snap_error *snap_recorder_run(struct snap_recorder *recorder,
-				     bool (*tick)(void *context,
-						  const struct snap_recorder_status *status),
-				     void *context) _must_check_;
+struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
+					  bool (*tick)(void *context,
+						       const struct snap_recorder_status *status),
+					  void *context) _must_check_;
 
 /* Ends the run after the tick at hand; async-signal-safe, from any thread. */
 void snap_recorder_stop(struct snap_recorder *recorder);
@@ -64,12 +64,12 @@ void snap_recorder_stop(struct snap_recorder *recorder);
  * What is held now (with --ring: the last seconds), with names, within the options' slice. Names
  * are kept for the next time.
  */
-struct snap_error *snap_recorder_recording(struct snap_recorder *recorder,
-					   const struct snap_options *options,
-					   struct snap_recording **ret) _must_check_;
+struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
+						const struct snap_options *options,
+						struct snap_recording **ret) _must_check_;
 
 /* Puts names, statistics and the end into the file of snap_recorder_write_to(). */
-struct snap_error *snap_recorder_finish(struct snap_recorder *recorder) _must_check_;
+struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder) _must_check_;
 
 const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder);
 

@@ -194,7 +194,7 @@ static void write_lines(const struct folded *folded, const struct folded_line *l
 	}
 }
 
-static struct snap_error *sort_and_write(struct folded *folded, FILE *out)
+static struct stacksnap_error *sort_and_write(struct folded *folded, FILE *out)
 {
 	size_t count = folded->tally.count;
 	_cleanup_free_ struct folded_line *lines = calloc(count + 1, sizeof(*lines));
@@ -222,12 +222,12 @@ static struct snap_error *sort_and_write(struct folded *folded, FILE *out)
 	return NULL;
 }
 
-struct snap_error *snap_render_folded(const struct snap_recording *recording,
-				      const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_folded(const struct snap_recording *recording,
+					   const struct snap_options *options, FILE *out)
 {
 	_cleanup_(folded_deinit) struct folded folded = { .recording = recording,
 							  .group_by = options->group_by };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_profile_init(&folded.profile, recording);
 	if (err)

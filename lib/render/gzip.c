@@ -20,7 +20,7 @@ struct snap_gzip {
 	unsigned char buffer[OUT_SIZE];
 };
 
-struct snap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret)
+struct stacksnap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret)
 {
 	_cleanup_free_ struct snap_gzip *gzip = calloc(1, sizeof(*gzip));
 
@@ -76,7 +76,7 @@ void snap_gzip_write(void *context, const char *bytes, size_t size)
 	}
 }
 
-struct snap_error *snap_gzip_finish(struct snap_gzip *gzip)
+struct stacksnap_error *snap_gzip_finish(struct snap_gzip *gzip)
 {
 	gzip->stream.avail_in = 0;
 	if (!gzip->broken)

@@ -17,7 +17,7 @@
 struct snap_gzip;
 
 /* `out` is borrowed until finish. NO_MEMORY. */
-struct snap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret) _must_check_;
+struct stacksnap_error *snap_gzip_create(FILE *out, struct snap_gzip **ret) _must_check_;
 /* Writes nothing: what was not finished stays cut. Takes NULL. */
 void snap_gzip_destroy(struct snap_gzip *gzip);
 
@@ -29,6 +29,6 @@ static inline void snap_gzip_destroyp(struct snap_gzip **gzip)
 /* `gzip` is a struct snap_gzip: what snap_json_writer_create_to() takes as its `write`. */
 void snap_gzip_write(void *gzip, const char *bytes, size_t size);
 /* Ends the stream; once, and nothing may be written after it. */
-struct snap_error *snap_gzip_finish(struct snap_gzip *gzip) _must_check_;
+struct stacksnap_error *snap_gzip_finish(struct snap_gzip *gzip) _must_check_;
 
 #endif

@@ -58,12 +58,12 @@ const struct snap_format *snap_format_by_path(const char *path)
 	return best;
 }
 
-struct snap_error *snap_render_snapshot(const struct snap_format *format,
-					const struct snap_snapshot *snapshot,
-					const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
+					     const struct snap_snapshot *snapshot,
+					     const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (format->snapshot)
 		return format->snapshot(snapshot, options, out);
@@ -73,9 +73,9 @@ struct snap_error *snap_render_snapshot(const struct snap_format *format,
 	return format->recording(recording, options, out);
 }
 
-struct snap_error *snap_render_recording(const struct snap_format *format,
-					 const struct snap_recording *recording,
-					 const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_recording(const struct snap_format *format,
+					      const struct snap_recording *recording,
+					      const struct snap_options *options, FILE *out)
 {
 	if (!format->recording)
 		return snap_error_format(SNAP_ERROR_INVALID, "a recording cannot be written as %s",

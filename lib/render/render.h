@@ -20,10 +20,10 @@ struct snap_format {
 	const char *suffix; /* of -o FILE, with its dot */
 	const char *help;
 	/* NULL: a snapshot is rendered as a recording of one tick */
-	struct snap_error *(*snapshot)(const struct snap_snapshot *snapshot,
-				       const struct snap_options *options, FILE *out);
-	struct snap_error *(*recording)(const struct snap_recording *recording,
-					const struct snap_options *options, FILE *out);
+	struct stacksnap_error *(*snapshot)(const struct snap_snapshot *snapshot,
+					    const struct snap_options *options, FILE *out);
+	struct stacksnap_error *(*recording)(const struct snap_recording *recording,
+					     const struct snap_options *options, FILE *out);
 	bool binary; /* nothing for a terminal */
 };
 
@@ -36,49 +36,59 @@ const struct snap_format *snap_format_by_name(const char *name);
 const struct snap_format *snap_format_by_path(const char *path);
 
 /* Either in a format of the table. */
-struct snap_error *snap_render_snapshot(const struct snap_format *format,
-					const struct snap_snapshot *snapshot,
-					const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_recording(const struct snap_format *format,
-					 const struct snap_recording *recording,
+struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
+					     const struct snap_snapshot *snapshot,
+					     const struct snap_options *options,
+					     FILE *out) _must_check_;
+struct stacksnap_error *snap_render_recording(const struct snap_format *format,
+					      const struct snap_recording *recording,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
+
+struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options,
+					 FILE *out) _must_check_;
+struct stacksnap_error *snap_render_json(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options,
+					 FILE *out) _must_check_;
+struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording,
+					  const struct snap_options *options,
+					  FILE *out) _must_check_;
+struct stacksnap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
+					  const struct snap_options *options,
+					  FILE *out) _must_check_;
+struct stacksnap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
+						    const struct snap_options *options,
+						    FILE *out) _must_check_;
+struct stacksnap_error *snap_render_folded(const struct snap_recording *recording,
+					   const struct snap_options *options,
+					   FILE *out) _must_check_;
+/* `stacksnap list`: the tree without stacks, as text. */
+struct stacksnap_error *snap_render_list(const struct snap_snapshot *snapshot,
 					 const struct snap_options *options,
 					 FILE *out) _must_check_;
 
-struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_pprof(const struct snap_recording *recording,
-				     const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
-				     const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
+struct stacksnap_error *snap_render_chrome(const struct snap_recording *recording,
+					   const struct snap_options *options,
+					   FILE *out) _must_check_;
+struct stacksnap_error *snap_render_speedscope(const struct snap_recording *recording,
 					       const struct snap_options *options,
 					       FILE *out) _must_check_;
-struct snap_error *snap_render_folded(const struct snap_recording *recording,
-				      const struct snap_options *options, FILE *out) _must_check_;
-/* `stacksnap list`: the tree without stacks, as text. */
-struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out) _must_check_;
+struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,
+					    const struct snap_options *options,
+					    FILE *out) _must_check_;
+struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
+					       const struct snap_options *options,
+					       FILE *out) _must_check_;
+struct stacksnap_error *snap_render_json_recording(const struct snap_recording *recording,
+						   const struct snap_options *options,
+						   FILE *out) _must_check_;
+struct stacksnap_error *snap_render_text_recording(const struct snap_recording *recording,
+						   const struct snap_options *options,
+						   FILE *out) _must_check_;
 
-struct snap_error *snap_render_chrome(const struct snap_recording *recording,
-				      const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_speedscope(const struct snap_recording *recording,
-					  const struct snap_options *options,
-					  FILE *out) _must_check_;
-struct snap_error *snap_render_firefox(const struct snap_recording *recording,
-				       const struct snap_options *options, FILE *out) _must_check_;
-struct snap_error *snap_render_firefox_gz(const struct snap_recording *recording,
-					  const struct snap_options *options,
-					  FILE *out) _must_check_;
-struct snap_error *snap_render_json_recording(const struct snap_recording *recording,
-					      const struct snap_options *options,
-					      FILE *out) _must_check_;
-struct snap_error *snap_render_text_recording(const struct snap_recording *recording,
-					      const struct snap_options *options,
-					      FILE *out) _must_check_;
-
-struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
-				       const struct snap_options *options, FILE *out) _must_check_;
+struct stacksnap_error *snap_render_snaprec(const struct snap_recording *recording,
+					    const struct snap_options *options,
+					    FILE *out) _must_check_;
 
 #endif

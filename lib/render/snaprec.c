@@ -105,7 +105,7 @@ static struct snap_process facts_of(const struct snap_node *node)
 	};
 }
 
-static struct snap_error *convert_process(struct converter *converter, size_t index)
+static struct stacksnap_error *convert_process(struct converter *converter, size_t index)
 {
 	const struct snap_recorded_process *from = &converter->recording->processes[index];
 	struct snap_log *log = converter->log;
@@ -113,7 +113,7 @@ static struct snap_error *convert_process(struct converter *converter, size_t in
 	struct snap_log_process *process;
 	uint32_t parent = from->parent == SIZE_MAX ? UINT32_MAX : (uint32_t)from->parent;
 	uint32_t number, space;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!join_args(converter, from->node, &facts))
 		return snap_error_no_memory();
@@ -300,7 +300,7 @@ static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t 
 	return true;
 }
 
-static struct snap_error *convert_event(struct converter *converter, const struct event *event)
+static struct stacksnap_error *convert_event(struct converter *converter, const struct event *event)
 {
 	struct snap_log_change change = { .thread = event->thread,
 					  .stack = SNAP_LOG_GONE,
@@ -316,13 +316,13 @@ static struct snap_error *convert_event(struct converter *converter, const struc
 	return snap_log_change(converter->log, &change);
 }
 
-static struct snap_error *convert_ticks(struct converter *converter)
+static struct stacksnap_error *convert_ticks(struct converter *converter)
 {
 	const struct snap_recording *recording = converter->recording;
 	size_t count = recording->tick_count, total = 0, next = 0;
 	_cleanup_free_ size_t *at = calloc(count + 1, sizeof(*at));
 	_cleanup_free_ struct event *events = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!at)
 		return snap_error_no_memory();
@@ -351,11 +351,11 @@ static struct snap_error *convert_ticks(struct converter *converter)
 
 /* ---- all of it ---- */
 
-static struct snap_error *convert_recording(struct converter *converter)
+static struct stacksnap_error *convert_recording(struct converter *converter)
 {
 	const struct snap_recording *recording = converter->recording;
 	struct snap_log *log = converter->log;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	log->end = recording->end;
 	log->stats = recording->stats;
@@ -384,7 +384,7 @@ static struct snap_error *convert_recording(struct converter *converter)
 	return convert_ticks(converter);
 }
 
-static struct snap_error *copy_file(int fd, FILE *out)
+static struct stacksnap_error *copy_file(int fd, FILE *out)
 {
 	_cleanup_free_ char *bytes = malloc(COPY_BYTES);
 	ssize_t got = 1;
@@ -401,12 +401,12 @@ static struct snap_error *copy_file(int fd, FILE *out)
 	return NULL;
 }
 
-struct snap_error *snap_render_snaprec(const struct snap_recording *recording,
-				       const struct snap_options *options _unused_, FILE *out)
+struct stacksnap_error *snap_render_snaprec(const struct snap_recording *recording,
+					    const struct snap_options *options _unused_, FILE *out)
 {
 	_cleanup_(converter_deinit) struct converter converter = { .recording = recording };
 	_cleanup_fd_ int fd = memfd_create("stacksnap", MFD_CLOEXEC);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (fd < 0)
 		return snap_error_os(errno, "cannot create a file in memory");

@@ -162,8 +162,8 @@ static uint64_t *count_samples(struct summary *summary, const struct snap_record
 	return counts;
 }
 
-static struct snap_error *rank_functions(struct summary *summary,
-					 const struct snap_recording *recording)
+static struct stacksnap_error *rank_functions(struct summary *summary,
+					      const struct snap_recording *recording)
 {
 	_cleanup_free_ uint64_t *counts = count_samples(summary, recording);
 	size_t capacity = 0;
@@ -196,7 +196,7 @@ static double percent_of(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static struct snap_error *print_rows(struct summary *summary, FILE *out)
+static struct stacksnap_error *print_rows(struct summary *summary, FILE *out)
 {
 	const char *dots = summary->options->utf8 ? "\u2026" : "...";
 	unsigned width = summary->options->width, in_state = 0;
@@ -289,11 +289,11 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 		fprintf(out, "%s\n", why);
 }
 
-struct snap_error *snap_render_summary(const struct snap_recording *recording,
-				       const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_summary(const struct snap_recording *recording,
+					    const struct snap_options *options, FILE *out)
 {
 	_cleanup_(summary_deinit) struct summary summary = { .options = options };
-	struct snap_error *err = snap_profile_init(&summary.profile, recording);
+	struct stacksnap_error *err = snap_profile_init(&summary.profile, recording);
 
 	if (err)
 		return err;
@@ -305,7 +305,7 @@ struct snap_error *snap_render_summary(const struct snap_recording *recording,
 	return print_rows(&summary, out);
 }
 
-struct snap_error *snap_render_stats(const struct snap_recording *recording, FILE *out)
+struct stacksnap_error *snap_render_stats(const struct snap_recording *recording, FILE *out)
 {
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);

@@ -14,11 +14,12 @@
 #include <stdio.h>
 
 /* Rates, ticks, share of the time stopped, samples; the top functions of each state. */
-struct snap_error *snap_render_summary(const struct snap_recording *recording,
-				       const struct snap_options *options, FILE *out) _must_check_;
+struct stacksnap_error *snap_render_summary(const struct snap_recording *recording,
+					    const struct snap_options *options,
+					    FILE *out) _must_check_;
 
 /* The figures as one JSON object and a newline. */
-struct snap_error *snap_render_stats(const struct snap_recording *recording,
-				     FILE *out) _must_check_;
+struct stacksnap_error *snap_render_stats(const struct snap_recording *recording,
+					  FILE *out) _must_check_;
 
 #endif

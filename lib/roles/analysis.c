@@ -15,11 +15,11 @@
 
 /* ---- in the parser ---- */
 
-static struct snap_error *leave_snapshot(const struct snap_snapshot *snapshot,
-					 struct snap_parser_job *job)
+static struct stacksnap_error *leave_snapshot(const struct snap_snapshot *snapshot,
+					      struct snap_parser_job *job)
 {
 	uint64_t size = snap_snapshot_size(snapshot);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (size > job->capacity)
 		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
@@ -34,8 +34,8 @@ struct analysis {
 	struct snap_snapshot *snapshot; /* the result, in this process */
 };
 
-static struct snap_error *analyze_capture(void *context, enum snap_effort effort,
-					  struct snap_parser_job *job)
+static struct stacksnap_error *analyze_capture(void *context, enum snap_effort effort,
+					       struct snap_parser_job *job)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
@@ -43,7 +43,7 @@ static struct snap_error *analyze_capture(void *context, enum snap_effort effort
 	struct snap_file_finder finder = snap_remote_finder(&remote);
 	const struct analysis *analysis = context;
 	struct snap_options options = *analysis->options;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_capture_take_over(job->inputs[0], job->inputs[1], &capture);
 	if (err)
@@ -61,11 +61,11 @@ static struct snap_error *analyze_capture(void *context, enum snap_effort effort
 	return err ? err : leave_snapshot(snapshot, job);
 }
 
-static struct snap_error *read_json(void *context, struct snap_parser_job *job)
+static struct stacksnap_error *read_json(void *context, struct snap_parser_job *job)
 {
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
 	const struct snap_options *options = context;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_snapshot_read_json(job->inputs[0], &snapshot);
 	if (!err)
@@ -76,10 +76,10 @@ static struct snap_error *read_json(void *context, struct snap_parser_job *job)
 /* ---- in its maker ---- */
 
 /* The mapping is the snapshot's, unless it fails. */
-static struct snap_error *take_snapshot(const uint8_t *bytes, uint64_t size,
-					struct snap_snapshot **ret)
+static struct stacksnap_error *take_snapshot(const uint8_t *bytes, uint64_t size,
+					     struct snap_snapshot **ret)
 {
-	struct snap_error *err = snap_snapshot_read(bytes, size, ret);
+	struct stacksnap_error *err = snap_snapshot_read(bytes, size, ret);
 
 	if (err) {
 		if (snap_error_code(err) == SNAP_ERROR_NO_MEMORY)
@@ -93,7 +93,7 @@ static struct snap_error *take_snapshot(const uint8_t *bytes, uint64_t size,
 	return NULL;
 }
 
-static struct snap_error *take_analysis(void *context, const uint8_t *bytes, uint64_t size)
+static struct stacksnap_error *take_analysis(void *context, const uint8_t *bytes, uint64_t size)
 {
 	struct analysis *analysis = context;
 
@@ -141,8 +141,8 @@ static struct snap_fallback plan_analysis(struct analysis *analysis, int64_t dea
 	};
 }
 
-struct snap_error *snap_analysis_prepare(const struct snap_options *options, int64_t deadline_ns,
-					 struct snap_parser **ret)
+struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options,
+					      int64_t deadline_ns, struct snap_parser **ret)
 {
 	struct analysis analysis = { .options = options };
 	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
@@ -150,15 +150,15 @@ struct snap_error *snap_analysis_prepare(const struct snap_options *options, int
 	return snap_fallback_prepare(&fallback, ret);
 }
 
-struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
-					   struct snap_parser *prepared,
-					   const struct snap_options *options, int64_t deadline_ns,
-					   struct snap_snapshot **ret)
+struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
+						struct snap_parser *prepared,
+						const struct snap_options *options,
+						int64_t deadline_ns, struct snap_snapshot **ret)
 {
 	struct analysis analysis = { .options = options };
 	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
 	uid_t uid = snap_collector_parser_uid(collector);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	/* It has the uid of a target: that process could do to it what it likes. */
 	if (uid != fallback.uid) {
@@ -179,8 +179,8 @@ struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
 	return err;
 }
 
-struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
-					     struct snap_snapshot **ret)
+struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
+						  struct snap_snapshot **ret)
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = NULL;
 	int64_t deadline_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->timeout_ns;
@@ -195,7 +195,7 @@ struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *
 					 .inputs = { fd, -1 },
 					 .deadline_ns = deadline_ns };
 	const uint8_t *bytes;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t size;
 
 	err = snap_parser_create(&start, &parser);

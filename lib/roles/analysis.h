@@ -15,8 +15,9 @@
  * Makes the parser for an analysis under these options before there is a capture: it enters its
  * sandbox while the targets are looked at. OS.
  */
-struct snap_error *snap_analysis_prepare(const struct snap_options *options, int64_t deadline_ns,
-					 struct snap_parser **ret) _must_check_;
+struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options,
+					      int64_t deadline_ns,
+					      struct snap_parser **ret) _must_check_;
 
 /*
  * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
@@ -24,13 +25,14 @@ struct snap_error *snap_analysis_prepare(const struct snap_options *options, int
  * up; NULL: none was. Errors of snap_analyze(); CRASHED, TIMEOUT when even the last try failed; OS
  * when there is no sandbox to be had.
  */
-struct snap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
-					   struct snap_parser *prepared,
-					   const struct snap_options *options, int64_t deadline_ns,
-					   struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
+						struct snap_parser *prepared,
+						const struct snap_options *options,
+						int64_t deadline_ns,
+						struct snap_snapshot **ret) _must_check_;
 
 /* Reads a snapshot from its JSON and filters it, see snap_snapshot_read_json(). */
-struct snap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
-					     struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_read_json_in_sandbox(int fd, const struct snap_options *options,
+						  struct snap_snapshot **ret) _must_check_;
 
 #endif

@@ -26,7 +26,7 @@ uint64_t snap_broker_file_id(const struct snap_broker_request *request)
 	return ((uint64_t)request->process << 32 | map) + 1;
 }
 
-struct snap_error *snap_broker_check(int fd)
+struct stacksnap_error *snap_broker_check(int fd)
 {
 	struct stat info;
 	int flags = fcntl(fd, F_GETFL);
@@ -40,8 +40,8 @@ struct snap_error *snap_broker_check(int fd)
 
 /* ---- a broker that has the capture ---- */
 
-static struct snap_error *answer_locally(void *context, const struct snap_broker_request *request,
-					 int *fd_ret)
+static struct stacksnap_error *
+answer_locally(void *context, const struct snap_broker_request *request, int *fd_ret)
 {
 	const struct snap_local_broker *local = context;
 	const struct snap_capture *capture = local->capture;
@@ -103,11 +103,12 @@ static void note(void *context, const struct snap_file_request *request)
 }
 
 /* One that is not there any more has no files; whatever else was wrong is told. */
-static struct snap_error *exchange(const struct snap_remote_finder *remote,
-				   const struct snap_broker_request *request,
-				   struct snap_wire_error *answer, int *fd_ret)
+static struct stacksnap_error *exchange(const struct snap_remote_finder *remote,
+					const struct snap_broker_request *request,
+					struct snap_wire_error *answer, int *fd_ret)
 {
-	struct snap_error *err = snap_wire_send(remote->channel, request, sizeof(*request), -1);
+	struct stacksnap_error *err =
+		snap_wire_send(remote->channel, request, sizeof(*request), -1);
 	size_t size = 0;
 
 	if (!err)
@@ -120,13 +121,14 @@ static struct snap_error *exchange(const struct snap_remote_finder *remote,
 	return snap_error_not_found();
 }
 
-static struct snap_error *ask(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *ask(void *context, const struct snap_file_request *request,
+				   int *fd_ret)
 {
 	struct snap_remote_finder *remote = context;
 	struct snap_broker_request packed;
 	struct snap_wire_error answer;
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	note(context, request);
 	if (remote->out_of_step)
@@ -151,8 +153,8 @@ struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
 	return (struct snap_file_finder){ .find = ask, .note = note, .context = remote };
 }
 
-static struct snap_error *find_nothing(void *context, const struct snap_file_request *request,
-				       int *fd_ret)
+static struct stacksnap_error *find_nothing(void *context, const struct snap_file_request *request,
+					    int *fd_ret)
 {
 	(void)context;
 	(void)request;
@@ -165,8 +167,8 @@ struct snap_file_finder snap_no_files(void)
 	return (struct snap_file_finder){ .find = find_nothing };
 }
 
-static struct snap_error *refuse(void *context, const struct snap_broker_request *request,
-				 int *fd_ret)
+static struct stacksnap_error *refuse(void *context, const struct snap_broker_request *request,
+				      int *fd_ret)
 {
 	(void)context;
 	(void)request;
@@ -181,12 +183,13 @@ struct snap_broker snap_no_broker(void)
 
 /* ---- the other side ---- */
 
-struct snap_error *snap_broker_serve(const struct snap_broker *broker, int channel, bool *gone_ret)
+struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
+					  bool *gone_ret)
 {
 	struct snap_broker_request request;
 	struct snap_wire_error answer;
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t size;
 
 	err = snap_wire_receive(channel, &request, sizeof(request), &size, NULL);

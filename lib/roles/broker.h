@@ -30,8 +30,8 @@ struct snap_broker_request {
 
 /* Who answers. Errors as of struct snap_file_finder. */
 struct snap_broker {
-	struct snap_error *(*answer)(void *context, const struct snap_broker_request *request,
-				     int *fd_ret);
+	struct stacksnap_error *(*answer)(void *context, const struct snap_broker_request *request,
+					  int *fd_ret);
 	void *context;
 };
 
@@ -52,7 +52,7 @@ uint64_t snap_broker_file_id(const struct snap_broker_request *request);
 bool snap_broker_is_valid(const struct snap_broker_request *request);
 
 /* A descriptor that may be given to a parser: a regular file, open for reading alone. FORMAT. */
-struct snap_error *snap_broker_check(int fd) _must_check_;
+struct stacksnap_error *snap_broker_check(int fd) _must_check_;
 
 /*
  * In the parser: a finder that asks over the channel. `capture` is what requests point into; one
@@ -67,8 +67,8 @@ struct snap_remote_finder {
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 
 /* The other side: answers one request that has arrived at `channel`. *gone_ret: nobody is there. */
-struct snap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
-				     bool *gone_ret) _must_check_;
+struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
+					  bool *gone_ret) _must_check_;
 
 /* A finder that finds nothing; a broker that refuses whatever is asked. */
 struct snap_file_finder snap_no_files(void);

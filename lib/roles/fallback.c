@@ -21,8 +21,8 @@ static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
 }
 
 /* The reason goes to the report as why this file's symbols are missing; then there is no other. */
-static struct snap_error *answer_request(void *context, const struct snap_broker_request *request,
-					 int *fd_ret)
+static struct stacksnap_error *
+answer_request(void *context, const struct snap_broker_request *request, int *fd_ret)
 {
 	const struct snap_refusals *refusals = context;
 
@@ -54,14 +54,14 @@ try {
 	enum snap_effort effort;
 };
 
-static struct snap_error *run_work(void *context, struct snap_parser_job *job)
+static struct stacksnap_error *run_work(void *context, struct snap_parser_job *job)
 {
 	const struct try *try = context;
 
 	return try->fallback->work(try->fallback->context, try->effort, job);
 }
 
-static struct snap_error *make_parser(struct try *try, struct snap_parser **ret)
+static struct stacksnap_error *make_parser(struct try *try, struct snap_parser **ret)
 {
 	const struct snap_fallback *fallback = try->fallback;
 	const struct snap_parser_start start = {
@@ -76,8 +76,8 @@ static struct snap_error *make_parser(struct try *try, struct snap_parser **ret)
 	return snap_parser_create(&start, ret);
 }
 
-struct snap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
-					 struct snap_parser **ret)
+struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
+					      struct snap_parser **ret)
 {
 	struct try try = { .fallback = fallback, .effort = SNAP_EFFORT_ALL };
 
@@ -97,14 +97,14 @@ static int64_t deadline_of(const struct try *try)
 	return left > 0 ? now + left / 8 * 5 : now;
 }
 
-static struct snap_error *run_parser(const struct try *try, struct snap_parser *parser,
-				     struct snap_refusals *refusals, uint64_t *file_id_ret)
+static struct stacksnap_error *run_parser(const struct try *try, struct snap_parser *parser,
+					  struct snap_refusals *refusals, uint64_t *file_id_ret)
 {
 	const struct snap_fallback *fallback = try->fallback;
 	struct snap_parser_call call = { .broker = snap_refusing_broker(refusals),
 					 .deadline_ns = deadline_of(try) };
 	const uint8_t *bytes;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t size;
 
 	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
@@ -121,7 +121,7 @@ static struct snap_error *run_parser(const struct try *try, struct snap_parser *
 
 /* ---- the ladder ---- */
 
-static bool may_be_tried_again(const struct snap_error *err)
+static bool may_be_tried_again(const struct stacksnap_error *err)
 {
 	switch (snap_error_code(err)) {
 	case SNAP_ERROR_CRASHED:
@@ -134,7 +134,8 @@ static bool may_be_tried_again(const struct snap_error *err)
 	}
 }
 
-struct snap_error *snap_fallback_run(struct snap_fallback *fallback, struct snap_parser *prepared)
+struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
+					  struct snap_parser *prepared)
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = prepared;
 	struct snap_refusals refusals = { .broker = fallback->broker };
@@ -143,7 +144,7 @@ struct snap_error *snap_fallback_run(struct snap_fallback *fallback, struct snap
 	fallback->reason = NULL;
 	for (;;) {
 		uint64_t file_id = 0;
-		struct snap_error *err = parser ? NULL : make_parser(&try, &parser);
+		struct stacksnap_error *err = parser ? NULL : make_parser(&try, &parser);
 
 		if (!err)
 			err = run_parser(&try, parser, &refusals, &file_id);

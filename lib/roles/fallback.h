@@ -21,9 +21,10 @@ enum snap_effort {
 
 /* A broker in front of another one, which refuses files that have ended a parser. */
 struct snap_refusals {
-	struct snap_broker broker;       /* the other one */
-	const struct snap_error *reason; /* why a module is refused; NULL: it is just not found */
-	uint64_t files[32];              /* snap_broker_file_id() */
+	struct snap_broker broker; /* the other one */
+	const struct stacksnap_error
+		*reason;    /* why a module is refused; NULL: it is just not found */
+	uint64_t files[32]; /* snap_broker_file_id() */
 	size_t count;
 };
 
@@ -34,10 +35,10 @@ bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t m
 
 struct snap_fallback {
 	/* In the parser, in a copy of `context`. */
-	struct snap_error *(*work)(void *context, enum snap_effort effort,
-				   struct snap_parser_job *job);
+	struct stacksnap_error *(*work)(void *context, enum snap_effort effort,
+					struct snap_parser_job *job);
 	/* In this process: reads the result, and takes over the mapping unless it fails. */
-	struct snap_error *(*take)(void *context, const uint8_t *bytes, uint64_t size);
+	struct stacksnap_error *(*take)(void *context, const uint8_t *bytes, uint64_t size);
 	void *context;
 	const struct snap_options *options; /* cancel; no_sandbox */
 	struct snap_broker broker;
@@ -47,21 +48,21 @@ struct snap_fallback {
 	uint64_t capacity;   /* see struct snap_parser_start */
 	/* Is set: with what it ended, and what happened first; NULL: nothing. The caller's. */
 	enum snap_effort effort;
-	struct snap_error *reason;
+	struct stacksnap_error *reason;
 };
 
 /*
  * Makes the parser of the first try beforehand: everything but broker, inputs and deadline has to
  * be there. OS.
  */
-struct snap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
-					 struct snap_parser **ret) _must_check_;
+struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallback,
+					      struct snap_parser **ret) _must_check_;
 
 /*
  * Runs it; `prepared` is a parser of snap_fallback_prepare(), which is used up, or NULL. The errors
  * are those of the last try; CANCELLED, OS and the work's own are not tried again.
  */
-struct snap_error *snap_fallback_run(struct snap_fallback *fallback,
-				     struct snap_parser *prepared) _must_check_;
+struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
+					  struct snap_parser *prepared) _must_check_;
 
 #endif

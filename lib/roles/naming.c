@@ -23,8 +23,8 @@ struct naming {
 
 /* ---- in the parser ---- */
 
-static struct snap_error *write_names(void *context, enum snap_effort effort,
-				      struct snap_parser_job *job)
+static struct stacksnap_error *write_names(void *context, enum snap_effort effort,
+					   struct snap_parser_job *job)
 {
 	struct naming *naming = context;
 	struct snap_log *log = naming->log;
@@ -34,7 +34,7 @@ static struct snap_error *write_names(void *context, enum snap_effort effort,
 					     .file_id = job->file_id };
 	struct snap_file_finder finder =
 		effort == SNAP_EFFORT_ALL ? snap_remote_finder(&remote) : snap_no_files();
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	/* Without the beginnings of modules there is nothing but what the kernel says of them. */
 	for (size_t i = 0; i < log->capture->process_count && effort == SNAP_EFFORT_NO_FILES; i++)
@@ -51,10 +51,10 @@ static struct snap_error *write_names(void *context, enum snap_effort effort,
 
 /* ---- in its maker ---- */
 
-static struct snap_error *take_names(void *context, const uint8_t *bytes, uint64_t size)
+static struct stacksnap_error *take_names(void *context, const uint8_t *bytes, uint64_t size)
 {
 	const struct naming *naming = context;
-	struct snap_error *err = snap_log_names_read(naming->log, bytes, size);
+	struct stacksnap_error *err = snap_log_names_read(naming->log, bytes, size);
 
 	if (!err)
 		munmap((void *)(uintptr_t)bytes, size);
@@ -70,7 +70,8 @@ static bool is_named(const struct snap_log *log)
 }
 
 /* What is left of the names, and why: what happened first. */
-static void warn_of_losses(struct snap_log *log, const struct snap_error *reason, const char *rest)
+static void warn_of_losses(struct snap_log *log, const struct stacksnap_error *reason,
+			   const char *rest)
 {
 	snap_capture_warn(log->capture, "parser_failed", 0, 0, "%s: %s", snap_error_message(reason),
 			  rest);
@@ -84,8 +85,8 @@ static int64_t deadline_of(const struct snap_options *options, int64_t patience_
 	return snap_clock_ns(CLOCK_MONOTONIC) + patience_ns;
 }
 
-struct snap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
-				   const struct snap_broker *broker, int64_t patience_ns)
+struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
+					const struct snap_broker *broker, int64_t patience_ns)
 {
 	static const char *const rest[SNAP_EFFORT_COUNT] = {
 		[SNAP_EFFORT_ALL] = "functions of a file or more are unknown",
@@ -103,7 +104,7 @@ struct snap_error *snap_naming_run(struct snap_log *log, const struct snap_optio
 		.deadline_ns = deadline_of(options, patience_ns),
 		.capacity = LEAST_CAPACITY + log->frame_count * BYTES_OF_FRAME,
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (is_named(log))
 		return NULL;

@@ -18,8 +18,8 @@
  * log->capture. A parser that was lost is a warning there (parser_failed), and may leave frames
  * without names. NO_MEMORY, CANCELLED.
  */
-struct snap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
-				   const struct snap_broker *broker,
-				   int64_t patience_ns) _must_check_;
+struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
+					const struct snap_broker *broker,
+					int64_t patience_ns) _must_check_;
 
 #endif

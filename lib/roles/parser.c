@@ -60,8 +60,8 @@ static void hear_of_the_limit(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static struct snap_error *enter_sandbox(const struct snap_options *options, uid_t uid,
-					unsigned cpu_s, int channel)
+static struct stacksnap_error *enter_sandbox(const struct snap_options *options, uid_t uid,
+					     unsigned cpu_s, int channel)
 {
 	struct snap_sandbox sandbox = { .uid = uid, .cpu_s = cpu_s, .channel = channel };
 
@@ -73,10 +73,10 @@ static struct snap_error *enter_sandbox(const struct snap_options *options, uid_
 }
 
 /* The first message says which inputs follow, each with a message of its own; gone: no work. */
-static struct snap_error *receive_inputs(struct snap_parser_job *job, bool *gone_ret)
+static struct stacksnap_error *receive_inputs(struct snap_parser_job *job, bool *gone_ret)
 {
 	uint32_t inputs = 0, word;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t size;
 
 	err = snap_wire_receive(job->channel, &inputs, sizeof(inputs), &size, NULL);
@@ -102,7 +102,7 @@ static void parse(void *context, int channel)
 		.capacity = start->capacity,
 	};
 	bool gone = false;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	/* What the C library says about a broken heap would stand among the report. */
 	snap_role_leave_standard_descriptors();
@@ -119,7 +119,7 @@ static void parse(void *context, int channel)
 
 /* ---- in its maker ---- */
 
-struct snap_error *snap_parser_pick_uid(const struct snap_capture *capture, uid_t *ret)
+struct stacksnap_error *snap_parser_pick_uid(const struct snap_capture *capture, uid_t *ret)
 {
 	_cleanup_free_ uid_t *taken = calloc(capture->process_count + 1, sizeof(*taken));
 
@@ -131,12 +131,12 @@ struct snap_error *snap_parser_pick_uid(const struct snap_capture *capture, uid_
 	return NULL;
 }
 
-struct snap_error *snap_parser_create(const struct snap_parser_start *start,
-				      struct snap_parser **ret)
+struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start,
+					   struct snap_parser **ret)
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = calloc(1, sizeof(*parser));
 	void *memory;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!parser)
 		return snap_error_no_memory();
@@ -167,11 +167,11 @@ void snap_parser_destroy(struct snap_parser *parser)
 }
 
 /* To one that has died already nothing need be sent: its end is seen at once. */
-static struct snap_error *send_inputs(const struct snap_parser *parser,
-				      const struct snap_parser_call *call)
+static struct stacksnap_error *send_inputs(const struct snap_parser *parser,
+					   const struct snap_parser_call *call)
 {
 	uint32_t inputs = 0, word = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
 		inputs |= call->inputs[i] < 0 ? 0 : 1u << i;
@@ -187,8 +187,8 @@ static struct snap_error *send_inputs(const struct snap_parser *parser,
 }
 
 /* Until it has ended (NULL), or there is a reason to end it. */
-static struct snap_error *watch(const struct snap_parser *parser,
-				const struct snap_parser_call *call)
+static struct stacksnap_error *watch(const struct snap_parser *parser,
+				     const struct snap_parser_call *call)
 {
 	struct pollfd fds[] = {
 		{ .fd = parser->role.pidfd, .events = POLLIN },
@@ -197,7 +197,7 @@ static struct snap_error *watch(const struct snap_parser *parser,
 
 	for (;;) {
 		bool gone = false;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(parser->start.options))
 			return snap_error_cancelled();
@@ -218,7 +218,7 @@ static struct snap_error *watch(const struct snap_parser *parser,
 	}
 }
 
-static struct snap_error *describe_end(int status)
+static struct stacksnap_error *describe_end(int status)
 {
 	static const char who[] = "the process that reads files";
 
@@ -235,13 +235,13 @@ static struct snap_error *describe_end(int status)
 }
 
 /* What it left behind: the mapping is the caller's then, but for what nothing was put in. */
-static struct snap_error *take_result(struct snap_parser *parser, int status,
-				      const uint8_t **bytes_ret, uint64_t *size_ret)
+static struct stacksnap_error *take_result(struct snap_parser *parser, int status,
+					   const uint8_t **bytes_ret, uint64_t *size_ret)
 {
 	struct header *header = parser->header;
 	uint8_t *bytes = (uint8_t *)header + HEADER_SIZE;
 	uint64_t capacity = parser->start.capacity, size = header->size, used;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!header->done)
 		return describe_end(status);
@@ -261,10 +261,10 @@ static struct snap_error *take_result(struct snap_parser *parser, int status,
 	return NULL;
 }
 
-struct snap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
-				   const uint8_t **bytes_ret, uint64_t *size_ret)
+struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
+					const uint8_t **bytes_ret, uint64_t *size_ret)
 {
-	struct snap_error *err = send_inputs(parser, call);
+	struct stacksnap_error *err = send_inputs(parser, call);
 	int status;
 
 	if (!err)
@@ -293,9 +293,9 @@ static void run_staying(void *context, int channel)
 		stay->run(stay->context, channel);
 }
 
-struct snap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
-				     void (*run)(void *context, int channel), void *context,
-				     struct snap_role *ret)
+struct stacksnap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
+					  void (*run)(void *context, int channel), void *context,
+					  struct snap_role *ret)
 {
 	struct stay stay = { options, uid, run, context };
 

@@ -31,7 +31,7 @@ struct snap_parser_job {
 /* What is decided when a parser is made. */
 struct snap_parser_start {
 	const struct snap_options *options; /* cancel; no_sandbox; they outlive the parser */
-	struct snap_error *(*work)(void *context, struct snap_parser_job *job);
+	struct stacksnap_error *(*work)(void *context, struct snap_parser_job *job);
 	void *context;       /* the work sees it as it is when the parser is made */
 	uid_t uid;           /* for the sandbox */
 	int64_t deadline_ns; /* of all its work, CLOCK_MONOTONIC, for its processor time; 0: none */
@@ -41,12 +41,12 @@ struct snap_parser_start {
 struct snap_parser;
 
 /* A uid for a sandbox that none of these processes has. NO_MEMORY. */
-struct snap_error *snap_parser_pick_uid(const struct snap_capture *capture,
-					uid_t *ret) _must_check_;
+struct stacksnap_error *snap_parser_pick_uid(const struct snap_capture *capture,
+					     uid_t *ret) _must_check_;
 
 /* OS; whatever fails in the new process is an error of snap_parser_run(). */
-struct snap_error *snap_parser_create(const struct snap_parser_start *start,
-				      struct snap_parser **ret) _must_check_;
+struct stacksnap_error *snap_parser_create(const struct snap_parser_start *start,
+					   struct snap_parser **ret) _must_check_;
 void snap_parser_destroy(struct snap_parser *parser);
 
 static inline void snap_parser_destroyp(struct snap_parser **parser)
@@ -68,16 +68,16 @@ struct snap_parser_call {
  * CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"), FORMAT (it asked for
  * what makes no sense): then another kind of work may still succeed. OS.
  */
-struct snap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
-				   const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
+struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
+					const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
 
 /*
  * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without
  * limit on its processor time, before `run` is called; `run` is not called when the sandbox
  * refused.
  */
-struct snap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
-				     void (*run)(void *context, int channel), void *context,
-				     struct snap_role *ret) _must_check_;
+struct stacksnap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
+					  void (*run)(void *context, int channel), void *context,
+					  struct snap_role *ret) _must_check_;
 
 #endif

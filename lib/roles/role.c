@@ -31,13 +31,13 @@ static void run_role(void *context)
 	birth->run(birth->context, birth->ends[1]);
 }
 
-struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
-				   void *context, struct snap_role *ret)
+struct stacksnap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
+					void *context, struct snap_role *ret)
 {
 	struct birth birth = { .run = run, .context = context };
 	const struct timeval patience = { .tv_usec = SEND_TIMEOUT_US };
 	struct snap_role role = SNAP_ROLE_NONE;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, birth.ends) < 0)
 		return snap_error_os(errno, "cannot create a channel to a process");
@@ -124,7 +124,7 @@ union control {
 	struct cmsghdr header;
 };
 
-struct snap_error *snap_wire_send(int channel, const void *bytes, size_t size, int fd)
+struct stacksnap_error *snap_wire_send(int channel, const void *bytes, size_t size, int fd)
 {
 	struct iovec data = { (void *)(uintptr_t)bytes, size };
 	union control control = { .bytes = "" };
@@ -157,8 +157,8 @@ static int take_descriptor(struct msghdr *message)
 	return fd;
 }
 
-struct snap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
-				     int *fd_ret)
+struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
+					  int *fd_ret)
 {
 	struct iovec data = { bytes, room };
 	union control control;
@@ -186,7 +186,7 @@ struct snap_error *snap_wire_receive(int channel, void *bytes, size_t room, size
 	return NULL;
 }
 
-void snap_wire_pack_error(const struct snap_error *error, struct snap_wire_error *ret)
+void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_error *ret)
 {
 	*ret = (struct snap_wire_error){ 0 };
 	if (!error)
@@ -196,7 +196,7 @@ void snap_wire_pack_error(const struct snap_error *error, struct snap_wire_error
 	snprintf(ret->message, sizeof(ret->message), "%s", snap_error_message(error));
 }
 
-struct snap_error *snap_wire_unpack_error(const struct snap_wire_error *error)
+struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *error)
 {
 	int length = (int)strnlen(error->message, sizeof(error->message) - 1);
 

@@ -33,8 +33,8 @@ struct snap_role {
  * returns. `name` (at most 15 bytes) is its comm. It may allocate, so in a program with several
  * threads its end sends SIGCHLD (SNAP_SPAWN_ALLOCATES). OS.
  */
-struct snap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
-				   void *context, struct snap_role *ret) _must_check_;
+struct stacksnap_error *snap_role_spawn(const char *name, void (*run)(void *context, int channel),
+					void *context, struct snap_role *ret) _must_check_;
 
 /*
  * Kills the role if it still runs and reaps it, waiting at most 100 ms: one that sits in an
@@ -67,14 +67,15 @@ enum {
  * Sends a message of 1 to SNAP_WIRE_BYTES bytes, with a copy of `fd` unless that is -1. Never
  * raises SIGPIPE. OS: EPIPE when nobody is there any more.
  */
-struct snap_error *snap_wire_send(int channel, const void *bytes, size_t size, int fd) _must_check_;
+struct stacksnap_error *snap_wire_send(int channel, const void *bytes, size_t size,
+				       int fd) _must_check_;
 
 /*
  * Receives one; *size_ret 0: the other end has gone. *fd_ret is the caller's, -1 when none came;
  * `fd_ret` NULL refuses descriptors. FORMAT: longer than `room`. OS.
  */
-struct snap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
-				     int *fd_ret) _must_check_;
+struct stacksnap_error *snap_wire_receive(int channel, void *bytes, size_t room, size_t *size_ret,
+					  int *fd_ret) _must_check_;
 
 /* An error as bytes, for the other end: fits in SNAP_WIRE_BYTES; the message is cut. */
 struct snap_wire_error {
@@ -83,8 +84,8 @@ struct snap_wire_error {
 	char message[1024];
 };
 
-void snap_wire_pack_error(const struct snap_error *error, struct snap_wire_error *ret);
+void snap_wire_pack_error(const struct stacksnap_error *error, struct snap_wire_error *ret);
 /* NULL for none. What is no code is INTERNAL; the message is ended here. */
-struct snap_error *snap_wire_unpack_error(const struct snap_wire_error *error) _must_check_;
+struct stacksnap_error *snap_wire_unpack_error(const struct snap_wire_error *error) _must_check_;
 
 #endif

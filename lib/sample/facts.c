@@ -22,8 +22,8 @@ enum {
 
 static const size_t RECORDS = (size_t)256 << 20; /* address space only */
 
-struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
-				   struct snap_process *ret)
+struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
+					struct snap_process *ret)
 {
 	_cleanup_(snap_interner_deinit) struct snap_interner strings;
 
@@ -53,8 +53,9 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 		snap_discover_explain(capture, process, os_errno == EACCES ? EPERM : os_errno);
 }
 
-struct snap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
-						struct snap_sampler_process *process, int os_errno)
+struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     int os_errno)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_sampler_sink *sink = sampler->sink;
@@ -77,10 +78,11 @@ struct snap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
 	return process->announced ? sink->mapped(sink->context, &process->shown) : NULL;
 }
 
-struct snap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
-						struct snap_sampler_process *process, int os_errno)
+struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     int os_errno)
 {
-	struct snap_error *err = snap_sampler_process_explain(sampler, process, os_errno);
+	struct stacksnap_error *err = snap_sampler_process_explain(sampler, process, os_errno);
 
 	snap_sampler_end_threads(sampler, process);
 	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
@@ -151,10 +153,10 @@ static void hide_fuse_maps(const struct snap_sampler *sampler,
 }
 
 /* 0 or a negative errno in *error_ret; then there is no space. */
-static struct snap_error *read_space(const struct snap_sampler *sampler,
-				     const struct snap_sampler_process *process,
-				     struct snap_arena *arena, int *error_ret,
-				     struct snap_space *ret)
+static struct stacksnap_error *read_space(const struct snap_sampler *sampler,
+					  const struct snap_sampler_process *process,
+					  struct snap_arena *arena, int *error_ret,
+					  struct snap_space *ret)
 {
 	_cleanup_fd_ int maps_fd = open_file(sampler, process, "maps");
 	_cleanup_free_ char *buffer = malloc(LINES);
@@ -166,7 +168,7 @@ static struct snap_error *read_space(const struct snap_sampler *sampler,
 					    .buffer_size = LINES,
 					    .read = read_memory,
 					    .context = &mem_fd };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*error_ret = maps_fd < 0 ? maps_fd : 0;
 	if (maps_fd < 0)
@@ -208,13 +210,14 @@ static bool same_maps(const struct snap_process *process, const struct snap_spac
 }
 
 /* The sink may still use the old mappings until it knows the new ones. */
-static struct snap_error *replace_space(struct snap_sampler *sampler,
-					struct snap_sampler_process *process,
-					const struct snap_space *space, struct snap_arena *arena)
+static struct stacksnap_error *replace_space(struct snap_sampler *sampler,
+					     struct snap_sampler_process *process,
+					     const struct snap_space *space,
+					     struct snap_arena *arena)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_arena old = process->space;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	process->space = *arena;
 	snap_arena_init(arena);
@@ -228,13 +231,14 @@ static struct snap_error *replace_space(struct snap_sampler *sampler,
 	return err;
 }
 
-struct snap_error *snap_sampler_process_map(struct snap_sampler *sampler,
-					    struct snap_sampler_process *process, bool *changed_ret)
+struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
+						 struct snap_sampler_process *process,
+						 bool *changed_ret)
 {
 	_cleanup_(snap_arena_deinit) struct snap_arena arena;
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_space space = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int error;
 
 	*changed_ret = false;
@@ -297,10 +301,10 @@ static int open_memory(struct snap_sampler *sampler, struct snap_sampler_process
 	return process->mem_fd < 0 ? process->mem_fd : 0;
 }
 
-struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
-					     struct snap_sampler_process *process)
+struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
+						  struct snap_sampler_process *process)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool changed;
 	int error;
 

@@ -261,11 +261,11 @@ static inline int64_t snap_sampler_after(const struct snap_sampler *sampler, int
 
 /* tree.c: who belongs to it. */
 /* Takes over processes that discovery has found, with their live descriptors, in its order. */
-struct snap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
-					      struct snap_capture *capture) _must_check_;
+struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
+						   struct snap_capture *capture) _must_check_;
 /* Looks for new processes where there may be some; the sink is told of all that it does not know.
  */
-struct snap_error *snap_sampler_find_processes(struct snap_sampler *sampler) _must_check_;
+struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler) _must_check_;
 /* All threads of a process are taken away. */
 void snap_sampler_end_threads(struct snap_sampler *sampler, struct snap_sampler_process *process);
 /* Processes that are gone are taken away, after their threads. */
@@ -281,40 +281,41 @@ void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_li
 void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_live *from,
 				    struct snap_live *ret);
 /* Processes that have lost their memory have ended, or are other programs now. */
-struct snap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
+struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 
 /* facts.c: what a process is and has mapped. */
 /* Opens what is needed to read its memory; trouble is the process's. */
-struct snap_error *snap_sampler_process_open(struct snap_sampler *sampler,
-					     struct snap_sampler_process *process) _must_check_;
+struct stacksnap_error *
+snap_sampler_process_open(struct snap_sampler *sampler,
+			  struct snap_sampler_process *process) _must_check_;
 /* Why it cannot be traced becomes its trouble, of which the sink is told; 0: it can again. */
-struct snap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
-						struct snap_sampler_process *process,
-						int os_errno) _must_check_;
+struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     int os_errno) _must_check_;
 /* The same where nothing of it can be read any more: its threads are left alone. */
-struct snap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
-						struct snap_sampler_process *process,
-						int os_errno) _must_check_;
+struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     int os_errno) _must_check_;
 /*
  * Reads the mappings again, at a bounded rate; the sink is told if they have changed, and so is the
  * caller.
  */
-struct snap_error *snap_sampler_process_map(struct snap_sampler *sampler,
-					    struct snap_sampler_process *process,
-					    bool *changed_ret) _must_check_;
+struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
+						 struct snap_sampler_process *process,
+						 bool *changed_ret) _must_check_;
 /* Has it become another program, or ended? Asked once a tick; then its threads are gone. */
 void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_process *process);
 
 /* threads.c: threads come, go and are renamed. */
 /* Lists the threads of a process again if their number has changed. */
-struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
-				     struct snap_sampler_process *process) _must_check_;
+struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
+					  struct snap_sampler_process *process) _must_check_;
 /* A thread will be taken away by snap_sampler_remove_threads(). */
 void snap_sampler_thread_end(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
-struct snap_error *snap_sampler_remove_threads(struct snap_sampler *sampler) _must_check_;
+struct stacksnap_error *snap_sampler_remove_threads(struct snap_sampler *sampler) _must_check_;
 /* Reads name, state and processor; GONE threads are marked. */
-struct snap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
-					    struct snap_sampler_thread *thread) _must_check_;
+struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
+						 struct snap_sampler_thread *thread) _must_check_;
 /* Sets the letter of its state; threads in D are counted as they come and go. */
 void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 				    struct snap_sampler_thread *thread, char letter);
@@ -324,22 +325,23 @@ int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sam
 void snap_sampler_thread_destroy(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
 
 /* look.c: a thread that has moved. */
-struct snap_error *snap_sampler_look(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread) _must_check_;
+struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread) _must_check_;
 /* A copy as the sink gets it: who it is of, and its state. */
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy);
 /* It could not be had in this tick: the sink is told that there is no copy. */
-struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread) _must_check_;
+struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread) _must_check_;
 /*
  * Shows a copy; if the sink finds the mappings too old, they are read again, and it is shown once
  * more. *stale_ret: they were too new to be read again, so it is to be shown again.
  */
-struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread,
-				     const struct snap_thread *copy, enum snap_verdict *verdict_ret,
-				     bool *stale_ret) _must_check_;
+struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread,
+					  const struct snap_thread *copy,
+					  enum snap_verdict *verdict_ret,
+					  bool *stale_ret) _must_check_;
 /*
  * The mapping of the stack that a signal handler interrupted, which runs on another one as the copy
  * shows, and the stack pointer there. NULL: there is none.
@@ -349,8 +351,9 @@ const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process 
 						      uint64_t *sp_ret);
 
 /* stop.c: threads that must be stopped. */
-struct snap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
-					     const struct snap_stop_request *request) _must_check_;
-struct snap_error *snap_sampler_stop_requested(struct snap_sampler *sampler) _must_check_;
+struct stacksnap_error *
+snap_sampler_request_stop(struct snap_sampler *sampler,
+			  const struct snap_stop_request *request) _must_check_;
+struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler) _must_check_;
 
 #endif

@@ -119,16 +119,16 @@ static bool is_worth_another(const struct snap_sampler *sampler,
 }
 
 /* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
-static struct snap_error *copy_while_blocked(struct snap_sampler *sampler,
-					     struct snap_sampler_thread *thread,
-					     struct snap_blocked_copy *blocked,
-					     struct snap_thread *copy,
-					     enum snap_copy_result *result_ret)
+static struct stacksnap_error *copy_while_blocked(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  struct snap_blocked_copy *blocked,
+						  struct snap_thread *copy,
+						  enum snap_copy_result *result_ret)
 {
 	unsigned tries = sampler->options->no_stop ? TRIES_ONLY_TICK : TRIES;
 	struct stack_question question = { .thread = thread };
 	enum snap_copy_result result;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool changed;
 
 	blocked->guard = sampler->guard_kind;
@@ -225,14 +225,14 @@ void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 	copy->flags = thread->flags;
 }
 
-struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread,
-				     const struct snap_thread *copy, enum snap_verdict *verdict_ret,
-				     bool *stale_ret)
+struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread,
+					  const struct snap_thread *copy,
+					  enum snap_verdict *verdict_ret, bool *stale_ret)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool changed;
 
 	*stale_ret = false;
@@ -250,9 +250,9 @@ struct snap_error *snap_sampler_show(struct snap_sampler *sampler,
 }
 
 /* The sink hears of a thread's state; there is no copy. */
-static struct snap_error *tell_result(struct snap_sampler *sampler,
-				      struct snap_sampler_thread *thread,
-				      enum snap_thread_result result)
+static struct stacksnap_error *tell_result(struct snap_sampler *sampler,
+					   struct snap_sampler_thread *thread,
+					   enum snap_thread_result result)
 {
 	struct snap_thread copy = { .result = result };
 	enum snap_verdict verdict;
@@ -262,8 +262,8 @@ static struct snap_error *tell_result(struct snap_sampler *sampler,
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, &copy, &verdict);
 }
 
-struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread)
+struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread)
 {
 	sampler->tick.missed++;
 	thread->told_letter = 0;
@@ -272,8 +272,8 @@ struct snap_error *snap_sampler_miss(struct snap_sampler *sampler,
 }
 
 /* Where no copy is wanted, or can be had: its state, if the sink has another one. */
-static struct snap_error *tell_state(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread, bool is_worker)
+static struct stacksnap_error *tell_state(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread, bool is_worker)
 {
 	char told = thread->told_letter;
 
@@ -289,8 +289,9 @@ static struct snap_error *tell_state(struct snap_sampler *sampler,
 }
 
 /* It needs a stop, but would not stop: what is known of it must do. */
-static struct snap_error *show_as_is(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread, struct snap_thread *copy)
+static struct stacksnap_error *show_as_is(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread,
+					  struct snap_thread *copy)
 {
 	enum snap_verdict verdict;
 
@@ -300,9 +301,9 @@ static struct snap_error *show_as_is(struct snap_sampler *sampler,
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, copy, &verdict);
 }
 
-static struct snap_error *request_stop(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread,
-				       const struct snap_thread *copy)
+static struct stacksnap_error *request_stop(struct snap_sampler *sampler,
+					    struct snap_sampler_thread *thread,
+					    const struct snap_thread *copy)
 {
 	struct snap_stop_request request = { .thread = thread };
 
@@ -319,8 +320,8 @@ static struct snap_error *request_stop(struct snap_sampler *sampler,
 /* ---- a look ---- */
 
 /* Descriptors or memory are short: its last stack stays, and that is not known to be right. */
-static struct snap_error *cannot_open(struct snap_sampler *sampler,
-				      struct snap_sampler_thread *thread, int error)
+static struct stacksnap_error *cannot_open(struct snap_sampler *sampler,
+					   struct snap_sampler_thread *thread, int error)
 {
 	if (error == -EACCES || error == -EPERM)
 		return snap_sampler_process_refused(sampler, thread->process, -error);
@@ -334,14 +335,15 @@ static struct snap_error *cannot_open(struct snap_sampler *sampler,
 }
 
 /* A blocked copy that may not suffice is shown; what else can be had without a stop is added. */
-static struct snap_error *show_blocked(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread,
-				       const struct snap_blocked_copy *blocked,
-				       struct snap_thread *copy, enum snap_verdict *verdict_ret,
-				       bool *stale_ret)
+static struct stacksnap_error *show_blocked(struct snap_sampler *sampler,
+					    struct snap_sampler_thread *thread,
+					    const struct snap_blocked_copy *blocked,
+					    struct snap_thread *copy,
+					    enum snap_verdict *verdict_ret, bool *stale_ret)
 {
 	const struct snap_process *facts = &thread->process->facts;
-	struct snap_error *err = snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
+	struct stacksnap_error *err =
+		snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 
 	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
 	    !add_interrupted_stack(sampler, blocked, facts, copy))
@@ -363,9 +365,10 @@ static enum snap_look_action decide(const struct snap_sampler *sampler,
 }
 
 /* Does what is decided; `copy`: one of it as it is blocked, NULL: there is none. */
-static struct snap_error *act_on_thread(struct snap_sampler *sampler,
-					struct snap_sampler_thread *thread,
-					struct snap_observation *seen, struct snap_thread *copy)
+static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
+					     struct snap_sampler_thread *thread,
+					     struct snap_observation *seen,
+					     struct snap_thread *copy)
 {
 	switch (decide(sampler, thread, seen)) {
 	case SNAP_LOOK_KEEP:
@@ -396,11 +399,11 @@ static struct snap_error *act_on_thread(struct snap_sampler *sampler,
 }
 
 /* It was blocked, and its copy is believed. */
-static struct snap_error *look_at_copy(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread,
-				       struct snap_observation *seen,
-				       const struct snap_blocked_copy *blocked,
-				       struct snap_thread *copy)
+static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
+					    struct snap_sampler_thread *thread,
+					    struct snap_observation *seen,
+					    const struct snap_blocked_copy *blocked,
+					    struct snap_thread *copy)
 {
 	uint64_t registers_hash =
 		snap_hash_bytes(copy->registers, copy->registers_size, copy->stack_address);
@@ -412,7 +415,7 @@ static struct snap_error *look_at_copy(struct snap_sampler *sampler,
 		is_usual ? snap_hash_bytes(copy->stack, copy->stack_size, copy->stack_size) : 0;
 	char before = thread->letter;
 	enum snap_verdict verdict;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	/* In an only tick it has just been read, when it was born. */
 	if (!sampler->options->no_stop || before == 'R')
@@ -453,11 +456,11 @@ static struct snap_error *look_at_copy(struct snap_sampler *sampler,
 	return act_on_thread(sampler, thread, seen, copy);
 }
 
-static struct snap_error *look_at_running(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread,
-					  struct snap_observation *seen)
+static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
+					       struct snap_sampler_thread *thread,
+					       struct snap_observation *seen)
 {
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	seen->sight = SNAP_SIGHT_RUNNING;
 	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
@@ -472,10 +475,10 @@ static struct snap_error *look_at_running(struct snap_sampler *sampler,
 }
 
 /* Name and state are read; *gone_ret: it has gone. */
-static struct snap_error *read_state(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread, bool *gone_ret)
+static struct stacksnap_error *read_state(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread, bool *gone_ret)
 {
-	struct snap_error *err = snap_sampler_thread_read(sampler, thread);
+	struct stacksnap_error *err = snap_sampler_thread_read(sampler, thread);
 
 	*gone_ret = snap_sampler_thread_gone(sampler, thread);
 	if (!err && !*gone_ret)
@@ -484,9 +487,9 @@ static struct snap_error *read_state(struct snap_sampler *sampler,
 }
 
 /* Its stack cannot be read, now or ever. */
-static struct snap_error *look_at_unreadable(struct snap_sampler *sampler,
-					     struct snap_sampler_thread *thread,
-					     struct snap_observation *seen)
+static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  struct snap_observation *seen)
 {
 	enum snap_look_action action;
 
@@ -495,7 +498,7 @@ static struct snap_error *look_at_unreadable(struct snap_sampler *sampler,
 	action = decide(sampler, thread, seen);
 	if (action != SNAP_LOOK_SKIP && action != SNAP_LOOK_RETRY) {
 		bool gone;
-		struct snap_error *err = read_state(sampler, thread, &gone);
+		struct stacksnap_error *err = read_state(sampler, thread, &gone);
 
 		if (err || gone)
 			return err;
@@ -504,16 +507,16 @@ static struct snap_error *look_at_unreadable(struct snap_sampler *sampler,
 	return act_on_thread(sampler, thread, seen, NULL);
 }
 
-static struct snap_error *look_at_blocked(struct snap_sampler *sampler,
-					  struct snap_sampler_thread *thread,
-					  struct snap_observation *seen)
+static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
+					       struct snap_sampler_thread *thread,
+					       struct snap_observation *seen)
 {
 	enum snap_copy_result result = SNAP_COPY_UNUSABLE;
 	struct snap_blocked_copy blocked = { 0 };
 	struct snap_thread copy = { 0 };
 	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
 	int error = open_files(sampler, thread, &files);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (error)
 		return cannot_open(sampler, thread, error);
@@ -553,13 +556,13 @@ static void count_run_time(struct snap_sampler *sampler, struct snap_sampler_thr
 		snap_close(&fd);
 }
 
-struct snap_error *snap_sampler_look(struct snap_sampler *sampler,
-				     struct snap_sampler_thread *thread)
+struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread)
 {
 	const uint32_t workers = SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD;
 	struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
 					 .is_worker = thread->flags & workers };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool gone;
 
 	snap_sampler_process_check(sampler, thread->process);

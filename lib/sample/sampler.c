@@ -30,13 +30,13 @@ static long descriptor_budget(void)
 	return most - (most / 4 > OTHERS ? most / 4 : OTHERS);
 }
 
-static struct snap_error *first_look(struct snap_sampler *sampler)
+static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 {
 	/* Where there is one tick, the files of threads need not stay open. */
 	const struct snap_discover_known known = {
 		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	sampler->capture = snap_capture_new();
 	if (!sampler->capture)
@@ -46,9 +46,9 @@ static struct snap_error *first_look(struct snap_sampler *sampler)
 	return err ? err : snap_sampler_add_processes(sampler, sampler->capture);
 }
 
-static struct snap_error *init_sampler(struct snap_sampler *sampler)
+static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 {
-	struct snap_error *err = snap_procfs_open(NULL, &sampler->procfs);
+	struct stacksnap_error *err = snap_procfs_open(NULL, &sampler->procfs);
 
 	if (err)
 		return err;
@@ -62,12 +62,12 @@ static struct snap_error *init_sampler(struct snap_sampler *sampler)
 	return first_look(sampler);
 }
 
-struct snap_error *snap_sampler_create(const struct snap_options *options,
-				       const struct snap_sampler_sink *sink,
-				       struct snap_sampler **ret)
+struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
+					    const struct snap_sampler_sink *sink,
+					    struct snap_sampler **ret)
 {
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = calloc(1, sizeof(*sampler));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!sampler)
 		return snap_error_no_memory();
@@ -180,7 +180,7 @@ static bool is_done(const struct snap_sampler_guard *guard, bool only_tick)
 	return true;
 }
 
-static struct snap_error *find_moved(struct snap_sampler *sampler)
+static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
 {
 	const struct snap_look_rules rules = snap_sampler_rules(sampler);
 
@@ -212,11 +212,11 @@ static struct snap_error *find_moved(struct snap_sampler *sampler)
 	return NULL;
 }
 
-static struct snap_error *look_at_moved(struct snap_sampler *sampler)
+static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->moved_count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[i];
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
@@ -229,11 +229,11 @@ static struct snap_error *look_at_moved(struct snap_sampler *sampler)
 	return snap_sampler_stop_requested(sampler);
 }
 
-static struct snap_error *find_threads(struct snap_sampler *sampler)
+static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->process_count; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 			continue;
@@ -245,9 +245,9 @@ static struct snap_error *find_threads(struct snap_sampler *sampler)
 }
 
 /* Who is there, who has moved, what of these can be copied as they are blocked, and the rest. */
-static struct snap_error *look_once(struct snap_sampler *sampler)
+static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	sampler->looks++;
 	err = snap_sampler_find_processes(sampler);
@@ -278,10 +278,10 @@ static bool is_in_exec(const struct snap_sampler *sampler)
  * Where there will be no other tick it looks until nobody is new, nor was found running, a bounded
  * number of times. Who executes a program gets a moment for it.
  */
-static struct snap_error *run_tick(struct snap_sampler *sampler)
+static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 {
 	unsigned looks = sampler->options->no_stop ? LOOKS_ONLY_TICK : 1;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	for (unsigned i = 0; i < looks && !err; i++) {
 		bool in_exec = i && is_in_exec(sampler);
@@ -327,9 +327,10 @@ static void sum_up_tick(struct snap_sampler *sampler)
 	tick->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 }
 
-struct snap_error *snap_sampler_tick(struct snap_sampler *sampler, struct snap_sampler_tick *ret)
+struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
+					  struct snap_sampler_tick *ret)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (snap_options_cancelled(sampler->options))
 		return snap_error_cancelled();

@@ -52,14 +52,14 @@ enum snap_verdict {
 struct snap_sampler_sink {
 	void *context;
 	/* A process joins the tree; `exec`: it was known, and is another program now. */
-	struct snap_error *(*program)(void *context, struct snap_sampled_process *process,
-				      bool exec);
+	struct stacksnap_error *(*program)(void *context, struct snap_sampled_process *process,
+					   bool exec);
 	/* facts have changed: mappings, pieces, or trouble; what they were is gone on return. */
-	struct snap_error *(*mapped)(void *context, struct snap_sampled_process *process);
+	struct stacksnap_error *(*mapped)(void *context, struct snap_sampled_process *process);
 	void (*ended)(void *context, struct snap_sampled_process *process);
-	struct snap_error *(*born)(void *context, struct snap_sampled_thread *thread);
-	struct snap_error *(*renamed)(void *context, struct snap_sampled_thread *thread);
-	struct snap_error *(*died)(void *context, struct snap_sampled_thread *thread);
+	struct stacksnap_error *(*born)(void *context, struct snap_sampled_thread *thread);
+	struct stacksnap_error *(*renamed)(void *context, struct snap_sampled_thread *thread);
+	struct stacksnap_error *(*died)(void *context, struct snap_sampled_thread *thread);
 	/*
 	 * A thread that ran since the last tick and is elsewhere now, or is new: state, system call
 	 * (in its registers), and a copy, valid during the call. COPIED and partial: it may be
@@ -70,9 +70,9 @@ struct snap_sampler_sink {
 	 * not there were new mappings, and STALE_MAPPINGS is not heard again; after NEEDS_REGISTERS
 	 * it comes once more within the same tick.
 	 */
-	struct snap_error *(*sample)(void *context, struct snap_sampled_thread *thread,
-				     const struct snap_thread *copy,
-				     enum snap_verdict *verdict_ret);
+	struct stacksnap_error *(*sample)(void *context, struct snap_sampled_thread *thread,
+					  const struct snap_thread *copy,
+					  enum snap_verdict *verdict_ret);
 };
 
 struct snap_sampler_tick {
@@ -92,9 +92,9 @@ struct snap_sampler;
  * Discovers the targets of the options; nobody is stopped, the sink hears nothing yet. Errors as of
  * snap_discover(). The sink must outlive the sampler.
  */
-struct snap_error *snap_sampler_create(const struct snap_options *options,
-				       const struct snap_sampler_sink *sink,
-				       struct snap_sampler **ret) _must_check_;
+struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
+					    const struct snap_sampler_sink *sink,
+					    struct snap_sampler **ret) _must_check_;
 void snap_sampler_destroy(struct snap_sampler *sampler);
 
 static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
@@ -114,11 +114,11 @@ struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
  * One look at all threads. What goes wrong with one of them does not end it. CANCELLED, NO_MEMORY,
  * and the sink's errors.
  */
-struct snap_error *snap_sampler_tick(struct snap_sampler *sampler,
-				     struct snap_sampler_tick *ret) _must_check_;
+struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
+					  struct snap_sampler_tick *ret) _must_check_;
 
 /* A process by itself: all that it points to is copied to the arena. */
-struct snap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
-				   struct snap_process *ret) _must_check_;
+struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
+					struct snap_process *ret) _must_check_;
 
 #endif

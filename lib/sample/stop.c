@@ -29,8 +29,8 @@ static int64_t stop_timeout_ns(const struct snap_options *options)
 	return period < least ? least : period < most ? period : most;
 }
 
-struct snap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
-					     const struct snap_stop_request *request)
+struct stacksnap_error *snap_sampler_request_stop(struct snap_sampler *sampler,
+						  const struct snap_stop_request *request)
 {
 	/* Where nothing is sampled each stands for as short as can be. */
 	size_t most = sampler->options->no_stop ? 1 : SNAP_SINGLE_MOST;
@@ -53,14 +53,14 @@ static bool is_as_seen_before(const struct snap_stop_request *request,
 }
 
 /* Where its stack is, for the next time; a new thread's mapping may be unknown. */
-static struct snap_error *learn_stack(struct snap_sampler *sampler,
-				      struct snap_sampler_thread *thread,
-				      const struct snap_thread *copy)
+static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
+					   struct snap_sampler_thread *thread,
+					   const struct snap_thread *copy)
 {
 	uint64_t sp = copy->stack_address + SNAP_STACK_MARGIN;
 	const struct snap_process *facts = &thread->process->facts;
 	const struct snap_map *map = snap_process_map(facts, sp);
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 	bool changed;
 
 	if (!map && copy->stack_size) {
@@ -74,12 +74,12 @@ static struct snap_error *learn_stack(struct snap_sampler *sampler,
 	return err;
 }
 
-static struct snap_error *take_stopped_copy(struct snap_sampler *sampler,
-					    const struct snap_stop_request *request,
-					    struct snap_pick *pick)
+static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
+						 const struct snap_stop_request *request,
+						 struct snap_pick *pick)
 {
 	struct snap_sampler_thread *thread = request->thread;
-	struct snap_error *err = learn_stack(sampler, thread, &pick->copy);
+	struct stacksnap_error *err = learn_stack(sampler, thread, &pick->copy);
 	enum snap_verdict verdict;
 	bool stale;
 
@@ -105,8 +105,8 @@ static struct snap_error *take_stopped_copy(struct snap_sampler *sampler,
 	return err;
 }
 
-static struct snap_error *take_timeout(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread)
+static struct stacksnap_error *take_timeout(struct snap_sampler *sampler,
+					    struct snap_sampler_thread *thread)
 {
 	const int64_t longest = LONGEST_SKIP_MS * (int64_t)SNAP_NS_PER_MS;
 
@@ -129,12 +129,12 @@ static bool retry_thread(struct snap_sampler *sampler, const struct snap_sampler
 	return sampler->may_retry;
 }
 
-static struct snap_error *take_refusal(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread, int os_errno)
+static struct stacksnap_error *take_refusal(struct snap_sampler *sampler,
+					    struct snap_sampler_thread *thread, int os_errno)
 {
 	struct snap_sampler_process *process = thread->process;
 	bool is_believed = ++process->refusals >= SNAP_SAMPLER_BELIEVED;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (os_errno == ENOEXEC)
 		return snap_sampler_process_refused(sampler, process, os_errno);
@@ -155,8 +155,9 @@ static struct snap_error *take_refusal(struct snap_sampler *sampler,
 	return err ? err : snap_sampler_miss(sampler, thread);
 }
 
-static struct snap_error *take_pick(struct snap_sampler *sampler,
-				    const struct snap_stop_request *request, struct snap_pick *pick)
+static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
+					 const struct snap_stop_request *request,
+					 struct snap_pick *pick)
 {
 	struct snap_sampler_thread *thread = request->thread;
 
@@ -178,15 +179,15 @@ static struct snap_error *take_pick(struct snap_sampler *sampler,
  * Where nobody knew where its stack is, the copy may be too short. Now it is known, and there is no
  * next tick.
  */
-static struct snap_error *stop_with_known_stack(struct snap_sampler *sampler,
-						const struct snap_sampler_thread *thread,
-						struct snap_pick *pick)
+static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sampler,
+						     const struct snap_sampler_thread *thread,
+						     struct snap_pick *pick)
 {
 	const struct snap_process *facts = &thread->process->facts;
 	const struct snap_thread *copy = &pick->copy;
 	int64_t before_ns = pick->stopped_ns, stopped_ns;
 	const struct snap_map *map = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t sp;
 
 	if (copy->result != SNAP_THREAD_COPIED || !pick->past_end || copy->stack2_size)
@@ -205,10 +206,10 @@ static struct snap_error *stop_with_known_stack(struct snap_sampler *sampler,
 	return err;
 }
 
-static struct snap_error *stop_threads(struct snap_sampler *sampler, size_t count)
+static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t count)
 {
 	int64_t stopped_ns = 0;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (!sampler->single)
 		err = snap_single_create(sampler->options, &sampler->single);
@@ -232,7 +233,7 @@ static struct snap_error *stop_threads(struct snap_sampler *sampler, size_t coun
 }
 
 /* Without a tracer those that are blocked can still be looked at. */
-static void warn_cannot_stop(struct snap_sampler *sampler, const struct snap_error *err)
+static void warn_cannot_stop(struct snap_sampler *sampler, const struct stacksnap_error *err)
 {
 	if (!sampler->warned)
 		snap_capture_warn(sampler->capture, "cannot_stop", 0, 0, "%s",
@@ -240,11 +241,11 @@ static void warn_cannot_stop(struct snap_sampler *sampler, const struct snap_err
 	sampler->warned = true;
 }
 
-struct snap_error *snap_sampler_stop_requested(struct snap_sampler *sampler)
+struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler)
 {
 	size_t count = sampler->request_count;
 	bool failed = false;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	sampler->request_count = 0;
 	err = count ? stop_threads(sampler, count) : NULL;

@@ -83,8 +83,8 @@ static bool has_ended(const struct snap_stat *stat)
 	return stat->state == 'Z' || stat->state == 'X';
 }
 
-struct snap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
-					    struct snap_sampler_thread *thread)
+struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
+						 struct snap_sampler_thread *thread)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_stat stat;
@@ -152,10 +152,10 @@ static void open_survivor_directory(struct snap_sampler *sampler,
 	sampler->descriptors--;
 }
 
-struct snap_error *snap_sampler_remove_threads(struct snap_sampler *sampler)
+struct stacksnap_error *snap_sampler_remove_threads(struct snap_sampler *sampler)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 	size_t kept;
 
 	for (size_t i = 0; i < sampler->dead_count; i++) {
@@ -229,9 +229,9 @@ static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
 }
 
 /* NULL in *ret: it has gone already, or is a zombie. */
-static struct snap_error *add_thread(struct snap_sampler *sampler,
-				     struct snap_sampler_process *process, pid_t tid,
-				     struct snap_sampler_thread **ret)
+static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
+					  struct snap_sampler_process *process, pid_t tid,
+					  struct snap_sampler_thread **ret)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_sampler_thread *thread;
@@ -263,8 +263,9 @@ static int compare_tids(const void *left, const void *right)
 }
 
 /* The tids of a process, sorted; a negative errno. */
-static struct snap_error *list_tids(struct snap_sampler *sampler,
-				    const struct snap_sampler_process *process, ssize_t *count_ret)
+static struct stacksnap_error *list_tids(struct snap_sampler *sampler,
+					 const struct snap_sampler_process *process,
+					 ssize_t *count_ret)
 {
 	size_t room = FIRST_TIDS;
 	ssize_t count;
@@ -296,11 +297,11 @@ static int compare_threads(const void *left, const void *right)
 }
 
 /* Both lists are sorted; who is in one alone has gone, or is new. */
-static struct snap_error *merge_listing(struct snap_sampler *sampler,
-					struct snap_sampler_process *process, size_t count)
+static struct stacksnap_error *merge_listing(struct snap_sampler *sampler,
+					     struct snap_sampler_process *process, size_t count)
 {
 	size_t old = process->thread_count, at = 0;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	for (size_t i = 0; !err && i < count; i++) {
 		pid_t tid = sampler->tids[i];
@@ -327,11 +328,11 @@ static struct snap_error *merge_listing(struct snap_sampler *sampler,
 	return err;
 }
 
-struct snap_error *snap_sampler_list(struct snap_sampler *sampler,
-				     struct snap_sampler_process *process)
+struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
+					  struct snap_sampler_process *process)
 {
 	int64_t begin;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t counted = 0;
 	ssize_t count = 0;
 

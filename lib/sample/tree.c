@@ -103,8 +103,8 @@ static struct snap_sampler_process *new_process(void)
 	return process;
 }
 
-static struct snap_error *insert_process(struct snap_sampler *sampler,
-					 struct snap_sampler_process *process)
+static struct stacksnap_error *insert_process(struct snap_sampler *sampler,
+					      struct snap_sampler_process *process)
 {
 	size_t at = find_position(sampler, process->facts.pid, process->facts.start_ticks);
 
@@ -118,12 +118,12 @@ static struct snap_error *insert_process(struct snap_sampler *sampler,
 	return NULL;
 }
 
-static struct snap_error *add_process(struct snap_sampler *sampler,
-				      const struct snap_capture *capture, size_t index)
+static struct stacksnap_error *add_process(struct snap_sampler *sampler,
+					   const struct snap_capture *capture, size_t index)
 {
 	const struct snap_process *facts = &capture->processes[index];
 	struct snap_sampler_process *process = new_process(), *parent = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!process)
 		return snap_error_no_memory();
@@ -146,14 +146,14 @@ static struct snap_error *add_process(struct snap_sampler *sampler,
 	return NULL;
 }
 
-struct snap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
-					      struct snap_capture *capture)
+struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
+						   struct snap_capture *capture)
 {
 	bool first = capture == sampler->capture;
 
 	for (size_t i = 0; i < capture->process_count; i++) {
 		const struct snap_process *process = &capture->processes[i];
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (find_process(sampler, process->pid, process->start_ticks))
 			continue;
@@ -174,7 +174,7 @@ static const struct snap_process *known_process(void *context, pid_t pid, uint64
 	return process ? &process->facts : NULL;
 }
 
-static struct snap_error *discover_new_processes(struct snap_sampler *sampler)
+static struct stacksnap_error *discover_new_processes(struct snap_sampler *sampler)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_discover_known known = {
@@ -182,7 +182,7 @@ static struct snap_error *discover_new_processes(struct snap_sampler *sampler)
 		.context = sampler,
 		.descriptors = sampler->descriptors > 0 ? sampler->descriptors / 2 : 0,
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!capture)
 		return snap_error_no_memory();
@@ -245,11 +245,11 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 	}
 }
 
-static struct snap_error *announce_process(struct snap_sampler *sampler,
-					   struct snap_sampler_process *process)
+static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
+						struct snap_sampler_process *process)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_error *err = snap_sampler_process_open(sampler, process);
+	struct stacksnap_error *err = snap_sampler_process_open(sampler, process);
 
 	if (err)
 		return err;
@@ -270,7 +270,7 @@ static bool is_parent_known(const struct snap_sampled_process *parent)
 }
 
 /* Mostly a parent's pid is below its child's, and one round does. */
-static struct snap_error *announce_processes(struct snap_sampler *sampler)
+static struct stacksnap_error *announce_processes(struct snap_sampler *sampler)
 {
 	bool more = true;
 
@@ -278,7 +278,7 @@ static struct snap_error *announce_processes(struct snap_sampler *sampler)
 		more = false;
 		for (size_t i = 0; i < sampler->process_count; i++) {
 			struct snap_sampler_process *process = sampler->processes[i];
-			struct snap_error *err;
+			struct stacksnap_error *err;
 
 			if (process->state != SNAP_SAMPLER_PROCESS_NEW ||
 			    !is_parent_known(process->shown.parent))
@@ -292,9 +292,9 @@ static struct snap_error *announce_processes(struct snap_sampler *sampler)
 	return NULL;
 }
 
-struct snap_error *snap_sampler_find_processes(struct snap_sampler *sampler)
+struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler)
 {
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	check_troubled_processes(sampler);
 	if (is_refresh_due(sampler)) {
@@ -373,14 +373,14 @@ static enum fate fate_of(const struct snap_sampler *sampler,
 }
 
 /* Whatever was known of the old program goes once the sink knows the new one. */
-static struct snap_error *renew_process(struct snap_sampler *sampler,
-					struct snap_sampler_process *process)
+static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
+					     struct snap_sampler_process *process)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	_cleanup_(snap_arena_deinit) struct snap_arena old, old_space;
 	const struct snap_sampler_sink *sink = sampler->sink;
 	bool is_target = process->facts.is_target;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_arena_init(&old);
 	snap_arena_init(&old_space);
@@ -419,12 +419,12 @@ static struct snap_error *renew_process(struct snap_sampler *sampler,
 	return sink->program(sink->context, &process->shown, true);
 }
 
-struct snap_error *snap_sampler_renew(struct snap_sampler *sampler)
+struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->process_count; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
 		int64_t begin;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		enum fate fate;
 
 		if (process->state != SNAP_SAMPLER_PROCESS_LOST)

@@ -42,7 +42,7 @@ struct snap_single {
 };
 
 /* Address space only: what a call does not use takes no memory. */
-static struct snap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
+static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
 {
 	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
 	uint64_t stacks = max_stack > MOST_STACKS / SNAP_SINGLE_MOST ? MOST_STACKS
@@ -74,7 +74,7 @@ static void end_child(struct snap_single *single, bool kill_it)
 	single->pid = 0;
 }
 
-static struct snap_error *make_child(struct snap_single *single)
+static struct stacksnap_error *make_child(struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
 
@@ -84,10 +84,11 @@ static struct snap_error *make_child(struct snap_single *single)
 			  &single->pid, &single->pidfd);
 }
 
-struct snap_error *snap_single_create(const struct snap_options *options, struct snap_single **ret)
+struct stacksnap_error *snap_single_create(const struct snap_options *options,
+					   struct snap_single **ret)
 {
 	_cleanup_(snap_single_destroyp) struct snap_single *single = calloc(1, sizeof(*single));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!single)
 		return snap_error_no_memory();
@@ -243,13 +244,13 @@ static enum watch_result watch_child(struct snap_single *single, int64_t timeout
 	return WATCH_SERVED;
 }
 
-static struct snap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
-				    size_t count, int64_t timeout_ns, enum watch_result *ret)
+static struct stacksnap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
+					 size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
 	if (single->channel->leaves)
 		end_child(single, false);
 	if (!single->pid) {
-		struct snap_error *err = make_child(single);
+		struct stacksnap_error *err = make_child(single);
 
 		if (err)
 			return err;
@@ -261,12 +262,12 @@ static struct snap_error *make_call(struct snap_single *single, const struct sna
 	return NULL;
 }
 
-struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
-				    size_t count, int64_t timeout_ns, int64_t *stopped_ns_ret)
+struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
+					 size_t count, int64_t timeout_ns, int64_t *stopped_ns_ret)
 {
 	const struct snap_channel *channel = single->channel;
 	enum watch_result result;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int64_t end_ns;
 
 	if (count > SNAP_SINGLE_MOST)

@@ -48,8 +48,8 @@ struct snap_pick {
 
 enum { SNAP_SINGLE_MOST = 64 }; /* picks of one call */
 
-struct snap_error *snap_single_create(const struct snap_options *options,
-				      struct snap_single **ret) _must_check_;
+struct stacksnap_error *snap_single_create(const struct snap_options *options,
+					   struct snap_single **ret) _must_check_;
 void snap_single_destroy(struct snap_single *single);
 
 static inline void snap_single_destroyp(struct snap_single **single)
@@ -66,8 +66,8 @@ pid_t snap_single_pid(const struct snap_single *single);
  * INTERRUPT to last DETACH. A tracing child that died is made anew once. OS, CANCELLED, INVALID
  * (too many picks).
  */
-struct snap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
-				    size_t count, int64_t timeout_ns,
-				    int64_t *stopped_ns_ret) _must_check_;
+struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
+					 size_t count, int64_t timeout_ns,
+					 int64_t *stopped_ns_ret) _must_check_;
 
 #endif

@@ -70,7 +70,7 @@ static void run_child(void *context)
 	snap_tracer_child(context);
 }
 
-static struct snap_error *spawn_child(struct child *child, struct snap_tracer_task *task)
+static struct stacksnap_error *spawn_child(struct child *child, struct snap_tracer_task *task)
 {
 	pid_t pid;
 
@@ -152,15 +152,15 @@ static bool is_stalled(const struct snap_stop *stop)
  * The child wants help with its reading, asks whether there are new processes in the tree, or is
  * done.
  */
-static struct snap_error *answer_child(const struct snap_options *options,
-				       const struct child *child,
-				       const struct snap_stop_again *again,
-				       struct snap_shared_memory *memory, struct snap_stop *stop,
-				       bool *done_ret)
+static struct stacksnap_error *answer_child(const struct snap_options *options,
+					    const struct child *child,
+					    const struct snap_stop_again *again,
+					    struct snap_shared_memory *memory,
+					    struct snap_stop *stop, bool *done_ret)
 {
 	uint64_t value;
 	bool grown = false;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (read(child->to_parent, &value, sizeof(value)) < 0)
 		return NULL;
@@ -179,9 +179,11 @@ static struct snap_error *answer_child(const struct snap_options *options,
 }
 
 /* Until the child is done or has ended (NULL), or there is a reason to end it. */
-static struct snap_error *watch_child(const struct snap_options *options, const struct child *child,
-				      const struct snap_stop_again *again,
-				      struct snap_shared_memory *memory, struct snap_stop *stop)
+static struct stacksnap_error *watch_child(const struct snap_options *options,
+					   const struct child *child,
+					   const struct snap_stop_again *again,
+					   struct snap_shared_memory *memory,
+					   struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
 
@@ -190,7 +192,7 @@ static struct snap_error *watch_child(const struct snap_options *options, const 
 			{ .fd = child->pidfd, .events = POLLIN },
 			{ .fd = child->to_parent, .events = POLLIN },
 		};
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		bool done = false;
 
 		if (snap_options_cancelled(options))
@@ -236,11 +238,11 @@ void snap_tracer_end(int *tracer_fd)
 	snap_close(tracer_fd);
 }
 
-struct snap_error *snap_tracer_run(const struct snap_options *options,
-				   const struct snap_stop_hook *hook,
-				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *memory, struct snap_stop *stop,
-				   int *tracer_fd)
+struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
+					const struct snap_stop_hook *hook,
+					const struct snap_stop_again *again,
+					struct snap_shared_memory *memory, struct snap_stop *stop,
+					int *tracer_fd)
 {
 	_cleanup_(
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
@@ -252,7 +254,7 @@ struct snap_error *snap_tracer_run(const struct snap_options *options,
 		.memory = memory,
 		.stop = stop,
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_tracer_end(tracer_fd);
 	err = snap_procfs_open(NULL, &procfs);

@@ -94,7 +94,7 @@ struct snap_stop {
  * stop? Appends them by snap_stop_add() and says so; called in the parent.
  */
 struct snap_stop_again {
-	struct snap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
+	struct stacksnap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
 	void *context;
 };
 
@@ -109,11 +109,11 @@ bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
  * is called here for one that is there already. Trouble of processes and threads is in the stop; the stop is valid
  * whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
  */
-struct snap_error *snap_tracer_run(const struct snap_options *options,
-				   const struct snap_stop_hook *hook,
-				   const struct snap_stop_again *again,
-				   struct snap_shared_memory *memory, struct snap_stop *stop,
-				   int *tracer_fd) _must_check_;
+struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
+					const struct snap_stop_hook *hook,
+					const struct snap_stop_again *again,
+					struct snap_shared_memory *memory, struct snap_stop *stop,
+					int *tracer_fd) _must_check_;
 
 /* Waits for the end of a tracing child, at most a second, and reaps it. -1: there is none. */
 void snap_tracer_end(int *tracer_fd);

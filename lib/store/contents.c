@@ -12,7 +12,7 @@ void snap_contents_deinit(struct snap_contents *contents)
 		munmap(contents->bytes, contents->capacity);
 }
 
-static struct snap_error *resize_contents(struct snap_contents *contents, size_t capacity)
+static struct stacksnap_error *resize_contents(struct snap_contents *contents, size_t capacity)
 {
 	void *bytes = contents->bytes ? mremap(contents->bytes, contents->capacity, capacity,
 					       MREMAP_MAYMOVE)
@@ -26,8 +26,8 @@ static struct snap_error *resize_contents(struct snap_contents *contents, size_t
 	return NULL;
 }
 
-struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
-				      size_t first_size, uint64_t largest)
+struct stacksnap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
+					   size_t first_size, uint64_t largest)
 {
 	size_t capacity = first_size;
 	struct stat status;
@@ -40,7 +40,7 @@ struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, co
 	return resize_contents(contents, capacity);
 }
 
-struct snap_error *snap_contents_map(struct snap_contents *contents, int fd, const char *what)
+struct stacksnap_error *snap_contents_map(struct snap_contents *contents, int fd, const char *what)
 {
 	struct stat status;
 	void *bytes;
@@ -58,11 +58,11 @@ struct snap_error *snap_contents_map(struct snap_contents *contents, int fd, con
 	return NULL;
 }
 
-struct snap_error *snap_contents_load(struct snap_contents *contents, int fd, size_t wanted)
+struct stacksnap_error *snap_contents_load(struct snap_contents *contents, int fd, size_t wanted)
 {
 	while (contents->size < wanted) {
 		size_t part = contents->capacity - contents->size;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		ssize_t got;
 
 		if (part == 0) {

@@ -19,17 +19,17 @@ struct snap_contents {
 };
 
 /* Makes room for a file, whose size is asked if it has one. NO_MEMORY. */
-struct snap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
-				      size_t first_size, uint64_t largest) _must_check_;
+struct stacksnap_error *snap_contents_init(struct snap_contents *contents, int fd, const char *what,
+					   size_t first_size, uint64_t largest) _must_check_;
 void snap_contents_deinit(struct snap_contents *contents);
 
 /* Maps a whole file as it is; for files that nobody changes any more: a memfd. FORMAT, OS. */
-struct snap_error *snap_contents_map(struct snap_contents *contents, int fd,
-				     const char *what) _must_check_;
+struct stacksnap_error *snap_contents_map(struct snap_contents *contents, int fd,
+					  const char *what) _must_check_;
 
 /* Reads on until there are `wanted` bytes at least, or the file ends. FORMAT: it is too large. */
-struct snap_error *snap_contents_load(struct snap_contents *contents, int fd,
-				      size_t wanted) _must_check_;
+struct stacksnap_error *snap_contents_load(struct snap_contents *contents, int fd,
+					   size_t wanted) _must_check_;
 
 /* The mapping, which is then the caller's to munmap; *size_ret of it. */
 void *snap_contents_take(struct snap_contents *contents, size_t *size_ret);

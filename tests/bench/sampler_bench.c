@@ -28,13 +28,14 @@ static int64_t clock_ns(clockid_t clock)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-static struct snap_error *program(void *context, struct snap_sampled_process *process, bool exec)
+static struct stacksnap_error *program(void *context, struct snap_sampled_process *process,
+				       bool exec)
 {
 	(void)context, (void)process, (void)exec;
 	return NULL;
 }
 
-static struct snap_error *mapped(void *context, struct snap_sampled_process *process)
+static struct stacksnap_error *mapped(void *context, struct snap_sampled_process *process)
 {
 	(void)context, (void)process;
 	return NULL;
@@ -45,14 +46,15 @@ static void ended(void *context, struct snap_sampled_process *process)
 	(void)context, (void)process;
 }
 
-static struct snap_error *ignore(void *context, struct snap_sampled_thread *thread)
+static struct stacksnap_error *ignore(void *context, struct snap_sampled_thread *thread)
 {
 	(void)context, (void)thread;
 	return NULL;
 }
 
-static struct snap_error *sample(void *context, struct snap_sampled_thread *thread,
-				 const struct snap_thread *copy, enum snap_verdict *verdict_ret)
+static struct stacksnap_error *sample(void *context, struct snap_sampled_thread *thread,
+				      const struct snap_thread *copy,
+				      enum snap_verdict *verdict_ret)
 {
 	struct sums *sums = context;
 
@@ -99,11 +101,11 @@ static void print(const struct sums *sums, int64_t wall_ns, int64_t cpu_ns)
 	       sums->samples ? (double)sums->bytes / (double)sums->samples / 1024 : 0);
 }
 
-static struct snap_error *run(struct snap_sampler *sampler, struct sums *sums, unsigned hz,
-			      double seconds)
+static struct stacksnap_error *run(struct snap_sampler *sampler, struct sums *sums, unsigned hz,
+				   double seconds)
 {
 	struct snap_sampler_tick tick;
-	struct snap_error *err = snap_sampler_tick(sampler, &tick);
+	struct stacksnap_error *err = snap_sampler_tick(sampler, &tick);
 	int64_t begin, next, cpu;
 
 	if (err)
@@ -146,7 +148,7 @@ int main(int argc, char **argv)
 						ignore, ignore,  ignore, sample };
 	struct snap_sampler *sampler = NULL;
 	struct rlimit limit;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (argc > 1 && strcmp(argv[1], "all") == 0)
 		target.kind = SNAP_TARGET_ALL;

@@ -49,7 +49,7 @@ static double now(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void check(struct snap_error *err)
+static void check(struct stacksnap_error *err)
 {
 	if (!err)
 		return;

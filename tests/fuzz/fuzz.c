@@ -14,7 +14,7 @@ void fuzz_check(bool holds, const char *what)
 	abort();
 }
 
-void fuzz_no_error(struct snap_error *err)
+void fuzz_no_error(struct stacksnap_error *err)
 {
 	if (!err)
 		return;
@@ -40,8 +40,8 @@ int fuzz_file(const void *bytes, size_t size)
 	return fd;
 }
 
-static struct snap_error *find_nothing(void *context, const struct snap_file_request *request,
-				       int *fd_ret)
+static struct stacksnap_error *find_nothing(void *context, const struct snap_file_request *request,
+					    int *fd_ret)
 {
 	(void)context;
 	(void)request;
@@ -94,7 +94,7 @@ void fuzz_output_deinit(struct fuzz_output *output)
 	free(output->bytes);
 }
 
-static struct fuzz_output rendered(struct snap_error *err, FILE *file, char **bytes,
+static struct fuzz_output rendered(struct stacksnap_error *err, FILE *file, char **bytes,
 				   const size_t *size)
 {
 	fclose(file);

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Ends the process, with the reason on stderr, unless it holds. */
 void fuzz_check(bool holds, const char *what);
 /* The same for what must succeed; NO_MEMORY is no finding. Destroys the error. */
-void fuzz_no_error(struct snap_error *err);
+void fuzz_no_error(struct stacksnap_error *err);
 
 /* A file in memory with these bytes, at its beginning; the caller closes it. */
 int fuzz_file(const void *bytes, size_t size);

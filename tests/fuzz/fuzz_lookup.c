@@ -25,7 +25,8 @@ struct companions {
 	int module, companion;
 };
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	const struct companions *companions = context;
 	int fd = request->kind == SNAP_FILE_MODULE ? companions->module : companions->companion;

@@ -8,7 +8,8 @@
 
 enum { QUERIES = 32 };
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	if (request->attempt > 0 || request->kind != SNAP_FILE_PERF_MAP)
 		return snap_error_not_found();

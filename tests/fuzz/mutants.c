@@ -261,7 +261,8 @@ struct answer {
 	int module, companion;
 };
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	const struct answer *answer = context;
 	const struct snap_map *map = &request->process->maps[request->map];

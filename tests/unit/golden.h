@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct snap_error *(*golden_renderer)(const struct snap_snapshot *,
-					      const struct snap_options *, FILE *);
+typedef struct stacksnap_error *(*golden_renderer)(const struct snap_snapshot *,
+						   const struct snap_options *, FILE *);
 
 /* What the renderer writes, malloc'ed. */
 static __attribute__((noinline, unused)) char *golden_render(golden_renderer render,

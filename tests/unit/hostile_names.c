@@ -235,7 +235,7 @@ static void write_one(const struct documents *documents, const char *kind, const
 		      const char *format_name, const struct snap_options *options)
 {
 	const struct snap_format *format = snap_format_by_name(format_name);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	char path[4096];
 	FILE *out;
 

@@ -52,8 +52,8 @@ struct bed {
 	size_t copied_bytes;
 };
 
-static inline struct snap_error *bed_program(void *context, struct snap_sampled_process *process,
-					     bool exec)
+static inline struct stacksnap_error *bed_program(void *context,
+						  struct snap_sampled_process *process, bool exec)
 {
 	struct bed *bed = context;
 	struct bed_process *mine = process->user;
@@ -83,7 +83,8 @@ static inline struct snap_error *bed_program(void *context, struct snap_sampled_
 	return NULL;
 }
 
-static inline struct snap_error *bed_mapped(void *context, struct snap_sampled_process *process)
+static inline struct stacksnap_error *bed_mapped(void *context,
+						 struct snap_sampled_process *process)
 {
 	struct bed_process *mine = process->user;
 
@@ -106,7 +107,7 @@ static inline void bed_ended(void *context, struct snap_sampled_process *process
 		assert_false(bed->threads[i].alive && bed->threads[i].process == mine);
 }
 
-static inline struct snap_error *bed_born(void *context, struct snap_sampled_thread *thread)
+static inline struct stacksnap_error *bed_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct bed *bed = context;
 	struct bed_process *process = thread->process->user;
@@ -121,7 +122,7 @@ static inline struct snap_error *bed_born(void *context, struct snap_sampled_thr
 	return NULL;
 }
 
-static inline struct snap_error *bed_renamed(void *context, struct snap_sampled_thread *thread)
+static inline struct stacksnap_error *bed_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct bed *bed = context;
 
@@ -130,7 +131,7 @@ static inline struct snap_error *bed_renamed(void *context, struct snap_sampled_
 	return NULL;
 }
 
-static inline struct snap_error *bed_died(void *context, struct snap_sampled_thread *thread)
+static inline struct stacksnap_error *bed_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct bed *bed = context;
 
@@ -139,9 +140,9 @@ static inline struct snap_error *bed_died(void *context, struct snap_sampled_thr
 	return NULL;
 }
 
-static inline struct snap_error *bed_sample(void *context, struct snap_sampled_thread *thread,
-					    const struct snap_thread *copy,
-					    enum snap_verdict *verdict_ret)
+static inline struct stacksnap_error *bed_sample(void *context, struct snap_sampled_thread *thread,
+						 const struct snap_thread *copy,
+						 enum snap_verdict *verdict_ret)
 {
 	struct bed *bed = context;
 	struct bed_thread *mine = &bed->threads[thread->user];
@@ -189,7 +190,7 @@ static inline void bed_options(struct bed *bed, pid_t pid)
 
 static inline void bed_open(struct bed *bed)
 {
-	struct snap_error *err = snap_sampler_create(&bed->options, &bed->sink, &bed->sampler);
+	struct stacksnap_error *err = snap_sampler_create(&bed->options, &bed->sink, &bed->sampler);
 
 	if (err)
 		fail_msg("%s", snap_error_message(err));
@@ -209,7 +210,7 @@ static inline void bed_end(struct bed *bed)
 
 static inline void bed_tick(struct bed *bed)
 {
-	struct snap_error *err = snap_sampler_tick(bed->sampler, &bed->tick);
+	struct stacksnap_error *err = snap_sampler_tick(bed->sampler, &bed->tick);
 
 	if (err)
 		fail_msg("%s", snap_error_message(err));

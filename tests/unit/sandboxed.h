@@ -44,7 +44,7 @@ static inline struct sandboxed sandboxed_init(void)
 /* In the child: all signals blocked, as in a role. */
 static inline void sandboxed_be(struct sandboxed *child, void (*probe)(struct sandboxed *child))
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	sigset_t all;
 
 	sigfillset(&all);

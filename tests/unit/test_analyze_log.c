@@ -19,7 +19,7 @@
 
 #define fine(call)                                                \
 	do {                                                      \
-		struct snap_error *_err = (call);                 \
+		struct stacksnap_error *_err = (call);            \
 		if (_err)                                         \
 			fail_msg("%s", snap_error_message(_err)); \
 	} while (0)
@@ -417,7 +417,7 @@ static void expect_invalid(const struct snap_log *log, struct snap_moment from,
 {
 	_cleanup_free_ struct snap_options *options = make_options();
 	struct snap_recording *recording;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	options->from = from;
 	options->to = to;

@@ -63,7 +63,7 @@ static void test_interner_gives_one_pointer(void **state _unused_)
 
 static void test_error_wraps(void **state _unused_)
 {
-	struct snap_error *err = snap_error_os(ENOENT, "open %s", "x");
+	struct stacksnap_error *err = snap_error_os(ENOENT, "open %s", "x");
 
 	err = snap_error_wrap(err, "while reading %d", 7);
 	assert_string_equal(snap_error_message(err),

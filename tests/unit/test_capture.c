@@ -107,11 +107,11 @@ static void finish(struct victim *victim)
 	assert_int_equal(WEXITSTATUS(result), 0);
 }
 
-static struct snap_error *take(const struct victim *victim, struct snap_options *options,
-			       struct snap_capture **ret)
+static struct stacksnap_error *take(const struct victim *victim, struct snap_options *options,
+				    struct snap_capture **ret)
 {
 	struct snap_target target = { .kind = SNAP_TARGET_PID, .pid = victim->pid };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	options->targets = &target;
 	options->target_count = 1;
@@ -467,7 +467,7 @@ static void test_cancelled(void **state _unused_)
 	struct snap_capture *capture = NULL;
 	struct snap_options options;
 	volatile int cancel = 1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_options_init(&options);
 	options.cancel = &cancel;

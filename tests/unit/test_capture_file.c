@@ -42,10 +42,11 @@ static struct bytes write_capture(const struct snap_capture *capture)
 	return bytes;
 }
 
-static struct snap_error *read_capture(const void *data, size_t size, struct snap_capture **ret)
+static struct stacksnap_error *read_capture(const void *data, size_t size,
+					    struct snap_capture **ret)
 {
 	int fd = memfd_create("capture", MFD_CLOEXEC);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	assert_true(fd >= 0);
 	assert_int_equal(snap_write_all(fd, data, size), 0);
@@ -58,7 +59,7 @@ static struct snap_error *read_capture(const void *data, size_t size, struct sna
 static void refuse(const void *data, size_t size, const char *why)
 {
 	struct snap_capture *capture = NULL;
-	struct snap_error *err = read_capture(data, size, &capture);
+	struct stacksnap_error *err = read_capture(data, size, &capture);
 
 	assert_non_null(err);
 	assert_null(capture);
@@ -418,7 +419,7 @@ static void test_wrong_values(void **state _unused_)
 		for (size_t k = 0; k < sizeof(values); k++) {
 			_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 			uint8_t before = bytes.data[i];
-			struct snap_error *err;
+			struct stacksnap_error *err;
 			struct bytes again;
 
 			bytes.data[i] = values[k];
@@ -475,7 +476,7 @@ static void test_cannot_write(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
 	int fd = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
 	err = snap_capture_write(capture, fd);

@@ -59,11 +59,11 @@ static void add_text(struct machine *machine, enum snap_target_kind kind, const 
 		   (struct snap_target){ .kind = kind, .text = text, .regex = &machine->regex });
 }
 
-static struct snap_error *discover(struct machine *machine)
+static struct stacksnap_error *discover(struct machine *machine)
 {
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
-	struct snap_error *err = snap_discovery_init(&run, &machine->options, machine->capture,
-						     &machine->procfs, SELF);
+	struct stacksnap_error *err = snap_discovery_init(&run, &machine->options, machine->capture,
+							  &machine->procfs, SELF);
 
 	return err ? err : snap_discovery_run(&run);
 }
@@ -246,7 +246,7 @@ static void test_never_itself(void **state _unused_)
 static void test_nobody_but_itself_is_an_error(void **state _unused_)
 {
 	_cleanup_(machine_deinit) struct machine machine;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	machine_init(&machine);
 	add_pid(&machine, 301);
@@ -364,7 +364,7 @@ static void test_targets_by_group(void **state _unused_)
 static void test_targets_that_match_nothing(void **state _unused_)
 {
 	_cleanup_(machine_deinit) struct machine machine, other;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	machine_init(&machine);
 	add_text(&machine, SNAP_TARGET_UNIT, "absent");
@@ -401,7 +401,7 @@ static void test_cancelled(void **state _unused_)
 {
 	_cleanup_(machine_deinit) struct machine machine;
 	const volatile int cancel = 1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	machine_init(&machine);
 	machine.options.cancel = &cancel;

@@ -115,7 +115,7 @@ static const char *ask(struct world *world, struct snap_file_request request)
 {
 	struct snap_file_finder finder = snap_files_finder(world->files);
 	static char text[256];
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	ssize_t n;
 	int fd = -1;
 

@@ -97,9 +97,9 @@ static void test_match_looks_at_both_names(void **state _unused_)
 	raw_deinit(&made);
 }
 
-static struct snap_error *find_nothing(void *context _unused_,
-				       const struct snap_file_request *request _unused_,
-				       int *fd_ret _unused_)
+static struct stacksnap_error *find_nothing(void *context _unused_,
+					    const struct snap_file_request *request _unused_,
+					    int *fd_ret _unused_)
 {
 	return snap_error_not_found();
 }

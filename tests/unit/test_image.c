@@ -37,7 +37,7 @@ static struct snap_image *open_image(const char *path)
 static void refuse(const void *bytes, size_t size, const char *reason)
 {
 	struct snap_image *image = NULL;
-	struct snap_error *err = snap_image_open_memory(bytes, size, &image);
+	struct stacksnap_error *err = snap_image_open_memory(bytes, size, &image);
 
 	assert_non_null(err);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
@@ -86,7 +86,7 @@ static void test_refuses_what_is_no_elf(void **unused)
 static void test_refuses_what_is_no_file(void **unused)
 {
 	struct snap_image *image;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	(void)unused;

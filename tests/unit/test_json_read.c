@@ -29,7 +29,7 @@ static struct snap_snapshot *read_text(const char *text)
 {
 	_cleanup_fd_ int fd = file_with(text, strlen(text));
 	struct snap_snapshot *snapshot = NULL;
-	struct snap_error *err = snap_snapshot_read_json(fd, &snapshot);
+	struct stacksnap_error *err = snap_snapshot_read_json(fd, &snapshot);
 
 	if (err)
 		fail_msg("%s", snap_error_message(err));
@@ -302,7 +302,7 @@ static void test_wrong_documents(void **state _unused_)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
 		_cleanup_fd_ int fd = file_with(cases[i].text, strlen(cases[i].text));
 		struct snap_snapshot *snapshot = NULL;
-		_cleanup_(snap_error_destroyp) struct snap_error *err =
+		_cleanup_(snap_error_destroyp) struct stacksnap_error *err =
 			snap_snapshot_read_json(fd, &snapshot);
 
 		if (!err)
@@ -409,7 +409,7 @@ static void test_dear_documents(void **state _unused_)
 		size_t size;
 		FILE *out = open_memstream(&text, &size);
 		struct snap_snapshot *snapshot = NULL;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		fputs(HEAD "\"x\": [0", out);
 		for (int k = 0; k < 300000; k++)

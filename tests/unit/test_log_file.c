@@ -20,7 +20,7 @@
 
 #define fine(call)                                                \
 	do {                                                      \
-		struct snap_error *_err = (call);                 \
+		struct stacksnap_error *_err = (call);            \
 		if (_err)                                         \
 			fail_msg("%s", snap_error_message(_err)); \
 	} while (0)
@@ -33,7 +33,8 @@ static int memory_file(void)
 	return fd;
 }
 
-static struct snap_log *read_bytes(const uint8_t *bytes, size_t size, struct snap_error **err_ret)
+static struct snap_log *read_bytes(const uint8_t *bytes, size_t size,
+				   struct stacksnap_error **err_ret)
 {
 	_cleanup_fd_ int fd = memory_file();
 	struct snap_log *log = NULL;
@@ -434,7 +435,7 @@ static void test_written_as_it_grows(void **state _unused_)
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct snap_log *log = make_log(), *back;
 	struct snap_log_writer *writer;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t size;
 
 	fine(snap_log_writer_create(log, fd, &writer));
@@ -562,7 +563,7 @@ static void test_cut_off_anywhere(void **state _unused_)
 	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
 
 	for (size_t cut = 0; cut < size; cut++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		struct snap_log *log = read_bytes(bytes, cut, &err);
 
 		if (err) {
@@ -587,7 +588,7 @@ static void test_flipped_anywhere(void **state _unused_)
 	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
 
 	for (size_t at = 0; at < size; at++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		bytes[at] ^= 1 << at % 8;
 		assert_null(read_bytes(bytes, size, &err));
@@ -626,7 +627,7 @@ static void test_hostile_values(void **state _unused_)
 	unsigned random = 1;
 
 	for (size_t round = 0; round < 20000; round++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 		struct snap_log *log;
 
 		memcpy(bad, bytes, size);
@@ -652,7 +653,7 @@ static void test_hostile_values(void **state _unused_)
 
 static void expect_refused(uint8_t *bytes, size_t size, const char *message)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	assert_null(read_bytes(bytes, size, &err));
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
@@ -681,7 +682,7 @@ static void test_what_is_said(void **state _unused_)
 
 static void test_disk_full(void **state _unused_)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL, *again = NULL;
+	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL, *again = NULL;
 	struct snap_log *log = make_log();
 	struct snap_log_writer *writer;
 	_cleanup_fd_ int fd = memory_file(), full = open("/dev/full", O_WRONLY | O_CLOEXEC);

@@ -22,7 +22,7 @@
 
 #define fine(call)                                                \
 	do {                                                      \
-		struct snap_error *_err = (call);                 \
+		struct stacksnap_error *_err = (call);            \
 		if (_err)                                         \
 			fail_msg("%s", snap_error_message(_err)); \
 	} while (0)
@@ -215,7 +215,7 @@ static void test_nothing_new(void **state _unused_)
 static void refuse(struct snap_log *log, const uint8_t *data, size_t size, const char *why)
 {
 	struct bytes before = file_of(log);
-	struct snap_error *err = snap_log_names_read(log, data, size);
+	struct stacksnap_error *err = snap_log_names_read(log, data, size);
 
 	assert_non_null(err);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
@@ -319,7 +319,7 @@ static bool try_bytes(struct snap_log *log, struct bytes bytes)
 {
 	struct bytes before = file_of(log);
 	uint8_t *copy = malloc(bytes.size);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	memcpy(copy, bytes.data, bytes.size);
 	asked = 0;

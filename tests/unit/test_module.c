@@ -23,7 +23,8 @@ struct offers {
 	unsigned asked;
 };
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	struct offers *offers = context;
 	const char *path = request->attempt < 4 ? offers->paths[request->attempt] : NULL;

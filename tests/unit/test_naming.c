@@ -80,8 +80,8 @@ static void kill_asker(void)
 	kill(pid, SIGKILL);
 }
 
-static struct snap_error *answer_or_kill(void *context, const struct snap_broker_request *request,
-					 int *fd_ret)
+static struct stacksnap_error *
+answer_or_kill(void *context, const struct snap_broker_request *request, int *fd_ret)
 {
 	struct bed *bed = context;
 	struct snap_broker broker = snap_local_broker(&bed->local);
@@ -91,7 +91,7 @@ static struct snap_error *answer_or_kill(void *context, const struct snap_broker
 	return broker.answer(broker.context, request, fd_ret);
 }
 
-static struct snap_error *run(struct bed *bed)
+static struct stacksnap_error *run(struct bed *bed)
 {
 	const struct snap_broker broker = { .answer = answer_or_kill, .context = bed };
 
@@ -166,7 +166,7 @@ static void test_each_one_is_killed(void **state)
 
 static void test_somebody_changed_his_mind(void **state)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 	struct bed *bed = *state;
 	volatile int cancel = 1;
 

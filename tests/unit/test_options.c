@@ -28,7 +28,7 @@ static int teardown(void **state)
 
 static void take(struct snap_options *options, const char *name, const char *value)
 {
-	struct snap_error *err = snap_options_set(options, name, value);
+	struct stacksnap_error *err = snap_options_set(options, name, value);
 
 	if (err)
 		print_message("# --%s %s: %s\n", name, value ? value : "", snap_error_message(err));
@@ -39,7 +39,7 @@ static void take(struct snap_options *options, const char *name, const char *val
 static void refuse(struct snap_options *options, const char *name, const char *value,
 		   const char *words)
 {
-	struct snap_error *err = snap_options_set(options, name, value);
+	struct stacksnap_error *err = snap_options_set(options, name, value);
 
 	if (!err)
 		print_message("# --%s %s was taken\n", name, value ? value : "");

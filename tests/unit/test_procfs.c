@@ -437,7 +437,7 @@ static void test_itself(void **state _unused_)
 static void test_what_is_no_procfs(void **state _unused_)
 {
 	struct snap_procfs procfs;
-	struct snap_error *err = snap_procfs_open("/no/such/directory", &procfs);
+	struct stacksnap_error *err = snap_procfs_open("/no/such/directory", &procfs);
 
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_OS);
 	assert_int_equal(snap_error_errno(err), ENOENT);

@@ -40,9 +40,9 @@ struct snap_sampler {
 /* The one sampler that is made reads the script here: tests run one after the other. */
 static struct script *current;
 
-struct snap_error *snap_sampler_create(const struct snap_options *options _unused_,
-				       const struct snap_sampler_sink *sink,
-				       struct snap_sampler **ret)
+struct stacksnap_error *snap_sampler_create(const struct snap_options *options _unused_,
+					    const struct snap_sampler_sink *sink,
+					    struct snap_sampler **ret)
 {
 	struct snap_sampler *sampler = calloc(1, sizeof(*sampler));
 
@@ -68,7 +68,8 @@ struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
 	return sampler->capture;
 }
 
-struct snap_error *snap_sampler_tick(struct snap_sampler *sampler, struct snap_sampler_tick *ret)
+struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
+					  struct snap_sampler_tick *ret)
 {
 	struct script *script = sampler->script;
 
@@ -461,7 +462,7 @@ static void test_an_error_ends_it_and_is_returned(void **state _unused_)
 {
 	struct snap_options options = options_of(1000, 0);
 	struct script script = { .play = play_on, .oom = true };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	begin(&script, &options);
 	err = snap_recorder_run(script.recorder, NULL, NULL);
@@ -511,7 +512,7 @@ static void test_a_rate_of_nothing_and_a_ring_that_grows_are_refused(void **stat
 	struct snap_options options = options_of(0, 0);
 	struct script script = { .play = play_on };
 	struct snap_recorder *recorder = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	current = &script;
 	err = snap_recorder_create(&options, &recorder);

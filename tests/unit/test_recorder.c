@@ -341,7 +341,7 @@ static void test_nobody_to_record_is_told_at_once(void **state _unused_)
 		.hz = 99, .max_stack = 1 << 20, .targets = targets, .target_count = 1
 	};
 	struct snap_recorder *recorder = NULL;
-	struct snap_error *err = snap_recorder_create(&options, &recorder);
+	struct stacksnap_error *err = snap_recorder_create(&options, &recorder);
 	pid_t zombie;
 
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
@@ -522,7 +522,7 @@ static void test_a_full_destination_ends_the_file_alone(void **state _unused_)
 {
 	unsigned ticks = 20;
 	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	struct bed bed;
 
 	assert_true(fd >= 0);

@@ -500,7 +500,7 @@ static void test_one_that_does_not_answer(void **state)
 	cancel = 1;
 	for (;;) {
 		struct snap_pcs pcs;
-		_cleanup_(snap_error_destroyp) struct snap_error *err = snap_remote_unwind(
+		_cleanup_(snap_error_destroyp) struct stacksnap_error *err = snap_remote_unwind(
 			bed->unwinder, 0, &bed->processes[0], &bed->processes[0].threads[2], &pcs);
 
 		assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);

@@ -409,7 +409,7 @@ static void test_full_disk(void **state _unused_)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
 	struct snap_options options = { 0 };
 	FILE *full = fopen("/dev/full", "we");
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!full)
 		skip_because(NO_DEV_FULL);

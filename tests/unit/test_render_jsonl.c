@@ -250,7 +250,7 @@ static void test_full_disk(void **state _unused_)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
 	struct snap_options options = { 0 };
 	FILE *full = fopen("/dev/full", "we");
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!full)
 		skip_because(NO_DEV_FULL);
@@ -270,7 +270,7 @@ static void test_cancel(void **state _unused_)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	struct snap_error *err = snap_render_jsonl_recording(recording, &options, out);
+	struct stacksnap_error *err = snap_render_jsonl_recording(recording, &options, out);
 
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
 	snap_error_destroy(err);

@@ -18,8 +18,8 @@
 
 enum { BY_DEFAULT = SNAP_GROUP_STACK | SNAP_GROUP_STATE };
 
-typedef struct snap_error *(*recording_renderer)(const struct snap_recording *,
-						 const struct snap_options *, FILE *);
+typedef struct stacksnap_error *(*recording_renderer)(const struct snap_recording *,
+						      const struct snap_options *, FILE *);
 
 /* Not inlined: gcc 12 takes the text of a memory stream for the pointer that it was stored by. */
 static __attribute__((noinline)) char *render(recording_renderer renderer,
@@ -264,7 +264,7 @@ static void test_full_disk(void **state _unused_)
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(renderers); i++) {
 		FILE *full = fopen("/dev/full", "we");
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (!full)
 			skip_because(NO_DEV_FULL);

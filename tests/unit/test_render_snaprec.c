@@ -16,7 +16,7 @@
 
 #define fine(call)                                                \
 	do {                                                      \
-		struct snap_error *_err = (call);                 \
+		struct stacksnap_error *_err = (call);            \
 		if (_err)                                         \
 			fail_msg("%s", snap_error_message(_err)); \
 	} while (0)

@@ -79,7 +79,7 @@ static void leave_at_once(void *context _unused_, int channel _unused_)
 
 static void test_role_that_ends(void **state _unused_)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	struct snap_role role;
 	char bytes[8];
 	size_t size = 1;
@@ -131,7 +131,7 @@ static void test_role_has_nothing_but_its_own(void **state _unused_)
 
 static void test_errors_travel(void **state _unused_)
 {
-	struct snap_error *errors[] = {
+	struct stacksnap_error *errors[] = {
 		NULL,
 		snap_error_no_memory(),
 		snap_error_not_found(),
@@ -143,7 +143,7 @@ static void test_errors_travel(void **state _unused_)
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(errors); i++) {
 		struct snap_wire_error packed;
-		struct snap_error *there;
+		struct stacksnap_error *there;
 
 		snap_wire_pack_error(errors[i], &packed);
 		there = snap_wire_unpack_error(&packed);
@@ -162,7 +162,7 @@ static void test_errors_travel(void **state _unused_)
 static void test_hostile_errors(void **state _unused_)
 {
 	struct snap_wire_error packed;
-	struct snap_error *error;
+	struct stacksnap_error *error;
 
 	memset(&packed, 0xff, sizeof(packed));
 	error = snap_wire_unpack_error(&packed);
@@ -199,7 +199,8 @@ static void test_requests(void **state _unused_)
 	}
 }
 
-static struct snap_error *find(void *context, const struct snap_file_request *request, int *fd_ret)
+static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
+				    int *fd_ret)
 {
 	const struct snap_capture *capture = context;
 
@@ -220,7 +221,7 @@ static void test_local_broker(void **state _unused_)
 					   .capture = &capture };
 	struct snap_broker broker = snap_local_broker(&local);
 	struct snap_broker_request request = valid_request();
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int fd = -1;
 
 	request.process = 1;
@@ -274,13 +275,13 @@ static struct case_of_parser plain_case(const struct snap_options *options)
 	};
 }
 
-static struct snap_error *run(struct case_of_parser *parser_case,
-			      struct snap_error *(*work)(void *context,
-							 struct snap_parser_job *job),
-			      void *context, const uint8_t **bytes_ret, uint64_t *size_ret)
+static struct stacksnap_error *run(struct case_of_parser *parser_case,
+				   struct stacksnap_error *(*work)(void *context,
+								   struct snap_parser_job *job),
+				   void *context, const uint8_t **bytes_ret, uint64_t *size_ret)
 {
 	struct snap_parser *parser = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	parser_case->start.work = work;
 	parser_case->start.context = context;
@@ -292,7 +293,7 @@ static struct snap_error *run(struct case_of_parser *parser_case,
 	return err;
 }
 
-static struct snap_error *write_greeting(void *context, struct snap_parser_job *job)
+static struct stacksnap_error *write_greeting(void *context, struct snap_parser_job *job)
 {
 	strcpy((char *)job->out, context);
 	job->size = strlen(context) + 1;
@@ -313,36 +314,36 @@ static void test_result(void **state _unused_)
 	munmap((void *)(uintptr_t)bytes, size);
 }
 
-static struct snap_error *refuse(void *context _unused_, struct snap_parser_job *job _unused_)
+static struct stacksnap_error *refuse(void *context _unused_, struct snap_parser_job *job _unused_)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "it is none");
 }
 
-static struct snap_error *lie(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *lie(void *context _unused_, struct snap_parser_job *job)
 {
 	job->size = job->capacity + 1;
 	return NULL;
 }
 
-static struct snap_error *die(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *die(void *context _unused_, struct snap_parser_job *job)
 {
 	*job->file_id = 4711;
 	abort();
 }
 
-static struct snap_error *leave(void *context _unused_, struct snap_parser_job *job _unused_)
+static struct stacksnap_error *leave(void *context _unused_, struct snap_parser_job *job _unused_)
 {
 	_exit(3);
 }
 
-static struct snap_error *loop(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *loop(void *context _unused_, struct snap_parser_job *job)
 {
 	while (job)
 		(*(volatile uint64_t *)job->file_id)++;
 	return NULL;
 }
 
-static struct snap_error *talk_nonsense(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *talk_nonsense(void *context _unused_, struct snap_parser_job *job)
 {
 	struct snap_broker_request request = valid_request();
 	struct snap_wire_error answer;
@@ -357,11 +358,12 @@ static struct snap_error *talk_nonsense(void *context _unused_, struct snap_pars
 }
 
 static void assert_fails(struct case_of_parser *parser_case,
-			 struct snap_error *(*work)(void *context, struct snap_parser_job *job),
+			 struct stacksnap_error *(*work)(void *context,
+							 struct snap_parser_job *job),
 			 enum snap_error_code code, const char *words)
 {
 	const uint8_t *bytes = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t size;
 
 	err = run(parser_case, work, NULL, &bytes, &size);
@@ -395,7 +397,7 @@ static void test_ends_of_parsers(void **state _unused_)
 }
 
 /* Made before there is anything to read, it waits; what it is sent is what it reads. */
-static struct snap_error *copy_inputs(void *context _unused_, struct snap_parser_job *job)
+static struct stacksnap_error *copy_inputs(void *context _unused_, struct snap_parser_job *job)
 {
 	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
 		if (read(job->inputs[i], job->out + job->size++, 1) != 1)
@@ -444,8 +446,8 @@ struct tries {
 	enum snap_effort succeeds;
 };
 
-static struct snap_error *die_at_file(void *context, enum snap_effort effort,
-				      struct snap_parser_job *job)
+static struct stacksnap_error *die_at_file(void *context, enum snap_effort effort,
+					   struct snap_parser_job *job)
 {
 	const struct tries *tries = context;
 
@@ -457,7 +459,8 @@ static struct snap_error *die_at_file(void *context, enum snap_effort effort,
 	return NULL;
 }
 
-static struct snap_error *take_nothing(void *context _unused_, const uint8_t *bytes, uint64_t size)
+static struct stacksnap_error *take_nothing(void *context _unused_, const uint8_t *bytes,
+					    uint64_t size)
 {
 	munmap((void *)(uintptr_t)bytes, size);
 	return NULL;
@@ -514,8 +517,8 @@ struct plan {
 	bool fails, hangs, dies;
 };
 
-static struct snap_error *make(void *context, const struct snap_options *options,
-			       struct snap_capture **ret)
+static struct stacksnap_error *make(void *context, const struct snap_options *options,
+				    struct snap_capture **ret)
 {
 	const struct plan *plan = context;
 	struct snap_capture *capture;
@@ -534,8 +537,9 @@ static struct snap_error *make(void *context, const struct snap_options *options
 	return NULL;
 }
 
-static struct snap_error *start_and_await(const struct snap_options *options, struct plan *plan,
-					  int64_t deadline_ns, struct snap_collector **ret)
+static struct stacksnap_error *start_and_await(const struct snap_options *options,
+					       struct plan *plan, int64_t deadline_ns,
+					       struct snap_collector **ret)
 {
 	struct snap_collector_start start = {
 		.make = make, .context = plan, .input = -1, .deadline_ns = deadline_ns
@@ -569,7 +573,7 @@ static void assert_collector_fails(struct plan plan, int64_t deadline_ns, enum s
 {
 	struct snap_options options = { .timeout_ns = 50000000 };
 	struct snap_collector *collector = NULL;
-	struct snap_error *err = start_and_await(&options, &plan, deadline_ns, &collector);
+	struct stacksnap_error *err = start_and_await(&options, &plan, deadline_ns, &collector);
 
 	assert_non_null(err);
 	assert_int_equal(snap_error_code(err), code);
@@ -597,7 +601,7 @@ static void test_collector_without_its_worker(void **state _unused_)
 	struct plan plan = { .fails = false };
 	struct snap_collector *collector = NULL;
 	struct snap_broker broker;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	char path[64], children[64] = "";
 	int fd = -1;
 	FILE *file;

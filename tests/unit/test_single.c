@@ -278,7 +278,7 @@ static void test_many_at_once(void **state _unused_)
 	struct victim victims[3];
 	struct snap_pick picks[4] = { 0 };
 	struct snap_pick many[SNAP_SINGLE_MOST + 1] = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int64_t stopped_ns;
 
 	for (int i = 0; i < 3; i++) {
@@ -444,7 +444,8 @@ static void test_child_killed_at_any_time(void **state _unused_)
 	for (int i = 0; i < 300; i++) {
 		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
 		int64_t stopped_ns;
-		struct snap_error *err = snap_single_take(single, &pick, 1, PATIENCE, &stopped_ns);
+		struct stacksnap_error *err =
+			snap_single_take(single, &pick, 1, PATIENCE, &stopped_ns);
 
 		/* Twice within one call is an error; the next call begins anew. */
 		if (err)
@@ -560,7 +561,7 @@ static void test_cancelled(void **state _unused_)
 	struct snap_options options = { .max_stack = 1 << 20, .cancel = &cancel };
 	struct snap_pick pick = { .tid = 1, .mem_fd = -1 };
 	struct snap_single *single;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	int64_t stopped_ns;
 
 	assert_null(snap_single_create(&options, &single));

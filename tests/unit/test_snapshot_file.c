@@ -56,7 +56,7 @@ static struct bytes write_snapshot(const struct snap_snapshot *snapshot)
 static struct snap_snapshot *read_snapshot(const uint8_t *data, size_t size, uint8_t **copy_ret)
 {
 	struct snap_snapshot *snapshot = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*copy_ret = malloc(size ? size : 1);
 	assert_non_null(*copy_ret);

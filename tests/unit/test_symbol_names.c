@@ -133,8 +133,8 @@ static void test_d_references_are_bounded(void **state)
 
 static int map_fd;
 
-static struct snap_error *find_map(void *context, const struct snap_file_request *request,
-				   int *fd_ret)
+static struct stacksnap_error *find_map(void *context, const struct snap_file_request *request,
+					int *fd_ret)
 {
 	(void)context;
 	assert_int_equal(request->kind, SNAP_FILE_PERF_MAP);

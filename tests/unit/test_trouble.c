@@ -69,9 +69,9 @@ static void test_losses_are_told(void **state _unused_)
 	}
 }
 
-static struct snap_error *find_nothing(void *context _unused_,
-				       const struct snap_file_request *request _unused_,
-				       int *fd_ret _unused_)
+static struct stacksnap_error *find_nothing(void *context _unused_,
+					    const struct snap_file_request *request _unused_,
+					    int *fd_ret _unused_)
 {
 	return snap_error_not_found();
 }

@@ -15,8 +15,8 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 33;
 }
 
-static struct snap_error *find_in_memory(void *context, const struct snap_file_request *request,
-					 int *fd_ret)
+static struct stacksnap_error *find_in_memory(void *context,
+					      const struct snap_file_request *request, int *fd_ret)
 {
 	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE)
 		return snap_error_not_found();

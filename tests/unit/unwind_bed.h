@@ -56,8 +56,8 @@ static const char *mapped_path(void)
 	return path ? path : getenv("UNWIND_FIXTURE");
 }
 
-static struct snap_error *find_fixture(void *context, const struct snap_file_request *request,
-				       int *fd_ret)
+static struct stacksnap_error *find_fixture(void *context, const struct snap_file_request *request,
+					    int *fd_ret)
 {
 	(void)context;
 	if (request->attempt > 0)

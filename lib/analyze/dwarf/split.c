@@ -69,7 +69,7 @@ struct snap_unit *snap_split_unit(struct snap_unit *skeleton)
 	request.name = slash ? slash + 1 : skeleton->dwo_name;
 	for (request.attempt = 0; !unit && request.attempt < MAX_CANDIDATES; request.attempt++) {
 		_cleanup_fd_ int fd = -1;
-		struct snap_error *err = finder->find(finder->context, &request, &fd);
+		struct stacksnap_error *err = finder->find(finder->context, &request, &fd);
 
 		if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND) {
 			snap_error_destroy(err);

@@ -27,7 +27,7 @@ static void image_freep(struct snap_image **image)
 	snap_image_close(*image);
 }
 
-static struct snap_error *check_header(const Elf64_Ehdr *header)
+static struct stacksnap_error *check_header(const Elf64_Ehdr *header)
 {
 	if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
 		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
@@ -55,7 +55,7 @@ static size_t count_segments(const struct snap_image *image)
 	return first.sh_info;
 }
 
-static struct snap_error *load_segments(struct snap_image *image)
+static struct stacksnap_error *load_segments(struct snap_image *image)
 {
 	const Elf64_Ehdr *header = &image->header;
 	size_t count = count_segments(image);
@@ -141,9 +141,9 @@ static void load_build_id(struct snap_image *image)
 
 /* ---- open and close ---- */
 
-static struct snap_error *load_image(struct snap_image *image)
+static struct stacksnap_error *load_image(struct snap_image *image)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (image->size < sizeof(image->header))
 		return snap_error_format(SNAP_ERROR_FORMAT, "not an ELF file");
@@ -161,10 +161,10 @@ static struct snap_error *load_image(struct snap_image *image)
 	return NULL;
 }
 
-struct snap_error *snap_image_open(int fd, struct snap_image **ret)
+struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret)
 {
 	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	struct stat status;
 	void *data;
 
@@ -191,10 +191,11 @@ struct snap_error *snap_image_open(int fd, struct snap_image **ret)
 	return NULL;
 }
 
-struct snap_error *snap_image_open_memory(const void *bytes, size_t size, struct snap_image **ret)
+struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
+					       struct snap_image **ret)
 {
 	_cleanup_(image_freep) struct snap_image *image = calloc(1, sizeof(*image));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!image)
 		return snap_error_no_memory();

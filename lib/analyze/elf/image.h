@@ -20,10 +20,10 @@ enum { SNAP_MAX_BUILD_ID = 64 };
 struct snap_image;
 
 /* Maps the file; the descriptor stays the caller's. FORMAT: no ELF of this word size. */
-struct snap_error *snap_image_open(int fd, struct snap_image **ret) _must_check_;
+struct stacksnap_error *snap_image_open(int fd, struct snap_image **ret) _must_check_;
 /* An ELF image in memory, which must outlive the result. */
-struct snap_error *snap_image_open_memory(const void *bytes, size_t size,
-					  struct snap_image **ret) _must_check_;
+struct stacksnap_error *snap_image_open_memory(const void *bytes, size_t size,
+					       struct snap_image **ret) _must_check_;
 void snap_image_close(struct snap_image *image);
 
 struct snap_bytes {

@@ -19,7 +19,7 @@ enum {
 /* What the compressed sections of a file may become together: beyond, it is a bomb. */
 static const uint64_t max_inflated = 96ull << 20;
 
-struct snap_error *snap_image_load_sections(struct snap_image *image)
+struct stacksnap_error *snap_image_load_sections(struct snap_image *image)
 {
 	const Elf64_Ehdr *header = &image->header;
 	uint64_t count = header->e_shnum, names = header->e_shstrndx;

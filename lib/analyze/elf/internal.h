@@ -38,7 +38,7 @@ static inline bool range_fits(uint64_t offset, uint64_t size, uint64_t whole)
 }
 
 /* Reads the section table; a missing or corrupt one leaves the image without sections. */
-struct snap_error *snap_image_load_sections(struct snap_image *image) _must_check_;
+struct stacksnap_error *snap_image_load_sections(struct snap_image *image) _must_check_;
 /* The bytes of section `index`, inflated; cached. */
 struct snap_bytes snap_image_section_at(struct snap_image *image, size_t index);
 /* .dynsym and .dynstr by PT_DYNAMIC, for an image without section table. */

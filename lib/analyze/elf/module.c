@@ -56,8 +56,9 @@ struct snap_module_set {
 	struct snap_hash_table table; /* of files */
 };
 
-struct snap_error *snap_module_set_create(const struct snap_file_finder *finder,
-					  struct snap_arena *arena, struct snap_module_set **ret)
+struct stacksnap_error *snap_module_set_create(const struct snap_file_finder *finder,
+					       struct snap_arena *arena,
+					       struct snap_module_set **ret)
 {
 	struct snap_module_set *set = calloc(1, sizeof(*set));
 
@@ -152,7 +153,7 @@ static bool set_build_id(struct snap_module_set *set, struct snap_module_file *f
 /* The vDSO is no file: its image is the captured memory. */
 static void open_vdso(struct snap_module_file *file, const struct snap_piece *piece)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 
 	file->tried = true;
 	file->trouble = "the vDSO was not captured";
@@ -162,9 +163,10 @@ static void open_vdso(struct snap_module_file *file, const struct snap_piece *pi
 	file->trouble = err ? "the captured vDSO is corrupt" : NULL;
 }
 
-static struct snap_error *new_file(struct snap_module_set *set, const struct snap_process *process,
-				   const struct snap_module *module, struct snap_bytes build_id,
-				   struct set_file **ret)
+static struct stacksnap_error *new_file(struct snap_module_set *set,
+					const struct snap_process *process,
+					const struct snap_module *module,
+					struct snap_bytes build_id, struct set_file **ret)
 {
 	struct set_file *added = snap_arena_new(set->arena, struct set_file);
 
@@ -190,15 +192,16 @@ static struct snap_error *new_file(struct snap_module_set *set, const struct sna
 }
 
 /* Finds the module's file among those of the set, or adds it. Fills module->file. */
-static struct snap_error *add_to_set(struct snap_module_set *set,
-				     const struct snap_process *process, struct snap_module *module)
+static struct stacksnap_error *add_to_set(struct snap_module_set *set,
+					  const struct snap_process *process,
+					  struct snap_module *module)
 {
 	const struct snap_map *map = &process->maps[module->first_map];
 	const struct snap_piece *head = head_of(process, module->first_map);
 	struct snap_bytes build_id = { 0 };
 	struct set_file *added = NULL;
 	struct snap_probe probe;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t hash;
 
 	if (head)
@@ -275,7 +278,7 @@ static const char *why_not_mapped(const struct snap_module_file *file,
 static bool take_candidate(struct snap_module_set *set, struct snap_module_file *file, int fd,
 			   const char **trouble_ret)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 	struct snap_image *image;
 
 	err = snap_image_open(fd, &image);
@@ -309,7 +312,7 @@ static bool open_file(struct snap_module_set *set, struct snap_module_file *file
 	file->tried = true;
 	for (request.attempt = 0; request.attempt < MAX_ATTEMPTS && !file->image;
 	     request.attempt++) {
-		_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+		_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 		_cleanup_fd_ int fd = -1;
 
 		err = set->finder.find(set->finder.context, &request, &fd);
@@ -336,7 +339,7 @@ struct snap_image *snap_module_file_debug(struct snap_module_set *set,
 	request.build_id = file->build_id;
 	request.build_id_size = file->build_id_size;
 	for (request.attempt = 0; request.attempt < MAX_ATTEMPTS; request.attempt++) {
-		_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+		_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 		struct snap_image *image = NULL;
 		struct snap_bytes found;
 		_cleanup_fd_ int fd = -1;
@@ -443,9 +446,9 @@ static void cut_maps(struct snap_modules *modules)
 	}
 }
 
-struct snap_error *snap_modules_create(struct snap_module_set *set,
-				       const struct snap_process *process,
-				       struct snap_modules **ret)
+struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
+					    const struct snap_process *process,
+					    struct snap_modules **ret)
 {
 	struct snap_arena *arena = set->arena;
 	struct snap_modules *modules = snap_arena_new(arena, struct snap_modules);
@@ -460,7 +463,7 @@ struct snap_error *snap_modules_create(struct snap_module_set *set,
 		return snap_error_no_memory();
 	cut_maps(modules);
 	for (size_t i = 0; i < modules->count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (modules->list[i].kind == SNAP_MODULE_ANON)
 			continue;

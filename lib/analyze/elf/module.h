@@ -48,9 +48,9 @@ struct snap_module {
 
 /* All module files of a snapshot. */
 struct snap_module_set;
-struct snap_error *snap_module_set_create(const struct snap_file_finder *finder,
-					  struct snap_arena *arena,
-					  struct snap_module_set **ret) _must_check_;
+struct stacksnap_error *snap_module_set_create(const struct snap_file_finder *finder,
+					       struct snap_arena *arena,
+					       struct snap_module_set **ret) _must_check_;
 
 /* Tells the finder that what comes next is this file's doing, see struct snap_file_finder. */
 void snap_module_set_note(const struct snap_module_set *set, const struct snap_module_file *file);
@@ -65,9 +65,9 @@ struct snap_module_file *snap_module_set_file(const struct snap_module_set *set,
 
 /* The modules of one process, sorted by address; in the set's arena. */
 struct snap_modules;
-struct snap_error *snap_modules_create(struct snap_module_set *set,
-				       const struct snap_process *process,
-				       struct snap_modules **ret) _must_check_;
+struct stacksnap_error *snap_modules_create(struct snap_module_set *set,
+					    const struct snap_process *process,
+					    struct snap_modules **ret) _must_check_;
 
 /* The module whose executable or file mapping holds the address; by maps alone. NULL: none. */
 struct snap_module *snap_modules_find(const struct snap_modules *modules, uint64_t address);

@@ -70,9 +70,9 @@ struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, u
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
-struct snap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
+struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
 
 /* Fills processes, tracks and stacks of the recording. NO_MEMORY. */
-struct snap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
+struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
 
 #endif

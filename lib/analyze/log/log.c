@@ -22,14 +22,14 @@ static void log_analysis_deinit(struct snap_log_analysis *of)
 }
 
 /* Names are there already, so no file is asked for. */
-static struct snap_error *find_no_file(void *context _unused_,
-				       const struct snap_file_request *request _unused_,
-				       int *fd_ret _unused_)
+static struct stacksnap_error *find_no_file(void *context _unused_,
+					    const struct snap_file_request *request _unused_,
+					    int *fd_ret _unused_)
 {
 	return snap_error_not_found();
 }
 
-static struct snap_error *log_analysis_init(struct snap_log_analysis *of)
+static struct stacksnap_error *log_analysis_init(struct snap_log_analysis *of)
 {
 	static const struct snap_file_finder finder = { .find = find_no_file };
 	const struct snap_log *log = of->log;
@@ -80,7 +80,7 @@ static int64_t time_of(const struct snap_log *log, const struct snap_moment *mom
 	return otherwise;
 }
 
-static struct snap_error *find_slice(struct snap_log_analysis *of)
+static struct stacksnap_error *find_slice(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
 	const struct snap_options *options = of->options;
@@ -167,12 +167,13 @@ static void copy_warnings(struct snap_log_analysis *of)
 	recording->warning_capacity = of->analysis.snapshot->warning_capacity;
 }
 
-struct snap_error *snap_analyze_log(const struct snap_log *log, const struct snap_options *options,
-				    struct snap_recording **ret)
+struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
+					 const struct snap_options *options,
+					 struct snap_recording **ret)
 {
 	_cleanup_(log_analysis_deinit) struct snap_log_analysis of = { .log = log,
 								       .options = options };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = log_analysis_init(&of);
 	if (!err)

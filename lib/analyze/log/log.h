@@ -17,15 +17,17 @@
  * is symbolized once, whatever the number of processes. Warnings about files go to
  * log->capture->warnings. NO_MEMORY, CANCELLED.
  */
-struct snap_error *snap_analyze_log_names(struct snap_log *log, const struct snap_options *options,
-					  const struct snap_file_finder *finder) _must_check_;
+struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
+					       const struct snap_options *options,
+					       const struct snap_file_finder *finder) _must_check_;
 
 /*
  * The recording of the options' slice (--from, --to: ticks with from <= time < to), threads,
  * states, matches. Frames without a name have one entry without function. The result is
  * independent of the log. INVALID: --from, --to that make no sense here. NO_MEMORY, CANCELLED.
  */
-struct snap_error *snap_analyze_log(const struct snap_log *log, const struct snap_options *options,
-				    struct snap_recording **ret) _must_check_;
+struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
+					 const struct snap_options *options,
+					 struct snap_recording **ret) _must_check_;
 
 #endif

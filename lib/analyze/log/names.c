@@ -22,7 +22,8 @@ static void naming_deinit(struct naming *naming)
 	snap_analysis_deinit(&naming->analysis);
 }
 
-static struct snap_error *naming_init(struct naming *naming, const struct snap_file_finder *finder)
+static struct stacksnap_error *naming_init(struct naming *naming,
+					   const struct snap_file_finder *finder)
 {
 	/* Who wants raw names has them beside the others; see stacks.c. */
 	naming->options.raw_names = false;
@@ -51,7 +52,7 @@ static bool add_record(struct naming *naming, size_t index)
 	return true;
 }
 
-static struct snap_error *make_records(struct naming *naming)
+static struct stacksnap_error *make_records(struct naming *naming)
 {
 	const struct snap_log *log = naming->log;
 
@@ -60,7 +61,7 @@ static struct snap_error *make_records(struct naming *naming)
 			return snap_error_no_memory();
 	for (size_t i = 0; i < log->capture->process_count; i++) {
 		struct snap_raw_process *raw = &naming->analysis.processes[i];
-		struct snap_error *err = NULL;
+		struct stacksnap_error *err = NULL;
 
 		if (raw->record_count)
 			err = snap_raw_process_map(&naming->analysis, raw);
@@ -93,7 +94,7 @@ static bool is_known(const struct snap_capture *capture, const struct snap_warni
 	return false;
 }
 
-static struct snap_error *keep_results(struct naming *naming)
+static struct stacksnap_error *keep_results(struct naming *naming)
 {
 	const struct snap_snapshot *snapshot = naming->analysis.snapshot;
 	struct snap_log *log = naming->log;
@@ -120,11 +121,12 @@ static bool is_named(const struct snap_log *log)
 	return true;
 }
 
-struct snap_error *snap_analyze_log_names(struct snap_log *log, const struct snap_options *options,
-					  const struct snap_file_finder *finder)
+struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
+					       const struct snap_options *options,
+					       const struct snap_file_finder *finder)
 {
 	_cleanup_(naming_deinit) struct naming naming = { .log = log, .options = *options };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (is_named(log))
 		return NULL;

@@ -163,7 +163,7 @@ static bool allocate_runs(struct walk *walk)
 	return true;
 }
 
-static struct snap_error *walk_ticks(struct walk *walk)
+static struct stacksnap_error *walk_ticks(struct walk *walk)
 {
 	struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
@@ -189,7 +189,7 @@ static struct snap_error *walk_ticks(struct walk *walk)
 	return NULL;
 }
 
-struct snap_error *snap_log_make_runs(struct snap_log_analysis *of)
+struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of)
 {
 	_cleanup_(walk_deinit) struct walk walk = { .of = of };
 

@@ -96,12 +96,12 @@ static const struct snap_process *bare_facts(struct snap_log_analysis *of,
 	return facts;
 }
 
-static struct snap_error *make_node(struct tree *tree, size_t index)
+static struct stacksnap_error *make_node(struct tree *tree, size_t index)
 {
 	struct snap_log_analysis *of = tree->of;
 	const struct snap_log_process *process = &of->log->processes[index];
 	struct snap_raw_process *raw = &tree->raws[index];
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	raw->process = process->space == UINT32_MAX ? bare_facts(of, process)
 						    : &of->log->capture->processes[process->space];
@@ -130,14 +130,14 @@ static bool is_shown(const struct tree *tree, size_t index)
 	return node->trouble && !snap_filter_is_empty(options, node);
 }
 
-static struct snap_error *make_nodes(struct tree *tree)
+static struct stacksnap_error *make_nodes(struct tree *tree)
 {
 	struct snap_log_analysis *of = tree->of;
 	struct snap_recording *recording = of->recording;
 
 	count_threads(tree);
 	for (size_t i = 0; i < of->log->process_count; i++) {
-		struct snap_error *err = NULL;
+		struct stacksnap_error *err = NULL;
 
 		if (tree->raws[i].thread_count || is_there(of, &of->log->processes[i]))
 			err = make_node(tree, i);
@@ -389,10 +389,10 @@ static bool make_stacks(const struct tree *tree)
 	return true;
 }
 
-struct snap_error *snap_log_make_tree(struct snap_log_analysis *of)
+struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of)
 {
 	_cleanup_(tree_deinit) struct tree tree = { .of = of };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!tree_init(&tree))
 		return snap_error_no_memory();

@@ -68,7 +68,7 @@ static struct snap_image *search_file(struct snap_symbolizer *symbolizer,
 	for (request.attempt = 0; request.attempt < MAX_CANDIDATES; request.attempt++) {
 		_cleanup_fd_ int fd = -1;
 		struct snap_image *image = NULL;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		err = symbolizer->finder->find(symbolizer->finder->context, &request, &fd);
 		if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND) {

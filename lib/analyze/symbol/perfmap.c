@@ -101,7 +101,7 @@ static size_t take_lines(struct scan *scan, char *buffer, size_t filled, size_t 
 	return (size_t)(end - line);
 }
 
-static struct snap_error *read_map(struct scan *scan, int fd)
+static struct stacksnap_error *read_map(struct scan *scan, int fd)
 {
 	_cleanup_free_ char *buffer = malloc(BUFFER);
 	size_t filled = 0, lines = 0;
@@ -125,7 +125,7 @@ static struct snap_error *read_map(struct scan *scan, int fd)
 	return scan->out_of_memory ? snap_error_no_memory() : NULL;
 }
 
-static struct snap_error *fill_queries(struct scan *scan)
+static struct stacksnap_error *fill_queries(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->count; i++) {
 		struct snap_entry *entry;
@@ -146,15 +146,15 @@ static struct snap_error *fill_queries(struct scan *scan)
 	return NULL;
 }
 
-struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
-					   const struct snap_process *process,
-					   struct snap_query *queries, size_t count,
-					   const char **trouble_ret)
+struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
+						const struct snap_process *process,
+						struct snap_query *queries, size_t count,
+						const char **trouble_ret)
 {
 	struct snap_file_request request = { .kind = SNAP_FILE_PERF_MAP, .process = process };
 	struct scan scan = { .symbolizer = symbolizer, .queries = queries, .count = count };
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*trouble_ret = NULL;
 	if (count == 0 || !symbolizer->options->symbols)

@@ -134,9 +134,9 @@ static const char *stub_name(struct snap_symbolizer *symbolizer, const struct sn
 }
 
 /* All stubs of a slot get the name of the first relocation of it that has one. */
-static struct snap_error *name_stubs(struct snap_symbolizer *symbolizer,
-				     const struct snap_symtab *table, struct snap_bytes relocations,
-				     const struct stubs *stubs)
+static struct stacksnap_error *name_stubs(struct snap_symbolizer *symbolizer,
+					  const struct snap_symtab *table,
+					  struct snap_bytes relocations, const struct stubs *stubs)
 {
 	for (size_t i = 0; i < relocations.size / sizeof(Elf64_Rela); i++) {
 		Elf64_Rela relocation;
@@ -162,13 +162,13 @@ static struct snap_error *name_stubs(struct snap_symbolizer *symbolizer,
 	return NULL;
 }
 
-struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
-				 struct snap_hit *hits, size_t count)
+struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
+				      struct snap_hit *hits, size_t count)
 {
 	_cleanup_free_ struct stub *all = NULL;
 	struct stubs stubs = { 0 };
 	struct snap_symtab table;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (snap_image_machine(image) != EM_X86_64)
 		return NULL;

@@ -9,9 +9,10 @@
 
 #include <string.h>
 
-struct snap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
-					  const struct snap_options *options,
-					  struct snap_arena *arena, struct snap_symbolizer **ret)
+struct stacksnap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
+					       const struct snap_options *options,
+					       struct snap_arena *arena,
+					       struct snap_symbolizer **ret)
 {
 	struct snap_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
@@ -85,12 +86,12 @@ static bool all_named(const struct snap_hit *hits, size_t count)
  * PLT stubs have no symbol; labels without a size come last: a symbol that says how long it is is
  * believed first.
  */
-static struct snap_error *find_names(struct snap_symbolizer *symbolizer,
-				     struct snap_file_symbols *symbols, struct snap_hit *hits,
-				     size_t count)
+static struct stacksnap_error *find_names(struct snap_symbolizer *symbolizer,
+					  struct snap_file_symbols *symbols, struct snap_hit *hits,
+					  size_t count)
 {
 	struct snap_image *image = symbols->file->image, *full = image;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!has_symtab(image) && snap_debugfile_open(symbolizer, symbols))
 		full = symbols->debug;
@@ -117,8 +118,8 @@ static bool has_dwarf(struct snap_image *image)
 }
 
 /* symbols->dwarf, which stays NULL where there is none. */
-static struct snap_error *open_dwarf(struct snap_symbolizer *symbolizer,
-				     struct snap_file_symbols *symbols)
+static struct stacksnap_error *open_dwarf(struct snap_symbolizer *symbolizer,
+					  struct snap_file_symbols *symbols)
 {
 	struct snap_image *image = symbols->file->image;
 
@@ -148,8 +149,9 @@ static int compare_located(const void *a, const void *b)
 	return x->hit->vaddr < y->hit->vaddr ? -1 : x->hit->vaddr > y->hit->vaddr;
 }
 
-static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, struct snap_unit *unit,
-					 struct snap_hit **hits, size_t count)
+static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer,
+					      struct snap_unit *unit, struct snap_hit **hits,
+					      size_t count)
 {
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
@@ -175,8 +177,8 @@ static struct snap_error *look_into_unit(struct snap_symbolizer *symbolizer, str
 }
 
 /* The line programs that will be needed, told before the first one is read. */
-static struct snap_error *want_lines(struct snap_dwarf *dwarf, const struct located *located,
-				     size_t count)
+static struct stacksnap_error *want_lines(struct snap_dwarf *dwarf, const struct located *located,
+					  size_t count)
 {
 	_cleanup_free_ uint64_t *offsets = calloc(count, sizeof(*offsets));
 	size_t wanted = 0;
@@ -191,11 +193,11 @@ static struct snap_error *want_lines(struct snap_dwarf *dwarf, const struct loca
 	return NULL;
 }
 
-static struct snap_error *look_into_units(struct snap_symbolizer *symbolizer,
-					  const struct located *located, size_t count)
+static struct stacksnap_error *look_into_units(struct snap_symbolizer *symbolizer,
+					       const struct located *located, size_t count)
 {
 	_cleanup_free_ struct snap_hit **hits = calloc(count, sizeof(struct snap_hit *));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!hits)
 		return snap_error_no_memory();
@@ -211,13 +213,13 @@ static struct snap_error *look_into_units(struct snap_symbolizer *symbolizer,
 	return NULL;
 }
 
-static struct snap_error *find_places(struct snap_symbolizer *symbolizer,
-				      struct snap_file_symbols *symbols, struct snap_hit *hits,
-				      size_t count)
+static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
+					   struct snap_file_symbols *symbols, struct snap_hit *hits,
+					   size_t count)
 {
 	_cleanup_free_ struct snap_unit **units = NULL;
 	_cleanup_free_ struct located *located = NULL;
-	struct snap_error *err = open_dwarf(symbolizer, symbols);
+	struct stacksnap_error *err = open_dwarf(symbolizer, symbols);
 	struct snap_dwarf *dwarf = symbols->dwarf;
 	size_t found = 0;
 
@@ -291,12 +293,12 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	return !name || entries[count - 1].function;
 }
 
-static struct snap_error *find_all(struct snap_symbolizer *symbolizer,
-				   struct snap_file_symbols *symbols, struct snap_query *queries,
-				   size_t count)
+static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
+					struct snap_file_symbols *symbols,
+					struct snap_query *queries, size_t count)
 {
 	_cleanup_free_ struct snap_hit *hits = calloc(count, sizeof(*hits));
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!hits)
 		return snap_error_no_memory();
@@ -322,11 +324,12 @@ static struct snap_error *find_all(struct snap_symbolizer *symbolizer,
  * Files are asked for once, so what was read of one is let go before the next: only names stay. It
  * would all be opened again if there were another question.
  */
-struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
-				  struct snap_query *queries, size_t count)
+struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
+				       struct snap_module_file *file, struct snap_query *queries,
+				       size_t count)
 {
 	struct snap_file_symbols *symbols;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!file->image || count == 0 || !symbolizer->options->symbols)
 		return NULL;

@@ -23,10 +23,10 @@ struct snap_query {
 struct snap_symbolizer;
 
 /* Results and names live in `arena`; `system` flags are not set here. */
-struct snap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
-					  const struct snap_options *options,
-					  struct snap_arena *arena,
-					  struct snap_symbolizer **ret) _must_check_;
+struct stacksnap_error *snap_symbolizer_create(const struct snap_file_finder *finder,
+					       const struct snap_options *options,
+					       struct snap_arena *arena,
+					       struct snap_symbolizer **ret) _must_check_;
 void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer);
 
 /*
@@ -34,8 +34,9 @@ void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer);
  * be found stays NULL; trouble with debug files (refused, corrupt) is told through
  * snap_symbolizer_trouble(). Errors: NO_MEMORY, CANCELLED.
  */
-struct snap_error *snap_symbolize(struct snap_symbolizer *symbolizer, struct snap_module_file *file,
-				  struct snap_query *queries, size_t count) _must_check_;
+struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
+				       struct snap_module_file *file, struct snap_query *queries,
+				       size_t count) _must_check_;
 
 /* What went wrong with a file's debug information, one sentence; NULL: nothing. */
 const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,
@@ -46,10 +47,10 @@ const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,
  * addresses), in anonymous executable memory; fills queries whose vaddr is the address.
  * *trouble_ret: why a map that exists was refused, NULL: none.
  */
-struct snap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
-					   const struct snap_process *process,
-					   struct snap_query *queries, size_t count,
-					   const char **trouble_ret) _must_check_;
+struct stacksnap_error *snap_symbolize_perf_map(struct snap_symbolizer *symbolizer,
+						const struct snap_process *process,
+						struct snap_query *queries, size_t count,
+						const char **trouble_ret) _must_check_;
 
 /* The name for people: demangled (C++, Rust, D), or the symbol itself. In the arena, interned. */
 const char *snap_symbolizer_demangle(struct snap_symbolizer *symbolizer, const char *symbol);

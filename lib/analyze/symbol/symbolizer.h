@@ -97,8 +97,8 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 			     size_t count);
 
 /* plt.c: names stubs that no symbol covers. Errors: NO_MEMORY. */
-struct snap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
-				 struct snap_hit *hits, size_t count) _must_check_;
+struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
+				      struct snap_hit *hits, size_t count) _must_check_;
 
 /* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */
 static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, uint64_t vaddr)

@@ -74,8 +74,8 @@ struct snap_rows {
 	size_t wide_count;
 };
 
-struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
-				    const struct snap_arch_ops *arch, struct snap_rows **ret)
+struct stacksnap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
+					 const struct snap_arch_ops *arch, struct snap_rows **ret)
 {
 	struct snap_rows *rows = calloc(1, sizeof(*rows));
 

@@ -51,9 +51,9 @@ struct snap_row {
 struct snap_rows;
 
 /* Rows of a file whose image is open, and stays so as long as they live. */
-struct snap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
-				    const struct snap_arch_ops *arch,
-				    struct snap_rows **ret) _must_check_;
+struct stacksnap_error *snap_rows_create(struct snap_module_set *set, struct snap_module_file *file,
+					 const struct snap_arch_ops *arch,
+					 struct snap_rows **ret) _must_check_;
 void snap_rows_destroy(struct snap_rows *rows);
 
 /* The row for an unbiased address. What `wide` points to lives as long as `rows`. */

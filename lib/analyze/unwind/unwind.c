@@ -20,9 +20,9 @@ static void destroy_rows(void *unwind)
 	snap_rows_destroy(unwind);
 }
 
-struct snap_error *snap_unwinder_create(struct snap_module_set *set,
-					const struct snap_options *options,
-					struct snap_unwinder **ret)
+struct stacksnap_error *snap_unwinder_create(struct snap_module_set *set,
+					     const struct snap_options *options,
+					     struct snap_unwinder **ret)
 {
 	struct snap_unwinder *unwinder = calloc(1, sizeof(*unwinder));
 
@@ -72,9 +72,9 @@ static void clear_cache(struct snap_unwinder *unwinder)
 	unwinder->cache_used = 0;
 }
 
-struct snap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
-				       const struct snap_process *process,
-				       struct snap_modules *modules)
+struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
+					    const struct snap_process *process,
+					    struct snap_modules *modules)
 {
 	unwinder->process = process;
 	unwinder->modules = modules;
@@ -94,7 +94,7 @@ static struct snap_row compute_row(struct snap_unwinder *unwinder, uint64_t look
 	if (!module || !snap_module_open(unwinder->set, module))
 		return none;
 	if (!module->file->unwind) {
-		struct snap_error *err =
+		struct stacksnap_error *err =
 			snap_rows_create(unwinder->set, module->file, unwinder->arch, &rows);
 
 		if (err) {

@@ -33,15 +33,15 @@ struct snap_pcs {
 
 struct snap_unwinder;
 
-struct snap_error *snap_unwinder_create(struct snap_module_set *set,
-					const struct snap_options *options,
-					struct snap_unwinder **ret) _must_check_;
+struct stacksnap_error *snap_unwinder_create(struct snap_module_set *set,
+					     const struct snap_options *options,
+					     struct snap_unwinder **ret) _must_check_;
 void snap_unwinder_destroy(struct snap_unwinder *unwinder);
 
 /* Begins with the threads of another process; its per-pc cache is dropped, the files' rows stay. */
-struct snap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
-				       const struct snap_process *process,
-				       struct snap_modules *modules) _must_check_;
+struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
+					    const struct snap_process *process,
+					    struct snap_modules *modules) _must_check_;
 
 /* Unwinds one thread of the process entered. Never fails: how it ended is in the result. */
 void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,

@@ -167,7 +167,7 @@ static void slices_deinit(struct slices *slices)
 	free(slices->ends);
 }
 
-static struct snap_error *add_step(struct slices *slices, const struct snap_span *span)
+static struct stacksnap_error *add_step(struct slices *slices, const struct snap_span *span)
 {
 	struct step step = { .span = *span };
 
@@ -207,7 +207,7 @@ static void put_slices_of_step(struct slices *slices, size_t number)
 }
 
 /* In order of time, parents before their children. */
-static struct snap_error *put_slices(struct chrome *chrome, const struct snap_track *track)
+static struct stacksnap_error *put_slices(struct chrome *chrome, const struct snap_track *track)
 {
 	_cleanup_(slices_deinit) struct slices slices = { .chrome = chrome, .track = track };
 	struct snap_spans spans;
@@ -215,7 +215,7 @@ static struct snap_error *put_slices(struct chrome *chrome, const struct snap_tr
 
 	snap_spans_init(&spans, &chrome->timeline, track);
 	while (snap_spans_next(&spans, &span)) {
-		struct snap_error *err = add_step(&slices, &span);
+		struct stacksnap_error *err = add_step(&slices, &span);
 
 		if (err)
 			return err;
@@ -309,8 +309,8 @@ static void put_changed_counts(struct chrome *chrome, const struct snap_recorded
 }
 
 /* An event whenever the states of a process's threads changed; `tracks` are its threads. */
-static struct snap_error *put_states(struct chrome *chrome, size_t process,
-				     const struct snap_track *tracks, size_t count)
+static struct stacksnap_error *put_states(struct chrome *chrome, size_t process,
+					  const struct snap_track *tracks, size_t count)
 {
 	const struct snap_recorded_process *of = &chrome->recording->processes[process];
 	size_t ticks = (size_t)of->last - of->first + 1;
@@ -375,7 +375,7 @@ static void put_name(struct chrome *chrome, pid_t pid, pid_t tid, const char *ki
 	snap_json_end(chrome->json, '}');
 }
 
-static struct snap_error *put_process_name(struct chrome *chrome, const struct snap_node *node)
+static struct stacksnap_error *put_process_name(struct chrome *chrome, const struct snap_node *node)
 {
 	const char *name = snap_profile_escaped(&chrome->profile, node->name ? node->name : "?");
 	const char *label =
@@ -474,13 +474,13 @@ static bool goes_on(const struct program *programs, size_t count, const struct s
 }
 
 /* The threads of the first of `count` programs of one pid. */
-static struct snap_error *put_tracks(struct chrome *chrome, const struct program *programs,
-				     size_t count)
+static struct stacksnap_error *put_tracks(struct chrome *chrome, const struct program *programs,
+					  size_t count)
 {
 	for (size_t i = 0; i < programs->track_count; i++) {
 		const struct snap_track *track = &programs->tracks[i];
 		const char *name = snap_profile_thread(&chrome->profile, track);
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (!name)
 			return snap_error_no_memory();
@@ -497,10 +497,10 @@ static struct snap_error *put_tracks(struct chrome *chrome, const struct program
 }
 
 /* All programs of one pid. */
-static struct snap_error *put_programs(struct chrome *chrome, const struct program *programs,
-				       size_t count)
+static struct stacksnap_error *put_programs(struct chrome *chrome, const struct program *programs,
+					    size_t count)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = put_process_name(chrome, programs[count - 1].process->node);
 	if (err)
@@ -521,13 +521,13 @@ static struct snap_error *put_programs(struct chrome *chrome, const struct progr
 	return NULL;
 }
 
-static struct snap_error *put_processes(struct chrome *chrome, const struct program *programs)
+static struct stacksnap_error *put_processes(struct chrome *chrome, const struct program *programs)
 {
 	size_t count = chrome->recording->process_count;
 
 	for (size_t i = 0, next; i < count; i = next) {
 		pid_t pid = programs[i].process->node->pid;
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		for (next = i + 1; next < count && programs[next].process->node->pid == pid;)
 			next++;
@@ -559,11 +559,11 @@ static void put_head(struct chrome *chrome)
 	snap_json_end(json, '}');
 }
 
-static struct snap_error *put_document(struct chrome *chrome)
+static struct stacksnap_error *put_document(struct chrome *chrome)
 {
 	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
 	struct snap_json_writer *json = chrome->json;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!programs)
 		return snap_error_no_memory();
@@ -590,15 +590,15 @@ static void chrome_deinit(struct chrome *chrome)
 	snap_json_writer_destroy(chrome->json);
 }
 
-struct snap_error *snap_render_chrome(const struct snap_recording *recording,
-				      const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_chrome(const struct snap_recording *recording,
+					   const struct snap_options *options, FILE *out)
 {
 	_cleanup_(chrome_deinit) struct chrome chrome = {
 		.recording = recording,
 		.options = options,
 		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_profile_init(&chrome.profile, recording);
 	if (err)

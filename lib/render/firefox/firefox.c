@@ -229,13 +229,13 @@ static bool put_document(struct snap_json_writer *json, const struct snap_record
 	return !json->failed;
 }
 
-static struct snap_error *render_profile(const struct snap_recording *recording,
-					 struct snap_json_writer *json)
+static struct stacksnap_error *render_profile(const struct snap_recording *recording,
+					      struct snap_json_writer *json)
 {
 	_cleanup_(snap_profile_deinit) struct snap_profile profile;
 	_cleanup_(snap_firefox_tables_deinit) struct snap_firefox_tables tables = { 0 };
 	_cleanup_(snap_firefox_threads_deinit) struct snap_firefox_threads threads = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_profile_init(&profile, recording);
 	if (err)
@@ -249,12 +249,12 @@ static struct snap_error *render_profile(const struct snap_recording *recording,
 	return put_document(json, recording, &tables, &threads) ? NULL : snap_error_no_memory();
 }
 
-struct snap_error *snap_render_firefox(const struct snap_recording *recording,
-				       const struct snap_options *options _unused_, FILE *out)
+struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,
+					    const struct snap_options *options _unused_, FILE *out)
 {
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!json)
 		return snap_error_no_memory();
@@ -266,12 +266,13 @@ struct snap_error *snap_render_firefox(const struct snap_recording *recording,
 	return NULL;
 }
 
-struct snap_error *snap_render_firefox_gz(const struct snap_recording *recording,
-					  const struct snap_options *options _unused_, FILE *out)
+struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
+					       const struct snap_options *options _unused_,
+					       FILE *out)
 {
 	_cleanup_(snap_gzip_destroyp) struct snap_gzip *gzip = NULL;
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_gzip_create(out, &gzip);
 	if (err)

@@ -25,8 +25,8 @@ struct stack_row {
 
 /* ---- filling ---- */
 
-struct snap_error *snap_firefox_tables_init(struct snap_firefox_tables *tables,
-					    struct snap_profile *profile)
+struct stacksnap_error *snap_firefox_tables_init(struct snap_firefox_tables *tables,
+						 struct snap_profile *profile)
 {
 	*tables = (struct snap_firefox_tables){ .profile = profile };
 	tables->rows =

@@ -32,8 +32,8 @@ struct snap_firefox_tables {
 };
 
 /* NO_MEMORY; released by snap_firefox_tables_deinit() in any case. */
-struct snap_error *snap_firefox_tables_init(struct snap_firefox_tables *tables,
-					    struct snap_profile *profile) _must_check_;
+struct stacksnap_error *snap_firefox_tables_init(struct snap_firefox_tables *tables,
+						 struct snap_profile *profile) _must_check_;
 void snap_firefox_tables_deinit(struct snap_firefox_tables *tables);
 
 /*

@@ -13,9 +13,9 @@
 /* More samples than this are not drawn one by one: a run then has its first and its last. */
 enum { MOST_SAMPLES = 2000000 };
 
-struct snap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
-					     const struct snap_recording *recording,
-					     struct snap_firefox_tables *tables)
+struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
+						  const struct snap_recording *recording,
+						  struct snap_firefox_tables *tables)
 {
 	uint64_t samples = 0;
 	bool ok = true;

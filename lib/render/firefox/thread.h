@@ -28,9 +28,9 @@ struct snap_firefox_threads {
 };
 
 /* All that the threads need of the tables is put there. NO_MEMORY. */
-struct snap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
-					     const struct snap_recording *recording,
-					     struct snap_firefox_tables *tables) _must_check_;
+struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
+						  const struct snap_recording *recording,
+						  struct snap_firefox_tables *tables) _must_check_;
 void snap_firefox_threads_deinit(struct snap_firefox_threads *threads);
 /* The thread's object. False without memory. */
 bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_json_writer *json,

@@ -12,8 +12,8 @@
 
 #include <errno.h>
 
-struct snap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
-					   enum snap_json_style style)
+struct stacksnap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+						enum snap_json_style style)
 {
 	*document = (struct snap_json_document){ .json = snap_json_writer_create(out, style) };
 	return snap_json_entries_init(&document->entries, style) && document->json
@@ -296,7 +296,7 @@ bool snap_json_document_put(struct snap_json_document *document,
 	return !document->failed;
 }
 
-struct snap_error *snap_json_document_finish(struct snap_json_document *document, FILE *out)
+struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document, FILE *out)
 {
 	if (document->failed)
 		return snap_error_no_memory();
@@ -307,11 +307,11 @@ struct snap_error *snap_json_document_finish(struct snap_json_document *document
 }
 
 /* One document, in the style of the format. */
-static struct snap_error *render_snapshot(const struct snap_snapshot *snapshot, FILE *out,
-					  enum snap_json_style style)
+static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snapshot, FILE *out,
+					       enum snap_json_style style)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
-	struct snap_error *err = snap_json_document_init(&document, out, style);
+	struct stacksnap_error *err = snap_json_document_init(&document, out, style);
 
 	if (err)
 		return err;
@@ -319,14 +319,14 @@ static struct snap_error *render_snapshot(const struct snap_snapshot *snapshot, 
 	return snap_json_document_finish(&document, out);
 }
 
-struct snap_error *snap_render_json(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options _unused_, FILE *out)
+struct stacksnap_error *snap_render_json(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options _unused_, FILE *out)
 {
 	return render_snapshot(snapshot, out, SNAP_JSON_SPACED);
 }
 
-struct snap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
-				     const struct snap_options *options _unused_, FILE *out)
+struct stacksnap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
+					  const struct snap_options *options _unused_, FILE *out)
 {
 	return render_snapshot(snapshot, out, SNAP_JSON_ONE_LINE);
 }

@@ -20,16 +20,16 @@ struct snap_json_document {
 };
 
 /* NO_MEMORY; released by snap_json_document_deinit() in any case. */
-struct snap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
-					   enum snap_json_style style) _must_check_;
+struct stacksnap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+						enum snap_json_style style) _must_check_;
 void snap_json_document_deinit(struct snap_json_document *document);
 
 /* A whole document; any number of them. False without memory. */
 bool snap_json_document_put(struct snap_json_document *document,
 			    const struct snap_snapshot *snapshot);
 /* What is buffered goes out. OS: the FILE has an error; NO_MEMORY. */
-struct snap_error *snap_json_document_finish(struct snap_json_document *document,
-					     FILE *out) _must_check_;
+struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document,
+						  FILE *out) _must_check_;
 
 /* Parts of other documents: the opening bracket and all up to "host". */
 void snap_json_document_begin(struct snap_json_document *document, const char *schema,

@@ -7,8 +7,8 @@
 #include "render/render.h"
 #include "render/view/recorded.h"
 
-static struct snap_error *put_instants(struct snap_json_document *document,
-				       struct snap_instants *instants, FILE *out)
+static struct stacksnap_error *put_instants(struct snap_json_document *document,
+					    struct snap_instants *instants, FILE *out)
 {
 	const struct snap_recording *recording = instants->recording;
 	int64_t due = INT64_MIN, interval = instants->options->interval_ns;
@@ -37,12 +37,12 @@ static struct snap_error *put_instants(struct snap_json_document *document,
 	return NULL;
 }
 
-struct snap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
-					       const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_jsonl_recording(const struct snap_recording *recording,
+						    const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_instants_deinit) struct snap_instants instants;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_instants_init(&instants, recording, options);
 	if (err)

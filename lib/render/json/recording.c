@@ -32,12 +32,12 @@ static void put_head(struct snap_json_document *document, const struct snap_reco
 	snap_json_number(json, "stack_count", (int64_t)snapshot->stack_count);
 }
 
-struct snap_error *snap_render_json_recording(const struct snap_recording *recording,
-					      const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_json_recording(const struct snap_recording *recording,
+						   const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_recorded_groups_init(&groups, recording, options);
 	if (err)

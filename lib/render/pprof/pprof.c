@@ -258,12 +258,12 @@ static bool put_facts(struct writer *writer)
 	return true;
 }
 
-struct snap_error *snap_render_pprof(const struct snap_recording *recording,
-				     const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording,
+					  const struct snap_options *options, FILE *out)
 {
 	_cleanup_(writer_deinit) struct writer writer = { 0 };
 	unsigned by = options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_pprof_init(&writer.pprof, recording);
 	if (err)

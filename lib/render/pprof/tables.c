@@ -43,9 +43,10 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_ADDRESS = 3, LOCATION_LIN
 enum { LINE_FUNCTION = 1, LINE_LINE = 2, LINE_COLUMN = 3 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
 
-struct snap_error *snap_pprof_init(struct snap_pprof *pprof, const struct snap_recording *recording)
+struct stacksnap_error *snap_pprof_init(struct snap_pprof *pprof,
+					const struct snap_recording *recording)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	*pprof = (struct snap_pprof){ .recording = recording };
 	err = snap_profile_init(&pprof->profile, recording);

@@ -44,8 +44,8 @@ struct snap_pprof {
 };
 
 /* Released by snap_pprof_deinit() in any case. */
-struct snap_error *snap_pprof_init(struct snap_pprof *pprof,
-				   const struct snap_recording *recording) _must_check_;
+struct stacksnap_error *snap_pprof_init(struct snap_pprof *pprof,
+					const struct snap_recording *recording) _must_check_;
 void snap_pprof_deinit(struct snap_pprof *pprof);
 
 /* Index of a text of the target, which is escaped; NULL: of "". */

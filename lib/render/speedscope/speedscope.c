@@ -69,7 +69,8 @@ static const struct scope_stack *make_stack(struct scope *scope, size_t number)
 /* ---- a profile ---- */
 
 /* `name` and `detail` (NULL: none) are escaped, and are joined by a space. */
-static struct snap_error *begin_profile(struct scope *scope, const char *name, const char *detail)
+static struct stacksnap_error *begin_profile(struct scope *scope, const char *name,
+					     const char *detail)
 {
 	bool snapshot = scope->recording->period_ns == 0;
 
@@ -88,8 +89,8 @@ static struct snap_error *begin_profile(struct scope *scope, const char *name, c
 }
 
 /* `process`: the text of a frame before all others, or NULL. */
-static struct snap_error *put_sample(struct scope *scope, const char *process,
-				     enum snap_state state, size_t number)
+static struct stacksnap_error *put_sample(struct scope *scope, const char *process,
+					  enum snap_state state, size_t number)
 {
 	const struct scope_stack *stack = make_stack(scope, number);
 	enum snap_state_frames where = scope->options->state_frames;
@@ -208,13 +209,13 @@ static int in_order(const void *left, const void *right, void *context)
 }
 
 /* `process` is in front of each sample, unless it is the name of the profile itself. */
-static struct snap_error *put_sums(struct scope *scope, const struct sum *sums, size_t count,
-				   bool with_process)
+static struct stacksnap_error *put_sums(struct scope *scope, const struct sum *sums, size_t count,
+					bool with_process)
 {
 	const char *process = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (with_process && (i == 0 || sums[i].process != sums[i - 1].process)) {
 			process = snap_profile_process(&scope->profile, sums[i].process);
@@ -228,11 +229,12 @@ static struct snap_error *put_sums(struct scope *scope, const struct sum *sums, 
 	return NULL;
 }
 
-static struct snap_error *put_sum_profile(struct scope *scope, const char *name,
-					  const struct sum *sums, size_t count, bool with_process)
+static struct stacksnap_error *put_sum_profile(struct scope *scope, const char *name,
+					       const struct sum *sums, size_t count,
+					       bool with_process)
 {
 	int64_t total = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = begin_profile(scope, name, NULL);
 	if (err)
@@ -249,10 +251,10 @@ static struct snap_error *put_sum_profile(struct scope *scope, const char *name,
 	return NULL;
 }
 
-static struct snap_error *put_sum_profiles(struct scope *scope, const struct sum *sums,
-					   size_t count)
+static struct stacksnap_error *put_sum_profiles(struct scope *scope, const struct sum *sums,
+						size_t count)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = put_sum_profile(scope, "all threads", sums, count, true);
 	if (err)
@@ -271,7 +273,7 @@ static struct snap_error *put_sum_profiles(struct scope *scope, const struct sum
 	return NULL;
 }
 
-static struct snap_error *put_all_sums(struct scope *scope)
+static struct stacksnap_error *put_all_sums(struct scope *scope)
 {
 	_cleanup_free_ uint64_t *samples =
 		calloc(scope->recording->stack_count + 1, SNAP_STATE_COUNT * sizeof(*samples));
@@ -375,7 +377,7 @@ static bool add_weight(struct thread_line *line, int64_t end_ns)
 }
 
 /* Nothing was seen until then. */
-static struct snap_error *add_gap(struct thread_line *line, int64_t end_ns)
+static struct stacksnap_error *add_gap(struct thread_line *line, int64_t end_ns)
 {
 	if (end_ns <= line->at_ns)
 		return NULL;
@@ -386,10 +388,10 @@ static struct snap_error *add_gap(struct thread_line *line, int64_t end_ns)
 	return add_weight(line, end_ns) ? NULL : snap_error_no_memory();
 }
 
-static struct snap_error *add_span(struct thread_line *line, const struct snap_span *span)
+static struct stacksnap_error *add_span(struct thread_line *line, const struct snap_span *span)
 {
 	const struct snap_run *run = span->run;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = add_gap(line, span->begin_ns);
 	if (err)
@@ -406,13 +408,13 @@ static struct snap_error *add_span(struct thread_line *line, const struct snap_s
 	return add_weight(line, span->end_ns) ? NULL : snap_error_no_memory();
 }
 
-static struct snap_error *put_spans(struct scope *scope, const struct snap_track *track,
-				    struct thread_line *line)
+static struct stacksnap_error *put_spans(struct scope *scope, const struct snap_track *track,
+					 struct thread_line *line)
 {
 	const struct snap_recording *recording = scope->recording;
 	struct snap_spans spans;
 	struct snap_span span;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	snap_spans_init(&spans, &scope->timeline, track);
 	while (!err && snap_spans_next(&spans, &span))
@@ -422,7 +424,7 @@ static struct snap_error *put_spans(struct scope *scope, const struct snap_track
 	return add_gap(line, snap_timeline_tick_end(&scope->timeline, recording->tick_count - 1));
 }
 
-static struct snap_error *put_thread(struct scope *scope, const struct snap_track *track)
+static struct stacksnap_error *put_thread(struct scope *scope, const struct snap_track *track)
 {
 	const struct snap_recording *recording = scope->recording;
 	const char *thread = snap_profile_thread(&scope->profile, track);
@@ -430,7 +432,7 @@ static struct snap_error *put_thread(struct scope *scope, const struct snap_trac
 	int64_t begin_ns = recording->ticks[0].time_ns;
 	_cleanup_(thread_line_deinit) struct thread_line line = { .scope = scope,
 								  .at_ns = begin_ns };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!thread || !process)
 		return snap_error_no_memory();
@@ -448,7 +450,7 @@ static struct snap_error *put_thread(struct scope *scope, const struct snap_trac
 	return NULL;
 }
 
-static struct snap_error *put_threads(struct scope *scope)
+static struct stacksnap_error *put_threads(struct scope *scope)
 {
 	size_t count = 0;
 	_cleanup_free_ struct candidate *list = choose_threads(scope->recording, &count);
@@ -456,7 +458,7 @@ static struct snap_error *put_threads(struct scope *scope)
 	if (!list)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		err = put_thread(scope, &scope->recording->tracks[list[i].track]);
 		if (err)
@@ -486,7 +488,7 @@ static void put_frames(struct scope *scope)
 	snap_json_end(json, ']');
 }
 
-static struct snap_error *put_head(struct scope *scope)
+static struct stacksnap_error *put_head(struct scope *scope)
 {
 	const struct snap_recording *recording = scope->recording;
 	struct snap_json_writer *json = scope->json;
@@ -511,10 +513,10 @@ static struct snap_error *put_head(struct scope *scope)
 	return NULL;
 }
 
-static struct snap_error *put_document(struct scope *scope)
+static struct stacksnap_error *put_document(struct scope *scope)
 {
 	struct snap_json_writer *json = scope->json;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_json_begin(json, NULL, '{');
 	err = put_head(scope);
@@ -547,8 +549,8 @@ static void scope_deinit(struct scope *scope)
 	free(scope->stacks);
 }
 
-struct snap_error *snap_render_speedscope(const struct snap_recording *recording,
-					  const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_speedscope(const struct snap_recording *recording,
+					       const struct snap_options *options, FILE *out)
 {
 	_cleanup_(scope_deinit) struct scope scope = {
 		.recording = recording,
@@ -556,7 +558,7 @@ struct snap_error *snap_render_speedscope(const struct snap_recording *recording
 		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
 		.stacks = calloc(recording->stack_count + 1, sizeof(*scope.stacks)),
 	};
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_profile_init(&scope.profile, recording);
 	if (err)

@@ -72,8 +72,8 @@ static void put_tree(struct snap_sheet *lines, const struct snap_snapshot *snaps
 	lines->failed = lines->failed || walk.failed;
 }
 
-struct snap_error *snap_render_list(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_list(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_sheet_deinit) struct snap_sheet lines;
 

@@ -270,7 +270,7 @@ static void survey_stacks(struct text *text)
 }
 
 /* The tree is gone through twice or more: see line.h. */
-static struct snap_error *put_measured(struct text *text, FILE *out)
+static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
 	survey_stacks(text);
 	text->lines.measuring = true;
@@ -299,8 +299,8 @@ static void text_init(struct text *text, const struct snap_snapshot *snapshot,
 	text->stacks.options = options;
 }
 
-struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
-				    const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
+					 const struct snap_options *options, FILE *out)
 {
 	_cleanup_(text_deinit) struct text text;
 
@@ -309,12 +309,12 @@ struct snap_error *snap_render_text(const struct snap_snapshot *snapshot,
 	return put_measured(&text, out);
 }
 
-struct snap_error *snap_render_text_recording(const struct snap_recording *recording,
-					      const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_text_recording(const struct snap_recording *recording,
+						   const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(text_deinit) struct text text = { 0 };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_recorded_groups_init(&groups, recording, options);
 	if (err)

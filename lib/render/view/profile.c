@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct snap_error *snap_profile_init(struct snap_profile *profile,
-				     const struct snap_recording *recording)
+struct stacksnap_error *snap_profile_init(struct snap_profile *profile,
+					  const struct snap_recording *recording)
 {
 	*profile = (struct snap_profile){ .recording = recording };
 	snap_arena_init(&profile->arena);

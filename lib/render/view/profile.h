@@ -33,8 +33,8 @@ struct snap_profile {
 };
 
 /* NO_MEMORY. Released by snap_profile_deinit() in any case. */
-struct snap_error *snap_profile_init(struct snap_profile *profile,
-				     const struct snap_recording *recording) _must_check_;
+struct stacksnap_error *snap_profile_init(struct snap_profile *profile,
+					  const struct snap_recording *recording) _must_check_;
 void snap_profile_deinit(struct snap_profile *profile);
 
 /*

@@ -126,9 +126,9 @@ struct item {
 	uint32_t stack;
 };
 
-struct snap_error *snap_instants_init(struct snap_instants *instants,
-				      const struct snap_recording *recording,
-				      const struct snap_options *options)
+struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
+					   const struct snap_recording *recording,
+					   const struct snap_options *options)
 {
 	*instants = (struct snap_instants){ .recording = recording, .options = options };
 	snap_arena_init(&instants->arena);
@@ -545,9 +545,9 @@ static bool make_snapshot(struct group_builder *builder, const struct snap_optio
 	return make_tree(&result->arena, recording, nodes, options->flat, &result->snapshot);
 }
 
-struct snap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
-					     const struct snap_recording *recording,
-					     const struct snap_options *options)
+struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
+						  const struct snap_recording *recording,
+						  const struct snap_options *options)
 {
 	_cleanup_(builder_deinit) struct group_builder builder = {
 		.recording = recording,

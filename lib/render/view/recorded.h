@@ -22,9 +22,9 @@ struct snap_instants {
 };
 
 /* NO_MEMORY; released by snap_instants_deinit() in any case. */
-struct snap_error *snap_instants_init(struct snap_instants *instants,
-				      const struct snap_recording *recording,
-				      const struct snap_options *options) _must_check_;
+struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
+					   const struct snap_recording *recording,
+					   const struct snap_options *options) _must_check_;
 void snap_instants_deinit(struct snap_instants *instants);
 
 /*
@@ -45,9 +45,9 @@ struct snap_recorded_groups {
 };
 
 /* NO_MEMORY; released by snap_recorded_groups_deinit() in any case. */
-struct snap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
-					     const struct snap_recording *recording,
-					     const struct snap_options *options) _must_check_;
+struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
+						  const struct snap_recording *recording,
+						  const struct snap_options *options) _must_check_;
 void snap_recorded_groups_deinit(struct snap_recorded_groups *groups);
 
 #endif

@@ -14,8 +14,8 @@ int64_t snap_timeline_tick_end(const struct snap_timeline *timeline, size_t tick
 	return snap_recording_tick_end(recording, tick);
 }
 
-struct snap_error *snap_timeline_init(struct snap_timeline *timeline,
-				      const struct snap_recording *recording)
+struct stacksnap_error *snap_timeline_init(struct snap_timeline *timeline,
+					   const struct snap_recording *recording)
 {
 	*timeline = (struct snap_timeline){ .recording = recording };
 	for (size_t i = 0; i + 1 < recording->tick_count; i++) {

@@ -19,8 +19,8 @@ struct snap_timeline {
 };
 
 /* NO_MEMORY. Released by snap_timeline_deinit() in any case. */
-struct snap_error *snap_timeline_init(struct snap_timeline *timeline,
-				      const struct snap_recording *recording) _must_check_;
+struct stacksnap_error *snap_timeline_init(struct snap_timeline *timeline,
+					   const struct snap_recording *recording) _must_check_;
 void snap_timeline_deinit(struct snap_timeline *timeline);
 
 /* snap_recording_tick_end(); in a snapshot after a nominal time. */

@@ -85,8 +85,8 @@ static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
 	return true;
 }
 
-struct snap_error *snap_tally_init(struct snap_tally *tally, const struct snap_recording *recording,
-				   unsigned by)
+struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
+					const struct snap_recording *recording, unsigned by)
 {
 	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table seen = { 0 };
 

@@ -38,8 +38,9 @@ struct snap_tally {
 };
 
 /* `by`: enum snap_tally_by. NO_MEMORY. Released by snap_tally_deinit() in any case. */
-struct snap_error *snap_tally_init(struct snap_tally *tally, const struct snap_recording *recording,
-				   unsigned by) _must_check_;
+struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
+					const struct snap_recording *recording,
+					unsigned by) _must_check_;
 void snap_tally_deinit(struct snap_tally *tally);
 
 #endif

@@ -115,19 +115,19 @@ static void add_directory(struct collector *collector, const char *path)
 	options->debug_dir_count = count + 1;
 }
 
-static struct snap_error *need_files(struct collector *collector)
+static struct stacksnap_error *need_files(struct collector *collector)
 {
 	if (collector->files)
 		return NULL;
 	return snap_files_create(&collector->options, collector->capture, &collector->files);
 }
 
-static struct snap_error *find(struct collector *collector,
-			       const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *find(struct collector *collector,
+				    const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_local_broker local = { .capture = collector->capture };
 	struct snap_broker broker = snap_local_broker(&local);
-	struct snap_error *err = need_files(collector);
+	struct stacksnap_error *err = need_files(collector);
 
 	if (err)
 		return err;
@@ -135,16 +135,17 @@ static struct snap_error *find(struct collector *collector,
 	return broker.answer(broker.context, request, fd_ret);
 }
 
-static struct snap_error *save(struct collector *collector, int fd)
+static struct stacksnap_error *save(struct collector *collector, int fd)
 {
-	struct snap_error *err = need_files(collector);
+	struct stacksnap_error *err = need_files(collector);
 
 	if (!err)
 		err = snap_files_embed(collector->files, collector->capture);
 	return err ? err : snap_capture_write(collector->capture, fd);
 }
 
-static struct snap_error *reply(const struct collector *collector, struct snap_error *error, int fd)
+static struct stacksnap_error *reply(const struct collector *collector,
+				     struct stacksnap_error *error, int fd)
 {
 	struct snap_wire_error answer;
 
@@ -154,11 +155,11 @@ static struct snap_error *reply(const struct collector *collector, struct snap_e
 }
 
 /* One request; an error when there is nobody to answer to. */
-static struct snap_error *serve(struct collector *collector, const struct message *message,
-				int given)
+static struct stacksnap_error *serve(struct collector *collector, const struct message *message,
+				     int given)
 {
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	switch ((enum message_kind)message->kind) {
 	case RULES:
@@ -198,7 +199,8 @@ static void serve_all(void *context, int channel)
 }
 
 /* Says how the capture went, and hands its shared memory over. */
-static struct snap_error *send_capture(struct collector *collector, struct snap_error *error)
+static struct stacksnap_error *send_capture(struct collector *collector,
+					    struct stacksnap_error *error)
 {
 	struct capture_made made = { .parser_uid = 0 };
 	int shared = -1;
@@ -214,10 +216,10 @@ static struct snap_error *send_capture(struct collector *collector, struct snap_
 
 /* Another worker in place of the one there was. Where only the supervisor has its channel, the end
  * of the supervisor is the worker's. */
-static struct snap_error *send_worker(struct collector *collector)
+static struct stacksnap_error *send_worker(struct collector *collector)
 {
 	struct snap_wire_error word;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_role_end(&collector->worker);
 	err = snap_role_spawn("snap-collector", serve_all, collector, &collector->worker);
@@ -235,10 +237,10 @@ struct birth {
 	volatile int *cancel; /* shared: not 0 when nobody wants it any more */
 };
 
-static struct snap_error *make_capture(struct collector *collector, const struct birth *birth)
+static struct stacksnap_error *make_capture(struct collector *collector, const struct birth *birth)
 {
 	const struct snap_collector_start *start = birth->start;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = start->make(start->context, &collector->options, &collector->capture);
 	return err ? err : snap_capture_hand_over(collector->capture, birth->bytes);
@@ -260,7 +262,7 @@ static void run_collector(void *context, int channel)
 	const struct birth *birth = context;
 	const int kept[] = { channel, birth->bytes, birth->start->input };
 	struct collector collector = { .channel = channel, .worker = SNAP_ROLE_NONE };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool failed;
 	uint32_t wish;
 	size_t size;
@@ -305,7 +307,7 @@ struct snap_collector {
 	struct snap_download *download;
 };
 
-static struct snap_error *describe_end(struct snap_role *role)
+static struct stacksnap_error *describe_end(struct snap_role *role)
 {
 	int status;
 
@@ -322,8 +324,8 @@ static struct snap_error *describe_end(struct snap_role *role)
 }
 
 /* Waits for an answer: NULL when there is something to receive, or its end. */
-static struct snap_error *await(int channel, const struct snap_options *options,
-				int64_t deadline_ns)
+static struct stacksnap_error *await(int channel, const struct snap_options *options,
+				     int64_t deadline_ns)
 {
 	struct pollfd event = { .fd = channel, .events = POLLIN };
 
@@ -343,10 +345,10 @@ static struct snap_error *await(int channel, const struct snap_options *options,
 }
 
 /* Receives one answer of a known size; CRASHED when there is nobody to give it. */
-static struct snap_error *hear(int channel, void *answer, size_t size, int *fd_ret)
+static struct stacksnap_error *hear(int channel, void *answer, size_t size, int *fd_ret)
 {
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	size_t got;
 
 	err = snap_wire_receive(channel, answer, size, &got, &fd);
@@ -359,21 +361,21 @@ static struct snap_error *hear(int channel, void *answer, size_t size, int *fd_r
 	return NULL;
 }
 
-static struct snap_error *gave_up(const struct snap_options *options)
+static struct stacksnap_error *gave_up(const struct snap_options *options)
 {
 	return snap_error_format(SNAP_ERROR_TIMEOUT, "gave up after %lld ms (--timeout)",
 				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
 }
 
-struct snap_error *snap_collector_start(const struct snap_options *options,
-					const struct snap_collector_start *start,
-					struct snap_collector **ret)
+struct stacksnap_error *snap_collector_start(const struct snap_options *options,
+					     const struct snap_collector_start *start,
+					     struct snap_collector **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector =
 		calloc(1, sizeof(*collector));
 	struct birth birth = { .options = options, .start = start };
 	void *cancel;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!collector)
 		return snap_error_no_memory();
@@ -396,11 +398,12 @@ struct snap_error *snap_collector_start(const struct snap_options *options,
 	return NULL;
 }
 
-struct snap_error *snap_collector_await(struct snap_collector *collector)
+struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 {
 	const struct snap_options *options = collector->options;
 	struct capture_made made;
-	struct snap_error *err = await(collector->role.channel, options, collector->deadline_ns);
+	struct stacksnap_error *err =
+		await(collector->role.channel, options, collector->deadline_ns);
 
 	if (!err)
 		err = hear(collector->role.channel, &made, sizeof(made), &collector->shared);
@@ -477,11 +480,11 @@ uid_t snap_collector_parser_uid(const struct snap_collector *collector)
 /* ---- files ---- */
 
 /* The rules of these options for opening files, and then the directories, one a message. */
-static struct snap_error *send_rules(const struct snap_collector *collector,
-				     const struct snap_options *options)
+static struct stacksnap_error *send_rules(const struct snap_collector *collector,
+					  const struct snap_options *options)
 {
 	struct message message = { .kind = RULES, .perf_map = options->perf_map };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_wire_send(collector->worker, &message, RULES_SIZE, -1);
 	message.kind = DIRECTORY;
@@ -501,7 +504,7 @@ static struct snap_error *send_rules(const struct snap_collector *collector,
 static void receive_worker(struct snap_collector *collector)
 {
 	struct snap_wire_error word;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!collector->worker_is_due)
 		return;
@@ -543,13 +546,13 @@ static bool has_held(const struct snap_collector *collector, uint32_t process)
 	return false;
 }
 
-static struct snap_error *ask(struct snap_collector *collector,
-			      const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *ask(struct snap_collector *collector,
+				   const struct snap_broker_request *request, int *fd_ret)
 {
 	struct message message = { .kind = FILE_WISH, .request = *request };
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
 	struct snap_wire_error answer;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	receive_worker(collector);
 	if (collector->worker < 0 || has_held(collector, request->process))
@@ -571,8 +574,8 @@ static struct snap_error *ask(struct snap_collector *collector,
 }
 
 /* What is downloaded has no place in a file system: it is asked for when the places are through. */
-static struct snap_error *download(struct snap_collector *collector,
-				   const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *download(struct snap_collector *collector,
+					const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_file_request asked = {
 		.kind = (enum snap_file_kind)request->kind,
@@ -581,7 +584,7 @@ static struct snap_error *download(struct snap_collector *collector,
 	};
 
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!collector->options->debuginfod || request->build_id_size == 0 ||
 	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
@@ -591,12 +594,12 @@ static struct snap_error *download(struct snap_collector *collector,
 	return err ? err : snap_reopen_regular(fd, fd_ret);
 }
 
-static struct snap_error *answer_request(void *context, const struct snap_broker_request *request,
-					 int *fd_ret)
+static struct stacksnap_error *
+answer_request(void *context, const struct snap_broker_request *request, int *fd_ret)
 {
 	struct snap_collector *collector = context;
 	struct snap_broker_request before = *request;
-	struct snap_error *err = ask(collector, request, fd_ret);
+	struct stacksnap_error *err = ask(collector, request, fd_ret);
 
 	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
 		return err;
@@ -628,7 +631,7 @@ struct snap_broker snap_collector_broker(struct snap_collector *collector,
 
 /* ---- saving ---- */
 
-static struct snap_error *copy(int from, int to, const struct snap_options *options)
+static struct stacksnap_error *copy(int from, int to, const struct snap_options *options)
 {
 	_cleanup_free_ uint8_t *block = malloc(BLOCK);
 	off_t at = 0;
@@ -656,13 +659,13 @@ static struct snap_error *copy(int from, int to, const struct snap_options *opti
 	}
 }
 
-struct snap_error *snap_collector_save(struct snap_collector *collector,
-				       const struct snap_options *options, int fd)
+struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
+					    const struct snap_options *options, int fd)
 {
 	_cleanup_fd_ int memory = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	struct message message = { .kind = SAVE };
 	struct snap_wire_error answer;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");

@@ -18,8 +18,8 @@ struct snap_collector;
 /* How a collector comes to its capture. */
 struct snap_collector_start {
 	/* Runs in the collector, with options of its own; errors come back as they are. */
-	struct snap_error *(*make)(void *context, const struct snap_options *options,
-				   struct snap_capture **ret);
+	struct stacksnap_error *(*make)(void *context, const struct snap_options *options,
+					struct snap_capture **ret);
 	void *context;
 	int input;           /* a descriptor that `make` reads; -1: none */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC, of the whole run; 0: none */
@@ -30,15 +30,15 @@ struct snap_collector_start {
  * the collector; the options' cancel flag is looked at by this process until the capture is there.
  * OS, NO_MEMORY.
  */
-struct snap_error *snap_collector_start(const struct snap_options *options,
-					const struct snap_collector_start *start,
-					struct snap_collector **ret) _must_check_;
+struct stacksnap_error *snap_collector_start(const struct snap_options *options,
+					     const struct snap_collector_start *start,
+					     struct snap_collector **ret) _must_check_;
 /*
  * Waits for its capture, once. The errors are make's; CANCELLED by the options' flag; TIMEOUT when
  * the deadline was first; CRASHED when it died; OS with EINTR when there is no cancel flag and a
  * signal was handled.
  */
-struct snap_error *snap_collector_await(struct snap_collector *collector) _must_check_;
+struct stacksnap_error *snap_collector_await(struct snap_collector *collector) _must_check_;
 /* Nobody wants it any more: it begins to end, while the caller does something else. */
 void snap_collector_dismiss(struct snap_collector *collector);
 void snap_collector_destroy(struct snap_collector *collector);
@@ -57,8 +57,9 @@ int64_t snap_collector_deadline_ns(const struct snap_collector *collector);
 uid_t snap_collector_parser_uid(const struct snap_collector *collector);
 
 /* Writes it to `fd` as a file that is complete in itself, see snap_files_embed(). */
-struct snap_error *snap_collector_save(struct snap_collector *collector,
-				       const struct snap_options *options, int fd) _must_check_;
+struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
+					    const struct snap_options *options,
+					    int fd) _must_check_;
 
 /* How many processes have files that were not opened in time, or ended who opened them. */
 unsigned snap_collector_held(const struct snap_collector *collector);

@@ -195,7 +195,7 @@ static_assert(SNAP_ARRAY_SIZE(FREE_CALLS) * 2 + SNAP_ARRAY_SIZE(ROWS) * INSTRUCT
 		      MAX_INSTRUCTIONS,
 	      "the filter has room for all rows");
 
-struct snap_error *snap_sandbox_limit_calls(int channel)
+struct stacksnap_error *snap_sandbox_limit_calls(int channel)
 {
 	static const struct row STAT = { SYS_newfstatat, { IS, 3, AT_EMPTY_PATH } };
 	static const struct row MASK = { SYS_rt_sigprocmask, { HAS_NONE_OF, 0, 0 } };

@@ -21,22 +21,22 @@
 #endif
 
 /* Nobody may look into it or gain rights by it; uid, groups and capabilities of nobody. OS. */
-struct snap_error *snap_sandbox_drop_rights(uid_t uid) _must_check_;
+struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid) _must_check_;
 
 /* No file may be reached by a name. Nothing where the kernel has no Landlock. OS. */
-struct snap_error *snap_sandbox_close_files(void) _must_check_;
+struct stacksnap_error *snap_sandbox_close_files(void) _must_check_;
 
 /*
  * The system calls that remain. Writes go to `channel` alone, signals to the process itself. A call
  * that is not on the list returns EPERM; one by another ABI than the process's own kills. OS.
  */
-struct snap_error *snap_sandbox_limit_calls(int channel) _must_check_;
+struct stacksnap_error *snap_sandbox_limit_calls(int channel) _must_check_;
 
 /*
  * In place of newfstatat(), by which glibc's fstat() of 2.33 and later works: it could look at any
  * path, and a filter cannot tell. So it traps, and what asks about a descriptor is answered by the
  * old call.
  */
-struct snap_error *snap_sandbox_answer_stat(void) _must_check_;
+struct stacksnap_error *snap_sandbox_answer_stat(void) _must_check_;
 
 #endif

@@ -33,7 +33,7 @@ static const struct ruleset EVERYTHING[KNOWN_VERSIONS] = {
 	{ 0x7fff, 3, 0 }, { 0xffff, 3, 0 }, { 0xffff, 3, 3 },
 };
 
-struct snap_error *snap_sandbox_close_files(void)
+struct stacksnap_error *snap_sandbox_close_files(void)
 {
 	long version = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
 	_cleanup_fd_ int ruleset = -1;

@@ -21,7 +21,7 @@ static bool is_refused(long result)
 	return result < 0 && errno != EPERM && errno != EINVAL;
 }
 
-static struct snap_error *take_identity(uid_t uid)
+static struct stacksnap_error *take_identity(uid_t uid)
 {
 	int parent_signal = 0;
 	pid_t parent = getppid();
@@ -47,7 +47,7 @@ static void empty_lasting_sets(void)
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static struct snap_error *drop_capabilities(void)
+static struct stacksnap_error *drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
@@ -66,9 +66,9 @@ static void make_readable_memory_plain(void)
 		personality((unsigned long)now & ~(unsigned long)READ_IMPLIES_EXEC);
 }
 
-struct snap_error *snap_sandbox_drop_rights(uid_t uid)
+struct stacksnap_error *snap_sandbox_drop_rights(uid_t uid)
 {
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return snap_error_os(errno, "cannot make the process non-dumpable");

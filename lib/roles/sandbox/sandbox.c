@@ -79,7 +79,7 @@ static int lower(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 	return setrlimit(resource, &limit);
 }
 
-static struct snap_error *limit_resources(const struct snap_sandbox *sandbox, uint64_t data)
+static struct stacksnap_error *limit_resources(const struct snap_sandbox *sandbox, uint64_t data)
 {
 	rlim_t largest_file = SNAP_SANDBOX_REPORTS ? RLIM_INFINITY : 0;
 	const struct {
@@ -109,7 +109,7 @@ static struct snap_error *limit_resources(const struct snap_sandbox *sandbox, ui
  * (the hard one kills), and answer_stat()'s. A role blocks all; from now on nothing is blocked or
  * let through any more, see calls.c.
  */
-static struct snap_error *hear_own_signals(void)
+static struct stacksnap_error *hear_own_signals(void)
 {
 	sigset_t own;
 
@@ -123,10 +123,10 @@ static struct snap_error *hear_own_signals(void)
 	return NULL;
 }
 
-struct snap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
+struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox)
 {
 	uint64_t data = sandbox->data_bytes ? sandbox->data_bytes : DATA_BYTES;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	data += data_at_hand();
 	err = snap_sandbox_drop_rights(sandbox->uid);

@@ -35,6 +35,6 @@ uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count);
  * without rules (Linux 5.13; skipped where absent), a seccomp allow-list (refused calls get EPERM).
  * OS, with the step that failed: then the process is not fit for hostile bytes.
  */
-struct snap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox) _must_check_;
+struct stacksnap_error *snap_sandbox_enter(const struct snap_sandbox *sandbox) _must_check_;
 
 #endif

@@ -50,7 +50,7 @@ static void answer_stat(int signal _unused_, siginfo_t *info _unused_, void *dat
 	errno = before;
 }
 
-struct snap_error *snap_sandbox_answer_stat(void)
+struct stacksnap_error *snap_sandbox_answer_stat(void)
 {
 	struct sigaction action = { .sa_sigaction = answer_stat, .sa_flags = SA_SIGINFO };
 

@@ -31,7 +31,7 @@ static const int64_t MOST_WAIT_NS = 3000000000;
 /* ---- the exchange ---- */
 
 /* Address space only: what a call does not use takes no memory. */
-struct snap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder)
+struct stacksnap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder)
 {
 	const struct snap_options *options = unwinder->options;
 	size_t header = (sizeof(struct snap_exchange) + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -76,7 +76,7 @@ void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 
 /* ---- the parser ---- */
 
-struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder)
+struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder)
 {
 	struct snap_exchange_birth birth = { unwinder->exchange, unwinder->options };
 
@@ -100,8 +100,8 @@ int snap_remote_end_parser(struct snap_remote_unwinder *unwinder)
 /* ---- processes ---- */
 
 /* The bytes of a process in a file of memory. */
-static struct snap_error *encode(const struct snap_process *process, int *fd_ret,
-				 uint64_t *size_ret)
+static struct stacksnap_error *encode(const struct snap_process *process, int *fd_ret,
+				      uint64_t *size_ret)
 {
 	/* Nothing of it but by what addresses are understood. */
 	struct snap_process sent = *process;
@@ -131,12 +131,12 @@ static struct snap_error *encode(const struct snap_process *process, int *fd_ret
 	return NULL;
 }
 
-struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
-				    const struct snap_process *process)
+struct stacksnap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
+					 const struct snap_process *process)
 {
 	struct snap_exchange_process header = { 0 };
 	_cleanup_fd_ int fd = -1;
-	struct snap_error *err = encode(process, &fd, &header.size);
+	struct stacksnap_error *err = encode(process, &fd, &header.size);
 
 	return err ? err : snap_wire_send(unwinder->role.channel, &header, sizeof(header), fd);
 }

@@ -63,20 +63,21 @@ enum snap_call_result {
 };
 
 /* Maps the exchange. OS. */
-struct snap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder) _must_check_;
+struct stacksnap_error *
+snap_remote_map_exchange(struct snap_remote_unwinder *unwinder) _must_check_;
 /* For a new parser: nothing of what the last one may have left there is believed. */
 void snap_remote_clear_exchange(struct snap_remote_unwinder *unwinder);
 /* Gives the memory of large stacks back. */
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder);
 
 /* Makes a parser where there is none. OS. */
-struct snap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder) _must_check_;
+struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder) _must_check_;
 /* Ends it; returns what snap_role_end() does. */
 int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
 
 /* Sends a process; the parser must be waiting. NO_MEMORY, OS. */
-struct snap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
-				    const struct snap_process *process) _must_check_;
+struct stacksnap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
+					 const struct snap_process *process) _must_check_;
 
 /* Makes the call and waits for its answer, which is in the exchange. */
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,

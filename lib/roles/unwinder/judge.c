@@ -22,8 +22,8 @@ struct snap_judge {
 };
 
 /* The files are other ones from time to time; who answers for the unwinder is always the same. */
-static struct snap_error *answer(void *context, const struct snap_broker_request *request,
-				 int *fd_ret)
+static struct stacksnap_error *answer(void *context, const struct snap_broker_request *request,
+				      int *fd_ret)
 {
 	struct snap_judge *judge = context;
 	struct snap_broker broker = snap_local_broker(&judge->local);
@@ -31,11 +31,12 @@ static struct snap_error *answer(void *context, const struct snap_broker_request
 	return broker.answer(broker.context, request, fd_ret);
 }
 
-struct snap_error *snap_judge_create(const struct snap_options *options, struct snap_judge **ret)
+struct stacksnap_error *snap_judge_create(const struct snap_options *options,
+					  struct snap_judge **ret)
 {
 	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = calloc(1, sizeof(*judge));
 	struct snap_broker broker = { .answer = answer, .context = judge };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!judge)
 		return snap_error_no_memory();
@@ -56,9 +57,9 @@ void snap_judge_destroy(struct snap_judge *judge)
 	free(judge);
 }
 
-static struct snap_error *begin(struct snap_judge *judge, const struct snap_capture *capture)
+static struct stacksnap_error *begin(struct snap_judge *judge, const struct snap_capture *capture)
 {
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_remote_unwinder_reset(judge->unwinder);
 	snap_files_destroy(snap_take_ptr(judge->files));

@@ -15,8 +15,8 @@
 
 struct snap_judge;
 
-struct snap_error *snap_judge_create(const struct snap_options *options,
-				     struct snap_judge **ret) _must_check_;
+struct stacksnap_error *snap_judge_create(const struct snap_options *options,
+					  struct snap_judge **ret) _must_check_;
 void snap_judge_destroy(struct snap_judge *judge);
 
 static inline void snap_judge_destroyp(struct snap_judge **judge)

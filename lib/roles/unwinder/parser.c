@@ -60,8 +60,8 @@ static void tell(struct snap_exchange *exchange)
 }
 
 /* Before the question itself: the client waits for an answer, and not at the channel. */
-static struct snap_error *find_remotely(void *context, const struct snap_file_request *request,
-					int *fd_ret)
+static struct stacksnap_error *find_remotely(void *context, const struct snap_file_request *request,
+					     int *fd_ret)
 {
 	struct parser *parser = context;
 	struct snap_file_finder finder = snap_remote_finder(&parser->remote);
@@ -141,12 +141,12 @@ static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
 	return describe(parser, number, header.size, fd);
 }
 
-static struct snap_error *make_unwinder(struct parser *parser, uint32_t number)
+static struct stacksnap_error *make_unwinder(struct parser *parser, uint32_t number)
 {
 	const struct snap_process *process = &parser->capture.processes[number];
 	struct space *space = &parser->spaces[number];
 	struct snap_modules *modules;
-	struct snap_error *err = NULL;
+	struct stacksnap_error *err = NULL;
 
 	if (!parser->set)
 		err = snap_module_set_create(&parser->finder, &parser->arena, &parser->set);

@@ -28,9 +28,9 @@ enum {
 
 static const char LOST[] = "the unwinding process was lost";
 
-struct snap_error *snap_remote_unwinder_create(const struct snap_options *options,
-					       const struct snap_broker *broker,
-					       struct snap_remote_unwinder **ret)
+struct stacksnap_error *snap_remote_unwinder_create(const struct snap_options *options,
+						    const struct snap_broker *broker,
+						    struct snap_remote_unwinder **ret)
 {
 	struct snap_remote_unwinder *unwinder = calloc(1, sizeof(*unwinder));
 
@@ -103,7 +103,7 @@ void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
 		snap_remote_unwinder_reset(unwinder);
 }
 
-static struct snap_error *reserve(struct snap_remote_unwinder *unwinder, size_t count)
+static struct stacksnap_error *reserve(struct snap_remote_unwinder *unwinder, size_t count)
 {
 	size_t capacity = unwinder->process_count ? unwinder->process_count : 16;
 	struct snap_remote_process *grown;
@@ -124,8 +124,8 @@ static struct snap_error *reserve(struct snap_remote_unwinder *unwinder, size_t 
 
 /* ---- users ---- */
 
-static struct snap_error *find_user(struct snap_remote_unwinder *unwinder, uid_t uid,
-				    struct snap_remote_user **ret)
+static struct stacksnap_error *find_user(struct snap_remote_unwinder *unwinder, uid_t uid,
+					 struct snap_remote_user **ret)
 {
 	for (size_t i = 0; i < unwinder->user_count; i++) {
 		*ret = &unwinder->users[i];
@@ -143,7 +143,7 @@ static struct snap_error *find_user(struct snap_remote_unwinder *unwinder, uid_t
  * A parser of root's takes a uid that none of the processes has. One that comes later may have it:
  * then the parser is another.
  */
-static struct snap_error *choose_uid(struct snap_remote_unwinder *unwinder)
+static struct stacksnap_error *choose_uid(struct snap_remote_unwinder *unwinder)
 {
 	_cleanup_free_ uid_t *taken = NULL;
 
@@ -318,7 +318,7 @@ static bool is_hopeless(const struct snap_remote_unwinder *unwinder, uint32_t nu
 
 /* Something of ours failed: as bad as a loss, but there is an errno to tell. */
 static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_t number,
-				  struct snap_remote_user *user, struct snap_error *err)
+				  struct snap_remote_user *user, struct stacksnap_error *err)
 {
 	bool has_died = snap_error_errno(err) == EPIPE;
 
@@ -339,7 +339,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	struct snap_remote_process *known = &unwinder->processes[number];
 	bool enters;
 	enum snap_call_result result;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (unwinder->role.pidfd >= 0 && atomic_load(&unwinder->exchange->has_left))
 		snap_remote_end_parser(unwinder);
@@ -358,13 +358,13 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	return result == SNAP_CALL_ANSWERED ? result : lose(unwinder, number, user, result);
 }
 
-struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
-				      const struct snap_process *process,
-				      const struct snap_thread *thread, struct snap_pcs *ret)
+struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
+					   const struct snap_process *process,
+					   const struct snap_thread *thread, struct snap_pcs *ret)
 {
 	enum snap_call_result result = SNAP_CALL_DIED;
 	struct snap_remote_user *user = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (number >= SNAP_MAX_PROCESSES)
 		return snap_error_format(SNAP_ERROR_INVALID, "too many processes");

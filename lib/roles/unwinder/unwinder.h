@@ -19,9 +19,9 @@ struct snap_remote_unwinder;
  * Makes nothing yet: the first stack does. The broker answers about the capture whose processes
  * are entered, and must outlive it, as must the options.
  */
-struct snap_error *snap_remote_unwinder_create(const struct snap_options *options,
-					       const struct snap_broker *broker,
-					       struct snap_remote_unwinder **ret) _must_check_;
+struct stacksnap_error *snap_remote_unwinder_create(const struct snap_options *options,
+						    const struct snap_broker *broker,
+						    struct snap_remote_unwinder **ret) _must_check_;
 void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder);
 
 /*
@@ -29,10 +29,10 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder);
  * number `number` of the broker's capture. The pcs are valid until the next call. Never fails for
  * what the parser does: then the pc alone, SNAP_UNWIND_FAILED. NO_MEMORY, OS.
  */
-struct snap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
-				      const struct snap_process *process,
-				      const struct snap_thread *thread,
-				      struct snap_pcs *ret) _must_check_;
+struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
+					   const struct snap_process *process,
+					   const struct snap_thread *thread,
+					   struct snap_pcs *ret) _must_check_;
 
 /* It is another one from now on, or nobody needs it: sent anew when it is named again. */
 void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t number);

@@ -96,7 +96,7 @@ static struct file_header make_header(uint32_t version, size_t process_count)
 
 /* ---- writing ---- */
 
-static struct snap_error *write_bytes(int fd, const void *bytes, size_t size)
+static struct stacksnap_error *write_bytes(int fd, const void *bytes, size_t size)
 {
 	int os_errno = snap_write_all(fd, bytes, size);
 
@@ -113,7 +113,7 @@ struct sink {
 };
 
 /* Described twice: once to know how long it is, once to write it, a chunk at a time. */
-static struct snap_error *write_section(const struct sink *sink, const struct subject *subject)
+static struct stacksnap_error *write_section(const struct sink *sink, const struct subject *subject)
 {
 	static const uint8_t zeros[SNAP_CODEC_ALIGNMENT];
 	struct snap_codec count = {
@@ -134,7 +134,7 @@ static struct snap_error *write_section(const struct sink *sink, const struct su
 	};
 	struct section_header header = { .kind = htole32(subject->kind) };
 	struct section_end end;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	describe_section(&count, subject);
 	header.length = htole64(count.position);
@@ -152,11 +152,11 @@ static struct snap_error *write_section(const struct sink *sink, const struct su
 	return write_bytes(sink->fd, &end, sizeof(end));
 }
 
-static struct snap_error *write_process(const struct sink *sink, struct snap_capture *capture,
-					size_t index)
+static struct stacksnap_error *write_process(const struct sink *sink, struct snap_capture *capture,
+					     size_t index)
 {
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
-	struct snap_error *err = write_section(sink, &subject);
+	struct stacksnap_error *err = write_section(sink, &subject);
 
 	subject.kind = SECTION_EMBEDDED;
 	for (size_t i = 0; !err && i < capture->processes[index].embedded_count; i++) {
@@ -166,7 +166,8 @@ static struct snap_error *write_process(const struct sink *sink, struct snap_cap
 	return err;
 }
 
-static struct snap_error *write_capture(const struct snap_capture *capture, int fd, bool handed)
+static struct stacksnap_error *write_capture(const struct snap_capture *capture, int fd,
+					     bool handed)
 {
 	_cleanup_free_ uint8_t *chunk = malloc(SNAP_CODEC_CHUNK);
 	const struct sink sink = {
@@ -181,7 +182,7 @@ static struct snap_error *write_capture(const struct snap_capture *capture, int 
 	/* The descriptions also read; when they write, they change nothing. */
 	struct subject subject = { .kind = SECTION_CAPTURE,
 				   .capture = (struct snap_capture *)(uintptr_t)capture };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!chunk)
 		return snap_error_no_memory();
@@ -197,12 +198,12 @@ static struct snap_error *write_capture(const struct snap_capture *capture, int 
 	return write_section(&sink, &subject);
 }
 
-struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd)
+struct stacksnap_error *snap_capture_write(const struct snap_capture *capture, int fd)
 {
 	return write_capture(capture, fd, false);
 }
 
-struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd)
+struct stacksnap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd)
 {
 	return write_capture(capture, fd, true);
 }
@@ -223,12 +224,12 @@ static void source_deinit(struct source *source)
 	snap_contents_deinit(&source->contents);
 }
 
-static struct snap_error *truncated_capture(void)
+static struct stacksnap_error *truncated_capture(void)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is truncated");
 }
 
-static struct snap_error *damaged_capture(const char *how)
+static struct stacksnap_error *damaged_capture(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the capture is damaged: %s", how);
 }
@@ -239,7 +240,7 @@ bool snap_capture_is_capture(const void *bytes, size_t size)
 }
 
 /* The header first: a file that is none of ours is not read to its end, which it may not have. */
-static struct snap_error *read_header(struct source *source, uint32_t *count_ret)
+static struct stacksnap_error *read_header(struct source *source, uint32_t *count_ret)
 {
 	uint32_t mark = source->handed ? HANDED_OVER : 0, version;
 	struct file_header header, right;
@@ -265,7 +266,7 @@ static struct snap_error *read_header(struct source *source, uint32_t *count_ret
 	return *count_ret <= SNAP_MAX_PROCESSES ? NULL : damaged_capture("too many processes");
 }
 
-static struct snap_error *read_section(struct source *source, const struct subject *subject)
+static struct stacksnap_error *read_section(struct source *source, const struct subject *subject)
 {
 	struct section_header header;
 	struct section_end end, right;
@@ -310,13 +311,13 @@ static struct snap_error *read_section(struct source *source, const struct subje
 	return codec.problem ? damaged_capture(codec.problem) : NULL;
 }
 
-static struct snap_error *read_process(struct source *source, struct snap_capture *capture,
-				       size_t index)
+static struct stacksnap_error *read_process(struct source *source, struct snap_capture *capture,
+					    size_t index)
 {
 	struct snap_process *process = &capture->processes[index];
 	struct subject subject = { .kind = SECTION_PROCESS, .capture = capture, .process = index };
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end), count;
-	struct snap_error *err = read_section(source, &subject);
+	struct stacksnap_error *err = read_section(source, &subject);
 
 	if (err)
 		return err;
@@ -338,12 +339,12 @@ static struct snap_error *read_process(struct source *source, struct snap_captur
 	return NULL;
 }
 
-static struct snap_error *read_sections(struct source *source, uint32_t process_count,
-					struct snap_capture *capture)
+static struct stacksnap_error *read_sections(struct source *source, uint32_t process_count,
+					     struct snap_capture *capture)
 {
 	size_t least = sizeof(struct section_header) + sizeof(struct section_end);
 	struct subject subject = { .kind = SECTION_CAPTURE, .capture = capture };
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (process_count > source->contents.size / least)
 		return truncated_capture();
@@ -365,10 +366,10 @@ static struct snap_error *read_sections(struct source *source, uint32_t process_
 	return source->at == source->contents.size ? NULL : damaged_capture("trailing data");
 }
 
-static struct snap_error *map_outside(struct snap_capture *capture, int fd)
+static struct stacksnap_error *map_outside(struct snap_capture *capture, int fd)
 {
 	struct snap_contents contents;
-	struct snap_error *err = snap_contents_map(&contents, fd, "capture");
+	struct stacksnap_error *err = snap_contents_map(&contents, fd, "capture");
 
 	if (!err)
 		capture->outside = snap_contents_take(&contents, &capture->outside_size);
@@ -376,11 +377,11 @@ static struct snap_error *map_outside(struct snap_capture *capture, int fd)
 }
 
 /* The source is loaded. */
-static struct snap_error *read_capture(struct source *source, uint32_t process_count,
-				       struct snap_capture **ret)
+static struct stacksnap_error *read_capture(struct source *source, uint32_t process_count,
+					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!capture)
 		return snap_error_no_memory();
@@ -397,11 +398,11 @@ static struct snap_error *read_capture(struct source *source, uint32_t process_c
 	return NULL;
 }
 
-struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
+struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret)
 {
 	_cleanup_(source_deinit) struct source source = { .at = 0 };
 	uint32_t process_count = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_contents_init(&source.contents, fd, "capture", FIRST_BYTES, LARGEST_FILE);
 	if (err)
@@ -414,11 +415,11 @@ struct snap_error *snap_capture_read(int fd, struct snap_capture **ret)
 	return err ? err : read_capture(&source, process_count, ret);
 }
 
-struct snap_error *snap_capture_take_over(int fd, int shared_fd, struct snap_capture **ret)
+struct stacksnap_error *snap_capture_take_over(int fd, int shared_fd, struct snap_capture **ret)
 {
 	_cleanup_(source_deinit) struct source source = { .handed = true, .outside = shared_fd };
 	uint32_t process_count = 0;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_contents_map(&source.contents, fd, "capture");
 	if (!err)

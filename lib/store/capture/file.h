@@ -13,10 +13,10 @@
 #include <stdbool.h>
 
 /* Writes the capture to a descriptor; `live` and timing of this run are left out. */
-struct snap_error *snap_capture_write(const struct snap_capture *capture, int fd) _must_check_;
+struct stacksnap_error *snap_capture_write(const struct snap_capture *capture, int fd) _must_check_;
 
 /* Reads one back. FORMAT: truncated, foreign, newer version, or not consistent in itself. */
-struct snap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_check_;
+struct stacksnap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_check_;
 
 /*
  * The same through memory, from one process to another on the same machine: a memfd, without
@@ -24,9 +24,10 @@ struct snap_error *snap_capture_read(int fd, struct snap_capture **ret) _must_ch
  * there was none). What is taken over is checked as a file is, and stays mapped; the memfds must
  * not be written to any more.
  */
-struct snap_error *snap_capture_hand_over(const struct snap_capture *capture, int fd) _must_check_;
-struct snap_error *snap_capture_take_over(int fd, int shared_fd,
-					  struct snap_capture **ret) _must_check_;
+struct stacksnap_error *snap_capture_hand_over(const struct snap_capture *capture,
+					       int fd) _must_check_;
+struct stacksnap_error *snap_capture_take_over(int fd, int shared_fd,
+					       struct snap_capture **ret) _must_check_;
 
 /* Whether these first bytes of a file are those of a capture. */
 bool snap_capture_is_capture(const void *bytes, size_t size);

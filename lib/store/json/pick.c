@@ -112,7 +112,7 @@ static size_t read_input(void *buffer, size_t size, void *context)
 	return (size_t)-1;
 }
 
-struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
+struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes, struct snap_json **ret)
 {
 	struct input input = { .fd = fd, .left = max_bytes };
 	json_error_t error;

@@ -22,7 +22,7 @@ struct snap_json; /* a value of a document */
 
 struct snap_json_pick {
 	struct snap_interner strings; /* in the arena of the result */
-	struct snap_error *error;
+	struct stacksnap_error *error;
 	struct snap_buffer raw; /* where texts are unescaped */
 };
 
@@ -30,8 +30,8 @@ void snap_json_pick_init(struct snap_json_pick *pick, struct snap_arena *arena);
 void snap_json_pick_deinit(struct snap_json_pick *pick);
 
 /* The document's root, an object; released by snap_json_pick_close(). FORMAT, OS. */
-struct snap_error *snap_json_pick_open(int fd, uint64_t max_bytes,
-				       struct snap_json **ret) _must_check_;
+struct stacksnap_error *snap_json_pick_open(int fd, uint64_t max_bytes,
+					    struct snap_json **ret) _must_check_;
 void snap_json_pick_close(struct snap_json *root);
 
 static inline void snap_json_pick_closep(struct snap_json **root)

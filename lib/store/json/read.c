@@ -605,11 +605,11 @@ static void read_warnings(struct reader *reader, const struct snap_json *root)
 	}
 }
 
-struct snap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **ret)
+struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **ret)
 {
 	_cleanup_(reader_deinit) struct reader reader = { .snapshot = snap_snapshot_new() };
 	_cleanup_(snap_json_pick_closep) struct snap_json *root = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!reader.snapshot)
 		return snap_error_no_memory();

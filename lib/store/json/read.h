@@ -14,6 +14,6 @@
 enum { SNAP_JSON_MAX_BYTES = 1 << 30 };
 
 /* From the descriptor's position to its end. FORMAT: no such document; OS, NO_MEMORY. */
-struct snap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **ret) _must_check_;
 
 #endif

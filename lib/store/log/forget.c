@@ -400,7 +400,7 @@ static void publish_moves(struct snap_log_moves *published, struct snap_log_move
 	*moves = old;
 }
 
-static struct snap_error *compact_log(struct snap_log *log)
+static struct stacksnap_error *compact_log(struct snap_log *log)
 {
 	_cleanup_(compaction_deinit) struct compaction compaction = { 0 };
 	struct snap_log_index *index = log->index;
@@ -438,10 +438,11 @@ static bool is_compaction_due(const struct snap_log *log)
 	       log->arena.total > 2 * kept->text + FEW_BYTES;
 }
 
-struct snap_error *snap_log_forget(struct snap_log *log, int64_t before_ns, bool *renumbered_ret)
+struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
+					bool *renumbered_ret)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	bool due;
 
 	if (!forget_ticks(log, before_ns))

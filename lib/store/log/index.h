@@ -71,22 +71,22 @@ struct snap_log_index {
 };
 
 /* A log without a host, and with room for so many spaces. */
-struct snap_error *snap_log_new(size_t spaces, struct snap_log **ret) _must_check_;
+struct stacksnap_error *snap_log_new(size_t spaces, struct snap_log **ret) _must_check_;
 /* Room for twice as many spaces. They move: nobody may have seen them. */
-struct snap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
+struct stacksnap_error *snap_log_grow_spaces(struct snap_log *log) _must_check_;
 
 /* A free slot for a space of the process. OTHER: there is none. */
-struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process,
-				      uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_space_add(struct snap_log *log, uint32_t process,
+					   uint32_t *ret) _must_check_;
 void snap_log_space_drop(struct snap_log *log, uint32_t space);
 
 /*
  * The union of mappings that were known with those that are there now, which begin anew where
  * code was replaced by other code (*fits_ret false). Allocates *ret.
  */
-struct snap_error *snap_log_join_maps(const struct snap_process *known,
-				      const struct snap_process *now, struct snap_map **ret,
-				      size_t *count_ret, bool *fits_ret) _must_check_;
+struct stacksnap_error *snap_log_join_maps(const struct snap_process *known,
+					   const struct snap_process *now, struct snap_map **ret,
+					   size_t *count_ret, bool *fits_ret) _must_check_;
 
 /* Whether addresses in a mapping may be looked up: a file has no others. */
 static inline bool snap_log_tells(const struct snap_map *map)

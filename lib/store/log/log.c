@@ -11,7 +11,7 @@
 
 enum { MOST_PROCESSES = 1 << 24, MOST_THREADS = 1 << 28 };
 
-static struct snap_error *too_many(const char *what)
+static struct stacksnap_error *too_many(const char *what)
 {
 	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many %s", what);
 }
@@ -33,7 +33,7 @@ static bool make_index(struct snap_log *log, size_t spaces)
 	return log->capture->processes;
 }
 
-struct snap_error *snap_log_new(size_t spaces, struct snap_log **ret)
+struct stacksnap_error *snap_log_new(size_t spaces, struct snap_log **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = calloc(1, sizeof(*log));
 
@@ -55,11 +55,11 @@ static bool copy_text(struct snap_arena *arena, const char **text)
 	return *text;
 }
 
-struct snap_error *snap_log_create(const struct snap_host *host, int64_t time_ns, int64_t period_ns,
-				   bool cpu_only, struct snap_log **ret)
+struct stacksnap_error *snap_log_create(const struct snap_host *host, int64_t time_ns,
+					int64_t period_ns, bool cpu_only, struct snap_log **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
-	struct snap_error *err = snap_log_new(SNAP_LOG_MAX_SPACES, &log);
+	struct stacksnap_error *err = snap_log_new(SNAP_LOG_MAX_SPACES, &log);
 	struct snap_arena *arena;
 
 	if (err)
@@ -128,9 +128,9 @@ void snap_log_destroy(struct snap_log *log)
 	free(log);
 }
 
-struct snap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
-					uint32_t parent, uint32_t before, bool is_target,
-					uint32_t *ret)
+struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
+					     uint32_t parent, uint32_t before, bool is_target,
+					     uint32_t *ret)
 {
 	assert(parent == UINT32_MAX || parent < log->process_count);
 	assert(before == UINT32_MAX || before < log->process_count);
@@ -166,8 +166,9 @@ void snap_log_end_process(struct snap_log *log, uint32_t process)
 		ended->last_tick = tick > ended->first_tick ? tick - 1 : tick;
 }
 
-struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
-				       pid_t ns_tid, const char *name, bool kernel, uint32_t *ret)
+struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
+					    pid_t ns_tid, const char *name, bool kernel,
+					    uint32_t *ret)
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_thread thread = { process, tid, ns_tid, name, kernel };
@@ -190,7 +191,8 @@ struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, p
 	return NULL;
 }
 
-struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread, const char *name)
+struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread,
+					       const char *name)
 {
 	assert(thread < log->thread_count);
 	if (!snap_intern_text(&log->strings, &name, SNAP_MAX_COMM))
@@ -223,7 +225,7 @@ static bool grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacit
 	return true;
 }
 
-struct snap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns)
+struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns)
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_tick *tick;
@@ -249,7 +251,7 @@ static bool same_standing(const struct snap_log_change *a, const struct snap_log
 	       (a->stack == SNAP_LOG_GONE || (a->syscall == b->syscall && a->state == b->state));
 }
 
-struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *asked)
+struct stacksnap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *asked)
 {
 	struct snap_log_index *index = log->index;
 	struct snap_log_change change = *asked;
@@ -284,7 +286,7 @@ struct snap_error *snap_log_change(struct snap_log *log, const struct snap_log_c
 	return NULL;
 }
 
-struct snap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread)
+struct stacksnap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread)
 {
 	struct snap_log_change gone = { .thread = thread, .stack = SNAP_LOG_GONE, .syscall = -1 };
 

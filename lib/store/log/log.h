@@ -10,8 +10,9 @@
 
 #include "model/log.h"
 
-struct snap_error *snap_log_create(const struct snap_host *host, int64_t time_ns, int64_t period_ns,
-				   bool cpu_only, struct snap_log **ret) _must_check_;
+struct stacksnap_error *snap_log_create(const struct snap_host *host, int64_t time_ns,
+					int64_t period_ns, bool cpu_only,
+					struct snap_log **ret) _must_check_;
 void snap_log_destroy(struct snap_log *log);
 
 static inline void snap_log_destroyp(struct snap_log **log)
@@ -20,9 +21,9 @@ static inline void snap_log_destroyp(struct snap_log **log)
 }
 
 /* A process, or (`before` not UINT32_MAX) the program that goes on where that one ended by exec. */
-struct snap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
-					uint32_t parent, uint32_t before, bool is_target,
-					uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
+					     uint32_t parent, uint32_t before, bool is_target,
+					     uint32_t *ret) _must_check_;
 void snap_log_end_process(struct snap_log *log, uint32_t process);
 
 /*
@@ -33,21 +34,22 @@ void snap_log_end_process(struct snap_log *log, uint32_t process);
  * without mappings. The number is in *ret; capture->processes[*ret] does not move, but its mappings
  * are new ones after each call: modules made of the old ones are to be made anew.
  */
-struct snap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
-					const struct snap_process *facts,
-					const struct snap_live *live, uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
+					     const struct snap_process *facts,
+					     const struct snap_live *live,
+					     uint32_t *ret) _must_check_;
 
-struct snap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
-				       pid_t ns_tid, const char *name, bool kernel,
-				       uint32_t *ret) _must_check_;
-struct snap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread,
-					  const char *name) _must_check_;
+struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t process, pid_t tid,
+					    pid_t ns_tid, const char *name, bool kernel,
+					    uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t thread,
+					       const char *name) _must_check_;
 
 /*
  * It has ended, within a tick: it stands nowhere from here on, and may be forgotten. A thread that
  * merely is GONE (--mode cpu) may come back and keeps its number.
  */
-struct snap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread) _must_check_;
+struct stacksnap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread) _must_check_;
 
 /* A stack as the unwinder leaves it; `reason` NULL when complete. */
 struct snap_log_pcs {
@@ -61,14 +63,14 @@ struct snap_log_pcs {
 };
 
 /* The number of a stack, which is added if it is new. About a microsecond for one that is known. */
-struct snap_error *snap_log_stack(struct snap_log *log, uint32_t space,
-				  const struct snap_log_pcs *pcs, uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
+				       const struct snap_log_pcs *pcs, uint32_t *ret) _must_check_;
 
 /* A tick: begun, then its changes (one a thread at most), then ended. */
-struct snap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns) _must_check_;
+struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns) _must_check_;
 /* Without effect if the thread stands so already. */
-struct snap_error *snap_log_change(struct snap_log *log,
-				   const struct snap_log_change *change) _must_check_;
+struct stacksnap_error *snap_log_change(struct snap_log *log,
+					const struct snap_log_change *change) _must_check_;
 void snap_log_end_tick(struct snap_log *log, int64_t stopped_ns);
 
 /* How a thread stands now; stack SNAP_LOG_GONE: it is not there. */
@@ -82,8 +84,8 @@ const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint
  * Processes and threads that have not ended are never dropped. Spaces keep their numbers; the place
  * of one that was dropped is free for another.
  */
-struct snap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
-				   bool *renumbered_ret) _must_check_;
+struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
+					bool *renumbered_ret) _must_check_;
 uint32_t snap_log_moved_process(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_space(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old);

@@ -141,9 +141,9 @@ static void join_sides(struct join *join, struct side *known, struct side *now)
 	}
 }
 
-struct snap_error *snap_log_join_maps(const struct snap_process *known,
-				      const struct snap_process *now, struct snap_map **ret,
-				      size_t *count_ret, bool *fits_ret)
+struct stacksnap_error *snap_log_join_maps(const struct snap_process *known,
+					   const struct snap_process *now, struct snap_map **ret,
+					   size_t *count_ret, bool *fits_ret)
 {
 	_cleanup_free_ bool *known_modules = find_modules(known), *now_modules = find_modules(now);
 	struct join join = { .fits = true };

@@ -57,7 +57,7 @@ static void put_blob(struct snap_log_index *index, struct snap_log_blob *blob)
 
 /* ---- slots ---- */
 
-struct snap_error *snap_log_grow_spaces(struct snap_log *log)
+struct stacksnap_error *snap_log_grow_spaces(struct snap_log *log)
 {
 	struct snap_log_index *index = log->index;
 	size_t count = index->space_capacity, spaces = count, indices = count, processes = count;
@@ -75,7 +75,7 @@ struct snap_error *snap_log_grow_spaces(struct snap_log *log)
 	return NULL;
 }
 
-struct snap_error *snap_log_space_add(struct snap_log *log, uint32_t process, uint32_t *ret)
+struct stacksnap_error *snap_log_space_add(struct snap_log *log, uint32_t process, uint32_t *ret)
 {
 	struct snap_log_index *index = log->index;
 	struct snap_capture *capture = log->capture;
@@ -299,13 +299,13 @@ static void keep_live(struct snap_live *kept, const struct snap_live *live)
 			*to[i] = fcntl(*from[i], F_DUPFD_CLOEXEC, 3);
 }
 
-struct snap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
-					const struct snap_process *facts,
-					const struct snap_live *live, uint32_t *ret)
+struct stacksnap_error *snap_log_map_process(struct snap_log *log, uint32_t process,
+					     const struct snap_process *facts,
+					     const struct snap_live *live, uint32_t *ret)
 {
 	static const struct snap_process nothing;
 	_cleanup_free_ struct snap_map *maps = NULL;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint32_t space, before;
 	size_t map_count = 0;
 	bool fits = false;

@@ -36,13 +36,13 @@ static uint64_t stack_hash(const struct stack_head *head, const uint32_t *ids, s
 	return snap_hash_bytes(ids, count * sizeof(*ids), hash);
 }
 
-static struct snap_error *too_many(const char *what)
+static struct stacksnap_error *too_many(const char *what)
 {
 	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many different %s", what);
 }
 
-static struct snap_error *find_frame(struct snap_log *log, uint32_t space, uint64_t bits,
-				     uint32_t *ret)
+static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, uint64_t bits,
+					  uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->frames;
 	uint64_t hash = frame_hash(space, bits);
@@ -67,7 +67,7 @@ static struct snap_error *find_frame(struct snap_log *log, uint32_t space, uint6
 }
 
 /* Reasons are texts of the program: a handful. */
-static struct snap_error *find_reason(struct snap_log *log, const char *reason, uint32_t *ret)
+static struct stacksnap_error *find_reason(struct snap_log *log, const char *reason, uint32_t *ret)
 {
 	for (size_t i = 0; reason && i < log->reason_count; i++) {
 		if (log->reasons[i] == reason || strcmp(log->reasons[i], reason) == 0) {
@@ -91,13 +91,13 @@ static struct snap_error *find_reason(struct snap_log *log, const char *reason, 
 }
 
 /* The numbers of a stack's frames go to index->ids. */
-static struct snap_error *find_frames(struct snap_log *log, uint32_t space,
-				      const struct snap_log_pcs *pcs)
+static struct stacksnap_error *find_frames(struct snap_log *log, uint32_t space,
+					   const struct snap_log_pcs *pcs)
 {
 	struct snap_log_index *index = log->index;
 
 	for (size_t i = 0; i < pcs->count; i++) {
-		struct snap_error *err;
+		struct stacksnap_error *err;
 
 		if (!snap_reserve_array(index->ids, index->id_capacity, i + 1))
 			return snap_error_no_memory();
@@ -124,8 +124,8 @@ static bool is_stack(const struct snap_log *log, uint32_t number, const struct s
 				     count * sizeof(uint32_t)) == 0);
 }
 
-static struct snap_error *add_stack(struct snap_log *log, const struct stack_head *head,
-				    size_t count, uint32_t *ret)
+static struct stacksnap_error *add_stack(struct snap_log *log, const struct stack_head *head,
+					 size_t count, uint32_t *ret)
 {
 	if (log->stack_count >= SNAP_LOG_MAX_STACKS)
 		return too_many("stacks");
@@ -151,8 +151,8 @@ static struct snap_error *add_stack(struct snap_log *log, const struct stack_hea
 	return NULL;
 }
 
-struct snap_error *snap_log_stack(struct snap_log *log, uint32_t space,
-				  const struct snap_log_pcs *pcs, uint32_t *ret)
+struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
+				       const struct snap_log_pcs *pcs, uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->stacks;
 	struct stack_head head = { .end_pc = pcs->end_pc,
@@ -161,7 +161,7 @@ struct snap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 				   .gap_after = pcs->gap_count ? (uint32_t)pcs->gap_after : 0,
 				   .end = pcs->end };
 	struct snap_probe probe;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 	uint64_t hash;
 
 	assert(space < log->capture->process_count && log->index->spaces[space].version);

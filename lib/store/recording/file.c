@@ -171,8 +171,8 @@ void snap_log_writer_destroy(struct snap_log_writer *writer)
 	free(writer);
 }
 
-static struct snap_error *write_bytes(struct snap_log_writer *writer, const void *bytes,
-				      size_t size)
+static struct stacksnap_error *write_bytes(struct snap_log_writer *writer, const void *bytes,
+					   size_t size)
 {
 	int os_errno = snap_write_all(writer->fd, bytes, size);
 
@@ -183,7 +183,7 @@ static struct snap_error *write_bytes(struct snap_log_writer *writer, const void
 }
 
 /* In one write: what was written before is whole, whatever comes. */
-static struct snap_error *write_chunk(struct snap_log_writer *writer, uint32_t type)
+static struct stacksnap_error *write_chunk(struct snap_log_writer *writer, uint32_t type)
 {
 	struct snap_log_file *file = &writer->file;
 	struct snap_buffer *out = &writer->out;
@@ -215,14 +215,14 @@ static void look_at_log(struct snap_log_writer *writer, const struct snap_log *l
 	writer->file.log = (struct snap_log *)(uintptr_t)log;
 }
 
-struct snap_error *snap_log_writer_create(const struct snap_log *log, int fd,
-					  struct snap_log_writer **ret)
+struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int fd,
+					       struct snap_log_writer **ret)
 {
 	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer =
 		calloc(1, sizeof(*writer));
 	uint32_t version[2] = { htole32(SNAP_LOG_VERSION), 0 };
 	size_t spaces = log->index->space_capacity;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	if (!writer)
 		return snap_error_no_memory();
@@ -244,7 +244,8 @@ struct snap_error *snap_log_writer_create(const struct snap_log *log, int fd,
 	return NULL;
 }
 
-struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer, const struct snap_log *log)
+struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
+					      const struct snap_log *log)
 {
 	struct snap_log_file *file = &writer->file;
 
@@ -267,10 +268,10 @@ struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer, const s
 	return write_chunk(writer, SNAP_LOG_CHUNK_DATA);
 }
 
-struct snap_error *snap_log_writer_finish(struct snap_log_writer *writer,
-					  const struct snap_log *log)
+struct stacksnap_error *snap_log_writer_finish(struct snap_log_writer *writer,
+					       const struct snap_log *log)
 {
-	struct snap_error *err = snap_log_writer_flush(writer, log);
+	struct stacksnap_error *err = snap_log_writer_flush(writer, log);
 
 	if (!err)
 		err = write_chunk(writer, SNAP_LOG_CHUNK_NAMES);
@@ -282,10 +283,10 @@ struct snap_error *snap_log_writer_finish(struct snap_log_writer *writer,
 	return err;
 }
 
-struct snap_error *snap_log_write(const struct snap_log *log, int fd)
+struct stacksnap_error *snap_log_write(const struct snap_log *log, int fd)
 {
 	_cleanup_(snap_log_writer_destroyp) struct snap_log_writer *writer = NULL;
-	struct snap_error *err = snap_log_writer_create(log, fd, &writer);
+	struct stacksnap_error *err = snap_log_writer_create(log, fd, &writer);
 
 	return err ? err : snap_log_writer_finish(writer, log);
 }
@@ -306,15 +307,16 @@ static void reader_deinit(struct reader *reader)
 	snap_contents_deinit(&reader->contents);
 }
 
-static struct snap_error *damaged_recording(const char *how)
+static struct stacksnap_error *damaged_recording(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the recording is damaged: %s", how);
 }
 
 /* A file that is none of ours is not read to its end, which it may not have. */
-static struct snap_error *read_magic(struct reader *reader, int fd)
+static struct stacksnap_error *read_magic(struct reader *reader, int fd)
 {
-	struct snap_error *err = snap_contents_load(&reader->contents, fd, SNAP_LOG_MAGIC_SIZE);
+	struct stacksnap_error *err =
+		snap_contents_load(&reader->contents, fd, SNAP_LOG_MAGIC_SIZE);
 	uint32_t version[2];
 
 	if (err)
@@ -358,8 +360,8 @@ static void read_texts(struct snap_log_file *file)
 	}
 }
 
-static struct snap_error *read_payload(struct snap_log_file *file, uint32_t type,
-				       const uint8_t *payload, size_t length)
+static struct stacksnap_error *read_payload(struct snap_log_file *file, uint32_t type,
+					    const uint8_t *payload, size_t length)
 {
 	file->at = payload;
 	file->end = payload + length;
@@ -372,7 +374,8 @@ static struct snap_error *read_payload(struct snap_log_file *file, uint32_t type
 }
 
 /* The next chunk, if it is whole: *whole_ret. */
-static struct snap_error *read_chunk(struct reader *reader, uint32_t *type_ret, bool *whole_ret)
+static struct stacksnap_error *read_chunk(struct reader *reader, uint32_t *type_ret,
+					  bool *whole_ret)
 {
 	size_t left = reader->contents.size - reader->at;
 	const uint8_t *at = reader->contents.bytes + reader->at, *payload;
@@ -406,13 +409,13 @@ static struct snap_error *read_chunk(struct reader *reader, uint32_t *type_ret, 
 	return read_payload(&reader->file, type, payload, (size_t)length);
 }
 
-static struct snap_error *read_chunks(struct reader *reader)
+static struct stacksnap_error *read_chunks(struct reader *reader)
 {
 	uint32_t type = 0;
 	bool whole = true;
 
 	while (whole && type != SNAP_LOG_CHUNK_END) {
-		struct snap_error *err = read_chunk(reader, &type, &whole);
+		struct stacksnap_error *err = read_chunk(reader, &type, &whole);
 
 		if (err)
 			return err;
@@ -424,11 +427,11 @@ static struct snap_error *read_chunks(struct reader *reader)
 	return NULL;
 }
 
-struct snap_error *snap_log_read(int fd, struct snap_log **ret)
+struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret)
 {
 	_cleanup_(reader_deinit) struct reader reader = { .file.reads = true };
 	struct snap_capture *capture;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	err = snap_contents_init(&reader.contents, fd, "recording", FIRST_BYTES, LARGEST_FILE);
 	if (!err)

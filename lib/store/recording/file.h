@@ -15,8 +15,8 @@
 struct snap_log_writer;
 
 /* Writes the head. The descriptor stays the caller's. */
-struct snap_error *snap_log_writer_create(const struct snap_log *log, int fd,
-					  struct snap_log_writer **ret) _must_check_;
+struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int fd,
+					       struct snap_log_writer **ret) _must_check_;
 void snap_log_writer_destroy(struct snap_log_writer *writer);
 
 static inline void snap_log_writer_destroyp(struct snap_log_writer **writer)
@@ -25,20 +25,20 @@ static inline void snap_log_writer_destroyp(struct snap_log_writer **writer)
 }
 
 /* Appends what came since the last call as one chunk. The log must not have been renumbered. */
-struct snap_error *snap_log_writer_flush(struct snap_log_writer *writer,
-					 const struct snap_log *log) _must_check_;
+struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
+					      const struct snap_log *log) _must_check_;
 /* Appends names, statistics and the end. */
-struct snap_error *snap_log_writer_finish(struct snap_log_writer *writer,
-					  const struct snap_log *log) _must_check_;
+struct stacksnap_error *snap_log_writer_finish(struct snap_log_writer *writer,
+					       const struct snap_log *log) _must_check_;
 
 /* A whole log in one go: what a ring writes, and `render -f snaprec`. */
-struct snap_error *snap_log_write(const struct snap_log *log, int fd) _must_check_;
+struct stacksnap_error *snap_log_write(const struct snap_log *log, int fd) _must_check_;
 
 /*
  * Reads one back. FORMAT: truncated in its head, foreign, newer version, not consistent in itself.
  * A file without an end is no error: end is SNAP_END_UNFINISHED.
  */
-struct snap_error *snap_log_read(int fd, struct snap_log **ret) _must_check_;
+struct stacksnap_error *snap_log_read(int fd, struct snap_log **ret) _must_check_;
 
 /* Whether these first bytes of a file are those of a recording. */
 bool snap_log_is_recording(const void *bytes, size_t size);

@@ -108,8 +108,8 @@ uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t war
 	return to.no_memory ? UINT64_MAX : to.codec.position;
 }
 
-struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
-					size_t warnings_from, uint8_t *bytes)
+struct stacksnap_error *snap_log_names_write(const struct snap_log *log, size_t from,
+					     size_t warnings_from, uint8_t *bytes)
 {
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
@@ -126,7 +126,7 @@ struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
 /* ---- reading ---- */
 
 /* All texts and entries are the log's then. */
-static struct snap_error *add_names(struct snap_log *log, struct names *names)
+static struct stacksnap_error *add_names(struct snap_log *log, struct names *names)
 {
 	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + names->count))
 		return snap_error_no_memory();
@@ -148,13 +148,13 @@ static struct snap_error *add_names(struct snap_log *log, struct names *names)
 	return NULL;
 }
 
-static struct snap_error *damaged_names(const char *how)
+static struct stacksnap_error *damaged_names(const char *how)
 {
 	return snap_error_format(SNAP_ERROR_FORMAT, "the names are damaged: %s", how);
 }
 
-static struct snap_error *decode_names(const struct snap_log *log, struct snap_pointer_codec *to,
-				       struct names *names)
+static struct stacksnap_error *decode_names(const struct snap_log *log,
+					    struct snap_pointer_codec *to, struct names *names)
 {
 	*names = (struct names){ .frame_count = log->frame_count, .from = log->name_count };
 	code_names(to, names);
@@ -170,14 +170,15 @@ static struct snap_error *decode_names(const struct snap_log *log, struct snap_p
 	return NULL;
 }
 
-struct snap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes, uint64_t size)
+struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
+					    uint64_t size)
 {
 	_cleanup_(snap_arena_deinit) struct snap_arena arena;
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec = { .mode = SNAP_CODEC_READ, .bytes = bytes, .size = size, .arena = &arena },
 	};
 	struct names names;
-	struct snap_error *err;
+	struct stacksnap_error *err;
 
 	snap_arena_init(&arena);
 	err = decode_names(log, &to, &names);

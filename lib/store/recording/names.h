@@ -17,14 +17,14 @@
  */
 uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t warnings_from);
 /* Writes them to memory that has room for snap_log_names_size(). NO_MEMORY. */
-struct snap_error *snap_log_names_write(const struct snap_log *log, size_t from,
-					size_t warnings_from, uint8_t *bytes) _must_check_;
+struct stacksnap_error *snap_log_names_write(const struct snap_log *log, size_t from,
+					     size_t warnings_from, uint8_t *bytes) _must_check_;
 
 /*
  * Adds them to a log that has `from` names and the frames that the writer had, with copies of all
  * texts. FORMAT, NO_MEMORY: then nothing was added.
  */
-struct snap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
-				       uint64_t size) _must_check_;
+struct stacksnap_error *snap_log_names_read(struct snap_log *log, const uint8_t *bytes,
+					    uint64_t size) _must_check_;
 
 #endif

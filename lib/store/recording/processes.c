@@ -212,7 +212,7 @@ static void code_memory(struct snap_log_file *file, struct snap_log_space_index 
 /* The slot of a space that is read, which is its number in the file, too. */
 static void add_space(struct snap_log_file *file, uint32_t number, uint32_t process)
 {
-	_cleanup_(snap_error_destroyp) struct snap_error *err = NULL;
+	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 	struct snap_log *log = file->log;
 
 	if (number == log->index->space_capacity)

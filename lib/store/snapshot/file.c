@@ -473,7 +473,7 @@ uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot)
 	return to.no_memory ? UINT64_MAX : to.codec.position;
 }
 
-struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes)
+struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uint8_t *bytes)
 {
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
@@ -483,8 +483,8 @@ struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot, uin
 	return to.no_memory ? snap_error_no_memory() : NULL;
 }
 
-struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
-				      struct snap_snapshot **ret)
+struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
+					   struct snap_snapshot **ret)
 {
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = snap_snapshot_new();
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {

@@ -16,8 +16,8 @@
 uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot);
 
 /* Writes it to memory that has room for snap_snapshot_size(). NO_MEMORY. */
-struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
-				       uint8_t *bytes) _must_check_;
+struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
+					    uint8_t *bytes) _must_check_;
 
 /*
  * Reads one. Everything that renderers rely on holds afterwards: enums and counts in range, texts
@@ -25,7 +25,7 @@ struct snap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
  * more than gigabytes. What it returns points into `bytes`: the caller sets snapshot->backing if
  * they are to go with it. FORMAT, NO_MEMORY.
  */
-struct snap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
-				      struct snap_snapshot **ret) _must_check_;
+struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
+					   struct snap_snapshot **ret) _must_check_;
 
 #endif
