@@ -127,7 +127,7 @@ static void code_end(struct snap_log_file *file)
 	count = snap_log_code_count(file, count < MOST_WARNINGS ? count : MOST_WARNINGS, 1);
 	snap_log_check(file, count <= MOST_WARNINGS, "too many warnings");
 	for (size_t i = 0; i < count && snap_log_fine(file); i++) {
-		struct snap_warning warning = { NULL };
+		struct snap_warning warning = { .code = NULL };
 
 		if (!file->reads)
 			warning = capture->warnings[i];
