@@ -2,7 +2,7 @@
 /*
  * Options: what the caller asked for, as plain values that every stage reads and none writes.
  *
- * Deliberately knows nothing of command lines: lib/options.c fills it from names and texts.
+ * Deliberately knows nothing of command lines: lib/api/options.c fills it from names and texts.
  * Strings and arrays are owned by the options' arena.
  */
 #ifndef SNAP_MODEL_OPTIONS_H

@@ -4,8 +4,7 @@
  * checks the question, finds the file and hands over a read-only descriptor of a regular file.
  *
  *     parser --request--> broker (supervisor) --request--> collector, which has the target's
- * descriptors
- *            <--descriptor--                  <--descriptor--
+ *            <-descriptor--                   <-descriptor--         descriptors
  *
  * Knows nothing of what is in the files.
  */

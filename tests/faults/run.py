@@ -381,8 +381,9 @@ def undisturbed(bench, scenario):
     for _ in range(3):
         bench.page.ask_for_list()
         status, out, err, _ = bench.run(scenario)
-        # A busy machine misses ticks, which a recording owns up to.
-        if status != 0 and not ("record" in scenario.arguments and "ticks were missed" in err):
+        # A busy machine misses ticks, and does not stop a thread in time: a recording says so.
+        busy = "ticks were missed" in err or "could not be read at every tick" in err
+        if status != 0 and not ("record" in scenario.arguments and busy):
             raise AssertionError(f"{scenario.name}: undisturbed, status {status}: {err}")
         contents.append(scenario.content(bench, out))
         for site in bench.page.sites():

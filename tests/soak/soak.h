@@ -40,7 +40,7 @@ long soak_bad_count(void);
 __attribute__((noreturn)) void soak_cannot(const char *why);
 __attribute__((noreturn)) void soak_broken(const char *what);
 
-/* clock.c */
+/* report.c */
 int64_t soak_now(void); /* CLOCK_MONOTONIC, nanoseconds */
 void soak_sleep_us(long us);
 /* A number below `limit`; the same sequence for each run. */

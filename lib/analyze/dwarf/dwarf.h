@@ -105,7 +105,7 @@ struct snap_dwarf {
 	bool indexed, out_of_memory;
 	uint64_t work;               /* steps taken so far, by snap_dwarf_spend() */
 	size_t kept;                 /* bytes outside of the arena */
-	struct snap_die_name *names; /* die_name.c: a cache; malloc'ed */
+	struct snap_die_name *names; /* die.c: a cache; malloc'ed */
 };
 
 /*
@@ -204,7 +204,7 @@ void snap_inlines_find(struct snap_unit *unit, struct snap_hit **hits, size_t co
 /* Languages of DW_AT_language; the first includes the second. */
 bool snap_language_is_c(unsigned language);
 bool snap_language_is_cxx(unsigned language);
-/* die_name.c: what the function at a DIE is called; interned; NULL unknown. */
+/* die.c: what the function at a DIE is called; interned; NULL unknown. */
 const char *snap_die_name(struct snap_unit *unit, uint64_t offset, bool *is_linkage_ret);
 
 /* The attributes of a DIE that anybody here asks for. */
