@@ -213,17 +213,25 @@ static pid_t self_of(const struct snap_options *options)
 	return options->self ? options->self : getpid();
 }
 
+/* Opens procfs and a run over it; both are released by the caller, also after an error. */
+static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
+					       const struct snap_options *options,
+					       struct snap_capture *capture,
+					       struct snap_procfs *procfs)
+{
+	struct stacksnap_error *err = open_procfs(procfs);
+
+	return err ? err : snap_discovery_init(run, options, capture, procfs, self_of(options));
+}
+
 struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 					   const struct snap_discover_known *known,
 					   struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
-	struct stacksnap_error *err = open_procfs(&procfs);
+	struct stacksnap_error *err = begin_discovery(&run, options, capture, &procfs);
 
-	if (err)
-		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
 	run.known = known;
@@ -247,11 +255,8 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	struct snap_process *added;
-	struct stacksnap_error *err = open_procfs(&procfs);
+	struct stacksnap_error *err = begin_discovery(&run, options, capture, &procfs);
 
-	if (err)
-		return err;
-	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
 	run.live_budget = run.whole_budget = descriptors;

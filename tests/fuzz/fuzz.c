@@ -40,20 +40,6 @@ int fuzz_file(const void *bytes, size_t size)
 	return fd;
 }
 
-static struct stacksnap_error *find_nothing(void *context, const struct snap_file_request *request,
-					    int *fd_ret)
-{
-	(void)context;
-	(void)request;
-	(void)fd_ret;
-	return snap_error_not_found();
-}
-
-struct snap_file_finder fuzz_no_files(void)
-{
-	return (struct snap_file_finder){ .find = find_nothing };
-}
-
 /* ---- bytes as choices ---- */
 
 uint8_t fuzz_u8(struct fuzz_bytes *bytes)

@@ -26,9 +26,6 @@ void fuzz_no_error(struct stacksnap_error *err);
 /* A file in memory with these bytes, at its beginning; the caller closes it. */
 int fuzz_file(const void *bytes, size_t size);
 
-/* A finder that finds nothing. */
-struct snap_file_finder fuzz_no_files(void);
-
 /* ---- bytes as choices; at their end all are 0 ---- */
 
 struct fuzz_bytes {

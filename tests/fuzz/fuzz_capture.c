@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "fuzz.h"
 #include "model/snapshot.h"
+#include "roles/broker.h"
 #include "store/capture/file.h"
 #include "store/codec.h"
 
@@ -45,7 +46,7 @@ static void repair(uint8_t *bytes, size_t size)
 
 static void analyze(const struct snap_capture *capture, struct snap_options *options)
 {
-	struct snap_file_finder finder = fuzz_no_files();
+	struct snap_file_finder finder = snap_no_files();
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
 	struct fuzz_output text, json;
 

@@ -2,12 +2,13 @@
 /* Mangled names of C++, Rust and D. */
 #include "analyze/symbol/symbolize.h"
 #include "fuzz.h"
+#include "roles/broker.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct snap_file_finder finder = fuzz_no_files();
+	struct snap_file_finder finder = snap_no_files();
 	struct snap_symbolizer *symbolizer = NULL;
 	struct snap_options options;
 	struct snap_arena arena;

@@ -5,6 +5,7 @@
  */
 #include "analyze/log/log.h"
 #include "fuzz.h"
+#include "roles/broker.h"
 #include "store/recording/file.h"
 #include "store/recording/internal.h"
 
@@ -46,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_options_deinit) struct snap_options options;
-	struct snap_file_finder finder = fuzz_no_files();
+	struct snap_file_finder finder = snap_no_files();
 	_cleanup_fd_ int fd = -1;
 	uint8_t *copy;
 

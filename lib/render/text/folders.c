@@ -160,7 +160,8 @@ static void add_folder(struct snap_sheet *lines, const struct snap_module_folder
 {
 	char *path = strndup(folder->path, folder->length);
 
-	snap_line_add_escaped(lines, SNAP_STYLE_DIM, path ? path : "?");
+	lines->failed = lines->failed || !path;
+	snap_line_add_escaped(lines, SNAP_STYLE_DIM, path ? path : "");
 	snap_line_add(lines, SNAP_STYLE_DIM, " (");
 	snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(folder->module));
 	snap_line_add(lines, SNAP_STYLE_DIM, ")");
