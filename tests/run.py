@@ -179,36 +179,46 @@ def tap_rows(name, text):
             yield f"{name}.{case}", verdict, reason
 
 
-def unit_tests(build, variant, wanted, report):
+def run_unit_test(test, build):
     """What meson registered, run directly so that each case of a TAP program counts."""
+    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
+    environment.update(test.get("env") or {})
+    began = time.monotonic()
+    try:
+        done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, timeout=test.get("timeout") or 120,
+                              errors="replace")
+        status, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        status, out, err = -1, "", "timed out"
+    return test, time.monotonic() - began, status, out, err
+
+
+def report_unit_test(test, seconds, status, out, err, variant, report):
+    name = f"unit.{test['name']}"
+    rows = list(tap_rows(name, out)) if test.get("protocol") == "tap" else []
+    for case, verdict, detail in rows:
+        report.add(case, verdict, seconds / len(rows), detail or (out + err)[-3000:], variant)
+    if status == 77:
+        report.add(name, "skipped", seconds, (out + err).strip()[-200:], variant)
+    elif status and not any(r[1] == "FAILED" for r in rows):
+        report.add(name, "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant)
+    elif not rows and not status:
+        report.add(name, "ok", seconds, "", variant)
+
+
+def unit_tests(build, variant, wanted, report):
+    """Two at a time: most compute, some wait."""
     listed = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
-    for test in json.loads(listed.stdout or "[]"):
-        if not wanted.search(f"unit.{test['name']}.{variant}"):
-            continue
-        if not any(suite.endswith(":unit") for suite in test["suite"]):
-            continue  # this program itself, which meson knows, too
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="halt_on_error=1")
-        environment.update(test.get("env") or {})
-        began = time.monotonic()
-        try:
-            done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  stdin=subprocess.DEVNULL, timeout=test.get("timeout") or 120,
-                                  errors="replace")
-            status, out, err = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired:
-            status, out, err = -1, "", "timed out"
-        seconds = time.monotonic() - began
-        rows = list(tap_rows(f"unit.{test['name']}", out)) if test.get("protocol") == "tap" else []
-        for name, verdict, detail in rows:
-            report.add(name, verdict, seconds / len(rows), detail or (out + err)[-3000:], variant)
-        if status == 77:
-            report.add(f"unit.{test['name']}", "skipped", seconds, (out + err).strip()[-200:], variant)
-        elif status and not any(r[1] == "FAILED" for r in rows):
-            report.add(f"unit.{test['name']}", "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant)
-        elif not rows and not status:
-            report.add(f"unit.{test['name']}", "ok", seconds, "", variant)
+    # The end-to-end tests are this program itself, which meson knows, too.
+    tests = [test for test in json.loads(listed.stdout or "[]")
+             if any(suite.endswith(":unit") for suite in test["suite"])
+             and wanted.search(f"unit.{test['name']}.{variant}")]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run_unit_test, t, build) for t in tests]):
+            report_unit_test(*future.result(), variant, report)
 
 
 def options_covered(build, used, report):

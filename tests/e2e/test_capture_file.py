@@ -11,6 +11,7 @@ FORMATS = (["--json"], [], ["--summary"], ["-q", "--json"], ["--no-lines", "--no
 
 
 class CaptureFile(Case):
+    long = True
     asan = True
     weight = 3
 

@@ -46,6 +46,7 @@ class Session:
 
 
 class Firefox(Case):
+    long = True
     weight = 3
 
     def save(self, *argv, suffix=".firefox.json"):

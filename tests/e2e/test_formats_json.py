@@ -59,6 +59,7 @@ def stacks_of(document):
 
 
 class Recordings(Case):
+    long = True
     weight = 3
 
     def record(self, victim, suffix, *options):

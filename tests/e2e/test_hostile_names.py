@@ -473,6 +473,7 @@ class Formats(Case):
 class Real(Case):
     """The same of real processes: names of threads, programs, arguments, symbols, modules, perf maps
     and control groups, by the one way that each of them has into the tool."""
+    long = True
     asan = True
     weight = 2
 

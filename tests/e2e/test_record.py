@@ -355,6 +355,7 @@ class Until(Recorder):
 
 
 class Ring(Recorder):
+    long = True
     asan = True
     weight = 2
 

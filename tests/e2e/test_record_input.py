@@ -79,6 +79,7 @@ class Json(Case):
 
 
 class Recordings(Case):
+    long = True
     asan = True
     weight = 2
 

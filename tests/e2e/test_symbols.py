@@ -25,6 +25,7 @@ def build_id_of(path):
 
 
 class Debug(Case):
+    long = True
     asan = True
 
     def build(self, *flags, name="chain", folder=None, link=()):

@@ -9,6 +9,7 @@ from harness import Case, addresses, functions, processes, threads, wait_until, 
 
 
 class Hard(Case):
+    long = True
     asan = True
 
     def weird(self, mode, status=(0, 1)):
@@ -157,6 +158,7 @@ while not select.select([0], [], [], 0)[0]:
 
 
 class Deep(Case):
+    long = True
     weight = 6
 
     def test_a_million_frames(self):
