@@ -8,8 +8,8 @@
  *     limit   (no more than a reader can use)                 report_limit.c
  *     view    (filters, types, tree)                          filter.c, node.c
  *
- * For this folder and log/ alone. Results live in the snapshot's arena, all else in `scratch`, which
- * dies with the analysis.
+ * For this folder and log/ alone. Results live in the snapshot's arena, all else in `scratch`,
+ * which dies with the analysis.
  */
 #ifndef SNAP_ANALYZE_ANALYSIS_H
 #define SNAP_ANALYZE_ANALYSIS_H

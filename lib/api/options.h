@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "model/options.h"
 
-/* Defaults of DESIGN section 7. */
+/* The defaults that stacksnap(1) gives. */
 void snap_options_init(struct snap_options *options);
 void snap_options_deinit(struct snap_options *options);
 

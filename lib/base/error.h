@@ -2,10 +2,10 @@
 /*
  * Errors as values.
  *
- * A function that can fail returns `struct stacksnap_error *`, NULL for success; results come last and
- * are written only on success. Whoever receives an error either returns it or destroys it. Trouble
- * with one thread, module or frame is no error: it is recorded on that thing. Knows nothing of who
- * prints it: that is the program's matter alone.
+ * A function that can fail returns `struct stacksnap_error *`, NULL for success; results come last
+ * and are written only on success. Whoever receives an error either returns it or destroys it.
+ * Trouble with one thread, module or frame is no error: it is recorded on that thing. Knows nothing
+ * of who prints it: that is the program's matter alone.
  */
 #ifndef SNAP_BASE_ERROR_H
 #define SNAP_BASE_ERROR_H

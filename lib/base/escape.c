@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Escaping: see escape.h. The forbidden set is that of DESIGN section 8: C0, DEL, C1, U+061C,
- * U+200E-F, U+2028-E, U+2066-9, U+FEFF, noncharacters, and bytes that are not UTF-8.
+ * Escaping: see escape.h. What is escaped, as stacksnap-json(5) says: C0, DEL, C1,
+ * U+061C, U+200E-U+200F, U+2028-U+202E, U+2066-U+2069, U+FEFF, noncharacters, and bytes that are
+ * not UTF-8.
  */
 #include "base/escape.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory shared by the tracing child and its parent: see shared_memory.h. Everything but the two create
- * functions is called in the child too, so it may use no lock and no allocator.
+ * Memory shared by the tracing child and its parent: see shared_memory.h. Everything but the two
+ * create functions is called in the child too, so it may use no lock and no allocator.
  */
 #include "base/shared_memory.h"
 

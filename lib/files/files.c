@@ -94,7 +94,10 @@ static bool is_guarded(const struct snap_candidate *place, const struct snap_pro
 	return place->kind == SNAP_CANDIDATE_NEAR && snap_files_is_foreign(process);
 }
 
-/* He has it mapped. Devices are not compared: overlayfs and btrfs show others in maps (stat(2)). */
+/*
+ * Whether this is the file that the process has mapped. Devices are not compared: overlayfs and
+ * btrfs show others in maps (stat(2)).
+ */
 static bool is_mapped(const struct snap_file_request *request, const struct stat *info)
 {
 	const struct snap_process *process = request->process;

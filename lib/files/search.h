@@ -45,7 +45,8 @@ bool snap_candidate_get(const struct snap_files *files, const struct snap_file_r
 			size_t index, struct snap_candidate *ret);
 
 /*
- * Opens the candidate as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing there.
+ * Opens the candidate as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing
+ * there.
  */
 struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
 					    int *ret) _must_check_;

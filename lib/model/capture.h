@@ -251,8 +251,8 @@ bool snap_process_copy(struct snap_interner *strings, const struct snap_process 
 		       struct snap_process *ret) _must_check_;
 
 /*
- * Appends a process, all zero, and its descriptors, all -1; the arrays of the capture may move. NULL
- * without memory.
+ * Appends a process, all zero, and its descriptors, all -1; the arrays of the capture may move.
+ * NULL without memory.
  */
 struct snap_process *snap_capture_append(struct snap_capture *capture);
 

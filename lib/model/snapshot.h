@@ -163,7 +163,7 @@ struct snap_node {
 };
 
 /*
- * What is missing, for the exit status (DESIGN section 7): counted before filters. Each is a
+ * What is missing, for the exit status (stacksnap(1)): counted before filters. Each is a
  * reason for 1.
  */
 struct snap_missing {

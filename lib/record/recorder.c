@@ -21,8 +21,8 @@
 
 enum {
 	SECOND = 1000000000,
-	NAP = SECOND / 10,    /* the longest sleep: so late a wish to stop is seen */
-	HOUSE_EVERY = SECOND, /* the file, and what a ring forgets */
+	NAP = SECOND / 10,     /* the longest sleep: a request to stop is seen so late */
+	UPKEEP_EVERY = SECOND, /* writing to the file, and forgetting what a ring has lost */
 };
 
 struct snap_recorder {
@@ -399,7 +399,7 @@ static struct stacksnap_error *keep_house(struct snap_recorder *recorder)
 
 	if (now_ns(recorder) < recorder->next_flush_ns)
 		return NULL;
-	recorder->next_flush_ns = now_ns(recorder) + HOUSE_EVERY;
+	recorder->next_flush_ns = now_ns(recorder) + UPKEEP_EVERY;
 	err = forget_old_ticks(recorder);
 	return err ? err : flush_file(recorder);
 }

@@ -2,9 +2,9 @@
 /*
  * Render: a pure function from a Snapshot or a Recording to bytes.
  *
- * To add a format: write render/NAME.c, or a folder, with the functions below, add one line to the table in
- * render.c; --format, its help and the suffixes of -o come from the table. Renderers know nothing
- * of processes that run, and escape every string they are given.
+ * To add a format: write render/NAME.c, or a folder, with the functions below, add one line to the
+ * table in render.c; --format, its help and the suffixes of -o come from the table. Renderers know
+ * nothing of processes that run, and escape every string they are given.
  */
 #ifndef SNAP_RENDER_RENDER_H
 #define SNAP_RENDER_RENDER_H

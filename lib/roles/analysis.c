@@ -108,7 +108,7 @@ static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fal
 		[SNAP_EFFORT_NO_FILES] = "symbols and most of the stacks",
 	};
 
-	/* Of single files the parser has said it already. */
+	/* The parser has warned of single files itself. */
 	if (!fallback->reason || (fallback->effort == SNAP_EFFORT_ALL && snapshot->missing.modules))
 		return;
 	snapshot->missing.modules++;

@@ -65,8 +65,8 @@ struct snap_parser_call {
 /*
  * Has the work done, once, and hands over its bytes: a mapping that the caller munmaps, *size_ret
  * of it. The parser has ended afterwards. The work's own error is returned as it was. Else:
- * CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"), FORMAT (it asked for
- * what makes no sense): then another kind of work may still succeed. OS.
+ * CANCELLED; TIMEOUT ("... took too long"), CRASHED ("... was killed by signal 6"), FORMAT (it
+ * asked for what makes no sense): then another kind of work may still succeed. OS.
  */
 struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
 					const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;

@@ -103,8 +103,8 @@ struct snap_sampler_thread {
 	uint32_t flags;          /* PF_* */
 	int cpu;
 	char letter;      /* of its state, at the last look */
-	char told_letter; /* the one that the sink has, without a copy; 0: it has a copy, or nothing */
-	uint64_t run_ns; /* at the last look */
+	char told_letter; /* the state that the sink has without a copy; 0: it has a copy, or none */
+	uint64_t run_ns;  /* at the last look */
 	/*
 	 * Where it was blocked when it was last shown: hashes of the known registers and of the
 	 * stack's bytes. A thread that is found with both again is not shown again.

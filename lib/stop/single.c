@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The parent's side of single stops: makes the child where there is none, hands it the picks, looks
- * at the clock while it works, takes over what came of them. See single.h; the child is
+ * The parent's side of single stops: makes the child where there is none, hands it the threads to
+ * stop, watches the deadline while it works, and takes over the copies. See single.h; the child is
  * stop/child/single.c.
  */
 #include "stop/child/single.h"

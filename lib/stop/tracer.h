@@ -106,8 +106,8 @@ bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);
 /*
  * Stops, copies and releases. *tracer_fd (-1: none) is the pidfd of the tracing child, which has
  * let go of the targets and of the stop, but may not have ended yet: for snap_tracer_end(), which
- * is called here for one that is there already. Trouble of processes and threads is in the stop; the stop is valid
- * whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
+ * is called here for one that is there already. Trouble of processes and threads is in the stop;
+ * the stop is valid whatever is returned. CANCELLED, OS (no tracing process can be made), TIMEOUT.
  */
 struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 					const struct snap_stop_hook *hook,

@@ -273,7 +273,7 @@ static void code_padding(struct snap_codec *codec)
 		snap_codec_refuse(codec, "padding is not zero");
 }
 
-/* Whether these bytes are in the memory outside; 0 stands for those that are not. */
+/* Codes bytes as an offset into the outside memory plus 1, or 0. False: they are not in it. */
 static bool code_outside(struct snap_codec *codec, const void **data, uint64_t length)
 {
 	const uint8_t *bytes = *data;

@@ -42,7 +42,7 @@ bool snap_symtab_get(struct snap_image *image, bool dynamic, struct snap_symtab 
 	return ret->count > 0;
 }
 
-/* Symbol `i` of a walk through the table; what lies behind it goes back now and then. */
+/* Symbol `i` of a walk through the table; pages that were read are given back now and then. */
 static Elf64_Sym symbol_at(const struct snap_symtab *table, size_t i)
 {
 	Elf64_Sym symbol;
@@ -189,7 +189,7 @@ static void find_nearest(const struct snap_symtab *table, struct snap_hit *hits,
 
 /*
  * A label without a size reaches to the next symbol or to the end of its section, whatever comes
- * first. A sized symbol that begins closer has ended before the address: then nobody is there.
+ * first. A sized symbol that begins closer has ended before the address: then no symbol covers it.
  */
 void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
 			     size_t count)

@@ -53,7 +53,9 @@ static int syscall_number(const void *raw, size_t size)
 	return number >= 0 && number <= INT32_MAX ? (int)number : -1;
 }
 
-/* Whether `size` bytes are CALL of a register or memory operand: FF /2, ModRM, SIB, displacement. */
+/*
+ * Whether `size` bytes are CALL of a register or memory operand: FF /2, ModRM, SIB, displacement.
+ */
 static bool is_indirect_call(const uint8_t *code, size_t size)
 {
 	unsigned mode = code[1] >> 6, rm = code[1] & 7;

@@ -4,8 +4,8 @@
  *
  * Entries may begin wherever something points to: an entry to its CIE, the search table to an
  * entry. So the beginnings that a section has in order are marked, and nothing may point elsewhere.
- * A program is found as libdw finds it: by the search table in .eh_frame_hdr, entry for entry; where
- * there is none libdw reads all entries in turn, so all are looked through, once.
+ * A program is found as libdw finds it: by the search table in .eh_frame_hdr, entry for entry;
+ * where there is none libdw reads all entries in turn, so all are looked through, once.
  */
 #include "analyze/unwind/cfi.h"
 

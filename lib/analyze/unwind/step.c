@@ -93,7 +93,7 @@ bool snap_unwinder_move(struct snap_unwinder *unwinder, struct snap_pc pc, uint6
 	return true;
 }
 
-/* A partial thread: a stop can tell more. */
+/* Ends a stack whose next frame needs a register that was not copied: a stop can tell more. */
 bool snap_unwinder_end_unknown(struct snap_unwinder *unwinder)
 {
 	unwinder->needs_register = true;
@@ -170,7 +170,10 @@ static bool step_libunwind(struct snap_unwinder *unwinder)
 	snap_libunwind_position(engine, &pc, &sp);
 	if (!is_signal && sp <= registers[unwinder->arch->sp])
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_CYCLE, "the stack does not grow");
-	/* Where it cannot use what it found, libunwind follows the frame pointer and does not say so. */
+	/*
+	 * Where it cannot use what it found, libunwind follows the frame pointer and does not say
+	 * so.
+	 */
 	if (sp == registers[unwinder->arch->fp] + 2 * sizeof(sp))
 		trust = SNAP_TRUST_FRAME_POINTER;
 	snap_libunwind_registers(engine, unwinder->arch, registers);

@@ -2,14 +2,14 @@
 /*
  * Snapshots as JSON documents (stacksnap-json(5)): one for people's eyes, or many, a line each.
  *
- * Over many documents the text of stacks is kept: see entries.h for what that asks of their
+ * Over many documents the text of stacks is kept: see frames.h for what that asks of their
  * frames. Knows nothing of recordings.
  */
 #ifndef SNAP_RENDER_JSON_DOCUMENT_H
 #define SNAP_RENDER_JSON_DOCUMENT_H
 
 #include "model/snapshot.h"
-#include "render/json/entries.h"
+#include "render/json/frames.h"
 #include "render/json/writer.h"
 
 struct snap_json_document {

@@ -22,7 +22,7 @@ enum { SNAP_JSON_BUFFER = 1 << 16 };
 enum snap_json_style {
 	SNAP_JSON_COMPACT,  /* "key":value,"key":value */
 	SNAP_JSON_SPACED,   /* "key": value, "key": value */
-	SNAP_JSON_ONE_LINE, /* the same, and a document is one line whatever snap_json_line() says */
+	SNAP_JSON_ONE_LINE, /* the same; a document is one line, whatever snap_json_line() says */
 };
 
 struct snap_json_writer {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The text report of DESIGN section 9: head, tree of processes, and the two other views of it
+ * The text report: head, tree of processes, and the two other views of it
  * (--flat, --summary). A recording is a snapshot whose stacks have samples, behind its summary.
  * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
  * find the column of the right parts and to write.

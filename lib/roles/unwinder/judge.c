@@ -21,7 +21,9 @@ struct snap_judge {
 	const struct snap_map *maps;
 };
 
-/* The files are other ones from time to time; who answers for the unwinder is always the same. */
+/*
+ * The unwinder keeps one broker for its life; the files behind it change from capture to capture.
+ */
 static struct stacksnap_error *answer(void *context, const struct snap_broker_request *request,
 				      int *fd_ret)
 {

@@ -199,7 +199,9 @@ static void follow_exec(struct snap_tracer *tracer, uint32_t process)
 	wait_for_one(tracer, (uint32_t)(leader - tracer->tracees));
 }
 
-/* Until the threads that we know are all that there are; false: the time is up, or nothing moves. */
+/*
+ * Until the threads that we know are all that there are; false: the time is up, or nothing moves.
+ */
 static bool catch_up_with_births(struct snap_tracer *tracer)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };

@@ -81,7 +81,10 @@ void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process)
 		const struct snap_tracee *tracee = &tracer->tracees[i];
 		bool leader = tracee->tid == tracer->stop->processes[process].pid;
 
-		/* The end of a leader is never told: the other one gets its number. */
+		/*
+		 * wait(2) never reports the end of a leader that execs: the thread that execs
+		 * takes over its tid.
+		 */
 		if (tracee->process == process && tracee->phase == SNAP_TRACEE_STOPPED &&
 		    snap_tracer_wait(tracer, i, WNOHANG) != SNAP_WAIT_GONE && !leader)
 			return;

@@ -271,7 +271,9 @@ struct stacksnap_error *snap_log_change(struct snap_log *log, const struct snap_
 	begin = log->tick_count > 1 ? log->ticks[log->tick_count - 2].change_end
 				    : log->first_change;
 	if (standing->last > begin) {
-		/* Once more within this tick: the last word counts. */
+		/*
+		 * The thread was seen before in this tick: the later change replaces the earlier.
+		 */
 		log->changes[standing->last - 1 - log->first_change] = change;
 		standing->change = change;
 		return NULL;

@@ -108,7 +108,7 @@ struct snap_log_file {
 
 void snap_log_file_deinit(struct snap_log_file *file);
 
-/* ---- fields.c ---- */
+/* ---- primitives.c ---- */
 
 static inline bool snap_log_fine(const struct snap_log_file *file)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Entries of stacks as JSON, made once: see entries.h. */
-#include "render/json/entries.h"
+/* Entries of stacks as JSON, made once: see frames.h. */
+#include "render/json/frames.h"
 
 #include <string.h>
 

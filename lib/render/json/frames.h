@@ -6,8 +6,8 @@
  * is known by its array of frames, so the same array must not hold other frames later. Knows
  * nothing of the rest of a document.
  */
-#ifndef SNAP_RENDER_JSON_ENTRIES_H
-#define SNAP_RENDER_JSON_ENTRIES_H
+#ifndef SNAP_RENDER_JSON_FRAMES_H
+#define SNAP_RENDER_JSON_FRAMES_H
 
 #include "base/table.h"
 #include "model/snapshot.h"
