@@ -14,6 +14,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,19 +146,30 @@ class Bench:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.tool, self.build, self.folder = tool, build, folder
         self.page = faults.Page(os.path.join(folder, "page"))
-        self.started = {}
+        self.started, self.folders = {}, []
         self.plain_tool = os.path.join(build, "cli", "stacksnap")
 
     def path(self, name):
         return os.path.join(self.folder, name)
+
+    def copy_for_all(self, targets):
+        """Another user need not be able to reach the build, below /root for example."""
+        folder = tempfile.mkdtemp(prefix="stacksnap-victims.")
+        self.folders.append(folder)
+        os.chmod(folder, 0o755)
+        for name in ("threads", "family"):
+            shutil.copy(os.path.join(targets, name), folder)
+        return folder
 
     def victims(self, scenario):
         key = (scenario.spinner, scenario.user)
         if key not in self.started:
             from harness import Victim
             targets = os.path.join(self.build, "tests", "targets")
-            options = {"user": scenario.user, "group": scenario.user, "extra_groups": []} \
-                if scenario.user else {}
+            options = {}
+            if scenario.user:
+                options = {"user": scenario.user, "group": scenario.user, "extra_groups": []}
+                targets = self.copy_for_all(targets)
             orders = ["futex:2:worker:3", "epoll:1:poller:1", "pipe:1:piper"]
             running = 1 if scenario.spinner else 0
             if running:
@@ -171,6 +183,8 @@ class Bench:
         for victims in self.started.values():
             for victim in victims:
                 victim.close()
+        for folder in self.folders:
+            shutil.rmtree(folder, True)
 
     def prepare(self):
         """Files that scenarios read, made by the same tool."""
