@@ -316,6 +316,9 @@ class Case(unittest.TestCase):
         path = os.path.join(TARGETS, name)
         if not os.path.exists(path):
             self.fail(f"no victim {path}")
+        if "user" in options:
+            # Another user need not be able to reach the build, below /root for example.
+            path = shutil.copy(path, self.scratch())
         return self.adopt(Victim([path, *map(str, args)], **options))
 
     def program(self, argv, **options):

@@ -279,7 +279,8 @@ class Calls(Case):
             elif call.startswith("prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER") and call.endswith("= 0"):
                 sandboxed.add(pid)
         self.assertTrue(seized, "nobody was stopped")
-        self.assertTrue(sandboxed and kept > 50, "no parser was seen")
+        # Where no library has debug files, few are asked for: some 40 calls.
+        self.assertTrue(sandboxed and kept > 25, f"no parser was seen, or {kept} calls of it alone")
 
     def check_sandboxed(self, call):
         """What it does after it has entered: nothing is refused that it needs."""
