@@ -238,7 +238,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_st
 					 struct snap_shared_memory *memory, bool *execed_ret)
 {
 	struct snap_capture *capture = tree->capture;
-	struct snap_stop *stop;
+	struct snap_stop *stop = NULL;
 	struct stacksnap_error *err;
 
 	err = run_stop(tree, hook, memory, false, &stop);
