@@ -269,9 +269,10 @@ static bool wait_for_slow_ones(struct snap_tracer *tracer)
 	return moved;
 }
 
-static void release_threads(struct snap_tracer *tracer)
+static bool release_threads(struct snap_tracer *tracer)
 {
 	uint32_t process = UINT32_MAX;
+	bool all = true;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		struct snap_tracee *tracee = &tracer->tracees[i];
@@ -282,11 +283,13 @@ static void release_threads(struct snap_tracer *tracer)
 			tracer->stop->processes[process].stop_end_ns =
 				snap_clock_ns(CLOCK_MONOTONIC);
 		process = tracee->process;
-		ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal);
+		if (ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(long)tracee->signal) < 0)
+			all = false;
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_RELEASED);
 	}
 	if (process != UINT32_MAX)
 		tracer->stop->processes[process].stop_end_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	return all;
 }
 
 /* What a thread waits for that did not stop; while it waits, this does not change. */
@@ -300,11 +303,15 @@ static void explain_slow(struct snap_tracer *tracer)
 	}
 }
 
-static bool has_slow(const struct snap_tracer *tracer)
+/* Whether some thread is still ours: one that did not stop cannot be detached, but by our end. */
+static bool has_traced(const struct snap_tracer *tracer)
 {
-	for (uint32_t i = 0; i < tracer->count; i++)
-		if (tracer->tracees[i].phase == SNAP_TRACEE_SLOW)
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		enum snap_tracee_phase phase = tracer->tracees[i].phase;
+
+		if (phase >= SNAP_TRACEE_SEIZED && phase <= SNAP_TRACEE_STOPPED)
 			return true;
+	}
 	return false;
 }
 
@@ -332,7 +339,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
 	int64_t begin;
-	bool settled;
+	bool settled, detached;
 	int policy;
 
 	snap_tracer_set_ticks(tracer, SNAP_TRACER_TICK_US);
@@ -350,11 +357,14 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
-	release_threads(tracer);
+	detached = release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(tracer, 0);
-	/* The parent goes on; our own turn comes behind that of all who run again. */
-	if (!has_slow(tracer))
+	/*
+	 * The parent goes on; our own turn comes behind that of all who run again. Not while a
+	 * thread is traced: the report may be out before we are gone.
+	 */
+	if (detached && !has_traced(tracer))
 		tell_done(tracer);
 	drop_priority(policy);
 	explain_slow(tracer);
