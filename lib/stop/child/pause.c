@@ -269,6 +269,7 @@ static bool wait_for_slow_ones(struct snap_tracer *tracer)
 	return moved;
 }
 
+/* Lets all that stand still run. False: the kernel refused a DETACH, so our end has to do it. */
 static bool release_threads(struct snap_tracer *tracer)
 {
 	uint32_t process = UINT32_MAX;
