@@ -67,8 +67,8 @@ _Noreturn void snap_spawn_exit(int status)
 }
 
 /* Signals are blocked and cancellation is off in the child, as it inherits both states. */
-struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
-				   void *context, pid_t *pid_ret, int *pidfd_ret)
+int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context), void *context,
+		     pid_t *pid_ret, int *pidfd_ret)
 {
 	int cancel_state, os_errno, pidfd = -1;
 	pid_t parent = getpid(), pid;
@@ -94,10 +94,18 @@ struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel_state, NULL);
 	if (pid < 0)
-		return snap_error_os(os_errno, "cannot create a process");
+		return os_errno;
 	*pid_ret = pid;
 	*pidfd_ret = pidfd;
-	return NULL;
+	return 0;
+}
+
+struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
+				   void *context, pid_t *pid_ret, int *pidfd_ret)
+{
+	int os_errno = snap_spawn_child(flags, name, run, context, pid_ret, pidfd_ret);
+
+	return os_errno ? snap_error_os(os_errno, "cannot create a process") : NULL;
 }
 
 bool snap_spawn_has_ended(int pidfd, int timeout_ms)

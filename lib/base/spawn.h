@@ -33,6 +33,9 @@ enum snap_spawn_flags {
  */
 struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)(void *context),
 				   void *context, pid_t *pid_ret, int *pidfd_ret) _must_check_;
+/* The same for who may not allocate; 0 or an errno. */
+int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context), void *context,
+		     pid_t *pid_ret, int *pidfd_ret);
 
 /* Ends this process at once, without handlers of atexit(3) and without flushing any stream. */
 _Noreturn void snap_spawn_exit(int status);

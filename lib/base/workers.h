@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Workers: processes that make the calls which may never return.
+ *
+ * A read of a target's memory, of its mappings or of its files can sleep for as long as the target
+ * likes, where not even SIGKILL ends it. So nobody makes such a call who has stopped threads, who
+ * answers to a signal, or who reports for others: he lists what is to be done, item by item, and
+ * lets a worker do it. A worker is a copy of its maker that shares memory with it, and has no
+ * descriptor but one. Each item has a time. A worker that exceeds it is left behind and
+ * killed, which takes effect when the kernel lets it; another one goes on with the next item.
+ * While an item only takes long, a second worker goes on already, so many slow items cost the time
+ * of one. Knows nothing of what is done.
+ *
+ * Nothing here allocates or locks, so the tracing child of a threaded program may use it. Not to be
+ * called from two threads at once. Workers end with the thread that made them.
+ */
+#ifndef SNAP_BASE_WORKERS_H
+#define SNAP_BASE_WORKERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SNAP_WORKERS_MOST = 64, /* at one time, with those that were left behind */
+};
+
+enum snap_workers_flags {
+	/*
+	 * They are made by a small process that is made now, for a caller whose memory will grow: a
+	 * worker that is left behind keeps the memory that its maker had.
+	 */
+	SNAP_WORKERS_BY_PROXY = 1 << 0,
+	/* For many short calls: both sides look for each other for 20 us before they sleep. */
+	SNAP_WORKERS_AWAKE = 1 << 1,
+};
+
+/* A worker's memory that both see; workers.c has its contents. */
+struct snap_worker_slot;
+
+struct snap_worker {
+	struct snap_worker_slot *slot;
+	int pidfd;         /* -1: there is no worker */
+	bool left;         /* behind; killed, but it has not ended */
+	uint32_t posted;   /* lists that it was given */
+	int64_t posted_ns; /* the last one */
+};
+
+struct snap_workers {
+	struct snap_worker workers[SNAP_WORKERS_MOST];
+	struct snap_workers_shared *shared;
+	size_t area_bytes, slot_bytes;
+	int kept_fd;
+	int maker_pidfd; /* the process that makes workers; -1: we do */
+	size_t single;   /* the worker of snap_workers_area(); SNAP_WORKERS_MOST: none */
+};
+
+/* What became of an item. */
+enum snap_item {
+	SNAP_ITEM_OPEN, /* zero: not done yet */
+	SNAP_ITEM_DONE,
+	SNAP_ITEM_LATE, /* or its worker died; it may still be at work, and write somewhere */
+};
+
+struct snap_work {
+	/*
+	 * Called in a worker, at most once an item. It sees memory as it was when the worker was
+	 * made, but for shared mappings that were there by then; results go to such. It allocates
+	 * nothing and takes no lock.
+	 */
+	void (*run)(void *context, uint32_t item);
+	void *context; /* in shared memory, or not looked at */
+	uint32_t count;
+	uint8_t *marks;      /* enum snap_item, by item; in shared memory, all OPEN */
+	int64_t patience_ns; /* for each item */
+	int64_t until_ns;    /* CLOCK_MONOTONIC, for all of them; 0: none */
+};
+
+/*
+ * Prepares workers; none is made before it is needed. `area_bytes`: for snap_workers_area(), 0 to
+ * 1 GiB, address space only. `kept_fd`: a descriptor that workers keep; -1: none. `flags`: enum
+ * snap_workers_flags. 0 or an errno.
+ */
+int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd, unsigned flags);
+/* Ends all workers; waits up to 100 ms for those that are killed. Safe on zeroed memory. */
+void snap_workers_deinit(struct snap_workers *pool);
+
+/* Makes one worker, so that the first list need not wait for it. Whether there is one. */
+bool snap_workers_prepare(struct snap_workers *pool);
+
+/*
+ * Has the items done, in their order as far as workers are not slow, and returns when each is DONE
+ * or LATE; true: all are DONE. What a LATE item was given to write to must not be used again.
+ */
+bool snap_workers_run(struct snap_workers *pool, const struct snap_work *work);
+
+/*
+ * For calls one by one: memory of `area_bytes` that the next call will be given, aligned to 64.
+ * After a call that was done it holds what that left there; after one that was not it is another,
+ * zeroed one. NULL: no worker can be had, as too many were left behind.
+ */
+void *snap_workers_area(struct snap_workers *pool);
+/* Calls run(area, 0) in a worker; false: it was late, or no worker can be had. */
+bool snap_workers_call(struct snap_workers *pool, void (*run)(void *area, uint32_t item),
+		       int64_t patience_ns);
+
+/* How many are left behind at this moment: asleep in a call that has not returned. */
+unsigned snap_workers_left(struct snap_workers *pool);
+
+#endif

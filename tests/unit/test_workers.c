@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Lists and calls done by workers; items that never end, workers that die, and what is left. */
+#include "base/workers.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ITEMS = 500 };
+
+static const int64_t PATIENCE_NS = 200000000, LONG_NS = 20000000000;
+
+/* What an item does: by its number, in memory of both. */
+enum deed { WORK, HANG, DIE };
+
+struct list {
+	uint8_t marks[ITEMS];
+	uint8_t deeds[ITEMS];
+	uint32_t calls[ITEMS];
+	pid_t pids[ITEMS];
+	int open_descriptors;
+};
+
+static struct list *list_new(void)
+{
+	struct list *list = mmap(NULL, sizeof(*list), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(list != MAP_FAILED);
+	return list;
+}
+
+static void do_item(void *context, uint32_t item)
+{
+	struct list *list = context;
+
+	list->pids[item] = getpid();
+	__atomic_fetch_add(&list->calls[item], 1, __ATOMIC_RELAXED);
+	if (list->deeds[item] == HANG)
+		for (;;)
+			pause();
+	if (list->deeds[item] == DIE)
+		raise(SIGKILL);
+}
+
+/* Nothing is left of it, not even a zombie. */
+static void await_end(pid_t pid)
+{
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + LONG_NS;
+
+	while (kill(pid, 0) == 0 && snap_clock_ns(CLOCK_MONOTONIC) < until)
+		usleep(1000);
+	assert_int_equal(kill(pid, 0), -1);
+}
+
+static struct snap_work work_of(struct list *list, uint32_t count)
+{
+	return (struct snap_work){ .run = do_item,
+				   .context = list,
+				   .count = count,
+				   .marks = list->marks,
+				   .patience_ns = PATIENCE_NS };
+}
+
+static void check_marks(const struct list *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(list->marks[i],
+				 list->deeds[i] == WORK ? SNAP_ITEM_DONE : SNAP_ITEM_LATE);
+		assert_int_equal(list->calls[i], 1);
+	}
+}
+
+static void run_list(unsigned flags, uint32_t count, void (*fill)(struct list *list))
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, count);
+	bool all = true;
+
+	if (fill)
+		fill(list);
+	for (uint32_t i = 0; i < count; i++)
+		all &= list->deeds[i] == WORK;
+	assert_int_equal(snap_workers_init(&pool, 0, -1, flags), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		memset(list->marks, 0, sizeof(list->marks));
+		memset(list->calls, 0, sizeof(list->calls));
+		assert_int_equal(snap_workers_run(&pool, &work), all);
+		check_marks(list, count);
+	}
+	snap_workers_deinit(&pool);
+	for (uint32_t i = 0; i < count; i++)
+		await_end(list->pids[i]);
+	munmap(list, sizeof(*list));
+}
+
+static void test_every_item_is_done_once(void **state _unused_)
+{
+	run_list(0, ITEMS, NULL);
+	run_list(SNAP_WORKERS_AWAKE, ITEMS, NULL);
+	run_list(SNAP_WORKERS_BY_PROXY, 3, NULL);
+	run_list(0, 0, NULL);
+}
+
+static void hang_often(struct list *list)
+{
+	for (uint32_t i = 0; i < ITEMS; i++)
+		list->deeds[i] = i % 10 == 3 ? HANG : WORK;
+}
+
+static void die_often(struct list *list)
+{
+	for (uint32_t i = 0; i < ITEMS; i++)
+		list->deeds[i] = i % 7 == 2 ? DIE : WORK;
+}
+
+static void test_what_hangs_costs_itself_alone(void **state _unused_)
+{
+	run_list(0, 200, hang_often);
+	run_list(SNAP_WORKERS_BY_PROXY, 200, hang_often);
+}
+
+static void test_who_dies_costs_one_item(void **state _unused_)
+{
+	run_list(0, 50, die_often);
+	run_list(SNAP_WORKERS_BY_PROXY, 50, die_often);
+}
+
+/* As many hang as there can be workers, and more: it ends all the same. */
+static void test_all_hang(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 2 * SNAP_WORKERS_MOST);
+
+	memset(list->deeds, HANG, sizeof(list->deeds));
+	assert_int_equal(snap_workers_init(&pool, 0, -1, 0), 0);
+	work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LONG_NS;
+	assert_false(snap_workers_run(&pool, &work));
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) < work.until_ns);
+	for (uint32_t i = 0; i < work.count; i++)
+		assert_int_equal(list->marks[i], SNAP_ITEM_LATE);
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+}
+
+static void test_deadline_of_all(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 10);
+
+	list->deeds[4] = HANG;
+	work.patience_ns = LONG_NS;
+	assert_int_equal(snap_workers_init(&pool, 0, -1, 0), 0);
+	work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
+	assert_false(snap_workers_run(&pool, &work));
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) < work.until_ns + LONG_NS / 2);
+	check_marks(list, 10);
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+}
+
+/* ---- calls one by one ---- */
+
+struct call {
+	uint32_t number, answer;
+	bool hang;
+	bool is_kept_open, is_other_open;
+	int kept, other;
+	pid_t pid;
+};
+
+static void answer_call(void *area, uint32_t item _unused_)
+{
+	struct call *call = area;
+
+	call->pid = getpid();
+	call->is_kept_open = fcntl(call->kept, F_GETFD) >= 0;
+	call->is_other_open = fcntl(call->other, F_GETFD) >= 0;
+	while (call->hang)
+		pause();
+	call->answer = call->number + 1;
+}
+
+static void test_calls(void **state _unused_)
+{
+	struct snap_workers pool;
+	int kept = open("/dev/null", O_RDONLY), other = open("/dev/null", O_RDONLY);
+	struct call *call, *late;
+	pid_t pid = 0;
+
+	assert_int_equal(snap_workers_init(&pool, 1 << 20, kept, SNAP_WORKERS_AWAKE), 0);
+	for (uint32_t i = 0; i < 1000; i++) {
+		call = snap_workers_area(&pool);
+		assert_non_null(call);
+		*call = (struct call){ .number = i, .kept = kept, .other = other };
+		assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+		assert_int_equal(call->answer, i + 1);
+		assert_true(call->is_kept_open);
+		assert_false(call->is_other_open);
+		assert_true(pid == 0 || pid == call->pid);
+		pid = call->pid;
+	}
+	late = snap_workers_area(&pool);
+	assert_ptr_equal(late, call);
+	late->hang = true;
+	assert_false(snap_workers_call(&pool, answer_call, PATIENCE_NS));
+	call = snap_workers_area(&pool);
+	assert_non_null(call);
+	*call = (struct call){ .number = 7, .kept = kept, .other = other };
+	assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+	assert_int_equal(call->answer, 8);
+	assert_int_not_equal(call->pid, pid);
+	snap_workers_deinit(&pool);
+	assert_int_equal(kill(pid, 0), -1);
+	close(kept);
+	close(other);
+}
+
+/* Killed by somebody else between two calls, or in one. */
+static void test_worker_is_killed(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct call *call;
+
+	assert_int_equal(snap_workers_init(&pool, 4096, -1, 0), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		call = snap_workers_area(&pool);
+		*call = (struct call){ .number = i, .kept = -1, .other = -1 };
+		assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+		kill(call->pid, SIGKILL);
+	}
+	snap_workers_deinit(&pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_item_is_done_once),
+		cmocka_unit_test(test_what_hangs_costs_itself_alone),
+		cmocka_unit_test(test_who_dies_costs_one_item),
+		cmocka_unit_test(test_all_hang),
+		cmocka_unit_test(test_deadline_of_all),
+		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_worker_is_killed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
