@@ -19,7 +19,7 @@ static struct {
 } order;
 
 enum { MAX_LEFTOVERS = 4 };
-static const char *volatile leftovers[MAX_LEFTOVERS];
+static const struct snap_cli_leftover *volatile leftovers[MAX_LEFTOVERS];
 
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 
@@ -32,7 +32,7 @@ static void on_signal(int number)
 	if (heard) {
 		for (int i = 0; i < MAX_LEFTOVERS; i++)
 			if (leftovers[i])
-				unlink(leftovers[i]);
+				unlinkat(leftovers[i]->folder, leftovers[i]->name, 0);
 		signal(number, SIG_DFL);
 		raise(number);
 	} else if (order.stop) {
@@ -115,20 +115,20 @@ void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context)
 	handle_ending(SA_RESTART);
 }
 
-void snap_cli_signals_add_leftover(const char *path)
+void snap_cli_signals_add_leftover(const struct snap_cli_leftover *leftover)
 {
 	int i = 0;
 
 	while (i < MAX_LEFTOVERS && leftovers[i])
 		i++;
 	if (i < MAX_LEFTOVERS)
-		leftovers[i] = path;
+		leftovers[i] = leftover;
 }
 
-void snap_cli_signals_remove_leftover(const char *path)
+void snap_cli_signals_remove_leftover(const struct snap_cli_leftover *leftover)
 {
 	for (int i = 0; i < MAX_LEFTOVERS; i++)
-		if (leftovers[i] == path)
+		if (leftovers[i] == leftover)
 			leftovers[i] = NULL;
 }
 

@@ -34,8 +34,12 @@ int snap_cli_signals_caught(void);
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context);
 
 /* A file that is to go away with a process that is killed by the second signal; a few at a time. */
-void snap_cli_signals_add_leftover(const char *path);
-void snap_cli_signals_remove_leftover(const char *path);
+struct snap_cli_leftover {
+	int folder;
+	const char *name;
+};
+void snap_cli_signals_add_leftover(const struct snap_cli_leftover *leftover);
+void snap_cli_signals_remove_leftover(const struct snap_cli_leftover *leftover);
 
 /* Catches USR1, which asks for what there is so far. */
 void snap_cli_signals_catch_requests(void);

@@ -8,7 +8,8 @@ import signal
 import stat
 import subprocess
 
-from harness import Case, TOOL, check_schema, clean_environment, proc_state, wait_until
+from harness import (Case, TOOL, check_schema, clean_environment, need_root, proc_state,
+                     wait_until)
 
 
 class Places(Case):
@@ -56,15 +57,16 @@ class Places(Case):
         for path in ("/dev/stdout", "/proc/self/fd/1", "-"):
             self.assertIn("chain_hold", self.run_tool(victim.pid, "-o", path).text)
 
-    def test_owner_is_kept(self):
-        if os.geteuid():
-            self.skipTest("root: only root can give files away")
+    def test_group_is_kept(self):
+        need_root()
         victim = self.victim("chain")
         path = os.path.join(self.scratch(), "report")
         with open(path, "w"):
-            os.chown(path, 65534, 65534)
+            os.chown(path, 0, 65534)
+        os.chmod(path, 0o640)
         self.run_tool(victim.pid, "-o", path)
-        self.assertEqual((os.stat(path).st_uid, os.stat(path).st_gid), (65534, 65534))
+        status = os.stat(path)
+        self.assertEqual((status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)), (0, 65534, 0o640))
 
     def test_long_name(self):
         victim = self.victim("chain")
@@ -73,6 +75,116 @@ class Places(Case):
         self.assertEqual(os.listdir(folder), ["n" * 255])
         self.run_tool(victim.pid, "-o", os.path.join(folder, "n" * 256), status=2)
         self.assertEqual(os.listdir(folder), ["n" * 255])
+
+
+class Others(Case):
+    """Another user was there first: he gets nothing of what is written, and does not say where."""
+    OTHER = 65534
+
+    def setUp(self):
+        super().setUp()
+        need_root()
+        self.shared = self.scratch(0o1777)
+
+    def lay(self, make, *names, folder=None):
+        """What the other user makes in a folder."""
+        path = os.path.join(folder or self.shared, *names)
+        make(path)
+        os.chown(path, self.OTHER, self.OTHER, follow_symlinks=False)
+        return path
+
+    def old_file(self, name):
+        """A file of the other user, which he has open."""
+        path = self.lay(lambda path: open(path, "w").close(), name)
+        os.chmod(path, 0o666)
+        held = os.open(path, os.O_RDWR)
+        self.addCleanup(os.close, held)
+        return path, held
+
+    def assert_ours(self, path, mode, held):
+        status = os.stat(path)
+        self.assertEqual((status.st_uid, status.st_gid), (os.geteuid(), os.getegid()))
+        self.assertEqual(stat.S_IMODE(status.st_mode), mode)
+        self.assertGreater(status.st_size, 0)
+        self.assertEqual(os.pread(held, 100, 0), b"")
+
+    def test_files_that_he_has_made(self):
+        victim = self.victim("chain")
+        mask = os.umask(0o022)
+        self.addCleanup(os.umask, mask)
+        path, held = self.old_file("capture")
+        self.run_tool(victim.pid, "--save-capture", path, "-o", "/dev/null")
+        self.assert_ours(path, 0o600, held)
+        path, held = self.old_file("report")
+        self.run_tool(victim.pid, "-o", path)
+        self.assert_ours(path, 0o644, held)
+        path, held = self.old_file("recording.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "0.2", "-o", path)
+        self.assert_ours(path, 0o644, held)
+        self.assertEqual(len(os.listdir(self.shared)), 3)
+
+    def test_a_capture_is_private_whatever_was_there(self):
+        victim = self.victim("chain")
+        path = os.path.join(self.scratch(), "capture")
+        with open(path, "w"):
+            os.chown(path, 0, self.OTHER)
+        os.chmod(path, 0o666)
+        self.run_tool(victim.pid, "--save-capture", path, "-o", "/dev/null")
+        status = os.stat(path)
+        self.assertEqual((status.st_uid, status.st_gid), (os.geteuid(), os.getegid()))
+        self.assertEqual(stat.S_IMODE(status.st_mode), 0o600)
+
+    def refused(self, victim, path, reason):
+        for arguments in ((victim.pid, "-o", path), (victim.pid, "-o", "/dev/null", "--save-capture", path),
+                          ("record", "-p", victim.pid, "-d", "0.1", "-o", path)):
+            got = self.run_tool(*arguments, status=2)
+            self.assertIn(reason, got.err)
+
+    def test_links_that_he_has_laid(self):
+        victim = self.victim("chain")
+        private = self.scratch(0o700)
+        goal = os.path.join(private, "goal")
+        # The kernel has a rule for folders like /tmp alone, and can be told to have none.
+        for mode in (0o1777, 0o777, 0o755):
+            folder = self.lay(os.mkdir, f"{mode:o}")
+            os.chmod(folder, mode)
+            links = [self.lay(lambda path: os.symlink(goal, path), "file", folder=folder)]
+            links.append(os.path.join(self.lay(lambda path: os.symlink(private, path), "way", folder=folder),
+                                      "goal"))
+            links.append(self.lay(lambda path: os.symlink("/dev/null", path), "device", folder=folder))
+            for link in links:
+                self.refused(victim, link, "belongs to another user")
+        self.assertEqual(os.listdir(private), [])
+        # Through a link of our own to one of his.
+        os.symlink(links[0], os.path.join(private, "ours"))
+        self.refused(victim, os.path.join(private, "ours"), "belongs to another user")
+
+    def test_our_own_links_in_a_shared_folder(self):
+        victim = self.victim("chain")
+        private = self.scratch(0o700)
+        os.symlink(private, os.path.join(self.shared, "way"))
+        os.symlink(f"way/../{os.path.basename(self.shared)}/./way//goal", os.path.join(self.shared, "file"))
+        self.run_tool(victim.pid, "-o", os.path.join(self.shared, "file"))
+        self.assertEqual(os.listdir(private), ["goal"])
+        os.symlink("circle", os.path.join(private, "circle"))
+        got = self.run_tool(victim.pid, "-o", os.path.join(private, "circle"), status=2)
+        self.assertIn("Too many levels", got.err)
+
+    def test_a_fifo_that_he_has_made(self):
+        victim = self.victim("chain")
+        fifo = self.lay(os.mkfifo, "fifo")
+        os.chmod(fifo, 0o666)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        self.refused(victim, fifo, "belongs to another user")
+        self.assertEqual(os.read(reader, 100), b"")
+        # In a folder where only he lays anything it is what was named.
+        folder = self.lay(os.mkdir, "folder")
+        fifo = self.lay(os.mkfifo, "fifo", folder=folder)
+        other = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, other)
+        self.run_tool(victim.pid, "-o", fifo)
+        self.assertIn(b"chain_hold", os.read(other, 1 << 16))
 
 
 class Waiting(Case):
