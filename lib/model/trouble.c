@@ -52,12 +52,17 @@ const struct snap_trouble_row snap_troubles[] = {
 				    .loss = SNAP_FOR_ALL,
 				    .warning = SNAP_FOR_ALL,
 				    .recording_warning = SNAP_FOR_ALL },
+	[SNAP_TROUBLE_NOT_RESPONDING] = { .word = "not_responding",
+					  .loss = SNAP_FOR_ALL,
+					  .warning = SNAP_FOR_ALL,
+					  .recording_warning = SNAP_FOR_ALL },
 };
 
 bool snap_warning_costs_names(const char *code)
 {
 	static const char *const codes[] = {
 		"files_held",     /* files were not opened in time */
+		"maps_cut",       /* not all mappings of a process are kept */
 		"module_symbols", /* the symbols of a module could not be read */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */

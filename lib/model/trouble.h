@@ -25,6 +25,7 @@ enum snap_trouble {
 	SNAP_TROUBLE_KERNEL_THREAD,
 	SNAP_TROUBLE_UNSUPPORTED_ARCH,
 	SNAP_TROUBLE_INTERNAL,
+	SNAP_TROUBLE_NOT_RESPONDING, /* a call that a process can make sleep did not return */
 	SNAP_TROUBLE_COUNT,
 };
 

@@ -135,7 +135,7 @@ static void make_facts(struct maker *maker, struct snap_node *node)
 			node->args[i] = "";
 	}
 	if (below(maker, 4) == 3) {
-		node->trouble = (enum snap_trouble)(1 + below(maker, SNAP_TROUBLE_INTERNAL));
+		node->trouble = (enum snap_trouble)(1 + below(maker, SNAP_TROUBLE_COUNT - 1));
 		node->trouble_message = text(maker);
 	}
 }

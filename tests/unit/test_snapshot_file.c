@@ -496,7 +496,7 @@ static void test_rules_of_processes(void **state _unused_)
 	REFUSED(node.pid = 0);
 	REFUSED(node.ppid = -1);
 	REFUSED(node.type = SNAP_TYPE_NONE + 1);
-	REFUSED(node.trouble = SNAP_TROUBLE_INTERNAL + 1);
+	REFUSED(node.trouble = SNAP_TROUBLE_COUNT);
 	REFUSED(node.thread_count = SIZE_MAX);
 	REFUSED(args[0] = NULL);
 	REFUSED(warning.code = "a b");

@@ -36,6 +36,7 @@ static const struct expected rows[SNAP_TROUBLE_COUNT] = {
 	[SNAP_TROUBLE_UNSUPPORTED_ARCH] = { "unsupported_arch", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER,
 					    0 },
 	[SNAP_TROUBLE_INTERNAL] = { "internal", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER, 0 },
+	[SNAP_TROUBLE_NOT_RESPONDING] = { "not_responding", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER, 0 },
 };
 
 static void test_each_row(void **state _unused_)
@@ -125,9 +126,9 @@ static void test_threads(void **state _unused_)
 static void test_warnings(void **state _unused_)
 {
 	static const char *const names[] = { "module_symbols", "parser_failed", "parser_lost",
-					     "files_held" };
+					     "files_held", "maps_cut" };
 	static const char *const others[] = { "", "not_one_instant", "report_limited",
-					      "perf_map_refused" };
+					      "perf_map_refused", "tid_given" };
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
 		assert_true(snap_warning_costs_names(names[i]));
