@@ -51,7 +51,7 @@ struct snap_worker_slot {
 	uint32_t finished; /* of these */
 	uint32_t dismissed;
 	pid_t pid;
-	int64_t since_ns; /* when the item at hand was claimed; 0: none is */
+	int64_t since_ns; /* when the item at hand was claimed; negative: when the last was done */
 	/* The list. */
 	void (*run)(void *context, uint32_t item);
 	void *context;
@@ -142,7 +142,8 @@ static void do_items(struct snap_worker_slot *slot)
 		__atomic_store_n(&slot->since_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 		slot->run(slot->context, item);
 		mark_item(&slot->marks[item], SNAP_ITEM_DONE);
-		__atomic_store_n(&slot->since_ns, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&slot->since_ns, -snap_clock_ns(CLOCK_MONOTONIC),
+				 __ATOMIC_RELEASE);
 	}
 }
 
@@ -352,11 +353,13 @@ struct progress {
 	int64_t next_ns; /* when to look again */
 };
 
+/* When it is given up: for its item, or because it does not get on with claiming one. */
 static int64_t deadline_of(const struct snap_worker *worker, const struct snap_work *work,
 			   int64_t since)
 {
-	int64_t until = since ? since + work->patience_ns
-			      : worker->posted_ns + UNSEEN_FACTOR * work->patience_ns;
+	int64_t idle_ns = -since > worker->posted_ns ? -since : worker->posted_ns;
+	int64_t until =
+		since > 0 ? since + work->patience_ns : idle_ns + UNSEEN_FACTOR * work->patience_ns;
 
 	return work->until_ns && work->until_ns < until ? work->until_ns : until;
 }
@@ -377,9 +380,9 @@ static void look_at_worker(struct snap_worker *worker, const struct snap_work *w
 		return;
 	}
 	progress->busy++;
-	if (since && now - since >= SLOW_NS)
+	if (since > 0 && now - since >= SLOW_NS)
 		progress->slow++;
-	else if (since && since + SLOW_NS < until)
+	else if (since > 0 && since + SLOW_NS < until)
 		until = since + SLOW_NS;
 	if (until < progress->next_ns)
 		progress->next_ns = until;

@@ -136,6 +136,30 @@ static void test_who_dies_costs_one_item(void **state _unused_)
 	run_list(SNAP_WORKERS_BY_PROXY, 50, die_often);
 }
 
+static void take_a_moment(void *context, uint32_t item)
+{
+	do_item(context, item);
+	usleep(1000);
+}
+
+/* The time is that of an item, not of the list. */
+static void test_long_list(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, ITEMS);
+
+	work.run = take_a_moment;
+	work.patience_ns = 2 * PATIENCE_NS;
+	assert_int_equal(snap_workers_init(&pool, 0, -1, 0), 0);
+	for (unsigned tries = 0; tries < 3; tries++) {
+		memset(list->marks, 0, sizeof(list->marks));
+		assert_true(snap_workers_run(&pool, &work));
+	}
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+}
+
 /* As many hang as there can be workers, and more: it ends all the same. */
 static void test_all_hang(void **state _unused_)
 {
@@ -250,6 +274,7 @@ int main(void)
 		cmocka_unit_test(test_every_item_is_done_once),
 		cmocka_unit_test(test_what_hangs_costs_itself_alone),
 		cmocka_unit_test(test_who_dies_costs_one_item),
+		cmocka_unit_test(test_long_list),
 		cmocka_unit_test(test_all_hang),
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),
