@@ -124,6 +124,8 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 static bool may_be_tried_again(const struct stacksnap_error *err)
 {
 	switch (snap_error_code(err)) {
+	case SNAP_ERROR_OTHER: /* the result is too large */
+	case SNAP_ERROR_OS: /* it asks and does not listen; a sandbox that fails will do so again */
 	case SNAP_ERROR_CRASHED:
 	case SNAP_ERROR_TIMEOUT:
 	case SNAP_ERROR_NO_MEMORY:

@@ -60,7 +60,8 @@ struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallba
 
 /*
  * Runs it; `prepared` is a parser of snap_fallback_prepare(), which is used up, or NULL. The errors
- * are those of the last try; CANCELLED, OS and the work's own are not tried again.
+ * are those of the last try; CANCELLED, and what the work finds wrong with its options or its
+ * target, are not tried again.
  */
 struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 					  struct snap_parser *prepared) _must_check_;

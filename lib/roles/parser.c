@@ -21,6 +21,11 @@ enum {
 	TICK_MS = 20,       /* how often the cancel flag and the clock are looked at */
 	MOST_CPU_S = 60,    /* of one piece of work */
 	HEADER_SIZE = 4096, /* before the result */
+	/*
+	 * Somebody waits for each answer of one that stays, with the next tick in view: behind
+	 * programs that compute it would come too late for a fifth of the ticks.
+	 */
+	SHORT_SLICE_NS = 100000,
 };
 
 static const uint64_t DEFAULT_CAPACITY = 256u << 20;
@@ -60,16 +65,33 @@ static void hear_of_the_limit(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static struct stacksnap_error *enter_sandbox(const struct snap_options *options, uid_t uid,
-					     unsigned cpu_s, int channel)
+/* The caller's flag may lie in memory that is shared; a copy of it is never set. */
+static void forget_cancel_flag(const struct snap_options *options)
 {
-	struct snap_sandbox sandbox = { .uid = uid, .cpu_s = cpu_s, .channel = channel };
+	((struct snap_options *)(uintptr_t)options)->cancel = NULL;
+}
 
+/* Nothing of its maker's is left to it but what it is given here. */
+static struct stacksnap_error *enter_sandbox(const struct snap_options *options,
+					     const struct snap_sandbox *sandbox, uint64_t slice_ns,
+					     const void *memory, uint64_t memory_size)
+{
+	struct stacksnap_error *err;
+
+	/* What the C library says about a broken heap would stand among the report. */
+	snap_role_leave_standard_descriptors();
+	snap_role_close_all_but(&sandbox->channel, 1);
+	snap_role_leave_priority(slice_ns);
 	hear_of_the_limit();
-	if (options->no_sandbox)
+	forget_cancel_flag(options);
+	err = snap_sandbox_leave_memory(memory, memory_size);
+	if (options->no_sandbox) {
+		snap_error_destroy(err);
 		return NULL;
-	return snap_error_wrap(snap_sandbox_enter(&sandbox),
-			       "cannot enter the sandbox (--no-sandbox runs without it)");
+	}
+	if (!err)
+		err = snap_sandbox_enter(sandbox);
+	return snap_error_wrap(err, "cannot enter the sandbox (--no-sandbox runs without it)");
 }
 
 /* The first message says which inputs follow, each with a message of its own; gone: no work. */
@@ -94,6 +116,9 @@ static void parse(void *context, int channel)
 {
 	struct snap_parser *parser = context;
 	const struct snap_parser_start *start = &parser->start;
+	const struct snap_sandbox sandbox = { .uid = start->uid,
+					      .cpu_s = cpu_seconds(start->deadline_ns),
+					      .channel = channel };
 	struct header *header = parser->header;
 	struct snap_parser_job job = {
 		.channel = channel,
@@ -104,10 +129,7 @@ static void parse(void *context, int channel)
 	bool gone = false;
 	struct stacksnap_error *err;
 
-	/* What the C library says about a broken heap would stand among the report. */
-	snap_role_leave_standard_descriptors();
-	snap_role_close_all_but(&channel, 1);
-	err = enter_sandbox(start->options, start->uid, cpu_seconds(start->deadline_ns), channel);
+	err = enter_sandbox(start->options, &sandbox, 0, header, HEADER_SIZE + start->capacity);
 	if (!err)
 		err = receive_inputs(&job, &gone);
 	if (!err && !gone)
@@ -234,18 +256,32 @@ static struct stacksnap_error *describe_end(int status)
 				 WEXITSTATUS(status));
 }
 
-/* What it left behind: the mapping is the caller's then, but for what nothing was put in. */
+/* What it says that went wrong. Whether the run is cancelled is not for it to say. */
+static struct stacksnap_error *unpack_error(const struct snap_wire_error *told)
+{
+	struct stacksnap_error *err = snap_wire_unpack_error(told);
+
+	if (!err || snap_error_code(err) != SNAP_ERROR_CANCELLED)
+		return err;
+	snap_error_destroy(err);
+	return snap_error_format(SNAP_ERROR_CRASHED, "the process that reads files exited early");
+}
+
+/*
+ * What it left behind, which nobody can change any more: it has ended. The mapping is the caller's
+ * then, but for what nothing was put in.
+ */
 static struct stacksnap_error *take_result(struct snap_parser *parser, int status,
 					   const uint8_t **bytes_ret, uint64_t *size_ret)
 {
-	struct header *header = parser->header;
-	uint8_t *bytes = (uint8_t *)header + HEADER_SIZE;
-	uint64_t capacity = parser->start.capacity, size = header->size, used;
+	const struct header header = *parser->header;
+	uint8_t *bytes = (uint8_t *)parser->header + HEADER_SIZE;
+	uint64_t capacity = parser->start.capacity, size = header.size, used;
 	struct stacksnap_error *err;
 
-	if (!header->done)
+	if (!header.done)
 		return describe_end(status);
-	err = snap_wire_unpack_error(&header->error);
+	err = unpack_error(&header.error);
 	if (!err && (size == 0 || size > capacity))
 		err = snap_error_format(SNAP_ERROR_CRASHED,
 					"the process that reads files left no result");
@@ -254,7 +290,7 @@ static struct stacksnap_error *take_result(struct snap_parser *parser, int statu
 	used = (size + HEADER_SIZE - 1) & ~(uint64_t)(HEADER_SIZE - 1);
 	if (used < capacity)
 		munmap(bytes + used, capacity - used);
-	munmap(header, HEADER_SIZE);
+	munmap(parser->header, HEADER_SIZE);
 	parser->header = NULL;
 	*bytes_ret = bytes;
 	*size_ret = size;
@@ -270,34 +306,24 @@ struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_
 	if (!err)
 		err = watch(parser, call);
 	status = snap_role_end(&parser->role);
-	call->file_id = parser->header->file_id;
+	call->file_id = *(volatile uint64_t *)&parser->header->file_id;
 	return err ? err : take_result(parser, status, bytes_ret, size_ret);
 }
 
 /* ---- one that stays ---- */
 
-struct stay {
-	const struct snap_options *options;
-	uid_t uid;
-	void (*run)(void *context, int channel);
-	void *context;
-};
-
 static void run_staying(void *context, int channel)
 {
-	struct stay *stay = context;
+	const struct snap_parser_stay *stay = context;
+	const struct snap_sandbox sandbox = { .uid = stay->uid, .channel = channel };
 
-	snap_role_leave_standard_descriptors();
-	snap_role_close_all_but(&channel, 1);
-	if (!snap_error_ignore(enter_sandbox(stay->options, stay->uid, 0, channel)))
+	if (!snap_error_ignore(enter_sandbox(stay->options, &sandbox, SHORT_SLICE_NS, stay->memory,
+					     stay->memory_size)))
 		stay->run(stay->context, channel);
 }
 
-struct stacksnap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
-					  void (*run)(void *context, int channel), void *context,
+struct stacksnap_error *snap_parser_spawn(const struct snap_parser_stay *stay,
 					  struct snap_role *ret)
 {
-	struct stay stay = { options, uid, run, context };
-
-	return snap_role_spawn("snap-parser", run_staying, &stay, ret);
+	return snap_role_spawn("snap-parser", run_staying, (void *)(uintptr_t)stay, ret);
 }

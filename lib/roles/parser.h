@@ -7,6 +7,9 @@
  * read when the process has gone, so it cannot change while it is looked at; it is as hostile as
  * what it was made from. Knows nothing of what the work is.
  *
+ * It is made as a copy of its maker, and keeps none of what that shares with others: descriptors,
+ * shared memory, priority. So what it can change is its own memory and the result.
+ *
  * Making a parser takes milliseconds, most of them for the sandbox. So it can be made before there
  * is anything to read: it waits in the sandbox until snap_parser_run() sends it its input.
  */
@@ -71,13 +74,22 @@ struct snap_parser_call {
 struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_parser_call *call,
 					const uint8_t **bytes_ret, uint64_t *size_ret) _must_check_;
 
+/* What is decided when a parser that stays is made. */
+struct snap_parser_stay {
+	const struct snap_options *options; /* no_sandbox */
+	uid_t uid;                          /* for the sandbox */
+	void (*run)(void *context, int channel);
+	void *context;
+	void *memory; /* the only memory that it shares with its maker */
+	uint64_t memory_size;
+};
+
 /*
  * Makes a parser that stays (see roles/unwinder/unwinder.h): a role that is in the sandbox, without
  * limit on its processor time, before `run` is called; `run` is not called when the sandbox
- * refused.
+ * refused. Its maker bounds that time.
  */
-struct stacksnap_error *snap_parser_spawn(const struct snap_options *options, uid_t uid,
-					  void (*run)(void *context, int channel), void *context,
+struct stacksnap_error *snap_parser_spawn(const struct snap_parser_stay *stay,
 					  struct snap_role *ret) _must_check_;
 
 #endif

@@ -50,6 +50,13 @@ bool snap_role_has_ended(const struct snap_role *role, int timeout_ms);
 void snap_role_outlive_thread(void);
 
 /*
+ * In a role: no more of a processor than any other process, whatever its maker has been given or
+ * has taken; one that is to wait for others (nice) still does. `slice_ns`: how long it wants to run
+ * at a time, which everybody may say; who wants less comes sooner. 0: as everybody.
+ */
+void snap_role_leave_priority(uint64_t slice_ns);
+
+/*
  * In a role: 0, 1 and 2 lead nowhere from here on (2 stays in a build with sanitizers, whose
  * reports are to be heard).
  */

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import (Case, DEADLINE, ROOT, SANITIZER, TOOL, Result, Timeout, clean_environment, need, need_root,
+from harness import (ASAN, Case, DEADLINE, ROOT, SANITIZER, TOOL, Result, Timeout, clean_environment, need, need_root,
                      note_options, proc_state, processes, read_file, status_field, threads, tids_of)
 
 # What is asked for and refused on the way, by libraries that go on without it.
@@ -231,6 +231,80 @@ class Sandbox(Case):
         self.assertIn("--no-sandbox", got.err)
         self.assertEqual(got.doc["processes"], [])
         self.assert_free(victim.pid)
+
+
+def descendants(pid, name):
+    found, left = [], [pid]
+    while left:
+        parent = left.pop()
+        text = read_file(f"/proc/{parent}/task/{parent}/children") or ""
+        left += map(int, text.split())
+        found += [int(p) for p in text.split() if read_file(f"/proc/{p}/comm") == name + "\n"]
+    return found
+
+
+def shared_mappings(pid):
+    """With sanitizers, which map what they like, those that can be written."""
+    lines = [line.split() for line in (read_file(f"/proc/{pid}/maps") or "").splitlines()]
+    return [fields[0] for fields in lines if fields[1][3] == "s" and (fields[1][1] == "w" or not ASAN)]
+
+
+class Sharing(Case):
+    """A parser is a copy of its maker, and shares the memory of its own work with it: nothing else."""
+
+    def look(self, least, *arguments, kills=False):
+        """Looks at each parser of a run, until one has had so many."""
+        need_root()
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            seen = {}
+            running = Running(*arguments)
+            self.addCleanup(running.process.stdout.close)
+            self.addCleanup(running.process.stderr.close)
+            self.addCleanup(Sandbox.end_of, running)
+            while running.process.poll() is None:
+                for pid in descendants(running.process.pid, "snap-parser"):
+                    if pid in seen or not held(pid):
+                        continue
+                    seen[pid] = shared_mappings(pid)
+                    os.kill(pid, signal.SIGKILL if kills and len(seen) == 1 else signal.SIGCONT)
+            got = running.finish()
+            self.assertIn(got.status, (0, 1), got)
+            for mappings in seen.values():
+                self.assertEqual(len(mappings), 1, (arguments, seen))
+            if len(seen) >= least:
+                return
+        self.fail("too few parsers were met")
+
+    def test_of_a_snapshot(self):
+        victim = self.victim("threads", "futex:3:worker:5")
+        self.look(1, "-p", victim.pid)
+        self.look(2, "-p", victim.pid, kills=True)
+
+    def test_without_a_stop(self):
+        """The one that tells whether a copy suffices, and the one that makes the report."""
+        victim = self.victim("threads", "futex:3:worker:5")
+        self.look(2, "--no-stop", "-p", victim.pid)
+        self.look(3, "--no-stop", "-p", victim.pid, kills=True)
+
+    def test_of_a_recording(self):
+        """The one that unwinds, and the one that names."""
+        victim = self.victim("threads", "futex:3:worker:5")
+        path = os.path.join(self.scratch(), "out.folded")
+        self.look(2, "record", "-d", 1, "-p", victim.pid, "-o", path)
+        self.look(3, "record", "-d", 1, "-p", victim.pid, "-o", path, kills=True)
+
+    def test_of_files(self):
+        victim = self.victim("threads", "futex:3:worker:5")
+        folder = self.scratch()
+        capture, document = os.path.join(folder, "capture"), os.path.join(folder, "document")
+        recording = os.path.join(folder, "recording.snaprec")
+        got = self.run_tool("--json", "--save-capture", capture, "-p", victim.pid)
+        with open(document, "w") as f:
+            f.write(got.text)
+        self.run_tool("record", "-d", 1, "-p", victim.pid, "-o", recording, status=(0, 1))
+        for path in (capture, document):
+            self.look(1, "render", path)
 
 
 def whole_calls(lines):

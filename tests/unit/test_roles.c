@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Roles: what crosses the borders between them, and what happens when one of them dies or hangs. */
+#include "mappings.h"
 #include "model/capture.h"
 #include "roles/broker.h"
 #include "roles/collector/collector.h"
 #include "roles/fallback.h"
 #include "roles/role.h"
 #include "roles/sandbox/sandbox.h"
+#include "skip.h"
 #include "store/capture/file.h"
 
 #include <errno.h>
@@ -357,6 +359,12 @@ static struct stacksnap_error *talk_nonsense(void *context _unused_, struct snap
 	return NULL;
 }
 
+/* What it says of itself is not what becomes of the run. */
+static struct stacksnap_error *cancel(void *context _unused_, struct snap_parser_job *job _unused_)
+{
+	return snap_error_cancelled();
+}
+
 static void assert_fails(struct case_of_parser *parser_case,
 			 struct stacksnap_error *(*work)(void *context,
 							 struct snap_parser_job *job),
@@ -386,6 +394,7 @@ static void test_ends_of_parsers(void **state _unused_)
 	assert_fails(&parser_case, lie, SNAP_ERROR_CRASHED, "left no result");
 	assert_fails(&parser_case, die, SNAP_ERROR_CRASHED, "was killed by signal 6");
 	assert_int_equal(parser_case.call.file_id, 4711);
+	assert_fails(&parser_case, cancel, SNAP_ERROR_CRASHED, "exited early");
 	assert_fails(&parser_case, leave, SNAP_ERROR_CRASHED, "exited with status 3");
 	assert_fails(&parser_case, talk_nonsense, SNAP_ERROR_FORMAT, "invalid request");
 	parser_case.call.deadline_ns = now_ns() + 50000000;
@@ -438,20 +447,81 @@ static void test_parser_made_beforehand(void **state _unused_)
 	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
 }
 
+static pid_t only_child(void)
+{
+	char path[64], children[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", gettid());
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(children, sizeof(children), file));
+	fclose(file);
+	return atoi(children);
+}
+
+/* It waits in its sandbox, where it has nothing of what its maker shares with others. */
+static void test_parser_shares_its_result_alone(void **state _unused_)
+{
+	int file = memfd_create("x", MFD_CLOEXEC), count;
+	struct snap_options options = { .cancel = NULL };
+	struct case_of_parser parser_case = plain_case(&options);
+	struct snap_parser *parser = NULL;
+	struct shared_range ranges[8];
+	char byte = 'a';
+	void *shared[3];
+
+	assert_int_equal(ftruncate(file, 8192), 0);
+	shared[0] = mmap(NULL, 8192, PROT_READ, MAP_SHARED, file, 0);
+	shared[1] = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	shared[2] = mmap(NULL, 8192, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	parser_case.start.work = copy_inputs;
+	assert_null(snap_parser_create(&parser_case.start, &parser));
+	count = shared_mappings(only_child(), ranges, 8);
+	for (int64_t until = now_ns() + 10000000000; count > 1 && now_ns() < until;)
+		count = shared_mappings(only_child(), ranges, 8);
+	if (count >= 0) {
+		assert_int_equal(count, 1);
+		assert_int_equal(ranges[0].end - ranges[0].start, (1 << 20) + 4096);
+	}
+	assert_int_equal(pwrite(file, &byte, 1, 0), 1);
+	assert_int_equal(*(char *)shared[1], 'a');
+	snap_parser_destroy(parser);
+	for (int i = 0; i < 3; i++)
+		munmap(shared[i], 8192);
+	close(file);
+	if (count < 0)
+		skip_because(NOT_ROOT);
+}
+
 /* ---- fallback ---- */
 
 struct tries {
-	unsigned *tried; /* shared: by effort */
 	uint64_t file_id;
 	enum snap_effort succeeds;
 };
+
+/* The parser shares nothing with its maker but its result: what it has to say is asked for. */
+static struct stacksnap_error *
+count_request(void *context, const struct snap_broker_request *request, int *fd_ret _unused_)
+{
+	((unsigned *)context)[request->process]++;
+	return snap_error_not_found();
+}
 
 static struct stacksnap_error *die_at_file(void *context, enum snap_effort effort,
 					   struct snap_parser_job *job)
 {
 	const struct tries *tries = context;
 
-	tries->tried[effort]++;
+	struct snap_broker_request request = { .process = effort };
+	struct snap_wire_error answer;
+	size_t size;
+
+	if (snap_error_ignore(snap_wire_send(job->channel, &request, sizeof(request), -1)) ||
+	    snap_error_ignore(
+		    snap_wire_receive(job->channel, &answer, sizeof(answer), &size, NULL)))
+		_exit(9);
 	*job->file_id = tries->file_id;
 	if (effort != tries->succeeds)
 		abort();
@@ -470,25 +540,24 @@ static void assert_ladder(uint64_t file_id, const unsigned *tried)
 {
 	struct snap_options options = { .cancel = NULL };
 	struct tries tries = { .file_id = file_id, .succeeds = SNAP_EFFORT_NO_FILES };
+	unsigned counts[SNAP_EFFORT_COUNT] = { 0 };
 	struct snap_fallback fallback = {
 		.work = die_at_file,
 		.take = take_nothing,
 		.context = &tries,
 		.options = &options,
-		.broker = snap_no_broker(),
+		.broker = { .answer = count_request, .context = counts },
 		.uid = snap_sandbox_pick_uid(NULL, 0),
 		.inputs = { -1, -1 },
 	};
 	struct snap_parser *prepared = NULL;
 
-	tries.tried = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_null(snap_fallback_prepare(&fallback, &prepared));
 	assert_null(snap_fallback_run(&fallback, prepared));
-	assert_memory_equal(tries.tried, tried, SNAP_EFFORT_COUNT * sizeof(*tried));
+	assert_memory_equal(counts, tried, sizeof(counts));
 	assert_int_equal(fallback.effort, SNAP_EFFORT_NO_FILES);
 	assert_non_null(strstr(snap_error_message(fallback.reason), "was killed by signal 6"));
 	snap_error_destroy(fallback.reason);
-	munmap(tries.tried, 4096);
 }
 
 /* With the file it was at told, each effort but the last is tried once without it. */
@@ -645,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_ends_of_parsers),
 		cmocka_unit_test(test_parser_made_beforehand),
+		cmocka_unit_test(test_parser_shares_its_result_alone),
 		cmocka_unit_test(test_ladder),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_collector),

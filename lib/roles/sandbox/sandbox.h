@@ -29,6 +29,14 @@ struct snap_sandbox {
 uid_t snap_sandbox_pick_uid(const uid_t *taken, size_t count);
 
 /*
+ * Before that: unmaps all memory that this process shares with another one or with a file, but for
+ * what lies in the `size` bytes at `kept`. A copy of a process has what its maker shared with
+ * others, and may write there. Whatever was shared and unmapped must not be needed any more. OS,
+ * FORMAT: something may be left.
+ */
+struct stacksnap_error *snap_sandbox_leave_memory(const void *kept, uint64_t size) _must_check_;
+
+/*
  * Enters; the process has one thread and never leaves. In this order: not dumpable, no new
  * privileges, groups and uid (when root; a user namespace that does not map it keeps the uid),
  * capability sets empty, rlimits (data, cpu, files, file size 0, core 0, processes 0), Landlock

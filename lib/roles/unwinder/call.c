@@ -16,22 +16,35 @@
 
 enum {
 	PAGE = 4096,
-	SPARE_FRAMES = 64,        /* see unwind.c */
+	SPARE_FRAMES = 64, /* see unwind.c */
+	SECOND = 1000000000,
 	KEPT_STACK = 1 << 20,     /* bytes that stay when it is trimmed */
 	FIRST_LOOK_NS = 1000000,  /* so soon is seen that the parser has died … */
 	LOOK_NS = 20000000,       /* … and so often later, with the clock and the cancel flag */
-	THINK_NS = 1000000000,    /* processor time for one stack */
+	THINK_NS = SECOND,        /* processor time for one stack */
+	UNASKED_NS = 50000000,    /* … and from one answer to the next call */
 	MOST_ASKED = 1 << 14,     /* files for one stack */
 	SEND_TIMEOUT_US = 200000, /* it asks, but does not listen to the answer */
 };
 
 /* Beside the files' time: for a machine that has better things to do than to unwind. */
-static const int64_t MOST_WAIT_NS = 3000000000;
+static const int64_t MOST_WAIT_NS = 3ll * SECOND;
+/* For the files of one stack, where none is downloaded. */
+static const int64_t MOST_FILES_NS = 10ll * SECOND;
+/* It leaves when nobody has called for twice as long: who leaves sooner does so of its own will. */
+static const int64_t LEAST_IDLE_NS = 5ll * SECOND;
 
 /* ---- the exchange ---- */
 
+void snap_remote_unmap_exchange(struct snap_remote_unwinder *unwinder)
+{
+	if (unwinder->exchange)
+		munmap(unwinder->exchange, unwinder->exchange_size);
+	unwinder->exchange = NULL;
+}
+
 /* Address space only: what a call does not use takes no memory. */
-struct stacksnap_error *snap_remote_map_exchange(struct snap_remote_unwinder *unwinder)
+struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *unwinder)
 {
 	const struct snap_options *options = unwinder->options;
 	size_t header = (sizeof(struct snap_exchange) + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -42,6 +55,7 @@ struct stacksnap_error *snap_remote_map_exchange(struct snap_remote_unwinder *un
 
 	if (options->max_frames && options->max_frames < pcs)
 		pcs = options->max_frames;
+	snap_remote_unmap_exchange(unwinder);
 	size = header + stacks + pcs * sizeof(struct snap_pc);
 	exchange = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,17 +67,11 @@ struct stacksnap_error *snap_remote_map_exchange(struct snap_remote_unwinder *un
 	unwinder->stack_capacity = stacks;
 	unwinder->shared_pcs = (struct snap_pc *)(unwinder->stacks + stacks);
 	unwinder->most_pcs = pcs;
-	return NULL;
-}
-
-void snap_remote_clear_exchange(struct snap_remote_unwinder *unwinder)
-{
-	struct snap_exchange *exchange = unwinder->exchange;
-
+	unwinder->most_used = 0;
 	unwinder->calls = unwinder->asked = 0;
-	memset(exchange, 0, sizeof(*exchange));
 	exchange->pcs = unwinder->shared_pcs;
-	exchange->most_pcs = unwinder->most_pcs;
+	exchange->most_pcs = pcs;
+	return NULL;
 }
 
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
@@ -78,14 +86,24 @@ void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 
 struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder)
 {
-	struct snap_exchange_birth birth = { unwinder->exchange, unwinder->options };
+	struct snap_exchange_birth birth = { .options = unwinder->options };
+	struct snap_parser_stay stay = { .options = unwinder->options,
+					 .uid = unwinder->uid,
+					 .run = snap_exchange_serve,
+					 .context = &birth };
+	struct stacksnap_error *err;
 
 	if (unwinder->role.pidfd >= 0)
 		return NULL;
-	snap_remote_clear_exchange(unwinder);
+	err = snap_remote_renew_exchange(unwinder);
+	if (err)
+		return err;
+	stay.memory = birth.exchange = unwinder->exchange;
+	stay.memory_size = unwinder->exchange_size;
 	unwinder->maker = gettid();
-	return snap_parser_spawn(unwinder->options, unwinder->uid, snap_exchange_serve, &birth,
-				 &unwinder->role);
+	unwinder->answered_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	unwinder->used_ns = -1;
+	return snap_parser_spawn(&stay, &unwinder->role);
 }
 
 int snap_remote_end_parser(struct snap_remote_unwinder *unwinder)
@@ -93,8 +111,42 @@ int snap_remote_end_parser(struct snap_remote_unwinder *unwinder)
 	for (size_t i = 0; i < unwinder->process_count; i++)
 		unwinder->processes[i].is_entered = false;
 	unwinder->left_count = 0;
-	unwinder->resets = false;
+	unwinder->resets = unwinder->has_left_any = false;
+	unwinder->used_ns = -1;
 	return snap_role_end(&unwinder->role);
+}
+
+static int64_t processor_time(const struct snap_remote_unwinder *unwinder)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(unwinder->role.pid, &clock) ? 0 : snap_clock_ns(clock);
+}
+
+static bool may_have_left(const struct snap_remote_unwinder *unwinder)
+{
+	return snap_clock_ns(CLOCK_MONOTONIC) - unwinder->answered_ns >= LEAST_IDLE_NS;
+}
+
+void snap_remote_check_parser(struct snap_remote_unwinder *unwinder)
+{
+	const char *why = NULL;
+	bool left;
+
+	if (unwinder->role.pidfd < 0)
+		return;
+	left = atomic_load(&unwinder->exchange->has_left);
+	if (left && !may_have_left(unwinder))
+		why = "the parser exited early";
+	else if (!left && unwinder->used_ns >= 0 &&
+		 processor_time(unwinder) - unwinder->used_ns > UNASKED_NS)
+		why = "the parser used processor time that nobody had asked for";
+	if (why) {
+		snprintf(unwinder->why, sizeof(unwinder->why), "%s", why);
+		unwinder->losses++;
+	}
+	if (left || why)
+		snap_remote_end_parser(unwinder);
 }
 
 /* ---- processes ---- */
@@ -198,26 +250,29 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 
 /* What a call has cost so far. */
 struct watch {
-	int64_t begin_ns; /* the time that files took is left out */
-	int64_t used_ns; /* processor time of the parser when it was first looked at; -1: not yet */
-	int64_t look_ns; /* until the next look */
+	int64_t begin_ns; /* the time that files took is left out … */
+	int64_t files_ns; /* … which is this */
+	int64_t used_ns;  /* processor time of the parser before it; -1: not known yet */
+	int64_t look_ns;  /* when the parser is looked at next, whatever it says until then */
 	unsigned asked;
+	bool may_have_left;
 };
 
-static int64_t processor_time(const struct snap_remote_unwinder *unwinder)
+static bool asks_too_much(const struct snap_remote_unwinder *unwinder, const struct watch *watch)
 {
-	clockid_t clock;
-
-	return clock_getcpuclockid(unwinder->role.pid, &clock) ? 0 : snap_clock_ns(clock);
+	return watch->asked > MOST_ASKED ||
+	       (watch->files_ns > MOST_FILES_NS && !unwinder->options->debuginfod);
 }
 
-/* Nothing was heard for a while. ANSWERED: go on waiting. */
+/* It was waited for. ANSWERED: go on waiting. */
 static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, struct watch *watch)
 {
 	int64_t used;
 
 	if (snap_role_has_ended(&unwinder->role, 0))
-		return atomic_load(&unwinder->exchange->has_left) ? SNAP_CALL_LEFT : SNAP_CALL_DIED;
+		return watch->may_have_left && atomic_load(&unwinder->exchange->has_left)
+			       ? SNAP_CALL_LEFT
+			       : SNAP_CALL_DIED;
 	if (snap_options_cancelled(unwinder->options))
 		return SNAP_CALL_CANCELLED;
 	used = processor_time(unwinder);
@@ -225,9 +280,9 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 		watch->used_ns = used;
 	if (used - watch->used_ns > THINK_NS ||
 	    snap_clock_ns(CLOCK_MONOTONIC) - watch->begin_ns > MOST_WAIT_NS ||
-	    watch->asked > MOST_ASKED)
+	    asks_too_much(unwinder, watch))
 		return SNAP_CALL_LATE;
-	watch->look_ns = LOOK_NS;
+	watch->look_ns = snap_clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
 	return SNAP_CALL_ANSWERED;
 }
 
@@ -239,7 +294,7 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 {
 	struct pollfd channel = { .fd = unwinder->role.channel, .events = POLLIN };
 	const struct snap_broker broker = snap_refusing_broker(&unwinder->refusals);
-	int64_t begin;
+	int64_t begin, took;
 	bool gone = false;
 
 	if (poll(&channel, 1, LOOK_NS / 1000000) <= 0)
@@ -248,8 +303,11 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 	if (snap_error_ignore(snap_broker_serve(&broker, unwinder->role.channel, &gone)) || gone)
 		return SNAP_CALL_DIED;
 	unwinder->asked++;
-	watch->begin_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
-	return ++watch->asked > MOST_ASKED || snap_options_cancelled(unwinder->options)
+	watch->asked++;
+	took = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	watch->files_ns += took;
+	watch->begin_ns += took;
+	return asks_too_much(unwinder, watch) || snap_options_cancelled(unwinder->options)
 		       ? look(unwinder, watch)
 		       : SNAP_CALL_ANSWERED;
 }
@@ -266,28 +324,35 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 {
 	struct snap_exchange *exchange = unwinder->exchange;
 	enum snap_call_result result = SNAP_CALL_ANSWERED;
-	struct watch watch = { .used_ns = -1, .look_ns = FIRST_LOOK_NS };
+	struct watch watch = { .used_ns = unwinder->used_ns,
+			       .may_have_left = may_have_left(unwinder) };
 	int64_t awake_until;
 
 	hand_over(unwinder, number, enters, thread);
 	watch.begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	watch.look_ns = watch.begin_ns + FIRST_LOOK_NS;
 	awake_until = watch.begin_ns + SNAP_EXCHANGE_AWAKE_NS;
 	while (result == SNAP_CALL_ANSWERED) {
 		uint32_t seen = atomic_load(&exchange->events);
+		int64_t now;
 
-		if (atomic_load(&exchange->done) == unwinder->calls)
+		if (atomic_load(&exchange->done) == unwinder->calls) {
+			unwinder->answered_ns = snap_clock_ns(CLOCK_MONOTONIC);
+			unwinder->used_ns = processor_time(unwinder);
 			return SNAP_CALL_ANSWERED;
+		}
 		if (atomic_load(&exchange->asked) != unwinder->asked) {
 			result = serve_file(unwinder, &watch);
 			continue;
 		}
-		if (snap_clock_ns(CLOCK_MONOTONIC) < awake_until) {
+		now = snap_clock_ns(CLOCK_MONOTONIC);
+		/* By the clock: one that says without end that there is news is looked at, too. */
+		if (now < awake_until)
 			snap_exchange_pause();
-			continue;
-		}
-		sleep_until(&exchange->events, seen, watch.look_ns);
-		if (atomic_load(&exchange->events) == seen)
+		else if (now >= watch.look_ns)
 			result = look(unwinder, &watch);
+		else
+			sleep_until(&exchange->events, seen, watch.look_ns - now);
 	}
 	return result;
 }

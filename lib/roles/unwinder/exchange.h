@@ -3,8 +3,9 @@
  * The memory that a remote unwinder shares with its parser, at the same address in both: one call,
  * one answer. Included by unwinder*.c alone.
  *
- * The client writes while the parser waits. What the parser writes is as hostile as what it reads:
- * the client takes each value once, and checks it.
+ * The client writes while the parser waits. What the parser writes is as hostile as what it reads,
+ * and it may write to all of this at any time: the client takes each value of the second part
+ * once, and checks it; of the first part, which tells the parser what to do, it reads nothing.
  */
 #ifndef SNAP_ROLES_UNWINDER_EXCHANGE_H
 #define SNAP_ROLES_UNWINDER_EXCHANGE_H

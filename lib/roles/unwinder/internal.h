@@ -14,6 +14,7 @@
 struct snap_remote_process {
 	bool is_entered; /* the parser at hand has it */
 	uint8_t losses;  /* parsers that were lost over it */
+	uid_t uid;       /* whose it was when it was last seen */
 };
 
 /* Whose processes there are; nobody's stacks are unwound any more who cost too many parsers. */
@@ -29,6 +30,8 @@ struct snap_remote_unwinder {
 	uid_t uid;             /* of the parser */
 	uint32_t calls;        /* that it was made */
 	uint32_t asked;        /* files that it asked for and was answered */
+	int64_t answered_ns;   /* CLOCK_MONOTONIC: when it last answered, or was made */
+	int64_t used_ns;       /* processor time that it had used by then; -1: it is new */
 	/* Of the exchange, as what stands there is not believed. */
 	struct snap_exchange *exchange;
 	uint64_t exchange_size, stack_capacity, most_pcs;
@@ -39,6 +42,7 @@ struct snap_remote_unwinder {
 	uint32_t left[SNAP_EXCHANGE_LEFT];
 	size_t left_count;
 	bool resets;
+	bool has_left_any;                     /* of those that the parser at hand knew */
 	struct snap_remote_process *processes; /* by number */
 	size_t process_count;
 	struct snap_remote_user *users;
@@ -62,16 +66,23 @@ enum snap_call_result {
 	SNAP_CALL_CANCELLED,
 };
 
-/* Maps the exchange. OS. */
+/*
+ * Maps an exchange for a new parser in place of the last one's: nothing of what that may have left
+ * there is believed, and it may still be writing where a file system holds it. OS.
+ */
 struct stacksnap_error *
-snap_remote_map_exchange(struct snap_remote_unwinder *unwinder) _must_check_;
-/* For a new parser: nothing of what the last one may have left there is believed. */
-void snap_remote_clear_exchange(struct snap_remote_unwinder *unwinder);
+snap_remote_renew_exchange(struct snap_remote_unwinder *unwinder) _must_check_;
+void snap_remote_unmap_exchange(struct snap_remote_unwinder *unwinder);
 /* Gives the memory of large stacks back. */
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder);
 
 /* Makes a parser where there is none. OS. */
 struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unwinder) _must_check_;
+/*
+ * Between calls: ends a parser that has left, or has used the processor though nobody had asked it
+ * for anything. The second is a loss, and nobody's stack is lost by it.
+ */
+void snap_remote_check_parser(struct snap_remote_unwinder *unwinder);
 /* Ends it; returns what snap_role_end() does. */
 int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
 

@@ -50,8 +50,7 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 	if (!unwinder)
 		return;
 	snap_remote_end_parser(unwinder);
-	if (unwinder->exchange)
-		munmap(unwinder->exchange, unwinder->exchange_size);
+	snap_remote_unmap_exchange(unwinder);
 	snap_interner_deinit(&unwinder->reasons);
 	snap_arena_deinit(&unwinder->arena);
 	free(unwinder->processes);
@@ -78,6 +77,7 @@ void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t 
 	if (!unwinder->processes[number].is_entered)
 		return;
 	unwinder->processes[number].is_entered = false;
+	unwinder->has_left_any = true;
 	if (unwinder->left_count == SNAP_EXCHANGE_LEFT)
 		snap_remote_unwinder_reset(unwinder);
 	else
@@ -91,6 +91,7 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 	/* Numbers may stand for others from here on. */
 	unwinder->refusals.count = 0;
 	unwinder->left_count = 0;
+	unwinder->has_left_any = false;
 	unwinder->resets = true;
 }
 
@@ -99,7 +100,9 @@ void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder)
 	if (!unwinder->exchange)
 		return;
 	snap_remote_trim_exchange(unwinder);
-	if (atomic_load(&unwinder->exchange->left_bytes) > MAX_LEFT)
+	snap_remote_check_parser(unwinder);
+	/* Where none was left it cannot be so; all would be sent anew at every tick. */
+	if (unwinder->has_left_any && atomic_load(&unwinder->exchange->left_bytes) > MAX_LEFT)
 		snap_remote_unwinder_reset(unwinder);
 }
 
@@ -193,6 +196,21 @@ static bool ended_with_maker(const struct snap_remote_unwinder *unwinder, int st
 	       WTERMSIG(status) == SIGKILL;
 }
 
+/*
+ * What it read when it ended, or for so long: the next one does without. It says so itself: files
+ * of other users' processes are not taken from those by its word.
+ */
+static void refuse_file(struct snap_remote_unwinder *unwinder, const struct snap_remote_user *user)
+{
+	uint64_t file_id = *(volatile uint64_t *)&unwinder->exchange->file_id;
+	uint64_t process = (file_id - 1) >> 32;
+
+	if (file_id && process < unwinder->process_count &&
+	    unwinder->processes[process].uid == user->uid)
+		snap_refuse_file(&unwinder->refusals, file_id,
+				 SNAP_ARRAY_SIZE(unwinder->refusals.files));
+}
+
 /* LEFT: the call may be made again. */
 static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_t number,
 				  struct snap_remote_user *user, enum snap_call_result result)
@@ -219,9 +237,7 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	}
 	/* SIGKILL comes from outside, or is ours. */
 	if (result == SNAP_CALL_LATE || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL))
-		/* What it read when it ended, or for so long: the next one does without. */
-		snap_refuse_file(&unwinder->refusals, unwinder->exchange->file_id,
-				 SNAP_ARRAY_SIZE(unwinder->refusals.files));
+		refuse_file(unwinder, user);
 	count_loss(unwinder, number, user, result == SNAP_CALL_LATE ? LATE : 1);
 	return result;
 }
@@ -286,6 +302,8 @@ static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *
 	struct snap_exchange_answer answer;
 
 	memcpy(&answer, &unwinder->exchange->answer, sizeof(answer));
+	/* The compiler might read it again where that is cheaper. */
+	atomic_signal_fence(memory_order_seq_cst);
 	if (answer.count > unwinder->most_pcs || answer.end >= SNAP_UNWIND_COUNT ||
 	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
 	    (answer.gap_count && answer.gap_after >= answer.count) ||
@@ -341,8 +359,8 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	enum snap_call_result result;
 	struct stacksnap_error *err;
 
-	if (unwinder->role.pidfd >= 0 && atomic_load(&unwinder->exchange->has_left))
-		snap_remote_end_parser(unwinder);
+	snap_remote_check_parser(unwinder);
+	known->uid = user->uid;
 	enters = !known->is_entered;
 	err = enters ? choose_uid(unwinder) : NULL;
 	if (!err)
@@ -371,8 +389,6 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 	err = reserve(unwinder, (size_t)number + 1);
 	if (!err)
 		err = find_user(unwinder, process->uid, &user);
-	if (!err && !unwinder->exchange)
-		err = snap_remote_map_exchange(unwinder);
 	if (err)
 		return err;
 	if (!is_hopeless(unwinder, number, user))
