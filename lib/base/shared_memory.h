@@ -44,6 +44,7 @@ struct snap_shared_memory {
 	int fd; /* memfd behind it, for another process to map; -1: there is none */
 	struct snap_region records; /* lists, names, maps, registers */
 	struct snap_region stacks;  /* copied stack bytes */
+	uint64_t spaces;            /* bytes of records that address spaces took */
 };
 
 /*

@@ -136,8 +136,14 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 {
 	process->maps = traced->maps;
 	process->map_count = traced->map_count;
+	process->maps_cut = traced->maps_cut;
 	process->pieces = traced->pieces;
 	process->piece_count = traced->piece_count;
+	if (traced->maps_cut)
+		snap_capture_warn(capture, "maps_cut", process->pid, 0,
+				  "process %d: only its first %zu mappings are kept, as they take "
+				  "too much memory: stacks and names may be missing",
+				  (int)process->pid, process->map_count);
 	process->arch = traced->arch;
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;

@@ -97,8 +97,10 @@ static struct stacksnap_error *take_maps(struct nostop *nostop,
 	struct snap_process *mine = &nostop->capture->processes[index];
 	struct snap_traced *traced = &nostop->stop->processes[index];
 	const struct snap_process *facts = process->facts;
-	struct snap_space space = { facts->maps, facts->map_count, facts->pieces,
-				    facts->piece_count };
+	struct snap_space space = { .maps = facts->maps,
+				    .map_count = facts->map_count,
+				    .pieces = facts->pieces,
+				    .piece_count = facts->piece_count };
 	struct stacksnap_error *err = NULL;
 
 	if (facts->map_count)
@@ -107,6 +109,7 @@ static struct stacksnap_error *take_maps(struct nostop *nostop,
 		return err;
 	mine->maps = traced->maps = space.maps;
 	mine->map_count = traced->map_count = space.map_count;
+	mine->maps_cut = traced->maps_cut = facts->maps_cut;
 	mine->pieces = traced->pieces = space.pieces;
 	mine->piece_count = traced->piece_count = space.piece_count;
 	return NULL;

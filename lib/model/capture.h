@@ -164,6 +164,7 @@ struct snap_process {
 	int64_t stop_duration_ns;    /* first INTERRUPT to last DETACH of this process */
 	struct snap_map *maps;
 	size_t map_count;
+	bool maps_cut; /* there were more, which took too much memory; in no file: a warning says so */
 	struct snap_piece *pieces; /* sorted by address */
 	size_t piece_count;
 	struct snap_thread *threads;

@@ -6,6 +6,7 @@
 #include "proc/address_space.h"
 
 #include "base/bsearch.h"
+#include "base/recent.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,54 +17,112 @@ enum {
 	LARGEST_VDSO = 1 << 20,
 };
 
-static const char *keep_path(struct snap_region *region, const struct snap_map *before,
-			     const char *path, size_t length)
+/*
+ * What a process may take: half of what is left, so that others get some as well. Who comes late
+ * finds enough for an ordinary process.
+ */
+static size_t share_of(const struct snap_space_reader *reader)
 {
+	uint64_t taken = reader->taken ? __atomic_load_n(reader->taken, __ATOMIC_RELAXED) : 0;
+	uint64_t left = taken < SNAP_SPACES_BYTES ? SNAP_SPACES_BYTES - taken : 0;
+
+	if (left / 2 >= SNAP_SPACE_BYTES)
+		return SNAP_SPACE_BYTES;
+	return left / 2 > SNAP_SPACE_LEAST ? left / 2 : SNAP_SPACE_LEAST;
+}
+
+static void take(const struct snap_space_reader *reader, size_t bytes)
+{
+	if (reader->taken)
+		__atomic_fetch_add(reader->taken, bytes, __ATOMIC_RELAXED);
+}
+
+/* Mappings of one process on their way to where they are kept. */
+struct reading {
+	const struct snap_space_reader *reader;
+	size_t count, room;
+	const char *paths[SNAP_RECENT_PLACES];
+};
+
+static bool is_path(const char *kept, const char *path, size_t length)
+{
+	return kept && strncmp(kept, path, length) == 0 && kept[length] == '\0';
+}
+
+/* The mappings of a file follow each other, mostly. False: there is no room for it. */
+static bool keep_path(struct reading *reading, struct snap_map *map, const char *path,
+		      size_t length)
+{
+	const char *before = reading->count ? map[-1].path : NULL, **place;
+
 	if (length == 0)
-		return NULL;
+		return true;
 	if (length > SNAP_MAX_PATH)
 		length = SNAP_MAX_PATH;
-	/* The mappings of a file follow each other. */
-	if (before && before->path && strlen(before->path) == length &&
-	    memcmp(before->path, path, length) == 0)
-		return before->path;
-	return snap_region_text(region, path, length);
+	place = is_path(before, path, length) ? &before
+					      : &reading->paths[snap_recent_place(path, length)];
+	if (!is_path(*place, path, length)) {
+		if (length >= reading->room)
+			return false;
+		*place = snap_region_text(reading->reader->records, path, length);
+		reading->room -= length + 1;
+	}
+	map->path = *place;
+	return map->path != NULL;
+}
+
+/* False: no more may be kept. */
+static bool keep_map(struct reading *reading, const char *line, size_t length)
+{
+	struct snap_map *map = &reading->reader->maps[reading->count];
+	const char *path;
+	size_t path_length;
+
+	if (reading->count == SNAP_MAX_MAPS)
+		return false;
+	if (!snap_parse_map(line, length, map, &path, &path_length))
+		return true;
+	/* What must hold for maps, whatever changed while they were read. */
+	if (map->start >= map->end || (reading->count && map->start < map[-1].end))
+		return true;
+	if (reading->room < sizeof(*map))
+		return false;
+	reading->room -= sizeof(*map);
+	if (!keep_path(reading, map, path, path_length))
+		return false;
+	reading->count++;
+	return true;
 }
 
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret)
 {
+	size_t share = share_of(reader), length;
+	struct reading reading = { .reader = reader, .room = share };
 	struct snap_lines lines;
 	struct snap_map *maps;
-	size_t count = 0, length;
+	bool cut = false;
 	char *line;
-	int more;
+	int more = 0;
 
 	snap_lines_init(&lines, maps_fd, reader->buffer, reader->buffer_size);
-	while ((more = snap_lines_next(&lines, &line, &length)) > 0 && count < SNAP_MAX_MAPS) {
-		struct snap_map *map = &reader->maps[count];
-		const struct snap_map *before = count ? map - 1 : NULL;
-		const char *path;
-		size_t path_length;
-
-		if (!snap_parse_map(line, length, map, &path, &path_length))
-			continue;
-		/* What must hold for maps, whatever changed while they were read. */
-		if (map->start >= map->end || (before && map->start < before->end))
-			continue;
-		map->path = keep_path(reader->records, before, path, path_length);
-		count++;
-	}
-	if (more < 0)
+	lines.most = SNAP_SPACE_TEXT;
+	while (!cut && (more = snap_lines_next(&lines, &line, &length)) > 0)
+		cut = lines.limited || !keep_map(&reading, line, length);
+	cut |= lines.limited;
+	take(reader, share - reading.room);
+	if (!cut && more < 0)
 		return more;
-	if (count == 0)
-		return -ESRCH;
-	maps = snap_region_new_array(reader->records, count, struct snap_map);
+	if (reading.count == 0)
+		return cut ? -ENOMEM : -ESRCH;
+	maps = snap_region_new_array(reader->records, reading.count, struct snap_map);
 	if (!maps)
 		return -ENOMEM;
-	memcpy(maps, reader->maps, count * sizeof(*maps));
+	memcpy(maps, reader->maps, reading.count * sizeof(*maps));
 	ret->maps = maps;
-	ret->map_count = count;
+	ret->map_count = reading.count;
+	ret->cut = cut;
+	ret->room = reading.room;
 	return 0;
 }
 
@@ -96,15 +155,37 @@ static bool is_head(const struct snap_map *maps, size_t count, size_t index)
 	return false;
 }
 
-static size_t piece_size(const struct snap_map *maps, size_t count, size_t index)
+static size_t vdso_size(const struct snap_map *map)
 {
-	size_t size = maps[index].end - maps[index].start;
+	size_t size = map->end - map->start;
 
-	if (is_vdso(&maps[index]))
-		return size < LARGEST_VDSO ? size : LARGEST_VDSO;
-	if (!is_head(maps, count, index))
+	return size < LARGEST_VDSO ? size : LARGEST_VDSO;
+}
+
+/* Where there is no room for all, there is for the vDSO, whose file nobody has. */
+static size_t room_for_heads(const struct snap_space *space)
+{
+	size_t room = space->room;
+
+	for (size_t i = 0; i < space->map_count; i++)
+		if (is_vdso(&space->maps[i]))
+			room -= room < vdso_size(&space->maps[i]) ? room
+								  : vdso_size(&space->maps[i]);
+	return room;
+}
+
+/* 0: there is none, or no room for it. */
+static size_t piece_size(const struct snap_space *space, size_t index, size_t *room)
+{
+	const struct snap_map *map = &space->maps[index];
+	size_t size = map->end - map->start < PAGE ? map->end - map->start : PAGE;
+
+	if (is_vdso(map))
+		return vdso_size(map);
+	if (!is_head(space->maps, space->map_count, index) || size > *room)
 		return 0;
-	return size < PAGE ? size : PAGE;
+	*room -= size;
+	return size;
 }
 
 /* Reads as many whole pieces as can be read from the front; how many. */
@@ -132,23 +213,25 @@ static size_t read_some(const struct snap_space_reader *reader, uint8_t *bytes,
 
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space)
 {
-	size_t wanted = 0, bytes = 0, kept = 0;
+	size_t wanted = 0, bytes = 0, kept = 0, room = room_for_heads(space);
 	struct snap_piece *pieces;
 	uint8_t *data;
 
 	for (size_t i = 0; i < space->map_count; i++) {
-		size_t size = piece_size(space->maps, space->map_count, i);
+		size_t size = piece_size(space, i, &room);
 
 		wanted += size != 0;
 		bytes += size;
 	}
+	take(reader, bytes);
 	pieces = snap_region_new_array(reader->records, wanted, struct snap_piece);
 	data = snap_region_alloc(reader->records, bytes);
 	if (!pieces || !data)
 		return;
 	wanted = 0;
+	room = room_for_heads(space);
 	for (size_t i = 0; i < space->map_count; i++) {
-		size_t size = piece_size(space->maps, space->map_count, i);
+		size_t size = piece_size(space, i, &room);
 
 		if (size)
 			pieces[wanted++] = (struct snap_piece){ .address = space->maps[i].start,
@@ -168,27 +251,41 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 	space->piece_count = kept;
 }
 
+/* Texts that were kept once are copied once, as far as they are met again soon. */
+static bool copy_paths(struct snap_arena *arena, struct snap_space *space)
+{
+	struct {
+		const char *from, *to;
+	} places[SNAP_RECENT_PLACES] = { { .from = NULL } }, *place = places;
+
+	for (size_t i = 0; i < space->map_count; i++) {
+		const char *path = space->maps[i].path;
+
+		if (!path)
+			continue;
+		if (place->from != path)
+			place = &places[snap_recent_place(path, strlen(path))];
+		if (place->from != path) {
+			place->from = path;
+			place->to = snap_arena_strdup(arena, path);
+		}
+		if (!place->to)
+			return false;
+		space->maps[i].path = place->to;
+	}
+	return true;
+}
+
 struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,
 					struct snap_space *ret)
 {
 	struct snap_space space = *from;
-	const char *path = NULL, *kept = NULL;
 
 	space.maps = snap_arena_memdup(arena, from->maps, from->map_count * sizeof(*from->maps));
 	space.pieces =
 		snap_arena_memdup(arena, from->pieces, from->piece_count * sizeof(*from->pieces));
-	if (!space.maps || (!space.pieces && from->piece_count))
+	if (!space.maps || (!space.pieces && from->piece_count) || !copy_paths(arena, &space))
 		return snap_error_no_memory();
-	for (size_t i = 0; i < space.map_count; i++) {
-		if (space.maps[i].path && space.maps[i].path != path) {
-			path = space.maps[i].path;
-			kept = snap_arena_strdup(arena, path);
-			if (!kept)
-				return snap_error_no_memory();
-		}
-		if (space.maps[i].path)
-			space.maps[i].path = kept;
-	}
 	for (size_t i = 0; i < space.piece_count; i++) {
 		space.pieces[i].data =
 			snap_arena_memdup(arena, space.pieces[i].data, space.pieces[i].size);

@@ -16,6 +16,14 @@
 
 #include <sys/uio.h>
 
+/* What a target can make large has a bound, in bytes. */
+enum {
+	SNAP_SPACE_TEXT = 32 << 20,   /* of a file "maps" that are read */
+	SNAP_SPACE_BYTES = 16 << 20,  /* of mappings, paths and pieces that are kept of a process */
+	SNAP_SPACES_BYTES = 64 << 20, /* of all processes together … */
+	SNAP_SPACE_LEAST = 128 << 10, /* … but each may have so many, whatever others took */
+};
+
 struct snap_space_reader {
 	struct snap_region *records; /* where results go */
 	struct snap_map *maps;       /* SNAP_MAX_MAPS of them, used while they are read */
@@ -27,6 +35,8 @@ struct snap_space_reader {
 	 */
 	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
 	void *context;
+	/* What the spaces read before took of SNAP_SPACES_BYTES; shared memory. NULL: nothing. */
+	uint64_t *taken;
 };
 
 struct snap_space {
@@ -34,15 +44,17 @@ struct snap_space {
 	size_t map_count;
 	struct snap_piece *pieces; /* sorted */
 	size_t piece_count;
+	bool cut;    /* there were more mappings than may be kept */
+	size_t room; /* bytes that its pieces may take */
 };
 
 /*
- * Reads a file "maps". 0 or a negative errno, then nothing is written: ESRCH, there are none,
+ * Reads a file "maps", as much of it as may be kept: `cut` tells that there is more. 0 or a negative errno, then nothing is written: ESRCH, there are none,
  * since the process has gone; ENOMEM, the region is used up.
  */
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret);
-/* Reads the pieces of these mappings; those that cannot be read are left out. */
+/* Reads the pieces of these mappings; what cannot be read, or has no room, is left out. */
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
 
 /* A space by itself, in an arena that then holds no more than what it needs. */

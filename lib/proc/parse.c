@@ -321,8 +321,6 @@ bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const
 		return false;
 	skip_blanks(&cursor);
 	path_length = (size_t)(cursor.end - cursor.at);
-	if (path_length >= SNAP_MAX_PATH * 4)
-		return false;
 	map.deleted = snap_cut_deleted(cursor.at, &path_length);
 	*ret = map;
 	*path_ret = cursor.at;

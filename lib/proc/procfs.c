@@ -379,6 +379,11 @@ static int fill(struct snap_lines *lines)
 {
 	ssize_t got;
 
+	lines->limited = lines->most && lines->total >= lines->most;
+	if (lines->limited) {
+		lines->at_end = true;
+		return 0;
+	}
 	if (lines->start) {
 		memmove(lines->buffer, lines->buffer + lines->start, lines->end - lines->start);
 		lines->end -= lines->start;
@@ -390,6 +395,7 @@ static int fill(struct snap_lines *lines)
 	if (got < 0)
 		return -errno;
 	lines->end += (size_t)got;
+	lines->total += (size_t)got;
 	lines->at_end = got == 0;
 	return got > 0;
 }

@@ -103,7 +103,10 @@ struct snap_lines {
 	int fd; /* the caller's to close */
 	char *buffer;
 	size_t size, start, end;
+	uint64_t total; /* bytes that were read */
+	uint64_t most;  /* of these; 0: any number */
 	bool at_end, cut;
+	bool limited; /* there is more than that; the last line need not be whole */
 };
 
 void snap_lines_init(struct snap_lines *lines, int fd, char *buffer, size_t size);

@@ -53,6 +53,7 @@ struct snap_traced {
 	enum snap_arch arch;
 	struct snap_map *maps;
 	size_t map_count;
+	bool maps_cut; /* there were more */
 	struct snap_piece *pieces;
 	size_t piece_count;
 	struct snap_thread *threads; /* in no order */

@@ -89,6 +89,7 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 		.buffer_size = SNAP_TRACER_BUFFER,
 		.read = read_memory,
 		.context = &memory,
+		.taken = &tracer->memory->spaces,
 	};
 	struct snap_space space = { .pieces = traced->pieces, .piece_count = traced->piece_count };
 	int error = fd < 0 ? fd : snap_space_read_maps(&reader, fd, &space);
@@ -99,6 +100,7 @@ int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t ti
 	snap_space_read_pieces(&reader, &space);
 	traced->maps = space.maps;
 	traced->map_count = space.map_count;
+	traced->maps_cut = space.cut;
 	traced->pieces = space.pieces;
 	traced->piece_count = space.piece_count;
 	return 0;
