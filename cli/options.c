@@ -117,6 +117,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	  LIBRARY, NONE },
 	{ "max-stack", 0, "BYTES", "bytes copied per thread stack (1M)", SAFETY, SNAPSHOT | RECORD,
 	  LIBRARY, TEXT },
+	{ "max-memory", 0, "BYTES", "memory for what is recorded (256M)", SAFETY, RECORD, LIBRARY,
+	  TEXT },
 	{ "stop-timeout", 0, "MS", "longest stop in milliseconds (1000)", SAFETY, SNAPSHOT | RECORD,
 	  LIBRARY, TEXT },
 	{ "timeout", 0, "MS", "longest run in milliseconds (stop timeout + 10000)", SAFETY, EVERY,

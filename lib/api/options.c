@@ -27,6 +27,7 @@ enum {
 static const int64_t NS_PER_MS = 1000000;
 static const int64_t DEFAULT_TIMEOUT_EXTRA_NS = 10000000000; /* over the stop timeout */
 static const uint64_t MAX_STACK = 1ull << 30;
+static const uint64_t LEAST_MEMORY = 16ull << 20, MAX_MEMORY = 64ull << 30;
 
 struct snap_setting {
 	const char *name;
@@ -48,6 +49,7 @@ void snap_options_init(struct snap_options *options)
 		.timeout_ns = 1000 * NS_PER_MS + DEFAULT_TIMEOUT_EXTRA_NS,
 		.hz = 99,
 		.record_ns = 30000 * NS_PER_MS,
+		.max_memory = 256u << 20,
 		.max_frames = 512,
 		.symbols = true,
 		.inlines = true,
@@ -239,9 +241,8 @@ static struct stacksnap_error *set_max_frames(struct snap_options *options,
 	return NULL;
 }
 
-static struct stacksnap_error *set_max_stack(struct snap_options *options,
-					     const struct snap_setting *setting _unused_,
-					     const char *value)
+/* "512k": bytes, with a suffix or without. */
+static bool parse_bytes(const char *value, uint64_t least, uint64_t most, uint64_t *ret)
 {
 	static const char suffixes[] = "kMG";
 	size_t length = strlen(value);
@@ -249,16 +250,37 @@ static struct stacksnap_error *set_max_stack(struct snap_options *options,
 	unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
 	uint64_t number;
 
-	if (!snap_parse_number(value, length - (suffix != NULL), 1, MAX_STACK >> shift, &number) ||
-	    number << shift < 1024)
+	if (!snap_parse_number(value, length - (suffix != NULL), 1, most >> shift, &number) ||
+	    number << shift < least)
+		return false;
+	*ret = number << shift;
+	return true;
+}
+
+static struct stacksnap_error *set_max_stack(struct snap_options *options,
+					     const struct snap_setting *setting _unused_,
+					     const char *value)
+{
+	if (!parse_bytes(value, 1024, MAX_STACK, &options->max_stack))
 		return snap_error_format(SNAP_ERROR_INVALID,
 					 "'%s' is not a stack size (expected bytes from 1024 to "
 					 "1G, such as 65536, 512k or 4M)",
 					 value);
-	options->max_stack = number << shift;
 	if (options->max_snapshot < options->max_stack)
 		options->max_snapshot = options->max_stack;
 	return NULL;
+}
+
+static struct stacksnap_error *set_max_memory(struct snap_options *options,
+					      const struct snap_setting *setting _unused_,
+					      const char *value)
+{
+	if (parse_bytes(value, LEAST_MEMORY, MAX_MEMORY, &options->max_memory))
+		return NULL;
+	return snap_error_format(SNAP_ERROR_INVALID,
+				 "'%s' is not a size of memory (expected bytes from 16M to 64G, "
+				 "such as 256M or 1G)",
+				 value);
 }
 
 /* Milliseconds into the int64_t nanoseconds at setting->offset; at most setting->value. */
@@ -466,6 +488,7 @@ static const struct snap_setting settings[] = {
 	{ "no-inlines", NULL, set_flag, FIELD(inlines), false, NULL },
 	{ "no-lines", NULL, set_flag, FIELD(lines), false, NULL },
 	{ "max-stack", "BYTES", set_max_stack, 0, 0, NULL },
+	{ "max-memory", "BYTES", set_max_memory, 0, 0, NULL },
 	{ "stop-timeout", "MS", set_milliseconds, FIELD(stop_timeout_ns), 3600000, NULL },
 	{ "timeout", "MS", set_milliseconds, FIELD(timeout_ns), 86400000, NULL },
 	{ "engine", "ENGINE", set_choice, FIELD(engine), 0, engines },

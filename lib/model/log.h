@@ -26,6 +26,18 @@ enum {
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
 
+/* What is missing because of max_bytes; bits. */
+enum snap_log_cut {
+	SNAP_LOG_CUT_STACKS = 1 << 0,    /* stacks have their inner frames only */
+	SNAP_LOG_CUT_ALL = 1 << 1,       /* stacks count as one that has no frames */
+	SNAP_LOG_CUT_THREADS = 1 << 2,   /* are not there, though they count in the statistics */
+	SNAP_LOG_CUT_PROCESSES = 1 << 3, /* likewise, with their threads */
+	SNAP_LOG_CUT_MAPS = 1 << 4,      /* stacks of processes that mapped files again and again */
+	SNAP_LOG_CUT_TICKS = 1 << 5,     /* were left out */
+	SNAP_LOG_CUT_RING = 1 << 6,      /* it holds less time than it should */
+	SNAP_LOG_CUT_END = 1 << 7,       /* it ended early */
+};
+
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
 static const uint32_t SNAP_LOG_GONE = UINT32_MAX;
 
@@ -115,6 +127,8 @@ struct snap_log {
 	int64_t time_ns;               /* CLOCK_REALTIME at start */
 	int64_t period_ns;
 	bool cpu_only;
+	uint64_t max_bytes; /* the limit of its memory, see store/log/log.h; 0: none */
+	unsigned cuts;      /* bits of enum snap_log_cut */
 	enum snap_recording_end end;
 	struct snap_recording_stats stats; /* kept up to date by the recorder */
 	struct snap_log_process *processes;

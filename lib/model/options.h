@@ -113,6 +113,7 @@ struct snap_options {
 	int64_t ring_ns;         /* --ring; 0: none */
 	bool cpu_only;           /* --mode cpu */
 	struct snap_until until; /* --until */
+	uint64_t max_memory;     /* bytes of what is recorded, default 256 MiB; 0: no limit */
 	/* recordings, when they are rendered */
 	struct snap_moment from, to;
 	enum snap_state_frames state_frames;

@@ -63,6 +63,7 @@ bool snap_warning_costs_names(const char *code)
 	static const char *const codes[] = {
 		"files_held",     /* files were not opened in time */
 		"maps_cut",       /* not all mappings of a process are kept */
+		"memory_limit",   /* a recording left out stacks, threads or ticks */
 		"module_symbols", /* the symbols of a module could not be read */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */

@@ -57,7 +57,9 @@ static inline const char *snap_trouble_word(enum snap_trouble trouble)
 	return snap_troubles[trouble].word;
 }
 
-/* Whether a warning with this code says that names of functions are missing: exit status 1. */
+/*
+ * Whether a warning with this code says that names, stacks or samples are missing: exit status 1.
+ */
 bool snap_warning_costs_names(const char *code);
 
 #endif

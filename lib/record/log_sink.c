@@ -75,6 +75,17 @@ static struct stacksnap_error *go_without_space(struct snap_log_sink *sink,
 	return NULL;
 }
 
+/* Mappings that were known before are wrong by now: its stacks count as one. */
+static struct stacksnap_error *go_without_maps(struct snap_log_sink *sink,
+					       struct snap_log_sink_process *entry)
+{
+	sink->log->cuts |= SNAP_LOG_CUT_MAPS;
+	entry->unmapped = true;
+	if (entry->space != UINT32_MAX)
+		snap_log_unwinder_leave(sink->unwinder, entry->space);
+	return NULL;
+}
+
 /* Tells the log the facts; the unwinder of a space that changed is made anew. */
 static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 					   struct snap_log_sink_process *entry,
@@ -84,6 +95,8 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 	uint32_t space;
 
 	warn_of(sink, entry, process->facts);
+	if (!snap_log_has_room_for_maps(sink->log, entry->number))
+		return go_without_maps(sink, entry);
 	err = snap_log_map_process(
 		sink->log, entry->number, process->facts,
 		snap_descriptors_to_keep(sink->log, process->facts, process->live), &space);
@@ -104,7 +117,7 @@ static struct snap_log_sink_process *add_process(struct snap_log_sink *sink)
 
 	if (!entry)
 		return NULL;
-	entry->space = UINT32_MAX;
+	entry->number = entry->space = UINT32_MAX;
 	entry->next = sink->processes;
 	if (entry->next)
 		entry->next->previous = entry;
@@ -123,6 +136,19 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 	free(entry);
 }
 
+/* It was recorded until now, or there was no room for it from the beginning. */
+static void go_without_process(struct snap_log_sink *sink, struct snap_log_sink_process *entry,
+			       bool exec)
+{
+	sink->log->cuts |= SNAP_LOG_CUT_PROCESSES;
+	if (exec && entry->number != UINT32_MAX)
+		if (entry->number != UINT32_MAX)
+			snap_log_end_process(sink->log, entry->number);
+	if (entry->space != UINT32_MAX)
+		snap_log_unwinder_leave(sink->unwinder, entry->space);
+	entry->number = entry->space = UINT32_MAX;
+}
+
 static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
 					  bool exec)
 {
@@ -138,6 +164,10 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		if (!entry)
 			return snap_error_no_memory();
 	}
+	if (!snap_log_has_room_for_process(sink->log)) {
+		go_without_process(sink, entry, exec);
+		return NULL;
+	}
 	err = snap_log_add_process(sink->log, facts->pid, facts->start_ticks,
 				   parent ? parent->number : UINT32_MAX, before, facts->is_target,
 				   &entry->number);
@@ -149,6 +179,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	if (entry->space != UINT32_MAX)
 		snap_log_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = UINT32_MAX;
+	entry->unmapped = false;
 	return map_process(sink, entry, process);
 }
 
@@ -158,7 +189,7 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	struct snap_log_sink_process *entry = process->user;
 	const struct snap_process *space;
 
-	if (!entry || entry->space == UINT32_MAX)
+	if (!entry || entry->space == UINT32_MAX || entry->unmapped)
 		return NULL;
 	space = &sink->log->capture->processes[entry->space];
 	if (space->trouble == process->facts->trouble && snap_space_knows(space, process->facts))
@@ -184,6 +215,22 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 
 /* ---- threads ---- */
 
+/* *ret UINT32_MAX: there is no room for it. */
+static struct stacksnap_error *add_thread(struct snap_log_sink *sink,
+					  const struct snap_log_sink_process *process,
+					  const struct snap_sampled_thread *thread, uint32_t *ret)
+{
+	*ret = UINT32_MAX;
+	if (process->number == UINT32_MAX)
+		return NULL;
+	if (!snap_log_has_room_for_thread(sink->log, process->number)) {
+		sink->log->cuts |= SNAP_LOG_CUT_THREADS;
+		return NULL;
+	}
+	return snap_log_add_thread(sink->log, process->number, thread->tid, thread->ns_tid,
+				   thread->name, thread->kernel, ret);
+}
+
 static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
@@ -204,8 +251,7 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 	entry = &sink->threads[index];
 	*entry = (struct snap_log_sink_thread){ .state = SNAP_STATE_UNKNOWN };
 	thread->user = index;
-	err = snap_log_add_thread(sink->log, process->number, thread->tid, thread->ns_tid,
-				  thread->name, thread->kernel, &entry->number);
+	err = add_thread(sink, process, thread, &entry->number);
 	if (err)
 		return err;
 	entry->live = true;
@@ -217,8 +263,13 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
+	uint32_t number = sink->threads[thread->user].number;
+	const struct snap_log_sink_process *process = thread->process->user;
 
-	return snap_log_rename_thread(sink->log, sink->threads[thread->user].number, thread->name);
+	/* Each name that it ever had takes room. */
+	if (number == UINT32_MAX || !snap_log_has_room_for_thread(sink->log, process->number))
+		return NULL;
+	return snap_log_rename_thread(sink->log, number, thread->name);
 }
 
 /* It stands otherwise from this tick on. */
@@ -233,15 +284,17 @@ static struct stacksnap_error *stand(struct snap_log_sink *sink, struct snap_log
 	sink->states[entry->state]--;
 	entry->state = (enum snap_state)change->state;
 	sink->states[entry->state]++;
-	return snap_log_change(sink->log, change);
+	return entry->number == UINT32_MAX ? NULL : snap_log_change(sink->log, change);
 }
 
 static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_thread *entry = &sink->threads[thread->user];
-	struct stacksnap_error *err = snap_log_end_thread(sink->log, entry->number);
+	struct stacksnap_error *err = NULL;
 
+	if (entry->number != UINT32_MAX)
+		err = snap_log_end_thread(sink->log, entry->number);
 	sink->sampled -= entry->sampled;
 	sink->states[entry->state]--;
 	*entry = (struct snap_log_sink_thread){ .next_free = sink->first_free };
@@ -325,11 +378,17 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	struct snap_log_change change = { .stack = SNAP_LOG_GONE, .syscall = -1 };
 	enum snap_state state = snap_state_of_letter(copy->state);
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
+	bool wanted = !sink->options->cpu_only || state == SNAP_STATE_RUNNING;
 	struct stacksnap_error *err = NULL;
 
-	if (process->space != UINT32_MAX &&
-	    (!sink->options->cpu_only || state == SNAP_STATE_RUNNING)) {
-		err = stack_of(sink, entry, process->space, copy, &verdict, &change.stack);
+	if (wanted && entry->number == UINT32_MAX) {
+		/* It counts, and stands nowhere. */
+		change.stack = 0;
+	} else if (wanted && process->space != UINT32_MAX) {
+		err = process->unmapped
+			      ? snap_log_other_stack(sink->log, process->space, &change.stack)
+			      : stack_of(sink, entry, process->space, copy, &verdict,
+					 &change.stack);
 		change.syscall = syscall_of(thread->process->facts, copy);
 	}
 	if (err)
@@ -337,7 +396,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	*verdict_ret = verdict;
 	if (verdict != SNAP_VERDICT_TAKEN)
 		return NULL;
-	change.thread = entry->number;
+	change.thread = entry->number; /* not looked at where there is none */
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
 	return stand(sink, entry, &change);

@@ -17,13 +17,15 @@ enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
 /* A process of the sampler's. */
 struct snap_log_sink_process {
 	struct snap_log_sink_process *next, *previous;
-	uint32_t number, space; /* in the log; space UINT32_MAX: there was no room for one */
+	/* in the log; UINT32_MAX: there was no room for it, or for its space */
+	uint32_t number, space;
 	bool warned;
+	bool unmapped; /* there was no room for what it maps now: its stacks cannot be told */
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
 struct snap_log_sink_thread {
-	uint32_t number; /* in the log */
+	uint32_t number; /* in the log; UINT32_MAX: there was no room for it */
 	uint32_t next_free;
 	bool live, sampled; /* sampled: it stands in the log with a stack */
 	enum snap_state state;

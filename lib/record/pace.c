@@ -32,11 +32,25 @@ void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns)
 	skip(pace, snap_pace_slot(pace, elapsed_ns));
 	pace->next++;
 	pace->taken++;
+	pace->ahead = 0;
+}
+
+void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots)
+{
+	pace->next += slots;
+	pace->missed += slots;
+	pace->ahead += slots;
 }
 
 void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns)
 {
 	uint64_t slot = snap_pace_slot(pace, elapsed_ns);
+	uint64_t end = snap_pace_time(pace, slot) < elapsed_ns ? slot + 1 : slot;
 
-	skip(pace, snap_pace_time(pace, slot) < elapsed_ns ? slot + 1 : slot);
+	while (pace->ahead && pace->next > end) {
+		pace->ahead--;
+		pace->next--;
+		pace->missed--;
+	}
+	skip(pace, end);
 }

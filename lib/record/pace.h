@@ -15,6 +15,7 @@ struct snap_pace {
 	unsigned hz;
 	uint64_t next; /* the first slot that is neither taken nor missed */
 	uint64_t taken, missed;
+	uint64_t ahead; /* slots before `next` that count as missed, and may not have begun */
 };
 
 /* When a slot begins, in nanoseconds since the start. */
@@ -30,6 +31,8 @@ static inline int64_t snap_pace_due(const struct snap_pace *pace)
 
 /* A tick begins, not before it is due. */
 void snap_pace_take(struct snap_pace *pace, int64_t elapsed_ns);
+/* So many slots more are missed, by choice. */
+void snap_pace_leave_out(struct snap_pace *pace, uint64_t slots);
 /* The run ends: slots that began before are missed. */
 void snap_pace_finish(struct snap_pace *pace, int64_t elapsed_ns);
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "record/check_targets.h"
 #include "record/log_sink.h"
+#include "record/memory_limit.h"
 #include "record/pace.h"
 #include "record/priority.h"
 #include "record/until.h"
@@ -22,6 +23,7 @@
 enum {
 	SECOND = 1000000000,
 	NAP = SECOND / 10,     /* the longest sleep: a request to stop is seen so late */
+	LEAST_RING = SECOND,   /* what a ring keeps, however short memory is */
 	UPKEEP_EVERY = SECOND, /* writing to the file, and forgetting what a ring has lost */
 };
 
@@ -75,6 +77,7 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 			      options->cpu_only, &recorder->log);
 	if (err)
 		return err;
+	snap_log_set_limit(recorder->log, options->max_memory);
 	copy_warnings(found, recorder->log->capture);
 	recorder->log->stats.hz_asked = options->hz;
 	recorder->log->end = SNAP_END_UNFINISHED;
@@ -241,7 +244,10 @@ static struct stacksnap_error *forget_old_ticks(struct snap_recorder *recorder)
 	if (!recorder->options->ring_ns || !log->tick_count)
 		return NULL;
 	end = log->ticks[log->tick_count - 1].time_ns + log->period_ns;
-	err = snap_log_forget(log, end - recorder->options->ring_ns, &renumbered);
+	if (snap_log_ring_is_tight(log) && end - log->ticks[0].time_ns > LEAST_RING)
+		err = snap_log_forget_half(log, &renumbered);
+	else
+		err = snap_log_forget(log, end - recorder->options->ring_ns, &renumbered);
 	if (!err && renumbered)
 		snap_log_sink_renumber(&recorder->log_sink);
 	return err;
@@ -258,6 +264,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 	struct stacksnap_error *err = forget_old_ticks(recorder);
 
 	warn_of_losses(recorder);
+	snap_memory_limit_warn(log);
 	if (!err)
 		err = name_frames(recorder, options);
 	if (err)
@@ -360,6 +367,7 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	snap_log_end_tick(recorder->log, err ? 0 : seen->stopped_ns);
 	if (err)
 		return err;
+	snap_pace_leave_out(&recorder->pace, snap_log_ticks_to_leave_out(recorder->log));
 	count_tick(recorder, seen);
 	count_time(recorder);
 	return NULL;
@@ -444,6 +452,8 @@ static enum snap_recording_end end_after(const struct snap_recorder *recorder,
 		return SNAP_END_PERMISSION;
 	if (recorder->condition && !recorder->options->ring_ns)
 		return SNAP_END_CONDITION;
+	if (snap_memory_limit_ends(recorder->log))
+		return SNAP_END_FAILED;
 	return SNAP_END_UNFINISHED;
 }
 
@@ -518,6 +528,7 @@ static void end_run(struct snap_recorder *recorder)
 	recorder->before_ns = recorder->log->stats.duration_ns;
 	recorder->missed = recorder->log->stats.ticks_missed;
 	warn_of_losses(recorder);
+	snap_memory_limit_warn(recorder->log);
 	recorder->is_running = false;
 	atomic_store(&recorder->stop, false);
 }

@@ -62,6 +62,7 @@ static void test_defaults(void **state)
 	assert_int_equal(options->stop_timeout_ns, 1000000000);
 	assert_int_equal(options->timeout_ns, 11000000000);
 	assert_int_equal(options->max_frames, 512);
+	assert_int_equal(options->max_memory, 256u << 20);
 	assert_true(options->symbols && options->inlines && options->lines);
 	assert_false(options->raw_names || options->debuginfod || options->kernel_stacks);
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_STATE);
@@ -245,6 +246,13 @@ static void test_numbers(void **state)
 	refuse(options, "max-stack", "k", "not a stack size");
 	refuse(options, "max-stack", "1K", "not a stack size");
 	refuse(options, "max-stack", "18446744073709551616", "not a stack size");
+	take(options, "max-memory", "16M");
+	assert_int_equal(options->max_memory, 16 << 20);
+	take(options, "max-memory", "64G");
+	assert_int_equal(options->max_memory, 64ull << 30);
+	refuse(options, "max-memory", "15M", "not a size of memory");
+	refuse(options, "max-memory", "65G", "not a size of memory");
+	refuse(options, "max-memory", "none", "not a size of memory");
 	take(options, "width", "0");
 	take(options, "width", "132");
 	assert_int_equal(options->width, 132);

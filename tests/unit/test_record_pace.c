@@ -46,6 +46,22 @@ static void test_ticks_on_time_miss_nothing(void **state)
 	assert_int_equal(pace.missed, 0);
 }
 
+static void test_ticks_may_be_left_out(void **state)
+{
+	struct snap_pace pace = { .hz = 100 };
+
+	(void)state;
+	snap_pace_take(&pace, 0);
+	snap_pace_leave_out(&pace, 3);
+	assert_int_equal(snap_pace_due(&pace), 40 * MS);
+	snap_pace_take(&pace, 41 * MS);
+	assert_int_equal(pace.missed, 3);
+	/* Those that would have come after the end are not missed. */
+	snap_pace_leave_out(&pace, 1000);
+	snap_pace_finish(&pace, 100 * MS);
+	assert_int_equal(pace.taken + pace.missed, 10);
+}
+
 static void test_late_ticks_are_left_out_and_counted(void **state)
 {
 	struct snap_pace pace = { .hz = 100 };
@@ -182,6 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_slot_begins_within_itself),
 		cmocka_unit_test(test_ticks_on_time_miss_nothing),
+		cmocka_unit_test(test_ticks_may_be_left_out),
 		cmocka_unit_test(test_late_ticks_are_left_out_and_counted),
 		cmocka_unit_test(test_an_early_end_misses_only_what_had_begun),
 		cmocka_unit_test(test_threads_above_a_limit_tell_once),

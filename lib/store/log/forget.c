@@ -419,6 +419,7 @@ static struct stacksnap_error *compact_log(struct snap_log *log)
 	publish_moves(&index->space_moves, &compaction.spaces);
 	publish_moves(&index->thread_moves, &compaction.threads);
 	publish_moves(&index->stack_moves, &compaction.stacks);
+	snap_log_count_costs(log);
 	return snap_log_rebuild_tables(log) ? NULL : snap_error_no_memory();
 }
 
@@ -438,8 +439,8 @@ static bool is_compaction_due(const struct snap_log *log)
 	       log->arena.total > 2 * kept->text + FEW_BYTES;
 }
 
-struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
-					bool *renumbered_ret)
+static struct stacksnap_error *forget(struct snap_log *log, int64_t before_ns, bool at_once,
+				      bool *renumbered_ret)
 {
 	struct snap_log_index *index = log->index;
 	struct stacksnap_error *err;
@@ -447,7 +448,7 @@ struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
 
 	if (!forget_ticks(log, before_ns))
 		return snap_error_no_memory();
-	due = is_compaction_due(log);
+	due = at_once || is_compaction_due(log);
 	if (due) {
 		err = compact_log(log);
 		if (err)
@@ -464,6 +465,20 @@ struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
 	}
 	*renumbered_ret = due;
 	return NULL;
+}
+
+struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
+					bool *renumbered_ret)
+{
+	return forget(log, before_ns, false, renumbered_ret);
+}
+
+struct stacksnap_error *snap_log_forget_half(struct snap_log *log, bool *renumbered_ret)
+{
+	int64_t before_ns = log->tick_count ? log->ticks[log->tick_count / 2].time_ns : 0;
+
+	log->cuts |= SNAP_LOG_CUT_RING;
+	return forget(log, before_ns, true, renumbered_ret);
 }
 
 static uint32_t moved_number(const struct snap_log_moves *moves, uint32_t old)

@@ -7,6 +7,7 @@
 #ifndef SNAP_STORE_LOG_INDEX_H
 #define SNAP_STORE_LOG_INDEX_H
 
+#include "base/buffer.h"
 #include "base/table.h"
 #include "store/log/log.h"
 
@@ -27,6 +28,7 @@ struct snap_log_space_index {
 	struct snap_piece *pieces;
 	struct snap_log_blob **blobs; /* one a piece */
 	size_t blob_count;
+	uint64_t bytes;   /* all of this */
 	uint64_t version; /* counts up with each change; 0: no space */
 	uint64_t content; /* a hash of what a file has of it */
 };
@@ -49,6 +51,12 @@ struct snap_log_kept {
 	size_t processes, threads, spaces, frames, frame_ids, stacks, text;
 };
 
+/* What a process has cost so far, see limit.c. */
+struct snap_log_account {
+	uint64_t things; /* stacks, frames, threads */
+	uint64_t spaces;
+};
+
 struct snap_log_index {
 	/* elements of spaces (here and in the log), capture->processes and capture->live */
 	size_t space_capacity;
@@ -64,6 +72,10 @@ struct snap_log_index {
 	uint32_t *ids; /* of the stack at hand */
 	size_t id_capacity;
 	bool in_tick;
+	/* where there is a limit: one account a process, and what all have cost */
+	struct snap_log_account *accounts;
+	size_t account_count, account_capacity;
+	uint64_t things, space_bytes;
 	/* ticks and changes begin so many elements into their memory */
 	size_t tick_gap, change_gap;
 	struct snap_log_kept kept;
@@ -87,6 +99,31 @@ void snap_log_space_drop(struct snap_log *log, uint32_t space);
 struct stacksnap_error *snap_log_join_maps(const struct snap_process *known,
 					   const struct snap_process *now, struct snap_map **ret,
 					   size_t *count_ret, bool *fits_ret) _must_check_;
+
+/* ---- the limit: limit.c ---- */
+
+/* How much of a stack there is room for. */
+enum snap_log_detail {
+	SNAP_LOG_ALL,
+	SNAP_LOG_FEW,    /* of its inner frames */
+	SNAP_LOG_FEWEST, /* likewise */
+	SNAP_LOG_NOTHING,
+	SNAP_LOG_DETAIL_COUNT,
+};
+
+/* Of a process that was just added; `before` as in snap_log_add_process(). False without memory. */
+bool snap_log_open_account(struct snap_log *log, uint32_t process, uint32_t before);
+void snap_log_charge_frame(struct snap_log *log, uint32_t space);
+void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames);
+void snap_log_charge_thread(struct snap_log *log, uint32_t process);
+void snap_log_charge_name(struct snap_log *log, uint32_t process);
+/* Its strings, mappings and pieces have changed. */
+void snap_log_charge_space(struct snap_log *log, uint32_t space);
+/* All anew, when things were renumbered. */
+void snap_log_count_costs(struct snap_log *log);
+
+enum snap_log_detail snap_log_stack_detail(const struct snap_log *log, uint32_t space,
+					   size_t frames);
 
 /* Whether addresses in a mapping may be looked up: a file has no others. */
 static inline bool snap_log_tells(const struct snap_map *map)

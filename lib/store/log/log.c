@@ -98,6 +98,7 @@ static void destroy_index(struct snap_log *log)
 	snap_hash_table_deinit(&index->stacks);
 	free(index->standing);
 	free(index->ids);
+	free(index->accounts);
 	free(index->process_moves.to);
 	free(index->space_moves.to);
 	free(index->thread_moves.to);
@@ -136,7 +137,8 @@ struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, ui
 	assert(before == UINT32_MAX || before < log->process_count);
 	if (log->process_count >= MOST_PROCESSES)
 		return too_many("processes");
-	if (!snap_reserve_array(log->processes, log->process_capacity, log->process_count + 1))
+	if (!snap_reserve_array(log->processes, log->process_capacity, log->process_count + 1) ||
+	    !snap_log_open_account(log, (uint32_t)log->process_count, before))
 		return snap_error_no_memory();
 	log->processes[log->process_count] = (struct snap_log_process){
 		.pid = pid,
@@ -187,6 +189,7 @@ struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t proce
 		.begin = snap_log_tick_at(log),
 	};
 	log->thread_count++;
+	snap_log_charge_thread(log, process);
 	*ret = number;
 	return NULL;
 }
@@ -198,7 +201,14 @@ struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t th
 	if (!snap_intern_text(&log->strings, &name, SNAP_MAX_COMM))
 		return snap_error_no_memory();
 	log->threads[thread].name = name;
+	snap_log_charge_name(log, log->threads[thread].process);
 	return NULL;
+}
+
+void snap_log_set_limit(struct snap_log *log, uint64_t bytes)
+{
+	assert(log->process_count == 0);
+	log->max_bytes = bytes;
 }
 
 /* Room at the end of an array that loses elements at its beginning, `gap` of them. */

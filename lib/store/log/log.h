@@ -20,6 +20,26 @@ static inline void snap_log_destroyp(struct snap_log **log)
 	snap_log_destroy(*log);
 }
 
+/*
+ * The most that the log may take, together with what is made of it at its end; 0, as at first, is
+ * no limit. To be set before anything is added. Beyond it new stacks keep their inner frames, then
+ * count as one; the rest is for the caller to ask before it adds something. What was left out is in
+ * log->cuts.
+ */
+void snap_log_set_limit(struct snap_log *log, uint64_t bytes);
+/* What it takes by that measure. */
+uint64_t snap_log_cost(const struct snap_log *log);
+/* Room for another process; for mappings, threads or names of one; else go on without. */
+bool snap_log_has_room_for_process(const struct snap_log *log);
+bool snap_log_has_room_for_maps(const struct snap_log *log, uint32_t process);
+bool snap_log_has_room_for_thread(const struct snap_log *log, uint32_t process);
+/* Ticks that should be left out after the last one, so that the room lasts. */
+unsigned snap_log_ticks_to_leave_out(struct snap_log *log);
+/* There is no room for another tick. */
+bool snap_log_is_full(const struct snap_log *log);
+/* A ring should forget sooner. */
+bool snap_log_ring_is_tight(const struct snap_log *log);
+
 /* A process, or (`before` not UINT32_MAX) the program that goes on where that one ended by exec. */
 struct stacksnap_error *snap_log_add_process(struct snap_log *log, pid_t pid, uint64_t start_ticks,
 					     uint32_t parent, uint32_t before, bool is_target,
@@ -66,6 +86,10 @@ struct snap_log_pcs {
 struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 				       const struct snap_log_pcs *pcs, uint32_t *ret) _must_check_;
 
+/* The stack of a space that stands for all those that there was no room for. */
+struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t space,
+					     uint32_t *ret) _must_check_;
+
 /* A tick: begun, then its changes (one a thread at most), then ended. */
 struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns) _must_check_;
 /* Without effect if the thread stands so already. */
@@ -86,6 +110,9 @@ const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint
  */
 struct stacksnap_error *snap_log_forget(struct snap_log *log, int64_t before_ns,
 					bool *renumbered_ret) _must_check_;
+/* The same for the older half of its ticks, and drops what it can at once. */
+struct stacksnap_error *snap_log_forget_half(struct snap_log *log,
+					     bool *renumbered_ret) _must_check_;
 uint32_t snap_log_moved_process(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_space(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old);

@@ -121,6 +121,7 @@ void snap_log_space_drop(struct snap_log *log, uint32_t space)
 	snap_arena_deinit(&log->spaces[space].arena);
 	if (log->capture->live)
 		snap_live_close(&log->capture->live[space]);
+	index->space_bytes -= owned->bytes;
 	*owned = (struct snap_log_space_index){ 0 };
 	log->capture->processes[space] = (struct snap_process){ 0 };
 	log->spaces[space].process = UINT32_MAX;
@@ -277,6 +278,7 @@ static bool set_memory(struct snap_log *log, uint32_t space, const struct snap_p
 	owned->blobs = joined.blobs;
 	owned->blob_count = joined.count;
 	*process = kept;
+	snap_log_charge_space(log, space);
 	/* Who reads the mappings again finds mostly the same. */
 	if (owned->content != hash_content(process)) {
 		owned->content = hash_content(process);

@@ -12,6 +12,15 @@
 
 enum { MOST_REASONS = 1 << 16, MOST_FRAMES_OF_STACK = 1 << 24 };
 
+/* Innermost frames of a stack that there is no room for. */
+static const size_t most_frames[SNAP_LOG_DETAIL_COUNT] = {
+	[SNAP_LOG_ALL] = SIZE_MAX,
+	[SNAP_LOG_FEW] = 16,
+	[SNAP_LOG_FEWEST] = 4,
+};
+
+static const char CUT[] = "the recording reached its memory limit (--max-memory)";
+
 static uint64_t frame_hash(uint32_t space, uint64_t bits)
 {
 	return snap_hash_add(bits, space);
@@ -41,8 +50,9 @@ static struct stacksnap_error *too_many(const char *what)
 	return snap_error_format(SNAP_ERROR_OTHER, "the recording has too many different %s", what);
 }
 
+/* *ret UINT32_MAX: it is new, and not to be added. */
 static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, uint64_t bits,
-					  uint32_t *ret)
+					  bool add, uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->frames;
 	uint64_t hash = frame_hash(space, bits);
@@ -56,6 +66,9 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 			return NULL;
 		}
 	}
+	*ret = UINT32_MAX;
+	if (!add)
+		return NULL;
 	if (log->frame_count >= SNAP_LOG_MAX_FRAMES)
 		return too_many("frames");
 	if (!snap_reserve_array(log->frames, log->frame_capacity, log->frame_count + 1) ||
@@ -63,6 +76,7 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 		return snap_error_no_memory();
 	*ret = (uint32_t)log->frame_count++;
 	log->frames[*ret] = (struct snap_log_frame){ .bits = bits, .space = space };
+	snap_log_charge_frame(log, space);
 	return NULL;
 }
 
@@ -90,12 +104,14 @@ static struct stacksnap_error *find_reason(struct snap_log *log, const char *rea
 	return NULL;
 }
 
-/* The numbers of a stack's frames go to index->ids. */
+/* The numbers of a stack's frames go to index->ids; one that is new and not to be added ends it. */
 static struct stacksnap_error *find_frames(struct snap_log *log, uint32_t space,
-					   const struct snap_log_pcs *pcs)
+					   const struct snap_log_pcs *pcs, bool add,
+					   bool *found_ret)
 {
 	struct snap_log_index *index = log->index;
 
+	*found_ret = false;
 	for (size_t i = 0; i < pcs->count; i++) {
 		struct stacksnap_error *err;
 
@@ -106,10 +122,11 @@ static struct stacksnap_error *find_frames(struct snap_log *log, uint32_t space,
 			index->ids[i] = index->ids[i - 1];
 			continue;
 		}
-		err = find_frame(log, space, pcs->bits[i], &index->ids[i]);
-		if (err)
+		err = find_frame(log, space, pcs->bits[i], add, &index->ids[i]);
+		if (err || index->ids[i] == UINT32_MAX)
 			return err;
 	}
+	*found_ret = true;
 	return NULL;
 }
 
@@ -147,12 +164,14 @@ static struct stacksnap_error *add_stack(struct snap_log *log, const struct stac
 		memcpy(log->frame_ids + log->frame_id_count, log->index->ids,
 		       count * sizeof(uint32_t));
 	log->frame_id_count += count;
+	snap_log_charge_stack(log, head->space, count);
 	*ret = (uint32_t)log->stack_count++;
 	return NULL;
 }
 
-struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
-				       const struct snap_log_pcs *pcs, uint32_t *ret)
+/* *ret SNAP_LOG_GONE: it is new, and not to be added. */
+static struct stacksnap_error *find_stack(struct snap_log *log, uint32_t space,
+					  const struct snap_log_pcs *pcs, bool add, uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->stacks;
 	struct stack_head head = { .end_pc = pcs->end_pc,
@@ -163,14 +182,16 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 	struct snap_probe probe;
 	struct stacksnap_error *err;
 	uint64_t hash;
+	bool found;
 
 	assert(space < log->capture->process_count && log->index->spaces[space].version);
 	if (pcs->count > MOST_FRAMES_OF_STACK)
 		return snap_error_format(SNAP_ERROR_OTHER, "a stack has too many frames");
 	err = find_reason(log, pcs->reason, &head.reason);
 	if (!err)
-		err = find_frames(log, space, pcs);
-	if (err)
+		err = find_frames(log, space, pcs, add, &found);
+	*ret = SNAP_LOG_GONE;
+	if (err || !found)
 		return err;
 	hash = stack_hash(&head, log->index->ids, pcs->count);
 	probe = snap_hash_table_probe(table, hash);
@@ -180,6 +201,8 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 			return NULL;
 		}
 	}
+	if (!add)
+		return NULL;
 	if (!snap_hash_table_reserve(table, log->stack_count + 1))
 		return snap_error_no_memory();
 	err = add_stack(log, &head, pcs->count, ret);
@@ -187,6 +210,58 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 	if (!err && !snap_hash_table_add(table, hash, *ret))
 		err = snap_error_no_memory();
 	return err;
+}
+
+struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t space, uint32_t *ret)
+{
+	const struct snap_log_pcs nothing = { .end = SNAP_UNWIND_LIMIT, .reason = CUT };
+
+	log->cuts |= SNAP_LOG_CUT_ALL;
+	return find_stack(log, space, &nothing, true, ret);
+}
+
+static struct snap_log_pcs cut_stack(const struct snap_log_pcs *pcs, size_t most)
+{
+	struct snap_log_pcs cut = {
+		.bits = pcs->bits, .count = most, .end = SNAP_UNWIND_LIMIT, .reason = CUT
+	};
+
+	if (pcs->count <= most)
+		return *pcs;
+	if (pcs->gap_count && pcs->gap_after + 1 < most) {
+		cut.gap_after = pcs->gap_after;
+		cut.gap_count = pcs->gap_count;
+	}
+	return cut;
+}
+
+/* What is known already stays as it is: the longest version of it that is there. */
+static struct stacksnap_error *find_shortened(struct snap_log *log, uint32_t space,
+					      const struct snap_log_pcs *pcs,
+					      enum snap_log_detail detail, uint32_t *ret)
+{
+	for (int i = SNAP_LOG_ALL; i < SNAP_LOG_NOTHING && i <= (int)detail; i++) {
+		struct snap_log_pcs cut = cut_stack(pcs, most_frames[i]);
+		struct stacksnap_error *err = find_stack(log, space, &cut, i == (int)detail, ret);
+
+		if (err)
+			return err;
+		if (i == (int)detail && cut.count < pcs->count)
+			log->cuts |= SNAP_LOG_CUT_STACKS;
+		if (*ret != SNAP_LOG_GONE)
+			return NULL;
+	}
+	return snap_log_other_stack(log, space, ret);
+}
+
+struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
+				       const struct snap_log_pcs *pcs, uint32_t *ret)
+{
+	enum snap_log_detail detail = snap_log_stack_detail(log, space, pcs->count);
+
+	if (detail == SNAP_LOG_ALL)
+		return find_stack(log, space, pcs, true, ret);
+	return find_shortened(log, space, pcs, detail, ret);
 }
 
 bool snap_log_rebuild_tables(struct snap_log *log)

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The limit of a log: what its things cost, and which of them there is room for. See log.h.
+ *
+ * A cost is what a thing takes in the log and in the recording and the report that are made of it
+ * at the end, which are there at the same time. Stacks, frames and threads together get half of
+ * the limit, processes and what they have mapped a quarter, ticks and changes what is left. Who
+ * uses much is restricted first, so that one process spoils its own stacks and not those of
+ * others. Knows nothing of how things are left out.
+ */
+#include "store/log/index.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+	COST_STACK = 1024,
+	COST_FRAME_OF_STACK = 12, /* its number here, a pointer in the recording */
+	COST_FRAME = 512,         /* a distinct one, with its name */
+	COST_THREAD = 512,
+	COST_NAME = 64, /* another name of a thread */
+	COST_PROCESS = 2048,
+	COST_TICK = 64,
+	COST_CHANGE = 64,     /* a run of the recording is one or two changes */
+	MOST_LEFT_OUT = 1024, /* ticks for each one that is kept */
+};
+
+static uint64_t stack_cost(size_t frames)
+{
+	return COST_STACK + frames * (uint64_t)COST_FRAME_OF_STACK;
+}
+
+/* ---- accounts ---- */
+
+static struct snap_log_account *account_of(const struct snap_log *log, uint32_t process)
+{
+	assert(process < log->index->account_count);
+	return &log->index->accounts[process];
+}
+
+bool snap_log_open_account(struct snap_log *log, uint32_t process, uint32_t before)
+{
+	struct snap_log_index *index = log->index;
+
+	if (!log->max_bytes)
+		return true;
+	if (!snap_reserve_array(index->accounts, index->account_capacity, process + (size_t)1))
+		return false;
+	index->account_count = process + (size_t)1;
+	/* Who goes on as another program has used what it has. */
+	index->accounts[process] =
+		before == UINT32_MAX ? (struct snap_log_account){ 0 } : index->accounts[before];
+	return true;
+}
+
+static void charge_things(struct snap_log *log, uint32_t process, uint64_t cost)
+{
+	if (!log->max_bytes)
+		return;
+	account_of(log, process)->things += cost;
+	log->index->things += cost;
+}
+
+void snap_log_charge_frame(struct snap_log *log, uint32_t space)
+{
+	charge_things(log, log->spaces[space].process, COST_FRAME);
+}
+
+void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames)
+{
+	charge_things(log, log->spaces[space].process, stack_cost(frames));
+}
+
+void snap_log_charge_thread(struct snap_log *log, uint32_t process)
+{
+	charge_things(log, process, COST_THREAD);
+}
+
+void snap_log_charge_name(struct snap_log *log, uint32_t process)
+{
+	charge_things(log, process, COST_NAME);
+}
+
+void snap_log_charge_space(struct snap_log *log, uint32_t space)
+{
+	struct snap_log_index *index = log->index;
+	struct snap_log_space_index *owned = &index->spaces[space];
+	uint64_t bytes = log->spaces[space].arena.total +
+			 log->capture->processes[space].map_count * sizeof(struct snap_map) +
+			 owned->blob_count * (sizeof(struct snap_piece) + sizeof(void *));
+
+	if (log->max_bytes && bytes > owned->bytes)
+		account_of(log, log->spaces[space].process)->spaces += bytes - owned->bytes;
+	index->space_bytes += bytes - owned->bytes;
+	owned->bytes = bytes;
+}
+
+/* After a renumbering. */
+void snap_log_count_costs(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+
+	if (!log->max_bytes)
+		return;
+	index->things = 0;
+	index->account_count = log->process_count;
+	if (log->process_count)
+		memset(index->accounts, 0, log->process_count * sizeof(*index->accounts));
+	for (size_t i = 0; i < log->thread_count; i++)
+		snap_log_charge_thread(log, log->threads[i].process);
+	for (size_t i = 0; i < log->frame_count; i++)
+		snap_log_charge_frame(log, log->frames[i].space);
+	for (size_t i = 0; i < log->stack_count; i++)
+		snap_log_charge_stack(log, log->stacks[i].space, log->stacks[i].frame_count);
+	for (size_t i = 0; i < log->capture->process_count; i++)
+		if (index->spaces[i].version)
+			account_of(log, log->spaces[i].process)->spaces += index->spaces[i].bytes;
+}
+
+/* ---- what there is room for ---- */
+
+/*
+ * How much of its next stacks a process may have, by what all use and what it uses itself. One
+ * alone ends at three eighths of the limit; the last sixteenth of a half is for the small ones.
+ */
+static enum snap_log_detail detail_for(uint64_t all, uint64_t own, uint64_t limit)
+{
+	if (all >= limit / 2 || own > limit / 8 * 3 || (all >= limit / 16 * 7 && own > limit / 256))
+		return SNAP_LOG_NOTHING;
+	if (own > limit / 16 * 5 || (all >= limit / 8 * 3 && own > limit / 64))
+		return SNAP_LOG_FEWEST;
+	if (own > limit / 4 || (all >= limit / 4 && own > limit / 32))
+		return SNAP_LOG_FEW;
+	return SNAP_LOG_ALL;
+}
+
+enum snap_log_detail snap_log_stack_detail(const struct snap_log *log, uint32_t space,
+					   size_t frames)
+{
+	enum snap_log_detail detail;
+
+	if (!log->max_bytes)
+		return SNAP_LOG_ALL;
+	detail = detail_for(log->index->things, account_of(log, log->spaces[space].process)->things,
+			    log->max_bytes);
+	/* One stack may be as long as its memory is. */
+	if (detail == SNAP_LOG_ALL &&
+	    frames * (uint64_t)(COST_FRAME + COST_FRAME_OF_STACK) > log->max_bytes / 16)
+		return SNAP_LOG_FEW;
+	return detail;
+}
+
+bool snap_log_has_room_for_thread(const struct snap_log *log, uint32_t process)
+{
+	return !log->max_bytes || detail_for(log->index->things, account_of(log, process)->things,
+					     log->max_bytes) != SNAP_LOG_NOTHING;
+}
+
+static uint64_t cost_of_spaces(const struct snap_log *log)
+{
+	return log->index->space_bytes + log->index->blob_bytes +
+	       log->process_count * (uint64_t)COST_PROCESS;
+}
+
+bool snap_log_has_room_for_process(const struct snap_log *log)
+{
+	return !log->max_bytes || cost_of_spaces(log) < log->max_bytes / 4;
+}
+
+bool snap_log_has_room_for_maps(const struct snap_log *log, uint32_t process)
+{
+	return snap_log_has_room_for_process(log) &&
+	       (!log->max_bytes || account_of(log, process)->spaces < log->max_bytes / 8);
+}
+
+uint64_t snap_log_cost(const struct snap_log *log)
+{
+	return log->index->things + cost_of_spaces(log) + log->arena.total +
+	       log->capture->arena.total + log->tick_count * (uint64_t)COST_TICK +
+	       log->change_count * (uint64_t)COST_CHANGE;
+}
+
+bool snap_log_is_full(const struct snap_log *log)
+{
+	return log->max_bytes && snap_log_cost(log) >= log->max_bytes;
+}
+
+/*
+ * While a quarter is free all ticks are kept; then every second one until an eighth is, and so on:
+ * what is left lasts twice as long each time.
+ */
+unsigned snap_log_ticks_to_leave_out(struct snap_log *log)
+{
+	uint64_t cost = log->max_bytes ? snap_log_cost(log) : 0, limit = log->max_bytes;
+	uint64_t left = cost < limit ? limit - cost : 0;
+	unsigned one_of = 1;
+
+	while (one_of < MOST_LEFT_OUT && left < limit / 4 / one_of)
+		one_of *= 2;
+	if (one_of > 1)
+		log->cuts |= SNAP_LOG_CUT_TICKS;
+	return one_of - 1;
+}
+
+bool snap_log_ring_is_tight(const struct snap_log *log)
+{
+	return log->max_bytes && (log->index->things >= log->max_bytes / 4 ||
+				  snap_log_cost(log) >= log->max_bytes / 4 * 3);
+}

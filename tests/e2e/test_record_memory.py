@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""`record --max-memory`: what a recording and its report take is bounded, whatever its targets do, and
+what is left out for that is told. Margins are wide: what is wrong here is wrong by factors."""
+from bounds import Measured
+from harness import ASAN, Case, functions, processes, walk
+
+LIMIT = "16M"
+MEMORY = 120 << 20  # of all processes together; without a limit it is several times that after seconds
+
+
+class Memory(Case):
+    weight = 3
+
+    def record(self, victim, *arguments, seconds=3, memory=MEMORY):
+        got = Measured(["record", "-p", victim.pid, "-d", f"{seconds}s", "--max-memory", LIMIT, *arguments])
+        self.check(got, 1)
+        if not ASAN:
+            self.assertLessEqual(got.memory, memory, got)
+        for pid in victim.watched:
+            self.assert_free(pid)
+        return got
+
+    def warning(self, doc):
+        found = [w["message"] for w in doc["warnings"] if w["code"] == "memory_limit"]
+        self.assertEqual(len(found), 1, doc["warnings"])
+        return found[0]
+
+    def test_ever_new_stacks(self):
+        victim = self.victim("recursion", 30, 3000, settled=False)
+        got = self.record(victim, "-f", "json")
+        self.assertIn("innermost frames only", self.warning(got.doc))
+        self.assertIn("(--max-memory sets it)", self.warning(got.doc))
+        self.assertIn("memory limit of 16 MiB", got.err)
+        node = processes(got.doc)[victim.pid]
+        cut = [s for s in node["stacks"] if s["unwind"] == "limit" and "memory limit" in s.get("unwind_detail", "")]
+        self.assertTrue(cut, node["stacks"][:3])
+        self.assertLessEqual(max(len(functions(s, inlined=False)) for s in cut), 16)
+        # Nobody is left out of the sums.
+        samples = sum(s["samples"] for n in walk(got.doc["processes"]) for s in n["stacks"])
+        self.assertEqual(samples, got.doc["sample_count"])
+        self.assertEqual(len({t["tid"] for s in node["stacks"] for t in s["threads"]}), 31)
+        self.assertTrue(any("stay" in functions(s) for s in cut), cut[:3])
