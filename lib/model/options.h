@@ -139,6 +139,7 @@ struct snap_options {
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;
 	bool no_files; /* nothing of the target's files is read: what stacks show is a guess */
+	bool pcs_only; /* nor of its stacks: each is the address that its thread stood at */
 	pid_t self;    /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;

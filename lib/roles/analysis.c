@@ -34,6 +34,13 @@ struct analysis {
 	struct snap_snapshot *snapshot; /* the result, in this process */
 };
 
+/* Without any byte that the targets made: copies of their memory are ELF files, too. */
+static void forget_memory(struct snap_capture *capture)
+{
+	for (size_t i = 0; i < capture->process_count; i++)
+		capture->processes[i].piece_count = 0;
+}
+
 static struct stacksnap_error *analyze_capture(void *context, enum snap_effort effort,
 					       struct snap_parser_job *job)
 {
@@ -53,9 +60,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 	options.no_files = effort == SNAP_EFFORT_NO_FILES;
 	if (options.no_files) {
 		finder = snap_no_files();
-		/* Copies of the target's memory are ELF files, too. */
-		for (size_t i = 0; i < capture->process_count; i++)
-			capture->processes[i].piece_count = 0;
+		forget_memory(capture);
 	}
 	err = snap_analyze(capture, &options, &finder, &snapshot);
 	return err ? err : leave_snapshot(snapshot, job);
@@ -100,7 +105,81 @@ static struct stacksnap_error *take_analysis(void *context, const uint8_t *bytes
 	return take_snapshot(bytes, size, &analysis->snapshot);
 }
 
-static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fallback *fallback)
+/* ---- without a parser ---- */
+
+/* A copy that needs nothing of the capture, made as a parser makes it. */
+static struct stacksnap_error *keep_snapshot(const struct snap_snapshot *snapshot,
+					     struct snap_snapshot **ret)
+{
+	uint64_t size = snap_snapshot_size(snapshot);
+	struct stacksnap_error *err;
+	uint8_t *bytes =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (bytes == MAP_FAILED)
+		return snap_error_no_memory();
+	err = snap_snapshot_write(snapshot, bytes);
+	if (!err)
+		err = take_snapshot(bytes, size, ret);
+	if (err)
+		munmap(bytes, size);
+	return err;
+}
+
+/*
+ * Every parser was ended, so somebody has it in for them; an address needs none. What is read here
+ * are the collector's records: numbers, names, lines of maps, registers as plain bytes. The
+ * collector wrote how many there are of what, and all of it is checked as it is read; their values
+ * are the targets', and are looked up and copied, never followed. No stack, no ELF file, no DWARF.
+ */
+static struct stacksnap_error *list_addresses(const struct snap_fallback *fallback,
+					      struct snap_snapshot **ret)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	const struct snap_file_finder finder = snap_no_files();
+	struct snap_options options = *fallback->options;
+	struct stacksnap_error *err;
+
+	err = snap_capture_take_over(fallback->inputs[0], fallback->inputs[1], &capture);
+	if (err)
+		return err;
+	forget_memory(capture);
+	for (size_t i = 0; i < capture->process_count; i++)
+		for (size_t k = 0; k < capture->processes[i].thread_count; k++) {
+			struct snap_thread *thread = &capture->processes[i].threads[k];
+
+			thread->stack_size = thread->stack2_size = 0;
+		}
+	options.symbols = false;
+	options.no_files = options.pcs_only = true;
+	options.engine = SNAP_ENGINE_AUTO;
+	err = snap_analyze(capture, &options, &finder, &snapshot);
+	return err ? err : keep_snapshot(snapshot, ret);
+}
+
+static bool addresses_may_do(const struct stacksnap_error *err)
+{
+	switch (snap_error_code(err)) {
+	case SNAP_ERROR_CRASHED:
+	case SNAP_ERROR_TIMEOUT:
+	case SNAP_ERROR_FORMAT:
+	case SNAP_ERROR_NO_MEMORY:
+	case SNAP_ERROR_OTHER:
+		return true;
+	case SNAP_ERROR_NOT_FOUND:
+	case SNAP_ERROR_CANCELLED:
+	case SNAP_ERROR_OS: /* there is no sandbox to be had, for which there is a remedy */
+	case SNAP_ERROR_INVALID:
+	case SNAP_ERROR_PERMISSION:
+		return false;
+	}
+	return false;
+}
+
+/* `alone`: without a parser. */
+static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fallback *fallback,
+			   bool alone)
 {
 	static const char *const lost[SNAP_EFFORT_COUNT] = {
 		[SNAP_EFFORT_ALL] = "symbols of single files",
@@ -112,7 +191,9 @@ static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fal
 	if (!fallback->reason || (fallback->effort == SNAP_EFFORT_ALL && snapshot->missing.modules))
 		return;
 	snapshot->missing.modules++;
-	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s", lost[fallback->effort],
+	snap_snapshot_warn(snapshot, "parser_failed", 0, 0, "%s lost: %s",
+			   alone ? "symbols and all but the first frame of each stack"
+				 : lost[fallback->effort],
 			   snap_error_message(fallback->reason));
 }
 
@@ -158,6 +239,7 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 	struct analysis analysis = { .options = options };
 	struct snap_fallback fallback = plan_analysis(&analysis, deadline_ns);
 	uid_t uid = snap_collector_parser_uid(collector);
+	bool alone = false;
 	struct stacksnap_error *err;
 
 	/* It has the uid of a target: that process could do to it what it likes. */
@@ -170,8 +252,13 @@ struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector
 	fallback.inputs[0] = snap_collector_bytes(collector);
 	fallback.inputs[1] = snap_collector_shared(collector);
 	err = snap_fallback_run(&fallback, prepared);
+	if (err && addresses_may_do(err)) {
+		alone = true;
+		snap_error_destroy(err);
+		err = list_addresses(&fallback, &analysis.snapshot);
+	}
 	if (!err) {
-		warn_of_losses(analysis.snapshot, &fallback);
+		warn_of_losses(analysis.snapshot, &fallback, alone);
 		warn_of_held_files(analysis.snapshot, collector);
 		*ret = analysis.snapshot;
 	}

@@ -22,8 +22,8 @@ struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options
 /*
  * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
  * second later with nothing but addresses. `prepared` was made for these very options, and is used
- * up; NULL: none was. Errors of snap_analyze(); CRASHED, TIMEOUT when even the last try failed; OS
- * when there is no sandbox to be had.
+ * up; NULL: none was. Where even the last try failed, addresses are listed without a parser. Errors
+ * of snap_analyze(); OS when there is no sandbox to be had.
  */
 struct stacksnap_error *snap_analyze_in_sandbox(struct snap_collector *collector,
 						struct snap_parser *prepared,

@@ -323,6 +323,13 @@ static void take_reference(struct snap_unwinder *unwinder)
 		snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "the reference engine ended here");
 }
 
+/* Where nobody is left who may look at more. */
+static void take_pc(struct snap_unwinder *unwinder)
+{
+	snap_sink_add(&unwinder->sink, unwinder->pc);
+	snap_unwinder_end(unwinder, SNAP_UNWIND_FAILED, "the stack was not read");
+}
+
 /* In a link register there is a return address, but no stop, no register. */
 static uint64_t known_without_stop(const struct snap_arch_ops *arch)
 {
@@ -366,7 +373,9 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 			(thread->stack_size + thread->stack2_size) / sizeof(uint64_t) +
 				thread->reference_pc_count + SPARE_FRAMES);
 	if (begin_thread(unwinder)) {
-		if (options->engine == SNAP_ENGINE_PTRACE && thread->reference_pc_count > 0)
+		if (options->pcs_only)
+			take_pc(unwinder);
+		else if (options->engine == SNAP_ENGINE_PTRACE && thread->reference_pc_count > 0)
 			take_reference(unwinder);
 		else if (options->engine == SNAP_ENGINE_LIBUNWIND)
 			unwind_by_libunwind(unwinder);
