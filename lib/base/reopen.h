@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opening for reading what was first opened as a mere name (O_PATH) and found harmless.
+ * Opening for reading what was first opened as a mere name (O_PATH) and found harmless; and looking
+ * at a name without asking its file system, as one in user space may never answer.
  *
  * A FIFO or device acts when it is opened, so files of a target are opened with O_PATH, looked at,
  * and then opened again through the descriptor: no name is resolved twice. Linux offers no other
@@ -11,6 +12,9 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+#include <sys/stat.h>
+
 /* Opens what `path_fd` stands for with `flags`; both descriptors are the caller's. OS. */
 struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret) _must_check_;
 
@@ -19,5 +23,17 @@ struct stacksnap_error *snap_reopen(int path_fd, int flags, int *ret) _must_chec
  * a terminal. FORMAT: it is not a regular file.
  */
 struct stacksnap_error *snap_reopen_regular(int path_fd, int *ret) _must_check_;
+
+/*
+ * Like fstatat(2), with AT_EMPTY_PATH and links followed; what the kernel does not know is 0.
+ * False: errno says why.
+ */
+bool snap_look(int directory_fd, const char *name, struct stat *ret);
+
+/*
+ * Whether two directories are one and the same in one mount: what is mounted below is the same
+ * then, as a mount lies in one mount namespace alone. Kernels before 5.8 do not say: false.
+ */
+bool snap_is_same_place(int fd, int other);
 
 #endif

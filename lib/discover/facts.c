@@ -6,6 +6,7 @@
  */
 #include "base/buffer.h"
 #include "discover/internal.h"
+#include "proc/credentials.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,6 +146,7 @@ static void read_status(struct snap_discovery *run, struct snap_process *process
 		return;
 	process->uid = status.uid;
 	process->user = user_name(run, process, status.uid);
+	snap_credentials_take(fd, &status, &process->credentials);
 	process->ns_pid = status.ns_pid;
 	process->is_namespace_init = status.ns_pid == 1;
 	process->in_host_namespace = status.ns_depth == 1;

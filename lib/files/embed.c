@@ -5,6 +5,7 @@
  *
  * Knows of what a file holds only that ELF begins with its magic.
  */
+#include "base/reopen.h"
 #include "files/search.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static bool is_on_host(const struct snap_map *map, int fd)
 	if (map->deleted || !map->path || map->path[0] != '/')
 		return false;
 	host = open(map->path, O_PATH | O_CLOEXEC);
-	return host >= 0 && fstat(host, &here) == 0 && fstat(fd, &there) == 0 &&
+	return host >= 0 && snap_look(host, "", &here) && snap_look(fd, "", &there) &&
 	       here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 

@@ -2,8 +2,8 @@
 /*
  * The finder: walks the places of a request and hands out the next one that exists.
  *
- * A file is looked at before it is opened, so a FIFO or a device never is. What it holds is not
- * known here.
+ * A file is looked at before it is opened, so a FIFO or a device never is; what a target named is
+ * opened as the target's user. What it holds is not known here.
  */
 #include "files/files.h"
 
@@ -14,12 +14,14 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 struct stacksnap_error *snap_files_create(const struct snap_options *options,
 					  const struct snap_capture *capture,
 					  struct snap_files **ret)
 {
 	struct snap_files *files = calloc(1, sizeof(*files));
+	struct stacksnap_error *err;
 
 	if (!files)
 		return snap_error_no_memory();
@@ -33,6 +35,11 @@ struct stacksnap_error *snap_files_create(const struct snap_options *options,
 		return snap_error_os(os_errno, "cannot open the root of the file system");
 	}
 	files->host = (struct snap_live){ -1, -1, files->host_root, -1, -1 };
+	err = snap_rights_init(&files->rights);
+	if (err) {
+		snap_files_destroy(files);
+		return err;
+	}
 	*ret = files;
 	return NULL;
 }
@@ -43,6 +50,7 @@ void snap_files_destroy(struct snap_files *files)
 		return;
 	snap_download_destroy(files->download);
 	snap_close(&files->host_root);
+	snap_rights_deinit(&files->rights);
 	free(files);
 }
 
@@ -94,74 +102,170 @@ static bool is_guarded(const struct snap_candidate *place, const struct snap_pro
 	return place->kind == SNAP_CANDIDATE_NEAR && snap_files_is_foreign(process);
 }
 
-/*
- * Whether this is the file that the process has mapped. Devices are not compared: overlayfs and
- * btrfs show others in maps (stat(2)).
- */
-static bool is_mapped(const struct snap_file_request *request, const struct stat *info)
+/* Chosen by the target: a path of its own, or what it has mapped. */
+static bool is_targets(const struct snap_candidate *place)
 {
-	const struct snap_process *process = request->process;
-
-	return request->kind == SNAP_FILE_MODULE && request->map < process->map_count &&
-	       process->maps[request->map].inode == info->st_ino;
+	return place->kind != SNAP_CANDIDATE_HOST;
 }
 
-/* Where another user chose the name of a file: why it is not opened, NULL: it may be. */
-static const char *objection(const struct snap_candidate *place,
-			     const struct snap_file_request *request, int path_fd)
+static const struct snap_map *module_map(const struct snap_file_request *request)
 {
 	const struct snap_process *process = request->process;
-	bool chosen = place->kind == SNAP_CANDIDATE_NEAR || place->kind == SNAP_CANDIDATE_ROOT;
+
+	return request->kind == SNAP_FILE_MODULE && process && request->map < process->map_count
+		       ? &process->maps[request->map]
+		       : NULL;
+}
+
+static bool has_head(const struct snap_process *process, const struct snap_map *map)
+{
+	for (size_t i = 0; i < process->piece_count; i++)
+		if (process->pieces[i].address == map->start)
+			return map->offset == 0;
+	return false;
+}
+
+/*
+ * Whether this is the file that the process has mapped: device and inode are those of the mapping's
+ * own entry. Where that cannot be asked, those in maps; overlayfs and btrfs show others there than
+ * to stat(2), so there whoever asked compares with what was copied of the memory.
+ */
+static bool is_mapped(const struct snap_live *live, const struct snap_file_request *request,
+		      const struct snap_map *map, const struct stat *info)
+{
+	int files_fd = live->files_fd >= 0 ? live->files_fd : live->proc_fd;
+	char entry[SNAP_ENTRY_SIZE];
+	struct stat mapped;
+
+	snap_mapping_entry(map, entry);
+	if (files_fd >= 0 && snap_look(files_fd, entry, &mapped))
+		return mapped.st_dev == info->st_dev && mapped.st_ino == info->st_ino;
+	if (info->st_ino == map->inode && major(info->st_dev) == map->dev_major &&
+	    minor(info->st_dev) == map->dev_minor)
+		return true;
+	return has_head(request->process, map);
+}
+
+/* Of a place that a target named: why it is not opened, NULL: it may be. */
+static const char *objection(const struct snap_files *files, const struct snap_candidate *place,
+			     const struct snap_file_request *request, int path_fd, bool is_ours)
+{
+	const struct snap_process *process = request->process;
+	const struct snap_live *live = snap_files_live(files, process);
+	const struct snap_map *map = module_map(request);
+	struct snap_credentials who = snap_rights_of(process);
 	struct stat info;
 
-	if (!chosen || !snap_files_is_foreign(process))
-		return NULL;
-	if (fstat(path_fd, &info) < 0)
+	if (!snap_look(path_fd, "", &info))
 		return "cannot be examined";
 	if (is_guarded(place, process) && info.st_uid != 0 && info.st_uid != process->uid)
 		return "belongs to another user than the process";
-	if (info.st_uid != process->uid && !(info.st_mode & S_IROTH) && !is_mapped(request, &info))
+	if (!is_ours && !snap_rights_allow(&who, &info))
 		return "may not be read by the process's user";
+	/* What took the place of a deleted one may be a copy: whoever asked can tell. */
+	if (map && live && place->kind != SNAP_CANDIDATE_ENTRY && !map->deleted &&
+	    !is_mapped(live, request, map, &info))
+		return "is not the file that is mapped";
 	return NULL;
 }
 
-static struct stacksnap_error *open_place(const struct snap_candidate *place,
+/* Opens a place with the rights that this thread has. */
+static struct stacksnap_error *open_place(const struct snap_files *files,
+					  const struct snap_candidate *place,
 					  const struct snap_file_request *request, int path_fd,
-					  int *fd_ret)
+					  bool is_ours, int *fd_ret)
 {
-	const char *why = objection(place, request, path_fd);
+	const char *why = NULL;
 	struct stacksnap_error *err;
 
+	if (is_targets(place))
+		why = objection(files, place, request, path_fd, is_ours);
 	if (why)
-		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s", place->path, why);
+		return snap_error_format(SNAP_ERROR_PERMISSION, "%s %s",
+					 place->path[0] ? place->path : "the program", why);
 	err = snap_reopen_regular(path_fd, fd_ret);
 	return snap_error_wrap(err, "%s", place->path[0] ? place->path : "the program");
 }
 
-/* NOT_FOUND: there is nothing at this place. `count` grows by one if there is something. */
-static struct stacksnap_error *try_place(struct snap_files *files,
-					 const struct snap_file_request *request,
-					 const struct snap_candidate *place, unsigned *count,
-					 int *fd_ret)
+/*
+ * Takes on the rights by which a place is opened. False: they are not the process's user's, so
+ * whether he could read it has to be looked up. What a process has mapped, which is no matter of
+ * names, may then be opened by all rights that we have.
+ */
+static bool take_rights(struct snap_files *files, const struct snap_candidate *place,
+			const struct snap_process *process)
+{
+	struct snap_credentials who;
+	bool is_his;
+
+	if (!is_targets(place) || !process) {
+		snap_rights_confine(&files->rights);
+		return true;
+	}
+	who = snap_rights_of(process);
+	is_his = snap_rights_become(&files->rights, &who);
+	if (!is_his && (place->kind == SNAP_CANDIDATE_ENTRY || place->kind == SNAP_CANDIDATE_FD))
+		snap_rights_return(&files->rights);
+	return is_his;
+}
+
+/*
+ * A file of a file system. NOT_FOUND: there is nothing at this place; `count` grows by one if there
+ * is something.
+ */
+static struct stacksnap_error *try_file(struct snap_files *files,
+					const struct snap_file_request *request,
+					const struct snap_candidate *place, unsigned *count,
+					int *fd_ret)
 {
 	_cleanup_fd_ int path_fd = -1;
-	struct stacksnap_error *err = NULL;
+	bool is_his = take_rights(files, place, request->process);
+	struct stacksnap_error *err =
+		snap_candidate_open(place, !is_guarded(place, request->process), &path_fd);
 
-	if (place->kind != SNAP_CANDIDATE_BYTES && place->kind != SNAP_CANDIDATE_DOWNLOAD)
-		err = snap_candidate_open(place, !is_guarded(place, request->process), &path_fd);
 	if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
 		return err;
 	if ((*count)++ != request->attempt) {
 		snap_error_destroy(err);
 		return snap_error_not_found();
 	}
-	if (err)
+	return err ? err : open_place(files, place, request, path_fd, is_his, fd_ret);
+}
+
+static struct stacksnap_error *try_place(struct snap_files *files,
+					 const struct snap_file_request *request,
+					 const struct snap_candidate *place, unsigned *count,
+					 int *fd_ret)
+{
+	struct stacksnap_error *err;
+
+	if (place->kind != SNAP_CANDIDATE_BYTES && place->kind != SNAP_CANDIDATE_DOWNLOAD) {
+		err = try_file(files, request, place, count, fd_ret);
+		snap_rights_return(&files->rights);
 		return err;
+	}
+	if ((*count)++ != request->attempt)
+		return snap_error_not_found();
 	if (place->kind == SNAP_CANDIDATE_BYTES)
 		return snap_files_memory(place->embedded->data, place->embedded->size, fd_ret);
-	if (place->kind == SNAP_CANDIDATE_DOWNLOAD)
-		return snap_download_find(&files->download, files->options, request, fd_ret);
-	return open_place(place, request, path_fd, fd_ret);
+	return snap_download_find(&files->download, files->options, request, fd_ret);
+}
+
+/* He who could not read his own map leaves us without it. */
+static struct stacksnap_error *find_perf_map(struct snap_files *files,
+					     const struct snap_process *process, int *fd_ret)
+{
+	struct snap_credentials who;
+	struct stacksnap_error *err;
+
+	if (!process)
+		return snap_error_not_found();
+	who = snap_rights_of(process);
+	/* Whose file it is decides there. */
+	snap_rights_become(&files->rights, &who);
+	err = snap_perf_map_open(files, process, fd_ret);
+	snap_rights_return(&files->rights);
+	return err;
 }
 
 static struct stacksnap_error *find(void *context, const struct snap_file_request *request,
@@ -172,7 +276,7 @@ static struct stacksnap_error *find(void *context, const struct snap_file_reques
 	unsigned count = 0;
 
 	if (request->kind == SNAP_FILE_PERF_MAP)
-		return request->attempt == 0 ? snap_perf_map_open(files, request->process, fd_ret)
+		return request->attempt == 0 ? find_perf_map(files, request->process, fd_ret)
 					     : snap_error_not_found();
 	for (size_t i = 0; snap_candidate_get(files, request, i, &place); i++) {
 		struct stacksnap_error *err = try_place(files, request, &place, &count, fd_ret);

@@ -4,8 +4,10 @@
  *
  * Modules through the process's own root, exe or map_files; separate debug files by build id and
  * debuglink in --debug-dir, the process's root and this host; perf maps under their trust rules;
- * downloads by debuginfod when asked for. Opens only regular files, O_PATH and fstat first. Knows
- * nothing of ELF or DWARF: whoever asked checks what is inside.
+ * downloads by debuginfod when asked for. Opens only regular files, O_PATH first, and what a target
+ * named only as the target's user could: it is for threads that may change their rights for that.
+ * An open may sleep for as long as a file system likes. Knows nothing of ELF or DWARF: whoever
+ * asked checks what is inside.
  */
 #ifndef SNAP_FILES_FILES_H
 #define SNAP_FILES_FILES_H

@@ -2,6 +2,8 @@
 /* Where a file is looked for: see search.h. */
 #include "files/search.h"
 
+#include "base/reopen.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -102,30 +104,35 @@ static bool is_program(const struct snap_process *process, const struct snap_liv
 
 	if (path && process->exe && strcmp(path, process->exe) == 0)
 		return true;
-	return live->exe_fd >= 0 && fstat(live->exe_fd, &status) == 0 &&
+	return live->exe_fd >= 0 && snap_look(live->exe_fd, "", &status) &&
 	       status.st_ino == map->inode && major(status.st_dev) == map->dev_major &&
 	       minor(status.st_dev) == map->dev_minor;
 }
 
+void snap_mapping_entry(const struct snap_map *map, char out[SNAP_ENTRY_SIZE])
+{
+	snprintf(out, SNAP_ENTRY_SIZE, "map_files/%llx-%llx", (unsigned long long)map->start,
+		 (unsigned long long)map->end);
+}
+
+/* What is mapped comes first; what has its name is believed only if it is the same file. */
 static void add_live_module(struct list *list, const struct snap_map *map, const char *path)
 {
 	const struct snap_live *live = list->live;
 	bool is_exe = is_program(list->request->process, live, map, path);
 	int files_fd = live->files_fd >= 0 ? live->files_fd : live->proc_fd;
-	char other[PATH_MAX];
+	char other[PATH_MAX], entry[SNAP_ENTRY_SIZE];
 
-	if (path && !map->deleted && live->root_fd >= 0)
+	snap_mapping_entry(map, entry);
+	if (files_fd >= 0)
+		add_path(list, SNAP_CANDIDATE_ENTRY, files_fd, "%s", entry);
+	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_CANDIDATE_FD))
+		list->place->fd = live->exe_fd;
+	/* What took a deleted file's name may be a copy: the build id will tell. */
+	if (path && live->root_fd >= 0)
 		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
 	if (live->root_fd >= 0 && !map->deleted && snap_path_with_newlines(path, other))
 		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", other);
-	if (is_exe && live->exe_fd >= 0 && next(list, SNAP_CANDIDATE_FD))
-		list->place->fd = live->exe_fd;
-	if (files_fd >= 0)
-		add_path(list, SNAP_CANDIDATE_ENTRY, files_fd, "map_files/%llx-%llx",
-			 (unsigned long long)map->start, (unsigned long long)map->end);
-	/* What took a deleted file's name may be a copy: the build id will tell. */
-	if (path && map->deleted && live->root_fd >= 0)
-		add_path(list, SNAP_CANDIDATE_ROOT, live->root_fd, "%s", path);
 }
 
 static void add_module(struct list *list)
@@ -155,17 +162,14 @@ static void add_module(struct list *list)
 }
 
 /*
- * The same absolute path in the target's root, where it has one of its own, and on this host. The
- * host's comes second: the target's files fit the target better.
+ * The same absolute path in the target's root, where that or its mounts are its own, and on this
+ * host. The host's comes second: the target's files fit the target better.
  */
 static void add_both(struct list *list, const char *path)
 {
-	struct stat target, host;
-	bool own = list->live && list->live->root_fd >= 0;
+	bool own = list->live && list->live->root_fd >= 0 &&
+		   !snap_is_same_place(list->live->root_fd, list->files->host_root);
 
-	if (own && fstat(list->live->root_fd, &target) == 0 && list->files->host_root >= 0 &&
-	    fstat(list->files->host_root, &host) == 0)
-		own = target.st_dev != host.st_dev || target.st_ino != host.st_ino;
 	if (own)
 		add_path(list, SNAP_CANDIDATE_ROOT, list->live->root_fd, "%s", path);
 	add_path(list, SNAP_CANDIDATE_HOST, -1, "%s", path);
@@ -359,6 +363,9 @@ struct stacksnap_error *snap_candidate_open(const struct snap_candidate *place, 
 		break;
 	case SNAP_CANDIDATE_ENTRY:
 		fd = openat(place->fd, place->path, O_PATH | O_CLOEXEC);
+		/* It takes a right that not every caller has, and a process that is still there. */
+		if (fd < 0)
+			errno = ENOENT;
 		break;
 	case SNAP_CANDIDATE_FD:
 		fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 0);

@@ -10,6 +10,7 @@
 #define SNAP_FILES_SEARCH_H
 
 #include "files/files.h"
+#include "files/rights.h"
 
 #include <limits.h>
 
@@ -30,13 +31,17 @@ struct snap_candidate {
 	char path[PATH_MAX];
 };
 
-enum { SNAP_MAX_CANDIDATES = 64 };
+enum {
+	SNAP_MAX_CANDIDATES = 64,
+	SNAP_ENTRY_SIZE = 64,
+};
 
 struct snap_files {
 	const struct snap_options *options;
 	const struct snap_capture *capture;
 	struct snap_download *download; /* NULL until the first download */
-	int host_root;                  /* O_PATH on "/", -1 unknown */
+	struct snap_rights rights;
+	int host_root;         /* O_PATH on "/", -1 unknown */
 	struct snap_live host; /* of a process of which nothing is open: this host's root is its */
 };
 
@@ -45,11 +50,14 @@ bool snap_candidate_get(const struct snap_files *files, const struct snap_file_r
 			size_t index, struct snap_candidate *ret);
 
 /*
- * Opens the candidate as a mere name (O_PATH); not for BYTES and DOWNLOAD. NOT_FOUND: nothing
- * there.
+ * Opens the candidate as a mere name (O_PATH), with the rights that this thread has; not for BYTES
+ * and DOWNLOAD. NOT_FOUND: nothing there.
  */
 struct stacksnap_error *snap_candidate_open(const struct snap_candidate *candidate, bool follow,
 					    int *ret) _must_check_;
+
+/* The process's own entry for the file of a mapping, below files_fd or proc_fd. */
+void snap_mapping_entry(const struct snap_map *map, char out[SNAP_ENTRY_SIZE]);
 
 /* What is open for the process of a request, NULL: nothing (the capture came from a file). */
 const struct snap_live *snap_files_live(const struct snap_files *files,

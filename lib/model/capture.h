@@ -30,6 +30,7 @@ enum {
 	SNAP_MAX_PROCESSES = 1 << 16,
 	SNAP_MAX_TEXT = 1 << 16, /* any other text: a control group, a message */
 	SNAP_MAX_ANCESTORS = 1 << 12,
+	SNAP_MAX_GROUPS = 32,     /* supplementary groups of a process */
 	SNAP_MAX_REGISTERS = 512, /* bytes of NT_PRSTATUS: 216 on x86-64, 272 on aarch64 */
 	SNAP_STACK_MARGIN = 128,  /* bytes copied below sp: the red zone of the x86-64 ABI */
 };
@@ -135,6 +136,17 @@ struct snap_ancestor {
 	uint64_t start_ticks;
 };
 
+/* As whom a process reads files. */
+struct snap_credentials {
+	bool known;
+	/* Not root's: in a user namespace of its own it has no rights over files of others. */
+	bool is_confined;
+	uid_t uid;
+	gid_t gid;
+	gid_t groups[SNAP_MAX_GROUPS]; /* the first ones */
+	size_t group_count;
+};
+
 struct snap_process {
 	pid_t pid, ppid;
 	pid_t ns_pid;          /* its own, in its innermost pid namespace; 0: unknown */
@@ -147,11 +159,12 @@ struct snap_process {
 	bool exe_deleted;
 	const char *args; /* the command line's bytes: arguments end in NUL */
 	size_t args_size;
-	uid_t uid;                       /* real uid of the process; (uid_t)-1 unknown */
-	const char *user;                /* name of uid on this host; NULL unknown */
-	const char *cgroup;              /* path in the unified hierarchy, or of name=systemd */
-	const char *unit, *container;    /* from the cgroup path */
-	struct snap_ancestor *ancestors; /* upwards inside the same cgroup, nearest first */
+	uid_t uid;                           /* real uid of the process; (uid_t)-1 unknown */
+	struct snap_credentials credentials; /* of a live process; in no file */
+	const char *user;                    /* name of uid on this host; NULL unknown */
+	const char *cgroup;                  /* path in the unified hierarchy, or of name=systemd */
+	const char *unit, *container;        /* from the cgroup path */
+	struct snap_ancestor *ancestors;     /* upwards inside the same cgroup, nearest first */
 	size_t ancestor_count;
 	bool is_namespace_init; /* ns_pid is 1 */
 	bool in_host_namespace; /* in the same pid namespace as pid 1 of what we see */

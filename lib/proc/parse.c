@@ -181,6 +181,17 @@ static void three_ids(struct cursor *cursor, unsigned *real, unsigned *effective
 	*saved = one_number(cursor, UINT_MAX, UINT_MAX);
 }
 
+static void all_groups(struct cursor *cursor, struct snap_status *status)
+{
+	while (cursor->at < cursor->end && status->group_count < SNAP_MAX_GROUPS) {
+		unsigned group = one_number(cursor, UINT_MAX, UINT_MAX);
+
+		if (group == UINT_MAX)
+			break;
+		status->groups[status->group_count++] = group;
+	}
+}
+
 static void all_pids(struct cursor *cursor, struct snap_status *status)
 {
 	while (cursor->at < cursor->end) {
@@ -209,6 +220,8 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 		three_ids(&cursor, &status->uid, &status->euid, &status->suid);
 	else if (take_key(&cursor, "Gid:"))
 		three_ids(&cursor, &status->gid, &status->egid, &status->sgid);
+	else if (take_key(&cursor, "Groups:"))
+		all_groups(&cursor, status);
 	else if (take_key(&cursor, "CapPrm:"))
 		take_number(&cursor, 16, &status->permitted);
 	else if (take_key(&cursor, "CapEff:"))

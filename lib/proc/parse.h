@@ -54,10 +54,12 @@ struct snap_status {
 	uid_t uid, euid, suid; /* real, effective, saved */
 	gid_t gid, egid, sgid;
 	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
-	unsigned seccomp;              /* 0: no filter */
-	unsigned threads;              /* living ones; a zombie leader counts until it is reaped */
-	pid_t ns_pid;                  /* in the innermost pid namespace */
-	unsigned ns_depth;             /* 1: in the pid namespace that procfs shows */
+	gid_t groups[SNAP_MAX_GROUPS]; /* supplementary, the first ones */
+	size_t group_count;
+	unsigned seccomp;  /* 0: no filter */
+	unsigned threads;  /* living ones; a zombie leader counts until it is reaped */
+	pid_t ns_pid;      /* in the innermost pid namespace */
+	unsigned ns_depth; /* 1: in the pid namespace that procfs shows */
 	uint64_t voluntary_switches, other_switches; /* away from a processor, of one thread */
 };
 

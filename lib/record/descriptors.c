@@ -2,17 +2,19 @@
 /* Descriptors of a log: see descriptors.h. */
 #include "record/descriptors.h"
 
+#include "base/reopen.h"
+
+#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 enum { SHARE = 8, EACH = 5 }; /* of all descriptors that may be open; those of a process */
 
+/* Another directory, or the same one with other mounts below it. */
 static bool has_own_root(const struct snap_live *live)
 {
-	struct stat own, host;
+	_cleanup_fd_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	return live->root_fd >= 0 && fstat(live->root_fd, &own) == 0 && stat("/", &host) == 0 &&
-	       (own.st_dev != host.st_dev || own.st_ino != host.st_ino);
+	return live->root_fd >= 0 && !snap_is_same_place(live->root_fd, host);
 }
 
 static bool has_nameless_files(const struct snap_process *process)

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 
 #include "analyze/unwind/arch.h"
+#include "proc/credentials.h"
 #include "record/descriptors.h"
 
 #include <string.h>
@@ -91,15 +92,21 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 					   struct snap_log_sink_process *entry,
 					   const struct snap_sampled_process *process)
 {
+	struct snap_process facts = *process->facts;
+	struct snap_credentials now;
 	struct stacksnap_error *err;
 	uint32_t space;
 
-	warn_of(sink, entry, process->facts);
+	/* Who has put off root's rights may have mapped anything since. */
+	snap_credentials_read(process->live ? process->live->proc_fd : -1, &now);
+	if (now.known)
+		facts.credentials = now;
+	warn_of(sink, entry, &facts);
 	if (!snap_log_has_room_for_maps(sink->log, entry->number))
 		return go_without_maps(sink, entry);
-	err = snap_log_map_process(
-		sink->log, entry->number, process->facts,
-		snap_descriptors_to_keep(sink->log, process->facts, process->live), &space);
+	err = snap_log_map_process(sink->log, entry->number, &facts,
+				   snap_descriptors_to_keep(sink->log, &facts, process->live),
+				   &space);
 	if (err && snap_error_code(err) == SNAP_ERROR_OTHER)
 		return go_without_space(sink, entry, err);
 	if (err)

@@ -426,6 +426,17 @@ class Capabilities(Case):
         plain = dict(self.who, tool=unprivileged_copy(self))
         self.run_tool("-p", victim.pid, status=2, **plain)
 
+    def test_a_program_for_its_user_alone(self):
+        """CAP_DAC_READ_SEARCH opens it, as its user may; not what he may only run."""
+        for owner, mode, wanted in ((OTHER, 0o700, True), (0, 0o711, False)):
+            path = os.path.join(self.scratch(), "chain")
+            shutil.copy(os.path.join(TARGETS, "chain"), path)
+            os.chown(path, owner, owner)
+            os.chmod(path, mode)
+            victim = self.program([path], user=OTHER, group=OTHER, extra_groups=[])
+            node = self.node(victim.pid, status=0 if wanted else 1, **self.who)
+            self.assertEqual("chain_hold" in functions(node["stacks"][0]), wanted)
+
     def test_nothing_is_loaded_for_the_caller(self):
         need("gcc")
         folder = self.scratch(0o777)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* As whom a process reads files: see credentials.h. */
+#include "proc/credentials.h"
+
+#include "base/reopen.h"
+
+#include <string.h>
+
+/* A process of another user namespace is no root, whatever its uid. Its link asks no file system. */
+static bool is_confined(int process_fd)
+{
+	struct stat its, own;
+
+	return !snap_look(process_fd, "ns/user", &its) ||
+	       !snap_look(process_fd, "../self/ns/user", &own) || its.st_ino != own.st_ino ||
+	       its.st_dev != own.st_dev;
+}
+
+/*
+ * A setuid or setgid program is run by somebody who may have chosen what it opens: he counts, not
+ * whose program it is. A daemon of root that has put on a user's rights is that user.
+ */
+void snap_credentials_take(int process_fd, const struct snap_status *status,
+			   struct snap_credentials *ret)
+{
+	struct snap_credentials credentials = {
+		.known = status->uid != (uid_t)-1 && status->gid != (gid_t)-1,
+		.uid = status->uid ? status->uid : status->euid,
+		.gid = status->gid ? status->gid : status->egid,
+		.group_count = status->group_count,
+		.is_confined = is_confined(process_fd),
+	};
+
+	memcpy(credentials.groups, status->groups, sizeof(credentials.groups));
+	*ret = credentials;
+}
+
+void snap_credentials_read(int process_fd, struct snap_credentials *ret)
+{
+	struct snap_status status;
+
+	*ret = (struct snap_credentials){ .known = false };
+	if (process_fd >= 0 && snap_procfs_status(process_fd, &status) == 0)
+		snap_credentials_take(process_fd, &status, ret);
+}

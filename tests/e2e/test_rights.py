@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a target names is read with the rights of the target's user, and only if it is what the target
+has mapped: what he cannot read is neither read for him nor copied into a capture."""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from harness import Case, TARGETS, functions, need, need_root, processes
+
+NOBODY = 65534
+PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
+SECRET = b"what nobody but root may read"
+
+
+class Lured(Case):
+    """A process of a user with namespaces of his own has mapped a library, and lays something else where
+    that was, once it stands still. All that he may not read looks like the library, and holds SECRET."""
+
+    def setUp(self):
+        super().setUp()
+        need_root()
+        need("unshare", "mount")
+        self.folder = self.scratch()
+        os.chown(self.folder, NOBODY, NOBODY)
+        self.place = os.path.join(self.folder, "place")
+        os.mkdir(self.place)
+        os.chown(self.place, NOBODY, NOBODY)
+        self.library = os.path.join(self.place, "libplugin.so")
+        for name in ("libplugin.so", "plug"):
+            shutil.copy(os.path.join(TARGETS, name), self.folder)
+
+    def lured(self, lay, goal, before="true"):
+        """The process; its library lies in a file system of its own. `lay` is what his shell does when the
+        process stands still."""
+        for name in ("go", "gone"):
+            path = os.path.join(self.folder, name)
+            if not os.path.exists(path):
+                os.mkfifo(path)
+                os.chown(path, NOBODY, NOBODY)
+        script = f'mount -t tmpfs none "$1/place" && {before} && cp "$1/libplugin.so" "$1/place" && ' \
+                 f'{{ ( read go < "$1/go"; {lay}; echo $? > "$1/gone" ) & }} && ' \
+                 'exec "$1/plug" "$1/place/libplugin.so"'
+        who = dict(user=NOBODY, group=NOBODY, extra_groups=[])
+        argv = ["unshare", "-Urm", "sh", "-c", script, "sh", self.folder, goal]
+        try:
+            victim = self.program(argv, **who)
+        except AssertionError as error:
+            if subprocess.run(["unshare", "-Urm", "true"], stderr=subprocess.DEVNULL, **who).returncode:
+                raise unittest.SkipTest("kernel: no user namespaces for users") from None
+            raise error
+        return victim
+
+    def lay(self):
+        with open(os.path.join(self.folder, "go"), "w") as f:
+            f.write("\n")
+        with open(os.path.join(self.folder, "gone")) as f:
+            self.assertEqual(f.read(), "0\n")
+
+    def secret(self, folder, folder_mode, mode):
+        """A file of root's that has the library's build id."""
+        path = os.path.join(folder, "secret.so")
+        with open(self.folder + "/libplugin.so", "rb") as f, open(path, "wb") as out:
+            out.write(f.read() + SECRET)
+        os.chmod(path, mode)
+        os.chmod(folder, folder_mode)
+        return path
+
+    def assert_kept_secret(self, victim):
+        """What is mapped is shown all the same, and what was copied is no secret."""
+        path = os.path.join(self.scratch(), "capture")
+        got = self.node(victim.pid, "--save-capture", path, status=(0, 1))
+        self.assert_calls(got["stacks"][0], *PLUG)
+        with open(path, "rb") as f:
+            self.assertNotIn(SECRET, f.read())
+
+    OVERMOUNT = 'mount -t tmpfs none "$1/place" && ln -s "$2" "$1/place/libplugin.so"'
+
+    def test_a_link_into_a_folder_that_he_cannot_enter(self):
+        victim = self.lured(self.OVERMOUNT, self.secret(self.scratch(), 0o700, 0o644))
+        self.lay()
+        self.assert_kept_secret(victim)
+
+    def test_a_file_with_the_same_number_on_another_device(self):
+        device = self.scratch()
+        subprocess.run(["mount", "-t", "tmpfs", "none", device], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", device])
+        goal = self.secret(device, 0o755, 0o600)
+        # He makes files until the number is that one.
+        count = os.stat(goal).st_ino
+        victim = self.lured(self.OVERMOUNT, goal, f'for i in $(seq 1 {2 * count}); do cp "$1/libplugin.so" "$1/place"; '
+                            f'[ $(stat -c %i "$1/place/libplugin.so") -ge {count} ] && break; '
+                            'mv "$1/place/libplugin.so" "$1/place/$i"; done')
+        inside = f"/proc/{victim.pid}/root{self.library}"
+        self.assertEqual(os.stat(inside).st_ino, count, "the numbers of a tmpfs count up")
+        self.lay()
+        self.assert_kept_secret(victim)
+
+    def test_a_debug_file_that_he_cannot_read(self):
+        """Readable by itself, in a folder that he cannot enter; then a copy of his own."""
+        need("objcopy", "readelf")
+        if not os.path.isdir("/usr/lib/debug"):
+            self.skipTest("missing: /usr/lib/debug, to mount something there")
+        library = os.path.join(self.folder, "libplugin.so")
+        notes = subprocess.run(["readelf", "-n", library], stdout=subprocess.PIPE, text=True).stdout
+        ident = re.search("Build ID: ([0-9a-f]+)", notes).group(1)
+        for hidden, wanted in ((self.scratch(0o700), False), (self.scratch(), True)):
+            debug = os.path.join(hidden, "plugin.debug")
+            subprocess.run(["objcopy", "--only-keep-debug", os.path.join(TARGETS, "libplugin.so"), debug], check=True)
+            subprocess.run(["objcopy", "--strip-debug", library], check=True)
+            os.chmod(debug, 0o644)
+            folder = f"/usr/lib/debug/.build-id/{ident[:2]}"
+            victim = self.lured(f'mount -t tmpfs none /usr/lib/debug && mkdir -p {folder} && '
+                                f'ln -s "$2" {folder}/{ident[2:]}.debug', debug)
+            self.lay()
+            entries = self.node(victim.pid, status=(0, 1))["stacks"][0]["entries"]
+            self.assertEqual(any(e.get("line") for e in entries if e.get("function") == "plug_inner"), wanted)
+            victim.close()
+
+
+class Members(Case):
+    """What he can read is read: by his groups, too."""
+
+    def test_a_program_for_a_group(self):
+        need_root()
+        path = os.path.join(self.scratch(), "chain")
+        shutil.copy(os.path.join(TARGETS, "chain"), path)
+        os.chown(path, 0, 4242)
+        os.chmod(path, 0o750)
+        victim = self.program([path], user=NOBODY, group=NOBODY, extra_groups=[7, 4242])
+        for argv in (("--json", "-p"), ("record", "-d", "0.2", "-f", "json", "-p")):
+            doc = self.run_tool(*argv, victim.pid).doc
+            self.assertIn("chain_hold", functions(processes(doc)[victim.pid]["stacks"][0]))
+
+    def test_a_program_that_he_may_run_but_not_read(self):
+        need_root()
+        path = os.path.join(self.scratch(), "chain")
+        shutil.copy(os.path.join(TARGETS, "chain"), path)
+        os.chmod(path, 0o711)
+        victim = self.program([path], user=NOBODY, group=NOBODY, extra_groups=[])
+        node = self.node(victim.pid, status=1)
+        self.assertNotIn("chain_hold", functions(node["stacks"][0]))
+        self.assertTrue(all(e.get("offset") for e in node["stacks"][0]["entries"]))
+
+
+class OtherMounts(Case):
+    """The same root directory, with other mounts in it."""
+
+    def test_a_recording_of_it(self):
+        need_root()
+        need("unshare", "mount")
+        folder = self.scratch()
+        path = os.path.join(folder, "chain")
+        shutil.copy(os.path.join(TARGETS, "noreturn"), path)
+        script = 'mount -t tmpfs none "$1" && cp "$2" "$1/chain" && exec "$1/chain"'
+        victim = self.program(["unshare", "-m", "sh", "-c", script, "sh", folder, os.path.join(TARGETS, "chain")])
+        doc = self.run_tool("record", "-d", "0.2", "-f", "json", "-p", victim.pid).doc
+        self.assert_calls(processes(doc)[victim.pid]["stacks"][0], "chain_hold", "f3", "f2", "f1", "f0", "main")
