@@ -17,6 +17,8 @@ enum {
 	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
 	LIVE_MOST = 1 << 16, /* whatever the limit */
 	NS_PER_MS = 1000000,
+	ASK_NS = 1000000000,      /* what processes may cost that do not respond */
+	ASK_AGAIN_NS = 400000000, /* the same while others are seized */
 };
 
 /*
@@ -53,18 +55,19 @@ struct stacksnap_error *snap_discovery_init(struct snap_discovery *run,
 		.capture = capture,
 		.procfs = procfs,
 		.facts_count = capture->process_count,
+		.ask_ns = ASK_NS,
 	};
 	share_out_descriptors(run);
 	snap_seen_init(&run->table, procfs, self);
-	run->buffer = malloc(SNAP_MAX_ARGS);
-	return run->buffer ? NULL : snap_error_no_memory();
+	return NULL;
 }
 
 void snap_discovery_deinit(struct snap_discovery *run)
 {
 	snap_seen_deinit(&run->table);
 	free(run->users);
-	free(run->buffer);
+	if (run->owns_asker)
+		snap_asker_destroy(run->asker);
 }
 
 /* ---- the machine ---- */
@@ -224,17 +227,18 @@ static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
 	return err ? err : snap_discovery_init(run, options, capture, procfs, self_of(options));
 }
 
-struct stacksnap_error *snap_discover_with(const struct snap_options *options,
-					   const struct snap_discover_known *known,
-					   struct snap_capture *capture)
+static struct stacksnap_error *discover(const struct snap_options *options,
+					const struct snap_discover_known *known,
+					struct snap_asker *asker, struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
+	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { .asker = NULL };
 	struct stacksnap_error *err = begin_discovery(&run, options, capture, &procfs);
 
 	if (err)
 		return err;
 	run.known = known;
+	run.asker = asker;
 	if (known) {
 		run.live_budget = known->descriptors;
 		run.whole_budget = known->descriptors / 2;
@@ -242,15 +246,37 @@ struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 	return snap_discovery_run(&run);
 }
 
+struct stacksnap_error *snap_discover_with(const struct snap_options *options,
+					   const struct snap_discover_known *known,
+					   struct snap_capture *capture)
+{
+	return discover(options, known, known->asker, capture);
+}
+
 struct stacksnap_error *snap_discover(const struct snap_options *options,
 				      struct snap_capture *capture)
 {
-	return snap_discover_with(options, NULL, capture);
+	struct stacksnap_error *err = snap_asker_new(0, &capture->asker);
+
+	if (err)
+		return err;
+	capture->end_asker = snap_asker_destroy;
+	/* It is there by the time that the processes are known. */
+	snap_asker_prepare(capture->asker);
+	return discover(options, NULL, capture->asker, capture);
+}
+
+void snap_discover_end(struct snap_capture *capture)
+{
+	if (capture->end_asker)
+		capture->end_asker(capture->asker);
+	capture->asker = NULL;
+	capture->end_asker = NULL;
 }
 
 struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 					  const struct snap_process *process, long descriptors,
-					  struct snap_capture *capture)
+					  struct snap_asker *asker, struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
@@ -259,6 +285,7 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 
 	if (err)
 		return err;
+	run.asker = asker;
 	run.live_budget = run.whole_budget = descriptors;
 	err = snap_discovery_host(capture, &procfs);
 	if (err)
@@ -320,6 +347,8 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
+	run.asker = capture->asker;
+	run.ask_ns = ASK_AGAIN_NS;
 	err = recall_table(&run);
 	if (err)
 		return err;

@@ -14,9 +14,26 @@
 #include "model/options.h"
 
 /*
+ * Who asks processes what they can make sleep: with workers (base/workers.h), which must have been
+ * made before the memory of a long-lived caller grows. For one thread at a time.
+ */
+struct snap_asker;
+
+/* `flags`: enum snap_workers_flags. */
+struct stacksnap_error *snap_asker_new(unsigned flags, struct snap_asker **ret) _must_check_;
+/* Waits up to 100 ms for workers that do not end. NULL is allowed. */
+void snap_asker_destroy(struct snap_asker *asker);
+
+static inline void snap_asker_destroyp(struct snap_asker **asker)
+{
+	snap_asker_destroy(*asker);
+}
+
+/*
  * Fills capture->host, capture->processes (without maps and threads) and capture->live. A target
  * that does not exist stays as a process with trouble no_such_process; one that may not be traced
- * keeps what can be read. Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
+ * keeps what can be read; one that does not respond has the trouble not_responding. Who asks stays
+ * with the capture, for snap_discover_again(). Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
  * NO_MEMORY, OS.
  */
 struct stacksnap_error *snap_discover(const struct snap_options *options,
@@ -31,7 +48,8 @@ struct snap_discover_known {
 	 */
 	const struct snap_process *(*find)(void *context, pid_t pid, uint64_t start_ticks);
 	void *context;
-	long descriptors; /* how many may be opened for capture->live */
+	long descriptors;         /* how many may be opened for capture->live */
+	struct snap_asker *asker; /* NULL: one is made for the call */
 };
 
 /*
@@ -45,11 +63,12 @@ struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 
 /*
  * Reads again the labels and descriptors of one process, which has another program by now: it
- * becomes the only one of `capture`, `vanished` if it has gone. `descriptors`: how many may be
- * opened.
+ * becomes the only one of `capture`, `vanished` if it has gone, with the trouble not_responding if
+ * it does not respond. `descriptors`: how many may be opened. `asker`: NULL: one is made.
  */
 struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 					  const struct snap_process *process, long descriptors,
+					  struct snap_asker *asker,
 					  struct snap_capture *capture) _must_check_;
 
 /*
@@ -77,5 +96,8 @@ void snap_discover_explain(struct snap_capture *capture, struct snap_process *pr
 struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 					    struct snap_capture *capture,
 					    bool *grown_ret) _must_check_;
+
+/* Ends what discovery keeps with a capture to look again, which is done. */
+void snap_discover_end(struct snap_capture *capture);
 
 #endif

@@ -78,34 +78,23 @@ static bool read_groups(struct snap_discovery *run, struct snap_process *process
 			 strlen(run->cgroup.container));
 }
 
-/* A file may truly be called "x (deleted)": then it is found under that name. */
-static bool is_called(int process_fd, const char *path)
-{
-	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct stat program, named;
-
-	if (root_fd < 0 || fstatat(process_fd, "exe", &program, 0) ||
-	    fstatat(root_fd, path + 1, &named, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
-		return false;
-	return program.st_dev == named.st_dev && program.st_ino == named.st_ino;
-}
-
-static bool read_program(struct snap_discovery *run, struct snap_process *process, int fd)
+static bool read_program(struct snap_discovery *run, struct snap_process *process, int fd,
+			 const struct snap_answer *answer)
 {
 	char path[SNAP_MAX_PATH + 16];
 	ssize_t length = snap_procfs_link(fd, "exe", path, sizeof(path));
 	size_t path_length = length > 0 ? (size_t)length : 0, cut = path_length;
 
-	process->exe_deleted = path_length && snap_cut_deleted(path, &cut) && !is_called(fd, path);
+	process->exe_deleted =
+		path_length && snap_cut_deleted(path, &cut) && !answer->exe_called_so;
 	if (process->exe_deleted)
 		path_length = cut;
 	note_missing(run, process, "program", length);
 	if (!keep_text(run, &process->exe, path, path_length))
 		return false;
-	length = snap_procfs_read(fd, "cmdline", run->buffer, SNAP_MAX_ARGS);
-	note_missing(run, process, "arguments", length);
-	process->args_size = length > 0 ? (size_t)length : 0;
-	return keep_text(run, &process->args, run->buffer, process->args_size);
+	note_missing(run, process, "arguments", answer->args_size);
+	process->args_size = answer->args_size > 0 ? (size_t)answer->args_size : 0;
+	return keep_text(run, &process->args, answer->args, process->args_size);
 }
 
 /*
@@ -266,6 +255,14 @@ static void mark_vanished(struct snap_discovery *run, struct snap_process *proce
 				 "process %d exited while it was read", (int)process->pid);
 }
 
+static void mark_silent(struct snap_discovery *run, struct snap_process *process)
+{
+	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+				 "process %d does not respond: reading its arguments took longer "
+				 "than %d ms",
+				 (int)process->pid, SNAP_ASK_PATIENCE_MS);
+}
+
 /* A leader that has exited before its threads is a zombie too, but its process lives. */
 static bool has_left(const struct snap_stat *stat)
 {
@@ -321,14 +318,14 @@ static void keep_live(struct snap_discovery *run, struct snap_live *live, bool w
 
 /* `files_fd`: a thread that the leader left behind tells what the leader cannot any more, or -1. */
 static struct stacksnap_error *read_labels(struct snap_discovery *run, struct snap_process *process,
-					   int fd, int files_fd)
+					   int fd, int files_fd, const struct snap_answer *answer)
 {
 	int from = files_fd < 0 ? fd : files_fd;
 
 	read_status(run, process, fd);
 	if (!read_groups(run, process, from))
 		return snap_error_no_memory();
-	if (!(process->flags & SNAP_PF_KTHREAD) && !read_program(run, process, from))
+	if (!(process->flags & SNAP_PF_KTHREAD) && !read_program(run, process, from, answer))
 		return snap_error_no_memory();
 	return read_ancestors(run, process);
 }
@@ -338,7 +335,8 @@ static struct stacksnap_error *read_labels(struct snap_discovery *run, struct sn
  * time is read through the directory. If both are equal, all of these are the same process.
  */
 static struct stacksnap_error *read_process(struct snap_discovery *run,
-					    struct snap_process *process, struct snap_live *live)
+					    struct snap_process *process, struct snap_live *live,
+					    const struct snap_answer *answer)
 {
 	bool whole = run->procfs->live && run->whole_budget >= LIVE_EACH;
 	_cleanup_fd_ int fd = -1, files_fd = -1;
@@ -363,15 +361,16 @@ static struct stacksnap_error *read_process(struct snap_discovery *run,
 	}
 	if (has_left(&stat))
 		files_fd = snap_procfs_open_survivor(run->procfs, fd, &state);
-	err = read_labels(run, process, fd, files_fd);
+	err = read_labels(run, process, fd, files_fd, answer);
 	if (err)
 		return err;
 	/* What cannot be read now is still as it was read before. */
 	if ((live->pidfd < 0 || has_exited(live->pidfd)) &&
 	    snap_procfs_is_gone(read_stat(run, process, fd, &stat)))
 		mark_vanished(run, process);
-	else
-		snap_process_explain_state(run->capture, process, &stat);
+	else if (!snap_process_explain_state(run->capture, process, &stat) &&
+		 answer->kind == SNAP_ANSWER_LATE)
+		mark_silent(run, process);
 	/* A process is in the state of its leader, or of who is left of it. */
 	if (files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
 		process->state = state;
@@ -397,21 +396,79 @@ static bool take_known(struct snap_discovery *run, struct snap_process *process)
 	return true;
 }
 
+static bool is_to_be_asked(const struct snap_discovery *run, const struct snap_process *process)
+{
+	return process->trouble == SNAP_TROUBLE_NONE && !(process->flags & SNAP_PF_KTHREAD) &&
+	       !snap_discovery_known(run, process->pid, process->start_ticks);
+}
+
+static struct stacksnap_error *need_asker(struct snap_discovery *run)
+{
+	struct stacksnap_error *err = NULL;
+
+	if (!run->asker) {
+		err = snap_asker_new_on(run->procfs, 0, &run->asker);
+		run->owns_asker = !err;
+	}
+	return err;
+}
+
+/* All that are new, in one list: many that do not respond cost the time of one. */
+static struct stacksnap_error *ask_new_processes(struct snap_discovery *run)
+{
+	const struct snap_capture *capture = run->capture;
+	size_t count = 0;
+
+	for (size_t i = run->facts_count; i < capture->process_count; i++) {
+		struct stacksnap_error *err;
+
+		if (!is_to_be_asked(run, &capture->processes[i]))
+			continue;
+		err = count ? NULL : need_asker(run);
+		if (err)
+			return err;
+		if (!count++)
+			snap_asker_begin(run->asker, capture->process_count - run->facts_count);
+		snap_asker_add(run->asker, capture->processes[i].pid);
+	}
+	if (count)
+		snap_asker_run(run->asker, run->ask_ns);
+	return NULL;
+}
+
+static void warn_not_asked(struct snap_discovery *run, size_t count)
+{
+	if (count)
+		snap_capture_warn(run->capture, "facts_missing", 0, 0,
+				  "the arguments of %zu processes could not be read, as too many "
+				  "others do not respond",
+				  count);
+}
+
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
+	size_t asked = 0, not_asked = 0;
+	struct stacksnap_error *err;
 
+	err = ask_new_processes(run);
+	if (err)
+		return err;
 	for (; run->facts_count < capture->process_count; run->facts_count++) {
 		struct snap_process *process = &capture->processes[run->facts_count];
-		struct stacksnap_error *err;
+		struct snap_answer answer = { .kind = SNAP_ANSWER_GIVEN };
 
 		if (snap_options_cancelled(run->options))
 			return snap_error_cancelled();
+		if (is_to_be_asked(run, process))
+			answer = snap_asker_answer(run->asker, asked++);
+		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED;
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
-		err = read_process(run, process, &capture->live[run->facts_count]);
+		err = read_process(run, process, &capture->live[run->facts_count], &answer);
 		if (err)
 			return err;
 	}
+	warn_not_asked(run, not_asked);
 	return NULL;
 }

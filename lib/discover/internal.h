@@ -72,6 +72,37 @@ struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
 const struct snap_child *snap_seen_children(const struct snap_seen_table *table, pid_t parent,
 					    size_t *count_ret);
 
+/* ---- ask.c: what a process can make sleep ---- */
+
+enum { SNAP_ASK_PATIENCE_MS = 200 }; /* for one process */
+
+enum snap_answer_kind {
+	SNAP_ANSWER_NOT_ASKED, /* others held all that could have asked */
+	SNAP_ANSWER_LATE,      /* it did not respond */
+	SNAP_ANSWER_GIVEN,
+};
+
+struct snap_answer {
+	enum snap_answer_kind kind;
+	/* GIVEN */
+	bool exe_called_so; /* its program's file really has a name that ends in " (deleted)" */
+	const char *args;   /* until the next list begins */
+	ssize_t args_size;  /* or a negative errno */
+};
+
+/* snap_asker_new() for any tree. */
+struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsigned flags,
+					  struct snap_asker **ret) _must_check_;
+/* Makes a worker, so that the first list need not wait for it; false: there is none. */
+bool snap_asker_prepare(struct snap_asker *asker);
+/* A new list of `most` processes, SNAP_MAX_PROCESSES at most. */
+void snap_asker_begin(struct snap_asker *asker, size_t most);
+void snap_asker_add(struct snap_asker *asker, pid_t pid);
+/* Asks them; `most_ns` is how long all may take that do not respond. */
+void snap_asker_run(struct snap_asker *asker, int64_t most_ns);
+/* About the process that was added after `index` others. */
+struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index);
+
 /* ---- one run of discovery ---- */
 
 struct snap_user {
@@ -90,7 +121,9 @@ struct snap_discovery {
 	struct snap_user *users;
 	size_t user_count, user_capacity;
 	const struct snap_discover_known *known; /* NULL: one look, no other */
-	char *buffer;                            /* for command lines */
+	struct snap_asker *asker;                /* NULL: made when it is needed */
+	bool owns_asker;
+	int64_t ask_ns; /* how long all may take that do not respond */
 	struct snap_cgroup cgroup;
 };
 

@@ -238,8 +238,11 @@ struct snap_capture {
 	struct snap_process *processes;
 	size_t process_count, process_capacity; /* capacity: of snap_capture_append() */
 	struct snap_live *live; /* process_count of them, in the same order; malloc'ed; or NULL */
-	const pid_t *seen;      /* all pids there were: for discovery alone, in no file */
+	/* For discovery alone, in no file: all pids there were, and who asks about new ones. */
+	const pid_t *seen;
 	size_t seen_count;
+	struct snap_asker *asker;
+	void (*end_asker)(struct snap_asker *asker);
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity; /* the array is in the arena */
 };

@@ -49,6 +49,8 @@ void snap_capture_destroy(struct snap_capture *capture)
 	if (capture->shared)
 		munmap(capture->shared, capture->shared_size);
 	snap_close(&capture->shared_fd);
+	if (capture->end_asker)
+		capture->end_asker(capture->asker);
 	if (capture->tracer_fd >= 0)
 		snap_spawn_end(capture->tracer_fd, TRACER_PATIENCE_MS, TRACER_PATIENCE_MS);
 	snap_close(&capture->tracer_fd);

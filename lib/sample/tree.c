@@ -387,7 +387,7 @@ static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
 	if (!capture)
 		return snap_error_no_memory();
 	err = snap_discover_one(sampler->options, &process->facts,
-				sampler->descriptors > 0 ? sampler->descriptors : 0, capture);
+				sampler->descriptors > 0 ? sampler->descriptors : 0, NULL, capture);
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
 		snap_error_destroy(err);
 		process->state = SNAP_SAMPLER_PROCESS_LOST;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/reopen.h"
+#include "discover/discover.h"
 #include "files/files.h"
 #include "files/search.h"
 #include "roles/parser.h"
@@ -280,6 +281,7 @@ static void run_collector(void *context, int channel)
 	snap_role_outlive_thread();
 	failed = snap_error_ignore(send_worker(&collector));
 	snap_tracer_end(&collector.capture->tracer_fd);
+	snap_discover_end(collector.capture);
 	/* Whatever is said: it is the wish for another worker. */
 	while (!failed &&
 	       !snap_error_ignore(snap_wire_receive(channel, &wish, sizeof(wish), &size, NULL)) &&

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a process can make sleep: the bytes of its arguments lie in its memory, and a question about
+ * its files is answered by whoever serves them. So a worker asks, a list of processes at a time
+ * (base/workers.h); who does not answer in time is known by that. Everything else that discovery
+ * reads is the kernel's own, and never waits for the process.
+ *
+ * Answers go to shared memory that is used in turns: a worker that was given up may still write to
+ * what it was given.
+ */
+#include "base/clock.h"
+#include "base/shared_memory.h"
+#include "base/workers.h"
+#include "discover/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum {
+	MOST_RECORDS = 2 * SNAP_MAX_PROCESSES,
+	TURNS = 2,
+	TEXTS = 16 << 20,     /* bytes of all arguments of a list */
+	SHARE = 256,          /* one process may have such a part of what is left … */
+	LEAST_ARGS = 1 << 10, /* … or so many bytes */
+	PATIENCE_NS = SNAP_ASK_PATIENCE_MS * 1000000,
+	EACH_NS = 1000000, /* what one costs at most where all respond */
+};
+
+/* One process. */
+struct record {
+	pid_t pid;
+	/* the answer */
+	uint32_t begun;
+	uint32_t is_called; /* its program's file has a name that ends in " (deleted)" */
+	int32_t status;     /* of the arguments: their size, or a negative errno */
+	char *args;
+};
+
+/* Seen by workers, too. */
+struct shared {
+	size_t first; /* record of the list */
+	struct snap_region texts;
+	uint8_t marks[MOST_RECORDS];
+	struct record records[MOST_RECORDS];
+	uint8_t memory[TURNS][TEXTS];
+};
+
+struct snap_asker {
+	struct snap_procfs procfs; /* a descriptor of our own */
+	struct snap_workers pool;
+	struct shared *shared;
+	char *buffer; /* each worker has a copy */
+	size_t count; /* of the list */
+	unsigned turn;
+};
+
+/* ---- in a worker ---- */
+
+/* A file may truly be called "x (deleted)": then it is found under that name. */
+static bool is_called(int process_fd, const char *path)
+{
+	_cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat program, named;
+
+	if (root_fd < 0 || fstatat(process_fd, "exe", &program, 0) ||
+	    fstatat(root_fd, path + 1, &named, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
+		return false;
+	return program.st_dev == named.st_dev && program.st_ino == named.st_ino;
+}
+
+static void ask_program(struct record *record, int process_fd)
+{
+	char path[SNAP_MAX_PATH + 16];
+	ssize_t length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
+	size_t cut = length > 0 ? (size_t)length : 0;
+
+	if (cut && snap_cut_deleted(path, &cut))
+		record->is_called = is_called(process_fd, path);
+}
+
+static int32_t read_arguments(const struct snap_asker *asker, struct record *record, int process_fd)
+{
+	struct snap_region *texts = &asker->shared->texts;
+	size_t most = snap_region_room(texts) / SHARE;
+	ssize_t length;
+
+	if (most > SNAP_MAX_ARGS)
+		most = SNAP_MAX_ARGS;
+	if (most < LEAST_ARGS)
+		most = LEAST_ARGS;
+	length = snap_procfs_read(process_fd, "cmdline", asker->buffer, most);
+	if (length > 0)
+		record->args = snap_region_text(texts, asker->buffer, (size_t)length);
+	return length > 0 && !record->args ? -ENOMEM : (int32_t)length;
+}
+
+/* A leader that has exited tells nothing any more; a thread that it left behind does. */
+static void ask_process(void *context, uint32_t item)
+{
+	const struct snap_asker *asker = context;
+	struct record *record = &asker->shared->records[asker->shared->first + item];
+	_cleanup_fd_ int fd = -1, survivor_fd = -1;
+	char state;
+
+	__atomic_store_n(&record->begun, 1, __ATOMIC_RELAXED);
+	fd = snap_procfs_open_process(&asker->procfs, record->pid);
+	record->status = fd < 0 ? fd : read_arguments(asker, record, fd);
+	if (record->status == 0)
+		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
+	if (survivor_fd >= 0)
+		record->status = read_arguments(asker, record, survivor_fd);
+	if (fd >= 0)
+		ask_program(record, survivor_fd < 0 ? fd : survivor_fd);
+}
+
+/* ---- who asks ---- */
+
+void snap_asker_begin(struct snap_asker *asker, size_t most)
+{
+	struct shared *shared = asker->shared;
+	uint8_t *texts;
+
+	shared->first += asker->count;
+	if (shared->first + most > MOST_RECORDS)
+		shared->first = 0;
+	asker->count = 0;
+	/* What the last list left is of no use any more, and may be large. */
+	texts = shared->memory[asker->turn % TURNS];
+	madvise(texts, TEXTS, MADV_REMOVE);
+	texts = shared->memory[++asker->turn % TURNS];
+	shared->texts = (struct snap_region){ texts, texts + TEXTS };
+}
+
+void snap_asker_add(struct snap_asker *asker, pid_t pid)
+{
+	size_t index = asker->shared->first + asker->count++;
+
+	asker->shared->records[index] = (struct record){ .pid = pid };
+	asker->shared->marks[index] = SNAP_ITEM_OPEN;
+}
+
+void snap_asker_run(struct snap_asker *asker, int64_t most_ns)
+{
+	const struct snap_work work = {
+		.run = ask_process,
+		.context = asker,
+		.count = (uint32_t)asker->count,
+		.marks = asker->shared->marks + asker->shared->first,
+		.patience_ns = PATIENCE_NS,
+		.until_ns =
+			snap_clock_ns(CLOCK_MONOTONIC) + most_ns + (int64_t)asker->count * EACH_NS,
+	};
+
+	snap_workers_run(&asker->pool, &work);
+}
+
+struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index)
+{
+	size_t at = asker->shared->first + index;
+	const struct record *record = &asker->shared->records[at];
+
+	if (asker->shared->marks[at] == SNAP_ITEM_DONE)
+		return (struct snap_answer){ .kind = SNAP_ANSWER_GIVEN,
+					     .exe_called_so = record->is_called,
+					     .args = record->args,
+					     .args_size = record->status };
+	return (struct snap_answer){ .kind = record->begun ? SNAP_ANSWER_LATE
+							   : SNAP_ANSWER_NOT_ASKED };
+}
+
+bool snap_asker_prepare(struct snap_asker *asker)
+{
+	return snap_workers_prepare(&asker->pool);
+}
+
+static void release_asker(struct snap_asker *asker)
+{
+	snap_workers_deinit(&asker->pool);
+	snap_procfs_close(&asker->procfs);
+	if (asker->shared)
+		munmap(asker->shared, sizeof(*asker->shared));
+	free(asker->buffer);
+	free(asker);
+}
+
+void snap_asker_destroy(struct snap_asker *asker)
+{
+	if (asker)
+		release_asker(asker);
+}
+
+static struct stacksnap_error *make_asker(struct snap_asker *asker,
+					  const struct snap_procfs *procfs, unsigned flags)
+{
+	void *memory;
+	int error;
+
+	asker->buffer = malloc(SNAP_MAX_ARGS);
+	if (!asker->buffer)
+		return snap_error_no_memory();
+	memory = mmap(NULL, sizeof(*asker->shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return snap_error_os(errno, "cannot share memory with another process");
+	asker->shared = memory;
+	asker->procfs = (struct snap_procfs){
+		.root_fd = fcntl(procfs->root_fd, F_DUPFD_CLOEXEC, 0),
+		.live = procfs->live,
+	};
+	if (asker->procfs.root_fd < 0)
+		return snap_error_os(errno, "cannot read processes");
+	/* From here on it is copied: what changes is in shared memory. */
+	error = snap_workers_init(&asker->pool, 0, asker->procfs.root_fd, flags);
+	return error ? snap_error_os(error, "cannot create a process") : NULL;
+}
+
+struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsigned flags,
+					  struct snap_asker **ret)
+{
+	struct snap_asker *asker = calloc(1, sizeof(*asker));
+	struct stacksnap_error *err;
+
+	if (!asker)
+		return snap_error_no_memory();
+	asker->procfs.root_fd = -1;
+	err = make_asker(asker, procfs, flags);
+	if (err)
+		release_asker(asker);
+	else
+		*ret = asker;
+	return err;
+}
+
+struct stacksnap_error *snap_asker_new(unsigned flags, struct snap_asker **ret)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
+
+	return err ? err : snap_asker_new_on(&procfs, flags, ret);
+}
