@@ -12,6 +12,7 @@
 #include "terminal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +23,10 @@ struct run {
 	struct snap_cli_place place;
 	struct snap_cli_record_progress progress;
 	struct stacksnap_recorder *recorder;
-	bool begun;  /* there was a tick */
-	bool grows;  /* the recording file is written as it goes */
-	bool failed; /* the latest writing did, and it was told */
+	bool begun;                    /* there was a tick */
+	bool grows;                    /* the recording file is written as it goes */
+	bool failed;                   /* the latest writing did, and it was told */
+	volatile sig_atomic_t stopped; /* by a signal */
 };
 
 static bool is_stdout(const char *path)
@@ -118,9 +120,12 @@ static int on_tick(void *context, const struct stacksnap_recorder_status *status
 }
 
 /* In a signal handler. */
-static void stop_recorder(void *recorder)
+static void stop_recorder(void *context)
 {
-	stacksnap_recorder_stop(recorder);
+	struct run *run = context;
+
+	run->stopped = 1;
+	stacksnap_recorder_stop(run->recorder);
 }
 
 /* The old file is replaced only now, when there is somebody to record. */
@@ -299,9 +304,12 @@ static int record_targets(struct run *run)
 	if (run->grows && !begin_growing(run))
 		return SNAP_CLI_TROUBLE;
 	snap_cli_record_progress_init(&run->progress, run->request->ring);
-	snap_cli_signals_end_in_order(stop_recorder, run->recorder);
+	snap_cli_signals_end_in_order(stop_recorder, run);
 	err = stacksnap_recorder_run(run->recorder, on_tick, run);
 	snap_cli_progress_erase();
+	/* Who ended it waits for the names now, which have a second. */
+	if (run->stopped)
+		stacksnap_recorder_stop(run->recorder);
 	/* A signal that came too early to be heard in order, or the clock. */
 	if (*snap_cli_signals_flag()) {
 		stacksnap_error_destroy(err);

@@ -212,6 +212,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
+	const struct snap_naming_limits limits = { .patience_ns = options->timeout_ns };
 	struct snap_local_broker local;
 	struct snap_broker broker;
 	struct stacksnap_error *err;
@@ -224,7 +225,7 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 		return err;
 	local = (struct snap_local_broker){ snap_files_finder(files), log->capture };
 	broker = snap_local_broker(&local);
-	err = snap_naming_run(log, options, &broker, options->timeout_ns);
+	err = snap_naming_run(log, options, &broker, &limits);
 	if (err)
 		return err;
 	return snap_analyze_log(log, options, ret);

@@ -250,7 +250,10 @@ stacksnap_recorder_run(struct stacksnap_recorder *recorder,
 		       int (*tick)(void *context, const struct stacksnap_recorder_status *status),
 		       void *context);
 
-/* Ends the run after the tick at hand. From any thread or signal handler. */
+/*
+ * Ends the run after the tick at hand. From any thread or signal handler. When no run is going on:
+ * _slice() and _finish() look for names no longer than a second from then on, until the next run.
+ */
 void stacksnap_recorder_stop(struct stacksnap_recorder *recorder);
 
 /*

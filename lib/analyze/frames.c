@@ -40,7 +40,8 @@ static void find_module_of(struct snap_analysis *analysis, struct snap_raw_proce
 	map = snap_process_map(raw->process, record->lookup);
 	if (map)
 		record->frame.file_offset = record->lookup - map->start + map->offset;
-	if (snap_module_open(analysis->set, module)) {
+	if (!snap_options_have_enough(analysis->options) &&
+	    snap_module_open(analysis->set, module)) {
 		record->file = module->file;
 		record->vaddr = record->lookup - module->bias;
 	}
@@ -253,7 +254,7 @@ struct stacksnap_error *snap_frames_name(struct snap_analysis *analysis)
 
 		if (raw->record_count == 0)
 			continue;
-		if (analysis->options->symbols) {
+		if (analysis->options->symbols && !snap_options_have_enough(analysis->options)) {
 			err = name_jit(analysis, raw);
 			if (err)
 				return err;

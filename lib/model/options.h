@@ -143,6 +143,8 @@ struct snap_options {
 	pid_t self;    /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;
+	/* not 0: names that are not known by now stay unknown; NULL: all are wanted */
+	const volatile int *enough;
 	/* progress of downloads, NULL: nobody wants to know; text is one line, ended by the library
 	 */
 	void (*progress)(void *context, const char *text);
@@ -152,6 +154,11 @@ struct snap_options {
 static inline bool snap_options_cancelled(const struct snap_options *options)
 {
 	return options->cancel && *options->cancel;
+}
+
+static inline bool snap_options_have_enough(const struct snap_options *options)
+{
+	return options->enough && *options->enough;
 }
 
 #endif

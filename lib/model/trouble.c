@@ -65,6 +65,7 @@ bool snap_warning_costs_names(const char *code)
 		"maps_cut",       /* not all mappings of a process are kept */
 		"memory_limit",   /* a recording left out stacks, threads or ticks */
 		"module_symbols", /* the symbols of a module could not be read */
+		"names_late",     /* a recording was told to end before all were found */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */
 	};

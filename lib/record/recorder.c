@@ -37,9 +37,9 @@ struct snap_recorder {
 	struct snap_until_watch watch;
 	struct snap_log_writer *writer;
 	int fd;
-	atomic_bool stop;
-	bool begun;       /* a run has begun: the log's time counts */
-	int64_t start_ns; /* CLOCK_MONOTONIC of the log's time 0 */
+	_Atomic int64_t stop_ns; /* CLOCK_MONOTONIC: when it was told to stop; 0: it was not */
+	bool begun;              /* a run has begun: the log's time counts */
+	int64_t start_ns;        /* CLOCK_MONOTONIC of the log's time 0 */
 	/* of the run at hand */
 	struct snap_priority priority; /* of the caller's thread, when it is not raised */
 	struct snap_pace pace;
@@ -132,7 +132,7 @@ const struct snap_log *snap_recorder_log(const struct snap_recorder *recorder)
 
 void snap_recorder_stop(struct snap_recorder *recorder)
 {
-	atomic_store(&recorder->stop, true);
+	atomic_store(&recorder->stop_ns, snap_clock_ns(CLOCK_MONOTONIC));
 }
 
 /* ---- what was lost ---- */
@@ -179,17 +179,23 @@ struct stacksnap_error *snap_recorder_write_to(struct snap_recorder *recorder, i
 
 /*
  * A recording that is late has all its names; how long that takes depends on the programs. Without
- * a wish of the caller's it is a long time.
+ * a wish of the caller's it is a long time; a second where it is told to stop.
  */
 static struct stacksnap_error *name_frames(struct snap_recorder *recorder,
-					   const struct snap_options *options)
+					   const struct snap_options *options, bool for_file)
 {
-	int64_t patience = options->timeout_ns;
+	_Atomic int64_t cancelled_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct snap_naming_limits limits = { .patience_ns = options->timeout_ns,
+					     .asked_ns = &recorder->stop_ns,
+					     .for_file = for_file };
 
-	if (!options->timeout_given && patience < NAMING_NS)
-		patience = NAMING_NS;
+	if (snap_options_cancelled(recorder->options))
+		limits.asked_ns = &cancelled_ns;
+
+	if (!options->timeout_given && limits.patience_ns < NAMING_NS)
+		limits.patience_ns = NAMING_NS;
 	return snap_naming_run(recorder->log, options, snap_log_unwinder_broker(recorder->unwinder),
-			       patience);
+			       &limits);
 }
 
 /* After an error nothing more is written. */
@@ -223,7 +229,7 @@ struct stacksnap_error *snap_recorder_finish(struct snap_recorder *recorder)
 		return err;
 	/* Whoever cancelled the run wants its file all the same. */
 	options.cancel = NULL;
-	naming = name_frames(recorder, &options);
+	naming = name_frames(recorder, &options, true);
 	writer = snap_take_ptr(recorder->writer);
 	recorder->fd = -1;
 	err = snap_log_writer_finish(writer, recorder->log);
@@ -266,7 +272,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(log);
 	if (!err)
-		err = name_frames(recorder, options);
+		err = name_frames(recorder, options, false);
 	if (err)
 		return err;
 	/* In the middle of a run it is complete as far as it goes: somebody asked for it here. */
@@ -287,7 +293,7 @@ static int64_t now_ns(const struct snap_recorder *recorder)
 
 static bool is_told_to_stop(struct snap_recorder *recorder)
 {
-	return atomic_load(&recorder->stop) || snap_options_cancelled(recorder->options);
+	return atomic_load(&recorder->stop_ns) || snap_options_cancelled(recorder->options);
 }
 
 /* Sleeps until the next tick is due (UNFINISHED), or the run is to end: then why. */
@@ -530,7 +536,7 @@ static void end_run(struct snap_recorder *recorder)
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(recorder->log);
 	recorder->is_running = false;
-	atomic_store(&recorder->stop, false);
+	atomic_store(&recorder->stop_ns, 0);
 }
 
 struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 enum { MOST_REFUSED = 8 }; /* files that the work does without before it asks for less */
@@ -84,6 +85,11 @@ struct stacksnap_error *snap_fallback_prepare(const struct snap_fallback *fallba
 	return make_parser(&try, ret);
 }
 
+static bool is_asked(const struct snap_fallback *fallback)
+{
+	return fallback->asked_ns && atomic_load(fallback->asked_ns) != 0;
+}
+
 /* When a try has to be over: it leaves time for those behind it. */
 static int64_t deadline_of(const struct try *try)
 {
@@ -92,7 +98,9 @@ static int64_t deadline_of(const struct try *try)
 
 	if (deadline_ns == 0)
 		return 0;
-	if (try->effort + 1 == SNAP_EFFORT_COUNT)
+	if (try->effort == SNAP_EFFORT_NO_FILES && is_asked(try->fallback))
+		return now + LAST_NS;
+	if (try->effort == SNAP_EFFORT_NO_FILES)
 		return (left > 0 ? deadline_ns : now) + LAST_NS;
 	return left > 0 ? now + left / 8 * 5 : now;
 }
@@ -103,12 +111,14 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 	const struct snap_fallback *fallback = try->fallback;
 	struct snap_parser_call call = { .broker = snap_refusing_broker(refusals),
 					 .deadline_ns = deadline_of(try) };
+	bool is_last = try->effort == SNAP_EFFORT_NO_FILES;
 	const uint8_t *bytes;
 	struct stacksnap_error *err;
 	uint64_t size;
 
 	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
 		call.inputs[i] = fallback->inputs[i];
+	call.asked_ns = is_last ? NULL : fallback->asked_ns;
 	err = snap_parser_run(parser, &call, &bytes, &size);
 	*file_id_ret = call.file_id;
 	if (err)
@@ -141,7 +151,7 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = prepared;
 	struct snap_refusals refusals = { .broker = fallback->broker };
-	struct try try = { .fallback = fallback, .effort = SNAP_EFFORT_ALL };
+	struct try try = { .fallback = fallback, .effort = fallback->first };
 
 	fallback->reason = NULL;
 	for (;;) {
@@ -151,7 +161,8 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 		if (!err)
 			err = run_parser(&try, parser, &refusals, &file_id);
 		fallback->effort = try.effort;
-		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES)
+		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES ||
+		    (fallback->no_less && is_asked(fallback)))
 			return err;
 		snap_parser_destroy(parser);
 		parser = NULL;
@@ -160,7 +171,9 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 			snap_error_destroy(err);
 		else
 			refusals.reason = fallback->reason = err;
-		if (!snap_refuse_file(&refusals, file_id, MOST_REFUSED))
+		if (is_asked(fallback))
+			try.effort = SNAP_EFFORT_NO_FILES;
+		else if (!snap_refuse_file(&refusals, file_id, MOST_REFUSED))
 			try.effort++;
 	}
 }

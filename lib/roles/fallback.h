@@ -46,6 +46,13 @@ struct snap_fallback {
 	int inputs[SNAP_PARSER_INPUTS];
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; the last try has 330 ms more. 0: none */
 	uint64_t capacity;   /* see struct snap_parser_start */
+	enum snap_effort first;
+	/*
+	 * As in struct snap_parser_call, for all tries but the last. Who is asked tries nothing but
+	 * the last effort after what fails, or with `no_less` nothing at all.
+	 */
+	_Atomic int64_t *asked_ns;
+	bool no_less;
 	/* Is set: with what it ended, and what happened first; NULL: nothing. The caller's. */
 	enum snap_effort effort;
 	struct stacksnap_error *reason;

@@ -34,12 +34,16 @@ static struct stacksnap_error *write_names(void *context, enum snap_effort effor
 					     .file_id = job->file_id };
 	struct snap_file_finder finder =
 		effort == SNAP_EFFORT_ALL ? snap_remote_finder(&remote) : snap_no_files();
+	struct snap_options options = *naming->options;
 	struct stacksnap_error *err;
 
 	/* Without the beginnings of modules there is nothing but what the kernel says of them. */
 	for (size_t i = 0; i < log->capture->process_count && effort == SNAP_EFFORT_NO_FILES; i++)
 		log->capture->processes[i].piece_count = 0;
-	err = snap_analyze_log_names(log, naming->options, &finder);
+	/* The last effort takes no time. */
+	if (effort != SNAP_EFFORT_NO_FILES)
+		options.enough = job->enough;
+	err = snap_analyze_log_names(log, &options, &finder);
 	if (err)
 		return err;
 	job->size = snap_log_names_size(log, from, warnings_from);
@@ -85,14 +89,43 @@ static int64_t deadline_of(const struct snap_options *options, int64_t patience_
 	return snap_clock_ns(CLOCK_MONOTONIC) + patience_ns;
 }
 
-struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
-					const struct snap_broker *broker, int64_t patience_ns)
+static void warn_of_time(struct snap_log *log)
+{
+	snap_capture_warn(log->capture, "names_late", 0, 0,
+			  "names are missing: the recording was told to end before all were found "
+			  "(a file of --format snaprec has all when it is rendered later)");
+}
+
+/* *late_ret is set where it was late because somebody waits. */
+static struct stacksnap_error *run_ladder(struct snap_log *log, struct snap_fallback *fallback,
+					  bool *late_ret)
 {
 	static const char *const rest[SNAP_EFFORT_COUNT] = {
 		[SNAP_EFFORT_ALL] = "functions of a file or more are unknown",
 		[SNAP_EFFORT_NO_SYMBOLS] = "functions are unknown, frames have modules and offsets",
 		[SNAP_EFFORT_NO_FILES] = "functions are unknown, frames have modules",
 	};
+	struct stacksnap_error *err = snap_fallback_run(fallback, NULL);
+	const struct stacksnap_error *reason = fallback->reason ? fallback->reason : err;
+	bool late = reason && snap_error_code(reason) == SNAP_ERROR_TIMEOUT &&
+		    snap_parser_has_enough(fallback->asked_ns);
+
+	if (err && snap_error_code(err) != SNAP_ERROR_CANCELLED && !late)
+		warn_of_losses(log, reason, "frames have only addresses");
+	else if (!err && reason && !late)
+		warn_of_losses(log, reason, rest[fallback->effort]);
+	*late_ret |= late;
+	snap_error_destroy(fallback->reason);
+	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED)
+		return err;
+	snap_error_destroy(err);
+	return NULL;
+}
+
+struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
+					const struct snap_broker *broker,
+					const struct snap_naming_limits *limits)
+{
 	struct naming naming = { .log = log, .options = options };
 	struct snap_fallback fallback = {
 		.work = write_names,
@@ -101,25 +134,28 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 		.options = options,
 		.broker = *broker,
 		.inputs = { -1, -1 },
-		.deadline_ns = deadline_of(options, patience_ns),
+		.deadline_ns = deadline_of(options, limits->patience_ns),
 		.capacity = LEAST_CAPACITY + log->frame_count * BYTES_OF_FRAME,
+		.asked_ns = limits->asked_ns,
+		.no_less = limits->for_file,
 	};
+	bool late = false;
 	struct stacksnap_error *err;
 
 	if (is_named(log))
 		return NULL;
 	err = snap_parser_pick_uid(log->capture, &fallback.uid);
-	if (err)
+	if (!err && !snap_parser_has_enough(limits->asked_ns))
+		err = run_ladder(log, &fallback, &late);
+	if (err || limits->for_file)
 		return err;
-	err = snap_fallback_run(&fallback, NULL);
-	if (err && snap_error_code(err) != SNAP_ERROR_CANCELLED)
-		warn_of_losses(log, fallback.reason ? fallback.reason : err,
-			       "frames have only addresses");
-	else if (!err && fallback.reason)
-		warn_of_losses(log, fallback.reason, rest[fallback.effort]);
-	snap_error_destroy(fallback.reason);
-	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED)
-		return err;
-	snap_error_destroy(err);
-	return NULL;
+	if (!is_named(log) && snap_parser_has_enough(limits->asked_ns)) {
+		/* Where they lie is told soon. */
+		late = true;
+		fallback.first = SNAP_EFFORT_NO_FILES;
+		err = run_ladder(log, &fallback, &late);
+	}
+	if (!err && late)
+		warn_of_time(log);
+	return err;
 }

@@ -13,13 +13,19 @@
 #include "model/options.h"
 #include "roles/broker.h"
 
+struct snap_naming_limits {
+	int64_t patience_ns;
+	_Atomic int64_t *asked_ns; /* see struct snap_parser_call: all is done a second later */
+	bool for_file; /* what is not known by then stays unnamed: whoever reads it can name it */
+};
+
 /*
- * Fills log->names as snap_analyze_log_names() does, within so much time; the broker answers about
+ * Fills log->names as snap_analyze_log_names() does, within limits; the broker answers about
  * log->capture. A parser that was lost is a warning there (parser_failed), and may leave frames
- * without names. NO_MEMORY, CANCELLED.
+ * without names; time that was up is another (names_late). NO_MEMORY, CANCELLED.
  */
 struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_options *options,
 					const struct snap_broker *broker,
-					int64_t patience_ns) _must_check_;
+					const struct snap_naming_limits *limits) _must_check_;
 
 #endif

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -31,6 +32,7 @@ enum {
 static const uint64_t DEFAULT_CAPACITY = 256u << 20;
 
 struct header {
+	volatile int enough; /* written by the maker, all else by the parser */
 	uint64_t size, file_id;
 	uint32_t done;
 	struct snap_wire_error error;
@@ -123,6 +125,7 @@ static void parse(void *context, int channel)
 	struct snap_parser_job job = {
 		.channel = channel,
 		.file_id = &header->file_id,
+		.enough = &header->enough,
 		.out = (uint8_t *)header + HEADER_SIZE,
 		.capacity = start->capacity,
 	};
@@ -208,6 +211,26 @@ static struct stacksnap_error *send_inputs(const struct snap_parser *parser,
 	return NULL;
 }
 
+bool snap_parser_has_enough(_Atomic int64_t *asked_ns)
+{
+	int64_t asked = asked_ns ? atomic_load(asked_ns) : 0;
+
+	return asked && snap_clock_ns(CLOCK_MONOTONIC) >= asked + SNAP_PARSER_HURRY_NS;
+}
+
+/* Tells it when it has had its time; whether it has had more than that. */
+static bool is_late(const struct snap_parser *parser, const struct snap_parser_call *call)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	if (call->deadline_ns && now > call->deadline_ns)
+		return true;
+	if (!snap_parser_has_enough(call->asked_ns))
+		return false;
+	parser->header->enough = 1;
+	return now > atomic_load(call->asked_ns) + SNAP_PARSER_HURRY_NS / 2 * 3;
+}
+
 /* Until it has ended (NULL), or there is a reason to end it. */
 static struct stacksnap_error *watch(const struct snap_parser *parser,
 				     const struct snap_parser_call *call)
@@ -223,7 +246,7 @@ static struct stacksnap_error *watch(const struct snap_parser *parser,
 
 		if (snap_options_cancelled(parser->start.options))
 			return snap_error_cancelled();
-		if (call->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > call->deadline_ns)
+		if (is_late(parser, call))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
 		if (poll(fds, SNAP_ARRAY_SIZE(fds), TICK_MS) < 0 && errno != EINTR)

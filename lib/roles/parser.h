@@ -19,13 +19,14 @@
 #include "roles/broker.h"
 #include "roles/role.h"
 
-enum { SNAP_PARSER_INPUTS = 2 };
+enum { SNAP_PARSER_INPUTS = 2, SNAP_PARSER_HURRY_NS = 650000000 };
 
 /* What the work sees, in the sandbox. */
 struct snap_parser_job {
 	int channel;
 	int inputs[SNAP_PARSER_INPUTS]; /* descriptors to read; -1: none */
 	uint64_t *file_id;              /* for struct snap_remote_finder */
+	const volatile int *enough;     /* not 0: what is known by now will have to do */
 	uint8_t *out;                   /* zeroed memory, shared */
 	uint64_t capacity;              /* bytes of it */
 	uint64_t size;                  /* the work sets how many there are */
@@ -42,6 +43,9 @@ struct snap_parser_start {
 };
 
 struct snap_parser;
+
+/* Whether somebody has been waiting for that long; `asked_ns` as in struct snap_parser_call. */
+bool snap_parser_has_enough(_Atomic int64_t *asked_ns);
 
 /* A uid for a sandbox that none of these processes has. NO_MEMORY. */
 struct stacksnap_error *snap_parser_pick_uid(const struct snap_capture *capture,
@@ -62,6 +66,12 @@ struct snap_parser_call {
 	struct snap_broker broker;
 	int inputs[SNAP_PARSER_INPUTS]; /* copies are sent; -1: none */
 	int64_t deadline_ns;            /* CLOCK_MONOTONIC, when it is killed; 0: never */
+	/*
+	 * CLOCK_MONOTONIC: since when somebody waits for the end, 0: nobody does; NULL: nobody will.
+	 * From then on the work has SNAP_PARSER_HURRY_NS until it is told that this is enough, and
+	 * half as much again until it is killed.
+	 */
+	_Atomic int64_t *asked_ns;
 	uint64_t file_id; /* is set: what the parser had last noted in its job's `file_id` */
 };
 

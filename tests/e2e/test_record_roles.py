@@ -4,8 +4,9 @@ process is killed."""
 import os
 import shutil
 import signal
+import time
 
-from harness import ROOT, TARGETS, read_file, status_field, wait_until
+from harness import DEADLINE, ROOT, TARGETS, read_file, status_field, wait_until
 from test_record import FOREVER, Recorder
 
 
@@ -69,3 +70,65 @@ class Roles(Recorder):
         self.assertIn("asleep_main", read_file(out))
         for pid in (first, second):
             self.assertFalse(os.path.exists(f"/proc/{pid}"), f"{pid} is left over")
+
+
+class Hurry(Recorder):
+    """A recording that is told to end does so, also where the parser that names its frames stands still."""
+
+    LATE = "names are missing: the recording was told to end before all were found"
+
+    def stopped_naming(self, begin):
+        """A recording whose naming parser was stopped; `begin` makes one that is about to name."""
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            running, known = begin()
+            while running.process.poll() is None:
+                for pid in children_named(running.pid, "snap-parser"):
+                    if pid not in known and self.stop(pid):
+                        return running
+            running.close()
+        self.fail("no naming parser was met")
+
+    @staticmethod
+    def stop(pid):
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            return True
+        except ProcessLookupError:
+            return False
+
+    def begin(self, *argv):
+        victim = self.victim("threads", "futex:3:worker:5")
+        running = self.start("-p", victim.pid, *argv)
+        known = wait_until(lambda: children_named(running.pid, "snap-parser"), "a parser")
+        return running, known
+
+    def told_to_end(self, *argv):
+        running, known = self.begin(*FOREVER, *argv)
+        running.send(signal.SIGTERM)
+        return running, known
+
+    def finish_soon(self, running, number=0):
+        begin = time.monotonic()
+        got = self.finish(running, status=1, number=number)
+        self.assertLess(time.monotonic() - begin, 20, "it waits for a minute when nobody hurries it")
+        self.assertIn(self.LATE, got.err)
+        return got
+
+    def test_at_the_end(self):
+        got = self.finish_soon(self.stopped_naming(lambda: self.told_to_end("-f", "folded")))
+        self.assertIn("threads", got.text)
+        self.assertNotIn("worker_main", got.text)
+
+    def test_a_file_is_named_later(self):
+        path = os.path.join(self.scratch(), "out.snaprec")
+        self.finish_soon(self.stopped_naming(lambda: self.told_to_end("-o", path)))
+        got = self.run_tool("render", "-f", "folded", path)
+        self.assertIn("worker_main", got.text)
+        self.assertEqual(got.err, "")
+
+    def test_after_the_end(self):
+        """Its time was up before: it names, and is told only now."""
+        running = self.stopped_naming(lambda: self.begin("-d", 1, "-f", "folded"))
+        got = self.finish_soon(running, signal.SIGTERM)
+        self.assertNotIn("worker_main", got.text)

@@ -4,9 +4,11 @@
  * that something is missing.
  */
 #include "api/options.h"
+#include "base/clock.h"
 #include "files/files.h"
 #include "record/recorder.h"
 #include "roles/naming.h"
+#include "roles/parser.h"
 #include "victims.h"
 
 #include <string.h>
@@ -25,6 +27,10 @@ struct bed {
 	struct snap_files *files;
 	struct snap_local_broker local;
 	unsigned asked, deaths; /* so many of the first parsers are killed */
+	unsigned hurries;       /* the request at which it is told to come to an end */
+	bool stops;             /* in place of killing */
+	_Atomic int64_t asked_ns;
+	bool for_file;
 };
 
 static bool once(void *context, const struct snap_recorder_status *status)
@@ -67,7 +73,7 @@ static int tear_down(void **state)
 }
 
 /* The youngest child is the one that asks. */
-static void kill_asker(void)
+static void signal_asker(int number)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	int pid = 0;
@@ -77,7 +83,15 @@ static void kill_asker(void)
 	while (fscanf(file, "%d", &pid) == 1)
 		;
 	assert_true(pid > 0);
-	kill(pid, SIGKILL);
+	kill(pid, number);
+}
+
+/* It is asked to come to an end while it waits for an answer, which it gets when time is up. */
+static void be_in_a_hurry(struct bed *bed)
+{
+	bed->asked_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	while (!snap_parser_has_enough(&bed->asked_ns))
+		usleep(10000);
 }
 
 static struct stacksnap_error *
@@ -87,7 +101,9 @@ answer_or_kill(void *context, const struct snap_broker_request *request, int *fd
 	struct snap_broker broker = snap_local_broker(&bed->local);
 
 	if (bed->asked++ < bed->deaths)
-		kill_asker();
+		signal_asker(bed->stops ? SIGSTOP : SIGKILL);
+	if (bed->asked == bed->hurries)
+		be_in_a_hurry(bed);
 	return broker.answer(broker.context, request, fd_ret);
 }
 
@@ -95,7 +111,11 @@ static struct stacksnap_error *run(struct bed *bed)
 {
 	const struct snap_broker broker = { .answer = answer_or_kill, .context = bed };
 
-	return snap_naming_run(bed->log, &bed->options, &broker, 60000000000);
+	const struct snap_naming_limits limits = { .patience_ns = 60000000000,
+						   .asked_ns = &bed->asked_ns,
+						   .for_file = bed->for_file };
+
+	return snap_naming_run(bed->log, &bed->options, &broker, &limits);
 }
 
 static unsigned count_functions(const struct bed *bed)
@@ -113,13 +133,18 @@ static unsigned count_functions(const struct bed *bed)
 	return count;
 }
 
-static unsigned count_warnings(const struct bed *bed)
+static unsigned count_warnings_of(const struct bed *bed, const char *code)
 {
 	unsigned count = 0;
 
 	for (size_t i = 0; i < bed->log->capture->warning_count; i++)
-		count += strcmp(bed->log->capture->warnings[i].code, "parser_failed") == 0;
+		count += strcmp(bed->log->capture->warnings[i].code, code) == 0;
 	return count;
+}
+
+static unsigned count_warnings(const struct bed *bed)
+{
+	return count_warnings_of(bed, "parser_failed");
 }
 
 static void test_all_is_well(void **state)
@@ -164,6 +189,74 @@ static void test_each_one_is_killed(void **state)
 		assert_true(bed->log->names[i].has_offset);
 }
 
+/* Nobody looks for names any more; where frames lie is told, but not to a file, which may be named. */
+static void test_there_is_no_time(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->asked_ns = 1;
+	bed->for_file = true;
+	assert_null(run(bed));
+	assert_int_equal(bed->asked, 0);
+	assert_int_equal(bed->log->name_count, 0);
+	assert_int_equal(bed->log->capture->warning_count, 0);
+	bed->for_file = false;
+	assert_null(run(bed));
+	assert_int_equal(bed->asked, 0);
+	assert_int_equal(count_functions(bed), 0);
+	assert_int_equal(count_warnings(bed), 0);
+	assert_int_equal(count_warnings_of(bed, "names_late"), 1);
+}
+
+static void test_a_file_is_named_later(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->asked_ns = 1;
+	bed->for_file = true;
+	assert_null(run(bed));
+	bed->asked_ns = 0;
+	bed->for_file = false;
+	assert_null(run(bed));
+	assert_int_not_equal(count_functions(bed), 0);
+	assert_int_equal(bed->log->capture->warning_count, 0);
+}
+
+static void assert_hurried(struct bed *bed)
+{
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+
+	assert_null(run(bed));
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) - begin_ns < 15000000000);
+	assert_true(bed->asked_ns > 0);
+	assert_int_equal(count_warnings(bed), 0);
+	assert_int_equal(count_warnings_of(bed, "names_late"), 1);
+	for (size_t i = 0; i < bed->log->name_count; i++)
+		assert_true(bed->log->names[i].has_offset);
+}
+
+/* What it has is kept: it ends by itself. */
+static void test_time_is_up(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->hurries = 1;
+	assert_hurried(bed);
+	assert_int_equal(bed->asked, 1);
+	assert_int_equal(count_functions(bed), 0);
+}
+
+/* It does not hear that time is up. */
+static void test_time_is_up_for_one_that_stands(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->hurries = bed->deaths = 1;
+	bed->stops = true;
+	assert_hurried(bed);
+	assert_int_equal(count_functions(bed), 0);
+}
+
 static void test_somebody_changed_his_mind(void **state)
 {
 	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
@@ -183,6 +276,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_is_well, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_parser_is_killed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_each_one_is_killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_there_is_no_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_file_is_named_later, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_time_is_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_time_is_up_for_one_that_stands, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_somebody_changed_his_mind, set_up, tear_down),
 	};
 

@@ -94,14 +94,26 @@ static bool is_known(const struct snap_capture *capture, const struct snap_warni
 	return false;
 }
 
+static bool has_name(const struct snap_frame *frame)
+{
+	return frame->entry_count &&
+	       (frame->entries[0].symbol != NULL || frame->entries[0].function != NULL);
+}
+
+/* Where time was up, what has no name may yet be given one. */
 static struct stacksnap_error *keep_results(struct naming *naming)
 {
+	bool late = snap_options_have_enough(&naming->options);
 	const struct snap_snapshot *snapshot = naming->analysis.snapshot;
 	struct snap_log *log = naming->log;
 
-	for (size_t i = 0; i < log->frame_count; i++)
-		if (naming->of_frame[i] && !add_name(log, i, &naming->of_frame[i]->frame))
+	for (size_t i = 0; i < log->frame_count; i++) {
+		const struct snap_frame_record *record = naming->of_frame[i];
+
+		if (record && (!late || has_name(&record->frame)) &&
+		    !add_name(log, i, &record->frame))
 			return snap_error_no_memory();
+	}
 	/* A ring is named again and again; its warnings are told once. */
 	for (size_t i = 0; i < snapshot->warning_count; i++) {
 		const struct snap_warning *warning = &snapshot->warnings[i];

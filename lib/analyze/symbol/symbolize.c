@@ -155,6 +155,8 @@ static struct stacksnap_error *look_into_unit(struct snap_symbolizer *symbolizer
 {
 	if (snap_options_cancelled(symbolizer->options))
 		return snap_error_cancelled();
+	if (snap_options_have_enough(symbolizer->options))
+		return NULL;
 	if (!snap_unit_read_root(unit, false)) {
 		snap_symbols_trouble(symbolizer, unit->dwarf->symbols,
 				     "corrupt debug information in the unit at 0x%llx",
@@ -331,7 +333,8 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	struct snap_file_symbols *symbols;
 	struct stacksnap_error *err;
 
-	if (!file->image || count == 0 || !symbolizer->options->symbols)
+	if (!file->image || count == 0 || !symbolizer->options->symbols ||
+	    snap_options_have_enough(symbolizer->options))
 		return NULL;
 	snap_file_finder_note(symbolizer->finder, &file->request);
 	symbols = symbols_of(symbolizer, file);
