@@ -53,6 +53,11 @@ const struct snap_broker *snap_log_unwinder_broker(const struct snap_log_unwinde
 	return &unwinder->broker;
 }
 
+void snap_log_unwinder_heed(struct snap_log_unwinder *unwinder, _Atomic int64_t *asked_ns)
+{
+	snap_remote_unwinder_heed(unwinder->remote, asked_ns);
+}
+
 void snap_log_unwinder_reset(struct snap_log_unwinder *unwinder)
 {
 	snap_remote_unwinder_reset(unwinder->remote);

@@ -30,6 +30,9 @@ static inline void snap_log_unwinder_destroyp(struct snap_log_unwinder **unwinde
 /* Who finds the files of the log's unwinder; valid as long as `unwinder`. */
 const struct snap_broker *snap_log_unwinder_broker(const struct snap_log_unwinder *unwinder);
 
+/* See snap_remote_unwinder_heed(). */
+void snap_log_unwinder_heed(struct snap_log_unwinder *unwinder, _Atomic int64_t *asked_ns);
+
 /* Unwinds a thread of a space; the pcs are valid until the next call. NO_MEMORY, OS, CANCELLED. */
 struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t space,
 					const struct snap_thread *thread,

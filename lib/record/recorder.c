@@ -84,6 +84,7 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 	err = snap_log_unwinder_create(options, recorder->log, &recorder->unwinder);
 	if (err)
 		return err;
+	snap_log_unwinder_heed(recorder->unwinder, &recorder->stop_ns);
 	snap_log_sink_init(&recorder->log_sink, options, recorder->log, recorder->unwinder);
 	return NULL;
 }

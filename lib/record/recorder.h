@@ -58,7 +58,7 @@ struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
 					  void *context) _must_check_;
 
 /*
- * Ends the run after the tick at hand; async-signal-safe, from any thread. Where there is no run:
+ * Ends the run after the tick at hand, or within a third of a second if that takes long; async-signal-safe, from any thread. Where there is no run:
  * whoever names frames now, or next, does so within a second, and a warning tells what is missing.
  */
 void snap_recorder_stop(struct snap_recorder *recorder);

@@ -3,6 +3,7 @@
  * The remote unwinder: tells what a local one tells, address for address, and survives each kind of
  * parser that one can think of: dead, late, hostile.
  */
+#include "base/clock.h"
 #include "skip.h"
 #include "store/capture/file.h"
 #include "unwinder_bed.h"
@@ -344,6 +345,28 @@ static void test_one_that_does_not_answer(void **state)
 	assert_int_equal(losses(bed), 1);
 }
 
+/* No stack is waited for that long once somebody waits for the end. */
+static void test_told_to_end(void **state)
+{
+	struct bed *bed = *state;
+	_Atomic int64_t asked_ns = 0;
+	struct snap_pcs pcs;
+
+	snap_remote_unwinder_heed(bed->unwinder, &asked_ns);
+	assert_told(bed, 0, &bed->processes[0].threads[2]);
+	end_parser(bed, SIGSTOP);
+	asked_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_(snap_error_destroyp) struct stacksnap_error *err = snap_remote_unwind(
+			bed->unwinder, 0, &bed->processes[0], &bed->processes[0].threads[2], &pcs);
+
+		assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
+		assert_int_equal(losses(bed), 0);
+	}
+	asked_ns = 0;
+	assert_told(bed, 0, &bed->processes[0].threads[2]);
+}
+
 static void test_a_process_with_its_uid(void **state)
 {
 	struct bed *bed = *state;
@@ -600,6 +623,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_its_makers_thread_has_ended, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_does_not_answer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_told_to_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_with_its_uid, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile_parsers, set_up, tear_down),
 	};

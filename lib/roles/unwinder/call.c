@@ -18,13 +18,14 @@ enum {
 	PAGE = 4096,
 	SPARE_FRAMES = 64, /* see unwind.c */
 	SECOND = 1000000000,
-	KEPT_STACK = 1 << 20,     /* bytes that stay when it is trimmed */
-	FIRST_LOOK_NS = 1000000,  /* so soon is seen that the parser has died … */
-	LOOK_NS = 20000000,       /* … and so often later, with the clock and the cancel flag */
-	THINK_NS = SECOND,        /* processor time for one stack */
-	UNASKED_NS = 50000000,    /* … and from one answer to the next call */
-	MOST_ASKED = 1 << 14,     /* files for one stack */
-	SEND_TIMEOUT_US = 200000, /* it asks, but does not listen to the answer */
+	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */
+	FIRST_LOOK_NS = 1000000,    /* so soon is seen that the parser has died … */
+	LOOK_NS = 20000000,         /* … and so often later, with the clock and the cancel flag */
+	THINK_NS = SECOND,          /* processor time for one stack */
+	UNASKED_NS = 50000000,      /* … and from one answer to the next call */
+	MOST_ASKED = 1 << 14,       /* files for one stack */
+	LAST_STACKS_NS = 330000000, /* for those of a tick that is the last one */
+	SEND_TIMEOUT_US = 200000,   /* it asks, but does not listen to the answer */
 };
 
 /* Beside the files' time: for a machine that has better things to do than to unwind. */
@@ -258,6 +259,14 @@ struct watch {
 	bool may_have_left;
 };
 
+bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder)
+{
+	int64_t asked = unwinder->asked_ns ? atomic_load(unwinder->asked_ns) : 0;
+
+	return snap_options_cancelled(unwinder->options) ||
+	       (asked && snap_clock_ns(CLOCK_MONOTONIC) > asked + LAST_STACKS_NS);
+}
+
 static bool asks_too_much(const struct snap_remote_unwinder *unwinder, const struct watch *watch)
 {
 	return watch->asked > MOST_ASKED ||
@@ -273,7 +282,7 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 		return watch->may_have_left && atomic_load(&unwinder->exchange->has_left)
 			       ? SNAP_CALL_LEFT
 			       : SNAP_CALL_DIED;
-	if (snap_options_cancelled(unwinder->options))
+	if (snap_remote_is_cancelled(unwinder))
 		return SNAP_CALL_CANCELLED;
 	used = processor_time(unwinder);
 	if (watch->used_ns < 0)
@@ -307,7 +316,7 @@ static enum snap_call_result serve_file(struct snap_remote_unwinder *unwinder, s
 	took = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	watch->files_ns += took;
 	watch->begin_ns += took;
-	return asks_too_much(unwinder, watch) || snap_options_cancelled(unwinder->options)
+	return asks_too_much(unwinder, watch) || snap_remote_is_cancelled(unwinder)
 		       ? look(unwinder, watch)
 		       : SNAP_CALL_ANSWERED;
 }

@@ -25,13 +25,14 @@ struct snap_remote_user {
 
 struct snap_remote_unwinder {
 	const struct snap_options *options;
-	struct snap_role role; /* SNAP_ROLE_NONE: no parser */
-	pid_t maker;           /* the thread that made it, whose end is its end */
-	uid_t uid;             /* of the parser */
-	uint32_t calls;        /* that it was made */
-	uint32_t asked;        /* files that it asked for and was answered */
-	int64_t answered_ns;   /* CLOCK_MONOTONIC: when it last answered, or was made */
-	int64_t used_ns;       /* processor time that it had used by then; -1: it is new */
+	_Atomic int64_t *asked_ns; /* see snap_remote_unwinder_heed(); NULL: nobody will ask */
+	struct snap_role role;     /* SNAP_ROLE_NONE: no parser */
+	pid_t maker;               /* the thread that made it, whose end is its end */
+	uid_t uid;                 /* of the parser */
+	uint32_t calls;            /* that it was made */
+	uint32_t asked;            /* files that it asked for and was answered */
+	int64_t answered_ns;       /* CLOCK_MONOTONIC: when it last answered, or was made */
+	int64_t used_ns;           /* processor time that it had used by then; -1: it is new */
 	/* Of the exchange, as what stands there is not believed. */
 	struct snap_exchange *exchange;
 	uint64_t exchange_size, stack_capacity, most_pcs;
@@ -89,6 +90,9 @@ int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
 /* Sends a process; the parser must be waiting. NO_MEMORY, OS. */
 struct stacksnap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
 					 const struct snap_process *process) _must_check_;
+
+/* Whether it is to be given up, by the cancel flag or because somebody waits for the end. */
+bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder);
 
 /* Makes the call and waits for its answer, which is in the exchange. */
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,

@@ -59,6 +59,11 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 	free(unwinder);
 }
 
+void snap_remote_unwinder_heed(struct snap_remote_unwinder *unwinder, _Atomic int64_t *asked_ns)
+{
+	unwinder->asked_ns = asked_ns;
+}
+
 unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
 				     const char **why_ret)
 {
@@ -391,6 +396,8 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 		err = find_user(unwinder, process->uid, &user);
 	if (err)
 		return err;
+	if (snap_remote_is_cancelled(unwinder))
+		return snap_error_cancelled();
 	if (!is_hopeless(unwinder, number, user))
 		result = ask(unwinder, number, process, thread, user, ret);
 	/* It went when nobody needed it: another one is made, once. */

@@ -25,6 +25,12 @@ struct stacksnap_error *snap_remote_unwinder_create(const struct snap_options *o
 void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder);
 
 /*
+ * From a third of a second after the time at `asked_ns` (CLOCK_MONOTONIC; 0: nobody has asked) on
+ * every stack is CANCELLED: whoever asked for the end has waited for the others.
+ */
+void snap_remote_unwinder_heed(struct snap_remote_unwinder *unwinder, _Atomic int64_t *asked_ns);
+
+/*
  * Unwinds a thread of the process with this number, which is sent the first time; `process` is
  * number `number` of the broker's capture. The pcs are valid until the next call. Never fails for
  * what the parser does: then the pc alone, SNAP_UNWIND_FAILED. NO_MEMORY, OS.
