@@ -143,13 +143,23 @@ void snap_shared_memory_destroy(struct snap_shared_memory *shared)
 	munmap(shared, shared->size);
 }
 
-struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret)
+static struct stacksnap_error *create_scratch(size_t size, int sharing, struct snap_region *ret)
 {
 	uint8_t *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			     sharing | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (base == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the tracing process");
 	*ret = (struct snap_region){ base, base + size };
 	return NULL;
+}
+
+struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret)
+{
+	return create_scratch(size, MAP_PRIVATE, ret);
+}
+
+struct stacksnap_error *snap_shared_scratch_create(size_t size, struct snap_region *ret)
+{
+	return create_scratch(size, MAP_SHARED, ret);
 }

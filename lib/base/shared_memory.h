@@ -57,5 +57,8 @@ void snap_shared_memory_destroy(struct snap_shared_memory *shared);
 
 /* Memory of one process alone that costs nothing until touched; for the tracing child's notes. */
 struct stacksnap_error *snap_scratch_create(size_t size, struct snap_region *ret) _must_check_;
+/* The same, shared with those that are made from now on: what the tracing child has others read. */
+struct stacksnap_error *snap_shared_scratch_create(size_t size,
+						   struct snap_region *ret) _must_check_;
 
 #endif

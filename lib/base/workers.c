@@ -14,6 +14,8 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -27,6 +29,7 @@ enum {
 	NAP_NS = 500000,
 	AWAKE_NS = 20000,   /* that both sides look for each other before they sleep */
 	LOOK_NS = 20000000, /* between two looks at workers that are not heard of */
+	LATE_NS = 1000000,  /* a look that is so late tells of a processor that was not to be had */
 	UNSEEN_FACTOR = 4,  /* times the patience, for a worker that does not get a processor */
 };
 
@@ -58,6 +61,7 @@ struct snap_worker_slot {
 	uint8_t *marks;
 	uint64_t *cursor;
 	uint32_t number, count;
+	uint32_t item; /* at hand, or the last one */
 	/* Of a list of one item that is nobody else's. */
 	uint64_t own_cursor;
 	uint8_t own_mark;
@@ -139,6 +143,7 @@ static void do_items(struct snap_worker_slot *slot)
 
 	while (!load(&slot->dismissed) &&
 	       claim_item(slot->cursor, slot->number, slot->count, &item)) {
+		slot->item = item;
 		__atomic_store_n(&slot->since_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 		slot->run(slot->context, item);
 		mark_item(&slot->marks[item], SNAP_ITEM_DONE);
@@ -330,11 +335,31 @@ static size_t find_idle(struct snap_workers *pool)
 
 /* ---- a list ---- */
 
+/* To the caller's processor, or to all of them again. */
+static void pin_worker(struct snap_worker *worker, bool here)
+{
+	unsigned processor = 0, place;
+	cpu_set_t set;
+
+	if (!here && !worker->place)
+		return;
+	if (here && (getcpu(&processor, NULL) || processor >= CPU_SETSIZE))
+		return;
+	place = here ? processor + 1 : 0;
+	if (worker->place == place)
+		return;
+	memset(&set, here ? 0 : 0xff, sizeof(set));
+	CPU_SET(processor, &set);
+	if (sched_setaffinity(worker->slot->pid, sizeof(set), &set) == 0)
+		worker->place = place;
+}
+
 static void post_list(struct snap_worker *worker, const struct snap_work *work, uint64_t *cursor,
 		      uint32_t number)
 {
 	struct snap_worker_slot *slot = worker->slot;
 
+	pin_worker(worker, work->here);
 	slot->run = work->run;
 	slot->context = work->context;
 	slot->marks = work->marks;
@@ -342,8 +367,21 @@ static void post_list(struct snap_worker *worker, const struct snap_work *work, 
 	slot->number = number;
 	slot->count = work->count;
 	worker->posted_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	worker->sign_ns = worker->lost_ns = 0;
 	__atomic_store_n(&slot->posted, ++worker->posted, __ATOMIC_RELEASE);
 	wake(&slot->posted);
+}
+
+/* When the item at hand was begun, or last got on; negative: when the last one was done. */
+static int64_t last_sign(const struct snap_worker *worker, const struct snap_work *work)
+{
+	const struct snap_worker_slot *slot = worker->slot;
+	int64_t since = __atomic_load_n(&slot->since_ns, __ATOMIC_ACQUIRE), sign;
+
+	if (since <= 0 || !work->signs || slot->item >= work->count)
+		return since;
+	sign = __atomic_load_n(&work->signs[slot->item], __ATOMIC_RELAXED);
+	return sign > since ? sign : since;
 }
 
 /* How workers get on with a list. */
@@ -361,45 +399,56 @@ static int64_t deadline_of(const struct snap_worker *worker, const struct snap_w
 	int64_t until =
 		since > 0 ? since + work->patience_ns : idle_ns + UNSEEN_FACTOR * work->patience_ns;
 
+	until += worker->lost_ns;
 	return work->until_ns && work->until_ns < until ? work->until_ns : until;
 }
 
-/* Looks at one worker of the list; one that is late or has died is given up. */
-static void look_at_worker(struct snap_worker *worker, const struct snap_work *work, int64_t now,
-			   bool heard, struct progress *progress)
-{
-	int64_t since = __atomic_load_n(&worker->slot->since_ns, __ATOMIC_ACQUIRE), until;
+/* What we know of a list when we look at its workers. */
+struct look {
+	int64_t now;
+	int64_t lost_ns; /* so much later than was meant: there was no processor to be had */
+	bool heard;      /* somebody has rung */
+};
 
-	if (!heard && snap_spawn_has_ended(worker->pidfd, 0)) {
+/* Looks at one worker of the list; one that is late or has died is given up. */
+static void look_at_worker(struct snap_worker *worker, const struct snap_work *work,
+			   const struct look *look, struct progress *progress)
+{
+	int64_t since = last_sign(worker, work), until;
+
+	if (!look->heard && snap_spawn_has_ended(worker->pidfd, 0)) {
 		worker->left = true;
 		return;
 	}
+	worker->lost_ns = since == worker->sign_ns ? worker->lost_ns + look->lost_ns : 0;
+	worker->sign_ns = since;
 	until = deadline_of(worker, work, since);
-	if (now >= until) {
+	if (look->now >= until) {
 		leave_behind(worker);
 		return;
 	}
 	progress->busy++;
-	if (since > 0 && now - since >= SLOW_NS)
+	if (since > 0 && look->now - since >= SLOW_NS) {
 		progress->slow++;
-	else if (since > 0 && since + SLOW_NS < until)
+		pin_worker(worker, false);
+	} else if (since > 0 && since + SLOW_NS < until) {
 		until = since + SLOW_NS;
+	}
 	if (until < progress->next_ns)
 		progress->next_ns = until;
 }
 
 static struct progress look_at_workers(struct snap_workers *pool, const struct snap_work *work,
-				       uint64_t *cursor, bool heard)
+				       uint64_t *cursor, const struct look *look)
 {
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
-	struct progress progress = { .next_ns = now + LOOK_NS };
+	struct progress progress = { .next_ns = look->now + LOOK_NS };
 
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++) {
 		struct snap_worker *worker = &pool->workers[i];
 
 		if (worker->pidfd >= 0 && !worker->left && worker->slot->cursor == cursor &&
 		    load(&worker->slot->finished) != worker->posted)
-			look_at_worker(worker, work, now, heard, &progress);
+			look_at_worker(worker, work, look, &progress);
 	}
 	return progress;
 }
@@ -424,13 +473,17 @@ static void watch_list(struct snap_workers *pool, const struct snap_work *work, 
 		       uint32_t number)
 {
 	uint32_t seen = load(&pool->shared->bell), last = seen;
+	struct progress progress = { .next_ns = INT64_MAX };
 
 	for (;; last = seen) {
-		bool is_over = work->until_ns && snap_clock_ns(CLOCK_MONOTONIC) >= work->until_ns;
-		struct progress progress;
+		struct look look = { .now = snap_clock_ns(CLOCK_MONOTONIC) };
+		bool is_over = work->until_ns && look.now >= work->until_ns;
 
 		seen = load(&pool->shared->bell);
-		progress = look_at_workers(pool, work, cursor, seen != last);
+		look.heard = seen != last;
+		if (look.now > progress.next_ns && look.now - progress.next_ns > LATE_NS)
+			look.lost_ns = look.now - progress.next_ns;
+		progress = look_at_workers(pool, work, cursor, &look);
 		if (!progress.busy && (is_over || !has_unclaimed(cursor, work)))
 			return;
 		if (progress.busy == progress.slow && !is_over && has_unclaimed(cursor, work)) {
@@ -583,6 +636,24 @@ void snap_workers_deinit(struct snap_workers *pool)
 bool snap_workers_prepare(struct snap_workers *pool)
 {
 	return find_idle(pool) < SNAP_WORKERS_MOST;
+}
+
+void snap_workers_follow(struct snap_workers *pool)
+{
+	size_t first = SNAP_WORKERS_MOST;
+	struct sched_param parameter;
+	int policy = sched_getscheduler(0);
+
+	if (policy < 0 || sched_getparam(0, &parameter))
+		return;
+	for (size_t i = SNAP_WORKERS_MOST; i-- > 0;) {
+		if (!is_idle(&pool->workers[i]))
+			continue;
+		sched_setscheduler(pool->workers[i].slot->pid, policy, &parameter);
+		first = i;
+	}
+	if (first < SNAP_WORKERS_MOST)
+		pin_worker(&pool->workers[first], true);
 }
 
 unsigned snap_workers_left(struct snap_workers *pool)

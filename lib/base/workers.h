@@ -44,6 +44,9 @@ struct snap_worker {
 	bool left;         /* behind; killed, but it has not ended */
 	uint32_t posted;   /* lists that it was given */
 	int64_t posted_ns; /* the last one */
+	int64_t sign_ns;   /* the last time that it was seen to get on */
+	int64_t lost_ns;   /* since then: time in which its maker got no processor either */
+	unsigned place;    /* the processor that it is pinned to + 1; 0: it is not */
 };
 
 struct snap_workers {
@@ -71,9 +74,17 @@ struct snap_work {
 	void (*run)(void *context, uint32_t item);
 	void *context; /* in shared memory, or not looked at */
 	uint32_t count;
-	uint8_t *marks;      /* enum snap_item, by item; in shared memory, all OPEN */
-	int64_t patience_ns; /* for each item */
-	int64_t until_ns;    /* CLOCK_MONOTONIC, for all of them; 0: none */
+	uint8_t *marks; /* enum snap_item, by item; in shared memory, all OPEN */
+	/* For each item. Where the caller gets no processor himself, it is as much longer. */
+	int64_t patience_ns;
+	int64_t until_ns; /* CLOCK_MONOTONIC, for all of them; 0: none */
+	/*
+	 * By item, in shared memory: run() may put the time there when it has got on, from which
+	 * patience then counts. NULL: it does not.
+	 */
+	int64_t *signs;
+	/* On the caller's own processor, which sleeps meanwhile: no other one need be woken. */
+	bool here;
 };
 
 /*
@@ -103,6 +114,12 @@ void *snap_workers_area(struct snap_workers *pool);
 /* Calls run(area, 0) in a worker; false: it was late, or no worker can be had. */
 bool snap_workers_call(struct snap_workers *pool, void (*run)(void *area, uint32_t item),
 		       int64_t patience_ns);
+
+/*
+ * Workers that have nothing to do, and those that are made from now on, are scheduled as the caller
+ * is (sched(7)), as far as permitted; the first one moves to his processor. Not for those by proxy.
+ */
+void snap_workers_follow(struct snap_workers *pool);
 
 /* How many are left behind at this moment: asleep in a call that has not returned. */
 unsigned snap_workers_left(struct snap_workers *pool);

@@ -28,6 +28,7 @@ struct list {
 	uint32_t calls[ITEMS];
 	pid_t pids[ITEMS];
 	int open_descriptors;
+	int64_t sign_ns;
 };
 
 static struct list *list_new(void)
@@ -160,6 +161,39 @@ static void test_long_list(void **state _unused_)
 	munmap(list, sizeof(*list));
 }
 
+static void get_on_slowly(void *context, uint32_t item)
+{
+	int64_t *sign = context;
+
+	for (unsigned i = 0; i < 20; i++) {
+		usleep(PATIENCE_NS / 1000 / 4);
+		__atomic_store_n(sign, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
+	}
+	(void)item;
+}
+
+/* Who tells that it gets on is not late; and it may be on our own processor. */
+static void test_signs(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 1);
+	int64_t *shared = &list->sign_ns;
+
+	work.run = get_on_slowly;
+	work.context = work.signs = shared;
+	work.here = true;
+	assert_int_equal(snap_workers_init(&pool, 0, -1, 0), 0);
+	assert_true(snap_workers_prepare(&pool));
+	snap_workers_follow(&pool);
+	assert_true(snap_workers_run(&pool, &work));
+	list->marks[0] = SNAP_ITEM_OPEN;
+	work.signs = NULL;
+	assert_false(snap_workers_run(&pool, &work));
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+}
+
 /* As many hang as there can be workers, and more: it ends all the same. */
 static void test_all_hang(void **state _unused_)
 {
@@ -275,6 +309,7 @@ int main(void)
 		cmocka_unit_test(test_what_hangs_costs_itself_alone),
 		cmocka_unit_test(test_who_dies_costs_one_item),
 		cmocka_unit_test(test_long_list),
+		cmocka_unit_test(test_signs),
 		cmocka_unit_test(test_all_hang),
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),
