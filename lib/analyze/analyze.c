@@ -106,6 +106,7 @@ static bool copy_head(struct snap_analysis *analysis)
 
 		snap_snapshot_warn(snapshot, snap_analysis_text(analysis, warning->code),
 				   warning->pid, warning->tid, "%s", warning->message);
+		snapshot->missing.modules += snap_warning_costs_names(warning->code);
 	}
 	return true;
 }

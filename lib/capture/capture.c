@@ -199,8 +199,7 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 }
 
 static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
-					struct snap_shared_memory *memory, bool careful,
-					struct snap_stop **ret)
+					struct snap_shared_memory *memory, struct snap_stop **ret)
 {
 	struct snap_stop_again again = { .look = look_for_new_processes, .context = tree };
 	struct snap_stop *stop =
@@ -211,7 +210,6 @@ static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_sto
 		return snap_error_no_memory();
 	tree->looked = tree->root;
 	tree->checked = 0;
-	stop->careful = careful;
 	add_processes(tree, stop, false);
 	err = stop->process_count ? snap_tracer_run(tree->options, hook, &again, memory, stop,
 						    &tree->capture->tracer_fd)
@@ -221,19 +219,6 @@ static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_sto
 	return err;
 }
 
-static void note_stalled_memory(struct snap_capture *capture, const struct snap_process *root,
-				const struct snap_stop *stop)
-{
-	int64_t duration = stop->begin_ns ? stop->end_ns - stop->begin_ns : 0;
-
-	if (duration > capture->stop_duration_ns)
-		capture->stop_duration_ns = duration;
-	snap_capture_warn(capture, "memory_stalled", root->pid, 0,
-			  "reading a memory page blocked in the tree of %d (userfaultfd, FUSE): it "
-			  "was stopped twice",
-			  root->pid);
-}
-
 static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
 					 struct snap_shared_memory *memory, bool *execed_ret)
 {
@@ -241,12 +226,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_st
 	struct snap_stop *stop = NULL;
 	struct stacksnap_error *err;
 
-	err = run_stop(tree, hook, memory, false, &stop);
-	/* Some page of the target is served by nobody: the stacks beside it can be read. */
-	if (!err && stop->stalled) {
-		note_stalled_memory(capture, &capture->processes[tree->root], stop);
-		err = run_stop(tree, hook, memory, true, &stop);
-	}
+	err = run_stop(tree, hook, memory, &stop);
 	if (err)
 		return err;
 	if (stop->begin_ns && !capture->time_ns)

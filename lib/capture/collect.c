@@ -69,6 +69,16 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 					 "cannot unwind %d: the word size or architecture of its "
 					 "program is not supported",
 					 pid);
+	} else if (traced->held == SNAP_HELD_MAPS) {
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+					 "process %d does not respond: reading its memory map took "
+					 "longer than %d ms",
+					 pid, SNAP_STOP_PATIENCE_MS);
+	} else if (traced->held == SNAP_HELD_SEIZE) {
+		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+					 "process %d does not respond: it could not be seized "
+					 "within %d ms, as it is in an exec",
+					 pid, SNAP_STOP_PATIENCE_MS);
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, traced->error);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
@@ -91,10 +101,12 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 			    const struct snap_traced *traced)
 {
 	size_t not_stopped = 0, unread = 0;
+	bool stacks_missing = false;
 
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
 
+		stacks_missing |= thread->result == SNAP_THREAD_COPIED && thread->stack_unreadable;
 		if (thread->result != SNAP_THREAD_VANISHED && !thread->name &&
 		    ++unread <= MOST_THREAD_WARNINGS)
 			snap_capture_warn(capture, "facts_missing", process->pid, thread->tid,
@@ -120,6 +132,12 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 		snap_capture_warn(capture, "threads_missed", process->pid, 0,
 				  "%zu threads of %d could not be stopped in time and are missing",
 				  process->threads_missed, process->pid);
+	if (traced->stalled)
+		snap_capture_warn(capture, "memory_stalled", process->pid, 0,
+				  "reading a memory page of %d blocked (userfaultfd, FUSE): %s",
+				  process->pid,
+				  stacks_missing ? "stacks of its threads are missing"
+						 : "names of its functions may be missing");
 	if (traced->children_missed)
 		snap_capture_warn(capture, "children_missed", process->pid, 0,
 				  "%zu children of %d forked just before the stop were not stopped",

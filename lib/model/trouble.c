@@ -64,6 +64,7 @@ bool snap_warning_costs_names(const char *code)
 		"files_held",     /* files were not opened in time */
 		"maps_cut",       /* not all mappings of a process are kept */
 		"memory_limit",   /* a recording left out stacks, threads or ticks */
+		"memory_stalled", /* reading a page of a process did not end */
 		"module_symbols", /* the symbols of a module could not be read */
 		"names_late",     /* a recording was told to end before all were found */
 		"parser_failed",  /* the process that reads files ended early */

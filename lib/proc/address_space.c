@@ -228,7 +228,9 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 	data = snap_region_alloc(reader->records, bytes);
 	if (!pieces || !data)
 		return;
-	wanted = 0;
+	/* What is read by now counts even if the next read never returns. */
+	space->pieces = pieces;
+	space->piece_count = wanted = 0;
 	room = room_for_heads(space);
 	for (size_t i = 0; i < space->map_count; i++) {
 		size_t size = piece_size(space, i, &room);
@@ -244,11 +246,10 @@ void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_
 			pieces[kept] = pieces[i + k];
 			data += pieces[kept++].size;
 		}
+		__atomic_store_n(&space->piece_count, kept, __ATOMIC_RELEASE);
 		/* When none could be read, the first cannot. */
 		i += whole + (whole == 0);
 	}
-	space->pieces = pieces;
-	space->piece_count = kept;
 }
 
 /* Texts that were kept once are copied once, as far as they are met again soon. */

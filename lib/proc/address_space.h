@@ -54,7 +54,10 @@ struct snap_space {
  */
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret);
-/* Reads the pieces of these mappings; what cannot be read, or has no room, is left out. */
+/*
+ * Reads the pieces of these mappings; what cannot be read, or has no room, is left out. piece_count
+ * says at any time how many are whole.
+ */
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
 
 /* A space by itself, in an arena that then holds no more than what it needs. */

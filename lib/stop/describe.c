@@ -29,16 +29,29 @@ static const char *read_text(const struct snap_describer *describer, pid_t tid, 
 	return snap_region_text(describer->records, describer->buffer, (size_t)length);
 }
 
-void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread)
+static void describe_wchan(const struct snap_describer *describer, struct snap_thread *thread)
 {
 	const struct snap_options *options = describer->options;
 
-	thread->wchan = thread->kernel_stack = NULL;
+	thread->wchan = NULL;
 	if (thread->state == 'D' || options->wchan || options->kernel_stacks)
 		thread->wchan = read_text(describer, thread->tid, "wchan", LONGEST_WCHAN);
-	if (options->kernel_stacks)
-		thread->kernel_stack =
-			read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);
+}
+
+/* Another process may look at it meanwhile. */
+void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	const char *text = read_text(describer, thread->tid, "stack", LONGEST_KERNEL_STACK);
+
+	__atomic_store_n(&thread->kernel_stack, text, __ATOMIC_RELEASE);
+}
+
+void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	describe_wchan(describer, thread);
+	thread->kernel_stack = NULL;
+	if (describer->options->kernel_stacks)
+		snap_describe_kernel_stack(describer, thread);
 }
 
 bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread)
@@ -58,7 +71,7 @@ bool snap_describe(const struct snap_describer *describer, struct snap_thread *t
 	thread->state = stat.state;
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
-	snap_describe_wait(describer, thread);
+	describe_wchan(describer, thread);
 	if (describer->foreign_namespace &&
 	    snap_procfs_task_status(describer->tasks_fd, tid, &status) == 0)
 		thread->ns_tid = status.ns_pid;

@@ -26,11 +26,17 @@ enum snap_help_state {
 	SNAP_HELP_CLOSED, /* it did, or came too late */
 };
 
-/* Fills in one thread; false, and its result is VANISHED, when it has gone. */
+/*
+ * Fills in one thread but for its kernel stack; false, and its result is VANISHED, when it has
+ * gone. None of what is read here can sleep by the thread's will.
+ */
 bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread);
 
-/* Fills in what the thread waits for alone, by its state and as options ask for. */
+/* Fills in what the thread waits for alone, by its state and as options ask for; may sleep. */
 void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread);
+
+/* Fills in the kernel stack alone. Sleeps as long as an exec of the process does. */
+void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread);
 
 /* Fills in those threads of help->process that the other side has not begun with. */
 void snap_describe_in_turns(const struct snap_describer *describer, struct snap_help *help,

@@ -17,13 +17,12 @@
 #include <sys/mman.h>
 
 enum {
-	TICK_MS = 20, /* how often the parent looks at the cancel flag and the clock */
-	READ_PATIENCE_MS = 100,
+	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
 	LEAST_STACK = 4096, /* bytes copied of a thread */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
-static const size_t SCRATCH_BYTES = (size_t)128 << 20;
+static const size_t SCRATCH_BYTES = (size_t)128 << 20, LIST_BYTES = (size_t)128 << 20;
 
 struct child {
 	int pidfd;
@@ -140,14 +139,6 @@ static int64_t deadline_of(const struct snap_options *options, const struct snap
 	return start + options->timeout_ns;
 }
 
-/* A read of memory that never ends holds the whole target: it is given up before the time is. */
-static bool is_stalled(const struct snap_stop *stop)
-{
-	int64_t since = __atomic_load_n(&stop->reading_ns, __ATOMIC_ACQUIRE);
-
-	return since && snap_clock_ns(CLOCK_MONOTONIC) > since + READ_PATIENCE_MS * 1000000ll;
-}
-
 /*
  * The child wants help with its reading, asks whether there are new processes in the tree, or is
  * done.
@@ -206,9 +197,7 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 			if (err || done)
 				return err;
 		}
-		stop->stalled = is_stalled(stop);
-		if (stop->stalled ||
-		    snap_clock_ns(CLOCK_MONOTONIC) > deadline_of(options, stop, start))
+		if (snap_clock_ns(CLOCK_MONOTONIC) > deadline_of(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
 	}
@@ -248,6 +237,7 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 		child_deinit) struct child child = { .pidfd = -1, .to_child = -1, .to_parent = -1 };
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(scratch_deinit) struct snap_region scratch = { 0 };
+	_cleanup_(scratch_deinit) struct snap_region lists = { 0 };
 	struct snap_tracer_task task = {
 		.options = options,
 		.hook = hook,
@@ -262,9 +252,12 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 		return err;
 	task.procfs = &procfs;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
+	if (!err)
+		err = snap_shared_scratch_create(LIST_BYTES, &lists);
 	if (err)
 		return err;
 	task.scratch = scratch;
+	task.lists = lists;
 	err = spawn_child(&child, &task);
 	if (err)
 		return err;

@@ -16,6 +16,9 @@
 #include "model/options.h"
 #include "proc/procfs.h"
 
+/* How long what a process can make sleep is waited for. */
+enum { SNAP_STOP_PATIENCE_MS = 150 };
+
 /* What the caller knows better; a pointer that is NULL is not called. */
 struct snap_stop_hook {
 	/*
@@ -43,11 +46,14 @@ struct snap_traced {
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
 	/* written by the child */
-	int error;            /* errno of SEIZE or of reading; 0: none */
-	bool seized;          /* some thread is, or was, ours */
-	bool vanished;        /* gone before it could be stopped */
-	bool execed;          /* another program now: what was read before the stop is stale */
-	bool timed_out;       /* the time was up before all its threads stood still */
+	int error;      /* errno of SEIZE or of reading; 0: none */
+	bool seized;    /* some thread is, or was, ours */
+	bool vanished;  /* gone before it could be stopped */
+	bool execed;    /* another program now: what was read before the stop is stale */
+	bool timed_out; /* the time was up before all its threads stood still */
+	bool stalled;   /* a read of its memory did not return */
+	/* A call that it can make sleep did not return, so it was left alone. */
+	enum snap_held { SNAP_HELD_NOT, SNAP_HELD_MAPS, SNAP_HELD_SEIZE } held;
 	bool unsupported;     /* registers of another architecture or word size */
 	uint32_t forked_from; /* of a process with index SIZE_MAX: who forked it */
 	enum snap_arch arch;
@@ -82,9 +88,6 @@ struct snap_stop {
 	uint32_t process_count, process_capacity;
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
-	bool careful; /* by the parent: read memory in the way that cannot block, but is slower */
-	bool stalled; /* the child was ended because a read of memory did not end */
-	int64_t reading_ns; /* since when a read of memory goes on; 0: none */
 	struct snap_help help;
 	bool limited; /* the snapshot's limit cut stacks */
 	bool killed;  /* the child did not end by itself: what there is may be incomplete */

@@ -7,7 +7,8 @@ import unittest
 
 import bombs
 from bounds import Bounded
-from harness import (TARGETS, addresses, functions, need_root, proc_state, read_file, threads, wait_until)
+from harness import (TARGETS, addresses, functions, need_root, proc_state, processes,
+                     read_file, threads, wait_until)
 
 
 class Files(Bounded):
@@ -174,6 +175,44 @@ class Held(Bounded):
                 node, got = self.held(victim, whole=3000, text=False)
                 self.all_threads(node, got, 1 if mode == "args" else 2)
                 victim.close()
+
+    def hidden(self, mode):
+        """A process whose stack is served by nobody, which its mounts do not tell; its innocent child
+        keeps all stacks."""
+        for _ in range(5):
+            victim = self.fuse(mode)
+            child = victim["innocent"]
+            victim.watched.append(child)
+            node, got = self.held(victim, whole=3000, text=False)
+            innocent = processes(got.doc)[child]
+            self.assertEqual(len(threads(innocent)), 3, got)
+            for _, stack in threads(innocent).values():
+                self.assertIn("innocent_wait", functions(stack), got)
+            codes = {w["code"] for w in got.doc["warnings"] if w.get("pid") == victim.pid}
+            if mode == "swapped" and "memory_stalled" not in codes:
+                victim.close()
+                continue  # the other process did not get a processor in time
+            self.assertIn("memory_stalled", codes, got)
+            self.assertEqual(got.status, 1, got)
+            self.assertNotIn("security module", got.err)
+            on_stack = [s for t, s in threads(node).values() if t["name"] == "on-stack"]
+            self.assertEqual(len(on_stack), 1, got)
+            self.assertTrue(on_stack[0]["entries"], got)
+            victim.close()
+            return
+        self.fail("the page was never put there in time")
+
+    def test_mount_that_is_detached(self):
+        self.hidden("detached")
+
+    def test_mount_that_is_out_of_sight(self):
+        self.hidden("chroot")
+
+    def test_mount_below_another_file_system(self):
+        self.hidden("overlay")
+
+    def test_page_that_comes_once_all_stand_still(self):
+        self.hidden("swapped")
 
     def churning(self, mode):
         victim = self.victim("churn", mode, settled=False)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open.
+ * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | detached |
+ * chroot | overlay | swapped.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
- * opening is. Whoever waits for such an answer sits in state D and cannot be killed; all are freed
+ * opening is. The last four: as stack, with an innocent child,
+ * and the mounts do not tell: the mount is detached; out of sight; below another file system; and
+ * the page is only put there, by a process outside of the tree, when the process stands still.
+ * Whoever waits for such an answer sits in state D and cannot be killed; all are freed
  * when the server ends, as it does with this process. FOLDER holds "image", what is served; the
  * mount is in a namespace of this process's own.
  */
@@ -12,10 +16,12 @@
 
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 enum { CODE = 0x1000, FILE_NODE = 2, MOST = 1 << 17 };
 
@@ -28,6 +34,7 @@ static struct shared *shared;
 static uint8_t *image;
 static size_t image_size;
 static atomic_int in_position;
+static int kept_open; /* as long as we live */
 
 static void answer(int fd, uint64_t unique, int error, const void *body, size_t size)
 {
@@ -75,6 +82,7 @@ static void serve(int fd, const struct fuse_in_header *head)
 	};
 	struct fuse_entry_out entry = { .nodeid = FILE_NODE, .attr = attributes(FILE_NODE) };
 	struct fuse_attr_out attr = { .attr = attributes(head->nodeid) };
+	struct fuse_statfs_out space = { .st = { .bsize = 4096, .namelen = 255 } };
 	struct fuse_open_out opened = { .open_flags = FOPEN_KEEP_CACHE };
 
 	if (head->opcode == FUSE_INIT)
@@ -88,6 +96,8 @@ static void serve(int fd, const struct fuse_in_header *head)
 		       strcmp(body, "file") == 0 ? sizeof(entry) : 0);
 	else if (head->opcode == FUSE_GETATTR)
 		answer(fd, head->unique, 0, &attr, sizeof(attr));
+	else if (head->opcode == FUSE_STATFS)
+		answer(fd, head->unique, 0, &space, sizeof(space));
 	else if (head->opcode == FUSE_OPEN || head->opcode == FUSE_OPENDIR)
 		answer(fd, head->unique, 0, &opened, sizeof(opened));
 	else if (head->opcode == FUSE_FLUSH || head->opcode == FUSE_RELEASE)
@@ -97,15 +107,16 @@ static void serve(int fd, const struct fuse_in_header *head)
 		answer(fd, head->unique, -ENOSYS, NULL, 0);
 }
 
-static void run_server(int fd)
+/* Until the victim has gone, who holds the other end of the pipe. */
+static _Noreturn void run_server(int fd, int victim)
 {
 	static uint8_t buffer[MOST];
-	pid_t parent = getppid();
+	struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = victim } };
 
 	prctl(PR_SET_NAME, "fuse-server", 0, 0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	close(STDIN_FILENO);
 	close(STDOUT_FILENO);
-	while (getppid() == parent) {
+	while (poll(fds, 2, -1) > 0 && !fds[1].revents) {
 		ssize_t got = read(fd, buffer, sizeof(buffer));
 
 		if (got < 0 && errno == ENODEV)
@@ -114,6 +125,26 @@ static void run_server(int fd)
 			serve(fd, (const void *)buffer);
 	}
 	_exit(0);
+}
+
+/* Nobody's descendant: who stops the victim and all that it has made does not stop the server. */
+static void make_server(int fd)
+{
+	int victim[2];
+	pid_t between;
+
+	if (pipe2(victim, O_CLOEXEC))
+		victim_cannot("pipe");
+	between = fork();
+	if (between == 0) {
+		close(victim[1]);
+		if (fork() == 0)
+			run_server(fd, victim[0]);
+		_exit(0);
+	}
+	close(victim[0]);
+	kept_open = victim[1];
+	waitpid(between, NULL, 0);
 }
 
 static void read_image(void)
@@ -142,8 +173,7 @@ static void mount_it(void)
 		 getgid());
 	if (mount("hostile", "mount", "fuse", MS_NOSUID | MS_NODEV, data))
 		victim_cannot("mount");
-	if (fork() == 0)
-		run_server(fd);
+	make_server(fd);
 	close(fd);
 }
 
@@ -190,6 +220,149 @@ static void replace_arguments(char *arguments)
 	close(fd);
 }
 
+/* ---- where the mounts do not tell ---- */
+
+enum { INNOCENTS = 3, CROWD = 100 };
+
+static NOINLINE void *innocent_wait(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* A child that does no harm; its pid. */
+static pid_t make_innocent(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	close(STDOUT_FILENO);
+	close(kept_open);
+	if (getppid() != parent)
+		_exit(0);
+	prctl(PR_SET_NAME, "innocent", 0, 0, 0);
+	for (int i = 1; i < INNOCENTS; i++)
+		victim_thread(innocent_wait, NULL, 0);
+	innocent_wait(NULL);
+	_exit(0);
+}
+
+/* The file again, through a file system of the kernel above its own. */
+static void cover_mount(void)
+{
+	mkdir("empty", 0755);
+	mkdir("cover", 0755);
+	if (mount("overlay", "cover", "overlay", 0, "lowerdir=mount:empty"))
+		victim_cannot("overlay");
+	umount2("mount", MNT_DETACH);
+}
+
+static uint8_t *map_as(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t *at = mmap(NULL, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+	if (fd < 0 || at == MAP_FAILED)
+		victim_cannot(path);
+	madvise(at, 0x4000, MADV_RANDOM);
+	close(fd);
+	return at;
+}
+
+static struct {
+	pid_t victim;
+	int file;
+	uint8_t *page;
+} swapper;
+
+static bool stands_still(pid_t pid)
+{
+	char path[32], text[512];
+	const char *end;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY);
+	got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = 0;
+	end = strrchr(text, ')');
+	return end && end[1] && end[2] == 't';
+}
+
+/* Shares the memory, and is nobody's descendant. */
+static int run_swapper(void *unused)
+{
+	(void)unused;
+	while (kill(swapper.victim, 0) == 0 && !stands_still(swapper.victim))
+		;
+	mmap(swapper.page, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, swapper.file,
+	     0);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static int run_between(void *unused)
+{
+	static _Alignas(16) char stack[1 << 16];
+
+	(void)unused;
+	clone(run_swapper, stack + sizeof(stack), CLONE_VM | CLONE_FILES, NULL);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static void swap_when_stopped(void)
+{
+	static _Alignas(16) char stack[1 << 16];
+	pid_t between;
+
+	swapper.victim = getpid();
+	swapper.file = open("mount/file", O_RDONLY);
+	swapper.page =
+		mmap(NULL, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	victim_thread(stack_main, swapper.page + 0x800, 0);
+	/* A stop of many threads takes long enough for the swapper to see it. */
+	for (int i = 0; i < CROWD; i++)
+		victim_thread(innocent_wait, NULL, 1 << 16);
+	between = clone(run_between, stack + sizeof(stack), CLONE_VM | CLONE_FILES, NULL);
+	if (swapper.file < 0 || between < 0)
+		victim_cannot("swapper");
+	waitpid(between, NULL, __WALL);
+}
+
+static _Noreturn void hide_the_mount(const char *how)
+{
+	pid_t innocent = make_innocent();
+	uint8_t *at = NULL;
+
+	if (strcmp(how, "overlay") == 0) {
+		cover_mount();
+		at = map_as("cover/file");
+	} else if (strcmp(how, "swapped") != 0) {
+		at = map_as("mount/file");
+	}
+	if (strcmp(how, "detached") == 0 && umount2("mount", MNT_DETACH))
+		victim_cannot("umount");
+	mkdir("jail", 0755);
+	if (strcmp(how, "chroot") == 0 && (chroot("jail") || chdir("/")))
+		victim_cannot("chroot");
+	shared->silent_reads = true;
+	if (at)
+		victim_thread(stack_main, at + 0x800, 0);
+	else
+		swap_when_stopped();
+	while (!in_position)
+		sched_yield();
+	victim_ready("innocent=%d", innocent);
+	victim_hold();
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	char mode = argc > 2 ? argv[2][0] : 's';
@@ -202,6 +375,9 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	read_image();
 	mount_it();
+	if (strcmp(argv[2], "detached") == 0 || strcmp(argv[2], "chroot") == 0 ||
+	    strcmp(argv[2], "overlay") == 0 || strcmp(argv[2], "swapped") == 0)
+		hide_the_mount(argv[2]);
 	shared->silent_reads = far[0] == 's' || far[0] == 'a';
 	if (mode == 's')
 		victim_thread(stack_main, map_file(NULL, PROT_READ | PROT_WRITE) + 0x800, 0);

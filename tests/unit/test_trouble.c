@@ -127,10 +127,10 @@ static void test_warnings(void **state _unused_)
 {
 	static const char *const names[] = { "module_symbols", "parser_failed", "parser_lost",
 					     "files_held",     "maps_cut",      "memory_limit",
-					     "names_late" };
+					     "names_late",     "memory_stalled" };
 	static const char *const others[] = {
 		"",          "not_one_instant", "report_limited", "perf_map_refused",
-		"tid_given", "facts_missing",   "names"
+		"tid_given", "facts_missing",   "names",          "execed"
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {

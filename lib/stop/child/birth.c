@@ -109,7 +109,7 @@ static void add_unseen_child(struct snap_tracer *tracer, pid_t pid, uint32_t par
 	else if (tracer->task_fds[process] < 0)
 		stop->process_count--; /* it has gone */
 	else                           /* by now it may run another program */
-		snap_tracer_read_maps(tracer, process, pid);
+		tracer->maps_wanted[process] = true;
 }
 
 static void look_for_children(struct snap_tracer *tracer, pid_t first, pid_t last)

@@ -3,7 +3,9 @@
  * The tracing child from its first to its last instruction: see child.h for what it may not
  * do. It dies with its parent.
  */
+#include "base/clock.h"
 #include "stop/child/internal.h"
+#include "stop/describe.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -37,6 +39,17 @@ static void reap_for_exec(struct snap_tracer *tracer)
 	}
 }
 
+/* An exec that goes on although all was reaped that it may wait for. */
+static bool is_seize_late(struct snap_tracer *tracer)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	if (!tracer->seizing_since_ns)
+		tracer->seizing_since_ns = now;
+	return now - tracer->seizing_since_ns > SNAP_STOP_PATIENCE_MS * 1000000ll ||
+	       (tracer->stopping && now > tracer->wait_until_ns);
+}
+
 /*
  * The timer's signal ends a blocking wait with EINTR. In a SEIZE that lasts from one tick to the
  * next it does what that may be waiting for.
@@ -48,10 +61,22 @@ static void on_tick(int signal _unused_, siginfo_t *info, void *context _unused_
 
 	if (!tracer)
 		return;
-	if (tracer->seizing && tracer->seizing == tracer->seizing_at_tick)
+	if (tracer->seizing && tracer->seizing == tracer->seizing_at_tick) {
 		reap_for_exec(tracer);
+		if (is_seize_late(tracer))
+			siglongjmp(tracer->seize_given_up, 1);
+	}
 	tracer->seizing_at_tick = tracer->seizing;
 	errno = before;
+}
+
+void snap_tracer_allow_ticks(void)
+{
+	sigset_t tick;
+
+	sigemptyset(&tick);
+	sigaddset(&tick, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &tick, NULL);
 }
 
 void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us)
@@ -78,15 +103,12 @@ static void set_up_ticks(struct snap_tracer *tracer)
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
 				  .sigev_signo = SIGALRM,
 				  .sigev_value.sival_ptr = tracer };
-	sigset_t tick;
 
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &tracer->timer))
 		tracer->timer = -1;
 	sigaction(SIGALRM, &action, NULL);
-	sigemptyset(&tick);
-	sigaddset(&tick, SIGALRM);
 	/* All others stay blocked as the parent left them: a Ctrl-C is the parent's to handle. */
-	sigprocmask(SIG_UNBLOCK, &tick, NULL);
+	snap_tracer_allow_ticks();
 }
 
 /* A directory of threads stays open for each process. */
@@ -112,7 +134,7 @@ static bool lay_out_scratch(struct snap_tracer *tracer)
 	tracer->counted = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->unwatched = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->tids = snap_region_new_array(scratch, SNAP_MAX_THREADS, pid_t);
-	tracer->buffer = snap_region_alloc(scratch, SNAP_TRACER_BUFFER);
+	tracer->buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES);
 	return tracer->tracees && tracer->by_tid && tracer->told && tracer->task_fds &&
 	       tracer->counted && tracer->unwatched && tracer->tids && tracer->buffer &&
 	       snap_tracer_lay_out_copies(tracer);
@@ -142,6 +164,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 		.stop = task->stop,
 		.procfs = task->procfs,
 		.scratch = task->scratch,
+		.lists = task->lists,
 		.ask_fd = task->ask_fd,
 	};
 	bool more = true;
@@ -149,7 +172,10 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	tracer.loadavg_fd = snap_procfs_open_file(task->procfs->root_fd, "loadavg");
 	raise_file_limit();
 	set_up_ticks(&tracer);
-	if (!lay_out_scratch(&tracer))
+	/* The first worker comes into being while we list threads. */
+	if (!lay_out_scratch(&tracer) ||
+	    snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
+	    !snap_workers_prepare(&tracer.pool))
 		return;
 	for (unsigned round = 0; more && round < MOST_ROUNDS; round++) {
 		snap_tracer_prepare(&tracer);
@@ -158,4 +184,5 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 			return;
 	}
 	snap_tracer_pause(&tracer);
+	snap_workers_deinit(&tracer.pool);
 }

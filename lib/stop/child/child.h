@@ -15,6 +15,7 @@ struct snap_tracer_task {
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
 	struct snap_region scratch; /* the child's own memory: notes on each thread */
+	struct snap_region lists;   /* shared with its workers: what they are to read */
 	int ask_fd, answer_fd;      /* eventfds: messages to the parent, answers */
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the pause is for: registers, then stacks from just below the stack pointer to the end of
- * the mapping. process_vm_readv in batches of many threads: one call a thread would make the whole
- * pause a tenth longer.
+ * the mapping. The stacks are listed here and copied by a worker, all with one hand-over: one call
+ * a thread would make the whole pause a tenth longer. Who stands on pages of files comes last, as
+ * somebody may have to serve them.
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
-#include "stop/signal_stack.h"
+#include "stop/describe.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -15,84 +16,65 @@
 #include <sys/user.h>
 
 enum {
-	VECTORS = 1024,        /* UIO_MAXIOV */
-	BATCH_BYTES = 4 << 20, /* what one call copies between two looks at the clock */
 	MOST_REFERENCE_PCS = 1 << 16,
-	SAMPLES = 32, /* stacks that are measured before the stop */
-	SAMPLE_TEXT = 256,
 	USUAL_STACK = 8192,
 	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
 	SPARE_BYTES = 1 << 16,
-	SIGNAL_FRAME_BYTES = 4 << 20, /* that are searched for signal frames, of all stacks */
+	READY_NS = 500000000,     /* for a worker to have its memory ready */
+	MAPS_NS = 50000000,       /* for maps that are read inside the pause */
+	BATCH_NS = 100000000,     /* for some megabytes of stacks */
+	CAREFUL_NS = 50000000,    /* for one stack, where another one is not to be had */
+	LIST_BYTES_A_THREAD = 64, /* what a stack takes in a list */
+	DEATH_NS = 3000000,       /* for who was killed, to end */
+	DEATH_LOOKS = 6,
 };
-
-struct snap_batch {
-	struct iovec remote[VECTORS];
-	uint32_t tracees[VECTORS];
-	size_t count, bytes;
-};
-
-/* The stack pointer of a thread that waits in the kernel, 0: it runs, or it cannot be read. */
-static uint64_t sample_stack_pointer(struct snap_tracer *tracer, const struct snap_tracee *tracee)
-{
-	char *text = tracer->buffer;
-	ssize_t length = snap_procfs_task_read(tracer->task_fds[tracee->process], tracee->tid,
-					       "syscall", text, SAMPLE_TEXT);
-	/* "NUMBER 0xARGUMENT … 0xSP 0xPC", "-1 0xSP 0xPC", "running" */
-	const char *pc = length > 0 ? memrchr(text, ' ', (size_t)length) : NULL;
-	const char *sp = pc ? memrchr(text, ' ', (size_t)(pc - text)) : NULL;
-	uint64_t value = 0;
-
-	if (!sp || sp[1] != '0' || sp[2] != 'x')
-		return 0;
-	for (const char *at = sp + 3; at < pc; at++)
-		value = value << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
-	return value;
-}
 
 /*
  * Memory that is ready and not needed is memory all the same, and what is not ready is put there
  * in the pause, page by page: so a few stacks are measured beforehand.
  */
-uint64_t snap_tracer_expect(struct snap_tracer *tracer)
+uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 {
-	uint64_t most = tracer->options->max_stack, sum = 0, expected;
-	uint32_t step = tracer->count / SAMPLES + 1, samples = 0;
+	uint64_t expected = USUAL_STACK;
 
-	for (uint32_t i = step / 2; step > 1 && i < tracer->count; i += step) {
-		const struct snap_tracee *tracee = &tracer->tracees[i];
-		uint64_t sp = sample_stack_pointer(tracer, tracee);
-		const struct snap_map *map =
-			sp ? snap_tracer_find_map(tracer, tracee->process, sp) : NULL;
-
-		if (!map)
-			continue;
-		samples++;
-		sum += map->end - sp < most ? map->end - sp : most;
-	}
-	expected = samples ? sum / samples + SNAP_STACK_MARGIN : USUAL_STACK;
+	if (tracer->sample_count)
+		expected = tracer->sample_bytes / tracer->sample_count + SNAP_STACK_MARGIN;
 	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
 	return expected * tracer->count + SPARE_BYTES;
 }
 
-void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
+/* The beginning of what is left of a region. */
+static struct snap_region first_bytes(const struct snap_region *region, uint64_t size)
 {
-	snap_region_prefault(&tracer->memory->records,
-			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
-	snap_region_prefault(&tracer->memory->stacks, stack_bytes);
-	memset(tracer->batch, 0, sizeof(*tracer->batch));
-	memset(tracer->wants, 0, tracer->count * sizeof(*tracer->wants));
+	uint64_t room = snap_region_room(region);
+
+	return (struct snap_region){ region->next, region->next + (size < room ? size : room) };
 }
 
-/* Beside the usual stack of a thread; 0: not known. */
-static uint64_t thread_pointer(const struct user_regs_struct *registers)
+void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
-#if defined(__x86_64__)
-	return registers->fs_base;
-#else
-	(void)registers;
-	return 0;
-#endif
+	uint64_t list_bytes = tracer->count * (uint64_t)LIST_BYTES_A_THREAD + SPARE_BYTES;
+	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
+	struct snap_work work = {
+		.run = snap_reader_get_ready,
+		.context = list,
+		.count = 1,
+		.marks = snap_region_alloc(&tracer->lists, 1),
+		.patience_ns = READY_NS,
+	};
+
+	snap_region_prefault(&tracer->memory->records,
+			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
+	snap_region_prefault(&tracer->lists, list_bytes);
+	memset(tracer->needs, 0, tracer->count * sizeof(*tracer->needs));
+	if (!list || !work.marks)
+		return;
+	*list = (struct snap_ready_list){
+		.reader = tracer->reader,
+		.stacks = first_bytes(&tracer->memory->stacks, stack_bytes),
+		.lists = first_bytes(&tracer->lists, list_bytes),
+	};
+	snap_workers_run(&tracer->pool, &work);
 }
 
 static uint64_t stack_pointer(const struct user_regs_struct *registers)
@@ -158,36 +140,51 @@ static void read_registers(struct snap_tracer *tracer, struct snap_tracee *trace
 	thread->result = SNAP_THREAD_COPIED;
 }
 
+/* Where there is no such mapping the maps are stale. */
+struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp)
+{
+	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
+	uint64_t start;
+
+	if (!map || !map->read)
+		return (struct snap_need){ 0 };
+	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
+	start &= ~15ull;
+	return (struct snap_need){
+		.address = start,
+		.size = map->end - start,
+		.has_file = map->inode != 0,
+	};
+}
+
+static const struct snap_thread *copied_thread(const struct snap_tracer *tracer, uint32_t index)
+{
+	const struct snap_thread *thread = snap_tracer_thread(tracer, &tracer->tracees[index]);
+
+	return thread->registers_size ? thread : NULL;
+}
+
 /*
  * A stack that grew, a thread or a program that is new: then the maps are read again, once a
  * process. It is rare, and nothing else says where the stack ends.
  */
-static const struct snap_map *find_stack(struct snap_tracer *tracer,
-					 const struct snap_tracee *tracee, uint64_t sp)
+static void read_stale_maps(struct snap_tracer *tracer)
 {
-	uint32_t process = tracee->process;
-	const struct snap_map *map = snap_tracer_find_map(tracer, process, sp);
-	bool stale = !map || tracer->stop->processes[process].execed;
+	int64_t now;
 
-	if (!stale || tracer->maps_read_again[process])
-		return map;
-	tracer->maps_read_again[process] = true;
-	if (tracer->task_fds[process] >= 0)
-		snap_tracer_read_maps(tracer, process, tracee->tid);
-	return snap_tracer_find_map(tracer, process, sp);
-}
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_thread *thread = copied_thread(tracer, i);
+		uint32_t process = tracer->tracees[i].process;
 
-static struct snap_want find_wanted_bytes(struct snap_tracer *tracer,
-					  const struct snap_tracee *tracee, uint64_t sp)
-{
-	const struct snap_map *map = find_stack(tracer, tracee, sp);
-	uint64_t start;
-
-	if (!map || !map->read)
-		return (struct snap_want){ 0 };
-	start = sp - map->start < SNAP_STACK_MARGIN ? map->start : sp - SNAP_STACK_MARGIN;
-	start &= ~15ull;
-	return (struct snap_want){ .address = start, .size = map->end - start };
+		if (!thread || tracer->maps_read_again[process])
+			continue;
+		if (!tracer->stop->processes[process].execed &&
+		    snap_tracer_find_map(tracer, process, stack_pointer(thread->registers)))
+			continue;
+		tracer->maps_read_again[process] = tracer->maps_wanted[process] = true;
+	}
+	now = snap_clock_ns(CLOCK_MONOTONIC);
+	snap_tracer_read_maps(tracer, MAPS_NS, now + (tracer->copy_until_ns - now) / 2);
 }
 
 static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
@@ -195,7 +192,7 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < tracer->count; i++)
-		total += tracer->wants[i].size < most ? tracer->wants[i].size : most;
+		total += tracer->needs[i].size < most ? tracer->needs[i].size : most;
 	return total;
 }
 
@@ -206,13 +203,13 @@ static uint64_t plan(struct snap_tracer *tracer)
 	size_t room = snap_region_room(&tracer->memory->stacks);
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
-		const struct snap_tracee *tracee = &tracer->tracees[i];
-		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		const struct snap_thread *thread = copied_thread(tracer, i);
 
-		tracer->wants[i] = (struct snap_want){ 0 };
-		if (thread->registers_size)
-			tracer->wants[i] =
-				find_wanted_bytes(tracer, tracee, stack_pointer(thread->registers));
+		tracer->needs[i] = (struct snap_need){ 0 };
+		if (thread)
+			tracer->needs[i] =
+				snap_tracer_find_stack(tracer, tracer->tracees[i].process,
+						       stack_pointer(thread->registers));
 	}
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
@@ -221,155 +218,183 @@ static uint64_t plan(struct snap_tracer *tracer)
 	return most;
 }
 
-static void got(struct snap_tracer *tracer, uint32_t index, const uint8_t *bytes, size_t size,
-		size_t asked)
-{
-	struct snap_thread *thread = snap_tracer_thread(tracer, &tracer->tracees[index]);
+/* ---- a list of stacks ---- */
 
-	thread->stack_address = tracer->wants[index].address;
-	thread->stack = bytes;
-	thread->stack_size = size;
-	thread->stack_limited = size == asked && asked < tracer->wants[index].size;
-	thread->stack_unreadable = size < asked;
+/* Whether a thread's stack is still to be copied; with care, only of those who need it. */
+static bool is_needed(const struct snap_tracer *tracer, uint32_t index, bool careful)
+{
+	return tracer->needs[index].size &&
+	       snap_tracer_process(tracer, &tracer->tracees[index])->stalled == careful;
 }
 
-/* A batch ends at its first fault: what lies behind it is read one by one. */
-static void flush(struct snap_tracer *tracer, struct snap_batch *batch)
+/* Processes whose stacks have no file behind them, then those whose have. */
+static uint32_t *place_of(const struct snap_tracer *tracer, uint32_t index)
 {
-	uint8_t *bytes = snap_region_alloc(&tracer->memory->stacks, batch->bytes);
-	const struct snap_tracee *first = &tracer->tracees[batch->tracees[0]];
-	size_t at = 0, copied;
+	uint32_t process = tracer->tracees[index].process;
 
-	if (!batch->count || !bytes)
-		return;
-	copied = snap_tracer_read(tracer, first->process, first->tid, bytes, batch->remote,
-				  batch->count);
-	for (size_t i = 0; i < batch->count; at += batch->remote[i++].iov_len) {
-		const struct iovec *range = &batch->remote[i];
-		size_t size = range->iov_len;
+	return &tracer->places[tracer->needs[index].has_file ? tracer->stop->process_count + process
+							     : process];
+}
 
-		if (copied < at + range->iov_len)
-			size = snap_tracer_read(tracer, first->process, first->tid, bytes + at,
-						range, 1);
-		got(tracer, batch->tracees[i], bytes + at, size, range->iov_len);
+/* Items, without what they want; how many there are. */
+static uint32_t list_items(struct snap_tracer *tracer, struct snap_copy_item *items)
+{
+	uint32_t processes = tracer->stop->process_count, count = 0, first = 0;
+
+	for (uint32_t i = 0; i < 2 * processes; i++) {
+		uint32_t wants = tracer->places[i];
+
+		if (!wants)
+			continue;
+		items[count] = (struct snap_copy_item){
+			.process = i % processes,
+			.first = first,
+			.count = wants,
+			.before = UINT32_MAX,
+		};
+		for (uint32_t k = 0; i >= processes && k < count; k++)
+			if (items[k].process == items[count].process)
+				items[count].before = k;
+		tracer->places[i] = first;
+		first += wants;
+		count++;
 	}
-	batch->count = batch->bytes = 0;
+	return count;
 }
 
-static bool has_time(const struct snap_tracer *tracer)
+/* Fills in what is wanted, and who it is asked of; false: memory is used up. */
+static bool list_wants(struct snap_tracer *tracer, const struct snap_copy_list *list,
+		       uint32_t count, uint64_t most, bool careful)
 {
-	return snap_clock_ns(CLOCK_MONOTONIC) < tracer->copy_until_ns;
-}
-
-static void copy_stacks(struct snap_tracer *tracer)
-{
-	struct snap_batch *batch = tracer->batch;
-	uint64_t most = plan(tracer);
-	uint32_t process = UINT32_MAX;
+	uint64_t total = 0;
+	uint8_t *bytes;
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
-		const struct snap_want *want = &tracer->wants[i];
-		uint64_t size = want->size < most ? want->size : most;
+		const struct snap_need *need = &tracer->needs[i];
 
-		if (!size)
+		if (!is_needed(tracer, i, careful))
 			continue;
-		if (tracer->tracees[i].process != process || batch->count == VECTORS ||
-		    batch->bytes + size > BATCH_BYTES) {
-			flush(tracer, batch);
-			if (!has_time(tracer))
-				return;
+		list->wants[(*place_of(tracer, i))++] = (struct snap_want){
+			.address = need->address,
+			.size = need->size < most ? need->size : most,
+			.tracee = i,
+		};
+		total += need->size < most ? need->size : most;
+	}
+	bytes = snap_region_alloc(&tracer->memory->stacks, total);
+	for (uint32_t i = 0; bytes && i < count; i++) {
+		struct snap_copy_item *item = &list->items[i];
+
+		item->tid = tracer->tracees[list->wants[item->first].tracee].tid;
+		for (uint32_t k = item->first; k < item->first + item->count; k++) {
+			list->wants[k].bytes = bytes;
+			bytes += list->wants[k].size;
 		}
-		process = tracer->tracees[i].process;
-		batch->remote[batch->count] =
-			(struct iovec){ (void *)(uintptr_t)want->address, size };
-		batch->tracees[batch->count++] = i;
-		batch->bytes += size;
 	}
-	flush(tracer, batch);
+	return bytes;
 }
 
-/* ---- handlers on a signal stack (stop/signal_stack.h) ---- */
-
-static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
+static void take_want(struct snap_tracer *tracer, const struct snap_want *want)
 {
-	return (pointer >= map->start && pointer < map->end) ||
-	       (map->path && strcmp(map->path, "[stack]") == 0);
+	struct snap_thread *thread = snap_tracer_thread(tracer, &tracer->tracees[want->tracee]);
+	struct snap_need *need = &tracer->needs[want->tracee];
+
+	if (thread->stack) {
+		thread->stack2_address = want->address;
+		thread->stack2 = want->got ? want->bytes : NULL;
+		thread->stack2_size = want->got;
+	} else {
+		thread->stack_address = want->address;
+		thread->stack = want->bytes;
+		thread->stack_size = want->got;
+		thread->stack_limited = want->got == want->size && want->size < need->size;
+		thread->stack_unreadable = want->got < want->size;
+	}
+	need->size = 0;
 }
 
-/* A thread of a stop, while its signal frame is looked for. */
-struct interrupted_thread {
-	struct snap_tracer *tracer;
-	const struct snap_tracee *tracee;
-	const struct snap_map *own;
-	struct snap_want want;
-};
-
-static bool is_elsewhere(void *context, uint64_t saved)
+static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *list,
+		       uint32_t count)
 {
-	struct interrupted_thread *interrupted = context;
-	uint32_t process = interrupted->tracee->process;
-	const struct snap_map *map;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct snap_copy_item *item = &list->items[i];
+		uint32_t done = __atomic_load_n(&item->done, __ATOMIC_ACQUIRE);
 
-	if (saved >= interrupted->own->start && saved < interrupted->own->end)
-		return false;
-	map = snap_tracer_find_map(interrupted->tracer, process, saved);
-	if (!map || !map->write)
-		return false;
-	interrupted->want = find_wanted_bytes(interrupted->tracer, interrupted->tracee, saved);
-	return interrupted->want.size > 0;
+		for (uint32_t k = item->first; k < item->first + done; k++)
+			take_want(tracer, &list->wants[k]);
+		if (done < item->count)
+			tracer->stop->processes[item->process].stalled = true;
+	}
 }
 
-/* The stack that was interrupted; size 0: none. */
-static struct snap_want find_interrupted_stack(struct snap_tracer *tracer,
-					       const struct snap_tracee *tracee, size_t *budget)
+/* Has one list copied; what is not, stays needed. */
+static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 {
-	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-	struct interrupted_thread interrupted = {
-		.tracer = tracer,
-		.tracee = tracee,
-		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
-	};
+	uint32_t processes = tracer->stop->process_count, wants = 0, most_items, items;
+	struct snap_copy_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
+	struct snap_work work = { .run = snap_reader_copy, .context = list, .here = tracer->first };
 
-	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread->registers)))
-		return (struct snap_want){ 0 };
-	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
-		return (struct snap_want){ 0 };
-	return interrupted.want;
-}
-
-/* The stacks that threads on a signal stack were interrupted on. */
-static void copy_interrupted_stacks(struct snap_tracer *tracer)
-{
-	uint64_t most = tracer->options->max_stack & ~15ull;
-	size_t budget = SIGNAL_FRAME_BYTES;
-
+	memset(tracer->places, 0, 2 * (size_t)processes * sizeof(*tracer->places));
 	for (uint32_t i = 0; i < tracer->count; i++) {
-		const struct snap_tracee *tracee = &tracer->tracees[i];
-		struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
-		struct snap_want want;
-		struct iovec range;
-		uint8_t *bytes;
-		size_t size;
-
-		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size)
+		if (!is_needed(tracer, i, careful))
 			continue;
-		want = find_interrupted_stack(tracer, tracee, &budget);
-		want.size = want.size < most ? want.size : most;
-		if (want.size > snap_region_room(&tracer->memory->stacks))
-			want.size = snap_region_room(&tracer->memory->stacks);
-		if (!want.size)
-			continue;
-		bytes = snap_region_alloc(&tracer->memory->stacks, want.size);
-		range = (struct iovec){ (void *)(uintptr_t)want.address, want.size };
-		size = bytes ? snap_tracer_read(tracer, tracee->process, tracee->tid, bytes, &range,
-						1)
-			     : 0;
-		if (!size)
-			continue;
-		thread->stack2_address = want.address;
-		thread->stack2 = bytes;
-		thread->stack2_size = size;
+		++*place_of(tracer, i);
+		wants++;
 	}
+	if (!wants || !list)
+		return;
+	most_items = wants < 2 * processes ? wants : 2 * processes;
+	*list = (struct snap_copy_list){
+		.reader = tracer->reader,
+		.items = snap_region_new_array(&tracer->lists, most_items, struct snap_copy_item),
+		.wants = snap_region_new_array(&tracer->lists, wants, struct snap_want),
+		.signs = snap_region_new_array(&tracer->lists, most_items, int64_t),
+		.careful = careful,
+	};
+	work.marks = snap_region_alloc(&tracer->lists, most_items);
+	if (!list->items || !list->wants || !list->signs || !work.marks)
+		return;
+	items = list_items(tracer, list->items);
+	if (!list_wants(tracer, list, items, most, careful))
+		return;
+	work.count = items;
+	work.signs = list->signs;
+	work.patience_ns = careful ? CAREFUL_NS : BATCH_NS;
+	work.until_ns = tracer->copy_until_ns;
+	snap_workers_run(&tracer->pool, &work);
+	take_items(tracer, list, items);
+}
+
+static bool has_stalled(const struct snap_tracer *tracer)
+{
+	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
+		if (tracer->stop->processes[i].stalled)
+			return true;
+	return false;
+}
+
+/* Whether those who were held have died when they were killed; FUSE does not let them. */
+static bool have_readers_died(struct snap_tracer *tracer)
+{
+	const struct timespec nap = { .tv_nsec = DEATH_NS / DEATH_LOOKS };
+
+	for (unsigned i = 0; i < DEATH_LOOKS; i++) {
+		if (!snap_workers_left(&tracer->pool))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+/*
+ * Where a page is served by nobody (userfaultfd), what lies behind it in the list was not read:
+ * that is tried once more, in a way that such a page does not hold.
+ */
+void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
+{
+	copy_list(tracer, most, false);
+	if (has_stalled(tracer) && have_readers_died(tracer))
+		copy_list(tracer, most, true);
 }
 
 /* --engine=ptrace: another unwinder works on the thread itself, as slowly as it likes. */
@@ -382,7 +407,8 @@ static void call_hook(struct snap_tracer *tracer)
 		uint64_t *kept;
 		size_t count;
 
-		if (thread->result != SNAP_THREAD_COPIED || !has_time(tracer))
+		if (thread->result != SNAP_THREAD_COPIED ||
+		    snap_clock_ns(CLOCK_MONOTONIC) >= tracer->copy_until_ns)
 			continue;
 		count = tracer->hook->unwind(tracer->hook->context, tracer->tracees[i].tid, pcs,
 					     MOST_REFERENCE_PCS);
@@ -398,24 +424,42 @@ static void call_hook(struct snap_tracer *tracer)
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 {
 	struct snap_region *scratch = &tracer->scratch;
+	struct snap_reader *reader = snap_region_alloc(scratch, sizeof(*reader));
 
-	tracer->maps = snap_region_new_array(scratch, SNAP_MAX_MAPS, struct snap_map);
-	tracer->wants = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_want);
-	tracer->batch = snap_region_alloc(scratch, sizeof(*tracer->batch));
+	tracer->reader = reader;
+	tracer->needs = snap_region_new_array(scratch, SNAP_MAX_THREADS, struct snap_need);
+	tracer->places = snap_region_new_array(scratch, 2 * SNAP_MAX_PROCESSES, uint32_t);
+	tracer->maps_wanted = snap_region_alloc(scratch, SNAP_MAX_PROCESSES);
 	tracer->maps_read_again = snap_region_alloc(scratch, SNAP_MAX_PROCESSES);
 	tracer->reference_pcs = snap_region_new_array(scratch, MOST_REFERENCE_PCS, uint64_t);
-	return tracer->maps && tracer->wants && tracer->batch && tracer->maps_read_again &&
-	       tracer->reference_pcs;
+	if (!reader)
+		return false;
+	*reader = (struct snap_reader){
+		.options = tracer->options,
+		.procfs = tracer->procfs,
+		.memory = tracer->memory,
+		.stop = tracer->stop,
+		.maps = snap_region_new_array(scratch, SNAP_MAX_MAPS, struct snap_map),
+		.buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES),
+		.vectors = snap_region_new_array(scratch, SNAP_READER_VECTORS, struct iovec),
+	};
+	return tracer->needs && tracer->places && tracer->maps_wanted && tracer->maps_read_again &&
+	       tracer->reference_pcs && reader->maps && reader->buffer && reader->vectors;
 }
 
 void snap_tracer_copy(struct snap_tracer *tracer)
 {
+	uint64_t most;
+
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		if (tracer->tracees[i].phase == SNAP_TRACEE_STOPPED)
 			read_registers(tracer, &tracer->tracees[i]);
 	}
-	copy_stacks(tracer);
-	copy_interrupted_stacks(tracer);
+	read_stale_maps(tracer);
+	most = plan(tracer);
+	snap_tracer_copy_needs(tracer, most);
+	if (snap_tracer_find_interrupted(tracer))
+		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);
 	if (tracer->hook && tracer->hook->unwind)
 		call_hook(tracer);
 }

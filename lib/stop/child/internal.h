@@ -7,8 +7,12 @@
  *	pause.c    from the first INTERRUPT to the last DETACH
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   are the threads that are known all that there are?
- *	copy.c     registers and stacks; maps.c: the address space
+ *	copy.c     registers and stacks; interrupted.c: those below signal handlers
+ *	maps.c     the address spaces
+ *	reader.h   what workers read for us, who touch no memory of a target
  *	tracee.h   the phases that a thread goes through
+ *
+ * From the first SEIZE on nothing is done that a target can make sleep without end.
  *
  * The child of a threaded program may find any lock held for ever, malloc's too. So nothing here
  * allocates, locks or prints: memory comes from the shared mapping and from the scratch region,
@@ -17,11 +21,13 @@
 #ifndef SNAP_STOP_CHILD_INTERNAL_H
 #define SNAP_STOP_CHILD_INTERNAL_H
 
+#include "base/workers.h"
 #include "proc/procfs.h"
 #include "stop/child/child.h"
+#include "stop/child/reader.h"
 #include "stop/child/tracee.h"
 
-#include <sys/uio.h>
+#include <setjmp.h>
 #include <time.h>
 
 /* A thread under trace. The list is in the order of the INTERRUPTs. */
@@ -40,7 +46,9 @@ struct snap_tracer {
 	struct snap_shared_memory *memory;
 	struct snap_stop *stop;
 	const struct snap_procfs *procfs;
-	struct snap_region scratch;
+	struct snap_workers pool;
+	struct snap_reader *reader;
+	struct snap_region scratch, lists; /* our own; shared with workers */
 	struct snap_tracee *tracees;
 	uint32_t count, capacity;
 	uint32_t *by_tid; /* index in tracees + 1, 0: not listed */
@@ -57,28 +65,33 @@ struct snap_tracer {
 	uint32_t waited;   /* tracees before this one need no first wait */
 	uint16_t look;     /* how often some process was listed again */
 	bool stopping;     /* the first INTERRUPT was sent */
+	bool first;        /* we, and our worker, come before ordinary processes */
 	bool time_is_up;   /* nobody is waited for any more */
 	int timer;         /* of the ticks; -1: the plain one of setitimer(2) */
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
+	int64_t seizing_since_ns;
+	sigjmp_buf seize_given_up;
 	volatile bool any_told;
 	uint32_t *told; /* by tid: the status of a stop that a tick has taken from wait(2) */
 	int64_t wait_until_ns, slow_until_ns, copy_until_ns;
 	/* scratch */
-	pid_t *tids;              /* a listing */
-	char *buffer;             /* texts, SNAP_TRACER_BUFFER bytes */
-	struct snap_map *maps;    /* while they are read */
-	bool *maps_read_again;    /* by process: done, inside the pause */
-	struct snap_want *wants;  /* by tracee: where its stack is */
-	struct snap_batch *batch; /* one call's worth of stacks */
-	size_t last_map;          /* where the last stack was found */
+	pid_t *tids;             /* a listing */
+	char *buffer;            /* texts, SNAP_DESCRIBE_BYTES */
+	bool *maps_wanted;       /* by process: they are to be read */
+	bool *maps_read_again;   /* by process: done, inside the pause */
+	struct snap_need *needs; /* by tracee: where its stack is */
+	uint32_t *places;        /* by process: in a list of stacks; those of files behind them */
+	size_t last_map;         /* where the last stack was found */
 	uint64_t *reference_pcs;
+	/* Stacks that were measured before the stop. */
+	uint64_t sample_bytes;
+	uint32_t sample_count;
 };
 
 enum {
 	SNAP_TRACER_TICK_US = 2000,
-	SNAP_TRACER_BUFFER = 1 << 16, /* no less than SNAP_DESCRIBE_BYTES */
-	SNAP_TRACER_TIDS = 1 << 22,   /* PID_MAX_LIMIT of the kernel: no tid is above it */
+	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 };
 
 static inline struct snap_traced *snap_tracer_process(const struct snap_tracer *tracer,
@@ -96,6 +109,8 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 /* child.c */
 /* A signal each interval ends calls that wait; 0: none any more. */
 void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us);
+/* For who has left the handler of one by a jump. */
+void snap_tracer_allow_ticks(void);
 
 /* list.c */
 /* Reads and seizes the processes that were added since the last call. */
@@ -106,6 +121,8 @@ bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
 /* Opens the directory of threads of a process, by number if need be. */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
+/* What those threads do in the kernel that did not stop, if it is asked for. */
+void snap_tracer_read_slow_kernel_stacks(struct snap_tracer *tracer);
 /* One SEIZE, and what it means for the phase. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Every change of a tracee's phase, with what follows for the counts and the thread's result. */
@@ -116,26 +133,20 @@ struct snap_tracee *snap_tracer_leader(const struct snap_tracer *tracer, uint32_
 
 /* maps.c */
 /*
- * Reads the maps of a thread's process and the first pages of its modules; on failure those of
- * before stay. 0 or a negative errno.
+ * Has the maps read of all processes that are marked in maps_wanted, and the first pages of their
+ * modules; where that fails those of before stay. `until_ns`: for all of them.
  */
-int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid);
+void snap_tracer_read_maps(struct snap_tracer *tracer, int64_t patience_ns, int64_t until_ns);
 /* The mapping that holds an address, NULL: none. */
 const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,
 					    uint64_t address);
 
-/*
- * Reads memory of a process, many ranges at once, into bytes that lie one after the other, up to
- * the first that cannot be read; returns how many bytes that are. `tid`: a live thread.
- */
-size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
-			const struct iovec *ranges, size_t count);
-
 /* copy.c */
-/* Where a stack is, and how much of it there is; size 0: nowhere. */
-struct snap_want {
+/* Where a stack is, and how much of it there is; size 0: nowhere, or it is copied by now. */
+struct snap_need {
 	uint64_t address;
 	uint64_t size;
+	bool has_file; /* pages of a file, which somebody may have to serve */
 };
 /*
  * A stopped thread's NT_PRSTATUS into SNAP_MAX_REGISTERS bytes. 0 or an errno; ENOEXEC: it is of
@@ -144,12 +155,20 @@ struct snap_want {
 int snap_tracer_registers(pid_t tid, void *ret, size_t *size_ret, uint64_t *sp_ret,
 			  enum snap_arch *arch_ret);
 /* How many bytes of stacks to expect, judged by some of the threads listed by now. */
-uint64_t snap_tracer_expect(struct snap_tracer *tracer);
-/* Has memory ready for the copies of all threads that are listed by now. */
+uint64_t snap_tracer_expect(const struct snap_tracer *tracer);
+/* Has memory ready for the copies of all threads that are listed by now, with a worker as well. */
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes);
 bool snap_tracer_lay_out_copies(struct snap_tracer *tracer);
+/* The bytes of a stack, by its pointer. */
+struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t process, uint64_t sp);
+/* Copies what is in needs, at most `most` bytes of each. */
+void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* interrupted.c */
+/* Needs for the stacks that threads on a signal stack were interrupted on; whether there are. */
+bool snap_tracer_find_interrupted(struct snap_tracer *tracer);
 
 /* birth.c */
 /*

@@ -3,6 +3,7 @@
  * The tracing child's lists: threads by procfs and by SEIZE, read while the target runs. Each read
  * of procfs costs 5-7 us, so a thread gets one (stat) unless more was asked for.
  */
+#include "base/clock.h"
 #include "stop/child/internal.h"
 #include "stop/describe.h"
 
@@ -16,6 +17,9 @@ enum {
 	SPARE_THREADS = 64,
 	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
 };
+
+/* For all maps together. */
+static const int64_t MOST_MAPS_NS = 2000000000;
 
 /* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
 static const long SEIZE_OPTIONS =
@@ -147,11 +151,20 @@ static bool is_worker(const struct snap_thread *thread)
 	return thread->flags & (SNAP_PF_KTHREAD | SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER);
 }
 
-/* 0 or an errno. */
+/*
+ * 0 or an errno. SEIZE waits for an exec of the process, which its program can make last without
+ * end; ETIMEDOUT: a tick has given it up.
+ */
 static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 {
 	int error;
 
+	if (sigsetjmp(tracer->seize_given_up, 0)) {
+		tracer->seizing = 0;
+		snap_tracer_allow_ticks();
+		return ETIMEDOUT;
+	}
+	tracer->seizing_since_ns = 0;
 	tracer->seizing = tid;
 	error = ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
 	tracer->seizing = 0;
@@ -197,7 +210,9 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		event = SNAP_TRACEE_ON_ENDED;
 	} else if ((error = seize_thread(tracer, tracee->tid)) != 0) {
 		event = explain_refusal(tracer, tracee, error);
-		if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
+		if (error == ETIMEDOUT && event == SNAP_TRACEE_ON_REFUSED)
+			process->held = SNAP_HELD_SEIZE;
+		else if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
 			process->error = error;
 	}
 	snap_tracer_note(tracer, tracee, event);
@@ -251,32 +266,55 @@ static void list_threads(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
-static void read_maps_of_process(struct snap_tracer *tracer, uint32_t process, uint32_t first)
-{
-	struct snap_traced *traced = &tracer->stop->processes[process];
-	int error = -ESRCH;
-
-	if (traced->look_only || traced->vanished || traced->error)
-		return;
-	/* A leader that has exited has no memory; the threads that it left behind have. */
-	for (uint32_t i = first; i < tracer->count && error == -ESRCH; i++)
-		error = snap_tracer_read_maps(tracer, process, tracer->tracees[i].tid);
-	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
-	if (error == -EACCES || error == -EPERM)
-		traced->error = -error;
-}
-
 /* What can be listed quickly, for all, before what takes long is read. */
 static void read_lists(struct snap_tracer *tracer)
 {
-	struct snap_stop *stop = tracer->stop;
+	const struct snap_stop *stop = tracer->stop;
 
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
-		uint32_t first = tracer->count;
+		const struct snap_traced *traced = &stop->processes[i];
 
 		list_threads(tracer, i);
-		read_maps_of_process(tracer, i, first);
+		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
+			      snap_clock_ns(CLOCK_MONOTONIC) + MOST_MAPS_NS);
+}
+
+/* Of processes that are ours, from `first` on; `slow_alone`: of threads that did not stop. */
+static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool slow_alone)
+{
+	const struct snap_stop *stop = tracer->stop;
+	uint32_t most = stop->process_count - first, count = 0;
+	struct snap_kernel_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
+	uint32_t *processes = snap_region_new_array(&tracer->lists, most, uint32_t);
+	int64_t *signs = snap_region_new_array(&tracer->lists, most, int64_t);
+	struct snap_work work = {
+		.run = snap_reader_read_kernel_stacks,
+		.context = list,
+		.marks = snap_region_alloc(&tracer->lists, most),
+		.patience_ns = SNAP_STOP_PATIENCE_MS * 1000000ll,
+		.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + MOST_MAPS_NS,
+		.signs = signs,
+	};
+
+	if (!list || !processes || !signs || !work.marks)
+		return;
+	for (uint32_t i = first; i < stop->process_count; i++)
+		if (!stop->processes[i].look_only && !stop->processes[i].held)
+			processes[count++] = i;
+	*list = (struct snap_kernel_list){ .reader = tracer->reader,
+					   .processes = processes,
+					   .signs = signs,
+					   .slow_alone = slow_alone };
+	work.count = count;
+	snap_workers_run(&tracer->pool, &work);
+}
+
+void snap_tracer_read_slow_kernel_stacks(struct snap_tracer *tracer)
+{
+	if (tracer->options->kernel_stacks)
+		read_kernel_stacks(tracer, 0, true);
 }
 
 static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
@@ -287,7 +325,7 @@ static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		return;
 	if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
-	else if (process->seized || !process->error)
+	else if (!process->held && (process->seized || !process->error))
 		snap_tracer_seize(tracer, tracee);
 	else /* Who may not trace the first thread will not try ten thousand. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
@@ -304,6 +342,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	stop->help.stack_bytes = stack_bytes;
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++)
 		describe_process(tracer, i);
+	if (tracer->options->kernel_stacks)
+		read_kernel_stacks(tracer, tracer->prepared, false);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
 	snap_tracer_set_ticks(tracer, SEIZE_TICK_US);

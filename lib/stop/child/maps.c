@@ -1,109 +1,111 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tracing child's view of an address space: the mappings, the first page of each module, the
- * vDSO. Read while the target runs; again inside the pause only where they turn out to be stale.
+ * The tracing child's view of address spaces: the mappings, the first page of each module, the
+ * vDSO. Workers read them while the target runs; again inside the pause only where they turn out to
+ * be stale.
  */
-#include "base/clock.h"
 #include "proc/address_space.h"
-#include "proc/fuse_maps.h"
+
 #include "stop/child/internal.h"
 
 #include <errno.h>
-#include <string.h>
 
-enum { NEAR_MAPS = 3 }; /* the stack of the next thread lies so near */
-
-/*
- * A page that nobody serves (userfaultfd, a filesystem in user space) blocks process_vm_readv until
- * SIGKILL; a read of the file of the memory fails at once, but there is one call a range, which
- * makes the pause a tenth longer.
- */
-static size_t read_carefully(struct snap_tracer *tracer, uint32_t process, pid_t tid,
-			     uint8_t *bytes, const struct iovec *ranges, size_t count)
-{
-	_cleanup_fd_ int fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "mem");
-	size_t total = 0;
-
-	for (size_t i = 0; fd >= 0 && i < count; i++) {
-		ssize_t got = pread(fd, bytes + total, ranges[i].iov_len,
-				    (off_t)(uintptr_t)ranges[i].iov_base);
-
-		total += got > 0 ? (size_t)got : 0;
-		if (got != (ssize_t)ranges[i].iov_len)
-			break;
-	}
-	return total;
-}
-
-size_t snap_tracer_read(struct snap_tracer *tracer, uint32_t process, pid_t tid, uint8_t *bytes,
-			const struct iovec *ranges, size_t count)
-{
-	struct iovec local = { bytes, 0 };
-	ssize_t got;
-
-	if (tracer->stop->careful)
-		return read_carefully(tracer, process, tid, bytes, ranges, count);
-	for (size_t i = 0; i < count; i++)
-		local.iov_len += ranges[i].iov_len;
-	/* The parent looks at this clock, as a call that blocks cannot. */
-	__atomic_store_n(&tracer->stop->reading_ns, snap_clock_ns(CLOCK_MONOTONIC),
-			 __ATOMIC_RELEASE);
-	got = process_vm_readv(tid, &local, 1, ranges, count, 0);
-	__atomic_store_n(&tracer->stop->reading_ns, 0, __ATOMIC_RELEASE);
-	return got < 0 ? 0 : (size_t)got;
-}
-
-struct memory {
-	struct snap_tracer *tracer;
-	uint32_t process;
-	pid_t tid;
+enum {
+	NEAR_MAPS = 3, /* the stack of the next thread lies so near */
+	SAMPLES = 32,  /* stacks that are measured before the stop */
 };
 
-static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+static uint32_t count_wanted(const struct snap_tracer *tracer)
 {
-	const struct memory *memory = context;
+	uint32_t count = 0;
 
-	return snap_tracer_read(memory->tracer, memory->process, memory->tid, bytes, ranges, count);
+	for (uint32_t i = 0; i < tracer->stop->process_count; i++)
+		count += tracer->maps_wanted[i];
+	return count;
 }
 
-static void hide_fuse_maps(const struct snap_tracer *tracer, uint32_t process, pid_t tid,
-			   const struct snap_space_reader *reader, struct snap_space *space)
+/* A list of those that are wanted, which then are not any more; NULL: memory is used up. */
+static struct snap_maps_list *list_wanted(struct snap_tracer *tracer, uint32_t count)
 {
-	_cleanup_fd_ int fd = -1;
+	struct snap_maps_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
+	struct snap_maps_item *items =
+		snap_region_new_array(&tracer->lists, count, struct snap_maps_item);
+	int64_t *signs = snap_region_new_array(&tracer->lists, count, int64_t);
+	uint32_t step = tracer->count / SAMPLES + 1, at = 0;
 
-	if (!snap_fuse_maps_possible(space))
-		return;
-	fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "mountinfo");
-	snap_fuse_maps_hide(reader, fd, space);
-}
+	if (!list || !items || !signs)
+		return NULL;
+	for (uint32_t i = 0; at < count; i++) {
+		const struct snap_tracee *leader;
 
-int snap_tracer_read_maps(struct snap_tracer *tracer, uint32_t process, pid_t tid)
-{
-	_cleanup_fd_ int fd = snap_procfs_task_open_file(tracer->task_fds[process], tid, "maps");
-	struct snap_traced *traced = &tracer->stop->processes[process];
-	struct memory memory = { tracer, process, tid };
-	const struct snap_space_reader reader = {
-		.records = &tracer->memory->records,
-		.maps = tracer->maps,
-		.buffer = tracer->buffer,
-		.buffer_size = SNAP_TRACER_BUFFER,
-		.read = read_memory,
-		.context = &memory,
-		.taken = &tracer->memory->spaces,
+		if (!tracer->maps_wanted[i])
+			continue;
+		tracer->maps_wanted[i] = false;
+		leader = snap_tracer_leader(tracer, i);
+		items[at++] = (struct snap_maps_item){
+			.process = i,
+			.tid = leader && leader->phase == SNAP_TRACEE_STOPPED ? leader->tid : 0,
+		};
+	}
+	*list = (struct snap_maps_list){
+		.reader = tracer->reader,
+		.items = items,
+		.signs = signs,
+		.sample_step = step > 1 && !tracer->stopping ? step : 0,
 	};
-	struct snap_space space = { .pieces = traced->pieces, .piece_count = traced->piece_count };
-	int error = fd < 0 ? fd : snap_space_read_maps(&reader, fd, &space);
+	return list;
+}
 
-	if (error)
-		return error;
-	hide_fuse_maps(tracer, process, tid, &reader, &space);
-	snap_space_read_pieces(&reader, &space);
-	traced->maps = space.maps;
-	traced->map_count = space.map_count;
-	traced->maps_cut = space.cut;
-	traced->pieces = space.pieces;
-	traced->piece_count = space.piece_count;
-	return 0;
+/* What is whole counts, even of one who is late. */
+static void take_space(struct snap_traced *traced, const struct snap_maps_item *item)
+{
+	traced->maps = item->space.maps;
+	traced->map_count = item->space.map_count;
+	traced->maps_cut = item->space.cut;
+	traced->pieces = item->space.pieces;
+	traced->piece_count = __atomic_load_n(&item->space.piece_count, __ATOMIC_ACQUIRE);
+}
+
+static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *item, bool late)
+{
+	struct snap_traced *traced = &tracer->stop->processes[item->process];
+	bool reached = __atomic_load_n(&item->reached, __ATOMIC_ACQUIRE) != SNAP_REACHED_NOTHING;
+
+	if (reached && (late || !item->error))
+		take_space(traced, item);
+	if (late) {
+		traced->stalled |= reached || tracer->stopping;
+		if (!reached && !tracer->stopping)
+			traced->held = SNAP_HELD_MAPS;
+		return;
+	}
+	tracer->sample_bytes += item->sample_bytes;
+	tracer->sample_count += item->sample_count;
+	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */
+	if ((item->error == -EACCES || item->error == -EPERM) && !tracer->stopping)
+		traced->error = -item->error;
+}
+
+void snap_tracer_read_maps(struct snap_tracer *tracer, int64_t patience_ns, int64_t until_ns)
+{
+	uint32_t count = count_wanted(tracer);
+	struct snap_maps_list *list = count ? list_wanted(tracer, count) : NULL;
+	struct snap_work work = {
+		.run = snap_reader_read_maps,
+		.context = list,
+		.count = count,
+		.marks = snap_region_alloc(&tracer->lists, count),
+		.patience_ns = patience_ns,
+		.until_ns = until_ns,
+		.here = tracer->first,
+	};
+
+	if (!list || !work.marks)
+		return;
+	work.signs = list->signs;
+	snap_workers_run(&tracer->pool, &work);
+	for (uint32_t i = 0; i < count; i++)
+		take_item(tracer, &list->items[i], work.marks[i] != SNAP_ITEM_DONE);
 }
 
 const struct snap_map *snap_tracer_find_map(struct snap_tracer *tracer, uint32_t process,

@@ -345,6 +345,9 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 
 	snap_tracer_set_ticks(tracer, SNAP_TRACER_TICK_US);
 	policy = raise_priority();
+	tracer->first = policy >= 0;
+	if (tracer->first)
+		snap_workers_follow(&tracer->pool);
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	set_deadlines(tracer, begin);
 	tracer->stopping = true;
@@ -368,5 +371,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	if (detached && !has_traced(tracer))
 		tell_done(tracer);
 	drop_priority(policy);
+	tracer->first = false;
 	explain_slow(tracer);
+	snap_tracer_read_slow_kernel_stacks(tracer);
 }

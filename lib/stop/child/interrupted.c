@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Threads in a handler on a signal stack (stop/signal_stack.h): where the stack lies that was
+ * interrupted, judged by what was copied of the signal stack.
+ */
+#include "stop/child/internal.h"
+#include "stop/signal_stack.h"
+
+#include <string.h>
+#include <sys/user.h>
+
+enum { SIGNAL_FRAME_BYTES = 4 << 20 /* that are searched for signal frames, of all stacks */ };
+
+/* Beside the usual stack of a thread; 0: not known. */
+static uint64_t thread_pointer(const struct user_regs_struct *registers)
+{
+#if defined(__x86_64__)
+	return registers->fs_base;
+#else
+	(void)registers;
+	return 0;
+#endif
+}
+
+static bool is_usual_stack(const struct snap_map *map, uint64_t pointer)
+{
+	return (pointer >= map->start && pointer < map->end) ||
+	       (map->path && strcmp(map->path, "[stack]") == 0);
+}
+
+/* A thread of a stop, while its signal frame is looked for. */
+struct interrupted_thread {
+	struct snap_tracer *tracer;
+	const struct snap_tracee *tracee;
+	const struct snap_map *own;
+	struct snap_need need;
+};
+
+static bool is_elsewhere(void *context, uint64_t saved)
+{
+	struct interrupted_thread *interrupted = context;
+	uint32_t process = interrupted->tracee->process;
+	const struct snap_map *map;
+
+	if (saved >= interrupted->own->start && saved < interrupted->own->end)
+		return false;
+	map = snap_tracer_find_map(interrupted->tracer, process, saved);
+	if (!map || !map->write)
+		return false;
+	interrupted->need = snap_tracer_find_stack(interrupted->tracer, process, saved);
+	return interrupted->need.size > 0;
+}
+
+/* The stack that was interrupted; size 0: none. */
+static struct snap_need find_interrupted_stack(struct snap_tracer *tracer,
+					       const struct snap_tracee *tracee, size_t *budget)
+{
+	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	struct interrupted_thread interrupted = {
+		.tracer = tracer,
+		.tracee = tracee,
+		.own = snap_tracer_find_map(tracer, tracee->process, thread->stack_address),
+	};
+
+	if (!interrupted.own || is_usual_stack(interrupted.own, thread_pointer(thread->registers)))
+		return (struct snap_need){ 0 };
+	if (!snap_tracer_interrupted_sp(thread, budget, is_elsewhere, &interrupted))
+		return (struct snap_need){ 0 };
+	return interrupted.need;
+}
+
+bool snap_tracer_find_interrupted(struct snap_tracer *tracer)
+{
+	uint64_t most = tracer->options->max_stack & ~15ull;
+	size_t budget = SIGNAL_FRAME_BYTES, room = snap_region_room(&tracer->memory->stacks);
+	bool any = false;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		struct snap_need *need = &tracer->needs[i];
+
+		need->size = 0;
+		if (thread->result != SNAP_THREAD_COPIED || !thread->stack_size ||
+		    snap_tracer_process(tracer, tracee)->stalled)
+			continue;
+		*need = find_interrupted_stack(tracer, tracee, &budget);
+		need->size = need->size < most ? need->size : most;
+		need->size = need->size < room ? need->size : room & ~(size_t)15;
+		room -= need->size;
+		any |= need->size != 0;
+	}
+	return any;
+}

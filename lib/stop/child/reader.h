@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Reader: what workers (base/workers.h) do for the tracing child.
+ *
+ * Whoever has seized threads reads no memory of theirs and no file that can sleep by their will: a
+ * page that nobody serves, or a lock that a thread holds in such a wait, would hold him, and with
+ * him all that he has seized. So he lists what is to be read and has workers read it. All lists,
+ * and what comes of them, lie in shared memory, are used once, and never again: who is late may
+ * still write there. Knows neither phases nor ptrace.
+ */
+#ifndef SNAP_STOP_CHILD_READER_H
+#define SNAP_STOP_CHILD_READER_H
+
+#include "base/workers.h"
+#include "proc/address_space.h"
+#include "stop/tracer.h"
+
+enum { SNAP_READER_VECTORS = 1024 /* UIO_MAXIOV */ };
+
+/* What every list is given. Made before the first worker; its buffers are each worker's own. */
+struct snap_reader {
+	const struct snap_options *options;
+	const struct snap_procfs *procfs;
+	struct snap_shared_memory *memory;
+	struct snap_stop *stop;
+	struct snap_map *maps; /* SNAP_MAX_MAPS */
+	char *buffer;          /* SNAP_DESCRIBE_BYTES */
+	struct iovec *vectors; /* SNAP_READER_VECTORS */
+};
+
+/* How far the reading of an address space has come; what is reached is whole. */
+enum snap_reached { SNAP_REACHED_NOTHING, SNAP_REACHED_MAPS, SNAP_REACHED_PIECES };
+
+/* The maps of a process, and the first pages of its modules. */
+struct snap_maps_item {
+	uint32_t process; /* in stop->processes */
+	pid_t tid;        /* which lives; 0: whichever of its threads does */
+	/* out */
+	uint32_t reached; /* enum snap_reached */
+	int32_t error;    /* negative errno: there are none; ESRCH: it has gone */
+	struct snap_space space;
+	/* Stacks that were measured, and their bytes together. */
+	uint32_t sample_count;
+	uint64_t sample_bytes;
+};
+
+struct snap_maps_list {
+	const struct snap_reader *reader;
+	struct snap_maps_item *items;
+	int64_t *signs;
+	uint32_t sample_step; /* each such thread's stack is measured; 0: none is */
+};
+
+/* A stack to be copied. */
+struct snap_want {
+	uint64_t address;
+	uint64_t size;
+	uint8_t *bytes; /* where to; those of an item lie one after the other */
+	uint64_t got;   /* out: up to the first that cannot be read */
+	uint32_t tracee;
+};
+
+/* Stacks of one process. */
+struct snap_copy_item {
+	uint32_t process;
+	pid_t tid; /* a live thread of it */
+	uint32_t first, count;
+	uint32_t before; /* the item of the same process that comes first; UINT32_MAX: none */
+	/* out */
+	uint32_t begun, ended;
+	uint32_t done; /* wants from the first on, which are whole even if the item is late */
+};
+
+struct snap_copy_list {
+	const struct snap_reader *reader;
+	struct snap_copy_item *items;
+	struct snap_want *wants;
+	int64_t *signs;
+	/* One by one, by the file of the memory: there userfaultfd holds nobody, but it is slow. */
+	bool careful;
+};
+
+/* Memory that a worker is about to write to, made present. */
+struct snap_ready_list {
+	const struct snap_reader *reader;
+	struct snap_region stacks, lists;
+};
+
+/* Kernel stacks of processes; what is read goes to the threads themselves. */
+struct snap_kernel_list {
+	const struct snap_reader *reader;
+	const uint32_t *processes;
+	int64_t *signs;
+	bool slow_alone; /* those that did not stop */
+};
+
+/* For struct snap_work: `context` is the list. */
+void snap_reader_read_maps(void *list, uint32_t item);
+void snap_reader_copy(void *list, uint32_t item);
+void snap_reader_get_ready(void *list, uint32_t item);
+void snap_reader_read_kernel_stacks(void *list, uint32_t item);
+
+#endif
