@@ -9,6 +9,7 @@
 #include "analyze/analysis.h"
 
 #include "base/escape.h"
+#include "model/stack_cut.h"
 
 #include <string.h>
 
@@ -57,34 +58,19 @@ static uint64_t known_frame_bytes(const struct snap_frame *frame)
 	return record->report_bytes;
 }
 
-/* How many frames of a stack stand before the cut, and how many behind it. */
-static size_t head_of(const struct snap_stack *stack, size_t most)
+static struct snap_stack_cut cut_of(const struct snap_stack *stack, size_t most)
 {
-	size_t head = most - most / 2;
-
-	/* There is one gap in a stack: an earlier one becomes part of it. */
-	return stack->gap_count && head > stack->gap_frame + 1 ? stack->gap_frame + 1 : head;
-}
-
-static size_t tail_of(const struct snap_stack *stack, size_t most)
-{
-	size_t tail = most / 2, behind = stack->frame_count - stack->gap_frame - 1;
-
-	return stack->gap_count && tail > behind ? behind : tail;
+	return snap_stack_cut_to(most, stack->frame_count, stack->gap_frame, stack->gap_count);
 }
 
 static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
 {
-	size_t count = stack->frame_count, head = count, tail = 0;
+	const struct snap_stack_cut cut = cut_of(stack, most);
 	uint64_t bytes = STACK_BYTES + stack->thread_count * (uint64_t)THREAD_BYTES;
 
-	if (count > most) {
-		head = head_of(stack, most);
-		tail = tail_of(stack, most);
-	}
-	for (size_t i = 0; i < head; i++)
+	for (size_t i = 0; i < cut.head; i++)
 		bytes += known_frame_bytes(stack->frames[i]);
-	for (size_t i = count - tail; i < count; i++)
+	for (size_t i = stack->frame_count - cut.tail; i < stack->frame_count; i++)
 		bytes += known_frame_bytes(stack->frames[i]);
 	return bytes;
 }
@@ -154,22 +140,17 @@ static void shorten_names(struct snap_analysis *analysis)
 /* The frames are copied: other stacks of the process may have the same ones. */
 static bool cut_stack(struct snap_arena *arena, struct snap_stack *stack, size_t most)
 {
-	size_t count = stack->frame_count, head, tail;
+	const struct snap_stack_cut cut = cut_of(stack, most);
 	const struct snap_frame **frames;
 
-	if (count <= most)
+	if (stack->frame_count <= most)
 		return true;
-	head = head_of(stack, most);
-	tail = tail_of(stack, most);
-	frames = snap_arena_new_array(arena, head + tail, const struct snap_frame *);
+	frames = snap_arena_new_array(arena, cut.head + cut.tail, const struct snap_frame *);
 	if (!frames)
 		return false;
-	memcpy(frames, stack->frames, head * sizeof(*frames));
-	memcpy(frames + head, stack->frames + count - tail, tail * sizeof(*frames));
+	stack->frame_count = snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, frames,
+						 &stack->gap_frame, &stack->gap_count);
 	stack->frames = frames;
-	stack->gap_count += count - head - tail;
-	stack->gap_frame = head - 1;
-	stack->frame_count = head + tail;
 	return true;
 }
 

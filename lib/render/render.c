@@ -5,30 +5,33 @@
 #include <string.h>
 
 const struct snap_format snap_formats[] = {
-	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, false },
+	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, false,
+	  SNAP_FRAMES_AS_NUMBERS },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
-	  snap_render_json_recording, false },
+	  snap_render_json_recording, false, SNAP_FRAMES_IN_GROUPS },
 	{ "jsonl", ".jsonl", "JSON Lines: a document for each moment, one per line",
-	  snap_render_jsonl, snap_render_jsonl_recording, false },
-	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true },
+	  snap_render_jsonl, snap_render_jsonl_recording, false, SNAP_FRAMES_IN_TICKS },
+	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true,
+	  SNAP_FRAMES_AS_NUMBERS },
 	{ "folded", ".folded", "one line per stack, for flame graphs", NULL, snap_render_folded,
-	  false },
+	  false, SNAP_FRAMES_AS_NUMBERS },
 	{ "chrome", ".trace.json", "trace events: Perfetto, chrome://tracing", NULL,
-	  snap_render_chrome, false },
+	  snap_render_chrome, false, SNAP_FRAMES_IN_CHANGES },
 	{ "speedscope", ".speedscope.json", "for speedscope.app", NULL, snap_render_speedscope,
-	  false },
-	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox,
-	  false },
+	  false, SNAP_FRAMES_AS_NUMBERS },
+	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox, false,
+	  SNAP_FRAMES_IN_TABLES },
 	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
-	  true },
+	  true, SNAP_FRAMES_IN_TABLES },
 	{ "snaprec", ".snaprec", "a recording, for stacksnap render", NULL, snap_render_snaprec,
-	  true },
-	{ NULL, NULL, NULL, NULL, NULL, false },
+	  true, SNAP_FRAMES_AS_NUMBERS },
+	{ NULL, NULL, NULL, NULL, NULL, false, SNAP_FRAMES_AS_NUMBERS },
 };
 
 /* What `stacksnap list` prints: no format that a snapshot is asked for by name on its own. */
-static const struct snap_format list_format = { "list",           NULL, "the process tree only",
-						snap_render_list, NULL, false };
+static const struct snap_format list_format = {
+	"list", NULL, "the process tree only", snap_render_list, NULL, false, SNAP_FRAMES_AS_NUMBERS
+};
 
 const struct snap_format *snap_format_by_name(const char *name)
 {
@@ -77,8 +80,12 @@ struct stacksnap_error *snap_render_recording(const struct snap_format *format,
 					      const struct snap_recording *recording,
 					      const struct snap_options *options, FILE *out)
 {
+	_cleanup_(snap_limited_deinit) struct snap_limited limited = { 0 };
+	struct stacksnap_error *err;
+
 	if (!format->recording)
 		return snap_error_format(SNAP_ERROR_INVALID, "a recording cannot be written as %s",
 					 format->name);
-	return format->recording(recording, options, out);
+	err = snap_limited_init(&limited, recording, options, format->frames);
+	return err ? err : format->recording(&limited.recording, options, out);
 }

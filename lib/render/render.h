@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "model/options.h"
 #include "model/recording.h"
+#include "render/view/limit.h"
 
 #include <stdio.h>
 
@@ -24,7 +25,8 @@ struct snap_format {
 					    const struct snap_options *options, FILE *out);
 	struct stacksnap_error *(*recording)(const struct snap_recording *recording,
 					     const struct snap_options *options, FILE *out);
-	bool binary; /* nothing for a terminal */
+	bool binary;                /* nothing for a terminal */
+	enum snap_frame_use frames; /* of a recording */
 };
 
 /* The table, ended by a NULL name. */

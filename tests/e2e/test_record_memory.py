@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """`record --max-memory`: what a recording and its report take is bounded, whatever its targets do, and
 what is left out for that is told. Margins are wide: what is wrong here is wrong by factors."""
+import os
+
 from bounds import Measured
 from harness import ASAN, Case, functions, processes, walk
+from test_record import formats
 
 LIMIT = "16M"
+OUTPUT = 110 << 20  # bytes of a report
 MEMORY = 120 << 20  # of all processes together; without a limit it is several times that after seconds
 
 
@@ -19,6 +23,10 @@ class Memory(Case):
         for pid in victim.watched:
             self.assert_free(pid)
         return got
+
+    def small(self, path):
+        self.assertLessEqual(os.path.getsize(path), OUTPUT, path)
+        os.remove(path)
 
     def warning(self, doc):
         found = [w["message"] for w in doc["warnings"] if w["code"] == "memory_limit"]
@@ -40,3 +48,32 @@ class Memory(Case):
         self.assertEqual(samples, got.doc["sample_count"])
         self.assertEqual(len({t["tid"] for s in node["stacks"] for t in s["threads"]}), 31)
         self.assertTrue(any("stay" in functions(s) for s in cut), cut[:3])
+
+    def test_each_format(self):
+        victim = self.victim("recursion", 30, 3000, settled=False)
+        folder = self.scratch()
+        recording = os.path.join(folder, "recording.snaprec")
+        self.record(victim, "-o", recording)
+        for name, suffix in sorted(formats().items()):
+            if name == "snaprec":
+                continue
+            out = os.path.join(folder, "report" + suffix)
+            got = Measured(["render", recording, "-f", name, "-o", out])
+            self.check(got, 1)
+            self.assertLessEqual(got.memory, MEMORY, got)
+            self.small(out)
+        self.small(recording)
+
+    def test_a_ring(self):
+        victim = self.victim("recursion", 30, 3000, settled=False)
+        got = self.record(victim, "--ring", "60", "-f", "json", seconds=6)
+        self.assertIn("the ring holds less time", self.warning(got.doc))
+        # Who came last is there: the newest ticks.
+        self.assertTrue(got.doc["slice"], got.doc["recording"])
+        self.assertGreater(got.doc["from_ns"], 0)
+
+    def test_enough_memory(self):
+        """What a usual program does is far from the limit: nothing is told, nothing is missing."""
+        victim = self.victim("threads", "futex:40:worker:5", "spin:1:busy", running=1)
+        got = self.run_tool("record", "-p", victim.pid, "-d", "1s", "--max-memory", LIMIT, "-f", "json")
+        self.assertEqual([w for w in got.doc["warnings"] if w["code"] in ("memory_limit", "report_limited")], [])

@@ -292,6 +292,63 @@ static void test_trust(void **state _unused_)
 	snap_recording_destroy(recording);
 }
 
+/* Stacks that there is no memory for are cut in their middle; what they are stays what it was. */
+static void test_many_long_stacks(void **state _unused_)
+{
+	enum { STACKS = 100, FRAMES = 300 };
+	struct snap_options *options = make_options();
+	struct snap_recording *whole, *cut, *asked;
+	struct snap_log *log = make_log();
+	uint32_t process = add_process(log, 10, UINT32_MAX, UINT32_MAX);
+	uint32_t thread = add_thread(log, process, 10, "main");
+
+	for (uint64_t i = 0; i < STACKS; i++) {
+		uint64_t bits[FRAMES] = { 1ull << 63 | 0x2000 };
+		struct snap_log_pcs pcs = { .bits = bits, .count = i ? FRAMES : 3 };
+		uint32_t stack;
+
+		for (uint64_t k = 1; k < FRAMES; k++)
+			bits[k] = 0x2000 + 16 * ((i * k) % 512);
+		fine(snap_log_stack(log, log->processes[process].space, &pcs, &stack));
+		begin(log);
+		change_to(log, thread, stack, SNAP_STATE_RUNNING, -1);
+		snap_log_end_tick(log, 1);
+	}
+	name_all(log);
+	whole = analyze(log, options);
+	options->max_memory = 20 * STACKS * 128;
+	cut = analyze(log, options);
+	options->frames_given = true;
+	asked = analyze(log, options);
+	assert_int_equal(whole->stack_count, STACKS);
+	assert_int_equal(cut->stack_count, STACKS);
+	assert_int_equal(whole->warning_count, 0);
+	assert_int_equal(asked->warning_count, 0);
+	assert_int_equal(cut->warning_count, 1);
+	assert_string_equal(cut->warnings[0].code, "report_limited");
+	assert_int_equal(cut->stacks[0].frame_count, 3);
+	assert_int_equal(cut->stacks[0].gap_count, 0);
+	for (int i = 1; i < STACKS; i++) {
+		const struct snap_recorded_stack *stack = &cut->stacks[i];
+		size_t left = stack->frame_count;
+
+		assert_int_equal(left, 20);
+		assert_int_equal(stack->gap_count, FRAMES - 20);
+		assert_int_equal(stack->gap_frame, 9);
+		assert_string_equal(stack->id, whole->stacks[i].id);
+		assert_string_equal(stack->id, asked->stacks[i].id);
+		assert_int_equal(whole->stacks[i].frame_count, FRAMES);
+		assert_int_equal(stack->frames[9]->address, whole->stacks[i].frames[9]->address);
+		assert_int_equal(stack->frames[10]->address,
+				 whole->stacks[i].frames[FRAMES - 10]->address);
+	}
+	snap_recording_destroy(whole);
+	snap_recording_destroy(cut);
+	snap_recording_destroy(asked);
+	snap_log_destroy(log);
+	free(options);
+}
+
 static void test_programs_and_children(void **state _unused_)
 {
 	_cleanup_free_ struct snap_options *options = make_options();
@@ -699,10 +756,15 @@ static void test_names(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs),    cmocka_unit_test(test_ends_of_stacks),
-		cmocka_unit_test(test_trust),   cmocka_unit_test(test_programs_and_children),
-		cmocka_unit_test(test_filters), cmocka_unit_test(test_slices_that_make_no_sense),
-		cmocka_unit_test(test_model),   cmocka_unit_test(test_model_of_ring),
+		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_many_long_stacks),
+		cmocka_unit_test(test_ends_of_stacks),
+		cmocka_unit_test(test_trust),
+		cmocka_unit_test(test_programs_and_children),
+		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_slices_that_make_no_sense),
+		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_model_of_ring),
 		cmocka_unit_test(test_names),
 	};
 

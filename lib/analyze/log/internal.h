@@ -25,19 +25,25 @@ struct snap_log_call_name {
 	enum snap_arch arch;
 };
 
-/* A stack of the log, with names. */
+/*
+ * What is known of a stack of the log once its frames have names. The frames themselves are found
+ * again where they are needed: hundreds of each stack would be most of a recording's memory.
+ */
 struct snap_log_named_stack {
-	struct snap_raw_stack raw; /* frames NULL: it has no names yet */
+	bool named;
 	struct snap_filter_stack filter;
-	uint32_t recorded; /* index + 1 in the recording's stacks; 0: not shown yet */
+	enum snap_unwind_end end;
+	unsigned doubt;
+	uint32_t recorded; /* index + 1 in of->shown; 0: not shown yet */
 	uint64_t key;
 };
 
 /* A stack of the recording: what is the same place in a process, once. */
 struct snap_log_shown {
-	struct snap_recorded_stack stack; /* its process is that of the log */
 	uint64_t key;
+	uint32_t process;  /* of the log */
 	uint32_t original; /* the first such stack of the log */
+	uint32_t source;   /* the one that is shown */
 };
 
 /* A thread of the log in the recording. */
@@ -60,14 +66,25 @@ struct snap_log_analysis {
 	struct snap_log_line *lines;               /* of each thread */
 	struct snap_log_shown *shown; /* stacks of the recording, in the order of first sight */
 	size_t shown_count, shown_capacity;
+	const struct snap_frame **frames; /* of the stack at hand */
+	size_t frame_capacity;
 	struct snap_hash_table shown_table;              /* of them, by process and key */
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
-/* The frames of a stack, its key and what filters say of it. NULL without memory. */
+/* A stack with its frames, which are there until the next one is asked for. False without memory. */
+bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct snap_raw_stack *ret);
+/* What is known of it, its key and what filters say of it. NULL without memory. */
 struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack);
 /* Its number in the recording, which it gets when it is first shown. False without memory. */
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
+
+/*
+ * Stacks that are shown as recorded ones, without their processes; cut to as many frames
+ * as there is memory for, which is told. False without memory.
+ */
+bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,
+			  size_t count, struct snap_recorded_stack *ret);
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;

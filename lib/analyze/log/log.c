@@ -16,6 +16,7 @@ static void log_analysis_deinit(struct snap_log_analysis *of)
 	free(of->modules);
 	free(of->named_stacks);
 	free(of->shown);
+	free(of->frames);
 	snap_hash_table_deinit(&of->shown_table);
 	snap_analysis_deinit(&of->analysis);
 	snap_recording_destroy(of->recording);

@@ -40,12 +40,13 @@ static bool depends_on_stack(enum snap_arch of, int number)
 
 /* False without memory. */
 static bool find_call(struct snap_log_analysis *of, const struct snap_log_change *change,
-		      const struct snap_raw_stack *stack, struct snap_run *run)
+		      struct snap_run *run)
 {
 	const char **ret = &run->syscall;
 	uint32_t space = of->log->stacks[change->stack].space;
 	enum snap_arch arch = of->log->capture->processes[space].arch;
 	struct snap_log_call_name *call = NULL;
+	struct snap_raw_stack stack;
 
 	if (change->syscall < 0)
 		return true;
@@ -63,7 +64,9 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 		*ret = call->name;
 		return true;
 	}
-	*ret = snap_label_syscall(&of->analysis.strings, arch, change->syscall, stack);
+	if (!snap_log_raw_stack(of, change->stack, &stack))
+		return false;
+	*ret = snap_label_syscall(&of->analysis.strings, arch, change->syscall, &stack);
 	if (call && !depends_on_stack(arch, change->syscall))
 		*call = (struct snap_log_call_name){ *ret, arch };
 	return *ret;
@@ -100,12 +103,11 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 		return false;
 	line->sampled = true;
 	line->stays = end == of->end - of->first;
-	line->readable = line->readable ||
-			 !snap_thread_is_missing(named->raw.end, member.state, member.kernel);
+	line->readable =
+		line->readable || !snap_thread_is_missing(named->end, member.state, member.kernel);
 	if (!snap_filter_shows_thread(of->options, &member, &named->filter))
 		return true;
-	if (!snap_log_show_stack(of, change->stack, &run.stack) ||
-	    !find_call(of, change, &named->raw, &run))
+	if (!snap_log_show_stack(of, change->stack, &run.stack) || !find_call(of, change, &run))
 		return false;
 	if (line->run_count && same_run(&line->runs[line->run_count - 1], &run))
 		line->runs[line->run_count - 1].last = run.last;

@@ -6,9 +6,16 @@
 #include "analyze/group.h"
 #include "analyze/log/internal.h"
 #include "base/buffer.h"
+#include "model/stack_cut.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/*
+ * What a frame of a stack may cost of the memory that a recording has: its place here, and what
+ * renderers make of it. Stacks are not cut to less than the least.
+ */
+enum { BYTES_OF_FRAME = 128, LEAST_FRAMES = 4, MOST_FRAMES = 1 << 24 };
 
 static uint32_t process_of(const struct snap_log_analysis *of, uint32_t stack)
 {
@@ -139,81 +146,72 @@ static const char *end_detail(struct snap_log_analysis *of, const struct snap_lo
 
 /* ---- stacks ---- */
 
-struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack)
+bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct snap_raw_stack *ret)
 {
 	const struct snap_log_stack *from = &of->log->stacks[stack];
-	struct snap_log_named_stack *named = &of->named_stacks[stack];
-	struct snap_raw_stack raw = {
+
+	if (!snap_reserve_array(of->frames, of->frame_capacity, from->frame_count + (size_t)1))
+		return false;
+	*ret = (struct snap_raw_stack){
+		.frames = of->frames,
 		.frame_count = from->frame_count,
 		.end = from->end,
 		.end_pc = from->end_pc,
 		.gap_frame = from->gap_count ? from->gap_after : 0,
 		.gap_count = from->gap_count,
+		.reason = from->reason ? of->log->reasons[from->reason - 1] : NULL,
 	};
-
-	if (named->raw.frames)
-		return named;
-	raw.frames = snap_arena_new_array(snap_analysis_arena(&of->analysis),
-					  from->frame_count + (size_t)1, const struct snap_frame *);
-	if (!raw.frames)
-		return NULL;
 	for (uint32_t i = 0; i < from->frame_count; i++) {
 		struct snap_frame_record *record =
 			record_of(of, of->log->frame_ids[from->frame_start + i]);
 
 		if (!record)
-			return NULL;
-		raw.frames[i] = &record->frame;
+			return false;
+		of->frames[i] = &record->frame;
 	}
-	if (from->reason)
-		raw.reason = of->log->reasons[from->reason - 1];
-	raw.doubt = snap_group_doubt(raw.frames, raw.frame_count);
-	snap_stack_judge_end(&raw);
-	raw.detail = end_detail(of, from, &raw);
-	named->raw = raw;
+	snap_stack_judge_end(ret);
+	return true;
+}
+
+struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack)
+{
+	struct snap_log_named_stack *named = &of->named_stacks[stack];
+	struct snap_raw_stack raw;
+
+	if (named->named)
+		return named;
+	if (!snap_log_raw_stack(of, stack, &raw))
+		return NULL;
+	named->named = true;
+	named->end = raw.end;
+	named->doubt = snap_group_doubt(raw.frames, raw.frame_count);
 	named->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
 	named->key = snap_group_stack_key(&raw);
 	return named;
 }
 
-static void fill_stack(struct snap_recorded_stack *stack, const struct snap_raw_stack *raw)
+static bool add_shown(struct snap_log_analysis *of, const struct snap_log_shown *shown,
+		      uint64_t hash)
 {
-	stack->frames = raw->frames;
-	stack->frame_count = raw->frame_count;
-	stack->unwind = raw->end;
-	stack->unwind_detail = raw->detail;
-	stack->gap_frame = raw->gap_frame;
-	stack->gap_count = raw->gap_count;
-}
-
-static bool add_stack(struct snap_log_analysis *of, const struct snap_log_named_stack *named,
-		      uint64_t hash, uint32_t process)
-{
-	struct snap_log_shown *added;
-
 	if (!snap_reserve_array(of->shown, of->shown_capacity, of->shown_count + 1) ||
 	    !snap_hash_table_add(&of->shown_table, hash, of->shown_count))
 		return false;
-	added = &of->shown[of->shown_count++];
-	*added = (struct snap_log_shown){
-		.stack = { .process = process,
-			   .description =
-				   snap_group_describe(named->raw.frames, named->raw.frame_count) },
-		.key = named->key,
-		.original = UINT32_MAX,
-	};
-	fill_stack(&added->stack, &named->raw);
-	snprintf(added->stack.id, sizeof(added->stack.id), "%016" PRIx64, named->key);
+	of->shown[of->shown_count++] = *shown;
 	return true;
 }
 
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret)
 {
 	struct snap_log_named_stack *named = &of->named_stacks[stack];
-	uint32_t process = process_of(of, stack);
-	uint64_t hash = snap_hash_add(named->key, process);
+	const struct snap_log_shown new = {
+		.key = named->key,
+		.process = process_of(of, stack),
+		.original = stack,
+		.source = stack,
+	};
+	uint64_t hash = snap_hash_add(new.key, new.process);
 	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
-	struct snap_recorded_stack *known;
+	struct snap_log_shown *known;
 	size_t found = of->shown_count;
 
 	if (named->recorded) {
@@ -221,18 +219,96 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 		return true;
 	}
 	while (found == of->shown_count && snap_probe_next(&probe))
-		if (of->shown[probe.number].key == named->key &&
-		    of->shown[probe.number].stack.process == process)
+		if (of->shown[probe.number].key == new.key &&
+		    of->shown[probe.number].process == new.process)
 			found = probe.number;
-	if (found == of->shown_count && !add_stack(of, named, hash, process))
+	if (found == of->shown_count && !add_shown(of, &new, hash))
 		return false;
 	/* The same stack, found with less trust: as in a snapshot, that is what is shown. */
-	known = &of->shown[found].stack;
-	if (named->raw.doubt > snap_group_doubt(known->frames, known->frame_count))
-		fill_stack(known, &named->raw);
-	if (of->shown[found].original > stack)
-		of->shown[found].original = stack;
+	known = &of->shown[found];
+	if (named->doubt > of->named_stacks[known->source].doubt)
+		known->source = stack;
+	if (known->original > stack)
+		known->original = stack;
 	*ret = (uint32_t)found;
 	named->recorded = *ret + 1;
+	return true;
+}
+
+/* ---- as the recording has them ---- */
+
+static uint64_t count_frames(const struct snap_log_analysis *of,
+			     const struct snap_log_shown *const *shown, size_t count, size_t most)
+{
+	uint64_t frames = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t own = of->log->stacks[shown[i]->source].frame_count;
+
+		frames += own < most ? own : most;
+	}
+	return frames;
+}
+
+/* How many frames a stack may have; SIZE_MAX: any number. */
+static size_t find_most_frames(const struct snap_log_analysis *of,
+			       const struct snap_log_shown *const *shown, size_t count)
+{
+	uint64_t limit = of->options->max_memory / BYTES_OF_FRAME;
+	size_t low = LEAST_FRAMES, high = MOST_FRAMES;
+
+	if (!of->options->max_memory || of->options->frames_given ||
+	    count_frames(of, shown, count, SIZE_MAX) <= limit)
+		return SIZE_MAX;
+	while (low < high) {
+		size_t middle = high - (high - low) / 2;
+
+		if (count_frames(of, shown, count, middle) <= limit)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	snap_snapshot_warn(of->analysis.snapshot, "report_limited", 0, 0,
+			   "there are %zu different stacks: they are cut to %zu frames "
+			   "(-n COUNT sets the number)",
+			   count, low);
+	return low;
+}
+
+static bool fill_stack(struct snap_log_analysis *of, const struct snap_log_shown *shown,
+		       size_t most, struct snap_recorded_stack *stack)
+{
+	struct snap_arena *arena = snap_analysis_arena(&of->analysis);
+	struct snap_stack_cut cut;
+	struct snap_raw_stack raw;
+
+	if (!snap_log_raw_stack(of, shown->source, &raw))
+		return false;
+	cut = snap_stack_cut_to(most, raw.frame_count, raw.gap_frame, raw.gap_count);
+	*stack = (struct snap_recorded_stack){
+		.description = snap_group_describe(raw.frames, raw.frame_count),
+		.frames = snap_arena_new_array(arena, cut.head + cut.tail + 1,
+					       const struct snap_frame *),
+		.unwind = raw.end,
+		.unwind_detail = end_detail(of, &of->log->stacks[shown->source], &raw),
+		.gap_frame = raw.gap_frame,
+		.gap_count = raw.gap_count,
+	};
+	if (!stack->frames)
+		return false;
+	stack->frame_count = snap_stack_cut_copy(&cut, raw.frames, raw.frame_count, stack->frames,
+						 &stack->gap_frame, &stack->gap_count);
+	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, shown->key);
+	return true;
+}
+
+bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,
+			  size_t count, struct snap_recorded_stack *ret)
+{
+	size_t most = find_most_frames(of, shown, count);
+
+	for (size_t i = 0; i < count; i++)
+		if (!fill_stack(of, shown[i], most, &ret[i]))
+			return false;
 	return true;
 }

@@ -360,14 +360,16 @@ static bool make_stacks(const struct tree *tree)
 	struct snap_recording *recording = of->recording;
 	_cleanup_free_ uint32_t *numbers = malloc((of->shown_count + 1) * sizeof(*numbers));
 	_cleanup_free_ struct numbered *order = malloc((of->shown_count + 1) * sizeof(*order));
+	_cleanup_free_ const struct snap_log_shown **shown =
+		malloc((of->shown_count + 1) * sizeof(struct snap_log_shown *));
 	size_t count = 0;
 
 	recording->stacks = snap_arena_new_array(snap_analysis_arena(&of->analysis),
 						 of->shown_count + 1, struct snap_recorded_stack);
-	if (!recording->stacks || !numbers || !order)
+	if (!recording->stacks || !numbers || !order || !shown)
 		return false;
 	for (size_t i = 0; i < of->shown_count; i++) {
-		uint32_t process = tree->shown[of->shown[i].stack.process];
+		uint32_t process = tree->shown[of->shown[i].process];
 
 		if (process != HIDDEN)
 			order[count++] =
@@ -377,9 +379,12 @@ static bool make_stacks(const struct tree *tree)
 	recording->stack_count = count;
 	for (size_t i = 0; i < count; i++) {
 		numbers[order[i].index] = (uint32_t)i;
-		recording->stacks[i] = of->shown[order[i].index].stack;
-		recording->stacks[i].process = order[i].process;
+		shown[i] = &of->shown[order[i].index];
 	}
+	if (!snap_log_fill_stacks(of, shown, count, recording->stacks))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		recording->stacks[i].process = order[i].process;
 	for (size_t i = 0; i < recording->track_count; i++)
 		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
 			struct snap_run *run = &recording->tracks[i].runs[k];

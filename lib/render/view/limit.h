@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The limit of a recording's report: tens of thousands of different stacks of hundreds of frames
+ * are a target's way to fill a disk. Where nobody asked for so many, stacks are cut in their middle,
+ * and long names, until what a format prints of them is some 64 MiB; the recording says so.
+ *
+ * Knows how often a format prints a frame, and nothing else of formats.
+ */
+#ifndef SNAP_RENDER_VIEW_LIMIT_H
+#define SNAP_RENDER_VIEW_LIMIT_H
+
+#include "model/options.h"
+#include "model/recording.h"
+
+/* How a format prints the frames of stacks. */
+enum snap_frame_use {
+	SNAP_FRAMES_AS_NUMBERS, /* so shortly that there is nothing to limit */
+	SNAP_FRAMES_IN_TABLES,  /* once, into tables that are held in memory */
+	SNAP_FRAMES_IN_GROUPS,  /* in full, with each group of threads */
+	SNAP_FRAMES_IN_TICKS,   /* in full, with each group of each tick */
+	SNAP_FRAMES_IN_CHANGES, /* by name, where a thread's stack changes */
+};
+
+/* A recording that borrows all but some stacks and warnings from another one. */
+struct snap_limited {
+	struct snap_recording recording;
+	struct snap_arena arena;
+};
+
+/* Released by snap_limited_deinit() in any case. NO_MEMORY. */
+struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
+					  const struct snap_recording *recording,
+					  const struct snap_options *options,
+					  enum snap_frame_use use) _must_check_;
+void snap_limited_deinit(struct snap_limited *limited);
+
+#endif
