@@ -174,6 +174,51 @@ static void test_one_that_works_unasked(void **state)
 	assert_int_equal(bed->unwinder->processes[0].losses, 0);
 }
 
+static void takes_its_time(void *context, int channel _unused_)
+{
+	struct snap_exchange *exchange = context;
+	clockid_t own = CLOCK_PROCESS_CPUTIME_ID;
+
+	for (uint32_t served = 0;;) {
+		int64_t begin = snap_clock_ns(own);
+
+		while (atomic_load(&exchange->calls) == served)
+			usleep(100);
+		while (snap_clock_ns(own) - begin < 200000000)
+			;
+		exchange->answer.end = SNAP_UNWIND_FAILED;
+		memcpy(exchange->answer.reason, "so", 3);
+		atomic_store(&exchange->done, ++served);
+	}
+}
+
+/* No stack takes too long, all together do: others wait no longer than that for this process. */
+static void test_one_that_takes_its_time(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_remote_unwinder *unwinder = bed->unwinder;
+	const struct snap_thread *thread = &bed->processes[0].threads[2];
+	const char *why = NULL;
+	struct snap_pcs pcs;
+	unsigned calls = 0;
+
+	assert_told(bed, 0, thread);
+	snap_remote_end_parser(unwinder);
+	assert_null(snap_remote_renew_exchange(unwinder));
+	assert_null(
+		snap_role_spawn("hostile", takes_its_time, unwinder->exchange, &unwinder->role));
+	for (; unwinder->processes[0].losses == 0 && calls < 100; calls++)
+		assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
+	assert_in_range(calls, 2, 99);
+	assert_int_equal(snap_remote_unwinder_losses(unwinder, &why), 1);
+	assert_non_null(strstr(why, "took too long"));
+	/* It is hopeless, and nobody else is. */
+	assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
+	assert_string_equal(pcs.reason, "the unwinding process was lost");
+	assert_null(snap_remote_unwind(unwinder, 1, &bed->processes[0], thread, &pcs));
+	assert_string_equal(pcs.reason, "so");
+}
+
 /* ---- files ---- */
 
 static void blames_another(void *context, int channel _unused_)
@@ -443,6 +488,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_it_has_no_priority, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_works_unasked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_that_takes_its_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_blames_another, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_writes_wherever_it_may, set_up,
 						tear_down),

@@ -15,6 +15,8 @@ struct snap_remote_process {
 	bool is_entered; /* the parser at hand has it */
 	uint8_t losses;  /* parsers that were lost over it */
 	uid_t uid;       /* whose it was when it was last seen */
+	int64_t slow_ns; /* processor time of stacks that took long; a tenth of the time is forgiven */
+	int64_t slow_at; /* CLOCK_MONOTONIC: when that was so */
 };
 
 /* Whose processes there are; nobody's stacks are unwound any more who cost too many parsers. */

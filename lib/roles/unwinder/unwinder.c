@@ -24,7 +24,13 @@ enum {
 	LOSSES_OF_USER = 8,
 	LATE = 2,         /* as much as so many that were quick to end */
 	MOST_LOSSES = 64, /* then there is no parser any more */
+	SLOW_NS =
+		100000000, /* processor time: a stack takes microseconds, once its files are known */
+	FORGIVEN = 10,
 };
+
+/* All others wait meanwhile: that is enough for the slow stacks of a process. */
+static const int64_t MOST_SLOW_NS = 3000000000;
 
 static const char LOST[] = "the unwinding process was lost";
 
@@ -192,6 +198,31 @@ static void count_loss(struct snap_remote_unwinder *unwinder, uint32_t number,
 		unwinder->processes[number].losses += weight;
 	user->losses += weight;
 	unwinder->losses++;
+}
+
+/*
+ * Each stack of a process may take just less than is too long: then all of its stacks together take
+ * the time of everybody else's. `before_ns`: what the parser had used before the call; -1: it was
+ * new, and it is not known.
+ */
+static void count_time(struct snap_remote_unwinder *unwinder, uint32_t number,
+		       struct snap_remote_user *user, int64_t before_ns)
+{
+	struct snap_remote_process *process = &unwinder->processes[number];
+	int64_t spent = unwinder->used_ns - before_ns;
+
+	if (before_ns < 0 || spent < SLOW_NS)
+		return;
+	process->slow_ns -= (unwinder->answered_ns - process->slow_at) / FORGIVEN;
+	process->slow_ns = (process->slow_ns > 0 ? process->slow_ns : 0) + spent;
+	process->slow_at = unwinder->answered_ns;
+	if (process->slow_ns < MOST_SLOW_NS)
+		return;
+	process->slow_ns = 0;
+	count_loss(unwinder, number, user, LATE);
+	process->losses = LOSSES_OF_PROCESS;
+	snprintf(unwinder->why, sizeof(unwinder->why),
+		 "the parser took too long over the stacks of a process");
 }
 
 /* Its maker's thread may have ended, which is nobody's fault. */
@@ -363,6 +394,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	bool enters;
 	enum snap_call_result result;
 	struct stacksnap_error *err;
+	int64_t before_ns;
 
 	snap_remote_check_parser(unwinder);
 	known->uid = user->uid;
@@ -374,11 +406,15 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 		err = snap_remote_send(unwinder, process);
 	if (err)
 		return fail(unwinder, number, user, err);
+	before_ns = unwinder->used_ns;
 	result = snap_remote_call(unwinder, number, enters, thread);
 	known->is_entered = true;
 	if (result == SNAP_CALL_ANSWERED && !take_answer(unwinder, ret))
 		result = SNAP_CALL_NONSENSE;
-	return result == SNAP_CALL_ANSWERED ? result : lose(unwinder, number, user, result);
+	if (result != SNAP_CALL_ANSWERED)
+		return lose(unwinder, number, user, result);
+	count_time(unwinder, number, user, before_ns);
+	return result;
 }
 
 struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
