@@ -330,7 +330,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 3");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 4");
 	free(bytes.data);
 }
 
@@ -343,7 +343,9 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
 	return codec.position;
 }
 
-/* Files of the first version know nothing of threads that were not stopped; no thread, no change.
+/*
+ * Files of the first version know nothing of threads that were not stopped, those of the second
+ * nothing of paths that come again; no thread and no mapping, no change.
  */
 static void test_first_version(void **state _unused_)
 {
@@ -355,8 +357,11 @@ static void test_first_version(void **state _unused_)
 	assert_true(size_of_process(capture, 1) < size_of_process(capture, 2));
 	capture->processes[0].thread_count = 0;
 	assert_int_equal(size_of_process(capture, 1), size_of_process(capture, 2));
+	capture->processes[0].map_count = 0;
+	capture->processes[0].embedded_count = 0;
+	assert_int_equal(size_of_process(capture, 2), size_of_process(capture, 3));
 	bytes = write_capture(capture);
-	assert_int_equal(bytes.data[8], 2);
+	assert_int_equal(bytes.data[8], 3);
 	bytes.data[8] = 1;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));
@@ -367,6 +372,42 @@ static void test_first_version(void **state _unused_)
 	memcpy(bytes.data + 24, &hash, sizeof(hash));
 	refuse(bytes.data, bytes.size, "header");
 	free(bytes.data);
+}
+
+/* Two long paths in turns take room once, in the file and in memory. */
+static void test_paths_that_come_again(void **state _unused_)
+{
+	enum { COUNT = 1000, LENGTH = 4000 };
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+	struct snap_process *process = snap_capture_append(capture);
+	char paths[2][LENGTH + 1];
+	struct bytes bytes;
+
+	process->pid = 100;
+	process->parent = SIZE_MAX;
+	process->maps = snap_arena_new_array(&capture->arena, COUNT, struct snap_map);
+	process->map_count = COUNT;
+	for (size_t i = 0; i < COUNT; i++) {
+		memset(paths[i % 2], (int)('a' + i % 2), LENGTH);
+		paths[i % 2][LENGTH] = '\0';
+		process->maps[i] = (struct snap_map){ .start = (i + 1) << 12,
+						      .end = (i + 2) << 12,
+						      .path = i % 10 ? paths[i % 2] : NULL };
+	}
+	bytes = write_capture(capture);
+	assert_true(bytes.size < 3 * LENGTH + COUNT * 64);
+	assert_null(read_capture(bytes.data, bytes.size, &back));
+	free(bytes.data);
+	process = &back->processes[0];
+	for (size_t i = 0; i < COUNT; i++) {
+		if (i % 10 == 0)
+			assert_null(process->maps[i].path);
+		else
+			assert_ptr_equal(process->maps[i].path, process->maps[2 - i % 2].path);
+	}
+	for (size_t i = 2; i % 10; i++)
+		assert_string_equal(process->maps[i].path, paths[i % 2]);
 }
 
 static void test_any_byte_wrong(void **state _unused_)
@@ -489,11 +530,17 @@ static void test_cannot_write(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_many_of_the_least), cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_truncated),         cmocka_unit_test(test_newer_version),
-		cmocka_unit_test(test_first_version),     cmocka_unit_test(test_any_byte_wrong),
-		cmocka_unit_test(test_wrong_values),      cmocka_unit_test(test_inconsistent),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_many_of_the_least),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_newer_version),
+		cmocka_unit_test(test_first_version),
+		cmocka_unit_test(test_paths_that_come_again),
+		cmocka_unit_test(test_any_byte_wrong),
+		cmocka_unit_test(test_wrong_values),
+		cmocka_unit_test(test_inconsistent),
 		cmocka_unit_test(test_cannot_write),
 	};
 

@@ -6,13 +6,18 @@
  */
 #include "store/capture/model.h"
 
+#include "base/recent.h"
+#include "base/text.h"
+
+#include <string.h>
+
 enum {
 	MOST_WARNINGS = 1 << 20,
 	MOST_EMBEDDED = 1 << 16,
 	MOST_PCS = 1 << 24,
 	/* the least that an element takes in the file */
 	LEAST_ANCESTOR = 16,
-	LEAST_MAP = 49,
+	LEAST_MAP = 49, /* in the first version */
 	LEAST_PIECE = 16,
 	LEAST_THREAD = 82, /* in the first version */
 	LEAST_WARNING = 16,
@@ -78,8 +83,52 @@ static void code_ancestor(struct snap_codec *codec, struct snap_ancestor *ancest
 	snap_code_u64(codec, &ancestor->start_ticks);
 }
 
-static void code_map(struct snap_codec *codec, struct snap_map *map, const struct snap_map *before)
+/* The mappings of a process, up to the one at hand. */
+struct maps {
+	struct snap_map *maps;
+	size_t index;
+	size_t places[SNAP_RECENT_PLACES]; /* the last mapping with a path there, from 1 on */
+};
+
+/* How many mappings before this one is one with the same path; 0: none is found. */
+static uint32_t find_same_path(struct maps *at)
 {
+	const char *path = at->maps[at->index].path;
+	size_t *place, last;
+
+	if (!path)
+		return 0;
+	if (at->index && at->maps[at->index - 1].path == path)
+		return 1;
+	place = &at->places[snap_recent_place(path, strlen(path))];
+	last = *place;
+	*place = at->index + 1;
+	if (last && snap_same_text(at->maps[last - 1].path, path))
+		return (uint32_t)(at->index - (last - 1));
+	return 0;
+}
+
+/* A path that comes again is a number: those of a hostile process would take gigabytes. */
+static void code_path(struct snap_codec *codec, struct maps *at)
+{
+	uint32_t back = 0;
+
+	if (codec->version >= 3) {
+		back = snap_codec_reads(codec) ? 0 : find_same_path(at);
+		snap_code_u32(codec, &back);
+		snap_codec_check(codec, back <= at->index, "mapping with the path of none");
+	}
+	if (back == 0)
+		snap_code_text(codec, &at->maps[at->index].path, SNAP_MAX_PATH);
+	else if (snap_codec_reads(codec) && !codec->problem)
+		at->maps[at->index].path = at->maps[at->index - back].path;
+}
+
+static void code_map(struct snap_codec *codec, struct maps *at)
+{
+	struct snap_map *map = &at->maps[at->index];
+	const struct snap_map *before = at->index ? map - 1 : NULL;
+
 	snap_code_u64(codec, &map->start);
 	snap_code_u64(codec, &map->end);
 	snap_code_u64(codec, &map->offset);
@@ -91,7 +140,7 @@ static void code_map(struct snap_codec *codec, struct snap_map *map, const struc
 	snap_code_bool(codec, &map->execute);
 	snap_code_bool(codec, &map->shared);
 	snap_code_bool(codec, &map->deleted);
-	snap_code_text(codec, &map->path, SNAP_MAX_PATH);
+	code_path(codec, at);
 	snap_codec_check(codec, map->start < map->end, "empty mapping");
 	snap_codec_check(codec, !before || before->end <= map->start, "mappings not sorted");
 }
@@ -177,10 +226,13 @@ static void code_labels(struct snap_codec *codec, struct snap_process *process)
 
 static void code_memory(struct snap_codec *codec, struct snap_process *process)
 {
+	struct maps at = { .index = 0 };
+
 	snap_code_array(codec, &process->maps, &process->map_count, SNAP_MAX_MAPS,
 			sizeof(*process->maps), LEAST_MAP);
-	for (size_t i = 0; i < process->map_count; i++)
-		code_map(codec, &process->maps[i], i ? &process->maps[i - 1] : NULL);
+	at.maps = process->maps;
+	for (; at.index < process->map_count; at.index++)
+		code_map(codec, &at);
 	snap_code_array(codec, &process->pieces, &process->piece_count, SNAP_MAX_MAPS,
 			sizeof(*process->pieces), LEAST_PIECE);
 	for (size_t i = 0; i < process->piece_count; i++)
