@@ -88,13 +88,13 @@ static struct stacksnap_error *visit(struct stacksnap_snapshot *snapshot,
 				     const struct snap_node *node, struct survey *survey)
 {
 	bool shown = node->trouble == SNAP_TROUBLE_NONE && node->type != SNAP_TYPE_DEAD;
+	bool silent = node->trouble == SNAP_TROUBLE_NOT_RESPONDING;
 
 	if (list) /* a process that may not be traced is listed all the same */
-		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS;
-	if (shown)
-		survey->shown++;
-	else
-		survey->hidden++;
+		shown = node->trouble != SNAP_TROUBLE_NO_SUCH_PROCESS && !silent;
+	/* Of one that does not respond a list has all but its arguments. */
+	survey->shown += shown || (list && silent);
+	survey->hidden += !shown;
 	if ((!list || !shown) && snap_trouble_applies(snap_troubles[node->trouble].warning,
 						      is_named(options, node->pid)))
 		return note_trouble(snapshot, options, node);

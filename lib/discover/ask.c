@@ -32,7 +32,7 @@ enum {
 struct record {
 	pid_t pid;
 	/* the answer */
-	uint32_t begun;
+	uint32_t stage;     /* enum snap_ask_stage */
 	uint32_t is_called; /* its program's file has a name that ends in " (deleted)" */
 	int32_t status;     /* of the arguments: their size, or a negative errno */
 	char *args;
@@ -58,6 +58,21 @@ struct snap_asker {
 
 /* ---- in a worker ---- */
 
+static void begin_stage(struct record *record, enum snap_ask_stage stage)
+{
+	__atomic_store_n(&record->stage, stage, __ATOMIC_RELAXED);
+}
+
+/* As far as is known here, without a question to the file system: then nobody need be asked. */
+static bool has_no_name(int process_fd)
+{
+	struct statx status;
+
+	return statx(process_fd, "exe", AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_NLINK,
+		     &status) == 0 &&
+	       status.stx_mask & STATX_NLINK && status.stx_nlink == 0;
+}
+
 /* A file may truly be called "x (deleted)": then it is found under that name. */
 static bool is_called(int process_fd, const char *path)
 {
@@ -76,8 +91,10 @@ static void ask_program(struct record *record, int process_fd)
 	ssize_t length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
 	size_t cut = length > 0 ? (size_t)length : 0;
 
-	if (cut && snap_cut_deleted(path, &cut))
-		record->is_called = is_called(process_fd, path);
+	if (!cut || !snap_cut_deleted(path, &cut) || has_no_name(process_fd))
+		return;
+	begin_stage(record, SNAP_ASK_PROGRAM);
+	record->is_called = is_called(process_fd, path);
 }
 
 static int32_t read_arguments(const struct snap_asker *asker, struct record *record, int process_fd)
@@ -104,7 +121,7 @@ static void ask_process(void *context, uint32_t item)
 	_cleanup_fd_ int fd = -1, survivor_fd = -1;
 	char state;
 
-	__atomic_store_n(&record->begun, 1, __ATOMIC_RELAXED);
+	begin_stage(record, SNAP_ASK_ARGUMENTS);
 	fd = snap_procfs_open_process(&asker->procfs, record->pid);
 	record->status = fd < 0 ? fd : read_arguments(asker, record, fd);
 	if (record->status == 0)
@@ -166,8 +183,9 @@ struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t inde
 					     .exe_called_so = record->is_called,
 					     .args = record->args,
 					     .args_size = record->status };
-	return (struct snap_answer){ .kind = record->begun ? SNAP_ANSWER_LATE
-							   : SNAP_ANSWER_NOT_ASKED };
+	return (struct snap_answer){ .kind = record->stage ? SNAP_ANSWER_LATE
+							   : SNAP_ANSWER_NOT_ASKED,
+				     .stage = (enum snap_ask_stage)record->stage };
 }
 
 bool snap_asker_prepare(struct snap_asker *asker)

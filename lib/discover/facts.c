@@ -255,12 +255,15 @@ static void mark_vanished(struct snap_discovery *run, struct snap_process *proce
 				 "process %d exited while it was read", (int)process->pid);
 }
 
-static void mark_silent(struct snap_discovery *run, struct snap_process *process)
+static void mark_silent(struct snap_discovery *run, struct snap_process *process,
+			enum snap_ask_stage stage)
 {
 	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
-				 "process %d does not respond: reading its arguments took longer "
-				 "than %d ms",
-				 (int)process->pid, SNAP_ASK_PATIENCE_MS);
+				 "process %d does not respond: %s took longer than %d ms",
+				 (int)process->pid,
+				 stage == SNAP_ASK_PROGRAM ? "looking for the file of its program"
+							   : "reading its arguments",
+				 SNAP_ASK_PATIENCE_MS);
 }
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */
@@ -370,7 +373,7 @@ static struct stacksnap_error *read_process(struct snap_discovery *run,
 		mark_vanished(run, process);
 	else if (!snap_process_explain_state(run->capture, process, &stat) &&
 		 answer->kind == SNAP_ANSWER_LATE)
-		mark_silent(run, process);
+		mark_silent(run, process, answer->stage);
 	/* A process is in the state of its leader, or of who is left of it. */
 	if (files_fd >= 0 && process->trouble == SNAP_TROUBLE_NONE)
 		process->state = state;

@@ -82,8 +82,15 @@ enum snap_answer_kind {
 	SNAP_ANSWER_GIVEN,
 };
 
+enum snap_ask_stage {
+	SNAP_ASK_NOTHING,
+	SNAP_ASK_ARGUMENTS,
+	SNAP_ASK_PROGRAM, /* which file there is under the program's name */
+};
+
 struct snap_answer {
 	enum snap_answer_kind kind;
+	enum snap_ask_stage stage; /* LATE: of what */
 	/* GIVEN */
 	bool exe_called_so; /* its program's file really has a name that ends in " (deleted)" */
 	const char *args;   /* until the next list begins */

@@ -179,6 +179,15 @@ static struct stacksnap_error *list_pids(struct snap_seen_table *table)
 	return NULL;
 }
 
+/* A child of one of stacksnap's children; what the program itself has started is none. */
+static bool is_of_own(const struct snap_seen_table *table, const struct snap_seen *seen)
+{
+	const struct snap_seen *parent = table->self > 0 ? snap_seen_parent(table, seen) : NULL;
+
+	return parent && parent->own && parent->stat.pid != table->self &&
+	       seen->stat.exit_signal == 0;
+}
+
 /* What is outside the tree and has lost its parent has a new one by now, perhaps in the tree. */
 static void look_for_new_parent(struct snap_seen_table *table, struct snap_seen *seen)
 {
@@ -251,8 +260,10 @@ struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 	/* An entry begins with its stat, and stat with the pid. */
 	if (old_count && table->count > old_count)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
-	for (size_t i = 0; i < table->count; i++)
+	for (size_t i = 0; i < table->count; i++) {
 		look_for_new_parent(table, &table->entries[i]);
+		table->entries[i].own |= is_of_own(table, &table->entries[i]);
+	}
 	return snap_seen_link(table);
 }
 

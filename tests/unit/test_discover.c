@@ -21,18 +21,23 @@ struct machine {
 	regex_t regex;
 };
 
-static void machine_init(struct machine *machine)
+static void machine_init_at(struct machine *machine, const char *path)
 {
-	char path[4096];
-
 	*machine = (struct machine){ .options.children = true };
-	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/procfs-tree",
-		 getenv("STACKSNAP_SOURCE"));
 	assert_null(snap_procfs_open(path, &machine->procfs));
 	machine->options.targets = machine->targets;
 	machine->capture = snap_capture_new();
 	assert_non_null(machine->capture);
 	assert_int_equal(regcomp(&machine->regex, "^order", REG_EXTENDED | REG_NOSUB), 0);
+}
+
+static void machine_init(struct machine *machine)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/procfs-tree",
+		 getenv("STACKSNAP_SOURCE"));
+	machine_init_at(machine, path);
 }
 
 static void machine_deinit(struct machine *machine)
@@ -411,6 +416,45 @@ static void test_cancelled(void **state _unused_)
 	snap_error_destroy(err);
 }
 
+/* Runs a command of the shell in which $0 is a folder, $1 the recorded machine. */
+static void shell(const char *folder, const char *command)
+{
+	char text[8192];
+
+	snprintf(text, sizeof(text), "sh -c '%s' %s \"$STACKSNAP_SOURCE\"", command, folder);
+	assert_int_equal(system(text), 0);
+}
+
+/* Whoever opens a FIFO that nobody writes to waits for ever. */
+static void test_processes_that_do_not_respond(void **state _unused_)
+{
+	static const pid_t silent[] = { 100, 121, 123 };
+	_cleanup_(machine_deinit) struct machine machine;
+	char folder[] = "/tmp/stacksnap-test.XXXXXX";
+
+	assert_non_null(mkdtemp(folder));
+	shell(folder, "cp -a \"$1\"/tests/unit/fixtures/procfs-tree/. $0 && cd $0 && "
+		      "for pid in 100 121 123; do rm $pid/cmdline; mkfifo $pid/cmdline; done");
+	machine_init_at(&machine, folder);
+	add_pid(&machine, 100);
+	assert_null(discover(&machine));
+	shell(folder, "rm -r $0");
+	check_pids(machine.capture, "100 120 121 122 123 99");
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(silent); i++) {
+		const struct snap_process *process = process_of(machine.capture, silent[i]);
+
+		assert_int_equal(process->trouble, SNAP_TROUBLE_NOT_RESPONDING);
+		assert_non_null(strstr(process->trouble_message, "does not respond"));
+		assert_non_null(process->name);
+		assert_non_null(process->cgroup);
+		assert_null(process->args);
+	}
+	assert_int_equal(process_of(machine.capture, 120)->trouble, SNAP_TROUBLE_NONE);
+	assert_string_equal(process_of(machine.capture, 120)->args, "orderd");
+	assert_int_equal(process_of(machine.capture, 99)->trouble, SNAP_TROUBLE_NONE);
+	assert_int_equal(machine.capture->warning_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +476,7 @@ int main(void)
 		cmocka_unit_test(test_targets_that_match_nothing),
 		cmocka_unit_test(test_all_leaves_out_what_started_it),
 		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_processes_that_do_not_respond),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
