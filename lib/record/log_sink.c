@@ -149,8 +149,7 @@ static void go_without_process(struct snap_log_sink *sink, struct snap_log_sink_
 {
 	sink->log->cuts |= SNAP_LOG_CUT_PROCESSES;
 	if (exec && entry->number != UINT32_MAX)
-		if (entry->number != UINT32_MAX)
-			snap_log_end_process(sink->log, entry->number);
+		snap_log_end_process(sink->log, entry->number);
 	if (entry->space != UINT32_MAX)
 		snap_log_unwinder_leave(sink->unwinder, entry->space);
 	entry->number = entry->space = UINT32_MAX;
@@ -212,7 +211,8 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 	if (!entry)
 		return;
 	process->user = NULL;
-	snap_log_end_process(sink->log, entry->number);
+	if (entry->number != UINT32_MAX)
+		snap_log_end_process(sink->log, entry->number);
 	if (entry->space != UINT32_MAX) {
 		snap_log_unwinder_leave(sink->unwinder, entry->space);
 		snap_descriptors_close_ended(sink->log, entry->space);
@@ -274,7 +274,8 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 	const struct snap_log_sink_process *process = thread->process->user;
 
 	/* Each name that it ever had takes room. */
-	if (number == UINT32_MAX || !snap_log_has_room_for_thread(sink->log, process->number))
+	if (number == UINT32_MAX || process->number == UINT32_MAX ||
+	    !snap_log_has_room_for_thread(sink->log, process->number))
 		return NULL;
 	return snap_log_rename_thread(sink->log, number, thread->name);
 }

@@ -72,6 +72,21 @@ class Memory(Case):
         self.assertTrue(got.doc["slice"], got.doc["recording"])
         self.assertGreater(got.doc["from_ns"], 0)
 
+    def test_ever_new_threads(self):
+        victim = self.victim("churn", "swarm", settled=False)
+        got = self.record(victim, "-f", "json", seconds=6)
+        self.assertIn("new threads are counted, but not shown", self.warning(got.doc))
+        shown = {t["tid"] for s in processes(got.doc)[victim.pid]["stacks"] for t in s["threads"]}
+        self.assertGreater(got.doc["recording"]["threads"], len(shown))
+
+    def test_ever_new_processes(self):
+        victim = self.victim("churn", "crowd", settled=False)
+        got = self.record(victim, "-f", "json", seconds=6)
+        self.assertIn("new processes are counted, but not shown", self.warning(got.doc))
+        # Who was there before goes on to be recorded.
+        samples = sum(s["samples"] for s in processes(got.doc)[victim.pid]["stacks"])
+        self.assertEqual(samples, 2 * got.doc["tick_count"])
+
     def test_enough_memory(self):
         """What a usual program does is far from the limit: nothing is told, nothing is missing."""
         victim = self.victim("threads", "futex:40:worker:5", "spin:1:busy", running=1)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Never the same for long: churn relay | join | fork | exec | maps.
+ * Never the same for long: churn relay | join | fork | crowd | swarm | exec | maps.
  *
  * relay: each thread starts its successor and ends. join: threads are made and joined. fork:
  * children that end at once. exec: a thread that is not the leader executes the program again.
- * maps: mappings come and go among 2000 others.
+ * crowd: twenty children with 2000 mappings at a time, each for 20 ms. swarm: the same with threads that come fifty at a
+ * time, every 5 ms. maps: mappings come and go among 2000 others.
  */
 #include "victim.h"
 
@@ -52,6 +53,49 @@ static void *fork_main(void *unused)
 	return unused;
 }
 
+static void wait_ms(int milliseconds)
+{
+	struct timespec pause = { 0, milliseconds * 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+static void *crowd_main(void *unused)
+{
+	for (int children = 0;; turns++) {
+		for (; children < 20; children++)
+			if (fork() == 0) {
+				wait_ms(20);
+				_exit(0);
+			}
+		while (children > 10 && wait(NULL) > 0)
+			children--;
+	}
+	return unused;
+}
+
+static void *wait_main(void *unused)
+{
+	wait_ms(20);
+	return unused;
+}
+
+static void *swarm_main(void *unused)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&detached, 64 << 10);
+	for (;; turns++) {
+		for (int i = 0; i < 50; i++)
+			pthread_create(&thread, &detached, wait_main, unused);
+		wait_ms(5);
+	}
+	return unused;
+}
+
 static void *maps_main(void *unused)
 {
 	for (;;) {
@@ -79,7 +123,7 @@ int main(int argc, char **argv)
 	static char word[] = "exec", mark[] = "again";
 	char *again[] = { argv[0], word, mark, NULL };
 
-	if (!strcmp(mode, "maps"))
+	if (!strcmp(mode, "maps") || !strcmp(mode, "crowd"))
 		for (int i = 0; i < 2000; i++)
 			mmap(NULL, 4096, i & 1 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
 			     -1, 0);
@@ -89,6 +133,10 @@ int main(int argc, char **argv)
 		victim_thread(join_main, NULL, 0);
 	else if (!strcmp(mode, "fork"))
 		victim_thread(fork_main, NULL, 0);
+	else if (!strcmp(mode, "crowd"))
+		victim_thread(crowd_main, NULL, 0);
+	else if (!strcmp(mode, "swarm"))
+		victim_thread(swarm_main, NULL, 0);
 	else if (!strcmp(mode, "maps"))
 		victim_thread(maps_main, NULL, 0);
 	else
