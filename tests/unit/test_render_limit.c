@@ -3,6 +3,7 @@
 #include "api/options.h"
 #include "render/render.h"
 #include "render/view/limit.h"
+#include "render/view/recorded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,6 +200,36 @@ static void test_long_names_are_cut(void **state)
 	assert_true(size_as(bed, "jsonl") < 100 << 20);
 }
 
+/* Hundreds of threads in thousands of stacks: groups count all, and list some. */
+static void test_pairs_are_bounded(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_recorded_groups groups;
+	size_t listed = 0, all = 0;
+
+	for (int t = 0; t < THREADS; t++)
+		for (int i = 0; i < TICKS; i++)
+			bed->runs[t][i].stack = (uint32_t)i;
+	bed->options.max_memory = 500 << 10;
+	assert_null(snap_recorded_groups_init(&groups, &bed->recording, &bed->options));
+	assert_int_equal(groups.samples, THREADS * TICKS);
+	assert_int_equal(groups.snapshot.stack_count, TICKS);
+	for (size_t i = 0; i < TICKS; i++) {
+		const struct snap_stack *stack = &groups.snapshot.processes[0]->stacks[i];
+
+		assert_int_equal(stack->count, THREADS);
+		assert_int_equal(stack->samples, THREADS);
+		assert_in_range(stack->thread_count, 1, THREADS);
+		listed += stack->thread_count;
+		all += stack->count;
+	}
+	assert_int_equal(all, THREADS * TICKS);
+	assert_int_equal(listed, 500);
+	assert_int_equal(groups.snapshot.warning_count, 1);
+	assert_string_equal(groups.snapshot.warnings[0].code, "report_limited");
+	snap_recorded_groups_deinit(&groups);
+}
+
 #define with_bed(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -206,7 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_bed(test_each_format_is_bounded), with_bed(test_it_is_told),
 		with_bed(test_who_asks_gets_all),      with_bed(test_few_stacks_stay),
-		with_bed(test_long_names_are_cut),
+		with_bed(test_long_names_are_cut),     with_bed(test_pairs_are_bounded),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -306,28 +306,33 @@ static bool cut_stack(struct limit *limit, struct snap_recorded_stack *stack, si
 	return true;
 }
 
+bool snap_limited_warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
+		       const char *message)
+{
+	struct snap_warning *more = snap_arena_new_array(arena, *count + 1, struct snap_warning);
+
+	if (!more || !message)
+		return false;
+	if (*count)
+		memcpy(more, *warnings, *count * sizeof(*more));
+	more[(*count)++] = (struct snap_warning){ .code = "report_limited", .message = message };
+	*warnings = more;
+	return true;
+}
+
 static bool warn_of_limit(struct limit *limit, size_t most)
 {
 	struct snap_recording *recording = &limit->limited->recording;
 	struct snap_arena *arena = &limit->limited->arena;
-	struct snap_warning *warnings =
-		snap_arena_new_array(arena, recording->warning_count + 1, struct snap_warning);
 
-	if (!warnings)
-		return false;
-	if (recording->warning_count)
-		memcpy(warnings, recording->warnings, recording->warning_count * sizeof(*warnings));
-	warnings[recording->warning_count] = (struct snap_warning){
-		.code = "report_limited",
-		.message = snap_arena_printf(
+	return snap_limited_warn(
+		arena, &recording->warnings, &recording->warning_count,
+		snap_arena_printf(
 			arena,
 			"the report would be larger than %d MiB: stacks are cut to %zu frames%s "
 			"(-n COUNT sets the number)",
 			(int)(most_bytes(limit) / (1 << 20)), most,
-			limit->shortened ? ", names to 256 bytes" : ""),
-	};
-	recording->warnings = warnings;
-	return warnings[recording->warning_count++].message;
+			limit->shortened ? ", names to 256 bytes" : ""));
 }
 
 static bool cut_stacks(struct limit *limit, size_t most)

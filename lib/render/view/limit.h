@@ -34,4 +34,11 @@ struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
 					  enum snap_frame_use use) _must_check_;
 void snap_limited_deinit(struct snap_limited *limited);
 
+/*
+ * Warnings, copied to the arena, with another one that something was left out. False without
+ * memory, for the message too.
+ */
+bool snap_limited_warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
+		       const char *message) _must_check_;
+
 #endif

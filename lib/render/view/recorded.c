@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "model/group_label.h"
+#include "render/view/limit.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -306,7 +307,11 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 
 /* ---- all ticks ---- */
 
-enum { NONE = UINT32_MAX };
+enum {
+	NONE = UINT32_MAX,
+	/* Of the memory that a recording has, for each thread of a group but its first. */
+	BYTES_OF_VISIT = 1024,
+};
 
 /* A thread in a group: its samples there. */
 struct visit {
@@ -319,7 +324,8 @@ struct group {
 	uint64_t id, samples, states[SNAP_STATE_COUNT];
 	size_t process;
 	uint32_t stack, first, last; /* visits */
-	uint32_t count;
+	uint32_t count, listed;      /* threads; those that have a visit */
+	uint32_t last_track;
 };
 
 struct group_builder {
@@ -331,7 +337,8 @@ struct group_builder {
 	struct group *groups;
 	size_t group_count, group_capacity;
 	struct visit *visits;
-	size_t visit_count, visit_capacity;
+	size_t visit_count, visit_capacity, most_visits;
+	bool left_out;                /* some threads have no visit */
 	struct snap_hash_table table; /* of groups */
 };
 
@@ -361,9 +368,12 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 	if (!snap_reserve_array(builder->groups, builder->group_capacity, count + 1) ||
 	    !snap_hash_table_add(&builder->table, hash, count))
 		return NULL;
-	builder->groups[count] = (struct group){
-		.id = id, .process = process, .stack = stack, .first = NONE, .last = NONE
-	};
+	builder->groups[count] = (struct group){ .id = id,
+						 .process = process,
+						 .stack = stack,
+						 .first = NONE,
+						 .last = NONE,
+						 .last_track = NONE };
 	builder->group_count++;
 	return &builder->groups[count];
 }
@@ -388,6 +398,13 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 		add_to_visit(&builder->visits[group->last], thread, samples);
 		return true;
 	}
+	group->count += group->last_track != track;
+	group->last_track = track;
+	/* Threads by the hundred in stacks by the thousand: not all are told of. */
+	if (group->listed && number >= builder->most_visits) {
+		builder->left_out = true;
+		return true;
+	}
 	if (!snap_reserve_array(builder->visits, builder->visit_capacity, number + 1ul))
 		return false;
 	builder->visits[builder->visit_count++] = (struct visit){ *thread, samples, track, NONE };
@@ -396,7 +413,7 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	else
 		builder->visits[group->last].next = number;
 	group->last = number;
-	group->count++;
+	group->listed++;
 	return true;
 }
 
@@ -442,12 +459,13 @@ static bool fill_stack(struct group_builder *builder, const struct group *group,
 		       struct snap_stack *stack)
 {
 	struct snap_arena *arena = &builder->result->arena;
-	uint64_t *samples = snap_arena_new_array(arena, group->count, uint64_t);
+	uint64_t *samples = snap_arena_new_array(arena, group->listed, uint64_t);
 
 	if (!samples || !make_stack(arena, &builder->recording->stacks[group->stack], group->id,
-				    group->count, stack))
+				    group->listed, stack))
 		return false;
-	for (uint32_t i = 0, at = group->first; i < group->count; i++) {
+	stack->count = group->count;
+	for (uint32_t i = 0, at = group->first; i < group->listed; i++) {
 		const struct visit *visit = &builder->visits[at];
 
 		stack->threads[i] = visit->thread;
@@ -522,6 +540,17 @@ static struct snap_node **copy_all_nodes(struct group_builder *builder)
 	return nodes;
 }
 
+static bool warn_of_threads(struct group_builder *builder)
+{
+	struct snap_snapshot *to = &builder->result->snapshot;
+	struct snap_arena *arena = &builder->result->arena;
+	const char *message = snap_arena_printf(
+		arena, "groups list %zu threads in all, and have more than they list",
+		builder->visit_count);
+
+	return snap_limited_warn(arena, &to->warnings, &to->warning_count, message);
+}
+
 static bool make_snapshot(struct group_builder *builder, const struct snap_options *options)
 {
 	const struct snap_recording *recording = builder->recording;
@@ -542,6 +571,8 @@ static bool make_snapshot(struct group_builder *builder, const struct snap_optio
 		.warnings = recording->warnings,
 		.warning_count = recording->warning_count,
 	};
+	if (builder->left_out && !warn_of_threads(builder))
+		return false;
 	return make_tree(&result->arena, recording, nodes, options->flat, &result->snapshot);
 }
 
@@ -553,16 +584,16 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 		.recording = recording,
 		.result = groups,
 		.group_by = options->group_by | SNAP_GROUP_STACK,
+		.most_visits =
+			options->max_memory ? options->max_memory / BYTES_OF_VISIT : SIZE_MAX,
 	};
 
 	*groups = (struct snap_recorded_groups){ 0 };
 	snap_arena_init(&groups->arena);
 	snap_interner_init(&builder.strings, &groups->arena);
-	builder.ids = calloc(recording->stack_count + 1, sizeof(*builder.ids));
+	builder.ids = list_ids(recording);
 	if (!builder.ids)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < recording->stack_count; i++)
-		builder.ids[i] = strtoull(recording->stacks[i].id, NULL, 16);
 	for (size_t i = 0; i < recording->track_count; i++)
 		if (!add_track(&builder, (uint32_t)i))
 			return snap_error_no_memory();
