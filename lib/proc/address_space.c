@@ -6,6 +6,7 @@
 #include "proc/address_space.h"
 
 #include "base/bsearch.h"
+#include "base/clock.h"
 #include "base/recent.h"
 
 #include <errno.h>
@@ -71,6 +72,15 @@ static bool keep_path(struct reading *reading, struct snap_map *map, const char 
 	return map->path != NULL;
 }
 
+/* One clock a buffer of text. */
+static void give_sign(const struct snap_space_reader *reader, uint64_t total, uint64_t *told)
+{
+	if (!reader->sign || total == *told)
+		return;
+	*told = total;
+	__atomic_store_n(reader->sign, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
+}
+
 /* False: no more may be kept. */
 static bool keep_map(struct reading *reading, const char *line, size_t length)
 {
@@ -101,14 +111,17 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 	struct reading reading = { .reader = reader, .room = share };
 	struct snap_lines lines;
 	struct snap_map *maps;
+	uint64_t told = 0;
 	bool cut = false;
 	char *line;
 	int more = 0;
 
 	snap_lines_init(&lines, maps_fd, reader->buffer, reader->buffer_size);
 	lines.most = SNAP_SPACE_TEXT;
-	while (!cut && (more = snap_lines_next(&lines, &line, &length)) > 0)
+	while (!cut && (more = snap_lines_next(&lines, &line, &length)) > 0) {
+		give_sign(reader, lines.total, &told);
 		cut = lines.limited || !keep_map(&reading, line, length);
+	}
 	cut |= lines.limited;
 	take(reader, share - reading.room);
 	if (!cut && more < 0)

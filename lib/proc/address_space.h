@@ -18,7 +18,7 @@
 
 /* What a target can make large has a bound, in bytes. */
 enum {
-	SNAP_SPACE_TEXT = 32 << 20,   /* of a file "maps" that are read */
+	SNAP_SPACE_TEXT = 24 << 20,   /* of a file "maps" that are read */
 	SNAP_SPACE_BYTES = 16 << 20,  /* of mappings, paths and pieces that are kept of a process */
 	SNAP_SPACES_BYTES = 64 << 20, /* of all processes together … */
 	SNAP_SPACE_LEAST = 128 << 10, /* … but each may have so many, whatever others took */
@@ -37,6 +37,8 @@ struct snap_space_reader {
 	void *context;
 	/* What the spaces read before took of SNAP_SPACES_BYTES; shared memory. NULL: nothing. */
 	uint64_t *taken;
+	/* When reading maps last got on, CLOCK_MONOTONIC, for who waits. NULL: nobody does. */
+	int64_t *sign;
 };
 
 struct snap_space {

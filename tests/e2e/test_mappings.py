@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Mappings by the ten thousand, of files with paths of any length: what is kept of them has a bound,
+the report says so, and who is looked at beside such a process is reported in full."""
+import subprocess
+
+from bounds import Bounded
+from harness import processes, threads
+
+
+class Mappings(Bounded):
+    def many(self, levels, files, count):
+        folder = self.scratch()
+        # Deeper than any path that could be given to somebody to remove.
+        self.addCleanup(subprocess.run, ["rm", "-rf", folder], check=False)
+        return self.victim("mappings", folder, levels, files, count, settled=False)
+
+    def beside(self, hostile, cut):
+        innocent = self.victim("threads", "futex:3:worker")
+        got = self.measure("-p", hostile.pid, "-p", innocent.pid, "--json", seconds=5, status=int(cut))
+        found = processes(got.doc)
+        self.assertEqual({w["code"] for w in got.doc["warnings"]} & {"maps_cut"}, {"maps_cut"} if cut else set(), got)
+        self.assertIn(hostile.pid, found)
+        self.assertEqual(len(threads(found[innocent.pid])), 4, got)
+        self.assertTrue(all(s["entries"][0].get("function") for _, s in threads(found[innocent.pid]).values()), got)
+        return got
+
+    def test_paths_longer_than_any(self):
+        """100 KB each: the text alone would be gigabytes."""
+        got = self.beside(self.many(500, 1, 60000), True)
+        self.assertIn("mappings are kept", got.err)
+
+    def test_long_paths(self):
+        self.beside(self.many(19, 1500, 60000), True)
+
+    def test_two_paths_in_turns(self):
+        """Each is kept once, so that an ordinary number of mappings is whole."""
+        self.beside(self.many(10, 2, 8000), False)
