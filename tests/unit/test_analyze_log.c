@@ -687,6 +687,65 @@ static size_t own_maps(struct snap_map *maps, size_t most, struct snap_arena *ar
 	return count;
 }
 
+enum { LONG_NAMES = 4000, LONG_NAME = 4000 };
+
+/* A perf map of functions with very long names. */
+static struct stacksnap_error *find_perf_map(void *context _unused_,
+					     const struct snap_file_request *request, int *fd_ret)
+{
+	char name[LONG_NAME + 1];
+	FILE *map;
+
+	if (request->kind != SNAP_FILE_PERF_MAP)
+		return snap_error_not_found();
+	map = tmpfile();
+	assert_non_null(map);
+	memset(name, 'n', LONG_NAME);
+	name[LONG_NAME] = '\0';
+	for (int i = 0; i < LONG_NAMES; i++)
+		fprintf(map, "%x 10 f%05d%s\n", (unsigned)(0x100000 + 16 * i), i, name);
+	fflush(map);
+	rewind(map);
+	*fd_ret = dup(fileno(map));
+	fclose(map);
+	return NULL;
+}
+
+static void test_long_names_take_their_part(void **state _unused_)
+{
+	_cleanup_free_ struct snap_options *options = make_options();
+	struct snap_file_finder finder = { .find = find_perf_map };
+	struct snap_map map = { .start = 0x100000, .end = 0x200000, .read = true, .execute = true };
+	struct snap_process facts = { .pid = 10, .name = "jit", .maps = &map, .map_count = 1 };
+	uint64_t *bits = calloc(LONG_NAMES, sizeof(*bits));
+	struct snap_log_pcs pcs = { .bits = bits, .count = LONG_NAMES };
+	struct snap_log *log = make_log();
+	uint32_t process, space, stack;
+	size_t cut = 0;
+
+	options->max_memory = 16 << 20;
+	for (uint64_t i = 0; i < LONG_NAMES; i++)
+		bits[i] = 1ull << 63 | (0x100000 + 16 * i);
+	fine(snap_log_add_process(log, 10, 5, UINT32_MAX, UINT32_MAX, true, &process));
+	fine(snap_log_map_process(log, process, &facts, NULL, &space));
+	fine(snap_log_stack(log, space, &pcs, &stack));
+	fine(snap_analyze_log_names(log, options, &finder));
+	assert_int_equal(log->name_count, LONG_NAMES);
+	for (int i = 0; i < LONG_NAMES; i++) {
+		const char *name = log->names[i].entries[0].function;
+		char begin_of[8];
+
+		assert_non_null(name);
+		snprintf(begin_of, sizeof(begin_of), "f%05d", i);
+		assert_int_equal(strncmp(name, begin_of, 6), 0);
+		cut += strlen(name) == 256;
+	}
+	assert_in_range(cut, LONG_NAMES / 2, LONG_NAMES - 100);
+	assert_true(log->arena.total < 6 << 20);
+	free(bits);
+	snap_log_destroy(log);
+}
+
 static void test_names(void **state _unused_)
 {
 	_cleanup_free_ struct snap_options *options = make_options();
@@ -766,6 +825,7 @@ int main(void)
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_model_of_ring),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_long_names_take_their_part),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

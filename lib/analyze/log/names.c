@@ -6,8 +6,15 @@
 #include "analyze/analysis.h"
 #include "analyze/log/log.h"
 #include "base/buffer.h"
+#include "base/escape.h"
 
 #include <string.h>
+
+/*
+ * Names may take this part of a recording's memory; those that come then are short. A program may
+ * have a hundred thousand functions with names of four kilobytes.
+ */
+enum { PART_OF_NAMES = 8, SHORT_NAME = 256 };
 
 struct naming {
 	struct snap_log *log;
@@ -73,10 +80,43 @@ static struct stacksnap_error *make_records(struct naming *naming)
 
 /* ---- records -> names ---- */
 
-static bool add_name(struct snap_log *log, size_t index, const struct snap_frame *named)
+static bool shorten(struct snap_interner *strings, const char **text)
 {
+	size_t length = *text ? strnlen(*text, SHORT_NAME + 1) : 0;
+
+	if (length <= SHORT_NAME)
+		return true;
+	*text = snap_intern(strings, *text, snap_text_cut(*text, length, SHORT_NAME));
+	return *text;
+}
+
+/* Makes the texts of a frame short; its entries become `entries`. */
+static bool shorten_frame(struct snap_interner *strings, struct snap_frame *frame,
+			  struct snap_entry *entries)
+{
+	memcpy(entries, frame->entries, frame->entry_count * sizeof(*entries));
+	frame->entries = entries;
+	for (size_t i = 0; i < frame->entry_count; i++)
+		if (!shorten(strings, &entries[i].function) ||
+		    !shorten(strings, &entries[i].symbol) || !shorten(strings, &entries[i].file))
+			return false;
+	return true;
+}
+
+static bool add_name(struct naming *naming, size_t index)
+{
+	struct snap_log *log = naming->log;
+	struct snap_frame named = naming->of_frame[index]->frame;
+	uint64_t limit = naming->options.max_memory / PART_OF_NAMES;
+	_cleanup_free_ struct snap_entry *entries = NULL;
+
+	if (limit && log->arena.total > limit) {
+		entries = malloc((named.entry_count + 1) * sizeof(*entries));
+		if (!entries || !shorten_frame(&log->strings, &named, entries))
+			return false;
+	}
 	if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + 1) ||
-	    !snap_frame_copy(&log->strings, named, &log->names[log->name_count]))
+	    !snap_frame_copy(&log->strings, &named, &log->names[log->name_count]))
 		return false;
 	log->frames[index].name = (uint32_t)++log->name_count;
 	return true;
@@ -110,8 +150,7 @@ static struct stacksnap_error *keep_results(struct naming *naming)
 	for (size_t i = 0; i < log->frame_count; i++) {
 		const struct snap_frame_record *record = naming->of_frame[i];
 
-		if (record && (!late || has_name(&record->frame)) &&
-		    !add_name(log, i, &record->frame))
+		if (record && (!late || has_name(&record->frame)) && !add_name(naming, i))
 			return snap_error_no_memory();
 	}
 	/* A ring is named again and again; its warnings are told once. */
