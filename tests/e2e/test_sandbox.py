@@ -242,6 +242,24 @@ class Sandbox(Case):
         self.assertIn("symbols", got.err)
         self.assertFalse(os.path.exists(f"/proc/{pid}"))
 
+    def test_one_that_tells_whether_a_copy_suffices_stands_still(self):
+        """Each that is made does: threads are stopped alone then, and the report is there in time."""
+        victims = [self.victim("threads", "futex:3:worker:5") for _ in range(4)]
+        running = Running("--no-stop", "--timeout", 5000, "--json", "-p", ",".join(str(v.pid) for v in victims))
+        self.addCleanup(running.process.stdout.close)
+        self.addCleanup(running.process.stderr.close)
+        self.addCleanup(self.end_of, running)
+        met = set()
+        while running.process.poll() is None:
+            for pid in set(descendants(running.process.pid, "snap-parser")) - set(running.children("snap-parser")):
+                if pid not in met:
+                    met.add(pid)
+                    send_signal(pid, signal.SIGSTOP)
+        got = running.finish()
+        self.check(got, (0, 1))
+        for victim in victims:
+            self.assertEqual(sorted(threads(processes(got.doc)[victim.pid])), tids_of(victim.pid))
+
     def test_without_it_is_told(self):
         victim = self.victim("chain")
         got = self.run_tool("--no-sandbox", "-p", victim.pid)
@@ -265,6 +283,13 @@ class Sandbox(Case):
         self.assertIn("--no-sandbox", got.err)
         self.assertEqual(got.doc["processes"], [])
         self.assert_free(victim.pid)
+
+
+def send_signal(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def descendants(pid, name):

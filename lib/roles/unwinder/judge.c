@@ -5,6 +5,7 @@
  */
 #include "roles/unwinder/judge.h"
 
+#include "base/clock.h"
 #include "files/files.h"
 #include "roles/unwinder/unwinder.h"
 
@@ -19,7 +20,11 @@ struct snap_judge {
 	/* the process at hand, and the mappings with which it was sent */
 	const struct snap_process *entered;
 	const struct snap_map *maps;
+	int64_t waited_ns; /* for the parser */
 };
+
+/* Of the time of the whole run, an answer that is on its way not counted. */
+enum { MOST_PART = 4 };
 
 /*
  * The unwinder keeps one broker for its life; the files behind it change from capture to capture.
@@ -90,7 +95,9 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 {
 	struct snap_judge *judge = context;
 	const struct snap_process *process = &capture->processes[index];
+	struct stacksnap_error *err;
 	struct snap_pcs pcs;
+	int64_t begin_ns;
 
 	if ((judge->processes != capture->processes ||
 	     judge->process_count != capture->process_count) &&
@@ -98,8 +105,13 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 		return false;
 	if (judge->entered != process || judge->maps != process->maps)
 		enter(judge, index, process);
-	if (snap_error_ignore(
-		    snap_remote_unwind(judge->unwinder, (uint32_t)index, process, copy, &pcs)))
+	/* A stop takes microseconds: better than to wait for a parser that always takes its time. */
+	if (judge->waited_ns > judge->options->timeout_ns / MOST_PART)
+		return false;
+	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	err = snap_remote_unwind(judge->unwinder, (uint32_t)index, process, copy, &pcs);
+	judge->waited_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	if (snap_error_ignore(err))
 		return false;
 	if (pcs.needs_register)
 		return false;
