@@ -69,16 +69,27 @@ struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
  * A child without an exit signal is what stacksnap's children look like, and hardly any other. In a
  * host with several threads they have one, and are known by their names (roles/role.h).
  */
-static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
+static bool is_own_child(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
-	if (table->self <= 0)
-		return false;
-	if (stat->pid == table->self || stat->pid == table->here)
-		return true;
 	if (stat->ppid != table->self && stat->ppid != table->here)
 		return false;
 	return stat->exit_signal == 0 || strcmp(stat->name, "snap-collector") == 0 ||
 	       strcmp(stat->name, "snap-parser") == 0;
+}
+
+/* A child may have such children of its own: its workers (base/workers.h). */
+static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
+{
+	struct snap_stat parent;
+
+	if (table->self <= 0)
+		return false;
+	if (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat))
+		return true;
+	if (stat->exit_signal != 0 || stat->ppid <= 0 ||
+	    snap_procfs_task_stat(table->procfs->root_fd, stat->ppid, &parent))
+		return false;
+	return is_own_child(table, &parent);
 }
 
 /*
