@@ -11,9 +11,12 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+enum { MOST_DESCRIPTORS = 1 << 16 /* that are closed one by one, before Linux 5.9 */ };
 
 /* Linux 5.5; older headers lack it. */
 #ifndef CLONE_CLEAR_SIGHAND
@@ -25,21 +28,21 @@
  * no handlers of pthread_atfork() run. Older kernels know fewer flags: then the signal handlers
  * stay, but the child blocks all signals. Returns 0 in the child.
  */
-static pid_t clone_child(uint64_t flags, int *pidfd)
+static pid_t clone_child(int *pidfd)
 {
 	struct clone_args arguments = {
-		.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uintptr_t)pidfd,
 	};
 	pid_t pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 
 	if (pid < 0 && errno == EINVAL) {
-		arguments.flags = flags | CLONE_PIDFD;
+		arguments.flags = CLONE_PIDFD;
 		pid = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 	}
 	/* Before Linux 5.3, and where a seccomp filter cannot look into clone3's arguments. */
 	if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
-		pid = (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD, 0, pidfd, 0, 0);
+		pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD, 0, pidfd, 0, 0);
 	return pid;
 }
 
@@ -58,6 +61,23 @@ static pid_t fork_child(int *pidfd)
 	waitpid(pid, NULL, 0);
 	errno = os_errno;
 	return -1;
+}
+
+void snap_spawn_close_all_but(int kept)
+{
+	struct rlimit limit = { .rlim_cur = 0 };
+
+	if (kept < 0) {
+		if (syscall(SYS_close_range, 0u, ~0u, 0) == 0)
+			return;
+	} else if ((kept == 0 || syscall(SYS_close_range, 0u, (unsigned)kept - 1, 0) == 0) &&
+		   syscall(SYS_close_range, (unsigned)kept + 1, ~0u, 0) == 0) {
+		return;
+	}
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd = 0; fd < MOST_DESCRIPTORS && (rlim_t)fd < limit.rlim_cur; fd++)
+		if (fd != kept)
+			close(fd);
 }
 
 _Noreturn void snap_spawn_exit(int status)
@@ -80,7 +100,7 @@ int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context
 	if ((flags & SNAP_SPAWN_ALLOCATES) && !__libc_single_threaded)
 		pid = fork_child(&pidfd);
 	else
-		pid = clone_child(flags & SNAP_SPAWN_SHARES_FILES ? CLONE_FILES : 0, &pidfd);
+		pid = clone_child(&pidfd);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		/* It may have ended before the line above. */

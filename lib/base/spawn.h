@@ -22,8 +22,6 @@ enum snap_spawn_flags {
 	 * pthread_atfork(3) run.
 	 */
 	SNAP_SPAWN_ALLOCATES = 1 << 0,
-	/* Parent and child have one table of file descriptors (CLONE_FILES); not with ALLOCATES. */
-	SNAP_SPAWN_SHARES_FILES = 1 << 1,
 };
 
 /*
@@ -36,6 +34,12 @@ struct stacksnap_error *snap_spawn(unsigned flags, const char *name, void (*run)
 /* The same for who may not allocate; 0 or an errno. */
 int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context), void *context,
 		     pid_t *pid_ret, int *pidfd_ret);
+
+/*
+ * For a child: what it keeps open, nobody else can close: an output, a mount. Closes all
+ * descriptors but one; -1: all.
+ */
+void snap_spawn_close_all_but(int kept);
 
 /* Ends this process at once, without handlers of atexit(3) and without flushing any stream. */
 _Noreturn void snap_spawn_exit(int status);

@@ -17,13 +17,11 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum {
 	PAGE = 4096,
-	MOST_DESCRIPTORS = 1 << 16, /* that are closed one by one, before Linux 5.9 */
 	END_PATIENCE_MS = 100,
 	MAKER_PATIENCE_MS = 500,
 	NAP_NS = 500000,
@@ -96,24 +94,6 @@ static void ring(struct snap_workers_shared *shared)
 
 /* ---- in a worker ---- */
 
-/* What is kept open here, nobody else can close: an output, a mount. */
-static void close_all_but(int kept)
-{
-	struct rlimit limit = { .rlim_cur = 0 };
-
-	if (kept < 0) {
-		if (syscall(SYS_close_range, 0u, ~0u, 0) == 0)
-			return;
-	} else if ((kept == 0 || syscall(SYS_close_range, 0u, (unsigned)kept - 1, 0) == 0) &&
-		   syscall(SYS_close_range, (unsigned)kept + 1, ~0u, 0) == 0) {
-		return;
-	}
-	getrlimit(RLIMIT_NOFILE, &limit);
-	for (int fd = 0; fd < MOST_DESCRIPTORS && (rlim_t)fd < limit.rlim_cur; fd++)
-		if (fd != kept)
-			close(fd);
-}
-
 /* The next item of a list; false: there is none left, or the list is over. */
 static bool claim_item(uint64_t *cursor, uint32_t number, uint32_t count, uint32_t *ret)
 {
@@ -182,7 +162,7 @@ static void run_worker(void *context)
 	struct snap_workers_shared *shared = birth->pool->shared;
 	struct snap_worker_slot *slot = birth->slot;
 
-	close_all_but(birth->pool->kept_fd);
+	snap_spawn_close_all_but(birth->pool->kept_fd);
 	for (;;) {
 		wait_for_list(shared, slot);
 		if (load(&slot->dismissed))
@@ -231,7 +211,7 @@ static void run_maker(void *context)
 	struct snap_workers_shared *shared = pool->shared;
 	uint32_t answered = 0;
 
-	close_all_but(pool->kept_fd);
+	snap_spawn_close_all_but(pool->kept_fd);
 	for (;;) {
 		int pidfd = -1;
 
@@ -319,8 +299,9 @@ static size_t find_idle(struct snap_workers *pool)
 {
 	bool swept = false;
 
+	/* Whether it lives is seen when it is not heard of: asking costs as much as waking it. */
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
-		if (is_idle(&pool->workers[i]) && !snap_spawn_has_ended(pool->workers[i].pidfd, 0))
+		if (is_idle(&pool->workers[i]))
 			return i;
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++) {
 		if (pool->workers[i].pidfd >= 0 && !swept) {

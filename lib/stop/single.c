@@ -27,6 +27,7 @@ enum {
 	LOOK_NS = 2000000,       /* how often it is asked why a thread does not stop */
 	PATIENCE_NS = 100000000, /* beyond the time that was asked for, then the child is ended */
 	END_MS = 1000,           /* for the child to end by itself, or when killed */
+	DISMISS_MS = 200,        /* for the child to end when it is told to */
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
 };
@@ -65,6 +66,12 @@ static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_ch
 	return NULL;
 }
 
+static void destroy_channel(struct snap_channel *channel)
+{
+	if (channel)
+		munmap(channel, channel->size);
+}
+
 static void end_child(struct snap_single *single, bool kill_it)
 {
 	if (!single->pid)
@@ -80,8 +87,22 @@ static struct stacksnap_error *make_child(struct snap_single *single)
 
 	channel->request = channel->done = 0;
 	channel->leaves = false;
-	return snap_spawn(SNAP_SPAWN_SHARES_FILES, "snap-tracer", snap_single_child, channel,
-			  &single->pid, &single->pidfd);
+	return snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
+			  &single->pidfd);
+}
+
+/* It ends its worker before itself, so that nobody is left to whom it does not matter. */
+static void dismiss_child(struct snap_single *single)
+{
+	struct snap_channel *channel = single->channel;
+
+	if (!single->pid)
+		return;
+	channel->dismissed = true;
+	__atomic_store_n(&channel->request, channel->request + 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &channel->request, FUTEX_WAKE, 1, NULL, NULL, 0);
+	snap_spawn_end(single->pidfd, DISMISS_MS, END_MS);
+	end_child(single, true);
 }
 
 struct stacksnap_error *snap_single_create(const struct snap_options *options,
@@ -108,9 +129,8 @@ void snap_single_destroy(struct snap_single *single)
 {
 	if (!single)
 		return;
-	end_child(single, true);
-	if (single->channel)
-		munmap(single->channel, single->channel->size);
+	dismiss_child(single);
+	destroy_channel(single->channel);
 	snap_procfs_close(&single->procfs);
 	free(single);
 }
@@ -128,7 +148,6 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 
 		slot->pick = (struct snap_pick){
 			.tid = picks[i].tid,
-			.mem_fd = picks[i].mem_fd,
 			.stack_start = picks[i].stack_start,
 			.stack_end = picks[i].stack_end,
 		};
@@ -163,6 +182,7 @@ static void take_over_copies(const struct snap_channel *channel, struct snap_pic
 		pick->arch = slot->pick.arch;
 		pick->error = done ? slot->pick.error : ETIMEDOUT;
 		pick->past_end = slot->pick.past_end;
+		pick->stalled = slot->pick.stalled;
 		pick->stopped_ns = slot->pick.stopped_ns;
 		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
 		to->partial = false;
@@ -244,11 +264,34 @@ static enum watch_result watch_child(struct snap_single *single, int64_t timeout
 	return WATCH_SERVED;
 }
 
+/*
+ * A worker that did not return may still write to the old one. It keeps it mapped, and the child
+ * that would wait for its end is not waited for.
+ */
+static struct stacksnap_error *replace_channel(struct snap_single *single)
+{
+	struct snap_channel *fresh;
+	struct stacksnap_error *err = create_channel(single->options->max_stack, &fresh);
+
+	if (err)
+		return err;
+	end_child(single, true);
+	destroy_channel(single->channel);
+	single->channel = fresh;
+	return NULL;
+}
+
 static struct stacksnap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
 	if (single->channel->leaves)
 		end_child(single, false);
+	if (single->channel->spoiled) {
+		struct stacksnap_error *err = replace_channel(single);
+
+		if (err)
+			return err;
+	}
 	if (!single->pid) {
 		struct stacksnap_error *err = make_child(single);
 
@@ -265,7 +308,7 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns, int64_t *stopped_ns_ret)
 {
-	const struct snap_channel *channel = single->channel;
+	const struct snap_channel *channel;
 	enum watch_result result;
 	struct stacksnap_error *err;
 	int64_t end_ns;
@@ -287,6 +330,7 @@ struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap
 		return snap_error_cancelled();
 	if (result == WATCH_DIED)
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
+	channel = single->channel;
 	take_over_copies(channel, picks);
 	/* Who has not come stood until the child ended, at the most. */
 	end_ns = single->pid ? channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);

@@ -3,9 +3,9 @@
  * Single stops: stops threads one or a few at a time, copies them, lets them run; again and again.
  *
  * As in tracer.h the ptracing is done by a child process, so that its death or ours lets everything
- * run; this one stays for as long as a recording goes on. It shares our table of descriptors
- * (CLONE_FILES), so descriptors in a pick are good on both sides, and it keeps none of ours open.
- * After idle seconds it leaves, and is made anew. Nothing is waited for longer than asked; threads
+ * run; this one stays for as long as a recording goes on, and keeps none of our descriptors open.
+ * It reads no memory itself, but has a worker (base/workers.h) do it: a page that nobody serves costs
+ * a stack, and holds nobody. After idle seconds it leaves, and is made anew. Nothing is waited for longer than asked; threads
  * that do not stop in time are let go. Not to be called from two threads at once; where the thread
  * that made the child exits, the child ends with it and the next call makes a new one. Knows
  * nothing of trees or of what is in a copy.
@@ -23,7 +23,7 @@ struct snap_single;
 struct snap_pick {
 	/* in */
 	pid_t tid;
-	int mem_fd; /* its process's memory, for pread; -1: process_vm_readv */
+	int mem_fd; /* not used any more */
 	/* The mapping of its usual stack; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	/* out; the memory is the tracer's and stays until the next call */
@@ -43,6 +43,12 @@ struct snap_pick {
 	 * the usual one is stack2 if a signal frame says where it was interrupted.
 	 */
 	bool past_end;
+	/*
+	 * Reading its stack did not return in time: COPIED, with registers alone. The process had
+	 * better be left out, as each such attempt leaves a worker behind. The other threads of the
+	 * same call, from then on, have registers alone, too (stack_unreadable).
+	 */
+	bool stalled;
 	int64_t stopped_ns; /* INTERRUPT to DETACH */
 };
 

@@ -12,11 +12,15 @@
 #include "victims.h"
 
 #include <errno.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
+#include <ucontext.h>
 
 static const int64_t PATIENCE = 5000000000;
 static const struct snap_options usual = { .max_stack = 1 << 20 };
@@ -189,6 +193,53 @@ static void on_alternate_stack(int commands, int answers)
 	sigaltstack(&alternate, NULL);
 	sigaction(SIGUSR1, &action, NULL);
 	raise(SIGUSR1);
+}
+
+/* Stands on a stack whose outer pages nobody serves. */
+enum { STACK_PAGES = 16, PAGE = 4096 };
+
+static ucontext_t on_unserved;
+static int unserved_commands, unserved_answers;
+
+static void stand_on_unserved(void)
+{
+	answer(unserved_answers, 1);
+	wait_for_end(unserved_commands);
+	_exit(0);
+}
+
+static uint8_t *map_unserved(void)
+{
+	uint8_t *memory = mmap(NULL, 2 * STACK_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	memset(memory, 1, STACK_PAGES * PAGE);
+	range.range.start = (uintptr_t)memory;
+	range.range.len = 2 * STACK_PAGES * PAGE;
+	return fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 &&
+			       ioctl(fd, UFFDIO_REGISTER, &range) == 0
+		       ? memory
+		       : NULL;
+}
+
+static void unserved(int commands, int answers)
+{
+	uint8_t *memory = map_unserved();
+
+	unserved_commands = commands;
+	unserved_answers = answers;
+	answer(answers, memory ? (int)((uintptr_t)memory >> 12 & 0x7fffffff) : 0);
+	answer(answers, (int)((uintptr_t)memory >> 43));
+	if (!memory)
+		return;
+	getcontext(&on_unserved);
+	on_unserved.uc_stack.ss_sp = memory;
+	on_unserved.uc_stack.ss_size = STACK_PAGES * PAGE;
+	makecontext(&on_unserved, stand_on_unserved, 0);
+	setcontext(&on_unserved);
 }
 
 /* Tests. */
@@ -555,6 +606,73 @@ static void test_host_is_not_disturbed(void **state _unused_)
 	assert_int_equal(errno, ECHILD);
 }
 
+/* It costs its own stack; the next call has all of others, and nobody is held. */
+static void test_memory_that_nobody_serves(void **state _unused_)
+{
+	struct snap_single *single = create();
+	struct victim victim, other;
+	struct snap_pick picks[2] = { 0 };
+	uint64_t start;
+
+	victim_start(&victim, unserved);
+	victim_start(&other, blocked);
+	wait_answer(&other);
+	start = (uint64_t)wait_answer(&victim) << 12;
+	start |= (uint64_t)wait_answer(&victim) << 43;
+	if (!start)
+		skip_because("kernel: no userfaultfd for the kernel's own reads");
+	wait_answer(&victim);
+	for (unsigned round = 0; round < 2; round++) {
+		picks[0] = (struct snap_pick){ .tid = victim.pid,
+					       .stack_start = start,
+					       .stack_end = start + 2 * STACK_PAGES * PAGE };
+		picks[1] = (struct snap_pick){ .tid = other.pid };
+		take(single, picks, 2);
+		assert_int_equal(picks[0].error, 0);
+		assert_int_equal(picks[0].copy.result, SNAP_THREAD_COPIED);
+		assert_true(picks[0].stalled && picks[0].copy.stack_unreadable);
+		assert_int_equal(picks[0].copy.stack_size, 0);
+		assert_true(picks[0].copy.registers_size > 0);
+		assert_true(picks[0].stopped_ns < PATIENCE / 5);
+		assert_int_equal(picks[1].copy.result, SNAP_THREAD_COPIED);
+		assert_false(picks[1].stalled);
+		assert_true(picks[1].stopped_ns < PATIENCE / 5);
+		assert_int_equal(status_of(victim.pid).tracer_pid, 0);
+		assert_int_equal(status_of(other.pid).tracer_pid, 0);
+		picks[1] = (struct snap_pick){ .tid = other.pid };
+		take(single, &picks[1], 1);
+		assert_true(picks[1].copy.stack_size > 0);
+	}
+	snap_single_destroy(single);
+	victim_end(&victim);
+	victim_end(&other);
+}
+
+/* Neither our output nor a mount is held by who traces, whatever becomes of it. */
+static void test_child_has_no_descriptors(void **state _unused_)
+{
+	struct snap_single *single = create();
+	struct victim victim;
+	struct snap_pick pick = { 0 };
+	char path[64], link[64];
+
+	victim_start(&victim, blocked);
+	wait_answer(&victim);
+	pick.tid = victim.pid;
+	take(single, &pick, 1);
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", snap_single_pid(single), fd);
+		length = readlink(path, link, sizeof(link) - 1);
+		link[length > 0 ? length : 0] = 0;
+		if (length > 0)
+			assert_string_equal(link, "anon_inode:[pidfd]");
+	}
+	snap_single_destroy(single);
+	victim_end(&victim);
+}
+
 static void test_cancelled(void **state _unused_)
 {
 	volatile int cancel = 0;
@@ -586,6 +704,8 @@ int main(void)
 		cmocka_unit_test(test_child_killed_at_any_time),
 		cmocka_unit_test(test_already_traced),
 		cmocka_unit_test(test_alternate_signal_stack),
+		cmocka_unit_test(test_memory_that_nobody_serves),
+		cmocka_unit_test(test_child_has_no_descriptors),
 		cmocka_unit_test(test_cancelled),
 	};
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The child that makes single stops, from its first to its last instruction: it sleeps until there
- * is a call, serves it, sleeps; if none comes for long it leaves. It shares the parent's
- * descriptors, so it opens and closes none; as in internal.h it allocates, locks and prints
- * nothing.
+ * is a call, serves it, sleeps; if none comes for long it leaves. It keeps no descriptor of the
+ * parent's; as in internal.h it allocates, locks and prints nothing, and a worker reads the memory
+ * (single_read.c).
  *
  * Threads are interrupted together and let go as they come: a thread that runs on another
  * processor comes to its stop while the first is copied. A wait that takes long is ended by a
@@ -12,8 +12,9 @@
 #include "stop/child/single.h"
 
 #include "base/clock.h"
+#include "base/spawn.h"
+#include "base/workers.h"
 #include "stop/child/internal.h"
-#include "stop/signal_stack.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,12 +25,16 @@
 #include <sys/wait.h>
 
 enum {
-	UNKNOWN_STACK = 1 << 16, /* bytes to be read where nobody knows where the stack ends */
-	READY_STACKS = 1 << 20,  /* bytes that are there before the first stop */
-	PAGE = 4096,
 	IDLE_SECONDS = 10, /* then it leaves; the next call makes a new one */
 	SLICE_NS = 100000, /* the shortest there is */
 	AWAKE_NS = 20000,  /* for a thread that runs, to stop */
+	READ_NS = 50000000,
+	READY_NS = 500000000,
+};
+
+struct single {
+	struct snap_channel *channel;
+	struct snap_workers pool; /* who read memory for us */
 };
 
 /* What the parent's signal is for: to end a blocking wait with EINTR. */
@@ -114,109 +119,71 @@ static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, 
 	return false;
 }
 
-/* Bytes up to the first that cannot be read. */
-static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_t *bytes,
-			  size_t size)
-{
-	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)address, size };
-	ssize_t got = 0;
-
-	if (pick->mem_fd >= 0)
-		got = pread(pick->mem_fd, bytes, size, (off_t)address);
-	/* 0: the memory that the descriptor was opened for has gone, by exec. */
-	if (got == 0)
-		got = process_vm_readv(pick->tid, &local, 1, &remote, 1, 0);
-	return got > 0 ? (size_t)got : 0;
-}
-
-/* Room for so many bytes, or for as many as there are; what is not used is given back. */
-static uint8_t *reserve_bytes(struct snap_channel *channel, uint64_t *size)
+/* The most that the stacks of one thread take. */
+static uint64_t most_room(const struct snap_channel *channel)
 {
 	size_t room = snap_region_room(&channel->stacks) & ~(size_t)15;
 
-	*size = *size < channel->max_stack ? *size : channel->max_stack;
-	*size = *size < room ? *size : room;
-	return *size ? snap_region_alloc(&channel->stacks, *size) : NULL;
+	return 2 * channel->max_stack < room ? 2 * channel->max_stack : room;
 }
 
-static void return_unused_bytes(struct snap_channel *channel, uint8_t *bytes, size_t used)
+static void take_stacks(struct snap_pick *pick, const struct snap_pick *read)
 {
-	channel->stacks.next = bytes + ((used + 15) & ~(size_t)15);
+	struct snap_thread *to = &pick->copy;
+	const struct snap_thread *from = &read->copy;
+
+	pick->past_end = read->past_end;
+	to->stack_address = from->stack_address;
+	to->stack = from->stack;
+	to->stack_size = from->stack_size;
+	to->stack_limited = from->stack_limited;
+	to->stack_unreadable = from->stack_unreadable;
+	to->stack2_address = from->stack2_address;
+	to->stack2 = from->stack2;
+	to->stack2_size = from->stack2_size;
 }
 
-static bool is_on_usual_stack(void *context, uint64_t sp)
+/*
+ * Has the stacks of a thread read, which may never return. Then those of the others of this call
+ * are left out, as they stand still meanwhile, and this memory is not used again.
+ */
+static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 {
-	const struct snap_pick *pick = context;
+	struct snap_channel *channel = single->channel;
+	struct snap_slot *slot = &channel->slots[index];
+	struct snap_work work = {
+		.run = snap_single_read,
+		.context = channel,
+		.count = 1,
+		.marks = &channel->list.mark,
+		.patience_ns = READ_NS,
+		.here = true,
+	};
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 
-	return sp >= pick->stack_start && sp < pick->stack_end;
-}
-
-static uint64_t start_of_stack(const struct snap_pick *pick, uint64_t sp)
-{
-	uint64_t start = sp < SNAP_STACK_MARGIN ? 0 : (sp - SNAP_STACK_MARGIN) & ~15ull;
-
-	return is_on_usual_stack((void *)pick, sp) && start < pick->stack_start ? pick->stack_start
-										: start;
-}
-
-/* The stack that a handler on another one interrupted. */
-static void copy_interrupted_stack(struct snap_channel *channel, struct snap_pick *pick)
-{
-	struct snap_thread *thread = &pick->copy;
-	size_t budget = UNKNOWN_STACK;
-	uint64_t sp, start, size;
-	uint8_t *bytes;
-
-	if (!pick->stack_end || !thread->stack_size)
+	slot->pick.copy.stack_unreadable = true;
+	if (channel->spoiled)
 		return;
-	sp = snap_tracer_interrupted_sp(thread, &budget, is_on_usual_stack, pick);
-	start = start_of_stack(pick, sp);
-	size = pick->stack_end - start;
-	bytes = sp ? reserve_bytes(channel, &size) : NULL;
-	if (!bytes)
+	slot->sp = sp;
+	slot->read = slot->pick;
+	slot->room = (struct snap_region){ channel->stacks.next,
+					   channel->stacks.next + most_room(channel) };
+	channel->list = (struct snap_single_list){ .slot = index };
+	if (snap_workers_run(&single->pool, &work)) {
+		channel->stacks.next = slot->room.next;
+		take_stacks(&slot->pick, &slot->read);
 		return;
-	thread->stack2_size = read_memory(pick, start, bytes, size);
-	thread->stack2_address = start;
-	thread->stack2 = bytes;
-	return_unused_bytes(channel, bytes, thread->stack2_size);
-}
-
-static void copy_stack(struct snap_channel *channel, struct snap_pick *pick, uint64_t sp)
-{
-	struct snap_thread *thread = &pick->copy;
-	uint64_t start = start_of_stack(pick, sp), wanted, size;
-	uint8_t *bytes;
-
-	pick->past_end = !is_on_usual_stack(pick, sp);
-	wanted = pick->past_end ? UNKNOWN_STACK : pick->stack_end - start;
-	size = wanted;
-	bytes = reserve_bytes(channel, &size);
-	thread->stack_unreadable = true;
-	if (!bytes)
-		return;
-	thread->stack_size = read_memory(pick, start, bytes, size);
-	/* What is below sp may lie in another mapping, or in none. */
-	if (!thread->stack_size && start / PAGE != sp / PAGE) {
-		start = sp & ~(uint64_t)(PAGE - 1);
-		thread->stack_size = read_memory(pick, start, bytes, size);
 	}
-	thread->stack_address = start;
-	thread->stack = bytes;
-	if (pick->past_end) {
-		thread->stack_limited = thread->stack_size == size;
-		thread->stack_unreadable = thread->stack_size == 0;
-	} else {
-		thread->stack_limited = thread->stack_size == size && size < wanted;
-		thread->stack_unreadable = thread->stack_size < size;
-	}
-	return_unused_bytes(channel, bytes, thread->stack_size);
-	if (pick->past_end)
-		copy_interrupted_stack(channel, pick);
+	/* Else somebody has killed it. */
+	slot->pick.stalled = snap_clock_ns(CLOCK_MONOTONIC) - begin >= READ_NS;
+	channel->spoiled = true;
 }
 
 /* Standing still: copied, and on its way again. */
-static void copy_and_release_thread(struct snap_channel *channel, struct snap_slot *slot)
+static void copy_and_release_thread(struct single *single, uint32_t index)
 {
+	struct snap_channel *channel = single->channel;
+	struct snap_slot *slot = &channel->slots[index];
 	struct snap_pick *pick = &slot->pick;
 	uint64_t sp;
 	int error = snap_tracer_registers(pick->tid, slot->registers, &pick->copy.registers_size,
@@ -225,7 +192,7 @@ static void copy_and_release_thread(struct snap_channel *channel, struct snap_sl
 	if (error == 0) {
 		pick->copy.registers = slot->registers;
 		pick->copy.taken = SNAP_TAKEN_ALONE;
-		copy_stack(channel, pick, sp);
+		copy_stack(single, index, sp);
 	}
 	if (ptrace(PTRACE_DETACH, pick->tid, NULL, (void *)(long)slot->signal)) {
 		/* SIGKILL ends stopped threads, too. Unless its end is seen an exec may hang. */
@@ -238,24 +205,28 @@ static void copy_and_release_thread(struct snap_channel *channel, struct snap_sl
 		    error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
 }
 
-static struct snap_slot *first_awaited(struct snap_channel *channel)
+/* Its slot; `count`: nobody is awaited. */
+static uint32_t first_awaited(const struct snap_channel *channel)
 {
-	for (uint32_t i = 0; i < channel->count; i++)
-		if (channel->slots[i].phase == SNAP_TRACEE_AWAITED)
-			return &channel->slots[i];
-	return NULL;
+	uint32_t i = 0;
+
+	while (i < channel->count && channel->slots[i].phase != SNAP_TRACEE_AWAITED)
+		i++;
+	return i;
 }
 
 /* Takes all that have stopped by now; false: nobody is awaited any more. */
-static bool take_stopped_threads(struct snap_channel *channel)
+static bool take_stopped_threads(struct single *single)
 {
+	struct snap_channel *channel = single->channel;
+
 	for (uint32_t i = 0; i < channel->count; i++) {
 		struct snap_slot *slot = &channel->slots[i];
 
 		if (slot->phase == SNAP_TRACEE_AWAITED && wait_for_stop(channel, slot, WNOHANG))
-			copy_and_release_thread(channel, slot);
+			copy_and_release_thread(single, i);
 	}
-	return first_awaited(channel) != NULL;
+	return first_awaited(channel) < channel->count;
 }
 
 /*
@@ -263,34 +234,36 @@ static bool take_stopped_threads(struct snap_channel *channel)
  * later than that, since his own processor has gone to rest (a virtual one leaves its machine). So
  * the first moment is waited through. A thread that needs our processor gets it soon after.
  */
-static void await_quick_threads(struct snap_channel *channel)
+static void await_quick_threads(struct single *single)
 {
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + AWAKE_NS;
 
-	while (take_stopped_threads(channel) && snap_clock_ns(CLOCK_MONOTONIC) < until)
+	while (take_stopped_threads(single) && snap_clock_ns(CLOCK_MONOTONIC) < until)
 		;
 }
 
-static void take_threads(struct snap_channel *channel)
+static void take_threads(struct single *single)
 {
-	struct snap_slot *slot;
+	struct snap_channel *channel = single->channel;
+	uint32_t first;
 
-	await_quick_threads(channel);
-	while ((slot = first_awaited(channel))) {
+	await_quick_threads(single);
+	while ((first = first_awaited(channel)) < channel->count) {
 		if (__atomic_load_n(&channel->give_up, __ATOMIC_ACQUIRE)) {
 			/* Our end is what lets a thread go that has not come to its stop. */
-			channel->leaves |= take_stopped_threads(channel);
+			channel->leaves |= take_stopped_threads(single);
 			return;
 		}
-		if (wait_for_stop(channel, slot, 0))
-			copy_and_release_thread(channel, slot);
+		if (wait_for_stop(channel, &channel->slots[first], 0))
+			copy_and_release_thread(single, first);
 		else /* it must not hold up those behind it */
-			take_stopped_threads(channel);
+			take_stopped_threads(single);
 	}
 }
 
-static void serve_call(struct snap_channel *channel)
+static void serve_call(struct single *single)
 {
+	struct snap_channel *channel = single->channel;
 	uint32_t count = channel->count;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -302,7 +275,7 @@ static void serve_call(struct snap_channel *channel)
 		if (!channel->begin_ns)
 			channel->begin_ns = channel->slots[i].stop_ns;
 	}
-	take_threads(channel);
+	take_threads(single);
 }
 
 /* The beginning of the kernel's struct sched_attr (sched_setattr(2)), which older headers lack. */
@@ -338,10 +311,7 @@ static void shorten_own_slice(void)
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/*
- * False when none came for long. Who calls exec keeps its children, and we its old descriptors; and
- * as long as we live, so does the memory that the parent had when we were made.
- */
+/* False when none came for long: as long as we live, so does the memory of our making. */
 static bool wait_for_call(struct snap_channel *channel, uint32_t served)
 {
 	const struct timespec patience = { .tv_sec = IDLE_SECONDS };
@@ -354,22 +324,49 @@ static bool wait_for_call(struct snap_channel *channel, uint32_t served)
 	return true;
 }
 
-void snap_single_child(void *context)
+static bool make_reader(struct single *single)
 {
-	struct snap_channel *channel = context;
-	uint32_t served = __atomic_load_n(&channel->done, __ATOMIC_ACQUIRE);
+	struct snap_work work = {
+		.run = snap_single_get_ready,
+		.context = single->channel,
+		.count = 1,
+		.marks = &single->channel->list.mark,
+		.patience_ns = READY_NS,
+	};
 
-	set_up_signals();
-	shorten_own_slice();
-	snap_region_prefault(&channel->stacks, READY_STACKS);
+	single->channel->list.mark = SNAP_ITEM_OPEN;
+	return snap_workers_init(&single->pool, 0, -1, 0) == 0 &&
+	       snap_workers_run(&single->pool, &work);
+}
+
+/* Until it is told to leave, has a reason to, or is not asked for long. */
+static void serve_calls(struct single *single, uint32_t served)
+{
+	struct snap_channel *channel = single->channel;
+
 	while (!channel->leaves) {
 		if (!wait_for_call(channel, served)) {
 			channel->leaves = true;
 			return;
 		}
-		serve_call(channel);
+		if (channel->dismissed)
+			return;
+		serve_call(single);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);
 	}
+}
+
+void snap_single_child(void *context)
+{
+	struct single single = { .channel = context };
+	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
+
+	snap_spawn_close_all_but(-1);
+	set_up_signals();
+	shorten_own_slice();
+	if (make_reader(&single))
+		serve_calls(&single, served);
+	snap_workers_deinit(&single.pool);
 }

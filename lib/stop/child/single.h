@@ -20,7 +20,17 @@ struct snap_slot {
 	uint32_t phase;
 	int32_t signal;  /* to be handed on at DETACH */
 	int64_t stop_ns; /* CLOCK_MONOTONIC: when it was interrupted */
+	/* For the worker that reads the stack: what it is given and what it leaves. */
+	uint64_t sp;
+	struct snap_pick read;
+	struct snap_region room;
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
+};
+
+/* What a worker of the child is given; a list of one item. */
+struct snap_single_list {
+	uint32_t slot;
+	uint8_t mark;
 };
 
 struct snap_channel {
@@ -31,13 +41,25 @@ struct snap_channel {
 	uint32_t give_up; /* by the parent, in a call: nobody is waited for any more */
 	/* by the child: it ends, with a call, which lets stragglers run, or for want of calls */
 	uint32_t leaves;
+	uint32_t dismissed; /* by the parent, with a call: it is to end */
+	/*
+	 * By the child: a worker did not return, and may still write here; the channel is not used
+	 * for another call.
+	 */
+	uint32_t spoiled;
 	uint32_t count; /* slots of the call */
 	uint64_t max_stack;
+	struct snap_single_list list;
 	int64_t begin_ns, end_ns; /* first INTERRUPT, last DETACH; 0: none */
 	uint8_t *first_stack;
 	struct snap_region stacks; /* begins anew with each call */
 	struct snap_slot slots[SNAP_SINGLE_MOST];
 };
+
+/* In a worker of the child (struct snap_work): reads the stacks of a slot's thread. */
+void snap_single_read(void *channel, uint32_t item);
+/* In a worker, before the first call: has memory ready. */
+void snap_single_get_ready(void *channel, uint32_t item);
 
 /* The child's whole life; `channel` as above. The process should end when it returns. */
 void snap_single_child(void *channel);

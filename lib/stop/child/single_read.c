@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Inside the worker of the child that makes single stops: reads the stacks of a thread that stands
+ * still, up to where its mapping ends. Only the slot at hand is written to, as the child may have
+ * given us up by now. Knows no phases.
+ */
+#include "stop/child/single.h"
+#include "stop/signal_stack.h"
+
+#include <sys/uio.h>
+
+enum {
+	UNKNOWN_STACK = 1 << 16, /* bytes to be read where nobody knows where the stack ends */
+	READY_STACKS = 1 << 20,  /* bytes that are there before the first stop */
+	PAGE = 4096,
+};
+
+/* Bytes up to the first that cannot be read. */
+static size_t read_memory(const struct snap_pick *pick, uint64_t address, uint8_t *bytes,
+			  size_t size)
+{
+	struct iovec local = { bytes, size }, remote = { (void *)(uintptr_t)address, size };
+	ssize_t got = process_vm_readv(pick->tid, &local, 1, &remote, 1, 0);
+
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* Room for so many bytes, or for as many as there are; what is not used is given back. */
+static uint8_t *reserve_bytes(const struct snap_channel *channel, struct snap_region *region,
+			      uint64_t *size)
+{
+	size_t room = snap_region_room(region) & ~(size_t)15;
+
+	*size = *size < channel->max_stack ? *size : channel->max_stack;
+	*size = *size < room ? *size : room;
+	return *size ? snap_region_alloc(region, *size) : NULL;
+}
+
+static void return_unused_bytes(struct snap_region *region, uint8_t *bytes, size_t used)
+{
+	region->next = bytes + ((used + 15) & ~(size_t)15);
+}
+
+static bool is_on_usual_stack(void *context, uint64_t sp)
+{
+	const struct snap_pick *pick = context;
+
+	return sp >= pick->stack_start && sp < pick->stack_end;
+}
+
+static uint64_t start_of_stack(const struct snap_pick *pick, uint64_t sp)
+{
+	uint64_t start = sp < SNAP_STACK_MARGIN ? 0 : (sp - SNAP_STACK_MARGIN) & ~15ull;
+
+	return is_on_usual_stack((void *)pick, sp) && start < pick->stack_start ? pick->stack_start
+										: start;
+}
+
+/* The stack that a handler on another one interrupted. */
+static void copy_interrupted_stack(const struct snap_channel *channel, struct snap_slot *slot)
+{
+	struct snap_pick *pick = &slot->read;
+	struct snap_thread *thread = &pick->copy;
+	size_t budget = UNKNOWN_STACK;
+	uint64_t sp, start, size;
+	uint8_t *bytes;
+
+	if (!pick->stack_end || !thread->stack_size)
+		return;
+	sp = snap_tracer_interrupted_sp(thread, &budget, is_on_usual_stack, pick);
+	start = start_of_stack(pick, sp);
+	size = pick->stack_end - start;
+	bytes = sp ? reserve_bytes(channel, &slot->room, &size) : NULL;
+	if (!bytes)
+		return;
+	thread->stack2_size = read_memory(pick, start, bytes, size);
+	thread->stack2_address = start;
+	thread->stack2 = bytes;
+	return_unused_bytes(&slot->room, bytes, thread->stack2_size);
+}
+
+static void copy_stack(const struct snap_channel *channel, struct snap_slot *slot)
+{
+	struct snap_pick *pick = &slot->read;
+	struct snap_thread *thread = &pick->copy;
+	uint64_t sp = slot->sp, start = start_of_stack(pick, sp), wanted, size;
+	uint8_t *bytes;
+
+	pick->past_end = !is_on_usual_stack(pick, sp);
+	wanted = pick->past_end ? UNKNOWN_STACK : pick->stack_end - start;
+	size = wanted;
+	bytes = reserve_bytes(channel, &slot->room, &size);
+	thread->stack_unreadable = true;
+	if (!bytes)
+		return;
+	thread->stack_size = read_memory(pick, start, bytes, size);
+	/* What is below sp may lie in another mapping, or in none. */
+	if (!thread->stack_size && start / PAGE != sp / PAGE) {
+		start = sp & ~(uint64_t)(PAGE - 1);
+		thread->stack_size = read_memory(pick, start, bytes, size);
+	}
+	thread->stack_address = start;
+	thread->stack = bytes;
+	if (pick->past_end) {
+		thread->stack_limited = thread->stack_size == size;
+		thread->stack_unreadable = thread->stack_size == 0;
+	} else {
+		thread->stack_limited = thread->stack_size == size && size < wanted;
+		thread->stack_unreadable = thread->stack_size < size;
+	}
+	return_unused_bytes(&slot->room, bytes, thread->stack_size);
+	if (pick->past_end)
+		copy_interrupted_stack(channel, slot);
+}
+
+void snap_single_read(void *context, uint32_t item _unused_)
+{
+	struct snap_channel *channel = context;
+
+	copy_stack(channel, &channel->slots[channel->list.slot]);
+}
+
+void snap_single_get_ready(void *context, uint32_t item _unused_)
+{
+	struct snap_channel *channel = context;
+
+	snap_region_prefault(&channel->stacks, READY_STACKS);
+}
