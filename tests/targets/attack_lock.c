@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Processes of which nobody can read maps, command line or memory: attack_lock MODE [COUNT].
+ *
+ * lock: one thread sleeps in a read that holds the lock of the address space, the next one queues
+ * for it to change a mapping; so whoever wants to look at it waits. arguments: the page of the
+ * command line is one that is never served. huge: the command line is said to be a gigabyte.
+ * exec: a thread is in an exec of a file that is never read, which holds the lock that all who
+ * trace, or look at memory, have to take. flush: a child is in an exec that closes a file, and the
+ * closing is never answered. Of the first and the last two there are COUNT processes.
+ */
+#include "attack_fuse.h"
+
+#include <linux/prctl.h>
+#include <sys/syscall.h>
+
+static volatile uint8_t sink;
+static atomic_int in_position;
+static _Atomic pid_t waiter;
+
+static void *reader_main(void *page)
+{
+	prctl(PR_SET_NAME, "reader", 0, 0, 0);
+	in_position++;
+	sink = *(volatile uint8_t *)page;
+	return NULL;
+}
+
+static void *writer_main(void *unused)
+{
+	prctl(PR_SET_NAME, "writer", 0, 0, 0);
+	waiter = (pid_t)syscall(SYS_gettid);
+	while (!attack_server->asked)
+		sched_yield();
+	for (;;)
+		munmap(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+	return unused;
+}
+
+static bool wait_for_disk(const _Atomic pid_t *tid)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (*tid && attack_state(getpid(), *tid) == 'D')
+			return true;
+		attack_sleep_ms(1);
+	}
+	return false;
+}
+
+/* The first read of the page fails, the kernel tries again, and then it keeps the lock. */
+static void hold_lock(void)
+{
+	uint8_t *page = attack_map(ATTACK_FUSE "/file", NULL, 4096, PROT_READ);
+
+	attack_server->failures_of_read = 1;
+	attack_server->silent = ATTACK_BIT(FUSE_READ);
+	/* To start a thread the lock is needed, too. */
+	victim_thread(writer_main, NULL, 64 << 10);
+	while (!waiter)
+		sched_yield();
+	victim_thread(reader_main, page, 64 << 10);
+	if (!wait_for_disk(&waiter))
+		victim_cannot("lock of the address space");
+}
+
+/* Nothing on the main thread's stack above this frame is needed any more. */
+static void replace_arguments(const char *arguments)
+{
+	uintptr_t page = (uintptr_t)arguments & ~(uintptr_t)4095;
+
+	attack_map(ATTACK_FUSE "/file", (void *)page, 4096, PROT_READ | PROT_WRITE);
+	attack_server->silent = ATTACK_BIT(FUSE_READ);
+}
+
+static void claim_huge_arguments(void)
+{
+	const size_t size = 1ul << 30;
+	uint8_t *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct prctl_mm_map map = { .exe_fd = (uint32_t)-1 };
+	unsigned long values[7] = { 0 };
+	FILE *stat = fopen("/proc/self/stat", "re");
+	void *heap = sbrk(0);
+
+	if (!stat ||
+	    fscanf(stat,
+		   "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+		   "%*d %*d %*d %*d %*u %*u %*d %*u %lu %lu %lu %*u %*u %*u %*u %*u %*u "
+		   "%*u %*u %*u %*d %*d %*u %*u %*u %*u %*d %lu %lu %lu",
+		   &values[0], &values[1], &values[2], &values[3], &values[4], &values[5]) != 6)
+		victim_cannot("/proc/self/stat");
+	fclose(stat);
+	map.start_code = values[0], map.end_code = values[1], map.start_stack = values[2];
+	map.start_data = values[3], map.end_data = values[4], map.start_brk = values[5];
+	map.brk = (uint64_t)(uintptr_t)heap;
+	map.arg_start = (uint64_t)(uintptr_t)at, map.arg_end = map.arg_start + size - 4096;
+	map.env_start = map.arg_end, map.env_end = map.arg_start + size;
+	memset(at, 'a', 1 << 20);
+	if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0))
+		victim_cannot("PR_SET_MM");
+}
+
+static void *exec_main(void *unused)
+{
+	char *const argv[] = { (char[]){ "file" }, NULL };
+
+	prctl(PR_SET_NAME, "in-exec", 0, 0, 0);
+	in_position++;
+	execv(ATTACK_FUSE "/file", argv);
+	return unused;
+}
+
+static void start_exec(void)
+{
+	attack_server->silent = ATTACK_BIT(FUSE_READ);
+	victim_thread(exec_main, NULL, 64 << 10);
+	while (!attack_server->asked)
+		sched_yield();
+}
+
+static pid_t start_flush(void)
+{
+	char *const argv[] = { (char[]){ "true" }, NULL };
+	pid_t child;
+
+	attack_server->silent = ATTACK_BIT(FUSE_FLUSH);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		close(STDIN_FILENO);
+		close(STDOUT_FILENO);
+		if (open(ATTACK_FUSE "/file", O_RDONLY | O_CLOEXEC) >= 0)
+			execv("/bin/true", argv);
+		_exit(1);
+	}
+	while (!attack_server->asked)
+		sched_yield();
+	return child;
+}
+
+static pid_t hold(const char *mode)
+{
+	attack_mount(ATTACK_FUSE);
+	if (!strcmp(mode, "lock"))
+		hold_lock();
+	else if (!strcmp(mode, "huge"))
+		claim_huge_arguments();
+	else if (!strcmp(mode, "exec"))
+		start_exec();
+	else if (!strcmp(mode, "flush"))
+		return start_flush();
+	return 0;
+}
+
+/* Each has a file system of its own, one upon the other. */
+static void start_others(const char *mode, int count)
+{
+	for (int i = 0; i < count; i++) {
+		pid_t parent = getpid();
+
+		if (fork() != 0)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		if (unshare(CLONE_NEWNS) || getppid() != parent)
+			_exit(1);
+		hold(mode);
+		for (;;)
+			pause();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	/* The page of the arguments must hold nothing else, and the lock is needed to allocate. */
+	static char mode[16], output[4096];
+	char *far = __builtin_alloca(1 << 16);
+	pid_t bystander, child;
+
+	far[0] = 1;
+	setvbuf(stdout, output, _IOFBF, sizeof(output));
+	snprintf(mode, sizeof(mode), "%s", argc > 1 ? argv[1] : "lock");
+	attack_begin(!strcmp(mode, "arguments"));
+	bystander = attack_bystander();
+	start_others(mode, argc > 2 ? atoi(argv[2]) - 1 : 0);
+	child = hold(mode);
+	victim_ready("mode=%s bystander=%d child=%d", mode, bystander, child);
+	if (!strcmp(mode, "arguments"))
+		replace_arguments(argv[0]);
+	victim_hold();
+}
