@@ -21,9 +21,11 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 class Experiment:
     """`count` is the promised one, `short` that of the tests; `cost` is seconds a count on a quiet
     machine of two processors. `limits` are of figures, and `always` of those of them that a short
-    round and a busy machine can be held to, too."""
+    round and a busy machine can be held to, too. `aside` is the count in a round of all experiments, where that
+    is not a share of its time."""
 
-    def __init__(self, title, count, short, cost, asked, measured, limits=None, always=None, least=1):
+    def __init__(self, title, count, short, cost, asked, measured, limits=None, always=None, least=1, aside=None):
+        self.aside = aside
         self.title, self.count, self.short, self.cost, self.least = title, count, short, cost, least
         self.asked, self.measured = asked, measured
         self.always = always or {}
@@ -42,6 +44,12 @@ CHURN = ("0 miss a running thread without saying so",
 HOST = ("0 drift, no child left",
         "{rounds} snapshots: {fds_drift} descriptors, {heap_drift_bytes} bytes of heap, {rss_drift_kib} KiB "
         "resident more; {children} children, {child_signals} SIGCHLD")
+HOSTILE = ("nobody in t after the tool has ended or for 0.5 s more than --stop-timeout; all stacks of innocents in "
+           "every report; at most 400 MB in all processes",
+           "{snapshots} snapshots beside {hostile} hostile programs: {stay_stopped} stay in t, {stopped_too_long} too long "
+           "({stopped_ms_max} ms at most); {missing} reports miss stacks of {innocents} innocents; {memory_kib} KiB in all "
+           "processes; {wall_ms_max} ms at most; {left_over} left over")
+HELD = {"stay_stopped": 0, "stopped_too_long": 0, "missing": 0, "left_over": 0, "memory_kib": 400000}
 DRIFT = {"fds_drift": 0, "heap_drift_bytes": 0, "children": 0}
 
 EXPERIMENTS = {
@@ -74,6 +82,12 @@ EXPERIMENTS = {
                        dict(DRIFT, child_signals=0), least=20),
     "host-threads": Experiment("the same with threads besides", 2000, 60, 0.01, *HOST, {"rss_drift_kib": 256},
                                DRIFT, least=20),
+    "hostile": Experiment("snapshots among all hostile programs", 1000, 8, 1.5, *HOSTILE, always=HELD, least=4, aside=40),
+    "mixed": Experiment("seconds of snapshots and recordings among them", 1200, 20, 1,
+                        HOSTILE[0] + "; SIGTERM ends a recording within 2 s, SIGKILL within 1 s",
+                        "{recordings} recordings ({killed} killed, within {kill_ms_max} ms; others ended within "
+                        "{term_ms_max} ms) and " + HOSTILE[1], {"term_ms_max": 2000, "kill_ms_max": 1000}, HELD,
+                        least=10, aside=120),
 }
 
 
@@ -142,25 +156,33 @@ def show(name, experiment, outcome, seconds):
     return not bad
 
 
+def counts(options, names):
+    """How often each is done, in the time that there is."""
+    minutes = options.minutes or (20 if names == ["mixed"] else 10)
+    aside = {} if options.full or options.names else {n: EXPERIMENTS[n].aside for n in names if EXPERIMENTS[n].aside}
+    whole = sum(EXPERIMENTS[n].count * EXPERIMENTS[n].cost for n in names if n not in aside)
+    share = 1 if options.full else minutes * 60 / whole
+    return {n: aside.get(n) or max(EXPERIMENTS[n].least, round(EXPERIMENTS[n].count * share)) for n in names}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float, help="10; 20 for the experiment mixed alone")
     parser.add_argument("names", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
     options = parser.parse_args()
     unknown = set(options.names) - set(EXPERIMENTS)
     if unknown:
         parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
     names = options.names or list(EXPERIMENTS)
-    whole = sum(EXPERIMENTS[n].count * EXPERIMENTS[n].cost for n in names)
-    share = 1 if options.full else options.minutes * 60 / whole
+    count = counts(options, names)
     print("| experiment | asked | measured |\n| --- | --- | --- |", flush=True)
     reached = True
     for name in names:
         experiment = EXPERIMENTS[name]
         began = time.monotonic()
-        outcome = run(name, max(experiment.least, round(experiment.count * share)), os.path.abspath(options.build))
+        outcome = run(name, count[name], os.path.abspath(options.build))
         reached &= show(name, experiment, outcome, time.monotonic() - began)
     return 0 if reached else 1
 

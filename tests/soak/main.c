@@ -6,6 +6,7 @@
  * when nothing is bad, with 1 else, with 77 where the machine cannot. FOLDER has the tests' own
  * programs.
  */
+#include "arena.h"
 #include "soak.h"
 
 #include <signal.h>
@@ -102,6 +103,8 @@ static const struct {
 	{ "stopped", soak_group_stop },
 	{ "many-threads", soak_many_threads },
 	{ "many-mappings", soak_many_mappings },
+	{ "hostile", soak_hostile },
+	{ "mixed", soak_mixed },
 };
 
 static void usage(void)
