@@ -17,8 +17,9 @@ enum {
 	MEMORY_OF_FRAME = 128, /* of a frame in tables */
 	EVENT_BYTES = 100,     /* of a frame as an event, without its name */
 	ENTRY_BYTES = 300,     /* of a frame in full, without its texts */
+	STACK_BYTES = 600,     /* of a stack in full, without its frames */
 	SHORT_NAME = 256,      /* what names are cut to, when a few frames are too many */
-	LEAST_FRAMES = 4,
+	LEAST_FRAMES = 2,
 	MOST_FRAMES = 1 << 24,
 };
 
@@ -205,13 +206,15 @@ static bool measure_stacks(struct limit *limit)
 static double report_bytes(const struct limit *limit, size_t most)
 {
 	const struct snap_recording *recording = &limit->limited->recording;
+	bool in_full = limit->use == SNAP_FRAMES_IN_GROUPS || limit->use == SNAP_FRAMES_IN_TICKS;
 	double bytes = 0;
 
 	for (size_t i = 0; i < recording->stack_count; i++) {
+		const struct use *use = &limit->uses[i];
 		size_t count = recording->stacks[i].frame_count;
 
-		bytes += limit->uses[i].times * limit->uses[i].bytes *
-			 (double)(count < most ? count : most);
+		bytes += use->times * (in_full ? STACK_BYTES : 0);
+		bytes += use->times * use->bytes * (double)(count < most ? count : most);
 	}
 	return bytes;
 }
@@ -306,8 +309,9 @@ static bool cut_stack(struct limit *limit, struct snap_recorded_stack *stack, si
 	return true;
 }
 
-bool snap_limited_warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
-		       const char *message)
+/* The warnings, copied, with another one; false without memory, for the message too. */
+static bool add_warning(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
+			const char *message)
 {
 	struct snap_warning *more = snap_arena_new_array(arena, *count + 1, struct snap_warning);
 
@@ -320,12 +324,20 @@ bool snap_limited_warn(struct snap_arena *arena, struct snap_warning **warnings,
 	return true;
 }
 
+bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot, size_t listed)
+{
+	const char *message = snap_arena_printf(
+		arena, "groups list %zu threads in all, and have more than they list", listed);
+
+	return add_warning(arena, &snapshot->warnings, &snapshot->warning_count, message);
+}
+
 static bool warn_of_limit(struct limit *limit, size_t most)
 {
 	struct snap_recording *recording = &limit->limited->recording;
 	struct snap_arena *arena = &limit->limited->arena;
 
-	return snap_limited_warn(
+	return add_warning(
 		arena, &recording->warnings, &recording->warning_count,
 		snap_arena_printf(
 			arena,

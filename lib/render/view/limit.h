@@ -35,10 +35,10 @@ struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
 void snap_limited_deinit(struct snap_limited *limited);
 
 /*
- * Warnings, copied to the arena, with another one that something was left out. False without
- * memory, for the message too.
+ * Tells in a snapshot, whose warnings are copied to the arena, that its groups list so many threads
+ * in all and have more. False without memory.
  */
-bool snap_limited_warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
-		       const char *message) _must_check_;
+bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot,
+		       size_t listed) _must_check_;
 
 #endif

@@ -540,17 +540,6 @@ static struct snap_node **copy_all_nodes(struct group_builder *builder)
 	return nodes;
 }
 
-static bool warn_of_threads(struct group_builder *builder)
-{
-	struct snap_snapshot *to = &builder->result->snapshot;
-	struct snap_arena *arena = &builder->result->arena;
-	const char *message = snap_arena_printf(
-		arena, "groups list %zu threads in all, and have more than they list",
-		builder->visit_count);
-
-	return snap_limited_warn(arena, &to->warnings, &to->warning_count, message);
-}
-
 static bool make_snapshot(struct group_builder *builder, const struct snap_options *options)
 {
 	const struct snap_recording *recording = builder->recording;
@@ -571,7 +560,8 @@ static bool make_snapshot(struct group_builder *builder, const struct snap_optio
 		.warnings = recording->warnings,
 		.warning_count = recording->warning_count,
 	};
-	if (builder->left_out && !warn_of_threads(builder))
+	if (builder->left_out &&
+	    !snap_limited_warn(&result->arena, &result->snapshot, builder->visit_count))
 		return false;
 	return make_tree(&result->arena, recording, nodes, options->flat, &result->snapshot);
 }
