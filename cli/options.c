@@ -119,6 +119,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	  LIBRARY, TEXT },
 	{ "max-memory", 0, "BYTES", "memory for what is recorded (256M)", SAFETY, RECORD, LIBRARY,
 	  TEXT },
+	{ "max-stopped", 0, "PERCENT", "longest that a process stands, of the time (3)", SAFETY,
+	  RECORD, LIBRARY, TEXT },
 	{ "stop-timeout", 0, "MS", "longest stop in milliseconds (1000)", SAFETY, SNAPSHOT | RECORD,
 	  LIBRARY, TEXT },
 	{ "timeout", 0, "MS", "longest run in milliseconds (stop timeout + 10000)", SAFETY, EVERY,

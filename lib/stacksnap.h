@@ -191,13 +191,16 @@ struct stacksnap_recording_stats {
 	double hz_asked, hz_reached;
 	unsigned long long ticks, ticks_missed; /* missed: came too late, and were left out */
 	long long duration_ns;
-	long long stopped_ns;       /* some thread of the targets stood still because of us */
-	double stopped_percent;     /* of the duration */
-	unsigned long long threads; /* that were seen */
+	/* the process of the targets that stood still the longest because of us, and the share */
+	long long stopped_ns;
+	double stopped_percent;
+	unsigned long long threads;        /* that were seen */
 	unsigned long long thread_samples; /* of all threads at all ticks */
 	unsigned long long stacks;         /* distinct */
 	/* of the samples: the thread had not run, was copied while it was blocked, was stopped */
 	unsigned long long kept, unstopped, alone;
+	/* further samples, left out as a process would have stood for longer than "max-stopped" */
+	unsigned long long left_out;
 };
 
 /* Why a recording ended. */

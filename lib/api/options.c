@@ -21,6 +21,7 @@ enum {
 	MAX_TEXT = 4096, /* bytes of a value: a path, a list */
 	MAX_WIDTH = 10000,
 	MIN_HZ = 1,
+	LEAST_STOPPED = 1000, /* millionths */
 	MAX_HZ = 10000,
 };
 
@@ -50,6 +51,7 @@ void snap_options_init(struct snap_options *options)
 		.hz = 99,
 		.record_ns = 30000 * NS_PER_MS,
 		.max_memory = 256u << 20,
+		.max_stopped = 30000,
 		.max_frames = 512,
 		.symbols = true,
 		.inlines = true,
@@ -357,6 +359,22 @@ set_hz(struct snap_options *options, const struct snap_setting *setting _unused_
 	return NULL;
 }
 
+static struct stacksnap_error *set_max_stopped(struct snap_options *options,
+					       const struct snap_setting *setting _unused_,
+					       const char *value)
+{
+	uint64_t millionths;
+
+	if (!snap_parse_percent(value, strlen(value), &millionths) || millionths < LEAST_STOPPED)
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"'%s' is not a part of the time in percent (expected a number from 0.1 to "
+			"100, such as 3 or 0.5)",
+			value);
+	options->max_stopped = (uint32_t)millionths;
+	return NULL;
+}
+
 /* Into the int64_t nanoseconds at setting->offset; setting->value: 0 is a duration, too. */
 static struct stacksnap_error *set_duration(struct snap_options *options,
 					    const struct snap_setting *setting, const char *value)
@@ -489,6 +507,7 @@ static const struct snap_setting settings[] = {
 	{ "no-lines", NULL, set_flag, FIELD(lines), false, NULL },
 	{ "max-stack", "BYTES", set_max_stack, 0, 0, NULL },
 	{ "max-memory", "BYTES", set_max_memory, 0, 0, NULL },
+	{ "max-stopped", "PERCENT", set_max_stopped, 0, 0, NULL },
 	{ "stop-timeout", "MS", set_milliseconds, FIELD(stop_timeout_ns), 3600000, NULL },
 	{ "timeout", "MS", set_milliseconds, FIELD(timeout_ns), 86400000, NULL },
 	{ "engine", "ENGINE", set_choice, FIELD(engine), 0, engines },

@@ -39,6 +39,23 @@ struct stacksnap_error *snap_parse_number_error(const char *value, const char *w
 				 value, what, (unsigned long long)low, (unsigned long long)high);
 }
 
+bool snap_parse_percent(const char *text, size_t length, uint64_t *ret)
+{
+	enum { DECIMALS = 4, UNIT = 10000, WHOLE = 100 * UNIT };
+	const char *point = memchr(text, '.', length);
+	size_t whole = point ? (size_t)(point - text) : length;
+	size_t decimals = point ? length - whole - 1 : 0;
+	uint64_t number, rest = 0;
+
+	if (decimals > DECIMALS || !snap_parse_number(text, whole, 0, 100, &number) ||
+	    (point && !snap_parse_number(point + 1, decimals, 0, UNIT - 1, &rest)))
+		return false;
+	for (size_t i = decimals; i < DECIMALS; i++)
+		rest *= 10;
+	*ret = number * UNIT + rest;
+	return *ret <= WHOLE;
+}
+
 const char *snap_parse_item(const char **cursor, size_t *length_ret)
 {
 	const char *item = *cursor;

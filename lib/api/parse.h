@@ -21,6 +21,9 @@ bool snap_parse_number(const char *text, size_t length, uint64_t low, uint64_t h
 struct stacksnap_error *snap_parse_number_error(const char *value, const char *what, uint64_t low,
 						uint64_t high) _must_check_;
 
+/* "3", "0.5": of [0, 100] with up to four decimals, in millionths of the whole. */
+bool snap_parse_percent(const char *text, size_t length, uint64_t *ret);
+
 /* The next item of a comma list from *cursor, NULL at the end; an empty one has length 0. */
 const char *snap_parse_item(const char **cursor, size_t *length_ret);
 

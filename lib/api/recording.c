@@ -57,6 +57,7 @@ static struct stacksnap_recording_stats public_stats(const struct snap_recording
 		.kept = stats->kept,
 		.unstopped = stats->unstopped,
 		.alone = stats->alone,
+		.left_out = stats->left_out,
 	};
 }
 

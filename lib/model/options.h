@@ -114,6 +114,9 @@ struct snap_options {
 	bool cpu_only;           /* --mode cpu */
 	struct snap_until until; /* --until */
 	uint64_t max_memory;     /* bytes of what is recorded, default 256 MiB; 0: no limit */
+	/* of the time that a process may stand still because of us: millionths, default 3 %; 0:
+	 * any */
+	uint32_t max_stopped;
 	/* recordings, when they are rendered */
 	struct snap_moment from, to;
 	enum snap_state_frames state_frames;
@@ -140,7 +143,9 @@ struct snap_options {
 	unsigned verbose;
 	bool no_files; /* nothing of the target's files is read: what stacks show is a guess */
 	bool pcs_only; /* nor of its stacks: each is the address that its thread stood at */
-	pid_t self;    /* of the program on whose behalf this process works; 0: its own */
+	/* tests: a kernel on which schedstat (1), or the switches too (2), never move */
+	unsigned dead_counters;
+	pid_t self; /* of the program on whose behalf this process works; 0: its own */
 	/* the caller's wish to stop, polled by every stage; NULL: never */
 	const volatile int *cancel;
 	/* not 0: names that are not known by now stay unknown; NULL: all are wanted */

@@ -22,7 +22,7 @@ enum { SNAP_NO_PARENT = -1 };
 /* A moment at which all threads were looked at. */
 struct snap_tick {
 	int64_t time_ns;    /* since the recording's start (time_ns there) */
-	int64_t stopped_ns; /* for how long some thread of the targets stood still because of it */
+	int64_t stopped_ns; /* for how long a process stood still because of it, at the most */
 };
 
 /* Equal samples of one thread in a row: one at each tick of [first, last]. */
@@ -71,20 +71,31 @@ struct snap_recording_stats {
 	double hz_asked, hz_reached;
 	uint64_t ticks, ticks_missed;
 	int64_t duration_ns;
-	int64_t stopped_ns; /* the sum of the ticks' */
-	uint64_t threads;   /* that were seen */
+	/* since the first look began, which the duration does not count; 0: as the duration */
+	int64_t elapsed_ns;
+	/* of the process that stood still the longest because of us; where it is not known, the
+	 * sum of the ticks' */
+	int64_t stopped_ns;
+	uint64_t threads; /* that were seen */
 	uint64_t thread_samples;
 	uint64_t stacks; /* distinct */
 	/* of the samples: kept because the thread had not run, copied without a stop, stopped */
 	uint64_t kept, unstopped, alone;
+	uint64_t left_out; /* further ones, as their process would have stood for too long */
 };
 
-/* For how much of the time some thread of the targets stood still because of us. */
+/* For how much of the time some thread of a process stood still because of us. */
 static inline double snap_recording_stopped_percent(const struct snap_recording_stats *stats)
 {
+	int64_t whole =
+		stats->elapsed_ns > stats->duration_ns ? stats->elapsed_ns : stats->duration_ns;
+
 	if (stats->duration_ns <= 0)
 		return 0;
-	return 100.0 * (double)stats->stopped_ns / (double)stats->duration_ns;
+	/* Files of before have the stops of the first look, and not how long that was. */
+	if (stats->stopped_ns > whole)
+		return 100.0;
+	return 100.0 * (double)stats->stopped_ns / (double)whole;
 }
 
 /* Why a recording ended. */

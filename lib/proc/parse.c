@@ -95,6 +95,10 @@ static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->ppid = (pid_t)value;
 	else if (field == 9)
 		stat->flags = (uint32_t)value;
+	else if (field == 10 || field == 12)
+		stat->faults += value;
+	else if (field == 14 || field == 15)
+		stat->run_ticks += value;
 	else if (field == 20)
 		stat->threads = (unsigned)value;
 	else if (field == 22)

@@ -35,6 +35,8 @@ struct snap_stat {
 	uint64_t start_ticks;
 	int exit_signal; /* -1 unknown */
 	int cpu;         /* -1 unknown */
+	/* Of the thread: processor time in ticks, pages that were not there. */
+	uint64_t run_ticks, faults;
 };
 
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);

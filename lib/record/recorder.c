@@ -17,6 +17,7 @@
 #include "roles/naming.h"
 #include "store/recording/file.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ struct snap_recorder {
 	/* of the run at hand */
 	struct snap_priority priority; /* of the caller's thread, when it is not raised */
 	struct snap_pace pace;
+	int64_t first_look_ns; /* how long the first tick took, before time 0 */
 	int64_t run_ns;        /* since start_ns: when it began */
 	int64_t before_ns;     /* how long those before it took */
 	uint64_t missed;       /* ticks of those before it */
@@ -50,6 +52,7 @@ struct snap_recorder {
 	bool condition;        /* was met at the last tick */
 	bool is_running;
 	unsigned told_losses; /* of parsers, that the log tells */
+	uint64_t told_left_out;
 };
 
 static const int64_t NAMING_NS = 60ll * SECOND;
@@ -139,6 +142,36 @@ void snap_recorder_stop(struct snap_recorder *recorder)
 /* ---- what was lost ---- */
 
 static const char LOST[] = "parser_lost";
+static const char LEFT_OUT[] = "samples_left_out";
+
+/* Says so, in place of what was said before with this code. */
+static void renew_warning(struct snap_capture *capture, const char *code, const char *text)
+{
+	for (size_t i = 0; text && i < capture->warning_count; i++) {
+		if (strcmp(capture->warnings[i].code, code) != 0)
+			continue;
+		capture->warnings[i].message = text;
+		return;
+	}
+	if (text)
+		snap_capture_warn(capture, code, 0, 0, "%s", text);
+}
+
+static void warn_of_budget(struct snap_recorder *recorder)
+{
+	struct snap_capture *capture = recorder->log->capture;
+	uint64_t left_out = recorder->log->stats.left_out;
+
+	if (left_out == recorder->told_left_out)
+		return;
+	recorder->told_left_out = left_out;
+	renew_warning(capture, LEFT_OUT,
+		      snap_arena_printf(&capture->arena,
+					"%" PRIu64 " sample%s left out, as no process may stand "
+					"still for more than %g %% of the time (--max-stopped)",
+					left_out, left_out == 1 ? " was" : "s were",
+					recorder->options->max_stopped / 1e4));
+}
 
 static void warn_of_losses(struct snap_recorder *recorder)
 {
@@ -153,14 +186,7 @@ static void warn_of_losses(struct snap_recorder *recorder)
 		       ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
 		       : snap_arena_printf(&capture->arena,
 					   "stacks lost %u times, most recently: %s", losses, why);
-	for (size_t i = 0; text && i < capture->warning_count; i++) {
-		if (strcmp(capture->warnings[i].code, LOST) != 0)
-			continue;
-		capture->warnings[i].message = text;
-		return;
-	}
-	if (text)
-		snap_capture_warn(capture, LOST, 0, 0, "%s", text);
+	renew_warning(capture, LOST, text);
 }
 
 /* ---- the file ---- */
@@ -272,6 +298,7 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(log);
+	warn_of_budget(recorder);
 	if (!err)
 		err = name_frames(recorder, options, false);
 	if (err)
@@ -334,7 +361,8 @@ static void count_tick(struct snap_recorder *recorder, const struct snap_sampler
 	if (kept + fresh > log_sink->sampled)
 		kept = log_sink->sampled > fresh ? log_sink->sampled - fresh : 0;
 	stats->ticks++;
-	stats->stopped_ns += seen->stopped_ns;
+	stats->stopped_ns = seen->stood_ns;
+	stats->left_out += seen->left_out;
 	stats->threads = log_sink->born;
 	stats->thread_samples += log_sink->sampled;
 	stats->kept += kept;
@@ -347,6 +375,7 @@ static void count_time(struct snap_recorder *recorder)
 	struct snap_recording_stats *stats = &recorder->log->stats;
 
 	stats->duration_ns = recorder->before_ns + now_ns(recorder) - recorder->run_ns;
+	stats->elapsed_ns = stats->duration_ns + recorder->first_look_ns;
 	stats->ticks_missed = recorder->missed + recorder->pace.missed;
 	stats->stacks = recorder->log->stack_count;
 	if (stats->duration_ns > 0)
@@ -388,6 +417,7 @@ static void start_clock(struct snap_recorder *recorder)
 {
 	int64_t passed = now_ns(recorder);
 
+	recorder->first_look_ns = passed;
 	recorder->start_ns += passed;
 	recorder->run_ns = 0;
 	recorder->log->ticks[0].time_ns = 0;
@@ -536,6 +566,7 @@ static void end_run(struct snap_recorder *recorder)
 	recorder->missed = recorder->log->stats.ticks_missed;
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(recorder->log);
+	warn_of_budget(recorder);
 	recorder->is_running = false;
 	atomic_store(&recorder->stop_ns, 0);
 }

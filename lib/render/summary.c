@@ -270,9 +270,13 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 		snap_figure_text(stats, SNAP_FIGURE_HZ_ASKED, third));
 	print_count(stats->ticks, "tick", ", ", out);
 	fprintf(out, "%" PRIu64 " missed\n", stats->ticks_missed);
-	fprintf(out, "stopped %s of the time (%s)\n",
+	fprintf(out, "stopped %s of the time (%s)",
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED_PERCENT, first),
 		snap_figure_text(stats, SNAP_FIGURE_STOPPED, second));
+	if (stats->left_out)
+		fprintf(out, ", %" PRIu64 " sample%s left out to keep within --max-stopped",
+			stats->left_out, stats->left_out == 1 ? "" : "s");
+	fputc('\n', out);
 	print_count(stats->threads, "thread", ", ", out);
 	print_count(stats->thread_samples, "sample", ", ", out);
 	print_count(stats->stacks, "stack", "; ", out);

@@ -18,7 +18,8 @@ enum {
 	SCHEDSTAT_TEXT = 80,
 	SYSCALL_TEXT = 256,
 	PAGE = 4096,
-	NAP_NS = 1000,
+	FIRST_NAP_NS = 50000,
+	NAPS = 7, /* each twice as long as the one before: 6 ms in all */
 };
 
 static bool parse_switches(char *text, size_t length, struct snap_run_counters *ret)
@@ -87,18 +88,31 @@ static bool read_own_counters(const struct snap_procfs *procfs, enum snap_guard_
 	return length > 0 && parse_counters(guard, text, (size_t)length, ret);
 }
 
-/* Going to sleep and being woken must count. A recorded tree cannot move: any number will do. */
+/*
+ * Going to sleep and being woken must count. Where a processor is slow, or is not ours alone, the
+ * time of a nap is over before the sleep begins, and then there is nothing to count: so one nap is
+ * no proof, and several of growing length are. A recorded tree cannot move: any number will do.
+ */
 static bool guard_works(const struct snap_procfs *procfs, enum snap_guard_kind guard)
 {
-	struct timespec nap = { .tv_nsec = NAP_NS };
+	struct timespec nap = { .tv_nsec = FIRST_NAP_NS };
 	struct snap_run_counters before, after;
 
 	if (!read_own_counters(procfs, guard, &before))
 		return false;
+	/* Whoever asks has run. */
+	if (before.runs == 0 && before.run_ns == 0 && before.waited == 0)
+		return false;
 	if (!procfs->live)
 		return before.runs > 0;
-	nanosleep(&nap, NULL);
-	return read_own_counters(procfs, guard, &after) && after.runs > before.runs;
+	for (int i = 0; i < NAPS; i++, nap.tv_nsec *= 2) {
+		nanosleep(&nap, NULL);
+		if (!read_own_counters(procfs, guard, &after))
+			return false;
+		if (after.runs > before.runs)
+			return true;
+	}
+	return false;
 }
 
 enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs)

@@ -23,8 +23,9 @@ enum snap_guard_kind {
 };
 
 /*
- * Which guard holds here, judged by the calling thread, which has run for sure. A process's own
- * schedstat may be there and stay 0: a kernel without the counters.
+ * Which guard holds here, judged by the calling thread, which has run for sure, and sleeps for up
+ * to 13 ms where none seems to. A process's own schedstat may be there and stay 0: a kernel without
+ * the counters.
  */
 enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs);
 

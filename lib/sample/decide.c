@@ -15,18 +15,41 @@ static enum snap_look_action stop_or(enum snap_look_action otherwise,
 {
 	if (!rules->only_tick && (seen->letter == 'D' || seen->letter == 't'))
 		return otherwise;
-	return seen->held_off ? SNAP_LOOK_MISS : SNAP_LOOK_STOP;
+	if (seen->held_off)
+		return SNAP_LOOK_MISS;
+	if (!seen->over_budget)
+		return SNAP_LOOK_STOP;
+	return otherwise == SNAP_LOOK_SHOW_AS_IS ? otherwise : SNAP_LOOK_LEAVE_OUT;
 }
 
-static enum snap_look_action decide_first(const struct snap_observation *seen,
+/* Without counters: whether it has moved is not known for sure, and a stop costs. */
+static enum snap_look_action decide_uncounted(enum snap_sampler_thread_state state,
+					      const struct snap_observation *seen,
+					      const struct snap_look_rules *rules)
+{
+	enum snap_look_action action;
+
+	if (seen->letter != 'R' && seen->too_soon)
+		return SNAP_LOOK_SKIP;
+	action = stop_or(SNAP_LOOK_MISS, seen, rules);
+	/* Only the time that has passed spoke for it. */
+	if (action == SNAP_LOOK_LEAVE_OUT && state == SNAP_SAMPLER_THREAD_SETTLED)
+		return SNAP_LOOK_KEEP;
+	return action;
+}
+
+static enum snap_look_action decide_first(enum snap_sampler_thread_state state,
+					  const struct snap_observation *seen,
 					  const struct snap_look_rules *rules)
 {
 	if (seen->is_worker)
 		return SNAP_LOOK_TELL;
 	if (rules->cpu_only && seen->letter != 'R')
 		return SNAP_LOOK_TELL;
-	if (rules->cpu_only || rules->no_guard)
+	if (rules->cpu_only)
 		return stop_or(SNAP_LOOK_MISS, seen, rules);
+	if (rules->no_guard)
+		return decide_uncounted(state, seen, rules);
 	return SNAP_LOOK_COPY;
 }
 
@@ -46,11 +69,11 @@ enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
 		break;
 	case SNAP_SIGHT_STILL:
 		/* One that runs moves its counters only now and then: nothing follows from them. */
-		if (state == SNAP_SAMPLER_THREAD_SETTLED)
+		if (state == SNAP_SAMPLER_THREAD_SETTLED && !(rules->no_guard && seen->is_due))
 			return SNAP_LOOK_KEEP;
-		return decide_first(seen, rules);
+		return decide_first(state, seen, rules);
 	case SNAP_SIGHT_MOVED:
-		return decide_first(seen, rules);
+		return decide_first(state, seen, rules);
 	case SNAP_SIGHT_SAME:
 		return SNAP_LOOK_KEEP;
 	case SNAP_SIGHT_BLOCKED:
@@ -60,7 +83,9 @@ enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
 	case SNAP_SIGHT_RUNNING:
 		if (may_retry)
 			return SNAP_LOOK_RETRY;
-		return seen->held_off ? SNAP_LOOK_MISS : SNAP_LOOK_STOP;
+		if (seen->held_off)
+			return SNAP_LOOK_MISS;
+		return seen->over_budget ? SNAP_LOOK_LEAVE_OUT : SNAP_LOOK_STOP;
 	case SNAP_SIGHT_UNREADABLE:
 		if (may_retry)
 			return SNAP_LOOK_RETRY;

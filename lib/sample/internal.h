@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "discover/discover.h"
 #include "proc/address_space.h"
+#include "sample/budget.h"
 #include "sample/copy_blocked.h"
 #include "sample/sampler.h"
 #include "stop/single.h"
@@ -60,7 +61,12 @@ struct snap_sampler_process {
 	uint64_t checked; /* the last look for an exec */
 	/* Not before, lest all the time is spent on it. */
 	int64_t list_after_ns, map_after_ns, renew_after_ns;
-	int64_t trace_after_ns; /* somebody else traces it: not stopped before */
+	int64_t trace_after_ns;    /* somebody else traces it: not stopped before */
+	struct snap_budget budget; /* of the time that it stands */
+	/* Of the call of the tracer at hand, and of the tick `stood_tick`. */
+	unsigned call_stops;
+	int64_t call_ns, tick_ns;
+	uint64_t stood_tick;
 };
 
 /*
@@ -114,6 +120,9 @@ struct snap_sampler_thread {
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
+	/* Without counters, of one that was stopped as it was blocked: not before, if it has moved;
+	 * and again then, if not. */
+	int64_t moved_after_ns, still_after_ns;
 	int64_t read_ns;                /* stat was read: name, letter, processor */
 	unsigned late;                  /* how often it did not stop in time, one after the other */
 	int64_t skip_until_ns, skip_ns; /* not tried again before */
@@ -139,6 +148,9 @@ struct snap_observation {
 	bool is_worker;   /* made by the kernel: there is no stack of a program */
 	bool held_off;    /* it did not stop the last times, or somebody else traces it */
 	bool seen_lately; /* UNREADABLE: stopped for that reason a short time ago */
+	bool too_soon;    /* without counters: stopped as it was blocked, a short time ago */
+	bool is_due;      /* without counters: that was long ago */
+	bool over_budget; /* its process stands for too long already */
 	bool time_is_up;
 };
 
@@ -159,6 +171,7 @@ enum snap_look_action {
 	SNAP_LOOK_RETRY,      /* looked at once more in this tick */
 	SNAP_LOOK_MISS,       /* the sink is told that it could not be had */
 	SNAP_LOOK_SKIP,       /* nothing is told, though what the sink has may not be right */
+	SNAP_LOOK_LEAVE_OUT,  /* missed, as its process stands for too long already */
 	SNAP_LOOK_END,        /* its end is told */
 };
 
@@ -180,6 +193,10 @@ struct snap_sampler {
 	struct snap_capture *capture; /* of the first look */
 	struct snap_procfs procfs;
 	enum snap_guard_kind guard_kind;
+	struct snap_budget_rules budget;
+	int64_t stood_ns; /* of the process that stood the longest */
+	uint64_t ticks;
+	bool left_out;              /* in the last look: others come first in the next one */
 	struct snap_single *single; /* made when it is first needed */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;

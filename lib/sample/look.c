@@ -20,6 +20,7 @@ enum {
 	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
 	READ_AGAIN_MS = 100,   /* names of threads that run */
 	SELDOM_MS = 200,
+	STILL_MS = 5000,      /* without counters: a blocked thread that shows no trace of a run */
 	USUAL_STACK = 65536,  /* more than that is not compared: unwinding it is cheaper */
 	SCAN_BYTES = 1 << 16, /* of a stack, for a signal frame */
 };
@@ -288,17 +289,33 @@ static struct stacksnap_error *tell_state(struct snap_sampler *sampler,
 			   is_worker ? SNAP_THREAD_UNTRACED : SNAP_THREAD_NOT_STOPPED);
 }
 
-/* It needs a stop, but would not stop: what is known of it must do. */
+/* It needs a stop, but would not stop, or must not just now: what is known of it must do. */
 static struct stacksnap_error *show_as_is(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread,
-					  struct snap_thread *copy)
+					  struct snap_thread *copy, bool just_now)
 {
 	enum snap_verdict verdict;
 
 	copy->result = SNAP_THREAD_NOT_STOPPED;
 	sampler->tick.missed++;
-	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
+	snap_sampler_thread_set(sampler, thread,
+				just_now ? SNAP_SAMPLER_THREAD_MOVING
+					 : SNAP_SAMPLER_THREAD_SETTLED);
 	return sampler->sink->sample(sampler->sink->context, &thread->shown, copy, &verdict);
+}
+
+/* One that is blocked where nothing counts its runs stands there as far as anybody knows. */
+static void set_after_stop(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
+{
+	bool settles = sampler->guard_kind == SNAP_GUARD_NONE && thread->letter != 'R';
+
+	thread->moved_after_ns = thread->still_after_ns = 0;
+	if (settles) {
+		thread->moved_after_ns = sampler->now_ns + SELDOM_MS * (int64_t)SNAP_NS_PER_MS;
+		thread->still_after_ns = sampler->now_ns + STILL_MS * (int64_t)SNAP_NS_PER_MS;
+	}
+	snap_sampler_thread_set(sampler, thread,
+				settles ? SNAP_SAMPLER_THREAD_SETTLED : SNAP_SAMPLER_THREAD_MOVING);
 }
 
 static struct stacksnap_error *request_stop(struct snap_sampler *sampler,
@@ -307,7 +324,7 @@ static struct stacksnap_error *request_stop(struct snap_sampler *sampler,
 {
 	struct snap_stop_request request = { .thread = thread };
 
-	snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
+	set_after_stop(sampler, thread);
 	thread->told_letter = 0;
 	if (copy) {
 		request.blocked = true;
@@ -360,8 +377,28 @@ static enum snap_look_action decide(const struct snap_sampler *sampler,
 	seen->letter = thread->letter;
 	seen->held_off = sampler->now_ns < thread->skip_until_ns ||
 			 sampler->now_ns < thread->process->trace_after_ns;
+	seen->too_soon = sampler->now_ns < thread->moved_after_ns;
 	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
 	return snap_look_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
+}
+
+/* The same, once more if a stop is decided on and its process stands for too long already. */
+static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  struct snap_observation *seen)
+{
+	enum snap_look_action action = decide(sampler, thread, seen);
+
+	if (action != SNAP_LOOK_STOP || snap_budget_ask(&thread->process->budget, &sampler->budget,
+							snap_clock_ns(CLOCK_MONOTONIC)))
+		return action;
+	seen->over_budget = true;
+	action = decide(sampler, thread, seen);
+	if (action == SNAP_LOOK_LEAVE_OUT || action == SNAP_LOOK_SHOW_AS_IS) {
+		sampler->tick.left_out++;
+		sampler->left_out = true;
+	}
+	return action;
 }
 
 /* Does what is decided; `copy`: one of it as it is blocked, NULL: there is none. */
@@ -370,7 +407,7 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 					     struct snap_observation *seen,
 					     struct snap_thread *copy)
 {
-	switch (decide(sampler, thread, seen)) {
+	switch (decide_within_budget(sampler, thread, seen)) {
 	case SNAP_LOOK_KEEP:
 		sampler->tick.kept++;
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
@@ -378,13 +415,14 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 	case SNAP_LOOK_TELL:
 		return tell_state(sampler, thread, seen->is_worker);
 	case SNAP_LOOK_SHOW_AS_IS:
-		return show_as_is(sampler, thread, copy);
+		return show_as_is(sampler, thread, copy, seen->over_budget);
 	case SNAP_LOOK_STOP:
 		return request_stop(sampler, thread, copy);
 	case SNAP_LOOK_RETRY:
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_RETRY);
 		return NULL;
 	case SNAP_LOOK_MISS:
+	case SNAP_LOOK_LEAVE_OUT:
 		return snap_sampler_miss(sampler, thread);
 	case SNAP_LOOK_SKIP:
 		sampler->tick.missed++;

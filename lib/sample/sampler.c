@@ -30,6 +30,24 @@ static long descriptor_budget(void)
 	return most - (most / 4 > OTHERS ? most / 4 : OTHERS);
 }
 
+static enum snap_guard_kind find_guard(const struct snap_sampler *sampler)
+{
+	enum snap_guard_kind kind = snap_guard_find(&sampler->procfs);
+
+	if (kind == SNAP_GUARD_SCHEDSTAT && sampler->options->dead_counters)
+		kind = SNAP_GUARD_SWITCHES;
+	return sampler->options->dead_counters > 1 ? SNAP_GUARD_NONE : kind;
+}
+
+static void warn_no_guard(struct snap_sampler *sampler)
+{
+	if (sampler->guard_kind == SNAP_GUARD_NONE)
+		snap_capture_warn(sampler->capture, "no_run_counters", 0, 0,
+				  "this kernel does not count the runs of threads: a blocked "
+				  "thread is looked at again when it has used processor time, "
+				  "else every few seconds");
+}
+
 static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 {
 	/* Where there is one tick, the files of threads need not stay open. */
@@ -42,6 +60,7 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 	if (!sampler->capture)
 		return snap_error_no_memory();
 	sampler->last_pid = snap_procfs_last_pid(sampler->loadavg_fd);
+	warn_no_guard(sampler);
 	err = snap_discover_with(sampler->options, &known, sampler->capture);
 	return err ? err : snap_sampler_add_processes(sampler, sampler->capture);
 }
@@ -53,7 +72,11 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	if (err)
 		return err;
 	sampler->loadavg_fd = snap_procfs_open_file(sampler->procfs.root_fd, "loadavg");
-	sampler->guard_kind = snap_guard_find(&sampler->procfs);
+	sampler->guard_kind = find_guard(sampler);
+	sampler->budget = (struct snap_budget_rules){
+		.share = sampler->options->no_stop ? 0 : sampler->options->max_stopped,
+		.horizon_ns = sampler->options->record_ns,
+	};
 	sampler->descriptors = descriptor_budget();
 	sampler->stack_size = sampler->options->max_stack + SNAP_STACK_MARGIN + 16;
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
@@ -115,6 +138,23 @@ struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler)
 	return snap_take_ptr(sampler->capture);
 }
 
+/* What else tells that a thread may have moved; the text is only compared. A negative errno. */
+static ssize_t read_traces(const struct snap_sampler_thread *thread, char *text)
+{
+	struct snap_stat stat;
+	int error =
+		snap_procfs_task_stat(thread->process->shown.tasks_fd, thread->shown.tid, &stat);
+	uint64_t traces[3];
+
+	if (error)
+		return error;
+	traces[0] = (uint64_t)stat.state;
+	traces[1] = stat.run_ticks;
+	traces[2] = stat.faults;
+	memcpy(text, traces, sizeof(traces));
+	return sizeof(traces);
+}
+
 /* The counters as a text that is only compared; a negative errno. */
 static ssize_t read_guard(const struct snap_sampler *sampler, int fd, char *text, size_t size)
 {
@@ -135,14 +175,19 @@ static ssize_t read_thread_guard(struct snap_sampler *sampler,
 	const struct snap_sampler_thread *thread = guard->thread;
 	_cleanup_fd_ int fd = -1;
 
+	if (!name)
+		return read_traces(thread, text);
 	if (guard->guard_fd >= 0)
 		return read_guard(sampler, guard->guard_fd, text, size);
-	/* Without counters there is only the question whether it is still there. */
-	fd = snap_procfs_task_open_file(thread->process->shown.tasks_fd, thread->shown.tid,
-					name ? name : "stat");
-	if (fd < 0)
-		return fd;
-	return name ? read_guard(sampler, fd, text, size) : 0;
+	fd = snap_procfs_task_open_file(thread->process->shown.tasks_fd, thread->shown.tid, name);
+	return fd < 0 ? fd : read_guard(sampler, fd, text, size);
+}
+
+/* Without counters: it was stopped last so long ago that one more time is due. */
+static bool is_stop_due(const struct snap_sampler *sampler,
+			const struct snap_sampler_thread *thread)
+{
+	return thread->still_after_ns && sampler->now_ns >= thread->still_after_ns;
 }
 
 /*
@@ -196,6 +241,7 @@ static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
 			continue;
 		/* Nothing is known that could be kept. */
 		seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);
+		seen.is_due = is_stop_due(sampler, guard->thread);
 		action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen,
 					  &rules);
 		if (action == SNAP_LOOK_KEEP) {
@@ -204,7 +250,8 @@ static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
 			guard->thread->process->list_due = true;
 			snap_sampler_thread_end(sampler, guard->thread);
 		} else {
-			if (guard->state == SNAP_SAMPLER_THREAD_SETTLED)
+			if (guard->state == SNAP_SAMPLER_THREAD_SETTLED &&
+			    seen.sight != SNAP_SIGHT_STILL)
 				guard->state = SNAP_SAMPLER_THREAD_MOVING;
 			sampler->moved[sampler->moved_count++] = guard->thread;
 		}
@@ -212,10 +259,22 @@ static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
 	return NULL;
 }
 
+/* Who comes first: where samples are left out, another one each time. */
+static size_t first_of_moved(struct snap_sampler *sampler)
+{
+	const uint64_t step = 7919;
+	bool turns = sampler->left_out && sampler->moved_count;
+
+	sampler->left_out = false;
+	return turns ? sampler->looks * step % sampler->moved_count : 0;
+}
+
 static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 {
-	for (size_t i = 0; i < sampler->moved_count; i++) {
-		struct snap_sampler_thread *thread = sampler->moved[i];
+	size_t first = first_of_moved(sampler), count = sampler->moved_count;
+
+	for (size_t i = 0; i < count; i++) {
+		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
 		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(sampler->options))
@@ -322,6 +381,7 @@ static void sum_up_tick(struct snap_sampler *sampler)
 	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;
 	tick->run_ns = sampler->run_ns;
+	tick->stood_ns = sampler->stood_ns;
 	tick->no_targets = alive == 0;
 	tick->refused = alive && !sampled;
 	tick->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
@@ -337,6 +397,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->tick = (struct snap_sampler_tick){ .begin_ns = sampler->now_ns };
 	sampler->request_count = 0;
+	sampler->ticks++;
 	err = run_tick(sampler);
 	if (err)
 		return err;

@@ -9,7 +9,13 @@
  * which unwinds the copies, tells what they are worth. Knows nothing of stacks, names or the time
  * between ticks.
  *
- * With --no-stop there is one tick only, which looks again at what was new or running.
+ * A process stands still for no longer than the share that the options name (max_stopped): beyond
+ * it samples are left out. Where the kernel does not count the runs of threads, nothing tells that
+ * one stood still while it was copied: a blocked thread is stopped once, and again when it has used
+ * processor time, or after seconds.
+ *
+ * With --no-stop there is one tick only, which looks again at what was new or running; it is not
+ * subject to that share.
  */
 #ifndef SNAP_SAMPLE_SAMPLER_H
 #define SNAP_SAMPLE_SAMPLER_H
@@ -77,9 +83,11 @@ struct snap_sampler_sink {
 
 struct snap_sampler_tick {
 	int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-	int64_t stopped_ns;       /* sum of the stops: first INTERRUPT to last DETACH of each */
-	uint32_t threads;         /* that were there */
+	/* How long a process stood still in it, and all in all: that which stood the longest. */
+	int64_t stopped_ns, stood_ns;
+	uint32_t threads;                        /* that were there */
 	uint32_t kept, unstopped, alone, missed; /* how they were taken; missed: not at all */
+	uint32_t left_out;                       /* missed, or not whole, to keep to max_stopped */
 	uint32_t running, disk;                  /* of the threads, by state */
 	uint64_t run_ns; /* processor time that all threads have used, ever; 0 unknown */
 	bool no_targets; /* none is left */

@@ -206,9 +206,55 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 	return err;
 }
 
+/* ---- for how long it stands ---- */
+
+/*
+ * Ends the account of a process for a call. Threads of it that stood together count once, which the
+ * length of the call bounds. What the tracer waited may have been theirs to wait.
+ */
+static void account_process(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			    int64_t call_ns, int64_t waited_ns)
+{
+	int64_t stood = process->call_ns + waited_ns;
+
+	stood = stood < call_ns ? stood : call_ns;
+
+	snap_budget_spend(&process->budget, process->call_stops, stood);
+	if (process->stood_tick != sampler->ticks)
+		process->tick_ns = 0;
+	process->stood_tick = sampler->ticks;
+	process->tick_ns += stood;
+	process->call_stops = 0;
+	process->call_ns = 0;
+	if (process->tick_ns > sampler->tick.stopped_ns)
+		sampler->tick.stopped_ns = process->tick_ns;
+	if (process->budget.stood_ns > sampler->stood_ns)
+		sampler->stood_ns = process->budget.stood_ns;
+}
+
+/*
+ * `call_ns`: from the first INTERRUPT to the last DETACH, 0: it has failed; `waited_ns`: how long the
+ * tracer waited for a processor meanwhile.
+ */
+static void account_call(struct snap_sampler *sampler, size_t count, int64_t call_ns,
+			 int64_t waited_ns)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct snap_sampler_process *process = sampler->requests[i].thread->process;
+
+		process->call_stops++;
+		if (call_ns)
+			process->call_ns += sampler->picks[i].stood_ns;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (sampler->requests[i].thread->process->call_stops)
+			account_process(sampler, sampler->requests[i].thread->process, call_ns,
+					waited_ns);
+}
+
 static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t count)
 {
-	int64_t stopped_ns = 0;
+	int64_t stopped_ns = 0, waited_ns;
 	struct stacksnap_error *err = NULL;
 
 	if (!sampler->single)
@@ -225,7 +271,8 @@ static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t
 	}
 	err = snap_single_take(sampler->single, sampler->picks, count,
 			       stop_timeout_ns(sampler->options), &stopped_ns);
-	sampler->tick.stopped_ns += stopped_ns;
+	waited_ns = snap_single_waited(sampler->single);
+	account_call(sampler, count, err ? 0 : stopped_ns, waited_ns < 0 ? stopped_ns : waited_ns);
 	if (!err && sampler->options->no_stop)
 		err = stop_with_known_stack(sampler, sampler->requests[0].thread,
 					    &sampler->picks[0]);

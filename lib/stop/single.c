@@ -30,6 +30,7 @@ enum {
 	DISMISS_MS = 200,        /* for the child to end when it is told to */
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
+	SCHEDSTAT_TEXT = 80,
 };
 
 static const uint64_t MOST_STACKS = (uint64_t)1 << 30;
@@ -40,7 +41,31 @@ struct snap_single {
 	struct snap_channel *channel;
 	pid_t pid; /* 0: no child */
 	int pidfd;
+	int schedstat_fd;  /* of the child */
+	int64_t waited_ns; /* see snap_single_waited() */
 };
+
+/* For how long the child has waited for a processor, ever; -1: nobody knows. */
+static int64_t child_waited(const struct snap_single *single)
+{
+	char text[SCHEDSTAT_TEXT];
+	uint64_t numbers[3];
+	ssize_t length = single->schedstat_fd < 0
+				 ? -EBADF
+				 : snap_procfs_reread(single->schedstat_fd, text, sizeof(text));
+
+	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers) || !numbers[2])
+		return -1;
+	return (int64_t)numbers[1];
+}
+
+static void open_schedstat(struct snap_single *single)
+{
+	_cleanup_fd_ int process = snap_procfs_open_process(&single->procfs, single->pid);
+
+	if (process >= 0)
+		single->schedstat_fd = snap_procfs_open_file(process, "schedstat");
+}
 
 /* Address space only: what a call does not use takes no memory. */
 static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_channel **ret)
@@ -78,17 +103,22 @@ static void end_child(struct snap_single *single, bool kill_it)
 		return;
 	snap_spawn_end(single->pidfd, kill_it ? 0 : END_MS, END_MS);
 	snap_close(&single->pidfd);
+	snap_close(&single->schedstat_fd);
 	single->pid = 0;
 }
 
 static struct stacksnap_error *make_child(struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
+	struct stacksnap_error *err;
 
 	channel->request = channel->done = 0;
 	channel->leaves = false;
-	return snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
-			  &single->pidfd);
+	err = snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
+			 &single->pidfd);
+	if (!err)
+		open_schedstat(single);
+	return err;
 }
 
 /* It ends its worker before itself, so that nobody is left to whom it does not matter. */
@@ -114,7 +144,7 @@ struct stacksnap_error *snap_single_create(const struct snap_options *options,
 	if (!single)
 		return snap_error_no_memory();
 	single->options = options;
-	single->pidfd = single->procfs.root_fd = -1;
+	single->pidfd = single->procfs.root_fd = single->schedstat_fd = -1;
 	err = snap_procfs_open(NULL, &single->procfs);
 	if (!err)
 		err = create_channel(options->max_stack, &single->channel);
@@ -140,6 +170,11 @@ pid_t snap_single_pid(const struct snap_single *single)
 	return single->pid;
 }
 
+int64_t snap_single_waited(const struct snap_single *single)
+{
+	return single->waited_ns;
+}
+
 static void hand_over_picks(struct snap_channel *channel, const struct snap_pick *picks,
 			    size_t count)
 {
@@ -153,6 +188,7 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 		};
 		slot->phase = SNAP_TRACEE_LISTED;
 		slot->signal = 0;
+		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	}
 	channel->stacks.next = channel->first_stack;
 	channel->count = (uint32_t)count;
@@ -171,6 +207,7 @@ static bool is_done(const struct snap_slot *slot)
 static void take_over_copies(const struct snap_channel *channel, struct snap_pick *picks)
 {
 	const struct snap_thread nothing = { 0 };
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
 	for (uint32_t i = 0; i < channel->count; i++) {
 		const struct snap_slot *slot = &channel->slots[i];
@@ -184,6 +221,8 @@ static void take_over_copies(const struct snap_channel *channel, struct snap_pic
 		pick->past_end = slot->pick.past_end;
 		pick->stalled = slot->pick.stalled;
 		pick->stopped_ns = slot->pick.stopped_ns;
+		/* One that was given up may have come just before the child ended. */
+		pick->stood_ns = done ? slot->pick.stood_ns : now - slot->ran_ns;
 		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
 		to->partial = false;
 		to->taken = SNAP_TAKEN_ALONE;
@@ -284,6 +323,8 @@ static struct stacksnap_error *replace_channel(struct snap_single *single)
 static struct stacksnap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
+	int64_t before, after;
+
 	if (single->channel->leaves)
 		end_child(single, false);
 	if (single->channel->spoiled) {
@@ -298,8 +339,11 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 		if (err)
 			return err;
 	}
+	before = child_waited(single);
 	hand_over_picks(single->channel, picks, count);
 	*ret = watch_child(single, timeout_ns);
+	after = child_waited(single);
+	single->waited_ns = before < 0 || after < before ? -1 : after - before;
 	if (*ret != WATCH_SERVED || single->channel->leaves)
 		end_child(single, *ret != WATCH_SERVED);
 	return NULL;

@@ -50,6 +50,11 @@ struct snap_pick {
 	 */
 	bool stalled;
 	int64_t stopped_ns; /* INTERRUPT to DETACH */
+	/*
+	 * The part of it in which it stood: it comes to its stop when it gets a processor. Without
+	 * the time in which the tracer waited for one.
+	 */
+	int64_t stood_ns;
 };
 
 enum { SNAP_SINGLE_MOST = 64 }; /* picks of one call */
@@ -62,6 +67,12 @@ static inline void snap_single_destroyp(struct snap_single **single)
 {
 	snap_single_destroy(*single);
 }
+
+/*
+ * For how long the tracing child waited for a processor in the last call, and perhaps those that it
+ * had stopped with it; -1: nobody knows.
+ */
+int64_t snap_single_waited(const struct snap_single *single);
 
 /* The tracing child, which is never a target; 0: there is none just now. */
 pid_t snap_single_pid(const struct snap_single *single);

@@ -143,6 +143,21 @@ class Basics(Recorder):
         got = self.run_tool("record", victim.pid, "--rate=20", "--duration=0.3s", "-o", path + ".txt", "--stats", "-")
         self.assertEqual(json.loads(got.text)["hz_asked"], 20)
 
+    def test_a_process_stands_for_no_longer_than_asked(self):
+        victim = self.victim("threads", "futex:5:worker:5", "spin:4:busy", running=4)
+        path = os.path.join(self.scratch(), "stats.json")
+        got = self.run_tool("record", victim.pid, "--hz", "2000", "-d", "2", "--max-stopped", "0.1", "--stats", path,
+                            status=(0, 1))
+        stats = self.figures(path)
+        self.assertGreater(stats["left_out"], 0)
+        # One stop too many there may be at the end, and on a busy machine it may be a long one.
+        self.assertLess(stats["stopped_percent"], 1)
+        self.assertRegex(got.err, r"stacksnap: \d+ samples were left out, as no process .* more than 0\.1 % of")
+        got = self.run_tool("record", victim.pid, "--hz", "200", "-d", "0.5", "--max-stopped", "100", "--stats", path)
+        self.assertNotIn("left out", got.err)
+        self.assertEqual(self.figures(path)["left_out"], 0)
+        self.assertLessEqual(self.figures(path)["stopped_percent"], 100)
+
     def test_mode_cpu(self):
         victim = self.victim("threads", "futex:5:worker:5", "spin:1:busy", running=1)
         for mode, seen in (("cpu", 0), ("wall", 1)):

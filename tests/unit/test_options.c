@@ -63,6 +63,7 @@ static void test_defaults(void **state)
 	assert_int_equal(options->timeout_ns, 11000000000);
 	assert_int_equal(options->max_frames, 512);
 	assert_int_equal(options->max_memory, 256u << 20);
+	assert_int_equal(options->max_stopped, 30000);
 	assert_true(options->symbols && options->inlines && options->lines);
 	assert_false(options->raw_names || options->debuginfod || options->kernel_stacks);
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_STATE);
@@ -253,6 +254,17 @@ static void test_numbers(void **state)
 	refuse(options, "max-memory", "15M", "not a size of memory");
 	refuse(options, "max-memory", "65G", "not a size of memory");
 	refuse(options, "max-memory", "none", "not a size of memory");
+	take(options, "max-stopped", "0.1");
+	assert_int_equal(options->max_stopped, 1000);
+	take(options, "max-stopped", "12.3456");
+	assert_int_equal(options->max_stopped, 123456);
+	take(options, "max-stopped", "100");
+	assert_int_equal(options->max_stopped, 1000000);
+	for (const char *const *bad =
+		     (const char *const[]){ "0", "0.0999", "100.0001", "101", "-1", "3%", "1.",
+					    ".5", "1.00001", "all", NULL };
+	     *bad; bad++)
+		refuse(options, "max-stopped", *bad, "not a part of the time in percent");
 	take(options, "width", "0");
 	take(options, "width", "132");
 	assert_int_equal(options->width, 132);

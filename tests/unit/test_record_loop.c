@@ -75,7 +75,8 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 
 	if (script->oom)
 		return snap_error_no_memory();
-	*ret = (struct snap_sampler_tick){ .stopped_ns = 1000 };
+	*ret = (struct snap_sampler_tick){ .stopped_ns = 1000,
+					   .stood_ns = 1000 * (1 + (int64_t)script->ticks) };
 	script->play(script, script->ticks++, ret);
 	return NULL;
 }

@@ -169,7 +169,7 @@ static void test_figures_as_json(void **state _unused_)
 			  "\"duration_ns\":120000000,\"stopped_ns\":1000000,"
 			  "\"stopped_percent\":0.8333,\"threads\":%zu,\"thread_samples\":%zu,"
 			  "\"stacks\":%zu,\"kept\":%zu,\"unstopped\":10,\"alone\":10,"
-			  "\"mode\":\"wall\",\"end\":\"asked\"}\n",
+			  "\"left_out\":0,\"mode\":\"wall\",\"end\":\"asked\"}\n",
 			  recording->track_count, (size_t)recording->stats.thread_samples,
 			  recording->stack_count, (size_t)recording->stats.kept);
 	assert_true(length > 0);

@@ -23,6 +23,9 @@ enum {
 	HELD_OFF = 2,
 	SEEN_LATELY = 4,
 	TIME_IS_UP = 8,
+	TOO_SOON = 16,
+	IS_DUE = 32,
+	OVER_BUDGET = 64,
 };
 
 enum {
@@ -82,6 +85,24 @@ static const struct row rows[] = {
 	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 'S', HELD_OFF, SNAP_LOOK_MISS },
 	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 'D', 0, SNAP_LOOK_MISS },
 	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 't', 0, SNAP_LOOK_MISS },
+	/* So one that is blocked is stopped once, and then seldom. */
+	{ NO_GUARD, SETTLED, SNAP_SIGHT_STILL, 'S', 0, SNAP_LOOK_KEEP },
+	{ NO_GUARD, SETTLED, SNAP_SIGHT_STILL, 'S', IS_DUE, SNAP_LOOK_STOP },
+	{ NO_GUARD, SETTLED, SNAP_SIGHT_STILL, 'D', IS_DUE, SNAP_LOOK_MISS },
+	{ NO_GUARD, SETTLED, SNAP_SIGHT_MOVED, 'S', OVER_BUDGET, SNAP_LOOK_KEEP },
+	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 'S', TOO_SOON, SNAP_LOOK_SKIP },
+	{ NO_GUARD, MOVING, SNAP_SIGHT_STILL, 'S', TOO_SOON, SNAP_LOOK_SKIP },
+	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 'R', TOO_SOON, SNAP_LOOK_STOP },
+	{ NO_GUARD, NEW, SNAP_SIGHT_MOVED, 'S', OVER_BUDGET, SNAP_LOOK_LEAVE_OUT },
+	{ NO_GUARD, MOVING, SNAP_SIGHT_MOVED, 'R', OVER_BUDGET, SNAP_LOOK_LEAVE_OUT },
+	{ RECORD, SETTLED, SNAP_SIGHT_STILL, 'S', IS_DUE, SNAP_LOOK_KEEP },
+	/* Its process stands for too long already. */
+	{ RECORD, MOVING, SNAP_SIGHT_RUNNING, 'R', OVER_BUDGET, SNAP_LOOK_LEAVE_OUT },
+	{ RECORD, MOVING, SNAP_SIGHT_RUNNING, 'R', OVER_BUDGET | HELD_OFF, SNAP_LOOK_MISS },
+	{ RECORD, MOVING, SNAP_SIGHT_NEEDS_REGISTERS, 'S', OVER_BUDGET, SNAP_LOOK_SHOW_AS_IS },
+	{ RECORD, MOVING, SNAP_SIGHT_UNREADABLE, 'S', OVER_BUDGET, SNAP_LOOK_LEAVE_OUT },
+	{ RECORD, MOVING, SNAP_SIGHT_BLOCKED, 'S', OVER_BUDGET, SNAP_LOOK_SHOW },
+	{ CPU_ONLY, MOVING, SNAP_SIGHT_MOVED, 'R', OVER_BUDGET, SNAP_LOOK_LEAVE_OUT },
 	/* Blocked, and copied. */
 	{ RECORD, MOVING, SNAP_SIGHT_SAME, 'S', 0, SNAP_LOOK_KEEP },
 	{ RECORD, MOVING, SNAP_SIGHT_BLOCKED, 'S', 0, SNAP_LOOK_SHOW },
@@ -136,6 +157,9 @@ static void test_each_case(void **state)
 			.held_off = row->flags & HELD_OFF,
 			.seen_lately = row->flags & SEEN_LATELY,
 			.time_is_up = row->flags & TIME_IS_UP,
+			.too_soon = row->flags & TOO_SOON,
+			.is_due = row->flags & IS_DUE,
+			.over_budget = row->flags & OVER_BUDGET,
 		};
 		enum snap_look_action action = snap_look_decide(
 			(enum snap_sampler_thread_state)row->state, &seen, &rules[row->rules]);

@@ -175,6 +175,7 @@ static struct snap_recording_stats slice_stats(const struct snap_recording *reco
 	struct snap_recording_stats stats = recording->stats;
 
 	stats.duration_ns = recording->duration_ns;
+	stats.elapsed_ns = 0;
 	stats.stopped_ns = 0;
 	/* A file may hold any times. */
 	for (size_t i = 0; i < recording->tick_count; i++)

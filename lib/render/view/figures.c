@@ -24,6 +24,7 @@ static const struct {
 	[SNAP_FIGURE_KEPT] = { "kept", "Samples of threads that had not run", COUNT },
 	[SNAP_FIGURE_UNSTOPPED] = { "unstopped", "Samples read while blocked", COUNT },
 	[SNAP_FIGURE_ALONE] = { "alone", "Samples of stopped threads", COUNT },
+	[SNAP_FIGURE_LEFT_OUT] = { "left_out", "Samples left out (--max-stopped)", COUNT },
 };
 
 /* What a file says may be no number at all. */
@@ -62,6 +63,8 @@ static int64_t value_of(const struct snap_recording_stats *stats, enum snap_figu
 		return (int64_t)stats->unstopped;
 	case SNAP_FIGURE_ALONE:
 		return (int64_t)stats->alone;
+	case SNAP_FIGURE_LEFT_OUT:
+		return (int64_t)stats->left_out;
 	case SNAP_FIGURE_COUNT:
 		break;
 	}

@@ -84,7 +84,7 @@ static void seize_thread(struct snap_slot *slot)
 /* Where it fails the thread is about to exit, and its end is ours to take note of. */
 static void interrupt_thread(struct snap_slot *slot)
 {
-	slot->stop_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	slot->stop_ns = slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	ptrace(PTRACE_INTERRUPT, slot->pick.tid, NULL, NULL);
 	note_event(slot, SNAP_TRACEE_ON_INTERRUPTED);
 }
@@ -106,6 +106,9 @@ static bool wait_for_stop(struct snap_channel *channel, struct snap_slot *slot, 
 	int status;
 	long tid = syscall(SYS_wait4, slot->pick.tid, &status, __WALL | options, NULL);
 
+	/* Who waits is woken as soon as it stops. */
+	if (tid == 0 || !(options & WNOHANG))
+		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	if (tid == 0 || (tid < 0 && errno == EINTR))
 		return false;
 	if (tid > 0 && WIFSTOPPED(status)) {
@@ -201,6 +204,7 @@ static void copy_and_release_thread(struct single *single, uint32_t index)
 	}
 	channel->end_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	pick->stopped_ns = channel->end_ns - slot->stop_ns;
+	pick->stood_ns = channel->end_ns - slot->ran_ns;
 	finish_slot(slot, SNAP_TRACEE_ON_RELEASED,
 		    error ? SNAP_THREAD_UNTRACED : SNAP_THREAD_COPIED, error);
 }

@@ -18,8 +18,9 @@ struct snap_slot {
 	 * before the phase is one that snap_tracee_is_done().
 	 */
 	uint32_t phase;
-	int32_t signal;  /* to be handed on at DETACH */
-	int64_t stop_ns; /* CLOCK_MONOTONIC: when it was interrupted */
+	int32_t signal; /* to be handed on at DETACH */
+	/* CLOCK_MONOTONIC: when it was interrupted; and the latest time when it had not stopped */
+	int64_t stop_ns, ran_ns;
 	/* For the worker that reads the stack: what it is given and what it leaves. */
 	uint64_t sp;
 	struct snap_pick read;

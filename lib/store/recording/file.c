@@ -70,6 +70,10 @@ static void code_statistics(struct snap_log_file *file, struct snap_recording_st
 	snap_log_code_any(file, stats->kept);
 	snap_log_code_any(file, stats->unstopped);
 	snap_log_code_any(file, stats->alone);
+	if (file->version < SNAP_LOG_VERSION_BUDGET)
+		return;
+	snap_log_code_any(file, stats->left_out);
+	snap_log_code_duration(file, &stats->elapsed_ns);
 }
 
 static void code_head(struct snap_log_file *file)
@@ -227,6 +231,7 @@ struct stacksnap_error *snap_log_writer_create(const struct snap_log *log, int f
 	if (!writer)
 		return snap_error_no_memory();
 	writer->fd = fd;
+	writer->file.version = SNAP_LOG_VERSION;
 	writer->file.space_versions = calloc(spaces, sizeof(*writer->file.space_versions));
 	writer->file.space_numbers = calloc(spaces, sizeof(*writer->file.space_numbers));
 	if (!writer->file.space_versions || !writer->file.space_numbers)
@@ -334,6 +339,7 @@ static struct stacksnap_error *read_magic(struct reader *reader, int fd)
 					 le32toh(version[0]), SNAP_LOG_VERSION);
 	if (le32toh(version[0]) == 0 || version[1])
 		return damaged_recording("invalid header");
+	reader->file.version = le32toh(version[0]);
 	reader->at = SNAP_LOG_MAGIC_SIZE;
 	return snap_contents_load(&reader->contents, fd, SIZE_MAX);
 }

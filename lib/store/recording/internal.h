@@ -34,7 +34,8 @@
 #include "store/recording/file.h"
 
 enum {
-	SNAP_LOG_VERSION = 1,
+	SNAP_LOG_VERSION = 2,
+	SNAP_LOG_VERSION_BUDGET = 2, /* statistics: samples left out, and the whole time */
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
@@ -72,6 +73,7 @@ struct snap_log_written {
 
 struct snap_log_file {
 	bool reads;
+	uint32_t version;
 	struct snap_log *log; /* is not changed when it is written */
 	struct snap_log_text *texts;
 	size_t text_count, text_capacity;
