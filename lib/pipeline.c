@@ -16,10 +16,10 @@
 #include "analyze/unwind/engine.h"
 #include "base/clock.h"
 #include "capture/capture.h"
-#include "files/files.h"
 #include "render/render.h"
 #include "roles/analysis.h"
 #include "roles/naming.h"
+#include "roles/opener/opener.h"
 #include "roles/unwinder/judge.h"
 #include "store/capture/file.h"
 #include "store/recording/file.h"
@@ -211,20 +211,20 @@ struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_o
 						     struct snap_recording **ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
-	_cleanup_(snap_files_destroyp) struct snap_files *files = NULL;
+	_cleanup_(snap_opener_destroyp) struct snap_opener *opener = NULL;
 	const struct snap_naming_limits limits = { .patience_ns = options->timeout_ns };
-	struct snap_local_broker local;
 	struct snap_broker broker;
 	struct stacksnap_error *err;
 
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;
-	err = snap_files_create(options, log->capture, &files);
+	err = snap_opener_create(NULL, &opener);
 	if (err)
 		return err;
-	local = (struct snap_local_broker){ snap_files_finder(files), log->capture };
-	broker = snap_local_broker(&local);
+	snap_opener_set_options(opener, options, 0);
+	snap_opener_set_capture(opener, log->capture);
+	broker = snap_opener_broker(opener);
 	err = snap_naming_run(log, options, &broker, &limits);
 	if (err)
 		return err;

@@ -18,6 +18,7 @@ static const size_t max_file = 64u << 20, max_all = 256u << 20;
 struct embedder {
 	struct snap_capture *capture;
 	struct snap_file_finder finder;
+	const struct snap_embed_watch *watch;
 	size_t left; /* bytes that may still be copied */
 };
 
@@ -87,6 +88,11 @@ static struct stacksnap_error *add(struct embedder *embedder, struct snap_proces
 	return NULL;
 }
 
+static bool may_begin(const struct embedder *embedder, const struct snap_file_request *request)
+{
+	return !embedder->watch || embedder->watch->begin(embedder->watch->context, request);
+}
+
 /* A copy that another process already has of the same file. */
 static const struct snap_embedded *find_copy(const struct embedder *embedder,
 					     const struct snap_process *process,
@@ -115,7 +121,8 @@ static struct stacksnap_error *embed_module(struct embedder *embedder, struct sn
 		embedded.size = other->size;
 		return add(embedder, process, embedded);
 	}
-	if (snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
+	if (!may_begin(embedder, &request) ||
+	    snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
 		return NULL;
 	if (is_on_host(&process->maps[map], fd))
 		return NULL;
@@ -167,16 +174,19 @@ static struct stacksnap_error *embed_perf_map(struct embedder *embedder,
 	struct snap_embedded embedded = { .kind = SNAP_FILE_PERF_MAP };
 	_cleanup_fd_ int fd = -1;
 
-	if (snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
+	if (!may_begin(embedder, &request) ||
+	    snap_error_ignore(embedder->finder.find(embedder->finder.context, &request, &fd)))
 		return NULL;
 	embedded.data = copy_file(embedder, fd, "", &embedded.size);
 	return embedded.data ? add(embedder, process, embedded) : NULL;
 }
 
-struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture)
+struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture,
+					 const struct snap_embed_watch *watch)
 {
 	struct embedder embedder = { .capture = capture,
 				     .finder = snap_files_finder(files),
+				     .watch = watch,
 				     .left = max_all };
 
 	if (!capture->live)

@@ -35,8 +35,13 @@ struct snap_file_finder snap_files_finder(struct snap_files *files);
 /*
  * For a capture that is going to be saved: copies into it the perf maps and every module that has
  * no path on this host (deleted, in another mount namespace), at most 64 MiB each, 256 MiB in all.
+ * `begin` is told of each file before it is touched, and may leave it out; NULL: nobody is.
  */
-struct stacksnap_error *snap_files_embed(struct snap_files *files,
-					 struct snap_capture *capture) _must_check_;
+struct snap_embed_watch {
+	bool (*begin)(void *context, const struct snap_file_request *request);
+	void *context;
+};
+struct stacksnap_error *snap_files_embed(struct snap_files *files, struct snap_capture *capture,
+					 const struct snap_embed_watch *watch) _must_check_;
 
 #endif

@@ -11,6 +11,12 @@
 #include "base/error.h"
 #include "model/capture.h"
 
+/* Which file a copy of it is of. */
+struct snap_file_identity {
+	bool is_copy;
+	uint64_t dev, inode;
+};
+
 struct snap_file_request {
 	enum snap_file_kind kind;
 	const struct snap_process *process; /* in which the module is mapped */
@@ -19,6 +25,7 @@ struct snap_file_request {
 	size_t build_id_size;
 	const char *name; /* DEBUG_LINK, ALT, DWO: a file name without a slash; else NULL */
 	unsigned attempt; /* 0, 1 …: the next candidate place, after the last one did not fit */
+	struct snap_file_identity *identity_ret; /* is set for a copy in memory; NULL: never mind */
 };
 
 struct snap_file_finder {

@@ -2,15 +2,14 @@
 /* The unwinder of a log: see log_unwinder.h. */
 #include "record/log_unwinder.h"
 
-#include "files/files.h"
+#include "roles/opener/opener.h"
 #include "roles/unwinder/unwinder.h"
 
 #include <string.h>
 
 struct snap_log_unwinder {
 	const struct snap_log *log;
-	struct snap_files *files;
-	struct snap_local_broker local;
+	struct snap_opener *opener;
 	struct snap_broker broker;
 	struct snap_remote_unwinder *remote;
 };
@@ -26,12 +25,12 @@ struct stacksnap_error *snap_log_unwinder_create(const struct snap_options *opti
 	if (!unwinder)
 		return snap_error_no_memory();
 	unwinder->log = log;
-	err = snap_files_create(options, log->capture, &unwinder->files);
+	err = snap_opener_create(NULL, &unwinder->opener);
 	if (err)
 		return err;
-	unwinder->local.finder = snap_files_finder(unwinder->files);
-	unwinder->local.capture = log->capture;
-	unwinder->broker = snap_local_broker(&unwinder->local);
+	snap_opener_set_options(unwinder->opener, options, 0);
+	snap_opener_set_capture(unwinder->opener, log->capture);
+	unwinder->broker = snap_opener_broker(unwinder->opener);
 	err = snap_remote_unwinder_create(options, &unwinder->broker, &unwinder->remote);
 	if (err)
 		return err;
@@ -44,7 +43,7 @@ void snap_log_unwinder_destroy(struct snap_log_unwinder *unwinder)
 	if (!unwinder)
 		return;
 	snap_remote_unwinder_destroy(unwinder->remote);
-	snap_files_destroy(unwinder->files);
+	snap_opener_destroy(unwinder->opener);
 	free(unwinder);
 }
 

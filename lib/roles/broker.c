@@ -2,8 +2,6 @@
 /* Requests for files between processes: see broker.h. */
 #include "roles/broker.h"
 
-#include "roles/role.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -40,8 +38,9 @@ struct stacksnap_error *snap_broker_check(int fd)
 
 /* ---- a broker that has the capture ---- */
 
-static struct stacksnap_error *
-answer_locally(void *context, const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *answer_locally(void *context,
+					      const struct snap_broker_request *request,
+					      struct snap_broker_reply *reply)
 {
 	const struct snap_local_broker *local = context;
 	const struct snap_capture *capture = local->capture;
@@ -59,7 +58,7 @@ answer_locally(void *context, const struct snap_broker_request *request, int *fd
 	asked.process = &capture->processes[request->process];
 	if (asked.kind != SNAP_FILE_PERF_MAP && asked.map >= asked.process->map_count)
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
-	return local->finder.find(local->finder.context, &asked, fd_ret);
+	return local->finder.find(local->finder.context, &asked, &reply->fd);
 }
 
 struct snap_broker snap_local_broker(struct snap_local_broker *local)
@@ -102,21 +101,39 @@ static void note(void *context, const struct snap_file_request *request)
 		*(volatile uint64_t *)remote->file_id = snap_broker_file_id(&packed);
 }
 
+/* Answers to earlier requests came too late for whoever carried them; they are dropped. */
+static struct stacksnap_error *hear(const struct snap_remote_finder *remote,
+				    struct snap_broker_answer *answer, int *fd_ret)
+{
+	for (;;) {
+		_cleanup_fd_ int fd = -1;
+		struct stacksnap_error *err;
+		size_t size;
+
+		err = snap_wire_receive(remote->channel, answer, sizeof(*answer), &size, &fd);
+		if (err)
+			return err;
+		if (size != sizeof(*answer))
+			return snap_error_not_found();
+		if (answer->sequence != remote->sequence)
+			continue;
+		*fd_ret = snap_take_fd(&fd);
+		return NULL;
+	}
+}
+
 /* One that is not there any more has no files; whatever else was wrong is told. */
 static struct stacksnap_error *exchange(const struct snap_remote_finder *remote,
 					const struct snap_broker_request *request,
-					struct snap_wire_error *answer, int *fd_ret)
+					struct snap_broker_answer *answer, int *fd_ret)
 {
 	struct stacksnap_error *err =
 		snap_wire_send(remote->channel, request, sizeof(*request), -1);
-	size_t size = 0;
 
 	if (!err)
-		err = snap_wire_receive(remote->channel, answer, sizeof(*answer), &size, fd_ret);
-	if (err && snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET)
+		err = hear(remote, answer, fd_ret);
+	if (!err || (snap_error_errno(err) != EPIPE && snap_error_errno(err) != ECONNRESET))
 		return err;
-	if (!err && size == sizeof(*answer))
-		return NULL;
 	snap_error_destroy(err);
 	return snap_error_not_found();
 }
@@ -126,7 +143,7 @@ static struct stacksnap_error *ask(void *context, const struct snap_file_request
 {
 	struct snap_remote_finder *remote = context;
 	struct snap_broker_request packed;
-	struct snap_wire_error answer;
+	struct snap_broker_answer answer;
 	_cleanup_fd_ int fd = -1;
 	struct stacksnap_error *err;
 
@@ -135,17 +152,21 @@ static struct stacksnap_error *ask(void *context, const struct snap_file_request
 		return snap_error_format(SNAP_ERROR_OTHER, "cannot receive from the file broker");
 	if (!pack(remote, request, &packed))
 		return snap_error_not_found();
+	packed.sequence = ++remote->sequence;
 	err = exchange(remote, &packed, &answer, &fd);
-	/* An answer that is still on its way would be taken for that to the next question. */
+	/* An answer that does not come leaves nothing to wait for. */
 	remote->out_of_step = err && snap_error_code(err) != SNAP_ERROR_NOT_FOUND;
-	if (err)
-		return err;
-	err = snap_wire_unpack_error(&answer);
+	if (!err)
+		err = snap_wire_unpack_error(&answer.error);
 	if (!err && fd < 0)
 		err = snap_error_not_found();
-	if (!err)
-		*fd_ret = snap_take_fd(&fd);
-	return err;
+	if (err)
+		return err;
+	if (request->identity_ret)
+		*request->identity_ret = (struct snap_file_identity){ answer.is_copy != 0,
+								      answer.dev, answer.inode };
+	*fd_ret = snap_take_fd(&fd);
+	return NULL;
 }
 
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
@@ -168,11 +189,11 @@ struct snap_file_finder snap_no_files(void)
 }
 
 static struct stacksnap_error *refuse(void *context, const struct snap_broker_request *request,
-				      int *fd_ret)
+				      struct snap_broker_reply *reply)
 {
 	(void)context;
 	(void)request;
-	(void)fd_ret;
+	(void)reply;
 	return snap_error_not_found();
 }
 
@@ -183,12 +204,41 @@ struct snap_broker snap_no_broker(void)
 
 /* ---- the other side ---- */
 
+struct stacksnap_error *snap_broker_send(int channel, uint32_t sequence,
+					 struct stacksnap_error *error, int fd,
+					 const struct snap_file_identity *identity)
+{
+	struct snap_broker_answer answer = { .sequence = sequence };
+
+	if (identity && identity->is_copy) {
+		answer.is_copy = 1;
+		answer.dev = identity->dev;
+		answer.inode = identity->inode;
+	}
+	snap_wire_pack_error(error, &answer.error);
+	snap_error_destroy(error);
+	return snap_wire_send(channel, &answer, sizeof(answer), fd);
+}
+
+/* Whatever was not sent by who opened it: errors, and files of this host's own making. */
+static struct stacksnap_error *send_rest(const struct snap_broker_reply *reply,
+					 const struct snap_broker_request *request,
+					 struct stacksnap_error *err)
+{
+	int fd = err ? -1 : reply->fd;
+
+	if (!err && reply->is_sent)
+		return NULL;
+	if (!err)
+		err = snap_broker_check(fd);
+	return snap_broker_send(reply->channel, request->sequence, err, err ? -1 : fd, NULL);
+}
+
 struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
 					  bool *gone_ret)
 {
+	struct snap_broker_reply reply = SNAP_BROKER_REPLY(channel);
 	struct snap_broker_request request;
-	struct snap_wire_error answer;
-	_cleanup_fd_ int fd = -1;
 	struct stacksnap_error *err;
 	size_t size;
 
@@ -200,14 +250,9 @@ struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int 
 		return NULL;
 	if (size != sizeof(request) || !snap_broker_is_valid(&request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
-	err = broker->answer(broker->context, &request, &fd);
-	if (!err)
-		err = snap_broker_check(fd);
-	if (err)
-		snap_close(&fd);
-	snap_wire_pack_error(err, &answer);
-	snap_error_destroy(err);
-	err = snap_wire_send(channel, &answer, sizeof(answer), fd);
+	err = broker->answer(broker->context, &request, &reply);
+	err = send_rest(&reply, &request, err);
+	snap_close(&reply.fd);
 	if (err && snap_error_errno(err) == EPIPE) {
 		*gone_ret = true;
 		snap_error_destroy(err);

@@ -3,34 +3,56 @@
  * Broker: how a parser gets files. It asks by number and kind, never by path; whoever answers
  * checks the question, finds the file and hands over a read-only descriptor of a regular file.
  *
- *     parser --request--> broker (supervisor) --request--> collector, which has the target's
- *            <-descriptor--                   <-descriptor--         descriptors
+ *     parser --request--> broker --request--> opener (roles/opener/opener.h)
+ *       ^                        <---word----   |
+ *       +------------------descriptor-----------+
  *
- * Knows nothing of what is in the files.
+ * Who carries the request never holds the file: closing one that a file system in user space serves
+ * waits for that file system's answer, for as long as it likes. Knows nothing of what is in the
+ * files.
  */
 #ifndef SNAP_ROLES_BROKER_H
 #define SNAP_ROLES_BROKER_H
 
 #include "model/files.h"
 #include "model/options.h"
+#include "roles/role.h"
 
 enum { SNAP_BROKER_NAME = 256, SNAP_BROKER_BUILD_ID = 64 };
 
 /* struct snap_file_request as plain bytes. */
 struct snap_broker_request {
-	uint32_t kind;    /* enum snap_file_kind */
-	uint32_t process; /* index in the capture */
-	uint32_t map;     /* index in its mappings */
+	uint32_t sequence; /* of this parser's requests */
+	uint32_t kind;     /* enum snap_file_kind */
+	uint32_t process;  /* index in the capture */
+	uint32_t map;      /* index in its mappings */
 	uint32_t attempt;
 	uint32_t build_id_size; /* 0 to SNAP_BROKER_BUILD_ID */
 	uint8_t build_id[SNAP_BROKER_BUILD_ID];
 	char name[SNAP_BROKER_NAME]; /* ended by NUL, no slash; "" none */
 };
 
-/* Who answers. Errors as of struct snap_file_finder. */
+/* To a request; the parser takes none but that to its last request. */
+struct snap_broker_answer {
+	uint32_t sequence;
+	struct snap_wire_error error; /* none: the message has a descriptor */
+	uint32_t is_copy;             /* see struct snap_file_identity */
+	uint64_t dev, inode;
+};
+
+/* What becomes of a request. */
+struct snap_broker_reply {
+	int channel;  /* to the parser; -1: to nobody, whether there is a file is all */
+	bool is_sent; /* is set: the answer is on its way to the channel */
+	int fd;       /* is set: else the descriptor, the caller's; -1: none */
+};
+
+#define SNAP_BROKER_REPLY(to) ((struct snap_broker_reply){ .channel = (to), .fd = -1 })
+
+/* Who answers. Errors as of struct snap_file_finder: then nothing is sent, and there is no fd. */
 struct snap_broker {
 	struct stacksnap_error *(*answer)(void *context, const struct snap_broker_request *request,
-					  int *fd_ret);
+					  struct snap_broker_reply *reply);
 	void *context;
 };
 
@@ -53,6 +75,11 @@ bool snap_broker_is_valid(const struct snap_broker_request *request);
 /* A descriptor that may be given to a parser: a regular file, open for reading alone. FORMAT. */
 struct stacksnap_error *snap_broker_check(int fd) _must_check_;
 
+/* Sends the answer to a request; `error`, which is consumed, or a descriptor. OS. */
+struct stacksnap_error *snap_broker_send(int channel, uint32_t sequence,
+					 struct stacksnap_error *error, int fd,
+					 const struct snap_file_identity *identity) _must_check_;
+
 /*
  * In the parser: a finder that asks over the channel. `capture` is what requests point into; one
  * request at a time.
@@ -62,6 +89,7 @@ struct snap_remote_finder {
 	const struct snap_capture *capture;
 	uint64_t *file_id; /* where snap_broker_file_id() of what is read is noted; NULL: nowhere */
 	bool out_of_step;  /* what was asked last was not answered: nobody is asked any more */
+	uint32_t sequence; /* of the last request */
 };
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 

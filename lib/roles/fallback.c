@@ -22,13 +22,14 @@ static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
 }
 
 /* The reason goes to the report as why this file's symbols are missing; then there is no other. */
-static struct stacksnap_error *
-answer_request(void *context, const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *answer_request(void *context,
+					      const struct snap_broker_request *request,
+					      struct snap_broker_reply *reply)
 {
 	const struct snap_refusals *refusals = context;
 
 	if (!is_refused(refusals, snap_broker_file_id(request)))
-		return refusals->broker.answer(refusals->broker.context, request, fd_ret);
+		return refusals->broker.answer(refusals->broker.context, request, reply);
 	if (request->attempt > 0 || request->kind != SNAP_FILE_MODULE || !refusals->reason)
 		return snap_error_not_found();
 	return snap_error_format(SNAP_ERROR_CRASHED, "%s", snap_error_message(refusals->reason));

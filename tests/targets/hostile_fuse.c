@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | detached |
- * chroot | overlay | swapped.
+ * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | flush |
+ * getattr | root | detached | chroot | overlay | swapped.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
- * opening is. The last four: as stack, with an innocent child,
- * and the mounts do not tell: the mount is detached; out of sight; below another file system; and
- * the page is only put there, by a process outside of the tree, when the process stands still.
- * Whoever waits for such an answer sits in state D and cannot be killed; all are freed
+ * opening is. flush, getattr: reading is answered, but nobody who closes it, or asks for its size.
+ * root: as open, and the mount is the process's root directory. The last four: as stack, with an
+ * innocent child, and the mounts do not tell: the mount is detached; out of sight; below another
+ * file system; and the page is only put there, by a process outside of the tree, when the process
+ * stands still. Whoever waits for such an answer sits in state D and cannot be killed; all are freed
  * when the server ends, as it does with this process. FOLDER holds "image", what is served; the
  * mount is in a namespace of this process's own.
  */
@@ -27,6 +28,7 @@ enum { CODE = 0x1000, FILE_NODE = 2, MOST = 1 << 17 };
 
 struct shared {
 	atomic_bool silent_reads, silent_opens;
+	atomic_uint silent_call; /* an opcode */
 	atomic_int asked;
 };
 
@@ -89,7 +91,7 @@ static void serve(int fd, const struct fuse_in_header *head)
 		answer(fd, head->unique, 0, &init, sizeof(init));
 	else if (head->opcode == FUSE_READ)
 		serve_read(fd, head, body);
-	else if (shared->silent_opens)
+	else if (shared->silent_opens || shared->silent_call == head->opcode)
 		shared->asked++;
 	else if (head->opcode == FUSE_LOOKUP)
 		answer(fd, head->unique, strcmp(body, "file") == 0 ? 0 : -ENOENT, &entry,
@@ -385,13 +387,15 @@ int main(int argc, char **argv)
 		victim_thread(code_main, map_file(NULL, PROT_READ | PROT_EXEC) + CODE, 0);
 	while (mode != 'a' && !in_position)
 		sched_yield();
+	if (mode == 'r' && (chroot("mount") || chdir("/")))
+		victim_cannot("chroot");
 	victim_ready("fuse");
 	if (mode == 'a')
 		replace_arguments(argv[0]);
-	if (mode == 'c' || mode == 'o') {
-		/* One page was read: that the thread stands in. */
+	/* One page was read: that the thread stands in. */
+	if (mode == 'c' || mode == 'o' || mode == 'r')
 		shared->silent_reads = true;
-		shared->silent_opens = mode == 'o';
-	}
+	shared->silent_opens = mode == 'o' || mode == 'r';
+	shared->silent_call = mode == 'f' ? FUSE_FLUSH : mode == 'g' ? FUSE_GETATTR : 0;
 	victim_hold();
 }

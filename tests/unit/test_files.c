@@ -427,7 +427,7 @@ static void test_embedded(void **state)
 	put(world, "root/lib/libx.so", "\177ELF rest");
 	map(world, "root/lib/libx.so");
 	put(world, "root/tmp/perf-12.map", "map");
-	assert_null(snap_files_embed(world->files, &world->capture));
+	assert_null(snap_files_embed(world->files, &world->capture, NULL));
 	assert_int_equal(world->process.embedded_count, 2);
 	world->capture.live = NULL;
 	assert_string_equal(ask(world, request), "\177ELF rest");

@@ -94,8 +94,9 @@ static void be_in_a_hurry(struct bed *bed)
 		usleep(10000);
 }
 
-static struct stacksnap_error *
-answer_or_kill(void *context, const struct snap_broker_request *request, int *fd_ret)
+static struct stacksnap_error *answer_or_kill(void *context,
+					      const struct snap_broker_request *request,
+					      struct snap_broker_reply *reply)
 {
 	struct bed *bed = context;
 	struct snap_broker broker = snap_local_broker(&bed->local);
@@ -104,7 +105,7 @@ answer_or_kill(void *context, const struct snap_broker_request *request, int *fd
 		signal_asker(bed->stops ? SIGSTOP : SIGKILL);
 	if (bed->asked == bed->hurries)
 		be_in_a_hurry(bed);
-	return broker.answer(broker.context, request, fd_ret);
+	return broker.answer(broker.context, request, reply);
 }
 
 static struct stacksnap_error *run(struct bed *bed)

@@ -224,20 +224,20 @@ static void test_local_broker(void **state _unused_)
 	struct snap_broker broker = snap_local_broker(&local);
 	struct snap_broker_request request = valid_request();
 	struct stacksnap_error *err;
-	int fd = -1;
+	struct snap_broker_reply reply = SNAP_BROKER_REPLY(-1);
 
 	request.process = 1;
 	request.map = 2;
-	assert_null(broker.answer(broker.context, &request, &fd));
-	assert_null(snap_broker_check(fd));
-	snap_close(&fd);
+	assert_null(broker.answer(broker.context, &request, &reply));
+	assert_null(snap_broker_check(reply.fd));
+	snap_close(&reply.fd);
 	request.map = 3;
-	err = broker.answer(broker.context, &request, &fd);
+	err = broker.answer(broker.context, &request, &reply);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
 	request.map = 2;
 	request.process = 2;
-	err = broker.answer(broker.context, &request, &fd);
+	err = broker.answer(broker.context, &request, &reply);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
 }
@@ -502,8 +502,9 @@ struct tries {
 };
 
 /* The parser shares nothing with its maker but its result: what it has to say is asked for. */
-static struct stacksnap_error *
-count_request(void *context, const struct snap_broker_request *request, int *fd_ret _unused_)
+static struct stacksnap_error *count_request(void *context,
+					     const struct snap_broker_request *request,
+					     struct snap_broker_reply *reply _unused_)
 {
 	((unsigned *)context)[request->process]++;
 	return snap_error_not_found();
@@ -515,7 +516,7 @@ static struct stacksnap_error *die_at_file(void *context, enum snap_effort effor
 	const struct tries *tries = context;
 
 	struct snap_broker_request request = { .process = effort };
-	struct snap_wire_error answer;
+	struct snap_broker_answer answer;
 	size_t size;
 
 	if (snap_error_ignore(snap_wire_send(job->channel, &request, sizeof(request), -1)) ||
@@ -672,14 +673,14 @@ static void test_collector_without_its_worker(void **state _unused_)
 	struct snap_broker broker;
 	struct stacksnap_error *err;
 	char path[64], children[64] = "";
-	int fd = -1;
+	struct snap_broker_reply reply = SNAP_BROKER_REPLY(-1);
 	FILE *file;
 
 	assert_null(start_and_await(&options, &plan, 0, &collector));
 	broker = snap_collector_broker(collector, &options, 0);
 	/* A request that makes no sense is answered; one after the worker's death finds nothing. */
 	request.process = 9;
-	err = broker.answer(broker.context, &request, &fd);
+	err = broker.answer(broker.context, &request, &reply);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", *plan.who, *plan.who);
@@ -688,12 +689,12 @@ static void test_collector_without_its_worker(void **state _unused_)
 	assert_non_null(fgets(children, sizeof(children), file));
 	fclose(file);
 	kill(atoi(children), SIGKILL);
-	err = broker.answer(broker.context, &request, &fd);
+	err = broker.answer(broker.context, &request, &reply);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_NOT_FOUND);
 	snap_error_destroy(err);
 	/* Another worker has taken its place, but for that process. */
 	request.process = 10;
-	err = broker.answer(broker.context, &request, &fd);
+	err = broker.answer(broker.context, &request, &reply);
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_FORMAT);
 	snap_error_destroy(err);
 	snap_collector_destroy(collector);

@@ -38,6 +38,7 @@ static const struct snap_piece *head_of(const struct snap_process *process, size
 
 enum {
 	MAX_ATTEMPTS = 64, /* candidates that a finder may offer for one file */
+	MOST_OTHERS = 4,   /* processes through which a file is tried again */
 };
 
 /* A file with what it is found by. An image opened later may add a build id: for display only. */
@@ -45,6 +46,8 @@ struct set_file {
 	struct snap_module_file file;
 	struct snap_map map; /* its first mapping as it was then: a process's may be read again */
 	bool has_captured_id;
+	unsigned
+		others; /* processes through which it was tried after the first one's was not found */
 };
 
 struct snap_module_set {
@@ -191,6 +194,25 @@ static struct stacksnap_error *new_file(struct snap_module_set *set,
 	return NULL;
 }
 
+/*
+ * A process may hide a file that it shares with others, from us or by being slow: it is tried again
+ * through one of these.
+ */
+static void try_again(struct set_file *known, const struct snap_process *process,
+		      const struct snap_module *module)
+{
+	struct snap_module_file *file = &known->file;
+
+	if (!file->tried || file->image || module->kind != SNAP_MODULE_FILE ||
+	    file->request.process == process || known->others == MOST_OTHERS)
+		return;
+	known->others++;
+	file->request.process = process;
+	file->request.map = module->first_map;
+	file->tried = false;
+	file->trouble = NULL;
+}
+
 /* Finds the module's file among those of the set, or adds it. Fills module->file. */
 static struct stacksnap_error *add_to_set(struct snap_module_set *set,
 					  const struct snap_process *process,
@@ -211,6 +233,7 @@ static struct stacksnap_error *add_to_set(struct snap_module_set *set,
 	while (snap_probe_next(&probe)) {
 		if (!is_same(set->files[probe.number], map, build_id))
 			continue;
+		try_again(set->files[probe.number], process, module);
 		module->file = &set->files[probe.number]->file;
 		return NULL;
 	}
@@ -253,12 +276,13 @@ static bool is_embedded_copy(const struct snap_module_file *file, const struct s
  * the inode and the captured first page must be equal.
  */
 static const char *why_not_mapped(const struct snap_module_file *file,
-				  const struct snap_image *image)
+				  const struct snap_image *image,
+				  const struct snap_file_identity *copied)
 {
 	const struct snap_map *map = map_of(file);
 	const struct snap_piece *head = head_of(file->request.process, file->request.map);
 	struct snap_bytes found = snap_image_build_id(image);
-	uint64_t dev, inode;
+	uint64_t dev = 0, inode = 0;
 
 	if (file->build_id_size > 0)
 		return found.size == file->build_id_size &&
@@ -267,7 +291,13 @@ static const char *why_not_mapped(const struct snap_module_file *file,
 			       : "the build id of the file differs from that of the mapping";
 	if (is_embedded_copy(file, image))
 		return NULL;
-	if (!snap_image_identity(image, &dev, &inode) || inode != map->inode)
+	if (copied->is_copy) {
+		dev = copied->dev;
+		inode = copied->inode;
+	} else if (!snap_image_identity(image, &dev, &inode)) {
+		inode = 0;
+	}
+	if (inode != map->inode)
 		return "the file is not the mapped one (no build id)";
 	if (dev == makedev(map->dev_major, map->dev_minor) || head_is_equal(head, image))
 		return NULL;
@@ -276,7 +306,7 @@ static const char *why_not_mapped(const struct snap_module_file *file,
 
 /* One candidate: true when it became the image; else *trouble_ret says why not. */
 static bool take_candidate(struct snap_module_set *set, struct snap_module_file *file, int fd,
-			   const char **trouble_ret)
+			   const struct snap_file_identity *copied, const char **trouble_ret)
 {
 	_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
 	struct snap_image *image;
@@ -286,7 +316,7 @@ static bool take_candidate(struct snap_module_set *set, struct snap_module_file 
 		*trouble_ret = snap_arena_strdup(set->arena, snap_error_message(err));
 		return false;
 	}
-	*trouble_ret = why_not_mapped(file, image);
+	*trouble_ret = why_not_mapped(file, image, copied);
 	if (*trouble_ret ||
 	    (file->build_id_size == 0 && !set_build_id(set, file, snap_image_build_id(image)))) {
 		snap_image_close(image);
@@ -313,14 +343,16 @@ static bool open_file(struct snap_module_set *set, struct snap_module_file *file
 	for (request.attempt = 0; request.attempt < MAX_ATTEMPTS && !file->image;
 	     request.attempt++) {
 		_cleanup_(snap_error_destroyp) struct stacksnap_error *err = NULL;
+		struct snap_file_identity copied = { .is_copy = false };
 		_cleanup_fd_ int fd = -1;
 
+		request.identity_ret = &copied;
 		err = set->finder.find(set->finder.context, &request, &fd);
 		if (err && snap_error_code(err) == SNAP_ERROR_NOT_FOUND)
 			break;
 		if (err)
 			trouble = snap_arena_strdup(set->arena, snap_error_message(err));
-		else if (take_candidate(set, file, fd, &trouble))
+		else if (take_candidate(set, file, fd, &copied, &trouble))
 			trouble = NULL;
 	}
 	if (!file->image)

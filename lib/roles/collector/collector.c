@@ -7,15 +7,14 @@
  *                <--how it went, the shared memory of the capture--
  *                <--channel of a worker--      (a copy of the collector, which opens files)
  *                --the wish for another worker-->
- *     supervisor --rules, requests--> worker --answers, descriptors--> supervisor
+ *     supervisor --rules, requests--> worker --answers--> supervisor
+ *                                            --descriptors--> parser
  */
 #include "roles/collector/collector.h"
 
 #include "base/clock.h"
-#include "base/reopen.h"
 #include "discover/discover.h"
-#include "files/files.h"
-#include "files/search.h"
+#include "roles/opener/opener.h"
 #include "roles/parser.h"
 #include "roles/role.h"
 #include "stop/tracer.h"
@@ -33,38 +32,11 @@
 enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
 	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
-	MOST_WORKERS = 16,
 	BLOCK = 1 << 16,
 };
 
-/* How long a worker may take to open a file. */
-static const int64_t ANSWER_NS = 2000000000;
-
-/* ---- messages ---- */
-
-/* What the supervisor asks the worker for. Each but RULES and DIRECTORY has an answer. */
-enum message_kind {
-	RULES,     /* perf_map; forgets the directories */
-	DIRECTORY, /* path: one of --debug-dir */
-	FILE_WISH, /* request; answer: snap_wire_error, a descriptor */
-	SAVE,      /* a descriptor to write to; answer: snap_wire_error */
-};
-
-struct message {
-	uint32_t kind;
-	uint32_t perf_map; /* enum snap_perf_map */
-	struct snap_broker_request request;
-	char path[4096];
-};
-
-/* How much of a message is sent. */
-enum {
-	RULES_SIZE = offsetof(struct message, request),
-	SAVE_SIZE = RULES_SIZE,
-	FILE_WISH_SIZE = offsetof(struct message, path),
-};
-
-_Static_assert(sizeof(struct message) <= SNAP_WIRE_BYTES, "a message is one message");
+/* How long a new worker may take to be there. */
+static const int64_t WORKER_NS = 2000000000;
 
 /* The collector's first words, with the descriptor of capture->shared where there is one. */
 struct capture_made {
@@ -75,128 +47,19 @@ struct capture_made {
 /* ---- in the collector, and in its worker ---- */
 
 struct collector {
-	int channel;                 /* to the supervisor; in the worker the worker's */
+	int channel;                 /* to the supervisor */
 	struct snap_role worker;     /* its channel is the supervisor's */
-	struct snap_options options; /* its own: rules for opening files */
-	struct snap_arena arena;     /* of the directories */
+	struct snap_options options; /* its own */
 	struct snap_capture *capture;
-	struct snap_files *files; /* NULL: to be made under the options as they are now */
 };
 
-static void forget_files(struct collector *collector)
-{
-	snap_files_destroy(collector->files);
-	collector->files = NULL;
-}
-
-static void set_rules(struct collector *collector, uint32_t perf_map)
-{
-	forget_files(collector);
-	collector->options.perf_map = (enum snap_perf_map)perf_map;
-	collector->options.debug_dirs = NULL;
-	collector->options.debug_dir_count = collector->options.debug_dir_capacity = 0;
-}
-
-/* Without memory it is not looked into. */
-static void add_directory(struct collector *collector, const char *path)
-{
-	struct snap_options *options = &collector->options;
-	size_t count = options->debug_dir_count;
-	const char **grown = snap_arena_new_array(&collector->arena, count + 1, const char *);
-
-	forget_files(collector);
-	if (!grown)
-		return;
-	if (count)
-		memcpy(grown, options->debug_dirs, count * sizeof(*grown));
-	grown[count] = snap_arena_strdup(&collector->arena, path);
-	if (!grown[count])
-		return;
-	options->debug_dirs = grown;
-	options->debug_dir_count = count + 1;
-}
-
-static struct stacksnap_error *need_files(struct collector *collector)
-{
-	if (collector->files)
-		return NULL;
-	return snap_files_create(&collector->options, collector->capture, &collector->files);
-}
-
-static struct stacksnap_error *find(struct collector *collector,
-				    const struct snap_broker_request *request, int *fd_ret)
-{
-	struct snap_local_broker local = { .capture = collector->capture };
-	struct snap_broker broker = snap_local_broker(&local);
-	struct stacksnap_error *err = need_files(collector);
-
-	if (err)
-		return err;
-	local.finder = snap_files_finder(collector->files);
-	return broker.answer(broker.context, request, fd_ret);
-}
-
-static struct stacksnap_error *save(struct collector *collector, int fd)
-{
-	struct stacksnap_error *err = need_files(collector);
-
-	if (!err)
-		err = snap_files_embed(collector->files, collector->capture);
-	return err ? err : snap_capture_write(collector->capture, fd);
-}
-
-static struct stacksnap_error *reply(const struct collector *collector,
-				     struct stacksnap_error *error, int fd)
-{
-	struct snap_wire_error answer;
-
-	snap_wire_pack_error(error, &answer);
-	snap_error_destroy(error);
-	return snap_wire_send(collector->channel, &answer, sizeof(answer), fd);
-}
-
-/* One request; an error when there is nobody to answer to. */
-static struct stacksnap_error *serve(struct collector *collector, const struct message *message,
-				     int given)
-{
-	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err;
-
-	switch ((enum message_kind)message->kind) {
-	case RULES:
-		set_rules(collector, message->perf_map);
-		return NULL;
-	case DIRECTORY:
-		add_directory(collector, message->path);
-		return NULL;
-	case FILE_WISH:
-		err = find(collector, &message->request, &fd);
-		return reply(collector, err, err ? -1 : fd);
-	case SAVE:
-		return reply(collector, save(collector, given), -1);
-	}
-	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
-}
-
 /* The worker, until its supervisor has gone. */
-static void serve_all(void *context, int channel)
+static void run_worker(void *context, int channel)
 {
 	struct collector *collector = context;
 
 	close(collector->channel);
-	collector->channel = channel;
-	for (;;) {
-		struct message message;
-		_cleanup_fd_ int given = -1;
-		size_t size;
-
-		if (snap_error_ignore(
-			    snap_wire_receive(channel, &message, sizeof(message), &size, &given)) ||
-		    size < RULES_SIZE)
-			return;
-		if (snap_error_ignore(serve(collector, &message, given)))
-			return;
-	}
+	snap_opener_serve(&collector->options, collector->capture, channel);
 }
 
 /* Says how the capture went, and hands its shared memory over. */
@@ -223,7 +86,7 @@ static struct stacksnap_error *send_worker(struct collector *collector)
 	struct stacksnap_error *err;
 
 	snap_role_end(&collector->worker);
-	err = snap_role_spawn("snap-collector", serve_all, collector, &collector->worker);
+	err = snap_role_spawn("snap-collector", run_worker, collector, &collector->worker);
 	snap_wire_pack_error(err, &word);
 	snap_error_destroy(err);
 	err = snap_wire_send(collector->channel, &word, sizeof(word), collector->worker.channel);
@@ -271,7 +134,6 @@ static void run_collector(void *context, int channel)
 	/* An output that somebody waits for the end of is not held open here. */
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(kept, SNAP_ARRAY_SIZE(kept));
-	snap_arena_init(&collector.arena);
 	take_options(&collector, birth);
 	err = make_capture(&collector, birth);
 	failed = err != NULL;
@@ -294,19 +156,13 @@ static void run_collector(void *context, int channel)
 
 struct snap_collector {
 	struct snap_role role;
-	int worker;           /* the channel to who opens files; -1: nobody does */
-	bool worker_is_due;   /* its channel is on the way */
-	unsigned workers;     /* that were given up */
-	volatile int *cancel; /* shared with the collector: whether it is to end */
-	/* processes whose files held a worker: never asked for again */
-	uint32_t held[MOST_WORKERS];
-	int bytes, shared; /* memfds; -1: there is none */
+	struct snap_opener *opener; /* its workers, of which the supervisor has the channel */
+	bool worker_is_due;         /* its channel is on the way */
+	volatile int *cancel;       /* shared with the collector: whether it is to end */
+	int bytes, shared;          /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
-	/* of the broker at hand */
-	const struct snap_options *options;
-	int64_t broker_deadline_ns;
-	struct snap_download *download;
+	const struct snap_options *options; /* of the work at hand */
 };
 
 static struct stacksnap_error *describe_end(struct snap_role *role)
@@ -363,6 +219,38 @@ static struct stacksnap_error *hear(int channel, void *answer, size_t size, int 
 	return NULL;
 }
 
+/* ---- its workers ---- */
+
+/* The channel of the worker that is on its way; -1: none is. */
+static int receive_worker(void *context)
+{
+	struct snap_collector *collector = context;
+	struct snap_wire_error word;
+	_cleanup_fd_ int channel = -1;
+	struct stacksnap_error *err;
+
+	if (!collector->worker_is_due)
+		return -1;
+	collector->worker_is_due = false;
+	err = await(collector->role.channel, collector->options,
+		    snap_clock_ns(CLOCK_MONOTONIC) + WORKER_NS);
+	if (!err)
+		err = hear(collector->role.channel, &word, sizeof(word), &channel);
+	if (!err)
+		err = snap_wire_unpack_error(&word);
+	return snap_error_ignore(err) ? -1 : snap_take_fd(&channel);
+}
+
+/* It is held by a file system, or has died: another one takes its place. */
+static void lose_worker(void *context)
+{
+	struct snap_collector *collector = context;
+	uint32_t wish = 0;
+
+	collector->worker_is_due = !snap_error_ignore(
+		snap_wire_send(collector->role.channel, &wish, sizeof(wish), -1));
+}
+
 static struct stacksnap_error *gave_up(const struct snap_options *options)
 {
 	return snap_error_format(SNAP_ERROR_TIMEOUT, "gave up after %lld ms (--timeout)",
@@ -375,6 +263,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector =
 		calloc(1, sizeof(*collector));
+	const struct snap_opener_source workers = { receive_worker, lose_worker, collector };
 	struct birth birth = { .options = options, .start = start };
 	void *cancel;
 	struct stacksnap_error *err;
@@ -382,7 +271,7 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (!collector)
 		return snap_error_no_memory();
 	collector->role = SNAP_ROLE_NONE;
-	collector->worker = collector->shared = -1;
+	collector->shared = -1;
 	collector->deadline_ns = start->deadline_ns;
 	collector->options = options;
 	collector->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
@@ -393,7 +282,9 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	if (cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with another process");
 	collector->cancel = birth.cancel = cancel;
-	err = snap_role_spawn("snap-collector", run_collector, &birth, &collector->role);
+	err = snap_opener_create(&workers, &collector->opener);
+	if (!err)
+		err = snap_role_spawn("snap-collector", run_collector, &birth, &collector->role);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(collector);
@@ -429,7 +320,7 @@ void snap_collector_dismiss(struct snap_collector *collector)
 {
 	if (collector->cancel)
 		*collector->cancel = 1;
-	snap_close(&collector->worker);
+	snap_opener_destroy(snap_take_ptr(collector->opener));
 	snap_close(&collector->role.channel);
 	/* The last one who has them frees their pages: that is not us. */
 	snap_close(&collector->bytes);
@@ -455,7 +346,6 @@ void snap_collector_destroy(struct snap_collector *collector)
 	end_collector(collector);
 	if (collector->cancel)
 		munmap((void *)(uintptr_t)collector->cancel, sizeof(*collector->cancel));
-	snap_download_destroy(collector->download);
 	free(collector);
 }
 
@@ -481,154 +371,17 @@ uid_t snap_collector_parser_uid(const struct snap_collector *collector)
 
 /* ---- files ---- */
 
-/* The rules of these options for opening files, and then the directories, one a message. */
-static struct stacksnap_error *send_rules(const struct snap_collector *collector,
-					  const struct snap_options *options)
-{
-	struct message message = { .kind = RULES, .perf_map = options->perf_map };
-	struct stacksnap_error *err;
-
-	err = snap_wire_send(collector->worker, &message, RULES_SIZE, -1);
-	message.kind = DIRECTORY;
-	for (size_t i = 0; !err && i < options->debug_dir_count; i++) {
-		size_t length = strlen(options->debug_dirs[i]);
-
-		if (length >= sizeof(message.path))
-			continue; /* longer than any path that can be opened */
-		memcpy(message.path, options->debug_dirs[i], length + 1);
-		err = snap_wire_send(collector->worker, &message,
-				     offsetof(struct message, path) + length + 1, -1);
-	}
-	return err;
-}
-
-/* Receives the channel of the worker that is on its way, and tells it the rules. */
-static void receive_worker(struct snap_collector *collector)
-{
-	struct snap_wire_error word;
-	struct stacksnap_error *err;
-
-	if (!collector->worker_is_due)
-		return;
-	collector->worker_is_due = false;
-	err = await(collector->role.channel, collector->options,
-		    snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS);
-	if (!err)
-		err = hear(collector->role.channel, &word, sizeof(word), &collector->worker);
-	if (!err)
-		err = snap_wire_unpack_error(&word);
-	if (!err)
-		err = send_rules(collector, collector->options);
-	if (snap_error_ignore(err))
-		snap_close(&collector->worker);
-}
-
-/* In place of a worker that is held by a file system, or has died. */
-static void replace_worker(struct snap_collector *collector)
-{
-	uint32_t wish = 0;
-
-	snap_close(&collector->worker);
-	if (collector->workers == MOST_WORKERS)
-		return;
-	collector->worker_is_due = !snap_error_ignore(
-		snap_wire_send(collector->role.channel, &wish, sizeof(wish), -1));
-}
-
 unsigned snap_collector_held(const struct snap_collector *collector)
 {
-	return collector->workers;
-}
-
-static bool has_held(const struct snap_collector *collector, uint32_t process)
-{
-	for (unsigned i = 0; i < collector->workers; i++)
-		if (collector->held[i] == process)
-			return true;
-	return false;
-}
-
-static struct stacksnap_error *ask(struct snap_collector *collector,
-				   const struct snap_broker_request *request, int *fd_ret)
-{
-	struct message message = { .kind = FILE_WISH, .request = *request };
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
-	struct snap_wire_error answer;
-	struct stacksnap_error *err;
-
-	receive_worker(collector);
-	if (collector->worker < 0 || has_held(collector, request->process))
-		return snap_error_not_found();
-	if (collector->broker_deadline_ns && collector->broker_deadline_ns < until)
-		until = collector->broker_deadline_ns;
-	err = snap_wire_send(collector->worker, &message, FILE_WISH_SIZE, -1);
-	if (!err)
-		err = await(collector->worker, collector->options, until);
-	if (!err)
-		err = hear(collector->worker, &answer, sizeof(answer), fd_ret);
-	if (!err)
-		return snap_wire_unpack_error(&answer);
-	snap_error_destroy(err);
-	if (collector->workers < MOST_WORKERS)
-		collector->held[collector->workers++] = request->process;
-	replace_worker(collector);
-	return snap_error_not_found();
-}
-
-/* What is downloaded has no place in a file system: it is asked for when the places are through. */
-static struct stacksnap_error *download(struct snap_collector *collector,
-					const struct snap_broker_request *request, int *fd_ret)
-{
-	struct snap_file_request asked = {
-		.kind = (enum snap_file_kind)request->kind,
-		.build_id = request->build_id,
-		.build_id_size = request->build_id_size,
-	};
-
-	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err;
-
-	if (!collector->options->debuginfod || request->build_id_size == 0 ||
-	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
-		return snap_error_not_found();
-	err = snap_download_find(&collector->download, collector->options, &asked, &fd);
-	/* A file that has just come was opened for writing, too. */
-	return err ? err : snap_reopen_regular(fd, fd_ret);
-}
-
-static struct stacksnap_error *
-answer_request(void *context, const struct snap_broker_request *request, int *fd_ret)
-{
-	struct snap_collector *collector = context;
-	struct snap_broker_request before = *request;
-	struct stacksnap_error *err = ask(collector, request, fd_ret);
-
-	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
-		return err;
-	/* The first attempt that finds no place is the one for the download. */
-	if (request->attempt > 0) {
-		int fd = -1;
-
-		before.attempt--;
-		if (collector->options->debuginfod &&
-		    snap_error_is(ask(collector, &before, &fd), SNAP_ERROR_NOT_FOUND))
-			return err;
-		snap_close(&fd);
-	}
-	snap_error_destroy(err);
-	return download(collector, request, fd_ret);
+	return collector->opener ? snap_opener_losses(collector->opener) : 0;
 }
 
 struct snap_broker snap_collector_broker(struct snap_collector *collector,
 					 const struct snap_options *options, int64_t deadline_ns)
 {
 	collector->options = options;
-	collector->broker_deadline_ns = deadline_ns;
-	snap_download_destroy(collector->download);
-	collector->download = NULL;
-	if (collector->worker >= 0 && snap_error_ignore(send_rules(collector, options)))
-		replace_worker(collector);
-	return (struct snap_broker){ .answer = answer_request, .context = collector };
+	snap_opener_set_options(collector->opener, options, deadline_ns);
+	return snap_opener_broker(collector->opener);
 }
 
 /* ---- saving ---- */
@@ -665,28 +418,12 @@ struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 					    const struct snap_options *options, int fd)
 {
 	_cleanup_fd_ int memory = memfd_create("stacksnap-capture", MFD_CLOEXEC);
-	struct message message = { .kind = SAVE };
-	struct snap_wire_error answer;
 	struct stacksnap_error *err;
 
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
 	collector->options = options;
-	receive_worker(collector);
-	if (collector->worker < 0)
-		return snap_error_format(SNAP_ERROR_CRASHED,
-					 "the process that reads the targets has exited");
-	err = send_rules(collector, options);
-	if (!err)
-		err = snap_wire_send(collector->worker, &message, SAVE_SIZE, memory);
-	if (!err)
-		err = await(collector->worker, options, collector->deadline_ns);
-	if (!err)
-		err = hear(collector->worker, &answer, sizeof(answer), NULL);
-	if (err) {
-		replace_worker(collector);
-		return snap_error_wrap(err, "cannot save the capture");
-	}
-	err = snap_wire_unpack_error(&answer);
+	snap_opener_set_options(collector->opener, options, collector->deadline_ns);
+	err = snap_opener_save(collector->opener, memory);
 	return err ? err : copy(memory, fd, options);
 }

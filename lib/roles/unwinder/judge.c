@@ -6,7 +6,7 @@
 #include "roles/unwinder/judge.h"
 
 #include "base/clock.h"
-#include "files/files.h"
+#include "roles/opener/opener.h"
 #include "roles/unwinder/unwinder.h"
 
 struct snap_judge {
@@ -14,8 +14,7 @@ struct snap_judge {
 	/* for the capture as it stands */
 	const struct snap_process *processes;
 	size_t process_count;
-	struct snap_files *files;
-	struct snap_local_broker local;
+	struct snap_opener *opener;
 	struct snap_remote_unwinder *unwinder;
 	/* the process at hand, and the mappings with which it was sent */
 	const struct snap_process *entered;
@@ -26,28 +25,21 @@ struct snap_judge {
 /* Of the time of the whole run, an answer that is on its way not counted. */
 enum { MOST_PART = 4 };
 
-/*
- * The unwinder keeps one broker for its life; the files behind it change from capture to capture.
- */
-static struct stacksnap_error *answer(void *context, const struct snap_broker_request *request,
-				      int *fd_ret)
-{
-	struct snap_judge *judge = context;
-	struct snap_broker broker = snap_local_broker(&judge->local);
-
-	return broker.answer(broker.context, request, fd_ret);
-}
-
 struct stacksnap_error *snap_judge_create(const struct snap_options *options,
 					  struct snap_judge **ret)
 {
 	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = calloc(1, sizeof(*judge));
-	struct snap_broker broker = { .answer = answer, .context = judge };
+	struct snap_broker broker;
 	struct stacksnap_error *err;
 
 	if (!judge)
 		return snap_error_no_memory();
 	judge->options = options;
+	err = snap_opener_create(NULL, &judge->opener);
+	if (err)
+		return err;
+	snap_opener_set_options(judge->opener, options, 0);
+	broker = snap_opener_broker(judge->opener);
 	err = snap_remote_unwinder_create(options, &broker, &judge->unwinder);
 	if (err)
 		return err;
@@ -60,26 +52,17 @@ void snap_judge_destroy(struct snap_judge *judge)
 	if (!judge)
 		return;
 	snap_remote_unwinder_destroy(judge->unwinder);
-	snap_files_destroy(judge->files);
+	snap_opener_destroy(judge->opener);
 	free(judge);
 }
 
-static struct stacksnap_error *begin(struct snap_judge *judge, const struct snap_capture *capture)
+static void begin(struct snap_judge *judge, const struct snap_capture *capture)
 {
-	struct stacksnap_error *err;
-
 	snap_remote_unwinder_reset(judge->unwinder);
-	snap_files_destroy(snap_take_ptr(judge->files));
-	judge->processes = NULL;
 	judge->entered = NULL;
-	err = snap_files_create(judge->options, capture, &judge->files);
-	if (err)
-		return err;
-	judge->local.finder = snap_files_finder(judge->files);
-	judge->local.capture = capture;
+	snap_opener_set_capture(judge->opener, capture);
 	judge->processes = capture->processes;
 	judge->process_count = capture->process_count;
-	return NULL;
 }
 
 /* It is looked at from here on, as it is now. */
@@ -99,10 +82,9 @@ bool snap_judge_suffices(void *context, const struct snap_capture *capture, size
 	struct snap_pcs pcs;
 	int64_t begin_ns;
 
-	if ((judge->processes != capture->processes ||
-	     judge->process_count != capture->process_count) &&
-	    snap_error_ignore(begin(judge, capture)))
-		return false;
+	if (judge->processes != capture->processes ||
+	    judge->process_count != capture->process_count)
+		begin(judge, capture);
 	if (judge->entered != process || judge->maps != process->maps)
 		enter(judge, index, process);
 	/* A stop takes microseconds: better than to wait for a parser that always takes its time. */

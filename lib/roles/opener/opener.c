@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who asks openers: see opener.h. Waits for one no longer than it may, whatever holds it, and never
+ * has a descriptor of what it opened. What is told of a process is in describe.c.
+ */
+#include "roles/opener/opener.h"
+
+#include "base/clock.h"
+#include "base/reopen.h"
+#include "files/search.h"
+#include "roles/opener/describe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+	TICK_MS = 20, /* how often the cancel flag and the clock are looked at */
+	MOST_OPENERS = SNAP_OPENER_MOST_SKIPPED,
+	MOST_COPIED = 96 << 20, /* bytes, in all */
+};
+
+/*
+ * How long one may take for a file: the first one, and the next when there is who holds them. Who
+ * has children of his own works while others wait for his next step.
+ */
+static const int64_t ANSWER_NS = 2000000000, CHILD_ANSWER_NS = 500000000,
+		     SHORT_ANSWER_NS = 300000000;
+
+struct snap_opener {
+	struct snap_opener_source source; /* make NULL: they are children */
+	struct snap_role child;
+	int channel; /* of the one there is; -1: none */
+	unsigned losses;
+	/* which files held an opener, and whose they are */
+	struct held {
+		uint64_t who;
+		struct snap_broker_request request;
+	} held[MOST_OPENERS];
+	uint32_t copied;
+	const struct snap_capture *capture;
+	/* of the work at hand */
+	const struct snap_options *options;
+	int64_t deadline_ns;
+	struct snap_download *download;
+};
+
+/* ---- openers ---- */
+
+static void run_child(void *context, int channel)
+{
+	const struct snap_opener *opener = context;
+
+	snap_role_leave_standard_descriptors();
+	snap_role_close_all_but(&channel, 1);
+	snap_role_leave_priority(0);
+	snap_opener_serve(opener->options, NULL, channel);
+}
+
+static void make_opener(struct snap_opener *opener)
+{
+	if (opener->channel >= 0 || opener->losses == MOST_OPENERS)
+		return;
+	if (opener->source.make) {
+		opener->channel = opener->source.make(opener->source.context);
+		return;
+	}
+	if (!snap_error_ignore(snap_role_spawn("snap-opener", run_child, opener, &opener->child)))
+		opener->channel = opener->child.channel;
+}
+
+static void end_opener(struct snap_opener *opener)
+{
+	if (opener->source.make)
+		snap_close(&opener->channel);
+	else
+		snap_role_end(&opener->child);
+	opener->channel = -1;
+}
+
+/* By which a process is known when its number may have become another's. */
+static uint64_t who_is(const struct snap_opener *opener, const struct snap_broker_request *request)
+{
+	const struct snap_process *process;
+
+	if (!opener->capture || request->process >= opener->capture->process_count)
+		return request->process;
+	process = &opener->capture->processes[request->process];
+	return process->start_ticks << 22 ^ (uint64_t)process->pid;
+}
+
+/* It is held by a file system, or has died. */
+static void give_up(struct snap_opener *opener, const struct snap_broker_request *request)
+{
+	if (opener->losses < MOST_OPENERS)
+		opener->held[opener->losses++] = (struct held){ who_is(opener, request), *request };
+	end_opener(opener);
+	if (opener->source.lose && opener->losses < MOST_OPENERS)
+		opener->source.lose(opener->source.context);
+}
+
+static struct stacksnap_error *send_path(const struct snap_opener *opener,
+					 struct snap_opener_message *message, const char *path)
+{
+	size_t length = strlen(path);
+
+	if (length >= sizeof(message->path))
+		return NULL; /* longer than any path that can be opened */
+	memcpy(message->path, path, length + 1);
+	return snap_wire_send(opener->channel, message,
+			      offsetof(struct snap_opener_message, path) + length + 1, -1);
+}
+
+/* The rules of the options for opening files, and then the directories, one a message. */
+static struct stacksnap_error *send_rules(const struct snap_opener *opener)
+{
+	const struct snap_options *options = opener->options;
+	struct snap_opener_message message = { .word = SNAP_OPENER_RULES,
+					       .number = options->perf_map };
+	struct stacksnap_error *err = send_path(opener, &message, "");
+
+	message.word = SNAP_OPENER_DIRECTORY;
+	for (size_t i = 0; !err && i < options->debug_dir_count; i++)
+		err = send_path(opener, &message, options->debug_dirs[i]);
+	return err;
+}
+
+/* One that knows the rules. */
+static bool need_opener(struct snap_opener *opener)
+{
+	if (opener->channel >= 0)
+		return true;
+	make_opener(opener);
+	if (opener->channel >= 0 && snap_error_ignore(send_rules(opener)))
+		end_opener(opener);
+	return opener->channel >= 0;
+}
+
+/* ---- waiting ---- */
+
+static bool is_late(const struct snap_opener *opener)
+{
+	return opener->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > opener->deadline_ns;
+}
+
+/* Until there is something to receive, or its end. */
+static struct stacksnap_error *await(const struct snap_opener *opener, int64_t deadline_ns)
+{
+	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
+
+	for (;;) {
+		int ready;
+
+		if (snap_options_cancelled(opener->options))
+			return snap_error_cancelled();
+		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
+			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
+		ready = poll(&event, 1, TICK_MS);
+		if (ready > 0)
+			return NULL;
+		if (ready < 0 && errno != EINTR)
+			return snap_error_os(errno, "cannot wait for a process");
+	}
+}
+
+static struct stacksnap_error *hear(const struct snap_opener *opener, int64_t deadline_ns,
+				    struct snap_opener_answer *ret)
+{
+	struct stacksnap_error *err = await(opener, deadline_ns);
+	size_t size = 0;
+
+	if (!err)
+		err = snap_wire_receive(opener->channel, ret, sizeof(*ret), &size, NULL);
+	if (!err && size != sizeof(*ret))
+		err = snap_error_format(SNAP_ERROR_CRASHED, "no answer");
+	return err;
+}
+
+/* ---- files ---- */
+
+/* A file is not asked for again, nor is any of a process that has held openers with several. */
+static bool has_held(const struct snap_opener *opener, const struct snap_broker_request *request)
+{
+	uint64_t who = who_is(opener, request), file = snap_broker_file_id(request);
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < opener->losses; i++) {
+		if (opener->held[i].who != who)
+			continue;
+		count++;
+		if (snap_broker_file_id(&opener->held[i].request) == file)
+			return true;
+	}
+	return count >= SNAP_OPENER_MOST_OF_PROCESS;
+}
+
+static int64_t patience_of(const struct snap_opener *opener)
+{
+	if (opener->losses)
+		return SHORT_ANSWER_NS;
+	return opener->source.make ? ANSWER_NS : CHILD_ANSWER_NS;
+}
+
+static struct stacksnap_error *send_wish(const struct snap_opener *opener,
+					 const struct snap_broker_request *request, int reply)
+{
+	struct snap_opener_message message = { .word = SNAP_OPENER_DESCRIPTOR,
+					       .number = SNAP_OPENER_REPLY };
+	size_t size = offsetof(struct snap_opener_message, path) + 1;
+	struct stacksnap_error *err = NULL;
+
+	message.request = *request;
+	if (opener->capture) {
+		err = snap_opener_describe(opener->channel, opener->capture, request);
+		message.request.process = message.request.map = 0;
+	}
+	if (!err && reply >= 0)
+		err = snap_wire_send(opener->channel, &message, size, reply);
+	message.word = SNAP_OPENER_FILE;
+	message.number = MOST_COPIED - opener->copied;
+	return err ? err : snap_wire_send(opener->channel, &message, size, -1);
+}
+
+/* NULL: there is such a file, and where `channel` leads to somebody, he has it. */
+static struct stacksnap_error *ask(struct snap_opener *opener,
+				   const struct snap_broker_request *request, int channel)
+{
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + patience_of(opener);
+	struct snap_opener_answer answer;
+	struct stacksnap_error *err;
+
+	if (has_held(opener, request) || !need_opener(opener))
+		return snap_error_not_found();
+	if (opener->deadline_ns && opener->deadline_ns < until)
+		until = opener->deadline_ns;
+	err = send_wish(opener, request, channel);
+	if (!err)
+		err = hear(opener, until, &answer);
+	if (err) {
+		snap_error_destroy(err);
+		give_up(opener, request);
+		return snap_error_not_found();
+	}
+	opener->copied += answer.copied < MOST_COPIED - opener->copied
+				  ? answer.copied
+				  : MOST_COPIED - opener->copied;
+	return snap_wire_unpack_error(&answer.error);
+}
+
+/* What is downloaded has no place in a file system: it is asked for when the places are through. */
+static struct stacksnap_error *download(struct snap_opener *opener,
+					const struct snap_broker_request *request, int *fd_ret)
+{
+	struct snap_file_request asked = {
+		.kind = (enum snap_file_kind)request->kind,
+		.build_id = request->build_id,
+		.build_id_size = request->build_id_size,
+	};
+
+	_cleanup_fd_ int fd = -1;
+	struct stacksnap_error *err;
+
+	if (!opener->options->debuginfod || request->build_id_size == 0 ||
+	    (asked.kind != SNAP_FILE_DEBUG && asked.kind != SNAP_FILE_ALT))
+		return snap_error_not_found();
+	err = snap_download_find(&opener->download, opener->options, &asked, &fd);
+	/* A file that has just come was opened for writing, too. */
+	return err ? err : snap_reopen_regular(fd, fd_ret);
+}
+
+static bool is_invalid(const struct snap_opener *opener, const struct snap_broker_request *request)
+{
+	const struct snap_capture *capture = opener->capture;
+
+	return !snap_broker_is_valid(request) ||
+	       (capture && (request->process >= capture->process_count ||
+			    (request->kind != SNAP_FILE_PERF_MAP &&
+			     request->map >= capture->processes[request->process].map_count)));
+}
+
+static struct stacksnap_error *answer_request(void *context,
+					      const struct snap_broker_request *request,
+					      struct snap_broker_reply *reply)
+{
+	struct snap_opener *opener = context;
+	struct snap_broker_request before = *request;
+	struct stacksnap_error *err;
+
+	if (is_invalid(opener, request))
+		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
+	err = ask(opener, request, reply->channel);
+	if (!err)
+		reply->is_sent = true;
+	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
+		return err;
+	/* The first attempt that finds no place is the one for the download. */
+	if (request->attempt > 0) {
+		before.attempt--;
+		if (!opener->options->debuginfod ||
+		    snap_error_is(ask(opener, &before, -1), SNAP_ERROR_NOT_FOUND))
+			return err;
+	}
+	snap_error_destroy(err);
+	return download(opener, request, &reply->fd);
+}
+
+struct snap_broker snap_opener_broker(struct snap_opener *opener)
+{
+	return (struct snap_broker){ .answer = answer_request, .context = opener };
+}
+
+/* ---- a whole capture ---- */
+
+/* Without the files that have held an opener. */
+static struct stacksnap_error *send_save(const struct snap_opener *opener, int fd)
+{
+	struct snap_opener_message message = { .word = SNAP_OPENER_SKIP };
+	size_t size = offsetof(struct snap_opener_message, path) + 1;
+	struct stacksnap_error *err = NULL;
+
+	for (unsigned i = 0; !err && i < opener->losses; i++) {
+		message.request = opener->held[i].request;
+		err = snap_wire_send(opener->channel, &message, size, -1);
+	}
+	message.word = SNAP_OPENER_SAVE;
+	return err ? err : snap_wire_send(opener->channel, &message, size, fd);
+}
+
+/* One try. *held_ret: the file that it was at when it did not go on. */
+static struct stacksnap_error *try_save(const struct snap_opener *opener, int fd,
+					struct snap_broker_request *held_ret,
+					struct snap_opener_answer *ret)
+{
+	struct snap_opener_answer answer = { .is_on_its_way = 1 };
+	struct stacksnap_error *err = send_save(opener, fd);
+
+	while (!err && answer.is_on_its_way) {
+		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + patience_of(opener);
+
+		if (answer.is_writing || (opener->deadline_ns && opener->deadline_ns < until))
+			until = opener->deadline_ns;
+		*held_ret = answer.touching;
+		err = hear(opener, until, &answer);
+	}
+	*ret = answer;
+	return err;
+}
+
+struct stacksnap_error *snap_opener_save(struct snap_opener *opener, int fd)
+{
+	for (;;) {
+		struct snap_broker_request held = { 0 };
+		struct snap_opener_answer answer;
+		struct stacksnap_error *err;
+
+		if (!need_opener(opener))
+			return snap_error_format(SNAP_ERROR_CRASHED,
+						 "the process that reads the targets has exited");
+		err = try_save(opener, fd, &held, &answer);
+		if (!err)
+			return snap_wire_unpack_error(&answer.error);
+		give_up(opener, &held);
+		if (snap_error_code(err) != SNAP_ERROR_TIMEOUT || answer.is_writing ||
+		    is_late(opener))
+			return snap_error_wrap(err, "cannot save the capture");
+		snap_error_destroy(err);
+	}
+}
+
+/* ---- beginning and end ---- */
+
+struct stacksnap_error *snap_opener_create(const struct snap_opener_source *source,
+					   struct snap_opener **ret)
+{
+	struct snap_opener *opener = calloc(1, sizeof(*opener));
+
+	if (!opener)
+		return snap_error_no_memory();
+	if (source)
+		opener->source = *source;
+	opener->child = SNAP_ROLE_NONE;
+	opener->channel = -1;
+	*ret = opener;
+	return NULL;
+}
+
+void snap_opener_destroy(struct snap_opener *opener)
+{
+	if (!opener)
+		return;
+	end_opener(opener);
+	snap_download_destroy(opener->download);
+	free(opener);
+}
+
+void snap_opener_set_capture(struct snap_opener *opener, const struct snap_capture *capture)
+{
+	opener->capture = capture;
+}
+
+void snap_opener_set_options(struct snap_opener *opener, const struct snap_options *options,
+			     int64_t deadline_ns)
+{
+	opener->options = options;
+	opener->deadline_ns = deadline_ns;
+	snap_download_destroy(opener->download);
+	opener->download = NULL;
+	if (opener->channel >= 0 && snap_error_ignore(send_rules(opener)))
+		end_opener(opener);
+}
+
+unsigned snap_opener_losses(const struct snap_opener *opener)
+{
+	return opener->losses;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The opener itself: see opener.h. It waits for whatever a file system does, and closes each file
+ * before it says that it is done: who is held by closing one is held by that file, not by the next.
+ */
+#include "base/reopen.h"
+#include "files/files.h"
+#include "roles/opener/message.h"
+#include "roles/opener/opener.h"
+#include "store/capture/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+
+enum { MOST_COPIED = 32 << 20 }; /* bytes of a file */
+
+struct server {
+	int channel;
+	struct snap_options options; /* its own: rules for opening files */
+	struct snap_arena arena;     /* of the directories */
+	struct snap_capture *capture;
+	struct snap_files *files; /* NULL: to be made under the options as they are now */
+	int given[SNAP_OPENER_DESCRIPTOR_COUNT];
+	struct snap_broker_request skipped[SNAP_OPENER_MOST_SKIPPED];
+	size_t skipped_count;
+	/* the capture of whoever is described, one process with one mapping */
+	struct snap_capture described;
+	struct snap_process process;
+	struct snap_live live;
+	struct snap_map map;
+	struct snap_piece head;
+	char path[SNAP_MAX_PATH + 1];
+};
+
+static void forget_files(struct server *server)
+{
+	snap_files_destroy(server->files);
+	server->files = NULL;
+}
+
+static struct stacksnap_error *need_files(struct server *server)
+{
+	if (server->files)
+		return NULL;
+	return snap_files_create(&server->options, server->capture, &server->files);
+}
+
+/* ---- rules ---- */
+
+static void set_rules(struct server *server, uint32_t perf_map)
+{
+	forget_files(server);
+	server->options.perf_map = (enum snap_perf_map)perf_map;
+	server->options.debug_dirs = NULL;
+	server->options.debug_dir_count = server->options.debug_dir_capacity = 0;
+}
+
+/* Without memory it is not looked into. */
+static void add_directory(struct server *server, const char *path)
+{
+	struct snap_options *options = &server->options;
+	size_t count = options->debug_dir_count;
+	const char **grown = snap_arena_new_array(&server->arena, count + 1, const char *);
+
+	forget_files(server);
+	if (!grown)
+		return;
+	if (count)
+		memcpy(grown, options->debug_dirs, count * sizeof(*grown));
+	grown[count] = snap_arena_strdup(&server->arena, path);
+	if (!grown[count])
+		return;
+	options->debug_dirs = grown;
+	options->debug_dir_count = count + 1;
+}
+
+/* ---- processes ---- */
+
+static void describe(struct server *server, const struct snap_opener_message *message)
+{
+	const struct snap_opener_facts *facts = &message->facts;
+	struct snap_process *process = &server->process;
+
+	forget_files(server);
+	snap_live_close(&server->live);
+	server->live = (struct snap_live){ .pidfd = -1,
+					   .proc_fd = server->given[SNAP_OPENER_PROC],
+					   .root_fd = server->given[SNAP_OPENER_ROOT],
+					   .exe_fd = server->given[SNAP_OPENER_EXE],
+					   .files_fd = server->given[SNAP_OPENER_FILES] };
+	for (int i = SNAP_OPENER_PROC; i <= SNAP_OPENER_FILES; i++)
+		server->given[i] = -1;
+	strcpy(server->path, message->path);
+	server->map = facts->map;
+	server->map.path = server->path[0] ? server->path : NULL;
+	server->head = (struct snap_piece){ .address = facts->map.start };
+	*process = (struct snap_process){ .pid = facts->pid,
+					  .ns_pid = facts->ns_pid,
+					  .uid = facts->uid,
+					  .arch = facts->arch,
+					  .credentials = facts->credentials,
+					  .exe = facts->is_program ? server->path : NULL,
+					  .maps = &server->map,
+					  .map_count = facts->has_map,
+					  .pieces = &server->head,
+					  .piece_count = facts->has_head };
+	server->described.processes = process;
+	server->described.process_count = 1;
+	server->described.live = facts->is_live ? &server->live : NULL;
+}
+
+/* ---- files ---- */
+
+static bool is_root(const struct snap_process *process)
+{
+	const struct snap_credentials *credentials = &process->credentials;
+
+	return credentials->known && !credentials->is_confined && credentials->uid == 0;
+}
+
+/*
+ * Whether somebody's program may answer for what is read of the file: then it is read here. A file
+ * system over others may lie over one of these; root's own need not be suspected.
+ */
+static bool is_served_by_a_program(int fd, const struct snap_process *process)
+{
+	struct statfs info;
+
+	/* A program is asked for that, too, and may not know. */
+	if (fstatfs(fd, &info) != 0)
+		return true;
+	return info.f_type == FUSE_SUPER_MAGIC ||
+	       (info.f_type == OVERLAYFS_SUPER_MAGIC && !is_root(process));
+}
+
+static struct stacksnap_error *copy_bytes(int from, int to, size_t size)
+{
+	size_t done = 0;
+
+	if (ftruncate(to, (off_t)size) < 0)
+		return snap_error_os(errno, "cannot copy a file");
+	while (done < size) {
+		uint8_t block[1 << 15];
+		size_t want = size - done < sizeof(block) ? size - done : sizeof(block);
+		ssize_t n = pread(from, block, want, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return snap_error_os(errno, "cannot copy a file");
+		if (n == 0)
+			return NULL; /* shorter than it said */
+		if (pwrite(to, block, (size_t)n, (off_t)done) != n)
+			return snap_error_os(EIO, "cannot copy a file");
+		done += (size_t)n;
+	}
+	return NULL;
+}
+
+/* A copy takes the place of what a program serves, unless it is too large: that is passed on. */
+static struct stacksnap_error *copy_served(const struct snap_process *process, uint32_t room,
+					   int *fd, struct snap_file_identity *identity,
+					   uint32_t *copied_ret)
+{
+	_cleanup_fd_ int memory = -1;
+	struct stacksnap_error *err;
+	struct stat info;
+
+	if (!is_served_by_a_program(*fd, process))
+		return NULL;
+	if (fstat(*fd, &info) < 0)
+		return snap_error_os(errno, "cannot stat the file");
+	if (info.st_size <= 0 || info.st_size > MOST_COPIED || (uint64_t)info.st_size > room)
+		return NULL;
+	memory = memfd_create("stacksnap-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (memory < 0)
+		return snap_error_os(errno, "cannot create a file in memory");
+	err = copy_bytes(*fd, memory, (size_t)info.st_size);
+	if (err)
+		return err;
+	*identity = (struct snap_file_identity){ true, info.st_dev, info.st_ino };
+	*copied_ret = (uint32_t)info.st_size;
+	snap_close(fd);
+	/* Nobody changes it any more, and who has it may only read. */
+	if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return snap_error_os(errno, "cannot copy a file");
+	return snap_reopen_regular(memory, fd);
+}
+
+static struct stacksnap_error *find(struct server *server,
+				    const struct snap_broker_request *request, int *fd_ret)
+{
+	struct snap_local_broker local = { .capture = server->capture };
+	struct snap_broker broker = snap_local_broker(&local);
+	struct snap_broker_reply reply = SNAP_BROKER_REPLY(-1);
+	struct stacksnap_error *err = need_files(server);
+
+	if (err)
+		return err;
+	local.finder = snap_files_finder(server->files);
+	err = broker.answer(broker.context, request, &reply);
+	*fd_ret = reply.fd;
+	return err ? err : snap_broker_check(reply.fd);
+}
+
+/* Straight to the parser, where there is one. */
+static struct stacksnap_error *
+open_file(struct server *server, const struct snap_opener_message *message, uint32_t *copied_ret)
+{
+	const struct snap_broker_request *request = &message->request;
+	struct snap_file_identity identity = { .is_copy = false };
+	_cleanup_fd_ int reply = snap_take_fd(&server->given[SNAP_OPENER_REPLY]);
+	_cleanup_fd_ int fd = -1;
+	struct stacksnap_error *err = find(server, request, &fd);
+
+	if (err || reply < 0)
+		return err;
+	err = copy_served(&server->capture->processes[request->process], message->number, &fd,
+			  &identity, copied_ret);
+	return err ? err : snap_broker_send(reply, request->sequence, NULL, fd, &identity);
+}
+
+/* ---- a whole capture ---- */
+
+/* Says which file comes next, so that whoever waits knows at which one this process was held. */
+static bool begin_file(void *context, const struct snap_file_request *asked)
+{
+	const struct server *server = context;
+	struct snap_opener_answer word = { .is_on_its_way = 1 };
+	unsigned of_process = 0;
+
+	word.touching.kind = asked->kind;
+	word.touching.process = (uint32_t)(asked->process - server->capture->processes);
+	word.touching.map = (uint32_t)asked->map;
+	for (size_t i = 0; i < server->skipped_count; i++) {
+		if (snap_broker_file_id(&server->skipped[i]) == snap_broker_file_id(&word.touching))
+			return false;
+		of_process += server->skipped[i].process == word.touching.process;
+	}
+	if (of_process >= SNAP_OPENER_MOST_OF_PROCESS)
+		return false;
+	return !snap_error_ignore(snap_wire_send(server->channel, &word, sizeof(word), -1));
+}
+
+static struct stacksnap_error *save(struct server *server, int fd)
+{
+	const struct snap_embed_watch watch = { begin_file, server };
+	struct snap_opener_answer word = { .is_on_its_way = 1, .is_writing = 1 };
+	struct stacksnap_error *err = need_files(server);
+
+	if (!err)
+		err = snap_files_embed(server->files, server->capture, &watch);
+	if (!err)
+		err = snap_wire_send(server->channel, &word, sizeof(word), -1);
+	return err ? err : snap_capture_write(server->capture, fd);
+}
+
+/* ---- all together ---- */
+
+static struct stacksnap_error *answer(const struct server *server, struct stacksnap_error *error,
+				      uint32_t copied)
+{
+	struct snap_opener_answer word = { .copied = copied };
+
+	snap_wire_pack_error(error, &word.error);
+	snap_error_destroy(error);
+	return snap_wire_send(server->channel, &word, sizeof(word), -1);
+}
+
+/* One message; an error when there is nobody to answer to. */
+static struct stacksnap_error *take(struct server *server, struct snap_opener_message *message,
+				    int *fd)
+{
+	struct stacksnap_error *err;
+	uint32_t copied = 0;
+
+	switch ((enum snap_opener_word)message->word) {
+	case SNAP_OPENER_RULES:
+		set_rules(server, message->number);
+		return NULL;
+	case SNAP_OPENER_DIRECTORY:
+		add_directory(server, message->path);
+		return NULL;
+	case SNAP_OPENER_DESCRIPTOR:
+		if (message->number >= SNAP_OPENER_DESCRIPTOR_COUNT)
+			break;
+		snap_close(&server->given[message->number]);
+		server->given[message->number] = snap_take_fd(fd);
+		return NULL;
+	case SNAP_OPENER_PROCESS:
+		describe(server, message);
+		return NULL;
+	case SNAP_OPENER_FILE:
+		err = open_file(server, message, &copied);
+		return answer(server, err, copied);
+	case SNAP_OPENER_SKIP:
+		if (server->skipped_count < SNAP_OPENER_MOST_SKIPPED)
+			server->skipped[server->skipped_count++] = message->request;
+		return NULL;
+	case SNAP_OPENER_SAVE:
+		return answer(server, save(server, *fd), 0);
+	}
+	return snap_error_format(SNAP_ERROR_FORMAT, "invalid request");
+}
+
+void snap_opener_serve(const struct snap_options *options, struct snap_capture *capture,
+		       int channel)
+{
+	struct server server = {
+		.channel = channel,
+		.options = *options,
+		.live = { .pidfd = -1, .proc_fd = -1, .root_fd = -1, .exe_fd = -1, .files_fd = -1 },
+		.given = { -1, -1, -1, -1, -1 },
+	};
+
+	/* Who asks downloads by himself. */
+	server.options.debuginfod = false;
+	server.options.progress = NULL;
+	server.capture = capture ? capture : &server.described;
+	snap_arena_init(&server.arena);
+	for (;;) {
+		struct snap_opener_message message;
+		_cleanup_fd_ int fd = -1;
+		size_t size;
+
+		if (snap_error_ignore(
+			    snap_wire_receive(channel, &message, sizeof(message), &size, &fd)) ||
+		    size <= offsetof(struct snap_opener_message, path) ||
+		    ((char *)&message)[size - 1] != '\0')
+			return;
+		if (snap_error_ignore(take(&server, &message, &fd)))
+			return;
+	}
+}

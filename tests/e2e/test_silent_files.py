@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Files of a file system in user space that stops to answer, in the middle of one call or another: who opens
+files for the tool may wait for ever, nobody else does, and everybody else's stacks are whole."""
+import os
+import shutil
+
+import bombs
+from harness import Case, TARGETS, functions, need_root, processes, read_file, wait_until
+
+CHAIN = ("chain_hold", "f3", "f2", "f1", "f0", "main")
+MODES = ("code", "open", "flush", "getattr", "root")
+ENOUGH = 30.0  # seconds; a file that is waited for is waited for without end
+
+
+class Silent(Case):
+    weight = 3
+
+    def setUp(self):
+        super().setUp()
+        need_root()
+
+    def victims_of(self, mode):
+        """The one with the file, and one that has nothing to do with it."""
+        folder = self.scratch()
+        bombs.looks_sane(os.path.join(folder, "image"))
+        return self.victim("hostile_fuse", folder, mode, settled=False), self.victim("chain")
+
+    def assert_others_whole(self, doc, hostile, other):
+        self.assert_calls(processes(doc)[other.pid]["stacks"][0], *CHAIN)
+        self.assertIn(hostile.pid, processes(doc))
+
+    def in_all_modes(self, *argv, **options):
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                hostile, other = self.victims_of(mode)
+                got = self.run_tool(*argv, "-p", hostile.pid, "-p", other.pid, status=(0, 1), timeout=ENOUGH,
+                                    **options)
+                self.assert_others_whole(got.doc, hostile, other)
+                hostile.close()
+                other.close()
+
+    def test_snapshots(self):
+        self.in_all_modes("--json")
+
+    def test_snapshots_without_a_stop(self):
+        self.in_all_modes("--json", "--no-stop")
+
+    def test_recordings(self):
+        self.in_all_modes("record", "-d", "0.5", "-f", "json")
+
+    def test_captures_that_are_saved(self):
+        """The copy of a file that is not served any more is left out."""
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                hostile, other = self.victims_of(mode)
+                path = os.path.join(self.scratch(), "capture")
+                got = self.run_tool("-p", hostile.pid, "-p", other.pid, "--json", "--save-capture", path,
+                                    status=(0, 1, 2), timeout=ENOUGH)
+                self.assert_others_whole(got.doc, hostile, other)
+                hostile.close()
+                other.close()
+
+
+class Served(Case):
+    """One that answers is read like any other file."""
+
+    def test_symbols(self):
+        need_root()
+        folder = self.scratch()
+        bombs.looks_sane(os.path.join(folder, "image"))
+        hostile = self.victim("hostile_fuse", folder, "nothing", settled=False)
+        names = [f for s in self.node(hostile.pid, status=(0, 1))["stacks"] for f in functions(s)]
+        self.assertTrue(names)
