@@ -5,6 +5,7 @@
  */
 #include "capture/capture.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "capture/collect.h"
 #include "capture/nostop.h"
@@ -14,7 +15,10 @@
 #include <sys/stat.h>
 
 enum {
-	SPARE_PROCESSES = 1024, /* found during a stop, beyond those that discover listed */
+	/* Processes that are found during a stop, beyond those that discover listed. */
+	SPARE_ALL = 1 << 20,
+	SPARE_MOST = 1024,
+	SPARE_LEAST = 16,
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
 };
@@ -68,26 +72,42 @@ struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 	return NULL;
 }
 
+/*
+ * The root of each process, by its index. A tree may be as deep as it has processes, so the way up
+ * is gone once: a parent stands before its children.
+ */
+struct roots {
+	size_t *roots;
+	size_t count, capacity;
+};
+
+static void roots_deinit(struct roots *roots)
+{
+	free(roots->roots);
+}
+
+static struct stacksnap_error *find_roots(struct roots *roots, const struct snap_capture *capture)
+{
+	if (!snap_reserve_array(roots->roots, roots->capacity, capture->process_count))
+		return snap_error_no_memory();
+	for (; roots->count < capture->process_count; roots->count++) {
+		size_t parent = capture->processes[roots->count].parent;
+
+		roots->roots[roots->count] =
+			parent < roots->count ? roots->roots[parent] : roots->count;
+	}
+	return NULL;
+}
+
 /* One tree on its way into a stop. */
 struct tree {
 	const struct snap_options *options;
 	struct snap_capture *capture;
-	size_t root;      /* in capture->processes */
+	size_t root; /* in capture->processes */
+	struct roots *roots;
 	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
-
-static size_t root_of(const struct snap_capture *capture, size_t index)
-{
-	for (size_t steps = 0; steps < capture->process_count; steps++) {
-		size_t parent = capture->processes[index].parent;
-
-		if (parent >= capture->process_count)
-			break;
-		index = parent;
-	}
-	return index;
-}
 
 static bool is_untouchable(const struct snap_process *process)
 {
@@ -122,7 +142,7 @@ static void add_processes(struct tree *tree, struct snap_stop *stop, bool runnin
 				process->ns_pid != 0 && process->ns_pid != process->pid,
 		};
 
-		if (root_of(capture, tree->looked) != tree->root || process->pid == getpid())
+		if (tree->roots->roots[tree->looked] != tree->root || process->pid == getpid())
 			continue;
 		if (!is_dead(process))
 			snap_stop_add(stop, &traced);
@@ -139,7 +159,7 @@ static void drop_belated(struct tree *tree, size_t first)
 	size_t kept = first, gap;
 
 	for (size_t i = first; i < capture->process_count; i++) {
-		if (root_of(capture, i) < tree->root) {
+		if (tree->roots->roots[i] < tree->root) {
 			snap_live_close(&capture->live[i]);
 			continue;
 		}
@@ -192,20 +212,46 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 	err = snap_discover_again(tree->options, capture, &grown);
 	if (err)
 		return err;
+	err = find_roots(tree->roots, capture);
+	if (err)
+		return err;
 	drop_belated(tree, count);
+	/* What is kept has moved. */
+	tree->roots->count = count;
+	err = find_roots(tree->roots, capture);
+	if (err)
+		return err;
 	add_processes(tree, stop, true);
 	*grown_ret = stop->process_count > before;
 	return NULL;
+}
+
+/* For the processes of the tree, and for new ones: a share, where there are many trees. */
+static uint32_t room_for_tree(const struct tree *tree)
+{
+	size_t members = 0, trees = 0, spare;
+
+	for (size_t i = 0; i < tree->roots->count; i++) {
+		members += tree->roots->roots[i] == tree->root;
+		trees += tree->roots->roots[i] == i;
+	}
+	spare = trees ? SPARE_ALL / trees : 0;
+	if (spare > SPARE_MOST)
+		spare = SPARE_MOST;
+	if (spare < SPARE_LEAST)
+		spare = SPARE_LEAST;
+	return (uint32_t)(members + spare);
 }
 
 static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
 					struct snap_shared_memory *memory, struct snap_stop **ret)
 {
 	struct snap_stop_again again = { .look = look_for_new_processes, .context = tree };
-	struct snap_stop *stop =
-		snap_stop_new(memory, (uint32_t)tree->capture->process_count + SPARE_PROCESSES);
-	struct stacksnap_error *err;
+	struct stacksnap_error *err = find_roots(tree->roots, tree->capture);
+	struct snap_stop *stop = err ? NULL : snap_stop_new(memory, room_for_tree(tree));
 
+	if (err)
+		return err;
 	if (!stop)
 		return snap_error_no_memory();
 	tree->looked = tree->root;
@@ -242,6 +288,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	_cleanup_(roots_deinit) struct roots roots = { .roots = NULL };
 	struct snap_shared_memory *memory;
 	struct stacksnap_error *err;
 
@@ -257,7 +304,9 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	capture->shared_size = memory->size;
 	capture->shared_fd = memory->fd;
 	for (size_t i = 0; i < capture->process_count; i++) {
-		struct tree tree = { .options = options, .capture = capture, .root = i };
+		struct tree tree = {
+			.options = options, .capture = capture, .root = i, .roots = &roots
+		};
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
