@@ -34,8 +34,9 @@ struct record {
 	/* the answer */
 	uint32_t stage;     /* enum snap_ask_stage */
 	uint32_t is_called; /* its program's file has a name that ends in " (deleted)" */
-	int32_t status;     /* of the arguments: their size, or a negative errno */
+	int32_t status;     /* of the arguments: their size, or a negative errno; of the stat */
 	char *args;
+	struct snap_stat stat;
 };
 
 /* Seen by workers, too. */
@@ -132,6 +133,16 @@ static void ask_process(void *context, uint32_t item)
 		ask_program(record, survivor_fd < 0 ? fd : survivor_fd);
 }
 
+/* Since Linux 6.18 stat waits for an exec, which waits for whoever serves the files it closes. */
+static void ask_stat(void *context, uint32_t item)
+{
+	const struct snap_asker *asker = context;
+	struct record *record = &asker->shared->records[asker->shared->first + item];
+
+	begin_stage(record, SNAP_ASK_STAT);
+	record->status = snap_procfs_task_stat(asker->procfs.root_fd, record->pid, &record->stat);
+}
+
 /* ---- who asks ---- */
 
 void snap_asker_begin(struct snap_asker *asker, size_t most)
@@ -158,10 +169,11 @@ void snap_asker_add(struct snap_asker *asker, pid_t pid)
 	asker->shared->marks[index] = SNAP_ITEM_OPEN;
 }
 
-void snap_asker_run(struct snap_asker *asker, int64_t most_ns)
+static void run_list(struct snap_asker *asker, void (*run)(void *context, uint32_t item),
+		     int64_t most_ns)
 {
 	const struct snap_work work = {
-		.run = ask_process,
+		.run = run,
 		.context = asker,
 		.count = (uint32_t)asker->count,
 		.marks = asker->shared->marks + asker->shared->first,
@@ -173,6 +185,16 @@ void snap_asker_run(struct snap_asker *asker, int64_t most_ns)
 	snap_workers_run(&asker->pool, &work);
 }
 
+void snap_asker_run(struct snap_asker *asker, int64_t most_ns)
+{
+	run_list(asker, ask_process, most_ns);
+}
+
+void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns)
+{
+	run_list(asker, ask_stat, most_ns);
+}
+
 struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index)
 {
 	size_t at = asker->shared->first + index;
@@ -182,7 +204,8 @@ struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t inde
 		return (struct snap_answer){ .kind = SNAP_ANSWER_GIVEN,
 					     .exe_called_so = record->is_called,
 					     .args = record->args,
-					     .args_size = record->status };
+					     .args_size = record->status,
+					     .stat = record->stat };
 	return (struct snap_answer){ .kind = record->stage ? SNAP_ANSWER_LATE
 							   : SNAP_ANSWER_NOT_ASKED,
 				     .stage = (enum snap_ask_stage)record->stage };

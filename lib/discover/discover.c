@@ -238,7 +238,7 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 	if (err)
 		return err;
 	run.known = known;
-	run.asker = asker;
+	run.asker = run.table.asker = asker;
 	if (known) {
 		run.live_budget = known->descriptors;
 		run.whole_budget = known->descriptors / 2;
@@ -285,7 +285,7 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 
 	if (err)
 		return err;
-	run.asker = asker;
+	run.asker = run.table.asker = asker;
 	run.live_budget = run.whole_budget = descriptors;
 	err = snap_discovery_host(capture, &procfs);
 	if (err)
@@ -347,7 +347,7 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	err = snap_discovery_init(&run, options, capture, &procfs, self_of(options));
 	if (err)
 		return err;
-	run.asker = capture->asker;
+	run.asker = run.table.asker = capture->asker;
 	run.ask_ns = ASK_AGAIN_NS;
 	err = recall_table(&run);
 	if (err)

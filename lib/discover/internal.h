@@ -25,9 +25,10 @@ enum snap_under {
 
 struct snap_seen {
 	struct snap_stat stat;
-	bool blank; /* there before the tree was read, and of no interest */
-	bool gone;  /* not there at a later look */
-	bool own;   /* stacksnap itself or a child of its own: never shown, nor descended into */
+	bool blank;  /* there before the tree was read, and of no interest */
+	bool gone;   /* not there at a later look */
+	bool silent; /* does not tell its stat: only name, state and parent are known */
+	bool own;    /* stacksnap itself or a child of its own: never shown, nor descended into */
 	bool matched, named;      /* by a target option; by one that names */
 	enum snap_trouble absent; /* named, but not there; NONE: it is there */
 	enum snap_under under;
@@ -38,8 +39,11 @@ struct snap_child {
 	pid_t parent, pid;
 };
 
+struct snap_asker;
+
 struct snap_seen_table {
 	const struct snap_procfs *procfs;
+	struct snap_asker *asker;  /* who reads stat; NULL: we do, which may take for ever */
 	pid_t self;                /* of the program that looks; 0: none, a recorded tree */
 	pid_t here;                /* of this process, which may look on its behalf */
 	struct snap_seen *entries; /* sorted by pid */
@@ -48,6 +52,8 @@ struct snap_seen_table {
 	size_t child_count;
 	pid_t *pids;
 	size_t pid_count, pid_capacity; /* of the last look */
+	pid_t *fresh;                   /* of these: those that were not known */
+	size_t fresh_capacity;
 };
 
 void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self);
@@ -84,6 +90,7 @@ enum snap_answer_kind {
 
 enum snap_ask_stage {
 	SNAP_ASK_NOTHING,
+	SNAP_ASK_STAT,
 	SNAP_ASK_ARGUMENTS,
 	SNAP_ASK_PROGRAM, /* which file there is under the program's name */
 };
@@ -92,9 +99,10 @@ struct snap_answer {
 	enum snap_answer_kind kind;
 	enum snap_ask_stage stage; /* LATE: of what */
 	/* GIVEN */
-	bool exe_called_so; /* its program's file really has a name that ends in " (deleted)" */
-	const char *args;   /* until the next list begins */
-	ssize_t args_size;  /* or a negative errno */
+	bool exe_called_so;    /* its program's file really has a name that ends in " (deleted)" */
+	const char *args;      /* until the next list begins */
+	ssize_t args_size;     /* or a negative errno */
+	struct snap_stat stat; /* of snap_asker_run_stats(); then args_size is 0 or its errno */
 };
 
 /* snap_asker_new() for any tree. */
@@ -107,6 +115,8 @@ void snap_asker_begin(struct snap_asker *asker, size_t most);
 void snap_asker_add(struct snap_asker *asker, pid_t pid);
 /* Asks them; `most_ns` is how long all may take that do not respond. */
 void snap_asker_run(struct snap_asker *asker, int64_t most_ns);
+/* Asks them for their stat alone. */
+void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns);
 /* About the process that was added after `index` others. */
 struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index);
 

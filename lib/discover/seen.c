@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_PIDS = 512 };
+enum {
+	FIRST_PIDS = 512,
+	MOST_ASKED = 1 << 14, /* in one list */
+	ASK_NS = 1000000000,  /* what processes may cost that do not respond */
+};
 
 void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self)
 {
@@ -23,6 +27,7 @@ void snap_seen_deinit(struct snap_seen_table *table)
 	free(table->entries);
 	free(table->children);
 	free(table->pids);
+	free(table->fresh);
 	*table = (struct snap_seen_table){ 0 };
 }
 
@@ -60,7 +65,8 @@ struct snap_seen *snap_seen_parent(const struct snap_seen_table *table,
 	if (seen->blank || seen->stat.ppid <= 0)
 		return NULL;
 	parent = snap_seen_find(table, seen->stat.ppid);
-	if (!parent || parent->blank || parent->stat.start_ticks > seen->stat.start_ticks)
+	if (!parent || parent->blank ||
+	    (parent->stat.start_ticks > seen->stat.start_ticks && !seen->silent))
 		return NULL;
 	return parent;
 }
@@ -92,25 +98,79 @@ static bool is_own(const struct snap_seen_table *table, const struct snap_stat *
 	return is_own_child(table, &parent);
 }
 
+/* What it cannot make anybody wait for. False if it is not there. */
+static bool read_status(const struct snap_seen_table *table, pid_t pid, struct snap_stat *ret)
+{
+	char path[32], comm[SNAP_MAX_COMM + 2];
+	struct snap_status status;
+	ssize_t length;
+
+	if (snap_procfs_task_status(table->procfs->root_fd, pid, &status) != 0)
+		return false;
+	*ret = (struct snap_stat){ .pid = pid,
+				   .state = status.state,
+				   .ppid = status.ppid,
+				   .threads = status.threads,
+				   .exit_signal = -1,
+				   .cpu = -1 };
+	snprintf(path, sizeof(path), "%d/comm", (int)pid);
+	length = snap_procfs_read(table->procfs->root_fd, path, comm, sizeof(comm));
+	if (length > 0)
+		snap_stat_take_comm(ret, comm, (size_t)length);
+	return true;
+}
+
 /*
  * False if it is not there or does not show itself. What fails for the caller's own reasons is an
  * error: else a lack of descriptors would look like a machine without processes.
  */
-static struct stacksnap_error *read_entry(const struct snap_seen_table *table, pid_t pid,
+static struct stacksnap_error *take_entry(const struct snap_seen_table *table, pid_t pid,
+					  const struct snap_answer *answer,
 					  struct snap_seen *seen_ret, bool *found_ret)
 {
-	struct snap_seen seen = { .index = SIZE_MAX };
-	int status = snap_procfs_task_stat(table->procfs->root_fd, pid, &seen.stat);
+	struct snap_seen seen = { .stat = answer->stat, .index = SIZE_MAX };
+	int status = (int)answer->args_size;
 
+	*found_ret = false;
+	if (answer->kind != SNAP_ANSWER_GIVEN) {
+		seen.silent = true;
+		status = read_status(table, pid, &seen.stat) ? 0 : -ESRCH;
+	}
 	if (status == -EMFILE || status == -ENFILE || status == -ENOMEM)
 		return snap_error_os(-status, "cannot read process %d", (int)pid);
-	*found_ret = status == 0;
 	if (status != 0)
 		return NULL;
+	*found_ret = true;
 	seen.stat.pid = pid;
 	seen.own = is_own(table, &seen.stat);
 	*seen_ret = seen;
 	return NULL;
+}
+
+static struct snap_answer read_stat(const struct snap_seen_table *table, pid_t pid)
+{
+	struct snap_answer answer = { .kind = SNAP_ANSWER_GIVEN };
+
+	answer.args_size = snap_procfs_task_stat(table->procfs->root_fd, pid, &answer.stat);
+	return answer;
+}
+
+/* Asks for the stat of these processes, all at once where there is somebody to ask. */
+static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, size_t count)
+{
+	if (!table->asker || !count)
+		return;
+	snap_asker_begin(table->asker, count);
+	for (size_t i = 0; i < count; i++)
+		snap_asker_add(table->asker, pids[i]);
+	snap_asker_run_stats(table->asker, ASK_NS);
+}
+
+static struct snap_answer stat_of(const struct snap_seen_table *table, const pid_t *pids,
+				  size_t index)
+{
+	return table->asker ? snap_asker_answer(table->asker, index)
+			    : read_stat(table, pids[index]);
 }
 
 static struct stacksnap_error *insert_entry(struct snap_seen_table *table,
@@ -136,11 +196,14 @@ struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 				      struct snap_seen **ret)
 {
 	struct snap_seen seen, *known = snap_seen_find(table, pid);
+	struct snap_answer answer;
 	struct stacksnap_error *err;
 	bool found = false;
 
 	if (!known) {
-		err = read_entry(table, pid, &seen, &found);
+		ask_stats(table, &pid, 1);
+		answer = stat_of(table, &pid, 0);
+		err = take_entry(table, pid, &answer, &seen, &found);
 		if (err)
 			return err;
 	}
@@ -202,17 +265,20 @@ static bool is_of_own(const struct snap_seen_table *table, const struct snap_see
 /* What is outside the tree and has lost its parent has a new one by now, perhaps in the tree. */
 static void look_for_new_parent(struct snap_seen_table *table, struct snap_seen *seen)
 {
-	struct snap_stat stat;
+	struct snap_answer answer;
 	struct snap_seen *parent;
 
-	if (seen->blank || seen->gone || seen->index != SIZE_MAX || seen->stat.ppid <= 0)
+	if (seen->blank || seen->silent || seen->gone || seen->index != SIZE_MAX ||
+	    seen->stat.ppid <= 0)
 		return;
 	parent = snap_seen_find(table, seen->stat.ppid);
 	if (parent && !parent->gone)
 		return;
-	if (snap_procfs_task_stat(table->procfs->root_fd, seen->stat.pid, &stat) == 0 &&
-	    stat.start_ticks == seen->stat.start_ticks)
-		seen->stat.ppid = stat.ppid;
+	ask_stats(table, &seen->stat.pid, 1);
+	answer = stat_of(table, &seen->stat.pid, 0);
+	if (answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
+	    answer.stat.start_ticks == seen->stat.start_ticks)
+		seen->stat.ppid = answer.stat.ppid;
 }
 
 static int compare_children(const void *left, const void *right)
@@ -240,34 +306,63 @@ struct stacksnap_error *snap_seen_link(struct snap_seen_table *table)
 	return NULL;
 }
 
+/* Lists the pids that are not in the table; how many they are. */
+static size_t find_new_pids(struct snap_seen_table *table)
+{
+	size_t old_count = table->count, at = 0, kept = 0;
+
+	for (size_t i = 0; i < table->pid_count; i++) {
+		pid_t pid = table->pids[i];
+
+		for (; at < old_count && table->entries[at].stat.pid < pid; at++)
+			table->entries[at].gone = true;
+		if (at < old_count && table->entries[at].stat.pid == pid)
+			at++;
+		else
+			table->fresh[kept++] = pid;
+	}
+	for (; at < old_count; at++)
+		table->entries[at].gone = true;
+	return kept;
+}
+
+/* They stand behind the old ones, in whose order they are then to be brought. */
+static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_t count)
+{
+	for (size_t first = 0; first < count; first += MOST_ASKED) {
+		const pid_t *pids = table->fresh + first;
+		size_t some = count - first < MOST_ASKED ? count - first : MOST_ASKED;
+
+		ask_stats(table, pids, some);
+		for (size_t i = 0; i < some; i++) {
+			struct snap_answer answer = stat_of(table, pids, i);
+			bool found = false;
+			struct stacksnap_error *err;
+
+			err = take_entry(table, pids[i], &answer, &table->entries[table->count],
+					 &found);
+			if (err)
+				return err;
+			table->count += found;
+		}
+	}
+	return NULL;
+}
+
 struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 {
-	size_t old_count = table->count, at = 0;
+	size_t old_count = table->count;
 	struct stacksnap_error *err;
 
 	err = list_pids(table);
 	if (err)
 		return err;
-	if (!snap_reserve_array(table->entries, table->capacity, table->count + table->pid_count))
+	if (!snap_reserve_array(table->entries, table->capacity, table->count + table->pid_count) ||
+	    !snap_reserve_array(table->fresh, table->fresh_capacity, table->pid_count))
 		return snap_error_no_memory();
-	/* New entries are read behind the old ones, which stay sorted, and merged by one sort. */
-	for (size_t i = 0; i < table->pid_count; i++) {
-		pid_t pid = table->pids[i];
-		bool found = false;
-
-		for (; at < old_count && table->entries[at].stat.pid < pid; at++)
-			table->entries[at].gone = true;
-		if (at < old_count && table->entries[at].stat.pid == pid) {
-			at++;
-			continue;
-		}
-		err = read_entry(table, pid, &table->entries[table->count], &found);
-		if (err)
-			return err;
-		table->count += found;
-	}
-	for (; at < old_count; at++)
-		table->entries[at].gone = true;
+	err = add_new_pids(table, find_new_pids(table));
+	if (err)
+		return err;
 	/* An entry begins with its stat, and stat with the pid. */
 	if (old_count && table->count > old_count)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);

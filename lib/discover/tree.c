@@ -61,6 +61,11 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	process->flags = seen->stat.flags;
 	process->is_target = seen->named;
 	say_absent(run, process, seen->absent);
+	if (seen->silent)
+		snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+					 "process %d does not respond: reading its state took "
+					 "longer than %d ms",
+					 (int)process->pid, SNAP_ASK_PATIENCE_MS);
 	if (seen->stat.name[0] == '\0')
 		return NULL;
 	process->name = snap_arena_strdup(&run->capture->arena, seen->stat.name);

@@ -208,12 +208,23 @@ static void all_pids(struct cursor *cursor, struct snap_status *status)
 	}
 }
 
+static void take_state(struct cursor *cursor, struct snap_status *status)
+{
+	skip_blanks(cursor);
+	if (cursor->at < cursor->end)
+		status->state = *cursor->at;
+}
+
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
 {
 	struct cursor cursor = { line, line + length };
 
 	if (take_key(&cursor, "Tgid:"))
 		status->tgid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "PPid:"))
+		status->ppid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (take_key(&cursor, "State:"))
+		take_state(&cursor, status);
 	else if (take_key(&cursor, "TracerPid:"))
 		status->tracer_pid = (pid_t)one_number(&cursor, INT_MAX, 0);
 	else if (take_key(&cursor, "Threads:"))

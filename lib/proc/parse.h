@@ -52,7 +52,8 @@ void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length
 
 /* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
 struct snap_status {
-	pid_t tgid, tracer_pid;
+	pid_t tgid, ppid, tracer_pid;
+	char state;            /* a letter, as in stat */
 	uid_t uid, euid, suid; /* real, effective, saved */
 	gid_t gid, egid, sgid;
 	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
