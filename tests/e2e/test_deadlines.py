@@ -214,6 +214,17 @@ class Held(Bounded):
     def test_page_that_comes_once_all_stand_still(self):
         self.hidden("swapped")
 
+    def test_exec_that_does_not_end(self):
+        victim = self.fuse("exec")
+        child = victim["innocent"]
+        victim.watched.append(child)
+        node, got = self.held(victim, whole=3000, text=False)
+        self.assertEqual(got.status, 1, got)
+        for _, stack in threads(processes(got.doc)[child]).values():
+            self.assertIn("innocent_wait", functions(stack), got)
+        self.assertEqual(node["error"]["code"], "not_responding", got)
+        victim.close()
+
     def churning(self, mode):
         victim = self.victim("churn", mode, settled=False)
         for _ in range(3):

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | flush |
- * getattr | root | detached | chroot | overlay | swapped.
+ * getattr | root | detached | chroot | overlay | swapped | exec.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
  * opening is. flush, getattr: reading is answered, but nobody who closes it, or asks for its size.
- * root: as open, and the mount is the process's root directory. The last four: as stack, with an
+ * root: as open, and the mount is the process's root directory. The next four: as stack, with an
  * innocent child, and the mounts do not tell: the mount is detached; out of sight; below another
  * file system; and the page is only put there, by a process outside of the tree, when the process
- * stands still. Whoever waits for such an answer sits in state D and cannot be killed; all are freed
- * when the server ends, as it does with this process. FOLDER holds "image", what is served; the
- * mount is in a namespace of this process's own.
+ * stands still. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
+ * answer sits in state D and cannot be killed; all are freed when the server ends, as it does with
+ * this process. FOLDER holds "image", what is served; the mount is in a namespace of this process's
+ * own.
  */
 #include "victim.h"
 
@@ -222,6 +223,16 @@ static void replace_arguments(char *arguments)
 	close(fd);
 }
 
+/* Nobody can be seized beside a thread whose exec waits for its program. */
+static void *exec_main(void *unused)
+{
+	char *const arguments[] = { (char *)"silent", NULL };
+
+	in_position++;
+	execv("mount/file", arguments);
+	return unused;
+}
+
 /* ---- where the mounts do not tell ---- */
 
 enum { INNOCENTS = 3, CROWD = 100 };
@@ -345,7 +356,7 @@ static _Noreturn void hide_the_mount(const char *how)
 	if (strcmp(how, "overlay") == 0) {
 		cover_mount();
 		at = map_as("cover/file");
-	} else if (strcmp(how, "swapped") != 0) {
+	} else if (strcmp(how, "swapped") != 0 && strcmp(how, "exec") != 0) {
 		at = map_as("mount/file");
 	}
 	if (strcmp(how, "detached") == 0 && umount2("mount", MNT_DETACH))
@@ -354,11 +365,13 @@ static _Noreturn void hide_the_mount(const char *how)
 	if (strcmp(how, "chroot") == 0 && (chroot("jail") || chdir("/")))
 		victim_cannot("chroot");
 	shared->silent_reads = true;
-	if (at)
+	if (strcmp(how, "exec") == 0)
+		victim_thread(exec_main, NULL, 0);
+	else if (at)
 		victim_thread(stack_main, at + 0x800, 0);
 	else
 		swap_when_stopped();
-	while (!in_position)
+	while (!in_position || (strcmp(how, "exec") == 0 && !shared->asked))
 		sched_yield();
 	victim_ready("innocent=%d", innocent);
 	victim_hold();
@@ -378,7 +391,8 @@ int main(int argc, char **argv)
 	read_image();
 	mount_it();
 	if (strcmp(argv[2], "detached") == 0 || strcmp(argv[2], "chroot") == 0 ||
-	    strcmp(argv[2], "overlay") == 0 || strcmp(argv[2], "swapped") == 0)
+	    strcmp(argv[2], "overlay") == 0 || strcmp(argv[2], "swapped") == 0 ||
+	    strcmp(argv[2], "exec") == 0)
 		hide_the_mount(argv[2]);
 	shared->silent_reads = far[0] == 's' || far[0] == 'a';
 	if (mode == 's')

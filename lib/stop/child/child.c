@@ -54,9 +54,9 @@ static bool is_seize_late(struct snap_tracer *tracer)
  * The timer's signal ends a blocking wait with EINTR. In a SEIZE that lasts from one tick to the
  * next it does what that may be waiting for.
  */
-static void on_tick(int signal _unused_, siginfo_t *info, void *context _unused_)
+static void on_tick(int signal _unused_, siginfo_t *info _unused_, void *frame)
 {
-	struct snap_tracer *tracer = info->si_code == SI_TIMER ? info->si_value.sival_ptr : NULL;
+	struct snap_tracer *tracer = snap_ticks_context(frame);
 	int before = errno;
 
 	if (!tracer)
@@ -70,45 +70,12 @@ static void on_tick(int signal _unused_, siginfo_t *info, void *context _unused_
 	errno = before;
 }
 
-void snap_tracer_allow_ticks(void)
+void snap_tracer_set_ticks(long interval_us)
 {
-	sigset_t tick;
+	const struct itimerval interval = { .it_interval.tv_usec = interval_us,
+					    .it_value.tv_usec = interval_us };
 
-	sigemptyset(&tick);
-	sigaddset(&tick, SIGALRM);
-	sigprocmask(SIG_UNBLOCK, &tick, NULL);
-}
-
-void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us)
-{
-	const struct timespec interval = { .tv_nsec = interval_us * 1000 };
-	struct itimerspec timer = { .it_interval = interval, .it_value = interval };
-
-	const struct itimerval plain = { .it_interval.tv_usec = interval_us,
-					 .it_value.tv_usec = interval_us };
-
-	if (tracer->timer < 0)
-		setitimer(ITIMER_REAL, &plain, NULL);
-	else
-		syscall(SYS_timer_settime, tracer->timer, 0, &timer, NULL);
-}
-
-/*
- * The signal of a timer of timer_create(2) carries a pointer. Where there are too many such timers
- * (RLIMIT_SIGPENDING) a plain one must do, which ends waits and cannot help an exec.
- */
-static void set_up_ticks(struct snap_tracer *tracer)
-{
-	struct sigaction action = { .sa_sigaction = on_tick, .sa_flags = SA_SIGINFO };
-	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
-				  .sigev_signo = SIGALRM,
-				  .sigev_value.sival_ptr = tracer };
-
-	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &tracer->timer))
-		tracer->timer = -1;
-	sigaction(SIGALRM, &action, NULL);
-	/* All others stay blocked as the parent left them: a Ctrl-C is the parent's to handle. */
-	snap_tracer_allow_ticks();
+	setitimer(ITIMER_REAL, &interval, NULL);
 }
 
 /* A directory of threads stays open for each process. */
@@ -135,9 +102,10 @@ static bool lay_out_scratch(struct snap_tracer *tracer)
 	tracer->unwatched = snap_region_new_array(scratch, SNAP_MAX_PROCESSES, uint32_t);
 	tracer->tids = snap_region_new_array(scratch, SNAP_MAX_THREADS, pid_t);
 	tracer->buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES);
+	tracer->ticks_place = snap_region_alloc(scratch, SNAP_TICKS_PLACE);
 	return tracer->tracees && tracer->by_tid && tracer->told && tracer->task_fds &&
 	       tracer->counted && tracer->unwatched && tracer->tids && tracer->buffer &&
-	       snap_tracer_lay_out_copies(tracer);
+	       tracer->ticks_place && snap_tracer_lay_out_copies(tracer);
 }
 
 /* Asks the parent for processes that were born before the SEIZE; false: the channel broke. */
@@ -171,10 +139,11 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 
 	tracer.loadavg_fd = snap_procfs_open_file(task->procfs->root_fd, "loadavg");
 	raise_file_limit();
-	set_up_ticks(&tracer);
+	if (!lay_out_scratch(&tracer))
+		return;
+	snap_ticks_set_up(on_tick, tracer.ticks_place, &tracer);
 	/* The first worker comes into being while we list threads. */
-	if (!lay_out_scratch(&tracer) ||
-	    snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
+	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
 	    !snap_workers_prepare(&tracer.pool))
 		return;
 	for (unsigned round = 0; more && round < MOST_ROUNDS; round++) {

@@ -28,6 +28,7 @@
 #include "stop/child/tracee.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <time.h>
 
 /* A thread under trace. The list is in the order of the INTERRUPTs. */
@@ -67,7 +68,7 @@ struct snap_tracer {
 	bool stopping;     /* the first INTERRUPT was sent */
 	bool first;        /* we, and our worker, come before ordinary processes */
 	bool time_is_up;   /* nobody is waited for any more */
-	int timer;         /* of the ticks; -1: the plain one of setitimer(2) */
+	void *ticks_place; /* SNAP_TICKS_PLACE bytes */
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
 	int64_t seizing_since_ns;
@@ -90,6 +91,7 @@ struct snap_tracer {
 };
 
 enum {
+	SNAP_TICKS_PLACE = 1 << 16,
 	SNAP_TRACER_TICK_US = 2000,
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 };
@@ -108,9 +110,17 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 
 /* child.c */
 /* A signal each interval ends calls that wait; 0: none any more. */
-void snap_tracer_set_ticks(struct snap_tracer *tracer, long interval_us);
-/* For who has left the handler of one by a jump. */
-void snap_tracer_allow_ticks(void);
+void snap_tracer_set_ticks(long interval_us);
+
+/* ticks.c */
+/*
+ * Makes a signal end calls that wait. Its handler finds `context` by snap_ticks_context(), which
+ * nobody who may send signals can forge; `place` is SNAP_TICKS_PLACE bytes for that.
+ */
+void snap_ticks_set_up(void (*handler)(int, siginfo_t *, void *), void *place, void *context);
+void *snap_ticks_context(const void *frame);
+/* For who has left the handler by a jump. */
+void snap_ticks_allow(void);
 
 /* list.c */
 /* Reads and seizes the processes that were added since the last call. */

@@ -161,7 +161,7 @@ static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 
 	if (sigsetjmp(tracer->seize_given_up, 0)) {
 		tracer->seizing = 0;
-		snap_tracer_allow_ticks();
+		snap_ticks_allow();
 		return ETIMEDOUT;
 	}
 	tracer->seizing_since_ns = 0;
@@ -346,8 +346,8 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 		read_kernel_stacks(tracer, tracer->prepared, false);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
-	snap_tracer_set_ticks(tracer, SEIZE_TICK_US);
+	snap_tracer_set_ticks(SEIZE_TICK_US);
 	for (uint32_t i = first; i < tracer->count; i++)
 		seize_listed(tracer, &tracer->tracees[i]);
-	snap_tracer_set_ticks(tracer, 0);
+	snap_tracer_set_ticks(0);
 }

@@ -343,7 +343,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	bool settled, detached;
 	int policy;
 
-	snap_tracer_set_ticks(tracer, SNAP_TRACER_TICK_US);
+	snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
 	policy = raise_priority();
 	tracer->first = policy >= 0;
 	if (tracer->first)
@@ -363,7 +363,7 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	snap_tracer_copy(tracer);
 	detached = release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
-	snap_tracer_set_ticks(tracer, 0);
+	snap_tracer_set_ticks(0);
 	/*
 	 * The parent goes on; our own turn comes behind that of all who run again. Not while a
 	 * thread is traced: the report may be out before we are gone.

@@ -29,29 +29,29 @@ enum {
 	SLICE_NS = 100000, /* the shortest there is */
 	AWAKE_NS = 20000,  /* for a thread that runs, to stop */
 	READ_NS = 50000000,
+	SEIZE_NS = 20000000, /* for an exec that goes on */
 	READY_NS = 500000000,
 };
 
 struct single {
 	struct snap_channel *channel;
 	struct snap_workers pool; /* who read memory for us */
+	volatile sig_atomic_t seizing;
+	int64_t seizing_until_ns;
+	sigjmp_buf seize_given_up;
+	_Alignas(16) uint8_t ticks_place[SNAP_TICKS_PLACE];
 };
 
-/* What the parent's signal is for: to end a blocking wait with EINTR. */
-static void on_alarm(int signal _unused_)
+/*
+ * What the parent's signal is for: to end a blocking wait with EINTR; and a SEIZE, which waits for
+ * an exec that the program can make last, and begins anew by itself.
+ */
+static void on_alarm(int signal _unused_, siginfo_t *info _unused_, void *frame)
 {
-}
+	struct single *single = snap_ticks_context(frame);
 
-static void set_up_signals(void)
-{
-	struct sigaction action = { .sa_handler = on_alarm };
-	sigset_t alarm;
-
-	sigaction(SIGALRM, &action, NULL);
-	sigemptyset(&alarm);
-	sigaddset(&alarm, SIGALRM);
-	/* All others stay blocked as the parent left them: a Ctrl-C is the parent's to handle. */
-	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+	if (single && single->seizing && snap_clock_ns(CLOCK_MONOTONIC) > single->seizing_until_ns)
+		siglongjmp(single->seize_given_up, 1);
 }
 
 /* Every change of a phase; the parent may look at the slot at any time. */
@@ -71,9 +71,23 @@ static void finish_slot(struct snap_slot *slot, enum snap_tracee_event event,
 }
 
 /* Without options: no thread of it becomes ours that we did not ask for. */
-static void seize_thread(struct snap_slot *slot)
+static void seize_thread(struct single *single, struct snap_slot *slot)
 {
-	if (ptrace(PTRACE_SEIZE, slot->pick.tid, NULL, NULL) == 0)
+	bool seized;
+
+	if (sigsetjmp(single->seize_given_up, 0)) {
+		single->seizing = 0;
+		snap_ticks_allow();
+		finish_slot(slot, SNAP_TRACEE_ON_REFUSED, SNAP_THREAD_NOT_STOPPED, ETIMEDOUT);
+		/* It may have succeeded in the last moment. */
+		single->channel->leaves = true;
+		return;
+	}
+	single->seizing_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + SEIZE_NS;
+	single->seizing = 1;
+	seized = ptrace(PTRACE_SEIZE, slot->pick.tid, NULL, NULL) == 0;
+	single->seizing = 0;
+	if (seized)
 		note_event(slot, SNAP_TRACEE_ON_SEIZED);
 	else if (errno == ESRCH)
 		finish_slot(slot, SNAP_TRACEE_ON_GONE, SNAP_THREAD_VANISHED, ESRCH);
@@ -271,7 +285,7 @@ static void serve_call(struct single *single)
 	uint32_t count = channel->count;
 
 	for (uint32_t i = 0; i < count; i++)
-		seize_thread(&channel->slots[i]);
+		seize_thread(single, &channel->slots[i]);
 	for (uint32_t i = 0; i < count; i++) {
 		if (channel->slots[i].phase != SNAP_TRACEE_SEIZED)
 			continue;
@@ -368,7 +382,7 @@ void snap_single_child(void *context)
 	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
 
 	snap_spawn_close_all_but(-1);
-	set_up_signals();
+	snap_ticks_set_up(on_alarm, single.ticks_place, &single);
 	shorten_own_slice();
 	if (make_reader(&single))
 		serve_calls(&single, served);
