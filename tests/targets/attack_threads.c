@@ -245,7 +245,8 @@ int main(int argc, char **argv)
 		attack_drop();
 	if (nice(10) < 0 && errno == EPERM)
 		victim_cannot("nice");
-	bystander = attack_bystander();
+	/* Its end is told by the thread that made it, which does not stay. */
+	bystander = strcmp(mode, "leader") ? attack_bystander() : 0;
 	wanted = start(mode, argc > 2 ? atoi(argv[2]) : 20);
 	while (in_position < wanted)
 		sched_yield();
