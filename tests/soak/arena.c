@@ -146,9 +146,11 @@ static void start_hostile(struct soak_arena *arena, const char *const *words)
 		return;
 	arena->hostile[arena->hostile_count++] = pid;
 	bystander = strstr(line, "bystander=");
-	if (bystander && atoi(bystander + strlen("bystander=")) > 0)
+	if (bystander && atoi(bystander + strlen("bystander=")) > 0) {
+		arena->makers[arena->bystander_count] = words[1];
 		arena->bystanders[arena->bystander_count++] =
 			atoi(bystander + strlen("bystander="));
+	}
 	snprintf(arena->all_pids + strlen(arena->all_pids),
 		 sizeof(arena->all_pids) - strlen(arena->all_pids), ",%d", pid);
 }

@@ -28,6 +28,7 @@ struct soak_arena {
 	pid_t service;
 	long service_threads; /* but for the first */
 	pid_t hostile[ARENA_MOST], bystanders[ARENA_MOST], watchers[2];
+	const char *makers[ARENA_MOST]; /* what the program is told to do that made the bystander */
 	int inputs[ARENA_MOST];
 	size_t hostile_count, bystander_count, input_count;
 	struct soak_watch *watch; /* shared */

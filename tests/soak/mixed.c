@@ -59,7 +59,8 @@ static long named_threads(const json_t *process)
 }
 
 /* Whether all threads of that process are there; says what is not. */
-static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char *what)
+static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char *what,
+			  const char *whose)
 {
 	const json_t *process = find_process(json_object_get(doc, "processes"), pid);
 	const json_t *error = json_object_get(json_object_get(process, "error"), "code");
@@ -67,7 +68,7 @@ static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char
 
 	if (found >= threads)
 		return true;
-	soak_bad("%s: %ld of %ld stacks of %d%s%s%s", what, found, threads, pid,
+	soak_bad("%s: %ld of %ld stacks of %d (%s)%s%s%s", what, found, threads, pid, whose,
 		 process ? "" : ", which is not in the report", error ? ": " : "",
 		 error ? json_string_value(error) : "");
 	return false;
@@ -77,10 +78,11 @@ static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char
 static void judge_report(struct mixed *mixed, const json_t *doc, const char *what)
 {
 	const struct soak_arena *arena = &mixed->arena;
-	bool whole = expect_stacks(doc, arena->service, arena->service_threads + 1, what);
+	bool whole =
+		expect_stacks(doc, arena->service, arena->service_threads + 1, what, "service");
 
 	for (size_t i = 0; i < arena->bystander_count; i++)
-		whole &= expect_stacks(doc, arena->bystanders[i], 1, what);
+		whole &= expect_stacks(doc, arena->bystanders[i], 1, what, arena->makers[i]);
 	if (!whole)
 		mixed->missing++;
 }

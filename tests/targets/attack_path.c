@@ -71,7 +71,7 @@ static void *truncate_main(void *unused)
 	for (;;) {
 		int fd = open(ATTACK_PLACE "/short", O_RDWR | O_CLOEXEC);
 
-		if (ftruncate(fd, 0x2000) || ftruncate(fd, 0))
+		if (ftruncate(fd, 0x2000))
 			return unused;
 		if (write(fd, attack_image, attack_image_size) < 0)
 			return unused;
