@@ -19,6 +19,8 @@ enum {
 	SPARE_ALL = 1 << 20,
 	SPARE_MOST = 1024,
 	SPARE_LEAST = 16,
+	EXECED_TRIES = 2,
+	HELD_TRIES = 5,
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
 };
@@ -58,6 +60,14 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 	*ret = snap_take_ptr(capture);
 	return NULL;
 }
+
+/*
+ * Why a capture is taken once more: what was read before the stop belongs to a program that is no
+ * more; or who stops was held by something that a process does, which the next look will find.
+ */
+struct retry {
+	bool execed, held;
+};
 
 struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret)
@@ -266,7 +276,7 @@ static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_sto
 }
 
 static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-					 struct snap_shared_memory *memory, bool *execed_ret)
+					 struct snap_shared_memory *memory, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop = NULL;
@@ -275,16 +285,17 @@ static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_st
 	err = run_stop(tree, hook, memory, &stop);
 	if (err)
 		return err;
+	retry->held |= stop->held;
 	if (stop->begin_ns && !capture->time_ns)
 		capture->time_ns = stop->begin_ns + epoch_offset_ns();
 	err = snap_capture_collect(tree->options, capture, stop);
 	for (uint32_t i = 0; i < stop->process_count; i++)
-		*execed_ret |= stop->processes[i].execed;
+		retry->execed |= stop->processes[i].execed;
 	return err;
 }
 
 static struct stacksnap_error *take_capture(const struct snap_options *options,
-					    const struct snap_stop_hook *hook, bool *execed_ret,
+					    const struct snap_stop_hook *hook, struct retry *retry,
 					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
@@ -293,7 +304,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	struct stacksnap_error *err;
 
 	if (options->no_stop)
-		return snap_nostop_take(options, hook, execed_ret, ret);
+		return snap_nostop_take(options, hook, &retry->execed, ret);
 	err = discover_tree(options, &capture);
 	if (err)
 		return err;
@@ -310,9 +321,11 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 
 		if (capture->processes[i].parent < capture->process_count)
 			continue;
-		err = stop_tree(&tree, hook, memory, execed_ret);
+		err = stop_tree(&tree, hook, memory, retry);
 		if (err)
 			return err;
+		if (retry->held)
+			break;
 	}
 	if (!capture->time_ns)
 		capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
@@ -346,20 +359,23 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
 	struct stacksnap_error *err;
-	bool execed = false;
+	struct retry retry;
+	unsigned tries = 0, most;
 
-	err = take_capture(options, hook, &execed, &capture);
-	if (err)
-		return err;
-	/* What was read before the stop belongs to a program that is no more: once again. */
-	if (execed) {
-		snap_capture_destroy(capture);
-		execed = false;
-		err = take_capture(options, hook, &execed, &capture);
+	do {
+		if (tries)
+			snap_capture_destroy(capture);
+		retry = (struct retry){ .held = false };
+		err = take_capture(options, hook, &retry, &capture);
 		if (err)
 			return err;
-	}
-	if (execed)
+		most = retry.held ? HELD_TRIES : retry.execed ? EXECED_TRIES : 1;
+	} while (++tries < most);
+	if (retry.held)
+		snap_capture_warn(capture, "stop_held", 0, 0,
+				  "processes held who was to stop them, again and again: some were "
+				  "not stopped");
+	if (retry.execed)
 		snap_capture_warn(capture, "execed", 0, 0,
 				  "processes executed other programs while the tree was read: "
 				  "names and arguments may be those of the previous program");

@@ -337,6 +337,19 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret)
 	return task_path(path, tid, "status") ? read_status(tasks_fd, path, ret) : -ENAMETOOLONG;
 }
 
+bool snap_procfs_is_held(pid_t child)
+{
+	struct snap_procfs procfs;
+	struct snap_stat stat;
+	int status;
+
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return false;
+	status = snap_procfs_task_stat(procfs.root_fd, child, &stat);
+	snap_procfs_close(&procfs);
+	return status == 0 && stat.state == 'D';
+}
+
 static bool is_exiting(const struct snap_stat *stat)
 {
 	return stat->state == 'Z' || stat->state == 'X' || (stat->flags & SNAP_PF_EXITING);

@@ -19,12 +19,14 @@
 enum {
 	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
 	LEAST_STACK = 4096, /* bytes copied of a thread */
+	HELD_TICKS = 8,     /* in which the child sleeps where it cannot be woken */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
 
 static const size_t SCRATCH_BYTES = (size_t)128 << 20, LIST_BYTES = (size_t)128 << 20;
 
 struct child {
+	pid_t pid;
 	int pidfd;
 	int to_child, to_parent; /* eventfds */
 };
@@ -71,15 +73,13 @@ static void run_child(void *context)
 
 static struct stacksnap_error *spawn_child(struct child *child, struct snap_tracer_task *task)
 {
-	pid_t pid;
-
 	child->to_child = eventfd(0, EFD_CLOEXEC);
 	child->to_parent = eventfd(0, EFD_CLOEXEC);
 	if (child->to_child < 0 || child->to_parent < 0)
 		return snap_error_os(errno, "cannot create a channel to the tracing process");
 	task->ask_fd = child->to_parent;
 	task->answer_fd = child->to_child;
-	return snap_spawn(0, "snap-tracer", run_child, task, &pid, &child->pidfd);
+	return snap_spawn(0, "snap-tracer", run_child, task, &child->pid, &child->pidfd);
 }
 
 /*
@@ -177,8 +177,9 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 					   struct snap_stop *stop)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
+	unsigned held = 0;
 
-	for (;;) {
+	while (held < HELD_TICKS) {
 		struct pollfd fds[] = {
 			{ .fd = child->pidfd, .events = POLLIN },
 			{ .fd = child->to_parent, .events = POLLIN },
@@ -200,7 +201,10 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 		if (snap_clock_ns(CLOCK_MONOTONIC) > deadline_of(options, stop, start))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
+		held = !fds[1].revents && snap_procfs_is_held(child->pid) ? held + 1 : 0;
 	}
+	stop->held = true;
+	return snap_error_format(SNAP_ERROR_TIMEOUT, "the tracing process does not wake up");
 }
 
 /* Where the child was ended, by whomever, the stop ended no later than now. */

@@ -90,6 +90,7 @@ struct snap_stop {
 	int64_t begin_ns, still_ns, end_ns;
 	struct snap_help help;
 	bool limited; /* the snapshot's limit cut stacks */
+	bool held;    /* the child was ended as something of a target held it, asleep */
 	bool killed;  /* the child did not end by itself: what there is may be incomplete */
 };
 

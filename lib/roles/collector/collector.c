@@ -11,6 +11,7 @@
  *                                            --descriptors--> parser
  */
 #include "roles/collector/collector.h"
+#include "proc/procfs.h"
 
 #include "base/clock.h"
 #include "discover/discover.h"
@@ -33,6 +34,8 @@ enum {
 	TICK_MS = 20,      /* how often the cancel flag and the clock are looked at */
 	PATIENCE_MS = 150, /* how long a collector may take to end by itself */
 	BLOCK = 1 << 16,
+	HELD_TICKS = 15, /* in which a collector sleeps where it cannot be woken */
+	MOST_LOSSES = 8, /* collectors that are replaced for that */
 };
 
 /* How long a new worker may take to be there. */
@@ -156,6 +159,7 @@ static void run_collector(void *context, int channel)
 
 struct snap_collector {
 	struct snap_role role;
+	struct snap_collector_start start;
 	struct snap_opener *opener; /* its workers, of which the supervisor has the channel */
 	bool worker_is_due;         /* its channel is on the way */
 	volatile int *cancel;       /* shared with the collector: whether it is to end */
@@ -257,6 +261,17 @@ static struct stacksnap_error *gave_up(const struct snap_options *options)
 				 options ? (long long)(options->timeout_ns / 1000000) : 0ll);
 }
 
+static struct stacksnap_error *spawn_collector(struct snap_collector *collector)
+{
+	struct birth birth = { .options = collector->options,
+			       .start = &collector->start,
+			       .bytes = collector->bytes,
+			       .cancel = collector->cancel };
+
+	*collector->cancel = 0;
+	return snap_role_spawn("snap-collector", run_collector, &birth, &collector->role);
+}
+
 struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 					     const struct snap_collector_start *start,
 					     struct snap_collector **ret)
@@ -264,7 +279,6 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector =
 		calloc(1, sizeof(*collector));
 	const struct snap_opener_source workers = { receive_worker, lose_worker, collector };
-	struct birth birth = { .options = options, .start = start };
 	void *cancel;
 	struct stacksnap_error *err;
 
@@ -274,29 +288,58 @@ struct stacksnap_error *snap_collector_start(const struct snap_options *options,
 	collector->shared = -1;
 	collector->deadline_ns = start->deadline_ns;
 	collector->options = options;
-	collector->bytes = birth.bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
+	collector->start = *start;
+	collector->bytes = memfd_create("stacksnap-capture", MFD_CLOEXEC);
 	if (collector->bytes < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
 	cancel = mmap(NULL, sizeof(*collector->cancel), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (cancel == MAP_FAILED)
 		return snap_error_os(errno, "cannot share memory with another process");
-	collector->cancel = birth.cancel = cancel;
+	collector->cancel = cancel;
 	err = snap_opener_create(&workers, &collector->opener);
 	if (!err)
-		err = snap_role_spawn("snap-collector", run_collector, &birth, &collector->role);
+		err = spawn_collector(collector);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(collector);
 	return NULL;
 }
 
+/*
+ * What it reads of processes itself the kernel tells at once; but if some process makes even that
+ * sleep, the collector is as expendable as its workers. The next one finds that process silent.
+ */
+static struct stacksnap_error *await_capture(struct snap_collector *collector)
+{
+	int64_t deadline_ns = collector->deadline_ns, tick_ns = TICK_MS * 1000000ll;
+	unsigned held = 0, losses = 0;
+
+	for (;;) {
+		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + tick_ns;
+		bool is_last = deadline_ns && deadline_ns <= until;
+		struct stacksnap_error *err = await(collector->role.channel, collector->options,
+						    is_last ? deadline_ns : until);
+
+		if (!err || is_last || snap_error_code(err) != SNAP_ERROR_TIMEOUT)
+			return err;
+		snap_error_destroy(err);
+		held = snap_procfs_is_held(collector->role.pid) ? held + 1 : 0;
+		if (held < HELD_TICKS || losses++ >= MOST_LOSSES)
+			continue;
+		held = 0;
+		snap_role_end(&collector->role);
+		err = spawn_collector(collector);
+		if (err)
+			return err;
+	}
+}
+
 struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 {
 	const struct snap_options *options = collector->options;
 	struct capture_made made;
-	struct stacksnap_error *err =
-		await(collector->role.channel, options, collector->deadline_ns);
+	struct stacksnap_error *err = await_capture(collector);
 
 	if (!err)
 		err = hear(collector->role.channel, &made, sizeof(made), &collector->shared);
