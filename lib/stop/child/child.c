@@ -39,14 +39,18 @@ static void reap_for_exec(struct snap_tracer *tracer)
 	}
 }
 
-/* An exec that goes on although all was reaped that it may wait for. */
+/*
+ * An exec that goes on although all was reaped that it may wait for. Where several do, each gets
+ * less time than the one before.
+ */
 static bool is_seize_late(struct snap_tracer *tracer)
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+	int64_t patience_ns = SNAP_STOP_PATIENCE_MS * 1000000ll / (1 + tracer->seizes_given_up);
 
 	if (!tracer->seizing_since_ns)
 		tracer->seizing_since_ns = now;
-	return now - tracer->seizing_since_ns > SNAP_STOP_PATIENCE_MS * 1000000ll ||
+	return now - tracer->seizing_since_ns > patience_ns ||
 	       (tracer->stopping && now > tracer->wait_until_ns);
 }
 

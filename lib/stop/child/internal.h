@@ -72,6 +72,7 @@ struct snap_tracer {
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
 	int64_t seizing_since_ns;
+	unsigned seizes_given_up;
 	sigjmp_buf seize_given_up;
 	volatile bool any_told;
 	uint32_t *told; /* by tid: the status of a stop that a tick has taken from wait(2) */

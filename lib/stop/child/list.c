@@ -160,6 +160,7 @@ static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 	int error;
 
 	if (sigsetjmp(tracer->seize_given_up, 0)) {
+		tracer->seizes_given_up++;
 		tracer->seizing = 0;
 		snap_ticks_allow();
 		return ETIMEDOUT;
