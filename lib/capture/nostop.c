@@ -447,10 +447,14 @@ static void describe_unheard_threads(struct nostop *nostop, struct snap_traced *
 	}
 }
 
-/* Where some threads could be copied, trouble is theirs alone. */
+/*
+ * Where some threads could be copied, trouble is theirs alone; but of a process that does not
+ * respond none is shown, as most were not asked.
+ */
 static void settle_trouble(struct snap_process *process, struct snap_traced *traced)
 {
-	if (!traced->seized || process->trouble == SNAP_TROUBLE_NONE)
+	if (!traced->seized || process->trouble == SNAP_TROUBLE_NONE ||
+	    process->trouble == SNAP_TROUBLE_NOT_RESPONDING)
 		return;
 	if (process->trouble == SNAP_TROUBLE_PERMISSION_DENIED ||
 	    process->trouble == SNAP_TROUBLE_ALREADY_TRACED)

@@ -35,6 +35,11 @@ struct snap_stat {
 	uint64_t start_ticks;
 	int exit_signal; /* -1 unknown */
 	int cpu;         /* -1 unknown */
+	/*
+	 * Where its program's code and stack begin, as one number: another program has others, if
+	 * addresses are random. 0: it has no memory any more.
+	 */
+	uint64_t program;
 	/* Of the thread: processor time in ticks, pages that were not there. */
 	uint64_t run_ticks, faults;
 };

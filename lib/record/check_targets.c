@@ -3,21 +3,8 @@
 #include "record/check_targets.h"
 
 #include "discover/discover.h"
-#include "proc/procfs.h"
 
 #include <errno.h>
-
-/* 0 or a negative errno. */
-static int try_memory(const struct snap_process *process)
-{
-	_cleanup_fd_ int process_fd = snap_discover_open(process);
-	_cleanup_fd_ int memory_fd = -1;
-
-	if (process_fd < 0)
-		return process_fd;
-	memory_fd = snap_procfs_open_file(process_fd, "mem");
-	return memory_fd < 0 ? memory_fd : 0;
-}
 
 static struct stacksnap_error *explain(const struct snap_process *process)
 {
@@ -29,8 +16,9 @@ static struct stacksnap_error *explain(const struct snap_process *process)
 				 (int)process->pid, row->word);
 }
 
-struct stacksnap_error *snap_check_targets(const struct snap_capture *found)
+struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler)
 {
+	const struct snap_capture *found = snap_sampler_capture(sampler);
 	_cleanup_(snap_capture_destroyp) struct snap_capture *scratch = snap_capture_new();
 	struct stacksnap_error *first = NULL;
 	bool is_of_target = false;
@@ -41,11 +29,14 @@ struct stacksnap_error *snap_check_targets(const struct snap_capture *found)
 		struct snap_process process = found->processes[i];
 
 		if (process.trouble == SNAP_TROUBLE_NONE) {
-			int error = try_memory(&process);
+			int error = snap_sampler_try(sampler, &process);
 
-			/* Without descriptors nothing can be told; nor is it a matter of the
-			 * target. */
-			if (error == 0 || error == -EMFILE || error == -ENFILE) {
+			/*
+			 * Without descriptors nothing can be told; nor is it a matter of the
+			 * target. One that does not answer may do so later.
+			 */
+			if (error == 0 || error == -EMFILE || error == -ENFILE ||
+			    error == -ETIMEDOUT) {
 				snap_error_destroy(first);
 				return NULL;
 			}

@@ -108,7 +108,7 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 	recorder->sink = snap_log_sink_callbacks(&recorder->log_sink);
 	err = snap_sampler_create(options, &recorder->sink, &recorder->sampler);
 	if (!err)
-		err = snap_check_targets(snap_sampler_capture(recorder->sampler));
+		err = snap_check_targets(recorder->sampler);
 	if (!err)
 		err = begin_log(recorder);
 	if (err)

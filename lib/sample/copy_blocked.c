@@ -16,7 +16,6 @@
 enum {
 	STATUS_TEXT = 4096,
 	SCHEDSTAT_TEXT = 80,
-	SYSCALL_TEXT = 256,
 	PAGE = 4096,
 	FIRST_NAP_NS = 50000,
 	NAPS = 7, /* each twice as long as the one before: 6 ms in all */
@@ -160,47 +159,46 @@ static bool may_be_32_bit(const struct snap_syscall_line *line)
 	return line->sp <= UINT32_MAX;
 }
 
-static int read_syscall_line(int syscall_fd, struct snap_syscall_line *ret)
-{
-	char text[SYSCALL_TEXT];
-	ssize_t length = snap_procfs_reread(syscall_fd, text, sizeof(text));
-
-	if (length < 0)
-		return (int)length;
-	return snap_parse_syscall(text, (size_t)length, ret) ? 0 : -EBADMSG;
-}
-
 static enum snap_copy_result result_of_error(int error)
 {
 	if (error == -ESRCH || error == -ENOENT)
 		return SNAP_COPY_GONE;
+	if (error == -ETIMEDOUT)
+		return SNAP_COPY_HELD;
+	if (error == -ESTALE)
+		return SNAP_COPY_STALE;
 	return error == -EACCES || error == -EPERM ? SNAP_COPY_REFUSED : SNAP_COPY_UNUSABLE;
 }
 
-/* From below sp to the end of its mapping; false: not even the first bytes can be read. */
-static bool copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint64_t end,
-		       struct snap_thread *copy)
+static ssize_t read_memory(const struct snap_blocked_copy *blocked, uint64_t address, size_t size)
+{
+	return blocked->source.read(blocked->source.context, address, blocked->bytes, size);
+}
+
+/* From below sp to the end of its mapping; a negative errno: not even the first bytes. */
+static int copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint64_t end,
+		      struct snap_thread *copy)
 {
 	uint64_t start = (sp - SNAP_STACK_MARGIN) & ~15ull, size = end - start;
 	ssize_t got;
 
 	if (size > blocked->size)
 		size = blocked->size & ~(size_t)15;
-	got = pread(blocked->mem_fd, blocked->bytes, size, (off_t)start);
+	got = read_memory(blocked, start, size);
 	/* What is below sp may lie in another mapping, or in none. */
-	if (got <= 0 && start / PAGE != sp / PAGE) {
+	if (got <= 0 && got != -ETIMEDOUT && start / PAGE != sp / PAGE) {
 		start = sp & ~(uint64_t)(PAGE - 1);
 		size = end - start < size ? end - start : size;
-		got = pread(blocked->mem_fd, blocked->bytes, size, (off_t)start);
+		got = read_memory(blocked, start, size);
 	}
 	if (got <= 0)
-		return false;
+		return got == -ETIMEDOUT || got == -ESTALE ? (int)got : -EFAULT;
 	copy->stack_address = start;
 	copy->stack = blocked->bytes;
 	copy->stack_size = (size_t)got;
 	copy->stack_limited = (size_t)got == size && size < end - start;
 	copy->stack_unreadable = (size_t)got < size;
-	return true;
+	return 0;
 }
 
 /* Whether it is still where it was, and has not run. */
@@ -212,7 +210,7 @@ static enum snap_copy_result check_unmoved(const struct snap_blocked_copy *block
 	int error = 0;
 
 	if (blocked->guard == SNAP_GUARD_SWITCHES) {
-		error = read_syscall_line(blocked->syscall_fd, &now);
+		error = blocked->source.locate(blocked->source.context, &now);
 		if (!error && (now.running || now.sp != line->sp || now.pc != line->pc))
 			return SNAP_COPY_MOVED;
 	}
@@ -232,7 +230,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	struct snap_syscall_line line;
 	enum snap_arch arch;
 	uint64_t end;
-	int error = read_syscall_line(blocked->syscall_fd, &line);
+	int error = blocked->source.locate(blocked->source.context, &line);
 
 	if (error)
 		return result_of_error(error);
@@ -245,8 +243,9 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	end = blocked->stack_end(blocked->context, line.sp);
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
-	if (!copy_stack(blocked, line.sp, end, &taken))
-		return SNAP_COPY_UNUSABLE;
+	error = copy_stack(blocked, line.sp, end, &taken);
+	if (error)
+		return result_of_error(error);
 	result = check_unmoved(blocked, &line);
 	if (result != SNAP_COPY_DONE)
 		return result;

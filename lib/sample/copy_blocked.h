@@ -5,7 +5,8 @@
  * Where a blocked thread is, procfs tells: program counter, stack pointer, system call. The stack
  * is copied while it sleeps, and believed only if counters that every run of the thread moves have
  * not moved. The other registers stay unknown: the copy is `partial`. Nothing here allocates, locks
- * or waits; descriptors and memory are the caller's. Knows nothing of mappings, of which threads
+ * or waits; descriptors and memory are the caller's, and so is how the thread is read, which it can
+ * make sleep. The counters it cannot. Knows nothing of mappings, of which threads
  * there are, or of what is in a copy.
  */
 #ifndef SNAP_SAMPLE_COPY_BLOCKED_H
@@ -48,12 +49,20 @@ static inline bool snap_run_counters_equal(const struct snap_run_counters *a,
 /* Reads the guard's open file from its beginning; 0 or a negative errno (ESRCH: it has gone). */
 int snap_guard_read(enum snap_guard_kind guard, int guard_fd, struct snap_run_counters *ret);
 
+/* How a thread is read; both return negative errnos. ETIMEDOUT: that did not return in time. */
+struct snap_blocked_source {
+	int (*locate)(void *context, struct snap_syscall_line *ret);
+	/* Up to the first byte that cannot be read. */
+	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
+	void *context;
+};
+
 /* A thread, and where its copy goes. */
 struct snap_blocked_copy {
 	/* in */
 	enum snap_guard_kind guard;
-	int guard_fd, syscall_fd; /* files of the thread, open for reading; kept by the caller */
-	int mem_fd;               /* of its process */
+	int guard_fd; /* of the thread, open for reading; kept by the caller */
+	struct snap_blocked_source source;
 	struct snap_run_counters counters; /* read before, by the caller */
 	/* The end of the readable mapping that holds an address; 0: none is known. */
 	uint64_t (*stack_end)(void *context, uint64_t sp);
@@ -72,6 +81,8 @@ enum snap_copy_result {
 	SNAP_COPY_UNUSABLE, /* a 32-bit thread, or its stack cannot be read: only a stop helps */
 	SNAP_COPY_GONE,     /* it has exited */
 	SNAP_COPY_REFUSED,  /* reading is not permitted (EACCES, EPERM) */
+	SNAP_COPY_HELD,     /* reading did not return in time */
+	SNAP_COPY_STALE,    /* it is another program (ESTALE) */
 };
 
 /*

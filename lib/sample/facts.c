@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a process of the tree is, and what it has mapped; and whether it still is that program. The
- * descriptor of its memory belongs to the address space that was there when it was opened: it
- * reads nothing once that has gone, by an exec or by the end of the process.
+ * What a process of the tree is, and what it has mapped; and whether it still is that program, and
+ * whether it responds. All that it could make sleep is asked by the reader's workers.
  */
-#include "proc/fuse_maps.h"
 #include "sample/internal.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <linux/kcmp.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 enum {
-	LINES = 1 << 16,
 	MAP_LEAST_MS = 50, /* between two readings of the mappings of a process */
 	MAP_SHARE = 33,    /* of the time at most one part in so many is spent on them */
+	FIRST_HELD_S = 2,  /* how long a process that does not respond is let be */
+	LONGEST_HELD_S = 60,
 };
-
-static const size_t RECORDS = (size_t)256 << 20; /* address space only */
 
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
 					struct snap_process *ret)
@@ -53,19 +48,13 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 		snap_discover_explain(capture, process, os_errno == EACCES ? EPERM : os_errno);
 }
 
-struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
-						     struct snap_sampler_process *process,
-						     int os_errno)
+/* Its trouble is this from now on; the sink is told. */
+static struct stacksnap_error *take_trouble(struct snap_sampler *sampler,
+					    struct snap_sampler_process *process,
+					    enum snap_trouble trouble, const char *message)
 {
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_process facts = process->facts;
-	const char *message;
 
-	if (!capture)
-		return snap_error_no_memory();
-	explain_trouble(capture, &facts, os_errno);
-	message = facts.trouble_message;
 	/* A process that is traced now and then says so in the same words: kept once. */
 	if (message && (!process->trouble_text || strcmp(message, process->trouble_text) != 0)) {
 		free(process->trouble_text);
@@ -73,9 +62,40 @@ struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sample
 		if (!process->trouble_text)
 			return snap_error_no_memory();
 	}
-	process->facts.trouble = facts.trouble;
+	process->facts.trouble = trouble;
 	process->facts.trouble_message = message ? process->trouble_text : NULL;
 	return process->announced ? sink->mapped(sink->context, &process->shown) : NULL;
+}
+
+struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
+						     struct snap_sampler_process *process,
+						     int os_errno)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	struct snap_process facts = process->facts;
+
+	if (!capture)
+		return snap_error_no_memory();
+	explain_trouble(capture, &facts, os_errno);
+	return take_trouble(sampler, process, facts.trouble, facts.trouble_message);
+}
+
+struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
+						  struct snap_sampler_process *process,
+						  const char *what)
+{
+	const int64_t second = 1000000000, longest = LONGEST_HELD_S * second;
+	char text[128];
+
+	process->held_ns = process->held_ns ? 2 * process->held_ns : FIRST_HELD_S * second;
+	if (process->held_ns > longest)
+		process->held_ns = longest;
+	process->held_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->held_ns;
+	snap_sampler_end_threads(sampler, process);
+	process->state = SNAP_SAMPLER_PROCESS_HELD;
+	snprintf(text, sizeof(text), "process %d does not respond: %s took too long",
+		 (int)process->facts.pid, what);
+	return take_trouble(sampler, process, SNAP_TROUBLE_NOT_RESPONDING, text);
 }
 
 struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sampler,
@@ -96,60 +116,36 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 	return err;
 }
 
-static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+/* A leader that has exited has no memory any more; any other thread does. */
+struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *sampler,
+						     const struct snap_sampler_process *process,
+						     const struct snap_sampler_thread *thread)
 {
-	const int *fd = context;
-	size_t total = 0;
+	struct snap_reader_target target = { .pid = process->facts.pid,
+					     .tid = process->facts.pid,
+					     .program = process->program };
+	struct snap_stat stat;
 
-	for (size_t i = 0; i < count; i++) {
-		ssize_t got = pread(*fd, bytes + total, ranges[i].iov_len,
-				    (off_t)(uintptr_t)ranges[i].iov_base);
-
-		total += got > 0 ? (size_t)got : 0;
-		if (got != (ssize_t)ranges[i].iov_len)
-			break;
-	}
-	return total;
+	for (size_t i = process->thread_count; i > 0 && !thread; i--)
+		if (!snap_sampler_thread_gone(sampler, process->threads[i - 1]))
+			thread = process->threads[i - 1];
+	if (thread)
+		target.tid = thread->shown.tid;
+	else if (process->live.files_fd >= 0 &&
+		 snap_procfs_stat(process->live.files_fd, &stat) == 0)
+		target.tid = stat.pid;
+	return target;
 }
 
-static void unmap(struct snap_region *region)
+/* What tells its program from another one. */
+static void learn_program(const struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	munmap(region->end - RECORDS, RECORDS);
-}
+	struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
+	struct snap_stat stat;
 
-/* A leader that has exited has no mappings any more; any other thread does. */
-static int open_file(const struct snap_sampler *sampler, const struct snap_sampler_process *process,
-		     const char *name)
-{
-	int from = process->live.files_fd;
-
-	for (size_t i = process->thread_count; i > 0; i--) {
-		const struct snap_sampler_thread *thread = process->threads[i - 1];
-		bool gone = snap_sampler_thread_gone(sampler, thread);
-		int fd = gone ? -1
-			      : snap_procfs_task_open_file(process->shown.tasks_fd,
-							   thread->shown.tid, name);
-
-		if (fd >= 0)
-			return fd;
-		if (!gone && fd != -ENOENT && fd != -ESRCH)
-			return fd;
-	}
-	if (from >= 0)
-		return snap_procfs_open_file(from, name);
-	return snap_procfs_task_open_file(process->shown.tasks_fd, process->facts.pid, name);
-}
-
-static void hide_fuse_maps(const struct snap_sampler *sampler,
-			   const struct snap_sampler_process *process,
-			   const struct snap_space_reader *reader, struct snap_space *space)
-{
-	_cleanup_fd_ int fd = -1;
-
-	if (!snap_fuse_maps_possible(space))
-		return;
-	fd = open_file(sampler, process, "mountinfo");
-	snap_fuse_maps_hide(reader, fd, space);
+	process->program = 0;
+	if (snap_procfs_task_stat(process->shown.tasks_fd, target.tid, &stat) == 0)
+		process->program = stat.program;
 }
 
 /* 0 or a negative errno in *error_ret; then there is no space. */
@@ -158,33 +154,9 @@ static struct stacksnap_error *read_space(const struct snap_sampler *sampler,
 					  struct snap_arena *arena, int *error_ret,
 					  struct snap_space *ret)
 {
-	_cleanup_fd_ int maps_fd = open_file(sampler, process, "maps");
-	_cleanup_free_ char *buffer = malloc(LINES);
-	struct snap_region records;
-	struct snap_space space = { 0 };
-	int mem_fd = process->mem_fd;
-	struct snap_space_reader reader = { .records = &records,
-					    .buffer = buffer,
-					    .buffer_size = LINES,
-					    .read = read_memory,
-					    .context = &mem_fd };
-	struct stacksnap_error *err;
+	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
 
-	*error_ret = maps_fd < 0 ? maps_fd : 0;
-	if (maps_fd < 0)
-		return NULL;
-	err = buffer ? snap_scratch_create(RECORDS, &records) : snap_error_no_memory();
-	if (err)
-		return err;
-	reader.maps = snap_region_new_array(&records, SNAP_MAX_MAPS, struct snap_map);
-	*error_ret = snap_space_read_maps(&reader, maps_fd, &space);
-	if (*error_ret == 0) {
-		hide_fuse_maps(sampler, process, &reader, &space);
-		snap_space_read_pieces(&reader, &space);
-		err = snap_space_copy(arena, &space, ret);
-	}
-	unmap(&records);
-	return err;
+	return snap_reader_space(sampler->reader, &target, arena, error_ret, ret);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -248,6 +220,8 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	err = read_space(sampler, process, &arena, &error, &space);
 	if (err)
 		return err;
+	if (error == -ETIMEDOUT)
+		return snap_sampler_process_hold(sampler, process, "reading its mappings");
 	if (!error && !same_maps(&process->facts, &space)) {
 		*changed_ret = true;
 		err = replace_space(sampler, process, &space, &arena);
@@ -269,36 +243,41 @@ static bool is_32_bit(const struct snap_process *process)
 	return false;
 }
 
-/* A child of vfork() runs in its parent's memory until it executes a program. */
-static bool shares_memory(const struct snap_process *process)
-{
-	return process->ppid > 0 &&
-	       syscall(SYS_kcmp, process->pid, process->ppid, KCMP_VM, 0, 0) == 0;
-}
-
-static void close_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
-{
-	sampler->descriptors += (process->mem_fd >= 0) + (process->shown.tasks_fd >= 0);
-	snap_close(&process->mem_fd);
-	snap_close(&process->shown.tasks_fd);
-}
-
-static int open_memory(struct snap_sampler *sampler, struct snap_sampler_process *process)
+static int open_tasks(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	_cleanup_fd_ int loose = -1;
 	int process_fd = process->live.proc_fd;
 
-	close_memory(sampler, process);
+	sampler->descriptors += process->shown.tasks_fd >= 0;
+	snap_close(&process->shown.tasks_fd);
 	if (process_fd < 0)
 		process_fd = loose = snap_sampler_process_directory(sampler, process);
 	if (process_fd < 0)
 		return process_fd;
 	process->shown.tasks_fd = snap_procfs_open_tasks(process_fd);
-	if (process->shown.tasks_fd < 0)
-		return process->shown.tasks_fd;
-	process->mem_fd = open_file(sampler, process, "mem");
-	sampler->descriptors -= 1 + (process->mem_fd >= 0);
-	return process->mem_fd < 0 ? process->mem_fd : 0;
+	sampler->descriptors -= process->shown.tasks_fd >= 0;
+	return process->shown.tasks_fd < 0 ? process->shown.tasks_fd : 0;
+}
+
+/* 0 or a negative errno. ESTALE: it has just become another program. */
+static int try_memory(const struct snap_sampler *sampler,
+		      const struct snap_sampler_process *process)
+{
+	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
+
+	return snap_reader_try(sampler->reader, &target);
+}
+
+int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *process)
+{
+	const struct snap_sampler_process *mine =
+		snap_sampler_process_find(sampler, process->pid, process->start_ticks);
+	const struct snap_reader_target target = {
+		.pid = process->pid,
+		.tid = mine ? snap_sampler_reader_target(sampler, mine, NULL).tid : process->pid,
+	};
+
+	return snap_reader_try(sampler->reader, &target);
 }
 
 struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
@@ -309,15 +288,23 @@ struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	int error;
 
 	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
+	/* Others have asked, and had no answer. */
+	if (process->facts.trouble == SNAP_TROUBLE_NOT_RESPONDING)
+		return snap_sampler_process_hold(sampler, process, "reading its arguments");
 	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
-	process->in_parents_memory = shares_memory(&process->facts);
-	error = open_memory(sampler, process);
-	if (error)
+	error = open_tasks(sampler, process);
+	if (!error) {
+		learn_program(sampler, process);
+		error = try_memory(sampler, process);
+	}
+	if (error == -ETIMEDOUT)
+		return snap_sampler_process_hold(sampler, process, "opening its memory");
+	if (error && error != -ESTALE)
 		return snap_sampler_process_refused(sampler, process, -error);
 	process->map_after_ns = 0;
 	err = snap_sampler_process_map(sampler, process, &changed);
-	if (err)
+	if (err || process->state == SNAP_SAMPLER_PROCESS_HELD)
 		return err;
 	if (is_32_bit(&process->facts))
 		return snap_sampler_process_refused(sampler, process, ENOEXEC);
@@ -329,23 +316,22 @@ struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	return NULL;
 }
 
-static bool has_lost_memory(const struct snap_sampler_process *process)
+void snap_sampler_process_lose(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
-	char byte;
-
-	if (process->in_parents_memory && !shares_memory(&process->facts))
-		return true;
-	/* Whatever is there: an error says that the address space is. */
-	return pread(process->mem_fd, &byte, 1, 0) == 0;
-}
-
-void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_process *process)
-{
-	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED || process->checked == sampler->looks)
-		return;
-	process->checked = sampler->looks;
-	if (!has_lost_memory(process))
-		return;
 	process->state = SNAP_SAMPLER_PROCESS_LOST;
 	snap_sampler_end_threads(sampler, process);
+}
+
+/* A thread that has given up its memory, as it exits, says nothing of the others. */
+void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
+{
+	struct snap_sampler_process *process = thread->process;
+	struct snap_stat stat;
+
+	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED || process->checked == sampler->looks ||
+	    snap_sampler_thread_stat(sampler, thread, &stat))
+		return;
+	process->checked = sampler->looks;
+	if (stat.program && stat.program != process->program)
+		snap_sampler_process_lose(sampler, process);
 }

@@ -13,6 +13,7 @@
 #include "proc/address_space.h"
 #include "sample/budget.h"
 #include "sample/copy_blocked.h"
+#include "sample/reader.h"
 #include "sample/sampler.h"
 #include "stop/single.h"
 
@@ -33,12 +34,16 @@ enum {
  *	                            |   ^---------------|-------------- refused ------+ |
  *	                            | it has ended      |                    it ended   |
  *	                            +-----> GONE <------+-------------------------------+
+ *
+ * From each of these but GONE it is HELD when something that was asked of it did not return in
+ * time: nothing is asked of it for some seconds, longer each time; then it is as one that was NEW.
  */
 enum snap_sampler_process_state {
 	SNAP_SAMPLER_PROCESS_NEW,        /* the sink does not know it */
 	SNAP_SAMPLER_PROCESS_SAMPLED,    /* its threads are looked at */
 	SNAP_SAMPLER_PROCESS_UNREADABLE, /* `facts.trouble` says why; only asked if it has ended */
 	SNAP_SAMPLER_PROCESS_LOST,       /* is another program now, or has ended */
+	SNAP_SAMPLER_PROCESS_HELD,       /* does not respond: let be for some time */
 	SNAP_SAMPLER_PROCESS_GONE,       /* will be removed at the end of the tick */
 };
 
@@ -50,15 +55,15 @@ struct snap_sampler_process {
 	enum snap_sampler_process_state state;
 	bool announced;                       /* the sink knows it */
 	bool list_due;                        /* its threads have changed */
-	bool in_parents_memory;               /* made by vfork(), has not executed a program yet */
+	uint64_t program;                     /* see struct snap_stat */
 	unsigned refusals;                    /* of a tracer, one after the other */
 	char *trouble_text;                   /* the message of its trouble, or a former one */
 	struct snap_sampler_thread **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
-	size_t ended_threads; /* of `threads`: they are GONE */
-	size_t listed;        /* how many the kernel counted at the last listing */
-	int mem_fd;
-	uint64_t checked; /* the last look for an exec */
+	size_t ended_threads;           /* of `threads`: they are GONE */
+	size_t listed;                  /* how many the kernel counted at the last listing */
+	uint64_t checked;               /* the last look for an exec */
+	int64_t held_until_ns, held_ns; /* not asked before; and for how long it was let be */
 	/* Not before, lest all the time is spent on it. */
 	int64_t list_after_ns, map_after_ns, renew_after_ns;
 	int64_t trace_after_ns;    /* somebody else traces it: not stopped before */
@@ -104,9 +109,9 @@ struct snap_sampler_thread {
 	struct snap_sampled_thread shown;
 	struct snap_sampler_process *process;
 	char name[SNAP_MAX_COMM];
-	size_t guard;            /* in sampler->guards */
-	int syscall_fd, stat_fd; /* -1: not open, or not kept */
-	uint32_t flags;          /* PF_* */
+	size_t guard;   /* in sampler->guards */
+	int stat_fd;    /* -1: not open, or not kept */
+	uint32_t flags; /* PF_* */
 	int cpu;
 	char letter;      /* of its state, at the last look */
 	char told_letter; /* the state that the sink has without a copy; 0: it has a copy, or none */
@@ -192,6 +197,9 @@ struct snap_sampler {
 	const struct snap_sampler_sink *sink;
 	struct snap_capture *capture; /* of the first look */
 	struct snap_procfs procfs;
+	/* What a process can make sleep is asked by these alone. */
+	struct snap_asker *asker;
+	struct snap_reader *reader;
 	enum snap_guard_kind guard_kind;
 	struct snap_budget_rules budget;
 	int64_t stood_ns; /* of the process that stood the longest */
@@ -290,6 +298,9 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler);
 void snap_sampler_process_destroy(struct snap_sampler *sampler,
 				  struct snap_sampler_process *process);
 
+/* NULL: it is not in the tree. */
+struct snap_sampler_process *snap_sampler_process_find(const struct snap_sampler *sampler,
+						       pid_t pid, uint64_t start_ticks);
 /* Its directory of procfs, the caller's to close; a negative errno, ESRCH: it has gone. */
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
 				   const struct snap_sampler_process *process);
@@ -301,7 +312,15 @@ void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_li
 struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 
 /* facts.c: what a process is and has mapped. */
-/* Opens what is needed to read its memory; trouble is the process's. */
+/* Whom to read: a thread of the process that lives, `thread` or another one if that is NULL. */
+struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *sampler,
+						     const struct snap_sampler_process *process,
+						     const struct snap_sampler_thread *thread);
+/* Something that was asked of it (`what`) did not return: it is HELD, of which the sink is told. */
+struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
+						  struct snap_sampler_process *process,
+						  const char *what) _must_check_;
+/* Looks whether it may be read, and reads its mappings; trouble is the process's. */
 struct stacksnap_error *
 snap_sampler_process_open(struct snap_sampler *sampler,
 			  struct snap_sampler_process *process) _must_check_;
@@ -320,8 +339,9 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 						 struct snap_sampler_process *process,
 						 bool *changed_ret) _must_check_;
-/* Has it become another program, or ended? Asked once a tick; then its threads are gone. */
-void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_process *process);
+/* Has it become another program, as a thread shows? Asked once a tick; then its threads are gone. */
+void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
+void snap_sampler_process_lose(struct snap_sampler *sampler, struct snap_sampler_process *process);
 
 /* threads.c: threads come, go and are renamed. */
 /* Lists the threads of a process again if their number has changed. */
@@ -336,6 +356,9 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 /* Sets the letter of its state; threads in D are counted as they come and go. */
 void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 				    struct snap_sampler_thread *thread, char letter);
+/* Its "stat", read again; 0 or a negative errno. */
+int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+			     struct snap_stat *ret);
 /* Opens a file of a thread, to be kept if descriptors allow; a negative errno. */
 int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
 			     const char *name, int *kept);

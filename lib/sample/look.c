@@ -27,21 +27,22 @@ enum {
 
 /* ---- what is seen: a copy of a blocked thread ---- */
 
-/* The files of a thread that a look needs; those that are not kept are closed after it. */
+/* The file of a thread that a look needs; one that is not kept is closed after it. */
 struct files {
-	int guard_fd, syscall_fd;
-	int loose_guard_fd, loose_syscall_fd;
+	int guard_fd, loose_guard_fd;
 };
 
-struct stack_question {
+/* Who is read, for the callbacks of a copy. */
+struct question {
+	struct snap_sampler *sampler;
 	struct snap_sampler_thread *thread;
+	struct snap_reader_target target;
 	bool limited; /* where no mapping is known, some of it must do */
 };
 
 static void files_close(struct files *files)
 {
 	snap_close(&files->loose_guard_fd);
-	snap_close(&files->loose_syscall_fd);
 }
 
 static int open_files(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
@@ -55,18 +56,28 @@ static int open_files(struct snap_sampler *sampler, struct snap_sampler_thread *
 		return files->guard_fd;
 	if (guard->guard_fd < 0)
 		files->loose_guard_fd = files->guard_fd;
-	files->syscall_fd =
-		snap_sampler_thread_open(sampler, thread, "syscall", &thread->syscall_fd);
-	if (files->syscall_fd < 0)
-		return files->syscall_fd;
-	if (thread->syscall_fd < 0)
-		files->loose_syscall_fd = files->syscall_fd;
 	return 0;
+}
+
+static int locate(void *context, struct snap_syscall_line *ret)
+{
+	const struct question *question = context;
+	const struct snap_sampler_thread *thread = question->thread;
+
+	return snap_reader_locate(question->sampler->reader, &question->target, thread->stack_start,
+				  thread->stack_end, question->sampler->options->max_stack, ret);
+}
+
+static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
+{
+	const struct question *question = context;
+
+	return snap_reader_read(question->sampler->reader, &question->target, address, bytes, size);
 }
 
 static uint64_t stack_end(void *context, uint64_t sp)
 {
-	const struct stack_question *question = context;
+	const struct question *question = context;
 	struct snap_sampler_thread *thread = question->thread;
 	const struct snap_map *map = snap_process_map(&thread->process->facts, sp);
 	uint64_t end;
@@ -127,13 +138,17 @@ static struct stacksnap_error *copy_while_blocked(struct snap_sampler *sampler,
 						  enum snap_copy_result *result_ret)
 {
 	unsigned tries = sampler->options->no_stop ? TRIES_ONLY_TICK : TRIES;
-	struct stack_question question = { .thread = thread };
+	struct question question = {
+		.sampler = sampler,
+		.thread = thread,
+		.target = snap_sampler_reader_target(sampler, thread->process, thread),
+	};
 	enum snap_copy_result result;
 	struct stacksnap_error *err;
 	bool changed;
 
 	blocked->guard = sampler->guard_kind;
-	blocked->mem_fd = thread->process->mem_fd;
+	blocked->source = (struct snap_blocked_source){ locate, read_memory, &question };
 	blocked->stack_end = stack_end;
 	blocked->context = &question;
 	blocked->bytes = sampler->stack;
@@ -145,6 +160,8 @@ static struct stacksnap_error *copy_while_blocked(struct snap_sampler *sampler,
 		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		if (err)
 			return err;
+		if (snap_sampler_thread_gone(sampler, thread))
+			break;
 		question.limited = true;
 		result = copy_once(sampler, thread, blocked, copy);
 	} while (--tries && is_worth_another(sampler, thread, result));
@@ -186,9 +203,12 @@ const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process 
 
 /* Copies that stack, too; the thread must still not have run. */
 static bool add_interrupted_stack(struct snap_sampler *sampler,
-				  const struct snap_blocked_copy *blocked,
-				  const struct snap_process *process, struct snap_thread *copy)
+				  const struct snap_sampler_thread *thread,
+				  const struct snap_blocked_copy *blocked, struct snap_thread *copy)
 {
+	const struct snap_process *process = &thread->process->facts;
+	const struct snap_reader_target target =
+		snap_sampler_reader_target(sampler, thread->process, thread);
 	struct snap_run_counters counters;
 	const struct snap_map *map;
 	uint64_t sp, start, size;
@@ -203,7 +223,9 @@ static bool add_interrupted_stack(struct snap_sampler *sampler,
 						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
 	size = map->end - start;
 	size = size < blocked->size ? size : blocked->size;
-	got = sampler->stack2 ? pread(blocked->mem_fd, sampler->stack2, size, (off_t)start) : 0;
+	if (!sampler->stack2)
+		return false;
+	got = snap_reader_read(sampler->reader, &target, start, sampler->stack2, size);
 	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters) ||
 	    !snap_run_counters_equal(&counters, &blocked->counters))
 		return false;
@@ -244,7 +266,8 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 		if (err)
 			return err;
 		verdict = SNAP_VERDICT_TAKEN;
-		err = sink->sample(sink->context, &thread->shown, copy, &verdict);
+		if (!snap_sampler_thread_gone(sampler, thread))
+			err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	}
 	*verdict_ret = verdict;
 	return err;
@@ -358,12 +381,11 @@ static struct stacksnap_error *show_blocked(struct snap_sampler *sampler,
 					    struct snap_thread *copy,
 					    enum snap_verdict *verdict_ret, bool *stale_ret)
 {
-	const struct snap_process *facts = &thread->process->facts;
 	struct stacksnap_error *err =
 		snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 
 	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
-	    !add_interrupted_stack(sampler, blocked, facts, copy))
+	    !add_interrupted_stack(sampler, thread, blocked, copy))
 		return err;
 	return snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 }
@@ -552,16 +574,16 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 	enum snap_copy_result result = SNAP_COPY_UNUSABLE;
 	struct snap_blocked_copy blocked = { 0 };
 	struct snap_thread copy = { 0 };
-	_cleanup_(files_close) struct files files = { -1, -1, -1, -1 };
+	_cleanup_(files_close) struct files files = { -1, -1 };
 	int error = open_files(sampler, thread, &files);
 	struct stacksnap_error *err;
 
 	if (error)
 		return cannot_open(sampler, thread, error);
 	blocked.guard_fd = files.guard_fd;
-	blocked.syscall_fd = files.syscall_fd;
 	err = copy_while_blocked(sampler, thread, &blocked, &copy, &result);
-	if (err)
+	/* Its process may be let be by now. */
+	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
 	switch (result) {
 	case SNAP_COPY_DONE:
@@ -574,6 +596,11 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 		return look_at_unreadable(sampler, thread, seen);
 	case SNAP_COPY_REFUSED:
 		return snap_sampler_process_refused(sampler, thread->process, EACCES);
+	case SNAP_COPY_HELD:
+		return snap_sampler_process_hold(sampler, thread->process, "reading its memory");
+	case SNAP_COPY_STALE:
+		snap_sampler_process_lose(sampler, thread->process);
+		return NULL;
 	case SNAP_COPY_GONE:
 		break;
 	}
@@ -603,7 +630,7 @@ struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
 	struct stacksnap_error *err;
 	bool gone;
 
-	snap_sampler_process_check(sampler, thread->process);
+	snap_sampler_process_check(sampler, thread);
 	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
 	if (decide(sampler, thread, &seen) == SNAP_LOOK_COPY)

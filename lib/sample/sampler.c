@@ -6,6 +6,7 @@
 #include "sample/internal.h"
 
 #include "base/buffer.h"
+#include "base/workers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 	/* Where there is one tick, the files of threads need not stay open. */
 	const struct snap_discover_known known = {
 		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
+		.asker = sampler->asker,
 	};
 	struct stacksnap_error *err;
 
@@ -79,6 +81,12 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	};
 	sampler->descriptors = descriptor_budget();
 	sampler->stack_size = sampler->options->max_stack + SNAP_STACK_MARGIN + 16;
+	/* Before anything large is there, of which their workers would keep a copy. */
+	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
+	if (!err)
+		err = snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
+	if (err)
+		return err;
 	sampler->stack = aligned_alloc(16, (sampler->stack_size + 15) & ~(size_t)15);
 	if (!sampler->stack)
 		return snap_error_no_memory();
@@ -111,6 +119,8 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	if (!sampler)
 		return;
 	snap_single_destroy(sampler->single);
+	snap_reader_destroy(sampler->reader);
+	snap_asker_destroy(sampler->asker);
 	for (size_t i = 0; i < sampler->guard_count; i++)
 		snap_sampler_thread_destroy(sampler, sampler->guards[i].thread);
 	for (size_t i = 0; i < sampler->process_count; i++)
@@ -375,8 +385,8 @@ static void sum_up_tick(struct snap_sampler *sampler)
 		enum snap_sampler_process_state state = sampler->processes[i]->state;
 
 		alive += is_alive(sampler->processes[i]);
-		sampled +=
-			state == SNAP_SAMPLER_PROCESS_SAMPLED || state == SNAP_SAMPLER_PROCESS_LOST;
+		sampled += state == SNAP_SAMPLER_PROCESS_SAMPLED ||
+			   state == SNAP_SAMPLER_PROCESS_LOST || state == SNAP_SAMPLER_PROCESS_HELD;
 	}
 	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;

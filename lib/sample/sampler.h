@@ -118,6 +118,9 @@ struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
 /* The same, the caller's from now on; no tick may follow. */
 struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
 
+/* Whether a process of the capture may be read: 0, or a negative errno; ETIMEDOUT: no answer. */
+int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *process);
+
 /*
  * One look at all threads. What goes wrong with one of them does not end it. CANCELLED, NO_MEMORY,
  * and the sink's errors.

@@ -88,7 +88,8 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 	thread->skip_ns = thread->skip_until_ns = thread->late = 0;
 	thread->process->facts.arch = pick->arch;
 	thread->process->refusals = 0;
-	if (thread->process->facts.trouble != SNAP_TROUBLE_NONE) {
+	if (thread->process->facts.trouble != SNAP_TROUBLE_NONE &&
+	    thread->process->facts.trouble != SNAP_TROUBLE_NOT_RESPONDING) {
 		err = snap_sampler_process_explain(sampler, thread->process, 0);
 		if (err)
 			return err;
@@ -157,12 +158,17 @@ static struct stacksnap_error *take_refusal(struct snap_sampler *sampler,
 
 static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 					 const struct snap_stop_request *request,
-					 struct snap_pick *pick)
+					 struct snap_pick *pick, bool is_spoiled)
 {
 	struct snap_sampler_thread *thread = request->thread;
 
 	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
+	if (pick->stalled)
+		return snap_sampler_process_hold(sampler, thread->process, "reading its memory");
+	/* Another one of the same call has held who reads. */
+	if (is_spoiled && pick->copy.result == SNAP_THREAD_COPIED && !pick->copy.stack_size)
+		return snap_sampler_miss(sampler, thread);
 	if (pick->copy.result == SNAP_THREAD_COPIED)
 		return take_stopped_copy(sampler, request, pick);
 	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
@@ -265,7 +271,6 @@ static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t
 		const struct snap_sampler_thread *thread = sampler->requests[i].thread;
 
 		sampler->picks[i] = (struct snap_pick){ .tid = thread->shown.tid,
-							.mem_fd = thread->process->mem_fd,
 							.stack_start = thread->stack_start,
 							.stack_end = thread->stack_end };
 	}
@@ -291,7 +296,7 @@ static void warn_cannot_stop(struct snap_sampler *sampler, const struct stacksna
 struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler)
 {
 	size_t count = sampler->request_count;
-	bool failed = false;
+	bool failed = false, is_spoiled = false;
 	struct stacksnap_error *err;
 
 	sampler->request_count = 0;
@@ -302,9 +307,12 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 		err = NULL;
 		failed = true;
 	}
+	for (size_t i = 0; i < count && !failed && !err; i++)
+		is_spoiled |= sampler->picks[i].stalled;
 	for (size_t i = 0; !err && i < count; i++) {
 		if (!failed)
-			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i]);
+			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i],
+					is_spoiled);
 		else if (!snap_sampler_thread_gone(sampler, sampler->requests[i].thread))
 			err = take_timeout(sampler, sampler->requests[i].thread);
 	}

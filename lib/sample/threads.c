@@ -25,7 +25,6 @@ static void close_kept(struct snap_sampler *sampler, int *fd)
 
 static void free_thread(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
 {
-	close_kept(sampler, &thread->syscall_fd);
 	close_kept(sampler, &thread->stat_fd);
 	free(thread);
 }
@@ -58,8 +57,8 @@ void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 	thread->letter = letter;
 }
 
-static int read_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
-		     struct snap_stat *ret)
+int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+			     struct snap_stat *ret)
 {
 	int fd = snap_sampler_thread_open(sampler, thread, "stat", &thread->stat_fd);
 	char text[STAT_SIZE];
@@ -88,7 +87,7 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_stat stat;
-	int error = read_stat(sampler, thread, &stat);
+	int error = snap_sampler_thread_stat(sampler, thread, &stat);
 
 	if (snap_procfs_is_gone(error) || (!error && has_ended(&stat))) {
 		thread->process->list_due = true;
@@ -213,7 +212,7 @@ static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
 				: 0;
 	thread->process = process;
 	memcpy(thread->name, stat->name, sizeof(thread->name));
-	thread->syscall_fd = thread->stat_fd = -1;
+	thread->stat_fd = -1;
 	thread->flags = stat->flags;
 	thread->cpu = stat->cpu;
 	thread->read_ns = thread->born_ns = sampler->now_ns;

@@ -62,8 +62,8 @@ static size_t find_position(const struct snap_sampler *sampler, pid_t pid, uint6
 				       processes[i]->facts.start_ticks < start_ticks));
 }
 
-static struct snap_sampler_process *find_process(const struct snap_sampler *sampler, pid_t pid,
-						 uint64_t start_ticks)
+struct snap_sampler_process *snap_sampler_process_find(const struct snap_sampler *sampler,
+						       pid_t pid, uint64_t start_ticks)
 {
 	size_t at = find_position(sampler, pid, start_ticks);
 	struct snap_sampler_process *process =
@@ -78,8 +78,7 @@ void snap_sampler_process_destroy(struct snap_sampler *sampler,
 				  struct snap_sampler_process *process)
 {
 	snap_sampler_process_drop_live(sampler, &process->live);
-	sampler->descriptors += (process->mem_fd >= 0) + (process->shown.tasks_fd >= 0);
-	snap_close(&process->mem_fd);
+	sampler->descriptors += process->shown.tasks_fd >= 0;
 	snap_close(&process->shown.tasks_fd);
 	snap_arena_deinit(&process->arena);
 	snap_arena_deinit(&process->space);
@@ -95,7 +94,7 @@ static struct snap_sampler_process *new_process(void)
 	if (!process)
 		return NULL;
 	process->live = (struct snap_live){ -1, -1, -1, -1, -1 };
-	process->mem_fd = process->shown.tasks_fd = -1;
+	process->shown.tasks_fd = -1;
 	process->shown.facts = &process->facts;
 	process->shown.live = &process->live;
 	snap_arena_init(&process->arena);
@@ -139,7 +138,7 @@ static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 	if (facts->parent < capture->process_count) {
 		const struct snap_process *above = &capture->processes[facts->parent];
 
-		parent = find_process(sampler, above->pid, above->start_ticks);
+		parent = snap_sampler_process_find(sampler, above->pid, above->start_ticks);
 	}
 	process->shown.parent = parent ? &parent->shown : NULL;
 	process->shown.index = capture == sampler->capture ? index : SIZE_MAX;
@@ -155,7 +154,7 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 		const struct snap_process *process = &capture->processes[i];
 		struct stacksnap_error *err;
 
-		if (find_process(sampler, process->pid, process->start_ticks))
+		if (snap_sampler_process_find(sampler, process->pid, process->start_ticks))
 			continue;
 		/* What went by between two looks was never there. */
 		if (!first && (process->vanished || process->trouble == SNAP_TROUBLE_ZOMBIE))
@@ -169,7 +168,8 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 
 static const struct snap_process *known_process(void *context, pid_t pid, uint64_t start_ticks)
 {
-	const struct snap_sampler_process *process = find_process(context, pid, start_ticks);
+	const struct snap_sampler_process *process =
+		snap_sampler_process_find(context, pid, start_ticks);
 
 	return process ? &process->facts : NULL;
 }
@@ -181,6 +181,7 @@ static struct stacksnap_error *discover_new_processes(struct snap_sampler *sampl
 		.find = known_process,
 		.context = sampler,
 		.descriptors = sampler->descriptors > 0 ? sampler->descriptors / 2 : 0,
+		.asker = sampler->asker,
 	};
 	struct stacksnap_error *err;
 
@@ -237,12 +238,35 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 		struct snap_sampler_process *process = sampler->processes[i];
 		_cleanup_fd_ int fd = -1;
 
-		if (process->state != SNAP_SAMPLER_PROCESS_UNREADABLE)
+		if (process->state != SNAP_SAMPLER_PROCESS_UNREADABLE &&
+		    process->state != SNAP_SAMPLER_PROCESS_HELD)
 			continue;
 		fd = snap_sampler_process_directory(sampler, process);
 		if (fd == -ESRCH)
 			process->state = SNAP_SAMPLER_PROCESS_GONE;
 	}
+}
+
+/*
+ * Those that did not respond are asked again. That they did not is told of them to the end: what is
+ * missing is missing.
+ */
+static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler)
+{
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < sampler->process_count && !err; i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
+
+		if (process->state != SNAP_SAMPLER_PROCESS_HELD || sampler->options->no_stop ||
+		    sampler->now_ns < process->held_until_ns)
+			continue;
+		process->facts.trouble = SNAP_TROUBLE_NONE;
+		err = snap_sampler_process_open(sampler, process);
+		if (process->facts.trouble == SNAP_TROUBLE_NONE)
+			process->facts.trouble = SNAP_TROUBLE_NOT_RESPONDING;
+	}
+	return err;
 }
 
 static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
@@ -304,6 +328,8 @@ struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler
 		err = discover_new_processes(sampler);
 		sampler->refresh_after_ns = snap_sampler_after(sampler, begin, ms(LEAST_MS), SHARE);
 	}
+	if (!err)
+		err = retry_held_processes(sampler);
 	return err ? err : announce_processes(sampler);
 }
 
@@ -387,7 +413,8 @@ static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
 	if (!capture)
 		return snap_error_no_memory();
 	err = snap_discover_one(sampler->options, &process->facts,
-				sampler->descriptors > 0 ? sampler->descriptors : 0, NULL, capture);
+				sampler->descriptors > 0 ? sampler->descriptors : 0, sampler->asker,
+				capture);
 	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
 		snap_error_destroy(err);
 		process->state = SNAP_SAMPLER_PROCESS_LOST;

@@ -3,6 +3,7 @@
  * Copies of blocked threads without a stop, on processes that the test forks: the same bytes as a
  * stop sees, never of a thread that runs or ran; and on recorded trees, where nothing proves it.
  */
+#include "reading.h"
 #include "sample/copy_blocked.h"
 #include "skip.h"
 
@@ -18,6 +19,7 @@ enum { ROOM = 1 << 20 };
 
 struct opened {
 	struct snap_blocked_copy blocked;
+	struct reading reading;
 	struct snap_capture *stopped; /* the maps, and what a stop has seen */
 };
 
@@ -74,22 +76,22 @@ static struct opened *open_victim(const struct victim *victim, enum snap_guard_k
 	opened->blocked = (struct snap_blocked_copy){
 		.guard = guard,
 		.guard_fd = snap_procfs_open_file(process, snap_guard_file(guard)),
-		.syscall_fd = snap_procfs_open_file(process, "syscall"),
-		.mem_fd = snap_procfs_open_file(process, "mem"),
+		.source = reading_source(&opened->reading),
 		.stack_end = stack_end,
 		.context = opened,
 		.bytes = malloc(ROOM),
 		.size = ROOM,
 	};
-	assert_true(opened->blocked.guard_fd >= 0 && opened->blocked.mem_fd >= 0);
+	assert_true(opened->blocked.guard_fd >= 0);
+	assert_null(snap_reader_new(&procfs, ROOM, &opened->reading.reader));
+	opened->reading.target = (struct snap_reader_target){ victim->pid, victim->pid, 0 };
 	return opened;
 }
 
 static void close_opened(struct opened *opened)
 {
 	snap_close(&opened->blocked.guard_fd);
-	snap_close(&opened->blocked.syscall_fd);
-	snap_close(&opened->blocked.mem_fd);
+	snap_reader_destroy(opened->reading.reader);
 	free(opened->blocked.bytes);
 	snap_capture_destroy(opened->stopped);
 	free(opened);

@@ -68,6 +68,13 @@ struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
 	return sampler->capture;
 }
 
+int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *process)
+{
+	(void)sampler;
+	(void)process;
+	return 0;
+}
+
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret)
 {

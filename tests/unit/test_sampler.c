@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The sampler on the threads of live victims: who is kept, who is stopped, who comes and goes. */
+#include "reading.h"
 #include "sampler_bed.h"
 
 #include <errno.h>
@@ -254,6 +255,7 @@ static void test_copy_of_a_thread_that_ran_is_not_believed(void **state)
 	struct bed *bed = *state;
 	struct snap_sampler_thread *thread;
 	struct between between = { 0 };
+	struct reading reading = { .start = 0 };
 	struct snap_thread copy = { 0 };
 	struct snap_blocked_copy blocked = { .stack_end = let_it_run, .context = &between };
 	enum snap_arch arch;
@@ -265,8 +267,10 @@ static void test_copy_of_a_thread_that_ran_is_not_believed(void **state)
 	thread = bed->sampler->guards[0].thread;
 	blocked.guard = bed->sampler->guard_kind;
 	blocked.guard_fd = bed->sampler->guards[0].guard_fd;
-	blocked.syscall_fd = thread->syscall_fd;
-	blocked.mem_fd = thread->process->mem_fd;
+	reading.reader = bed->sampler->reader;
+	reading.target = snap_sampler_reader_target(bed->sampler, thread->process, thread);
+	reading.most = bed->options.max_stack;
+	blocked.source = reading_source(&reading);
 	blocked.bytes = bed->sampler->stack;
 	blocked.size = bed->options.max_stack;
 	between.end = thread->stack_end;

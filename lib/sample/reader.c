@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The reader, seen from its caller and from within a worker: see reader.h. A worker has no
+ * descriptor but procfs, so it opens what it needs by number; the memory of processes it keeps open,
+ * some of them. That a number still means the same process is the caller's to know, who holds files
+ * of the thread; that it is the same program is looked at when its memory is opened.
+ */
+#include "sample/reader.h"
+
+#include "base/clock.h"
+#include "base/workers.h"
+#include "proc/fuse_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	KEPT = 64, /* processes whose memory a worker keeps open */
+	LINES = 1 << 16,
+	SPACE_BYTES = 96 << 20, /* address space for a list of mappings while it is read */
+	SYSCALL_TEXT = 256,
+	PATH = 64,
+	PAGE = 4096,
+	MS = 1000000,
+};
+
+static const size_t MOST_BYTES = ((size_t)1 << 30) - (1 << 20);
+
+struct kept_memory {
+	pid_t pid;
+	uint64_t program;
+	int fd; /* + 1; 0: none */
+};
+
+/* What a worker shares with the caller. */
+struct area {
+	/* the question */
+	int root_fd;
+	struct snap_reader_target target;
+	uint64_t start, end;
+	size_t size;
+	/* the answer */
+	int status;
+	struct snap_syscall_line line;
+	uint64_t address;
+	size_t asked, got; /* bytes from `address` on */
+	struct snap_space space;
+	/* the worker's */
+	struct kept_memory kept[KEPT];
+	struct snap_region records;
+	_Alignas(64) uint8_t bytes[];
+};
+
+struct snap_reader {
+	struct snap_workers pool;
+	int root_fd; /* a descriptor of our own */
+	size_t most;
+	struct area *answered; /* by the last call that located a thread; NULL: none */
+	struct snap_reader_target answered_of;
+};
+
+/* ---- in a worker ---- */
+
+static int open_task_file(const struct area *area, const char *name)
+{
+	char path[PATH];
+
+	snprintf(path, sizeof(path), "%d/task/%d/%s", (int)area->target.pid, (int)area->target.tid,
+		 name);
+	return snap_procfs_open_file(area->root_fd, path);
+}
+
+/* Whether the thread runs the program that is meant. */
+static bool is_same_program(const struct area *area)
+{
+	_cleanup_fd_ int fd = open_task_file(area, "");
+	struct snap_stat stat;
+
+	if (!area->target.program)
+		return true;
+	return fd >= 0 && snap_procfs_stat(fd, &stat) == 0 &&
+	       (stat.program == area->target.program || !stat.program);
+}
+
+/* The descriptor stays the worker's; a negative errno. */
+static int open_memory(struct area *area)
+{
+	struct kept_memory *kept = &area->kept[(unsigned)area->target.pid % KEPT];
+	int fd;
+
+	if (kept->fd && kept->pid == area->target.pid && kept->program == area->target.program)
+		return kept->fd - 1;
+	fd = open_task_file(area, "mem");
+	if (fd < 0)
+		return fd;
+	if (!is_same_program(area)) {
+		close(fd);
+		return -ESTALE;
+	}
+	if (kept->fd)
+		close(kept->fd - 1);
+	*kept = (struct kept_memory){ area->target.pid, area->target.program, fd + 1 };
+	return fd;
+}
+
+static ssize_t read_memory(struct area *area, uint64_t address, void *bytes, size_t size)
+{
+	int fd = open_memory(area);
+	ssize_t got = fd < 0 ? fd : pread(fd, bytes, size, (off_t)address);
+
+	return got < 0 && fd >= 0 ? -errno : got;
+}
+
+/* 0: that memory has gone. Its number may be another process's, of the same program, by now. */
+static ssize_t read_bytes(struct area *area, uint64_t address, void *bytes, size_t size)
+{
+	struct kept_memory *kept = &area->kept[(unsigned)area->target.pid % KEPT];
+	ssize_t got = read_memory(area, address, bytes, size);
+
+	if (got || !size)
+		return got;
+	close(kept->fd - 1);
+	kept->fd = 0;
+	got = read_memory(area, address, bytes, size);
+	return got ? got : -ESTALE;
+}
+
+static void try_memory(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	int fd = open_memory(area);
+
+	area->status = fd < 0 ? fd : 0;
+}
+
+static void read_asked(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	ssize_t got = read_bytes(area, area->address, area->bytes, area->asked);
+
+	area->status = got < 0 ? (int)got : 0;
+	area->got = got > 0 ? (size_t)got : 0;
+}
+
+static void read_usual_stack(struct area *area)
+{
+	uint64_t sp = area->line.sp, from = (sp - SNAP_STACK_MARGIN) & ~15ull, size;
+	ssize_t got;
+
+	if (sp < area->start || sp >= area->end || sp < SNAP_STACK_MARGIN + 16)
+		return;
+	size = area->end - from;
+	size = size < area->size ? size : area->size;
+	got = read_bytes(area, from, area->bytes, size);
+	if (got == -ESTALE)
+		area->status = -ESTALE;
+	if (got <= 0)
+		return;
+	area->address = from;
+	area->asked = size;
+	area->got = (size_t)got;
+}
+
+static void locate_thread(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	_cleanup_fd_ int fd = open_task_file(area, "syscall");
+	char text[SYSCALL_TEXT];
+	ssize_t length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
+
+	area->asked = area->got = 0;
+	area->status = length < 0 ? (int)length : 0;
+	if (length >= 0 && !snap_parse_syscall(text, (size_t)length, &area->line))
+		area->status = -EBADMSG;
+	if (!area->status && !area->line.running)
+		read_usual_stack(area);
+}
+
+static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t got = read_bytes(context, (uintptr_t)ranges[i].iov_base, bytes + total,
+					 ranges[i].iov_len);
+
+		total += got > 0 ? (size_t)got : 0;
+		if (got != (ssize_t)ranges[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+static void hide_fuse_maps(const struct area *area, const struct snap_space_reader *reader)
+{
+	_cleanup_fd_ int fd = -1;
+	struct snap_space *space = (struct snap_space *)&area->space;
+
+	if (!snap_fuse_maps_possible(space))
+		return;
+	fd = open_task_file(area, "mountinfo");
+	snap_fuse_maps_hide(reader, fd, space);
+}
+
+static void read_space(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	_cleanup_fd_ int fd = -1;
+	struct snap_space_reader reader = { .records = &area->records,
+					    .buffer_size = LINES,
+					    .read = read_ranges,
+					    .context = area };
+	int error = open_memory(area);
+
+	area->records = (struct snap_region){ area->bytes, area->bytes + SPACE_BYTES };
+	area->space = (struct snap_space){ .maps = NULL };
+	fd = error < 0 ? -1 : open_task_file(area, "maps");
+	area->status = error < 0 ? error : fd < 0 ? fd : 0;
+	if (area->status)
+		return;
+	reader.buffer = snap_region_alloc(&area->records, LINES);
+	reader.maps = snap_region_new_array(&area->records, SNAP_MAX_MAPS, struct snap_map);
+	if (!reader.buffer || !reader.maps)
+		area->status = -ENOMEM;
+	else
+		area->status = snap_space_read_maps(&reader, fd, &area->space);
+	if (area->status)
+		return;
+	hide_fuse_maps(area, &reader);
+	snap_space_read_pieces(&reader, &area->space);
+}
+
+/* ---- who asks ---- */
+
+struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t most,
+					struct snap_reader **ret)
+{
+	struct snap_reader *reader = calloc(1, sizeof(*reader));
+	size_t bytes = most < SPACE_BYTES ? SPACE_BYTES : most < MOST_BYTES ? most : MOST_BYTES;
+	int error;
+
+	if (!reader)
+		return snap_error_no_memory();
+	reader->most = bytes;
+	reader->root_fd = fcntl(procfs->root_fd, F_DUPFD_CLOEXEC, 0);
+	error = reader->root_fd < 0 ? errno : 0;
+	if (!error)
+		error = snap_workers_init(&reader->pool, sizeof(struct area) + bytes,
+					  reader->root_fd,
+					  SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
+	if (error) {
+		snap_close(&reader->root_fd);
+		free(reader);
+		return snap_error_os(error, "cannot create a process that reads others");
+	}
+	*ret = reader;
+	return NULL;
+}
+
+void snap_reader_destroy(struct snap_reader *reader)
+{
+	if (!reader)
+		return;
+	snap_workers_deinit(&reader->pool);
+	snap_close(&reader->root_fd);
+	free(reader);
+}
+
+/* The area of the next call; NULL: too many workers were left behind. */
+static struct area *begin_call(struct snap_reader *reader, const struct snap_reader_target *target)
+{
+	struct area *area = snap_workers_area(&reader->pool);
+
+	reader->answered = NULL;
+	if (!area)
+		return NULL;
+	area->root_fd = reader->root_fd;
+	area->target = *target;
+	area->asked = area->got = 0;
+	return area;
+}
+
+static int call_worker(struct snap_reader *reader, struct area *area,
+		       void (*run)(void *area, uint32_t item), int64_t patience_ms)
+{
+	if (!area || !snap_workers_call(&reader->pool, run, patience_ms * MS))
+		return -ETIMEDOUT;
+	return area->status;
+}
+
+int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target)
+{
+	struct area *area = begin_call(reader, target);
+
+	return call_worker(reader, area, try_memory, SNAP_READER_STACK_MS);
+}
+
+int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_target *target,
+		       uint64_t start, uint64_t end, size_t most, struct snap_syscall_line *ret)
+{
+	struct area *area = begin_call(reader, target);
+	int status;
+
+	if (area) {
+		area->start = start;
+		area->end = end;
+		area->size = (most < reader->most ? most : reader->most) & ~(size_t)15;
+	}
+	status = call_worker(reader, area, locate_thread, SNAP_READER_STACK_MS);
+	if (status)
+		return status;
+	*ret = area->line;
+	reader->answered = area;
+	reader->answered_of = *target;
+	return 0;
+}
+
+static bool has_answer(const struct snap_reader *reader, const struct snap_reader_target *target,
+		       uint64_t address, size_t size)
+{
+	const struct area *area = reader->answered;
+
+	return area && area->got && area->address == address && area->asked == size &&
+	       reader->answered_of.tid == target->tid && reader->answered_of.pid == target->pid;
+}
+
+ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
+			 uint64_t address, uint8_t *bytes, size_t size)
+{
+	struct area *area = reader->answered;
+	int status;
+
+	size = size < reader->most ? size : reader->most;
+	if (!has_answer(reader, target, address, size)) {
+		area = begin_call(reader, target);
+		if (area) {
+			area->address = address;
+			area->asked = size;
+		}
+		status = call_worker(reader, area, read_asked, SNAP_READER_STACK_MS);
+		if (status)
+			return status;
+	}
+	memcpy(bytes, area->bytes, area->got);
+	return (ssize_t)area->got;
+}
+
+struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
+					  const struct snap_reader_target *target,
+					  struct snap_arena *arena, int *error_ret,
+					  struct snap_space *ret)
+{
+	struct area *area = begin_call(reader, target);
+	struct stacksnap_error *err = NULL;
+	uint8_t *page;
+
+	*error_ret = call_worker(reader, area, read_space, SNAP_READER_SPACE_MS);
+	if (*error_ret == 0)
+		err = snap_space_copy(arena, &area->space, ret);
+	/* Nobody needs it any more, and there may be much of it. */
+	if (*error_ret != -ETIMEDOUT) {
+		page = (uint8_t *)(((uintptr_t)area->bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+		madvise(page, SPACE_BYTES - PAGE, MADV_REMOVE);
+	}
+	return err;
+}

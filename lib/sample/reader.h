@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Reader: reads what a process can make sleep: where its threads are, its memory, its mappings.
+ *
+ * A page that a silent server is to fill, or a lock that the process keeps, holds whoever reads, and
+ * perhaps where no signal ends it. So a worker reads (base/workers.h), which is left behind if it
+ * takes too long. Mostly one call does for a thread: where it is comes with the bytes of the stack
+ * that it was on the last time. Knows nothing of what is read, nor of who is read again when.
+ *
+ * All functions return -ETIMEDOUT where a call did not return in time: the process had better be
+ * let be. For one thread at a time.
+ */
+#ifndef SNAP_SAMPLE_READER_H
+#define SNAP_SAMPLE_READER_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "proc/address_space.h"
+#include "proc/procfs.h"
+
+enum {
+	SNAP_READER_STACK_MS = 100, /* patience for a stack */
+	SNAP_READER_SPACE_MS = 400, /* for the mappings, of which there may be many */
+};
+
+struct snap_reader;
+
+/* Whom it is about: a thread that lives, and what tells its program (struct snap_stat). */
+struct snap_reader_target {
+	pid_t pid, tid;
+	uint64_t program; /* 0: whatever it is */
+};
+
+/* To be made early: its workers have the memory that the caller has now. */
+struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t most,
+					struct snap_reader **ret) _must_check_;
+/* Waits up to 100 ms for workers that do not end. NULL is allowed. */
+void snap_reader_destroy(struct snap_reader *reader);
+
+/* Whether its memory may be read: 0 or a negative errno. */
+int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target);
+
+/*
+ * Where a thread is. If it is on the stack [start, end) its bytes from below sp on are read, too,
+ * up to `most`: snap_reader_read() has them then. ESTALE: it is another program.
+ */
+int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_target *target,
+		       uint64_t start, uint64_t end, size_t most, struct snap_syscall_line *ret);
+/* Bytes from an address on, up to the first that cannot be read: how many. */
+ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
+			 uint64_t address, uint8_t *bytes, size_t size);
+
+/* Its mappings and pieces. In *error_ret 0 or a negative errno: then there is no space. */
+struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
+					  const struct snap_reader_target *target,
+					  struct snap_arena *arena, int *error_ret,
+					  struct snap_space *ret) _must_check_;
+
+#endif

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Recordings and --no-stop of a process that does not respond: it alone has no stacks, which is said; the
+others are sampled all along, nobody stands still, and a signal ends it. The hostile ones are hostile_fuse."""
+import os
+import signal
+import time
+
+import bombs
+from harness import functions, need_root, proc_state, processes, read_file, threads, tids_of, wait_until
+from test_record import Recorder
+
+END_SECONDS = 2  # from a signal to the end; it takes a tenth of that
+
+
+def left_behind(comm="snap-reader"):
+    """Processes of the tool that nobody waits for any more, but for those that a file system holds."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        stat = read_file(f"/proc/{pid}/stat", "rb")
+        if stat and f"({comm})".encode() in stat and stat[stat.rindex(b")") + 2:].split()[1] == b"1":
+            found.append((int(pid), proc_state(pid)))
+    return found
+
+
+class Held(Recorder):
+    long = True
+
+    def hold(self, mode):
+        """A process that does not respond, with its innocent child, and one that has nothing to do with it."""
+        need_root()
+        folder = self.scratch()
+        bombs.looks_sane(os.path.join(folder, "image"))
+        self.hostile = self.victim("hostile_fuse", folder, mode, settled=False)
+        self.innocent = self.victim("threads", "futex:3:worker")
+        self.hostile.watched.append(self.hostile["innocent"])
+        return ["-p", self.hostile.pid, "-p", self.innocent.pid]
+
+    def check_report(self, doc):
+        nodes = processes(doc)
+        self.assertEqual(nodes[self.hostile.pid]["error"]["code"], "not_responding", doc)
+        self.assertIn("does not respond", nodes[self.hostile.pid]["error"]["message"])
+        for pid, count, name in (self.innocent.pid, 4, "wait_futex"), (self.hostile["innocent"], 3, "innocent_wait"):
+            self.assertNotIn("error", nodes[pid])
+            found = threads(nodes[pid])
+            self.assertEqual(len(found), count, doc)
+            self.assertTrue(all(stack["unwind"] == "complete" for _, stack in found.values()), doc)
+            self.assertTrue(any(name in functions(stack) for _, stack in found.values()), doc)
+
+    def check_nobody_stands(self):
+        for pid in (self.hostile.pid, self.hostile["innocent"], self.innocent.pid):
+            for tid in tids_of(pid):
+                self.assertNotIn(proc_state(pid, tid), ("t", "T", "D"), f"{pid}/{tid}")
+        # One whose last call has not returned is there until its server ends, and is nobody's.
+        wait_until(lambda: all(state in ("D", "Z") for _, state in left_behind()), "readers that leave")
+
+    def test_recording(self):
+        for mode in ("detached", "chroot", "overlay"):
+            with self.subTest(mode=mode):
+                targets = self.hold(mode)
+                got = self.run_tool("record", *targets, "-d", "2", "-f", "json", status=1)
+                self.check_report(got.doc)
+                self.assertGreater(got.doc["recording"]["ticks"], 20)
+                self.assertIn(f"process {self.hostile.pid} does not respond", got.err)
+                self.check_nobody_stands()
+                self.hostile.close()
+
+    def test_no_stop(self):
+        for mode in ("detached", "chroot", "overlay"):
+            with self.subTest(mode=mode):
+                targets = self.hold(mode)
+                doc = self.json("--no-stop", *targets, status=1)
+                self.check_report(doc)
+                self.check_nobody_stands()
+                self.hostile.close()
+
+    def ended(self, number):
+        targets = self.hold("detached")
+        recorder = self.start(*targets, "-d", "0", "-o", os.path.join(self.scratch(), "x.json"))
+        begin = time.monotonic()
+        recorder.send(number)
+        recorder.process.wait(timeout=30)
+        self.assertLess(time.monotonic() - begin, END_SECONDS)
+        self.check_nobody_stands()
+        recorder.close()
+
+    def test_signals_end_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number=number):
+                self.ended(number)
+                self.hostile.close()
+
+    def test_page_that_comes_when_it_stands_still(self):
+        targets = self.hold("swapped")
+        recorder = self.start(*targets, "-d", "0", "-o", os.path.join(self.scratch(), "x.json"))
+        begin = time.monotonic()
+        recorder.send(signal.SIGTERM)
+        recorder.process.wait(timeout=30)
+        self.assertLess(time.monotonic() - begin, END_SECONDS)
+        recorder.close()
+
+
+class Leaders(Recorder):
+    def test_a_leader_that_has_exited_before_its_threads(self):
+        victim = self.victim("zleader", settled=False)
+        wait_until(lambda: proc_state(victim.pid) == "Z", "a zombie leader")
+        victim.watched = []
+        got = self.run_tool("record", "-p", victim.pid, "-d", "0.5", "-f", "folded", status=(0, 1))
+        self.assertIn("survive", got.text)
+
+
