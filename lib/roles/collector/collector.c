@@ -124,6 +124,16 @@ static void take_options(struct collector *collector, const struct birth *birth)
 	collector->options.debuginfod = false;
 }
 
+/*
+ * A worker that is held in a read has this memory mapped for as long as it sleeps. Nobody reads it
+ * any more, and we end without another look at it.
+ */
+static void free_shared_pages(const struct snap_capture *capture)
+{
+	if (capture->shared_fd >= 0)
+		(void)!ftruncate(capture->shared_fd, 0);
+}
+
 static void run_collector(void *context, int channel)
 {
 	const struct birth *birth = context;
@@ -142,7 +152,6 @@ static void run_collector(void *context, int channel)
 	failed = err != NULL;
 	if (snap_error_ignore(send_capture(&collector, err)) || failed)
 		return;
-	snap_close(&collector.capture->shared_fd);
 	snap_role_outlive_thread();
 	failed = snap_error_ignore(send_worker(&collector));
 	snap_tracer_end(&collector.capture->tracer_fd);
@@ -153,6 +162,7 @@ static void run_collector(void *context, int channel)
 	       size > 0)
 		failed = snap_error_ignore(send_worker(&collector));
 	snap_role_end(&collector.worker);
+	free_shared_pages(collector.capture);
 }
 
 /* ---- in the supervisor ---- */
