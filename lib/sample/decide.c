@@ -29,7 +29,7 @@ static enum snap_look_action decide_uncounted(enum snap_sampler_thread_state sta
 {
 	enum snap_look_action action;
 
-	if (seen->letter != 'R' && seen->too_soon)
+	if (seen->too_soon)
 		return SNAP_LOOK_SKIP;
 	action = stop_or(SNAP_LOOK_MISS, seen, rules);
 	/* Only the time that has passed spoke for it. */

@@ -109,9 +109,10 @@ struct snap_sampler_thread {
 	struct snap_sampled_thread shown;
 	struct snap_sampler_process *process;
 	char name[SNAP_MAX_COMM];
-	size_t guard;   /* in sampler->guards */
-	int stat_fd;    /* -1: not open, or not kept */
-	uint32_t flags; /* PF_* */
+	unsigned listed; /* + 1, in sampler->questions; 0: it is not there */
+	size_t guard;    /* in sampler->guards */
+	int stat_fd;     /* -1: not open, or not kept */
+	uint32_t flags;  /* PF_* */
 	int cpu;
 	char letter;      /* of its state, at the last look */
 	char told_letter; /* the state that the sink has without a copy; 0: it has a copy, or none */
@@ -214,6 +215,9 @@ struct snap_sampler {
 	size_t moved_count, moved_capacity;
 	struct snap_sampler_thread **dead;
 	size_t dead_count, dead_capacity;
+	/* Of `moved`: those that were located together, with their counters before that. */
+	struct snap_reader_question questions[SNAP_READER_MOST];
+	struct snap_run_counters counters[SNAP_READER_MOST];
 	struct snap_pick picks[SNAP_SINGLE_MOST];
 	struct snap_stop_request requests[SNAP_SINGLE_MOST];
 	size_t request_count;
@@ -257,6 +261,12 @@ static inline void snap_sampler_thread_set(struct snap_sampler *sampler,
 					   enum snap_sampler_thread_state state)
 {
 	sampler->guards[thread->guard].state = (uint8_t)state;
+}
+
+/* Made by the kernel: there is no stack of a program. */
+static inline bool snap_sampler_thread_is_worker(const struct snap_sampler_thread *thread)
+{
+	return thread->flags & (SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD);
 }
 
 static inline struct snap_look_rules snap_sampler_rules(const struct snap_sampler *sampler)
@@ -363,6 +373,26 @@ int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_t
 int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
 			     const char *name, int *kept);
 void snap_sampler_thread_destroy(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
+
+/* blocked.c: copies of blocked threads. */
+/* Its counters; what it has run is counted as far as it is known. 0 or a negative errno. */
+int snap_sampler_read_counters(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+			       int fd, struct snap_run_counters *ret);
+/* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
+struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  struct snap_blocked_copy *blocked,
+						  struct snap_thread *copy,
+						  enum snap_copy_result *result_ret) _must_check_;
+/* Copies the stack that a signal interrupted, too; the thread must still not have run. */
+bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
+					const struct snap_sampler_thread *thread,
+					const struct snap_blocked_copy *blocked,
+					struct snap_thread *copy);
+/* Locates several of them at once; what fails is done for each by itself. */
+struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
+						struct snap_sampler_thread *const *threads,
+						size_t count) _must_check_;
 
 /* look.c: a thread that has moved. */
 struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,

@@ -14,226 +14,12 @@
 #include <time.h>
 
 enum {
-	TRIES = 3, /* for a thread that runs just when it is copied */
-	TRIES_ONLY_TICK = 5,
-	NAP_NS = 20000,
-	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
-	READ_AGAIN_MS = 100,   /* names of threads that run */
+	READ_AGAIN_MS = 100, /* names of threads that run */
 	SELDOM_MS = 200,
-	STILL_MS = 5000,      /* without counters: a blocked thread that shows no trace of a run */
-	USUAL_STACK = 65536,  /* more than that is not compared: unwinding it is cheaper */
-	SCAN_BYTES = 1 << 16, /* of a stack, for a signal frame */
+	RESTLESS_MS = 20,    /* how long a thread runs that was stopped as it was blocked */
+	STILL_MS = 5000,     /* without counters: a blocked thread that shows no trace of a run */
+	USUAL_STACK = 65536, /* more than that is not compared: unwinding it is cheaper */
 };
-
-/* ---- what is seen: a copy of a blocked thread ---- */
-
-/* The file of a thread that a look needs; one that is not kept is closed after it. */
-struct files {
-	int guard_fd, loose_guard_fd;
-};
-
-/* Who is read, for the callbacks of a copy. */
-struct question {
-	struct snap_sampler *sampler;
-	struct snap_sampler_thread *thread;
-	struct snap_reader_target target;
-	bool limited; /* where no mapping is known, some of it must do */
-};
-
-static void files_close(struct files *files)
-{
-	snap_close(&files->loose_guard_fd);
-}
-
-static int open_files(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
-		      struct files *files)
-{
-	struct snap_sampler_guard *guard = &sampler->guards[thread->guard];
-
-	files->guard_fd = snap_sampler_thread_open(
-		sampler, thread, snap_guard_file(sampler->guard_kind), &guard->guard_fd);
-	if (files->guard_fd < 0)
-		return files->guard_fd;
-	if (guard->guard_fd < 0)
-		files->loose_guard_fd = files->guard_fd;
-	return 0;
-}
-
-static int locate(void *context, struct snap_syscall_line *ret)
-{
-	const struct question *question = context;
-	const struct snap_sampler_thread *thread = question->thread;
-
-	return snap_reader_locate(question->sampler->reader, &question->target, thread->stack_start,
-				  thread->stack_end, question->sampler->options->max_stack, ret);
-}
-
-static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
-{
-	const struct question *question = context;
-
-	return snap_reader_read(question->sampler->reader, &question->target, address, bytes, size);
-}
-
-static uint64_t stack_end(void *context, uint64_t sp)
-{
-	const struct question *question = context;
-	struct snap_sampler_thread *thread = question->thread;
-	const struct snap_map *map = snap_process_map(&thread->process->facts, sp);
-	uint64_t end;
-
-	if (map && map->read) {
-		thread->stack_start = map->start;
-		thread->stack_end = map->end;
-		return map->end;
-	}
-	if (!question->limited || __builtin_add_overflow(sp, UNKNOWN_STACK, &end))
-		return 0;
-	return end & ~(uint64_t)4095;
-}
-
-/* What it has run is counted as far as it is known. */
-static int read_counters(struct snap_sampler *sampler, struct snap_sampler_thread *thread, int fd,
-			 struct snap_run_counters *ret)
-{
-	int error = snap_guard_read(sampler->guard_kind, fd, ret);
-
-	if (!error && ret->run_ns > thread->run_ns) {
-		sampler->run_ns += ret->run_ns - thread->run_ns;
-		thread->run_ns = ret->run_ns;
-	}
-	return error;
-}
-
-static enum snap_copy_result copy_once(struct snap_sampler *sampler,
-				       struct snap_sampler_thread *thread,
-				       struct snap_blocked_copy *blocked, struct snap_thread *copy)
-{
-	enum snap_arch arch;
-	int error = read_counters(sampler, thread, blocked->guard_fd, &blocked->counters);
-
-	if (error)
-		return snap_procfs_is_gone(error) ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
-	return snap_copy_blocked(blocked, copy, &arch);
-}
-
-/* Whether another attempt may find it blocked. */
-static bool is_worth_another(const struct snap_sampler *sampler,
-			     const struct snap_sampler_thread *thread, enum snap_copy_result result)
-{
-	if (result == SNAP_COPY_MOVED)
-		return true;
-	if (!sampler->options->no_stop || result != SNAP_COPY_RUNNING || thread->letter == 'R')
-		return false;
-	/* It was asleep a moment ago, and may soon be again. */
-	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-	return true;
-}
-
-/* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
-static struct stacksnap_error *copy_while_blocked(struct snap_sampler *sampler,
-						  struct snap_sampler_thread *thread,
-						  struct snap_blocked_copy *blocked,
-						  struct snap_thread *copy,
-						  enum snap_copy_result *result_ret)
-{
-	unsigned tries = sampler->options->no_stop ? TRIES_ONLY_TICK : TRIES;
-	struct question question = {
-		.sampler = sampler,
-		.thread = thread,
-		.target = snap_sampler_reader_target(sampler, thread->process, thread),
-	};
-	enum snap_copy_result result;
-	struct stacksnap_error *err;
-	bool changed;
-
-	blocked->guard = sampler->guard_kind;
-	blocked->source = (struct snap_blocked_source){ locate, read_memory, &question };
-	blocked->stack_end = stack_end;
-	blocked->context = &question;
-	blocked->bytes = sampler->stack;
-	blocked->size = sampler->options->max_stack;
-	do {
-		result = copy_once(sampler, thread, blocked, copy);
-		if (result != SNAP_COPY_UNMAPPED)
-			continue;
-		err = snap_sampler_process_map(sampler, thread->process, &changed);
-		if (err)
-			return err;
-		if (snap_sampler_thread_gone(sampler, thread))
-			break;
-		question.limited = true;
-		result = copy_once(sampler, thread, blocked, copy);
-	} while (--tries && is_worth_another(sampler, thread, result));
-	*result_ret = result;
-	return NULL;
-}
-
-/* ---- the stack that a signal handler interrupted ---- */
-
-struct interrupted {
-	const struct snap_process *process;
-	const struct snap_map *own, *found;
-};
-
-static bool is_on_another_stack(void *context, uint64_t sp)
-{
-	struct interrupted *interrupted = context;
-	const struct snap_map *map = snap_process_map(interrupted->process, sp);
-
-	if (!map || map == interrupted->own || !map->read || !map->write)
-		return false;
-	interrupted->found = map;
-	return true;
-}
-
-const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process *process,
-						      const struct snap_thread *copy,
-						      uint64_t *sp_ret)
-{
-	struct interrupted interrupted = {
-		.process = process,
-		.own = snap_process_map(process, copy->stack_address + SNAP_STACK_MARGIN),
-	};
-	size_t budget = SCAN_BYTES;
-
-	*sp_ret = snap_tracer_interrupted_sp(copy, &budget, is_on_another_stack, &interrupted);
-	return *sp_ret ? interrupted.found : NULL;
-}
-
-/* Copies that stack, too; the thread must still not have run. */
-static bool add_interrupted_stack(struct snap_sampler *sampler,
-				  const struct snap_sampler_thread *thread,
-				  const struct snap_blocked_copy *blocked, struct snap_thread *copy)
-{
-	const struct snap_process *process = &thread->process->facts;
-	const struct snap_reader_target target =
-		snap_sampler_reader_target(sampler, thread->process, thread);
-	struct snap_run_counters counters;
-	const struct snap_map *map;
-	uint64_t sp, start, size;
-	ssize_t got;
-
-	map = snap_sampler_interrupted_stack(process, copy, &sp);
-	if (!map)
-		return false;
-	if (!sampler->stack2)
-		sampler->stack2 = malloc(sampler->stack_size);
-	start = sp - map->start < SNAP_STACK_MARGIN ? map->start
-						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
-	size = map->end - start;
-	size = size < blocked->size ? size : blocked->size;
-	if (!sampler->stack2)
-		return false;
-	got = snap_reader_read(sampler->reader, &target, start, sampler->stack2, size);
-	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters) ||
-	    !snap_run_counters_equal(&counters, &blocked->counters))
-		return false;
-	copy->stack2_address = start;
-	copy->stack2 = sampler->stack2;
-	copy->stack2_size = (size_t)got;
-	return true;
-}
 
 /* ---- what is told ---- */
 
@@ -385,9 +171,19 @@ static struct stacksnap_error *show_blocked(struct snap_sampler *sampler,
 		snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 
 	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
-	    !add_interrupted_stack(sampler, thread, blocked, copy))
+	    !snap_sampler_add_interrupted_stack(sampler, thread, blocked, copy))
 		return err;
 	return snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
+}
+
+/* The stop itself makes a thread run, until it sleeps again. */
+static bool is_too_soon(const struct snap_sampler *sampler,
+			const struct snap_sampler_thread *thread)
+{
+	const int64_t ms = SNAP_NS_PER_MS;
+	int64_t sooner = thread->letter == 'R' ? (SELDOM_MS - RESTLESS_MS) * ms : 0;
+
+	return thread->moved_after_ns && sampler->now_ns < thread->moved_after_ns - sooner;
 }
 
 static enum snap_look_action decide(const struct snap_sampler *sampler,
@@ -399,7 +195,7 @@ static enum snap_look_action decide(const struct snap_sampler *sampler,
 	seen->letter = thread->letter;
 	seen->held_off = sampler->now_ns < thread->skip_until_ns ||
 			 sampler->now_ns < thread->process->trace_after_ns;
-	seen->too_soon = sampler->now_ns < thread->moved_after_ns;
+	seen->too_soon = is_too_soon(sampler, thread);
 	seen->time_is_up = rules.only_tick && snap_clock_ns(CLOCK_MONOTONIC) >= sampler->until_ns;
 	return snap_look_decide(snap_sampler_thread_state(sampler, thread), seen, &rules);
 }
@@ -567,6 +363,30 @@ static struct stacksnap_error *look_at_unreadable(struct snap_sampler *sampler,
 	return act_on_thread(sampler, thread, seen, NULL);
 }
 
+/* The file of a thread that a look needs; one that is not kept is closed after it. */
+struct files {
+	int guard_fd, loose_guard_fd;
+};
+
+static void files_close(struct files *files)
+{
+	snap_close(&files->loose_guard_fd);
+}
+
+static int open_files(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+		      struct files *files)
+{
+	struct snap_sampler_guard *guard = &sampler->guards[thread->guard];
+
+	files->guard_fd = snap_sampler_thread_open(
+		sampler, thread, snap_guard_file(sampler->guard_kind), &guard->guard_fd);
+	if (files->guard_fd < 0)
+		return files->guard_fd;
+	if (guard->guard_fd < 0)
+		files->loose_guard_fd = files->guard_fd;
+	return 0;
+}
+
 static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 					       struct snap_sampler_thread *thread,
 					       struct snap_observation *seen)
@@ -581,7 +401,7 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 	if (error)
 		return cannot_open(sampler, thread, error);
 	blocked.guard_fd = files.guard_fd;
-	err = copy_while_blocked(sampler, thread, &blocked, &copy, &result);
+	err = snap_sampler_copy_blocked(sampler, thread, &blocked, &copy, &result);
 	/* Its process may be let be by now. */
 	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
@@ -616,7 +436,7 @@ static void count_run_time(struct snap_sampler *sampler, struct snap_sampler_thr
 	struct snap_run_counters counters;
 
 	if (fd >= 0)
-		read_counters(sampler, thread, fd, &counters);
+		snap_sampler_read_counters(sampler, thread, fd, &counters);
 	if (fd != *kept)
 		snap_close(&fd);
 }
@@ -624,9 +444,8 @@ static void count_run_time(struct snap_sampler *sampler, struct snap_sampler_thr
 struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread)
 {
-	const uint32_t workers = SNAP_PF_IO_WORKER | SNAP_PF_USER_WORKER | SNAP_PF_KTHREAD;
 	struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
-					 .is_worker = thread->flags & workers };
+					 .is_worker = snap_sampler_thread_is_worker(thread) };
 	struct stacksnap_error *err;
 	bool gone;
 

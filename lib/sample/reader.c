@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum {
 	KEPT = 64, /* processes whose memory a worker keeps open */
@@ -23,6 +24,7 @@ enum {
 	SPACE_BYTES = 96 << 20, /* address space for a list of mappings while it is read */
 	SYSCALL_TEXT = 256,
 	PATH = 64,
+	LIST_STACK = 64 << 10, /* bytes of a stack that are read with a list; most are smaller */
 	PAGE = 4096,
 	MS = 1000000,
 };
@@ -35,20 +37,32 @@ struct kept_memory {
 	int fd; /* + 1; 0: none */
 };
 
+/* Where a thread is, and what was read of its stack. */
+struct location {
+	struct snap_reader_question question;
+	size_t most;
+	int status;
+	struct snap_syscall_line line;
+	uint64_t address;
+	size_t asked, got; /* bytes from there on */
+};
+
 /* What a worker shares with the caller. */
 struct area {
 	/* the question */
 	int root_fd;
+	int nice; /* the caller's */
 	struct snap_reader_target target;
-	uint64_t start, end;
-	size_t size;
 	/* the answer */
 	int status;
-	struct snap_syscall_line line;
-	uint64_t address;
-	size_t asked, got; /* bytes from `address` on */
+	struct location location; /* of one thread; or bytes of memory alone */
 	struct snap_space space;
+	/* a list of threads, with its own bytes, which stay as they are until the next list */
+	uint32_t list_count, list_at;
+	struct location list[SNAP_READER_MOST];
+	uint8_t *list_bytes;
 	/* the worker's */
+	int own_nice;
 	struct kept_memory kept[KEPT];
 	struct snap_region records;
 	_Alignas(64) uint8_t bytes[];
@@ -59,7 +73,7 @@ struct snap_reader {
 	int root_fd; /* a descriptor of our own */
 	size_t most;
 	struct area *answered; /* by the last call that located a thread; NULL: none */
-	struct snap_reader_target answered_of;
+	struct area *listed;   /* has the answers to the last list; NULL: none */
 };
 
 /* ---- in a worker ---- */
@@ -139,44 +153,75 @@ static void try_memory(void *memory, uint32_t item _unused_)
 static void read_asked(void *memory, uint32_t item _unused_)
 {
 	struct area *area = memory;
-	ssize_t got = read_bytes(area, area->address, area->bytes, area->asked);
+	struct location *location = &area->location;
+	ssize_t got = read_bytes(area, location->address, area->bytes, location->asked);
 
 	area->status = got < 0 ? (int)got : 0;
-	area->got = got > 0 ? (size_t)got : 0;
+	location->got = got > 0 ? (size_t)got : 0;
 }
 
-static void read_usual_stack(struct area *area)
+static void read_usual_stack(struct area *area, struct location *location, uint8_t *bytes)
 {
-	uint64_t sp = area->line.sp, from = (sp - SNAP_STACK_MARGIN) & ~15ull, size;
+	uint64_t sp = location->line.sp, from = (sp - SNAP_STACK_MARGIN) & ~15ull, size;
+	const struct snap_reader_question *question = &location->question;
 	ssize_t got;
 
-	if (sp < area->start || sp >= area->end || sp < SNAP_STACK_MARGIN + 16)
+	if (sp < question->start || sp >= question->end || sp < SNAP_STACK_MARGIN + 16)
 		return;
-	size = area->end - from;
-	size = size < area->size ? size : area->size;
-	got = read_bytes(area, from, area->bytes, size);
+	size = question->end - from;
+	size = size < location->most ? size : location->most;
+	got = read_bytes(area, from, bytes, size);
 	if (got == -ESTALE)
-		area->status = -ESTALE;
+		location->status = -ESTALE;
 	if (got <= 0)
 		return;
-	area->address = from;
-	area->asked = size;
-	area->got = (size_t)got;
+	location->address = from;
+	location->asked = size;
+	location->got = (size_t)got;
+}
+
+static void locate(struct area *area, struct location *location, uint8_t *bytes)
+{
+	_cleanup_fd_ int fd = -1;
+	char text[SYSCALL_TEXT];
+	ssize_t length;
+
+	area->target = location->question.target;
+	fd = open_task_file(area, "syscall");
+	length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
+	location->status = length < 0 ? (int)length : 0;
+	if (length >= 0 && !snap_parse_syscall(text, (size_t)length, &location->line))
+		location->status = -EBADMSG;
+	if (!location->status && !location->line.running)
+		read_usual_stack(area, location, bytes);
 }
 
 static void locate_thread(void *memory, uint32_t item _unused_)
 {
 	struct area *area = memory;
-	_cleanup_fd_ int fd = open_task_file(area, "syscall");
-	char text[SYSCALL_TEXT];
-	ssize_t length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
 
-	area->asked = area->got = 0;
-	area->status = length < 0 ? (int)length : 0;
-	if (length >= 0 && !snap_parse_syscall(text, (size_t)length, &area->line))
-		area->status = -EBADMSG;
-	if (!area->status && !area->line.running)
-		read_usual_stack(area);
+	locate(area, &area->location, area->bytes);
+	area->status = area->location.status;
+}
+
+/* As long as we wait for a processor, so does the caller, who may come before others. */
+static void follow_caller(struct area *area)
+{
+	if (area->nice != area->own_nice)
+		setpriority(PRIO_PROCESS, 0, area->nice);
+	area->own_nice = area->nice;
+}
+
+static void locate_listed(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+
+	follow_caller(area);
+	for (uint32_t i = 0; i < area->list_count; i++) {
+		__atomic_store_n(&area->list_at, i, __ATOMIC_RELEASE);
+		locate(area, &area->list[i], area->list_bytes + (size_t)i * LIST_STACK);
+	}
+	area->status = 0;
 }
 
 static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
@@ -248,9 +293,10 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 	reader->root_fd = fcntl(procfs->root_fd, F_DUPFD_CLOEXEC, 0);
 	error = reader->root_fd < 0 ? errno : 0;
 	if (!error)
-		error = snap_workers_init(&reader->pool, sizeof(struct area) + bytes,
-					  reader->root_fd,
-					  SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
+		error = snap_workers_init(
+			&reader->pool,
+			sizeof(struct area) + bytes + (size_t)SNAP_READER_MOST * LIST_STACK,
+			reader->root_fd, SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error) {
 		snap_close(&reader->root_fd);
 		free(reader);
@@ -275,20 +321,23 @@ static struct area *begin_call(struct snap_reader *reader, const struct snap_rea
 	struct area *area = snap_workers_area(&reader->pool);
 
 	reader->answered = NULL;
+	if (area != reader->listed)
+		reader->listed = NULL;
 	if (!area)
 		return NULL;
 	area->root_fd = reader->root_fd;
 	area->target = *target;
-	area->asked = area->got = 0;
+	area->location = (struct location){ .question.target = *target };
 	return area;
 }
 
 static int call_worker(struct snap_reader *reader, struct area *area,
 		       void (*run)(void *area, uint32_t item), int64_t patience_ms)
 {
-	if (!area || !snap_workers_call(&reader->pool, run, patience_ms * MS))
-		return -ETIMEDOUT;
-	return area->status;
+	if (area && snap_workers_call(&reader->pool, run, patience_ms * MS))
+		return area->status;
+	reader->listed = NULL;
+	return -ETIMEDOUT;
 }
 
 int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target)
@@ -305,26 +354,79 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_targ
 	int status;
 
 	if (area) {
-		area->start = start;
-		area->end = end;
-		area->size = (most < reader->most ? most : reader->most) & ~(size_t)15;
+		area->location.question.start = start;
+		area->location.question.end = end;
+		area->location.most = (most < reader->most ? most : reader->most) & ~(size_t)15;
 	}
 	status = call_worker(reader, area, locate_thread, SNAP_READER_STACK_MS);
 	if (status)
 		return status;
-	*ret = area->line;
+	*ret = area->location.line;
 	reader->answered = area;
-	reader->answered_of = *target;
 	return 0;
 }
+
+/* ---- lists ---- */
+
+int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_question *questions,
+			   size_t count, size_t *late_ret)
+{
+	struct area *area = begin_call(reader, &questions[0].target);
+	int status;
+
+	*late_ret = SIZE_MAX;
+	if (!area)
+		return -ETIMEDOUT;
+	area->list_count = (uint32_t)count;
+	area->list_at = UINT32_MAX;
+	area->nice = getpriority(PRIO_PROCESS, 0);
+	area->list_bytes = area->bytes + reader->most;
+	for (size_t i = 0; i < count; i++)
+		area->list[i] = (struct location){ .question = questions[i], .most = LIST_STACK };
+	status = call_worker(reader, area, locate_listed, SNAP_READER_STACK_MS);
+	if (status) {
+		uint32_t at = __atomic_load_n(&area->list_at, __ATOMIC_ACQUIRE);
+
+		*late_ret = at < count ? at : SIZE_MAX;
+		return status;
+	}
+	reader->listed = area;
+	return 0;
+}
+
+int snap_reader_located(const struct snap_reader *reader, size_t index,
+			struct snap_syscall_line *ret)
+{
+	const struct location *location = reader->listed ? &reader->listed->list[index] : NULL;
+
+	if (!location)
+		return -ENODATA;
+	*ret = location->line;
+	return location->status;
+}
+
+bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64_t address,
+			  uint8_t *bytes, size_t size, size_t *got_ret)
+{
+	const struct location *location = reader->listed ? &reader->listed->list[index] : NULL;
+
+	if (!location || !location->got || location->address != address || location->asked != size)
+		return false;
+	memcpy(bytes, reader->listed->list_bytes + index * LIST_STACK, location->got);
+	*got_ret = location->got;
+	return true;
+}
+
+/* ---- memory ---- */
 
 static bool has_answer(const struct snap_reader *reader, const struct snap_reader_target *target,
 		       uint64_t address, size_t size)
 {
-	const struct area *area = reader->answered;
+	const struct location *location = reader->answered ? &reader->answered->location : NULL;
 
-	return area && area->got && area->address == address && area->asked == size &&
-	       reader->answered_of.tid == target->tid && reader->answered_of.pid == target->pid;
+	return location && location->got && location->address == address &&
+	       location->asked == size && location->question.target.tid == target->tid &&
+	       location->question.target.pid == target->pid;
 }
 
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
@@ -337,15 +439,15 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 	if (!has_answer(reader, target, address, size)) {
 		area = begin_call(reader, target);
 		if (area) {
-			area->address = address;
-			area->asked = size;
+			area->location.address = address;
+			area->location.asked = size;
 		}
 		status = call_worker(reader, area, read_asked, SNAP_READER_STACK_MS);
 		if (status)
 			return status;
 	}
-	memcpy(bytes, area->bytes, area->got);
-	return (ssize_t)area->got;
+	memcpy(bytes, area->bytes, area->location.got);
+	return (ssize_t)area->location.got;
 }
 
 struct stacksnap_error *snap_reader_space(struct snap_reader *reader,

@@ -46,6 +46,27 @@ int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target 
  */
 int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_target *target,
 		       uint64_t start, uint64_t end, size_t most, struct snap_syscall_line *ret);
+/*
+ * The same for many at once, which costs one hand-over: snap_reader_located() has what became of
+ * each, until the next list or until a call was late. ETIMEDOUT: then *late_ret is which of them was
+ * at hand, SIZE_MAX: none, and nothing is known of any.
+ */
+struct snap_reader_question {
+	struct snap_reader_target target;
+	uint64_t start, end;
+};
+
+enum { SNAP_READER_MOST = 64 }; /* of one list */
+
+int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_question *questions,
+			   size_t count, size_t *late_ret);
+/* Of number `index` of the list; ENODATA: nothing is known. */
+int snap_reader_located(const struct snap_reader *reader, size_t index,
+			struct snap_syscall_line *ret);
+/* Whether these bytes were read with that. */
+bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64_t address,
+			  uint8_t *bytes, size_t size, size_t *got_ret);
+
 /* Bytes from an address on, up to the first that cannot be read: how many. */
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
 			 uint64_t address, uint8_t *bytes, size_t size);

@@ -279,6 +279,16 @@ static size_t first_of_moved(struct snap_sampler *sampler)
 	return turns ? sampler->looks * step % sampler->moved_count : 0;
 }
 
+/* The next of them, as far as they follow each other, are located together. */
+static struct stacksnap_error *look_ahead(struct snap_sampler *sampler, size_t from, size_t left)
+{
+	size_t count = sampler->moved_count - from;
+
+	count = count < left ? count : left;
+	return snap_sampler_look_ahead(sampler, sampler->moved + from,
+				       count < SNAP_READER_MOST ? count : SNAP_READER_MOST);
+}
+
 static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 {
 	size_t first = first_of_moved(sampler), count = sampler->moved_count;
@@ -289,6 +299,10 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
+		err = i % SNAP_READER_MOST ? NULL
+					   : look_ahead(sampler, (first + i) % count, count - i);
+		if (err)
+			return err;
 		if (snap_sampler_thread_gone(sampler, thread))
 			continue;
 		err = snap_sampler_look(sampler, thread);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * How blocked threads are copied by the reader: located many at once, copied one by one, and once
+ * more if they ran meanwhile. What a copy is good for is not known here (look.c).
+ */
+#include "sample/internal.h"
+
+#include "stop/signal_stack.h"
+
+#include <errno.h>
+#include <time.h>
+
+enum {
+	TRIES = 3, /* for a thread that runs just when it is copied */
+	TRIES_ONLY_TICK = 5,
+	NAP_NS = 20000,
+	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
+	SCAN_BYTES = 1 << 16,  /* of a stack, for a signal frame */
+};
+
+/* Who is read, for the callbacks of a copy. */
+struct question {
+	struct snap_sampler *sampler;
+	struct snap_sampler_thread *thread;
+	struct snap_reader_target target;
+	bool limited; /* where no mapping is known, some of it must do */
+	/* + 1: it was located with others, and that is not used up; and what was read with it. */
+	unsigned listed, bytes;
+};
+
+static int locate(void *context, struct snap_syscall_line *ret)
+{
+	struct question *question = context;
+	const struct snap_sampler_thread *thread = question->thread;
+	unsigned listed = question->listed;
+	int status =
+		listed ? snap_reader_located(question->sampler->reader, listed - 1, ret) : -ENODATA;
+
+	question->bytes = listed;
+	question->listed = 0;
+	if (status != -ENODATA)
+		return status;
+	return snap_reader_locate(question->sampler->reader, &question->target, thread->stack_start,
+				  thread->stack_end, question->sampler->options->max_stack, ret);
+}
+
+static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
+{
+	const struct question *question = context;
+	size_t got;
+
+	if (question->bytes && snap_reader_has_read(question->sampler->reader, question->bytes - 1,
+						    address, bytes, size, &got))
+		return (ssize_t)got;
+	return snap_reader_read(question->sampler->reader, &question->target, address, bytes, size);
+}
+
+static uint64_t stack_end(void *context, uint64_t sp)
+{
+	const struct question *question = context;
+	struct snap_sampler_thread *thread = question->thread;
+	const struct snap_map *map = snap_process_map(&thread->process->facts, sp);
+	uint64_t end;
+
+	if (map && map->read) {
+		thread->stack_start = map->start;
+		thread->stack_end = map->end;
+		return map->end;
+	}
+	if (!question->limited || __builtin_add_overflow(sp, UNKNOWN_STACK, &end))
+		return 0;
+	return end & ~(uint64_t)4095;
+}
+
+/* What it has run is counted as far as it is known. */
+int snap_sampler_read_counters(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+			       int fd, struct snap_run_counters *ret)
+{
+	int error = snap_guard_read(sampler->guard_kind, fd, ret);
+
+	if (!error && ret->run_ns > thread->run_ns) {
+		sampler->run_ns += ret->run_ns - thread->run_ns;
+		thread->run_ns = ret->run_ns;
+	}
+	return error;
+}
+
+static enum snap_copy_result copy_once(struct snap_sampler *sampler, struct question *question,
+				       struct snap_blocked_copy *blocked, struct snap_thread *copy)
+{
+	struct snap_sampler_thread *thread = question->thread;
+	enum snap_arch arch;
+	int error = 0;
+
+	question->listed = thread->listed;
+	thread->listed = 0;
+	if (question->listed)
+		blocked->counters = sampler->counters[question->listed - 1];
+	else
+		error = snap_sampler_read_counters(sampler, thread, blocked->guard_fd,
+						   &blocked->counters);
+	if (error)
+		return snap_procfs_is_gone(error) ? SNAP_COPY_GONE : SNAP_COPY_UNUSABLE;
+	return snap_copy_blocked(blocked, copy, &arch);
+}
+
+/* Whether another attempt may find it blocked. */
+static bool is_worth_another(const struct snap_sampler *sampler,
+			     const struct snap_sampler_thread *thread, enum snap_copy_result result)
+{
+	if (result == SNAP_COPY_MOVED)
+		return true;
+	if (!sampler->options->no_stop || result != SNAP_COPY_RUNNING || thread->letter == 'R')
+		return false;
+	/* It was asleep a moment ago, and may soon be again. */
+	nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	return true;
+}
+
+/* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
+struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread,
+						  struct snap_blocked_copy *blocked,
+						  struct snap_thread *copy,
+						  enum snap_copy_result *result_ret)
+{
+	unsigned tries = sampler->options->no_stop ? TRIES_ONLY_TICK : TRIES;
+	struct question question = {
+		.sampler = sampler,
+		.thread = thread,
+		.target = snap_sampler_reader_target(sampler, thread->process, thread),
+	};
+	enum snap_copy_result result;
+	struct stacksnap_error *err;
+	bool changed;
+
+	blocked->guard = sampler->guard_kind;
+	blocked->source = (struct snap_blocked_source){ locate, read_memory, &question };
+	blocked->stack_end = stack_end;
+	blocked->context = &question;
+	blocked->bytes = sampler->stack;
+	blocked->size = sampler->options->max_stack;
+	do {
+		result = copy_once(sampler, &question, blocked, copy);
+		if (result != SNAP_COPY_UNMAPPED)
+			continue;
+		err = snap_sampler_process_map(sampler, thread->process, &changed);
+		if (err)
+			return err;
+		if (snap_sampler_thread_gone(sampler, thread))
+			break;
+		question.limited = true;
+		result = copy_once(sampler, &question, blocked, copy);
+	} while (--tries && is_worth_another(sampler, thread, result));
+	*result_ret = result;
+	return NULL;
+}
+
+/* ---- the stack that a signal handler interrupted ---- */
+
+struct interrupted {
+	const struct snap_process *process;
+	const struct snap_map *own, *found;
+};
+
+static bool is_on_another_stack(void *context, uint64_t sp)
+{
+	struct interrupted *interrupted = context;
+	const struct snap_map *map = snap_process_map(interrupted->process, sp);
+
+	if (!map || map == interrupted->own || !map->read || !map->write)
+		return false;
+	interrupted->found = map;
+	return true;
+}
+
+const struct snap_map *snap_sampler_interrupted_stack(const struct snap_process *process,
+						      const struct snap_thread *copy,
+						      uint64_t *sp_ret)
+{
+	struct interrupted interrupted = {
+		.process = process,
+		.own = snap_process_map(process, copy->stack_address + SNAP_STACK_MARGIN),
+	};
+	size_t budget = SCAN_BYTES;
+
+	*sp_ret = snap_tracer_interrupted_sp(copy, &budget, is_on_another_stack, &interrupted);
+	return *sp_ret ? interrupted.found : NULL;
+}
+
+/* Copies that stack, too; the thread must still not have run. */
+bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
+					const struct snap_sampler_thread *thread,
+					const struct snap_blocked_copy *blocked,
+					struct snap_thread *copy)
+{
+	const struct snap_process *process = &thread->process->facts;
+	const struct snap_reader_target target =
+		snap_sampler_reader_target(sampler, thread->process, thread);
+	struct snap_run_counters counters;
+	const struct snap_map *map;
+	uint64_t sp, start, size;
+	ssize_t got;
+
+	map = snap_sampler_interrupted_stack(process, copy, &sp);
+	if (!map)
+		return false;
+	if (!sampler->stack2)
+		sampler->stack2 = malloc(sampler->stack_size);
+	start = sp - map->start < SNAP_STACK_MARGIN ? map->start
+						    : (sp - SNAP_STACK_MARGIN) & ~15ull;
+	size = map->end - start;
+	size = size < blocked->size ? size : blocked->size;
+	if (!sampler->stack2)
+		return false;
+	got = snap_reader_read(sampler->reader, &target, start, sampler->stack2, size);
+	if (got <= 0 || snap_guard_read(blocked->guard, blocked->guard_fd, &counters) ||
+	    !snap_run_counters_equal(&counters, &blocked->counters))
+		return false;
+	copy->stack2_address = start;
+	copy->stack2 = sampler->stack2;
+	copy->stack2_size = (size_t)got;
+	return true;
+}
+
+/* ---- many at once ---- */
+
+/* Whether it will be copied as it is blocked, as far as is known; its counters as they are now. */
+static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+			     size_t index)
+{
+	const struct snap_observation seen = { .sight = SNAP_SIGHT_MOVED,
+					       .is_worker = snap_sampler_thread_is_worker(thread) };
+	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+	int fd;
+
+	thread->listed = 0;
+	if (snap_sampler_thread_gone(sampler, thread) ||
+	    snap_look_decide(snap_sampler_thread_state(sampler, thread), &seen, &rules) !=
+		    SNAP_LOOK_COPY)
+		return false;
+	snap_sampler_process_check(sampler, thread);
+	fd = sampler->guards[thread->guard].guard_fd;
+	if (snap_sampler_thread_gone(sampler, thread) || fd < 0 ||
+	    snap_sampler_read_counters(sampler, thread, fd, &sampler->counters[index]))
+		return false;
+	sampler->questions[index] = (struct snap_reader_question){
+		.target = snap_sampler_reader_target(sampler, thread->process, thread),
+		.start = thread->stack_start,
+		.end = thread->stack_end,
+	};
+	return true;
+}
+
+struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
+						struct snap_sampler_thread *const *threads,
+						size_t count)
+{
+	struct snap_sampler_thread *asked[SNAP_READER_MOST];
+	size_t listed = 0, late = SIZE_MAX;
+	int status = -ENODATA;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!prepare_question(sampler, threads[i], listed))
+			continue;
+		asked[listed] = threads[i];
+		threads[i]->listed = (unsigned)++listed;
+	}
+	if (listed > 1)
+		status = snap_reader_locate_all(sampler->reader, sampler->questions, listed, &late);
+	for (size_t i = 0; i < listed && status; i++)
+		asked[i]->listed = 0;
+	if (late == SIZE_MAX)
+		return NULL;
+	return snap_sampler_process_hold(sampler, asked[late]->process, "reading its memory");
+}
