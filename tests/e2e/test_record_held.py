@@ -54,7 +54,7 @@ class Held(Recorder):
         wait_until(lambda: all(state in ("D", "Z") for _, state in left_behind()), "readers that leave")
 
     def test_recording(self):
-        for mode in ("detached", "chroot", "overlay"):
+        for mode in ("detached", "chroot", "overlay", "asleep"):
             with self.subTest(mode=mode):
                 targets = self.hold(mode)
                 got = self.run_tool("record", *targets, "-d", "2", "-f", "json", status=1)
@@ -65,7 +65,7 @@ class Held(Recorder):
                 self.hostile.close()
 
     def test_no_stop(self):
-        for mode in ("detached", "chroot", "overlay"):
+        for mode in ("detached", "chroot", "overlay", "asleep"):
             with self.subTest(mode=mode):
                 targets = self.hold(mode)
                 doc = self.json("--no-stop", *targets, status=1)
@@ -74,7 +74,7 @@ class Held(Recorder):
                 self.hostile.close()
 
     def ended(self, number):
-        targets = self.hold("detached")
+        targets = self.hold("asleep")
         recorder = self.start(*targets, "-d", "0", "-o", os.path.join(self.scratch(), "x.json"))
         begin = time.monotonic()
         recorder.send(number)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | flush |
- * getattr | root | detached | chroot | overlay | swapped | exec.
+ * getattr | root | detached | chroot | overlay | swapped | asleep |
+ * exec.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
@@ -9,7 +10,7 @@
  * root: as open, and the mount is the process's root directory. The next four: as stack, with an
  * innocent child, and the mounts do not tell: the mount is detached; out of sight; below another
  * file system; and the page is only put there, by a process outside of the tree, when the process
- * stands still. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
+ * stands still. asleep: as detached, and the thread sleeps there. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
  * answer sits in state D and cannot be killed; all are freed when the server ends, as it does with
  * this process. FOLDER holds "image", what is served; the mount is in a namespace of this process's
  * own.
@@ -203,6 +204,15 @@ static void *stack_main(void *stack)
 	return NULL;
 }
 
+static void *sleeping_stack_main(void *stack)
+{
+	prctl(PR_SET_NAME, "on-stack", 0, 0, 0);
+	in_position++;
+	__asm__ volatile("movq %0, %%rsp\n1:\tmovl %1, %%eax\n\tsyscall\n\tjmp 1b" ::"r"(stack),
+			 "i"(SYS_pause));
+	return NULL;
+}
+
 static void *code_main(void *code)
 {
 	prctl(PR_SET_NAME, "in-code", 0, 0, 0);
@@ -359,7 +369,8 @@ static _Noreturn void hide_the_mount(const char *how)
 	} else if (strcmp(how, "swapped") != 0 && strcmp(how, "exec") != 0) {
 		at = map_as("mount/file");
 	}
-	if (strcmp(how, "detached") == 0 && umount2("mount", MNT_DETACH))
+	if ((strcmp(how, "detached") == 0 || strcmp(how, "asleep") == 0) &&
+	    umount2("mount", MNT_DETACH))
 		victim_cannot("umount");
 	mkdir("jail", 0755);
 	if (strcmp(how, "chroot") == 0 && (chroot("jail") || chdir("/")))
@@ -368,7 +379,8 @@ static _Noreturn void hide_the_mount(const char *how)
 	if (strcmp(how, "exec") == 0)
 		victim_thread(exec_main, NULL, 0);
 	else if (at)
-		victim_thread(stack_main, at + 0x800, 0);
+		victim_thread(strcmp(how, "asleep") ? stack_main : sleeping_stack_main, at + 0x800,
+			      0);
 	else
 		swap_when_stopped();
 	while (!in_position || (strcmp(how, "exec") == 0 && !shared->asked))
@@ -392,7 +404,7 @@ int main(int argc, char **argv)
 	mount_it();
 	if (strcmp(argv[2], "detached") == 0 || strcmp(argv[2], "chroot") == 0 ||
 	    strcmp(argv[2], "overlay") == 0 || strcmp(argv[2], "swapped") == 0 ||
-	    strcmp(argv[2], "exec") == 0)
+	    strcmp(argv[2], "asleep") == 0 || strcmp(argv[2], "exec") == 0)
 		hide_the_mount(argv[2]);
 	shared->silent_reads = far[0] == 's' || far[0] == 'a';
 	if (mode == 's')
