@@ -369,7 +369,9 @@ int snap_discover_open(const struct snap_process *process)
 	struct snap_stat stat;
 	int status;
 
-	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+	/* Who does not respond is not asked again. */
+	if (process->trouble == SNAP_TROUBLE_NOT_RESPONDING ||
+	    snap_error_ignore(snap_procfs_open(NULL, &procfs)))
 		return -ESRCH;
 	fd = snap_procfs_open_process(&procfs, process->pid);
 	if (fd < 0)

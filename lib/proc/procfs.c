@@ -350,18 +350,12 @@ bool snap_procfs_is_held(pid_t child)
 	return status == 0 && stat.state == 'D';
 }
 
-static bool is_exiting(const struct snap_stat *stat)
-{
-	return stat->state == 'Z' || stat->state == 'X' || (stat->flags & SNAP_PF_EXITING);
-}
-
 /* Looked up by its number like any process, so it may be a stranger: it says whose thread it is. */
 int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, char *state_ret)
 {
 	_cleanup_fd_ int tasks_fd = snap_procfs_open_tasks(process_fd);
 	struct snap_status process, thread;
 	pid_t tids[MAX_SURVIVORS];
-	struct snap_stat stat;
 	ssize_t count;
 
 	if (tasks_fd < 0 || snap_procfs_status(process_fd, &process) != 0)
@@ -370,13 +364,12 @@ int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, 
 	for (ssize_t i = 0; i < count && i < MAX_SURVIVORS; i++) {
 		_cleanup_fd_ int fd = -1;
 
-		if (tids[i] == process.tgid ||
-		    snap_procfs_task_stat(tasks_fd, tids[i], &stat) != 0 || is_exiting(&stat))
+		/* Not its stat, which may wait for an exec (see discover/ask.c). */
+		fd = tids[i] == process.tgid ? -1 : snap_procfs_open_process(procfs, tids[i]);
+		if (fd < 0 || snap_procfs_status(fd, &thread) != 0 || thread.tgid != process.tgid ||
+		    thread.state == 'Z' || thread.state == 'X')
 			continue;
-		fd = snap_procfs_open_process(procfs, tids[i]);
-		if (fd < 0 || snap_procfs_status(fd, &thread) != 0 || thread.tgid != process.tgid)
-			continue;
-		*state_ret = stat.state;
+		*state_ret = thread.state;
 		return snap_take_fd(&fd);
 	}
 	return -ESRCH;

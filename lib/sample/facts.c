@@ -138,13 +138,13 @@ struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *
 }
 
 /* What tells its program from another one. */
-static void learn_program(const struct snap_sampler *sampler, struct snap_sampler_process *process)
+static void learn_program(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
 	struct snap_stat stat;
 
 	process->program = 0;
-	if (snap_procfs_task_stat(process->shown.tasks_fd, target.tid, &stat) == 0)
+	if (snap_sampler_read_stat(sampler, process, target.tid, &stat) == 0)
 		process->program = stat.program;
 }
 

@@ -64,6 +64,9 @@ struct snap_sampler_process {
 	size_t listed;                  /* how many the kernel counted at the last listing */
 	uint64_t checked;               /* the last look for an exec */
 	int64_t held_until_ns, held_ns; /* not asked before; and for how long it was let be */
+	/* The same for its state alone, which a tick asks often; and whether it is to be HELD. */
+	int64_t silent_until_ns, silent_ns;
+	bool hold_due;
 	/* Not before, lest all the time is spent on it. */
 	int64_t list_after_ns, map_after_ns, renew_after_ns;
 	int64_t trace_after_ns;    /* somebody else traces it: not stopped before */
@@ -111,7 +114,6 @@ struct snap_sampler_thread {
 	char name[SNAP_MAX_COMM];
 	unsigned listed; /* + 1, in sampler->questions; 0: it is not there */
 	size_t guard;    /* in sampler->guards */
-	int stat_fd;     /* -1: not open, or not kept */
 	uint32_t flags;  /* PF_* */
 	int cpu;
 	char letter;      /* of its state, at the last look */
@@ -313,7 +315,7 @@ struct snap_sampler_process *snap_sampler_process_find(const struct snap_sampler
 						       pid_t pid, uint64_t start_ticks);
 /* Its directory of procfs, the caller's to close; a negative errno, ESRCH: it has gone. */
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
-				   const struct snap_sampler_process *process);
+				   struct snap_sampler_process *process);
 /* Closes, or takes over, descriptors that ride beside a process; they are counted. */
 void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_live *live);
 void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_live *from,
@@ -366,9 +368,12 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 /* Sets the letter of its state; threads in D are counted as they come and go. */
 void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 				    struct snap_sampler_thread *thread, char letter);
-/* Its "stat", read again; 0 or a negative errno. */
+/* Its "stat", read again; 0 or a negative errno, ETIMEDOUT: the process does not respond. */
 int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 			     struct snap_stat *ret);
+/* The same of a thread by its number; of the process itself if that is 0. */
+int snap_sampler_read_stat(const struct snap_sampler *sampler, struct snap_sampler_process *process,
+			   pid_t tid, struct snap_stat *ret);
 /* Opens a file of a thread, to be kept if descriptors allow; a negative errno. */
 int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
 			     const char *name, int *kept);

@@ -56,6 +56,7 @@ struct area {
 	/* the answer */
 	int status;
 	struct location location; /* of one thread; or bytes of memory alone */
+	struct snap_stat stat;
 	struct snap_space space;
 	/* a list of threads, with its own bytes, which stay as they are until the next list */
 	uint32_t list_count, list_at;
@@ -140,6 +141,17 @@ static ssize_t read_bytes(struct area *area, uint64_t address, void *bytes, size
 	kept->fd = 0;
 	got = read_memory(area, address, bytes, size);
 	return got ? got : -ESTALE;
+}
+
+static void read_stat(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	_cleanup_fd_ int fd = area->target.tid ? open_task_file(area, "") : -1;
+
+	if (area->target.tid)
+		area->status = fd < 0 ? fd : snap_procfs_stat(fd, &area->stat);
+	else
+		area->status = snap_procfs_task_stat(area->root_fd, area->target.pid, &area->stat);
 }
 
 static void try_memory(void *memory, uint32_t item _unused_)
@@ -338,6 +350,17 @@ static int call_worker(struct snap_reader *reader, struct area *area,
 		return area->status;
 	reader->listed = NULL;
 	return -ETIMEDOUT;
+}
+
+int snap_reader_stat(struct snap_reader *reader, pid_t pid, pid_t tid, struct snap_stat *ret)
+{
+	const struct snap_reader_target target = { .pid = pid, .tid = tid };
+	struct area *area = begin_call(reader, &target);
+	int status = call_worker(reader, area, read_stat, SNAP_READER_STACK_MS);
+
+	if (status == 0)
+		*ret = area->stat;
+	return status;
 }
 
 int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target)

@@ -19,7 +19,7 @@
 #include "proc/procfs.h"
 
 enum {
-	SNAP_READER_STACK_MS = 100, /* patience for a stack */
+	SNAP_READER_STACK_MS = 100, /* patience for a stack, and for what the kernel tells */
 	SNAP_READER_SPACE_MS = 400, /* for the mappings, of which there may be many */
 };
 
@@ -36,6 +36,12 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 					struct snap_reader **ret) _must_check_;
 /* Waits up to 100 ms for workers that do not end. NULL is allowed. */
 void snap_reader_destroy(struct snap_reader *reader);
+
+/*
+ * What stat tells of a thread; of a process if `tid` is 0. Since Linux 6.18 it waits for an exec,
+ * which may wait for whoever serves a file. 0 or a negative errno.
+ */
+int snap_reader_stat(struct snap_reader *reader, pid_t pid, pid_t tid, struct snap_stat *ret);
 
 /* Whether its memory may be read: 0 or a negative errno. */
 int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target);

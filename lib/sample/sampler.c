@@ -149,11 +149,11 @@ struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler)
 }
 
 /* What else tells that a thread may have moved; the text is only compared. A negative errno. */
-static ssize_t read_traces(const struct snap_sampler_thread *thread, char *text)
+static ssize_t read_traces(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
+			   char *text)
 {
 	struct snap_stat stat;
-	int error =
-		snap_procfs_task_stat(thread->process->shown.tasks_fd, thread->shown.tid, &stat);
+	int error = snap_sampler_read_stat(sampler, thread->process, thread->shown.tid, &stat);
 	uint64_t traces[3];
 
 	if (error)
@@ -186,7 +186,7 @@ static ssize_t read_thread_guard(struct snap_sampler *sampler,
 	_cleanup_fd_ int fd = -1;
 
 	if (!name)
-		return read_traces(thread, text);
+		return read_traces(sampler, thread, text);
 	if (guard->guard_fd >= 0)
 		return read_guard(sampler, guard->guard_fd, text, size);
 	fd = snap_procfs_task_open_file(thread->process->shown.tasks_fd, thread->shown.tid, name);

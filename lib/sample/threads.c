@@ -14,7 +14,7 @@ enum {
 	LIST_SHARE = 8, /* of the time at most one part in so many is spent on listings */
 	FIRST_TIDS = 256,
 	RENAME_MS = 1000, /* between two names of a thread, once it is as old as that */
-	STAT_SIZE = 2048,
+	LONGEST_SILENCE_S = 60,
 };
 
 static void close_kept(struct snap_sampler *sampler, int *fd)
@@ -23,16 +23,10 @@ static void close_kept(struct snap_sampler *sampler, int *fd)
 	snap_close(fd);
 }
 
-static void free_thread(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
-{
-	close_kept(sampler, &thread->stat_fd);
-	free(thread);
-}
-
 void snap_sampler_thread_destroy(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
 {
 	close_kept(sampler, &sampler->guards[thread->guard].guard_fd);
-	free_thread(sampler, thread);
+	free(thread);
 }
 
 int snap_sampler_thread_open(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
@@ -57,24 +51,29 @@ void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 	thread->letter = letter;
 }
 
+int snap_sampler_read_stat(const struct snap_sampler *sampler, struct snap_sampler_process *process,
+			   pid_t tid, struct snap_stat *ret)
+{
+	const int64_t longest = LONGEST_SILENCE_S * 1000000000ll;
+	int error;
+
+	if (snap_clock_ns(CLOCK_MONOTONIC) < process->silent_until_ns)
+		return -ETIMEDOUT;
+	error = snap_reader_stat(sampler->reader, process->facts.pid, tid, ret);
+	if (error != -ETIMEDOUT)
+		return error;
+	process->silent_ns = process->silent_ns ? 2 * process->silent_ns : 1000000000;
+	if (process->silent_ns > longest)
+		process->silent_ns = longest;
+	process->silent_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->silent_ns;
+	process->hold_due = process->state == SNAP_SAMPLER_PROCESS_SAMPLED;
+	return error;
+}
+
 int snap_sampler_thread_stat(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 			     struct snap_stat *ret)
 {
-	int fd = snap_sampler_thread_open(sampler, thread, "stat", &thread->stat_fd);
-	char text[STAT_SIZE];
-	ssize_t length;
-
-	if (fd < 0)
-		return fd;
-	length = snap_procfs_reread(fd, text, sizeof(text));
-	if (thread->stat_fd < 0)
-		snap_close(&fd);
-	if (length < 0)
-		return (int)length;
-	if (!snap_parse_stat(text, (size_t)length, ret))
-		return -EBADMSG;
-	snap_procfs_settle_name(thread->process->shown.tasks_fd, thread->shown.tid, ret);
-	return 0;
+	return snap_sampler_read_stat(sampler, thread->process, thread->shown.tid, ret);
 }
 
 static bool has_ended(const struct snap_stat *stat)
@@ -129,7 +128,7 @@ static void remove_thread(struct snap_sampler *sampler, struct snap_sampler_thre
 	last.thread->guard = guard;
 	close_kept(sampler, &sampler->guards[guard].guard_fd);
 	sampler->guards[guard] = last;
-	free_thread(sampler, thread);
+	free(thread);
 }
 
 /* The files of a process are found through a thread that lives on when its leader has left. */
@@ -212,7 +211,6 @@ static struct snap_sampler_thread *new_thread(struct snap_sampler *sampler,
 				: 0;
 	thread->process = process;
 	memcpy(thread->name, stat->name, sizeof(thread->name));
-	thread->stat_fd = -1;
 	thread->flags = stat->flags;
 	thread->cpu = stat->cpu;
 	thread->read_ns = thread->born_ns = sampler->now_ns;
@@ -235,7 +233,7 @@ static struct stacksnap_error *add_thread(struct snap_sampler *sampler,
 	const struct snap_sampler_sink *sink = sampler->sink;
 	struct snap_sampler_thread *thread;
 	struct snap_stat stat;
-	int error = snap_procfs_task_stat(process->shown.tasks_fd, tid, &stat);
+	int error = snap_sampler_read_stat(sampler, process, tid, &stat);
 
 	*ret = NULL;
 	/* What cannot be read now may be readable at the next listing. */

@@ -40,11 +40,11 @@ void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_li
 }
 
 int snap_sampler_process_directory(const struct snap_sampler *sampler,
-				   const struct snap_sampler_process *process)
+				   struct snap_sampler_process *process)
 {
 	_cleanup_fd_ int fd = snap_procfs_open_process(&sampler->procfs, process->facts.pid);
 	struct snap_stat stat;
-	int error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+	int error = fd < 0 ? fd : snap_sampler_read_stat(sampler, process, 0, &stat);
 
 	if (error)
 		return error == -ENOENT ? -ESRCH : error;
@@ -258,6 +258,11 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 	for (size_t i = 0; i < sampler->process_count && !err; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
 
+		if (process->hold_due && process->state == SNAP_SAMPLER_PROCESS_SAMPLED)
+			err = snap_sampler_process_hold(sampler, process, "reading its state");
+		process->hold_due = false;
+		if (err)
+			return err;
 		if (process->state != SNAP_SAMPLER_PROCESS_HELD || sampler->options->no_stop ||
 		    sampler->now_ns < process->held_until_ns)
 			continue;
@@ -380,8 +385,7 @@ enum fate {
 	FATE_ANOTHER, /* it runs another program */
 };
 
-static enum fate fate_of(const struct snap_sampler *sampler,
-			 const struct snap_sampler_process *process)
+static enum fate fate_of(const struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	_cleanup_fd_ int loose = -1;
 	int fd = process->live.proc_fd, error;
@@ -389,7 +393,7 @@ static enum fate fate_of(const struct snap_sampler *sampler,
 
 	if (fd < 0)
 		fd = loose = snap_sampler_process_directory(sampler, process);
-	error = fd < 0 ? fd : snap_procfs_stat(fd, &stat);
+	error = fd < 0 ? fd : snap_sampler_read_stat(sampler, process, 0, &stat);
 	/* Nothing else that fails says that it has ended. */
 	if (error)
 		return error == -ESRCH || error == -ENOENT ? FATE_ENDED : FATE_LEAVING;
