@@ -58,9 +58,9 @@ static long named_threads(const json_t *process)
 	return count;
 }
 
-/* Whether all threads of that process are there; says what is not. */
-static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char *what,
-			  const char *whose)
+/* Whether all threads of that process are there; writes down what is not. */
+static bool has_stacks(const json_t *doc, pid_t pid, long threads, const char *whose,
+		       char told[256])
 {
 	const json_t *process = find_process(json_object_get(doc, "processes"), pid);
 	const json_t *error = json_object_get(json_object_get(process, "error"), "code");
@@ -68,7 +68,7 @@ static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char
 
 	if (found >= threads)
 		return true;
-	soak_bad("%s: %ld of %ld stacks of %d (%s)%s%s%s", what, found, threads, pid, whose,
+	snprintf(told, 256, "%ld of %ld stacks of %d (%s)%s%s%s", found, threads, pid, whose,
 		 process ? "" : ", which is not in the report", error ? ": " : "",
 		 error ? json_string_value(error) : "");
 	return false;
@@ -78,13 +78,15 @@ static bool expect_stacks(const json_t *doc, pid_t pid, long threads, const char
 static void judge_report(struct mixed *mixed, const json_t *doc, const char *what)
 {
 	const struct soak_arena *arena = &mixed->arena;
-	bool whole =
-		expect_stacks(doc, arena->service, arena->service_threads + 1, what, "service");
+	char told[256] = "";
+	size_t missing = 0;
 
 	for (size_t i = 0; i < arena->bystander_count; i++)
-		whole &= expect_stacks(doc, arena->bystanders[i], 1, what, arena->makers[i]);
-	if (!whole)
-		mixed->missing++;
+		missing += !has_stacks(doc, arena->bystanders[i], 1, arena->makers[i], told);
+	missing += !has_stacks(doc, arena->service, arena->service_threads + 1, "service", told);
+	if (missing)
+		soak_bad("%s: %zu processes miss stacks, as %s", what, missing, told);
+	mixed->missing += missing > 0;
 }
 
 static void take_snapshot(struct mixed *mixed, long turn, pid_t recorder)
