@@ -202,7 +202,30 @@ WRAP(FILE *, fopencookie, (void *cookie, const char *mode, cookie_io_functions_t
      (cookie, mode, functions), NULL)
 WRAP(void *, mmap64, (void *at, size_t size, int protection, int flags, int fd, off64_t offset),
      (at, size, protection, flags, fd, offset), MAP_FAILED)
-WRAP(int, munmap, (void *at, size_t size), (at, size), -1)
+/*
+ * A parser leaves all memory that it shares, this page as well. From then on it has a copy: what
+ * is to fail still does, but is not counted or listed any more.
+ */
+static void leave_page(const void *at, size_t size)
+{
+	static struct page own;
+	uintptr_t start = (uintptr_t)at, here = (uintptr_t)page;
+
+	if (!page || here < start || here - start >= size)
+		return;
+	memcpy(&own, page, sizeof(own));
+	page = &own;
+}
+
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size)
+{
+	if (fails("munmap", 0, HERE))
+		return -1;
+	leave_page(at, size);
+	return __real_munmap(at, size);
+}
 WRAP(int, madvise, (void *at, size_t size, int advice), (at, size, advice), -1)
 WRAP(int, mprotect, (void *at, size_t size, int protection), (at, size, protection), -1)
 WRAP(char *, realpath, (const char *path, char *resolved), (path, resolved), NULL)

@@ -131,7 +131,7 @@ def run(name, count, build, tool=None):
     """One experiment; its Outcome."""
     folder = os.path.join(build, "tests", "soak")
     tool = tool or os.path.join(build, "cli", "stacksnap")
-    if name.startswith("host"):
+    if name in ("host", "host-threads"):
         done = run_host(folder, build, count, 3 if name == "host-threads" else 0)
     else:
         done = subprocess.run([os.path.join(folder, "soak"), name, str(count), tool, folder], stdout=subprocess.PIPE,
