@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RECORD_MS = 6000, TERM_MS = 2000, KILL_MS = 1000, LEAST_FRAMES = 3 };
+enum { RECORD_MS = 6000, LEAST_FRAMES = 3 };
 
 struct mixed {
 	struct soak_arena arena;
