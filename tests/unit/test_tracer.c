@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a stop returns to its caller when there is no tracer to be had, or nobody wants it any more. */
+#include "stop/tracer.h"
+
+#include "api/options.h"
+#include "skip.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+enum { SET_UP_FAILED = 100, NO_ERROR = 101, OTHER_ERRNO = 102 };
+
+static struct stacksnap_error *grow_not(void *context _unused_, struct snap_stop *stop _unused_,
+					bool *grown_ret)
+{
+	*grown_ret = false;
+	return NULL;
+}
+
+/* A stop of one process that sleeps; the error is the caller's. */
+static struct stacksnap_error *stop_a_process(volatile int *cancel, pid_t pid)
+{
+	const struct snap_stop_again again = { .look = grow_not };
+	const struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
+	struct snap_shared_memory *memory;
+	struct snap_options options;
+	struct stacksnap_error *err;
+	struct snap_stop *stop;
+	int tracer_fd = -1;
+
+	snap_options_init(&options);
+	options.cancel = cancel;
+	assert_null(snap_shared_memory_create(1 << 20, &memory));
+	stop = snap_stop_new(memory, 4);
+	assert_non_null(stop);
+	assert_true(snap_stop_add(stop, &traced));
+	err = snap_tracer_run(&options, NULL, &again, memory, stop, &tracer_fd);
+	snap_tracer_end(&tracer_fd);
+	snap_shared_memory_destroy(memory);
+	snap_options_deinit(&options);
+	return err;
+}
+
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void end_sleeper(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void test_cancelled(void **state _unused_)
+{
+	pid_t pid = start_sleeper();
+	volatile int cancel = 1;
+	struct stacksnap_error *err = stop_a_process(&cancel, pid);
+
+	assert_non_null(err);
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
+	snap_error_destroy(err);
+	end_sleeper(pid);
+}
+
+/* No process can be made here any more. */
+static bool refuse_processes(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { .len = SNAP_ARRAY_SIZE(code), .filter = code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+/* No file can be opened here any more. */
+static bool refuse_files(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	return setrlimit(RLIMIT_NOFILE, &none) == 0;
+}
+
+/* The errno that the caller is told of, from a process in which something is refused. */
+static void expect_errno(bool (*refuse)(void), int expected)
+{
+	pid_t target = start_sleeper(), pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct stacksnap_error *err;
+
+		if (!refuse())
+			_exit(SET_UP_FAILED);
+		err = stop_a_process(NULL, target);
+		if (!err)
+			_exit(NO_ERROR);
+		_exit(snap_error_code(err) == SNAP_ERROR_OS ? snap_error_errno(err) : OTHER_ERRNO);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	end_sleeper(target);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == SET_UP_FAILED)
+		skip_because("kernel: no filter of system calls");
+	assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+static void test_no_process_can_be_made(void **state _unused_)
+{
+	expect_errno(refuse_processes, EAGAIN);
+}
+
+static void test_no_file_can_be_opened(void **state _unused_)
+{
+	expect_errno(refuse_files, EMFILE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_no_process_can_be_made),
+		cmocka_unit_test(test_no_file_can_be_opened),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
