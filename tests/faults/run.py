@@ -128,9 +128,9 @@ SCENARIOS = [
     Scenario("save", "--save-capture", "{saved}", "-o", "/dev/null", *TARGETS, kind="saved"),
     Scenario("list", "list", *TARGETS, kind="text"),
     Scenario("render", "render", "--json", "{capture}"),
-    Scenario("record", "record", "-d", "0.15", "-f", "json", *TARGETS, kind="recording",
+    Scenario("record", "record", "--max-stopped", "100", "-d", "0.15", "-f", "json", *TARGETS, kind="recording",
              spinner=True),
-    Scenario("snaprec", "record", "-d", "0.1", "-o", "{saved}.snaprec", *TARGETS, kind="text"),
+    Scenario("snaprec", "record", "--max-stopped", "100", "-d", "0.1", "-o", "{saved}.snaprec", *TARGETS, kind="text"),
     Scenario("replay", "render", "-f", "json", "{recording}", kind="recording"),
 ]
 USER_SCENARIOS = [
@@ -190,7 +190,7 @@ class Bench:
         """Files that scenarios read, made by the same tool."""
         pids = ",".join(str(v.pid) for v in self.victims(SCENARIOS[0]))
         for argv in (["--save-capture", self.path("capture"), "-o", "/dev/null", "-p", pids],
-                     ["record", "-d", "0.1", "-o", self.path("recording.snaprec"), "-p", pids]):
+                     ["record", "--max-stopped", "100", "-d", "0.1", "-o", self.path("recording.snaprec"), "-p", pids]):
             subprocess.run([self.tool, *argv], check=True, stderr=subprocess.DEVNULL)
 
     def render_saved(self):
