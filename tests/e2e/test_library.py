@@ -150,6 +150,7 @@ static void fly(const char *pid)
 	check(stacksnap_options_set(options, "pid", pid), "pid");
 	check(stacksnap_options_set(options, "hz", "50"), "hz");
 	check(stacksnap_options_set(options, "duration", "0"), "duration");
+	check(stacksnap_options_set(options, "max-stopped", "100"), "max-stopped");
 	if (check(stacksnap_recorder_create(options, &recorder), "recorder"))
 		exit(2);
 	/* In any thread, also in one that ends with its run. */

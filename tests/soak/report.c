@@ -19,6 +19,17 @@ void soak_figure(const char *name, long value)
 	fflush(stdout);
 }
 
+void soak_note(const char *format, ...)
+{
+	va_list args;
+
+	printf("note ");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
 void soak_bad(const char *format, ...)
 {
 	va_list args;

@@ -34,6 +34,8 @@ struct soak {
 
 /* report.c: `figure NAME VALUE` and `bad TEXT` lines. */
 void soak_figure(const char *name, long value);
+/* Something that a figure counts, which not every round is held to. */
+__attribute__((format(printf, 1, 2))) void soak_note(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void soak_bad(const char *format, ...);
 long soak_bad_count(void);
 /* Ends the program with 77, or with 2: the machine cannot, or the experiment is broken. */
