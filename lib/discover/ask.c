@@ -2,8 +2,8 @@
 /*
  * What a process can make sleep: the bytes of its arguments lie in its memory, and a question about
  * its files is answered by whoever serves them. So a worker asks, a list of processes at a time
- * (base/workers.h); who does not answer in time is known by that. Everything else that discovery
- * reads is the kernel's own, and never waits for the process.
+ * (base/workers.h); who does not answer in time is known by that. It asks for stat, too, which
+ * waits for an exec since Linux 6.18. What discovery reads by itself comes after such an answer.
  *
  * Answers go to shared memory that is used in turns: a worker that was given up may still write to
  * what it was given.
