@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Short words for reading numbers and texts of a target's memory, for the readers of runtimes.
+ * What is not there, or too long, is false; nothing is believed of its meaning.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_MEMORY_H
+#define SNAP_ANALYZE_RUNTIME_MEMORY_H
+
+#include "analyze/runtime/runtime.h"
+
+#include <string.h>
+
+static inline bool snap_runtime_read(const struct snap_runtime_process *process, uint64_t address,
+				     void *out, size_t size)
+{
+	return process->memory->read(process->memory->context, address, out, size);
+}
+
+/* A little-endian number of 1, 2, 4 or 8 bytes. */
+static inline bool snap_runtime_number(const struct snap_runtime_process *process, uint64_t address,
+				       unsigned width, uint64_t *ret)
+{
+	uint64_t number = 0;
+
+	if (!snap_runtime_read(process, address, &number, width))
+		return false;
+	*ret = number;
+	return true;
+}
+
+static inline bool snap_runtime_word(const struct snap_runtime_process *process, uint64_t address,
+				     uint64_t *ret)
+{
+	return snap_runtime_number(process, address, 8, ret);
+}
+
+/* The number of `width` bytes at an offset of bytes that were read; they reach so far. */
+static inline uint64_t snap_runtime_field(const void *bytes, size_t offset, unsigned width)
+{
+	uint64_t number = 0;
+
+	memcpy(&number, (const uint8_t *)bytes + offset, width);
+	return number;
+}
+
+#endif

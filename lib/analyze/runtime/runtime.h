@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Runtimes: the stacks and tasks that a managed language keeps in its own memory (goroutines,
+ * Python and PHP functions), read from outside.
+ *
+ * Two functions a runtime. `scout` looks at a process that still runs: is this runtime in it, and
+ * which memory will `read` need? It answers with a plan. `read` has that memory, as it was in the
+ * stop, and makes frames and tasks of it; it knows no plan: what is not in the memory is missing,
+ * and what does not validate is not shown. So captures, core files and recorded images feed it
+ * alike. Every byte is hostile: lengths are capped, loops bounded, nothing recurses on data.
+ * Both know ELF files and memory; nothing of ptrace, of groups or of formats.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_RUNTIME_H
+#define SNAP_ANALYZE_RUNTIME_RUNTIME_H
+
+#include "analyze/elf/module.h"
+#include "model/memory_plan.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/* Memory of one process: as it is (scout), or as it was in the stop (read). */
+struct snap_runtime_memory {
+	/* All `size` bytes at `address`, or false: then `out` is undefined. */
+	bool (*read)(void *context, uint64_t address, void *out, size_t size);
+	void *context;
+};
+
+/* The process at hand, and where what is made of it goes. */
+struct snap_runtime_process {
+	const struct snap_process *process; /* its mappings; `read`: its threads, too */
+	struct snap_module_set *set;        /* for snap_module_open() */
+	struct snap_modules *modules;
+	const struct snap_runtime_memory *memory;
+	const struct snap_options *options; /* cancel, enough, raw_names, lines, inlines */
+	struct snap_interner *strings;      /* texts of the result, in its arena */
+	struct snap_arena *arena;           /* all else of the result */
+};
+
+/*
+ * A managed frame. One object for each distinct place: equal frames are one pointer, so that ten
+ * thousand tasks in one place cost one frame, and stacks can be compared by their pointers.
+ */
+struct snap_runtime_frame {
+	uint64_t pc;   /* of machine code (Go), as the runtime unwinds it; 0: none (Python, PHP) */
+	bool is_exact; /* pc is not a return address */
+	/* the innermost inlined one first; texts interned; `language` set */
+	struct snap_entry *entries;
+	size_t entry_count; /* at least 1 */
+};
+
+struct snap_runtime_stack {
+	const struct snap_runtime_frame **frames; /* innermost first */
+	size_t count;
+	enum snap_unwind_end end;
+	const char *reason; /* static text; NULL when complete */
+};
+
+/*
+ * A piece of a thread's managed stack, from frames[first] on, that one native frame runs: the
+ * interpreter's loop. Which one: that of which the stack memory holds `anchor` (native frame i,
+ * where sp of i <= anchor < sp of i + 1); 0: the next one, from the innermost on, whose function's
+ * name begins with the thread's `loop_function`.
+ */
+struct snap_runtime_run {
+	size_t first, count;
+	uint64_t anchor;
+};
+
+/* A thread of the kernel that has managed frames; tasks that a thread runs are in the tasks. */
+struct snap_runtime_thread {
+	pid_t tid; /* as in struct snap_thread */
+	struct snap_runtime_stack stack;
+	struct snap_runtime_run *runs; /* from the innermost on, together all frames */
+	size_t run_count;
+	const char *loop_function; /* "_PyEval_EvalFrameDefault"; static */
+	bool holds_gil;
+};
+
+enum snap_task_state {
+	SNAP_TASK_UNKNOWN,
+	SNAP_TASK_RUNNING,
+	SNAP_TASK_RUNNABLE,
+	SNAP_TASK_SYSCALL,
+	SNAP_TASK_WAITING,
+	SNAP_TASK_DEAD,
+	SNAP_TASK_STATE_COUNT,
+};
+
+/* A thread of the runtime that the kernel does not know: a goroutine, a task of asyncio. */
+struct snap_runtime_task {
+	const char *id; /* decimal, or an address in hexadecimal */
+	const char *name;
+	enum snap_task_state state;
+	const char *wait;   /* the runtime's own reason; NULL: none */
+	int64_t since_ns;   /* CLOCK_MONOTONIC of the target's host; 0: unknown */
+	pid_t tid;          /* runs on, or is locked to it; 0: neither */
+	bool locked;        /* to a thread */
+	const char *parent; /* id of the task that made it (Go), or awaits it (asyncio); NULL */
+	const struct snap_entry *created_by; /* function, file, line; NULL: unknown */
+	const struct snap_entry *start;      /* its first function; NULL: unknown */
+	struct snap_label *labels;           /* values may be "" */
+	size_t label_count;
+	bool labels_cut; /* some could not be read */
+	bool is_system;  /* the runtime's own */
+	struct snap_runtime_stack stack;
+	/*
+	 * It stands in C: the frames of its thread down to this function (exclusive) come before
+	 * its own; NULL: it does not.
+	 */
+	const char *native_until;
+};
+
+/* What is known of one runtime in one process. */
+struct snap_runtime_result {
+	const char *name;    /* "go", "cpython", "php": static */
+	const char *version; /* "1.21.13"; NULL unknown */
+	/* Why there are neither frames nor tasks: "Go 1.29: goroutines not understood"; NULL */
+	const char *refused;
+	enum snap_plan_cut cut; /* of what was copied; `torn`: it was changing */
+	bool torn;
+	struct snap_runtime_thread *threads; /* sorted by tid */
+	size_t thread_count;
+	struct snap_runtime_task *tasks; /* live ones, sorted by id as a number */
+	size_t task_count;
+	bool has_tasks; /* it is a runtime of tasks, though there may be none */
+	/* Threads of the kernel that are the runtime's own and idle now. */
+	pid_t *idle_threads;
+	size_t idle_thread_count;
+	struct snap_label *labels; /* of the process: request_method … */
+	size_t label_count;
+};
+
+struct snap_runtime {
+	const char *name;
+	/*
+	 * Is it there, by the names and ELF files of its mappings? What `read` needs is added to
+	 * the plan; *found_ret stays false if it is not. Finding it too new, or broken, is no
+	 * error: the plan is then left as it is. NO_MEMORY, CANCELLED.
+	 */
+	struct stacksnap_error *(*scout)(const struct snap_runtime_process *process,
+					 struct snap_memory_plan *plan,
+					 bool *found_ret)_must_check_;
+	/*
+	 * Makes frames and tasks. NULL in *ret: this runtime is not in the process. NO_MEMORY,
+	 * CANCELLED.
+	 */
+	struct stacksnap_error *(*read)(const struct snap_runtime_process *process,
+					struct snap_runtime_result **ret)_must_check_;
+};
+
+extern const struct snap_runtime snap_runtime_go, snap_runtime_cpython, snap_runtime_php;
+
+#endif

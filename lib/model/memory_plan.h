@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory plan: which memory of a process is to be copied while it stands still, beside its stacks.
+ *
+ * A short list of bounded reads, as plain numbers. Who writes it (analyze/runtime/) knows a managed
+ * runtime and has no rights; who executes it (stop/) knows nothing, reads, and believes nothing:
+ * snap_memory_plan_check() once, and budgets while it runs. There are no jumps, no variables and no
+ * writes, so a plan of n steps ends after n steps. Knows nothing of runtimes.
+ *
+ * Each step makes one table: a list of records, an address and the bytes found there. It takes
+ * pointers from a field of each record of an earlier table. Table 0 is there before: one record a
+ * thread, struct snap_plan_thread. Step i (from 0) makes table i + 1. A record enters a table once,
+ * by its address, so loops are followed once.
+ */
+#ifndef SNAP_MODEL_MEMORY_PLAN_H
+#define SNAP_MODEL_MEMORY_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SNAP_PLAN_MOST_STEPS = 64,
+	SNAP_PLAN_MOST_BYTES = 16 << 20, /* len and cap of a step other than HEAP */
+	SNAP_PLAN_MOST_REP = 4096,
+	SNAP_PLAN_LITERAL = 0xff, /* source: no table, but `address` */
+};
+
+/* What a record of table 0 holds, little-endian. */
+struct snap_plan_thread {
+	uint64_t tid, rip, rsp, rbp, fs_base, rbx, r12, r13, r14, r15;
+};
+
+enum snap_plan_op {
+	/* len bytes at the pointer in `field` */
+	SNAP_PLAN_READ,
+	/*
+	 * A linked list: len bytes at the pointer, then at the pointer at `next` of those, at most
+	 * `max` records a list; it ends at 0, at its head, at an address that the table has.
+	 */
+	SNAP_PLAN_WALK,
+	/* min(count, max) times len bytes, in one piece, one record */
+	SNAP_PLAN_ARRAY,
+	/* the pointer leads to an array of count pointers; len bytes at each of the first `max` */
+	SNAP_PLAN_EACH,
+	/*
+	 * A stack from its pointer up: from the least of the words at low[0], low[1] that lies in
+	 * [low bound, high bound) to the high bound, at most cap bytes. The bounds are the words at
+	 * `base` and `high` of the record. `field` is not used.
+	 */
+	SNAP_PLAN_RANGE,
+	/* min(size, cap) bytes at the pointer, size from `count` */
+	SNAP_PLAN_BYTES,
+	/* all resident, anonymous, writable, private memory, up to cap bytes (any cap) */
+	SNAP_PLAN_HEAP,
+	SNAP_PLAN_OP_COUNT,
+};
+
+enum {
+	SNAP_PLAN_IF_EQUAL = 1 << 0,     /* only records whose predicate holds: see if_field */
+	SNAP_PLAN_IF_NOT_EQUAL = 1 << 1, /* or does not hold */
+	SNAP_PLAN_SHIFT = 1 << 2,        /* the count is 1 << (what the field says) */
+	SNAP_PLAN_RELATIVE = 1 << 3, /* the pointer is the record's own address + add: no field */
+	SNAP_PLAN_FLAGS = (1 << 4) - 1,
+};
+
+/*
+ * One step. All widths are 1, 2, 4 or 8 bytes; numbers in records are little-endian and unsigned. A
+ * field that does not lie in the record's bytes makes nothing of that record.
+ */
+struct snap_plan_step {
+	uint8_t op;     /* enum snap_plan_op */
+	uint8_t source; /* an earlier table, or SNAP_PLAN_LITERAL: one pointer, `address` */
+	uint8_t flags;  /* SNAP_PLAN_IF_EQUAL and the others */
+	uint8_t count_width;
+	uint8_t if_width;
+	uint8_t low_count; /* RANGE: how many of low[] are used, 1 or 2 */
+	/* where in the record the pointer is: 8 bytes */
+	uint16_t field;
+	/* the same once more for the fields at field + step, … `rep` in all; 0 and 1: once */
+	uint16_t rep, rep_step;
+	uint16_t next;   /* WALK: where in the new record the next pointer is */
+	uint16_t count;  /* ARRAY, EACH, BYTES: where in the source's record the count is */
+	uint16_t low[2]; /* RANGE */
+	uint16_t high, base;
+	uint16_t if_field;
+	/* fields lie (the number at skip) * skip_factor bytes further on, if skip_factor is not 0 */
+	uint16_t skip, skip_width, skip_factor;
+	uint16_t unused;
+	/* again for each `every` bytes of the record, all fields that much further on; 0: once */
+	uint32_t every;
+	uint32_t len; /* bytes of a new record; READ, WALK, EACH, and of an element in ARRAY */
+	uint32_t max; /* records a list, elements */
+	uint64_t cap; /* RANGE, BYTES, HEAP: bytes */
+	/* the size or count that is used: field * mul + plus, 0 for mul counts as 1 */
+	uint32_t mul, plus;
+	uint64_t address;           /* LITERAL: the pointer */
+	uint64_t mask;              /* the pointer is ANDed with it; 0: not */
+	int64_t add;                /* then this is added */
+	uint64_t if_mask, if_value; /* holds if (number at if_field & if_mask) == if_value */
+};
+
+struct snap_memory_plan {
+	uint32_t step_count;
+	struct snap_plan_step steps[SNAP_PLAN_MOST_STEPS];
+};
+
+/* What ended a step before its end; what it had read by then is there. */
+enum snap_plan_cut {
+	SNAP_PLAN_WHOLE,
+	SNAP_PLAN_CUT_TIME,
+	SNAP_PLAN_CUT_MEMORY,
+	SNAP_PLAN_CUT_RECORDS,
+};
+
+/* Whether a plan makes sense, so that executing it is bounded by its budgets alone. */
+bool snap_memory_plan_check(const struct snap_memory_plan *plan);
+
+#endif
