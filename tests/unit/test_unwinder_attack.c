@@ -192,6 +192,37 @@ static void takes_its_time(void *context, int channel _unused_)
 	}
 }
 
+static void forgive(struct snap_remote_unwinder *unwinder)
+{
+	unwinder->losses = 0;
+	for (size_t i = 0; i < unwinder->process_count; i++)
+		unwinder->processes[i].losses = 0;
+	for (size_t i = 0; i < unwinder->user_count; i++)
+		unwinder->users[i].losses = 0;
+}
+
+/* Until a parser is lost; why. */
+static const char *lose_one(struct bed *bed)
+{
+	struct snap_remote_unwinder *unwinder = bed->unwinder;
+	const struct snap_thread *thread = &bed->processes[0].threads[2];
+	const char *why = NULL;
+	struct snap_pcs pcs;
+	unsigned calls = 0;
+
+	forgive(unwinder);
+	snap_remote_end_parser(unwinder);
+	assert_null(snap_remote_renew_exchange(unwinder));
+	assert_null(
+		snap_role_spawn("hostile", takes_its_time, unwinder->exchange, &unwinder->role));
+	for (; unwinder->processes[0].losses == 0 && calls < 100; calls++)
+		assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
+	assert_in_range(calls, 1, 99);
+	assert_int_equal(snap_remote_unwinder_losses(unwinder, &why), 1);
+	assert_non_null(why);
+	return why;
+}
+
 /* No stack takes too long, all together do: others wait no longer than that for this process. */
 static void test_one_that_takes_its_time(void **state)
 {
@@ -200,27 +231,23 @@ static void test_one_that_takes_its_time(void **state)
 	const struct snap_thread *thread = &bed->processes[0].threads[2];
 	const char *why = NULL;
 	struct snap_pcs pcs;
-	unsigned calls = 0;
 
 	assert_told(bed, 0, thread);
-	snap_remote_end_parser(unwinder);
-	assert_null(snap_remote_renew_exchange(unwinder));
-	assert_null(
-		snap_role_spawn("hostile", takes_its_time, unwinder->exchange, &unwinder->role));
-	for (; unwinder->processes[0].losses == 0 && calls < 100; calls++)
-		assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
-	assert_in_range(calls, 2, 99);
-	assert_int_equal(snap_remote_unwinder_losses(unwinder, &why), 1);
-	assert_non_null(strstr(why, "took too long"));
+	/* Where a busy machine lets one of its stacks take too long, it is ended for that one. */
+	for (unsigned tries = 0; tries < 20; tries++) {
+		why = lose_one(bed);
+		if (strstr(why, "over the stacks of a process"))
+			break;
+		assert_non_null(strstr(why, "took too long over a stack"));
+	}
+	assert_non_null(strstr(why, "over the stacks of a process"));
 	/* It is hopeless, and nobody else is. */
 	assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
+	assert_non_null(pcs.reason);
 	assert_string_equal(pcs.reason, "the unwinding process was lost");
 	assert_null(snap_remote_unwind(unwinder, 1, &bed->processes[0], thread, &pcs));
-	/* On a busy machine it was ended for a single stack, and another one answers now. */
 	assert_true(!pcs.reason || strcmp(pcs.reason, "the unwinding process was lost") != 0);
 }
-
-/* ---- files ---- */
 
 static void blames_another(void *context, int channel _unused_)
 {
@@ -422,15 +449,6 @@ static void use(const struct snap_pcs *pcs, struct snap_log *log, uint32_t space
 		assert_true(*c >= ' ' && *c <= '~');
 	assert_null(snap_log_stack(log, space, &stack, &number));
 	assert_true(number < log->stack_count);
-}
-
-static void forgive(struct snap_remote_unwinder *unwinder)
-{
-	unwinder->losses = 0;
-	for (size_t i = 0; i < unwinder->process_count; i++)
-		unwinder->processes[i].losses = 0;
-	for (size_t i = 0; i < unwinder->user_count; i++)
-		unwinder->users[i].losses = 0;
 }
 
 static struct snap_log *log_of(const struct bed *bed, uint32_t *space_ret)
