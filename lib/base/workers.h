@@ -35,7 +35,7 @@ enum snap_workers_flags {
 	SNAP_WORKERS_AWAKE = 1 << 1,
 };
 
-/* A worker's memory that both see; workers.c has its contents. */
+/* A worker's memory that both see; workers/internal.h has its contents. */
 struct snap_worker_slot;
 
 struct snap_worker {
