@@ -234,10 +234,29 @@ static struct stacksnap_error *send_rest(const struct snap_broker_reply *reply,
 	return snap_broker_send(reply->channel, request->sequence, err, err ? -1 : fd, NULL);
 }
 
+struct stacksnap_error *snap_broker_serve_request(const struct snap_broker *broker, int channel,
+						  const struct snap_broker_request *request,
+						  bool *gone_ret)
+{
+	struct snap_broker_reply reply = SNAP_BROKER_REPLY(channel);
+	struct stacksnap_error *err;
+
+	if (!snap_broker_is_valid(request))
+		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
+	err = broker->answer(broker->context, request, &reply);
+	err = send_rest(&reply, request, err);
+	snap_close(&reply.fd);
+	if (err && snap_error_errno(err) == EPIPE) {
+		*gone_ret = true;
+		snap_error_destroy(err);
+		err = NULL;
+	}
+	return err;
+}
+
 struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
 					  bool *gone_ret)
 {
-	struct snap_broker_reply reply = SNAP_BROKER_REPLY(channel);
 	struct snap_broker_request request;
 	struct stacksnap_error *err;
 	size_t size;
@@ -248,15 +267,7 @@ struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int 
 	*gone_ret = size == 0;
 	if (size == 0)
 		return NULL;
-	if (size != sizeof(request) || !snap_broker_is_valid(&request))
+	if (size != sizeof(request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
-	err = broker->answer(broker->context, &request, &reply);
-	err = send_rest(&reply, &request, err);
-	snap_close(&reply.fd);
-	if (err && snap_error_errno(err) == EPIPE) {
-		*gone_ret = true;
-		snap_error_destroy(err);
-		err = NULL;
-	}
-	return err;
+	return snap_broker_serve_request(broker, channel, &request, gone_ret);
 }

@@ -97,6 +97,11 @@ struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote);
 struct stacksnap_error *snap_broker_serve(const struct snap_broker *broker, int channel,
 					  bool *gone_ret) _must_check_;
 
+/* The same for a request that was received already; checked here. *gone_ret is only set to true. */
+struct stacksnap_error *snap_broker_serve_request(const struct snap_broker *broker, int channel,
+						  const struct snap_broker_request *request,
+						  bool *gone_ret) _must_check_;
+
 /* A finder that finds nothing; a broker that refuses whatever is asked. */
 struct snap_file_finder snap_no_files(void);
 struct snap_broker snap_no_broker(void);

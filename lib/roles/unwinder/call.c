@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 #include "roles/unwinder/internal.h"
-#include "store/capture/model.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -148,50 +147,6 @@ void snap_remote_check_parser(struct snap_remote_unwinder *unwinder)
 	}
 	if (left || why)
 		snap_remote_end_parser(unwinder);
-}
-
-/* ---- processes ---- */
-
-/* The bytes of a process in a file of memory. */
-static struct stacksnap_error *encode(const struct snap_process *process, int *fd_ret,
-				      uint64_t *size_ret)
-{
-	/* Nothing of it but by what addresses are understood. */
-	struct snap_process sent = *process;
-	struct snap_capture alone = { .processes = &sent, .process_count = 1 };
-	struct snap_codec codec = { .mode = SNAP_CODEC_COUNT, .version = SNAP_EXCHANGE_VERSION };
-	_cleanup_fd_ int fd = memfd_create("stacksnap-process", MFD_CLOEXEC);
-	void *bytes;
-
-	if (fd < 0)
-		return snap_error_os(errno, "cannot pass a process to the unwinder");
-	sent.thread_count = sent.threads_missed = sent.embedded_count = sent.ancestor_count = 0;
-	sent.args_size = 0;
-	sent.parent = SIZE_MAX;
-	snap_code_process(&codec, &alone, 0);
-	if (ftruncate(fd, (off_t)codec.position) < 0)
-		return snap_error_os(errno, "cannot pass a process to the unwinder");
-	*size_ret = codec.position;
-	bytes = mmap(NULL, *size_ret, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (bytes == MAP_FAILED)
-		return snap_error_os(errno, "cannot pass a process to the unwinder");
-	codec = (struct snap_codec){ .mode = SNAP_CODEC_WRITE,
-				     .version = SNAP_EXCHANGE_VERSION,
-				     .memory = bytes };
-	snap_code_process(&codec, &alone, 0);
-	munmap(bytes, *size_ret);
-	*fd_ret = snap_take_fd(&fd);
-	return NULL;
-}
-
-struct stacksnap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
-					 const struct snap_process *process)
-{
-	struct snap_exchange_process header = { 0 };
-	_cleanup_fd_ int fd = -1;
-	struct stacksnap_error *err = encode(process, &fd, &header.size);
-
-	return err ? err : snap_wire_send(unwinder->role.channel, &header, sizeof(header), fd);
 }
 
 /* ---- the call ---- */

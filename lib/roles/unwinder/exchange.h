@@ -55,14 +55,6 @@ struct snap_exchange {
 	struct snap_exchange_answer answer;
 };
 
-/* What is sent before a process's bytes; the descriptor of these rides along. */
-struct snap_exchange_process {
-	uint64_t size;
-};
-
-/* What both hand to the codec: the newest of all versions. */
-enum { SNAP_EXCHANGE_VERSION = 1 << 30 };
-
 static inline void snap_exchange_pause(void)
 {
 #if defined(__x86_64__)

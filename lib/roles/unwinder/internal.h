@@ -89,10 +89,6 @@ void snap_remote_check_parser(struct snap_remote_unwinder *unwinder);
 /* Ends it; returns what snap_role_end() does. */
 int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
 
-/* Sends a process; the parser must be waiting. NO_MEMORY, OS. */
-struct stacksnap_error *snap_remote_send(struct snap_remote_unwinder *unwinder,
-					 const struct snap_process *process) _must_check_;
-
 /* Whether it is to be given up, by the cancel flag or because somebody waits for the end. */
 bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder);
 

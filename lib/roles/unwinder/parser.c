@@ -8,10 +8,9 @@
  */
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "roles/role.h"
+#include "roles/process_message.h"
 #include "roles/unwinder/exchange.h"
 #include "roles/unwinder/unwinder.h"
-#include "store/capture/model.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,12 +29,6 @@ struct space {
 	size_t bytes;                   /* of its modules, and of its description */
 };
 
-/* Descriptions stay until all is forgotten: files may be the vDSO in one of them. */
-struct description {
-	void *bytes;
-	size_t size;
-};
-
 struct parser {
 	struct snap_exchange *exchange;
 	const struct snap_options *options;
@@ -46,7 +39,8 @@ struct parser {
 	struct snap_arena arena;     /* of descriptions, the set and all modules */
 	struct snap_module_set *set; /* NULL: not made yet */
 	struct space *spaces;
-	struct description *descriptions;
+	/* They stay until all is forgotten: files may be the vDSO in one of them. */
+	struct snap_process_bytes *descriptions;
 	size_t description_count, description_capacity;
 	size_t left; /* bytes that nobody needs */
 };
@@ -103,42 +97,18 @@ static void forget_all(struct parser *parser)
 	parser->left = 0;
 }
 
-static bool describe(struct parser *parser, uint32_t number, uint64_t size, int fd)
-{
-	struct snap_process *process = &parser->capture.processes[number];
-	struct snap_codec codec = { .mode = SNAP_CODEC_READ,
-				    .version = SNAP_EXCHANGE_VERSION,
-				    .size = size,
-				    .arena = &parser->arena };
-	/* It stands for itself here; where it has its place is its number. */
-	struct snap_capture alone = { .processes = process, .process_count = 1 };
-	void *bytes;
-
-	if (size == 0 || !snap_reserve_array(parser->descriptions, parser->description_capacity,
-					     parser->description_count + 1))
-		return false;
-	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return false;
-	parser->descriptions[parser->description_count++] = (struct description){ bytes, size };
-	codec.bytes = bytes;
-	*process = (struct snap_process){ 0 };
-	snap_code_process(&codec, &alone, 0);
-	return !codec.problem;
-}
-
 static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
 {
-	struct snap_exchange_process header;
-	_cleanup_fd_ int fd = -1;
-	size_t size;
+	struct snap_process_bytes bytes;
 
-	if (snap_error_ignore(
-		    snap_wire_receive(parser->channel, &header, sizeof(header), &size, &fd)) ||
-	    size != sizeof(header) || fd < 0)
+	if (!snap_reserve_array(parser->descriptions, parser->description_capacity,
+				parser->description_count + 1) ||
+	    !snap_process_receive(parser->channel, &parser->arena,
+				  &parser->capture.processes[number], &bytes))
 		return false;
-	*size_ret = header.size;
-	return describe(parser, number, header.size, fd);
+	parser->descriptions[parser->description_count++] = bytes;
+	*size_ret = bytes.size;
+	return true;
 }
 
 static struct stacksnap_error *make_unwinder(struct parser *parser, uint32_t number)

@@ -5,6 +5,7 @@
  * call itself is in call.c.
  */
 #include "base/buffer.h"
+#include "roles/process_message.h"
 #include "roles/unwinder/internal.h"
 
 #include "analyze/unwind/arch.h"
@@ -403,7 +404,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	if (!err)
 		err = snap_remote_make_parser(unwinder);
 	if (!err && enters)
-		err = snap_remote_send(unwinder, process);
+		err = snap_process_send(unwinder->role.channel, process);
 	if (err)
 		return fail(unwinder, number, user, err);
 	before_ns = unwinder->used_ns;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a scout and its parser say to each other, beside processes (roles/process_message.h) and
+ * requests for files (roles/broker.h). Each kind of message has a size of its own, by which it is
+ * known.
+ */
+#ifndef SNAP_ROLES_SCOUT_MESSAGES_H
+#define SNAP_ROLES_SCOUT_MESSAGES_H
+
+#include "analyze/runtime/runtime.h"
+#include "roles/broker.h"
+#include "roles/role.h"
+
+enum {
+	SNAP_PEEK_MOST = 1 << 20,   /* bytes of one request for memory */
+	SNAP_PEEK_TOTAL = 64 << 20, /* of one process */
+};
+
+/* To the parser: which process comes next; its description is the next message. */
+struct snap_scout_question {
+	uint32_t process; /* its index in the capture */
+};
+
+/* From the parser: memory of the process at hand. */
+struct snap_peek_request {
+	uint64_t address;
+	uint32_t size;
+	uint32_t sequence;
+};
+
+/* To it; a file in memory with the bytes rides along, if there are any. */
+struct snap_peek_answer {
+	uint32_t sequence;
+	uint32_t size; /* read from `address` on, perhaps fewer than asked */
+};
+
+/* From the parser: the end of its work on a process. */
+struct snap_scout_answer {
+	uint32_t process;
+	uint32_t found;
+	struct snap_memory_plan plan;
+};
+
+_Static_assert(sizeof(struct snap_scout_answer) <= SNAP_WIRE_BYTES, "one message");
+_Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_request) &&
+		       sizeof(struct snap_peek_request) != sizeof(struct snap_broker_request) &&
+		       sizeof(struct snap_peek_answer) != sizeof(struct snap_broker_answer),
+	       "messages are told apart by their sizes");
+
+/* What the parser is made with. */
+struct snap_scout_birth {
+	const struct snap_options *options;
+	const struct snap_runtime *const *runtimes;
+	size_t runtime_count;
+};
+
+/* The life of the parser: `context` is the birth. */
+void snap_scout_serve(void *context, int channel);
+
+/* ---- memory of a process that runs, read by a worker ---- */
+
+struct snap_peeker;
+
+/* NULL without memory. */
+struct snap_peeker *snap_peeker_create(void);
+void snap_peeker_destroy(struct snap_peeker *peeker);
+
+static inline void snap_peeker_destroyp(struct snap_peeker **peeker)
+{
+	snap_peeker_destroy(*peeker);
+}
+
+/*
+ * Reads what can be read from `address` on, at most `size` bytes (up to SNAP_PEEK_MOST), into a
+ * file in memory, the caller's; -1: nothing, or it took too long (*late_ret).
+ */
+int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t size,
+	      uint32_t *size_ret, bool *late_ret);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory of a process that runs: read by a worker, as a page may be served by somebody who never
+ * answers. Knows nothing of what the bytes mean.
+ */
+#include "roles/scout/messages.h"
+
+#include "base/workers.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+/* One read of a megabyte takes less than one millisecond. */
+static const int64_t PATIENCE_NS = 100000000;
+
+struct snap_peeker {
+	struct snap_workers workers;
+};
+
+/* In the workers' area. */
+struct peek {
+	uint64_t address;
+	uint32_t size;
+	pid_t pid;
+	uint32_t got; /* out */
+	uint8_t bytes[SNAP_PEEK_MOST];
+};
+
+static void read_memory(void *area, uint32_t item)
+{
+	struct peek *peek = area;
+	struct iovec local = { peek->bytes, peek->size };
+	struct iovec remote = { (void *)(uintptr_t)peek->address, peek->size };
+	ssize_t got = process_vm_readv(peek->pid, &local, 1, &remote, 1, 0);
+
+	(void)item;
+	peek->got = got < 0 ? 0 : (uint32_t)got;
+}
+
+struct snap_peeker *snap_peeker_create(void)
+{
+	struct snap_peeker *peeker = calloc(1, sizeof(*peeker));
+
+	if (peeker &&
+	    snap_workers_init(&peeker->workers, sizeof(struct peek), -1, SNAP_WORKERS_AWAKE)) {
+		free(peeker);
+		return NULL;
+	}
+	return peeker;
+}
+
+void snap_peeker_destroy(struct snap_peeker *peeker)
+{
+	if (!peeker)
+		return;
+	snap_workers_deinit(&peeker->workers);
+	free(peeker);
+}
+
+static int file_of(const void *bytes, size_t size)
+{
+	_cleanup_fd_ int fd = memfd_create("stacksnap-memory", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size)
+		return -1;
+	return snap_take_fd(&fd);
+}
+
+int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t size,
+	      uint32_t *size_ret, bool *late_ret)
+{
+	struct peek *peek = snap_workers_area(&peeker->workers);
+	uint32_t got;
+
+	*late_ret = true;
+	if (!peek)
+		return -1;
+	peek->pid = pid;
+	peek->address = address;
+	peek->size = size < SNAP_PEEK_MOST ? size : SNAP_PEEK_MOST;
+	peek->got = 0;
+	size = peek->size;
+	if (!snap_workers_call(&peeker->workers, read_memory, PATIENCE_NS))
+		return -1;
+	*late_ret = false;
+	got = peek->got < size ? peek->got : size;
+	*size_ret = got;
+	return got ? file_of(peek->bytes, got) : -1;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The scout: finds out which memory of managed runtimes a stop has to copy, before it.
+ *
+ *     collector --process (mappings)--> parser: runs the runtimes' scouts in the sandbox
+ *         ^        <--file, memory-----   |  asks for files (opener) and for memory (a worker)
+ *         +------------plan---------------+
+ *
+ * A parser that stays is asked about one process after the other, and answers with a plan. What it
+ * says is checked, and believed no further: a plan only reads, in the process it was asked about,
+ * and addresses that it names itself lie in files that are mapped there, or right behind them. It
+ * reads memory of the process that it is asked about and of no other. Knows no runtime.
+ */
+#ifndef SNAP_ROLES_SCOUT_SCOUT_H
+#define SNAP_ROLES_SCOUT_SCOUT_H
+
+#include "analyze/runtime/runtime.h"
+#include "model/capture.h"
+
+struct snap_scout;
+
+/* The options and the list of runtimes must outlive it. NO_MEMORY. */
+struct stacksnap_error *snap_scout_create(const struct snap_options *options,
+					  const struct snap_runtime *const *runtimes,
+					  size_t runtime_count,
+					  struct snap_scout **ret) _must_check_;
+void snap_scout_destroy(struct snap_scout *scout);
+
+static inline void snap_scout_destroyp(struct snap_scout **scout)
+{
+	snap_scout_destroy(*scout);
+}
+
+/*
+ * Fits struct snap_stop_hook: `context` is a struct snap_scout. The process, an index in the
+ * capture, runs, and its mappings are known. *found_ret: there is a plan. No plan is no error: the
+ * process has no runtime, was too slow to answer, or its files ended a parser. CANCELLED.
+ */
+struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options *options,
+					struct snap_capture *capture, size_t process,
+					struct snap_memory_plan *plan,
+					bool *found_ret) _must_check_;
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The scout: what runtimes are shown of a process in the sandbox, which plans are believed, and what
+ * is left when a parser dies, thinks without end, or is somebody else's.
+ */
+#include "roles/scout/messages.h"
+#include "roles/scout/scout.h"
+#include "unwinder_bed.h"
+
+#include "base/clock.h"
+
+#include <sys/mman.h>
+
+enum { KNOWN = 3 << 20 };
+
+/* Of the test, and at the same place in the victim, which is a copy of it. */
+static uint8_t known[KNOWN] = { 1 };
+static uint8_t *unreadable;
+
+static struct snap_plan_step *add_step(struct snap_memory_plan *plan)
+{
+	return &plan->steps[plan->step_count++];
+}
+
+static void add_read(struct snap_memory_plan *plan, uint64_t address)
+{
+	*add_step(plan) = (struct snap_plan_step){
+		.op = SNAP_PLAN_READ, .source = SNAP_PLAN_LITERAL, .address = address, .len = 64
+	};
+}
+
+/* ---- runtimes, which run in the parser ---- */
+
+static bool sees(const struct snap_runtime_process *process, const void *address, size_t size)
+{
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+
+	return process->memory->read(process->memory->context, (uintptr_t)address, bytes, size) &&
+	       memcmp(bytes, address, size) == 0;
+}
+
+/* The number of things that are as they should be is the length of what is read. */
+static struct stacksnap_error *look_around(const struct snap_runtime_process *process,
+					   struct snap_memory_plan *plan, bool *found_ret)
+{
+	struct snap_module *module = snap_modules_find(process->modules, (uintptr_t)look_around);
+	struct snap_bytes symbols, strings;
+	uint32_t right = 0;
+	uint8_t byte;
+
+	right += sees(process, known, 8);
+	right += sees(process, known + 4090, 12);
+	right += sees(process, known + 1, KNOWN - 1);
+	right += !process->memory->read(process->memory->context, (uintptr_t)unreadable, &byte, 1);
+	right += !process->memory->read(process->memory->context, UINT64_MAX - 2, &byte, 1);
+	right += !sees(process, unreadable - 4096, 8192);
+	right += module && snap_module_open(process->set, module) &&
+		 snap_image_symbols(module->file->image, false, &symbols, &strings);
+	add_read(plan, (uintptr_t)known);
+	plan->steps[plan->step_count - 1].len = right;
+	*found_ret = true;
+	return NULL;
+}
+
+static struct stacksnap_error *find_nothing(const struct snap_runtime_process *process _unused_,
+					    struct snap_memory_plan *plan, bool *found_ret _unused_)
+{
+	add_read(plan, (uintptr_t)known);
+	return NULL;
+}
+
+static struct stacksnap_error *add_bss(const struct snap_runtime_process *process _unused_,
+				       struct snap_memory_plan *plan, bool *found_ret)
+{
+	add_read(plan, (uintptr_t)&unreadable);
+	add_step(plan)->op = SNAP_PLAN_HEAP;
+	*found_ret = true;
+	return NULL;
+}
+
+static struct stacksnap_error *read_a_stack(const struct snap_runtime_process *process _unused_,
+					    struct snap_memory_plan *plan, bool *found_ret)
+{
+	add_read(plan, (uintptr_t)unreadable - 4096);
+	*found_ret = true;
+	return NULL;
+}
+
+static struct stacksnap_error *talk_nonsense(const struct snap_runtime_process *process _unused_,
+					     struct snap_memory_plan *plan, bool *found_ret)
+{
+	add_read(plan, (uintptr_t)known);
+	plan->steps[0].op = 77;
+	*found_ret = true;
+	return NULL;
+}
+
+static struct stacksnap_error *die(const struct snap_runtime_process *process _unused_,
+				   struct snap_memory_plan *plan _unused_, bool *found_ret _unused_)
+{
+	abort();
+}
+
+static struct stacksnap_error *think(const struct snap_runtime_process *process _unused_,
+				     struct snap_memory_plan *plan _unused_,
+				     bool *found_ret _unused_)
+{
+	while (sink)
+		;
+	return NULL;
+}
+
+/* Reads more than a process may be read. */
+static struct stacksnap_error *read_without_end(const struct snap_runtime_process *process,
+						struct snap_memory_plan *plan, bool *found_ret)
+{
+	uint32_t read = 0;
+
+	while (read < 1000 && sees(process, known, 1 << 20))
+		read++;
+	add_read(plan, (uintptr_t)known);
+	plan->steps[0].len = read;
+	*found_ret = true;
+	return NULL;
+}
+
+static const struct snap_runtime looks_around = { .name = "a", .scout = look_around },
+				 finds_nothing = { .name = "b", .scout = find_nothing },
+				 adds_bss = { .name = "c", .scout = add_bss },
+				 reads_a_stack = { .name = "d", .scout = read_a_stack },
+				 talks_nonsense = { .name = "e", .scout = talk_nonsense },
+				 dies = { .name = "f", .scout = die },
+				 thinks = { .name = "g", .scout = think },
+				 reads_without_end = { .name = "h", .scout = read_without_end };
+
+/* ---- tests ---- */
+
+static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtimes, size_t count,
+		      struct snap_memory_plan *plan)
+{
+	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	bool found = true;
+
+	*plan = (struct snap_memory_plan){ 0 };
+	assert_null(snap_scout_create(&bed->options, runtimes, count, &scout));
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, plan, &found));
+	return found;
+}
+
+static bool plan_of(struct bed *bed, const struct snap_runtime *runtime,
+		    struct snap_memory_plan *plan)
+{
+	return plan_with(bed, &runtime, 1, plan);
+}
+
+static void test_memory_and_files(void **state)
+{
+	struct snap_memory_plan plan;
+
+	assert_true(plan_of(*state, &looks_around, &plan));
+	assert_int_equal(plan.step_count, 1);
+	assert_int_equal(plan.steps[0].address, (uintptr_t)known);
+	assert_int_equal(plan.steps[0].len, 7);
+}
+
+/* What a runtime that is not there has added is taken out again. */
+static void test_several_runtimes(void **state)
+{
+	const struct snap_runtime *const runtimes[] = { &finds_nothing, &looks_around,
+							&finds_nothing, &adds_bss };
+	struct snap_memory_plan plan;
+
+	assert_true(plan_with(*state, runtimes, 4, &plan));
+	assert_int_equal(plan.step_count, 3);
+	assert_int_equal(plan.steps[1].address, (uintptr_t)&unreadable);
+	assert_false(plan_with(*state, runtimes, 1, &plan));
+	assert_int_equal(plan.step_count, 0);
+}
+
+static void test_plans_that_are_refused(void **state)
+{
+	struct snap_memory_plan plan;
+
+	assert_false(plan_of(*state, &reads_a_stack, &plan));
+	assert_false(plan_of(*state, &talks_nonsense, &plan));
+}
+
+static void test_budget(void **state)
+{
+	struct snap_memory_plan plan;
+
+	assert_true(plan_of(*state, &reads_without_end, &plan));
+	assert_int_equal(plan.steps[0].len, SNAP_PEEK_TOTAL >> 20);
+}
+
+static void test_one_that_dies(void **state)
+{
+	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	struct bed *bed = *state;
+	const struct snap_runtime *runtime = &dies;
+	struct snap_memory_plan plan;
+	bool found = true;
+
+	assert_null(snap_scout_create(&bed->options, &runtime, 1, &scout));
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_false(found);
+	/* Another one is asked about the next process. */
+	runtime = &looks_around;
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_true(found);
+	/* The one that is there stays. */
+	runtime = &dies;
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_true(found);
+}
+
+static void test_one_that_thinks(void **state)
+{
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
+	struct snap_memory_plan plan;
+
+	assert_false(plan_of(*state, &thinks, &plan));
+	/* A limit, and not for ever; how long a busy machine takes is its own affair. */
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) - begin < 30000000000ll);
+}
+
+static void test_cancel(void **state)
+{
+	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	struct bed *bed = *state;
+	const struct snap_runtime *runtime = &thinks;
+	static volatile int cancel = 1;
+	struct snap_memory_plan plan;
+	struct stacksnap_error *err;
+	bool found;
+
+	bed->options.cancel = &cancel;
+	assert_null(snap_scout_create(&bed->options, &runtime, 1, &scout));
+	err = snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found);
+	bed->options.cancel = NULL;
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);
+	snap_error_destroy(err);
+	assert_false(found);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_memory_and_files),
+		TEST(test_several_runtimes),
+		TEST(test_plans_that_are_refused),
+		TEST(test_budget),
+		TEST(test_one_that_dies),
+		TEST(test_one_that_thinks),
+		TEST(test_cancel),
+	};
+
+	for (size_t i = 0; i < sizeof(known); i++)
+		known[i] = (uint8_t)(i * 7 + i / 251);
+	/* A page that is there, and one behind it that cannot be read. */
+	unreadable = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (unreadable == MAP_FAILED || mprotect(unreadable + 4096, 4096, PROT_NONE))
+		return 1;
+	unreadable += 4096;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
