@@ -77,6 +77,11 @@ struct snap_work {
 	uint8_t *marks; /* enum snap_item, by item; in shared memory, all OPEN */
 	/* For each item. Where the caller gets no processor himself, it is as much longer. */
 	int64_t patience_ns;
+	/*
+	 * The same for a worker that sleeps in a call by then, and does not merely wait for a
+	 * processor. 0, or where it cannot be told: patience_ns.
+	 */
+	int64_t asleep_ns;
 	int64_t until_ns; /* CLOCK_MONOTONIC, for all of them; 0: none */
 	/*
 	 * By item, in shared memory: run() may put the time there when it has got on, from which
@@ -89,11 +94,14 @@ struct snap_work {
 
 /*
  * Prepares workers; none is made before it is needed. `area_bytes`: for snap_workers_area(), 0 to
- * 1 GiB, address space only. `kept_fd`: a descriptor that workers keep; -1: none. `flags`: enum
- * snap_workers_flags. 0 or an errno.
+ * 1 GiB, address space only. `kept_fd`: the root of procfs, a descriptor that workers keep, and by
+ * which they are seen to sleep; -1: none. `flags`: enum snap_workers_flags. 0 or an errno.
  */
 int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd, unsigned flags);
-/* Ends all workers; waits up to 100 ms for those that are killed. Safe on zeroed memory. */
+/*
+ * Ends all workers; waits up to 100 ms for those that are killed, and not for those that were left
+ * behind and sleep where that has no effect. Safe on zeroed memory.
+ */
 void snap_workers_deinit(struct snap_workers *pool);
 
 /* Makes one worker, so that the first list need not wait for it. Whether there is one. */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "capture/collect.h"
 #include "capture/nostop.h"
+#include "capture/pace.h"
 #include "discover/discover.h"
 
 #include <fcntl.h>
@@ -67,7 +68,16 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
  */
 struct retry {
 	bool execed, held;
+	unsigned tries; /* with this one */
+	bool again;     /* the rest is left to the next one */
 };
+
+static bool may_retry(const struct retry *retry, const struct snap_pace *pace)
+{
+	unsigned most = retry->held ? HELD_TRIES : retry->execed ? EXECED_TRIES : 1;
+
+	return retry->tries < most && snap_clock_ns(CLOCK_MONOTONIC) < pace->no_retry_ns;
+}
 
 struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret)
@@ -89,16 +99,20 @@ struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 struct roots {
 	size_t *roots;
 	size_t count, capacity;
+	bool *taken; /* by root: its stop was begun */
+	size_t taken_capacity;
 };
 
 static void roots_deinit(struct roots *roots)
 {
 	free(roots->roots);
+	free(roots->taken);
 }
 
 static struct stacksnap_error *find_roots(struct roots *roots, const struct snap_capture *capture)
 {
-	if (!snap_reserve_array(roots->roots, roots->capacity, capture->process_count))
+	if (!snap_reserve_array(roots->roots, roots->capacity, capture->process_count) ||
+	    !snap_reserve_array_zeroed(roots->taken, roots->taken_capacity, capture->process_count))
 		return snap_error_no_memory();
 	for (; roots->count < capture->process_count; roots->count++) {
 		size_t parent = capture->processes[roots->count].parent;
@@ -115,6 +129,7 @@ struct tree {
 	struct snap_capture *capture;
 	size_t root; /* in capture->processes */
 	struct roots *roots;
+	struct snap_pace *pace;
 	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
@@ -169,7 +184,9 @@ static void drop_belated(struct tree *tree, size_t first)
 	size_t kept = first, gap;
 
 	for (size_t i = first; i < capture->process_count; i++) {
-		if (tree->roots->roots[i] < tree->root) {
+		size_t root = tree->roots->roots[i];
+
+		if (root != tree->root && tree->roots->taken[root]) {
 			snap_live_close(&capture->live[i]);
 			continue;
 		}
@@ -264,6 +281,9 @@ static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_sto
 		return err;
 	if (!stop)
 		return snap_error_no_memory();
+	stop->patience = snap_pace_patience(tree->pace, tree->capture->processes[tree->root].uid);
+	stop->until_ns = tree->pace->no_stop_ns;
+	tree->roots->taken[tree->root] = true;
 	tree->looked = tree->root;
 	tree->checked = 0;
 	add_processes(tree, stop, false);
@@ -275,13 +295,32 @@ static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_sto
 	return err;
 }
 
+/* What a stop has cost that somebody has made longer. */
+static void note_stalls(const struct tree *tree, const struct snap_stop *stop, int64_t ns)
+{
+	bool stalled = false;
+
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		const struct snap_traced *traced = &stop->processes[i];
+
+		if (!traced->stalled && !traced->held && !traced->maps_cut)
+			continue;
+		snap_pace_blame(tree->pace, tree->capture->processes[traced->index].uid, ns);
+		stalled = true;
+	}
+	if (stalled)
+		snap_pace_lose(tree->pace, ns);
+}
+
 static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
 					 struct snap_shared_memory *memory, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop = NULL;
 	struct stacksnap_error *err;
+	int64_t begin_ns;
 
+	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	err = run_stop(tree, hook, memory, &stop);
 	if (err)
 		return err;
@@ -291,15 +330,64 @@ static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_st
 	err = snap_capture_collect(tree->options, capture, stop);
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		retry->execed |= stop->processes[i].execed;
+	if (!err)
+		note_stalls(tree, stop, snap_clock_ns(CLOCK_MONOTONIC) - begin_ns);
 	return err;
 }
 
+/* Who does not respond will not have become quicker; and users who have cost much come last. */
+static bool is_to_wait(const struct tree *tree)
+{
+	const struct snap_capture *capture = tree->capture;
+
+	for (size_t i = tree->root; i < tree->roots->count; i++)
+		if (tree->roots->roots[i] == tree->root &&
+		    capture->processes[i].trouble == SNAP_TROUBLE_NOT_RESPONDING)
+			return true;
+	return snap_pace_is_last(tree->pace, capture->processes[tree->root].uid);
+}
+
+/* All trees that are not to wait, then the others, until time or patience is over. */
+static struct stacksnap_error *stop_trees(struct tree *tree, const struct snap_stop_hook *hook,
+					  struct snap_shared_memory *memory, struct retry *retry)
+{
+	struct snap_capture *capture = tree->capture;
+	struct stacksnap_error *err = NULL;
+
+	for (unsigned round = 0; round < 2 && !err; round++) {
+		for (size_t i = 0; i < capture->process_count && !err && !retry->again; i++) {
+			err = find_roots(tree->roots, capture);
+			tree->root = i;
+			if (err || tree->roots->roots[i] != i || tree->roots->taken[i] ||
+			    snap_clock_ns(CLOCK_MONOTONIC) > tree->pace->no_tree_ns ||
+			    (round == 0 && is_to_wait(tree)))
+				continue;
+			err = stop_tree(tree, hook, memory, retry);
+			retry->again = retry->held && may_retry(retry, tree->pace);
+		}
+	}
+	return err;
+}
+
+/* What was left out for want of time is there, and says so. */
+static void mark_left_out(struct snap_capture *capture, const struct roots *roots)
+{
+	for (size_t i = 0; i < roots->count; i++) {
+		struct snap_process *process = &capture->processes[i];
+
+		if (!roots->taken[roots->roots[i]] && !is_untouchable(process) && !is_dead(process))
+			snap_capture_set_out_of_time(capture, process);
+	}
+}
+
 static struct stacksnap_error *take_capture(const struct snap_options *options,
-					    const struct snap_stop_hook *hook, struct retry *retry,
+					    const struct snap_stop_hook *hook,
+					    struct snap_pace *pace, struct retry *retry,
 					    struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(roots_deinit) struct roots roots = { .roots = NULL };
+	struct tree tree = { .options = options, .roots = &roots, .pace = pace };
 	struct snap_shared_memory *memory;
 	struct stacksnap_error *err;
 
@@ -314,19 +402,12 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	capture->shared = memory;
 	capture->shared_size = memory->size;
 	capture->shared_fd = memory->fd;
-	for (size_t i = 0; i < capture->process_count; i++) {
-		struct tree tree = {
-			.options = options, .capture = capture, .root = i, .roots = &roots
-		};
-
-		if (capture->processes[i].parent < capture->process_count)
-			continue;
-		err = stop_tree(&tree, hook, memory, retry);
-		if (err)
-			return err;
-		if (retry->held)
-			break;
-	}
+	tree.capture = capture;
+	snap_pace_again(pace);
+	err = stop_trees(&tree, hook, memory, retry);
+	if (err)
+		return err;
+	mark_left_out(capture, &roots);
 	if (!capture->time_ns)
 		capture->time_ns = snap_clock_ns(CLOCK_REALTIME);
 	*ret = snap_take_ptr(capture);
@@ -359,18 +440,18 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_capture *capture;
 	struct stacksnap_error *err;
-	struct retry retry;
-	unsigned tries = 0, most;
+	struct snap_pace pace;
+	struct retry retry = { .tries = 0 };
 
+	snap_pace_begin(&pace, begin, options->timeout_ns);
 	do {
-		if (tries)
+		if (retry.tries)
 			snap_capture_destroy(capture);
-		retry = (struct retry){ .held = false };
-		err = take_capture(options, hook, &retry, &capture);
+		retry = (struct retry){ .tries = retry.tries + 1 };
+		err = take_capture(options, hook, &pace, &retry, &capture);
 		if (err)
 			return err;
-		most = retry.held ? HELD_TRIES : retry.execed ? EXECED_TRIES : 1;
-	} while (++tries < most);
+	} while (retry.again || may_retry(&retry, &pace));
 	if (retry.held)
 		snap_capture_warn(capture, "stop_held", 0, 0,
 				  "processes held who was to stop them, again and again: some were "

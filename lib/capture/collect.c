@@ -61,6 +61,7 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 			    const struct snap_traced *traced)
 {
 	int pid = (int)process->pid;
+	int patience_ms = SNAP_STOP_PATIENCE_MS * (int)stop->patience / 100;
 
 	if (process->trouble != SNAP_TROUBLE_NONE || has_copies(process))
 		return;
@@ -73,14 +74,16 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: reading its memory map took "
 					 "longer than %d ms",
-					 pid, SNAP_STOP_PATIENCE_MS);
+					 pid, patience_ms);
 	} else if (traced->held == SNAP_HELD_SEIZE) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
 					 "process %d does not respond: it could not be seized "
 					 "within %d ms, as it is in an exec",
-					 pid, SNAP_STOP_PATIENCE_MS);
+					 pid, patience_ms);
 	} else if (traced->error) {
 		snap_discover_explain(capture, process, traced->error);
+	} else if (stop->out_of_time && !traced->vanished) {
+		snap_capture_set_out_of_time(capture, process);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {
 		snap_process_set_trouble(capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
 					 "%d did not stop within %lld ms (see --stop-timeout)", pid,
@@ -228,6 +231,13 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	process->trouble = SNAP_TROUBLE_NONE;
 	process->trouble_message = NULL;
 	return process;
+}
+
+void snap_capture_set_out_of_time(struct snap_capture *capture, struct snap_process *process)
+{
+	snap_process_set_trouble(capture, process, SNAP_TROUBLE_OUT_OF_TIME,
+				 "%d was not stopped: the time of the run was up (see --timeout)",
+				 (int)process->pid);
 }
 
 struct stacksnap_error *snap_capture_collect(const struct snap_options *options,

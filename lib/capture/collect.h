@@ -15,4 +15,7 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 					     struct snap_capture *capture,
 					     struct snap_stop *stop) _must_check_;
 
+/* A process that was not copied as nothing more could be: the trouble that it has. */
+void snap_capture_set_out_of_time(struct snap_capture *capture, struct snap_process *process);
+
 #endif

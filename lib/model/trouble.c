@@ -56,6 +56,10 @@ const struct snap_trouble_row snap_troubles[] = {
 					  .loss = SNAP_FOR_ALL,
 					  .warning = SNAP_FOR_ALL,
 					  .recording_warning = SNAP_FOR_ALL },
+	[SNAP_TROUBLE_OUT_OF_TIME] = { .word = "out_of_time",
+				       .loss = SNAP_FOR_ALL,
+				       .warning = SNAP_FOR_ALL,
+				       .recording_warning = SNAP_FOR_ALL },
 };
 
 bool snap_warning_costs_names(const char *code)

@@ -26,6 +26,7 @@ enum snap_trouble {
 	SNAP_TROUBLE_UNSUPPORTED_ARCH,
 	SNAP_TROUBLE_INTERNAL,
 	SNAP_TROUBLE_NOT_RESPONDING, /* a call that a process can make sleep did not return */
+	SNAP_TROUBLE_OUT_OF_TIME,    /* when the time of the run was up it had not been stopped */
 	SNAP_TROUBLE_COUNT,
 };
 

@@ -19,6 +19,7 @@
 enum {
 	TICK_MS = 20,       /* how often the parent looks at the cancel flag and the clock */
 	LEAST_STACK = 4096, /* bytes copied of a thread */
+	LATE_MS = 100,      /* that a stop may go on for when its time is up */
 	HELD_TICKS = 8,     /* in which the child sleeps where it cannot be woken */
 	PATIENCE_MS = 1000, /* for the child to end when all threads run again, or when killed */
 };
@@ -54,6 +55,7 @@ struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capa
 		return NULL;
 	stop->processes = processes;
 	stop->process_capacity = capacity;
+	stop->patience = 100;
 	return stop;
 }
 
@@ -132,11 +134,12 @@ static int64_t deadline_of(const struct snap_options *options, const struct snap
 	int64_t begin = __atomic_load_n(&stop->begin_ns, __ATOMIC_ACQUIRE);
 	int64_t end = __atomic_load_n(&stop->end_ns, __ATOMIC_ACQUIRE);
 
+	int64_t until = begin ? begin + options->stop_timeout_ns : start + options->timeout_ns;
+	int64_t latest = stop->until_ns + (begin ? LATE_MS * 1000000ll : 0);
+
 	if (end)
 		return end + PATIENCE_MS * 1000000ll;
-	if (begin)
-		return begin + options->stop_timeout_ns;
-	return start + options->timeout_ns;
+	return stop->until_ns && latest < until ? latest : until;
 }
 
 /*
@@ -186,6 +189,7 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 		};
 		struct stacksnap_error *err;
 		bool done = false;
+		int64_t now;
 
 		if (snap_options_cancelled(options))
 			return snap_error_cancelled();
@@ -198,9 +202,12 @@ static struct stacksnap_error *watch_child(const struct snap_options *options,
 			if (err || done)
 				return err;
 		}
-		if (snap_clock_ns(CLOCK_MONOTONIC) > deadline_of(options, stop, start))
+		now = snap_clock_ns(CLOCK_MONOTONIC);
+		if (now > deadline_of(options, stop, start)) {
+			stop->out_of_time |= stop->until_ns && now > stop->until_ns;
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the tracing process did not exit in time");
+		}
 		held = !fds[1].revents && snap_procfs_is_held(child->pid) ? held + 1 : 0;
 	}
 	stop->held = true;

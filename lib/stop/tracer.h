@@ -16,7 +16,7 @@
 #include "model/options.h"
 #include "proc/procfs.h"
 
-/* How long what a process can make sleep is waited for. */
+/* How long what a process can make sleep is waited for, where nothing was slow before. */
 enum { SNAP_STOP_PATIENCE_MS = 150 };
 
 /* What the caller knows better; a pointer that is NULL is not called. */
@@ -89,9 +89,13 @@ struct snap_stop {
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
 	struct snap_help help;
-	bool limited; /* the snapshot's limit cut stacks */
-	bool held;    /* the child was ended as something of a target held it, asleep */
-	bool killed;  /* the child did not end by itself: what there is may be incomplete */
+	/* From the caller: in percent, of what a whole stop waits for those who make it wait … */
+	uint32_t patience;
+	int64_t until_ns; /* … and when it must be over, CLOCK_MONOTONIC; 0: when timeout_ns says */
+	bool out_of_time; /* for that it had less time than a stop may take */
+	bool limited;     /* the snapshot's limit cut stacks */
+	bool held;        /* the child was ended as something of a target held it, asleep */
+	bool killed;      /* the child did not end by itself: what there is may be incomplete */
 };
 
 /*
@@ -103,7 +107,7 @@ struct snap_stop_again {
 	void *context;
 };
 
-/* A stop without processes, with room for so many. NULL: memory is used up. */
+/* A stop without processes, with room for so many, and all patience. NULL: memory is used up. */
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);
 /* Adds a process; false when there is no room. */
 bool snap_stop_add(struct snap_stop *stop, const struct snap_traced *process);

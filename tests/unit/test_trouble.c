@@ -37,6 +37,7 @@ static const struct expected rows[SNAP_TROUBLE_COUNT] = {
 					    0 },
 	[SNAP_TROUBLE_INTERNAL] = { "internal", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER, 0 },
 	[SNAP_TROUBLE_NOT_RESPONDING] = { "not_responding", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER, 0 },
+	[SNAP_TROUBLE_OUT_OF_TIME] = { "out_of_time", 1, 1, 1, 1, 1, 1, SNAP_ERROR_OTHER, 0 },
 };
 
 static void test_each_row(void **state _unused_)

@@ -194,6 +194,37 @@ static void test_signs(void **state _unused_)
 	munmap(list, sizeof(*list));
 }
 
+static void compute(void *context, uint32_t item)
+{
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
+
+	do_item(context, item);
+	while (item == 1 && snap_clock_ns(CLOCK_MONOTONIC) < until)
+		;
+}
+
+/* Who sleeps is late before the one who only gets no further. */
+static void test_sleepers_have_less_time(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 10);
+	int procfs = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
+
+	list->deeds[4] = HANG;
+	work.run = compute;
+	work.patience_ns = LONG_NS;
+	work.asleep_ns = PATIENCE_NS / 10;
+	assert_int_equal(snap_workers_init(&pool, 0, procfs, 0), 0);
+	assert_false(snap_workers_run(&pool, &work));
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) < begin + LONG_NS / 2);
+	check_marks(list, 10);
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+	close(procfs);
+}
+
 /* As many hang as there can be workers, and more: it ends all the same. */
 static void test_all_hang(void **state _unused_)
 {
@@ -310,6 +341,7 @@ int main(void)
 		cmocka_unit_test(test_who_dies_costs_one_item),
 		cmocka_unit_test(test_long_list),
 		cmocka_unit_test(test_signs),
+		cmocka_unit_test(test_sleepers_have_less_time),
 		cmocka_unit_test(test_all_hang),
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),

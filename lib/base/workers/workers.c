@@ -9,12 +9,15 @@
 #include "base/spawn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum {
 	LOOK_NS = 20000000, /* between two looks at workers that are not heard of */
+	RUNS_NS = 5000000,  /* between two looks at one that is late, but not asleep */
 	LATE_NS = 1000000,  /* a look that is so late tells of a processor that was not to be had */
 	UNSEEN_FACTOR = 4,  /* times the patience, for a worker that does not get a processor */
 };
@@ -91,6 +94,21 @@ static size_t find_idle(struct snap_workers *pool)
 	return SNAP_WORKERS_MOST;
 }
 
+/* What the kernel says a worker does: R, S, D …; 0: it cannot be told. */
+static char state_of(const struct snap_workers *pool, const struct snap_worker *worker)
+{
+	char path[32], text[128];
+	_cleanup_fd_ int fd = -1;
+	const char *end;
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "%d/stat", (int)worker->slot->pid);
+	fd = pool->kept_fd < 0 ? -1 : openat(pool->kept_fd, path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? 0 : read(fd, text, sizeof(text));
+	end = got > 0 ? memrchr(text, ')', (size_t)got) : NULL;
+	return end && text + got - end > 2 ? end[2] : 0;
+}
+
 /* ---- a list ---- */
 
 /* To the caller's processor, or to all of them again. */
@@ -151,11 +169,10 @@ struct progress {
 
 /* When it is given up: for its item, or because it does not get on with claiming one. */
 static int64_t deadline_of(const struct snap_worker *worker, const struct snap_work *work,
-			   int64_t since)
+			   int64_t since, int64_t patience_ns)
 {
 	int64_t idle_ns = -since > worker->posted_ns ? -since : worker->posted_ns;
-	int64_t until =
-		since > 0 ? since + work->patience_ns : idle_ns + UNSEEN_FACTOR * work->patience_ns;
+	int64_t until = since > 0 ? since + patience_ns : idle_ns + UNSEEN_FACTOR * patience_ns;
 
 	until += worker->lost_ns;
 	return work->until_ns && work->until_ns < until ? work->until_ns : until;
@@ -168,9 +185,32 @@ struct look {
 	bool heard;      /* somebody has rung */
 };
 
+/*
+ * When it is to be looked at for being late, which it is if that has come. One that sleeps has less
+ * time than one that waits for a processor, and is looked at again until it has used up its own.
+ */
+static int64_t due_of(const struct snap_workers *pool, const struct snap_worker *worker,
+		      const struct snap_work *work, const struct look *look, int64_t since)
+{
+	int64_t until = deadline_of(worker, work, since, work->patience_ns), asleep;
+	char state;
+
+	if (since <= 0 || !work->asleep_ns || work->asleep_ns >= work->patience_ns ||
+	    look->now >= until)
+		return until;
+	asleep = deadline_of(worker, work, since, work->asleep_ns);
+	if (look->now < asleep)
+		return asleep;
+	state = state_of(pool, worker);
+	if ((state == 'S' || state == 'D') && last_sign(worker, work) == since)
+		return asleep;
+	return state && look->now + RUNS_NS < until ? look->now + RUNS_NS : until;
+}
+
 /* Looks at one worker of the list; one that is late or has died is given up. */
-static void look_at_worker(struct snap_worker *worker, const struct snap_work *work,
-			   const struct look *look, struct progress *progress)
+static void look_at_worker(const struct snap_workers *pool, struct snap_worker *worker,
+			   const struct snap_work *work, const struct look *look,
+			   struct progress *progress)
 {
 	int64_t since = last_sign(worker, work), until;
 
@@ -180,7 +220,7 @@ static void look_at_worker(struct snap_worker *worker, const struct snap_work *w
 	}
 	worker->lost_ns = since == worker->sign_ns ? worker->lost_ns + look->lost_ns : 0;
 	worker->sign_ns = since;
-	until = deadline_of(worker, work, since);
+	until = due_of(pool, worker, work, look, since);
 	if (look->now >= until) {
 		leave_behind(worker);
 		return;
@@ -206,7 +246,7 @@ static struct progress look_at_workers(struct snap_workers *pool, const struct s
 
 		if (worker->pidfd >= 0 && !worker->left && worker->slot->cursor == cursor &&
 		    snap_futex_load(&worker->slot->finished) != worker->posted)
-			look_at_worker(worker, work, look, &progress);
+			look_at_worker(pool, worker, work, look, &progress);
 	}
 	return progress;
 }
@@ -371,6 +411,9 @@ void snap_workers_deinit(struct snap_workers *pool)
 
 		if (worker->pidfd < 0)
 			continue;
+		/* Killed long ago, and it sleeps all the same. */
+		if (worker->left && state_of(pool, worker) == 'D')
+			left = 0;
 		snap_spawn_end(worker->pidfd, 0, left > 0 ? (int)(left / 1000000) : 0);
 		snap_close(&worker->pidfd);
 	}

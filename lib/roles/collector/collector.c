@@ -117,6 +117,10 @@ static void take_options(struct collector *collector, const struct birth *birth)
 {
 	if (birth->options)
 		collector->options = *birth->options;
+	/* The time of the run, of which a collector before this one may have had a part. */
+	if (birth->options && birth->start->deadline_ns)
+		collector->options.timeout_ns =
+			birth->start->deadline_ns - snap_clock_ns(CLOCK_MONOTONIC);
 	/* The supervisor downloads by itself. */
 	collector->options.self = getppid();
 	collector->options.cancel = birth->cancel;

@@ -178,8 +178,10 @@ static void read_stale_maps(struct snap_tracer *tracer)
 
 		if (!thread || tracer->maps_read_again[process])
 			continue;
+		/* Where not all are kept, it would not be found the next time either. */
 		if (!tracer->stop->processes[process].execed &&
-		    snap_tracer_find_map(tracer, process, stack_pointer(thread->registers)))
+		    (tracer->stop->processes[process].maps_cut ||
+		     snap_tracer_find_map(tracer, process, stack_pointer(thread->registers))))
 			continue;
 		tracer->maps_read_again[process] = tracer->maps_wanted[process] = true;
 	}
@@ -360,6 +362,7 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	work.count = items;
 	work.signs = list->signs;
 	work.patience_ns = careful ? CAREFUL_NS : BATCH_NS;
+	work.asleep_ns = snap_tracer_patience(tracer, work.patience_ns);
 	work.until_ns = tracer->copy_until_ns;
 	snap_workers_run(&tracer->pool, &work);
 	take_items(tracer, list, items);

@@ -109,6 +109,12 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 	return &snap_tracer_process(tracer, tracee)->threads[tracee->thread];
 }
 
+/* What is left of a time that something may take which a target can make slow. */
+static inline int64_t snap_tracer_patience(const struct snap_tracer *tracer, int64_t whole_ns)
+{
+	return whole_ns * tracer->stop->patience / 100;
+}
+
 /* child.c */
 /* A signal each interval ends calls that wait; 0: none any more. */
 void snap_tracer_set_ticks(long interval_us);

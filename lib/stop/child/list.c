@@ -18,8 +18,8 @@ enum {
 	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
 };
 
-/* For all maps together. */
-static const int64_t MOST_MAPS_NS = 2000000000;
+/* For all maps together; the least of it is what ordinary processes need on a busy machine. */
+static const int64_t MOST_MAPS_NS = 2000000000, LEAST_MAPS_NS = 1000000000;
 
 /* New threads, forks and execs stop at once and are ours; nothing that dies with the tracer. */
 static const long SEIZE_OPTIONS =
@@ -267,6 +267,13 @@ static void list_threads(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
+static int64_t maps_until(const struct snap_tracer *tracer)
+{
+	int64_t most = snap_tracer_patience(tracer, MOST_MAPS_NS);
+
+	return snap_clock_ns(CLOCK_MONOTONIC) + (most > LEAST_MAPS_NS ? most : LEAST_MAPS_NS);
+}
+
 /* What can be listed quickly, for all, before what takes long is read. */
 static void read_lists(struct snap_tracer *tracer)
 {
@@ -278,8 +285,7 @@ static void read_lists(struct snap_tracer *tracer)
 		list_threads(tracer, i);
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
-	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
-			      snap_clock_ns(CLOCK_MONOTONIC) + MOST_MAPS_NS);
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll, maps_until(tracer));
 }
 
 /* Of processes that are ours, from `first` on; `slow_alone`: of threads that did not stop. */
@@ -295,7 +301,8 @@ static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool 
 		.context = list,
 		.marks = snap_region_alloc(&tracer->lists, most),
 		.patience_ns = SNAP_STOP_PATIENCE_MS * 1000000ll,
-		.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + MOST_MAPS_NS,
+		.asleep_ns = snap_tracer_patience(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll),
+		.until_ns = maps_until(tracer),
 		.signs = signs,
 	};
 

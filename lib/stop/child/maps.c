@@ -96,6 +96,7 @@ void snap_tracer_read_maps(struct snap_tracer *tracer, int64_t patience_ns, int6
 		.count = count,
 		.marks = snap_region_alloc(&tracer->lists, count),
 		.patience_ns = patience_ns,
+		.asleep_ns = snap_tracer_patience(tracer, patience_ns),
 		.until_ns = until_ns,
 		.here = tracer->first,
 	};

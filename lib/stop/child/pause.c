@@ -327,9 +327,13 @@ static void tell_done(const struct snap_tracer *tracer)
 
 static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 {
-	int64_t whole = tracer->options->stop_timeout_ns;
+	int64_t whole = tracer->options->stop_timeout_ns, until = tracer->stop->until_ns;
 	int64_t reserve = LEAST_RESERVE_NS + tracer->count * (int64_t)DETACH_NS_A_THREAD;
 
+	if (until && until - begin < whole) {
+		whole = until - begin > 2 * LEAST_RESERVE_NS ? until - begin : 2 * LEAST_RESERVE_NS;
+		tracer->stop->out_of_time = true;
+	}
 	if (reserve > whole / 2)
 		reserve = whole / 2;
 	tracer->wait_until_ns = begin + whole - reserve;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Patience, and what is left of it: see pace.h. */
+#include "capture/pace.h"
+
+enum {
+	HALF_NS = 200000000, /* lost, that halve the patience */
+	LAST_NS = 200000000, /* lost over a user, whose trees come last then */
+	/* Shares of the time of a run, in percent. What is left is for names, and the report. */
+	NO_RETRY = 30,
+	NO_TREE = 60,
+	NO_STOP = 75,
+};
+
+void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns)
+{
+	*pace = (struct snap_pace){
+		.no_retry_ns = now_ns + timeout_ns * NO_RETRY / 100,
+		.no_tree_ns = now_ns + timeout_ns * NO_TREE / 100,
+		.no_stop_ns = now_ns + timeout_ns * NO_STOP / 100,
+	};
+}
+
+void snap_pace_again(struct snap_pace *pace)
+{
+	pace->lost_ns = 0;
+	pace->user_count = 0;
+}
+
+void snap_pace_lose(struct snap_pace *pace, int64_t ns)
+{
+	pace->lost_ns += ns;
+}
+
+void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns)
+{
+	size_t i = 0;
+
+	if (uid == (uid_t)-1)
+		return;
+	while (i < pace->user_count && pace->users[i].uid != uid)
+		i++;
+	if (i == SNAP_PACE_USERS)
+		return;
+	if (i == pace->user_count) {
+		pace->users[pace->user_count].uid = uid;
+		pace->users[pace->user_count++].lost_ns = 0;
+	}
+	pace->users[i].lost_ns += ns;
+}
+
+uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid)
+{
+	uint32_t least = snap_pace_is_last(pace, uid) ? SNAP_PACE_LEAST_OF_ALL : SNAP_PACE_LEAST;
+	uint32_t percent = 100;
+
+	for (int64_t lost = pace->lost_ns; lost >= HALF_NS && percent > least; lost -= HALF_NS)
+		percent /= 2;
+	return percent > least ? percent : least;
+}
+
+bool snap_pace_is_last(const struct snap_pace *pace, uid_t uid)
+{
+	for (size_t i = 0; i < pace->user_count; i++)
+		if (pace->users[i].uid == uid)
+			return pace->users[i].lost_ns >= LAST_NS;
+	return false;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Pace: how long a capture of many trees waits for those that make it wait.
+ *
+ * Each tree is a stop of its own, and each that stalls costs some hundred milliseconds of patience;
+ * many of them would use up the time of the whole run, and all stacks would be lost. So the more
+ * was lost by then, the less patience there is for the next; trees of users who have cost much come
+ * last; and when a share of the time is over, no more trees are begun. Knows no stop and no process
+ * but by the numbers that it is told.
+ */
+#ifndef SNAP_CAPTURE_PACE_H
+#define SNAP_CAPTURE_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	SNAP_PACE_USERS = 64,
+	/* Percent of patience that are always left, and to those who come last. */
+	SNAP_PACE_LEAST = 10,
+	SNAP_PACE_LEAST_OF_ALL = 5,
+};
+
+struct snap_pace {
+	/* CLOCK_MONOTONIC: from when on nothing is done twice, no tree begun, no stop goes on. */
+	int64_t no_retry_ns, no_tree_ns, no_stop_ns;
+	int64_t lost_ns; /* over trees that stalled */
+	struct {
+		uid_t uid;
+		int64_t lost_ns;
+	} users[SNAP_PACE_USERS];
+	size_t user_count;
+};
+
+/* A capture that begins now, of a run that has so long for all. */
+void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns);
+/* For another try: nothing was lost, the time goes on. */
+void snap_pace_again(struct snap_pace *pace);
+/* So much was lost over a tree. */
+void snap_pace_lose(struct snap_pace *pace, int64_t ns);
+/* Processes of that user, in that tree, were the cause; (uid_t)-1: of nobody that is known. */
+void snap_pace_blame(struct snap_pace *pace, uid_t uid, int64_t ns);
+/* What is left of patience for a tree of that user, in percent. */
+uint32_t snap_pace_patience(const struct snap_pace *pace, uid_t uid);
+/* Whether trees of that user have cost so much that all others come first. */
+bool snap_pace_is_last(const struct snap_pace *pace, uid_t uid);
+
+#endif
