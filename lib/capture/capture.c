@@ -22,6 +22,7 @@ enum {
 	SPARE_LEAST = 16,
 	EXECED_TRIES = 2,
 	HELD_TRIES = 5,
+	LONG_LOOK_NS = 50000000, /* for new processes: somebody did not answer */
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
 };
@@ -220,6 +221,21 @@ static bool has_execed(const struct snap_live *live)
 	       before.stx_dev_minor != after.stx_dev_minor;
 }
 
+/* Each new process on the machine is asked who its parent is, and one may not answer. */
+static struct stacksnap_error *look_again(struct tree *tree, const struct snap_stop *stop,
+					  bool *grown_ret)
+{
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC), lost_ns;
+	struct stacksnap_error *err;
+
+	snap_asker_set_patience(tree->capture->asker, stop->patience);
+	err = snap_discover_again(tree->options, tree->capture, grown_ret);
+	lost_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	if (lost_ns > LONG_LOOK_NS)
+		snap_pace_lose(tree->pace, lost_ns);
+	return err;
+}
+
 static struct stacksnap_error *look_for_new_processes(void *context, struct snap_stop *stop,
 						      bool *grown_ret)
 {
@@ -236,7 +252,7 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 		if (!traced->look_only && capture->live)
 			traced->execed = has_execed(&capture->live[traced->index]);
 	}
-	err = snap_discover_again(tree->options, capture, &grown);
+	err = look_again(tree, stop, &grown);
 	if (err)
 		return err;
 	err = find_roots(tree->roots, capture);

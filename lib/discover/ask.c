@@ -55,6 +55,7 @@ struct snap_asker {
 	char *buffer; /* each worker has a copy */
 	size_t count; /* of the list */
 	unsigned turn;
+	uint32_t patience; /* percent */
 };
 
 /* ---- in a worker ---- */
@@ -178,6 +179,7 @@ static void run_list(struct snap_asker *asker, void (*run)(void *context, uint32
 		.count = (uint32_t)asker->count,
 		.marks = asker->shared->marks + asker->shared->first,
 		.patience_ns = PATIENCE_NS,
+		.asleep_ns = (int64_t)PATIENCE_NS * asker->patience / 100,
 		.until_ns =
 			snap_clock_ns(CLOCK_MONOTONIC) + most_ns + (int64_t)asker->count * EACH_NS,
 	};
@@ -211,6 +213,16 @@ struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t inde
 				     .stage = (enum snap_ask_stage)record->stage };
 }
 
+void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent)
+{
+	asker->patience = percent;
+}
+
+int snap_asker_patience_ms(const struct snap_asker *asker)
+{
+	return asker ? SNAP_ASK_PATIENCE_MS * (int)asker->patience / 100 : SNAP_ASK_PATIENCE_MS;
+}
+
 bool snap_asker_prepare(struct snap_asker *asker)
 {
 	return snap_workers_prepare(&asker->pool);
@@ -238,6 +250,7 @@ static struct stacksnap_error *make_asker(struct snap_asker *asker,
 	void *memory;
 	int error;
 
+	asker->patience = 100;
 	asker->buffer = malloc(SNAP_MAX_ARGS);
 	if (!asker->buffer)
 		return snap_error_no_memory();

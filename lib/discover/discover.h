@@ -21,6 +21,8 @@ struct snap_asker;
 
 /* `flags`: enum snap_workers_flags. */
 struct stacksnap_error *snap_asker_new(unsigned flags, struct snap_asker **ret) _must_check_;
+/* From now on who sleeps over a question has so much, in percent, of the time there was at first. */
+void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent);
 /* Waits up to 100 ms for workers that do not end. NULL is allowed. */
 void snap_asker_destroy(struct snap_asker *asker);
 

@@ -263,7 +263,7 @@ static void mark_silent(struct snap_discovery *run, struct snap_process *process
 				 (int)process->pid,
 				 stage == SNAP_ASK_PROGRAM ? "looking for the file of its program"
 							   : "reading its arguments",
-				 SNAP_ASK_PATIENCE_MS);
+				 snap_asker_patience_ms(run->asker));
 }
 
 /* A leader that has exited before its threads is a zombie too, but its process lives. */

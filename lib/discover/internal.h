@@ -108,6 +108,8 @@ struct snap_answer {
 /* snap_asker_new() for any tree. */
 struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsigned flags,
 					  struct snap_asker **ret) _must_check_;
+/* How long one process is waited for by now; NULL: by an asker that is yet to be made. */
+int snap_asker_patience_ms(const struct snap_asker *asker);
 /* Makes a worker, so that the first list need not wait for it; false: there is none. */
 bool snap_asker_prepare(struct snap_asker *asker);
 /* A new list of `most` processes, SNAP_MAX_PROCESSES at most. */
