@@ -21,7 +21,6 @@
 
 enum {
 	SPARE_PROCESSES = 1024, /* found meanwhile, beyond those that discover listed */
-	SPARE_THREADS = 64,     /* of a process, born meanwhile */
 	MOST_PARTS = 8,         /* one stack gets an eighth of the memory that is left at most */
 };
 
@@ -38,6 +37,11 @@ struct nostop {
 	char *buffer; /* SNAP_DESCRIBE_BYTES bytes, for texts */
 	pid_t *tids;  /* a listing */
 	size_t tid_capacity;
+	/* Mappings: once for all processes that have the same, as far as there is room. */
+	struct snap_space_pool *pool;
+	struct snap_map *maps;         /* SNAP_MAX_MAPS, while they are copied */
+	const struct snap_map **taken; /* by process: the sampler's, as they were copied */
+	size_t taken_capacity;
 };
 
 /* What the sampler keeps open is the sampler's until its end, though the judge uses it. */
@@ -49,6 +53,8 @@ static void nostop_deinit(struct nostop *nostop)
 	free(nostop->sampled);
 	free(nostop->buffer);
 	free(nostop->tids);
+	free(nostop->maps);
+	free(nostop->taken);
 }
 
 /* ---- processes ---- */
@@ -72,7 +78,8 @@ static bool add_traced(struct nostop *nostop, size_t index)
 		.foreign_namespace = process->ns_pid != 0 && process->ns_pid != process->pid,
 	};
 
-	if (!snap_reserve_array_zeroed(nostop->sampled, nostop->sampled_capacity, index + 1))
+	if (!snap_reserve_array_zeroed(nostop->sampled, nostop->sampled_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->taken, nostop->taken_capacity, index + 1))
 		return false;
 	return snap_stop_add(nostop->stop, &traced);
 }
@@ -97,19 +104,26 @@ static struct stacksnap_error *take_maps(struct nostop *nostop,
 	struct snap_process *mine = &nostop->capture->processes[index];
 	struct snap_traced *traced = &nostop->stop->processes[index];
 	const struct snap_process *facts = process->facts;
-	struct snap_space space = { .maps = facts->maps,
-				    .map_count = facts->map_count,
-				    .pieces = facts->pieces,
-				    .piece_count = facts->piece_count };
-	struct stacksnap_error *err = NULL;
+	const struct snap_space_reader reader = { .records = &nostop->shared->records,
+						  .maps = nostop->maps,
+						  .taken = &nostop->shared->spaces,
+						  .pool = nostop->pool };
+	const struct snap_space from = { .maps = facts->maps,
+					 .map_count = facts->map_count,
+					 .pieces = facts->pieces,
+					 .piece_count = facts->piece_count,
+					 .cut = facts->maps_cut };
+	struct snap_space space = { .maps = NULL };
 
-	if (facts->map_count)
-		err = snap_space_copy(&nostop->capture->arena, &space, &space);
-	if (err)
-		return err;
+	/* Its pieces come with new mappings alone. */
+	if (nostop->taken[index] == facts->maps && !facts->piece_count)
+		return NULL;
+	if (facts->map_count && snap_space_keep(&reader, &from, &space) < 0)
+		space = (struct snap_space){ .cut = true };
+	nostop->taken[index] = facts->maps;
 	mine->maps = traced->maps = space.maps;
 	mine->map_count = traced->map_count = space.map_count;
-	mine->maps_cut = traced->maps_cut = facts->maps_cut;
+	mine->maps_cut = traced->maps_cut = space.cut;
 	mine->pieces = traced->pieces = space.pieces;
 	mine->piece_count = traced->piece_count = space.piece_count;
 	return NULL;
@@ -162,6 +176,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	} else if (exec) {
 		err = take_facts(nostop, process, index);
 		nostop->stop->processes[index].thread_count = 0;
+		nostop->taken[index] = NULL;
 	}
 	if (err || index >= nostop->stop->process_count)
 		return err;
@@ -195,7 +210,8 @@ static bool reserve_threads(struct nostop *nostop, struct snap_traced *traced, s
 
 	if (wanted <= traced->thread_capacity)
 		return true;
-	wanted += wanted / 4 + SPARE_THREADS;
+	/* Mostly there is one; who is born later finds room that doubles. */
+	wanted += wanted - 1;
 	threads = snap_region_new_array(&nostop->shared->records, wanted, struct snap_thread);
 	if (!threads)
 		return false;
@@ -516,7 +532,10 @@ static struct stacksnap_error *prepare(struct nostop *nostop)
 	nostop->stop =
 		snap_stop_new(nostop->shared, (uint32_t)capture->process_count + SPARE_PROCESSES);
 	nostop->buffer = malloc(SNAP_DESCRIBE_BYTES);
-	if (!nostop->stop || !nostop->buffer)
+	nostop->pool = snap_region_alloc(&nostop->shared->records, sizeof(*nostop->pool));
+	/* Address space: there are few mappings, mostly. */
+	nostop->maps = malloc(SNAP_MAX_MAPS * sizeof(*nostop->maps));
+	if (!nostop->stop || !nostop->buffer || !nostop->maps)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < capture->process_count; i++)
 		if (!add_traced(nostop, i))

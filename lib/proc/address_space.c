@@ -16,17 +16,21 @@ enum {
 	PAGE = 4096,
 	PIECES_A_CALL = 64,
 	LARGEST_VDSO = 1 << 20,
+	SHARED_BYTES = 256 << 10, /* of pieces that may turn out to be there already */
 };
 
 /*
  * What a process may take: half of what is left, so that others get some as well. Who comes late
- * finds enough for an ordinary process.
+ * finds enough for an ordinary process; who comes after a thousand such, for a few mappings and
+ * whatever others have, too.
  */
 static size_t share_of(const struct snap_space_reader *reader)
 {
 	uint64_t taken = reader->taken ? __atomic_load_n(reader->taken, __ATOMIC_RELAXED) : 0;
 	uint64_t left = taken < SNAP_SPACES_BYTES ? SNAP_SPACES_BYTES - taken : 0;
 
+	if (taken >= SNAP_SPACES_MOST)
+		return SNAP_SPACE_FEW;
 	if (left / 2 >= SNAP_SPACE_BYTES)
 		return SNAP_SPACE_BYTES;
 	return left / 2 > SNAP_SPACE_LEAST ? left / 2 : SNAP_SPACE_LEAST;
@@ -36,6 +40,17 @@ static void take(const struct snap_space_reader *reader, size_t bytes)
 {
 	if (reader->taken)
 		__atomic_fetch_add(reader->taken, bytes, __ATOMIC_RELAXED);
+}
+
+/* Bytes as they are kept: those of another process, or a copy, which takes room. NULL: none. */
+static const void *keep(const struct snap_space_reader *reader, const void *bytes, size_t size)
+{
+	const void *kept = snap_space_pool_find(reader->pool, bytes, size);
+
+	if (kept)
+		return kept;
+	take(reader, size);
+	return snap_space_pool_add(reader->pool, reader->records, bytes, size);
 }
 
 /* Mappings of one process on their way to where they are kept. */
@@ -48,6 +63,23 @@ struct reading {
 static bool is_path(const char *kept, const char *path, size_t length)
 {
 	return kept && strncmp(kept, path, length) == 0 && kept[length] == '\0';
+}
+
+/* NULL: there is no room for it. */
+static const char *keep_text(struct reading *reading, const char *path, size_t length)
+{
+	char text[SNAP_MAX_PATH + 1];
+	const char *kept;
+
+	memcpy(text, path, length);
+	text[length] = 0;
+	kept = snap_space_pool_find(reading->reader->pool, text, length + 1);
+	if (kept)
+		return kept;
+	if (length >= reading->room)
+		return NULL;
+	reading->room -= length + 1;
+	return keep(reading->reader, text, length + 1);
 }
 
 /* The mappings of a file follow each other, mostly. False: there is no room for it. */
@@ -63,13 +95,12 @@ static bool keep_path(struct reading *reading, struct snap_map *map, const char 
 	place = is_path(before, path, length) ? &before
 					      : &reading->paths[snap_recent_place(path, length)];
 	if (!is_path(*place, path, length)) {
-		if (length >= reading->room)
+		*place = keep_text(reading, path, length);
+		if (!*place)
 			return false;
-		*place = snap_region_text(reading->reader->records, path, length);
-		reading->room -= length + 1;
 	}
 	map->path = *place;
-	return map->path != NULL;
+	return true;
 }
 
 /* One clock a buffer of text. */
@@ -104,15 +135,28 @@ static bool keep_map(struct reading *reading, const char *line, size_t length)
 	return true;
 }
 
+/* The mappings that are in reader->maps go where they are kept. */
+static int settle_maps(const struct reading *reading, struct snap_space *ret)
+{
+	const struct snap_space_reader *reader = reading->reader;
+	const void *maps = keep(reader, reader->maps, reading->count * sizeof(*reader->maps));
+
+	if (!maps)
+		return -ENOMEM;
+	ret->maps = (struct snap_map *)(uintptr_t)maps;
+	ret->map_count = reading->count;
+	ret->room = reading->room;
+	return 0;
+}
+
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret)
 {
-	size_t share = share_of(reader), length;
-	struct reading reading = { .reader = reader, .room = share };
+	struct reading reading = { .reader = reader, .room = share_of(reader) };
 	struct snap_lines lines;
-	struct snap_map *maps;
 	uint64_t told = 0;
 	bool cut = false;
+	size_t length;
 	char *line;
 	int more = 0;
 
@@ -123,20 +167,12 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 		cut = lines.limited || !keep_map(&reading, line, length);
 	}
 	cut |= lines.limited;
-	take(reader, share - reading.room);
 	if (!cut && more < 0)
 		return more;
 	if (reading.count == 0)
 		return cut ? -ENOMEM : -ESRCH;
-	maps = snap_region_new_array(reader->records, reading.count, struct snap_map);
-	if (!maps)
-		return -ENOMEM;
-	memcpy(maps, reader->maps, reading.count * sizeof(*maps));
-	ret->maps = maps;
-	ret->map_count = reading.count;
 	ret->cut = cut;
-	ret->room = reading.room;
-	return 0;
+	return settle_maps(&reading, ret);
 }
 
 static bool is_vdso(const struct snap_map *map)
@@ -187,7 +223,10 @@ static size_t room_for_heads(const struct snap_space *space)
 	return room;
 }
 
-/* 0: there is none, or no room for it. */
+/*
+ * 0: there is none, or it is not looked at, as there is no room for it. What others have, too,
+ * needs none, so a few more are looked at than there is room for.
+ */
 static size_t piece_size(const struct snap_space *space, size_t index, size_t *room)
 {
 	const struct snap_map *map = &space->maps[index];
@@ -201,15 +240,28 @@ static size_t piece_size(const struct snap_space *space, size_t index, size_t *r
 	return size;
 }
 
+/* How many pieces the next call reads: those for which there is room in the buffer, one at least. */
+static size_t fitting_pieces(const struct snap_space_reader *reader,
+			     const struct snap_piece *pieces, size_t count)
+{
+	size_t fitting = 0, total = 0;
+
+	while (fitting < count && fitting < PIECES_A_CALL) {
+		total += pieces[fitting].size;
+		if (fitting && total > reader->buffer_size)
+			break;
+		fitting++;
+	}
+	return fitting;
+}
+
 /* Reads as many whole pieces as can be read from the front; how many. */
 static size_t read_some(const struct snap_space_reader *reader, uint8_t *bytes,
 			struct snap_piece *pieces, size_t count)
 {
-	struct iovec remote[PIECES_A_CALL];
+	struct iovec remote[PIECES_A_CALL] = { { .iov_len = 0 } };
 	size_t done = 0, total = 0, got;
 
-	if (count > PIECES_A_CALL)
-		count = PIECES_A_CALL;
 	for (size_t i = 0; i < count; i++) {
 		remote[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].address, pieces[i].size };
 		pieces[i].data = bytes + total;
@@ -224,45 +276,108 @@ static size_t read_some(const struct snap_space_reader *reader, uint8_t *bytes,
 	return done;
 }
 
+/* The same bytes where they are kept; false: there is no room for them. */
+static bool keep_piece(const struct snap_space_reader *reader, const struct snap_space *space,
+		       size_t *room, struct snap_piece *piece)
+{
+	const struct snap_map *map =
+		&space->maps[snap_space_find(space->maps, space->map_count, piece->address)];
+	const void *kept = snap_space_pool_find(reader->pool, piece->data, piece->size);
+
+	if (!kept && (!is_vdso(map) || share_of(reader) == SNAP_SPACE_FEW)) {
+		if (piece->size > *room)
+			return false;
+		*room -= piece->size;
+	}
+	piece->data = kept ? kept : keep(reader, piece->data, piece->size);
+	return piece->data;
+}
+
+/* Where they are read to: the buffer, or a region where there is one that is larger. */
+static uint8_t *buffer_for(const struct snap_space_reader *reader, size_t bytes)
+{
+	return bytes <= reader->buffer_size ? (uint8_t *)reader->buffer
+					    : snap_region_alloc(reader->records, bytes);
+}
+
+/* The pieces that are wanted: how many, and where they are. */
+static size_t list_pieces(const struct snap_space_reader *reader, const struct snap_space *space,
+			  struct snap_piece *pieces)
+{
+	size_t wanted = 0, room = room_for_heads(space) + (reader->pool ? SHARED_BYTES : 0);
+
+	for (size_t i = 0; i < space->map_count; i++) {
+		size_t size = piece_size(space, i, &room);
+
+		if (size && pieces)
+			pieces[wanted] = (struct snap_piece){ .address = space->maps[i].start,
+							      .size = size };
+		wanted += size != 0;
+	}
+	return wanted;
+}
+
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space)
 {
-	size_t wanted = 0, bytes = 0, kept = 0, room = room_for_heads(space);
-	struct snap_piece *pieces;
-	uint8_t *data;
+	size_t wanted = list_pieces(reader, space, NULL), kept = 0, room = room_for_heads(space);
+	struct snap_piece *pieces =
+		snap_region_new_array(reader->records, wanted, struct snap_piece);
 
-	for (size_t i = 0; i < space->map_count; i++) {
-		size_t size = piece_size(space, i, &room);
-
-		wanted += size != 0;
-		bytes += size;
-	}
-	take(reader, bytes);
-	pieces = snap_region_new_array(reader->records, wanted, struct snap_piece);
-	data = snap_region_alloc(reader->records, bytes);
-	if (!pieces || !data)
+	if (!pieces)
 		return;
 	/* What is read by now counts even if the next read never returns. */
+	space->piece_count = 0;
 	space->pieces = pieces;
-	space->piece_count = wanted = 0;
-	room = room_for_heads(space);
-	for (size_t i = 0; i < space->map_count; i++) {
-		size_t size = piece_size(space, i, &room);
-
-		if (size)
-			pieces[wanted++] = (struct snap_piece){ .address = space->maps[i].start,
-								.size = size };
-	}
+	list_pieces(reader, space, pieces);
 	for (size_t i = 0; i < wanted;) {
-		size_t whole = read_some(reader, data, pieces + i, wanted - i);
+		size_t count = fitting_pieces(reader, pieces + i, wanted - i);
+		uint8_t *bytes = buffer_for(reader, count == 1 ? pieces[i].size : 0);
+		size_t whole = bytes ? read_some(reader, bytes, pieces + i, count) : 0;
 
 		for (size_t k = 0; k < whole; k++) {
 			pieces[kept] = pieces[i + k];
-			data += pieces[kept++].size;
+			kept += keep_piece(reader, space, &room, &pieces[kept]);
 		}
 		__atomic_store_n(&space->piece_count, kept, __ATOMIC_RELEASE);
 		/* When none could be read, the first cannot. */
 		i += whole + (whole == 0);
 	}
+}
+
+int snap_space_keep(const struct snap_space_reader *reader, const struct snap_space *from,
+		    struct snap_space *ret)
+{
+	struct reading reading = { .reader = reader, .room = share_of(reader) };
+	struct snap_piece *pieces;
+	size_t room, kept = 0;
+	int error;
+
+	ret->cut = from->cut;
+	for (; reading.count < from->map_count; reading.count++) {
+		struct snap_map *map = &reader->maps[reading.count];
+		const char *path = from->maps[reading.count].path;
+
+		*map = from->maps[reading.count];
+		map->path = NULL;
+		if (reading.room < sizeof(*map) ||
+		    !keep_path(&reading, map, path ? path : "", path ? strlen(path) : 0))
+			break;
+		reading.room -= sizeof(*map);
+	}
+	ret->cut |= reading.count < from->map_count;
+	error = reading.count ? settle_maps(&reading, ret) : -ENOMEM;
+	if (error)
+		return error;
+	pieces = snap_region_new_array(reader->records, from->piece_count, struct snap_piece);
+	room = room_for_heads(ret);
+	for (size_t i = 0; pieces && i < from->piece_count; i++) {
+		pieces[kept] = from->pieces[i];
+		kept += pieces[kept].address < ret->maps[ret->map_count - 1].end &&
+			keep_piece(reader, ret, &room, &pieces[kept]);
+	}
+	ret->pieces = pieces;
+	ret->piece_count = kept;
+	return 0;
 }
 
 /* Texts that were kept once are copied once, as far as they are met again soon. */

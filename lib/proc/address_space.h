@@ -13,6 +13,7 @@
 #include "base/shared_memory.h"
 #include "model/capture.h"
 #include "proc/procfs.h"
+#include "proc/space_pool.h"
 
 #include <sys/uio.h>
 
@@ -21,7 +22,9 @@ enum {
 	SNAP_SPACE_TEXT = 24 << 20,   /* of a file "maps" that are read */
 	SNAP_SPACE_BYTES = 16 << 20,  /* of mappings, paths and pieces that are kept of a process */
 	SNAP_SPACES_BYTES = 64 << 20, /* of all processes together … */
-	SNAP_SPACE_LEAST = 128 << 10, /* … but each may have so many, whatever others took */
+	SNAP_SPACE_LEAST = 128 << 10, /* … but each may have so many, whatever others took, … */
+	SNAP_SPACES_MOST = 96 << 20,  /* … until there are so many: then it has these few */
+	SNAP_SPACE_FEW = 4 << 10,
 };
 
 struct snap_space_reader {
@@ -37,6 +40,8 @@ struct snap_space_reader {
 	void *context;
 	/* What the spaces read before took of SNAP_SPACES_BYTES; shared memory. NULL: nothing. */
 	uint64_t *taken;
+	/* What others have is kept once, and counted once. NULL: it is kept for each. */
+	struct snap_space_pool *pool;
 	/* When reading maps last got on, CLOCK_MONOTONIC, for who waits. NULL: nobody does. */
 	int64_t *sign;
 };
@@ -51,8 +56,9 @@ struct snap_space {
 };
 
 /*
- * Reads a file "maps", as much of it as may be kept: `cut` tells that there is more. 0 or a negative errno, then nothing is written: ESRCH, there are none,
- * since the process has gone; ENOMEM, the region is used up.
+ * Reads a file "maps", as much of it as may be kept: `cut` tells that there is more. 0 or a
+ * negative errno, then nothing is written: ESRCH, there are none, since the process has gone;
+ * ENOMEM, the region is used up.
  */
 int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
 			 struct snap_space *ret);
@@ -61,6 +67,13 @@ int snap_space_read_maps(const struct snap_space_reader *reader, int maps_fd,
  * says at any time how many are whole.
  */
 void snap_space_read_pieces(const struct snap_space_reader *reader, struct snap_space *space);
+
+/*
+ * Copies a space to where the reader keeps such, as if it were read: no more than there is room
+ * for. 0 or -ENOMEM: the region is used up.
+ */
+int snap_space_keep(const struct snap_space_reader *reader, const struct snap_space *from,
+		    struct snap_space *ret);
 
 /* A space by itself, in an arena that then holds no more than what it needs. */
 struct stacksnap_error *snap_space_copy(struct snap_arena *arena, const struct snap_space *from,

@@ -5,7 +5,6 @@
  */
 #include "sample/internal.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,58 +147,65 @@ static void learn_program(struct snap_sampler *sampler, struct snap_sampler_proc
 		process->program = stat.program;
 }
 
-/* 0 or a negative errno in *error_ret; then there is no space. */
-static struct stacksnap_error *read_space(const struct snap_sampler *sampler,
-					  const struct snap_sampler_process *process,
-					  struct snap_arena *arena, int *error_ret,
-					  struct snap_space *ret)
+void snap_sampler_process_told(struct snap_sampler_process *process)
 {
-	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
-
-	return snap_reader_space(sampler->reader, &target, arena, error_ret, ret);
+	process->facts.pieces = NULL;
+	process->facts.piece_count = 0;
+	snap_arena_deinit(&process->pieces);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
+struct mapping {
+	struct snap_sampler *sampler;
+	struct snap_sampler_process *process;
+	bool changed;
+};
 
-static bool same_maps(const struct snap_process *process, const struct snap_space *space)
+static struct stacksnap_error *copy_pieces(struct snap_arena *arena, const struct snap_space *space,
+					   struct snap_process *facts)
 {
-	if (process->map_count != space->map_count || process->piece_count != space->piece_count)
-		return false;
-	for (size_t i = 0; i < space->map_count; i++) {
-		const struct snap_map *a = &process->maps[i], *b = &space->maps[i];
+	facts->pieces = snap_arena_memdup(arena, space->pieces,
+					  space->piece_count * sizeof(*facts->pieces));
+	facts->piece_count = facts->pieces ? space->piece_count : 0;
+	for (size_t i = 0; i < facts->piece_count; i++) {
+		struct snap_piece *piece = &facts->pieces[i];
 
-		if (a->start != b->start || a->end != b->end || a->offset != b->offset ||
-		    a->inode != b->inode || a->dev_major != b->dev_major ||
-		    a->dev_minor != b->dev_minor || a->read != b->read || a->write != b->write ||
-		    a->execute != b->execute || a->shared != b->shared ||
-		    a->deleted != b->deleted || !same_text(a->path, b->path))
-			return false;
+		piece->data = snap_arena_memdup(arena, piece->data, piece->size);
+		if (!piece->data)
+			facts->piece_count = i;
 	}
-	return true;
+	return facts->piece_count == space->piece_count ? NULL : snap_error_no_memory();
 }
 
 /* The sink may still use the old mappings until it knows the new ones. */
-static struct stacksnap_error *replace_space(struct snap_sampler *sampler,
-					     struct snap_sampler_process *process,
-					     const struct snap_space *space,
-					     struct snap_arena *arena)
+static struct stacksnap_error *take_space(void *context, const struct snap_space *space)
 {
+	struct mapping *mapping = context;
+	struct snap_sampler *sampler = mapping->sampler;
+	struct snap_sampler_process *process = mapping->process;
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct snap_arena old = process->space;
-	struct stacksnap_error *err = NULL;
+	struct snap_sampler_space *old = process->space;
+	struct stacksnap_error *err;
 
-	process->space = *arena;
-	snap_arena_init(arena);
-	process->facts.maps = space->maps;
-	process->facts.map_count = space->map_count;
-	process->facts.pieces = space->pieces;
-	process->facts.piece_count = space->piece_count;
-	if (process->announced)
+	if (snap_sampler_space_is(old, space))
+		return NULL;
+	mapping->changed = true;
+	snap_sampler_process_told(process);
+	err = copy_pieces(&process->pieces, space, &process->facts);
+	if (err)
+		return err;
+	process->space = snap_sampler_space_get(sampler, space);
+	if (!process->space) {
+		process->space = old;
+		return snap_error_no_memory();
+	}
+	process->facts.maps = process->space->maps;
+	process->facts.map_count = process->space->map_count;
+	process->facts.maps_cut = process->space->cut;
+	if (process->announced) {
 		err = sink->mapped(sink->context, &process->shown);
-	snap_arena_deinit(&old);
+		snap_sampler_process_told(process);
+	}
+	snap_sampler_space_put(sampler, old);
 	return err;
 }
 
@@ -207,40 +213,25 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 						 struct snap_sampler_process *process,
 						 bool *changed_ret)
 {
-	_cleanup_(snap_arena_deinit) struct snap_arena arena;
+	struct mapping mapping = { sampler, process, false };
+	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
-	struct snap_space space = { 0 };
 	struct stacksnap_error *err;
 	int error;
 
 	*changed_ret = false;
-	snap_arena_init(&arena);
 	if (begin < process->map_after_ns)
 		return NULL;
-	err = read_space(sampler, process, &arena, &error, &space);
+	err = snap_reader_space(sampler->reader, &target, sampler->space_bytes, take_space,
+				&mapping, &error);
 	if (err)
 		return err;
 	if (error == -ETIMEDOUT)
 		return snap_sampler_process_hold(sampler, process, "reading its mappings");
-	if (!error && !same_maps(&process->facts, &space)) {
-		*changed_ret = true;
-		err = replace_space(sampler, process, &space, &arena);
-	}
+	*changed_ret = mapping.changed;
 	process->map_after_ns = snap_sampler_after(
 		sampler, begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
-	return err;
-}
-
-/* Its modules say what they are made for. */
-static bool is_32_bit(const struct snap_process *process)
-{
-	for (size_t i = 0; i < process->piece_count; i++) {
-		const struct snap_piece *piece = &process->pieces[i];
-
-		if (piece->size > EI_CLASS && memcmp(piece->data, ELFMAG, SELFMAG) == 0)
-			return piece->data[EI_CLASS] == ELFCLASS32;
-	}
-	return false;
+	return NULL;
 }
 
 static int open_tasks(struct snap_sampler *sampler, struct snap_sampler_process *process)
@@ -306,7 +297,7 @@ struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	err = snap_sampler_process_map(sampler, process, &changed);
 	if (err || process->state == SNAP_SAMPLER_PROCESS_HELD)
 		return err;
-	if (is_32_bit(&process->facts))
+	if (process->space && process->space->is_32_bit)
 		return snap_sampler_process_refused(sampler, process, ENOEXEC);
 	/* Without mappings it is just leaving, or becoming another program. */
 	process->state =

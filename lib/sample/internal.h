@@ -21,6 +21,18 @@ enum {
 	SNAP_GUARD_TEXT = 50,
 	SNAP_NS_PER_MS = 1000000,
 	SNAP_SAMPLER_BELIEVED = 3, /* refusals of a process, one after the other */
+	SNAP_SAMPLER_SPACE_LISTS = 1 << 12,
+};
+
+/* Mappings, of all processes that have the same. */
+struct snap_sampler_space {
+	struct snap_sampler_space *next; /* of those with the same hash, about */
+	uint64_t hash;
+	size_t users;
+	struct snap_arena arena;
+	struct snap_map *maps;
+	size_t map_count, piece_count; /* pieces that were read with them, and are the sink's */
+	bool cut, is_32_bit;
 };
 
 /*
@@ -49,9 +61,11 @@ enum snap_sampler_process_state {
 
 struct snap_sampler_process {
 	struct snap_sampled_process shown;
-	struct snap_process facts; /* texts in `arena`, mappings and pieces in `space` */
+	struct snap_process facts; /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
-	struct snap_arena arena, space;
+	struct snap_arena arena;
+	struct snap_sampler_space *space; /* NULL: its mappings are not known */
+	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
 	enum snap_sampler_process_state state;
 	bool announced;                       /* the sink knows it */
 	bool list_due;                        /* its threads have changed */
@@ -211,6 +225,8 @@ struct snap_sampler {
 	struct snap_single *single; /* made when it is first needed */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
+	struct snap_sampler_space *spaces[SNAP_SAMPLER_SPACE_LISTS];
+	size_t space_bytes;
 	struct snap_sampler_guard *guards;
 	size_t guard_count, guard_capacity;
 	struct snap_sampler_thread **moved; /* of this tick */
@@ -323,7 +339,18 @@ void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_li
 /* Processes that have lost their memory have ended, or are other programs now. */
 struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
 
+/* spaces.c: mappings, once for all processes that have them. */
+/* One more process has these; NULL without memory. */
+struct snap_sampler_space *snap_sampler_space_get(struct snap_sampler *sampler,
+						  const struct snap_space *space);
+/* One less; NULL is allowed. */
+void snap_sampler_space_put(struct snap_sampler *sampler, struct snap_sampler_space *space);
+/* Whether it is the same as one that is kept; NULL: no. */
+bool snap_sampler_space_is(const struct snap_sampler_space *kept, const struct snap_space *space);
+
 /* facts.c: what a process is and has mapped. */
+/* The sink knows its mappings: what it copied is not needed here any more. */
+void snap_sampler_process_told(struct snap_sampler_process *process);
 /* Whom to read: a thread of the process that lives, `thread` or another one if that is NULL. */
 struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *sampler,
 						     const struct snap_sampler_process *process,

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/workers.h"
-#include "proc/fuse_maps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +57,7 @@ struct area {
 	struct location location; /* of one thread; or bytes of memory alone */
 	struct snap_stat stat;
 	struct snap_space space;
+	uint64_t taken; /* by spaces that were read before, and by this one */
 	/* a list of threads, with its own bytes, which stay as they are until the next list */
 	uint32_t list_count, list_at;
 	struct location list[SNAP_READER_MOST];
@@ -251,17 +251,6 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return total;
 }
 
-static void hide_fuse_maps(const struct area *area, const struct snap_space_reader *reader)
-{
-	_cleanup_fd_ int fd = -1;
-	struct snap_space *space = (struct snap_space *)&area->space;
-
-	if (!snap_fuse_maps_possible(space))
-		return;
-	fd = open_task_file(area, "mountinfo");
-	snap_fuse_maps_hide(reader, fd, space);
-}
-
 static void read_space(void *memory, uint32_t item _unused_)
 {
 	struct area *area = memory;
@@ -269,7 +258,8 @@ static void read_space(void *memory, uint32_t item _unused_)
 	struct snap_space_reader reader = { .records = &area->records,
 					    .buffer_size = LINES,
 					    .read = read_ranges,
-					    .context = area };
+					    .context = area,
+					    .taken = &area->taken };
 	int error = open_memory(area);
 
 	area->records = (struct snap_region){ area->bytes, area->bytes + SPACE_BYTES };
@@ -286,7 +276,6 @@ static void read_space(void *memory, uint32_t item _unused_)
 		area->status = snap_space_read_maps(&reader, fd, &area->space);
 	if (area->status)
 		return;
-	hide_fuse_maps(area, &reader);
 	snap_space_read_pieces(&reader, &area->space);
 }
 
@@ -474,17 +463,20 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 }
 
 struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
-					  const struct snap_reader_target *target,
-					  struct snap_arena *arena, int *error_ret,
-					  struct snap_space *ret)
+					  const struct snap_reader_target *target, uint64_t taken,
+					  struct stacksnap_error *(*use)(void *context,
+									 const struct snap_space *),
+					  void *context, int *error_ret)
 {
 	struct area *area = begin_call(reader, target);
 	struct stacksnap_error *err = NULL;
 	uint8_t *page;
 
+	if (area)
+		area->taken = taken;
 	*error_ret = call_worker(reader, area, read_space, SNAP_READER_SPACE_MS);
 	if (*error_ret == 0)
-		err = snap_space_copy(arena, &area->space, ret);
+		err = use(context, &area->space);
 	/* Nobody needs it any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
 		page = (uint8_t *)(((uintptr_t)area->bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1));

@@ -77,10 +77,15 @@ bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
 			 uint64_t address, uint8_t *bytes, size_t size);
 
-/* Its mappings and pieces. In *error_ret 0 or a negative errno: then there is no space. */
+/*
+ * Its mappings and pieces, of which `use` is told; they are gone when it returns. `taken`: bytes that
+ * those of others take, see proc/address_space.h. In *error_ret 0 or a negative errno: then there is
+ * no space.
+ */
 struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
-					  const struct snap_reader_target *target,
-					  struct snap_arena *arena, int *error_ret,
-					  struct snap_space *ret) _must_check_;
+					  const struct snap_reader_target *target, uint64_t taken,
+					  struct stacksnap_error *(*use)(void *context,
+									 const struct snap_space *),
+					  void *context, int *error_ret) _must_check_;
 
 #endif

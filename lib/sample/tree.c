@@ -80,8 +80,9 @@ void snap_sampler_process_destroy(struct snap_sampler *sampler,
 	snap_sampler_process_drop_live(sampler, &process->live);
 	sampler->descriptors += process->shown.tasks_fd >= 0;
 	snap_close(&process->shown.tasks_fd);
+	snap_sampler_process_told(process);
 	snap_arena_deinit(&process->arena);
-	snap_arena_deinit(&process->space);
+	snap_sampler_space_put(sampler, process->space);
 	free(process->threads);
 	free(process->trouble_text);
 	free(process);
@@ -98,7 +99,7 @@ static struct snap_sampler_process *new_process(void)
 	process->shown.facts = &process->facts;
 	process->shown.live = &process->live;
 	snap_arena_init(&process->arena);
-	snap_arena_init(&process->space);
+	snap_arena_init(&process->pieces);
 	return process;
 }
 
@@ -288,7 +289,9 @@ static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
 	process->announced = true;
 	if (process->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || process->facts.vanished)
 		process->state = SNAP_SAMPLER_PROCESS_GONE;
-	return sink->program(sink->context, &process->shown, false);
+	err = sink->program(sink->context, &process->shown, false);
+	snap_sampler_process_told(process);
+	return err;
 }
 
 static bool is_parent_known(const struct snap_sampled_process *parent)
@@ -402,18 +405,46 @@ static enum fate fate_of(const struct snap_sampler *sampler, struct snap_sampler
 	return stat.flags & SNAP_PF_EXITING ? FATE_LEAVING : FATE_ANOTHER;
 }
 
+/* What is known of the program that a process runs now; then *old_ret is what was known before. */
+static struct stacksnap_error *take_program(struct snap_sampler *sampler,
+					    struct snap_sampler_process *process,
+					    struct snap_capture *found, struct snap_arena *old_ret)
+{
+	bool is_target = process->facts.is_target;
+	struct stacksnap_error *err;
+
+	*old_ret = process->arena;
+	snap_arena_init(&process->arena);
+	process->space = NULL;
+	snap_sampler_process_told(process);
+	err = snap_facts_copy(&process->arena, &found->processes[0], &process->facts);
+	if (err)
+		return err;
+	process->facts.is_target = is_target;
+	snap_sampler_process_drop_live(sampler, &process->live);
+	snap_sampler_process_take_live(sampler, &found->live[0], &process->live);
+	/* The sink hears of the program before it hears of its mappings. */
+	process->announced = false;
+	err = snap_sampler_process_open(sampler, process);
+	process->announced = true;
+	if (err || process->state == SNAP_SAMPLER_PROCESS_GONE ||
+	    process->state == SNAP_SAMPLER_PROCESS_LOST)
+		return err;
+	err = sampler->sink->program(sampler->sink->context, &process->shown, true);
+	snap_sampler_process_told(process);
+	return err;
+}
+
 /* Whatever was known of the old program goes once the sink knows the new one. */
 static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
 					     struct snap_sampler_process *process)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	_cleanup_(snap_arena_deinit) struct snap_arena old, old_space;
-	const struct snap_sampler_sink *sink = sampler->sink;
-	bool is_target = process->facts.is_target;
+	_cleanup_(snap_arena_deinit) struct snap_arena old;
+	struct snap_sampler_space *old_space = process->space;
 	struct stacksnap_error *err;
 
 	snap_arena_init(&old);
-	snap_arena_init(&old_space);
 	if (!capture)
 		return snap_error_no_memory();
 	err = snap_discover_one(sampler->options, &process->facts,
@@ -430,24 +461,9 @@ static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
 		process->state = SNAP_SAMPLER_PROCESS_GONE;
 		return NULL;
 	}
-	old = process->arena;
-	old_space = process->space;
-	snap_arena_init(&process->arena);
-	snap_arena_init(&process->space);
-	err = snap_facts_copy(&process->arena, &capture->processes[0], &process->facts);
-	if (err)
-		return err;
-	process->facts.is_target = is_target;
-	snap_sampler_process_drop_live(sampler, &process->live);
-	snap_sampler_process_take_live(sampler, &capture->live[0], &process->live);
-	/* The sink hears of the program before it hears of its mappings. */
-	process->announced = false;
-	err = snap_sampler_process_open(sampler, process);
-	process->announced = true;
-	if (err || process->state == SNAP_SAMPLER_PROCESS_GONE ||
-	    process->state == SNAP_SAMPLER_PROCESS_LOST)
-		return err;
-	return sink->program(sink->context, &process->shown, true);
+	err = take_program(sampler, process, capture, &old);
+	snap_sampler_space_put(sampler, old_space);
+	return err;
 }
 
 struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler)

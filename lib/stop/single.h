@@ -23,7 +23,6 @@ struct snap_single;
 struct snap_pick {
 	/* in */
 	pid_t tid;
-	int mem_fd; /* not used any more */
 	/* The mapping of its usual stack; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	/* out; the memory is the tracer's and stays until the next call */

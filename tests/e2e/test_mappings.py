@@ -33,6 +33,15 @@ class Mappings(Bounded):
     def test_long_paths(self):
         self.beside(self.many(19, 1500, 60000), True)
 
+    def test_without_a_stop(self):
+        hostile = self.many(19, 1500, 60000)
+        innocent = self.victim("threads", "futex:3:worker")
+        got = self.measure("-p", hostile.pid, "-p", innocent.pid, "--no-stop", "--json", seconds=5, status=1)
+        told = {w["code"] for w in got.doc["warnings"]} & {"maps_cut"}
+        # On a busy machine its maps may take too long altogether.
+        told |= {processes(got.doc)[hostile.pid].get("error", {}).get("code")} & {"not_responding"}
+        self.assertTrue(told, got)
+
     def test_two_paths_in_turns(self):
         """Each is kept once, so that an ordinary number of mappings is whole."""
         self.beside(self.many(10, 2, 8000), False)

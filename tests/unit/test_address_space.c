@@ -226,6 +226,70 @@ static void test_pieces_have_a_share(void **state)
 	assert_in_range(bed->taken, SNAP_SPACE_BYTES - 5000, SNAP_SPACE_BYTES);
 }
 
+/* Forked processes take no more than one. */
+static void test_equal_spaces_are_kept_once(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_space_reader reader = reader_of(bed);
+	struct snap_space first = { .maps = NULL }, space = { .maps = NULL };
+	uint64_t taken = 0;
+
+	reader.pool = snap_region_alloc(&bed->records, sizeof(*reader.pool));
+	for (unsigned i = 0; i < 1000; i++) {
+		_cleanup_fclose_ FILE *file = make_maps(100, short_path);
+
+		assert_int_equal(snap_space_read_maps(&reader, fileno(file), &space), 0);
+		snap_space_read_pieces(&reader, &space);
+		assert_int_equal(space.map_count, 100);
+		assert_int_equal(space.piece_count, 100);
+		if (i == 0) {
+			first = space;
+			taken = bed->taken;
+		}
+		assert_ptr_equal(space.maps, first.maps);
+		assert_ptr_equal(space.pieces[99].data, first.pieces[0].data);
+		assert_int_equal(bed->taken, taken);
+	}
+	/* A page of zeros is one, whose ever it is. */
+	assert_true(taken < 3 * 4096 + 100 * (sizeof(struct snap_map) + 20));
+	/* The same for what was read elsewhere. */
+	reader.maps = snap_region_new_array(&bed->records, SNAP_MAX_MAPS, struct snap_map);
+	assert_int_equal(snap_space_keep(&reader, &first, &space), 0);
+	assert_ptr_equal(space.maps, first.maps);
+	assert_int_equal(space.piece_count, 100);
+	assert_int_equal(bed->taken, taken);
+}
+
+static unsigned process_at_hand;
+
+static void own_paths(FILE *file, size_t i)
+{
+	fprintf(file, "/%u/%0200zu", process_at_hand, i);
+}
+
+/* Thousands that have nothing in common: each has some, and all together have no more than that. */
+static void test_all_together_have_a_bound(void **state)
+{
+	enum { PROCESSES = 6000 };
+	struct bed *bed = *state;
+	struct snap_space_reader reader = reader_of(bed);
+	unsigned cut = 0;
+
+	reader.pool = snap_region_alloc(&bed->records, sizeof(*reader.pool));
+	for (process_at_hand = 0; process_at_hand < PROCESSES; process_at_hand++) {
+		struct snap_space space = { .maps = NULL };
+		_cleanup_fclose_ FILE *file = make_maps(200, own_paths);
+
+		assert_int_equal(snap_space_read_maps(&reader, fileno(file), &space), 0);
+		assert_true(space.map_count > 5);
+		snap_space_read_pieces(&reader, &space);
+		cut += space.cut;
+	}
+	assert_true(cut > PROCESSES / 2);
+	assert_in_range(bed->taken, SNAP_SPACES_BYTES,
+			SNAP_SPACES_MOST + SNAP_SPACE_BYTES + PROCESSES * SNAP_SPACE_FEW);
+}
+
 static void test_a_copy_keeps_paths_once(void **state)
 {
 	struct snap_space space = read_maps(*state, 2000, two_paths), copy;
@@ -252,6 +316,8 @@ int main(void)
 		on_a_bed(test_text_has_a_bound),
 		on_a_bed(test_who_comes_late_gets_some),
 		on_a_bed(test_pieces_have_a_share),
+		on_a_bed(test_equal_spaces_are_kept_once),
+		on_a_bed(test_all_together_have_a_bound),
 		on_a_bed(test_a_copy_keeps_paths_once),
 	};
 

@@ -43,16 +43,6 @@ static void take(struct snap_single *single, struct snap_pick *picks, size_t cou
 	}
 }
 
-static int open_memory(pid_t pid)
-{
-	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	_cleanup_fd_ int process = -1;
-
-	assert_null(snap_procfs_open(NULL, &procfs));
-	process = snap_procfs_open_process(&procfs, pid);
-	return snap_procfs_open_file(process, "mem");
-}
-
 static struct snap_status status_of(pid_t pid)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
@@ -269,26 +259,22 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 		skip_because(NO_TRACING);
 	map = snap_process_map(&capture->processes[0], thread->stack_address);
 	assert_non_null(map);
-	for (int with_memory = 0; with_memory < 2; with_memory++) {
-		pick = (struct snap_pick){ .tid = victim.pid,
-					   .mem_fd = with_memory ? open_memory(victim.pid) : -1,
-					   .stack_start = map->start,
-					   .stack_end = map->end };
-		take(single, &pick, 1);
-		assert_int_equal(pick.error, 0);
-		assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
-		assert_int_equal(pick.copy.taken, SNAP_TAKEN_ALONE);
-		assert_false(pick.past_end);
-		assert_int_equal(pick.arch, capture->processes[0].arch);
-		assert_int_equal(pick.copy.registers_size, thread->registers_size);
-		assert_memory_equal(pick.copy.registers, thread->registers, thread->registers_size);
-		assert_int_equal(pick.copy.stack_address, thread->stack_address);
-		assert_int_equal(pick.copy.stack_size, thread->stack_size);
-		assert_memory_equal(pick.copy.stack, thread->stack, thread->stack_size);
-		snap_close(&pick.mem_fd);
-	}
+	pick = (struct snap_pick){ .tid = victim.pid,
+				   .stack_start = map->start,
+				   .stack_end = map->end };
+	take(single, &pick, 1);
+	assert_int_equal(pick.error, 0);
+	assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
+	assert_int_equal(pick.copy.taken, SNAP_TAKEN_ALONE);
+	assert_false(pick.past_end);
+	assert_int_equal(pick.arch, capture->processes[0].arch);
+	assert_int_equal(pick.copy.registers_size, thread->registers_size);
+	assert_memory_equal(pick.copy.registers, thread->registers, thread->registers_size);
+	assert_int_equal(pick.copy.stack_address, thread->stack_address);
+	assert_int_equal(pick.copy.stack_size, thread->stack_size);
+	assert_memory_equal(pick.copy.stack, thread->stack, thread->stack_size);
 	/* Nobody knows where the stack ends: up to its end all the same. */
-	pick = (struct snap_pick){ .tid = victim.pid, .mem_fd = -1 };
+	pick = (struct snap_pick){ .tid = victim.pid };
 	take(single, &pick, 1);
 	assert_true(pick.past_end);
 	assert_int_equal(pick.copy.stack_address, thread->stack_address);
@@ -307,7 +293,7 @@ static void test_spinning_thread(void **state _unused_)
 	victim_start(&victim, spinning);
 	wait_answer(&victim);
 	for (int i = 0; i < 1000; i++) {
-		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
+		struct snap_pick pick = { .tid = victim.pid };
 
 		take(single, &pick, 1);
 		assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
@@ -335,9 +321,9 @@ static void test_many_at_once(void **state _unused_)
 	for (int i = 0; i < 3; i++) {
 		victim_start(&victims[i], i ? blocked : spinning);
 		wait_answer(&victims[i]);
-		picks[i] = (struct snap_pick){ .tid = victims[i].pid, .mem_fd = -1 };
+		picks[i] = (struct snap_pick){ .tid = victims[i].pid };
 	}
-	picks[3] = (struct snap_pick){ .tid = 0x3ffffff, .mem_fd = -1 };
+	picks[3] = (struct snap_pick){ .tid = 0x3ffffff };
 	take(single, picks, 4);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(picks[i].copy.result, SNAP_THREAD_COPIED);
@@ -376,7 +362,7 @@ static void test_stopped_process_stays_stopped(void **state _unused_)
 	assert_int_equal(waitpid(victim.pid, &status, WUNTRACED), victim.pid);
 	assert_true(WIFSTOPPED(status));
 	for (int i = 0; i < 100; i++) {
-		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
+		struct snap_pick pick = { .tid = victim.pid };
 
 		take(single, &pick, 1);
 		assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
@@ -402,7 +388,7 @@ static void test_no_signal_is_lost(void **state _unused_)
 	done = (struct pollfd){ .fd = victim.answers, .events = POLLIN };
 	tell(&victim);
 	do {
-		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
+		struct snap_pick pick = { .tid = victim.pid };
 
 		take(single, &pick, 1);
 		assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
@@ -422,7 +408,7 @@ static void test_ending_threads(void **state _unused_)
 
 	victim_start(&victim, ending);
 	for (int i = 0; i < 300; i++) {
-		struct snap_pick pick = { .mem_fd = -1 };
+		struct snap_pick pick = { .tid = 0 };
 
 		tell(&victim);
 		pick.tid = wait_answer(&victim);
@@ -453,7 +439,7 @@ static void test_killed_child_is_made_anew(void **state _unused_)
 	victim_start(&victim, blocked);
 	wait_answer(&victim);
 	for (int i = 0; i < 20; i++) {
-		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
+		struct snap_pick pick = { .tid = victim.pid };
 		pid_t before = snap_single_pid(single);
 
 		assert_true(before > 0);
@@ -493,7 +479,7 @@ static void test_child_killed_at_any_time(void **state _unused_)
 	wait_answer(&victim);
 	assert_int_equal(pthread_create(&killer, NULL, kill_children, single), 0);
 	for (int i = 0; i < 300; i++) {
-		struct snap_pick pick = { .tid = victim.pid, .mem_fd = -1 };
+		struct snap_pick pick = { .tid = victim.pid };
 		int64_t stopped_ns;
 		struct stacksnap_error *err =
 			snap_single_take(single, &pick, 1, PATIENCE, &stopped_ns);
@@ -513,7 +499,7 @@ static void test_child_killed_at_any_time(void **state _unused_)
 static void test_already_traced(void **state _unused_)
 {
 	struct snap_single *single = create(), *other = create();
-	struct snap_pick pick = { .mem_fd = -1 };
+	struct snap_pick pick = { .tid = 0 };
 	int64_t stopped_ns;
 	struct victim victim;
 	pid_t tracer;
@@ -551,7 +537,7 @@ static void test_alternate_signal_stack(void **state _unused_)
 {
 	struct snap_single *single = create();
 	struct snap_capture *discovered;
-	struct snap_pick pick = { .mem_fd = -1 };
+	struct snap_pick pick = { .tid = 0 };
 	_cleanup_fd_ int maps = -1;
 	char buffer[8192], *line;
 	struct snap_lines lines;
@@ -677,7 +663,7 @@ static void test_cancelled(void **state _unused_)
 {
 	volatile int cancel = 0;
 	struct snap_options options = { .max_stack = 1 << 20, .cancel = &cancel };
-	struct snap_pick pick = { .tid = 1, .mem_fd = -1 };
+	struct snap_pick pick = { .tid = 1 };
 	struct snap_single *single;
 	struct stacksnap_error *err;
 	int64_t stopped_ns;

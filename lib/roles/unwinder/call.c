@@ -112,6 +112,7 @@ int snap_remote_end_parser(struct snap_remote_unwinder *unwinder)
 		unwinder->processes[i].is_entered = false;
 	unwinder->left_count = 0;
 	unwinder->resets = unwinder->has_left_any = false;
+	unwinder->entered_bytes = 0;
 	unwinder->used_ns = -1;
 	return snap_role_end(&unwinder->role);
 }

@@ -45,7 +45,8 @@ struct snap_remote_unwinder {
 	uint32_t left[SNAP_EXCHANGE_LEFT];
 	size_t left_count;
 	bool resets;
-	bool has_left_any;                     /* of those that the parser at hand knew */
+	uint64_t entered_bytes; /* that were sent to the parser at hand since it began anew */
+	bool has_left_any;      /* of those that the parser at hand knew */
 	struct snap_remote_process *processes; /* by number */
 	size_t process_count;
 	struct snap_remote_user *users;

@@ -3,8 +3,8 @@
  * The parser's side of a remote unwinder: see unwinder.h. It is in the sandbox from its first
  * instruction here, and waits for calls: unwind this thread of that process.
  *
- * Each process that was entered has an unwinder and modules of its own; the files behind them are
- * shared. What it cannot go on without (memory) ends it: the next one begins anew.
+ * Each process that was entered has modules of its own, and an unwinder as long as it is unwound now
+ * and then; the files behind them are shared. What it cannot go on without (memory) ends it: the next one begins anew.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -19,14 +19,23 @@
 #include <sys/syscall.h>
 
 enum {
-	IDLE_SECONDS = 10, /* then it leaves: it holds its maker's memory as of its making */
-	NO_MEMORY = 3,     /* exit status */
+	IDLE_SECONDS = 10,    /* then it leaves: it holds its maker's memory as of its making */
+	MOST_UNWINDERS = 128, /* of 70 KB each; processes take turns where there are more */
+	NO_MEMORY = 3,        /* exit status */
 };
 
 /* A process that was entered. */
 struct space {
-	struct snap_unwinder *unwinder; /* NULL: not entered */
-	size_t bytes;                   /* of its modules, and of its description */
+	struct snap_modules *modules; /* NULL: not entered */
+	uint32_t seat;                /* where its unwinder is, if that still is its own */
+	size_t bytes;                 /* of its modules, and of its description */
+};
+
+/* An unwinder, and whose it is at the moment: of who was unwound last of all. */
+struct seat {
+	struct snap_unwinder *unwinder;
+	uint32_t number; /* of the process; UINT32_MAX: nobody's */
+	uint64_t used;   /* the call */
 };
 
 struct parser {
@@ -39,6 +48,9 @@ struct parser {
 	struct snap_arena arena;     /* of descriptions, the set and all modules */
 	struct snap_module_set *set; /* NULL: not made yet */
 	struct space *spaces;
+	struct seat seats[MOST_UNWINDERS];
+	size_t seat_count;
+	uint64_t calls;
 	/* They stay until all is forgotten: files may be the vDSO in one of them. */
 	struct snap_process_bytes *descriptions;
 	size_t description_count, description_capacity;
@@ -78,17 +90,23 @@ static void note_remotely(void *context, const struct snap_file_request *request
 static void leave(struct parser *parser, uint32_t number)
 {
 	struct space *space = &parser->spaces[number];
+	struct seat *seat = &parser->seats[space->seat];
 
-	snap_unwinder_destroy(space->unwinder);
+	if (seat->number == number)
+		seat->number = UINT32_MAX;
 	parser->left += space->bytes;
 	*space = (struct space){ 0 };
 }
 
+/* The unwinders belong to the set of modules. */
 static void forget_all(struct parser *parser)
 {
+	for (size_t i = 0; i < parser->seat_count; i++)
+		snap_unwinder_destroy(parser->seats[i].unwinder);
+	parser->seat_count = 0;
 	for (uint32_t i = 0; i < SNAP_MAX_PROCESSES; i++)
-		if (parser->spaces[i].unwinder)
-			leave(parser, i);
+		if (parser->spaces[i].modules)
+			parser->spaces[i] = (struct space){ 0 };
 	snap_module_set_destroy(snap_take_ptr(parser->set));
 	for (size_t i = 0; i < parser->description_count; i++)
 		munmap(parser->descriptions[i].bytes, parser->descriptions[i].size);
@@ -111,22 +129,15 @@ static bool receive(struct parser *parser, uint32_t number, uint64_t *size_ret)
 	return true;
 }
 
-static struct stacksnap_error *make_unwinder(struct parser *parser, uint32_t number)
+static struct stacksnap_error *make_modules(struct parser *parser, uint32_t number)
 {
-	const struct snap_process *process = &parser->capture.processes[number];
-	struct space *space = &parser->spaces[number];
-	struct snap_modules *modules;
 	struct stacksnap_error *err = NULL;
 
 	if (!parser->set)
 		err = snap_module_set_create(&parser->finder, &parser->arena, &parser->set);
-	if (!err)
-		err = snap_modules_create(parser->set, process, &modules);
-	if (!err)
-		err = snap_unwinder_create(parser->set, parser->options, &space->unwinder);
-	if (!err)
-		err = snap_unwinder_enter(space->unwinder, process, modules);
-	return err;
+	return err ? err
+		   : snap_modules_create(parser->set, &parser->capture.processes[number],
+					 &parser->spaces[number].modules);
 }
 
 static void enter(struct parser *parser, uint32_t number)
@@ -135,9 +146,47 @@ static void enter(struct parser *parser, uint32_t number)
 	uint64_t size = 0;
 
 	leave(parser, number);
-	if (!receive(parser, number, &size) || snap_error_ignore(make_unwinder(parser, number)))
+	if (!receive(parser, number, &size) || snap_error_ignore(make_modules(parser, number)))
 		_exit(NO_MEMORY);
 	parser->spaces[number].bytes = parser->arena.total - before + size;
+}
+
+/* A new one, or that of who was not unwound for the longest time. */
+static struct stacksnap_error *free_seat(struct parser *parser, uint32_t *ret)
+{
+	uint32_t oldest = 0;
+
+	if (parser->seat_count == MOST_UNWINDERS) {
+		for (uint32_t i = 1; i < MOST_UNWINDERS; i++)
+			if (parser->seats[i].used < parser->seats[oldest].used)
+				oldest = i;
+		*ret = oldest;
+		return NULL;
+	}
+	*ret = (uint32_t)parser->seat_count;
+	parser->seats[*ret] = (struct seat){ .number = UINT32_MAX };
+	return snap_unwinder_create(parser->set, parser->options,
+				    &parser->seats[parser->seat_count++].unwinder);
+}
+
+static struct snap_unwinder *unwinder_of(struct parser *parser, uint32_t number)
+{
+	struct space *space = &parser->spaces[number];
+	struct seat *seat = &parser->seats[space->seat];
+	struct stacksnap_error *err;
+
+	if (space->seat >= parser->seat_count || seat->number != number) {
+		err = free_seat(parser, &space->seat);
+		seat = &parser->seats[space->seat];
+		if (!err)
+			err = snap_unwinder_enter(
+				seat->unwinder, &parser->capture.processes[number], space->modules);
+		if (snap_error_ignore(err))
+			_exit(NO_MEMORY);
+		seat->number = number;
+	}
+	seat->used = ++parser->calls;
+	return seat->unwinder;
 }
 
 /* ---- calls ---- */
@@ -172,7 +221,7 @@ static void serve(struct parser *parser)
 		leave(parser, exchange->left[i]);
 	if (exchange->enters)
 		enter(parser, exchange->number);
-	snap_unwind(parser->spaces[exchange->number].unwinder, &exchange->thread, &pcs);
+	snap_unwind(unwinder_of(parser, exchange->number), &exchange->thread, &pcs);
 	if (pcs.no_memory)
 		_exit(NO_MEMORY);
 	answer(exchange, &pcs);

@@ -18,8 +18,10 @@
 #include <sys/wait.h>
 
 enum {
-	MAX_LEFT = 32 << 20, /* bytes that a parser may keep of processes that were left */
-	MOST_REASONS = 64,   /* that are told apart */
+	MAX_LEFT = 32 << 20,    /* bytes that a parser may keep of processes that were left */
+	LEAST_SENT = 8 << 10,   /* bytes of a process, its mappings and pieces not counted */
+	MAX_ENTERED = 48 << 20, /* of what it was sent of those that it knows */
+	MOST_REASONS = 64,      /* that are told apart */
 	/* A process, and a user, whose stacks cost so many parsers have none from then on. */
 	LOSSES_OF_PROCESS = 4,
 	LOSSES_OF_USER = 8,
@@ -104,6 +106,18 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 	unwinder->refusals.count = 0;
 	unwinder->left_count = 0;
 	unwinder->has_left_any = false;
+	unwinder->entered_bytes = 0;
+	unwinder->resets = true;
+}
+
+/* The parser at hand begins anew; what its processes have cost is not forgotten. */
+static void forget_entered(struct snap_remote_unwinder *unwinder)
+{
+	for (size_t i = 0; i < unwinder->process_count; i++)
+		unwinder->processes[i].is_entered = false;
+	unwinder->left_count = 0;
+	unwinder->has_left_any = false;
+	unwinder->entered_bytes = 0;
 	unwinder->resets = true;
 }
 
@@ -386,6 +400,16 @@ static enum snap_call_result fail(struct snap_remote_unwinder *unwinder, uint32_
 	return SNAP_CALL_LATE;
 }
 
+/* What a parser keeps of a process, about. */
+static uint64_t sent_bytes(const struct snap_process *process)
+{
+	uint64_t bytes = LEAST_SENT + 2 * process->map_count * sizeof(*process->maps);
+
+	for (size_t i = 0; i < process->piece_count; i++)
+		bytes += process->pieces[i].size;
+	return bytes;
+}
+
 static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t number,
 				 const struct snap_process *process,
 				 const struct snap_thread *thread, struct snap_remote_user *user,
@@ -400,6 +424,10 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	snap_remote_check_parser(unwinder);
 	known->uid = user->uid;
 	enters = !known->is_entered;
+	if (enters && unwinder->entered_bytes > MAX_ENTERED)
+		forget_entered(unwinder);
+	if (enters)
+		unwinder->entered_bytes += sent_bytes(process);
 	err = enters ? choose_uid(unwinder) : NULL;
 	if (!err)
 		err = snap_remote_make_parser(unwinder);

@@ -442,6 +442,7 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 		.procfs = tracer->procfs,
 		.memory = tracer->memory,
 		.stop = tracer->stop,
+		.pool = snap_region_alloc(&tracer->memory->records, sizeof(*reader->pool)),
 		.maps = snap_region_new_array(scratch, SNAP_MAX_MAPS, struct snap_map),
 		.buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES),
 		.vectors = snap_region_new_array(scratch, SNAP_READER_VECTORS, struct iovec),

@@ -61,6 +61,7 @@ static int read_by(const struct snap_reader *reader, struct snap_maps_item *item
 		.read = read_memory,
 		.context = &memory,
 		.taken = &reader->memory->spaces,
+		.pool = reader->pool,
 		.sign = sign,
 	};
 	int error = fd < 0 ? fd : snap_space_read_maps(&space_reader, fd, &item->space);

@@ -23,9 +23,10 @@ struct snap_reader {
 	const struct snap_procfs *procfs;
 	struct snap_shared_memory *memory;
 	struct snap_stop *stop;
-	struct snap_map *maps; /* SNAP_MAX_MAPS */
-	char *buffer;          /* SNAP_DESCRIBE_BYTES */
-	struct iovec *vectors; /* SNAP_READER_VECTORS */
+	struct snap_space_pool *pool; /* shared by all; NULL: there is no room for one */
+	struct snap_map *maps;        /* SNAP_MAX_MAPS */
+	char *buffer;                 /* SNAP_DESCRIBE_BYTES */
+	struct iovec *vectors;        /* SNAP_READER_VECTORS */
 };
 
 /* How far the reading of an address space has come; what is reached is whole. */

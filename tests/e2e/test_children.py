@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Thousands of processes of one user: what all of ours take together stays bounded, and whoever else
+is looked at with them is in the report."""
+from bounds import Measured
+from harness import ASAN, Case, processes, threads
+
+COUNT = 6000
+MEMORY = 400 << 20  # of all our processes; what is asked for takes a third of that
+
+
+class Children(Case):
+    weight = 3
+    long = True
+
+    def both(self):
+        innocent = self.victim("threads", "futex:3:worker")
+        return self.victim("attack_children", COUNT, settled=False), innocent
+
+    def measured(self, *arguments, status=(0, 1)):
+        got = Measured([*arguments, "-f", "json"], limit=120)
+        self.check(got, status)
+        if not ASAN:
+            self.assertLessEqual(got.memory, MEMORY, got)
+        return processes(got.doc)
+
+    def test_snapshot(self):
+        parent, innocent = self.both()
+        found = self.measured("-p", parent.pid, "-p", innocent.pid, "--timeout", "60s", "--stop-timeout", "5s")
+        self.assertEqual(len(found), COUNT + 2)
+        self.assertEqual(len(threads(found[innocent.pid])), 4)
+
+    def test_without_a_stop(self):
+        parent, innocent = self.both()
+        found = self.measured("-p", parent.pid, "-p", innocent.pid, "--no-stop", "--timeout", "60s")
+        self.assertEqual(len(found), COUNT + 2)
+        self.assertEqual(len(threads(found[innocent.pid])), 4)
+
+    def test_recording(self):
+        parent, innocent = self.both()
+        found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s")
+        stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
+        self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
