@@ -11,7 +11,7 @@ enum {
 	FIRST_NS = 200000000,  /* how much time a new bucket holds the share of */
 	MOST_NS = 1000000000,  /* and a full one */
 	FIRST_STOP_NS = 30000, /* of which nothing is known yet */
-	USUAL = 8,             /* of so many stops the mean counts */
+	USUAL = 8,             /* after so many short stops a long one is mostly forgotten */
 };
 
 static int64_t share_of(const struct snap_budget_rules *rules, int64_t ns)
@@ -58,11 +58,16 @@ bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules 
 	return true;
 }
 
+/* On a busy machine few stops are much longer than most, and a share has no room for those. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns)
 {
+	int64_t each = stops ? stood_ns / stops : 0;
+
 	budget->left_ns -= stood_ns;
 	budget->stood_ns += stood_ns;
 	budget->reserved_ns = 0;
-	if (stops)
-		budget->usual_ns += (stood_ns / stops - budget->usual_ns) / USUAL;
+	if (each > budget->usual_ns)
+		budget->usual_ns = each;
+	else if (stops)
+		budget->usual_ns += (each - budget->usual_ns) / USUAL;
 }

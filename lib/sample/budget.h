@@ -22,7 +22,7 @@ struct snap_budget {
 	int64_t begun_ns, filled_ns; /* 0: nothing was asked for yet */
 	int64_t left_ns;             /* as of filled_ns */
 	int64_t reserved_ns;         /* for stops that were asked for */
-	int64_t usual_ns;            /* what one stop takes */
+	int64_t usual_ns;            /* what one stop takes, if it takes long */
 	int64_t stood_ns;            /* in all */
 };
 

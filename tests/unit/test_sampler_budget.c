@@ -45,6 +45,24 @@ static void test_share_is_kept(void **state)
 	}
 }
 
+/* Few stops take fifty times as long as the others: such a one is expected again. */
+static void test_share_is_kept_where_stops_differ(void **state)
+{
+	const struct snap_budget_rules rules = { .share = 30000, .horizon_ns = 3 * S };
+
+	(void)state;
+	for (unsigned each = 2; each <= 6; each++) {
+		struct snap_budget budget = { 0 };
+		unsigned stops = 0;
+
+		for (int64_t now = 1; now < 3 * S; now += 10 * MS)
+			if (snap_budget_ask(&budget, &rules, now))
+				snap_budget_spend(&budget, 1, ++stops % each ? MS : 50 * MS);
+		assert_true(stops >= each);
+		assert_true(budget.stood_ns <= 90 * MS);
+	}
+}
+
 static void test_idle_time_is_not_saved_up(void **state)
 {
 	const struct snap_budget_rules rules = { .share = 30000 };
@@ -279,6 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_share_is_kept),
+		cmocka_unit_test(test_share_is_kept_where_stops_differ),
 		cmocka_unit_test(test_idle_time_is_not_saved_up),
 		cmocka_unit_test(test_what_was_asked_for_counts_before_it_is_over),
 		cmocka_unit_test(test_no_limit),
