@@ -2,24 +2,27 @@
 /* Bytes out of an image of memory: see memory_image.h. */
 #include "model/memory_image.h"
 
+#include "base/bsearch.h"
+
 #include <string.h>
+
+/* The first piece that ends behind an address, or the number of pieces. */
+static size_t find_end(const struct snap_memory_image *image, uint64_t address)
+{
+	size_t next = snap_first_not(image->piece_count, i, image->pieces[i].address <= address);
+
+	if (next > 0 && address - image->pieces[next - 1].address < image->pieces[next - 1].size)
+		return next - 1;
+	return next;
+}
 
 /* The piece that holds an address, or the number of pieces. */
 static size_t find_piece(const struct snap_memory_image *image, uint64_t address)
 {
-	size_t low = 0, high = image->piece_count;
+	size_t i = find_end(image, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->pieces[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address - image->pieces[low - 1].address >= image->pieces[low - 1].size)
-		return image->piece_count;
-	return low - 1;
+	return i < image->piece_count && image->pieces[i].address <= address ? i
+									     : image->piece_count;
 }
 
 bool snap_memory_image_read(const struct snap_memory_image *image, uint64_t address, void *out,
@@ -47,4 +50,21 @@ bool snap_memory_image_read(const struct snap_memory_image *image, uint64_t addr
 			return true;
 	}
 	return false;
+}
+
+bool snap_memory_image_next(const struct snap_memory_image *image, uint64_t address,
+			    uint64_t *start_ret, uint64_t *size_ret)
+{
+	size_t i = find_end(image, address);
+	uint64_t start, end;
+
+	if (i == image->piece_count)
+		return false;
+	start = image->pieces[i].address > address ? image->pieces[i].address : address;
+	end = image->pieces[i].address + image->pieces[i].size;
+	while (++i < image->piece_count && image->pieces[i].address == end)
+		end += image->pieces[i].size;
+	*start_ret = start;
+	*size_ret = end - start;
+	return true;
 }

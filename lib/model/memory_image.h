@@ -39,4 +39,11 @@ struct snap_memory_image {
 bool snap_memory_image_read(const struct snap_memory_image *image, uint64_t address, void *out,
 			    size_t size);
 
+/*
+ * Where the first bytes lie that the image has, at an address or behind it, and how many without a
+ * gap; false: there are none.
+ */
+bool snap_memory_image_next(const struct snap_memory_image *image, uint64_t address,
+			    uint64_t *start_ret, uint64_t *size_ret);
+
 #endif

@@ -22,6 +22,12 @@
 struct snap_runtime_memory {
 	/* All `size` bytes at `address`, or false: then `out` is undefined. */
 	bool (*read)(void *context, uint64_t address, void *out, size_t size);
+	/*
+	 * Of sparse memory (an image): where the first bytes lie that are there, at `address` or
+	 * behind it, and how many without a gap; false: there are none. NULL: a process itself,
+	 * where whatever is mapped can be read.
+	 */
+	bool (*next)(void *context, uint64_t address, uint64_t *start_ret, uint64_t *size_ret);
 	void *context;
 };
 
