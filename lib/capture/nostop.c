@@ -41,7 +41,8 @@ struct nostop {
 	struct snap_space_pool *pool;
 	struct snap_map *maps;         /* SNAP_MAX_MAPS, while they are copied */
 	const struct snap_map **taken; /* by process: the sampler's, as they were copied */
-	size_t taken_capacity;
+	bool *heard;                   /* by process: the sampler had time for it */
+	size_t taken_capacity, heard_capacity;
 };
 
 /* What the sampler keeps open is the sampler's until its end, though the judge uses it. */
@@ -55,6 +56,7 @@ static void nostop_deinit(struct nostop *nostop)
 	free(nostop->tids);
 	free(nostop->maps);
 	free(nostop->taken);
+	free(nostop->heard);
 }
 
 /* ---- processes ---- */
@@ -79,7 +81,8 @@ static bool add_traced(struct nostop *nostop, size_t index)
 	};
 
 	if (!snap_reserve_array_zeroed(nostop->sampled, nostop->sampled_capacity, index + 1) ||
-	    !snap_reserve_array_zeroed(nostop->taken, nostop->taken_capacity, index + 1))
+	    !snap_reserve_array_zeroed(nostop->taken, nostop->taken_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->heard, nostop->heard_capacity, index + 1))
 		return false;
 	return snap_stop_add(nostop->stop, &traced);
 }
@@ -182,6 +185,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		return err;
 	process->user = (void *)(uintptr_t)(index + 1);
 	nostop->sampled[index] = process;
+	nostop->heard[index] = true;
 	capture->live[index] = *process->live;
 	return on_mapped(context, process);
 }
@@ -210,7 +214,6 @@ static bool reserve_threads(struct nostop *nostop, struct snap_traced *traced, s
 
 	if (wanted <= traced->thread_capacity)
 		return true;
-	/* Mostly there is one; who is born later finds room that doubles. */
 	wanted += wanted - 1;
 	threads = snap_region_new_array(&nostop->shared->records, wanted, struct snap_thread);
 	if (!threads)
@@ -488,7 +491,11 @@ static struct stacksnap_error *complete_process(struct nostop *nostop, size_t in
 	struct stacksnap_error *err;
 
 	settle_trouble(process, traced);
-	if (snap_troubles[process->trouble].ended)
+	if (!nostop->heard[index] && process->trouble == SNAP_TROUBLE_NONE && !process->vanished)
+		snap_process_set_trouble(nostop->capture, process, SNAP_TROUBLE_STOP_TIMEOUT,
+					 "%d could not be read in time (see --timeout)",
+					 (int)process->pid);
+	if (snap_troubles[process->trouble].ended || !nostop->heard[index])
 		return NULL;
 	if (fd < 0)
 		fd = opened = snap_discover_open(process);

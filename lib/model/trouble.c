@@ -73,6 +73,7 @@ bool snap_warning_costs_names(const char *code)
 		"names_late",     /* a recording was told to end before all were found */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */
+		"processes_late", /* a recording had no time for some processes or threads */
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "record/check_targets.h"
 #include "record/log_sink.h"
+#include "record/losses.h"
 #include "record/memory_limit.h"
 #include "record/pace.h"
 #include "record/priority.h"
@@ -51,8 +52,7 @@ struct snap_recorder {
 	int64_t next_flush_ns; /* since start_ns */
 	bool condition;        /* was met at the last tick */
 	bool is_running;
-	unsigned told_losses; /* of parsers, that the log tells */
-	uint64_t told_left_out;
+	struct snap_losses losses;
 };
 
 static const int64_t NAMING_NS = 60ll * SECOND;
@@ -139,54 +139,10 @@ void snap_recorder_stop(struct snap_recorder *recorder)
 	atomic_store(&recorder->stop_ns, snap_clock_ns(CLOCK_MONOTONIC));
 }
 
-/* ---- what was lost ---- */
-
-static const char LOST[] = "parser_lost";
-static const char LEFT_OUT[] = "samples_left_out";
-
-/* Says so, in place of what was said before with this code. */
-static void renew_warning(struct snap_capture *capture, const char *code, const char *text)
-{
-	for (size_t i = 0; text && i < capture->warning_count; i++) {
-		if (strcmp(capture->warnings[i].code, code) != 0)
-			continue;
-		capture->warnings[i].message = text;
-		return;
-	}
-	if (text)
-		snap_capture_warn(capture, code, 0, 0, "%s", text);
-}
-
-static void warn_of_budget(struct snap_recorder *recorder)
-{
-	struct snap_capture *capture = recorder->log->capture;
-	uint64_t left_out = recorder->log->stats.left_out;
-
-	if (left_out == recorder->told_left_out)
-		return;
-	recorder->told_left_out = left_out;
-	renew_warning(capture, LEFT_OUT,
-		      snap_arena_printf(&capture->arena,
-					"%" PRIu64 " sample%s left out, as no process may stand "
-					"still for more than %g %% of the time (--max-stopped)",
-					left_out, left_out == 1 ? " was" : "s were",
-					recorder->options->max_stopped / 1e4));
-}
-
+/* What was lost by now. */
 static void warn_of_losses(struct snap_recorder *recorder)
 {
-	struct snap_capture *capture = recorder->log->capture;
-	const char *why, *text;
-	unsigned losses = snap_log_unwinder_losses(recorder->unwinder, &why);
-
-	if (losses == recorder->told_losses)
-		return;
-	recorder->told_losses = losses;
-	text = losses == 1
-		       ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
-		       : snap_arena_printf(&capture->arena,
-					   "stacks lost %u times, most recently: %s", losses, why);
-	renew_warning(capture, LOST, text);
+	snap_losses_warn(&recorder->losses, recorder->options, recorder->log, recorder->unwinder);
 }
 
 /* ---- the file ---- */
@@ -298,7 +254,6 @@ struct stacksnap_error *snap_recorder_recording(struct snap_recorder *recorder,
 
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(log);
-	warn_of_budget(recorder);
 	if (!err)
 		err = name_frames(recorder, options, false);
 	if (err)
@@ -363,6 +318,7 @@ static void count_tick(struct snap_recorder *recorder, const struct snap_sampler
 	stats->ticks++;
 	stats->stopped_ns = seen->stood_ns;
 	stats->left_out += seen->left_out;
+	recorder->losses.waiting = seen->waiting;
 	stats->threads = log_sink->born;
 	stats->thread_samples += log_sink->sampled;
 	stats->kept += kept;
@@ -566,7 +522,6 @@ static void end_run(struct snap_recorder *recorder)
 	recorder->missed = recorder->log->stats.ticks_missed;
 	warn_of_losses(recorder);
 	snap_memory_limit_warn(recorder->log);
-	warn_of_budget(recorder);
 	recorder->is_running = false;
 	atomic_store(&recorder->stop_ns, 0);
 }

@@ -67,11 +67,12 @@ struct snap_sampler_process {
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
 	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
 	enum snap_sampler_process_state state;
-	bool announced;                       /* the sink knows it */
-	bool list_due;                        /* its threads have changed */
-	uint64_t program;                     /* see struct snap_stat */
-	unsigned refusals;                    /* of a tracer, one after the other */
-	char *trouble_text;                   /* the message of its trouble, or a former one */
+	unsigned rank, children; /* see tree.c: who comes first when there are too many */
+	bool announced;          /* the sink knows it */
+	bool list_due;           /* its threads have changed */
+	uint64_t program;        /* see struct snap_stat */
+	unsigned refusals;       /* of a tracer, one after the other */
+	char *trouble_text;      /* the message of its trouble, or a former one */
 	struct snap_sampler_thread **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
 	size_t ended_threads;           /* of `threads`: they are GONE */
@@ -225,6 +226,9 @@ struct snap_sampler {
 	struct snap_single *single; /* made when it is first needed */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
+	struct snap_sampler_process **fresh; /* NEW, by rank; those before fresh_at no more */
+	size_t fresh_at, fresh_count, fresh_capacity;
+	unsigned roots;
 	struct snap_sampler_space *spaces[SNAP_SAMPLER_SPACE_LISTS];
 	size_t space_bytes;
 	struct snap_sampler_guard *guards;
@@ -258,8 +262,18 @@ struct snap_sampler {
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
 	int64_t troubled_ns;                        /* processes without threads were looked at */
 	struct snap_sampler_tick tick;
-	bool may_retry; /* see struct snap_look_rules */
+	bool may_retry;         /* see struct snap_look_rules */
+	int64_t fresh_until_ns; /* later nothing new is begun in this look */
 };
+
+/*
+ * What is new, processes and the first stacks of their threads, may be more than there is time for:
+ * in each look it has a share, so that whoever is known goes on to be sampled.
+ */
+static inline bool snap_sampler_has_time(const struct snap_sampler *sampler)
+{
+	return snap_clock_ns(CLOCK_MONOTONIC) < sampler->fresh_until_ns;
+}
 
 static inline enum snap_sampler_thread_state
 snap_sampler_thread_state(const struct snap_sampler *sampler,

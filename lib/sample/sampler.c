@@ -17,6 +17,8 @@ enum {
 	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
 	LOOKS_ONLY_TICK = 8,
+	FIRST_MS = 500,    /* of the first look for processes, and as much again for first stacks */
+	ONLY_PERCENT = 30, /* the same, of the time of the run where there is one tick */
 	EXEC_NS = 1000000,
 };
 
@@ -106,7 +108,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	sampler->sink = sink;
 	sampler->procfs.root_fd = sampler->loadavg_fd = -1;
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	sampler->until_ns = sampler->now_ns + options->timeout_ns;
+	sampler->until_ns = sampler->now_ns + options->timeout_ns / 100 * 2 * ONLY_PERCENT;
 	err = init_sampler(sampler);
 	if (err)
 		return err;
@@ -129,6 +131,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	snap_procfs_close(&sampler->procfs);
 	snap_close(&sampler->loadavg_fd);
 	free(sampler->processes);
+	free(sampler->fresh);
 	free(sampler->guards);
 	free(sampler->moved);
 	free(sampler->dead);
@@ -279,6 +282,27 @@ static size_t first_of_moved(struct snap_sampler *sampler)
 	return turns ? sampler->looks * step % sampler->moved_count : 0;
 }
 
+/* What is new has so much time from now on: half of a period, and more in the first look. */
+static void give_time(struct snap_sampler *sampler)
+{
+	const struct snap_options *options = sampler->options;
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	if (options->no_stop)
+		sampler->fresh_until_ns = sampler->until_ns;
+	else if (sampler->ticks == 1)
+		sampler->fresh_until_ns = now + FIRST_MS * (int64_t)SNAP_NS_PER_MS;
+	else
+		sampler->fresh_until_ns = now + 1000000000 / (options->hz ? options->hz : 1) / 2;
+}
+
+/* It is new, and can wait: the next look has time for it. */
+static bool must_wait(const struct snap_sampler *sampler, const struct snap_sampler_thread *thread)
+{
+	return snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_NEW &&
+	       !sampler->options->no_stop && !snap_sampler_has_time(sampler);
+}
+
 /* The next of them, as far as they follow each other, are located together. */
 static struct stacksnap_error *look_ahead(struct snap_sampler *sampler, size_t from, size_t left)
 {
@@ -293,12 +317,18 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 {
 	size_t first = first_of_moved(sampler), count = sampler->moved_count;
 
+	give_time(sampler);
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
 		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
+		if (must_wait(sampler, thread)) {
+			sampler->tick.waiting++;
+			sampler->tick.missed++;
+			continue;
+		}
 		err = i % SNAP_READER_MOST ? NULL
 					   : look_ahead(sampler, (first + i) % count, count - i);
 		if (err)
@@ -333,6 +363,9 @@ static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 	struct stacksnap_error *err;
 
 	sampler->looks++;
+	give_time(sampler);
+	if (sampler->options->no_stop)
+		sampler->fresh_until_ns -= sampler->options->timeout_ns / 100 * ONLY_PERCENT;
 	err = snap_sampler_find_processes(sampler);
 	if (err)
 		return err;
@@ -400,12 +433,14 @@ static void sum_up_tick(struct snap_sampler *sampler)
 
 		alive += is_alive(sampler->processes[i]);
 		sampled += state == SNAP_SAMPLER_PROCESS_SAMPLED ||
+			   state == SNAP_SAMPLER_PROCESS_NEW ||
 			   state == SNAP_SAMPLER_PROCESS_LOST || state == SNAP_SAMPLER_PROCESS_HELD;
 	}
 	tick->threads = (uint32_t)sampler->guard_count;
 	tick->disk = (uint32_t)sampler->disk;
 	tick->run_ns = sampler->run_ns;
 	tick->stood_ns = sampler->stood_ns;
+	tick->waiting += (uint32_t)(sampler->fresh_count - sampler->fresh_at);
 	tick->no_targets = alive == 0;
 	tick->refused = alive && !sampled;
 	tick->end_ns = snap_clock_ns(CLOCK_MONOTONIC);

@@ -88,10 +88,12 @@ struct snap_sampler_tick {
 	uint32_t threads;                        /* that were there */
 	uint32_t kept, unstopped, alone, missed; /* how they were taken; missed: not at all */
 	uint32_t left_out;                       /* missed, or not whole, to keep to max_stopped */
-	uint32_t running, disk;                  /* of the threads, by state */
-	uint64_t run_ns; /* processor time that all threads have used, ever; 0 unknown */
-	bool no_targets; /* none is left */
-	bool refused;    /* of those that are left none may be read any more */
+	/* Processes that were found, and threads that are new, for which there was no time yet. */
+	uint32_t waiting;
+	uint32_t running, disk; /* of the threads, by state */
+	uint64_t run_ns;        /* processor time that all threads have used, ever; 0 unknown */
+	bool no_targets;        /* none is left */
+	bool refused;           /* of those that are left none may be read any more */
 };
 
 struct snap_sampler;

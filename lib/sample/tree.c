@@ -118,6 +118,25 @@ static struct stacksnap_error *insert_process(struct snap_sampler *sampler,
 	return NULL;
 }
 
+/*
+ * Who comes first when not all can: those with few ancestors and few elder siblings, so that neither
+ * thousands of children nor a long row of generations keep others waiting.
+ */
+static void rank_process(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			 struct snap_sampler_process *parent)
+{
+	process->rank = parent ? parent->rank + 1 + parent->children++ : sampler->roots++;
+}
+
+static int compare_ranks(const void *left, const void *right)
+{
+	const struct snap_sampler_process *const *a = left, *const *b = right;
+
+	if ((*a)->rank != (*b)->rank)
+		return (*a)->rank < (*b)->rank ? -1 : 1;
+	return ((*a)->facts.pid > (*b)->facts.pid) - ((*a)->facts.pid < (*b)->facts.pid);
+}
+
 static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 					   const struct snap_capture *capture, size_t index)
 {
@@ -128,6 +147,9 @@ static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 	if (!process)
 		return snap_error_no_memory();
 	err = snap_facts_copy(&process->arena, facts, &process->facts);
+	if (!err &&
+	    !snap_reserve_array(sampler->fresh, sampler->fresh_capacity, sampler->fresh_count + 1))
+		err = snap_error_no_memory();
 	if (!err)
 		err = insert_process(sampler, process);
 	if (err) {
@@ -142,6 +164,8 @@ static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 		parent = snap_sampler_process_find(sampler, above->pid, above->start_ticks);
 	}
 	process->shown.parent = parent ? &parent->shown : NULL;
+	rank_process(sampler, process, parent);
+	sampler->fresh[sampler->fresh_count++] = process;
 	process->shown.index = capture == sampler->capture ? index : SIZE_MAX;
 	return NULL;
 }
@@ -164,6 +188,8 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 		if (err)
 			return err;
 	}
+	qsort(sampler->fresh + sampler->fresh_at, sampler->fresh_count - sampler->fresh_at,
+	      sizeof(*sampler->fresh), compare_ranks);
 	return NULL;
 }
 
@@ -301,27 +327,33 @@ static bool is_parent_known(const struct snap_sampled_process *parent)
 	return !process || process->announced;
 }
 
-/* Mostly a parent's pid is below its child's, and one round does. */
+/* As many as there is time for, one at least; parents come before their children by their rank. */
 static struct stacksnap_error *announce_processes(struct snap_sampler *sampler)
 {
-	bool more = true;
+	size_t begun = 0, waiting = 0, i = sampler->fresh_at;
+	struct stacksnap_error *err = NULL;
 
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < sampler->process_count; i++) {
-			struct snap_sampler_process *process = sampler->processes[i];
-			struct stacksnap_error *err;
+	for (; i < sampler->fresh_count && !err && (!begun || snap_sampler_has_time(sampler));
+	     i++) {
+		struct snap_sampler_process *process = sampler->fresh[i];
 
-			if (process->state != SNAP_SAMPLER_PROCESS_NEW ||
-			    !is_parent_known(process->shown.parent))
-				continue;
-			err = announce_process(sampler, process);
-			if (err)
-				return err;
-			more = true;
+		/* Its parent went before anybody heard of it: it will be a root. */
+		if (!is_parent_known(process->shown.parent)) {
+			sampler->fresh[sampler->fresh_at + waiting++] = process;
+			continue;
 		}
+		err = announce_process(sampler, process);
+		if (!err && process->state == SNAP_SAMPLER_PROCESS_SAMPLED)
+			err = snap_sampler_list(sampler, process);
+		begun++;
 	}
-	return NULL;
+	/* Those that wait stand in front, those that had no time behind them. */
+	memmove(sampler->fresh + i - waiting, sampler->fresh + sampler->fresh_at,
+		waiting * sizeof(*sampler->fresh));
+	sampler->fresh_at = i - waiting;
+	if (sampler->fresh_at == sampler->fresh_count)
+		sampler->fresh_at = sampler->fresh_count = 0;
+	return err;
 }
 
 struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is not in a recording: see losses.h. */
+#include "record/losses.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Says so, in place of what was said before with this code. */
+static void renew_warning(struct snap_capture *capture, const char *code, const char *text)
+{
+	for (size_t i = 0; text && i < capture->warning_count; i++) {
+		if (strcmp(capture->warnings[i].code, code) != 0)
+			continue;
+		capture->warnings[i].message = text;
+		return;
+	}
+	if (text)
+		snap_capture_warn(capture, code, 0, 0, "%s", text);
+}
+
+static void warn_of_parsers(struct snap_losses *losses, struct snap_capture *capture,
+			    const struct snap_log_unwinder *unwinder)
+{
+	const char *why, *text;
+	unsigned lost = snap_log_unwinder_losses(unwinder, &why);
+
+	if (lost == losses->told_parsers)
+		return;
+	losses->told_parsers = lost;
+	text = lost == 1 ? snap_arena_printf(&capture->arena, "stacks lost: %s", why)
+			 : snap_arena_printf(&capture->arena,
+					     "stacks lost %u times, most recently: %s", lost, why);
+	renew_warning(capture, "parser_lost", text);
+}
+
+static void warn_of_budget(struct snap_losses *losses, const struct snap_options *options,
+			   struct snap_capture *capture, uint64_t left_out)
+{
+	if (left_out == losses->told_left_out)
+		return;
+	losses->told_left_out = left_out;
+	renew_warning(capture, "samples_left_out",
+		      snap_arena_printf(&capture->arena,
+					"%" PRIu64 " sample%s left out, as no process may stand "
+					"still for more than %g %% of the time (--max-stopped)",
+					left_out, left_out == 1 ? " was" : "s were",
+					options->max_stopped / 1e4));
+}
+
+/* Those that there was no time for to the end: who is late only comes later. */
+static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *capture)
+{
+	if (losses->waiting == losses->told_waiting || !losses->waiting)
+		return;
+	losses->told_waiting = losses->waiting;
+	renew_warning(capture, "processes_late",
+		      snap_arena_printf(&capture->arena,
+					"there was no time to look at %" PRIu32
+					" processes or threads: they have no samples",
+					losses->waiting));
+}
+
+void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
+		      struct snap_log *log, const struct snap_log_unwinder *unwinder)
+{
+	warn_of_parsers(losses, log->capture, unwinder);
+	warn_of_budget(losses, options, log->capture, log->stats.left_out);
+	warn_of_waiting(losses, log->capture);
+}

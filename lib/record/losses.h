@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Losses: what a recording says of that which is not in it, each in a warning that is renewed as
+ * more is lost. (What its memory had no room for is memory_limit.h's.) Knows nothing of why.
+ */
+#ifndef SNAP_RECORD_LOSSES_H
+#define SNAP_RECORD_LOSSES_H
+
+#include "model/options.h"
+#include "record/log_unwinder.h"
+#include "store/log/log.h"
+
+struct snap_losses {
+	uint32_t waiting; /* processes and threads that there was no time for so far */
+	/* What the warnings tell. */
+	unsigned told_parsers;
+	uint64_t told_left_out;
+	uint32_t told_waiting;
+};
+
+/* Warnings of the log tell what was lost by now. */
+void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
+		      struct snap_log *log, const struct snap_log_unwinder *unwinder);
+
+#endif
