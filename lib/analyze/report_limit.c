@@ -15,8 +15,11 @@
 
 enum {
 	REPORT_BYTES = 8 << 20,
-	PROCESS_BYTES = 32 << 10, /* more for each process */
-	ENTRY_BYTES = 160,        /* each without its texts */
+	PROCESS_BYTES = 32 << 10,  /* more for each process … */
+	MANY = 128,                /* … of so many; those that are more have as much in all */
+	ANCESTOR_BYTES = 64,       /* each, with a usual name */
+	ANCESTORS_BYTES = 1 << 20, /* of all processes together */
+	ENTRY_BYTES = 160,         /* each without its texts */
 	THREAD_BYTES = 130,
 	STACK_BYTES = 350,
 	SHORT_NAME = 256, /* what names are cut to */
@@ -154,24 +157,63 @@ static bool cut_stack(struct snap_arena *arena, struct snap_stack *stack, size_t
 	return true;
 }
 
+/*
+ * A row of two thousand generations has as many lists of ancestors, which the tree shows anyway: the
+ * nearest ones stay, as many for each as there is room for. How many that are; 0: all.
+ */
+static size_t limit_ancestors(struct snap_node *const *nodes, size_t count)
+{
+	size_t total = 0, lists = 0, most;
+
+	for (size_t i = 0; i < count; i++) {
+		total += nodes[i] ? nodes[i]->ancestor_count : 0;
+		lists += nodes[i] && nodes[i]->ancestor_count;
+	}
+	if (total <= ANCESTORS_BYTES / ANCESTOR_BYTES)
+		return 0;
+	most = ANCESTORS_BYTES / ANCESTOR_BYTES / lists + 1;
+	for (size_t i = 0; i < count; i++)
+		if (nodes[i] && nodes[i]->ancestor_count > most)
+			nodes[i]->ancestor_count = most;
+	return most;
+}
+
+static void warn_of_ancestors(struct snap_analysis *analysis, size_t most)
+{
+	if (most)
+		snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
+				   "the report would be too large: of the ancestors of each "
+				   "process the nearest %zu are listed (-n COUNT lists all)",
+				   most);
+}
+
+static uint64_t limit_of(size_t count)
+{
+	uint64_t few = count < MANY ? count : MANY;
+
+	return REPORT_BYTES + (count > MANY ? 2 * few : few) * PROCESS_BYTES;
+}
+
 static void warn_of_limit(struct snap_analysis *analysis, size_t most, bool shortened)
 {
 	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
 			   "the report would be larger than %d MiB: stacks are cut to %zu frames%s "
 			   "(-n COUNT sets the number)",
-			   REPORT_BYTES >> 20, most, shortened ? ", names to 256 bytes" : "");
+			   (int)(limit_of(analysis->capture->process_count) >> 20), most,
+			   shortened ? ", names to 256 bytes" : "");
 }
 
 struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 					  struct snap_node *const *nodes)
 {
 	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
-	uint64_t limit = REPORT_BYTES + count * (uint64_t)PROCESS_BYTES;
+	uint64_t limit = limit_of(count);
 	bool shortened = false;
 	size_t most;
 
 	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
 		return NULL;
+	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
 	if (report_bytes(nodes, count, longest, limit) <= limit)
 		return NULL;
 	most = fitting_length(nodes, count, longest, limit);

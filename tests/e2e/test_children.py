@@ -35,6 +35,15 @@ class Children(Case):
         self.assertEqual(len(found), COUNT + 2)
         self.assertEqual(len(threads(found[innocent.pid])), 4)
 
+    def test_generations(self):
+        """Each of them a child of the one before: ancestors and stacks have a limit together."""
+        victim = self.victim("attack_children", 2000, "nested", settled=False)
+        got = Measured(["-p", victim.pid, "-f", "json", "--timeout", "60s", "--stop-timeout", "5s"], limit=120)
+        self.check(got, (0, 1))
+        self.assertEqual(len(processes(got.doc)), 2001)
+        self.assertLessEqual(max(len(n["ancestors"]) for n in processes(got.doc).values() if "ancestors" in n), 16)
+        self.assertIn("report_limited", [w["code"] for w in got.doc["warnings"]])
+
     def test_recording(self):
         parent, innocent = self.both()
         found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s")
