@@ -7,6 +7,10 @@
  * snap_memory_plan_check() once, and budgets while it runs. There are no jumps, no variables and no
  * writes, so a plan of n steps ends after n steps. Knows nothing of runtimes.
  *
+ * What lies in read-only private mappings of files is not copied: a record of it is in the table,
+ * without bytes. (Not so where the writable data of the same file follows at once: that was
+ * relocated.)
+ *
  * Each step makes one table: a list of records, an address and the bytes found there. It takes
  * pointers from a field of each record of an earlier table. Table 0 is there before: one record a
  * thread, struct snap_plan_thread. Step i (from 0) makes table i + 1. A record enters a table once,
@@ -36,12 +40,17 @@ enum snap_plan_op {
 	SNAP_PLAN_READ,
 	/*
 	 * A linked list: len bytes at the pointer, then at the pointer at `next` of those, at most
-	 * `max` records a list; it ends at 0, at its head, at an address that the table has.
+	 * `max` records a list; it ends at 0, at its head (the record or the field that the first
+	 * pointer was taken from), at an address that the table has. mask and add hold for each
+	 * pointer of it.
 	 */
 	SNAP_PLAN_WALK,
 	/* min(count, max) times len bytes, in one piece, one record */
 	SNAP_PLAN_ARRAY,
-	/* the pointer leads to an array of count pointers; len bytes at each of the first `max` */
+	/*
+	 * The pointer leads to an array of count pointers; len bytes at each of the first `max`. mask
+	 * holds for these, too, add does not.
+	 */
 	SNAP_PLAN_EACH,
 	/*
 	 * A stack from its pointer up: from the least of the words at low[0], low[1] that lies in
@@ -60,7 +69,11 @@ enum {
 	SNAP_PLAN_IF_EQUAL = 1 << 0,     /* only records whose predicate holds: see if_field */
 	SNAP_PLAN_IF_NOT_EQUAL = 1 << 1, /* or does not hold */
 	SNAP_PLAN_SHIFT = 1 << 2,        /* the count is 1 << (what the field says) */
-	SNAP_PLAN_RELATIVE = 1 << 3, /* the pointer is the record's own address + add: no field */
+	/*
+	 * The pointer is the record's own address + add, and as much further on as a field would be:
+	 * no field is looked at.
+	 */
+	SNAP_PLAN_RELATIVE = 1 << 3,
 	SNAP_PLAN_FLAGS = (1 << 4) - 1,
 };
 
@@ -77,22 +90,31 @@ struct snap_plan_step {
 	uint8_t low_count; /* RANGE: how many of low[] are used, 1 or 2 */
 	/* where in the record the pointer is: 8 bytes */
 	uint16_t field;
-	/* the same once more for the fields at field + step, … `rep` in all; 0 and 1: once */
+	/*
+	 * The same once more with pointer, count and bounds rep_step further on, … `rep` in all; 0
+	 * and 1: once.
+	 */
 	uint16_t rep, rep_step;
 	uint16_t next;   /* WALK: where in the new record the next pointer is */
 	uint16_t count;  /* ARRAY, EACH, BYTES: where in the source's record the count is */
 	uint16_t low[2]; /* RANGE */
 	uint16_t high, base;
 	uint16_t if_field;
-	/* fields lie (the number at skip) * skip_factor bytes further on, if skip_factor is not 0 */
+	/*
+	 * Pointer, count and bounds lie (the number at skip) * skip_factor bytes further on, if
+	 * skip_factor is not 0.
+	 */
 	uint16_t skip, skip_width, skip_factor;
 	uint16_t unused;
-	/* again for each `every` bytes of the record, all fields that much further on; 0: once */
+	/*
+	 * Again for each `every` bytes of the record, all fields (skip and if_field, too) that much
+	 * further on; 0: once.
+	 */
 	uint32_t every;
 	uint32_t len; /* bytes of a new record; READ, WALK, EACH, and of an element in ARRAY */
 	uint32_t max; /* records a list, elements */
 	uint64_t cap; /* RANGE, BYTES, HEAP: bytes */
-	/* the size or count that is used: field * mul + plus, 0 for mul counts as 1 */
+	/* the size or count that is used: field * mul + plus, 0 for mul counts as 1; after SHIFT */
 	uint32_t mul, plus;
 	uint64_t address;           /* LITERAL: the pointer */
 	uint64_t mask;              /* the pointer is ANDed with it; 0: not */

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Inside the execution of a plan: what its files share.
+ *
+ *	execute.c  from a plan to its tables, step by step
+ *	fields.c   where the pointers of a record lead
+ *	fetch.c    requests, sorted and read; each address once
+ *	known.c    what was read, by address
+ */
+#ifndef SNAP_STOP_PLAN_INTERNAL_H
+#define SNAP_STOP_PLAN_INTERNAL_H
+
+#include "stop/plan/execute.h"
+
+/* An entry of a table. Its bytes begin at `offset` of the image, or of table 0. */
+struct snap_plan_record {
+	uint64_t address;
+	uint32_t offset, size;
+};
+
+struct snap_plan_table {
+	size_t first, count; /* in run->records */
+};
+
+/* What is to become a record. */
+struct snap_plan_request {
+	uint64_t address;
+	uint32_t size;
+	uint32_t list;   /* WALK: whose next one it is */
+	uint32_t offset; /* where the bytes are; SNAP_PLAN_WANTED: they are to be read */
+	uint32_t got;
+};
+
+enum { SNAP_PLAN_WANTED = UINT32_MAX };
+
+/* A list on its way. */
+struct snap_plan_list {
+	uint64_t next;
+	uint64_t head, owner; /* it ends there: the field that leads to it, and its record */
+	uint32_t left;        /* records that it may still have */
+};
+
+/* A piece of the image that touches a page. */
+struct snap_plan_page {
+	uint64_t page; /* its number + 1; 0: a free slot */
+	uint32_t piece;
+};
+
+struct snap_plan_run {
+	const struct snap_plan_task *task;
+	struct snap_region *room;
+	struct snap_memory_image *image;
+	uint8_t *begin;                  /* of the image's bytes */
+	struct snap_memory_piece *after; /* piece i is after[-1 - i] */
+	uint8_t *present;                /* pages of the room up to here are there */
+	uint64_t bytes, most_bytes;
+	size_t piece_count;
+	struct snap_plan_table tables[SNAP_PLAN_MOST_STEPS + 1];
+	struct snap_plan_record *records;
+	size_t record_count, most_records;
+	struct snap_plan_request *requests, *spare; /* SNAP_PLAN_REQUESTS each */
+	size_t request_count;
+	struct snap_plan_list *lists;
+	size_t list_count;
+	/* Addresses that a table has, with its number: open addressing. */
+	uint64_t *seen;
+	size_t seen_count, seen_size, most_seen;
+	struct snap_plan_page *pages;
+	size_t page_count, page_size, most_pages, paged_pieces;
+	const struct snap_map *last_map;
+	uint32_t turns, faults;
+	enum snap_plan_cut cut; /* nothing is read any more */
+	bool full;              /* nothing is asked for any more: there are too many records */
+	/* The step at hand. */
+	const struct snap_plan_step *step;
+	unsigned generation; /* of addresses in `seen` */
+};
+
+enum { SNAP_PLAN_REQUESTS = 1 << 17 };
+
+/* Whether the time is up; if so, it is noted. */
+bool snap_plan_look_at_clock(struct snap_plan_run *run);
+
+/* A turn of a loop; true: there is no time any more, or no memory. */
+static inline bool snap_plan_is_late(struct snap_plan_run *run)
+{
+	return run->cut || (++run->turns % 4096 == 0 && snap_plan_look_at_clock(run));
+}
+
+/* The same in a loop that asks for records. */
+static inline bool snap_plan_is_over(struct snap_plan_run *run)
+{
+	return run->full || snap_plan_is_late(run);
+}
+
+/* ---- fields.c ---- */
+
+/* A record with its bytes; table 0 is made of threads. */
+struct snap_plan_view {
+	uint64_t address;
+	const uint8_t *bytes;
+	uint32_t size;
+};
+
+struct snap_plan_view snap_plan_view(const struct snap_plan_run *run, uint32_t table, size_t index);
+/* The number of `width` bytes at an offset; false: it does not lie in the record. */
+bool snap_plan_number(const struct snap_plan_view *view, uint64_t offset, unsigned width,
+		      uint64_t *ret);
+/* A pointer by the step's mask, then `add`; 0: it leads nowhere. */
+uint64_t snap_plan_pointer(const struct snap_plan_step *step, uint64_t value, bool with_add);
+/* Whether a record's fields, `base` further on, are to be followed. */
+bool snap_plan_holds(const struct snap_plan_step *step, const struct snap_plan_view *view,
+		     uint64_t base);
+/* How much further on its fields are because of `skip`. */
+bool snap_plan_skip(const struct snap_plan_step *step, const struct snap_plan_view *view,
+		    uint64_t base, uint64_t *ret);
+/* Where the step's fields, so much further on, lead; false: nowhere. */
+struct snap_plan_target {
+	uint64_t address;
+	uint64_t size; /* bytes; EACH: pointers */
+	uint64_t head; /* the address of the field */
+};
+bool snap_plan_target(const struct snap_plan_step *step, const struct snap_plan_view *view,
+		      uint64_t shift, struct snap_plan_target *ret);
+
+/* ---- fetch.c ---- */
+
+/* Asks for a new record; false: the table has this address, or there is room for no more. */
+bool snap_plan_request(struct snap_plan_run *run, uint64_t address, uint64_t size, uint32_t list);
+/* Reads what is asked for, and appends it to the records. */
+void snap_plan_fetch(struct snap_plan_run *run);
+
+/* ---- known.c ---- */
+
+/* Where these bytes are in the image; false: they are not, as far as is known. */
+bool snap_plan_known(const struct snap_plan_run *run, uint64_t address, uint32_t size,
+		     uint32_t *offset_ret);
+/* Bytes at the end of the image are those at an address. False: there is no room for more. */
+bool snap_plan_add_piece(struct snap_plan_run *run, uint64_t address, const uint8_t *bytes,
+			 size_t size);
+/* The pieces that were added since the last call are found from now on. */
+void snap_plan_index_pieces(struct snap_plan_run *run);
+/* Notes that a table has an address; false: it had it. */
+bool snap_plan_see(struct snap_plan_run *run, uint64_t address);
+
+#endif
