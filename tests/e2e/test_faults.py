@@ -11,20 +11,45 @@ import unittest
 import harness
 from harness import Case
 
-RUNNER = os.path.join(harness.SOURCE, "tests", "faults", "run.py")
+FOLDER = os.path.join(harness.SOURCE, "tests", "faults")
+RUNNER = os.path.join(FOLDER, "run.py")
 TOOL = os.environ.get("STACKSNAP_FAULTS",
                       os.path.join(harness.BUILD + "-faults", "cli", "stacksnap"))
 PARTS = 2
 LEAST = 150  # faults of a part: a round that finds less has lost its way to the calls
 
 
+def need_tool():
+    if not os.path.exists(TOOL):
+        raise unittest.SkipTest("missing: a build with -Dfaults=true")
+    harness.need("addr2line")
+
+
+class Listed(Case):
+    def test_calls_of_a_parser_are_listed_and_fail(self):
+        """It shares nothing with others but its result, and is seen all the same."""
+        need_tool()
+        sys.path.insert(0, FOLDER)
+        import faults
+        page, names = faults.Page(os.path.join(self.scratch(), "page")), faults.Names(TOOL)
+        pid = self.victim("chain", "3").pid
+        page.ask_for_list()
+        got = harness.run_tool(["-p", pid], tool=TOOL, env=page.environment)
+        self.assertEqual(got.status, 0, got)
+        names.learn(page.sites())
+        found = [site for site in page.sites() if "snap_analyze (" in names.chain(site, 20)]
+        self.assertGreater(len(found), 10)
+        page.inject(faults.Fault(found[0], 1, 1, faults.errors_of(found[0])[0]))
+        got = harness.run_tool(["-p", pid], tool=TOOL, env=page.environment)
+        self.assertIn(got.status, (0, 1), got)
+        self.assertGreater(page.hits(), 0, got)
+
+
 class Round(Case):
     part = None
 
     def go(self):
-        if not os.path.exists(TOOL):
-            raise unittest.SkipTest("missing: a build with -Dfaults=true")
-        harness.need("addr2line")
+        need_tool()
         got = subprocess.run([sys.executable, RUNNER, "--tool", TOOL, "--build", harness.BUILD,
                               "--part", str(self.part), "--parts", str(PARTS)],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -152,16 +152,16 @@ class Names:
         self.learn([site])
         near = [self.known[a] for a in site.frames
                 if "/procfs.c:" not in self.known[a][1] and
-                not os.path.dirname(self.known[a][1]).endswith("lib/base")]
+                "lib/base/" not in self.known[a][1]]
         return (site.name, site.detail, *near[:most])
 
     def folder(self, site):
         """Of the innermost caller that is no helper of all."""
         self.learn([site])
         for address in site.frames:
-            folder = os.path.dirname(self.known[address][1])
-            if not folder.endswith("lib/base"):
-                return "/".join(folder.split("/")[-2:])
+            place = self.known[address][1]
+            if "lib/base/" not in place:
+                return "/".join(os.path.dirname(place).split("/")[-2:])
         return "?"
 
 

@@ -119,8 +119,8 @@ static uint64_t hash_of(const char *name, int64_t detail, const uint64_t *frames
 	return hash ? hash : 1;
 }
 
-static void list(uint64_t site, const char *name, int64_t detail, const uint64_t *frames,
-		 uint32_t depth)
+static void list(uint64_t site, uint32_t count, const char *name, int64_t detail,
+		 const uint64_t *frames, uint32_t depth)
 {
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		struct slot *slot = &page->slots[(site + i) % SLOTS];
@@ -137,7 +137,7 @@ static void list(uint64_t site, const char *name, int64_t detail, const uint64_t
 		}
 		if (before != site)
 			continue;
-		__atomic_add_fetch(&slot->count, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&slot->count, count, __ATOMIC_RELAXED);
 		return;
 	}
 	__atomic_add_fetch(&page->lost, 1, __ATOMIC_RELAXED);
@@ -154,7 +154,7 @@ static bool fails(const char *name, int64_t detail, const void *frame)
 	depth = walk(frame, frames);
 	site = hash_of(name, detail, frames, depth);
 	if (!page->wanted) {
-		list(site, name, detail, frames, depth);
+		list(site, 1, name, detail, frames, depth);
 		return false;
 	}
 	if (site != page->wanted)
@@ -200,21 +200,101 @@ WRAP(int, vasprintf, (char **ret, const char *format, va_list list_), (ret, form
 WRAP(FILE *, open_memstream, (char **bytes, size_t *size), (bytes, size), NULL)
 WRAP(FILE *, fopencookie, (void *cookie, const char *mode, cookie_io_functions_t functions),
      (cookie, mode, functions), NULL)
-WRAP(void *, mmap64, (void *at, size_t size, int protection, int flags, int fd, off64_t offset),
-     (at, size, protection, flags, fd, offset), MAP_FAILED)
+
 /*
- * A parser leaves all memory that it shares, this page as well. From then on it has a copy: what
- * is to fail still does, but is not counted or listed any more.
+ * A parser leaves all memory that it shares, this page as well. It has another one then, at the end
+ * of the memory for its result, which is far larger than any result: the last such memory that was
+ * mapped when it was made is its own. Its maker, who unmaps that later, adds up what is there.
  */
+enum { REGIONS = 8, LEAST_REGION = 64 << 20 };
+
+static const uint64_t OWN_PAGE = 0x6567617020666f20;
+
+struct region {
+	uint8_t *at;
+	size_t size; /* 0: free */
+};
+
+static struct region regions[REGIONS];
+static unsigned newest;
+
+static struct page *page_of(const struct region *region)
+{
+	return (struct page *)(region->at + region->size - sizeof(struct page));
+}
+
+static void note_region(void *at, size_t size, int flags)
+{
+	const int wanted = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+
+	if (at == MAP_FAILED || (flags & wanted) != wanted || size < LEAST_REGION || size % 4096)
+		return;
+	newest = (newest + 1) % REGIONS;
+	regions[newest] = (struct region){ at, size };
+}
+
 static void leave_page(const void *at, size_t size)
 {
 	static struct page own;
 	uintptr_t start = (uintptr_t)at, here = (uintptr_t)page;
+	struct page *next = &own;
 
 	if (!page || here < start || here - start >= size)
 		return;
-	memcpy(&own, page, sizeof(own));
-	page = &own;
+	if (regions[newest].size && page_of(&regions[newest]) != page)
+		next = page_of(&regions[newest]);
+	/* No list and no hits yet. */
+	next->wanted = page->wanted;
+	next->first = page->first;
+	next->times = page->times;
+	next->error = page->error;
+	next->seen = page->seen;
+	next->reserved[0] = OWN_PAGE;
+	page = next;
+}
+
+static void add_page(const struct page *other)
+{
+	__atomic_add_fetch(&page->hits, other->hits, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&page->lost, other->lost, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < SLOTS && !page->wanted; i++) {
+		const struct slot *slot = &other->slots[i];
+
+		if (slot->site)
+			list(slot->site, slot->count, slot->name, slot->detail, slot->frames,
+			     slot->depth < FRAMES ? slot->depth : FRAMES);
+	}
+}
+
+/* Its end goes together with its page. */
+static void leave_region(const uint8_t *at, size_t size)
+{
+	for (unsigned i = 0; i < REGIONS; i++) {
+		struct region *region = &regions[i];
+		struct page *other;
+
+		if (!region->size || at + size < region->at + region->size ||
+		    at >= region->at + region->size)
+			continue;
+		other = page_of(region);
+		if (page && other != page && at <= (const uint8_t *)other &&
+		    other->reserved[0] == OWN_PAGE)
+			add_page(other);
+		region->size = 0;
+	}
+}
+
+void *__real_mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset)
+{
+	void *got;
+
+	if (fails("mmap64", 0, HERE))
+		return MAP_FAILED;
+	got = __real_mmap64(at, size, protection, flags, fd, offset);
+	note_region(got, size, flags);
+	return got;
 }
 
 int __real_munmap(void *at, size_t size);
@@ -224,6 +304,7 @@ int __wrap_munmap(void *at, size_t size)
 	if (fails("munmap", 0, HERE))
 		return -1;
 	leave_page(at, size);
+	leave_region(at, size);
 	return __real_munmap(at, size);
 }
 WRAP(int, madvise, (void *at, size_t size, int advice), (at, size, advice), -1)
