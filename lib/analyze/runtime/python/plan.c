@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is to be copied of CPython while it stands still, as a memory plan: interpreters, threads,
+ * frames, their code, its names and line tables; in the order of their worth. Knows the layout, and
+ * nothing of what is in it.
+ */
+#include "analyze/runtime/python/python.h"
+
+enum {
+	STEPS = 20, /* at most, of what is here */
+	COPIED_COPIES = 128,
+	POINTER = 8,
+};
+
+/* Adds a step; the number of its table. There is room: see snap_python_plan(). */
+static uint8_t add_step(struct snap_memory_plan *plan, struct snap_plan_step step)
+{
+	plan->steps[plan->step_count++] = step;
+	return (uint8_t)plan->step_count;
+}
+
+/* `len` bytes at the pointer in a field; tags of references do not count. */
+static uint8_t add_read(struct snap_memory_plan *plan, uint8_t source, uint32_t field, uint32_t len)
+{
+	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+						       .source = source,
+						       .field = (uint16_t)field,
+						       .mask = ~3ull,
+						       .len = len });
+}
+
+static uint8_t add_walk(struct snap_memory_plan *plan, uint8_t source, uint32_t field,
+			uint32_t next, uint32_t len, uint32_t most)
+{
+	return add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+						       .source = source,
+						       .field = (uint16_t)field,
+						       .next = (uint16_t)next,
+						       .len = len,
+						       .max = most });
+}
+
+/* What lies behind the head of an object, whose size is at `count` and is multiplied. */
+static void add_body(struct snap_memory_plan *plan, uint8_t source, uint32_t head, uint32_t count,
+		     uint32_t factor, uint32_t plus, uint64_t most)
+{
+	add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_BYTES,
+						.flags = SNAP_PLAN_RELATIVE,
+						.source = source,
+						.add = head,
+						.count = (uint16_t)count,
+						.count_width = POINTER,
+						.mul = factor,
+						.plus = plus,
+						.cap = most });
+}
+
+/*
+ * The text of str objects: whatever the width of its letters. Behind the short head of ASCII lies
+ * the text; of others the rest of the long head comes before it.
+ */
+static void add_text(struct snap_memory_plan *plan, const struct snap_python_layout *layout,
+		     uint8_t source)
+{
+	add_body(plan, source, layout->string.ascii, layout->string.length, 4,
+		 layout->string.compact - layout->string.ascii, SNAP_PYTHON_MOST_NAME);
+}
+
+void snap_python_plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
+			   uint8_t frames, uint32_t field)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint8_t code, names, files, lines;
+
+	code = add_read(plan, frames, field, layout->code.size);
+	names = add_read(plan, code, layout->code.name, layout->string.ascii);
+	files = add_read(plan, code, layout->code.file, layout->string.ascii);
+	add_text(plan, layout, names);
+	add_text(plan, layout, files);
+	if (layout->code.bytecode_copies)
+		add_read(plan, code, layout->code.bytecode_copies, POINTER * (1 + COPIED_COPIES));
+	if (!python->process->options->lines)
+		return;
+	lines = add_read(plan, code, layout->code.line_table, layout->bytes_data);
+	add_body(plan, lines, layout->bytes_data, layout->bytes_size, 1, 0, SNAP_PYTHON_MOST_LINES);
+}
+
+/* Who holds the lock: in the runtime itself up to 3.11. */
+static void plan_gil(const struct snap_python_layout *layout, struct snap_memory_plan *plan,
+		     uint8_t interpreters)
+{
+	uint32_t end = layout->interpreter.gil_holder > layout->interpreter.gil_locked
+			       ? layout->interpreter.gil_holder
+			       : layout->interpreter.gil_locked;
+
+	if (layout->interpreter.gil)
+		add_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
+}
+
+/* Frames of all threads; the number of their table. */
+static uint8_t plan_frames(const struct snap_python_layout *layout, struct snap_memory_plan *plan,
+			   uint8_t threads)
+{
+	uint8_t loops = 0;
+
+	if (layout->thread.loop)
+		loops = add_walk(plan, threads, layout->thread.loop, layout->loop.previous,
+				 layout->loop.size, SNAP_PYTHON_PLANNED_FRAMES);
+	return add_walk(plan, layout->thread.frame ? threads : loops,
+			layout->thread.frame ? layout->thread.frame : layout->loop.frame,
+			layout->frame.previous, layout->frame.size, SNAP_PYTHON_PLANNED_FRAMES);
+}
+
+bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint8_t runtime, interpreters, threads, frames;
+
+	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
+		return false;
+	runtime = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							  .source = SNAP_PLAN_LITERAL,
+							  .address = python->runtime,
+							  .len = layout->runtime.size });
+	interpreters =
+		add_walk(plan, runtime, layout->runtime.interpreters, layout->interpreter.next,
+			 layout->interpreter.size, SNAP_PYTHON_MOST_INTERPRETERS);
+	plan_gil(layout, plan, interpreters);
+	threads = add_walk(plan, interpreters, layout->interpreter.threads, layout->thread.next,
+			   layout->thread.size, SNAP_PYTHON_MOST_THREADS);
+	frames = plan_frames(layout, plan, threads);
+	snap_python_plan_code(python, plan, frames, layout->frame.code);
+	return true;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * CPython 3.8 to 3.15: threads with their Python frames, tasks of asyncio. The two functions of
+ * runtime.h; what they need is found by find.c and layout.c.
+ */
+#include "analyze/runtime/python/python.h"
+
+static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+				     struct snap_memory_plan *plan, bool *found_ret)
+{
+	struct snap_python python;
+
+	if (!snap_python_find(process, &python))
+		return NULL;
+	*found_ret = true;
+	if (!snap_python_layout_load(&python))
+		snap_python_plan(&python, plan);
+	return NULL;
+}
+
+/* "CPython 3.16.0: it is newer than 3.15"; false: no memory. */
+static bool refuse(const struct snap_python *python, const char *why,
+		   struct snap_runtime_result *result)
+{
+	result->refused =
+		snap_arena_printf(python->process->arena, "CPython %s: %s", result->version, why);
+	return result->refused;
+}
+
+static struct stacksnap_error *fill(struct snap_python *python, struct snap_runtime_result *result)
+{
+	const char *why = snap_python_layout_load(python);
+	struct stacksnap_error *err = NULL;
+
+	result->version = snap_python_version(python);
+	if (!result->version)
+		return snap_error_no_memory();
+	if (why)
+		return refuse(python, why, result) ? NULL : snap_error_no_memory();
+	if (!snap_python_places_create(python))
+		return snap_error_no_memory();
+	python->frames_left = SNAP_PYTHON_ALL_FRAMES;
+	err = snap_python_threads(python, result);
+	snap_python_places_destroy(python);
+	if (!err && result->refused && !refuse(python, result->refused, result))
+		err = snap_error_no_memory();
+	return err;
+}
+
+static struct stacksnap_error *read_all(const struct snap_runtime_process *process,
+					struct snap_runtime_result **ret)
+{
+	struct snap_python python;
+	struct snap_runtime_result *result;
+	struct stacksnap_error *err;
+
+	*ret = NULL;
+	if (!snap_python_find(process, &python))
+		return NULL;
+	result = snap_arena_new(process->arena, struct snap_runtime_result);
+	if (!result)
+		return snap_error_no_memory();
+	result->name = "cpython";
+	err = fill(&python, result);
+	if (!err)
+		*ret = result;
+	return err;
+}
+
+const struct snap_runtime snap_runtime_cpython = { .name = "cpython",
+						   .scout = scout,
+						   .read = read_all };

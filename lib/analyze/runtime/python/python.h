@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * CPython's inside, for the files of this folder: where things lie in the memory of a version
+ * (layout.c), where the interpreter is (find.c), what is read with both.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H
+#define SNAP_ANALYZE_RUNTIME_PYTHON_PYTHON_H
+
+#include "analyze/runtime/runtime.h"
+
+enum {
+	SNAP_PYTHON_MOST_INTERPRETERS = 1024,
+	SNAP_PYTHON_MOST_THREADS = 1 << 16, /* of all interpreters */
+	SNAP_PYTHON_MOST_FRAMES = 1 << 16,  /* of a thread */
+	SNAP_PYTHON_ALL_FRAMES = 1 << 21,   /* of a process */
+	SNAP_PYTHON_MOST_CHAINS = 64,       /* interpreters that one thread is in */
+	SNAP_PYTHON_PLANNED_FRAMES = 20000, /* of a thread, copied */
+	SNAP_PYTHON_MOST_NAME = 4096,       /* bytes of a string as it lies in memory */
+	SNAP_PYTHON_MOST_LINES = 1 << 16,   /* bytes of a line table */
+	SNAP_PYTHON_RECORD = 512,           /* bytes of the largest structure that is read whole */
+	SNAP_PYTHON_CODE_STEPS = 8,         /* of a plan, for the code of frames */
+};
+
+/* How a frame says where it is. */
+enum snap_python_place {
+	SNAP_PYTHON_PLACE_BYTES,   /* up to 3.9: index into the bytecode */
+	SNAP_PYTHON_PLACE_UNITS,   /* 3.10: the same in units of two bytes */
+	SNAP_PYTHON_PLACE_POINTER, /* from 3.11 on: address of an instruction */
+};
+
+enum snap_python_lines {
+	SNAP_PYTHON_LINES_LNOTAB,    /* up to 3.9 */
+	SNAP_PYTHON_LINES_LINETABLE, /* 3.10 */
+	SNAP_PYTHON_LINES_LOCATIONS, /* from 3.11 on */
+};
+
+/*
+ * Offsets in bytes, of one version. `size`: bytes that hold all fields wanted. What a version does
+ * not have is 0.
+ */
+struct snap_python_layout {
+	unsigned minor;
+	bool is_free_threaded;
+	enum snap_python_place place;
+	enum snap_python_lines lines;
+	struct {
+		uint32_t size, interpreters, gil_holder, gil_locked; /* up to 3.11 */
+	} runtime;
+	struct {
+		uint32_t size, next, threads;
+		uint32_t gil;                    /* from 3.12 on: pointer to … */
+		uint32_t gil_holder, gil_locked; /* … what has these; */
+		uint32_t gil_enabled; /* free-threaded alone: 0 there if there is no GIL */
+	} interpreter;
+	struct {
+		uint32_t size, next, interpreter, thread_id, native_id, frame;
+		uint32_t loop;       /* 3.10 to 3.12: innermost loop of the interpreter */
+		uint32_t base_frame; /* 3.15: pointer to the last of all shims */
+	} thread;
+	struct {
+		uint32_t size, frame, previous;
+	} loop; /* _PyCFrame, on the machine's stack */
+	struct {
+		uint32_t size, previous, code, place;
+		uint32_t owner; /* 3.12 on; */
+		uint32_t
+			first_shim; /* owners from here on are shims: of a loop of the interpreter */
+		uint32_t is_entry;  /* 3.11: the outermost of a loop */
+		uint32_t bytecode_copy; /* free-threaded, 3.14 on: which copy of the bytecode */
+	} frame;
+	struct {
+		uint32_t size, name, file, first_line, line_table;
+		uint32_t bytecode;        /* where it begins in the object itself; 3.11 on */
+		uint32_t bytecode_copies; /* free-threaded, 3.14 on */
+	} code;
+	struct {
+		uint32_t state, length, ascii, compact, kind_shift;
+	} string;
+	uint32_t bytes_size, bytes_data;
+	uint32_t object_type;
+	uint32_t var_size; /* ob_size */
+	/* asyncio and generators, 3.14 on */
+	struct {
+		uint32_t size, name, frame, state;
+	} generator;
+	uint32_t frame_stack_pointer;
+};
+
+/* Places of the code that was seen; see frames.c. */
+struct snap_python_places;
+
+/* The interpreter of one process. */
+struct snap_python {
+	const struct snap_runtime_process *process;
+	struct snap_module *module; /* that has it */
+	uint64_t runtime;           /* address of _PyRuntime */
+	uint64_t code_type;         /* address of PyCode_Type; 0: unknown */
+	uint64_t string_type;       /* PyUnicode_Type */
+	uint32_t version;           /* as PY_VERSION_HEX; only major and minor may be known */
+	bool has_micro;
+	struct snap_python_layout layout;
+	struct snap_python_places *places;
+	size_t frames_left; /* frames that may still be read, of all threads and tasks together */
+};
+
+/* ---- find.c ---- */
+
+/* Finds _PyRuntime and the version in the process's files. False: no CPython. */
+bool snap_python_find(const struct snap_runtime_process *process, struct snap_python *ret);
+/* The address of a symbol, or of a section if it begins with a dot, in a module; 0: none. */
+uint64_t snap_python_symbol(const struct snap_runtime_process *process, struct snap_module *module,
+			    const char *name);
+/* "3.11.2", "3.10"; NULL without memory. */
+const char *snap_python_version(const struct snap_python *python);
+
+/* ---- layout.c ---- */
+
+/*
+ * Fills python->layout, by a table or as the runtime describes itself, in `memory`. NULL: fine;
+ * else why this version is not understood, static.
+ */
+const char *snap_python_layout_load(struct snap_python *python);
+
+/* ---- plan.c ---- */
+
+/* Adds what is to be copied; false: the plan has no room. */
+bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan);
+/*
+ * Code objects, names and line tables of the frames in a table, at a field of its records: at most
+ * SNAP_PYTHON_CODE_STEPS, for which there is room.
+ */
+void snap_python_plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
+			   uint8_t frames, uint32_t field);
+
+/* ---- lines.c: pure functions ---- */
+
+/*
+ * The line at an offset into the bytecode, by a code object's table; 0: none. A negative offset is
+ * a frame that has not begun: the first line.
+ */
+uint32_t snap_python_line(enum snap_python_lines kind, const uint8_t *table, size_t size,
+			  uint32_t first_line, int64_t offset);
+
+/* ---- strings.c ---- */
+
+/*
+ * `count` characters of `width` bytes (1: Latin-1, 2, 4) as UTF-8, cut to whole characters; bytes
+ * of `out` that were used. Bytes that Python could not decode (U+DC80 to U+DCFF) become what they
+ * were; what is no character becomes U+FFFD.
+ */
+size_t snap_python_utf8(const void *characters, size_t count, unsigned width, char *out,
+			size_t room);
+/* A str object, interned; NULL in *ret: it makes no sense, or is not there. False: no memory. */
+bool snap_python_string(const struct snap_python *python, uint64_t address,
+			const char **ret) _must_check_;
+
+/* ---- frames.c ---- */
+
+bool snap_python_places_create(struct snap_python *python) _must_check_;
+void snap_python_places_destroy(struct snap_python *python);
+
+/*
+ * What a frame of the interpreter says: its code object's address, tag removed, and where it is.
+ * NULL in *ret: it makes no sense, or is not there. False: no memory.
+ */
+bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
+		       const struct snap_runtime_frame **ret) _must_check_;
+
+/* The Python frames of one thread in one interpreter. */
+struct snap_python_chain {
+	uint64_t thread; /* address of its PyThreadState */
+	pid_t tid;
+	bool holds_gil;
+	size_t order; /* in which it was found */
+	struct snap_runtime_stack stack;
+	struct snap_runtime_run *runs;
+	size_t run_count;
+};
+
+/* Follows the frames of a PyThreadState, of which `state` holds layout.thread.size bytes. */
+struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const uint8_t *state,
+					       struct snap_python_chain *chain) _must_check_;
+
+/* ---- threads.c ---- */
+
+/* Fills threads of the result, or `refused`. */
+struct stacksnap_error *snap_python_threads(struct snap_python *python,
+					    struct snap_runtime_result *result) _must_check_;
+
+#endif

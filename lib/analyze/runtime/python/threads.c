@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Interpreters and their lists of threads: which of them are threads of the kernel's, who holds the
+ * lock. A thread in several interpreters has one stack, what runs innermost first.
+ */
+#include "analyze/runtime/memory.h"
+#include "analyze/runtime/python/python.h"
+
+#include "base/bsearch.h"
+#include "base/buffer.h"
+
+enum { FS_BASE = 21 * 8, GIL_LOCKED = 1 }; /* in struct user_regs_struct */
+
+/* A number that Python knows a thread by, and the thread's. */
+struct thread_key {
+	uint64_t key;
+	pid_t tid;
+};
+
+struct reading {
+	struct snap_python *python;
+	struct snap_runtime_result *result;
+	struct thread_key *by_base, *by_tid; /* sorted */
+	size_t base_count, tid_count;
+	uint64_t gil_holder; /* address of a PyThreadState; 0: nobody */
+	struct snap_python_chain *chains;
+	size_t chain_count, chain_capacity;
+	size_t seen, matched; /* PyThreadStates, in all interpreters; of a thread that is there */
+};
+
+/* ---- threads of the kernel ---- */
+
+static int compare_keys(const void *left, const void *right)
+{
+	const struct thread_key *a = left, *b = right;
+
+	return snap_compare(a->key, b->key);
+}
+
+/* pthread_self() is the thread pointer; what gettid() says is of the innermost pid namespace. */
+static bool index_threads(struct reading *reading)
+{
+	const struct snap_process *process = reading->python->process->process;
+	struct snap_arena *arena = reading->python->process->arena;
+	bool is_x86 = process->arch == SNAP_ARCH_X86_64;
+
+	reading->by_base = snap_arena_new_array(arena, process->thread_count, struct thread_key);
+	reading->by_tid = snap_arena_new_array(arena, process->thread_count, struct thread_key);
+	if (!reading->by_base || !reading->by_tid)
+		return false;
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+		pid_t own = thread->ns_tid ? thread->ns_tid : thread->tid;
+
+		reading->by_tid[reading->tid_count++] =
+			(struct thread_key){ (uint64_t)own, thread->tid };
+		if (is_x86 && !thread->partial && thread->registers_size >= FS_BASE + 8)
+			reading->by_base[reading->base_count++] = (struct thread_key){
+				snap_runtime_field(thread->registers, FS_BASE, 8), thread->tid
+			};
+	}
+	qsort(reading->by_base, reading->base_count, sizeof(struct thread_key), compare_keys);
+	qsort(reading->by_tid, reading->tid_count, sizeof(struct thread_key), compare_keys);
+	return true;
+}
+
+static pid_t find_key(const struct thread_key *keys, size_t count, uint64_t key)
+{
+	size_t at = snap_first_not(count, i, keys[i].key < key);
+
+	return key && at < count && keys[at].key == key ? keys[at].tid : 0;
+}
+
+/* A child of fork() may still have its parent's tid noted: the thread pointer tells better. */
+static pid_t tid_of(const struct reading *reading, const uint8_t *state)
+{
+	const struct snap_python_layout *layout = &reading->python->layout;
+	pid_t tid = find_key(reading->by_base, reading->base_count,
+			     snap_runtime_field(state, layout->thread.thread_id, 8));
+
+	if (tid || !layout->thread.native_id)
+		return tid;
+	return find_key(reading->by_tid, reading->tid_count,
+			snap_runtime_field(state, layout->thread.native_id, 8));
+}
+
+/* ---- the lists ---- */
+
+static uint64_t holder_at(const struct reading *reading, uint64_t gil, uint32_t holder,
+			  uint32_t locked)
+{
+	const struct snap_runtime_process *process = reading->python->process;
+	uint64_t is_locked, thread;
+
+	if (!snap_runtime_number(process, gil + locked, 4, &is_locked) ||
+	    !snap_runtime_word(process, gil + holder, &thread))
+		return 0;
+	return is_locked == GIL_LOCKED ? thread : 0;
+}
+
+/* Who holds the lock that the threads of an interpreter share; 0: nobody. */
+static uint64_t gil_holder(const struct reading *reading, uint64_t interpreter)
+{
+	const struct snap_python_layout *layout = &reading->python->layout;
+	const struct snap_runtime_process *process = reading->python->process;
+	uint64_t gil, enabled;
+
+	if (layout->interpreter.gil == 0)
+		return holder_at(reading, reading->python->runtime, layout->runtime.gil_holder,
+				 layout->runtime.gil_locked);
+	if (!snap_runtime_word(process, interpreter + layout->interpreter.gil, &gil) || gil == 0)
+		return 0;
+	if (layout->is_free_threaded &&
+	    (!snap_runtime_number(process, gil + layout->interpreter.gil_enabled, 4, &enabled) ||
+	     enabled == 0))
+		return 0;
+	return holder_at(reading, gil, layout->interpreter.gil_holder,
+			 layout->interpreter.gil_locked);
+}
+
+static struct stacksnap_error *read_thread(struct reading *reading, uint64_t address,
+					   const uint8_t *state)
+{
+	struct snap_python_chain chain = { .thread = address, .order = reading->chain_count };
+	struct stacksnap_error *err;
+
+	chain.tid = tid_of(reading, state);
+	if (chain.tid == 0)
+		return NULL;
+	reading->matched++;
+	chain.holds_gil = address == reading->gil_holder;
+	err = snap_python_chain_read(reading->python, state, &chain);
+	if (err)
+		return err;
+	if (chain.stack.end == SNAP_UNWIND_UNREADABLE || chain.stack.end == SNAP_UNWIND_FAILED)
+		reading->result->torn = true;
+	if (chain.stack.count == 0 && !chain.holds_gil)
+		return NULL;
+	if (!snap_reserve_array(reading->chains, reading->chain_capacity, reading->chain_count + 1))
+		return snap_error_no_memory();
+	reading->chains[reading->chain_count++] = chain;
+	return NULL;
+}
+
+static bool is_cancelled(const struct reading *reading)
+{
+	const volatile int *cancel = reading->python->process->options->cancel;
+
+	return cancel && *cancel;
+}
+
+static struct stacksnap_error *read_list(struct reading *reading, uint64_t interpreter)
+{
+	const struct snap_python_layout *layout = &reading->python->layout;
+	const struct snap_runtime_process *process = reading->python->process;
+	uint8_t state[SNAP_PYTHON_RECORD];
+	struct stacksnap_error *err;
+	uint64_t address;
+
+	if (!snap_runtime_word(process, interpreter + layout->interpreter.threads, &address)) {
+		reading->result->torn = true;
+		return NULL;
+	}
+	reading->gil_holder = gil_holder(reading, interpreter);
+	while (address) {
+		if (is_cancelled(reading))
+			return snap_error_cancelled();
+		if (reading->seen++ >= SNAP_PYTHON_MOST_THREADS ||
+		    !snap_runtime_read(process, address, state, layout->thread.size) ||
+		    snap_runtime_field(state, layout->thread.interpreter, 8) != interpreter) {
+			reading->result->torn = true;
+			return NULL;
+		}
+		err = read_thread(reading, address, state);
+		if (err)
+			return err;
+		address = snap_runtime_field(state, layout->thread.next, 8);
+	}
+	return NULL;
+}
+
+/* False in *there_ret: there is none. */
+static struct stacksnap_error *read_interpreters(struct reading *reading, bool *there_ret)
+{
+	const struct snap_python_layout *layout = &reading->python->layout;
+	const struct snap_runtime_process *process = reading->python->process;
+	struct stacksnap_error *err;
+	uint64_t address;
+
+	*there_ret =
+		snap_runtime_word(process, reading->python->runtime + layout->runtime.interpreters,
+				  &address) &&
+		address;
+	if (!*there_ret)
+		return NULL;
+	for (size_t i = 0; address && i < SNAP_PYTHON_MOST_INTERPRETERS; i++) {
+		err = read_list(reading, address);
+		if (err)
+			return err;
+		if (!snap_runtime_word(process, address + layout->interpreter.next, &address)) {
+			reading->result->torn = true;
+			return NULL;
+		}
+	}
+	return NULL;
+}
+
+/* ---- stacks of the kernel's threads ---- */
+
+static uint64_t anchor_of(const struct snap_python_chain *chain)
+{
+	return chain->run_count ? chain->runs[0].anchor : 0;
+}
+
+/*
+ * By thread; of one thread what runs innermost first: its loop lies lowest on the machine's stack.
+ * Where that is unknown, interpreters that were made last come first, as they do in their list.
+ */
+static int compare_chains(const void *left, const void *right)
+{
+	const struct snap_python_chain *a = left, *b = right;
+
+	if (a->tid == b->tid && anchor_of(a) && anchor_of(b) && anchor_of(a) != anchor_of(b))
+		return snap_compare(anchor_of(a), anchor_of(b));
+	return snap_compare(a->tid, b->tid) ?: snap_compare(a->order, b->order);
+}
+
+/* Appends a chain to what the thread has already. */
+static bool append_chain(struct snap_arena *arena, const struct snap_python_chain *chain,
+			 struct snap_runtime_thread *thread)
+{
+	size_t frame_count = thread->stack.count + chain->stack.count;
+	size_t run_count = thread->run_count + chain->run_count;
+	const struct snap_runtime_frame **frames;
+	struct snap_runtime_run *runs;
+
+	thread->holds_gil |= chain->holds_gil;
+	if (chain->stack.count == 0)
+		return true;
+	if (thread->stack.count == 0) {
+		thread->stack = chain->stack;
+		thread->runs = chain->runs;
+		thread->run_count = chain->run_count;
+		return true;
+	}
+	frames = snap_arena_array(arena, frame_count, sizeof(*frames));
+	runs = snap_arena_new_array(arena, run_count, struct snap_runtime_run);
+	if (!frames || !runs)
+		return false;
+	memcpy(frames, thread->stack.frames, thread->stack.count * sizeof(*frames));
+	memcpy(frames + thread->stack.count, chain->stack.frames,
+	       chain->stack.count * sizeof(*frames));
+	memcpy(runs, thread->runs, thread->run_count * sizeof(*runs));
+	memcpy(runs + thread->run_count, chain->runs, chain->run_count * sizeof(*runs));
+	for (size_t i = thread->run_count; i < run_count; i++)
+		runs[i].first += thread->stack.count;
+	if (thread->stack.end == SNAP_UNWIND_COMPLETE) {
+		thread->stack.end = chain->stack.end;
+		thread->stack.reason = chain->stack.reason;
+	}
+	thread->stack.frames = frames;
+	thread->stack.count = frame_count;
+	thread->runs = runs;
+	thread->run_count = run_count;
+	return true;
+}
+
+static bool fill_threads(struct reading *reading)
+{
+	struct snap_runtime_result *result = reading->result;
+	struct snap_arena *arena = reading->python->process->arena;
+
+	if (reading->chain_count == 0)
+		return true;
+	qsort(reading->chains, reading->chain_count, sizeof(*reading->chains), compare_chains);
+	result->threads =
+		snap_arena_new_array(arena, reading->chain_count, struct snap_runtime_thread);
+	if (!result->threads)
+		return false;
+	for (size_t i = 0, same = 0; i < reading->chain_count; i++) {
+		const struct snap_python_chain *chain = &reading->chains[i];
+		struct snap_runtime_thread *last =
+			result->thread_count ? &result->threads[result->thread_count - 1] : NULL;
+
+		if (last && last->tid == chain->tid) {
+			if (same++ < SNAP_PYTHON_MOST_CHAINS && !append_chain(arena, chain, last))
+				return false;
+			continue;
+		}
+		same = 0;
+		result->threads[result->thread_count++] =
+			(struct snap_runtime_thread){ .tid = chain->tid,
+						      .stack = chain->stack,
+						      .runs = chain->runs,
+						      .run_count = chain->run_count,
+						      .loop_function = "_PyEval_EvalFrameDefault",
+						      .holds_gil = chain->holds_gil };
+	}
+	return true;
+}
+
+/* Whether there was something to read, and nothing of it made sense. */
+static bool is_nonsense(const struct reading *reading)
+{
+	size_t whole = 0;
+
+	for (size_t i = 0; i < reading->chain_count; i++)
+		whole += reading->chains[i].stack.count > 0;
+	if (reading->matched == 0)
+		return true;
+	return whole == 0 && reading->result->torn;
+}
+
+struct stacksnap_error *snap_python_threads(struct snap_python *python,
+					    struct snap_runtime_result *result)
+{
+	struct reading reading = { .python = python, .result = result };
+	struct stacksnap_error *err;
+	bool there;
+
+	if (!index_threads(&reading))
+		return snap_error_no_memory();
+	err = read_interpreters(&reading, &there);
+	if (!err && !there)
+		result->refused = "no interpreter is there: it starts, or ends";
+	else if (!err && is_nonsense(&reading))
+		result->refused = "its threads are not understood";
+	else if (!err && !fill_threads(&reading))
+		err = snap_error_no_memory();
+	free(reading.chains);
+	return err;
+}

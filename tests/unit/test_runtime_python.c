@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The reader of CPython: line tables against what Python says they mean, strings, and whole
+ * processes made by hand in memory, also with bytes changed.
+ */
+#include "analyze/runtime/python/python.h"
+
+#include "python_lines.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- lines ---- */
+
+struct lines_case {
+	enum snap_python_lines kind;
+	uint32_t size; /* of the bytecode */
+	const uint8_t *table;
+	size_t table_size;
+	const struct line_run *runs;
+	size_t run_count;
+};
+
+#define LINES(kind, size, version)                                                    \
+	{                                                                             \
+		kind, size, table_##version, sizeof(table_##version), runs_##version, \
+			SNAP_ARRAY_SIZE(runs_##version)                               \
+	}
+
+static const struct lines_case lines_cases[] = {
+	LINES(SNAP_PYTHON_LINES_LNOTAB, 136, v3_8),
+	LINES(SNAP_PYTHON_LINES_LINETABLE, 168, v3_10),
+	LINES(SNAP_PYTHON_LINES_LOCATIONS, 336, v3_11),
+	LINES(SNAP_PYTHON_LINES_LOCATIONS, 312, v3_13),
+	LINES(SNAP_PYTHON_LINES_LOCATIONS, 352, v3_15),
+};
+
+static void test_lines_are_those_that_python_says(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < SNAP_ARRAY_SIZE(lines_cases); c++) {
+		const struct lines_case *one = &lines_cases[c];
+
+		for (uint32_t offset = 0, run = 0; offset < one->size; offset++) {
+			uint32_t line;
+
+			while (run + 1 < one->run_count && one->runs[run + 1].offset <= offset)
+				run++;
+			line = snap_python_line(one->kind, one->table, one->table_size, FIRST_LINE,
+						offset);
+			if (line != one->runs[run].line)
+				fail_msg("case %zu, offset %u: line %u, not %u", c, offset, line,
+					 one->runs[run].line);
+		}
+	}
+}
+
+static void test_a_frame_that_has_not_begun_is_on_the_first_line(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < SNAP_ARRAY_SIZE(lines_cases); c++)
+		assert_int_equal(snap_python_line(lines_cases[c].kind, lines_cases[c].table,
+						  lines_cases[c].table_size, FIRST_LINE, -2),
+				 FIRST_LINE);
+}
+
+static void test_tables_that_lie_have_no_lines(void **state)
+{
+	/* lines before the first one; a number that never ends; a table that ends in a number */
+	static const uint8_t back[] = { 0xe8, 0x41, 0x7f, 0x3f };
+	static const uint8_t endless[] = { 0xe8, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f,
+					   0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f };
+	static const uint8_t odd[] = { 10 };
+
+	(void)state;
+	assert_int_equal(snap_python_line(SNAP_PYTHON_LINES_LOCATIONS, back, sizeof(back), 7, 0),
+			 0);
+	assert_int_equal(
+		snap_python_line(SNAP_PYTHON_LINES_LOCATIONS, endless, sizeof(endless), 7, 0), 0);
+	assert_int_equal(snap_python_line(SNAP_PYTHON_LINES_LOCATIONS, NULL, 0, 7, 0), 0);
+	assert_int_equal(snap_python_line(SNAP_PYTHON_LINES_LINETABLE, odd, 1, 7, 0), 0);
+	assert_int_equal(snap_python_line(SNAP_PYTHON_LINES_LNOTAB, odd, 1, 7, 0), 7);
+	assert_int_equal(snap_python_line(SNAP_PYTHON_LINES_LNOTAB, odd, 1, UINT32_MAX, 0), 0);
+}
+
+/* ---- strings ---- */
+
+static const char *utf8_of(const void *characters, size_t count, unsigned width, size_t room)
+{
+	static char text[64];
+
+	text[snap_python_utf8(characters, count, width, text, room)] = 0;
+	return text;
+}
+
+static void test_strings_of_all_widths_become_utf8(void **state)
+{
+	static const uint8_t latin[] = { 'K', 0xe4, 's', 'e' };
+	static const uint16_t two[] = { 0x6f22, 'x', 0x20ac };
+	static const uint32_t four[] = { 0x1d499, 'y', 0x10ffff };
+
+	(void)state;
+	assert_string_equal(utf8_of(latin, 4, 1, 63), "K\xc3\xa4se");
+	assert_string_equal(utf8_of(two, 3, 2, 63), "\xe6\xbc\xa2x\xe2\x82\xac");
+	assert_string_equal(utf8_of(four, 3, 4, 63), "\xf0\x9d\x92\x99y\xf4\x8f\xbf\xbf");
+	assert_string_equal(utf8_of(two, 3, 2, 2), "");
+	assert_string_equal(utf8_of(two, 3, 2, 6), "\xe6\xbc\xa2x");
+}
+
+static void test_bytes_that_are_no_text_stay_bytes(void **state)
+{
+	/* os.fsdecode(b"\xff\x80"), a lone surrogate, no character at all, NUL */
+	static const uint16_t undecoded[] = { 0xdcff, 0xdc80 };
+	static const uint32_t wrong[] = { 0xd800, 0x110000, 0 };
+
+	(void)state;
+	assert_string_equal(utf8_of(undecoded, 2, 2, 63), "\xff\x80");
+	assert_string_equal(utf8_of(wrong, 3, 4, 63), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+/* ---- a process made by hand ---- */
+
+/*
+ * Memory of a CPython 3.11 with two threads, each two functions deep, and one of 3.9. All of it
+ * lies at BASE; what is where follows the tables of layout.c.
+ */
+enum {
+	BASE = 0x10000,
+	SIZE = 0x4000,
+	RUNTIME = BASE,
+	INTERPRETER = BASE + 0x800,
+	THREADS = BASE + 0x1000, /* 512 bytes each */
+	LOOPS = BASE + 0x1800,   /* 64 bytes each */
+	FRAMES = BASE + 0x1a00,  /* 128 bytes each */
+	CODES = BASE + 0x2000,   /* 512 bytes each */
+	STRINGS = BASE + 0x3000, /* 128 bytes each */
+	TABLE = BASE + 0x3e00,
+	CODE_TYPE = 0x777000,
+	STRING_TYPE = 0x778000,
+	FIRST_TID = 1001,
+};
+
+struct bed {
+	struct snap_arena arena;
+	struct snap_interner strings;
+	struct snap_options options;
+	struct snap_thread threads[2];
+	struct snap_process process;
+	struct snap_runtime_memory memory;
+	struct snap_runtime_process runtime;
+	struct snap_python python;
+	uint8_t bytes[SIZE];
+};
+
+static bool read_bytes(void *context, uint64_t address, void *out, size_t size)
+{
+	struct bed *bed = context;
+
+	if (address < BASE || address - BASE > SIZE || size > SIZE - (address - BASE))
+		return false;
+	memcpy(out, bed->bytes + (address - BASE), size);
+	return true;
+}
+
+static void put(struct bed *bed, uint64_t address, uint64_t value, size_t width)
+{
+	memcpy(bed->bytes + (address - BASE), &value, width);
+}
+
+static uint64_t put_string(struct bed *bed, unsigned number, const char *text)
+{
+	uint64_t address = STRINGS + number * 128;
+
+	put(bed, address + 8, STRING_TYPE, 8);
+	put(bed, address + 16, strlen(text), 8);
+	put(bed, address + 32, 1 << 2 | 1 << 5 | 1 << 6, 4);
+	memcpy(bed->bytes + (address + 48 - BASE), text, strlen(text));
+	return address;
+}
+
+static void put_code(struct bed *bed, unsigned number, const char *name)
+{
+	uint64_t address = CODES + number * 512;
+
+	put(bed, address + 8, CODE_TYPE, 8);
+	put(bed, address + 16, 100, 8); /* instructions */
+	put(bed, address + 72, 40, 4);  /* first line */
+	put(bed, address + 112, put_string(bed, 10, "/srv/app.py"), 8);
+	put(bed, address + 128, put_string(bed, number, name), 8);
+	put(bed, address + 136, TABLE, 8);
+}
+
+static void put_frame(struct bed *bed, unsigned number, unsigned code, uint64_t previous,
+		      bool is_entry)
+{
+	uint64_t address = FRAMES + number * 128;
+
+	put(bed, address + 32, CODES + code * 512, 8);
+	put(bed, address + 48, previous, 8);
+	put(bed, address + 56, CODES + code * 512 + 184, 8);
+	put(bed, address + 68, is_entry, 1);
+}
+
+static void put_thread(struct bed *bed, unsigned number, uint64_t next)
+{
+	uint64_t address = THREADS + number * 512;
+
+	put(bed, address + 8, next, 8);
+	put(bed, address + 16, INTERPRETER, 8);
+	put(bed, address + 56, LOOPS + number * 64, 8);
+	put(bed, address + 160, FIRST_TID + number, 8);
+	put(bed, LOOPS + number * 64 + 8, FRAMES + number * 256, 8);
+}
+
+static void bed_fill(struct bed *bed)
+{
+	put(bed, RUNTIME + 40, INTERPRETER, 8);
+	put(bed, RUNTIME + 368, THREADS + 512, 8);
+	put(bed, RUNTIME + 376, 1, 4);
+	put(bed, INTERPRETER + 16, THREADS, 8);
+	put_thread(bed, 0, THREADS + 512);
+	put_thread(bed, 1, 0);
+	put_frame(bed, 0, 0, FRAMES + 128, false);
+	put_frame(bed, 1, 1, 0, true);
+	put_frame(bed, 2, 2, FRAMES + 384, true);
+	put_frame(bed, 3, 1, 0, true);
+	put_code(bed, 0, "Reader.wait");
+	put_code(bed, 1, "main");
+	put_code(bed, 2, "sleep");
+	put(bed, TABLE + 16, 3, 8);
+	memcpy(bed->bytes + (TABLE + 32 - BASE), "\xe8\x04\x01", 3); /* two lines on, two bytes */
+}
+
+static void bed_open(struct bed *bed)
+{
+	memset(bed, 0, sizeof(*bed));
+	snap_arena_init(&bed->arena);
+	snap_interner_init(&bed->strings, &bed->arena);
+	bed->options.lines = true;
+	bed->threads[0] = (struct snap_thread){ .tid = FIRST_TID };
+	bed->threads[1] = (struct snap_thread){ .tid = 5, .ns_tid = FIRST_TID + 1 };
+	bed->process = (struct snap_process){ .threads = bed->threads, .thread_count = 2 };
+	bed->memory = (struct snap_runtime_memory){ .read = read_bytes, .context = bed };
+	bed->runtime = (struct snap_runtime_process){ .process = &bed->process,
+						      .memory = &bed->memory,
+						      .options = &bed->options,
+						      .strings = &bed->strings,
+						      .arena = &bed->arena };
+	bed_fill(bed);
+}
+
+static void bed_close(struct bed *bed)
+{
+	snap_interner_deinit(&bed->strings);
+	snap_arena_deinit(&bed->arena);
+}
+
+static struct snap_runtime_result bed_read(struct bed *bed)
+{
+	struct snap_runtime_result result = { .name = "cpython" };
+
+	bed->python = (struct snap_python){ .process = &bed->runtime,
+					    .runtime = RUNTIME,
+					    .code_type = CODE_TYPE,
+					    .string_type = STRING_TYPE,
+					    .version = 0x030b02f0,
+					    .has_micro = true,
+					    .frames_left = 100000 };
+	assert_null(snap_python_layout_load(&bed->python));
+	assert_true(snap_python_places_create(&bed->python));
+	assert_null(snap_python_threads(&bed->python, &result));
+	snap_python_places_destroy(&bed->python);
+	return result;
+}
+
+static const struct snap_entry *entry_of(const struct snap_runtime_thread *thread, size_t frame)
+{
+	return &thread->stack.frames[frame]->entries[0];
+}
+
+static void test_threads_have_their_frames(void **state)
+{
+	struct bed bed;
+	struct snap_runtime_result result;
+
+	(void)state;
+	bed_open(&bed);
+	result = bed_read(&bed);
+	assert_null(result.refused);
+	assert_false(result.torn);
+	assert_int_equal(result.thread_count, 2);
+	assert_int_equal(result.threads[0].tid, 5);
+	assert_true(result.threads[0].holds_gil);
+	assert_int_equal(result.threads[0].run_count, 2);
+	assert_int_equal(result.threads[1].tid, FIRST_TID);
+	assert_false(result.threads[1].holds_gil);
+	assert_int_equal(result.threads[1].stack.count, 2);
+	assert_int_equal(result.threads[1].stack.end, SNAP_UNWIND_COMPLETE);
+	assert_string_equal(entry_of(&result.threads[1], 0)->function, "Reader.wait");
+	assert_string_equal(entry_of(&result.threads[1], 1)->function, "main");
+	assert_string_equal(entry_of(&result.threads[1], 1)->file, "/srv/app.py");
+	assert_string_equal(entry_of(&result.threads[1], 1)->language, "python");
+	assert_int_equal(entry_of(&result.threads[1], 1)->line, 42);
+	/* one loop runs both frames, and is where the thread says */
+	assert_int_equal(result.threads[1].run_count, 1);
+	assert_int_equal(result.threads[1].runs[0].count, 2);
+	assert_int_equal(result.threads[1].runs[0].anchor, LOOPS);
+	/* one place is one frame */
+	assert_ptr_equal(result.threads[0].stack.frames[1], result.threads[1].stack.frames[1]);
+	bed_close(&bed);
+}
+
+static void test_stacks_are_cut_and_loops_end(void **state)
+{
+	struct bed bed;
+	struct snap_runtime_result result;
+
+	(void)state;
+	bed_open(&bed);
+	bed.options.max_frames = 1;
+	result = bed_read(&bed);
+	assert_int_equal(result.threads[1].stack.count, 1);
+	assert_int_equal(result.threads[1].stack.end, SNAP_UNWIND_LIMIT);
+	assert_int_equal(result.threads[1].runs[0].anchor, LOOPS);
+	bed_close(&bed);
+
+	/* lists of threads, interpreters and frames that bite their tails */
+	bed_open(&bed);
+	put(&bed, THREADS + 512 + 8, THREADS, 8);
+	put(&bed, INTERPRETER, INTERPRETER, 8);
+	put(&bed, FRAMES + 128 + 48, FRAMES, 8);
+	result = bed_read(&bed);
+	assert_true(result.torn);
+	bed_close(&bed);
+}
+
+static void test_what_makes_no_sense_is_not_shown(void **state)
+{
+	struct bed bed;
+	struct snap_runtime_result result;
+
+	(void)state;
+	/* something else than code where a frame says that its code is */
+	bed_open(&bed);
+	put(&bed, CODES + 8, STRING_TYPE, 8);
+	result = bed_read(&bed);
+	assert_true(result.torn);
+	assert_int_equal(result.thread_count, 1);
+	assert_int_equal(result.threads[0].tid, 5);
+	bed_close(&bed);
+
+	/* a place outside of the code */
+	bed_open(&bed);
+	put(&bed, FRAMES + 128 + 56, CODES, 8);
+	result = bed_read(&bed);
+	assert_int_equal(result.threads[1].stack.count, 1);
+	assert_int_equal(result.threads[1].stack.end, SNAP_UNWIND_UNREADABLE);
+	bed_close(&bed);
+
+	/* nobody of these threads is there */
+	bed_open(&bed);
+	bed.threads[0].tid = 7;
+	bed.threads[1].ns_tid = 8;
+	result = bed_read(&bed);
+	assert_non_null(result.refused);
+	assert_int_equal(result.thread_count, 0);
+	bed_close(&bed);
+
+	bed_open(&bed);
+	put(&bed, RUNTIME + 40, 0, 8);
+	result = bed_read(&bed);
+	assert_non_null(result.refused);
+	bed_close(&bed);
+}
+
+static void test_versions_that_nobody_knows_are_refused(void **state)
+{
+	static const uint32_t versions[] = { 0, 0x03070000, 0x03100000, 0x030d0000 };
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(versions); i++) {
+		bed.python = (struct snap_python){ .process = &bed.runtime,
+						   .runtime = RUNTIME,
+						   .version = versions[i] };
+		assert_non_null(snap_python_layout_load(&bed.python));
+	}
+	bed_close(&bed);
+}
+
+/* Whatever the bytes say, it ends, and names nothing that is not there. */
+static void test_changed_bytes_do_no_harm(void **state)
+{
+	uint64_t random = 88172645463325252ull;
+	struct bed bed;
+
+	(void)state;
+	for (unsigned round = 0; round < 4000; round++) {
+		bed_open(&bed);
+		for (unsigned i = 0; i <= round % 8; i++) {
+			uint64_t at;
+
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			at = BASE + (random >> 16) % (SIZE - 8);
+			if (random & 1)
+				put(&bed, at, random >> 40, 1);
+			else if (random & 2)
+				put(&bed, at & ~7ull, BASE + (random >> 30) % SIZE, 8);
+			else
+				put(&bed, at & ~7ull, random, 8);
+		}
+		bed_read(&bed);
+		bed_close(&bed);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lines_are_those_that_python_says),
+		cmocka_unit_test(test_a_frame_that_has_not_begun_is_on_the_first_line),
+		cmocka_unit_test(test_tables_that_lie_have_no_lines),
+		cmocka_unit_test(test_strings_of_all_widths_become_utf8),
+		cmocka_unit_test(test_bytes_that_are_no_text_stay_bytes),
+		cmocka_unit_test(test_threads_have_their_frames),
+		cmocka_unit_test(test_stacks_are_cut_and_loops_end),
+		cmocka_unit_test(test_what_makes_no_sense_is_not_shown),
+		cmocka_unit_test(test_versions_that_nobody_knows_are_refused),
+		cmocka_unit_test(test_changed_bytes_do_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
