@@ -27,6 +27,7 @@ enum {
 	SNAP_MAX_ARGS = 1 << 16,    /* bytes of a command line */
 	SNAP_MAX_MAPS = 1 << 18,    /* mappings of a process; the kernel's default limit is 65530 */
 	SNAP_MAX_THREADS = 1 << 20, /* threads of a snapshot */
+	SNAP_MAX_TASKS = 1 << 20,   /* of the runtimes in them */
 	SNAP_MAX_PROCESSES = 1 << 16,
 	SNAP_MAX_TEXT = 1 << 16, /* any other text: a control group, a message */
 	SNAP_MAX_ANCESTORS = 1 << 12,

@@ -153,6 +153,41 @@ int snap_stack_compare(const void *left, const void *right)
 	return snap_stack_compare_weight(a, b) ?: strcmp(a->id, b->id);
 }
 
+const char *snap_stack_label(const struct snap_stack *stack, const char *key)
+{
+	for (size_t i = 0; i < stack->label_count; i++)
+		if (strcmp(stack->labels[i].key, key) == 0)
+			return stack->labels[i].value;
+	return NULL;
+}
+
+struct snap_stack *snap_node_next_stack(const struct snap_node *node,
+					struct snap_stack_cursor *cursor)
+{
+	if (cursor->logical == 0) {
+		if (cursor->stack < node->stack_count)
+			return &node->stacks[cursor->stack++];
+		*cursor = (struct snap_stack_cursor){ 1, 0 };
+	}
+	while (cursor->logical <= node->logical_count) {
+		const struct snap_logical *logical = &node->logical[cursor->logical - 1];
+
+		if (cursor->stack < logical->stack_count)
+			return &logical->stacks[cursor->stack++];
+		*cursor = (struct snap_stack_cursor){ cursor->logical + 1, 0 };
+	}
+	return NULL;
+}
+
+size_t snap_node_stack_count(const struct snap_node *node)
+{
+	size_t count = node->stack_count;
+
+	for (size_t i = 0; i < node->logical_count; i++)
+		count += node->logical[i].stack_count;
+	return count;
+}
+
 /* ---- copies ---- */
 
 static bool copy_ancestors(struct snap_interner *strings, struct snap_process *process)

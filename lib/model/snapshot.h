@@ -8,7 +8,7 @@
  * key out: NULL then. Renderers escape.
  *
  * What must hold: stacks of a process are sorted by count down, then by id; threads of a stack by
- * tid; frames and entries run innermost first.
+ * tid, tasks by id; frames and entries run innermost first.
  */
 #ifndef SNAP_MODEL_SNAPSHOT_H
 #define SNAP_MODEL_SNAPSHOT_H
@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "model/capture.h"
 #include "model/pc.h"
+#include "model/task.h"
 
 enum { SNAP_MAX_NAME = 4096 };
 
@@ -92,10 +93,6 @@ struct snap_frame {
 bool snap_frame_copy(struct snap_interner *strings, const struct snap_frame *from,
 		     struct snap_frame *ret) _must_check_;
 
-struct snap_label {
-	const char *key, *value;
-};
-
 struct snap_member {
 	pid_t tid, ns_tid;
 	const char *name;
@@ -118,7 +115,10 @@ struct snap_stack {
 	size_t gap_frame;          /* machine frames left out after frames[gap_frame] … */
 	uint64_t gap_count;        /* … this many; 0: no gap */
 	struct snap_member *threads;
-	size_t thread_count;              /* equals count */
+	size_t thread_count; /* equals count, or it is a stack of tasks */
+	struct snap_task *tasks;
+	size_t task_count;                /* equals count, or it is a stack of threads */
+	const char *runtime;              /* of the tasks, "go"; NULL: of threads */
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
 	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */
@@ -130,6 +130,9 @@ struct snap_stack {
 /* The order of stacks: by samples down, then by count down; then by id. The second for qsort(3). */
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b);
 int snap_stack_compare(const void *left, const void *right);
+
+/* A label of a group; NULL: it has none that is called so. */
+const char *snap_stack_label(const struct snap_stack *stack, const char *key);
 
 struct snap_node {
 	pid_t pid, ppid, ns_pid;
@@ -155,6 +158,13 @@ struct snap_node {
 	size_t stack_count;
 	struct snap_node **children; /* sorted by pid */
 	size_t child_count;
+	/* of a process with a runtime that was read */
+	struct snap_node_runtime *runtimes;
+	size_t runtime_count;
+	size_t task_count; /* before filters, without the runtime's own that are not asked for */
+	/* Where tasks have labels for it, these have all stacks of tasks, and `stacks` none. */
+	struct snap_logical *logical;
+	size_t logical_count;
 	enum snap_trouble trouble;
 	const char *trouble_message;
 	/* of a recording that is shown as a whole: when it was seen, since the recording's start */
@@ -162,6 +172,17 @@ struct snap_node {
 	bool late, ended, execed; /* it came, it ended meanwhile, it went on as another program */
 	int64_t first_ns, last_ns;
 };
+
+/* All stacks of a process, its own first; all zero: before the first one. */
+struct snap_stack_cursor {
+	size_t logical, stack;
+};
+
+/* NULL at the end. */
+struct snap_stack *snap_node_next_stack(const struct snap_node *node,
+					struct snap_stack_cursor *cursor);
+/* How many they are. */
+size_t snap_node_stack_count(const struct snap_node *node);
 
 /*
  * What is missing, for the exit status (stacksnap(1)): counted before filters. Each is a
@@ -183,8 +204,8 @@ struct snap_snapshot {
 	struct snap_arena arena;
 	struct snap_host host;
 	int64_t time_ns, duration_ns, stop_duration_ns, stop_skew_ns;
-	size_t process_count, thread_count, stack_count; /* after filters */
-	struct snap_node **processes;                    /* roots */
+	size_t process_count, thread_count, task_count, stack_count; /* after filters */
+	struct snap_node **processes;                                /* roots */
 	size_t root_count;
 	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
 	bool flat;          /* no nesting: JSON has no `children` */

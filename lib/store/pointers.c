@@ -10,7 +10,8 @@ enum {
 	MOST_ENTRIES = 1 << 10, /* of a frame; symbolizers stop earlier */
 	LONGEST_BUILD_ID = 512,
 	LONGEST_CODE = 64,
-	LEAST_ENTRY = 23,
+	LONGEST_LANGUAGE = 64,
+	LEAST_ENTRY = 27,
 	ENTRY_SHOWN = 64, /* what an entry takes of a report beside its texts, about */
 };
 
@@ -29,6 +30,7 @@ void snap_pointer_codec_deinit(struct snap_pointer_codec *to)
 	pointers_deinit(&to->texts);
 	pointers_deinit(&to->frames);
 	pointers_deinit(&to->lists);
+	pointers_deinit(&to->entries);
 }
 
 static bool add_pointee(struct snap_pointers *pointers, struct snap_pointee item)
@@ -171,6 +173,35 @@ static void code_entry(struct snap_pointer_codec *to, struct snap_entry *entry)
 	snap_code_bool(&to->codec, &entry->inlined);
 	snap_code_bool(&to->codec, &entry->system);
 	snap_code_bool(&to->codec, &entry->kernel);
+	snap_code_text_pointer(to, &entry->language, LONGEST_LANGUAGE);
+}
+
+void snap_code_entry_pointer(struct snap_pointer_codec *to, const struct snap_entry **entry)
+{
+	const void *pointer = *entry;
+	uint64_t one = 1, before = to->shown;
+	struct snap_entry *read;
+
+	if (!snap_codec_reads(&to->codec)) {
+		/* The descriptions also read; when they write, they change nothing. */
+		if (snap_pointer_begin(to, &to->entries, &pointer, &one))
+			code_entry(to, (struct snap_entry *)(uintptr_t)*entry);
+		return;
+	}
+	*entry = NULL;
+	if (!snap_pointer_begin(to, &to->entries, &pointer, &one)) {
+		*entry = pointer;
+		return;
+	}
+	read = snap_arena_new(to->codec.arena, struct snap_entry);
+	if (!read) {
+		snap_codec_refuse_memory(&to->codec);
+		return;
+	}
+	code_entry(to, read);
+	*entry = read;
+	snap_pointer_end(to, &to->entries,
+			 (struct snap_pointee){ read, 1, to->shown - before + ENTRY_SHOWN });
 }
 
 /* Most frames have the build id of the one before. */

@@ -33,7 +33,7 @@ struct snap_pointers {
 
 struct snap_pointer_codec {
 	struct snap_codec codec;
-	struct snap_pointers texts, frames, lists;
+	struct snap_pointers texts, frames, lists, entries;
 	bool no_memory; /* what was counted, written or read is of no use */
 	/* READ */
 	uint64_t shown;  /* about how many bytes of a report so far */
@@ -58,6 +58,8 @@ void snap_code_text_pointer(struct snap_pointer_codec *to, const char **text, si
 void snap_code_frame(struct snap_pointer_codec *to, struct snap_frame *frame);
 /* A frame that others may point to as well; not NULL. */
 void snap_code_frame_pointer(struct snap_pointer_codec *to, const struct snap_frame **frame);
+/* A function that others may point to as well, or NULL. */
+void snap_code_entry_pointer(struct snap_pointer_codec *to, const struct snap_entry **entry);
 void snap_code_warning(struct snap_pointer_codec *to, struct snap_warning *warning);
 
 /* A number that is at most `most`. */

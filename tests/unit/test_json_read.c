@@ -10,8 +10,8 @@
 #include "analyze/filter.h"
 #include "api/options.h"
 #include "golden.h"
-#include "snapshots.h"
 #include "store/json/read.h"
+#include "task_snapshots.h"
 
 #include <sys/mman.h>
 
@@ -60,6 +60,48 @@ static void test_same_bytes(void **state _unused_)
 	check_round_trip(&trouble);
 	check_round_trip(&hostile);
 	check_round_trip(&empty);
+}
+
+static void test_tasks(void **state _unused_)
+{
+	struct snap_snapshot flat = flat_gitea();
+
+	check_round_trip(&gitea);
+	check_round_trip(&flat);
+	check_round_trip(&hostile_gitea);
+}
+
+/* What a document says of tasks is held to its form. */
+static void test_tasks_refused(void **state _unused_)
+{
+	static const char *const changes[][2] = {
+		{ "\"id\": \"web\", ", "" },
+		{ "\"name\": \"(dead process)\", ", "" },
+		{ "\"type\": \"dead\"", "\"type\": 7" },
+		{ "\"count\": 4", "\"count\": 5" },
+		{ "\"empty\": \"\"", "\"empty\": 7" },
+		{ "\"tid\": 4109", "\"tid\": 0" },
+		{ "\"cut\": \"time\"", "\"cut\": \"tame\"" },
+		{ "\"type\": \"none\"", "\"id\": \"x\", \"type\": \"none\"" },
+	};
+	struct snap_options options = { 0 };
+	_cleanup_free_ char *good = golden_render(snap_render_json, &gitea, &options, NULL);
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(changes); i++) {
+		const char *at = strstr(good, changes[i][0]);
+		_cleanup_free_ char *bad = NULL;
+
+		assert_non_null(at);
+		assert_true(asprintf(&bad, "%.*s%s%s", (int)(at - good), good, changes[i][1],
+				     at + strlen(changes[i][0])) > 0);
+		{
+			_cleanup_fd_ int fd = file_with(bad, strlen(bad));
+			struct snap_snapshot *snapshot = NULL;
+
+			if (!snap_error_ignore(snap_snapshot_read_json(fd, &snapshot)))
+				fail_msg("taken: %s", changes[i][1]);
+		}
+	}
 }
 
 static void test_trust(void **state _unused_)
@@ -374,7 +416,7 @@ static void test_changed_documents(void **state _unused_)
 	struct snap_options options = { .utf8 = true };
 	uint64_t seed = 20261120;
 	size_t size, taken = 0;
-	_cleanup_free_ char *text = golden_render(snap_render_json, &service, &options, &size);
+	_cleanup_free_ char *text = golden_render(snap_render_json, &gitea, &options, &size);
 	_cleanup_free_ char *copy = malloc(size);
 
 	assert_non_null(copy);
@@ -476,6 +518,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_bytes),
+		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_tasks_refused),
 		cmocka_unit_test(test_trust),
 		cmocka_unit_test(test_raw_bytes_come_back),
 		cmocka_unit_test(test_frames_are_shared),

@@ -10,7 +10,7 @@
 #include "base/escape.h"
 #include "golden.h"
 #include "skip.h"
-#include "snapshots.h"
+#include "task_snapshots.h"
 
 #include <jansson.h>
 
@@ -35,6 +35,15 @@ static void test_documents(void **state _unused_)
 	check_json("trouble.json", &trouble);
 	check_json("hostile.json", &hostile);
 	check_json("empty.json", &empty);
+}
+
+static void test_tasks(void **state _unused_)
+{
+	struct snap_snapshot flat = flat_gitea();
+
+	check_json("tasks.json", &gitea);
+	check_json("tasks-flat.json", &flat);
+	check_json("tasks-hostile.json", &hostile_gitea);
 }
 
 /* Exit status 77: there is no validator on this machine. */
@@ -337,9 +346,10 @@ static void test_full_disk(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_documents),     cmocka_unit_test(test_schema),
-		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_deep_stack),
-		cmocka_unit_test(test_deep_tree),     cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_documents),  cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_schema),     cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_deep_stack), cmocka_unit_test(test_deep_tree),
+		cmocka_unit_test(test_full_disk),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

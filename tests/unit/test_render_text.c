@@ -11,7 +11,7 @@
 #include "render/text/folders.h"
 #include "render/view/elide.h"
 #include "render/view/when.h"
-#include "snapshots.h"
+#include "task_snapshots.h"
 
 static void check_text(const char *name, const struct snap_snapshot *snapshot,
 		       const struct snap_options *options)
@@ -28,6 +28,20 @@ static void test_tree(void **state _unused_)
 	check_text("service.txt", &service, &options);
 	options.utf8 = false;
 	check_text("service-ascii.txt", &service, &options);
+}
+
+static void test_tasks(void **state _unused_)
+{
+	struct snap_options options = { .utf8 = true };
+	struct snap_snapshot flat = flat_gitea();
+
+	check_text("tasks.txt", &gitea, &options);
+	check_text("tasks-flat.txt", &flat, &options);
+	check_text("tasks-hostile.txt", &hostile_gitea, &options);
+	options.summary = true;
+	check_text("tasks-summary.txt", &gitea, &options);
+	options.utf8 = false;
+	check_text("tasks-hostile-summary.txt", &hostile_gitea, &options);
 }
 
 static void test_terminal(void **state _unused_)
@@ -397,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_details),

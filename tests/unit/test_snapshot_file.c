@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "golden.h"
-#include "snapshots.h"
 #include "store/snapshot/file.h"
+#include "task_snapshots.h"
 
 #include <sys/mman.h>
 
@@ -129,6 +129,7 @@ static void check_rest(const struct snap_snapshot *a, const struct snap_snapshot
 	assert_memory_equal(&a->missing, &b->missing, sizeof(a->missing));
 	assert_int_equal(a->process_count, b->process_count);
 	assert_int_equal(a->thread_count, b->thread_count);
+	assert_int_equal(a->task_count, b->task_count);
 	assert_int_equal(a->stack_count, b->stack_count);
 	assert_null(b->backing);
 }
@@ -181,6 +182,15 @@ static void test_fixtures(void **state _unused_)
 	check(&hostile);
 	check(&empty);
 	check(&nothing);
+}
+
+static void test_tasks(void **state _unused_)
+{
+	struct snap_snapshot flat = flat_gitea();
+
+	check(&gitea);
+	check(&flat);
+	check(&hostile_gitea);
 }
 
 static void test_backing(void **state _unused_)
@@ -300,7 +310,7 @@ static void test_part_of_list(void **state _unused_)
 
 static void test_truncated(void **state _unused_)
 {
-	const struct snap_snapshot *const snapshots[] = { &service, &hostile };
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea };
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
 		struct bytes bytes = write_snapshot(snapshots[i]);
@@ -344,7 +354,7 @@ static bool try_bytes(const uint8_t *data, size_t size)
 /* A bit of each byte. */
 static void test_flipped(void **state _unused_)
 {
-	const struct snap_snapshot *const snapshots[] = { &service, &hostile };
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea };
 	size_t read = 0, tried = 0;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
@@ -367,7 +377,7 @@ static void test_flipped(void **state _unused_)
 static void test_claims(void **state _unused_)
 {
 	static const uint64_t claims[] = { 200, 1 << 20, 1ull << 62, INT64_MAX };
-	struct bytes bytes = write_snapshot(&service);
+	struct bytes bytes = write_snapshot(&gitea);
 	uint8_t kept[8];
 
 	for (size_t at = 0; at + 8 <= bytes.size; at += 7)
@@ -508,6 +518,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fixtures),
+		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_backing),
 		cmocka_unit_test(test_deep_tree),
 		cmocka_unit_test(test_many_threads),

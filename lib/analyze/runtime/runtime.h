@@ -80,16 +80,7 @@ struct snap_runtime_thread {
 	size_t run_count;
 	const char *loop_function; /* "_PyEval_EvalFrameDefault"; static */
 	bool holds_gil;
-};
-
-enum snap_task_state {
-	SNAP_TASK_UNKNOWN,
-	SNAP_TASK_RUNNING,
-	SNAP_TASK_RUNNABLE,
-	SNAP_TASK_SYSCALL,
-	SNAP_TASK_WAITING,
-	SNAP_TASK_DEAD,
-	SNAP_TASK_STATE_COUNT,
+	int64_t interpreter; /* of which it holds the GIL: its number; -1 unknown */
 };
 
 /* A thread of the runtime that the kernel does not know: a goroutine, a task of asyncio. */

@@ -7,6 +7,7 @@
 #include "render/json/document.h"
 
 #include "model/recording.h"
+#include "render/json/tasks.h"
 #include "render/render.h"
 #include "render/view/walk.h"
 
@@ -28,14 +29,6 @@ void snap_json_document_deinit(struct snap_json_document *document)
 }
 
 /* ---- stacks ---- */
-
-static void put_labels(struct snap_json_writer *json, const struct snap_label *labels, size_t count)
-{
-	snap_json_begin(json, "labels", '{');
-	for (size_t i = 0; i < count; i++)
-		snap_json_text_if(json, labels[i].key, labels[i].value);
-	snap_json_end(json, '}');
-}
 
 static void put_threads(struct snap_json_writer *json, const struct snap_stack *stack)
 {
@@ -111,13 +104,30 @@ static void put_stack(struct snap_json_document *document, const struct snap_sta
 	snap_json_text(json, "id", stack->id);
 	snap_json_number(json, "count", (int64_t)stack->count);
 	put_samples(document, stack);
+	if (stack->runtime) {
+		snap_json_text(json, "kind", "task");
+		snap_json_text(json, "runtime", stack->runtime);
+	}
 	snap_json_text_if(json, "description", stack->description);
-	put_labels(json, stack->labels, stack->label_count);
+	snap_json_labels_put(json, stack->labels, stack->label_count);
 	put_unwind_end(json, stack);
-	put_threads(json, stack);
+	if (stack->runtime)
+		snap_json_tasks_put(json, stack);
+	else
+		put_threads(json, stack);
 	snap_json_line(json);
 	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
 	snap_json_end(json, '}');
+}
+
+static void put_stacks(void *context, const struct snap_stack *stacks, size_t count)
+{
+	struct snap_json_document *document = context;
+
+	snap_json_begin(document->json, "stacks", '[');
+	for (size_t i = 0; i < count && !document->entries.failed; i++)
+		put_stack(document, &stacks[i]);
+	snap_json_end(document->json, ']');
 }
 
 /* ---- processes ---- */
@@ -171,7 +181,8 @@ static void put_facts(struct snap_json_writer *json, const struct snap_node *nod
 	snap_json_number_if(json, "threads_missed", (int64_t)node->threads_missed);
 	snap_json_number_if(json, "stop_duration_ns", node->stop_duration_ns);
 	if (node->label_count)
-		put_labels(json, node->labels, node->label_count);
+		snap_json_labels_put(json, node->labels, node->label_count);
+	snap_json_runtimes_put(json, node);
 	if (!node->recorded)
 		return;
 	snap_json_number(json, "first_ns", node->first_ns);
@@ -189,10 +200,8 @@ static void begin_node(struct snap_json_document *document, const struct snap_no
 	snap_json_begin(json, NULL, '{');
 	put_facts(json, node);
 	snap_json_line(json);
-	snap_json_begin(json, "stacks", '[');
-	for (size_t i = 0; i < node->stack_count && !document->entries.failed; i++)
-		put_stack(document, &node->stacks[i]);
-	snap_json_end(json, ']');
+	put_stacks(document, node->stacks, node->stack_count);
+	snap_json_logical_put(json, node, flat, put_stacks, document);
 	if (!flat)
 		snap_json_begin(json, "children", '[');
 	/* No other process has the same frames. */
@@ -291,6 +300,7 @@ bool snap_json_document_put(struct snap_json_document *document,
 		snap_json_bool(json, "consistent", false);
 	snap_json_number(json, "process_count", (int64_t)snapshot->process_count);
 	snap_json_number(json, "thread_count", (int64_t)snapshot->thread_count);
+	snap_json_number_if(json, "task_count", (int64_t)snapshot->task_count);
 	snap_json_number(json, "stack_count", (int64_t)snapshot->stack_count);
 	snap_json_document_end(document, snapshot);
 	return !document->failed;

@@ -49,12 +49,13 @@ static void put_entry(struct snap_json_writer *json, const struct snap_frame *fr
 	snap_json_text_if(json, "build_id", frame->build_id);
 	if (frame->has_offset)
 		snap_json_hex(json, "offset", frame->offset);
-	/* The kernel keeps the addresses of its own frames to itself. */
-	if (frame->address || !entry->kernel)
+	/* The kernel keeps the addresses of its own frames to itself; interpreters have none. */
+	if (frame->address || !(entry->kernel || entry->language))
 		snap_json_hex(json, "address", frame->address);
 	snap_json_true_if(json, "inlined", entry->inlined);
 	snap_json_true_if(json, "system", entry->system);
 	snap_json_true_if(json, "kernel", entry->kernel);
+	snap_json_text_if(json, "language", entry->language);
 	if (frame->trust != SNAP_TRUST_CFI)
 		snap_json_text_if(json, "trust", snap_trust_word(frame->trust));
 	snap_json_end(json, '}');

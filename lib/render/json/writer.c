@@ -222,6 +222,14 @@ void snap_json_text(struct snap_json_writer *json, const char *key, const char *
 	snap_json_clean(json, key, escaped ? escaped : "");
 }
 
+void snap_json_label(struct snap_json_writer *json, const char *key, const char *value)
+{
+	snap_json_text(json, NULL, key);
+	put_bytes(json, ": ", json->style == SNAP_JSON_COMPACT ? 1 : 2);
+	json->begun = false;
+	snap_json_text(json, NULL, value);
+}
+
 enum { LONGEST_NUMBER = 21 };
 
 static char *write_unsigned(char *at, uint64_t number)

@@ -87,6 +87,9 @@ void snap_json_raw(struct snap_json_writer *json, const char *key, const char *t
 void snap_json_bytes(struct snap_json_writer *json, const char *key, const char *bytes,
 		     size_t size);
 
+/* A text with a key, both of the target's; the value may be "". */
+void snap_json_label(struct snap_json_writer *json, const char *key, const char *value);
+
 /* Nothing at all where there is no value: NULL, "", 0, false. */
 void snap_json_text_if(struct snap_json_writer *json, const char *key, const char *text);
 void snap_json_number_if(struct snap_json_writer *json, const char *key, int64_t number);

@@ -62,6 +62,8 @@ static const char *module_of(const struct snap_frame *frame, const struct snap_e
 		return frame->module;
 	if (entry->kernel)
 		return "[kernel]";
+	if (entry->language)
+		return entry->language;
 	return entry->function || entry->symbol ? "[jit]" : "[anon]";
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "render/text/stack.h"
+#include "render/text/task.h"
 #include "render/view/elide.h"
 #include "render/view/walk.h"
 #include "render/view/when.h"
@@ -88,9 +89,13 @@ void snap_text_head(struct snap_sheet *lines, const struct snap_options *options
 	snap_line_printf(lines, SNAP_STYLE_PLAIN, "   %zu process%s", snapshot->process_count,
 			 snapshot->process_count == 1 ? "" : "es");
 	if (!list) {
-		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s, %zu stack%s",
-				 snapshot->thread_count, plural(snapshot->thread_count),
-				 snapshot->stack_count, plural(snapshot->stack_count));
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu thread%s", snapshot->thread_count,
+				 plural(snapshot->thread_count));
+		if (snapshot->task_count)
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu task%s",
+					 snapshot->task_count, plural(snapshot->task_count));
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu stack%s", snapshot->stack_count,
+				 plural(snapshot->stack_count));
 		head_stop(lines, options, snapshot);
 	}
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
@@ -169,9 +174,33 @@ static void info_life(struct info *info, const struct snap_node *node)
 	info_part(info, text, NULL);
 }
 
+/* "412 of 430 tasks, 3 of 12 threads in 17 stacks" */
+static void info_stacks(struct info *info, const struct snap_node *node, size_t stacks)
+{
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
+	size_t threads = 0, tasks = 0;
+	char of[32] = "", tasks_of[32] = "", text[200], tasks_text[96] = "";
+
+	while ((stack = snap_node_next_stack(node, &cursor))) {
+		threads += stack->thread_count;
+		tasks += stack->task_count;
+	}
+	if (threads + node->threads_missed != node->thread_count)
+		snprintf(of, sizeof(of), " of %zu", node->thread_count);
+	if (tasks != node->task_count)
+		snprintf(tasks_of, sizeof(tasks_of), " of %zu", node->task_count);
+	if (node->task_count)
+		snprintf(tasks_text, sizeof(tasks_text), "%zu%s task%s, ", tasks, tasks_of,
+			 plural(*tasks_of ? node->task_count : tasks));
+	snprintf(text, sizeof(text), "%s%zu%s thread%s in %zu stack%s", tasks_text, threads, of,
+		 plural(*of ? node->thread_count : threads), stacks, plural(stacks));
+	info_part(info, text, NULL);
+}
+
 static void info_threads(struct info *info, const struct snap_node *node)
 {
-	size_t shown = 0;
+	size_t stacks = snap_node_stack_count(node);
 	char text[160];
 
 	if (node->recorded) {
@@ -179,25 +208,38 @@ static void info_threads(struct info *info, const struct snap_node *node)
 		info_life(info, node);
 		return;
 	}
-	if (node->stack_count == 0) {
+	if (stacks == 0) {
 		snprintf(text, sizeof(text), "%zu thread%s not seen", node->threads_missed,
 			 plural(node->threads_missed));
 		info_part(info, text, NULL);
 		return;
 	}
-	for (size_t i = 0; i < node->stack_count; i++)
-		shown += node->stacks[i].count;
-	if (shown + node->threads_missed == node->thread_count)
-		snprintf(text, sizeof(text), "%zu thread%s in %zu stack%s", shown, plural(shown),
-			 node->stack_count, plural(node->stack_count));
-	else
-		snprintf(text, sizeof(text), "%zu of %zu thread%s in %zu stack%s", shown,
-			 node->thread_count, plural(node->thread_count), node->stack_count,
-			 plural(node->stack_count));
-	info_part(info, text, NULL);
+	info_stacks(info, node, stacks);
 	if (node->threads_missed) {
 		snprintf(text, sizeof(text), "%zu not seen", node->threads_missed);
 		info_part(info, text, NULL);
+	}
+}
+
+/* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, copied in part: time" */
+static void info_runtimes(struct info *info, const struct snap_node *node)
+{
+	struct snap_sheet *lines = info->lines;
+
+	for (size_t i = 0; i < node->runtime_count; i++) {
+		const struct snap_node_runtime *runtime = &node->runtimes[i];
+
+		info_part(info, "", runtime->name);
+		if (runtime->version) {
+			snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+			snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, runtime->version);
+		}
+		for (size_t k = 0; k < runtime->gil_count; k++)
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%d",
+					 k ? ", " : ", GIL held by ", runtime->gil[k].tid);
+		if (runtime->cut)
+			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", not whole: %s",
+					 snap_runtime_cut_word(runtime->cut));
 	}
 }
 
@@ -230,9 +272,17 @@ static void info_facts(struct info *info, const struct snap_options *options, in
 		info_part(info, "program ", node->exe);
 	if (options->verbose && node->cgroup)
 		info_part(info, "cgroup ", node->cgroup);
-	for (size_t i = 0; i < node->label_count; i++)
-		if (strcmp(node->labels[i].key, "exe_deleted") == 0)
+	for (size_t i = 0; i < node->label_count; i++) {
+		const struct snap_label *label = &node->labels[i];
+
+		if (strcmp(label->key, "exe_deleted") == 0) {
 			info_part(info, "program file deleted", NULL);
+			continue;
+		}
+		info_part(info, "", label->key);
+		snap_line_add(info->lines, SNAP_STYLE_PLAIN, "=");
+		snap_line_add_escaped(info->lines, SNAP_STYLE_PLAIN, label->value);
+	}
 }
 
 void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node)
@@ -252,18 +302,26 @@ bool snap_text_is_filtered(const struct snap_options *options)
 	return options->states || options->thread_regex || options->match_regex || options->no_idle;
 }
 
+bool snap_text_has_items(const struct snap_node *node)
+{
+	return node->stack_count || node->logical_count || node->child_count ||
+	       snap_text_has_rest(node);
+}
+
 void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
 			  const struct snap_snapshot *snapshot, const struct snap_node *node,
 			  const struct snap_node *parent)
 {
 	struct info info = { .lines = lines };
-	bool has_items = node->stack_count || node->child_count;
+	size_t stacks = snap_node_stack_count(node);
+	bool has_items = snap_text_has_items(node);
 
 	info_facts(&info, options, snapshot->time_ns, node, parent);
-	if (node->recorded || node->stack_count > 1 || node->threads_missed > 1 ||
-	    (node->stack_count && (!parent || node->threads_missed)))
+	info_runtimes(&info, node);
+	if (node->recorded || stacks > 1 || node->threads_missed > 1 ||
+	    (stacks && (!parent || node->threads_missed)))
 		info_threads(&info, node);
-	else if (node->stack_count == 0 && !node->trouble && snap_text_is_filtered(options))
+	else if (stacks == 0 && !node->trouble && snap_text_is_filtered(options))
 		info_part(&info, "no stacks match", NULL);
 	if (info.begun)
 		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);

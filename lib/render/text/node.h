@@ -21,6 +21,8 @@ void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node
 void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *options,
 			  const struct snap_snapshot *snapshot, const struct snap_node *node,
 			  const struct snap_node *parent);
+/* Whether lines of the tree stand below it. */
+bool snap_text_has_items(const struct snap_node *node);
 /* The line with its error, if there is one. */
 void snap_text_node_trouble(struct snap_sheet *lines, const struct snap_node *node);
 

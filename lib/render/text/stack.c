@@ -3,6 +3,7 @@
 #include "render/text/stack.h"
 
 #include "render/text/frame.h"
+#include "render/text/task.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>
@@ -24,14 +25,6 @@ void snap_text_stacks_deinit(struct snap_text_stacks *stacks)
 void snap_text_stacks_clear(struct snap_text_stacks *stacks)
 {
 	snap_pointer_table_release(&stacks->shown, snap_shown_frame_destroy);
-}
-
-static const char *label_of(const struct snap_stack *stack, const char *key)
-{
-	for (size_t i = 0; i < stack->label_count; i++)
-		if (strcmp(stack->labels[i].key, key) == 0)
-			return stack->labels[i].value;
-	return NULL;
 }
 
 void snap_text_share(struct snap_sheet *lines, uint64_t samples, uint64_t all, size_t width)
@@ -71,7 +64,7 @@ static void add_states(struct snap_sheet *lines, const struct snap_stack *stack)
 /* The name of all threads, or the first few different ones. */
 static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	const char *names[MAX_NAMES], *common = label_of(stack, "thread_name");
+	const char *names[MAX_NAMES], *common = snap_stack_label(stack, "thread_name");
 	size_t count = 0;
 
 	if (common) {
@@ -100,8 +93,9 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 /* Capitals for what wants to be seen; colour only says it again. */
 static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	const char *word = label_of(stack, "state"), *call = label_of(stack, "syscall"),
-		   *wchan = label_of(stack, "wchan"), *in = call ? call : wchan;
+	const char *word = snap_stack_label(stack, "state"),
+		   *call = snap_stack_label(stack, "syscall"),
+		   *wchan = snap_stack_label(stack, "wchan"), *in = call ? call : wchan;
 	enum snap_style style = SNAP_STYLE_PLAIN;
 	enum snap_state state = word ? snap_state_of_word(word) : SNAP_STATE_COUNT;
 
@@ -193,12 +187,18 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 	}
 	if (stacks->options->summary)
 		snap_line_stop(lines, SNAP_STOP_NAME, 0);
-	add_names(lines, stack);
+	if (stack->runtime)
+		snap_text_task_names(lines, stack);
+	else
+		add_names(lines, stack);
 	if (stacks->options->summary)
 		snap_line_stop(lines, SNAP_STOP_STATE, 3);
 	else
 		snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
-	add_state(lines, stack);
+	if (stack->runtime)
+		snap_text_task_state(lines, stack);
+	else
+		add_state(lines, stack);
 	if (stacks->options->verbose)
 		add_how_read(lines, stack);
 }
@@ -208,12 +208,15 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 {
 	struct snap_sheet *lines = stacks->lines;
 	size_t max = MAX_RANGES, column;
-	char ranges[512];
+	char ranges[1024];
 
 	add_head(stacks, stack, owner);
 	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
 	do {
-		write_ranges(stack, max, ranges, sizeof(ranges));
+		if (stack->runtime)
+			snap_text_task_ids(lines, stack, max, ranges, sizeof(ranges));
+		else
+			write_ranges(stack, max, ranges, sizeof(ranges));
 	} while (lines->width && column + strlen(ranges) > lines->width && --max > 0);
 	snap_line_end(lines, SNAP_STYLE_DIM, ranges);
 }
@@ -433,6 +436,9 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 {
 	bool has_own = false, seen_own = false;
 
+	if (stack->runtime)
+		snap_text_labels(stacks->lines, stack->labels, stack->label_count,
+				 frame_indent(stacks) - 2);
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
 		has_own = is_own(stack->frames[i]);
 	for (size_t i = 0, step; i < stack->frame_count && !is_measured(stacks->lines); i += step) {
@@ -510,7 +516,7 @@ static void add_functions(struct snap_text_stacks *stacks, const struct snap_sta
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_node *owner)
 {
-	const char *state = label_of(stack, "state");
+	const char *state = snap_stack_label(stack, "state");
 	struct snap_sheet *lines = stacks->lines;
 	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
 	const struct snap_shown_frame *shown;

@@ -10,6 +10,7 @@
 #include "render/summary.h"
 #include "render/text/node.h"
 #include "render/text/stack.h"
+#include "render/text/task.h"
 #include "render/view/recorded.h"
 #include "render/view/walk.h"
 
@@ -41,7 +42,7 @@ static size_t count_digits(uint64_t number)
 }
 
 /* Stacks of a process begin: their counts are aligned, their frames are its own. */
-static void enter_stacks(struct text *text, const struct snap_node *node)
+static void enter_stacks(struct text *text, const struct snap_stack *stacks, size_t count)
 {
 	struct snap_sheet *lines = &text->lines;
 	size_t rails = 2 * (lines->depth < SNAP_DEEPEST_RAILS ? lines->depth : SNAP_DEEPEST_RAILS);
@@ -49,10 +50,8 @@ static void enter_stacks(struct text *text, const struct snap_node *node)
 
 	snap_text_stacks_clear(&text->stacks);
 	if (!text->options->summary) {
-		text->stacks.count_width =
-			node->stack_count ? count_digits(node->stacks[0].count) : 1;
-		text->stacks.samples_width =
-			node->stack_count ? count_digits(node->stacks[0].samples) : 1;
+		text->stacks.count_width = count ? count_digits(stacks[0].count) : 1;
+		text->stacks.samples_width = count ? count_digits(stacks[0].samples) : 1;
 	}
 	text->stacks.name_width = 0;
 	if (lines->width)
@@ -103,28 +102,97 @@ static void put_others(struct text *text, const struct snap_node *node, size_t s
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* The stacks of a process, the level of whose items has been pushed. */
-static void put_stacks(struct text *text, const struct snap_node *node)
+/* Stacks, the level of whose items has been pushed; `more`: others follow on it. */
+static void put_stacks(struct text *text, const struct snap_stack *stacks, size_t count, bool more)
 {
 	struct snap_sheet *lines = &text->lines;
-	size_t count = worth_showing(text, node);
 
-	enter_stacks(text, node);
+	enter_stacks(text, stacks, count);
 	for (size_t i = 0; i < count && !lines->failed; i++) {
-		bool last = i + 1 == node->stack_count && node->child_count == 0;
-
 		if (i && !text->options->summary)
 			snap_line_blank(lines);
-		begin_item(lines, last);
+		begin_item(lines, i + 1 == count && !more);
 		if (text->options->summary) {
-			snap_text_stack_summary(&text->stacks, &node->stacks[i], NULL);
+			snap_text_stack_summary(&text->stacks, &stacks[i], NULL);
 		} else {
-			snap_text_stack_title(&text->stacks, &node->stacks[i], NULL);
-			snap_text_stack_frames(&text->stacks, &node->stacks[i]);
+			snap_text_stack_title(&text->stacks, &stacks[i], NULL);
+			snap_text_stack_frames(&text->stacks, &stacks[i]);
 		}
 	}
+}
+
+/*
+ * malloc'ed: the number of the logical process behind each one and all that is below it. NULL
+ * without memory.
+ */
+static size_t *ends_of_branches(const struct snap_node *node)
+{
+	size_t *ends = malloc((node->logical_count + 1) * sizeof(*ends));
+
+	for (size_t i = node->logical_count; ends && i-- > 0;) {
+		ends[i] = i + 1;
+		while (ends[i] < node->logical_count &&
+		       node->logical[ends[i]].depth > node->logical[i].depth)
+			ends[i] = ends[ends[i]];
+	}
+	return ends;
+}
+
+/* Whether a line of the tree above it asks for an empty one between: not a mere title. */
+static bool has_above(const struct snap_node *node, size_t number)
+{
+	const struct snap_logical *before = number ? &node->logical[number - 1] : NULL;
+
+	if (!before)
+		return node->stack_count || snap_text_has_rest(node);
+	return before->depth >= node->logical[number].depth || before->stack_count;
+}
+
+/* Logical processes, the level of whose roots has been pushed. */
+static void put_logical(struct text *text, const struct snap_node *node)
+{
+	struct snap_sheet *lines = &text->lines;
+	_cleanup_free_ size_t *ends = ends_of_branches(node);
+	uint32_t open = 0;
+
+	lines->failed = lines->failed || !ends;
+	for (size_t i = 0; i < node->logical_count && !lines->failed; i++) {
+		const struct snap_logical *logical = &node->logical[i];
+		size_t end = ends[i];
+		bool has_below = end > i + 1,
+		     last = end == node->logical_count || node->logical[end].depth < logical->depth;
+
+		for (; open > logical->depth; open--)
+			snap_sheet_pop(lines);
+		if (!text->options->summary && has_above(node, i))
+			snap_line_blank(lines);
+		begin_item(lines, last && (logical->depth || !node->child_count));
+		snap_text_logical_title(lines, logical);
+		snap_sheet_push(lines, logical->stack_count || has_below);
+		open++;
+		snap_text_labels(lines, logical->labels, logical->label_count, 2);
+		put_stacks(text, logical->stacks, logical->stack_count, has_below);
+	}
+	for (; open; open--)
+		snap_sheet_pop(lines);
+}
+
+/* All that a process has, the level of whose items has been pushed. */
+static void put_items(struct text *text, const struct snap_node *node)
+{
+	bool has_rest = snap_text_has_rest(node), others = node->logical_count || node->child_count;
+	size_t count = worth_showing(text, node);
+
+	put_stacks(text, node->stacks, count, has_rest || others || count < node->stack_count);
 	if (count < node->stack_count)
 		put_others(text, node, count);
+	if (has_rest) {
+		if (count && !text->options->summary)
+			snap_line_blank(&text->lines);
+		begin_item(&text->lines, !others);
+		snap_text_rest(&text->lines, node);
+	}
+	put_logical(text, node);
 }
 
 /* A process up to and with its stacks; the level of its items stays pushed. */
@@ -133,16 +201,17 @@ static void enter_node(struct text *text, const struct snap_walk_step *step)
 	struct snap_sheet *lines = &text->lines;
 	const struct snap_node *node = step->node, *parent = step->parent;
 
-	if (!parent || (!text->options->summary && (!step->first || parent->stack_count)))
+	if (!parent || (!text->options->summary &&
+			(!step->first || parent->stack_count || parent->logical_count)))
 		snap_line_blank(lines);
 	if (parent)
 		begin_item(lines, step->last);
 	else
 		snap_line_begin(lines);
 	snap_text_node_title(lines, node);
-	snap_sheet_push(lines, node->stack_count || node->child_count);
+	snap_sheet_push(lines, snap_text_has_items(node));
 	snap_text_node_facts(lines, text->options, text->snapshot, node, parent);
-	put_stacks(text, node);
+	put_items(text, node);
 }
 
 static void put_tree(struct text *text)
@@ -178,7 +247,7 @@ static void put_block(struct text *text, const struct owned *block, const struct
 {
 	struct snap_sheet *lines = &text->lines;
 
-	enter_stacks(text, block->node);
+	enter_stacks(text, NULL, 0);
 	text->stacks.count_width = count_digits(widest->stack->count);
 	text->stacks.samples_width = count_digits(widest->stack->samples);
 	if (!text->options->summary)
@@ -201,9 +270,12 @@ static void put_flat(struct text *text)
 
 	for (size_t i = 0; blocks && i < snapshot->root_count; i++) {
 		const struct snap_node *node = snapshot->processes[i];
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
 
-		for (size_t k = 0; k < node->stack_count && count < snapshot->stack_count; k++)
-			blocks[count++] = (struct owned){ node, &node->stacks[k] };
+		while (count < snapshot->stack_count &&
+		       (stack = snap_node_next_stack(node, &cursor)))
+			blocks[count++] = (struct owned){ node, stack };
 	}
 	if (!blocks) {
 		text->lines.failed = true;
@@ -215,7 +287,7 @@ static void put_flat(struct text *text)
 	for (size_t i = 0; i < count && !text->lines.failed; i++)
 		put_block(text, &blocks[i], &blocks[0]);
 	for (size_t i = 0; i < snapshot->root_count; i++) {
-		if (snapshot->processes[i]->stack_count)
+		if (snap_node_stack_count(snapshot->processes[i]))
 			continue;
 		snap_line_blank(&text->lines);
 		snap_line_begin(&text->lines);
@@ -255,9 +327,14 @@ static void survey_stacks(struct text *text)
 		const struct snap_node *node = step.node;
 		size_t count = text->snapshot->flat ? node->stack_count : worth_showing(text, node);
 
-		for (size_t i = 0; !step.leave && i < count; i++) {
-			const struct snap_stack *stack = &node->stacks[i];
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
 
+		/* Those that are left out are the last ones of a recording, which has no tasks. */
+		for (size_t i = 0; !step.leave && (stack = snap_node_next_stack(node, &cursor));
+		     i++) {
+			if (i >= count && i < node->stack_count)
+				continue;
 			most_count = stack->count > most_count ? stack->count : most_count;
 			most_samples =
 				stack->samples > most_samples ? stack->samples : most_samples;

@@ -219,17 +219,13 @@ const struct snap_json *snap_json_list_object(struct snap_json_list *list)
 	return NULL;
 }
 
-static const char *pick_text(struct snap_json_pick *pick, const json_t *value, const char *key,
-			     size_t max)
+/* The raw bytes of a text, interned. */
+static const char *keep_text(struct snap_json_pick *pick, const char *text, size_t length,
+			     const char *key, size_t max)
 {
-	const char *text = json_string_value(value), *kept;
+	const char *kept;
 	char *raw;
-	size_t length = json_string_length(value);
 
-	if (!text) {
-		snap_json_pick_refuse(pick, key, "a string");
-		return NULL;
-	}
 	snap_buffer_clear(&pick->raw);
 	raw = snap_buffer_reserve(&pick->raw, length + 1);
 	if (!raw) {
@@ -245,6 +241,44 @@ static const char *pick_text(struct snap_json_pick *pick, const json_t *value, c
 	if (!kept)
 		snap_json_pick_no_memory(pick);
 	return kept;
+}
+
+static const char *pick_text(struct snap_json_pick *pick, const json_t *value, const char *key,
+			     size_t max)
+{
+	const char *text = json_string_value(value);
+
+	if (text)
+		return keep_text(pick, text, json_string_length(value), key, max);
+	snap_json_pick_refuse(pick, key, "a string");
+	return NULL;
+}
+
+struct snap_label *snap_json_pick_labels(struct snap_json_pick *pick,
+					 const struct snap_json *object, const char *key,
+					 size_t max, size_t *count_ret)
+{
+	const struct snap_json *from = snap_json_pick_object(pick, object, key);
+	size_t count = json_object_size(as_json(from));
+	struct snap_label *labels =
+		count ? snap_json_pick_memory(pick, count, sizeof(*labels)) : NULL;
+	json_t *members = (json_t *)(uintptr_t)from, *value;
+	const char *name;
+
+	*count_ret = 0;
+	if (!labels)
+		return NULL;
+	json_object_foreach(members, name, value)
+	{
+		struct snap_label *label = &labels[*count_ret];
+
+		label->key = keep_text(pick, name, strlen(name), key, max);
+		label->value = label->key ? pick_text(pick, value, key, max) : NULL;
+		if (!label->value)
+			break;
+		++*count_ret;
+	}
+	return labels;
 }
 
 const char *snap_json_list_text(struct snap_json_list *list, size_t max)

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "model/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,6 +78,10 @@ void *snap_json_pick_memory(struct snap_json_pick *pick, size_t count, size_t si
 /* At most `max` bytes; NULL: absent, or empty. */
 const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
 				const char *key, size_t max);
+/* All members of an object, texts with any key, which may be empty; NULL: absent, or empty. */
+struct snap_label *snap_json_pick_labels(struct snap_json_pick *pick,
+					 const struct snap_json *object, const char *key,
+					 size_t max, size_t *count_ret);
 /* A whole number of [least, most]; `absent` without one. */
 int64_t snap_json_pick_number(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key, int64_t least, int64_t most, int64_t absent);

@@ -13,7 +13,7 @@
 #include "store/snapshot/file.h"
 
 #include "base/buffer.h"
-#include "store/pointers.h"
+#include "store/snapshot/tasks.h"
 
 #include <string.h>
 
@@ -24,10 +24,10 @@ enum {
 	MOST_FRAMES = 1 << 24, /* of a stack */
 	/* the least that an element takes, in bytes */
 	LEAST_WARNING = 16,
-	LEAST_NODE = 120,
+	LEAST_NODE = 144,
 	LEAST_ANCESTOR = 16,
 	LEAST_LABEL = 8,
-	LEAST_STACK = 80,
+	LEAST_STACK = 84,
 	LEAST_THREAD = 33,
 	/* the enums count from 0 to their last name */
 	TYPES = SNAP_TYPE_NONE + 1,
@@ -84,12 +84,11 @@ static void code_warnings(struct snap_pointer_codec *to, struct snap_snapshot *s
 
 /* ---- labels ---- */
 
-enum label_key { KEY_STATE, KEY_NAME, KEY_SYSCALL, KEY_WCHAN, KEY_CPU, KEY_TYPE, KEY_DELETED };
+enum label_key { KEY_STATE, KEY_NAME, KEY_SYSCALL, KEY_WCHAN, KEY_CPU, KEY_TYPE };
 
 static const char *const label_keys[] = {
-	[KEY_STATE] = "state",         [KEY_NAME] = "thread_name", [KEY_SYSCALL] = "syscall",
-	[KEY_WCHAN] = "wchan",         [KEY_CPU] = "cpu",          [KEY_TYPE] = "type",
-	[KEY_DELETED] = "exe_deleted",
+	[KEY_STATE] = "state", [KEY_NAME] = "thread_name", [KEY_SYSCALL] = "syscall",
+	[KEY_WCHAN] = "wchan", [KEY_CPU] = "cpu",          [KEY_TYPE] = "type",
 };
 
 enum { KEYS = SNAP_ARRAY_SIZE(label_keys) };
@@ -117,8 +116,6 @@ static bool is_value(uint32_t key, const char *value)
 		return length <= 10 && strspn(value, "0123456789") == length;
 	case KEY_TYPE:
 		return strcmp(value, "user") == 0 || strcmp(value, "kernel") == 0;
-	case KEY_DELETED:
-		return strcmp(value, "true") == 0;
 	case KEY_NAME:
 	case KEY_SYSCALL:
 	case KEY_WCHAN:
@@ -252,12 +249,19 @@ static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
 
 	code_id(to, stack);
 	snap_code_text_pointer(to, &stack->description, SNAP_MAX_NAME);
-	code_labels(to, &stack->labels, &stack->label_count);
+	snap_code_text_pointer(to, &stack->runtime, SNAP_LONGEST_RUNTIME);
+	if (stack->runtime)
+		snap_code_task_labels(to, &stack->labels, &stack->label_count);
+	else
+		code_labels(to, &stack->labels, &stack->label_count);
 	snap_code_enumerator(codec, &stack->unwind, SNAP_UNWIND_COUNT);
 	snap_code_text_pointer(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
 	snap_code_u64(codec, &stack->gap_count);
-	code_threads(to, stack);
+	if (stack->runtime)
+		snap_code_tasks(to, stack);
+	else
+		code_threads(to, stack);
 	code_list(to, stack);
 	snap_codec_check(codec, stack->description, "stack without a description");
 	snap_codec_check(codec,
@@ -268,12 +272,11 @@ static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
 	snap_codec_check(codec, !before || are_in_order(before, stack), "stacks not sorted");
 }
 
-static void code_stacks(struct snap_pointer_codec *to, struct snap_node *node)
+void snap_code_stacks(struct snap_pointer_codec *to, struct snap_stack **stacks, size_t *count)
 {
-	snap_code_array(&to->codec, &node->stacks, &node->stack_count, SNAP_MAX_THREADS,
-			sizeof(*node->stacks), LEAST_STACK);
-	for (size_t i = 0; i < node->stack_count && !to->codec.problem; i++)
-		code_stack(to, &node->stacks[i], i ? &node->stacks[i - 1] : NULL);
+	snap_code_array(&to->codec, stacks, count, SNAP_MAX_THREADS, sizeof(**stacks), LEAST_STACK);
+	for (size_t i = 0; i < *count && !to->codec.problem; i++)
+		code_stack(to, &(*stacks)[i], i ? &(*stacks)[i - 1] : NULL);
 }
 
 /* ---- processes ---- */
@@ -338,10 +341,12 @@ static void code_node(struct snap_pointer_codec *to, struct snap_node *node)
 	snap_code_at_most(to, &node->thread_count, INT32_MAX);
 	snap_code_at_most(to, &node->threads_missed, INT32_MAX);
 	snap_code_length(to, &node->stop_duration_ns);
-	code_labels(to, &node->labels, &node->label_count);
+	snap_code_task_labels(to, &node->labels, &node->label_count);
 	snap_code_enumerator(codec, &node->trouble, SNAP_TROUBLE_COUNT);
 	snap_code_text_pointer(to, &node->trouble_message, SNAP_LONGEST_MESSAGE);
-	code_stacks(to, node);
+	snap_code_stacks(to, &node->stacks, &node->stack_count);
+	snap_code_runtimes(to, node);
+	snap_code_logical(to, node);
 }
 
 /* ---- the tree ---- */
@@ -419,9 +424,14 @@ static void code_next_node(struct tree *tree, struct level *level, bool flat)
 
 static void count_node(struct snap_snapshot *snapshot, const struct snap_node *node)
 {
-	snapshot->stack_count += node->stack_count;
-	for (size_t i = 0; i < node->stack_count; i++)
-		snapshot->thread_count += node->stacks[i].count;
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
+
+	while ((stack = snap_node_next_stack(node, &cursor))) {
+		snapshot->stack_count++;
+		snapshot->thread_count += stack->thread_count;
+		snapshot->task_count += stack->task_count;
+	}
 }
 
 static void code_tree(struct snap_pointer_codec *to, struct snap_snapshot *snapshot)
@@ -444,7 +454,9 @@ static void code_tree(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snapshot->process_count = tree.count;
 	for (size_t i = 0; i < tree.node_count; i++)
 		count_node(snapshot, &tree.nodes[i]);
-	snap_codec_check(&to->codec, snapshot->thread_count <= SNAP_MAX_THREADS,
+	snap_codec_check(&to->codec,
+			 snapshot->thread_count <= SNAP_MAX_THREADS &&
+				 snapshot->task_count <= SNAP_MAX_TASKS,
 			 "too many threads");
 }
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See task.h. */
+#include "render/text/task.h"
+
+#include "base/escape.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_NAMES = 3 };
+
+static const char *plural(size_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	const char *names[MAX_NAMES];
+	size_t count = 0;
+
+	for (size_t i = 0; i < stack->task_count; i++) {
+		const char *name = stack->tasks[i].name;
+		size_t k = 0;
+
+		while (name && k < count && strcmp(names[k], name) != 0)
+			k++;
+		if (!name || k < count)
+			continue;
+		if (count)
+			snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
+		if (count == MAX_NAMES) {
+			snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
+			return;
+		}
+		names[count++] = name;
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
+	}
+	if (count == 0)
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
+}
+
+void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	const char *word = snap_stack_label(stack, "state"),
+		   *wait = snap_stack_label(stack, "wait");
+	enum snap_style style = SNAP_STYLE_PLAIN;
+
+	if (word && strcmp(word, snap_task_state_word(SNAP_TASK_RUNNING)) == 0) {
+		word = "RUNNING";
+		style = SNAP_STYLE_GREEN;
+	}
+	snap_line_add_escaped(lines, style, word ? word : "in several states");
+	if (wait) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, wait);
+	}
+}
+
+/* Whether an id is a number of few digits, without zeros in front: then runs of them fold. */
+static bool parse_id(const char *id, uint64_t *ret)
+{
+	size_t digits = strspn(id, "0123456789");
+	uint64_t number = 0;
+
+	if (digits == 0 || digits > 18 || id[digits] || (digits > 1 && id[0] == '0'))
+		return false;
+	for (size_t i = 0; i < digits; i++)
+		number = number * 10 + (uint64_t)(id[i] - '0');
+	*ret = number;
+	return true;
+}
+
+/* The task behind the run of consecutive numbers that begins with the first one. */
+static size_t end_of_run(const struct snap_stack *stack, size_t first)
+{
+	uint64_t number, next;
+	size_t end = first + 1;
+
+	if (!parse_id(stack->tasks[first].id, &number))
+		return end;
+	while (end < stack->task_count && parse_id(stack->tasks[end].id, &next) &&
+	       next == number + 1) {
+		number = next;
+		end++;
+	}
+	return end;
+}
+
+/* Escaped, cut to what a column can hold; borrowed as snap_sheet_escape() says. */
+static const char *short_id(struct snap_sheet *lines, const char *id)
+{
+	enum { LONGEST = 24 };
+	size_t length = strnlen(id, LONGEST + 4);
+	char text[LONGEST + 4];
+
+	if (length > LONGEST)
+		length = snap_text_cut(id, length, LONGEST);
+	memcpy(text, id, length);
+	text[length] = '\0';
+	return snap_sheet_escape(lines, text);
+}
+
+void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack, size_t max,
+			char *out, size_t size)
+{
+	size_t count = stack->task_count, runs = 0, n, end;
+
+	n = (size_t)snprintf(out, size, count == 1 ? "task " : "tasks ");
+	for (size_t i = 0; i < count && n < size; i = end) {
+		const char *comma = i ? ", " : "";
+
+		end = end_of_run(stack, i);
+		if (runs++ == max) {
+			snprintf(out + n, size - n, "%s+%zu", comma, count - i);
+			return;
+		}
+		n += (size_t)snprintf(out + n, size - n, "%s%s", comma,
+				      short_id(lines, stack->tasks[i].id));
+		if (end > i + 1 && n < size)
+			n += (size_t)snprintf(out + n, size - n, "-%s",
+					      short_id(lines, stack->tasks[end - 1].id));
+	}
+}
+
+/* What stands in the title of a stack already. */
+static bool is_told(const char *key)
+{
+	return strcmp(key, "state") == 0 || strcmp(key, "wait") == 0 ||
+	       strcmp(key, "task_name") == 0 || strcmp(key, "type") == 0 ||
+	       strcmp(key, "exe_deleted") == 0;
+}
+
+void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,
+		      size_t indent)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (is_told(labels[i].key))
+			continue;
+		if (!begun) {
+			snap_line_begin(lines);
+			snap_line_pad(lines, lines->columns + indent);
+		}
+		snap_line_add(lines, SNAP_STYLE_DIM, begun ? "  " : "");
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, labels[i].key);
+		snap_line_add(lines, SNAP_STYLE_DIM, "=");
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, labels[i].value);
+		begun = true;
+	}
+	if (begun)
+		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+void snap_text_logical_title(struct snap_sheet *lines, const struct snap_logical *logical)
+{
+	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, logical->name);
+	if (logical->id && !snap_same_text(logical->id, logical->name)) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " [");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->id);
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "]");
+	}
+	if (logical->type == SNAP_LOGICAL_REQUEST || logical->type == SNAP_LOGICAL_SYSTEM)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s",
+				 snap_logical_type_word(logical->type));
+	if (logical->type != SNAP_LOGICAL_DEAD)
+		snap_line_printf(lines, SNAP_STYLE_DIM, "   %zu task%s", logical->task_count,
+				 plural(logical->task_count));
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+static size_t own_tasks(const struct snap_node *node)
+{
+	size_t tasks = 0;
+
+	for (size_t i = 0; i < node->runtime_count; i++)
+		tasks += node->runtimes[i].tasks;
+	return tasks > node->task_count ? tasks - node->task_count : 0;
+}
+
+bool snap_text_has_rest(const struct snap_node *node)
+{
+	for (size_t i = 0; i < node->runtime_count; i++)
+		if (node->runtimes[i].idle_threads)
+			return true;
+	return own_tasks(node) > 0;
+}
+
+void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node)
+{
+	size_t tasks = own_tasks(node);
+	bool begun = false;
+
+	for (size_t i = 0; i < node->runtime_count; i++) {
+		const struct snap_node_runtime *runtime = &node->runtimes[i];
+
+		if (runtime->idle_threads == 0)
+			continue;
+		snap_line_printf(lines, SNAP_STYLE_DIM, "%s%zu idle thread%s of ",
+				 begun ? ", " : "", runtime->idle_threads,
+				 plural(runtime->idle_threads));
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, runtime->name);
+		begun = true;
+	}
+	if (begun)
+		snap_line_add(lines, SNAP_STYLE_DIM, " (--threads)");
+	if (tasks)
+		snap_line_printf(lines, SNAP_STYLE_DIM,
+				 "%s%zu task%s of the runtime itself "
+				 "(--system-tasks)",
+				 begun ? ", " : "", tasks, plural(tasks));
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}

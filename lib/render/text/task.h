@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tasks and logical processes as text: the parts of a line that differ from those of threads.
+ * Knows nothing of trees; who begins and ends lines is stack.c and tree.c.
+ */
+#ifndef SNAP_RENDER_TEXT_TASK_H
+#define SNAP_RENDER_TEXT_TASK_H
+
+#include "model/snapshot.h"
+#include "render/text/line.h"
+
+/* "main.worker": the name of all tasks, the first few names, or where they stand. */
+void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack);
+/* "waiting: chan receive" */
+void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack);
+/* "tasks 7-126, 130, +4", escaped; `max` runs of numbers at most. */
+void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack, size_t max,
+			char *out, size_t size);
+/*
+ * "kind=recv  path=/repos", behind `indent` blanks, as a line of its own; those that title and
+ * state tell are left out. Nothing without labels.
+ */
+void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,
+		      size_t indent);
+
+/* "GET /repos [7]  request   3 tasks"; ends the line that was begun. */
+void snap_text_logical_title(struct snap_sheet *lines, const struct snap_logical *logical);
+/* What is not listed of a process's runtimes, in one line; false: all is, and nothing was begun. */
+bool snap_text_has_rest(const struct snap_node *node);
+void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node);
+
+#endif
