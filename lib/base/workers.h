@@ -75,7 +75,10 @@ struct snap_work {
 	void *context; /* in shared memory, or not looked at */
 	uint32_t count;
 	uint8_t *marks; /* enum snap_item, by item; in shared memory, all OPEN */
-	/* For each item. Where the caller gets no processor himself, it is as much longer. */
+	/*
+	 * For each item. Where the caller gets no processor himself, it is as much longer; and half
+	 * a second for a worker that runs, or waits for a processor, where `kept_fd` is procfs.
+	 */
 	int64_t patience_ns;
 	/*
 	 * The same for a worker that sleeps in a call by then, and does not merely wait for a

@@ -225,6 +225,24 @@ static void test_sleepers_have_less_time(void **state _unused_)
 	close(procfs);
 }
 
+/* One that computes is held by nothing; but neither may it go on for ever. */
+static void test_who_runs_has_more_time(void **state _unused_)
+{
+	struct snap_workers pool;
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 3);
+	int procfs = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	work.run = compute;
+	work.patience_ns = PATIENCE_NS * 3 / 4;
+	assert_int_equal(snap_workers_init(&pool, 0, procfs, 0), 0);
+	assert_true(snap_workers_run(&pool, &work));
+	check_marks(list, 3);
+	snap_workers_deinit(&pool);
+	munmap(list, sizeof(*list));
+	close(procfs);
+}
+
 /* As many hang as there can be workers, and more: it ends all the same. */
 static void test_all_hang(void **state _unused_)
 {
@@ -342,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_long_list),
 		cmocka_unit_test(test_signs),
 		cmocka_unit_test(test_sleepers_have_less_time),
+		cmocka_unit_test(test_who_runs_has_more_time),
 		cmocka_unit_test(test_all_hang),
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),

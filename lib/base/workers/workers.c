@@ -16,10 +16,11 @@
 #include <sys/mman.h>
 
 enum {
-	LOOK_NS = 20000000, /* between two looks at workers that are not heard of */
-	RUNS_NS = 5000000,  /* between two looks at one that is late, but not asleep */
-	LATE_NS = 1000000,  /* a look that is so late tells of a processor that was not to be had */
-	UNSEEN_FACTOR = 4,  /* times the patience, for a worker that does not get a processor */
+	LOOK_NS = 20000000,     /* between two looks at workers that are not heard of */
+	RUNS_NS = 5000000,      /* between two looks at one that is late, but not asleep */
+	RUNNING_NS = 500000000, /* how much longer one has that is late, but runs */
+	LATE_NS = 1000000, /* a look that is so late tells of a processor that was not to be had */
+	UNSEEN_FACTOR = 4, /* times the patience, for a worker that does not get a processor */
 };
 
 /* After so long with one item another worker goes on with the next. */
@@ -186,15 +187,21 @@ struct look {
 };
 
 /*
- * When it is to be looked at for being late, which it is if that has come. One that sleeps has less
+ * When it is to be looked at for being late, which it is if that has come. Nothing holds one that
+ * runs, or would if it got a processor: it has a little longer. One that sleeps has less
  * time than one that waits for a processor, and is looked at again until it has used up its own.
  */
 static int64_t due_of(const struct snap_workers *pool, const struct snap_worker *worker,
 		      const struct snap_work *work, const struct look *look, int64_t since)
 {
-	int64_t until = deadline_of(worker, work, since, work->patience_ns), asleep;
+	int64_t until = deadline_of(worker, work, since, work->patience_ns), asleep, at_most;
 	char state;
 
+	if (since > 0 && look->now >= until) {
+		at_most = deadline_of(worker, work, since, work->patience_ns + RUNNING_NS);
+		return look->now < at_most && state_of(pool, worker) == 'R' ? look->now + RUNS_NS
+									    : until;
+	}
 	if (since <= 0 || !work->asleep_ns || work->asleep_ns >= work->patience_ns ||
 	    look->now >= until)
 		return until;
