@@ -17,6 +17,7 @@ enum {
 	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
 	LOOKS_ONLY_TICK = 8,
+	LEAST_FRESH = 16,  /* threads whose first stacks each look takes */
 	FIRST_MS = 500,    /* of the first look for processes, and as much again for first stacks */
 	ONLY_PERCENT = 30, /* the same, of the time of the run where there is one tick */
 	EXEC_NS = 1000000,
@@ -296,11 +297,17 @@ static void give_time(struct snap_sampler *sampler)
 		sampler->fresh_until_ns = now + 1000000000 / (options->hz ? options->hz : 1) / 2;
 }
 
-/* It is new, and can wait: the next look has time for it. */
-static bool must_wait(const struct snap_sampler *sampler, const struct snap_sampler_thread *thread)
+/*
+ * It is new, and can wait: the next look has time for it. A few are never kept waiting, however
+ * long the others take.
+ */
+static bool must_wait(const struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
+		      unsigned *fresh)
 {
-	return snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_NEW &&
-	       !sampler->options->no_stop && !snap_sampler_has_time(sampler);
+	if (snap_sampler_thread_state(sampler, thread) != SNAP_SAMPLER_THREAD_NEW ||
+	    sampler->options->no_stop || ++*fresh <= LEAST_FRESH)
+		return false;
+	return !snap_sampler_has_time(sampler);
 }
 
 /* The next of them, as far as they follow each other, are located together. */
@@ -316,6 +323,7 @@ static struct stacksnap_error *look_ahead(struct snap_sampler *sampler, size_t f
 static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 {
 	size_t first = first_of_moved(sampler), count = sampler->moved_count;
+	unsigned fresh = 0;
 
 	give_time(sampler);
 	for (size_t i = 0; i < count; i++) {
@@ -324,7 +332,7 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 
 		if (snap_options_cancelled(sampler->options))
 			return snap_error_cancelled();
-		if (must_wait(sampler, thread)) {
+		if (must_wait(sampler, thread, &fresh)) {
 			sampler->tick.waiting++;
 			sampler->tick.missed++;
 			continue;
