@@ -7,58 +7,17 @@
  * the memory at _PyRuntime.
  */
 #include "analyze/runtime/python/python.h"
+#include "analyze/runtime/symbol.h"
 
 #include "analyze/elf/image.h"
 #include "base/text.h"
 
-#include <elf.h>
 #include <string.h>
 
 enum {
-	MOST_SYMBOLS = 1 << 20,
 	MOST_LOOKED_AT = 64, /* files without "python" in their names, of a process that has some */
 	VERSION_MAJOR = 3,
 };
-
-/* A symbol that the table defines; 0: none. */
-static uint64_t symbol_in(struct snap_image *image, bool dynamic, const char *name)
-{
-	struct snap_bytes symbols, strings;
-	size_t length = strlen(name) + 1, count;
-
-	if (!snap_image_symbols(image, dynamic, &symbols, &strings))
-		return 0;
-	count = symbols.size / sizeof(Elf64_Sym);
-	for (size_t i = 0; i < count && i < MOST_SYMBOLS; i++) {
-		Elf64_Sym symbol;
-
-		memcpy(&symbol, symbols.data + i * sizeof(symbol), sizeof(symbol));
-		if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= SHN_LORESERVE ||
-		    symbol.st_name >= strings.size || strings.size - symbol.st_name < length)
-			continue;
-		if (memcmp(strings.data + symbol.st_name, name, length) == 0)
-			return symbol.st_value;
-	}
-	return 0;
-}
-
-uint64_t snap_python_symbol(const struct snap_runtime_process *process, struct snap_module *module,
-			    const char *name)
-{
-	uint64_t vaddr = 0;
-
-	if (!snap_module_open(process->set, module))
-		return 0;
-	if (name[0] == '.') {
-		if (!snap_image_section_address(module->file->image, name, &vaddr))
-			return 0;
-	} else {
-		vaddr = symbol_in(module->file->image, true, name);
-		if (!vaddr)
-			vaddr = symbol_in(module->file->image, false, name);
-	}
-	return vaddr ? module->bias + vaddr : 0;
-}
 
 /* "3.N" at the text; the minor version, 0: it is not one. */
 static uint32_t minor_at(const char *text)
@@ -101,7 +60,7 @@ static uint32_t minor_by_names(const struct snap_runtime_process *process,
 /* Py_Version, a constant (3.11 on), stands in the file. */
 static bool version_of_file(struct snap_python *python)
 {
-	uint64_t address = snap_python_symbol(python->process, python->module, "Py_Version");
+	uint64_t address = snap_runtime_symbol(python->process, python->module, "Py_Version");
 	struct snap_bytes bytes;
 	uint32_t version;
 
@@ -125,15 +84,13 @@ static bool version_of_file(struct snap_python *python)
 static uint64_t runtime_in(const struct snap_runtime_process *process, struct snap_module *module,
 			   bool is_called_so)
 {
-	uint64_t vaddr;
+	uint64_t address = snap_runtime_exported(process, module, "_PyRuntime");
 
-	if (!snap_module_open(process->set, module))
-		return 0;
-	vaddr = symbol_in(module->file->image, true, "_PyRuntime");
-	if (vaddr)
-		return module->bias + vaddr;
-	vaddr = snap_python_symbol(process, module, ".PyRuntime");
-	return vaddr || !is_called_so ? vaddr : snap_python_symbol(process, module, "_PyRuntime");
+	if (!address)
+		address = snap_runtime_symbol(process, module, ".PyRuntime");
+	if (!address && is_called_so)
+		address = snap_runtime_symbol(process, module, "_PyRuntime");
+	return address;
 }
 
 static bool has_runtime(const struct snap_runtime_process *process, struct snap_module *module,
@@ -144,8 +101,8 @@ static bool has_runtime(const struct snap_runtime_process *process, struct snap_
 	if (!address)
 		return false;
 	*ret = (struct snap_python){ .process = process, .module = module, .runtime = address };
-	ret->code_type = snap_python_symbol(process, module, "PyCode_Type");
-	ret->string_type = snap_python_symbol(process, module, "PyUnicode_Type");
+	ret->code_type = snap_runtime_symbol(process, module, "PyCode_Type");
+	ret->string_type = snap_runtime_symbol(process, module, "PyUnicode_Type");
 	if (!version_of_file(ret))
 		ret->version = VERSION_MAJOR << 24 | minor_by_names(process, module) << 16;
 	return true;

@@ -107,9 +107,6 @@ struct snap_python {
 
 /* Finds _PyRuntime and the version in the process's files. False: no CPython. */
 bool snap_python_find(const struct snap_runtime_process *process, struct snap_python *ret);
-/* The address of a symbol, or of a section if it begins with a dot, in a module; 0: none. */
-uint64_t snap_python_symbol(const struct snap_runtime_process *process, struct snap_module *module,
-			    const char *name);
 /* "3.11.2", "3.10"; NULL without memory. */
 const char *snap_python_version(const struct snap_python *python);
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What one frame of PHP runs: a function with its class, file and line. Knows nothing of the frames
+ * around it.
+ */
+#include "analyze/runtime/memory.h"
+#include "analyze/runtime/php/php.h"
+
+enum {
+	R15 = 0, /* in struct user_regs_struct */
+	R14 = 8,
+	OPLINES_NEAR = 1 << 20, /* bytes of a function's code, at most */
+	MOST_LINE = 1 << 28,
+	HANDLE_EXCEPTION = 149, /* zend_vm_opcodes.h */
+	INCLUDE_OR_EVAL = 73,
+	PIECE = 64,
+};
+
+/*
+ * A zend_string, interned; NULL in *ret: there is none, or it makes no sense. What follows a NUL
+ * tells classes without a name from each other. False: no memory.
+ */
+static bool read_string(const struct snap_php *php, uint64_t address, const char **ret)
+{
+	char text[SNAP_PHP_MOST_NAME];
+	uint64_t length;
+
+	*ret = NULL;
+	if (!address ||
+	    !snap_runtime_word(php->process, address + SNAP_PHP_STRING_LENGTH, &length) ||
+	    length == 0 || length > sizeof(text) ||
+	    !snap_runtime_read(php->process, address + SNAP_PHP_STRING, text, length) || !text[0])
+		return true;
+	*ret = snap_intern(php->process->strings, text, strnlen(text, length));
+	return *ret;
+}
+
+bool snap_php_text(const struct snap_php *php, uint64_t address, const char **ret)
+{
+	char text[SNAP_PHP_MOST_TEXT];
+	size_t size = 0, piece = PIECE;
+	const char *end = NULL;
+
+	*ret = NULL;
+	while (address && !end && size + piece <= sizeof(text)) {
+		if (!snap_runtime_read(php->process, address + size, text + size, piece)) {
+			if (piece == 1)
+				break;
+			piece = 1; /* near the end of what is there */
+			continue;
+		}
+		end = memchr(text + size, 0, piece);
+		size += piece;
+	}
+	if (size == 0)
+		return true;
+	*ret = snap_intern(php->process->strings, text, end ? (size_t)(end - text) : size);
+	return *ret;
+}
+
+/*
+ * While the interpreter's own loop runs, the frame is in r14 and where it is in r15; in memory that
+ * may be some instructions old.
+ */
+static uint64_t newest_opline(const struct snap_php *php, uint64_t saved)
+{
+	const struct snap_process *process = php->process->process;
+	uint64_t frame, opline, distance;
+
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+
+		if (thread->tid != process->pid || thread->partial ||
+		    thread->registers_size < R14 + 8 || process->arch != SNAP_ARCH_X86_64)
+			continue;
+		frame = snap_runtime_field(thread->registers, R14, 8);
+		opline = snap_runtime_field(thread->registers, R15, 8);
+		distance = opline > saved ? opline - saved : saved - opline;
+		if (frame != php->innermost || distance > OPLINES_NEAR ||
+		    distance % SNAP_PHP_OPLINE != 0)
+			return saved;
+		return opline;
+	}
+	return saved;
+}
+
+/* The line of an instruction; 0: unknown. */
+static uint32_t line_at(const struct snap_php *php, uint64_t address)
+{
+	uint8_t opline[SNAP_PHP_OPLINE];
+	uint64_t line;
+
+	if (!snap_runtime_read(php->process, address, opline, sizeof(opline)) ||
+	    opline[SNAP_PHP_OPLINE_CODE] == HANDLE_EXCEPTION)
+		return 0;
+	line = snap_runtime_field(opline, SNAP_PHP_OPLINE_LINE, 4);
+	return line < MOST_LINE ? (uint32_t)line : 0;
+}
+
+static bool read_class(const struct snap_php *php, struct snap_php_call *call)
+{
+	uint64_t class = snap_runtime_field(call->function, SNAP_PHP_FUNCTION_CLASS, 8), name;
+
+	if (!class || !snap_runtime_word(php->process, class + SNAP_PHP_CLASS_NAME, &name))
+		return true;
+	return read_string(php, name, &call->class_name);
+}
+
+/* Where user code is. */
+static bool read_place(const struct snap_php *php, uint64_t function, bool is_innermost,
+		       struct snap_php_call *call)
+{
+	uint64_t opline = snap_runtime_field(call->frame, SNAP_PHP_FRAME_OPLINE, 8), name = 0;
+
+	if (!snap_runtime_word(php->process, function + php->file_name, &name))
+		return true;
+	if (!read_string(php, name, &call->file))
+		return false;
+	call->line = line_at(php, is_innermost ? newest_opline(php, opline) : opline);
+	return true;
+}
+
+bool snap_php_call_read(const struct snap_php *php, const uint8_t *frame, bool is_innermost,
+			struct snap_php_call *call, bool *there_ret)
+{
+	uint64_t function = snap_runtime_field(frame, SNAP_PHP_FRAME_FUNCTION, 8);
+	uint8_t type;
+
+	*there_ret = false;
+	*call = (struct snap_php_call){ .name = NULL };
+	memcpy(call->frame, frame, SNAP_PHP_FRAME);
+	if (!snap_runtime_read(php->process, function, call->function, sizeof(call->function)))
+		return true;
+	type = call->function[0];
+	call->is_internal = type == SNAP_PHP_INTERNAL;
+	if (!call->is_internal && type != SNAP_PHP_USER && type != SNAP_PHP_EVAL)
+		return true;
+	if (!read_string(php, snap_runtime_field(call->function, SNAP_PHP_FUNCTION_NAME, 8),
+			 &call->name) ||
+	    !read_class(php, call))
+		return false;
+	if (!call->is_internal && !read_place(php, function, is_innermost, call))
+		return false;
+	*there_ret = call->is_internal || call->file;
+	return true;
+}
+
+const char *snap_php_include(const struct snap_php *php, const struct snap_php_call *caller)
+{
+	uint8_t opline[SNAP_PHP_OPLINE];
+
+	if (caller->is_internal ||
+	    !snap_runtime_read(php->process,
+			       snap_runtime_field(caller->frame, SNAP_PHP_FRAME_OPLINE, 8), opline,
+			       sizeof(opline)) ||
+	    opline[SNAP_PHP_OPLINE_CODE] != INCLUDE_OR_EVAL)
+		return NULL;
+	switch (snap_runtime_field(opline, SNAP_PHP_OPLINE_EXTENDED, 4)) {
+	case 1:
+		return "eval";
+	case 2:
+		return "include";
+	case 4:
+		return "include_once";
+	case 8:
+		return "require";
+	case 16:
+		return "require_once";
+	default:
+		return NULL;
+	}
+}
+
+const char *snap_php_name(const struct snap_php *php, const struct snap_php_call *call,
+			  const char *how)
+{
+	struct snap_interner *strings = php->process->strings;
+	char text[SNAP_MAX_NAME];
+	bool is_method =
+		snap_runtime_field(call->frame, SNAP_PHP_FRAME_TYPE, 1) == SNAP_PHP_IS_OBJECT;
+	int length;
+
+	if (!call->name)
+		return snap_intern(strings, how, strlen(how));
+	if (!call->class_name)
+		return call->name;
+	length = snprintf(text, sizeof(text), "%s%s%s", call->class_name,
+			  is_method ? "->" : "::", call->name);
+	if (length < 0)
+		return call->name;
+	return snap_intern(strings, text,
+			   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);
+}

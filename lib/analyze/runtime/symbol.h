@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Symbols of the interpreter of a runtime, by name. Knows nothing of what they stand for.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_SYMBOL_H
+#define SNAP_ANALYZE_RUNTIME_SYMBOL_H
+
+#include "analyze/runtime/runtime.h"
+
+/* The address of a symbol that a module exports (.dynsym); 0: none. Opens the module. */
+uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
+			       struct snap_module *module, const char *name);
+/* The same, and of one that is in .symtab alone, which is large; or of a section, ".name". */
+uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct snap_module *module,
+			     const char *name);
+
+#endif
