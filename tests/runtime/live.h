@@ -7,6 +7,7 @@
 #define TESTS_RUNTIME_LIVE_H
 
 #include "analyze/runtime/runtime.h"
+#include "base/shared_memory.h"
 #include "model/memory_image.h"
 
 struct live {
@@ -32,6 +33,18 @@ bool live_read(void *context, uint64_t address, void *out, size_t size);
 /* For struct snap_file_finder; context: struct live. */
 struct stacksnap_error *live_find(void *context, const struct snap_file_request *request,
 				  int *fd_ret);
+
+/* What a plan has copied. */
+struct live_image {
+	struct snap_memory_image image;
+	struct snap_region room, left;
+};
+
+/* While the process is stopped. */
+void live_execute(struct live *live, const struct snap_memory_plan *plan, struct live_image *ret);
+/* When it runs again. */
+void live_finish(struct live_image *image);
+struct snap_runtime_memory live_memory(struct live_image *image);
 
 /* What was found, and how long it took. */
 struct live_report {
