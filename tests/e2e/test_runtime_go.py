@@ -3,6 +3,7 @@
 and its own profiles: states, stacks, lines, creators, labels. tests/runtime/matrix_go.sh does the same with many
 versions of Go."""
 import os
+import subprocess
 import sys
 
 from harness import BUILD, Case, SOURCE, build_once, need, wait_until
@@ -12,6 +13,7 @@ import truth_go  # noqa: E402
 import zoo_go  # noqa: E402
 
 READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
+LAYOUT = os.path.join(BUILD, "tests", "runtime", "live_go_layout")
 
 
 def build(name, sources, arguments=(), cgo=False):
@@ -68,10 +70,20 @@ class GoRuntime(Case):
         self.assertEqual(len(borrowed), 1)
         self.assertIn("runtime.cgocallback", [function for function, _, _ in reading.stack(borrowed[0])])
 
+    def test_changed_images_do_no_harm(self):
+        """A reading that crashes or does not end has no document."""
+        with zoo_go.Zoo(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), 200) as zoo:
+            self.assertGreater(len(zoo_go.read(READER, zoo.pid, ["--image", "--mutate=500"]).tasks), 200)
+
+    def test_offsets_come_out_without_a_table(self):
+        with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 200) as zoo:
+            done = subprocess.run([LAYOUT, str(zoo.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_what_runs(self):
         """Computing, asking for the time in the vDSO, allocating, preempted by signals: each stack is whole, or
         says why not."""
-        program = build("busy", ["busy.go"])
+        program = build("busy", ["busy/busy.go"])
         victim = self.program(["nice", "-n", "15", program], settled=False)
         seen = set()
 

@@ -100,15 +100,16 @@ void live_execute(struct live *live, const struct snap_memory_plan *plan, struct
 			    .until_ns = snap_clock_ns(CLOCK_MONOTONIC) + most_ns },
 	};
 	char path[64];
+	int64_t begin;
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", live->process.pid);
 	source.pages_fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret->room = map_region(most_bytes + most_bytes / 4);
 	ret->left = ret->room;
 	task.work = map_region(snap_plan_work_bytes(&task.budget));
-	ret->image.taken_ns = -snap_clock_ns(CLOCK_MONOTONIC);
+	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_plan_execute(&task, &ret->left, &ret->image);
-	ret->image.taken_ns += snap_clock_ns(CLOCK_MONOTONIC);
+	ret->taken_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	munmap(task.work.next, (size_t)(task.work.end - task.work.next));
 	snap_close(&source.pages_fd);
 }

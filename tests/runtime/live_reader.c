@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * live_reader [--image] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
+ * live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
  * process, as one JSON document. It scouts while the process runs, and reads while all its threads
- * stand still; with --image the plan is executed then, and what it has copied is all that is read.
+ * stand still; with --image the plan is executed then, and what it has copied is all that is read,
+ * and with --mutate=N then N times more, each time with some of its bytes changed.
  * For tests, which compare this with what the process says of itself.
  */
 #include "live.h"
@@ -99,7 +100,7 @@ static void read_process(struct live *live, struct bed *bed, const struct snap_r
 		report->stop_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 		live_finish(image);
 		bed->memory = live_memory(image);
-		report->image = &image->image;
+		report->image = image;
 	}
 	check(snap_modules_create(bed->set, &live->process, &bed->process.modules));
 	report->read_ns = -snap_clock_ns(CLOCK_MONOTONIC);
@@ -112,6 +113,31 @@ static void read_process(struct live *live, struct bed *bed, const struct snap_r
 	}
 }
 
+/* For live_mutate(). */
+struct again {
+	struct bed *bed;
+	struct live *live;
+	const struct snap_runtime *runtime;
+};
+
+/* As if it were the first time, with nothing left of the others. */
+static void read_again(void *context)
+{
+	struct again *again = context;
+	struct snap_runtime_result *result = NULL;
+	struct snap_runtime_process process = again->bed->process;
+	struct snap_interner strings;
+	struct snap_arena arena;
+
+	snap_arena_init(&arena);
+	snap_interner_init(&strings, &arena);
+	process.strings = &strings;
+	process.arena = &arena;
+	check(again->runtime->read(&process, &result));
+	snap_interner_deinit(&strings);
+	snap_arena_deinit(&arena);
+}
+
 int main(int argc, char **argv)
 {
 	struct bed bed = { .options = { .inlines = true, .lines = true, .symbols = true } };
@@ -120,6 +146,7 @@ int main(int argc, char **argv)
 	struct live_image image = { .room = { NULL, NULL } };
 	const struct snap_runtime *runtime;
 	bool with_image = false;
+	unsigned rounds = 0;
 	struct live live;
 
 	for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
@@ -127,11 +154,13 @@ int main(int argc, char **argv)
 			with_image = true;
 		else if (strcmp(argv[1], "--raw-names") == 0)
 			bed.options.raw_names = true;
+		else if (strncmp(argv[1], "--mutate=", strlen("--mutate=")) == 0)
+			rounds = (unsigned)atoi(argv[1] + strlen("--mutate="));
 		else
 			fail("unknown option %s", argv[1]);
 	}
 	if (argc != 3)
-		fail("usage: live_reader [--image] [--raw-names] RUNTIME PID");
+		fail("usage: live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID");
 	runtime = find_runtime(argv[1]);
 	report.runtime = runtime->name;
 	live_open(&live, atoi(argv[2]));
@@ -145,6 +174,8 @@ int main(int argc, char **argv)
 		fail("the plan makes no sense");
 
 	read_process(&live, &bed, runtime, with_image ? &image : NULL, &report);
+	if (with_image)
+		live_mutate(&image, rounds, read_again, &(struct again){ &bed, &live, runtime });
 	live_print(stdout, &live, &report);
 	bed_close(&bed);
 	free(live.process.threads);

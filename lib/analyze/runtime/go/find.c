@@ -98,23 +98,26 @@ static void take_version(struct snap_go *go, struct snap_bytes bytes)
 	go->no_memory |= !go->version;
 }
 
+/* Every file that Go has linked has this section; without names of sections its magic is looked for. */
 static bool find_version(struct snap_go *go, struct snap_image *image)
 {
 	struct snap_go_segment segment;
 	uint64_t address;
 
-	if (snap_image_section_address(image, ".go.buildinfo", &address)) {
-		struct snap_bytes bytes = snap_image_at(image, address);
+	if (snap_go_has_sections(image)) {
+		struct snap_bytes bytes = { .size = 0 };
 
-		if (bytes.size >= 32 && memcmp(bytes.data, build_magic, 14) == 0) {
-			take_version(go, bytes);
-			return true;
-		}
+		if (snap_image_section_address(image, ".go.buildinfo", &address))
+			bytes = snap_image_at(image, address);
+		if (bytes.size < 32 || memcmp(bytes.data, build_magic, 14) != 0)
+			return false;
+		take_version(go, bytes);
+		return true;
 	}
 	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
 		struct snap_bytes bytes = snap_image_at(image, segment.address);
 
-		if (segment.execute)
+		if (!segment.write)
 			continue;
 		for (size_t at = -segment.address & 15; at + 32 <= bytes.size; at += 16)
 			if (memcmp(bytes.data + at, build_magic, 14) == 0) {

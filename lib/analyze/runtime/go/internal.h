@@ -5,6 +5,7 @@
  *	find.c        where things are: its text, its table of functions, its list of goroutines
  *	scan.c        looking for something in its memory
  *	layout.c      at which offsets fields lie; whether that fits all goroutines
+ *	derive.c      the same without a table, for versions to come
  *	threads.c     threads of the process by the numbers that Go knows them by
  *	sites.c       a pc, looked up once: function, size of its frame, the frame to show
  *	unwind.c      stacks
@@ -54,7 +55,7 @@ struct snap_go_layout {
 	uint16_t status, id, wait_since, wait_reason, locked_thread;
 	uint16_t parent, creator, start, labels, bubble;
 	uint16_t call_sp; /* syscallsp; syscallpc lies behind it */
-	uint16_t thread_tid, thread_signal_stack, thread_current;
+	uint16_t thread_tid, thread_signal_stack;
 	bool labels_are_slices;
 };
 
@@ -121,7 +122,8 @@ struct snap_go {
 	const char *reasons[SNAP_GO_MOST_REASONS];
 	size_t reason_count;
 	const struct snap_go_layout *layout;
-	bool no_memory; /* something could not be made */
+	struct snap_go_layout derived; /* may be the layout */
+	bool no_memory;                /* something could not be made */
 	/* threads.c: by Go's number for them; those that a goroutine is on, by tid */
 	struct snap_pointer_table threads, busy;
 	/* sites.c */
@@ -164,6 +166,9 @@ void snap_go_scan(const struct snap_runtime_process *process, uint64_t start, ui
 		  bool (*visit)(void *context, uint64_t address, const uint8_t *bytes, size_t size),
 		  void *context);
 
+/* Whether the file has a table of sections. */
+bool snap_go_has_sections(const struct snap_image *image);
+
 /* A loadable segment of a file. */
 struct snap_go_segment {
 	uint64_t address, file_size, memory_size; /* unbiased */
@@ -186,6 +191,15 @@ const struct snap_go_layout *snap_go_layout_of(unsigned minor);
 /* Reads a goroutine, as much of it as is there. */
 bool snap_go_read_goroutine(const struct snap_go *go, uint64_t address,
 			    uint8_t bytes[SNAP_GO_GOROUTINE_BYTES]);
+
+/* ---- derive.c ---- */
+
+/*
+ * Derives the layout from the goroutines themselves; false: they do not tell. It is to be held to
+ * all of them still.
+ */
+bool snap_go_derive_layout(struct snap_go *go, const uint64_t *goroutines, size_t count,
+			   struct snap_go_layout *ret);
 
 /* ---- threads.c ---- */
 

@@ -2,7 +2,8 @@
 /*
  * At which offsets the runtime keeps what: a row for each version, x86-64. A version is a hint
  * only: development versions and vendors' builds may have another one's layout. So a row is used if
- * it fits every goroutine there is, and what the runtime's own goroutines are known to say.
+ * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
+ * does, the goroutines themselves may tell (derive.c).
  */
 #include "analyze/runtime/go/internal.h"
 
@@ -24,8 +25,7 @@ static const struct snap_go_layout layouts[] = {
 	  .labels = 360,
 	  .call_sp = 112,
 	  .thread_tid = 72,
-	  .thread_signal_stack = 80,
-	  .thread_current = 192 },
+	  .thread_signal_stack = 80 },
 	{ .first = 21,
 	  .last = 22,
 	  .status = 144,
@@ -39,8 +39,7 @@ static const struct snap_go_layout layouts[] = {
 	  .labels = 344,
 	  .call_sp = 112,
 	  .thread_tid = 72,
-	  .thread_signal_stack = 80,
-	  .thread_current = 192 },
+	  .thread_signal_stack = 80 },
 	{ .first = 23,
 	  .last = 23,
 	  .status = 152,
@@ -54,8 +53,7 @@ static const struct snap_go_layout layouts[] = {
 	  .labels = 352,
 	  .call_sp = 112,
 	  .thread_tid = 72,
-	  .thread_signal_stack = 80,
-	  .thread_current = 192 },
+	  .thread_signal_stack = 80 },
 	{ .first = 24,
 	  .last = 24,
 	  .status = 152,
@@ -70,7 +68,6 @@ static const struct snap_go_layout layouts[] = {
 	  .call_sp = 112,
 	  .thread_tid = 72,
 	  .thread_signal_stack = 80,
-	  .thread_current = 192,
 	  .labels_are_slices = true },
 	{ .first = 25,
 	  .last = 25,
@@ -87,7 +84,6 @@ static const struct snap_go_layout layouts[] = {
 	  .bubble = 384,
 	  .thread_tid = 64,
 	  .thread_signal_stack = 72,
-	  .thread_current = 184,
 	  .labels_are_slices = true },
 	{ .first = 26,
 	  .last = 27,
@@ -104,7 +100,6 @@ static const struct snap_go_layout layouts[] = {
 	  .bubble = 392,
 	  .thread_tid = 64,
 	  .thread_signal_stack = 72,
-	  .thread_current = 184,
 	  .labels_are_slices = true },
 };
 
@@ -152,16 +147,19 @@ static bool is_in_stack(const uint8_t *goroutine, uint64_t sp)
 	       sp < word_of(goroutine, SNAP_GO_STACK_HIGH);
 }
 
-/* Its thread is one of the process (a scout knows none of them), and has a goroutine for signals that knows it. */
+/*
+ * Its thread is one of the process, and has a goroutine for signals that knows it; as far as that is
+ * known: a scout knows no threads, and a copy may have been cut.
+ */
 static bool thread_fits(const struct snap_go *go, const struct snap_go_layout *layout,
 			const uint8_t *goroutine)
 {
 	uint64_t thread = word_of(goroutine, SNAP_GO_THREAD), number, signals, back;
 
-	return thread != 0 &&
-	       snap_runtime_word(go->process, thread + layout->thread_tid, &number) &&
-	       (go->process->process->thread_count == 0 || snap_go_thread(go, number)) &&
-	       snap_runtime_word(go->process, thread + layout->thread_signal_stack, &signals) &&
+	if (!snap_runtime_word(go->process, thread + layout->thread_tid, &number) ||
+	    !snap_runtime_word(go->process, thread + layout->thread_signal_stack, &signals))
+		return thread != 0;
+	return (go->process->process->thread_count == 0 || snap_go_thread(go, number)) &&
 	       (!snap_runtime_word(go->process, signals + SNAP_GO_THREAD, &back) || back == thread);
 }
 
@@ -301,6 +299,9 @@ const struct snap_go_layout *snap_go_find_layout(struct snap_go *go, const uint6
 		if (at < LAYOUTS && layout_fits(go, &layouts[at], goroutines, count, &look))
 			found = &layouts[at];
 	}
+	if (look.ids && !found && snap_go_derive_layout(go, goroutines, count, &go->derived) &&
+	    layout_fits(go, &go->derived, goroutines, count, &look))
+		found = &go->derived;
 	free(look.ids);
 	return found;
 }
