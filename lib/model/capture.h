@@ -15,6 +15,7 @@
 #define SNAP_MODEL_CAPTURE_H
 
 #include "base/arena.h"
+#include "model/memory_image.h"
 #include "model/trouble.h"
 
 #include <stdbool.h>
@@ -181,6 +182,7 @@ struct snap_process {
 	bool maps_cut; /* there were more, which took too much memory; in no file: a warning says so */
 	struct snap_piece *pieces; /* sorted by address */
 	size_t piece_count;
+	struct snap_memory_image *memory; /* of managed runtimes; NULL: none was asked for */
 	struct snap_thread *threads;
 	size_t thread_count;
 	size_t threads_missed; /* known to have run, not in `threads` */
