@@ -431,15 +431,6 @@ static void mark_left_out(struct snap_capture *capture, const struct roots *root
 	}
 }
 
-/* Stacks have all of the snapshot's memory; what is asked for of runtimes beyond that is more. */
-static uint64_t room_for_bytes(const struct snap_options *options)
-{
-	uint64_t half = options->max_snapshot / 2;
-
-	return options->max_snapshot +
-	       (options->runtime_memory > half ? options->runtime_memory - half : 0);
-}
-
 static struct stacksnap_error *take_capture(const struct snap_options *options,
 					    const struct snap_stop_hook *hook,
 					    struct snap_pace *pace, struct retry *retry,
@@ -456,7 +447,8 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	err = discover_tree(options, &capture);
 	if (err)
 		return err;
-	err = snap_shared_memory_create(room_for_bytes(options), &memory);
+	err = snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),
+					&memory);
 	if (err)
 		return err;
 	capture->shared = memory;

@@ -280,6 +280,9 @@ struct snap_process *snap_capture_append(struct snap_capture *capture);
 void snap_process_set_trouble(struct snap_capture *capture, struct snap_process *process,
 			      enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
 
+/* Bytes of managed runtimes' memory of all processes. */
+uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
+
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);
 

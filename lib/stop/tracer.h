@@ -124,6 +124,14 @@ struct snap_stop_again {
 	void *context;
 };
 
+/* What is asked for of runtimes' memory beyond the usual is no part of the memory for stacks. */
+static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
+{
+	const uint64_t usual = 64 << 20;
+
+	return options->runtime_memory > usual ? options->runtime_memory - usual : 0;
+}
+
 /* A stop without processes, with room for so many, and all patience. NULL: memory is used up. */
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);
 /* Adds a process; false when there is no room. */

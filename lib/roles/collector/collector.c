@@ -51,6 +51,7 @@ struct worker_made {
 struct capture_made {
 	struct snap_wire_error error;
 	uid_t parser_uid;
+	uint64_t memory_bytes;
 };
 
 /* ---- in the collector, and in its worker ---- */
@@ -80,8 +81,10 @@ static struct stacksnap_error *send_capture(struct collector *collector,
 
 	if (!error)
 		error = snap_parser_pick_uid(collector->capture, &made.parser_uid);
-	if (!error)
+	if (!error) {
 		shared = collector->capture->shared_fd;
+		made.memory_bytes = snap_capture_memory_bytes(collector->capture);
+	}
 	snap_wire_pack_error(error, &made.error);
 	snap_error_destroy(error);
 	return snap_wire_send(collector->channel, &made, sizeof(made), shared);
@@ -187,6 +190,7 @@ struct snap_collector {
 	int bytes, shared;          /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
+	uint64_t memory_bytes;              /* of managed runtimes */
 	const struct snap_options *options; /* of the work at hand */
 };
 
@@ -372,6 +376,7 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 		err = hear(collector->role.channel, &made, sizeof(made), &collector->shared);
 	if (!err) {
 		collector->parser_uid = made.parser_uid;
+		collector->memory_bytes = made.memory_bytes;
 		collector->worker_is_due = true;
 		return snap_wire_unpack_error(&made.error);
 	}
@@ -437,6 +442,11 @@ int64_t snap_collector_deadline_ns(const struct snap_collector *collector)
 uid_t snap_collector_parser_uid(const struct snap_collector *collector)
 {
 	return collector->parser_uid;
+}
+
+uint64_t snap_collector_memory_bytes(const struct snap_collector *collector)
+{
+	return collector->memory_bytes;
 }
 
 /* ---- files ---- */

@@ -207,7 +207,8 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 static uint64_t plan(struct snap_tracer *tracer)
 {
 	uint64_t most = tracer->options->max_stack & ~15ull;
-	size_t room = snap_region_room(&tracer->memory->stacks);
+	uint64_t room = snap_region_room(&tracer->memory->stacks),
+		 extra = snap_stop_extra_bytes(tracer->options);
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_thread *thread = copied_thread(tracer, i);
@@ -218,6 +219,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 				snap_tracer_find_stack(tracer, tracer->tracees[i].process,
 						       stack_pointer(thread->registers));
 	}
+	room = room > extra ? room - extra : 0;
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
 		tracer->stop->limited = true;
