@@ -63,12 +63,26 @@ static void hold_lock(void)
 		victim_cannot("lock of the address space");
 }
 
-/* Nothing on the main thread's stack above this frame is needed any more. */
+enum { PAGE = 4096, LONG_NAME = 3 * PAGE };
+
+/* Begins anew, with a first argument that has a page of its own: this program needs the others. */
+static void lengthen_arguments(char **argv)
+{
+	static char name[LONG_NAME + 1];
+	char *again[] = { name, argv[1], NULL };
+
+	if (strlen(argv[0]) >= LONG_NAME)
+		return;
+	memset(name, 'x', LONG_NAME);
+	execv(argv[0], again);
+	victim_cannot("execv");
+}
+
 static void replace_arguments(const char *arguments)
 {
-	uintptr_t page = (uintptr_t)arguments & ~(uintptr_t)4095;
+	uintptr_t page = ((uintptr_t)arguments + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
 
-	attack_map(ATTACK_FUSE "/file", (void *)page, 4096, PROT_READ | PROT_WRITE);
+	attack_map(ATTACK_FUSE "/file", (void *)page, PAGE, PROT_READ | PROT_WRITE);
 	attack_server->silent = ATTACK_BIT(FUSE_READ);
 }
 
@@ -171,14 +185,14 @@ static void start_others(const char *mode, int count)
 
 int main(int argc, char **argv)
 {
-	/* The page of the arguments must hold nothing else, and the lock is needed to allocate. */
+	/* The lock is needed to allocate. */
 	static char mode[16], output[4096];
-	char *far = __builtin_alloca(1 << 16);
 	pid_t bystander, child;
 
-	far[0] = 1;
 	setvbuf(stdout, output, _IOFBF, sizeof(output));
 	snprintf(mode, sizeof(mode), "%s", argc > 1 ? argv[1] : "lock");
+	if (!strcmp(mode, "arguments"))
+		lengthen_arguments(argv);
 	attack_begin(!strcmp(mode, "arguments"));
 	bystander = attack_bystander();
 	start_others(mode, argc > 2 ? atoi(argv[2]) - 1 : 0);
