@@ -18,9 +18,10 @@
 
 enum { MOST_ROWS = 10, LEFT_COLUMNS = 20, NARROWEST_NAME = 20 };
 
-/* Samples of one function in one state. */
+/* Samples of one function in one state: "loop", "loop (in epoll_wait)". */
 struct row {
-	const char *name; /* interned, printable */
+	const char *name; /* interned */
+	const char *leaf; /* the same; NULL: the function is the innermost one */
 	enum snap_state state;
 	uint64_t samples;
 };
@@ -42,20 +43,9 @@ static void summary_deinit(struct summary *summary)
 	free(summary->rows);
 }
 
-/* Bytes that a terminal without UTF-8 cannot show stand as \xNN; the rest is escaped already. */
 static const char *intern_name(struct summary *summary, const char *text)
 {
-	_cleanup_free_ char *ascii = NULL;
-	char *out;
-
-	if (summary->options->utf8)
-		return snap_intern(&summary->names, text, strlen(text));
-	out = ascii = malloc(4 * strlen(text) + 1);
-	if (!ascii)
-		return NULL;
-	for (const unsigned char *in = (const unsigned char *)text; *in; in++)
-		out += sprintf(out, *in > 0x7e ? "\\x%02x" : "%c", *in);
-	return snap_intern(&summary->names, ascii, (size_t)(out - ascii));
+	return text ? snap_intern(&summary->names, text, strlen(text)) : NULL;
 }
 
 /* Addresses without a name are their module's all together: a hundred rows say nothing. */
@@ -69,26 +59,24 @@ static const char *leaf_name(struct summary *summary, const struct snap_line *li
 	return module ? snap_arena_printf(&summary->profile.arena, "[%s]", module) : NULL;
 }
 
-/* "loop (in epoll_wait)", "compress"; NULL without memory. */
-static const char *function_of(struct summary *summary, size_t number)
+/* False without memory. */
+static bool find_function(struct summary *summary, size_t number, struct row *row)
 {
 	const struct snap_lines_of *lines = snap_profile_stack(&summary->profile, number);
-	const char *leaf, *text;
 	size_t at;
 
 	if (!lines)
-		return NULL;
+		return false;
 	at = lines->count;
-	leaf = leaf_name(summary, &lines->lines[at - 1]);
-	if (!leaf)
-		return NULL;
+	row->name = intern_name(summary, leaf_name(summary, &lines->lines[at - 1]));
+	row->leaf = NULL;
 	while (at > 0 && lines->lines[at - 1].entry && lines->lines[at - 1].entry->system)
 		at--;
 	if (at == lines->count || at == 0 || !lines->lines[at - 1].entry)
-		return intern_name(summary, leaf);
-	text = snap_arena_printf(&summary->profile.arena, "%s (in %s)", lines->lines[at - 1].name,
-				 leaf);
-	return text ? intern_name(summary, text) : NULL;
+		return row->name;
+	row->leaf = row->name;
+	row->name = intern_name(summary, lines->lines[at - 1].name);
+	return row->leaf && row->name;
 }
 
 static int by_name(const void *left, const void *right)
@@ -97,7 +85,9 @@ static int by_name(const void *left, const void *right)
 
 	if (a->state != b->state)
 		return a->state < b->state ? -1 : 1;
-	return (a->name > b->name) - (a->name < b->name);
+	if (a->name != b->name)
+		return a->name > b->name ? 1 : -1;
+	return (a->leaf > b->leaf) - (a->leaf < b->leaf);
 }
 
 /* What a reader asks about first: who runs, who waits for a disk, who sleeps. */
@@ -118,12 +108,14 @@ static int state_rank(enum snap_state state)
 static int by_samples(const void *left, const void *right)
 {
 	const struct row *a = left, *b = right;
+	int order;
 
 	if (a->state != b->state)
 		return state_rank(a->state) - state_rank(b->state);
 	if (a->samples != b->samples)
 		return a->samples < b->samples ? 1 : -1;
-	return strcmp(a->name, b->name);
+	order = strcmp(a->name, b->name);
+	return order ? order : strcmp(a->leaf ? a->leaf : "", b->leaf ? b->leaf : "");
 }
 
 /* Rows of the same name and state become one. */
@@ -172,18 +164,17 @@ static struct stacksnap_error *rank_functions(struct summary *summary,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < recording->stack_count; i++) {
 		const uint64_t *of = &counts[i * SNAP_STATE_COUNT];
-		const char *name = NULL;
+		struct row row = { .name = NULL };
 
 		for (int state = 0; state < SNAP_STATE_COUNT; state++) {
 			if (!of[state])
 				continue;
-			if (!name)
-				name = function_of(summary, i);
-			if (!name ||
+			if ((!row.name && !find_function(summary, i, &row)) ||
 			    !snap_reserve_array(summary->rows, capacity, summary->row_count + 1))
 				return snap_error_no_memory();
-			summary->rows[summary->row_count++] =
-				(struct row){ name, (enum snap_state)state, of[state] };
+			row.state = (enum snap_state)state;
+			row.samples = of[state];
+			summary->rows[summary->row_count++] = row;
 		}
 	}
 	if (summary->row_count)
@@ -194,6 +185,29 @@ static struct stacksnap_error *rank_functions(struct summary *summary,
 static double percent_of(uint64_t part, uint64_t whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/*
+ * "loop (in epoll_wait)", malloc'ed. Bytes that a terminal without UTF-8 cannot show stand as \xNN;
+ * the rest is escaped already.
+ */
+static char *text_of(const struct summary *summary, const struct row *row)
+{
+	_cleanup_free_ char *text = NULL;
+	char *ascii, *out;
+
+	if (asprintf(&text, "%s%s%s%s", row->name, row->leaf ? " (in " : "",
+		     row->leaf ? row->leaf : "", row->leaf ? ")" : "") < 0)
+		return NULL;
+	if (summary->options->utf8)
+		return snap_take_ptr(text);
+	out = ascii = malloc(4 * strlen(text) + 1);
+	if (!ascii)
+		return NULL;
+	for (const unsigned char *in = (const unsigned char *)text; *in; in++)
+		out += sprintf(out, *in > 0x7e ? "\\x%02x" : "%c", *in);
+	*out = '\0';
+	return ascii;
 }
 
 static struct stacksnap_error *print_rows(struct summary *summary, FILE *out)
@@ -210,7 +224,7 @@ static struct stacksnap_error *print_rows(struct summary *summary, FILE *out)
 		in_state = i && row->state == row[-1].state ? in_state + 1 : 0;
 		if (in_state >= MOST_ROWS)
 			continue;
-		name = strdup(row->name);
+		name = text_of(summary, row);
 		if (!name)
 			return snap_error_no_memory();
 		if (width)
