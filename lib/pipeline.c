@@ -256,10 +256,13 @@ struct stacksnap_error *snap_pipeline_render_snapshot(const struct snap_snapshot
 
 struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
 						       const struct snap_options *options,
-						       const char *format, FILE *out)
+						       const char *format, FILE *out,
+						       char **warning_ret)
 {
 	const struct snap_format *found;
 	struct stacksnap_error *err = find_format(format, &found);
 
-	return err ? err : snap_render_recording(found, recording, options, out);
+	*warning_ret = NULL;
+	return err ? err
+		   : snap_render_recording_telling(found, recording, options, out, warning_ret);
 }

@@ -47,8 +47,10 @@ struct stacksnap_error *snap_pipeline_render_snapshot(const struct snap_snapshot
 						      bool is_list,
 						      const struct snap_options *options,
 						      const char *format, FILE *out) _must_check_;
+/* *warning_ret, malloc'ed: what was left out for the size of the report; NULL: nothing. */
 struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recording *recording,
 						       const struct snap_options *options,
-						       const char *format, FILE *out) _must_check_;
+						       const char *format, FILE *out,
+						       char **warning_ret) _must_check_;
 
 #endif

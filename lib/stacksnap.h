@@ -104,8 +104,6 @@ struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *o
 struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 					       const struct stacksnap_options *options, int fd);
 struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret);
-/* How many bytes of its processes' memory it holds beside their stacks: of managed runtimes. */
-unsigned long long stacksnap_capture_memory_bytes(const struct stacksnap_capture *capture);
 void stacksnap_capture_destroy(struct stacksnap_capture *capture);
 
 /*
@@ -295,7 +293,7 @@ stacksnap_recording_get_end(const struct stacksnap_recording *recording);
  */
 enum stacksnap_outcome stacksnap_recording_outcome(const struct stacksnap_recording *recording);
 
-/* As stacksnap_snapshot_warning(). */
+/* As stacksnap_snapshot_warning(); the last one may be of the latest report: what it left out. */
 int stacksnap_recording_warning(const struct stacksnap_recording *recording, size_t index,
 				const char **code_ret, const char **message_ret, pid_t *pid_ret,
 				pid_t *tid_ret);

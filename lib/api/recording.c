@@ -26,12 +26,17 @@ struct stacksnap_recording {
 	struct snap_recording *inner;
 	struct stacksnap_recording_stats stats;
 	const char **warnings; /* escaped, inner->warning_count of them; in the inner's arena */
+	/* behind them: what the latest report left out, malloc'ed and escaped; NULL: nothing */
+	char **limited;
 };
 
 API void stacksnap_recording_destroy(struct stacksnap_recording *recording)
 {
 	if (!recording)
 		return;
+	if (recording->limited)
+		free(*recording->limited);
+	free(recording->limited);
 	snap_recording_destroy(recording->inner);
 	free(recording);
 }
@@ -74,9 +79,10 @@ static struct stacksnap_error *wrap(struct snap_recording *inner,
 	}
 	recording->inner = inner;
 	recording->stats = public_stats(&inner->stats);
+	recording->limited = calloc(1, sizeof(*recording->limited));
 	recording->warnings =
 		snap_api_messages(&inner->arena, inner->warnings, inner->warning_count, options);
-	if (!recording->warnings)
+	if (!recording->warnings || !recording->limited)
 		return snap_error_no_memory();
 	*ret = snap_take_ptr(recording);
 	return NULL;
@@ -185,7 +191,9 @@ API struct stacksnap_error *stacksnap_recording_render(const struct stacksnap_re
 						       const struct stacksnap_options *options,
 						       const char *format, FILE *out)
 {
-	return snap_pipeline_render_recording(recording->inner, &options->values, format, out);
+	free(*recording->limited);
+	return snap_pipeline_render_recording(recording->inner, &options->values, format, out,
+					      recording->limited);
 }
 
 API const struct stacksnap_recording_stats *
@@ -248,6 +256,13 @@ API int stacksnap_recording_warning(const struct stacksnap_recording *recording,
 				    const char **code_ret, const char **message_ret, pid_t *pid_ret,
 				    pid_t *tid_ret)
 {
+	static const struct snap_warning limited = { .code = "report_limited" };
+
+	if (index == recording->inner->warning_count && *recording->limited) {
+		if (message_ret)
+			*message_ret = *recording->limited;
+		return snap_api_tell(&limited, code_ret, pid_ret, tid_ret);
+	}
 	if (index >= recording->inner->warning_count)
 		return false;
 	if (message_ret)

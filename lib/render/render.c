@@ -6,19 +6,19 @@
 
 const struct snap_format snap_formats[] = {
 	{ "text", ".txt", "a tree to read", snap_render_text, snap_render_text_recording, false,
-	  SNAP_FRAMES_AS_NUMBERS },
+	  SNAP_FRAMES_IN_TEXT },
 	{ "json", ".json", "one document for programs, see stacksnap-json(5)", snap_render_json,
 	  snap_render_json_recording, false, SNAP_FRAMES_IN_GROUPS },
 	{ "jsonl", ".jsonl", "JSON Lines: a document for each moment, one per line",
 	  snap_render_jsonl, snap_render_jsonl_recording, false, SNAP_FRAMES_IN_TICKS },
 	{ "pprof", ".pb.gz", "a profile for go tool pprof", NULL, snap_render_pprof, true,
-	  SNAP_FRAMES_AS_NUMBERS },
+	  SNAP_FRAMES_IN_ROWS },
 	{ "folded", ".folded", "one line per stack, for flame graphs", NULL, snap_render_folded,
-	  false, SNAP_FRAMES_AS_NUMBERS },
+	  false, SNAP_FRAMES_IN_LINES },
 	{ "chrome", ".trace.json", "trace events: Perfetto, chrome://tracing", NULL,
 	  snap_render_chrome, false, SNAP_FRAMES_IN_CHANGES },
 	{ "speedscope", ".speedscope.json", "for speedscope.app", NULL, snap_render_speedscope,
-	  false, SNAP_FRAMES_AS_NUMBERS },
+	  false, SNAP_FRAMES_IN_SAMPLES },
 	{ "firefox", ".firefox.json", "for profiler.firefox.com", NULL, snap_render_firefox, false,
 	  SNAP_FRAMES_IN_TABLES },
 	{ "firefox-gz", ".firefox.json.gz", "the same, compressed", NULL, snap_render_firefox_gz,
@@ -76,16 +76,29 @@ struct stacksnap_error *snap_render_snapshot(const struct snap_format *format,
 	return format->recording(recording, options, out);
 }
 
-struct stacksnap_error *snap_render_recording(const struct snap_format *format,
-					      const struct snap_recording *recording,
-					      const struct snap_options *options, FILE *out)
+struct stacksnap_error *snap_render_recording_telling(const struct snap_format *format,
+						      const struct snap_recording *recording,
+						      const struct snap_options *options, FILE *out,
+						      char **warning_ret)
 {
 	_cleanup_(snap_limited_deinit) struct snap_limited limited = { 0 };
 	struct stacksnap_error *err;
 
+	*warning_ret = NULL;
 	if (!format->recording)
 		return snap_error_format(SNAP_ERROR_INVALID, "a recording cannot be written as %s",
 					 format->name);
 	err = snap_limited_init(&limited, recording, options, format->frames);
+	if (!err && limited.warning)
+		*warning_ret = strdup(limited.warning);
 	return err ? err : format->recording(&limited.recording, options, out);
+}
+
+struct stacksnap_error *snap_render_recording(const struct snap_format *format,
+					      const struct snap_recording *recording,
+					      const struct snap_options *options, FILE *out)
+{
+	_cleanup_free_ char *warning = NULL;
+
+	return snap_render_recording_telling(format, recording, options, out, &warning);
 }

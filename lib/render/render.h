@@ -46,6 +46,14 @@ struct stacksnap_error *snap_render_recording(const struct snap_format *format,
 					      const struct snap_recording *recording,
 					      const struct snap_options *options,
 					      FILE *out) _must_check_;
+/*
+ * The same; *warning_ret, malloc'ed, is what was left out for the size of the report, which not
+ * each format can say. NULL: nothing was.
+ */
+struct stacksnap_error *snap_render_recording_telling(const struct snap_format *format,
+						      const struct snap_recording *recording,
+						      const struct snap_options *options, FILE *out,
+						      char **warning_ret) _must_check_;
 
 struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 					 const struct snap_options *options,

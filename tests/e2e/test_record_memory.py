@@ -69,6 +69,27 @@ class Memory(Case):
             self.small(out)
         self.small(recording)
 
+    def test_long_names(self):
+        """Names of kilobytes in stacks of thousands of frames: reports count bytes, not frames."""
+        victim = self.victim("recursion_names", 2, 3000, settled=False)
+        recording = os.path.join(self.scratch(), "recording.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "4s", "-o", recording)
+        for name, suffix in sorted(formats().items()):
+            if name == "snaprec":
+                continue
+            got = Measured(["render", recording, "-f", name, "-o", recording + suffix])
+            self.check(got, 0)
+            # What compares with the limit for all formats: JSON Lines have 64 KiB a tick more.
+            self.assertLessEqual(os.path.getsize(recording + suffix), (66 << 20) + 500 * (64 << 10), got)
+            if not ASAN:
+                self.assertLessEqual(got.memory, 400 << 20, got)
+            if name in ("text", "json", "jsonl", "folded", "chrome"):
+                self.assertIn("the report would be larger than", got.err, name)
+            os.remove(recording + suffix)
+        # Who asks for more gets it.
+        got = self.run_tool("render", recording, "-n", "50", "-f", "folded", "-o", recording + ".folded")
+        self.assertNotIn("larger", got.err)
+
     def test_a_ring(self):
         victim = self.victim("recursion", 30, 3000, settled=False)
         got = self.record(victim, "--ring", "60", "-f", "json", seconds=6)

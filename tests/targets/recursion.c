@@ -4,6 +4,7 @@
  *
  * Each thread goes down by random paths through a few dozen functions, stays for a moment, comes
  * up a random number of frames and goes down again, so that no two looks at it see the same stack.
+ * Built as recursion_names, each function has a name of eight thousand characters.
  */
 #include "victim.h"
 
@@ -44,10 +45,21 @@ static inline __attribute__((always_inline)) unsigned walk(unsigned depth)
 	return up - 1;
 }
 
-#define WALKER(n)                                     \
-	NOINLINE static unsigned w##n(unsigned depth) \
-	{                                             \
-		return walk(depth);                   \
+#ifdef LONG_NAMES
+#define X100                                                 \
+	"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" \
+	"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X1000 X100 X100 X100 X100 X100 X100 X100 X100 X100 X100
+#define NAMED(n) __asm__("w" #n "_" X1000 X1000 X1000 X1000 X1000 X1000 X1000 X1000)
+#else
+#define NAMED(n)
+#endif
+
+#define WALKER(n)                                      \
+	static unsigned w##n(unsigned depth) NAMED(n); \
+	NOINLINE static unsigned w##n(unsigned depth)  \
+	{                                              \
+		return walk(depth);                    \
 	}
 #define WALKERS(n)   \
 	WALKER(n##0) \

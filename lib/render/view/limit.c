@@ -1,298 +1,175 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The limit of a recording's report: see limit.h. How often each stack is printed, how long that
- * is, the number of frames with which all fits; then copies of the stacks that are longer.
+ * The limit of a recording's report: see limit.h. Each stack may have as many bytes of frames as
+ * all fit with; who is longer is cut to them.
  */
 #include "render/view/limit.h"
 
-#include "base/escape.h"
-#include "base/table.h"
 #include "model/stack_cut.h"
+#include "render/view/limit_parts.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
 	REPORT_BYTES = 64 << 20,
 	TICK_BYTES = 64 << 10, /* more for each tick that is printed */
-	MEMORY_OF_FRAME = 128, /* of a frame in tables */
-	EVENT_BYTES = 100,     /* of a frame as an event, without its name */
-	ENTRY_BYTES = 300,     /* of a frame in full, without its texts */
-	STACK_BYTES = 600,     /* of a stack in full, without its frames */
-	SHORT_NAME = 256,      /* what names are cut to, when a few frames are too many */
-	LEAST_FRAMES = 2,
-	MOST_FRAMES = 1 << 24,
+	FEW_FRAMES = 32,       /* before stacks are cut shorter than this, names are cut */
+	LEAST_FRAMES = 8,      /* before they are cut shorter than this, some are left out */
 };
 
-/* Of each stack of the recording. */
-struct use {
-	double times;         /* how often it is printed */
-	double bytes;         /* of a frame, on the average */
-	uint32_t tick, track; /* the latest one that was counted, + 1 */
-	unsigned states;      /* bits of those in which threads of that track were in it */
-};
+static const size_t name_lengths[] = { SIZE_MAX, 256, 64, 16 };
 
-struct limit {
-	struct snap_limited *limited;
-	const struct snap_options *options;
-	enum snap_frame_use use;
-	struct use *uses;
-	struct snap_pointer_table frames; /* bytes of each, or its short copy */
-	bool shortened;
-};
+/* ---- how much ---- */
 
-static void limit_deinit(struct limit *limit)
+static double most_bytes(const struct snap_limit *limit)
 {
-	free(limit->uses);
-	snap_pointer_table_deinit(&limit->frames);
-}
-
-/* ---- how often ---- */
-
-/* Whether groups are told apart by what differs from thread to thread. */
-static bool groups_differ(const struct snap_options *options)
-{
-	return options->group_by &
-	       ~(unsigned)(SNAP_GROUP_STACK | SNAP_GROUP_STATE | SNAP_GROUP_TYPE);
-}
-
-static void count_groups(struct limit *limit)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-	bool differ = groups_differ(limit->options);
-
-	for (size_t i = 0; i < recording->track_count; i++) {
-		const struct snap_track *track = &recording->tracks[i];
-
-		for (size_t k = 0; k < track->run_count; k++) {
-			struct use *use = &limit->uses[track->runs[k].stack];
-			unsigned state = 1u << track->runs[k].state;
-
-			if (differ && use->track != i + 1)
-				use->states = 0;
-			use->track = (uint32_t)i + 1;
-			use->times += !(use->states & state);
-			use->states |= state;
-		}
-	}
-}
-
-/* A tick prints each stack once, in which some thread is. False without memory. */
-static bool count_ticks(struct limit *limit)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-	_cleanup_free_ size_t *cursors = calloc(recording->track_count + 1, sizeof(*cursors));
-
-	for (uint32_t tick = 0; cursors && tick < recording->tick_count; tick++)
-		for (size_t i = 0; i < recording->track_count; i++) {
-			const struct snap_track *track = &recording->tracks[i];
-			struct use *use;
-
-			while (cursors[i] < track->run_count && track->runs[cursors[i]].last < tick)
-				cursors[i]++;
-			if (cursors[i] == track->run_count || track->runs[cursors[i]].first > tick)
-				continue;
-			use = &limit->uses[track->runs[cursors[i]].stack];
-			use->times += use->tick != tick + 1;
-			use->tick = tick + 1;
-		}
-	return cursors;
-}
-
-/* The outer frames that two stacks have in common are printed once. */
-static void count_changes(struct limit *limit)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-
-	for (size_t i = 0; i < recording->track_count; i++) {
-		const struct snap_track *track = &recording->tracks[i];
-		const struct snap_recorded_stack *before = NULL;
-
-		for (size_t k = 0; k < track->run_count; k++) {
-			const struct snap_recorded_stack *stack =
-				&recording->stacks[track->runs[k].stack];
-			size_t count = stack->frame_count, common = 0;
-
-			while (before && common < count && common < before->frame_count &&
-			       stack->frames[count - 1 - common] ==
-				       before->frames[before->frame_count - 1 - common])
-				common++;
-			if (count)
-				limit->uses[track->runs[k].stack].times +=
-					(double)(count - common) / (double)count;
-			before = stack;
-		}
-	}
-}
-
-static bool count_uses(struct limit *limit)
-{
-	switch (limit->use) {
-	case SNAP_FRAMES_AS_NUMBERS:
-		break;
-	case SNAP_FRAMES_IN_TABLES:
-		for (size_t i = 0; i < limit->limited->recording.stack_count; i++)
-			limit->uses[i].times = 1;
-		break;
-	case SNAP_FRAMES_IN_GROUPS:
-		count_groups(limit);
-		break;
-	case SNAP_FRAMES_IN_TICKS:
-		return count_ticks(limit);
-	case SNAP_FRAMES_IN_CHANGES:
-		count_changes(limit);
-		break;
-	}
-	return true;
-}
-
-/* ---- how long ---- */
-
-/* With escapes; of a text that is shown once. */
-static uint64_t text_bytes(const struct limit *limit, const char *text)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; text && text[i] && (!limit->shortened || i < SHORT_NAME); i++)
-		bytes += (unsigned char)text[i] < ' ' || (unsigned char)text[i] > '~' ? 4 : 1;
-	return bytes;
-}
-
-static uint64_t frame_bytes(const struct limit *limit, const struct snap_frame *frame)
-{
-	bool in_full = limit->use != SNAP_FRAMES_IN_CHANGES;
-	uint64_t bytes = 0;
-
-	if (limit->use == SNAP_FRAMES_IN_TABLES)
-		return MEMORY_OF_FRAME;
-	if (in_full)
-		bytes = text_bytes(limit, frame->module) + text_bytes(limit, frame->build_id);
-	for (size_t i = 0; i < frame->entry_count; i++) {
-		const struct snap_entry *entry = &frame->entries[i];
-
-		bytes += in_full ? ENTRY_BYTES : EVENT_BYTES;
-		bytes += text_bytes(limit, entry->function);
-		if (in_full)
-			bytes += text_bytes(limit, entry->file) + text_bytes(limit, entry->symbol);
-	}
-	return bytes;
-}
-
-/* False without memory. */
-static bool measure_stacks(struct limit *limit)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-
-	snap_pointer_table_clear(&limit->frames);
-	for (size_t i = 0; i < recording->stack_count; i++) {
-		const struct snap_recorded_stack *stack = &recording->stacks[i];
-		uint64_t bytes = 0;
-
-		for (size_t k = 0; k < stack->frame_count; k++) {
-			struct snap_pointer_entry *entry =
-				snap_pointer_table_get(&limit->frames, stack->frames[k]);
-
-			if (!entry)
-				return false;
-			if (!entry->number)
-				entry->number = frame_bytes(limit, stack->frames[k]);
-			bytes += entry->number;
-		}
-		limit->uses[i].bytes =
-			stack->frame_count ? (double)bytes / (double)stack->frame_count : 0;
-	}
-	return true;
-}
-
-static double report_bytes(const struct limit *limit, size_t most)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-	bool in_full = limit->use == SNAP_FRAMES_IN_GROUPS || limit->use == SNAP_FRAMES_IN_TICKS;
-	double bytes = 0;
-
-	for (size_t i = 0; i < recording->stack_count; i++) {
-		const struct use *use = &limit->uses[i];
-		size_t count = recording->stacks[i].frame_count;
-
-		bytes += use->times * (in_full ? STACK_BYTES : 0);
-		bytes += use->times * use->bytes * (double)(count < most ? count : most);
-	}
-	return bytes;
-}
-
-static double most_bytes(const struct limit *limit)
-{
-	const struct snap_recording *recording = &limit->limited->recording;
-
 	if (limit->use != SNAP_FRAMES_IN_TICKS)
 		return REPORT_BYTES;
-	return REPORT_BYTES + (double)recording->tick_count * TICK_BYTES;
+	return REPORT_BYTES + (double)limit->from->tick_count * TICK_BYTES;
 }
 
-static size_t fitting_length(const struct limit *limit)
+/* For stacks: half of all at least, as what tables list once is not theirs to cut. */
+static double budget(const struct snap_limit *limit)
 {
-	size_t low = LEAST_FRAMES, high = MOST_FRAMES;
+	double most = most_bytes(limit);
 
-	while (low < high) {
-		size_t middle = high - (high - low) / 2;
+	return most - (limit->once < most / 2 ? limit->once : most / 2);
+}
 
-		if (report_bytes(limit, middle) <= most_bytes(limit))
+/* With at most so many bytes of frames of each stack. */
+static double stack_cost(const struct snap_limit_stack *stack, double most)
+{
+	return stack->times * (stack->fixed + (stack->bytes < most ? stack->bytes : most));
+}
+
+static double all_costs(const struct snap_limit *limit, double most)
+{
+	double bytes = 0;
+
+	for (size_t i = 0; i < limit->from->stack_count; i++)
+		bytes += stack_cost(&limit->stacks[i], most);
+	return bytes;
+}
+
+static double longest_stack(const struct snap_limit *limit)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < limit->from->stack_count; i++)
+		if (limit->stacks[i].times > 0 && limit->stacks[i].bytes > most)
+			most = limit->stacks[i].bytes;
+	return most;
+}
+
+/* The bytes of frames that a stack may have; with 0 all may still be too much. */
+static double fitting_bytes(const struct snap_limit *limit)
+{
+	double low = 0, high = longest_stack(limit);
+
+	while (high - low > 1) {
+		double middle = floor(low + (high - low) / 2);
+
+		if (all_costs(limit, middle) <= budget(limit))
 			low = middle;
 		else
-			high = middle - 1;
+			high = middle;
 	}
 	return low;
 }
 
+/* Of those that are printed. */
+static double bytes_of_usual_frame(const struct snap_limit *limit)
+{
+	double bytes = 0, frames = 0;
+
+	for (size_t i = 0; i < limit->from->stack_count; i++) {
+		const struct snap_limit_stack *stack = &limit->stacks[i];
+
+		bytes += stack->times * stack->bytes;
+		frames += stack->times * (double)limit->from->stacks[i].frame_count;
+	}
+	return frames > 0 ? bytes / frames : 0;
+}
+
 /* ---- cutting ---- */
 
-static bool shorten_text(struct snap_arena *arena, const char **text)
+/*
+ * What stays of a stack: inner frames in half of the bytes, outer ones in the rest. False without
+ * memory.
+ */
+static bool choose_frames(struct snap_limit *limit, const struct snap_recorded_stack *stack,
+			  double most, struct snap_stack_cut *cut)
 {
-	size_t length = *text ? strnlen(*text, SHORT_NAME + 1) : 0;
-	char cut[SHORT_NAME + 4];
+	const struct snap_frame **frames = stack->frames;
+	/* An earlier gap becomes part of the new one. */
+	size_t inner = stack->gap_count ? stack->gap_frame + 1 : stack->frame_count;
+	size_t outer = stack->gap_count ? inner : 0;
+	double left = most, bytes;
 
-	if (length <= SHORT_NAME)
-		return true;
-	length = snap_text_cut(*text, length, SHORT_NAME);
-	memcpy(cut, *text, length);
-	memcpy(cut + length, "...", 4);
-	*text = snap_arena_strdup(arena, cut);
-	return *text;
-}
-
-/* A copy of a frame with short texts, once for all stacks that have it. NULL without memory. */
-static const struct snap_frame *shorten_frame(struct limit *limit, const struct snap_frame *from)
-{
-	struct snap_arena *arena = &limit->limited->arena;
-	struct snap_pointer_entry *entry = snap_pointer_table_get(&limit->frames, from);
-	struct snap_frame *frame;
-
-	if (!entry || entry->pointer)
-		return entry ? entry->pointer : NULL;
-	frame = snap_arena_memdup(arena, from, sizeof(*from));
-	if (!frame)
-		return NULL;
-	frame->entries =
-		snap_arena_memdup(arena, from->entries, from->entry_count * sizeof(*from->entries));
-	if (!frame->entries || !shorten_text(arena, &frame->module))
-		return NULL;
-	for (size_t i = 0; i < frame->entry_count; i++) {
-		struct snap_entry *named = &frame->entries[i];
-
-		if (!shorten_text(arena, &named->function) ||
-		    !shorten_text(arena, &named->symbol) || !shorten_text(arena, &named->file))
-			return NULL;
+	*cut = (struct snap_stack_cut){ 0, 0 };
+	for (; cut->head < inner; cut->head++, left -= bytes) {
+		if (!snap_limit_frame_bytes(limit, stack, cut->head,
+					    cut->head ? frames[cut->head - 1] : NULL, &bytes))
+			return false;
+		if (left - bytes < (cut->head ? most / 2 : 0))
+			break;
 	}
-	entry->pointer = frame;
-	return frame;
+	outer = outer > cut->head ? outer : cut->head;
+	for (; stack->frame_count - cut->tail > outer; cut->tail++, left -= bytes) {
+		size_t next = stack->frame_count - cut->tail - 1;
+
+		if (!snap_limit_frame_bytes(limit, stack, next, cut->tail ? frames[next + 1] : NULL,
+					    &bytes))
+			return false;
+		if (left < bytes)
+			break;
+	}
+	return true;
 }
 
-static bool cut_stack(struct limit *limit, struct snap_recorded_stack *stack, size_t most)
+/* What is left of all stacks of a process that are left out. */
+static void leave_out_stack(struct snap_recorded_stack *stack)
 {
-	const struct snap_stack_cut cut =
-		snap_stack_cut_to(most, stack->frame_count, stack->gap_frame, stack->gap_count);
+	*stack = (struct snap_recorded_stack){
+		.process = stack->process,
+		.id = "0000000000000000",
+		.description = "(left out)",
+		.unwind = SNAP_UNWIND_LIMIT,
+		.unwind_detail = "left out for the size of the report",
+	};
+}
+
+static bool shorten_names(struct snap_limit *limit, struct snap_recorded_stack *stack,
+			  const struct snap_frame **frames)
+{
+	if (limit->longest == SIZE_MAX)
+		return true;
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		frames[i] = snap_limit_shorten_frame(limit, frames[i]);
+		if (!frames[i])
+			return false;
+	}
+	return snap_limit_shorten_text(limit, &stack->description) &&
+	       snap_limit_shorten_text(limit, &stack->unwind_detail);
+}
+
+static bool cut_stack(struct snap_limit *limit, size_t number, double most)
+{
+	struct snap_recorded_stack *stack = &limit->limited->recording.stacks[number];
+	struct snap_limit_stack *of = &limit->stacks[number];
+	struct snap_stack_cut cut = { stack->frame_count, 0 };
 	const struct snap_frame **frames;
 
-	if (stack->frame_count <= most && !limit->shortened)
+	if (of->bytes > most && !choose_frames(limit, stack, most, &cut))
+		return false;
+	of->left_out = of->left_out || (stack->frame_count && !cut.head);
+	if (of->left_out) {
+		leave_out_stack(stack);
+		return true;
+	}
+	if (cut.head == stack->frame_count && limit->longest == SIZE_MAX)
 		return true;
 	frames = snap_arena_new_array(&limit->limited->arena, cut.head + cut.tail + 1,
 				      const struct snap_frame *);
@@ -301,13 +178,78 @@ static bool cut_stack(struct limit *limit, struct snap_recorded_stack *stack, si
 	stack->frame_count = snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, frames,
 						 &stack->gap_frame, &stack->gap_count);
 	stack->frames = frames;
-	for (size_t i = 0; limit->shortened && i < stack->frame_count; i++) {
-		frames[i] = shorten_frame(limit, frames[i]);
-		if (!frames[i])
+	return shorten_names(limit, stack, frames);
+}
+
+/* The recording becomes a cut copy of itself, instead of an earlier one. */
+static bool cut_stacks(struct snap_limit *limit, double most)
+{
+	struct snap_limited *limited = limit->limited;
+	size_t count = limit->from->stack_count;
+
+	snap_pointer_table_clear(&limit->copies);
+	snap_interner_deinit(&limit->names);
+	snap_arena_deinit(&limited->arena);
+	snap_interner_init(&limit->names, &limited->arena);
+	limited->recording.stacks =
+		snap_arena_memdup(&limited->arena, limit->from->stacks,
+				  (count + 1) * sizeof(*limited->recording.stacks));
+	if (!limited->recording.stacks)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!cut_stack(limit, i, most))
 			return false;
+	return true;
+}
+
+/* ---- leaving out ---- */
+
+struct ranked {
+	double samples;
+	size_t stack;
+};
+
+static int by_samples(const void *left, const void *right)
+{
+	const struct ranked *a = left, *b = right;
+
+	if (a->samples != b->samples)
+		return a->samples > b->samples ? -1 : 1;
+	return (a->stack > b->stack) - (a->stack < b->stack);
+}
+
+/* Those with the most samples stay. */
+static bool leave_out_stacks(struct snap_limit *limit, double most)
+{
+	size_t count = limit->from->stack_count;
+	_cleanup_free_ struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
+	double left = budget(limit);
+
+	if (!ranked)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		ranked[i] = (struct ranked){ limit->stacks[i].samples, i };
+	qsort(ranked, count, sizeof(*ranked), by_samples);
+	for (size_t i = 0; i < count; i++) {
+		struct snap_limit_stack *stack = &limit->stacks[ranked[i].stack];
+
+		stack->left_out = stack_cost(stack, most) > left;
+		if (!stack->left_out)
+			left -= stack_cost(stack, most);
 	}
 	return true;
 }
+
+static size_t count_left_out(const struct snap_limit *limit)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < limit->from->stack_count; i++)
+		count += limit->stacks[i].left_out;
+	return count;
+}
+
+/* ---- the warning ---- */
 
 /* The warnings, copied, with another one; false without memory, for the message too. */
 static bool add_warning(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
@@ -332,49 +274,111 @@ bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot,
 	return add_warning(arena, &snapshot->warnings, &snapshot->warning_count, message);
 }
 
-static bool warn_of_limit(struct limit *limit, size_t most)
+/* "stacks are cut to some 12 frames, names to 256 bytes, 12 rare stacks are left out" */
+static bool warn_of_limit(struct snap_limit *limit, double most)
 {
 	struct snap_recording *recording = &limit->limited->recording;
 	struct snap_arena *arena = &limit->limited->arena;
+	size_t left_out = count_left_out(limit);
+	char cut[64] = "", names[64] = "", gone[80] = "";
 
-	return add_warning(
-		arena, &recording->warnings, &recording->warning_count,
-		snap_arena_printf(
-			arena,
-			"the report would be larger than %d MiB: stacks are cut to %zu frames%s "
-			"(-n COUNT sets the number)",
-			(int)(most_bytes(limit) / (1 << 20)), most,
-			limit->shortened ? ", names to 256 bytes" : ""));
+	if (most < longest_stack(limit))
+		snprintf(cut, sizeof(cut), " stacks are cut to some %.0f frames",
+			 most / bytes_of_usual_frame(limit));
+	if (limit->longest < SIZE_MAX)
+		snprintf(names, sizeof(names), "%s names%s to %zu bytes", *cut ? "," : "",
+			 *cut ? "" : " are cut", limit->longest);
+	if (left_out)
+		snprintf(gone, sizeof(gone), "%s %zu rare stack%s left out",
+			 *cut || *names ? "," : "", left_out, left_out == 1 ? " is" : "s are");
+	limit->limited->warning = snap_arena_printf(
+		arena, "the report would be larger than %.0f MiB:%s%s%s (-n COUNT lifts the limit)",
+		most_bytes(limit) / (1 << 20), cut, names, gone);
+	return add_warning(arena, &recording->warnings, &recording->warning_count,
+			   limit->limited->warning);
 }
 
-static bool cut_stacks(struct limit *limit, size_t most)
-{
-	struct snap_recording *recording = &limit->limited->recording;
+/* ---- all of it ---- */
 
-	recording->stacks = snap_arena_memdup(&limit->limited->arena, recording->stacks,
-					      recording->stack_count * sizeof(*recording->stacks));
-	if (!recording->stacks)
-		return false;
-	snap_pointer_table_clear(&limit->frames);
-	for (size_t i = 0; i < recording->stack_count; i++)
-		if (!cut_stack(limit, &recording->stacks[i], most))
+/*
+ * Where a cut is longer or shorter than that of the stack before, what they had in common is
+ * printed again; so it is tried out. False without memory.
+ */
+static bool fit_changes(struct snap_limit *limit, double *most)
+{
+	double surely = *most, bytes;
+
+	for (*most = longest_stack(limit) / 2; *most > surely; *most = *most * 2 / 3) {
+		if (!cut_stacks(limit, *most))
 			return false;
-	return warn_of_limit(limit, most);
+		bytes = snap_limit_bytes_of_changes(limit);
+		if (bytes < 0 || bytes <= most_bytes(limit))
+			return bytes >= 0;
+	}
+	*most = surely;
+	return true;
 }
 
-static bool limit_recording(struct limit *limit)
+/* Whether all fits as it is, with names as long as they may be; *most: how much of each does. */
+static bool try_names(struct snap_limit *limit, bool *fits, double *most)
 {
-	limit->uses = calloc(limit->limited->recording.stack_count + 1, sizeof(*limit->uses));
-	if (!limit->uses || !count_uses(limit) || !measure_stacks(limit))
+	double bytes;
+
+	if (!snap_limit_measure(limit))
 		return false;
-	if (report_bytes(limit, MOST_FRAMES) <= most_bytes(limit))
-		return true;
-	if (report_bytes(limit, LEAST_FRAMES) > most_bytes(limit)) {
-		limit->shortened = true;
-		if (!measure_stacks(limit))
+	*most = INFINITY;
+	bytes = all_costs(limit, INFINITY);
+	*fits = bytes <= budget(limit);
+	if (limit->use == SNAP_FRAMES_IN_CHANGES && !*fits) {
+		if (!cut_stacks(limit, INFINITY))
+			return false;
+		bytes = snap_limit_bytes_of_changes(limit);
+		*fits = bytes <= most_bytes(limit);
+		if (bytes < 0)
 			return false;
 	}
-	return cut_stacks(limit, fitting_length(limit));
+	if (*fits)
+		return true;
+	*most = fitting_bytes(limit);
+	return limit->use != SNAP_FRAMES_IN_CHANGES || fit_changes(limit, most);
+}
+
+/* Whether stacks are long enough, and names not too much of the whole. */
+static bool is_good(const struct snap_limit *limit, bool fits, double most)
+{
+	double usual = bytes_of_usual_frame(limit);
+
+	if (limit->once > most_bytes(limit) / 2)
+		return false;
+	return fits || most >= usual * (limit->longest == SIZE_MAX ? FEW_FRAMES : LEAST_FRAMES);
+}
+
+static bool limit_recording(struct snap_limit *limit)
+{
+	double most = INFINITY;
+	bool fits = false, good = false;
+
+	if (!snap_limit_count(limit))
+		return false;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(name_lengths) && !good; i++) {
+		/* Shorter ones help tables; elsewhere stacks are left out. */
+		if (i > 1 && limit->once <= most_bytes(limit) / 2)
+			break;
+		limit->longest = name_lengths[i];
+		if (!try_names(limit, &fits, &most))
+			return false;
+		good = is_good(limit, fits, most);
+	}
+	if (fits && limit->longest == SIZE_MAX) {
+		limit->limited->recording.stacks = limit->from->stacks;
+		return true;
+	}
+	if (!fits && !good) {
+		most = LEAST_FRAMES * bytes_of_usual_frame(limit);
+		if (!leave_out_stacks(limit, most))
+			return false;
+	}
+	return cut_stacks(limit, most) && warn_of_limit(limit, most);
 }
 
 struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
@@ -382,15 +386,21 @@ struct stacksnap_error *snap_limited_init(struct snap_limited *limited,
 					  const struct snap_options *options,
 					  enum snap_frame_use use)
 {
-	_cleanup_(limit_deinit) struct limit limit = { .limited = limited,
-						       .options = options,
-						       .use = use };
+	_cleanup_(snap_limit_deinit) struct snap_limit limit = { .limited = limited,
+								 .from = recording,
+								 .options = options,
+								 .use = use,
+								 .longest = SIZE_MAX };
 
 	*limited = (struct snap_limited){ .recording = *recording };
 	snap_arena_init(&limited->arena);
+	snap_interner_init(&limit.names, &limited->arena);
 	if (options->frames_given || use == SNAP_FRAMES_AS_NUMBERS)
 		return NULL;
-	return limit_recording(&limit) ? NULL : snap_error_no_memory();
+	limit.stacks = calloc(recording->stack_count + 1, sizeof(*limit.stacks));
+	if (!limit.stacks || !limit_recording(&limit))
+		return snap_error_no_memory();
+	return NULL;
 }
 
 void snap_limited_deinit(struct snap_limited *limited)

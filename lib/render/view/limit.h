@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The limit of a recording's report: tens of thousands of different stacks of hundreds of frames
- * are a target's way to fill a disk. Where nobody asked for so many, stacks are cut in their middle,
- * and long names, until what a format prints of them is some 64 MiB; the recording says so.
+ * The limit of a recording's report: tens of thousands of different stacks of hundreds of frames,
+ * or names of kilobytes, are a target's way to fill a disk. Where nobody asked for so much, the
+ * bytes that a format prints of them are at most some 64 MiB: stacks are cut in their middle, then
+ * long names, and at last the stacks with the fewest samples are left out, all of a process as one
+ * without frames. The recording says so.
  *
- * Knows how often a format prints a frame, and nothing else of formats.
+ * Knows how often a format prints a stack and what of a frame, and nothing else of formats.
  */
 #ifndef SNAP_RENDER_VIEW_LIMIT_H
 #define SNAP_RENDER_VIEW_LIMIT_H
@@ -16,6 +18,10 @@
 enum snap_frame_use {
 	SNAP_FRAMES_AS_NUMBERS, /* so shortly that there is nothing to limit */
 	SNAP_FRAMES_IN_TABLES,  /* once, into tables that are held in memory */
+	SNAP_FRAMES_IN_ROWS,    /* the same, and their numbers with each row that counts samples */
+	SNAP_FRAMES_IN_SAMPLES, /* the same, and their numbers wherever a thread's stack changes */
+	SNAP_FRAMES_IN_LINES,   /* by name, once for the threads of a name */
+	SNAP_FRAMES_IN_TEXT,    /* a line each, with each group of threads that is shown */
 	SNAP_FRAMES_IN_GROUPS,  /* in full, with each group of threads */
 	SNAP_FRAMES_IN_TICKS,   /* in full, with each group of each tick */
 	SNAP_FRAMES_IN_CHANGES, /* by name, where a thread's stack changes */
@@ -25,6 +31,7 @@ enum snap_frame_use {
 struct snap_limited {
 	struct snap_recording recording;
 	struct snap_arena arena;
+	const char *warning; /* what was left out; NULL: nothing */
 };
 
 /* Released by snap_limited_deinit() in any case. NO_MEMORY. */
