@@ -34,6 +34,17 @@ static bool open_places(struct run *run, struct snap_cli_request *request)
 	       snap_cli_output_init(&run->saved, request->save_capture, true);
 }
 
+/* Heaps hold more than stacks do: who gives the file away should know. */
+static void tell_of_memory(const struct run *run, const struct snap_cli_request *request)
+{
+	unsigned long long bytes = stacksnap_capture_memory_bytes(run->capture);
+
+	if (bytes)
+		snap_cli_message("%s holds %llu bytes of the targets' heap memory beside their "
+				 "stacks (see --runtimes)",
+				 request->save_capture, bytes);
+}
+
 /* False after a message: the report is printed all the same, the target stood still for it. */
 static bool save_capture(struct run *run, const struct snap_cli_request *request)
 {
@@ -45,8 +56,10 @@ static bool save_capture(struct run *run, const struct snap_cli_request *request
 		stacksnap_error_destroy(err);
 		return false;
 	}
-	if (!err)
+	if (!err) {
+		tell_of_memory(run, request);
 		return snap_cli_output_commit(&run->saved);
+	}
 	snap_cli_message("%s", stacksnap_error_message(err));
 	stacksnap_error_destroy(err);
 	return false;

@@ -47,8 +47,8 @@ static const char *decide_format(const struct snap_cli_request *request)
 }
 
 /*
- * The library ends in time by itself, at most a third of a second late; this is for what it does
- * not know of, a FIFO without a reader.
+ * The library ends in time by itself, or late by the moment that a list of addresses takes; this is
+ * for what it does not know of, a FIFO without a reader.
  */
 enum { LATE_MS = 450 };
 

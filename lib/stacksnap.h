@@ -104,6 +104,8 @@ struct stacksnap_error *stacksnap_capture_take(const struct stacksnap_options *o
 struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *capture,
 					       const struct stacksnap_options *options, int fd);
 struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret);
+/* How many bytes of its processes' memory it holds beside their stacks: of managed runtimes. */
+unsigned long long stacksnap_capture_memory_bytes(const struct stacksnap_capture *capture);
 void stacksnap_capture_destroy(struct stacksnap_capture *capture);
 
 /*

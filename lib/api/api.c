@@ -187,6 +187,11 @@ API struct stacksnap_error *stacksnap_capture_save(struct stacksnap_capture *cap
 	return snap_collector_save(capture->collector, &options->values, fd);
 }
 
+API unsigned long long stacksnap_capture_memory_bytes(const struct stacksnap_capture *capture)
+{
+	return snap_collector_memory_bytes(capture->collector);
+}
+
 API struct stacksnap_error *stacksnap_capture_load(int fd, struct stacksnap_capture **ret)
 {
 	struct snap_collector *collector = NULL;

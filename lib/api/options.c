@@ -23,11 +23,15 @@ enum {
 	MIN_HZ = 1,
 	LEAST_STOPPED = 1000, /* millionths */
 	MAX_HZ = 10000,
+	/* Words of --runtimes beside those of enum snap_runtime_kind. */
+	RUNTIMES_AUTO = 1 << 16,
+	RUNTIMES_NONE = 1 << 17,
 };
 
 static const int64_t NS_PER_MS = 1000000;
 static const int64_t DEFAULT_TIMEOUT_EXTRA_NS = 10000000000; /* over the stop timeout */
 static const uint64_t MAX_STACK = 1ull << 30;
+static const uint64_t LEAST_RUNTIME_MEMORY = 1 << 16, MAX_RUNTIME_MEMORY = 1ull << 31;
 static const uint64_t LEAST_MEMORY = 16ull << 20, MAX_MEMORY = 64ull << 30;
 
 struct snap_setting {
@@ -48,6 +52,9 @@ void snap_options_init(struct snap_options *options)
 		.max_snapshot = 128u << 20,
 		.stop_timeout_ns = 1000 * NS_PER_MS,
 		.timeout_ns = 1000 * NS_PER_MS + DEFAULT_TIMEOUT_EXTRA_NS,
+		.runtimes = SNAP_RUNTIME_ALL,
+		.runtime_budget_ns = 30 * NS_PER_MS,
+		.runtime_memory = 64 << 20,
 		.hz = 99,
 		.record_ns = 30000 * NS_PER_MS,
 		.max_memory = 256u << 20,
@@ -200,6 +207,28 @@ static struct stacksnap_error *set_list(struct snap_options *options,
 	return NULL;
 }
 
+/* "auto" and "none" stand alone; who names runtimes has each process asked. */
+static struct stacksnap_error *set_runtimes(struct snap_options *options,
+					    const struct snap_setting *setting, const char *value)
+{
+	unsigned before = options->runtimes, words = RUNTIMES_AUTO | RUNTIMES_NONE;
+	struct stacksnap_error *err = set_list(options, setting, value);
+
+	if (!err && (options->runtimes & words) && (options->runtimes & (options->runtimes - 1)))
+		err = snap_error_format(SNAP_ERROR_INVALID,
+					"'%s' is no list of runtimes: auto and none stand alone",
+					value);
+	if (err) {
+		options->runtimes = before;
+		return err;
+	}
+	options->runtimes_given = !(options->runtimes & words);
+	if (options->runtimes & words)
+		options->runtimes =
+			options->runtimes == RUNTIMES_AUTO ? (unsigned)SNAP_RUNTIME_ALL : 0;
+	return NULL;
+}
+
 static struct stacksnap_error *set_group_by(struct snap_options *options,
 					    const struct snap_setting *setting, const char *value)
 {
@@ -271,6 +300,18 @@ static struct stacksnap_error *set_max_stack(struct snap_options *options,
 	if (options->max_snapshot < options->max_stack)
 		options->max_snapshot = options->max_stack;
 	return NULL;
+}
+
+static struct stacksnap_error *set_runtime_memory(struct snap_options *options,
+						  const struct snap_setting *setting _unused_,
+						  const char *value)
+{
+	if (parse_bytes(value, LEAST_RUNTIME_MEMORY, MAX_RUNTIME_MEMORY, &options->runtime_memory))
+		return NULL;
+	return snap_error_format(SNAP_ERROR_INVALID,
+				 "'%s' is not a size of memory (expected bytes from 64k to 2G, "
+				 "such as 64M or 1G)",
+				 value);
 }
 
 static struct stacksnap_error *set_max_memory(struct snap_options *options,
@@ -449,6 +490,15 @@ static const struct snap_choice groups[] = {
 	{ "cpu", SNAP_GROUP_CPU },         { "type", SNAP_GROUP_TYPE },
 	{ "tid", SNAP_GROUP_TID },         { NULL, 0 },
 };
+static const struct snap_choice runtimes[] = {
+	{ "go", SNAP_RUNTIME_GO },
+	{ "cpython", SNAP_RUNTIME_CPYTHON },
+	{ "python", SNAP_RUNTIME_CPYTHON },
+	{ "php", SNAP_RUNTIME_PHP },
+	{ "auto", RUNTIMES_AUTO },
+	{ "none", RUNTIMES_NONE },
+	{ NULL, 0 },
+};
 static const struct snap_choice engines[] = {
 	{ "auto", SNAP_ENGINE_AUTO },
 	{ "libunwind", SNAP_ENGINE_LIBUNWIND },
@@ -498,6 +548,9 @@ static const struct snap_setting settings[] = {
 	{ "summary", NULL, set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, set_per_thread, 0, 0, NULL },
 	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true, NULL },
+	{ "runtimes", "LIST", set_runtimes, FIELD(runtimes), 0, runtimes },
+	{ "runtime-budget", "MS", set_milliseconds, FIELD(runtime_budget_ns), 60000, NULL },
+	{ "runtime-memory", "BYTES", set_runtime_memory, 0, 0, NULL },
 	{ "max-frames", "COUNT", set_max_frames, 0, 0, NULL },
 	{ "module", NULL, set_flag, FIELD(show_module), true, NULL },
 	{ "build-id", NULL, set_flag, FIELD(show_build_id), true, NULL },

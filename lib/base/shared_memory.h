@@ -45,6 +45,7 @@ struct snap_shared_memory {
 	struct snap_region records; /* lists, names, maps, registers */
 	struct snap_region stacks;  /* copied stack bytes */
 	uint64_t spaces;            /* bytes of records that address spaces took */
+	uint64_t plans_ns; /* time that plans of memory took, while processes stood still */
 };
 
 /*

@@ -131,6 +131,8 @@ struct tree {
 	size_t root; /* in capture->processes */
 	struct roots *roots;
 	struct snap_pace *pace;
+	const struct snap_stop_hook *hook; /* or NULL */
+	struct snap_shared_memory *memory;
 	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
@@ -269,6 +271,36 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 	return NULL;
 }
 
+/* Which memory of their runtimes is to be copied of processes that look as if they had one. */
+static struct stacksnap_error *scout_processes(void *context, struct snap_stop *stop)
+{
+	struct tree *tree = context;
+	struct stacksnap_error *err = NULL;
+
+	for (uint32_t i = 0; i < stop->process_count && !err; i++) {
+		struct snap_traced *traced = &stop->processes[i];
+		struct snap_process *process = &tree->capture->processes[traced->index];
+		struct snap_memory_plan plan = { .step_count = 0 }, *kept;
+		bool found = false;
+
+		if (!traced->runtimes || traced->look_only)
+			continue;
+		process->maps = traced->maps;
+		process->map_count = traced->map_count;
+		process->pieces = traced->pieces;
+		process->piece_count = traced->piece_count;
+		err = tree->hook->scout(tree->hook->context, tree->options, tree->capture,
+					traced->index, &plan, &found);
+		if (err || !found || !snap_memory_plan_check(&plan))
+			continue;
+		kept = snap_region_alloc(&tree->memory->records, sizeof(*kept));
+		if (kept)
+			*kept = plan;
+		traced->plan = kept;
+	}
+	return err;
+}
+
 /* For the processes of the tree, and for new ones: a share, where there are many trees. */
 static uint32_t room_for_tree(const struct tree *tree)
 {
@@ -286,10 +318,15 @@ static uint32_t room_for_tree(const struct tree *tree)
 	return (uint32_t)(members + spare);
 }
 
-static struct stacksnap_error *run_stop(struct tree *tree, const struct snap_stop_hook *hook,
-					struct snap_shared_memory *memory, struct snap_stop **ret)
+static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **ret)
 {
-	struct snap_stop_again again = { .look = look_for_new_processes, .context = tree };
+	const struct snap_stop_hook *hook = tree->hook;
+	struct snap_shared_memory *memory = tree->memory;
+	const struct snap_stop_again again = {
+		.look = look_for_new_processes,
+		.scout = hook && hook->scout && tree->options->runtimes ? scout_processes : NULL,
+		.context = tree,
+	};
 	struct stacksnap_error *err = find_roots(tree->roots, tree->capture);
 	struct snap_stop *stop = err ? NULL : snap_stop_new(memory, room_for_tree(tree));
 
@@ -328,8 +365,7 @@ static void note_stalls(const struct tree *tree, const struct snap_stop *stop, i
 		snap_pace_lose(tree->pace, ns);
 }
 
-static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_stop_hook *hook,
-					 struct snap_shared_memory *memory, struct retry *retry)
+static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
 	struct snap_stop *stop = NULL;
@@ -337,7 +373,7 @@ static struct stacksnap_error *stop_tree(struct tree *tree, const struct snap_st
 	int64_t begin_ns;
 
 	begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	err = run_stop(tree, hook, memory, &stop);
+	err = run_stop(tree, &stop);
 	if (err)
 		return err;
 	retry->held |= stop->held;
@@ -364,8 +400,7 @@ static bool is_to_wait(const struct tree *tree)
 }
 
 /* All trees that are not to wait, then the others, until time or patience is over. */
-static struct stacksnap_error *stop_trees(struct tree *tree, const struct snap_stop_hook *hook,
-					  struct snap_shared_memory *memory, struct retry *retry)
+static struct stacksnap_error *stop_trees(struct tree *tree, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
 	struct stacksnap_error *err = NULL;
@@ -378,7 +413,7 @@ static struct stacksnap_error *stop_trees(struct tree *tree, const struct snap_s
 			    snap_clock_ns(CLOCK_MONOTONIC) > tree->pace->no_tree_ns ||
 			    (round == 0 && is_to_wait(tree)))
 				continue;
-			err = stop_tree(tree, hook, memory, retry);
+			err = stop_tree(tree, retry);
 			retry->again = retry->held && may_retry(retry, tree->pace);
 		}
 	}
@@ -403,7 +438,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(roots_deinit) struct roots roots = { .roots = NULL };
-	struct tree tree = { .options = options, .roots = &roots, .pace = pace };
+	struct tree tree = { .options = options, .roots = &roots, .pace = pace, .hook = hook };
 	struct snap_shared_memory *memory;
 	struct stacksnap_error *err;
 
@@ -412,15 +447,17 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	err = discover_tree(options, &capture);
 	if (err)
 		return err;
-	err = snap_shared_memory_create(options->max_snapshot, &memory);
+	err = snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),
+					&memory);
 	if (err)
 		return err;
 	capture->shared = memory;
 	capture->shared_size = memory->size;
 	capture->shared_fd = memory->fd;
 	tree.capture = capture;
+	tree.memory = memory;
 	snap_pace_again(pace);
-	err = stop_trees(&tree, hook, memory, retry);
+	err = stop_trees(&tree, retry);
 	if (err)
 		return err;
 	mark_left_out(capture, &roots);

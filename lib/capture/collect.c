@@ -4,6 +4,7 @@
 
 #include "discover/discover.h"
 #include "proc/procfs.h"
+#include "stop/plan/execute.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -151,6 +152,18 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  strerror(traced->error));
 }
 
+/* Of the program that the plan was made for. */
+static void collect_memory(const struct snap_capture *capture, struct snap_process *process,
+			   const struct snap_traced *traced)
+{
+	const uint8_t *shared = capture->shared;
+
+	if (!traced->memory || traced->execed)
+		return;
+	snap_plan_finish(traced->memory, shared, shared + capture->shared_size);
+	process->memory = traced->memory;
+}
+
 static void collect_process(const struct snap_options *options, struct snap_capture *capture,
 			    struct snap_process *process, const struct snap_stop *stop,
 			    const struct snap_traced *traced)
@@ -166,6 +179,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 				  "too much memory: stacks and names may be missing",
 				  (int)process->pid, process->map_count);
 	process->arch = traced->arch;
+	collect_memory(capture, process, traced);
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;
 	if (traced->alone_ns)
@@ -224,6 +238,7 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	process->ns_pid = process->ns_pid == process->ppid ? child->pid : 0;
 	process->parent = parent;
 	process->is_target = process->is_namespace_init = false;
+	process->memory = NULL;
 	process->start_ticks = child->start_ticks;
 	process->start_time_ns = start_time(&capture->host, child->start_ticks);
 	process->ancestors = NULL;

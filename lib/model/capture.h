@@ -15,6 +15,7 @@
 #define SNAP_MODEL_CAPTURE_H
 
 #include "base/arena.h"
+#include "model/memory_image.h"
 #include "model/trouble.h"
 
 #include <stdbool.h>
@@ -181,6 +182,7 @@ struct snap_process {
 	bool maps_cut; /* there were more, which took too much memory; in no file: a warning says so */
 	struct snap_piece *pieces; /* sorted by address */
 	size_t piece_count;
+	struct snap_memory_image *memory; /* of managed runtimes; NULL: none was asked for */
 	struct snap_thread *threads;
 	size_t thread_count;
 	size_t threads_missed; /* known to have run, not in `threads` */
@@ -277,6 +279,9 @@ struct snap_process *snap_capture_append(struct snap_capture *capture);
 /* Sets what went wrong with a process; without memory its word is the message. */
 void snap_process_set_trouble(struct snap_capture *capture, struct snap_process *process,
 			      enum snap_trouble trouble, const char *format, ...) _printf_(4, 5);
+
+/* Bytes of managed runtimes' memory of all processes. */
+uint64_t snap_capture_memory_bytes(const struct snap_capture *capture);
 
 /* The mapping that holds an address, NULL if none. */
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address);

@@ -312,6 +312,16 @@ void snap_process_set_trouble(struct snap_capture *capture, struct snap_process 
 		process->trouble_message = snap_trouble_word(trouble);
 }
 
+uint64_t snap_capture_memory_bytes(const struct snap_capture *capture)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < capture->process_count; i++)
+		if (capture->processes[i].memory)
+			bytes += capture->processes[i].memory->bytes;
+	return bytes;
+}
+
 const struct snap_map *snap_process_map(const struct snap_process *process, uint64_t address)
 {
 	const struct snap_map *maps = process->maps;

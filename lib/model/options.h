@@ -43,6 +43,14 @@ enum snap_perf_map {
 	SNAP_PERF_MAP_NEVER,
 };
 
+/* Managed runtimes; a set of bits. */
+enum snap_runtime_kind {
+	SNAP_RUNTIME_GO = 1 << 0,
+	SNAP_RUNTIME_CPYTHON = 1 << 1,
+	SNAP_RUNTIME_PHP = 1 << 2,
+	SNAP_RUNTIME_ALL = (1 << 3) - 1,
+};
+
 /* Labels that --group-by can name; a set of bits. */
 enum snap_group_by {
 	SNAP_GROUP_STACK = 1 << 0,
@@ -107,6 +115,11 @@ struct snap_options {
 	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
 	bool no_stop;            /* --no-stop */
 	bool no_sandbox;         /* --no-sandbox: parsers keep their rights */
+	/* managed runtimes */
+	unsigned runtimes;         /* bits of enum snap_runtime_kind, default all; 0: none */
+	bool runtimes_given;       /* by name: in processes, too, that do not look like it */
+	int64_t runtime_budget_ns; /* of a stop, for the memory of one process; default 30 ms */
+	uint64_t runtime_memory;   /* bytes of a process, default 64 MiB */
 	/* recording */
 	unsigned hz;             /* 1 to 10000, default 99 */
 	int64_t record_ns;       /* --duration, default 30 s; 0: until it is told to end */

@@ -20,8 +20,8 @@ struct stacksnap_error *snap_analysis_prepare(const struct snap_options *options
 					      struct snap_parser **ret) _must_check_;
 
 /*
- * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), or a third of a
- * second later with nothing but addresses. `prepared` was made for these very options, and is used
+ * Analyzes the collector's capture until `deadline_ns` (CLOCK_MONOTONIC; 0: never), at worst with
+ * nothing but addresses; where that is over already, these take a moment. `prepared` was made for these very options, and is used
  * up; NULL: none was. Where even the last try failed, addresses are listed without a parser. Errors
  * of snap_analyze(); OS when there is no sandbox to be had.
  */

@@ -243,6 +243,7 @@ struct stacksnap_error *snap_broker_serve_request(const struct snap_broker *brok
 
 	if (!snap_broker_is_valid(request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
+	reply.until_ns = broker->until_ns;
 	err = broker->answer(broker->context, request, &reply);
 	err = send_rest(&reply, request, err);
 	snap_close(&reply.fd);

@@ -42,9 +42,10 @@ struct snap_broker_answer {
 
 /* What becomes of a request. */
 struct snap_broker_reply {
-	int channel;  /* to the parser; -1: to nobody, whether there is a file is all */
-	bool is_sent; /* is set: the answer is on its way to the channel */
-	int fd;       /* is set: else the descriptor, the caller's; -1: none */
+	int channel;      /* to the parser; -1: to nobody, whether there is a file is all */
+	int64_t until_ns; /* CLOCK_MONOTONIC: nobody waits for it any longer; 0: as long as it takes */
+	bool is_sent;     /* is set: the answer is on its way to the channel */
+	int fd;           /* is set: else the descriptor, the caller's; -1: none */
 };
 
 #define SNAP_BROKER_REPLY(to) ((struct snap_broker_reply){ .channel = (to), .fd = -1 })
@@ -54,6 +55,7 @@ struct snap_broker {
 	struct stacksnap_error *(*answer)(void *context, const struct snap_broker_request *request,
 					  struct snap_broker_reply *reply);
 	void *context;
+	int64_t until_ns; /* of each reply */
 };
 
 /* Answers by a finder of this process, about a capture of this process. */

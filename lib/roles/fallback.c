@@ -7,9 +7,17 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-enum { MOST_REFUSED = 8 }; /* files that the work does without before it asks for less */
+enum {
+	MOST_REFUSED = 8, /* files that the work does without before it asks for less */
+	MOST_LATE = 2,    /* tries that may be late before it asks for less */
+};
 
-static const int64_t LAST_NS = 330000000; /* for the last effort, behind the deadline */
+/* For the last effort where somebody waits; and at least, behind the deadline if need be. */
+static const int64_t ASKED_NS = 330000000, LEAST_NS = 100000000;
+/* Kept for the last effort, and for what is done without a parser: a part of the time, and at most. */
+static const int64_t RESERVE_PART = 5, RESERVE_NS = 800000000;
+/* A try that has less than that has no use. */
+static const int64_t USE_NS = 20000000;
 
 /* ---- files that ended a parser ---- */
 
@@ -54,6 +62,8 @@ struct
 try {
 	const struct snap_fallback *fallback;
 	enum snap_effort effort;
+	int64_t work_until_ns; /* for all efforts but the last; 0: without end */
+	unsigned late;         /* tries of this effort */
 };
 
 static struct stacksnap_error *run_work(void *context, struct snap_parser_job *job)
@@ -91,19 +101,47 @@ static bool is_asked(const struct snap_fallback *fallback)
 	return fallback->asked_ns && atomic_load(fallback->asked_ns) != 0;
 }
 
+/*
+ * The time of the whole ladder, with what is kept for its end: whatever the parsers before it do,
+ * the last one has its time, and so has whoever lists addresses when that is late as well.
+ */
+static void divide_time(struct try *try)
+{
+	int64_t deadline_ns = try->fallback->deadline_ns;
+	int64_t left = deadline_ns - snap_clock_ns(CLOCK_MONOTONIC), reserve = left / RESERVE_PART;
+
+	if (deadline_ns)
+		try->work_until_ns = deadline_ns - (reserve < RESERVE_NS ? reserve : RESERVE_NS);
+}
+
+/* Five eighths of what there is until then. */
+static int64_t share_of(int64_t now, int64_t until_ns)
+{
+	return until_ns > now ? now + (until_ns - now) / 8 * 5 : now;
+}
+
 /* When a try has to be over: it leaves time for those behind it. */
 static int64_t deadline_of(const struct try *try)
 {
 	int64_t deadline_ns = try->fallback->deadline_ns;
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), left = deadline_ns - now;
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), until;
 
 	if (deadline_ns == 0)
 		return 0;
-	if (try->effort == SNAP_EFFORT_NO_FILES && is_asked(try->fallback))
-		return now + LAST_NS;
-	if (try->effort == SNAP_EFFORT_NO_FILES)
-		return (left > 0 ? deadline_ns : now) + LAST_NS;
-	return left > 0 ? now + left / 8 * 5 : now;
+	if (try->effort != SNAP_EFFORT_NO_FILES)
+		return share_of(now, try->work_until_ns);
+	if (is_asked(try->fallback))
+		return now + ASKED_NS;
+	until = share_of(now, deadline_ns);
+	return until - now > LEAST_NS ? until : now + LEAST_NS;
+}
+
+static bool has_use(const struct try *try)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	return try->effort == SNAP_EFFORT_NO_FILES || !try->work_until_ns ||
+	       share_of(now, try->work_until_ns) - now >= USE_NS;
 }
 
 static struct stacksnap_error *run_parser(const struct try *try, struct snap_parser *parser,
@@ -119,6 +157,7 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 
 	for (int i = 0; i < SNAP_PARSER_INPUTS; i++)
 		call.inputs[i] = fallback->inputs[i];
+	call.broker.until_ns = call.deadline_ns;
 	call.asked_ns = is_last ? NULL : fallback->asked_ns;
 	err = snap_parser_run(parser, &call, &bytes, &size);
 	*file_id_ret = call.file_id;
@@ -147,6 +186,21 @@ static bool may_be_tried_again(const struct stacksnap_error *err)
 	}
 }
 
+/* What comes after one that failed. Each is tried without the file that the last one was at. */
+static void step_down(struct try *try, struct snap_refusals *refusals, bool was_late,
+		      uint64_t file_id)
+{
+	try->late += was_late;
+	if (is_asked(try->fallback)) {
+		try->effort = SNAP_EFFORT_NO_FILES;
+	} else if (!snap_refuse_file(refusals, file_id, MOST_REFUSED) || try->late >= MOST_LATE) {
+		try->effort++;
+		try->late = 0;
+	}
+	if (!has_use(try))
+		try->effort = SNAP_EFFORT_NO_FILES;
+}
+
 struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 					  struct snap_parser *prepared)
 {
@@ -155,7 +209,9 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 	struct try try = { .fallback = fallback, .effort = fallback->first };
 
 	fallback->reason = NULL;
+	divide_time(&try);
 	for (;;) {
+		bool was_late;
 		uint64_t file_id = 0;
 		struct stacksnap_error *err = parser ? NULL : make_parser(&try, &parser);
 
@@ -167,14 +223,12 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 			return err;
 		snap_parser_destroy(parser);
 		parser = NULL;
+		was_late = snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 		/* The first reason is the one that matters: the others follow from it. */
 		if (fallback->reason)
 			snap_error_destroy(err);
 		else
 			refusals.reason = fallback->reason = err;
-		if (is_asked(fallback))
-			try.effort = SNAP_EFFORT_NO_FILES;
-		else if (!snap_refuse_file(&refusals, file_id, MOST_REFUSED))
-			try.effort++;
+		step_down(&try, &refusals, was_late, file_id);
 	}
 }

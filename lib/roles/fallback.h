@@ -44,8 +44,12 @@ struct snap_fallback {
 	struct snap_broker broker;
 	uid_t uid;
 	int inputs[SNAP_PARSER_INPUTS];
-	int64_t deadline_ns; /* CLOCK_MONOTONIC; the last try has 330 ms more. 0: none */
-	uint64_t capacity;   /* see struct snap_parser_start */
+	/*
+	 * CLOCK_MONOTONIC; 0: none. All tries end before it, with some time to spare. Where it is
+	 * reached already there is the last one, which has 100 ms.
+	 */
+	int64_t deadline_ns;
+	uint64_t capacity; /* see struct snap_parser_start */
 	enum snap_effort first;
 	/*
 	 * As in struct snap_parser_call, for all tries but the last. Who is asked tries nothing but

@@ -3,6 +3,7 @@
 #include "roles/role.h"
 
 #include "base/spawn.h"
+#include "proc/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 
 enum {
 	PATIENCE_MS = 100,
+	HELD_MS = 20, /* for one that sleeps then where not even SIGKILL wakes it */
 	KEPT_DESCRIPTORS = 8,
 	SEND_TIMEOUT_US = 200000, /* for a role that asks and does not listen to answers */
 };
@@ -62,8 +64,10 @@ bool snap_role_has_ended(const struct snap_role *role, int timeout_ms)
 
 int snap_role_end(struct snap_role *role)
 {
-	int status = role->pidfd >= 0 ? snap_spawn_end(role->pidfd, 0, PATIENCE_MS) : -1;
+	int status = role->pidfd >= 0 ? snap_spawn_end(role->pidfd, 0, HELD_MS) : -1;
 
+	if (role->pidfd >= 0 && !snap_role_has_ended(role, 0) && !snap_procfs_is_held(role->pid))
+		snap_spawn_end(role->pidfd, 0, PATIENCE_MS - HELD_MS);
 	snap_close(&role->pidfd);
 	snap_close(&role->channel);
 	role->pid = 0;

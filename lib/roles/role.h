@@ -38,7 +38,7 @@ struct stacksnap_error *snap_role_spawn(const char *name, void (*run)(void *cont
 
 /*
  * Kills the role if it still runs and reaps it, waiting at most 100 ms: one that sits in an
- * uninterruptible wait is left behind. Afterwards there is nothing. Returns how it had ended
+ * uninterruptible wait by then, or after 20 ms, is left behind. Afterwards there is nothing. Returns how it had ended
  * before it was killed, as wait(2) puts it; -1: it had not. Safe on SNAP_ROLE_NONE.
  */
 int snap_role_end(struct snap_role *role);

@@ -143,8 +143,8 @@ static int64_t deadline_of(const struct snap_options *options, const struct snap
 }
 
 /*
- * The child wants help with its reading, asks whether there are new processes in the tree, or is
- * done.
+ * The child wants help with its reading, asks for plans, or whether there are new processes in the
+ * tree, or is done.
  */
 static struct stacksnap_error *answer_child(const struct snap_options *options,
 					    const struct child *child,
@@ -163,7 +163,10 @@ static struct stacksnap_error *answer_child(const struct snap_options *options,
 		help_child(options, memory, stop);
 	if (value < SNAP_TRACER_ASK || *done_ret)
 		return NULL;
-	err = again->look(again->context, stop, &grown);
+	if (value >= SNAP_TRACER_SCOUT)
+		err = again->scout(again->context, stop);
+	else
+		err = again->look(again->context, stop, &grown);
 	if (err)
 		return err;
 	value = grown ? SNAP_TRACER_PREPARE : SNAP_TRACER_GO;
@@ -262,6 +265,7 @@ struct stacksnap_error *snap_tracer_run(const struct snap_options *options,
 	if (err)
 		return err;
 	task.procfs = &procfs;
+	task.may_scout = again->scout != NULL;
 	err = snap_scratch_create(SCRATCH_BYTES, &scratch);
 	if (!err)
 		err = snap_shared_scratch_create(LIST_BYTES, &lists);

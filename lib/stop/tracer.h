@@ -33,6 +33,13 @@ struct snap_stop_hook {
 	 */
 	bool (*suffices)(void *context, const struct snap_capture *capture, size_t process,
 			 const struct snap_thread *copy);
+	/*
+	 * Which memory of a managed runtime is to be copied in the stop: called for a process that
+	 * runs, whose mappings are there, and may have one. *found_ret: there is a plan.
+	 */
+	struct stacksnap_error *(*scout)(void *context, const struct snap_options *options,
+					 struct snap_capture *capture, size_t process,
+					 struct snap_memory_plan *plan, bool *found_ret);
 	void *context;
 };
 
@@ -45,6 +52,8 @@ struct snap_traced {
 	size_t index;         /* in capture->processes; SIZE_MAX: forked during the stop */
 	bool look_only; /* list its threads, touch none: kernel threads, processes with trouble */
 	bool foreign_namespace; /* its tids differ inside: read ns_tid of each thread */
+	/* By the parent, when it is asked for it; in the shared mapping. NULL: there is none. */
+	const struct snap_memory_plan *plan;
 	/* written by the child */
 	int error;      /* errno of SEIZE or of reading; 0: none */
 	bool seized;    /* some thread is, or was, ours */
@@ -62,6 +71,9 @@ struct snap_traced {
 	bool maps_cut; /* there were more */
 	struct snap_piece *pieces;
 	size_t piece_count;
+	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have, as it looks */
+	struct snap_memory_image
+		*memory;             /* what the plan copied, for snap_plan_finish(); or NULL */
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;
@@ -104,8 +116,21 @@ struct snap_stop {
  */
 struct snap_stop_again {
 	struct stacksnap_error *(*look)(void *context, struct snap_stop *stop, bool *grown_ret);
+	/*
+	 * Before the first SEIZE, if there are processes with `runtimes`: sets their plans. NULL:
+	 * nobody does.
+	 */
+	struct stacksnap_error *(*scout)(void *context, struct snap_stop *stop);
 	void *context;
 };
+
+/* What is asked for of runtimes' memory beyond the usual is no part of the memory for stacks. */
+static inline uint64_t snap_stop_extra_bytes(const struct snap_options *options)
+{
+	const uint64_t usual = 64 << 20;
+
+	return options->runtime_memory > usual ? options->runtime_memory - usual : 0;
+}
 
 /* A stop without processes, with room for so many, and all patience. NULL: memory is used up. */
 struct snap_stop *snap_stop_new(struct snap_shared_memory *memory, uint32_t capacity);

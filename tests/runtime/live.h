@@ -7,6 +7,7 @@
 #define TESTS_RUNTIME_LIVE_H
 
 #include "analyze/runtime/runtime.h"
+#include "base/shared_memory.h"
 #include "model/memory_image.h"
 
 struct live {
@@ -33,12 +34,32 @@ bool live_read(void *context, uint64_t address, void *out, size_t size);
 struct stacksnap_error *live_find(void *context, const struct snap_file_request *request,
 				  int *fd_ret);
 
+/* What a plan has copied. */
+struct live_image {
+	struct snap_memory_image image;
+	int64_t taken_ns;
+	struct snap_region room, left;
+};
+
+/*
+ * What happens with bytes of an image changed: `read` is called `rounds` times, each time with some
+ * others, and is not to crash. The bytes are then as they were.
+ */
+void live_mutate(struct live_image *image, unsigned rounds, void (*read)(void *context),
+		 void *context);
+
+/* While the process is stopped. */
+void live_execute(struct live *live, const struct snap_memory_plan *plan, struct live_image *ret);
+/* When it runs again. */
+void live_finish(struct live_image *image);
+struct snap_runtime_memory live_memory(struct live_image *image);
+
 /* What was found, and how long it took. */
 struct live_report {
 	const char *runtime;
 	bool found;
 	const struct snap_memory_plan *plan;
-	const struct snap_memory_image *image; /* NULL: the memory itself was read */
+	const struct live_image *image; /* NULL: the memory itself was read */
 	const struct snap_runtime_result *result;
 	int64_t scout_ns, stop_ns, read_ns;
 };

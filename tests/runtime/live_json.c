@@ -43,10 +43,10 @@ static json_t *labels_of(const struct snap_label *labels, size_t count)
 
 static json_t *entry_of(const struct snap_entry *entry)
 {
-	json_t *made = json_object();
+	json_t *made = entry ? json_object() : json_null();
 
 	if (!entry)
-		return json_null();
+		return made;
 	json_object_set_new(made, "function", text(entry->function));
 	if (entry->symbol && entry->symbol != entry->function)
 		json_object_set_new(made, "symbol", text(entry->symbol));
@@ -180,8 +180,8 @@ static json_t *steps_of(const struct live_report *report)
 		json_t *step = json_pack("{s:i,s:i}", "op", report->plan->steps[i].op, "source",
 					 report->plan->steps[i].source);
 
-		if (report->image && i < report->image->step_count) {
-			const struct snap_plan_result *result = &report->image->steps[i];
+		if (report->image && i < report->image->image.step_count) {
+			const struct snap_plan_result *result = &report->image->image.steps[i];
 
 			json_object_set_new(step, "records",
 					    json_integer((json_int_t)result->records));
@@ -206,7 +206,7 @@ void live_print(FILE *file, const struct live *live, const struct live_report *r
 	json_object_set_new(made, "steps", steps_of(report));
 	if (report->image) {
 		json_object_set_new(made, "image_bytes",
-				    json_integer((json_int_t)report->image->bytes));
+				    json_integer((json_int_t)report->image->image.bytes));
 		json_object_set_new(made, "image_ns", json_integer(report->image->taken_ns));
 	}
 	json_object_set_new(made, "result",

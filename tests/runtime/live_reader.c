@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * live_reader [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live process, as
- * one JSON document. It scouts while the process runs, and reads while all its threads stand still.
+ * live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
+ * process, as one JSON document. It scouts while the process runs, and reads while all its threads
+ * stand still; with --image the plan is executed then, and what it has copied is all that is read,
+ * and with --mutate=N then N times more, each time with some of its bytes changed.
  * For tests, which compare this with what the process says of itself.
  */
 #include "live.h"
@@ -84,45 +86,96 @@ static void bed_close(struct bed *bed)
 	snap_interner_deinit(&bed->strings);
 }
 
+/* Reads the process itself, while it is stopped, or an image of it, when it runs again. */
+static void read_process(struct live *live, struct bed *bed, const struct snap_runtime *runtime,
+			 struct live_image *image, struct live_report *report)
+{
+	struct snap_runtime_result *result = NULL;
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
+
+	live_stop(live);
+	if (image) {
+		live_execute(live, report->plan, image);
+		live_go_on(live);
+		report->stop_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+		live_finish(image);
+		bed->memory = live_memory(image);
+		report->image = image;
+	}
+	check(snap_modules_create(bed->set, &live->process, &bed->process.modules));
+	report->read_ns = -snap_clock_ns(CLOCK_MONOTONIC);
+	check(runtime->read(&bed->process, &result));
+	report->read_ns += snap_clock_ns(CLOCK_MONOTONIC);
+	report->result = result;
+	if (!image) {
+		live_go_on(live);
+		report->stop_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	}
+}
+
+/* For live_mutate(). */
+struct again {
+	struct bed *bed;
+	struct live *live;
+	const struct snap_runtime *runtime;
+};
+
+/* As if it were the first time, with nothing left of the others. */
+static void read_again(void *context)
+{
+	struct again *again = context;
+	struct snap_runtime_result *result = NULL;
+	struct snap_runtime_process process = again->bed->process;
+	struct snap_interner strings;
+	struct snap_arena arena;
+
+	snap_arena_init(&arena);
+	snap_interner_init(&strings, &arena);
+	process.strings = &strings;
+	process.arena = &arena;
+	check(again->runtime->read(&process, &result));
+	snap_interner_deinit(&strings);
+	snap_arena_deinit(&arena);
+}
+
 int main(int argc, char **argv)
 {
 	struct bed bed = { .options = { .inlines = true, .lines = true, .symbols = true } };
 	struct snap_memory_plan plan = { .step_count = 0 };
 	struct live_report report = { .plan = &plan };
-	struct snap_runtime_result *result = NULL;
+	struct live_image image = { .room = { NULL, NULL } };
 	const struct snap_runtime *runtime;
+	bool with_image = false;
+	unsigned rounds = 0;
 	struct live live;
-	int64_t begin;
 
 	for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
-		if (strcmp(argv[1], "--raw-names") != 0)
+		if (strcmp(argv[1], "--image") == 0)
+			with_image = true;
+		else if (strcmp(argv[1], "--raw-names") == 0)
+			bed.options.raw_names = true;
+		else if (strncmp(argv[1], "--mutate=", strlen("--mutate=")) == 0)
+			rounds = (unsigned)atoi(argv[1] + strlen("--mutate="));
+		else
 			fail("unknown option %s", argv[1]);
-		bed.options.raw_names = true;
 	}
 	if (argc != 3)
-		fail("usage: live_reader [--raw-names] RUNTIME PID");
+		fail("usage: live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID");
 	runtime = find_runtime(argv[1]);
 	report.runtime = runtime->name;
 	live_open(&live, atoi(argv[2]));
 	bed_open(&bed, &live);
 
-	begin = snap_clock_ns(CLOCK_MONOTONIC);
+	report.scout_ns = -snap_clock_ns(CLOCK_MONOTONIC);
 	check(snap_modules_create(bed.set, &live.process, &bed.process.modules));
 	check(runtime->scout(&bed.process, &plan, &report.found));
-	report.scout_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	report.scout_ns += snap_clock_ns(CLOCK_MONOTONIC);
 	if (!snap_memory_plan_check(&plan))
 		fail("the plan makes no sense");
 
-	begin = snap_clock_ns(CLOCK_MONOTONIC);
-	live_stop(&live);
-	check(snap_modules_create(bed.set, &live.process, &bed.process.modules));
-	report.read_ns = -snap_clock_ns(CLOCK_MONOTONIC);
-	check(runtime->read(&bed.process, &result));
-	report.read_ns += snap_clock_ns(CLOCK_MONOTONIC);
-	live_go_on(&live);
-	report.stop_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
-
-	report.result = result;
+	read_process(&live, &bed, runtime, with_image ? &image : NULL, &report);
+	if (with_image)
+		live_mutate(&image, rounds, read_again, &(struct again){ &bed, &live, runtime });
 	live_print(stdout, &live, &report);
 	bed_close(&bed);
 	free(live.process.threads);

@@ -19,6 +19,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -156,6 +158,26 @@ static void fill_memory(struct snap_capture *capture, struct snap_process *proce
 	process->embedded_count = 2;
 }
 
+static void fill_image(struct snap_capture *capture, struct snap_process *process)
+{
+	static const uint8_t bytes[] = "what a runtime keeps in its memory";
+	struct snap_memory_image *image = snap_arena_new(&capture->arena, struct snap_memory_image);
+	struct snap_memory_piece *pieces =
+		snap_arena_new_array(&capture->arena, 2, struct snap_memory_piece);
+
+	pieces[0] = (struct snap_memory_piece){ 0xc000000000, 10, bytes };
+	pieces[1] = (struct snap_memory_piece){ 0xc00000000a, 24, bytes + 10 };
+	*image = (struct snap_memory_image){
+		.pieces = pieces,
+		.piece_count = 2,
+		.bytes = 34,
+		.taken_ns = 77777,
+		.steps = { { 5, 50, SNAP_PLAN_WHOLE }, { 6, 60, SNAP_PLAN_CUT_RECORDS } },
+		.step_count = 2,
+	};
+	process->memory = image;
+}
+
 /* Every field has a value that its neighbours have not. */
 static struct snap_capture *make_capture(void)
 {
@@ -204,6 +226,7 @@ static struct snap_capture *make_capture(void)
 	};
 	fill_memory(capture, &processes[0]);
 	fill_threads(capture, &processes[0]);
+	fill_image(capture, &processes[0]);
 	capture->processes = processes;
 	capture->process_count = 2;
 	capture->host = (struct snap_host){ "host", "6.1.0", "x86_64", NULL, 2, 1234567890, 100 };
@@ -221,6 +244,7 @@ static void test_round_trip(void **state _unused_)
 	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 	struct bytes first = write_capture(capture), second;
 	const struct snap_process *process;
+	char text[32];
 
 	assert_null(read_capture(first.data, first.size, &back));
 	second = write_capture(back);
@@ -251,6 +275,15 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(process->threads[1].taken, SNAP_TAKEN_UNSTOPPED);
 	assert_true(process->threads[1].partial);
 	assert_false(process->threads[0].partial);
+	assert_int_equal(process->memory->taken_ns, 77777);
+	assert_int_equal(process->memory->step_count, 2);
+	assert_int_equal(process->memory->steps[1].records, 6);
+	assert_int_equal(process->memory->steps[1].bytes, 60);
+	assert_int_equal(process->memory->steps[1].cut, SNAP_PLAN_CUT_RECORDS);
+	assert_int_equal(process->memory->bytes, 34);
+	assert_true(snap_memory_image_read(process->memory, 0xc000000005, text, 22));
+	assert_memory_equal(text, "a runtime keeps in its", 22);
+	assert_null(back->processes[1].memory);
 	assert_int_equal(back->processes[1].parent, 0);
 	assert_int_equal(back->processes[1].trouble, SNAP_TROUBLE_EXITED);
 	assert_string_equal(back->warnings[0].message, "thread 101 did not stop");
@@ -330,7 +363,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 4");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 5");
 	free(bytes.data);
 }
 
@@ -345,33 +378,87 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
 
 /*
  * Files of the first version know nothing of threads that were not stopped, those of the second
- * nothing of paths that come again; no thread and no mapping, no change.
+ * nothing of paths that come again, those of the third nothing of memory of runtimes. The fixtures
+ * are what they look like.
  */
-static void test_first_version(void **state _unused_)
+static void test_older_versions(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
-	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
-	struct bytes bytes;
-	uint64_t hash;
 
 	assert_true(size_of_process(capture, 1) < size_of_process(capture, 2));
-	capture->processes[0].thread_count = 0;
-	assert_int_equal(size_of_process(capture, 1), size_of_process(capture, 2));
-	capture->processes[0].map_count = 0;
-	capture->processes[0].embedded_count = 0;
-	assert_int_equal(size_of_process(capture, 2), size_of_process(capture, 3));
-	bytes = write_capture(capture);
-	assert_int_equal(bytes.data[8], 3);
-	bytes.data[8] = 1;
-	hash = snap_hash_bytes(bytes.data, 24, 0);
-	memcpy(bytes.data + 24, &hash, sizeof(hash));
-	assert_null(read_capture(bytes.data, bytes.size, &back));
-	assert_int_equal(back->process_count, 2);
+	assert_true(size_of_process(capture, 3) < size_of_process(capture, 4));
+	for (uint32_t version = 1; version < 4; version++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+		char path[4096];
+		const struct snap_process *process;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/tests/unit/fixtures/format-%u.snapcap",
+			 getenv("STACKSNAP_SOURCE"), version);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		assert_null(snap_capture_read(fd, &back));
+		close(fd);
+		assert_int_equal(back->process_count, 2);
+		process = &back->processes[0];
+		assert_string_equal(process->maps[0].path, "/usr/bin/a b");
+		assert_int_equal(process->thread_count, 2);
+		assert_int_equal(process->threads[0].stack_size, 1000);
+		assert_int_equal(process->threads[1].taken,
+				 version > 1 ? SNAP_TAKEN_UNSTOPPED : SNAP_TAKEN_TOGETHER);
+		assert_null(process->memory);
+	}
+}
+
+static void test_no_version(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
+	struct bytes bytes = write_capture(capture);
+	uint64_t hash;
+
+	assert_int_equal(bytes.data[8], 4);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));
 	refuse(bytes.data, bytes.size, "header");
 	free(bytes.data);
+}
+
+/* What must hold of an image, whoever has written it. */
+static void test_images_that_make_no_sense(void **state _unused_)
+{
+	for (unsigned how = 0; how < 5; how++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
+		struct snap_memory_image *image = capture->processes[0].memory;
+		struct bytes bytes;
+
+		switch (how) {
+		case 0:
+			image->pieces[1].address--;
+			break;
+		case 1:
+			image->pieces[1].address = UINT64_MAX;
+			break;
+		case 2:
+			image->pieces[0].size = 0;
+			break;
+		case 3:
+			image->steps[0].cut = SNAP_PLAN_CUT_RECORDS + 1;
+			break;
+		case 4:
+			image->step_count = SNAP_PLAN_MOST_STEPS;
+			break;
+		}
+		bytes = write_capture(capture);
+		if (how == 4) {
+			_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+
+			assert_null(read_capture(bytes.data, bytes.size, &back));
+		} else {
+			refuse(bytes.data, bytes.size, how == 3 ? "cut" : "image");
+		}
+		free(bytes.data);
+	}
 }
 
 /* Two long paths in turns take room once, in the file and in memory. */
@@ -536,7 +623,9 @@ int main(void)
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_newer_version),
-		cmocka_unit_test(test_first_version),
+		cmocka_unit_test(test_older_versions),
+		cmocka_unit_test(test_no_version),
+		cmocka_unit_test(test_images_that_make_no_sense),
 		cmocka_unit_test(test_paths_that_come_again),
 		cmocka_unit_test(test_any_byte_wrong),
 		cmocka_unit_test(test_wrong_values),

@@ -286,6 +286,35 @@ static void test_timeouts(void **state)
 	refuse(options, "timeout", "1s", "not a number of milliseconds");
 }
 
+static void test_runtimes(void **state)
+{
+	struct snap_options *options = *state;
+
+	assert_int_equal(options->runtimes, SNAP_RUNTIME_ALL);
+	assert_false(options->runtimes_given);
+	take(options, "runtimes", "python,go");
+	assert_int_equal(options->runtimes, SNAP_RUNTIME_GO | SNAP_RUNTIME_CPYTHON);
+	assert_true(options->runtimes_given);
+	refuse(options, "runtimes", "go,none", "stand alone");
+	refuse(options, "runtimes", "auto,none", "stand alone");
+	refuse(options, "runtimes", "perl", "not one of go, cpython, php, auto, none");
+	assert_int_equal(options->runtimes, SNAP_RUNTIME_GO | SNAP_RUNTIME_CPYTHON);
+	take(options, "runtimes", "none");
+	assert_int_equal(options->runtimes, 0);
+	assert_false(options->runtimes_given);
+	take(options, "runtimes", "cpython");
+	assert_int_equal(options->runtimes, SNAP_RUNTIME_CPYTHON);
+	take(options, "runtimes", "auto");
+	assert_int_equal(options->runtimes, SNAP_RUNTIME_ALL);
+	assert_false(options->runtimes_given);
+	take(options, "runtime-budget", "100");
+	assert_int_equal(options->runtime_budget_ns, 100000000);
+	refuse(options, "runtime-budget", "0", "not a number of milliseconds");
+	take(options, "runtime-memory", "256M");
+	assert_int_equal(options->runtime_memory, 256 << 20);
+	refuse(options, "runtime-memory", "3G", "not a size of memory");
+}
+
 static void test_words(void **state)
 {
 	struct snap_options *options = *state;
@@ -550,15 +579,25 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_defaults),      TEST(test_pids),
-		TEST(test_other_targets), TEST(test_texts_are_copied),
-		TEST(test_flags),         TEST(test_states),
-		TEST(test_group_by),      TEST(test_regexes_replace),
-		TEST(test_numbers),       TEST(test_timeouts),
-		TEST(test_words),         TEST(test_rates),
-		TEST(test_durations),     TEST(test_conditions),
-		TEST(test_moments),       TEST(test_words_of_recordings),
-		TEST(test_lists_add_up),  TEST(test_refuses_the_unknown),
+		TEST(test_defaults),
+		TEST(test_pids),
+		TEST(test_other_targets),
+		TEST(test_texts_are_copied),
+		TEST(test_flags),
+		TEST(test_states),
+		TEST(test_group_by),
+		TEST(test_regexes_replace),
+		TEST(test_numbers),
+		TEST(test_timeouts),
+		TEST(test_words),
+		TEST(test_rates),
+		TEST(test_runtimes),
+		TEST(test_durations),
+		TEST(test_conditions),
+		TEST(test_moments),
+		TEST(test_words_of_recordings),
+		TEST(test_lists_add_up),
+		TEST(test_refuses_the_unknown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -568,6 +568,77 @@ static void test_ladder(void **state _unused_)
 	assert_ladder(7, (const unsigned[]){ 2, 1, 1 });
 }
 
+/* Looks at another file each time, and never ends with it; or is at none that it tells of. */
+static struct stacksnap_error *think_for_ever(void *context, enum snap_effort effort,
+					      struct snap_parser_job *job)
+{
+	const bool *notes_files = context;
+	struct snap_broker_request request = { .process = effort };
+
+	if (snap_error_ignore(snap_wire_send(job->channel, &request, sizeof(request), -1)))
+		return NULL;
+	if (*notes_files)
+		*job->file_id = (uint64_t)getpid();
+	for (;;)
+		pause();
+}
+
+/* A file that nobody opens: whoever answers is held for as long as anybody waits for it. */
+static struct stacksnap_error *hold_request(void *context,
+					    const struct snap_broker_request *request,
+					    struct snap_broker_reply *reply)
+{
+	unsigned *counts = context;
+
+	counts[request->process]++;
+	assert_true(reply->until_ns > 0);
+	while (now_ns() < reply->until_ns)
+		usleep(1000);
+	return snap_error_not_found();
+}
+
+/* Each effort was tried; the last try ended, and there was time left for who needs no parser. */
+static bool ladder_ends(bool notes_files, int64_t time_ns)
+{
+	struct snap_options options = { .cancel = NULL };
+	unsigned counts[SNAP_EFFORT_COUNT] = { 0 };
+	struct stacksnap_error *err;
+	bool in_time;
+	struct snap_fallback fallback = {
+		.work = think_for_ever,
+		.take = take_nothing,
+		.context = &notes_files,
+		.options = &options,
+		.broker = { .answer = hold_request, .context = counts },
+		.uid = snap_sandbox_pick_uid(NULL, 0),
+		.inputs = { -1, -1 },
+		.deadline_ns = now_ns() + time_ns,
+	};
+
+	err = snap_fallback_run(&fallback, NULL);
+	in_time = now_ns() < fallback.deadline_ns;
+	assert_int_equal(snap_error_code(err), SNAP_ERROR_TIMEOUT);
+	assert_int_equal(fallback.effort, SNAP_EFFORT_NO_FILES);
+	assert_int_equal(counts[SNAP_EFFORT_ALL], notes_files ? 2 : 1);
+	assert_in_range(counts[SNAP_EFFORT_NO_SYMBOLS], 1, 2);
+	assert_int_equal(counts[SNAP_EFFORT_NO_FILES], 1);
+	snap_error_destroy(err);
+	snap_error_destroy(fallback.reason);
+	return in_time;
+}
+
+/* Whatever holds each of them: all is over before the deadline, but for want of a processor. */
+static void test_ladder_in_time(void **state _unused_)
+{
+	for (int files = 0; files < 2; files++) {
+		bool in_time = false;
+
+		for (int tries = 0; tries < 3 && !in_time; tries++)
+			in_time = ladder_ends(files, 2000000000);
+		assert_true(in_time);
+	}
+}
+
 static void test_refusals(void **state _unused_)
 {
 	struct snap_refusals refusals = { .broker = snap_no_broker() };
@@ -717,6 +788,7 @@ int main(void)
 		cmocka_unit_test(test_parser_made_beforehand),
 		cmocka_unit_test(test_parser_shares_its_result_alone),
 		cmocka_unit_test(test_ladder),
+		cmocka_unit_test(test_ladder_in_time),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_collector),
 		cmocka_unit_test(test_ends_of_collectors),

@@ -194,7 +194,7 @@ static void takes_its_time(void *context, int channel _unused_)
 
 static void forgive(struct snap_remote_unwinder *unwinder)
 {
-	unwinder->losses = 0;
+	unwinder->losses = unwinder->late = 0;
 	for (size_t i = 0; i < unwinder->process_count; i++)
 		unwinder->processes[i].losses = 0;
 	for (size_t i = 0; i < unwinder->user_count; i++)
@@ -247,6 +247,40 @@ static void test_one_that_takes_its_time(void **state)
 	assert_string_equal(pcs.reason, "the unwinding process was lost");
 	assert_null(snap_remote_unwind(unwinder, 1, &bed->processes[0], thread, &pcs));
 	assert_true(!pcs.reason || strcmp(pcs.reason, "the unwinding process was lost") != 0);
+}
+
+static void never_answers(void *context _unused_, int channel _unused_)
+{
+	for (;;)
+		pause();
+}
+
+/* All others wait for each of its stacks: for the next ones less and less. */
+static void test_one_that_never_answers(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_remote_unwinder *unwinder = bed->unwinder;
+	const struct snap_thread *thread = &bed->processes[0].threads[2];
+	int64_t least = INT64_MAX, took;
+	struct snap_pcs pcs;
+
+	assert_told(bed, 0, thread);
+	for (unsigned i = 0; i < 4; i++) {
+		forgive(unwinder);
+		unwinder->late = i;
+		snap_remote_end_parser(unwinder);
+		assert_null(snap_remote_renew_exchange(unwinder));
+		assert_null(snap_role_spawn("hostile", never_answers, NULL, &unwinder->role));
+		took = snap_clock_ns(CLOCK_MONOTONIC);
+		assert_null(snap_remote_unwind(unwinder, 0, &bed->processes[0], thread, &pcs));
+		took = snap_clock_ns(CLOCK_MONOTONIC) - took;
+		least = took < least ? took : least;
+		assert_int_equal(unwinder->late, i + 1);
+	}
+	/* The first one had three seconds; the others a half, a quarter, an eighth of that. */
+	assert_in_range(least, 300000000, 2900000000);
+	assert_int_equal(snap_remote_halved(1000, 2, 3), 250);
+	assert_int_equal(snap_remote_halved(1000, 9, 3), 125);
 }
 
 static void blames_another(void *context, int channel _unused_)
@@ -508,6 +542,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_it_has_no_priority, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_works_unasked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_takes_its_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_that_never_answers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_blames_another, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_writes_wherever_it_may, set_up,
 						tear_down),

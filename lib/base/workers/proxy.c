@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/spawn.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 enum {
@@ -63,6 +64,8 @@ int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index)
 	struct snap_workers_shared *shared = pool->shared;
 	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + MAKER_PATIENCE_MS * 1000000ll;
 	uint32_t wish = shared->wish + 1;
+	int pidfd;
+	pid_t pid;
 
 	shared->slot = (uint32_t)index;
 	__atomic_store_n(&shared->wish, wish, __ATOMIC_RELEASE);
@@ -73,8 +76,14 @@ int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index)
 			return -1;
 		snap_futex_sleep(&shared->answered, wish - 1, LOOK_NS);
 	}
-	return shared->made ? (int)syscall(SYS_pidfd_open, snap_worker_slot_of(pool, index)->pid, 0)
-			    : -1;
+	if (!shared->made)
+		return -1;
+	pid = snap_worker_slot_of(pool, index)->pid;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* Else it would wait at a slot that the next worker has, and answer in its place. */
+	if (pidfd < 0)
+		kill(pid, SIGKILL);
+	return pidfd;
 }
 
 int snap_workers_make_maker(struct snap_workers *pool)

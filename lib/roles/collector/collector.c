@@ -41,10 +41,17 @@ enum {
 /* How long a new worker may take to be there. */
 static const int64_t WORKER_NS = 2000000000;
 
+/* A worker has been made, or why not; with its channel. */
+struct worker_made {
+	struct snap_wire_error error;
+	pid_t pid;
+};
+
 /* The collector's first words, with the descriptor of capture->shared where there is one. */
 struct capture_made {
 	struct snap_wire_error error;
 	uid_t parser_uid;
+	uint64_t memory_bytes;
 };
 
 /* ---- in the collector, and in its worker ---- */
@@ -74,8 +81,10 @@ static struct stacksnap_error *send_capture(struct collector *collector,
 
 	if (!error)
 		error = snap_parser_pick_uid(collector->capture, &made.parser_uid);
-	if (!error)
+	if (!error) {
 		shared = collector->capture->shared_fd;
+		made.memory_bytes = snap_capture_memory_bytes(collector->capture);
+	}
 	snap_wire_pack_error(error, &made.error);
 	snap_error_destroy(error);
 	return snap_wire_send(collector->channel, &made, sizeof(made), shared);
@@ -85,12 +94,13 @@ static struct stacksnap_error *send_capture(struct collector *collector,
  * of the supervisor is the worker's. */
 static struct stacksnap_error *send_worker(struct collector *collector)
 {
-	struct snap_wire_error word;
+	struct worker_made word;
 	struct stacksnap_error *err;
 
 	snap_role_end(&collector->worker);
 	err = snap_role_spawn("snap-collector", run_worker, collector, &collector->worker);
-	snap_wire_pack_error(err, &word);
+	snap_wire_pack_error(err, &word.error);
+	word.pid = collector->worker.pid;
 	snap_error_destroy(err);
 	err = snap_wire_send(collector->channel, &word, sizeof(word), collector->worker.channel);
 	snap_close(&collector->worker.channel);
@@ -180,6 +190,7 @@ struct snap_collector {
 	int bytes, shared;          /* memfds; -1: there is none */
 	int64_t deadline_ns;
 	uid_t parser_uid;
+	uint64_t memory_bytes;              /* of managed runtimes */
 	const struct snap_options *options; /* of the work at hand */
 };
 
@@ -239,24 +250,30 @@ static struct stacksnap_error *hear(int channel, void *answer, size_t size, int 
 
 /* ---- its workers ---- */
 
-/* The channel of the worker that is on its way; -1: none is. */
-static int receive_worker(void *context)
+/* The channel of the worker that is on its way; -1: none is, or it is still. */
+static int receive_worker(void *context, int64_t until_ns, pid_t *pid_ret)
 {
 	struct snap_collector *collector = context;
-	struct snap_wire_error word;
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + WORKER_NS;
+	struct worker_made word;
 	_cleanup_fd_ int channel = -1;
 	struct stacksnap_error *err;
 
 	if (!collector->worker_is_due)
 		return -1;
-	collector->worker_is_due = false;
-	err = await(collector->role.channel, collector->options,
-		    snap_clock_ns(CLOCK_MONOTONIC) + WORKER_NS);
+	if (until_ns && until_ns < until)
+		until = until_ns;
+	err = await(collector->role.channel, collector->options, until);
+	/* It is asked for again with the next file. */
+	collector->worker_is_due = err && snap_error_code(err) == SNAP_ERROR_TIMEOUT;
 	if (!err)
 		err = hear(collector->role.channel, &word, sizeof(word), &channel);
 	if (!err)
-		err = snap_wire_unpack_error(&word);
-	return snap_error_ignore(err) ? -1 : snap_take_fd(&channel);
+		err = snap_wire_unpack_error(&word.error);
+	if (snap_error_ignore(err))
+		return -1;
+	*pid_ret = word.pid;
+	return snap_take_fd(&channel);
 }
 
 /* It is held by a file system, or has died: another one takes its place. */
@@ -359,6 +376,7 @@ struct stacksnap_error *snap_collector_await(struct snap_collector *collector)
 		err = hear(collector->role.channel, &made, sizeof(made), &collector->shared);
 	if (!err) {
 		collector->parser_uid = made.parser_uid;
+		collector->memory_bytes = made.memory_bytes;
 		collector->worker_is_due = true;
 		return snap_wire_unpack_error(&made.error);
 	}
@@ -424,6 +442,11 @@ int64_t snap_collector_deadline_ns(const struct snap_collector *collector)
 uid_t snap_collector_parser_uid(const struct snap_collector *collector)
 {
 	return collector->parser_uid;
+}
+
+uint64_t snap_collector_memory_bytes(const struct snap_collector *collector)
+{
+	return collector->memory_bytes;
 }
 
 /* ---- files ---- */

@@ -56,6 +56,9 @@ int64_t snap_collector_deadline_ns(const struct snap_collector *collector);
 /* What snap_sandbox_pick_uid() says for its processes. */
 uid_t snap_collector_parser_uid(const struct snap_collector *collector);
 
+/* Bytes of managed runtimes' memory in it. */
+uint64_t snap_collector_memory_bytes(const struct snap_collector *collector);
+
 /* Writes it to `fd` as a file that is complete in itself, see snap_files_embed(). */
 struct stacksnap_error *snap_collector_save(struct snap_collector *collector,
 					    const struct snap_options *options,

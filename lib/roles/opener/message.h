@@ -55,7 +55,10 @@ enum {
 	SNAP_OPENER_MOST_OF_PROCESS = 3, /* files that hold an opener, before all are left out */
 };
 
-/* What was asked for is done, or why not; while it saves, what it comes to. */
+/*
+ * What was asked for is done, or why not. While it saves: what it comes to. While it opens a file:
+ * it now reads what a program may serve.
+ */
 struct snap_opener_answer {
 	struct snap_wire_error error;
 	uint32_t copied;                     /* bytes */

@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/reopen.h"
 #include "files/search.h"
+#include "proc/procfs.h"
 #include "roles/opener/describe.h"
+#include "roles/opener/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,23 +18,23 @@
 #include <string.h>
 
 enum {
-	TICK_MS = 20, /* how often the cancel flag and the clock are looked at */
+	TICK_MS = 20, /* how often the cancel flag, the clock and the opener are looked at */
 	MOST_OPENERS = SNAP_OPENER_MOST_SKIPPED,
 	MOST_COPIED = 96 << 20, /* bytes, in all */
 };
 
 /*
- * How long one may take for a file: the first one, and the next when there is who holds them. Who
- * has children of his own works while others wait for his next step.
+ * How long one may take for a file, unless it sleeps (patience.h). Who has children of his own works
+ * while others wait for his next step.
  */
-static const int64_t ANSWER_NS = 2000000000, CHILD_ANSWER_NS = 500000000,
-		     SHORT_ANSWER_NS = 300000000;
+static const int64_t ANSWER_NS = 2000000000, CHILD_ANSWER_NS = 500000000;
 
 struct snap_opener {
 	struct snap_opener_source source; /* make NULL: they are children */
 	struct snap_role child;
 	int channel; /* of the one there is; -1: none */
-	unsigned losses;
+	pid_t pid;   /* the same one's */
+	struct snap_patience patience;
 	/* which files held an opener, and whose they are */
 	struct held {
 		uint64_t who;
@@ -58,16 +60,19 @@ static void run_child(void *context, int channel)
 	snap_opener_serve(opener->options, NULL, channel);
 }
 
-static void make_opener(struct snap_opener *opener)
+static void make_opener(struct snap_opener *opener, int64_t until_ns)
 {
-	if (opener->channel >= 0 || opener->losses == MOST_OPENERS)
+	if (opener->channel >= 0 || opener->patience.losses == MOST_OPENERS)
 		return;
 	if (opener->source.make) {
-		opener->channel = opener->source.make(opener->source.context);
+		opener->channel =
+			opener->source.make(opener->source.context, until_ns, &opener->pid);
 		return;
 	}
-	if (!snap_error_ignore(snap_role_spawn("snap-opener", run_child, opener, &opener->child)))
-		opener->channel = opener->child.channel;
+	if (snap_error_ignore(snap_role_spawn("snap-opener", run_child, opener, &opener->child)))
+		return;
+	opener->channel = opener->child.channel;
+	opener->pid = opener->child.pid;
 }
 
 static void end_opener(struct snap_opener *opener)
@@ -93,10 +98,11 @@ static uint64_t who_is(const struct snap_opener *opener, const struct snap_broke
 /* It is held by a file system, or has died. */
 static void give_up(struct snap_opener *opener, const struct snap_broker_request *request)
 {
-	if (opener->losses < MOST_OPENERS)
-		opener->held[opener->losses++] = (struct held){ who_is(opener, request), *request };
+	if (opener->patience.losses < MOST_OPENERS)
+		opener->held[opener->patience.losses++] =
+			(struct held){ who_is(opener, request), *request };
 	end_opener(opener);
-	if (opener->source.lose && opener->losses < MOST_OPENERS)
+	if (opener->source.lose && opener->patience.losses < MOST_OPENERS)
 		opener->source.lose(opener->source.context);
 }
 
@@ -127,11 +133,11 @@ static struct stacksnap_error *send_rules(const struct snap_opener *opener)
 }
 
 /* One that knows the rules. */
-static bool need_opener(struct snap_opener *opener)
+static bool need_opener(struct snap_opener *opener, int64_t until_ns)
 {
 	if (opener->channel >= 0)
 		return true;
-	make_opener(opener);
+	make_opener(opener, until_ns);
 	if (opener->channel >= 0 && snap_error_ignore(send_rules(opener)))
 		end_opener(opener);
 	return opener->channel >= 0;
@@ -144,8 +150,59 @@ static bool is_late(const struct snap_opener *opener)
 	return opener->deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > opener->deadline_ns;
 }
 
+/* What is waited for: one request, or what comes after a word of it. */
+struct wait {
+	struct snap_patience_wait patience; /* whole_ns 0: it may take until the deadline */
+	int64_t deadline_ns;                /* 0: none */
+	bool is_served;
+};
+
+static struct wait begin_wait(const struct snap_opener *opener, int64_t until_ns)
+{
+	struct wait wait = { .deadline_ns = opener->deadline_ns };
+
+	if (until_ns && (!wait.deadline_ns || until_ns < wait.deadline_ns))
+		wait.deadline_ns = until_ns;
+	snap_patience_begin(&wait.patience, snap_clock_ns(CLOCK_MONOTONIC),
+			    opener->source.make ? ANSWER_NS : CHILD_ANSWER_NS);
+	return wait;
+}
+
+/* What procfs tells of it at once, and of which nothing is known where it does not. */
+static void look_at_opener(const struct snap_opener *opener, struct snap_patience_look *look)
+{
+	struct snap_procfs procfs;
+	struct snap_stat stat;
+	uint64_t numbers[3];
+	char text[128];
+	ssize_t length;
+
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return;
+	if (snap_procfs_task_stat(procfs.root_fd, opener->pid, &stat) == 0)
+		look->state = stat.state;
+	length =
+		snap_procfs_task_read(procfs.root_fd, opener->pid, "schedstat", text, sizeof(text));
+	if (length > 0 && snap_parse_schedstat(text, (size_t)length, numbers))
+		look->runs = numbers[2];
+	snap_procfs_close(&procfs);
+}
+
+static bool has_patience(const struct snap_opener *opener, struct wait *wait)
+{
+	struct snap_patience_look look = { .is_served = wait->is_served };
+
+	look.now_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	if (wait->deadline_ns && look.now_ns > wait->deadline_ns)
+		return false;
+	if (!wait->patience.whole_ns)
+		return true;
+	look_at_opener(opener, &look);
+	return !snap_patience_is_over(&opener->patience, &wait->patience, &look);
+}
+
 /* Until there is something to receive, or its end. */
-static struct stacksnap_error *await(const struct snap_opener *opener, int64_t deadline_ns)
+static struct stacksnap_error *await(const struct snap_opener *opener, struct wait *wait)
 {
 	struct pollfd event = { .fd = opener->channel, .events = POLLIN };
 
@@ -154,20 +211,20 @@ static struct stacksnap_error *await(const struct snap_opener *opener, int64_t d
 
 		if (snap_options_cancelled(opener->options))
 			return snap_error_cancelled();
-		if (deadline_ns && snap_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
-			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
 		ready = poll(&event, 1, TICK_MS);
 		if (ready > 0)
 			return NULL;
+		if (ready == 0 && !has_patience(opener, wait))
+			return snap_error_format(SNAP_ERROR_TIMEOUT, "out of time");
 		if (ready < 0 && errno != EINTR)
 			return snap_error_os(errno, "cannot wait for a process");
 	}
 }
 
-static struct stacksnap_error *hear(const struct snap_opener *opener, int64_t deadline_ns,
+static struct stacksnap_error *hear(const struct snap_opener *opener, struct wait *wait,
 				    struct snap_opener_answer *ret)
 {
-	struct stacksnap_error *err = await(opener, deadline_ns);
+	struct stacksnap_error *err = await(opener, wait);
 	size_t size = 0;
 
 	if (!err)
@@ -185,7 +242,7 @@ static bool has_held(const struct snap_opener *opener, const struct snap_broker_
 	uint64_t who = who_is(opener, request), file = snap_broker_file_id(request);
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < opener->losses; i++) {
+	for (unsigned i = 0; i < opener->patience.losses; i++) {
 		if (opener->held[i].who != who)
 			continue;
 		count++;
@@ -193,13 +250,6 @@ static bool has_held(const struct snap_opener *opener, const struct snap_broker_
 			return true;
 	}
 	return count >= SNAP_OPENER_MOST_OF_PROCESS;
-}
-
-static int64_t patience_of(const struct snap_opener *opener)
-{
-	if (opener->losses)
-		return SHORT_ANSWER_NS;
-	return opener->source.make ? ANSWER_NS : CHILD_ANSWER_NS;
 }
 
 static struct stacksnap_error *send_wish(const struct snap_opener *opener,
@@ -224,24 +274,27 @@ static struct stacksnap_error *send_wish(const struct snap_opener *opener,
 
 /* NULL: there is such a file, and where `channel` leads to somebody, he has it. */
 static struct stacksnap_error *ask(struct snap_opener *opener,
-				   const struct snap_broker_request *request, int channel)
+				   const struct snap_broker_request *request, int channel,
+				   int64_t until_ns)
 {
-	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + patience_of(opener);
-	struct snap_opener_answer answer;
+	struct snap_opener_answer answer = { .is_on_its_way = 1 };
 	struct stacksnap_error *err;
+	struct wait wait;
 
-	if (has_held(opener, request) || !need_opener(opener))
+	if (has_held(opener, request) || !need_opener(opener, until_ns))
 		return snap_error_not_found();
-	if (opener->deadline_ns && opener->deadline_ns < until)
-		until = opener->deadline_ns;
+	wait = begin_wait(opener, until_ns);
 	err = send_wish(opener, request, channel);
-	if (!err)
-		err = hear(opener, until, &answer);
+	while (!err && answer.is_on_its_way) {
+		err = hear(opener, &wait, &answer);
+		wait.is_served = true;
+	}
 	if (err) {
 		snap_error_destroy(err);
 		give_up(opener, request);
 		return snap_error_not_found();
 	}
+	snap_patience_end(&opener->patience, &wait.patience);
 	opener->copied += answer.copied < MOST_COPIED - opener->copied
 				  ? answer.copied
 				  : MOST_COPIED - opener->copied;
@@ -289,7 +342,7 @@ static struct stacksnap_error *answer_request(void *context,
 
 	if (is_invalid(opener, request))
 		return snap_error_format(SNAP_ERROR_FORMAT, "invalid request for a file");
-	err = ask(opener, request, reply->channel);
+	err = ask(opener, request, reply->channel, reply->until_ns);
 	if (!err)
 		reply->is_sent = true;
 	if (!err || snap_error_code(err) != SNAP_ERROR_NOT_FOUND)
@@ -298,7 +351,7 @@ static struct stacksnap_error *answer_request(void *context,
 	if (request->attempt > 0) {
 		before.attempt--;
 		if (!opener->options->debuginfod ||
-		    snap_error_is(ask(opener, &before, -1), SNAP_ERROR_NOT_FOUND))
+		    snap_error_is(ask(opener, &before, -1, reply->until_ns), SNAP_ERROR_NOT_FOUND))
 			return err;
 	}
 	snap_error_destroy(err);
@@ -319,7 +372,7 @@ static struct stacksnap_error *send_save(const struct snap_opener *opener, int f
 	size_t size = offsetof(struct snap_opener_message, path) + 1;
 	struct stacksnap_error *err = NULL;
 
-	for (unsigned i = 0; !err && i < opener->losses; i++) {
+	for (unsigned i = 0; !err && i < opener->patience.losses; i++) {
 		message.request = opener->held[i].request;
 		err = snap_wire_send(opener->channel, &message, size, -1);
 	}
@@ -336,12 +389,12 @@ static struct stacksnap_error *try_save(const struct snap_opener *opener, int fd
 	struct stacksnap_error *err = send_save(opener, fd);
 
 	while (!err && answer.is_on_its_way) {
-		int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + patience_of(opener);
+		struct wait wait = begin_wait(opener, 0);
 
-		if (answer.is_writing || (opener->deadline_ns && opener->deadline_ns < until))
-			until = opener->deadline_ns;
+		if (answer.is_writing)
+			wait.patience.whole_ns = 0;
 		*held_ret = answer.touching;
-		err = hear(opener, until, &answer);
+		err = hear(opener, &wait, &answer);
 	}
 	*ret = answer;
 	return err;
@@ -354,7 +407,7 @@ struct stacksnap_error *snap_opener_save(struct snap_opener *opener, int fd)
 		struct snap_opener_answer answer;
 		struct stacksnap_error *err;
 
-		if (!need_opener(opener))
+		if (!need_opener(opener, opener->deadline_ns))
 			return snap_error_format(SNAP_ERROR_CRASHED,
 						 "the process that reads the targets has exited");
 		err = try_save(opener, fd, &held, &answer);
@@ -412,5 +465,5 @@ void snap_opener_set_options(struct snap_opener *opener, const struct snap_optio
 
 unsigned snap_opener_losses(const struct snap_opener *opener)
 {
-	return opener->losses;
+	return opener->patience.losses;
 }

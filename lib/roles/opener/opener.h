@@ -28,8 +28,8 @@ struct snap_opener;
 
 /* Where openers come from that are no children of this process. */
 struct snap_opener_source {
-	/* The channel to another one, the caller's; -1: there is none. */
-	int (*make)(void *context);
+	/* The channel to another one, the caller's; -1: there is none, or none until `until_ns`. */
+	int (*make)(void *context, int64_t until_ns, pid_t *pid_ret);
 	/* The last one is given up. */
 	void (*lose)(void *context);
 	void *context;

@@ -169,10 +169,13 @@ static struct stacksnap_error *copy_bytes(int from, int to, size_t size)
 }
 
 /* A copy takes the place of what a program serves, unless it is too large: that is passed on. */
-static struct stacksnap_error *copy_served(const struct snap_process *process, uint32_t room,
-					   int *fd, struct snap_file_identity *identity,
+static struct stacksnap_error *copy_served(const struct server *server,
+					   const struct snap_opener_message *message, int *fd,
+					   struct snap_file_identity *identity,
 					   uint32_t *copied_ret)
 {
+	const struct snap_process *process = &server->capture->processes[message->request.process];
+	const struct snap_opener_answer word = { .is_on_its_way = 1 };
 	_cleanup_fd_ int memory = -1;
 	struct stacksnap_error *err;
 	struct stat info;
@@ -181,12 +184,15 @@ static struct stacksnap_error *copy_served(const struct snap_process *process, u
 		return NULL;
 	if (fstat(*fd, &info) < 0)
 		return snap_error_os(errno, "cannot stat the file");
-	if (info.st_size <= 0 || info.st_size > MOST_COPIED || (uint64_t)info.st_size > room)
+	if (info.st_size <= 0 || info.st_size > MOST_COPIED ||
+	    (uint64_t)info.st_size > message->number)
 		return NULL;
 	memory = memfd_create("stacksnap-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (memory < 0)
 		return snap_error_os(errno, "cannot create a file in memory");
-	err = copy_bytes(*fd, memory, (size_t)info.st_size);
+	err = snap_wire_send(server->channel, &word, sizeof(word), -1);
+	if (!err)
+		err = copy_bytes(*fd, memory, (size_t)info.st_size);
 	if (err)
 		return err;
 	*identity = (struct snap_file_identity){ true, info.st_dev, info.st_ino };
@@ -226,8 +232,7 @@ open_file(struct server *server, const struct snap_opener_message *message, uint
 
 	if (err || reply < 0)
 		return err;
-	err = copy_served(&server->capture->processes[request->process], message->number, &fd,
-			  &identity, copied_ret);
+	err = copy_served(server, message, &fd, &identity, copied_ret);
 	return err ? err : snap_broker_send(reply, request->sequence, NULL, fd, &identity);
 }
 

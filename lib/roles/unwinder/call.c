@@ -20,7 +20,9 @@ enum {
 	KEPT_STACK = 1 << 20,       /* bytes that stay when it is trimmed */
 	FIRST_LOOK_NS = 1000000,    /* so soon is seen that the parser has died … */
 	LOOK_NS = 20000000,         /* … and so often later, with the clock and the cancel flag */
-	THINK_NS = SECOND,          /* processor time for one stack */
+	THINK_NS = SECOND,          /* processor time for one stack, where none was late before */
+	MOST_HALVINGS = 4,          /* of that time … */
+	MOST_HALVINGS_OF_WAIT = 3,  /* … and of the wait, as a busy machine delays anybody */
 	UNASKED_NS = 50000000,      /* … and from one answer to the next call */
 	MOST_ASKED = 1 << 14,       /* files for one stack */
 	LAST_STACKS_NS = 330000000, /* for those of a tick that is the last one */
@@ -215,6 +217,15 @@ struct watch {
 	bool may_have_left;
 };
 
+/*
+ * Everybody's next stack waits for a late one. A file that takes long to understand is refused to
+ * the next parser, so who is late again and again has no reason that deserves as much.
+ */
+int64_t snap_remote_halved(int64_t ns, unsigned late, unsigned most)
+{
+	return ns >> (late < most ? late : most);
+}
+
 bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder)
 {
 	int64_t asked = unwinder->asked_ns ? atomic_load(unwinder->asked_ns) : 0;
@@ -243,8 +254,9 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 	used = processor_time(unwinder);
 	if (watch->used_ns < 0)
 		watch->used_ns = used;
-	if (used - watch->used_ns > THINK_NS ||
-	    snap_clock_ns(CLOCK_MONOTONIC) - watch->begin_ns > MOST_WAIT_NS ||
+	if (used - watch->used_ns > snap_remote_halved(THINK_NS, unwinder->late, MOST_HALVINGS) ||
+	    snap_clock_ns(CLOCK_MONOTONIC) - watch->begin_ns >
+		    snap_remote_halved(MOST_WAIT_NS, unwinder->late, MOST_HALVINGS_OF_WAIT) ||
 	    asks_too_much(unwinder, watch))
 		return SNAP_CALL_LATE;
 	watch->look_ns = snap_clock_ns(CLOCK_MONOTONIC) + LOOK_NS;

@@ -57,6 +57,7 @@ struct snap_remote_unwinder {
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
 	unsigned losses;
+	unsigned late;                 /* of these: parsers that took too long over a stack */
 	char why[160];                 /* of the last one */
 	struct snap_refusals refusals; /* files that ended one */
 };
@@ -89,6 +90,9 @@ struct stacksnap_error *snap_remote_make_parser(struct snap_remote_unwinder *unw
 void snap_remote_check_parser(struct snap_remote_unwinder *unwinder);
 /* Ends it; returns what snap_role_end() does. */
 int snap_remote_end_parser(struct snap_remote_unwinder *unwinder);
+
+/* What is left of a time after so many parsers that were late: halved by each, `most` times. */
+int64_t snap_remote_halved(int64_t ns, unsigned late, unsigned most);
 
 /* Whether it is to be given up, by the cancel flag or because somebody waits for the end. */
 bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder);

@@ -275,6 +275,7 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	case SNAP_CALL_LATE:
 		snprintf(unwinder->why, sizeof(unwinder->why),
 			 "the parser took too long over a stack");
+		unwinder->late++;
 		break;
 	case SNAP_CALL_DIED:
 		if (ended_with_maker(unwinder, status))

@@ -139,6 +139,8 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 		.scratch = task->scratch,
 		.lists = task->lists,
 		.ask_fd = task->ask_fd,
+		.answer_fd = task->answer_fd,
+		.may_scout = task->may_scout,
 	};
 	bool more = true;
 

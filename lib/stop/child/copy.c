@@ -20,10 +20,12 @@ enum {
 	USUAL_STACK = 8192,
 	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
 	SPARE_BYTES = 1 << 16,
-	READY_NS = 500000000,     /* for a worker to have its memory ready */
-	MAPS_NS = 50000000,       /* for maps that are read inside the pause */
-	BATCH_NS = 100000000,     /* for some megabytes of stacks */
-	CAREFUL_NS = 50000000,    /* for one stack, where another one is not to be had */
+	PLAN_BYTES = 1 << 19,  /* of the memory of a runtime; what is more, takes longer anyway */
+	PLANS_BYTES = 1 << 24, /* of all of them */
+	READY_NS = 500000000,  /* for a worker to have its memory ready */
+	MAPS_NS = 50000000,    /* for maps that are read inside the pause */
+	BATCH_NS = 100000000,  /* for some megabytes of stacks */
+	CAREFUL_NS = 50000000, /* for one stack, where another one is not to be had */
 	LIST_BYTES_A_THREAD = 64, /* what a stack takes in a list */
 	DEATH_NS = 3000000,       /* for who was killed, to end */
 	DEATH_LOOKS = 6,
@@ -35,12 +37,13 @@ enum {
  */
 uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 {
-	uint64_t expected = USUAL_STACK;
+	uint64_t expected = USUAL_STACK, plans = (uint64_t)tracer->plans * PLAN_BYTES;
 
 	if (tracer->sample_count)
 		expected = tracer->sample_bytes / tracer->sample_count + SNAP_STACK_MARGIN;
 	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
-	return expected * tracer->count + SPARE_BYTES;
+	plans = plans < PLANS_BYTES ? plans : PLANS_BYTES;
+	return expected * tracer->count + SPARE_BYTES + plans;
 }
 
 /* The beginning of what is left of a region. */
@@ -53,7 +56,8 @@ static struct snap_region first_bytes(const struct snap_region *region, uint64_t
 
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
-	uint64_t list_bytes = tracer->count * (uint64_t)LIST_BYTES_A_THREAD + SPARE_BYTES;
+	uint64_t plan_bytes = tracer->plans ? sizeof(struct snap_plan_thread) : 0;
+	uint64_t list_bytes = tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES;
 	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = {
 		.run = snap_reader_get_ready,
@@ -73,6 +77,7 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 		.reader = tracer->reader,
 		.stacks = first_bytes(&tracer->memory->stacks, stack_bytes),
 		.lists = first_bytes(&tracer->lists, list_bytes),
+		.plans = tracer->plans,
 	};
 	snap_workers_run(&tracer->pool, &work);
 }
@@ -202,7 +207,8 @@ static uint64_t total_of(const struct snap_tracer *tracer, uint64_t most)
 static uint64_t plan(struct snap_tracer *tracer)
 {
 	uint64_t most = tracer->options->max_stack & ~15ull;
-	size_t room = snap_region_room(&tracer->memory->stacks);
+	uint64_t room = snap_region_room(&tracer->memory->stacks),
+		 extra = snap_stop_extra_bytes(tracer->options);
 
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_thread *thread = copied_thread(tracer, i);
@@ -213,6 +219,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 				snap_tracer_find_stack(tracer, tracer->tracees[i].process,
 						       stack_pointer(thread->registers));
 	}
+	room = room > extra ? room - extra : 0;
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
 		tracer->stop->limited = true;
@@ -446,9 +453,11 @@ bool snap_tracer_lay_out_copies(struct snap_tracer *tracer)
 		.maps = snap_region_new_array(scratch, SNAP_MAX_MAPS, struct snap_map),
 		.buffer = snap_region_alloc(scratch, SNAP_DESCRIBE_BYTES),
 		.vectors = snap_region_new_array(scratch, SNAP_READER_VECTORS, struct iovec),
+		.work = snap_region_alloc(scratch, sizeof(*reader->work)),
 	};
 	return tracer->needs && tracer->places && tracer->maps_wanted && tracer->maps_read_again &&
-	       tracer->reference_pcs && reader->maps && reader->buffer && reader->vectors;
+	       tracer->reference_pcs && reader->maps && reader->buffer && reader->vectors &&
+	       reader->work;
 }
 
 void snap_tracer_copy(struct snap_tracer *tracer)
@@ -464,6 +473,8 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	snap_tracer_copy_needs(tracer, most);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);
+	if (tracer->plans)
+		snap_tracer_execute_plans(tracer);
 	if (tracer->hook && tracer->hook->unwind)
 		call_hook(tracer);
 }

@@ -9,6 +9,7 @@
  *	settle.c   are the threads that are known all that there are?
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
  *	maps.c     the address spaces
+ *	plan.c     the memory of managed runtimes: which, and its copy
  *	reader.h   what workers read for us, who touch no memory of a target
  *	tracee.h   the phases that a thread goes through
  *
@@ -60,6 +61,9 @@ struct snap_tracer {
 	 */
 	uint32_t *counted, *unwatched;
 	int ask_fd;        /* eventfd to the parent */
+	int answer_fd;     /* and from it */
+	bool may_scout;    /* the parent can be asked for plans */
+	uint32_t plans;    /* processes that have one */
 	int loadavg_fd;    /* tells the pid that was given out last */
 	pid_t first_pid;   /* that pid, before the tree was last looked at; 0: not known */
 	uint32_t prepared; /* processes whose threads are listed */
@@ -182,6 +186,12 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* plan.c */
+/* Asks the parent for plans, if some process looks as if it had a managed runtime. */
+void snap_tracer_scout(struct snap_tracer *tracer);
+/* Copies what the plans name, within what is left of the time for that. */
+void snap_tracer_execute_plans(struct snap_tracer *tracer);
 
 /* interrupted.c */
 /* Needs for the stacks that threads on a signal stack were interrupted on; whether there are. */

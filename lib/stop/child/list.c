@@ -286,6 +286,7 @@ static void read_lists(struct snap_tracer *tracer)
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
 	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll, maps_until(tracer));
+	snap_tracer_scout(tracer);
 }
 
 /* Of processes that are ours, from `first` on; `slow_alone`: of threads that did not stop. */

@@ -52,6 +52,7 @@ static struct snap_maps_list *list_wanted(struct snap_tracer *tracer, uint32_t c
 		.items = items,
 		.signs = signs,
 		.sample_step = step > 1 && !tracer->stopping ? step : 0,
+		.may_scout = tracer->may_scout && !tracer->stopping,
 	};
 	return list;
 }
@@ -79,6 +80,7 @@ static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *i
 			traced->held = SNAP_HELD_MAPS;
 		return;
 	}
+	traced->runtimes |= item->runtimes;
 	tracer->sample_bytes += item->sample_bytes;
 	tracer->sample_count += item->sample_count;
 	/* Only the readable have maps; whether it can be traced, SEIZE will tell as well. */

@@ -7,15 +7,21 @@
 
 #include "base/clock.h"
 #include "stop/describe.h"
+#include "stop/plan/candidate.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 enum {
 	BATCH_BYTES = 4 << 20, /* what one call copies between two signs of life */
 	SAMPLE_TEXT = 256,
+	PAGE = SNAP_PLAN_PAGE,
 };
+
+/* What --runtime-memory multiplies, where it is more than that, and the most that comes of it. */
+static const uint64_t USUAL_MEMORY = 64 << 20, MOST_RECORDS = 16 * SNAP_PLAN_RECORDS;
 
 static void give_sign(int64_t *sign)
 {
@@ -113,6 +119,24 @@ static void measure_stacks(const struct snap_maps_list *list, struct snap_maps_i
 	}
 }
 
+/* Which managed runtimes the process may have: a hint, which costs next to nothing. */
+static unsigned find_runtimes(const struct snap_reader *reader, const struct snap_maps_item *item,
+			      int64_t *sign)
+{
+	const struct snap_options *options = reader->options;
+	struct memory memory = { reader->stop->processes[item->process].pid, sign };
+	const struct snap_candidate candidate = {
+		.space = &item->space,
+		.wanted = options->runtimes,
+		.buffer = (uint8_t *)reader->buffer,
+		.buffer_size = SNAP_DESCRIBE_BYTES,
+		.read = read_memory,
+		.context = &memory,
+	};
+
+	return options->runtimes_given ? options->runtimes : snap_plan_candidates(&candidate);
+}
+
 /* The directory of the threads of a process; a negative errno. */
 static int open_tasks(const struct snap_reader *reader, const struct snap_traced *traced)
 {
@@ -145,6 +169,8 @@ void snap_reader_read_maps(void *context, uint32_t index)
 	for (size_t i = 0; tasks_fd >= 0 && error == -ESRCH && i < traced->thread_count; i++)
 		error = read_by(reader, item, tasks_fd, traced->threads[i].tid,
 				&list->signs[index]);
+	if (!error && list->may_scout)
+		item->runtimes = find_runtimes(reader, item, &list->signs[index]);
 	if (!error && list->sample_step)
 		measure_stacks(list, item, tasks_fd, &list->signs[index]);
 	item->error = error || is_still_there(reader, traced) ? error : -ESRCH;
@@ -234,6 +260,34 @@ void snap_reader_copy(void *context, uint32_t index)
 	__atomic_store_n(&item->ended, 1, __ATOMIC_RELEASE);
 }
 
+struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *options)
+{
+	uint64_t times = options->runtime_memory / USUAL_MEMORY;
+	uint64_t records = SNAP_PLAN_RECORDS * (times ? times : 1);
+
+	return (struct snap_plan_budget){
+		.records = records < MOST_RECORDS ? records : MOST_RECORDS,
+		.bytes = options->runtime_memory,
+	};
+}
+
+/* Memory of this worker alone, of which a plan touches as much as it needs. */
+static bool make_work(const struct snap_reader *reader)
+{
+	struct snap_plan_budget budget = snap_reader_plan_budget(reader->options);
+	size_t size = snap_plan_work_bytes(&budget);
+	void *memory;
+
+	if (reader->work->next)
+		return true;
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	*reader->work = (struct snap_region){ memory, (uint8_t *)memory + size };
+	return true;
+}
+
 /* Page tables are each process's own. */
 void snap_reader_get_ready(void *context, uint32_t index _unused_)
 {
@@ -242,6 +296,11 @@ void snap_reader_get_ready(void *context, uint32_t index _unused_)
 	snap_region_prefault(&list->stacks, snap_region_room(&list->stacks));
 	snap_region_prefault(&list->lists, snap_region_room(&list->lists));
 	memset(list->reader->vectors, 0, SNAP_READER_VECTORS * sizeof(struct iovec));
+	if (list->plans && make_work(list->reader)) {
+		struct snap_plan_budget budget = snap_reader_plan_budget(list->reader->options);
+
+		snap_plan_get_ready(*list->reader->work, &budget);
+	}
 }
 
 /* ---- kernel stacks ---- */
@@ -265,4 +324,79 @@ void snap_reader_read_kernel_stacks(void *context, uint32_t index)
 		snap_describe_kernel_stack(&describer, thread);
 		give_sign(&list->signs[index]);
 	}
+}
+
+/* ---- memory of runtimes ---- */
+
+struct process_memory {
+	struct memory memory;
+	int pagemap_fd; /* -1: none */
+};
+
+static size_t read_process_memory(void *context, uint8_t *bytes, const struct iovec *ranges,
+				  size_t count)
+{
+	struct process_memory *process = context;
+
+	return read_memory(&process->memory, bytes, ranges, count);
+}
+
+/* Pages that are in memory, and of no file: proc(5), pagemap. */
+static bool is_resident(void *context, uint64_t address, bool *pages, size_t count)
+{
+	struct process_memory *process = context;
+	uint64_t entries[256];
+
+	for (size_t done = 0; done < count;) {
+		size_t part = count - done < SNAP_ARRAY_SIZE(entries) ? count - done
+								      : SNAP_ARRAY_SIZE(entries);
+		ssize_t want = (ssize_t)(part * sizeof(*entries));
+		off_t at = (off_t)((address / PAGE + done) * sizeof(*entries));
+
+		if (process->pagemap_fd < 0 ||
+		    pread(process->pagemap_fd, entries, (size_t)want, at) != want)
+			return false;
+		for (size_t i = 0; i < part; i++)
+			pages[done + i] = entries[i] >> 63 && !(entries[i] >> 61 & 1);
+		done += part;
+	}
+	give_sign(process->memory.sign);
+	return true;
+}
+
+static bool has_heap(const struct snap_memory_plan *plan)
+{
+	for (uint32_t i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].op == SNAP_PLAN_HEAP)
+			return true;
+	return false;
+}
+
+/*
+ * The plan is that of this process, whose threads stand still: its number cannot have become
+ * another one's. It was checked when it came, and is once more.
+ */
+void snap_reader_execute_plan(void *context, uint32_t index _unused_)
+{
+	struct snap_plan_list *list = context;
+	const struct snap_reader *reader = list->reader;
+	struct snap_plan_task task = list->task;
+	struct process_memory process = { .memory = { list->tid, &list->sign }, .pagemap_fd = -1 };
+
+	if (!snap_memory_plan_check(task.plan) || !make_work(reader))
+		return;
+	if (has_heap(task.plan)) {
+		_cleanup_fd_ int tasks_fd =
+			open_tasks(reader, &reader->stop->processes[list->process]);
+
+		if (tasks_fd >= 0)
+			process.pagemap_fd =
+				snap_procfs_task_open_file(tasks_fd, list->tid, "pagemap");
+	}
+	task.work = *reader->work;
+	task.source = (struct snap_plan_source){ .read = read_process_memory,
+						 .resident = is_resident,
+						 .context = &process };
+	snap_plan_execute(&task, &list->room, &list->image);
+	snap_close(&process.pagemap_fd);
 }

@@ -13,6 +13,7 @@
 
 #include "base/workers.h"
 #include "proc/address_space.h"
+#include "stop/plan/execute.h"
 #include "stop/tracer.h"
 
 enum { SNAP_READER_VECTORS = 1024 /* UIO_MAXIOV */ };
@@ -27,6 +28,7 @@ struct snap_reader {
 	struct snap_map *maps;        /* SNAP_MAX_MAPS */
 	char *buffer;                 /* SNAP_DESCRIBE_BYTES */
 	struct iovec *vectors;        /* SNAP_READER_VECTORS */
+	struct snap_region *work;     /* for plans; a worker that needs it makes it */
 };
 
 /* How far the reading of an address space has come; what is reached is whole. */
@@ -40,6 +42,7 @@ struct snap_maps_item {
 	uint32_t reached; /* enum snap_reached */
 	int32_t error;    /* negative errno: there are none; ESRCH: it has gone */
 	struct snap_space space;
+	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have */
 	/* Stacks that were measured, and their bytes together. */
 	uint32_t sample_count;
 	uint64_t sample_bytes;
@@ -50,6 +53,7 @@ struct snap_maps_list {
 	struct snap_maps_item *items;
 	int64_t *signs;
 	uint32_t sample_step; /* each such thread's stack is measured; 0: none is */
+	bool may_scout;       /* it is of interest which runtimes there may be */
 };
 
 /* A stack to be copied. */
@@ -85,6 +89,19 @@ struct snap_copy_list {
 struct snap_ready_list {
 	const struct snap_reader *reader;
 	struct snap_region stacks, lists;
+	bool plans; /* and its own, for plans */
+};
+
+/* The memory of a managed runtime. */
+struct snap_plan_list {
+	const struct snap_reader *reader;
+	uint32_t process;
+	pid_t tid; /* a thread of it that stands still */
+	struct snap_plan_task task;
+	struct snap_region room;
+	int64_t sign;
+	/* out; valid at any moment */
+	struct snap_memory_image image;
 };
 
 /* Kernel stacks of processes; what is read goes to the threads themselves. */
@@ -100,5 +117,9 @@ void snap_reader_read_maps(void *list, uint32_t item);
 void snap_reader_copy(void *list, uint32_t item);
 void snap_reader_get_ready(void *list, uint32_t item);
 void snap_reader_read_kernel_stacks(void *list, uint32_t item);
+void snap_reader_execute_plan(void *list, uint32_t item);
+
+/* The budget of a plan, but for its time. */
+struct snap_plan_budget snap_reader_plan_budget(const struct snap_options *options);
 
 #endif

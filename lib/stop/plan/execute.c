@@ -296,6 +296,9 @@ void snap_plan_execute(const struct snap_plan_task *task, struct snap_region *ro
 	uint64_t most = task->budget.bytes;
 
 	*image = (struct snap_memory_image){ .step_count = task->plan->step_count };
+	/* Until they are done: who executes them may be ended at any moment. */
+	for (uint32_t i = 0; i < task->plan->step_count; i++)
+		image->steps[i].cut = SNAP_PLAN_CUT_TIME;
 	lay_out(&run, &task->budget, task->work);
 	memset(run.seen, 0, run.seen_size * sizeof(*run.seen));
 	memset(run.pages, 0, run.page_size * sizeof(*run.pages));

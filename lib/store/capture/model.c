@@ -15,12 +15,14 @@ enum {
 	MOST_WARNINGS = 1 << 20,
 	MOST_EMBEDDED = 1 << 16,
 	MOST_PCS = 1 << 24,
+	MOST_IMAGE_PIECES = 1 << 24,
 	/* the least that an element takes in the file */
 	LEAST_ANCESTOR = 16,
 	LEAST_MAP = 49, /* in the first version */
 	LEAST_PIECE = 16,
 	LEAST_THREAD = 82, /* in the first version */
 	LEAST_WARNING = 16,
+	LEAST_IMAGE_PIECE = 16,
 };
 
 static const uint64_t MOST_BYTES = 1ull << 40;
@@ -239,6 +241,61 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
 }
 
+static void code_image_piece(struct snap_codec *codec, struct snap_memory_piece *piece,
+			     const struct snap_memory_piece *before)
+{
+	size_t size = piece->size;
+
+	snap_code_u64(codec, &piece->address);
+	snap_code_bytes(codec, &piece->bytes, &size, MOST_BYTES);
+	piece->size = size;
+	snap_codec_check(codec, size && !wraps(piece->address, size), "invalid range of an image");
+	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
+			 "ranges of an image not sorted");
+}
+
+static void code_image(struct snap_codec *codec, struct snap_memory_image *image)
+{
+	snap_code_i64(codec, &image->taken_ns);
+	snap_code_u32(codec, &image->step_count);
+	snap_codec_check(codec, image->step_count <= SNAP_PLAN_MOST_STEPS, "too many steps");
+	for (uint32_t i = 0; i < image->step_count && !codec->problem; i++) {
+		struct snap_plan_result *step = &image->steps[i];
+
+		snap_code_u64(codec, &step->records);
+		snap_code_u64(codec, &step->bytes);
+		snap_code_u32(codec, &step->cut);
+		snap_codec_check(codec, step->cut <= SNAP_PLAN_CUT_RECORDS, "unknown cut");
+	}
+	snap_code_array(codec, &image->pieces, &image->piece_count, MOST_IMAGE_PIECES,
+			sizeof(*image->pieces), LEAST_IMAGE_PIECE);
+	if (snap_codec_reads(codec))
+		image->bytes = 0;
+	for (size_t i = 0; i < image->piece_count; i++) {
+		code_image_piece(codec, &image->pieces[i], i ? &image->pieces[i - 1] : NULL);
+		if (snap_codec_reads(codec))
+			image->bytes += image->pieces[i].size;
+	}
+}
+
+/* Before there were plans: none. */
+static void code_memory_of_runtimes(struct snap_codec *codec, struct snap_process *process)
+{
+	bool is_there = process->memory != NULL;
+
+	if (codec->version < 4)
+		return;
+	snap_code_bool(codec, &is_there);
+	if (!is_there)
+		return;
+	if (snap_codec_reads(codec))
+		process->memory = snap_arena_new(codec->arena, struct snap_memory_image);
+	if (process->memory)
+		code_image(codec, process->memory);
+	else
+		snap_codec_refuse_memory(codec);
+}
+
 void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, size_t index)
 {
 	struct snap_process *process = &capture->processes[index];
@@ -253,6 +310,7 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_code_bool(codec, &process->vanished);
 	snap_code_i64(codec, &process->stop_duration_ns);
 	code_memory(codec, process);
+	code_memory_of_runtimes(codec, process);
 	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
 			sizeof(*process->threads), LEAST_THREAD);
 	for (size_t i = 0; i < process->thread_count; i++)

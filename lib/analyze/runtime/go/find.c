@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Where things are in a Go program, with or without symbols: its version, its table of functions,
+ * the runtime's description of its text (moduledata), the list of all goroutines (allgs), the texts
+ * of what they wait for. Each is believed for what it says of the others. Knows no goroutine.
+ */
+#include "analyze/runtime/go/internal.h"
+
+#include "base/bsearch.h"
+
+#include <string.h>
+
+enum {
+	HEAD = 4096,
+	MODULE_WORDS = SNAP_GO_MODULE_BYTES / 8,
+	FIRST_TREES_WORD = 32, /* of the description: where the address of trees may be */
+	LAST_TREES_WORD = 59,
+	MOST_VERSION = 64,
+	MOST_REASON = 64,
+	SAMPLES = 16, /* goroutines that a list is held to */
+	MOST_CANDIDATES = 4096,
+	MOST_SCANNED = 256 << 20, /* bytes of a range that are looked through */
+};
+
+static const char build_magic[] = "\xff Go buildinf:";
+
+/* ---- which files ---- */
+
+static bool is_piece_there(const struct snap_process *process, uint64_t address,
+			   const struct snap_piece **ret)
+{
+	size_t next =
+		snap_first_not(process->piece_count, i, process->pieces[i].address <= address);
+
+	if (next == 0 || process->pieces[next - 1].address != address)
+		return false;
+	*ret = &process->pieces[next - 1];
+	return true;
+}
+
+/* Whether there is a note that the Go linker makes in the first page. */
+static bool has_note(const uint8_t *head, size_t size)
+{
+	static const uint8_t name[] = { 4, 0, 0, 0, 'G', 'o', 0, 0 }; /* type 4 */
+
+	for (size_t i = 8; i + sizeof(name) <= size; i += 4)
+		if (memcmp(head + i, name, sizeof(name)) == 0 && head[i - 8] == 4)
+			return true;
+	return false;
+}
+
+static bool is_system_path(const char *path)
+{
+	return strncmp(path, "/lib", 4) == 0 || strncmp(path, "/usr/lib", 8) == 0;
+}
+
+/* The program itself, and libraries whose first page says that Go has linked them. */
+static bool is_candidate(const struct snap_go *go, const struct snap_module *module)
+{
+	const struct snap_process *process = go->process->process;
+	const struct snap_piece *piece;
+	uint8_t head[HEAD];
+
+	if (module->kind != SNAP_MODULE_FILE)
+		return false;
+	if (process->exe && strcmp(process->exe, module->path) == 0)
+		return true;
+	if (is_piece_there(process, module->start, &piece))
+		return has_note(piece->data, piece->size);
+	return !is_system_path(module->path) &&
+	       snap_runtime_read(go->process, module->start, head, sizeof(head)) &&
+	       has_note(head, sizeof(head));
+}
+
+/* ---- version ---- */
+
+/* Takes "go1.21.13 X:…" or "devel go1.25-…" behind its length; the first word with a number. */
+static void take_version(struct snap_go *go, struct snap_bytes bytes)
+{
+	char text[MOST_VERSION + 1] = { 0 };
+	size_t length, skipped = 0;
+	const char *found;
+	unsigned minor = 0;
+
+	if (go->version || bytes.size < 34 || !(bytes.data[15] & 2))
+		return;
+	length = bytes.data[32] < MOST_VERSION ? bytes.data[32] : MOST_VERSION;
+	if (bytes.data[32] & 0x80 || length > bytes.size - 33)
+		return;
+	memcpy(text, bytes.data + 33, length);
+	found = strstr(text, "go1.");
+	if (!found || sscanf(found, "go1.%2u", &minor) != 1)
+		return;
+	found += strlen("go");
+	skipped = strcspn(found, " \t\n");
+	go->minor = minor;
+	go->version = snap_intern(go->process->strings, found, skipped);
+	go->no_memory |= !go->version;
+}
+
+/* Every file that Go has linked has this section; without names of sections its magic is looked for. */
+static bool find_version(struct snap_go *go, struct snap_image *image)
+{
+	struct snap_go_segment segment;
+	uint64_t address;
+
+	if (snap_go_has_sections(image)) {
+		struct snap_bytes bytes = { .size = 0 };
+
+		if (snap_image_section_address(image, ".go.buildinfo", &address))
+			bytes = snap_image_at(image, address);
+		if (bytes.size < 32 || memcmp(bytes.data, build_magic, 14) != 0)
+			return false;
+		take_version(go, bytes);
+		return true;
+	}
+	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
+		struct snap_bytes bytes = snap_image_at(image, segment.address);
+
+		if (!segment.write)
+			continue;
+		for (size_t at = -segment.address & 15; at + 32 <= bytes.size; at += 16)
+			if (memcmp(bytes.data + at, build_magic, 14) == 0) {
+				take_version(go, (struct snap_bytes){ bytes.data + at,
+								      bytes.size - at });
+				return true;
+			}
+	}
+	return false;
+}
+
+/* ---- the table of functions ---- */
+
+static bool take_table(struct snap_go_text *text, struct snap_image *image, uint64_t address)
+{
+	text->table_at = address + text->module->bias;
+	return snap_go_table_parse(snap_image_at(image, address), &text->table);
+}
+
+static bool find_table(struct snap_go_text *text, struct snap_image *image)
+{
+	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	struct snap_go_segment segment;
+	uint64_t address;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
+		if (snap_image_section_address(image, names[i], &address) &&
+		    take_table(text, image, address))
+			return true;
+	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
+		struct snap_bytes bytes = snap_image_at(image, segment.address);
+		struct snap_go_header header;
+
+		if (segment.execute)
+			continue;
+		for (size_t at = -segment.address & 7; at + SNAP_GO_HEADER_BYTES <= bytes.size;
+		     at += 8)
+			if ((bytes.data[at] & 0xfe) == 0xf0 &&
+			    snap_go_header_parse(bytes.data + at, bytes.size - at, &header) &&
+			    take_table(text, image, segment.address + at))
+				return true;
+	}
+	return false;
+}
+
+/* ---- the runtime's description of a text ---- */
+
+static bool is_description(const struct snap_go_text *text, const uint64_t *words)
+{
+	const uint8_t *base = text->table.names.data;
+
+	return words[0] == text->table_at &&
+	       words[4] - words[1] == (uint64_t)(text->table.units.data - base) &&
+	       words[7] - words[1] == (uint64_t)(text->table.files.data - base) &&
+	       words[1] > words[0] && words[1] - words[0] <= UINT32_MAX;
+}
+
+/* Where the trees are moves with the version; only one word leads to something that fits. */
+static void find_trees(const struct snap_go *go, struct snap_go_text *text,
+		       struct snap_image *image, const uint64_t *words)
+{
+	const unsigned node_bytes = text->table.has_start_line ? 16 : 20;
+	const unsigned usual = go->minor < 20 ? 38 : go->minor < 27 ? 40 : 43;
+	struct snap_bytes found = { .size = 0 };
+	size_t count = 0;
+
+	for (unsigned i = FIRST_TREES_WORD; i <= LAST_TREES_WORD; i++) {
+		struct snap_bytes bytes = snap_image_at(image, words[i] - text->module->bias);
+		unsigned seen;
+
+		if (bytes.size == 0 || !snap_go_trees_fit(&text->table, bytes, node_bytes, &seen) ||
+		    seen == 0)
+			continue;
+		if (count++ == 0 || i == usual)
+			found = bytes;
+	}
+	if (count == 0)
+		return;
+	text->table.trees = found;
+	text->table.node_bytes = node_bytes;
+}
+
+static bool take_description(struct snap_go *go, struct snap_go_text *text,
+			     struct snap_image *image, uint64_t address)
+{
+	uint64_t words[MODULE_WORDS];
+	uint32_t first, end;
+
+	if (!snap_runtime_read(go->process, address, words, sizeof(words)) ||
+	    !is_description(text, words) || !snap_go_table_bounds(&text->table, &first, &end) ||
+	    words[22] >= words[23] || words[20] - words[22] != first ||
+	    words[21] - words[22] != end)
+		return false;
+	text->header_at = address;
+	text->start = words[22];
+	text->end = words[22] + end;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(text->data); i++) {
+		text->data[i][0] = words[24 + 2 * i];
+		text->data[i][1] = words[25 + 2 * i];
+		if (text->data[i][1] < text->data[i][0])
+			text->data[i][1] = text->data[i][0];
+		if (text->data[i][1] - text->data[i][0] > MOST_SCANNED)
+			text->data[i][1] = text->data[i][0] + MOST_SCANNED;
+	}
+	find_trees(go, text, image, words);
+	return true;
+}
+
+/* A search for the description in bytes. */
+struct description_search {
+	struct snap_go *go;
+	struct snap_go_text *text;
+	struct snap_image *image;
+	bool found;
+};
+
+static bool visit_description(void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+	struct description_search *search = context;
+	uint64_t words[8];
+
+	for (size_t at = -address & 7; at + sizeof(words) <= size && !search->found; at += 8) {
+		memcpy(words, bytes + at, sizeof(words[0]));
+		if (words[0] != search->text->table_at)
+			continue;
+		memcpy(words, bytes + at, sizeof(words));
+		search->found =
+			is_description(search->text, words) &&
+			take_description(search->go, search->text, search->image, address + at);
+	}
+	return !search->found;
+}
+
+static bool find_description(struct snap_go *go, struct snap_go_text *text,
+			     struct snap_image *image)
+{
+	struct description_search search = { go, text, image, false };
+	const uint64_t bias = text->module->bias;
+	struct snap_go_segment segment;
+	uint64_t address;
+
+	if ((snap_image_section_address(image, ".go.module", &address) &&
+	     take_description(go, text, image, address + bias)) ||
+	    (snap_go_symbol(image, "runtime.firstmoduledata", &address) &&
+	     take_description(go, text, image, address + bias)))
+		return true;
+	/* What is not moved lies in the file as it is in memory. */
+	for (size_t i = 0;
+	     bias == 0 && !search.found && snap_go_next_segment(image, &i, &segment);) {
+		struct snap_bytes bytes = snap_image_at(image, segment.address);
+
+		if (segment.write)
+			visit_description(&search, segment.address, bytes.data, bytes.size);
+	}
+	for (size_t i = 0; !search.found && snap_go_next_segment(image, &i, &segment);)
+		if (segment.write && segment.file_size <= MOST_SCANNED)
+			snap_go_scan(go->process, segment.address + bias,
+				     segment.address + bias + segment.file_size,
+				     sizeof(uint64_t[8]), visit_description, &search);
+	return search.found;
+}
+
+static int compare_texts(const void *left, const void *right)
+{
+	const struct snap_go_text *a = left, *b = right;
+
+	return snap_compare(a->start, b->start);
+}
+
+bool snap_go_find_texts(struct snap_go *go)
+{
+	size_t count;
+	struct snap_module *list = snap_modules_list(go->process->modules, &count);
+
+	for (size_t i = 0; i < count && go->text_count < SNAP_GO_MOST_TEXTS; i++) {
+		struct snap_go_text text = { .module = &list[i] };
+		struct snap_image *image;
+
+		if (!is_candidate(go, &list[i]) || !snap_module_open(go->process->set, &list[i]))
+			continue;
+		snap_module_set_note(go->process->set, list[i].file);
+		image = list[i].file->image;
+		if (!find_version(go, image))
+			continue;
+		go->is_there = true;
+		if (find_table(&text, image) && find_description(go, &text, image))
+			go->texts[go->text_count++] = text;
+	}
+	qsort(go->texts, go->text_count, sizeof(*go->texts), compare_texts);
+	return go->text_count > 0;
+}
+
+const struct snap_go_text *snap_go_text_of(const struct snap_go *go, uint64_t pc)
+{
+	for (size_t i = 0; i < go->text_count; i++)
+		if (pc >= go->texts[i].start && pc < go->texts[i].end)
+			return &go->texts[i];
+	return NULL;
+}
+
+bool snap_go_is_entry(const struct snap_go *go, uint64_t pc)
+{
+	const struct snap_go_text *text = snap_go_text_of(go, pc);
+	struct snap_go_function function;
+
+	return text &&
+	       snap_go_function_find(&text->table, (uint32_t)(pc - text->start), &function) &&
+	       function.entry == pc - text->start;
+}
+
+bool snap_go_read_constant(const struct snap_go *go, uint64_t address, void *out, size_t size)
+{
+	const struct snap_map *map;
+	struct snap_module *module;
+	struct snap_bytes bytes;
+
+	if (snap_runtime_read(go->process, address, out, size) ||
+	    snap_modules_read(go->process->modules, address, out, size))
+		return true;
+	/* Letters are nothing that is relocated. */
+	map = snap_process_map(go->process->process, address);
+	module = map && !map->write ? snap_modules_find(go->process->modules, address) : NULL;
+	if (!module || !module->usable)
+		return false;
+	bytes = snap_image_at(module->file->image, address - module->bias);
+	if (bytes.size < size)
+		return false;
+	memcpy(out, bytes.data, size);
+	return true;
+}
+
+/* ---- the list of all goroutines ---- */
+
+/* The best list so far. */
+struct list_search {
+	struct snap_go *go;
+	uint64_t address, count, capacity;
+	unsigned tried;
+};
+
+/* Goroutines say of themselves where they are: g.sched.g. */
+static bool are_goroutines(const struct snap_go *go, uint64_t list, uint64_t count)
+{
+	uint64_t step = count > SAMPLES ? count / SAMPLES : 1;
+	unsigned own = 0;
+
+	for (uint64_t i = 0; i < count; i += step) {
+		uint64_t goroutine, self;
+
+		if (!snap_runtime_word(go->process, list + 8 * i, &goroutine) || goroutine == 0 ||
+		    goroutine % 8 != 0 ||
+		    !snap_runtime_word(go->process, goroutine + SNAP_GO_SAVED_SELF, &self) ||
+		    (self != 0 && self != goroutine))
+			return false;
+		own += self == goroutine;
+	}
+	return own >= 2;
+}
+
+/* The collector keeps an older copy, which is not longer, and has no room to grow. */
+static bool is_better(const struct list_search *best, uint64_t count, uint64_t capacity)
+{
+	if (best->address == 0 || count != best->count)
+		return best->address == 0 || count > best->count;
+	return count < capacity && best->count == best->capacity;
+}
+
+static bool visit_list(void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+	struct list_search *search = context;
+	uint64_t words[3];
+
+	for (size_t at = -address & 7; at + sizeof(words) <= size; at += 8) {
+		memcpy(words, bytes + at, sizeof(words));
+		if (words[1] < 4 || words[1] > words[2] || words[2] > SNAP_GO_MOST_FUNCTIONS ||
+		    words[0] % 8 != 0 || words[0] < HEAD || words[0] >> 47 != 0 ||
+		    !is_better(search, words[1], words[2]))
+			continue;
+		if (search->tried++ == MOST_CANDIDATES)
+			return false;
+		if (!are_goroutines(search->go, words[0], words[1]))
+			continue;
+		search->address = address + at;
+		search->count = words[1];
+		search->capacity = words[2];
+	}
+	return true;
+}
+
+static bool find_list(struct snap_go *go, const struct snap_go_text *text)
+{
+	struct list_search search = { .go = go };
+	uint8_t words[24];
+	uint64_t address;
+
+	if (snap_go_symbol(text->module->file->image, "runtime.allgs", &address)) {
+		address += text->module->bias;
+		if (snap_runtime_read(go->process, address, words, sizeof(words)))
+			visit_list(&search, address, words, sizeof(words));
+	}
+	for (size_t i = 3; i >= 2 && search.address == 0; i--)
+		snap_go_scan(go->process, text->data[i][0], text->data[i][1], sizeof(words),
+			     visit_list, &search);
+	go->list_at = search.address;
+	return search.address != 0;
+}
+
+/* ---- reasons to wait ---- */
+
+/* A short text without controls; NULL: it is none. */
+static const char *reason_at(struct snap_go *go, uint64_t address, uint64_t length)
+{
+	char text[MOST_REASON];
+
+	if (length == 0 || length > sizeof(text) ||
+	    !snap_go_read_constant(go, address, text, length))
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return NULL;
+	return snap_intern(go->process->strings, text, length);
+}
+
+struct reason_search {
+	struct snap_go *go;
+	uint64_t address;
+};
+
+/* The first text is empty, the second one is known. */
+static bool visit_reasons(void *context, uint64_t address, const uint8_t *bytes, size_t size)
+{
+	static const char second[] = "GC assist marking";
+	struct reason_search *search = context;
+	uint64_t words[4];
+
+	for (size_t at = -address & 7; at + sizeof(words) <= size; at += 8) {
+		const char *text;
+
+		memcpy(words, bytes + at, sizeof(words));
+		if (words[0] != 0 || words[1] != 0 || words[3] != sizeof(second) - 1)
+			continue;
+		text = reason_at(search->go, words[2], words[3]);
+		if (!text || strcmp(text, second) != 0)
+			continue;
+		search->address = address + at;
+		return false;
+	}
+	return true;
+}
+
+static void find_reasons(struct snap_go *go, const struct snap_go_text *text)
+{
+	struct reason_search search = { .go = go };
+	uint8_t words[32];
+	uint64_t address;
+
+	if (snap_go_symbol(text->module->file->image, "runtime.waitReasonStrings", &address)) {
+		address += text->module->bias;
+		if (snap_runtime_read(go->process, address, words, sizeof(words)))
+			visit_reasons(&search, address, words, sizeof(words));
+	}
+	for (size_t i = 0; i < 2 && search.address == 0; i++)
+		snap_go_scan(go->process, text->data[i][0], text->data[i][1], sizeof(words),
+			     visit_reasons, &search);
+	go->reasons_at = search.address;
+	if (search.address == 0)
+		return;
+	go->reason_count = 1;
+	while (go->reason_count < SNAP_GO_MOST_REASONS) {
+		uint64_t header[2];
+		const char *reason = NULL;
+
+		if (snap_runtime_read(go->process, search.address + 16 * go->reason_count, header,
+				      sizeof(header)))
+			reason = reason_at(go, header[0], header[1]);
+		if (!reason)
+			return;
+		go->reasons[go->reason_count++] = reason;
+	}
+}
+
+bool snap_go_find_runtime(struct snap_go *go)
+{
+	for (size_t i = 0; i < go->text_count; i++) {
+		if (!find_list(go, &go->texts[i]))
+			continue;
+		go->runtime = &go->texts[i];
+		find_reasons(go, go->runtime);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * At which offsets the runtime keeps what: a row for each version, x86-64. A version is a hint
+ * only: development versions and vendors' builds may have another one's layout. So a row is used if
+ * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
+ * does, the goroutines themselves may tell (derive.c).
+ */
+#include "analyze/runtime/go/internal.h"
+
+#include "base/bsearch.h"
+
+#include <string.h>
+
+/* As DWARF has them in 1.19.8, 1.21.13, 1.22.12, 1.23.5, 1.24.4, 1.25.12, 1.26.10, 1.27.3. */
+static const struct snap_go_layout layouts[] = {
+	{ .first = 18,
+	  .last = 20,
+	  .status = 144,
+	  .id = 152,
+	  .wait_since = 168,
+	  .wait_reason = 176,
+	  .locked_thread = 232,
+	  .creator = 296,
+	  .start = 312,
+	  .labels = 360,
+	  .call_sp = 112,
+	  .thread_tid = 72,
+	  .thread_signal_stack = 80 },
+	{ .first = 21,
+	  .last = 22,
+	  .status = 144,
+	  .id = 152,
+	  .wait_since = 168,
+	  .wait_reason = 176,
+	  .locked_thread = 208,
+	  .parent = 272,
+	  .creator = 280,
+	  .start = 296,
+	  .labels = 344,
+	  .call_sp = 112,
+	  .thread_tid = 72,
+	  .thread_signal_stack = 80 },
+	{ .first = 23,
+	  .last = 23,
+	  .status = 152,
+	  .id = 160,
+	  .wait_since = 176,
+	  .wait_reason = 184,
+	  .locked_thread = 216,
+	  .parent = 280,
+	  .creator = 288,
+	  .start = 304,
+	  .labels = 352,
+	  .call_sp = 112,
+	  .thread_tid = 72,
+	  .thread_signal_stack = 80 },
+	{ .first = 24,
+	  .last = 24,
+	  .status = 152,
+	  .id = 160,
+	  .wait_since = 176,
+	  .wait_reason = 184,
+	  .locked_thread = 216,
+	  .parent = 280,
+	  .creator = 288,
+	  .start = 304,
+	  .labels = 352,
+	  .call_sp = 112,
+	  .thread_tid = 72,
+	  .thread_signal_stack = 80,
+	  .labels_are_slices = true },
+	{ .first = 25,
+	  .last = 25,
+	  .status = 144,
+	  .id = 152,
+	  .wait_since = 168,
+	  .wait_reason = 176,
+	  .locked_thread = 208,
+	  .parent = 272,
+	  .creator = 280,
+	  .start = 296,
+	  .labels = 344,
+	  .call_sp = 104,
+	  .bubble = 384,
+	  .thread_tid = 64,
+	  .thread_signal_stack = 72,
+	  .labels_are_slices = true },
+	{ .first = 26,
+	  .last = 27,
+	  .status = 144,
+	  .id = 152,
+	  .wait_since = 168,
+	  .wait_reason = 176,
+	  .locked_thread = 208,
+	  .parent = 280,
+	  .creator = 288,
+	  .start = 304,
+	  .labels = 352,
+	  .call_sp = 104,
+	  .bubble = 392,
+	  .thread_tid = 64,
+	  .thread_signal_stack = 72,
+	  .labels_are_slices = true },
+};
+
+enum { LAYOUTS = SNAP_ARRAY_SIZE(layouts), MOST_OWN_ID = 1000 };
+
+static size_t index_of(unsigned minor)
+{
+	size_t i = 0;
+
+	while (i + 1 < LAYOUTS && layouts[i].last < minor)
+		i++;
+	return i;
+}
+
+const struct snap_go_layout *snap_go_layout_of(unsigned minor)
+{
+	return &layouts[index_of(minor)];
+}
+
+bool snap_go_read_goroutine(const struct snap_go *go, uint64_t address,
+			    uint8_t bytes[SNAP_GO_GOROUTINE_BYTES])
+{
+	if (snap_runtime_read(go->process, address, bytes, SNAP_GO_GOROUTINE_BYTES))
+		return true;
+	memset(bytes + SNAP_GO_OLD_GOROUTINE_BYTES, 0,
+	       SNAP_GO_GOROUTINE_BYTES - SNAP_GO_OLD_GOROUTINE_BYTES);
+	return snap_runtime_read(go->process, address, bytes, SNAP_GO_OLD_GOROUTINE_BYTES);
+}
+
+/* ---- whether a layout fits ---- */
+
+static uint64_t word_of(const uint8_t *goroutine, uint16_t offset)
+{
+	return snap_runtime_field(goroutine, offset, 8);
+}
+
+static bool is_code(const struct snap_go *go, uint64_t pc)
+{
+	return snap_go_text_of(go, pc) != NULL;
+}
+
+static bool is_in_stack(const uint8_t *goroutine, uint64_t sp)
+{
+	return sp >= word_of(goroutine, SNAP_GO_STACK_LOW) &&
+	       sp < word_of(goroutine, SNAP_GO_STACK_HIGH);
+}
+
+/*
+ * Its thread is one of the process, and has a goroutine for signals that knows it; as far as that is
+ * known: a scout knows no threads, and a copy may have been cut.
+ */
+static bool thread_fits(const struct snap_go *go, const struct snap_go_layout *layout,
+			const uint8_t *goroutine)
+{
+	uint64_t thread = word_of(goroutine, SNAP_GO_THREAD), number, signals, back;
+
+	if (!snap_runtime_word(go->process, thread + layout->thread_tid, &number) ||
+	    !snap_runtime_word(go->process, thread + layout->thread_signal_stack, &signals))
+		return thread != 0;
+	return (go->process->process->thread_count == 0 || snap_go_thread(go, number)) &&
+	       (!snap_runtime_word(go->process, signals + SNAP_GO_THREAD, &back) || back == thread);
+}
+
+static bool status_fits(const struct snap_go *go, const struct snap_go_layout *layout,
+			const uint8_t *goroutine, uint32_t status)
+{
+	switch (status) {
+	case SNAP_GO_WAITING:
+	case SNAP_GO_LEAKED:
+		if (go->reason_count > 0 && goroutine[layout->wait_reason] >= go->reason_count)
+			return false;
+		/* fall through */
+	case SNAP_GO_RUNNABLE:
+	case SNAP_GO_PREEMPTED:
+		return is_code(go, word_of(goroutine, SNAP_GO_SAVED_PC)) &&
+		       is_in_stack(goroutine, word_of(goroutine, SNAP_GO_SAVED_SP));
+	case SNAP_GO_SYSCALL:
+		return is_in_stack(goroutine, word_of(goroutine, layout->call_sp)) &&
+		       is_code(go, word_of(goroutine, layout->call_sp + 8)) &&
+		       thread_fits(go, layout, goroutine);
+	case SNAP_GO_RUNNING:
+		return thread_fits(go, layout, goroutine);
+	case SNAP_GO_COPYING:
+		return true;
+	}
+	return false;
+}
+
+/* A goroutine that each process has, as the runtime starts it. */
+static bool own_fits(const struct snap_go *go, const struct snap_go_layout *layout,
+		     const uint8_t *goroutine, const char *name, bool *is_own_ret)
+{
+	const struct snap_go_text *text = snap_go_text_of(go, word_of(goroutine, layout->creator));
+	uint64_t id = word_of(goroutine, layout->id);
+	struct snap_go_function creator;
+	const char *by;
+
+	*is_own_ret = false;
+	if (strcmp(name, "runtime.main") == 0)
+		return id == 1;
+	if (strcmp(name, "runtime.forcegchelper") != 0 && strcmp(name, "runtime.bgsweep") != 0 &&
+	    strcmp(name, "runtime.bgscavenge") != 0 &&
+	    strncmp(name, "runtime.gcenable.", strlen("runtime.gcenable.")) != 0)
+		return true;
+	*is_own_ret = true;
+	if (!text ||
+	    !snap_go_function_find(
+		    &text->table, (uint32_t)(word_of(goroutine, layout->creator) - 1 - text->start),
+		    &creator))
+		return false;
+	by = snap_go_function_name(&text->table, &creator);
+	return id <= MOST_OWN_ID &&
+	       (strncmp(by, "runtime.init", strlen("runtime.init")) == 0 ||
+		strcmp(by, "runtime.gcenable") == 0) &&
+	       (layout->parent == 0 || word_of(goroutine, layout->parent) == 1);
+}
+
+/* One look at all goroutines. */
+struct look {
+	uint64_t *ids;
+	size_t id_count, own_count;
+};
+
+static bool goroutine_fits(const struct snap_go *go, const struct snap_go_layout *layout,
+			   const uint8_t *goroutine, struct look *look)
+{
+	uint32_t status = (uint32_t)snap_runtime_field(goroutine, layout->status, 4) &
+			  ~(uint32_t)SNAP_GO_SCANNED;
+	uint64_t id = word_of(goroutine, layout->id), start = word_of(goroutine, layout->start),
+		 creator = word_of(goroutine, layout->creator),
+		 labels = word_of(goroutine, layout->labels);
+	const struct snap_go_text *text = snap_go_text_of(go, start);
+	struct snap_go_function function;
+	bool is_own;
+
+	if (status == SNAP_GO_IDLE || status == SNAP_GO_DEAD || status == SNAP_GO_DEAD_EXTRA)
+		return true;
+	if (id == 0 || id >> 40 != 0 || labels % 8 != 0 || labels >> 47 != 0 ||
+	    word_of(goroutine, layout->wait_since) >> 62 != 0 ||
+	    word_of(goroutine, layout->locked_thread) % 8 != 0 ||
+	    !status_fits(go, layout, goroutine, status))
+		return false;
+	look->ids[look->id_count++] = id;
+	if (start == 0) /* borrowed by a thread that C has made */
+		return true;
+	if (!is_code(go, creator) || !text ||
+	    !snap_go_function_find(&text->table, (uint32_t)(start - text->start), &function) ||
+	    function.entry != start - text->start ||
+	    !own_fits(go, layout, goroutine, snap_go_function_name(&text->table, &function),
+		      &is_own))
+		return false;
+	look->own_count += is_own;
+	return true;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return snap_compare(*a, *b);
+}
+
+static bool ids_differ(struct look *look)
+{
+	qsort(look->ids, look->id_count, sizeof(*look->ids), compare_numbers);
+	for (size_t i = 1; i < look->id_count; i++)
+		if (look->ids[i] == look->ids[i - 1])
+			return false;
+	return true;
+}
+
+static bool layout_fits(struct snap_go *go, const struct snap_go_layout *layout,
+			const uint64_t *goroutines, size_t count, struct look *look)
+{
+	uint8_t goroutine[SNAP_GO_GOROUTINE_BYTES];
+
+	look->id_count = look->own_count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (snap_go_read_goroutine(go, goroutines[i], goroutine) &&
+		    !goroutine_fits(go, layout, goroutine, look))
+			return false;
+	return look->own_count >= 2 && ids_differ(look);
+}
+
+const struct snap_go_layout *snap_go_find_layout(struct snap_go *go, const uint64_t *goroutines,
+						 size_t count)
+{
+	struct look look = { .ids = calloc(count ? count : 1, sizeof(uint64_t)) };
+	const struct snap_go_layout *found = NULL;
+	size_t first = index_of(go->minor);
+
+	go->no_memory |= !look.ids;
+	/* The version's own, then its neighbours, the nearest first. */
+	for (size_t i = 0; i < 2 * LAYOUTS && look.ids && !found; i++) {
+		size_t distance = (i + 1) / 2, at = i % 2 ? first - distance : first + distance;
+
+		if (at < LAYOUTS && layout_fits(go, &layouts[at], goroutines, count, &look))
+			found = &layouts[at];
+	}
+	if (look.ids && !found && snap_go_derive_layout(go, goroutines, count, &go->derived) &&
+	    layout_fits(go, &go->derived, goroutines, count, &look))
+		found = &go->derived;
+	free(look.ids);
+	return found;
+}

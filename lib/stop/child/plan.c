@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The memory of managed runtimes: before the first SEIZE the parent is asked which of it is to be
+ * copied, of processes that look as if they had one; in the pause, when all stacks are copied, a
+ * worker does that, one process after the other. Who has no such process pays nothing here.
+ */
+#include "base/clock.h"
+#include "stop/child/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/user.h>
+
+enum {
+	PLAN_NS = 100000000, /* for one call; all of them have a budget beside that */
+};
+
+/* For all processes of a snapshot, as a share of that of one. */
+static const int64_t SNAPSHOT_TIMES = 10, SNAPSHOT_PARTS = 3;
+
+/* ---- before the stop ---- */
+
+static bool ask_for_plans(const struct snap_tracer *tracer)
+{
+	uint64_t value = SNAP_TRACER_SCOUT;
+	ssize_t got;
+
+	if (write(tracer->ask_fd, &value, sizeof(value)) < 0)
+		return false;
+	do {
+		got = read(tracer->answer_fd, &value, sizeof(value));
+	} while (got < 0 && errno == EINTR);
+	return got == sizeof(value);
+}
+
+/* Asking takes its time: threads were born, and memory was mapped. */
+static void list_again(struct snap_tracer *tracer, uint32_t process)
+{
+	int tasks = tracer->task_fds[process];
+	ssize_t count = tasks < 0 ? 0 : snap_procfs_list(tasks, tracer->tids, SNAP_MAX_THREADS);
+
+	if (count > SNAP_MAX_THREADS)
+		count = SNAP_MAX_THREADS;
+	for (ssize_t i = 0; i < count; i++)
+		snap_tracer_add(tracer, process, tracer->tids[i]);
+}
+
+void snap_tracer_scout(struct snap_tracer *tracer)
+{
+	struct snap_stop *stop = tracer->stop;
+	bool any = false;
+
+	/* Once some are seized, nobody may wait so long. */
+	if (!tracer->may_scout || tracer->prepared)
+		return;
+	for (uint32_t i = 0; i < stop->process_count; i++)
+		any |= stop->processes[i].runtimes != 0;
+	if (!any || !ask_for_plans(tracer))
+		return;
+	tracer->may_scout = false;
+	for (uint32_t i = 0; i < stop->process_count; i++) {
+		tracer->plans += stop->processes[i].plan != NULL;
+		tracer->maps_wanted[i] = stop->processes[i].runtimes != 0;
+		list_again(tracer, i);
+	}
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
+			      snap_clock_ns(CLOCK_MONOTONIC) + SNAP_STOP_PATIENCE_MS * 1000000ll);
+}
+
+/* ---- in the pause ---- */
+
+static struct snap_plan_thread thread_of(pid_t tid, const struct user_regs_struct *registers)
+{
+#if defined(__x86_64__)
+	return (struct snap_plan_thread){
+		.tid = (uint64_t)tid,
+		.rip = registers->rip,
+		.rsp = registers->rsp,
+		.rbp = registers->rbp,
+		.fs_base = registers->fs_base,
+		.rbx = registers->rbx,
+		.r12 = registers->r12,
+		.r13 = registers->r13,
+		.r14 = registers->r14,
+		.r15 = registers->r15,
+	};
+#else
+	return (struct snap_plan_thread){
+		.tid = (uint64_t)tid,
+		.rip = registers->pc,
+		.rsp = registers->sp,
+		.rbp = registers->regs[29],
+	};
+#endif
+}
+
+/* The threads of a process that stand still; false: there are none, or no memory. */
+static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list)
+{
+	const struct snap_traced *traced = &tracer->stop->processes[list->process];
+	struct snap_plan_thread *threads = snap_region_new_array(
+		&tracer->lists, traced->thread_count, struct snap_plan_thread);
+	size_t count = 0;
+
+	for (size_t i = 0; threads && i < traced->thread_count; i++) {
+		const struct snap_thread *thread = &traced->threads[i];
+
+		if (thread->result != SNAP_THREAD_COPIED || !thread->registers_size)
+			continue;
+		threads[count++] = thread_of(thread->tid, thread->registers);
+		list->tid = thread->tid;
+	}
+	list->task.threads = threads;
+	list->task.thread_count = count;
+	return count;
+}
+
+/* What is to be done for one process; NULL: there is no memory. */
+static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t process,
+					int64_t until_ns)
+{
+	const struct snap_traced *traced = &tracer->stop->processes[process];
+	struct snap_plan_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	*list = (struct snap_plan_list){
+		.reader = tracer->reader,
+		.process = process,
+		.task = {
+			.plan = traced->plan,
+			.maps = traced->maps,
+			.map_count = traced->map_count,
+			.budget = snap_reader_plan_budget(tracer->options),
+		},
+		.room = tracer->memory->stacks,
+		.image = { .step_count = traced->plan->step_count },
+	};
+	list->task.budget.until_ns = until_ns;
+	/* Until it says something else. */
+	for (uint32_t i = 0; i < traced->plan->step_count && i < SNAP_PLAN_MOST_STEPS; i++)
+		list->image.steps[i].cut = SNAP_PLAN_CUT_TIME;
+	return list_threads(tracer, list) ? list : NULL;
+}
+
+/*
+ * What is complete is used, even of a worker who is late: he has taken what room he may still write
+ * to, and adds pieces behind those that there are now.
+ */
+static void take_image(struct snap_tracer *tracer, const struct snap_plan_list *list)
+{
+	struct snap_traced *traced = &tracer->stop->processes[list->process];
+	struct snap_region *stacks = &tracer->memory->stacks;
+	size_t count = __atomic_load_n(&list->image.piece_count, __ATOMIC_ACQUIRE);
+	struct snap_memory_image *image =
+		snap_region_alloc(&tracer->memory->records, sizeof(*image));
+	struct snap_region room = list->room;
+
+	if (room.next < stacks->next || room.end > stacks->end || room.next > room.end || !image)
+		return;
+	*image = list->image;
+	image->pieces =
+		(struct snap_memory_piece *)(void *)(stacks->end - (uintptr_t)stacks->end % 8) -
+		count;
+	image->piece_count = count;
+	traced->memory = image;
+	stacks->next = (uint8_t *)(((uintptr_t)room.next + 15) & ~(uintptr_t)15);
+	stacks->end = room.end;
+}
+
+static void execute_plan(struct snap_tracer *tracer, uint32_t process, int64_t until_ns)
+{
+	struct snap_plan_list *list = make_list(tracer, process, until_ns);
+	struct snap_work work = {
+		.run = snap_reader_execute_plan,
+		.context = list,
+		.count = 1,
+		.marks = snap_region_alloc(&tracer->lists, 1),
+		.patience_ns = PLAN_NS,
+		.asleep_ns = snap_tracer_patience(tracer, PLAN_NS),
+		.until_ns = tracer->copy_until_ns,
+		.here = tracer->first,
+	};
+
+	if (!list || !work.marks)
+		return;
+	work.signs = &list->sign;
+	if (!snap_workers_run(&tracer->pool, &work))
+		tracer->stop->processes[process].stalled = true;
+	take_image(tracer, list);
+}
+
+void snap_tracer_execute_plans(struct snap_tracer *tracer)
+{
+	int64_t each = tracer->options->runtime_budget_ns;
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), now = begin;
+	int64_t last =
+		begin + each * SNAPSHOT_TIMES / SNAPSHOT_PARTS - (int64_t)tracer->memory->plans_ns;
+
+	for (uint32_t i = 0; i < tracer->stop->process_count; i++) {
+		const struct snap_traced *traced = &tracer->stop->processes[i];
+		int64_t until = now + each < last ? now + each : last;
+
+		/* An exec has made it another program. */
+		if (!traced->plan || traced->execed || traced->stalled)
+			continue;
+		execute_plan(tracer, i,
+			     until < tracer->copy_until_ns ? until : tracer->copy_until_ns);
+		now = snap_clock_ns(CLOCK_MONOTONIC);
+	}
+	tracer->memory->plans_ns += (uint64_t)(now - begin);
+}

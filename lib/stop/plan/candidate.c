@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A first look at what a process may be: see candidate.h. */
+#include "stop/plan/candidate.h"
+
+#include "model/options.h"
+
+#include <string.h>
+
+enum {
+	PAGE = 4096,
+	MOST_DATA = 4, /* files whose data is looked at */
+};
+
+/* ---- names ---- */
+
+static bool begins_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static unsigned runtimes_of_name(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (begins_with(name, "lib"))
+		name += 3;
+	if (begins_with(name, "python"))
+		return SNAP_RUNTIME_CPYTHON;
+	if (begins_with(name, "php"))
+		return SNAP_RUNTIME_PHP;
+	/* A module of an interpreter that goes by another name. */
+	return strstr(name, ".cpython-") ? SNAP_RUNTIME_CPYTHON : 0;
+}
+
+/* ---- marks of Go ---- */
+
+/* The name of a note that stands in the first page of a program: its id of the build. */
+static bool has_go_note(const uint8_t *bytes, size_t size)
+{
+	const uint32_t go = 'G' | 'o' << 8;
+	uint32_t found = 0;
+
+	for (size_t i = 0; i + 4 <= size; i += 4) {
+		uint32_t word;
+
+		memcpy(&word, bytes + i, sizeof(word));
+		found |= word == go;
+	}
+	return found;
+}
+
+/* What programs without that id have as well: at the beginning of their data. */
+static bool has_build_info(const uint8_t *bytes, size_t size)
+{
+	static const char mark[] = "\xff Go buildinf:";
+
+	for (size_t i = 0; i + sizeof(mark) - 1 <= size; i += 16)
+		if (bytes[i] == 0xff && memcmp(bytes + i, mark, sizeof(mark) - 1) == 0)
+			return true;
+	return false;
+}
+
+/* Programs, and libraries that do not say that they are: the first writable mapping of each. */
+static bool has_go_data(const struct snap_candidate *candidate)
+{
+	const struct snap_space *space = candidate->space;
+	const struct snap_map *last = NULL;
+	unsigned looked = 0;
+
+	for (size_t i = 0; i < space->map_count && looked < MOST_DATA; i++) {
+		const struct snap_map *map = &space->maps[i];
+		size_t size = map->end - map->start;
+		struct iovec range;
+
+		if (!map->inode || !map->write || map->shared || !map->path ||
+		    (last && last->inode == map->inode && last->dev_major == map->dev_major &&
+		     last->dev_minor == map->dev_minor) ||
+		    strstr(map->path, ".so"))
+			continue;
+		last = map;
+		looked++;
+		size = size < PAGE ? size : PAGE;
+		range = (struct iovec){ (void *)(uintptr_t)map->start, size };
+		size = candidate->read(candidate->context, candidate->buffer, &range, 1);
+		if (has_build_info(candidate->buffer, size))
+			return true;
+	}
+	return false;
+}
+
+static bool may_be_go(const struct snap_candidate *candidate)
+{
+	const struct snap_space *space = candidate->space;
+
+	for (size_t i = 0; i < space->piece_count; i++)
+		if (has_go_note(space->pieces[i].data,
+				space->pieces[i].size < PAGE ? space->pieces[i].size : PAGE))
+			return true;
+	return has_go_data(candidate);
+}
+
+unsigned snap_plan_candidates(const struct snap_candidate *candidate)
+{
+	const struct snap_space *space = candidate->space;
+	const char *last = NULL;
+	unsigned found = 0;
+
+	for (size_t i = 0; i < space->map_count; i++) {
+		const char *path = space->maps[i].path;
+
+		if (!path || path == last)
+			continue;
+		last = path;
+		found |= runtimes_of_name(path);
+	}
+	if ((candidate->wanted & SNAP_RUNTIME_GO) && may_be_go(candidate))
+		found |= SNAP_RUNTIME_GO;
+	return found & candidate->wanted;
+}

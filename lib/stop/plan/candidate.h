@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Which processes may have a managed runtime at all: a first look, by the names of mapped files and
+ * by two marks that Go's linker leaves. It decides whom a parser is asked about, so a wrong yes
+ * costs time, and who has none pays microseconds. Knows nothing else of runtimes.
+ */
+#ifndef SNAP_STOP_PLAN_CANDIDATE_H
+#define SNAP_STOP_PLAN_CANDIDATE_H
+
+#include "proc/address_space.h"
+
+struct snap_candidate {
+	const struct snap_space *space; /* with its pieces */
+	unsigned wanted;                /* bits of enum snap_runtime_kind */
+	uint8_t *buffer;
+	size_t buffer_size; /* of the buffer, at least a page */
+	/* As in struct snap_space_reader. */
+	size_t (*read)(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count);
+	void *context;
+};
+
+/* Bits of enum snap_runtime_kind. */
+unsigned snap_plan_candidates(const struct snap_candidate *candidate);
+
+#endif

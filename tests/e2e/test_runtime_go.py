@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Goroutines as the reader of Go finds them in a program's memory, against the program's own dump (SIGQUIT)
+and its own profiles: states, stacks, lines, creators, labels. tests/runtime/matrix_go.sh does the same with many
+versions of Go."""
+import os
+import subprocess
+import sys
+
+from harness import BUILD, Case, SOURCE, build_once, need, wait_until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
+import truth_go  # noqa: E402
+import zoo_go  # noqa: E402
+
+READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
+LAYOUT = os.path.join(BUILD, "tests", "runtime", "live_go_layout")
+
+
+def build(name, sources, arguments=(), cgo=False):
+    need("go")
+    if cgo:
+        need("gcc")
+    return build_once(name, ["go", "build", *arguments, "-o", "{out}",
+                             *(os.path.join(zoo_go.SOURCE, source) for source in sources)],
+                      env=dict(os.environ, CGO_ENABLED="1" if cgo else "0", GO111MODULE="off", GOTOOLCHAIN="local",
+                               GOFLAGS=""))
+
+
+class GoRuntime(Case):
+    weight = 3
+
+    def compare(self, program, *options, count=1500):
+        """Equal in all, or the program's own runtime did something just then: three times it does not."""
+        for _ in range(3):
+            reading, comparison = zoo_go.compare(READER, program, count, False, options)
+            if not comparison.differences:
+                break
+        self.assertIsNotNone(reading.result, "no Go was found")
+        self.assertIsNone(reading.result["refused"])
+        self.assertEqual(comparison.differences[:3], [])
+        for what in ("states", "stacks", "ends", "creators", "profiled", "labels"):
+            self.assertGreater(comparison.counts[what, True], count - 20, what)
+        return reading
+
+    def test_a_program_with_symbols(self):
+        program = build("zoo", ["zoo.go", "zoo_plain.go"])
+        reading = self.compare(program)
+        system = [task for task in reading.tasks.values() if task["system"]]
+        self.assertTrue(all(task["start"]["function"].startswith("runtime.") for task in system))
+        self.assertGreaterEqual(len(system), 4)
+        self.assertIn(True, [task["locked"] and task["tid"] > 0 for task in reading.tasks.values()])
+        self.assertGreater(len(reading.result["idle_threads"]), 0)
+
+    def test_one_without_by_what_a_plan_has_copied(self):
+        self.compare(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), "--image")
+
+    def test_one_at_an_address_of_the_kernels_choice(self):
+        self.compare(build("zoo-pie", ["zoo.go", "zoo_plain.go"], ["-buildmode=pie", "-ldflags=-s -w"]), "--image")
+
+    def test_one_with_c(self):
+        program = build("zoo-cgo", ["zoo.go", "zoo_cgo.go"], cgo=True)
+        reading = self.compare(program, "--image")
+        in_c = [task for task in reading.tasks.values() if task["native_until"]]
+        self.assertEqual(len(in_c), 2, [task["id"] for task in in_c])
+        for task in in_c:
+            self.assertEqual(task["native_until"], "runtime.asmcgocall")
+            self.assertEqual(reading.stack(task)[0][0], "runtime.cgocall")
+            self.assertGreater(task["tid"], 0)
+        borrowed = [task for task in reading.tasks.values() if not task["start"]]
+        self.assertEqual(len(borrowed), 1)
+        self.assertIn("runtime.cgocallback", [function for function, _, _ in reading.stack(borrowed[0])])
+
+    def test_changed_images_do_no_harm(self):
+        """A reading that crashes or does not end has no document."""
+        with zoo_go.Zoo(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), 200) as zoo:
+            self.assertGreater(len(zoo_go.read(READER, zoo.pid, ["--image", "--mutate=500"]).tasks), 200)
+
+    def test_offsets_come_out_without_a_table(self):
+        with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 200) as zoo:
+            done = subprocess.run([LAYOUT, str(zoo.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_what_runs(self):
+        """Computing, asking for the time in the vDSO, allocating, preempted by signals: each stack is whole, or
+        says why not."""
+        program = build("busy", ["busy/busy.go"])
+        victim = self.program(["nice", "-n", "15", program], settled=False)
+        seen = set()
+
+        def all_seen():
+            reading = zoo_go.read(READER, victim.pid, ["--image"])
+            self.assertIsNone(reading.result["refused"])
+            for task in reading.tasks.values():
+                stack = [function for function, _, _ in reading.stack(task)]
+                if task["stack"]["end"] == "complete":
+                    self.assertEqual(stack[-1], "runtime.goexit")
+                else:
+                    self.assertTrue(task["stack"]["reason"])
+                if task["state"] == "running":
+                    self.assertGreater(task["tid"], 0)
+                    seen.update(set(stack) & {"main.computes", "main.asksTheTime", "main.allocates"})
+            return len(seen) == 3
+
+        wait_until(all_seen, "all that runs to be seen", 60)
+        self.assert_free(victim.pid)
+
+    def test_a_program_that_is_none_of_gos(self):
+        victim = self.victim("chain")
+        self.assertIsNone(zoo_go.read(READER, victim.pid).result)
+
+    def test_functions_before_arguments(self):
+        self.assertEqual(truth_go.function_of("main.(*T).f(0x1, {0x2, 0x3})"), "main.(*T).f")
+        self.assertEqual(truth_go.function_of("main.f[...](...)"), "main.f[...]")
