@@ -74,7 +74,12 @@ enum {
 	 * no field is looked at.
 	 */
 	SNAP_PLAN_RELATIVE = 1 << 3,
-	SNAP_PLAN_FLAGS = (1 << 4) - 1,
+	/*
+	 * WALK: the word at `next` leads into the new record itself, `next_add` bytes from where
+	 * the next pointer is
+	 */
+	SNAP_PLAN_INSIDE = 1 << 4,
+	SNAP_PLAN_FLAGS = (1 << 5) - 1,
 };
 
 /*
@@ -105,7 +110,7 @@ struct snap_plan_step {
 	 * skip_factor is not 0.
 	 */
 	uint16_t skip, skip_width, skip_factor;
-	uint16_t unused;
+	int16_t next_add; /* INSIDE */
 	/*
 	 * Again for each `every` bytes of the record, all fields (skip and if_field, too) that much
 	 * further on; 0: once.

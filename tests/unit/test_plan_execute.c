@@ -114,6 +114,32 @@ static void test_walk(void **state _unused_)
 	assert_int_equal(bed.calls, 4);
 }
 
+/* The next pointer lies where a pointer into the record says: on a stack inside of it. */
+static void test_walk_inside(void **state _unused_)
+{
+	bed_put(&bed, 0x100, at(0x1000));
+	bed_put(&bed, 0x1010, at(0x1030)); /* its top; below it the next, tagged */
+	bed_put(&bed, 0x1028, at(0x2000) | 1);
+	bed_put(&bed, 0x2010, at(0x2020));
+	bed_put(&bed, 0x2018, at(0x3000));
+	bed_put(&bed, 0x3010, at(0x9000)); /* not inside */
+	bed_put(&bed, 0x3018, at(0x4000));
+	bed_add(&bed, read_at(0x100, 8));
+	bed_add(&bed, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+					       .flags = SNAP_PLAN_INSIDE,
+					       .source = 1,
+					       .mask = ~3ull,
+					       .next = 0x10,
+					       .next_add = -8,
+					       .len = 0x40,
+					       .max = 100 });
+	bed_execute(&bed);
+	bed_check_image(&bed);
+	assert_int_equal(bed.image.steps[1].records, 3);
+	assert_true(bed_has(&bed, 0x3000, 0x40));
+	assert_false(bed_has(&bed, 0x4000, 8));
+}
+
 /* A list ends at `max`, and at its head, be that the field or what holds it. */
 static void test_walk_ends(void **state _unused_)
 {
@@ -735,6 +761,7 @@ int main(void)
 		A_TEST(test_read),
 		A_TEST(test_threads),
 		A_TEST(test_walk),
+		A_TEST(test_walk_inside),
 		A_TEST(test_walk_ends),
 		A_TEST(test_array),
 		A_TEST(test_each),

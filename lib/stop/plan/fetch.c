@@ -293,9 +293,12 @@ static void follow_list(struct snap_plan_run *run, const struct snap_plan_reques
 {
 	const struct snap_plan_view view = { request->address, run->begin + request->offset,
 					     request->got };
-	uint64_t next;
+	uint64_t next, at = run->step->next;
 
-	run->lists[request->list].next = snap_plan_number(&view, run->step->next, 8, &next)
+	/* Where that lies before the record, or behind it, there is no number. */
+	if ((run->step->flags & SNAP_PLAN_INSIDE) && snap_plan_number(&view, at, 8, &at))
+		at += (uint64_t)(int64_t)run->step->next_add - view.address;
+	run->lists[request->list].next = snap_plan_number(&view, at, 8, &next)
 						 ? snap_plan_pointer(run->step, next, true)
 						 : 0;
 }
