@@ -110,10 +110,10 @@ static uint64_t innermost_frame(struct walk *walk)
 }
 
 /* From the innermost frame out. NULL in *reason: to the end, or as far as is wanted. */
-static bool follow(struct walk *walk, uint64_t *outermost_ret, const char **reason)
+static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
+		   const char **reason)
 {
 	const struct snap_python_layout *layout = &walk->python->layout;
-	uint64_t address = innermost_frame(walk);
 	uint8_t frame[SNAP_PYTHON_RECORD];
 
 	for (size_t i = 0; address != 0 && !*reason; i++) {
@@ -165,7 +165,10 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 			     .most = most ? most : SNAP_PYTHON_MOST_FRAMES };
 	const char *reason = NULL;
 	uint64_t outermost = 0;
-	bool fits = follow(&walk, &outermost, &reason);
+	bool fits;
+
+	chain->innermost = innermost_frame(&walk);
+	fits = follow(&walk, chain->innermost, &outermost, &reason);
 
 	judge_end(&walk, outermost, &chain->stack);
 	if (reason) {

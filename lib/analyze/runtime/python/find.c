@@ -103,6 +103,7 @@ static bool has_runtime(const struct snap_runtime_process *process, struct snap_
 	*ret = (struct snap_python){ .process = process, .module = module, .runtime = address };
 	ret->code_type = snap_runtime_symbol(process, module, "PyCode_Type");
 	ret->string_type = snap_runtime_symbol(process, module, "PyUnicode_Type");
+	ret->int_type = snap_runtime_symbol(process, module, "PyLong_Type");
 	if (!version_of_file(ret))
 		ret->version = VERSION_MAJOR << 24 | minor_by_names(process, module) << 16;
 	return true;

@@ -11,8 +11,8 @@ enum {
 	FIRST_MINOR = 8,
 	FIRST_DESCRIBED = 13,
 	MOST_WORDS = 128,
-	MOST_OFFSET = 1 << 17, /* of what lies in an interpreter's state, the largest structure */
-	STRING_EXTRA = 16,     /* by how much a str that is not ASCII has a longer head */
+	MOST_OFFSET = 60000, /* of what lies in an interpreter's state, the largest structure */
+	STRING_EXTRA = 16,   /* by how much a str that is not ASCII has a longer head */
 };
 
 static const struct snap_python_layout rows[] = {
@@ -131,6 +131,10 @@ static const struct word_row words[] = {
 	{ FIELD(generator.name),              {  0, 84, 100 }, { 0, 83, 99 } },
 	{ FIELD(generator.frame),             {  0, 85, 101 }, { 0, 83, 99 } },
 	{ FIELD(generator.state),             {  0, 86, 102 }, { 0, 83, 99 } },
+	{ FIELD(set_table),                   {  0, 64, 76 }, { 0, 62, 74 } },
+	{ FIELD(set_mask),                    {  0, 65, 77 }, { 0, 62, 74 } },
+	{ FIELD(int_tag),                     {  0, 72, 84 }, { 0, 71, 83 } },
+	{ FIELD(int_digits),                  {  0, 73, 85 }, { 0, 71, 83 } },
 };
 /* clang-format on */
 
@@ -240,7 +244,9 @@ static bool sizes_fit(const struct snap_python_layout *layout)
 	       layout->string.length + 8 <= layout->string.ascii &&
 	       layout->object_type + 8 <= layout->string.ascii &&
 	       layout->bytes_data <= SNAP_PYTHON_RECORD &&
-	       layout->bytes_size + 8 <= layout->bytes_data;
+	       layout->bytes_size + 8 <= layout->bytes_data &&
+	       layout->generator.frame <= SNAP_PYTHON_RECORD &&
+	       layout->generator.state <= layout->generator.frame;
 }
 
 static const char *load_described(struct snap_python *python)

@@ -4,10 +4,17 @@
  * frames, their code, its names and line tables; in the order of their worth. Knows the layout, and
  * nothing of what is in it.
  */
-#include "analyze/runtime/python/python.h"
+#include "analyze/runtime/python/asyncio.h"
 
 enum {
-	STEPS = 20, /* at most, of what is here */
+	CODE_STEPS = 8,
+	STEPS = 5 + CODE_STEPS, /* at most, of threads */
+	TASK_STEPS = 6 + 3 * (1 + CODE_STEPS),
+	COROUTINE = 768,     /* bytes of a coroutine: with its variables and its stack */
+	WRAPPED = 16,        /* where an object has the coroutine that it stands for */
+	MOST_AWAITED = 1000, /* coroutines in a chain */
+	MOST_TASKS = 100000, /* of a thread */
+	MOST_AWAITERS = 4096,
 	COPIED_COPIES = 128,
 	POINTER = 8,
 };
@@ -66,8 +73,8 @@ static void add_text(struct snap_memory_plan *plan, const struct snap_python_lay
 		 layout->string.compact - layout->string.ascii, SNAP_PYTHON_MOST_NAME);
 }
 
-void snap_python_plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
-			   uint8_t frames, uint32_t field)
+static void plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
+		      uint8_t frames, uint32_t field)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t code, names, files, lines;
@@ -111,6 +118,75 @@ static uint8_t plan_frames(const struct snap_python_layout *layout, struct snap_
 			layout->frame.previous, layout->frame.size, SNAP_PYTHON_PLANNED_FRAMES);
 }
 
+/* Coroutines, and what they await, which lies on the stack inside each of them. */
+static uint8_t plan_coroutines(const struct snap_python *python, struct snap_memory_plan *plan,
+			       uint8_t source, uint32_t field)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint8_t coroutines;
+
+	coroutines = add_step(plan, (struct snap_plan_step){
+					    .op = SNAP_PLAN_WALK,
+					    .flags = SNAP_PLAN_INSIDE,
+					    .source = source,
+					    .field = (uint16_t)field,
+					    .mask = ~3ull,
+					    .next = (uint16_t)(layout->generator.frame +
+							       layout->frame_stack_pointer),
+					    .next_add = (int16_t)snap_python_awaited_at(python),
+					    .len = COROUTINE,
+					    .max = MOST_AWAITED,
+				    });
+	plan_code(python, plan, coroutines, layout->generator.frame + layout->frame.code);
+	return coroutines;
+}
+
+static void plan_tasks(const struct snap_python *python, struct snap_memory_plan *plan,
+		       uint8_t threads)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	const struct snap_python_asyncio *asyncio = &python->asyncio;
+	uint8_t heads, tasks, names, sets, coroutines;
+
+	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
+		return;
+	heads = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							.flags = SNAP_PLAN_RELATIVE,
+							.source = threads,
+							.add = asyncio->thread_tasks,
+							.len = POINTER });
+	/* The list goes from node to node, which lie inside the tasks. */
+	tasks = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+							.source = heads,
+							.next = (uint16_t)asyncio->node,
+							.add = -(int64_t)asyncio->node,
+							.len = asyncio->size,
+							.max = MOST_TASKS });
+	names = add_read(plan, tasks, asyncio->name, layout->string.ascii);
+	add_text(plan, layout, names);
+	sets = add_step(plan,
+			(struct snap_plan_step){ .op = SNAP_PLAN_READ,
+						 .flags = SNAP_PLAN_IF_NOT_EQUAL,
+						 .source = tasks,
+						 .field = (uint16_t)asyncio->awaited_by,
+						 .len = SNAP_PYTHON_RECORD / 2,
+						 .if_field = (uint16_t)asyncio->awaited_by_is_set,
+						 .if_width = 1,
+						 .if_mask = 0xff });
+	add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_ARRAY,
+						.source = sets,
+						.field = (uint16_t)layout->set_table,
+						.count = (uint16_t)layout->set_mask,
+						.count_width = POINTER,
+						.plus = 1,
+						.len = 2 * POINTER,
+						.max = MOST_AWAITERS });
+	coroutines = plan_coroutines(python, plan, tasks, asyncio->coroutine);
+	/* Through objects that stand for a coroutine, twice: for an asynchronous generator. */
+	coroutines = plan_coroutines(python, plan, coroutines, WRAPPED);
+	plan_coroutines(python, plan, coroutines, WRAPPED);
+}
+
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	const struct snap_python_layout *layout = &python->layout;
@@ -129,6 +205,8 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	threads = add_walk(plan, interpreters, layout->interpreter.threads, layout->thread.next,
 			   layout->thread.size, SNAP_PYTHON_MOST_THREADS);
 	frames = plan_frames(layout, plan, threads);
-	snap_python_plan_code(python, plan, frames, layout->frame.code);
+	plan_code(python, plan, frames, layout->frame.code);
+	if (python->has_asyncio)
+		plan_tasks(python, plan, threads);
 	return true;
 }

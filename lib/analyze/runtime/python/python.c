@@ -3,7 +3,7 @@
  * CPython 3.8 to 3.15: threads with their Python frames, tasks of asyncio. The two functions of
  * runtime.h; what they need is found by find.c and layout.c.
  */
-#include "analyze/runtime/python/python.h"
+#include "analyze/runtime/python/asyncio.h"
 
 static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 				     struct snap_memory_plan *plan, bool *found_ret)
@@ -13,8 +13,10 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 	if (!snap_python_find(process, &python))
 		return NULL;
 	*found_ret = true;
-	if (!snap_python_layout_load(&python))
+	if (!snap_python_layout_load(&python)) {
+		python.has_asyncio = snap_python_asyncio_find(&python);
 		snap_python_plan(&python, plan);
+	}
 	return NULL;
 }
 
@@ -41,7 +43,10 @@ static struct stacksnap_error *fill(struct snap_python *python, struct snap_runt
 		return snap_error_no_memory();
 	python->frames_left = SNAP_PYTHON_ALL_FRAMES;
 	err = snap_python_threads(python, result);
+	if (!err && !result->refused && snap_python_asyncio_find(python))
+		err = snap_python_tasks(python, result);
 	snap_python_places_destroy(python);
+	free(python->chains);
 	if (!err && result->refused && !refuse(python, result->refused, result))
 		err = snap_error_no_memory();
 	return err;

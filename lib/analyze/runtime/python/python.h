@@ -18,7 +18,6 @@ enum {
 	SNAP_PYTHON_MOST_NAME = 4096,       /* bytes of a string as it lies in memory */
 	SNAP_PYTHON_MOST_LINES = 1 << 16,   /* bytes of a line table */
 	SNAP_PYTHON_RECORD = 512,           /* bytes of the largest structure that is read whole */
-	SNAP_PYTHON_CODE_STEPS = 8,         /* of a plan, for the code of frames */
 };
 
 /* How a frame says where it is. */
@@ -84,10 +83,19 @@ struct snap_python_layout {
 		uint32_t size, name, frame, state;
 	} generator;
 	uint32_t frame_stack_pointer;
+	uint32_t set_table, set_mask;
+	uint32_t int_tag, int_digits;
+};
+
+/* Of asyncio, as it describes itself; see asyncio.c. */
+struct snap_python_asyncio {
+	uint32_t size, name, awaited_by, is_task, awaited_by_is_set, coroutine, node; /* a task */
+	uint32_t running_task, thread_tasks; /* a thread's state */
 };
 
 /* Places of the code that was seen; see frames.c. */
 struct snap_python_places;
+struct snap_python_chain;
 
 /* The interpreter of one process. */
 struct snap_python {
@@ -99,7 +107,14 @@ struct snap_python {
 	uint32_t version;           /* as PY_VERSION_HEX; only major and minor may be known */
 	bool has_micro;
 	struct snap_python_layout layout;
+	bool has_asyncio; /* in the process, and understood */
+	struct snap_python_asyncio asyncio;
+	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */
+	uint64_t int_type;         /* PyLong_Type */
 	struct snap_python_places *places;
+	/* of all threads that Python knows; malloc'ed */
+	struct snap_python_chain *chains;
+	size_t chain_count, chain_capacity;
 	size_t frames_left; /* frames that may still be read, of all threads and tasks together */
 };
 
@@ -122,12 +137,6 @@ const char *snap_python_layout_load(struct snap_python *python);
 
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan);
-/*
- * Code objects, names and line tables of the frames in a table, at a field of its records: at most
- * SNAP_PYTHON_CODE_STEPS, for which there is room.
- */
-void snap_python_plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
-			   uint8_t frames, uint32_t field);
 
 /* ---- lines.c: pure functions ---- */
 
@@ -165,8 +174,9 @@ bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
 
 /* The Python frames of one thread in one interpreter. */
 struct snap_python_chain {
-	uint64_t thread; /* address of its PyThreadState */
-	pid_t tid;
+	uint64_t address;   /* of its PyThreadState */
+	uint64_t innermost; /* address of its innermost frame; 0: none */
+	pid_t tid;          /* 0: no thread that is there */
 	bool holds_gil;
 	size_t order; /* in which it was found */
 	struct snap_runtime_stack stack;
@@ -180,7 +190,7 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 
 /* ---- threads.c ---- */
 
-/* Fills threads of the result, or `refused`. */
+/* Fills threads of the result, or `refused`; and python->chains. */
 struct stacksnap_error *snap_python_threads(struct snap_python *python,
 					    struct snap_runtime_result *result) _must_check_;
 

@@ -20,11 +20,9 @@ struct thread_key {
 struct reading {
 	struct snap_python *python;
 	struct snap_runtime_result *result;
-	struct thread_key *by_base, *by_tid; /* sorted */
-	size_t base_count, tid_count;
-	uint64_t gil_holder; /* address of a PyThreadState; 0: nobody */
-	struct snap_python_chain *chains;
-	size_t chain_count, chain_capacity;
+	struct thread_key *by_base, *by_tid, *by_stack; /* sorted; by_stack: where they begin */
+	size_t base_count, tid_count, stack_count;
+	uint64_t gil_holder;  /* address of a PyThreadState; 0: nobody */
 	size_t seen, matched; /* PyThreadStates, in all interpreters; of a thread that is there */
 };
 
@@ -46,7 +44,8 @@ static bool index_threads(struct reading *reading)
 
 	reading->by_base = snap_arena_new_array(arena, process->thread_count, struct thread_key);
 	reading->by_tid = snap_arena_new_array(arena, process->thread_count, struct thread_key);
-	if (!reading->by_base || !reading->by_tid)
+	reading->by_stack = snap_arena_new_array(arena, process->thread_count, struct thread_key);
+	if (!reading->by_base || !reading->by_tid || !reading->by_stack)
 		return false;
 	for (size_t i = 0; i < process->thread_count; i++) {
 		const struct snap_thread *thread = &process->threads[i];
@@ -54,6 +53,9 @@ static bool index_threads(struct reading *reading)
 
 		reading->by_tid[reading->tid_count++] =
 			(struct thread_key){ (uint64_t)own, thread->tid };
+		if (thread->stack_size)
+			reading->by_stack[reading->stack_count++] =
+				(struct thread_key){ thread->stack_address, thread->tid };
 		if (is_x86 && !thread->partial && thread->registers_size >= FS_BASE + 8)
 			reading->by_base[reading->base_count++] = (struct thread_key){
 				snap_runtime_field(thread->registers, FS_BASE, 8), thread->tid
@@ -61,6 +63,7 @@ static bool index_threads(struct reading *reading)
 	}
 	qsort(reading->by_base, reading->base_count, sizeof(struct thread_key), compare_keys);
 	qsort(reading->by_tid, reading->tid_count, sizeof(struct thread_key), compare_keys);
+	qsort(reading->by_stack, reading->stack_count, sizeof(struct thread_key), compare_keys);
 	return true;
 }
 
@@ -82,6 +85,25 @@ static pid_t tid_of(const struct reading *reading, const uint8_t *state)
 		return tid;
 	return find_key(reading->by_tid, reading->tid_count,
 			snap_runtime_field(state, layout->thread.native_id, 8));
+}
+
+/*
+ * Whoever runs another interpreter may not be the thread that made it, whose ids it has: what it
+ * runs lies on its stack. 0: that does not tell.
+ */
+static pid_t tid_of_stack(const struct reading *reading, const struct snap_python_chain *chain)
+{
+	const struct snap_process *process = reading->python->process->process;
+	uint64_t anchor = chain->run_count ? chain->runs[0].anchor : 0;
+	size_t next = snap_first_not(reading->stack_count, i, reading->by_stack[i].key <= anchor);
+	const struct snap_map *map;
+
+	if (!anchor || !next)
+		return 0;
+	map = snap_process_map(process, anchor);
+	return map && reading->by_stack[next - 1].key >= map->start
+		       ? reading->by_stack[next - 1].tid
+		       : 0;
 }
 
 /* ---- the lists ---- */
@@ -121,24 +143,25 @@ static uint64_t gil_holder(const struct reading *reading, uint64_t interpreter)
 static struct stacksnap_error *read_thread(struct reading *reading, uint64_t address,
 					   const uint8_t *state)
 {
-	struct snap_python_chain chain = { .thread = address, .order = reading->chain_count };
+	struct snap_python_chain chain = { .address = address,
+					   .order = reading->python->chain_count };
 	struct stacksnap_error *err;
+	pid_t tid;
 
-	chain.tid = tid_of(reading, state);
-	if (chain.tid == 0)
-		return NULL;
-	reading->matched++;
-	chain.holds_gil = address == reading->gil_holder;
 	err = snap_python_chain_read(reading->python, state, &chain);
 	if (err)
 		return err;
-	if (chain.stack.end == SNAP_UNWIND_UNREADABLE || chain.stack.end == SNAP_UNWIND_FAILED)
+	tid = tid_of_stack(reading, &chain);
+	chain.tid = tid ? tid : tid_of(reading, state);
+	reading->matched += chain.tid != 0;
+	chain.holds_gil = address == reading->gil_holder;
+	if (chain.tid &&
+	    (chain.stack.end == SNAP_UNWIND_UNREADABLE || chain.stack.end == SNAP_UNWIND_FAILED))
 		reading->result->torn = true;
-	if (chain.stack.count == 0 && !chain.holds_gil)
-		return NULL;
-	if (!snap_reserve_array(reading->chains, reading->chain_capacity, reading->chain_count + 1))
+	if (!snap_reserve_array(reading->python->chains, reading->python->chain_capacity,
+				reading->python->chain_count + 1))
 		return snap_error_no_memory();
-	reading->chains[reading->chain_count++] = chain;
+	reading->python->chains[reading->python->chain_count++] = chain;
 	return NULL;
 }
 
@@ -270,18 +293,21 @@ static bool fill_threads(struct reading *reading)
 	struct snap_runtime_result *result = reading->result;
 	struct snap_arena *arena = reading->python->process->arena;
 
-	if (reading->chain_count == 0)
+	if (reading->python->chain_count == 0)
 		return true;
-	qsort(reading->chains, reading->chain_count, sizeof(*reading->chains), compare_chains);
-	result->threads =
-		snap_arena_new_array(arena, reading->chain_count, struct snap_runtime_thread);
+	qsort(reading->python->chains, reading->python->chain_count,
+	      sizeof(*reading->python->chains), compare_chains);
+	result->threads = snap_arena_new_array(arena, reading->python->chain_count,
+					       struct snap_runtime_thread);
 	if (!result->threads)
 		return false;
-	for (size_t i = 0, same = 0; i < reading->chain_count; i++) {
-		const struct snap_python_chain *chain = &reading->chains[i];
+	for (size_t i = 0, same = 0; i < reading->python->chain_count; i++) {
+		const struct snap_python_chain *chain = &reading->python->chains[i];
 		struct snap_runtime_thread *last =
 			result->thread_count ? &result->threads[result->thread_count - 1] : NULL;
 
+		if (!chain->tid || (chain->stack.count == 0 && !chain->holds_gil))
+			continue;
 		if (last && last->tid == chain->tid) {
 			if (same++ < SNAP_PYTHON_MOST_CHAINS && !append_chain(arena, chain, last))
 				return false;
@@ -304,8 +330,8 @@ static bool is_nonsense(const struct reading *reading)
 {
 	size_t whole = 0;
 
-	for (size_t i = 0; i < reading->chain_count; i++)
-		whole += reading->chains[i].stack.count > 0;
+	for (size_t i = 0; i < reading->python->chain_count; i++)
+		whole += reading->python->chains[i].stack.count > 0;
 	if (reading->matched == 0)
 		return true;
 	return whole == 0 && reading->result->torn;
@@ -327,6 +353,5 @@ struct stacksnap_error *snap_python_threads(struct snap_python *python,
 		result->refused = "its threads are not understood";
 	else if (!err && !fill_threads(&reading))
 		err = snap_error_no_memory();
-	free(reading.chains);
 	return err;
 }

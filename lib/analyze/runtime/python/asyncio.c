@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tasks of asyncio, 3.14 on, as the module describes itself: a list a thread, with each task's
+ * chain of awaits and who awaits it. Knows nothing of event loops.
+ */
+#include "analyze/runtime/python/asyncio.h"
+#include "analyze/runtime/memory.h"
+#include "analyze/runtime/symbol.h"
+
+#include "base/bsearch.h"
+#include "base/buffer.h"
+#include "base/text.h"
+
+enum {
+	WORDS = 13, /* of the module's description */
+	MOST_OFFSET = 4096,
+	MOST_TASKS = 1 << 20,
+	MOST_AWAITED = 1 << 12,  /* coroutines that await each other */
+	MOST_AWAITERS = 1 << 12, /* slots of a set that are looked at */
+	SLOT = 16,               /* of a set: the object, its hash */
+	WRAPPED = 16,            /* in objects that stand for a coroutine: the coroutine */
+	DIGIT_BITS = 30,
+	LV_SIGN_BITS = 3,
+};
+
+/* What a generator's frame is doing. */
+enum doing { CREATED, SUSPENDED, AWAITS, EXECUTES, ENDED };
+
+/* A task as it is found, before it is one of the result. */
+struct task {
+	uint64_t address;
+	const struct snap_python_chain *thread;
+};
+
+struct reading {
+	struct snap_python *python;
+	struct task *tasks; /* sorted */
+	size_t count, capacity;
+	const struct snap_runtime_frame **frames; /* of one task, outermost first */
+	size_t frame_count, frame_capacity;
+};
+
+/* ---- the module's description ---- */
+
+static bool take_words(struct snap_python *python, const uint64_t *words)
+{
+	struct snap_python_asyncio *asyncio = &python->asyncio;
+
+	for (size_t i = 0; i < WORDS; i++)
+		if (words[i] > MOST_OFFSET && i != 7 && i != 8 && i != 9)
+			return false;
+	*asyncio = (struct snap_python_asyncio){ .name = (uint32_t)words[1],
+						 .awaited_by = (uint32_t)words[2],
+						 .is_task = (uint32_t)words[3],
+						 .awaited_by_is_set = (uint32_t)words[4],
+						 .coroutine = (uint32_t)words[5],
+						 .node = (uint32_t)words[6],
+						 .running_task = (uint32_t)words[11],
+						 .thread_tasks = (uint32_t)words[12] };
+	asyncio->size = asyncio->node + 16;
+	return words[6] < words[0] && asyncio->size <= SNAP_PYTHON_RECORD &&
+	       asyncio->name + 8 <= asyncio->size && asyncio->awaited_by + 8 <= asyncio->size &&
+	       asyncio->is_task < asyncio->size && asyncio->awaited_by_is_set < asyncio->size &&
+	       asyncio->coroutine + 8 <= asyncio->size;
+}
+
+/* Constants that lie in the file; a process may write to them, which changes nothing. */
+static bool find_words(const struct snap_runtime_process *process, struct snap_module *module,
+		       uint64_t *words)
+{
+	uint64_t address = snap_runtime_symbol(process, module, ".AsyncioDebug");
+	struct snap_bytes bytes;
+
+	if (!address)
+		return false;
+	bytes = snap_image_at(module->file->image, address - module->bias);
+	if (bytes.size < WORDS * sizeof(*words))
+		return false;
+	memcpy(words, bytes.data, WORDS * sizeof(*words));
+	return true;
+}
+
+bool snap_python_asyncio_find(struct snap_python *python)
+{
+	const struct snap_runtime_process *process = python->process;
+	uint64_t words[WORDS];
+	size_t count;
+	struct snap_module *list = snap_modules_list(process->modules, &count);
+
+	if (python->layout.generator.frame == 0)
+		return false;
+	python->asyncio_types[0] = snap_runtime_symbol(process, python->module, "PyCoro_Type");
+	python->asyncio_types[1] = snap_runtime_symbol(process, python->module, "PyGen_Type");
+	python->asyncio_types[2] = snap_runtime_symbol(process, python->module, "PyAsyncGen_Type");
+	if (!python->asyncio_types[0])
+		return false;
+	if (find_words(process, python->module, words))
+		return take_words(python, words);
+	for (size_t i = 0; i < count; i++)
+		if (list[i].kind == SNAP_MODULE_FILE &&
+		    strncmp(snap_base_name(list[i].path), "_asyncio", strlen("_asyncio")) == 0 &&
+		    find_words(process, &list[i], words))
+			return take_words(python, words);
+	return false;
+}
+
+/* ---- coroutines ---- */
+
+static bool is_generator(const struct snap_python *python, uint64_t address)
+{
+	uint64_t type;
+
+	if (!snap_runtime_word(python->process, address + python->layout.object_type, &type))
+		return false;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(python->asyncio_types); i++)
+		if (type && type == python->asyncio_types[i])
+			return true;
+	return false;
+}
+
+/* The coroutine that an object is, or stands for; 0: none. */
+static uint64_t coroutine_of(const struct snap_python *python, uint64_t address)
+{
+	uint64_t wrapped;
+
+	if (!address || is_generator(python, address))
+		return address;
+	return snap_runtime_word(python->process, address + WRAPPED, &wrapped) && wrapped &&
+			       is_generator(python, wrapped)
+		       ? wrapped
+		       : 0;
+}
+
+static enum doing doing_of(const struct snap_python *python, int8_t state)
+{
+	if (python->layout.minor >= 15) {
+		static const enum doing states[] = { CREATED, SUSPENDED, AWAITS, AWAITS, EXECUTES };
+
+		return state >= 0 && (size_t)state < SNAP_ARRAY_SIZE(states) ? states[state]
+									     : ENDED;
+	}
+	return state == -3   ? CREATED
+	       : state == -2 ? SUSPENDED
+	       : state == -1 ? AWAITS
+	       : state == 0  ? EXECUTES
+			     : ENDED;
+}
+
+/* What a coroutine waits for lies on its stack. */
+static uint64_t awaited_by_frame(const struct snap_python *python, const uint8_t *frame)
+{
+	uint64_t top = snap_runtime_field(frame, python->layout.frame_stack_pointer, 8), awaited;
+
+	if (!snap_runtime_word(python->process, top + (uint64_t)snap_python_awaited_at(python),
+			       &awaited))
+		return 0;
+	return awaited & ~3ull;
+}
+
+/*
+ * The frames of a coroutine that does not run, and of all that it awaits, outermost first; *doing
+ * is that of the innermost. False: no memory.
+ */
+static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doing *doing,
+			  const char **reason)
+{
+	struct snap_python *python = reading->python;
+	const struct snap_python_layout *layout = &python->layout;
+	uint8_t bytes[2 * SNAP_PYTHON_RECORD];
+	const struct snap_runtime_frame *frame;
+
+	for (size_t i = 0; coroutine; i++) {
+		if (i == MOST_AWAITED || python->frames_left == 0 ||
+		    !snap_runtime_read(python->process, coroutine, bytes,
+				       layout->generator.frame + layout->frame.size)) {
+			*reason = "coroutines that were not copied";
+			return true;
+		}
+		python->frames_left--;
+		*doing = doing_of(python, (int8_t)bytes[layout->generator.state]);
+		if (*doing == ENDED)
+			return true;
+		if (!snap_python_frame(python, bytes + layout->generator.frame, &frame))
+			return false;
+		if (!frame) {
+			*reason = "a coroutine makes no sense";
+			return true;
+		}
+		if (!snap_reserve_array(reading->frames, reading->frame_capacity,
+					reading->frame_count + 1))
+			return false;
+		reading->frames[reading->frame_count++] = frame;
+		if (*doing != AWAITS)
+			return true;
+		coroutine = coroutine_of(python,
+					 awaited_by_frame(python, bytes + layout->generator.frame));
+	}
+	return true;
+}
+
+/* ---- a task ---- */
+
+/* get_name(): a str, or a number that nobody has asked for yet. False: no memory. */
+static bool name_of(const struct snap_python *python, uint64_t address, const char **ret)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint64_t tag, digit, high = 0;
+
+	if (!snap_python_string(python, address, ret))
+		return false;
+	if (*ret || !python->int_type ||
+	    !snap_runtime_word(python->process, address + layout->object_type, &tag) ||
+	    tag != python->int_type ||
+	    !snap_runtime_word(python->process, address + layout->int_tag, &tag) ||
+	    !snap_runtime_number(python->process, address + layout->int_digits, 4, &digit))
+		return true;
+	if (tag >> LV_SIGN_BITS > 1 &&
+	    !snap_runtime_number(python->process, address + layout->int_digits + 4, 4, &high))
+		return true;
+	*ret = snap_arena_printf(python->process->arena, "Task-%llu",
+				 (unsigned long long)(high << DIGIT_BITS | digit));
+	return *ret;
+}
+
+static const char *id_of(const struct snap_python *python, uint64_t address)
+{
+	char text[32];
+	int length = snprintf(text, sizeof(text), "0x%llx", (unsigned long long)address);
+
+	return snap_intern(python->process->strings, text, (size_t)length);
+}
+
+static bool is_known(const struct reading *reading, uint64_t address)
+{
+	size_t at = snap_first_not(reading->count, i, reading->tasks[i].address < address);
+
+	return at < reading->count && reading->tasks[at].address == address;
+}
+
+/* The first of the tasks in a set that await a task; 0: none. */
+static uint64_t first_awaiter(const struct reading *reading, uint64_t set)
+{
+	const struct snap_runtime_process *process = reading->python->process;
+	const struct snap_python_layout *layout = &reading->python->layout;
+	uint64_t table, mask, key, first = 0;
+
+	if (!snap_runtime_word(process, set + layout->set_table, &table) ||
+	    !snap_runtime_word(process, set + layout->set_mask, &mask))
+		return 0;
+	for (uint64_t i = 0; i <= mask && i < MOST_AWAITERS; i++)
+		if (snap_runtime_word(process, table + i * SLOT, &key) && is_known(reading, key) &&
+		    (!first || key < first))
+			first = key;
+	return first;
+}
+
+static bool fill_parent(const struct reading *reading, const uint8_t *record,
+			struct snap_runtime_task *task)
+{
+	const struct snap_python_asyncio *asyncio = &reading->python->asyncio;
+	uint64_t awaiter = snap_runtime_field(record, asyncio->awaited_by, 8);
+
+	if (awaiter && record[asyncio->awaited_by_is_set])
+		awaiter = first_awaiter(reading, awaiter);
+	if (!awaiter || !is_known(reading, awaiter))
+		return true;
+	task->parent = id_of(reading->python, awaiter);
+	return task->parent;
+}
+
+/* A task that runs: the frames of its thread down to its coroutine. */
+static size_t frames_down_to(const struct snap_python *python,
+			     const struct snap_python_chain *thread, uint64_t coroutine)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint64_t address = thread->innermost, wanted = coroutine + layout->generator.frame;
+	uint8_t frame[SNAP_PYTHON_RECORD];
+
+	for (size_t count = 0; address && count <= thread->stack.count;) {
+		if (!snap_runtime_read(python->process, address, frame, layout->frame.size))
+			return 0;
+		count += frame[layout->frame.owner] < layout->frame.first_shim;
+		if (address == wanted)
+			return count;
+		address = snap_runtime_field(frame, layout->frame.previous, 8);
+	}
+	return 0;
+}
+
+static bool fill_stack(struct reading *reading, enum doing doing, const char *reason,
+		       struct snap_runtime_task *task)
+{
+	size_t most = reading->python->process->options->max_frames, count = reading->frame_count;
+	const struct snap_runtime_frame **frames;
+
+	task->state = doing == AWAITS ? SNAP_TASK_WAITING : SNAP_TASK_RUNNABLE;
+	task->stack.end = reason ? SNAP_UNWIND_UNREADABLE : SNAP_UNWIND_COMPLETE;
+	task->stack.reason = reason;
+	if (count == 0) {
+		task->state = SNAP_TASK_UNKNOWN;
+		return true;
+	}
+	task->start = reading->frames[0]->entries;
+	if (most && count > most) {
+		count = most;
+		task->stack.end = SNAP_UNWIND_LIMIT;
+		task->stack.reason = "more awaits than are wanted";
+	}
+	frames = snap_arena_array(reading->python->process->arena, count, sizeof(*frames));
+	if (!frames)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		frames[i] = reading->frames[reading->frame_count - 1 - i];
+	task->stack.frames = frames;
+	task->stack.count = count;
+	return true;
+}
+
+static bool fill_task(struct reading *reading, const struct task *found,
+		      struct snap_runtime_task *task)
+{
+	struct snap_python *python = reading->python;
+	uint8_t record[SNAP_PYTHON_RECORD];
+	enum doing doing = ENDED;
+	const char *reason = NULL;
+	uint64_t coroutine, running = 0;
+	size_t count;
+
+	if (!snap_runtime_read(python->process, found->address, record, python->asyncio.size))
+		return true;
+	task->id = id_of(python, found->address);
+	coroutine = coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8));
+	snap_runtime_word(python->process, found->thread->address + python->asyncio.running_task,
+			  &running);
+	if (!task->id ||
+	    !name_of(python, snap_runtime_field(record, python->asyncio.name, 8), &task->name) ||
+	    !fill_parent(reading, record, task))
+		return false;
+	count = running == found->address ? frames_down_to(python, found->thread, coroutine) : 0;
+	if (count) {
+		task->state = SNAP_TASK_RUNNING;
+		task->tid = found->thread->tid;
+		task->stack = found->thread->stack;
+		task->stack.count = count;
+		task->stack.end = SNAP_UNWIND_COMPLETE;
+		task->stack.reason = NULL;
+		task->start = task->stack.frames[count - 1]->entries;
+		return true;
+	}
+	reading->frame_count = 0;
+	return follow_awaits(reading, coroutine, &doing, &reason) &&
+	       fill_stack(reading, doing, reason, task);
+}
+
+/* ---- lists ---- */
+
+/* The tasks of one thread: a ring through its state. */
+static bool find_tasks(struct reading *reading, const struct snap_python_chain *thread, bool *torn)
+{
+	struct snap_python *python = reading->python;
+	const struct snap_python_asyncio *asyncio = &python->asyncio;
+	uint64_t head = thread->address + asyncio->thread_tasks, node;
+	uint8_t record[SNAP_PYTHON_RECORD];
+
+	if (!snap_runtime_word(python->process, head, &node))
+		return true;
+	while (node && node != head) {
+		uint64_t address = node - asyncio->node;
+
+		if (reading->count == MOST_TASKS ||
+		    !snap_runtime_read(python->process, address, record, asyncio->size)) {
+			*torn = true;
+			return true;
+		}
+		node = snap_runtime_field(record, asyncio->node, 8);
+		if (record[asyncio->is_task] == 0)
+			continue;
+		if (!snap_reserve_array(reading->tasks, reading->capacity, reading->count + 1))
+			return false;
+		reading->tasks[reading->count++] = (struct task){ address, thread };
+	}
+	return true;
+}
+
+static int compare_tasks(const void *left, const void *right)
+{
+	const struct task *a = left, *b = right;
+
+	return snap_compare(a->address, b->address);
+}
+
+/* Sorts them; one that lists name twice is one. */
+static void sort_tasks(struct reading *reading)
+{
+	size_t kept = 0;
+
+	if (reading->count)
+		qsort(reading->tasks, reading->count, sizeof(*reading->tasks), compare_tasks);
+	for (size_t i = 0; i < reading->count; i++)
+		if (i == 0 || reading->tasks[i].address != reading->tasks[i - 1].address)
+			reading->tasks[kept++] = reading->tasks[i];
+	reading->count = kept;
+}
+
+static bool fill_tasks(struct reading *reading, struct snap_runtime_result *result)
+{
+	for (size_t i = 0; i < reading->python->chain_count; i++)
+		if (!find_tasks(reading, &reading->python->chains[i], &result->torn))
+			return false;
+	sort_tasks(reading);
+	result->tasks = snap_arena_new_array(reading->python->process->arena, reading->count + 1,
+					     struct snap_runtime_task);
+	if (!result->tasks)
+		return false;
+	for (size_t i = 0; i < reading->count; i++) {
+		struct snap_runtime_task *task = &result->tasks[result->task_count];
+
+		if (!fill_task(reading, &reading->tasks[i], task))
+			return false;
+		result->task_count += task->id != NULL;
+	}
+	return true;
+}
+
+struct stacksnap_error *snap_python_tasks(struct snap_python *python,
+					  struct snap_runtime_result *result)
+{
+	struct reading reading = { .python = python };
+	bool fits;
+
+	result->has_tasks = true;
+	fits = fill_tasks(&reading, result);
+	free(reading.tasks);
+	free(reading.frames);
+	return fits ? NULL : snap_error_no_memory();
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tasks of asyncio, as files of this folder need them. */
+#ifndef SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
+#define SNAP_ANALYZE_RUNTIME_PYTHON_ASYNCIO_H
+
+#include "analyze/runtime/python/python.h"
+
+/* Fills python->asyncio; false: there are no tasks, or this version is not understood. */
+bool snap_python_asyncio_find(struct snap_python *python);
+/* Fills tasks of the result; python->chains are there. */
+struct stacksnap_error *snap_python_tasks(struct snap_python *python,
+					  struct snap_runtime_result *result) _must_check_;
+
+/* Where a coroutine's stack has what it awaits, seen from its top. */
+static inline int snap_python_awaited_at(const struct snap_python *python)
+{
+	return python->layout.minor >= 15 ? -16 : -8;
+}
+
+#endif
