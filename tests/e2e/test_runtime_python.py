@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Python's frames as the reader of CPython finds them in memory, against what the program says of itself
+(faulthandler, asyncio). tests/runtime/matrix_interpreters.sh does the same with many versions of Python."""
+import os
+import shutil
+import subprocess
+import sys
+
+from harness import BUILD, Case, SOURCE, need, wait_until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
+import truth_python  # noqa: E402
+
+READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
+TASKS_SINCE = 14
+PROGRAMS = os.path.join(SOURCE, "tests", "runtime", "python")
+
+RECURSION = """
+import os, sys, threading, time
+sys.setrecursionlimit(10000)
+threading.stack_size(256 << 20)
+def recurse(n):
+    if n:
+        return recurse(n - 1)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+thread = threading.Thread(target=recurse, args=(5000,))
+thread.start()
+thread.join()
+"""
+
+SPINNER = """
+import os, sys, threading, time
+sys.setswitchinterval(1000)
+def spin():
+    print("ready", os.getpid(), flush=True)
+    while True:
+        pass
+threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+time.sleep(0.05)
+spin()
+"""
+
+INTERPRETERS = """
+import os, threading, time
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+other = interpreters.create()
+code = '''
+import os, time
+def in_other():
+    print("ready", os.getpid(), "thread=" + str(%s), flush=True)
+    time.sleep(3600)
+in_other()
+'''
+def runs_other():
+    run = getattr(interpreters, "run_string", None) or interpreters.exec
+    run(other, code % threading.get_native_id())
+threading.Thread(target=runs_other, daemon=True).start()
+time.sleep(3600)
+"""
+
+FORKS = """
+import os, threading, time
+def forks():
+    if os.fork():
+        time.sleep(3600)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+threading.Thread(target=forks).start()
+"""
+
+
+class Python(Case):
+    """With --image the memory that a plan has copied is read, else the process itself."""
+
+    def python(self):
+        need("python3")
+        return os.path.realpath(shutil.which("python3", path="/usr/bin") or sys.executable)
+
+    def start(self, *arguments, **options):
+        return self.program(["nice", "-n", "15", self.python(), *arguments], **options)
+
+    def read(self, victim, *options):
+        _, result = truth_python.read(READER, "cpython", victim.pid, options)
+        self.assertIsNotNone(result, "no Python was found")
+        self.assertIsNone(result["refused"])
+        self.assertFalse(result["torn"])
+        return result
+
+    def functions(self, result, thread):
+        return [function for _, _, function in truth_python.frames_of(result, thread["stack"])]
+
+    def test_threads_are_those_of_faulthandler(self):
+        out = os.path.join(self.scratch(), "dump")
+        victim = self.start(os.path.join(PROGRAMS, "zoo.py"), out)
+        for options in ((), ("--image",)):
+            result = self.read(victim, *options)
+            threads, frames = truth_python.compare_threads(result, out, victim.pid)
+            self.assertEqual(threads, 11)
+            self.assertGreater(frames, 140)
+
+    def test_recursion_of_five_thousand(self):
+        victim = self.start("-c", RECURSION)
+        result = self.read(victim, "--image")
+        stack = max(result["threads"], key=lambda thread: len(thread["stack"]["frames"]))
+        self.assertEqual(self.functions(result, stack).count("recurse"), 5001)
+        self.assertEqual(stack["stack"]["end"], "complete")
+
+    def test_who_holds_the_lock(self):
+        victim = self.start("-c", SPINNER, settled=False)
+
+        def holders():
+            return [t["tid"] for t in self.read(victim, "--image")["threads"] if t["holds_gil"]]
+
+        # It says that it is ready without the lock, and does not let go of it any more.
+        self.assertEqual(wait_until(holders, "a thread to hold the lock"), [victim.pid])
+        self.assertEqual(holders(), [victim.pid])
+
+    def test_another_interpreter_is_on_the_thread_that_runs_it(self):
+        try:
+            victim = self.start("-c", INTERPRETERS)
+        except AssertionError:
+            self.skipTest("missing: interpreters")
+        result = self.read(victim, "--image")
+        found = {thread["tid"]: self.functions(result, thread) for thread in result["threads"]}
+        functions = found[victim["thread"]]
+        self.assertEqual(functions[0], "in_other")
+        self.assertLess(functions.index("in_other"), functions.index("runs_other"))
+
+    def test_a_child_of_fork_has_its_own_threads(self):
+        victim = self.start("-c", FORKS, settled=False)
+        result = self.read(victim, "--image")
+        self.assertEqual([thread["tid"] for thread in result["threads"]], [victim.pid])
+        self.assertEqual(self.functions(result, result["threads"][0])[0], "forks")
+
+    def test_tasks_are_those_of_asyncio(self):
+        version = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True,
+                                 check=True).stdout
+        if int(version) < TASKS_SINCE:
+            self.skipTest(f"python3: tasks are understood from 3.{TASKS_SINCE} on")
+        out = os.path.join(self.scratch(), "tasks")
+        victim = self.start(os.path.join(PROGRAMS, "tasks.py"), out, "100")
+        tasks, _ = truth_python.compare_tasks(self.read(victim, "--image"), out)
+        self.assertGreater(tasks, 100)
+
+    def test_a_program_that_is_none_of_pythons(self):
+        victim = self.victim("chain")
+        self.assertIsNone(truth_python.read(READER, "cpython", victim.pid)[1])

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# newer_debian.sh PACKAGE SUITE PROGRAM [PACKAGE…]: prints ROOT:PROGRAM, where ROOT is a root folder with that package
+# of another suite of the Debian mirror that this machine uses, all that it depends on, and the further
+# packages; for programs that need a newer C library: chroot ROOT PROGRAM. They are unpacked into DIR
+# (~/.cache/stacksnap-newer); nothing is installed. Needs root. Status 3: it is not to be had.
+#	newer_debian.sh python3.14 sid /usr/bin/python3.14 libsqlite3-0
+#	newer_debian.sh php8.4-cli trixie /usr/bin/php8.4
+set -eu
+dir=${DIR:-$HOME/.cache/stacksnap-newer}
+package=$1 suite=$2 program=$3
+shift 3
+root=$dir/$package
+if [ -x "$root$program" ]; then
+	echo "$root:$program"
+	exit
+fi
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+	sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
+		-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
+[ -n "$mirror" ] || exit 3
+state=$dir/apt-$suite
+mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$state/sources.list"
+cat >"$state/conf" <<END
+Dir::Etc::sourcelist "$state/sources.list"; Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null"; Dir::State::lists "$state/lists";
+Dir::State::status "/dev/null"; Dir::Cache "$state/cache"; APT::Sandbox::User "root";
+Acquire::Languages "none"; APT::Install-Recommends "false";
+END
+export APT_CONFIG="$state/conf"
+if [ -z "$(find "$state/stamp" -mmin -1440 2>/dev/null)" ]; then
+	apt-get -qq update || exit 3
+	touch "$state/stamp"
+fi
+new=$(mktemp -d "$dir/tmp.XXXX")
+trap 'rm -rf "$new"' EXIT
+apt-get -qq -y --download-only -o Dir::Cache::archives="$new" install "$package" "$@" >/dev/null 2>&1 || exit 3
+for file in "$new"/*.deb; do
+	dpkg-deb -x "$file" "$new/root"
+done
+for name in bin lib lib64 sbin; do
+	[ -e "$new/root/$name" ] || ln -s "usr/$name" "$new/root/$name"
+done
+mkdir -p "$new/root/tmp" "$new/root/dev"
+[ -e "$new/root/dev/null" ] || mknod -m 666 "$new/root/dev/null" c 1 3
+mv "$new/root" "$root"
+echo "$root:$program"
