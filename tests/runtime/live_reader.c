@@ -118,6 +118,7 @@ struct again {
 	struct bed *bed;
 	struct live *live;
 	const struct snap_runtime *runtime;
+	unsigned rounds, understood;
 };
 
 /* As if it were the first time, with nothing left of the others. */
@@ -134,6 +135,8 @@ static void read_again(void *context)
 	process.strings = &strings;
 	process.arena = &arena;
 	check(again->runtime->read(&process, &result));
+	again->rounds++;
+	again->understood += result && !result->refused;
 	snap_interner_deinit(&strings);
 	snap_arena_deinit(&arena);
 }
@@ -174,8 +177,13 @@ int main(int argc, char **argv)
 		fail("the plan makes no sense");
 
 	read_process(&live, &bed, runtime, with_image ? &image : NULL, &report);
-	if (with_image)
-		live_mutate(&image, rounds, read_again, &(struct again){ &bed, &live, runtime });
+	if (with_image && rounds) {
+		struct again again = { .bed = &bed, .live = &live, .runtime = runtime };
+
+		live_mutate(&image, rounds, read_again, &again);
+		fprintf(stderr, "live_reader: %u of %u changed images were understood\n",
+			again.understood, again.rounds);
+	}
 	live_print(stdout, &live, &report);
 	bed_close(&bed);
 	free(live.process.threads);

@@ -29,6 +29,15 @@ enum {
 	SNAP_GO_MOST_FRAMES = 512,
 	SNAP_GO_MOST_LABELS = 256, /* of a goroutine */
 	SNAP_GO_MOST_REASONS = 64, /* to wait */
+	/*
+	 * In all of a process. Stacks and labels of goroutines may lie in the same memory, so what
+	 * was copied is no bound of what they come to.
+	 */
+	SNAP_GO_MOST_SITES = 1 << 18,
+	SNAP_GO_MOST_ENTRIES = 1 << 20,
+	SNAP_GO_MOST_STACK_FRAMES = 1 << 23,
+	SNAP_GO_FEW_FRAMES = 16, /* of each stack beyond that */
+	SNAP_GO_MOST_LABELS_IN_ALL = 1 << 22,
 	/* Oldest and newest version whose layouts are known, as 1.N. */
 	SNAP_GO_FIRST = 18,
 	SNAP_GO_LAST = 27,
@@ -130,10 +139,13 @@ struct snap_go {
 	struct snap_hash_table site_table;
 	struct snap_go_site **sites;
 	size_t site_count, site_capacity;
+	size_t entry_count; /* of all frames */
+	size_t frame_count; /* of all stacks */
 	/* labels.c */
 	struct snap_pointer_table label_table; /* numbers in `labels` */
 	struct snap_go_labels *labels;
 	size_t label_count, label_capacity;
+	uint64_t labels_in_all, label_bytes; /* read so far */
 };
 
 void snap_go_deinit(struct snap_go *go);
@@ -218,7 +230,7 @@ void snap_go_find_idle_threads(struct snap_go *go, struct snap_runtime_result *r
 
 /* ---- sites.c ---- */
 
-/* NULL without memory, which go->no_memory then says. */
+/* NULL without memory, which go->no_memory then says, or after SNAP_GO_MOST_SITES. */
 const struct snap_go_site *snap_go_site(struct snap_go *go, uint64_t pc, bool is_exact);
 const char *snap_go_site_name(const struct snap_go_site *site);
 /* NULL: there is nothing to show. */

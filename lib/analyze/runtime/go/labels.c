@@ -29,6 +29,7 @@ enum {
 	LAST_EVACUATED = 4,
 	MOST_LOG_BUCKETS = 8,
 	MOST_CHAIN = 64,
+	MOST_TEXT_IN_ALL = 1 << 29, /* bytes of texts, however often the same ones are read */
 };
 
 /* Labels that are being read. */
@@ -50,6 +51,7 @@ static const char *text_at(struct reading *reading, const uint8_t *header)
 		length = sizeof(text);
 		reading->cut = true;
 	}
+	reading->go->label_bytes += length;
 	if (length > 0 && !snap_go_read_constant(reading->go, address, text, length)) {
 		reading->cut = true;
 		return NULL;
@@ -63,10 +65,13 @@ static void add_label(struct reading *reading, const uint8_t *key, const uint8_t
 {
 	struct snap_label label;
 
-	if (reading->count == SNAP_GO_MOST_LABELS) {
+	if (reading->count == SNAP_GO_MOST_LABELS ||
+	    reading->go->label_bytes >= (uint64_t)MOST_TEXT_IN_ALL ||
+	    reading->go->labels_in_all >= SNAP_GO_MOST_LABELS_IN_ALL) {
 		reading->cut = true;
 		return;
 	}
+	reading->go->labels_in_all++;
 	label.key = text_at(reading, key);
 	label.value = label.key ? text_at(reading, value) : NULL;
 	if (label.value)

@@ -72,6 +72,8 @@ const struct snap_go_site *snap_go_site(struct snap_go *go, uint64_t pc, bool is
 		if (site->pc == pc && site->is_exact == is_exact)
 			return site;
 	}
+	if (go->site_count == SNAP_GO_MOST_SITES)
+		return NULL;
 	site = snap_arena_new(go->process->arena, struct snap_go_site);
 	if (!site || !snap_reserve_array(go->sites, go->site_capacity, go->site_count + 1) ||
 	    !snap_hash_table_add(&go->site_table, hash, go->site_count)) {
@@ -142,7 +144,8 @@ static size_t places_of(const struct snap_go *go, const struct snap_go_site *sit
 	size_t count = snap_go_places(&site->text->table, &site->function, offset_of(site), places,
 				      SNAP_GO_MOST_INLINED);
 
-	if (go->process->options->inlines || count == 0)
+	if (count == 0 ||
+	    (go->process->options->inlines && go->entry_count + count <= SNAP_GO_MOST_ENTRIES))
 		return count;
 	places[0] = places[count - 1];
 	return 1;
@@ -178,6 +181,7 @@ make_frame(struct snap_go *go, const struct snap_go_site *site, bool calls_panic
 	frame->pc = site->pc;
 	frame->is_exact = site->is_exact;
 	frame->entry_count = shown;
+	go->entry_count += shown;
 	for (size_t i = 0; i < shown; i++)
 		make_entry(go, &places[i], &frame->entries[i]);
 	return frame;

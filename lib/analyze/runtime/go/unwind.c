@@ -79,7 +79,7 @@ static bool take_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_e
 	uint64_t next;
 
 	if (!site)
-		return fail_at(walk, SNAP_UNWIND_FAILED, "no memory");
+		return fail_at(walk, SNAP_UNWIND_FAILED, "too many different places");
 	/* A thread that C has made enters Go here. */
 	if (!site->text && walk->outer && walk->start->entered == 0 && is_sealed(walk))
 		return fail_at(walk, SNAP_UNWIND_COMPLETE, NULL);
@@ -165,6 +165,8 @@ void snap_go_unwind(struct snap_go *go, const struct snap_go_start *start,
 	}
 	if (walk.most == 0 || walk.most > SNAP_GO_MOST_FRAMES)
 		walk.most = SNAP_GO_MOST_FRAMES;
+	if (go->frame_count >= SNAP_GO_MOST_STACK_FRAMES && walk.most > SNAP_GO_FEW_FRAMES)
+		walk.most = SNAP_GO_FEW_FRAMES;
 	read_bytes(&walk, bytes);
 	walk_stack(&walk);
 	drop_doubtful(&walk);
@@ -172,6 +174,7 @@ void snap_go_unwind(struct snap_go *go, const struct snap_go_start *start,
 					(walk.count ? walk.count : 1) * sizeof(walk.frames[0]));
 	go->no_memory |= !ret->frames;
 	ret->count = ret->frames ? walk.count : 0;
+	go->frame_count += ret->count;
 	ret->end = walk.end;
 	ret->reason = walk.reason;
 }
