@@ -3,6 +3,7 @@
 and its own profiles: states, stacks, lines, creators, labels. tests/runtime/matrix_go.sh does the same with many
 versions of Go."""
 import os
+import re
 import subprocess
 import sys
 
@@ -24,6 +25,16 @@ def build(name, sources, arguments=(), cgo=False):
                              *(os.path.join(zoo_go.SOURCE, source) for source in sources)],
                       env=dict(os.environ, CGO_ENABLED="1" if cgo else "0", GO111MODULE="off", GOTOOLCHAIN="local",
                                GOFLAGS=""))
+
+
+def symbol(program, name):
+    """Where a function's code lies, up to the next one, in a program at a fixed address."""
+    text = subprocess.run(["readelf", "-sW", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 8 and words[3] == "FUNC" and re.sub(r"\.abi0$", "", words[7]) == name:
+            return [int(words[1], 16), (int(words[1], 16) + int(words[2]) + 31) & ~31]
+    return None
 
 
 class GoRuntime(Case):
@@ -64,6 +75,7 @@ class GoRuntime(Case):
         self.assertEqual(len(in_c), 2, [task["id"] for task in in_c])
         for task in in_c:
             self.assertEqual(task["native_until"], "runtime.asmcgocall")
+            self.assertEqual(task["native_code"], symbol(program, "runtime.asmcgocall"))
             self.assertEqual(reading.stack(task)[0][0], "runtime.cgocall")
             self.assertGreater(task["tid"], 0)
         borrowed = [task for task in reading.tasks.values() if not task["start"]]

@@ -141,6 +141,9 @@ static json_t *task_of(struct frames *frames, const struct snap_runtime_task *ta
 	json_object_set_new(made, "labels_cut", json_boolean(task->labels_cut));
 	json_object_set_new(made, "system", json_boolean(task->is_system));
 	json_object_set_new(made, "native_until", text(task->native_until));
+	json_object_set_new(made, "native_code",
+			    json_pack("[I,I]", (json_int_t)task->native_code[0],
+				      (json_int_t)task->native_code[1]));
 	json_object_set_new(made, "stack", stack_of(frames, &task->stack));
 	return made;
 }

@@ -149,12 +149,12 @@ def compare_stack(truth, stack, profile=None):
         return compare_frames(truth.frames[:truth.gap], stack[:truth.gap], profile, True) and \
             compare_frames(truth.frames[truth.gap:], stack[len(stack) - outer:], profile, True)
     frames = truth.frames
-    if truth.words[0] == "syscall" and len(stack) >= len(frames):
+    if truth.words[0] == "syscall":
         # Go begins where its own code has left the goroutine, some lines before the call itself.
-        stack = stack[len(stack) - len(frames):]
-        if stack[0][:2] != frames[0][:2]:
+        at = next((i for i, frame in enumerate(stack) if frame[:2] == frames[0][:2]), None)
+        if at is None:
             return False
-        frames, stack = frames[1:], stack[1:]
+        frames, stack = frames[1:], stack[at + 1:]
     return compare_frames(frames, stack, profile, False)
 
 

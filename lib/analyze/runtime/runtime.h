@@ -105,6 +105,8 @@ struct snap_runtime_task {
 	 * its own; NULL: it does not.
 	 */
 	const char *native_until;
+	/* Where the code of that function lies: [first, behind the last), with or without symbols */
+	uint64_t native_code[2];
 };
 
 /* What is known of one runtime in one process. */

@@ -328,6 +328,24 @@ bool snap_go_is_entry(const struct snap_go *go, uint64_t pc)
 	       function.entry == pc - text->start;
 }
 
+void snap_go_find_code(struct snap_go *go, const char *name, uint64_t ret[2])
+{
+	const struct snap_go_text *text = go->runtime;
+	struct snap_go_function function;
+
+	for (uint32_t i = 0; !go->code_is_known && i < text->table.function_count; i++) {
+		if (!snap_go_function_by_number(&text->table, i, &function) ||
+		    strcmp(snap_go_function_name(&text->table, &function), name) != 0)
+			continue;
+		go->code[0] = text->start + function.entry;
+		go->code[1] = text->start + function.end;
+		break;
+	}
+	go->code_is_known = true;
+	ret[0] = go->code[0];
+	ret[1] = go->code[1];
+}
+
 bool snap_go_read_constant(const struct snap_go *go, uint64_t address, void *out, size_t size)
 {
 	const struct snap_map *map;

@@ -268,19 +268,16 @@ static bool is_system(const struct snap_runtime_task *task)
 }
 
 /* In C: the thread runs no Go code, and the goroutine waits for the end of a call. */
-static const char *native_until(const struct snap_go *go, const struct goroutine *goroutine,
-				const struct snap_runtime_stack *stack)
+static bool is_in_c(const struct snap_go *go, const struct goroutine *goroutine,
+		    const struct snap_runtime_stack *stack)
 {
 	uint64_t pc, sp;
-	const struct snap_entry *inner;
 
 	if (goroutine->status != SNAP_GO_SYSCALL && goroutine->status != SNAP_GO_RUNNING)
-		return NULL;
-	if (stack->count == 0 || !snap_go_registers(goroutine->thread, &pc, &sp) ||
-	    is_in_stack(goroutine, sp) || snap_go_text_of(go, pc))
-		return NULL;
-	inner = &stack->frames[0]->entries[0];
-	return begins_with(inner->symbol, "runtime.cgocall") ? "runtime.asmcgocall" : NULL;
+		return false;
+	return stack->count > 0 && snap_go_registers(goroutine->thread, &pc, &sp) &&
+	       !is_in_stack(goroutine, sp) && !snap_go_text_of(go, pc) &&
+	       begins_with(stack->frames[0]->entries[0].symbol, "runtime.cgocall");
 }
 
 static void find_thread(struct snap_go *go, struct goroutine *goroutine,
@@ -336,7 +333,10 @@ static void read_task(struct snap_go *go, struct goroutine *goroutine,
 	find_labels(go, goroutine, task);
 	find_start(go, goroutine, &start);
 	snap_go_unwind(go, &start, &task->stack);
-	task->native_until = native_until(go, goroutine, &task->stack);
+	if (is_in_c(go, goroutine, &task->stack)) {
+		task->native_until = "runtime.asmcgocall";
+		snap_go_find_code(go, task->native_until, task->native_code);
+	}
 	task->is_system = is_system(task);
 }
 

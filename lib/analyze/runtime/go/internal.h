@@ -132,7 +132,9 @@ struct snap_go {
 	size_t reason_count;
 	const struct snap_go_layout *layout;
 	struct snap_go_layout derived; /* may be the layout */
-	bool no_memory;                /* something could not be made */
+	bool code_is_known;
+	uint64_t code[2]; /* of snap_go_find_code() */
+	bool no_memory;   /* something could not be made */
 	/* threads.c: by Go's number for them; those that a goroutine is on, by tid */
 	struct snap_pointer_table threads, busy;
 	/* sites.c */
@@ -163,6 +165,9 @@ bool snap_go_find_runtime(struct snap_go *go);
 const struct snap_go_text *snap_go_text_of(const struct snap_go *go, uint64_t pc);
 /* Whether a function begins at an address. */
 bool snap_go_is_entry(const struct snap_go *go, uint64_t pc);
+
+/* Where the code of a function of the runtime lies; always the same one is asked for. */
+void snap_go_find_code(struct snap_go *go, const char *name, uint64_t ret[2]);
 
 /* Memory, or what the file has there: for texts and other bytes that are constant. */
 bool snap_go_read_constant(const struct snap_go *go, uint64_t address, void *out, size_t size);

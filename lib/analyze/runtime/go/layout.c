@@ -4,6 +4,9 @@
  * only: development versions and vendors' builds may have another one's layout. So a row is used if
  * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
  * does, the goroutines themselves may tell (derive.c).
+ *
+ * A new version of Go: if none of the rows fits (tests/runtime/matrix_go.sh says so), add one as
+ * DWARF has the fields of runtime.g and runtime.m, raise SNAP_GO_LAST, and run the matrix.
  */
 #include "analyze/runtime/go/internal.h"
 
