@@ -87,6 +87,27 @@ class GoRuntime(Case):
         with zoo_go.Zoo(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), 200) as zoo:
             self.assertGreater(len(zoo_go.read(READER, zoo.pid, ["--image", "--mutate=500"]).tasks), 200)
 
+    def test_what_was_not_copied_is_missing(self):
+        """A plan that was cut in the middle of its goroutines, their stacks, threads or labels: what is there is
+        right, the rest says that it is not there."""
+        with zoo_go.Zoo(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), 1000) as zoo:
+            zoo_go.settle(zoo)
+            whole = zoo_go.read(READER, zoo.pid, ["--image"])
+            for records in (500, 1500, 2100, 2500, 4000):
+                cut = zoo_go.read(READER, zoo.pid, ["--image", f"--records={records}"])
+                self.assertIsNone(cut.result["refused"])
+                self.assertEqual(cut.result["torn"], len(cut.tasks) < len(whole.tasks), records)
+                self.assertGreater(len(cut.tasks), 400)
+                for number, task in cut.tasks.items():
+                    if task["stack"]["end"] == "complete":
+                        # In a system call, without its thread, it begins a little further out.
+                        outer = cut.stack(task)[1:]
+                        self.assertEqual(outer, whole.stack(whole.tasks[number])[-len(outer):])
+                    else:
+                        self.assertTrue(task["stack"]["reason"])
+                    if not task["labels_cut"]:
+                        self.assertEqual(task["labels"], whole.tasks[number]["labels"])
+
     def test_offsets_come_out_without_a_table(self):
         with zoo_go.Zoo(build("zoo", ["zoo.go", "zoo_plain.go"]), 200) as zoo:
             done = subprocess.run([LAYOUT, str(zoo.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

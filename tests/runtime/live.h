@@ -38,6 +38,7 @@ struct stacksnap_error *live_find(void *context, const struct snap_file_request 
 struct live_image {
 	struct snap_memory_image image;
 	int64_t taken_ns;
+	uint64_t most_records; /* of all steps; 0: as many as it takes */
 	struct snap_region room, left;
 };
 

@@ -95,7 +95,7 @@ void live_execute(struct live *live, const struct snap_memory_plan *plan, struct
 		.maps = live->process.maps,
 		.map_count = live->process.map_count,
 		.source = { .read = read_ranges, .resident = are_resident, .context = &source },
-		.budget = { .records = most_records,
+		.budget = { .records = ret->most_records ? ret->most_records : most_records,
 			    .bytes = most_bytes,
 			    .until_ns = snap_clock_ns(CLOCK_MONOTONIC) + most_ns },
 	};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
+ * live_reader [--image [--mutate=N] [--records=N]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
  * process, as one JSON document. It scouts while the process runs, and reads while all its threads
  * stand still; with --image the plan is executed then, and what it has copied is all that is read,
- * and with --mutate=N then N times more, each time with some of its bytes changed.
+ * and with --mutate=N then N times more, each time with some of its bytes changed. --records=N: the
+ * plan copies no more than so many.
  * For tests, which compare this with what the process says of itself.
  */
 #include "live.h"
@@ -159,11 +160,14 @@ int main(int argc, char **argv)
 			bed.options.raw_names = true;
 		else if (strncmp(argv[1], "--mutate=", strlen("--mutate=")) == 0)
 			rounds = (unsigned)atoi(argv[1] + strlen("--mutate="));
+		else if (strncmp(argv[1], "--records=", strlen("--records=")) == 0)
+			image.most_records = (uint64_t)atoll(argv[1] + strlen("--records="));
 		else
 			fail("unknown option %s", argv[1]);
 	}
 	if (argc != 3)
-		fail("usage: live_reader [--image [--mutate=N]] [--raw-names] RUNTIME PID");
+		fail("usage: live_reader [--image [--mutate=N] [--records=N]] [--raw-names] "
+		     "RUNTIME PID");
 	runtime = find_runtime(argv[1]);
 	report.runtime = runtime->name;
 	live_open(&live, atoi(argv[2]));

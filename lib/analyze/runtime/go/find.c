@@ -376,19 +376,32 @@ struct list_search {
 	unsigned tried;
 };
 
-/* Goroutines say of themselves where they are: g.sched.g. */
+/*
+ * Goroutines say of themselves where they are: g.sched.g. Of a copy that was cut some may not be
+ * there.
+ */
 static bool are_goroutines(const struct snap_go *go, uint64_t list, uint64_t count)
 {
+	const bool is_cut = go->process->memory->next != NULL;
 	uint64_t step = count > SAMPLES ? count / SAMPLES : 1;
 	unsigned own = 0;
 
 	for (uint64_t i = 0; i < count; i += step) {
 		uint64_t goroutine, self;
 
-		if (!snap_runtime_word(go->process, list + 8 * i, &goroutine) || goroutine == 0 ||
-		    goroutine % 8 != 0 ||
-		    !snap_runtime_word(go->process, goroutine + SNAP_GO_SAVED_SELF, &self) ||
-		    (self != 0 && self != goroutine))
+		if (!snap_runtime_word(go->process, list + 8 * i, &goroutine)) {
+			if (!is_cut)
+				return false;
+			continue;
+		}
+		if (goroutine == 0 || goroutine % 8 != 0)
+			return false;
+		if (!snap_runtime_word(go->process, goroutine + SNAP_GO_SAVED_SELF, &self)) {
+			if (!is_cut)
+				return false;
+			continue;
+		}
+		if (self != 0 && self != goroutine)
 			return false;
 		own += self == goroutine;
 	}
