@@ -169,12 +169,12 @@ static bool thread_fits(const struct snap_go *go, const struct snap_go_layout *l
 static bool status_fits(const struct snap_go *go, const struct snap_go_layout *layout,
 			const uint8_t *goroutine, uint32_t status)
 {
+	if ((status == SNAP_GO_WAITING || status == SNAP_GO_LEAKED) && go->reason_count > 0 &&
+	    goroutine[layout->wait_reason] >= go->reason_count)
+		return false;
 	switch (status) {
 	case SNAP_GO_WAITING:
 	case SNAP_GO_LEAKED:
-		if (go->reason_count > 0 && goroutine[layout->wait_reason] >= go->reason_count)
-			return false;
-		/* fall through */
 	case SNAP_GO_RUNNABLE:
 	case SNAP_GO_PREEMPTED:
 		return is_code(go, word_of(goroutine, SNAP_GO_SAVED_PC)) &&
