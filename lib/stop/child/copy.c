@@ -20,12 +20,10 @@ enum {
 	USUAL_STACK = 8192,
 	LARGE_STACK = 1 << 16, /* the most that is made ready for each */
 	SPARE_BYTES = 1 << 16,
-	PLAN_BYTES = 1 << 19,  /* of the memory of a runtime; what is more, takes longer anyway */
-	PLANS_BYTES = 1 << 24, /* of all of them */
-	READY_NS = 500000000,  /* for a worker to have its memory ready */
-	MAPS_NS = 50000000,    /* for maps that are read inside the pause */
-	BATCH_NS = 100000000,  /* for some megabytes of stacks */
-	CAREFUL_NS = 50000000, /* for one stack, where another one is not to be had */
+	READY_NS = 500000000,     /* for a worker to have its memory ready */
+	MAPS_NS = 50000000,       /* for maps that are read inside the pause */
+	BATCH_NS = 100000000,     /* for some megabytes of stacks */
+	CAREFUL_NS = 50000000,    /* for one stack, where another one is not to be had */
 	LIST_BYTES_A_THREAD = 64, /* what a stack takes in a list */
 	DEATH_NS = 3000000,       /* for who was killed, to end */
 	DEATH_LOOKS = 6,
@@ -37,13 +35,12 @@ enum {
  */
 uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 {
-	uint64_t expected = USUAL_STACK, plans = (uint64_t)tracer->plans * PLAN_BYTES;
+	uint64_t expected = USUAL_STACK;
 
 	if (tracer->sample_count)
 		expected = tracer->sample_bytes / tracer->sample_count + SNAP_STACK_MARGIN;
 	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
-	plans = plans < PLANS_BYTES ? plans : PLANS_BYTES;
-	return expected * tracer->count + SPARE_BYTES + plans;
+	return expected * tracer->count + SPARE_BYTES + tracer->plan_bytes;
 }
 
 /* The beginning of what is left of a region. */
@@ -56,7 +53,7 @@ static struct snap_region first_bytes(const struct snap_region *region, uint64_t
 
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
-	uint64_t plan_bytes = tracer->plans ? sizeof(struct snap_plan_thread) : 0;
+	uint64_t plan_bytes = tracer->plan_bytes ? sizeof(struct snap_plan_thread) : 0;
 	uint64_t list_bytes = tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES;
 	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = {
@@ -77,7 +74,7 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 		.reader = tracer->reader,
 		.stacks = first_bytes(&tracer->memory->stacks, stack_bytes),
 		.lists = first_bytes(&tracer->lists, list_bytes),
-		.plans = tracer->plans,
+		.plan_bytes = tracer->plan_bytes,
 	};
 	snap_workers_run(&tracer->pool, &work);
 }
@@ -473,7 +470,7 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	snap_tracer_copy_needs(tracer, most);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);
-	if (tracer->plans)
+	if (tracer->plan_bytes)
 		snap_tracer_execute_plans(tracer);
 	if (tracer->hook && tracer->hook->unwind)
 		call_hook(tracer);

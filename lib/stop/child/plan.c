@@ -8,11 +8,15 @@
 #include "stop/child/internal.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/user.h>
 
 enum {
-	PLAN_NS = 100000000, /* for one call; all of them have a budget beside that */
+	PLAN_NS = 100000000,  /* for one call; all of them have a budget beside that */
+	PLAN_BYTES = 1 << 18, /* expected of a process … */
+	GO_PART = 3,          /* … and of one whose stacks are on its heap, that part of it */
+	PLANS_BYTES = 1 << 25,
+	STATM_TEXT = 128,
 };
 
 /* For all processes of a snapshot, as a share of that of one. */
@@ -31,6 +35,29 @@ static bool ask_for_plans(const struct snap_tracer *tracer)
 		got = read(tracer->answer_fd, &value, sizeof(value));
 	} while (got < 0 && errno == EINTR);
 	return got == sizeof(value);
+}
+
+/*
+ * What memory to have ready, as it is put there page by page in the pause else: a third of the time
+ * that a large image takes.
+ */
+static uint64_t expect_of(const struct snap_tracer *tracer, uint32_t process)
+{
+	const struct snap_traced *traced = &tracer->stop->processes[process];
+	char text[STATM_TEXT] = "", *at = text;
+	uint64_t resident, shared;
+
+	if (!traced->plan)
+		return 0;
+	if ((traced->runtimes & SNAP_RUNTIME_GO) && tracer->task_fds[process] >= 0)
+		snap_procfs_task_read(tracer->task_fds[process], traced->pid, "statm", text,
+				      sizeof(text));
+	/* Pages: the size, what is in memory, and what of that is of files. */
+	strtoull(at, &at, 10);
+	resident = strtoull(at, &at, 10);
+	shared = strtoull(at, &at, 10);
+	return PLAN_BYTES +
+	       (resident > shared ? (resident - shared) * SNAP_PLAN_PAGE / GO_PART : 0);
 }
 
 /* Asking takes its time: threads were born, and memory was mapped. */
@@ -59,10 +86,12 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 		return;
 	tracer->may_scout = false;
 	for (uint32_t i = 0; i < stop->process_count; i++) {
-		tracer->plans += stop->processes[i].plan != NULL;
+		tracer->plan_bytes += expect_of(tracer, i);
 		tracer->maps_wanted[i] = stop->processes[i].runtimes != 0;
 		list_again(tracer, i);
 	}
+	if (tracer->plan_bytes > PLANS_BYTES)
+		tracer->plan_bytes = PLANS_BYTES;
 	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
 			      snap_clock_ns(CLOCK_MONOTONIC) + SNAP_STOP_PATIENCE_MS * 1000000ll);
 }

@@ -296,10 +296,10 @@ void snap_reader_get_ready(void *context, uint32_t index _unused_)
 	snap_region_prefault(&list->stacks, snap_region_room(&list->stacks));
 	snap_region_prefault(&list->lists, snap_region_room(&list->lists));
 	memset(list->reader->vectors, 0, SNAP_READER_VECTORS * sizeof(struct iovec));
-	if (list->plans && make_work(list->reader)) {
+	if (list->plan_bytes && make_work(list->reader)) {
 		struct snap_plan_budget budget = snap_reader_plan_budget(list->reader->options);
 
-		snap_plan_get_ready(*list->reader->work, &budget);
+		snap_plan_get_ready(*list->reader->work, &budget, list->plan_bytes);
 	}
 }
 

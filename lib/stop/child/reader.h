@@ -89,7 +89,7 @@ struct snap_copy_list {
 struct snap_ready_list {
 	const struct snap_reader *reader;
 	struct snap_region stacks, lists;
-	bool plans; /* and its own, for plans */
+	uint64_t plan_bytes; /* and its own, for a plan that copies so much; 0: there is none */
 };
 
 /* The memory of a managed runtime. */

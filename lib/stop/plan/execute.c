@@ -12,7 +12,8 @@
 
 enum {
 	FEW = 1 << 10,          /* slots of a table that begins */
-	READY_BYTES = 64 << 10, /* of each array are made present beforehand */
+	READY_BYTES = 64 << 10, /* of each array are made present beforehand … */
+	READY_PART = 32,        /* … and that part of an image */
 	HEAP_PAGES = 256,       /* that are asked about, and read, together */
 };
 
@@ -66,8 +67,10 @@ size_t snap_plan_work_bytes(const struct snap_plan_budget *budget)
 	return lay_out(&run, budget, (struct snap_region){ NULL, NULL });
 }
 
-void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget *budget)
+void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget *budget,
+			 uint64_t bytes)
 {
+	const size_t each = READY_BYTES + bytes / READY_PART;
 	struct snap_plan_run run;
 	uint8_t *end = work.next + lay_out(&run, budget, work);
 	void *const arrays[] = { run.records, run.requests, run.spare,
@@ -76,7 +79,7 @@ void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(arrays); i++) {
 		struct snap_region region = { arrays[i], end };
 
-		snap_region_prefault(&region, READY_BYTES);
+		snap_region_prefault(&region, each);
 	}
 }
 

@@ -60,8 +60,9 @@ struct snap_plan_task {
 
 /* What it takes to execute a plan with these budgets; a multiple of the page size. */
 size_t snap_plan_work_bytes(const struct snap_plan_budget *budget);
-/* Makes what nearly every plan touches of that memory present. */
-void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget *budget);
+/* Makes present what a plan touches of that memory whose image takes so many bytes. */
+void snap_plan_get_ready(struct snap_region work, const struct snap_plan_budget *budget,
+			 uint64_t bytes);
 
 /*
  * Bytes are taken from the beginning of `room`, pieces from its end; an image that is less than
