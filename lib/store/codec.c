@@ -274,7 +274,8 @@ static void code_padding(struct snap_codec *codec)
 }
 
 /* Codes bytes as an offset into the outside memory plus 1, or 0. False: they are not in it. */
-static bool code_outside(struct snap_codec *codec, const void **data, uint64_t length)
+static bool code_outside(struct snap_codec *codec, const void **data, uint64_t length,
+			 size_t alignment)
 {
 	const uint8_t *bytes = *data;
 	uint64_t offset = 0;
@@ -286,7 +287,7 @@ static bool code_outside(struct snap_codec *codec, const void **data, uint64_t l
 	if (!snap_codec_reads(codec) || offset == 0)
 		return offset != 0;
 	offset--;
-	if (offset % sizeof(uint64_t) != 0 || offset > codec->outside_size ||
+	if (offset % alignment != 0 || offset > codec->outside_size ||
 	    length > codec->outside_size - offset) {
 		snap_codec_refuse(codec, "invalid memory reference");
 		return false;
@@ -295,7 +296,9 @@ static bool code_outside(struct snap_codec *codec, const void **data, uint64_t l
 	return true;
 }
 
-void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most)
+/* Aligned so where they are told by an offset, and to SNAP_CODEC_ALIGNMENT else; 1: not at all. */
+static void code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most,
+		       size_t alignment)
 {
 	const void *data;
 	uint64_t length;
@@ -303,8 +306,8 @@ void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *si
 
 	memcpy(&data, pointer_to_data, sizeof(data));
 	length = code_length(codec, data ? *size : 0, most);
-	outside = length && codec->handed && code_outside(codec, &data, length);
-	if (length && !outside)
+	outside = length && codec->handed && code_outside(codec, &data, length, alignment);
+	if (length && !outside && alignment > 1)
 		code_padding(codec);
 	if (!snap_codec_reads(codec)) {
 		if (length && !outside)
@@ -315,6 +318,17 @@ void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *si
 		data = length ? read_bytes(codec, length) : NULL;
 	*size = data ? (size_t)length : 0;
 	memcpy(pointer_to_data, &data, sizeof(data));
+}
+
+void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most)
+{
+	code_bytes(codec, pointer_to_data, size, most, sizeof(uint64_t));
+}
+
+void snap_code_packed_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size,
+			    uint64_t most)
+{
+	code_bytes(codec, pointer_to_data, size, most, 1);
 }
 
 void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,

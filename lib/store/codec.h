@@ -83,7 +83,10 @@ void snap_code_size(struct snap_codec *codec, size_t *value, uint64_t most);
 void snap_code_text(struct snap_codec *codec, const char **text, size_t most);
 /* Aligned bytes. When read, lies in the section's bytes; NULL when there are none. */
 void snap_code_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size, uint64_t most);
-/* The same for an array of 64-bit numbers. */
+/* The same without alignment. */
+void snap_code_packed_bytes(struct snap_codec *codec, void *pointer_to_data, size_t *size,
+			    uint64_t most);
+/* An array of 64-bit numbers; when read, it is made. */
 void snap_code_numbers(struct snap_codec *codec, const uint64_t **numbers, size_t *count,
 		       uint64_t most);
 /*

@@ -68,7 +68,7 @@ static void plan_list(struct scouting *scouting)
 		.step_count = 2,
 		.steps = {
 			{ .op = SNAP_PLAN_READ, .source = SNAP_PLAN_LITERAL,
-			  .address = (uintptr_t)&head, .len = sizeof(head) },
+			  .address = (uintptr_t)&head, .len = sizeof(head) + 3 },
 			{ .op = SNAP_PLAN_WALK, .source = 1, .next = 0,
 			  .len = sizeof(struct node), .max = 2 * NODES },
 		},

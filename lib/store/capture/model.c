@@ -247,7 +247,7 @@ static void code_image_piece(struct snap_codec *codec, struct snap_memory_piece 
 	size_t size = piece->size;
 
 	snap_code_u64(codec, &piece->address);
-	snap_code_bytes(codec, &piece->bytes, &size, MOST_BYTES);
+	snap_code_packed_bytes(codec, &piece->bytes, &size, MOST_BYTES);
 	piece->size = size;
 	snap_codec_check(codec, size && !wraps(piece->address, size), "invalid range of an image");
 	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
