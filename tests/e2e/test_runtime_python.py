@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
 import truth_python  # noqa: E402
 
 READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
-TASKS_SINCE = 14
+TASKS_SINCE = 11
 PROGRAMS = os.path.join(SOURCE, "tests", "runtime", "python")
 
 RECURSION = """

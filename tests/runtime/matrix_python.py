@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""matrix_python.py READER PYTHON…: zoo.py and, from 3.14 on, tasks.py with every interpreter; two lines each, and
+"""matrix_python.py READER PYTHON…: zoo.py and, from 3.11 on, tasks.py with every interpreter; two lines each, and
 what differs. An interpreter is a path, or ROOT:PATH for one that lives in a root folder of its own."""
 import os
 import shutil
@@ -11,7 +11,7 @@ import tempfile
 import truth_python
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
-TASKS_SINCE = 14
+TASKS_SINCE = 11
 
 
 def run(reader, interpreter, program, arguments, compare):

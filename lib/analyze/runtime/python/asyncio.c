@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks of asyncio, 3.14 on, as the module describes itself: a list a thread, with each task's
- * chain of awaits and who awaits it. Knows nothing of event loops.
+ * Tasks of asyncio with their chains of awaits. From 3.14 on the module describes itself, and each
+ * thread has a list; for those before see heap.c. Knows nothing of event loops.
  */
 #include "analyze/runtime/python/asyncio.h"
 #include "analyze/runtime/memory.h"
@@ -29,7 +29,7 @@ enum doing { CREATED, SUSPENDED, AWAITS, EXECUTES, ENDED };
 /* A task as it is found, before it is one of the result. */
 struct task {
 	uint64_t address;
-	const struct snap_python_chain *thread;
+	const struct snap_python_chain *thread; /* NULL: unknown */
 };
 
 struct reading {
@@ -87,13 +87,13 @@ bool snap_python_asyncio_find(struct snap_python *python)
 	size_t count;
 	struct snap_module *list = snap_modules_list(process->modules, &count);
 
-	if (python->layout.generator.frame == 0)
-		return false;
 	python->asyncio_types[0] = snap_runtime_symbol(process, python->module, "PyCoro_Type");
 	python->asyncio_types[1] = snap_runtime_symbol(process, python->module, "PyGen_Type");
 	python->asyncio_types[2] = snap_runtime_symbol(process, python->module, "PyAsyncGen_Type");
 	if (!python->asyncio_types[0])
 		return false;
+	if (python->layout.generator.frame == 0)
+		return snap_python_heap_find(python);
 	if (find_words(process, python->module, words))
 		return take_words(python, words);
 	for (size_t i = 0; i < count; i++)
@@ -133,28 +133,49 @@ static uint64_t coroutine_of(const struct snap_python *python, uint64_t address)
 
 static enum doing doing_of(const struct snap_python *python, int8_t state)
 {
-	if (python->layout.minor >= 15) {
-		static const enum doing states[] = { CREATED, SUSPENDED, AWAITS, AWAITS, EXECUTES };
+	/* from the least number on; up to 3.12 it may await something while it is suspended */
+	static const enum doing old[] = { CREATED, AWAITS, EXECUTES };
+	static const enum doing negative[] = { CREATED, SUSPENDED, AWAITS, EXECUTES };
+	static const enum doing states[] = { CREATED, SUSPENDED, AWAITS, AWAITS, EXECUTES };
 
+	if (python->layout.minor >= 15)
 		return state >= 0 && (size_t)state < SNAP_ARRAY_SIZE(states) ? states[state]
 									     : ENDED;
-	}
-	return state == -3   ? CREATED
-	       : state == -2 ? SUSPENDED
-	       : state == -1 ? AWAITS
-	       : state == 0  ? EXECUTES
-			     : ENDED;
+	if (python->layout.minor >= 13)
+		return state >= -3 && state <= 0 ? negative[state + 3] : ENDED;
+	return state >= -2 && state <= 0 ? old[state + 2] : ENDED;
 }
 
-/* What a coroutine waits for lies on its stack. */
-static uint64_t awaited_by_frame(const struct snap_python *python, const uint8_t *frame)
+/* Up to 3.12 the next instruction says whether a suspended coroutine awaits: RESUME, 2 or 3. */
+static bool does_await(const struct snap_python *python, const uint8_t *frame)
 {
-	uint64_t top = snap_runtime_field(frame, python->layout.frame_stack_pointer, 8), awaited;
+	enum { NEXT_ARGUMENT = 3, YIELD_FROM = 2, AWAIT = 3 };
+	uint64_t place = snap_runtime_field(frame, python->layout.frame.place, 8), argument;
 
-	if (!snap_runtime_word(python->process, top + (uint64_t)snap_python_awaited_at(python),
-			       &awaited))
+	return python->layout.minor >= 13 ||
+	       (snap_runtime_number(python->process, place + NEXT_ARGUMENT, 1, &argument) &&
+		(argument == YIELD_FROM || argument == AWAIT));
+}
+
+/* What a coroutine waits for lies on its stack; up to 3.13 it knows how high that is. */
+static uint64_t awaited_by_frame(const struct snap_python *python, uint64_t address,
+				 const uint8_t *frame)
+{
+	enum { STACK_TOP = 64, VARIABLES = 72, MOST_HIGH = 1 << 20 };
+	uint64_t at, awaited;
+
+	if (!does_await(python, frame))
 		return 0;
-	return awaited & ~3ull;
+	if (python->heap.module) {
+		at = snap_runtime_field(frame, STACK_TOP, 4);
+		if (at == 0 || at > MOST_HIGH)
+			return 0;
+		at = address + VARIABLES + 8 * (at - 1);
+	} else {
+		at = snap_runtime_field(frame, python->layout.frame_stack_pointer, 8) +
+		     (uint64_t)snap_python_awaited_at(python);
+	}
+	return snap_runtime_word(python->process, at, &awaited) ? awaited & ~3ull : 0;
 }
 
 /*
@@ -192,8 +213,11 @@ static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doin
 		reading->frames[reading->frame_count++] = frame;
 		if (*doing != AWAITS)
 			return true;
-		coroutine = coroutine_of(python,
-					 awaited_by_frame(python, bytes + layout->generator.frame));
+		coroutine = awaited_by_frame(python, coroutine + layout->generator.frame,
+					     bytes + layout->generator.frame);
+		if (!coroutine)
+			*doing = SUSPENDED;
+		coroutine = coroutine_of(python, coroutine);
 	}
 	return true;
 }
@@ -208,7 +232,7 @@ static bool name_of(const struct snap_python *python, uint64_t address, const ch
 
 	if (!snap_python_string(python, address, ret))
 		return false;
-	if (*ret || !python->int_type ||
+	if (*ret || !python->int_type || !layout->int_tag ||
 	    !snap_runtime_word(python->process, address + layout->object_type, &tag) ||
 	    tag != python->int_type ||
 	    !snap_runtime_word(python->process, address + layout->int_tag, &tag) ||
@@ -258,7 +282,8 @@ static bool fill_parent(const struct reading *reading, const uint8_t *record,
 			struct snap_runtime_task *task)
 {
 	const struct snap_python_asyncio *asyncio = &reading->python->asyncio;
-	uint64_t awaiter = snap_runtime_field(record, asyncio->awaited_by, 8);
+	uint64_t awaiter =
+		asyncio->awaited_by ? snap_runtime_field(record, asyncio->awaited_by, 8) : 0;
 
 	if (awaiter && record[asyncio->awaited_by_is_set])
 		awaiter = first_awaiter(reading, awaiter);
@@ -279,7 +304,8 @@ static size_t frames_down_to(const struct snap_python *python,
 	for (size_t count = 0; address && count <= thread->stack.count;) {
 		if (!snap_runtime_read(python->process, address, frame, layout->frame.size))
 			return 0;
-		count += frame[layout->frame.owner] < layout->frame.first_shim;
+		count += !layout->frame.owner ||
+			 frame[layout->frame.owner] < layout->frame.first_shim;
 		if (address == wanted)
 			return count;
 		address = snap_runtime_field(frame, layout->frame.previous, 8);
@@ -316,6 +342,40 @@ static bool fill_stack(struct reading *reading, enum doing doing, const char *re
 	return true;
 }
 
+/* Whether it runs; its frames are then those of its thread. */
+static bool fill_running(const struct reading *reading, const struct task *found,
+			 uint64_t coroutine, struct snap_runtime_task *task)
+{
+	const struct snap_python *python = reading->python;
+	const struct snap_python_chain *thread = found->thread;
+	uint64_t running = 0, state;
+	size_t count = 0;
+
+	if (thread) {
+		snap_runtime_word(python->process, thread->address + python->asyncio.running_task,
+				  &running);
+		if (running == found->address)
+			count = frames_down_to(python, thread, coroutine);
+	} else if (snap_runtime_number(python->process, coroutine + python->layout.generator.state,
+				       1, &state) &&
+		   doing_of(python, (int8_t)state) == EXECUTES) {
+		for (size_t i = 0; i < python->chain_count && !count; i++) {
+			thread = &python->chains[i];
+			count = frames_down_to(python, thread, coroutine);
+		}
+	}
+	if (!count)
+		return false;
+	task->state = SNAP_TASK_RUNNING;
+	task->tid = thread->tid;
+	task->stack = thread->stack;
+	task->stack.count = count;
+	task->stack.end = SNAP_UNWIND_COMPLETE;
+	task->stack.reason = NULL;
+	task->start = task->stack.frames[count - 1]->entries;
+	return true;
+}
+
 static bool fill_task(struct reading *reading, const struct task *found,
 		      struct snap_runtime_task *task)
 {
@@ -323,30 +383,18 @@ static bool fill_task(struct reading *reading, const struct task *found,
 	uint8_t record[SNAP_PYTHON_RECORD];
 	enum doing doing = ENDED;
 	const char *reason = NULL;
-	uint64_t coroutine, running = 0;
-	size_t count;
+	uint64_t coroutine;
 
 	if (!snap_runtime_read(python->process, found->address, record, python->asyncio.size))
 		return true;
 	task->id = id_of(python, found->address);
 	coroutine = coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8));
-	snap_runtime_word(python->process, found->thread->address + python->asyncio.running_task,
-			  &running);
 	if (!task->id ||
 	    !name_of(python, snap_runtime_field(record, python->asyncio.name, 8), &task->name) ||
 	    !fill_parent(reading, record, task))
 		return false;
-	count = running == found->address ? frames_down_to(python, found->thread, coroutine) : 0;
-	if (count) {
-		task->state = SNAP_TASK_RUNNING;
-		task->tid = found->thread->tid;
-		task->stack = found->thread->stack;
-		task->stack.count = count;
-		task->stack.end = SNAP_UNWIND_COMPLETE;
-		task->stack.reason = NULL;
-		task->start = task->stack.frames[count - 1]->entries;
+	if (fill_running(reading, found, coroutine, task))
 		return true;
-	}
 	reading->frame_count = 0;
 	return follow_awaits(reading, coroutine, &doing, &reason) &&
 	       fill_stack(reading, doing, reason, task);
@@ -402,11 +450,45 @@ static void sort_tasks(struct reading *reading)
 	reading->count = kept;
 }
 
-static bool fill_tasks(struct reading *reading, struct snap_runtime_result *result)
+static bool take_task(void *context, uint64_t address)
 {
+	struct reading *reading = context;
+
+	if (reading->count == MOST_TASKS)
+		return true;
+	if (!snap_reserve_array(reading->tasks, reading->capacity, reading->count + 1))
+		return false;
+	reading->tasks[reading->count++] = (struct task){ address, NULL };
+	return true;
+}
+
+static bool find_all(struct reading *reading, struct snap_runtime_result *result)
+{
+	bool whole = true;
+
+	if (reading->python->heap.module) {
+		if (!snap_python_heap_tasks(reading->python, take_task, reading, &whole))
+			return false;
+		if (!whole)
+			result->cut = SNAP_PLAN_CUT_MEMORY;
+		return true;
+	}
 	for (size_t i = 0; i < reading->python->chain_count; i++)
 		if (!find_tasks(reading, &reading->python->chains[i], &result->torn))
 			return false;
+	return true;
+}
+
+/* Where nothing lists them, those that have ended are found as well. */
+static bool has_ended(const struct snap_python *python, const struct snap_runtime_task *task)
+{
+	return python->heap.module && task->stack.count == 0;
+}
+
+static bool fill_tasks(struct reading *reading, struct snap_runtime_result *result)
+{
+	if (!find_all(reading, result))
+		return false;
 	sort_tasks(reading);
 	result->tasks = snap_arena_new_array(reading->python->process->arena, reading->count + 1,
 					     struct snap_runtime_task);
@@ -417,7 +499,10 @@ static bool fill_tasks(struct reading *reading, struct snap_runtime_result *resu
 
 		if (!fill_task(reading, &reading->tasks[i], task))
 			return false;
-		result->task_count += task->id != NULL;
+		if (task->id && !has_ended(reading->python, task))
+			result->task_count++;
+		else
+			*task = (struct snap_runtime_task){ .id = NULL };
 	}
 	return true;
 }

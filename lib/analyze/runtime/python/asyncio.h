@@ -7,6 +7,18 @@
 
 /* Fills python->asyncio; false: there are no tasks, or this version is not understood. */
 bool snap_python_asyncio_find(struct snap_python *python);
+
+/* ---- heap.c ---- */
+
+/* The same for 3.11 to 3.13: python->heap, too. */
+bool snap_python_heap_find(struct snap_python *python);
+/* Gives all tasks; false in *whole_ret: not all of the heap is there. False: no memory. */
+typedef bool snap_python_take_task(void *context, uint64_t address);
+bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
+			    bool *whole_ret) _must_check_;
+
+/* ---- asyncio.c ---- */
+
 /* Fills tasks of the result; python->chains are there. */
 struct stacksnap_error *snap_python_tasks(struct snap_python *python,
 					  struct snap_runtime_result *result) _must_check_;

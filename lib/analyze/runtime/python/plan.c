@@ -15,6 +15,8 @@ enum {
 	MOST_AWAITED = 1000, /* coroutines in a chain */
 	MOST_TASKS = 100000, /* of a thread */
 	MOST_AWAITERS = 4096,
+	MOST_DATA = 4 << 20, /* bytes of a mapping */
+	MOST_HEAP = 32 << 20,
 	COPIED_COPIES = 128,
 	POINTER = 8,
 };
@@ -141,6 +143,37 @@ static uint8_t plan_coroutines(const struct snap_python *python, struct snap_mem
 	return coroutines;
 }
 
+/* What a module has of objects in its file's own memory: types, strings. */
+static void plan_data(const struct snap_python *python, struct snap_memory_plan *plan,
+		      const struct snap_module *module)
+{
+	const struct snap_map *maps = &python->process->process->maps[module->first_map];
+
+	for (size_t i = 0; i < module->map_count; i++) {
+		uint64_t size = maps[i].end - maps[i].start;
+
+		/* one step is left for the heap */
+		if (plan->step_count + 2 > SNAP_PLAN_MOST_STEPS)
+			return;
+		if (maps[i].write && maps[i].inode && size <= MOST_DATA)
+			add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+								.source = SNAP_PLAN_LITERAL,
+								.address = maps[i].start,
+								.len = (uint32_t)size });
+	}
+}
+
+/* All objects. */
+static void plan_heap(const struct snap_python *python, struct snap_memory_plan *plan)
+{
+	plan_data(python, plan, python->heap.module);
+	plan_data(python, plan, python->module);
+	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
+		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
+							.source = SNAP_PLAN_LITERAL,
+							.cap = MOST_HEAP });
+}
+
 static void plan_tasks(const struct snap_python *python, struct snap_memory_plan *plan,
 		       uint8_t threads)
 {
@@ -148,6 +181,10 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	const struct snap_python_asyncio *asyncio = &python->asyncio;
 	uint8_t heads, tasks, names, sets, coroutines;
 
+	if (python->heap.module) {
+		plan_heap(python, plan);
+		return;
+	}
 	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
 		return;
 	heads = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,

@@ -108,6 +108,11 @@ struct snap_python {
 	bool has_micro;
 	struct snap_python_layout layout;
 	bool has_asyncio; /* in the process, and understood */
+	struct {
+		struct snap_module *module; /* of asyncio; NULL: tasks are in lists */
+		uint64_t task_name;         /* address of the name of their type */
+		uint32_t lists;             /* of the collector, in an interpreter's state */
+	} heap;
 	struct snap_python_asyncio asyncio;
 	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */
 	uint64_t int_type;         /* PyLong_Type */

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tasks of asyncio in 3.11 to 3.13, which does not describe itself: among all objects that the
+ * garbage collector lists, by the name of their type. That takes all of the heap, so it is done
+ * where that is small. Knows nothing of what is in a task.
+ */
+#include "analyze/runtime/memory.h"
+#include "analyze/runtime/python/asyncio.h"
+
+#include "base/text.h"
+
+enum {
+	FIRST_MINOR = 11,
+	GENERATIONS = 3,
+	GENERATION = 24, /* bytes of the head of a list */
+	GC_HEAD = 16,    /* bytes before an object: next, previous */
+	MOST_OBJECTS = 1 << 22,
+	MOST_BASES = 8,
+	TYPE_NAME = 24,
+	TYPE_BASE = 256,
+	STACK = 8 << 20, /* bytes of a thread's stack, mostly with a page that is not its own */
+	PAGE = 4096,
+};
+
+static const uint64_t MOST_MAPPED = 128 << 20;
+static const char task_name[] = "_asyncio.Task";
+
+struct heap_row {
+	uint32_t coroutine, generator_frame, generator_state, lists;
+};
+
+/* clang-format off */
+static const struct heap_row rows[] = { /* 3.11 … */
+	{ 136, 80, 75, 672 },
+	{ 136, 72, 67, 136 },
+	{ 120, 72, 67, 7424 },
+};
+/* clang-format on */
+
+/* ---- what is known beforehand ---- */
+
+/* The module's constants lie in its file: where the name of the type is; 0: nowhere. */
+static uint64_t address_of_name(struct snap_module *module)
+{
+	struct snap_bytes constants = snap_image_section(module->file->image, ".rodata");
+	const uint8_t *found;
+	uint64_t vaddr;
+
+	if (!constants.data || !snap_image_section_address(module->file->image, ".rodata", &vaddr))
+		return 0;
+	found = memmem(constants.data, constants.size, task_name, sizeof(task_name));
+	return found ? module->bias + vaddr + (uint64_t)(found - constants.data) : 0;
+}
+
+/* Whether so little is mapped that all of it may be copied; stacks do not count. */
+static bool is_small(const struct snap_process *process)
+{
+	uint64_t mapped = 0;
+
+	for (size_t i = 0; i < process->map_count; i++) {
+		const struct snap_map *map = &process->maps[i];
+		uint64_t size = map->end - map->start;
+
+		if (map->write && !map->shared && !map->inode && size != STACK &&
+		    size != STACK - PAGE)
+			mapped += size;
+	}
+	return mapped <= MOST_MAPPED;
+}
+
+bool snap_python_heap_find(struct snap_python *python)
+{
+	const struct snap_runtime_process *process = python->process;
+	struct snap_python_layout *layout = &python->layout;
+	const struct heap_row *row;
+	size_t count;
+	struct snap_module *list = snap_modules_list(process->modules, &count);
+
+	if (layout->minor < FIRST_MINOR || layout->minor >= FIRST_MINOR + SNAP_ARRAY_SIZE(rows) ||
+	    layout->is_free_threaded || !is_small(process->process))
+		return false;
+	row = &rows[layout->minor - FIRST_MINOR];
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].kind != SNAP_MODULE_FILE ||
+		    strncmp(snap_base_name(list[i].path), "_asyncio", strlen("_asyncio")) != 0 ||
+		    !snap_module_open(process->set, &list[i]))
+			continue;
+		python->heap.task_name = address_of_name(&list[i]);
+		if (!python->heap.task_name)
+			continue;
+		python->heap.module = &list[i];
+		python->heap.lists = row->lists;
+		python->asyncio = (struct snap_python_asyncio){ .coroutine = row->coroutine,
+								.name = row->coroutine + 8,
+								.size = row->coroutine + 16 };
+		layout->generator.frame = row->generator_frame;
+		layout->generator.state = row->generator_state;
+		if (layout->interpreter.size < row->lists + GENERATIONS * GENERATION)
+			layout->interpreter.size = row->lists + GENERATIONS * GENERATION;
+		return true;
+	}
+	return false;
+}
+
+/* ---- types ---- */
+
+static bool has_task_name(const struct snap_python *python, uint64_t type)
+{
+	char text[sizeof(task_name)];
+	uint64_t name;
+
+	if (!snap_runtime_word(python->process, type + TYPE_NAME, &name))
+		return false;
+	if (name == python->heap.task_name)
+		return true;
+	return snap_runtime_read(python->process, name, text, sizeof(text)) &&
+	       memcmp(text, task_name, sizeof(text)) == 0;
+}
+
+/* Whether objects of a type are tasks, by the type or what it is derived from. */
+static bool is_task_type(const struct snap_python *python, uint64_t type)
+{
+	for (size_t i = 0; i < MOST_BASES && type; i++) {
+		if (has_task_name(python, type))
+			return true;
+		if (!snap_runtime_word(python->process, type + TYPE_BASE, &type))
+			return false;
+	}
+	return false;
+}
+
+/* The same, remembered; false in *ret when there is no memory. */
+static bool is_task(struct snap_python *python, struct snap_pointer_table *types, uint64_t type,
+		    bool *ret)
+{
+	enum { UNKNOWN, NO, YES };
+	struct snap_pointer_entry *entry =
+		snap_pointer_table_get(types, (const void *)(uintptr_t)type);
+
+	*ret = entry;
+	if (!entry)
+		return false;
+	if (entry->number == UNKNOWN)
+		entry->number = is_task_type(python, type) ? YES : NO;
+	return entry->number == YES;
+}
+
+/* ---- lists ---- */
+
+/* One list of the collector's. False: no memory. */
+static bool read_list(struct snap_python *python, struct snap_pointer_table *types, uint64_t head,
+		      snap_python_take_task *take, void *context, bool *whole)
+{
+	uint64_t address;
+	bool fits = true;
+
+	if (!snap_runtime_word(python->process, head, &address)) {
+		*whole = false;
+		return true;
+	}
+	address &= ~3ull;
+	for (size_t i = 0; address != head; i++) {
+		uint64_t words[4]; /* next, previous; references, type */
+
+		if (!address || i == MOST_OBJECTS ||
+		    !snap_runtime_read(python->process, address, words, sizeof(words))) {
+			*whole = false;
+			return true;
+		}
+		if (is_task(python, types, words[3], &fits) && !take(context, address + GC_HEAD))
+			return false;
+		if (!fits)
+			return false;
+		address = words[0] & ~3ull;
+	}
+	return true;
+}
+
+/*
+ * Where the lists begin in an interpreter's state, each with a first element whose previous one is
+ * the list itself; later releases of 3.13 have them 4 bytes earlier. 0: nowhere.
+ */
+static uint64_t find_lists(const struct snap_python *python, uint64_t interpreter)
+{
+	for (uint64_t earlier = 0; earlier <= 4; earlier += 4) {
+		uint64_t lists = interpreter + python->heap.lists - earlier, next, previous;
+		size_t k;
+
+		for (k = 0; k < GENERATIONS; k++)
+			if (!snap_runtime_word(python->process, lists + k * GENERATION, &next) ||
+			    !snap_runtime_word(python->process, (next & ~3ull) + 8, &previous) ||
+			    (previous & ~3ull) != lists + k * GENERATION)
+				break;
+		if (k == GENERATIONS)
+			return lists;
+	}
+	return 0;
+}
+
+bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
+			    bool *whole)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	struct snap_pointer_table types = { .count = 0 };
+	uint64_t interpreter, lists;
+	bool fits = true;
+
+	*whole = snap_runtime_word(python->process, python->runtime + layout->runtime.interpreters,
+				   &interpreter);
+	for (size_t i = 0; fits && *whole && interpreter && i < SNAP_PYTHON_MOST_INTERPRETERS;
+	     i++) {
+		lists = find_lists(python, interpreter);
+		*whole = lists != 0;
+		for (size_t k = 0; fits && *whole && k < GENERATIONS; k++)
+			fits = read_list(python, &types, lists + k * GENERATION, take, context,
+					 whole);
+		if (!snap_runtime_word(python->process, interpreter + layout->interpreter.next,
+				       &interpreter))
+			*whole = false;
+	}
+	snap_pointer_table_deinit(&types);
+	return fits;
+}
