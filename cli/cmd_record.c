@@ -271,6 +271,44 @@ static int finish_run(struct run *run, struct stacksnap_error *err)
 	return status;
 }
 
+/* Of a recording that did not begin: no file is touched, standard output has a document. */
+static int report_failure(struct run *run, const char *code, const char *message)
+{
+	struct snap_cli_output *output = &run->report.output;
+
+	if (snap_cli_place_is_stdout(&run->place)) {
+		if (output->fd < 0 && !snap_cli_output_init(output, NULL, false))
+			return SNAP_CLI_TROUBLE;
+		return snap_cli_report_failure(&run->report, code, message);
+	}
+	if (snap_cli_signals_timed_out())
+		snap_cli_message("gave up after %u ms (--timeout)",
+				 stacksnap_options_timeout_ms(run->request->options));
+	else
+		snap_cli_message("%s", message);
+	return SNAP_CLI_TROUBLE;
+}
+
+/* The clock, or told to end before anybody was stopped. */
+static int end_early(struct run *run)
+{
+	return report_failure(run, "cancelled",
+			      "told to end before the recording began: nothing was recorded");
+}
+
+static int fail_to_begin(struct run *run, struct stacksnap_error *err)
+{
+	int status;
+
+	if (stacksnap_error_code(err) == STACKSNAP_ERROR_INVALID)
+		return snap_cli_report_error(&run->report, err);
+	status = *snap_cli_signals_flag() ? end_early(run)
+					  : report_failure(run, stacksnap_error_word(err),
+							   stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return status;
+}
+
 /* Whether there is any target at all; else that is told, and no file is touched. */
 static int find_targets(struct run *run)
 {
@@ -280,7 +318,7 @@ static int find_targets(struct run *run)
 
 	err = stacksnap_list(run->request->options, &snapshot);
 	if (err)
-		return snap_cli_report_error(&run->report, err);
+		return fail_to_begin(run, err);
 	if (stacksnap_snapshot_outcome(snapshot) == STACKSNAP_OUTCOME_NOTHING)
 		status = snap_cli_report_snapshot_status(snapshot);
 	else
@@ -298,23 +336,20 @@ static int record_targets(struct run *run)
 		return status;
 	err = stacksnap_recorder_create(run->request->options, &run->recorder);
 	if (err)
-		return snap_cli_report_error(&run->report, err);
+		return fail_to_begin(run, err);
 	/* Only the search for targets is bounded by --timeout. */
 	snap_cli_signals_set_timer(0);
+	snap_cli_signals_end_in_order(stop_recorder, run);
+	if (*snap_cli_signals_flag())
+		return end_early(run);
 	if (run->grows && !begin_growing(run))
 		return SNAP_CLI_TROUBLE;
 	snap_cli_record_progress_init(&run->progress, run->request->ring);
-	snap_cli_signals_end_in_order(stop_recorder, run);
 	err = stacksnap_recorder_run(run->recorder, on_tick, run);
 	snap_cli_progress_erase();
 	/* Who ended it waits for the names now, which have a second. */
 	if (run->stopped)
 		stacksnap_recorder_stop(run->recorder);
-	/* A signal that came too early to be heard in order, or the clock. */
-	if (*snap_cli_signals_flag()) {
-		stacksnap_error_destroy(err);
-		return snap_cli_report_failure(&run->report, "cancelled", "cancelled");
-	}
 	return finish_run(run, err);
 }
 
@@ -328,6 +363,7 @@ int snap_cli_cmd_record(struct snap_cli_request *request)
 	int status;
 
 	snap_cli_signals_catch_requests();
+	snap_cli_signals_outlive();
 	status = prepare_run(&run);
 	if (status == SNAP_CLI_WHOLE)
 		status = record_targets(&run);

@@ -10,7 +10,7 @@
 
 /* State of the process: a signal handler has no other place. */
 static volatile int cancel;
-static volatile sig_atomic_t caught, timed_out, requested;
+static volatile sig_atomic_t caught, timed_out, requested, outlives;
 
 /* What ends a run in order; complete before `stop` is set. */
 static struct {
@@ -37,6 +37,8 @@ static void on_signal(int number)
 		raise(number);
 	} else if (order.stop) {
 		order.stop(order.context);
+	} else if (outlives) {
+		cancel = 1;
 	} else {
 		caught = number;
 		cancel = 1;
@@ -105,6 +107,13 @@ void snap_cli_signals_set_timer(unsigned milliseconds)
 	timer.it_value.tv_sec = milliseconds / 1000;
 	timer.it_value.tv_usec = milliseconds % 1000 * 1000;
 	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void snap_cli_signals_outlive(void)
+{
+	outlives = 1;
+	/* One may have come already. */
+	caught = 0;
 }
 
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context)

@@ -27,8 +27,11 @@ bool snap_cli_signals_timed_out(void);
 /* The signal that asked to end, 0 if none did. */
 int snap_cli_signals_caught(void);
 
+/* From here on the first signal only sets the flag: that it came is told, and no reason to die. */
+void snap_cli_signals_outlive(void);
+
 /*
- * From here on the first signal is no reason to die: it calls `stop`, which must be fit for a
+ * From here on it is none either: it calls `stop`, which must be fit for a
  * handler, and the flag stays as it is, so that all can be written. The second one still kills.
  */
 void snap_cli_signals_end_in_order(void (*stop)(void *context), void *context);

@@ -193,7 +193,7 @@ struct stacksnap_recording_stats {
 	double hz_asked, hz_reached;
 	unsigned long long ticks, ticks_missed; /* missed: came too late, and were left out */
 	long long duration_ns;
-	/* the process of the targets that stood still the longest because of us, and the share */
+	/* the process of the targets that stood still the longest because of us; of duration_ns */
 	long long stopped_ns;
 	double stopped_percent;
 	unsigned long long threads;        /* that were seen */

@@ -84,18 +84,17 @@ struct snap_recording_stats {
 	uint64_t left_out; /* further ones, as their process would have stood for too long */
 };
 
-/* For how much of the time some thread of a process stood still because of us. */
+/*
+ * For how much of the duration some thread of a process stood still because of us. The stops of
+ * the first look count, its time does not.
+ */
 static inline double snap_recording_stopped_percent(const struct snap_recording_stats *stats)
 {
-	int64_t whole =
-		stats->elapsed_ns > stats->duration_ns ? stats->elapsed_ns : stats->duration_ns;
-
 	if (stats->duration_ns <= 0)
 		return 0;
-	/* Files of before have the stops of the first look, and not how long that was. */
-	if (stats->stopped_ns > whole)
+	if (stats->stopped_ns > stats->duration_ns)
 		return 100.0;
-	return 100.0 * (double)stats->stopped_ns / (double)whole;
+	return 100.0 * (double)stats->stopped_ns / (double)stats->duration_ns;
 }
 
 /* Why a recording ended. */

@@ -20,54 +20,87 @@ static int64_t share_of(const struct snap_budget_rules *rules, int64_t ns)
 	return ns / WHOLE * rules->share + ns % WHOLE * rules->share / WHOLE;
 }
 
+/* As long as the time that counts has not begun, there is only what a bucket holds at first. */
 static void fill(struct snap_budget *budget, const struct snap_budget_rules *rules, int64_t now_ns)
 {
-	int64_t most = share_of(rules, MOST_NS), passed = now_ns - budget->filled_ns;
+	int64_t most = share_of(rules, MOST_NS), from = budget->filled_ns;
 
 	if (!budget->begun_ns) {
-		budget->begun_ns = now_ns;
+		budget->begun_ns = from = now_ns;
 		budget->left_ns = share_of(rules, FIRST_NS);
 		budget->usual_ns = FIRST_STOP_NS;
-	} else if (passed > 0) {
-		budget->left_ns += share_of(rules, passed) / 10 * 9;
 	}
+	if (from < rules->since_ns)
+		from = rules->since_ns;
+	if (now_ns > from)
+		budget->left_ns += share_of(rules, now_ns - from) / 10 * 9;
 	if (budget->left_ns > most)
 		budget->left_ns = most;
 	budget->filled_ns = now_ns;
 }
 
+/*
+ * The share of the time so far, whose end may come any moment: then there is no later in which to
+ * wait something off.
+ */
+static int64_t share_so_far(const struct snap_budget *budget, const struct snap_budget_rules *rules,
+			    int64_t now_ns)
+{
+	int64_t from = budget->begun_ns > rules->since_ns ? budget->begun_ns : rules->since_ns;
+	int64_t least = FIRST_NS, length = now_ns > from ? now_ns - from : 0;
+
+	if (rules->horizon_ns && rules->horizon_ns < least)
+		least = rules->horizon_ns;
+	return share_of(rules, length > least ? length : least);
+}
+
 bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules *rules,
 		     int64_t now_ns)
 {
-	int64_t wanted, length;
+	int64_t wanted, reserved;
 
 	if (!snap_budget_is_limited(rules))
 		return true;
 	fill(budget, rules, now_ns);
-	wanted = budget->reserved_ns + budget->usual_ns;
-	/* What takes longer than a full bucket holds must be possible some time, too. */
-	if (budget->left_ns < wanted && budget->left_ns < share_of(rules, MOST_NS))
+	reserved = budget->reserved_ns + budget->usual_ns;
+	wanted = reserved > budget->long_ns ? reserved : budget->long_ns;
+	/* What takes longer than a full bucket holds must be possible some time, too, if alone. */
+	if (budget->left_ns < wanted &&
+	    (budget->reserved_ns || budget->left_ns < share_of(rules, MOST_NS)))
 		return false;
-	/* Towards the end there is no later in which to wait something off. */
-	length = now_ns - budget->begun_ns;
-	length = length > rules->horizon_ns ? length : rules->horizon_ns;
-	if (rules->horizon_ns && budget->stood_ns &&
-	    budget->stood_ns + wanted > share_of(rules, length))
+	if (budget->stood_ns && budget->stood_ns + wanted > share_so_far(budget, rules, now_ns))
 		return false;
-	budget->reserved_ns = wanted;
+	budget->reserved_ns = reserved;
 	return true;
+}
+
+int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_rules *rules,
+			 int64_t now_ns)
+{
+	int64_t left;
+
+	if (!snap_budget_is_limited(rules))
+		return INT64_MAX;
+	fill(budget, rules, now_ns);
+	left = share_so_far(budget, rules, now_ns) - budget->stood_ns;
+	left = left < budget->left_ns ? left : budget->left_ns;
+	return left > 0 ? left : 0;
+}
+
+/* What one stop takes, or some together, from what the last took: the next may take as long. */
+static int64_t expect(int64_t expected_ns, int64_t last_ns)
+{
+	return last_ns > expected_ns ? last_ns : expected_ns + (last_ns - expected_ns) / USUAL;
 }
 
 /* On a busy machine few stops are much longer than most, and a share has no room for those. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns)
 {
-	int64_t each = stops ? stood_ns / stops : 0;
-
 	budget->left_ns -= stood_ns;
 	budget->stood_ns += stood_ns;
 	budget->reserved_ns = 0;
-	if (each > budget->usual_ns)
-		budget->usual_ns = each;
-	else if (stops)
-		budget->usual_ns += (each - budget->usual_ns) / USUAL;
+	if (!stops)
+		return;
+	budget->usual_ns = expect(budget->usual_ns, stood_ns / stops);
+	budget->long_ns = expect(budget->long_ns, stood_ns);
 }

@@ -16,6 +16,7 @@
 struct snap_budget_rules {
 	uint32_t share;     /* in millionths; 0, or all of it: no limit */
 	int64_t horizon_ns; /* 0: it has no known end */
+	int64_t since_ns;   /* when the time begins to count; INT64_MAX: nobody knows yet */
 };
 
 struct snap_budget {
@@ -23,6 +24,7 @@ struct snap_budget {
 	int64_t left_ns;             /* as of filled_ns */
 	int64_t reserved_ns;         /* for stops that were asked for */
 	int64_t usual_ns;            /* what one stop takes, if it takes long */
+	int64_t long_ns;             /* the same of stops that were made together */
 	int64_t stood_ns;            /* in all */
 };
 
@@ -34,6 +36,9 @@ static inline bool snap_budget_is_limited(const struct snap_budget_rules *rules)
 /* Whether one more stop fits; if so its usual time is reserved. */
 bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules *rules,
 		     int64_t now_ns);
+/* For how long it may stand now, all in all; INT64_MAX: no limit. */
+int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_rules *rules,
+			 int64_t now_ns);
 /* `stops` that were asked for made the process stand for so long. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns);
 

@@ -72,6 +72,7 @@ struct snap_sampler_process {
 	bool list_due;           /* its threads have changed */
 	uint64_t program;        /* see struct snap_stat */
 	unsigned refusals;       /* of a tracer, one after the other */
+	unsigned stalls;         /* reading a stack took too long, one after the other */
 	char *trouble_text;      /* the message of its trouble, or a former one */
 	struct snap_sampler_thread **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
@@ -243,7 +244,8 @@ struct snap_sampler {
 	struct snap_pick picks[SNAP_SINGLE_MOST];
 	struct snap_stop_request requests[SNAP_SINGLE_MOST];
 	size_t request_count;
-	pid_t *tids; /* a listing */
+	int64_t read_ns; /* for how long those of a call may stand while they are read */
+	pid_t *tids;     /* a listing */
 	size_t tid_capacity;
 	uint8_t *stack; /* a copy, options->max_stack */
 	size_t stack_size;

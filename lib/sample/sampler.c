@@ -81,6 +81,7 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	sampler->budget = (struct snap_budget_rules){
 		.share = sampler->options->no_stop ? 0 : sampler->options->max_stopped,
 		.horizon_ns = sampler->options->record_ns,
+		.since_ns = INT64_MAX,
 	};
 	sampler->descriptors = descriptor_budget();
 	sampler->stack_size = sampler->options->max_stack + SNAP_STACK_MARGIN + 16;
@@ -469,6 +470,9 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	if (err)
 		return err;
 	sum_up_tick(sampler);
+	/* The first look is no part of the time that a recording takes. */
+	if (sampler->ticks == 1)
+		sampler->budget.since_ns = sampler->tick.end_ns;
 	*ret = sampler->tick;
 	return NULL;
 }

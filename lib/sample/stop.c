@@ -16,6 +16,10 @@ enum {
 	FIRST_SKIP_MS = 20,
 	LONGEST_SKIP_MS = 100,
 	TRACED_MS = 1000, /* how long a process that somebody else traces is let be */
+	/* For how long threads stand while stacks are read: a worker needs some time to begin. */
+	LEAST_READ_NS = 2000000,
+	MOST_READ_NS = 50000000,
+	PATIENT_STALLS = 2, /* beyond this time, where there was less than the most */
 };
 
 static int64_t stop_timeout_ns(const struct snap_options *options)
@@ -88,6 +92,8 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 	thread->skip_ns = thread->skip_until_ns = thread->late = 0;
 	thread->process->facts.arch = pick->arch;
 	thread->process->refusals = 0;
+	if (!pick->copy.stack_unreadable)
+		thread->process->stalls = 0;
 	if (thread->process->facts.trouble != SNAP_TROUBLE_NONE &&
 	    thread->process->facts.trouble != SNAP_TROUBLE_NOT_RESPONDING) {
 		err = snap_sampler_process_explain(sampler, thread->process, 0);
@@ -156,6 +162,21 @@ static struct stacksnap_error *take_refusal(struct snap_sampler *sampler,
 	return err ? err : snap_sampler_miss(sampler, thread);
 }
 
+/*
+ * Who holds its lock for a moment may be late once; what holds those who read it for ever costs one
+ * of them each time.
+ */
+static struct stacksnap_error *take_stall(struct snap_sampler *sampler,
+					  struct snap_sampler_thread *thread)
+{
+	struct snap_sampler_process *process = thread->process;
+
+	if (++process->stalls < PATIENT_STALLS && sampler->read_ns < MOST_READ_NS)
+		return snap_sampler_miss(sampler, thread);
+	process->stalls = 0;
+	return snap_sampler_process_hold(sampler, process, "reading its memory");
+}
+
 static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 					 const struct snap_stop_request *request,
 					 struct snap_pick *pick, bool is_spoiled)
@@ -165,7 +186,7 @@ static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 	if (snap_sampler_thread_gone(sampler, thread))
 		return NULL;
 	if (pick->stalled)
-		return snap_sampler_process_hold(sampler, thread->process, "reading its memory");
+		return take_stall(sampler, thread);
 	/* Another one of the same call has held who reads. */
 	if (is_spoiled && pick->copy.result == SNAP_THREAD_COPIED && !pick->copy.stack_size)
 		return snap_sampler_miss(sampler, thread);
@@ -239,8 +260,8 @@ static void account_process(struct snap_sampler *sampler, struct snap_sampler_pr
 }
 
 /*
- * `call_ns`: from the first INTERRUPT to the last DETACH, 0: it has failed; `waited_ns`: how long the
- * tracer waited for a processor meanwhile.
+ * `call_ns`: from the first INTERRUPT to the last DETACH; `waited_ns`: how long the tracer waited
+ * for a processor meanwhile.
  */
 static void account_call(struct snap_sampler *sampler, size_t count, int64_t call_ns,
 			 int64_t waited_ns)
@@ -249,8 +270,7 @@ static void account_call(struct snap_sampler *sampler, size_t count, int64_t cal
 		struct snap_sampler_process *process = sampler->requests[i].thread->process;
 
 		process->call_stops++;
-		if (call_ns)
-			process->call_ns += sampler->picks[i].stood_ns;
+		process->call_ns += sampler->picks[i].stood_ns;
 	}
 	for (size_t i = 0; i < count; i++)
 		if (sampler->requests[i].thread->process->call_stops)
@@ -258,9 +278,26 @@ static void account_call(struct snap_sampler *sampler, size_t count, int64_t cal
 					waited_ns);
 }
 
+/*
+ * For how long the threads of a call may stand while their stacks are read: those that stand
+ * already wait for the others, so the process that has the least time left says.
+ */
+static int64_t reading_time(struct snap_sampler *sampler, size_t count)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), most = MOST_READ_NS;
+
+	for (size_t i = 0; i < count; i++) {
+		struct snap_sampler_process *process = sampler->requests[i].thread->process;
+		int64_t room = snap_budget_room(&process->budget, &sampler->budget, now);
+
+		most = room < most ? room : most;
+	}
+	return most > LEAST_READ_NS ? most : LEAST_READ_NS;
+}
+
 static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t count)
 {
-	int64_t stopped_ns = 0, waited_ns;
+	int64_t stopped_ns = 0, waited_ns, begin;
 	struct stacksnap_error *err = NULL;
 
 	if (!sampler->single)
@@ -274,10 +311,16 @@ static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t
 							.stack_start = thread->stack_start,
 							.stack_end = thread->stack_end };
 	}
+	sampler->read_ns = reading_time(sampler, count);
+	snap_single_set_patience(sampler->single, sampler->read_ns);
+	begin = snap_clock_ns(CLOCK_MONOTONIC);
 	err = snap_single_take(sampler->single, sampler->picks, count,
 			       stop_timeout_ns(sampler->options), &stopped_ns);
-	waited_ns = snap_single_waited(sampler->single);
-	account_call(sampler, count, err ? 0 : stopped_ns, waited_ns < 0 ? stopped_ns : waited_ns);
+	waited_ns = err ? -1 : snap_single_waited(sampler->single);
+	/* Of one that has failed nobody knows more. */
+	if (err)
+		stopped_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	account_call(sampler, count, stopped_ns, waited_ns < 0 ? stopped_ns : waited_ns);
 	if (!err && sampler->options->no_stop)
 		err = stop_with_known_stack(sampler, sampler->requests[0].thread,
 					    &sampler->picks[0]);

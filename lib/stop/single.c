@@ -31,6 +31,7 @@ enum {
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
 	SCHEDSTAT_TEXT = 80,
+	READ_NS = 50000000, /* see snap_single_set_patience() */
 };
 
 static const uint64_t MOST_STACKS = (uint64_t)1 << 30;
@@ -43,10 +44,14 @@ struct snap_single {
 	int pidfd;
 	int schedstat_fd;  /* of the child */
 	int64_t waited_ns; /* see snap_single_waited() */
+	int64_t patience_ns;
 };
 
-/* For how long the child has waited for a processor, ever; -1: nobody knows. */
-static int64_t child_waited(const struct snap_single *single)
+/*
+ * For how long the child has waited for a processor, ever; -1: nobody knows. A kernel that counts
+ * nothing says 0, and of a child that was just made the others say so, too: `has_run` tells.
+ */
+static int64_t child_waited(const struct snap_single *single, bool *has_run)
 {
 	char text[SCHEDSTAT_TEXT];
 	uint64_t numbers[3];
@@ -54,8 +59,10 @@ static int64_t child_waited(const struct snap_single *single)
 				 ? -EBADF
 				 : snap_procfs_reread(single->schedstat_fd, text, sizeof(text));
 
-	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers) || !numbers[2])
+	*has_run = false;
+	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers))
 		return -1;
+	*has_run = numbers[2] > 0;
 	return (int64_t)numbers[1];
 }
 
@@ -144,6 +151,7 @@ struct stacksnap_error *snap_single_create(const struct snap_options *options,
 	if (!single)
 		return snap_error_no_memory();
 	single->options = options;
+	single->patience_ns = READ_NS;
 	single->pidfd = single->procfs.root_fd = single->schedstat_fd = -1;
 	err = snap_procfs_open(NULL, &single->procfs);
 	if (!err)
@@ -170,6 +178,11 @@ pid_t snap_single_pid(const struct snap_single *single)
 	return single->pid;
 }
 
+void snap_single_set_patience(struct snap_single *single, int64_t patience_ns)
+{
+	single->patience_ns = patience_ns;
+}
+
 int64_t snap_single_waited(const struct snap_single *single)
 {
 	return single->waited_ns;
@@ -193,7 +206,7 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 	channel->stacks.next = channel->first_stack;
 	channel->count = (uint32_t)count;
 	channel->give_up = 0;
-	channel->begin_ns = channel->end_ns = 0;
+	channel->begin_ns = channel->end_ns = channel->reading_ns = 0;
 	__atomic_store_n(&channel->request, channel->request + 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &channel->request, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -324,6 +337,7 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 					 size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
 	int64_t before, after;
+	bool has_run;
 
 	if (single->channel->leaves)
 		end_child(single, false);
@@ -339,11 +353,12 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 		if (err)
 			return err;
 	}
-	before = child_waited(single);
+	before = child_waited(single, &has_run);
+	single->channel->patience_ns = single->patience_ns;
 	hand_over_picks(single->channel, picks, count);
 	*ret = watch_child(single, timeout_ns);
-	after = child_waited(single);
-	single->waited_ns = before < 0 || after < before ? -1 : after - before;
+	after = child_waited(single, &has_run);
+	single->waited_ns = !has_run || before < 0 || after < before ? -1 : after - before;
 	if (*ret != WATCH_SERVED || single->channel->leaves)
 		end_child(single, *ret != WATCH_SERVED);
 	return NULL;

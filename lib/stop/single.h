@@ -68,6 +68,12 @@ static inline void snap_single_destroyp(struct snap_single **single)
 }
 
 /*
+ * For how long the threads of a call stand while the stacks are read, all in all and about; then
+ * the thread at hand has stalled. 50 ms before this is called.
+ */
+void snap_single_set_patience(struct snap_single *single, int64_t patience_ns);
+
+/*
  * For how long the tracing child waited for a processor in the last call, and perhaps those that it
  * had stopped with it; -1: nobody knows.
  */

@@ -77,6 +77,11 @@ class Running:
                 stream.close()
 
 
+def catches(pid, number):
+    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", read_file(f"/proc/{pid}/status") or "", re.M)
+    return found and int(found[1], 16) >> number - 1 & 1
+
+
 class Recorder(Case):
     """What the tests of recordings share."""
 
@@ -223,6 +228,26 @@ class Ends(Recorder):
             self.assertGreater(self.figures(path + ".stats")["ticks"], 0)
             got = self.finish(self.start(victim.pid, *FOREVER), number=number)
             self.assertIn("wait_futex", got.text)
+
+    def test_a_signal_before_it_begins(self):
+        """It ends by itself, and says that nothing was recorded or writes what little there is."""
+        victim = self.victim("threads", "futex:5:worker:5")
+        for i, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP) * 3):
+            path = os.path.join(self.scratch(), "a.snaprec" if i % 2 else "a.json")
+            tool = subprocess.Popen([TOOL, "record", "-p", str(victim.pid), "-d", "1h", "-o", path],
+                                    stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=clean_environment())
+            self.addCleanup(tool.kill)
+            wait_until(lambda: catches(tool.pid, number), "it to catch signals")
+            tool.send_signal(number)
+            err = tool.communicate(timeout=60)[1].decode()
+            self.assertIn(tool.returncode, (0, 2), err)
+            if os.path.exists(path):
+                self.run_tool("render", path, status=tool.returncode)
+            else:
+                self.assertEqual(tool.returncode, 2, err)
+                self.assertIn("nothing was recorded", err)
+                self.assertEqual(len(err.splitlines()), 1, err)
+        self.assert_free(victim.pid)
 
     def test_a_second_signal_kills_and_the_target_runs_on(self):
         """The first one makes it write, into a pipe that nobody reads."""

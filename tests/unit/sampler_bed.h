@@ -47,7 +47,7 @@ struct bed {
 	struct bed_process processes[BED_PROCESSES];
 	size_t process_count;
 	enum snap_verdict of_partial; /* what is said of a partial copy */
-	bool stale;                   /* the first time a thread is shown, say that */
+	bool stale;                   /* the first time a copy is shown, say that */
 	unsigned sample_calls;
 	size_t copied_bytes;
 };
@@ -151,7 +151,7 @@ static inline struct stacksnap_error *bed_sample(void *context, struct snap_samp
 	assert_int_equal(copy->tid, thread->tid);
 	bed->sample_calls++;
 	*verdict_ret = SNAP_VERDICT_TAKEN;
-	if (bed->stale) {
+	if (bed->stale && copy->result == SNAP_THREAD_COPIED) {
 		bed->stale = false;
 		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;
 		return NULL;

@@ -169,6 +169,7 @@ static void test_figures_have_the_same_decimals_everywhere(void **state _unused_
 						       .hz_reached = 98.65432,
 						       .ticks = 990,
 						       .duration_ns = 10000000000,
+						       .elapsed_ns = 20000000000,
 						       .stopped_ns = 30123456 } };
 	_cleanup_(bed_deinit) struct bed bed;
 	struct snap_json_writer *json = bed_init(&bed, SNAP_JSON_COMPACT);

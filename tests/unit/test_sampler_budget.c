@@ -63,6 +63,93 @@ static void test_share_is_kept_where_stops_differ(void **state)
 	}
 }
 
+/* A recording may be ended any time: it keeps the share at each moment, but for the first. */
+static void test_share_is_kept_whenever_it_ends(void **state)
+{
+	const int64_t horizons[] = { 0, 10 * S, 3600 * S };
+
+	(void)state;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(horizons); i++) {
+		const struct snap_budget_rules rules = { .share = 30000,
+							 .horizon_ns = horizons[i] };
+		struct snap_budget budget = { 0 };
+
+		for (int64_t now = 1; now < 3 * S; now += MS) {
+			if (snap_budget_ask(&budget, &rules, now))
+				snap_budget_spend(&budget, 1, MS / 2);
+			assert_true(now < 200 * MS || budget.stood_ns <= now / 100 * 3 + MS / 2);
+		}
+		assert_true(budget.stood_ns > 70 * MS);
+	}
+}
+
+/* What comes before the time that counts fills nothing, however long it takes. */
+static void test_first_look_has_what_a_bucket_holds_at_first(void **state)
+{
+	struct snap_budget_rules rules = { .share = 30000, .since_ns = INT64_MAX };
+	struct snap_budget budget = { 0 };
+	int64_t now = 1;
+
+	(void)state;
+	for (; now < 5 * S; now += MS)
+		if (snap_budget_ask(&budget, &rules, now))
+			snap_budget_spend(&budget, 1, 100 * US);
+	assert_true(budget.stood_ns > 5 * MS && budget.stood_ns <= 6 * MS);
+	rules.since_ns = now;
+	assert_false(snap_budget_ask(&budget, &rules, now));
+	for (; now < 6 * S; now += MS)
+		if (snap_budget_ask(&budget, &rules, now))
+			snap_budget_spend(&budget, 1, 100 * US);
+	assert_true(budget.stood_ns > 20 * MS && budget.stood_ns <= 30 * MS);
+}
+
+/* Each takes long because the others do: a single one may take as long as all did. */
+static void test_stops_that_took_long_together(void **state)
+{
+	const struct snap_budget_rules rules = { .share = 30000 };
+	struct snap_budget budget = { 0 };
+	unsigned asked = 0;
+
+	(void)state;
+	while (asked < 20 && snap_budget_ask(&budget, &rules, 1))
+		asked++;
+	assert_int_equal(asked, 20);
+	snap_budget_spend(&budget, asked, 5 * MS);
+	/* There is 1 ms, and 250 us each. */
+	assert_false(snap_budget_ask(&budget, &rules, 1));
+	assert_false(snap_budget_ask(&budget, &rules, 100 * MS));
+	assert_true(snap_budget_ask(&budget, &rules, 400 * MS));
+}
+
+/* One that is longer than a full bucket may be made, and no others with it. */
+static void test_long_stops_are_made_alone(void **state)
+{
+	const struct snap_budget_rules rules = { .share = 10000 };
+	struct snap_budget budget = { 0 };
+
+	(void)state;
+	assert_true(snap_budget_ask(&budget, &rules, 1));
+	snap_budget_spend(&budget, 1, 20 * MS);
+	assert_false(snap_budget_ask(&budget, &rules, S));
+	assert_true(snap_budget_ask(&budget, &rules, 100 * S));
+	assert_false(snap_budget_ask(&budget, &rules, 100 * S));
+}
+
+static void test_room_is_what_is_left(void **state)
+{
+	const struct snap_budget_rules none = { 0 }, rules = { .share = 30000 };
+	struct snap_budget budget = { 0 };
+
+	(void)state;
+	assert_int_equal(snap_budget_room(&budget, &none, 1), INT64_MAX);
+	assert_int_equal(snap_budget_room(&budget, &rules, 1), 6 * MS);
+	snap_budget_spend(&budget, 1, 5 * MS);
+	assert_int_equal(snap_budget_room(&budget, &rules, 1), MS);
+	snap_budget_spend(&budget, 1, 5 * MS);
+	assert_int_equal(snap_budget_room(&budget, &rules, 1), 0);
+	assert_int_equal(snap_budget_room(&budget, &rules, 100 * S), 30 * MS);
+}
+
 static void test_idle_time_is_not_saved_up(void **state)
 {
 	const struct snap_budget_rules rules = { .share = 30000 };
@@ -242,6 +329,8 @@ static void test_no_process_stands_for_longer(void **state)
 			left_out += bed->tick.left_out;
 			alone += bed->tick.alone;
 			assert_int_equal(bed->tick.stood_ns - before, bed->tick.stopped_ns);
+			/* Nor does one stop, while its stack is read. */
+			assert_true(bed->sampler->read_ns <= 10 * MS);
 			if (bed->tick.stopped_ns > longest)
 				longest = bed->tick.stopped_ns;
 			passed = snap_clock_ns(CLOCK_MONOTONIC) - begin;
@@ -298,6 +387,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_share_is_kept),
 		cmocka_unit_test(test_share_is_kept_where_stops_differ),
+		cmocka_unit_test(test_share_is_kept_whenever_it_ends),
+		cmocka_unit_test(test_first_look_has_what_a_bucket_holds_at_first),
+		cmocka_unit_test(test_stops_that_took_long_together),
+		cmocka_unit_test(test_long_stops_are_made_alone),
+		cmocka_unit_test(test_room_is_what_is_left),
 		cmocka_unit_test(test_idle_time_is_not_saved_up),
 		cmocka_unit_test(test_what_was_asked_for_counts_before_it_is_over),
 		cmocka_unit_test(test_no_limit),

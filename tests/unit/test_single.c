@@ -431,6 +431,19 @@ static void test_ending_threads(void **state _unused_)
 	snap_single_destroy(single);
 }
 
+static bool counts_waiting(void)
+{
+	unsigned long long ran = 0, waited = 0, times = 0;
+	FILE *file = fopen("/proc/self/schedstat", "r");
+
+	if (file) {
+		if (fscanf(file, "%llu %llu %llu", &ran, &waited, &times) != 3)
+			times = 0;
+		fclose(file);
+	}
+	return times > 0;
+}
+
 static void test_killed_child_is_made_anew(void **state _unused_)
 {
 	struct snap_single *single = create();
@@ -447,6 +460,8 @@ static void test_killed_child_is_made_anew(void **state _unused_)
 		take(single, &pick, 1);
 		assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
 		assert_true(snap_single_pid(single) != before);
+		/* How long it waited is known of one that has just been made, too. */
+		assert_true(snap_single_waited(single) >= 0 || !counts_waiting());
 	}
 	assert_int_equal(status_of(victim.pid).tracer_pid, 0);
 	victim_end(&victim);
@@ -609,6 +624,9 @@ static void test_memory_that_nobody_serves(void **state _unused_)
 		skip_because("kernel: no userfaultfd for the kernel's own reads");
 	wait_answer(&victim);
 	for (unsigned round = 0; round < 2; round++) {
+		const int64_t patience = round ? PATIENCE / 20 : 2000000;
+
+		snap_single_set_patience(single, patience);
 		picks[0] = (struct snap_pick){ .tid = victim.pid,
 					       .stack_start = start,
 					       .stack_end = start + 2 * STACK_PAGES * PAGE };
@@ -620,6 +638,7 @@ static void test_memory_that_nobody_serves(void **state _unused_)
 		assert_int_equal(picks[0].copy.stack_size, 0);
 		assert_true(picks[0].copy.registers_size > 0);
 		assert_true(picks[0].stopped_ns < PATIENCE / 5);
+		assert_true(picks[0].stood_ns >= patience);
 		assert_int_equal(picks[1].copy.result, SNAP_THREAD_COPIED);
 		assert_false(picks[1].stalled);
 		assert_true(picks[1].stopped_ns < PATIENCE / 5);

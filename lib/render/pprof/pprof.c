@@ -175,10 +175,10 @@ static struct snap_recording_stats slice_stats(const struct snap_recording *reco
 	struct snap_recording_stats stats = recording->stats;
 
 	stats.duration_ns = recording->duration_ns;
-	stats.elapsed_ns = 0;
-	stats.stopped_ns = 0;
+	if (recording->is_slice)
+		stats.stopped_ns = 0;
 	/* A file may hold any times. */
-	for (size_t i = 0; i < recording->tick_count; i++)
+	for (size_t i = 0; recording->is_slice && i < recording->tick_count; i++)
 		if (__builtin_add_overflow(stats.stopped_ns, recording->ticks[i].stopped_ns,
 					   &stats.stopped_ns))
 			stats.stopped_ns = INT64_MAX;

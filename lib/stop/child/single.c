@@ -25,10 +25,10 @@
 #include <sys/wait.h>
 
 enum {
-	IDLE_SECONDS = 10, /* then it leaves; the next call makes a new one */
-	SLICE_NS = 100000, /* the shortest there is */
-	AWAKE_NS = 20000,  /* for a thread that runs, to stop */
-	READ_NS = 50000000,
+	IDLE_SECONDS = 10,   /* then it leaves; the next call makes a new one */
+	SLICE_NS = 100000,   /* the shortest there is */
+	AWAKE_NS = 20000,    /* for a thread that runs, to stop */
+	READ_NS = 1000000,   /* for one stack at least, whatever the others took */
 	SEIZE_NS = 20000000, /* for an exec that goes on */
 	READY_NS = 500000000,
 };
@@ -160,6 +160,13 @@ static void take_stacks(struct snap_pick *pick, const struct snap_pick *read)
 	to->stack2_size = from->stack2_size;
 }
 
+static int64_t time_to_read(const struct snap_channel *channel)
+{
+	int64_t left = channel->patience_ns - channel->reading_ns;
+
+	return left > READ_NS ? left : READ_NS;
+}
+
 /*
  * Has the stacks of a thread read, which may never return. Then those of the others of this call
  * are left out, as they stand still meanwhile, and this memory is not used again.
@@ -173,10 +180,11 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 		.context = channel,
 		.count = 1,
 		.marks = &channel->list.mark,
-		.patience_ns = READ_NS,
+		.patience_ns = time_to_read(channel),
 		.here = true,
 	};
-	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), took;
+	bool done;
 
 	slot->pick.copy.stack_unreadable = true;
 	if (channel->spoiled)
@@ -186,13 +194,17 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 	slot->room = (struct snap_region){ channel->stacks.next,
 					   channel->stacks.next + most_room(channel) };
 	channel->list = (struct snap_single_list){ .slot = index };
-	if (snap_workers_run(&single->pool, &work)) {
+	work.until_ns = begin + work.patience_ns;
+	done = snap_workers_run(&single->pool, &work);
+	took = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	channel->reading_ns += took;
+	if (done) {
 		channel->stacks.next = slot->room.next;
 		take_stacks(&slot->pick, &slot->read);
 		return;
 	}
 	/* Else somebody has killed it. */
-	slot->pick.stalled = snap_clock_ns(CLOCK_MONOTONIC) - begin >= READ_NS;
+	slot->pick.stalled = took >= work.patience_ns;
 	channel->spoiled = true;
 }
 
@@ -357,23 +369,27 @@ static bool make_reader(struct single *single)
 	       snap_workers_run(&single->pool, &work);
 }
 
-/* Until it is told to leave, has a reason to, or is not asked for long. */
-static void serve_calls(struct single *single, uint32_t served)
+/*
+ * Until it is told to leave or is not asked for long, true; or until its end is to let threads run,
+ * which nothing must delay: false.
+ */
+static bool serve_calls(struct single *single, uint32_t served)
 {
 	struct snap_channel *channel = single->channel;
 
 	while (!channel->leaves) {
 		if (!wait_for_call(channel, served)) {
 			channel->leaves = true;
-			return;
+			return true;
 		}
 		if (channel->dismissed)
-			return;
+			return true;
 		serve_call(single);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);
 	}
+	return false;
 }
 
 void snap_single_child(void *context)
@@ -384,7 +400,7 @@ void snap_single_child(void *context)
 	snap_spawn_close_all_but(-1);
 	snap_ticks_set_up(on_alarm, single.ticks_place, &single);
 	shorten_own_slice();
-	if (make_reader(&single))
-		serve_calls(&single, served);
-	snap_workers_deinit(&single.pool);
+	/* Else the worker ends by itself when we do: one that was left behind may take its time. */
+	if (!make_reader(&single) || serve_calls(&single, served))
+		snap_workers_deinit(&single.pool);
 }

@@ -50,6 +50,8 @@ struct snap_channel {
 	uint32_t spoiled;
 	uint32_t count; /* slots of the call */
 	uint64_t max_stack;
+	int64_t patience_ns; /* for all reading of the call; see snap_single_set_patience() */
+	int64_t reading_ns;  /* by the child: how much of it is over */
 	struct snap_single_list list;
 	int64_t begin_ns, end_ns; /* first INTERRUPT, last DETACH; 0: none */
 	uint8_t *first_stack;
