@@ -3,7 +3,7 @@
  * The reader of CPython: line tables against what Python says they mean, strings, and whole
  * processes made by hand in memory, also with bytes changed.
  */
-#include "analyze/runtime/python/python.h"
+#include "analyze/runtime/python/asyncio.h"
 
 #include "python_lines.h"
 
@@ -142,6 +142,11 @@ enum {
 	CODE_TYPE = 0x777000,
 	STRING_TYPE = 0x778000,
 	FIRST_TID = 1001,
+	/* of tasks */
+	TASK = BASE + 0x2610, /* behind the codes */
+	TASK_TYPE = BASE + 0x2700,
+	COROUTINES = BASE + 0x2900, /* 256 bytes each */
+	COROUTINE_TYPE = 0x779000,
 };
 
 struct bed {
@@ -153,6 +158,7 @@ struct bed {
 	struct snap_runtime_memory memory;
 	struct snap_runtime_process runtime;
 	struct snap_python python;
+	bool has_tasks;
 	uint8_t bytes[SIZE];
 };
 
@@ -259,6 +265,61 @@ static void bed_close(struct bed *bed)
 	snap_arena_deinit(&bed->arena);
 }
 
+/* As heap.c finds them in 3.11. */
+static void bed_describe_tasks(struct bed *bed)
+{
+	static struct snap_module module;
+
+	bed->python.heap.module = &module;
+	bed->python.heap.lists = 672;
+	bed->python.asyncio_types[0] = COROUTINE_TYPE;
+	bed->python.asyncio =
+		(struct snap_python_asyncio){ .coroutine = 136, .name = 144, .size = 152 };
+	bed->python.layout.generator.frame = 80;
+	bed->python.layout.generator.state = 75;
+}
+
+/* An object behind the collector's head, alone in a list. */
+static void put_listed(struct bed *bed, uint64_t list, uint64_t object, uint64_t type)
+{
+	put(bed, list, object - 16, 8);
+	put(bed, list + 8, object - 16, 8);
+	put(bed, object - 16, list, 8);
+	put(bed, object - 8, list, 8);
+	put(bed, object + 8, type, 8);
+}
+
+/*
+ * A task whose coroutine is suspended, and awaits another one; its frame has one variable and what
+ * it awaits on its stack.
+ */
+static void put_tasks(struct bed *bed)
+{
+	uint64_t lists = INTERPRETER + 672, inner = COROUTINES + 256;
+
+	bed->has_tasks = true;
+	put(bed, lists + 24, lists + 24, 8);
+	put(bed, lists + 32, lists + 24, 8);
+	put(bed, lists + 48, lists + 48, 8);
+	put(bed, lists + 56, lists + 48, 8);
+	put_listed(bed, lists, TASK, TASK_TYPE);
+	put(bed, TASK_TYPE + 24, TASK_TYPE + 64, 8);
+	memcpy(bed->bytes + (TASK_TYPE + 64 - BASE), "_asyncio.Task", 14);
+	put(bed, TASK + 136, COROUTINES, 8);
+	put(bed, TASK + 144, put_string(bed, 11, "worker"), 8);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t coroutine = COROUTINES + i * 256, frame = coroutine + 80;
+
+		put(bed, coroutine + 8, COROUTINE_TYPE, 8);
+		put(bed, coroutine + 75, 0xff, 1); /* suspended */
+		put(bed, frame + 32, CODES + i * 512, 8);
+		put(bed, frame + 56, CODES + i * 512 + 184, 8);
+		put(bed, frame + 64, 2, 4);
+		put(bed, CODES + i * 512 + 184 + 3, 3, 1); /* RESUME, after an await */
+	}
+	put(bed, COROUTINES + 80 + 72 + 8, inner, 8);
+}
+
 static struct snap_runtime_result bed_read(struct bed *bed)
 {
 	struct snap_runtime_result result = { .name = "cpython" };
@@ -271,9 +332,14 @@ static struct snap_runtime_result bed_read(struct bed *bed)
 					    .has_micro = true,
 					    .frames_left = 100000 };
 	assert_null(snap_python_layout_load(&bed->python));
+	if (bed->has_tasks)
+		bed_describe_tasks(bed);
 	assert_true(snap_python_places_create(&bed->python));
 	assert_null(snap_python_threads(&bed->python, &result));
+	if (bed->python.heap.module)
+		assert_null(snap_python_tasks(&bed->python, &result));
 	snap_python_places_destroy(&bed->python);
+	free(bed->python.chains);
 	return result;
 }
 
@@ -393,6 +459,57 @@ static void test_versions_that_nobody_knows_are_refused(void **state)
 	bed_close(&bed);
 }
 
+static void test_tasks_have_their_awaits(void **state)
+{
+	struct bed bed;
+	struct snap_runtime_result result;
+
+	(void)state;
+	bed_open(&bed);
+	put_tasks(&bed);
+	result = bed_read(&bed);
+	assert_int_equal(result.cut, SNAP_PLAN_WHOLE);
+	assert_int_equal(result.task_count, 1);
+	assert_string_equal(result.tasks[0].name, "worker");
+	assert_int_equal(result.tasks[0].state, SNAP_TASK_RUNNABLE);
+	assert_int_equal(result.tasks[0].stack.count, 2);
+	assert_string_equal(result.tasks[0].stack.frames[0]->entries->function, "main");
+	assert_string_equal(result.tasks[0].stack.frames[1]->entries->function, "Reader.wait");
+	assert_ptr_equal(result.tasks[0].start, result.tasks[0].stack.frames[1]->entries);
+	bed_close(&bed);
+}
+
+/* Its thread has more frames down to its coroutine than are shown. */
+static void test_a_task_that_runs_deep(void **state)
+{
+	struct bed bed;
+	struct snap_runtime_result result;
+
+	(void)state;
+	bed_open(&bed);
+	put_tasks(&bed);
+	put(&bed, COROUTINES + 75, 0, 1);
+	put(&bed, FRAMES + 128 + 48, COROUTINES + 80, 8);
+	put(&bed, FRAMES + 128 + 68, 0, 1);
+	put(&bed, COROUTINES + 80 + 68, 1, 1);
+	result = bed_read(&bed);
+	assert_int_equal(result.tasks[0].state, SNAP_TASK_RUNNING);
+	assert_int_equal(result.tasks[0].tid, FIRST_TID);
+	assert_int_equal(result.tasks[0].stack.count, 3);
+	bed_close(&bed);
+
+	bed_open(&bed);
+	put_tasks(&bed);
+	put(&bed, COROUTINES + 75, 0, 1);
+	put(&bed, FRAMES + 128 + 48, COROUTINES + 80, 8);
+	bed.options.max_frames = 2;
+	result = bed_read(&bed);
+	assert_int_equal(result.tasks[0].state, SNAP_TASK_RUNNING);
+	assert_int_equal(result.tasks[0].stack.count, 2);
+	assert_int_equal(result.tasks[0].stack.end, SNAP_UNWIND_LIMIT);
+	bed_close(&bed);
+}
+
 /* Whatever the bytes say, it ends, and names nothing that is not there. */
 static void test_changed_bytes_do_no_harm(void **state)
 {
@@ -402,6 +519,8 @@ static void test_changed_bytes_do_no_harm(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 4000; round++) {
 		bed_open(&bed);
+		if (round % 2)
+			put_tasks(&bed);
 		for (unsigned i = 0; i <= round % 8; i++) {
 			uint64_t at;
 
@@ -433,6 +552,8 @@ int main(void)
 		cmocka_unit_test(test_stacks_are_cut_and_loops_end),
 		cmocka_unit_test(test_what_makes_no_sense_is_not_shown),
 		cmocka_unit_test(test_versions_that_nobody_knows_are_refused),
+		cmocka_unit_test(test_tasks_have_their_awaits),
+		cmocka_unit_test(test_a_task_that_runs_deep),
 		cmocka_unit_test(test_changed_bytes_do_no_harm),
 	};
 

@@ -293,15 +293,20 @@ static bool fill_parent(const struct reading *reading, const uint8_t *record,
 	return task->parent;
 }
 
-/* A task that runs: the frames of its thread down to its coroutine. */
-static size_t frames_down_to(const struct snap_python *python,
-			     const struct snap_python_chain *thread, uint64_t coroutine)
+/*
+ * A task that runs: how many frames its thread has down to its coroutine, which may be more than
+ * are shown; 0: it does not run there.
+ */
+static size_t frames_down_to(struct snap_python *python, const struct snap_python_chain *thread,
+			     uint64_t coroutine)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint64_t address = thread->innermost, wanted = coroutine + layout->generator.frame;
 	uint8_t frame[SNAP_PYTHON_RECORD];
+	size_t count = 0;
 
-	for (size_t count = 0; address && count <= thread->stack.count;) {
+	for (size_t i = 0; address && i < SNAP_PYTHON_MOST_FRAMES && python->frames_left; i++) {
+		python->frames_left--;
 		if (!snap_runtime_read(python->process, address, frame, layout->frame.size))
 			return 0;
 		count += !layout->frame.owner ||
@@ -346,7 +351,7 @@ static bool fill_stack(struct reading *reading, enum doing doing, const char *re
 static bool fill_running(const struct reading *reading, const struct task *found,
 			 uint64_t coroutine, struct snap_runtime_task *task)
 {
-	const struct snap_python *python = reading->python;
+	struct snap_python *python = reading->python;
 	const struct snap_python_chain *thread = found->thread;
 	uint64_t running = 0, state;
 	size_t count = 0;
@@ -364,11 +369,13 @@ static bool fill_running(const struct reading *reading, const struct task *found
 			count = frames_down_to(python, thread, coroutine);
 		}
 	}
-	if (!count)
+	if (!count || !thread->stack.count)
 		return false;
 	task->state = SNAP_TASK_RUNNING;
 	task->tid = thread->tid;
 	task->stack = thread->stack;
+	if (count > thread->stack.count)
+		return true;
 	task->stack.count = count;
 	task->stack.end = SNAP_UNWIND_COMPLETE;
 	task->stack.reason = NULL;
