@@ -15,6 +15,7 @@
 #define SNAP_ANALYZE_ANALYSIS_H
 
 #include "analyze/elf/module.h"
+#include "analyze/runtime/runtime.h"
 #include "analyze/symbol/symbolize.h"
 #include "analyze/unwind/unwind.h"
 #include "model/options.h"
@@ -32,6 +33,7 @@ struct snap_frame_record {
 	uint64_t report_bytes;            /* of the report, 0 until report_limit.c asks */
 	const struct snap_module *module; /* NULL: none */
 	struct snap_module_file *file;    /* with an open image; NULL: none */
+	bool is_managed;                  /* its entries are the runtime's, not ours to name */
 };
 
 /* The frames of a snapshot or recording that is being made come from records only. */
@@ -66,6 +68,21 @@ struct snap_raw_stack {
 struct snap_raw_thread {
 	const struct snap_thread *thread;
 	size_t stack; /* index in the process's raw stacks */
+	/* of a thread that runs managed code: its frames there, and where each native one lies */
+	const struct snap_runtime_thread *managed;
+	const char *runtime; /* its name */
+	const struct snap_frame **managed_frames;
+	const uint64_t *sps; /* NULL: unknown */
+	bool is_hidden;      /* it carries a task, or is an idle one of a runtime */
+};
+
+/* A task that may be shown. */
+struct snap_raw_task {
+	const struct snap_runtime_task *task;
+	const struct snap_runtime_result *runtime;
+	size_t stack;              /* index in the process's raw stacks */
+	struct snap_label *labels; /* the task's, sorted by key, each key once */
+	size_t label_count;
 };
 
 /* What is known of a process while the snapshot is made. */
@@ -80,6 +97,11 @@ struct snap_raw_process {
 	struct snap_raw_thread *threads;
 	size_t thread_count;
 	size_t not_stopped; /* threads that lived but could not be stopped */
+	struct snap_runtime_result **runtimes;
+	size_t runtime_count;
+	size_t *idle_threads;        /* of each of them: how many are hidden */
+	struct snap_raw_task *tasks; /* by runtime, then by id */
+	size_t task_count;
 };
 
 struct snap_analysis {
@@ -91,7 +113,8 @@ struct snap_analysis {
 	struct snap_module_set *set;
 	struct snap_unwinder *unwinder;
 	struct snap_symbolizer *symbolizer;
-	struct snap_raw_process *processes; /* as many as the capture has, in its order */
+	const struct snap_runtime *const *runtimes; /* NULL behind the last one */
+	struct snap_raw_process *processes;         /* as many as the capture has, in its order */
 };
 
 static inline struct snap_arena *snap_analysis_arena(struct snap_analysis *analysis)
@@ -118,9 +141,19 @@ const char *snap_analysis_text(struct snap_analysis *analysis, const char *text)
 /* Finds the modules of a process, and whether it has a C library. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_raw_process_map(struct snap_analysis *analysis,
 					     struct snap_raw_process *raw) _must_check_;
-/* Unwinds all threads of a process into its raw stacks. NO_MEMORY, CANCELLED. */
+/*
+ * Unwinds all threads of a process into its raw stacks, those of its runtimes wholly. NO_MEMORY,
+ * CANCELLED.
+ */
 struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 					    struct snap_raw_process *raw) _must_check_;
+
+/* Adds a stack to the raw stacks, whose index is the result; its frames stay. False: no memory. */
+bool snap_raw_stack_add(struct snap_raw_process *raw, const struct snap_raw_stack *stack,
+			size_t *ret) _must_check_;
+/* The same for a record that is not among the process's yet. */
+bool snap_frame_record_add(struct snap_raw_process *raw,
+			   struct snap_frame_record *record) _must_check_;
 
 /*
  * Small C libraries write the first function of a program or thread by hand and give it no unwind

@@ -10,6 +10,8 @@
 #include "analyze/filter.h"
 #include "analyze/group.h"
 #include "analyze/label.h"
+#include "analyze/runtime/runtimes.h"
+#include "analyze/task/task.h"
 #include "base/escape.h"
 #include "base/text.h"
 
@@ -167,6 +169,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 	_cleanup_free_ struct snap_filter_stack *facts =
 		malloc((raw->stack_count + 1) * sizeof(*facts));
 	_cleanup_free_ bool *shown = malloc((raw->thread_count + 1) * sizeof(*shown));
+	struct stacksnap_error *err;
 
 	if (!members || !facts || !shown)
 		return snap_error_no_memory();
@@ -182,10 +185,12 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 		if (!snap_label_member(&analysis->strings, raw->process, thread->thread,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
-		shown[i] = snap_filter_shows_thread(analysis->options, &members[i],
+		shown[i] = !thread->is_hidden &&
+			   snap_filter_shows_thread(analysis->options, &members[i],
 						    &facts[thread->stack]);
 	}
-	return snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
+	err = snap_group_threads(&analysis->strings, analysis->options, raw, members, shown, node);
+	return err ? err : snap_tasks_group(analysis, raw, facts, node);
 }
 
 static struct stacksnap_error *make_nodes(struct snap_analysis *analysis)
@@ -218,6 +223,15 @@ struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
 				     const struct snap_file_finder *finder,
 				     struct snap_snapshot **ret)
 {
+	return snap_analyze_with(capture, options, finder, snap_runtimes, ret);
+}
+
+struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
+					  const struct snap_options *options,
+					  const struct snap_file_finder *finder,
+					  const struct snap_runtime *const *runtimes,
+					  struct snap_snapshot **ret)
+{
 	_cleanup_(snap_analysis_deinit) struct snap_analysis analysis = { 0 };
 	struct stacksnap_error *err;
 
@@ -226,6 +240,7 @@ struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
 		err = snap_unwinder_create(analysis.set, options, &analysis.unwinder);
 	if (err)
 		return err;
+	analysis.runtimes = runtimes;
 	if (!copy_head(&analysis))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < capture->process_count; i++) {
@@ -234,6 +249,8 @@ struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
 			return err;
 	}
 	err = snap_frames_name(&analysis);
+	for (size_t i = 0; i < capture->process_count && !err; i++)
+		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
 	if (err)
 		return err;
 	err = make_nodes(&analysis);

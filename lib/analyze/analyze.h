@@ -17,4 +17,12 @@ struct stacksnap_error *snap_analyze(const struct snap_capture *capture,
 				     const struct snap_file_finder *finder,
 				     struct snap_snapshot **ret) _must_check_;
 
+/* The same with other runtimes than those of the table (runtime/runtimes.h); NULL ends the list. */
+struct snap_runtime;
+struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
+					  const struct snap_options *options,
+					  const struct snap_file_finder *finder,
+					  const struct snap_runtime *const *runtimes,
+					  struct snap_snapshot **ret) _must_check_;
+
 #endif

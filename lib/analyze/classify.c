@@ -279,6 +279,20 @@ static bool in_work_waits(const char *name)
 	return false;
 }
 
+bool snap_classify_managed_system(const char *language, const char *function, const char *file)
+{
+	static const char *const go[] = { "runtime.",          "internal/runtime/",
+					  "runtime/internal/", "internal/poll.",
+					  "syscall.",          NULL };
+
+	if (language && strcmp(language, "go") == 0)
+		for (const char *const *prefix = go; function && *prefix; prefix++)
+			if (strncmp(function, *prefix, strlen(*prefix)) == 0)
+				return true;
+	return language && strcmp(language, "python") == 0 && file &&
+	       strncmp(file, "<frozen importlib.", 18) == 0;
+}
+
 bool snap_classify_waits_for_work(const char *function)
 {
 	return function && in_work_waits(function);

@@ -21,6 +21,11 @@ bool snap_classify_system_module(const char *path);
  * in any module; `static_program`: also the waits of the C library, which is then in the program.
  */
 bool snap_classify_system_function(const char *symbol, const char *function, bool static_program);
+/*
+ * A managed function that is the language's own: what Go's runtime does for a program, what Python
+ * does to import a module.
+ */
+bool snap_classify_managed_system(const char *language, const char *function, const char *file);
 /* Start-up code in the narrow sense: the outermost frames below which a program's own begin. */
 bool snap_classify_startup_function(const char *symbol, const char *function);
 /* The first function of a program or thread: nobody called it. */

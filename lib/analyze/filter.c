@@ -7,6 +7,7 @@
 #include "analyze/filter.h"
 
 #include "analyze/classify.h"
+#include "analyze/task/task.h"
 #include "analyze/tree.h"
 #include "base/buffer.h"
 #include "model/group_label.h"
@@ -97,7 +98,7 @@ bool snap_filter_is_empty(const struct snap_options *options, const struct snap_
 	bool filtered = options->states || options->thread_regex || options->match_regex ||
 			options->no_idle;
 
-	if (!filtered || node->stack_count)
+	if (!filtered || snap_node_stack_count(node))
 		return false;
 	/* What could not be read might have matched: it stays, unless it has no threads at all. */
 	return !node->trouble || node->type == SNAP_TYPE_DEAD || node->type == SNAP_TYPE_KERNEL;
@@ -172,7 +173,7 @@ static bool filter_node(struct filtering *filtering, struct snap_node *node)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < node->stack_count; i++) {
-		if (!filter_stack(filtering, &node->stacks[i]))
+		if (!node->stacks[i].runtime && !filter_stack(filtering, &node->stacks[i]))
 			return false;
 		if (node->stacks[i].count)
 			node->stacks[kept++] = node->stacks[i];
@@ -193,12 +194,17 @@ struct stacksnap_error *snap_filter_snapshot(struct snap_snapshot *snapshot,
 	snap_interner_init(&filtering.strings, &snapshot->arena);
 	if (!list_nodes(&filtering, snapshot))
 		return snap_error_no_memory();
-	for (size_t i = 0; i < filtering.count; i++)
+	for (size_t i = 0; i < filtering.count; i++) {
 		if (!filter_node(&filtering, filtering.nodes[i]))
 			return snap_error_no_memory();
+		err = snap_task_filter_node(&filtering.strings, options, filtering.nodes[i]);
+		if (err)
+			return err;
+	}
 	snapshot->processes = NULL;
 	snapshot->root_count = 0;
 	snapshot->process_count = snapshot->thread_count = snapshot->stack_count = 0;
+	snapshot->task_count = 0;
 	err = snap_tree_build(snapshot, options, filtering.nodes, filtering.parents,
 			      filtering.count);
 	if (err)

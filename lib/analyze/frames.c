@@ -74,7 +74,7 @@ static bool find_modules(struct snap_analysis *analysis, struct wanted **wanted_
 			if (record->bits == 0)
 				continue;
 			find_module_of(analysis, raw, record);
-			if (record->file)
+			if (record->file && !record->is_managed)
 				wanted[count++] =
 					(struct wanted){ record->vaddr, record, record->file->index,
 							 !raw->has_libc };
@@ -185,7 +185,7 @@ static bool is_jit(const struct snap_raw_process *raw, const struct snap_frame_r
 {
 	const struct snap_map *map;
 
-	if (record->bits == 0 || record->file)
+	if (record->bits == 0 || record->file || record->is_managed)
 		return false;
 	map = snap_process_map(raw->process, record->lookup);
 	return map && map->execute && !should_have_symbols(map->path);

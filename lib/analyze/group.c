@@ -13,16 +13,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A thread on its way into a group. */
-struct item {
-	uint64_t id;
-	size_t thread; /* index in raw->threads: by tid */
-};
-
 struct grouping {
 	struct snap_interner *strings;
 	const struct snap_options *options;
 	const struct snap_raw_process *raw;
+	const size_t *stacks; /* of each item's number: the raw stack */
 	const struct snap_member *members;
 };
 
@@ -87,17 +82,17 @@ uint64_t snap_group_stack_key(const struct snap_raw_stack *stack)
 	return snap_hash_number(SNAP_GROUP_STACK, hash);
 }
 
-static int compare_items(const void *left, const void *right)
+int snap_group_compare_items(const void *left, const void *right)
 {
-	const struct item *a = left, *b = right;
+	const struct snap_group_item *a = left, *b = right;
 
-	return snap_compare(a->id, b->id) ?: snap_compare(a->thread, b->thread);
+	return snap_compare(a->id, b->id) ?: snap_compare(a->number, b->number);
 }
 
 static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
-					     const struct item *item)
+					     const struct snap_group_item *item)
 {
-	return &grouping->raw->stacks[grouping->raw->threads[item->thread].stack];
+	return &grouping->raw->stacks[grouping->stacks[item->number]];
 }
 
 /*
@@ -151,7 +146,7 @@ static const char *not_stopped_detail(const struct grouping *grouping,
  * Without the stack in --group-by, threads of a group stand in different places: what is printed is
  * the outermost part that all have in common.
  */
-static void keep_common_part(const struct grouping *grouping, const struct item *items,
+static void keep_common_part(const struct grouping *grouping, const struct snap_group_item *items,
 			     size_t count, struct snap_stack *stack)
 {
 	size_t common = stack->frame_count;
@@ -190,7 +185,7 @@ unsigned snap_group_doubt(const struct snap_frame **frames, size_t count)
 
 /* Of stacks that differ only in how their frames were found, the one with the least trust. */
 static const struct snap_raw_stack *choose_stack(const struct grouping *grouping,
-						 const struct item *items, size_t count)
+						 const struct snap_group_item *items, size_t count)
 {
 	const struct snap_raw_stack *chosen = stack_of(grouping, &items[0]);
 
@@ -203,37 +198,45 @@ static const struct snap_raw_stack *choose_stack(const struct grouping *grouping
 	return chosen;
 }
 
-static bool make_stack(const struct grouping *grouping, const struct item *items, size_t count,
-		       struct snap_stack *stack)
+void snap_group_show(const struct snap_options *options, const struct snap_raw_process *raw,
+		     const size_t *stacks, const struct snap_group_item *items, size_t count,
+		     struct snap_stack *ret)
 {
-	const struct snap_raw_stack *raw = choose_stack(grouping, items, count);
+	const struct grouping grouping = { NULL, options, raw, stacks, NULL };
+	const struct snap_raw_stack *chosen = choose_stack(&grouping, items, count);
 
-	*stack = (struct snap_stack){
+	*ret = (struct snap_stack){
 		.count = count,
-		.unwind = raw->end,
-		.unwind_detail = raw->detail,
-		.gap_frame = raw->gap_frame,
-		.gap_count = raw->gap_count,
-		.thread_count = count,
-		.frames = raw->frames,
-		.frame_count = raw->frame_count,
+		.unwind = chosen->end,
+		.unwind_detail = chosen->detail,
+		.gap_frame = chosen->gap_frame,
+		.gap_count = chosen->gap_count,
+		.frames = chosen->frames,
+		.frame_count = chosen->frame_count,
 	};
-	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, items[0].id);
+	snprintf(ret->id, sizeof(ret->id), "%016" PRIx64, items[0].id);
+	if (!(options->group_by & (SNAP_GROUP_STACK | SNAP_GROUP_TID)))
+		keep_common_part(&grouping, items, count, ret);
+	ret->description = snap_group_describe(ret->frames, ret->frame_count);
+}
+
+static bool make_stack(const struct grouping *grouping, const struct snap_group_item *items,
+		       size_t count, struct snap_stack *stack)
+{
+	snap_group_show(grouping->options, grouping->raw, grouping->stacks, items, count, stack);
+	stack->thread_count = count;
 	stack->threads = snap_arena_new_array(grouping->strings->arena, count, struct snap_member);
 	if (!stack->threads)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		stack->threads[i] = grouping->members[items[i].thread];
-	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED)
+		stack->threads[i] = grouping->members[items[i].number];
+	if (stack->unwind == SNAP_UNWIND_NOT_STOPPED && !stack->unwind_detail)
 		stack->unwind_detail = not_stopped_detail(grouping, stack);
-	if (!(grouping->options->group_by & (SNAP_GROUP_STACK | SNAP_GROUP_TID)))
-		keep_common_part(grouping, items, count, stack);
-	stack->description = snap_group_describe(stack->frames, stack->frame_count);
 	return snap_label_stack(grouping->strings, stack);
 }
 
-static bool make_stacks(const struct grouping *grouping, const struct item *items, size_t count,
-			struct snap_node *node)
+static bool make_stacks(const struct grouping *grouping, const struct snap_group_item *items,
+			size_t count, struct snap_node *node)
 {
 	size_t stack_count = 0;
 
@@ -259,24 +262,28 @@ struct stacksnap_error *snap_group_threads(struct snap_interner *strings,
 					   const struct snap_member *members, const bool *shown,
 					   struct snap_node *node)
 {
-	_cleanup_free_ struct item *items = malloc((raw->thread_count + 1) * sizeof(*items));
+	_cleanup_free_ struct snap_group_item *items =
+		malloc((raw->thread_count + 1) * sizeof(*items));
 	_cleanup_free_ uint64_t *keys = malloc((raw->stack_count + 1) * sizeof(*keys));
-	struct grouping grouping = { strings, options, raw, members };
+	_cleanup_free_ size_t *stacks = malloc((raw->thread_count + 1) * sizeof(*stacks));
+	struct grouping grouping = { strings, options, raw, stacks, members };
 	size_t count = 0;
 
-	if (!items || !keys)
+	if (!items || !keys || !stacks)
 		return snap_error_no_memory();
+	for (size_t i = 0; i < raw->thread_count; i++)
+		stacks[i] = raw->threads[i].stack;
 	for (size_t i = 0; i < raw->stack_count; i++)
 		keys[i] = options->group_by & SNAP_GROUP_STACK
 				  ? snap_group_stack_key(&raw->stacks[i])
 				  : 0;
 	for (size_t i = 0; i < raw->thread_count; i++)
 		if (shown[i])
-			items[count++] = (struct item){
+			items[count++] = (struct snap_group_item){
 				snap_label_key(&members[i], options->group_by,
 					       keys[raw->threads[i].stack]),
 				i,
 			};
-	qsort(items, count, sizeof(*items), compare_items);
+	qsort(items, count, sizeof(*items), snap_group_compare_items);
 	return make_stacks(&grouping, items, count, node) ? NULL : snap_error_no_memory();
 }

@@ -32,6 +32,23 @@ unsigned snap_group_doubt(const struct snap_frame **frames, size_t count);
  */
 const char *snap_group_describe(const struct snap_frame **frames, size_t count);
 
+/* Something on its way into a group: a thread, or a task. */
+struct snap_group_item {
+	uint64_t id;
+	size_t number; /* which: things of a group keep their order */
+};
+
+/* The order in which items of a group are neighbours; for qsort(3). */
+int snap_group_compare_items(const void *left, const void *right);
+
+/*
+ * What is shown of the stacks of a group's items, stacks[number] of `raw`: all of *ret but its
+ * labels and who is in it.
+ */
+void snap_group_show(const struct snap_options *options, const struct snap_raw_process *raw,
+		     const size_t *stacks, const struct snap_group_item *items, size_t count,
+		     struct snap_stack *ret);
+
 /*
  * Fills node->stacks from the process's threads of which `shown` is true; `members` are their
  * facts, one a thread of `raw`. Results go to the arena of `strings`. NO_MEMORY.

@@ -22,8 +22,10 @@ enum {
 	ENTRY_BYTES = 160,         /* each without its texts */
 	THREAD_BYTES = 130,
 	STACK_BYTES = 350,
-	SHORT_NAME = 256, /* what names are cut to */
-	FEW_FRAMES = 32,  /* before stacks are cut shorter than this, names are cut */
+	LABEL_BYTES = 8,
+	ALL_LABELS_BYTES = 96 << 20, /* of tasks */
+	SHORT_NAME = 256,            /* what names are cut to */
+	FEW_FRAMES = 32,             /* before stacks are cut shorter than this, names are cut */
 	LEAST_FRAMES = 2,
 };
 
@@ -83,9 +85,14 @@ static uint64_t report_bytes(struct snap_node *const *nodes, size_t count, size_
 {
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < count && bytes <= limit; i++)
-		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count && bytes <= limit; k++)
-			bytes += stack_bytes(&nodes[i]->stacks[k], most);
+	for (size_t i = 0; i < count && bytes <= limit; i++) {
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
+
+		while (nodes[i] && bytes <= limit &&
+		       (stack = snap_node_next_stack(nodes[i], &cursor)))
+			bytes += stack_bytes(stack, most);
+	}
 	return bytes;
 }
 
@@ -187,6 +194,53 @@ static void warn_of_ancestors(struct snap_analysis *analysis, size_t most)
 				   most);
 }
 
+static uint64_t label_bytes(const struct snap_task *task)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < task->label_count; i++)
+		bytes += LABEL_BYTES + text_bytes(task->labels[i].key) +
+			 text_bytes(task->labels[i].value);
+	return bytes;
+}
+
+/*
+ * A hundred thousand tasks may share one label of kilobytes, which costs the program nothing: what
+ * is beyond what honest programs have is left out. How many tasks lose their labels.
+ */
+static size_t limit_labels(struct snap_node *const *nodes, size_t count)
+{
+	uint64_t bytes = 0;
+	size_t without = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct snap_stack_cursor cursor = { 0 };
+		struct snap_stack *stack;
+
+		while (nodes[i] && (stack = snap_node_next_stack(nodes[i], &cursor)))
+			for (size_t k = 0; k < stack->task_count; k++) {
+				struct snap_task *task = &stack->tasks[k];
+
+				bytes += label_bytes(task);
+				if (bytes <= ALL_LABELS_BYTES || task->label_count == 0)
+					continue;
+				task->label_count = 0;
+				without++;
+			}
+	}
+	return without;
+}
+
+static void warn_of_labels(struct snap_analysis *analysis, size_t without)
+{
+	if (without)
+		snap_snapshot_warn(
+			analysis->snapshot, "report_limited", 0, 0,
+			"the report would be too large: the labels of %zu tasks are left "
+			"out (-n COUNT lists all)",
+			without);
+}
+
 static uint64_t limit_of(size_t count)
 {
 	uint64_t few = count < MANY ? count : MANY;
@@ -214,6 +268,7 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
+	warn_of_labels(analysis, limit_labels(nodes, count));
 	if (report_bytes(nodes, count, longest, limit) <= limit)
 		return NULL;
 	most = fitting_length(nodes, count, longest, limit);
@@ -222,10 +277,14 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 		shortened = true;
 		most = fitting_length(nodes, count, longest, limit);
 	}
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; nodes[i] && k < nodes[i]->stack_count; k++)
-			if (!cut_stack(snap_analysis_arena(analysis), &nodes[i]->stacks[k], most))
+	for (size_t i = 0; i < count; i++) {
+		struct snap_stack_cursor cursor = { 0 };
+		struct snap_stack *stack;
+
+		while (nodes[i] && (stack = snap_node_next_stack(nodes[i], &cursor)))
+			if (!cut_stack(snap_analysis_arena(analysis), stack, most))
 				return snap_error_no_memory();
+	}
 	warn_of_limit(analysis, most, shortened);
 	return NULL;
 }

@@ -8,6 +8,8 @@
 #include "analyze/analysis.h"
 #include "analyze/classify.h"
 #include "analyze/group.h"
+#include "analyze/runtime/runtimes.h"
+#include "analyze/task/task.h"
 #include "base/buffer.h"
 #include "base/table.h"
 
@@ -28,7 +30,7 @@ static void builder_deinit(struct stack_builder *builder)
 	free(builder->frames);
 }
 
-static bool add_record(struct snap_raw_process *raw, struct snap_frame_record *record)
+bool snap_frame_record_add(struct snap_raw_process *raw, struct snap_frame_record *record)
 {
 	if (!snap_reserve_array(raw->records, raw->record_capacity, raw->record_count + 1))
 		return false;
@@ -47,7 +49,7 @@ static struct snap_frame_record *record_of_pc(struct stack_builder *builder, str
 		if (raw->records[probe.number]->bits == pc.bits)
 			return raw->records[probe.number];
 	record = snap_arena_new(snap_analysis_arena(builder->analysis), struct snap_frame_record);
-	if (!record || !add_record(raw, record) ||
+	if (!record || !snap_frame_record_add(raw, record) ||
 	    !snap_hash_table_add(&builder->records, snap_hash_mix(pc.bits), raw->record_count - 1))
 		return NULL;
 	snap_frame_record_set_pc(record, pc);
@@ -103,7 +105,7 @@ record_of_kernel(struct stack_builder *builder, const struct snap_entry *entry, 
 	record->frame.entry_count = 1;
 	record->frame.entries = snap_arena_memdup(arena, entry, sizeof(*entry));
 	/* It is listed with the others; its bits are 0, which no program counter has. */
-	if (!record->frame.entries || !add_record(raw, record))
+	if (!record->frame.entries || !snap_frame_record_add(raw, record))
 		return NULL;
 	return record;
 }
@@ -145,6 +147,17 @@ static bool same_stack(const struct snap_raw_stack *a, const struct snap_raw_sta
 	       memcmp(a->frames, b->frames, a->frame_count * sizeof(struct snap_frame *)) == 0;
 }
 
+bool snap_raw_stack_add(struct snap_raw_process *raw, const struct snap_raw_stack *stack,
+			size_t *ret)
+{
+	if (!snap_reserve_array(raw->stacks, raw->stack_capacity, raw->stack_count + 1))
+		return false;
+	raw->stacks[raw->stack_count] = *stack;
+	raw->stacks[raw->stack_count].doubt = snap_group_doubt(stack->frames, stack->frame_count);
+	*ret = raw->stack_count++;
+	return true;
+}
+
 /* The index of the stack, which is added, with a copy of its frames, when it is new. */
 static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *stack, size_t *ret)
 {
@@ -162,19 +175,31 @@ static bool intern_stack(struct stack_builder *builder, struct snap_raw_stack *s
 	}
 	stack->frames =
 		snap_arena_memdup(snap_analysis_arena(builder->analysis), stack->frames, bytes);
-	if (!stack->frames ||
-	    !snap_reserve_array(raw->stacks, raw->stack_capacity, raw->stack_count + 1) ||
-	    !snap_hash_table_add(&builder->stacks, stack->hash, raw->stack_count))
-		return false;
-	stack->doubt = snap_group_doubt(stack->frames, stack->frame_count);
-	*ret = raw->stack_count;
-	raw->stacks[raw->stack_count++] = *stack;
-	return true;
+	return stack->frames &&
+	       snap_hash_table_add(&builder->stacks, stack->hash, raw->stack_count) &&
+	       snap_raw_stack_add(raw, stack, ret);
 }
 
-static bool collect_thread(struct stack_builder *builder, const struct snap_thread *thread,
-			   size_t *stack_ret)
+/* A thread of a runtime is unwound wholly, as other frames will stand between its own. */
+static bool unwind_thread(struct stack_builder *builder, struct snap_raw_thread *raw,
+			  struct snap_pcs *pcs)
 {
+	struct snap_unwinder *unwinder = builder->analysis->unwinder;
+
+	if (!raw->managed) {
+		snap_unwind(unwinder, raw->thread, pcs);
+		return !pcs->no_memory;
+	}
+	snap_unwind_whole(unwinder, raw->thread, pcs);
+	if (pcs->sps)
+		raw->sps = snap_arena_memdup(&builder->analysis->scratch, pcs->sps,
+					     pcs->count * sizeof(*pcs->sps));
+	return !pcs->no_memory && (raw->sps || !pcs->sps);
+}
+
+static bool collect_thread(struct stack_builder *builder, struct snap_raw_thread *raw)
+{
+	const struct snap_thread *thread = raw->thread;
 	struct snap_raw_stack stack = { .end = SNAP_UNWIND_NOT_STOPPED };
 	struct snap_pcs pcs = { 0 };
 	size_t count = 0;
@@ -183,8 +208,7 @@ static bool collect_thread(struct stack_builder *builder, const struct snap_thre
 		return false;
 	stack.kernel_count = count;
 	if (thread->result == SNAP_THREAD_COPIED) {
-		snap_unwind(builder->analysis->unwinder, thread, &pcs);
-		if (pcs.no_memory)
+		if (!unwind_thread(builder, raw, &pcs))
 			return false;
 		stack.end = pcs.end;
 		stack.end_pc = pcs.end_pc;
@@ -207,7 +231,7 @@ static bool collect_thread(struct stack_builder *builder, const struct snap_thre
 	}
 	stack.frames = builder->frames;
 	stack.frame_count = count;
-	return intern_stack(builder, &stack, stack_ret);
+	return intern_stack(builder, &stack, &raw->stack);
 }
 
 /*
@@ -263,6 +287,8 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 	if (!raw->threads || !snap_reserve_array(builder.frames, builder.frame_capacity, 1))
 		return snap_error_no_memory();
 	err = enter_process(analysis, raw);
+	if (!err)
+		err = snap_runtimes_read(analysis, raw);
 	if (err)
 		return err;
 	for (size_t i = 0; i < process->thread_count; i++) {
@@ -273,14 +299,15 @@ struct stacksnap_error *snap_stacks_collect(struct snap_analysis *analysis,
 			return snap_error_cancelled();
 		if (!is_shown(process, thread))
 			continue;
-		if (!collect_thread(&builder, thread, &shown->stack))
-			return snap_error_no_memory();
 		shown->thread = thread;
+		snap_task_find_thread(raw, shown);
+		if (!collect_thread(&builder, shown))
+			return snap_error_no_memory();
 		raw->thread_count++;
 		raw->not_stopped += thread->result != SNAP_THREAD_COPIED &&
 				    snap_thread_is_missing(SNAP_UNWIND_NOT_STOPPED,
 							   snap_state_of_letter(thread->state),
 							   snap_classify_kernel_thread(thread));
 	}
-	return NULL;
+	return snap_tasks_collect(analysis, raw);
 }

@@ -104,14 +104,18 @@ static size_t list_kept(struct snap_snapshot *snapshot, struct branch *branches,
 
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_node *node = branches[i].node;
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
 
 		if (!branches[i].kept)
 			continue;
 		shown[kept++] = &branches[i];
 		snapshot->process_count++;
-		snapshot->stack_count += node->stack_count;
-		for (size_t k = 0; k < node->stack_count; k++)
-			snapshot->thread_count += node->stacks[k].count;
+		while ((stack = snap_node_next_stack(node, &cursor))) {
+			snapshot->stack_count++;
+			snapshot->thread_count += stack->thread_count;
+			snapshot->task_count += stack->task_count;
+		}
 	}
 	qsort(shown, kept, sizeof(struct branch *), compare_branches);
 	return kept;

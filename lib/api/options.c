@@ -44,6 +44,9 @@ struct snap_setting {
 	const struct snap_choice *choices; /* the words that it takes; NULL: any text */
 };
 
+static const char *const default_tree[SNAP_TREE_KEYS] = { "pid", "ppid", "process-description",
+							  "process-type" };
+
 void snap_options_init(struct snap_options *options)
 {
 	*options = (struct snap_options){
@@ -65,6 +68,7 @@ void snap_options_init(struct snap_options *options)
 		.lines = true,
 		.group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE,
 	};
+	memcpy(options->task_tree, default_tree, sizeof(default_tree));
 	snap_arena_init(&options->arena);
 }
 
@@ -76,6 +80,7 @@ void snap_options_deinit(struct snap_options *options)
 	snap_regex_destroy(options->match_regex);
 	free(options->targets);
 	free(options->debug_dirs);
+	free(options->group_labels);
 	snap_arena_deinit(&options->arena);
 	*options = (struct snap_options){ 0 };
 }
@@ -229,15 +234,51 @@ static struct stacksnap_error *set_runtimes(struct snap_options *options,
 	return NULL;
 }
 
+/* The key in "label:KEY"; NULL: it is another word. */
+static const char *label_key(const char *item, size_t *length)
+{
+	static const char prefix[] = "label:";
+	size_t skipped = sizeof(prefix) - 1;
+
+	if (*length <= skipped || strncmp(item, prefix, skipped) != 0)
+		return NULL;
+	*length -= skipped;
+	return item + skipped;
+}
+
+static struct stacksnap_error *add_group_label(struct snap_options *options, const char *key,
+					       size_t length)
+{
+	const char *copy = snap_arena_strndup(&options->arena, key, length);
+
+	if (!copy || !snap_reserve_array(options->group_labels, options->group_label_capacity,
+					 options->group_label_count + 1))
+		return snap_error_no_memory();
+	options->group_labels[options->group_label_count++] = copy;
+	return NULL;
+}
+
+/* As set_list(), and labels of tasks. */
 static struct stacksnap_error *set_group_by(struct snap_options *options,
 					    const struct snap_setting *setting, const char *value)
 {
-	unsigned per_thread = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
-	struct stacksnap_error *err = set_list(options, setting, value);
+	unsigned bits = options->group_by & SNAP_GROUP_TID; /* --per-thread given before */
+	const char *cursor = value, *item;
+	size_t length;
 
-	if (err)
-		return err;
-	options->group_by |= per_thread;
+	options->group_label_count = 0;
+	while ((item = snap_parse_item(&cursor, &length))) {
+		const char *key = label_key(item, &length);
+		struct stacksnap_error *err;
+		unsigned bit = 0;
+
+		err = key ? add_group_label(options, key, length)
+			  : snap_parse_choice(setting->choices, item, length, &bit);
+		if (err)
+			return err;
+		bits |= bit;
+	}
+	options->group_by = bits;
 	decide_wchan(options);
 	return NULL;
 }
@@ -247,6 +288,33 @@ static struct stacksnap_error *set_per_thread(struct snap_options *options,
 					      const char *value _unused_)
 {
 	options->group_by |= SNAP_GROUP_TID;
+	return NULL;
+}
+
+/* As many keys as there are, in the order of enum snap_tree_key. */
+static struct stacksnap_error *set_task_tree(struct snap_options *options,
+					     const struct snap_setting *setting _unused_,
+					     const char *value)
+{
+	const char *keys[SNAP_TREE_KEYS] = { NULL }, *cursor = value, *item;
+	size_t count = 0, length;
+
+	if (strcmp(value, "auto") == 0) {
+		memcpy(options->task_tree, default_tree, sizeof(default_tree));
+		return NULL;
+	}
+	while (strcmp(value, "none") != 0 && (item = snap_parse_item(&cursor, &length))) {
+		if (count == SNAP_TREE_KEYS || length == 0)
+			return snap_error_format(SNAP_ERROR_INVALID,
+						 "'%s' is no list of labels (expected auto, none, "
+						 "or the keys of id, parent, description and type, "
+						 "such as 'request_id,parent_id')",
+						 value);
+		keys[count] = snap_arena_strndup(&options->arena, item, length);
+		if (!keys[count++])
+			return snap_error_no_memory();
+	}
+	memcpy(options->task_tree, keys, sizeof(keys));
 	return NULL;
 }
 
@@ -471,16 +539,19 @@ static struct stacksnap_error *set_moment(struct snap_options *options,
 /* ---- words ---- */
 
 static const struct snap_choice states[] = {
-	{ "running", 1u << SNAP_STATE_RUNNING },
+	{ "running", 1u << SNAP_STATE_RUNNING | SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING) },
 	{ "sleeping", 1u << SNAP_STATE_SLEEPING },
 	{ "disk", 1u << SNAP_STATE_DISK },
 	{ "stopped", 1u << SNAP_STATE_STOPPED },
 	{ "traced", 1u << SNAP_STATE_TRACED },
 	{ "zombie", 1u << SNAP_STATE_ZOMBIE },
-	{ "dead", 1u << SNAP_STATE_DEAD },
+	{ "dead", 1u << SNAP_STATE_DEAD | SNAP_TASK_STATE_BIT(SNAP_TASK_DEAD) },
 	{ "idle", 1u << SNAP_STATE_IDLE },
 	{ "parked", 1u << SNAP_STATE_PARKED },
-	{ "unknown", 1u << SNAP_STATE_UNKNOWN },
+	{ "unknown", 1u << SNAP_STATE_UNKNOWN | SNAP_TASK_STATE_BIT(SNAP_TASK_UNKNOWN) },
+	{ "runnable", SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNABLE) },
+	{ "syscall", SNAP_TASK_STATE_BIT(SNAP_TASK_SYSCALL) },
+	{ "waiting", SNAP_TASK_STATE_BIT(SNAP_TASK_WAITING) },
 	{ NULL, 0 },
 };
 static const struct snap_choice groups[] = {
@@ -545,6 +616,10 @@ static const struct snap_setting settings[] = {
 	{ "thread", "REGEX", set_regex, FIELD(thread_regex), 0, NULL },
 	{ "match", "REGEX", set_regex, FIELD(match_regex), 0, NULL },
 	{ "group-by", "LIST", set_group_by, FIELD(group_by), 0, groups },
+	{ "task-tree", "KEYS", set_task_tree, 0, 0, NULL },
+	{ "threads", NULL, set_flag, FIELD(all_threads), true, NULL },
+	{ "system-tasks", NULL, set_flag, FIELD(system_tasks), true, NULL },
+	{ "native", NULL, set_flag, FIELD(native), true, NULL },
 	{ "summary", NULL, set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, set_per_thread, 0, 0, NULL },
 	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true, NULL },

@@ -63,6 +63,18 @@ enum snap_group_by {
 	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
 };
 
+/* What labels of a task say of its logical process. */
+enum snap_tree_key {
+	SNAP_TREE_ID,
+	SNAP_TREE_PARENT,
+	SNAP_TREE_DESCRIPTION,
+	SNAP_TREE_TYPE,
+	SNAP_TREE_KEYS,
+};
+
+/* A state of tasks (enum snap_task_state), beside those of threads. */
+#define SNAP_TASK_STATE_BIT(state) (1u << (16 + (state)))
+
 /* Where formats with time lines show the state of a thread as a frame of its own. */
 enum snap_state_frames {
 	SNAP_STATE_FRAMES_ROOT,
@@ -146,9 +158,18 @@ struct snap_options {
 	const char **debug_dirs; /* --debug-dir, in order */
 	size_t debug_dir_count, debug_dir_capacity;
 	unsigned group_by; /* bits of enum snap_group_by */
+	/* tasks: besides, labels of theirs that are told apart */
+	const char **group_labels;
+	size_t group_label_count, group_label_capacity;
+	/* labels of the tree of logical processes, by enum snap_tree_key; all NULL: no tree */
+	const char *task_tree[SNAP_TREE_KEYS];
+	bool all_threads;  /* --threads: those, too, that only carry tasks */
+	bool system_tasks; /* tasks of the runtime itself */
+	bool native;       /* frames of the interpreter itself */
 	/* views and filters */
 	bool flat, no_system, no_idle;
-	unsigned states;                     /* bits 1 << enum snap_state; 0: all */
+	/* bits 1 << enum snap_state, and SNAP_TASK_STATE_BIT() of those of tasks; 0: all */
+	unsigned states;
 	regex_t *thread_regex, *match_regex; /* NULL: all */
 	/* text */
 	bool summary, show_module, show_build_id, full_names, color, utf8;

@@ -259,7 +259,7 @@ def processes(doc):
 
 def threads(node):
     """tid -> (thread, stack) of a process of the document."""
-    return {t["tid"]: (t, s) for s in node.get("stacks", []) for t in s["threads"]}
+    return {t["tid"]: (t, s) for s in node.get("stacks", []) for t in s.get("threads", [])}
 
 
 def functions(stack, inlined=True):
@@ -271,20 +271,28 @@ def addresses(stack):
             if not e.get("inlined") and not e.get("kernel")]
 
 
+def stacks_of(node):
+    """All of a process, those of its logical processes behind its own."""
+    return node.get("stacks", []) + [s for n in walk(node.get("logical", [])) for s in n["stacks"]]
+
+
 def check_counts(doc):
     """The sums that DESIGN promises, whatever was asked for."""
     nodes = list(walk(doc["processes"]))
     assert doc["process_count"] == len(nodes), "process_count"
-    stacks = [s for n in nodes for s in n.get("stacks", [])]
+    stacks = [s for n in nodes for s in stacks_of(n)]
     assert doc["stack_count"] == len(stacks), "stack_count"
-    assert doc["thread_count"] == sum(s["count"] for s in stacks), "thread_count"
+    assert doc["thread_count"] == sum(s["count"] for s in stacks if "threads" in s), "thread_count"
+    assert doc.get("task_count", 0) == sum(s["count"] for s in stacks if "tasks" in s), "task_count"
     for node in nodes:
-        order = [(-s["count"], s["id"]) for s in node.get("stacks", [])]
-        assert order == sorted(order), f"stacks of {node['pid']} are out of order"
-        ids = [s["id"] for s in node.get("stacks", [])]
-        for stack in node.get("stacks", []):
-            assert stack["count"] == len(stack["threads"]), "count"
-            assert stack["threads"] == sorted(stack["threads"], key=lambda t: t["tid"])
+        for place in [node, *walk(node.get("logical", []))]:
+            order = [(-s["count"], s["id"]) for s in place.get("stacks", [])]
+            assert order == sorted(order), f"stacks of {node['pid']} are out of order"
+        ids = [s["id"] for s in stacks_of(node)]
+        for stack in stacks_of(node):
+            assert stack["count"] == len(stack.get("threads") or stack["tasks"]), "count"
+            tids = [t["tid"] for t in stack.get("threads", [])]
+            assert tids == sorted(tids)
         assert len(ids) == len(set(ids)), f"ids of {node['pid']} are not unique"
         below = [n["pid"] for n in node.get("children", [])]
         assert below == sorted(below), f"children of {node['pid']} are out of order"
@@ -389,8 +397,8 @@ class Case(unittest.TestCase):
     def stack_of(self, node, function=None, tid=None, name=None):
         """The one stack that a thread id, a thread name or a function picks."""
         hits = [s for s in node.get("stacks", [])
-                if (tid is None or any(t["tid"] == tid for t in s["threads"])) and
-                (name is None or any(t["name"] == name for t in s["threads"])) and
+                if (tid is None or any(t["tid"] == tid for t in s.get("threads", []))) and
+                (name is None or any(t["name"] == name for t in s.get("threads", []))) and
                 (function is None or function in functions(s))]
         self.assertEqual(len(hits), 1, f"{len(hits)} stacks with {function or tid or name}: "
                          f"{json.dumps(node, indent=1)[:5000]}")

@@ -93,7 +93,7 @@ static inline struct snap_thread *raw_thread(struct raw_process *made, pid_t tid
 	*thread = (struct snap_thread){
 		.tid = tid, .name = name, .state = state, .cpu = -1, .result = SNAP_THREAD_COPIED
 	};
-	made->raw_threads[index] = (struct snap_raw_thread){ thread, stack };
+	made->raw_threads[index] = (struct snap_raw_thread){ .thread = thread, .stack = stack };
 	return thread;
 }
 

@@ -173,13 +173,35 @@ static void test_states(void **state)
 	struct snap_options *options = *state;
 
 	take(options, "state", "running,disk");
-	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK);
+	assert_int_equal(options->states, 1 << SNAP_STATE_RUNNING | 1 << SNAP_STATE_DISK |
+						  SNAP_TASK_STATE_BIT(SNAP_TASK_RUNNING));
 	take(options, "state", "unknown");
-	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
+	assert_int_equal(options->states,
+			 1 << SNAP_STATE_UNKNOWN | SNAP_TASK_STATE_BIT(SNAP_TASK_UNKNOWN));
+	take(options, "state", "waiting");
+	assert_int_equal(options->states, SNAP_TASK_STATE_BIT(SNAP_TASK_WAITING));
 	refuse(options, "state", "Running", "is not one of running, sleeping, disk");
 	refuse(options, "state", "running,", "'' is not one of running");
 	refuse(options, "state", "a-state-with-a-very-long-name", "is not one of running");
-	assert_int_equal(options->states, 1 << SNAP_STATE_UNKNOWN);
+	assert_int_equal(options->states, SNAP_TASK_STATE_BIT(SNAP_TASK_WAITING));
+}
+
+static void test_task_tree(void **state)
+{
+	struct snap_options *options = *state;
+
+	assert_string_equal(options->task_tree[SNAP_TREE_PARENT], "ppid");
+	take(options, "task-tree", "id,up");
+	assert_string_equal(options->task_tree[SNAP_TREE_ID], "id");
+	assert_string_equal(options->task_tree[SNAP_TREE_PARENT], "up");
+	assert_null(options->task_tree[SNAP_TREE_DESCRIPTION]);
+	take(options, "task-tree", "none");
+	assert_null(options->task_tree[SNAP_TREE_ID]);
+	take(options, "task-tree", "auto");
+	assert_string_equal(options->task_tree[SNAP_TREE_TYPE], "process-type");
+	refuse(options, "task-tree", "a,b,c,d,e", "is no list of labels");
+	refuse(options, "task-tree", "a,,b", "is no list of labels");
+	assert_string_equal(options->task_tree[SNAP_TREE_ID], "pid");
 }
 
 static void test_group_by(void **state)
@@ -200,6 +222,13 @@ static void test_group_by(void **state)
 	assert_int_equal(options->group_by, SNAP_GROUP_STATE | SNAP_GROUP_TID);
 	take(options, "group-by", "stack");
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_TID);
+	take(options, "group-by", "stack,label:tenant,label:a:b");
+	assert_int_equal(options->group_label_count, 2);
+	assert_string_equal(options->group_labels[0], "tenant");
+	assert_string_equal(options->group_labels[1], "a:b");
+	refuse(options, "group-by", "label:", "is not one of stack");
+	take(options, "group-by", "stack");
+	assert_int_equal(options->group_label_count, 0);
 	refuse(options, "group-by", "stacks",
 	       "is not one of stack, state, name, syscall, wchan, cpu, type, tid");
 	take(options, "verbose", NULL);
@@ -579,25 +608,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_defaults),
-		TEST(test_pids),
-		TEST(test_other_targets),
-		TEST(test_texts_are_copied),
-		TEST(test_flags),
-		TEST(test_states),
-		TEST(test_group_by),
-		TEST(test_regexes_replace),
-		TEST(test_numbers),
-		TEST(test_timeouts),
-		TEST(test_words),
-		TEST(test_rates),
-		TEST(test_runtimes),
-		TEST(test_durations),
-		TEST(test_conditions),
-		TEST(test_moments),
-		TEST(test_words_of_recordings),
-		TEST(test_lists_add_up),
-		TEST(test_refuses_the_unknown),
+		TEST(test_defaults),        TEST(test_pids),
+		TEST(test_other_targets),   TEST(test_texts_are_copied),
+		TEST(test_flags),           TEST(test_states),
+		TEST(test_task_tree),       TEST(test_group_by),
+		TEST(test_regexes_replace), TEST(test_numbers),
+		TEST(test_timeouts),        TEST(test_words),
+		TEST(test_rates),           TEST(test_runtimes),
+		TEST(test_durations),       TEST(test_conditions),
+		TEST(test_moments),         TEST(test_words_of_recordings),
+		TEST(test_lists_add_up),    TEST(test_refuses_the_unknown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -51,6 +51,9 @@ struct snap_unwinder {
 	size_t cache_size, cache_used; /* a power of two */
 	struct snap_libunwind *libunwind;
 	struct snap_sink sink;
+	uint64_t *sps; /* of the frames in the sink, if they are wanted */
+	size_t sp_count, sp_capacity;
+	bool wants_sps;
 	/* The frame at hand. */
 	const struct snap_thread *thread;
 	struct snap_frame_state state; /* its registers */

@@ -4,6 +4,7 @@
  * rows by pc and the hot path, which is all that 99 % of frames need; step.c has the rest.
  */
 #include "analyze/unwind/internal.h"
+#include "base/buffer.h"
 
 #include <string.h>
 
@@ -51,6 +52,7 @@ void snap_unwinder_destroy(struct snap_unwinder *unwinder)
 	snap_libunwind_destroy(unwinder->libunwind);
 	free(unwinder->cache);
 	free(unwinder->sink.pcs);
+	free(unwinder->sps);
 	free(unwinder);
 }
 
@@ -208,9 +210,18 @@ static inline bool step_known(struct snap_unwinder *unwinder, const struct snap_
 	return true;
 }
 
-/* Compiled twice, so that whole threads, which is what most are, pay nothing for partial ones. */
+/* Of the frame that was added last. */
+static void note_sp(struct snap_unwinder *unwinder, uint64_t sp)
+{
+	if (snap_reserve_array(unwinder->sps, unwinder->sp_capacity, unwinder->sp_count + 1))
+		unwinder->sps[unwinder->sp_count++] = sp;
+	else
+		unwinder->sink.no_memory = true;
+}
+
+/* Compiled thrice, so that whole threads, which is what most are, pay nothing for others. */
 static inline __attribute__((always_inline)) void walk_frames(struct snap_unwinder *unwinder,
-							      bool is_partial)
+							      bool is_partial, bool wants_sps)
 {
 	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
 		uint64_t lookup = snap_pc_lookup(unwinder->pc);
@@ -218,6 +229,8 @@ static inline __attribute__((always_inline)) void walk_frames(struct snap_unwind
 			&unwinder->cache[slot_of(lookup, unwinder->cache_size)];
 		const struct snap_row *row = &cached->row;
 
+		if (wants_sps)
+			note_sp(unwinder, unwinder->state.registers[unwinder->arch->sp]);
 		if (cached->lookup != lookup || lookup == 0)
 			row = snap_unwinder_row(unwinder, lookup);
 		if (is_partial ? step_known(unwinder, row) : step_fast(unwinder, row))
@@ -230,10 +243,12 @@ static inline __attribute__((always_inline)) void walk_frames(struct snap_unwind
 
 static void unwind_by_rows(struct snap_unwinder *unwinder)
 {
-	if (unwinder->thread->partial)
-		walk_frames(unwinder, true);
+	if (unwinder->wants_sps)
+		walk_frames(unwinder, unwinder->thread->partial, true);
+	else if (unwinder->thread->partial)
+		walk_frames(unwinder, true, false);
 	else
-		walk_frames(unwinder, false);
+		walk_frames(unwinder, false, false);
 }
 
 /* A frame that libunwind found: it does not say where it had to follow the frame pointer. */
@@ -265,6 +280,8 @@ static void unwind_by_libunwind(struct snap_unwinder *unwinder)
 	}
 	snap_libunwind_position(engine, &address, &sp);
 	while (snap_sink_add(&unwinder->sink, unwinder->pc)) {
+		if (unwinder->wants_sps)
+			note_sp(unwinder, sp);
 		switch (snap_libunwind_step(engine, &is_signal)) {
 		case SNAP_LIBUNWIND_CALLER:
 			break;
@@ -361,15 +378,15 @@ static bool begin_thread(struct snap_unwinder *unwinder)
 	return true;
 }
 
-void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
-		 struct snap_pcs *ret)
+static void unwind_thread(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+			  size_t max_frames, struct snap_pcs *ret)
 {
 	const struct snap_options *options = unwinder->options;
 	bool is_whole = !thread->stack_limited && !thread->stack_unreadable;
 
 	unwinder->thread = thread;
 	/* The CFA grows by a word a frame at least, so a stack has no more frames than words. */
-	snap_sink_begin(&unwinder->sink, options->max_frames, is_whole,
+	snap_sink_begin(&unwinder->sink, max_frames, is_whole,
 			(thread->stack_size + thread->stack2_size) / sizeof(uint64_t) +
 				thread->reference_pc_count + SPARE_FRAMES);
 	if (begin_thread(unwinder)) {
@@ -389,4 +406,22 @@ void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *threa
 	ret->needs_register = unwinder->needs_register;
 	ret->stale_mappings = unwinder->stale_mappings;
 	ret->no_memory = unwinder->sink.no_memory;
+	ret->sps = NULL;
+}
+
+void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		 struct snap_pcs *ret)
+{
+	unwind_thread(unwinder, thread, unwinder->options->max_frames, ret);
+}
+
+void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		       struct snap_pcs *ret)
+{
+	unwinder->wants_sps = true;
+	unwinder->sp_count = 0;
+	unwind_thread(unwinder, thread, 0, ret);
+	unwinder->wants_sps = false;
+	if (unwinder->sp_count == ret->count)
+		ret->sps = unwinder->sps;
 }

@@ -22,6 +22,8 @@ struct snap_pcs {
 	enum snap_unwind_end end;
 	uint64_t end_pc;    /* where it ended early, for the detail; 0: none */
 	const char *reason; /* static text: "no unwind information"; NULL when complete */
+	/* Of snap_unwind_whole(): the stack pointer of each frame; else NULL. */
+	const uint64_t *sps;
 	size_t gap_after;   /* index of the pc after which … */
 	uint64_t gap_count; /* … so many were left out by max_frames; 0: no gap */
 	/* Of a partial thread: it ended where a register is needed that only a stop can tell. */
@@ -46,5 +48,12 @@ struct stacksnap_error *snap_unwinder_enter(struct snap_unwinder *unwinder,
 /* Unwinds one thread of the process entered. Never fails: how it ended is in the result. */
 void snap_unwind(struct snap_unwinder *unwinder, const struct snap_thread *thread,
 		 struct snap_pcs *ret);
+
+/*
+ * The same for who needs to know where in the stack each frame lies: all frames, whatever
+ * max_frames says, with their stack pointers, which the reference engine does not tell.
+ */
+void snap_unwind_whole(struct snap_unwinder *unwinder, const struct snap_thread *thread,
+		       struct snap_pcs *ret);
 
 #endif

@@ -170,7 +170,6 @@ static void put_logical(struct text *text, const struct snap_node *node)
 		snap_text_logical_title(lines, logical);
 		snap_sheet_push(lines, logical->stack_count || has_below);
 		open++;
-		snap_text_labels(lines, logical->labels, logical->label_count, 2);
 		put_stacks(text, logical->stacks, logical->stack_count, has_below);
 	}
 	for (; open; open--)

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The runtimes of a process, see runtimes.h. */
+#include "analyze/runtime/runtimes.h"
+
+#include "analyze/analysis.h"
+#include "base/bsearch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct snap_runtime *const snap_runtimes[] = {
+	NULL,
+};
+
+/* Bytes of a stack that were copied. */
+struct stretch {
+	uint64_t address;
+	const uint8_t *bytes;
+	size_t size;
+};
+
+struct copied_memory {
+	const struct snap_process *process;
+	struct snap_modules *modules;
+	struct stretch
+		*stacks; /* sorted by address; of threads of one process they do not overlap */
+	size_t stack_count;
+};
+
+static void copied_memory_deinit(struct copied_memory *memory)
+{
+	free(memory->stacks);
+}
+
+static int compare_stretches(const void *left, const void *right)
+{
+	const struct stretch *a = left, *b = right;
+
+	return snap_compare(a->address, b->address);
+}
+
+static bool list_stacks(struct copied_memory *memory)
+{
+	const struct snap_process *process = memory->process;
+
+	memory->stacks = malloc((2 * process->thread_count + 1) * sizeof(*memory->stacks));
+	if (!memory->stacks)
+		return false;
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+
+		if (thread->stack_size)
+			memory->stacks[memory->stack_count++] =
+				(struct stretch){ thread->stack_address, thread->stack,
+						  thread->stack_size };
+		if (thread->stack2_size)
+			memory->stacks[memory->stack_count++] =
+				(struct stretch){ thread->stack2_address, thread->stack2,
+						  thread->stack2_size };
+	}
+	qsort(memory->stacks, memory->stack_count, sizeof(*memory->stacks), compare_stretches);
+	return true;
+}
+
+static bool read_stretch(const struct stretch *stretch, uint64_t address, void *out, size_t size)
+{
+	uint64_t offset = address - stretch->address;
+
+	if (address < stretch->address || offset > stretch->size || size > stretch->size - offset)
+		return false;
+	memcpy(out, stretch->bytes + offset, size);
+	return true;
+}
+
+/* The last stack that begins at the address or below, or the one before: stacks may overlap. */
+static bool read_stacks(const struct copied_memory *memory, uint64_t address, void *out,
+			size_t size)
+{
+	size_t low = 0, high = memory->stack_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (memory->stacks[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return (low > 0 && read_stretch(&memory->stacks[low - 1], address, out, size)) ||
+	       (low > 1 && read_stretch(&memory->stacks[low - 2], address, out, size));
+}
+
+static bool read_pieces(const struct snap_process *process, uint64_t address, void *out,
+			size_t size)
+{
+	for (size_t i = 0; i < process->piece_count; i++) {
+		const struct snap_piece *piece = &process->pieces[i];
+
+		if (read_stretch(&(struct stretch){ piece->address, piece->data, piece->size },
+				 address, out, size))
+			return true;
+	}
+	return false;
+}
+
+static bool read_copied(void *context, uint64_t address, void *out, size_t size)
+{
+	const struct copied_memory *memory = context;
+
+	return snap_memory_image_read(memory->process->memory, address, out, size) ||
+	       read_stacks(memory, address, out, size) ||
+	       read_pieces(memory->process, address, out, size) ||
+	       snap_modules_read(memory->modules, address, out, size);
+}
+
+static bool find_copied(void *context, uint64_t address, uint64_t *start_ret, uint64_t *size_ret)
+{
+	const struct copied_memory *memory = context;
+
+	return snap_memory_image_next(memory->process->memory, address, start_ret, size_ret);
+}
+
+static void warn_of_refusal(struct snap_analysis *analysis, const struct snap_process *process,
+			    const struct snap_runtime_result *result)
+{
+	if (result->refused)
+		snap_snapshot_warn(analysis->snapshot, "runtime_unsupported", process->pid, 0,
+				   "process %d: %s", process->pid, result->refused);
+}
+
+/* --runtimes, of a capture that has the memory of others, too. */
+static bool is_wanted(const struct snap_options *options, const struct snap_runtime *runtime)
+{
+	static const struct {
+		const char *name;
+		enum snap_runtime_kind kind;
+	} kinds[] = {
+		{ "go", SNAP_RUNTIME_GO },
+		{ "cpython", SNAP_RUNTIME_CPYTHON },
+		{ "php", SNAP_RUNTIME_PHP },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(kinds); i++)
+		if (strcmp(kinds[i].name, runtime->name) == 0)
+			return options->runtimes & kinds[i].kind;
+	return true;
+}
+
+struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
+					   struct snap_raw_process *raw)
+{
+	_cleanup_(copied_memory_deinit) struct copied_memory copied = { raw->process, raw->modules,
+									NULL, 0 };
+	struct snap_runtime_memory memory = { read_copied, find_copied, &copied };
+	struct snap_runtime_process process = {
+		.process = raw->process,
+		.set = analysis->set,
+		.modules = raw->modules,
+		.memory = &memory,
+		.options = analysis->options,
+		.strings = &analysis->strings,
+		.arena = snap_analysis_arena(analysis),
+	};
+	size_t count = 0;
+
+	while (analysis->runtimes && analysis->runtimes[count])
+		count++;
+	if (count == 0 || !raw->process->memory || !raw->modules)
+		return NULL;
+	raw->runtimes =
+		snap_arena_new_array(&analysis->scratch, count, struct snap_runtime_result *);
+	if (!raw->runtimes || !list_stacks(&copied))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		struct snap_runtime_result *result = NULL;
+		struct stacksnap_error *err = NULL;
+
+		if (is_wanted(analysis->options, analysis->runtimes[i]))
+			err = analysis->runtimes[i]->read(&process, &result);
+		if (err)
+			return err;
+		if (!result)
+			continue;
+		warn_of_refusal(analysis, raw->process, result);
+		raw->runtimes[raw->runtime_count++] = result;
+	}
+	return NULL;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The table of runtimes, and what they make of a process of a capture.
+ *
+ * Their memory is what the stop has copied: the image of the plan, the stacks, the pieces, and the
+ * files of read-only mappings. Knows no runtime but by the table.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_RUNTIMES_H
+#define SNAP_ANALYZE_RUNTIME_RUNTIMES_H
+
+#include "analyze/runtime/runtime.h"
+
+struct snap_analysis;
+struct snap_raw_process;
+
+/* All of them, NULL behind the last one. */
+extern const struct snap_runtime *const snap_runtimes[];
+
+/*
+ * Fills raw->runtimes by analysis->runtimes; none without an image of memory. One that is not
+ * understood is a warning. The modules of the process are known. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
+					   struct snap_raw_process *raw) _must_check_;
+
+#endif

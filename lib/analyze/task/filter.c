@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Filters of tasks: the words are those of threads (filter.h), states are the tasks' own, and a
+ * task is idle, too, if its runtime says that it waits for work. In a snapshot that was read
+ * without filters, tasks go from their stacks, and the tree of logical processes is made anew.
+ */
+#include "analyze/task/task.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+/* What runtimes say of tasks that wait for work rather than for an answer: stacksnap-json(5). */
+static bool waits_for_work(const char *wait)
+{
+	static const char *const reasons[] = {
+		"IO wait",          "chan receive",      "chan receive (nil chan)",
+		"select",           "select (no cases)", "sleep",
+		"sync.Cond.Wait",   "finalizer wait",    "force gc (idle)",
+		"GC worker (idle)", "GC sweep wait",     "GC scavenge wait",
+		"cleanup wait",
+	};
+
+	for (size_t i = 0; wait && i < SNAP_ARRAY_SIZE(reasons); i++)
+		if (strcmp(reasons[i], wait) == 0)
+			return true;
+	return false;
+}
+
+bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
+			const struct snap_filter_stack *stack)
+{
+	if (options->states && !(options->states & SNAP_TASK_STATE_BIT(task->state)))
+		return false;
+	if (options->thread_regex &&
+	    regexec(options->thread_regex, task->name ? task->name : "", 0, NULL, 0) != 0)
+		return false;
+	if (options->no_idle && task->state == SNAP_TASK_WAITING &&
+	    (stack->idle || waits_for_work(task->wait)))
+		return false;
+	return stack->matches;
+}
+
+/* False without memory. */
+static bool filter_stack(struct snap_interner *strings, const struct snap_options *options,
+			 struct snap_stack *stack, bool in_tree)
+{
+	struct snap_filter_stack facts =
+		snap_filter_check_stack(options, stack->frames, stack->frame_count);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stack->task_count; i++)
+		if (snap_task_is_shown(options, &stack->tasks[i], &facts))
+			stack->tasks[kept++] = stack->tasks[i];
+	if (kept == stack->task_count)
+		return true;
+	stack->count = stack->task_count = kept;
+	/* What they have in common is found among sorted labels, as they are in our documents. */
+	for (size_t i = 0; i < kept; i++)
+		stack->tasks[i].label_count =
+			snap_task_sort_labels(stack->tasks[i].labels, stack->tasks[i].label_count);
+	return kept == 0 || snap_task_label_stack(strings, options, stack, in_tree);
+}
+
+static bool filter_stacks(struct snap_interner *strings, const struct snap_options *options,
+			  struct snap_stack *stacks, size_t *count, bool in_tree)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < *count; i++) {
+		if (stacks[i].runtime && !filter_stack(strings, options, &stacks[i], in_tree))
+			return false;
+		if (stacks[i].count)
+			stacks[kept++] = stacks[i];
+	}
+	*count = kept;
+	if (kept)
+		qsort(stacks, kept, sizeof(*stacks), snap_stack_compare);
+	return true;
+}
+
+/* The parent of each: the last one before it that is one level higher. False without memory. */
+static bool find_parents(const struct snap_node *node, size_t *parents)
+{
+	/* The last one at each level so far: a level is at most its number. */
+	_cleanup_free_ size_t *levels = malloc((node->logical_count + 1) * sizeof(*levels));
+
+	for (size_t i = 0; levels && i < node->logical_count; i++) {
+		uint32_t depth = node->logical[i].depth;
+
+		parents[i] = depth ? levels[depth - 1] : SIZE_MAX;
+		levels[depth] = i;
+	}
+	return levels;
+}
+
+/* Of a tree without levels, as --flat leaves it, those that stay do so where they are. */
+static bool filter_flat(const struct snap_options *options, struct snap_node *node)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < node->logical_count; i++)
+		if (node->logical[i].depth)
+			return false;
+	for (size_t i = 0; i < node->logical_count; i++)
+		if (node->logical[i].stack_count &&
+		    !snap_logical_is_hidden(options, &node->logical[i]))
+			node->logical[kept++] = node->logical[i];
+	node->logical_count = kept;
+	return true;
+}
+
+static struct stacksnap_error *filter_logical(struct snap_interner *strings,
+					      const struct snap_options *options,
+					      struct snap_node *node)
+{
+	_cleanup_free_ size_t *parents = malloc((node->logical_count + 1) * sizeof(*parents));
+
+	if (node->logical_count == 0)
+		return NULL;
+	if (!parents || !find_parents(node, parents))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < node->logical_count; i++)
+		if (!filter_stacks(strings, options, node->logical[i].stacks,
+				   &node->logical[i].stack_count, true))
+			return snap_error_no_memory();
+	if (filter_flat(options, node))
+		return NULL;
+	return snap_logical_arrange(strings->arena, options, node->logical, parents,
+				    node->logical_count, &node->logical, &node->logical_count);
+}
+
+struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
+					      const struct snap_options *options,
+					      struct snap_node *node)
+{
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
+	struct stacksnap_error *err;
+
+	if (node->runtime_count == 0 && node->logical_count == 0)
+		return NULL;
+	if (!filter_stacks(strings, options, node->stacks, &node->stack_count, false))
+		return snap_error_no_memory();
+	err = filter_logical(strings, options, node);
+	if (err)
+		return err;
+	for (size_t i = 0; i < node->runtime_count; i++)
+		node->runtimes[i].shown = 0;
+	while ((stack = snap_node_next_stack(node, &cursor)))
+		for (size_t i = 0; i < node->runtime_count && stack->runtime; i++)
+			if (snap_same_text(node->runtimes[i].name, stack->runtime))
+				node->runtimes[i].shown += stack->task_count;
+	return NULL;
+}

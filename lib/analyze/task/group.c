@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tasks -> stacks of the snapshot: as threads are grouped, by their stack and state, and by the
+ * runtime's reason for a wait; in each logical process apart. Then what is told of the runtimes.
+ */
+#include "analyze/task/task.h"
+
+#include "analyze/group.h"
+#include "base/bsearch.h"
+
+#include <string.h>
+
+struct grouping {
+	struct snap_analysis *analysis;
+	const struct snap_options *options;
+	const struct snap_raw_process *raw;
+	const struct snap_logical_set *set;
+	struct snap_task *tasks;       /* one a raw task */
+	size_t *stacks;                /* of each of them: the raw stack */
+	uint64_t *keys;                /* of raw stacks, 0: not made yet */
+	struct snap_group_item *items; /* of those that are shown */
+	size_t item_count;
+	bool in_tree;
+};
+
+static void grouping_deinit(struct grouping *grouping)
+{
+	free(grouping->tasks);
+	free(grouping->stacks);
+	free(grouping->keys);
+	free(grouping->items);
+}
+
+static int64_t sane_time(int64_t ns)
+{
+	return ns > 0 && ns < INT64_MAX / 2 ? ns : 0;
+}
+
+static const char *text_if(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+static struct snap_task make_task(const struct snap_raw_task *raw)
+{
+	const struct snap_runtime_task *from = raw->task;
+
+	return (struct snap_task){
+		.id = from->id,
+		.name = text_if(from->name),
+		.state = from->state,
+		.wait = text_if(from->wait),
+		.since_ns = sane_time(from->since_ns),
+		.tid = from->tid > 0 ? from->tid : 0,
+		.parent = text_if(from->parent),
+		.created_by = from->created_by,
+		.labels = raw->labels,
+		.label_count = raw->label_count,
+	};
+}
+
+static uint64_t stack_key(struct grouping *grouping, size_t stack)
+{
+	uint64_t *key = &grouping->keys[stack];
+
+	if (*key == 0)
+		*key = snap_group_stack_key(&grouping->raw->stacks[stack]) | 1;
+	return *key;
+}
+
+/* As snap_label_key() of threads. */
+static uint64_t key_of(struct grouping *grouping, size_t number)
+{
+	const struct snap_options *options = grouping->options;
+	const struct snap_raw_task *raw = &grouping->raw->tasks[number];
+	const struct snap_task *task = &grouping->tasks[number];
+	unsigned by = options->group_by;
+	uint64_t hash = by & SNAP_GROUP_STACK ? stack_key(grouping, raw->stack) : 0;
+
+	hash = snap_hash_text(raw->runtime->name, snap_hash_number(by, hash));
+	if (by & SNAP_GROUP_STATE) {
+		hash = snap_hash_text(snap_task_state_word(task->state), hash);
+		hash = snap_hash_text(task->wait, hash);
+	}
+	if (by & SNAP_GROUP_NAME)
+		hash = snap_hash_text(task->name, hash);
+	if (by & SNAP_GROUP_TYPE)
+		hash = snap_hash_number(raw->task->is_system, hash);
+	if (by & SNAP_GROUP_TID)
+		hash = snap_hash_text(task->id, hash);
+	for (size_t i = 0; i < options->group_label_count; i++)
+		hash = snap_hash_text(
+			snap_task_label(task->labels, task->label_count, options->group_labels[i]),
+			hash);
+	if (grouping->in_tree)
+		hash = snap_hash_text(grouping->set->logical[grouping->set->of_tasks[number]].id,
+				      hash);
+	return hash;
+}
+
+/* Items of one logical process are neighbours, and those of one group in it. */
+static int compare_items(const void *left, const void *right, void *context)
+{
+	const struct snap_group_item *a = left, *b = right;
+	const struct grouping *grouping = context;
+	size_t x = 0, y = 0;
+
+	if (grouping->in_tree) {
+		x = grouping->set->of_tasks[a->number];
+		y = grouping->set->of_tasks[b->number];
+	}
+	return snap_compare(x, y) ?: snap_group_compare_items(a, b);
+}
+
+static bool list_items(struct grouping *grouping, const struct snap_filter_stack *facts)
+{
+	const struct snap_raw_process *raw = grouping->raw;
+	size_t count = raw->task_count;
+
+	grouping->tasks = malloc((count + 1) * sizeof(*grouping->tasks));
+	grouping->stacks = malloc((count + 1) * sizeof(*grouping->stacks));
+	grouping->items = malloc((count + 1) * sizeof(*grouping->items));
+	grouping->keys = calloc(raw->stack_count + 1, sizeof(*grouping->keys));
+	if (!grouping->tasks || !grouping->stacks || !grouping->items || !grouping->keys)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_raw_task *task = &raw->tasks[i];
+
+		grouping->tasks[i] = make_task(task);
+		grouping->stacks[i] = task->stack;
+		if ((grouping->options->no_system && task->task->is_system) ||
+		    !snap_task_is_shown(grouping->options, &grouping->tasks[i],
+					&facts[task->stack]))
+			continue;
+		grouping->items[grouping->item_count++] =
+			(struct snap_group_item){ key_of(grouping, i), i };
+	}
+	qsort_r(grouping->items, grouping->item_count, sizeof(*grouping->items), compare_items,
+		grouping);
+	return true;
+}
+
+static bool make_stack(struct grouping *grouping, const struct snap_group_item *items, size_t count,
+		       struct snap_stack *stack)
+{
+	struct snap_interner *strings = &grouping->analysis->strings;
+
+	snap_group_show(grouping->options, grouping->raw, grouping->stacks, items, count, stack);
+	stack->runtime = grouping->raw->tasks[items[0].number].runtime->name;
+	stack->task_count = count;
+	stack->tasks = snap_arena_new_array(strings->arena, count, struct snap_task);
+	if (!stack->tasks)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		stack->tasks[i] = grouping->tasks[items[i].number];
+	return snap_task_label_stack(strings, grouping->options, stack, grouping->in_tree);
+}
+
+/* The groups of neighbouring items, sorted. `before`: stacks that are there already. */
+static bool make_stacks(struct grouping *grouping, const struct snap_group_item *items,
+			size_t count, struct snap_stack **stacks, size_t *stack_count)
+{
+	struct snap_stack *all;
+	size_t groups = 0;
+
+	for (size_t i = 0; i < count; i++)
+		groups += i == 0 || items[i].id != items[i - 1].id;
+	all = snap_arena_new_array(snap_analysis_arena(grouping->analysis), *stack_count + groups,
+				   struct snap_stack);
+	if (!all)
+		return false;
+	if (*stack_count)
+		memcpy(all, *stacks, *stack_count * sizeof(*all));
+	*stacks = all;
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i; end < count && items[end].id == items[i].id;)
+			end++;
+		if (!make_stack(grouping, items + i, end - i, &all[(*stack_count)++]))
+			return false;
+	}
+	if (*stack_count)
+		qsort(all, *stack_count, sizeof(*all), snap_stack_compare);
+	return true;
+}
+
+static bool fill_logical(struct grouping *grouping)
+{
+	const struct snap_logical_set *set = grouping->set;
+
+	for (size_t i = 0, end; i < grouping->item_count; i = end) {
+		size_t number = set->of_tasks[grouping->items[i].number];
+		struct snap_logical *logical = &set->logical[number];
+
+		for (end = i; end < grouping->item_count &&
+			      set->of_tasks[grouping->items[end].number] == number;)
+			end++;
+		if (!make_stacks(grouping, grouping->items + i, end - i, &logical->stacks,
+				 &logical->stack_count))
+			return false;
+	}
+	return true;
+}
+
+/* ---- runtimes ---- */
+
+static enum snap_runtime_cut cut_of(const struct snap_runtime_result *result)
+{
+	switch (result->cut) {
+	case SNAP_PLAN_CUT_TIME:
+		return SNAP_RUNTIME_CUT_TIME;
+	case SNAP_PLAN_CUT_MEMORY:
+		return SNAP_RUNTIME_CUT_MEMORY;
+	case SNAP_PLAN_CUT_RECORDS:
+		return SNAP_RUNTIME_CUT_RECORDS;
+	case SNAP_PLAN_WHOLE:
+		break;
+	}
+	return result->torn ? SNAP_RUNTIME_TORN : SNAP_RUNTIME_WHOLE;
+}
+
+static bool tell_gil(struct snap_arena *arena, const struct snap_runtime_result *result,
+		     struct snap_node_runtime *runtime)
+{
+	size_t holders = 0;
+
+	for (size_t i = 0; i < result->thread_count; i++)
+		holders += result->threads[i].holds_gil;
+	if (holders == 0)
+		return true;
+	runtime->gil = snap_arena_new_array(arena, holders, struct snap_gil);
+	for (size_t i = 0; runtime->gil && i < result->thread_count; i++) {
+		const struct snap_runtime_thread *thread = &result->threads[i];
+
+		if (thread->holds_gil)
+			runtime->gil[runtime->gil_count++] = (struct snap_gil){
+				thread->tid, thread->interpreter < 0 ? -1 : thread->interpreter
+			};
+	}
+	return runtime->gil;
+}
+
+static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_process *raw,
+			  struct snap_node *node)
+{
+	const struct snap_memory_image *image = raw->process->memory;
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
+
+	node->runtimes = snap_arena_new_array(snap_analysis_arena(analysis), raw->runtime_count,
+					      struct snap_node_runtime);
+	if (!node->runtimes)
+		return false;
+	for (size_t i = 0; i < raw->runtime_count; i++) {
+		const struct snap_runtime_result *result = raw->runtimes[i];
+		struct snap_node_runtime *runtime = &node->runtimes[node->runtime_count++];
+
+		*runtime = (struct snap_node_runtime){
+			.name = result->name,
+			.version = snap_analysis_text(analysis, result->version),
+			.tasks = result->task_count,
+			.idle_threads = raw->idle_threads[i],
+			.cut = cut_of(result),
+		};
+		/* Nobody can tell which of several one image is for. */
+		if (raw->runtime_count == 1 && image) {
+			runtime->memory_bytes = image->bytes;
+			runtime->plan_ns = sane_time(image->taken_ns);
+		}
+		if (!tell_gil(snap_analysis_arena(analysis), result, runtime))
+			return false;
+	}
+	while ((stack = snap_node_next_stack(node, &cursor)))
+		for (size_t i = 0; i < node->runtime_count && stack->runtime; i++)
+			if (strcmp(node->runtimes[i].name, stack->runtime) == 0)
+				node->runtimes[i].shown += stack->task_count;
+	node->task_count = raw->task_count;
+	return true;
+}
+
+/* request_method and the like, behind the labels that the node has. */
+static bool add_process_labels(struct snap_analysis *analysis, const struct snap_raw_process *raw,
+			       struct snap_node *node)
+{
+	size_t count = node->label_count;
+	struct snap_label *labels;
+
+	for (size_t i = 0; i < raw->runtime_count; i++)
+		count += raw->runtimes[i]->label_count;
+	if (count == node->label_count)
+		return true;
+	labels = snap_arena_new_array(snap_analysis_arena(analysis), count, struct snap_label);
+	if (!labels)
+		return false;
+	count = node->label_count;
+	if (count)
+		memcpy(labels, node->labels, count * sizeof(*labels));
+	for (size_t i = 0; i < raw->runtime_count; i++)
+		for (size_t k = 0; k < raw->runtimes[i]->label_count; k++) {
+			const struct snap_label *from = &raw->runtimes[i]->labels[k];
+
+			if (!from->key || !from->value)
+				continue;
+			labels[count] = *from;
+			labels[count].key = snap_task_shown_key(&analysis->strings, from->key);
+			if (!labels[count++].key)
+				return false;
+		}
+	node->labels = labels;
+	node->label_count = count;
+	return true;
+}
+
+struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
+					 const struct snap_raw_process *raw,
+					 const struct snap_filter_stack *facts,
+					 struct snap_node *node)
+{
+	_cleanup_(snap_logical_set_deinit) struct snap_logical_set set = { .logical = NULL };
+	_cleanup_(grouping_deinit) struct grouping grouping = {
+		.analysis = analysis, .options = analysis->options, .raw = raw, .set = &set
+	};
+	struct stacksnap_error *err;
+
+	if (raw->runtime_count == 0)
+		return NULL;
+	err = snap_logical_find(analysis, raw, &set);
+	if (err)
+		return err;
+	grouping.in_tree = set.logical != NULL;
+	if (!list_items(&grouping, facts) || !add_process_labels(analysis, raw, node))
+		return snap_error_no_memory();
+	if (!grouping.in_tree) {
+		if (!make_stacks(&grouping, grouping.items, grouping.item_count, &node->stacks,
+				 &node->stack_count))
+			return snap_error_no_memory();
+	} else {
+		if (!fill_logical(&grouping))
+			return snap_error_no_memory();
+		err = snap_logical_arrange(snap_analysis_arena(analysis), analysis->options,
+					   set.logical, set.parents, set.count, &node->logical,
+					   &node->logical_count);
+		if (err)
+			return err;
+	}
+	return tell_runtimes(analysis, raw, node) ? NULL : snap_error_no_memory();
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Managed frames among native ones.
+ *
+ * Of a thread: a run of managed frames stands where the native frame stands that runs it, the
+ * interpreter's loop, which is found by where it lies in the stack or by its name. The loop and the
+ * interpreter's own calls between them are left out, unless they are asked for. If a run has no
+ * place, both stacks follow each other, and the stack says so. Of a task that stands in C: the
+ * frames of its thread come first.
+ */
+#include "analyze/task/task.h"
+
+#include "base/text.h"
+#include "model/stack_cut.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+static const char does_not_fit[] = "the frames of the interpreter and of the machine do not fit "
+				   "together: the machine's follow";
+static const char no_native_part[] = "its frames in C are not known";
+
+/* An interpreter's own functions, in the file that its loop is in. */
+struct glue {
+	const char *runtime;
+	bool whole_file;        /* all of them: what is left shows as managed frames, too */
+	const char *program;    /* whose main() is the interpreter's: a pattern of file names */
+	const char *const *own; /* prefixes of names */
+};
+
+static const char *const python_own[] = {
+	"Py",
+	"_Py",
+	"async_gen_",
+	"bounded_lru_cache_",
+	"builtin___build_class__",
+	"builtin_eval",
+	"builtin_exec",
+	"cfunction_",
+	"context_run",
+	"coro_",
+	"call_function",
+	"do_call",
+	"func_vectorcall",
+	"function_code_fastcall",
+	"gen_",
+	"import_",
+	"method_",
+	"object_vacall",
+	"partial_",
+	"pymain_",
+	"pythread_wrapper",
+	"run_eval_code_obj",
+	"run_file",
+	"run_mod",
+	"slot_",
+	"t_bootstrap",
+	"thread_run",
+	"type_call",
+	"vectorcall_",
+	"wrap_",
+	"wrapperdescr_",
+	NULL,
+};
+static const char *const no_names[] = { NULL };
+
+static const struct glue glues[] = {
+	{ "cpython", false, "python*", python_own },
+	{ "php", true, "*", no_names },
+};
+
+static const struct glue *find_glue(const char *runtime)
+{
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(glues); i++)
+		if (strcmp(glues[i].runtime, runtime) == 0)
+			return &glues[i];
+	return NULL;
+}
+
+/* The real function at a frame, for what it is called in its file. */
+static const char *name_of(const struct snap_frame *frame)
+{
+	const struct snap_entry *entry = &frame->entries[frame->entry_count - 1];
+
+	return entry->symbol ? entry->symbol : entry->function;
+}
+
+static bool begins_with(const char *name, const char *prefix)
+{
+	return name && strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_own(const struct glue *glue, const struct snap_frame *frame)
+{
+	const char *name = name_of(frame);
+
+	if (glue->whole_file || !name)
+		return true;
+	if (strcmp(name, "main") == 0 || strcmp(name, "_start") == 0)
+		return frame->module &&
+		       fnmatch(glue->program, snap_base_name(frame->module), 0) == 0;
+	for (const char *const *own = glue->own; *own; own++)
+		if (begins_with(name, *own))
+			return true;
+	return false;
+}
+
+/* ---- places ---- */
+
+/* The native stack of a thread, without the kernel's frames. */
+struct native {
+	const struct snap_frame **frames;
+	const uint64_t *sps; /* NULL: unknown */
+	size_t count;
+};
+
+/* The native frame at `first` or behind it that runs a run; SIZE_MAX: there is none. */
+static size_t find_loop(const struct native *native, const struct snap_runtime_thread *managed,
+			const struct snap_runtime_run *run, size_t first)
+{
+	for (size_t i = first; i < native->count; i++) {
+		if (run->anchor && native->sps) {
+			if (native->sps[i] <= run->anchor &&
+			    (i + 1 == native->count || run->anchor < native->sps[i + 1]))
+				return i;
+		} else if (managed->loop_function &&
+			   begins_with(name_of(native->frames[i]), managed->loop_function)) {
+			return i;
+		}
+	}
+	return SIZE_MAX;
+}
+
+/* malloc'ed: of each run; NULL: one has no place, or there is no memory for it. */
+static size_t *find_loops(const struct native *native, const struct snap_runtime_thread *managed)
+{
+	size_t *loops = malloc((managed->run_count + 1) * sizeof(*loops));
+	size_t next = 0, covered = 0;
+	bool fits = loops && managed->run_count;
+
+	for (size_t i = 0; i < managed->run_count && fits; i++) {
+		const struct snap_runtime_run *run = &managed->runs[i];
+
+		loops[i] = find_loop(native, managed, run, next);
+		next = loops[i] + 1;
+		fits = loops[i] != SIZE_MAX && run->first == covered &&
+		       run->count <= managed->stack.count - covered;
+		covered += run->count;
+	}
+	if (fits && covered == managed->stack.count)
+		return loops;
+	free(loops);
+	return NULL;
+}
+
+/* ---- threads ---- */
+
+/* Copies a native frame, unless it is the interpreter's own. */
+static size_t put_native(const struct snap_options *options, const struct glue *glue,
+			 const char *module, const struct snap_frame *frame,
+			 const struct snap_frame **to)
+{
+	if (!options->native && glue && snap_same_text(frame->module, module) &&
+	    is_own(glue, frame))
+		return 0;
+	*to = frame;
+	return 1;
+}
+
+/* The merged frames; how many they are. */
+static size_t merge_frames(const struct snap_options *options, const struct snap_raw_thread *thread,
+			   const struct native *native, const size_t *loops,
+			   const struct snap_frame **to)
+{
+	const struct snap_runtime_thread *managed = thread->managed;
+	const struct glue *glue = find_glue(thread->runtime);
+	const char *module = native->frames[loops[0]]->module;
+	size_t count = 0, run = 0;
+
+	for (size_t i = 0; i < native->count; i++) {
+		bool is_loop = run < managed->run_count && loops[run] == i;
+
+		if (is_loop) {
+			memcpy(to + count, thread->managed_frames + managed->runs[run].first,
+			       managed->runs[run].count * sizeof(*to));
+			count += managed->runs[run++].count;
+			if (!options->native)
+				continue;
+		}
+		count += put_native(options, glue, module, native->frames[i], to + count);
+	}
+	return count;
+}
+
+/* -n, which native frames were spared before. */
+static void limit_frames(const struct snap_options *options, struct snap_raw_stack *stack)
+{
+	struct snap_stack_cut cut;
+
+	if (!options->max_frames || stack->frame_count <= options->max_frames)
+		return;
+	if (options->max_frames == 1) {
+		stack->frame_count = 1;
+		stack->gap_count = 0;
+		stack->gap_frame = 0;
+		stack->end = SNAP_UNWIND_LIMIT;
+		stack->end_pc = 0;
+		stack->reason = "the frame limit was reached";
+		return;
+	}
+	cut = snap_stack_cut_to(options->max_frames, stack->frame_count, stack->gap_frame,
+				stack->gap_count);
+	stack->frame_count =
+		snap_stack_cut_copy(&cut, stack->frames, stack->frame_count, stack->frames,
+				    &stack->gap_frame, &stack->gap_count);
+}
+
+static bool add_stack(struct snap_analysis *analysis, struct snap_raw_process *raw,
+		      struct snap_raw_stack *stack, size_t *ret)
+{
+	limit_frames(analysis->options, stack);
+	return snap_raw_stack_add(raw, stack, ret);
+}
+
+/* How the managed part ended, where that was early: the rest is as whole as it was. */
+static void end_managed(struct snap_raw_stack *stack, const struct snap_runtime_stack *managed)
+{
+	if (snap_unwind_is_whole(managed->end))
+		return;
+	stack->end = managed->end;
+	stack->end_pc = 0;
+	stack->reason = managed->reason;
+}
+
+static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process *raw,
+			 struct snap_raw_thread *thread)
+{
+	struct snap_raw_stack stack = raw->stacks[thread->stack];
+	size_t kernel = stack.kernel_count, managed_count = thread->managed->stack.count;
+	struct native native = { stack.frames + kernel, thread->sps, stack.frame_count - kernel };
+	_cleanup_free_ size_t *loops = find_loops(&native, thread->managed);
+	const struct snap_frame **frames = snap_arena_new_array(
+		snap_analysis_arena(analysis), stack.frame_count + managed_count + 1,
+		const struct snap_frame *);
+
+	if (!frames)
+		return false;
+	memcpy(frames, stack.frames, kernel * sizeof(*frames));
+	if (loops) {
+		stack.frame_count = kernel + merge_frames(analysis->options, thread, &native, loops,
+							  frames + kernel);
+	} else {
+		memcpy(frames + kernel, thread->managed_frames, managed_count * sizeof(*frames));
+		memcpy(frames + kernel + managed_count, native.frames,
+		       native.count * sizeof(*frames));
+		stack.frame_count = kernel + managed_count + native.count;
+		if (!stack.reason)
+			stack.reason = does_not_fit;
+	}
+	stack.frames = frames;
+	end_managed(&stack, &thread->managed->stack);
+	return add_stack(analysis, raw, &stack, &thread->stack);
+}
+
+/* ---- tasks ---- */
+
+static const struct snap_raw_stack *stack_of_thread(const struct snap_raw_process *raw, pid_t tid)
+{
+	for (size_t i = 0; i < raw->thread_count; i++)
+		if (raw->threads[i].thread->tid == tid)
+			return &raw->stacks[raw->threads[i].stack];
+	return NULL;
+}
+
+/* How many frames of the thread stand above the function; SIZE_MAX: it has no such function. */
+static size_t count_until(const struct snap_raw_stack *stack, const char *function)
+{
+	for (size_t i = stack->kernel_count; i < stack->frame_count; i++) {
+		const char *name = name_of(stack->frames[i]);
+
+		if (name && strcmp(name, function) == 0)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+/* The frames in C of a task's thread, then its own. */
+static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *raw,
+		       struct snap_raw_task *task)
+{
+	struct snap_raw_stack stack = raw->stacks[task->stack];
+	const struct snap_raw_stack *native = stack_of_thread(raw, task->task->tid);
+	size_t count = native ? count_until(native, task->task->native_until) : SIZE_MAX;
+	bool is_known = count != SIZE_MAX;
+	const struct snap_frame **frames;
+
+	if (!is_known)
+		count = 0;
+	frames = snap_arena_new_array(snap_analysis_arena(analysis), stack.frame_count + count + 1,
+				      const struct snap_frame *);
+	if (!frames)
+		return false;
+	if (count)
+		memcpy(frames, native->frames, count * sizeof(*frames));
+	memcpy(frames + count, stack.frames, stack.frame_count * sizeof(*frames));
+	stack.frames = frames;
+	stack.frame_count += count;
+	stack.kernel_count = is_known ? native->kernel_count : 0;
+	if (!is_known && !stack.reason)
+		stack.reason = no_native_part;
+	return add_stack(analysis, raw, &stack, &task->stack);
+}
+
+/* Stacks of tasks that several share, cut once. */
+static void limit_tasks(struct snap_analysis *analysis, struct snap_raw_process *raw)
+{
+	for (size_t i = 0; i < raw->task_count; i++)
+		limit_frames(analysis->options, &raw->stacks[raw->tasks[i].stack]);
+}
+
+struct stacksnap_error *snap_tasks_merge(struct snap_analysis *analysis,
+					 struct snap_raw_process *raw)
+{
+	if (raw->runtime_count == 0)
+		return NULL;
+	for (size_t i = 0; i < raw->task_count; i++)
+		if (raw->tasks[i].task->native_until && !merge_task(analysis, raw, &raw->tasks[i]))
+			return snap_error_no_memory();
+	limit_tasks(analysis, raw);
+	for (size_t i = 0; i < raw->thread_count; i++)
+		if (raw->threads[i].managed && !merge_thread(analysis, raw, &raw->threads[i]))
+			return snap_error_no_memory();
+	return NULL;
+}

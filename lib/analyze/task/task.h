@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tasks: from what the runtimes of a process know (runtime/) to stacks of the snapshot.
+ *
+ *     collect (managed frames -> records; tasks -> raw stacks)          collect.c
+ *     merge   (managed frames into the native stacks of threads)        merge.c
+ *     group   (equal tasks -> one stack; labels in common)              group.c, labels.c
+ *     arrange (tasks with ids in their labels -> logical processes)     logical.c, arrange.c
+ *
+ * Knows no runtime: names of functions that are left out of merged stacks are a table in merge.c.
+ */
+#ifndef SNAP_ANALYZE_TASK_TASK_H
+#define SNAP_ANALYZE_TASK_TASK_H
+
+#include "analyze/analysis.h"
+#include "analyze/filter.h"
+
+/* What the runtimes know of a thread that is about to be unwound. */
+void snap_task_find_thread(const struct snap_raw_process *raw, struct snap_raw_thread *thread);
+
+/*
+ * Makes records of the managed frames, raw stacks and the list of the tasks, and tells which
+ * threads are hidden. The threads have been unwound. NO_MEMORY.
+ */
+struct stacksnap_error *snap_tasks_collect(struct snap_analysis *analysis,
+					   struct snap_raw_process *raw) _must_check_;
+
+/* Puts managed and native frames together; all have their names. NO_MEMORY. */
+struct stacksnap_error *snap_tasks_merge(struct snap_analysis *analysis,
+					 struct snap_raw_process *raw) _must_check_;
+
+/*
+ * Adds the tasks that are shown to the node, whose threads are grouped, in stacks or in logical
+ * processes, and tells of its runtimes. `facts`: one a raw stack. NO_MEMORY.
+ */
+struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
+					 const struct snap_raw_process *raw,
+					 const struct snap_filter_stack *facts,
+					 struct snap_node *node) _must_check_;
+
+/* ---- labels ---- */
+
+/* Sorts labels by key; of several with one key the first stays. How many are left. */
+size_t snap_task_sort_labels(struct snap_label *labels, size_t count);
+/* The value of a key in sorted labels; NULL: there is none. */
+const char *snap_task_label(const struct snap_label *labels, size_t count, const char *key);
+/*
+ * Leaves in labels those that are in the others, too; both sorted. How many are left.
+ */
+size_t snap_task_common_labels(struct snap_label *labels, size_t count,
+			       const struct snap_label *others, size_t other_count);
+/* The key by which a label of a program is shown among ours; NULL without memory. */
+const char *snap_task_shown_key(struct snap_interner *strings, const char *key);
+/* Whether a label tells which logical process a task is of, which is not told again below it. */
+bool snap_task_is_tree_label(const struct snap_options *options, const char *key, bool flat);
+
+/* ---- logical processes ---- */
+
+/*
+ * The logical process of each task; `shown` ones have a number there. NULL in *ret: labels name
+ * none. `logical` and what it has is in the snapshot's arena, in the order of their lowest task;
+ * parents[i]: the index of the parent of i, SIZE_MAX: a root. One without id is the last.
+ */
+struct snap_logical_set {
+	struct snap_logical *logical;
+	size_t *parents; /* malloc'ed */
+	size_t count;
+	size_t *of_tasks; /* malloc'ed: of each task of the process, its logical process */
+};
+
+struct stacksnap_error *snap_logical_find(struct snap_analysis *analysis,
+					  const struct snap_raw_process *raw,
+					  struct snap_logical_set *ret) _must_check_;
+void snap_logical_set_deinit(struct snap_logical_set *set);
+
+/* --no-system hides it, whatever it has. */
+bool snap_logical_is_hidden(const struct snap_options *options, const struct snap_logical *logical);
+/*
+ * Sorts logical processes into the order of their tree, with the depths: those that the options
+ * hide are left out, and what is below them moves up. The array is the arena's. NO_MEMORY.
+ */
+struct stacksnap_error *
+snap_logical_arrange(struct snap_arena *arena, const struct snap_options *options,
+		     const struct snap_logical *logical, const size_t *parents, size_t count,
+		     struct snap_logical **ret, size_t *count_ret) _must_check_;
+
+/* ---- filters ---- */
+
+bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
+			const struct snap_filter_stack *stack);
+/* Labels of a stack whose tasks are there; `hidden`: which of them are not repeated. */
+bool snap_task_label_stack(struct snap_interner *strings, const struct snap_options *options,
+			   struct snap_stack *stack, bool in_tree) _must_check_;
+/*
+ * The options' filters for the stacks of tasks of a node that was read without them: tasks go,
+ * stacks without any go, and logical processes are arranged anew. NO_MEMORY.
+ */
+struct stacksnap_error *snap_task_filter_node(struct snap_interner *strings,
+					      const struct snap_options *options,
+					      struct snap_node *node) _must_check_;
+
+#endif
