@@ -68,7 +68,7 @@ int64_t snap_recording_tick_end(const struct snap_recording *recording, size_t t
 /* How many of everything there are, and then where the next one goes. */
 struct filler {
 	struct snap_recording *recording;
-	size_t processes, tracks, stacks;
+	size_t processes, tracks, stacks, tasks;
 	struct snap_node **pending; /* nodes of the tree that are not entered yet, and … */
 	size_t *parents;            /* … the number of each one's parent */
 	size_t pending_count, pending_capacity, parent_capacity;
@@ -108,6 +108,47 @@ static int by_tid(const void *left, const void *right)
 	return snap_compare(a->tid, b->tid);
 }
 
+static enum snap_state state_of_task(enum snap_task_state state)
+{
+	switch (state) {
+	case SNAP_TASK_RUNNING:
+	case SNAP_TASK_RUNNABLE:
+		return SNAP_STATE_RUNNING;
+	case SNAP_TASK_SYSCALL:
+	case SNAP_TASK_WAITING:
+		return SNAP_STATE_SLEEPING;
+	case SNAP_TASK_DEAD:
+		return SNAP_STATE_DEAD;
+	case SNAP_TASK_UNKNOWN:
+	case SNAP_TASK_STATE_COUNT:
+		break;
+	}
+	return SNAP_STATE_UNKNOWN;
+}
+
+static void add_tasks(struct filler *filler, size_t process, const struct snap_stack *from)
+{
+	enum { NO_TID = 1 << 30 }; /* kernels count to a hundredth of that */
+	struct snap_recording *recording = filler->recording;
+
+	for (size_t i = 0; i < from->task_count; i++) {
+		const struct snap_task *task = &from->tasks[i];
+		struct snap_track *track = &recording->tracks[filler->tracks++];
+
+		*track = (struct snap_track){ .process = process,
+					      .tid = NO_TID + (pid_t)filler->tasks++,
+					      .name = task->name ? task->name : from->runtime,
+					      .task = task,
+					      .runtime = from->runtime,
+					      .run_count = 1 };
+		track->runs = snap_arena_new(&recording->arena, struct snap_run);
+		if (track->runs)
+			*track->runs = (struct snap_run){ .stack = (uint32_t)filler->stacks,
+							  .state = state_of_task(task->state),
+							  .wchan = task->wait };
+	}
+}
+
 static void add_stack(struct filler *filler, size_t process, const struct snap_stack *from)
 {
 	struct snap_recording *recording = filler->recording;
@@ -142,6 +183,7 @@ static void add_stack(struct filler *filler, size_t process, const struct snap_s
 							  .syscall = member->syscall,
 							  .wchan = member->wchan };
 	}
+	add_tasks(filler, process, from);
 	filler->stacks++;
 }
 
@@ -150,11 +192,13 @@ static bool add_node(struct filler *filler, struct snap_node *node, size_t paren
 {
 	size_t process = filler->processes++, first = filler->tracks;
 	struct snap_track *tracks = filler->recording->tracks;
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
 
 	filler->recording->processes[process] =
 		(struct snap_recorded_process){ .node = node, .parent = parent };
-	for (size_t i = 0; i < node->stack_count; i++)
-		add_stack(filler, process, &node->stacks[i]);
+	while ((stack = snap_node_next_stack(node, &cursor)))
+		add_stack(filler, process, stack);
 	qsort(tracks + first, filler->tracks - first, sizeof(*tracks), by_tid);
 	for (size_t i = first; i < filler->tracks; i++)
 		if (!tracks[i].runs)
@@ -181,10 +225,14 @@ static bool visit_all(struct filler *filler, const struct snap_snapshot *snapsho
 
 static bool count_node(struct filler *filler, struct snap_node *node, size_t parent _unused_)
 {
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
+
 	filler->processes++;
-	filler->stacks += node->stack_count;
-	for (size_t i = 0; i < node->stack_count; i++)
-		filler->tracks += node->stacks[i].thread_count;
+	while ((stack = snap_node_next_stack(node, &cursor))) {
+		filler->stacks++;
+		filler->tracks += stack->thread_count + stack->task_count;
+	}
 	return true;
 }
 
@@ -203,7 +251,7 @@ static bool allocate_recording(struct filler *filler)
 		snap_arena_new_array(arena, filler->stacks + 1, struct snap_recorded_stack);
 	recording->ticks = snap_arena_new(arena, struct snap_tick);
 	recording->tick_count = 1;
-	filler->processes = filler->tracks = filler->stacks = 0;
+	filler->processes = filler->tracks = filler->stacks = filler->tasks = 0;
 	return recording->processes && recording->tracks && recording->stacks && recording->ticks;
 }
 

@@ -41,6 +41,12 @@ struct snap_track {
 	pid_t tid, ns_tid;
 	const char *name; /* the last one it had */
 	bool kernel;
+	/*
+	 * Of a snapshot: it is this task, of a runtime; its tid is a number that no thread has, and
+	 * its state that of a thread that does the same. NULL: a thread.
+	 */
+	const struct snap_task *task;
+	const char *runtime;
 	struct snap_run *runs;
 	size_t run_count;
 };

@@ -69,7 +69,7 @@ static const char *suffix(const struct snap_line *line)
 		return "_[k]";
 	if (line->entry->inlined)
 		return "_[i]";
-	return line->frame->module ? "" : "_[j]";
+	return line->frame->module || line->entry->language ? "" : "_[j]";
 }
 
 /* The number of the text that was made, SIZE_MAX without memory. */
@@ -106,7 +106,10 @@ static size_t make_stack_text(struct folded *folded, size_t stack)
 
 static size_t make_owner_text(struct folded *folded, const struct snap_tally_row *row)
 {
-	struct snap_track track = { .process = row->process, .tid = row->tid, .name = row->name };
+	struct snap_track track = { .process = row->process,
+				    .tid = row->tid,
+				    .name = row->name,
+				    .task = row->task ? row->task->task : NULL };
 	const char *process = snap_profile_process(&folded->profile, row->process), *thread;
 
 	if (folded->group_by & SNAP_GROUP_TID)

@@ -2,6 +2,7 @@
 /* Folded stacks, byte for byte and line by line. */
 #include "recordings.h"
 #include "render/render.h"
+#include "task_snapshots.h"
 
 #include <regex.h>
 #include <setjmp.h>
@@ -93,6 +94,22 @@ static void test_snapshot(void **state _unused_)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(parts); i++)
 		if (!strstr(text, parts[i]))
 			fail_msg("%s is not in\n%s", parts[i], text);
+}
+
+/* Tasks are counted as threads are; interpreted functions have no file of machine code. */
+static void test_tasks(void **state _unused_)
+{
+	_cleanup_free_ char *text = render_snapshot(&gitea, SNAP_GROUP_STACK);
+	_cleanup_free_ char *each = render_snapshot(&gitea, SNAP_GROUP_STACK | SNAP_GROUP_TID);
+	uint64_t sum;
+
+	assert_true(well_formed(text, &sum));
+	assert_int_equal(sum, gitea.task_count + gitea.thread_count);
+	assert_non_null(strstr(text, "gitea[4099];go;runtime.goexit;code.gitea.io/gitea/modules/"
+				     "queue.(*Queue).Run;runtime.chanrecv1;runtime.gopark 5\n"));
+	assert_non_null(strstr(text, "gitea[4099];MainThread;main;Handler.do_GET;fsync 1\n"));
+	assert_true(well_formed(each, &sum));
+	assert_non_null(strstr(each, "gitea[4099];go/412;"));
 }
 
 static void test_recording_counts_samples(void **state _unused_)
@@ -207,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_check_refuses_what_is_wrong),
 		cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_recording_counts_samples),
 		cmocka_unit_test(test_threads_are_told_apart_on_request),
 		cmocka_unit_test(test_hostile_names_stay_in_their_line),

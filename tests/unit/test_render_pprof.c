@@ -4,6 +4,7 @@
 #include "pprof_reader.h"
 #include "recordings.h"
 #include "render/render.h"
+#include "task_snapshots.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -338,10 +339,38 @@ static void test_same_input_same_bytes(void **state _unused_)
 	assert_memory_equal(file, other, length);
 }
 
+/* One sample a task, labels as labels; those that have the key of one of ours keep it. */
+static void test_tasks(void **state _unused_)
+{
+	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&gitea);
+	const struct read_sample *request = NULL;
+	size_t tasks = 0;
+
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const char *task = label(profile, &profile->samples[i], "task");
+
+		tasks += task && *task;
+		if (task && strcmp(task, "412") == 0)
+			request = &profile->samples[i];
+	}
+	assert_int_equal(tasks, gitea.task_count);
+	assert_int_equal(profile->sample_count, gitea.task_count + gitea.thread_count);
+	assert_non_null(request);
+	assert_string_equal(label(profile, request, "runtime"), "go");
+	assert_string_equal(label(profile, request, "process"), "gitea");
+	assert_string_equal(label(profile, request, "state"), "running");
+	assert_string_equal(label(profile, request, "label.state"), "open");
+	assert_string_equal(label(profile, request, "label.pid"), "a1");
+	assert_string_equal(label(profile, request, "process-type"), "request");
+	assert_string_equal(label(profile, request, "tid"), "4100");
+	assert_string_equal(label(profile, request, "thread_name") ?: "", "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_counts_threads),
+		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_recording_weighs_samples),
 		cmocka_unit_test(test_a_slice_begins_later),
 		cmocka_unit_test(test_samples_are_added_up_unless_threads_matter),

@@ -392,6 +392,18 @@ static void put_life(struct snap_json_writer *json, const struct snap_recording 
 		     last && last->last + 1 < recording->tick_count, last ? last->last : 0);
 }
 
+/* Tasks of one name are told apart by their ids. */
+static void put_thread_name(struct snap_json_writer *json, const struct snap_track *track)
+{
+	_cleanup_free_ char *name = NULL;
+
+	if (track->task && asprintf(&name, "%s/%s", track->name, track->task->id) < 0) {
+		name = NULL;
+		json->failed = true;
+	}
+	snap_json_text(json, "name", name ? name : track->name ? track->name : "?");
+}
+
 bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_json_writer *json,
 			     size_t number)
 {
@@ -402,7 +414,7 @@ bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_j
 	if (!collect_samples(threads, track) || !collect_spans(threads, track))
 		return false;
 	snap_json_begin(json, NULL, '{');
-	snap_json_text(json, "name", track->name ? track->name : "?");
+	put_thread_name(json, track);
 	snap_json_text(json, "processName", node->name ? node->name : "?");
 	snap_firefox_put_id(json, "pid", recording, track->process, node->pid);
 	snap_firefox_put_id(json, "tid", recording, track->process, track->tid);

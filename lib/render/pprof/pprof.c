@@ -106,12 +106,48 @@ static void put_number_label(struct writer *writer, const char *key, int64_t num
 	snap_protobuf_message(&writer->sample, SAMPLE_LABEL, &writer->label);
 }
 
+/* A label of the program's own, whose key may be one of ours. */
+static void put_task_label(struct writer *writer, const struct snap_label *label)
+{
+	_cleanup_free_ char *key = NULL;
+
+	if (!snap_label_clashes(label->key)) {
+		put_text_label(writer, label->key, label->value);
+		return;
+	}
+	if (asprintf(&key, "label.%s", label->key) < 0) {
+		key = NULL;
+		writer->failed = true;
+		return;
+	}
+	put_text_label(writer, key, label->value);
+}
+
+static void put_task(struct writer *writer, const struct snap_track *track)
+{
+	const struct snap_task *task = track->task;
+
+	put_text_label(writer, "runtime", track->runtime);
+	put_text_label(writer, "task", task->id);
+	put_text_label(writer, "task_name", task->name);
+	put_number_label(writer, "tid", task->tid);
+	put_text_label(writer, "state", snap_task_state_word(task->state));
+	put_text_label(writer, "wait", task->wait);
+	for (size_t i = 0; i < task->label_count; i++)
+		put_task_label(writer, &task->labels[i]);
+}
+
 static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 {
 	const struct snap_node *node = writer->pprof.recording->processes[row->process].node;
 
 	put_text_label(writer, "process", node->name);
 	put_number_label(writer, "pid", node->pid);
+	if (row->task) {
+		put_task(writer, row->task);
+		put_text_label(writer, "unit", node->unit);
+		return;
+	}
 	put_text_label(writer, "thread_name", row->name);
 	put_number_label(writer, "tid", row->tid);
 	put_text_label(writer, "state", snap_state_word(row->state));
@@ -269,7 +305,7 @@ struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording
 	err = snap_pprof_init(&writer.pprof, recording);
 	if (err)
 		return err;
-	err = snap_tally_init(&writer.tally, recording, by | SNAP_TALLY_WAIT);
+	err = snap_tally_init(&writer.tally, recording, by | SNAP_TALLY_WAIT | SNAP_TALLY_TASK);
 	if (err)
 		return err;
 	err = snap_gzip_create(out, &writer.gzip);

@@ -152,8 +152,12 @@ const char *snap_profile_process(struct snap_profile *profile, size_t process)
 
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track)
 {
-	const char *name = snap_profile_escaped(profile, track->name ? track->name : "?");
+	const char *name = snap_profile_escaped(profile, track->name ? track->name : "?"), *id;
 
+	if (track->task) {
+		id = snap_profile_escaped(profile, track->task->id);
+		return name && id ? snap_arena_printf(&profile->arena, "%s/%s", name, id) : NULL;
+	}
 	return name ? snap_arena_printf(&profile->arena, "%s/%d", name, track->tid) : NULL;
 }
 

@@ -53,7 +53,7 @@ const char *snap_profile_name(struct snap_profile *profile, const struct snap_fr
 /* A text of the target, escaped: itself if it is clean, else in the profile's arena. */
 const char *snap_profile_escaped(struct snap_profile *profile, const char *text);
 
-/* "orderd[1234]", "worker-3/1240"; escaped, in the profile's arena; NULL without memory. */
+/* "orderd[1234]", "worker-3/1240", "go/412" of a task; escaped, in the profile's arena; NULL without memory. */
 const char *snap_profile_process(struct snap_profile *profile, size_t process);
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
 

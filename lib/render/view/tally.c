@@ -11,7 +11,7 @@ static uint64_t row_hash(const struct snap_tally_row *row)
 	uint64_t hash =
 		snap_hash_add(row->process, (uint64_t)row->stack << 32 | (uint32_t)row->tid);
 
-	hash = snap_hash_add(hash, (uintptr_t)row->name);
+	hash = snap_hash_add(hash, (uintptr_t)row->name ^ (uintptr_t)row->task);
 	hash = snap_hash_add(hash, (uintptr_t)row->syscall ^ (uint64_t)row->state << 56);
 	return snap_hash_add(hash, (uintptr_t)row->wchan);
 }
@@ -20,7 +20,7 @@ static bool same_row(const struct snap_tally_row *a, const struct snap_tally_row
 {
 	return a->stack == b->stack && a->process == b->process && a->tid == b->tid &&
 	       a->name == b->name && a->state == b->state && a->syscall == b->syscall &&
-	       a->wchan == b->wchan;
+	       a->wchan == b->wchan && a->task == b->task;
 }
 
 static bool add_row(struct snap_tally *tally, const struct snap_tally_row *row)
@@ -64,6 +64,7 @@ static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
 	struct snap_tally_row row = {
 		.process = track->process,
 		.tid = by & SNAP_TALLY_TID ? track->tid : 0,
+		.task = by & (SNAP_TALLY_TID | SNAP_TALLY_TASK) && track->task ? track : NULL,
 	};
 
 	if (!unify(tally, seen, track->name, &row.name))

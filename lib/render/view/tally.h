@@ -16,15 +16,17 @@
 enum snap_tally_by {
 	SNAP_TALLY_TID = 1 << 0,
 	SNAP_TALLY_WAIT = 1 << 1, /* state, syscall, wchan */
+	SNAP_TALLY_TASK = 1 << 2, /* tasks, which have labels of their own */
 };
 
 struct snap_tally_row {
 	const char *name, *syscall, *wchan; /* NULL: none, or not told apart */
 	size_t process;
 	uint32_t stack;
-	pid_t tid;             /* 0: not told apart */
-	enum snap_state state; /* SNAP_STATE_UNKNOWN if not told apart */
-	uint64_t count;        /* samples */
+	pid_t tid;                     /* 0: not told apart */
+	enum snap_state state;         /* SNAP_STATE_UNKNOWN if not told apart */
+	const struct snap_track *task; /* of a task, if they are told apart */
+	uint64_t count;                /* samples */
 };
 
 struct snap_tally {
