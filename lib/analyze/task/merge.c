@@ -18,7 +18,7 @@
 
 static const char does_not_fit[] = "the frames of the interpreter and of the machine do not fit "
 				   "together: the machine's follow";
-static const char no_native_part[] = "its frames in C are not known";
+static const char no_native_part[] = "not all of its frames in C are known";
 
 /* An interpreter's own functions, in the file that its loop is in. */
 struct glue {
@@ -275,13 +275,20 @@ static const struct snap_raw_stack *stack_of_thread(const struct snap_raw_proces
 /* How many frames of the thread stand above the function; SIZE_MAX: it has no such function. */
 static size_t count_until(const struct snap_raw_stack *stack, const char *function)
 {
-	for (size_t i = stack->kernel_count; i < stack->frame_count; i++) {
-		const char *name = name_of(stack->frames[i]);
-
-		if (name && strcmp(name, function) == 0)
+	/* Linkers give functions of Go suffixes: ".abi0". */
+	for (size_t i = stack->kernel_count; i < stack->frame_count; i++)
+		if (begins_with(name_of(stack->frames[i]), function))
 			return i;
-	}
 	return SIZE_MAX;
+}
+
+/* Without names: those that are surely C, as they lie in other files than the task's function. */
+static size_t count_elsewhere(const struct snap_raw_stack *stack, const char *module)
+{
+	for (size_t i = stack->kernel_count; i < stack->frame_count && module; i++)
+		if (snap_same_text(stack->frames[i]->module, module))
+			return i;
+	return 0;
 }
 
 /* The frames in C of a task's thread, then its own. */
@@ -295,7 +302,9 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 	const struct snap_frame **frames;
 
 	if (!is_known)
-		count = 0;
+		count = native && stack.frame_count
+				? count_elsewhere(native, stack.frames[0]->module)
+				: 0;
 	frames = snap_arena_new_array(snap_analysis_arena(analysis), stack.frame_count + count + 1,
 				      const struct snap_frame *);
 	if (!frames)
@@ -305,7 +314,7 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 	memcpy(frames + count, stack.frames, stack.frame_count * sizeof(*frames));
 	stack.frames = frames;
 	stack.frame_count += count;
-	stack.kernel_count = is_known ? native->kernel_count : 0;
+	stack.kernel_count = count ? native->kernel_count : 0;
 	if (!is_known && !stack.reason)
 		stack.reason = no_native_part;
 	return add_stack(analysis, raw, &stack, &task->stack);
