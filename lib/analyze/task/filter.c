@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* What runtimes say of tasks that wait for work rather than for an answer: stacksnap-json(5). */
+/* What runtimes say of tasks that wait for work rather than for an answer: stacksnap(1). */
 static bool waits_for_work(const char *wait)
 {
 	static const char *const reasons[] = {
