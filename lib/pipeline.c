@@ -13,6 +13,7 @@
 #include "pipeline.h"
 
 #include "analyze/log/log.h"
+#include "analyze/runtime/runtimes.h"
 #include "analyze/unwind/engine.h"
 #include "base/clock.h"
 #include "capture/capture.h"
@@ -20,6 +21,7 @@
 #include "roles/analysis.h"
 #include "roles/naming.h"
 #include "roles/opener/opener.h"
+#include "roles/scout/scout.h"
 #include "roles/unwinder/judge.h"
 #include "store/capture/file.h"
 #include "store/recording/file.h"
@@ -45,6 +47,22 @@ static struct stacksnap_error *capture_without_stop(const struct snap_options *o
 	return snap_capture_take(options, &hook, ret);
 }
 
+static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,
+						     struct snap_capture **ret)
+{
+	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
+	struct snap_stop_hook hook = { .scout = snap_scout_plan };
+	struct stacksnap_error *err;
+
+	if (!options->runtimes)
+		return snap_capture_take(options, NULL, ret);
+	err = snap_scout_create(options, snap_runtimes, &scout);
+	if (err)
+		return err;
+	hook.context = scout;
+	return snap_capture_take(options, &hook, ret);
+}
+
 static struct stacksnap_error *capture(void *context, const struct snap_options *options,
 				       struct snap_capture **ret)
 {
@@ -55,7 +73,7 @@ static struct stacksnap_error *capture(void *context, const struct snap_options 
 	if (options->no_stop)
 		return capture_without_stop(options, ret);
 	if (options->engine != SNAP_ENGINE_PTRACE)
-		return snap_capture_take(options, NULL, ret);
+		return capture_with_runtimes(options, ret);
 	hook.context = engine = snap_ptrace_engine_create();
 	if (!engine)
 		return snap_error_no_memory();

@@ -57,6 +57,9 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 		return err;
 	remote.capture = capture;
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
+	/* What a target has in its memory may have ended a parser, as well as its files. */
+	if (effort != SNAP_EFFORT_ALL)
+		options.runtimes = 0;
 	options.no_files = effort == SNAP_EFFORT_NO_FILES;
 	if (options.no_files) {
 		finder = snap_no_files();

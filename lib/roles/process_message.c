@@ -29,6 +29,7 @@ static struct stacksnap_error *encode(const struct snap_process *process, int *f
 		return snap_error_os(errno, "cannot pass a process to the parser");
 	sent.thread_count = sent.threads_missed = sent.embedded_count = sent.ancestor_count = 0;
 	sent.args_size = 0;
+	sent.memory = NULL;
 	sent.parent = SIZE_MAX;
 	snap_code_process(&codec, &alone, 0);
 	if (ftruncate(fd, (off_t)codec.position) < 0)

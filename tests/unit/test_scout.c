@@ -124,25 +124,27 @@ static struct stacksnap_error *read_without_end(const struct snap_runtime_proces
 	return NULL;
 }
 
-static const struct snap_runtime looks_around = { .name = "a", .scout = look_around },
-				 finds_nothing = { .name = "b", .scout = find_nothing },
-				 adds_bss = { .name = "c", .scout = add_bss },
-				 reads_a_stack = { .name = "d", .scout = read_a_stack },
-				 talks_nonsense = { .name = "e", .scout = talk_nonsense },
-				 dies = { .name = "f", .scout = die },
-				 thinks = { .name = "g", .scout = think },
-				 reads_without_end = { .name = "h", .scout = read_without_end };
+static const struct snap_runtime looks_around = { .kind = SNAP_RUNTIME_GO, .scout = look_around },
+				 finds_nothing = { .kind = SNAP_RUNTIME_GO, .scout = find_nothing },
+				 adds_bss = { .kind = SNAP_RUNTIME_GO, .scout = add_bss },
+				 reads_a_stack = { .kind = SNAP_RUNTIME_GO, .scout = read_a_stack },
+				 talks_nonsense = { .kind = SNAP_RUNTIME_GO,
+						    .scout = talk_nonsense },
+				 dies = { .kind = SNAP_RUNTIME_GO, .scout = die },
+				 thinks = { .kind = SNAP_RUNTIME_GO, .scout = think },
+				 reads_without_end = { .kind = SNAP_RUNTIME_GO,
+						       .scout = read_without_end };
 
 /* ---- tests ---- */
 
-static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtimes, size_t count,
+static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtimes,
 		      struct snap_memory_plan *plan)
 {
 	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
 	bool found = true;
 
 	*plan = (struct snap_memory_plan){ 0 };
-	assert_null(snap_scout_create(&bed->options, runtimes, count, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, plan, &found));
 	return found;
 }
@@ -150,7 +152,9 @@ static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtime
 static bool plan_of(struct bed *bed, const struct snap_runtime *runtime,
 		    struct snap_memory_plan *plan)
 {
-	return plan_with(bed, &runtime, 1, plan);
+	const struct snap_runtime *const runtimes[] = { runtime, NULL };
+
+	return plan_with(bed, runtimes, plan);
 }
 
 static void test_memory_and_files(void **state)
@@ -167,13 +171,13 @@ static void test_memory_and_files(void **state)
 static void test_several_runtimes(void **state)
 {
 	const struct snap_runtime *const runtimes[] = { &finds_nothing, &looks_around,
-							&finds_nothing, &adds_bss };
+							&finds_nothing, &adds_bss, NULL };
 	struct snap_memory_plan plan;
 
-	assert_true(plan_with(*state, runtimes, 4, &plan));
+	assert_true(plan_with(*state, runtimes, &plan));
 	assert_int_equal(plan.step_count, 3);
 	assert_int_equal(plan.steps[1].address, (uintptr_t)&unreadable);
-	assert_false(plan_with(*state, runtimes, 1, &plan));
+	assert_false(plan_of(*state, &finds_nothing, &plan));
 	assert_int_equal(plan.step_count, 0);
 }
 
@@ -197,19 +201,19 @@ static void test_one_that_dies(void **state)
 {
 	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
 	struct bed *bed = *state;
-	const struct snap_runtime *runtime = &dies;
+	const struct snap_runtime *runtimes[] = { &dies, NULL };
 	struct snap_memory_plan plan;
 	bool found = true;
 
-	assert_null(snap_scout_create(&bed->options, &runtime, 1, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
 	assert_false(found);
 	/* Another one is asked about the next process. */
-	runtime = &looks_around;
+	runtimes[0] = &looks_around;
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
 	/* The one that is there stays. */
-	runtime = &dies;
+	runtimes[0] = &dies;
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
 }
@@ -228,14 +232,14 @@ static void test_cancel(void **state)
 {
 	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = NULL;
 	struct bed *bed = *state;
-	const struct snap_runtime *runtime = &thinks;
+	const struct snap_runtime *const runtimes[] = { &thinks, NULL };
 	static volatile int cancel = 1;
 	struct snap_memory_plan plan;
 	struct stacksnap_error *err;
 	bool found;
 
 	bed->options.cancel = &cancel;
-	assert_null(snap_scout_create(&bed->options, &runtime, 1, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
 	err = snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found);
 	bed->options.cancel = NULL;
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);

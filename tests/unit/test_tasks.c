@@ -102,7 +102,9 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	return NULL;
 }
 
-static const struct snap_runtime runtime = { "go", NULL, read_runtime };
+static const struct snap_runtime runtime = { .name = "go",
+					     .kind = SNAP_RUNTIME_GO,
+					     .read = read_runtime };
 static const struct snap_runtime *const runtimes[] = { &runtime, NULL };
 
 static void bed_init(struct bed *bed)

@@ -131,6 +131,7 @@ struct snap_runtime_result {
 
 struct snap_runtime {
 	const char *name;
+	enum snap_runtime_kind kind;
 	/*
 	 * Is it there, by the names and ELF files of its mappings? What `read` needs is added to
 	 * the plan; *found_ret stays false if it is not. Finding it too new, or broken, is no

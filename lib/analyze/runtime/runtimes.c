@@ -9,6 +9,9 @@
 #include <string.h>
 
 const struct snap_runtime *const snap_runtimes[] = {
+	&snap_runtime_cpython,
+	&snap_runtime_go,
+	&snap_runtime_php,
 	NULL,
 };
 
@@ -128,24 +131,6 @@ static void warn_of_refusal(struct snap_analysis *analysis, const struct snap_pr
 				   "process %d: %s", process->pid, result->refused);
 }
 
-/* --runtimes, of a capture that has the memory of others, too. */
-static bool is_wanted(const struct snap_options *options, const struct snap_runtime *runtime)
-{
-	static const struct {
-		const char *name;
-		enum snap_runtime_kind kind;
-	} kinds[] = {
-		{ "go", SNAP_RUNTIME_GO },
-		{ "cpython", SNAP_RUNTIME_CPYTHON },
-		{ "php", SNAP_RUNTIME_PHP },
-	};
-
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(kinds); i++)
-		if (strcmp(kinds[i].name, runtime->name) == 0)
-			return options->runtimes & kinds[i].kind;
-	return true;
-}
-
 struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 					   struct snap_raw_process *raw)
 {
@@ -175,7 +160,8 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		struct snap_runtime_result *result = NULL;
 		struct stacksnap_error *err = NULL;
 
-		if (is_wanted(analysis->options, analysis->runtimes[i]))
+		/* A capture may have the memory of others, too. */
+		if (analysis->options->runtimes & analysis->runtimes[i]->kind)
 			err = analysis->runtimes[i]->read(&process, &result);
 		if (err)
 			return err;

@@ -50,8 +50,7 @@ _Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_req
 /* What the parser is made with. */
 struct snap_scout_birth {
 	const struct snap_options *options;
-	const struct snap_runtime *const *runtimes;
-	size_t runtime_count;
+	const struct snap_runtime *const *runtimes; /* NULL behind the last one */
 };
 
 /* The life of the parser: `context` is the birth. */

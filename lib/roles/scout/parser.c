@@ -143,12 +143,13 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		    snap_module_set_create(&parser->finder, &parser->arena, &looked.set)) ||
 	    snap_error_ignore(snap_modules_create(looked.set, process, &looked.modules)))
 		_exit(FAILED);
-	for (size_t i = 0; i < parser->birth->runtime_count; i++) {
+	for (const struct snap_runtime *const *at = parser->birth->runtimes; *at; at++) {
 		struct snap_memory_plan before = answer->plan;
 		bool found = false;
 
-		if (snap_error_ignore(
-			    parser->birth->runtimes[i]->scout(&looked, &answer->plan, &found)))
+		if (!(looked.options->runtimes & (*at)->kind))
+			continue;
+		if (snap_error_ignore((*at)->scout(&looked, &answer->plan, &found)))
 			_exit(FAILED);
 		if (found)
 			answer->found = 1;

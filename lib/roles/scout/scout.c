@@ -41,7 +41,7 @@ struct snap_scout {
 
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
-					  size_t runtime_count, struct snap_scout **ret)
+					  struct snap_scout **ret)
 {
 	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = calloc(1, sizeof(*scout));
 	struct stacksnap_error *err;
@@ -49,7 +49,7 @@ struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 	if (!scout)
 		return snap_error_no_memory();
 	scout->role = SNAP_ROLE_NONE;
-	scout->birth = (struct snap_scout_birth){ options, runtimes, runtime_count };
+	scout->birth = (struct snap_scout_birth){ options, runtimes };
 	err = snap_opener_create(NULL, &scout->opener);
 	if (err)
 		return err;

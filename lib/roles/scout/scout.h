@@ -19,10 +19,9 @@
 
 struct snap_scout;
 
-/* The options and the list of runtimes must outlive it. NO_MEMORY. */
+/* The options and the list of runtimes, which NULL ends, must outlive it. NO_MEMORY. */
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
-					  size_t runtime_count,
 					  struct snap_scout **ret) _must_check_;
 void snap_scout_destroy(struct snap_scout *scout);
 

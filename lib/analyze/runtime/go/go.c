@@ -150,4 +150,6 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	return why_not(&go);
 }
 
-const struct snap_runtime snap_runtime_go = { .name = "go", .scout = scout, .read = read_runtime };
+const struct snap_runtime snap_runtime_go = {
+	.name = "go", .kind = SNAP_RUNTIME_GO, .scout = scout, .read = read_runtime
+};

@@ -100,4 +100,6 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 	return err;
 }
 
-const struct snap_runtime snap_runtime_php = { .name = "php", .scout = scout, .read = read_all };
+const struct snap_runtime snap_runtime_php = {
+	.name = "php", .kind = SNAP_RUNTIME_PHP, .scout = scout, .read = read_all
+};

@@ -72,6 +72,6 @@ static struct stacksnap_error *read_all(const struct snap_runtime_process *proce
 	return err;
 }
 
-const struct snap_runtime snap_runtime_cpython = { .name = "cpython",
-						   .scout = scout,
-						   .read = read_all };
+const struct snap_runtime snap_runtime_cpython = {
+	.name = "cpython", .kind = SNAP_RUNTIME_CPYTHON, .scout = scout, .read = read_all
+};
