@@ -49,6 +49,7 @@ static const char *const python_own[] = {
 	"object_vacall",
 	"partial_",
 	"pymain_",
+	"pyrun_",
 	"pythread_wrapper",
 	"run_eval_code_obj",
 	"run_file",
