@@ -212,6 +212,15 @@ static void test_one_that_dies(void **state)
 	runtimes[0] = &looks_around;
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
 	assert_true(found);
+	/* Files of another user are another one's to read. */
+	runtimes[0] = &dies;
+	bed->capture->processes[0].uid++;
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	bed->capture->processes[0].uid--;
+	assert_false(found);
+	runtimes[0] = &looks_around;
+	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
+	assert_true(found);
 	/* The one that is there stays. */
 	runtimes[0] = &dies;
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));

@@ -31,6 +31,7 @@ struct snap_scout {
 	struct snap_broker broker;
 	struct snap_peeker *peeker; /* NULL: not needed yet */
 	struct snap_role role;
+	uid_t user; /* whose files the parser has read */
 	unsigned losses;
 	int64_t spent_ns; /* on all processes so far */
 	/* the process at hand */
@@ -79,6 +80,10 @@ static struct stacksnap_error *need_parser(struct snap_scout *scout,
 					 .context = &scout->birth };
 	struct stacksnap_error *err;
 
+	/* One that files of a user have taken over reads no memory of another one's. */
+	if (scout->role.pidfd >= 0 && scout->user != scout->process->uid)
+		snap_role_end(&scout->role);
+	scout->user = scout->process->uid;
 	if (scout->role.pidfd >= 0)
 		return NULL;
 	err = snap_parser_pick_uid(capture, &stay.uid);
