@@ -256,7 +256,8 @@ bool snap_frame_copy(struct snap_interner *strings, const struct snap_frame *fro
 
 		if (!snap_intern_text(strings, &entry->function, SIZE_MAX) ||
 		    !snap_intern_text(strings, &entry->symbol, SIZE_MAX) ||
-		    !snap_intern_text(strings, &entry->file, SIZE_MAX))
+		    !snap_intern_text(strings, &entry->file, SIZE_MAX) ||
+		    !snap_intern_text(strings, &entry->language, SIZE_MAX))
 			return false;
 	}
 	*ret = frame;

@@ -70,7 +70,7 @@ struct snap_entry {
 	bool inlined;          /* inlined into the next entry of the frame */
 	bool system;           /* C library, loader, language start-up */
 	bool kernel;
-	const char *language; /* "go", "python", "php": of a managed frame; NULL: native; static */
+	const char *language; /* "go", "python", "php": of a managed frame; NULL: native */
 };
 
 /*

@@ -186,7 +186,11 @@ static void test_heap_is_copied(void **state _unused_)
 	plan_list(&scouting);
 	scouting.plan.steps[1] = (struct snap_plan_step){ .op = SNAP_PLAN_HEAP,
 							  .source = SNAP_PLAN_LITERAL,
-							  .cap = 64 << 20 };
+							  .cap = 1 << 30 };
+	/* With a sanitizer there is much of it. */
+	options.runtime_memory = 1 << 30;
+	options.runtime_budget_ns = 20000000000;
+	options.stop_timeout_ns = 20000000000;
 	capture = take_with(&victim, &scouting, &options);
 	assert_non_null(capture->processes[0].memory);
 	assert_true(capture->processes[0].memory->steps[1].bytes >= NODES * sizeof(struct node));

@@ -192,10 +192,12 @@ static bool cut_stacks(struct snap_limit *limit, double most)
 	snap_arena_deinit(&limited->arena);
 	snap_interner_init(&limit->names, &limited->arena);
 	limited->recording.stacks =
-		snap_arena_memdup(&limited->arena, limit->from->stacks,
-				  (count + 1) * sizeof(*limited->recording.stacks));
+		snap_arena_new_array(&limited->arena, count + 1, struct snap_recorded_stack);
 	if (!limited->recording.stacks)
 		return false;
+	if (count)
+		memcpy(limited->recording.stacks, limit->from->stacks,
+		       count * sizeof(*limited->recording.stacks));
 	for (size_t i = 0; i < count; i++)
 		if (!cut_stack(limit, i, most))
 			return false;
