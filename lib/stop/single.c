@@ -31,7 +31,9 @@ enum {
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
 	SCHEDSTAT_TEXT = 80,
-	READ_NS = 50000000, /* see snap_single_set_patience() */
+	READ_NS = 50000000,    /* see snap_single_set_patience() */
+	READY_NS = 1000000000, /* for a new child, before it is handed anything */
+	READY_LOOK_NS = 10000000,
 };
 
 static const uint64_t MOST_STACKS = (uint64_t)1 << 30;
@@ -114,18 +116,33 @@ static void end_child(struct snap_single *single, bool kill_it)
 	single->pid = 0;
 }
 
+/* Nobody stands until it has begun. One that is not ready in time may still be. */
+static void await_child(const struct snap_single *single)
+{
+	struct snap_channel *channel = single->channel;
+	const struct timespec look = { .tv_nsec = READY_LOOK_NS };
+	int64_t until = snap_clock_ns(CLOCK_MONOTONIC) + READY_NS;
+
+	while (!__atomic_load_n(&channel->ready, __ATOMIC_ACQUIRE) &&
+	       !snap_spawn_has_ended(single->pidfd, 0) &&
+	       !snap_options_cancelled(single->options) && snap_clock_ns(CLOCK_MONOTONIC) < until)
+		syscall(SYS_futex, &channel->ready, FUTEX_WAIT, 0, &look, NULL, 0);
+}
+
 static struct stacksnap_error *make_child(struct snap_single *single)
 {
 	struct snap_channel *channel = single->channel;
 	struct stacksnap_error *err;
 
 	channel->request = channel->done = 0;
-	channel->leaves = false;
+	channel->leaves = channel->ready = false;
 	err = snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
 			 &single->pidfd);
-	if (!err)
-		open_schedstat(single);
-	return err;
+	if (err)
+		return err;
+	open_schedstat(single);
+	await_child(single);
+	return NULL;
 }
 
 /* It ends its worker before itself, so that nobody is left to whom it does not matter. */
@@ -216,6 +233,26 @@ static bool is_done(const struct snap_slot *slot)
 	return snap_tracee_is_done(__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE));
 }
 
+/* Its latest time at which it ran is known; who was not interrupted does not stand. */
+static int64_t stood_until(const struct snap_slot *slot, int64_t now)
+{
+	switch ((enum snap_tracee_phase)__atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE)) {
+	case SNAP_TRACEE_AWAITED:
+	case SNAP_TRACEE_SLOW:
+	case SNAP_TRACEE_STOPPED:
+		return now - slot->ran_ns;
+	case SNAP_TRACEE_LISTED:
+	case SNAP_TRACEE_SEIZED:
+	case SNAP_TRACEE_REFUSED:
+	case SNAP_TRACEE_EXITING:
+	case SNAP_TRACEE_RELEASED:
+	case SNAP_TRACEE_GONE:
+	case SNAP_TRACEE_PHASES:
+		break;
+	}
+	return 0;
+}
+
 /* Those of a child that was ended in the middle count as not stopped. */
 static void take_over_copies(const struct snap_channel *channel, struct snap_pick *picks)
 {
@@ -235,7 +272,7 @@ static void take_over_copies(const struct snap_channel *channel, struct snap_pic
 		pick->stalled = slot->pick.stalled;
 		pick->stopped_ns = slot->pick.stopped_ns;
 		/* One that was given up may have come just before the child ended. */
-		pick->stood_ns = done ? slot->pick.stood_ns : now - slot->ran_ns;
+		pick->stood_ns = done ? slot->pick.stood_ns : stood_until(slot, now);
 		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
 		to->partial = false;
 		to->taken = SNAP_TAKEN_ALONE;

@@ -377,6 +377,8 @@ static bool serve_calls(struct single *single, uint32_t served)
 {
 	struct snap_channel *channel = single->channel;
 
+	__atomic_store_n(&channel->ready, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &channel->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 	while (!channel->leaves) {
 		if (!wait_for_call(channel, served)) {
 			channel->leaves = true;

@@ -39,6 +39,7 @@ struct snap_channel {
 	/* Futexes that count calls: alike between two calls. */
 	uint32_t request; /* the parent's */
 	uint32_t done;    /* the child's */
+	uint32_t ready;   /* a futex, by the child: it will serve calls at once */
 	uint32_t give_up; /* by the parent, in a call: nobody is waited for any more */
 	/* by the child: it ends, with a call, which lets stragglers run, or for want of calls */
 	uint32_t leaves;
