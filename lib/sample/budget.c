@@ -93,12 +93,24 @@ static int64_t expect(int64_t expected_ns, int64_t last_ns)
 	return last_ns > expected_ns ? last_ns : expected_ns + (last_ns - expected_ns) / USUAL;
 }
 
+void snap_budget_add(struct snap_budget *budget, int64_t from_ns, int64_t stood_ns)
+{
+	int64_t until = from_ns + stood_ns;
+
+	if (from_ns < budget->until_ns)
+		from_ns = budget->until_ns;
+	if (until <= from_ns)
+		return;
+	budget->call_ns += until - from_ns;
+	budget->until_ns = until;
+}
+
 /* On a busy machine few stops are much longer than most, and a share has no room for those. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns)
 {
 	budget->left_ns -= stood_ns;
 	budget->stood_ns += stood_ns;
-	budget->reserved_ns = 0;
+	budget->reserved_ns = budget->call_ns = budget->until_ns = 0;
 	if (!stops)
 		return;
 	budget->usual_ns = expect(budget->usual_ns, stood_ns / stops);

@@ -26,6 +26,7 @@ struct snap_budget {
 	int64_t usual_ns;            /* what one stop takes, if it takes long */
 	int64_t long_ns;             /* the same of stops that were made together */
 	int64_t stood_ns;            /* in all */
+	int64_t call_ns, until_ns;   /* of the stops at hand: how long it stood, until when */
 };
 
 static inline bool snap_budget_is_limited(const struct snap_budget_rules *rules)
@@ -39,6 +40,11 @@ bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules 
 /* For how long it may stand now, all in all; INT64_MAX: no limit. */
 int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_rules *rules,
 			 int64_t now_ns);
+/*
+ * A thread of it stands from then on, for so long. Those of a call begin in order; what they share
+ * counts once, in call_ns, which snap_budget_spend() begins anew.
+ */
+void snap_budget_add(struct snap_budget *budget, int64_t from_ns, int64_t stood_ns);
 /* `stops` that were asked for made the process stand for so long. */
 void snap_budget_spend(struct snap_budget *budget, unsigned stops, int64_t stood_ns);
 

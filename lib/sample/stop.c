@@ -242,7 +242,7 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 static void account_process(struct snap_sampler *sampler, struct snap_sampler_process *process,
 			    int64_t call_ns, int64_t waited_ns)
 {
-	int64_t stood = process->call_ns + waited_ns;
+	int64_t stood = process->budget.call_ns + waited_ns;
 
 	stood = stood < call_ns ? stood : call_ns;
 
@@ -252,11 +252,22 @@ static void account_process(struct snap_sampler *sampler, struct snap_sampler_pr
 	process->stood_tick = sampler->ticks;
 	process->tick_ns += stood;
 	process->call_stops = 0;
-	process->call_ns = 0;
 	if (process->tick_ns > sampler->tick.stopped_ns)
 		sampler->tick.stopped_ns = process->tick_ns;
 	if (process->budget.stood_ns > sampler->stood_ns)
 		sampler->stood_ns = process->budget.stood_ns;
+}
+
+/* By when they stood. */
+static void order_picks(const struct snap_pick *picks, size_t count, uint8_t *order)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t at = i;
+
+		for (; at && picks[order[at - 1]].stood_from_ns > picks[i].stood_from_ns; at--)
+			order[at] = order[at - 1];
+		order[at] = (uint8_t)i;
+	}
 }
 
 /*
@@ -266,11 +277,19 @@ static void account_process(struct snap_sampler *sampler, struct snap_sampler_pr
 static void account_call(struct snap_sampler *sampler, size_t count, int64_t call_ns,
 			 int64_t waited_ns)
 {
+	uint8_t order[SNAP_SINGLE_MOST];
+
+	order_picks(sampler->picks, count, order);
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_process *process = sampler->requests[i].thread->process;
 
 		process->call_stops++;
-		process->call_ns += sampler->picks[i].stood_ns;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_pick *pick = &sampler->picks[order[i]];
+
+		snap_budget_add(&sampler->requests[order[i]].thread->process->budget,
+				pick->stood_from_ns, pick->stood_ns);
 	}
 	for (size_t i = 0; i < count; i++)
 		if (sampler->requests[i].thread->process->call_stops)

@@ -273,6 +273,7 @@ static void take_over_copies(const struct snap_channel *channel, struct snap_pic
 		pick->stopped_ns = slot->pick.stopped_ns;
 		/* One that was given up may have come just before the child ended. */
 		pick->stood_ns = done ? slot->pick.stood_ns : stood_until(slot, now);
+		pick->stood_from_ns = slot->ran_ns;
 		to->result = done ? from->result : SNAP_THREAD_NOT_STOPPED;
 		to->partial = false;
 		to->taken = SNAP_TAKEN_ALONE;

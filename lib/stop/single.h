@@ -54,6 +54,7 @@ struct snap_pick {
 	 * the time in which the tracer waited for one.
 	 */
 	int64_t stood_ns;
+	int64_t stood_from_ns; /* CLOCK_MONOTONIC */
 };
 
 enum { SNAP_SINGLE_MOST = 64 }; /* picks of one call */

@@ -135,6 +135,24 @@ static void test_long_stops_are_made_alone(void **state)
 	assert_false(snap_budget_ask(&budget, &rules, 100 * S));
 }
 
+static void test_threads_that_stand_together_count_once(void **state)
+{
+	struct snap_budget budget = { 0 };
+
+	(void)state;
+	snap_budget_add(&budget, 100, 10);
+	snap_budget_add(&budget, 100, 10);
+	snap_budget_add(&budget, 103, 2);
+	snap_budget_add(&budget, 108, 10);
+	snap_budget_add(&budget, 200, 0);
+	snap_budget_add(&budget, 300, 1);
+	assert_int_equal(budget.call_ns, 19);
+	snap_budget_spend(&budget, 6, budget.call_ns);
+	snap_budget_add(&budget, 100, 10);
+	assert_int_equal(budget.call_ns, 10);
+	assert_int_equal(budget.stood_ns, 19);
+}
+
 static void test_room_is_what_is_left(void **state)
 {
 	const struct snap_budget_rules none = { 0 }, rules = { .share = 30000 };
@@ -391,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_first_look_has_what_a_bucket_holds_at_first),
 		cmocka_unit_test(test_stops_that_took_long_together),
 		cmocka_unit_test(test_long_stops_are_made_alone),
+		cmocka_unit_test(test_threads_that_stand_together_count_once),
 		cmocka_unit_test(test_room_is_what_is_left),
 		cmocka_unit_test(test_idle_time_is_not_saved_up),
 		cmocka_unit_test(test_what_was_asked_for_counts_before_it_is_over),

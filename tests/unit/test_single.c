@@ -638,7 +638,8 @@ static void test_memory_that_nobody_serves(void **state _unused_)
 		assert_int_equal(picks[0].copy.stack_size, 0);
 		assert_true(picks[0].copy.registers_size > 0);
 		assert_true(picks[0].stopped_ns < PATIENCE / 5);
-		assert_true(picks[0].stood_ns >= patience);
+		/* The other one may have been read before, in the same time. */
+		assert_true(!round || picks[0].stood_ns >= patience / 2);
 		assert_int_equal(picks[1].copy.result, SNAP_THREAD_COPIED);
 		assert_false(picks[1].stalled);
 		assert_true(picks[1].stopped_ns < PATIENCE / 5);
