@@ -180,7 +180,7 @@ class Languages(Case):
                              env=dict(os.environ, GOFLAGS="-mod=mod", GO111MODULE="off", CGO_ENABLED="0",
                                       GOCACHE=os.path.join(os.path.dirname(TARGETS), "made", "go-cache")))
         victim = self.program([program], settled=False)
-        node = self.node(victim.pid, "--per-thread", status=(0, 1))
+        node = self.node(victim.pid, "--per-thread", "--runtimes", "none", status=(0, 1))
         self.assertGreaterEqual(len(threads(node)), 5)
         reading = [s for s in node["stacks"] if "main.parked" in functions(s)]
         self.assertEqual(len(reading), 4, [functions(s) for s in node["stacks"]])

@@ -62,7 +62,8 @@ class Witness(Case):
     weight = 9
 
     def ours(self, pid, *arguments):
-        doc = self.json("-p", pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines", *arguments,
+        doc = self.json("-p", pid, "--no-children", "--per-thread", "-n", "0", "--no-inlines",
+                        "--runtimes", "none", *arguments,
                         status=(0, 1), timeout=180)
         node = processes(doc)[pid]
         return {tid: (addresses(stack), stack) for tid, (_, stack) in threads(node).items()}

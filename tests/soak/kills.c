@@ -73,11 +73,14 @@ static void expect_peace(struct attack *attack, struct soak_run *run, const char
 	soak_close(run);
 }
 
+/* A recording that is told to end before its first tick has nothing: 2. */
 static void expect_end(const struct plan *plan, int status, int number)
 {
+	int most = strcmp(plan->words[0], "record") == 0 ? 2 : 1;
+
 	if (WIFSIGNALED(status) && WTERMSIG(status) != number)
 		soak_bad("signal %d: ended by signal %d", number, WTERMSIG(status));
-	else if (WIFEXITED(status) && WEXITSTATUS(status) > 1)
+	else if (WIFEXITED(status) && WEXITSTATUS(status) > most)
 		soak_bad("signal %d: %s ended with status %d", number, plan->words[0],
 			 WEXITSTATUS(status));
 }
