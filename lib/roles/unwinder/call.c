@@ -256,7 +256,8 @@ static enum snap_call_result look(const struct snap_remote_unwinder *unwinder, s
 		watch->used_ns = used;
 	if (used - watch->used_ns > snap_remote_halved(THINK_NS, unwinder->late, MOST_HALVINGS) ||
 	    snap_clock_ns(CLOCK_MONOTONIC) - watch->begin_ns >
-		    snap_remote_halved(MOST_WAIT_NS, unwinder->late, MOST_HALVINGS_OF_WAIT) ||
+		    snap_remote_halved(unwinder->most_wait_ns ?: MOST_WAIT_NS, unwinder->late,
+				       MOST_HALVINGS_OF_WAIT) ||
 	    asks_too_much(unwinder, watch))
 		return SNAP_CALL_LATE;
 	watch->look_ns = snap_clock_ns(CLOCK_MONOTONIC) + LOOK_NS;

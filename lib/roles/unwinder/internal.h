@@ -57,6 +57,7 @@ struct snap_remote_unwinder {
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
 	unsigned losses;
+	int64_t most_wait_ns;          /* for one stack; 0: as long as it may take */
 	unsigned late;                 /* of these: parsers that took too long over a stack */
 	char why[160];                 /* of the last one */
 	struct snap_refusals refusals; /* files that ended one */

@@ -23,7 +23,7 @@ struct snap_judge {
 };
 
 /* Of the time of the whole run, an answer that is on its way not counted. */
-enum { MOST_PART = 4 };
+enum { MOST_PART = 4, MOST_PART_OF_ONE = 16 };
 
 struct stacksnap_error *snap_judge_create(const struct snap_options *options,
 					  struct snap_judge **ret)
@@ -43,6 +43,7 @@ struct stacksnap_error *snap_judge_create(const struct snap_options *options,
 	err = snap_remote_unwinder_create(options, &broker, &judge->unwinder);
 	if (err)
 		return err;
+	snap_remote_unwinder_hurry(judge->unwinder, options->timeout_ns / MOST_PART_OF_ONE);
 	*ret = snap_take_ptr(judge);
 	return NULL;
 }

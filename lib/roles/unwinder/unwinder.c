@@ -73,6 +73,11 @@ void snap_remote_unwinder_heed(struct snap_remote_unwinder *unwinder, _Atomic in
 	unwinder->asked_ns = asked_ns;
 }
 
+void snap_remote_unwinder_hurry(struct snap_remote_unwinder *unwinder, int64_t most_wait_ns)
+{
+	unwinder->most_wait_ns = most_wait_ns;
+}
+
 unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
 				     const char **why_ret)
 {

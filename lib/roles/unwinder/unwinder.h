@@ -47,6 +47,12 @@ void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder);
 /* Between ticks: starts anew where much is kept of processes that were left. */
 void snap_remote_unwinder_tidy(struct snap_remote_unwinder *unwinder);
 
+/*
+ * Whoever has something better to do than to wait: an answer that takes longer is given up. By the
+ * clock, files not counted.
+ */
+void snap_remote_unwinder_hurry(struct snap_remote_unwinder *unwinder, int64_t most_wait_ns);
+
 /* How many parsers were lost, and the sentence about the last one, NULL: none. */
 unsigned snap_remote_unwinder_losses(const struct snap_remote_unwinder *unwinder,
 				     const char **why_ret);
