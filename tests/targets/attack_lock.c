@@ -71,10 +71,12 @@ static void lengthen_arguments(char **argv)
 	static char name[LONG_NAME + 1];
 	char *again[] = { name, argv[1], NULL };
 
-	if (strlen(argv[0]) >= LONG_NAME)
+	if (strlen(argv[0]) >= LONG_NAME) {
+		prctl(PR_SET_NAME, "attack_lock", 0, 0, 0);
 		return;
+	}
 	memset(name, 'x', LONG_NAME);
-	execv(argv[0], again);
+	execv("/proc/self/exe", again);
 	victim_cannot("execv");
 }
 
