@@ -15,26 +15,8 @@ if [ -x "$root$program" ]; then
 	echo "$root:$program"
 	exit
 fi
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-	sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
-		-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
-[ -n "$mirror" ] || exit 3
-state=$dir/apt-$suite
-mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$state/sources.list"
-cat >"$state/conf" <<END
-Dir::Etc::sourcelist "$state/sources.list"; Dir::Etc::sourceparts "/dev/null";
-Dir::Etc::preferencesparts "/dev/null"; Dir::State::lists "$state/lists";
-Dir::State::status "/dev/null"; Dir::Cache "$state/cache"; APT::Sandbox::User "root";
-Acquire::Languages "none"; APT::Install-Recommends "false";
-END
-export APT_CONFIG="$state/conf"
-if [ -z "$(find "$state/stamp" -mmin -1440 2>/dev/null)" ]; then
-	apt-get -qq update || exit 3
-	touch "$state/stamp"
-fi
-new=$(mktemp -d "$dir/tmp.XXXX")
-trap 'rm -rf "$new"' EXIT
+. "$(dirname "$(readlink -f "$0")")/newer_apt.sh"
+use_suites "$dir" "$suite" "$suite"
 apt-get -qq -y --download-only -o Dir::Cache::archives="$new" install "$package" "$@" >/dev/null 2>&1 || exit 3
 for file in "$new"/*.deb; do
 	dpkg-deb -x "$file" "$new/root"

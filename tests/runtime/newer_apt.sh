@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# For newer_go.sh and newer_debian.sh, which read it: apt with a state of its own for other suites of the Debian mirror
+# that this machine uses.
+
+# use_suites DIR NAME SUITE…: apt-get works on these suites from here on, its lists at most a day old; nothing
+# of the machine's own state changes. Sets `new`, an empty folder in DIR, which goes at the end. Leaves with
+# status 3 where they are not to be had.
+use_suites() {
+	dir=$1 state=$1/apt-$2
+	shift 2
+	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+		sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
+			-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
+	[ -n "$mirror" ] || exit 3
+	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+	for suite; do
+		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
+	done >"$state/sources.list"
+	cat >"$state/conf" <<-END
+		Dir::Etc::sourcelist "$state/sources.list"; Dir::Etc::sourceparts "/dev/null";
+		Dir::Etc::preferencesparts "/dev/null"; Dir::State::lists "$state/lists";
+		Dir::State::status "/dev/null"; Dir::Cache "$state/cache"; APT::Sandbox::User "root";
+		Acquire::Languages "none"; APT::Install-Recommends "false";
+	END
+	export APT_CONFIG="$state/conf"
+	if [ -z "$(find "$state/stamp" -mmin -1440 2>/dev/null)" ]; then
+		apt-get -qq update || exit 3
+		touch "$state/stamp"
+	fi
+	new=$(mktemp -d -p "$dir")
+	trap 'rm -rf "$new"' EXIT
+}
