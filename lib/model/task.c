@@ -17,15 +17,6 @@ const char *snap_task_state_word(enum snap_task_state state)
 	return state_words[state];
 }
 
-enum snap_task_state snap_task_state_of_word(const char *word)
-{
-	enum snap_task_state state = 0;
-
-	while (state < SNAP_TASK_STATE_COUNT && strcmp(state_words[state], word) != 0)
-		state++;
-	return state;
-}
-
 const char *snap_logical_type_word(enum snap_logical_type type)
 {
 	static const char *const words[] = {

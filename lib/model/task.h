@@ -102,8 +102,6 @@ struct snap_logical {
 
 /* The words of the JSON and of the options. */
 const char *snap_task_state_word(enum snap_task_state state);
-/* The state called so, SNAP_TASK_STATE_COUNT if there is none. */
-enum snap_task_state snap_task_state_of_word(const char *word);
 const char *snap_logical_type_word(enum snap_logical_type type);
 /* SNAP_LOGICAL_NORMAL for any word but request and system: what a program may say of itself. */
 enum snap_logical_type snap_logical_type_of_label(const char *word);
