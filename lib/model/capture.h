@@ -128,6 +128,8 @@ struct snap_thread {
 	uint64_t stack2_address;
 	const uint8_t *stack2;
 	size_t stack2_size;
+	/* What the plan for single threads copied of its process while it stood still; NULL: none. */
+	const struct snap_memory_image *memory;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
 };

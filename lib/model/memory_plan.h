@@ -79,6 +79,11 @@ enum {
 	 * the next pointer is
 	 */
 	SNAP_PLAN_INSIDE = 1 << 4,
+	/*
+	 * Only records whose number at if_field is that of a thread in table 0: its tid, or its
+	 * fs_base where that is known. Not with the other two.
+	 */
+	SNAP_PLAN_IF_THREAD = 1 << 5,
 	SNAP_PLAN_FLAGS = (1 << 5) - 1,
 };
 

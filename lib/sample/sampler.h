@@ -28,6 +28,11 @@ struct snap_sampled_process {
 	const struct snap_process *facts; /* with mappings, pieces, trouble; without threads */
 	struct snap_live *live; /* open until `ended`; who needs them for longer puts -1 there */
 	int tasks_fd;           /* its directory of threads, borrowed; -1: not open */
+	/*
+	 * Set by the sink in program and mapped, and the sink's: what is copied with each thread
+	 * (its `memory`), a plan for single threads; NULL: nothing.
+	 */
+	const struct snap_memory_plan *plan;
 	/* In the processes of snap_sampler_capture(); SIZE_MAX: it was found later. */
 	size_t index;
 	struct snap_sampled_process *parent; /* NULL: a root; also once the parent has ended */

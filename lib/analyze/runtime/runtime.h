@@ -40,6 +40,12 @@ struct snap_runtime_process {
 	const struct snap_options *options; /* cancel, enough, raw_names, lines, inlines */
 	struct snap_interner *strings;      /* texts of the result, in its arena */
 	struct snap_arena *arena;           /* all else of the result */
+	/*
+	 * scout: the plan is for single threads, executed with each sample of one: what that thread
+	 * itself runs, and nothing of tasks that wait. read: the process has that one thread, and
+	 * the memory is what such a plan took; `tasks` has the one that it runs, if there is one.
+	 */
+	bool is_of_thread;
 };
 
 /*
