@@ -67,6 +67,7 @@ void snap_options_init(struct snap_options *options)
 		.inlines = true,
 		.lines = true,
 		.group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE,
+		.await_tree = true,
 	};
 	memcpy(options->task_tree, default_tree, sizeof(default_tree));
 	snap_arena_init(&options->arena);
@@ -299,7 +300,8 @@ static struct stacksnap_error *set_task_tree(struct snap_options *options,
 	const char *keys[SNAP_TREE_KEYS] = { NULL }, *cursor = value, *item;
 	size_t count = 0, length;
 
-	if (strcmp(value, "auto") == 0) {
+	options->await_tree = strcmp(value, "auto") == 0;
+	if (options->await_tree) {
 		memcpy(options->task_tree, default_tree, sizeof(default_tree));
 		return NULL;
 	}

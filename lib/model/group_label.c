@@ -50,34 +50,49 @@ static bool compare_runs(const char *a, const char *b, bool *differ)
 	return true;
 }
 
-bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
+static const char *name_at(const char *const *first, size_t stride, size_t number)
+{
+	const void *place = (const char *)first + number * stride;
+
+	return *(const char *const *)place;
+}
+
+bool snap_label_fold_names(const char *const *names, size_t stride, size_t count, char *out,
+			   size_t size)
 {
 	bool differ[MAX_RUNS] = { false };
-	const char *first = count ? threads[0].name : NULL;
+	const char *first = count ? names[0] : NULL;
 	size_t n = 0, run = 0;
 
 	if (!first)
 		return false;
 	for (size_t i = 1; i < count; i++) {
-		if (threads[i].name == first)
+		const char *name = name_at(names, stride, i);
+
+		if (name == first)
 			continue;
-		if (!threads[i].name || !compare_runs(first, threads[i].name, differ))
+		if (!name || !compare_runs(first, name, differ))
 			return false;
 	}
-	while (*first && n < SNAP_MAX_COMM - 1) {
+	while (*first && n < size - 1) {
 		size_t digits = digits_at(first);
 
 		if (digits && run < MAX_RUNS && differ[run]) {
 			out[n++] = '*';
 			first += digits;
 		} else {
-			for (size_t i = 0; i < (digits ? digits : 1) && n < SNAP_MAX_COMM - 1; i++)
+			for (size_t i = 0; i < (digits ? digits : 1) && n < size - 1; i++)
 				out[n++] = *first++;
 		}
 		run += digits > 0;
 	}
 	out[n] = '\0';
 	return true;
+}
+
+bool snap_label_fold(const struct snap_member *threads, size_t count, char *out)
+{
+	return snap_label_fold_names(&threads[0].name, sizeof(*threads), count, out, SNAP_MAX_COMM);
 }
 
 uint64_t snap_label_key(const struct snap_member *member, unsigned group_by, uint64_t seed)

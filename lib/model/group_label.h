@@ -27,5 +27,8 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack);
  * none in common.
  */
 bool snap_label_fold(const struct snap_member *threads, size_t count, char *out);
+/* The same of any names, one each `stride` bytes from the first on, in `size` bytes. */
+bool snap_label_fold_names(const char *const *first, size_t stride, size_t count, char *out,
+			   size_t size);
 
 #endif

@@ -163,6 +163,7 @@ struct snap_options {
 	size_t group_label_count, group_label_capacity;
 	/* labels of the tree of logical processes, by enum snap_tree_key; all NULL: no tree */
 	const char *task_tree[SNAP_TREE_KEYS];
+	bool await_tree;   /* where labels make no tree: tasks below those that await them */
 	bool all_threads;  /* --threads: those, too, that only carry tasks */
 	bool system_tasks; /* tasks of the runtime itself */
 	bool native;       /* frames of the interpreter itself */

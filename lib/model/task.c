@@ -22,7 +22,7 @@ const char *snap_logical_type_word(enum snap_logical_type type)
 	static const char *const words[] = {
 		[SNAP_LOGICAL_NORMAL] = "normal", [SNAP_LOGICAL_REQUEST] = "request",
 		[SNAP_LOGICAL_SYSTEM] = "system", [SNAP_LOGICAL_DEAD] = "dead",
-		[SNAP_LOGICAL_NONE] = "none",
+		[SNAP_LOGICAL_NONE] = "none",     [SNAP_LOGICAL_TASK] = "task",
 	};
 
 	return words[type];

@@ -79,11 +79,13 @@ enum snap_logical_type {
 	SNAP_LOGICAL_SYSTEM,
 	SNAP_LOGICAL_DEAD, /* only children name it: "(dead process)" */
 	SNAP_LOGICAL_NONE, /* tasks without an id: "(unassociated)" */
+	SNAP_LOGICAL_TASK, /* equal tasks, which those of the parent await; no label says so */
 	SNAP_LOGICAL_TYPE_COUNT,
 };
 
 /*
- * A logical process: the tasks whose labels have its id. They are listed in the order of the tree,
+ * A logical process: the tasks whose labels have its id, or equal ones that the same tasks await,
+ * and then its id is that of the first one. They are listed in the order of the tree,
  * a parent before its children; the parent is the last one before it that is one level higher.
  */
 struct snap_logical {

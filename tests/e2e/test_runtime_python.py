@@ -62,6 +62,29 @@ threading.Thread(target=runs_other, daemon=True).start()
 time.sleep(3600)
 """
 
+AWAITS = """
+import asyncio, os
+async def sleeper():
+    await asyncio.sleep(3600)
+async def worker(queue):
+    await queue.get()
+async def request():
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(sleeper())
+async def shielded(task):
+    await asyncio.shield(task)
+async def main():
+    queue = asyncio.Queue()
+    alone, shared = [asyncio.create_task(sleeper(), name=name) for name in ("alone", "shared")]
+    made = [asyncio.create_task(worker(queue), name=f"worker-{i}") for i in range(1000)]
+    made += [asyncio.create_task(request(), name=f"GET /{i}") for i in range(3)]
+    made += [asyncio.create_task(shielded(shared), name=name) for name in ("first", "second")]
+    asyncio.get_running_loop().call_later(0.2, lambda: print("ready", os.getpid(), flush=True))
+    await asyncio.gather(*made)
+asyncio.run(main())
+"""
+
 FORKS = """
 import os, threading, time
 def forks():
@@ -79,6 +102,10 @@ class Python(Case):
     def python(self):
         need("python3")
         return os.path.realpath(shutil.which("python3", path="/usr/bin") or sys.executable)
+
+    def minor(self):
+        return int(subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True,
+                                  check=True).stdout)
 
     def start(self, *arguments, **options):
         return self.program(["nice", "-n", "15", self.python(), *arguments], **options)
@@ -137,14 +164,32 @@ class Python(Case):
         self.assertEqual(self.functions(result, result["threads"][0])[0], "forks")
 
     def test_tasks_are_those_of_asyncio(self):
-        version = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True,
-                                 check=True).stdout
-        if int(version) < TASKS_SINCE:
+        if self.minor() < TASKS_SINCE:
             self.skipTest(f"python3: tasks are understood from 3.{TASKS_SINCE} on")
         out = os.path.join(self.scratch(), "tasks")
         victim = self.start(os.path.join(PROGRAMS, "tasks.py"), out, "100")
         tasks, _ = truth_python.compare_tasks(self.read(victim, "--image"), out)
         self.assertGreater(tasks, 100)
+
+    def test_tree_of_tasks_that_await_each_other(self):
+        if self.minor() < TASKS_SINCE:
+            self.skipTest(f"python3: tasks are understood from 3.{TASKS_SINCE} on")
+        victim = self.start("-c", AWAITS)
+
+        def tree(nodes):
+            return sorted((node["name"], node["task_count"], tree(node["children"])) for node in nodes)
+
+        process = self.json(victim.pid)["processes"][0]
+        self.assertEqual({node["type"] for node in process["logical"]}, {"task"})
+        self.assertEqual(tree(process["logical"]), [
+            ("Task-1", 1, [("request", 3, [("sleeper", 6, [])]), ("shielded", 2, [("shared", 1, [])]),
+                           ("worker", 1000, [])]),
+            ("alone", 1, [])])
+        text = self.run_tool(victim.pid).text
+        self.assertLess(len(text.splitlines()), 60)
+        self.assertIn("│ ├─ 1000 × worker-*   waiting", text)
+        for options in (("--task-tree", "none"), ("--task-tree", "request,parent")):
+            self.assertNotIn("logical", self.json(victim.pid, *options)["processes"][0])
 
     def test_a_program_that_is_none_of_pythons(self):
         victim = self.victim("chain")

@@ -72,8 +72,7 @@ def compare_threads(result, path, pid):
 
 def compare_tasks(result, path):
     """
-    Every task of tasks.py; (tasks, those whose chain goes on where Python cannot look). Who awaits whom is
-    compared where Python says it: 3.14 on.
+    Every task of tasks.py, and who awaits it; (tasks, those whose chain goes on where Python cannot look).
     """
     with open(path, encoding="utf-8") as file:
         truth = {task["id"]: task for task in json.load(file)}

@@ -1,368 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Tasks and managed frames, from what a runtime says to the report. The runtime is made up; the
- * threads have stacks of frame pointers in code that only a perf map names.
+ * Trees of tasks, by labels and by who awaits whom; their filters and groups. The runtime is made
+ * up: task_bed.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "task_bed.h"
 
-#include <cmocka.h>
-
-#include "analyze/analyze.h"
 #include "analyze/filter.h"
-#include "analyze/runtime/memory.h"
-#include "api/options.h"
-#include "base/buffer.h"
-#include "golden.h"
 #include "schema.h"
-#include "store/json/read.h"
-#include "store/snapshot/file.h"
-
-#include <sys/mman.h>
-#include <sys/user.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
-
-enum {
-	CODE = 0x10000, /* a function each 0x100 bytes */
-	STACK = 0x700000,
-	FRAME = 0x40, /* bytes of a frame */
-	DEEP = 12,
-	MAX_THREADS = 8,
-	MAX_TASKS = 64,
-	MAX_FRAMES = 40,
-};
-
-static const char *const functions[] = {
-	"time_sleep",
-	"_PyEval_EvalFrameDefault",
-	"cfunction_vectorcall",
-	"PyRun_Main",
-	"main",
-	"asmcgocall",
-	"c_work",
-	"futex_wait",
-};
-enum { SLEEP, LOOP, GLUE, RUN_MAIN, MAIN, CGO, C_WORK, FUTEX, FUNCTIONS };
-
-/* ---- a process ---- */
-
-struct bed {
-	struct snap_options options;
-	struct snap_arena arena;
-	struct snap_capture capture;
-	struct snap_process process;
-	struct snap_map maps[2];
-	struct snap_memory_image image;
-	struct snap_memory_piece piece;
-	struct snap_thread threads[MAX_THREADS];
-	struct user_regs_struct registers[MAX_THREADS];
-	uint64_t stacks[MAX_THREADS][DEEP * FRAME / 8];
-	/* what the runtime says */
-	struct snap_runtime_result result;
-	struct snap_runtime_thread managed[MAX_THREADS];
-	struct snap_runtime_task tasks[MAX_TASKS];
-	struct snap_runtime_frame *frames[MAX_FRAMES];
-	size_t frame_count;
-};
-
-/* The runtime has no context of its own. */
-static struct bed *bed_at_hand;
-static bool (*look_at_memory)(const struct snap_runtime_process *process);
-
-static struct stacksnap_error *find_file(void *context _unused_,
-					 const struct snap_file_request *request, int *fd_ret)
-{
-	FILE *map;
-
-	if (request->kind != SNAP_FILE_PERF_MAP)
-		return snap_error_not_found();
-	*fd_ret = memfd_create("perf-1.map", MFD_CLOEXEC);
-	map = fdopen(dup(*fd_ret), "w");
-	for (unsigned i = 0; i < FUNCTIONS; i++)
-		fprintf(map, "%x 100 %s\n", CODE + 0x100 * i, functions[i]);
-	fclose(map);
-	lseek(*fd_ret, 0, SEEK_SET);
-	return NULL;
-}
-
-static struct stacksnap_error *read_runtime(const struct snap_runtime_process *process,
-					    struct snap_runtime_result **ret)
-{
-	if (look_at_memory)
-		assert_true(look_at_memory(process));
-	*ret = &bed_at_hand->result;
-	return NULL;
-}
-
-static const struct snap_runtime runtime = { .name = "go",
-					     .kind = SNAP_RUNTIME_GO,
-					     .read = read_runtime };
-static const struct snap_runtime *const runtimes[] = { &runtime, NULL };
-
-static void bed_init(struct bed *bed)
-{
-	memset(bed, 0, sizeof(*bed));
-	snap_options_init(&bed->options);
-	bed->options.perf_map = SNAP_PERF_MAP_ALWAYS;
-	snap_arena_init(&bed->arena);
-	bed->maps[0] = (struct snap_map){
-		.start = CODE, .end = CODE + 0x1000, .read = true, .execute = true
-	};
-	bed->maps[1] = (struct snap_map){
-		.start = STACK, .end = STACK + 0x100000, .read = true, .write = true
-	};
-	bed->process = (struct snap_process){ .pid = 100,
-					      .name = "prog",
-					      .args = "prog",
-					      .args_size = 5,
-					      .uid = 1001,
-					      .state = 'S',
-					      .parent = SIZE_MAX,
-					      .arch = SNAP_ARCH_X86_64,
-					      .maps = bed->maps,
-					      .map_count = 2,
-					      .memory = &bed->image,
-					      .threads = bed->threads };
-	bed->capture = (struct snap_capture){ .processes = &bed->process,
-					      .process_count = 1,
-					      .time_ns = 1795420338106000000 };
-	bed->image.bytes = 4096;
-	bed->image.taken_ns = 1500000;
-	bed->result = (struct snap_runtime_result){ .name = "go",
-						    .version = "1.21.13",
-						    .has_tasks = true,
-						    .threads = bed->managed,
-						    .tasks = bed->tasks };
-	bed_at_hand = bed;
-	look_at_memory = NULL;
-}
-
-static void bed_deinit(struct bed *bed)
-{
-	snap_options_deinit(&bed->options);
-	snap_arena_deinit(&bed->arena);
-}
-
-/* Where the frame of that number lies in the stack of a thread. */
-static uint64_t in_frame(size_t thread, unsigned frame)
-{
-	return STACK + 0x1000 * thread + frame * FRAME + 0x10;
-}
-
-/* A thread that stands in the functions, innermost first, up to FUNCTIONS. */
-static size_t add_thread(struct bed *bed, pid_t tid, const unsigned *stack)
-{
-	size_t number = bed->process.thread_count++;
-	struct user_regs_struct *registers = &bed->registers[number];
-	uint64_t base = STACK + 0x1000 * number, *words = bed->stacks[number];
-
-	registers->rip = CODE + 0x100 * stack[0] + 0x10;
-	registers->rsp = base;
-	registers->rbp = base + FRAME - 0x10;
-	registers->orig_rax = UINT64_MAX;
-	for (unsigned i = 0; stack[i] != FUNCTIONS; i++) {
-		uint64_t *saved = &words[(i * FRAME + FRAME - 0x10) / 8];
-		bool last = stack[i + 1] == FUNCTIONS;
-
-		saved[0] = last ? 0 : base + (i + 1) * FRAME + FRAME - 0x10;
-		saved[1] = last ? 0 : CODE + 0x100 * stack[i + 1] + 0x20;
-	}
-	bed->threads[number] = (struct snap_thread){ .tid = tid,
-						     .name = "prog",
-						     .state = 'S',
-						     .cpu = -1,
-						     .result = SNAP_THREAD_COPIED,
-						     .registers = registers,
-						     .registers_size = sizeof(*registers),
-						     .stack_address = base,
-						     .stack = (const uint8_t *)words,
-						     .stack_size = sizeof(bed->stacks[0]) };
-	return number;
-}
-#define ADD_THREAD(bed, tid, ...) add_thread(bed, tid, (const unsigned[]){ __VA_ARGS__, FUNCTIONS })
-
-/* ---- what the runtime says ---- */
-
-static const struct snap_runtime_frame *frame_called(struct bed *bed, const char *name)
-{
-	struct snap_runtime_frame *frame;
-
-	for (size_t i = 0; i < bed->frame_count; i++)
-		if (strcmp(bed->frames[i]->entries[0].function, name) == 0)
-			return bed->frames[i];
-	frame = snap_arena_new(&bed->arena, struct snap_runtime_frame);
-	frame->entries = snap_arena_new(&bed->arena, struct snap_entry);
-	frame->entry_count = 1;
-	frame->entries[0] = (struct snap_entry){ .function = name,
-						 .file = "/srv/prog.x",
-						 .line = 10 + (uint32_t)bed->frame_count,
-						 .language = "go" };
-	return bed->frames[bed->frame_count++] = frame;
-}
-
-static struct snap_runtime_stack stack_of(struct bed *bed, const char *names)
-{
-	struct snap_runtime_stack stack = { 0 };
-	char *copy = snap_arena_strdup(&bed->arena, names), *rest = copy, *name;
-
-	stack.frames =
-		snap_arena_new_array(&bed->arena, MAX_FRAMES, const struct snap_runtime_frame *);
-	while ((name = strsep(&rest, " ")))
-		if (*name)
-			stack.frames[stack.count++] = frame_called(bed, name);
-	return stack;
-}
-
-/* "pid=1 ppid=": labels in any order. */
-static void set_labels(struct bed *bed, struct snap_runtime_task *task, const char *labels)
-{
-	char *copy = snap_arena_strdup(&bed->arena, labels), *rest = copy, *part;
-
-	task->labels = snap_arena_new_array(&bed->arena, 32, struct snap_label);
-	while ((part = strsep(&rest, " "))) {
-		char *value = strchr(part, '=');
-
-		if (!value)
-			continue;
-		*value++ = '\0';
-		task->labels[task->label_count++] = (struct snap_label){ part, value };
-	}
-}
-
-static struct snap_runtime_task *add_task(struct bed *bed, const char *id, const char *labels,
-					  const char *names)
-{
-	struct snap_runtime_task *task = &bed->tasks[bed->result.task_count++];
-
-	*task = (struct snap_runtime_task){ .id = id,
-					    .state = SNAP_TASK_WAITING,
-					    .wait = "chan receive",
-					    .stack = stack_of(bed, names) };
-	set_labels(bed, task, labels);
-	return task;
-}
-
-#define PARKED "runtime.gopark runtime.chanrecv main.worker runtime.goexit"
-
-/* A server: a service with two requests, one of which has a child. */
-static void make_server(struct bed *bed)
-{
-	ADD_THREAD(bed, 100, FUTEX, MAIN);
-	ADD_THREAD(bed, 101, FUTEX, MAIN);
-	ADD_THREAD(bed, 102, C_WORK, MAIN);
-	bed->result.idle_threads = snap_arena_new_array(&bed->arena, 1, pid_t);
-	bed->result.idle_threads[bed->result.idle_thread_count++] = 101;
-	add_task(bed, "1", "", PARKED);
-	add_task(bed, "2", "", "runtime.gopark runtime.bgsweep runtime.goexit")->is_system = true;
-	add_task(bed, "7", "pid=web ppid= process-type=system process-description=Service:web k=v",
-		 "net.accept main.serve runtime.goexit");
-	add_task(bed, "9", "pid=r1 ppid=web process-type=request process-description=GET:/ k=v",
-		 PARKED);
-	add_task(bed, "10", "pid=r1 ppid=web process-type=request empty= k=v state=x", PARKED);
-	add_task(bed, "11", "pid=r2 ppid=web process-type=odd k=v", PARKED)->tid = 100;
-	bed->tasks[5].state = SNAP_TASK_RUNNING;
-	bed->tasks[5].wait = NULL;
-	add_task(bed, "12", "pid=c1 ppid=r1 process-description=git", PARKED);
-	add_task(bed, "20", "pid=orphan ppid=gone", PARKED);
-	add_task(bed, "100", "pid= ppid=r1", PARKED);
-}
-
-/* ---- reports ---- */
-
-static struct snap_snapshot *analyze(struct bed *bed)
-{
-	const struct snap_file_finder finder = { .find = find_file };
-	struct snap_snapshot *snapshot = NULL;
-
-	fine(snap_analyze_with(&bed->capture, &bed->options, &finder, runtimes, &snapshot));
-	return snapshot;
-}
-
-static struct snap_snapshot *read_back(const char *json)
-{
-	_cleanup_fd_ int fd = memfd_create("document", MFD_CLOEXEC);
-	struct snap_snapshot *snapshot = NULL;
-
-	assert_int_equal(write(fd, json, strlen(json)), (ssize_t)strlen(json));
-	lseek(fd, 0, SEEK_SET);
-	fine(snap_snapshot_read_json(fd, &snapshot));
-	return snapshot;
-}
-
-static char *text_of(const struct snap_snapshot *snapshot)
-{
-	const struct snap_options options = { .utf8 = true };
-
-	return golden_render(snap_render_text, snapshot, &options, NULL);
-}
-
-static char *json_of(const struct snap_snapshot *snapshot)
-{
-	const struct snap_options options = { 0 };
-
-	return golden_render(snap_render_json, snapshot, &options, NULL);
-}
-
-/* It is the same when it has been through a file, and between processes. */
-static void check_ways(const struct snap_snapshot *snapshot)
-{
-	size_t size = snap_snapshot_size(snapshot);
-	_cleanup_free_ uint8_t *bytes = malloc(size);
-	_cleanup_free_ char *json = json_of(snapshot), *text = text_of(snapshot), *other = NULL,
-			    *third = NULL;
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *read = read_back(json);
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *handed = NULL;
-
-	other = text_of(read);
-	assert_string_equal(text, other);
-	fine(snap_snapshot_write(snapshot, bytes));
-	fine(snap_snapshot_read(bytes, size, &handed));
-	third = json_of(handed);
-	assert_string_equal(json, third);
-}
-
-/* The ids in the tree, with their depths: "web(r1(c1)r2)". */
-static char *tree_of(const struct snap_snapshot *snapshot)
-{
-	const struct snap_node *node = snapshot->processes[0];
-	struct snap_buffer text = { 0 };
-	uint32_t depth = 0;
-
-	for (size_t i = 0; i < node->logical_count; i++) {
-		const struct snap_logical *logical = &node->logical[i];
-
-		for (; depth < logical->depth; depth++)
-			snap_buffer_add_byte(&text, '(');
-		for (; depth > logical->depth; depth--)
-			snap_buffer_add_byte(&text, ')');
-		if (i && snap_buffer_text(&text)[text.size - 1] != '(')
-			snap_buffer_add_byte(&text, ' ');
-		snap_buffer_printf(&text, "%s:%zu", logical->id ? logical->id : "-",
-				   logical->task_count);
-	}
-	for (; depth; depth--)
-		snap_buffer_add_byte(&text, ')');
-	return snap_buffer_take(&text, NULL);
-}
-
-#define assert_tree(snapshot, expected)                              \
-	do {                                                         \
-		_cleanup_free_ char *_tree = tree_of(snapshot);      \
-		assert_string_equal(_tree ? _tree : "", (expected)); \
-	} while (0)
-
-static void set_option(struct bed *bed, const char *name, const char *value)
-{
-	fine(snap_options_set(&bed->options, name, value));
-}
 
 /* ---- the tree ---- */
 
@@ -635,258 +279,181 @@ static void test_groups(void **state _unused_)
 	bed_deinit(&bed);
 }
 
-/* ---- merged stacks ---- */
+/* ---- the tree of who awaits whom ---- */
 
-static struct snap_runtime_thread *add_managed(struct bed *bed, pid_t tid, const char *names)
+static struct snap_runtime_task *add_awaited(struct bed *bed, const char *id, const char *name,
+					     const char *parent, const char *names)
 {
-	struct snap_runtime_thread *thread = &bed->managed[bed->result.thread_count++];
+	struct snap_runtime_task *task = add_task(bed, id, "", names);
 
+	task->name = name;
+	task->parent = parent;
+	task->wait = NULL;
+	task->start = task->stack.frames[task->stack.count - 1]->entries;
 	bed->result.name = "cpython";
-	*thread = (struct snap_runtime_thread){ .tid = tid,
-						.stack = stack_of(bed, names),
-						.loop_function = "_PyEval_EvalFrameDefault",
-						.interpreter = -1 };
-	thread->runs = snap_arena_new_array(&bed->arena, 4, struct snap_runtime_run);
-	return thread;
+	bed->result.parents_await = true;
+	return task;
 }
 
-static void add_run(struct snap_runtime_thread *thread, size_t count, uint64_t anchor)
+/* main() awaits workers and two requests, which await what they fetch; nobody awaits one. */
+static void make_loop(struct bed *bed)
 {
-	size_t first = 0;
-
-	for (size_t i = 0; i < thread->run_count; i++)
-		first += thread->runs[i].count;
-	thread->runs[thread->run_count++] = (struct snap_runtime_run){ first, count, anchor };
+	ADD_THREAD(bed, 100, SLEEP, MAIN);
+	add_awaited(bed, "0x10", "worker-1", "0x80", "get worker");
+	add_awaited(bed, "0x20", "worker-2", "0x80", "get worker");
+	add_awaited(bed, "0x30", "worker-3", "0x80", "get worker");
+	add_awaited(bed, "0x40", "GET /a", "0x80", "handle");
+	add_awaited(bed, "0x50", "GET /b", "0x80", "handle");
+	add_awaited(bed, "0x60", "Task-9", "0x40", "fetch");
+	add_awaited(bed, "0x70", "Task-8", "0x50", "fetch");
+	add_awaited(bed, "0x80", "Task-1", NULL, "main");
+	add_awaited(bed, "0x90", "Task-7", "0x50", "fetch");
+	add_awaited(bed, "0xa0", "alone", NULL, "sleeper");
 }
 
-/* The functions of the first stack, innermost first. */
-static char *functions_of(const struct snap_snapshot *snapshot)
-{
-	const struct snap_stack *stack = &snapshot->processes[0]->stacks[0];
-	struct snap_buffer text = { 0 };
+#define LOOP_TREE "0x80:1(0x10:3 0x40:2(0x60:3)) 0xa0:1"
 
-	for (size_t i = 0; i < stack->frame_count; i++) {
-		if (stack->gap_count && i == stack->gap_frame + 1)
-			snap_buffer_add_text(&text, " ...");
-		snap_buffer_printf(&text, "%s%s", i ? " " : "",
-				   stack->frames[i]->entries[0].function);
-	}
-	return snap_buffer_take(&text, NULL);
-}
-
-#define assert_functions(bed, expected)                                                       \
-	do {                                                                                  \
-		_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *_shot = analyze(bed); \
-		_cleanup_free_ char *_names = functions_of(_shot);                            \
-		check_ways(_shot);                                                            \
-		assert_string_equal(_names, (expected));                                      \
-	} while (0)
-
-static void test_merged_by_place(void **state _unused_)
+static void test_awaited(void **state _unused_)
 {
 	struct bed bed;
-	struct snap_runtime_thread *thread;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *other = NULL;
+	const struct snap_logical *logical;
+	_cleanup_free_ char *text = NULL, *json = NULL;
 
 	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, GLUE, LOOP, GLUE, LOOP, RUN_MAIN, MAIN);
-	thread = add_managed(&bed, 100, "inner middle outer");
-	add_run(thread, 1, in_frame(0, 2));
-	add_run(thread, 2, in_frame(0, 4));
-	assert_functions(&bed, "time_sleep inner middle outer main");
-	set_option(&bed, "native", NULL);
-	assert_functions(&bed, "time_sleep cfunction_vectorcall inner _PyEval_EvalFrameDefault "
-			       "cfunction_vectorcall middle outer _PyEval_EvalFrameDefault "
-			       "PyRun_Main main");
-	bed_deinit(&bed);
-}
-
-static void test_merged_by_name(void **state _unused_)
-{
-	struct bed bed;
-	struct snap_runtime_thread *thread;
-
-	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, LOOP, C_WORK, LOOP, RUN_MAIN, MAIN);
-	thread = add_managed(&bed, 100, "inner outer");
-	add_run(thread, 1, 0);
-	add_run(thread, 1, 0);
-	thread->holds_gil = true;
-	thread->interpreter = 0;
-	assert_functions(&bed, "time_sleep inner c_work outer main");
-	set_option(&bed, "max-frames", "3");
-	assert_functions(&bed, "time_sleep inner ... main");
-	set_option(&bed, "max-frames", "1");
-	assert_functions(&bed, "time_sleep");
-	bed_deinit(&bed);
-}
-
-static void check_does_not_fit(const uint64_t anchors[2], const char *loop)
-{
-	struct bed bed;
-	struct snap_runtime_thread *thread;
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-	_cleanup_free_ char *names = NULL;
-
-	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, LOOP, RUN_MAIN, MAIN);
-	thread = add_managed(&bed, 100, "inner outer");
-	thread->loop_function = loop;
-	add_run(thread, 1, anchors[0]);
-	add_run(thread, 1, anchors[1]);
+	make_loop(&bed);
 	snapshot = analyze(&bed);
 	check_ways(snapshot);
-	names = functions_of(snapshot);
-	assert_string_equal(names,
-			    "inner outer time_sleep _PyEval_EvalFrameDefault PyRun_Main main");
-	assert_non_null(strstr(snapshot->processes[0]->stacks[0].unwind_detail, "do not fit"));
+	assert_tree(snapshot, LOOP_TREE);
+	text = text_of(snapshot);
+	json = json_of(snapshot);
+	golden_check("tasks-awaited.txt", text);
+	golden_check("tasks-awaited.json", json);
+	schema_check("stacksnap-snapshot.schema.json", json);
+	logical = snapshot->processes[0]->logical;
+	for (size_t i = 0; i < snapshot->processes[0]->logical_count; i++) {
+		assert_int_equal(logical[i].type, SNAP_LOGICAL_TASK);
+		assert_int_equal(logical[i].stack_count, 1);
+	}
+	assert_string_equal(logical[0].name, "Task-1");
+	assert_string_equal(logical[1].name, "worker");
+	assert_string_equal(logical[3].parent, "0x40");
+	/* Ids of stacks know the way up, and no addresses. */
+	bed.tasks[7].id = "0x88";
+	for (int i = 0; i < 5; i++)
+		bed.tasks[i].parent = "0x88";
+	other = analyze(&bed);
+	assert_tree(other, "0x88:1(0x10:3 0x40:2(0x60:3)) 0xa0:1");
+	assert_string_equal(logical[3].stacks[0].id, other->processes[0]->logical[3].stacks[0].id);
 	bed_deinit(&bed);
 }
 
-static void test_does_not_fit(void **state _unused_)
-{
-	/* One loop for two runs, in the wrong order, elsewhere, and without a name for it. */
-	check_does_not_fit((uint64_t[]){ 0, 0 }, "_PyEval");
-	check_does_not_fit((uint64_t[]){ in_frame(0, 2), in_frame(0, 1) }, "_PyEval");
-	check_does_not_fit((uint64_t[]){ 16, in_frame(0, 1) }, "_PyEval");
-	check_does_not_fit((uint64_t[]){ in_frame(0, 1), 0 }, NULL);
-}
-
-/* Frames that say where the managed part ended early. */
-static void test_cut_managed_part(void **state _unused_)
-{
-	struct bed bed;
-	struct snap_runtime_thread *thread;
-	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-
-	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, LOOP, MAIN);
-	thread = add_managed(&bed, 100, "inner");
-	thread->stack.end = SNAP_UNWIND_UNREADABLE;
-	thread->stack.reason = "a frame was not copied";
-	add_run(thread, 1, 0);
-	snapshot = analyze(&bed);
-	assert_int_equal(snapshot->processes[0]->stacks[0].unwind, SNAP_UNWIND_UNREADABLE);
-	assert_string_equal(snapshot->processes[0]->stacks[0].unwind_detail,
-			    "a frame was not copied");
-	assert_string_equal(snapshot->processes[0]->runtimes[0].name, "cpython");
-	bed_deinit(&bed);
-}
-
-static void test_task_in_c(void **state _unused_)
-{
-	struct bed bed;
-	struct snap_runtime_task *task;
-
-	bed_init(&bed);
-	ADD_THREAD(&bed, 100, FUTEX, C_WORK, CGO, MAIN);
-	task = add_task(&bed, "5", "", "main.call runtime.goexit");
-	task->tid = 100;
-	task->native_until = "asmcgocall";
-	assert_functions(&bed, "futex_wait c_work main.call runtime.goexit");
-	task->native_until = "elsewhere";
-	assert_functions(&bed, "main.call runtime.goexit");
-	bed_deinit(&bed);
-}
-
-/* ---- what else is said ---- */
-
-static bool look(const struct snap_runtime_process *process)
-{
-	char bytes[4];
-	uint64_t word, start, size;
-
-	/* The image, a stack, and nothing. */
-	return snap_runtime_read(process, 0x9000, bytes, 4) && memcmp(bytes, "imag", 4) == 0 &&
-	       snap_runtime_word(process, STACK + FRAME - 0x10, &word) &&
-	       word == STACK + 2 * FRAME - 0x10 &&
-	       !snap_runtime_word(process, STACK + 0x80000, &word) &&
-	       process->memory->next(process->memory->context, 0, &start, &size) &&
-	       start == 0x9000 && size == 8;
-}
-
-static void test_memory(void **state _unused_)
-{
-	struct bed bed;
-	struct snap_snapshot *snapshot;
-
-	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, GLUE, MAIN);
-	bed.piece = (struct snap_memory_piece){ 0x9000, 8, (const uint8_t *)"imagined" };
-	bed.image.pieces = &bed.piece;
-	bed.image.piece_count = 1;
-	look_at_memory = look;
-	snap_snapshot_destroy(analyze(&bed));
-	set_option(&bed, "runtimes", "php");
-	look_at_memory = NULL;
-	snapshot = analyze(&bed);
-	assert_int_equal(snapshot->processes[0]->runtime_count, 0);
-	snap_snapshot_destroy(snapshot);
-	/* Without an image nobody looks. */
-	set_option(&bed, "runtimes", "auto");
-	bed.process.memory = NULL;
-	bed.image.piece_count = 0;
-	snap_snapshot_destroy(analyze(&bed));
-	bed_deinit(&bed);
-}
-
-static void test_refused(void **state _unused_)
+static void check_loop(const char *name, const char *value, const char *tree)
 {
 	struct bed bed;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+
+	bed_init(&bed);
+	make_loop(&bed);
+	set_option(&bed, name, value);
+	snapshot = analyze(&bed);
+	check_ways(snapshot);
+	assert_tree(snapshot, tree);
+	bed_deinit(&bed);
+}
+
+static void test_awaited_options(void **state _unused_)
+{
+	struct bed bed;
+
+	check_loop("task-tree", "auto", LOOP_TREE);
+	check_loop("task-tree", "none", "");
+	check_loop("task-tree", "request", "");
+	check_loop("no-system", NULL, LOOP_TREE);
+	check_loop("flat", NULL, "0x80:1 0x10:3 0x40:2 0x60:3 0xa0:1");
+	check_loop("match", "fetch", "0x80:1(0x40:2(0x60:3))");
+	check_loop("thread", "^GET", "0x80:1(0x40:2)");
+	check_loop("per-thread", NULL,
+		   "0x80:1(0x10:1 0x20:1 0x30:1 0x40:1(0x60:1) 0x50:1(0x70:1 0x90:1)) 0xa0:1");
+	bed_init(&bed);
+	make_loop(&bed);
+	set_option(&bed, "match", "fetch");
+	free(filtered(&bed));
+	bed_deinit(&bed);
+}
+
+/* Whatever memory says of who awaits whom, each task is shown once. */
+static void test_awaited_oddly(void **state _unused_)
+{
+	struct bed bed;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *made = NULL,
+							       *labelled = NULL;
 
 	bed_init(&bed);
 	ADD_THREAD(&bed, 100, SLEEP, MAIN);
-	bed.result.refused = "Go 1.29: goroutines not understood";
-	bed.result.version = "1.29";
+	add_awaited(&bed, "0x1", "self", "0x1", "a");
+	add_awaited(&bed, "0x2", "x", "0x4", "b");
+	add_awaited(&bed, "0x3", "y", "0x2", "c");
+	add_awaited(&bed, "0x4", "z", "0x3", "d");
+	add_awaited(&bed, "0x5", "nobody knows it", "0x77", "e");
+	add_awaited(&bed, "0x6", NULL, "0x4", "f");
 	snapshot = analyze(&bed);
 	check_ways(snapshot);
-	assert_int_equal(snapshot->warning_count, 1);
-	assert_string_equal(snapshot->warnings[0].code, "runtime_unsupported");
-	assert_int_equal(snapshot->warnings[0].pid, 100);
-	assert_string_equal(snapshot->processes[0]->runtimes[0].version, "1.29");
-	assert_int_equal(snapshot->thread_count, 1);
+	assert_int_equal(snapshot->task_count, 6);
+	assert_tree(snapshot, "0x1:1 0x4:1(0x2:1(0x3:1) 0x6:1) 0x5:1");
+	assert_string_equal(snapshot->processes[0]->logical[4].name, "f");
+	/* A parent that made a task is none that awaits it. */
+	bed.result.parents_await = false;
+	made = analyze(&bed);
+	assert_tree(made, "");
+	bed.result.parents_await = true;
+	set_labels(&bed, &bed.tasks[5], "pid=1");
+	labelled = analyze(&bed);
+	assert_tree(labelled, "1:1 -:5");
 	bed_deinit(&bed);
 }
 
-/* What the runtime says is whatever the target likes. */
-static void test_odd_results(void **state _unused_)
+static void test_awaited_many(void **state _unused_)
 {
+	enum { MANY = 3000, DEEP_CHAIN = 300 };
 	struct bed bed;
-	struct snap_runtime_task *task;
-	struct snap_runtime_thread *thread;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	struct snap_runtime_task *tasks = calloc(MANY, sizeof(*tasks));
+	const struct snap_node *node;
 
 	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, LOOP, MAIN);
-	add_task(&bed, "", "", PARKED);
-	add_task(&bed, "9", "a=1 a=2 a=1", "");
-	task = add_task(&bed, "3", "", PARKED);
-	task->since_ns = INT64_MIN;
-	task->tid = -5;
-	task->labels[task->label_count++] = (struct snap_label){ NULL, "x" };
-	task->labels[task->label_count++] = (struct snap_label){ "y", NULL };
-	thread = add_managed(&bed, 100, "inner");
-	add_run(thread, 7, 0);
-	bed.result.torn = true;
+	ADD_THREAD(&bed, 100, SLEEP, MAIN);
+	add_awaited(&bed, "0x1", "main", NULL, "main");
+	add_awaited(&bed, "0x2", "worker", "0x1000", "worker");
+	for (unsigned i = 0; i < MANY; i++) {
+		tasks[i] = bed.tasks[i > 0];
+		tasks[i].id = snap_arena_printf(&bed.arena, "0x%x", 0x1000 + i);
+		/* A chain of tasks that await one another, then many that the first one awaits. */
+		if (i && i < DEEP_CHAIN)
+			tasks[i].parent = tasks[i - 1].id;
+	}
+	bed.result.tasks = tasks;
+	bed.result.task_count = MANY;
 	snapshot = analyze(&bed);
 	check_ways(snapshot);
-	assert_int_equal(snapshot->task_count, 2);
-	assert_int_equal(snapshot->processes[0]->runtimes[0].cut, SNAP_RUNTIME_TORN);
+	node = snapshot->processes[0];
+	assert_int_equal(node->logical_count, DEEP_CHAIN);
+	assert_int_equal(node->logical[1].task_count, MANY - DEEP_CHAIN + 1);
+	assert_int_equal(node->logical[DEEP_CHAIN - 1].depth, 100);
+	free(tasks);
 	bed_deinit(&bed);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_server),           cmocka_unit_test(test_labels_of_stacks),
-		cmocka_unit_test(test_clashing_keys),    cmocka_unit_test(test_no_tree),
-		cmocka_unit_test(test_circles),          cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_filters),          cmocka_unit_test(test_more_is_shown),
-		cmocka_unit_test(test_groups),           cmocka_unit_test(test_merged_by_place),
-		cmocka_unit_test(test_merged_by_name),   cmocka_unit_test(test_does_not_fit),
-		cmocka_unit_test(test_cut_managed_part), cmocka_unit_test(test_task_in_c),
-		cmocka_unit_test(test_memory),           cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_odd_results),
+		cmocka_unit_test(test_server),          cmocka_unit_test(test_labels_of_stacks),
+		cmocka_unit_test(test_clashing_keys),   cmocka_unit_test(test_no_tree),
+		cmocka_unit_test(test_circles),         cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_filters),         cmocka_unit_test(test_more_is_shown),
+		cmocka_unit_test(test_groups),          cmocka_unit_test(test_awaited),
+		cmocka_unit_test(test_awaited_options), cmocka_unit_test(test_awaited_oddly),
+		cmocka_unit_test(test_awaited_many),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -127,7 +127,8 @@ struct snap_runtime_result {
 	size_t thread_count;
 	struct snap_runtime_task *tasks; /* live ones, sorted by id as a number */
 	size_t task_count;
-	bool has_tasks; /* it is a runtime of tasks, though there may be none */
+	bool has_tasks;     /* it is a runtime of tasks, though there may be none */
+	bool parents_await; /* the parent of a task waits for its end */
 	/* Threads of the kernel that are the runtime's own and idle now. */
 	pid_t *idle_threads;
 	size_t idle_thread_count;

@@ -122,7 +122,8 @@ static struct stacksnap_error *filter_logical(struct snap_interner *strings,
 		return snap_error_no_memory();
 	for (size_t i = 0; i < node->logical_count; i++)
 		if (!filter_stacks(strings, options, node->logical[i].stacks,
-				   &node->logical[i].stack_count, true))
+				   &node->logical[i].stack_count,
+				   node->logical[i].type != SNAP_LOGICAL_TASK))
 			return snap_error_no_memory();
 	if (filter_flat(options, node))
 		return NULL;

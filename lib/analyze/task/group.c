@@ -18,6 +18,7 @@ struct grouping {
 	struct snap_task *tasks;       /* one a raw task */
 	size_t *stacks;                /* of each of them: the raw stack */
 	uint64_t *keys;                /* of raw stacks, 0: not made yet */
+	uint64_t *task_keys;           /* of tasks, wherever in a tree they stand */
 	struct snap_group_item *items; /* of those that are shown */
 	size_t item_count;
 	bool in_tree;
@@ -28,6 +29,7 @@ static void grouping_deinit(struct grouping *grouping)
 	free(grouping->tasks);
 	free(grouping->stacks);
 	free(grouping->keys);
+	free(grouping->task_keys);
 	free(grouping->items);
 }
 
@@ -92,10 +94,20 @@ static uint64_t key_of(struct grouping *grouping, size_t number)
 		hash = snap_hash_text(
 			snap_task_label(task->labels, task->label_count, options->group_labels[i]),
 			hash);
-	if (grouping->in_tree)
-		hash = snap_hash_text(grouping->set->logical[grouping->set->of_tasks[number]].id,
-				      hash);
 	return hash;
+}
+
+/* The same where it stands in a tree: in each logical process apart. */
+static uint64_t key_in_tree(const struct grouping *grouping, size_t number)
+{
+	const struct snap_logical_set *set = grouping->set;
+	size_t logical;
+
+	if (!grouping->in_tree)
+		return grouping->task_keys[number];
+	logical = set->of_tasks[number];
+	return set->keys ? set->keys[logical]
+			 : snap_hash_text(set->logical[logical].id, grouping->task_keys[number]);
 }
 
 /* Items of one logical process are neighbours, and those of one group in it. */
@@ -112,7 +124,7 @@ static int compare_items(const void *left, const void *right, void *context)
 	return snap_compare(x, y) ?: snap_group_compare_items(a, b);
 }
 
-static bool list_items(struct grouping *grouping, const struct snap_filter_stack *facts)
+static bool list_tasks(struct grouping *grouping)
 {
 	const struct snap_raw_process *raw = grouping->raw;
 	size_t count = raw->task_count;
@@ -120,24 +132,34 @@ static bool list_items(struct grouping *grouping, const struct snap_filter_stack
 	grouping->tasks = malloc((count + 1) * sizeof(*grouping->tasks));
 	grouping->stacks = malloc((count + 1) * sizeof(*grouping->stacks));
 	grouping->items = malloc((count + 1) * sizeof(*grouping->items));
+	grouping->task_keys = malloc((count + 1) * sizeof(*grouping->task_keys));
 	grouping->keys = calloc(raw->stack_count + 1, sizeof(*grouping->keys));
-	if (!grouping->tasks || !grouping->stacks || !grouping->items || !grouping->keys)
+	if (!grouping->tasks || !grouping->stacks || !grouping->items || !grouping->task_keys ||
+	    !grouping->keys)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		const struct snap_raw_task *task = &raw->tasks[i];
+		grouping->tasks[i] = make_task(&raw->tasks[i]);
+		grouping->stacks[i] = raw->tasks[i].stack;
+		grouping->task_keys[i] = key_of(grouping, i);
+	}
+	return true;
+}
 
-		grouping->tasks[i] = make_task(task);
-		grouping->stacks[i] = task->stack;
+/* Those that are shown, in the order of their groups. */
+static void list_items(struct grouping *grouping, const struct snap_filter_stack *facts)
+{
+	for (size_t i = 0; i < grouping->raw->task_count; i++) {
+		const struct snap_raw_task *task = &grouping->raw->tasks[i];
+
 		if ((grouping->options->no_system && task->task->is_system) ||
 		    !snap_task_is_shown(grouping->options, &grouping->tasks[i],
 					&facts[task->stack]))
 			continue;
 		grouping->items[grouping->item_count++] =
-			(struct snap_group_item){ key_of(grouping, i), i };
+			(struct snap_group_item){ key_in_tree(grouping, i), i };
 	}
 	qsort_r(grouping->items, grouping->item_count, sizeof(*grouping->items), compare_items,
 		grouping);
-	return true;
 }
 
 static bool make_stack(struct grouping *grouping, const struct snap_group_item *items, size_t count,
@@ -153,7 +175,8 @@ static bool make_stack(struct grouping *grouping, const struct snap_group_item *
 		return false;
 	for (size_t i = 0; i < count; i++)
 		stack->tasks[i] = grouping->tasks[items[i].number];
-	return snap_task_label_stack(strings, grouping->options, stack, grouping->in_tree);
+	return snap_task_label_stack(strings, grouping->options, stack,
+				     grouping->in_tree && !grouping->set->keys);
 }
 
 /* The groups of neighbouring items, sorted. `before`: stacks that are there already. */
@@ -323,12 +346,15 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 
 	if (raw->runtime_count == 0)
 		return NULL;
+	if (!list_tasks(&grouping) || !add_process_labels(analysis, raw, node))
+		return snap_error_no_memory();
 	err = snap_logical_find(analysis, raw, &set);
+	if (!err && !set.logical)
+		err = snap_awaits_find(analysis, raw, grouping.task_keys, &set);
 	if (err)
 		return err;
 	grouping.in_tree = set.logical != NULL;
-	if (!list_items(&grouping, facts) || !add_process_labels(analysis, raw, node))
-		return snap_error_no_memory();
+	list_items(&grouping, facts);
 	if (!grouping.in_tree) {
 		if (!make_stacks(&grouping, grouping.items, grouping.item_count, &node->stacks,
 				 &node->stack_count))

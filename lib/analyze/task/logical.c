@@ -22,6 +22,7 @@ void snap_logical_set_deinit(struct snap_logical_set *set)
 {
 	free(set->parents);
 	free(set->of_tasks);
+	free(set->keys);
 }
 
 /* The value of a label of the tree; NULL: absent, or empty. */
@@ -111,32 +112,42 @@ static bool find_parents(struct finder *finder)
 	return true;
 }
 
-/* The link of that member of the circle whose lowest task has the highest id. */
-static void drop_link(struct snap_logical_set *set, size_t member)
+/* The link of the member of a circle that comes last, as they are in the order of their ids. */
+static void drop_link(size_t *parents, size_t member)
 {
 	size_t last = member;
 
-	for (size_t i = set->parents[member]; i != member; i = set->parents[i])
+	for (size_t i = parents[member]; i != member; i = parents[i])
 		last = i > last ? i : last;
-	set->parents[last] = SIZE_MAX;
-	set->logical[last].parent = NULL;
+	parents[last] = SIZE_MAX;
 }
 
-static bool drop_circles(struct snap_logical_set *set)
+bool snap_task_drop_circles(size_t *parents, size_t count)
 {
-	_cleanup_free_ size_t *walks = calloc(set->count + 1, sizeof(*walks));
+	_cleanup_free_ size_t *walks = calloc(count + 1, sizeof(*walks));
 
-	for (size_t i = 0; walks && i < set->count; i++) {
+	for (size_t i = 0; walks && i < count; i++) {
 		size_t at = i;
 
 		while (at != SIZE_MAX && walks[at] == 0) {
 			walks[at] = i + 1;
-			at = set->parents[at];
+			at = parents[at];
 		}
 		if (at != SIZE_MAX && walks[at] == i + 1)
-			drop_link(set, at);
+			drop_link(parents, at);
 	}
 	return walks;
+}
+
+/* Whose link was dropped names no parent. */
+static bool drop_circles(struct snap_logical_set *set)
+{
+	if (!snap_task_drop_circles(set->parents, set->count))
+		return false;
+	for (size_t i = 0; i < set->count; i++)
+		if (set->parents[i] == SIZE_MAX)
+			set->logical[i].parent = NULL;
+	return true;
 }
 
 static void add_unassociated(struct finder *finder)

@@ -5,7 +5,9 @@
  *     collect (managed frames -> records; tasks -> raw stacks)          collect.c
  *     merge   (managed frames into the native stacks of threads)        merge.c
  *     group   (equal tasks -> one stack; labels in common)              group.c, labels.c
- *     arrange (tasks with ids in their labels -> logical processes)     logical.c, arrange.c
+ *     nest    (tasks with ids in their labels -> logical processes)     logical.c
+ *             (tasks that await each other -> their tree)               awaits.c
+ *     arrange (the same in the order in which they are shown)           arrange.c
  *
  * Knows no runtime: names of functions that are left out of merged stacks are a table in merge.c.
  */
@@ -57,20 +59,30 @@ bool snap_task_is_tree_label(const struct snap_options *options, const char *key
 /* ---- logical processes ---- */
 
 /*
- * The logical process of each task; `shown` ones have a number there. NULL in *ret: labels name
- * none. `logical` and what it has is in the snapshot's arena, in the order of their lowest task;
- * parents[i]: the index of the parent of i, SIZE_MAX: a root. One without id is the last.
+ * The logical process of each task. NULL in `logical`: there are none. It and what it has is in the
+ * snapshot's arena, all else malloc'ed. One without id is the last.
  */
 struct snap_logical_set {
 	struct snap_logical *logical;
-	size_t *parents; /* malloc'ed */
+	size_t *parents; /* of each: its index, SIZE_MAX: a root */
 	size_t count;
-	size_t *of_tasks; /* malloc'ed: of each task of the process, its logical process */
+	size_t *of_tasks; /* of each task of the process: its logical process */
+	uint64_t *keys;   /* of each: the key of its stack, where it has one only; NULL: labels */
 };
 
+/* By labels, in the order of their lowest task. NO_MEMORY. */
 struct stacksnap_error *snap_logical_find(struct snap_analysis *analysis,
 					  const struct snap_raw_process *raw,
 					  struct snap_logical_set *ret) _must_check_;
+/*
+ * By who awaits whom, if some do and that is wanted. `keys`: of each task; those with one key are a
+ * group where they have one parent. NO_MEMORY.
+ */
+struct stacksnap_error *snap_awaits_find(struct snap_analysis *analysis,
+					 const struct snap_raw_process *raw, const uint64_t *keys,
+					 struct snap_logical_set *ret) _must_check_;
+/* Of each circle of parents the link of its last member goes. False: no memory. */
+bool snap_task_drop_circles(size_t *parents, size_t count) _must_check_;
 void snap_logical_set_deinit(struct snap_logical_set *set);
 
 /* --no-system hides it, whatever it has. */

@@ -4,11 +4,16 @@
 
 #include "base/escape.h"
 #include "base/text.h"
+#include "model/group_label.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_NAMES = 3 };
+enum {
+	MAX_NAMES = 3,
+	MAX_ADDRESSES = 2, /* ids that are no numbers are long, and make no ranges */
+	LONGEST_PATTERN = 128,
+};
 
 static const char *plural(size_t count)
 {
@@ -19,7 +24,14 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 {
 	const char *names[MAX_NAMES];
 	size_t count = 0;
+	char pattern[LONGEST_PATTERN];
 
+	if (snap_label_fold_names(&stack->tasks[0].name, sizeof(stack->tasks[0]), stack->task_count,
+				  pattern, sizeof(pattern)) &&
+	    strlen(pattern) + 1 < sizeof(pattern)) {
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, pattern);
+		return;
+	}
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const char *name = stack->tasks[i].name;
 		size_t k = 0;
@@ -106,7 +118,10 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 			char *out, size_t size)
 {
 	size_t count = stack->task_count, runs = 0, n, end;
+	uint64_t number;
 
+	if (count && !parse_id(stack->tasks[0].id, &number) && max > MAX_ADDRESSES)
+		max = MAX_ADDRESSES;
 	n = (size_t)snprintf(out, size, count == 1 ? "task " : "tasks ");
 	for (size_t i = 0; i < count && n < size; i = end) {
 		const char *comma = i ? ", " : "";

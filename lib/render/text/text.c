@@ -148,6 +148,20 @@ static bool has_above(const struct snap_node *node, size_t number)
 	return before->depth >= node->logical[number].depth || before->stack_count;
 }
 
+/* Equal tasks that others await: their stack stands in place of a title. */
+static void put_awaited(struct text *text, const struct snap_logical *logical, bool has_below)
+{
+	enter_stacks(text, logical->stacks, 1);
+	if (text->options->summary) {
+		snap_text_stack_summary(&text->stacks, logical->stacks, NULL);
+		snap_sheet_push(&text->lines, has_below);
+		return;
+	}
+	snap_text_stack_title(&text->stacks, logical->stacks, NULL);
+	snap_sheet_push(&text->lines, has_below);
+	snap_text_stack_frames(&text->stacks, logical->stacks);
+}
+
 /* Logical processes, the level of whose roots has been pushed. */
 static void put_logical(struct text *text, const struct snap_node *node)
 {
@@ -167,9 +181,13 @@ static void put_logical(struct text *text, const struct snap_node *node)
 		if (!text->options->summary && has_above(node, i))
 			snap_line_blank(lines);
 		begin_item(lines, last && (logical->depth || !node->child_count));
+		open++;
+		if (logical->type == SNAP_LOGICAL_TASK && logical->stack_count == 1) {
+			put_awaited(text, logical, has_below);
+			continue;
+		}
 		snap_text_logical_title(lines, logical);
 		snap_sheet_push(lines, logical->stack_count || has_below);
-		open++;
 		put_stacks(text, logical->stacks, logical->stack_count, has_below);
 	}
 	for (; open; open--)

@@ -9,7 +9,7 @@ import threading
 import time
 import types
 
-found = {}
+found, awaiters = {}, {}
 
 
 def chain_of(awaited):
@@ -26,11 +26,21 @@ def chain_of(awaited):
     return chain[::-1]
 
 
+def make_task(loop, coroutine, **options):
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    maker = asyncio.current_task()
+    if maker.get_coro().__name__ != "main":  # nobody awaits what main() makes, unless it is shielded
+        awaiters.setdefault(task, set()).add(maker)
+    return task
+
+
 def awaiters_of(task):
-    awaiters = getattr(task, "_asyncio_awaited_by", None)
-    if awaiters is None:
-        return ()
-    return awaiters if isinstance(awaiters, (set, frozenset)) else (awaiters,)
+    """As this program makes them; from 3.14 on asyncio has to say the same."""
+    made = awaiters.get(task, set())
+    noted = getattr(task, "_asyncio_awaited_by", made)
+    noted = set(noted) if isinstance(noted, (set, frozenset)) else {noted} - {None}
+    assert noted == made, (task, noted, made)
+    return made
 
 
 def note(name):
@@ -87,7 +97,20 @@ async def gathers():
     await asyncio.gather(sleeper(), deep(2))
 
 
+async def nested_gathers():
+    await asyncio.gather(asyncio.gather(sleeper(), sleeper()), deep(1))
+
+
+async def waits():
+    await asyncio.wait([asyncio.create_task(sleeper()) for _ in range(3)])
+
+
+async def awaits_one():
+    await asyncio.create_task(deep(1), name="directly")
+
+
 async def shields(task):
+    awaiters.setdefault(task, set()).add(asyncio.current_task())
     await asyncio.shield(task)
 
 
@@ -104,9 +127,10 @@ async def never_begins():
 
 
 async def main(name, count):
+    asyncio.get_running_loop().set_task_factory(make_task)
     tasks = [asyncio.create_task(coroutine) for coroutine in
              (sleeper(), deep(5), consumer(), uses_old_style(), uses_awaitable(), gathers(), waits_for(), group(),
-              waits_for_event(asyncio.Event()))]
+              nested_gathers(), waits(), awaits_one(), waits_for_event(asyncio.Event()))]
     shielded = asyncio.create_task(deep(1), name="shielded")
     tasks += [asyncio.create_task(shields(shielded)) for _ in range(2)]
     tasks += [asyncio.create_task(deep(2), name=f"n{i}") for i in range(count)]

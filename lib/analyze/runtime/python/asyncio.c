@@ -254,8 +254,9 @@ static const char *id_of(const struct snap_python *python, uint64_t address)
 	return snap_intern(python->process->strings, text, (size_t)length);
 }
 
-static bool is_known(const struct reading *reading, uint64_t address)
+static bool is_known(const void *context, uint64_t address)
 {
+	const struct reading *reading = context;
 	size_t at = snap_first_not(reading->count, i, reading->tasks[i].address < address);
 
 	return at < reading->count && reading->tasks[at].address == address;
@@ -278,14 +279,16 @@ static uint64_t first_awaiter(const struct reading *reading, uint64_t set)
 	return first;
 }
 
-static bool fill_parent(const struct reading *reading, const uint8_t *record,
+static bool fill_parent(const struct reading *reading, uint64_t address, const uint8_t *record,
 			struct snap_runtime_task *task)
 {
 	const struct snap_python_asyncio *asyncio = &reading->python->asyncio;
 	uint64_t awaiter =
 		asyncio->awaited_by ? snap_runtime_field(record, asyncio->awaited_by, 8) : 0;
 
-	if (awaiter && record[asyncio->awaited_by_is_set])
+	if (reading->python->heap.module)
+		awaiter = snap_python_awaiter(reading->python, address, is_known, reading);
+	else if (awaiter && record[asyncio->awaited_by_is_set])
 		awaiter = first_awaiter(reading, awaiter);
 	if (!awaiter || !is_known(reading, awaiter))
 		return true;
@@ -398,7 +401,7 @@ static bool fill_task(struct reading *reading, const struct task *found,
 	coroutine = coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8));
 	if (!task->id ||
 	    !name_of(python, snap_runtime_field(record, python->asyncio.name, 8), &task->name) ||
-	    !fill_parent(reading, record, task))
+	    !fill_parent(reading, found->address, record, task))
 		return false;
 	if (fill_running(reading, found, coroutine, task))
 		return true;
@@ -520,7 +523,7 @@ struct stacksnap_error *snap_python_tasks(struct snap_python *python,
 	struct reading reading = { .python = python };
 	bool fits;
 
-	result->has_tasks = true;
+	result->has_tasks = result->parents_await = true;
 	fits = fill_tasks(&reading, result);
 	free(reading.tasks);
 	free(reading.frames);

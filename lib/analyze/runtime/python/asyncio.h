@@ -12,10 +12,19 @@ bool snap_python_asyncio_find(struct snap_python *python);
 
 /* The same for 3.11 to 3.13: python->heap, too. */
 bool snap_python_heap_find(struct snap_python *python);
+/* Whether objects of a type are futures, which tasks may be, too. */
+bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type);
 /* Gives all tasks; false in *whole_ret: not all of the heap is there. False: no memory. */
 typedef bool snap_python_take_task(void *context, uint64_t address);
 bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
 			    bool *whole_ret) _must_check_;
+
+/* ---- awaiters.c ---- */
+
+typedef bool snap_python_is_task(const void *tasks, uint64_t address);
+/* Who awaits a task in 3.11 to 3.13: of several the one with the lowest address; 0: nobody. */
+uint64_t snap_python_awaiter(struct snap_python *python, uint64_t task,
+			     snap_python_is_task *is_task, const void *tasks);
 
 /* ---- asyncio.c ---- */
 

@@ -6,6 +6,7 @@
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"
+#include "analyze/runtime/symbol.h"
 
 #include "base/text.h"
 
@@ -23,7 +24,7 @@ enum {
 };
 
 static const uint64_t MOST_MAPPED = 128 << 20;
-static const char task_name[] = "_asyncio.Task";
+static const char task_name[] = "_asyncio.Task", future_name[] = "_asyncio.Future";
 
 struct heap_row {
 	uint32_t coroutine, generator_frame, generator_state, lists;
@@ -40,7 +41,7 @@ static const struct heap_row rows[] = { /* 3.11 … */
 /* ---- what is known beforehand ---- */
 
 /* The module's constants lie in its file: where the name of the type is; 0: nowhere. */
-static uint64_t address_of_name(struct snap_module *module)
+static uint64_t address_of_name(struct snap_module *module, const char *name)
 {
 	struct snap_bytes constants = snap_image_section(module->file->image, ".rodata");
 	const uint8_t *found;
@@ -48,7 +49,7 @@ static uint64_t address_of_name(struct snap_module *module)
 
 	if (!constants.data || !snap_image_section_address(module->file->image, ".rodata", &vaddr))
 		return 0;
-	found = memmem(constants.data, constants.size, task_name, sizeof(task_name));
+	found = memmem(constants.data, constants.size, name, strlen(name) + 1);
 	return found ? module->bias + vaddr + (uint64_t)(found - constants.data) : 0;
 }
 
@@ -68,6 +69,17 @@ static bool is_small(const struct snap_process *process)
 	return mapped <= MOST_MAPPED;
 }
 
+static void find_types(struct snap_python *python)
+{
+	const struct snap_runtime_process *process = python->process;
+
+	python->heap.function_type =
+		snap_runtime_symbol(process, python->module, "PyFunction_Type");
+	python->heap.method_type = snap_runtime_symbol(process, python->module, "PyMethod_Type");
+	python->heap.builtin_type =
+		snap_runtime_symbol(process, python->module, "PyCFunction_Type");
+}
+
 bool snap_python_heap_find(struct snap_python *python)
 {
 	const struct snap_runtime_process *process = python->process;
@@ -85,9 +97,11 @@ bool snap_python_heap_find(struct snap_python *python)
 		    strncmp(snap_base_name(list[i].path), "_asyncio", strlen("_asyncio")) != 0 ||
 		    !snap_module_open(process->set, &list[i]))
 			continue;
-		python->heap.task_name = address_of_name(&list[i]);
+		python->heap.task_name = address_of_name(&list[i], task_name);
 		if (!python->heap.task_name)
 			continue;
+		python->heap.future_name = address_of_name(&list[i], future_name);
+		find_types(python);
 		python->heap.module = &list[i];
 		python->heap.lists = row->lists;
 		python->asyncio = (struct snap_python_asyncio){ .coroutine = row->coroutine,
@@ -104,29 +118,38 @@ bool snap_python_heap_find(struct snap_python *python)
 
 /* ---- types ---- */
 
-static bool has_task_name(const struct snap_python *python, uint64_t type)
+/* A name, and where the module has it: copies of it lie elsewhere. */
+static bool has_name(const struct snap_python *python, uint64_t type, uint64_t address,
+		     const char *wanted)
 {
-	char text[sizeof(task_name)];
+	size_t size = strlen(wanted) + 1;
+	char text[32];
 	uint64_t name;
 
 	if (!snap_runtime_word(python->process, type + TYPE_NAME, &name))
 		return false;
-	if (name == python->heap.task_name)
+	if (name && name == address)
 		return true;
-	return snap_runtime_read(python->process, name, text, sizeof(text)) &&
-	       memcmp(text, task_name, sizeof(text)) == 0;
+	return snap_runtime_read(python->process, name, text, size) &&
+	       memcmp(text, wanted, size) == 0;
 }
 
-/* Whether objects of a type are tasks, by the type or what it is derived from. */
-static bool is_task_type(const struct snap_python *python, uint64_t type)
+/* Whether a type, or what it is derived from, has that name. */
+static bool is_type(const struct snap_python *python, uint64_t type, uint64_t address,
+		    const char *name)
 {
 	for (size_t i = 0; i < MOST_BASES && type; i++) {
-		if (has_task_name(python, type))
+		if (has_name(python, type, address, name))
 			return true;
 		if (!snap_runtime_word(python->process, type + TYPE_BASE, &type))
 			return false;
 	}
 	return false;
+}
+
+bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type)
+{
+	return is_type(python, type, python->heap.future_name, future_name);
 }
 
 /* The same, remembered; false in *ret when there is no memory. */
@@ -141,7 +164,7 @@ static bool is_task(struct snap_python *python, struct snap_pointer_table *types
 	if (!entry)
 		return false;
 	if (entry->number == UNKNOWN)
-		entry->number = is_task_type(python, type) ? YES : NO;
+		entry->number = is_type(python, type, python->heap.task_name, task_name) ? YES : NO;
 	return entry->number == YES;
 }
 

@@ -83,7 +83,9 @@ static const struct snap_python_layout rows[] = {
 		    .first_line = 68,
 		    .line_table = 136,
 		    .bytecode = 192 },
-	  .string = { .state = 32, .length = 16, .ascii = 40, .compact = 56, .kind_shift = 2 } },
+	  .string = { .state = 32, .length = 16, .ascii = 40, .compact = 56, .kind_shift = 2 },
+	  .int_tag = 16,
+	  .int_digits = 24 },
 };
 
 enum { DESCRIBED = 3 }; /* 3.13, 3.14, 3.15 */
@@ -133,8 +135,8 @@ static const struct word_row words[] = {
 	{ FIELD(generator.state),             {  0, 86, 102 }, { 0, 83, 99 } },
 	{ FIELD(set_table),                   {  0, 64, 76 }, { 0, 62, 74 } },
 	{ FIELD(set_mask),                    {  0, 65, 77 }, { 0, 62, 74 } },
-	{ FIELD(int_tag),                     {  0, 72, 84 }, { 0, 71, 83 } },
-	{ FIELD(int_digits),                  {  0, 73, 85 }, { 0, 71, 83 } },
+	{ FIELD(int_tag),                     { 62, 72, 84 }, { 61, 71, 83 } },
+	{ FIELD(int_digits),                  { 63, 73, 85 }, { 61, 71, 83 } },
 };
 /* clang-format on */
 

@@ -111,7 +111,11 @@ struct snap_python {
 	struct {
 		struct snap_module *module; /* of asyncio; NULL: tasks are in lists */
 		uint64_t task_name;         /* address of the name of their type */
-		uint32_t lists;             /* of the collector, in an interpreter's state */
+		uint64_t future_name;
+		/* types of what futures call when they are done */
+		uint64_t function_type, method_type, builtin_type;
+		size_t steps;   /* that were taken to find who awaits whom */
+		uint32_t lists; /* of the collector, in an interpreter's state */
 	} heap;
 	struct snap_python_asyncio asyncio;
 	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who awaits a task of asyncio in 3.11 to 3.13, whose tasks do not note it: by what is called when
+ * the task has ended. That is a method of the awaiting task itself, or belongs to what stands
+ * between both: a task group, the future of gather(), wait(), wait_for() or shield(). Later
+ * versions note the same tasks. Knows nothing of coroutines.
+ */
+#include "analyze/runtime/memory.h"
+#include "analyze/runtime/python/asyncio.h"
+
+#include "base/text.h"
+
+enum {
+	/* of futures and tasks */
+	FIRST_CALLBACK = 24,
+	MORE_CALLBACKS = 40, /* a list of tuples */
+	/* of objects that may be called */
+	METHOD_FUNCTION = 16,
+	METHOD_OBJECT = 24,
+	BUILTIN_OBJECT = 24,
+	PARTIAL_FUNCTION = 16,
+	PARTIAL_ARGUMENTS = 24,
+	FUNCTION_NAME = 40,
+	FUNCTION_CLOSURE = 72,
+	CELL = 16, /* in a cell: the object */
+	ITEMS = 24,
+	COUNT = 16,
+	/* limits */
+	MOST_CALLBACKS = 64,  /* of a future */
+	MOST_OBJECTS = 12,    /* in a closure, of the attributes of an object */
+	MOST_FUTURES = 8,     /* between a task and who awaits it */
+	MOST_STEPS = 4096,    /* of one task */
+	ALL_STEPS = 10000000, /* of all */
+};
+
+/* One task's awaiters are looked for. */
+struct search {
+	struct snap_python *python;
+	snap_python_is_task *is_task;
+	const void *tasks;
+	uint64_t found; /* the lowest address */
+	uint64_t futures[MOST_FUTURES];
+	size_t future_count, done; /* futures[done] and on are to be looked at */
+	size_t steps;
+};
+
+static uint64_t word_at(struct search *search, uint64_t address)
+{
+	uint64_t word;
+
+	if (search->steps++ >= MOST_STEPS)
+		return 0;
+	return address && snap_runtime_word(search->python->process, address, &word) ? word : 0;
+}
+
+static uint64_t type_of(struct search *search, uint64_t object)
+{
+	return word_at(search, object ? object + search->python->layout.object_type : 0);
+}
+
+static void take_awaiter(struct search *search, uint64_t object)
+{
+	if (search->is_task(search->tasks, object) && (!search->found || object < search->found))
+		search->found = object;
+}
+
+/* A future, no task, whose own awaiter waits for this task, too. */
+static void take_future(struct search *search, uint64_t object)
+{
+	if (!object || search->future_count == MOST_FUTURES ||
+	    search->is_task(search->tasks, object) ||
+	    !snap_python_heap_is_future(search->python, type_of(search, object)))
+		return;
+	for (size_t i = 0; i < search->future_count; i++)
+		if (search->futures[i] == object)
+			return;
+	search->futures[search->future_count++] = object;
+}
+
+/* ---- what is called ---- */
+
+static bool is_called(struct search *search, uint64_t function, const char *const *names)
+{
+	const char *name = NULL;
+
+	if (type_of(search, function) != search->python->heap.function_type ||
+	    !snap_python_string(search->python, word_at(search, function + FUNCTION_NAME), &name))
+		return false;
+	for (; name && *names; names++)
+		if (strcmp(name, *names) == 0)
+			return true;
+	return false;
+}
+
+static uint64_t count_of(struct search *search, uint64_t sequence, uint64_t most)
+{
+	uint64_t count = word_at(search, sequence ? sequence + COUNT : 0);
+
+	return count < most ? count : most;
+}
+
+/* The futures among the objects of a tuple, which lie in cells or not. */
+static void take_tuple(struct search *search, uint64_t tuple, bool in_cells)
+{
+	uint64_t count = count_of(search, tuple, MOST_OBJECTS);
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t object = word_at(search, tuple + ITEMS + 8 * i);
+
+		take_future(search, in_cells && object ? word_at(search, object + CELL) : object);
+	}
+}
+
+/*
+ * A task group knows the task that made it, by the only attribute that is a task. Its values lie
+ * where the version puts them, as long as nobody asked for its dictionary.
+ */
+static void take_group(struct search *search, uint64_t group)
+{
+	uint64_t values;
+
+	switch (search->python->layout.minor) {
+	case 11:
+		values = word_at(search, group - 32);
+		break;
+	case 12:
+		values = word_at(search, group - 24);
+		values = values & 1 ? values + 1 : 0;
+		break;
+	default:
+		values = group + 24;
+	}
+	for (uint64_t i = 0; values && i < MOST_OBJECTS; i++)
+		take_awaiter(search, word_at(search, values + 8 * i));
+}
+
+static void take_callback(struct search *search, uint64_t callback)
+{
+	static const char *const of_groups[] = { "TaskGroup._on_task_done", NULL };
+	static const char *const closures[] = { "gather.<locals>._done_callback",
+						"shield.<locals>._inner_done_callback",
+						"_wait.<locals>._on_completion", NULL };
+	static const char *const of_timeouts[] = { "_release_waiter", NULL };
+	const struct snap_python *python = search->python;
+	uint64_t type = type_of(search, callback);
+
+	if (type == 0)
+		return;
+	if (type == python->heap.builtin_type) {
+		take_awaiter(search, word_at(search, callback + BUILTIN_OBJECT));
+	} else if (type == python->heap.method_type) {
+		if (is_called(search, word_at(search, callback + METHOD_FUNCTION), of_groups))
+			take_group(search, word_at(search, callback + METHOD_OBJECT));
+	} else if (type == python->heap.function_type) {
+		if (is_called(search, callback, closures))
+			take_tuple(search, word_at(search, callback + FUNCTION_CLOSURE), true);
+	} else if (is_called(search, word_at(search, callback + PARTIAL_FUNCTION), of_timeouts)) {
+		take_tuple(search, word_at(search, callback + PARTIAL_ARGUMENTS), false);
+	}
+}
+
+static void take_callbacks(struct search *search, uint64_t future)
+{
+	uint64_t list = word_at(search, future + MORE_CALLBACKS), items, count;
+
+	take_callback(search, word_at(search, future + FIRST_CALLBACK));
+	count = count_of(search, list, MOST_CALLBACKS);
+	items = count ? word_at(search, list + ITEMS) : 0;
+	for (uint64_t i = 0; items && i < count; i++) {
+		uint64_t pair = word_at(search, items + 8 * i);
+
+		take_callback(search, word_at(search, pair ? pair + ITEMS : 0));
+	}
+}
+
+uint64_t snap_python_awaiter(struct snap_python *python, uint64_t task,
+			     snap_python_is_task *is_task, const void *tasks)
+{
+	struct search search = { .python = python, .is_task = is_task, .tasks = tasks };
+
+	if (python->heap.steps >= ALL_STEPS)
+		return 0;
+	take_callbacks(&search, task);
+	while (search.done < search.future_count)
+		take_callbacks(&search, search.futures[search.done++]);
+	python->heap.steps += search.steps;
+	return search.found;
+}
