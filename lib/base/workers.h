@@ -12,7 +12,8 @@
  * of one. Knows nothing of what is done.
  *
  * Nothing here allocates or locks, so the tracing child of a threaded program may use it. Not to be
- * called from two threads at once. Workers end with the thread that made them.
+ * called from two threads at once. Workers end with the thread that made them, so who calls from
+ * another one has them made anew.
  */
 #ifndef SNAP_BASE_WORKERS_H
 #define SNAP_BASE_WORKERS_H
@@ -20,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	SNAP_WORKERS_MOST = 64, /* at one time, with those that were left behind */
@@ -55,6 +57,7 @@ struct snap_workers {
 	size_t area_bytes, slot_bytes;
 	int kept_fd;
 	int maker_pidfd; /* the process that makes workers; -1: we do */
+	pid_t thread;    /* the end of which is that of all these */
 	size_t single;   /* the worker of snap_workers_area(); SNAP_WORKERS_MOST: none */
 };
 

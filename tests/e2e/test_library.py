@@ -101,6 +101,8 @@ static void show(const char *format)
 {
 	struct stacksnap_recording *recording;
 	const struct stacksnap_recording_stats *stats;
+	const char *code, *message;
+	pid_t pid, tid;
 
 	if (check(stacksnap_recorder_slice(recorder, options, &recording), "slice"))
 		return;
@@ -108,6 +110,8 @@ static void show(const char *format)
 	printf("== %d %d %llu %llu\n", stacksnap_recording_outcome(recording),
 	       stacksnap_recording_get_end(recording), stats->ticks, stats->thread_samples);
 	check(stacksnap_recording_render(recording, options, format, stdout), "render");
+	for (size_t i = 0; stacksnap_recording_warning(recording, i, &code, &message, &pid, &tid); i++)
+		fprintf(stderr, "after %llu ticks: %s: %s (%d %d)\n", stats->ticks, code, message, pid, tid);
 	printf("== stats\n");
 	check(stacksnap_recording_render_stats(recording, stdout), "stats");
 	printf("== summary\n");
@@ -131,6 +135,13 @@ static void *record(void *context)
 	return NULL;
 }
 
+static void *create(void *unused)
+{
+	if (check(stacksnap_recorder_create(options, &recorder), "recorder"))
+		exit(2);
+	return unused;
+}
+
 static int descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -142,6 +153,7 @@ static int descriptors(void)
 	return count;
 }
 
+/* Each step in any thread, also in one that ends with it. */
 static void fly(const char *pid)
 {
 	pthread_t thread;
@@ -151,9 +163,8 @@ static void fly(const char *pid)
 	check(stacksnap_options_set(options, "hz", "50"), "hz");
 	check(stacksnap_options_set(options, "duration", "0"), "duration");
 	check(stacksnap_options_set(options, "max-stopped", "100"), "max-stopped");
-	if (check(stacksnap_recorder_create(options, &recorder), "recorder"))
-		exit(2);
-	/* In any thread, also in one that ends with its run. */
+	pthread_create(&thread, NULL, create, NULL);
+	pthread_join(thread, NULL);
 	pthread_create(&thread, NULL, record, NULL);
 	pthread_join(thread, NULL);
 	show("folded");
@@ -252,8 +263,8 @@ class Library(Case):
         done = self.run_program(self.compile(RECORDER), victim.pid)
         self.assertEqual(done.returncode, 0, done.stderr)
         heads = re.findall(rb"^== (\d) (\d) (\d+) (\d+)$", done.stdout, re.M)
-        # Seven threads at each tick; told to stop is a good end.
-        self.assertEqual(heads, [(b"0", b"1", b"10", b"70"), (b"0", b"1", b"20", b"140")] * 2)
+        # Seven threads at each tick; told to stop is a good end. What was lost is told.
+        self.assertEqual(heads, [(b"0", b"1", b"10", b"70"), (b"0", b"1", b"20", b"140")] * 2, done.stderr)
         for folded, samples in zip(re.findall(rb"^== \d[^\n]*\n(.*?)^== stats", done.stdout, re.M | re.S), (10, 20, 10, 20)):
             counts = {}
             for line in folded.splitlines():

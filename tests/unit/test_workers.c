@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -351,6 +352,57 @@ static void test_worker_is_killed(void **state _unused_)
 	snap_workers_deinit(&pool);
 }
 
+struct other_thread {
+	struct snap_workers pool;
+	unsigned flags;
+};
+
+static void *make_pool(void *context)
+{
+	struct other_thread *other = context;
+	struct call *call;
+
+	assert_int_equal(snap_workers_init(&other->pool, 4096, -1, other->flags), 0);
+	call = snap_workers_area(&other->pool);
+	*call = (struct call){ .kept = -1, .other = -1 };
+	assert_true(snap_workers_call(&other->pool, answer_call, LONG_NS));
+	return NULL;
+}
+
+/* They end with the thread that made them, a moment after that was seen to end. */
+static void check_other_thread(unsigned flags)
+{
+	struct other_thread other = { .flags = flags };
+	struct list *list = list_new();
+	struct snap_work work = work_of(list, 3);
+	struct call *call;
+	pthread_t thread;
+
+	work.patience_ns = LONG_NS;
+	for (unsigned i = 0; i < 20; i++) {
+		memset(list, 0, sizeof(*list));
+		assert_int_equal(pthread_create(&thread, NULL, make_pool, &other), 0);
+		pthread_join(thread, NULL);
+		if (i % 2) {
+			call = snap_workers_area(&other.pool);
+			assert_non_null(call);
+			*call = (struct call){ .number = i, .kept = -1, .other = -1 };
+			assert_true(snap_workers_call(&other.pool, answer_call, LONG_NS));
+			assert_int_equal(call->answer, i + 1);
+		}
+		assert_true(snap_workers_run(&other.pool, &work));
+		check_marks(list, 3);
+		snap_workers_deinit(&other.pool);
+	}
+	munmap(list, sizeof(*list));
+}
+
+static void test_thread_of_workers_has_ended(void **state _unused_)
+{
+	check_other_thread(0);
+	check_other_thread(SNAP_WORKERS_BY_PROXY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +417,7 @@ int main(void)
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_worker_is_killed),
+		cmocka_unit_test(test_thread_of_workers_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,8 +88,10 @@ int snap_worker_make_by_proxy(struct snap_workers *pool, size_t index)
 
 int snap_workers_make_maker(struct snap_workers *pool)
 {
+	struct snap_workers_shared *shared = pool->shared;
 	pid_t pid;
 
+	shared->wish = shared->answered = shared->slot = 0;
 	return snap_spawn_child(0, "snap-reader", run_maker, pool, &pid, &pool->maker_pidfd);
 }
 

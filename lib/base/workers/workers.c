@@ -95,6 +95,28 @@ static size_t find_idle(struct snap_workers *pool)
 	return SNAP_WORKERS_MOST;
 }
 
+/*
+ * Those that another thread has made end with that, perhaps at any moment. Who is left behind by
+ * then stays so.
+ */
+static void renew_for_thread(struct snap_workers *pool)
+{
+	pid_t caller = gettid();
+
+	if (pool->thread == caller)
+		return;
+	pool->thread = caller;
+	pool->single = SNAP_WORKERS_MOST;
+	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
+		if (pool->workers[i].pidfd >= 0 && !pool->workers[i].left)
+			leave_behind(&pool->workers[i]);
+	if (pool->maker_pidfd < 0)
+		return;
+	snap_workers_dismiss_maker(pool);
+	/* Without it workers are ours. */
+	(void)snap_workers_make_maker(pool);
+}
+
 /* What the kernel says a worker does: R, S, D …; 0: it cannot be told. */
 static char state_of(const struct snap_workers *pool, const struct snap_worker *worker)
 {
@@ -320,6 +342,7 @@ bool snap_workers_run(struct snap_workers *pool, const struct snap_work *work)
 	uint64_t *cursor = &pool->shared->cursor;
 	uint32_t number = (uint32_t)(*cursor >> 32) + 1;
 
+	renew_for_thread(pool);
 	/* A worker that is late with an older list finds another number here. */
 	__atomic_store_n(cursor, (uint64_t)number << 32, __ATOMIC_RELEASE);
 	watch_list(pool, work, cursor, number);
@@ -338,6 +361,7 @@ static bool has_single(const struct snap_workers *pool)
 
 void *snap_workers_area(struct snap_workers *pool)
 {
+	renew_for_thread(pool);
 	if (!has_single(pool)) {
 		pool->single = SNAP_WORKERS_MOST;
 		pool->single = find_idle(pool);
@@ -391,6 +415,7 @@ int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd,
 	pool->area_bytes = area_bytes;
 	pool->slot_bytes = slot_bytes;
 	pool->kept_fd = kept_fd;
+	pool->thread = gettid();
 	pool->single = SNAP_WORKERS_MOST;
 	pool->shared->awake = (flags & SNAP_WORKERS_AWAKE) != 0;
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
@@ -431,6 +456,7 @@ void snap_workers_deinit(struct snap_workers *pool)
 
 bool snap_workers_prepare(struct snap_workers *pool)
 {
+	renew_for_thread(pool);
 	return find_idle(pool) < SNAP_WORKERS_MOST;
 }
 

@@ -34,6 +34,7 @@ struct snap_opener {
 	struct snap_role child;
 	int channel; /* of the one there is; -1: none */
 	pid_t pid;   /* the same one's */
+	pid_t maker; /* the thread that made it, whose end is its end; 0: it is no child */
 	struct snap_patience patience;
 	/* which files held an opener, and whose they are */
 	struct held {
@@ -73,6 +74,7 @@ static void make_opener(struct snap_opener *opener, int64_t until_ns)
 		return;
 	opener->channel = opener->child.channel;
 	opener->pid = opener->child.pid;
+	opener->maker = gettid();
 }
 
 static void end_opener(struct snap_opener *opener)
@@ -272,22 +274,49 @@ static struct stacksnap_error *send_wish(const struct snap_opener *opener,
 	return err ? err : snap_wire_send(opener->channel, &message, size, -1);
 }
 
+/* Its maker's thread may have ended, which no file has to do with. */
+static bool ended_with_maker(const struct snap_opener *opener, const struct stacksnap_error *error)
+{
+	return opener->maker && opener->maker != gettid() &&
+	       (snap_error_code(error) == SNAP_ERROR_CRASHED ||
+		snap_error_code(error) == SNAP_ERROR_OS);
+}
+
+/* Has one open the file; other errors than the file's own: the opener is of no more use. */
+static struct stacksnap_error *ask_opener(const struct snap_opener *opener,
+					  const struct snap_broker_request *request, int channel,
+					  struct wait *wait, struct snap_opener_answer *ret)
+{
+	struct stacksnap_error *err = send_wish(opener, request, channel);
+
+	*ret = (struct snap_opener_answer){ .is_on_its_way = 1 };
+	while (!err && ret->is_on_its_way) {
+		err = hear(opener, wait, ret);
+		wait->is_served = true;
+	}
+	return err;
+}
+
 /* NULL: there is such a file, and where `channel` leads to somebody, he has it. */
 static struct stacksnap_error *ask(struct snap_opener *opener,
 				   const struct snap_broker_request *request, int channel,
 				   int64_t until_ns)
 {
-	struct snap_opener_answer answer = { .is_on_its_way = 1 };
+	struct snap_opener_answer answer;
 	struct stacksnap_error *err;
 	struct wait wait;
 
 	if (has_held(opener, request) || !need_opener(opener, until_ns))
 		return snap_error_not_found();
 	wait = begin_wait(opener, until_ns);
-	err = send_wish(opener, request, channel);
-	while (!err && answer.is_on_its_way) {
-		err = hear(opener, &wait, &answer);
-		wait.is_served = true;
+	err = ask_opener(opener, request, channel, &wait, &answer);
+	if (err && ended_with_maker(opener, err)) {
+		end_opener(opener);
+		snap_error_destroy(err);
+		if (!need_opener(opener, until_ns))
+			return snap_error_not_found();
+		wait = begin_wait(opener, until_ns);
+		err = ask_opener(opener, request, channel, &wait, &answer);
 	}
 	if (err) {
 		snap_error_destroy(err);
