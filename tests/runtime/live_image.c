@@ -123,6 +123,8 @@ static bool read_image(void *context, uint64_t address, void *out, size_t size)
 {
 	struct live_image *image = context;
 
+	if (image->reader)
+		live_note(image->reader, address, size);
 	return snap_memory_image_read(&image->image, address, out, size);
 }
 

@@ -5,6 +5,7 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 #include "proc/address_space.h"
+#include "watch.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -39,11 +41,20 @@ static void *need(void *memory)
 	return memory;
 }
 
+void live_note(struct live *live, uint64_t address, uint64_t size)
+{
+	if (!snap_reserve_array(live->ranges, live->range_capacity, live->range_count + 1))
+		fail("out of memory");
+	live->ranges[live->range_count++] = (struct live_range){ address, size };
+}
+
 bool live_read(void *context, uint64_t address, void *out, size_t size)
 {
 	struct live *live = context;
 	struct iovec to = { out, size }, from = { (void *)(uintptr_t)address, size };
 
+	if (live->is_watched)
+		live_note(live, address, size);
 	return process_vm_readv(live->process.pid, &to, 1, &from, 1, 0) == (ssize_t)size;
 }
 
@@ -57,6 +68,19 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 			       ranges[i].iov_len))
 			break;
 	return done;
+}
+
+static void note_file(struct live *live, const struct snap_map *map, int fd)
+{
+	struct live_file *file;
+	struct stat status;
+
+	if (fstat(fd, &status) != 0 ||
+	    !snap_reserve_array(live->files, live->file_capacity, live->file_count + 1))
+		fail("out of memory");
+	file = &live->files[live->file_count++];
+	*file = (struct live_file){ *map, status.st_dev, status.st_ino };
+	file->map.path = need(snap_arena_strdup(&live->arena, map->path));
 }
 
 struct stacksnap_error *live_find(void *context, const struct snap_file_request *request,
@@ -76,6 +100,8 @@ struct stacksnap_error *live_find(void *context, const struct snap_file_request 
 		     : openat(live->root_fd, map->path + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return snap_error_os(errno, "%s", map->path);
+	if (live->is_watched)
+		note_file(live, map, fd);
 	*fd_ret = fd;
 	return NULL;
 }
@@ -123,6 +149,8 @@ void live_close(struct live *live)
 	snap_close(&live->maps_fd);
 	snap_close(&live->files_fd);
 	snap_close(&live->root_fd);
+	free(live->files);
+	free(live->ranges);
 	snap_arena_deinit(&live->arena);
 }
 
@@ -223,9 +251,12 @@ static void copy_thread(struct live *live, struct snap_thread *thread)
 	size = map->end - thread->stack_address;
 	if (size > MOST_STACK)
 		size = MOST_STACK;
-	thread->stack = need(snap_arena_alloc(&live->arena, size));
+	thread->stack =
+		live->is_watched ? watch_new(size) : need(snap_arena_alloc(&live->arena, size));
 	if (live_read(live, thread->stack_address, (void *)thread->stack, size))
 		thread->stack_size = size;
+	if (live->is_watched)
+		watch_hide(thread->stack);
 }
 
 static int compare_threads(const void *left, const void *right)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * live_reader [--image [--mutate=N] [--records=N]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
+ * live_reader [--image [--mutate=N] [--records=N] [--save=NAME]] [--raw-names] RUNTIME PID: what the reader of a runtime makes of a live
  * process, as one JSON document. It scouts while the process runs, and reads while all its threads
  * stand still; with --image the plan is executed then, and what it has copied is all that is read,
  * and with --mutate=N then N times more, each time with some of its bytes changed. --records=N: the
- * plan copies no more than so many.
+ * plan copies no more than so many. --save=NAME: NAME.image.xz and NAME.truth, see recorded.h.
  * For tests, which compare this with what the process says of itself.
  */
 #include "live.h"
 
 #include "base/clock.h"
+#include "watch.h"
 
 #include <string.h>
 
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
 	struct live_report report = { .plan = &plan };
 	struct live_image image = { .room = { NULL, NULL } };
 	const struct snap_runtime *runtime;
+	const char *save = NULL;
 	bool with_image = false;
 	unsigned rounds = 0;
 	struct live live;
@@ -162,15 +164,22 @@ int main(int argc, char **argv)
 			rounds = (unsigned)atoi(argv[1] + strlen("--mutate="));
 		else if (strncmp(argv[1], "--records=", strlen("--records=")) == 0)
 			image.most_records = (uint64_t)atoll(argv[1] + strlen("--records="));
+		else if (strncmp(argv[1], "--save=", strlen("--save=")) == 0)
+			save = argv[1] + strlen("--save=");
 		else
 			fail("unknown option %s", argv[1]);
 	}
-	if (argc != 3)
-		fail("usage: live_reader [--image [--mutate=N] [--records=N]] [--raw-names] "
-		     "RUNTIME PID");
+	if (argc != 3 || (save && !with_image))
+		fail("usage: live_reader [--image [--mutate=N] [--records=N] [--save=NAME]] "
+		     "[--raw-names] RUNTIME PID");
 	runtime = find_runtime(argv[1]);
 	report.runtime = runtime->name;
 	live_open(&live, atoi(argv[2]));
+	if (save) {
+		watch_begin();
+		live.is_watched = true;
+		image.reader = &live;
+	}
 	bed_open(&bed, &live);
 
 	report.scout_ns = -snap_clock_ns(CLOCK_MONOTONIC);
@@ -189,6 +198,8 @@ int main(int argc, char **argv)
 			again.understood, again.rounds);
 	}
 	live_print(stdout, &live, &report);
+	if (save)
+		live_save(save, &live, runtime, &report);
 	bed_close(&bed);
 	free(live.process.threads);
 	live_close(&live);

@@ -57,13 +57,14 @@ def build(go, variant, output, cache=None):
 class Zoo:
     """A running zoo; with this, it and its files are gone at the end."""
 
-    def __init__(self, program, count):
+    def __init__(self, program, count, environment=None):
         self.folder = tempfile.mkdtemp(prefix="zoo-")
         self.dump_path = os.path.join(self.folder, "dump")
         with open(self.dump_path, "w") as dump:
             self.process = subprocess.Popen(["nice", "-n", "10", program, str(count)], stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=dump, text=True,
-                                            env=dict(os.environ, GOTRACEBACK="system"))
+                                            env=dict(os.environ if environment is None else environment,
+                                                     GOTRACEBACK="system"))
         line = self.process.stdout.readline().split()
         if not line or line[0] != "ready":
             raise RuntimeError("the zoo does not get ready: " + self.read(self.dump_path))
@@ -116,12 +117,12 @@ def settle(zoo, seconds=20):
         time.sleep(0.1)
 
 
-def compare(reader, program, count, has_parents, options=()):
-    """The reading, and what compared equal."""
+def compare(reader, program, count, has_parents, options=(), once=(), environment=None):
+    """The reading, and what compared equal. The options of `once` are for that reading alone."""
     comparison = truth_go.Comparison()
-    with Zoo(program, count) as zoo:
+    with Zoo(program, count, environment) as zoo:
         settle(zoo)
-        reading = read(reader, zoo.pid, options)
+        reading = read(reader, zoo.pid, [*options, *once])
         profile, labels = truth_go.parse_dump(zoo.profile(2)), zoo.profile(1)
         again = read(reader, zoo.pid, options)
         dump = truth_go.parse_dump(zoo.dump())

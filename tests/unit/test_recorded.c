@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recorded images (tests/runtime/recorded): of each, its reader makes the text that was equal to
+ * what the program said of itself when it was recorded. No runtime is needed, and no process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "recorded.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGES "tests/runtime/recorded/*.image.xz"
+
+static const char *source_of(const char *path, char *ret, size_t size)
+{
+	const char *source = getenv("STACKSNAP_SOURCE");
+
+	assert_non_null(source);
+	snprintf(ret, size, "%s/%s", source, path);
+	return ret;
+}
+
+static void list_images(glob_t *found)
+{
+	char pattern[SNAP_MAX_PATH];
+
+	assert_int_equal(glob(source_of(IMAGES, pattern, sizeof(pattern)), 0, NULL, found), 0);
+}
+
+/* "/…/go-1.27.image.xz" -> the reader of Go */
+static const struct snap_runtime *runtime_of(const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+	char kind[32];
+
+	snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(name, "-"), name);
+	return recorded_runtime(kind);
+}
+
+static char *read_truth(const char *image)
+{
+	char path[SNAP_MAX_PATH];
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%.*s.truth", (int)(strlen(image) - strlen(".image.xz")),
+		 image);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_true(getdelim(&text, &size, '\0', file) > 0);
+	fclose(file);
+	return text;
+}
+
+/* The first line that differs. */
+static void check_equal(const char *path, const char *text, const char *truth)
+{
+	size_t line = 1;
+
+	for (; *text && *text == *truth; text++, truth++)
+		line += *text == '\n';
+	if (*text != *truth)
+		fail_msg("%s: line %zu: \"%.*s\" should be \"%.*s\" from there on", path, line,
+			 (int)strcspn(text, "\n"), text, (int)strcspn(truth, "\n"), truth);
+}
+
+static void open_image(struct recorded *recorded, const char *path)
+{
+	struct snap_capture *capture = recorded_open(path);
+
+	if (!capture)
+		fail_msg("%s is no recorded image", path);
+	recorded_init(recorded, capture);
+}
+
+static char *read_text(struct recorded *recorded, const struct snap_runtime *runtime)
+{
+	struct snap_runtime_result *result = NULL;
+	char *text;
+
+	assert_non_null(runtime);
+	assert_null(recorded_read(recorded, runtime, &result));
+	text = recorded_text(result);
+	assert_non_null(text);
+	return text;
+}
+
+static void test_each_says_its_truth(void **state)
+{
+	glob_t found;
+
+	(void)state;
+	list_images(&found);
+	assert_true(found.gl_pathc >= 20);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char *truth = read_truth(found.gl_pathv[i]), *text;
+		struct recorded recorded;
+
+		open_image(&recorded, found.gl_pathv[i]);
+		text = read_text(&recorded, runtime_of(found.gl_pathv[i]));
+		check_equal(found.gl_pathv[i], text, truth);
+		free(text);
+		free(truth);
+		recorded_deinit(&recorded);
+	}
+	globfree(&found);
+}
+
+/* A reader of one runtime finds nothing in the memory of another. */
+static void test_others_find_nothing(void **state)
+{
+	static const char *const names[] = { "go", "cpython", "php" };
+	glob_t found;
+
+	(void)state;
+	list_images(&found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		struct recorded recorded;
+
+		open_image(&recorded, found.gl_pathv[i]);
+		for (size_t k = 0; k < SNAP_ARRAY_SIZE(names); k++) {
+			const struct snap_runtime *runtime = recorded_runtime(names[k]);
+			char *text;
+
+			if (runtime == runtime_of(found.gl_pathv[i]))
+				continue;
+			text = read_text(&recorded, runtime);
+			assert_string_equal(text, "nothing\n");
+			free(text);
+		}
+		recorded_deinit(&recorded);
+	}
+	globfree(&found);
+}
+
+/* Every second piece of the memory is gone. */
+static void halve(struct snap_memory_image *image)
+{
+	for (size_t i = 0; i < image->piece_count / 2; i++)
+		image->pieces[i] = image->pieces[2 * i];
+	image->piece_count /= 2;
+}
+
+/* Then what is shown are functions of the truth; the line may be where a call was, not its inside. */
+static void test_what_is_missing_is_not_made_up(void **state)
+{
+	glob_t found;
+
+	(void)state;
+	list_images(&found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char *truth = read_truth(found.gl_pathv[i]), *text, *at = NULL;
+		struct recorded recorded;
+
+		open_image(&recorded, found.gl_pathv[i]);
+		halve(recorded.process->memory);
+		text = read_text(&recorded, runtime_of(found.gl_pathv[i]));
+		for (char *line = strtok_r(text, "\n", &at); line;
+		     line = strtok_r(NULL, "\n", &at)) {
+			if (strncmp(line, "    ", 4) != 0 || line[4] == ' ')
+				continue;
+			*strrchr(line, ':') = '\0';
+			if (!strstr(truth, line))
+				fail_msg("%s: \"%s\" is made up", found.gl_pathv[i], line);
+		}
+		free(text);
+		free(truth);
+		recorded_deinit(&recorded);
+	}
+	globfree(&found);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_says_its_truth),
+		cmocka_unit_test(test_others_find_nothing),
+		cmocka_unit_test(test_what_is_missing_is_not_made_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
