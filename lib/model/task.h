@@ -38,10 +38,12 @@ struct snap_task {
 	const char *wait;   /* the runtime's own reason; NULL: none */
 	int64_t since_ns;   /* CLOCK_MONOTONIC of its host; 0: unknown */
 	pid_t tid;          /* of the thread that it runs on, or is locked to; 0: neither */
+	bool locked;        /* to a thread, which runs nothing else */
 	const char *parent; /* id of the task that made it, or awaits it; NULL: unknown */
 	const struct snap_entry *created_by; /* function, file, line; NULL: unknown */
 	struct snap_label *labels;           /* all of them, as the program wrote them */
 	size_t label_count;
+	bool labels_cut; /* some could not be read */
 };
 
 /* What was cut of the memory that a runtime's tasks and frames are read from. */

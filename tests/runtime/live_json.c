@@ -118,6 +118,7 @@ static json_t *thread_of(struct frames *frames, const struct snap_runtime_thread
 	json_object_set_new(made, "runs", runs);
 	json_object_set_new(made, "loop_function", text(thread->loop_function));
 	json_object_set_new(made, "holds_gil", json_boolean(thread->holds_gil));
+	json_object_set_new(made, "interpreter", json_integer(thread->interpreter));
 	return made;
 }
 

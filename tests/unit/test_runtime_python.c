@@ -228,6 +228,7 @@ static void bed_fill(struct bed *bed)
 	put(bed, RUNTIME + 368, THREADS + 512, 8);
 	put(bed, RUNTIME + 376, 1, 4);
 	put(bed, INTERPRETER + 16, THREADS, 8);
+	put(bed, INTERPRETER + 48, 3, 8);
 	put_thread(bed, 0, THREADS + 512);
 	put_thread(bed, 1, 0);
 	put_frame(bed, 0, 0, FRAMES + 128, false);
@@ -361,6 +362,7 @@ static void test_threads_have_their_frames(void **state)
 	assert_int_equal(result.thread_count, 2);
 	assert_int_equal(result.threads[0].tid, 5);
 	assert_true(result.threads[0].holds_gil);
+	assert_int_equal(result.threads[0].interpreter, 3);
 	assert_int_equal(result.threads[0].run_count, 2);
 	assert_int_equal(result.threads[1].tid, FIRST_TID);
 	assert_false(result.threads[1].holds_gil);
@@ -380,17 +382,17 @@ static void test_threads_have_their_frames(void **state)
 	bed_close(&bed);
 }
 
-static void test_stacks_are_cut_and_loops_end(void **state)
+static void test_stacks_are_whole_and_loops_end(void **state)
 {
 	struct bed bed;
 	struct snap_runtime_result result;
 
 	(void)state;
 	bed_open(&bed);
-	bed.options.max_frames = 1;
+	bed.options.max_frames = 1; /* what is shown of them is for others to say */
 	result = bed_read(&bed);
-	assert_int_equal(result.threads[1].stack.count, 1);
-	assert_int_equal(result.threads[1].stack.end, SNAP_UNWIND_LIMIT);
+	assert_int_equal(result.threads[1].stack.count, 2);
+	assert_int_equal(result.threads[1].stack.end, SNAP_UNWIND_COMPLETE);
 	assert_int_equal(result.threads[1].runs[0].anchor, LOOPS);
 	bed_close(&bed);
 
@@ -505,8 +507,8 @@ static void test_a_task_that_runs_deep(void **state)
 	bed.options.max_frames = 2;
 	result = bed_read(&bed);
 	assert_int_equal(result.tasks[0].state, SNAP_TASK_RUNNING);
-	assert_int_equal(result.tasks[0].stack.count, 2);
-	assert_int_equal(result.tasks[0].stack.end, SNAP_UNWIND_LIMIT);
+	assert_int_equal(result.tasks[0].stack.count, 3);
+	assert_int_equal(result.tasks[0].stack.end, SNAP_UNWIND_COMPLETE);
 	bed_close(&bed);
 }
 
@@ -549,7 +551,7 @@ int main(void)
 		cmocka_unit_test(test_strings_of_all_widths_become_utf8),
 		cmocka_unit_test(test_bytes_that_are_no_text_stay_bytes),
 		cmocka_unit_test(test_threads_have_their_frames),
-		cmocka_unit_test(test_stacks_are_cut_and_loops_end),
+		cmocka_unit_test(test_stacks_are_whole_and_loops_end),
 		cmocka_unit_test(test_what_makes_no_sense_is_not_shown),
 		cmocka_unit_test(test_versions_that_nobody_knows_are_refused),
 		cmocka_unit_test(test_tasks_have_their_awaits),

@@ -279,6 +279,30 @@ static void test_groups(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* What is said of single tasks. */
+static void test_locked_and_cut(void **state _unused_)
+{
+	struct bed bed;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+
+	bed_init(&bed);
+	ADD_THREAD(&bed, 100, FUTEX, MAIN);
+	add_task(&bed, "1", "a=b", PARKED)->locked = true;
+	add_task(&bed, "2", "a=b", PARKED)->labels_cut = true;
+	add_task(&bed, "3", "", "main.call runtime.goexit")->locked = true;
+	snapshot = analyze(&bed);
+	check_ways(snapshot);
+	text = text_of(snapshot);
+	json = json_of(snapshot);
+	schema_check("stacksnap-snapshot.schema.json", json);
+	assert_non_null(strstr(text, "chan receive, 1 locked to its thread, labels not whole"));
+	assert_non_null(strstr(text, "chan receive, locked to its thread"));
+	assert_non_null(strstr(json, "\"locked\": true"));
+	assert_non_null(strstr(json, "\"labels_cut\": true"));
+	bed_deinit(&bed);
+}
+
 /* ---- the tree of who awaits whom ---- */
 
 static struct snap_runtime_task *add_awaited(struct bed *bed, const char *id, const char *name,
@@ -453,7 +477,7 @@ int main(void)
 		cmocka_unit_test(test_filters),         cmocka_unit_test(test_more_is_shown),
 		cmocka_unit_test(test_groups),          cmocka_unit_test(test_awaited),
 		cmocka_unit_test(test_awaited_options), cmocka_unit_test(test_awaited_oddly),
-		cmocka_unit_test(test_awaited_many),
+		cmocka_unit_test(test_awaited_many),    cmocka_unit_test(test_locked_and_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -54,10 +54,12 @@ static struct snap_task make_task(const struct snap_raw_task *raw)
 		.wait = text_if(from->wait),
 		.since_ns = sane_time(from->since_ns),
 		.tid = from->tid > 0 ? from->tid : 0,
+		.locked = from->locked,
 		.parent = text_if(from->parent),
 		.created_by = from->created_by,
 		.labels = raw->labels,
 		.label_count = raw->label_count,
+		.labels_cut = from->labels_cut,
 	};
 }
 

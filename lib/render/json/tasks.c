@@ -39,10 +39,12 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 		snap_json_text_if(json, "wait", task->wait);
 		snap_json_number_if(json, "since_ns", task->since_ns);
 		snap_json_number_if(json, "tid", task->tid);
+		snap_json_true_if(json, "locked", task->locked);
 		snap_json_text_if(json, "parent", task->parent);
 		put_created_by(json, task->created_by);
 		if (task->label_count)
 			snap_json_labels_put(json, task->labels, task->label_count);
+		snap_json_true_if(json, "labels_cut", task->labels_cut);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');

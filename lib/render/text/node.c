@@ -221,7 +221,19 @@ static void info_threads(struct info *info, const struct snap_node *node)
 	}
 }
 
-/* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, copied in part: time" */
+/* ", GIL held by 1240", ", GIL held by 1240, 1241 (interpreter 2)": of the main one unless said */
+static void info_gil(struct snap_sheet *lines, const struct snap_node_runtime *runtime)
+{
+	for (size_t i = 0; i < runtime->gil_count; i++) {
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%d", i ? ", " : ", GIL held by ",
+				 runtime->gil[i].tid);
+		if (runtime->gil[i].interpreter > 0)
+			snap_line_printf(lines, SNAP_STYLE_PLAIN, " (interpreter %" PRId64 ")",
+					 runtime->gil[i].interpreter);
+	}
+}
+
+/* "go 1.21.13", "cpython 3.11.2, GIL held by 1240", "go 1.22.1, not whole: time" */
 static void info_runtimes(struct info *info, const struct snap_node *node)
 {
 	struct snap_sheet *lines = info->lines;
@@ -234,9 +246,7 @@ static void info_runtimes(struct info *info, const struct snap_node *node)
 			snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 			snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, runtime->version);
 		}
-		for (size_t k = 0; k < runtime->gil_count; k++)
-			snap_line_printf(lines, SNAP_STYLE_PLAIN, "%s%d",
-					 k ? ", " : ", GIL held by ", runtime->gil[k].tid);
+		info_gil(lines, runtime);
 		if (runtime->cut)
 			snap_line_printf(lines, SNAP_STYLE_YELLOW, ", not whole: %s",
 					 snap_runtime_cut_word(runtime->cut));

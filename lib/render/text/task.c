@@ -53,6 +53,25 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
 }
 
+/* ", locked to its thread", ", labels not whole" */
+static void add_oddities(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	size_t locked = 0, cut = 0;
+
+	for (size_t i = 0; i < stack->task_count; i++) {
+		locked += stack->tasks[i].locked;
+		cut += stack->tasks[i].labels_cut;
+	}
+	if (locked && locked == stack->task_count)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", locked to %s",
+				 locked == 1 ? "its thread" : "their threads");
+	else if (locked)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu locked to %s", locked,
+				 locked == 1 ? "its thread" : "their threads");
+	if (cut)
+		snap_line_add(lines, SNAP_STYLE_YELLOW, ", labels not whole");
+}
+
 void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	const char *word = snap_stack_label(stack, "state"),
@@ -68,6 +87,7 @@ void snap_text_task_state(struct snap_sheet *lines, const struct snap_stack *sta
 		snap_line_add(lines, SNAP_STYLE_PLAIN, ": ");
 		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, wait);
 	}
+	add_oddities(lines, stack);
 }
 
 /* Whether an id is a number of few digits, without zeros in front: then runs of them fold. */

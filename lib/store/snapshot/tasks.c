@@ -13,7 +13,7 @@ enum {
 	MOST_RUNTIMES = 64,
 	/* the least that an element takes, in bytes */
 	LEAST_LABEL = 8,
-	LEAST_TASK = 44,
+	LEAST_TASK = 46,
 	LEAST_RUNTIME = 60,
 	LEAST_GIL = 12,
 	LEAST_LOGICAL = 32,
@@ -41,9 +41,11 @@ static void code_task(struct snap_pointer_codec *to, struct snap_task *task)
 	snap_code_text_pointer(to, &task->wait, SNAP_MAX_NAME);
 	snap_code_length(to, &task->since_ns);
 	snap_code_i32(codec, &task->tid);
+	snap_code_bool(codec, &task->locked);
 	snap_code_text_pointer(to, &task->parent, SNAP_MAX_NAME);
 	snap_code_entry_pointer(to, &task->created_by);
 	snap_code_task_labels(to, &task->labels, &task->label_count);
+	snap_code_bool(codec, &task->labels_cut);
 	snap_codec_check(codec, task->id && *task->id, "task without an id");
 	snap_codec_check(codec, task->tid >= 0, "invalid tid");
 }

@@ -16,7 +16,6 @@ struct place {
 struct walk {
 	const struct snap_php *php;
 	struct snap_runtime_stack stack;
-	size_t most;
 	size_t first; /* of the run at hand */
 	const struct snap_runtime_frame **frames;
 	size_t frame_count, frame_capacity;
@@ -82,9 +81,9 @@ static bool add_call(struct walk *walk, const struct snap_php_call *call, const 
 	const struct snap_runtime_frame *frame;
 	uint64_t type = snap_runtime_field(call->frame, SNAP_PHP_FRAME_TYPE, 4);
 
-	if (walk->frame_count == walk->most) {
+	if (walk->frame_count == SNAP_PHP_MOST_FRAMES) {
 		walk->stack.end = SNAP_UNWIND_LIMIT;
-		walk->stack.reason = "more frames of PHP than are wanted";
+		walk->stack.reason = "more frames of PHP than are read";
 		return true;
 	}
 	entry.function = snap_php_name(walk->php, call, how);
@@ -171,7 +170,8 @@ static bool follow(struct walk *walk)
 	for (size_t i = 0; fits && address && !walk->is_broken; i++) {
 		if (walk->stack.end != SNAP_UNWIND_COMPLETE)
 			break;
-		if (i == SNAP_PHP_MOST_FRAMES ||
+		/* One more, to see that there is one. */
+		if (i > SNAP_PHP_MOST_FRAMES ||
 		    !snap_runtime_read(walk->php->process, address, frame, sizeof(frame))) {
 			walk->stack.end = SNAP_UNWIND_UNREADABLE;
 			walk->stack.reason = "frames of PHP that were not copied";
@@ -216,8 +216,7 @@ static bool fill_thread(struct walk *walk, struct snap_runtime_result *result)
 struct stacksnap_error *snap_php_frames(const struct snap_php *php,
 					struct snap_runtime_result *result)
 {
-	size_t most = php->process->options->max_frames;
-	struct walk walk = { .php = php, .most = most ? most : SNAP_PHP_MOST_FRAMES };
+	struct walk walk = { .php = php };
 	bool fits = follow(&walk);
 
 	result->torn = walk.is_broken;

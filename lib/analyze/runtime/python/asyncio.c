@@ -324,8 +324,8 @@ static size_t frames_down_to(struct snap_python *python, const struct snap_pytho
 static bool fill_stack(struct reading *reading, enum doing doing, const char *reason,
 		       struct snap_runtime_task *task)
 {
-	size_t most = reading->python->process->options->max_frames, count = reading->frame_count;
 	const struct snap_runtime_frame **frames;
+	size_t count = reading->frame_count;
 
 	task->state = doing == AWAITS ? SNAP_TASK_WAITING : SNAP_TASK_RUNNABLE;
 	task->stack.end = reason ? SNAP_UNWIND_UNREADABLE : SNAP_UNWIND_COMPLETE;
@@ -335,11 +335,6 @@ static bool fill_stack(struct reading *reading, enum doing doing, const char *re
 		return true;
 	}
 	task->start = reading->frames[0]->entries;
-	if (most && count > most) {
-		count = most;
-		task->stack.end = SNAP_UNWIND_LIMIT;
-		task->stack.reason = "more awaits than are wanted";
-	}
 	frames = snap_arena_array(reading->python->process->arena, count, sizeof(*frames));
 	if (!frames)
 		return false;

@@ -15,8 +15,7 @@ struct walk {
 	const uint8_t *state;
 	uint64_t loop;      /* of 3.10 to 3.12: the one that runs the frame at hand; 0: none */
 	uint64_t last_shim; /* 0: the last frame was none */
-	size_t most;        /* frames that are wanted */
-	bool was_cut;       /* there were more */
+	bool was_cut;       /* there were more frames than are read */
 	size_t first;       /* of the run at hand */
 	const struct snap_runtime_frame **frames;
 	size_t frame_count, frame_capacity;
@@ -75,19 +74,15 @@ static bool take_frame(struct walk *walk, uint64_t address, const uint8_t *frame
 		return end_run(walk, address);
 	}
 	walk->last_shim = 0;
-	if (walk->frame_count >= walk->most) {
-		walk->was_cut = true;
-	} else {
-		if (!snap_python_frame(walk->python, frame, &made))
-			return false;
-		if (!made) {
-			*reason = "a frame of Python makes no sense";
-			return true;
-		}
-		if (!snap_reserve_array(walk->frames, walk->frame_capacity, walk->frame_count + 1))
-			return false;
-		walk->frames[walk->frame_count++] = made;
+	if (!snap_python_frame(walk->python, frame, &made))
+		return false;
+	if (!made) {
+		*reason = "a frame of Python makes no sense";
+		return true;
 	}
+	if (!snap_reserve_array(walk->frames, walk->frame_capacity, walk->frame_count + 1))
+		return false;
+	walk->frames[walk->frame_count++] = made;
 	if (ends_run(walk, frame)) {
 		if (!end_run(walk, walk->loop))
 			return false;
@@ -109,7 +104,7 @@ static uint64_t innermost_frame(struct walk *walk)
 	return frame;
 }
 
-/* From the innermost frame out. NULL in *reason: to the end, or as far as is wanted. */
+/* From the innermost frame out. NULL in *reason: to the end, or as far as anybody reads. */
 static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
 		   const char **reason)
 {
@@ -126,9 +121,6 @@ static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
 			*reason = "frames of Python that were not copied";
 			break;
 		}
-		/* All that is wanted is there, and so is where it runs. */
-		if (walk->was_cut && walk->first == walk->frame_count)
-			break;
 		*outermost_ret = address;
 		if (!take_frame(walk, address, frame, reason))
 			return false;
@@ -146,7 +138,7 @@ static void judge_end(const struct walk *walk, uint64_t outermost, struct snap_r
 	stack->end = SNAP_UNWIND_COMPLETE;
 	if (walk->was_cut) {
 		stack->end = SNAP_UNWIND_LIMIT;
-		stack->reason = "more frames of Python than are wanted";
+		stack->reason = "more frames of Python than are read";
 	} else if (layout->frame.owner &&
 		   (walk->last_shim != outermost ||
 		    (base && snap_runtime_field(walk->state, base, 8) != outermost))) {
@@ -159,10 +151,7 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 					       struct snap_python_chain *chain)
 {
 	struct snap_arena *arena = python->process->arena;
-	size_t most = python->process->options->max_frames;
-	struct walk walk = { .python = python,
-			     .state = state,
-			     .most = most ? most : SNAP_PYTHON_MOST_FRAMES };
+	struct walk walk = { .python = python, .state = state };
 	const char *reason = NULL;
 	uint64_t outermost = 0;
 	bool fits;

@@ -20,7 +20,7 @@ static const struct snap_python_layout rows[] = {
 	  .place = SNAP_PYTHON_PLACE_BYTES,
 	  .lines = SNAP_PYTHON_LINES_LNOTAB,
 	  .runtime = { .interpreters = 32, .gil_holder = 1160, .gil_locked = 1168 },
-	  .interpreter = { .next = 0, .threads = 8 },
+	  .interpreter = { .next = 0, .threads = 8, .number = 16 },
 	  .thread = { .next = 8, .interpreter = 16, .thread_id = 176, .frame = 24 },
 	  .frame = { .previous = 24, .code = 32, .place = 104 },
 	  .code = { .name = 112, .file = 104, .first_line = 40, .line_table = 120 },
@@ -29,7 +29,7 @@ static const struct snap_python_layout rows[] = {
 	  .place = SNAP_PYTHON_PLACE_BYTES,
 	  .lines = SNAP_PYTHON_LINES_LNOTAB,
 	  .runtime = { .interpreters = 32, .gil_holder = 360, .gil_locked = 368 },
-	  .interpreter = { .next = 0, .threads = 8 },
+	  .interpreter = { .next = 0, .threads = 8, .number = 24 },
 	  .thread = { .next = 8, .interpreter = 16, .thread_id = 176, .frame = 24 },
 	  .frame = { .previous = 24, .code = 32, .place = 104 },
 	  .code = { .name = 112, .file = 104, .first_line = 40, .line_table = 120 },
@@ -38,7 +38,7 @@ static const struct snap_python_layout rows[] = {
 	  .place = SNAP_PYTHON_PLACE_UNITS,
 	  .lines = SNAP_PYTHON_LINES_LINETABLE,
 	  .runtime = { .interpreters = 32, .gil_holder = 360, .gil_locked = 368 },
-	  .interpreter = { .next = 0, .threads = 8 },
+	  .interpreter = { .next = 0, .threads = 8, .number = 24 },
 	  .thread = { .next = 8, .interpreter = 16, .thread_id = 176, .frame = 24, .loop = 48 },
 	  .loop = { .previous = 8 },
 	  .frame = { .previous = 24, .code = 32, .place = 96 },
@@ -48,7 +48,7 @@ static const struct snap_python_layout rows[] = {
 	  .place = SNAP_PYTHON_PLACE_POINTER,
 	  .lines = SNAP_PYTHON_LINES_LOCATIONS,
 	  .runtime = { .interpreters = 40, .gil_holder = 368, .gil_locked = 376 },
-	  .interpreter = { .next = 0, .threads = 16 },
+	  .interpreter = { .next = 0, .threads = 16, .number = 48 },
 	  .thread = { .next = 8,
 		      .interpreter = 16,
 		      .thread_id = 152,
@@ -68,6 +68,7 @@ static const struct snap_python_layout rows[] = {
 	  .runtime = { .interpreters = 40 },
 	  .interpreter = { .next = 0,
 			   .threads = 72,
+			   .number = 8,
 			   .gil = 384,
 			   .gil_holder = 8,
 			   .gil_locked = 16 },
@@ -102,6 +103,7 @@ struct word_row {
 /* clang-format off */
 static const struct word_row words[] = {
 	{ FIELD(runtime.interpreters),        {  5,  5,  5 }, {  3,  3,  3 } },
+	{ FIELD(interpreter.number),          {  7,  7,  7 }, {  6,  6,  6 } },
 	{ FIELD(interpreter.next),            {  8,  8,  8 }, {  6,  6,  6 } },
 	{ FIELD(interpreter.threads),         {  9,  9,  9 }, {  6,  6,  6 } },
 	{ FIELD(interpreter.gil),             { 14, 15, 15 }, {  6,  6,  6 } },
@@ -161,7 +163,7 @@ static void fill_sizes(struct snap_python_layout *layout)
 			      larger(layout->runtime.gil_holder, layout->runtime.gil_locked)) +
 			       8);
 	layout->interpreter.size =
-		larger(layout->interpreter.next,
+		larger(larger(layout->interpreter.next, layout->interpreter.number),
 		       larger(layout->interpreter.threads, layout->interpreter.gil)) +
 		8;
 	layout->thread.size =

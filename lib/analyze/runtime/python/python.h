@@ -46,7 +46,7 @@ struct snap_python_layout {
 		uint32_t size, interpreters, gil_holder, gil_locked; /* up to 3.11 */
 	} runtime;
 	struct {
-		uint32_t size, next, threads;
+		uint32_t size, next, threads, number;
 		uint32_t gil;                    /* from 3.12 on: pointer to … */
 		uint32_t gil_holder, gil_locked; /* … what has these; */
 		uint32_t gil_enabled; /* free-threaded alone: 0 there if there is no GIL */
@@ -187,7 +187,8 @@ struct snap_python_chain {
 	uint64_t innermost; /* address of its innermost frame; 0: none */
 	pid_t tid;          /* 0: no thread that is there */
 	bool holds_gil;
-	size_t order; /* in which it was found */
+	int64_t interpreter; /* its number; -1: unknown */
+	size_t order;        /* in which it was found */
 	struct snap_runtime_stack stack;
 	struct snap_runtime_run *runs;
 	size_t run_count;

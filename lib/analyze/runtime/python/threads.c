@@ -23,6 +23,7 @@ struct reading {
 	struct thread_key *by_base, *by_tid, *by_stack; /* sorted; by_stack: where they begin */
 	size_t base_count, tid_count, stack_count;
 	uint64_t gil_holder;  /* address of a PyThreadState; 0: nobody */
+	int64_t interpreter;  /* the number of the one at hand; -1: unknown */
 	size_t seen, matched; /* PyThreadStates, in all interpreters; of a thread that is there */
 };
 
@@ -155,6 +156,7 @@ static struct stacksnap_error *read_thread(struct reading *reading, uint64_t add
 	chain.tid = tid ? tid : tid_of(reading, state);
 	reading->matched += chain.tid != 0;
 	chain.holds_gil = address == reading->gil_holder;
+	chain.interpreter = reading->interpreter;
 	if (chain.tid &&
 	    (chain.stack.end == SNAP_UNWIND_UNREADABLE || chain.stack.end == SNAP_UNWIND_FAILED))
 		reading->result->torn = true;
@@ -172,6 +174,15 @@ static bool is_cancelled(const struct reading *reading)
 	return cancel && *cancel;
 }
 
+/* Interpreters are counted from 0 on, which is the main one. */
+static int64_t number_of(const struct snap_runtime_process *process, uint64_t address)
+{
+	uint64_t number;
+
+	return snap_runtime_word(process, address, &number) && number <= INT32_MAX ? (int64_t)number
+										   : -1;
+}
+
 static struct stacksnap_error *read_list(struct reading *reading, uint64_t interpreter)
 {
 	const struct snap_python_layout *layout = &reading->python->layout;
@@ -185,6 +196,7 @@ static struct stacksnap_error *read_list(struct reading *reading, uint64_t inter
 		return NULL;
 	}
 	reading->gil_holder = gil_holder(reading, interpreter);
+	reading->interpreter = number_of(process, interpreter + layout->interpreter.number);
 	while (address) {
 		if (is_cancelled(reading))
 			return snap_error_cancelled();
@@ -257,7 +269,10 @@ static bool append_chain(struct snap_arena *arena, const struct snap_python_chai
 	const struct snap_runtime_frame **frames;
 	struct snap_runtime_run *runs;
 
-	thread->holds_gil |= chain->holds_gil;
+	if (chain->holds_gil && !thread->holds_gil) {
+		thread->holds_gil = true;
+		thread->interpreter = chain->interpreter;
+	}
 	if (chain->stack.count == 0)
 		return true;
 	if (thread->stack.count == 0) {
@@ -320,7 +335,8 @@ static bool fill_threads(struct reading *reading)
 						      .runs = chain->runs,
 						      .run_count = chain->run_count,
 						      .loop_function = "_PyEval_EvalFrameDefault",
-						      .holds_gil = chain->holds_gil };
+						      .holds_gil = chain->holds_gil,
+						      .interpreter = chain->interpreter };
 	}
 	return true;
 }

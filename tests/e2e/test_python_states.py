@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Python in unusual positions, as a report shows it: several interpreters on a thread, generators, deep recursion,
+names beyond ASCII, start-up and finalization, embedded in another program."""
+import glob
+import os
+import shutil
+import sys
+
+from harness import Case, missing, need, wait_until
+
+# A thread runs a second interpreter, which runs a third one; another thread sleeps in the first.
+INTERPRETERS = """
+import os, threading, time
+try:
+    import _interpreters as interpreters
+    run = interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+first = interpreters.create()
+second = '''
+import os, time
+def innermost():
+    BODY
+innermost()
+'''
+def waits():
+    run(first, second)
+thread = threading.Thread(target=waits)
+def says():
+    time.sleep(3600)
+threading.Thread(target=says, daemon=True).start()
+thread.start()
+thread.join()
+"""
+SAYS_READY = 'print("ready", os.getpid(), flush=True)'
+
+GENERATORS = """
+import os, sys, time
+def numbers():
+    yield 1
+    time.sleep(3600)
+    yield 2
+def through():
+    yield from numbers()
+class Iterates:
+    def __iter__(self):
+        return through()
+def consumes():
+    for number in Iterates():
+        print("ready", os.getpid(), flush=True)
+consumes()
+"""
+
+RECURSION = """
+import os, sys, threading, time
+sys.setrecursionlimit(10000)
+threading.stack_size(256 << 20)
+def recurse(n):
+    if n:
+        return recurse(n - 1)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+thread = threading.Thread(target=recurse, args=(5000,))
+thread.start()
+thread.join()
+"""
+
+NAMES = """
+import os, time
+class Größe:
+    def ändern(self):
+        self.名前()
+    def 名前(self):
+        𝒹𝓮𝓮𝓅()
+def 𝒹𝓮𝓮𝓅():
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+Größe().ändern()
+"""
+
+ENDS = """
+import atexit, os, time
+def waits():
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+class Last:
+    def __del__(self, write=os.write, sleep=time.sleep, line=b"ready %d\\n" % os.getpid()):
+        write(1, line)
+        sleep(3600)
+WHEN
+"""
+
+
+def functions(stack):
+    return [entry.get("function") for entry in stack["entries"]]
+
+
+class PythonStates(Case):
+    def python(self):
+        need("python3")
+        return os.path.realpath(shutil.which("python3", path="/usr/bin") or sys.executable)
+
+    def start(self, code, **options):
+        return self.program(["nice", "-n", "15", self.python(), "-c", code], **options)
+
+    def process(self, victim, *options):
+        document = self.json(victim.pid, *options)
+        self.assertEqual(document.get("warnings", []), [])
+        return document["processes"][0]
+
+    def stack_with(self, process, function):
+        found = [stack for stack in process["stacks"] if function in functions(stack)]
+        self.assertEqual(len(found), 1, process["stacks"])
+        return found[0]
+
+    def test_two_interpreters_on_a_thread(self):
+        victim = self.start(INTERPRETERS.replace("BODY", SAYS_READY + "; time.sleep(3600)"))
+        process = self.process(victim)
+        names = functions(self.stack_with(process, "innermost"))
+        python = [name for name in names if name in ("innermost", "waits", "Thread.run", "says")]
+        self.assertEqual(python, ["innermost", "waits", "Thread.run"])
+        self.assertEqual(self.stack_with(process, "innermost")["unwind"], "complete")
+        self.assertNotIn("gil", process["runtimes"][0])
+
+    def test_who_holds_the_lock_in_which_interpreter(self):
+        body = f"import sys; sys.setswitchinterval(1000); {SAYS_READY}\n    while True: pass"
+        for code, number in (("import os, sys, time\n" + body.replace("\n    ", "\n"), 0),
+                             (INTERPRETERS.replace("BODY", body), 1)):
+            victim = self.start(code, settled=False)
+
+            def holders(pid=victim.pid):
+                return self.json(pid)["processes"][0]["runtimes"][0].get("gil")
+
+            gil = wait_until(holders, "a thread to hold the lock")
+            self.assertEqual([holder["interpreter"] for holder in gil], [number])
+            text = self.run_tool(victim.pid).text
+            self.assertIn(f"GIL held by {gil[0]['tid']}" + (" (interpreter 1)" if number else " "), text)
+
+    def test_generators_that_run(self):
+        names = functions(self.process(self.start(GENERATORS))["stacks"][0])
+        python = [name for name in names if name in ("numbers", "through", "consumes", "<module>")]
+        self.assertEqual(python, ["numbers", "through", "consumes", "<module>"])
+
+    def test_recursion_of_five_thousand(self):
+        victim = self.start(RECURSION)
+        stack = self.stack_with(self.process(victim, "-n", "0"), "recurse")
+        self.assertEqual(functions(stack).count("recurse"), 5001)
+        self.assertEqual(stack["unwind"], "complete")
+        cut = self.stack_with(self.process(victim), "recurse")
+        self.assertEqual(functions(cut)[-5:], functions(stack)[-5:])
+        self.assertEqual(cut["gap"]["count"], len(stack["entries"]) - len(cut["entries"]))
+
+    def test_names_beyond_ascii(self):
+        script = os.path.join(self.scratch(), "skrípt-日本.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(NAMES)
+        victim = self.program(["nice", "-n", "15", self.python(), script])
+        stack = self.process(victim)["stacks"][0]
+        python = [(entry["function"], entry["line"]) for entry in stack["entries"] if entry.get("file") == script]
+        # The compiler makes plain letters of mathematical ones.
+        self.assertEqual(python, [("deep", 10), ("Größe.名前", 7), ("Größe.ändern", 5), ("<module>", 11)])
+
+    def test_interpreter_that_begins(self):
+        """It reads the configuration of a virtual environment, before it can run anything of ours."""
+        folder = self.scratch()
+        os.mkdir(os.path.join(folder, "bin"))
+        os.mkfifo(os.path.join(folder, "pyvenv.cfg"))
+        os.symlink(self.python(), os.path.join(folder, "bin", "python3"))
+        path = os.path.join(folder, "bin", "python3")
+        victim = self.start("import os; print('ready', os.getpid(), flush=True); "
+                            f"os.execv({path!r}, [{path!r}, '-c', 'pass'])", settled=False)
+
+        def is_there():
+            with open(f"/proc/{victim.pid}/cmdline", "rb") as file, \
+                    open(f"/proc/{victim.pid}/wchan", encoding="ascii") as wchan:
+                return file.read().startswith(path.encode()) and wchan.read() == "wait_for_partner"
+
+        wait_until(is_there, "it to wait for its configuration")
+        document = self.json(victim.pid)
+        self.assertEqual(document["processes"][0]["runtimes"][0]["name"], "cpython")
+        names = functions(document["processes"][0]["stacks"][0])
+        self.assertTrue(any("open" in (name or "") for name in names), names)
+        # What finds it is Python from 3.11 on; before, there is no interpreter yet, and a line says so.
+        if "<module>" not in names:
+            self.assertEqual([warning["code"] for warning in document["warnings"]], ["runtime_unsupported"])
+
+    def test_interpreter_that_ends(self):
+        for when, wanted in (("atexit.register(waits)", ["waits"]),
+                             ("import sys; sys.kept = Last()", ["Last.__del__"])):
+            victim = self.start(ENDS.replace("WHEN", when))
+            names = functions(self.process(victim)["stacks"][0])
+            self.assertEqual([name for name in names if name in ("waits", "Last.__del__")], wanted)
+            victim.close()
+
+    def embed(self, how):
+        libraries = glob.glob("/usr/lib/*/libpython3.*[0-9].so.1.0")
+        if not libraries:
+            missing("libpython3")
+        victim = self.victim("embeds", how, sorted(libraries)[0])
+        before = self.json(victim.pid)
+        victim.tell("x")
+        self.assertEqual(victim.read_line().split(), ["ready", str(victim.pid)])
+        wait_until(lambda: self.is_reading(victim.pid), "it to wait")
+        inside = self.process(victim)
+        names = functions(inside["stacks"][0])
+        wanted = ["inside", "outer", "<module>", "run_python", "main"]
+        self.assertEqual([name for name in names if name in wanted], wanted)
+        self.assertFalse([name for name in names if "EvalFrame" in (name or "")])
+        victim.tell("x")
+        self.assertEqual(victim.read_line().split(), ["ready", str(victim.pid)])
+        wait_until(lambda: self.is_reading(victim.pid), "it to wait")
+        after = self.json(victim.pid)
+        names = functions(after["processes"][0]["stacks"][0])
+        self.assertEqual([name for name in names if name in ("wait_here", "main")], ["wait_here", "main"])
+        self.assertEqual([warning["code"] for warning in after["warnings"]], ["runtime_unsupported"])
+        return before
+
+    def is_reading(self, pid):
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            return file.read().split()[:2] == ["0", "0x0"]
+
+    def test_embedded_from_the_start(self):
+        before = self.embed("linked")
+        self.assertEqual([warning["code"] for warning in before["warnings"]], ["runtime_unsupported"])
+        self.assertIn("it starts, or ends", before["warnings"][0]["message"])
+
+    def test_embedded_later(self):
+        before = self.embed("later")
+        self.assertEqual(before.get("warnings", []), [])
+        self.assertNotIn("runtimes", before["processes"][0])
