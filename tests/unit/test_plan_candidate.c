@@ -94,7 +94,7 @@ static void test_go_note(void **state _unused_)
 	assert_int_equal(look(&space, SNAP_RUNTIME_ALL), 0);
 }
 
-/* A program without that note: by its data, and by the data of no library. */
+/* A program or library without that note: by its data, and by that of no library of the system. */
 static void test_go_data(void **state _unused_)
 {
 	struct snap_map maps[] = {
@@ -120,7 +120,11 @@ static void test_go_data(void **state _unused_)
 
 	memset(data, 0, sizeof(data));
 	assert_int_equal(look(&space, SNAP_RUNTIME_ALL), 0);
-	assert_int_equal(reads, 1);
+	assert_int_equal(reads, 2); /* both pages of one mapping */
+	maps[3].path = "/srv/app/code.so";
+	assert_int_equal(look(&space, SNAP_RUNTIME_ALL), 0);
+	assert_int_equal(reads, 3);
+	maps[3].path = "/lib/libc.so.6";
 	assert_int_equal(look(&space, SNAP_RUNTIME_PHP), 0);
 	assert_int_equal(reads, 0);
 	memcpy(data + 0x320, "\xff Go buildinf:\x08\x02", 16);

@@ -4,7 +4,8 @@
  * a Go program; and the same with bytes changed at random. Live programs are compared with what
  * they say of themselves in tests/e2e/test_runtime_go.py.
  */
-#include "analyze/runtime/go/table.h"
+#include "analyze/runtime/go/code.h"
+#include "analyze/unwind/go.h"
 #include "model/memory_image.h"
 
 #include <fcntl.h>
@@ -249,6 +250,77 @@ static void test_headers(void **unused)
 	assert_false(snap_go_table_parse((struct snap_bytes){ bed.bytes, 71 }, &table));
 }
 
+/* ---- rows for unwinding ---- */
+
+enum { CODE = 0x1000, SP = 7 };
+
+static struct snap_row row_at(struct bed *bed, uint64_t vaddr)
+{
+	const struct snap_go_code code = { bed->table, CODE, CODE + 96 };
+	struct snap_row row = { .kind = SNAP_ROW_WILD };
+
+	assert_true(snap_go_row(&code, snap_arch_ops(SNAP_ARCH_X86_64), vaddr, &row));
+	return row;
+}
+
+static void set_function(struct bed *bed, unsigned number, const char *name, uint8_t flags)
+{
+	/* Names have room for 39 letters there. */
+	strcpy((char *)bed->bytes + NAMES + NAME_OTHER + 1, name);
+	bed->bytes[FUNCTIONS + INDEX + number * RECORD + 41] = flags;
+}
+
+static void test_rows(void **unused)
+{
+	struct snap_row row;
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	assert_int_equal(row_at(&bed, CODE).kind, SNAP_ROW_END);
+	row = row_at(&bed, CODE + 64);
+	assert_int_equal(row.kind, SNAP_ROW_SIMPLE);
+	assert_int_equal(row.cfa_register, SP);
+	assert_int_equal(row.cfa_offset, 8);
+	assert_int_equal(row.at[0], -1);
+	assert_int_equal(row.saved, 0);
+	assert_int_equal(row_at(&bed, CODE + 70).cfa_offset, 24);
+	/* Its caller was interrupted. */
+	set_function(&bed, 1, "runtime.sigpanic", 0);
+	row = row_at(&bed, CODE + 70);
+	assert_int_equal(row.kind, SNAP_ROW_PUT_IN);
+	assert_int_equal(row.cfa_offset, 24);
+	/* What it says of a handler's end is not believed: the interrupted code is further out. */
+	set_function(&bed, 1, "runtime.sigtramp", SNAP_GO_TOP_FRAME);
+	assert_int_equal(row_at(&bed, CODE + 70).kind, SNAP_ROW_SIMPLE);
+}
+
+static void test_rows_of_switches(void **unused)
+{
+	const struct snap_go_code none = { .start = 0 };
+	struct snap_row row;
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	set_function(&bed, 1, "runtime.systemstack", SNAP_GO_WRITES_STACK_POINTER);
+	row = row_at(&bed, CODE + 70);
+	assert_int_equal(row.kind, SNAP_ROW_NONE);
+	assert_int_equal(row.code.switches, SNAP_ROW_SWITCHES_STACK);
+	assert_int_equal(row.code.start, SNAP_START_EXACT);
+	assert_int_equal(row.code.into, 6);
+	set_function(&bed, 1, "runtime.mcall", SNAP_GO_WRITES_STACK_POINTER);
+	assert_int_equal(row_at(&bed, CODE + 70).code.switches, SNAP_ROW_LEAVES_STACK);
+	set_function(&bed, 1, "runtime.cgocallback", SNAP_GO_WRITES_STACK_POINTER);
+	assert_int_equal(row_at(&bed, CODE + 70).kind, SNAP_ROW_SIMPLE);
+	/* Left to who knows what the kernel leaves there; it may be asked for by the byte before. */
+	set_function(&bed, 1, "runtime.sigreturn__sigaction", 0);
+	assert_int_equal(row_at(&bed, CODE + 63).kind, SNAP_ROW_NONE);
+	assert_int_equal(row_at(&bed, CODE + 64).kind, SNAP_ROW_NONE);
+	assert_int_equal(row_at(&bed, CODE + 64).code.switches, SNAP_ROW_SWITCHES_NOTHING);
+	assert_false(snap_go_row(&none, snap_arch_ops(SNAP_ARCH_X86_64), CODE, &row));
+}
+
 /* ---- the table of a program ---- */
 
 struct program {
@@ -372,6 +444,73 @@ static void test_changed_tables(void **unused)
 	snap_image_close(program.image);
 }
 
+static void test_code_of_a_file(void **unused)
+{
+	struct program program;
+	struct snap_go_function function;
+	struct snap_go_code code;
+	uint64_t entry;
+	uint32_t offset;
+
+	(void)unused;
+	if (!program_open(&program))
+		skip_because(NO_GO);
+	assert_true(snap_go_code_find(program.image, true, &code));
+	assert_int_equal(code.table.function_count, program.table.function_count);
+	assert_true(code.table.node_bytes > 0);
+	entry = snap_image_entry(program.image);
+	assert_true(snap_go_code_function(&code, entry, &function, &offset));
+	assert_int_equal(offset, function.entry);
+	assert_string_equal(snap_go_function_name(&code.table, &function), "_rt0_amd64_linux");
+	assert_false(snap_go_code_function(&code, code.start - 1, &function, &offset));
+	assert_false(snap_go_code_function(&code, code.end, &function, &offset));
+	snap_image_close(program.image);
+}
+
+/* Headers, tables of sections and segments, the description, the table: anything may lie. */
+static void test_changed_files(void **unused)
+{
+	struct program program;
+	uint64_t state = 7;
+	unsigned found = 0;
+	uint8_t *bytes;
+	size_t size;
+
+	(void)unused;
+	if (!program_open(&program))
+		skip_because(NO_GO);
+	size = snap_image_bytes(program.image).size;
+	bytes = malloc(size);
+	assert_non_null(bytes);
+	memcpy(bytes, snap_image_bytes(program.image).data, size);
+	for (unsigned round = 0; round < 200; round++) {
+		struct stacksnap_error *err;
+		struct snap_image *image;
+		size_t at[8];
+
+		for (unsigned i = 0; i < 8; i++) {
+			at[i] = next_random(&state) % (i < 3 ? 1024 : size);
+			bytes[at[i]] = (uint8_t)next_random(&state);
+		}
+		err = snap_image_open_memory(bytes, size, &image);
+		if (!err) {
+			struct snap_go_code code;
+
+			if (snap_go_code_find(image, true, &code)) {
+				found++;
+				look_around(&code.table, &state);
+			}
+			snap_image_close(image);
+		}
+		snap_error_destroy(err);
+		for (unsigned i = 0; i < 8; i++)
+			bytes[at[i]] = snap_image_bytes(program.image).data[at[i]];
+	}
+	assert_true(found > 0);
+	free(bytes);
+	snap_image_close(program.image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -380,8 +519,12 @@ int main(void)
 		cmocka_unit_test(test_inlined_functions),
 		cmocka_unit_test(test_inlining_ends),
 		cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_rows_of_switches),
 		cmocka_unit_test(test_every_function_of_a_program),
 		cmocka_unit_test(test_changed_tables),
+		cmocka_unit_test(test_code_of_a_file),
+		cmocka_unit_test(test_changed_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

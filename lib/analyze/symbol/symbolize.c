@@ -3,7 +3,7 @@
  * The flow of symbolizing one file: see symbolize.h.
  *
  * Names first, from the best symbol table; DWARF is not touched when neither lines nor inlines are
- * wanted. Then the entries are put together.
+ * wanted. What Go code is, its own table tells where these do not. Then the entries are put together.
  */
 #include "analyze/dwarf/dwarf.h"
 
@@ -82,7 +82,8 @@ static bool all_named(const struct snap_hit *hits, size_t count)
 }
 
 /*
- * The whole table of the debug file or of the image itself, then what a stripped file still has.
+ * The whole table of the debug file or of the image itself, then what a stripped file still has:
+ * Go's own table, symbols for other files.
  * PLT stubs have no symbol; labels without a size come last: a symbol that says how long it is is
  * believed first.
  */
@@ -98,6 +99,8 @@ static struct stacksnap_error *find_names(struct snap_symbolizer *symbolizer,
 	snap_symtab_scan(full, false, hits, count);
 	if (full == image && !has_symtab(image) && snap_debugfile_open_mini(symbolizer, symbols))
 		snap_symtab_scan(symbols->mini, false, hits, count);
+	if (!all_named(hits, count))
+		snap_gotable_name(symbols, hits, count);
 	if (!all_named(hits, count))
 		snap_symtab_scan(image, true, hits, count);
 	if (!all_named(hits, count)) {
@@ -313,6 +316,8 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 		return snap_error_cancelled();
 	if (symbolizer->options->lines || symbolizer->options->inlines) {
 		err = find_places(symbolizer, symbols, hits, count);
+		if (!err)
+			err = snap_gotable_find(symbolizer, symbols, hits, count);
 		if (err)
 			return err;
 	}
@@ -341,6 +346,7 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	if (!symbols)
 		return snap_error_no_memory();
 	err = find_all(symbolizer, symbols, queries, count);
+	snap_gotable_close(symbols);
 	snap_debugfile_close(symbols);
 	return err;
 }

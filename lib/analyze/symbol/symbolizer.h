@@ -24,6 +24,8 @@ struct snap_file_symbols {
 	struct snap_image *mini;  /* MiniDebugInfo, NULL: none */
 	uint8_t *mini_bytes;      /* malloc'ed: the image `mini` */
 	bool debug_tried, alt_tried, mini_tried;
+	struct snap_go_code *go; /* malloc'ed; NULL: none */
+	bool go_tried;
 	const char *trouble; /* the first one, in the arena */
 };
 
@@ -99,6 +101,14 @@ void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap
 /* plt.c: names stubs that no symbol covers. Errors: NO_MEMORY. */
 struct stacksnap_error *snap_plt_scan(struct snap_symbolizer *symbolizer, struct snap_image *image,
 				      struct snap_hit *hits, size_t count) _must_check_;
+
+/* gotable.c. Names what no symbol has named, if it is Go code. */
+void snap_gotable_name(struct snap_file_symbols *symbols, struct snap_hit *hits, size_t count);
+/* Fills in lines and inlined functions of Go code of which DWARF said nothing. NO_MEMORY, CANCELLED. */
+struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
+					  struct snap_file_symbols *symbols, struct snap_hit *hits,
+					  size_t count) _must_check_;
+void snap_gotable_close(struct snap_file_symbols *symbols);
 
 /* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */
 static inline size_t snap_hits_from(const struct snap_hit *hits, size_t count, uint64_t vaddr)

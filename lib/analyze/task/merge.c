@@ -273,13 +273,22 @@ static const struct snap_raw_stack *stack_of_thread(const struct snap_raw_proces
 	return NULL;
 }
 
-/* How many frames of the thread stand above the function; SIZE_MAX: it has no such function. */
-static size_t count_until(const struct snap_raw_stack *stack, const char *function)
+/*
+ * How many frames of the thread stand above the function, which is known by its code and by its
+ * name; SIZE_MAX: it has no such function.
+ */
+static size_t count_until(const struct snap_raw_stack *stack, const struct snap_runtime_task *task)
 {
-	/* Linkers give functions of Go suffixes: ".abi0". */
-	for (size_t i = stack->kernel_count; i < stack->frame_count; i++)
-		if (begins_with(name_of(stack->frames[i]), function))
+	for (size_t i = stack->kernel_count; i < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
+
+		/* What it has called returns to behind that call. */
+		if (frame->address > task->native_code[0] && frame->address <= task->native_code[1])
 			return i;
+		/* Linkers give functions of Go suffixes: ".abi0". */
+		if (begins_with(name_of(frame), task->native_until))
+			return i;
+	}
 	return SIZE_MAX;
 }
 
@@ -298,7 +307,7 @@ static bool merge_task(struct snap_analysis *analysis, struct snap_raw_process *
 {
 	struct snap_raw_stack stack = raw->stacks[task->stack];
 	const struct snap_raw_stack *native = stack_of_thread(raw, task->task->tid);
-	size_t count = native ? count_until(native, task->task->native_until) : SIZE_MAX;
+	size_t count = native ? count_until(native, task->task) : SIZE_MAX;
 	bool is_known = count != SIZE_MAX;
 	const struct snap_frame **frames;
 

@@ -241,11 +241,22 @@ static bool scan_stack(struct snap_unwinder *unwinder, const struct callee *call
 	return end_without_cfi(unwinder);
 }
 
+/* The stack that its caller is on was not copied, or is another thread's by now. */
+static bool end_at_switch(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	if (row->code.switches == SNAP_ROW_LEAVES_STACK)
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
+	return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "its caller is on another stack");
+}
+
 bool snap_unwinder_step_without_cfi(struct snap_unwinder *unwinder, const struct snap_row *row)
 {
 	bool has_frame_pointer = !row->code.is_readable;
 	struct callee callee;
 
+	/* Before it has switched, a guess may still find its caller. */
+	if (row->code.switches != SNAP_ROW_SWITCHES_NOTHING && !snap_pc_is_exact(unwinder->pc))
+		return end_at_switch(unwinder, row);
 	/* Nobody called the first function of a program. */
 	if (row->code.is_entry)
 		return end_without_cfi(unwinder);

@@ -7,6 +7,7 @@
 
 #include "analyze/unwind/cfi.h"
 #include "analyze/unwind/expression.h"
+#include "analyze/unwind/go.h"
 #include "base/buffer.h"
 #include "base/table.h"
 
@@ -64,7 +65,8 @@ struct snap_rows {
 	const struct snap_arch_ops *arch;
 	Dwarf_CFI *eh_frame, *debug_frame;
 	Dwarf *dwarf; /* for debug_frame */
-	bool debug_frame_tried;
+	bool debug_frame_tried, go_tried;
+	struct snap_go_code go; /* of no functions: there is none */
 	struct snap_cfi_programs eh_programs, debug_programs;
 	struct snap_functions *functions; /* NULL: nobody asked yet, or no memory */
 	struct known_row *known;
@@ -382,6 +384,17 @@ static struct snap_row row_of_code(struct snap_rows *rows, uint64_t vaddr)
 	return row;
 }
 
+/* By the table of a Go program; false: the code is none of Go's. */
+static bool find_go_row(struct snap_rows *rows, uint64_t vaddr, struct snap_row *ret)
+{
+	if (!rows->go_tried) {
+		rows->go_tried = true;
+		if (rows->image && !snap_go_code_find(rows->image, false, &rows->go))
+			rows->go = (struct snap_go_code){ .start = 0 };
+	}
+	return rows->go.end != 0 && snap_go_row(&rows->go, rows->arch, vaddr, ret);
+}
+
 static struct snap_row compute_row(struct snap_rows *rows, uint64_t vaddr)
 {
 	Dwarf_Frame *frame = NULL;
@@ -390,6 +403,8 @@ static struct snap_row compute_row(struct snap_rows *rows, uint64_t vaddr)
 
 	snap_module_set_note(rows->set, rows->file);
 	kind = find_frame(rows->eh_frame, &rows->eh_programs, vaddr, &frame);
+	if (kind == SNAP_ROW_NONE && find_go_row(rows, vaddr, &row))
+		return row;
 	if (kind == SNAP_ROW_NONE)
 		kind = find_frame(debug_frame(rows), &rows->debug_programs, vaddr, &frame);
 	if (kind == SNAP_ROW_NONE)

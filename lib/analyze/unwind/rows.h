@@ -3,7 +3,7 @@
  * Rows: what CFI says about one address of one file, in a form that is quick to apply.
  *
  * Computed once an address by libdw from .eh_frame or .debug_frame (which may be in a separate
- * debug file), kept with the file for all processes that map it. Knows nothing of stacks or
+ * debug file), of Go code from its own table, kept with the file for all processes that map it. Knows nothing of stacks or
  * processes.
  */
 #ifndef SNAP_ANALYZE_UNWIND_ROWS_H
@@ -19,8 +19,16 @@ enum snap_row_kind {
 	SNAP_ROW_END,     /* the return address is undefined: the outermost frame */
 	SNAP_ROW_WIDE,    /* anything else that expressions can say: see `wide` */
 	SNAP_ROW_REFUSED, /* CFI that libdw does not understand */
+	SNAP_ROW_PUT_IN,  /* as simple; but its caller was interrupted, and has not called it */
 	SNAP_ROW_RETURN,  /* set by the unwinder: no CFI, returns from a signal handler */
 	SNAP_ROW_WILD,    /* set by the unwinder: no executable memory */
+};
+
+/* What a function does that puts its thread on another stack. */
+enum snap_row_switch {
+	SNAP_ROW_SWITCHES_NOTHING,
+	SNAP_ROW_SWITCHES_STACK, /* what called it is on another stack */
+	SNAP_ROW_LEAVES_STACK,   /* what called it goes on elsewhere: nothing is further out */
 };
 
 /* What a file tells of code without CFI; zeroed: there is no file. */
@@ -30,6 +38,7 @@ struct snap_row_code {
 	bool is_readable; /* the file has the code */
 	bool is_exported; /* calls of it in its own module may go by a stub */
 	bool is_entry;    /* where the file's program begins: nobody calls it */
+	uint8_t switches; /* as an enum snap_row_switch has it */
 };
 
 /* 24 bytes: with its address a row takes half a cache line. */

@@ -129,7 +129,9 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 				unwinder, arch->saved[i],
 				snap_unwinder_read(unwinder, cfa + 8 * (int64_t)row->at[1 + i],
 						   &registers[arch->saved[i]]));
-	return snap_unwinder_move(unwinder, snap_pc_return(pc), cfa);
+	return snap_unwinder_move(
+		unwinder, row->kind == SNAP_ROW_PUT_IN ? snap_pc_exact(pc) : snap_pc_return(pc),
+		cfa);
 }
 
 /*
@@ -295,6 +297,7 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 	case SNAP_ROW_NONE:
 		return snap_unwinder_step_without_cfi(unwinder, row);
 	case SNAP_ROW_SIMPLE:
+	case SNAP_ROW_PUT_IN:
 		return step_simple(unwinder, row);
 	case SNAP_ROW_END:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);

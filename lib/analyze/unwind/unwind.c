@@ -155,7 +155,8 @@ const struct snap_row *snap_unwinder_row(struct snap_unwinder *unwinder, uint64_
 	cached = find_cached(unwinder->cache, unwinder->cache_size, lookup);
 	if (!cached->lookup) {
 		cached->row = compute_row(unwinder, lookup);
-		if (cached->row.kind == SNAP_ROW_NONE)
+		if (cached->row.kind == SNAP_ROW_NONE &&
+		    cached->row.code.switches == SNAP_ROW_SWITCHES_NOTHING)
 			cached->row.kind = snap_unwinder_classify(unwinder, lookup);
 		cached->lookup = lookup;
 		unwinder->cache_used++;

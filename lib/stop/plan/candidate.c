@@ -8,7 +8,8 @@
 
 enum {
 	PAGE = 4096,
-	MOST_DATA = 4, /* files whose data is looked at */
+	MOST_DATA = 4, /* files whose data is looked at, and how much of it */
+	MOST_DATA_BYTES = 64 << 10,
 };
 
 /* ---- names ---- */
@@ -49,7 +50,7 @@ static bool has_go_note(const uint8_t *bytes, size_t size)
 	return found;
 }
 
-/* What programs without that id have as well: at the beginning of their data. */
+/* What programs without that id have as well: at the beginning of their data, or a little behind. */
 static bool has_build_info(const uint8_t *bytes, size_t size)
 {
 	static const char mark[] = "\xff Go buildinf:";
@@ -57,6 +58,28 @@ static bool has_build_info(const uint8_t *bytes, size_t size)
 	for (size_t i = 0; i + sizeof(mark) - 1 <= size; i += 16)
 		if (bytes[i] == 0xff && memcmp(bytes + i, mark, sizeof(mark) - 1) == 0)
 			return true;
+	return false;
+}
+
+/* Libraries of the system are none of Go's. */
+static bool is_system_library(const char *path)
+{
+	return strstr(path, ".so") && (begins_with(path, "/lib") || begins_with(path, "/usr/lib"));
+}
+
+static bool has_go_mapping(const struct snap_candidate *candidate, const struct snap_map *map)
+{
+	uint64_t size = map->end - map->start;
+
+	if (size > MOST_DATA_BYTES)
+		size = MOST_DATA_BYTES;
+	for (uint64_t at = 0; at < size; at += PAGE) {
+		struct iovec range = { (void *)(uintptr_t)(map->start + at), PAGE };
+		size_t got = candidate->read(candidate->context, candidate->buffer, &range, 1);
+
+		if (has_build_info(candidate->buffer, got))
+			return true;
+	}
 	return false;
 }
 
@@ -69,20 +92,15 @@ static bool has_go_data(const struct snap_candidate *candidate)
 
 	for (size_t i = 0; i < space->map_count && looked < MOST_DATA; i++) {
 		const struct snap_map *map = &space->maps[i];
-		size_t size = map->end - map->start;
-		struct iovec range;
 
 		if (!map->inode || !map->write || map->shared || !map->path ||
 		    (last && last->inode == map->inode && last->dev_major == map->dev_major &&
 		     last->dev_minor == map->dev_minor) ||
-		    strstr(map->path, ".so"))
+		    is_system_library(map->path))
 			continue;
 		last = map;
 		looked++;
-		size = size < PAGE ? size : PAGE;
-		range = (struct iovec){ (void *)(uintptr_t)map->start, size };
-		size = candidate->read(candidate->context, candidate->buffer, &range, 1);
-		if (has_build_info(candidate->buffer, size))
+		if (has_go_mapping(candidate, map))
 			return true;
 	}
 	return false;

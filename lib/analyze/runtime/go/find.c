@@ -12,17 +12,12 @@
 
 enum {
 	HEAD = 4096,
-	MODULE_WORDS = SNAP_GO_MODULE_BYTES / 8,
-	FIRST_TREES_WORD = 32, /* of the description: where the address of trees may be */
-	LAST_TREES_WORD = 59,
-	MOST_VERSION = 64,
+	MOST_OPENED = 16, /* files that do not say what they are */
 	MOST_REASON = 64,
 	SAMPLES = 16, /* goroutines that a list is held to */
 	MOST_CANDIDATES = 4096,
 	MOST_SCANNED = 256 << 20, /* bytes of a range that are looked through */
 };
-
-static const char build_magic[] = "\xff Go buildinf:";
 
 /* ---- which files ---- */
 
@@ -74,146 +69,36 @@ static bool is_candidate(const struct snap_go *go, const struct snap_module *mod
 
 /* ---- version ---- */
 
-/* Takes "go1.21.13 X:…" or "devel go1.25-…" behind its length; the first word with a number. */
-static void take_version(struct snap_go *go, struct snap_bytes bytes)
+/* False: Go has not linked the file. */
+static bool note_version(struct snap_go *go, struct snap_image *image)
 {
-	char text[MOST_VERSION + 1] = { 0 };
-	size_t length, skipped = 0;
-	const char *found;
-	unsigned minor = 0;
+	char version[SNAP_GO_VERSION_BYTES + 1];
+	unsigned minor;
 
-	if (go->version || bytes.size < 34 || !(bytes.data[15] & 2))
-		return;
-	length = bytes.data[32] < MOST_VERSION ? bytes.data[32] : MOST_VERSION;
-	if (bytes.data[32] & 0x80 || length > bytes.size - 33)
-		return;
-	memcpy(text, bytes.data + 33, length);
-	found = strstr(text, "go1.");
-	if (!found || sscanf(found, "go1.%2u", &minor) != 1)
-		return;
-	found += strlen("go");
-	skipped = strcspn(found, " \t\n");
-	go->minor = minor;
-	go->version = snap_intern(go->process->strings, found, skipped);
-	go->no_memory |= !go->version;
-}
-
-/* Every file that Go has linked has this section; without names of sections its magic is looked for. */
-static bool find_version(struct snap_go *go, struct snap_image *image)
-{
-	struct snap_go_segment segment;
-	uint64_t address;
-
-	if (snap_go_has_sections(image)) {
-		struct snap_bytes bytes = { .size = 0 };
-
-		if (snap_image_section_address(image, ".go.buildinfo", &address))
-			bytes = snap_image_at(image, address);
-		if (bytes.size < 32 || memcmp(bytes.data, build_magic, 14) != 0)
-			return false;
-		take_version(go, bytes);
+	if (!snap_go_version_find(image, version, &minor))
+		return false;
+	if (go->version || version[0] == '\0')
 		return true;
-	}
-	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
-		struct snap_bytes bytes = snap_image_at(image, segment.address);
-
-		if (!segment.write)
-			continue;
-		for (size_t at = -segment.address & 15; at + 32 <= bytes.size; at += 16)
-			if (memcmp(bytes.data + at, build_magic, 14) == 0) {
-				take_version(go, (struct snap_bytes){ bytes.data + at,
-								      bytes.size - at });
-				return true;
-			}
-	}
-	return false;
-}
-
-/* ---- the table of functions ---- */
-
-static bool take_table(struct snap_go_text *text, struct snap_image *image, uint64_t address)
-{
-	text->table_at = address + text->module->bias;
-	return snap_go_table_parse(snap_image_at(image, address), &text->table);
-}
-
-static bool find_table(struct snap_go_text *text, struct snap_image *image)
-{
-	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
-	struct snap_go_segment segment;
-	uint64_t address;
-
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
-		if (snap_image_section_address(image, names[i], &address) &&
-		    take_table(text, image, address))
-			return true;
-	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
-		struct snap_bytes bytes = snap_image_at(image, segment.address);
-		struct snap_go_header header;
-
-		if (segment.execute)
-			continue;
-		for (size_t at = -segment.address & 7; at + SNAP_GO_HEADER_BYTES <= bytes.size;
-		     at += 8)
-			if ((bytes.data[at] & 0xfe) == 0xf0 &&
-			    snap_go_header_parse(bytes.data + at, bytes.size - at, &header) &&
-			    take_table(text, image, segment.address + at))
-				return true;
-	}
-	return false;
+	go->minor = minor;
+	go->version = snap_intern(go->process->strings, version, strlen(version));
+	go->no_memory |= !go->version;
+	return true;
 }
 
 /* ---- the runtime's description of a text ---- */
 
-static bool is_description(const struct snap_go_text *text, const uint64_t *words)
-{
-	const uint8_t *base = text->table.names.data;
-
-	return words[0] == text->table_at &&
-	       words[4] - words[1] == (uint64_t)(text->table.units.data - base) &&
-	       words[7] - words[1] == (uint64_t)(text->table.files.data - base) &&
-	       words[1] > words[0] && words[1] - words[0] <= UINT32_MAX;
-}
-
-/* Where the trees are moves with the version; only one word leads to something that fits. */
-static void find_trees(const struct snap_go *go, struct snap_go_text *text,
-		       struct snap_image *image, const uint64_t *words)
-{
-	const unsigned node_bytes = text->table.has_start_line ? 16 : 20;
-	const unsigned usual = go->minor < 20 ? 38 : go->minor < 27 ? 40 : 43;
-	struct snap_bytes found = { .size = 0 };
-	size_t count = 0;
-
-	for (unsigned i = FIRST_TREES_WORD; i <= LAST_TREES_WORD; i++) {
-		struct snap_bytes bytes = snap_image_at(image, words[i] - text->module->bias);
-		unsigned seen;
-
-		if (bytes.size == 0 || !snap_go_trees_fit(&text->table, bytes, node_bytes, &seen) ||
-		    seen == 0)
-			continue;
-		if (count++ == 0 || i == usual)
-			found = bytes;
-	}
-	if (count == 0)
-		return;
-	text->table.trees = found;
-	text->table.node_bytes = node_bytes;
-}
-
 static bool take_description(struct snap_go *go, struct snap_go_text *text,
 			     struct snap_image *image, uint64_t address)
 {
-	uint64_t words[MODULE_WORDS];
-	uint32_t first, end;
+	uint64_t words[SNAP_GO_MODULE_WORDS], code[2];
 
 	if (!snap_runtime_read(go->process, address, words, sizeof(words)) ||
-	    !is_description(text, words) || !snap_go_table_bounds(&text->table, &first, &end) ||
-	    words[22] >= words[23] || words[20] - words[22] != first ||
-	    words[21] - words[22] != end)
+	    !snap_go_words_fit(&text->table, text->table_at, words))
 		return false;
+	snap_go_words_code(&text->table, words, code);
 	text->header_at = address;
-	text->start = words[22];
-	text->end = words[22] + end;
+	text->start = code[0];
+	text->end = code[1];
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(text->data); i++) {
 		text->data[i][0] = words[24 + 2 * i];
 		text->data[i][1] = words[25 + 2 * i];
@@ -222,7 +107,7 @@ static bool take_description(struct snap_go *go, struct snap_go_text *text,
 		if (text->data[i][1] - text->data[i][0] > MOST_SCANNED)
 			text->data[i][1] = text->data[i][0] + MOST_SCANNED;
 	}
-	find_trees(go, text, image, words);
+	snap_go_trees_find(image, &text->table, go->minor, text->module->bias, words);
 	return true;
 }
 
@@ -237,15 +122,12 @@ struct description_search {
 static bool visit_description(void *context, uint64_t address, const uint8_t *bytes, size_t size)
 {
 	struct description_search *search = context;
-	uint64_t words[8];
+	uint64_t word;
 
-	for (size_t at = -address & 7; at + sizeof(words) <= size && !search->found; at += 8) {
-		memcpy(words, bytes + at, sizeof(words[0]));
-		if (words[0] != search->text->table_at)
-			continue;
-		memcpy(words, bytes + at, sizeof(words));
+	for (size_t at = -address & 7; at + sizeof(word) <= size && !search->found; at += 8) {
+		memcpy(&word, bytes + at, sizeof(word));
 		search->found =
-			is_description(search->text, words) &&
+			word == search->text->table_at &&
 			take_description(search->go, search->text, search->image, address + at);
 	}
 	return !search->found;
@@ -275,8 +157,8 @@ static bool find_description(struct snap_go *go, struct snap_go_text *text,
 	for (size_t i = 0; !search.found && snap_go_next_segment(image, &i, &segment);)
 		if (segment.write && segment.file_size <= MOST_SCANNED)
 			snap_go_scan(go->process, segment.address + bias,
-				     segment.address + bias + segment.file_size,
-				     sizeof(uint64_t[8]), visit_description, &search);
+				     segment.address + bias + segment.file_size, sizeof(uint64_t),
+				     visit_description, &search);
 	return search.found;
 }
 
@@ -287,25 +169,39 @@ static int compare_texts(const void *left, const void *right)
 	return snap_compare(a->start, b->start);
 }
 
+static void add_text(struct snap_go *go, struct snap_module *module)
+{
+	struct snap_go_text text = { .module = module };
+	struct snap_image *image;
+
+	if (go->text_count == SNAP_GO_MOST_TEXTS || !snap_module_open(go->process->set, module))
+		return;
+	snap_module_set_note(go->process->set, module->file);
+	image = module->file->image;
+	if (!note_version(go, image))
+		return;
+	go->is_there = true;
+	if (!snap_go_table_find(image, &text.table, &text.table_at))
+		return;
+	text.table_at += module->bias;
+	if (find_description(go, &text, image))
+		go->texts[go->text_count++] = text;
+}
+
 bool snap_go_find_texts(struct snap_go *go)
 {
-	size_t count;
+	size_t count, opened = 0;
 	struct snap_module *list = snap_modules_list(go->process->modules, &count);
 
-	for (size_t i = 0; i < count && go->text_count < SNAP_GO_MOST_TEXTS; i++) {
-		struct snap_go_text text = { .module = &list[i] };
-		struct snap_image *image;
-
-		if (!is_candidate(go, &list[i]) || !snap_module_open(go->process->set, &list[i]))
-			continue;
-		snap_module_set_note(go->process->set, list[i].file);
-		image = list[i].file->image;
-		if (!find_version(go, image))
-			continue;
-		go->is_there = true;
-		if (find_table(&text, image) && find_description(go, &text, image))
-			go->texts[go->text_count++] = text;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (is_candidate(go, &list[i]))
+			add_text(go, &list[i]);
+	/* Whoever builds without an id leaves no note: then the sections of a few files tell. */
+	for (size_t i = 0; i < count && !go->is_there && opened < MOST_OPENED; i++)
+		if (list[i].kind == SNAP_MODULE_FILE && !is_system_path(list[i].path)) {
+			opened++;
+			add_text(go, &list[i]);
+		}
 	qsort(go->texts, go->text_count, sizeof(*go->texts), compare_texts);
 	return go->text_count > 0;
 }

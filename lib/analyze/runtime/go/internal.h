@@ -2,6 +2,7 @@
 /*
  * What the files of the reader of Go share: a Go program in a process, found without symbols.
  *
+ *	code.c        what a file alone tells of its Go code
  *	find.c        where things are: its text, its table of functions, its list of goroutines
  *	scan.c        looking for something in its memory
  *	layout.c      at which offsets fields lie; whether that fits all goroutines
@@ -17,7 +18,7 @@
 #ifndef SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H
 #define SNAP_ANALYZE_RUNTIME_GO_INTERNAL_H
 
-#include "analyze/runtime/go/table.h"
+#include "analyze/runtime/go/code.h"
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/runtime.h"
 #include "base/table.h"
@@ -42,7 +43,7 @@ enum {
 	SNAP_GO_FIRST = 18,
 	SNAP_GO_LAST = 27,
 	/* Bytes that are read of what the runtime keeps of itself, a goroutine and a thread. */
-	SNAP_GO_MODULE_BYTES = 512,
+	SNAP_GO_MODULE_BYTES = SNAP_GO_MODULE_WORDS * 8,
 	SNAP_GO_GOROUTINE_BYTES = 408,
 	SNAP_GO_OLD_GOROUTINE_BYTES = 376, /* up to 1.23 */
 	SNAP_GO_THREAD_BYTES = 1408,

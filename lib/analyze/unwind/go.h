@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Rows of Go code, by the table of functions that each Go program carries: there is one where
+ * symbols and debug information were removed, too, and it knows where Go switches stacks, of which
+ * .debug_frame tells nothing. Knows nothing of stacks or processes.
+ */
+#ifndef SNAP_ANALYZE_UNWIND_GO_H
+#define SNAP_ANALYZE_UNWIND_GO_H
+
+#include "analyze/runtime/go/code.h"
+#include "analyze/unwind/rows.h"
+
+/*
+ * The row for an unbiased address; false: no Go code is there. Of kind SNAP_ROW_NONE it tells where
+ * the function begins, and whether it switches stacks.
+ */
+bool snap_go_row(const struct snap_go_code *code, const struct snap_arch_ops *arch, uint64_t vaddr,
+		 struct snap_row *ret);
+
+#endif
