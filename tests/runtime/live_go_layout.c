@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * live_go_layout PID: which offsets the table has for a Go program that is alive, and which come out
- * without a table. Status 0 if they are the same.
+ * live_go_layout PID: which offsets the table has for a Go program that is alive, which come out
+ * without a table, and which its debug information has, if it has any. Status 0 if they are the same.
  */
 #include "live.h"
 
@@ -32,9 +32,17 @@ static void print_layout(const char *name, const struct snap_go_layout *layout)
 	       layout->labels, layout->call_sp, layout->thread_tid, layout->thread_signal_stack);
 }
 
+static bool is_equal(const struct snap_go_layout *one, struct snap_go_layout other)
+{
+	other.first = one->first;
+	other.last = one->last;
+	other.bubble = one->bubble;
+	return memcmp(one, &other, sizeof(other)) == 0;
+}
+
 static bool compare(struct snap_go *go)
 {
-	struct snap_go_layout derived, table;
+	struct snap_go_layout derived, described, table;
 	size_t count;
 	uint64_t *list = read_list(go, &count);
 	const struct snap_go_layout *found = snap_go_find_layout(go, list, count);
@@ -49,10 +57,11 @@ static bool compare(struct snap_go *go)
 	table = *found;
 	print_layout("table", &table);
 	print_layout("derived", &derived);
-	table.first = derived.first;
-	table.last = derived.last;
-	table.bubble = derived.bubble;
-	return memcmp(&table, &derived, sizeof(table)) == 0;
+	if (!snap_go_described_layout(go, &described))
+		return is_equal(&derived, table);
+	print_layout("described", &described);
+	return is_equal(&derived, table) && is_equal(&described, table) &&
+	       described.bubble == table.bubble;
 }
 
 int main(int argc, char **argv)
@@ -63,7 +72,7 @@ int main(int argc, char **argv)
 	struct snap_go go = { .process = &process };
 	struct snap_interner strings;
 	struct live live;
-	bool is_equal;
+	bool equal;
 
 	if (argc != 2)
 		fail("usage: live_go_layout PID");
@@ -82,12 +91,12 @@ int main(int argc, char **argv)
 	if (!snap_go_find_texts(&go) || !snap_go_find_runtime(&go))
 		fail("no Go program");
 	snap_go_list_threads(&go);
-	is_equal = compare(&go);
+	equal = compare(&go);
 	live_go_on(&live);
 	snap_go_deinit(&go);
 	snap_module_set_destroy(process.set);
 	snap_interner_deinit(&strings);
 	free(live.process.threads);
 	live_close(&live);
-	return !is_equal;
+	return !equal;
 }

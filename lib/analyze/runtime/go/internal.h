@@ -6,6 +6,7 @@
  *	find.c        where things are: its text, its table of functions, its list of goroutines
  *	scan.c        looking for something in its memory
  *	layout.c      at which offsets fields lie; whether that fits all goroutines
+ *	described.c   the same by the program's debug information
  *	derive.c      the same without a table, for versions to come
  *	threads.c     threads of the process by the numbers that Go knows them by
  *	sites.c       a pc, looked up once: function, size of its frame, the frame to show
@@ -132,7 +133,7 @@ struct snap_go {
 	const char *reasons[SNAP_GO_MOST_REASONS];
 	size_t reason_count;
 	const struct snap_go_layout *layout;
-	struct snap_go_layout derived; /* may be the layout */
+	struct snap_go_layout own; /* described or derived: may be the layout */
 	bool code_is_known;
 	uint64_t code[2]; /* of snap_go_find_code() */
 	bool no_memory;   /* something could not be made */
@@ -209,6 +210,11 @@ const struct snap_go_layout *snap_go_layout_of(unsigned minor);
 /* Reads a goroutine, as much of it as is there. */
 bool snap_go_read_goroutine(const struct snap_go *go, uint64_t address,
 			    uint8_t bytes[SNAP_GO_GOROUTINE_BYTES]);
+
+/* ---- described.c ---- */
+
+/* By debug information; false: there is none, or it knows no such fields. To be held to them, too. */
+bool snap_go_described_layout(const struct snap_go *go, struct snap_go_layout *ret);
 
 /* ---- derive.c ---- */
 

@@ -3,7 +3,7 @@
  * At which offsets the runtime keeps what: a row for each version, x86-64. A version is a hint
  * only: development versions and vendors' builds may have another one's layout. So a row is used if
  * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
- * does, the goroutines themselves may tell (derive.c).
+ * does, debug information (described.c) or the goroutines themselves (derive.c) may tell.
  *
  * A new version of Go: if none of the rows fits (tests/runtime/matrix_go.sh says so), add one as
  * DWARF has the fields of runtime.g and runtime.m, raise SNAP_GO_LAST, and run the matrix.
@@ -302,9 +302,12 @@ const struct snap_go_layout *snap_go_find_layout(struct snap_go *go, const uint6
 		if (at < LAYOUTS && layout_fits(go, &layouts[at], goroutines, count, &look))
 			found = &layouts[at];
 	}
-	if (look.ids && !found && snap_go_derive_layout(go, goroutines, count, &go->derived) &&
-	    layout_fits(go, &go->derived, goroutines, count, &look))
-		found = &go->derived;
+	if (look.ids && !found && snap_go_described_layout(go, &go->own) &&
+	    layout_fits(go, &go->own, goroutines, count, &look))
+		found = &go->own;
+	if (look.ids && !found && snap_go_derive_layout(go, goroutines, count, &go->own) &&
+	    layout_fits(go, &go->own, goroutines, count, &look))
+		found = &go->own;
 	free(look.ids);
 	return found;
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Where the fields of a structure lie, by the debug information of a file. Knows nothing of what
+ * they mean. It is asked where nothing else tells: all debug information is unpacked for it.
+ */
+#ifndef SNAP_ANALYZE_DWARF_FIELDS_H
+#define SNAP_ANALYZE_DWARF_FIELDS_H
+
+#include "analyze/elf/image.h"
+
+enum { SNAP_NO_FIELD = 0xffff };
+
+struct snap_field {
+	const char *structure, *name;
+	uint16_t offset; /* out; SNAP_NO_FIELD: there is no such field, or it lies further out */
+};
+
+/* Looks in the units of one name; false: there is no debug information of it. */
+bool snap_dwarf_fields(struct snap_image *image, const char *unit, struct snap_field *fields,
+		       size_t count);
+
+#endif

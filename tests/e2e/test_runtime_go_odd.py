@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Go where it is not expected, not whole, or not known: in a library that a program in C loads later, in plugins, of a
+version that nobody has seen, in a program that just begins, ends, or becomes another one. What is shown is right, or
+it is the stacks of threads and one line."""
+import os
+import re
+import subprocess
+import sys
+
+from harness import Case, SOURCE, build_once, functions, processes, run_tool, stacks_of, wait_until
+from test_runtime_go import build
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
+import zoo_go  # noqa: E402
+
+
+def tasks(node):
+    return [(s, t) for s in stacks_of(node) for t in s.get("tasks", [])]
+
+
+def shared(name, *arguments, mode="c-shared"):
+    source = {"c-shared": "library/library.go", "plugin": "plugin/plugin.go"}[mode]
+    return build(name + ".so", [source], ["-buildmode=" + mode, *arguments], cgo=True)
+
+
+class GoOdd(Case):
+    weight = 3
+
+    def refusal(self, pid, message):
+        """One line says why there are no goroutines; its threads have their stacks."""
+        doc = self.json("-p", pid, status=(0, 1))
+        node = processes(doc)[pid]
+        warnings = [w for w in doc["warnings"] if w["code"] == "runtime_unsupported"]
+        self.assertEqual([w["pid"] for w in warnings], [pid], doc["warnings"])
+        self.assertIn(message, warnings[0]["message"])
+        self.assertEqual(tasks(node), [])
+        self.assertTrue(any("threads" in s for s in node["stacks"]))
+        return node
+
+    # ---- where it is ----
+
+    def check_library(self, library):
+        host = build_once("go-host", ["gcc", "-o", "{out}", os.path.join(zoo_go.SOURCE, "library", "host.c"), "-ldl",
+                                      "-pthread"])
+        victim = self.program([host, library])
+        node = self.node(victim.pid)
+        self.assertNotIn("runtimes", node)
+        victim.tell()
+        self.assertEqual(victim.read_line(), "loaded\n")
+
+        def called():
+            node = self.node(victim.pid)
+            return node if any("main.sitInGo" in functions(s) for s, _ in tasks(node)) else None
+
+        node = wait_until(called, "a thread of the host to be in Go")
+        self.assertEqual([r["name"] for r in node["runtimes"]], ["go"])
+        waiting = [(s, t) for s, t in tasks(node) if "main.waitsInLibrary" in functions(s)]
+        self.assertEqual(len(waiting), 5)
+        for stack, task in waiting:
+            self.assertEqual(task["labels"], {"kind": "library"})
+            self.assertEqual(functions(stack)[-2:], ["main.waitsInLibrary", "runtime.goexit"])
+            self.assertEqual(stack["unwind"], "complete")
+        main = [s for s in node["stacks"] if victim.pid in [t["tid"] for t in s.get("threads", [])]]
+        self.assertEqual(len(main), 1)
+        self.assertIn("main", functions(main[0]))
+
+    def test_a_library_in_a_program_in_c(self):
+        self.check_library(shared("go-library"))
+
+    def test_a_library_that_does_not_say_so_in_its_first_page(self):
+        self.check_library(shared("go-library-bare", "-ldflags=-s -w -buildid="))
+
+    def test_plugins(self):
+        for name, arguments in (("go-plugin", []), ("go-plugin-stripped", ["-ldflags=-s -w"])):
+            with self.subTest(name):
+                host = build(name + "-host", ["plugin_host/plugin_host.go"], arguments, cgo=True)
+                victim = self.program([host, shared(name, *arguments, mode="plugin")], settled=False)
+
+                def waiting():
+                    node = self.node(victim.pid)
+                    return [s for s, _ in tasks(node) if functions(s)[-2:-1] and
+                            re.fullmatch(r"plugin/unnamed-\w+\.waitsInPlugin", functions(s)[-3])]
+
+                stacks = wait_until(lambda: len(waiting()) == 3 and waiting(), "three goroutines to wait")
+                for stack in stacks:
+                    entry = stack["entries"][-3]
+                    self.assertTrue(entry["file"].endswith("plugin.go"), entry)
+                    self.assertEqual(stack["unwind"], "complete")
+
+    # ---- which one it is ----
+
+    def changed(self, changes):
+        """A copy of the stripped zoo with other bytes of the same length."""
+        with open(build("zoo-stripped", ["zoo.go", "zoo_plain.go"], ["-ldflags=-s -w"]), "rb") as file:
+            program = file.read()
+        for pattern, to in changes:
+            found = set(re.findall(pattern, program))
+            self.assertTrue(found, pattern)
+            for text in found:
+                program = program.replace(text, to(text))
+        path = os.path.join(self.scratch(), "zoo")
+        with open(path, "wb") as file:
+            file.write(program)
+        os.chmod(path, 0o755)
+        return path
+
+    OTHER_VERSION = (rb"go1\.\d\d\.\d+", lambda text: text[:4] + b"99" + text[6:])
+
+    def test_a_version_that_nobody_knows(self):
+        """Its goroutines tell where their fields are; they are held to the program's own dump."""
+        program = self.changed([self.OTHER_VERSION])
+        with zoo_go.Zoo(program, 200) as zoo:
+            zoo_go.settle(zoo)
+            node = self.node(zoo.pid)
+            self.assertTrue(node["runtimes"][0]["version"].startswith("1.99"), node["runtimes"])
+            dump = zoo_go.truth_go.parse_dump(zoo.profile(2))
+            shown = {t["id"]: (s, t) for s, t in tasks(node)}
+            self.assertGreater(len(shown), 200)
+            self.assertLessEqual(set(shown), set(dump) | {"1"})
+            for number, (stack, task) in shown.items():
+                if number != "1":
+                    self.assertEqual((task["state"], task.get("wait")), dump[number].state, number)
+                    self.assertEqual(functions(stack)[-1], "runtime.goexit")
+
+    def test_a_version_that_is_not_understood(self):
+        """Nor do its goroutines tell: the runtime's own have other names there."""
+        own = rb"\0runtime\.(?:forcegchelper|bgsweep|bgscavenge|gcenable)"
+        program = self.changed([self.OTHER_VERSION, (own, lambda text: text[:-1] + b"X")])
+        with zoo_go.Zoo(program, 50) as zoo:
+            zoo_go.settle(zoo)
+            node = self.refusal(zoo.pid, "Go 1.99")
+            self.assertTrue(any("main.main" in functions(s) for s in node["stacks"]), node["stacks"])
+
+    # ---- when it is looked at ----
+
+    def names(self):
+        """All functions of churn, by a build that has symbols."""
+        program = build("churn", ["churn/churn.go"])
+        text = subprocess.run(["readelf", "-sW", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        found = {line.split(None, 7)[7] for line in text.splitlines() if len(line.split()) > 7 and "FUNC" in line}
+        return {re.sub(r"\[.*\]", "[...]", re.sub(r"\.abi0$", "", name)) for name in found}
+
+    def check_churn(self, node, known):
+        for stack, task in tasks(node):
+            names = functions(stack)
+            for entry in stack["entries"]:
+                if not entry.get("inlined") and entry.get("language") == "go" and entry["function"] != "panic":
+                    self.assertIn(entry["function"], known)
+            if stack["unwind"] == "complete":
+                self.assertEqual(names[-1], "runtime.goexit")
+            else:
+                self.assertTrue(stack.get("unwind_detail") or stack["unwind"], stack)
+            labels = task.get("labels", {})
+            if labels:
+                turn = {value[1:] for value in labels.values()}
+                self.assertEqual((sorted(labels), len(turn)), (["a", "b", "c"], 1), labels)
+                self.assertEqual([v[0] for _, v in sorted(labels.items())], ["a", "b", "c"])
+
+    def test_what_changes_all_the_time(self):
+        """The list grows, labels change, and the process becomes a new program between any two looks at it."""
+        program, known = build("churn-stripped", ["churn/churn.go"], ["-ldflags=-s -w"]), self.names()
+        victim = self.program(["nice", "-n", "15", program], settled=False)
+        seen, labelled = 0, 0
+        for _ in range(30):
+            doc = self.json("-p", victim.pid, status=(0, 1))
+            node = processes(doc).get(victim.pid)
+            self.assertIsNotNone(node)
+            self.check_churn(node, known)
+            seen += bool(tasks(node))
+            labelled += any(t.get("labels") for _, t in tasks(node))
+            for warning in doc["warnings"]:
+                self.assertNotIn("crash", warning["message"])
+        self.assertGreater(seen, 0)
+        self.assertGreater(labelled, 0)
+
+    def test_beginning_and_end(self):
+        program, known = build("churn-stripped", ["churn/churn.go"], ["-ldflags=-s -w"]), self.names()
+        for _ in range(25):
+            process = subprocess.Popen(["nice", "-n", "15", program, "once"], stdout=subprocess.DEVNULL)
+            try:
+                while process.poll() is None:
+                    got = run_tool(["--json", "-p", str(process.pid)])
+                    self.check(got, (0, 1, 2))
+                    for node in processes(got.doc).values():
+                        if node["pid"] == process.pid:
+                            self.check_churn(node, known)
+            finally:
+                process.kill()
+                process.wait()
