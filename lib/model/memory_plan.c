@@ -21,10 +21,11 @@ static bool has_length(const struct snap_plan_step *step)
 
 static bool check_step(const struct snap_plan_step *step, uint32_t index)
 {
-	const unsigned both = SNAP_PLAN_IF_EQUAL | SNAP_PLAN_IF_NOT_EQUAL;
+	const unsigned all = SNAP_PLAN_IF_EQUAL | SNAP_PLAN_IF_NOT_EQUAL | SNAP_PLAN_IF_THREAD;
+	unsigned conditions = step->flags & all;
 
 	if (step->op >= SNAP_PLAN_OP_COUNT || (step->flags & ~SNAP_PLAN_FLAGS) ||
-	    (step->flags & both) == both)
+	    (conditions & (conditions - 1)))
 		return false;
 	if (step->source != SNAP_PLAN_LITERAL && step->source > index)
 		return false;
@@ -32,7 +33,7 @@ static bool check_step(const struct snap_plan_step *step, uint32_t index)
 	if (step->source == SNAP_PLAN_LITERAL && step->op != SNAP_PLAN_READ &&
 	    step->op != SNAP_PLAN_WALK && step->op != SNAP_PLAN_HEAP)
 		return false;
-	if ((step->flags & both) && !is_width(step->if_width))
+	if (conditions && !is_width(step->if_width))
 		return false;
 	if (needs_count(step) && !is_width(step->count_width))
 		return false;

@@ -30,9 +30,10 @@ enum {
 	SNAP_PLAN_LITERAL = 0xff, /* source: no table, but `address` */
 };
 
-/* What a record of table 0 holds, little-endian. */
+/* What a record of table 0 holds, little-endian; 0: unknown. */
 struct snap_plan_thread {
 	uint64_t tid, rip, rsp, rbp, fs_base, rbx, r12, r13, r14, r15;
+	uint64_t ns_tid; /* its number in the pid namespace that it is in */
 };
 
 enum snap_plan_op {
@@ -80,11 +81,11 @@ enum {
 	 */
 	SNAP_PLAN_INSIDE = 1 << 4,
 	/*
-	 * Only records whose number at if_field is that of a thread in table 0: its tid, or its
-	 * fs_base where that is known. Not with the other two.
+	 * Only records whose number at if_field is that of a thread in table 0, and not 0: its
+	 * tid, its ns_tid or its fs_base. Not with the other two.
 	 */
 	SNAP_PLAN_IF_THREAD = 1 << 5,
-	SNAP_PLAN_FLAGS = (1 << 5) - 1,
+	SNAP_PLAN_FLAGS = (1 << 6) - 1,
 };
 
 /*

@@ -369,6 +369,46 @@ static void test_every(void **state _unused_)
 	assert_int_equal(bed.image.steps[3].records, 4);
 }
 
+/* Of records of all threads, those of the threads at hand: by any number that they have. */
+static void test_of_thread(void **state _unused_)
+{
+	const struct snap_plan_thread threads[] = {
+		{ .tid = 100, .ns_tid = 7, .fs_base = 0x7f1234567000 },
+	};
+	const uint64_t numbers[] = { 100, 7, 0x7f1234567000, 0, 8, 101 };
+	struct snap_plan_step *step;
+
+	for (uint64_t i = 0; i < 6; i++) {
+		bed_put(&bed, 0x100 + 32 * i, numbers[i]);
+		bed_put(&bed, 0x108 + 32 * i, at(0x2000 + 0x1000 * i));
+	}
+	bed.task.threads = threads;
+	bed.task.thread_count = 1;
+	bed_add(&bed, read_at(0x100, 6 * 32));
+	step = bed_add(&bed, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+						      .source = 1,
+						      .field = 8,
+						      .every = 32,
+						      .len = 8,
+						      .if_width = 8,
+						      .flags = SNAP_PLAN_IF_THREAD });
+	bed_execute(&bed);
+	assert_int_equal(bed.image.steps[1].records, 3);
+	assert_true(bed_has(&bed, 0x2000, 8) && bed_has(&bed, 0x3000, 8) &&
+		    bed_has(&bed, 0x4000, 8));
+	assert_int_equal(bed.image.own_count, 1);
+	assert_int_equal(bed.image.own[0].address, at(0x100));
+	assert_int_equal(bed.image.own[0].size, 6 * 32);
+	step->if_width = 4;
+	bed_execute(&bed);
+	assert_int_equal(bed.image.steps[1].records, 2);
+	step->flags |= SNAP_PLAN_IF_EQUAL;
+	assert_false(snap_memory_plan_check(&bed.plan));
+	step->flags = SNAP_PLAN_IF_THREAD;
+	step->if_width = 3;
+	assert_false(snap_memory_plan_check(&bed.plan));
+}
+
 static void test_skip(void **state _unused_)
 {
 	bed_put(&bed, 0x100, 3);
@@ -769,6 +809,7 @@ int main(void)
 		A_TEST(test_bytes),
 		A_TEST(test_heap),
 		A_TEST(test_every),
+		A_TEST(test_of_thread),
 		A_TEST(test_skip),
 		A_TEST(test_pointers),
 		A_TEST(test_near_and_known),

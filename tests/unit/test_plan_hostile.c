@@ -79,7 +79,7 @@ static struct snap_plan_step random_step(uint32_t index)
 		.op = (uint8_t)random_below(SNAP_PLAN_OP_COUNT),
 		.source =
 			random_below(6) == 0 ? SNAP_PLAN_LITERAL : (uint8_t)random_below(index + 1),
-		.flags = (uint8_t)PICK(0, 0, 0, 0, 1, 2, 4, 8, 12),
+		.flags = (uint8_t)PICK(0, 0, 0, 0, 1, 2, 4, 8, 12, 32),
 		.count_width = (uint8_t)PICK(1, 2, 4, 8),
 		.if_width = (uint8_t)PICK(1, 2, 4, 8),
 		.low_count = (uint8_t)PICK(1, 2),

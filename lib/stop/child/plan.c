@@ -6,10 +6,10 @@
  */
 #include "base/clock.h"
 #include "stop/child/internal.h"
+#include "stop/plan/of_thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/user.h>
 
 enum {
 	PLAN_NS = 100000000,  /* for one call; all of them have a budget beside that */
@@ -98,31 +98,6 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 
 /* ---- in the pause ---- */
 
-static struct snap_plan_thread thread_of(pid_t tid, const struct user_regs_struct *registers)
-{
-#if defined(__x86_64__)
-	return (struct snap_plan_thread){
-		.tid = (uint64_t)tid,
-		.rip = registers->rip,
-		.rsp = registers->rsp,
-		.rbp = registers->rbp,
-		.fs_base = registers->fs_base,
-		.rbx = registers->rbx,
-		.r12 = registers->r12,
-		.r13 = registers->r13,
-		.r14 = registers->r14,
-		.r15 = registers->r15,
-	};
-#else
-	return (struct snap_plan_thread){
-		.tid = (uint64_t)tid,
-		.rip = registers->pc,
-		.rsp = registers->sp,
-		.rbp = registers->regs[29],
-	};
-#endif
-}
-
 /* The threads of a process that stand still; false: there are none, or no memory. */
 static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list)
 {
@@ -136,7 +111,8 @@ static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list
 
 		if (thread->result != SNAP_THREAD_COPIED || !thread->registers_size)
 			continue;
-		threads[count++] = thread_of(thread->tid, thread->registers);
+		threads[count++] = snap_thread_plan_of(thread->tid, thread->ns_tid,
+						       thread->registers, thread->registers_size);
 		list->tid = thread->tid;
 	}
 	list->task.threads = threads;

@@ -45,16 +45,29 @@ uint64_t snap_plan_pointer(const struct snap_plan_step *step, uint64_t value, bo
 	return value;
 }
 
-bool snap_plan_holds(const struct snap_plan_step *step, const struct snap_plan_view *view,
-		     uint64_t base)
+static bool is_of_thread(struct snap_plan_run *run, uint64_t value)
 {
-	const unsigned either = SNAP_PLAN_IF_EQUAL | SNAP_PLAN_IF_NOT_EQUAL;
+	for (size_t i = 0; value && i < run->task->thread_count && !snap_plan_is_late(run); i++) {
+		const struct snap_plan_thread *thread = &run->task->threads[i];
+
+		if (value == thread->tid || value == thread->ns_tid || value == thread->fs_base)
+			return true;
+	}
+	return false;
+}
+
+bool snap_plan_holds(struct snap_plan_run *run, const struct snap_plan_view *view, uint64_t base)
+{
+	const unsigned any = SNAP_PLAN_IF_EQUAL | SNAP_PLAN_IF_NOT_EQUAL | SNAP_PLAN_IF_THREAD;
+	const struct snap_plan_step *step = run->step;
 	uint64_t value;
 
-	if (!(step->flags & either))
+	if (!(step->flags & any))
 		return true;
 	if (!snap_plan_number(view, base + step->if_field, step->if_width, &value))
 		return false;
+	if (step->flags & SNAP_PLAN_IF_THREAD)
+		return is_of_thread(run, value);
 	return ((value & step->if_mask) == step->if_value) ==
 	       ((step->flags & SNAP_PLAN_IF_EQUAL) != 0);
 }

@@ -108,9 +108,8 @@ bool snap_plan_number(const struct snap_plan_view *view, uint64_t offset, unsign
 		      uint64_t *ret);
 /* A pointer by the step's mask, then `add`; 0: it leads nowhere. */
 uint64_t snap_plan_pointer(const struct snap_plan_step *step, uint64_t value, bool with_add);
-/* Whether a record's fields, `base` further on, are to be followed. */
-bool snap_plan_holds(const struct snap_plan_step *step, const struct snap_plan_view *view,
-		     uint64_t base);
+/* Whether the step at hand follows a record's fields, `base` further on. */
+bool snap_plan_holds(struct snap_plan_run *run, const struct snap_plan_view *view, uint64_t base);
 /* How much further on its fields are because of `skip`. */
 bool snap_plan_skip(const struct snap_plan_step *step, const struct snap_plan_view *view,
 		    uint64_t base, uint64_t *ret);
