@@ -407,6 +407,21 @@ static bool fill_task(struct reading *reading, const struct task *found,
 
 /* ---- lists ---- */
 
+/* The task that the thread at hand runs, as it says itself. */
+static bool find_running_task(struct reading *reading, const struct snap_python_chain *thread)
+{
+	uint64_t address;
+
+	if (!snap_runtime_word(reading->python->process,
+			       thread->address + reading->python->asyncio.running_task, &address) ||
+	    !address)
+		return true;
+	if (!snap_reserve_array(reading->tasks, reading->capacity, reading->count + 1))
+		return false;
+	reading->tasks[reading->count++] = (struct task){ address, thread };
+	return true;
+}
+
 /* The tasks of one thread: a ring through its state. */
 static bool find_tasks(struct reading *reading, const struct snap_python_chain *thread, bool *torn)
 {
@@ -415,6 +430,8 @@ static bool find_tasks(struct reading *reading, const struct snap_python_chain *
 	uint64_t head = thread->address + asyncio->thread_tasks, node;
 	uint8_t record[SNAP_PYTHON_RECORD];
 
+	if (python->process->is_of_thread)
+		return find_running_task(reading, thread);
 	if (!snap_runtime_word(python->process, head, &node))
 		return true;
 	while (node && node != head) {
@@ -471,6 +488,9 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 {
 	bool whole = true;
 
+	/* Which of them a thread runs, it does not say. */
+	if (reading->python->heap.module && reading->python->process->is_of_thread)
+		return true;
 	if (reading->python->heap.module) {
 		if (!snap_python_heap_tasks(reading->python, take_task, reading, &whole))
 			return false;

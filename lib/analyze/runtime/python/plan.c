@@ -9,6 +9,7 @@
 enum {
 	CODE_STEPS = 8,
 	STEPS = 5 + CODE_STEPS, /* at most, of threads */
+	RUNNING_STEPS = 5,
 	TASK_STEPS = 6 + 3 * (1 + CODE_STEPS),
 	COROUTINE = 768,     /* bytes of a coroutine: with its variables and its stack */
 	WRAPPED = 16,        /* where an object has the coroutine that it stands for */
@@ -106,18 +107,39 @@ static void plan_gil(const struct snap_python_layout *layout, struct snap_memory
 		add_read(plan, interpreters, layout->interpreter.gil, end + POINTER);
 }
 
-/* Frames of all threads; the number of their table. */
-static uint8_t plan_frames(const struct snap_python_layout *layout, struct snap_memory_plan *plan,
+/* The last step is for the thread at hand alone, by the number that Python knows it by. */
+static void pick_thread(const struct snap_python *python, struct snap_memory_plan *plan)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	struct snap_plan_step *step = &plan->steps[plan->step_count - 1];
+
+	if (!python->process->is_of_thread)
+		return;
+	step->flags |= SNAP_PLAN_IF_THREAD;
+	step->if_width = POINTER;
+	step->if_field = (uint16_t)(layout->thread.native_id ? layout->thread.native_id
+							     : layout->thread.thread_id);
+}
+
+/* Frames of all threads, or of that at hand; the number of their table. */
+static uint8_t plan_frames(const struct snap_python *python, struct snap_memory_plan *plan,
 			   uint8_t threads)
 {
-	uint8_t loops = 0;
+	const struct snap_python_layout *layout = &python->layout;
+	uint8_t loops;
 
-	if (layout->thread.loop)
+	if (layout->thread.loop) {
 		loops = add_walk(plan, threads, layout->thread.loop, layout->loop.previous,
 				 layout->loop.size, SNAP_PYTHON_PLANNED_FRAMES);
-	return add_walk(plan, layout->thread.frame ? threads : loops,
-			layout->thread.frame ? layout->thread.frame : layout->loop.frame,
-			layout->frame.previous, layout->frame.size, SNAP_PYTHON_PLANNED_FRAMES);
+		pick_thread(python, plan);
+		if (!layout->thread.frame)
+			return add_walk(plan, loops, layout->loop.frame, layout->frame.previous,
+					layout->frame.size, SNAP_PYTHON_PLANNED_FRAMES);
+	}
+	add_walk(plan, threads, layout->thread.frame, layout->frame.previous, layout->frame.size,
+		 SNAP_PYTHON_PLANNED_FRAMES);
+	pick_thread(python, plan);
+	return (uint8_t)plan->step_count;
 }
 
 /* Coroutines, and what they await, which lies on the stack inside each of them. */
@@ -224,6 +246,29 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	plan_coroutines(python, plan, coroutines, WRAPPED);
 }
 
+/* The task that the thread at hand runs: its frames are the thread's. */
+static void plan_running_task(const struct snap_python *python, struct snap_memory_plan *plan,
+			      uint8_t threads)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	const struct snap_python_asyncio *asyncio = &python->asyncio;
+	uint8_t running, task, names;
+
+	/* Else a thread does not say. */
+	if (python->heap.module || plan->step_count + RUNNING_STEPS > SNAP_PLAN_MOST_STEPS)
+		return;
+	running = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							  .flags = SNAP_PLAN_RELATIVE,
+							  .source = threads,
+							  .add = asyncio->running_task,
+							  .len = POINTER });
+	pick_thread(python, plan);
+	task = add_read(plan, running, 0, asyncio->size);
+	names = add_read(plan, task, asyncio->name, layout->string.ascii);
+	add_text(plan, layout, names);
+	add_read(plan, task, asyncio->coroutine, COROUTINE);
+}
+
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan)
 {
 	const struct snap_python_layout *layout = &python->layout;
@@ -238,12 +283,15 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	interpreters =
 		add_walk(plan, runtime, layout->runtime.interpreters, layout->interpreter.next,
 			 layout->interpreter.size, SNAP_PYTHON_MOST_INTERPRETERS);
-	plan_gil(layout, plan, interpreters);
+	if (!python->process->is_of_thread)
+		plan_gil(layout, plan, interpreters);
 	threads = add_walk(plan, interpreters, layout->interpreter.threads, layout->thread.next,
 			   layout->thread.size, SNAP_PYTHON_MOST_THREADS);
-	frames = plan_frames(layout, plan, threads);
+	frames = plan_frames(python, plan, threads);
 	plan_code(python, plan, frames, layout->frame.code);
-	if (python->has_asyncio)
+	if (python->has_asyncio && python->process->is_of_thread)
+		plan_running_task(python, plan, threads);
+	else if (python->has_asyncio)
 		plan_tasks(python, plan, threads);
 	return true;
 }
