@@ -5,6 +5,7 @@
  */
 #include "sample/internal.h"
 
+#include "stop/plan/of_thread.h"
 #include "stop/signal_stack.h"
 
 #include <errno.h>
@@ -53,6 +54,34 @@ static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size
 						    address, bytes, size, &got))
 		return (ssize_t)got;
 	return snap_reader_read(question->sampler->reader, &question->target, address, bytes, size);
+}
+
+/* What the process's plan for single threads names; the rest of a copy is good without it. */
+static int read_more(void *context, const struct snap_syscall_line *line, struct snap_thread *copy)
+{
+	const struct question *question = context;
+	const struct snap_sampler_thread *thread = question->thread;
+	struct snap_sampler *sampler = question->sampler;
+	const struct snap_plan_thread known = {
+		.tid = (uint64_t)thread->shown.tid,
+		.rip = line->pc,
+		.rsp = line->sp,
+		.fs_base = thread->fs_base,
+		.ns_tid = (uint64_t)thread->shown.ns_tid,
+	};
+	const struct snap_memory_image *image;
+	int status = snap_reader_execute(sampler->reader, &question->target, &known,
+					 thread->process->shown.plan, &image);
+
+	if (status)
+		return status == -ETIMEDOUT || status == -ESTALE ? status : 0;
+	if (!sampler->image_room)
+		sampler->image_room = malloc(SNAP_THREAD_PLAN_ROOM);
+	if (!sampler->image_room)
+		return 0;
+	snap_thread_plan_keep(image, sampler->image_room, &sampler->image);
+	copy->memory = &sampler->image;
+	return 0;
 }
 
 static uint64_t stack_end(void *context, uint64_t sp)
@@ -135,7 +164,12 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 	bool changed;
 
 	blocked->guard = sampler->guard_kind;
-	blocked->source = (struct snap_blocked_source){ locate, read_memory, &question };
+	blocked->source = (struct snap_blocked_source){
+		.locate = locate,
+		.read = read_memory,
+		.read_more = thread->process->shown.plan ? read_more : NULL,
+		.context = &question,
+	};
 	blocked->stack_end = stack_end;
 	blocked->context = &question;
 	blocked->bytes = sampler->stack;

@@ -244,6 +244,9 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
 	error = copy_stack(blocked, line.sp, end, &taken);
+	taken.memory = NULL;
+	if (!error && blocked->source.read_more)
+		error = blocked->source.read_more(blocked->source.context, &line, &taken);
 	if (error)
 		return result_of_error(error);
 	result = check_unmoved(blocked, &line);

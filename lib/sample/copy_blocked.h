@@ -49,11 +49,14 @@ static inline bool snap_run_counters_equal(const struct snap_run_counters *a,
 /* Reads the guard's open file from its beginning; 0 or a negative errno (ESRCH: it has gone). */
 int snap_guard_read(enum snap_guard_kind guard, int guard_fd, struct snap_run_counters *ret);
 
-/* How a thread is read; both return negative errnos. ETIMEDOUT: that did not return in time. */
+/* How a thread is read; they return negative errnos. ETIMEDOUT: that did not return in time. */
 struct snap_blocked_source {
 	int (*locate)(void *context, struct snap_syscall_line *ret);
 	/* Up to the first byte that cannot be read. */
 	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
+	/* Memory beside the stack, into copy->memory; NULL: none. */
+	int (*read_more)(void *context, const struct snap_syscall_line *line,
+			 struct snap_thread *copy);
 	void *context;
 };
 

@@ -137,10 +137,11 @@ struct snap_sampler_thread {
 	uint64_t run_ns;  /* at the last look */
 	/*
 	 * Where it was blocked when it was last shown: hashes of the known registers and of the
-	 * stack's bytes. A thread that is found with both again is not shown again.
+	 * stack's bytes, with those that a plan copied. A thread that is found with both again is not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
-	bool needs_stop; /* with these registers a partial copy does not suffice */
+	bool needs_stop;  /* with these registers a partial copy does not suffice */
+	uint64_t fs_base; /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
@@ -251,6 +252,9 @@ struct snap_sampler {
 	size_t stack_size;
 	long descriptors; /* that may still be opened for threads and processes */
 	uint8_t *stack2;  /* made when it is first needed: the stack that a signal interrupted */
+	/* What a plan copied with a blocked thread; the room is made when it is first needed. */
+	struct snap_memory_image image;
+	void *image_room;
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
 	int64_t until_ns; /* --no-stop: nothing is begun any more */
@@ -448,6 +452,8 @@ struct stacksnap_error *snap_sampler_look(struct snap_sampler *sampler,
 /* A copy as the sink gets it: who it is of, and its state. */
 void snap_sampler_thread_describe(const struct snap_sampler_thread *thread,
 				  struct snap_thread *copy);
+/* What a copy holds, the first `size` bytes of its stack and what its plan copied. */
+uint64_t snap_sampler_hash(const struct snap_thread *copy, size_t size);
 /* It could not be had in this tick: the sink is told that there is no copy. */
 struct stacksnap_error *snap_sampler_miss(struct snap_sampler *sampler,
 					  struct snap_sampler_thread *thread) _must_check_;

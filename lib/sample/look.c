@@ -59,6 +59,19 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 	return err;
 }
 
+uint64_t snap_sampler_hash(const struct snap_thread *copy, size_t size)
+{
+	uint64_t hash = snap_hash_bytes(copy->stack, size, size);
+
+	for (size_t i = 0; copy->memory && i < copy->memory->piece_count; i++) {
+		const struct snap_memory_piece *piece = &copy->memory->pieces[i];
+
+		hash = snap_hash_add(hash, piece->address);
+		hash = snap_hash_bytes(piece->bytes, piece->size, hash);
+	}
+	return hash;
+}
+
 /* The sink hears of a thread's state; there is no copy. */
 static struct stacksnap_error *tell_result(struct snap_sampler *sampler,
 					   struct snap_sampler_thread *thread,
@@ -267,8 +280,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	/* In an only tick there is nothing to compare it with. */
 	bool is_usual = (copy->stack_size <= USUAL_STACK || thread->needs_stop) &&
 			!sampler->options->no_stop;
-	uint64_t stack_hash =
-		is_usual ? snap_hash_bytes(copy->stack, copy->stack_size, copy->stack_size) : 0;
+	uint64_t stack_hash = is_usual ? snap_sampler_hash(copy, copy->stack_size) : 0;
 	char before = thread->letter;
 	enum snap_verdict verdict;
 	struct stacksnap_error *err = NULL;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/workers.h"
+#include "stop/plan/of_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ enum {
 	MS = 1000000,
 };
 
-static const size_t MOST_BYTES = ((size_t)1 << 30) - (1 << 20);
+static const size_t MOST_BYTES = ((size_t)1 << 30) - (64 << 20);
 
 struct kept_memory {
 	pid_t pid;
@@ -62,6 +63,9 @@ struct area {
 	uint32_t list_count, list_at;
 	struct location list[SNAP_READER_MOST];
 	uint8_t *list_bytes;
+	/* a plan for single threads, with memory for notes, and for its image */
+	struct snap_thread_plan plan;
+	struct snap_region plan_work, plan_room;
 	/* the worker's */
 	int own_nice;
 	struct kept_memory kept[KEPT];
@@ -251,6 +255,17 @@ static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ran
 	return total;
 }
 
+static void execute_plan(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	struct snap_region room = area->plan_room;
+	int fd = open_memory(area);
+
+	area->status = fd < 0 ? fd : 0;
+	if (fd >= 0)
+		snap_thread_plan_execute(&area->plan, area->plan_work, SNAP_THREAD_PLAN_NS, &room);
+}
+
 static void read_space(void *memory, uint32_t item _unused_)
 {
 	struct area *area = memory;
@@ -296,7 +311,8 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 	if (!error)
 		error = snap_workers_init(
 			&reader->pool,
-			sizeof(struct area) + bytes + (size_t)SNAP_READER_MOST * LIST_STACK,
+			sizeof(struct area) + bytes + (size_t)SNAP_READER_MOST * LIST_STACK +
+				snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM,
 			reader->root_fd, SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error) {
 		snap_close(&reader->root_fd);
@@ -460,6 +476,30 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 	}
 	memcpy(bytes, area->bytes, area->location.got);
 	return (ssize_t)area->location.got;
+}
+
+int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_target *target,
+			const struct snap_plan_thread *thread, const struct snap_memory_plan *plan,
+			const struct snap_memory_image **ret)
+{
+	struct area *area = begin_call(reader, target);
+	int status;
+
+	if (area) {
+		uint8_t *work = area->bytes + reader->most + (size_t)SNAP_READER_MOST * LIST_STACK;
+		uint8_t *room = work + snap_thread_plan_work();
+
+		area->plan_work = (struct snap_region){ work, room };
+		area->plan_room = (struct snap_region){ room, room + SNAP_THREAD_PLAN_ROOM };
+		area->plan.thread = *thread;
+		snap_thread_plan_set(&area->plan, plan);
+	}
+	status = call_worker(reader, area, execute_plan, SNAP_READER_STACK_MS);
+	if (status)
+		return status;
+	snap_plan_finish(&area->plan.image, area->plan_room.next, area->plan_room.end);
+	*ret = &area->plan.image;
+	return 0;
 }
 
 struct stacksnap_error *snap_reader_space(struct snap_reader *reader,

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "model/memory_image.h"
 #include "proc/address_space.h"
 #include "proc/procfs.h"
 
@@ -76,6 +77,14 @@ bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64
 /* Bytes from an address on, up to the first that cannot be read: how many. */
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
 			 uint64_t address, uint8_t *bytes, size_t size);
+
+/*
+ * What a plan for single threads names of the memory of one, `thread`. Of a finished image, which
+ * is there until the next call of any function.
+ */
+int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_target *target,
+			const struct snap_plan_thread *thread, const struct snap_memory_plan *plan,
+			const struct snap_memory_image **ret);
 
 /*
  * Its mappings and pieces, of which `use` is told; they are gone when it returns. `taken`: bytes that

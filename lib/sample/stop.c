@@ -5,6 +5,7 @@
  */
 #include "base/table.h"
 #include "sample/internal.h"
+#include "stop/plan/of_thread.h"
 
 #include <errno.h>
 #include <string.h>
@@ -52,8 +53,7 @@ static bool is_as_seen_before(const struct snap_stop_request *request,
 {
 	return request->blocked && copy->stack_address == request->address &&
 	       copy->stack_size >= request->size && request->size &&
-	       snap_hash_bytes(copy->stack, request->size, request->size) ==
-		       request->thread->stack_hash;
+	       snap_sampler_hash(copy, request->size) == request->thread->stack_hash;
 }
 
 /* Where its stack is, for the next time; a new thread's mapping may be unknown. */
@@ -91,6 +91,8 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 		return err;
 	thread->skip_ns = thread->skip_until_ns = thread->late = 0;
 	thread->process->facts.arch = pick->arch;
+	thread->fs_base =
+		snap_thread_plan_of(0, 0, pick->copy.registers, pick->copy.registers_size).fs_base;
 	thread->process->refusals = 0;
 	if (!pick->copy.stack_unreadable)
 		thread->process->stalls = 0;
@@ -328,7 +330,9 @@ static struct stacksnap_error *stop_threads(struct snap_sampler *sampler, size_t
 
 		sampler->picks[i] = (struct snap_pick){ .tid = thread->shown.tid,
 							.stack_start = thread->stack_start,
-							.stack_end = thread->stack_end };
+							.stack_end = thread->stack_end,
+							.ns_tid = thread->shown.ns_tid,
+							.plan = thread->process->shown.plan };
 	}
 	sampler->read_ns = reading_time(sampler, count);
 	snap_single_set_patience(sampler->single, sampler->read_ns);

@@ -82,20 +82,28 @@ static struct stacksnap_error *create_channel(uint64_t max_stack, struct snap_ch
 	size_t header = (sizeof(struct snap_channel) + PAGE - 1) & ~(size_t)(PAGE - 1);
 	uint64_t stacks = max_stack > MOST_STACKS / SNAP_SINGLE_MOST ? MOST_STACKS
 								     : max_stack * SNAP_SINGLE_MOST;
+	const size_t images = (size_t)SNAP_SINGLE_MOST * SNAP_THREAD_PLAN_ROOM;
 	struct snap_channel *channel;
+	uint8_t *at;
+	size_t size;
 	void *base;
 
 	stacks = (stacks + SPARE_BYTES + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	base = mmap(NULL, header + stacks, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size = header + stacks + images + snap_thread_plan_work();
+	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 	if (base == MAP_FAILED)
 		return snap_error_os(errno, "cannot reserve memory for the stacks");
 	channel = base;
-	channel->size = header + stacks;
+	channel->size = size;
 	channel->max_stack = max_stack & ~15ull;
 	channel->first_stack = (uint8_t *)base + header;
 	channel->stacks =
 		(struct snap_region){ channel->first_stack, channel->first_stack + stacks };
+	at = channel->stacks.end;
+	channel->all_images = (struct snap_region){ at, at + images };
+	at += images;
+	channel->plan_work = (struct snap_region){ at, at + snap_thread_plan_work() };
 	*ret = channel;
 	return NULL;
 }
@@ -215,12 +223,18 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 			.tid = picks[i].tid,
 			.stack_start = picks[i].stack_start,
 			.stack_end = picks[i].stack_end,
+			.ns_tid = picks[i].ns_tid,
 		};
+		slot->has_plan = picks[i].plan != NULL;
+		if (picks[i].plan)
+			snap_thread_plan_set(&channel->plans[i], picks[i].plan);
+		channel->plans[i].image.piece_count = 0;
 		slot->phase = SNAP_TRACEE_LISTED;
 		slot->signal = 0;
 		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	}
 	channel->stacks.next = channel->first_stack;
+	channel->images = channel->all_images;
 	channel->count = (uint32_t)count;
 	channel->give_up = 0;
 	channel->begin_ns = channel->end_ns = channel->reading_ns = 0;
@@ -253,8 +267,19 @@ static int64_t stood_until(const struct snap_slot *slot, int64_t now)
 	return 0;
 }
 
+/* It is as the child's worker has left it. */
+static const struct snap_memory_image *take_over_image(struct snap_channel *channel, uint32_t index)
+{
+	struct snap_memory_image *image = &channel->plans[index].image;
+
+	if (!channel->slots[index].has_plan || channel->slots[index].pick.stalled)
+		return NULL;
+	snap_plan_finish(image, channel->all_images.next, channel->all_images.end);
+	return image;
+}
+
 /* Those of a child that was ended in the middle count as not stopped. */
-static void take_over_copies(const struct snap_channel *channel, struct snap_pick *picks)
+static void take_over_copies(struct snap_channel *channel, struct snap_pick *picks)
 {
 	const struct snap_thread nothing = { 0 };
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
@@ -278,6 +303,8 @@ static void take_over_copies(const struct snap_channel *channel, struct snap_pic
 		to->partial = false;
 		to->taken = SNAP_TAKEN_ALONE;
 		to->group_stopped = from->group_stopped;
+		to->memory = done && to->result == SNAP_THREAD_COPIED ? take_over_image(channel, i)
+								      : NULL;
 		if (to->result != SNAP_THREAD_COPIED)
 			from = &nothing;
 		to->registers = from->registers;
@@ -405,7 +432,6 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns, int64_t *stopped_ns_ret)
 {
-	const struct snap_channel *channel;
 	enum watch_result result;
 	struct stacksnap_error *err;
 	int64_t end_ns;
@@ -427,10 +453,10 @@ struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap
 		return snap_error_cancelled();
 	if (result == WATCH_DIED)
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
-	channel = single->channel;
-	take_over_copies(channel, picks);
+	take_over_copies(single->channel, picks);
 	/* Who has not come stood until the child ended, at the most. */
-	end_ns = single->pid ? channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);
-	*stopped_ns_ret = channel->begin_ns && end_ns ? end_ns - channel->begin_ns : 0;
+	end_ns = single->pid ? single->channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);
+	*stopped_ns_ret =
+		single->channel->begin_ns && end_ns ? end_ns - single->channel->begin_ns : 0;
 	return NULL;
 }

@@ -25,6 +25,9 @@ struct snap_pick {
 	pid_t tid;
 	/* The mapping of its usual stack; 0: unknown. */
 	uint64_t stack_start, stack_end;
+	/* What is copied with it, into copy.memory: a plan for single threads; NULL: nothing. */
+	const struct snap_memory_plan *plan;
+	pid_t ns_tid; /* for the plan */
 	/* out; the memory is the tracer's and stays until the next call */
 	/*
 	 * COPIED: registers and stack; group_stopped; taken is ALONE. Elsewhere than in result and

@@ -31,7 +31,9 @@ static inline ssize_t reading_read(void *context, uint64_t address, uint8_t *byt
 
 static inline struct snap_blocked_source reading_source(struct reading *reading)
 {
-	return (struct snap_blocked_source){ reading_locate, reading_read, reading };
+	return (struct snap_blocked_source){ .locate = reading_locate,
+					     .read = reading_read,
+					     .context = reading };
 }
 
 #endif

@@ -160,11 +160,12 @@ static void take_stacks(struct snap_pick *pick, const struct snap_pick *read)
 	to->stack2_size = from->stack2_size;
 }
 
-static int64_t time_to_read(const struct snap_channel *channel)
+static int64_t time_to_read(const struct snap_channel *channel, const struct snap_slot *slot)
 {
 	int64_t left = channel->patience_ns - channel->reading_ns;
 
-	return left > READ_NS ? left : READ_NS;
+	left = left > READ_NS ? left : READ_NS;
+	return slot->has_plan ? left + SNAP_THREAD_PLAN_STOPPED_NS : left;
 }
 
 /*
@@ -180,7 +181,7 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 		.context = channel,
 		.count = 1,
 		.marks = &channel->list.mark,
-		.patience_ns = time_to_read(channel),
+		.patience_ns = time_to_read(channel, slot),
 		.here = true,
 	};
 	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), took;
@@ -193,6 +194,7 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 	slot->read = slot->pick;
 	slot->room = (struct snap_region){ channel->stacks.next,
 					   channel->stacks.next + most_room(channel) };
+	slot->images = channel->images;
 	channel->list = (struct snap_single_list){ .slot = index };
 	work.until_ns = begin + work.patience_ns;
 	done = snap_workers_run(&single->pool, &work);
@@ -200,6 +202,7 @@ static void copy_stack(struct single *single, uint32_t index, uint64_t sp)
 	channel->reading_ns += took;
 	if (done) {
 		channel->stacks.next = slot->room.next;
+		channel->images = slot->images;
 		take_stacks(&slot->pick, &slot->read);
 		return;
 	}

@@ -8,6 +8,7 @@
 
 #include "base/shared_memory.h"
 #include "stop/child/tracee.h"
+#include "stop/plan/of_thread.h"
 #include "stop/single.h"
 
 /* A pick of the call at hand; the parent copies it in and out. */
@@ -24,7 +25,8 @@ struct snap_slot {
 	/* For the worker that reads the stack: what it is given and what it leaves. */
 	uint64_t sp;
 	struct snap_pick read;
-	struct snap_region room;
+	struct snap_region room, images;
+	bool has_plan; /* channel->plans has it */
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
 };
 
@@ -58,6 +60,10 @@ struct snap_channel {
 	uint8_t *first_stack;
 	struct snap_region stacks; /* begins anew with each call */
 	struct snap_slot slots[SNAP_SINGLE_MOST];
+	/* Of those slots that have one, with its image. */
+	struct snap_thread_plan plans[SNAP_SINGLE_MOST];
+	struct snap_region all_images, images; /* begins anew with each call */
+	struct snap_region plan_work;
 };
 
 /* In a worker of the child (struct snap_work): reads the stacks of a slot's thread. */

@@ -113,11 +113,25 @@ static void copy_stack(const struct snap_channel *channel, struct snap_slot *slo
 		copy_interrupted_stack(channel, slot);
 }
 
+/* After the stack: it is good without that. */
+static void execute_plan(struct snap_channel *channel, struct snap_slot *slot)
+{
+	struct snap_thread_plan *plan = &channel->plans[channel->list.slot];
+
+	plan->thread = snap_thread_plan_of(slot->pick.tid, slot->pick.ns_tid, slot->registers,
+					   slot->pick.copy.registers_size);
+	snap_thread_plan_execute(plan, channel->plan_work, SNAP_THREAD_PLAN_STOPPED_NS,
+				 &slot->images);
+}
+
 void snap_single_read(void *context, uint32_t item _unused_)
 {
 	struct snap_channel *channel = context;
+	struct snap_slot *slot = &channel->slots[channel->list.slot];
 
-	copy_stack(channel, &channel->slots[channel->list.slot]);
+	copy_stack(channel, slot);
+	if (slot->has_plan)
+		execute_plan(channel, slot);
 }
 
 void snap_single_get_ready(void *context, uint32_t item _unused_)

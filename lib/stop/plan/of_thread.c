@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
 #include <sys/user.h>
 
 static const struct snap_plan_budget BUDGET = {
@@ -66,7 +65,7 @@ static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ran
  * It was checked when it came, and is once more.
  */
 void snap_thread_plan_execute(struct snap_thread_plan *plan, struct snap_region work,
-			      struct snap_region *room)
+			      int64_t most_ns, struct snap_region *room)
 {
 	pid_t tid = (pid_t)plan->thread.tid;
 	struct snap_plan_task task = {
@@ -81,7 +80,7 @@ void snap_thread_plan_execute(struct snap_thread_plan *plan, struct snap_region 
 	plan->image = (struct snap_memory_image){ .step_count = 0 };
 	if (!snap_memory_plan_check(&plan->plan))
 		return;
-	task.budget.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + SNAP_THREAD_PLAN_NS;
+	task.budget.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + most_ns;
 	snap_plan_execute(&task, room, &plan->image);
 }
 

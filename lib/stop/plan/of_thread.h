@@ -9,11 +9,14 @@
 
 #include "stop/plan/execute.h"
 
+#include <string.h>
+
 enum {
 	SNAP_THREAD_PLAN_RECORDS = 20000,
 	SNAP_THREAD_PLAN_BYTES = 1 << 20,
-	SNAP_THREAD_PLAN_NS = 4000000,
-	SNAP_THREAD_PLAN_ROOM = 2 << 20, /* of an image with its pieces, at most */
+	SNAP_THREAD_PLAN_NS = 4000000,         /* of a thread that does not stand for it … */
+	SNAP_THREAD_PLAN_STOPPED_NS = 2000000, /* … and of one that does */
+	SNAP_THREAD_PLAN_ROOM = 2 << 20,       /* of an image with its pieces, at most */
 };
 
 /* What an execution is given and what it leaves, in memory that both sides see. */
@@ -35,10 +38,18 @@ void snap_thread_plan_get_ready(struct snap_region work);
 
 /*
  * Executes the plan on the memory of thread->tid, which stands still or will be looked at once
- * more, until SNAP_THREAD_PLAN_NS from now. The image takes what it needs of the room.
+ * more, for `most_ns` from now on at most. The image takes what it needs of the room.
  */
 void snap_thread_plan_execute(struct snap_thread_plan *plan, struct snap_region work,
-			      struct snap_region *room);
+			      int64_t most_ns, struct snap_region *room);
+
+/* The plan alone, without what it has no steps for. */
+static inline void snap_thread_plan_set(struct snap_thread_plan *to,
+					const struct snap_memory_plan *plan)
+{
+	memcpy(&to->plan, plan,
+	       offsetof(struct snap_memory_plan, steps) + plan->step_count * sizeof(*plan->steps));
+}
 
 /*
  * A copy of an image that is finished, in memory of SNAP_THREAD_PLAN_ROOM bytes; what does not fit
