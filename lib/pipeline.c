@@ -56,7 +56,7 @@ static struct stacksnap_error *capture_with_runtimes(const struct snap_options *
 
 	if (!options->runtimes)
 		return snap_capture_take(options, NULL, ret);
-	err = snap_scout_create(options, snap_runtimes, &scout);
+	err = snap_scout_create(options, snap_runtimes, false, &scout);
 	if (err)
 		return err;
 	hook.context = scout;

@@ -13,6 +13,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 			struct snap_log *log, struct snap_log_unwinder *unwinder)
 {
 	*sink = (struct snap_log_sink){ .options = options, .log = log, .unwinder = unwinder };
+	snap_plans_init(&sink->plans, options, log);
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -20,9 +21,11 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 	while (sink->processes) {
 		struct snap_log_sink_process *next = sink->processes->next;
 
+		free(sink->processes->planned.plan);
 		free(sink->processes);
 		sink->processes = next;
 	}
+	snap_plans_deinit(&sink->plans);
 	free(sink->threads);
 }
 
@@ -30,10 +33,12 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 {
 	const struct snap_log *log = sink->log;
 
+	snap_plans_pause(&sink->plans);
 	for (struct snap_log_sink_process *p = sink->processes; p; p = p->next) {
 		p->number = snap_log_moved_process(log, p->number);
 		if (p->space != UINT32_MAX)
 			p->space = snap_log_moved_space(log, p->space);
+		p->planned.space = p->space;
 	}
 	for (size_t i = 0; i < sink->thread_count; i++) {
 		struct snap_log_sink_thread *thread = &sink->threads[i];
@@ -140,6 +145,7 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 		entry->previous->next = entry->next;
 	else
 		sink->processes = entry->next;
+	snap_plans_ended(&sink->plans, &entry->planned);
 	free(entry);
 }
 
@@ -153,6 +159,18 @@ static void go_without_process(struct snap_log_sink *sink, struct snap_log_sink_
 	if (entry->space != UINT32_MAX)
 		snap_log_unwinder_leave(sink->unwinder, entry->space);
 	entry->number = entry->space = UINT32_MAX;
+}
+
+/* It is another program, or what it has mapped is known anew. */
+static struct stacksnap_error *plan_process(struct snap_log_sink *sink,
+					    struct snap_log_sink_process *entry,
+					    struct snap_sampled_process *process, bool exec)
+{
+	const struct snap_log_sink_process *parent = process->parent ? process->parent->user : NULL;
+
+	return snap_plans_mapped(&sink->plans, &entry->planned, process,
+				 entry->unmapped ? UINT32_MAX : entry->space,
+				 parent ? &parent->planned : NULL, exec);
 }
 
 static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
@@ -172,7 +190,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	}
 	if (!snap_log_has_room_for_process(sink->log)) {
 		go_without_process(sink, entry, exec);
-		return NULL;
+		return plan_process(sink, entry, process, exec);
 	}
 	err = snap_log_add_process(sink->log, facts->pid, facts->start_ticks,
 				   parent ? parent->number : UINT32_MAX, before, facts->is_target,
@@ -186,7 +204,8 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		snap_log_unwinder_leave(sink->unwinder, entry->space);
 	entry->space = UINT32_MAX;
 	entry->unmapped = false;
-	return map_process(sink, entry, process);
+	err = map_process(sink, entry, process);
+	return err ? err : plan_process(sink, entry, process, exec);
 }
 
 static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
@@ -194,13 +213,15 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	struct snap_log_sink *sink = context;
 	struct snap_log_sink_process *entry = process->user;
 	const struct snap_process *space;
+	struct stacksnap_error *err;
 
 	if (!entry || entry->space == UINT32_MAX || entry->unmapped)
 		return NULL;
 	space = &sink->log->capture->processes[entry->space];
 	if (space->trouble == process->facts->trouble && snap_space_knows(space, process->facts))
 		return NULL;
-	return map_process(sink, entry, process);
+	err = map_process(sink, entry, process);
+	return err ? err : plan_process(sink, entry, process, false);
 }
 
 static void on_ended(void *context, struct snap_sampled_process *process)

@@ -10,6 +10,7 @@
 
 #include "model/options.h"
 #include "record/log_unwinder.h"
+#include "record/plans.h"
 #include "sample/sampler.h"
 
 enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
@@ -21,6 +22,7 @@ struct snap_log_sink_process {
 	uint32_t number, space;
 	bool warned;
 	bool unmapped; /* there was no room for what it maps now: its stacks cannot be told */
+	struct snap_planned planned;
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -37,6 +39,7 @@ struct snap_log_sink {
 	const struct snap_options *options;
 	struct snap_log *log;
 	struct snap_log_unwinder *unwinder;
+	struct snap_plans plans;
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;
 	size_t thread_count, thread_capacity;

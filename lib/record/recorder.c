@@ -24,9 +24,11 @@
 
 enum {
 	SECOND = 1000000000,
-	NAP = SECOND / 10,     /* the longest sleep: a request to stop is seen so late */
-	LEAST_RING = SECOND,   /* what a ring keeps, however short memory is */
-	UPKEEP_EVERY = SECOND, /* writing to the file, and forgetting what a ring has lost */
+	NAP = SECOND / 10,        /* the longest sleep: a request to stop is seen so late */
+	LEAST_RING = SECOND,      /* what a ring keeps, however short memory is */
+	PLAN_SHARE = 8,           /* of a period one part, for plans of memory … */
+	MOST_PLAN = SECOND / 500, /* … and at most so long */
+	UPKEEP_EVERY = SECOND,    /* writing to the file, and forgetting what a ring has lost */
 };
 
 struct snap_recorder {
@@ -393,6 +395,16 @@ static struct stacksnap_error *take_next_tick(struct snap_recorder *recorder,
 	return err;
 }
 
+/* In little of the time that there is until the next tick. */
+static struct stacksnap_error *make_plans(struct snap_recorder *recorder)
+{
+	int64_t share = recorder->log->period_ns / PLAN_SHARE;
+
+	return snap_plans_work(&recorder->log_sink.plans,
+			       snap_clock_ns(CLOCK_MONOTONIC) +
+				       (share < MOST_PLAN ? share : MOST_PLAN));
+}
+
 /* What is done each second. */
 static struct stacksnap_error *keep_house(struct snap_recorder *recorder)
 {
@@ -478,6 +490,8 @@ record(struct snap_recorder *recorder,
 		if (log->end != SNAP_END_UNFINISHED)
 			return NULL;
 		err = take_next_tick(recorder, &seen);
+		if (!err)
+			err = make_plans(recorder);
 		if (!err)
 			err = keep_house(recorder);
 		if (err)

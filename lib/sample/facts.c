@@ -177,7 +177,8 @@ static struct stacksnap_error *copy_pieces(struct snap_arena *arena, const struc
 }
 
 /* The sink may still use the old mappings until it knows the new ones. */
-static struct stacksnap_error *take_space(void *context, const struct snap_space *space)
+static struct stacksnap_error *take_space(void *context, const struct snap_space *space,
+					  unsigned runtimes)
 {
 	struct mapping *mapping = context;
 	struct snap_sampler *sampler = mapping->sampler;
@@ -189,6 +190,8 @@ static struct stacksnap_error *take_space(void *context, const struct snap_space
 	if (snap_sampler_space_is(old, space))
 		return NULL;
 	mapping->changed = true;
+	process->shown.runtimes =
+		sampler->options->runtimes_given ? sampler->options->runtimes : runtimes;
 	snap_sampler_process_told(process);
 	err = copy_pieces(&process->pieces, space, &process->facts);
 	if (err)

@@ -63,6 +63,7 @@ struct snap_sampler_process {
 	struct snap_sampled_process shown;
 	struct snap_process facts; /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
+	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
 	struct snap_arena arena;
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
 	struct snap_arena pieces;         /* of facts, until the sink has been told of them */

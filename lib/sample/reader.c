@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/workers.h"
+#include "stop/plan/candidate.h"
 #include "stop/plan/of_thread.h"
 
 #include <errno.h>
@@ -58,7 +59,8 @@ struct area {
 	struct location location; /* of one thread; or bytes of memory alone */
 	struct snap_stat stat;
 	struct snap_space space;
-	uint64_t taken; /* by spaces that were read before, and by this one */
+	uint64_t taken;            /* by spaces that were read before, and by this one */
+	unsigned wanted, runtimes; /* bits of enum snap_runtime_kind; asked for, and found */
 	/* a list of threads, with its own bytes, which stay as they are until the next list */
 	uint32_t list_count, list_at;
 	struct location list[SNAP_READER_MOST];
@@ -77,6 +79,7 @@ struct snap_reader {
 	struct snap_workers pool;
 	int root_fd; /* a descriptor of our own */
 	size_t most;
+	unsigned runtimes;     /* wanted */
 	struct area *answered; /* by the last call that located a thread; NULL: none */
 	struct area *listed;   /* has the answers to the last list; NULL: none */
 };
@@ -266,6 +269,20 @@ static void execute_plan(void *memory, uint32_t item _unused_)
 		snap_thread_plan_execute(&area->plan, area->plan_work, SNAP_THREAD_PLAN_NS, &room);
 }
 
+static void find_runtimes(struct area *area, const struct snap_space_reader *reader)
+{
+	const struct snap_candidate candidate = {
+		.space = &area->space,
+		.wanted = area->wanted,
+		.buffer = (uint8_t *)reader->buffer,
+		.buffer_size = LINES,
+		.read = read_ranges,
+		.context = area,
+	};
+
+	area->runtimes = snap_plan_candidates(&candidate);
+}
+
 static void read_space(void *memory, uint32_t item _unused_)
 {
 	struct area *area = memory;
@@ -279,6 +296,7 @@ static void read_space(void *memory, uint32_t item _unused_)
 
 	area->records = (struct snap_region){ area->bytes, area->bytes + SPACE_BYTES };
 	area->space = (struct snap_space){ .maps = NULL };
+	area->runtimes = 0;
 	fd = error < 0 ? -1 : open_task_file(area, "maps");
 	area->status = error < 0 ? error : fd < 0 ? fd : 0;
 	if (area->status)
@@ -292,6 +310,8 @@ static void read_space(void *memory, uint32_t item _unused_)
 	if (area->status)
 		return;
 	snap_space_read_pieces(&reader, &area->space);
+	if (area->wanted)
+		find_runtimes(area, &reader);
 }
 
 /* ---- who asks ---- */
@@ -502,21 +522,27 @@ int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_tar
 	return 0;
 }
 
-struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
-					  const struct snap_reader_target *target, uint64_t taken,
-					  struct stacksnap_error *(*use)(void *context,
-									 const struct snap_space *),
-					  void *context, int *error_ret)
+void snap_reader_set_runtimes(struct snap_reader *reader, unsigned wanted)
+{
+	reader->runtimes = wanted;
+}
+
+struct stacksnap_error *snap_reader_space(
+	struct snap_reader *reader, const struct snap_reader_target *target, uint64_t taken,
+	struct stacksnap_error *(*use)(void *context, const struct snap_space *, unsigned runtimes),
+	void *context, int *error_ret)
 {
 	struct area *area = begin_call(reader, target);
 	struct stacksnap_error *err = NULL;
 	uint8_t *page;
 
-	if (area)
+	if (area) {
 		area->taken = taken;
+		area->wanted = reader->runtimes;
+	}
 	*error_ret = call_worker(reader, area, read_space, SNAP_READER_SPACE_MS);
 	if (*error_ret == 0)
-		err = use(context, &area->space);
+		err = use(context, &area->space, area->runtimes);
 	/* Nobody needs it any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
 		page = (uint8_t *)(((uintptr_t)area->bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1));

@@ -86,15 +86,18 @@ int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_tar
 			const struct snap_plan_thread *thread, const struct snap_memory_plan *plan,
 			const struct snap_memory_image **ret);
 
+/* Which runtimes a space is looked at for, bits of enum snap_runtime_kind; none before. */
+void snap_reader_set_runtimes(struct snap_reader *reader, unsigned wanted);
+
 /*
- * Its mappings and pieces, of which `use` is told; they are gone when it returns. `taken`: bytes that
+ * Its mappings and pieces, and the runtimes that it looks as if it had (stop/plan/candidate.h), of
+ * which `use` is told; they are gone when it returns. `taken`: bytes that
  * those of others take, see proc/address_space.h. In *error_ret 0 or a negative errno: then there is
  * no space.
  */
-struct stacksnap_error *snap_reader_space(struct snap_reader *reader,
-					  const struct snap_reader_target *target, uint64_t taken,
-					  struct stacksnap_error *(*use)(void *context,
-									 const struct snap_space *),
-					  void *context, int *error_ret) _must_check_;
+struct stacksnap_error *snap_reader_space(
+	struct snap_reader *reader, const struct snap_reader_target *target, uint64_t taken,
+	struct stacksnap_error *(*use)(void *context, const struct snap_space *, unsigned runtimes),
+	void *context, int *error_ret) _must_check_;
 
 #endif

@@ -87,6 +87,8 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	sampler->stack_size = sampler->options->max_stack + SNAP_STACK_MARGIN + 16;
 	/* Before anything large is there, of which their workers would keep a copy. */
 	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
+	if (!err && !sampler->options->runtimes_given)
+		snap_reader_set_runtimes(sampler->reader, sampler->options->runtimes);
 	if (!err)
 		err = snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
 	if (err)
@@ -352,6 +354,19 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 	return snap_sampler_stop_requested(sampler);
 }
 
+/* What was shown of its threads was copied by another plan, or by none. */
+static void take_plan(struct snap_sampler *sampler, struct snap_sampler_process *process)
+{
+	process->plan = process->shown.plan;
+	for (size_t i = 0; i < process->thread_count; i++) {
+		struct snap_sampler_thread *thread = process->threads[i];
+
+		thread->stack_hash = 0;
+		if (snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_SETTLED)
+			snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_MOVING);
+	}
+}
+
 static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->process_count; i++) {
@@ -360,6 +375,8 @@ static struct stacksnap_error *find_threads(struct snap_sampler *sampler)
 
 		if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
 			continue;
+		if (process->plan != process->shown.plan)
+			take_plan(sampler, process);
 		err = snap_sampler_list(sampler, process);
 		if (err)
 			return err;

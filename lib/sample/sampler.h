@@ -28,9 +28,12 @@ struct snap_sampled_process {
 	const struct snap_process *facts; /* with mappings, pieces, trouble; without threads */
 	struct snap_live *live; /* open until `ended`; who needs them for longer puts -1 there */
 	int tasks_fd;           /* its directory of threads, borrowed; -1: not open */
+	/* What it looks as if it had; bits of enum snap_runtime_kind, of the options' alone. */
+	unsigned runtimes;
 	/*
-	 * Set by the sink in program and mapped, and the sink's: what is copied with each thread
-	 * (its `memory`), a plan for single threads; NULL: nothing.
+	 * Set by the sink in program and mapped or between two ticks, and the sink's: what is
+	 * copied with each thread (its `memory`), a plan for single threads; NULL: nothing. Another
+	 * one lies somewhere else: then all threads are shown again.
 	 */
 	const struct snap_memory_plan *plan;
 	/* In the processes of snap_sampler_capture(); SIZE_MAX: it was found later. */

@@ -144,7 +144,7 @@ static bool plan_with(struct bed *bed, const struct snap_runtime *const *runtime
 	bool found = true;
 
 	*plan = (struct snap_memory_plan){ 0 };
-	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, plan, &found));
 	return found;
 }
@@ -205,7 +205,7 @@ static void test_one_that_dies(void **state)
 	struct snap_memory_plan plan;
 	bool found = true;
 
-	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
 	assert_null(snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found));
 	assert_false(found);
 	/* Another one is asked about the next process. */
@@ -248,7 +248,7 @@ static void test_cancel(void **state)
 	bool found;
 
 	bed->options.cancel = &cancel;
-	assert_null(snap_scout_create(&bed->options, runtimes, &scout));
+	assert_null(snap_scout_create(&bed->options, runtimes, false, &scout));
 	err = snap_scout_plan(scout, &bed->options, bed->capture, 0, &plan, &found);
 	bed->options.cancel = NULL;
 	assert_int_equal(snap_error_code(err), SNAP_ERROR_CANCELLED);

@@ -51,6 +51,7 @@ _Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_req
 struct snap_scout_birth {
 	const struct snap_options *options;
 	const struct snap_runtime *const *runtimes; /* NULL behind the last one */
+	bool is_of_thread;                          /* plans are for single threads */
 };
 
 /* The life of the parser: `context` is the birth. */

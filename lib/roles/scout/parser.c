@@ -137,6 +137,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.options = parser->birth->options,
 		.strings = &parser->strings,
 		.arena = &parser->arena,
+		.is_of_thread = parser->birth->is_of_thread,
 	};
 
 	if (snap_error_ignore(

@@ -20,10 +20,11 @@ enum {
 	MOST_LOSSES = 3,   /* parsers; then there are no more plans */
 	MOST_LATE = 2,     /* reads of memory that did not come back */
 	SHARE_OF_TIME = 4, /* of the whole run, for all processes */
+	NS_PER_MS = 1000000,
 };
 
 /* For one process, files included, and for a program of a hundred megabytes. */
-static const int64_t PROCESS_NS = 2000000000;
+static const int64_t PROCESS_NS = 2000000000, FORGIVEN_NS = 60000000000;
 
 struct snap_scout {
 	struct snap_scout_birth birth;
@@ -33,16 +34,20 @@ struct snap_scout {
 	struct snap_role role;
 	uid_t user; /* whose files the parser has read */
 	unsigned losses;
-	int64_t spent_ns; /* on all processes so far */
+	int64_t lost_ns;  /* the last of them */
+	int64_t spent_ns; /* on all processes so far, where somebody waits for it */
 	/* the process at hand */
+	bool is_asked; /* its answer has not come */
 	const struct snap_process *process;
+	size_t index;
+	int64_t until_ns; /* for its answer */
 	uint64_t peeked;
 	unsigned late;
 };
 
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
-					  struct snap_scout **ret)
+					  bool is_of_thread, struct snap_scout **ret)
 {
 	_cleanup_(snap_scout_destroyp) struct snap_scout *scout = calloc(1, sizeof(*scout));
 	struct stacksnap_error *err;
@@ -50,7 +55,7 @@ struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 	if (!scout)
 		return snap_error_no_memory();
 	scout->role = SNAP_ROLE_NONE;
-	scout->birth = (struct snap_scout_birth){ options, runtimes };
+	scout->birth = (struct snap_scout_birth){ options, runtimes, is_of_thread };
 	err = snap_opener_create(NULL, &scout->opener);
 	if (err)
 		return err;
@@ -151,24 +156,30 @@ static struct stacksnap_error *hear(struct snap_scout *scout, struct snap_scout_
 	return err;
 }
 
-/* Until it has answered; an error means that it must be ended. */
-static struct stacksnap_error *await(struct snap_scout *scout, int64_t until_ns,
-				     struct snap_scout_answer *answer)
+/*
+ * Until it has answered (*done_ret), or until a time; an error means that it must be ended. Who has
+ * more to do than to wait looks only whether something has come.
+ */
+static struct stacksnap_error *hear_until(struct snap_scout *scout, int64_t until_ns,
+					  struct snap_scout_answer *answer, bool *done_ret)
 {
+	const int64_t tick_ns = TICK_MS * (int64_t)NS_PER_MS;
 	struct pollfd channel = { .fd = scout->role.channel, .events = POLLIN };
-	bool done = false;
+	int64_t now;
 
-	while (!done) {
+	while (!*done_ret && (now = snap_clock_ns(CLOCK_MONOTONIC)) < until_ns) {
+		int64_t left = until_ns - now < tick_ns ? until_ns - now : tick_ns;
+		const struct timespec patience = { .tv_nsec = left };
 		struct stacksnap_error *err = NULL;
 
 		if (snap_options_cancelled(scout->birth.options))
 			return snap_error_cancelled();
-		if (snap_clock_ns(CLOCK_MONOTONIC) > until_ns)
+		if (now > scout->until_ns)
 			return snap_error_format(SNAP_ERROR_TIMEOUT, "the parser took too long");
-		if (poll(&channel, 1, TICK_MS) < 0 && errno != EINTR)
+		if (ppoll(&channel, 1, &patience, NULL) < 0 && errno != EINTR)
 			return snap_error_os(errno, "cannot wait for a process");
 		if (channel.revents)
-			err = hear(scout, answer, &done);
+			err = hear(scout, answer, done_ret);
 		if (err)
 			return err;
 		channel.revents = 0;
@@ -207,44 +218,92 @@ static bool is_believed(const struct snap_scout *scout, const struct snap_scout_
 	return true;
 }
 
-static bool has_time(const struct snap_scout *scout)
+/* Parsers that were lost count for a minute: a recording lasts. */
+static bool has_lost_too_many(struct snap_scout *scout)
 {
-	return scout->losses < MOST_LOSSES &&
-	       scout->spent_ns < scout->birth.options->timeout_ns / SHARE_OF_TIME;
+	if (scout->losses && snap_clock_ns(CLOCK_MONOTONIC) - scout->lost_ns > FORGIVEN_NS)
+		scout->losses = 0;
+	return scout->losses >= MOST_LOSSES;
 }
 
-struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options *options _unused_,
-					struct snap_capture *capture, size_t process,
-					struct snap_memory_plan *plan, bool *found_ret)
+static void lose_parser(struct snap_scout *scout)
 {
-	struct snap_scout *scout = context;
-	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
-	struct snap_scout_answer answer = { .found = 0 };
+	snap_role_end(&scout->role);
+	scout->losses++;
+	scout->lost_ns = snap_clock_ns(CLOCK_MONOTONIC);
+}
+
+void snap_scout_leave(struct snap_scout *scout)
+{
+	snap_role_end(&scout->role);
+	scout->is_asked = false;
+}
+
+bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process)
+{
 	struct stacksnap_error *err;
 
-	*found_ret = false;
-	if (!has_time(scout))
-		return NULL;
+	if (scout->is_asked)
+		snap_scout_leave(scout);
+	if (has_lost_too_many(scout))
+		return false;
 	scout->process = &capture->processes[process];
+	scout->index = process;
 	scout->peeked = 0;
 	scout->late = 0;
+	scout->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PROCESS_NS;
 	snap_opener_set_capture(scout->opener, capture);
 	err = need_parser(scout, capture);
 	if (!err)
 		err = ask(scout, process);
-	if (!err)
-		err = await(scout, begin_ns + PROCESS_NS, &answer);
-	scout->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	scout->is_asked = !err;
+	if (err)
+		lose_parser(scout);
+	snap_error_destroy(err);
+	return scout->is_asked;
+}
+
+struct stacksnap_error *snap_scout_go_on(struct snap_scout *scout, int64_t until_ns,
+					 struct snap_memory_plan *plan, bool *found_ret,
+					 bool *done_ret)
+{
+	struct snap_scout_answer answer = { .found = 0 };
+	bool answered = false;
+	struct stacksnap_error *err = hear_until(scout, until_ns, &answer, &answered);
+
+	*found_ret = false;
+	*done_ret = err || answered;
+	if (!*done_ret)
+		return NULL;
+	scout->is_asked = false;
 	if (err && snap_error_code(err) == SNAP_ERROR_CANCELLED)
 		return err;
-	if (err || !is_believed(scout, &answer, process)) {
+	if (err || !is_believed(scout, &answer, scout->index)) {
 		snap_error_destroy(err);
-		snap_role_end(&scout->role);
-		scout->losses++;
+		lose_parser(scout);
 		return NULL;
 	}
 	*found_ret = answer.found && answer.plan.step_count;
 	if (*found_ret)
 		*plan = answer.plan;
 	return NULL;
+}
+
+struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options *options,
+					struct snap_capture *capture, size_t process,
+					struct snap_memory_plan *plan, bool *found_ret)
+{
+	struct snap_scout *scout = context;
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct stacksnap_error *err = NULL;
+	bool done = false;
+
+	*found_ret = false;
+	if (scout->spent_ns >= options->timeout_ns / SHARE_OF_TIME ||
+	    !snap_scout_begin(scout, capture, process))
+		return NULL;
+	while (!done && !err)
+		err = snap_scout_go_on(scout, INT64_MAX, plan, found_ret, &done);
+	scout->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	return err;
 }

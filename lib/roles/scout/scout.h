@@ -19,10 +19,13 @@
 
 struct snap_scout;
 
-/* The options and the list of runtimes, which NULL ends, must outlive it. NO_MEMORY. */
+/*
+ * The options and the list of runtimes, which NULL ends, must outlive it. `is_of_thread`: its plans
+ * are for single threads. NO_MEMORY.
+ */
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
-					  struct snap_scout **ret) _must_check_;
+					  bool is_of_thread, struct snap_scout **ret) _must_check_;
 void snap_scout_destroy(struct snap_scout *scout);
 
 static inline void snap_scout_destroyp(struct snap_scout **scout)
@@ -39,5 +42,21 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 					struct snap_capture *capture, size_t process,
 					struct snap_memory_plan *plan,
 					bool *found_ret) _must_check_;
+
+/*
+ * The same for who has something else to do meanwhile. Begins to ask about a process, an index in
+ * the capture, whose mappings are known; until that is over neither moves, and no other is asked
+ * about. True: the answer comes by snap_scout_go_on().
+ */
+bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process);
+/*
+ * Gives the parser what it wants until it has answered, or until a time; *done_ret: it has, or
+ * there will be no answer. *found_ret: there is a plan. CANCELLED.
+ */
+struct stacksnap_error *snap_scout_go_on(struct snap_scout *scout, int64_t until_ns,
+					 struct snap_memory_plan *plan, bool *found_ret,
+					 bool *done_ret) _must_check_;
+/* Nobody wants the answer any more, or nobody will ask for some time: its parser ends. */
+void snap_scout_leave(struct snap_scout *scout);
 
 #endif

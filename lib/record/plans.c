@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Plans of a recording: see plans.h. */
+#include "record/plans.h"
+
+#include "analyze/runtime/runtimes.h"
+#include "base/clock.h"
+#include "record/log_unwinder.h"
+#include "roles/scout/scout.h"
+
+enum { SHARE = 10 /* of the time one part in so many at most */ };
+
+static const int64_t FIRST_WAIT_NS = 50000000;      /* who is younger may leave at once */
+static const int64_t LONGEST_WAIT_NS = 60000000000; /* between two times for one process */
+static const int64_t FIRST_LOOK_NS = 500000000;     /* for all processes that are there then */
+static const int64_t ADVANCE_NS = 1000000000;       /* beyond its share */
+static const int64_t IDLE_NS = 5000000000;          /* then nobody is kept that could be asked */
+
+void snap_plans_init(struct snap_plans *plans, const struct snap_options *options,
+		     const struct snap_log *log)
+{
+	*plans = (struct snap_plans){ .options = options, .log = log };
+}
+
+void snap_plans_deinit(struct snap_plans *plans)
+{
+	snap_scout_destroy(snap_take_ptr(plans->scout));
+}
+
+/* ---- those that wait ---- */
+
+static void remove_waiting(struct snap_plans *plans, struct snap_planned *planned)
+{
+	if (plans->asked == planned)
+		snap_plans_pause(plans);
+	if (!planned->waits)
+		return;
+	*(planned->previous ? &planned->previous->next : &plans->first) = planned->next;
+	*(planned->next ? &planned->next->previous : &plans->last) = planned->previous;
+	planned->next = planned->previous = NULL;
+	planned->waits = false;
+}
+
+/* Each time it waits longer: who maps files all the time is not asked about all the time. */
+static void append_waiting(struct snap_plans *plans, struct snap_planned *planned)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	if (planned->waits)
+		return;
+	if (planned->after_ns <= now) {
+		planned->wait_ns = planned->wait_ns ? 2 * planned->wait_ns : FIRST_WAIT_NS;
+		if (planned->wait_ns > LONGEST_WAIT_NS)
+			planned->wait_ns = LONGEST_WAIT_NS;
+		planned->after_ns = now + planned->wait_ns;
+	}
+	planned->waits = true;
+	planned->previous = plans->last;
+	*(plans->last ? &plans->last->next : &plans->first) = planned;
+	plans->last = planned;
+}
+
+static void drop_plan(struct snap_planned *planned)
+{
+	if (planned->process)
+		planned->process->plan = NULL;
+	free(planned->plan);
+	planned->plan = NULL;
+	planned->is_known = false;
+}
+
+/* Without memory there is no plan. The new one lies elsewhere than the old one. */
+static void set_plan(struct snap_planned *planned, const struct snap_memory_plan *plan)
+{
+	struct snap_memory_plan *kept = plan ? malloc(sizeof(*kept)) : NULL;
+
+	if (kept)
+		*kept = *plan;
+	drop_plan(planned);
+	planned->plan = kept;
+	planned->process->plan = kept;
+	planned->is_known = true;
+}
+
+/* ---- asking ---- */
+
+static bool begin_asking(struct snap_plans *plans, struct snap_planned *planned)
+{
+	struct stacksnap_error *err = NULL;
+
+	if (!plans->scout && !plans->failed)
+		err = snap_scout_create(plans->options, snap_runtimes, true, &plans->scout);
+	plans->failed |= err != NULL;
+	snap_error_destroy(err);
+	if (plans->failed || !snap_scout_begin(plans->scout, plans->log->capture, planned->space))
+		return false;
+	plans->asked = planned;
+	return true;
+}
+
+/* *done_ret: nobody is asked about any more. */
+static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t until_ns,
+					    bool *done_ret)
+{
+	struct snap_planned *planned = plans->asked;
+	struct snap_memory_plan plan = { .step_count = 0 };
+	bool found;
+	struct stacksnap_error *err =
+		snap_scout_go_on(plans->scout, until_ns, &plan, &found, done_ret);
+
+	if (!*done_ret)
+		return err;
+	plans->asked = NULL;
+	if (!err && (found || planned->plan))
+		set_plan(planned, found ? &plan : NULL);
+	planned->is_known = true;
+	return err;
+}
+
+void snap_plans_pause(struct snap_plans *plans)
+{
+	struct snap_planned *planned = plans->asked;
+
+	if (!planned)
+		return;
+	snap_scout_leave(plans->scout);
+	plans->asked = NULL;
+	append_waiting(plans, planned);
+}
+
+/* Whose turn it is; NULL: nobody's, or others had their time. */
+static struct snap_planned *next_waiting(const struct snap_plans *plans, int64_t now)
+{
+	if (!plans->first || plans->spent_ns > (now - plans->begin_ns) / SHARE + ADVANCE_NS)
+		return NULL;
+	for (struct snap_planned *planned = plans->first; planned; planned = planned->next)
+		if (planned->after_ns <= now)
+			return planned;
+	return NULL;
+}
+
+static struct stacksnap_error *ask_in_turn(struct snap_plans *plans, int64_t until_ns)
+{
+	struct stacksnap_error *err = NULL;
+	bool done = true;
+	int64_t now;
+
+	while (!err && done && (now = snap_clock_ns(CLOCK_MONOTONIC)) < until_ns) {
+		if (!plans->asked) {
+			struct snap_planned *planned = next_waiting(plans, now);
+
+			if (!planned)
+				return NULL;
+			remove_waiting(plans, planned);
+			if (!begin_asking(plans, planned))
+				continue;
+		}
+		err = await_answer(plans, until_ns, &done);
+		plans->idle_ns = snap_clock_ns(CLOCK_MONOTONIC) + IDLE_NS;
+	}
+	return err;
+}
+
+struct stacksnap_error *snap_plans_work(struct snap_plans *plans, int64_t until_ns)
+{
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
+	struct stacksnap_error *err;
+
+	plans->has_begun = true;
+	if (!plans->asked && !plans->first) {
+		if (plans->idle_ns && begin > plans->idle_ns) {
+			snap_scout_leave(plans->scout);
+			plans->idle_ns = 0;
+		}
+		return NULL;
+	}
+	err = ask_in_turn(plans, until_ns);
+	plans->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	return err;
+}
+
+/* ---- processes come and go ---- */
+
+/* A child that has mapped what its parent has, and no more. */
+static bool has_plan_of(const struct snap_plans *plans, const struct snap_planned *planned,
+			const struct snap_planned *parent)
+{
+	const struct snap_process *processes = plans->log->capture->processes;
+	const struct snap_process *own, *other;
+
+	if (!parent || !parent->is_known || parent->space == UINT32_MAX)
+		return false;
+	own = &processes[planned->space];
+	other = &processes[parent->space];
+	return own->uid == other->uid && snap_space_knows(own, other) &&
+	       snap_space_knows(other, own);
+}
+
+struct stacksnap_error *snap_plans_mapped(struct snap_plans *plans, struct snap_planned *planned,
+					  struct snap_sampled_process *process, uint32_t space,
+					  const struct snap_planned *parent, bool exec)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), until;
+	struct stacksnap_error *err;
+	bool done;
+
+	if (!plans->begin_ns)
+		plans->begin_ns = now;
+	until = plans->begin_ns + FIRST_LOOK_NS;
+
+	planned->process = process;
+	remove_waiting(plans, planned);
+	planned->space = space;
+	planned->is_known = false;
+	if (exec || !process->runtimes)
+		drop_plan(planned);
+	if (space == UINT32_MAX || !process->runtimes)
+		return NULL;
+	if (has_plan_of(plans, planned, parent)) {
+		set_plan(planned, parent->plan);
+		return NULL;
+	}
+	if (plans->has_begun || now > until || !begin_asking(plans, planned)) {
+		append_waiting(plans, planned);
+		return NULL;
+	}
+	err = await_answer(plans, until, &done);
+	if (!err && !done)
+		snap_plans_pause(plans);
+	return err;
+}
+
+void snap_plans_ended(struct snap_plans *plans, struct snap_planned *planned)
+{
+	remove_waiting(plans, planned);
+	drop_plan(planned);
+	planned->process = NULL;
+}
