@@ -33,18 +33,48 @@ static int64_t deadline_of(const struct snap_options *options)
 
 /* ---- in the collector ---- */
 
+/* Who is asked where nothing is stopped. */
+struct asked {
+	struct snap_judge *judge;
+	struct snap_scout *scout;
+};
+
+static void asked_deinit(struct asked *asked)
+{
+	snap_judge_destroy(asked->judge);
+	snap_scout_destroy(asked->scout);
+}
+
+static bool ask_judge(void *context, const struct snap_capture *capture, size_t process,
+		      const struct snap_thread *copy)
+{
+	const struct asked *asked = context;
+
+	return snap_judge_suffices(asked->judge, capture, process, copy);
+}
+
+static struct stacksnap_error *ask_scout(void *context, const struct snap_options *options,
+					 struct snap_capture *capture, size_t process,
+					 struct snap_memory_plan *plan, bool *found_ret)
+{
+	const struct asked *asked = context;
+
+	return snap_scout_plan(asked->scout, options, capture, process, plan, found_ret);
+}
+
 static struct stacksnap_error *capture_without_stop(const struct snap_options *options,
 						    struct snap_capture **ret)
 {
-	_cleanup_(snap_judge_destroyp) struct snap_judge *judge = NULL;
-	struct snap_stop_hook hook = { .suffices = snap_judge_suffices };
+	_cleanup_(asked_deinit) struct asked asked = { .judge = NULL };
+	struct snap_stop_hook hook = { .suffices = ask_judge, .context = &asked };
 	struct stacksnap_error *err;
 
-	err = snap_judge_create(options, &judge);
-	if (err)
-		return err;
-	hook.context = judge;
-	return snap_capture_take(options, &hook, ret);
+	err = snap_judge_create(options, &asked.judge);
+	if (!err && options->runtimes) {
+		err = snap_scout_create(options, snap_runtimes, true, &asked.scout);
+		hook.scout = ask_scout;
+	}
+	return err ? err : snap_capture_take(options, &hook, ret);
 }
 
 static struct stacksnap_error *capture_with_runtimes(const struct snap_options *options,

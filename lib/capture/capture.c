@@ -11,6 +11,7 @@
 #include "capture/nostop.h"
 #include "capture/pace.h"
 #include "discover/discover.h"
+#include "sample/copy_blocked.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -431,6 +432,20 @@ static void mark_left_out(struct snap_capture *capture, const struct roots *root
 	}
 }
 
+static struct stacksnap_error *check_guard(void)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
+
+	if (err || snap_guard_find(&procfs) != SNAP_GUARD_NONE)
+		return err;
+	return snap_error_format(
+		SNAP_ERROR_OTHER,
+		"cannot read threads without stopping them: this kernel has neither schedstat nor "
+		"counts of context switches, so a thread that ran meanwhile would go unnoticed; "
+		"leave out --no-stop");
+}
+
 static struct stacksnap_error *take_capture(const struct snap_options *options,
 					    const struct snap_stop_hook *hook,
 					    struct snap_pace *pace, struct retry *retry,
@@ -442,8 +457,10 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 	struct snap_shared_memory *memory;
 	struct stacksnap_error *err;
 
-	if (options->no_stop)
-		return snap_nostop_take(options, hook, &retry->execed, ret);
+	if (options->no_stop) {
+		err = check_guard();
+		return err ? err : snap_nostop_take(options, hook, &retry->execed, ret);
+	}
 	err = discover_tree(options, &capture);
 	if (err)
 		return err;

@@ -10,9 +10,9 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "capture/collect.h"
+#include "capture/thread_plans.h"
 #include "discover/discover.h"
 #include "proc/address_space.h"
-#include "sample/copy_blocked.h"
 #include "sample/sampler.h"
 #include "stop/describe.h"
 
@@ -29,6 +29,7 @@ struct nostop {
 	const struct snap_stop_hook *hook; /* NULL, or with `suffices` */
 	struct snap_capture *capture;      /* the sampler's, until the end */
 	struct snap_shared_memory *shared;
+	struct snap_thread_plans plans;
 	struct snap_stop *stop;
 	/* By process: as the sampler has it, NULL: it has ended, or was never there. */
 	struct snap_sampled_process **sampled;
@@ -51,6 +52,7 @@ static void nostop_deinit(struct nostop *nostop)
 	for (size_t i = 0; nostop->stop && i < nostop->stop->process_count; i++)
 		if (nostop->sampled[i])
 			nostop->capture->live[i] = (struct snap_live){ -1, -1, -1, -1, -1 };
+	snap_thread_plans_deinit(&nostop->plans);
 	free(nostop->sampled);
 	free(nostop->buffer);
 	free(nostop->tids);
@@ -158,7 +160,9 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 		return NULL;
 	index = (uintptr_t)process->user - 1;
 	err = take_trouble(nostop, process->facts, index);
-	return err ? err : take_maps(nostop, process, index);
+	if (!err)
+		err = take_maps(nostop, process, index);
+	return err ? err : snap_thread_plans_ask(&nostop->plans, nostop->capture, index, process);
 }
 
 static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
@@ -392,6 +396,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	traced->arch = thread->process->facts->arch;
 	if (thread->stopped_ns > traced->alone_ns)
 		traced->alone_ns = thread->stopped_ns;
+	snap_thread_plans_keep(&nostop->plans, nostop->shared, traced->index, copy->memory);
 	return keep_copy(nostop, copy, mine);
 }
 
@@ -511,20 +516,6 @@ static struct stacksnap_error *complete_process(struct nostop *nostop, size_t in
 
 /* ---- the whole ---- */
 
-static struct stacksnap_error *check_guard(void)
-{
-	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
-	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
-
-	if (err || snap_guard_find(&procfs) != SNAP_GUARD_NONE)
-		return err;
-	return snap_error_format(
-		SNAP_ERROR_OTHER,
-		"cannot read threads without stopping them: this kernel has neither schedstat nor "
-		"counts of context switches, so a thread that ran meanwhile would go unnoticed; "
-		"leave out --no-stop");
-}
-
 static struct stacksnap_error *prepare(struct nostop *nostop)
 {
 	struct snap_capture *capture = nostop->capture;
@@ -557,6 +548,7 @@ static struct stacksnap_error *finish(struct nostop *nostop)
 
 		if (nostop->sampled[i])
 			take_live(nostop, i);
+		nostop->stop->processes[i].memory = snap_thread_plans_image(&nostop->plans, i);
 		err = complete_process(nostop, i);
 		if (err)
 			return err;
@@ -572,15 +564,13 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	_cleanup_(nostop_deinit) struct nostop nostop = {
 		.options = options,
 		.hook = hook && hook->suffices ? hook : NULL,
+		.plans = { .options = options, .hook = hook },
 	};
 	const struct snap_sampler_sink sink = { &nostop, on_program, on_mapped, on_ended,
 						on_born, on_renamed, on_died,   on_sample };
 	struct snap_sampler_tick tick;
-	struct stacksnap_error *err = check_guard();
+	struct stacksnap_error *err = snap_sampler_create(options, &sink, &sampler);
 
-	if (err)
-		return err;
-	err = snap_sampler_create(options, &sink, &sampler);
 	if (err)
 		return err;
 	nostop.capture = snap_sampler_capture(sampler);

@@ -172,6 +172,60 @@ class NoStop(Case):
             self.assertEqual(addresses(stack), addresses(right[tid][1]))
 
 
+PYTHON = """
+import os, sys, threading, time
+class Waiter:
+    def waits(self, ready):
+        ready.set()
+        time.sleep(3600)
+class Worker:
+    def computes(self):
+        while True:
+            pass
+def recurse(n, ready):
+    if n:
+        return recurse(n - 1, ready)
+    Waiter().waits(ready)
+sys.setrecursionlimit(5000)
+for depth in (0, 20, 1000):
+    ready = threading.Event()
+    threading.Thread(target=recurse, args=(depth, ready), daemon=True).start()
+    ready.wait()
+print("ready", os.getpid(), flush=True)
+Worker().computes()
+"""
+
+
+class Runtimes(Case):
+    """What a runtime knows comes with each thread, and is that thread's own."""
+
+    def test_python(self):
+        python = shutil.which("python3", path="/usr/bin") or self.skip("python3")
+        victim = self.program(["nice", "-n", "15", python, "-c", PYTHON], running=1)
+        node = processes(self.json("-p", victim.pid, "--no-stop", "-n", 3000))[victim.pid]
+        self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
+        depths = []
+        for tid, (thread, stack) in threads(node).items():
+            own = [e.get("function") for e in stack["entries"] if e.get("language") == "python"]
+            if tid == victim.pid:
+                self.assertEqual(thread["taken"], "alone")
+                self.assertEqual(own[-2:], ["Worker.computes", "<module>"])
+                continue
+            self.assertEqual(thread["taken"], "unstopped")
+            self.assertEqual(own[0], "Waiter.waits", stack)
+            self.assertEqual(stack["unwind"], "complete", stack)
+            depths.append(own.count("recurse") - 1)
+        self.assertEqual(sorted(depths), [0, 20, 1000])
+
+    def test_none_is_asked_for(self):
+        python = shutil.which("python3", path="/usr/bin") or self.skip("python3")
+        victim = self.program([python, "-c", PYTHON], running=1)
+        node = processes(self.json("-p", victim.pid, "--no-stop", "--runtimes", "none"))[victim.pid]
+        self.assertNotIn("runtimes", node)
+        self.assertFalse([e for _, stack in threads(node).values() for e in stack["entries"]
+                          if e.get("language") == "python"])
+
+
 class Share(Case):
     """How many blocked threads of real programs can be read whole: at least 85 of 100."""
     long = True

@@ -173,6 +173,34 @@ static void test_walk_ends(void **state _unused_)
 	assert_int_equal(bed.image.steps[1].records, 2);
 }
 
+/* Frames of deep recursion: a page of them at a time, whichever way the list goes. */
+static void test_walk_of_neighbours(void **state _unused_)
+{
+	enum { FRAMES = 1000, FRAME = 96 };
+
+	bed_put(&bed, 0x100, at(0x10000 + (FRAMES - 1) * FRAME));
+	for (uint64_t i = 1; i < FRAMES; i++)
+		bed_put(&bed, 0x10000 + i * FRAME + 8, at(0x10000 + (i - 1) * FRAME));
+	/* The page before it cannot be read. */
+	bed.absent[0xf] = true;
+	bed_add(&bed, read_at(0x100, 8));
+	bed_add(&bed, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
+					       .source = 1,
+					       .next = 8,
+					       .len = FRAME - 8,
+					       .max = 100000 });
+	bed_execute(&bed);
+	bed_check_image(&bed);
+	assert_int_equal(bed.image.steps[1].records, FRAMES);
+	assert_int_equal(bed.image.steps[1].bytes, FRAMES * (FRAME - 8));
+	assert_true(bed.calls < 60);
+	/* Without room for pages there are fewer at a time. */
+	bed.task.budget.bytes = 2000;
+	bed_execute(&bed);
+	assert_int_equal(bed.image.steps[1].cut, SNAP_PLAN_CUT_MEMORY);
+	assert_true(bed.image.steps[1].records > 10);
+}
+
 static void test_array(void **state _unused_)
 {
 	struct snap_plan_step *array;
@@ -803,6 +831,7 @@ int main(void)
 		A_TEST(test_walk),
 		A_TEST(test_walk_inside),
 		A_TEST(test_walk_ends),
+		A_TEST(test_walk_of_neighbours),
 		A_TEST(test_array),
 		A_TEST(test_each),
 		A_TEST(test_range),

@@ -42,8 +42,9 @@ struct snap_runtime_process {
 	struct snap_arena *arena;           /* all else of the result */
 	/*
 	 * scout: the plan is for single threads, executed with each sample of one: what that thread
-	 * itself runs, and nothing of tasks that wait. read: the process has that one thread, and
-	 * the memory is what such a plan took; `tasks` has the one that it runs, if there is one.
+	 * itself runs, and nothing of tasks that wait. read: the memory is what such a plan took,
+	 * of the one thread that the process has here, or of several, one after the other; `tasks`
+	 * has those that they run, if there are any.
 	 */
 	bool is_of_thread;
 };

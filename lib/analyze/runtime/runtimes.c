@@ -123,6 +123,15 @@ static bool find_copied(void *context, uint64_t address, uint64_t *start_ret, ui
 	return snap_memory_image_next(memory->process->memory, address, start_ret, size_ret);
 }
 
+/* With --no-stop the memory is what came with each thread. */
+static bool is_taken_by_thread(const struct snap_process *process)
+{
+	for (size_t i = 0; i < process->thread_count; i++)
+		if (process->threads[i].result == SNAP_THREAD_COPIED)
+			return process->threads[i].taken != SNAP_TAKEN_TOGETHER;
+	return false;
+}
+
 static void warn_of_refusal(struct snap_analysis *analysis, const struct snap_process *process,
 			    const struct snap_runtime_result *result)
 {
@@ -145,6 +154,7 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		.options = analysis->options,
 		.strings = &analysis->strings,
 		.arena = snap_analysis_arena(analysis),
+		.is_of_thread = is_taken_by_thread(raw->process),
 	};
 	size_t count = 0;
 

@@ -157,6 +157,33 @@ static uint64_t end_of(const struct snap_plan_request *request)
 	return request->address + request->size;
 }
 
+/*
+ * A list whose records lie beside each other: as deep recursion makes frames. Its whole page is read
+ * with one of them, as those that follow are there, too.
+ */
+static bool goes_on_nearby(const struct snap_plan_run *run, const struct snap_plan_request *request)
+{
+	const struct snap_plan_list *list = &run->lists[request->list];
+
+	if (run->step->op != SNAP_PLAN_WALK || !list->last)
+		return false;
+	return request->address > list->last ? request->address - list->last < SNAP_PLAN_PAGE
+					     : list->last - request->address < SNAP_PLAN_PAGE;
+}
+
+/* As much of the page where a piece begins as was not read, if there is room for that. */
+static void take_page(const struct cursor *cursor, uint64_t most, uint64_t *start, uint64_t *end)
+{
+	uint64_t first = *start & ~(uint64_t)(SNAP_PLAN_PAGE - 1), last = first + SNAP_PLAN_PAGE;
+
+	first = first > cursor->from ? first : *start;
+	last = last > *end ? last : *end;
+	if (last - first > most)
+		return;
+	*start = first;
+	*end = last;
+}
+
 /* A piece for the next wanted requests, at most `most` bytes; false: there is nothing left. */
 static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_t most,
 		       struct iovec *piece, size_t *first_ret)
@@ -174,6 +201,8 @@ static bool next_piece(struct snap_plan_run *run, struct cursor *cursor, uint64_
 	*first_ret = i;
 	start = requests[i].address > cursor->from ? requests[i].address : cursor->from;
 	end = end_of(&requests[i]);
+	if (goes_on_nearby(run, &requests[i]))
+		take_page(cursor, most, &start, &end);
 	for (i++; i < run->request_count && end - start < most; i++) {
 		if (requests[i].address >= end + NEAR_BYTES || snap_plan_is_late(run))
 			break;
@@ -298,6 +327,7 @@ static void follow_list(struct snap_plan_run *run, const struct snap_plan_reques
 	/* Where that lies before the record, or behind it, there is no number. */
 	if ((run->step->flags & SNAP_PLAN_INSIDE) && snap_plan_number(&view, at, 8, &at))
 		at += (uint64_t)(int64_t)run->step->next_add - view.address;
+	run->lists[request->list].last = request->address;
 	run->lists[request->list].next = snap_plan_number(&view, at, 8, &next)
 						 ? snap_plan_pointer(run->step, next, true)
 						 : 0;

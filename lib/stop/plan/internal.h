@@ -37,6 +37,7 @@ enum { SNAP_PLAN_WANTED = UINT32_MAX };
 struct snap_plan_list {
 	uint64_t next;
 	uint64_t head, owner; /* it ends there: the field that leads to it, and its record */
+	uint64_t last;        /* its record before the next one; 0: none */
 	uint32_t left;        /* records that it may still have */
 };
 

@@ -87,7 +87,8 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
 
-	if (process->process->arch != SNAP_ARCH_X86_64)
+	/* What a single thread runs is not looked for. */
+	if (process->process->arch != SNAP_ARCH_X86_64 || process->is_of_thread)
 		return NULL;
 	*found_ret = snap_go_find_texts(&go) || go.is_there;
 	if (go.text_count > 0 && snap_go_find_runtime(&go)) {
@@ -129,7 +130,7 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	const char *refused;
 
 	*ret = NULL;
-	if (process->process->arch != SNAP_ARCH_X86_64)
+	if (process->process->arch != SNAP_ARCH_X86_64 || process->is_of_thread)
 		return NULL;
 	if (!snap_go_find_texts(&go) && !go.is_there)
 		return why_not(&go);

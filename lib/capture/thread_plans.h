@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory of managed runtimes where nothing is stopped: plans for single threads, which are asked
+ * for when a process comes, and one image of each process, joined of what came with its threads.
+ * Knows nothing of threads, nor of how they are read.
+ */
+#ifndef SNAP_CAPTURE_THREAD_PLANS_H
+#define SNAP_CAPTURE_THREAD_PLANS_H
+
+#include "base/shared_memory.h"
+#include "sample/sampler.h"
+#include "stop/tracer.h"
+
+struct snap_thread_plans {
+	const struct snap_options *options;
+	const struct snap_stop_hook *hook; /* NULL: nobody is to be asked */
+	/* By index of the process in the capture. */
+	struct snap_planned_process *processes;
+	size_t count, capacity;
+};
+
+void snap_thread_plans_deinit(struct snap_thread_plans *plans);
+
+/*
+ * A process has come, is another program now, or has mapped something: asks for its plan, where it
+ * looks as if it had a runtime. CANCELLED, NO_MEMORY.
+ */
+struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
+					      struct snap_capture *capture, size_t index,
+					      struct snap_sampled_process *process) _must_check_;
+/* What came with a copy that is kept; NULL: nothing. Without memory it is left out. */
+void snap_thread_plans_keep(struct snap_thread_plans *plans, struct snap_shared_memory *shared,
+			    size_t index, const struct snap_memory_image *image);
+/* All of a process, in the shared memory; NULL: nothing. */
+struct snap_memory_image *snap_thread_plans_image(const struct snap_thread_plans *plans,
+						  size_t index);
+
+#endif
