@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Goroutines as the reader of Go finds them in a program's memory, against the program's own dump (SIGQUIT)
-and its own profiles: states, stacks, lines, creators, labels. tests/runtime/matrix_go.sh does the same with many
-versions of Go."""
+and its own profiles: states, stacks, lines, creators, labels. `./dev runtimes` does the same with many versions of Go."""
 import os
 import re
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """PHP's functions as the reader of PHP finds them in memory, against debug_backtrace() and what a server was
-asked for. tests/runtime/matrix_interpreters.sh does the same with another PHP."""
+asked for. `./dev runtimes` does the same with another PHP."""
 import contextlib
 import glob
 import os

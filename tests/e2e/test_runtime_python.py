@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Python's frames as the reader of CPython finds them in memory, against what the program says of itself
-(faulthandler, asyncio). tests/runtime/matrix_interpreters.sh does the same with many versions of Python."""
+(faulthandler, asyncio). `./dev runtimes` does the same with many versions of Python."""
 import os
 import shutil
 import subprocess

@@ -1,44 +1,136 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""matrix_go.py READER COUNT FOLDER VERSION=GO…: every variant of the zoo with every go command: one line each,
-and the differences. FOLDER keeps the programs."""
+"""Programs of many versions of Go, each built in all ways (zoo_go.py), and programs that others have built, against their
+own dump and profiles, and the tool's report against the reading."""
 import os
-import sys
-import time
+import re
+import shutil
+import subprocess
+import tempfile
 
+import matrix_rows as rows
+import still
+import truth_go
+import truth_tool
 import zoo_go
 
-
-def main():
-    reader, count, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    chosen = os.environ.get("VARIANTS", " ".join(zoo_go.VARIANTS)).split()
-    options = os.environ.get("READER_OPTIONS", "").split()
-    bad = 0
-    for version, go in (word.split("=", 1) for word in sys.argv[4:]):
-        for variant in chosen:
-            program = os.path.join(folder, f"zoo-{version}-{variant}")
-            if not os.path.exists(program):
-                trouble = zoo_go.build(go, variant, program)
-                if trouble:
-                    print(f"{version} {variant}: skipped: {trouble.strip().splitlines()[-1]}", flush=True)
-                    continue
-            begin = time.monotonic()
-            try:
-                reading, comparison = zoo_go.compare(reader, program, count, int(version.split(".")[1]) >= 21, options)
-            except (RuntimeError, OSError, ValueError) as error:
-                print(f"{version} {variant}: FAILED: {error}", flush=True)
-                bad += 1
-                continue
-            refused = reading.result["refused"] if reading.result else "not found"
-            timing = reading.document
-            print(f"{version} {variant}: {'REFUSED ' + refused + ' ' if refused else ''}{comparison.summary()}; "
-                  f"scout {timing['scout_ns'] / 1e6:.1f} ms, read {timing['read_ns'] / 1e6:.1f} ms, "
-                  f"{time.monotonic() - begin:.1f} s", flush=True)
-            bad += bool(refused) or bool(comparison.differences)
-            for difference in comparison.differences[:int(os.environ.get("SHOW", "3"))]:
-                print("    " + difference[:700], flush=True)
-    return bad > 0
+PARENTS_SINCE = 21
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def sources_changed(program):
+    newest = max(os.path.getmtime(os.path.join(zoo_go.SOURCE, name)) for name in os.listdir(zoo_go.SOURCE))
+    return not os.path.exists(program) or os.path.getmtime(program) < newest
+
+
+def built(go, version, variant, folder):
+    """The program, or why there is none."""
+    program = os.path.join(folder, f"zoo-{version}-{variant}")
+    if sources_changed(program):
+        os.makedirs(folder, exist_ok=True)
+        trouble = zoo_go.build(go, variant, program)
+        if trouble:
+            return None, (trouble.strip().splitlines() or ["it was not built"])[-1]
+    return program, None
+
+
+def said(comparison):
+    equal = sum(n for (_, same), n in comparison.counts.items() if same)
+    whole = sum(comparison.counts.values())
+    goroutines = comparison.counts["goroutines", True], comparison.counts["goroutines", True] + \
+        comparison.counts["goroutines", False]
+    return rows.of(*goroutines, "goroutines") + ", " + rows.of(equal, whole, "facts of them")
+
+
+def row_of(version, build, reading, comparison):
+    refused = reading.result["refused"] if reading.result else "not found"
+    if refused:
+        return rows.Row("Go", version, build, rows.WRONG, why=refused)
+    tool, own = comparison.tool, comparison.differences
+    shown = rows.of(tool.equal, tool.count, "stacks, states and labels")
+    differences = own + tool.differences
+    return rows.Row("Go", version, build, rows.WRONG if differences else rows.RIGHT, said(comparison), shown,
+                    differences=differences)
+
+
+def run(bed, version, variant, go):
+    """One version, built in one way."""
+    program, trouble = built(go, version, variant, bed.programs)
+    if not program:
+        return rows.skipped("Go", version, variant, trouble)
+    try:
+        for _ in range(bed.tries):  # its own runtime may do something just then
+            reading, comparison = zoo_go.compare(bed.reader, program, bed.count, int(version.split(".")[1]) >= PARENTS_SINCE,
+                                                 ["--image"], tool=bed.tool)
+            row = row_of(version, variant, reading, comparison)
+            if row.result == rows.RIGHT:
+                break
+        return row
+    except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return rows.Row("Go", version, variant, rows.WRONG, why=str(error)[:300])
+
+
+class Foreign(zoo_go.Zoo):
+    """A stripped program that others have built, esbuild, serving a folder; its last words are all it says."""
+
+    def __init__(self, program):
+        self.folder = tempfile.mkdtemp(prefix="foreign-")
+        self.dump_path = os.path.join(self.folder, "dump")
+        with open(self.dump_path, "w") as dump:
+            self.process = subprocess.Popen(["nice", "-n", "10", program, "--serve=127.0.0.1:0", "--servedir=" + self.folder],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=dump, text=True,
+                                            env=dict(os.environ, GOTRACEBACK="system"))
+        self.pid = self.process.pid
+
+    def serves(self):
+        return "127.0.0.1" in self.read(self.dump_path)
+
+
+def without_wrappers(dump):
+    """What the compiler makes for methods and go statements, and nothing but a dump shows."""
+    for goroutine in dump.values():
+        goroutine.frames = [frame for frame in goroutine.frames if frame[1] != "<autogenerated>"
+                            and not re.search(r"^runtime\.gcenable\.func\d+$|\.gowrap\d+$", frame[0])]
+    return dump
+
+
+def run_foreign(bed, version, program):
+    """Of a program without a way to tell of itself but its end. Those of its goroutines that sleep come and go."""
+    comparison = truth_go.Comparison()
+    try:
+        with Foreign(program) as foreign:
+            still.wait_until(foreign.serves)
+            reading = reading_at_rest(bed, foreign)
+            report = truth_tool.read(bed.tool, foreign.pid, "go")
+            again = zoo_go.read(bed.reader, foreign.pid, ["--image"])
+            dump = without_wrappers(truth_go.parse_dump(foreign.dump()))
+    except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return rows.Row("Go", version, "foreign, stripped", rows.WRONG, why=str(error)[:300])
+    dump = {number: goroutine for number, goroutine in dump.items() if goroutine.words[0] != "sleep"}
+    for number in set(reading.tasks) | set(report.tasks):
+        task, state = reading.tasks.get(number), report.states.get(number)
+        if (task and task["wait"] == "sleep") or (state and state[1] == "sleep"):
+            reading.tasks.pop(number, None)
+            report.tasks.pop(number, None)
+    moved = {number for number in set(dump) | set(reading.tasks) if reading.where(number) != again.where(number)}
+    truth_go.compare_dump(reading, dump, dump, comparison, int(version.split(".")[1]) >= PARENTS_SINCE, moved)
+    comparison.tool = zoo_go.compare_tool(reading, report, moved)
+    return row_of(version, "foreign, stripped", reading, comparison)
+
+
+def reading_at_rest(bed, foreign):
+    """A reading in which nothing runs."""
+    found = []
+
+    def is_still():
+        found[:] = [zoo_go.read(bed.reader, foreign.pid, ["--image"])]
+        return not any(task["state"] in ("running", "runnable") for task in found[0].tasks.values())
+
+    still.wait_until(is_still)
+    return found[0]
+
+
+def version_of(go):
+    """1.19, of a go command; None: it is none."""
+    if not go or not shutil.which(go):
+        return None
+    words = subprocess.run([go, "version"], stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+    return ".".join(words[2].removeprefix("go").split(".")[:2]) if len(words) > 2 else None

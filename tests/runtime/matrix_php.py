@@ -1,59 +1,80 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""matrix_php.py READER PHP…: every state of states.php with every interpreter: one line each, and what differs. An
+"""Every state of states.php with many interpreters, against debug_backtrace(), and the tool's report against the reading. An
 interpreter is a path, or ROOT:PATH for one that lives in a root folder of its own."""
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 
+import matrix_rows as rows
+import still
 import truth_php
 import truth_python
+import truth_tool
 
 
-def run(reader, command, script, state):
-    """How many frames are equal."""
+def read(bed, command, script, state):
+    """How many frames are equal, and the comparison with the tool; None: it was refused, with the message."""
     victim = subprocess.Popen([*command, script, state], stdout=subprocess.PIPE, text=True)
+
     try:
         line = victim.stdout.readline()
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            with open(f"/proc/{victim.pid}/syscall", encoding="ascii") as file:
-                if not file.read().startswith("running"):
-                    break
-        _, result = truth_python.read(reader, "php", victim.pid, ["--image"])
+        still.until_blocked(victim.pid)
+        _, result = truth_python.read(bed.reader, "php", victim.pid, ["--image"])
+        report = truth_tool.read(bed.tool, victim.pid, "php")
         if not result or result["refused"]:
-            raise truth_php.Differs(result and result["refused"])
-        return result["version"], truth_php.compare(result, line, script)
+            return None, (report.messages() or [result and result["refused"] or "not found"])[0]
+        count = truth_php.compare(result, line, script)
+        comparison = truth_tool.Comparison()
+        for thread in result["threads"]:
+            frames = truth_python.frames_of(result, thread["stack"])
+            comparison.add_stack(state, [(function, file, number) for file, number, function in frames],
+                                 report.threads.get(thread["tid"]))
+        return count, comparison
     finally:
         victim.kill()
         victim.communicate()
 
 
-def main():
-    bad = False
-    for interpreter in sys.argv[2:]:
-        root, _, path = interpreter.rpartition(":")
-        folder = tempfile.mkdtemp(prefix="stacksnap-matrix.", dir=os.path.join(root or "/", "tmp"))
+def version_of(command):
+    """8.2.29, and how it was built; None: it does not run."""
+    done = subprocess.run([*command, "-r", "echo PHP_VERSION, ' ', PHP_ZTS ? 'ZTS' : 'NTS', PHP_DEBUG ? ' debug' : '';"],
+                          capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    return (words[0], ", ".join(words[1:])) if len(words) > 1 else None
+
+
+def run(bed, interpreter, where):
+    root, _, path = interpreter.rpartition(":")
+    command = (["chroot", root] if root else []) + [path]
+    found = version_of(command)
+    if not found:
+        return rows.skipped("PHP", "", where, "it does not run")
+    folder = tempfile.mkdtemp(prefix="stacksnap-matrix.", dir=os.path.join(root or "/", "tmp"))
+    try:
         script = os.path.join("/" + os.path.relpath(folder, root or "/"), "states.php")
         shutil.copy(truth_php.STATES, folder)
-        command = (["chroot", root] if root else []) + [path]
-        states = subprocess.run([*command, script, "list"], capture_output=True, text=True, check=True).stdout.split()
-        equal = frames = 0
-        version = "PHP"
-        for state in states:
-            try:
-                version, count = run(sys.argv[1], command, script, state)
-                equal, frames = equal + 1, frames + count
-            except truth_php.Differs as error:
-                print(f"{interpreter}: {state}: FAILED: {error}", flush=True)
-                bad = True
-        print(f"{interpreter}: {version}: {equal} of {len(states)} states, {frames} frames", flush=True)
+        return run_states(bed, rows.Row("PHP", found[0].split("-")[0], f"{where}, {found[1]}", rows.RIGHT), command, script)
+    finally:
         shutil.rmtree(folder)
-    return bad
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run_states(bed, row, command, script):
+    states = subprocess.run([*command, script, "list"], capture_output=True, text=True, check=True).stdout.split()
+    frames = same = equal = 0
+    differences = []
+    for state in states:
+        try:
+            count, found = read(bed, command, script, state)
+        except (truth_php.Differs, RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            differences.append(f"{state}: {error}")
+            continue
+        if count is None:
+            row.result, row.why = rows.WRONG if row.build.endswith("NTS") else rows.REFUSED, found
+            return row
+        equal, frames, same = equal + 1, frames + count, same + found.equal
+        differences += found.differences
+    row.said = f"{equal} of {len(states)} states, {frames} frames"
+    row.tool = rows.of(same, len(states), "stacks")
+    row.result, row.differences = rows.WRONG if differences else rows.RIGHT, differences
+    return row

@@ -1,66 +1,113 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""matrix_python.py READER PYTHON…: zoo.py and, from 3.11 on, tasks.py with every interpreter; two lines each, and
-what differs. An interpreter is a path, or ROOT:PATH for one that lives in a root folder of its own."""
+"""zoo.py and, from 3.11 on, tasks.py with many interpreters, against faulthandler and asyncio, and the tool's report
+against the reading. An interpreter is a path, or ROOT:PATH for one that lives in a root folder of its own."""
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
+import matrix_rows as rows
+import still
 import truth_python
+import truth_tool
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
 TASKS_SINCE = 11
 
 
-def run(reader, interpreter, program, arguments, compare):
+class Victim:
+    """A program of ours in an interpreter; with this, it and its files are gone at the end."""
+
+    def __init__(self, interpreter, program, *arguments):
+        root, _, path = interpreter.rpartition(":")
+        self.folder = tempfile.mkdtemp(prefix="stacksnap-matrix.", dir=os.path.join(root or "/", "tmp"))
+        inside = "/" + os.path.relpath(self.folder, root or "/")
+        shutil.copy(os.path.join(PROGRAMS, program), self.folder)
+        self.out = os.path.join(self.folder, "out")
+        command = (["chroot", root] if root else []) + [path, f"{inside}/{program}", f"{inside}/out", *arguments]
+        self.process = subprocess.Popen(["nice", "-n", "15", *command], stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def is_ready(self):
+        return self.process.stdout.readline().split()[:1] == ["ready"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        shutil.rmtree(self.folder)
+
+
+def version_of(interpreter):
+    """3.13.5, and how it was built: '', 'debug', 'free-threaded'; None: it does not run."""
     root, _, path = interpreter.rpartition(":")
-    folder = tempfile.mkdtemp(prefix="stacksnap-matrix.", dir=os.path.join(root or "/", "tmp"))
-    inside = "/" + os.path.relpath(folder, root or "/")
-    shutil.copy(os.path.join(PROGRAMS, program), folder)
-    command = (["chroot", root] if root else []) + [path, f"{inside}/{program}", f"{inside}/out", *arguments]
-    victim = subprocess.Popen(["nice", "-n", "15", *command], stdout=subprocess.PIPE, text=True)
+    code = "import sys, sysconfig as s; print('.'.join(map(str, sys.version_info[:3])), " \
+           "'debug' if hasattr(sys, 'gettotalrefcount') else '', " \
+           "'free-threaded' if s.get_config_var('Py_GIL_DISABLED') else '')"
+    done = subprocess.run((["chroot", root] if root else []) + [path, "-c", code], capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    return (words[0], ", ".join(words[1:])) if words else None
+
+
+def compare_tool(result, report):
+    """What the tool shows of all threads and tasks."""
+    comparison = truth_tool.Comparison()
+
+    def stack_of(what):
+        return [(function, file, line) for file, line, function in truth_python.frames_of(result, what["stack"])]
+
+    for thread in result["threads"]:
+        comparison.add_stack(f"thread {thread['tid']}", stack_of(thread), report.threads.get(thread["tid"]))
+    for task in result["tasks"]:
+        comparison.add_stack(f"task {task['name']}", stack_of(task), report.tasks.get(task["id"]))
+    return comparison
+
+
+def compare(bed, interpreter, build, version, with_tasks):
+    """zoo.py, or tasks.py."""
+    program, *arguments = ("tasks.py", str(min(bed.count, 1000))) if with_tasks else ("zoo.py",)
+    with Victim(interpreter, program, *arguments) as victim:
+        if not victim.is_ready():
+            return rows.skipped("CPython", version, build, f"{program} does not run")
+        still.until_blocked(victim.pid)
+        _, result = truth_python.read(bed.reader, "cpython", victim.pid, ["--image"])
+        report = truth_tool.read(bed.tool, victim.pid, "python")
+        refused = result["refused"] if result else "not found"
+        if refused:
+            shown = any(frames for frames in list(report.threads.values()) + list(report.tasks.values()))
+            is_fine = build.rsplit(", ", 1)[-1] in ("debug", "free-threaded") and not shown and report.threads
+            return rows.Row("CPython", version, build, rows.REFUSED if is_fine else rows.WRONG,
+                            tool=f"{len(report.threads)} native stacks", why=(report.messages() or [refused])[0])
+        if with_tasks:
+            tasks, _ = truth_python.compare_tasks(result, victim.out)
+            said = rows.of(tasks, tasks, "tasks")
+        else:
+            said = "{} threads, {} frames".format(*truth_python.compare_threads(result, victim.out, victim.pid))
+        comparison = compare_tool(result, report)
+        return rows.Row("CPython", version, build, rows.WRONG if comparison.differences else rows.RIGHT, said,
+                        rows.of(comparison.equal, comparison.count, "stacks"), differences=comparison.differences)
+
+
+def run(bed, interpreter, where):
+    """Threads and tasks of one interpreter: a row."""
+    found = version_of(interpreter)
+    if not found:
+        return rows.skipped("CPython", "", where, "it does not run")
+    version, build = found[0], ", ".join(word for word in (where, found[1]) if word)
+    row = None
     try:
-        if victim.stdout.readline().split()[:1] != ["ready"]:
-            return "it does not run"
-        options = os.environ.get("READER_OPTIONS", "--image").split()
-        document, result = truth_python.read(reader, "cpython", victim.pid, options)
-        if not result or result["refused"]:
-            return f"{result and result['version']}: FAILED: {result and result['refused']}"
-        timing = f"scout {document['scout_ns'] / 1e6:.1f} ms, copied in {document.get('image_ns', 0) / 1e6:.2f} ms, " \
-                 f"{document.get('image_bytes', 0) / 1024:.0f} KiB, read in {document['read_ns'] / 1e6:.2f} ms"
-        try:
-            return f"{result['version']}: {compare(result, os.path.join(folder, 'out'), victim.pid)}; {timing}"
-        except truth_python.Differs as error:
-            return f"{result['version']}: FAILED: {error}"
-    finally:
-        victim.kill()
-        victim.wait()
-        shutil.rmtree(folder)
-
-
-def compare_threads(result, path, pid):
-    threads, frames = truth_python.compare_threads(result, path, pid)
-    return f"{threads} of {threads} threads, {frames} frames"
-
-
-def compare_tasks(result, path, _pid):
-    tasks, longer = truth_python.compare_tasks(result, path)
-    return f"{tasks} of {tasks} tasks, {longer} of them longer than asyncio can tell"
-
-
-def main():
-    bad = False
-    for interpreter in sys.argv[2:]:
-        lines = [run(sys.argv[1], interpreter, "zoo.py", [], compare_threads)]
-        if lines[0].startswith("3.") and int(lines[0].split(":")[0].split(".")[1]) >= TASKS_SINCE:
-            lines.append(run(sys.argv[1], interpreter, "tasks.py", [os.environ.get("COUNT", "1000")], compare_tasks))
-        for line in lines:
-            print(f"{interpreter}: {line}", flush=True)
-            bad |= "FAILED" in line
-    return bad
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for with_tasks in (False, True):
+            if with_tasks and int(version.split(".")[1]) < TASKS_SINCE:
+                continue
+            again = compare(bed, interpreter, build, version, with_tasks)
+            if row:
+                again.said, again.tool = f"{row.said}; {again.said}", f"{row.tool}; {again.tool}"
+            row = again
+            if row.result != rows.RIGHT:
+                break
+        return row
+    except (truth_python.Differs, RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return rows.Row("CPython", version, build, rows.WRONG, differences=(str(error),))

@@ -2,16 +2,28 @@
 # For newer_go.sh and newer_debian.sh, which read it: apt with a state of its own for other suites of the Debian mirror
 # that this machine uses.
 
+# Leaves, and says why.
+not_to_be_had() {
+	echo "$*" >&2
+	exit 3
+}
+
+# What apt says of its trouble, on one line.
+apt_says() {
+	sed -n 's/^[EW]: *//p' "$1" | head -1
+}
+
 # use_suites DIR NAME SUITE…: apt-get works on these suites from here on, its lists at most a day old; nothing
 # of the machine's own state changes. Sets `new`, an empty folder in DIR, which goes at the end. Leaves with
-# status 3 where they are not to be had.
+# status 3, and a line that says why, where they are not to be had.
 use_suites() {
 	dir=$1 state=$1/apt-$2
 	shift 2
 	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
 		sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
 			-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
-	[ -n "$mirror" ] || exit 3
+	command -v apt-get >/dev/null || not_to_be_had "this machine has no apt"
+	[ -n "$mirror" ] || not_to_be_had "this machine uses no mirror of Debian"
 	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
 	for suite; do
 		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
@@ -24,7 +36,8 @@ use_suites() {
 	END
 	export APT_CONFIG="$state/conf"
 	if [ -z "$(find "$state/stamp" -mmin -1440 2>/dev/null)" ]; then
-		apt-get -qq update || exit 3
+		apt-get -qq update >"$state/log" 2>&1 ||
+			not_to_be_had "the lists of the other suites cannot be had: $(apt_says "$state/log")"
 		touch "$state/stamp"
 	fi
 	new=$(mktemp -d -p "$dir")

@@ -17,7 +17,8 @@ if [ -x "$root$program" ]; then
 fi
 . "$(dirname "$(readlink -f "$0")")/newer_apt.sh"
 use_suites "$dir" "$suite" "$suite"
-apt-get -qq -y --download-only -o Dir::Cache::archives="$new" install "$package" "$@" >/dev/null 2>&1 || exit 3
+apt-get -qq -y --download-only -o Dir::Cache::archives="$new" install "$package" "$@" >"$new/log" 2>&1 ||
+	not_to_be_had "$(apt_says "$new/log")"
 for file in "$new"/*.deb; do
 	dpkg-deb -x "$file" "$new/root"
 done

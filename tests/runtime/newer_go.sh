@@ -13,7 +13,8 @@ if [ -x "$go" ]; then
 fi
 . "$(dirname "$(readlink -f "$0")")/newer_apt.sh"
 use_suites "$dir" go bookworm-backports trixie trixie-backports sid
-(cd "$new" && apt-get -qq download "golang-$version-go" "golang-$version-src") || exit 3
+(cd "$new" && apt-get -qq download "golang-$version-go" "golang-$version-src" >log 2>&1) ||
+	not_to_be_had "$(apt_says "$new/log")"
 for package in "$new"/*.deb; do
 	dpkg-deb -x "$package" "$new/tree"
 done

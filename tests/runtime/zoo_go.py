@@ -9,6 +9,7 @@ import tempfile
 import time
 
 import truth_go
+import truth_tool
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "go")
 
@@ -117,12 +118,30 @@ def settle(zoo, seconds=20):
         time.sleep(0.1)
 
 
-def compare(reader, program, count, has_parents, options=(), once=(), environment=None):
-    """The reading, and what compared equal. The options of `once` are for that reading alone."""
+def compare_tool(reading, report, moved):
+    """What the tool shows of all goroutines that hold still."""
+    comparison = truth_tool.Comparison()
+    for number in sorted(set(reading.tasks) | set(report.tasks), key=int):
+        task = reading.tasks.get(number)
+        if number in moved:
+            continue
+        comparison.add_stack(f"stack of {number}", reading.stack(task) if task else [], report.tasks.get(number))
+        if task:
+            comparison.add(f"labels of {number}", task["labels"], report.labels.get(number))
+            comparison.add(f"state of {number}", (task["state"], task["wait"]), report.states.get(number))
+    return comparison
+
+
+def compare(reader, program, count, has_parents, options=(), once=(), environment=None, tool=None):
+    """
+    The reading, and what compared equal. The options of `once` are for that reading alone. With a tool, what that
+    shows, too: comparison.tool.
+    """
     comparison = truth_go.Comparison()
     with Zoo(program, count, environment) as zoo:
         settle(zoo)
         reading = read(reader, zoo.pid, [*options, *once])
+        report = truth_tool.read(tool, zoo.pid, "go") if tool else None
         profile, labels = truth_go.parse_dump(zoo.profile(2)), zoo.profile(1)
         again = read(reader, zoo.pid, options)
         dump = truth_go.parse_dump(zoo.dump())
@@ -130,4 +149,5 @@ def compare(reader, program, count, has_parents, options=(), once=(), environmen
     truth_go.compare_dump(reading, dump, profile, comparison, has_parents, moved)
     truth_go.compare_profile(reading, profile, comparison, moved)
     truth_go.compare_labels(reading, labels, comparison)
+    comparison.tool = compare_tool(reading, report, moved) if report else None
     return reading, comparison

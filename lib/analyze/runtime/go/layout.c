@@ -5,7 +5,7 @@
  * it fits every goroutine there is, and what the runtime's own goroutines are known to say; if none
  * does, debug information (described.c) or the goroutines themselves (derive.c) may tell.
  *
- * A new version of Go: if none of the rows fits (tests/runtime/matrix_go.sh says so), add one as
+ * A new version of Go: if none of the rows fits (`./dev runtimes` says so), add one as
  * DWARF has the fields of runtime.g and runtime.m, raise SNAP_GO_LAST, and run the matrix.
  */
 #include "analyze/runtime/go/internal.h"
