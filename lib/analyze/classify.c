@@ -279,18 +279,54 @@ static bool in_work_waits(const char *name)
 	return false;
 }
 
+/* The first part of the import paths of Go's standard library. */
+static const char *const go_packages[] = {
+	"archive",  "bufio",   "bytes",   "cmp",      "compress", "container", "context", "crypto",
+	"database", "debug",   "embed",   "encoding", "errors",   "expvar",    "flag",    "fmt",
+	"go",       "hash",    "html",    "image",    "index",    "internal",  "io",      "iter",
+	"log",      "maps",    "math",    "mime",     "net",      "os",        "path",    "plugin",
+	"reflect",  "regexp",  "runtime", "slices",   "sort",     "strconv",   "strings", "structs",
+	"sync",     "syscall", "testing", "text",     "time",     "unicode",   "unique",  "unsafe",
+	"vendor",   "weak",    NULL,
+};
+
+/* "net/http.(*conn).serve"; "net.example/http.Serve" is a path of somebody's own. */
+static bool is_in_go_library(const char *function)
+{
+	size_t first = strcspn(function, "/.(["), package = strcspn(function, "/([");
+
+	if (function[first] != '/' && (function[first] != '.' || function[package] == '/'))
+		return false;
+	for (const char *const *name = go_packages; *name; name++)
+		if (strncmp(*name, function, first) == 0 && (*name)[first] == '\0')
+			return true;
+	return false;
+}
+
+/* "/usr/lib/python3.11/threading.py", but none of the packages that were installed below it. */
+static bool is_in_python_library(const char *file)
+{
+	const char *version = strstr(file, "/python3.");
+	size_t digits;
+
+	if (strncmp(file, "<frozen ", 8) == 0)
+		return true;
+	if (!version || ((version - file < 4 || memcmp(version - 4, "/lib", 4) != 0) &&
+			 (version - file < 6 || memcmp(version - 6, "/lib64", 6) != 0)))
+		return false;
+	version += strlen("/python3.");
+	digits = strspn(version, "0123456789");
+	/* "t": free-threaded builds have a folder of their own. */
+	version += digits + (digits && version[digits] == 't');
+	return digits && *version == '/' && strncmp(version, "/site-packages/", 15) != 0 &&
+	       strncmp(version, "/dist-packages/", 15) != 0;
+}
+
 bool snap_classify_managed_system(const char *language, const char *function, const char *file)
 {
-	static const char *const go[] = { "runtime.",          "internal/runtime/",
-					  "runtime/internal/", "internal/poll.",
-					  "syscall.",          NULL };
-
 	if (language && strcmp(language, "go") == 0)
-		for (const char *const *prefix = go; function && *prefix; prefix++)
-			if (strncmp(function, *prefix, strlen(*prefix)) == 0)
-				return true;
-	return language && strcmp(language, "python") == 0 && file &&
-	       strncmp(file, "<frozen importlib.", 18) == 0;
+		return function && is_in_go_library(function);
+	return language && strcmp(language, "python") == 0 && file && is_in_python_library(file);
 }
 
 bool snap_classify_waits_for_work(const char *function)

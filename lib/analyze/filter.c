@@ -53,7 +53,9 @@ static bool is_idle(const struct snap_frame **frames, size_t count)
 			if (!entry->system)
 				return snap_classify_waits_for_work(entry->function) ||
 				       (called && snap_classify_waits_for_work(called->function));
-			called = entry;
+			/* A library of the language stands between, and calls it on behalf. */
+			if (!entry->language || !called || called->language)
+				called = entry;
 		}
 	}
 	return called != NULL;

@@ -57,6 +57,27 @@ static void test_no_idle(void **state _unused_)
 	raw_deinit(&made);
 }
 
+/* What the library of a language calls, it calls for its caller; an answer is no work. */
+static void test_no_idle_behind_a_library(void **state _unused_)
+{
+	struct snap_frame_record *wait, *reads, *library, *own;
+	struct raw_process made;
+
+	raw_init(&made);
+	wait = raw_frame(&made, 0x1000, "sem_clockwait", 0, true);
+	reads = raw_frame(&made, 0x1010, "read", 0, true);
+	library = raw_frame(&made, 0x1020, "Queue.get", 0, true);
+	((struct snap_entry *)library->frame.entries)->language = "python";
+	own = raw_frame(&made, 0x2000, "worker", 5, false);
+	RAW_STACK(&made, wait, library, library, own);
+	RAW_STACK(&made, reads, library, own);
+	raw_thread(&made, 1, "pool", 'S', 0);
+	raw_thread(&made, 2, "net", 'S', 1);
+	made.options.no_idle = true;
+	assert_int_equal(shown_tids(&made), 1u << 2);
+	raw_deinit(&made);
+}
+
 static void test_states_names_kernel(void **state _unused_)
 {
 	struct raw_process made;
@@ -318,6 +339,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_idle),
+		cmocka_unit_test(test_no_idle_behind_a_library),
 		cmocka_unit_test(test_states_names_kernel),
 		cmocka_unit_test(test_match_looks_at_both_names),
 		cmocka_unit_test(test_tree_views),

@@ -171,6 +171,41 @@ static void test_system_functions(void **state _unused_)
 	assert_false(snap_classify_system_function(NULL, NULL, true));
 }
 
+static void check_library(const char *language, const char *function, const char *file,
+			  bool expected)
+{
+	assert_int_equal(snap_classify_managed_system(language, function, file), expected);
+}
+
+/* What came with a language is told from packages and programs by its place. */
+static void test_libraries_of_languages(void **state _unused_)
+{
+	check_library("go", "runtime.gopark", NULL, true);
+	check_library("go", "net/http.(*conn).serve", "net/http/server.go", true);
+	check_library("go", "sync.(*Map[go.shape.string/a.b]).Load", NULL, true);
+	check_library("go", "internal/poll.(*FD).Read", NULL, true);
+	check_library("go", "vendor/golang.org/x/net/http2.x", NULL, true);
+	check_library("go", "main.main", "/src/net/http/main.go", false);
+	check_library("go", "net.example/http.Serve", NULL, false);
+	check_library("go", "github.com/net/http.Serve", NULL, false);
+	check_library("go", "network.Dial", NULL, false);
+	check_library("go", "net", NULL, false);
+	check_library("go", "", NULL, false);
+	check_library("go", NULL, NULL, false);
+	check_library("python", "Thread.run", "/usr/lib/python3.11/threading.py", true);
+	check_library("python", "run", "/opt/py/lib64/python3.13t/asyncio/runners.py", true);
+	check_library("python", "_run_module_code", "<frozen runpy>", true);
+	check_library("python", "f", "/usr/lib/python3/dist-packages/app.py", false);
+	check_library("python", "f", "/usr/local/lib/python3.11/dist-packages/app.py", false);
+	check_library("python", "f", "/venv/lib/python3.11/site-packages/flask/app.py", false);
+	check_library("python", "f", "/srv/python3.11/app.py", false);
+	check_library("python", "f", "/python3.11/app.py", false);
+	check_library("python", "f", "/usr/lib/python3.x/app.py", false);
+	check_library("python", "f", NULL, false);
+	check_library("php", "net/http.f", "/usr/lib/python3.11/threading.py", false);
+	check_library(NULL, "runtime.gopark", NULL, false);
+}
+
 static void test_waits_for_work(void **state _unused_)
 {
 	assert_true(snap_classify_waits_for_work("pthread_cond_wait@@GLIBC_2.3.2"));
@@ -287,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_syscall_names),
 		cmocka_unit_test(test_system_modules),
 		cmocka_unit_test(test_system_functions),
+		cmocka_unit_test(test_libraries_of_languages),
 		cmocka_unit_test(test_waits_for_work),
 		cmocka_unit_test(test_process_types),
 		cmocka_unit_test(test_kernel_threads),

@@ -44,6 +44,51 @@ static void test_tasks(void **state _unused_)
 	check_text("tasks-hostile-summary.txt", &hostile_gitea, &options);
 }
 
+/* Requests that wait for the same thing are one, with the numbers of all; with -v each by itself. */
+static void test_alike(void **state _unused_)
+{
+	enum { REQUESTS = 5, MARKED = 3 };
+	static const char *const ids[] = { "7", "8", "9", "10", "20" }, *const task_ids[] = {
+		"31", "30", "33", "40", "50"
+	};
+	struct snap_logical logical[REQUESTS + 1] = { gitea_logical[0] };
+	struct snap_stack stacks[REQUESTS], other = queue_stacks[0];
+	struct snap_task tasks[REQUESTS];
+	struct snap_node node = gitea_node, *nodes[] = { &node };
+	struct snap_snapshot snapshot = gitea;
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *apart = NULL;
+
+	for (size_t i = 0; i < REQUESTS; i++) {
+		logical[i + 1] = gitea_logical[1];
+		logical[i + 1].id = ids[i];
+		logical[i + 1].stacks = &stacks[i];
+		stacks[i] = request_stacks[0];
+		stacks[i].tasks = &tasks[i];
+		tasks[i] = request_tasks[0];
+		tasks[i].id = task_ids[i];
+	}
+	/* One of them stands elsewhere, one has another name. */
+	stacks[MARKED].frames = other.frames;
+	stacks[MARKED].frame_count = other.frame_count;
+	logical[2].name = "POST: /me/repo";
+	node.logical = logical;
+	node.logical_count = REQUESTS + 1;
+	node.child_count = 0;
+	snapshot.processes = nodes;
+	check_text("tasks-alike.txt", &snapshot, &options);
+	options.summary = true;
+	check_text("tasks-alike-summary.txt", &snapshot, &options);
+	options.verbose = 1;
+	apart = golden_render(snap_render_text, &snapshot, &options, NULL);
+	for (size_t i = 0; i < REQUESTS; i++) {
+		_cleanup_free_ char *id = NULL;
+
+		assert_true(asprintf(&id, " [%s]", ids[i]) > 0);
+		assert_non_null(strstr(apart, id));
+	}
+}
+
 static void test_terminal(void **state _unused_)
 {
 	struct snap_options options = { .utf8 = true, .color = true, .width = 70 };
@@ -129,7 +174,8 @@ static void add_source(struct source_tree *tree, const struct snap_options *opti
 	struct snap_frame *frame = &tree->frames[tree->count];
 
 	assert_true(tree->count < MOST_PATHS);
-	tree->entries[tree->count] = (struct snap_entry){ .function = "f", .file = path };
+	tree->entries[tree->count].function = "f";
+	tree->entries[tree->count].file = path;
 	*frame = (struct snap_frame){ .module = module,
 				      .entries = &tree->entries[tree->count++],
 				      .entry_count = 1 };
@@ -142,7 +188,7 @@ static void check_source(const struct source_tree *tree, const struct snap_optio
 {
 	const struct snap_frame *frame = &tree->frames[number];
 	_cleanup_free_ char *path =
-		snap_folders_path(&tree->folders, options, frame, frame->entries[0].file);
+		snap_folders_path(&tree->folders, options, frame, &frame->entries[0]);
 
 	assert_string_equal(path, expected);
 }
@@ -179,6 +225,29 @@ static void test_folders(void **state _unused_)
 	check_folder(PATHS("/build/orders/src/a.c", "/usr/include/b.h"), "/build/orders/src/a.c");
 	check_folder(PATHS("/a.c", "/src/b.c"), "/a.c");
 	check_folder(PATHS("src/a.c"), "src/a.c");
+}
+
+/* A language's own code has a folder of its own, whether it lies in a module or not. */
+static void test_folders_of_libraries(void **state _unused_)
+{
+	static const char *const modules[] = { "/bin/service", NULL };
+	struct snap_options options = { .utf8 = true };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(modules); i++) {
+		struct source_tree tree = { .count = 0 };
+
+		for (size_t k = 0; k < 3; k++) {
+			tree.entries[k].language = "go";
+			tree.entries[k].system = k < 2;
+		}
+		add_source(&tree, &options, modules[i], "/usr/lib/go/src/net/http/server.go");
+		add_source(&tree, &options, modules[i], "/usr/lib/go/src/sync/mutex.go");
+		add_source(&tree, &options, modules[i], "/home/me/orders/src/main.go");
+		check_source(&tree, &options, 0, "net/http/server.go");
+		check_source(&tree, &options, 1, "sync/mutex.go");
+		check_source(&tree, &options, 2, "src/main.go");
+		snap_folders_deinit(&tree.folders);
+	}
 }
 
 static void test_folders_of_modules(void **state _unused_)
@@ -220,7 +289,7 @@ static void test_folders_that_do_not_pay(void **state _unused_)
 	_cleanup_free_ char *path = NULL;
 
 	assert_true(snap_folders_add(&folders, &options, &frame));
-	path = snap_folders_path(&folders, &options, &frame, entry.file);
+	path = snap_folders_path(&folders, &options, &frame, &entry);
 	assert_string_equal(path, entry.file);
 	snap_folders_deinit(&folders);
 }
@@ -412,6 +481,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_details),
@@ -425,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_folders),
 		cmocka_unit_test(test_folders_of_modules),
+		cmocka_unit_test(test_folders_of_libraries),
 		cmocka_unit_test(test_folders_that_do_not_pay),
 		cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_guessed),

@@ -17,7 +17,37 @@ void snap_folders_deinit(struct snap_folders *folders)
 
 bool snap_folders_shows(const struct snap_options *options, const struct snap_entry *entry)
 {
-	return entry->file && (!entry->system || options->verbose);
+	return entry->file && (!entry->system || entry->language || options->verbose);
+}
+
+/* A language has its own code in a folder of its own. */
+static uint64_t hash_key(const char *module, bool system)
+{
+	return snap_hash_text(module, system);
+}
+
+/* What a folder is of; NULL: of nothing that has one. */
+static const char *module_of(const struct snap_frame *frame, const struct snap_entry *entry)
+{
+	return frame->module ? frame->module : entry->language;
+}
+
+static bool is_of_library(const struct snap_entry *entry)
+{
+	return entry->system && entry->language;
+}
+
+/* SIZE_MAX: there is none. */
+static size_t find_folder(const struct snap_folders *folders, const char *module, bool library)
+{
+	struct snap_probe probe =
+		snap_hash_table_probe(&folders->modules, hash_key(module, library));
+
+	while (snap_probe_next(&probe))
+		if (folders->folders[probe.number].library == library &&
+		    strcmp(folders->folders[probe.number].module, module) == 0)
+			return probe.number;
+	return SIZE_MAX;
 }
 
 /*
@@ -75,27 +105,25 @@ static void narrow_folder(struct snap_module_folder *folder, const char *path)
 }
 
 /* The number of the module's folder plus 1, with this path in mind; 0 without memory. */
-static size_t add_path(struct snap_folders *folders, const char *module, const char *file)
+static size_t add_path(struct snap_folders *folders, const char *module, bool library,
+		       const char *file)
 {
-	uint64_t hash = snap_hash_bytes(module, strlen(module), 0);
-	struct snap_probe probe = snap_hash_table_probe(&folders->modules, hash);
+	size_t known = find_folder(folders, module, library), number = folders->count;
 	_cleanup_free_ char *path = strdup(file);
-	size_t number = folders->count;
 
 	if (!path)
 		return 0;
 	tidy_path(path);
-	while (snap_probe_next(&probe)) {
-		if (strcmp(folders->folders[probe.number].module, module) != 0)
-			continue;
-		narrow_folder(&folders->folders[probe.number], path);
-		return probe.number + 1;
+	if (known != SIZE_MAX) {
+		narrow_folder(&folders->folders[known], path);
+		return known + 1;
 	}
 	if (!snap_reserve_array(folders->folders, folders->capacity, number + 1) ||
-	    !snap_hash_table_add(&folders->modules, hash, number))
+	    !snap_hash_table_add(&folders->modules, hash_key(module, library), number))
 		return 0;
 	folders->folders[folders->count++] = (struct snap_module_folder){
 		.module = module,
+		.library = library,
 		.length = outer_length(path),
 	};
 	folders->folders[number].path = snap_take_ptr(path);
@@ -107,7 +135,7 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
 {
 	struct snap_pointer_entry *known;
 
-	if (!frame->module || options->full_names)
+	if (options->full_names)
 		return true;
 	known = snap_pointer_table_find(&folders->frames, frame);
 	if (known) {
@@ -115,11 +143,13 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
 		return true;
 	}
 	for (size_t i = 0; i < frame->entry_count; i++) {
+		const struct snap_entry *entry = &frame->entries[i];
+		const char *module = module_of(frame, entry);
 		size_t number;
 
-		if (!snap_folders_shows(options, &frame->entries[i]))
+		if (!module || !snap_folders_shows(options, entry))
 			continue;
-		number = add_path(folders, frame->module, frame->entries[i].file);
+		number = add_path(folders, module, is_of_library(entry), entry->file);
 		known = number ? snap_pointer_table_get(&folders->frames, frame) : NULL;
 		if (!known)
 			return false;
@@ -138,19 +168,21 @@ static bool is_left_out(const struct snap_module_folder *folder)
 }
 
 char *snap_folders_path(const struct snap_folders *folders, const struct snap_options *options,
-			const struct snap_frame *frame, const char *path)
+			const struct snap_frame *frame, const struct snap_entry *entry)
 {
-	const struct snap_pointer_entry *known = snap_pointer_table_find(&folders->frames, frame);
+	const char *module = module_of(frame, entry);
 	const struct snap_module_folder *folder;
-	char *shown = strdup(path);
+	char *shown = strdup(entry->file);
+	size_t number = SIZE_MAX;
 
-	if (!shown || !known || options->full_names) {
-		if (shown)
-			tidy_path(shown);
-		return shown;
-	}
-	folder = &folders->folders[known->number - 1];
+	if (!shown)
+		return NULL;
 	tidy_path(shown);
+	if (module && !options->full_names)
+		number = find_folder(folders, module, is_of_library(entry));
+	if (number == SIZE_MAX)
+		return shown;
+	folder = &folders->folders[number];
 	if (is_left_out(folder) && strncmp(shown, folder->path, folder->length) == 0)
 		memmove(shown, shown + folder->length, strlen(shown + folder->length) + 1);
 	return shown;

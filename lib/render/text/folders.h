@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Folders that are left out of source paths: those that all paths of a module have in common, as
- * a build directory is. Frames are added first, then asked about. Knows nothing of lines and trees.
+ * a build directory is; a language's own code apart. Frames are added first, then asked about. Knows nothing of lines and trees.
  */
 #ifndef SNAP_RENDER_TEXT_FOLDERS_H
 #define SNAP_RENDER_TEXT_FOLDERS_H
@@ -12,8 +12,9 @@
 #include "render/text/line.h"
 
 struct snap_module_folder {
-	const char *module;
-	char *path;    /* tidied; the first of them */
+	const char *module; /* or the language, of code that is in none */
+	bool library;       /* of the language's own code, which lies elsewhere */
+	char *path;         /* tidied; the first of them */
 	size_t length; /* of the folders of `path` that all have in common, with the last slash */
 	size_t lines;  /* that show a path of the module */
 };
@@ -28,7 +29,7 @@ struct snap_folders {
 
 void snap_folders_deinit(struct snap_folders *folders);
 
-/* Whether text shows the source file of an entry: of system code only with -v. */
+/* Whether text shows the source file of an entry: of machine code of the system only with -v. */
 bool snap_folders_shows(const struct snap_options *options, const struct snap_entry *entry);
 /* A line that shows the frame. False without memory. */
 bool snap_folders_add(struct snap_folders *folders, const struct snap_options *options,
@@ -38,7 +39,7 @@ bool snap_folders_add(struct snap_folders *folders, const struct snap_options *o
  * its last folder. NULL without memory.
  */
 char *snap_folders_path(const struct snap_folders *folders, const struct snap_options *options,
-			const struct snap_frame *frame, const char *path);
+			const struct snap_frame *frame, const struct snap_entry *entry);
 /* The line that tells what was left out, if anything was; behind an empty one if it is `first`. */
 void snap_folders_note(const struct snap_folders *folders, struct snap_sheet *lines, bool first);
 

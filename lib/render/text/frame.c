@@ -81,7 +81,7 @@ static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *b
 
 		return escape_part(lines, module, strlen(module));
 	}
-	path = snap_folders_path(by->folders, by->options, frame, entry->file);
+	path = snap_folders_path(by->folders, by->options, frame, entry);
 	clean = path ? escape_part(lines, path, strlen(path)) : NULL;
 	if (!clean || !entry->line)
 		return snap_take_ptr(clean);

@@ -2,6 +2,7 @@
 /* Stacks as text: see stack.h. */
 #include "render/text/stack.h"
 
+#include "base/text.h"
 #include "render/text/frame.h"
 #include "render/text/task.h"
 #include "render/view/elide.h"
@@ -462,6 +463,23 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 	put_end(stacks, stack);
 }
 
+/* Where a stack of a language's own functions stands: in the one that it is called by. */
+static const struct snap_frame *described_frame(const struct snap_stack *stack, size_t *entry_ret)
+{
+	for (size_t i = stack->frame_count; i-- > 0;) {
+		const struct snap_frame *frame = stack->frames[i];
+
+		for (size_t k = 0; k < frame->entry_count; k++) {
+			*entry_ret = k;
+			if (frame->entries[k].language &&
+			    snap_same_text(frame->entries[k].function, stack->description))
+				return frame;
+		}
+	}
+	*entry_ret = 0;
+	return NULL;
+}
+
 /* The innermost function that is not system code, else the innermost of all; NULL: no frames. */
 static const struct snap_frame *own_frame(const struct snap_stack *stack, size_t *entry_ret)
 {
@@ -475,8 +493,7 @@ static const struct snap_frame *own_frame(const struct snap_stack *stack, size_t
 				return frame;
 		}
 	}
-	*entry_ret = 0;
-	return stack->frame_count ? stack->frames[0] : NULL;
+	return described_frame(stack, entry_ret) ?: (stack->frame_count ? stack->frames[0] : NULL);
 }
 
 void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_stack *stack)

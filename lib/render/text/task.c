@@ -104,16 +104,27 @@ static bool parse_id(const char *id, uint64_t *ret)
 	return true;
 }
 
-/* The task behind the run of consecutive numbers that begins with the first one. */
-static size_t end_of_run(const struct snap_stack *stack, size_t first)
+/* Ids of tasks, or of logical processes: of anything that has one. */
+struct ids {
+	const struct snap_task *tasks; /* NULL: */
+	const char *const *texts;
+	size_t count;
+};
+
+static const char *id_at(const struct ids *ids, size_t number)
+{
+	return ids->tasks ? ids->tasks[number].id : ids->texts[number];
+}
+
+/* What is behind the run of consecutive numbers that begins with the first one. */
+static size_t end_of_run(const struct ids *ids, size_t first)
 {
 	uint64_t number, next;
 	size_t end = first + 1;
 
-	if (!parse_id(stack->tasks[first].id, &number))
+	if (!parse_id(id_at(ids, first), &number))
 		return end;
-	while (end < stack->task_count && parse_id(stack->tasks[end].id, &next) &&
-	       next == number + 1) {
+	while (end < ids->count && parse_id(id_at(ids, end), &next) && next == number + 1) {
 		number = next;
 		end++;
 	}
@@ -134,29 +145,38 @@ static const char *short_id(struct snap_sheet *lines, const char *id)
 	return snap_sheet_escape(lines, text);
 }
 
-void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack, size_t max,
-			char *out, size_t size)
+/* "7-126, 130, +4" */
+static void write_ids(struct snap_sheet *lines, const struct ids *ids, size_t max, char *out,
+		      size_t size)
 {
-	size_t count = stack->task_count, runs = 0, n, end;
+	size_t runs = 0, n = 0, end;
 	uint64_t number;
 
-	if (count && !parse_id(stack->tasks[0].id, &number) && max > MAX_ADDRESSES)
+	if (ids->count && !parse_id(id_at(ids, 0), &number) && max > MAX_ADDRESSES)
 		max = MAX_ADDRESSES;
-	n = (size_t)snprintf(out, size, count == 1 ? "task " : "tasks ");
-	for (size_t i = 0; i < count && n < size; i = end) {
+	for (size_t i = 0; i < ids->count && n < size; i = end) {
 		const char *comma = i ? ", " : "";
 
-		end = end_of_run(stack, i);
+		end = end_of_run(ids, i);
 		if (runs++ == max) {
-			snprintf(out + n, size - n, "%s+%zu", comma, count - i);
+			snprintf(out + n, size - n, "%s+%zu", comma, ids->count - i);
 			return;
 		}
 		n += (size_t)snprintf(out + n, size - n, "%s%s", comma,
-				      short_id(lines, stack->tasks[i].id));
+				      short_id(lines, id_at(ids, i)));
 		if (end > i + 1 && n < size)
 			n += (size_t)snprintf(out + n, size - n, "-%s",
-					      short_id(lines, stack->tasks[end - 1].id));
+					      short_id(lines, id_at(ids, end - 1)));
 	}
+}
+
+void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack, size_t max,
+			char *out, size_t size)
+{
+	struct ids ids = { .tasks = stack->tasks, .count = stack->task_count };
+	size_t n = (size_t)snprintf(out, size, ids.count == 1 ? "task " : "tasks ");
+
+	write_ids(lines, &ids, max, out + n, size - n);
 }
 
 /* What stands in the title of a stack already. */
@@ -189,14 +209,33 @@ void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels,
 		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-void snap_text_logical_title(struct snap_sheet *lines, const struct snap_logical *logical)
+static void add_logical_ids(struct snap_sheet *lines, const struct snap_alike *alike)
 {
-	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, logical->name);
-	if (logical->id && !snap_same_text(logical->id, logical->name)) {
-		snap_line_add(lines, SNAP_STYLE_PLAIN, " [");
-		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->id);
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "]");
+	struct ids ids = { .texts = alike->ids, .count = alike->id_count };
+	enum { MOST_RUNS = 6 };
+	char text[512];
+
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " [");
+	if (ids.count == 1) {
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, ids.texts[0]);
+	} else {
+		write_ids(lines, &ids, MOST_RUNS, text, sizeof(text));
+		snap_line_add(lines, SNAP_STYLE_PLAIN, text);
 	}
+	snap_line_add(lines, SNAP_STYLE_PLAIN, "]");
+}
+
+void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *alike)
+{
+	const struct snap_logical *logical = &alike->logical;
+
+	if (alike->id_count > 1) {
+		snap_line_printf(lines, SNAP_STYLE_BOLD, "%zu", alike->id_count);
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->times);
+	}
+	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, logical->name);
+	if (alike->id_count > 1 || (logical->id && !snap_same_text(logical->id, logical->name)))
+		add_logical_ids(lines, alike);
 	if (logical->type == SNAP_LOGICAL_REQUEST || logical->type == SNAP_LOGICAL_SYSTEM)
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %s",
 				 snap_logical_type_word(logical->type));

@@ -7,6 +7,7 @@
 #define SNAP_RENDER_TEXT_TASK_H
 
 #include "model/snapshot.h"
+#include "render/text/alike.h"
 #include "render/text/line.h"
 
 /* "main.worker": the name of all tasks, the first few names, or where they stand. */
@@ -23,8 +24,8 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,
 		      size_t indent);
 
-/* "GET /repos [7]  request   3 tasks"; ends the line that was begun. */
-void snap_text_logical_title(struct snap_sheet *lines, const struct snap_logical *logical);
+/* "GET /repos [7]  request   3 tasks", "4 × GET / [8-11]  request   4 tasks"; ends the line. */
+void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *alike);
 /* What is not listed of a process's runtimes, in one line; false: all is, and nothing was begun. */
 bool snap_text_has_rest(const struct snap_node *node);
 void snap_text_rest(struct snap_sheet *lines, const struct snap_node *node);

@@ -125,27 +125,27 @@ static void put_stacks(struct text *text, const struct snap_stack *stacks, size_
  * malloc'ed: the number of the logical process behind each one and all that is below it. NULL
  * without memory.
  */
-static size_t *ends_of_branches(const struct snap_node *node)
+static size_t *ends_of_branches(const struct snap_alikes *alikes)
 {
-	size_t *ends = malloc((node->logical_count + 1) * sizeof(*ends));
+	size_t *ends = malloc((alikes->count + 1) * sizeof(*ends));
 
-	for (size_t i = node->logical_count; ends && i-- > 0;) {
+	for (size_t i = alikes->count; ends && i-- > 0;) {
 		ends[i] = i + 1;
-		while (ends[i] < node->logical_count &&
-		       node->logical[ends[i]].depth > node->logical[i].depth)
+		while (ends[i] < alikes->count &&
+		       alikes->items[ends[i]].logical.depth > alikes->items[i].logical.depth)
 			ends[i] = ends[ends[i]];
 	}
 	return ends;
 }
 
 /* Whether a line of the tree above it asks for an empty one between: not a mere title. */
-static bool has_above(const struct snap_node *node, size_t number)
+static bool has_above(const struct snap_node *node, const struct snap_alike *alike, bool first)
 {
-	const struct snap_logical *before = number ? &node->logical[number - 1] : NULL;
+	const struct snap_logical *before = first ? NULL : &alike[-1].logical;
 
 	if (!before)
 		return node->stack_count || snap_text_has_rest(node);
-	return before->depth >= node->logical[number].depth || before->stack_count;
+	return before->depth >= alike->logical.depth || before->stack_count;
 }
 
 /* Equal tasks that others await: their stack stands in place of a title. */
@@ -166,19 +166,21 @@ static void put_awaited(struct text *text, const struct snap_logical *logical, b
 static void put_logical(struct text *text, const struct snap_node *node)
 {
 	struct snap_sheet *lines = &text->lines;
-	_cleanup_free_ size_t *ends = ends_of_branches(node);
+	_cleanup_(snap_alikes_deinit) struct snap_alikes alikes = { .count = 0 };
+	bool made = snap_alikes_init(&alikes, node, text->options);
+	_cleanup_free_ size_t *ends = made ? ends_of_branches(&alikes) : NULL;
 	uint32_t open = 0;
 
 	lines->failed = lines->failed || !ends;
-	for (size_t i = 0; i < node->logical_count && !lines->failed; i++) {
-		const struct snap_logical *logical = &node->logical[i];
+	for (size_t i = 0; i < alikes.count && !lines->failed; i++) {
+		const struct snap_logical *logical = &alikes.items[i].logical;
 		size_t end = ends[i];
 		bool has_below = end > i + 1,
-		     last = end == node->logical_count || node->logical[end].depth < logical->depth;
+		     last = end == alikes.count || alikes.items[end].logical.depth < logical->depth;
 
 		for (; open > logical->depth; open--)
 			snap_sheet_pop(lines);
-		if (!text->options->summary && has_above(node, i))
+		if (!text->options->summary && has_above(node, &alikes.items[i], i == 0))
 			snap_line_blank(lines);
 		begin_item(lines, last && (logical->depth || !node->child_count));
 		open++;
@@ -186,7 +188,7 @@ static void put_logical(struct text *text, const struct snap_node *node)
 			put_awaited(text, logical, has_below);
 			continue;
 		}
-		snap_text_logical_title(lines, logical);
+		snap_text_logical_title(lines, &alikes.items[i]);
 		snap_sheet_push(lines, logical->stack_count || has_below);
 		put_stacks(text, logical->stacks, logical->stack_count, has_below);
 	}
@@ -330,6 +332,21 @@ static void put_body(struct text *text)
 	}
 }
 
+/* The largest count of what tasks are shown in. */
+static size_t most_alike(struct text *text, const struct snap_node *node)
+{
+	_cleanup_(snap_alikes_deinit) struct snap_alikes alikes = { .count = 0 };
+	size_t most = 0;
+
+	if (node->logical_count && !snap_alikes_init(&alikes, node, text->options))
+		text->lines.failed = true;
+	for (size_t i = 0; i < alikes.count; i++)
+		for (size_t k = 0; k < alikes.items[i].logical.stack_count; k++)
+			if (alikes.items[i].logical.stacks[k].count > most)
+				most = alikes.items[i].logical.stacks[k].count;
+	return most;
+}
+
 /* What stacks that will be shown have in common; in a summary counts of all line up. */
 static void survey_stacks(struct text *text)
 {
@@ -343,10 +360,11 @@ static void survey_stacks(struct text *text)
 	while (!text->lines.failed && snap_walk_next(&walk, &step)) {
 		const struct snap_node *node = step.node;
 		size_t count = text->snapshot->flat ? node->stack_count : worth_showing(text, node);
-
+		size_t alike = text->snapshot->flat || step.leave ? 0 : most_alike(text, node);
 		struct snap_stack_cursor cursor = { 0 };
 		const struct snap_stack *stack;
 
+		most_count = alike > most_count ? alike : most_count;
 		/* Those that are left out are the last ones of a recording, which has no tasks. */
 		for (size_t i = 0; !step.leave && (stack = snap_node_next_stack(node, &cursor));
 		     i++) {

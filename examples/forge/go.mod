@@ -1,0 +1,3 @@
+module forge
+
+go 1.18
