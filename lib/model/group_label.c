@@ -166,6 +166,8 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 {
 	enum { LABELS = 6 };
 	struct values common = values_of(&stack->threads[0]);
+	const struct snap_label *others = stack->labels;
+	size_t other_count = stack->label_count;
 	char name[SNAP_MAX_COMM], cpu[16];
 	const char *kept_name = NULL, *kept_cpu = NULL;
 	bool ok = true;
@@ -178,7 +180,8 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 		snprintf(cpu, sizeof(cpu), "%d", common.cpu);
 		kept_cpu = intern_label(strings, cpu, &ok);
 	}
-	stack->labels = snap_arena_new_array(strings->arena, LABELS, struct snap_label);
+	stack->labels =
+		snap_arena_new_array(strings->arena, LABELS + other_count, struct snap_label);
 	if (!stack->labels || !ok)
 		return false;
 	stack->label_count = 0;
@@ -188,5 +191,7 @@ bool snap_label_stack(struct snap_interner *strings, struct snap_stack *stack)
 	add_label(stack, "wchan", common.wchan);
 	add_label(stack, "cpu", kept_cpu);
 	add_label(stack, "type", common.type);
+	for (size_t i = 0; i < other_count; i++)
+		add_label(stack, others[i].key, others[i].value);
 	return true;
 }

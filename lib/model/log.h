@@ -22,6 +22,8 @@ enum {
 	SNAP_LOG_MAX_SPACES = 1 << 16,
 	SNAP_LOG_MAX_STACKS = 1 << 26,
 	SNAP_LOG_MAX_FRAMES = 1 << 26,
+	SNAP_LOG_MAX_LABEL_SETS = 1 << 22,
+	SNAP_LOG_MAX_LABELS = 64, /* of a stack */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -36,6 +38,7 @@ enum snap_log_cut {
 	SNAP_LOG_CUT_TICKS = 1 << 5,     /* were left out */
 	SNAP_LOG_CUT_RING = 1 << 6,      /* it holds less time than it should */
 	SNAP_LOG_CUT_END = 1 << 7,       /* it ended early */
+	SNAP_LOG_CUT_LABELS = 1 << 8,    /* stacks have no labels */
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
@@ -84,11 +87,22 @@ struct snap_log_thread {
 	bool kernel;
 };
 
-/* A distinct program counter of a space: bits of struct snap_pc. */
+/*
+ * A distinct program counter of a space: bits of struct snap_pc. Or a managed frame, which is told
+ * apart by what it is called: it has its name from the beginning, and the bits are a hash of that.
+ */
 struct snap_log_frame {
 	uint64_t bits;
 	uint32_t space;
 	uint32_t name; /* index + 1 in names; 0: not named */
+	bool is_managed;
+};
+
+/* Labels of what a thread did in a stack: a request, a task. Distinct in a space. */
+struct snap_log_labels {
+	struct snap_label *labels; /* keys as they are shown, sorted, each once; in the arena */
+	uint32_t count;
+	uint32_t space;
 };
 
 struct snap_log_stack {
@@ -99,7 +113,13 @@ struct snap_log_stack {
 	uint64_t gap_count;
 	uint32_t gap_after;
 	uint32_t reason; /* index + 1 in reasons; 0: none */
+	uint32_t labels; /* index + 1 in label_sets; 0: none */
 	enum snap_unwind_end end;
+	/*
+	 * No native frame is known as one that runs the managed frames before it: none is left out
+	 * when it is shown. They do not fit together, or those that run them are not there.
+	 */
+	bool shows_all;
 };
 
 /* From this tick on the thread stands so. 16 bytes. */
@@ -141,11 +161,13 @@ struct snap_log {
 	size_t frame_id_count, frame_id_capacity;
 	struct snap_log_stack *stacks;
 	size_t stack_count, stack_capacity;
+	struct snap_log_labels *label_sets;
+	size_t label_set_count, label_set_capacity;
 	struct snap_log_call *calls;
 	size_t call_count, call_capacity;
 	const char **reasons;
 	size_t reason_count, reason_capacity;
-	struct snap_frame *names; /* of frames, with their entries, where the names are known */
+	struct snap_frame *names; /* of frames, with their entries, where they are known */
 	size_t name_count, name_capacity;
 	/* the ticks first_tick … first_tick + tick_count - 1, changes from first_change on */
 	struct snap_log_tick *ticks;

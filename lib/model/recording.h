@@ -61,6 +61,9 @@ struct snap_recorded_stack {
 	const char *unwind_detail;
 	size_t gap_frame; /* as in struct snap_stack */
 	uint64_t gap_count;
+	/* Of what its threads did there: a request, a task; sorted by key. */
+	struct snap_label *labels;
+	size_t label_count;
 };
 
 /* A program that a process ran: an exec makes another one, with the same pid and start. */

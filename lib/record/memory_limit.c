@@ -18,6 +18,7 @@ static const char *describe_cuts(const struct snap_log *log)
 		const char *text;
 	} rows[] = {
 		{ SNAP_LOG_CUT_STACKS, "new stacks have their innermost frames only" },
+		{ SNAP_LOG_CUT_LABELS, "new stacks have no labels" },
 		{ SNAP_LOG_CUT_ALL, "new stacks of a process count as one without frames" },
 		{ SNAP_LOG_CUT_MAPS,
 		  "stacks of a process that mapped file after file are missing" },

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/table.h"
 #include "render/render.h"
+#include "store/log/index.h"
 #include "store/recording/file.h"
 
 #include <errno.h>
@@ -155,11 +156,13 @@ static bool add_frame(struct converter *converter, const struct snap_frame *fram
 		return false;
 	converter->frames[log->frame_count] = frame;
 	log->names[log->name_count++] = name;
-	log->frames[log->frame_count++] = (struct snap_log_frame){
+	log->frames[log->frame_count] = (struct snap_log_frame){
 		.bits = snap_pc_found_by(snap_pc_return(frame->address), frame->trust).bits,
 		.space = space,
 		.name = (uint32_t)log->name_count,
+		.is_managed = name.entries->language,
 	};
+	log->frame_count++;
 	return true;
 }
 
@@ -182,7 +185,7 @@ static bool find_frame(struct converter *converter, const struct snap_frame *fra
 	if (!known && (!add_frame(converter, frame, space) ||
 		       !snap_hash_table_add(&converter->table, hash, *ret)))
 		return false;
-	if (exact)
+	if (exact && !log->frames[*ret].is_managed)
 		log->frames[*ret].bits |= SNAP_PC_EXACT;
 	return true;
 }
@@ -206,6 +209,13 @@ static bool find_reason(struct snap_log *log, const char *detail, uint32_t *ret)
 	return true;
 }
 
+static bool add_labels(struct converter *converter, const struct snap_recorded_stack *from,
+		       struct snap_log_stack *stack)
+{
+	return !snap_error_ignore(snap_log_find_labels(converter->log, stack->space, from->labels,
+						       from->label_count, true, &stack->labels));
+}
+
 static bool is_kernel(const struct snap_frame *frame)
 {
 	return frame->entry_count && frame->entries[0].kernel;
@@ -221,10 +231,13 @@ static bool convert_stack(struct converter *converter, const struct snap_recorde
 		.gap_after = from->gap_count ? (uint32_t)from->gap_frame : 0,
 		.gap_count = from->gap_count,
 		.end = from->unwind,
+		/* Loops and glue are left out already. */
+		.shows_all = true,
 	};
 	bool exact = true;
 
 	if (!find_reason(log, from->unwind_detail, &stack.reason) ||
+	    !add_labels(converter, from, &stack) ||
 	    !snap_reserve_array(log->stacks, log->stack_capacity, log->stack_count + 1))
 		return false;
 	for (size_t i = 0; i < from->frame_count; i++) {

@@ -18,6 +18,8 @@ static struct snap_runtime_thread *add_managed(struct bed *bed, pid_t tid, const
 						.stack = stack_of(bed, names),
 						.loop_function = "_PyEval_EvalFrameDefault",
 						.interpreter = -1 };
+	for (size_t i = 0; i < bed->frame_count; i++)
+		bed->frames[i]->entries[0].language = "python";
 	thread->runs = snap_arena_new_array(&bed->arena, 4, struct snap_runtime_run);
 	return thread;
 }

@@ -64,7 +64,7 @@ static struct stacksnap_error *make_records(struct naming *naming)
 	const struct snap_log *log = naming->log;
 
 	for (size_t i = 0; i < log->frame_count; i++)
-		if (log->frames[i].name == 0 && !add_record(naming, i))
+		if (!log->frames[i].name && !add_record(naming, i))
 			return snap_error_no_memory();
 	for (size_t i = 0; i < log->capture->process_count; i++) {
 		struct snap_raw_process *raw = &naming->analysis.processes[i];

@@ -5,6 +5,7 @@
  */
 #include "analyze/group.h"
 #include "analyze/log/internal.h"
+#include "analyze/task/glue.h"
 #include "base/buffer.h"
 #include "model/stack_cut.h"
 
@@ -44,13 +45,14 @@ static bool copy_entry(struct snap_log_analysis *of, struct snap_entry *entry)
 		entry->file = NULL;
 		entry->line = entry->column = 0;
 	}
-	if (!options->symbols)
+	if (!options->symbols && !entry->language)
 		entry->function = entry->symbol = NULL;
 	if (options->raw_names && entry->symbol)
 		entry->function = entry->symbol;
 	entry->symbol = snap_analysis_text(analysis, entry->symbol);
 	entry->function = snap_analysis_text(analysis, entry->function);
 	entry->file = snap_analysis_text(analysis, entry->file);
+	entry->language = snap_analysis_text(analysis, entry->language);
 	return true;
 }
 
@@ -62,7 +64,7 @@ static bool copy_entries(struct snap_log_analysis *of, const struct snap_frame *
 	size_t count = name ? name->entry_count : 1;
 
 	/* Without inlined functions the real one is left, at the line where the thread is. */
-	if (!of->options->inlines || !of->options->symbols) {
+	if (!of->options->inlines || (!of->options->symbols && !first->language)) {
 		from += count - 1;
 		count = 1;
 	}
@@ -99,7 +101,11 @@ static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_
 		record->frame.module = snap_analysis_text(&of->analysis, name->module);
 		record->frame.build_id = snap_analysis_text(&of->analysis, name->build_id);
 	}
-	snap_frame_record_set_pc(record, (struct snap_pc){ frame->bits });
+	record->is_managed = frame->is_managed;
+	if (frame->is_managed)
+		record->lookup = record->frame.address;
+	else
+		snap_frame_record_set_pc(record, (struct snap_pc){ frame->bits });
 	if (!copy_entries(of, name, &record->frame))
 		return NULL;
 	/* Then grouping goes by where the module begins. */
@@ -121,7 +127,7 @@ static bool find_bias(const struct snap_log_analysis *of, const struct snap_log_
 		const struct snap_frame_record *record =
 			of->records[of->log->frame_ids[stack->frame_start + i]];
 
-		if (record->frame.has_offset && record->frame.module &&
+		if (!record->is_managed && record->frame.has_offset && record->frame.module &&
 		    strcmp(record->frame.module, path) == 0) {
 			*bias_ret = record->lookup - record->frame.offset;
 			return true;
@@ -169,9 +175,52 @@ bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct sna
 			return false;
 		of->frames[i] = &record->frame;
 	}
+	if (!of->options->native && !from->shows_all)
+		ret->frame_count = snap_glue_leave_out(ret->frames, ret->frame_count,
+						       ret->gap_count > 0, &ret->gap_frame);
 	snap_stack_judge_end(ret);
 	return true;
 }
+
+/* ---- labels ---- */
+
+/* Labels of a stack of the log. NULL: none. */
+static const struct snap_log_labels *labels_of(const struct snap_log_analysis *of, uint32_t stack)
+{
+	uint32_t labels = of->log->stacks[stack].labels;
+
+	return labels ? &of->log->label_sets[labels - 1] : NULL;
+}
+
+/* The same place with other labels is another stack. */
+static uint64_t add_labels_to_key(uint64_t key, const struct snap_log_labels *set)
+{
+	for (size_t i = 0; set && i < set->count; i++)
+		key = snap_hash_text(set->labels[i].value, snap_hash_text(set->labels[i].key, key));
+	return key;
+}
+
+static bool fill_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
+			struct snap_recorded_stack *stack)
+{
+	struct snap_analysis *analysis = &of->analysis;
+
+	if (!set)
+		return true;
+	stack->labels =
+		snap_arena_new_array(snap_analysis_arena(analysis), set->count, struct snap_label);
+	for (size_t i = 0; stack->labels && i < set->count; i++) {
+		const char *key = snap_analysis_text(analysis, set->labels[i].key);
+		const char *value = snap_analysis_text(analysis, set->labels[i].value);
+
+		if (key)
+			stack->labels[stack->label_count++] =
+				(struct snap_label){ key, value ? value : "" };
+	}
+	return stack->labels;
+}
+
+/* ---- as a recording has them ---- */
 
 struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack)
 {
@@ -186,7 +235,7 @@ struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, u
 	named->end = raw.end;
 	named->doubt = snap_group_doubt(raw.frames, raw.frame_count);
 	named->filter = snap_filter_check_stack(of->options, raw.frames, raw.frame_count);
-	named->key = snap_group_stack_key(&raw);
+	named->key = add_labels_to_key(snap_group_stack_key(&raw), labels_of(of, stack));
 	return named;
 }
 
@@ -299,7 +348,7 @@ static bool fill_stack(struct snap_log_analysis *of, const struct snap_log_shown
 	stack->frame_count = snap_stack_cut_copy(&cut, raw.frames, raw.frame_count, stack->frames,
 						 &stack->gap_frame, &stack->gap_count);
 	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, shown->key);
-	return true;
+	return fill_labels(of, labels_of(of, shown->source), stack);
 }
 
 bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,

@@ -8,103 +8,15 @@
  * place, both stacks follow each other, and the stack says so. Of a task that stands in C: the
  * frames of its thread come first.
  */
+#include "analyze/runtime/place.h"
+#include "analyze/task/glue.h"
 #include "analyze/task/task.h"
-
 #include "base/text.h"
 #include "model/stack_cut.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
-static const char does_not_fit[] = "the frames of the interpreter and of the machine do not fit "
-				   "together: the machine's follow";
 static const char no_native_part[] = "not all of its frames in C are known";
-
-/* An interpreter's own functions, in the file that its loop is in. */
-struct glue {
-	const char *runtime;
-	bool whole_file;        /* all of them: what is left shows as managed frames, too */
-	const char *program;    /* whose main() is the interpreter's: a pattern of file names */
-	const char *const *own; /* prefixes of names */
-};
-
-static const char *const python_own[] = {
-	"Py",
-	"_Py",
-	"async_gen_",
-	"bounded_lru_cache_",
-	"builtin___build_class__",
-	"builtin_eval",
-	"builtin_exec",
-	"cfunction_",
-	"context_run",
-	"coro_",
-	"call_function",
-	"do_call",
-	"func_vectorcall",
-	"function_code_fastcall",
-	"gen_",
-	"import_",
-	"method_",
-	"object_vacall",
-	"partial_",
-	"pymain_",
-	"pyrun_",
-	"pythread_wrapper",
-	"run_eval_code_obj",
-	"run_file",
-	"run_mod",
-	"slot_",
-	"t_bootstrap",
-	"thread_run",
-	"type_call",
-	"vectorcall_",
-	"wrap_",
-	"wrapperdescr_",
-	NULL,
-};
-static const char *const no_names[] = { NULL };
-
-static const struct glue glues[] = {
-	{ "cpython", false, "python*", python_own },
-	{ "php", true, "*", no_names },
-};
-
-static const struct glue *find_glue(const char *runtime)
-{
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(glues); i++)
-		if (strcmp(glues[i].runtime, runtime) == 0)
-			return &glues[i];
-	return NULL;
-}
-
-/* The real function at a frame, for what it is called in its file. */
-static const char *name_of(const struct snap_frame *frame)
-{
-	const struct snap_entry *entry = &frame->entries[frame->entry_count - 1];
-
-	return entry->symbol ? entry->symbol : entry->function;
-}
-
-static bool begins_with(const char *name, const char *prefix)
-{
-	return name && strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
-static bool is_own(const struct glue *glue, const struct snap_frame *frame)
-{
-	const char *name = name_of(frame);
-
-	if (glue->whole_file || !name)
-		return true;
-	if (strcmp(name, "main") == 0 || strcmp(name, "_start") == 0)
-		return frame->module &&
-		       fnmatch(glue->program, snap_base_name(frame->module), 0) == 0;
-	for (const char *const *own = glue->own; *own; own++)
-		if (begins_with(name, *own))
-			return true;
-	return false;
-}
 
 /* ---- places ---- */
 
@@ -115,58 +27,28 @@ struct native {
 	size_t count;
 };
 
-/* The native frame at `first` or behind it that runs a run; SIZE_MAX: there is none. */
-static size_t find_loop(const struct native *native, const struct snap_runtime_thread *managed,
-			const struct snap_runtime_run *run, size_t first)
+static bool begins_with(const char *name, const char *prefix)
 {
-	for (size_t i = first; i < native->count; i++) {
-		if (run->anchor && native->sps) {
-			if (native->sps[i] <= run->anchor &&
-			    (i + 1 == native->count || run->anchor < native->sps[i + 1]))
-				return i;
-		} else if (managed->loop_function &&
-			   begins_with(name_of(native->frames[i]), managed->loop_function)) {
-			return i;
-		}
-	}
-	return SIZE_MAX;
+	return name && strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_function(void *context, size_t index, const char *prefix)
+{
+	const struct native *native = context;
+
+	return begins_with(snap_glue_name(native->frames[index]), prefix);
 }
 
 /* malloc'ed: of each run; NULL: one has no place, or there is no memory for it. */
 static size_t *find_loops(const struct native *native, const struct snap_runtime_thread *managed)
 {
-	size_t *loops = malloc((managed->run_count + 1) * sizeof(*loops));
-	size_t next = 0, covered = 0;
-	bool fits = loops && managed->run_count;
+	const struct snap_place_finder finder = { native->sps, native->count, is_function,
+						  (void *)(uintptr_t)native };
 
-	for (size_t i = 0; i < managed->run_count && fits; i++) {
-		const struct snap_runtime_run *run = &managed->runs[i];
-
-		loops[i] = find_loop(native, managed, run, next);
-		next = loops[i] + 1;
-		fits = loops[i] != SIZE_MAX && run->first == covered &&
-		       run->count <= managed->stack.count - covered;
-		covered += run->count;
-	}
-	if (fits && covered == managed->stack.count)
-		return loops;
-	free(loops);
-	return NULL;
+	return snap_place_runs(managed, &finder);
 }
 
 /* ---- threads ---- */
-
-/* Copies a native frame, unless it is the interpreter's own. */
-static size_t put_native(const struct snap_options *options, const struct glue *glue,
-			 const char *module, const struct snap_frame *frame,
-			 const struct snap_frame **to)
-{
-	if (!options->native && glue && snap_same_text(frame->module, module) &&
-	    is_own(glue, frame))
-		return 0;
-	*to = frame;
-	return 1;
-}
 
 /* The merged frames; how many they are. */
 static size_t merge_frames(const struct snap_options *options, const struct snap_raw_thread *thread,
@@ -174,23 +56,17 @@ static size_t merge_frames(const struct snap_options *options, const struct snap
 			   const struct snap_frame **to)
 {
 	const struct snap_runtime_thread *managed = thread->managed;
-	const struct glue *glue = find_glue(thread->runtime);
-	const char *module = native->frames[loops[0]]->module;
-	size_t count = 0, run = 0;
+	size_t count = 0, run = 0, no_gap = 0;
 
 	for (size_t i = 0; i < native->count; i++) {
-		bool is_loop = run < managed->run_count && loops[run] == i;
-
-		if (is_loop) {
+		if (run < managed->run_count && loops[run] == i) {
 			memcpy(to + count, thread->managed_frames + managed->runs[run].first,
 			       managed->runs[run].count * sizeof(*to));
 			count += managed->runs[run++].count;
-			if (!options->native)
-				continue;
 		}
-		count += put_native(options, glue, module, native->frames[i], to + count);
+		to[count++] = native->frames[i];
 	}
-	return count;
+	return options->native ? count : snap_glue_leave_out(to, count, false, &no_gap);
 }
 
 /* -n, which native frames were spared before. */
@@ -256,7 +132,7 @@ static bool merge_thread(struct snap_analysis *analysis, struct snap_raw_process
 		       native.count * sizeof(*frames));
 		stack.frame_count = kernel + managed_count + native.count;
 		if (!stack.reason)
-			stack.reason = does_not_fit;
+			stack.reason = snap_place_none;
 	}
 	stack.frames = frames;
 	end_managed(&stack, &thread->managed->stack);
@@ -286,7 +162,7 @@ static size_t count_until(const struct snap_raw_stack *stack, const struct snap_
 		if (frame->address > task->native_code[0] && frame->address <= task->native_code[1])
 			return i;
 		/* Linkers give functions of Go suffixes: ".abi0". */
-		if (begins_with(name_of(frame), task->native_until))
+		if (begins_with(snap_glue_name(frame), task->native_until))
 			return i;
 	}
 	return SIZE_MAX;

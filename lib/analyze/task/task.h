@@ -9,7 +9,7 @@
  *             (tasks that await each other -> their tree)               awaits.c
  *     arrange (the same in the order in which they are shown)           arrange.c
  *
- * Knows no runtime: names of functions that are left out of merged stacks are a table in merge.c.
+ * Knows no runtime: names of functions that are left out of merged stacks are a table in glue.c.
  */
 #ifndef SNAP_ANALYZE_TASK_TASK_H
 #define SNAP_ANALYZE_TASK_TASK_H

@@ -437,9 +437,8 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 {
 	bool has_own = false, seen_own = false;
 
-	if (stack->runtime)
-		snap_text_labels(stacks->lines, stack->labels, stack->label_count,
-				 frame_indent(stacks) - 2);
+	snap_text_labels(stacks->lines, stack->labels, stack->label_count,
+			 frame_indent(stacks) - 2);
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)
 		has_own = is_own(stack->frames[i]);
 	for (size_t i = 0, step; i < stack->frame_count && !is_measured(stacks->lines); i += step) {

@@ -182,9 +182,13 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 /* What stands in the title of a stack already. */
 static bool is_told(const char *key)
 {
-	return strcmp(key, "state") == 0 || strcmp(key, "wait") == 0 ||
-	       strcmp(key, "task_name") == 0 || strcmp(key, "type") == 0 ||
-	       strcmp(key, "exe_deleted") == 0;
+	static const char *const told[] = { "state", "wait", "task_name", "thread_name", "syscall",
+					    "wchan", "cpu",  "type",      "exe_deleted" };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(told); i++)
+		if (strcmp(key, told[i]) == 0)
+			return true;
+	return false;
 }
 
 void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,

@@ -45,6 +45,8 @@ static bool make_stack(struct snap_arena *arena, const struct snap_recorded_stac
 	*stack = (struct snap_stack){
 		.count = count,
 		.description = from->description ? from->description : "(unknown)",
+		.labels = from->labels,
+		.label_count = from->label_count,
 		.unwind = from->unwind,
 		.unwind_detail = from->unwind_detail,
 		.gap_frame = from->gap_frame,

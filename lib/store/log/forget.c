@@ -18,6 +18,7 @@ enum {
 	FEW_FRAMES = 4096,
 	FEW_STACKS = 1024,
 	FEW_FRAME_IDS = 1 << 15,
+	FEW_LABEL_SETS = 1024,
 	FEW_BYTES = 1 << 18,
 };
 
@@ -69,12 +70,13 @@ static bool forget_ticks(struct snap_log *log, int64_t before_ns)
 
 /* First marks (not 0: kept), then new numbers. */
 struct compaction {
-	struct snap_log_moves processes, spaces, threads, stacks, frames;
+	struct snap_log_moves processes, spaces, threads, stacks, frames, label_sets;
 	/* texts that are left */
 	struct snap_arena arena;
 	struct snap_interner strings;
 	const char **thread_names, **reasons;
 	struct snap_log_call *calls;
+	struct snap_label **labels; /* of each set that is left */
 	struct snap_frame *names;
 	size_t name_count;
 };
@@ -86,6 +88,8 @@ static void compaction_deinit(struct compaction *compaction)
 	free(compaction->threads.to);
 	free(compaction->stacks.to);
 	free(compaction->frames.to);
+	free(compaction->label_sets.to);
+	free(compaction->labels);
 	free(compaction->thread_names);
 	free(compaction->reasons);
 	free(compaction->calls);
@@ -144,6 +148,8 @@ static void mark_processes(const struct snap_log *log, struct compaction *compac
 			continue;
 		compaction->spaces.to[stack->space] = 1;
 		compaction->processes.to[log->spaces[stack->space].process] = 1;
+		if (stack->labels)
+			compaction->label_sets.to[stack->labels - 1] = 1;
 		for (size_t k = 0; k < stack->frame_count; k++)
 			compaction->frames.to[log->frame_ids[stack->frame_start + k]] = 1;
 	}
@@ -166,7 +172,8 @@ static bool mark_elements(const struct snap_log *log, struct compaction *compact
 	    !make_moves(&compaction->spaces, log->capture->process_count) ||
 	    !make_moves(&compaction->threads, log->thread_count) ||
 	    !make_moves(&compaction->stacks, log->stack_count) ||
-	    !make_moves(&compaction->frames, log->frame_count))
+	    !make_moves(&compaction->frames, log->frame_count) ||
+	    !make_moves(&compaction->label_sets, log->label_set_count))
 		return false;
 	mark_threads(log, compaction);
 	mark_processes(log, compaction);
@@ -174,6 +181,7 @@ static bool mark_elements(const struct snap_log *log, struct compaction *compact
 	number_elements(&compaction->threads);
 	number_elements(&compaction->stacks);
 	number_elements(&compaction->frames);
+	number_elements(&compaction->label_sets);
 	for (size_t i = 0; i < compaction->spaces.count; i++)
 		compaction->spaces.to[i] = compaction->spaces.to[i] ? (uint32_t)i : UINT32_MAX;
 	return true;
@@ -184,6 +192,29 @@ static bool mark_elements(const struct snap_log *log, struct compaction *compact
 static bool copy_text(struct compaction *compaction, const char **text)
 {
 	return snap_intern_text(&compaction->strings, text, SIZE_MAX);
+}
+
+static bool copy_labels(const struct snap_log *log, struct compaction *compaction)
+{
+	compaction->labels = calloc(log->label_set_count + 1, sizeof(struct snap_label *));
+	for (size_t i = 0; compaction->labels && i < log->label_set_count; i++) {
+		const struct snap_log_labels *set = &log->label_sets[i];
+		uint32_t to = compaction->label_sets.to[i];
+		struct snap_label *labels;
+
+		if (to == UINT32_MAX)
+			continue;
+		labels = snap_arena_memdup(&compaction->arena, set->labels,
+					   set->count * sizeof(*labels));
+		if (!labels)
+			return false;
+		compaction->labels[to] = labels;
+		for (size_t k = 0; k < set->count; k++)
+			if (!copy_text(compaction, &labels[k].key) ||
+			    !copy_text(compaction, &labels[k].value))
+				return false;
+	}
+	return compaction->labels;
 }
 
 static bool copy_texts(const struct snap_log *log, struct compaction *compaction)
@@ -315,6 +346,9 @@ static void move_stacks(struct snap_log *log, const struct compaction *compactio
 		frames++;
 	}
 	log->frame_count = frames;
+	for (size_t i = 0; i < log->label_set_count; i++)
+		if (compaction->label_sets.to[i] != UINT32_MAX)
+			log->label_sets[compaction->label_sets.to[i]] = log->label_sets[i];
 	/* Their frames lie in the order of the stacks. */
 	for (size_t i = 0; i < log->stack_count; i++) {
 		struct snap_log_stack stack = log->stacks[i];
@@ -325,6 +359,8 @@ static void move_stacks(struct snap_log *log, const struct compaction *compactio
 			log->frame_ids[ids + k] =
 				compaction->frames.to[log->frame_ids[stack.frame_start + k]];
 		stack.frame_start = ids;
+		if (stack.labels)
+			stack.labels = compaction->label_sets.to[stack.labels - 1] + 1;
 		ids += stack.frame_count;
 		log->stacks[stacks++] = stack;
 	}
@@ -348,6 +384,8 @@ static void move_texts(struct snap_log *log, struct compaction *compaction)
 	for (size_t i = 0; i < compaction->name_count; i++)
 		log->names[i] = compaction->names[i];
 	log->name_count = compaction->name_count;
+	for (size_t i = 0; i < log->label_set_count; i++)
+		log->label_sets[i].labels = compaction->labels[i];
 }
 
 /* Memory that a burst left behind goes back. */
@@ -380,6 +418,7 @@ static void shrink_all(struct snap_log *log)
 	shrink(log->frames, log->frame_capacity, log->frame_count);
 	shrink(log->frame_ids, log->frame_id_capacity, log->frame_id_count);
 	shrink(log->stacks, log->stack_capacity, log->stack_count);
+	shrink(log->label_sets, log->label_set_capacity, log->label_set_count);
 	shrink(log->names, log->name_capacity, log->name_count);
 }
 
@@ -407,12 +446,14 @@ static struct stacksnap_error *compact_log(struct snap_log *log)
 
 	snap_arena_init(&compaction.arena);
 	snap_interner_init(&compaction.strings, &compaction.arena);
-	if (!mark_elements(log, &compaction) || !copy_texts(log, &compaction))
+	if (!mark_elements(log, &compaction) || !copy_texts(log, &compaction) ||
+	    !copy_labels(log, &compaction))
 		return snap_error_no_memory();
 	move_threads(log, &compaction);
 	log->thread_count = kept_count(&compaction.threads);
 	move_processes(log, &compaction);
 	move_stacks(log, &compaction);
+	log->label_set_count = kept_count(&compaction.label_sets);
 	move_texts(log, &compaction);
 	shrink_all(log);
 	publish_moves(&index->process_moves, &compaction.processes);
@@ -436,6 +477,7 @@ static bool is_compaction_due(const struct snap_log *log)
 	       log->frame_count > 2 * kept->frames + FEW_FRAMES ||
 	       log->frame_id_count > 2 * kept->frame_ids + FEW_FRAME_IDS ||
 	       log->stack_count > 2 * kept->stacks + FEW_STACKS ||
+	       log->label_set_count > 2 * kept->label_sets + FEW_LABEL_SETS ||
 	       log->arena.total > 2 * kept->text + FEW_BYTES;
 }
 
@@ -460,6 +502,7 @@ static struct stacksnap_error *forget(struct snap_log *log, int64_t before_ns, b
 			.frames = log->frame_count,
 			.frame_ids = log->frame_id_count,
 			.stacks = log->stack_count,
+			.label_sets = log->label_set_count,
 			.text = log->arena.total,
 		};
 	}

@@ -48,7 +48,7 @@ struct snap_log_moves {
 
 /* Sizes after the last renumbering: the next one comes when they have doubled. */
 struct snap_log_kept {
-	size_t processes, threads, spaces, frames, frame_ids, stacks, text;
+	size_t processes, threads, spaces, frames, frame_ids, stacks, label_sets, text;
 };
 
 /* What a process has cost so far, see limit.c. */
@@ -66,8 +66,8 @@ struct snap_log_index {
 	uint64_t version;
 	struct snap_log_blob *blobs[SNAP_LOG_BLOB_LISTS];
 	size_t blob_bytes;
-	struct snap_hash_table frames, stacks; /* of the log's arrays */
-	struct snap_log_standing *standing;    /* one a thread */
+	struct snap_hash_table frames, stacks, label_sets; /* of the log's arrays */
+	struct snap_log_standing *standing;                /* one a thread */
 	size_t standing_capacity, before_capacity;
 	uint32_t *ids; /* of the stack at hand */
 	size_t id_capacity;
@@ -113,7 +113,8 @@ enum snap_log_detail {
 
 /* Of a process that was just added; `before` as in snap_log_add_process(). False without memory. */
 bool snap_log_open_account(struct snap_log *log, uint32_t process, uint32_t before);
-void snap_log_charge_frame(struct snap_log *log, uint32_t space);
+void snap_log_charge_frame(struct snap_log *log, uint32_t frame);
+void snap_log_charge_labels(struct snap_log *log, uint32_t set);
 void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames);
 void snap_log_charge_thread(struct snap_log *log, uint32_t process);
 void snap_log_charge_name(struct snap_log *log, uint32_t process);
@@ -137,8 +138,29 @@ static inline uint64_t snap_log_tick_at(const struct snap_log *log)
 	return log->first_tick + log->tick_count - log->index->in_tick;
 }
 
-/* Both tables made anew from the arrays. False without memory. */
+/* All tables made anew from the arrays. False without memory. */
 bool snap_log_rebuild_tables(struct snap_log *log);
+
+/* ---- managed frames and labels: managed.c ---- */
+
+/* What a managed frame has for bits. */
+uint64_t snap_log_managed_bits(const struct snap_frame *frame);
+/*
+ * The number of a managed frame, or of labels plus 1. *ret UINT32_MAX: it is new, and not to be
+ * added; 0: there are no labels, or too many.
+ */
+struct stacksnap_error *snap_log_find_managed(struct snap_log *log, uint32_t space,
+					      const struct snap_frame *frame, bool add,
+					      uint32_t *ret) _must_check_;
+struct stacksnap_error *snap_log_find_labels(struct snap_log *log, uint32_t space,
+					     const struct snap_label *labels, size_t count,
+					     bool add, uint32_t *ret) _must_check_;
+uint64_t snap_log_hash_labels(const struct snap_log_labels *set);
+
+static inline uint64_t snap_log_hash_frame(uint32_t space, uint64_t bits)
+{
+	return snap_hash_add(bits, space);
+}
 
 /* An element of `before` for each thread; new ones are GONE. False without memory. */
 bool snap_log_make_before(struct snap_log *log);

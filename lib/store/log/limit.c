@@ -19,6 +19,8 @@ enum {
 	COST_FRAME = 512,         /* a distinct one, with its name */
 	COST_THREAD = 512,
 	COST_NAME = 64, /* another name of a thread */
+	COST_LABELS = 128,
+	COST_LABEL = 64, /* beside its texts, which the log and the report have */
 	COST_PROCESS = 2048,
 	COST_TICK = 64,
 	COST_CHANGE = 64,     /* a run of the recording is one or two changes */
@@ -61,9 +63,40 @@ static void charge_things(struct snap_log *log, uint32_t process, uint64_t cost)
 	log->index->things += cost;
 }
 
-void snap_log_charge_frame(struct snap_log *log, uint32_t space)
+static uint64_t text_cost(const char *text)
 {
-	charge_things(log, log->spaces[space].process, COST_FRAME);
+	return text ? 2 * (strlen(text) + 1) : 0;
+}
+
+void snap_log_charge_frame(struct snap_log *log, uint32_t frame)
+{
+	const struct snap_log_frame *charged = &log->frames[frame];
+	uint64_t cost = COST_FRAME;
+
+	if (!log->max_bytes)
+		return;
+	if (charged->is_managed) {
+		const struct snap_frame *name = &log->names[charged->name - 1];
+
+		for (size_t i = 0; i < name->entry_count; i++)
+			cost += sizeof(*name->entries) + text_cost(name->entries[i].function) +
+				text_cost(name->entries[i].symbol) +
+				text_cost(name->entries[i].file);
+	}
+	charge_things(log, log->spaces[charged->space].process, cost);
+}
+
+void snap_log_charge_labels(struct snap_log *log, uint32_t set)
+{
+	const struct snap_log_labels *charged = &log->label_sets[set];
+	uint64_t cost = COST_LABELS;
+
+	if (!log->max_bytes)
+		return;
+	for (size_t i = 0; i < charged->count; i++)
+		cost += COST_LABEL + text_cost(charged->labels[i].key) +
+			text_cost(charged->labels[i].value);
+	charge_things(log, log->spaces[charged->space].process, cost);
 }
 
 void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames)
@@ -109,7 +142,9 @@ void snap_log_count_costs(struct snap_log *log)
 	for (size_t i = 0; i < log->thread_count; i++)
 		snap_log_charge_thread(log, log->threads[i].process);
 	for (size_t i = 0; i < log->frame_count; i++)
-		snap_log_charge_frame(log, log->frames[i].space);
+		snap_log_charge_frame(log, (uint32_t)i);
+	for (size_t i = 0; i < log->label_set_count; i++)
+		snap_log_charge_labels(log, (uint32_t)i);
 	for (size_t i = 0; i < log->stack_count; i++)
 		snap_log_charge_stack(log, log->stacks[i].space, log->stacks[i].frame_count);
 	for (size_t i = 0; i < log->capture->process_count; i++)

@@ -96,6 +96,7 @@ static void destroy_index(struct snap_log *log)
 	free(index->spaces);
 	snap_hash_table_deinit(&index->frames);
 	snap_hash_table_deinit(&index->stacks);
+	snap_hash_table_deinit(&index->label_sets);
 	free(index->standing);
 	free(index->ids);
 	free(index->accounts);
@@ -121,6 +122,7 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->frame_ids);
 	free(log->stacks);
 	free(log->reasons);
+	free(log->label_sets);
 	free(log->calls);
 	free(log->names);
 	free(log->before);

@@ -71,6 +71,13 @@ struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t th
  */
 struct stacksnap_error *snap_log_end_thread(struct snap_log *log, uint32_t thread) _must_check_;
 
+/* A managed frame of a stack, in place of a pc. */
+struct snap_log_managed {
+	size_t at; /* index in the bits, whose number there means nothing */
+	/* the address (0: none) and the entries, with their language; nothing else of it counts */
+	const struct snap_frame *frame;
+};
+
 /* A stack as the unwinder leaves it; `reason` NULL when complete. */
 struct snap_log_pcs {
 	const uint64_t *bits; /* struct snap_pc each, innermost first */
@@ -80,6 +87,12 @@ struct snap_log_pcs {
 	const char *reason;
 	size_t gap_after;
 	uint64_t gap_count;
+	const struct snap_log_managed *managed; /* in the order of their places */
+	size_t managed_count;
+	bool shows_all;
+	/* sorted by key, each key once; texts of at most SNAP_MAX_NAME bytes, not NULL */
+	const struct snap_label *labels;
+	size_t label_count;
 };
 
 /* The number of a stack, which is added if it is new. About a microsecond for one that is known. */

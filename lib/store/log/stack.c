@@ -21,21 +21,17 @@ static const size_t most_frames[SNAP_LOG_DETAIL_COUNT] = {
 
 static const char CUT[] = "the recording reached its memory limit (--max-memory)";
 
-static uint64_t frame_hash(uint32_t space, uint64_t bits)
-{
-	return snap_hash_add(bits, space);
-}
-
 /* What tells stacks of a space apart beside their frames. */
 struct stack_head {
 	uint64_t end_pc, gap_count;
-	uint32_t space, gap_after, reason, end;
+	uint32_t space, gap_after, reason, end, labels, shows_all;
 };
 
 static struct stack_head head_of(const struct snap_log_stack *stack)
 {
 	return (struct stack_head){ stack->end_pc,    stack->gap_count, stack->space,
-				    stack->gap_after, stack->reason,    stack->end };
+				    stack->gap_after, stack->reason,    stack->end,
+				    stack->labels,    stack->shows_all };
 }
 
 static uint64_t stack_hash(const struct stack_head *head, const uint32_t *ids, size_t count)
@@ -55,13 +51,13 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 					  bool add, uint32_t *ret)
 {
 	struct snap_hash_table *table = &log->index->frames;
-	uint64_t hash = frame_hash(space, bits);
+	uint64_t hash = snap_log_hash_frame(space, bits);
 	struct snap_probe probe = snap_hash_table_probe(table, hash);
 
 	while (snap_probe_next(&probe)) {
 		const struct snap_log_frame *frame = &log->frames[probe.number];
 
-		if (frame->bits == bits && frame->space == space) {
+		if (frame->bits == bits && frame->space == space && !frame->is_managed) {
 			*ret = probe.number;
 			return NULL;
 		}
@@ -76,7 +72,7 @@ static struct stacksnap_error *find_frame(struct snap_log *log, uint32_t space, 
 		return snap_error_no_memory();
 	*ret = (uint32_t)log->frame_count++;
 	log->frames[*ret] = (struct snap_log_frame){ .bits = bits, .space = space };
-	snap_log_charge_frame(log, space);
+	snap_log_charge_frame(log, *ret);
 	return NULL;
 }
 
@@ -110,19 +106,23 @@ static struct stacksnap_error *find_frames(struct snap_log *log, uint32_t space,
 					   bool *found_ret)
 {
 	struct snap_log_index *index = log->index;
+	const struct snap_frame *before = NULL, *managed; /* of the frame before; NULL: a pc */
 
 	*found_ret = false;
-	for (size_t i = 0; i < pcs->count; i++) {
+	for (size_t i = 0, m = 0; i < pcs->count; i++, before = managed) {
+		bool is_managed = m < pcs->managed_count && pcs->managed[m].at == i;
 		struct stacksnap_error *err;
 
+		managed = is_managed ? pcs->managed[m++].frame : NULL;
 		if (!snap_reserve_array(index->ids, index->id_capacity, i + 1))
 			return snap_error_no_memory();
 		/* Neighbours in a recursion are mostly the same. */
-		if (i && pcs->bits[i] == pcs->bits[i - 1]) {
+		if (i && managed == before && (managed || pcs->bits[i] == pcs->bits[i - 1])) {
 			index->ids[i] = index->ids[i - 1];
 			continue;
 		}
-		err = find_frame(log, space, pcs->bits[i], add, &index->ids[i]);
+		err = managed ? snap_log_find_managed(log, space, managed, add, &index->ids[i])
+			      : find_frame(log, space, pcs->bits[i], add, &index->ids[i]);
 		if (err || index->ids[i] == UINT32_MAX)
 			return err;
 	}
@@ -158,7 +158,9 @@ static struct stacksnap_error *add_stack(struct snap_log *log, const struct stac
 		.gap_count = head->gap_count,
 		.gap_after = head->gap_after,
 		.reason = head->reason,
+		.labels = head->labels,
 		.end = head->end,
+		.shows_all = head->shows_all,
 	};
 	if (count)
 		memcpy(log->frame_ids + log->frame_id_count, log->index->ids,
@@ -178,17 +180,21 @@ static struct stacksnap_error *find_stack(struct snap_log *log, uint32_t space,
 				   .gap_count = pcs->gap_count,
 				   .space = space,
 				   .gap_after = pcs->gap_count ? (uint32_t)pcs->gap_after : 0,
-				   .end = pcs->end };
+				   .end = pcs->end,
+				   .shows_all = pcs->shows_all };
 	struct snap_probe probe;
 	struct stacksnap_error *err;
 	uint64_t hash;
-	bool found;
+	bool found = false;
 
 	assert(space < log->capture->process_count && log->index->spaces[space].version);
 	if (pcs->count > MOST_FRAMES_OF_STACK)
 		return snap_error_format(SNAP_ERROR_OTHER, "a stack has too many frames");
 	err = find_reason(log, pcs->reason, &head.reason);
 	if (!err)
+		err = snap_log_find_labels(log, space, pcs->labels, pcs->label_count, add,
+					   &head.labels);
+	if (!err && head.labels != UINT32_MAX)
 		err = find_frames(log, space, pcs, add, &found);
 	*ret = SNAP_LOG_GONE;
 	if (err || !found)
@@ -223,11 +229,22 @@ struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t spac
 static struct snap_log_pcs cut_stack(const struct snap_log_pcs *pcs, size_t most)
 {
 	struct snap_log_pcs cut = {
-		.bits = pcs->bits, .count = most, .end = SNAP_UNWIND_LIMIT, .reason = CUT
+		.bits = pcs->bits,
+		.count = most,
+		.end = SNAP_UNWIND_LIMIT,
+		.reason = CUT,
+		.managed = pcs->managed,
+		.managed_count = pcs->managed_count,
+		.shows_all = pcs->shows_all,
 	};
 
-	if (pcs->count <= most)
-		return *pcs;
+	if (pcs->count <= most) {
+		cut = *pcs;
+		/* Labels are the first to go. */
+		if (most != SIZE_MAX)
+			cut.label_count = 0;
+		return cut;
+	}
 	if (pcs->gap_count && pcs->gap_after + 1 < most) {
 		cut.gap_after = pcs->gap_after;
 		cut.gap_count = pcs->gap_count;
@@ -248,6 +265,8 @@ static struct stacksnap_error *find_shortened(struct snap_log *log, uint32_t spa
 			return err;
 		if (i == (int)detail && cut.count < pcs->count)
 			log->cuts |= SNAP_LOG_CUT_STACKS;
+		if (i == (int)detail && pcs->label_count)
+			log->cuts |= SNAP_LOG_CUT_LABELS;
 		if (*ret != SNAP_LOG_GONE)
 			return NULL;
 	}
@@ -267,13 +286,19 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 bool snap_log_rebuild_tables(struct snap_log *log)
 {
 	struct snap_hash_table *frames = &log->index->frames, *stacks = &log->index->stacks;
+	struct snap_hash_table *label_sets = &log->index->label_sets;
 
 	/* Their memory goes back with what a burst has left behind. */
 	snap_hash_table_deinit(frames);
 	snap_hash_table_deinit(stacks);
+	snap_hash_table_deinit(label_sets);
 	for (size_t i = 0; i < log->frame_count; i++)
-		if (!snap_hash_table_add(frames,
-					 frame_hash(log->frames[i].space, log->frames[i].bits), i))
+		if (!snap_hash_table_add(
+			    frames, snap_log_hash_frame(log->frames[i].space, log->frames[i].bits),
+			    i))
+			return false;
+	for (size_t i = 0; i < log->label_set_count; i++)
+		if (!snap_hash_table_add(label_sets, snap_log_hash_labels(&log->label_sets[i]), i))
 			return false;
 	for (size_t i = 0; i < log->stack_count; i++) {
 		struct stack_head head = head_of(&log->stacks[i]);

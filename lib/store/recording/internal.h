@@ -14,10 +14,10 @@
  *
  *	HEAD     texts; host; time, period, flags
  *	DATA     texts; new processes; spaces that changed; processes that changed; new threads;
- *	         threads with a new name; reasons, calls, frames, stacks; number of the first tick,
- *	         and how threads stood before it (in the first chunk alone); ticks with their
- *	         changes; statistics
- *	NAMES    texts; frames with their names
+ *	         threads with a new name; reasons, calls, frames (managed ones with their names),
+ *	         sets of labels, stacks; number of the first tick, and how threads stood before it
+ *	         (in the first chunk alone); ticks with their changes; statistics
+ *	NAMES    texts; other frames with their names
  *	END      texts; why it ended; statistics; warnings
  *
  * Each part is described once, by functions that write or read: a number that is written stays as
@@ -34,8 +34,9 @@
 #include "store/recording/file.h"
 
 enum {
-	SNAP_LOG_VERSION = 2,
-	SNAP_LOG_VERSION_BUDGET = 2, /* statistics: samples left out, and the whole time */
+	SNAP_LOG_VERSION = 3,
+	SNAP_LOG_VERSION_BUDGET = 2,  /* statistics: samples left out, and the whole time */
+	SNAP_LOG_VERSION_MANAGED = 3, /* managed frames, and labels of stacks */
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
@@ -78,7 +79,7 @@ struct snap_log_file {
 	struct snap_log_text *texts;
 	size_t text_count, text_capacity;
 	/* how many of each the file has */
-	size_t processes, threads, reasons, calls, frames, stacks;
+	size_t processes, threads, reasons, calls, frames, label_sets, stacks;
 	uint64_t ticks, changes;
 	bool has_ticks; /* where its ticks begin is told */
 	/* what numbers are told as the distance from */

@@ -9,11 +9,15 @@
 
 enum {
 	LEAST_ENTRY = 6, /* bytes */
+	LEAST_LABEL = 2,
+	LONGEST_LANGUAGE = 64,
 	/* frames that a stack may have from the one before it: what bytes can become is bounded */
 	MOST_COMMON = 512,
 	/* in one number: how a stack ends, and whether more is told of it */
 	END_BITS = 7,
 	MORE_BIT = 8,
+	ALL_BIT = 16,
+	LABELS_BIT = 32,
 };
 
 static const char NO_FRAME[] = "invalid frame reference";
@@ -37,30 +41,133 @@ static void code_call(struct snap_log_file *file, void *element, size_t index)
 	snap_log_check(file, index <= INT16_MAX - SNAP_LOG_FIRST_CALL, "too many system calls");
 }
 
-static void code_frame(struct snap_log_file *file, void *element, size_t index)
+static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
 {
-	struct snap_log_frame *frame = element;
+	unsigned flags = entry->inlined | entry->system << 1 | entry->kernel << 2;
+
+	snap_log_code_text(file, &entry->function, SNAP_MAX_NAME);
+	snap_log_code_text(file, &entry->symbol, SNAP_MAX_NAME);
+	snap_log_code_text(file, &entry->file, SNAP_MAX_NAME);
+	snap_log_code(file, entry->line, UINT32_MAX, "invalid line number");
+	snap_log_code(file, entry->column, UINT32_MAX, "invalid line number");
+	snap_log_code(file, flags, 7, "unknown flags of a function");
+	entry->inlined = flags & 1;
+	entry->system = flags & 2;
+	entry->kernel = flags & 4;
+}
+
+/* The functions of a frame. */
+static void code_entries(struct snap_log_file *file, struct snap_frame *name)
+{
+	size_t count;
+
+	count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
+	snap_log_check(file, count, "frame without functions");
+	if (file->reads && snap_log_fine(file)) {
+		name->entries = snap_arena_new_array(&file->log->arena, count, struct snap_entry);
+		name->entry_count = count;
+		if (!name->entries)
+			snap_log_fail_memory(file);
+	}
+	for (size_t i = 0; i < count && snap_log_fine(file); i++)
+		code_entry(file, &name->entries[i]);
+}
+
+/* What a managed frame has beside what others have: it is named from the beginning. */
+static void code_managed(struct snap_log_file *file, struct snap_log_frame *frame)
+{
+	struct snap_log *log = file->log;
+	struct snap_frame name = { .address = 0 };
+
+	if (!file->reads)
+		name = log->names[frame->name - 1];
+	else if (!snap_reserve_array(log->names, log->name_capacity, log->name_count + 1))
+		snap_log_fail_memory(file);
+	snap_log_code_any(file, name.address);
+	code_entries(file, &name);
+	for (size_t i = 0; i < name.entry_count && snap_log_fine(file); i++)
+		snap_log_code_text(file, &name.entries[i].language, LONGEST_LANGUAGE);
+	if (!file->reads || !snap_log_fine(file))
+		return;
+	log->names[log->name_count] = name;
+	frame->name = (uint32_t)++log->name_count;
+	frame->bits = snap_log_managed_bits(&name);
+}
+
+/* The address, how exactly it is known aside; and for whom: `managed` and exact are in one number. */
+static void code_place(struct snap_log_file *file, struct snap_log_frame *frame)
+{
+	bool tells_managed = file->version >= SNAP_LOG_VERSION_MANAGED;
+	unsigned flag_bits = tells_managed ? 2 : 1;
 	/* How it was found stays in: only whether it is exact is told with the step. */
-	uint64_t address = frame->bits & ~SNAP_PC_EXACT;
+	uint64_t address = frame->is_managed ? 0 : frame->bits & ~SNAP_PC_EXACT;
 	int64_t space = file->reads ? 0 : file->space_numbers[frame->space];
-	uint64_t head = snap_log_zigzag(space - file->last.space) << 1 | frame->bits >> 63;
+	uint64_t head = snap_log_zigzag(space - file->last.space) << flag_bits |
+			(uint64_t)frame->is_managed << 1 |
+			(frame->is_managed ? 0 : frame->bits >> 63);
 
 	snap_log_code_any(file, head);
-	address = file->last.address +
-		  (uint64_t)snap_log_code_step(file, (int64_t)(address - file->last.address), 0,
-					       NO_FRAME);
+	if (file->reads)
+		frame->is_managed = tells_managed && (head & 2);
+	if (!frame->is_managed) {
+		int64_t step = (int64_t)(address - file->last.address);
+
+		address =
+			file->last.address + (uint64_t)snap_log_code_step(file, step, 0, NO_FRAME);
+		file->last.address = address;
+	}
 	if (file->reads) {
-		if (__builtin_add_overflow(file->last.space, snap_log_unzigzag(head >> 1), &space))
+		if (__builtin_add_overflow(file->last.space, snap_log_unzigzag(head >> flag_bits),
+					   &space))
 			space = -1;
 		snap_log_check(file,
 			       space >= 0 && (uint64_t)space < file->log->capture->process_count &&
-				       !(address >> 63) && index < SNAP_LOG_MAX_FRAMES,
+				       !(address >> 63),
 			       "invalid frame address");
-		*frame = (struct snap_log_frame){ .bits = address | head << 63,
-						  .space = (uint32_t)space };
+		frame->bits = frame->is_managed ? 0 : address | head << 63;
+		frame->space = (uint32_t)space;
 	}
-	file->last.address = address;
 	file->last.space = space;
+}
+
+static void code_frame(struct snap_log_file *file, void *element, size_t index)
+{
+	struct snap_log_frame *frame = element;
+
+	snap_log_check(file, index < SNAP_LOG_MAX_FRAMES, "too many frames");
+	code_place(file, frame);
+	if (frame->is_managed && snap_log_fine(file))
+		code_managed(file, frame);
+}
+
+/* ---- labels ---- */
+
+static void code_label(struct snap_log_file *file, struct snap_label *label, const char *before)
+{
+	snap_log_code_text(file, &label->key, SNAP_MAX_NAME);
+	snap_log_code_text(file, &label->value, SNAP_MAX_NAME);
+	snap_log_check(file,
+		       label->key && label->value && (!before || strcmp(before, label->key) < 0),
+		       "invalid label");
+}
+
+static void code_labels(struct snap_log_file *file, void *element, size_t index)
+{
+	struct snap_log_labels *set = element;
+	size_t count;
+
+	snap_log_code_space(file, &set->space);
+	count = snap_log_code_count(file, set->count, LEAST_LABEL);
+	snap_log_check(file, count && count <= SNAP_LOG_MAX_LABELS, "invalid number of labels");
+	snap_log_check(file, index < SNAP_LOG_MAX_LABEL_SETS, "too many labels");
+	if (file->reads && snap_log_fine(file)) {
+		set->labels = snap_arena_new_array(&file->log->arena, count, struct snap_label);
+		set->count = (uint32_t)count;
+		if (!set->labels)
+			snap_log_fail_memory(file);
+	}
+	for (size_t i = 0; i < count && snap_log_fine(file); i++)
+		code_label(file, &set->labels[i], i ? set->labels[i - 1].key : NULL);
 }
 
 /* ---- stacks ---- */
@@ -133,14 +240,28 @@ static void code_frames(struct snap_log_file *file, struct snap_log_stack *stack
 		read_common_frames(file, stack, before, common);
 }
 
+static void code_labels_of(struct snap_log_file *file, struct snap_log_stack *stack)
+{
+	const struct snap_log *log = file->log;
+
+	snap_log_code(file, stack->labels, log->label_set_count, "invalid labels");
+	snap_log_check(file,
+		       stack->labels && log->label_sets[stack->labels - 1].space == stack->space,
+		       "labels of two address spaces");
+}
+
 static void code_stack(struct snap_log_file *file, void *element, size_t index)
 {
 	struct snap_log_stack *stack = element;
 	bool more = stack->end_pc || stack->gap_count || stack->gap_after || stack->reason;
-	unsigned head = stack->end | (more ? MORE_BIT : 0);
+	bool is_old = file->version < SNAP_LOG_VERSION_MANAGED;
+	unsigned head = stack->end | (more ? MORE_BIT : 0) | (stack->shows_all ? ALL_BIT : 0) |
+			(stack->labels ? LABELS_BIT : 0);
 
-	snap_log_code(file, head, END_BITS | MORE_BIT, "unknown flags of a stack");
+	snap_log_code(file, head, END_BITS | MORE_BIT | (is_old ? 0 : ALL_BIT | LABELS_BIT),
+		      "unknown flags of a stack");
 	stack->end = head & END_BITS;
+	stack->shows_all = head & ALL_BIT;
 	snap_log_code_space(file, &stack->space);
 	if (head & MORE_BIT) {
 		snap_log_code_any(file, stack->end_pc);
@@ -148,6 +269,8 @@ static void code_stack(struct snap_log_file *file, void *element, size_t index)
 		snap_log_code(file, stack->gap_after, UINT32_MAX, "invalid gap");
 		snap_log_code(file, stack->reason, file->log->reason_count, "invalid reason");
 	}
+	if (head & LABELS_BIT)
+		code_labels_of(file, stack);
 	snap_log_check(file, stack->end < SNAP_UNWIND_COUNT && index < SNAP_LOG_MAX_STACKS,
 		       "unknown end of a stack");
 	code_frames(file, stack, index);
@@ -162,30 +285,15 @@ void snap_log_code_stacks(struct snap_log_file *file)
 	file->last.address = 0;
 	file->last.space = 0;
 	snap_log_code_new(file, frames, frame, code_frame);
+	if (file->version >= SNAP_LOG_VERSION_MANAGED)
+		snap_log_code_new(file, label_sets, label_set, code_labels);
 	snap_log_code_new(file, stacks, stack, code_stack);
 }
 
 /* ---- names ---- */
 
-static void code_entry(struct snap_log_file *file, struct snap_entry *entry)
-{
-	unsigned flags = entry->inlined | entry->system << 1 | entry->kernel << 2;
-
-	snap_log_code_text(file, &entry->function, SNAP_MAX_NAME);
-	snap_log_code_text(file, &entry->symbol, SNAP_MAX_NAME);
-	snap_log_code_text(file, &entry->file, SNAP_MAX_NAME);
-	snap_log_code(file, entry->line, UINT32_MAX, "invalid line number");
-	snap_log_code(file, entry->column, UINT32_MAX, "invalid line number");
-	snap_log_code(file, flags, 7, "unknown flags of a function");
-	entry->inlined = flags & 1;
-	entry->system = flags & 2;
-	entry->kernel = flags & 4;
-}
-
 static void code_name(struct snap_log_file *file, struct snap_frame *name)
 {
-	size_t count;
-
 	snap_log_code_text(file, &name->module, SNAP_MAX_NAME);
 	snap_log_code_text(file, &name->build_id, SNAP_MAX_NAME);
 	snap_log_check(file,
@@ -196,21 +304,12 @@ static void code_name(struct snap_log_file *file, struct snap_frame *name)
 	if (name->has_offset)
 		snap_log_code_any(file, name->offset);
 	snap_log_code_any(file, name->file_offset);
-	count = snap_log_code_count(file, name->entry_count, LEAST_ENTRY);
-	snap_log_check(file, count, "frame without functions");
-	if (file->reads && snap_log_fine(file)) {
-		name->entries = snap_arena_new_array(&file->log->arena, count, struct snap_entry);
-		name->entry_count = count;
-		if (!name->entries)
-			snap_log_fail_memory(file);
-	}
-	for (size_t i = 0; i < count && snap_log_fine(file); i++)
-		code_entry(file, &name->entries[i]);
+	code_entries(file, name);
 }
 
 static bool is_named(const struct snap_log_file *file, size_t index)
 {
-	return file->log->frames[index].name;
+	return file->log->frames[index].name && !file->log->frames[index].is_managed;
 }
 
 static void code_named_frame(struct snap_log_file *file, size_t index)

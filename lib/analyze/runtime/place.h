@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Place: where runs of managed frames stand among the native frames of a thread: before the frame
+ * of the interpreter's loop that runs them, found by where it lies in the stack or by its name.
+ * Knows neither how native frames are named, nor what is made of both.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_PLACE_H
+#define SNAP_ANALYZE_RUNTIME_PLACE_H
+
+#include "analyze/runtime/runtime.h"
+
+/* A native stack, without frames of the kernel, innermost first. */
+struct snap_place_finder {
+	const uint64_t *sps; /* NULL: unknown */
+	size_t count;
+	/* Whether the name of the function at a frame begins so. */
+	bool (*is_function)(void *context, size_t index, const char *prefix);
+	void *context;
+};
+
+/* Why a stack is shown in two parts. */
+extern const char snap_place_none[];
+
+/* malloc'ed: of each run the frame; NULL: one has no place, or there is no memory for it. */
+size_t *snap_place_runs(const struct snap_runtime_thread *managed,
+			const struct snap_place_finder *finder);
+
+#endif

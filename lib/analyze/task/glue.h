@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Glue: what an interpreter does with the machine's stack between the functions that people wrote.
+ *
+ * In a merged stack the native frame right behind a run of managed ones is the loop that runs them;
+ * it and the interpreter's own calls say nothing that the managed frames do not say. Knows no
+ * runtime but by the names of functions that are the interpreters' own.
+ */
+#ifndef SNAP_ANALYZE_TASK_GLUE_H
+#define SNAP_ANALYZE_TASK_GLUE_H
+
+#include "model/snapshot.h"
+
+/* The real function at a frame, for what it is called in its file; NULL: it has no name. */
+const char *snap_glue_name(const struct snap_frame *frame);
+
+/*
+ * Takes the loops and the glue out of a merged stack, whose frames all have their names, in place;
+ * those that were left out at a gap behind *gap_frame are no loop's. How many frames are left.
+ */
+size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool has_gap,
+			   size_t *gap_frame);
+
+#endif
