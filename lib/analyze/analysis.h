@@ -107,6 +107,7 @@ struct snap_raw_process {
 struct snap_analysis {
 	const struct snap_capture *capture;
 	const struct snap_options *options;
+	const struct snap_file_finder *finder;
 	struct snap_snapshot *snapshot;
 	struct snap_arena scratch;
 	struct snap_interner strings; /* in the snapshot's arena */

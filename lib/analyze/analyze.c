@@ -35,6 +35,7 @@ struct stacksnap_error *snap_analysis_init(struct snap_analysis *analysis,
 
 	*analysis = (struct snap_analysis){ .capture = capture,
 					    .options = options,
+					    .finder = finder,
 					    .snapshot = snap_snapshot_new() };
 	if (!analysis->snapshot)
 		return snap_error_no_memory();

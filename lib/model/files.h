@@ -42,6 +42,11 @@ struct snap_file_finder {
 	 * ended, or holds, a parser. NULL: nobody does.
 	 */
 	void (*note)(void *context, const struct snap_file_request *request);
+	/*
+	 * The same for memory of a process, of which runtimes are read from here on; NULL: they
+	 * have been. NULL: nobody wants to know.
+	 */
+	void (*note_runtimes)(void *context, const struct snap_process *process);
 	void *context;
 };
 
@@ -50,6 +55,13 @@ static inline void snap_file_finder_note(const struct snap_file_finder *finder,
 {
 	if (finder->note)
 		finder->note(finder->context, request);
+}
+
+static inline void snap_file_finder_note_runtimes(const struct snap_file_finder *finder,
+						  const struct snap_process *process)
+{
+	if (finder->note_runtimes)
+		finder->note_runtimes(finder->context, process);
 }
 
 #endif

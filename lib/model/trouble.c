@@ -74,6 +74,7 @@ bool snap_warning_costs_names(const char *code)
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */
 		"processes_late", /* a recording had no time for some processes or threads */
+		"runtime_lost",   /* a parser ended early over the memory of a process */
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)

@@ -41,12 +41,38 @@ static void forget_memory(struct snap_capture *capture)
 		capture->processes[i].piece_count = 0;
 }
 
+/* Of these processes runtimes are not read again: without memory there are none. */
+static void forget_runtimes(struct snap_capture *capture, const struct snap_refusals *refusals)
+{
+	for (size_t i = 0; refusals && i < refusals->runtime_count; i++)
+		if (refusals->runtimes[i] <= capture->process_count)
+			capture->processes[refusals->runtimes[i] - 1].memory = NULL;
+}
+
+static void warn_of_runtimes(struct snap_snapshot *snapshot, const struct snap_capture *capture,
+			     const struct snap_refusals *refusals)
+{
+	for (size_t i = 0; refusals && i < refusals->runtime_count; i++) {
+		pid_t pid;
+
+		if (refusals->runtimes[i] > capture->process_count)
+			continue;
+		pid = capture->processes[refusals->runtimes[i] - 1].pid;
+		snapshot->missing.modules++;
+		snap_snapshot_warn(snapshot, "runtime_lost", pid, 0,
+				   "process %d: functions and tasks of its runtimes lost: %s", pid,
+				   snap_error_message(refusals->reason));
+	}
+}
+
 static struct stacksnap_error *analyze_capture(void *context, enum snap_effort effort,
 					       struct snap_parser_job *job)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
-	struct snap_remote_finder remote = { .channel = job->channel, .file_id = job->file_id };
+	struct snap_remote_finder remote = { .channel = job->channel,
+					     .file_id = job->file_id,
+					     .runtimes_of = job->runtimes_of };
 	struct snap_file_finder finder = snap_remote_finder(&remote);
 	const struct analysis *analysis = context;
 	struct snap_options options = *analysis->options;
@@ -56,6 +82,7 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 	if (err)
 		return err;
 	remote.capture = capture;
+	forget_runtimes(capture, job->refusals);
 	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
 	/* What a target has in its memory may have ended a parser, as well as its files. */
 	if (effort != SNAP_EFFORT_ALL)
@@ -66,7 +93,11 @@ static struct stacksnap_error *analyze_capture(void *context, enum snap_effort e
 		forget_memory(capture);
 	}
 	err = snap_analyze(capture, &options, &finder, &snapshot);
-	return err ? err : leave_snapshot(snapshot, job);
+	if (err)
+		return err;
+	if (effort == SNAP_EFFORT_ALL)
+		warn_of_runtimes(snapshot, capture, job->refusals);
+	return leave_snapshot(snapshot, job);
 }
 
 static struct stacksnap_error *read_json(void *context, struct snap_parser_job *job)
@@ -190,7 +221,7 @@ static void warn_of_losses(struct snap_snapshot *snapshot, const struct snap_fal
 		[SNAP_EFFORT_NO_FILES] = "symbols and most of the stacks",
 	};
 
-	/* The parser has warned of single files itself. */
+	/* The parser has warned of single files, and of runtimes, itself. */
 	if (!fallback->reason || (fallback->effort == SNAP_EFFORT_ALL && snapshot->missing.modules))
 		return;
 	snapshot->missing.modules++;

@@ -101,6 +101,15 @@ static void note(void *context, const struct snap_file_request *request)
 		*(volatile uint64_t *)remote->file_id = snap_broker_file_id(&packed);
 }
 
+static void note_runtimes(void *context, const struct snap_process *process)
+{
+	const struct snap_remote_finder *remote = context;
+
+	if (remote->runtimes_of)
+		*(volatile uint64_t *)remote->runtimes_of =
+			process ? (uint64_t)(process - remote->capture->processes) + 1 : 0;
+}
+
 /* Answers to earlier requests came too late for whoever carried them; they are dropped. */
 static struct stacksnap_error *hear(const struct snap_remote_finder *remote,
 				    struct snap_broker_answer *answer, int *fd_ret)
@@ -171,7 +180,9 @@ static struct stacksnap_error *ask(void *context, const struct snap_file_request
 
 struct snap_file_finder snap_remote_finder(struct snap_remote_finder *remote)
 {
-	return (struct snap_file_finder){ .find = ask, .note = note, .context = remote };
+	return (struct snap_file_finder){
+		.find = ask, .note = note, .note_runtimes = note_runtimes, .context = remote
+	};
 }
 
 static struct stacksnap_error *find_nothing(void *context, const struct snap_file_request *request,

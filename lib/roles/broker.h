@@ -90,6 +90,8 @@ struct snap_remote_finder {
 	int channel;
 	const struct snap_capture *capture;
 	uint64_t *file_id; /* where snap_broker_file_id() of what is read is noted; NULL: nowhere */
+	/* where the number of the process is noted, plus 1, whose runtimes are read; NULL: nowhere */
+	uint64_t *runtimes_of;
 	bool out_of_step;  /* what was asked last was not answered: nobody is asked any more */
 	uint32_t sequence; /* of the last request */
 };

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 enum {
-	MOST_REFUSED = 8, /* files that the work does without before it asks for less */
+	MOST_REFUSED = 8, /* files, and processes, that it does without before it asks for less */
 	MOST_LATE = 2,    /* tries that may be late before it asks for less */
 };
 
@@ -21,12 +21,17 @@ static const int64_t USE_NS = 20000000;
 
 /* ---- files that ended a parser ---- */
 
-static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
+static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
 {
-	for (size_t i = 0; i < refusals->count; i++)
-		if (refusals->files[i] == file_id)
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] == id)
 			return true;
 	return false;
+}
+
+static bool is_refused(const struct snap_refusals *refusals, uint64_t file_id)
+{
+	return is_among(refusals->files, refusals->count, file_id);
 }
 
 /* The reason goes to the report as why this file's symbols are missing; then there is no other. */
@@ -56,11 +61,21 @@ bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t m
 	return true;
 }
 
+static bool refuse_runtimes(struct snap_refusals *refusals, uint64_t process)
+{
+	if (process == 0 || refusals->runtime_count >= MOST_REFUSED ||
+	    is_among(refusals->runtimes, refusals->runtime_count, process))
+		return false;
+	refusals->runtimes[refusals->runtime_count++] = process;
+	return true;
+}
+
 /* ---- one try ---- */
 
 struct
 try {
 	const struct snap_fallback *fallback;
+	const struct snap_refusals *refusals; /* NULL: there are none yet */
 	enum snap_effort effort;
 	int64_t work_until_ns; /* for all efforts but the last; 0: without end */
 	unsigned late;         /* tries of this effort */
@@ -70,6 +85,7 @@ static struct stacksnap_error *run_work(void *context, struct snap_parser_job *j
 {
 	const struct try *try = context;
 
+	job->refusals = try->refusals;
 	return try->fallback->work(try->fallback->context, try->effort, job);
 }
 
@@ -144,8 +160,13 @@ static bool has_use(const struct try *try)
 	       share_of(now, try->work_until_ns) - now >= USE_NS;
 }
 
+/* What a parser was at. */
+struct place {
+	uint64_t file_id, runtimes_of;
+};
+
 static struct stacksnap_error *run_parser(const struct try *try, struct snap_parser *parser,
-					  struct snap_refusals *refusals, uint64_t *file_id_ret)
+					  struct snap_refusals *refusals, struct place *place_ret)
 {
 	const struct snap_fallback *fallback = try->fallback;
 	struct snap_parser_call call = { .broker = snap_refusing_broker(refusals),
@@ -160,7 +181,7 @@ static struct stacksnap_error *run_parser(const struct try *try, struct snap_par
 	call.broker.until_ns = call.deadline_ns;
 	call.asked_ns = is_last ? NULL : fallback->asked_ns;
 	err = snap_parser_run(parser, &call, &bytes, &size);
-	*file_id_ret = call.file_id;
+	*place_ret = (struct place){ call.file_id, call.runtimes_of };
 	if (err)
 		return err;
 	err = fallback->take(fallback->context, bytes, size);
@@ -186,14 +207,27 @@ static bool may_be_tried_again(const struct stacksnap_error *err)
 	}
 }
 
-/* What comes after one that failed. Each is tried without the file that the last one was at. */
+/*
+ * What the next one does without. Of a process whose memory was read the runtimes alone go, as it
+ * may well be that memory. Only if time was lost is there none for finding out that it was a file.
+ */
+static bool refuse_place(struct snap_refusals *refusals, bool was_late, const struct place *place)
+{
+	bool has_news = refuse_runtimes(refusals, place->runtimes_of);
+
+	if (!has_news || was_late)
+		has_news |= snap_refuse_file(refusals, place->file_id, MOST_REFUSED);
+	return has_news;
+}
+
+/* What comes after one that failed. Each is tried without what the last one was at. */
 static void step_down(struct try *try, struct snap_refusals *refusals, bool was_late,
-		      uint64_t file_id)
+		      const struct place *place)
 {
 	try->late += was_late;
 	if (is_asked(try->fallback)) {
 		try->effort = SNAP_EFFORT_NO_FILES;
-	} else if (!snap_refuse_file(refusals, file_id, MOST_REFUSED) || try->late >= MOST_LATE) {
+	} else if (!refuse_place(refusals, was_late, place) || try->late >= MOST_LATE) {
 		try->effort++;
 		try->late = 0;
 	}
@@ -206,17 +240,17 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 {
 	_cleanup_(snap_parser_destroyp) struct snap_parser *parser = prepared;
 	struct snap_refusals refusals = { .broker = fallback->broker };
-	struct try try = { .fallback = fallback, .effort = fallback->first };
+	struct try try = { .fallback = fallback, .refusals = &refusals, .effort = fallback->first };
 
 	fallback->reason = NULL;
 	divide_time(&try);
 	for (;;) {
 		bool was_late;
-		uint64_t file_id = 0;
+		struct place place = { 0, 0 };
 		struct stacksnap_error *err = parser ? NULL : make_parser(&try, &parser);
 
 		if (!err)
-			err = run_parser(&try, parser, &refusals, &file_id);
+			err = run_parser(&try, parser, &refusals, &place);
 		fallback->effort = try.effort;
 		if (!err || !may_be_tried_again(err) || try.effort == SNAP_EFFORT_NO_FILES ||
 		    (fallback->no_less && is_asked(fallback)))
@@ -229,6 +263,6 @@ struct stacksnap_error *snap_fallback_run(struct snap_fallback *fallback,
 			snap_error_destroy(err);
 		else
 			refusals.reason = fallback->reason = err;
-		step_down(&try, &refusals, was_late, file_id);
+		step_down(&try, &refusals, was_late, &place);
 	}
 }

@@ -3,8 +3,9 @@
  * Fallback: work that is tried again with less where its parser dies or is late.
  *
  * What hostile files can spoil is spoilt step by step. The next parser does without the file that
- * the last one was at, a few times; then without symbols; then without any byte that a target made.
- * Knows nothing of what the work is.
+ * the last one was at, or without the runtimes of the process whose memory it was at, a few times;
+ * then without symbols; then without any byte that a target made. Knows nothing of what the work
+ * is.
  */
 #ifndef SNAP_ROLES_FALLBACK_H
 #define SNAP_ROLES_FALLBACK_H
@@ -19,13 +20,17 @@ enum snap_effort {
 	SNAP_EFFORT_COUNT,
 };
 
+enum { SNAP_MOST_REFUSED = 32 };
+
 /* A broker in front of another one, which refuses files that have ended a parser. */
 struct snap_refusals {
 	struct snap_broker broker; /* the other one */
 	const struct stacksnap_error
-		*reason;    /* why a module is refused; NULL: it is just not found */
-	uint64_t files[32]; /* snap_broker_file_id() */
+		*reason;                   /* why a module is refused; NULL: it is just not found */
+	uint64_t files[SNAP_MOST_REFUSED]; /* snap_broker_file_id() */
 	size_t count;
+	uint64_t runtimes[SNAP_MOST_REFUSED]; /* numbers of processes, plus 1; for the work */
+	size_t runtime_count;
 };
 
 struct snap_broker snap_refusing_broker(struct snap_refusals *refusals);
@@ -34,7 +39,7 @@ struct snap_broker snap_refusing_broker(struct snap_refusals *refusals);
 bool snap_refuse_file(struct snap_refusals *refusals, uint64_t file_id, size_t most);
 
 struct snap_fallback {
-	/* In the parser, in a copy of `context`. */
+	/* In the parser, in a copy of `context`; what it is to do without is in job->refusals. */
 	struct stacksnap_error *(*work)(void *context, enum snap_effort effort,
 					struct snap_parser_job *job);
 	/* In this process: reads the result, and takes over the mapping unless it fails. */

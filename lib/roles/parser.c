@@ -33,7 +33,7 @@ static const uint64_t DEFAULT_CAPACITY = 256u << 20;
 
 struct header {
 	volatile int enough; /* written by the maker, all else by the parser */
-	uint64_t size, file_id;
+	uint64_t size, file_id, runtimes_of;
 	uint32_t done;
 	struct snap_wire_error error;
 };
@@ -125,6 +125,7 @@ static void parse(void *context, int channel)
 	struct snap_parser_job job = {
 		.channel = channel,
 		.file_id = &header->file_id,
+		.runtimes_of = &header->runtimes_of,
 		.enough = &header->enough,
 		.out = (uint8_t *)header + HEADER_SIZE,
 		.capacity = start->capacity,
@@ -330,6 +331,7 @@ struct stacksnap_error *snap_parser_run(struct snap_parser *parser, struct snap_
 		err = watch(parser, call);
 	status = snap_role_end(&parser->role);
 	call->file_id = *(volatile uint64_t *)&parser->header->file_id;
+	call->runtimes_of = *(volatile uint64_t *)&parser->header->runtimes_of;
 	return err ? err : take_result(parser, status, bytes_ret, size_ret);
 }
 

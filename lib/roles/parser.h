@@ -21,15 +21,19 @@
 
 enum { SNAP_PARSER_INPUTS = 2, SNAP_PARSER_HURRY_NS = 650000000 };
 
+struct snap_refusals;
+
 /* What the work sees, in the sandbox. */
 struct snap_parser_job {
 	int channel;
-	int inputs[SNAP_PARSER_INPUTS]; /* descriptors to read; -1: none */
-	uint64_t *file_id;              /* for struct snap_remote_finder */
-	const volatile int *enough;     /* not 0: what is known by now will have to do */
-	uint8_t *out;                   /* zeroed memory, shared */
-	uint64_t capacity;              /* bytes of it */
-	uint64_t size;                  /* the work sets how many there are */
+	int inputs[SNAP_PARSER_INPUTS];       /* descriptors to read; -1: none */
+	uint64_t *file_id;                    /* for struct snap_remote_finder */
+	uint64_t *runtimes_of;                /* the same */
+	const struct snap_refusals *refusals; /* see roles/fallback.h; NULL: nothing is refused */
+	const volatile int *enough;           /* not 0: what is known by now will have to do */
+	uint8_t *out;                         /* zeroed memory, shared */
+	uint64_t capacity;                    /* bytes of it */
+	uint64_t size;                        /* the work sets how many there are */
 };
 
 /* What is decided when a parser is made. */
@@ -72,7 +76,8 @@ struct snap_parser_call {
 	 * half as much again until it is killed.
 	 */
 	_Atomic int64_t *asked_ns;
-	uint64_t file_id; /* is set: what the parser had last noted in its job's `file_id` */
+	/* are set: what the parser had last noted in its job */
+	uint64_t file_id, runtimes_of;
 };
 
 /*

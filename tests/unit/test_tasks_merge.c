@@ -203,6 +203,38 @@ static void test_memory(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* Whoever watches is told whose memory is read, and when that is over. */
+static const struct snap_process *noted;
+static unsigned notes;
+
+static void note_runtimes(void *context _unused_, const struct snap_process *process)
+{
+	noted = process;
+	notes++;
+}
+
+static bool look_at_note(const struct snap_runtime_process *process)
+{
+	return noted == process->process && notes == 1;
+}
+
+static void test_memory_is_noted(void **state _unused_)
+{
+	const struct snap_file_finder finder = { .find = find_file,
+						 .note_runtimes = note_runtimes };
+	struct snap_snapshot *snapshot = NULL;
+	struct bed bed;
+
+	bed_init(&bed);
+	ADD_THREAD(&bed, 100, SLEEP, MAIN);
+	look_at_memory = look_at_note;
+	fine(snap_analyze_with(&bed.capture, &bed.options, &finder, runtimes, &snapshot));
+	assert_null(noted);
+	assert_int_equal(notes, 2);
+	snap_snapshot_destroy(snapshot);
+	bed_deinit(&bed);
+}
+
 static void test_refused(void **state _unused_)
 {
 	struct bed bed;
@@ -255,7 +287,8 @@ int main(void)
 		cmocka_unit_test(test_merged_by_place), cmocka_unit_test(test_merged_by_name),
 		cmocka_unit_test(test_does_not_fit),    cmocka_unit_test(test_cut_managed_part),
 		cmocka_unit_test(test_task_in_c),       cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_refused),         cmocka_unit_test(test_odd_results),
+		cmocka_unit_test(test_memory_is_noted), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_odd_results),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

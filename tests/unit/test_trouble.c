@@ -126,13 +126,18 @@ static void test_threads(void **state _unused_)
 
 static void test_warnings(void **state _unused_)
 {
-	static const char *const names[] = { "module_symbols", "parser_failed", "parser_lost",
-					     "files_held",     "maps_cut",      "memory_limit",
-					     "names_late",     "memory_stalled" };
-	static const char *const others[] = {
-		"",          "not_one_instant", "report_limited", "perf_map_refused",
-		"tid_given", "facts_missing",   "names",          "execed"
-	};
+	static const char *const names[] = { "module_symbols", "parser_failed",  "parser_lost",
+					     "files_held",     "maps_cut",       "memory_limit",
+					     "names_late",     "memory_stalled", "runtime_lost" };
+	static const char *const others[] = { "",
+					      "not_one_instant",
+					      "report_limited",
+					      "perf_map_refused",
+					      "tid_given",
+					      "facts_missing",
+					      "names",
+					      "execed",
+					      "runtime_unsupported" };
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
 		assert_true(snap_warning_costs_names(names[i]));

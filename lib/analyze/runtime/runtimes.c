@@ -156,6 +156,8 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		.arena = snap_analysis_arena(analysis),
 		.is_of_thread = is_taken_by_thread(raw->process),
 	};
+	const struct snap_file_finder *finder = analysis->finder;
+	struct stacksnap_error *err = NULL;
 	size_t count = 0;
 
 	while (analysis->runtimes && analysis->runtimes[count])
@@ -166,19 +168,18 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		snap_arena_new_array(&analysis->scratch, count, struct snap_runtime_result *);
 	if (!raw->runtimes || !list_stacks(&copied))
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++) {
+	snap_file_finder_note_runtimes(finder, raw->process);
+	for (size_t i = 0; i < count && !err; i++) {
 		struct snap_runtime_result *result = NULL;
-		struct stacksnap_error *err = NULL;
 
 		/* A capture may have the memory of others, too. */
 		if (analysis->options->runtimes & analysis->runtimes[i]->kind)
 			err = analysis->runtimes[i]->read(&process, &result);
-		if (err)
-			return err;
-		if (!result)
+		if (err || !result)
 			continue;
 		warn_of_refusal(analysis, raw->process, result);
 		raw->runtimes[raw->runtime_count++] = result;
 	}
-	return NULL;
+	snap_file_finder_note_runtimes(finder, NULL);
+	return err;
 }
