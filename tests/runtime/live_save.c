@@ -10,16 +10,10 @@
 
 enum { LONG_PIECE = 64 << 10, LINE = 64 };
 
-static bool is_same_file(const struct snap_map *a, const struct snap_map *b)
-{
-	return a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor && a->path && b->path && strcmp(a->path, b->path) == 0;
-}
-
 static struct live_file *file_of(struct live *live, const struct snap_map *map)
 {
 	for (size_t i = 0; i < live->file_count; i++)
-		if (is_same_file(&live->files[i].map, map))
+		if (recorded_same_file(&live->files[i].map, map))
 			return &live->files[i];
 	return NULL;
 }
@@ -69,7 +63,7 @@ static void copy_files(struct live *live, struct snap_process *process)
 		const struct watched *watched = file ? watch_file(file->dev, file->inode) : NULL;
 
 		if (watched &&
-		    (i == 0 || !is_same_file(&process->maps[i - 1], &process->maps[i])) &&
+		    (i == 0 || !recorded_same_file(&process->maps[i - 1], &process->maps[i])) &&
 		    process->embedded_count < live->file_count)
 			process->embedded[process->embedded_count++] =
 				copy_file(&live->arena, watched, i);

@@ -117,23 +117,14 @@ static bool next_in_image(void *context, uint64_t address, uint64_t *start_ret, 
 	return snap_memory_image_next(recorded->process->memory, address, start_ret, size_ret);
 }
 
-static bool is_same_file(const struct snap_map *a, const struct snap_map *b)
+static bool copy_file(const struct snap_embedded *embedded, struct recorded_file *ret)
 {
-	return a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor && a->path && b->path && strcmp(a->path, b->path) == 0;
-}
-
-int recorded_file(struct recorded *recorded, size_t index)
-{
-	const struct snap_embedded *embedded = &recorded->process->embedded[index];
-	int *fd = &recorded->files[index];
-
-	if (*fd >= 0)
-		return *fd;
-	*fd = memfd_create("module", MFD_CLOEXEC);
-	if (*fd >= 0 && pwrite(*fd, embedded->data, embedded->size, 0) != (ssize_t)embedded->size)
-		snap_close(fd);
-	return *fd;
+	ret->fd = memfd_create("module", MFD_CLOEXEC);
+	if (ret->fd < 0 ||
+	    pwrite(ret->fd, embedded->data, embedded->size, 0) != (ssize_t)embedded->size)
+		return false;
+	ret->bytes = mmap(NULL, embedded->size, PROT_READ | PROT_WRITE, MAP_SHARED, ret->fd, 0);
+	return ret->bytes != MAP_FAILED;
 }
 
 static struct stacksnap_error *find_file(void *context, const struct snap_file_request *request,
@@ -146,9 +137,9 @@ static struct stacksnap_error *find_file(void *context, const struct snap_file_r
 	if (request->kind != SNAP_FILE_MODULE || request->attempt > 0)
 		return snap_error_not_found();
 	for (size_t i = 0; i < process->embedded_count; i++) {
-		if (!is_same_file(&process->maps[process->embedded[i].map], map))
+		if (!recorded_same_file(&process->maps[process->embedded[i].map], map))
 			continue;
-		*fd_ret = fcntl(recorded_file(recorded, i), F_DUPFD_CLOEXEC, 0);
+		*fd_ret = fcntl(recorded->files[i].fd, F_DUPFD_CLOEXEC, 0);
 		if (*fd_ret < 0)
 			return snap_error_no_memory();
 		if (request->identity_ret)
@@ -177,11 +168,12 @@ void recorded_init(struct recorded *recorded, struct snap_capture *capture)
 		.options = { .inlines = true, .lines = true, .symbols = true },
 		.memory = { .read = read_image, .next = next_in_image, .context = recorded },
 	};
-	recorded->files = malloc((count + 1) * sizeof(*recorded->files));
+	recorded->files = calloc(count + 1, sizeof(*recorded->files));
 	if (!recorded->files)
 		abort();
 	for (size_t i = 0; i < count; i++)
-		recorded->files[i] = -1;
+		if (!copy_file(&capture->processes[0].embedded[i], &recorded->files[i]))
+			abort();
 }
 
 void recorded_forget(struct recorded *recorded)
@@ -197,14 +189,15 @@ void recorded_forget(struct recorded *recorded)
 void recorded_deinit(struct recorded *recorded)
 {
 	recorded_forget(recorded);
-	for (size_t i = 0; i < recorded->process->embedded_count; i++)
-		snap_close(&recorded->files[i]);
+	for (size_t i = 0; i < recorded->process->embedded_count; i++) {
+		munmap(recorded->files[i].bytes, recorded->process->embedded[i].size);
+		snap_close(&recorded->files[i].fd);
+	}
 	free(recorded->files);
 	snap_capture_destroy(recorded->capture);
 }
 
-struct stacksnap_error *recorded_read(struct recorded *recorded, const struct snap_runtime *runtime,
-				      struct snap_runtime_result **ret)
+struct stacksnap_error *recorded_begin(struct recorded *recorded)
 {
 	struct snap_file_finder finder = recorded_finder(recorded);
 	struct stacksnap_error *err;
@@ -221,7 +214,14 @@ struct stacksnap_error *recorded_read(struct recorded *recorded, const struct sn
 							 .options = &recorded->options,
 							 .strings = &recorded->strings,
 							 .arena = &recorded->arena };
-	err = snap_modules_create(recorded->set, recorded->process, &recorded->given.modules);
+	return snap_modules_create(recorded->set, recorded->process, &recorded->given.modules);
+}
+
+struct stacksnap_error *recorded_read(struct recorded *recorded, const struct snap_runtime *runtime,
+				      struct snap_runtime_result **ret)
+{
+	struct stacksnap_error *err = recorded_begin(recorded);
+
 	return err ? err : runtime->read(&recorded->given, ret);
 }
 

@@ -115,6 +115,46 @@ static void test_each_says_its_truth(void **state)
 	globfree(&found);
 }
 
+/* The scout finds it in the process, and what its plan copies is what the reader needs. */
+static void test_plans_copy_what_is_needed(void **state)
+{
+	struct recorded_room room = { .budget = { .records = SNAP_PLAN_RECORDS,
+						  .bytes = 64 << 20,
+						  .until_ns = 20000000000 } };
+	glob_t found;
+
+	(void)state;
+	recorded_room_init(&room);
+	list_images(&found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const struct snap_runtime *runtime = runtime_of(found.gl_pathv[i]);
+		char *truth = read_truth(found.gl_pathv[i]), *text;
+		struct snap_memory_plan plan = { .step_count = 0 };
+		struct snap_memory_image copy = { .bytes = 0 }, *before;
+		struct snap_runtime_memory memory;
+		struct recorded recorded;
+		bool is_there = false;
+
+		open_image(&recorded, found.gl_pathv[i]);
+		assert_null(recorded_begin(&recorded));
+		memory = recorded_process(&recorded);
+		recorded.given.memory = &memory;
+		assert_null(runtime->scout(&recorded.given, &plan, &is_there));
+		assert_true(is_there && snap_memory_plan_check(&plan));
+		recorded_execute(&recorded, &plan, &room, &copy);
+		before = recorded.process->memory;
+		recorded.process->memory = &copy;
+		text = read_text(&recorded, runtime);
+		check_equal(found.gl_pathv[i], text, truth);
+		recorded.process->memory = before;
+		free(text);
+		free(truth);
+		recorded_deinit(&recorded);
+	}
+	globfree(&found);
+	recorded_room_deinit(&room);
+}
+
 /* A reader of one runtime finds nothing in the memory of another. */
 static void test_others_find_nothing(void **state)
 {
@@ -142,36 +182,49 @@ static void test_others_find_nothing(void **state)
 	globfree(&found);
 }
 
-/* Every second piece of the memory is gone. */
-static void halve(struct snap_memory_image *image)
+/* Of so many pieces one is gone. */
+static void thin(struct snap_memory_image *image, size_t divisor)
 {
-	for (size_t i = 0; i < image->piece_count / 2; i++)
-		image->pieces[i] = image->pieces[2 * i];
-	image->piece_count /= 2;
+	size_t count = 0;
+
+	for (size_t i = 0; i < image->piece_count; i++)
+		if (i % divisor != 1)
+			image->pieces[count++] = image->pieces[i];
+	image->piece_count = count;
 }
 
-/* Then what is shown are functions of the truth; the line may be where a call was, not its inside. */
+static void check_nothing_made_up(const char *path, char *text, const char *truth)
+{
+	char *at = NULL;
+
+	for (char *line = strtok_r(text, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+		if (strncmp(line, "    ", 4) != 0 || line[4] == ' ')
+			continue;
+		/* Where Go left for a system call is a line of its own. */
+		if (runtime_of(path) == &snap_runtime_go || strstr(line, ":0, "))
+			*strrchr(line, ':') = '\0';
+		if (!strstr(truth, line))
+			fail_msg("%s: \"%s\" is made up", path, line);
+	}
+}
+
+/* Then what is shown are functions of the truth, and lines, if there is one. */
 static void test_what_is_missing_is_not_made_up(void **state)
 {
+	static const size_t divisors[] = { 2, 3, 5, 7, 11 };
 	glob_t found;
 
 	(void)state;
 	list_images(&found);
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		char *truth = read_truth(found.gl_pathv[i]), *text, *at = NULL;
+	for (size_t i = 0; i < found.gl_pathc * SNAP_ARRAY_SIZE(divisors); i++) {
+		const char *path = found.gl_pathv[i / SNAP_ARRAY_SIZE(divisors)];
+		char *truth = read_truth(path), *text;
 		struct recorded recorded;
 
-		open_image(&recorded, found.gl_pathv[i]);
-		halve(recorded.process->memory);
-		text = read_text(&recorded, runtime_of(found.gl_pathv[i]));
-		for (char *line = strtok_r(text, "\n", &at); line;
-		     line = strtok_r(NULL, "\n", &at)) {
-			if (strncmp(line, "    ", 4) != 0 || line[4] == ' ')
-				continue;
-			*strrchr(line, ':') = '\0';
-			if (!strstr(truth, line))
-				fail_msg("%s: \"%s\" is made up", found.gl_pathv[i], line);
-		}
+		open_image(&recorded, path);
+		thin(recorded.process->memory, divisors[i % SNAP_ARRAY_SIZE(divisors)]);
+		text = read_text(&recorded, runtime_of(path));
+		check_nothing_made_up(path, text, truth);
 		free(text);
 		free(truth);
 		recorded_deinit(&recorded);
@@ -183,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_says_its_truth),
+		cmocka_unit_test(test_plans_copy_what_is_needed),
 		cmocka_unit_test(test_others_find_nothing),
 		cmocka_unit_test(test_what_is_missing_is_not_made_up),
 	};

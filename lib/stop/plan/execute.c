@@ -37,7 +37,8 @@ static void *carve(struct snap_region *work, size_t size)
 {
 	uint8_t *start = work->next;
 
-	work->next += page_round(size);
+	/* Without memory it is only counted: that is no pointer to add to. */
+	work->next = (uint8_t *)((uintptr_t)start + page_round(size));
 	return start;
 }
 
@@ -57,7 +58,7 @@ static size_t lay_out(struct snap_plan_run *run, const struct snap_plan_budget *
 	run->seen = carve(&work, 2 * run->most_seen * sizeof(*run->seen));
 	run->pages = carve(&work, run->most_pages * sizeof(*run->pages));
 	run->seen_size = run->page_size = FEW;
-	return (size_t)(work.next - begin);
+	return (uintptr_t)work.next - (uintptr_t)begin;
 }
 
 size_t snap_plan_work_bytes(const struct snap_plan_budget *budget)

@@ -97,13 +97,20 @@ static uint32_t line_at(const struct snap_php *php, uint64_t address)
 	return line < MOST_LINE ? (uint32_t)line : 0;
 }
 
-static bool read_class(const struct snap_php *php, struct snap_php_call *call)
+/* *fits_ret: what it has of a name and of a class was found; without, it is not shown. */
+static bool read_names(const struct snap_php *php, struct snap_php_call *call, bool *fits_ret)
 {
-	uint64_t class = snap_runtime_field(call->function, SNAP_PHP_FUNCTION_CLASS, 8), name;
+	uint64_t name = snap_runtime_field(call->function, SNAP_PHP_FUNCTION_NAME, 8);
+	uint64_t class = snap_runtime_field(call->function, SNAP_PHP_FUNCTION_CLASS, 8);
+	uint64_t class_name = 0;
 
-	if (!class || !snap_runtime_word(php->process, class + SNAP_PHP_CLASS_NAME, &name))
-		return true;
-	return read_string(php, name, &call->class_name);
+	if (class)
+		snap_runtime_word(php->process, class + SNAP_PHP_CLASS_NAME, &class_name);
+	if (!read_string(php, name, &call->name) ||
+	    !read_string(php, class_name, &call->class_name))
+		return false;
+	*fits_ret = !name == !call->name && !class == !call->class_name;
+	return true;
 }
 
 /* Where user code is. */
@@ -124,6 +131,7 @@ bool snap_php_call_read(const struct snap_php *php, const uint8_t *frame, bool i
 			struct snap_php_call *call, bool *there_ret)
 {
 	uint64_t function = snap_runtime_field(frame, SNAP_PHP_FRAME_FUNCTION, 8);
+	bool fits = false;
 	uint8_t type;
 
 	*there_ret = false;
@@ -135,10 +143,10 @@ bool snap_php_call_read(const struct snap_php *php, const uint8_t *frame, bool i
 	call->is_internal = type == SNAP_PHP_INTERNAL;
 	if (!call->is_internal && type != SNAP_PHP_USER && type != SNAP_PHP_EVAL)
 		return true;
-	if (!read_string(php, snap_runtime_field(call->function, SNAP_PHP_FUNCTION_NAME, 8),
-			 &call->name) ||
-	    !read_class(php, call))
+	if (!read_names(php, call, &fits))
 		return false;
+	if (!fits)
+		return true;
 	if (!call->is_internal && !read_place(php, function, is_innermost, call))
 		return false;
 	*there_ret = call->is_internal || call->file;

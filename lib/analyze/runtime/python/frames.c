@@ -24,6 +24,7 @@ struct code {
 	uint64_t copies; /* address of the array of other copies; 0: none */
 	uint8_t *table;
 	size_t table_size;
+	bool has_lines; /* the table is there, though it may be empty */
 };
 
 struct place {
@@ -75,15 +76,19 @@ static bool read_table(const struct snap_python *python, uint64_t address, struc
 	const struct snap_python_layout *layout = &python->layout;
 	uint64_t size;
 
-	if (!snap_runtime_word(python->process, address + layout->bytes_size, &size) || size == 0)
+	if (!snap_runtime_word(python->process, address + layout->bytes_size, &size))
+		return true;
+	code->has_lines = size == 0;
+	if (size == 0)
 		return true;
 	if (size > SNAP_PYTHON_MOST_LINES)
 		size = SNAP_PYTHON_MOST_LINES;
 	code->table = malloc(size);
 	if (!code->table)
 		return false;
-	if (snap_runtime_read(python->process, address + layout->bytes_data, code->table, size))
-		code->table_size = size;
+	code->has_lines =
+		snap_runtime_read(python->process, address + layout->bytes_data, code->table, size);
+	code->table_size = code->has_lines ? size : 0;
 	return true;
 }
 
@@ -246,6 +251,7 @@ bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
 	/* From 3.14 on the low bits of the reference say how it is counted. */
 	uint64_t address = snap_runtime_field(frame, python->layout.frame.code, 8) & ~3ull;
 	const struct code *code;
+	uint32_t line = 0; /* not that of another place */
 	int64_t offset;
 
 	*ret = NULL;
@@ -256,8 +262,8 @@ bool snap_python_frame(struct snap_python *python, const uint8_t *frame,
 		return false;
 	if (!code->makes_sense || !offset_of(python, frame, code, &offset))
 		return true;
-	return find_place(python, code,
-			  snap_python_line(python->layout.lines, code->table, code->table_size,
-					   code->first_line, offset),
-			  ret);
+	if (code->has_lines)
+		line = snap_python_line(python->layout.lines, code->table, code->table_size,
+					code->first_line, offset);
+	return find_place(python, code, line, ret);
 }

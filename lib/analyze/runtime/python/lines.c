@@ -68,7 +68,7 @@ static uint32_t line_of_locations(const uint8_t *table, size_t size, uint32_t fi
 				  int64_t offset)
 {
 	enum { KIND_SHORT_END = 10, KIND_ONE_LINE_END = 13, KIND_LONG = 14, KIND_NONE = 15 };
-	const uint8_t *at = table, *end = table + size;
+	const uint8_t *at = table, *end = size ? table + size : table;
 	int64_t line = first_line, reached = 0;
 
 	while (at < end) {
