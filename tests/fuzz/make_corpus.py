@@ -332,6 +332,48 @@ def of_texts(corpus):
                                                  for _ in range(200 + 60 * number)))
 
 
+# ---- managed runtimes ----
+
+RECORDED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runtime", "recorded")
+# struct snap_plan_step: op, source, flags, count_width, if_width, low_count; field … skip_factor, next_add; every, len, max;
+# cap; mul, plus; address, mask, add, if_mask, if_value
+STEP = struct.Struct("<6B13Hh2x3IQ2I2Qq2Q")
+LITERAL, MEMORY = 0xff, 0x7f0000000000
+
+
+def plan_step(chance, index):
+    """What a parser may write, and what it may not, now and then; the source is earlier."""
+    fields = (0, 8, 16, 24, 56, 120, 4095, 65535)
+    op = chance.randrange(7)
+    literal = op in (0, 1, 6) and (index == 0 or chance.random() < 0.3)
+    return STEP.pack(
+        op, LITERAL if literal else chance.randrange(index + 1), chance.choice((0, 0, 0, 0, 1, 2, 4, 8, 16, 12)),
+        chance.choice((1, 2, 4, 8)), chance.choice((1, 2, 4, 8)), chance.choice((1, 2)), chance.choice(fields),
+        chance.choice((0, 0, 1, 2, 16, 4096)), chance.choice((0, 1, 8, 64, 65535)),
+        *(chance.choice(fields) for _ in range(7)), chance.choice(fields), chance.choice((1, 2, 4, 8)),
+        chance.choice((0, 0, 0, 8, 65535)), chance.choice((0, 8, -8, -32768)),
+        chance.choice((0, 0, 0, 8, 4096, 0xffffffff)), chance.choice((1, 8, 64, 512, 100000, 16 << 20)),
+        chance.choice((0, 1, 16, 1000, 0xffffffff)), chance.choice((1, 64, 4096, 1 << 20, 16 << 20)),
+        chance.choice((0, 0, 1, 4, 0xffffffff)), chance.choice((0, 0, 1, 0xffffffff)),
+        MEMORY + chance.choice((0, 64, 0x4000, 0x100000, chance.randrange(1 << 22))),
+        chance.choice((0, 0, 0, 0xfffffffffffffff8, 0xffff)), chance.choice((0, 0, 0, 8, -16, (1 << 63) - 1, -(1 << 63))),
+        chance.choice((0, 1, 0xffffffffffffffff)), chance.choice((0, 1)))
+
+
+def of_runtimes(corpus):
+    chance = random.Random(2)
+    for number in range(60):
+        steps = [plan_step(chance, i) for i in range(chance.choice((1, 2, 4, 8, 24, 63)))]
+        words = [MEMORY + chance.randrange(1 << 12) * 8 for _ in range(chance.choice((0, 16, 512)))]
+        corpus.put("plan", str(number), bytes([number & 1, len(steps)]) + b"".join(steps) +
+                   b"".join(struct.pack("<Q", word) for word in words))
+    for image in range(len([name for name in os.listdir(RECORDED) if name.endswith(".xz")])):
+        for number, count in enumerate((0, 1, 2, 4, 8, 16, 32)):
+            data = bytes([image, number]) + chance.randbytes(18 * count)
+            corpus.put("runtime", f"{image}-{number}", data)
+            corpus.put("scout", f"{image}-{number}", data)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
@@ -340,6 +382,7 @@ def main():
     shutil.rmtree(options.output, ignore_errors=True)
     corpus = Corpus(options.output)
     with tempfile.TemporaryDirectory(prefix="stacksnap-corpus-") as scratch:
+        of_runtimes(corpus)
         of_texts(corpus)
         of_frames(corpus)
         of_compilers(corpus, scratch)
