@@ -171,6 +171,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		.context = &question,
 	};
 	blocked->stack_end = stack_end;
+	blocked->fs_base = thread->fs_base;
 	blocked->context = &question;
 	blocked->bytes = sampler->stack;
 	blocked->size = sampler->options->max_stack;

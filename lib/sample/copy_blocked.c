@@ -122,14 +122,15 @@ enum snap_guard_kind snap_guard_find(const struct snap_procfs *procfs)
 }
 
 /* The registers that are known, where NT_PRSTATUS has them; the rest is 0, `partial` says so. */
-static size_t fill_registers(const struct snap_syscall_line *line, void *ret,
-			     enum snap_arch *arch_ret)
+static size_t fill_registers(const struct snap_syscall_line *line, uint64_t fs_base _unused_,
+			     void *ret, enum snap_arch *arch_ret)
 {
 	struct user_regs_struct registers = { 0 };
 
 #if defined(__x86_64__)
 	registers.rip = line->pc;
 	registers.rsp = line->sp;
+	registers.fs_base = fs_base;
 	registers.orig_rax = (uint64_t)line->number;
 	registers.rdi = line->arguments[0];
 	registers.rsi = line->arguments[1];
@@ -255,7 +256,7 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	taken.result = SNAP_THREAD_COPIED;
 	taken.taken = SNAP_TAKEN_UNSTOPPED;
 	taken.partial = true;
-	taken.registers_size = fill_registers(&line, blocked->registers, &arch);
+	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers, &arch);
 	taken.registers = blocked->registers;
 	taken.stack2 = NULL;
 	taken.stack2_size = 0;

@@ -70,8 +70,9 @@ struct snap_blocked_copy {
 	/* The end of the readable mapping that holds an address; 0: none is known. */
 	uint64_t (*stack_end)(void *context, uint64_t sp);
 	void *context;
-	uint8_t *bytes; /* where the stack goes; aligned to 16 */
-	size_t size;    /* room there; --max-stack */
+	uint8_t *bytes;   /* where the stack goes; aligned to 16 */
+	size_t size;      /* room there; --max-stack */
+	uint64_t fs_base; /* as it was in a stop; 0: unknown */
 	/* out */
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
 };
@@ -90,7 +91,7 @@ enum snap_copy_result {
 
 /*
  * Copies a thread. With DONE `copy` has result COPIED, taken UNSTOPPED, partial, the registers of
- * *arch_ret (they point into `blocked`) and its stack (in blocked->bytes); name, state and so on
+ * *arch_ret (they point into `blocked`; fs_base as it was given) and its stack (in blocked->bytes); name, state and so on
  * are left alone. With all others `copy` is not touched.
  */
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,

@@ -136,6 +136,22 @@ class GoRuntime(Case):
         wait_until(all_seen, "all that runs to be seen", 60)
         self.assert_free(victim.pid)
 
+    def test_what_runs_without_a_stop(self):
+        """With its labels, as each thread says; who waits is no thread's."""
+        for options in ((), ("-ldflags=-s -w",)):
+            program = build("worker" + "-stripped" * len(options), ["worker/worker.go"], options)
+            victim = self.program(["nice", "-n", "15", program], running=1)
+
+            def running(victim=victim):
+                node = self.node(victim.pid, "--no-stop")
+                return [stack for stack in node["stacks"] if stack.get("tasks")]
+
+            stack, = wait_until(running, "a goroutine to run on a thread")
+            self.assertEqual(stack["tasks"][0]["state"], "running")
+            self.assertEqual((stack["labels"]["job"], stack["labels"]["queue"]), ("count", "main"))
+            self.assertEqual([e["function"] for e in stack["entries"]],
+                             ["main.computes", "main.main.func1", "runtime/pprof.Do", "runtime.goexit"])
+
     def test_a_program_that_is_none_of_gos(self):
         victim = self.victim("chain")
         self.assertIsNone(zoo_go.read(READER, victim.pid).result)

@@ -125,6 +125,16 @@ class Php(Case):
                      truth_python.frames_of(busy[0], busy[0]["threads"][0]["stack"])]
         self.assertEqual(functions[-2:], ["answers", "{main}"])
 
+    def test_without_a_stop(self):
+        need("php")
+        victim = self.program(["php", "-r", "function waits() { echo 'ready ', getmypid(), \"\\n\"; sleep(3600); } "
+                               "class Job { function runs() { waits(); } } (new Job)->runs();"])
+        node = self.node(victim.pid, "--no-stop")
+        self.assertEqual([r["name"] for r in node["runtimes"]], ["php"])
+        own = [e["function"] for e in node["stacks"][0]["entries"] if e.get("language") == "php"]
+        self.assertEqual(own[:3], ["sleep", "waits", "Job->runs"])
+        self.assertEqual(node["stacks"][0]["threads"][0]["taken"], "unstopped")
+
     def test_a_program_that_is_none_of_phps(self):
         victim = self.victim("chain")
         self.assertIsNone(truth_python.read(READER, "php", victim.pid)[1])

@@ -282,6 +282,11 @@ static bool are_goroutines(const struct snap_go *go, uint64_t list, uint64_t cou
 	uint64_t step = count > SAMPLES ? count / SAMPLES : 1;
 	unsigned own = 0;
 
+	/* Of the rest there is nothing. */
+	if (go->process->is_of_thread && count > SNAP_GO_FEW) {
+		count = SNAP_GO_FEW;
+		step = 1;
+	}
 	for (uint64_t i = 0; i < count; i += step) {
 		uint64_t goroutine, self;
 

@@ -87,20 +87,34 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
 
-	/* What a single thread runs is not looked for. */
-	if (process->process->arch != SNAP_ARCH_X86_64 || process->is_of_thread)
+	if (process->process->arch != SNAP_ARCH_X86_64)
 		return NULL;
 	*found_ret = snap_go_find_texts(&go) || go.is_there;
 	if (go.text_count > 0 && snap_go_find_runtime(&go)) {
 		go.layout = likely_layout(&go);
-		snap_go_make_plan(&go, plan);
+		if (process->is_of_thread)
+			snap_go_make_plan_of_thread(&go, plan);
+		else
+			snap_go_make_plan(&go, plan);
 	}
 	return why_not(&go);
+}
+
+/* Those that the threads run alone. */
+static void read_current(struct snap_go *go, struct snap_runtime_result *result)
+{
+	size_t most = go->process->process->thread_count;
+	_cleanup_free_ uint64_t *list = calloc(most + 1, sizeof(*list));
+
+	go->no_memory |= !list;
+	if (list)
+		snap_go_read_goroutines(go, list, snap_go_current(go, list, most), result);
 }
 
 /* Fills the result; what it returns is why there are no goroutines, NULL: there are. */
 static const char *read_goroutines(struct snap_go *go, struct snap_runtime_result *result)
 {
+	const bool is_of_thread = go->process->is_of_thread;
 	_cleanup_free_ uint64_t *list = NULL;
 	size_t count;
 
@@ -109,7 +123,8 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 	if (!snap_go_find_runtime(go))
 		return "its list of goroutines was not found";
 	snap_go_list_threads(go);
-	list = read_list(go, SNAP_GO_MOST_GOROUTINES, &count, &result->torn);
+	list = read_list(go, is_of_thread ? SNAP_GO_FEW : SNAP_GO_MOST_GOROUTINES, &count,
+			 &result->torn);
 	if (count == 0)
 		return "its list of goroutines cannot be read";
 	go->layout = snap_go_find_layout(go, list, count);
@@ -117,7 +132,10 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 		return "goroutines not understood";
 	for (size_t i = 0; i < go->text_count; i++)
 		go->texts[i].table.wrapper_kind = snap_go_wrapper_kind(&go->texts[i].table);
-	snap_go_read_goroutines(go, list, count, result);
+	if (is_of_thread)
+		read_current(go, result);
+	else
+		snap_go_read_goroutines(go, list, count, result);
 	snap_go_find_idle_threads(go, result);
 	return NULL;
 }
@@ -130,7 +148,7 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	const char *refused;
 
 	*ret = NULL;
-	if (process->process->arch != SNAP_ARCH_X86_64 || process->is_of_thread)
+	if (process->process->arch != SNAP_ARCH_X86_64)
 		return NULL;
 	if (!snap_go_find_texts(&go) && !go.is_there)
 		return why_not(&go);

@@ -8,6 +8,7 @@
  *	layout.c      at which offsets fields lie; whether that fits all goroutines
  *	described.c   the same by the program's debug information
  *	derive.c      the same without a table, for versions to come
+ *	current.c     the goroutines that threads run
  *	threads.c     threads of the process by the numbers that Go knows them by
  *	sites.c       a pc, looked up once: function, size of its frame, the frame to show
  *	unwind.c      stacks
@@ -240,6 +241,18 @@ void snap_go_note_busy(struct snap_go *go, const struct snap_thread *thread);
 /* Makes the list of threads that wait for work, and have no goroutine. */
 void snap_go_find_idle_threads(struct snap_go *go, struct snap_runtime_result *result);
 
+/* ---- current.c ---- */
+
+enum {
+	SNAP_GO_LOCAL = -8, /* where a thread keeps its goroutine, from its thread pointer on */
+	SNAP_GO_FEW = 8,    /* of the list of goroutines are enough to tell the layout */
+};
+
+/* Where a thread (m) has the goroutine that it runs. */
+uint64_t snap_go_runs_at(const struct snap_go_layout *layout);
+/* Those that the process's threads run, as far as they are there; at most `most`. */
+size_t snap_go_current(const struct snap_go *go, uint64_t *goroutines, size_t most);
+
 /* ---- sites.c ---- */
 
 /* NULL without memory, which go->no_memory then says, or after SNAP_GO_MOST_SITES. */
@@ -277,6 +290,7 @@ void snap_go_read_goroutines(struct snap_go *go, const uint64_t *goroutines, siz
 
 /* ---- plan.c ---- */
 
+void snap_go_make_plan_of_thread(const struct snap_go *go, struct snap_memory_plan *plan);
 void snap_go_make_plan(const struct snap_go *go, struct snap_memory_plan *plan);
 
 #endif

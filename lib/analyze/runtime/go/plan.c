@@ -7,7 +7,8 @@
 
 enum {
 	MOST_RUNNING_STACK = 256 << 10,
-	SIGNAL_STACK_BYTES = 64, /* of the goroutine that handles signals: bounds, its thread */
+	MOST_OWN_STACK = 32 << 10, /* of the goroutine that a thread runs */
+	SIGNAL_STACK_BYTES = 64,   /* of the goroutine that handles signals: bounds, its thread */
 	LOCKED_BYTES = 80,
 	MAP_BYTES = 48,
 	BUCKET_BYTES = 272,
@@ -113,36 +114,84 @@ static void add_stacks(struct snap_memory_plan *plan, const struct snap_go_layou
 					    .cap = MOST_RUNNING_STACK });
 }
 
+/* What says what is where, and the first goroutines of the list. */
+static int add_goroutines(const struct snap_go *go, struct snap_memory_plan *plan, uint32_t most)
+{
+	bool is_old = go->minor && go->minor < 24;
+	int list = add_literal(plan, go->list_at, 24);
+
+	for (size_t i = 0; i < go->text_count; i++)
+		add_literal(plan, go->texts[i].header_at, SNAP_GO_MODULE_BYTES);
+	if (go->reasons_at)
+		add_literal(plan, go->reasons_at, SNAP_GO_MOST_REASONS * 16);
+	return add(plan, &(struct snap_plan_step){ .op = SNAP_PLAN_EACH,
+						   .source = (uint8_t)list,
+						   .count = 8,
+						   .count_width = 8,
+						   .len = is_old ? SNAP_GO_OLD_GOROUTINE_BYTES
+								 : SNAP_GO_GOROUTINE_BYTES,
+						   .max = most });
+}
+
+static void add_labels(struct snap_memory_plan *plan, const struct snap_go_layout *layout,
+		       int goroutines)
+{
+	int labels = add_read(plan, goroutines, layout->labels, layout->labels_are_slices ? 24 : 8);
+
+	if (layout->labels_are_slices)
+		add_slices(plan, labels);
+	else
+		add_maps(plan, labels);
+}
+
 void snap_go_make_plan(const struct snap_go *go, struct snap_memory_plan *plan)
 {
 	const struct snap_go_layout *layout = go->layout;
-	bool is_old = go->minor && go->minor < 24;
 	struct snap_memory_plan made = *plan;
-	int list, goroutines, threads, labels;
+	int goroutines, threads;
 
-	list = add_literal(&made, go->list_at, 24);
-	for (size_t i = 0; i < go->text_count; i++)
-		add_literal(&made, go->texts[i].header_at, SNAP_GO_MODULE_BYTES);
-	if (go->reasons_at)
-		add_literal(&made, go->reasons_at, SNAP_GO_MOST_REASONS * 16);
-	goroutines =
-		add(&made, &(struct snap_plan_step){ .op = SNAP_PLAN_EACH,
-						     .source = (uint8_t)list,
-						     .count = 8,
-						     .count_width = 8,
-						     .len = is_old ? SNAP_GO_OLD_GOROUTINE_BYTES
-								   : SNAP_GO_GOROUTINE_BYTES,
-						     .max = SNAP_GO_MOST_GOROUTINES });
+	goroutines = add_goroutines(go, &made, SNAP_GO_MOST_GOROUTINES);
 	add_stacks(&made, layout, goroutines);
 	threads = add_read(&made, goroutines, SNAP_GO_THREAD, SNAP_GO_THREAD_BYTES);
 	add_read(&made, threads, layout->thread_signal_stack, SIGNAL_STACK_BYTES);
 	add_read(&made, goroutines, layout->locked_thread, LOCKED_BYTES);
-	labels = add_read(&made, goroutines, layout->labels, layout->labels_are_slices ? 24 : 8);
-	if (layout->labels_are_slices)
-		add_slices(&made, labels);
-	else
-		add_maps(&made, labels);
+	add_labels(&made, layout, goroutines);
 	/* Together with what others need there may be no room: then nothing of it. */
+	if (made.step_count < SNAP_PLAN_MOST_STEPS)
+		*plan = made;
+}
+
+/*
+ * The goroutine that the thread at hand runs. While that one is in the scheduler, or in C, its own
+ * goroutine is another one than its thread-local memory says, and its stack is no thread's.
+ */
+void snap_go_make_plan_of_thread(const struct snap_go *go, struct snap_memory_plan *plan)
+{
+	const struct snap_go_layout *layout = go->layout;
+	bool is_old = go->minor && go->minor < 24;
+	uint32_t bytes = is_old ? SNAP_GO_OLD_GOROUTINE_BYTES : SNAP_GO_GOROUTINE_BYTES;
+	struct snap_memory_plan made = *plan;
+	int local, own, thread, runs;
+
+	add_goroutines(go, &made, SNAP_GO_FEW);
+	local = add(&made, &(struct snap_plan_step){
+				   .op = SNAP_PLAN_READ,
+				   .field = offsetof(struct snap_plan_thread, fs_base),
+				   .add = SNAP_GO_LOCAL,
+				   .len = 8,
+			   });
+	own = add_read(&made, local, 0, bytes);
+	thread = add_read(&made, own, SNAP_GO_THREAD, SNAP_GO_THREAD_BYTES);
+	runs = add_read(&made, thread, (unsigned)snap_go_runs_at(layout), bytes);
+	add_read(&made, thread, layout->thread_signal_stack, SIGNAL_STACK_BYTES);
+	add_labels(&made, layout, runs);
+	add(&made, &(struct snap_plan_step){ .op = SNAP_PLAN_RANGE,
+					     .source = (uint8_t)runs,
+					     .low_count = 2,
+					     .low = { SNAP_GO_SAVED_SP, layout->call_sp },
+					     .base = SNAP_GO_STACK_LOW,
+					     .high = SNAP_GO_STACK_HIGH,
+					     .cap = MOST_OWN_STACK });
 	if (made.step_count < SNAP_PLAN_MOST_STEPS)
 		*plan = made;
 }

@@ -57,7 +57,7 @@ static bool index_threads(struct reading *reading)
 		if (thread->stack_size)
 			reading->by_stack[reading->stack_count++] =
 				(struct thread_key){ thread->stack_address, thread->tid };
-		if (is_x86 && !thread->partial && thread->registers_size >= FS_BASE + 8)
+		if (is_x86 && thread->registers_size >= FS_BASE + 8)
 			reading->by_base[reading->base_count++] = (struct thread_key){
 				snap_runtime_field(thread->registers, FS_BASE, 8), thread->tid
 			};
