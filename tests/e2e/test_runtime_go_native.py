@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from harness import Case, SOURCE, functions, wait_until
+from harness import Case, SOURCE, functions, stacks_of, threads, wait_until
 from test_runtime_go import build
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
@@ -31,6 +31,7 @@ def places(stack):
 
 
 class GoNative(Case):
+    asan = True
     weight = 3
 
     def stacks(self, program):
@@ -132,3 +133,57 @@ class GoNative(Case):
             return {"main.computes", "main.faults.func1", "runtime.sigreturn"} <= seen
 
         wait_until(all_seen, "all that runs to be seen", 60)
+
+    # ---- goroutines whose thread is elsewhere ----
+
+    def place_of(self, stack):
+        """Where the thread of a goroutine that runs stands."""
+        names = [plain_name(e.get("function", "")) for e in stack["entries"]]
+        if any(name.startswith(("runtime.sigtramp", "runtime.cgoSigtramp")) for name in names):
+            return "signal"
+        if any(name in ("runtime.systemstack", "runtime.morestack", "runtime.mcall") for name in names):
+            return "scheduler"
+        return "vdso" if any(e.get("module") == "[vdso]" for e in stack["entries"]) else "own"
+
+    def look_until(self, program, wanted, end):
+        """Snapshots until goroutines were seen in all those places: their stacks are whole, or are too deep."""
+        victim = self.program(["nice", "-n", "15", program], settled=False)
+        seen = set()
+
+        def all_seen():
+            node = self.node(victim.pid, "--threads", status=(0, 1))
+            own = threads(node)
+            for stack in stacks_of(node):
+                for task in stack.get("tasks", []):
+                    if stack["unwind"] == "complete":
+                        self.assertEqual(functions(stack)[-1], "runtime.goexit")
+                    else:
+                        self.assertTrue(stack.get("unwind_detail"), stack)
+                    seen.update(end(stack, task))
+                    if task["state"] == "running" and task.get("tid") in own and stack["unwind"] == "complete":
+                        seen.add(self.place_of(own[task["tid"]][1]))
+            return wanted <= seen
+
+        wait_until(all_seen, f"goroutines in {wanted}", 90)
+
+    def test_goroutines_on_every_stack(self):
+        self.look_until(build("busy-stripped", ["busy/busy.go"], ["-ldflags=-s -w"]),
+                        {"own", "scheduler", "vdso", "signal"}, lambda stack, task: ())
+
+    def test_what_computes_in_c_and_in_go(self):
+        """C frames down to the call, then the goroutine; Go that C has called stands on the goroutine that called C."""
+
+        def places_seen(stack, task):
+            names = functions(stack)
+            if "main.computesInGo" in names and "main.callsC" in names:
+                self.assertLess(names.index("main.computesInGo"), names.index("runtime.cgocall"))
+                yield "Go in C in Go"
+            if "runtime.cgocall" in names and names[0] == "computes_in_c" and "main.staysInC" in names:
+                self.assertNotIn("runtime.asmcgocall", names)
+                yield "C in Go"
+            if names[0] == "computes_in_c" and "calls_go" in names:
+                self.assertIn("main.callsC", names)
+                yield "C in C in Go"
+
+        self.look_until(build("busy-cgo", ["busy_cgo/busy_cgo.go"], cgo=True),
+                        {"Go in C in Go", "C in Go", "C in C in Go"}, places_seen)

@@ -24,6 +24,7 @@ def shared(name, *arguments, mode="c-shared"):
 
 
 class GoOdd(Case):
+    asan = True
     weight = 3
 
     def refusal(self, pid, message):
@@ -86,6 +87,21 @@ class GoOdd(Case):
                     entry = stack["entries"][-3]
                     self.assertTrue(entry["file"].endswith("plugin.go"), entry)
                     self.assertEqual(stack["unwind"], "complete")
+
+    def test_two_runtimes(self):
+        """One of them is shown; of the other one a line says that it is there."""
+        victim = self.program([build("go-two", ["two/two.go"], cgo=True), shared("go-library")], settled=False)
+
+        def waiting():
+            doc = self.json("-p", victim.pid)
+            names = [functions(s)[-2] for s, _ in tasks(processes(doc)[victim.pid]) if len(functions(s)) > 1]
+            return doc if "main.waitsInHost" in names or "main.waitsInLibrary" in names else None
+
+        doc = wait_until(waiting, "goroutines to wait")
+        self.assertEqual(len({s["entries"][-2]["module"] for s, _ in tasks(processes(doc)[victim.pid])
+                              if functions(s)[-2].startswith("main.")}), 1)
+        self.assertEqual([w["code"] for w in doc["warnings"]], ["runtime_unsupported"])
+        self.assertIn("another runtime", doc["warnings"][0]["message"])
 
     # ---- which one it is ----
 

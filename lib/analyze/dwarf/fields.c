@@ -65,6 +65,15 @@ static void look_at_unit(struct walk *walk, Dwarf_Die *unit)
 	} while (next_entry(walk, &die));
 }
 
+/* libdw opens other files by their names, and only the finder may: those that need one are left. */
+static bool stands_alone(struct snap_image *image)
+{
+	uint64_t address;
+
+	return !snap_image_section_address(image, ".gnu_debugaltlink", &address) &&
+	       !snap_image_section_address(image, ".debug_sup", &address);
+}
+
 bool snap_dwarf_fields(struct snap_image *image, const char *unit, struct snap_field *fields,
 		       size_t count)
 {
@@ -76,7 +85,8 @@ bool snap_dwarf_fields(struct snap_image *image, const char *unit, struct snap_f
 
 	for (size_t i = 0; i < count; i++)
 		fields[i].offset = SNAP_NO_FIELD;
-	if (snap_image_inflated(image) == UINT64_MAX || !snap_image_elf(image))
+	if (snap_image_inflated(image) == UINT64_MAX || !stands_alone(image) ||
+	    !snap_image_elf(image))
 		return false;
 	dwarf = dwarf_begin_elf(snap_image_elf(image), DWARF_C_READ, NULL);
 	for (unsigned i = 0; dwarf && i < MOST_UNITS; i++) {

@@ -120,7 +120,7 @@ struct snap_runtime_task {
 struct snap_runtime_result {
 	const char *name;    /* "go", "cpython", "php": static */
 	const char *version; /* "1.21.13"; NULL unknown */
-	/* Why there are neither frames nor tasks: "Go 1.29: goroutines not understood"; NULL */
+	/* Why there are no frames and tasks, or not all: "Go 1.29: goroutines not understood" */
 	const char *refused;
 	enum snap_plan_cut cut; /* of what was copied; `torn`: it was changing */
 	bool torn;

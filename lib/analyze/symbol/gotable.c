@@ -91,8 +91,7 @@ static bool fill_hit(struct snap_symbolizer *symbolizer, const struct snap_go_co
 	uint32_t offset;
 	size_t count;
 
-	if (hit->file || hit->function || hit->inline_count ||
-	    !snap_go_code_function(code, hit->vaddr, &function, &offset))
+	if (!snap_go_code_function(code, hit->vaddr, &function, &offset))
 		return true;
 	count = snap_go_places(&code->table, &function, offset, places, SNAP_MAX_INLINES);
 	if (count == 0)
@@ -110,11 +109,17 @@ struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
 					  struct snap_file_symbols *symbols, struct snap_hit *hits,
 					  size_t count)
 {
-	const struct snap_go_code *code = code_of(symbols);
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_go_code *code;
 
-	for (size_t i = 0; i < count && code; i++) {
 		if (snap_options_cancelled(symbolizer->options))
 			return snap_error_cancelled();
+		/* DWARF has said all there is. */
+		if (hits[i].file || hits[i].function || hits[i].inline_count)
+			continue;
+		code = code_of(symbols);
+		if (!code)
+			return NULL;
 		if (!fill_hit(symbolizer, code, &hits[i]))
 			return snap_error_no_memory();
 	}

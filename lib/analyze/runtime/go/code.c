@@ -19,9 +19,22 @@ enum {
 	LEAST_WORDS = 48, /* of a description at the end of the file's data */
 	MOST_TRIED = 16,  /* descriptions; each costs a look at all relocations */
 	MOST_DYNAMIC = 1024,
+	MOST_RELOCATIONS = 64 << 20, /* bytes */
+	MOST_SEARCHED = 256 << 20,   /* bytes of a segment */
 };
 
 static const char build_magic[] = "\xff Go buildinf:";
+
+/* The beginning of a segment that is looked through. */
+static struct snap_bytes segment_bytes(const struct snap_image *image,
+				       const struct snap_go_segment *segment)
+{
+	struct snap_bytes bytes = snap_image_at(image, segment->address);
+
+	if (bytes.size > MOST_SEARCHED)
+		bytes.size = MOST_SEARCHED;
+	return bytes;
+}
 
 static uint64_t word_at(const uint8_t *bytes)
 {
@@ -79,7 +92,7 @@ bool snap_go_version_find(struct snap_image *image, char version_ret[SNAP_GO_VER
 		return true;
 	}
 	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
-		struct snap_bytes bytes = snap_image_at(image, segment.address);
+		struct snap_bytes bytes = segment_bytes(image, &segment);
 
 		if (!segment.write)
 			continue;
@@ -114,7 +127,7 @@ bool snap_go_table_find(struct snap_image *image, struct snap_go_table *ret, uin
 		    take_table(image, address, ret, address_ret))
 			return true;
 	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
-		struct snap_bytes bytes = snap_image_at(image, segment.address);
+		struct snap_bytes bytes = segment_bytes(image, &segment);
 		struct snap_go_header header;
 
 		if (segment.execute)
@@ -213,7 +226,7 @@ static struct snap_bytes find_relocations(const struct snap_image *image)
 			size = one.d_un.d_val;
 	}
 	found = snap_image_at(image, address);
-	if (address == 0 || found.size < size)
+	if (address == 0 || found.size < size || size > MOST_RELOCATIONS)
 		return (struct snap_bytes){ .size = 0 };
 	found.size = size - size % sizeof(Elf64_Rela);
 	return found;
@@ -266,7 +279,7 @@ static bool find_words(struct search *search)
 			return true;
 	}
 	for (size_t i = 0; snap_go_next_segment(image, &i, &segment);) {
-		struct snap_bytes bytes = snap_image_at(image, segment.address);
+		struct snap_bytes bytes = segment_bytes(image, &segment);
 
 		if (!segment.write)
 			continue;

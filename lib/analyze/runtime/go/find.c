@@ -70,18 +70,20 @@ static bool is_candidate(const struct snap_go *go, const struct snap_module *mod
 /* ---- version ---- */
 
 /* False: Go has not linked the file. */
-static bool note_version(struct snap_go *go, struct snap_image *image)
+static bool note_version(struct snap_go *go, struct snap_image *image, struct snap_go_text *text)
 {
 	char version[SNAP_GO_VERSION_BYTES + 1];
-	unsigned minor;
 
-	if (!snap_go_version_find(image, version, &minor))
+	if (!snap_go_version_find(image, version, &text->minor))
 		return false;
-	if (go->version || version[0] == '\0')
-		return true;
-	go->minor = minor;
-	go->version = snap_intern(go->process->strings, version, strlen(version));
-	go->no_memory |= !go->version;
+	if (version[0] != '\0') {
+		text->version = snap_intern(go->process->strings, version, strlen(version));
+		go->no_memory |= !text->version;
+	}
+	if (!go->version) {
+		go->version = text->version;
+		go->minor = text->minor;
+	}
 	return true;
 }
 
@@ -107,7 +109,8 @@ static bool take_description(struct snap_go *go, struct snap_go_text *text,
 		if (text->data[i][1] - text->data[i][0] > MOST_SCANNED)
 			text->data[i][1] = text->data[i][0] + MOST_SCANNED;
 	}
-	snap_go_trees_find(image, &text->table, go->minor, text->module->bias, words);
+	snap_go_trees_find(image, &text->table, text->minor ? text->minor : go->minor,
+			   text->module->bias, words);
 	return true;
 }
 
@@ -178,7 +181,7 @@ static void add_text(struct snap_go *go, struct snap_module *module)
 		return;
 	snap_module_set_note(go->process->set, module->file);
 	image = module->file->image;
-	if (!note_version(go, image))
+	if (!note_version(go, image, &text))
 		return;
 	go->is_there = true;
 	if (!snap_go_table_find(image, &text.table, &text.table_at))
@@ -437,6 +440,10 @@ bool snap_go_find_runtime(struct snap_go *go)
 		if (!find_list(go, &go->texts[i]))
 			continue;
 		go->runtime = &go->texts[i];
+		if (go->runtime->version) {
+			go->version = go->runtime->version;
+			go->minor = go->runtime->minor;
+		}
 		find_reasons(go, go->runtime);
 		return true;
 	}

@@ -5,6 +5,8 @@
  */
 #include "analyze/runtime/go/internal.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum { MOST_AT_ONCE = 4096, SAMPLE = 64 };
@@ -140,12 +142,26 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 	return NULL;
 }
 
+/* What is to be said of goroutines that are not shown, all of them or some. */
+static void explain(struct snap_go *go, const char *refused, struct snap_runtime_result *result)
+{
+	const char *version = go->version ? go->version : "", *space = go->version ? " " : "";
+	struct snap_arena *arena = go->process->arena;
+
+	if (refused)
+		result->refused = snap_arena_printf(arena, "Go%s%s: %s", space, version, refused);
+	else if (go->other)
+		result->refused = snap_arena_printf(
+			arena, "Go%s%s: goroutines of another runtime, that of %s, are not shown",
+			space, version, snap_base_name(go->other->module->path));
+	go->no_memory |= (refused || go->other) && !result->refused;
+}
+
 static struct stacksnap_error *read_runtime(const struct snap_runtime_process *process,
 					    struct snap_runtime_result **ret)
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
 	struct snap_runtime_result *result;
-	const char *refused;
 
 	*ret = NULL;
 	if (process->process->arch != SNAP_ARCH_X86_64)
@@ -156,15 +172,9 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 	if (!result)
 		return snap_error_no_memory();
 	result->name = "go";
-	result->version = go.version;
 	result->has_tasks = true;
-	refused = read_goroutines(&go, result);
-	if (refused) {
-		result->refused =
-			snap_arena_printf(process->arena, "Go%s%s: %s", go.version ? " " : "",
-					  go.version ? go.version : "", refused);
-		go.no_memory |= !result->refused;
-	}
+	explain(&go, read_goroutines(&go, result), result);
+	result->version = go.version;
 	*ret = result;
 	return why_not(&go);
 }

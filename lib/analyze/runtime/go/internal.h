@@ -54,6 +54,8 @@ enum {
 /* A file with Go code and its table; where the program has one, mostly the only one. */
 struct snap_go_text {
 	struct snap_module *module;
+	const char *version; /* as below; plugins may have none */
+	unsigned minor;
 	struct snap_go_table table;
 	uint64_t table_at;   /* address of the table of functions */
 	uint64_t header_at;  /* address of the runtime's description of this text (moduledata) */
@@ -129,6 +131,7 @@ struct snap_go {
 	struct snap_go_text texts[SNAP_GO_MOST_TEXTS]; /* sorted by start */
 	size_t text_count;
 	const struct snap_go_text *runtime; /* the one with the scheduler */
+	const struct snap_go_text *other;   /* has another one, that is at work; NULL: none */
 	uint64_t list_at;                   /* address of the list of all goroutines */
 	uint64_t reasons_at;                /* address of the texts of reasons; 0: not found */
 	const char *reasons[SNAP_GO_MOST_REASONS];

@@ -97,6 +97,7 @@ static bool is_idle(struct snap_go *go, const struct snap_thread *thread)
 					     "runtime/internal/syscall.Syscall6",
 					     "internal/runtime/syscall.Syscall6",
 					     "internal/runtime/syscall/linux.Syscall6" };
+	bool waits_there = false;
 	uint64_t pc, sp;
 
 	if (!snap_go_registers(thread, &pc, &sp))
@@ -106,19 +107,21 @@ static bool is_idle(struct snap_go *go, const struct snap_thread *thread)
 		const char *name;
 
 		if (!site || !site->text || !site->has_size)
-			return false;
+			break;
 		name = snap_go_site_name(site);
+		/* Each runtime has one thread there. */
+		if (site->text != go->runtime && strcmp(name, "runtime.sysmon") == 0)
+			go->other = site->text;
 		if (i == 0 && !is_one_of(name, calls, SNAP_ARRAY_SIZE(calls)))
-			return false;
-		if (i > 0 && is_one_of(name, waits, SNAP_ARRAY_SIZE(waits)))
-			return true;
+			break;
+		waits_there |= i > 0 && is_one_of(name, waits, SNAP_ARRAY_SIZE(waits));
 		sp += site->size;
 		if ((site->function.flags & SNAP_GO_TOP_FRAME) ||
 		    !snap_go_read_stack(go, thread, sp, &pc, sizeof(pc)))
-			return false;
+			break;
 		sp += sizeof(pc);
 	}
-	return false;
+	return waits_there;
 }
 
 void snap_go_find_idle_threads(struct snap_go *go, struct snap_runtime_result *result)
