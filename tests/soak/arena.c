@@ -16,7 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READY_MS = 30000, MOST_WORDS = 6 };
+enum {
+	READY_MS = 30000,
+	MOST_WORDS = 6,
+	END_MS = 20000, /* for programs that are killed */
+	LEFT_MS = 2000, /* then for what they held */
+};
 
 /* Few of them are busy, and those are nice: deadlines are to mean something beside them. */
 static const char *const hostile[][MOST_WORDS] = {
@@ -202,7 +207,8 @@ static bool is_ours(const char *pid)
 	return strncmp(name, "snap-", 5) == 0 || strncmp(name, "stacksnap", 9) == 0;
 }
 
-size_t soak_arena_ours(pid_t *pids, size_t room)
+/* All processes but this one: those of the tool, or those that are none of it. */
+static size_t list_processes(bool ours, pid_t *pids, size_t room)
 {
 	struct dirent *entry;
 	size_t count = 0;
@@ -211,10 +217,16 @@ size_t soak_arena_ours(pid_t *pids, size_t room)
 	if (!folder)
 		soak_broken("/proc");
 	while (count < room && (entry = readdir(folder)))
-		if (entry->d_name[0] > '0' && entry->d_name[0] <= '9' && is_ours(entry->d_name))
+		if (entry->d_name[0] > '0' && entry->d_name[0] <= '9' &&
+		    atoi(entry->d_name) != getpid() && is_ours(entry->d_name) == ours)
 			pids[count++] = atoi(entry->d_name);
 	closedir(folder);
 	return count;
+}
+
+size_t soak_arena_ours(pid_t *pids, size_t room)
+{
+	return list_processes(true, pids, room);
 }
 
 /* Whether a thread is in `t` at each of many looks, in the hands of one and the same tracer. */
@@ -251,21 +263,44 @@ long soak_arena_expect_free(struct soak_arena *arena, const char *what)
 	return stopped;
 }
 
+/*
+ * A program that stands on its own silent page does not hear that it is to end, and its server
+ * lives for as long as it does: so all are killed. A server's end is the end of its silence.
+ */
+static void end_programs(const struct soak_arena *arena)
+{
+	int64_t until = soak_now() + END_MS * 1000000ll;
+	pid_t others[SOAK_MAX_PIDS];
+	size_t count;
+
+	for (size_t i = 0; i < arena->input_count; i++)
+		close(arena->inputs[i]);
+	do {
+		count = list_processes(false, others, SOAK_MAX_PIDS);
+		for (size_t i = 0; i < count; i++)
+			kill(others[i], SIGKILL);
+		soak_arena_reap(0);
+		soak_sleep_us(10000);
+	} while (count && soak_now() < until);
+	soak_figure("programs_left", (long)count);
+}
+
 void soak_arena_end(struct soak_arena *arena)
 {
-	int64_t until = soak_now() + 5000000000ll;
 	pid_t left[SOAK_MAX_PIDS];
+	int64_t begin;
 	size_t count;
 	char name[16];
 
 	soak_watch_end(arena);
-	for (size_t i = 0; i < arena->input_count; i++)
-		close(arena->inputs[i]);
+	end_programs(arena);
+	begin = soak_now();
 	do {
 		soak_arena_reap(0);
 		count = soak_arena_ours(left, SOAK_MAX_PIDS);
 		soak_sleep_us(10000);
-	} while (count && soak_now() < until);
+	} while (count && soak_now() - begin < LEFT_MS * 1000000ll);
+	soak_figure("gone_ms", (soak_now() - begin) / 1000000);
 	for (size_t i = 0; i < count; i++) {
 		soak_comm(left[i], name);
 		soak_note("process %d (%s) is left over", left[i], name);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The sink that keeps the copies: see nostop.h. It fills in what a stop would have (struct
+ * snap_stop, one entry for each process of the capture, in the same order), so both become a
+ * capture in the same way (collect.c). Copies go to the shared mapping, which is handed over to
+ * the parser as it is; mappings and texts go to the capture's arena.
+ */
+#include "base/buffer.h"
+#include "capture/internal.h"
+#include "capture/nostop.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { MOST_PARTS = 8 /* one stack gets an eighth of the memory that is left at most */ };
+
+/* ---- processes ---- */
+
+static struct snap_traced *traced_of(const struct snap_nostop *nostop,
+				     const struct snap_sampled_process *process)
+{
+	return process->user ? &nostop->stop->processes[(uintptr_t)process->user - 1] : NULL;
+}
+
+bool snap_nostop_add_traced(struct snap_nostop *nostop, size_t index)
+{
+	const struct snap_process *process = &nostop->capture->processes[index];
+	const struct snap_traced traced = {
+		.pid = process->pid,
+		.proc_fd = -1,
+		.start_ticks = process->start_ticks,
+		.index = index,
+		.look_only = process->trouble != SNAP_TROUBLE_NONE,
+		.foreign_namespace = process->ns_pid != 0 && process->ns_pid != process->pid,
+	};
+
+	if (!snap_reserve_array_zeroed(nostop->sampled, nostop->sampled_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->taken, nostop->taken_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->heard, nostop->heard_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->silent, nostop->silent_capacity, index + 1))
+		return false;
+	return snap_stop_add(nostop->stop, &traced);
+}
+
+/* Name, arguments and so on of a program that discovery did not see at first. */
+static struct stacksnap_error *take_facts(struct snap_nostop *nostop,
+					  const struct snap_sampled_process *process, size_t index)
+{
+	struct snap_process *mine = &nostop->capture->processes[index];
+	const struct snap_sampled_process *parent = process->parent;
+	size_t parent_index = parent && parent->user ? (uintptr_t)parent->user - 1 : SIZE_MAX;
+	struct stacksnap_error *err =
+		snap_facts_copy(&nostop->capture->arena, process->facts, mine);
+
+	mine->parent = parent_index;
+	return err;
+}
+
+static struct stacksnap_error *take_maps(struct snap_nostop *nostop,
+					 const struct snap_sampled_process *process, size_t index)
+{
+	struct snap_process *mine = &nostop->capture->processes[index];
+	struct snap_traced *traced = &nostop->stop->processes[index];
+	const struct snap_process *facts = process->facts;
+	const struct snap_space_reader reader = { .records = &nostop->shared->records,
+						  .maps = nostop->maps,
+						  .taken = &nostop->shared->spaces,
+						  .pool = nostop->pool };
+	const struct snap_space from = { .maps = facts->maps,
+					 .map_count = facts->map_count,
+					 .pieces = facts->pieces,
+					 .piece_count = facts->piece_count,
+					 .cut = facts->maps_cut };
+	struct snap_space space = { .maps = NULL };
+
+	/* Its pieces come with new mappings alone. */
+	if (nostop->taken[index] == facts->maps && !facts->piece_count)
+		return NULL;
+	if (facts->map_count && snap_space_keep(&reader, &from, &space) < 0)
+		space = (struct snap_space){ .cut = true };
+	nostop->taken[index] = facts->maps;
+	mine->maps = traced->maps = space.maps;
+	mine->map_count = traced->map_count = space.map_count;
+	mine->maps_cut = traced->maps_cut = space.cut;
+	mine->pieces = traced->pieces = space.pieces;
+	mine->piece_count = traced->piece_count = space.piece_count;
+	return NULL;
+}
+
+/* What keeps it from being read; none: somebody else traced it, and does no more. */
+static struct stacksnap_error *take_trouble(struct snap_nostop *nostop,
+					    const struct snap_process *facts, size_t index)
+{
+	struct snap_process *mine = &nostop->capture->processes[index];
+
+	if (mine->trouble == facts->trouble)
+		return NULL;
+	mine->trouble = facts->trouble;
+	mine->trouble_message = NULL;
+	if (!facts->trouble_message)
+		return NULL;
+	mine->trouble_message = snap_arena_strdup(&nostop->capture->arena, facts->trouble_message);
+	return mine->trouble_message ? NULL : snap_error_no_memory();
+}
+
+static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
+{
+	struct snap_nostop *nostop = context;
+	struct stacksnap_error *err;
+	size_t index;
+
+	if (!process->user)
+		return NULL;
+	index = (uintptr_t)process->user - 1;
+	err = take_trouble(nostop, process->facts, index);
+	return err ? err : take_maps(nostop, process, index);
+}
+
+static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
+					  bool exec)
+{
+	struct snap_nostop *nostop = context;
+	struct snap_capture *capture = nostop->capture;
+	size_t index = process->user ? (uintptr_t)process->user - 1 : process->index;
+	struct stacksnap_error *err = NULL;
+
+	if (index == SIZE_MAX) {
+		index = capture->process_count;
+		if (!snap_capture_append(capture))
+			return snap_error_no_memory();
+		err = take_facts(nostop, process, index);
+		if (!err && !snap_nostop_add_traced(nostop, index))
+			capture->process_count--; /* there are too many */
+	} else if (exec) {
+		err = take_facts(nostop, process, index);
+		nostop->stop->processes[index].thread_count = 0;
+		nostop->taken[index] = NULL;
+	}
+	if (err || index >= nostop->stop->process_count)
+		return err;
+	process->user = (void *)(uintptr_t)(index + 1);
+	nostop->sampled[index] = process;
+	nostop->heard[index] = true;
+	capture->live[index] = *process->live;
+	return on_mapped(context, process);
+}
+
+void snap_nostop_take_live(struct snap_nostop *nostop, size_t index)
+{
+	struct snap_live *live = nostop->sampled[index]->live;
+
+	nostop->capture->live[index] = *live;
+	*live = (struct snap_live){ -1, -1, -1, -1, -1 };
+	nostop->sampled[index] = NULL;
+}
+
+static void on_ended(void *context, struct snap_sampled_process *process)
+{
+	if (process->user)
+		snap_nostop_take_live(context, (uintptr_t)process->user - 1);
+}
+
+/* ---- threads ---- */
+
+static bool reserve_threads(struct snap_nostop *nostop, struct snap_traced *traced, size_t wanted)
+{
+	struct snap_thread *threads;
+
+	if (wanted <= traced->thread_capacity)
+		return true;
+	wanted += wanted - 1;
+	threads = snap_region_new_array(&nostop->shared->records, wanted, struct snap_thread);
+	if (!threads)
+		return false;
+	if (traced->thread_count)
+		memcpy(threads, traced->threads, traced->thread_count * sizeof(*threads));
+	traced->threads = threads;
+	traced->thread_capacity = wanted;
+	return true;
+}
+
+struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct snap_traced *traced,
+					   pid_t tid)
+{
+	struct snap_thread *thread;
+
+	if (!reserve_threads(nostop, traced, traced->thread_count + 1))
+		return NULL;
+	thread = &traced->threads[traced->thread_count++];
+	*thread = (struct snap_thread){ .tid = tid,
+					.ns_tid = traced->foreign_namespace ? 0 : tid,
+					.cpu = -1,
+					.result = SNAP_THREAD_UNTRACED };
+	return thread;
+}
+
+/* Of a process that did not answer nothing is asked again. */
+static void read_kernel_stack(struct snap_nostop *nostop, const struct snap_traced *traced,
+			      struct snap_thread *mine)
+{
+	const char *text;
+	size_t size;
+	int status;
+
+	mine->kernel_stack = NULL;
+	if (!nostop->options->kernel_stacks || !nostop->asker || nostop->silent[traced->index])
+		return;
+	status = snap_thread_ask_stack(nostop->asker, traced->pid, mine->tid, &text, &size);
+	if (status == -ETIMEDOUT)
+		nostop->silent[traced->index] = true;
+	if (status == 0 && size)
+		mine->kernel_stack = snap_region_text(&nostop->shared->records, text, size);
+}
+
+/* What it waits for: as long as it does, so before a stop. */
+static void describe_wait(struct snap_nostop *nostop, const struct snap_sampled_thread *thread,
+			  const struct snap_traced *traced, struct snap_thread *mine)
+{
+	const struct snap_describer describer =
+		snap_nostop_describer(nostop, traced, thread->process->tasks_fd);
+
+	snap_describe_wchan(&describer, mine);
+	read_kernel_stack(nostop, traced, mine);
+}
+
+static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_nostop *nostop = context;
+	struct snap_traced *traced = traced_of(nostop, thread->process);
+
+	if (traced)
+		traced->threads[thread->user].name = snap_region_text(
+			&nostop->shared->records, thread->name, strlen(thread->name));
+	return NULL;
+}
+
+static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_nostop *nostop = context;
+	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_thread *mine =
+		traced ? snap_nostop_add_thread(nostop, traced, thread->tid) : NULL;
+
+	if (traced && !mine)
+		return snap_error_no_memory();
+	if (!mine)
+		return NULL;
+	thread->user = (uint32_t)(mine - traced->threads);
+	mine->ns_tid = thread->ns_tid;
+	/* Others were read by then. */
+	mine->late = traced->threads[0].state != 0;
+	nostop->left++;
+	if (nostop->options->wchan || nostop->options->kernel_stacks)
+		describe_wait(nostop, thread, traced, mine);
+	return on_renamed(context, thread);
+}
+
+static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_nostop *nostop = context;
+	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_thread *mine = traced ? &traced->threads[thread->user] : NULL;
+
+	if (!mine)
+		return NULL;
+	nostop->left -= mine->state == 0;
+	if (mine->result != SNAP_THREAD_COPIED)
+		mine->result = SNAP_THREAD_VANISHED;
+	return NULL;
+}
+
+/*
+ * How much of a stack may be kept: where memory gets scarce each gets its part, and one large stack
+ * an eighth of it, as most are small.
+ */
+static size_t part_of_memory(const struct snap_nostop *nostop)
+{
+	size_t parts = nostop->left + 1 < MOST_PARTS ? nostop->left + 1 : MOST_PARTS;
+
+	return snap_region_room(&nostop->shared->stacks) / parts & ~(size_t)15;
+}
+
+static const uint8_t *keep_stack(struct snap_nostop *nostop, const uint8_t *bytes, size_t *size)
+{
+	size_t most = part_of_memory(nostop);
+	uint8_t *kept;
+
+	if (*size > most) {
+		*size = most;
+		nostop->stop->limited = true;
+	}
+	kept = snap_region_alloc(&nostop->shared->stacks, *size);
+	if (kept)
+		memcpy(kept, bytes, *size);
+	return kept;
+}
+
+static struct stacksnap_error *keep_copy(struct snap_nostop *nostop, const struct snap_thread *copy,
+					 struct snap_thread *ret)
+{
+	void *registers = snap_region_alloc(&nostop->shared->records, copy->registers_size);
+
+	if (!registers)
+		return snap_error_no_memory();
+	ret->result = copy->result;
+	ret->taken = copy->taken;
+	ret->partial = copy->partial;
+	ret->group_stopped = copy->group_stopped;
+	ret->registers = memcpy(registers, copy->registers, copy->registers_size);
+	ret->registers_size = copy->registers_size;
+	ret->stack_address = copy->stack_address;
+	ret->stack_size = copy->stack_size;
+	ret->stack_unreadable = copy->stack_unreadable;
+	ret->stack = keep_stack(nostop, copy->stack, &ret->stack_size);
+	ret->stack_limited = copy->stack_limited || ret->stack_size < copy->stack_size;
+	ret->stack2_address = copy->stack2_address;
+	ret->stack2_size = copy->stack2_size;
+	if (copy->stack2_size)
+		ret->stack2 = keep_stack(nostop, copy->stack2, &ret->stack2_size);
+	return ret->stack ? NULL : snap_error_no_memory();
+}
+
+static bool is_judged_good(const struct snap_nostop *nostop, const struct snap_traced *traced,
+			   const struct snap_thread *copy)
+{
+	return !nostop->hook || !copy->partial ||
+	       nostop->hook->suffices(nostop->hook->context, nostop->capture, traced->index, copy);
+}
+
+static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
+					 const struct snap_thread *copy,
+					 enum snap_verdict *verdict_ret)
+{
+	struct snap_nostop *nostop = context;
+	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_thread *mine = traced ? &traced->threads[thread->user] : NULL;
+
+	*verdict_ret = SNAP_VERDICT_TAKEN;
+	if (!mine)
+		return NULL;
+	nostop->left -= mine->state == 0;
+	mine->state = copy->state;
+	mine->cpu = copy->cpu;
+	mine->flags = copy->flags;
+	if (!thread->stopped_ns)
+		describe_wait(nostop, thread, traced, mine);
+	if (copy->result != SNAP_THREAD_COPIED) {
+		mine->result = copy->result;
+		traced->timed_out |= copy->result == SNAP_THREAD_NOT_STOPPED;
+		return NULL;
+	}
+	if (!is_judged_good(nostop, traced, copy)) {
+		*verdict_ret = SNAP_VERDICT_NEEDS_REGISTERS;
+		return NULL;
+	}
+	traced->seized = true;
+	traced->arch = thread->process->facts->arch;
+	if (thread->stopped_ns > traced->alone_ns)
+		traced->alone_ns = thread->stopped_ns;
+	return keep_copy(nostop, copy, mine);
+}
+
+struct snap_sampler_sink snap_nostop_sink(struct snap_nostop *nostop)
+{
+	return (struct snap_sampler_sink){
+		.context = nostop,
+		.program = on_program,
+		.mapped = on_mapped,
+		.ended = on_ended,
+		.born = on_born,
+		.renamed = on_renamed,
+		.died = on_died,
+		.sample = on_sample,
+	};
+}
