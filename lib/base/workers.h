@@ -59,6 +59,8 @@ struct snap_workers {
 	int maker_pidfd; /* the process that makes workers; -1: we do */
 	pid_t thread;    /* the end of which is that of all these */
 	size_t single;   /* the worker of snap_workers_area(); SNAP_WORKERS_MOST: none */
+	/* By calls one by one that were late, as of then: see snap_workers_patience(). */
+	int64_t lost_ns, lost_at_ns;
 };
 
 /* What became of an item. */
@@ -125,9 +127,17 @@ bool snap_workers_run(struct snap_workers *pool, const struct snap_work *work);
  * zeroed one. NULL: no worker can be had, as too many were left behind.
  */
 void *snap_workers_area(struct snap_workers *pool);
-/* Calls run(area, 0) in a worker; false: it was late, or no worker can be had. */
-bool snap_workers_call(struct snap_workers *pool, void (*run)(void *area, uint32_t item),
-		       int64_t patience_ns);
+/*
+ * Calls work->run(area, 0) in a worker, with the times of `work`, of which the rest is filled in;
+ * false: it was late, or no worker can be had.
+ */
+bool snap_workers_call(struct snap_workers *pool, struct snap_work *work);
+/*
+ * How long a worker may sleep in a call that has so long in all: half of it for each 100 ms that
+ * calls lost before, and a tenth at least, as many that stall one after the other must not take the
+ * time of all others. What was lost is forgotten in ten times as long.
+ */
+int64_t snap_workers_patience(const struct snap_workers *pool, int64_t whole_ns);
 
 /*
  * Workers that have nothing to do, and those that are made from now on, are scheduled as the caller

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The sink that keeps the copies: see nostop.h. It fills in what a stop would have (struct
+ * The sink that keeps the copies: see nostop_sink.h. It fills in what a stop would have (struct
  * snap_stop, one entry for each process of the capture, in the same order), so both become a
  * capture in the same way (collect.c). Copies go to the shared mapping, which is handed over to
  * the parser as it is; mappings and texts go to the capture's arena.
  */
+#include "capture/nostop_sink.h"
+
 #include "base/buffer.h"
-#include "capture/internal.h"
-#include "capture/nostop.h"
 
 #include <errno.h>
 #include <string.h>
@@ -113,7 +113,9 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 		return NULL;
 	index = (uintptr_t)process->user - 1;
 	err = take_trouble(nostop, process->facts, index);
-	return err ? err : take_maps(nostop, process, index);
+	if (!err)
+		err = take_maps(nostop, process, index);
+	return err ? err : snap_thread_plans_ask(&nostop->plans, nostop->capture, index, process);
 }
 
 static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
@@ -357,6 +359,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	traced->arch = thread->process->facts->arch;
 	if (thread->stopped_ns > traced->alone_ns)
 		traced->alone_ns = thread->stopped_ns;
+	snap_thread_plans_keep(&nostop->plans, nostop->shared, traced->index, copy->memory);
 	return keep_copy(nostop, copy, mine);
 }
 

@@ -223,7 +223,10 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 	int error;
 
 	*changed_ret = false;
-	if (begin < process->map_after_ns)
+	/* Those that there was no room for are not kept by another try. */
+	if (begin < process->map_after_ns ||
+	    (sampler->options->no_stop && process->facts.maps_cut &&
+	     process->state == SNAP_SAMPLER_PROCESS_SAMPLED))
 		return NULL;
 	err = snap_reader_space(sampler->reader, &target, sampler->space_bytes, take_space,
 				&mapping, &error);

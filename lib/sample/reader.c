@@ -26,6 +26,8 @@ enum {
 	SYSCALL_TEXT = 256,
 	PATH = 64,
 	LIST_STACK = 64 << 10, /* bytes of a stack that are read with a list; most are smaller */
+	MOST_ASLEEP_MS = 100,  /* of any patience, by a process's will */
+	LIST_PATIENCE = 5,     /* times that of one thread, for a list */
 	PAGE = 4096,
 	MS = 1000000,
 };
@@ -65,6 +67,7 @@ struct area {
 	uint32_t list_count, list_at;
 	struct location list[SNAP_READER_MOST];
 	uint8_t *list_bytes;
+	int64_t list_sign_ns; /* when the one at hand was begun */
 	/* a plan for single threads, with memory for notes, and for its image */
 	struct snap_thread_plan plan;
 	struct snap_region plan_work, plan_room;
@@ -238,6 +241,8 @@ static void locate_listed(void *memory, uint32_t item _unused_)
 	follow_caller(area);
 	for (uint32_t i = 0; i < area->list_count; i++) {
 		__atomic_store_n(&area->list_at, i, __ATOMIC_RELEASE);
+		__atomic_store_n(&area->list_sign_ns, snap_clock_ns(CLOCK_MONOTONIC),
+				 __ATOMIC_RELAXED);
 		locate(area, &area->list[i], area->list_bytes + (size_t)i * LIST_STACK);
 	}
 	area->status = 0;
@@ -371,7 +376,14 @@ static struct area *begin_call(struct snap_reader *reader, const struct snap_rea
 static int call_worker(struct snap_reader *reader, struct area *area,
 		       void (*run)(void *area, uint32_t item), int64_t patience_ms)
 {
-	if (area && snap_workers_call(&reader->pool, run, patience_ms * MS))
+	struct snap_work work = { .run = run, .patience_ns = patience_ms * MS };
+
+	work.asleep_ns = snap_workers_patience(&reader->pool, MOST_ASLEEP_MS * MS);
+	if (area && run == locate_listed) {
+		work.signs = &area->list_sign_ns;
+		work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LIST_PATIENCE * work.patience_ns;
+	}
+	if (area && snap_workers_call(&reader->pool, &work))
 		return area->status;
 	reader->listed = NULL;
 	return -ETIMEDOUT;

@@ -18,6 +18,7 @@ enum {
 	AGAIN_MS = 1000,
 	RENEW_SHARE = 4, /* the same for another program in a known process */
 	RENEW_LEAST_MS = 20,
+	LESS_PATIENCE = 10, /* percent, where some have not answered before */
 };
 
 static int64_t ms(int64_t count)
@@ -170,6 +171,14 @@ static struct stacksnap_error *add_process(struct snap_sampler *sampler,
 	return NULL;
 }
 
+/* Those that did not answer are asked again with each discovery, while all others wait. */
+static void note_silence(struct snap_sampler *sampler, const struct snap_capture *capture)
+{
+	for (size_t i = 0; i < capture->process_count; i++)
+		if (capture->processes[i].trouble == SNAP_TROUBLE_NOT_RESPONDING)
+			snap_asker_set_patience(sampler->asker, LESS_PATIENCE);
+}
+
 struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 						   struct snap_capture *capture)
 {
@@ -188,6 +197,7 @@ struct stacksnap_error *snap_sampler_add_processes(struct snap_sampler *sampler,
 		if (err)
 			return err;
 	}
+	note_silence(sampler, capture);
 	qsort(sampler->fresh + sampler->fresh_at, sampler->fresh_count - sampler->fresh_at,
 	      sizeof(*sampler->fresh), compare_ranks);
 	return NULL;

@@ -29,7 +29,7 @@ static const char *read_text(const struct snap_describer *describer, pid_t tid, 
 	return snap_region_text(describer->records, describer->buffer, (size_t)length);
 }
 
-static void describe_wchan(const struct snap_describer *describer, struct snap_thread *thread)
+void snap_describe_wchan(const struct snap_describer *describer, struct snap_thread *thread)
 {
 	const struct snap_options *options = describer->options;
 
@@ -46,35 +46,32 @@ void snap_describe_kernel_stack(const struct snap_describer *describer, struct s
 	__atomic_store_n(&thread->kernel_stack, text, __ATOMIC_RELEASE);
 }
 
-void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread)
+void snap_describe_known(const struct snap_describer *describer, struct snap_thread *thread,
+			 const struct snap_stat *stat)
 {
-	describe_wchan(describer, thread);
-	thread->kernel_stack = NULL;
-	if (describer->options->kernel_stacks)
-		snap_describe_kernel_stack(describer, thread);
+	struct snap_status status;
+
+	thread->name = snap_region_text(describer->records, stat->name, strlen(stat->name));
+	thread->state = stat->state;
+	thread->cpu = stat->cpu;
+	thread->flags = stat->flags;
+	snap_describe_wchan(describer, thread);
+	if (describer->foreign_namespace &&
+	    snap_procfs_task_status(describer->tasks_fd, thread->tid, &status) == 0)
+		thread->ns_tid = status.ns_pid;
 }
 
 bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread)
 {
-	pid_t tid = thread->tid;
-	struct snap_status status;
 	struct snap_stat stat;
-	int result = snap_procfs_task_stat(describer->tasks_fd, tid, &stat);
+	int result = snap_procfs_task_stat(describer->tasks_fd, thread->tid, &stat);
 
 	if (snap_procfs_is_gone(result)) {
 		thread->result = SNAP_THREAD_VANISHED;
 		return false;
 	}
-	if (result)
-		return true;
-	thread->name = snap_region_text(describer->records, stat.name, strlen(stat.name));
-	thread->state = stat.state;
-	thread->cpu = stat.cpu;
-	thread->flags = stat.flags;
-	describe_wchan(describer, thread);
-	if (describer->foreign_namespace &&
-	    snap_procfs_task_status(describer->tasks_fd, tid, &status) == 0)
-		thread->ns_tid = status.ns_pid;
+	if (result == 0)
+		snap_describe_known(describer, thread, &stat);
 	return true;
 }
 

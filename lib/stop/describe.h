@@ -32,8 +32,12 @@ enum snap_help_state {
  */
 bool snap_describe(const struct snap_describer *describer, struct snap_thread *thread);
 
-/* Fills in what the thread waits for alone, by its state and as options ask for; may sleep. */
-void snap_describe_wait(const struct snap_describer *describer, struct snap_thread *thread);
+/* The same where its stat was read by somebody else. */
+void snap_describe_known(const struct snap_describer *describer, struct snap_thread *thread,
+			 const struct snap_stat *stat);
+
+/* Fills in the function that the thread waits in alone, by its state and as options ask for. */
+void snap_describe_wchan(const struct snap_describer *describer, struct snap_thread *thread);
 
 /* Fills in the kernel stack alone. Sleeps as long as an exec of the process does. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread);

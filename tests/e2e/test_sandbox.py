@@ -433,6 +433,16 @@ class Calls(Case):
         self.check_calls(self.traced("-p", victim.pid), victim.pid)
         self.assert_free(victim.pid)
 
+    def test_what_waits_for_an_exec_is_read_by_readers_alone(self):
+        """An exec can last: kernel stacks without a stop, too, are not for who reports for others."""
+        victim = self.victim("threads", "futex:8:worker:5")
+        lines = self.traced("-p", victim.pid, "--no-stop", "--kernel")
+        names = dict(re.match(r'(\d+) .*prctl\(PR_SET_NAME, "([^"]+)"', line).groups()
+                     for line in lines if "PR_SET_NAME" in line)
+        opened = [line for line in lines if re.search(rf'open(at2?)?\(.*\b{victim.pid}\b.*"[^"]*\bstack"', line)]
+        self.assertTrue(opened, "nobody has asked for a kernel stack")
+        self.assertEqual({names.get(line.partition(" ")[0]) for line in opened}, {"snap-reader"})
+
     def test_nor_where_names_are_hard_to_get(self):
         """C++ and a debug file: demangling, lines and inlined functions in the sandbox."""
         victim = self.victim("inlined")

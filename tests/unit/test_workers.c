@@ -301,6 +301,13 @@ static void answer_call(void *area, uint32_t item _unused_)
 	call->answer = call->number + 1;
 }
 
+static bool call_worker(struct snap_workers *pool, int64_t patience_ns)
+{
+	struct snap_work work = { .run = answer_call, .patience_ns = patience_ns };
+
+	return snap_workers_call(pool, &work);
+}
+
 static void test_calls(void **state _unused_)
 {
 	struct snap_workers pool;
@@ -313,7 +320,7 @@ static void test_calls(void **state _unused_)
 		call = snap_workers_area(&pool);
 		assert_non_null(call);
 		*call = (struct call){ .number = i, .kept = kept, .other = other };
-		assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+		assert_true(call_worker(&pool, LONG_NS));
 		assert_int_equal(call->answer, i + 1);
 		assert_true(call->is_kept_open);
 		assert_false(call->is_other_open);
@@ -323,17 +330,37 @@ static void test_calls(void **state _unused_)
 	late = snap_workers_area(&pool);
 	assert_ptr_equal(late, call);
 	late->hang = true;
-	assert_false(snap_workers_call(&pool, answer_call, PATIENCE_NS));
+	assert_false(call_worker(&pool, PATIENCE_NS));
 	call = snap_workers_area(&pool);
 	assert_non_null(call);
 	*call = (struct call){ .number = 7, .kept = kept, .other = other };
-	assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+	assert_true(call_worker(&pool, LONG_NS));
 	assert_int_equal(call->answer, 8);
 	assert_int_not_equal(call->pid, pid);
 	snap_workers_deinit(&pool);
 	assert_int_equal(kill(pid, 0), -1);
 	close(kept);
 	close(other);
+}
+
+/* Many that stall one after the other have less and less time, but some; later all of it. */
+static void test_patience(void **state _unused_)
+{
+	const int64_t whole = 1000000000;
+	struct snap_workers pool;
+	struct call *call;
+
+	assert_int_equal(snap_workers_init(&pool, 4096, -1, 0), 0);
+	assert_int_equal(snap_workers_patience(&pool, whole), whole);
+	call = snap_workers_area(&pool);
+	*call = (struct call){ .hang = true, .kept = -1, .other = -1 };
+	assert_false(call_worker(&pool, PATIENCE_NS));
+	assert_in_range(snap_workers_patience(&pool, whole), whole / 10, whole / 2);
+	pool.lost_ns = 1000 * whole;
+	assert_int_equal(snap_workers_patience(&pool, whole), whole / 10);
+	pool.lost_at_ns -= 100000 * whole;
+	assert_int_equal(snap_workers_patience(&pool, whole), whole);
+	snap_workers_deinit(&pool);
 }
 
 /* Killed by somebody else between two calls, or in one. */
@@ -346,7 +373,7 @@ static void test_worker_is_killed(void **state _unused_)
 	for (unsigned i = 0; i < 20; i++) {
 		call = snap_workers_area(&pool);
 		*call = (struct call){ .number = i, .kept = -1, .other = -1 };
-		assert_true(snap_workers_call(&pool, answer_call, LONG_NS));
+		assert_true(call_worker(&pool, LONG_NS));
 		kill(call->pid, SIGKILL);
 	}
 	snap_workers_deinit(&pool);
@@ -365,7 +392,7 @@ static void *make_pool(void *context)
 	assert_int_equal(snap_workers_init(&other->pool, 4096, -1, other->flags), 0);
 	call = snap_workers_area(&other->pool);
 	*call = (struct call){ .kept = -1, .other = -1 };
-	assert_true(snap_workers_call(&other->pool, answer_call, LONG_NS));
+	assert_true(call_worker(&other->pool, LONG_NS));
 	return NULL;
 }
 
@@ -387,7 +414,7 @@ static void check_other_thread(unsigned flags)
 			call = snap_workers_area(&other.pool);
 			assert_non_null(call);
 			*call = (struct call){ .number = i, .kept = -1, .other = -1 };
-			assert_true(snap_workers_call(&other.pool, answer_call, LONG_NS));
+			assert_true(call_worker(&other.pool, LONG_NS));
 			assert_int_equal(call->answer, i + 1);
 		}
 		assert_true(snap_workers_run(&other.pool, &work));
@@ -416,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_all_hang),
 		cmocka_unit_test(test_deadline_of_all),
 		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_worker_is_killed),
 		cmocka_unit_test(test_thread_of_workers_has_ended),
 	};

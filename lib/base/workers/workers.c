@@ -20,7 +20,10 @@ enum {
 	RUNS_NS = 5000000,      /* between two looks at one that is late, but not asleep */
 	RUNNING_NS = 500000000, /* how much longer one has that is late, but runs */
 	LATE_NS = 1000000, /* a look that is so late tells of a processor that was not to be had */
-	UNSEEN_FACTOR = 4, /* times the patience, for a worker that does not get a processor */
+	HALF_NS = 100000000, /* lost by calls, that halve the patience … */
+	FORGOTTEN = 10,      /* … for so many times as long */
+	LEAST_PART = 10,     /* of patience, that is always left */
+	UNSEEN_FACTOR = 4,   /* times the patience, for a worker that does not get a processor */
 };
 
 /* After so long with one item another worker goes on with the next. */
@@ -371,11 +374,26 @@ void *snap_workers_area(struct snap_workers *pool)
 	return (uint8_t *)pool->workers[pool->single].slot + SNAP_WORKERS_PAGE;
 }
 
-bool snap_workers_call(struct snap_workers *pool, void (*run)(void *area, uint32_t item),
-		       int64_t patience_ns)
+static int64_t lost_by_now(const struct snap_workers *pool, int64_t now_ns)
 {
+	int64_t lost = pool->lost_ns - (now_ns - pool->lost_at_ns) / FORGOTTEN;
+
+	return lost > 0 ? lost : 0;
+}
+
+int64_t snap_workers_patience(const struct snap_workers *pool, int64_t whole_ns)
+{
+	int64_t lost = lost_by_now(pool, snap_clock_ns(CLOCK_MONOTONIC)), part = whole_ns;
+
+	for (; lost >= HALF_NS && part > whole_ns / LEAST_PART; lost -= HALF_NS)
+		part /= 2;
+	return part > whole_ns / LEAST_PART ? part : whole_ns / LEAST_PART;
+}
+
+bool snap_workers_call(struct snap_workers *pool, struct snap_work *work)
+{
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), now;
 	struct snap_worker_slot *slot;
-	struct snap_work work = { .run = run, .count = 1, .patience_ns = patience_ns };
 	struct snap_worker *worker;
 
 	/* Not another one than the area that was filled is of. */
@@ -383,15 +401,19 @@ bool snap_workers_call(struct snap_workers *pool, void (*run)(void *area, uint32
 		return false;
 	worker = &pool->workers[pool->single];
 	slot = worker->slot;
-	work.context = (uint8_t *)slot + SNAP_WORKERS_PAGE;
-	work.marks = &slot->own_mark;
+	work->count = 1;
+	work->context = (uint8_t *)slot + SNAP_WORKERS_PAGE;
+	work->marks = &slot->own_mark;
 	slot->own_mark = SNAP_ITEM_OPEN;
 	slot->own_cursor = (uint64_t)(worker->posted + 1) << 32;
-	post_list(worker, &work, &slot->own_cursor, worker->posted + 1);
-	watch_list(pool, &work, &slot->own_cursor, worker->posted);
-	if (has_all_done(&work))
+	post_list(worker, work, &slot->own_cursor, worker->posted + 1);
+	watch_list(pool, work, &slot->own_cursor, worker->posted);
+	if (has_all_done(work))
 		return true;
 	pool->single = SNAP_WORKERS_MOST;
+	now = snap_clock_ns(CLOCK_MONOTONIC);
+	pool->lost_ns = lost_by_now(pool, now) + now - begin;
+	pool->lost_at_ns = now;
 	return false;
 }
 

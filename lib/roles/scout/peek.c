@@ -71,6 +71,7 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 	      uint32_t *size_ret, bool *late_ret)
 {
 	struct peek *peek = snap_workers_area(&peeker->workers);
+	struct snap_work work = { .run = read_memory, .patience_ns = PATIENCE_NS };
 	uint32_t got;
 
 	*late_ret = true;
@@ -81,7 +82,7 @@ int snap_peek(struct snap_peeker *peeker, pid_t pid, uint64_t address, uint32_t 
 	peek->size = size < SNAP_PEEK_MOST ? size : SNAP_PEEK_MOST;
 	peek->got = 0;
 	size = peek->size;
-	if (!snap_workers_call(&peeker->workers, read_memory, PATIENCE_NS))
+	if (!snap_workers_call(&peeker->workers, &work))
 		return -1;
 	*late_ret = false;
 	got = peek->got < size ? peek->got : size;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a worker reads of single threads, and how it is told that there is none. */
+#include "capture/thread_asker.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void test_answers(void **state _unused_)
+{
+	struct snap_thread_asker *asker = NULL;
+	struct snap_stat stat = { .state = 0 };
+	const char *text = NULL;
+	size_t size = 0;
+	int status;
+
+	assert_null(snap_thread_asker_new(&asker));
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(snap_thread_ask_stat(asker, getpid(), getpid(), &stat), 0);
+		assert_int_equal(stat.pid, getpid());
+		assert_string_equal(stat.name, "test_thread_ask");
+	}
+	assert_int_equal(snap_thread_ask_stat(asker, getpid(), 1, &stat), -ENOENT);
+	assert_int_equal(snap_thread_ask_stat(asker, 1 << 22, 1 << 22, &stat), -ENOENT);
+	/* Root's alone. */
+	status = snap_thread_ask_stack(asker, getpid(), getpid(), &text, &size);
+	if (geteuid() == 0 && status == 0)
+		assert_true(size > 0 && memchr(text, '+', size));
+	else
+		assert_true(status < 0 && status != -ETIMEDOUT);
+	snap_thread_asker_destroy(asker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
