@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from harness import Case, missing, need, wait_until
+from harness import Case, TARGETS, missing, need, wait_until
 
 # A thread runs a second interpreter, which runs a third one; another thread sleeps in the first.
 INTERPRETERS = """
@@ -192,6 +192,21 @@ class PythonStates(Case):
             names = functions(self.process(victim)["stacks"][0])
             self.assertEqual([name for name in names if name in ("waits", "Last.__del__")], wanted)
             victim.close()
+
+    def test_interpreters_that_nobody_understands(self):
+        """One line each says why, and the native stack is there."""
+        for target, name, message in (
+                ("unknown_python", "python3.16", "CPython 3.16.0: it is newer than 3.15"),
+                ("unknown_php", "php8.4", "PHP 8.4.1: builds with threads are not understood")):
+            path = os.path.join(self.scratch(), name)
+            shutil.copy(os.path.join(TARGETS, target), path)
+            victim = self.program([path])
+            document = self.json(victim.pid)
+            self.assertEqual([(warning["code"], warning["pid"], warning["message"].split(": ", 1)[1])
+                              for warning in document["warnings"]], [("runtime_unsupported", victim.pid, message)])
+            process = document["processes"][0]
+            self.assertEqual(process["runtimes"][0]["version"], message.split()[1].rstrip(":"))
+            self.assertIn("victim_hold", functions(process["stacks"][0]))
 
     def embed(self, how):
         libraries = glob.glob("/usr/lib/*/libpython3.*[0-9].so.1.0")

@@ -71,17 +71,19 @@ bool snap_php_find(const struct snap_runtime_process *process, struct snap_php *
 	struct snap_module *list = snap_modules_list(process->modules, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t executor;
+		uint64_t executor, mark;
 
 		if (list[i].kind != SNAP_MODULE_FILE || !may_have_php(process, &list[i]))
 			continue;
 		executor = snap_runtime_exported(process, &list[i], "executor_globals");
-		if (!executor &&
-		    !snap_runtime_exported(process, &list[i], "executor_globals_offset"))
+		mark = executor ? executor
+				: snap_runtime_exported(process, &list[i],
+							"executor_globals_offset");
+		if (!mark)
 			continue;
-		*ret = (struct snap_php){ .process = process,
-					  .module = &list[i],
-					  .executor = executor };
+		*ret = (struct snap_php){
+			.process = process, .module = &list[i], .executor = executor, .mark = mark
+		};
 		ret->request = snap_runtime_exported(process, &list[i], "sapi_globals");
 		find_version(ret);
 		return true;

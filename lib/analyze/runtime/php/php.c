@@ -16,6 +16,8 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 	*found_ret = true;
 	if (!snap_php_layout(&php))
 		snap_php_plan(&php, plan);
+	else if (!process->is_of_thread)
+		snap_php_plan_refusal(&php, plan);
 	return NULL;
 }
 

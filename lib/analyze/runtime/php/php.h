@@ -49,6 +49,7 @@ struct snap_php {
 	const struct snap_runtime_process *process;
 	struct snap_module *module; /* that has the interpreter */
 	uint64_t executor;          /* address of executor_globals; 0: a threaded build */
+	uint64_t mark;              /* the same, or of what such a build has in place of it */
 	uint64_t request;           /* address of sapi_globals; 0: unknown */
 	unsigned major, minor;      /* 0: unknown */
 	const char *version;        /* "8.2.36"; NULL: unknown */
@@ -70,6 +71,8 @@ const char *snap_php_layout(struct snap_php *php);
 
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan);
+/* The same of one that is not understood: nobody reads without any memory, and says so. */
+void snap_php_plan_refusal(const struct snap_php *php, struct snap_memory_plan *plan);
 
 /* ---- frames.c ---- */
 

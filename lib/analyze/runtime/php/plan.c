@@ -107,3 +107,9 @@ bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan)
 	add_read(plan, request, SNAP_PHP_REQUEST_QUERY, SNAP_PHP_MOST_TEXT);
 	return true;
 }
+
+void snap_php_plan_refusal(const struct snap_php *php, struct snap_memory_plan *plan)
+{
+	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
+		add_literal(plan, php->mark, POINTER);
+}

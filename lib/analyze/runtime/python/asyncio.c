@@ -18,7 +18,6 @@ enum {
 	MOST_AWAITED = 1 << 12,  /* coroutines that await each other */
 	MOST_AWAITERS = 1 << 12, /* slots of a set that are looked at */
 	SLOT = 16,               /* of a set: the object, its hash */
-	WRAPPED = 16,            /* in objects that stand for a coroutine: the coroutine */
 	DIGIT_BITS = 30,
 	LV_SIGN_BITS = 3,
 };
@@ -125,8 +124,8 @@ static uint64_t coroutine_of(const struct snap_python *python, uint64_t address)
 
 	if (!address || is_generator(python, address))
 		return address;
-	return snap_runtime_word(python->process, address + WRAPPED, &wrapped) && wrapped &&
-			       is_generator(python, wrapped)
+	return snap_runtime_word(python->process, address + python->layout.object_size, &wrapped) &&
+			       wrapped && is_generator(python, wrapped)
 		       ? wrapped
 		       : 0;
 }

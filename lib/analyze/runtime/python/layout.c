@@ -142,6 +142,9 @@ static const struct word_row words[] = {
 };
 /* clang-format on */
 
+/* The size of an object's head, which is larger in free-threaded builds. */
+static const uint8_t object_words[DESCRIBED] = { 44, 50, 58 };
+
 static const uint8_t gil_words[DESCRIBED][4] = {
 	/* runtime state, enabled, locked, holder */
 	{ 15, 16, 17, 18 },
@@ -191,6 +194,7 @@ static void take_row(struct snap_python *python, const struct snap_python_layout
 {
 	python->layout = *row;
 	python->layout.object_type = 8;
+	python->layout.object_size = 16;
 	python->layout.var_size = 16;
 	python->layout.bytes_size = 16;
 	python->layout.bytes_data = 32;
@@ -247,6 +251,7 @@ static bool sizes_fit(const struct snap_python_layout *layout)
 	       layout->string.state + 4 <= layout->string.ascii &&
 	       layout->string.length + 8 <= layout->string.ascii &&
 	       layout->object_type + 8 <= layout->string.ascii &&
+	       layout->object_size <= layout->string.ascii && layout->object_size >= 16 &&
 	       layout->bytes_data <= SNAP_PYTHON_RECORD &&
 	       layout->bytes_size + 8 <= layout->bytes_data &&
 	       layout->generator.frame <= SNAP_PYTHON_RECORD &&
@@ -277,6 +282,7 @@ static const char *load_described(struct snap_python *python)
 	layout->runtime.size = (uint32_t)(word_counts[column] * sizeof(table[0]));
 	if (!take_words(layout, table, column) || !take_gil(layout, table, column))
 		return strange;
+	layout->object_size = (uint32_t)table[object_words[column]];
 	layout->var_size = layout->bytes_size;
 	if (layout->string.compact == 0)
 		layout->string.compact = layout->string.ascii + STRING_EXTRA;

@@ -12,13 +12,13 @@ enum {
 	RUNNING_STEPS = 5,
 	TASK_STEPS = 6 + 3 * (1 + CODE_STEPS),
 	COROUTINE = 768,     /* bytes of a coroutine: with its variables and its stack */
-	WRAPPED = 16,        /* where an object has the coroutine that it stands for */
 	MOST_AWAITED = 1000, /* coroutines in a chain */
 	MOST_TASKS = 100000, /* of a thread */
 	MOST_AWAITERS = 4096,
 	MOST_DATA = 4 << 20, /* bytes of a mapping */
 	MOST_HEAP = 32 << 20,
 	COPIED_COPIES = 128,
+	DESCRIPTION = 1024, /* bytes of the runtime, which describe it */
 	POINTER = 8,
 };
 
@@ -242,8 +242,8 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 						.max = MOST_AWAITERS });
 	coroutines = plan_coroutines(python, plan, tasks, asyncio->coroutine);
 	/* Through objects that stand for a coroutine, twice: for an asynchronous generator. */
-	coroutines = plan_coroutines(python, plan, coroutines, WRAPPED);
-	plan_coroutines(python, plan, coroutines, WRAPPED);
+	coroutines = plan_coroutines(python, plan, coroutines, layout->object_size);
+	plan_coroutines(python, plan, coroutines, layout->object_size);
 }
 
 /* The task that the thread at hand runs: its frames are the thread's. */
@@ -294,4 +294,13 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	else if (python->has_asyncio)
 		plan_tasks(python, plan, threads);
 	return true;
+}
+
+void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan)
+{
+	if (plan->step_count < SNAP_PLAN_MOST_STEPS)
+		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							.source = SNAP_PLAN_LITERAL,
+							.address = python->runtime,
+							.len = DESCRIPTION });
 }

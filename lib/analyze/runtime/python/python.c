@@ -16,6 +16,8 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 	if (!snap_python_layout_load(&python)) {
 		python.has_asyncio = snap_python_asyncio_find(&python);
 		snap_python_plan(&python, plan);
+	} else if (!process->is_of_thread) {
+		snap_python_plan_refusal(&python, plan);
 	}
 	return NULL;
 }

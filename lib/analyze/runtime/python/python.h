@@ -77,7 +77,8 @@ struct snap_python_layout {
 	} string;
 	uint32_t bytes_size, bytes_data;
 	uint32_t object_type;
-	uint32_t var_size; /* ob_size */
+	uint32_t object_size; /* of its head: what an object stands for is the first field */
+	uint32_t var_size;    /* ob_size */
 	/* asyncio and generators, 3.14 on */
 	struct {
 		uint32_t size, name, frame, state;
@@ -146,6 +147,8 @@ const char *snap_python_layout_load(struct snap_python *python);
 
 /* Adds what is to be copied; false: the plan has no room. */
 bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan *plan);
+/* The same of one that is not understood: what tells so, as nobody reads without any memory. */
+void snap_python_plan_refusal(const struct snap_python *python, struct snap_memory_plan *plan);
 
 /* ---- lines.c: pure functions ---- */
 
