@@ -66,15 +66,11 @@ static void sort_few(struct snap_plan_request *requests, size_t count)
 }
 
 /* By one byte of the addresses after the other, but for those that are the same in all. */
-static void sort_requests(struct snap_plan_run *run)
+static void sort_many(struct snap_plan_run *run)
 {
 	uint32_t counts[DIGITS][256] = { { 0 } };
 	size_t count = run->request_count;
 
-	if (count <= FEW_REQUESTS) {
-		sort_few(run->requests, count);
-		return;
-	}
 	for (size_t i = 0; i < count; i++)
 		for (unsigned d = 0; d < DIGITS; d++)
 			counts[d][run->requests[i].address >> 8 * d & 0xff]++;
@@ -95,6 +91,14 @@ static void sort_requests(struct snap_plan_run *run)
 		run->requests = run->spare;
 		run->spare = from;
 	}
+}
+
+static void sort_requests(struct snap_plan_run *run)
+{
+	if (run->request_count <= FEW_REQUESTS)
+		sort_few(run->requests, run->request_count);
+	else
+		sort_many(run);
 }
 
 /* ---- what need not be read ---- */
