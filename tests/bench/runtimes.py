@@ -244,13 +244,11 @@ class RuntimesBench(record.RecordBench):
             outside = self.heartbeat
             environment = self.preload()
             if root:
-                # Its files have to lie inside its root folder.
+                # Its files have to lie inside its root folder; chroot itself finds nothing to preload.
                 inside = os.path.join("/tmp", os.path.basename(self.scratch))
                 os.makedirs(root + inside)
                 shutil.copy(environment["LD_PRELOAD"], root + inside)
-                environment = dict(os.environ, HB_FILE=inside + "/heartbeat", HB_COMM=os.path.basename(command[-1]),
-                                   PRELOADED=inside + "/hbpreload.so")
-                command = [*command[:2], "/usr/bin/env", f"LD_PRELOAD={inside}/hbpreload.so", command[2]]
+                environment = dict(os.environ, HB_FILE=inside + "/heartbeat", LD_PRELOAD=inside + "/hbpreload.so")
                 self.heartbeat = root + inside + "/heartbeat"
             try:
                 self.measured(target, [*command, "-c", TASKS], self.none_and_auto, self.reps(11), environment)
