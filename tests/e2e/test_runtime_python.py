@@ -95,6 +95,14 @@ def forks():
 threading.Thread(target=forks).start()
 """
 
+MAPS = """
+import mmap, os, sys, time
+with open(sys.argv[1], "rb") as file:
+    mapped = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=flags) for flags in (mmap.MAP_PRIVATE, mmap.MAP_SHARED)]
+print("ready", os.getpid(), flush=True)
+time.sleep(3600)
+"""
+
 
 class Python(Case):
     """With --image the memory that a plan has copied is read, else the process itself."""
@@ -162,6 +170,16 @@ class Python(Case):
         result = self.read(victim, "--image")
         self.assertEqual([thread["tid"] for thread in result["threads"]], [victim.pid])
         self.assertEqual(self.functions(result, result["threads"][0])[0], "forks")
+
+    def test_mapped_data_is_not_taken_for_a_program(self):
+        """Wherever a runtime is looked for, a report of a program that maps a file of data has nothing to warn of."""
+        data = os.path.join(self.scratch(), "python3.data")
+        with open(data, "wb") as file:
+            file.write(b"no program" * 1000)
+        victim = self.start("-c", MAPS, data)
+        document = self.json("-p", str(victim.pid))
+        self.assertEqual(document.get("warnings", []), [])
+        self.assertEqual([runtime["name"] for runtime in document["processes"][0]["runtimes"]], ["cpython"])
 
     def test_tasks_are_those_of_asyncio(self):
         if self.minor() < TASKS_SINCE:

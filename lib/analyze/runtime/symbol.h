@@ -14,4 +14,10 @@ uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
 uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct snap_module *module,
 			     const char *name);
 
+/*
+ * Whether some of a file is mapped to be run. Files of data are not opened on the mere chance that
+ * they were programs: that they are none would be a warning.
+ */
+bool snap_runtime_has_code(const struct snap_module *module);
+
 #endif

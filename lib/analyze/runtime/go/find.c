@@ -5,6 +5,7 @@
  * of what they wait for. Each is believed for what it says of the others. Knows no goroutine.
  */
 #include "analyze/runtime/go/internal.h"
+#include "analyze/runtime/symbol.h"
 
 #include "base/bsearch.h"
 
@@ -62,7 +63,7 @@ static bool is_candidate(const struct snap_go *go, const struct snap_module *mod
 		return true;
 	if (is_piece_there(process, module->start, &piece))
 		return has_note(piece->data, piece->size);
-	return !is_system_path(module->path) &&
+	return !is_system_path(module->path) && snap_runtime_has_code(module) &&
 	       snap_runtime_read(go->process, module->start, head, sizeof(head)) &&
 	       has_note(head, sizeof(head));
 }
@@ -201,7 +202,8 @@ bool snap_go_find_texts(struct snap_go *go)
 			add_text(go, &list[i]);
 	/* Whoever builds without an id leaves no note: then the sections of a few files tell. */
 	for (size_t i = 0; i < count && !go->is_there && opened < MOST_OPENED; i++)
-		if (list[i].kind == SNAP_MODULE_FILE && !is_system_path(list[i].path)) {
+		if (list[i].kind == SNAP_MODULE_FILE && !is_system_path(list[i].path) &&
+		    snap_runtime_has_code(&list[i])) {
 			opened++;
 			add_text(go, &list[i]);
 		}

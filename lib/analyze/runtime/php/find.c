@@ -73,7 +73,8 @@ bool snap_php_find(const struct snap_runtime_process *process, struct snap_php *
 	for (size_t i = 0; i < count; i++) {
 		uint64_t executor, mark;
 
-		if (list[i].kind != SNAP_MODULE_FILE || !may_have_php(process, &list[i]))
+		if (list[i].kind != SNAP_MODULE_FILE || !may_have_php(process, &list[i]) ||
+		    !snap_runtime_has_code(&list[i]))
 			continue;
 		executor = snap_runtime_exported(process, &list[i], "executor_globals");
 		mark = executor ? executor

@@ -138,7 +138,8 @@ bool snap_python_find(const struct snap_runtime_process *process, struct snap_py
 
 	for (unsigned rank = 0; rank < 4; rank++) {
 		for (size_t i = 0; i < count; i++) {
-			if (list[i].kind != SNAP_MODULE_FILE || rank_of(process, &list[i]) != rank)
+			if (list[i].kind != SNAP_MODULE_FILE ||
+			    rank_of(process, &list[i]) != rank || !snap_runtime_has_code(&list[i]))
 				continue;
 			if (rank == 3 && (!speaks || strstr(list[i].path, "python") ||
 					  looked_at++ >= MOST_LOOKED_AT))
