@@ -152,6 +152,32 @@ class GoRuntime(Case):
             self.assertEqual([e["function"] for e in stack["entries"]],
                              ["main.computes", "main.main.func1", "runtime/pprof.Do", "runtime.goexit"])
 
+    def test_a_wide_frame(self):
+        victim = self.program([build("wide", ["wide/wide.go"])], settled=False)
+        stacks = []
+
+        def waits():
+            reading = zoo_go.read(READER, victim.pid, ["--image"])
+            stacks[:] = [(task["wait"], task["stack"]["end"], [name for name, _, _ in reading.stack(task)])
+                         for task in reading.tasks.values() if not task["system"] and task["id"] != "1"]
+            return [wait for wait, _, _ in stacks] == ["IO wait"]
+
+        wait_until(waits, "the reader to wait")
+        self.assertEqual(stacks[0][1], "complete")
+        self.assertEqual(stacks[0][2][-2:], ["main.readEvents", "runtime.goexit"])
+
+    def test_data_is_no_module(self):
+        """Files that are mapped to be read are not looked at: nobody is warned that they have no symbols."""
+        data = os.path.join(self.scratch(), "data.db")
+        with open(data, "wb") as file:
+            file.write(b"no program" * 1000)
+        code = ("import mmap, os, sys; file = open(sys.argv[1]); "
+                "data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE); "
+                "print('ready', os.getpid(), flush=True); sys.stdin.read()")
+        victim = self.program([sys.executable, "-c", code, data])
+        doc = self.json("-p", victim.pid)
+        self.assertEqual([warning for warning in doc["warnings"] if data in warning["message"]], [])
+
     def test_a_program_that_is_none_of_gos(self):
         victim = self.victim("chain")
         self.assertIsNone(zoo_go.read(READER, victim.pid).result)

@@ -28,7 +28,8 @@
 enum {
 	SNAP_GO_MOST_TEXTS = 32,           /* the program, plugins */
 	SNAP_GO_MOST_GOROUTINES = 1000000, /* that are listed */
-	SNAP_GO_MOST_STACK = 64 << 10,     /* bytes of a goroutine's stack that are looked at */
+	/* Bytes of a goroutine's stack that are looked at: those that read inotify have 64 KiB on it. */
+	SNAP_GO_MOST_STACK = 128 << 10,
 	SNAP_GO_MOST_FRAMES = 512,
 	SNAP_GO_MOST_LABELS = 256, /* of a goroutine */
 	SNAP_GO_MOST_REASONS = 64, /* to wait */

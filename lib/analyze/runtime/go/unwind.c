@@ -101,7 +101,7 @@ static bool take_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_e
 		return fail_at(walk, SNAP_UNWIND_FAILED, "a frame that lies outside the stack");
 	}
 	if (*sp + site->size + 8 - walk->bytes_at > SNAP_GO_MOST_STACK)
-		return fail_at(walk, SNAP_UNWIND_LIMIT, "a stack of more than 64 KiB");
+		return fail_at(walk, SNAP_UNWIND_LIMIT, "a stack of more than 128 KiB");
 	if (!read_word(walk, *sp + site->size, &next))
 		return fail_at(walk, SNAP_UNWIND_UNREADABLE, "stack memory that was not copied");
 	*sp += site->size + 8;
