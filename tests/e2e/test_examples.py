@@ -106,12 +106,15 @@ class Examples(Case):
             found.clear()
             for name in ("Mail.announce", "Database.transaction", "make_thumbnail", "_worker", "Feed.follow"):
                 found[name] = sum(count for count, names in stacks if name in names)
+            found["glue"] = [name for _, names in stacks for name in names
+                             if name and name.startswith(("builtin_next", "gen_send", "gen_iternext"))]
             found["tasks"] = [task for stack in stacks_of(node) for task in stack.get("tasks", ())]
             # Whoever has the database asks for mail; the pool's third worker computes.
             return (found["Mail.announce"] == 1 and found["Database.transaction"] == 3 and
                     found["make_thumbnail"] == 1 and found["_worker"] == 3)
 
         wait_until(look, "the threads to be in place")
+        self.assertEqual(found["glue"], [], "next() of a generator, as each context manager is entered")
         if sys.version_info >= (3, 11):
             followers = [task for task in found["tasks"] if task["name"].startswith("follower-")]
             publisher = [task for task in found["tasks"] if task["name"] == "publisher"]

@@ -23,6 +23,7 @@ static const char *const python_own[] = {
 	"builtin___build_class__",
 	"builtin_eval",
 	"builtin_exec",
+	"builtin_next",
 	"cfunction_",
 	"context_run",
 	"coro_",
