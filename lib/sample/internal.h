@@ -90,6 +90,7 @@ struct snap_sampler_process {
 	struct snap_budget budget; /* of the time that it stands */
 	/* Of the call of the tracer at hand, and of the tick `stood_tick`. */
 	unsigned call_stops;
+	int64_t call_most_ns; /* no thread of it can have stood for longer */
 	int64_t tick_ns;
 	uint64_t stood_tick;
 };

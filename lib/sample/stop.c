@@ -239,21 +239,22 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 
 /*
  * Ends the account of a process for a call. Threads of it that stood together count once, which the
- * length of the call bounds. What the tracer waited may have been theirs to wait.
+ * time until the last of them was let go bounds. What the tracer waited may have been theirs to
+ * wait.
  */
 static void account_process(struct snap_sampler *sampler, struct snap_sampler_process *process,
-			    int64_t call_ns, int64_t waited_ns)
+			    int64_t waited_ns)
 {
 	int64_t stood = process->budget.call_ns + waited_ns;
 
-	stood = stood < call_ns ? stood : call_ns;
-
+	stood = stood < process->call_most_ns ? stood : process->call_most_ns;
 	snap_budget_spend(&process->budget, process->call_stops, stood);
 	if (process->stood_tick != sampler->ticks)
 		process->tick_ns = 0;
 	process->stood_tick = sampler->ticks;
 	process->tick_ns += stood;
 	process->call_stops = 0;
+	process->call_most_ns = 0;
 	if (process->tick_ns > sampler->tick.stopped_ns)
 		sampler->tick.stopped_ns = process->tick_ns;
 	if (process->budget.stood_ns > sampler->stood_ns)
@@ -272,6 +273,14 @@ static void order_picks(const struct snap_pick *picks, size_t count, uint8_t *or
 	}
 }
 
+/* From its INTERRUPT to its DETACH; who was not let go may have stood until the end of the call. */
+static int64_t longest_stand(const struct snap_pick *pick, int64_t call_ns)
+{
+	if (pick->copy.result != SNAP_THREAD_COPIED)
+		return pick->copy.result == SNAP_THREAD_UNTRACED ? pick->stopped_ns : call_ns;
+	return pick->stopped_ns < call_ns ? pick->stopped_ns : call_ns;
+}
+
 /*
  * `call_ns`: from the first INTERRUPT to the last DETACH; `waited_ns`: how long the tracer waited
  * for a processor meanwhile.
@@ -285,7 +294,11 @@ static void account_call(struct snap_sampler *sampler, size_t count, int64_t cal
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_process *process = sampler->requests[i].thread->process;
 
+		int64_t most = longest_stand(&sampler->picks[i], call_ns);
+
 		process->call_stops++;
+		if (most > process->call_most_ns)
+			process->call_most_ns = most;
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_pick *pick = &sampler->picks[order[i]];
@@ -295,8 +308,7 @@ static void account_call(struct snap_sampler *sampler, size_t count, int64_t cal
 	}
 	for (size_t i = 0; i < count; i++)
 		if (sampler->requests[i].thread->process->call_stops)
-			account_process(sampler, sampler->requests[i].thread->process, call_ns,
-					waited_ns);
+			account_process(sampler, sampler->requests[i].thread->process, waited_ns);
 }
 
 /*

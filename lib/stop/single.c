@@ -46,14 +46,18 @@ struct snap_single {
 	int pidfd;
 	int schedstat_fd;  /* of the child */
 	int64_t waited_ns; /* see snap_single_waited() */
+	int64_t gone_ns;   /* when the child of the last call ended, if it did */
 	int64_t patience_ns;
 };
 
-/*
- * For how long the child has waited for a processor, ever; -1: nobody knows. A kernel that counts
- * nothing says 0, and of a child that was just made the others say so, too: `has_run` tells.
- */
-static int64_t child_waited(const struct snap_single *single, bool *has_run)
+/* What the child had of a processor so far. */
+struct child_times {
+	int64_t run_ns, waited_ns; /* -1: nobody knows */
+	/* A kernel that counts nothing says 0, and of a child that was just made the others do. */
+	bool has_run;
+};
+
+static struct child_times child_times(const struct snap_single *single)
 {
 	char text[SCHEDSTAT_TEXT];
 	uint64_t numbers[3];
@@ -61,11 +65,9 @@ static int64_t child_waited(const struct snap_single *single, bool *has_run)
 				 ? -EBADF
 				 : snap_procfs_reread(single->schedstat_fd, text, sizeof(text));
 
-	*has_run = false;
 	if (length <= 0 || !snap_parse_schedstat(text, (size_t)length, numbers))
-		return -1;
-	*has_run = numbers[2] > 0;
-	return (int64_t)numbers[1];
+		return (struct child_times){ -1, -1, false };
+	return (struct child_times){ (int64_t)numbers[0], (int64_t)numbers[1], numbers[2] > 0 };
 }
 
 static void open_schedstat(struct snap_single *single)
@@ -144,6 +146,7 @@ static struct stacksnap_error *make_child(struct snap_single *single)
 
 	channel->request = channel->done = 0;
 	channel->leaves = channel->ready = false;
+	channel->procfs_fd = single->procfs.root_fd;
 	err = snap_spawn(0, "snap-tracer", snap_single_child, channel, &single->pid,
 			 &single->pidfd);
 	if (err)
@@ -279,10 +282,9 @@ static const struct snap_memory_image *take_over_image(struct snap_channel *chan
 }
 
 /* Those of a child that was ended in the middle count as not stopped. */
-static void take_over_copies(struct snap_channel *channel, struct snap_pick *picks)
+static void take_over_copies(struct snap_channel *channel, struct snap_pick *picks, int64_t now)
 {
 	const struct snap_thread nothing = { 0 };
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 
 	for (uint32_t i = 0; i < channel->count; i++) {
 		const struct snap_slot *slot = &channel->slots[i];
@@ -336,13 +338,14 @@ static bool is_waiting_useless(const struct snap_single *single)
 	for (uint32_t i = 0; i < channel->count; i++) {
 		const struct snap_slot *slot = &channel->slots[i];
 		_cleanup_fd_ int process = -1;
-		struct snap_stat stat;
+		struct snap_status status;
 
 		if (is_done(slot))
 			continue;
 		process = snap_procfs_open_process(&single->procfs, slot->pick.tid);
-		if (process < 0 || snap_procfs_stat(process, &stat) ||
-		    (stat.state != 'D' && stat.state != 'Z'))
+		/* Not its stat, which may wait for an exec. */
+		if (process < 0 || snap_procfs_status(process, &status) ||
+		    (status.state != 'D' && status.state != 'Z'))
 			return false;
 	}
 	return true;
@@ -398,11 +401,33 @@ static struct stacksnap_error *replace_channel(struct snap_single *single)
 	return NULL;
 }
 
+/*
+ * For how long the child waited, and until when it lived. One that left by itself, which lets those
+ * go who had not come, has used so much of a processor since: we may hear of it much later.
+ */
+static void note_end(struct snap_single *single, const struct child_times *before, bool left)
+{
+	const struct snap_channel *channel = single->channel;
+	struct child_times after;
+	int64_t end;
+
+	if (left)
+		snap_spawn_has_ended(single->pidfd, END_MS);
+	after = child_times(single);
+	single->waited_ns =
+		after.has_run && before->waited_ns >= 0 && after.waited_ns >= before->waited_ns
+			? after.waited_ns - before->waited_ns
+			: -1;
+	single->gone_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	end = channel->left_ns + after.run_ns - channel->left_run_ns;
+	if (left && after.has_run && after.run_ns >= channel->left_run_ns && end < single->gone_ns)
+		single->gone_ns = end;
+}
+
 static struct stacksnap_error *make_call(struct snap_single *single, const struct snap_pick *picks,
 					 size_t count, int64_t timeout_ns, enum watch_result *ret)
 {
-	int64_t before, after;
-	bool has_run;
+	struct child_times before;
 
 	if (single->channel->leaves)
 		end_child(single, false);
@@ -418,14 +443,16 @@ static struct stacksnap_error *make_call(struct snap_single *single, const struc
 		if (err)
 			return err;
 	}
-	before = child_waited(single, &has_run);
+	before = child_times(single);
 	single->channel->patience_ns = single->patience_ns;
+	single->channel->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	hand_over_picks(single->channel, picks, count);
 	*ret = watch_child(single, timeout_ns);
-	after = child_waited(single, &has_run);
-	single->waited_ns = !has_run || before < 0 || after < before ? -1 : after - before;
+	note_end(single, &before, *ret == WATCH_SERVED && single->channel->leaves);
 	if (*ret != WATCH_SERVED || single->channel->leaves)
 		end_child(single, *ret != WATCH_SERVED);
+	if (*ret != WATCH_SERVED)
+		single->gone_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	return NULL;
 }
 
@@ -453,9 +480,9 @@ struct stacksnap_error *snap_single_take(struct snap_single *single, struct snap
 		return snap_error_cancelled();
 	if (result == WATCH_DIED)
 		return snap_error_format(SNAP_ERROR_OS, "the tracing process was killed");
-	take_over_copies(single->channel, picks);
+	take_over_copies(single->channel, picks, single->gone_ns);
 	/* Who has not come stood until the child ended, at the most. */
-	end_ns = single->pid ? single->channel->end_ns : snap_clock_ns(CLOCK_MONOTONIC);
+	end_ns = single->pid ? single->channel->end_ns : single->gone_ns;
 	*stopped_ns_ret =
 		single->channel->begin_ns && end_ns ? end_ns - single->channel->begin_ns : 0;
 	return NULL;

@@ -679,6 +679,68 @@ static void test_child_has_no_descriptors(void **state _unused_)
 	victim_end(&victim);
 }
 
+/* A thread that waits for its child in a way that nothing but its end ends. */
+static void in_vfork(int commands, int answers)
+{
+	answer(answers, 1);
+	if (vfork() == 0) {
+		wait_for_end(commands);
+		_exit(0);
+	}
+}
+
+static _Noreturn void take_for_ever(pid_t tid)
+{
+	struct snap_single *single = create();
+
+	for (;;) {
+		struct snap_pick pick = { .tid = tid };
+		int64_t stopped_ns;
+
+		if (snap_error_ignore(
+			    snap_single_take(single, &pick, 1, PATIENCE / 10, &stopped_ns)) ||
+		    pick.error == EPERM)
+			_exit(1);
+	}
+}
+
+/*
+ * Who asked is stopped himself just when a thread is waited for: it is let go all the same, and in
+ * time. He is only now and then hit at that moment.
+ */
+static void test_asker_gets_no_processor(void **state _unused_)
+{
+	const struct timespec nap = { .tv_nsec = 200000 };
+	struct victim victim;
+	bool is_hit = false;
+	pid_t asker;
+
+	victim_start(&victim, in_vfork);
+	wait_answer(&victim);
+	asker = fork();
+	if (asker == 0)
+		take_for_ever(victim.pid);
+	for (unsigned tries = 0; tries < 2000 && !is_hit; tries++) {
+		nanosleep(&nap, NULL);
+		if (!status_of(victim.pid).tracer_pid)
+			continue;
+		kill(asker, SIGSTOP);
+		waitpid(asker, NULL, WUNTRACED);
+		is_hit = status_of(victim.pid).tracer_pid != 0;
+		if (!is_hit)
+			kill(asker, SIGCONT);
+	}
+	for (unsigned i = 0; is_hit && i < 100000 && status_of(victim.pid).tracer_pid; i++)
+		nanosleep(&nap, NULL);
+	if (is_hit)
+		assert_int_equal(status_of(victim.pid).tracer_pid, 0);
+	kill(asker, SIGKILL);
+	waitpid(asker, NULL, 0);
+	victim_end(&victim);
+	if (!is_hit)
+		skip_because("kernel: the moment was never hit");
+}
+
 static void test_cancelled(void **state _unused_)
 {
 	volatile int cancel = 0;
@@ -712,6 +774,7 @@ int main(void)
 		cmocka_unit_test(test_alternate_signal_stack),
 		cmocka_unit_test(test_memory_that_nobody_serves),
 		cmocka_unit_test(test_child_has_no_descriptors),
+		cmocka_unit_test(test_asker_gets_no_processor),
 		cmocka_unit_test(test_cancelled),
 	};
 

@@ -7,26 +7,30 @@
  *
  * Threads are interrupted together and let go as they come: a thread that runs on another
  * processor comes to its stop while the first is copied. A wait that takes long is ended by a
- * signal of the parent's, who looks at the clock.
+ * timer of our own, and by signals of the parent's: where he gets no processor nobody stands for it.
  */
 #include "stop/child/single.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/spawn.h"
 #include "base/workers.h"
 #include "stop/child/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum {
 	IDLE_SECONDS = 10,   /* then it leaves; the next call makes a new one */
 	SLICE_NS = 100000,   /* the shortest there is */
+	TICK_US = 300,       /* between two looks at all that are awaited */
 	AWAKE_NS = 20000,    /* for a thread that runs, to stop */
 	READ_NS = 1000000,   /* for one stack at least, whatever the others took */
 	SEIZE_NS = 20000000, /* for an exec that goes on */
@@ -275,23 +279,35 @@ static void await_quick_threads(struct single *single)
 		;
 }
 
+static bool is_time_up(const struct snap_channel *channel)
+{
+	return __atomic_load_n(&channel->give_up, __ATOMIC_ACQUIRE) ||
+	       snap_clock_ns(CLOCK_MONOTONIC) >= channel->until_ns;
+}
+
 static void take_threads(struct single *single)
 {
 	struct snap_channel *channel = single->channel;
+	bool ticking = false;
 	uint32_t first;
 
 	await_quick_threads(single);
 	while ((first = first_awaited(channel)) < channel->count) {
-		if (__atomic_load_n(&channel->give_up, __ATOMIC_ACQUIRE)) {
+		if (is_time_up(channel)) {
 			/* Our end is what lets a thread go that has not come to its stop. */
 			channel->leaves |= take_stopped_threads(single);
-			return;
+			break;
 		}
+		if (!ticking)
+			snap_tracer_set_ticks(TICK_US);
+		ticking = true;
 		if (wait_for_stop(channel, &channel->slots[first], 0))
 			copy_and_release_thread(single, first);
 		else /* it must not hold up those behind it */
 			take_stopped_threads(single);
 	}
+	if (ticking)
+		snap_tracer_set_ticks(0);
 }
 
 static void serve_call(struct single *single)
@@ -344,6 +360,22 @@ static void shorten_own_slice(void)
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/*
+ * Where the kernel shares processors out among sessions first (autogroup), who comes first within
+ * one does not among all: so this is a session of its own, and that comes first.
+ */
+static void come_first_among_sessions(int procfs_fd)
+{
+	static const char first[] = "-20";
+	_cleanup_fd_ int fd = -1;
+
+	if (setsid() < 0)
+		return;
+	fd = openat(procfs_fd, "self/autogroup", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, first, sizeof(first) - 1) < 0)
+		return;
+}
+
 /* False when none came for long: as long as we live, so does the memory of our making. */
 static bool wait_for_call(struct snap_channel *channel, uint32_t served)
 {
@@ -390,9 +422,13 @@ static bool serve_calls(struct single *single, uint32_t served)
 		if (channel->dismissed)
 			return true;
 		serve_call(single);
+		channel->left_ns = snap_clock_ns(CLOCK_MONOTONIC);
+		channel->left_run_ns = snap_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		served++;
 		__atomic_store_n(&channel->done, served, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);
+		/* Who would be woken might take the processor that our end needs; he looks soon. */
+		if (!channel->leaves)
+			syscall(SYS_futex, &channel->done, FUTEX_WAKE, 1, NULL, NULL, 0);
 	}
 	return false;
 }
@@ -402,6 +438,7 @@ void snap_single_child(void *context)
 	struct single single = { .channel = context };
 	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
 
+	come_first_among_sessions(single.channel->procfs_fd);
 	snap_spawn_close_all_but(-1);
 	snap_ticks_set_up(on_alarm, single.ticks_place, &single);
 	shorten_own_slice();

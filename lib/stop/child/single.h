@@ -43,9 +43,13 @@ struct snap_channel {
 	uint32_t done;    /* the child's */
 	uint32_t ready;   /* a futex, by the child: it will serve calls at once */
 	uint32_t give_up; /* by the parent, in a call: nobody is waited for any more */
+	int64_t until_ns; /* the same from then on, whether or not he gets a processor */
 	/* by the child: it ends, with a call, which lets stragglers run, or for want of calls */
 	uint32_t leaves;
 	uint32_t dismissed; /* by the parent, with a call: it is to end */
+	/* By the child that leaves, at the end of its call: the time, and what it had run for. */
+	int64_t left_ns, left_run_ns;
+	int procfs_fd; /* the parent's, at the child's beginning */
 	/*
 	 * By the child: a worker did not return, and may still write here; the channel is not used
 	 * for another call.
