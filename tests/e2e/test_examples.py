@@ -81,6 +81,10 @@ class Examples(Case):
             self.assertTrue(own["main.(*site).showIssues"])
             self.assertFalse(own["net/http.(*conn).serve"])
         self.check_text(victim)
+        # Of few frames the outermost ones are some, and what is between is counted.
+        for stack in self.stacks(self.node(victim.pid, "-n", "6"), "GET:"):
+            self.assertEqual((functions(stack)[-1], stack["unwind"]), ("runtime.goexit", "complete"))
+            self.assertGreater(stack["gap"]["count"], 3)
         self.end(victim)
 
     def check_text(self, victim):

@@ -156,16 +156,15 @@ void snap_go_unwind(struct snap_go *go, const struct snap_go_start *start,
 		    struct snap_runtime_stack *ret)
 {
 	uint8_t bytes[SNAP_GO_MOST_STACK];
-	struct walk walk = { .go = go, .start = start, .most = go->process->options->max_frames };
+	/* Where fewer are asked for, the outermost ones are among them. */
+	struct walk walk = { .go = go, .start = start, .most = SNAP_GO_MOST_FRAMES };
 
 	*ret = (struct snap_runtime_stack){ .end = SNAP_UNWIND_FAILED };
 	if (start->sp < start->low || start->sp > start->high) {
 		ret->reason = "its stack pointer is unknown";
 		return;
 	}
-	if (walk.most == 0 || walk.most > SNAP_GO_MOST_FRAMES)
-		walk.most = SNAP_GO_MOST_FRAMES;
-	if (go->frame_count >= SNAP_GO_MOST_STACK_FRAMES && walk.most > SNAP_GO_FEW_FRAMES)
+	if (go->frame_count >= SNAP_GO_MOST_STACK_FRAMES)
 		walk.most = SNAP_GO_FEW_FRAMES;
 	read_bytes(&walk, bytes);
 	walk_stack(&walk);
