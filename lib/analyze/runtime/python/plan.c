@@ -18,7 +18,8 @@ enum {
 	MOST_DATA = 4 << 20, /* bytes of a mapping */
 	MOST_HEAP = 32 << 20,
 	COPIED_COPIES = 128,
-	DESCRIPTION = 1024, /* bytes of the runtime, which describe it */
+	OWNED_BY_GENERATOR = 1, /* a frame */
+	DESCRIPTION = 1024,     /* bytes of the runtime, which describe it */
 	POINTER = 8,
 };
 
@@ -76,13 +77,24 @@ static void add_text(struct snap_memory_plan *plan, const struct snap_python_lay
 		 layout->string.compact - layout->string.ascii, SNAP_PYTHON_MOST_NAME);
 }
 
+/* The code of frames that lie so far behind the beginning of a record. */
 static void plan_code(const struct snap_python *python, struct snap_memory_plan *plan,
-		      uint8_t frames, uint32_t field)
+		      uint8_t frames, uint32_t frame)
 {
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t code, names, files, lines;
 
-	code = add_read(plan, frames, field, layout->code.size);
+	code = add_read(plan, frames, frame + layout->frame.code, layout->code.size);
+	/* What a coroutine awaits may be none: only of those the frame has that owner. */
+	if (frame) {
+		struct snap_plan_step *step = &plan->steps[code - 1];
+
+		step->flags |= SNAP_PLAN_IF_EQUAL;
+		step->if_field = (uint16_t)(frame + layout->frame.owner);
+		step->if_width = 1;
+		step->if_mask = 0xff;
+		step->if_value = OWNED_BY_GENERATOR;
+	}
 	names = add_read(plan, code, layout->code.name, layout->string.ascii);
 	files = add_read(plan, code, layout->code.file, layout->string.ascii);
 	add_text(plan, layout, names);
@@ -161,7 +173,7 @@ static uint8_t plan_coroutines(const struct snap_python *python, struct snap_mem
 					    .len = COROUTINE,
 					    .max = MOST_AWAITED,
 				    });
-	plan_code(python, plan, coroutines, layout->generator.frame + layout->frame.code);
+	plan_code(python, plan, coroutines, layout->generator.frame);
 	return coroutines;
 }
 
@@ -288,7 +300,7 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 	threads = add_walk(plan, interpreters, layout->interpreter.threads, layout->thread.next,
 			   layout->thread.size, SNAP_PYTHON_MOST_THREADS);
 	frames = plan_frames(python, plan, threads);
-	plan_code(python, plan, frames, layout->frame.code);
+	plan_code(python, plan, frames, 0);
 	if (python->has_asyncio && python->process->is_of_thread)
 		plan_running_task(python, plan, threads);
 	else if (python->has_asyncio)
