@@ -44,12 +44,31 @@ def version_of(command):
     return (words[0], ", ".join(words[1:])) if len(words) > 1 else None
 
 
-def run(bed, interpreter, where):
+def has(command, what):
+    done = subprocess.run([*command, "-r", f"echo {what} ? 'yes' : 'no';"], capture_output=True, text=True, check=False)
+    return done.stdout == "yes"
+
+
+# Code that is compiled when it is hot, after the second call, and all of it beforehand.
+JITS = {"": [], "JIT of traces": ["-d", "opcache.jit=1254", "-d", "opcache.jit_hot_func=2", "-d", "opcache.jit_hot_loop=2"],
+        "JIT of functions": ["-d", "opcache.jit=1205"]}
+
+
+def run(bed, interpreter, where, jit=""):
     root, _, path = interpreter.rpartition(":")
     command = (["chroot", root] if root else []) + [path]
+    if not has(command, "function_exists('json_encode')"):
+        command += ["-d", "extension=json"]  # a package of its own, which is unpacked, not set up
+    if jit:
+        if not has(command, "extension_loaded('Zend OPcache')"):
+            command += ["-d", "zend_extension=opcache"]
+        command += ["-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=32M", *JITS[jit]]
+        where += f", {jit}"
     found = version_of(command)
     if not found:
         return rows.skipped("PHP", "", where, "it does not run")
+    if jit and not has(command, "(opcache_get_status()['jit']['on'] ?? false)"):
+        return rows.skipped("PHP", found[0], where, "it has none")
     folder = tempfile.mkdtemp(prefix="stacksnap-matrix.", dir=os.path.join(root or "/", "tmp"))
     try:
         script = os.path.join("/" + os.path.relpath(folder, root or "/"), "states.php")

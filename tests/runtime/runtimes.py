@@ -31,7 +31,8 @@ FOREIGN = {"1.18": "esbuild-linux-64@0.14.40", "1.20": "@esbuild/linux-x64@0.18.
 # Package, suite, program, further packages.
 PYTHONS = [(f"python{version}{suffix}", suite, f"/usr/bin/python{version}{'d' if suffix else ''}", "libsqlite3-0")
            for version, suite in (("3.13", "trixie"), ("3.14", "sid"), ("3.15", "sid")) for suffix in ("", "-dbg")]
-PHPS = [("php8.4-cli", "trixie", "/usr/bin/php8.4")]
+PHPS = [("php7.4-cli", "bullseye", "/usr/bin/php7.4", "php7.4-json"),
+        ("php8.4-cli", "trixie", "/usr/bin/php8.4", "php8.4-opcache")]
 
 
 class Bed:
@@ -128,11 +129,12 @@ def python_jobs(bed, more):
 
 def php_jobs(bed, more):
     for path, where in [("/usr/bin/php", "the system's"), *((path, "given") for path in more)]:
-        if os.path.exists(path):
-            yield f"PHP {path}", lambda path=path, where=where: matrix_php.run(bed, path, where)
+        for jit in matrix_php.JITS if os.path.exists(path) else ():
+            yield f"PHP {path} {jit}".strip(), lambda path=path, where=where, jit=jit: matrix_php.run(bed, path, where, jit)
     for package in PHPS if not bed.quick else ():
-        yield f"PHP {package[0]} {package[1]}", lambda package=package: run_newer(
-            "PHP", package, lambda path, where: matrix_php.run(bed, path, where))
+        for jit in matrix_php.JITS if package[0] > "php8" else [""]:
+            yield f"PHP {package[0]} {package[1]} {jit}".strip(), lambda package=package, jit=jit: run_newer(
+                "PHP", package, lambda path, where: matrix_php.run(bed, path, where, jit))
     if not more:
         yield "PHP ZTS", lambda: rows.skipped("PHP", "all", "ZTS", "Debian has no such build; --php PATH")
 

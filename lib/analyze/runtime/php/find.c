@@ -103,6 +103,7 @@ const char *snap_php_layout(struct snap_php *php)
 			continue;
 		php->current = rows[i].current;
 		php->file_name = rows[i].file_name;
+		php->generator = php->major < 8 ? 8 : 0;
 		return NULL;
 	}
 	return php->major > 8 || (php->major == 8 && php->minor > 5) ? "it is newer than 8.5"

@@ -134,18 +134,25 @@ static bool take_call(struct walk *walk, const uint8_t *frame, bool is_innermost
 	return true;
 }
 
-/* The last of the generators found is the innermost. */
-static bool take_generators(struct walk *walk, uint64_t generator)
+/* The last of the generators found is the innermost. `stand_in`: the frame inside the first one. */
+static bool take_generators(struct walk *walk, uint64_t stand_in, uint64_t generator)
 {
-	uint64_t frames[SNAP_PHP_MOST_GENERATORS], parent;
+	uint64_t frames[SNAP_PHP_MOST_GENERATORS], parent, more = walk->php->generator;
+	uint64_t place = stand_in - generator;
 	uint8_t frame[SNAP_PHP_FRAME];
 	size_t count = 0;
 
+	/* Its place tells of the word in front, too: not all versions were seen. */
+	if (place < SNAP_PHP_LARGEST_GENERATOR &&
+	    (place >= SNAP_PHP_GENERATOR_STAND_IN) != (more != 0)) {
+		walk->is_broken = true;
+		return true;
+	}
 	while (count < SNAP_ARRAY_SIZE(frames) && generator &&
-	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_PARENT,
+	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_PARENT + more,
 				 &parent) &&
 	       parent &&
-	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_FRAME,
+	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_FRAME + more,
 				 &frames[count])) {
 		count++;
 		generator = parent;
@@ -180,7 +187,7 @@ static bool follow(struct walk *walk)
 		if (snap_runtime_field(frame, SNAP_PHP_FRAME_FUNCTION, 8) != 0)
 			fits = take_call(walk, frame, address == walk->php->innermost);
 		else if (frame[SNAP_PHP_FRAME_TYPE] == SNAP_PHP_IS_OBJECT)
-			fits = take_generators(walk,
+			fits = take_generators(walk, address,
 					       snap_runtime_field(frame, SNAP_PHP_FRAME_THIS, 8));
 		address = snap_runtime_field(frame, SNAP_PHP_FRAME_PREVIOUS, 8);
 	}

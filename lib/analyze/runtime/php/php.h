@@ -26,9 +26,12 @@ enum {
 	SNAP_PHP_OPLINE_CODE = 28,     /* u8 */
 	SNAP_PHP_STRING_LENGTH = 16,   /* zend_string */
 	SNAP_PHP_STRING = 24,          /* its bytes */
-	SNAP_PHP_GENERATOR_FRAME = 56, /* zend_generator */
+	/* zend_generator: up to 7.4 one word further on */
+	SNAP_PHP_GENERATOR_FRAME = 56,
 	SNAP_PHP_GENERATOR_PARENT = 152,
-	SNAP_PHP_GENERATOR = 160,
+	SNAP_PHP_GENERATOR_STAND_IN = 200, /* in such a one, or behind: a frame in its place */
+	SNAP_PHP_LARGEST_GENERATOR = 256,
+	SNAP_PHP_GENERATOR = 168,
 	SNAP_PHP_REQUEST_METHOD = 8, /* of sapi_globals: char * */
 	SNAP_PHP_REQUEST_QUERY = 16,
 	SNAP_PHP_REQUEST_URI = 48,
@@ -56,6 +59,7 @@ struct snap_php {
 	/* by version */
 	uint32_t current;   /* in executor_globals: the innermost frame */
 	uint32_t file_name; /* in zend_op_array: zend_string * */
+	uint32_t generator; /* bytes that zend_generator has in front of its frame, besides */
 	/* while frames are read */
 	uint64_t innermost; /* address of the innermost frame */
 };

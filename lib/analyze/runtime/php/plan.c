@@ -66,21 +66,24 @@ static void plan_functions(const struct snap_php *php, struct snap_memory_plan *
 }
 
 /* Generators behind frames without a function, which stand for those that delegate. */
-static uint8_t plan_generators(struct snap_memory_plan *plan, uint8_t frames)
+static uint8_t plan_generators(const struct snap_php *php, struct snap_memory_plan *plan,
+			       uint8_t frames)
 {
-	uint8_t generators =
-		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_WALK,
-							.flags = SNAP_PLAN_IF_EQUAL,
-							.source = frames,
-							.field = SNAP_PHP_FRAME_THIS,
-							.next = SNAP_PHP_GENERATOR_PARENT,
-							.len = SNAP_PHP_GENERATOR,
-							.max = SNAP_PHP_MOST_GENERATORS,
-							.if_field = SNAP_PHP_FRAME_FUNCTION,
-							.if_width = POINTER,
-							.if_mask = ~0ull });
+	uint8_t generators = add_step(
+		plan, (struct snap_plan_step){
+			      .op = SNAP_PLAN_WALK,
+			      .flags = SNAP_PLAN_IF_EQUAL,
+			      .source = frames,
+			      .field = SNAP_PHP_FRAME_THIS,
+			      .next = (uint16_t)(SNAP_PHP_GENERATOR_PARENT + php->generator),
+			      .len = SNAP_PHP_GENERATOR,
+			      .max = SNAP_PHP_MOST_GENERATORS,
+			      .if_field = SNAP_PHP_FRAME_FUNCTION,
+			      .if_width = POINTER,
+			      .if_mask = ~0ull });
 
-	return add_read(plan, generators, SNAP_PHP_GENERATOR_FRAME, SNAP_PHP_FRAME);
+	return add_read(plan, generators, SNAP_PHP_GENERATOR_FRAME + php->generator,
+			SNAP_PHP_FRAME);
 }
 
 bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan)
@@ -98,7 +101,7 @@ bool snap_php_plan(const struct snap_php *php, struct snap_memory_plan *plan)
 	/* Where the innermost frame is, if its own word is stale: see function.c. */
 	add_read(plan, 0, offsetof(struct snap_plan_thread, r15), SNAP_PHP_OPLINE);
 	plan_functions(php, plan, frames);
-	plan_functions(php, plan, plan_generators(plan, frames));
+	plan_functions(php, plan, plan_generators(php, plan, frames));
 	if (!php->request)
 		return true;
 	request = add_literal(plan, php->request, SNAP_PHP_REQUEST);
