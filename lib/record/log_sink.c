@@ -372,6 +372,7 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 					enum snap_verdict *verdict_ret, uint32_t *ret)
 {
 	struct snap_thread known = *copy;
+	const struct snap_remote_managed *managed;
 	struct snap_log_pcs stack;
 	struct snap_pcs pcs = { 0 };
 	struct stacksnap_error *err;
@@ -382,6 +383,7 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 	err = snap_log_unwind(sink->unwinder, space, &known, &pcs);
 	if (err)
 		return err;
+	managed = snap_log_unwinder_managed(sink->unwinder);
 	*verdict_ret = judge(sink, thread, copy, &pcs);
 	if (*verdict_ret != SNAP_VERDICT_TAKEN)
 		return NULL;
@@ -393,6 +395,11 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 		.reason = pcs.reason,
 		.gap_after = pcs.gap_after,
 		.gap_count = pcs.gap_count,
+		.managed = managed->frames,
+		.managed_count = managed->frame_count,
+		.shows_all = managed->shows_all,
+		.labels = managed->labels,
+		.label_count = managed->label_count,
 	};
 	return snap_log_stack(sink->log, space, &stack, ret);
 }

@@ -3,7 +3,6 @@
 #include "record/log_unwinder.h"
 
 #include "roles/opener/opener.h"
-#include "roles/unwinder/unwinder.h"
 
 #include <string.h>
 
@@ -77,6 +76,12 @@ struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint
 {
 	return snap_remote_unwind(unwinder->remote, number,
 				  &unwinder->log->capture->processes[number], thread, ret);
+}
+
+const struct snap_remote_managed *
+snap_log_unwinder_managed(const struct snap_log_unwinder *unwinder)
+{
+	return snap_remote_unwinder_managed(unwinder->remote);
 }
 
 unsigned snap_log_unwinder_losses(const struct snap_log_unwinder *unwinder, const char **why_ret)

@@ -12,6 +12,7 @@
 
 #include "analyze/unwind/unwind.h"
 #include "roles/broker.h"
+#include "roles/unwinder/unwinder.h"
 #include "store/log/log.h"
 
 struct snap_log_unwinder;
@@ -37,6 +38,10 @@ void snap_log_unwinder_heed(struct snap_log_unwinder *unwinder, _Atomic int64_t 
 struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint32_t space,
 					const struct snap_thread *thread,
 					struct snap_pcs *ret) _must_check_;
+
+/* What the last one has beside its pcs: managed frames and labels. */
+const struct snap_remote_managed *
+snap_log_unwinder_managed(const struct snap_log_unwinder *unwinder);
 
 /* Nobody runs in it any more, or its mappings are others: they are looked at anew. */
 void snap_log_unwinder_leave(struct snap_log_unwinder *unwinder, uint32_t space);

@@ -330,6 +330,7 @@ static uint64_t next_random(uint64_t *seed)
 /* Everything that its maker shares; what of it is there it finds out itself. */
 struct attack {
 	struct snap_exchange *exchange;
+	struct snap_exchange_room room;
 	struct snap_pc *pcs;
 	uint64_t seed;
 	struct shared_range ranges[MOST_RANGES];
@@ -387,6 +388,46 @@ static void write_to_exchange(struct attack *attack)
 			words[at] = (uint32_t)any_value(&attack->seed);
 	}
 	attack->pcs[next_random(&attack->seed) % 512].bits = any_value(&attack->seed);
+	attack->room.managed[next_random(&attack->seed) % 8].at =
+		(uint32_t)any_value(&attack->seed);
+	attack->room.frames[next_random(&attack->seed) % 8].entry_count =
+		(uint32_t)any_value(&attack->seed);
+	attack->room.entries[next_random(&attack->seed) % 8].file =
+		(uint32_t)any_value(&attack->seed);
+	attack->room.text[next_random(&attack->seed) % 4096] = (char)next_random(&attack->seed);
+}
+
+/* Functions of an interpreter, as they may be, but for some. */
+static void pretend_managed(struct attack *attack)
+{
+	struct snap_exchange_answer *answer = &attack->exchange->answer;
+	uint64_t random = next_random(&attack->seed);
+	uint32_t most = answer->count < 8 ? (uint32_t)answer->count : 8;
+
+	answer->forgets = (random & 7) == 0;
+	answer->shows_all = (random >> 3 & 7) == 0;
+	answer->text_size = 64;
+	answer->frame_count = (uint32_t)(random >> 8 & 3);
+	answer->entry_count = answer->frame_count;
+	answer->managed_count = most;
+	for (uint32_t i = 0; i < 8; i++) {
+		attack->room.managed[i] =
+			(struct snap_exchange_managed){ i, (uint32_t)(random >> 16 & 1) };
+		attack->room.frames[i] = (struct snap_exchange_frame){ 0, 1 };
+		attack->room.entries[i] = (struct snap_exchange_entry){
+			.function = 1 + (random >> 20 & 31), .file = 1, .language = 1
+		};
+	}
+	memset(attack->room.text, 'a', 63);
+	attack->room.text[63] = 0;
+	if (random & 1 << 28) {
+		answer->label_count = 1 + (random >> 29 & 1);
+		answer->labels[0] = (struct snap_exchange_label){ 2, 1 };
+		answer->labels[1] = (struct snap_exchange_label){ 1, 64 };
+	}
+	if ((random >> 32 & 7) == 0)
+		((uint32_t *)answer)[(random >> 40) % (sizeof(*answer) / 4)] =
+			(uint32_t)any_value(&attack->seed);
 }
 
 /* An answer that is mostly right is looked at more closely. */
@@ -439,6 +480,8 @@ static void scribble(void *context, int channel)
 		}
 		if (random >> 8 & 7)
 			pretend(&attack);
+		if ((random >> 11 & 3) == 0)
+			pretend_managed(&attack);
 		if ((random >> 16) % 32 == 0)
 			send_anything(&attack, channel);
 		atomic_store(&exchange->done, served = calls);
@@ -454,18 +497,24 @@ static void spawn_attack(struct bed *bed, struct attack *attack)
 		.options = &bed->options, .uid = 65534, .run = scribble, .context = attack
 	};
 
+	/* As one that the unwinder makes: else it is not asked for the first stack. */
+	unwinder->uid = stay.uid;
+	unwinder->maker = gettid();
 	assert_null(snap_remote_renew_exchange(unwinder));
 	attack->count = shared_mappings(getpid(), attack->ranges, MOST_RANGES);
 	assert_true(attack->count > 0 && attack->count <= MOST_RANGES);
 	attack->exchange = stay.memory = unwinder->exchange;
 	stay.memory_size = unwinder->exchange_size;
 	attack->pcs = unwinder->shared_pcs;
+	attack->room = unwinder->room;
 	assert_null(snap_parser_spawn(&stay, &unwinder->role));
 }
 
 /* All of it is read, and goes where a recording's go. */
-static void use(const struct snap_pcs *pcs, struct snap_log *log, uint32_t space)
+static void use(const struct snap_remote_unwinder *unwinder, const struct snap_pcs *pcs,
+		struct snap_log *log, uint32_t space)
 {
+	const struct snap_remote_managed *managed = snap_remote_unwinder_managed(unwinder);
 	const struct snap_log_pcs stack = {
 		.bits = pcs->count ? &pcs->pcs->bits : NULL,
 		.count = pcs->count,
@@ -474,6 +523,11 @@ static void use(const struct snap_pcs *pcs, struct snap_log *log, uint32_t space
 		.reason = pcs->reason,
 		.gap_after = pcs->gap_after,
 		.gap_count = pcs->gap_count,
+		.managed = managed->frames,
+		.managed_count = managed->frame_count,
+		.shows_all = managed->shows_all,
+		.labels = managed->labels,
+		.label_count = managed->label_count,
 	};
 	uint32_t number;
 
@@ -483,6 +537,9 @@ static void use(const struct snap_pcs *pcs, struct snap_log *log, uint32_t space
 		assert_true(*c >= ' ' && *c <= '~');
 	assert_null(snap_log_stack(log, space, &stack, &number));
 	assert_true(number < log->stack_count);
+	for (size_t i = 0; i < managed->frame_count; i++)
+		assert_true(managed->frames[i].at < pcs->count &&
+			    (!i || managed->frames[i - 1].at < managed->frames[i].at));
 }
 
 static struct snap_log *log_of(const struct bed *bed, uint32_t *space_ret)
@@ -508,8 +565,7 @@ static void test_one_that_writes_wherever_it_may(void **state)
 	struct attack attack = { .seed = 20240914 };
 	uint32_t space;
 	struct snap_log *log = log_of(bed, &space);
-	unsigned believed = 0;
-
+	unsigned believed = 0, believed_managed = 0;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct snap_pcs pcs;
 
@@ -522,11 +578,13 @@ static void test_one_that_writes_wherever_it_may(void **state)
 		assert_null(snap_remote_unwind(unwinder, 0, process,
 					       &process->threads[i % process->thread_count], &pcs));
 		believed += unwinder->losses == 0;
-		use(&pcs, log, space);
+		believed_managed += snap_remote_unwinder_managed(unwinder)->frame_count > 0;
+		use(unwinder, &pcs, log, space);
 		snap_remote_unwinder_tidy(unwinder);
 		forgive(unwinder);
 	}
-	assert_in_range(believed, 1, ROUNDS);
+	assert_in_range(believed, 1, ROUNDS - 1);
+	assert_in_range(believed_managed, 1, ROUNDS);
 	snap_remote_end_parser(unwinder);
 	unmap_others(&others);
 	unwinder->refusals.count = 0;

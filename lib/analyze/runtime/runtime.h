@@ -47,7 +47,17 @@ struct snap_runtime_process {
 	 * has those that they run, if there are any.
 	 */
 	bool is_of_thread;
+	/* What was found in the files of the process before; NULL: nothing is kept. */
+	struct snap_runtime_symbols *symbols;
 };
+
+/* Symbols of a process's files that were asked for, as who reads it again asks for them again. */
+struct snap_runtime_symbols {
+	struct snap_runtime_found *found;
+	size_t count, capacity;
+};
+
+void snap_runtime_symbols_deinit(struct snap_runtime_symbols *symbols);
 
 /*
  * A managed frame. One object for each distinct place: equal frames are one pointer, so that ten

@@ -183,3 +183,19 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 	snap_file_finder_note_runtimes(finder, NULL);
 	return err;
 }
+
+struct stacksnap_error *snap_runtime_read_process(const struct snap_runtime *runtime,
+						  const struct snap_runtime_process *of,
+						  struct snap_runtime_result **ret)
+{
+	_cleanup_(copied_memory_deinit) struct copied_memory copied = { of->process, of->modules,
+									NULL, 0 };
+	struct snap_runtime_memory memory = { read_copied, find_copied, &copied };
+	struct snap_runtime_process process = *of;
+
+	*ret = NULL;
+	process.memory = &memory;
+	if (!list_stacks(&copied))
+		return snap_error_no_memory();
+	return runtime->read(&process, ret);
+}

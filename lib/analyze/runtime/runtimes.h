@@ -23,4 +23,12 @@ extern const struct snap_runtime *const snap_runtimes[];
 struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 					   struct snap_raw_process *raw) _must_check_;
 
+/*
+ * What one runtime makes of a process that has its memory, which is where `of` reads then; else as
+ * its read(). NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_runtime_read_process(const struct snap_runtime *runtime,
+						  const struct snap_runtime_process *of,
+						  struct snap_runtime_result **ret) _must_check_;
+
 #endif

@@ -3,6 +3,7 @@
 #include "analyze/runtime/symbol.h"
 
 #include "analyze/elf/image.h"
+#include "base/buffer.h"
 
 #include <elf.h>
 #include <string.h>
@@ -31,8 +32,53 @@ static uint64_t symbol_in(struct snap_image *image, bool dynamic, const char *na
 	return 0;
 }
 
-uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
-			       struct snap_module *module, const char *name)
+/* ---- what was found ---- */
+
+struct snap_runtime_found {
+	const struct snap_module *module;
+	const char *name;
+	bool is_exported; /* it was asked for as one that is */
+	uint64_t address;
+};
+
+void snap_runtime_symbols_deinit(struct snap_runtime_symbols *symbols)
+{
+	free(symbols->found);
+	*symbols = (struct snap_runtime_symbols){ 0 };
+}
+
+static const struct snap_runtime_found *find_known(const struct snap_runtime_process *process,
+						   const struct snap_module *module,
+						   const char *name, bool is_exported)
+{
+	const struct snap_runtime_symbols *symbols = process->symbols;
+
+	for (size_t i = 0; symbols && i < symbols->count; i++) {
+		const struct snap_runtime_found *found = &symbols->found[i];
+
+		if (found->module == module && found->is_exported == is_exported &&
+		    strcmp(found->name, name) == 0)
+			return found;
+	}
+	return NULL;
+}
+
+/* Without memory it is looked for again. */
+static uint64_t keep(const struct snap_runtime_process *process, const struct snap_module *module,
+		     const char *name, bool is_exported, uint64_t address)
+{
+	struct snap_runtime_symbols *symbols = process->symbols;
+
+	if (symbols && snap_reserve_array(symbols->found, symbols->capacity, symbols->count + 1))
+		symbols->found[symbols->count++] =
+			(struct snap_runtime_found){ module, name, is_exported, address };
+	return address;
+}
+
+/* ---- both ---- */
+
+static uint64_t find_exported(const struct snap_runtime_process *process,
+			      struct snap_module *module, const char *name)
 {
 	uint64_t vaddr;
 
@@ -42,8 +88,8 @@ uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
 	return vaddr ? module->bias + vaddr : 0;
 }
 
-uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct snap_module *module,
-			     const char *name)
+static uint64_t find_symbol(const struct snap_runtime_process *process, struct snap_module *module,
+			    const char *name)
 {
 	uint64_t vaddr = 0;
 
@@ -68,4 +114,22 @@ bool snap_runtime_has_code(const struct snap_module *module)
 		if (first[i].execute && first[i].inode)
 			return true;
 	return false;
+}
+
+uint64_t snap_runtime_exported(const struct snap_runtime_process *process,
+			       struct snap_module *module, const char *name)
+{
+	const struct snap_runtime_found *known = find_known(process, module, name, true);
+
+	return known ? known->address
+		     : keep(process, module, name, true, find_exported(process, module, name));
+}
+
+uint64_t snap_runtime_symbol(const struct snap_runtime_process *process, struct snap_module *module,
+			     const char *name)
+{
+	const struct snap_runtime_found *known = find_known(process, module, name, false);
+
+	return known ? known->address
+		     : keep(process, module, name, false, find_symbol(process, module, name));
 }

@@ -45,6 +45,39 @@ void snap_remote_unmap_exchange(struct snap_remote_unwinder *unwinder)
 	unwinder->exchange = NULL;
 }
 
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static uint64_t room_bytes(uint64_t pcs)
+{
+	return whole_pages(SNAP_EXCHANGE_PIECES * sizeof(struct snap_memory_piece)) +
+	       SNAP_EXCHANGE_MEMORY + SNAP_EXCHANGE_TEXT +
+	       whole_pages(pcs * sizeof(struct snap_exchange_managed)) +
+	       whole_pages(SNAP_EXCHANGE_FRAMES * sizeof(struct snap_exchange_frame)) +
+	       whole_pages(SNAP_EXCHANGE_ENTRIES * sizeof(struct snap_exchange_entry)) + PAGE;
+}
+
+/* Behind the pcs, each part on pages of its own. */
+static void place_room(struct snap_remote_unwinder *unwinder, uint8_t *at)
+{
+	struct snap_exchange_room *room = &unwinder->room;
+
+	at += -(uintptr_t)at & (PAGE - 1);
+	room->memory = at;
+	at += SNAP_EXCHANGE_MEMORY;
+	room->text = (char *)at;
+	at += SNAP_EXCHANGE_TEXT;
+	room->pieces = (struct snap_memory_piece *)(void *)at;
+	at += whole_pages(SNAP_EXCHANGE_PIECES * sizeof(*room->pieces));
+	room->frames = (struct snap_exchange_frame *)(void *)at;
+	at += whole_pages(SNAP_EXCHANGE_FRAMES * sizeof(*room->frames));
+	room->entries = (struct snap_exchange_entry *)(void *)at;
+	at += whole_pages(SNAP_EXCHANGE_ENTRIES * sizeof(*room->entries));
+	room->managed = (struct snap_exchange_managed *)(void *)at;
+}
+
 /* Address space only: what a call does not use takes no memory. */
 struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *unwinder)
 {
@@ -58,7 +91,7 @@ struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *
 	if (options->max_frames && options->max_frames < pcs)
 		pcs = options->max_frames;
 	snap_remote_unmap_exchange(unwinder);
-	size = header + stacks + pcs * sizeof(struct snap_pc);
+	size = header + stacks + pcs * sizeof(struct snap_pc) + room_bytes(pcs);
 	exchange = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (exchange == MAP_FAILED)
@@ -69,15 +102,22 @@ struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *
 	unwinder->stack_capacity = stacks;
 	unwinder->shared_pcs = (struct snap_pc *)(unwinder->stacks + stacks);
 	unwinder->most_pcs = pcs;
-	unwinder->most_used = 0;
+	unwinder->most_used = unwinder->most_memory = 0;
 	unwinder->calls = unwinder->asked = 0;
 	exchange->pcs = unwinder->shared_pcs;
 	exchange->most_pcs = pcs;
+	place_room(unwinder, (uint8_t *)(unwinder->shared_pcs + pcs));
+	exchange->room = unwinder->room;
 	return NULL;
 }
 
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 {
+	if (unwinder->most_memory > KEPT_STACK) {
+		madvise(unwinder->room.memory, SNAP_EXCHANGE_MEMORY + SNAP_EXCHANGE_TEXT,
+			MADV_REMOVE);
+		unwinder->most_memory = 0;
+	}
 	if (unwinder->most_used <= KEPT_STACK)
 		return;
 	madvise(unwinder->stacks + KEPT_STACK, unwinder->stack_capacity - KEPT_STACK, MADV_REMOVE);
@@ -167,6 +207,34 @@ static const uint8_t *put(struct snap_remote_unwinder *unwinder, uint64_t *used,
 	return *size ? to : NULL;
 }
 
+/*
+ * What has no room is left out, as if it had not been copied. Nothing is read of what was put: the
+ * parser may write there.
+ */
+static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_memory_image *image)
+{
+	struct snap_memory_image put = *image;
+	struct snap_memory_piece *pieces = unwinder->room.pieces;
+	uint64_t used = 0;
+
+	put.piece_count = 0;
+	for (size_t i = 0; i < image->piece_count && i < SNAP_EXCHANGE_PIECES; i++) {
+		const struct snap_memory_piece *piece = &image->pieces[i];
+
+		if (piece->size > SNAP_EXCHANGE_MEMORY - used)
+			break;
+		memcpy(unwinder->room.memory + used, piece->bytes, piece->size);
+		pieces[put.piece_count++] =
+			(struct snap_memory_piece){ piece->address, piece->size,
+						    unwinder->room.memory + used };
+		used += piece->size;
+	}
+	put.pieces = pieces;
+	unwinder->exchange->memory = put;
+	if (used > unwinder->most_memory)
+		unwinder->most_memory = used;
+}
+
 static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_thread *thread)
 {
 	struct snap_exchange *exchange = unwinder->exchange;
@@ -184,6 +252,9 @@ static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_
 	copy.stack = put(unwinder, &used, thread->stack, &copy.stack_size);
 	copy.stack_limited |= copy.stack_size < thread->stack_size;
 	copy.stack2 = put(unwinder, &used, thread->stack2, &copy.stack2_size);
+	if (thread->memory)
+		put_memory(unwinder, thread->memory);
+	copy.memory = thread->memory ? &exchange->memory : NULL;
 	exchange->thread = copy;
 	if (used > unwinder->most_used)
 		unwinder->most_used = used;

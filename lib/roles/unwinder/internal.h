@@ -16,7 +16,8 @@ struct snap_remote_process {
 	uint8_t losses;  /* parsers that were lost over it */
 	uid_t uid;       /* whose it was when it was last seen */
 	int64_t slow_ns; /* processor time of stacks that took long; a tenth of the time is forgiven */
-	int64_t slow_at; /* CLOCK_MONOTONIC: when that was so */
+	int64_t slow_at;                   /* CLOCK_MONOTONIC: when that was so */
+	struct snap_remote_frames *frames; /* managed ones, by their numbers; NULL: none yet */
 };
 
 /* Whose processes there are; nobody's stacks are unwound any more who cost too many parsers. */
@@ -40,7 +41,9 @@ struct snap_remote_unwinder {
 	uint64_t exchange_size, stack_capacity, most_pcs;
 	uint8_t *stacks;
 	struct snap_pc *shared_pcs;
-	uint64_t most_used; /* bytes of stacks, since it was trimmed */
+	struct snap_exchange_room room;
+	uint64_t most_used;   /* bytes of stacks, since it was trimmed */
+	uint64_t most_memory; /* likewise of the memory of interpreters, and of texts */
 	/* What the next call tells. */
 	uint32_t left[SNAP_EXCHANGE_LEFT];
 	size_t left_count;
@@ -54,6 +57,12 @@ struct snap_remote_unwinder {
 	/* The answer. */
 	struct snap_pc *pcs;
 	size_t pc_capacity;
+	struct snap_remote_managed managed;
+	struct snap_log_managed *placed;
+	size_t placed_capacity;
+	struct snap_label labels[SNAP_EXCHANGE_LABELS];
+	char *text; /* of the answer, with a NUL behind it */
+	size_t text_capacity;
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
 	unsigned losses;
@@ -71,6 +80,14 @@ enum snap_call_result {
 	SNAP_CALL_NONSENSE,
 	SNAP_CALL_CANCELLED,
 };
+
+/* ---- the answer: answer.c ---- */
+
+/* Believes what can be; false: it makes no sense. */
+bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t number,
+			     struct snap_pcs *ret);
+/* The parser has none of a process any more, or was not told of it. */
+void snap_remote_forget_frames(struct snap_remote_process *process);
 
 /*
  * Maps an exchange for a new parser in place of the last one's: nothing of what that may have left

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "roles/process_message.h"
 #include "roles/unwinder/exchange.h"
+#include "roles/unwinder/managed.h"
 #include "roles/unwinder/unwinder.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ struct space {
 	struct snap_modules *modules; /* NULL: not entered */
 	uint32_t seat;                /* where its unwinder is, if that still is its own */
 	size_t bytes;                 /* of its modules, and of its description */
+	struct snap_managed *managed; /* NULL: it has not had any frames of an interpreter */
 };
 
 /* An unwinder, and whose it is at the moment: of who was unwound last of all. */
@@ -95,6 +97,7 @@ static void leave(struct parser *parser, uint32_t number)
 	if (seat->number == number)
 		seat->number = UINT32_MAX;
 	parser->left += space->bytes;
+	snap_managed_destroy(space->managed);
 	*space = (struct space){ 0 };
 }
 
@@ -105,8 +108,10 @@ static void forget_all(struct parser *parser)
 		snap_unwinder_destroy(parser->seats[i].unwinder);
 	parser->seat_count = 0;
 	for (uint32_t i = 0; i < SNAP_MAX_PROCESSES; i++)
-		if (parser->spaces[i].modules)
+		if (parser->spaces[i].modules) {
+			snap_managed_destroy(parser->spaces[i].managed);
 			parser->spaces[i] = (struct space){ 0 };
+		}
 	snap_module_set_destroy(snap_take_ptr(parser->set));
 	for (size_t i = 0; i < parser->description_count; i++)
 		munmap(parser->descriptions[i].bytes, parser->descriptions[i].size);
@@ -210,6 +215,36 @@ static void answer(struct snap_exchange *exchange, const struct snap_pcs *pcs)
 		memccpy(answer->reason, pcs->reason, 0, sizeof(answer->reason) - 1);
 }
 
+static void begin_answer(struct snap_exchange_answer *answer)
+{
+	answer->shows_all = answer->forgets = 0;
+	answer->managed_count = answer->frame_count = answer->entry_count = 0;
+	answer->text_size = answer->label_count = 0;
+}
+
+/* False: it has no frames but those of the machine. */
+static bool answer_managed(struct parser *parser, struct snap_pcs *pcs)
+{
+	struct snap_exchange *exchange = parser->exchange;
+	struct space *space = &parser->spaces[exchange->number];
+	const struct snap_managed_thread thread = {
+		.set = parser->set,
+		.modules = space->modules,
+		.process = &parser->capture.processes[exchange->number],
+		.options = parser->options,
+		.thread = &exchange->thread,
+	};
+	bool made = false;
+
+	if (!exchange->thread.memory || !parser->options->runtimes)
+		return false;
+	snap_unwind_whole(unwinder_of(parser, exchange->number), &exchange->thread, pcs);
+	if (pcs->no_memory ||
+	    snap_error_ignore(snap_managed_answer(&space->managed, &thread, pcs, exchange, &made)))
+		_exit(NO_MEMORY);
+	return made;
+}
+
 static void serve(struct parser *parser)
 {
 	struct snap_exchange *exchange = parser->exchange;
@@ -221,10 +256,13 @@ static void serve(struct parser *parser)
 		leave(parser, exchange->left[i]);
 	if (exchange->enters)
 		enter(parser, exchange->number);
-	snap_unwind(unwinder_of(parser, exchange->number), &exchange->thread, &pcs);
-	if (pcs.no_memory)
-		_exit(NO_MEMORY);
-	answer(exchange, &pcs);
+	begin_answer(&exchange->answer);
+	if (!answer_managed(parser, &pcs)) {
+		snap_unwind(unwinder_of(parser, exchange->number), &exchange->thread, &pcs);
+		if (pcs.no_memory)
+			_exit(NO_MEMORY);
+		answer(exchange, &pcs);
+	}
 	atomic_store(&exchange->left_bytes, parser->left);
 }
 

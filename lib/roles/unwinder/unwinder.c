@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The client of a remote unwinder: see unwinder.h. Here is which processes the parser knows, whose
- * fault it is when one is lost, and what is believed of its answers: numbers in their ranges. The
- * call itself is in call.c.
+ * fault it is when one is lost. The call itself is in call.c, what is believed of its answers in
+ * answer.c.
  */
 #include "base/buffer.h"
 #include "roles/process_message.h"
@@ -21,7 +21,6 @@ enum {
 	MAX_LEFT = 32 << 20,    /* bytes that a parser may keep of processes that were left */
 	LEAST_SENT = 8 << 10,   /* bytes of a process, its mappings and pieces not counted */
 	MAX_ENTERED = 48 << 20, /* of what it was sent of those that it knows */
-	MOST_REASONS = 64,      /* that are told apart */
 	/* A process, and a user, whose stacks cost so many parsers have none from then on. */
 	LOSSES_OF_PROCESS = 4,
 	LOSSES_OF_USER = 8,
@@ -60,6 +59,10 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 		return;
 	snap_remote_end_parser(unwinder);
 	snap_remote_unmap_exchange(unwinder);
+	for (size_t i = 0; i < unwinder->process_count; i++)
+		snap_remote_forget_frames(&unwinder->processes[i]);
+	free(unwinder->placed);
+	free(unwinder->text);
 	snap_interner_deinit(&unwinder->reasons);
 	snap_arena_deinit(&unwinder->arena);
 	free(unwinder->processes);
@@ -71,6 +74,12 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 void snap_remote_unwinder_heed(struct snap_remote_unwinder *unwinder, _Atomic int64_t *asked_ns)
 {
 	unwinder->asked_ns = asked_ns;
+}
+
+const struct snap_remote_managed *
+snap_remote_unwinder_managed(const struct snap_remote_unwinder *unwinder)
+{
+	return &unwinder->managed;
 }
 
 void snap_remote_unwinder_hurry(struct snap_remote_unwinder *unwinder, int64_t most_wait_ns)
@@ -96,6 +105,7 @@ void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t 
 	if (!unwinder->processes[number].is_entered)
 		return;
 	unwinder->processes[number].is_entered = false;
+	snap_remote_forget_frames(&unwinder->processes[number]);
 	unwinder->has_left_any = true;
 	if (unwinder->left_count == SNAP_EXCHANGE_LEFT)
 		snap_remote_unwinder_reset(unwinder);
@@ -105,8 +115,10 @@ void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t 
 
 void snap_remote_unwinder_reset(struct snap_remote_unwinder *unwinder)
 {
-	for (size_t i = 0; i < unwinder->process_count; i++)
+	for (size_t i = 0; i < unwinder->process_count; i++) {
+		snap_remote_forget_frames(&unwinder->processes[i]);
 		unwinder->processes[i] = (struct snap_remote_process){ 0 };
+	}
 	/* Numbers may stand for others from here on. */
 	unwinder->refusals.count = 0;
 	unwinder->left_count = 0;
@@ -299,8 +311,6 @@ static enum snap_call_result lose(struct snap_remote_unwinder *unwinder, uint32_
 	return result;
 }
 
-/* ---- the answer ---- */
-
 /* The pc by its registers, which is as much as can be told without looking into files. */
 static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_process *process,
 		    const struct snap_thread *thread, struct snap_pcs *ret)
@@ -321,65 +331,6 @@ static void give_pc(struct snap_remote_unwinder *unwinder, const struct snap_pro
 	unwinder->pcs[0] = snap_pc_exact(pc);
 	ret->pcs = unwinder->pcs;
 	ret->count = 1;
-}
-
-static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
-{
-	while (unwinder->pc_capacity < count)
-		if (!snap_reserve_array(unwinder->pcs, unwinder->pc_capacity,
-					unwinder->pc_capacity + 1))
-			return false;
-	if (count)
-		memcpy(unwinder->pcs, unwinder->shared_pcs, count * sizeof(*unwinder->pcs));
-	return true;
-}
-
-/* A text of its own; NULL: it is none. */
-static const char *take_reason(struct snap_remote_unwinder *unwinder,
-			       const char text[SNAP_EXCHANGE_REASON])
-{
-	const char *reason;
-	size_t length = strnlen(text, SNAP_EXCHANGE_REASON);
-
-	if (length == 0 || length == SNAP_EXCHANGE_REASON)
-		return NULL;
-	for (size_t i = 0; i < length; i++)
-		if (text[i] < ' ' || text[i] > '~')
-			return NULL;
-	if (unwinder->reasons.count >= MOST_REASONS)
-		return "too many different unwind errors";
-	reason = snap_intern(&unwinder->reasons, text, length);
-	return reason ? reason : "out of memory";
-}
-
-/* False: it makes no sense. */
-static bool take_answer(struct snap_remote_unwinder *unwinder, struct snap_pcs *ret)
-{
-	/* Taken once: who wrote it may go on writing. */
-	struct snap_exchange_answer answer;
-
-	memcpy(&answer, &unwinder->exchange->answer, sizeof(answer));
-	/* The compiler might read it again where that is cheaper. */
-	atomic_signal_fence(memory_order_seq_cst);
-	if (answer.count > unwinder->most_pcs || answer.end >= SNAP_UNWIND_COUNT ||
-	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
-	    (answer.gap_count && answer.gap_after >= answer.count) ||
-	    !take_pcs(unwinder, answer.count))
-		return false;
-	*ret = (struct snap_pcs){
-		.pcs = unwinder->pcs,
-		.count = answer.count,
-		.end = (enum snap_unwind_end)answer.end,
-		.end_pc = answer.end_pc,
-		.gap_after = answer.gap_count ? answer.gap_after : 0,
-		.gap_count = answer.gap_count,
-		.needs_register = answer.needs_register,
-		.stale_mappings = answer.stale_mappings,
-	};
-	if (snap_unwind_is_whole(ret->end))
-		return answer.reason[0] == 0;
-	ret->reason = take_reason(unwinder, answer.reason);
-	return ret->reason;
 }
 
 /* ---- all together ---- */
@@ -432,8 +383,10 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	enters = !known->is_entered;
 	if (enters && unwinder->entered_bytes > MAX_ENTERED)
 		forget_entered(unwinder);
-	if (enters)
+	if (enters) {
 		unwinder->entered_bytes += sent_bytes(process);
+		snap_remote_forget_frames(known);
+	}
 	err = enters ? choose_uid(unwinder) : NULL;
 	if (!err)
 		err = snap_remote_make_parser(unwinder);
@@ -444,7 +397,7 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	before_ns = unwinder->used_ns;
 	result = snap_remote_call(unwinder, number, enters, thread);
 	known->is_entered = true;
-	if (result == SNAP_CALL_ANSWERED && !take_answer(unwinder, ret))
+	if (result == SNAP_CALL_ANSWERED && !snap_remote_take_answer(unwinder, number, ret))
 		result = SNAP_CALL_NONSENSE;
 	if (result != SNAP_CALL_ANSWERED)
 		return lose(unwinder, number, user, result);
@@ -469,6 +422,7 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 		return err;
 	if (snap_remote_is_cancelled(unwinder))
 		return snap_error_cancelled();
+	unwinder->managed = (struct snap_remote_managed){ 0 };
 	if (!is_hopeless(unwinder, number, user))
 		result = ask(unwinder, number, process, thread, user, ret);
 	/* It went when nobody needed it: another one is made, once. */
@@ -476,7 +430,9 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 		result = ask(unwinder, number, process, thread, user, ret);
 	if (result == SNAP_CALL_CANCELLED)
 		return snap_error_cancelled();
-	if (result != SNAP_CALL_ANSWERED)
+	if (result != SNAP_CALL_ANSWERED) {
+		unwinder->managed = (struct snap_remote_managed){ 0 };
 		give_pc(unwinder, process, thread, ret);
+	}
 	return NULL;
 }

@@ -12,6 +12,7 @@
 
 #include "analyze/unwind/unwind.h"
 #include "roles/broker.h"
+#include "store/log/log.h"
 
 struct snap_remote_unwinder;
 
@@ -39,6 +40,19 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 					   const struct snap_process *process,
 					   const struct snap_thread *thread,
 					   struct snap_pcs *ret) _must_check_;
+
+/* What a stack has beside its pcs. */
+struct snap_remote_managed {
+	const struct snap_log_managed *frames; /* in place of pcs */
+	size_t frame_count;
+	bool shows_all; /* see struct snap_log_stack */
+	const struct snap_label *labels;
+	size_t label_count;
+};
+
+/* Of the last stack, valid as long as it is; its texts are as hostile as a target's. */
+const struct snap_remote_managed *
+snap_remote_unwinder_managed(const struct snap_remote_unwinder *unwinder);
 
 /* It is another one from now on, or nobody needs it: sent anew when it is named again. */
 void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t number);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is believed of the answers of a parser that unwinds: numbers in their ranges, texts that
+ * end. See unwinder.h. Whoever wrote them may go on writing: each value is taken once.
+ */
+#include "base/buffer.h"
+#include "roles/unwinder/internal.h"
+
+#include <string.h>
+
+enum {
+	MOST_REASONS = 64,     /* that are told apart */
+	MOST_FRAMES = 1 << 16, /* managed ones of a process */
+	MOST_FRAME_BYTES = 64 << 20,
+};
+
+/* Of a process, by their numbers. */
+struct snap_remote_frames {
+	struct snap_arena arena;
+	struct snap_interner strings;
+	const struct snap_frame **frames;
+	size_t count, capacity;
+};
+
+/* The compiler might read it again where that is cheaper. */
+static void take(void *to, const void *from, size_t size)
+{
+	if (size)
+		memcpy(to, from, size);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void snap_remote_forget_frames(struct snap_remote_process *process)
+{
+	struct snap_remote_frames *frames = process->frames;
+
+	process->frames = NULL;
+	if (!frames)
+		return;
+	snap_interner_deinit(&frames->strings);
+	snap_arena_deinit(&frames->arena);
+	free(frames->frames);
+	free(frames);
+}
+
+static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
+{
+	while (unwinder->pc_capacity < count)
+		if (!snap_reserve_array(unwinder->pcs, unwinder->pc_capacity,
+					unwinder->pc_capacity + 1))
+			return false;
+	if (count)
+		memcpy(unwinder->pcs, unwinder->shared_pcs, count * sizeof(*unwinder->pcs));
+	return true;
+}
+
+/* A text of its own; NULL: it is none. */
+static const char *take_reason(struct snap_remote_unwinder *unwinder,
+			       const char text[SNAP_EXCHANGE_REASON])
+{
+	const char *reason;
+	size_t length = strnlen(text, SNAP_EXCHANGE_REASON);
+
+	if (length == 0 || length == SNAP_EXCHANGE_REASON)
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return NULL;
+	if (unwinder->reasons.count >= MOST_REASONS)
+		return "too many different unwind errors";
+	reason = snap_intern(&unwinder->reasons, text, length);
+	return reason ? reason : "out of memory";
+}
+
+/* ---- managed frames ---- */
+
+static bool make_frames(struct snap_remote_process *process)
+{
+	if (process->frames)
+		return true;
+	process->frames = calloc(1, sizeof(*process->frames));
+	if (!process->frames)
+		return false;
+	snap_arena_init(&process->frames->arena);
+	snap_interner_init(&process->frames->strings, &process->frames->arena);
+	return true;
+}
+
+/* The texts of the answer, of which each ends before the last byte. */
+static bool take_text(struct snap_remote_unwinder *unwinder,
+		      const struct snap_exchange_answer *answer)
+{
+	if (answer->text_size > SNAP_EXCHANGE_TEXT)
+		return false;
+	while (unwinder->text_capacity < answer->text_size + 1ul)
+		if (!snap_reserve_array(unwinder->text, unwinder->text_capacity,
+					unwinder->text_capacity + 1))
+			return false;
+	take(unwinder->text, unwinder->room.text, answer->text_size);
+	unwinder->text[answer->text_size] = 0;
+	if (answer->text_size > unwinder->most_memory)
+		unwinder->most_memory = answer->text_size;
+	return true;
+}
+
+/* A text by its place + 1; NULL for 0. False: it lies outside, or is too long. */
+static bool text_at(const struct snap_remote_unwinder *unwinder, uint32_t size, uint32_t place,
+		    const char **ret)
+{
+	*ret = place ? unwinder->text + place - 1 : NULL;
+	return place <= size && (!place || strnlen(*ret, SNAP_MAX_NAME) < SNAP_MAX_NAME);
+}
+
+static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_interner *strings,
+		       uint32_t text_size, size_t index, struct snap_entry *ret)
+{
+	struct snap_exchange_entry entry;
+
+	take(&entry, &unwinder->room.entries[index], sizeof(entry));
+	if (entry.inlined > 1 || entry.system > 1 || entry.language >= SNAP_EXCHANGE_LANGUAGES)
+		return false;
+	*ret = (struct snap_entry){ .line = entry.line,
+				    .column = entry.column,
+				    .inlined = entry.inlined,
+				    .system = entry.system,
+				    .language = snap_exchange_languages[entry.language] };
+	return text_at(unwinder, text_size, entry.function, &ret->function) &&
+	       text_at(unwinder, text_size, entry.symbol, &ret->symbol) &&
+	       text_at(unwinder, text_size, entry.file, &ret->file) &&
+	       snap_intern_text(strings, &ret->function, SNAP_MAX_NAME) &&
+	       snap_intern_text(strings, &ret->symbol, SNAP_MAX_NAME) &&
+	       snap_intern_text(strings, &ret->file, SNAP_MAX_NAME);
+}
+
+/* A new frame, whose entries begin at *entry, which moves on. */
+static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote_frames *frames,
+		       const struct snap_exchange_answer *answer, size_t index, size_t *entry)
+{
+	struct snap_exchange_frame taken;
+	struct snap_frame *frame = snap_arena_new(&frames->arena, struct snap_frame);
+
+	take(&taken, &unwinder->room.frames[index], sizeof(taken));
+	if (!frame || !taken.entry_count || taken.entry_count > SNAP_EXCHANGE_MOST_ENTRIES ||
+	    taken.entry_count > answer->entry_count - *entry)
+		return false;
+	frame->address = taken.address;
+	frame->entry_count = taken.entry_count;
+	frame->entries = snap_arena_new_array(&frames->arena, taken.entry_count, struct snap_entry);
+	for (size_t i = 0; i < taken.entry_count; i++)
+		if (!frame->entries || !take_entry(unwinder, &frames->strings, answer->text_size,
+						   (*entry)++, &frame->entries[i]))
+			return false;
+	if (!snap_reserve_array(frames->frames, frames->capacity, frames->count + 1))
+		return false;
+	frames->frames[frames->count++] = frame;
+	return true;
+}
+
+/* Which of the pcs are managed frames. */
+static bool take_places(struct snap_remote_unwinder *unwinder,
+			const struct snap_remote_frames *frames,
+			const struct snap_exchange_answer *answer)
+{
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < answer->managed_count; i++) {
+		struct snap_exchange_managed placed;
+
+		take(&placed, &unwinder->room.managed[i], sizeof(placed));
+		if (placed.at < next || placed.at >= answer->count ||
+		    placed.number >= frames->count ||
+		    !snap_reserve_array(unwinder->placed, unwinder->placed_capacity, i + 1))
+			return false;
+		next = placed.at + 1ul;
+		unwinder->placed[i] =
+			(struct snap_log_managed){ placed.at, frames->frames[placed.number] };
+	}
+	return true;
+}
+
+static bool take_labels(struct snap_remote_unwinder *unwinder,
+			const struct snap_exchange_answer *answer)
+{
+	for (size_t i = 0; i < answer->label_count; i++) {
+		struct snap_label *label = &unwinder->labels[i];
+
+		if (!text_at(unwinder, answer->text_size, answer->labels[i].key, &label->key) ||
+		    !text_at(unwinder, answer->text_size, answer->labels[i].value, &label->value) ||
+		    !label->key || !label->value ||
+		    (i && strcmp(unwinder->labels[i - 1].key, label->key) >= 0))
+			return false;
+	}
+	return true;
+}
+
+static bool take_managed(struct snap_remote_unwinder *unwinder, struct snap_remote_process *process,
+			 const struct snap_exchange_answer *answer)
+{
+	size_t entry = 0;
+
+	if (answer->managed_count > answer->count || answer->frame_count > SNAP_EXCHANGE_FRAMES ||
+	    answer->entry_count > SNAP_EXCHANGE_ENTRIES ||
+	    answer->label_count > SNAP_EXCHANGE_LABELS || answer->forgets > 1 ||
+	    !take_text(unwinder, answer))
+		return false;
+	if (answer->forgets)
+		snap_remote_forget_frames(process);
+	if ((answer->frame_count || answer->managed_count) && !make_frames(process))
+		return false;
+	for (size_t i = 0; i < answer->frame_count; i++)
+		if (process->frames->count >= MOST_FRAMES ||
+		    process->frames->arena.total > MOST_FRAME_BYTES ||
+		    !take_frame(unwinder, process->frames, answer, i, &entry))
+			return false;
+	if (!take_places(unwinder, process->frames, answer) || !take_labels(unwinder, answer))
+		return false;
+	unwinder->managed = (struct snap_remote_managed){
+		.frames = unwinder->placed,
+		.frame_count = answer->managed_count,
+		.shows_all = answer->shows_all,
+		.labels = unwinder->labels,
+		.label_count = answer->label_count,
+	};
+	return true;
+}
+
+/* ---- all of it ---- */
+
+bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t number,
+			     struct snap_pcs *ret)
+{
+	/* Taken once: who wrote it may go on writing. */
+	struct snap_exchange_answer answer;
+
+	memcpy(&answer, &unwinder->exchange->answer, sizeof(answer));
+	/* The compiler might read it again where that is cheaper. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (answer.count > unwinder->most_pcs || answer.end >= SNAP_UNWIND_COUNT ||
+	    answer.needs_register > 1 || answer.stale_mappings > 1 ||
+	    (answer.gap_count && answer.gap_after >= answer.count) || answer.shows_all > 1 ||
+	    !take_pcs(unwinder, answer.count) ||
+	    !take_managed(unwinder, &unwinder->processes[number], &answer))
+		return false;
+	*ret = (struct snap_pcs){
+		.pcs = unwinder->pcs,
+		.count = answer.count,
+		.end = (enum snap_unwind_end)answer.end,
+		.end_pc = answer.end_pc,
+		.gap_after = answer.gap_count ? answer.gap_after : 0,
+		.gap_count = answer.gap_count,
+		.needs_register = answer.needs_register,
+		.stale_mappings = answer.stale_mappings,
+	};
+	if (snap_unwind_is_whole(ret->end) && !answer.shows_all)
+		return answer.reason[0] == 0;
+	ret->reason = take_reason(unwinder, answer.reason);
+	return ret->reason;
+}

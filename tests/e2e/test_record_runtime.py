@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Recordings of programs that an interpreter runs: which functions they show, and how often."""
+import json
+import os
+
+from harness import Case, need
+
+SHARES = """
+import os, sys, threading, time
+def napper():
+    time.sleep(3600)
+def count(name, n, spent):
+    begin = time.thread_time()
+    for i in range(n):
+        pass
+    spent[name] += time.thread_time() - begin
+def small(spent):
+    count("small", 20000, spent)
+def middle(spent):
+    count("middle", 60000, spent)
+def large(spent):
+    count("large", 120000, spent)
+def main():
+    threading.Thread(target=napper, daemon=True).start()
+    print("ready", os.getpid(), flush=True)
+    sys.stdin.readline()
+    spent = {"small": 0, "middle": 0, "large": 0}
+    while not os.path.exists(sys.argv[1]):
+        small(spent); middle(spent); large(spent)
+    print(*spent.values(), flush=True)
+main()
+"""
+
+DEEP = """
+import os, sys, threading, time
+sys.setrecursionlimit(10000)
+threading.stack_size(256 << 20)
+def recurse(n):
+    if n:
+        return recurse(n - 1)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+thread = threading.Thread(target=recurse, args=(3000,))
+thread.start()
+thread.join()
+"""
+
+
+def documents(case, path, *options):
+    got = case.run_tool("render", path, "--format", "json", *options, status=(0, 1))
+    return json.loads(got.text)
+
+
+def stacks(node):
+    yield from node["stacks"]
+    for child in node.get("children", []):
+        yield from stacks(child)
+
+
+class Python(Case):
+    def setUp(self):
+        super().setUp()
+        need("python3")
+        self.folder = self.scratch()
+
+    def record(self, pid, *options, seconds="2"):
+        path = os.path.join(self.folder, "out.snaprec")
+        self.run_tool("record", pid, "-d", seconds, "-o", path, *options, status=(0, 1))
+        return path
+
+    def test_shares_of_functions(self):
+        stop = os.path.join(self.folder, "stop")
+        program = self.program(["python3", "-c", SHARES, stop], settled=False)
+        program.tell()
+        path = self.record(program.pid, "--max-stopped", "50", seconds="4")
+        with open(stop, "w", encoding="utf-8"):
+            pass
+        spent = [float(word) for word in program.read_line(60).split()]
+        shown = {}
+        for stack in (s for node in documents(self, path)["processes"] for s in stacks(node)):
+            functions = [entry.get("function") for entry in stack["entries"]]
+            self.assertNotIn("_PyEval_EvalFrameDefault",
+                             functions if "main" in functions else [], functions)
+            for name in ("small", "middle", "large", "napper"):
+                if name in functions:
+                    shown[name] = shown.get(name, 0) + stack["samples"]
+        self.assertGreater(shown.get("napper", 0), 0, shown)
+        total = sum(shown.get(name, 0) for name in ("small", "middle", "large"))
+        if total < 100:
+            self.skipTest(f"the machine is too busy: {total} samples")
+        for name, own in zip(("small", "middle", "large"), spent):
+            self.assertAlmostEqual(shown.get(name, 0) / total, own / sum(spent), delta=0.15,
+                                   msg=f"{shown} {spent}")
+
+    def test_frames(self):
+        """A blocked thread: lines and languages as in a snapshot; --native when it is shown."""
+        stop = os.path.join(self.folder, "stop")
+        program = self.program(["python3", "-c", SHARES, stop], settled=False)
+        path = self.record(program.pid, seconds="0.3")
+        node = documents(self, path)["processes"][0]
+        entry = next(e for s in stacks(node) for e in s["entries"] if e.get("function") == "napper")
+        self.assertEqual((entry["file"], entry["line"], entry["language"]), ("<string>", 4, "python"))
+        with_loops = documents(self, path, "--native")["processes"][0]
+        names = [e.get("function") for s in stacks(with_loops) for e in s["entries"]
+                 if any(x.get("function") == "napper" for x in s["entries"])]
+        self.assertIn("napper", names)
+        self.assertGreater(len(names), len([e for s in stacks(node) for e in s["entries"]
+                                            if any(x.get("function") == "napper" for x in s["entries"])]))
+        matching = documents(self, path, "--match", "napper")
+        self.assertEqual(matching["thread_count"], 1)
+
+    def test_written_again(self):
+        stop = os.path.join(self.folder, "stop")
+        program = self.program(["python3", "-c", SHARES, stop], settled=False)
+        path = self.record(program.pid, seconds="0.3")
+        again = os.path.join(self.folder, "again.snaprec")
+        self.run_tool("render", path, "-o", again, status=(0, 1))
+        for form in ("folded", "json", "speedscope"):
+            texts = [self.run_tool("render", name, "--format", form, status=(0, 1)).text
+                     for name in (path, again)]
+            self.assertEqual(*texts)
+
+    def test_deep_recursion(self):
+        """More functions than fit: none is made up, and the recording goes on."""
+        program = self.program(["python3", "-c", DEEP], settled=False)
+        path = self.record(program.pid, seconds="0.5")
+        found = [s for node in documents(self, path)["processes"] for s in stacks(node)]
+        deepest = max(found, key=lambda s: len([e for e in s["entries"] if e.get("function") == "recurse"]))
+        count = len([e for e in deepest["entries"] if e.get("function") == "recurse"])
+        self.assertGreater(count, 50)
+        self.assertLessEqual(count, 3001)
+        if count < 3001:
+            self.assertTrue("gap" in deepest or deepest["unwind"] != "complete", deepest["unwind"])
