@@ -91,7 +91,8 @@ static bool begin_asking(struct snap_plans *plans, struct snap_planned *planned)
 		err = snap_scout_create(plans->options, snap_runtimes, true, &plans->scout);
 	plans->failed |= err != NULL;
 	snap_error_destroy(err);
-	if (plans->failed || !snap_scout_begin(plans->scout, plans->log->capture, planned->space))
+	if (plans->failed || planned->space == UINT32_MAX ||
+	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space))
 		return false;
 	plans->asked = planned;
 	return true;

@@ -15,8 +15,10 @@ enum {
 	TRIES = 3, /* for a thread that runs just when it is copied */
 	TRIES_ONLY_TICK = 5,
 	NAP_NS = 20000,
-	UNKNOWN_STACK = 65536, /* what is copied where no mapping is known */
-	SCAN_BYTES = 1 << 16,  /* of a stack, for a signal frame */
+	PLAN_PART = 4, /* of a period, for the plan of one process; and twice that for all */
+	FIRST_PLANS_NS = 250000000, /* the same in the first tick, which is long, or the only one */
+	UNKNOWN_STACK = 65536,      /* what is copied where no mapping is known */
+	SCAN_BYTES = 1 << 16,       /* of a stack, for a signal frame */
 };
 
 /* Who is read, for the callbacks of a copy. */
@@ -56,11 +58,28 @@ static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size
 	return snap_reader_read(question->sampler->reader, &question->target, address, bytes, size);
 }
 
+/*
+ * Whether there is time for the plan of a process. Somebody may have many threads whose memory takes
+ * long: he goes without, rather than that others are not sampled.
+ */
+static bool has_time_for_plan(const struct snap_sampler *sampler,
+			      struct snap_sampler_process *process)
+{
+	const struct snap_options *options = sampler->options;
+	int64_t period = 1000000000 / (options->hz ? options->hz : 1);
+	int64_t share = sampler->ticks == 1 ? FIRST_PLANS_NS : period / PLAN_PART;
+
+	if (process->plan_tick != sampler->ticks)
+		process->plan_ns = 0;
+	process->plan_tick = sampler->ticks;
+	return process->plan_ns <= share && sampler->plan_ns <= 2 * share;
+}
+
 /* What the process's plan for single threads names; the rest of a copy is good without it. */
 static int read_more(void *context, const struct snap_syscall_line *line, struct snap_thread *copy)
 {
 	const struct question *question = context;
-	const struct snap_sampler_thread *thread = question->thread;
+	struct snap_sampler_thread *thread = question->thread;
 	struct snap_sampler *sampler = question->sampler;
 	const struct snap_plan_thread known = {
 		.tid = (uint64_t)thread->shown.tid,
@@ -70,9 +89,17 @@ static int read_more(void *context, const struct snap_syscall_line *line, struct
 		.ns_tid = (uint64_t)thread->shown.ns_tid,
 	};
 	const struct snap_memory_image *image;
-	int status = snap_reader_execute(sampler->reader, &question->target, &known,
-					 thread->process->shown.plan, &image);
+	int64_t begin = snap_clock_ns(CLOCK_MONOTONIC), took;
+	int status;
 
+	thread->lacks_plan = !has_time_for_plan(sampler, thread->process);
+	if (thread->lacks_plan)
+		return 0;
+	status = snap_reader_execute(sampler->reader, &question->target, &known,
+				     thread->process->shown.plan, &image);
+	took = snap_clock_ns(CLOCK_MONOTONIC) - begin;
+	thread->process->plan_ns += took;
+	sampler->plan_ns += took;
 	if (status)
 		return status == -ETIMEDOUT || status == -ESTALE ? status : 0;
 	if (!sampler->image_room)

@@ -64,6 +64,8 @@ struct snap_sampler_process {
 	struct snap_process facts; /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
+	int64_t plan_ns; /* that it took in the tick `plan_tick`, without a stop */
+	uint64_t plan_tick;
 	struct snap_arena arena;
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
 	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
@@ -143,6 +145,7 @@ struct snap_sampler_thread {
 	 */
 	uint64_t registers_hash, stack_hash;
 	bool needs_stop;  /* with these registers a partial copy does not suffice */
+	bool lacks_plan;  /* there was no time for its process's plan */
 	uint64_t fs_base; /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
@@ -257,6 +260,7 @@ struct snap_sampler {
 	/* What a plan copied with a blocked thread; the room is made when it is first needed. */
 	struct snap_memory_image image;
 	void *image_room;
+	int64_t plan_ns; /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
 	int64_t until_ns; /* --no-stop: nothing is begun any more */

@@ -305,6 +305,8 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		if (err)
 			return err;
 		thread->needs_stop = verdict == SNAP_VERDICT_NEEDS_REGISTERS;
+		/* The next tick has time for what is missing. */
+		stale |= thread->process->shown.plan && thread->lacks_plan;
 		if (!thread->needs_stop) {
 			thread->registers_hash = registers_hash;
 			thread->stack_hash = stale ? 0 : stack_hash;

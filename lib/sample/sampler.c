@@ -483,6 +483,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	sampler->tick = (struct snap_sampler_tick){ .begin_ns = sampler->now_ns };
 	sampler->request_count = 0;
+	sampler->plan_ns = 0;
 	sampler->ticks++;
 	err = run_tick(sampler);
 	if (err)

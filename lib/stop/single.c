@@ -30,6 +30,7 @@ enum {
 	DISMISS_MS = 200,        /* for the child to end when it is told to */
 	PAGE = 4096,
 	SPARE_BYTES = 1 << 20,
+	KEPT_IMAGES = 4 << 20,
 	SCHEDSTAT_TEXT = 80,
 	READ_NS = 50000000,    /* see snap_single_set_patience() */
 	READY_NS = 1000000000, /* for a new child, before it is handed anything */
@@ -216,6 +217,17 @@ int64_t snap_single_waited(const struct snap_single *single)
 	return single->waited_ns;
 }
 
+/* What few calls need is given back. */
+static void begin_images(struct snap_channel *channel)
+{
+	size_t left = snap_region_room(&channel->images);
+	size_t all = snap_region_room(&channel->all_images);
+
+	if (channel->images.next && all - left > KEPT_IMAGES)
+		madvise(channel->all_images.next, all, MADV_REMOVE);
+	channel->images = channel->all_images;
+}
+
 static void hand_over_picks(struct snap_channel *channel, const struct snap_pick *picks,
 			    size_t count)
 {
@@ -237,7 +249,7 @@ static void hand_over_picks(struct snap_channel *channel, const struct snap_pick
 		slot->ran_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	}
 	channel->stacks.next = channel->first_stack;
-	channel->images = channel->all_images;
+	begin_images(channel);
 	channel->count = (uint32_t)count;
 	channel->give_up = 0;
 	channel->begin_ns = channel->end_ns = channel->reading_ns = 0;
