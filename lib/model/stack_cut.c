@@ -27,9 +27,9 @@ size_t snap_stack_cut_copy(const struct snap_stack_cut *cut, const struct snap_f
 	size_t left = cut->head + cut->tail;
 
 	if (cut->head)
-		memcpy(to, frames, cut->head * sizeof(*to));
+		memmove(to, frames, cut->head * sizeof(*to));
 	if (cut->tail)
-		memcpy(to + cut->head, frames + count - cut->tail, cut->tail * sizeof(*to));
+		memmove(to + cut->head, frames + count - cut->tail, cut->tail * sizeof(*to));
 	if (left < count) {
 		*gap_count += count - left;
 		*gap_frame = cut->head - 1;

@@ -19,7 +19,10 @@ struct snap_stack_cut {
 struct snap_stack_cut snap_stack_cut_to(size_t most, size_t count, size_t gap_frame,
 					uint64_t gap_count);
 
-/* What is left of `frames`, copied to `to`; the gap is brought up to date. How many they are. */
+/*
+ * What is left of `frames`, copied to `to`, which may be the same; the gap is brought up to date.
+ * How many they are.
+ */
 size_t snap_stack_cut_copy(const struct snap_stack_cut *cut, const struct snap_frame **frames,
 			   size_t count, const struct snap_frame **to, size_t *gap_frame,
 			   uint64_t *gap_count);

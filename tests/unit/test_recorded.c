@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "analyze/analyze.h"
+#include "api/options.h"
 #include "recorded.h"
 
 #include <glob.h>
@@ -232,6 +234,44 @@ static void test_what_is_missing_is_not_made_up(void **state)
 	globfree(&found);
 }
 
+static void check_frame_limit(const struct snap_snapshot *snapshot, size_t most)
+{
+	size_t cut = 0;
+
+	for (size_t i = 0; i < snapshot->root_count; i++)
+		for (size_t k = 0; k < snapshot->processes[i]->stack_count; k++) {
+			const struct snap_stack *stack = &snapshot->processes[i]->stacks[k];
+
+			assert_true(stack->frame_count <= most);
+			cut += stack->gap_count > 0;
+		}
+	assert_true(cut > 0);
+}
+
+/* A report of what one image says, whose longest stack is cut by less than half of what is left. */
+static void test_long_stacks_are_cut(void **state)
+{
+	struct snap_options options;
+	char path[SNAP_MAX_PATH];
+	struct recorded recorded;
+
+	(void)state;
+	open_image(&recorded,
+		   source_of("tests/runtime/recorded/cpython-3.13.image.xz", path, sizeof(path)));
+	for (size_t most = 2; most < 98; most += 13) {
+		struct snap_file_finder finder = recorded_finder(&recorded);
+		struct snap_snapshot *snapshot = NULL;
+
+		snap_options_init(&options);
+		options.max_frames = most;
+		assert_null(snap_analyze(recorded.capture, &options, &finder, &snapshot));
+		check_frame_limit(snapshot, most);
+		snap_snapshot_destroy(snapshot);
+		snap_options_deinit(&options);
+	}
+	recorded_deinit(&recorded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_plans_copy_what_is_needed),
 		cmocka_unit_test(test_others_find_nothing),
 		cmocka_unit_test(test_what_is_missing_is_not_made_up),
+		cmocka_unit_test(test_long_stacks_are_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
