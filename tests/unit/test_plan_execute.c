@@ -715,11 +715,12 @@ static void test_budget_of_time(void **state _unused_)
 						       .every = 8,
 						       .len = 8 });
 	begin = snap_clock_ns(CLOCK_MONOTONIC);
-	bed_execute_for(&bed, 20000000);
+	/* So much that the first step is whole on a busy machine, too. */
+	bed_execute_for(&bed, 1000000000);
 	assert_int_equal(bed.image.steps[0].cut, SNAP_PLAN_WHOLE);
 	assert_int_equal(bed.image.steps[1].cut, SNAP_PLAN_CUT_TIME);
 	assert_int_equal(bed.image.steps[19].cut, SNAP_PLAN_CUT_TIME);
-	assert_true(snap_clock_ns(CLOCK_MONOTONIC) - begin < 2000000000);
+	assert_true(snap_clock_ns(CLOCK_MONOTONIC) - begin < 30000000000);
 	bed_execute_for(&bed, -1);
 	assert_int_equal(bed.image.steps[0].cut, SNAP_PLAN_CUT_TIME);
 	assert_int_equal(bed.image.piece_count, 0);
