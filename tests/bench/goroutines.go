@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 // goroutines N LABELS: N goroutines some 12 frames deep, that wait for four things, each with that many
-// labels of its own. Built with cgo, so that the heartbeat can be preloaded.
+// labels: keys are constants, values its own. Built with cgo, so that the heartbeat can be preloaded.
 package main
 
 import "C"
@@ -45,10 +45,12 @@ var waits = []func(){
 	},
 }
 
+var keys = []string{"handler", "tenant", "request", "user", "region", "shard", "queue", "client"}
+
 func labels(i, count int) pprof.LabelSet {
 	var list []string
 	for k := 0; k < count; k++ {
-		list = append(list, fmt.Sprintf("key%d", k), fmt.Sprintf("value %d of %d", k, i))
+		list = append(list, keys[k], fmt.Sprintf("value %d of %d", k, i))
 	}
 	return pprof.Labels(list...)
 }

@@ -34,6 +34,7 @@ RUNTIME = os.path.join(oneshot.SOURCE, "tests", "runtime")
 UNITS = {"s": 1e3, "ms": 1, "µs": 1e-3, "us": 1e-3}
 WIDE = ["--runtime-budget", "5000", "--runtime-memory", "1G", "--stop-timeout", "10000"]
 POLL_SECONDS = 0.01
+IDLE_TICKS = 8  # that the heartbeat may take in half a second
 
 THREADS = """
 import threading, time
@@ -97,11 +98,24 @@ class RuntimesBench(record.RecordBench):
             print(f"\n{target}: left out, it did not get ready")
             return
         try:
+            self.until_idle(pid)
             tools = tools_of(pid)
             self.in_turn(target, {"(none)": ["-"], **tools}, repetitions)
             self.table(target, len(os.listdir(f"/proc/{pid}/task")), {"(none)": ["-"], **tools})
         finally:
             self.end(process)
+
+    @staticmethod
+    def until_idle(pid):
+        """The heartbeat begins before the program does: until that has made its threads and tasks, and waits."""
+        before = None
+        for _ in range(200):
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                now = sum(int(word) for word in file.read().rsplit(")", 1)[1].split()[11:13])
+            if before is not None and now - before < IDLE_TICKS:
+                return
+            before = now
+            time.sleep(0.5)
 
     def preload(self, comm=None):
         return dict(os.environ, LD_PRELOAD=os.path.join(self.bin, "hbpreload.so"), HB_FILE=self.heartbeat,
