@@ -12,9 +12,10 @@
 #include <stdlib.h>
 
 enum {
-	PLAN_NS = 100000000,  /* for one call; all of them have a budget beside that */
-	PLAN_BYTES = 1 << 18, /* expected of a process … */
-	GO_PART = 3,          /* … and of one whose stacks are on its heap, that part of it */
+	PLAN_NS = 100000000,    /* for one call; all of them have a budget beside that */
+	PLAN_BYTES = 1 << 18,   /* expected of a process … */
+	PYTHON_BYTES = 1 << 21, /* … of one that may have a thousand tasks … */
+	GO_PART = 3,            /* … and of one whose stacks are on its heap, that part of it */
 	PLANS_BYTES = 1 << 25,
 	STATM_TEXT = 128,
 };
@@ -56,7 +57,7 @@ static uint64_t expect_of(const struct snap_tracer *tracer, uint32_t process)
 	strtoull(at, &at, 10);
 	resident = strtoull(at, &at, 10);
 	shared = strtoull(at, &at, 10);
-	return PLAN_BYTES +
+	return (traced->runtimes & SNAP_RUNTIME_CPYTHON ? PYTHON_BYTES : PLAN_BYTES) +
 	       (resident > shared ? (resident - shared) * SNAP_PLAN_PAGE / GO_PART : 0);
 }
 
