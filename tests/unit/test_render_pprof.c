@@ -165,6 +165,26 @@ static void test_recording_weighs_samples(void **state _unused_)
 	assert_int_equal(sum(profile, 0, "thread_name", "reindex"), 10);
 }
 
+/* What threads did in a stack, a request or a task, is told with its samples. */
+static void test_labels_of_stacks(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	_cleanup_(read_free) struct read_profile *profile = NULL;
+	struct snap_label labels[] = { { "request_uri", "/a\xff" }, { "task", "load" } };
+	const struct snap_run *run = &recording->tracks[0].runs[0];
+	uint64_t samples = 0;
+
+	recording->stacks[run->stack].labels = labels;
+	recording->stacks[run->stack].label_count = 2;
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].run_count; k++)
+			if (recording->tracks[i].runs[k].stack == run->stack)
+				samples += snap_run_samples(&recording->tracks[i].runs[k]);
+	profile = profile_of(recording, SNAP_GROUP_STACK);
+	assert_int_equal(sum(profile, 0, "task", "load"), samples);
+	assert_true(sum(profile, 0, "request_uri", "") < sum(profile, 0, NULL, NULL));
+}
+
 static void test_a_slice_begins_later(void **state _unused_)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
@@ -372,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_snapshot_counts_threads),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_recording_weighs_samples),
+		cmocka_unit_test(test_labels_of_stacks),
 		cmocka_unit_test(test_a_slice_begins_later),
 		cmocka_unit_test(test_samples_are_added_up_unless_threads_matter),
 		cmocka_unit_test(test_waits_are_told_apart),

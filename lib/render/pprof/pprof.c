@@ -139,7 +139,9 @@ static void put_task(struct writer *writer, const struct snap_track *track)
 
 static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 {
-	const struct snap_node *node = writer->pprof.recording->processes[row->process].node;
+	const struct snap_recording *recording = writer->pprof.recording;
+	const struct snap_node *node = recording->processes[row->process].node;
+	const struct snap_recorded_stack *stack = &recording->stacks[row->stack];
 
 	put_text_label(writer, "process", node->name);
 	put_number_label(writer, "pid", node->pid);
@@ -154,6 +156,9 @@ static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 	put_text_label(writer, "syscall", row->syscall);
 	put_text_label(writer, "wchan", row->wchan);
 	put_text_label(writer, "unit", node->unit);
+	/* Those of a program are told apart from ours already. */
+	for (size_t i = 0; i < stack->label_count; i++)
+		put_text_label(writer, stack->labels[i].key, stack->labels[i].value);
 }
 
 static void put_values(struct writer *writer, uint64_t count)
