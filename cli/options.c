@@ -110,8 +110,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	  NONE },
 	{ "kernel", 0, NULL, "show kernel frames, where permitted", FRAMES, SNAPSHOT, LIBRARY,
 	  NONE },
-	{ "runtimes", 0, "LIST", "runtimes that are looked for (auto)", FRAMES, SNAPSHOT, LIBRARY,
-	  WORDS },
+	{ "runtimes", 0, "LIST", "runtimes that are looked for (auto)", FRAMES, SNAPSHOT | RECORD,
+	  LIBRARY, WORDS },
 	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS, LIBRARY, NONE },
 
 	{ "json", 'j', NULL, "same as --format json", OUTPUT, EVERY, HERE, NONE },

@@ -109,6 +109,14 @@ class Python(Case):
         matching = documents(self, path, "--match", "napper")
         self.assertEqual(matching["thread_count"], 1)
 
+    def test_without_runtimes(self):
+        stop = os.path.join(self.folder, "stop")
+        program = self.program(["python3", "-c", SHARES, stop], settled=False)
+        path = self.record(program.pid, "--runtimes", "none", seconds="0.3")
+        entries = [e for node in documents(self, path)["processes"] for s in stacks(node) for e in s["entries"]]
+        self.assertNotIn("napper", [e.get("function") for e in entries])
+        self.assertNotIn("python", [e.get("language") for e in entries])
+
     def test_written_again(self):
         stop = os.path.join(self.folder, "stop")
         program = self.program(["python3", "-c", SHARES, stop], settled=False)
