@@ -4,6 +4,7 @@ names beyond ASCII, start-up and finalization, embedded in another program."""
 import glob
 import os
 import shutil
+import subprocess
 import sys
 
 from harness import Case, TARGETS, missing, need, wait_until
@@ -91,6 +92,52 @@ class Last:
 WHEN
 """
 
+# asyncio is there, but no loop: one has run, threads have locals, and there are objects of 60 MB.
+NO_LOOP = """
+import asyncio, os, threading, time
+asyncio.run(asyncio.sleep(0))
+local = threading.local()
+def waits():
+    local.number = 1
+    time.sleep(3600)
+for _ in range(3):
+    threading.Thread(target=waits, daemon=True).start()
+objects = [[number] for number in range(600000)]
+print("ready", os.getpid(), flush=True)
+time.sleep(3600)
+"""
+
+LOOP_OF_A_THREAD = """
+import asyncio, os, threading, time
+async def waits():
+    task = asyncio.create_task(asyncio.sleep(3600), name="sleeps")
+    await asyncio.sleep(0)
+    print("ready", os.getpid(), flush=True)
+    await task
+locals = [threading.local() for _ in range(20)]
+def runs():
+    for number, local in enumerate(locals):
+        local.number = number
+    asyncio.run(waits())
+threading.Thread(target=runs, daemon=True).start()
+time.sleep(3600)
+"""
+
+LOOP_THAT_IS_BLOCKED = """
+import asyncio, os, time
+def blocks(depth):
+    if depth:
+        return blocks(depth - 1)
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+async def main():
+    task = asyncio.create_task(asyncio.sleep(3600), name="sleeps")
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(blocks, 300)
+    await task
+asyncio.run(main())
+"""
+
 
 def functions(stack):
     return [entry.get("function") for entry in stack["entries"]]
@@ -136,6 +183,23 @@ class PythonStates(Case):
             self.assertEqual([holder["interpreter"] for holder in gil], [number])
             text = self.run_tool(victim.pid).text
             self.assertIn(f"GIL held by {gil[0]['tid']}" + (" (interpreter 1)" if number else " "), text)
+
+    def tasks_of(self, process):
+        self.assertNotIn("cut", process["runtimes"][0])
+        nodes = list(process.get("logical", []))
+        for node in nodes:
+            nodes.extend(node.get("children", []))
+        return sorted(node["name"] for node in nodes)
+
+    def test_memory_is_copied_where_a_loop_runs(self):
+        says = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True)
+        if int(says.stdout) < 11:
+            self.skipTest("python3: tasks are understood from 3.11 on")
+        process = self.process(self.start(NO_LOOP))
+        self.assertLess(process["runtimes"][0]["memory_bytes"], 4 << 20)
+        self.assertEqual(self.tasks_of(process), [])
+        for code in LOOP_OF_A_THREAD, LOOP_THAT_IS_BLOCKED:
+            self.assertEqual(self.tasks_of(self.process(self.start(code))), ["Task-1", "sleeps"])
 
     def test_generators_that_run(self):
         names = functions(self.process(self.start(GENERATORS))["stacks"][0])

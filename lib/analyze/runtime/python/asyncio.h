@@ -14,10 +14,18 @@ bool snap_python_asyncio_find(struct snap_python *python);
 bool snap_python_heap_find(struct snap_python *python);
 /* Whether objects of a type are futures, which tasks may be, too. */
 bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type);
-/* Gives all tasks; false in *whole_ret: not all of the heap is there. False: no memory. */
+/*
+ * Gives all tasks, none if the heap was not to be copied; false in *whole_ret: not all of it is
+ * there. False: no memory.
+ */
 typedef bool snap_python_take_task(void *context, uint64_t address);
 bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
 			    bool *whole_ret) _must_check_;
+
+/* ---- loops.c ---- */
+
+/* Whether a thread of a process that runs has an event loop; true if that cannot be told. */
+bool snap_python_may_run_loop(const struct snap_python *python);
 
 /* ---- awaiters.c ---- */
 

@@ -2,7 +2,7 @@
 /*
  * Tasks of asyncio in 3.11 to 3.13, which does not describe itself: among all objects that the
  * garbage collector lists, by the name of their type. That takes all of the heap, so it is done
- * where that is small. Knows nothing of what is in a task.
+ * where that is small, and where a thread runs a loop (loops.c). Knows nothing of what is in a task.
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"
@@ -27,14 +27,14 @@ static const uint64_t MOST_MAPPED = 128 << 20;
 static const char task_name[] = "_asyncio.Task", future_name[] = "_asyncio.Future";
 
 struct heap_row {
-	uint32_t coroutine, generator_frame, generator_state, lists;
+	uint32_t coroutine, generator_frame, generator_state, lists, thread_dict, thread_loop;
 };
 
 /* clang-format off */
 static const struct heap_row rows[] = { /* 3.11 … */
-	{ 136, 80, 75, 672 },
-	{ 136, 72, 67, 136 },
-	{ 120, 72, 67, 7424 },
+	{ 136, 80, 75, 672, 128, 0 },
+	{ 136, 72, 67, 136, 112, 0 },
+	{ 120, 72, 67, 7424, 0, 304 },
 };
 /* clang-format on */
 
@@ -67,6 +67,18 @@ static bool is_small(const struct snap_process *process)
 			mapped += size;
 	}
 	return mapped <= MOST_MAPPED;
+}
+
+/* Where the data of a module begin that it may write; 0: it has none. */
+static uint64_t address_of_data(const struct snap_process *process,
+				const struct snap_module *module)
+{
+	const struct snap_map *maps = &process->maps[module->first_map];
+
+	for (size_t i = 0; i < module->map_count; i++)
+		if (maps[i].write && maps[i].inode)
+			return maps[i].start;
+	return 0;
 }
 
 static void find_types(struct snap_python *python)
@@ -104,6 +116,9 @@ bool snap_python_heap_find(struct snap_python *python)
 		find_types(python);
 		python->heap.module = &list[i];
 		python->heap.lists = row->lists;
+		python->heap.thread_dict = row->thread_dict;
+		python->heap.thread_loop = row->thread_loop;
+		python->heap.data = address_of_data(process->process, &list[i]);
 		python->asyncio = (struct snap_python_asyncio){ .coroutine = row->coroutine,
 								.name = row->coroutine + 8,
 								.size = row->coroutine + 16 };
@@ -228,6 +243,10 @@ bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *t
 	uint64_t interpreter, lists;
 	bool fits = true;
 
+	*whole = true;
+	if (python->heap.data &&
+	    !snap_runtime_word(python->process, python->heap.data, &interpreter))
+		return true;
 	*whole = snap_runtime_word(python->process, python->runtime + layout->runtime.interpreters,
 				   &interpreter);
 	for (size_t i = 0; fits && *whole && interpreter && i < SNAP_PYTHON_MOST_INTERPRETERS;

@@ -8,7 +8,7 @@
 
 enum {
 	CODE_STEPS = 8,
-	STEPS = 5 + CODE_STEPS, /* at most, of threads */
+	STEPS = 6 + CODE_STEPS, /* at most, of threads */
 	RUNNING_STEPS = 5,
 	TASK_STEPS = 6 + 3 * (1 + CODE_STEPS),
 	COROUTINE = 768,     /* bytes of a coroutine: with its variables and its stack */
@@ -197,6 +197,16 @@ static void plan_data(const struct snap_python *python, struct snap_memory_plan 
 	}
 }
 
+/* What tells that the heap is wanted, though it may not fit. */
+static void plan_sign(const struct snap_python *python, struct snap_memory_plan *plan)
+{
+	if (python->heap.data)
+		add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
+							.source = SNAP_PLAN_LITERAL,
+							.address = python->heap.data,
+							.len = POINTER });
+}
+
 /* All objects. */
 static void plan_heap(const struct snap_python *python, struct snap_memory_plan *plan)
 {
@@ -216,7 +226,8 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	uint8_t heads, tasks, names, sets, coroutines;
 
 	if (python->heap.module) {
-		plan_heap(python, plan);
+		if (python->heap.is_wanted)
+			plan_heap(python, plan);
 		return;
 	}
 	if (plan->step_count + TASK_STEPS > SNAP_PLAN_MOST_STEPS)
@@ -288,6 +299,8 @@ bool snap_python_plan(const struct snap_python *python, struct snap_memory_plan 
 
 	if (plan->step_count + STEPS > SNAP_PLAN_MOST_STEPS)
 		return false;
+	if (python->heap.is_wanted)
+		plan_sign(python, plan);
 	runtime = add_step(plan, (struct snap_plan_step){ .op = SNAP_PLAN_READ,
 							  .source = SNAP_PLAN_LITERAL,
 							  .address = python->runtime,

@@ -15,6 +15,8 @@ static struct stacksnap_error *scout(const struct snap_runtime_process *process,
 	*found_ret = true;
 	if (!snap_python_layout_load(&python)) {
 		python.has_asyncio = snap_python_asyncio_find(&python);
+		python.heap.is_wanted = python.has_asyncio && python.heap.module &&
+					!process->is_of_thread && snap_python_may_run_loop(&python);
 		snap_python_plan(&python, plan);
 	} else if (!process->is_of_thread) {
 		snap_python_plan_refusal(&python, plan);

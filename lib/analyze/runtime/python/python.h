@@ -117,6 +117,14 @@ struct snap_python {
 		uint64_t function_type, method_type, builtin_type;
 		size_t steps;   /* that were taken to find who awaits whom */
 		uint32_t lists; /* of the collector, in an interpreter's state */
+		/* of a thread's state: the loop that it runs (3.13), or the dict that has it */
+		uint32_t thread_loop, thread_dict;
+		/*
+		 * Of the module's own data, which is copied first where the heap is to be: where it
+		 * is missing, no loop was seen. 0: unknown
+		 */
+		uint64_t data;
+		bool is_wanted; /* to be copied */
 	} heap;
 	struct snap_python_asyncio asyncio;
 	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */
