@@ -147,6 +147,11 @@ enum {
 	TASK_TYPE = BASE + 0x2700,
 	COROUTINES = BASE + 0x2900, /* 256 bytes each */
 	COROUTINE_TYPE = 0x779000,
+	/* of a loop */
+	DICT = BASE + 0x2c00,
+	KEYS = BASE + 0x2c40,
+	HOLDER = BASE + 0x2e00,
+	NONE = 0x77a000,
 };
 
 struct bed {
@@ -512,6 +517,78 @@ static void test_a_task_that_runs_deep(void **state)
 	bed_close(&bed);
 }
 
+/* ---- loops ---- */
+
+/* The second thread has a dict with a local and the loop that it runs, or None. */
+static void put_dict(struct bed *bed, unsigned entry_words, uint64_t loop)
+{
+	uint64_t entry = KEYS + 32 + 8 + 8 * (entry_words - 2);
+
+	put(bed, THREADS + 512 + 128, DICT, 8);
+	put(bed, DICT + 32, KEYS, 8);
+	put(bed, KEYS + 9, 3, 1);
+	put(bed, KEYS + 10, entry_words == 2, 1);
+	put(bed, KEYS + 24, 3, 8);
+	put(bed, entry, put_string(bed, 12, "thread.local.0x1"), 8);
+	put(bed, entry + 8, NONE, 8);
+	entry += 2 * 8 * entry_words; /* the second one was removed */
+	put(bed, entry, put_string(bed, 13, "__asyncio_running_event_loop__"), 8);
+	put(bed, entry + 8, HOLDER, 8);
+	put(bed, HOLDER + 16, loop, 8);
+}
+
+static bool may_run_loop(struct bed *bed, uint32_t version)
+{
+	bed->python = (struct snap_python){ .process = &bed->runtime,
+					    .runtime = RUNTIME,
+					    .version = version };
+	assert_null(snap_python_layout_load(&bed->python));
+	bed->python.heap.thread_dict = 128;
+	bed->python.heap.none = NONE;
+	return snap_python_may_run_loop(&bed->python);
+}
+
+static void test_loops_are_those_that_threads_run(void **state)
+{
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed);
+	assert_false(may_run_loop(&bed, 0x030b02f0));
+	for (unsigned words = 2; words <= 3; words++) {
+		put_dict(&bed, words, NONE);
+		assert_false(may_run_loop(&bed, 0x030b02f0));
+		put_dict(&bed, words, BASE);
+		assert_true(may_run_loop(&bed, 0x030b02f0));
+	}
+	bed_close(&bed);
+}
+
+static void test_what_may_be_changing_counts_as_a_loop(void **state)
+{
+	static const struct {
+		uint64_t address, value;
+	} changes[] = { { THREADS + 512 + 8, THREADS },
+			{ INTERPRETER, INTERPRETER },
+			{ INTERPRETER, 8 },
+			{ THREADS + 512 + 128, 8 },
+			{ DICT + 32, 8 },
+			{ KEYS + 24, UINT64_MAX },
+			{ KEYS + 8, 0xff00 },
+			{ KEYS + 8, 0xff0000 } };
+	struct bed bed;
+
+	(void)state;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(changes); i++) {
+		bed_open(&bed);
+		put_dict(&bed, 2, NONE);
+		assert_false(may_run_loop(&bed, 0x030b02f0));
+		put(&bed, changes[i].address, changes[i].value, 8);
+		assert_true(may_run_loop(&bed, 0x030b02f0));
+		bed_close(&bed);
+	}
+}
+
 /* Whatever the bytes say, it ends, and names nothing that is not there. */
 static void test_changed_bytes_do_no_harm(void **state)
 {
@@ -521,6 +598,7 @@ static void test_changed_bytes_do_no_harm(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 4000; round++) {
 		bed_open(&bed);
+		put_dict(&bed, 2, NONE);
 		if (round % 2)
 			put_tasks(&bed);
 		for (unsigned i = 0; i <= round % 8; i++) {
@@ -538,6 +616,7 @@ static void test_changed_bytes_do_no_harm(void **state)
 				put(&bed, at & ~7ull, random, 8);
 		}
 		bed_read(&bed);
+		may_run_loop(&bed, 0x030b02f0);
 		bed_close(&bed);
 	}
 }
@@ -556,6 +635,8 @@ int main(void)
 		cmocka_unit_test(test_versions_that_nobody_knows_are_refused),
 		cmocka_unit_test(test_tasks_have_their_awaits),
 		cmocka_unit_test(test_a_task_that_runs_deep),
+		cmocka_unit_test(test_loops_are_those_that_threads_run),
+		cmocka_unit_test(test_what_may_be_changing_counts_as_a_loop),
 		cmocka_unit_test(test_changed_bytes_do_no_harm),
 	};
 

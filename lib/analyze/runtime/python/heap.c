@@ -90,6 +90,7 @@ static void find_types(struct snap_python *python)
 	python->heap.method_type = snap_runtime_symbol(process, python->module, "PyMethod_Type");
 	python->heap.builtin_type =
 		snap_runtime_symbol(process, python->module, "PyCFunction_Type");
+	python->heap.none = snap_runtime_symbol(process, python->module, "_Py_NoneStruct");
 }
 
 bool snap_python_heap_find(struct snap_python *python)

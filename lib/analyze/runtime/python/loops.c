@@ -7,7 +7,6 @@
  */
 #include "analyze/runtime/memory.h"
 #include "analyze/runtime/python/asyncio.h"
-#include "analyze/runtime/symbol.h"
 
 enum {
 	MOST_READS = 1000, /* of a process */
@@ -29,7 +28,6 @@ enum answer { NO, YES, UNKNOWN };
 
 struct looking {
 	const struct snap_python *python;
-	uint64_t none;                /* address of None */
 	uint64_t key;                 /* address of the string below; 0: not yet known */
 	uint64_t others[MOST_OTHERS]; /* of other strings, as threads have the same ones */
 	size_t other_count;
@@ -76,7 +74,7 @@ static enum answer is_loop(struct looking *looking, uint64_t value)
 	if (looking->python->layout.minor == HOLDER_MINOR &&
 	    !look_at(looking, value + HOLDER_LOOP, &value, sizeof(value)))
 		return UNKNOWN;
-	return value == looking->none ? NO : YES;
+	return value == looking->python->heap.none ? NO : YES;
 }
 
 /* What a thread's dict says. */
@@ -135,9 +133,8 @@ bool snap_python_may_run_loop(const struct snap_python *python)
 	struct looking looking = { .python = python };
 	uint64_t interpreter, thread;
 
-	looking.none = snap_runtime_symbol(python->process, python->module, "_Py_NoneStruct");
-	if (!looking.none || !look_at(&looking, python->runtime + layout->runtime.interpreters,
-				      &interpreter, sizeof(interpreter)))
+	if (!python->heap.none || !look_at(&looking, python->runtime + layout->runtime.interpreters,
+					   &interpreter, sizeof(interpreter)))
 		return true;
 	while (interpreter) {
 		if (!look_at(&looking, interpreter + layout->interpreter.threads, &thread,

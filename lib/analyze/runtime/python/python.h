@@ -125,6 +125,7 @@ struct snap_python {
 		 */
 		uint64_t data;
 		bool is_wanted; /* to be copied */
+		uint64_t none;  /* address of None; 0: unknown */
 	} heap;
 	struct snap_python_asyncio asyncio;
 	uint64_t asyncio_types[3]; /* addresses of the types of coroutines and generators */
