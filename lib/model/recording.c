@@ -149,6 +149,93 @@ static void add_tasks(struct filler *filler, size_t process, const struct snap_s
 	}
 }
 
+/* Those that a program gave, sorted by key; of those with one key the first. */
+static void add_labels(struct snap_recorded_stack *stack, const struct snap_label *from,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t at = stack->label_count;
+		bool own =
+			!snap_label_clashes(from[i].key) || strncmp(from[i].key, "label.", 6) == 0;
+
+		while (at > 0 && strcmp(stack->labels[at - 1].key, from[i].key) > 0)
+			at--;
+		if (!own || (at > 0 && strcmp(stack->labels[at - 1].key, from[i].key) == 0))
+			continue;
+		memmove(&stack->labels[at + 1], &stack->labels[at],
+			(stack->label_count++ - at) * sizeof(*from));
+		stack->labels[at] = from[i];
+	}
+}
+
+static const char *value_of(const struct snap_task *task, const char *key)
+{
+	for (size_t i = 0; i < task->label_count; i++)
+		if (strcmp(task->labels[i].key, key) == 0)
+			return task->labels[i].value;
+	return NULL;
+}
+
+static bool all_have(const struct snap_stack *stack, const struct snap_label *label, size_t place)
+{
+	for (size_t i = 1; i < stack->task_count; i++) {
+		const struct snap_task *task = &stack->tasks[i];
+		const struct snap_label *same =
+			place < task->label_count ? &task->labels[place] : NULL;
+		const char *value;
+
+		/* Mostly they are in the same order. */
+		if (same && strcmp(same->key, label->key) == 0)
+			value = same->value;
+		else
+			value = value_of(task, label->key);
+		if (!value || strcmp(value, label->value) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* What all tasks of a stack share, with the keys that are told apart from ours. */
+static bool add_labels_of_tasks(struct filler *filler, const struct snap_stack *from,
+				struct snap_recorded_stack *stack)
+{
+	const struct snap_task *first = from->tasks;
+
+	for (size_t i = 0; i < first->label_count; i++) {
+		struct snap_label label = first->labels[i];
+
+		if (!all_have(from, &label, i))
+			continue;
+		if (snap_label_clashes(label.key))
+			label.key =
+				snap_arena_printf(&filler->recording->arena, "label.%s", label.key);
+		if (!label.key)
+			return false;
+		add_labels(stack, &label, 1);
+	}
+	return true;
+}
+
+/* What is said of its tasks, or of the request that the process of its threads serves. */
+static bool fill_labels(struct filler *filler, const struct snap_node *node,
+			const struct snap_stack *from, struct snap_recorded_stack *stack)
+{
+	size_t most =
+		from->task_count ? from->tasks->label_count : from->label_count + node->label_count;
+
+	stack->label_count = 0;
+	if (!most)
+		return true;
+	stack->labels = snap_arena_new_array(&filler->recording->arena, most, struct snap_label);
+	if (!stack->labels)
+		return false;
+	if (from->task_count)
+		return add_labels_of_tasks(filler, from, stack);
+	add_labels(stack, from->labels, from->label_count);
+	add_labels(stack, node->labels, node->label_count);
+	return true;
+}
+
 static void add_stack(struct filler *filler, size_t process, const struct snap_stack *from)
 {
 	struct snap_recording *recording = filler->recording;
@@ -156,6 +243,8 @@ static void add_stack(struct filler *filler, size_t process, const struct snap_s
 
 	*stack = (struct snap_recorded_stack){
 		.process = process,
+		.labels = stack->labels,
+		.label_count = stack->label_count,
 		.description = from->description,
 		.frames = from->frames,
 		.frame_count = from->frame_count,
@@ -197,8 +286,11 @@ static bool add_node(struct filler *filler, struct snap_node *node, size_t paren
 
 	filler->recording->processes[process] =
 		(struct snap_recorded_process){ .node = node, .parent = parent };
-	while ((stack = snap_node_next_stack(node, &cursor)))
+	while ((stack = snap_node_next_stack(node, &cursor))) {
+		if (!fill_labels(filler, node, stack, &filler->recording->stacks[filler->stacks]))
+			return false;
 		add_stack(filler, process, stack);
+	}
 	qsort(tracks + first, filler->tracks - first, sizeof(*tracks), by_tid);
 	for (size_t i = first; i < filler->tracks; i++)
 		if (!tracks[i].runs)

@@ -235,6 +235,7 @@ struct stacksnap_error *snap_render_folded(const struct snap_recording *recordin
 	err = snap_profile_init(&folded.profile, recording);
 	if (err)
 		return err;
+	snap_profile_show_labels(&folded.profile, options);
 	err = snap_tally_init(&folded.tally, recording,
 			      options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0);
 	if (err)

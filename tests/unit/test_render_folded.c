@@ -112,6 +112,31 @@ static void test_tasks(void **state _unused_)
 	assert_non_null(strstr(each, "gitea[4099];go/412;"));
 }
 
+/* As the outermost function, where it is asked for; a key of ours is found, too. */
+static void test_labels_on_request(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	_cleanup_free_ char *text = NULL;
+	const char *keys[] = { "process-type", "state", "request_uri" };
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK,
+					.group_labels = keys,
+					.group_label_count = 3 };
+	size_t size = 0;
+	uint64_t sum;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_null(snap_recording_of_snapshot(&gitea, &recording));
+	assert_non_null(out);
+	assert_null(snap_render_folded(recording, &options, out));
+	assert_int_equal(fclose(out), 0);
+	assert_true(well_formed(text, &sum));
+	assert_int_equal(sum, gitea.task_count + gitea.thread_count);
+	assert_non_null(strstr(text, "gitea[4099];go;process-type=request;label.state=open;"
+				     "runtime.goexit;"));
+	assert_non_null(strstr(text, "gitea[4099];MainThread;request_uri=/a\\x1bb;main;"));
+	assert_null(strstr(text, "state=waiting"));
+}
+
 static void test_recording_counts_samples(void **state _unused_)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
@@ -225,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_the_check_refuses_what_is_wrong),
 		cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_labels_on_request),
 		cmocka_unit_test(test_recording_counts_samples),
 		cmocka_unit_test(test_threads_are_told_apart_on_request),
 		cmocka_unit_test(test_hostile_names_stay_in_their_line),

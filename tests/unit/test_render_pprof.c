@@ -384,6 +384,9 @@ static void test_tasks(void **state _unused_)
 	assert_string_equal(label(profile, request, "process-type"), "request");
 	assert_string_equal(label(profile, request, "tid"), "4100");
 	assert_string_equal(label(profile, request, "thread_name") ?: "", "");
+	/* The request that a process serves is told of its threads, our own labels are not. */
+	assert_int_equal(sum(profile, 0, "request_method", "GET"), 1);
+	assert_int_equal(sum(profile, 0, "exe_deleted", "true"), 0);
 }
 
 int main(void)

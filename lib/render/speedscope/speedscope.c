@@ -563,6 +563,7 @@ struct stacksnap_error *snap_render_speedscope(const struct snap_recording *reco
 	err = snap_profile_init(&scope.profile, recording);
 	if (err)
 		return err;
+	snap_profile_show_labels(&scope.profile, options);
 	err = snap_timeline_init(&scope.timeline, recording);
 	if (err)
 		return err;

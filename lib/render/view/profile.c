@@ -26,6 +26,22 @@ void snap_profile_deinit(struct snap_profile *profile)
 	snap_arena_deinit(&profile->arena);
 }
 
+void snap_profile_show_labels(struct snap_profile *profile, const struct snap_options *options)
+{
+	profile->options = options;
+}
+
+struct snap_labels_of snap_profile_labels(const struct snap_recording *recording,
+					  const struct snap_track *track,
+					  const struct snap_run *run)
+{
+	const struct snap_recorded_stack *stack = &recording->stacks[run->stack];
+
+	if (track->task)
+		return (struct snap_labels_of){ track->task->labels, track->task->label_count };
+	return (struct snap_labels_of){ stack->labels, stack->label_count };
+}
+
 const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 {
 	size_t length = strlen(text), size = 4 * length + 1;
@@ -96,12 +112,50 @@ static bool add_gap(struct snap_profile *profile, const struct snap_recorded_sta
 	return line->name != NULL;
 }
 
+/* By its key, or by the one that it is shown with where it has that of one of ours. */
+static const struct snap_label *find_label(const struct snap_recorded_stack *stack, const char *key)
+{
+	for (size_t i = 0; i < stack->label_count; i++) {
+		const char *own = stack->labels[i].key;
+
+		if (strcmp(own, key) == 0 ||
+		    (strncmp(own, "label.", 6) == 0 && strcmp(own + 6, key) == 0))
+			return &stack->labels[i];
+	}
+	return NULL;
+}
+
+/* "KEY=VALUE" for each label that is asked for. */
+static bool add_labels(struct snap_profile *profile, const struct snap_recorded_stack *stack,
+		       struct snap_line *lines, size_t *count)
+{
+	const struct snap_options *options = profile->options;
+
+	for (size_t i = 0; options && i < options->group_label_count; i++) {
+		const struct snap_label *label = find_label(stack, options->group_labels[i]);
+		const char *text;
+
+		if (!label)
+			continue;
+		text = snap_arena_printf(&profile->arena, "%s=%s", label->key, label->value);
+		if (text)
+			text = intern_text(profile, snap_profile_escaped(profile, text));
+		if (!text)
+			return false;
+		lines[(*count)++].name = text;
+	}
+	return true;
+}
+
 /* Outermost first: the entries of a frame from the real function to the innermost inlined one. */
 static bool make_lines(struct snap_profile *profile, const struct snap_recorded_stack *stack,
 		       struct snap_line *lines, size_t *count_ret)
 {
-	size_t count = 0;
+	size_t count = 0, labels;
 
+	if (!add_labels(profile, stack, lines, &count))
+		return false;
+	labels = count;
 	for (size_t i = stack->frame_count; i > 0; i--) {
 		const struct snap_frame *frame = stack->frames[i - 1];
 
@@ -118,7 +172,7 @@ static bool make_lines(struct snap_profile *profile, const struct snap_recorded_
 				return false;
 		}
 	}
-	if (count == 0)
+	if (count == labels)
 		lines[count++].name = why_empty(stack->unwind);
 	*count_ret = count;
 	return true;
@@ -128,7 +182,7 @@ const struct snap_lines_of *snap_profile_stack(struct snap_profile *profile, siz
 {
 	const struct snap_recorded_stack *stack = &profile->recording->stacks[number];
 	struct snap_lines_of *result = &profile->stacks[number];
-	size_t count = 2;
+	size_t count = 2 + (profile->options ? profile->options->group_label_count : 0);
 	struct snap_line *lines;
 
 	if (result->lines)

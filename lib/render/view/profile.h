@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/table.h"
+#include "model/options.h"
 #include "model/recording.h"
 
 /* One function of a stack. */
@@ -26,6 +27,7 @@ struct snap_lines_of {
 
 struct snap_profile {
 	const struct snap_recording *recording;
+	const struct snap_options *options; /* whose labels are lines, see below; NULL: none are */
 	struct snap_arena arena;
 	struct snap_interner interner;   /* of names of functions */
 	struct snap_pointer_table names; /* struct snap_frame -> its names, one an entry */
@@ -36,6 +38,11 @@ struct snap_profile {
 struct stacksnap_error *snap_profile_init(struct snap_profile *profile,
 					  const struct snap_recording *recording) _must_check_;
 void snap_profile_deinit(struct snap_profile *profile);
+/*
+ * Before the first stack: "KEY=VALUE" is the first line of stacks that have the label, for each
+ * `--group-by label:KEY`. The options must outlive the profile.
+ */
+void snap_profile_show_labels(struct snap_profile *profile, const struct snap_options *options);
 
 /*
  * The stack, root first, without a state; a gap is a line of its own ("… 12 frames left out …").
@@ -56,6 +63,16 @@ const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 /* "orderd[1234]", "worker-3/1240", "go/412" of a task; escaped, in the profile's arena; NULL without memory. */
 const char *snap_profile_process(struct snap_profile *profile, size_t process);
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
+
+/* What a program says of what a thread did in a run: of a request, of a task. */
+struct snap_labels_of {
+	const struct snap_label *labels;
+	size_t count;
+};
+
+struct snap_labels_of snap_profile_labels(const struct snap_recording *recording,
+					  const struct snap_track *track,
+					  const struct snap_run *run);
 
 /* The frame that stands for a state: "[running]", "[sleeping]"; static. */
 const char *snap_profile_state(enum snap_state state);
