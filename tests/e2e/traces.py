@@ -7,7 +7,7 @@ COLORS = {"thread_state_running", "thread_state_sleeping", "thread_state_uninter
           "thread_state_unknown", "yellow", "black", "grey"}
 KEYS = {
     "M": ({"ph", "pid", "tid", "name", "args"}, set()),
-    "X": ({"ph", "pid", "tid", "name", "ts", "dur"}, {"cname"}),
+    "X": ({"ph", "pid", "tid", "name", "ts", "dur"}, {"cname", "cat"}),
     "i": ({"ph", "pid", "tid", "name", "ts", "s", "cat"}, {"args"}),
     "C": ({"ph", "pid", "tid", "name", "ts", "cat", "args"}, set()),
 }

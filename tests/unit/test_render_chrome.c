@@ -5,6 +5,7 @@
 #include "render/render.h"
 #include "render/view/profile.h"
 #include "render/view/spans.h"
+#include "task_snapshots.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -311,6 +312,81 @@ static void test_counters_follow_the_states(void **state _unused_)
 	json_decref(document);
 }
 
+/* ---- what managed runtimes tell ---- */
+
+static const json_t *event_named(const json_t *events, size_t from, const char *kind,
+				 const char *name, size_t *at_ret)
+{
+	for (size_t i = from; i < json_array_size(events); i++) {
+		const json_t *event = json_array_get(events, i);
+
+		if (!is_kind(event, kind) || strcmp(text_of(event, "name"), name) != 0)
+			continue;
+		if (at_ret)
+			*at_ret = i;
+		return event;
+	}
+	fail_msg("no event %s %s", kind, name);
+	return NULL;
+}
+
+/* Slices of managed functions have their language, tasks their labels. */
+static void test_tasks_and_languages(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	_cleanup_free_ char *text = NULL;
+	json_t *document;
+	const json_t *events, *labels;
+	size_t at = 0;
+
+	assert_null(snap_recording_of_snapshot(&gitea, &recording));
+	text = render(recording, SNAP_STATE_FRAMES_ROOT);
+	document = parse(text);
+	events = json_object_get(document, "traceEvents");
+	assert_string_equal(text_of(event_named(events, 0, "X", "Handler.do_GET", NULL), "cat"),
+			    "python");
+	assert_string_equal(text_of(event_named(events, 0, "X", "runtime.goexit", NULL), "cat"),
+			    "go");
+	assert_null(text_of(event_named(events, 0, "X", "fsync", NULL), "cat"));
+	do {
+		labels = event_named(events, at, "i", "labels", &at);
+		at++;
+	} while (!text_of(json_object_get(labels, "args"), "process-type"));
+	labels = json_object_get(labels, "args");
+	assert_string_equal(text_of(labels, "process-description"), "GET: /me/repo");
+	assert_string_equal(text_of(labels, "state"), "open");
+	json_decref(document);
+}
+
+/* One instant where labels change, none where they go on. */
+static void test_labels(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_label labels[] = { { "request_uri", "/a" } };
+	_cleanup_free_ char *text = NULL;
+	const struct snap_track *track = recording->tracks;
+	const json_t *events, *first, *second;
+	json_t *document;
+	size_t at;
+
+	while (track->tid != 1303)
+		track++;
+	recording->stacks[track->runs[0].stack].labels = labels;
+	recording->stacks[track->runs[0].stack].label_count = 1;
+	text = render(recording, SNAP_STATE_FRAMES_ROOT);
+	document = parse(text);
+	events = json_object_get(document, "traceEvents");
+	for (at = 0, first = NULL; !first || number_of(first, "tid") != 1303; at++)
+		first = event_named(events, at, "i", "labels", &at);
+	assert_int_equal(number_of(first, "ts"), 0);
+	assert_string_equal(text_of(json_object_get(first, "args"), "request_uri"), "/a");
+	second = event_named(events, at, "i", "labels", &at);
+	assert_int_equal(number_of(second, "ts"), 30000);
+	assert_int_equal(json_object_size(json_object_get(second, "args")), 0);
+	assert_int_equal(number_of(event_named(events, at + 1, "i", "labels", &at), "ts"), 90000);
+	json_decref(document);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +396,8 @@ int main(void)
 		cmocka_unit_test(test_spans_break_where_ticks_were_missed),
 		cmocka_unit_test(test_a_program_that_execs_has_its_last_name),
 		cmocka_unit_test(test_counters_follow_the_states),
+		cmocka_unit_test(test_tasks_and_languages),
+		cmocka_unit_test(test_labels),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -12,6 +12,7 @@
 #include "long_recording.h"
 #include "recordings.h"
 #include "skip.h"
+#include "task_snapshots.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -122,7 +123,7 @@ static void check_tables(const json_t *root)
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++)
 		check_columns(json_object_get(shared, names[i]), names[i]);
 	check_range(frames, "func", 0, length_of(funcs), false);
-	check_range(frames, "category", 0, 7, false);
+	check_range(frames, "category", 0, 10, false);
 	check_range(frames, "address", -1, (json_int_t)1 << 32, false);
 	check_range(frames, "line", 1, (json_int_t)1 << 32, true);
 	check_range(funcs, "name", 0, string_count, false);
@@ -151,7 +152,7 @@ static void check_thread(const json_t *root, const json_t *thread)
 	check_columns(markers, "markers");
 	check_range(samples, "stack", 0, length_of(json_object_get(shared, "stackTable")), true);
 	check_range(markers, "name", 0, strings, false);
-	check_range(markers, "category", 0, 7, false);
+	check_range(markers, "category", 0, 10, false);
 	for (json_int_t i = 0; i < length_of(samples); i++) {
 		assert_true(json_number_value(cell(samples, "timeDeltas", i)) >= 0);
 		assert_true(number_at(samples, "threadCPUDelta", i) >= 0);
@@ -345,6 +346,116 @@ static void test_markers(void **state _unused_)
 	json_decref(root);
 }
 
+/* The marker of that type with that name, from `row` on. */
+static json_int_t find_marker(const json_t *root, const json_t *markers, const char *type,
+			      const char *name, json_int_t row)
+{
+	json_t *strings = json_object_get(json_object_get(root, "shared"), "stringArray");
+
+	for (; row < length_of(markers); row++) {
+		json_t *data = cell(markers, "data", row);
+		size_t number = (size_t)number_at(markers, "name", row);
+
+		if (strcmp(json_string_value(json_object_get(data, "type")), type) == 0 &&
+		    strcmp(json_string_value(json_array_get(strings, number)), name) == 0)
+			return row;
+	}
+	return -1;
+}
+
+static const char *label_value(const json_t *markers, json_int_t row)
+{
+	assert_true(row >= 0);
+	return json_string_value(json_object_get(cell(markers, "data", row), "value"));
+}
+
+/* A label is a marker for as long as it stays, whatever other ones do meanwhile. */
+static void test_labels(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
+	struct snap_label before[] = { { "request_uri", "/a" }, { "task", "load" } },
+			  after[] = { { "task", "load" } };
+	const struct snap_track *track = recording->tracks;
+	json_t *root, *markers;
+	json_int_t row;
+
+	while (track->tid != 1302)
+		track++;
+	/* On a disk, then it ran; later without. */
+	recording->stacks[track->runs[0].stack].labels = before;
+	recording->stacks[track->runs[0].stack].label_count = 2;
+	track->runs[1].stack = 0;
+	recording->stacks[0].labels = after;
+	recording->stacks[0].label_count = 1;
+	root = render_parsed(recording);
+	check_profile(root);
+	markers = json_object_get(thread_of(root, "1302"), "markers");
+	row = find_marker(root, markers, "Label", "request_uri", 0);
+	assert_string_equal(label_value(markers, row), "/a");
+	assert_true(fabs(json_number_value(cell(markers, "endTime", row)) - 40) < 1e-6);
+	row = find_marker(root, markers, "Label", "request_uri", row + 1);
+	assert_true(fabs(json_number_value(cell(markers, "startTime", row)) - 50) < 1e-6);
+	/* All the time until ticks were missed, then again. */
+	row = find_marker(root, markers, "Label", "task", 0);
+	assert_string_equal(label_value(markers, row), "load");
+	assert_true(fabs(json_number_value(cell(markers, "endTime", row)) - 60) < 1e-6);
+	row = find_marker(root, markers, "Label", "task", row + 1);
+	assert_int_equal(find_marker(root, markers, "Label", "task", row + 1), -1);
+	json_decref(root);
+}
+
+static json_int_t category_of(const json_t *root, const char *function)
+{
+	json_t *shared = json_object_get(root, "shared"),
+	       *frames = json_object_get(shared, "frameTable"),
+	       *funcs = json_object_get(shared, "funcTable"),
+	       *strings = json_object_get(shared, "stringArray");
+
+	for (json_int_t i = 0; i < length_of(frames); i++) {
+		json_int_t name = number_at(funcs, "name", number_at(frames, "func", i));
+
+		if (strcmp(json_string_value(json_array_get(strings, (size_t)name)), function) == 0)
+			return number_at(frames, "category", i);
+	}
+	fail_msg("no frame of %s", function);
+	return -1;
+}
+
+/* Functions have the category of their language; a task is a thread with its own labels. */
+static void test_tasks_and_languages(void **state _unused_)
+{
+	json_t *root = of_snapshot(&gitea), *thread, *markers,
+	       *categories = json_object_get(json_object_get(root, "meta"), "categories");
+	const char *const wanted[][2] = {
+		{ "code.gitea.io/gitea/modules/git.WalkReferences", "Go" },
+		{ "Handler.do_GET", "Python" },
+		{ "runtime.goexit", "System" },
+	};
+	bool found = false;
+	size_t i;
+
+	check_profile(root);
+	for (i = 0; i < SNAP_ARRAY_SIZE(wanted); i++) {
+		json_t *category =
+			json_array_get(categories, (size_t)category_of(root, wanted[i][0]));
+
+		assert_string_equal(json_string_value(json_object_get(category, "name")),
+				    wanted[i][1]);
+	}
+	json_array_foreach(json_object_get(root, "threads"), i, thread)
+	{
+		if (strcmp(json_string_value(json_object_get(thread, "name")), "go/412") != 0)
+			continue;
+		found = true;
+		markers = json_object_get(thread, "markers");
+		assert_string_equal(label_value(markers, find_marker(root, markers, "Label",
+								     "process-description", 0)),
+				    "GET: /me/repo");
+	}
+	assert_true(found);
+	json_decref(root);
+}
+
 static void test_counters(void **state _unused_)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
@@ -472,13 +583,21 @@ static void test_many_samples(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_snapshots),      cmocka_unit_test(test_threads_and_stacks),
-		cmocka_unit_test(test_libraries),      cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_processor_time), cmocka_unit_test(test_markers),
-		cmocka_unit_test(test_counters),       cmocka_unit_test(test_exec),
-		cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_snapshots),
+		cmocka_unit_test(test_threads_and_stacks),
+		cmocka_unit_test(test_libraries),
+		cmocka_unit_test(test_samples),
+		cmocka_unit_test(test_processor_time),
+		cmocka_unit_test(test_markers),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_many_samples),
+		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_tasks_and_languages),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -12,47 +12,17 @@
  * begins. That takes one number a span: how much of the stack before it goes on. A slice at depth D
  * ends before the first span of which not more than D goes on.
  *
- * Counters: threads by state of each process, and for how long something stood still at each tick.
- * An event says what holds from its time on, so there is one only where something changed, and one
- * at the end: viewers draw a value up to the next one.
+ * Labels: an instant on the thread's line where what the program says of its work changes. They are
+ * no arguments of slices, which readers would tell apart by them.
  */
+#include "render/chrome/chrome.h"
 #include "base/buffer.h"
 #include "render/render.h"
 #include "render/view/figures.h"
-#include "render/view/profile.h"
-#include "render/view/spans.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-struct chrome {
-	const struct snap_recording *recording;
-	const struct snap_options *options;
-	struct snap_json_writer *json;
-	struct snap_profile profile;
-	struct snap_timeline timeline;
-};
-
-/* ---- events ---- */
-
-/*
- * Times and lengths are whole microseconds, because readers add them up in floating point, where
- * slices with fractions would no longer end where their parents do.
- */
-static int64_t microseconds(int64_t ns)
-{
-	return ns / 1000;
-}
-
-/* Begins an event of that kind, which the caller ends. tid 0: it belongs to the process. */
-static void begin_event(struct chrome *chrome, const char *kind, pid_t pid, pid_t tid)
-{
-	snap_json_line(chrome->json);
-	snap_json_begin(chrome->json, NULL, '{');
-	snap_json_clean(chrome->json, "ph", kind);
-	snap_json_number(chrome->json, "pid", pid);
-	snap_json_number(chrome->json, "tid", tid ? tid : pid);
-}
+#include <string.h>
 
 /* ---- slices ---- */
 
@@ -64,12 +34,12 @@ struct step {
 };
 
 /* Frames of a step's stack with the one that stands for the state. */
-static size_t depth_of(const struct chrome *chrome, const struct step *step)
+static size_t depth_of(const struct snap_chrome *chrome, const struct step *step)
 {
 	return step->lines->count + (chrome->options->state_frames != SNAP_STATE_FRAMES_NO);
 }
 
-static bool is_state(const struct chrome *chrome, const struct step *step, size_t depth)
+static bool is_state(const struct snap_chrome *chrome, const struct step *step, size_t depth)
 {
 	switch (chrome->options->state_frames) {
 	case SNAP_STATE_FRAMES_ROOT:
@@ -82,16 +52,25 @@ static bool is_state(const struct chrome *chrome, const struct step *step, size_
 	return false;
 }
 
-/* Equal names are equal pointers. */
-static const char *name_at(const struct chrome *chrome, const struct step *step, size_t depth)
+/* NULL for the one of the state. */
+static const struct snap_line *line_at(const struct snap_chrome *chrome, const struct step *step,
+				       size_t depth)
 {
 	if (is_state(chrome, step, depth))
-		return snap_profile_state(step->span.run->state);
-	return step->lines->lines[depth - (chrome->options->state_frames == SNAP_STATE_FRAMES_ROOT)]
-		.name;
+		return NULL;
+	return &step->lines
+			->lines[depth - (chrome->options->state_frames == SNAP_STATE_FRAMES_ROOT)];
 }
 
-static size_t common_frames(const struct chrome *chrome, const struct step *before,
+/* Equal names are equal pointers. */
+static const char *name_at(const struct snap_chrome *chrome, const struct step *step, size_t depth)
+{
+	const struct snap_line *line = line_at(chrome, step, depth);
+
+	return line ? line->name : snap_profile_state(step->span.run->state);
+}
+
+static size_t common_frames(const struct snap_chrome *chrome, const struct step *before,
 			    const struct step *step)
 {
 	size_t depth = depth_of(chrome, step), common = 0;
@@ -126,34 +105,37 @@ struct slice_head {
 	int64_t begin_us;
 };
 
-static void make_slice_head(const struct chrome *chrome, const struct snap_track *track,
+static void make_slice_head(const struct snap_chrome *chrome, const struct snap_track *track,
 			    const struct step *step, struct slice_head *head)
 {
-	head->begin_us = microseconds(step->span.begin_ns);
+	head->begin_us = snap_chrome_us(step->span.begin_ns);
 	head->length = (size_t)snprintf(head->text, sizeof(head->text),
 					"\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64,
 					chrome->recording->processes[track->process].node->pid,
 					track->tid, head->begin_us);
 }
 
-static void put_slice(struct chrome *chrome, const struct slice_head *head, const struct step *step,
-		      size_t depth, int64_t end_ns)
+static void put_slice(struct snap_chrome *chrome, const struct slice_head *head,
+		      const struct step *step, size_t depth, int64_t end_ns)
 {
+	const struct snap_line *line = line_at(chrome, step, depth);
 	struct snap_json_writer *json = chrome->json;
 
 	snap_json_line(json);
 	snap_json_begin(json, NULL, '{');
 	snap_json_bytes(json, NULL, head->text, head->length);
-	snap_json_number(json, "dur", microseconds(end_ns) - head->begin_us);
+	snap_json_number(json, "dur", snap_chrome_us(end_ns) - head->begin_us);
 	snap_json_clean(json, "name", name_at(chrome, step, depth));
-	if (is_state(chrome, step, depth))
+	if (!line)
 		snap_json_clean(json, "cname", colors[step->span.run->state]);
+	else if (line->entry)
+		snap_json_text_if(json, "cat", line->entry->language);
 	snap_json_end(json, '}');
 }
 
 /* The steps of one thread, and when the slices that begin at one of them end, by depth. */
 struct slices {
-	struct chrome *chrome;
+	struct snap_chrome *chrome;
 	const struct snap_track *track;
 	struct step *steps;
 	size_t step_count, step_capacity;
@@ -186,6 +168,44 @@ static struct stacksnap_error *add_step(struct slices *slices, const struct snap
 	return NULL;
 }
 
+static bool same_labels(struct snap_labels_of a, struct snap_labels_of b)
+{
+	bool same = a.count == b.count;
+
+	for (size_t i = 0; same && a.labels != b.labels && i < a.count; i++)
+		same = strcmp(a.labels[i].key, b.labels[i].key) == 0 &&
+		       strcmp(a.labels[i].value, b.labels[i].value) == 0;
+	return same;
+}
+
+/* Those from a step on, where they are others than before; none: they ended. */
+static void put_labels(struct slices *slices, size_t number)
+{
+	const struct snap_recording *recording = slices->chrome->recording;
+	const struct snap_span *span = &slices->steps[number].span;
+	struct snap_json_writer *json = slices->chrome->json;
+	struct snap_labels_of before = { .count = 0 },
+			      now = snap_profile_labels(recording, slices->track, span->run);
+
+	if (number)
+		before = snap_profile_labels(recording, slices->track,
+					     slices->steps[number - 1].span.run);
+	if (same_labels(before, now))
+		return;
+	snap_chrome_begin(slices->chrome, "i",
+			  recording->processes[slices->track->process].node->pid,
+			  slices->track->tid);
+	snap_json_clean(json, "name", "labels");
+	snap_json_clean(json, "cat", "labels");
+	snap_json_clean(json, "s", "t");
+	snap_json_number(json, "ts", snap_chrome_us(span->begin_ns));
+	snap_json_begin(json, "args", '{');
+	for (size_t i = 0; i < now.count; i++)
+		snap_json_label(json, now.labels[i].key, now.labels[i].value);
+	snap_json_end(json, '}');
+	snap_json_end(json, '}');
+}
+
 /* The slices that begin at a step; the inner ones end first. */
 static void put_slices_of_step(struct slices *slices, size_t number)
 {
@@ -207,7 +227,8 @@ static void put_slices_of_step(struct slices *slices, size_t number)
 }
 
 /* In order of time, parents before their children. */
-static struct stacksnap_error *put_slices(struct chrome *chrome, const struct snap_track *track)
+static struct stacksnap_error *put_slices(struct snap_chrome *chrome,
+					  const struct snap_track *track)
 {
 	_cleanup_(slices_deinit) struct slices slices = { .chrome = chrome, .track = track };
 	struct snap_spans spans;
@@ -220,154 +241,20 @@ static struct stacksnap_error *put_slices(struct chrome *chrome, const struct sn
 		if (err)
 			return err;
 	}
-	for (size_t i = 0; i < slices.step_count; i++)
+	for (size_t i = 0; i < slices.step_count; i++) {
+		put_labels(&slices, i);
 		put_slices_of_step(&slices, i);
+	}
 	return NULL;
-}
-
-/* ---- counters ---- */
-
-/* What the states are counted as. */
-enum { COUNT_OTHER, COUNT_RUNNING, COUNT_SLEEPING, COUNT_DISK, COUNT_KINDS };
-
-static const unsigned char kinds[SNAP_STATE_COUNT] = {
-	[SNAP_STATE_RUNNING] = COUNT_RUNNING, [SNAP_STATE_SLEEPING] = COUNT_SLEEPING,
-	[SNAP_STATE_IDLE] = COUNT_SLEEPING,   [SNAP_STATE_PARKED] = COUNT_SLEEPING,
-	[SNAP_STATE_DISK] = COUNT_DISK,
-};
-
-struct counts {
-	int32_t of[COUNT_KINDS];
-};
-
-/* Up to the opening bracket of the values. */
-static void begin_counter(struct chrome *chrome, pid_t pid, const char *name, int64_t time_ns)
-{
-	begin_event(chrome, "C", pid, 0);
-	snap_json_clean(chrome->json, "cat", "stacksnap");
-	snap_json_clean(chrome->json, "name", name);
-	snap_json_number(chrome->json, "ts", microseconds(time_ns));
-	snap_json_begin(chrome->json, "args", '{');
-}
-
-static void end_counter(struct chrome *chrome)
-{
-	snap_json_end(chrome->json, '}');
-	snap_json_end(chrome->json, '}');
-}
-
-static void put_counts(struct chrome *chrome, pid_t pid, int64_t time_ns,
-		       const struct counts *counts)
-{
-	begin_counter(chrome, pid, "threads", time_ns);
-	snap_json_number(chrome->json, "running", counts->of[COUNT_RUNNING]);
-	snap_json_number(chrome->json, "sleeping", counts->of[COUNT_SLEEPING]);
-	snap_json_number(chrome->json, "disk", counts->of[COUNT_DISK]);
-	snap_json_number(chrome->json, "other", counts->of[COUNT_OTHER]);
-	end_counter(chrome);
-}
-
-/* What each run changes, at ticks since the process's first one. */
-static void count_changes(struct counts *changes, uint32_t first, uint32_t last,
-			  const struct snap_track *track)
-{
-	for (size_t i = 0; i < track->run_count; i++) {
-		const struct snap_run *run = &track->runs[i];
-		size_t kind = kinds[run->state];
-
-		if (run->first < first || run->last > last)
-			continue;
-		changes[run->first - first].of[kind]++;
-		changes[run->last - first + 1].of[kind]--;
-	}
-}
-
-static void put_changed_counts(struct chrome *chrome, const struct snap_recorded_process *process,
-			       const struct counts *changes, size_t count)
-{
-	const struct snap_recording *recording = chrome->recording;
-	struct counts now = { { 0 } };
-
-	for (size_t i = 0; i < count; i++) {
-		bool changed = i == 0;
-
-		for (size_t k = 0; k < COUNT_KINDS; k++) {
-			changed = changed || changes[i].of[k];
-			now.of[k] += changes[i].of[k];
-		}
-		if (changed)
-			put_counts(chrome, process->node->pid,
-				   recording->ticks[process->first + i].time_ns, &now);
-	}
-	/* One that went on as another program is counted further by that. */
-	if (process->execed)
-		return;
-	if (process->last + 1 < recording->tick_count)
-		now = (struct counts){ { 0 } };
-	put_counts(chrome, process->node->pid,
-		   snap_timeline_tick_end(&chrome->timeline, process->last), &now);
-}
-
-/* An event whenever the states of a process's threads changed; `tracks` are its threads. */
-static struct stacksnap_error *put_states(struct chrome *chrome, size_t process,
-					  const struct snap_track *tracks, size_t count)
-{
-	const struct snap_recorded_process *of = &chrome->recording->processes[process];
-	size_t ticks = (size_t)of->last - of->first + 1;
-	_cleanup_free_ struct counts *changes = NULL;
-
-	if (count == 0 || of->first > of->last || of->last >= chrome->recording->tick_count)
-		return NULL;
-	changes = calloc(ticks + 1, sizeof(*changes));
-	if (!changes)
-		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		count_changes(changes, of->first, of->last, &tracks[i]);
-	put_changed_counts(chrome, of, changes, ticks);
-	return NULL;
-}
-
-static void put_stop(struct chrome *chrome, int64_t time_ns, int64_t stopped_ns)
-{
-	begin_counter(chrome, chrome->recording->processes[0].node->pid, "stop_us", time_ns);
-	snap_json_decimal(chrome->json, "us", stopped_ns, 3);
-	end_counter(chrome);
-}
-
-/* As a counter of the first process. */
-static void put_stops(struct chrome *chrome)
-{
-	const struct snap_recording *recording = chrome->recording;
-	int64_t last_ns = 0;
-	bool any = false;
-
-	if (recording->process_count == 0)
-		return;
-	for (size_t i = 0; i < recording->tick_count; i++) {
-		int64_t end_ns = snap_timeline_tick_end(&chrome->timeline, i);
-
-		if (recording->ticks[i].stopped_ns != last_ns) {
-			last_ns = recording->ticks[i].stopped_ns;
-			put_stop(chrome, recording->ticks[i].time_ns, last_ns);
-			any = true;
-		}
-		/* At the end, and where ticks were missed: in those nothing was stopped. */
-		if (i + 1 == recording->tick_count
-			    ? any
-			    : last_ns && end_ns < recording->ticks[i + 1].time_ns) {
-			put_stop(chrome, end_ns, 0);
-			last_ns = 0;
-		}
-	}
 }
 
 /* ---- names ---- */
 
 /* `text` is escaped. */
-static void put_name(struct chrome *chrome, pid_t pid, pid_t tid, const char *kind, const char *key,
-		     const char *text)
+static void put_name(struct snap_chrome *chrome, pid_t pid, pid_t tid, const char *kind,
+		     const char *key, const char *text)
 {
-	begin_event(chrome, "M", pid, tid);
+	snap_chrome_begin(chrome, "M", pid, tid);
 	snap_json_clean(chrome->json, "name", kind);
 	snap_json_begin(chrome->json, "args", '{');
 	snap_json_clean(chrome->json, key, text);
@@ -375,7 +262,8 @@ static void put_name(struct chrome *chrome, pid_t pid, pid_t tid, const char *ki
 	snap_json_end(chrome->json, '}');
 }
 
-static struct stacksnap_error *put_process_name(struct chrome *chrome, const struct snap_node *node)
+static struct stacksnap_error *put_process_name(struct snap_chrome *chrome,
+						const struct snap_node *node)
 {
 	const char *name = snap_profile_escaped(&chrome->profile, node->name ? node->name : "?");
 	const char *label =
@@ -390,7 +278,7 @@ static struct stacksnap_error *put_process_name(struct chrome *chrome, const str
 }
 
 /* The process goes on as another program, or its pid has come to another process. */
-static void put_change(struct chrome *chrome, const struct snap_recorded_process *before,
+static void put_change(struct snap_chrome *chrome, const struct snap_recorded_process *before,
 		       const struct snap_recorded_process *process)
 {
 	const struct snap_recording *recording = chrome->recording;
@@ -398,11 +286,11 @@ static void put_change(struct chrome *chrome, const struct snap_recorded_process
 
 	if (process->first >= recording->tick_count)
 		return;
-	begin_event(chrome, "i", process->node->pid, 0);
+	snap_chrome_begin(chrome, "i", process->node->pid, 0);
 	snap_json_clean(json, "name", before->execed ? "exec" : "new process");
 	snap_json_clean(json, "cat", "process");
 	snap_json_clean(json, "s", "p");
-	snap_json_number(json, "ts", microseconds(recording->ticks[process->first].time_ns));
+	snap_json_number(json, "ts", snap_chrome_us(recording->ticks[process->first].time_ns));
 	snap_json_begin(json, "args", '{');
 	snap_json_text(json, "from", before->node->name);
 	snap_json_text(json, "to", process->node->name);
@@ -474,8 +362,8 @@ static bool goes_on(const struct program *programs, size_t count, const struct s
 }
 
 /* The threads of the first of `count` programs of one pid. */
-static struct stacksnap_error *put_tracks(struct chrome *chrome, const struct program *programs,
-					  size_t count)
+static struct stacksnap_error *put_tracks(struct snap_chrome *chrome,
+					  const struct program *programs, size_t count)
 {
 	for (size_t i = 0; i < programs->track_count; i++) {
 		const struct snap_track *track = &programs->tracks[i];
@@ -497,8 +385,8 @@ static struct stacksnap_error *put_tracks(struct chrome *chrome, const struct pr
 }
 
 /* All programs of one pid. */
-static struct stacksnap_error *put_programs(struct chrome *chrome, const struct program *programs,
-					    size_t count)
+static struct stacksnap_error *put_programs(struct snap_chrome *chrome,
+					    const struct program *programs, size_t count)
 {
 	struct stacksnap_error *err;
 
@@ -514,14 +402,15 @@ static struct stacksnap_error *put_programs(struct chrome *chrome, const struct 
 		err = put_tracks(chrome, program, count - i);
 		if (err)
 			return err;
-		err = put_states(chrome, number, program->tracks, program->track_count);
+		err = snap_chrome_put_states(chrome, number, program->tracks, program->track_count);
 		if (err)
 			return err;
 	}
 	return NULL;
 }
 
-static struct stacksnap_error *put_processes(struct chrome *chrome, const struct program *programs)
+static struct stacksnap_error *put_processes(struct snap_chrome *chrome,
+					     const struct program *programs)
 {
 	size_t count = chrome->recording->process_count;
 
@@ -540,7 +429,7 @@ static struct stacksnap_error *put_processes(struct chrome *chrome, const struct
 
 /* ---- the document ---- */
 
-static void put_head(struct chrome *chrome)
+static void put_head(struct snap_chrome *chrome)
 {
 	const struct snap_recording *recording = chrome->recording;
 	struct snap_json_writer *json = chrome->json;
@@ -559,7 +448,7 @@ static void put_head(struct chrome *chrome)
 	snap_json_end(json, '}');
 }
 
-static struct stacksnap_error *put_document(struct chrome *chrome)
+static struct stacksnap_error *put_document(struct snap_chrome *chrome)
 {
 	_cleanup_free_ struct program *programs = list_programs(chrome->recording);
 	struct snap_json_writer *json = chrome->json;
@@ -574,7 +463,7 @@ static struct stacksnap_error *put_document(struct chrome *chrome)
 	err = put_processes(chrome, programs);
 	if (err)
 		return err;
-	put_stops(chrome);
+	snap_chrome_put_stops(chrome);
 	snap_json_line(json);
 	snap_json_end(json, ']');
 	snap_json_end(json, '}');
@@ -583,7 +472,7 @@ static struct stacksnap_error *put_document(struct chrome *chrome)
 	return json->failed ? snap_error_no_memory() : NULL;
 }
 
-static void chrome_deinit(struct chrome *chrome)
+static void chrome_deinit(struct snap_chrome *chrome)
 {
 	snap_timeline_deinit(&chrome->timeline);
 	snap_profile_deinit(&chrome->profile);
@@ -593,7 +482,7 @@ static void chrome_deinit(struct chrome *chrome)
 struct stacksnap_error *snap_render_chrome(const struct snap_recording *recording,
 					   const struct snap_options *options, FILE *out)
 {
-	_cleanup_(chrome_deinit) struct chrome chrome = {
+	_cleanup_(chrome_deinit) struct snap_chrome chrome = {
 		.recording = recording,
 		.options = options,
 		.json = snap_json_writer_create(out, SNAP_JSON_COMPACT),
@@ -603,6 +492,7 @@ struct stacksnap_error *snap_render_chrome(const struct snap_recording *recordin
 	err = snap_profile_init(&chrome.profile, recording);
 	if (err)
 		return err;
+	snap_profile_show_labels(&chrome.profile, options);
 	err = snap_timeline_init(&chrome.timeline, recording);
 	if (err)
 		return err;

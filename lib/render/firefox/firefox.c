@@ -23,7 +23,10 @@ static const char categories[] =
 	"{\"name\":\"System\",\"color\":\"lightblue\",\"subcategories\":[\"Other\"]},"
 	"{\"name\":\"Kernel\",\"color\":\"purple\",\"subcategories\":[\"Other\"]},"
 	"{\"name\":\"JIT\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
-	"{\"name\":\"Disk\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]";
+	"{\"name\":\"Disk\",\"color\":\"orange\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"Go\",\"color\":\"brown\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"Python\",\"color\":\"green\",\"subcategories\":[\"Other\"]},"
+	"{\"name\":\"PHP\",\"color\":\"magenta\",\"subcategories\":[\"Other\"]}]";
 
 static const char marker_schema[] =
 	"["
@@ -33,6 +36,10 @@ static const char marker_schema[] =
 	"{\"key\":\"state\",\"label\":\"State\",\"format\":\"string\"},"
 	"{\"key\":\"syscall\",\"label\":\"System call\",\"format\":\"string\"},"
 	"{\"key\":\"wchan\",\"label\":\"Waits in\",\"format\":\"string\"}]},\n"
+	"{\"name\":\"Label\",\"display\":[\"marker-chart\",\"marker-table\"],"
+	"\"tooltipLabel\":\"{marker.name}\",\"chartLabel\":\"{marker.data.value}\","
+	"\"tableLabel\":\"{marker.data.value}\",\"fields\":["
+	"{\"key\":\"value\",\"label\":\"Value\",\"format\":\"string\"}]},\n"
 	"{\"name\":\"Stop\",\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],"
 	"\"description\":\"For as long as some thread of the targets was stopped to be read.\","
 	"\"tooltipLabel\":\"stopped\",\"chartLabel\":\"stopped\",\"fields\":[]}]";
@@ -230,6 +237,7 @@ static bool put_document(struct snap_json_writer *json, const struct snap_record
 }
 
 static struct stacksnap_error *render_profile(const struct snap_recording *recording,
+					      const struct snap_options *options,
 					      struct snap_json_writer *json)
 {
 	_cleanup_(snap_profile_deinit) struct snap_profile profile;
@@ -240,6 +248,7 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 	err = snap_profile_init(&profile, recording);
 	if (err)
 		return err;
+	snap_profile_show_labels(&profile, options);
 	err = snap_firefox_tables_init(&tables, &profile);
 	if (err)
 		return err;
@@ -250,7 +259,7 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 }
 
 struct stacksnap_error *snap_render_firefox(const struct snap_recording *recording,
-					    const struct snap_options *options _unused_, FILE *out)
+					    const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json =
 		snap_json_writer_create(out, SNAP_JSON_COMPACT);
@@ -258,7 +267,7 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 
 	if (!json)
 		return snap_error_no_memory();
-	err = render_profile(recording, json);
+	err = render_profile(recording, options, json);
 	if (err)
 		return err;
 	if (ferror(out))
@@ -267,8 +276,7 @@ struct stacksnap_error *snap_render_firefox(const struct snap_recording *recordi
 }
 
 struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *recording,
-					       const struct snap_options *options _unused_,
-					       FILE *out)
+					       const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_gzip_destroyp) struct snap_gzip *gzip = NULL;
 	_cleanup_(snap_json_writer_destroyp) struct snap_json_writer *json = NULL;
@@ -280,7 +288,7 @@ struct stacksnap_error *snap_render_firefox_gz(const struct snap_recording *reco
 	json = snap_json_writer_create_to(snap_gzip_write, gzip, SNAP_JSON_COMPACT);
 	if (!json)
 		return snap_error_no_memory();
-	err = render_profile(recording, json);
+	err = render_profile(recording, options, json);
 	if (err)
 		return err;
 	err = snap_gzip_finish(gzip);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+/* States have none of the languages' categories. */
 enum { NONE = UINT32_MAX, CATEGORIES = SNAP_FIREFOX_DISK + 1 };
 
 /* Rows are compared as bytes: they have no holes. Any field may be NONE. */
@@ -107,6 +108,23 @@ static uint32_t number_source(struct snap_firefox_tables *tables, const struct s
 	return numbered(&tables->sources, &row, sizeof(row), ok);
 }
 
+static enum snap_firefox_category category_of_language(const char *language)
+{
+	static const struct {
+		const char *language;
+		enum snap_firefox_category category;
+	} languages[] = {
+		{ "go", SNAP_FIREFOX_GO },
+		{ "python", SNAP_FIREFOX_PYTHON },
+		{ "php", SNAP_FIREFOX_PHP },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].language, language) == 0)
+			return languages[i].category;
+	return SNAP_FIREFOX_OTHER;
+}
+
 static enum snap_firefox_category category_of(const struct snap_line *line)
 {
 	if (!line->entry)
@@ -115,6 +133,8 @@ static enum snap_firefox_category category_of(const struct snap_line *line)
 		return SNAP_FIREFOX_KERNEL;
 	if (line->entry->system)
 		return SNAP_FIREFOX_SYSTEM;
+	if (line->entry->language)
+		return category_of_language(line->entry->language);
 	return line->frame->module ? SNAP_FIREFOX_USER : SNAP_FIREFOX_JIT;
 }
 

@@ -19,6 +19,10 @@ enum snap_firefox_category {
 	SNAP_FIREFOX_KERNEL,
 	SNAP_FIREFOX_JIT,
 	SNAP_FIREFOX_DISK,
+	/* Of a language's own functions, but for those that came with it. */
+	SNAP_FIREFOX_GO,
+	SNAP_FIREFOX_PYTHON,
+	SNAP_FIREFOX_PHP,
 };
 
 /* Rows are numbered by pools, whose bytes are the rows. */

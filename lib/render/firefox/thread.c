@@ -13,6 +13,39 @@
 /* More samples than this are not drawn one by one: a run then has its first and its last. */
 enum { MOST_SAMPLES = 2000000 };
 
+/* The number of a label's key in strings, SIZE_MAX without memory. */
+static size_t number_key(struct snap_firefox_tables *tables, const struct snap_label *label)
+{
+	const char *key = snap_profile_escaped(tables->profile, label->key);
+
+	return key ? snap_pool_add(&tables->strings, key, strlen(key)) : SIZE_MAX;
+}
+
+static bool add_keys(struct snap_firefox_tables *tables, const struct snap_label *labels,
+		     size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (number_key(tables, &labels[i]) == SIZE_MAX)
+			return false;
+	return true;
+}
+
+/* Names of markers: strings are written before the threads are. */
+static bool add_all_keys(struct snap_firefox_tables *tables, const struct snap_recording *recording)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < recording->stack_count && ok; i++)
+		ok = add_keys(tables, recording->stacks[i].labels,
+			      recording->stacks[i].label_count);
+	for (size_t i = 0; i < recording->track_count && ok; i++) {
+		const struct snap_task *task = recording->tracks[i].task;
+
+		ok = !task || add_keys(tables, task->labels, task->label_count);
+	}
+	return ok;
+}
+
 struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
 						  const struct snap_recording *recording,
 						  struct snap_firefox_tables *tables)
@@ -28,7 +61,7 @@ struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *t
 		ok = ok && threads->state_names[i] != SIZE_MAX;
 	}
 	threads->stop_name = snap_pool_add(&tables->strings, "stop", 4);
-	ok = ok && threads->stop_name != SIZE_MAX;
+	ok = ok && threads->stop_name != SIZE_MAX && add_all_keys(tables, recording);
 	for (size_t i = 0; i < recording->track_count && ok; i++)
 		for (size_t k = 0; k < recording->tracks[i].run_count && ok; k++) {
 			const struct snap_run *run = &recording->tracks[i].runs[k];
@@ -44,6 +77,9 @@ void snap_firefox_threads_deinit(struct snap_firefox_threads *threads)
 {
 	free(threads->samples);
 	free(threads->spans);
+	free(threads->labels);
+	free(threads->open);
+	free(threads->still);
 }
 
 /* Ticks were missed after this one: the states until the next are unknown. */
@@ -178,6 +214,65 @@ static void put_samples(const struct snap_firefox_threads *threads, struct snap_
 	snap_json_end(json, '}');
 }
 
+/* ---- labels: each for as long as the thread had it ---- */
+
+/* The span of the stretch before that goes on, SIZE_MAX: there is none. */
+static size_t find_open(const struct snap_firefox_threads *threads, const struct snap_label *label,
+			const struct snap_run *run)
+{
+	for (size_t i = 0; i < threads->open_count; i++) {
+		const struct snap_firefox_label *open = &threads->labels[threads->open[i]];
+
+		if (open->run.last + 1 == run->first &&
+		    !gap_after(threads->recording, open->run.last) &&
+		    strcmp(open->label->key, label->key) == 0 &&
+		    strcmp(open->label->value, label->value) == 0)
+			return threads->open[i];
+	}
+	return SIZE_MAX;
+}
+
+static bool add_label(struct snap_firefox_threads *threads, const struct snap_label *label,
+		      const struct snap_run *run)
+{
+	size_t at = find_open(threads, label, run), name;
+
+	if (!snap_reserve_array(threads->still, threads->still_capacity, threads->still_count + 1))
+		return false;
+	if (at == SIZE_MAX) {
+		at = threads->label_count;
+		name = number_key(threads->tables, label);
+		if (name == SIZE_MAX ||
+		    !snap_reserve_array(threads->labels, threads->label_capacity, at + 1))
+			return false;
+		threads->labels[threads->label_count++] =
+			(struct snap_firefox_label){ label, *run, name };
+	}
+	threads->still[threads->still_count++] = at;
+	return true;
+}
+
+/* Of a stretch of a run without a gap. */
+static bool add_labels(struct snap_firefox_threads *threads, const struct snap_track *track,
+		       const struct snap_run *run)
+{
+	struct snap_labels_of labels = snap_profile_labels(threads->recording, track, run);
+	size_t *before = threads->open, capacity = threads->open_capacity;
+
+	threads->still_count = 0;
+	for (size_t i = 0; i < labels.count; i++)
+		if (!add_label(threads, &labels.labels[i], run))
+			return false;
+	for (size_t i = 0; i < threads->still_count; i++)
+		threads->labels[threads->still[i]].run.last = run->last;
+	threads->open = threads->still;
+	threads->open_count = threads->still_count;
+	threads->open_capacity = threads->still_capacity;
+	threads->still = before;
+	threads->still_capacity = capacity;
+	return true;
+}
+
 /* ---- markers: a span for as long as the thread stayed in a state, and one for each stop ---- */
 
 static bool continues_span(const struct snap_recording *recording, const struct snap_run *span,
@@ -203,10 +298,10 @@ static bool add_span(struct snap_firefox_threads *threads, const struct snap_run
 	return true;
 }
 
-/* Fills threads->spans. False without memory. */
+/* Fills threads->spans and labels. False without memory. */
 static bool collect_spans(struct snap_firefox_threads *threads, const struct snap_track *track)
 {
-	threads->span_count = 0;
+	threads->span_count = threads->label_count = threads->open_count = 0;
 	for (size_t i = 0; i < track->run_count; i++) {
 		struct snap_run rest = track->runs[i];
 
@@ -214,12 +309,12 @@ static bool collect_spans(struct snap_firefox_threads *threads, const struct sna
 			if (!gap_after(threads->recording, tick))
 				continue;
 			rest.last = tick;
-			if (!add_span(threads, &rest))
+			if (!add_span(threads, &rest) || !add_labels(threads, track, &rest))
 				return false;
 			rest.first = tick + 1;
 			rest.last = track->runs[i].last;
 		}
-		if (!add_span(threads, &rest))
+		if (!add_span(threads, &rest) || !add_labels(threads, track, &rest))
 			return false;
 	}
 	return true;
@@ -252,6 +347,13 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 			snap_json_text(json, "wchan", span->wchan);
 		snap_json_end(json, '}');
 	}
+	for (size_t i = 0; i < threads->label_count; i++) {
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_clean(json, "type", "Label");
+		snap_json_text(json, "value", threads->labels[i].label->value);
+		snap_json_end(json, '}');
+	}
 	for (size_t i = 0; i < stops; i++)
 		snap_json_raw(json, NULL, "{\"type\":\"Stop\"}");
 	snap_json_end(json, ']');
@@ -261,14 +363,15 @@ enum marker_column { MARKER_NAME, MARKER_START, MARKER_END, MARKER_PHASE, MARKER
 
 /* A snapshot has no length: its markers are instants. */
 static void put_span_cell(const struct snap_firefox_threads *threads, struct snap_json_writer *json,
-			  const struct snap_run *span, enum marker_column column)
+			  const struct snap_run *span, size_t name,
+			  enum snap_firefox_category category, enum marker_column column)
 {
 	const struct snap_recording *recording = threads->recording;
 	bool instant = recording->period_ns == 0;
 
 	switch (column) {
 	case MARKER_NAME:
-		snap_json_number(json, NULL, (int64_t)threads->state_names[span->state]);
+		snap_json_number(json, NULL, (int64_t)name);
 		break;
 	case MARKER_START:
 		snap_json_decimal(json, NULL, snap_firefox_time_us(recording, span->first), 3);
@@ -285,7 +388,7 @@ static void put_span_cell(const struct snap_firefox_threads *threads, struct sna
 		snap_json_number(json, NULL, !instant);
 		break;
 	case MARKER_CATEGORY:
-		snap_json_number(json, NULL, snap_firefox_category_of(span->state));
+		snap_json_number(json, NULL, category);
 		break;
 	}
 }
@@ -324,12 +427,18 @@ static void put_markers(const struct snap_firefox_threads *threads, struct snap_
 
 	snap_json_line(json);
 	snap_json_begin(json, "markers", '{');
-	snap_json_number(json, "length", (int64_t)(threads->span_count + marked));
+	snap_json_number(json, "length",
+			 (int64_t)(threads->span_count + threads->label_count + marked));
 	put_marker_data(threads, json, marked);
 	for (unsigned column = 0; column < SNAP_ARRAY_SIZE(keys); column++) {
 		snap_json_begin(json, keys[column], '[');
 		for (size_t i = 0; i < threads->span_count; i++)
-			put_span_cell(threads, json, &threads->spans[i], column);
+			put_span_cell(threads, json, &threads->spans[i],
+				      threads->state_names[threads->spans[i].state],
+				      snap_firefox_category_of(threads->spans[i].state), column);
+		for (size_t i = 0; i < threads->label_count; i++)
+			put_span_cell(threads, json, &threads->labels[i].run,
+				      threads->labels[i].name, SNAP_FIREFOX_OTHER, column);
 		for (size_t i = 0; stops && i < recording->tick_count; i++)
 			if (recording->ticks[i].stopped_ns > 0)
 				put_stop_cell(threads, json, &recording->ticks[i], column);

@@ -15,6 +15,13 @@ struct snap_firefox_sample {
 	int64_t cpu_us; /* that it ran since the sample before */
 };
 
+/* As long as a thread had a label. */
+struct snap_firefox_label {
+	const struct snap_label *label;
+	struct snap_run run; /* from first to last */
+	size_t name;         /* in strings */
+};
+
 struct snap_firefox_threads {
 	const struct snap_recording *recording;
 	struct snap_firefox_tables *tables;
@@ -25,6 +32,12 @@ struct snap_firefox_threads {
 	size_t sample_count, sample_capacity;
 	struct snap_run *spans; /* runs of one state, for markers */
 	size_t span_count, span_capacity;
+	struct snap_firefox_label *labels;
+	size_t label_count, label_capacity;
+	size_t *open; /* of them, those of the stretch before, in the order of its labels */
+	size_t open_count, open_capacity;
+	size_t *still; /* the same of the stretch at hand */
+	size_t still_count, still_capacity;
 };
 
 /* All that the threads need of the tables is put there. NO_MEMORY. */
