@@ -2,8 +2,13 @@
 """Recordings of programs that an interpreter runs: which functions they show, and how often."""
 import json
 import os
+import sys
 
-from harness import Case, need
+from harness import Case, SOURCE, build_once, need
+import traces
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
+import zoo_go  # noqa: E402
 
 SHARES = """
 import os, sys, threading, time
@@ -128,6 +133,19 @@ class Python(Case):
                      for name in (path, again)]
             self.assertEqual(*texts)
 
+    def test_languages_in_profiles(self):
+        program = self.program(["python3", "-c", SHARES, os.path.join(self.folder, "stop")], settled=False)
+        path = self.record(program.pid, seconds="0.3")
+        trace = json.loads(self.run_tool("render", path, "-f", "chrome", status=(0, 1)).text)
+        self.assertEqual(traces.complaints(trace), [])
+        self.assertEqual({e.get("cat") for e in traces.slices(trace) if e["name"] in ("main", "napper")} - {None},
+                         {"python"})
+        profile = json.loads(self.run_tool("render", path, "-f", "firefox", status=(0, 1)).text)
+        shared = profile["shared"]
+        names = [shared["stringArray"][shared["funcTable"]["name"][func]] for func in shared["frameTable"]["func"]]
+        category = shared["frameTable"]["category"][names.index("napper")]
+        self.assertEqual(profile["meta"]["categories"][category]["name"], "Python")
+
     def test_deep_recursion(self):
         """More functions than fit: none is made up, and the recording goes on."""
         program = self.program(["python3", "-c", DEEP], settled=False)
@@ -139,3 +157,31 @@ class Python(Case):
         self.assertLessEqual(count, 3001)
         if count < 3001:
             self.assertTrue("gap" in deepest or deepest["unwind"] != "complete", deepest["unwind"])
+
+
+class Go(Case):
+    def test_labels_in_profiles(self):
+        """Of the goroutine that runs, in every format that has a place for them."""
+        need("go")
+        source = os.path.join(zoo_go.SOURCE, "worker", "worker.go")
+        program = build_once("worker", ["go", "build", "-o", "{out}", source],
+                             env=dict(os.environ, CGO_ENABLED="0", GO111MODULE="off", GOTOOLCHAIN="local", GOFLAGS=""))
+        victim = self.program(["nice", "-n", "15", program], running=1)
+        path = os.path.join(self.scratch(), "out.snaprec")
+        self.run_tool("record", victim.pid, "-d", "1", "-o", path, status=(0, 1))
+
+        def text(form, *options):
+            return self.run_tool("render", path, "-f", form, *options, status=(0, 1)).text
+
+        found = [s for node in json.loads(text("json"))["processes"] for s in stacks(node)]
+        self.assertIn(("count", "main"), [(s["labels"].get("job"), s["labels"].get("queue")) for s in found])
+        self.assertIn(";job=count;", text("folded", "--group-by", "label:job"))
+        self.assertNotIn("job=count", text("folded"))
+        frames = json.loads(text("speedscope", "--group-by", "label:job"))["shared"]["frames"]
+        self.assertIn("job=count", [frame["name"] for frame in frames])
+        trace = json.loads(text("chrome"))
+        self.assertEqual(traces.complaints(trace), [])
+        self.assertIn({"job": "count", "queue": "main"},
+                      [e["args"] for e in trace["traceEvents"] if e["name"] == "labels"])
+        markers = [m for thread in json.loads(text("firefox"))["threads"] for m in thread["markers"]["data"]]
+        self.assertIn({"type": "Label", "value": "count"}, markers)
