@@ -8,6 +8,8 @@
  */
 #include "analyze/analysis.h"
 
+#include "analyze/task/task.h"
+#include "base/bsearch.h"
 #include "base/escape.h"
 #include "model/stack_cut.h"
 
@@ -22,10 +24,9 @@ enum {
 	ENTRY_BYTES = 160,         /* each without its texts */
 	THREAD_BYTES = 130,
 	STACK_BYTES = 350,
-	LABEL_BYTES = 8,
-	ALL_LABELS_BYTES = 96 << 20, /* of tasks */
-	SHORT_NAME = 256,            /* what names are cut to */
-	FEW_FRAMES = 32,             /* before stacks are cut shorter than this, names are cut */
+	TASKS_BYTES = 64 << 20, /* of all tasks with their labels, without frames */
+	SHORT_NAME = 256,       /* what names are cut to */
+	FEW_FRAMES = 32,        /* before stacks are cut shorter than this, names are cut */
 	LEAST_FRAMES = 2,
 };
 
@@ -194,51 +195,80 @@ static void warn_of_ancestors(struct snap_analysis *analysis, size_t most)
 				   most);
 }
 
-static uint64_t label_bytes(const struct snap_task *task)
-{
-	uint64_t bytes = 0;
+/* ---- shares ---- */
 
-	for (size_t i = 0; i < task->label_count; i++)
-		bytes += LABEL_BYTES + text_bytes(task->labels[i].key) +
-			 text_bytes(task->labels[i].value);
-	return bytes;
+static int compare_bytes(const void *left, const void *right)
+{
+	return snap_compare(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 /*
- * A hundred thousand tasks may share one label of kilobytes, which costs the program nothing: what
- * is beyond what honest programs have is left out. How many tasks lose their labels.
+ * What each may have at most, so that all together have no more than the limit: who needs less than
+ * that keeps all it has, whatever the others need. UINT64_MAX: all fits. Sorts them.
  */
-static size_t limit_labels(struct snap_node *const *nodes, size_t count)
+static uint64_t fair_share(uint64_t *bytes, size_t count, uint64_t limit)
 {
-	uint64_t bytes = 0;
-	size_t without = 0;
-
+	qsort(bytes, count, sizeof(*bytes), compare_bytes);
 	for (size_t i = 0; i < count; i++) {
-		struct snap_stack_cursor cursor = { 0 };
-		struct snap_stack *stack;
+		uint64_t share = limit / (count - i);
 
-		while (nodes[i] && (stack = snap_node_next_stack(nodes[i], &cursor)))
-			for (size_t k = 0; k < stack->task_count; k++) {
-				struct snap_task *task = &stack->tasks[k];
-
-				bytes += label_bytes(task);
-				if (bytes <= ALL_LABELS_BYTES || task->label_count == 0)
-					continue;
-				task->label_count = 0;
-				without++;
-			}
+		if (bytes[i] > share)
+			return share;
+		limit -= bytes[i];
 	}
-	return without;
+	return UINT64_MAX;
 }
 
-static void warn_of_labels(struct snap_analysis *analysis, size_t without)
+/* ---- tasks ---- */
+
+static void warn_of_tasks(struct snap_analysis *analysis, pid_t pid,
+			  const struct snap_task_cut *cut)
 {
-	if (without)
-		snap_snapshot_warn(
-			analysis->snapshot, "report_limited", 0, 0,
-			"the report would be too large: the labels of %zu tasks are left "
-			"out (-n COUNT lists all)",
-			without);
+	char labels[80] = "", tasks[80] = "";
+
+	if (cut->without_labels)
+		snprintf(labels, sizeof(labels), ", the labels of %zu are left out",
+			 cut->without_labels);
+	if (cut->tasks)
+		snprintf(tasks, sizeof(tasks), ", %zu tasks are left out", cut->tasks);
+	snap_snapshot_warn(analysis->snapshot, "report_limited", pid, 0,
+			   "the report would be too large: long texts of tasks are cut%s%s "
+			   "(-n COUNT lists all)",
+			   labels, tasks);
+}
+
+/*
+ * Tasks and their labels cost a program nothing that it shows, and are written several times: what
+ * is beyond what honest programs have is left out, of those who have the most.
+ */
+static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
+					   struct snap_node *const *nodes, size_t count)
+{
+	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
+	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
+	struct stacksnap_error *err;
+	uint64_t share;
+
+	if (!bytes || !sorted)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		err = nodes[i] ? snap_task_report_bytes(nodes[i], &bytes[i]) : NULL;
+		if (err)
+			return err;
+		sorted[i] = bytes[i];
+	}
+	share = fair_share(sorted, count, TASKS_BYTES);
+	for (size_t i = 0; i < count; i++) {
+		struct snap_task_cut cut = { .texts = false };
+
+		if (bytes[i] <= share)
+			continue;
+		err = snap_task_limit_node(&analysis->strings, nodes[i], share, &cut);
+		if (err)
+			return err;
+		warn_of_tasks(analysis, nodes[i]->pid, &cut);
+	}
+	return NULL;
 }
 
 static uint64_t limit_of(size_t count)
@@ -262,13 +292,16 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 {
 	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
 	uint64_t limit = limit_of(count);
+	struct stacksnap_error *err;
 	bool shortened = false;
 	size_t most;
 
 	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
-	warn_of_labels(analysis, limit_labels(nodes, count));
+	err = limit_tasks(analysis, nodes, count);
+	if (err)
+		return err;
 	if (report_bytes(nodes, count, longest, limit) <= limit)
 		return NULL;
 	most = fitting_length(nodes, count, longest, limit);

@@ -43,7 +43,7 @@ struct snap_task {
 	const struct snap_entry *created_by; /* function, file, line; NULL: unknown */
 	struct snap_label *labels;           /* all of them, as the program wrote them */
 	size_t label_count;
-	bool labels_cut; /* some could not be read */
+	bool labels_cut; /* some could not be read, or there was no room for them */
 };
 
 /* What was cut of the memory that a runtime's tasks and frames are read from. */

@@ -8,6 +8,7 @@
  *     nest    (tasks with ids in their labels -> logical processes)     logical.c
  *             (tasks that await each other -> their tree)               awaits.c
  *     arrange (the same in the order in which they are shown)           arrange.c
+ *     limit   (less of them, where that is too much)                    limit.c
  *
  * Knows no runtime: names of functions that are left out of merged stacks are a table in glue.c.
  */
@@ -95,6 +96,24 @@ struct stacksnap_error *
 snap_logical_arrange(struct snap_arena *arena, const struct snap_options *options,
 		     const struct snap_logical *logical, const size_t *parents, size_t count,
 		     struct snap_logical **ret, size_t *count_ret) _must_check_;
+
+/* ---- limits ---- */
+
+/* What was left out. */
+struct snap_task_cut {
+	bool texts;            /* long ones were cut */
+	size_t without_labels; /* tasks whose labels are not there */
+	size_t tasks;
+};
+
+/* What a text takes in JSON, with its escapes; NULL takes nothing. */
+uint64_t snap_task_text_bytes(const char *text);
+/* What the tasks of a node take in the largest report, with their stacks but for frames. NO_MEMORY. */
+struct stacksnap_error *snap_task_report_bytes(const struct snap_node *node,
+					       uint64_t *ret) _must_check_;
+/* Leaves out so much of them that they take `most` bytes; adds what that was. NO_MEMORY. */
+struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, struct snap_node *node,
+					     uint64_t most, struct snap_task_cut *cut) _must_check_;
 
 /* ---- filters ---- */
 
