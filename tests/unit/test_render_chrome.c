@@ -341,6 +341,7 @@ static void test_tasks_and_languages(void **state _unused_)
 
 	assert_null(snap_recording_of_snapshot(&gitea, &recording));
 	text = render(recording, SNAP_STATE_FRAMES_ROOT);
+	golden_check("tasks.trace", text);
 	document = parse(text);
 	events = json_object_get(document, "traceEvents");
 	assert_string_equal(text_of(event_named(events, 0, "X", "Handler.do_GET", NULL), "cat"),
