@@ -30,27 +30,18 @@ enum {
 	LEAST_FRAMES = 2,
 };
 
-static uint64_t text_bytes(const char *text)
-{
-	uint64_t bytes = 0;
-
-	if (!text)
-		return 0;
-	for (; *text; text++)
-		bytes += (unsigned char)*text < ' ' || (unsigned char)*text > '~' ? 4 : 1;
-	return bytes;
-}
-
 static uint64_t frame_bytes(const struct snap_frame *frame)
 {
-	uint64_t bytes = text_bytes(frame->module) + text_bytes(frame->build_id);
+	uint64_t bytes =
+		snap_task_text_bytes(frame->module) + snap_task_text_bytes(frame->build_id);
 
 	for (size_t i = 0; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
 
-		bytes += ENTRY_BYTES + text_bytes(entry->function) + text_bytes(entry->file);
+		bytes += ENTRY_BYTES + snap_task_text_bytes(entry->function) +
+			 snap_task_text_bytes(entry->file);
 		if (entry->symbol)
-			bytes += text_bytes(entry->symbol);
+			bytes += snap_task_text_bytes(entry->symbol);
 	}
 	return bytes;
 }
@@ -81,32 +72,27 @@ static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
 	return bytes;
 }
 
-static uint64_t report_bytes(struct snap_node *const *nodes, size_t count, size_t most,
-			     uint64_t limit)
+/* Of one process; no more is counted where it is beyond the limit. */
+static uint64_t node_bytes(const struct snap_node *node, size_t most, uint64_t limit)
 {
+	struct snap_stack_cursor cursor = { 0 };
+	const struct snap_stack *stack;
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < count && bytes <= limit; i++) {
-		struct snap_stack_cursor cursor = { 0 };
-		const struct snap_stack *stack;
-
-		while (nodes[i] && bytes <= limit &&
-		       (stack = snap_node_next_stack(nodes[i], &cursor)))
-			bytes += stack_bytes(stack, most);
-	}
+	while (node && bytes <= limit && (stack = snap_node_next_stack(node, &cursor)))
+		bytes += stack_bytes(stack, most);
 	return bytes;
 }
 
-/* The largest length of stacks with which all fit. */
-static size_t fitting_length(struct snap_node *const *nodes, size_t count, size_t most,
-			     uint64_t limit)
+/* The largest length of stacks with which all of the process fit. */
+static size_t fitting_length(const struct snap_node *node, size_t most, uint64_t limit)
 {
 	size_t low = LEAST_FRAMES, high = most;
 
 	while (low < high) {
 		size_t middle = high - (high - low) / 2;
 
-		if (report_bytes(nodes, count, middle, limit) <= limit)
+		if (node_bytes(node, middle, limit) <= limit)
 			low = middle;
 		else
 			high = middle - 1;
@@ -127,23 +113,19 @@ static const char *shorten_name(struct snap_analysis *analysis, const char *name
 	return snap_intern(&analysis->strings, text, length + 3);
 }
 
-static void shorten_names(struct snap_analysis *analysis)
+static void shorten_names(struct snap_analysis *analysis, const struct snap_raw_process *raw)
 {
-	for (size_t i = 0; i < analysis->capture->process_count; i++) {
-		const struct snap_raw_process *raw = &analysis->processes[i];
+	for (size_t k = 0; k < raw->record_count; k++) {
+		struct snap_frame *frame = &raw->records[k]->frame;
 
-		for (size_t k = 0; k < raw->record_count; k++) {
-			struct snap_frame *frame = &raw->records[k]->frame;
+		raw->records[k]->report_bytes = 0;
+		frame->module = shorten_name(analysis, frame->module);
+		for (size_t n = 0; n < frame->entry_count; n++) {
+			struct snap_entry *entry = &frame->entries[n];
 
-			raw->records[k]->report_bytes = 0;
-			frame->module = shorten_name(analysis, frame->module);
-			for (size_t n = 0; n < frame->entry_count; n++) {
-				struct snap_entry *entry = &frame->entries[n];
-
-				entry->function = shorten_name(analysis, entry->function);
-				entry->symbol = shorten_name(analysis, entry->symbol);
-				entry->file = shorten_name(analysis, entry->file);
-			}
+			entry->function = shorten_name(analysis, entry->function);
+			entry->symbol = shorten_name(analysis, entry->symbol);
+			entry->file = shorten_name(analysis, entry->file);
 		}
 	}
 }
@@ -278,46 +260,89 @@ static uint64_t limit_of(size_t count)
 	return REPORT_BYTES + (count > MANY ? 2 * few : few) * PROCESS_BYTES;
 }
 
-static void warn_of_limit(struct snap_analysis *analysis, size_t most, bool shortened)
+/* What was taken from whom. */
+struct stack_limit {
+	uint64_t bytes;     /* of all of them */
+	size_t least, most; /* lengths to which stacks were cut */
+	size_t cut, uncut;  /* processes */
+	bool shortened;     /* names */
+};
+
+static void warn_of_limit(struct snap_analysis *analysis, const struct stack_limit *limit)
 {
-	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
-			   "the report would be larger than %d MiB: stacks are cut to %zu frames%s "
-			   "(-n COUNT sets the number)",
-			   (int)(limit_of(analysis->capture->process_count) >> 20), most,
-			   shortened ? ", names to 256 bytes" : "");
+	char whose[64] = "";
+
+	if (limit->uncut)
+		snprintf(whose, sizeof(whose), " of the %zu process%s with the most", limit->cut,
+			 limit->cut == 1 ? "" : "es");
+	snap_snapshot_warn(
+		analysis->snapshot, "report_limited", 0, 0,
+		"the report would be larger than %d MiB: stacks%s are cut to %zu frames%s%s "
+		"(-n COUNT sets the number)",
+		(int)(limit->bytes >> 20), whose, limit->least,
+		limit->most > limit->least ? " or more" : "",
+		limit->shortened ? ", names to 256 bytes" : "");
+}
+
+/* So that the process takes no more than its share. */
+static bool cut_node(struct snap_analysis *analysis, size_t number, struct snap_node *node,
+		     uint64_t share, struct stack_limit *limit)
+{
+	size_t longest = analysis->options->max_frames;
+	size_t most = fitting_length(node, longest, share);
+	struct snap_stack_cursor cursor = { 0 };
+	struct snap_stack *stack;
+
+	if (most < FEW_FRAMES) {
+		shorten_names(analysis, &analysis->processes[number]);
+		limit->shortened = true;
+		most = fitting_length(node, longest, share);
+	}
+	while ((stack = snap_node_next_stack(node, &cursor)))
+		if (!cut_stack(snap_analysis_arena(analysis), stack, most))
+			return false;
+	limit->least = limit->cut == 0 || most < limit->least ? most : limit->least;
+	limit->most = most > limit->most ? most : limit->most;
+	limit->cut++;
+	return true;
+}
+
+/* Long stacks of those who have the most are cut; whoever has little keeps it. */
+static struct stacksnap_error *limit_stacks(struct snap_analysis *analysis,
+					    struct snap_node *const *nodes, size_t count)
+{
+	struct stack_limit limit = { .bytes = limit_of(count) };
+	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
+	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
+	uint64_t share;
+
+	if (!bytes || !sorted)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = bytes[i] =
+			node_bytes(nodes[i], analysis->options->max_frames, limit.bytes);
+	share = fair_share(sorted, count, limit.bytes);
+	if (share == UINT64_MAX)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (bytes[i] <= share)
+			limit.uncut += bytes[i] > 0;
+		else if (!cut_node(analysis, i, nodes[i], share, &limit))
+			return snap_error_no_memory();
+	}
+	warn_of_limit(analysis, &limit);
+	return NULL;
 }
 
 struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 					  struct snap_node *const *nodes)
 {
-	size_t count = analysis->capture->process_count, longest = analysis->options->max_frames;
-	uint64_t limit = limit_of(count);
+	size_t count = analysis->capture->process_count;
 	struct stacksnap_error *err;
-	bool shortened = false;
-	size_t most;
 
 	if (analysis->options->frames_given || analysis->options->group_by & SNAP_GROUP_TID)
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
 	err = limit_tasks(analysis, nodes, count);
-	if (err)
-		return err;
-	if (report_bytes(nodes, count, longest, limit) <= limit)
-		return NULL;
-	most = fitting_length(nodes, count, longest, limit);
-	if (most < FEW_FRAMES) {
-		shorten_names(analysis);
-		shortened = true;
-		most = fitting_length(nodes, count, longest, limit);
-	}
-	for (size_t i = 0; i < count; i++) {
-		struct snap_stack_cursor cursor = { 0 };
-		struct snap_stack *stack;
-
-		while (nodes[i] && (stack = snap_node_next_stack(nodes[i], &cursor)))
-			if (!cut_stack(snap_analysis_arena(analysis), stack, most))
-				return snap_error_no_memory();
-	}
-	warn_of_limit(analysis, most, shortened);
-	return NULL;
+	return err ? err : limit_stacks(analysis, nodes, count);
 }

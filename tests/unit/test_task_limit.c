@@ -181,13 +181,53 @@ static void test_honest(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* A chain of tasks that takes all of the report costs another process nothing. */
+static void test_innocent(void **state _unused_)
+{
+	enum { MANY = 30000 };
+	struct bed bed;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	struct snap_process processes[2];
+	struct snap_runtime_task *tasks;
+	const struct snap_node *hostile, *innocent;
+
+	bed_init(&bed);
+	ADD_THREAD(&bed, 100, FUTEX, MAIN);
+	ADD_THREAD(&bed, 200, FUTEX, C_WORK, CGO, C_WORK, CGO, C_WORK, RUN_MAIN, MAIN);
+	tasks = make_many(&bed, MANY);
+	bed.result.name = "cpython";
+	bed.result.parents_await = true;
+	for (size_t i = 1; i < MANY; i++)
+		tasks[i].parent = tasks[i - 1].id;
+	processes[0] = processes[1] = bed.process;
+	processes[0].thread_count = processes[1].thread_count = 1;
+	processes[1].pid = 200;
+	processes[1].threads++;
+	processes[1].memory = NULL;
+	bed.capture.processes = processes;
+	bed.capture.process_count = 2;
+	snapshot = analyze(&bed);
+	assert_int_equal(snapshot->root_count, 2);
+	hostile = snapshot->processes[0];
+	innocent = snapshot->processes[1];
+	assert_int_equal(hostile->logical_count, MANY);
+	assert_true(hostile->logical[MANY - 1].stacks[0].gap_count > 0);
+	assert_int_equal(innocent->logical_count, 0);
+	assert_int_equal(innocent->stack_count, 1);
+	assert_int_equal(innocent->stacks[0].gap_count, 0);
+	assert_int_equal(innocent->stacks[0].frame_count, 8);
+	assert_int_equal(snapshot->warning_count, 1);
+	assert_non_null(strstr(snapshot->warnings[0].message,
+			       "stacks of the 1 process with the most are cut to 2 frames"));
+	bed_deinit(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_control_characters),
-		cmocka_unit_test(test_labels_go),
-		cmocka_unit_test(test_tasks_go),
-		cmocka_unit_test(test_honest),
+		cmocka_unit_test(test_control_characters), cmocka_unit_test(test_labels_go),
+		cmocka_unit_test(test_tasks_go),           cmocka_unit_test(test_honest),
+		cmocka_unit_test(test_innocent),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
