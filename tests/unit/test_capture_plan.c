@@ -380,6 +380,43 @@ static void test_page_that_nobody_serves(void **state _unused_)
 	snap_options_deinit(&options);
 }
 
+/* It costs no more than the budget, whatever one call may take else. */
+static void test_budget_of_who_does_not_answer(void **state _unused_)
+{
+	enum { LONG_NS = 60000000 };
+	int64_t shortest = INT64_MAX;
+	struct snap_options options;
+	struct victim victim;
+
+	options_by_name(&options);
+	options.runtime_budget_ns = 5000000;
+	victim_start(&victim, with_unserved_page);
+	if (!wait_answer(&victim))
+		skip_because("kernel: no userfaultfd for the kernel's own reads");
+	/* A busy machine makes some longer. */
+	for (unsigned round = 0; round < 20 && shortest >= LONG_NS; round++) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		struct scouting scouting = { .found = true };
+
+		scouting.plan = (struct snap_memory_plan){
+			.step_count = 2,
+			.steps = { { .op = SNAP_PLAN_READ,
+				     .source = SNAP_PLAN_LITERAL,
+				     .address = (uintptr_t)&unserved_page,
+				     .len = 8 },
+				   { .op = SNAP_PLAN_READ, .source = 1, .len = 8 } },
+		};
+		capture = take_with(&victim, &scouting, &options);
+		assert_non_null(capture->processes[0].memory);
+		assert_int_equal(capture->processes[0].memory->steps[1].cut, SNAP_PLAN_CUT_TIME);
+		if (capture->processes[0].stop_duration_ns < shortest)
+			shortest = capture->processes[0].stop_duration_ns;
+	}
+	assert_true(shortest < LONG_NS);
+	victim_end(&victim);
+	snap_options_deinit(&options);
+}
+
 /* The time of one process, and that of the snapshot. */
 static void test_no_time(void **state _unused_)
 {
@@ -413,6 +450,7 @@ int main(void)
 		cmocka_unit_test(test_process_that_grows),
 		cmocka_unit_test(test_exec_after_the_plan),
 		cmocka_unit_test(test_page_that_nobody_serves),
+		cmocka_unit_test(test_budget_of_who_does_not_answer),
 		cmocka_unit_test(test_no_time),
 	};
 

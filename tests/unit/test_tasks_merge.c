@@ -254,6 +254,40 @@ static void test_refused(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* Memory that was not copied whole is why something is missing, and the word is the true one. */
+static void test_cut(void **state _unused_)
+{
+	static const struct {
+		enum snap_plan_cut cut;
+		enum snap_runtime_cut word;
+		const char *why;
+	} cases[] = {
+		{ SNAP_PLAN_WHOLE, SNAP_RUNTIME_TORN, "otherwise" },
+		{ SNAP_PLAN_CUT_TIME, SNAP_RUNTIME_CUT_TIME, "its memory was not copied in time" },
+		{ SNAP_PLAN_CUT_MEMORY, SNAP_RUNTIME_CUT_MEMORY,
+		  "its memory is more than was to be copied" },
+		{ SNAP_PLAN_CUT_RECORDS, SNAP_RUNTIME_CUT_RECORDS,
+		  "its memory has more records than are followed" },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
+		_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+		struct snap_runtime_process process = { .is_of_thread = false };
+		struct bed bed;
+
+		bed_init(&bed);
+		ADD_THREAD(&bed, 100, SLEEP, MAIN);
+		bed.image.step_count = 3;
+		bed.image.steps[1].cut = bed.image.steps[2].cut = cases[i].cut;
+		bed.result.torn = true;
+		snapshot = analyze(&bed);
+		assert_int_equal(snapshot->processes[0]->runtimes[0].cut, cases[i].word);
+		process.process = &bed.capture.processes[0];
+		assert_string_equal(snap_runtime_why(&process, "otherwise"), cases[i].why);
+		bed_deinit(&bed);
+	}
+}
+
 /* What the runtime says is whatever the target likes. */
 static void test_odd_results(void **state _unused_)
 {
@@ -288,7 +322,7 @@ int main(void)
 		cmocka_unit_test(test_does_not_fit),    cmocka_unit_test(test_cut_managed_part),
 		cmocka_unit_test(test_task_in_c),       cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_is_noted), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_odd_results),
+		cmocka_unit_test(test_odd_results),     cmocka_unit_test(test_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -34,6 +34,12 @@ static inline bool snap_runtime_word(const struct snap_runtime_process *process,
 	return snap_runtime_number(process, address, 8, ret);
 }
 
+/*
+ * Why something is not to be had: that the memory was not copied whole, if so; else `otherwise`.
+ * Static text.
+ */
+const char *snap_runtime_why(const struct snap_runtime_process *process, const char *otherwise);
+
 /* The number of `width` bytes at an offset of bytes that were read; they reach so far. */
 static inline uint64_t snap_runtime_field(const void *bytes, size_t offset, unsigned width)
 {

@@ -3,6 +3,7 @@
 #include "analyze/runtime/runtimes.h"
 
 #include "analyze/analysis.h"
+#include "analyze/runtime/memory.h"
 #include "base/bsearch.h"
 
 #include <stdlib.h>
@@ -132,6 +133,30 @@ static bool is_taken_by_thread(const struct snap_process *process)
 	return false;
 }
 
+/* What ended the first step of the plan that was not done to its end. */
+static enum snap_plan_cut cut_of(const struct snap_memory_image *image)
+{
+	for (uint32_t i = 0; image && i < image->step_count && i < SNAP_PLAN_MOST_STEPS; i++)
+		if (image->steps[i].cut)
+			return image->steps[i].cut;
+	return SNAP_PLAN_WHOLE;
+}
+
+const char *snap_runtime_why(const struct snap_runtime_process *process, const char *otherwise)
+{
+	switch (cut_of(process->process->memory)) {
+	case SNAP_PLAN_CUT_TIME:
+		return "its memory was not copied in time";
+	case SNAP_PLAN_CUT_MEMORY:
+		return "its memory is more than was to be copied";
+	case SNAP_PLAN_CUT_RECORDS:
+		return "its memory has more records than are followed";
+	case SNAP_PLAN_WHOLE:
+		break;
+	}
+	return otherwise;
+}
+
 static void warn_of_refusal(struct snap_analysis *analysis, const struct snap_process *process,
 			    const struct snap_runtime_result *result)
 {
@@ -177,6 +202,9 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 			err = analysis->runtimes[i]->read(&process, &result);
 		if (err || !result)
 			continue;
+		/* Nobody can tell which of several runtimes the missing part is of. */
+		if (cut_of(raw->process->memory))
+			result->cut = cut_of(raw->process->memory);
 		warn_of_refusal(analysis, raw->process, result);
 		raw->runtimes[raw->runtime_count++] = result;
 	}

@@ -60,19 +60,21 @@ struct snap_tracer {
 	 * vanish unseen (snap_tracee_is_counted(), snap_tracee_is_unwatched()).
 	 */
 	uint32_t *counted, *unwatched;
-	int ask_fd;          /* eventfd to the parent */
-	int answer_fd;       /* and from it */
-	bool may_scout;      /* the parent can be asked for plans */
-	uint64_t plan_bytes; /* expected of those that there are; 0: there are none */
-	int loadavg_fd;      /* tells the pid that was given out last */
-	pid_t first_pid;     /* that pid, before the tree was last looked at; 0: not known */
-	uint32_t prepared;   /* processes whose threads are listed */
-	uint32_t waited;     /* tracees before this one need no first wait */
-	uint16_t look;       /* how often some process was listed again */
-	bool stopping;       /* the first INTERRUPT was sent */
-	bool first;          /* we, and our worker, come before ordinary processes */
-	bool time_is_up;     /* nobody is waited for any more */
-	void *ticks_place;   /* SNAP_TICKS_PLACE bytes */
+	int ask_fd;             /* eventfd to the parent */
+	int answer_fd;          /* and from it */
+	bool may_scout;         /* the parent can be asked for plans */
+	uint64_t plan_bytes;    /* expected of those that there are; 0: there are none */
+	uint32_t *planned;      /* the processes that there are plans for, in the order of these */
+	uint32_t planned_count; /* how many these are */
+	int loadavg_fd;         /* tells the pid that was given out last */
+	pid_t first_pid;        /* that pid, before the tree was last looked at; 0: not known */
+	uint32_t prepared;      /* processes whose threads are listed */
+	uint32_t waited;        /* tracees before this one need no first wait */
+	uint16_t look;          /* how often some process was listed again */
+	bool stopping;          /* the first INTERRUPT was sent */
+	bool first;             /* we, and our worker, come before ordinary processes */
+	bool time_is_up;        /* nobody is waited for any more */
+	void *ticks_place;      /* SNAP_TICKS_PLACE bytes */
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
 	int64_t seizing_since_ns;

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 
 enum {
-	PLAN_NS = 100000000,    /* for one call; all of them have a budget beside that */
+	PLAN_NS = 100000000, /* for one call that sleeps, whatever the budget */
+	GRACE_NS = 1000000,  /* behind its budget: a worker ends by himself as a rule */
+	LEAST_NS = 1000000,  /* of a process, as long as there is time at all */
+	COST_CLASSES = 24,
 	PLAN_BYTES = 1 << 18,   /* expected of a process … */
 	PYTHON_BYTES = 1 << 21, /* … of one that may have a thousand tasks … */
 	GO_PART = 3,            /* … and of one whose stacks are on its heap, that part of it */
@@ -38,27 +41,62 @@ static bool ask_for_plans(const struct snap_tracer *tracer)
 	return got == sizeof(value);
 }
 
-/*
- * What memory to have ready, as it is put there page by page in the pause else: a third of the time
- * that a large image takes.
- */
-static uint64_t expect_of(const struct snap_tracer *tracer, uint32_t process)
+/* The pages of a process that are in memory and of no file; 0: not known. */
+static uint64_t count_pages(const struct snap_tracer *tracer, uint32_t process)
 {
-	const struct snap_traced *traced = &tracer->stop->processes[process];
 	char text[STATM_TEXT] = "", *at = text;
 	uint64_t resident, shared;
 
-	if (!traced->plan)
-		return 0;
-	if ((traced->runtimes & SNAP_RUNTIME_GO) && tracer->task_fds[process] >= 0)
-		snap_procfs_task_read(tracer->task_fds[process], traced->pid, "statm", text,
+	if (tracer->task_fds[process] >= 0)
+		snap_procfs_task_read(tracer->task_fds[process],
+				      tracer->stop->processes[process].pid, "statm", text,
 				      sizeof(text));
 	/* Pages: the size, what is in memory, and what of that is of files. */
 	strtoull(at, &at, 10);
 	resident = strtoull(at, &at, 10);
 	shared = strtoull(at, &at, 10);
+	return resident > shared ? resident - shared : 0;
+}
+
+/*
+ * What memory to have ready, as it is put there page by page in the pause else: a third of the time
+ * that a large image takes.
+ */
+static uint64_t expect_of(const struct snap_traced *traced, uint64_t pages)
+{
 	return (traced->runtimes & SNAP_RUNTIME_CPYTHON ? PYTHON_BYTES : PLAN_BYTES) +
-	       (resident > shared ? (resident - shared) * SNAP_PLAN_PAGE / GO_PART : 0);
+	       (traced->runtimes & SNAP_RUNTIME_GO ? pages * SNAP_PLAN_PAGE / GO_PART : 0);
+}
+
+/* Twice as many pages are one class more. */
+static unsigned class_of(uint64_t pages)
+{
+	unsigned order = pages ? 64 - (unsigned)__builtin_clzll(pages) : 0;
+
+	return order < COST_CLASSES ? order : COST_CLASSES - 1;
+}
+
+/* Those that there are plans for, the ones of little memory first: they are done in that order. */
+static void order_plans(struct snap_tracer *tracer)
+{
+	const struct snap_stop *stop = tracer->stop;
+	uint32_t places[COST_CLASSES + 1] = { 0 };
+	uint64_t *pages = snap_region_new_array(&tracer->scratch, stop->process_count, uint64_t);
+
+	tracer->planned = snap_region_new_array(&tracer->scratch, stop->process_count, uint32_t);
+	for (uint32_t i = 0; pages && tracer->planned && i < stop->process_count; i++) {
+		pages[i] = stop->processes[i].plan ? count_pages(tracer, i) : 0;
+		if (!stop->processes[i].plan)
+			continue;
+		tracer->plan_bytes += expect_of(&stop->processes[i], pages[i]);
+		tracer->planned_count++;
+		places[class_of(pages[i]) + 1]++;
+	}
+	for (unsigned k = 0; k < COST_CLASSES; k++)
+		places[k + 1] += places[k];
+	for (uint32_t i = 0; pages && tracer->planned && i < stop->process_count; i++)
+		if (stop->processes[i].plan)
+			tracer->planned[places[class_of(pages[i])]++] = i;
 }
 
 /* Asking takes its time: threads were born, and memory was mapped. */
@@ -86,8 +124,8 @@ void snap_tracer_scout(struct snap_tracer *tracer)
 	if (!any || !ask_for_plans(tracer))
 		return;
 	tracer->may_scout = false;
+	order_plans(tracer);
 	for (uint32_t i = 0; i < stop->process_count; i++) {
-		tracer->plan_bytes += expect_of(tracer, i);
 		tracer->maps_wanted[i] = stop->processes[i].runtimes != 0;
 		list_again(tracer, i);
 	}
@@ -121,9 +159,23 @@ static bool list_threads(struct snap_tracer *tracer, struct snap_plan_list *list
 	return count;
 }
 
+/* What a process may take of the time and memory that there are for all. */
+struct share {
+	int64_t now_ns, until_ns;
+	uint64_t bytes;
+};
+
+/* Nothing of a plan, as the time was over. */
+static void note_not_done(const struct snap_memory_plan *plan, struct snap_memory_image *image)
+{
+	image->step_count = plan->step_count;
+	for (uint32_t i = 0; i < plan->step_count && i < SNAP_PLAN_MOST_STEPS; i++)
+		image->steps[i].cut = SNAP_PLAN_CUT_TIME;
+}
+
 /* What is to be done for one process; NULL: there is no memory. */
 static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t process,
-					int64_t until_ns)
+					const struct share *share)
 {
 	const struct snap_traced *traced = &tracer->stop->processes[process];
 	struct snap_plan_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
@@ -140,12 +192,12 @@ static struct snap_plan_list *make_list(struct snap_tracer *tracer, uint32_t pro
 			.budget = snap_reader_plan_budget(tracer->options),
 		},
 		.room = tracer->memory->stacks,
-		.image = { .step_count = traced->plan->step_count },
 	};
-	list->task.budget.until_ns = until_ns;
+	list->task.budget.until_ns = share->until_ns;
+	if (share->bytes < list->task.budget.bytes)
+		list->task.budget.bytes = share->bytes;
 	/* Until it says something else. */
-	for (uint32_t i = 0; i < traced->plan->step_count && i < SNAP_PLAN_MOST_STEPS; i++)
-		list->image.steps[i].cut = SNAP_PLAN_CUT_TIME;
+	note_not_done(traced->plan, &list->image);
 	return list_threads(tracer, list) ? list : NULL;
 }
 
@@ -174,28 +226,46 @@ static void take_image(struct snap_tracer *tracer, const struct snap_plan_list *
 	stacks->end = room.end;
 }
 
-static void execute_plan(struct snap_tracer *tracer, uint32_t process, int64_t until_ns)
+static void execute_plan(struct snap_tracer *tracer, uint32_t process, const struct share *share)
 {
-	struct snap_plan_list *list = make_list(tracer, process, until_ns);
+	struct snap_plan_list *list = make_list(tracer, process, share);
+	int64_t end_ns = share->until_ns + GRACE_NS, asleep_ns = end_ns - share->now_ns;
 	struct snap_work work = {
 		.run = snap_reader_execute_plan,
 		.context = list,
 		.count = 1,
 		.marks = snap_region_alloc(&tracer->lists, 1),
 		.patience_ns = PLAN_NS,
-		.asleep_ns = snap_tracer_patience(tracer, PLAN_NS),
 		.until_ns = tracer->copy_until_ns,
 		.here = tracer->first,
 	};
 
 	if (!list || !work.marks)
 		return;
+	/* No sign of life makes it later than that for a worker that sleeps. */
+	work.asleep_ns = snap_tracer_patience(tracer, asleep_ns < PLAN_NS ? asleep_ns : PLAN_NS);
+	list->last_sign_ns = end_ns - work.asleep_ns;
 	work.signs = &list->sign;
 	if (!snap_workers_run(&tracer->pool, &work))
 		tracer->stop->processes[process].stalled = true;
 	take_image(tracer, list);
 }
 
+/* Said of those that none was made of. */
+static void note_missing(struct snap_tracer *tracer, struct snap_traced *traced)
+{
+	if (traced->memory)
+		return;
+	traced->memory =
+		snap_region_new_array(&tracer->memory->records, 1, struct snap_memory_image);
+	if (traced->memory)
+		note_not_done(traced->plan, traced->memory);
+}
+
+/*
+ * Whoever is slow, or does not answer, takes his share of the time and of the memory, and what those
+ * before him have left of theirs. They come with little to copy first.
+ */
 void snap_tracer_execute_plans(struct snap_tracer *tracer)
 {
 	int64_t each = tracer->options->runtime_budget_ns;
@@ -203,15 +273,24 @@ void snap_tracer_execute_plans(struct snap_tracer *tracer)
 	int64_t last =
 		begin + each * SNAPSHOT_TIMES / SNAPSHOT_PARTS - (int64_t)tracer->memory->plans_ns;
 
-	for (uint32_t i = 0; i < tracer->stop->process_count; i++) {
-		const struct snap_traced *traced = &tracer->stop->processes[i];
-		int64_t until = now + each < last ? now + each : last;
+	if (last > tracer->copy_until_ns)
+		last = tracer->copy_until_ns;
+	for (uint32_t i = 0; i < tracer->planned_count; i++) {
+		struct snap_traced *traced = &tracer->stop->processes[tracer->planned[i]];
+		uint32_t left = tracer->planned_count - i;
+		int64_t part = last > now ? (last - now) / left : 0;
+		struct share share = { .now_ns = now,
+				       .bytes = snap_region_room(&tracer->memory->stacks) / left };
 
 		/* An exec has made it another program. */
-		if (!traced->plan || traced->execed || traced->stalled)
+		if (traced->execed)
 			continue;
-		execute_plan(tracer, i,
-			     until < tracer->copy_until_ns ? until : tracer->copy_until_ns);
+		part = part < LEAST_NS ? LEAST_NS : part;
+		share.until_ns = now + (part < each ? part : each);
+		share.until_ns = share.until_ns < last ? share.until_ns : last;
+		if (!traced->stalled && now < last)
+			execute_plan(tracer, tracer->planned[i], &share);
+		note_missing(tracer, traced);
 		now = snap_clock_ns(CLOCK_MONOTONIC);
 	}
 	tracer->memory->plans_ns += (uint64_t)(now - begin);

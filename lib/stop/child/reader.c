@@ -23,9 +23,16 @@ enum {
 /* What --runtime-memory multiplies, where it is more than that, and the most that comes of it. */
 static const uint64_t USUAL_MEMORY = 64 << 20, MOST_RECORDS = 16 * SNAP_PLAN_RECORDS;
 
+static void give_sign_until(int64_t *sign, int64_t last_ns)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	__atomic_store_n(sign, now < last_ns ? now : last_ns, __ATOMIC_RELAXED);
+}
+
 static void give_sign(int64_t *sign)
 {
-	__atomic_store_n(sign, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
+	give_sign_until(sign, INT64_MAX);
 }
 
 /* ---- address spaces ---- */
@@ -33,6 +40,7 @@ static void give_sign(int64_t *sign)
 struct memory {
 	pid_t tid;
 	int64_t *sign;
+	int64_t last_sign_ns; /* 0: no matter when */
 };
 
 static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
@@ -44,7 +52,7 @@ static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ran
 	for (size_t i = 0; i < count; i++)
 		local.iov_len += ranges[i].iov_len;
 	got = process_vm_readv(memory->tid, &local, 1, ranges, count, 0);
-	give_sign(memory->sign);
+	give_sign_until(memory->sign, memory->last_sign_ns ? memory->last_sign_ns : INT64_MAX);
 	return got < 0 ? 0 : (size_t)got;
 }
 
@@ -58,7 +66,7 @@ static int read_by(const struct snap_reader *reader, struct snap_maps_item *item
 		   pid_t tid, int64_t *sign)
 {
 	_cleanup_fd_ int fd = snap_procfs_task_open_file(tasks_fd, tid, "maps");
-	struct memory memory = { tid, sign };
+	struct memory memory = { tid, sign, 0 };
 	const struct snap_space_reader space_reader = {
 		.records = &reader->memory->records,
 		.maps = reader->maps,
@@ -124,7 +132,7 @@ static unsigned find_runtimes(const struct snap_reader *reader, const struct sna
 			      int64_t *sign)
 {
 	const struct snap_options *options = reader->options;
-	struct memory memory = { reader->stop->processes[item->process].pid, sign };
+	struct memory memory = { reader->stop->processes[item->process].pid, sign, 0 };
 	const struct snap_candidate candidate = {
 		.space = &item->space,
 		.wanted = options->runtimes,
@@ -360,7 +368,7 @@ static bool is_resident(void *context, uint64_t address, bool *pages, size_t cou
 			pages[done + i] = entries[i] >> 63 && !(entries[i] >> 61 & 1);
 		done += part;
 	}
-	give_sign(process->memory.sign);
+	give_sign_until(process->memory.sign, process->memory.last_sign_ns);
 	return true;
 }
 
@@ -381,7 +389,8 @@ void snap_reader_execute_plan(void *context, uint32_t index _unused_)
 	struct snap_plan_list *list = context;
 	const struct snap_reader *reader = list->reader;
 	struct snap_plan_task task = list->task;
-	struct process_memory process = { .memory = { list->tid, &list->sign }, .pagemap_fd = -1 };
+	struct process_memory process = { .memory = { list->tid, &list->sign, list->last_sign_ns },
+					  .pagemap_fd = -1 };
 
 	if (!snap_memory_plan_check(task.plan) || !make_work(reader))
 		return;

@@ -100,6 +100,7 @@ struct snap_plan_list {
 	struct snap_plan_task task;
 	struct snap_region room;
 	int64_t sign;
+	int64_t last_sign_ns; /* no sign says that it got on later than that */
 	/* out; valid at any moment */
 	struct snap_memory_image image;
 };

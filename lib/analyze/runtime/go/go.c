@@ -121,17 +121,17 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 	size_t count;
 
 	if (go->text_count == 0)
-		return "its table of functions is not understood";
+		return snap_runtime_why(go->process, "its table of functions is not understood");
 	if (!snap_go_find_runtime(go))
-		return "its list of goroutines was not found";
+		return snap_runtime_why(go->process, "its list of goroutines was not found");
 	snap_go_list_threads(go);
 	list = read_list(go, is_of_thread ? SNAP_GO_FEW : SNAP_GO_MOST_GOROUTINES, &count,
 			 &result->torn);
 	if (count == 0)
-		return "its list of goroutines cannot be read";
+		return snap_runtime_why(go->process, "its list of goroutines cannot be read");
 	go->layout = snap_go_find_layout(go, list, count);
 	if (!go->layout)
-		return "goroutines not understood";
+		return snap_runtime_why(go->process, "goroutines not understood");
 	for (size_t i = 0; i < go->text_count; i++)
 		go->texts[i].table.wrapper_kind = snap_go_wrapper_kind(&go->texts[i].table);
 	if (is_of_thread)

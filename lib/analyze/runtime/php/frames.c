@@ -230,7 +230,7 @@ struct stacksnap_error *snap_php_frames(const struct snap_php *php,
 	if (fits && walk.frame_count)
 		fits = fill_thread(&walk, result);
 	else if (php->innermost)
-		result->refused = "its frames are not understood";
+		result->refused = snap_runtime_why(php->process, "its frames are not understood");
 	snap_hash_table_deinit(&walk.table);
 	free(walk.places);
 	free(walk.frames);

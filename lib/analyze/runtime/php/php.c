@@ -71,7 +71,7 @@ static struct stacksnap_error *fill(struct snap_php *php, struct snap_runtime_re
 
 	result->version = php->version;
 	if (!why && !snap_runtime_word(php->process, php->executor + php->current, &php->innermost))
-		why = "its memory cannot be read";
+		why = snap_runtime_why(php->process, "its memory cannot be read");
 	if (why)
 		return refuse(php, why, result) ? NULL : snap_error_no_memory();
 	err = snap_php_frames(php, result);

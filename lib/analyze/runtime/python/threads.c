@@ -364,9 +364,11 @@ struct stacksnap_error *snap_python_threads(struct snap_python *python,
 		return snap_error_no_memory();
 	err = read_interpreters(&reading, &there);
 	if (!err && !there)
-		result->refused = "no interpreter is there: it starts, or ends";
+		result->refused = snap_runtime_why(python->process,
+						   "no interpreter is there: it starts, or ends");
 	else if (!err && is_nonsense(&reading))
-		result->refused = "its threads are not understood";
+		result->refused =
+			snap_runtime_why(python->process, "its threads are not understood");
 	else if (!err && !fill_threads(&reading))
 		err = snap_error_no_memory();
 	return err;
