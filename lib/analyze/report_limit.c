@@ -63,7 +63,8 @@ static struct snap_stack_cut cut_of(const struct snap_stack *stack, size_t most)
 static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
 {
 	const struct snap_stack_cut cut = cut_of(stack, most);
-	uint64_t bytes = STACK_BYTES + stack->thread_count * (uint64_t)THREAD_BYTES;
+	uint64_t bytes = STACK_BYTES + snap_task_text_bytes(stack->description) +
+			 stack->thread_count * (uint64_t)THREAD_BYTES;
 
 	for (size_t i = 0; i < cut.head; i++)
 		bytes += known_frame_bytes(stack->frames[i]);
@@ -113,8 +114,14 @@ static const char *shorten_name(struct snap_analysis *analysis, const char *name
 	return snap_intern(&analysis->strings, text, length + 3);
 }
 
-static void shorten_names(struct snap_analysis *analysis, const struct snap_raw_process *raw)
+static void shorten_names(struct snap_analysis *analysis, const struct snap_raw_process *raw,
+			  const struct snap_node *node)
 {
+	struct snap_stack_cursor cursor = { 0 };
+	struct snap_stack *stack;
+
+	while ((stack = snap_node_next_stack(node, &cursor)))
+		stack->description = shorten_name(analysis, stack->description);
 	for (size_t k = 0; k < raw->record_count; k++) {
 		struct snap_frame *frame = &raw->records[k]->frame;
 
@@ -294,7 +301,7 @@ static bool cut_node(struct snap_analysis *analysis, size_t number, struct snap_
 	struct snap_stack *stack;
 
 	if (most < FEW_FRAMES) {
-		shorten_names(analysis, &analysis->processes[number]);
+		shorten_names(analysis, &analysis->processes[number], node);
 		limit->shortened = true;
 		most = fitting_length(node, longest, share);
 	}

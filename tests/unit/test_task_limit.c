@@ -222,12 +222,41 @@ static void test_innocent(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* What a stack is called is a name, too, and stands in it once more. */
+static void test_descriptions(void **state _unused_)
+{
+	enum { MANY = 10000, LONG = 4000 };
+	struct bed bed;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	_cleanup_free_ char *json = NULL;
+	char name[LONG + 1];
+	struct snap_runtime_task *tasks;
+
+	memset(name, 'x', LONG);
+	name[LONG] = '\0';
+	bed_init(&bed);
+	ADD_THREAD(&bed, 100, FUTEX, MAIN);
+	tasks = make_many(&bed, MANY);
+	bed.result.name = "cpython";
+	bed.result.parents_await = true;
+	for (size_t i = 0; i < MANY; i++) {
+		tasks[i].stack = i ? tasks[0].stack : stack_of(&bed, name);
+		tasks[i].parent = i ? tasks[i - 1].id : NULL;
+	}
+	snapshot = analyze(&bed);
+	json = json_of(snapshot);
+	assert_int_equal(snapshot->processes[0]->logical_count, MANY);
+	assert_true(strlen(snapshot->processes[0]->logical[0].stacks[0].description) < 300);
+	assert_true(strlen(json) < 24 << 20);
+	bed_deinit(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_control_characters), cmocka_unit_test(test_labels_go),
 		cmocka_unit_test(test_tasks_go),           cmocka_unit_test(test_honest),
-		cmocka_unit_test(test_innocent),
+		cmocka_unit_test(test_innocent),           cmocka_unit_test(test_descriptions),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
