@@ -449,6 +449,31 @@ static void pretend(struct attack *attack)
 		memcpy(answer->reason, "so or not so", 13);
 }
 
+/* One that is right, and stays as it is until the next call. */
+static void answer_rightly(struct attack *attack)
+{
+	struct snap_exchange *exchange = attack->exchange;
+
+	exchange->answer = (struct snap_exchange_answer){
+		.count = 8,
+		.end = SNAP_UNWIND_COMPLETE,
+		.forgets = 1,
+		.frame_count = 1,
+		.entry_count = 1,
+		.managed_count = 2,
+		.text_size = 64,
+	};
+	for (uint32_t i = 0; i < 8; i++)
+		attack->pcs[i].bits = 0x1000 + i;
+	for (uint32_t i = 0; i < 2; i++)
+		attack->room.managed[i] = (struct snap_exchange_managed){ .at = i, .number = 0 };
+	attack->room.frames[0] = (struct snap_exchange_frame){ 0, 1 };
+	attack->room.entries[0] =
+		(struct snap_exchange_entry){ .function = 1, .file = 1, .language = 1 };
+	memset(attack->room.text, 'a', 63);
+	attack->room.text[63] = 0;
+}
+
 static void send_anything(struct attack *attack, int channel)
 {
 	struct snap_broker_request request = {
@@ -469,20 +494,27 @@ static void scribble(void *context, int channel)
 	struct attack attack = *(struct attack *)context;
 	struct snap_exchange *exchange = attack.exchange;
 
+	bool is_quiet = false;
+
 	for (uint32_t served = 0;;) {
 		uint32_t calls = atomic_load(&exchange->calls);
 		uint64_t random = next_random(&attack.seed);
 
+		if (calls == served && is_quiet)
+			continue;
 		if (calls == served || random % 4) {
 			write_to_exchange(&attack);
 			write_anywhere(&attack);
 			continue;
 		}
+		is_quiet = (random >> 24) % 8 == 0;
 		if (random >> 8 & 7)
 			pretend(&attack);
 		if ((random >> 11 & 3) == 0)
 			pretend_managed(&attack);
-		if ((random >> 16) % 32 == 0)
+		if (is_quiet)
+			answer_rightly(&attack);
+		else if ((random >> 16) % 32 == 0)
 			send_anything(&attack, channel);
 		atomic_store(&exchange->done, served = calls);
 		atomic_fetch_add(&exchange->events, 1);
