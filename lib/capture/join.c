@@ -49,6 +49,12 @@ static size_t find_piece(const struct snap_memory_image *image, uint64_t address
 	return low;
 }
 
+/* Something was left out. */
+static void say_cut(struct snap_memory_image *image)
+{
+	image->steps[image->step_count ? image->step_count - 1 : 0].cut = SNAP_PLAN_CUT_MEMORY;
+}
+
 /* Bytes that no piece has; behind those that are sorted, for the time being. */
 static void add_bytes(struct snap_joined_image *joined, struct snap_shared_memory *shared,
 		      uint64_t address, const uint8_t *bytes, uint64_t size, size_t *added)
@@ -57,12 +63,11 @@ static void add_bytes(struct snap_joined_image *joined, struct snap_shared_memor
 	uint8_t *kept = NULL;
 
 	if (size <= snap_region_room(&shared->stacks) / ROOM_PARTS &&
-	    image->bytes + size <= joined->most &&
+	    image->bytes + joined->apart + size <= joined->most &&
 	    reserve_piece(joined, shared, image->piece_count + *added))
 		kept = snap_region_alloc(&shared->stacks, size);
 	if (!kept) {
-		image->steps[image->step_count ? image->step_count - 1 : 0].cut =
-			SNAP_PLAN_CUT_MEMORY;
+		say_cut(image);
 		return;
 	}
 	memcpy(kept, bytes, size);
@@ -111,32 +116,8 @@ static void merge_pieces(struct snap_memory_image *image, size_t added)
 	}
 }
 
-/* ---- what is a thread's own ---- */
-
-/* Writes over what another thread's copy has of it. */
-static void take_own(struct snap_joined_image *joined, const struct snap_memory_image *from,
-		     const struct snap_memory_own *own)
-{
-	const struct snap_memory_image *image = &joined->image;
-	uint64_t at = own->address, end = own->address + own->size;
-
-	for (size_t i = find_piece(image, at); i < image->piece_count && at < end; i++) {
-		const struct snap_memory_piece *piece = &image->pieces[i];
-		uint64_t until = end_of(piece) < end ? end_of(piece) : end;
-
-		at = piece->address > at ? piece->address : at;
-		/* All pieces are in memory of ours. */
-		if (at < until)
-			(void)snap_memory_image_read(from, at,
-						     (uint8_t *)(uintptr_t)piece->bytes +
-							     (at - piece->address),
-						     until - at);
-		at = until;
-	}
-}
-
-void snap_join_image(struct snap_joined_image *joined, struct snap_shared_memory *shared,
-		     const struct snap_memory_image *from)
+static void join_image(struct snap_joined_image *joined, struct snap_shared_memory *shared,
+		       const struct snap_memory_image *from)
 {
 	struct snap_memory_image *image = &joined->image;
 	size_t added = 0;
@@ -152,6 +133,115 @@ void snap_join_image(struct snap_joined_image *joined, struct snap_shared_memory
 	for (size_t i = 0; i < from->piece_count; i++)
 		add_piece(joined, shared, &from->pieces[i], &added);
 	merge_pieces(image, added);
-	for (uint32_t i = 0; i < from->own_count; i++)
-		take_own(joined, from, &from->own[i]);
+}
+
+/* ---- the image of a thread ---- */
+
+/* In how many parts the joined image has a piece, or some of it. */
+static size_t count_parts(const struct snap_memory_image *image,
+			  const struct snap_memory_piece *piece)
+{
+	size_t first = find_piece(image, piece->address), i = first;
+
+	while (i < image->piece_count && image->pieces[i].address < end_of(piece))
+		i++;
+	return i - first;
+}
+
+/* Bytes as a thread has them: those of the joined image where they are the same; NULL: no room. */
+static const uint8_t *keep_bytes(struct snap_joined_image *joined,
+				 struct snap_shared_memory *shared, const uint8_t *joined_bytes,
+				 const uint8_t *bytes, uint64_t size)
+{
+	uint8_t *kept = NULL;
+
+	if (memcmp(joined_bytes, bytes, size) == 0)
+		return joined_bytes;
+	if (size <= snap_region_room(&shared->stacks) / ROOM_PARTS &&
+	    joined->image.bytes + joined->apart + size <= joined->most)
+		kept = snap_region_alloc(&shared->stacks, size);
+	if (!kept)
+		return NULL;
+	joined->apart += size;
+	return memcpy(kept, bytes, size);
+}
+
+/* False: some of it was left out. */
+static bool keep_piece(struct snap_joined_image *joined, struct snap_shared_memory *shared,
+		       const struct snap_memory_piece *piece, struct snap_memory_image *ret)
+{
+	const struct snap_memory_image *image = &joined->image;
+	uint64_t at = piece->address, end = end_of(piece);
+	bool is_whole = true;
+
+	for (size_t i = find_piece(image, at); at < end; i++) {
+		const struct snap_memory_piece *part =
+			i < image->piece_count ? &image->pieces[i] : NULL;
+		uint64_t until = part && end_of(part) < end ? end_of(part) : end;
+		const uint8_t *bytes;
+
+		if (!part || part->address >= end)
+			return false;
+		is_whole &= part->address <= at;
+		at = part->address > at ? part->address : at;
+		bytes = keep_bytes(joined, shared, part->bytes + (at - part->address),
+				   piece->bytes + (at - piece->address), until - at);
+		if (bytes) {
+			ret->pieces[ret->piece_count++] =
+				(struct snap_memory_piece){ at, until - at, bytes };
+			ret->bytes += until - at;
+		}
+		is_whole &= bytes != NULL;
+		at = until;
+	}
+	return is_whole;
+}
+
+/* With room for so many pieces; NULL: there is none. */
+static struct snap_memory_image *new_image(struct snap_joined_image *joined,
+					   struct snap_shared_memory *shared, size_t count)
+{
+	struct snap_memory_image *image;
+	uint64_t size = count * sizeof(*image->pieces);
+
+	if (size > snap_region_room(&shared->records) / ROOM_PARTS ||
+	    joined->image.bytes + joined->apart + size > joined->most)
+		return NULL;
+	image = snap_region_alloc(&shared->records, sizeof(*image));
+	if (!image)
+		return NULL;
+	image->pieces = snap_region_new_array(&shared->records, count, struct snap_memory_piece);
+	joined->apart += size;
+	return image->pieces ? image : NULL;
+}
+
+const struct snap_memory_image *snap_join_image(struct snap_joined_image *joined,
+						struct snap_shared_memory *shared,
+						const struct snap_memory_image *from)
+{
+	struct snap_memory_image *image;
+	struct snap_memory_piece *pieces;
+	bool is_whole = true;
+	size_t count = 0;
+
+	join_image(joined, shared, from);
+	for (size_t i = 0; i < from->piece_count; i++)
+		count += count_parts(&joined->image, &from->pieces[i]);
+	image = new_image(joined, shared, count);
+	if (!image) {
+		say_cut(&joined->image);
+		return NULL;
+	}
+	pieces = image->pieces;
+	*image = *from;
+	image->pieces = pieces;
+	image->piece_count = 0;
+	image->bytes = 0;
+	for (size_t i = 0; i < from->piece_count; i++)
+		is_whole &= keep_piece(joined, shared, &from->pieces[i], image);
+	if (!is_whole) {
+		say_cut(image);
+		say_cut(&joined->image);
+	}
+	return image;
 }

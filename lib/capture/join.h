@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Joins what was copied with each thread (struct snap_thread, memory) to one image of the process,
- * as a stop has it. The copies are of different moments: of what lies in several the first one
- * counts, but for a record that is a thread's own, which counts as it was copied with that thread.
- * Knows nothing of what the bytes mean.
+ * Keeps what was copied with each thread (struct snap_thread, memory). The copies are of different
+ * moments, and memory is freed and used again between them: so each thread has an image of its own.
+ * What several have alike is kept once, in one image of the process: of each address what was
+ * copied first. Knows nothing of what the bytes mean.
  */
 #ifndef SNAP_CAPTURE_JOIN_H
 #define SNAP_CAPTURE_JOIN_H
@@ -15,14 +15,17 @@
 struct snap_joined_image {
 	struct snap_memory_image image;
 	size_t capacity; /* of pieces */
+	uint64_t apart;  /* bytes that the images of threads take beside it */
 	uint64_t most;
 };
 
 /*
- * Adds an image whose pieces are sorted and do not overlap. What there is no room for is left out,
- * and the image says so.
+ * Adds an image whose pieces are sorted and do not overlap. It is returned as it is kept, in the
+ * shared memory; NULL: there is no room. What there is no room for is left out of both, which say
+ * so.
  */
-void snap_join_image(struct snap_joined_image *joined, struct snap_shared_memory *shared,
-		     const struct snap_memory_image *image);
+const struct snap_memory_image *snap_join_image(struct snap_joined_image *joined,
+						struct snap_shared_memory *shared,
+						const struct snap_memory_image *image);
 
 #endif

@@ -359,7 +359,8 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	traced->arch = thread->process->facts->arch;
 	if (thread->stopped_ns > traced->alone_ns)
 		traced->alone_ns = thread->stopped_ns;
-	snap_thread_plans_keep(&nostop->plans, nostop->shared, traced->index, copy->memory);
+	mine->memory =
+		snap_thread_plans_keep(&nostop->plans, nostop->shared, traced->index, copy->memory);
 	return keep_copy(nostop, copy, mine);
 }
 

@@ -52,20 +52,22 @@ struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
 	return NULL;
 }
 
-void snap_thread_plans_keep(struct snap_thread_plans *plans, struct snap_shared_memory *shared,
-			    size_t index, const struct snap_memory_image *image)
+const struct snap_memory_image *snap_thread_plans_keep(struct snap_thread_plans *plans,
+						       struct snap_shared_memory *shared,
+						       size_t index,
+						       const struct snap_memory_image *image)
 {
 	struct snap_planned_process *planned;
 
 	if (!image || index >= plans->count)
-		return;
+		return NULL;
 	planned = &plans->processes[index];
 	if (!planned->joined)
 		planned->joined = snap_region_alloc(&shared->records, sizeof(*planned->joined));
 	if (!planned->joined)
-		return;
+		return NULL;
 	planned->joined->most = plans->options->runtime_memory;
-	snap_join_image(planned->joined, shared, image);
+	return snap_join_image(planned->joined, shared, image);
 }
 
 struct snap_memory_image *snap_thread_plans_image(const struct snap_thread_plans *plans,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Memory of managed runtimes where nothing is stopped: plans for single threads, which are asked
- * for when a process comes, and one image of each process, joined of what came with its threads.
+ * for when a process comes, and the images that came with its threads (capture/join.h).
  * Knows nothing of threads, nor of how they are read.
  */
 #ifndef SNAP_CAPTURE_THREAD_PLANS_H
@@ -28,10 +28,15 @@ void snap_thread_plans_deinit(struct snap_thread_plans *plans);
 struct stacksnap_error *snap_thread_plans_ask(struct snap_thread_plans *plans,
 					      struct snap_capture *capture, size_t index,
 					      struct snap_sampled_process *process) _must_check_;
-/* What came with a copy that is kept; NULL: nothing. Without memory it is left out. */
-void snap_thread_plans_keep(struct snap_thread_plans *plans, struct snap_shared_memory *shared,
-			    size_t index, const struct snap_memory_image *image);
-/* All of a process, in the shared memory; NULL: nothing. */
+/*
+ * Keeps what came with a copy, NULL: nothing; returns it, in the shared memory. Without memory it
+ * is left out: NULL.
+ */
+const struct snap_memory_image *snap_thread_plans_keep(struct snap_thread_plans *plans,
+						       struct snap_shared_memory *shared,
+						       size_t index,
+						       const struct snap_memory_image *image);
+/* What the images of a process's threads share, in the shared memory; NULL: nothing. */
 struct snap_memory_image *snap_thread_plans_image(const struct snap_thread_plans *plans,
 						  size_t index);
 

@@ -128,7 +128,10 @@ struct snap_thread {
 	uint64_t stack2_address;
 	const uint8_t *stack2;
 	size_t stack2_size;
-	/* What the plan for single threads copied of its process while it stood still; NULL: none. */
+	/*
+	 * What the plan for single threads copied of its process while it stood still; NULL: none.
+	 * It alone tells what the thread ran: memory is used again between the copies of two.
+	 */
 	const struct snap_memory_image *memory;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
@@ -184,7 +187,8 @@ struct snap_process {
 	bool maps_cut; /* there were more, which took too much memory; in no file: a warning says so */
 	struct snap_piece *pieces; /* sorted by address */
 	size_t piece_count;
-	struct snap_memory_image *memory; /* of managed runtimes; NULL: none was asked for */
+	/* Of managed runtimes; NULL: none was asked for. Of threads: what their images share. */
+	struct snap_memory_image *memory;
 	struct snap_thread *threads;
 	size_t thread_count;
 	size_t threads_missed; /* known to have run, not in `threads` */

@@ -52,6 +52,17 @@ bool snap_memory_image_read(const struct snap_memory_image *image, uint64_t addr
 	return false;
 }
 
+const uint8_t *snap_memory_image_bytes(const struct snap_memory_image *image, uint64_t address,
+				       uint64_t size)
+{
+	size_t i = find_piece(image, address);
+	const struct snap_memory_piece *piece = &image->pieces[i];
+
+	if (i == image->piece_count || piece->size - (address - piece->address) < size)
+		return NULL;
+	return piece->bytes + (address - piece->address);
+}
+
 bool snap_memory_image_next(const struct snap_memory_image *image, uint64_t address,
 			    uint64_t *start_ret, uint64_t *size_ret)
 {

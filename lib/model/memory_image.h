@@ -23,13 +23,6 @@ struct snap_plan_result {
 	uint32_t cut; /* enum snap_plan_cut */
 };
 
-/* A record that is of the plan's threads alone: SNAP_PLAN_IF_THREAD held for it. */
-struct snap_memory_own {
-	uint64_t address, size;
-};
-
-enum { SNAP_MEMORY_OWN = 8 };
-
 struct snap_memory_image {
 	struct snap_memory_piece *pieces;
 	size_t piece_count;
@@ -37,8 +30,6 @@ struct snap_memory_image {
 	int64_t taken_ns; /* how long it took, while the process stood still */
 	struct snap_plan_result steps[SNAP_PLAN_MOST_STEPS];
 	uint32_t step_count;
-	struct snap_memory_own own[SNAP_MEMORY_OWN]; /* not kept in files */
-	uint32_t own_count;
 };
 
 /*
@@ -47,6 +38,10 @@ struct snap_memory_image {
  */
 bool snap_memory_image_read(const struct snap_memory_image *image, uint64_t address, void *out,
 			    size_t size);
+
+/* `size` bytes at an address where one piece has them all; NULL: none has. */
+const uint8_t *snap_memory_image_bytes(const struct snap_memory_image *image, uint64_t address,
+				       uint64_t size);
 
 /*
  * Where the first bytes lie that the image has, at an address or behind it, and how many without a

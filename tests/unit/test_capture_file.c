@@ -178,6 +178,26 @@ static void fill_image(struct snap_capture *capture, struct snap_process *proces
 	process->memory = image;
 }
 
+/* What it has of the process's image, inside of a range there and other than there. */
+static void fill_image_of_thread(struct snap_capture *capture, struct snap_process *process)
+{
+	struct snap_memory_image *image = snap_arena_new(&capture->arena, struct snap_memory_image);
+	struct snap_memory_piece *pieces =
+		snap_arena_new_array(&capture->arena, 2, struct snap_memory_piece);
+
+	pieces[0] = (struct snap_memory_piece){ 0xc000000002, 5, (const uint8_t *)"at a runtime" };
+	pieces[1] = (struct snap_memory_piece){ 0xc00000000a, 24,
+						(const uint8_t *)"ime kept in its memories" };
+	*image = (struct snap_memory_image){
+		.pieces = pieces,
+		.piece_count = 2,
+		.bytes = 29,
+		.steps = { { 7, 70, SNAP_PLAN_WHOLE } },
+		.step_count = 1,
+	};
+	process->threads[1].memory = image;
+}
+
 /* Every field has a value that its neighbours have not. */
 static struct snap_capture *make_capture(void)
 {
@@ -227,6 +247,7 @@ static struct snap_capture *make_capture(void)
 	fill_memory(capture, &processes[0]);
 	fill_threads(capture, &processes[0]);
 	fill_image(capture, &processes[0]);
+	fill_image_of_thread(capture, &processes[0]);
 	capture->processes = processes;
 	capture->process_count = 2;
 	capture->host = (struct snap_host){ "host", "6.1.0", "x86_64", NULL, 2, 1234567890, 100 };
@@ -283,6 +304,16 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(process->memory->bytes, 34);
 	assert_true(snap_memory_image_read(process->memory, 0xc000000005, text, 22));
 	assert_memory_equal(text, "a runtime keeps in its", 22);
+	assert_null(process->threads[0].memory);
+	assert_int_equal(process->threads[1].memory->bytes, 29);
+	assert_int_equal(process->threads[1].memory->steps[0].records, 7);
+	assert_true(snap_memory_image_read(process->threads[1].memory, 0xc000000002, text, 5));
+	assert_memory_equal(text, "at a ", 5);
+	assert_ptr_equal(process->threads[1].memory->pieces[0].bytes,
+			 process->memory->pieces[0].bytes + 2);
+	assert_true(snap_memory_image_read(process->threads[1].memory, 0xc00000000a, text, 24));
+	assert_memory_equal(text, "ime kept in its memories", 24);
+	assert_false(snap_memory_image_read(process->threads[1].memory, 0xc000000000, text, 1));
 	assert_null(back->processes[1].memory);
 	assert_int_equal(back->processes[1].parent, 0);
 	assert_int_equal(back->processes[1].trouble, SNAP_TROUBLE_EXITED);
@@ -363,7 +394,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 5");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 6");
 	free(bytes.data);
 }
 
@@ -378,8 +409,8 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
 
 /*
  * Files of the first version know nothing of threads that were not stopped, those of the second
- * nothing of paths that come again, those of the third nothing of memory of runtimes. The fixtures
- * are what they look like.
+ * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
+ * fourth nothing of that of threads. The fixtures are what they look like.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -387,6 +418,7 @@ static void test_older_versions(void **state _unused_)
 
 	assert_true(size_of_process(capture, 1) < size_of_process(capture, 2));
 	assert_true(size_of_process(capture, 3) < size_of_process(capture, 4));
+	assert_true(size_of_process(capture, 4) < size_of_process(capture, 5));
 	for (uint32_t version = 1; version < 4; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
@@ -416,7 +448,7 @@ static void test_no_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 	uint64_t hash;
 
-	assert_int_equal(bytes.data[8], 4);
+	assert_int_equal(bytes.data[8], 5);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));

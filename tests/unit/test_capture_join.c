@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Images of threads, joined to one: what they share, what is one's own, and many pieces. */
+/* Images of threads: what they share, what differs, many pieces, and too many. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,26 +24,24 @@ static int tear_down(void **state _unused_)
 	return 0;
 }
 
-static void join(struct snap_joined_image *joined, const struct snap_memory_piece *pieces,
-		 size_t count, struct snap_memory_own own)
+static const struct snap_memory_image *join(struct snap_joined_image *joined,
+					    const struct snap_memory_piece *pieces, size_t count)
 {
 	struct snap_memory_image image = {
 		.pieces = (struct snap_memory_piece *)(uintptr_t)pieces,
 		.piece_count = count,
 		.step_count = 1,
 		.steps = { { .records = count } },
-		.own = { own },
-		.own_count = own.size != 0,
 	};
 
-	snap_join_image(joined, shared, &image);
+	return snap_join_image(joined, shared, &image);
 }
 
-static void check(const struct snap_joined_image *joined, uint64_t address, const char *text)
+static void check(const struct snap_memory_image *image, uint64_t address, const char *text)
 {
 	char got[64] = "";
 
-	assert_true(snap_memory_image_read(&joined->image, address, got, strlen(text)));
+	assert_true(snap_memory_image_read(image, address, got, strlen(text)));
 	assert_string_equal(got, text);
 }
 
@@ -52,28 +50,50 @@ static void check(const struct snap_joined_image *joined, uint64_t address, cons
 		address, sizeof(text) - 1, (const uint8_t *)(text) \
 	}
 
-static void test_first_counts_and_own_more(void **state _unused_)
+static void check_sorted(const struct snap_memory_image *image)
+{
+	for (size_t i = 1; i < image->piece_count; i++)
+		assert_true(image->pieces[i - 1].address + image->pieces[i - 1].size <=
+			    image->pieces[i].address);
+}
+
+/* Whatever was used again in between, each thread has what was copied with it, and no more. */
+static void test_each_has_its_own(void **state _unused_)
 {
 	struct snap_joined_image joined = { .most = MOST };
 	static const struct snap_memory_piece first[] = { TEXT(100, "aaaaaaaa"),
 							  TEXT(200, "bbbb") };
 	static const struct snap_memory_piece second[] = { TEXT(96, "cccccccccccccccc"),
-							   TEXT(150, "dd"), TEXT(202, "eeee") };
-	static const struct snap_memory_own none, own = { 104, 8 };
+							   TEXT(150, "dd"), TEXT(202, "bbee") };
+	const struct snap_memory_image *one, *two;
+	uint8_t byte;
 
-	join(&joined, first, 2, none);
-	join(&joined, second, 3, own);
-	check(&joined, 96, "ccccaaaacccccccc");
-	check(&joined, 150, "dd");
-	check(&joined, 200, "bbbbee");
+	one = join(&joined, first, 2);
+	two = join(&joined, second, 3);
+	assert_non_null(one);
+	assert_non_null(two);
+	check(one, 100, "aaaaaaaa");
+	check(one, 200, "bbbb");
+	check(two, 96, "cccccccccccccccc");
+	check(two, 150, "dd");
+	check(two, 202, "bbee");
+	assert_false(snap_memory_image_read(one, 150, &byte, 1));
+	assert_false(snap_memory_image_read(one, 204, &byte, 1));
+	assert_false(snap_memory_image_read(two, 201, &byte, 1));
+	assert_int_equal(one->bytes, 12);
+	assert_int_equal(two->bytes, 22);
+	/* What they share is there once: of an address what came first. */
+	check(&joined.image, 96, "ccccaaaaaaaacccc");
+	check(&joined.image, 200, "bbbbee");
+	assert_ptr_equal(snap_memory_image_bytes(one, 202, 2),
+			 snap_memory_image_bytes(two, 202, 2));
+	assert_ptr_equal(snap_memory_image_bytes(two, 150, 2),
+			 snap_memory_image_bytes(&joined.image, 150, 2));
 	assert_int_equal(joined.image.bytes, 16 + 2 + 6);
 	assert_int_equal(joined.image.steps[0].records, 5);
-	for (size_t i = 1; i < joined.image.piece_count; i++)
-		assert_true(joined.image.pieces[i - 1].address + joined.image.pieces[i - 1].size <=
-			    joined.image.pieces[i].address);
-	/* What is another one's own stays. */
-	join(&joined, first, 2, none);
-	check(&joined, 96, "ccccaaaacccccccc");
+	check_sorted(one);
+	check_sorted(two);
+	check_sorted(&joined.image);
 }
 
 static void test_many_pieces(void **state _unused_)
@@ -81,7 +101,6 @@ static void test_many_pieces(void **state _unused_)
 	enum { PIECES = 1000 };
 	static struct snap_memory_piece even[PIECES], odd[PIECES];
 	struct snap_joined_image joined = { .most = MOST };
-	static const struct snap_memory_own none;
 	static uint16_t numbers[2 * PIECES];
 
 	for (uint16_t i = 0; i < 2 * PIECES; i++) {
@@ -90,8 +109,8 @@ static void test_many_pieces(void **state _unused_)
 			(struct snap_memory_piece){ 1000 + 8 * i, sizeof(*numbers),
 						    (const uint8_t *)&numbers[i] };
 	}
-	join(&joined, even, PIECES, none);
-	join(&joined, odd, PIECES, none);
+	join(&joined, even, PIECES);
+	join(&joined, odd, PIECES);
 	assert_int_equal(joined.image.piece_count, 2 * PIECES);
 	for (uint16_t i = 0; i < 2 * PIECES; i++) {
 		uint16_t got = 0;
@@ -105,19 +124,33 @@ static void test_too_much(void **state _unused_)
 {
 	static const struct snap_memory_piece pieces[] = { TEXT(100, "aaaaaaaa"),
 							   TEXT(200, "bbbb") };
-	static const struct snap_memory_own none;
-	struct snap_joined_image joined = { .most = 10 };
+	static const struct snap_memory_piece other[] = { TEXT(100, "aaaaaaab") };
+	struct snap_joined_image joined = { .most = 10 + sizeof(struct snap_memory_piece) };
+	const struct snap_memory_image *image;
 
-	join(&joined, pieces, 2, none);
-	check(&joined, 100, "aaaaaaaa");
+	joined.apart = sizeof(struct snap_memory_piece);
+	image = join(&joined, pieces, 2);
+	assert_null(image);
+	check(&joined.image, 100, "aaaaaaaa");
 	assert_int_equal(joined.image.piece_count, 1);
 	assert_int_equal(joined.image.steps[0].cut, SNAP_PLAN_CUT_MEMORY);
+	/* There is room for what is the same, but not for what differs. */
+	joined.apart = 0;
+	image = join(&joined, pieces, 1);
+	assert_non_null(image);
+	check(image, 100, "aaaaaaaa");
+	assert_int_equal(image->steps[0].cut, SNAP_PLAN_WHOLE);
+	joined.apart = 0;
+	image = join(&joined, other, 1);
+	assert_non_null(image);
+	assert_int_equal(image->piece_count, 0);
+	assert_int_equal(image->steps[0].cut, SNAP_PLAN_CUT_MEMORY);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_first_counts_and_own_more, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_each_has_its_own, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_pieces, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_too_much, set_up, tear_down),
 	};

@@ -424,9 +424,6 @@ static void test_of_thread(void **state _unused_)
 	assert_int_equal(bed.image.steps[1].records, 3);
 	assert_true(bed_has(&bed, 0x2000, 8) && bed_has(&bed, 0x3000, 8) &&
 		    bed_has(&bed, 0x4000, 8));
-	assert_int_equal(bed.image.own_count, 1);
-	assert_int_equal(bed.image.own[0].address, at(0x100));
-	assert_int_equal(bed.image.own[0].size, 6 * 32);
 	step->if_width = 4;
 	bed_execute(&bed);
 	assert_int_equal(bed.image.steps[1].records, 2);

@@ -235,6 +235,95 @@ static void test_memory_is_noted(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* ---- threads that were copied one after the other ---- */
+
+/* What a thread runs stands at one address, each holds the GIL, frames are new each time. */
+static struct stacksnap_error *read_names(const struct snap_runtime_process *process,
+					  struct snap_runtime_result **ret)
+{
+	const struct snap_process *of = process->process;
+	struct snap_runtime_result *result = *ret =
+		snap_arena_new(process->arena, struct snap_runtime_result);
+
+	result->name = "cpython";
+	result->threads =
+		snap_arena_new_array(process->arena, of->thread_count, struct snap_runtime_thread);
+	for (size_t i = 0; i < of->thread_count; i++) {
+		struct snap_runtime_thread *thread = &result->threads[result->thread_count++];
+		struct snap_runtime_stack *stack = &thread->stack;
+		struct snap_runtime_frame *frame =
+			snap_arena_new(process->arena, struct snap_runtime_frame);
+		char name[8];
+
+		assert_true(snap_runtime_read(process, 0x9000, name, sizeof(name)));
+		frame->entries = snap_arena_new(process->arena, struct snap_entry);
+		frame->entry_count = 1;
+		frame->entries[0] =
+			(struct snap_entry){ .function = snap_intern(process->strings, name,
+								     strlen(name)),
+					     .language = "python" };
+		stack->frames =
+			snap_arena_new_array(process->arena, 1, const struct snap_runtime_frame *);
+		stack->frames[stack->count++] = frame;
+		thread->tid = of->threads[i].tid;
+		thread->holds_gil = true;
+		thread->loop_function = "_PyEval_EvalFrameDefault";
+		thread->runs = snap_arena_new(process->arena, struct snap_runtime_run);
+		thread->runs[thread->run_count++].count = 1;
+	}
+	return NULL;
+}
+
+static void add_thread_with_memory(struct bed *bed, pid_t tid, const char *name)
+{
+	struct snap_memory_image *image = snap_arena_new(&bed->arena, struct snap_memory_image);
+	struct snap_thread *thread =
+		&bed->threads[ADD_THREAD(bed, tid, SLEEP, LOOP, RUN_MAIN, MAIN)];
+
+	thread->taken = SNAP_TAKEN_ALONE;
+	image->pieces = snap_arena_new(&bed->arena, struct snap_memory_piece);
+	image->pieces[image->piece_count++] =
+		(struct snap_memory_piece){ 0x9000, 8, (const uint8_t *)name };
+	if (name)
+		thread->memory = image;
+}
+
+/* The same memory was used by one thread, then by the other: nobody runs what the other ran. */
+static void test_each_thread_by_its_own_memory(void **state _unused_)
+{
+	static const struct snap_runtime names = { .name = "cpython",
+						   .kind = SNAP_RUNTIME_CPYTHON,
+						   .read = read_names };
+	const struct snap_runtime *const all[] = { &names, NULL };
+	const struct snap_file_finder finder = { .find = find_file };
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	const struct snap_stack *stacks;
+	struct bed bed;
+
+	bed_init(&bed);
+	add_thread_with_memory(&bed, 100, "inner\0\0");
+	add_thread_with_memory(&bed, 101, "outer\0\0");
+	add_thread_with_memory(&bed, 102, "inner\0\0");
+	add_thread_with_memory(&bed, 105, NULL);
+	bed.process.memory = (struct snap_memory_image *)(uintptr_t)bed.threads[0].memory;
+	fine(snap_analyze_with(&bed.capture, &bed.options, &finder, all, &snapshot));
+	check_ways(snapshot);
+	assert_int_equal(snapshot->processes[0]->stack_count, 3);
+	stacks = snapshot->processes[0]->stacks;
+	assert_int_equal(stacks[0].thread_count, 2);
+	assert_string_equal(stacks[0].frames[1]->entries[0].function, "inner");
+	for (size_t i = 1; i < 3; i++) {
+		bool is_bare = stacks[i].threads[0].tid == 105;
+
+		assert_int_equal(stacks[i].threads[0].tid, is_bare ? 105 : 101);
+		assert_string_equal(stacks[i].frames[1]->entries[0].function,
+				    is_bare ? "_PyEval_EvalFrameDefault" : "outer");
+	}
+	assert_int_equal(snapshot->processes[0]->runtimes[0].gil_count, 1);
+	assert_int_equal(snapshot->processes[0]->runtimes[0].gil[0].tid, 100);
+	bed_deinit(&bed);
+}
+
 static void test_refused(void **state _unused_)
 {
 	struct bed bed;
@@ -318,11 +407,17 @@ static void test_odd_results(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_merged_by_place), cmocka_unit_test(test_merged_by_name),
-		cmocka_unit_test(test_does_not_fit),    cmocka_unit_test(test_cut_managed_part),
-		cmocka_unit_test(test_task_in_c),       cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_memory_is_noted), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_odd_results),     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_merged_by_place),
+		cmocka_unit_test(test_merged_by_name),
+		cmocka_unit_test(test_does_not_fit),
+		cmocka_unit_test(test_cut_managed_part),
+		cmocka_unit_test(test_task_in_c),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_is_noted),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_odd_results),
+		cmocka_unit_test(test_each_thread_by_its_own_memory),
+		cmocka_unit_test(test_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -43,8 +43,8 @@ struct snap_runtime_process {
 	/*
 	 * scout: the plan is for single threads, executed with each sample of one: what that thread
 	 * itself runs, and nothing of tasks that wait. read: the memory is what such a plan took,
-	 * of the one thread that the process has here, or of several, one after the other; `tasks`
-	 * has those that they run, if there are any.
+	 * with the one thread that the process has here; `tasks` has the one that it runs, if there
+	 * is any.
 	 */
 	bool is_of_thread;
 	/* What was found in the files of the process before; NULL: nothing is kept. */

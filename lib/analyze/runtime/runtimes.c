@@ -3,6 +3,7 @@
 #include "analyze/runtime/runtimes.h"
 
 #include "analyze/analysis.h"
+#include "analyze/runtime/by_thread.h"
 #include "analyze/runtime/memory.h"
 #include "base/bsearch.h"
 
@@ -179,8 +180,8 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 		.options = analysis->options,
 		.strings = &analysis->strings,
 		.arena = snap_analysis_arena(analysis),
-		.is_of_thread = is_taken_by_thread(raw->process),
 	};
+	const bool by_thread = is_taken_by_thread(raw->process);
 	const struct snap_file_finder *finder = analysis->finder;
 	struct stacksnap_error *err = NULL;
 	size_t count = 0;
@@ -199,7 +200,9 @@ struct stacksnap_error *snap_runtimes_read(struct snap_analysis *analysis,
 
 		/* A capture may have the memory of others, too. */
 		if (analysis->options->runtimes & analysis->runtimes[i]->kind)
-			err = analysis->runtimes[i]->read(&process, &result);
+			err = by_thread ? snap_runtime_read_by_thread(analysis->runtimes[i],
+								      &process, &result)
+					: analysis->runtimes[i]->read(&process, &result);
 		if (err || !result)
 			continue;
 		/* Nobody can tell which of several runtimes the missing part is of. */

@@ -117,19 +117,6 @@ static void take_list(struct snap_plan_run *run, const struct snap_plan_view *vi
 	};
 }
 
-/* What is a thread's own: whoever joins images of several threads has it from that one's. */
-static void note_own(struct snap_plan_run *run, const struct snap_plan_view *view)
-{
-	struct snap_memory_image *image = run->image;
-
-	for (uint32_t i = 0; i < image->own_count; i++)
-		if (image->own[i].address == view->address)
-			return;
-	if (image->own_count < SNAP_MEMORY_OWN)
-		image->own[image->own_count++] =
-			(struct snap_memory_own){ view->address, view->size };
-}
-
 /* The fields of one record, `base` further on, `rep` times. */
 static void take_fields(struct snap_plan_run *run, const struct snap_plan_view *view, uint64_t base,
 			take_target *take)
@@ -141,8 +128,6 @@ static void take_fields(struct snap_plan_run *run, const struct snap_plan_view *
 
 	if (!snap_plan_holds(run, view, base) || !snap_plan_skip(step, view, base, &skipped))
 		return;
-	if (step->flags & SNAP_PLAN_IF_THREAD)
-		note_own(run, view);
 	for (uint32_t i = 0; i < times && !snap_plan_is_over(run); i++)
 		if (snap_plan_target(step, view, base + skipped + (uint64_t)i * step->rep_step,
 				     &target))

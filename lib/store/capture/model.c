@@ -165,8 +165,94 @@ static void code_stack(struct snap_codec *codec, uint64_t *address, const uint8_
 	snap_codec_check(codec, !wraps(*address, *size), "stack range too long");
 }
 
-static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
-			const struct snap_thread *before)
+/* Bytes that another image has as well; false: it has not. */
+static bool code_shared_bytes(struct snap_codec *codec, struct snap_memory_piece *piece,
+			      const struct snap_memory_image *others)
+{
+	const uint8_t *bytes = NULL;
+	bool is_shared;
+
+	if (!snap_codec_reads(codec))
+		bytes = snap_memory_image_bytes(others, piece->address, piece->size);
+	is_shared = bytes && memcmp(bytes, piece->bytes, piece->size) == 0;
+	snap_code_bool(codec, &is_shared);
+	if (!is_shared)
+		return false;
+	snap_code_u64(codec, &piece->size);
+	if (snap_codec_reads(codec)) {
+		piece->bytes = snap_memory_image_bytes(others, piece->address, piece->size);
+		snap_codec_check(codec, piece->bytes, "range of an image that is nowhere");
+	}
+	return true;
+}
+
+static void code_image_piece(struct snap_codec *codec, struct snap_memory_piece *piece,
+			     const struct snap_memory_piece *before,
+			     const struct snap_memory_image *others)
+{
+	size_t size = piece->size;
+
+	snap_code_u64(codec, &piece->address);
+	if (others && code_shared_bytes(codec, piece, others)) {
+		size = piece->size;
+	} else {
+		snap_code_packed_bytes(codec, &piece->bytes, &size, MOST_BYTES);
+		piece->size = size;
+	}
+	snap_codec_check(codec, size && !wraps(piece->address, size), "invalid range of an image");
+	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
+			 "ranges of an image not sorted");
+}
+
+/* `others`: an image that has some of its bytes; NULL: none. */
+static void code_image(struct snap_codec *codec, struct snap_memory_image *image,
+		       const struct snap_memory_image *others)
+{
+	snap_code_i64(codec, &image->taken_ns);
+	snap_code_u32(codec, &image->step_count);
+	snap_codec_check(codec, image->step_count <= SNAP_PLAN_MOST_STEPS, "too many steps");
+	for (uint32_t i = 0; i < image->step_count && !codec->problem; i++) {
+		struct snap_plan_result *step = &image->steps[i];
+
+		snap_code_u64(codec, &step->records);
+		snap_code_u64(codec, &step->bytes);
+		snap_code_u32(codec, &step->cut);
+		snap_codec_check(codec, step->cut <= SNAP_PLAN_CUT_RECORDS, "unknown cut");
+	}
+	snap_code_array(codec, &image->pieces, &image->piece_count, MOST_IMAGE_PIECES,
+			sizeof(*image->pieces), LEAST_IMAGE_PIECE);
+	if (snap_codec_reads(codec))
+		image->bytes = 0;
+	for (size_t i = 0; i < image->piece_count; i++) {
+		code_image_piece(codec, &image->pieces[i], i ? &image->pieces[i - 1] : NULL,
+				 others);
+		if (snap_codec_reads(codec))
+			image->bytes += image->pieces[i].size;
+	}
+}
+
+/* Before each thread had its own: none. */
+static void code_memory_of_thread(struct snap_codec *codec, const struct snap_process *process,
+				  struct snap_thread *thread)
+{
+	struct snap_memory_image *image = (struct snap_memory_image *)(uintptr_t)thread->memory;
+	bool is_there = image != NULL;
+
+	if (codec->version < 5)
+		return;
+	snap_code_bool(codec, &is_there);
+	if (!is_there)
+		return;
+	if (snap_codec_reads(codec))
+		thread->memory = image = snap_arena_new(codec->arena, struct snap_memory_image);
+	if (image)
+		code_image(codec, image, process->memory);
+	else
+		snap_codec_refuse_memory(codec);
+}
+
+static void code_thread(struct snap_codec *codec, const struct snap_process *process,
+			struct snap_thread *thread, const struct snap_thread *before)
 {
 	int32_t cpu = thread->cpu;
 
@@ -192,6 +278,7 @@ static void code_thread(struct snap_codec *codec, struct snap_thread *thread,
 		snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
 		snap_code_bool(codec, &thread->partial);
 	}
+	code_memory_of_thread(codec, process, thread);
 	thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0, "invalid tid");
 	snap_codec_check(codec, !before || before->tid < thread->tid, "threads not sorted");
@@ -241,43 +328,6 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
 }
 
-static void code_image_piece(struct snap_codec *codec, struct snap_memory_piece *piece,
-			     const struct snap_memory_piece *before)
-{
-	size_t size = piece->size;
-
-	snap_code_u64(codec, &piece->address);
-	snap_code_packed_bytes(codec, &piece->bytes, &size, MOST_BYTES);
-	piece->size = size;
-	snap_codec_check(codec, size && !wraps(piece->address, size), "invalid range of an image");
-	snap_codec_check(codec, !before || before->address + before->size <= piece->address,
-			 "ranges of an image not sorted");
-}
-
-static void code_image(struct snap_codec *codec, struct snap_memory_image *image)
-{
-	snap_code_i64(codec, &image->taken_ns);
-	snap_code_u32(codec, &image->step_count);
-	snap_codec_check(codec, image->step_count <= SNAP_PLAN_MOST_STEPS, "too many steps");
-	for (uint32_t i = 0; i < image->step_count && !codec->problem; i++) {
-		struct snap_plan_result *step = &image->steps[i];
-
-		snap_code_u64(codec, &step->records);
-		snap_code_u64(codec, &step->bytes);
-		snap_code_u32(codec, &step->cut);
-		snap_codec_check(codec, step->cut <= SNAP_PLAN_CUT_RECORDS, "unknown cut");
-	}
-	snap_code_array(codec, &image->pieces, &image->piece_count, MOST_IMAGE_PIECES,
-			sizeof(*image->pieces), LEAST_IMAGE_PIECE);
-	if (snap_codec_reads(codec))
-		image->bytes = 0;
-	for (size_t i = 0; i < image->piece_count; i++) {
-		code_image_piece(codec, &image->pieces[i], i ? &image->pieces[i - 1] : NULL);
-		if (snap_codec_reads(codec))
-			image->bytes += image->pieces[i].size;
-	}
-}
-
 /* Before there were plans: none. */
 static void code_memory_of_runtimes(struct snap_codec *codec, struct snap_process *process)
 {
@@ -291,7 +341,7 @@ static void code_memory_of_runtimes(struct snap_codec *codec, struct snap_proces
 	if (snap_codec_reads(codec))
 		process->memory = snap_arena_new(codec->arena, struct snap_memory_image);
 	if (process->memory)
-		code_image(codec, process->memory);
+		code_image(codec, process->memory, NULL);
 	else
 		snap_codec_refuse_memory(codec);
 }
@@ -314,7 +364,8 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
 			sizeof(*process->threads), LEAST_THREAD);
 	for (size_t i = 0; i < process->thread_count; i++)
-		code_thread(codec, &process->threads[i], i ? &process->threads[i - 1] : NULL);
+		code_thread(codec, process, &process->threads[i],
+			    i ? &process->threads[i - 1] : NULL);
 	snap_code_size(codec, &process->threads_missed, SNAP_MAX_THREADS);
 	snap_codec_check(codec, process->threads_missed <= SNAP_MAX_THREADS,
 			 "invalid number of threads");

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a runtime makes of threads that were copied one after the other: each is read with what was
+ * copied with it, and nothing else, as memory is freed and used again between two copies. The
+ * results become one. Knows no runtime.
+ */
+#ifndef SNAP_ANALYZE_RUNTIME_BY_THREAD_H
+#define SNAP_ANALYZE_RUNTIME_BY_THREAD_H
+
+#include "analyze/runtime/runtime.h"
+
+/*
+ * As the runtime's read(), of all threads of the process that have memory of their own. What is
+ * said of another thread than the one at hand does not count. NULL in *ret: this runtime is not in
+ * the process, or no thread has memory. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_runtime_read_by_thread(const struct snap_runtime *runtime,
+						    const struct snap_runtime_process *of,
+						    struct snap_runtime_result **ret) _must_check_;
+
+#endif
