@@ -95,6 +95,15 @@ def forks():
 threading.Thread(target=forks).start()
 """
 
+LARGE = """
+import asyncio, mmap, os
+large = mmap.mmap(-1, 256 << 20, flags=mmap.MAP_PRIVATE)
+async def main():
+    asyncio.get_running_loop().call_later(0.2, lambda: print("ready", os.getpid(), flush=True))
+    await asyncio.sleep(3600)
+asyncio.run(main())
+"""
+
 MAPS = """
 import mmap, os, sys, time
 with open(sys.argv[1], "rb") as file:
@@ -188,6 +197,13 @@ class Python(Case):
         victim = self.start(os.path.join(PROGRAMS, "tasks.py"), out, "100")
         tasks, _ = truth_python.compare_tasks(self.read(victim, "--image"), out)
         self.assertGreater(tasks, 100)
+
+    def test_tasks_of_a_heap_that_is_too_large_are_said_to_be_missing(self):
+        if not 11 <= self.minor() <= 13:
+            self.skipTest("python3: its heap is looked at from 3.11 to 3.13")
+        victim = self.start("-c", LARGE)
+        process = self.json(victim.pid, "--runtime-budget", "10000", "--stop-timeout", "30000")["processes"][0]
+        self.assertEqual(process["runtimes"][0].get("cut"), "memory")
 
     def test_tree_of_tasks_that_await_each_other(self):
         if self.minor() < TASKS_SINCE:

@@ -102,7 +102,7 @@ bool snap_python_heap_find(struct snap_python *python)
 	struct snap_module *list = snap_modules_list(process->modules, &count);
 
 	if (layout->minor < FIRST_MINOR || layout->minor >= FIRST_MINOR + SNAP_ARRAY_SIZE(rows) ||
-	    layout->is_free_threaded || !is_small(process->process))
+	    layout->is_free_threaded)
 		return false;
 	row = &rows[layout->minor - FIRST_MINOR];
 	for (size_t i = 0; i < count; i++) {
@@ -116,6 +116,7 @@ bool snap_python_heap_find(struct snap_python *python)
 		python->heap.future_name = address_of_name(&list[i], future_name);
 		find_types(python);
 		python->heap.module = &list[i];
+		python->heap.is_large = !is_small(process->process);
 		python->heap.lists = row->lists;
 		python->heap.thread_dict = row->thread_dict;
 		python->heap.thread_loop = row->thread_loop;

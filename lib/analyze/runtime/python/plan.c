@@ -226,7 +226,8 @@ static void plan_tasks(const struct snap_python *python, struct snap_memory_plan
 	uint8_t heads, tasks, names, sets, coroutines;
 
 	if (python->heap.module) {
-		if (python->heap.is_wanted)
+		/* The sign that it is wanted tells that it is missing. */
+		if (python->heap.is_wanted && !python->heap.is_large)
 			plan_heap(python, plan);
 		return;
 	}

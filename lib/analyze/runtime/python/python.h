@@ -124,7 +124,8 @@ struct snap_python {
 		 * is missing, no loop was seen. 0: unknown
 		 */
 		uint64_t data;
-		bool is_wanted; /* to be copied */
+		bool is_wanted; /* to be copied … */
+		bool is_large;  /* … but too large for that */
 		uint64_t none;  /* address of None; 0: unknown */
 	} heap;
 	struct snap_python_asyncio asyncio;
