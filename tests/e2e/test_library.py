@@ -60,8 +60,10 @@ int main(int argc, char **argv)
 		out = open_memstream(&text, &size);
 		failed |= check(stacksnap_snapshot_render(snapshot, options, "json", out), "render");
 		fclose(out);
-		if (stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_WHOLE)
+		if (stacksnap_snapshot_outcome(snapshot) != STACKSNAP_OUTCOME_WHOLE) {
 			failed = 1;
+			fprintf(stderr, "not whole: %s\n", text);
+		}
 		if (i == rounds - 1)
 			fwrite(text, 1, size, stdout);
 		free(text);

@@ -155,8 +155,9 @@ class Basics(Recorder):
                             status=(0, 1))
         stats = self.figures(path)
         self.assertGreater(stats["left_out"], 0)
-        # One stop too many there may be at the end, and on a busy machine it may be a long one.
-        self.assertLess(stats["stopped_percent"], 1)
+        # One stop too many there may be at the end, and on a busy machine it may be a long one. Without
+        # the option it is 10 % and more.
+        self.assertLess(stats["stopped_percent"], 3)
         self.assertRegex(got.err, r"stacksnap: \d+ samples were left out, as no process .* more than 0\.1 % of")
         got = self.run_tool("record", victim.pid, "--hz", "200", "-d", "0.5", "--max-stopped", "100", "--stats", path)
         self.assertNotIn("left out", got.err)
