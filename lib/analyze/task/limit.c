@@ -220,11 +220,14 @@ static uint64_t all_label_bytes(struct limiter *limiter, const struct snap_node 
 static void shorten_creator(struct limiter *limiter, struct snap_task *task)
 {
 	struct snap_entry short_one, *made;
+	bool is_shorter;
 
 	if (!task->created_by)
 		return;
 	short_one = *task->created_by;
-	if (!shorten(limiter, &short_one.function) & !shorten(limiter, &short_one.file))
+	is_shorter = shorten(limiter, &short_one.function);
+	is_shorter |= shorten(limiter, &short_one.file);
+	if (!is_shorter)
 		return;
 	made = snap_arena_memdup(limiter->strings->arena, &short_one, sizeof(short_one));
 	limiter->failed |= !made;
