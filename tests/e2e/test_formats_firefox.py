@@ -113,6 +113,8 @@ class Firefox(Case):
         info = session.wait_for("contains", "profile", "info", "--all")
         self.assertIn("contains 5 threads", info)
         self.assertIn(f"Stopped [{ticks} samples]", info)
+        busy = re.search(r"(t-\d+): busy .* - ([0-9.]+)ms", info)
+        self.assertIsNotNone(busy, info)
         self.assertGreater(float(busy.group(2)), 0)
         self.assertRegex(info, r"worker-1 .* - 0\.000ms")
         # What runs is no idle code: it is there without being asked for.

@@ -199,6 +199,9 @@ class Postgres(Witness):
             return [read_file(f"/proc/{c}/cmdline") or "" for c in children()]
         def busy():
             return sum("SELECT" in t for t in titles()) >= 3 and any("waiting" in t for t in titles())
+        def settled():
+            """The backends that answered whether it is up have ended, too."""
+            return all(titles()) and sum("[local]" in t for t in titles()) == 3
         # Who counts must meet the lock, so that one is taken first.
         clients.append(self.psql(folder, "begin; lock table pg_description in access exclusive mode; "
                                  "select pg_sleep(600)", user))
@@ -206,6 +209,7 @@ class Postgres(Witness):
         for command in ("select count(*) from pg_description", "select pg_sleep(601)"):
             clients.append(self.psql(folder, command, user))
         wait_until(busy, "three busy backends", 60)
+        wait_until(settled, "the other backends to end", 60)
         everybody = [server.pid, *children()]
         doc = self.json("-p", server.pid, status=(0, 1), timeout=120)
         found = processes(doc)
