@@ -26,11 +26,6 @@ void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent);
 /* Waits up to 100 ms for workers that do not end. NULL is allowed. */
 void snap_asker_destroy(struct snap_asker *asker);
 
-static inline void snap_asker_destroyp(struct snap_asker **asker)
-{
-	snap_asker_destroy(*asker);
-}
-
 /*
  * Fills capture->host, capture->processes (without maps and threads) and capture->live. A target
  * that does not exist stays as a process with trouble no_such_process; one that may not be traced

@@ -24,11 +24,6 @@ struct stacksnap_error *snap_files_create(const struct snap_options *options,
 					  struct snap_files **ret) _must_check_;
 void snap_files_destroy(struct snap_files *files);
 
-static inline void snap_files_destroyp(struct snap_files **files)
-{
-	snap_files_destroy(*files);
-}
-
 /* The callback to hand to analysis; valid as long as `files`. */
 struct snap_file_finder snap_files_finder(struct snap_files *files);
 

@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 
-from harness import Case, TARGETS, missing, need, wait_until
+from harness import Case, SOURCE, TARGETS, missing, need, wait_until
+
+RECURSION = os.path.join(SOURCE, "tests", "runtime", "python", "recursion.py")
 
 # A thread runs a second interpreter, which runs a third one; another thread sleeps in the first.
 INTERPRETERS = """
@@ -51,20 +53,6 @@ def consumes():
     for number in Iterates():
         print("ready", os.getpid(), flush=True)
 consumes()
-"""
-
-RECURSION = """
-import os, sys, threading, time
-sys.setrecursionlimit(10000)
-threading.stack_size(256 << 20)
-def recurse(n):
-    if n:
-        return recurse(n - 1)
-    print("ready", os.getpid(), flush=True)
-    time.sleep(3600)
-thread = threading.Thread(target=recurse, args=(5000,))
-thread.start()
-thread.join()
 """
 
 NAMES = """
@@ -207,7 +195,7 @@ class PythonStates(Case):
         self.assertEqual(python, ["numbers", "through", "consumes", "<module>"])
 
     def test_recursion_of_five_thousand(self):
-        victim = self.start(RECURSION)
+        victim = self.program(["nice", "-n", "15", self.python(), RECURSION, "5000"])
         stack = self.stack_with(self.process(victim, "-n", "0"), "recurse")
         self.assertEqual(functions(stack).count("recurse"), 5001)
         self.assertEqual(stack["unwind"], "complete")

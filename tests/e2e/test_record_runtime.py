@@ -10,6 +10,8 @@ import traces
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
 import zoo_go  # noqa: E402
 
+RECURSION = os.path.join(SOURCE, "tests", "runtime", "python", "recursion.py")
+
 SHARES = """
 import os, sys, threading, time
 def napper():
@@ -34,20 +36,6 @@ def main():
         small(spent); middle(spent); large(spent)
     print(*spent.values(), flush=True)
 main()
-"""
-
-DEEP = """
-import os, sys, threading, time
-sys.setrecursionlimit(10000)
-threading.stack_size(256 << 20)
-def recurse(n):
-    if n:
-        return recurse(n - 1)
-    print("ready", os.getpid(), flush=True)
-    time.sleep(3600)
-thread = threading.Thread(target=recurse, args=(3000,))
-thread.start()
-thread.join()
 """
 
 
@@ -148,7 +136,7 @@ class Python(Case):
 
     def test_deep_recursion(self):
         """More functions than fit: none is made up, and the recording goes on."""
-        program = self.program(["python3", "-c", DEEP], settled=False)
+        program = self.program(["python3", RECURSION, "3000"], settled=False)
         path = self.record(program.pid, seconds="0.5")
         found = [s for node in documents(self, path)["processes"] for s in stacks(node)]
         deepest = max(found, key=lambda s: len([e for e in s["entries"] if e.get("function") == "recurse"]))

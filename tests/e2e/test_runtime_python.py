@@ -15,20 +15,6 @@ READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
 TASKS_SINCE = 11
 PROGRAMS = os.path.join(SOURCE, "tests", "runtime", "python")
 
-RECURSION = """
-import os, sys, threading, time
-sys.setrecursionlimit(10000)
-threading.stack_size(256 << 20)
-def recurse(n):
-    if n:
-        return recurse(n - 1)
-    print("ready", os.getpid(), flush=True)
-    time.sleep(3600)
-thread = threading.Thread(target=recurse, args=(5000,))
-thread.start()
-thread.join()
-"""
-
 SPINNER = """
 import os, sys, threading, time
 sys.setswitchinterval(1000)
@@ -147,7 +133,7 @@ class Python(Case):
             self.assertGreater(frames, 140)
 
     def test_recursion_of_five_thousand(self):
-        victim = self.start("-c", RECURSION)
+        victim = self.start(os.path.join(PROGRAMS, "recursion.py"), "5000")
         result = self.read(victim, "--image")
         stack = max(result["threads"], key=lambda thread: len(thread["stack"]["frames"]))
         self.assertEqual(self.functions(result, stack).count("recurse"), 5001)

@@ -17,13 +17,6 @@ void snap_protobuf_number(struct snap_buffer *message, unsigned field, uint64_t 
 	snap_buffer_add_varint(message, value);
 }
 
-void snap_protobuf_bytes(struct snap_buffer *message, unsigned field, const void *bytes,
-			 size_t size)
-{
-	if (size)
-		snap_protobuf_element(message, field, bytes, size);
-}
-
 void snap_protobuf_element(struct snap_buffer *message, unsigned field, const void *bytes,
 			   size_t size)
 {

@@ -14,9 +14,6 @@
 
 /* uint64, uint32, bool; int64 by a cast. */
 void snap_protobuf_number(struct snap_buffer *message, unsigned field, uint64_t value);
-/* bytes, string: left out if empty. */
-void snap_protobuf_bytes(struct snap_buffer *message, unsigned field, const void *bytes,
-			 size_t size);
 /* An element of a list of messages, strings or bytes: written if empty, too. */
 void snap_protobuf_element(struct snap_buffer *message, unsigned field, const void *bytes,
 			   size_t size);

@@ -65,11 +65,6 @@ struct snap_peeker;
 struct snap_peeker *snap_peeker_create(void);
 void snap_peeker_destroy(struct snap_peeker *peeker);
 
-static inline void snap_peeker_destroyp(struct snap_peeker **peeker)
-{
-	snap_peeker_destroy(*peeker);
-}
-
 /*
  * Reads what can be read from `address` on, at most `size` bytes (up to SNAP_PEEK_MOST), into a
  * file in memory, the caller's; -1: nothing, or it took too long (*late_ret).

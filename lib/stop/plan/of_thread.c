@@ -43,11 +43,6 @@ size_t snap_thread_plan_work(void)
 	return snap_plan_work_bytes(&BUDGET);
 }
 
-void snap_thread_plan_get_ready(struct snap_region work)
-{
-	snap_plan_get_ready(work, &BUDGET, 0);
-}
-
 static size_t read_memory(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
 {
 	const pid_t *tid = context;

@@ -33,9 +33,6 @@ struct snap_plan_thread snap_thread_plan_of(pid_t tid, pid_t ns_tid, const void 
 /* Bytes of address space of the memory for notes; little of it is touched. */
 size_t snap_thread_plan_work(void);
 
-/* Makes present what mostly is touched of that memory. */
-void snap_thread_plan_get_ready(struct snap_region work);
-
 /*
  * Executes the plan on the memory of thread->tid, which stands still or will be looked at once
  * more, for `most_ns` from now on at most. The image takes what it needs of the room.
