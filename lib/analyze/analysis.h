@@ -72,8 +72,9 @@ struct snap_raw_thread {
 	const struct snap_runtime_thread *managed;
 	const char *runtime; /* its name */
 	const struct snap_frame **managed_frames;
-	const uint64_t *sps; /* NULL: unknown */
-	bool is_hidden;      /* it carries a task, or is an idle one of a runtime */
+	const uint64_t *sps;          /* NULL: unknown */
+	const struct snap_wait *wait; /* what it waits for; NULL: nothing that is known */
+	bool is_hidden;               /* it carries a task, or is an idle one of a runtime */
 };
 
 /* A task that may be shown. */

@@ -12,6 +12,7 @@
 #include "analyze/label.h"
 #include "analyze/runtime/runtimes.h"
 #include "analyze/task/task.h"
+#include "analyze/wait/wait.h"
 #include "base/escape.h"
 #include "base/text.h"
 
@@ -186,6 +187,7 @@ static struct stacksnap_error *group_process(struct snap_analysis *analysis,
 		if (!snap_label_member(&analysis->strings, raw->process, thread->thread,
 				       &raw->stacks[thread->stack], &members[i]))
 			return snap_error_no_memory();
+		members[i].wait = thread->wait;
 		shown[i] = !thread->is_hidden &&
 			   snap_filter_shows_thread(analysis->options, &members[i],
 						    &facts[thread->stack]);
@@ -213,6 +215,7 @@ static struct stacksnap_error *make_nodes(struct snap_analysis *analysis)
 		if (err)
 			return err;
 	}
+	snap_waits_place(analysis, nodes);
 	err = snap_report_limit(analysis, nodes);
 	if (err)
 		return err;
@@ -252,6 +255,8 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 	err = snap_frames_name(&analysis);
 	for (size_t i = 0; i < capture->process_count && !err; i++)
 		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
+	if (!err)
+		err = snap_waits_find(&analysis);
 	if (err)
 		return err;
 	err = make_nodes(&analysis);

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "model/memory_image.h"
 #include "model/trouble.h"
+#include "model/wait/facts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -133,6 +134,13 @@ struct snap_thread {
 	 * It alone tells what the thread ran: memory is used again between the copies of two.
 	 */
 	const struct snap_memory_image *memory;
+	/*
+	 * For waits. The call as procfs told, where no registers or not all are there; and how long
+	 * the thread had not run before the stop, at least: ns, -1 unknown.
+	 */
+	struct snap_thread_call call;
+	int64_t blocked_ns;
+	bool call_confirmed; /* it was still in the same call when its descriptors were looked at */
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
 };
@@ -189,6 +197,12 @@ struct snap_process {
 	size_t piece_count;
 	/* Of managed runtimes; NULL: none was asked for. Of threads: what their images share. */
 	struct snap_memory_image *memory;
+	/* For waits: words around futexes, and arrays that calls name; NULL: none. */
+	struct snap_memory_image *words;
+	struct snap_descriptor *descriptors; /* by number */
+	size_t descriptor_count;
+	uint64_t net_namespace; /* inode; 0 unknown */
+	bool frozen;            /* its control group is (cgroup.events) */
 	struct snap_thread *threads;
 	size_t thread_count;
 	size_t threads_missed; /* known to have run, not in `threads` */
@@ -252,6 +266,7 @@ struct snap_capture {
 	size_t seen_count;
 	struct snap_asker *asker;
 	void (*end_asker)(struct snap_asker *asker);
+	struct snap_wait_facts *waits; /* NULL: nobody asked */
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity; /* the array is in the arena */
 };

@@ -61,6 +61,14 @@ enum snap_group_by {
 	SNAP_GROUP_CPU = 1 << 5,
 	SNAP_GROUP_TYPE = 1 << 6,
 	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
+	SNAP_GROUP_WAIT = 1 << 8,
+};
+
+/* What is said of waits. */
+enum snap_explain {
+	SNAP_EXPLAIN_SURE, /* certain and likely ones */
+	SNAP_EXPLAIN_NO,   /* nothing of it is taken, nor said */
+	SNAP_EXPLAIN_ALL,  /* hints and times, too */
 };
 
 /* What labels of a task say of its logical process. */
@@ -118,15 +126,17 @@ struct snap_options {
 	size_t target_count, target_capacity;
 	bool children; /* descendants too; default true */
 	/* capture */
-	uint64_t max_stack;      /* bytes a thread, default 1 MiB */
-	uint64_t max_snapshot;   /* bytes of all stacks, 128 MiB */
-	int64_t stop_timeout_ns; /* default 1 s */
-	int64_t timeout_ns;      /* whole run, default stop timeout + 10 s */
-	bool timeout_given;      /* then it does not follow the stop timeout */
-	bool kernel_stacks;      /* --kernel */
-	bool wchan;              /* read wchan of every thread: grouping or -v asks for it */
-	bool no_stop;            /* --no-stop */
-	bool no_sandbox;         /* --no-sandbox: parsers keep their rights */
+	uint64_t max_stack;        /* bytes a thread, default 1 MiB */
+	uint64_t max_snapshot;     /* bytes of all stacks, 128 MiB */
+	int64_t stop_timeout_ns;   /* default 1 s */
+	int64_t timeout_ns;        /* whole run, default stop timeout + 10 s */
+	bool timeout_given;        /* then it does not follow the stop timeout */
+	bool kernel_stacks;        /* --kernel */
+	bool wchan;                /* read wchan of every thread: grouping or -v asks for it */
+	bool no_stop;              /* --no-stop */
+	bool no_sandbox;           /* --no-sandbox: parsers keep their rights */
+	enum snap_explain explain; /* --explain, --no-explain */
+	bool deadlocks_only;       /* --deadlocks */
 	/* managed runtimes */
 	unsigned runtimes;         /* bits of enum snap_runtime_kind, default all; 0: none */
 	bool runtimes_given;       /* by name: in processes, too, that do not look like it */

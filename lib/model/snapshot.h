@@ -17,6 +17,7 @@
 #include "model/capture.h"
 #include "model/pc.h"
 #include "model/task.h"
+#include "model/wait/wait.h"
 
 enum { SNAP_MAX_NAME = 4096 };
 
@@ -102,6 +103,7 @@ struct snap_member {
 	const char *wchan;
 	int cpu; /* -1 unknown */
 	enum snap_taken taken;
+	const struct snap_wait *wait; /* NULL: it waits for nothing that can be named */
 };
 
 struct snap_stack {
@@ -111,9 +113,10 @@ struct snap_stack {
 	struct snap_label *labels; /* in the order of the table in analyze/label.c */
 	size_t label_count;
 	enum snap_unwind_end unwind;
-	const char *unwind_detail; /* module+offset and reason; NULL none */
-	size_t gap_frame;          /* machine frames left out after frames[gap_frame] … */
-	uint64_t gap_count;        /* … this many; 0: no gap */
+	const char *unwind_detail;    /* module+offset and reason; NULL none */
+	size_t gap_frame;             /* machine frames left out after frames[gap_frame] … */
+	uint64_t gap_count;           /* … this many; 0: no gap */
+	const struct snap_wait *wait; /* of all its threads, if they agree; NULL: they do not */
 	struct snap_member *threads;
 	size_t thread_count; /* equals count, or it is a stack of tasks */
 	struct snap_task *tasks;
@@ -209,6 +212,7 @@ struct snap_snapshot {
 	size_t root_count;
 	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
 	bool flat;          /* no nesting: JSON has no `children` */
+	struct snap_waits waits;
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;

@@ -166,8 +166,8 @@ static struct snap_snapshot named(const char *name)
 				      2,    0,    SNAP_TRUST_FRAME_POINTER };
 	frames[0] = &frame;
 	frames[1] = &second;
-	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,    false,
-				       name, name, 0,    SNAP_TAKEN_TOGETHER };
+	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,     false,
+				       name, name, 0,    SNAP_TAKEN_TOGETHER, NULL };
 	labels[0] = (struct snap_label){ "state", "disk" };
 	labels[1] = (struct snap_label){ "thread_name", name };
 	labels[2] = (struct snap_label){ "syscall", name };

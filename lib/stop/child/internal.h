@@ -223,7 +223,7 @@ void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process);
 void snap_tracer_note_missed(struct snap_tracer *tracer);
 
 /* pause.c */
-enum snap_wait_result { SNAP_WAIT_STOPPED, SNAP_WAIT_GONE, SNAP_WAIT_NOT_YET };
+enum snap_wait_result { SNAP_WAITED_STOPPED, SNAP_WAITED_GONE, SNAP_WAITED_NOT_YET };
 /* Waits for one tracee, with `options` of wait4(2), and notes what has become of it. */
 enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t index, int options);
 void snap_tracer_pause(struct snap_tracer *tracer);

@@ -91,14 +91,14 @@ enum snap_wait_result snap_tracer_wait(struct snap_tracer *tracer, uint32_t inde
 		tid = syscall(SYS_wait4, tracee->tid, &status, __WALL | options, NULL);
 
 	if (tid == 0 || (tid < 0 && errno == EINTR))
-		return SNAP_WAIT_NOT_YET;
+		return SNAP_WAITED_NOT_YET;
 	/* ECHILD: it has exited unseen, in an exec of another thread. */
 	if (tid < 0 || !WIFSTOPPED(status)) {
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
-		return SNAP_WAIT_GONE;
+		return SNAP_WAITED_GONE;
 	}
 	note_stop(tracer, index, status);
-	return SNAP_WAIT_STOPPED;
+	return SNAP_WAITED_STOPPED;
 }
 
 /* What procfs says of a thread that does not stop; 0: nothing. */
@@ -124,7 +124,7 @@ static void wait_for_one(struct snap_tracer *tracer, uint32_t index)
 	struct snap_tracee *tracee = &tracer->tracees[index];
 
 	while (snap_tracer_wait(tracer, index, tracer->time_is_up ? WNOHANG : 0) ==
-	       SNAP_WAIT_NOT_YET) {
+	       SNAP_WAITED_NOT_YET) {
 		char state = read_state(tracer, tracee);
 
 		if (is_ended_leader(tracer, tracee, state)) {
@@ -182,7 +182,7 @@ static void interrupt_threads(struct snap_tracer *tracer, uint32_t first)
 		if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) == 0)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_INTERRUPTED);
 		/* Its end is ours to take note of, or it stays a zombie as long as we live. */
-		else if (snap_tracer_wait(tracer, i, WNOHANG) == SNAP_WAIT_NOT_YET)
+		else if (snap_tracer_wait(tracer, i, WNOHANG) == SNAP_WAITED_NOT_YET)
 			snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 	}
 }
@@ -246,10 +246,10 @@ static bool wait_for_slow_thread(struct snap_tracer *tracer, uint32_t index)
 			now >= tracer->slow_until_ns || now >= tracer->wait_until_ns ? WNOHANG : 0;
 		snap_tracer_reap_killed(tracer, tracee->process);
 		result = snap_tracer_wait(tracer, index, options);
-	} while (result == SNAP_WAIT_NOT_YET && !options);
-	if (result == SNAP_WAIT_GONE)
+	} while (result == SNAP_WAITED_NOT_YET && !options);
+	if (result == SNAP_WAITED_GONE)
 		follow_exec(tracer, tracee->process);
-	return result != SNAP_WAIT_NOT_YET;
+	return result != SNAP_WAITED_NOT_YET;
 }
 
 /*

@@ -86,7 +86,7 @@ void snap_tracer_reap_killed(struct snap_tracer *tracer, uint32_t process)
 		 * takes over its tid.
 		 */
 		if (tracee->process == process && tracee->phase == SNAP_TRACEE_STOPPED &&
-		    snap_tracer_wait(tracer, i, WNOHANG) != SNAP_WAIT_GONE && !leader)
+		    snap_tracer_wait(tracer, i, WNOHANG) != SNAP_WAITED_GONE && !leader)
 			return;
 	}
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Calls: reading what the capture has of a waiter, and new waits: see waiter.h. */
+#include "analyze/wait/waiter.h"
+
+#include <string.h>
+
+struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+				enum snap_wait_kind kind, enum snap_wait_confidence confidence)
+{
+	struct snap_wait *wait = snap_arena_new(snap_wait_arena(waits), struct snap_wait);
+
+	if (!wait)
+		return NULL;
+	*wait = (struct snap_wait){
+		.kind = kind,
+		.confidence = confidence,
+		.fd = -1,
+		.id = -1,
+		.readers = -1,
+		.value = -1,
+		.waiters = -1,
+		.arrived = -1,
+		.needed = -1,
+		.fd_count = -1,
+		.recv_queue = -1,
+		.send_queue = -1,
+		.backlog = -1,
+		.backlog_max = -1,
+		.retransmits = -1,
+		.peer_recv_queue = -1,
+		.since_ns = waiter->thread->thread->blocked_ns,
+		.remaining_ns = -1,
+	};
+	waiter->wait = wait;
+	return wait;
+}
+
+static bool read_range(uint64_t start, const uint8_t *bytes, size_t length, uint64_t address,
+		       void *out, size_t size)
+{
+	if (!bytes || address < start || address - start > length ||
+	    length - (address - start) < size)
+		return false;
+	memcpy(out, bytes + (address - start), size);
+	return true;
+}
+
+bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *out, size_t size)
+{
+	const struct snap_process *process = snap_waiter_process(waiter);
+	const struct snap_thread *own = waiter->thread->thread;
+
+	if (process->words && snap_memory_image_read(process->words, address, out, size))
+		return true;
+	if (read_range(own->stack_address, own->stack, own->stack_size, address, out, size) ||
+	    read_range(own->stack2_address, own->stack2, own->stack2_size, address, out, size))
+		return true;
+	for (size_t i = 0; i < process->thread_count; i++) {
+		const struct snap_thread *thread = &process->threads[i];
+
+		if (read_range(thread->stack_address, thread->stack, thread->stack_size, address,
+			       out, size))
+			return true;
+	}
+	for (size_t i = 0; i < process->piece_count; i++)
+		if (read_range(process->pieces[i].address, process->pieces[i].data,
+			       process->pieces[i].size, address, out, size))
+			return true;
+	return process->memory && snap_memory_image_read(process->memory, address, out, size);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waits: what each thread of a capture waits for, who holds it, and what follows from that.
+ *
+ *     call     (registers -> the call and its arguments; whose frames name it)   calls.c, names.c
+ *     object   (a futex and its words -> mutex, condition, …)                    futex.c, glibc.c, …
+ *              (a descriptor, a child, a signal … -> the same)                   descriptors.c, …
+ *     owner    (tid, thread pointer -> a thread of the report; how sure)         owner.c
+ *     edges    (of whom one must act; peers across processes)                    edges.c
+ *     graph    (deadlocks, who blocks whom, what is contended)                   graph.c, …
+ *
+ * Names come first, data second (names count in modules of a C library alone). Knows no process
+ * that runs: what the capture has not is unknown, and said.
+ */
+#ifndef SNAP_ANALYZE_WAIT_WAIT_H
+#define SNAP_ANALYZE_WAIT_WAIT_H
+
+#include "analyze/analysis.h"
+
+/*
+ * Sets raw->threads[].wait of all processes, and the snapshot's waits but for what groups tell. All
+ * stacks have their names. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_check_;
+
+/*
+ * Fills in where the owners stand (group and function), when the nodes of all processes have their
+ * stacks: nodes[i] is of analysis->processes[i], or NULL.
+ */
+void snap_waits_place(struct snap_analysis *analysis, struct snap_node *const *nodes);
+
+#endif

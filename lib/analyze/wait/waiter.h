@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the files of this folder share: see wait.h for their order. */
+#ifndef SNAP_ANALYZE_WAIT_WAITER_H
+#define SNAP_ANALYZE_WAIT_WAITER_H
+
+#include "analyze/wait/wait.h"
+#include "base/table.h"
+#include "model/wait/call.h"
+
+/* A thread, and what is found out of its wait. */
+struct snap_waiter {
+	struct snap_raw_process *raw;
+	struct snap_raw_thread *thread;
+	size_t process; /* in analysis->processes */
+	struct snap_thread_call call;
+	const struct snap_wait_call_row *row;
+	struct snap_wait *wait; /* NULL: none; in the snapshot's arena */
+	/*
+	 * Edges: places in the list of waiters, of which one must act so that this one goes on.
+	 * `any_known`: they are all that there are; false: something unknown could wake it.
+	 */
+	size_t *any_of;
+	size_t any_count;
+	bool any_known;
+	uint64_t object; /* the same for all who wait for one object, in all processes; 0: none */
+};
+
+struct snap_wait_analysis {
+	struct snap_analysis *analysis;
+	const struct snap_wait_facts *facts; /* NULL: the capture has none */
+	struct snap_waiter *waiters;         /* by process as in the capture, then by tid */
+	size_t waiter_count;
+	size_t *first; /* of each process: its first waiter; process_count + 1 of them */
+};
+
+static inline struct snap_arena *snap_wait_arena(struct snap_wait_analysis *waits)
+{
+	return snap_analysis_arena(waits->analysis);
+}
+
+static inline const struct snap_process *snap_waiter_process(const struct snap_waiter *waiter)
+{
+	return waiter->raw->process;
+}
+
+/* ---- calls.c ---- */
+
+/* A new wait of a kind with nothing else known, all numbers -1. NULL without memory. */
+struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+				enum snap_wait_kind kind, enum snap_wait_confidence confidence);
+
+/*
+ * Bytes at an address of the waiter's process as they were in the stop: of its words, of copied
+ * stacks, of captured pieces. False: the capture has them not, or not all.
+ */
+bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *out, size_t size);
+
+/* ---- find.c: threads ---- */
+
+/* The waiter with a tid as the process itself numbers it; NULL: none of its threads has it. */
+struct snap_waiter *snap_waiter_by_ns_tid(struct snap_wait_analysis *waits, size_t process,
+					  uint64_t ns_tid);
+/* With a thread pointer. */
+struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *waits, size_t process,
+						  uint64_t pointer);
+/* The process with a pid, as this host numbers it; SIZE_MAX: not in the report. */
+size_t snap_wait_process_by_pid(const struct snap_wait_analysis *waits, pid_t pid);
+/* What is known of a thread of the report, as the owner or a peer of a wait. */
+struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter);
+
+/* ---- objects: each sets waiter->wait, or leaves it NULL where it knows nothing ---- */
+
+/* futex.c: a thread in futex(2) or futex_waitv(2). NO_MEMORY. */
+struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter) _must_check_;
+/* descriptors.c and others: any other call, and none (page faults, stops). NO_MEMORY. */
+struct stacksnap_error *snap_wait_explain_call(struct snap_wait_analysis *waits,
+					       struct snap_waiter *waiter) _must_check_;
+
+/* ---- edges.c ---- */
+
+/* any_of of each waiter, from its owner, holders and peers. NO_MEMORY. */
+struct stacksnap_error *snap_wait_find_edges(struct snap_wait_analysis *waits) _must_check_;
+
+/* ---- graph.c, blockers.c ---- */
+
+/* The snapshot's deadlocks, blockers and contended objects. NO_MEMORY. */
+struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits) _must_check_;
+struct stacksnap_error *snap_wait_find_blockers(struct snap_wait_analysis *waits) _must_check_;
+struct stacksnap_error *snap_wait_find_contended(struct snap_wait_analysis *waits) _must_check_;
+
+#endif

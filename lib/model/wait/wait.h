@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waits: what a thread waits for, who holds that, and how sure it is; deadlocks, who blocks whom,
+ * and what is contended. A part of struct snap_snapshot.
+ *
+ * Plain values in the snapshot's arena; pointers inside are borrowed from it. Strings are raw bytes
+ * of the target, NULL: unknown. Knows nothing of how any of it is found.
+ */
+#ifndef SNAP_MODEL_WAIT_WAIT_H
+#define SNAP_MODEL_WAIT_WAIT_H
+
+#include "model/wait/facts.h"
+
+struct snap_snapshot;
+struct snap_member;
+struct snap_buffer;
+
+/* Files hold these numbers: new ones come last. The words are those of the JSON. */
+enum snap_wait_kind {
+	SNAP_WAIT_NONE, /* it waits for nothing that is known */
+	SNAP_WAIT_MUTEX,
+	SNAP_WAIT_RWLOCK,
+	SNAP_WAIT_CONDITION,
+	SNAP_WAIT_SEMAPHORE,
+	SNAP_WAIT_BARRIER,
+	SNAP_WAIT_ONCE,
+	SNAP_WAIT_THREAD, /* its end */
+	SNAP_WAIT_STDIO,
+	SNAP_WAIT_MALLOC,
+	SNAP_WAIT_GIL,
+	SNAP_WAIT_MONITOR,
+	SNAP_WAIT_FUTEX,
+	SNAP_WAIT_FUTEX_PI,
+	SNAP_WAIT_ATOMIC,
+	SNAP_WAIT_LATCH,
+	SNAP_WAIT_FUTURE,
+	SNAP_WAIT_STATIC_INIT,
+	SNAP_WAIT_PARK,
+	SNAP_WAIT_CHANNEL,
+	SNAP_WAIT_RUNTIME,
+	SNAP_WAIT_SLEEP,
+	SNAP_WAIT_SIGNAL,
+	SNAP_WAIT_CHILD,
+	SNAP_WAIT_VFORK,
+	SNAP_WAIT_PIPE,
+	SNAP_WAIT_FIFO,
+	SNAP_WAIT_FIFO_OPEN,
+	SNAP_WAIT_UNIX,
+	SNAP_WAIT_TCP,
+	SNAP_WAIT_UDP,
+	SNAP_WAIT_SOCKET,
+	SNAP_WAIT_FILE,
+	SNAP_WAIT_FILE_LOCK,
+	SNAP_WAIT_TTY,
+	SNAP_WAIT_EVENTFD,
+	SNAP_WAIT_TIMERFD,
+	SNAP_WAIT_SIGNALFD,
+	SNAP_WAIT_INOTIFY,
+	SNAP_WAIT_PIDFD,
+	SNAP_WAIT_USERFAULTFD,
+	SNAP_WAIT_MQUEUE,
+	SNAP_WAIT_IO_URING,
+	SNAP_WAIT_AIO,
+	SNAP_WAIT_POLL,
+	SNAP_WAIT_SELECT,
+	SNAP_WAIT_EPOLL,
+	SNAP_WAIT_MSGQUEUE,
+	SNAP_WAIT_SYSV_SEMAPHORE,
+	SNAP_WAIT_PAGE_FAULT,
+	SNAP_WAIT_FROZEN,
+	SNAP_WAIT_STOPPED,
+	SNAP_WAIT_TRACED,
+	SNAP_WAIT_DISK,
+	SNAP_WAIT_SYSCALL,
+	SNAP_WAIT_KINDS,
+};
+
+/* How sure it is; the default report shows the last two. */
+enum snap_wait_confidence {
+	SNAP_WAIT_IS_UNKNOWN,
+	SNAP_WAIT_IS_GUESS,   /* a hint */
+	SNAP_WAIT_IS_LIKELY,  /* data alone, or words and data of different moments */
+	SNAP_WAIT_IS_CERTAIN, /* name and data agree, and all stood still together */
+	SNAP_WAIT_CONFIDENCES,
+};
+
+/* Why no living owner can be named; the words of `owner_unknown` are in words.c. */
+enum snap_owner_lack {
+	SNAP_OWNER_KNOWN,      /* `owner` says who */
+	SNAP_OWNER_NOT_KEPT,   /* such an object keeps none: condition, semaphore, musl */
+	SNAP_OWNER_CHANGING,   /* tid 0: being taken or released */
+	SNAP_OWNER_EXITED,     /* thread owner.tid: nobody can release it */
+	SNAP_OWNER_AT_FORK,    /* thread owner.tid of the parent, when this process was forked */
+	SNAP_OWNER_DIED,       /* a robust mutex whose owner died */
+	SNAP_OWNER_UNREADABLE, /* the words could not be read, or changed */
+	SNAP_OWNER_NOT_SEEN,   /* a process or thread that this report has not */
+	SNAP_OWNER_REFUSED,    /* PI: the kernel has refused it as a deadlock */
+	SNAP_OWNER_OTHER_USER, /* the descriptors of other users' processes cannot be read */
+	SNAP_OWNER_LACKS,
+};
+
+/* A thread or process that a wait is for; tid 0: some thread of the process. */
+struct snap_wait_party {
+	pid_t pid, tid;
+	const char *name;             /* of the thread, or of the process outside */
+	char state;                   /* letter of stat; 0 unknown */
+	const char *function;         /* where it stands: the group's description; NULL unknown */
+	const char *stack;            /* id of the group that it is in; NULL: in none */
+	bool outside;                 /* of the report: never stopped or opened */
+	const struct snap_wait *wait; /* what it waits for itself; NULL: nothing, or not known */
+};
+
+/* One end of a connection, printable: "10.0.0.4:51234", "[::1]:80". */
+enum { SNAP_WAIT_ADDRESS_TEXT = 64 };
+
+enum snap_wait_mode { SNAP_WAIT_ANY_MODE, SNAP_WAIT_READ, SNAP_WAIT_WRITE };
+
+/*
+ * A wait. What a kind has not is 0 or NULL; -1 where 0 means something (fd, value, queues …).
+ */
+struct snap_wait {
+	enum snap_wait_kind kind;
+	enum snap_wait_confidence confidence;
+	const char
+		*variant; /* "robust", "recursive", "accept", "connect", "musl" …: a word of ours */
+	enum snap_wait_mode mode;
+	/* the object */
+	uint64_t address;   /* its start; 0: none */
+	const char *symbol; /* of data at the address */
+	const char *module; /* path of what is mapped there; NULL: anonymous */
+	uint64_t offset;    /* of the address: in the symbol if there is one, else in the module */
+	const char *place;  /* "heap", "stack of 123" where there is no symbol; NULL */
+	int32_t fd;         /* -1: none */
+	const char *path;
+	int64_t id;       /* pidfd, eventfd, System V ids …; -1 none */
+	const char *call; /* name of the system call; NULL: in none */
+	const char *wchan;
+	const char *cgroup; /* FROZEN */
+	/* who */
+	bool has_owner;
+	struct snap_wait_party owner;
+	enum snap_owner_lack owner_lack;
+	struct snap_wait_party
+		*holders; /* of a file lock; readers that are known; hints: see below */
+	size_t holder_count;
+	struct snap_wait_party *peers; /* at the other end; children that are waited for */
+	size_t peer_count;
+	bool peers_unknown;            /* there may be more, which could not be seen */
+	struct snap_wait_party *hints; /* whose stack holds the address; at most 3 */
+	size_t hint_count;
+	/* numbers of the object; -1: not of this kind, or unknown */
+	uint64_t mutex; /* CONDITION: the address of its mutex, 0 unknown */
+	const char *mutex_symbol;
+	bool mutex_free; /* CONDITION: nobody has it */
+	int64_t readers, value, waiters, arrived, needed;
+	/* POLL, SELECT, EPOLL */
+	int64_t fd_count; /* as asked; -1 */
+	int32_t *fds;     /* the first ones */
+	size_t fds_count;
+	bool fds_cut;
+	uint32_t kinds_watched[SNAP_DESCRIPTOR_KINDS]; /* how many of each */
+	uint32_t listening, connected;                 /* of sockets among them */
+	const char *listen_address;                    /* of the one listener */
+	uint64_t signals;                              /* bit 0: signal 1 */
+	pid_t child; /* CHILD: 0 any of `peers`, > 0 that one, < 0 a group */
+	/* a socket */
+	const char *local, *remote, *socket_state; /* texts; unix: names */
+	int64_t recv_queue, send_queue, backlog, backlog_max, retransmits, peer_recv_queue;
+	/* a file lock */
+	uint64_t range_start, range_end; /* end UINT64_MAX: whole */
+	/* time */
+	int64_t since_ns;     /* it has been waiting at least so long; -1 unknown */
+	bool timed;           /* it ends by itself */
+	int64_t remaining_ns; /* if timed: until then; -1 unknown */
+};
+
+/* A thread of a deadlock, of those in front or behind. */
+struct snap_wait_link {
+	pid_t pid, tid;
+	const char *name;
+	const char *function;
+	const char *file;
+	uint32_t line;
+	const struct snap_wait *wait;
+};
+
+/* Threads each of which waits for the next, the last for the first. */
+struct snap_deadlock {
+	bool certain;     /* else merely possible */
+	int64_t until_ns; /* until the first timeout in it; -1: for ever */
+	size_t behind;    /* threads that can never go on because of it */
+	struct snap_wait_link
+		*threads;    /* begins with the lowest tid; at most SNAP_DEADLOCK_SHOWN */
+	size_t thread_count; /* those in `threads` */
+	size_t size;         /* all of them */
+};
+
+enum { SNAP_DEADLOCK_SHOWN = 16, SNAP_WAIT_LIST = 20 };
+
+/* A thread that others wait for, directly or through others, and that waits for no lock. */
+struct snap_blocker {
+	pid_t pid, tid;
+	const char *name;
+	size_t blocked;               /* threads */
+	size_t locks;                 /* distinct objects in between */
+	const struct snap_wait *wait; /* what it does meanwhile; NULL: it runs, or is not known */
+	char state;
+	enum snap_owner_lack lack; /* KNOWN; else an owner that can never release it */
+};
+
+/* An object that several threads wait for. */
+struct snap_contended {
+	size_t waiters;
+	pid_t pid;                    /* of the first waiter */
+	const struct snap_wait *wait; /* that of the first waiter: its object and owner */
+};
+
+/* All of a snapshot. Lists are in the order of the report, by count down, then by address. */
+struct snap_waits {
+	bool asked; /* false: nobody asked for waits; nothing is said of them */
+	struct snap_deadlock *deadlocks;
+	size_t deadlock_count;
+	struct snap_blocker *blockers;
+	size_t blocker_count;
+	struct snap_contended *contended;
+	size_t contended_count;
+	unsigned lacks; /* bits of enum snap_wait_lack */
+};
+
+/* The words of the JSON. */
+const char *snap_wait_kind_word(enum snap_wait_kind kind);
+/* SNAP_WAIT_KINDS if there is none. */
+enum snap_wait_kind snap_wait_kind_of_word(const char *word);
+const char *snap_wait_confidence_word(enum snap_wait_confidence confidence);
+const char *snap_owner_lack_word(enum snap_owner_lack lack);
+
+/*
+ * The line of the report without "since" ("waits for mutex ledger_lock, held by 11447 worker-3
+ * (running in charge_order)"): texts of the target are in it as they are; who prints it escapes it.
+ * `all`: with hints, since and remaining times (--explain). NULL without memory; malloc'ed.
+ */
+char *snap_wait_line(const struct snap_wait *wait, bool all);
+
+/*
+ * The object alone, the same for all who wait for the same thing ("mutex ledger_lock", "tcp
+ * 10.0.0.4:51234 -> 10.0.0.9:5432"): a label of profiles, and the key of --group-by wait together
+ * with the owner. NULL without memory, or where there is nothing to name; malloc'ed.
+ */
+char *snap_wait_object(const struct snap_wait *wait);
+
+/* Whether a report shows it: certain or likely, with `all` hints, too. */
+bool snap_wait_is_shown(const struct snap_wait *wait, bool all);
+
+#endif
