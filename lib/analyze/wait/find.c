@@ -2,6 +2,8 @@
 /* Threads and processes of the report by their numbers: see waiter.h. */
 #include "analyze/wait/waiter.h"
 
+#include "base/bsearch.h"
+
 struct snap_waiter *snap_waiter_by_ns_tid(struct snap_wait_analysis *waits, size_t process,
 					  uint64_t ns_tid)
 {
@@ -27,11 +29,12 @@ struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *wai
 size_t snap_wait_process_by_pid(const struct snap_wait_analysis *waits, pid_t pid)
 {
 	const struct snap_capture *capture = waits->analysis->capture;
+	size_t at = snap_first_not(capture->process_count, i,
+				   capture->processes[waits->by_pid[i]].pid < pid);
 
-	for (size_t i = 0; i < capture->process_count; i++)
-		if (capture->processes[i].pid == pid)
-			return i;
-	return SIZE_MAX;
+	if (at == capture->process_count || capture->processes[waits->by_pid[at]].pid != pid)
+		return SIZE_MAX;
+	return waits->by_pid[at];
 }
 
 struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter)

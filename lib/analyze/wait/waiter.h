@@ -7,6 +7,16 @@
 #include "base/table.h"
 #include "model/wait/call.h"
 
+/*
+ * Processes of which any thread can end a wait: those at the other end of a pipe, the holders of a
+ * file lock, children. All who wait for the same share one set, so a thousand readers of a pipe
+ * with a thousand writers cost two thousand edges. Each process stands in it once.
+ */
+struct snap_wait_set {
+	size_t *processes; /* in analysis->processes */
+	size_t count;
+};
+
 /* A thread, and what is found out of its wait. */
 struct snap_waiter {
 	struct snap_raw_process *raw;
@@ -16,21 +26,29 @@ struct snap_waiter {
 	const struct snap_wait_call_row *row;
 	struct snap_wait *wait; /* NULL: none; in the snapshot's arena */
 	/*
-	 * Edges: places in the list of waiters, of which one must act so that this one goes on.
-	 * `any_known`: they are all that there are; false: something unknown could wake it.
+	 * Edges: places in the list of waiters, of which one must act so that this one goes on; and
+	 * a set of processes, any thread of which may as well (those of its own process, too: its
+	 * own edge to itself is then a member). `any_known`: they are all that there are; false:
+	 * something unknown could wake it. `any_certain`: and nothing of that is merely likely.
 	 */
 	size_t *any_of;
 	size_t any_count;
-	bool any_known;
+	size_t any_set; /* in waits->sets; SNAP_NO_SET: none */
+	bool any_known, any_certain;
 	uint64_t object; /* the same for all who wait for one object, in all processes; 0: none */
 };
+
+enum { SNAP_NO_SET = -1 };
 
 struct snap_wait_analysis {
 	struct snap_analysis *analysis;
 	const struct snap_wait_facts *facts; /* NULL: the capture has none */
 	struct snap_waiter *waiters;         /* by process as in the capture, then by tid */
 	size_t waiter_count;
-	size_t *first; /* of each process: its first waiter; process_count + 1 of them */
+	size_t *first;  /* of each process: its first waiter; process_count + 1 of them */
+	size_t *by_pid; /* processes in the order of their pids */
+	struct snap_wait_set *sets; /* at most one a waiter */
+	size_t set_count;
 };
 
 static inline struct snap_arena *snap_wait_arena(struct snap_wait_analysis *waits)
@@ -67,6 +85,25 @@ struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *wai
 size_t snap_wait_process_by_pid(const struct snap_wait_analysis *waits, pid_t pid);
 /* What is known of a thread of the report, as the owner or a peer of a wait. */
 struct snap_wait_party snap_wait_party_of(const struct snap_waiter *waiter);
+
+/* ---- restart.c ---- */
+
+/*
+ * The call that restart_syscall(2) goes on with, whose arguments are still in their registers; the
+ * call itself where it is another one, or cannot be told. The thread's stack has its names.
+ */
+struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
+					    const struct snap_raw_process *raw,
+					    const struct snap_raw_thread *thread,
+					    struct snap_thread_call call);
+
+/* ---- times.c ---- */
+
+/*
+ * Sets `timed` and `remaining_ns` of the wait that a waiter has, by the timeout that its call was
+ * given, futex(2) included. What is left of a relative timeout is known only with `since_ns`.
+ */
+void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_waiter *waiter);
 
 /* ---- objects: each sets waiter->wait, or leaves it NULL where it knows nothing ---- */
 

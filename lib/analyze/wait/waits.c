@@ -2,6 +2,48 @@
 /* The order of the steps, and the list of waiters that they work on: see wait.h. */
 #include "analyze/wait/waiter.h"
 
+#include "analyze/label.h"
+#include "base/bsearch.h"
+
+static int compare_pids(const void *left, const void *right, void *processes)
+{
+	const struct snap_process *all = processes;
+	size_t a = *(const size_t *)left, b = *(const size_t *)right;
+
+	return snap_compare(all[a].pid, all[b].pid) ?: snap_compare(a, b);
+}
+
+static bool sort_processes(struct snap_wait_analysis *waits)
+{
+	const struct snap_capture *capture = waits->analysis->capture;
+	size_t count = capture->process_count;
+
+	waits->by_pid = snap_arena_new_array(&waits->analysis->scratch, count + 1, size_t);
+	if (!waits->by_pid)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		waits->by_pid[i] = i;
+	qsort_r(waits->by_pid, count, sizeof(size_t), compare_pids, capture->processes);
+	return true;
+}
+
+static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t process,
+				     struct snap_raw_thread *thread)
+{
+	struct snap_raw_process *raw = &waits->analysis->processes[process];
+	struct snap_thread_call call = snap_wait_call_of(raw->process->arch, thread->thread);
+
+	call = snap_wait_restarted(waits, raw, thread, call);
+	return (struct snap_waiter){
+		.raw = raw,
+		.thread = thread,
+		.process = process,
+		.call = call,
+		.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1),
+		.any_set = (size_t)SNAP_NO_SET,
+	};
+}
+
 static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 {
 	struct snap_analysis *analysis = waits->analysis;
@@ -11,43 +53,49 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 		count += analysis->processes[i].thread_count;
 	waits->first = snap_arena_new_array(&analysis->scratch, process_count + 1, size_t);
 	waits->waiters = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_waiter);
-	if (!waits->first || !waits->waiters)
+	waits->sets = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_set);
+	if (!waits->first || !waits->waiters || !waits->sets || !sort_processes(waits))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
 
 		waits->first[i] = waits->waiter_count;
-		for (size_t k = 0; k < raw->thread_count; k++) {
-			struct snap_thread_call call =
-				snap_wait_call_of(raw->process->arch, raw->threads[k].thread);
-
-			waits->waiters[waits->waiter_count++] = (struct snap_waiter){
-				.raw = raw,
-				.thread = &raw->threads[k],
-				.process = i,
-				.call = call,
-				.row = snap_wait_call_row(raw->process->arch,
-							  call.known ? call.number : -1),
-			};
-		}
+		for (size_t k = 0; k < raw->thread_count; k++)
+			waits->waiters[waits->waiter_count++] =
+				new_waiter(waits, i, &raw->threads[k]);
 	}
 	waits->first[process_count] = waits->waiter_count;
 	return NULL;
+}
+
+/* What a thread in futex(2) waits for; where that is not known, what its state tells. */
+static struct stacksnap_error *explain(struct snap_wait_analysis *waits, struct snap_waiter *waiter)
+{
+	enum snap_wait_call call = waiter->row->call;
+	struct snap_analysis *analysis = waits->analysis;
+	struct stacksnap_error *err = NULL;
+
+	if (call == SNAP_CALL_FUTEX || call == SNAP_CALL_FUTEX_WAITV)
+		err = snap_wait_explain_futex(waits, waiter);
+	if (!err && !waiter->wait)
+		err = snap_wait_explain_call(waits, waiter);
+	if (err || !waiter->wait || !waiter->call.known || waiter->call.number < 0)
+		return err;
+	waiter->wait->call = snap_label_syscall(&analysis->strings, waiter->raw->process->arch,
+						(int)waiter->call.number,
+						&waiter->raw->stacks[waiter->thread->stack]);
+	return waiter->wait->call ? NULL : snap_error_no_memory();
 }
 
 static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 {
 	for (size_t i = 0; i < waits->waiter_count; i++) {
 		struct snap_waiter *waiter = &waits->waiters[i];
-		enum snap_wait_call call = waiter->row->call;
 		struct stacksnap_error *err;
 
 		if (snap_options_cancelled(waits->analysis->options))
 			return snap_error_cancelled();
-		if (call == SNAP_CALL_FUTEX || call == SNAP_CALL_FUTEX_WAITV)
-			err = snap_wait_explain_futex(waits, waiter);
-		else
-			err = snap_wait_explain_call(waits, waiter);
+		err = explain(waits, waiter);
 		if (err)
 			return err;
 		waiter->thread->wait = waiter->wait;

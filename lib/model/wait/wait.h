@@ -113,6 +113,9 @@ struct snap_wait_party {
 /* One end of a connection, printable: "10.0.0.4:51234", "[::1]:80". */
 enum { SNAP_WAIT_ADDRESS_TEXT = 64 };
 
+/* How many are listed: threads of a deadlock; blockers, contended objects, parties of a wait. */
+enum { SNAP_DEADLOCK_SHOWN = 16, SNAP_WAIT_LIST = 20 };
+
 enum snap_wait_mode { SNAP_WAIT_ANY_MODE, SNAP_WAIT_READ, SNAP_WAIT_WRITE };
 
 /*
@@ -140,11 +143,12 @@ struct snap_wait {
 	bool has_owner;
 	struct snap_wait_party owner;
 	enum snap_owner_lack owner_lack;
-	struct snap_wait_party
-		*holders; /* of a file lock; readers that are known; hints: see below */
+	/* of a file lock; readers that are known; at most SNAP_WAIT_LIST. Hints: see below */
+	struct snap_wait_party *holders;
 	size_t holder_count;
-	struct snap_wait_party *peers; /* at the other end; children that are waited for */
-	size_t peer_count;
+	/* at the other end; children that are waited for; at most SNAP_WAIT_LIST, of peer_total */
+	struct snap_wait_party *peers;
+	size_t peer_count, peer_total;
 	bool peers_unknown;            /* there may be more, which could not be seen */
 	struct snap_wait_party *hints; /* whose stack holds the address; at most 3 */
 	size_t hint_count;
@@ -171,7 +175,7 @@ struct snap_wait {
 	/* time */
 	int64_t since_ns;     /* it has been waiting at least so long; -1 unknown */
 	bool timed;           /* it ends by itself */
-	int64_t remaining_ns; /* if timed: until then; -1 unknown */
+	int64_t remaining_ns; /* if timed: until then, at most; -1 unknown */
 };
 
 /* A thread of a deadlock, of those in front or behind. */
@@ -194,8 +198,6 @@ struct snap_deadlock {
 	size_t thread_count; /* those in `threads` */
 	size_t size;         /* all of them */
 };
-
-enum { SNAP_DEADLOCK_SHOWN = 16, SNAP_WAIT_LIST = 20 };
 
 /* A thread that others wait for, directly or through others, and that waits for no lock. */
 struct snap_blocker {
