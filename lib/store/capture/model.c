@@ -8,6 +8,7 @@
 
 #include "base/recent.h"
 #include "base/text.h"
+#include "store/capture/waits.h"
 
 #include <string.h>
 
@@ -76,6 +77,7 @@ void snap_code_capture(struct snap_codec *codec, struct snap_capture *capture)
 		code_warning(codec, &capture->warnings[i]);
 	if (snap_codec_reads(codec))
 		capture->warning_capacity = capture->warning_count;
+	snap_code_wait_facts(codec, capture);
 }
 
 static void code_ancestor(struct snap_codec *codec, struct snap_ancestor *ancestor)
@@ -279,6 +281,7 @@ static void code_thread(struct snap_codec *codec, const struct snap_process *pro
 		snap_code_bool(codec, &thread->partial);
 	}
 	code_memory_of_thread(codec, process, thread);
+	snap_code_thread_waits(codec, thread);
 	thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0, "invalid tid");
 	snap_codec_check(codec, !before || before->tid < thread->tid, "threads not sorted");
@@ -328,20 +331,21 @@ static void code_memory(struct snap_codec *codec, struct snap_process *process)
 		code_piece(codec, &process->pieces[i], i ? &process->pieces[i - 1] : NULL);
 }
 
-/* Before there were plans: none. */
-static void code_memory_of_runtimes(struct snap_codec *codec, struct snap_process *process)
+/* Before the version that has it first: none. */
+static void code_image_of_process(struct snap_codec *codec, struct snap_memory_image **image,
+				  uint32_t first_version)
 {
-	bool is_there = process->memory != NULL;
+	bool is_there = *image != NULL;
 
-	if (codec->version < 4)
+	if (codec->version < first_version)
 		return;
 	snap_code_bool(codec, &is_there);
 	if (!is_there)
 		return;
 	if (snap_codec_reads(codec))
-		process->memory = snap_arena_new(codec->arena, struct snap_memory_image);
-	if (process->memory)
-		code_image(codec, process->memory, NULL);
+		*image = snap_arena_new(codec->arena, struct snap_memory_image);
+	if (*image)
+		code_image(codec, *image, NULL);
 	else
 		snap_codec_refuse_memory(codec);
 }
@@ -360,7 +364,9 @@ void snap_code_process(struct snap_codec *codec, struct snap_capture *capture, s
 	snap_code_bool(codec, &process->vanished);
 	snap_code_i64(codec, &process->stop_duration_ns);
 	code_memory(codec, process);
-	code_memory_of_runtimes(codec, process);
+	code_image_of_process(codec, &process->memory, 4);
+	code_image_of_process(codec, &process->words, 6);
+	snap_code_process_waits(codec, process);
 	snap_code_array(codec, &process->threads, &process->thread_count, SNAP_MAX_THREADS,
 			sizeof(*process->threads), LEAST_THREAD);
 	for (size_t i = 0; i < process->thread_count; i++)
