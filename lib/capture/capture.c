@@ -10,6 +10,7 @@
 #include "capture/collect.h"
 #include "capture/nostop.h"
 #include "capture/pace.h"
+#include "capture/wait/resolve.h"
 #include "discover/discover.h"
 #include "sample/copy_blocked.h"
 
@@ -29,24 +30,40 @@ enum {
 };
 
 /*
- * What CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. Who loses the processor between two readings is
+ * What another clock is ahead of CLOCK_MONOTONIC. Who loses the processor between two readings is
  * wrong by that time; so the closest of a few is taken.
  */
-static int64_t epoch_offset_ns(void)
+static int64_t offset_ns(clockid_t clock)
 {
 	int64_t least = INT64_MAX, offset = 0;
 
 	for (int i = 0; i < CLOCK_TRIES && least > CLOCK_CLOSE_NS; i++) {
-		int64_t before = snap_clock_ns(CLOCK_MONOTONIC),
-			epoch = snap_clock_ns(CLOCK_REALTIME),
+		int64_t before = snap_clock_ns(CLOCK_MONOTONIC), other = snap_clock_ns(clock),
 			after = snap_clock_ns(CLOCK_MONOTONIC);
 
 		if (after - before < least) {
 			least = after - before;
-			offset = epoch - before - least / 2;
+			offset = other - before - least / 2;
 		}
 	}
 	return offset;
+}
+
+/* For waits; when all stand still, which is now where nobody is stopped. The first time counts. */
+static struct stacksnap_error *note_moment(const struct snap_options *options,
+					   struct snap_capture *capture, int64_t monotonic_ns)
+{
+	if (options->explain == SNAP_EXPLAIN_NO || capture->waits)
+		return NULL;
+	capture->waits = snap_arena_new(&capture->arena, struct snap_wait_facts);
+	if (!capture->waits)
+		return snap_error_no_memory();
+	*capture->waits = (struct snap_wait_facts){
+		.monotonic_ns = monotonic_ns,
+		.realtime_ns = monotonic_ns + offset_ns(CLOCK_REALTIME),
+		.boottime_ns = monotonic_ns + offset_ns(CLOCK_BOOTTIME),
+	};
+	return NULL;
 }
 
 static struct stacksnap_error *discover_tree(const struct snap_options *options,
@@ -379,8 +396,11 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 		return err;
 	retry->held |= stop->held;
 	if (stop->begin_ns && !capture->time_ns)
-		capture->time_ns = stop->begin_ns + epoch_offset_ns();
-	err = snap_capture_collect(tree->options, capture, stop);
+		capture->time_ns = stop->begin_ns + offset_ns(CLOCK_REALTIME);
+	if (stop->still_ns)
+		err = note_moment(tree->options, capture, stop->still_ns);
+	if (!err)
+		err = snap_capture_collect(tree->options, capture, stop);
 	for (uint32_t i = 0; i < stop->process_count; i++)
 		retry->execed |= stop->processes[i].execed;
 	if (!err)
@@ -532,6 +552,13 @@ struct stacksnap_error *snap_capture_take(const struct snap_options *options,
 				  "names and arguments may be those of the previous program");
 	if (options->no_stop)
 		warn_of_instants(capture);
+	err = note_moment(options, capture, snap_clock_ns(CLOCK_MONOTONIC));
+	if (err) {
+		snap_capture_destroy(capture);
+		return err;
+	}
+	if (capture->waits)
+		snap_capture_resolve_waits(options, capture, pace.no_stop_ns);
 	capture->duration_ns = snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	*ret = capture;
 	return NULL;

@@ -137,11 +137,12 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  "%zu threads of %d could not be stopped in time and are missing",
 				  process->threads_missed, process->pid);
 	if (traced->stalled)
-		snap_capture_warn(capture, "memory_stalled", process->pid, 0,
-				  "reading a memory page of %d blocked (userfaultfd, FUSE): %s",
-				  process->pid,
-				  stacks_missing ? "stacks of its threads are missing"
-						 : "names of its functions may be missing");
+		snap_capture_warn(
+			capture, "memory_stalled", process->pid, 0,
+			"reading a memory page of %d blocked (userfaultfd, FUSE): %s", process->pid,
+			stacks_missing          ? "stacks of its threads are missing"
+			: traced->words_missing ? "what its threads wait for may be missing"
+						: "names of its functions may be missing");
 	if (traced->children_missed)
 		snap_capture_warn(capture, "children_missed", process->pid, 0,
 				  "%zu children of %d forked just before the stop were not stopped",
@@ -179,6 +180,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 				  "too much memory: stacks and names may be missing",
 				  (int)process->pid, process->map_count);
 	process->arch = traced->arch;
+	process->words = traced->words;
 	collect_memory(capture, process, traced);
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;
@@ -238,7 +240,9 @@ static struct snap_process *add_forked(struct snap_capture *capture,
 	process->ns_pid = process->ns_pid == process->ppid ? child->pid : 0;
 	process->parent = parent;
 	process->is_target = process->is_namespace_init = false;
-	process->memory = NULL;
+	process->memory = process->words = NULL;
+	process->descriptors = NULL;
+	process->descriptor_count = 0;
 	process->start_ticks = child->start_ticks;
 	process->start_time_ns = start_time(&capture->host, child->start_ticks);
 	process->ancestors = NULL;

@@ -192,6 +192,7 @@ struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct sn
 	*thread = (struct snap_thread){ .tid = tid,
 					.ns_tid = traced->foreign_namespace ? 0 : tid,
 					.cpu = -1,
+					.blocked_ns = -1,
 					.result = SNAP_THREAD_UNTRACED };
 	return thread;
 }

@@ -73,7 +73,10 @@ struct snap_traced {
 	size_t piece_count;
 	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have, as it looks */
 	struct snap_memory_image
-		*memory;             /* what the plan copied, for snap_plan_finish(); or NULL */
+		*memory; /* what the plan copied, for snap_plan_finish(); or NULL */
+	/* Memory that explains waits, as snap_process.words; NULL: none was asked for, or found. */
+	struct snap_memory_image *words;
+	bool words_missing;          /* some of it is not there, as it stalled */
 	struct snap_thread *threads; /* in no order */
 	size_t thread_count, thread_capacity;
 	size_t threads_missed;

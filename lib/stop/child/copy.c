@@ -217,6 +217,7 @@ static uint64_t plan(struct snap_tracer *tracer)
 						       stack_pointer(thread->registers));
 	}
 	room = room > extra ? room - extra : 0;
+	room -= snap_tracer_words_room(tracer, room);
 	while (total_of(tracer, most) > room) {
 		most = (most / 2) & ~15ull;
 		tracer->stop->limited = true;
@@ -319,6 +320,12 @@ static void take_want(struct snap_tracer *tracer, const struct snap_want *want)
 	need->size = 0;
 }
 
+/* Words of a process, each item of which has one kind of wants. */
+static bool has_words(const struct snap_copy_list *list, const struct snap_copy_item *item)
+{
+	return list->wants[item->first].is_words;
+}
+
 static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *list,
 		       uint32_t count)
 {
@@ -326,17 +333,58 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 		const struct snap_copy_item *item = &list->items[i];
 		uint32_t done = __atomic_load_n(&item->done, __ATOMIC_ACQUIRE);
 
-		for (uint32_t k = item->first; k < item->first + done; k++)
+		if (has_words(list, item))
+			snap_tracer_take_words(tracer, list, item, done);
+		for (uint32_t k = item->first; k < item->first + done && !has_words(list, item);
+		     k++)
 			take_want(tracer, &list->wants[k]);
 		if (done < item->count)
 			tracer->stop->processes[item->process].stalled = true;
 	}
 }
 
+/*
+ * Appends the words, process by process, behind all stacks: how many items there are then. Where
+ * there is no room for them, they are left out.
+ */
+static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
+			     uint32_t items, uint32_t wants)
+{
+	const struct snap_words *words = &tracer->words;
+	uint32_t stacks = items;
+	uint64_t total = 0;
+	uint8_t *bytes;
+
+	for (uint32_t i = 0; i < words->want_count; i++)
+		total += words->wants[i].size;
+	bytes = total ? snap_region_alloc(&tracer->memory->stacks, total) : NULL;
+	for (uint32_t i = 0; bytes && i < words->want_count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[words->wants[i].tracee];
+		struct snap_copy_item *item = items > stacks ? &list->items[items - 1] : NULL;
+
+		if (!item || item->process != tracee->process) {
+			item = &list->items[items++];
+			*item = (struct snap_copy_item){ .process = tracee->process,
+							 .tid = tracee->tid,
+							 .first = wants + i,
+							 .before = UINT32_MAX };
+			for (uint32_t k = 0; k < stacks; k++)
+				if (list->items[k].process == item->process)
+					item->before = k;
+		}
+		list->wants[wants + i] = words->wants[i];
+		list->wants[wants + i].bytes = bytes;
+		bytes += words->wants[i].size;
+		item->count++;
+	}
+	return items;
+}
+
 /* Has one list copied; what is not, stays needed. */
 static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 {
 	uint32_t processes = tracer->stop->process_count, wants = 0, most_items, items;
+	struct snap_words words = careful ? (struct snap_words){ .want_count = 0 } : tracer->words;
 	struct snap_copy_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = { .run = snap_reader_copy, .context = list, .here = tracer->first };
 
@@ -347,13 +395,14 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 		++*place_of(tracer, i);
 		wants++;
 	}
-	if (!wants || !list)
+	if (!(wants + words.want_count) || !list)
 		return;
-	most_items = wants < 2 * processes ? wants : 2 * processes;
+	most_items = (wants < 2 * processes ? wants : 2 * processes) + words.item_count;
 	*list = (struct snap_copy_list){
 		.reader = tracer->reader,
 		.items = snap_region_new_array(&tracer->lists, most_items, struct snap_copy_item),
-		.wants = snap_region_new_array(&tracer->lists, wants, struct snap_want),
+		.wants = snap_region_new_array(&tracer->lists, wants + words.want_count,
+					       struct snap_want),
 		.signs = snap_region_new_array(&tracer->lists, most_items, int64_t),
 		.careful = careful,
 	};
@@ -363,6 +412,8 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	items = list_items(tracer, list->items);
 	if (!list_wants(tracer, list, items, most, careful))
 		return;
+	if (!careful)
+		items = append_words(tracer, list, items, wants);
 	work.count = items;
 	work.signs = list->signs;
 	work.patience_ns = careful ? CAREFUL_NS : BATCH_NS;
@@ -400,6 +451,7 @@ static bool have_readers_died(struct snap_tracer *tracer)
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
 {
 	copy_list(tracer, most, false);
+	tracer->words = (struct snap_words){ .want_count = 0 };
 	if (has_stalled(tracer) && have_readers_died(tracer))
 		copy_list(tracer, most, true);
 }
@@ -467,6 +519,7 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	}
 	read_stale_maps(tracer);
 	most = plan(tracer);
+	snap_tracer_find_words(tracer, most);
 	snap_tracer_copy_needs(tracer, most);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);

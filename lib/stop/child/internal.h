@@ -8,6 +8,7 @@
  *	birth.c    threads and processes that are born meanwhile
  *	settle.c   are the threads that are known all that there are?
  *	copy.c     registers and stacks; interrupted.c: those below signal handlers
+ *	words.c    memory that explains waits
  *	maps.c     the address spaces
  *	plan.c     the memory of managed runtimes: which, and its copy
  *	reader.h   what workers read for us, who touch no memory of a target
@@ -40,6 +41,12 @@ struct snap_tracee {
 	uint8_t phase;    /* enum snap_tracee_phase; changed by snap_tracer_note() alone */
 	int8_t signal;    /* to be handed on at DETACH */
 	uint16_t look;    /* the last listing of its process that had it */
+};
+
+/* Memory that explains waits, for the next list of stacks; its wants lie process by process. */
+struct snap_words {
+	struct snap_want *wants;
+	uint32_t want_count, item_count; /* items: a process each, at most */
 };
 
 struct snap_tracer {
@@ -90,7 +97,8 @@ struct snap_tracer {
 	bool *maps_read_again;   /* by process: done, inside the pause */
 	struct snap_need *needs; /* by tracee: where its stack is */
 	uint32_t *places;        /* by process: in a list of stacks; those of files behind them */
-	size_t last_map;         /* where the last stack was found */
+	struct snap_words words;
+	size_t last_map; /* where the last stack was found */
 	uint64_t *reference_pcs;
 	/* Stacks that were measured before the stop. */
 	uint64_t sample_bytes;
@@ -188,6 +196,15 @@ struct snap_need snap_tracer_find_stack(struct snap_tracer *tracer, uint32_t pro
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 /* Registers of all stopped threads, then their stacks. */
 void snap_tracer_copy(struct snap_tracer *tracer);
+
+/* words.c */
+/* How much of the room for stacks is kept for words. */
+uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room);
+/* Puts into tracer->words what is wanted beside the stacks in needs, `most` bytes of each. */
+void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most);
+/* The first `done` wants of an item of words become the process's image. */
+void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
+			    const struct snap_copy_item *item, uint32_t done);
 
 /* plan.c */
 /* Asks the parent for plans, if some process looks as if it had a managed runtime. */

@@ -64,6 +64,7 @@ struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process
 		.tid = tid,
 		.ns_tid = traced->foreign_namespace ? 0 : tid,
 		.cpu = -1,
+		.blocked_ns = -1,
 		.result = SNAP_THREAD_UNTRACED,
 	};
 	traced->thread_count++;

@@ -239,16 +239,16 @@ static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_i
 	}
 }
 
-/* Where the first part of a process holds another worker, the second would hold this one. */
+/* Where one part of a process holds another worker, those behind it would hold this one. */
 static bool is_held(const struct snap_copy_list *list, const struct snap_copy_item *item)
 {
-	const struct snap_copy_item *before;
-
-	if (item->before == UINT32_MAX)
-		return false;
-	before = &list->items[item->before];
-	return __atomic_load_n(&before->begun, __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&before->ended, __ATOMIC_ACQUIRE);
+	while (item->before != UINT32_MAX) {
+		item = &list->items[item->before];
+		if (__atomic_load_n(&item->begun, __ATOMIC_ACQUIRE) &&
+		    !__atomic_load_n(&item->ended, __ATOMIC_ACQUIRE))
+			return true;
+	}
+	return false;
 }
 
 void snap_reader_copy(void *context, uint32_t index)

@@ -56,16 +56,17 @@ struct snap_maps_list {
 	bool may_scout;       /* it is of interest which runtimes there may be */
 };
 
-/* A stack to be copied. */
+/* A stack to be copied, or other memory. */
 struct snap_want {
 	uint64_t address;
 	uint64_t size;
 	uint8_t *bytes; /* where to; those of an item lie one after the other */
 	uint64_t got;   /* out: up to the first that cannot be read */
 	uint32_t tracee;
+	bool is_words; /* no stack, but memory that explains waits; they stand in items of their own */
 };
 
-/* Stacks of one process. */
+/* Stacks of one process, or its words. */
 struct snap_copy_item {
 	uint32_t process;
 	pid_t tid; /* a live thread of it */

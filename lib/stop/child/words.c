@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Words that explain waits (stop/words.h): which of them are wanted of each process, once however
+ * many threads name them, and the image that comes of it. They are further wants of the list of
+ * stacks, so they cost no hand-over of their own. What lies in the stack that is copied of the
+ * thread itself is not wanted.
+ *
+ * A want never crosses a page: what cannot be read is lost, and no more than that.
+ */
+#include "stop/words.h"
+#include "stop/child/internal.h"
+
+#include "model/wait/call.h"
+
+#include <string.h>
+
+enum {
+	PAGE = 4096,
+	RANGES_A_THREAD = 3,
+	SPARE_RANGES = 256,
+	LEAST_BYTES = 1 << 16, /* of a process … */
+	BYTES_A_THREAD = 656,  /* … and as much for each: 64 KiB for a hundred */
+	ROOM_PARTS = 16,       /* of the room for stacks one part may be words */
+};
+
+/* What is wanted of a process, while it is collected. */
+struct snap_words_range {
+	uint64_t address;
+	uint32_t size;
+	uint32_t tracee; /* who names it */
+};
+
+static bool wants_words(const struct snap_tracer *tracer)
+{
+	return tracer->options->explain != SNAP_EXPLAIN_NO;
+}
+
+uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room)
+{
+	uint64_t most = LEAST_BYTES + tracer->count * (uint64_t)BYTES_A_THREAD;
+
+	if (!wants_words(tracer))
+		return 0;
+	return most < room / ROOM_PARTS ? most : room / ROOM_PARTS;
+}
+
+/* ---- which ---- */
+
+static uint32_t process_of(const struct snap_tracer *tracer, const struct snap_words_range *range)
+{
+	return tracer->tracees[range->tracee].process;
+}
+
+/* In the order of processes and addresses. */
+static bool is_before(const struct snap_tracer *tracer, const struct snap_words_range *a,
+		      const struct snap_words_range *b)
+{
+	uint32_t left = process_of(tracer, a), right = process_of(tracer, b);
+
+	return left != right ? left < right : a->address < b->address;
+}
+
+/* Merges two sorted runs next to each other, [from, middle) and [middle, end). */
+static void merge_runs(const struct snap_tracer *tracer, const struct snap_words_range *ranges,
+		       size_t from, size_t middle, size_t end, struct snap_words_range *to)
+{
+	size_t left = from, right = middle;
+
+	for (size_t i = from; i < end; i++) {
+		bool is_right = left == middle ||
+				(right < end && is_before(tracer, &ranges[right], &ranges[left]));
+
+		to[i] = ranges[is_right ? right++ : left++];
+	}
+}
+
+/* Where they lie when they are sorted: `ranges` or `spare`. qsort(3) may allocate. */
+static struct snap_words_range *sort_ranges(const struct snap_tracer *tracer,
+					    struct snap_words_range *ranges,
+					    struct snap_words_range *spare, size_t count)
+{
+	bool is_sorted = true;
+
+	for (size_t i = 1; i < count && is_sorted; i++)
+		is_sorted = !is_before(tracer, &ranges[i], &ranges[i - 1]);
+	for (size_t run = 1; !is_sorted && run < count; run *= 2) {
+		struct snap_words_range *from = ranges;
+
+		for (size_t at = 0; at < count; at += 2 * run) {
+			size_t middle = at + run < count ? at + run : count;
+			size_t end = middle + run < count ? middle + run : count;
+
+			merge_runs(tracer, from, at, middle, end, spare);
+		}
+		ranges = spare;
+		spare = from;
+	}
+	return ranges;
+}
+
+/* Whether the copy of the thread's own stack will have it. */
+static bool is_in_stack(const struct snap_need *need, uint64_t most,
+			const struct snap_word_range *range)
+{
+	uint64_t size = need->size < most ? need->size : most;
+
+	return range->address >= need->address && range->address - need->address <= size &&
+	       size - (range->address - need->address) >= range->size;
+}
+
+/* All ranges that calls name, in no order; how many. */
+static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
+			     struct snap_words_range *ranges, size_t capacity)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		struct snap_word_range named[SNAP_MOST_WORD_RANGES];
+		struct snap_thread_call call;
+		size_t named_count;
+
+		if (!thread->registers_size)
+			continue;
+		call = snap_wait_call_of(snap_tracer_process(tracer, tracee)->arch, thread);
+		named_count =
+			snap_word_ranges(snap_tracer_process(tracer, tracee)->arch, &call, named);
+		for (size_t k = 0; k < named_count && count < capacity; k++) {
+			struct snap_words_range *last = count ? &ranges[count - 1] : NULL;
+
+			if (is_in_stack(&tracer->needs[i], most, &named[k]))
+				continue;
+			/* Many wait for one lock, one after the other. */
+			if (last && last->address == named[k].address &&
+			    last->size == named[k].size &&
+			    process_of(tracer, last) == tracee->process)
+				continue;
+			ranges[count++] =
+				(struct snap_words_range){ named[k].address, named[k].size, i };
+		}
+	}
+	return count;
+}
+
+/* ---- wants ---- */
+
+struct wants {
+	struct snap_tracer *tracer;
+	struct snap_want *wants;
+	size_t count, capacity;
+	uint64_t bytes, most; /* of the process at hand */
+};
+
+static void add_want(struct wants *wants, uint64_t address, uint64_t size, uint32_t tracee)
+{
+	if (wants->count == wants->capacity || wants->bytes + size > wants->most)
+		return;
+	wants->wants[wants->count++] = (struct snap_want){
+		.address = address, .size = size, .tracee = tracee, .is_words = true
+	};
+	wants->bytes += size;
+}
+
+/*
+ * Page by page. Of several pages those are left out that are not mapped, as a failure costs the
+ * others of the list time. A single one is tried in any case: the maps may be somewhat old.
+ */
+static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_t tracee)
+{
+	uint32_t process = wants->tracer->tracees[tracee].process;
+	bool is_single = start / PAGE == (end - 1) / PAGE;
+
+	while (start < end) {
+		uint64_t next = (start / PAGE + 1) * PAGE, until = next < end ? next : end;
+		const struct snap_map *map =
+			is_single ? NULL : snap_tracer_find_map(wants->tracer, process, start);
+
+		if (is_single || (map && map->read))
+			add_want(wants, start, until - start, tracee);
+		start = until;
+	}
+}
+
+/* Those of one process, which overlap or touch each other, as one. */
+static size_t join_ranges(struct wants *wants, const struct snap_words_range *ranges, size_t count)
+{
+	uint32_t process = process_of(wants->tracer, &ranges[0]);
+	uint64_t start = ranges[0].address, end = start + ranges[0].size;
+	size_t i = 1;
+
+	for (; i < count && process_of(wants->tracer, &ranges[i]) == process &&
+	       ranges[i].address <= end;
+	     i++)
+		if (ranges[i].address + ranges[i].size > end)
+			end = ranges[i].address + ranges[i].size;
+	add_wants(wants, start, end, ranges[0].tracee);
+	return i;
+}
+
+static void begin_process(struct wants *wants, uint32_t process)
+{
+	const struct snap_traced *traced = &wants->tracer->stop->processes[process];
+
+	wants->bytes = 0;
+	wants->most = LEAST_BYTES + traced->thread_count * (uint64_t)BYTES_A_THREAD;
+}
+
+static void list_words(struct snap_tracer *tracer, const struct snap_words_range *ranges,
+		       size_t count)
+{
+	struct snap_words *words = &tracer->words;
+	/* A range may lie on two pages, and one of several on as many as it has bytes for. */
+	size_t capacity = 2 * count + SPARE_RANGES;
+	struct wants wants = {
+		.tracer = tracer,
+		.wants = snap_region_new_array(&tracer->lists, capacity, struct snap_want),
+		.capacity = capacity,
+	};
+	uint32_t process = UINT32_MAX;
+
+	if (!wants.wants)
+		return;
+	for (size_t i = 0; i < count;) {
+		if (process_of(tracer, &ranges[i]) != process) {
+			process = process_of(tracer, &ranges[i]);
+			begin_process(&wants, process);
+			words->item_count++;
+		}
+		i += join_ranges(&wants, &ranges[i], count - i);
+	}
+	words->wants = wants.wants;
+	words->want_count = (uint32_t)wants.count;
+}
+
+void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most)
+{
+	size_t capacity = (size_t)tracer->count * RANGES_A_THREAD + SPARE_RANGES, count;
+	struct snap_words_range *ranges, *spare;
+
+	tracer->words = (struct snap_words){ .want_count = 0 };
+	if (!wants_words(tracer))
+		return;
+	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
+	count = ranges ? collect_ranges(tracer, most, ranges, capacity) : 0;
+	spare = count ? snap_region_new_array(&tracer->lists, count, struct snap_words_range)
+		      : NULL;
+	if (!spare)
+		return;
+	ranges = sort_ranges(tracer, ranges, spare, count);
+	list_words(tracer, ranges, count);
+}
+
+/* ---- what came of it ---- */
+
+void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
+			    const struct snap_copy_item *item, uint32_t done)
+{
+	struct snap_traced *traced = &tracer->stop->processes[item->process];
+	struct snap_memory_image *image =
+		snap_region_alloc(&tracer->memory->records, sizeof(*image));
+	struct snap_memory_piece *last = NULL;
+
+	if (!image)
+		return;
+	image->pieces =
+		snap_region_new_array(&tracer->memory->records, done, struct snap_memory_piece);
+	for (uint32_t i = item->first; image->pieces && i < item->first + done; i++) {
+		const struct snap_want *want = &list->wants[i];
+
+		if (!want->got)
+			continue;
+		image->bytes += want->got;
+		if (last && last->address + last->size == want->address &&
+		    last->bytes + last->size == want->bytes) {
+			last->size += want->got;
+			continue;
+		}
+		last = &image->pieces[image->piece_count++];
+		*last = (struct snap_memory_piece){ want->address, want->got, want->bytes };
+	}
+	traced->words_missing |= done < item->count;
+	traced->words = image;
+}
