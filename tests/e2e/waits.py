@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Compares what the tool says of waits with what programs say of themselves (tests/waits/truth.h):
+thread by thread, deadlock by deadlock. The benchmark of waits counts answers with it, too.
+
+    tests/e2e/waits.py [--variant pie] locks mutexes rwlocks     what is wrong, and how many are right
+
+Keys of a truth are those of `threads[].wait`, but for these:
+
+  owner       a tid; 0: none may be named
+  lack        what owner_unknown says
+  peers, holders, children   pids that must be named, and no others
+  most_s      the wait has a timeout, of which at most so many seconds are left
+  queued      true: bytes stand in one of the queues
+  deadlock, size, behind, certain, until, none, blocker, blocked, contended, waiters   of the report
+
+A list stands for any of its values where the report has one value. What a build hides is in BUILDS."""
+import argparse
+import json
+import os
+import unittest
+
+from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, walk
+
+PROGRAMS = os.path.join(SOURCE, "tests", "waits")
+USUAL = ["-g", "-D_GNU_SOURCE", "-w", "-pthread"]
+
+# name: (compiler and flags, does the program have or import names of the C library, is it musl's)
+BUILDS = {
+    "pie": (["gcc", "-O1", "-fpie", "-pie"], True, False),
+    "noplt": (["gcc", "-O2", "-fno-plt", "-fpie", "-pie"], True, False),
+    "ibt": (["gcc", "-O2", "-fcf-protection=full", "-no-pie"], True, False),
+    "clang": (["clang", "-O2"], True, False),
+    "stripped": (["gcc", "-O2", "-s"], True, False),
+    "static": (["gcc", "-O1", "-static"], True, False),
+    "static-stripped": (["gcc", "-O1", "-static", "-s"], False, False),
+    "musl": (["musl-gcc", "-O1", "-static"], False, True),
+}
+# Without names these have nothing that tells them from any other futex.
+NAMELESS = {"rwlock", "condition", "semaphore", "barrier", "once", "stdio", "malloc", "thread"}
+SETS = {"peers", "holders", "children", "signals", "fds"}
+REPORT = {"deadlock", "none", "blocker", "contended", "left_out", "gone"}
+
+
+def program(name, build):
+    """A program of tests/waits in one of the builds."""
+    command = BUILDS[build][0]
+    headers = [os.path.join(PROGRAMS, "truth.h")]
+    if name in ("locks", "objects", "dead"):
+        headers.append(os.path.join(PROGRAMS, "mutexes.h"))
+    includes = [word for header in headers for word in ("-include", header)]
+    return build_once(f"waits_{name}.{build}", [*command, *USUAL, *includes, os.path.join(PROGRAMS, name + ".c"),
+                                                "-o", "{out}"])
+
+
+def truths_of(victim):
+    """The lines behind its readiness."""
+    return [json.loads(victim.process.stdout.readline()) for _ in range(victim["truth"])]
+
+
+def waits_of(doc):
+    """By tid: the thread's wait; None where it has none."""
+    found = {}
+    for node in walk(doc["processes"]):
+        places = [node, *walk(node.get("logical", []))]
+        for stack in (stack for place in places for stack in place.get("stacks", [])):
+            for thread in stack.get("threads", ()):
+                found[thread["tid"]] = thread.get("wait")
+    return found
+
+
+def pids_of(value):
+    return {party["pid"] if isinstance(party, dict) else party for party in value}
+
+
+def agrees(key, wanted, wait):
+    """Whether the report says this."""
+    if key == "owner":
+        got = wait.get("owner", {}).get("tid", 0)
+        return got in wanted if isinstance(wanted, list) else got == wanted
+    if key == "lack":
+        return wait.get("owner_unknown") in (wanted if isinstance(wanted, list) else [wanted])
+    if key == "most_s":
+        return wait.get("timed") is True and 0 <= wait.get("remaining_ns", -1) <= wanted * 1e9
+    if key == "queued":
+        return (wait.get("send_queue") or 0) + (wait.get("peer_queue") or {}).get("recv", 0) > 0 or \
+            (wait.get("send_queue") or 0) > 0
+    if key == "timed":
+        return wait.get("timed", False) is wanted
+    if key in ("peers", "holders", "children"):
+        return pids_of(wait.get(key, ())) == set(wanted)
+    if key in ("signals", "fds"):
+        return sorted(wait.get(key, ())) == sorted(wanted)
+    if isinstance(wanted, list):
+        return wait.get(key) in wanted
+    if wanted == 0 and not isinstance(wanted, bool):
+        return wait.get(key, 0) == 0
+    return wait.get(key) == wanted
+
+
+def allowed(truth, build):
+    """The truth without what cannot be known in a build."""
+    _, names, musl = BUILDS[build]
+    kind = truth.get("kind")
+    kinds = kind if isinstance(kind, list) else [kind]
+    if names or not set(kinds) & (NAMELESS | {"mutex", "rwlock"}):
+        return truth
+    if "mutex" in kinds and not (musl and not truth.get("owner")):
+        return truth
+    # What remains to be asked: no wrong kind, no wrong owner.
+    left = {key: value for key, value in truth.items() if key in ("row", "pid", "tid", "timed")}
+    left["kind"] = [*kinds, "futex"]
+    owner = truth.get("owner", 0)
+    left["owner"] = [0, *(owner if isinstance(owner, list) else [owner])]
+    return left
+
+
+def wrong_answers(truth, wait, build="pie"):
+    """What is wrong with what the report says of a thread, as texts; none if nothing is."""
+    truth = allowed(truth, build)
+    if wait is None:
+        return ["no wait"]
+    wrong = [f"{key} is not {wanted!r}" for key, wanted in truth.items()
+             if key not in ("row", "pid", "tid") and not agrees(key, wanted, wait)]
+    if wait.get("confidence") not in ("certain", "likely"):
+        wrong.append("not certain, nor likely")
+    return wrong
+
+
+def wrong_of_report(truths, doc, build="pie"):
+    """What is wrong with deadlocks, blockers and contention."""
+    names = BUILDS[build][1]
+    wanted = [truth for truth in truths if "deadlock" in truth]
+    cycles = [[link["tid"] for link in cycle["threads"]] for cycle in doc.get("deadlocks", [])]
+    wrong = []
+    for truth in wanted:
+        if truth["deadlock"] in cycles:
+            wrong += wrong_deadlock(truth, doc["deadlocks"][cycles.index(truth["deadlock"])], names)
+        elif not truth.get("optional") and (names or truth["row"] in ("ring", "self")):
+            wrong.append(f"{truth['row']}: deadlock {truth['deadlock']} is missed: {cycles}")
+    for cycle in cycles:
+        if cycle not in [truth["deadlock"] for truth in wanted] and \
+                not any(truth.get("optional") for truth in wanted):
+            wrong.append(f"a false deadlock: {cycle}")
+    for truth in truths:
+        if "blocker" in truth and not any(
+                blocker["tid"] == truth["blocker"] and blocker["blocked"] == truth["blocked"]
+                for blocker in doc.get("blockers", [])):
+            wrong.append(f"{truth['row']}: blocker {truth['blocker']} is missed: {doc.get('blockers')}")
+        if "contended" in truth and not any(
+                row["waiters"] == truth["waiters"] and row.get("address") == truth["contended"]
+                for row in doc.get("contended", [])):
+            wrong.append(f"{truth['row']}: contention is missed: {doc.get('contended')}")
+    return wrong
+
+
+def wrong_deadlock(truth, cycle, names):
+    wrong = []
+    if cycle.get("behind", 0) != truth["behind"]:
+        wrong.append(f"{cycle.get('behind')} threads are behind, not {truth['behind']}")
+    if names and truth.get("certain") and cycle.get("certain") is not True:
+        wrong.append("the deadlock is not certain")
+    if bool(truth.get("until")) != ("until_ns" in cycle):
+        wrong.append(f"until_ns: {cycle.get('until_ns')}")
+    return [f"{truth['row']}: {text}" for text in wrong]
+
+
+class Tally:
+    """Answers that were right and wrong."""
+
+    def __init__(self):
+        self.right, self.wrong, self.left_out = 0, [], []
+
+    def add(self, truths, doc, build, label=""):
+        waits = waits_of(doc)
+        for truth in truths:
+            if "left_out" in truth:
+                self.left_out.append(f"{label} {truth['row']}: {truth['left_out']}")
+            if "tid" not in truth:
+                continue
+            wrong = wrong_answers(truth, waits.get(truth["tid"]), build)
+            if wrong:
+                self.wrong.append(f"{label} {truth['row']}: {'; '.join(wrong)}: "
+                                  f"{json.dumps(waits.get(truth['tid']))} of {json.dumps(truth)}")
+            else:
+                self.right += 1
+        told = wrong_of_report(truths, doc, build)
+        self.wrong += [f"{label} {text}" for text in told]
+        self.right += not told
+
+
+class WaitCase(Case):
+    """Tests that compare; `build` is one of BUILDS."""
+    build = "pie"
+
+    def run_program(self, name, *modes, build=None, **options):
+        need(BUILDS[build or self.build][0][0])
+        path = program(name, build or self.build)
+        return self.program([path, *modes], **options)
+
+    def look(self, victim, *arguments, **options):
+        return self.json("-p", victim.pid, *arguments, free=False, status=(0, 1), **options)
+
+    def compare(self, name, *modes, arguments=(), build=None):
+        """Every thread of a program, and the whole report."""
+        victim = self.run_program(name, *modes, build=build)
+        truths = truths_of(victim)
+        doc = self.look(victim, *arguments)
+        self.judge(truths, doc, build)
+        return truths, doc
+
+    def judge(self, truths, doc, build=None):
+        tally = Tally()
+        tally.add(truths, doc, build or self.build)
+        self.assertEqual(tally.wrong, [], "\n".join(["", *tally.wrong])[:6000])
+        self.assertGreater(tally.right, 1)
+
+
+def without_debug_files(case, argv):
+    """A program in a mount namespace that has no debug files, and a tool that runs there, too."""
+    need_root()
+    need("unshare", "nsenter")
+    shut = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /usr/lib/debug && exec \"$0\" \"$@\"", *argv]
+    os.makedirs("/usr/lib/debug", exist_ok=True)
+    return case.adopt(Victim(shut))
+
+
+def tool_beside(case, victim, tool):
+    """A command that runs the tool in the mount namespace of a program."""
+    path = os.path.join(case.scratch(), "tool")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\nexec nsenter --mount=/proc/{victim.pid}/ns/mnt -- {tool} \"$@\"\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variant", default="pie", choices=BUILDS)
+    parser.add_argument("--no-debug-files", action="store_true")
+    parser.add_argument("program")
+    parser.add_argument("modes", nargs="+")
+    options = parser.parse_args()
+
+    class Once(WaitCase):
+        def runTest(self):
+            argv, tool = [program(options.program, options.variant), *options.modes], TOOL
+            if options.no_debug_files:
+                victim = without_debug_files(self, argv)
+                tool = tool_beside(self, victim, tool)
+            else:
+                victim = self.program(argv)
+            truths = truths_of(victim)
+            tally = Tally()
+            tally.add(truths, self.look(victim, tool=tool), options.variant)
+            print(*tally.left_out, *tally.wrong, f"{tally.right} right, {len(tally.wrong)} wrong", sep="\n")
+            print(run_tool(["-p", victim.pid], tool=tool).text)
+
+    unittest.TextTestRunner().run(Once())
+
+
+if __name__ == "__main__":
+    main()
