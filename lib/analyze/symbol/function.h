@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Function: whether the function at an address has a name that begins so, by the symbol tables of
- * its file alone. For who asks that of a few addresses and needs no names.
+ * its file alone; and what the function is called that a call leads to. For who asks that of a few
+ * addresses and needs no other names.
  */
 #ifndef SNAP_ANALYZE_SYMBOL_FUNCTION_H
 #define SNAP_ANALYZE_SYMBOL_FUNCTION_H
@@ -11,5 +12,14 @@
 /* `address` as it is looked up: before the end of a call. Opens the module. */
 bool snap_function_begins(struct snap_module_set *set, struct snap_modules *modules,
 			  uint64_t address, const char *prefix);
+
+/*
+ * The name of the function that the call before a return address leads to, if it goes through a
+ * slot of the caller's file, directly or by a stub of its PLT: by the relocation of that slot
+ * (x86-64). It lies in the file's image, not terminated. `looked_at`: the relocations that were
+ * looked at are added. NULL: there is no such call, or the slot has no name.
+ */
+const char *snap_function_called(struct snap_module_set *set, struct snap_modules *modules,
+				 uint64_t return_address, size_t *length_ret, uint64_t *looked_at);
 
 #endif

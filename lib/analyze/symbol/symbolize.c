@@ -41,8 +41,8 @@ void snap_symbolizer_destroy(struct snap_symbolizer *symbolizer)
 	free(symbolizer);
 }
 
-static struct snap_file_symbols *symbols_of(struct snap_symbolizer *symbolizer,
-					    struct snap_module_file *file)
+struct snap_file_symbols *snap_symbolizer_symbols(struct snap_symbolizer *symbolizer,
+						  struct snap_module_file *file)
 {
 	struct snap_file_symbols *symbols = file->symbols;
 
@@ -342,7 +342,7 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 	    snap_options_have_enough(symbolizer->options))
 		return NULL;
 	snap_file_finder_note(symbolizer->finder, &file->request);
-	symbols = symbols_of(symbolizer, file);
+	symbols = snap_symbolizer_symbols(symbolizer, file);
 	if (!symbols)
 		return snap_error_no_memory();
 	err = find_all(symbolizer, symbols, queries, count);

@@ -38,6 +38,19 @@ struct stacksnap_error *snap_symbolize(struct snap_symbolizer *symbolizer,
 				       struct snap_module_file *file, struct snap_query *queries,
 				       size_t count) _must_check_;
 
+/* One address of a file's data and what was found there. */
+struct snap_data_query {
+	uint64_t vaddr;     /* in */
+	const char *symbol; /* out: for people, in the arena; NULL: no symbol covers it */
+	uint64_t offset;    /* out: of the address in the symbol */
+};
+
+/* The same as snap_symbolize() for variables: sorted by vaddr and distinct, names alone. */
+struct stacksnap_error *snap_symbolize_data(struct snap_symbolizer *symbolizer,
+					    struct snap_module_file *file,
+					    struct snap_data_query *queries,
+					    size_t count) _must_check_;
+
 /* What went wrong with a file's debug information, one sentence; NULL: nothing. */
 const char *snap_symbolizer_trouble(const struct snap_symbolizer *symbolizer,
 				    const struct snap_module_file *file);

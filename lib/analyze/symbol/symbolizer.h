@@ -65,6 +65,10 @@ struct snap_hit {
 	bool function_is_linkage;
 };
 
+/* What is known of a file, made when it is first asked for; NULL without memory. */
+struct snap_file_symbols *snap_symbolizer_symbols(struct snap_symbolizer *symbolizer,
+						  struct snap_module_file *file);
+
 /* debugfile.c. Each opens on first call; false: there is none. */
 bool snap_debugfile_open(struct snap_symbolizer *symbolizer, struct snap_file_symbols *symbols);
 bool snap_debugfile_open_mini(struct snap_symbolizer *symbolizer,
@@ -94,6 +98,9 @@ const char *snap_symtab_name(const struct snap_symtab *table, const Elf64_Sym *s
 			     size_t *length_ret);
 /* Fills the symbols of the hits from one table of an image. */
 void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count);
+/* The same for variables: STT_OBJECT. */
+void snap_symtab_scan_data(struct snap_image *image, bool dynamic, struct snap_hit *hits,
+			   size_t count);
 /* The same, for hits that no symbol covers: a label of assembly code without a size. */
 void snap_symtab_scan_labels(struct snap_image *image, bool dynamic, struct snap_hit *hits,
 			     size_t count);

@@ -138,7 +138,14 @@ static void offer_symbol(const struct snap_symtab *table, const Elf64_Sym *symbo
 	hit->symbol_rank = rank;
 }
 
-void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count)
+static bool is_data(const Elf64_Sym *symbol)
+{
+	return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx != SHN_UNDEF &&
+	       symbol->st_shndx != SHN_ABS && symbol->st_shndx != SHN_COMMON;
+}
+
+static void scan(struct snap_image *image, bool dynamic, bool (*is_wanted)(const Elf64_Sym *symbol),
+		 struct snap_hit *hits, size_t count)
 {
 	struct snap_symtab table;
 	size_t offers = 0;
@@ -151,7 +158,7 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 		Elf64_Sym symbol = symbol_at(&table, i);
 		uint64_t end;
 
-		if (symbol.st_value > last || !snap_symbol_is_code(&symbol) ||
+		if (symbol.st_value > last || !is_wanted(&symbol) ||
 		    __builtin_add_overflow(symbol.st_value, symbol.st_size, &end) ||
 		    end <= hits[0].vaddr)
 			continue;
@@ -159,6 +166,17 @@ void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *h
 		     k < count && hits[k].vaddr < end; k++, offers++)
 			offer_symbol(&table, &symbol, &hits[k]);
 	}
+}
+
+void snap_symtab_scan(struct snap_image *image, bool dynamic, struct snap_hit *hits, size_t count)
+{
+	scan(image, dynamic, snap_symbol_is_code, hits, count);
+}
+
+void snap_symtab_scan_data(struct snap_image *image, bool dynamic, struct snap_hit *hits,
+			   size_t count)
+{
+	scan(image, dynamic, is_data, hits, count);
 }
 
 /* Where the closest symbol of each address begins: noted at the first address after it. */

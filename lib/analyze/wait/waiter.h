@@ -36,6 +36,15 @@ struct snap_waiter {
 	size_t any_set; /* in waits->sets; SNAP_NO_SET: none */
 	bool any_known, any_certain;
 	uint64_t object; /* the same for all who wait for one object, in all processes; 0: none */
+	struct snap_waiter *owner; /* the one whose party is wait->owner; NULL: not in the report */
+};
+
+/* The calls of functions that were looked at, each once: callee.c. */
+struct snap_wait_callees {
+	struct snap_hash_table table;
+	struct snap_wait_callee *list;
+	size_t count, capacity;
+	uint64_t looked_at; /* relocations, of what a hostile file may have billions */
 };
 
 enum { SNAP_NO_SET = -1 };
@@ -49,6 +58,12 @@ struct snap_wait_analysis {
 	size_t *by_pid; /* processes in the order of their pids */
 	struct snap_wait_set *sets; /* at most one a waiter */
 	size_t set_count;
+	/* find.c: waiters by process and their own number, by process and thread pointer, by tid */
+	struct snap_hash_table ns_tids, thread_pointers, tids;
+	struct snap_wait_callees callees;
+	struct snap_wait_mapping *mappings; /* shared ones, of all processes: owner.c */
+	size_t mapping_count;
+	bool has_mappings;
 };
 
 static inline struct snap_arena *snap_wait_arena(struct snap_wait_analysis *waits)
@@ -75,12 +90,18 @@ bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *ou
 
 /* ---- find.c: threads ---- */
 
+/* Makes the lists that the others search, when all waiters are listed. NO_MEMORY. */
+struct stacksnap_error *snap_wait_index(struct snap_wait_analysis *waits) _must_check_;
+void snap_wait_index_deinit(struct snap_wait_analysis *waits);
+
 /* The waiter with a tid as the process itself numbers it; NULL: none of its threads has it. */
 struct snap_waiter *snap_waiter_by_ns_tid(struct snap_wait_analysis *waits, size_t process,
 					  uint64_t ns_tid);
-/* With a thread pointer. */
+/* With a thread pointer; NULL: none, or several. */
 struct snap_waiter *snap_waiter_by_thread_pointer(struct snap_wait_analysis *waits, size_t process,
 						  uint64_t pointer);
+/* The waiter with a tid as this host numbers it. */
+struct snap_waiter *snap_waiter_by_tid(struct snap_wait_analysis *waits, pid_t tid);
 /* The process with a pid, as this host numbers it; SIZE_MAX: not in the report. */
 size_t snap_wait_process_by_pid(const struct snap_wait_analysis *waits, pid_t pid);
 /* What is known of a thread of the report, as the owner or a peer of a wait. */
@@ -104,6 +125,19 @@ struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
  * given, futex(2) included. What is left of a relative timeout is known only with `since_ns`.
  */
 void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_waiter *waiter);
+
+/* ---- find.c: parties ---- */
+
+/*
+ * What parties wait for themselves, of all waits: once all are explained. So nobody who fills in an
+ * owner, holder, peer or hint needs to know that.
+ */
+void snap_wait_join_parties(struct snap_wait_analysis *waits);
+
+/* ---- data_symbol.c ---- */
+
+/* Symbol, or module and place, of each wait's address and mutex. NO_MEMORY, CANCELLED. */
+struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits) _must_check_;
 
 /* ---- objects: each sets waiter->wait, or leaves it NULL where it knows nothing ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The order of the steps, and the list of waiters that they work on: see wait.h. */
-#include "analyze/wait/waiter.h"
+#include "analyze/wait/futex.h"
 
 #include "analyze/label.h"
 #include "base/bsearch.h"
@@ -103,6 +103,27 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 	return NULL;
 }
 
+static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
+{
+	struct stacksnap_error *err = list_waiters(waits);
+
+	if (!err)
+		err = snap_wait_index(waits);
+	if (!err)
+		err = explain_all(waits);
+	if (!err)
+		err = snap_wait_name_data(waits);
+	if (err)
+		return err;
+	snap_wait_join_parties(waits);
+	err = snap_wait_find_edges(waits);
+	if (!err)
+		err = snap_wait_find_deadlocks(waits);
+	if (!err)
+		err = snap_wait_find_blockers(waits);
+	return err ? err : snap_wait_find_contended(waits);
+}
+
 struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 {
 	struct snap_wait_analysis waits = { .analysis = analysis,
@@ -113,14 +134,8 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 		return NULL;
 	analysis->snapshot->waits.asked = true;
 	analysis->snapshot->waits.lacks = waits.facts->lacks;
-	err = list_waiters(&waits);
-	if (!err)
-		err = explain_all(&waits);
-	if (!err)
-		err = snap_wait_find_edges(&waits);
-	if (!err)
-		err = snap_wait_find_deadlocks(&waits);
-	if (!err)
-		err = snap_wait_find_blockers(&waits);
-	return err ? err : snap_wait_find_contended(&waits);
+	err = find_waits(&waits);
+	snap_wait_callees_deinit(&waits);
+	snap_wait_index_deinit(&waits);
+	return err;
 }

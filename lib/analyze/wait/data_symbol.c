@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What lies at the address of a lock: a variable of a file, else the heap, the stack of a thread or
+ * a place in a mapped file. The addresses of one file are looked up together, each once.
+ */
+#include "analyze/wait/waiter.h"
+#include "base/bsearch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An address whose variable is wanted. */
+struct wanted {
+	struct snap_module_file *file;
+	uint64_t vaddr;
+	struct snap_wait *wait;
+	bool is_mutex; /* of a condition */
+};
+
+struct wanted_list {
+	struct wanted *all;
+	size_t count;
+};
+
+static int compare_wanted(const void *left, const void *right)
+{
+	const struct wanted *a = left, *b = right;
+
+	return snap_compare(a->file->index, b->file->index) ?: snap_compare(a->vaddr, b->vaddr);
+}
+
+/*
+ * The module of data at an address. What is zero in the beginning (.bss) is no part of the file:
+ * the kernel puts it into anonymous memory right behind the file's writable mapping.
+ */
+static struct snap_module *module_of(const struct snap_waiter *waiter, uint64_t address)
+{
+	const struct snap_process *process = snap_waiter_process(waiter);
+	const struct snap_map *map = snap_process_map(process, address);
+
+	if (!map || !waiter->raw->modules)
+		return NULL;
+	if (map->inode == 0 && map > process->maps && map[-1].end == map->start && map[-1].inode &&
+	    map[-1].write && !map[-1].shared)
+		map--;
+	return map->inode && !map->shared ? snap_modules_find(waiter->raw->modules, map->start)
+					  : NULL;
+}
+
+/* The thread of the process whose stack has an address: the closest stack pointer below it. */
+static pid_t stack_of(struct snap_wait_analysis *waits, const struct snap_waiter *waiter,
+		      const struct snap_map *map, uint64_t address)
+{
+	uint64_t closest = 0;
+	pid_t tid = 0;
+
+	for (size_t i = waits->first[waiter->process]; i < waits->first[waiter->process + 1]; i++) {
+		const struct snap_waiter *one = &waits->waiters[i];
+		uint64_t sp = one->call.known ? one->call.sp : 0;
+
+		if (sp >= map->start && sp <= address && sp >= closest) {
+			closest = sp;
+			tid = one->thread->thread->tid;
+		}
+	}
+	return tid;
+}
+
+static bool is_anonymous(const struct snap_map *map)
+{
+	return map->inode == 0 && (!map->path || map->path[0] == '[');
+}
+
+/* Where there is no variable; what cannot be told stays unknown. */
+static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter)
+{
+	struct snap_wait *wait = waiter->wait;
+	const struct snap_map *map = snap_process_map(snap_waiter_process(waiter), wait->address);
+	pid_t tid;
+
+	if (!map || wait->module)
+		return true;
+	if (!is_anonymous(map)) {
+		wait->module = snap_analysis_text(waits->analysis, map->path);
+		wait->offset = wait->address - map->start + map->offset;
+		return true;
+	}
+	tid = map->path && strcmp(map->path, "[heap]") == 0
+		      ? 0
+		      : stack_of(waits, waiter, map, wait->address);
+	wait->place = tid ? snap_arena_printf(snap_wait_arena(waits), "stack of %d", tid) : "heap";
+	return wait->place != NULL;
+}
+
+static void want(struct snap_wait_analysis *waits, struct snap_waiter *waiter, uint64_t address,
+		 bool is_mutex, struct wanted_list *wanted)
+{
+	struct snap_module *module = address ? module_of(waiter, address) : NULL;
+
+	if (!module || !snap_module_open(waits->analysis->set, module))
+		return;
+	wanted->all[wanted->count++] =
+		(struct wanted){ module->file, address - module->bias, waiter->wait, is_mutex };
+}
+
+static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struct wanted *wanted,
+					 size_t count)
+{
+	_cleanup_free_ struct snap_data_query *queries = calloc(count, sizeof(*queries));
+	struct stacksnap_error *err;
+	size_t distinct = 0, q = 0;
+
+	if (!queries)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || wanted[i].vaddr != wanted[i - 1].vaddr)
+			queries[distinct++].vaddr = wanted[i].vaddr;
+	err = snap_symbolize_data(waits->analysis->symbolizer, wanted->file, queries, distinct);
+	for (size_t i = 0; i < count && !err; i++) {
+		q += i && wanted[i].vaddr != wanted[i - 1].vaddr;
+		if (!queries[q].symbol)
+			continue;
+		if (wanted[i].is_mutex) {
+			wanted[i].wait->mutex_symbol = queries[q].symbol;
+			continue;
+		}
+		wanted[i].wait->symbol = queries[q].symbol;
+		wanted[i].wait->offset = queries[q].offset;
+		wanted[i].wait->module = snap_analysis_text(waits->analysis, wanted[i].file->path);
+	}
+	return err;
+}
+
+struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
+{
+	_cleanup_free_ struct wanted *all = malloc((2 * waits->waiter_count + 1) * sizeof(*all));
+	struct wanted_list wanted = { all, 0 };
+	struct stacksnap_error *err = NULL;
+
+	if (!all)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		struct snap_waiter *waiter = &waits->waiters[i];
+
+		if (!waiter->wait || !waiter->wait->address)
+			continue;
+		want(waits, waiter, waiter->wait->address, false, &wanted);
+		want(waits, waiter, waiter->wait->mutex, true, &wanted);
+	}
+	qsort(all, wanted.count, sizeof(*all), compare_wanted);
+	for (size_t i = 0, end; i < wanted.count && !err; i = end) {
+		for (end = i; end < wanted.count && all[end].file == all[i].file;)
+			end++;
+		if (snap_options_cancelled(waits->analysis->options))
+			return snap_error_cancelled();
+		err = name_file(waits, all + i, end - i);
+	}
+	for (size_t i = 0; i < waits->waiter_count && !err; i++) {
+		struct snap_waiter *waiter = &waits->waiters[i];
+
+		if (waiter->wait && waiter->wait->address && !find_place(waits, waiter))
+			return snap_error_no_memory();
+	}
+	return err;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files about futexes share: the call, taken apart, and what names say of it.
+ *
+ *     names     (frames inside the C library -> which of its functions waits)     names.c, callee.c
+ *     object    (that, and words of memory -> mutex, condition, … and its start)  glibc.c, musl.c,
+ *               (names of other languages -> the same)                            language.c, gil.c
+ *     owner     (tid, thread pointer -> a thread of the report, and how sure)     owner.c
+ */
+#ifndef SNAP_ANALYZE_WAIT_FUTEX_H
+#define SNAP_ANALYZE_WAIT_FUTEX_H
+
+#include "analyze/wait/waiter.h"
+
+/* linux/futex.h */
+enum snap_futex_op {
+	SNAP_FUTEX_WAIT = 0,
+	SNAP_FUTEX_LOCK_PI = 6,
+	SNAP_FUTEX_WAIT_BITSET = 9,
+	SNAP_FUTEX_WAIT_REQUEUE_PI = 11,
+	SNAP_FUTEX_LOCK_PI2 = 13,
+};
+
+/* What the C library was asked for. */
+enum snap_lock_name {
+	SNAP_NAME_NONE,
+	SNAP_NAME_CONDITION,
+	SNAP_NAME_MUTEX,
+	SNAP_NAME_COND_LOCK, /* the mutex of a condition, which wants it back */
+	SNAP_NAME_RWLOCK_READ,
+	SNAP_NAME_RWLOCK_WRITE,
+	SNAP_NAME_SEMAPHORE,
+	SNAP_NAME_JOIN,
+	SNAP_NAME_BARRIER,
+	SNAP_NAME_ONCE,
+	SNAP_NAME_STDIO,
+	SNAP_NAME_MALLOC,
+	SNAP_NAME_SYSCALL, /* syscall(3): the caller knows what it is for */
+};
+
+enum snap_libc { SNAP_LIBC_UNKNOWN, SNAP_LIBC_GNU, SNAP_LIBC_MUSL };
+
+struct snap_futex_names {
+	enum snap_lock_name name;
+	enum snap_libc libc;  /* whose functions stand on the stack; UNKNOWN: none, or static */
+	bool by_callee;       /* the name is that of a call, as a frame had none */
+	bool is_private_lock; /* of the C library itself: __lll_lock_wait_private */
+	size_t first;         /* frames of the stack: the innermost one of user space … */
+	size_t outside;       /* … and the first one outside of the C library */
+};
+
+/* A thread in futex(2). */
+struct snap_futex {
+	struct snap_wait_analysis *waits;
+	struct snap_waiter *waiter;
+	uint64_t address; /* of the word */
+	enum snap_futex_op op;
+	bool is_private;
+	uint32_t value;             /* that the word had */
+	const struct snap_map *map; /* that has it; NULL unknown */
+	bool is_shared;             /* it can be another process's, too */
+	struct snap_futex_names names;
+};
+
+static inline bool snap_futex_read(const struct snap_futex *futex, uint64_t address, void *out,
+				   size_t size)
+{
+	return snap_wait_read(futex->waiter, address, out, size);
+}
+
+/* Whether the address lies in the stack of the waiting thread, above its stack pointer. */
+bool snap_futex_is_on_own_stack(const struct snap_futex *futex, uint64_t address);
+/*
+ * A new wait for the object that begins at an address; NULL without memory. `confidence` is what
+ * the data allow; that the thread did not stand still with the others makes it LIKELY at most.
+ */
+struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind kind,
+				  uint64_t address, enum snap_wait_confidence confidence);
+
+/* ---- names.c, callee.c ---- */
+
+/* Fills in futex->names. NO_MEMORY. */
+struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex) _must_check_;
+/* What a name of the C library says; `length` bytes of it. */
+enum snap_lock_name snap_futex_name_of(const char *name, size_t length);
+/* The stack of a waiter; NULL: it has none. */
+const struct snap_raw_stack *snap_waiter_stack(const struct snap_waiter *waiter);
+/* A frame is of a C library: by its module, or in a static program by that of the program. */
+bool snap_wait_frame_is_libc(const struct snap_waiter *waiter, const struct snap_frame *frame);
+
+/*
+ * The function that was called before a return address, by relocations of the caller's file; NULL
+ * in *ret: not known. NO_MEMORY.
+ */
+struct stacksnap_error *snap_wait_find_callee(struct snap_wait_analysis *waits,
+					      const struct snap_waiter *waiter,
+					      uint64_t return_address,
+					      const char **ret) _must_check_;
+void snap_wait_callees_deinit(struct snap_wait_analysis *waits);
+
+/* ---- objects: each makes the wait, or leaves it NULL where data do not fit. NO_MEMORY. ---- */
+
+struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex) _must_check_;
+/* What data alone tell: a thread's end, a mutex whose owner lives. */
+struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex) _must_check_;
+
+/* ---- owner.c ---- */
+
+/*
+ * The thread that a word of the object names, as the process numbers it: fills in the owner or why
+ * there is none. True: it is a thread of the report that lives.
+ */
+bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid);
+/* The same for the thread's thread pointer. */
+bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer);
+/* The owner is a waiter of the report. */
+void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner);
+/* Whether a living thread of the same process, or of one that shares the word, has a number. */
+struct snap_waiter *snap_futex_find_owner(struct snap_futex *futex, uint32_t tid);
+
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Objects of glibc on x86-64: where each begins, seen from the word that is waited on, and what its
+ * words say. Layouts: sysdeps/nptl/bits/struct_mutex.h, struct_rwlock.h, thread-shared-types.h and
+ * sysdeps/nptl/internaltypes.h of glibc 2.36, and 2.41 for conditions.
+ */
+#include "analyze/wait/futex.h"
+
+#include <string.h>
+
+enum {
+	MUTEX_TYPE = 3, /* bits of __kind (nptl/pthreadP.h) */
+	MUTEX_ROBUST = 0x10,
+	MUTEX_PI = 0x20,
+	MUTEX_PROTECT = 0x40,
+	MUTEX_SHARED = 0x80,
+	MUTEX_KINDS = 0x3f3,
+	LOCK_TID = 0x3fffffff, /* FUTEX_TID_MASK */
+	LOCK_OWNER_DIED = 0x40000000,
+	LOCK_WAITERS = 0x80000000,
+	PLAIN_WAITERS = 2,
+	CEILING_SHIFT = 19,
+	STACK_LOOK = 1024,      /* of a frame of pthread_cond_wait, from sp on */
+	MOST_WAITERS = 1 << 20, /* believed */
+	READERS_SHIFT = 3,
+	READERS_WRITE_PHASE = 1,
+	READERS_WRITE_LOCKED = 2,
+	PTHREAD_TID = 720, /* in struct pthread, whose address is the thread pointer */
+};
+
+struct mutex {
+	uint32_t lock, count, owner, users, kind;
+};
+
+/* Whether the words can be a mutex that is waited for. */
+static bool is_mutex(const struct mutex *mutex)
+{
+	if (mutex->kind & ~(uint32_t)MUTEX_KINDS)
+		return false;
+	if (!(mutex->kind & (MUTEX_ROBUST | MUTEX_PI)))
+		return true;
+	/* Between taking the word and noting the owner one of them is 0. */
+	return (mutex->lock & LOCK_TID) == (mutex->owner & LOCK_TID) || mutex->owner == 0 ||
+	       (mutex->lock & LOCK_TID) == 0 || mutex->lock & LOCK_OWNER_DIED;
+}
+
+static bool read_mutex(const struct snap_futex *futex, uint64_t address, struct mutex *ret)
+{
+	return snap_futex_read(futex, address, ret, sizeof(*ret)) && is_mutex(ret);
+}
+
+static const char *variant_of(const struct mutex *mutex)
+{
+	static const char *const types[] = { NULL, "recursive", "errorcheck", "adaptive" };
+
+	if (mutex->kind & MUTEX_ROBUST)
+		return "robust";
+	if (mutex->kind & MUTEX_PI)
+		return "pi";
+	if (mutex->kind & MUTEX_PROTECT)
+		return "protect";
+	if (mutex->kind & MUTEX_TYPE)
+		return types[mutex->kind & MUTEX_TYPE];
+	return mutex->kind & MUTEX_SHARED ? "shared" : NULL;
+}
+
+static void own_mutex(struct snap_futex *futex, struct snap_wait *wait, const struct mutex *mutex)
+{
+	wait->variant = variant_of(mutex);
+	if (mutex->kind & (MUTEX_ROBUST | MUTEX_PI) && mutex->lock & LOCK_OWNER_DIED) {
+		wait->owner_lack = SNAP_OWNER_DIED;
+		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
+		return;
+	}
+	/* The owner takes its name away first, then the lock. */
+	(void)snap_futex_own_by_tid(futex, wait, mutex->lock ? mutex->owner : 0);
+}
+
+/*
+ * A PI mutex that the kernel refuses, as it sees a deadlock, is slept on for ever, on a word of the
+ * stack that nobody wakes. Which one it is stands somewhere behind that word.
+ */
+static struct stacksnap_error *explain_refused(struct snap_futex *futex)
+{
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_CERTAIN);
+	uint64_t sp = futex->waiter->call.sp & ~7ull;
+
+	if (!wait)
+		return snap_error_no_memory();
+	wait->variant = "pi";
+	wait->owner_lack = SNAP_OWNER_REFUSED;
+	for (uint64_t at = sp; at < sp + STACK_LOOK; at += 8) {
+		struct mutex mutex;
+		uint64_t address;
+
+		if (!snap_futex_read(futex, at, &address, sizeof(address)) ||
+		    snap_futex_is_on_own_stack(futex, address) ||
+		    !read_mutex(futex, address, &mutex) || !(mutex.kind & MUTEX_PI) || !mutex.owner)
+			continue;
+		wait->address = address;
+		break;
+	}
+	return NULL;
+}
+
+static struct stacksnap_error *explain_mutex(struct snap_futex *futex)
+{
+	struct snap_wait *wait;
+	struct mutex mutex;
+	bool is_pi = futex->op == SNAP_FUTEX_LOCK_PI || futex->op == SNAP_FUTEX_LOCK_PI2;
+
+	if (!is_pi && futex->value == 0 && snap_futex_is_on_own_stack(futex, futex->address))
+		return explain_refused(futex);
+	wait = snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_CERTAIN);
+	if (!wait)
+		return snap_error_no_memory();
+	if (read_mutex(futex, futex->address, &mutex)) {
+		own_mutex(futex, wait, &mutex);
+		return NULL;
+	}
+	wait->owner_lack = SNAP_OWNER_UNREADABLE;
+	wait->confidence = SNAP_WAIT_IS_LIKELY;
+	return NULL;
+}
+
+/* ---- conditions ---- */
+
+/* From the word to the start: headers until 2.40 have __g_refs, later ones do not. */
+static const uint64_t condition_starts[2][2] = { { 40, 32 }, { 44, 36 } };
+static const uint64_t condition_waiters[2] = { 36, 28 }; /* __wrefs, in old ones and new ones */
+
+/* A condition, its mutex and whether it is shared stand behind each other in its wait's frame. */
+struct condition_words {
+	uint64_t condition, mutex;
+	uint32_t shared;
+};
+
+static bool fits_condition(const struct snap_futex *futex, const struct condition_words *words)
+{
+	struct mutex mutex;
+
+	if (words->shared != 0 && words->shared != 1 && words->shared != MUTEX_SHARED)
+		return false;
+	if (words->mutex == 0 || words->mutex % 4 ||
+	    !snap_process_map(snap_waiter_process(futex->waiter), words->mutex))
+		return false;
+	/* Words that were not copied cannot speak against it. */
+	return !snap_futex_read(futex, words->mutex, &mutex, sizeof(mutex)) || is_mutex(&mutex);
+}
+
+/* Which of the starts stands on the stack, with a mutex if there is one; 2: none. */
+static unsigned find_condition(const struct snap_futex *futex, const uint64_t starts[2],
+			       uint64_t *mutex_ret)
+{
+	uint64_t sp = futex->waiter->call.sp & ~7ull;
+	unsigned found = 2;
+
+	*mutex_ret = 0;
+	for (uint64_t at = sp; sp && at < sp + STACK_LOOK; at += 8) {
+		struct condition_words words;
+
+		if (!snap_futex_read(futex, at, &words.condition, sizeof(words.condition)))
+			break;
+		for (unsigned k = 0; k < 2; k++) {
+			if (words.condition != starts[k])
+				continue;
+			found = found == 2 ? k : found;
+			/* 20 bytes; the structure has padding behind them */
+			if (!snap_futex_read(futex, at, &words, 20) ||
+			    !fits_condition(futex, &words))
+				continue;
+			*mutex_ret = words.mutex;
+			return k;
+		}
+	}
+	return found;
+}
+
+static struct stacksnap_error *explain_condition(struct snap_futex *futex)
+{
+	const uint64_t *distances = condition_starts[futex->address % 8 == 4];
+	uint64_t starts[2] = { futex->address - distances[0], futex->address - distances[1] };
+	enum snap_wait_confidence confidence = SNAP_WAIT_IS_CERTAIN;
+	struct snap_wait *wait;
+	struct mutex mutex;
+	uint64_t mutex_address;
+	unsigned which = find_condition(futex, starts, &mutex_address);
+	uint32_t waiters;
+
+	if (which == 2) {
+		confidence = SNAP_WAIT_IS_LIKELY;
+		which = 0;
+	}
+	wait = snap_futex_wait(futex, SNAP_WAIT_CONDITION, starts[which], confidence);
+	if (!wait)
+		return snap_error_no_memory();
+	if (snap_futex_read(futex, starts[which] + condition_waiters[which], &waiters,
+			    sizeof(waiters)) &&
+	    waiters >> 3 <= MOST_WAITERS)
+		wait->waiters = waiters >> 3;
+	wait->mutex = mutex_address;
+	if (mutex_address && read_mutex(futex, mutex_address, &mutex))
+		wait->mutex_free = mutex.lock == 0 && mutex.owner == 0;
+	return NULL;
+}
+
+/* ---- readers and writers ---- */
+
+struct rwlock {
+	uint32_t readers, writers, write_phase, writers_word, pad[2], writer, shared;
+};
+
+static void own_rwlock(struct snap_futex *futex, struct snap_wait *wait, const struct rwlock *lock)
+{
+	if (!(lock->readers & READERS_WRITE_PHASE)) {
+		wait->readers = lock->readers >> READERS_SHIFT;
+		wait->owner_lack = wait->readers ? SNAP_OWNER_NOT_KEPT : SNAP_OWNER_CHANGING;
+		return;
+	}
+	(void)snap_futex_own_by_tid(futex, wait,
+				    lock->readers & READERS_WRITE_LOCKED ? lock->writer : 0);
+}
+
+static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
+{
+	bool writes = futex->names.name == SNAP_NAME_RWLOCK_WRITE;
+	uint64_t start = futex->address - 8;
+	struct snap_wait *wait;
+	struct rwlock lock;
+
+	if (futex->address % 8 == 4)
+		start = futex->address - 12;
+	else if (futex->value > 3)
+		start = futex->address;
+	wait = snap_futex_wait(futex, SNAP_WAIT_RWLOCK, start, SNAP_WAIT_IS_CERTAIN);
+	if (!wait)
+		return snap_error_no_memory();
+	wait->mode = writes ? SNAP_WAIT_WRITE : SNAP_WAIT_READ;
+	if (snap_futex_read(futex, start, &lock, sizeof(lock)) &&
+	    lock.readers >> READERS_SHIFT <= MOST_WAITERS) {
+		own_rwlock(futex, wait, &lock);
+		return NULL;
+	}
+	wait->owner_lack = SNAP_OWNER_UNREADABLE;
+	wait->confidence = SNAP_WAIT_IS_LIKELY;
+	return NULL;
+}
+
+/* ---- semaphores, barriers, the ends of threads ---- */
+
+static struct stacksnap_error *explain_semaphore(struct snap_futex *futex)
+{
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_SEMAPHORE, futex->address, SNAP_WAIT_IS_CERTAIN);
+	uint32_t words[2]; /* value, waiters */
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (!snap_futex_read(futex, futex->address, words, sizeof(words)))
+		return NULL;
+	wait->value = words[0];
+	if (words[1] <= MOST_WAITERS)
+		wait->waiters = words[1];
+	return NULL;
+}
+
+static struct stacksnap_error *explain_barrier(struct snap_futex *futex)
+{
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_BARRIER, futex->address - 4, SNAP_WAIT_IS_CERTAIN);
+	uint32_t words[3]; /* in, current round, needed */
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (snap_futex_read(futex, futex->address - 4, words, sizeof(words)) &&
+	    words[0] - words[1] <= words[2]) {
+		wait->arrived = words[0] - words[1];
+		wait->needed = words[2];
+	}
+	return NULL;
+}
+
+/* The thread whose end is waited for: the word is its tid, which the kernel clears. */
+static struct snap_waiter *find_joined(const struct snap_futex *futex)
+{
+	struct snap_waiter *thread = snap_waiter_by_thread_pointer(
+		futex->waits, futex->waiter->process, futex->address - PTHREAD_TID);
+
+	if (!thread || futex->is_private ||
+	    thread != snap_waiter_by_ns_tid(futex->waits, futex->waiter->process, futex->value))
+		return NULL;
+	return thread;
+}
+
+static struct stacksnap_error *explain_join(struct snap_futex *futex)
+{
+	struct snap_waiter *thread = find_joined(futex);
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_TID,
+				thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (thread)
+		snap_futex_own(futex, wait, thread);
+	else
+		(void)snap_futex_own_by_tid(futex, wait, futex->value);
+	return NULL;
+}
+
+/* ---- locks of the library itself ---- */
+
+struct file_lock {
+	uint32_t lock, count;
+	uint64_t owner; /* thread pointer */
+};
+
+static struct stacksnap_error *explain_stdio(struct snap_futex *futex)
+{
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_STDIO, futex->address, SNAP_WAIT_IS_CERTAIN);
+	struct file_lock lock;
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (!snap_futex_read(futex, futex->address, &lock, sizeof(lock))) {
+		wait->owner_lack = SNAP_OWNER_UNREADABLE;
+		wait->confidence = SNAP_WAIT_IS_LIKELY;
+	} else {
+		(void)snap_futex_own_by_pointer(futex, wait, lock.lock ? lock.owner : 0);
+	}
+	return NULL;
+}
+
+/* Whether malloc was interrupted by a signal whose handler calls it again. */
+static bool is_in_malloc_twice(const struct snap_futex *futex)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
+	bool is_behind_signal = false;
+
+	for (size_t i = futex->names.outside; i < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
+
+		/* What a signal interrupted is no return address. */
+		is_behind_signal |= snap_frame_record_of(frame)->bits >> 63;
+		if (!is_behind_signal || !snap_wait_frame_is_libc(futex->waiter, frame))
+			continue;
+		for (size_t k = 0; k < frame->entry_count; k++) {
+			const char *name = frame->entries[k].symbol;
+
+			if (name && snap_futex_name_of(name, strlen(name)) == SNAP_NAME_MALLOC)
+				return true;
+		}
+	}
+	return false;
+}
+
+static struct stacksnap_error *explain_malloc(struct snap_futex *futex)
+{
+	struct snap_wait *wait =
+		snap_futex_wait(futex, SNAP_WAIT_MALLOC, futex->address, SNAP_WAIT_IS_CERTAIN);
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (is_in_malloc_twice(futex)) {
+		wait->variant = "signal handler";
+		snap_futex_own(futex, wait, futex->waiter);
+	}
+	return NULL;
+}
+
+static struct stacksnap_error *explain_once(struct snap_futex *futex)
+{
+	return snap_futex_wait(futex, SNAP_WAIT_ONCE, futex->address, SNAP_WAIT_IS_CERTAIN)
+		       ? NULL
+		       : snap_error_no_memory();
+}
+
+/* ---- the choice ---- */
+
+/* What a mutex that is waited for has in its word, by its kind (nptl/pthread_mutex_lock.c). */
+static bool is_mutex_value(const struct snap_futex *futex)
+{
+	uint32_t value = futex->value;
+
+	return value == PLAIN_WAITERS || value & LOCK_WAITERS ||
+	       (value >> CEILING_SHIFT && (value & ((1u << CEILING_SHIFT) - 1)) == PLAIN_WAITERS) ||
+	       futex->op == SNAP_FUTEX_LOCK_PI || futex->op == SNAP_FUTEX_LOCK_PI2;
+}
+
+struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex)
+{
+	switch (futex->names.name) {
+	case SNAP_NAME_CONDITION:
+		/* Before it returns it takes its mutex back. */
+		if (futex->op == SNAP_FUTEX_WAIT && futex->value == PLAIN_WAITERS)
+			return explain_mutex(futex);
+		return explain_condition(futex);
+	case SNAP_NAME_MUTEX:
+	case SNAP_NAME_COND_LOCK:
+		return explain_mutex(futex);
+	case SNAP_NAME_RWLOCK_READ:
+	case SNAP_NAME_RWLOCK_WRITE:
+		return explain_rwlock(futex);
+	case SNAP_NAME_SEMAPHORE:
+		return explain_semaphore(futex);
+	case SNAP_NAME_JOIN:
+		return explain_join(futex);
+	case SNAP_NAME_BARRIER:
+		return explain_barrier(futex);
+	case SNAP_NAME_ONCE:
+		return explain_once(futex);
+	case SNAP_NAME_STDIO:
+		return explain_stdio(futex);
+	case SNAP_NAME_MALLOC:
+		return explain_malloc(futex);
+	case SNAP_NAME_NONE:
+	case SNAP_NAME_SYSCALL:
+		return NULL;
+	}
+	return NULL;
+}
+
+struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex)
+{
+	struct snap_wait *wait;
+	struct mutex mutex;
+
+	if (futex->op == SNAP_FUTEX_WAIT_BITSET && find_joined(futex))
+		return explain_join(futex);
+	/* The owner must be there: words that merely look like a mutex mostly name nobody. */
+	if (!is_mutex_value(futex) || !read_mutex(futex, futex->address, &mutex) ||
+	    mutex.lock == 0 || !snap_futex_find_owner(futex, mutex.owner))
+		return NULL;
+	wait = snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_LIKELY);
+	if (!wait)
+		return snap_error_no_memory();
+	own_mutex(futex, wait, &mutex);
+	return NULL;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Which function of the C library waits, by the frames inside of it, from the innermost outwards,
+ * and where one of them has no name also by what its caller called. Frames of other modules do not
+ * count: a program may call its own functions as it likes. Knows no memory.
+ */
+#include "analyze/classify.h"
+#include "analyze/wait/futex.h"
+#include "base/text.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+enum { MOST_FRAMES = 16 }; /* of the C library above a wait; printf has about ten */
+
+struct name {
+	const char *text;
+	enum snap_lock_name name;
+};
+
+/* Without leading underscores; see is_called(). */
+static const struct name names[] = {
+	{ "aligned_alloc", SNAP_NAME_MALLOC },
+	{ "arena_get2", SNAP_NAME_MALLOC },
+	{ "arena_get_retry", SNAP_NAME_MALLOC },
+	{ "call_once", SNAP_NAME_ONCE },
+	{ "calloc", SNAP_NAME_MALLOC },
+	{ "cnd_timedwait", SNAP_NAME_CONDITION },
+	{ "cnd_wait", SNAP_NAME_CONDITION },
+	{ "do_futex_wait", SNAP_NAME_SEMAPHORE },
+	{ "fclose", SNAP_NAME_STDIO },
+	{ "fflush", SNAP_NAME_STDIO },
+	{ "fgetc", SNAP_NAME_STDIO },
+	{ "fgets", SNAP_NAME_STDIO },
+	{ "fgetwc", SNAP_NAME_STDIO },
+	{ "flockfile", SNAP_NAME_STDIO },
+	{ "fprintf", SNAP_NAME_STDIO },
+	{ "fputc", SNAP_NAME_STDIO },
+	{ "fputs", SNAP_NAME_STDIO },
+	{ "fputwc", SNAP_NAME_STDIO },
+	{ "fputws", SNAP_NAME_STDIO },
+	{ "fread", SNAP_NAME_STDIO },
+	{ "free", SNAP_NAME_MALLOC },
+	{ "fscanf", SNAP_NAME_STDIO },
+	{ "fseek", SNAP_NAME_STDIO },
+	{ "fseeko", SNAP_NAME_STDIO },
+	{ "ftell", SNAP_NAME_STDIO },
+	{ "ftello", SNAP_NAME_STDIO },
+	{ "ftrylockfile", SNAP_NAME_STDIO },
+	{ "fwrite", SNAP_NAME_STDIO },
+	{ "getc", SNAP_NAME_STDIO },
+	{ "getchar", SNAP_NAME_STDIO },
+	{ "getdelim", SNAP_NAME_STDIO },
+	{ "getline", SNAP_NAME_STDIO },
+	{ "IO", SNAP_NAME_STDIO },
+	{ "int_free", SNAP_NAME_MALLOC },
+	{ "int_malloc", SNAP_NAME_MALLOC },
+	{ "libc_calloc", SNAP_NAME_MALLOC },
+	{ "libc_free", SNAP_NAME_MALLOC },
+	{ "libc_malloc", SNAP_NAME_MALLOC },
+	{ "libc_memalign", SNAP_NAME_MALLOC },
+	{ "libc_realloc", SNAP_NAME_MALLOC },
+	{ "mallinfo", SNAP_NAME_MALLOC },
+	{ "mallinfo2", SNAP_NAME_MALLOC },
+	{ "malloc", SNAP_NAME_MALLOC },
+	{ "malloc_info", SNAP_NAME_MALLOC },
+	{ "malloc_stats", SNAP_NAME_MALLOC },
+	{ "malloc_trim", SNAP_NAME_MALLOC },
+	{ "memalign", SNAP_NAME_MALLOC },
+	{ "mtx_lock", SNAP_NAME_MUTEX },
+	{ "mtx_timedlock", SNAP_NAME_MUTEX },
+	{ "new_sem_wait", SNAP_NAME_SEMAPHORE },
+	{ "perror", SNAP_NAME_STDIO },
+	{ "posix_memalign", SNAP_NAME_MALLOC },
+	{ "printf", SNAP_NAME_STDIO },
+	{ "pthread_barrier_wait", SNAP_NAME_BARRIER },
+	{ "pthread_clockjoin", SNAP_NAME_JOIN },
+	{ "pthread_cond_clockwait", SNAP_NAME_CONDITION },
+	{ "pthread_cond_timedwait", SNAP_NAME_CONDITION },
+	{ "pthread_cond_wait", SNAP_NAME_CONDITION },
+	{ "pthread_join", SNAP_NAME_JOIN },
+	{ "pthread_mutex_clocklock", SNAP_NAME_MUTEX },
+	{ "pthread_mutex_cond_lock", SNAP_NAME_COND_LOCK },
+	{ "pthread_mutex_lock", SNAP_NAME_MUTEX },
+	{ "pthread_mutex_timedlock", SNAP_NAME_MUTEX },
+	{ "pthread_once", SNAP_NAME_ONCE },
+	{ "pthread_rwlock_clockrdlock", SNAP_NAME_RWLOCK_READ },
+	{ "pthread_rwlock_clockwrlock", SNAP_NAME_RWLOCK_WRITE },
+	{ "pthread_rwlock_rdlock", SNAP_NAME_RWLOCK_READ },
+	{ "pthread_rwlock_timedrdlock", SNAP_NAME_RWLOCK_READ },
+	{ "pthread_rwlock_timedwrlock", SNAP_NAME_RWLOCK_WRITE },
+	{ "pthread_rwlock_wrlock", SNAP_NAME_RWLOCK_WRITE },
+	{ "pthread_timedjoin", SNAP_NAME_JOIN },
+	{ "putc", SNAP_NAME_STDIO },
+	{ "putchar", SNAP_NAME_STDIO },
+	{ "puts", SNAP_NAME_STDIO },
+	{ "pvalloc", SNAP_NAME_MALLOC },
+	{ "realloc", SNAP_NAME_MALLOC },
+	{ "rewind", SNAP_NAME_STDIO },
+	{ "scanf", SNAP_NAME_STDIO },
+	{ "sem_clockwait", SNAP_NAME_SEMAPHORE },
+	{ "sem_timedwait", SNAP_NAME_SEMAPHORE },
+	{ "sem_wait", SNAP_NAME_SEMAPHORE },
+	{ "setvbuf", SNAP_NAME_STDIO },
+	{ "syscall", SNAP_NAME_SYSCALL },
+	{ "thrd_join", SNAP_NAME_JOIN },
+	{ "ungetc", SNAP_NAME_STDIO },
+	{ "valloc", SNAP_NAME_MALLOC },
+	{ "vfprintf", SNAP_NAME_STDIO },
+	{ "vfscanf", SNAP_NAME_STDIO },
+	{ "vprintf", SNAP_NAME_STDIO },
+};
+
+static const char private_lock[] = "lll_lock_wait_private";
+
+/* "__GI___pthread_mutex_lock" -> "pthread_mutex_lock" */
+static void strip(const char **name, size_t *length)
+{
+	if (*length > 5 && memcmp(*name, "__GI_", 5) == 0) {
+		*name += 5;
+		*length -= 5;
+	}
+	while (*length && (*name)[0] == '_') {
+		(*name)++;
+		(*length)--;
+	}
+}
+
+/* Of what the C library calls its inner functions; those of others may have any. */
+static bool is_suffix(const char *text, size_t length)
+{
+	static const char *const suffixes[] = { "64", "_chk", ".", "@", NULL };
+
+	for (const char *const *suffix = suffixes; *suffix; suffix++)
+		if (length >= strlen(*suffix) && memcmp(text, *suffix, strlen(*suffix)) == 0)
+			return true;
+	return length == 0;
+}
+
+/* "pthread_mutex_lock", "pthread_mutex_lock_full", "sem_wait64.constprop.0", "sem_wait@plt" */
+static bool is_called(const char *name, size_t length, const char *text)
+{
+	static const char *const inner[] = { "pthread_", "new_sem", "IO", "arena_", NULL };
+	size_t whole = strlen(text);
+
+	if (length < whole || memcmp(name, text, whole) != 0)
+		return false;
+	if (is_suffix(name + whole, length - whole))
+		return true;
+	for (const char *const *prefix = inner; *prefix && name[whole] == '_'; prefix++)
+		if (strncmp(text, *prefix, strlen(*prefix)) == 0)
+			return true;
+	return false;
+}
+
+enum snap_lock_name snap_futex_name_of(const char *name, size_t length)
+{
+	enum snap_lock_name found = SNAP_NAME_NONE;
+	size_t best = 0;
+
+	strip(&name, &length);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(names); i++) {
+		if (strlen(names[i].text) > best && is_called(name, length, names[i].text)) {
+			best = strlen(names[i].text);
+			found = names[i].name;
+		}
+	}
+	return found;
+}
+
+const struct snap_raw_stack *snap_waiter_stack(const struct snap_waiter *waiter)
+{
+	const struct snap_raw_process *raw = waiter->raw;
+
+	return waiter->thread->stack < raw->stack_count ? &raw->stacks[waiter->thread->stack]
+							: NULL;
+}
+
+/* Until 2.33 glibc's locks lay in a library of their own. */
+static enum snap_libc libc_of(const char *path)
+{
+	const char *base = path ? snap_base_name(path) : "";
+
+	if (fnmatch("libc.so.*", base, 0) == 0 || fnmatch("libc-2.*.so", base, 0) == 0 ||
+	    fnmatch("libpthread.so.*", base, 0) == 0 || fnmatch("libpthread-2.*.so", base, 0) == 0)
+		return SNAP_LIBC_GNU;
+	if (fnmatch("ld-musl-*", base, 0) == 0 || fnmatch("libc.musl-*", base, 0) == 0 ||
+	    strcmp(base, "libc.so") == 0)
+		return SNAP_LIBC_MUSL;
+	return SNAP_LIBC_UNKNOWN;
+}
+
+static bool has_libc(const struct snap_waiter *waiter)
+{
+	return waiter->raw->has_libc;
+}
+
+bool snap_wait_frame_is_libc(const struct snap_waiter *waiter, const struct snap_frame *frame)
+{
+	const struct snap_process *process = snap_waiter_process(waiter);
+
+	if (!frame->module)
+		return false;
+	if (libc_of(frame->module) != SNAP_LIBC_UNKNOWN)
+		return true;
+	return !has_libc(waiter) && process->exe && strcmp(frame->module, process->exe) == 0;
+}
+
+/* What a frame's names say; *named_ret: the frame has one. */
+static enum snap_lock_name name_of_frame(const struct snap_frame *frame, bool *is_private_ret,
+					 bool *named_ret)
+{
+	enum snap_lock_name found = SNAP_NAME_NONE;
+
+	*named_ret = false;
+	for (size_t i = 0; i < frame->entry_count && found == SNAP_NAME_NONE; i++) {
+		const char *name = frame->entries[i].symbol;
+		size_t length = name ? strlen(name) : 0;
+
+		if (!name)
+			continue;
+		*named_ret = true;
+		found = snap_futex_name_of(name, length);
+		strip(&name, &length);
+		*is_private_ret |= is_called(name, length, private_lock);
+	}
+	return found;
+}
+
+static struct stacksnap_error *ask_caller(struct snap_futex *futex,
+					  const struct snap_raw_stack *stack)
+{
+	struct snap_futex_names *found = &futex->names;
+	const struct snap_frame *frame;
+	struct stacksnap_error *err;
+	const char *name;
+
+	if (found->outside >= stack->frame_count)
+		return NULL;
+	frame = stack->frames[found->outside];
+	err = snap_wait_find_callee(futex->waits, futex->waiter, frame->address, &name);
+	if (err || !name)
+		return err;
+	found->name = snap_futex_name_of(name, strlen(name));
+	found->by_callee = found->name != SNAP_NAME_NONE;
+	return NULL;
+}
+
+struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
+	struct snap_futex_names *found = &futex->names;
+	bool has_blank = false;
+	size_t i;
+
+	if (!stack)
+		return NULL;
+	found->first = stack->kernel_count;
+	for (i = found->first; i < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
+		bool named;
+
+		if (i - found->first == MOST_FRAMES ||
+		    !snap_wait_frame_is_libc(futex->waiter, frame))
+			break;
+		if (found->libc == SNAP_LIBC_UNKNOWN)
+			found->libc = libc_of(frame->module);
+		if (found->name == SNAP_NAME_NONE)
+			found->name = name_of_frame(frame, &found->is_private_lock, &named);
+		else
+			named = true;
+		has_blank |= !named;
+	}
+	found->outside = i;
+	if (found->name != SNAP_NAME_NONE || !has_blank || !has_libc(futex->waiter))
+		return NULL;
+	return ask_caller(futex, stack);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Owners: which thread a word of an object means, and how sure that is.
+ *
+ * A number in private memory is a thread of the same process, as that numbers it, and nobody else;
+ * in shared memory it is a thread of the processes that map the same place of the same file. Words
+ * lie: who is not found is no owner, and why is said.
+ */
+#include "analyze/wait/futex.h"
+#include "base/bsearch.h"
+
+#include <stdlib.h>
+
+enum {
+	OWNER_INCONSISTENT = 0x7fffffff,    /* PTHREAD_MUTEX_INCONSISTENT of glibc */
+	OWNER_NOT_RECOVERABLE = 0x7ffffffe, /* PTHREAD_MUTEX_NOTRECOVERABLE */
+	MOST_ANCESTORS = 64,
+};
+
+/* A process's shared mapping of a file. */
+struct snap_wait_mapping {
+	uint64_t dev, inode;
+	uint64_t start, end; /* in the file */
+	size_t process;
+};
+
+static uint64_t dev_of(const struct snap_map *map)
+{
+	return (uint64_t)map->dev_major << 32 | map->dev_minor;
+}
+
+static int compare_mappings(const void *left, const void *right)
+{
+	const struct snap_wait_mapping *a = left, *b = right;
+
+	return snap_compare(a->dev, b->dev)       ?: snap_compare(a->inode, b->inode) ?:
+	       snap_compare(a->process, b->process) ?: snap_compare(a->start, b->start);
+}
+
+/* Lists the shared mappings of all processes; without memory there are none. */
+static void list_mappings(struct snap_wait_analysis *waits)
+{
+	const struct snap_capture *capture = waits->analysis->capture;
+	size_t count = 0;
+
+	waits->has_mappings = true;
+	for (size_t i = 0; i < capture->process_count; i++)
+		for (size_t k = 0; k < capture->processes[i].map_count; k++)
+			count += capture->processes[i].maps[k].shared;
+	waits->mappings = snap_arena_new_array(&waits->analysis->scratch, count + 1,
+					       struct snap_wait_mapping);
+	if (!waits->mappings)
+		return;
+	for (size_t i = 0; i < capture->process_count; i++) {
+		for (size_t k = 0; k < capture->processes[i].map_count; k++) {
+			const struct snap_map *map = &capture->processes[i].maps[k];
+
+			if (!map->shared || !map->inode)
+				continue;
+			waits->mappings[waits->mapping_count++] =
+				(struct snap_wait_mapping){ dev_of(map), map->inode, map->offset,
+							    map->offset + (map->end - map->start),
+							    i };
+		}
+	}
+	qsort(waits->mappings, waits->mapping_count, sizeof(*waits->mappings), compare_mappings);
+}
+
+/* The one thread that a number means to those who share the word; NULL: none, or several. */
+static struct snap_waiter *find_sharer(struct snap_futex *futex, uint32_t tid)
+{
+	struct snap_wait_analysis *waits = futex->waits;
+	uint64_t dev = dev_of(futex->map), inode = futex->map->inode;
+	uint64_t offset = futex->address - futex->map->start + futex->map->offset;
+	const struct snap_wait_mapping *mappings;
+	struct snap_waiter *found = NULL;
+
+	if (!waits->has_mappings)
+		list_mappings(waits);
+	mappings = waits->mappings;
+	for (size_t i = snap_first_not(waits->mapping_count, m,
+				       mappings[m].dev < dev || (mappings[m].dev == dev &&
+								 mappings[m].inode < inode));
+	     i < waits->mapping_count && mappings[i].dev == dev && mappings[i].inode == inode;
+	     i++) {
+		struct snap_waiter *one;
+
+		if (offset < mappings[i].start || offset >= mappings[i].end)
+			continue;
+		one = snap_waiter_by_ns_tid(waits, mappings[i].process, tid);
+		if (one && found && one != found)
+			return NULL;
+		found = one ? one : found;
+	}
+	return found;
+}
+
+static bool is_alive(const struct snap_waiter *waiter)
+{
+	char state = waiter->thread->thread->state;
+
+	return state != 'Z' && state != 'X';
+}
+
+struct snap_waiter *snap_futex_find_owner(struct snap_futex *futex, uint32_t tid)
+{
+	struct snap_waiter *owner;
+
+	if (tid == 0 || tid >= OWNER_NOT_RECOVERABLE)
+		return NULL;
+	owner = futex->is_shared ? find_sharer(futex, tid)
+				 : snap_waiter_by_ns_tid(futex->waits, futex->waiter->process, tid);
+	return owner && is_alive(owner) ? owner : NULL;
+}
+
+static size_t root_of(const struct snap_wait_analysis *waits, size_t process)
+{
+	const struct snap_capture *capture = waits->analysis->capture;
+
+	for (int i = 0; i < MOST_ANCESTORS && capture->processes[process].parent != SIZE_MAX; i++)
+		process = capture->processes[process].parent;
+	return process;
+}
+
+/* Both stood still at one moment: each tree is a stop of its own. */
+static bool stood_together(const struct snap_wait_analysis *waits, const struct snap_waiter *a,
+			   const struct snap_waiter *b)
+{
+	return a->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
+	       b->thread->thread->taken == SNAP_TAKEN_TOGETHER &&
+	       b->thread->thread->result == SNAP_THREAD_COPIED &&
+	       (a->process == b->process ||
+		root_of(waits, a->process) == root_of(waits, b->process));
+}
+
+void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner)
+{
+	futex->waiter->owner = owner;
+	wait->has_owner = true;
+	wait->owner = snap_wait_party_of(owner);
+	wait->owner_lack = SNAP_OWNER_KNOWN;
+	if (wait->confidence == SNAP_WAIT_IS_CERTAIN &&
+	    !stood_together(futex->waits, futex->waiter, owner))
+		wait->confidence = SNAP_WAIT_IS_LIKELY;
+}
+
+/*
+ * A fork copies locks that other threads hold, and none of those threads. NULL: no ancestor of the
+ * process has the thread.
+ */
+static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t tid)
+{
+	const struct snap_capture *capture = futex->waits->analysis->capture;
+	size_t process = futex->waiter->process;
+
+	for (int i = 0; i < MOST_ANCESTORS; i++) {
+		const struct snap_waiter *found;
+
+		process = capture->processes[process].parent;
+		if (process == SIZE_MAX)
+			return NULL;
+		found = snap_waiter_by_ns_tid(futex->waits, process, tid);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+/* Why there is no thread of that number. */
+static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
+{
+	const struct snap_waiter *at_fork = NULL;
+
+	wait->owner.tid = (pid_t)tid;
+	if (futex->is_shared) {
+		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+		return;
+	}
+	wait->owner.pid = snap_waiter_process(futex->waiter)->pid;
+	if (!snap_waiter_by_ns_tid(futex->waits, futex->waiter->process, tid))
+		at_fork = find_at_fork(futex, tid);
+	if (at_fork) {
+		wait->owner_lack = SNAP_OWNER_AT_FORK;
+		wait->owner.pid = snap_waiter_process(at_fork)->pid;
+		wait->owner.name = at_fork->thread->thread->name;
+		return;
+	}
+	wait->owner_lack = snap_waiter_process(futex->waiter)->threads_missed ? SNAP_OWNER_NOT_SEEN
+									      : SNAP_OWNER_EXITED;
+}
+
+bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
+{
+	struct snap_waiter *owner = snap_futex_find_owner(futex, tid);
+
+	if (owner) {
+		snap_futex_own(futex, wait, owner);
+		return true;
+	}
+	if (tid == 0)
+		wait->owner_lack = SNAP_OWNER_CHANGING;
+	else if (tid == OWNER_INCONSISTENT || tid == OWNER_NOT_RECOVERABLE)
+		wait->owner_lack = SNAP_OWNER_DIED;
+	else if (tid > OWNER_INCONSISTENT)
+		wait->owner_lack = SNAP_OWNER_UNREADABLE;
+	else
+		say_why(futex, wait, tid);
+	return false;
+}
+
+bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer)
+{
+	struct snap_waiter *owner =
+		snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process, pointer);
+
+	if (owner && is_alive(owner))
+		snap_futex_own(futex, wait, owner);
+	else
+		wait->owner_lack = pointer ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_CHANGING;
+	return owner && is_alive(owner);
+}
