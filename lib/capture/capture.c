@@ -24,6 +24,9 @@ enum {
 	SPARE_LEAST = 16,
 	EXECED_TRIES = 2,
 	HELD_TRIES = 5,
+	/* Parts of the time of a run, in percent: see snap_discover(). */
+	LOOK_PERCENT = 10,
+	LIST_PERCENT = 30,
 	LONG_LOOK_NS = 50000000, /* for new processes: somebody did not answer */
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,
@@ -66,7 +69,7 @@ static struct stacksnap_error *note_moment(const struct snap_options *options,
 	return NULL;
 }
 
-static struct stacksnap_error *discover_tree(const struct snap_options *options,
+static struct stacksnap_error *discover_tree(const struct snap_options *options, unsigned percent,
 					     struct snap_capture **ret)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
@@ -74,7 +77,7 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 
 	if (!capture)
 		return snap_error_no_memory();
-	err = snap_discover(options, capture);
+	err = snap_discover(options, percent, capture);
 	if (err)
 		return err;
 	*ret = snap_take_ptr(capture);
@@ -102,7 +105,7 @@ struct stacksnap_error *snap_capture_list(const struct snap_options *options,
 					  struct snap_capture **ret)
 {
 	int64_t start = snap_clock_ns(CLOCK_MONOTONIC);
-	struct stacksnap_error *err = discover_tree(options, ret);
+	struct stacksnap_error *err = discover_tree(options, LIST_PERCENT, ret);
 
 	if (err)
 		return err;
@@ -151,6 +154,7 @@ struct tree {
 	struct snap_pace *pace;
 	const struct snap_stop_hook *hook; /* or NULL */
 	struct snap_shared_memory *memory;
+	bool any;         /* a stop was begun */
 	size_t looked;    /* processes before this one were looked at */
 	uint32_t checked; /* those of the stop before this one still run what was read of them */
 };
@@ -190,7 +194,7 @@ static void add_processes(struct tree *tree, struct snap_stop *stop, bool runnin
 
 		if (tree->roots->roots[tree->looked] != tree->root || process->pid == getpid())
 			continue;
-		if (!is_dead(process))
+		if (!is_dead(process) && process->trouble != SNAP_TROUBLE_OUT_OF_TIME)
 			snap_stop_add(stop, &traced);
 	}
 }
@@ -354,7 +358,9 @@ static struct stacksnap_error *run_stop(struct tree *tree, struct snap_stop **re
 		return snap_error_no_memory();
 	stop->patience = snap_pace_patience(tree->pace, tree->capture->processes[tree->root].uid);
 	stop->until_ns = tree->pace->no_stop_ns;
-	tree->roots->taken[tree->root] = true;
+	stop->prepare_until_ns =
+		snap_pace_prepare_until_ns(tree->pace, snap_clock_ns(CLOCK_MONOTONIC));
+	tree->roots->taken[tree->root] = tree->any = true;
 	tree->looked = tree->root;
 	tree->checked = 0;
 	add_processes(tree, stop, false);
@@ -420,6 +426,12 @@ static bool is_to_wait(const struct tree *tree)
 	return snap_pace_is_last(tree->pace, capture->processes[tree->root].uid);
 }
 
+/* The first tree is begun in any case: that some of it is shown is better than nothing. */
+static bool is_too_late(const struct tree *tree)
+{
+	return tree->any && snap_clock_ns(CLOCK_MONOTONIC) > tree->pace->no_tree_ns;
+}
+
 /* All trees that are not to wait, then the others, until time or patience is over. */
 static struct stacksnap_error *stop_trees(struct tree *tree, struct retry *retry)
 {
@@ -431,8 +443,7 @@ static struct stacksnap_error *stop_trees(struct tree *tree, struct retry *retry
 			err = find_roots(tree->roots, capture);
 			tree->root = i;
 			if (err || tree->roots->roots[i] != i || tree->roots->taken[i] ||
-			    snap_clock_ns(CLOCK_MONOTONIC) > tree->pace->no_tree_ns ||
-			    (round == 0 && is_to_wait(tree)))
+			    is_too_late(tree) || (round == 0 && is_to_wait(tree)))
 				continue;
 			err = stop_tree(tree, retry);
 			retry->again = retry->held && may_retry(retry, tree->pace);
@@ -481,7 +492,7 @@ static struct stacksnap_error *take_capture(const struct snap_options *options,
 		err = check_guard();
 		return err ? err : snap_nostop_take(options, hook, &retry->execed, ret);
 	}
-	err = discover_tree(options, &capture);
+	err = discover_tree(options, LOOK_PERCENT, &capture);
 	if (err)
 		return err;
 	err = snap_shared_memory_create(options->max_snapshot + snap_stop_extra_bytes(options),

@@ -169,6 +169,11 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 			    struct snap_process *process, const struct snap_stop *stop,
 			    const struct snap_traced *traced)
 {
+	if (traced->left_out) {
+		if (process->trouble == SNAP_TROUBLE_NONE)
+			snap_capture_set_out_of_time(capture, process);
+		return;
+	}
 	process->maps = traced->maps;
 	process->map_count = traced->map_count;
 	process->maps_cut = traced->maps_cut;
@@ -263,13 +268,14 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 					     struct snap_capture *capture, struct snap_stop *stop)
 {
 	bool stopped = false;
+	size_t uncopied = 0;
 
 	for (uint32_t i = 0; i < stop->process_count; i++) {
 		struct snap_traced *traced = &stop->processes[i];
 		struct snap_process *process;
 
 		stopped |= traced->stop_begin_ns != 0;
-
+		uncopied += traced->uncopied;
 		if (traced->index == SIZE_MAX) {
 			process = add_forked(capture, traced,
 					     stop->processes[traced->forked_from].index);
@@ -285,6 +291,11 @@ struct stacksnap_error *snap_capture_collect(const struct snap_options *options,
 		capture->stop_duration_ns = stop->end_ns - stop->begin_ns;
 	if (stopped && stop->still_ns && stop->still_ns - stop->begin_ns > capture->stop_skew_ns)
 		capture->stop_skew_ns = stop->still_ns - stop->begin_ns;
+	if (uncopied)
+		snap_capture_warn(capture, "stacks_late", 0, 0,
+				  "stacks of %zu processes were not copied within %lld ms (see "
+				  "--stop-timeout)",
+				  uncopied, (long long)options->stop_timeout_ns / 1000000);
 	if (stop->limited)
 		snap_capture_warn(capture, "stacks_limited", 0, 0,
 				  "stacks were cut to keep the snapshot within %llu MiB",

@@ -7,6 +7,8 @@ enum {
 	LAST_NS = 200000000, /* lost over a user, whose trees come last then */
 	/* Shares of the time of a run, in percent. What is left is for names, and the report. */
 	NO_RETRY = 30,
+	PREPARED = 45, /* the trees that are begun first … */
+	PREPARE = 15,  /* … and what each one has in any case */
 	NO_TREE = 60,
 	NO_STOP = 75,
 };
@@ -15,9 +17,18 @@ void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns)
 {
 	*pace = (struct snap_pace){
 		.no_retry_ns = now_ns + timeout_ns * NO_RETRY / 100,
+		.prepared_ns = now_ns + timeout_ns * PREPARED / 100,
+		.prepare_ns = timeout_ns * PREPARE / 100,
 		.no_tree_ns = now_ns + timeout_ns * NO_TREE / 100,
 		.no_stop_ns = now_ns + timeout_ns * NO_STOP / 100,
 	};
+}
+
+int64_t snap_pace_prepare_until_ns(const struct snap_pace *pace, int64_t now_ns)
+{
+	int64_t least_ns = now_ns + pace->prepare_ns;
+
+	return pace->prepared_ns > least_ns ? pace->prepared_ns : least_ns;
 }
 
 void snap_pace_again(struct snap_pace *pace)

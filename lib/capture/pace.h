@@ -26,6 +26,8 @@ enum {
 struct snap_pace {
 	/* CLOCK_MONOTONIC: from when on nothing is done twice, no tree begun, no stop goes on. */
 	int64_t no_retry_ns, no_tree_ns, no_stop_ns;
+	/* Until when the first trees may be read before their stops, and how long later ones. */
+	int64_t prepared_ns, prepare_ns;
 	int64_t lost_ns; /* over trees that stalled */
 	struct {
 		uid_t uid;
@@ -36,6 +38,8 @@ struct snap_pace {
 
 /* A capture that begins now, of a run that has so long for all. */
 void snap_pace_begin(struct snap_pace *pace, int64_t now_ns, int64_t timeout_ns);
+/* Until when a tree that is begun now is read before its stop. */
+int64_t snap_pace_prepare_until_ns(const struct snap_pace *pace, int64_t now_ns);
 /* For another try: nothing was lost, the time goes on. */
 void snap_pace_again(struct snap_pace *pace);
 /* So much was lost over a tree. */

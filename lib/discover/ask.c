@@ -171,8 +171,9 @@ void snap_asker_add(struct snap_asker *asker, pid_t pid)
 }
 
 static void run_list(struct snap_asker *asker, void (*run)(void *context, uint32_t item),
-		     int64_t most_ns)
+		     int64_t most_ns, int64_t until_ns)
 {
+	int64_t latest = snap_clock_ns(CLOCK_MONOTONIC) + most_ns + (int64_t)asker->count * EACH_NS;
 	const struct snap_work work = {
 		.run = run,
 		.context = asker,
@@ -180,21 +181,20 @@ static void run_list(struct snap_asker *asker, void (*run)(void *context, uint32
 		.marks = asker->shared->marks + asker->shared->first,
 		.patience_ns = PATIENCE_NS,
 		.asleep_ns = (int64_t)PATIENCE_NS * asker->patience / 100,
-		.until_ns =
-			snap_clock_ns(CLOCK_MONOTONIC) + most_ns + (int64_t)asker->count * EACH_NS,
+		.until_ns = until_ns && until_ns < latest ? until_ns : latest,
 	};
 
 	snap_workers_run(&asker->pool, &work);
 }
 
-void snap_asker_run(struct snap_asker *asker, int64_t most_ns)
+void snap_asker_run(struct snap_asker *asker, int64_t most_ns, int64_t until_ns)
 {
-	run_list(asker, ask_process, most_ns);
+	run_list(asker, ask_process, most_ns, until_ns);
 }
 
-void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns)
+void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns, int64_t until_ns)
 {
-	run_list(asker, ask_stat, most_ns);
+	run_list(asker, ask_stat, most_ns, until_ns);
 }
 
 struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index)

@@ -17,8 +17,9 @@ enum {
 	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
 	LIVE_MOST = 1 << 16, /* whatever the limit */
 	NS_PER_MS = 1000000,
-	ASK_NS = 1000000000,      /* what processes may cost that do not respond */
-	ASK_AGAIN_NS = 400000000, /* the same while others are seized */
+	ASK_NS = 1000000000,       /* what processes may cost that do not respond */
+	ASK_AGAIN_NS = 400000000,  /* the same while others are seized */
+	LEAST_PART_NS = 250000000, /* of the time of a run, so that who does not respond is known */
 };
 
 /*
@@ -152,6 +153,15 @@ static struct stacksnap_error *nothing_found(const struct snap_capture *capture)
 				 capture->warnings[capture->warning_count - 1].message);
 }
 
+static void warn_unseen(struct snap_discovery *run)
+{
+	if (run->table.unseen)
+		snap_capture_warn(run->capture, "processes_late", 0, 0,
+				  "there are too many processes for the time of the run (see "
+				  "--timeout): %zu were not looked at, and may be missing",
+				  run->table.unseen);
+}
+
 static bool looks_again(const struct snap_discovery *run)
 {
 	return run->known && run->known->find;
@@ -182,6 +192,7 @@ struct stacksnap_error *snap_discovery_run(struct snap_discovery *run)
 	err = run->options->children ? snap_discovery_add_descendants(run) : NULL;
 	if (err)
 		return err;
+	warn_unseen(run);
 	err = snap_discovery_facts(run);
 	return err ? err : remember_pids(run);
 }
@@ -227,9 +238,11 @@ static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
 	return err ? err : snap_discovery_init(run, options, capture, procfs, self_of(options));
 }
 
+/* `part_ns`: for finding all, for asking and for reading them; 0: there is no hurry. */
 static struct stacksnap_error *discover(const struct snap_options *options,
 					const struct snap_discover_known *known,
-					struct snap_asker *asker, struct snap_capture *capture)
+					struct snap_asker *asker, int64_t part_ns,
+					struct snap_capture *capture)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { .asker = NULL };
@@ -239,6 +252,8 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 		return err;
 	run.known = known;
 	run.asker = run.table.asker = asker;
+	run.facts_ns = part_ns;
+	run.table.until_ns = part_ns ? snap_clock_ns(CLOCK_MONOTONIC) + part_ns : 0;
 	if (known) {
 		run.live_budget = known->descriptors;
 		run.whole_budget = known->descriptors / 2;
@@ -250,10 +265,17 @@ struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 					   const struct snap_discover_known *known,
 					   struct snap_capture *capture)
 {
-	return discover(options, known, known->asker, capture);
+	return discover(options, known, known->asker, 0, capture);
 }
 
-struct stacksnap_error *snap_discover(const struct snap_options *options,
+static int64_t part_of_time(const struct snap_options *options, unsigned percent)
+{
+	int64_t part_ns = options->timeout_ns / 100 * percent;
+
+	return part_ns && part_ns < LEAST_PART_NS ? LEAST_PART_NS : part_ns;
+}
+
+struct stacksnap_error *snap_discover(const struct snap_options *options, unsigned percent,
 				      struct snap_capture *capture)
 {
 	struct stacksnap_error *err = snap_asker_new(0, &capture->asker);
@@ -263,7 +285,7 @@ struct stacksnap_error *snap_discover(const struct snap_options *options,
 	capture->end_asker = snap_asker_destroy;
 	/* It is there by the time that the processes are known. */
 	snap_asker_prepare(capture->asker);
-	return discover(options, NULL, capture->asker, capture);
+	return discover(options, NULL, capture->asker, part_of_time(options, percent), capture);
 }
 
 void snap_discover_end(struct snap_capture *capture)

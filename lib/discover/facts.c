@@ -5,6 +5,7 @@
  * that may not be traced is labelled at least.
  */
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "discover/internal.h"
 #include "proc/credentials.h"
 
@@ -416,6 +417,20 @@ static struct stacksnap_error *need_asker(struct snap_discovery *run)
 	return err;
 }
 
+/* From now on; 0: there is no hurry. */
+static int64_t facts_until(const struct snap_discovery *run)
+{
+	return run->facts_ns ? snap_clock_ns(CLOCK_MONOTONIC) + run->facts_ns : 0;
+}
+
+static void mark_out_of_time(struct snap_discovery *run, struct snap_process *process)
+{
+	snap_process_set_trouble(run->capture, process, SNAP_TROUBLE_OUT_OF_TIME,
+				 "process %d was not looked at: there are too many for the time of "
+				 "the run (see --timeout)",
+				 (int)process->pid);
+}
+
 /* All that are new, in one list: many that do not respond cost the time of one. */
 static struct stacksnap_error *ask_new_processes(struct snap_discovery *run)
 {
@@ -435,7 +450,7 @@ static struct stacksnap_error *ask_new_processes(struct snap_discovery *run)
 		snap_asker_add(run->asker, capture->processes[i].pid);
 	}
 	if (count)
-		snap_asker_run(run->asker, run->ask_ns);
+		snap_asker_run(run->asker, run->ask_ns, facts_until(run));
 	return NULL;
 }
 
@@ -443,8 +458,7 @@ static void warn_not_asked(struct snap_discovery *run, size_t count)
 {
 	if (count)
 		snap_capture_warn(run->capture, "facts_missing", 0, 0,
-				  "the arguments of %zu processes could not be read, as too many "
-				  "others do not respond",
+				  "the arguments of %zu processes could not be read in time",
 				  count);
 }
 
@@ -453,10 +467,12 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 	struct snap_capture *capture = run->capture;
 	size_t asked = 0, not_asked = 0;
 	struct stacksnap_error *err;
+	int64_t until_ns;
 
 	err = ask_new_processes(run);
 	if (err)
 		return err;
+	until_ns = facts_until(run);
 	for (; run->facts_count < capture->process_count; run->facts_count++) {
 		struct snap_process *process = &capture->processes[run->facts_count];
 		struct snap_answer answer = { .kind = SNAP_ANSWER_GIVEN };
@@ -465,9 +481,13 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 			return snap_error_cancelled();
 		if (is_to_be_asked(run, process))
 			answer = snap_asker_answer(run->asker, asked++);
-		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED;
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
+		if (until_ns && snap_clock_ns(CLOCK_MONOTONIC) >= until_ns) {
+			mark_out_of_time(run, process);
+			continue;
+		}
+		not_asked += answer.kind == SNAP_ANSWER_NOT_ASKED;
 		err = read_process(run, process, &capture->live[run->facts_count], &answer);
 		if (err)
 			return err;

@@ -54,6 +54,8 @@ struct snap_seen_table {
 	size_t pid_count, pid_capacity; /* of the last look */
 	pid_t *fresh;                   /* of these: those that were not known */
 	size_t fresh_capacity;
+	int64_t until_ns; /* CLOCK_MONOTONIC: then no more are looked at; 0: there is no hurry */
+	size_t unseen;    /* of the last look: those that were not, for want of time */
 };
 
 void snap_seen_init(struct snap_seen_table *table, const struct snap_procfs *procfs, pid_t self);
@@ -115,10 +117,13 @@ bool snap_asker_prepare(struct snap_asker *asker);
 /* A new list of `most` processes, SNAP_MAX_PROCESSES at most. */
 void snap_asker_begin(struct snap_asker *asker, size_t most);
 void snap_asker_add(struct snap_asker *asker, pid_t pid);
-/* Asks them; `most_ns` is how long all may take that do not respond. */
-void snap_asker_run(struct snap_asker *asker, int64_t most_ns);
+/*
+ * Asks them; `most_ns` is how long all may take that do not respond. `until_ns`, CLOCK_MONOTONIC, is
+ * for all together; 0: there is no hurry.
+ */
+void snap_asker_run(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
 /* Asks them for their stat alone. */
-void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns);
+void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
 /* About the process that was added after `index` others. */
 struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index);
 
@@ -143,6 +148,8 @@ struct snap_discovery {
 	struct snap_asker *asker;                /* NULL: made when it is needed */
 	bool owns_asker;
 	int64_t ask_ns; /* how long all may take that do not respond */
+	/* How long all may be asked in all, and then again how long they may be read; 0: no hurry. */
+	int64_t facts_ns;
 	struct snap_cgroup cgroup;
 };
 

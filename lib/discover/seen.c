@@ -5,6 +5,7 @@
  */
 #include "base/bsearch.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "discover/internal.h"
 
 #include <errno.h>
@@ -156,14 +157,15 @@ static struct snap_answer read_stat(const struct snap_seen_table *table, pid_t p
 }
 
 /* Asks for the stat of these processes, all at once where there is somebody to ask. */
-static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, size_t count)
+static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, size_t count,
+		      int64_t until_ns)
 {
 	if (!table->asker || !count)
 		return;
 	snap_asker_begin(table->asker, count);
 	for (size_t i = 0; i < count; i++)
 		snap_asker_add(table->asker, pids[i]);
-	snap_asker_run_stats(table->asker, ASK_NS);
+	snap_asker_run_stats(table->asker, ASK_NS, until_ns);
 }
 
 static struct snap_answer stat_of(const struct snap_seen_table *table, const pid_t *pids,
@@ -201,7 +203,7 @@ struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 	bool found = false;
 
 	if (!known) {
-		ask_stats(table, &pid, 1);
+		ask_stats(table, &pid, 1, 0);
 		answer = stat_of(table, &pid, 0);
 		err = take_entry(table, pid, &answer, &seen, &found);
 		if (err)
@@ -274,7 +276,7 @@ static void look_for_new_parent(struct snap_seen_table *table, struct snap_seen 
 	parent = snap_seen_find(table, seen->stat.ppid);
 	if (parent && !parent->gone)
 		return;
-	ask_stats(table, &seen->stat.pid, 1);
+	ask_stats(table, &seen->stat.pid, 1, 0);
 	answer = stat_of(table, &seen->stat.pid, 0);
 	if (answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
 	    answer.stat.start_ticks == seen->stat.start_ticks)
@@ -326,6 +328,21 @@ static size_t find_new_pids(struct snap_seen_table *table)
 	return kept;
 }
 
+/* The rest of the time is for those that did not answer. */
+static int64_t ask_until(const struct snap_seen_table *table)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	return table->until_ns ? now + (table->until_ns - now) / 4 * 3 : 0;
+}
+
+/* Whether a process is left out for want of time: it was not asked, and will not be. */
+static bool is_unseen(const struct snap_seen_table *table, const struct snap_answer *answer)
+{
+	return answer->kind == SNAP_ANSWER_NOT_ASKED && table->until_ns &&
+	       snap_clock_ns(CLOCK_MONOTONIC) >= table->until_ns;
+}
+
 /* They stand behind the old ones, in whose order they are then to be brought. */
 static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_t count)
 {
@@ -333,12 +350,16 @@ static struct stacksnap_error *add_new_pids(struct snap_seen_table *table, size_
 		const pid_t *pids = table->fresh + first;
 		size_t some = count - first < MOST_ASKED ? count - first : MOST_ASKED;
 
-		ask_stats(table, pids, some);
+		ask_stats(table, pids, some, ask_until(table));
 		for (size_t i = 0; i < some; i++) {
 			struct snap_answer answer = stat_of(table, pids, i);
 			bool found = false;
 			struct stacksnap_error *err;
 
+			if (is_unseen(table, &answer)) {
+				table->unseen++;
+				continue;
+			}
 			err = take_entry(table, pids[i], &answer, &table->entries[table->count],
 					 &found);
 			if (err)
@@ -354,6 +375,7 @@ struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 	size_t old_count = table->count;
 	struct stacksnap_error *err;
 
+	table->unseen = 0;
 	err = list_pids(table);
 	if (err)
 		return err;

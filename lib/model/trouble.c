@@ -73,8 +73,9 @@ bool snap_warning_costs_names(const char *code)
 		"names_late",     /* a recording was told to end before all were found */
 		"parser_failed",  /* the process that reads files ended early */
 		"parser_lost",    /* the process that unwinds a recording ended early */
-		"processes_late", /* a recording had no time for some processes or threads */
+		"processes_late", /* there was no time for some processes or threads */
 		"runtime_lost",   /* a parser ended early over the memory of a process */
+		"stacks_late",    /* there was no time in a stop to copy all stacks */
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)

@@ -61,6 +61,8 @@ struct snap_traced {
 	bool execed;    /* another program now: what was read before the stop is stale */
 	bool timed_out; /* the time was up before all its threads stood still */
 	bool stalled;   /* a read of its memory did not return */
+	bool uncopied;  /* the time of the stop was up before a stack of it was read */
+	bool left_out;  /* there was no time for it before the stop: none of its threads is known */
 	/* A call that it can make sleep did not return, so it was left alone. */
 	enum snap_held { SNAP_HELD_NOT, SNAP_HELD_MAPS, SNAP_HELD_SEIZE } held;
 	bool unsupported;     /* registers of another architecture or word size */
@@ -108,9 +110,11 @@ struct snap_stop {
 	uint32_t patience;
 	int64_t until_ns; /* … and when it must be over, CLOCK_MONOTONIC; 0: when timeout_ns says */
 	bool out_of_time; /* for that it had less time than a stop may take */
-	bool limited;     /* the snapshot's limit cut stacks */
-	bool held;        /* the child was ended as something of a target held it, asleep */
-	bool killed;      /* the child did not end by itself: what there is may be incomplete */
+	/* CLOCK_MONOTONIC: for all that is read before the stop; 0: there is no hurry. */
+	int64_t prepare_until_ns;
+	bool limited; /* the snapshot's limit cut stacks */
+	bool held;    /* the child was ended as something of a target held it, asleep */
+	bool killed;  /* the child did not end by itself: what there is may be incomplete */
 };
 
 /*

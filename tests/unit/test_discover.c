@@ -64,13 +64,28 @@ static void add_text(struct machine *machine, enum snap_target_kind kind, const 
 		   (struct snap_target){ .kind = kind, .text = text, .regex = &machine->regex });
 }
 
-static struct stacksnap_error *discover(struct machine *machine)
+/* With times that discovery may take, see struct snap_discovery; 0: there is no hurry. */
+static struct stacksnap_error *discover_until(struct machine *machine, int64_t found_until_ns,
+					      int64_t facts_ns)
 {
 	_cleanup_(snap_discovery_deinit) struct snap_discovery run = { 0 };
 	struct stacksnap_error *err = snap_discovery_init(&run, &machine->options, machine->capture,
 							  &machine->procfs, SELF);
 
-	return err ? err : snap_discovery_run(&run);
+	if (!err)
+		err = snap_asker_new_on(&machine->procfs, 0, &run.asker);
+	if (err)
+		return err;
+	run.owns_asker = true;
+	run.table.asker = found_until_ns ? run.asker : NULL;
+	run.table.until_ns = found_until_ns;
+	run.facts_ns = facts_ns;
+	return snap_discovery_run(&run);
+}
+
+static struct stacksnap_error *discover(struct machine *machine)
+{
+	return discover_until(machine, 0, 0);
 }
 
 /* The pids of the capture, in order, and that parents stand before their children. */
@@ -456,6 +471,41 @@ static void test_processes_that_do_not_respond(void **state _unused_)
 	assert_int_equal(machine.capture->warning_count, 0);
 }
 
+/* Whoever was named is asked in any case; of the others a warning tells that they may be missing. */
+static void test_no_time_to_find_any(void **state _unused_)
+{
+	_cleanup_(machine_deinit) struct machine machine;
+
+	machine_init(&machine);
+	add_pid(&machine, 100);
+	assert_null(discover_until(&machine, 1, 0));
+	check_pids(machine.capture, "100");
+	assert_int_equal(process_of(machine.capture, 100)->trouble, SNAP_TROUBLE_NONE);
+	assert_int_equal(machine.capture->warning_count, 1);
+	assert_string_equal(machine.capture->warnings[0].code, "processes_late");
+	assert_non_null(strstr(machine.capture->warnings[0].message, "--timeout"));
+}
+
+/* The tree is there, and says of whom nothing more is known. */
+static void test_no_time_to_read_any(void **state _unused_)
+{
+	_cleanup_(machine_deinit) struct machine machine;
+
+	machine_init(&machine);
+	add_pid(&machine, 100);
+	assert_null(discover_until(&machine, 0, -1));
+	check_pids(machine.capture, "100 120 121 122 123 99");
+	for (size_t i = 0; i < machine.capture->process_count; i++) {
+		const struct snap_process *process = &machine.capture->processes[i];
+
+		assert_int_equal(process->trouble, SNAP_TROUBLE_OUT_OF_TIME);
+		assert_non_null(strstr(process->trouble_message, "--timeout"));
+		assert_non_null(process->name);
+		assert_null(process->cgroup);
+	}
+	assert_int_equal(machine.capture->warning_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +528,8 @@ int main(void)
 		cmocka_unit_test(test_all_leaves_out_what_started_it),
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_processes_that_do_not_respond),
+		cmocka_unit_test(test_no_time_to_find_any),
+		cmocka_unit_test(test_no_time_to_read_any),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -75,12 +75,23 @@ static void test_users_who_cost_much_come_last(void **state _unused_)
 	assert_false(snap_pace_is_last(&pace, 0));
 }
 
+/* Less than is left when no more trees are begun, and some for each one that is begun late. */
+static void test_time_before_a_stop(void **state _unused_)
+{
+	struct snap_pace pace;
+
+	snap_pace_begin(&pace, 5 * S, 10 * S);
+	assert_in_range(snap_pace_prepare_until_ns(&pace, 5 * S), 8 * S, pace.no_tree_ns - S);
+	assert_true(snap_pace_prepare_until_ns(&pace, pace.no_stop_ns) > pace.no_stop_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shares_of_the_time),
 		cmocka_unit_test(test_many_stalls_cost_little),
 		cmocka_unit_test(test_users_who_cost_much_come_last),
+		cmocka_unit_test(test_time_before_a_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,11 +32,14 @@ static struct stacksnap_error *grow_not(void *context _unused_, struct snap_stop
 	return NULL;
 }
 
-/* A stop of one process that sleeps; the error is the caller's. */
-static struct stacksnap_error *stop_a_process(volatile int *cancel, pid_t pid)
+/*
+ * A stop of one process that sleeps, into *traced; its pointers are void. The error is the caller's.
+ * `prepare_until_ns`: as in struct snap_stop.
+ */
+static struct stacksnap_error *stop_until(volatile int *cancel, int64_t prepare_until_ns,
+					  struct snap_traced *traced)
 {
 	const struct snap_stop_again again = { .look = grow_not };
-	const struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
 	struct snap_shared_memory *memory;
 	struct snap_options options;
 	struct stacksnap_error *err;
@@ -48,12 +51,21 @@ static struct stacksnap_error *stop_a_process(volatile int *cancel, pid_t pid)
 	assert_null(snap_shared_memory_create(1 << 20, &memory));
 	stop = snap_stop_new(memory, 4);
 	assert_non_null(stop);
-	assert_true(snap_stop_add(stop, &traced));
+	assert_true(snap_stop_add(stop, traced));
+	stop->prepare_until_ns = prepare_until_ns;
 	err = snap_tracer_run(&options, NULL, &again, memory, stop, &tracer_fd);
 	snap_tracer_end(&tracer_fd);
+	*traced = stop->processes[0];
 	snap_shared_memory_destroy(memory);
 	snap_options_deinit(&options);
 	return err;
+}
+
+static struct stacksnap_error *stop_a_process(volatile int *cancel, pid_t pid)
+{
+	struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
+
+	return stop_until(cancel, 0, &traced);
 }
 
 static pid_t start_sleeper(void)
@@ -146,12 +158,32 @@ static void test_no_file_can_be_opened(void **state _unused_)
 	expect_errno(refuse_files, EMFILE);
 }
 
+/* It is left as it is, and said to be left out; where there is no hurry it is stopped. */
+static void test_no_time_before_the_stop(void **state _unused_)
+{
+	pid_t pid = start_sleeper();
+	struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
+
+	assert_null(stop_until(NULL, 1, &traced));
+	assert_true(traced.left_out);
+	assert_false(traced.seized || traced.held || traced.error || traced.vanished);
+	assert_int_equal(traced.thread_count, 0);
+	assert_int_equal(traced.stop_begin_ns, 0);
+	traced = (struct snap_traced){ .pid = pid, .proc_fd = -1 };
+	assert_null(stop_until(NULL, 0, &traced));
+	assert_false(traced.left_out);
+	assert_true(traced.seized);
+	assert_int_equal(traced.thread_count, 1);
+	end_sleeper(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_no_process_can_be_made),
 		cmocka_unit_test(test_no_file_can_be_opened),
+		cmocka_unit_test(test_no_time_before_the_stop),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -120,7 +120,7 @@ static inline struct snap_capture *discover(pid_t pid)
 	struct snap_capture *capture = snap_capture_new();
 
 	assert_non_null(capture);
-	assert_null(snap_discover(&options, capture));
+	assert_null(snap_discover(&options, 10, capture));
 	return capture;
 }
 

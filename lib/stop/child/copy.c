@@ -326,6 +326,18 @@ static bool has_words(const struct snap_copy_list *list, const struct snap_copy_
 	return list->wants[item->first].is_words;
 }
 
+/* An item that is not done: nobody has begun it, as the time was up, or it held who did. */
+static void note_undone(struct snap_tracer *tracer, const struct snap_copy_item *item)
+{
+	struct snap_traced *traced = &tracer->stop->processes[item->process];
+
+	if (!__atomic_load_n(&item->begun, __ATOMIC_ACQUIRE) &&
+	    snap_clock_ns(CLOCK_MONOTONIC) >= tracer->copy_until_ns)
+		traced->uncopied = true;
+	else
+		traced->stalled = true;
+}
+
 static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *list,
 		       uint32_t count)
 {
@@ -339,7 +351,7 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 		     k++)
 			take_want(tracer, &list->wants[k]);
 		if (done < item->count)
-			tracer->stop->processes[item->process].stalled = true;
+			note_undone(tracer, item);
 	}
 }
 

@@ -16,6 +16,10 @@
 enum {
 	SPARE_THREADS = 64,
 	SEIZE_TICK_US = 20000, /* the second one in a SEIZE reaps, which looks at all tracees */
+	/* Parts of what is left of the time before the stop, each when it begins. */
+	LIST_EIGHTHS = 2,
+	MAPS_EIGHTHS = 5,
+	DESCRIBE_EIGHTHS = 5,
 };
 
 /* For all maps together; the least of it is what ordinary processes need on a busy machine. */
@@ -220,17 +224,20 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 	snap_tracer_note(tracer, tracee, event);
 }
 
-/* One that the parent has no descriptor for is looked up, and must be the one that was meant. */
+/*
+ * One that the parent has no descriptor for is looked up, and must be the one that was meant. Our
+ * copy of the parent's is closed: two descriptors for each of many processes are too many.
+ */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process)
 {
 	struct snap_traced *traced = &tracer->stop->processes[process];
-	_cleanup_fd_ int found = -1;
+	_cleanup_fd_ int fd = traced->proc_fd;
 	struct snap_stat stat;
-	int fd = traced->proc_fd, error;
+	int error;
 
 	tracer->task_fds[process] = -ESRCH;
 	if (fd < 0) {
-		fd = found = snap_procfs_open_process(tracer->procfs, traced->pid);
+		fd = snap_procfs_open_process(tracer->procfs, traced->pid);
 		error = fd < 0 ? 0 : snap_procfs_stat(fd, &stat);
 		if (error) {
 			tracer->task_fds[process] = error;
@@ -268,6 +275,14 @@ static void list_threads(struct snap_tracer *tracer, uint32_t process)
 		snap_tracer_add(tracer, process, tracer->tids[i]);
 }
 
+/* When a part of what is left of the time before the stop is over. */
+static int64_t part_until(const struct snap_tracer *tracer, unsigned eighths)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC), until_ns = tracer->stop->prepare_until_ns;
+
+	return until_ns ? now + (until_ns - now) / 8 * eighths : INT64_MAX;
+}
+
 static int64_t maps_until(const struct snap_tracer *tracer)
 {
 	int64_t most = snap_tracer_patience(tracer, MOST_MAPS_NS);
@@ -275,19 +290,44 @@ static int64_t maps_until(const struct snap_tracer *tracer)
 	return snap_clock_ns(CLOCK_MONOTONIC) + (most > LEAST_MAPS_NS ? most : LEAST_MAPS_NS);
 }
 
-/* What can be listed quickly, for all, before what takes long is read. */
+/*
+ * What can be listed quickly, for all, before what takes long is read. Of thousands of processes on a
+ * busy machine there is time for a part: that part is stopped, and the others are left out.
+ */
 static void read_lists(struct snap_tracer *tracer)
 {
-	const struct snap_stop *stop = tracer->stop;
+	struct snap_stop *stop = tracer->stop;
+	int64_t until_ns = part_until(tracer, LIST_EIGHTHS), maps_ns;
 
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
-		const struct snap_traced *traced = &stop->processes[i];
+		struct snap_traced *traced = &stop->processes[i];
 
+		tracer->task_fds[i] = -ESRCH;
+		traced->left_out = snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+		if (traced->left_out)
+			continue;
 		list_threads(tracer, i);
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
-	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll, maps_until(tracer));
+	until_ns = part_until(tracer, MAPS_EIGHTHS);
+	maps_ns = maps_until(tracer);
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
+			      maps_ns < until_ns ? maps_ns : until_ns);
 	snap_tracer_scout(tracer);
+}
+
+static void describe_processes(struct snap_tracer *tracer)
+{
+	struct snap_stop *stop = tracer->stop;
+	int64_t until_ns = part_until(tracer, DESCRIBE_EIGHTHS);
+
+	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
+		struct snap_traced *traced = &stop->processes[i];
+
+		traced->left_out |= snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+		if (!traced->left_out)
+			describe_process(tracer, i);
+	}
 }
 
 /* Of processes that are ours, from `first` on; `slow_alone`: of threads that did not stop. */
@@ -311,7 +351,8 @@ static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool 
 	if (!list || !processes || !signs || !work.marks)
 		return;
 	for (uint32_t i = first; i < stop->process_count; i++)
-		if (!stop->processes[i].look_only && !stop->processes[i].held)
+		if (!stop->processes[i].look_only && !stop->processes[i].held &&
+		    !stop->processes[i].left_out)
 			processes[count++] = i;
 	*list = (struct snap_kernel_list){ .reader = tracer->reader,
 					   .processes = processes,
@@ -335,7 +376,7 @@ static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		return;
 	if (snap_tracer_thread(tracer, tracee)->result == SNAP_THREAD_VANISHED)
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
-	else if (!process->held && (process->seized || !process->error))
+	else if (!process->held && !process->left_out && (process->seized || !process->error))
 		snap_tracer_seize(tracer, tracee);
 	else /* Who may not trace the first thread will not try ten thousand. */
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_REFUSED);
@@ -350,8 +391,7 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	read_lists(tracer);
 	stack_bytes = snap_tracer_expect(tracer);
 	stop->help.stack_bytes = stack_bytes;
-	for (uint32_t i = tracer->prepared; i < stop->process_count; i++)
-		describe_process(tracer, i);
+	describe_processes(tracer);
 	if (tracer->options->kernel_stacks)
 		read_kernel_stacks(tracer, tracer->prepared, false);
 	tracer->prepared = stop->process_count;

@@ -70,13 +70,17 @@ static void take_space(struct snap_traced *traced, const struct snap_maps_item *
 static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *item, bool late)
 {
 	struct snap_traced *traced = &tracer->stop->processes[item->process];
-	bool reached = __atomic_load_n(&item->reached, __ATOMIC_ACQUIRE) != SNAP_REACHED_NOTHING;
+	enum snap_reached place = __atomic_load_n(&item->reached, __ATOMIC_ACQUIRE);
+	bool reached = place >= SNAP_REACHED_MAPS;
 
 	if (reached && (late || !item->error))
 		take_space(traced, item);
 	if (late) {
 		traced->stalled |= reached || tracer->stopping;
-		if (!reached && !tracer->stopping)
+		/* Nobody has asked it, so it is not its fault. */
+		if (place == SNAP_REACHED_NOTHING && !tracer->stopping)
+			traced->left_out = true;
+		else if (!reached && !tracer->stopping)
 			traced->held = SNAP_HELD_MAPS;
 		return;
 	}

@@ -171,6 +171,7 @@ void snap_reader_read_maps(void *context, uint32_t index)
 	_cleanup_fd_ int tasks_fd = open_tasks(reader, traced);
 	int error = tasks_fd < 0 ? tasks_fd : -ESRCH;
 
+	note_reached(item, SNAP_REACHED_BEGIN);
 	if (tasks_fd >= 0 && item->tid)
 		error = read_by(reader, item, tasks_fd, item->tid, &list->signs[index]);
 	/* A leader that has exited has no memory; the threads that it left behind have. */

@@ -32,7 +32,12 @@ struct snap_reader {
 };
 
 /* How far the reading of an address space has come; what is reached is whole. */
-enum snap_reached { SNAP_REACHED_NOTHING, SNAP_REACHED_MAPS, SNAP_REACHED_PIECES };
+enum snap_reached {
+	SNAP_REACHED_NOTHING, /* nobody has begun */
+	SNAP_REACHED_BEGIN,
+	SNAP_REACHED_MAPS,
+	SNAP_REACHED_PIECES,
+};
 
 /* The maps of a process, and the first pages of its modules. */
 struct snap_maps_item {

@@ -45,7 +45,7 @@ bool snap_tracer_is_settled(const struct snap_tracer *tracer, uint32_t process)
 	uint32_t unwatched = tracer->unwatched[process];
 	size_t threads;
 
-	if (traced->look_only || (traced->error && !traced->seized))
+	if (traced->look_only || traced->left_out || (traced->error && !traced->seized))
 		return true;
 	if (snap_procfs_thread_count(tracer->task_fds[process], &threads))
 		return true; /* nobody can tell */
