@@ -118,21 +118,26 @@ boot() {
 		-serial "file:$share/console" -serial stdio </dev/null
 }
 
-[[ $(uname -m) == x86_64 ]] || { say "machines of this kind of processor only: x86-64"; exit 77; }
-suite=${1:?which suite} script=${2:-$here/kernel.sh}
-shift $(($# < 2 ? 1 : 2))
-mkdir -p "$dir"
-# Two at a time would make the same.
-exec 9>"$dir/lock"
-flock 9
-[[ -d $dir/$suite ]] || fetch_kernel "$suite"
-[[ -f $dir/disk ]] || make_disk
-exec 9>&-
-share=$(mktemp -d -p "$project/build" vm.XXXXXX)
-trap 'rm -rf "$share"' EXIT
-pack "$@"
-boot || say "the emulator ended with status $?"
-[[ -f $share/status ]] && exit "$(<"$share/status")"
-say "the machine did not come to an end; its last words:"
-tail -n 30 "$share/console" >&2
-exit 1
+main() {
+	[[ $(uname -m) == x86_64 ]] || { say "machines of this kind of processor only: x86-64"; exit 77; }
+	suite=${1:?which suite} script=${2:-$here/kernel.sh}
+	shift $(($# < 2 ? 1 : 2))
+	mkdir -p "$dir"
+	# Two at a time would make the same.
+	exec 9>"$dir/lock"
+	flock 9
+	[[ -d $dir/$suite ]] || fetch_kernel "$suite"
+	[[ -f $dir/disk ]] || make_disk
+	exec 9>&-
+	share=$(mktemp -d -p "$project/build" vm.XXXXXX)
+	trap 'rm -rf "$share"' EXIT
+	pack "$@"
+	boot || say "the emulator ended with status $?"
+	[[ -f $share/status ]] && exit "$(<"$share/status")"
+	say "the machine did not come to an end; its last words:"
+	tail -n 30 "$share/console" >&2
+	exit 1
+}
+
+# It may be edited while it runs.
+main "$@"
