@@ -23,7 +23,8 @@ enum {
 	SNAP_LOG_MAX_STACKS = 1 << 26,
 	SNAP_LOG_MAX_FRAMES = 1 << 26,
 	SNAP_LOG_MAX_LABEL_SETS = 1 << 22,
-	SNAP_LOG_MAX_LABELS = 64, /* of a stack */
+	SNAP_LOG_MAX_LABELS = 64, /* of a stack, or a task */
+	SNAP_LOG_MAX_WAITS = 1024, /* reasons of runtimes for waits that are told apart */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -39,6 +40,7 @@ enum snap_log_cut {
 	SNAP_LOG_CUT_RING = 1 << 6,      /* it holds less time than it should */
 	SNAP_LOG_CUT_END = 1 << 7,       /* it ended early */
 	SNAP_LOG_CUT_LABELS = 1 << 8,    /* stacks have no labels */
+	SNAP_LOG_CUT_TASKS = 1 << 9,     /* tasks that wait are not there */
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
@@ -82,9 +84,22 @@ struct snap_log_space {
 
 struct snap_log_thread {
 	uint32_t process;
-	pid_t tid, ns_tid;
-	const char *name; /* the last one; in the log's arena */
+	pid_t tid, ns_tid; /* 0: a task */
+	const char *name;  /* the last one; in the log's arena */
 	bool kernel;
+	uint32_t task; /* index + 1 in tasks; 0: a thread */
+};
+
+/*
+ * What a task of a runtime is, whose place in threads says how it waits: it changes only where that
+ * does. While a thread runs it, it is nowhere: that thread's samples are its own. Texts in the
+ * log's arena. One whose name, labels or parent become others goes on as another task.
+ */
+struct snap_log_task {
+	const char *id, *name, *runtime, *parent; /* as in struct snap_task; runtime not NULL */
+	const struct snap_entry *created_by;      /* function, file, line; NULL: unknown */
+	uint32_t labels; /* index + 1 in label_sets, whose keys are the program's own; 0: none */
+	bool labels_cut;
 };
 
 /*
@@ -122,7 +137,10 @@ struct snap_log_stack {
 	bool shows_all;
 };
 
-/* From this tick on the thread stands so. 16 bytes. */
+/*
+ * From this tick on the thread stands so. 16 bytes. Of a task: `state` is an enum snap_task_state,
+ * and `syscall` tells its wait, as the `wchan` of a call.
+ */
 struct snap_log_change {
 	uint32_t thread;
 	uint32_t stack;  /* SNAP_LOG_GONE */
@@ -155,6 +173,8 @@ struct snap_log {
 	size_t process_count, process_capacity;
 	struct snap_log_thread *threads;
 	size_t thread_count, thread_capacity;
+	struct snap_log_task *tasks; /* in the order of those of threads that are tasks */
+	size_t task_count, task_capacity;
 	struct snap_log_frame *frames;
 	size_t frame_count, frame_capacity;
 	uint32_t *frame_ids;

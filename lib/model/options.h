@@ -147,6 +147,8 @@ struct snap_options {
 	int64_t record_ns;       /* --duration, default 30 s; 0: until it is told to end */
 	int64_t ring_ns;         /* --ring; 0: none */
 	bool cpu_only;           /* --mode cpu */
+	/* --task-hz: looks at the tasks that wait, in 1000 seconds; default 1000, 0: none */
+	uint32_t task_millihertz;
 	struct snap_until until; /* --until */
 	uint64_t max_memory;     /* bytes of what is recorded, default 256 MiB; 0: no limit */
 	/* of the time that a process may stand still because of us: millionths, default 3 %; 0:

@@ -108,7 +108,7 @@ static int by_tid(const void *left, const void *right)
 	return snap_compare(a->tid, b->tid);
 }
 
-static enum snap_state state_of_task(enum snap_task_state state)
+enum snap_state snap_recording_state_of_task(enum snap_task_state state)
 {
 	switch (state) {
 	case SNAP_TASK_RUNNING:
@@ -128,7 +128,6 @@ static enum snap_state state_of_task(enum snap_task_state state)
 
 static void add_tasks(struct filler *filler, size_t process, const struct snap_stack *from)
 {
-	enum { NO_TID = 1 << 30 }; /* kernels count to a hundredth of that */
 	struct snap_recording *recording = filler->recording;
 
 	for (size_t i = 0; i < from->task_count; i++) {
@@ -136,7 +135,7 @@ static void add_tasks(struct filler *filler, size_t process, const struct snap_s
 		struct snap_track *track = &recording->tracks[filler->tracks++];
 
 		*track = (struct snap_track){ .process = process,
-					      .tid = NO_TID + (pid_t)filler->tasks++,
+					      .tid = SNAP_TASK_FIRST_TID + (pid_t)filler->tasks++,
 					      .name = task->name ? task->name : from->runtime,
 					      .task = task,
 					      .runtime = from->runtime,
@@ -144,7 +143,9 @@ static void add_tasks(struct filler *filler, size_t process, const struct snap_s
 		track->runs = snap_arena_new(&recording->arena, struct snap_run);
 		if (track->runs)
 			*track->runs = (struct snap_run){ .stack = (uint32_t)filler->stacks,
-							  .state = state_of_task(task->state),
+							  .state = snap_recording_state_of_task(
+								  task->state),
+							  .task_state = task->state,
 							  .wchan = task->wait };
 	}
 }

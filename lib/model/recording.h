@@ -32,7 +32,8 @@ struct snap_run {
 	enum snap_state state;
 	enum snap_taken taken; /* how the first of them was */
 	const char *syscall;   /* name, or the number in decimal; NULL not in one, or unknown */
-	const char *wchan;
+	const char *wchan;     /* of a task: its runtime's own reason for a wait */
+	enum snap_task_state task_state; /* of a task, whose `state` is that of a like thread */
 };
 
 /* One thread of a process. Between two runs, before and after them, it was not sampled. */
@@ -42,8 +43,8 @@ struct snap_track {
 	const char *name; /* the last one it had */
 	bool kernel;
 	/*
-	 * Of a snapshot: it is this task, of a runtime; its tid is a number that no thread has, and
-	 * its state that of a thread that does the same. NULL: a thread.
+	 * It is this task, of a runtime, in its last state; its tid is a number that no thread has,
+	 * and the state of its runs that of a thread that does the same. NULL: a thread.
 	 */
 	const struct snap_task *task;
 	const char *runtime;
@@ -91,6 +92,8 @@ struct snap_recording_stats {
 	/* of the samples: kept because the thread had not run, copied without a stop, stopped */
 	uint64_t kept, unstopped, alone;
 	uint64_t left_out; /* further ones, as their process would have stood for too long */
+	/* At the tasks of a process that wait; and those that were left out for that reason. */
+	uint64_t task_looks, task_looks_left_out;
 };
 
 /*
@@ -179,6 +182,12 @@ static inline int64_t snap_recording_weight(const struct snap_recording *recordi
  */
 struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
 						   struct snap_recording **ret) _must_check_;
+
+/* The tid of a task that is number `number` of a recording's. */
+enum { SNAP_TASK_FIRST_TID = 1 << 30 }; /* kernels count to a hundredth of that */
+
+/* The state of a thread that does what a task in that state does. */
+enum snap_state snap_recording_state_of_task(enum snap_task_state state);
 
 const char *snap_taken_word(enum snap_taken taken); /* "together", "alone", "unstopped" */
 const char *snap_recording_end_word(enum snap_recording_end end);

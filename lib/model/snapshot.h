@@ -127,7 +127,7 @@ struct snap_stack {
 	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */
 	uint64_t samples;
 	const uint64_t *thread_samples; /* one a thread */
-	const uint64_t *state_samples;  /* one a state */
+	const uint64_t *state_samples;  /* one a state; of tasks one an enum snap_task_state */
 };
 
 /* The order of stacks: by samples down, then by count down; then by id. The second for qsort(3). */

@@ -160,7 +160,8 @@ static bool add_frame(struct converter *converter, const struct snap_frame *fram
 		.bits = snap_pc_found_by(snap_pc_return(frame->address), frame->trust).bits,
 		.space = space,
 		.name = (uint32_t)log->name_count,
-		.is_managed = name.entries->language,
+		/* One that lies in a file is named with that. */
+		.is_managed = name.entries->language && !name.module,
 	};
 	log->frame_count++;
 	return true;
@@ -313,6 +314,7 @@ static bool find_call(struct snap_log *log, const struct snap_run *run, int16_t 
 	return true;
 }
 
+/* Tasks are told by their own states, and wait for their own reasons. */
 static struct stacksnap_error *convert_event(struct converter *converter, const struct event *event)
 {
 	struct snap_log_change change = { .thread = event->thread,
@@ -324,6 +326,8 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 	change.stack = event->run->stack;
 	change.state = (uint8_t)event->run->state;
 	change.taken = (uint8_t)event->run->taken;
+	if (converter->log->threads[event->thread].task)
+		change.state = (uint8_t)event->run->task_state;
 	if (!find_call(converter->log, event->run, &change.syscall))
 		return snap_error_no_memory();
 	return snap_log_change(converter->log, &change);
@@ -364,6 +368,23 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 
 /* ---- all of it ---- */
 
+static struct stacksnap_error *convert_task(struct snap_log *log, const struct snap_track *track)
+{
+	const struct snap_task *from = track->task;
+	uint32_t process = (uint32_t)track->process, number;
+	const struct snap_log_task task = {
+		.id = from->id,
+		.name = from->name,
+		.runtime = track->runtime,
+		.parent = from->parent,
+		.created_by = from->created_by,
+		.labels_cut = from->labels_cut,
+	};
+
+	return snap_log_add_task(log, process, log->processes[process].space, &task, from->labels,
+				 from->label_count, &number);
+}
+
 static struct stacksnap_error *convert_recording(struct converter *converter)
 {
 	const struct snap_recording *recording = converter->recording;
@@ -380,6 +401,10 @@ static struct stacksnap_error *convert_recording(struct converter *converter)
 		const struct snap_track *track = &recording->tracks[i];
 		uint32_t number;
 
+		if (track->task) {
+			err = convert_task(log, track);
+			continue;
+		}
 		err = snap_log_add_thread(log, (uint32_t)track->process, track->tid, track->ns_tid,
 					  track->name, track->kernel, &number);
 	}

@@ -5,6 +5,7 @@
  *     slice (ticks of --from, --to), order of the steps     log.c
  *     stacks (of the log -> named ones, once a process)     stacks.c
  *     runs (changes -> equal samples in a row, filtered)    runs.c
+ *     tasks (what each of them is)                          tasks.c
  *     processes (nodes, who is left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -44,6 +45,8 @@ struct snap_log_shown {
 	uint32_t process;  /* of the log */
 	uint32_t original; /* the first such stack of the log */
 	uint32_t source;   /* the one that is shown */
+	/* Of tasks that are told apart by their labels: one of them; NULL: it has the stack's. */
+	const struct snap_task *task;
 };
 
 /* A thread of the log in the recording. */
@@ -64,6 +67,7 @@ struct snap_log_analysis {
 	struct snap_modules **modules;      /* of each space, made when they are needed */
 	struct snap_log_named_stack *named_stacks; /* of each stack */
 	struct snap_log_line *lines;               /* of each thread */
+	struct snap_task **tasks;                  /* of each task, made when it is needed */
 	struct snap_log_shown *shown; /* stacks of the recording, in the order of first sight */
 	size_t shown_count, shown_capacity;
 	const struct snap_frame **frames; /* of the stack at hand */
@@ -78,6 +82,9 @@ bool snap_log_raw_stack(struct snap_log_analysis *of, uint32_t stack, struct sna
 struct snap_log_named_stack *snap_log_name_stack(struct snap_log_analysis *of, uint32_t stack);
 /* Its number in the recording, which it gets when it is first shown. False without memory. */
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret);
+/* The same of a task: apart where labels that the options group by differ. */
+bool snap_log_show_task(struct snap_log_analysis *of, uint32_t stack, const struct snap_task *task,
+			uint32_t *ret);
 
 /*
  * Stacks that are shown as recorded ones, without their processes; cut to as many frames
@@ -85,6 +92,12 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
  */
 bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,
 			  size_t count, struct snap_recorded_stack *ret);
+
+/* What a thread of the log is that is a task, without its state. NULL without memory. */
+struct snap_task *snap_log_task(struct snap_log_analysis *of, uint32_t thread);
+/* The same as it stands: `ret` is a copy. False without memory. */
+bool snap_log_standing_task(struct snap_log_analysis *of, const struct snap_log_change *change,
+			    struct snap_task *ret);
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;

@@ -15,6 +15,7 @@ static void log_analysis_deinit(struct snap_log_analysis *of)
 	free(of->records);
 	free(of->modules);
 	free(of->named_stacks);
+	free(of->tasks);
 	free(of->shown);
 	free(of->frames);
 	snap_hash_table_deinit(&of->shown_table);
@@ -39,7 +40,8 @@ static struct stacksnap_error *log_analysis_init(struct snap_log_analysis *of)
 	of->records = calloc(log->frame_count + 1, sizeof(struct snap_frame_record *));
 	of->modules = calloc(log->capture->process_count + 1, sizeof(struct snap_modules *));
 	of->named_stacks = calloc(log->stack_count + 1, sizeof(*of->named_stacks));
-	if (!of->recording || !of->records || !of->modules || !of->named_stacks)
+	of->tasks = calloc(log->task_count + 1, sizeof(struct snap_task *));
+	if (!of->recording || !of->tasks || !of->records || !of->modules || !of->named_stacks)
 		return snap_error_no_memory();
 	return snap_analysis_init(&of->analysis, log->capture, of->options, &finder);
 }

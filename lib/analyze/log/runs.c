@@ -5,6 +5,7 @@
  */
 #include "analyze/label.h"
 #include "analyze/log/internal.h"
+#include "analyze/task/task.h"
 #include "analyze/unwind/arch.h"
 
 #include <string.h>
@@ -77,7 +78,45 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 static bool same_run(const struct snap_run *a, const struct snap_run *b)
 {
 	return a->last + 1 == b->first && a->stack == b->stack && a->state == b->state &&
-	       a->syscall == b->syscall && a->wchan == b->wchan;
+	       a->task_state == b->task_state && a->syscall == b->syscall && a->wchan == b->wchan;
+}
+
+/* Whether filters show a thread as it stands, and as what. False without memory. */
+static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_change *change,
+			 const struct snap_log_named_stack *named, struct snap_log_line *line,
+			 bool *shows_ret)
+{
+	const struct snap_log_thread *thread = &of->log->threads[change->thread];
+	const struct snap_member member = { .name = thread->name,
+					    .kernel = thread->kernel,
+					    .state = change->state };
+	struct snap_task task;
+
+	if (!thread->task) {
+		line->readable = line->readable ||
+				 !snap_thread_is_missing(named->end, member.state, member.kernel);
+		*shows_ret = snap_filter_shows_thread(of->options, &member, &named->filter);
+		return true;
+	}
+	if (!snap_log_standing_task(of, change, &task))
+		return false;
+	line->readable = true;
+	*shows_ret = snap_task_is_shown(of->options, &task, &named->filter);
+	return true;
+}
+
+/* Its stack; and of a task, what it does. False without memory. */
+static bool show_run(struct snap_log_analysis *of, const struct snap_log_change *change,
+		     struct snap_run *run)
+{
+	const struct snap_task *task;
+
+	if (!of->log->threads[change->thread].task)
+		return snap_log_show_stack(of, change->stack, &run->stack);
+	run->task_state = (enum snap_task_state)change->state;
+	run->state = snap_recording_state_of_task(run->task_state);
+	task = snap_log_task(of, change->thread);
+	return task && snap_log_show_task(of, change->stack, task, &run->stack);
 }
 
 /* The samples of a thread from `since` to before tick `end` become a run, if they are shown. */
@@ -91,10 +130,8 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 				.last = end - 1,
 				.state = change->state,
 				.taken = change->taken };
-	struct snap_member member = { .name = of->log->threads[thread].name,
-				      .kernel = of->log->threads[thread].kernel,
-				      .state = change->state };
 	struct snap_log_named_stack *named;
+	bool shows;
 
 	if (change->stack == SNAP_LOG_GONE || current->since >= end)
 		return true;
@@ -103,11 +140,11 @@ static bool close_run(struct walk *walk, uint32_t thread, uint32_t end)
 		return false;
 	line->sampled = true;
 	line->stays = end == of->end - of->first;
-	line->readable =
-		line->readable || !snap_thread_is_missing(named->end, member.state, member.kernel);
-	if (!snap_filter_shows_thread(of->options, &member, &named->filter))
+	if (!judge_thread(of, change, named, line, &shows))
+		return false;
+	if (!shows)
 		return true;
-	if (!snap_log_show_stack(of, change->stack, &run.stack) || !find_call(of, change, &run))
+	if (!show_run(of, change, &run) || !find_call(of, change, &run))
 		return false;
 	if (line->run_count && same_run(&line->runs[line->run_count - 1], &run))
 		line->runs[line->run_count - 1].last = run.last;

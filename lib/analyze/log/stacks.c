@@ -8,6 +8,7 @@
 #include "analyze/task/glue.h"
 #include "base/buffer.h"
 #include "model/stack_cut.h"
+#include "model/task_label.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -84,6 +85,19 @@ static bool copy_entries(struct snap_log_analysis *of, const struct snap_frame *
 	return true;
 }
 
+/* Of machine code of a managed language the mapping says which file it is in. */
+static void place_managed(struct snap_log_analysis *of, uint32_t space,
+			  struct snap_frame_record *record)
+{
+	const struct snap_process *process = &of->log->capture->processes[space];
+	const struct snap_map *map;
+
+	record->lookup = record->frame.address;
+	map = record->lookup ? snap_process_map(process, record->lookup) : NULL;
+	if (map && map->execute && map->path)
+		record->frame.module = snap_analysis_text(&of->analysis, map->path);
+}
+
 static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_t index)
 {
 	const struct snap_log_frame *frame = &of->log->frames[index];
@@ -103,7 +117,7 @@ static struct snap_frame_record *record_of(struct snap_log_analysis *of, uint32_
 	}
 	record->is_managed = frame->is_managed;
 	if (frame->is_managed)
-		record->lookup = record->frame.address;
+		place_managed(of, frame->space, record);
 	else
 		snap_frame_record_set_pc(record, (struct snap_pc){ frame->bits });
 	if (!copy_entries(of, name, &record->frame))
@@ -200,6 +214,27 @@ static uint64_t add_labels_to_key(uint64_t key, const struct snap_log_labels *se
 	return key;
 }
 
+/* Those that tell the tasks of a stack apart, in the order of their keys. */
+static bool fill_group_labels(struct snap_log_analysis *of, const struct snap_task *task,
+			      struct snap_recorded_stack *stack)
+{
+	const struct snap_options *options = of->options;
+
+	stack->labels = snap_arena_new_array(snap_analysis_arena(&of->analysis),
+					     options->group_label_count, struct snap_label);
+	for (size_t i = 0; stack->labels && i < options->group_label_count; i++) {
+		const char *own = options->group_labels[i];
+		const char *value = snap_task_label(task->labels, task->label_count, own);
+		const char *key = value ? snap_task_shown_key(&of->analysis.strings, own) : NULL;
+
+		if (key)
+			stack->labels[stack->label_count++] = (struct snap_label){ key, value };
+	}
+	if (stack->labels)
+		stack->label_count = snap_task_sort_labels(stack->labels, stack->label_count);
+	return stack->labels;
+}
+
 static bool fill_labels(struct snap_log_analysis *of, const struct snap_log_labels *set,
 			struct snap_recorded_stack *stack)
 {
@@ -249,6 +284,32 @@ static bool add_shown(struct snap_log_analysis *of, const struct snap_log_shown 
 	return true;
 }
 
+/* The number of a stack that is shown, which is new or known by its key. */
+static bool find_shown(struct snap_log_analysis *of, const struct snap_log_shown *new,
+		       uint32_t *ret)
+{
+	uint32_t stack = new->original;
+	uint64_t hash = snap_hash_add(new->key, new->process);
+	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
+	struct snap_log_shown *known;
+	size_t found = of->shown_count;
+
+	while (found == of->shown_count && snap_probe_next(&probe))
+		if (of->shown[probe.number].key == new->key &&
+		    of->shown[probe.number].process == new->process)
+			found = probe.number;
+	if (found == of->shown_count && !add_shown(of, new, hash))
+		return false;
+	/* The same stack, found with less trust: as in a snapshot, that is what is shown. */
+	known = &of->shown[found];
+	if (of->named_stacks[stack].doubt > of->named_stacks[known->source].doubt)
+		known->source = stack;
+	if (known->original > stack)
+		known->original = stack;
+	*ret = (uint32_t)found;
+	return true;
+}
+
 bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t *ret)
 {
 	struct snap_log_named_stack *named = &of->named_stacks[stack];
@@ -258,30 +319,38 @@ bool snap_log_show_stack(struct snap_log_analysis *of, uint32_t stack, uint32_t 
 		.original = stack,
 		.source = stack,
 	};
-	uint64_t hash = snap_hash_add(new.key, new.process);
-	struct snap_probe probe = snap_hash_table_probe(&of->shown_table, hash);
-	struct snap_log_shown *known;
-	size_t found = of->shown_count;
 
 	if (named->recorded) {
 		*ret = named->recorded - 1;
 		return true;
 	}
-	while (found == of->shown_count && snap_probe_next(&probe))
-		if (of->shown[probe.number].key == new.key &&
-		    of->shown[probe.number].process == new.process)
-			found = probe.number;
-	if (found == of->shown_count && !add_shown(of, &new, hash))
+	if (!find_shown(of, &new, ret))
 		return false;
-	/* The same stack, found with less trust: as in a snapshot, that is what is shown. */
-	known = &of->shown[found];
-	if (named->doubt > of->named_stacks[known->source].doubt)
-		known->source = stack;
-	if (known->original > stack)
-		known->original = stack;
-	*ret = (uint32_t)found;
 	named->recorded = *ret + 1;
 	return true;
+}
+
+bool snap_log_show_task(struct snap_log_analysis *of, uint32_t stack, const struct snap_task *task,
+			uint32_t *ret)
+{
+	const struct snap_options *options = of->options;
+	struct snap_log_shown new = {
+		.key = of->named_stacks[stack].key,
+		.process = process_of(of, stack),
+		.original = stack,
+		.source = stack,
+		.task = task,
+	};
+	bool differs = false;
+
+	for (size_t i = 0; i < options->group_label_count; i++) {
+		const char *value =
+			snap_task_label(task->labels, task->label_count, options->group_labels[i]);
+
+		new.key = snap_hash_text(value, new.key);
+		differs = differs || value;
+	}
+	return differs ? find_shown(of, &new, ret) : snap_log_show_stack(of, stack, ret);
 }
 
 /* ---- as the recording has them ---- */
@@ -348,7 +417,8 @@ static bool fill_stack(struct snap_log_analysis *of, const struct snap_log_shown
 	stack->frame_count = snap_stack_cut_copy(&cut, raw.frames, raw.frame_count, stack->frames,
 						 &stack->gap_frame, &stack->gap_count);
 	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, shown->key);
-	return fill_labels(of, labels_of(of, shown->source), stack);
+	return shown->task ? fill_group_labels(of, shown->task, stack)
+			   : fill_labels(of, labels_of(of, shown->source), stack);
 }
 
 bool snap_log_fill_stacks(struct snap_log_analysis *of, const struct snap_log_shown *const *shown,

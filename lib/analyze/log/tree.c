@@ -19,6 +19,7 @@ struct tree {
 	uint32_t *successors;          /* what it went on as, by exec; HIDDEN: none */
 	uint32_t *nearest;             /* the first shown one of itself and its ancestors */
 	bool *has_tracks;
+	size_t *task_counts; /* of tasks that waited, before filters */
 };
 
 static void tree_deinit(struct tree *tree)
@@ -29,6 +30,7 @@ static void tree_deinit(struct tree *tree)
 	free(tree->successors);
 	free(tree->nearest);
 	free(tree->has_tracks);
+	free(tree->task_counts);
 }
 
 static bool tree_init(struct tree *tree)
@@ -41,8 +43,9 @@ static bool tree_init(struct tree *tree)
 	tree->successors = malloc(count * sizeof(*tree->successors));
 	tree->nearest = malloc(count * sizeof(*tree->nearest));
 	tree->has_tracks = calloc(count, sizeof(*tree->has_tracks));
+	tree->task_counts = calloc(count, sizeof(*tree->task_counts));
 	if (!tree->raws || !tree->nodes || !tree->shown || !tree->successors || !tree->nearest ||
-	    !tree->has_tracks)
+	    !tree->has_tracks || !tree->task_counts)
 		return false;
 	memset(tree->shown, 0xff, count * sizeof(*tree->shown));
 	memset(tree->successors, 0xff, count * sizeof(*tree->successors));
@@ -72,7 +75,10 @@ static void count_threads(struct tree *tree)
 
 		if (!line->sampled)
 			continue;
-		tree->raws[thread->process].thread_count++;
+		if (thread->task)
+			tree->task_counts[thread->process]++;
+		else
+			tree->raws[thread->process].thread_count++;
 		/* Who came and went before it could be read is no loss of the recording's. */
 		if (!line->readable && line->stays)
 			tree->raws[thread->process].not_stopped++;
@@ -108,8 +114,11 @@ static struct stacksnap_error *make_node(struct tree *tree, size_t index)
 	if (!raw->process)
 		return snap_error_no_memory();
 	err = snap_node_create(&of->analysis, raw, &tree->nodes[index]);
-	if (err || !process->told.known)
+	if (err)
 		return err;
+	tree->nodes[index]->task_count = tree->task_counts[index];
+	if (!process->told.known)
+		return NULL;
 	tree->nodes[index]->type = process->told.type;
 	tree->nodes[index]->description =
 		snap_analysis_text(&of->analysis, process->told.description);
@@ -297,15 +306,45 @@ static int by_process_and_tid(const void *left, const void *right)
 {
 	const struct snap_track *a = left, *b = right;
 
-	/* A tid may have been given twice. */
+	/* A tid may have been given twice; and a task may have become another one. */
 	return snap_compare(a->process, b->process) ?:
-	       snap_compare(a->tid, b->tid) ?: snap_compare(a->runs->first, b->runs->first);
+	       snap_compare(a->tid, b->tid) ?:
+	       (a->task && b->task ? snap_task_compare_ids(a->task->id, b->task->id) : 0) ?:
+	       snap_compare(a->runs->first, b->runs->first);
 }
 
 static bool has_track(const struct tree *tree, size_t thread)
 {
 	return tree->of->lines[thread].run_count &&
 	       tree->shown[tree->of->log->threads[thread].process] != HIDDEN;
+}
+
+/* Behind all threads; false without memory. */
+static bool make_task(struct snap_log_analysis *of, uint32_t thread, struct snap_track *track)
+{
+	const struct snap_log_task *from = &of->log->tasks[of->log->threads[thread].task - 1];
+	const struct snap_run *last = &track->runs[track->run_count - 1];
+	struct snap_task *task = snap_log_task(of, thread);
+
+	if (!task)
+		return false;
+	task->state = last->task_state;
+	task->wait = last->wchan;
+	track->task = task;
+	track->runtime = snap_analysis_text(&of->analysis, from->runtime);
+	track->name = task->name ? task->name : track->runtime;
+	track->tid = SNAP_TASK_FIRST_TID;
+	return track->runtime;
+}
+
+/* They are sorted: each task gets a number that no thread has. */
+static void number_tasks(struct snap_recording *recording)
+{
+	pid_t next = SNAP_TASK_FIRST_TID;
+
+	for (size_t i = 0; i < recording->track_count; i++)
+		if (recording->tracks[i].task)
+			recording->tracks[i].tid = next++;
 }
 
 static bool make_tracks(const struct tree *tree)
@@ -334,8 +373,12 @@ static bool make_tracks(const struct tree *tree)
 			.runs = of->lines[i].runs,
 			.run_count = of->lines[i].run_count,
 		};
+		if (thread->task &&
+		    !make_task(of, (uint32_t)i, &recording->tracks[recording->track_count - 1]))
+			return false;
 	}
 	qsort(recording->tracks, count, sizeof(*recording->tracks), by_process_and_tid);
+	number_tasks(recording);
 	return true;
 }
 

@@ -4,7 +4,7 @@
  *
  *     collect (managed frames -> records; tasks -> raw stacks)          collect.c
  *     merge   (managed frames into the native stacks of threads)        merge.c
- *     group   (equal tasks -> one stack; labels in common)              group.c, labels.c
+ *     group   (equal tasks -> one stack; labels in common)              group.c
  *     nest    (tasks with ids in their labels -> logical processes)     logical.c
  *             (tasks that await each other -> their tree)               awaits.c
  *     arrange (the same in the order in which they are shown)           arrange.c
@@ -17,6 +17,7 @@
 
 #include "analyze/analysis.h"
 #include "analyze/filter.h"
+#include "model/task_label.h"
 
 /* What the runtimes know of a thread that is about to be unwound. */
 void snap_task_find_thread(const struct snap_raw_process *raw, struct snap_raw_thread *thread);
@@ -40,22 +41,6 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 					 const struct snap_raw_process *raw,
 					 const struct snap_filter_stack *facts,
 					 struct snap_node *node) _must_check_;
-
-/* ---- labels ---- */
-
-/* Sorts labels by key; of several with one key the first stays. How many are left. */
-size_t snap_task_sort_labels(struct snap_label *labels, size_t count);
-/* The value of a key in sorted labels; NULL: there is none. */
-const char *snap_task_label(const struct snap_label *labels, size_t count, const char *key);
-/*
- * Leaves in labels those that are in the others, too; both sorted. How many are left.
- */
-size_t snap_task_common_labels(struct snap_label *labels, size_t count,
-			       const struct snap_label *others, size_t other_count);
-/* The key by which a label of a program is shown among ours; NULL without memory. */
-const char *snap_task_shown_key(struct snap_interner *strings, const char *key);
-/* Whether a label tells which logical process a task is of, which is not told again below it. */
-bool snap_task_is_tree_label(const struct snap_options *options, const char *key, bool flat);
 
 /* ---- logical processes ---- */
 
@@ -119,9 +104,6 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 
 bool snap_task_is_shown(const struct snap_options *options, const struct snap_task *task,
 			const struct snap_filter_stack *stack);
-/* Labels of a stack whose tasks are there; `hidden`: which of them are not repeated. */
-bool snap_task_label_stack(struct snap_interner *strings, const struct snap_options *options,
-			   struct snap_stack *stack, bool in_tree) _must_check_;
 /*
  * The options' filters for the stacks of tasks of a node that was read without them: tasks go,
  * stacks without any go, and logical processes are arranged anew. NO_MEMORY.

@@ -91,7 +91,10 @@ static void put_samples(struct snap_json_document *document, const struct snap_s
 		snap_json_number_if(json, "duration_ns", length);
 	snap_json_begin(json, "states", '{');
 	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++)
-		snap_json_number_if(json, snap_state_word(i), (int64_t)stack->state_samples[i]);
+		if (stack->state_samples[i])
+			snap_json_number(
+				json, stack->runtime ? snap_task_state_word(i) : snap_state_word(i),
+				(int64_t)stack->state_samples[i]);
 	snap_json_end(json, '}');
 }
 

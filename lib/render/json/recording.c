@@ -29,6 +29,7 @@ static void put_head(struct snap_json_document *document, const struct snap_reco
 	snap_json_number(json, "sample_count", (int64_t)groups->samples);
 	snap_json_number(json, "process_count", (int64_t)snapshot->process_count);
 	snap_json_number(json, "thread_count", (int64_t)snapshot->thread_count);
+	snap_json_number_if(json, "task_count", (int64_t)snapshot->task_count);
 	snap_json_number(json, "stack_count", (int64_t)snapshot->stack_count);
 }
 

@@ -45,6 +45,8 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 		if (task->label_count)
 			snap_json_labels_put(json, task->labels, task->label_count);
 		snap_json_true_if(json, "labels_cut", task->labels_cut);
+		if (stack->thread_samples)
+			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');

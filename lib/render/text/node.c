@@ -148,11 +148,14 @@ static void info_part(struct info *info, const char *word, const char *value)
 static void info_samples(struct info *info, const struct snap_node *node)
 {
 	uint64_t samples = 0;
-	char text[160];
+	char text[160], tasks[48] = "";
 
+	if (node->task_count)
+		snprintf(tasks, sizeof(tasks), "%zu task%s, ", node->task_count,
+			 plural(node->task_count));
 	for (size_t i = 0; i < node->stack_count; i++)
 		samples += node->stacks[i].samples;
-	snprintf(text, sizeof(text), "%zu thread%s, %" PRIu64 " samples in %zu stack%s",
+	snprintf(text, sizeof(text), "%s%zu thread%s, %" PRIu64 " samples in %zu stack%s", tasks,
 		 node->thread_count, plural(node->thread_count), samples, node->stack_count,
 		 plural(node->stack_count));
 	info_part(info, text, NULL);

@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "model/group_label.h"
+#include "model/task_label.h"
 #include "render/view/limit.h"
 
 #include <inttypes.h>
@@ -38,9 +39,57 @@ static struct snap_member thread_of(const struct snap_track *track, const struct
 	};
 }
 
-/* A group of `count` threads, which the caller fills in. False without memory. */
+/* A task as it stood. */
+static struct snap_task task_of(const struct snap_track *track, const struct snap_run *run)
+{
+	struct snap_task task = *track->task;
+
+	task.state = run->task_state;
+	task.wait = run->wchan;
+	return task;
+}
+
+/* As tasks of snapshots are told apart; `id`: of the stack. */
+static uint64_t task_key(const struct snap_track *track, const struct snap_run *run,
+			 const struct snap_options *options, uint64_t id)
+{
+	const struct snap_task *task = track->task;
+	unsigned by = options->group_by | SNAP_GROUP_STACK;
+	uint64_t hash = snap_hash_text(track->runtime, snap_hash_number(by, id | 1));
+
+	if (by & SNAP_GROUP_STATE) {
+		hash = snap_hash_text(snap_task_state_word(run->task_state), hash);
+		hash = snap_hash_text(run->wchan, hash);
+	}
+	if (by & SNAP_GROUP_NAME)
+		hash = snap_hash_text(task->name, hash);
+	if (by & SNAP_GROUP_TYPE)
+		hash = snap_hash_number(false, hash);
+	if (by & SNAP_GROUP_TID)
+		hash = snap_hash_text(task->id, hash);
+	for (size_t i = 0; i < options->group_label_count; i++)
+		hash = snap_hash_text(
+			snap_task_label(task->labels, task->label_count, options->group_labels[i]),
+			hash);
+	return hash;
+}
+
+/* What tells the group of a thread, or of a task. */
+static uint64_t key_of(const struct snap_track *track, const struct snap_run *run,
+		       const struct snap_options *options, uint64_t id)
+{
+	struct snap_member thread;
+
+	if (track->task)
+		return task_key(track, run, options, id);
+	thread = thread_of(track, run);
+	return snap_label_key(&thread, options->group_by | SNAP_GROUP_STACK, id);
+}
+
+/* A group of `count` threads or tasks, which the caller fills in. False without memory. */
 static bool make_stack(struct snap_arena *arena, const struct snap_recorded_stack *from,
-		       uint64_t id, size_t count, struct snap_stack *stack)
+		       uint64_t id, const struct snap_track *first, size_t count,
+		       struct snap_stack *stack)
 {
 	*stack = (struct snap_stack){
 		.count = count,
@@ -51,13 +100,27 @@ static bool make_stack(struct snap_arena *arena, const struct snap_recorded_stac
 		.unwind_detail = from->unwind_detail,
 		.gap_frame = from->gap_frame,
 		.gap_count = from->gap_count,
-		.threads = snap_arena_new_array(arena, count, struct snap_member),
-		.thread_count = count,
 		.frames = from->frames,
 		.frame_count = from->frame_count,
 	};
 	snprintf(stack->id, sizeof(stack->id), "%016" PRIx64, id);
-	return stack->threads != NULL;
+	if (first->task) {
+		stack->runtime = first->runtime;
+		stack->tasks = snap_arena_new_array(arena, count, struct snap_task);
+		stack->task_count = count;
+		return stack->tasks;
+	}
+	stack->threads = snap_arena_new_array(arena, count, struct snap_member);
+	stack->thread_count = count;
+	return stack->threads;
+}
+
+/* False without memory. */
+static bool label_stack(struct snap_interner *strings, const struct snap_options *options,
+			struct snap_stack *stack)
+{
+	return stack->runtime ? snap_task_label_stack(strings, options, stack, false)
+			      : snap_label_stack(strings, stack);
 }
 
 /* The facts of a process, without stacks and children; NULL without memory. */
@@ -71,7 +134,7 @@ static struct snap_node *copy_node(struct snap_arena *arena, const struct snap_n
 	node->child_count = 0;
 	node->stacks = NULL;
 	node->stack_count = 0;
-	node->thread_count = 0;
+	node->thread_count = node->task_count = 0;
 	node->threads_missed = 0;
 	node->stop_duration_ns = 0;
 	return node;
@@ -163,19 +226,17 @@ static size_t list_items(struct snap_instants *instants, size_t process, size_t 
 			 uint32_t tick, struct item *items, size_t *count_ret)
 {
 	const struct snap_recording *recording = instants->recording;
-	unsigned group_by = instants->options->group_by | SNAP_GROUP_STACK;
 	size_t count = 0;
 
 	for (; track < recording->track_count && recording->tracks[track].process == process;
 	     track++) {
 		const struct snap_run *run = run_at(instants, track, tick);
-		struct snap_member thread;
 
 		if (!run)
 			continue;
-		thread = thread_of(&recording->tracks[track], run);
 		items[count++] = (struct item){
-			snap_label_key(&thread, group_by, instants->ids[run->stack]),
+			key_of(&recording->tracks[track], run, instants->options,
+			       instants->ids[run->stack]),
 			track,
 			run->stack,
 		};
@@ -198,16 +259,20 @@ static bool group_items(struct snap_instants *instants, struct snap_interner *st
 {
 	const struct snap_recording *recording = instants->recording;
 
-	if (!make_stack(&instants->arena, &recording->stacks[items[0].stack], items[0].id, count,
-			stack))
+	if (!make_stack(&instants->arena, &recording->stacks[items[0].stack], items[0].id,
+			&recording->tracks[items[0].track], count, stack))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_track *track = &recording->tracks[items[i].track];
 
-		stack->threads[i] =
-			thread_of(track, &track->runs[instants->cursors[items[i].track]]);
+		const struct snap_run *run = &track->runs[instants->cursors[items[i].track]];
+
+		if (stack->runtime)
+			stack->tasks[i] = task_of(track, run);
+		else
+			stack->threads[i] = thread_of(track, run);
 	}
-	return snap_label_stack(strings, stack);
+	return label_stack(strings, instants->options, stack);
 }
 
 static bool group_all_items(struct snap_instants *instants, struct snap_interner *strings,
@@ -241,14 +306,16 @@ static struct snap_node *make_node(struct snap_instants *instants, struct snap_i
 
 	if (!node)
 		return NULL;
-	node->thread_count = count;
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_track *track = &recording->tracks[items[i].track];
 
+		node->task_count += track->task != NULL;
+		node->thread_count += !track->task;
 		if (track->tid == from->pid)
 			node->state = track->runs[instants->cursors[items[i].track]].state;
 	}
-	instants->snapshot.thread_count += count;
+	instants->snapshot.thread_count += node->thread_count;
+	instants->snapshot.task_count += node->task_count;
 	if (count && !group_all_items(instants, strings, items, count, node))
 		return NULL;
 	return node;
@@ -315,9 +382,10 @@ enum {
 	BYTES_OF_VISIT = 1024,
 };
 
-/* A thread in a group: its samples there. */
+/* A thread or a task in a group: its samples there. */
 struct visit {
 	struct snap_member thread;
+	struct snap_task task; /* in place of that; without id: a thread */
 	uint64_t samples;
 	uint32_t track, next; /* next: a visit to the same group */
 };
@@ -333,8 +401,8 @@ struct group {
 struct group_builder {
 	const struct snap_recording *recording;
 	struct snap_recorded_groups *result;
+	const struct snap_options *options;
 	struct snap_interner strings;
-	unsigned group_by;
 	uint64_t *ids; /* of stacks */
 	struct group *groups;
 	size_t group_count, group_capacity;
@@ -381,23 +449,34 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 }
 
 /* Of a thread in a group is told only what holds at all of its samples there. */
-static void add_to_visit(struct visit *visit, const struct snap_member *thread, uint64_t samples)
+static void add_to_visit(struct visit *visit, const struct snap_track *track,
+			 const struct snap_run *run)
 {
-	visit->samples += samples;
-	visit->thread.state = thread->state;
-	if (!snap_same_text(visit->thread.syscall, thread->syscall))
+	visit->samples += snap_run_samples(run);
+	if (track->task) {
+		if (visit->task.state != run->task_state)
+			visit->task.state = SNAP_TASK_UNKNOWN;
+		if (!snap_same_text(visit->task.wait, run->wchan))
+			visit->task.wait = NULL;
+		return;
+	}
+	visit->thread.state = run->state;
+	if (!snap_same_text(visit->thread.syscall, run->syscall))
 		visit->thread.syscall = NULL;
-	if (!snap_same_text(visit->thread.wchan, thread->wchan))
+	if (!snap_same_text(visit->thread.wchan, run->wchan))
 		visit->thread.wchan = NULL;
 }
 
 static bool add_visit(struct group_builder *builder, struct group *group, uint32_t track,
-		      const struct snap_member *thread, uint64_t samples)
+		      const struct snap_run *run)
 {
+	const struct snap_track *of = &builder->recording->tracks[track];
+	struct visit visit = { .samples = snap_run_samples(run), .track = track, .next = NONE };
+
 	uint32_t number = (uint32_t)builder->visit_count;
 
 	if (group->last != NONE && builder->visits[group->last].track == track) {
-		add_to_visit(&builder->visits[group->last], thread, samples);
+		add_to_visit(&builder->visits[group->last], of, run);
 		return true;
 	}
 	group->count += group->last_track != track;
@@ -409,7 +488,13 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	}
 	if (!snap_reserve_array(builder->visits, builder->visit_capacity, number + 1ul))
 		return false;
-	builder->visits[builder->visit_count++] = (struct visit){ *thread, samples, track, NONE };
+	if (of->task)
+		visit.task = task_of(of, run);
+	else
+		visit.thread = thread_of(of, run);
+	/* Samples of one thread may have been copied in different ways. */
+	visit.thread.taken = SNAP_TAKEN_TOGETHER;
+	builder->visits[builder->visit_count++] = visit;
 	if (group->last == NONE)
 		group->first = number;
 	else
@@ -425,30 +510,32 @@ static bool add_track(struct group_builder *builder, uint32_t number)
 
 	for (size_t i = 0; i < track->run_count; i++) {
 		const struct snap_run *run = &track->runs[i];
-		struct snap_member thread = thread_of(track, run);
 		uint64_t samples = snap_run_samples(run);
-		uint64_t id = snap_label_key(&thread, builder->group_by, builder->ids[run->stack]);
+		uint64_t id = key_of(track, run, builder->options, builder->ids[run->stack]);
 		struct group *group = find_group(builder, id, track->process, run->stack);
 
-		/* Samples of one thread may have been copied in different ways. */
-		thread.taken = SNAP_TAKEN_TOGETHER;
-		if (!group || !add_visit(builder, group, number, &thread, samples))
+		if (!group || !add_visit(builder, group, number, run))
 			return false;
 		group->samples += samples;
-		group->states[run->state] += samples;
+		group->states[track->task ? run->task_state : run->state] += samples;
 		builder->result->samples += samples;
 	}
-	builder->result->thread_count += track->run_count > 0;
+	if (track->task)
+		builder->result->task_count += track->run_count > 0;
+	else
+		builder->result->thread_count += track->run_count > 0;
 	return true;
 }
 
 /* ---- as stacks ---- */
 
-/* Threads that were in several states have none in common. */
+/* Threads that were in several states have none in common; those of tasks tell themselves. */
 static void drop_state(struct snap_stack *stack, const struct group *group)
 {
 	size_t states = 0, kept = 0;
 
+	if (stack->runtime)
+		return;
 	for (size_t i = 0; i < SNAP_STATE_COUNT; i++)
 		states += group->states[i] > 0;
 	for (size_t i = 0; i < stack->label_count; i++)
@@ -463,21 +550,25 @@ static bool fill_stack(struct group_builder *builder, const struct group *group,
 	struct snap_arena *arena = &builder->result->arena;
 	uint64_t *samples = snap_arena_new_array(arena, group->listed, uint64_t);
 
-	if (!samples || !make_stack(arena, &builder->recording->stacks[group->stack], group->id,
-				    group->listed, stack))
+	if (!samples ||
+	    !make_stack(arena, &builder->recording->stacks[group->stack], group->id,
+			&builder->recording->tracks[group->last_track], group->listed, stack))
 		return false;
 	stack->count = group->count;
 	for (uint32_t i = 0, at = group->first; i < group->listed; i++) {
 		const struct visit *visit = &builder->visits[at];
 
-		stack->threads[i] = visit->thread;
+		if (stack->runtime)
+			stack->tasks[i] = visit->task;
+		else
+			stack->threads[i] = visit->thread;
 		samples[i] = visit->samples;
 		at = visit->next;
 	}
 	stack->samples = group->samples;
 	stack->thread_samples = samples;
 	stack->state_samples = snap_arena_memdup(arena, group->states, sizeof(group->states));
-	if (!stack->state_samples || !snap_label_stack(&builder->strings, stack))
+	if (!stack->state_samples || !label_stack(&builder->strings, builder->options, stack))
 		return false;
 	drop_state(stack, group);
 	return true;
@@ -538,7 +629,10 @@ static struct snap_node **copy_all_nodes(struct group_builder *builder)
 		nodes[i] = node;
 	}
 	for (size_t i = 0; nodes && i < recording->track_count; i++)
-		nodes[recording->tracks[i].process]->thread_count++;
+		if (recording->tracks[i].task)
+			nodes[recording->tracks[i].process]->task_count++;
+		else
+			nodes[recording->tracks[i].process]->thread_count++;
 	return nodes;
 }
 
@@ -556,6 +650,7 @@ static bool make_snapshot(struct group_builder *builder, const struct snap_optio
 		.duration_ns = recording->duration_ns,
 		.process_count = recording->process_count,
 		.thread_count = result->thread_count,
+		.task_count = result->task_count,
 		.stack_count = builder->group_count,
 		.flat = options->flat,
 		.missing = recording->missing,
@@ -575,7 +670,7 @@ struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *g
 	_cleanup_(builder_deinit) struct group_builder builder = {
 		.recording = recording,
 		.result = groups,
-		.group_by = options->group_by | SNAP_GROUP_STACK,
+		.options = options,
 		.most_visits =
 			options->max_memory ? options->max_memory / BYTES_OF_VISIT : SIZE_MAX,
 	};

@@ -42,6 +42,7 @@ struct snap_recorded_groups {
 	struct snap_snapshot snapshot; /* warnings are the recording's, too */
 	uint64_t samples;
 	size_t thread_count; /* that were sampled */
+	size_t task_count;   /* that were seen waiting */
 };
 
 /* NO_MEMORY; released by snap_recorded_groups_deinit() in any case. */

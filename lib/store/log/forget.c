@@ -75,6 +75,8 @@ struct compaction {
 	struct snap_arena arena;
 	struct snap_interner strings;
 	const char **thread_names, **reasons;
+	struct snap_log_task *tasks; /* those that are left */
+	size_t task_count;
 	struct snap_log_call *calls;
 	struct snap_label **labels; /* of each set that is left */
 	struct snap_frame *names;
@@ -92,6 +94,7 @@ static void compaction_deinit(struct compaction *compaction)
 	free(compaction->labels);
 	free(compaction->thread_names);
 	free(compaction->reasons);
+	free(compaction->tasks);
 	free(compaction->calls);
 	free(compaction->names);
 	snap_interner_deinit(&compaction->strings);
@@ -132,6 +135,23 @@ static void mark_threads(const struct snap_log *log, struct compaction *compacti
 	}
 }
 
+/* Labels are those of a space, which stays as long as they do. */
+static void mark_labels_of_tasks(const struct snap_log *log, struct compaction *compaction)
+{
+	for (size_t i = 0; i < log->thread_count; i++) {
+		uint32_t task = compaction->threads.to[i] ? log->threads[i].task : 0;
+		uint32_t labels = task ? log->tasks[task - 1].labels : 0;
+		uint32_t space;
+
+		if (!labels)
+			continue;
+		space = log->label_sets[labels - 1].space;
+		compaction->label_sets.to[labels - 1] = 1;
+		compaction->spaces.to[space] = 1;
+		compaction->processes.to[log->spaces[space].process] = 1;
+	}
+}
+
 static void mark_processes(const struct snap_log *log, struct compaction *compaction)
 {
 	for (size_t i = 0; i < log->process_count; i++)
@@ -153,6 +173,7 @@ static void mark_processes(const struct snap_log *log, struct compaction *compac
 		for (size_t k = 0; k < stack->frame_count; k++)
 			compaction->frames.to[log->frame_ids[stack->frame_start + k]] = 1;
 	}
+	mark_labels_of_tasks(log, compaction);
 	for (size_t i = 0; i < log->process_count; i++)
 		if (compaction->processes.to[i] && log->processes[i].space != UINT32_MAX)
 			compaction->spaces.to[log->processes[i].space] = 1;
@@ -215,6 +236,38 @@ static bool copy_labels(const struct snap_log *log, struct compaction *compactio
 				return false;
 	}
 	return compaction->labels;
+}
+
+static bool copy_creator(struct compaction *compaction, struct snap_log_task *task)
+{
+	struct snap_entry *entry;
+
+	if (!task->created_by)
+		return true;
+	entry = snap_arena_memdup(&compaction->arena, task->created_by, sizeof(*entry));
+	task->created_by = entry;
+	return entry && copy_text(compaction, &entry->function) &&
+	       copy_text(compaction, &entry->file);
+}
+
+static bool copy_tasks(const struct snap_log *log, struct compaction *compaction)
+{
+	compaction->tasks = calloc(log->task_count + 1, sizeof(*compaction->tasks));
+	for (size_t i = 0; compaction->tasks && i < log->thread_count; i++) {
+		struct snap_log_task *task;
+
+		if (compaction->threads.to[i] == UINT32_MAX || !log->threads[i].task)
+			continue;
+		task = &compaction->tasks[compaction->task_count++];
+		*task = log->tasks[log->threads[i].task - 1];
+		if (task->labels)
+			task->labels = compaction->label_sets.to[task->labels - 1] + 1;
+		if (!copy_text(compaction, &task->id) || !copy_text(compaction, &task->name) ||
+		    !copy_text(compaction, &task->runtime) ||
+		    !copy_text(compaction, &task->parent) || !copy_creator(compaction, task))
+			return false;
+	}
+	return compaction->tasks;
 }
 
 static bool copy_texts(const struct snap_log *log, struct compaction *compaction)
@@ -310,6 +363,7 @@ static void move_threads(struct snap_log *log, const struct compaction *compacti
 {
 	struct snap_log_standing *standing = log->index->standing;
 	size_t before = 0;
+	uint32_t task = 0;
 
 	for (size_t i = 0; i < log->thread_count; i++) {
 		uint32_t to = compaction->threads.to[i];
@@ -319,6 +373,8 @@ static void move_threads(struct snap_log *log, const struct compaction *compacti
 		log->threads[to] = log->threads[i];
 		log->threads[to].process = compaction->processes.to[log->threads[i].process];
 		log->threads[to].name = compaction->thread_names[to];
+		if (log->threads[to].task)
+			log->threads[to].task = ++task;
 		standing[to] = standing[i];
 		move_change(compaction, &standing[to].change);
 		if (i < log->before_count) {
@@ -386,6 +442,9 @@ static void move_texts(struct snap_log *log, struct compaction *compaction)
 	log->name_count = compaction->name_count;
 	for (size_t i = 0; i < log->label_set_count; i++)
 		log->label_sets[i].labels = compaction->labels[i];
+	if (compaction->task_count)
+		memcpy(log->tasks, compaction->tasks, compaction->task_count * sizeof(*log->tasks));
+	log->task_count = compaction->task_count;
 }
 
 /* Memory that a burst left behind goes back. */
@@ -414,6 +473,7 @@ static void shrink_all(struct snap_log *log)
 	shrink(log->processes, log->process_capacity, log->process_count);
 	shrink(log->threads, log->thread_capacity, log->thread_count);
 	shrink(index->standing, index->standing_capacity, log->thread_count);
+	shrink(log->tasks, log->task_capacity, log->task_count);
 	shrink(log->before, index->before_capacity, log->before_count);
 	shrink(log->frames, log->frame_capacity, log->frame_count);
 	shrink(log->frame_ids, log->frame_id_capacity, log->frame_id_count);
@@ -447,7 +507,7 @@ static struct stacksnap_error *compact_log(struct snap_log *log)
 	snap_arena_init(&compaction.arena);
 	snap_interner_init(&compaction.strings, &compaction.arena);
 	if (!mark_elements(log, &compaction) || !copy_texts(log, &compaction) ||
-	    !copy_labels(log, &compaction))
+	    !copy_labels(log, &compaction) || !copy_tasks(log, &compaction))
 		return snap_error_no_memory();
 	move_threads(log, &compaction);
 	log->thread_count = kept_count(&compaction.threads);

@@ -117,6 +117,8 @@ void snap_log_charge_frame(struct snap_log *log, uint32_t frame);
 void snap_log_charge_labels(struct snap_log *log, uint32_t set);
 void snap_log_charge_stack(struct snap_log *log, uint32_t space, size_t frames);
 void snap_log_charge_thread(struct snap_log *log, uint32_t process);
+/* What a task costs beside its thread, by the number of that. */
+void snap_log_charge_task(struct snap_log *log, uint32_t thread);
 void snap_log_charge_name(struct snap_log *log, uint32_t process);
 /* Its strings, mappings and pieces have changed. */
 void snap_log_charge_space(struct snap_log *log, uint32_t space);

@@ -18,7 +18,8 @@ enum {
 	COST_FRAME_OF_STACK = 12, /* its number here, a pointer in the recording */
 	COST_FRAME = 512,         /* a distinct one, with its name */
 	COST_THREAD = 512,
-	COST_NAME = 64, /* another name of a thread */
+	COST_TASK = 1024, /* beside the thread's, with its place in the report */
+	COST_NAME = 64,   /* another name of a thread */
 	COST_LABELS = 128,
 	COST_LABEL = 64, /* beside its texts, which the log and the report have */
 	COST_PROCESS = 2048,
@@ -109,6 +110,17 @@ void snap_log_charge_thread(struct snap_log *log, uint32_t process)
 	charge_things(log, process, COST_THREAD);
 }
 
+void snap_log_charge_task(struct snap_log *log, uint32_t thread)
+{
+	const struct snap_log_task *task = &log->tasks[log->threads[thread].task - 1];
+	const struct snap_entry *by = task->created_by;
+
+	charge_things(log, log->threads[thread].process,
+		      COST_TASK + text_cost(task->id) + text_cost(task->name) +
+			      text_cost(task->parent) + text_cost(by ? by->function : NULL) +
+			      text_cost(by ? by->file : NULL));
+}
+
 void snap_log_charge_name(struct snap_log *log, uint32_t process)
 {
 	charge_things(log, process, COST_NAME);
@@ -139,8 +151,11 @@ void snap_log_count_costs(struct snap_log *log)
 	index->account_count = log->process_count;
 	if (log->process_count)
 		memset(index->accounts, 0, log->process_count * sizeof(*index->accounts));
-	for (size_t i = 0; i < log->thread_count; i++)
+	for (size_t i = 0; i < log->thread_count; i++) {
 		snap_log_charge_thread(log, log->threads[i].process);
+		if (log->threads[i].task)
+			snap_log_charge_task(log, (uint32_t)i);
+	}
 	for (size_t i = 0; i < log->frame_count; i++)
 		snap_log_charge_frame(log, (uint32_t)i);
 	for (size_t i = 0; i < log->label_set_count; i++)

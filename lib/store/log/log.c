@@ -118,6 +118,7 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->spaces);
 	free(log->processes);
 	free(log->threads);
+	free(log->tasks);
 	free(log->frames);
 	free(log->frame_ids);
 	free(log->stacks);
@@ -175,7 +176,7 @@ struct stacksnap_error *snap_log_add_thread(struct snap_log *log, uint32_t proce
 					    uint32_t *ret)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_log_thread thread = { process, tid, ns_tid, name, kernel };
+	struct snap_log_thread thread = { process, tid, ns_tid, name, kernel, 0 };
 	uint32_t number = (uint32_t)log->thread_count;
 
 	assert(process < log->process_count);
@@ -333,6 +334,7 @@ size_t snap_log_bytes(const struct snap_log *log)
 			 index->spaces[i].blob_count * (sizeof(struct snap_piece) + sizeof(void *));
 	bytes += log->process_capacity * sizeof(*log->processes);
 	bytes += log->thread_capacity * (sizeof(*log->threads) + sizeof(*index->standing));
+	bytes += log->task_capacity * sizeof(*log->tasks);
 	bytes += log->frame_capacity * sizeof(*log->frames);
 	bytes += log->frame_id_capacity * sizeof(*log->frame_ids);
 	bytes += log->stack_capacity * sizeof(*log->stacks);

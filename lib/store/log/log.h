@@ -66,6 +66,21 @@ struct stacksnap_error *snap_log_rename_thread(struct snap_log *log, uint32_t th
 					       const char *name) _must_check_;
 
 /*
+ * A task, in place of a thread; texts are copied and cut, and `task->labels` is not looked at.
+ * `labels`: sorted by key, each key once, or none. *ret is its number among the threads.
+ */
+struct stacksnap_error *snap_log_add_task(struct snap_log *log, uint32_t process, uint32_t space,
+					  const struct snap_log_task *task,
+					  const struct snap_label *labels, size_t label_count,
+					  uint32_t *ret) _must_check_;
+/*
+ * What a change of a task has as its `syscall` for a runtime's reason to wait; -1: there is none, or
+ * there are too many.
+ */
+struct stacksnap_error *snap_log_wait(struct snap_log *log, const char *wait,
+				      int16_t *ret) _must_check_;
+
+/*
  * It has ended, within a tick: it stands nowhere from here on, and may be forgotten. A thread that
  * merely is GONE (--mode cpu) may come back and keeps its number.
  */

@@ -74,6 +74,10 @@ static void code_statistics(struct snap_log_file *file, struct snap_recording_st
 		return;
 	snap_log_code_any(file, stats->left_out);
 	snap_log_code_duration(file, &stats->elapsed_ns);
+	if (file->version < SNAP_LOG_VERSION_TASKS)
+		return;
+	snap_log_code_any(file, stats->task_looks);
+	snap_log_code_any(file, stats->task_looks_left_out);
 }
 
 static void code_head(struct snap_log_file *file)
@@ -100,6 +104,8 @@ static void code_data(struct snap_log_file *file)
 	snap_log_code_processes(file);
 	snap_log_code_threads(file);
 	snap_log_code_stacks(file);
+	if (file->version >= SNAP_LOG_VERSION_TASKS)
+		snap_log_code_tasks(file);
 	snap_log_code_ticks(file);
 	code_statistics(file, &file->log->stats);
 }

@@ -15,8 +15,9 @@
  *	HEAD     texts; host; time, period, flags
  *	DATA     texts; new processes; spaces that changed; processes that changed; new threads;
  *	         threads with a new name; reasons, calls, frames (managed ones with their names),
- *	         sets of labels, stacks; number of the first tick, and how threads stood before it
- *	         (in the first chunk alone); ticks with their changes; statistics
+ *	         sets of labels, stacks; tasks, one for each new thread whose tid is 0; number of
+ *	         the first tick, and how threads stood before it (in the first chunk alone); ticks
+ *	         with their changes; statistics
  *	NAMES    texts; other frames with their names
  *	END      texts; why it ended; statistics; warnings
  *
@@ -34,9 +35,11 @@
 #include "store/recording/file.h"
 
 enum {
-	SNAP_LOG_VERSION = 3,
+	SNAP_LOG_VERSION = 4,
 	SNAP_LOG_VERSION_BUDGET = 2,  /* statistics: samples left out, and the whole time */
 	SNAP_LOG_VERSION_MANAGED = 3, /* managed frames, and labels of stacks */
+	/* tasks that wait; statistics: looks at them; languages of all frames */
+	SNAP_LOG_VERSION_TASKS = 4,
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
@@ -79,7 +82,8 @@ struct snap_log_file {
 	struct snap_log_text *texts;
 	size_t text_count, text_capacity;
 	/* how many of each the file has */
-	size_t processes, threads, reasons, calls, frames, label_sets, stacks;
+	size_t processes, threads, tasks, reasons, calls, frames, label_sets, stacks;
+	size_t task_threads; /* of the threads: those that are tasks */
 	uint64_t ticks, changes;
 	bool has_ticks; /* where its ticks begin is told */
 	/* what numbers are told as the distance from */
@@ -193,6 +197,7 @@ void snap_log_code_space(struct snap_log_file *file, uint32_t *space);
 void snap_log_code_stacks(struct snap_log_file *file);
 void snap_log_code_names(struct snap_log_file *file);
 void snap_log_code_threads(struct snap_log_file *file);
+void snap_log_code_tasks(struct snap_log_file *file);
 void snap_log_code_ticks(struct snap_log_file *file);
 
 #endif

@@ -73,6 +73,12 @@ static void code_entries(struct snap_log_file *file, struct snap_frame *name)
 		code_entry(file, &name->entries[i]);
 }
 
+static void code_languages(struct snap_log_file *file, struct snap_frame *name)
+{
+	for (size_t i = 0; i < name->entry_count && snap_log_fine(file); i++)
+		snap_log_code_text(file, &name->entries[i].language, LONGEST_LANGUAGE);
+}
+
 /* What a managed frame has beside what others have: it is named from the beginning. */
 static void code_managed(struct snap_log_file *file, struct snap_log_frame *frame)
 {
@@ -85,8 +91,7 @@ static void code_managed(struct snap_log_file *file, struct snap_log_frame *fram
 		snap_log_fail_memory(file);
 	snap_log_code_any(file, name.address);
 	code_entries(file, &name);
-	for (size_t i = 0; i < name.entry_count && snap_log_fine(file); i++)
-		snap_log_code_text(file, &name.entries[i].language, LONGEST_LANGUAGE);
+	code_languages(file, &name);
 	if (!file->reads || !snap_log_fine(file))
 		return;
 	log->names[log->name_count] = name;
@@ -305,6 +310,8 @@ static void code_name(struct snap_log_file *file, struct snap_frame *name)
 		snap_log_code_any(file, name->offset);
 	snap_log_code_any(file, name->file_offset);
 	code_entries(file, name);
+	if (file->version >= SNAP_LOG_VERSION_TASKS)
+		code_languages(file, name);
 }
 
 static bool is_named(const struct snap_log_file *file, size_t index)

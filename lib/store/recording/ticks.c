@@ -43,11 +43,14 @@ static void code_thread(struct snap_log_file *file, void *element, size_t index)
 
 	snap_log_code_index(file, thread->process, file->log->process_count,
 			    "invalid process reference");
-	code_tid(file, &thread->tid, file->last.tid, 1);
+	/* 0: a task, which follows. */
+	code_tid(file, &thread->tid, file->last.tid, file->version < SNAP_LOG_VERSION_TASKS);
 	code_tid(file, &thread->ns_tid, thread->tid, 0);
 	snap_log_code_flag(file, &thread->kernel);
 	snap_log_code_text(file, &thread->name, SNAP_MAX_COMM);
 	file->last.tid = thread->tid;
+	if (file->reads && thread->tid == 0)
+		thread->task = (uint32_t)++file->task_threads;
 	if (file->reads)
 		read_standing(file, index);
 	else
@@ -112,6 +115,12 @@ static void check_change(struct snap_log_file *file, const struct snap_log_chang
 			       log->spaces[log->stacks[change->stack].space].process ==
 				       log->threads[change->thread].process,
 			       "stack of another process");
+	if (log->threads[change->thread].task)
+		snap_log_check(
+			file,
+			change->state < SNAP_TASK_STATE_COUNT &&
+				(change->syscall < 0 || change->syscall >= SNAP_LOG_FIRST_CALL),
+			"invalid state of a task");
 	snap_log_check(file, *changed <= tick, "two changes of a thread in one tick");
 	*changed = tick + 1;
 }

@@ -3,7 +3,7 @@
  * Labels of tasks: what a program wrote, and which of it a stack shows. Sorted by key, so that what
  * many tasks have in common is found in one pass each.
  */
-#include "analyze/task/task.h"
+#include "model/task_label.h"
 
 #include "base/text.h"
 

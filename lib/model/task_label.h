@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Labels of tasks: what a program wrote of them, and what a stack shows of that and of their states.
+ *
+ * The labels of a task are sorted by key, so that what many have in common is found in one pass
+ * each. Knows nothing of how tasks are found, nor of how they are grouped.
+ */
+#ifndef SNAP_MODEL_TASK_LABEL_H
+#define SNAP_MODEL_TASK_LABEL_H
+
+#include "base/arena.h"
+#include "model/options.h"
+#include "model/snapshot.h"
+
+/* Sorts labels by key; of several with one key the first stays. How many are left. */
+size_t snap_task_sort_labels(struct snap_label *labels, size_t count);
+/* The value of a key in sorted labels; NULL: there is none. */
+const char *snap_task_label(const struct snap_label *labels, size_t count, const char *key);
+/*
+ * Leaves in labels those that are in the others, too; both sorted. How many are left.
+ */
+size_t snap_task_common_labels(struct snap_label *labels, size_t count,
+			       const struct snap_label *others, size_t other_count);
+/* The key by which a label of a program is shown among ours; NULL without memory. */
+const char *snap_task_shown_key(struct snap_interner *strings, const char *key);
+/* Whether a label tells which logical process a task is of, which is not told again below it. */
+bool snap_task_is_tree_label(const struct snap_options *options, const char *key, bool flat);
+
+/*
+ * The labels of a stack whose tasks are there: state, wait and name, then the program's own, each
+ * that all tasks share. `in_tree`: those that tell which logical process they are of are not
+ * repeated. False without memory.
+ */
+bool snap_task_label_stack(struct snap_interner *strings, const struct snap_options *options,
+			   struct snap_stack *stack, bool in_tree) _must_check_;
+
+#endif
