@@ -64,17 +64,26 @@ static void drop_plan(struct snap_planned *planned)
 	if (planned->process)
 		planned->process->plan = NULL;
 	free(planned->plan);
-	planned->plan = NULL;
+	free(planned->task_plan);
+	planned->plan = planned->task_plan = NULL;
 	planned->is_known = false;
 }
 
-/* Without memory there is no plan. The new one lies elsewhere than the old one. */
-static void set_plan(struct snap_planned *planned, const struct snap_memory_plan *plan)
+/* Without memory there is none. */
+static struct snap_memory_plan *copy_plan(const struct snap_memory_plan *plan)
 {
 	struct snap_memory_plan *kept = plan ? malloc(sizeof(*kept)) : NULL;
 
 	if (kept)
 		*kept = *plan;
+	return kept;
+}
+
+/* The new one lies elsewhere than the old one. */
+static void set_plan(struct snap_planned *planned, const struct snap_memory_plan *plan)
+{
+	struct snap_memory_plan *kept = copy_plan(plan);
+
 	drop_plan(planned);
 	planned->plan = kept;
 	planned->process->plan = kept;
@@ -92,28 +101,61 @@ static bool begin_asking(struct snap_plans *plans, struct snap_planned *planned)
 	plans->failed |= err != NULL;
 	snap_error_destroy(err);
 	if (plans->failed || planned->space == UINT32_MAX ||
-	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space))
+	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space, true))
 		return false;
 	plans->asked = planned;
+	plans->asked_for_tasks = false;
 	return true;
+}
+
+/* PHP has no tasks. */
+static void ask_for_tasks(struct snap_plans *plans, struct snap_planned *planned)
+{
+	const unsigned with_tasks = SNAP_RUNTIME_GO | SNAP_RUNTIME_CPYTHON;
+
+	if (!plans->options->task_millihertz || plans->options->cpu_only ||
+	    !(planned->process->runtimes & with_tasks) ||
+	    !snap_scout_begin(plans->scout, plans->log->capture, planned->space, false))
+		return;
+	plans->asked = planned;
+	plans->asked_for_tasks = true;
+}
+
+/* An answer; nobody is asked about any more, or for the next one. */
+static void take_answer(struct snap_plans *plans, struct snap_planned *planned,
+			const struct snap_memory_plan *plan)
+{
+	plans->asked = NULL;
+	if (plans->asked_for_tasks) {
+		free(planned->task_plan);
+		planned->task_plan = copy_plan(plan);
+		return;
+	}
+	if (plan || planned->plan)
+		set_plan(planned, plan);
+	planned->is_known = true;
+	if (plan)
+		ask_for_tasks(plans, planned);
 }
 
 /* *done_ret: nobody is asked about any more. */
 static struct stacksnap_error *await_answer(struct snap_plans *plans, int64_t until_ns,
 					    bool *done_ret)
 {
-	struct snap_planned *planned = plans->asked;
-	struct snap_memory_plan plan = { .step_count = 0 };
-	bool found;
-	struct stacksnap_error *err =
-		snap_scout_go_on(plans->scout, until_ns, &plan, &found, done_ret);
+	struct stacksnap_error *err = NULL;
+	bool answered = true;
 
-	if (!*done_ret)
-		return err;
-	plans->asked = NULL;
-	if (!err && (found || planned->plan))
-		set_plan(planned, found ? &plan : NULL);
-	planned->is_known = true;
+	while (!err && answered && plans->asked) {
+		struct snap_memory_plan plan = { .step_count = 0 };
+		bool found;
+
+		err = snap_scout_go_on(plans->scout, until_ns, &plan, &found, &answered);
+		if (err)
+			plans->asked = NULL;
+		else if (answered)
+			take_answer(plans, plans->asked, found ? &plan : NULL);
+	}
+	*done_ret = !plans->asked;
 	return err;
 }
 
@@ -218,6 +260,7 @@ struct stacksnap_error *snap_plans_mapped(struct snap_plans *plans, struct snap_
 		return NULL;
 	if (has_plan_of(plans, planned, parent)) {
 		set_plan(planned, parent->plan);
+		planned->task_plan = copy_plan(parent->task_plan);
 		return NULL;
 	}
 	if (plans->has_begun || now > until || !begin_asking(plans, planned)) {

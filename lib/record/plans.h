@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plans of a recording: which memory of managed runtimes is copied with each sample of a thread.
+ * Plans of a recording: which memory of managed runtimes is copied with each sample of a thread, and
+ * which with a look at the tasks of a process that wait.
  *
  * A scout (roles/scout/scout.h) is asked about processes that look as if they had a runtime, one
  * after the other, between the ticks and for little of the time: who has just come and leaves soon
@@ -20,12 +21,13 @@ struct snap_scout;
 struct snap_planned {
 	struct snap_planned *next, *previous; /* of those that wait for their turn */
 	struct snap_sampled_process *process;
-	uint32_t space;                /* in the log */
-	bool waits;                    /* for its turn, or an answer */
-	bool is_known;                 /* `plan` is the answer for that space */
-	int64_t after_ns;              /* CLOCK_MONOTONIC: its turn does not come before */
-	int64_t wait_ns;               /* how long it waited the last time */
-	struct snap_memory_plan *plan; /* NULL: there is none */
+	uint32_t space;                     /* in the log */
+	bool waits;                         /* for its turn, or an answer */
+	bool is_known;                      /* `plan` is the answer for that space */
+	int64_t after_ns;                   /* CLOCK_MONOTONIC: its turn does not come before */
+	int64_t wait_ns;                    /* how long it waited the last time */
+	struct snap_memory_plan *plan;      /* NULL: there is none */
+	struct snap_memory_plan *task_plan; /* the same of a process as a whole */
 };
 
 struct snap_plans {
@@ -35,6 +37,7 @@ struct snap_plans {
 	bool failed;
 	struct snap_planned *first, *last; /* those that wait */
 	struct snap_planned *asked;        /* the scout is asked about it; NULL: nobody */
+	bool asked_for_tasks;              /* for the second of its plans */
 	int64_t begin_ns;                  /* when the first process came */
 	int64_t spent_ns, idle_ns;
 	bool has_begun; /* the first look is over */

@@ -18,7 +18,8 @@ enum {
 
 /* To the parser: which process comes next; its description is the next message. */
 struct snap_scout_question {
-	uint32_t process; /* its index in the capture */
+	uint32_t process;      /* its index in the capture */
+	uint32_t is_of_thread; /* the plan is for single threads */
 };
 
 /* From the parser: memory of the process at hand. */
@@ -51,7 +52,6 @@ _Static_assert(sizeof(struct snap_scout_answer) != sizeof(struct snap_broker_req
 struct snap_scout_birth {
 	const struct snap_options *options;
 	const struct snap_runtime *const *runtimes; /* NULL behind the last one */
-	bool is_of_thread;                          /* plans are for single threads */
 };
 
 /* The life of the parser: `context` is the birth. */

@@ -32,6 +32,7 @@ struct parser {
 	struct snap_file_finder finder;
 	uint32_t sequence;
 	/* of the process at hand */
+	bool is_of_thread;
 	struct snap_arena arena;
 	struct snap_interner strings;
 	struct snap_hash_table table; /* of blocks, by their address */
@@ -137,7 +138,7 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 		.options = parser->birth->options,
 		.strings = &parser->strings,
 		.arena = &parser->arena,
-		.is_of_thread = parser->birth->is_of_thread,
+		.is_of_thread = parser->is_of_thread,
 	};
 
 	if (snap_error_ignore(
@@ -160,8 +161,9 @@ static void look_for_runtimes(struct parser *parser, struct snap_process *proces
 	snap_module_set_destroy(looked.set);
 }
 
-static void serve(struct parser *parser, uint32_t number)
+static void serve(struct parser *parser, const struct snap_scout_question *question)
 {
+	uint32_t number = question->process;
 	struct snap_scout_answer answer = { .process = number };
 	struct snap_process *process = &parser->capture.processes[number];
 
@@ -169,6 +171,7 @@ static void serve(struct parser *parser, uint32_t number)
 	snap_interner_init(&parser->strings, &parser->arena);
 	if (!snap_process_receive(parser->channel, &parser->arena, process, &parser->bytes))
 		_exit(FAILED);
+	parser->is_of_thread = question->is_of_thread;
 	look_for_runtimes(parser, process, &answer);
 	*process = (struct snap_process){ 0 };
 	munmap(parser->bytes.bytes, parser->bytes.size);
@@ -198,5 +201,5 @@ void snap_scout_serve(void *context, int channel)
 	while (!snap_error_ignore(
 		       snap_wire_receive(channel, &question, sizeof(question), &size, NULL)) &&
 	       size == sizeof(question) && question.process < SNAP_MAX_PROCESSES)
-		serve(&parser, question.process);
+		serve(&parser, &question);
 }

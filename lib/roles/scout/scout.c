@@ -28,6 +28,7 @@ static const int64_t PROCESS_NS = 2000000000, FORGIVEN_NS = 60000000000;
 
 struct snap_scout {
 	struct snap_scout_birth birth;
+	bool is_of_thread;
 	struct snap_opener *opener;
 	struct snap_broker broker;
 	struct snap_peeker *peeker; /* NULL: not needed yet */
@@ -55,7 +56,8 @@ struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 	if (!scout)
 		return snap_error_no_memory();
 	scout->role = SNAP_ROLE_NONE;
-	scout->birth = (struct snap_scout_birth){ options, runtimes, is_of_thread };
+	scout->birth = (struct snap_scout_birth){ options, runtimes };
+	scout->is_of_thread = is_of_thread;
 	err = snap_opener_create(NULL, &scout->opener);
 	if (err)
 		return err;
@@ -95,9 +97,10 @@ static struct stacksnap_error *need_parser(struct snap_scout *scout,
 	return err ? err : snap_parser_spawn(&stay, &scout->role);
 }
 
-static struct stacksnap_error *ask(struct snap_scout *scout, size_t process)
+static struct stacksnap_error *ask(struct snap_scout *scout, size_t process, bool is_of_thread)
 {
-	struct snap_scout_question question = { .process = (uint32_t)process };
+	struct snap_scout_question question = { .process = (uint32_t)process,
+						.is_of_thread = is_of_thread };
 	struct stacksnap_error *err =
 		snap_wire_send(scout->role.channel, &question, sizeof(question), -1);
 
@@ -239,7 +242,8 @@ void snap_scout_leave(struct snap_scout *scout)
 	scout->is_asked = false;
 }
 
-bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process)
+bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process,
+		      bool is_of_thread)
 {
 	struct stacksnap_error *err;
 
@@ -255,7 +259,7 @@ bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *captu
 	snap_opener_set_capture(scout->opener, capture);
 	err = need_parser(scout, capture);
 	if (!err)
-		err = ask(scout, process);
+		err = ask(scout, process, is_of_thread);
 	scout->is_asked = !err;
 	if (err)
 		lose_parser(scout);
@@ -300,7 +304,7 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 
 	*found_ret = false;
 	if (scout->spent_ns >= options->timeout_ns / SHARE_OF_TIME ||
-	    !snap_scout_begin(scout, capture, process))
+	    !snap_scout_begin(scout, capture, process, scout->is_of_thread))
 		return NULL;
 	while (!done && !err)
 		err = snap_scout_go_on(scout, INT64_MAX, plan, found_ret, &done);

@@ -20,8 +20,8 @@
 struct snap_scout;
 
 /*
- * The options and the list of runtimes, which NULL ends, must outlive it. `is_of_thread`: its plans
- * are for single threads. NO_MEMORY.
+ * The options and the list of runtimes, which NULL ends, must outlive it. `is_of_thread`: plans of
+ * snap_scout_plan() are for single threads. NO_MEMORY.
  */
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
 					  const struct snap_runtime *const *runtimes,
@@ -46,9 +46,11 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 /*
  * The same for who has something else to do meanwhile. Begins to ask about a process, an index in
  * the capture, whose mappings are known; until that is over neither moves, and no other is asked
- * about. True: the answer comes by snap_scout_go_on().
+ * about. `is_of_thread`: the plan is to be for single threads. True: the answer comes by
+ * snap_scout_go_on().
  */
-bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process);
+bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *capture, size_t process,
+		      bool is_of_thread);
 /*
  * Gives the parser what it wants until it has answered, or until a time; *done_ret: it has, or
  * there will be no answer. *found_ret: there is a plan. CANCELLED.

@@ -22,8 +22,7 @@ struct snap_remote_frames {
 	size_t count, capacity;
 };
 
-/* The compiler might read it again where that is cheaper. */
-static void take(void *to, const void *from, size_t size)
+void snap_remote_take(void *to, const void *from, size_t size)
 {
 	if (size)
 		memcpy(to, from, size);
@@ -54,14 +53,12 @@ static bool take_pcs(struct snap_remote_unwinder *unwinder, size_t count)
 	return true;
 }
 
-/* A text of its own; NULL: it is none. */
-static const char *take_reason(struct snap_remote_unwinder *unwinder,
-			       const char text[SNAP_EXCHANGE_REASON])
+const char *snap_remote_reason(struct snap_remote_unwinder *unwinder, const char *text, size_t size)
 {
 	const char *reason;
-	size_t length = strnlen(text, SNAP_EXCHANGE_REASON);
+	size_t length = strnlen(text, size);
 
-	if (length == 0 || length == SNAP_EXCHANGE_REASON)
+	if (length == 0 || length == size)
 		return NULL;
 	for (size_t i = 0; i < length; i++)
 		if (text[i] < ' ' || text[i] > '~')
@@ -96,16 +93,15 @@ static bool take_text(struct snap_remote_unwinder *unwinder,
 		if (!snap_reserve_array(unwinder->text, unwinder->text_capacity,
 					unwinder->text_capacity + 1))
 			return false;
-	take(unwinder->text, unwinder->room.text, answer->text_size);
+	snap_remote_take(unwinder->text, unwinder->room.text, answer->text_size);
 	unwinder->text[answer->text_size] = 0;
 	if (answer->text_size > unwinder->most_memory)
 		unwinder->most_memory = answer->text_size;
 	return true;
 }
 
-/* A text by its place + 1; NULL for 0. False: it lies outside, or is too long. */
-static bool text_at(const struct snap_remote_unwinder *unwinder, uint32_t size, uint32_t place,
-		    const char **ret)
+bool snap_remote_text_at(const struct snap_remote_unwinder *unwinder, uint32_t size, uint32_t place,
+			 const char **ret)
 {
 	*ret = place ? unwinder->text + place - 1 : NULL;
 	return place <= size && (!place || strnlen(*ret, SNAP_MAX_NAME) < SNAP_MAX_NAME);
@@ -116,7 +112,7 @@ static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_intern
 {
 	struct snap_exchange_entry entry;
 
-	take(&entry, &unwinder->room.entries[index], sizeof(entry));
+	snap_remote_take(&entry, &unwinder->room.entries[index], sizeof(entry));
 	if (entry.inlined > 1 || entry.system > 1 || entry.language >= SNAP_EXCHANGE_LANGUAGES)
 		return false;
 	*ret = (struct snap_entry){ .line = entry.line,
@@ -124,9 +120,9 @@ static bool take_entry(struct snap_remote_unwinder *unwinder, struct snap_intern
 				    .inlined = entry.inlined,
 				    .system = entry.system,
 				    .language = snap_exchange_languages[entry.language] };
-	return text_at(unwinder, text_size, entry.function, &ret->function) &&
-	       text_at(unwinder, text_size, entry.symbol, &ret->symbol) &&
-	       text_at(unwinder, text_size, entry.file, &ret->file) &&
+	return snap_remote_text_at(unwinder, text_size, entry.function, &ret->function) &&
+	       snap_remote_text_at(unwinder, text_size, entry.symbol, &ret->symbol) &&
+	       snap_remote_text_at(unwinder, text_size, entry.file, &ret->file) &&
 	       snap_intern_text(strings, &ret->function, SNAP_MAX_NAME) &&
 	       snap_intern_text(strings, &ret->symbol, SNAP_MAX_NAME) &&
 	       snap_intern_text(strings, &ret->file, SNAP_MAX_NAME);
@@ -139,7 +135,7 @@ static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote
 	struct snap_exchange_frame taken;
 	struct snap_frame *frame = snap_arena_new(&frames->arena, struct snap_frame);
 
-	take(&taken, &unwinder->room.frames[index], sizeof(taken));
+	snap_remote_take(&taken, &unwinder->room.frames[index], sizeof(taken));
 	if (!frame || !taken.entry_count || taken.entry_count > SNAP_EXCHANGE_MOST_ENTRIES ||
 	    taken.entry_count > answer->entry_count - *entry)
 		return false;
@@ -158,22 +154,22 @@ static bool take_frame(struct snap_remote_unwinder *unwinder, struct snap_remote
 
 /* Which of the pcs are managed frames. */
 static bool take_places(struct snap_remote_unwinder *unwinder,
-			const struct snap_remote_frames *frames,
+			const struct snap_remote_process *process,
 			const struct snap_exchange_answer *answer)
 {
 	uint64_t next = 0;
 
 	for (size_t i = 0; i < answer->managed_count; i++) {
 		struct snap_exchange_managed placed;
+		const struct snap_frame *frame;
 
-		take(&placed, &unwinder->room.managed[i], sizeof(placed));
-		if (placed.at < next || placed.at >= answer->count ||
-		    placed.number >= frames->count ||
+		snap_remote_take(&placed, &unwinder->room.managed[i], sizeof(placed));
+		frame = snap_remote_frame(process, placed.number);
+		if (placed.at < next || placed.at >= answer->count || !frame ||
 		    !snap_reserve_array(unwinder->placed, unwinder->placed_capacity, i + 1))
 			return false;
 		next = placed.at + 1ul;
-		unwinder->placed[i] =
-			(struct snap_log_managed){ placed.at, frames->frames[placed.number] };
+		unwinder->placed[i] = (struct snap_log_managed){ placed.at, frame };
 	}
 	return true;
 }
@@ -184,8 +180,10 @@ static bool take_labels(struct snap_remote_unwinder *unwinder,
 	for (size_t i = 0; i < answer->label_count; i++) {
 		struct snap_label *label = &unwinder->labels[i];
 
-		if (!text_at(unwinder, answer->text_size, answer->labels[i].key, &label->key) ||
-		    !text_at(unwinder, answer->text_size, answer->labels[i].value, &label->value) ||
+		if (!snap_remote_text_at(unwinder, answer->text_size, answer->labels[i].key,
+					 &label->key) ||
+		    !snap_remote_text_at(unwinder, answer->text_size, answer->labels[i].value,
+					 &label->value) ||
 		    !label->key || !label->value ||
 		    (i && strcmp(unwinder->labels[i - 1].key, label->key) >= 0))
 			return false;
@@ -193,26 +191,41 @@ static bool take_labels(struct snap_remote_unwinder *unwinder,
 	return true;
 }
 
-static bool take_managed(struct snap_remote_unwinder *unwinder, struct snap_remote_process *process,
-			 const struct snap_exchange_answer *answer)
+bool snap_remote_take_frames(struct snap_remote_unwinder *unwinder,
+			     struct snap_remote_process *process,
+			     const struct snap_exchange_answer *answer)
 {
 	size_t entry = 0;
 
-	if (answer->managed_count > answer->count || answer->frame_count > SNAP_EXCHANGE_FRAMES ||
-	    answer->entry_count > SNAP_EXCHANGE_ENTRIES ||
-	    answer->label_count > SNAP_EXCHANGE_LABELS || answer->forgets > 1 ||
+	if (answer->frame_count > SNAP_EXCHANGE_FRAMES ||
+	    answer->entry_count > SNAP_EXCHANGE_ENTRIES || answer->forgets > 1 ||
 	    !take_text(unwinder, answer))
 		return false;
 	if (answer->forgets)
 		snap_remote_forget_frames(process);
-	if ((answer->frame_count || answer->managed_count) && !make_frames(process))
+	if (answer->frame_count && !make_frames(process))
 		return false;
 	for (size_t i = 0; i < answer->frame_count; i++)
 		if (process->frames->count >= MOST_FRAMES ||
 		    process->frames->arena.total > MOST_FRAME_BYTES ||
 		    !take_frame(unwinder, process->frames, answer, i, &entry))
 			return false;
-	if (!take_places(unwinder, process->frames, answer) || !take_labels(unwinder, answer))
+	return true;
+}
+
+const struct snap_frame *snap_remote_frame(const struct snap_remote_process *process,
+					   uint32_t number)
+{
+	return process->frames && number < process->frames->count ? process->frames->frames[number]
+								  : NULL;
+}
+
+static bool take_managed(struct snap_remote_unwinder *unwinder, struct snap_remote_process *process,
+			 const struct snap_exchange_answer *answer)
+{
+	if (answer->managed_count > answer->count || answer->label_count > SNAP_EXCHANGE_LABELS ||
+	    !snap_remote_take_frames(unwinder, process, answer) ||
+	    !take_places(unwinder, process, answer) || !take_labels(unwinder, answer))
 		return false;
 	unwinder->managed = (struct snap_remote_managed){
 		.frames = unwinder->placed,
@@ -253,6 +266,6 @@ bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t num
 	};
 	if (snap_unwind_is_whole(ret->end) && !answer.shows_all)
 		return answer.reason[0] == 0;
-	ret->reason = take_reason(unwinder, answer.reason);
+	ret->reason = snap_remote_reason(unwinder, answer.reason, sizeof(answer.reason));
 	return ret->reason;
 }

@@ -52,11 +52,26 @@ static uint64_t whole_pages(uint64_t bytes)
 
 static uint64_t room_bytes(uint64_t pcs)
 {
-	return whole_pages(SNAP_EXCHANGE_PIECES * sizeof(struct snap_memory_piece)) +
-	       SNAP_EXCHANGE_MEMORY + SNAP_EXCHANGE_TEXT +
-	       whole_pages(pcs * sizeof(struct snap_exchange_managed)) +
-	       whole_pages(SNAP_EXCHANGE_FRAMES * sizeof(struct snap_exchange_frame)) +
-	       whole_pages(SNAP_EXCHANGE_ENTRIES * sizeof(struct snap_exchange_entry)) + PAGE;
+	const struct snap_exchange_room *room = NULL;
+
+	return whole_pages(SNAP_EXCHANGE_PIECES * sizeof(*room->pieces)) + SNAP_EXCHANGE_MEMORY +
+	       SNAP_EXCHANGE_TEXT + whole_pages(pcs * sizeof(*room->managed)) +
+	       whole_pages(SNAP_EXCHANGE_FRAMES * sizeof(*room->frames)) +
+	       whole_pages(SNAP_EXCHANGE_ENTRIES * sizeof(*room->entries)) +
+	       whole_pages(SNAP_EXCHANGE_THREADS * sizeof(*room->threads)) +
+	       whole_pages(SNAP_EXCHANGE_THREADS * sizeof(*room->registers)) +
+	       whole_pages(SNAP_EXCHANGE_TASKS * sizeof(*room->tasks)) +
+	       whole_pages(SNAP_EXCHANGE_STACKS * sizeof(*room->stacks)) +
+	       whole_pages(SNAP_EXCHANGE_STACK_FRAMES * sizeof(*room->stack_frames)) +
+	       whole_pages(SNAP_EXCHANGE_TASK_LABELS * sizeof(*room->task_labels)) + PAGE;
+}
+
+static void *place(uint8_t **at, uint64_t bytes)
+{
+	void *here = *at;
+
+	*at += whole_pages(bytes);
+	return here;
 }
 
 /* Behind the pcs, each part on pages of its own. */
@@ -69,12 +84,15 @@ static void place_room(struct snap_remote_unwinder *unwinder, uint8_t *at)
 	at += SNAP_EXCHANGE_MEMORY;
 	room->text = (char *)at;
 	at += SNAP_EXCHANGE_TEXT;
-	room->pieces = (struct snap_memory_piece *)(void *)at;
-	at += whole_pages(SNAP_EXCHANGE_PIECES * sizeof(*room->pieces));
-	room->frames = (struct snap_exchange_frame *)(void *)at;
-	at += whole_pages(SNAP_EXCHANGE_FRAMES * sizeof(*room->frames));
-	room->entries = (struct snap_exchange_entry *)(void *)at;
-	at += whole_pages(SNAP_EXCHANGE_ENTRIES * sizeof(*room->entries));
+	room->pieces = place(&at, SNAP_EXCHANGE_PIECES * sizeof(*room->pieces));
+	room->frames = place(&at, SNAP_EXCHANGE_FRAMES * sizeof(*room->frames));
+	room->entries = place(&at, SNAP_EXCHANGE_ENTRIES * sizeof(*room->entries));
+	room->threads = place(&at, SNAP_EXCHANGE_THREADS * sizeof(*room->threads));
+	room->registers = place(&at, SNAP_EXCHANGE_THREADS * sizeof(*room->registers));
+	room->tasks = place(&at, SNAP_EXCHANGE_TASKS * sizeof(*room->tasks));
+	room->stacks = place(&at, SNAP_EXCHANGE_STACKS * sizeof(*room->stacks));
+	room->stack_frames = place(&at, SNAP_EXCHANGE_STACK_FRAMES * sizeof(*room->stack_frames));
+	room->task_labels = place(&at, SNAP_EXCHANGE_TASK_LABELS * sizeof(*room->task_labels));
 	room->managed = (struct snap_exchange_managed *)(void *)at;
 }
 
@@ -114,8 +132,7 @@ struct stacksnap_error *snap_remote_renew_exchange(struct snap_remote_unwinder *
 void snap_remote_trim_exchange(struct snap_remote_unwinder *unwinder)
 {
 	if (unwinder->most_memory > KEPT_STACK) {
-		madvise(unwinder->room.memory, SNAP_EXCHANGE_MEMORY + SNAP_EXCHANGE_TEXT,
-			MADV_REMOVE);
+		madvise(unwinder->room.memory, whole_pages(room_bytes(0)) - PAGE, MADV_REMOVE);
 		unwinder->most_memory = 0;
 	}
 	if (unwinder->most_used <= KEPT_STACK)
@@ -235,6 +252,37 @@ static void put_memory(struct snap_remote_unwinder *unwinder, const struct snap_
 		unwinder->most_memory = used;
 }
 
+/* What tells which thread is whose: their stacks are not needed. */
+static void put_threads(struct snap_remote_unwinder *unwinder, const struct snap_process *process)
+{
+	const struct snap_exchange_room *room = &unwinder->room;
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < process->thread_count && count < SNAP_EXCHANGE_THREADS; i++) {
+		const struct snap_thread *from = &process->threads[i];
+		struct snap_thread copy = {
+			.tid = from->tid,
+			.ns_tid = from->ns_tid,
+			.state = from->state,
+			.result = from->result,
+			.taken = from->taken,
+			.stack_address = from->stack_address,
+			.registers = room->registers[count],
+		};
+
+		if (from->registers_size <= sizeof(room->registers[0]) && from->registers_size) {
+			copy.registers_size = from->registers_size;
+			memcpy(room->registers[count], from->registers, from->registers_size);
+		}
+		room->threads[count++] = copy;
+	}
+	unwinder->exchange->thread_count = count;
+	if (process->memory)
+		put_memory(unwinder, process->memory);
+	else
+		unwinder->exchange->memory = (struct snap_memory_image){ .piece_count = 0 };
+}
+
 static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_thread *thread)
 {
 	struct snap_exchange *exchange = unwinder->exchange;
@@ -261,7 +309,7 @@ static void put_thread(struct snap_remote_unwinder *unwinder, const struct snap_
 }
 
 static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bool enters,
-		      const struct snap_thread *thread)
+		      const struct snap_remote_question *question)
 {
 	struct snap_exchange *exchange = unwinder->exchange;
 
@@ -273,7 +321,11 @@ static void hand_over(struct snap_remote_unwinder *unwinder, uint32_t number, bo
 	unwinder->resets = false;
 	unwinder->left_count = 0;
 	exchange->file_id = 0;
-	put_thread(unwinder, thread);
+	exchange->wants_tasks = question->whole;
+	if (question->whole)
+		put_threads(unwinder, question->whole);
+	else
+		put_thread(unwinder, question->thread);
 	atomic_store(&exchange->calls, ++unwinder->calls);
 	syscall(SYS_futex, &exchange->calls, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -369,7 +421,7 @@ static void sleep_until(_Atomic uint32_t *futex, uint32_t seen, int64_t ns)
 }
 
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
-				       bool enters, const struct snap_thread *thread)
+				       bool enters, const struct snap_remote_question *question)
 {
 	struct snap_exchange *exchange = unwinder->exchange;
 	enum snap_call_result result = SNAP_CALL_ANSWERED;
@@ -377,7 +429,7 @@ enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, ui
 			       .may_have_left = may_have_left(unwinder) };
 	int64_t awake_until;
 
-	hand_over(unwinder, number, enters, thread);
+	hand_over(unwinder, number, enters, question);
 	watch.begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	watch.look_ns = watch.begin_ns + FIRST_LOOK_NS;
 	awake_until = watch.begin_ns + SNAP_EXCHANGE_AWAKE_NS;

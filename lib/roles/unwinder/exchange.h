@@ -22,15 +22,22 @@ enum {
 	 * works for microseconds is woken later than that, on a processor that has gone to rest.
 	 */
 	SNAP_EXCHANGE_AWAKE_NS = 20000,
-	SNAP_EXCHANGE_PIECES = 1 << 15,  /* of the memory of an interpreter … */
-	SNAP_EXCHANGE_MEMORY = 16 << 20, /* … and its bytes */
+	SNAP_EXCHANGE_PIECES = 1 << 20,  /* of the memory of a runtime … */
+	SNAP_EXCHANGE_MEMORY = 64 << 20, /* … and its bytes */
 	/* In one answer: managed frames that are new, their functions and texts; labels. */
 	SNAP_EXCHANGE_FRAMES = 1 << 13,
 	SNAP_EXCHANGE_ENTRIES = 1 << 14,
 	SNAP_EXCHANGE_MOST_ENTRIES = 64, /* of a frame */
-	SNAP_EXCHANGE_TEXT = 4 << 20,
+	SNAP_EXCHANGE_TEXT = 16 << 20,
 	SNAP_EXCHANGE_LABELS = 64,
 	SNAP_EXCHANGE_LANGUAGES = 3,
+	/* Of a process that was stopped as a whole: its threads … */
+	SNAP_EXCHANGE_THREADS = 1 << 12,
+	/* … and in the answer its tasks, where they stand, the frames of all, and their labels. */
+	SNAP_EXCHANGE_TASKS = 1 << 16,
+	SNAP_EXCHANGE_STACKS = 1 << 16,
+	SNAP_EXCHANGE_STACK_FRAMES = 1 << 20,
+	SNAP_EXCHANGE_TASK_LABELS = 1 << 18,
 };
 
 /* Languages by their numbers. */
@@ -61,6 +68,25 @@ struct snap_exchange_label {
 	uint32_t key, value;
 };
 
+/* Where tasks stand; its frames, by their numbers, follow those of the stack before it. */
+struct snap_exchange_stack {
+	uint32_t frame_count;
+	uint32_t end;    /* enum snap_unwind_end */
+	uint32_t reason; /* a text */
+	uint32_t gap_after;
+	uint64_t gap_count;
+};
+
+/* A task; its labels follow those of the task before it. */
+struct snap_exchange_task {
+	uint32_t id, name, runtime, parent, wait; /* texts */
+	uint32_t creator, creator_file, creator_line;
+	uint32_t stack; /* + 1; 0: a thread runs it, which shows it */
+	uint32_t label_count;
+	uint8_t state; /* enum snap_task_state */
+	uint8_t labels_cut;
+};
+
 /* Where the parts of both sides lie that have no fixed place. */
 struct snap_exchange_room {
 	struct snap_memory_piece *pieces;
@@ -69,6 +95,12 @@ struct snap_exchange_room {
 	struct snap_exchange_frame *frames;
 	struct snap_exchange_entry *entries;
 	char *text;
+	struct snap_thread *threads;
+	uint8_t (*registers)[SNAP_MAX_REGISTERS]; /* one each */
+	struct snap_exchange_task *tasks;
+	struct snap_exchange_stack *stacks;
+	uint32_t *stack_frames;
+	struct snap_exchange_label *task_labels;
 };
 
 struct snap_exchange_answer {
@@ -82,6 +114,10 @@ struct snap_exchange_answer {
 	uint32_t managed_count, frame_count, entry_count, text_size, label_count;
 	struct snap_exchange_label labels[SNAP_EXCHANGE_LABELS];
 	char reason[SNAP_EXCHANGE_REASON]; /* "": none */
+	/* Where tasks were asked for. */
+	uint32_t task_count, stack_count, stack_frame_count, task_label_count;
+	uint8_t has_tasks; /* a runtime of tasks is in the process */
+	uint8_t cut;       /* some tasks are not there */
 };
 
 struct snap_exchange {
@@ -95,6 +131,8 @@ struct snap_exchange {
 	bool resets;            /* all that was entered before is forgotten */
 	uint32_t left_count;
 	uint32_t left[SNAP_EXCHANGE_LEFT];
+	bool wants_tasks;          /* of the process; the thread is none */
+	uint32_t thread_count;     /* then, in the room */
 	struct snap_thread thread; /* its bytes are here, and nothing else of it */
 	struct snap_memory_image memory;
 	uint8_t registers[SNAP_MAX_REGISTERS];

@@ -61,7 +61,8 @@ struct snap_remote_unwinder {
 	struct snap_log_managed *placed;
 	size_t placed_capacity;
 	struct snap_label labels[SNAP_EXCHANGE_LABELS];
-	char *text; /* of the answer, with a NUL behind it */
+	struct snap_remote_taken_tasks *tasks; /* take_tasks.c; NULL: none were asked for */
+	char *text;                            /* of the answer, with a NUL behind it */
 	size_t text_capacity;
 	struct snap_arena arena; /* of reasons */
 	struct snap_interner reasons;
@@ -70,6 +71,12 @@ struct snap_remote_unwinder {
 	unsigned late;                 /* of these: parsers that took too long over a stack */
 	char why[160];                 /* of the last one */
 	struct snap_refusals refusals; /* files that ended one */
+};
+
+/* What a call is about: one of them. */
+struct snap_remote_question {
+	const struct snap_thread *thread;
+	const struct snap_process *whole; /* its tasks are wanted: threads, and memory */
 };
 
 enum snap_call_result {
@@ -86,6 +93,29 @@ enum snap_call_result {
 /* Believes what can be; false: it makes no sense. */
 bool snap_remote_take_answer(struct snap_remote_unwinder *unwinder, uint32_t number,
 			     struct snap_pcs *ret);
+/* The same of an answer about tasks: take_tasks.c. */
+bool snap_remote_take_task_answer(struct snap_remote_unwinder *unwinder, uint32_t number);
+
+/* Parts of both. Copies what the compiler might read again where that is cheaper. */
+void snap_remote_take(void *to, const void *from, size_t size);
+/* A text by its place + 1; NULL for 0. False: it lies outside, or is too long. */
+bool snap_remote_text_at(const struct snap_remote_unwinder *unwinder, uint32_t size, uint32_t place,
+			 const char **ret);
+/* A reason of a stack that ended early, as a text of its own; NULL: it is none. */
+const char *snap_remote_reason(struct snap_remote_unwinder *unwinder, const char *text,
+			       size_t size);
+/* Texts and new managed frames of an answer. */
+bool snap_remote_take_frames(struct snap_remote_unwinder *unwinder,
+			     struct snap_remote_process *process,
+			     const struct snap_exchange_answer *answer);
+/* A managed frame by its number; NULL: there is none. */
+const struct snap_frame *snap_remote_frame(const struct snap_remote_process *process,
+					   uint32_t number);
+/* What it took. */
+const struct snap_remote_tasks *
+snap_remote_unwinder_task_answer(const struct snap_remote_unwinder *unwinder);
+/* Releases them. */
+void snap_remote_drop_tasks(struct snap_remote_unwinder *unwinder);
 /* The parser has none of a process any more, or was not told of it. */
 void snap_remote_forget_frames(struct snap_remote_process *process);
 
@@ -117,6 +147,6 @@ bool snap_remote_is_cancelled(const struct snap_remote_unwinder *unwinder);
 
 /* Makes the call and waits for its answer, which is in the exchange. */
 enum snap_call_result snap_remote_call(struct snap_remote_unwinder *unwinder, uint32_t number,
-				       bool enters, const struct snap_thread *thread);
+				       bool enters, const struct snap_remote_question *question);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/escape.h"
 #include "model/stack_cut.h"
+#include "roles/unwinder/answering.h"
 
 #include <string.h>
 
@@ -18,7 +19,6 @@ enum {
 	MOST_FRAMES = 1 << 15,
 	MOST_BYTES = 8 << 20,
 	LONGEST_TEXT = SNAP_MAX_NAME - 1,
-	MOST_RESULTS = 8,
 };
 
 static const char no_room[] = "too many new functions of an interpreter at once";
@@ -37,19 +37,6 @@ struct named {
 	uint64_t pc;
 	const char *prefix;
 	bool begins_so;
-};
-
-struct snap_managed {
-	struct snap_arena arena; /* of what stays */
-	struct snap_interner strings;
-	struct known *frames;
-	size_t frame_count, frame_capacity;
-	struct snap_hash_table table; /* of frames */
-	struct named *names;
-	size_t name_count, name_capacity;
-	struct snap_hash_table name_table;
-	struct snap_runtime_symbols symbols;
-	unsigned absent; /* bits: runtimes of the table that are not in the process */
 };
 
 static struct snap_managed *managed_new(void)
@@ -85,21 +72,7 @@ void snap_managed_destroy(struct snap_managed *managed)
 
 /* ---- one answer ---- */
 
-struct answering {
-	struct snap_managed *managed;
-	const struct snap_managed_thread *thread;
-	const struct snap_pcs *pcs;
-	struct snap_exchange *exchange;
-	struct snap_arena arena; /* of what the runtimes make */
-	struct snap_runtime_result *results[MOST_RESULTS];
-	size_t result_count;
-	/* The merged stack: a pc, or a managed frame. */
-	uint64_t *bits;
-	const struct snap_runtime_frame **frames;
-	size_t count;
-};
-
-static void answering_deinit(struct answering *answering)
+void snap_answering_deinit(struct snap_answering *answering)
 {
 	snap_arena_deinit(&answering->arena);
 	free(answering->bits);
@@ -108,8 +81,7 @@ static void answering_deinit(struct answering *answering)
 
 /* ---- texts, frames ---- */
 
-/* Where a text begins, + 1; false: there is no room. */
-static bool put_text(struct answering *answering, const char *text, uint32_t *ret)
+bool snap_answering_put_text(struct snap_answering *answering, const char *text, uint32_t *ret)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	size_t length = text ? strnlen(text, LONGEST_TEXT + 4) : 0;
@@ -135,7 +107,7 @@ static uint8_t number_of_language(const char *language)
 	return 0;
 }
 
-static bool put_entry(struct answering *answering, const struct snap_entry *entry)
+static bool put_entry(struct snap_answering *answering, const struct snap_entry *entry)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	struct snap_exchange_entry put = {
@@ -148,16 +120,16 @@ static bool put_entry(struct answering *answering, const struct snap_entry *entr
 	};
 
 	if (answer->entry_count == SNAP_EXCHANGE_ENTRIES ||
-	    !put_text(answering, entry->function, &put.function) ||
-	    !put_text(answering, entry->symbol, &put.symbol) ||
-	    !put_text(answering, entry->file, &put.file))
+	    !snap_answering_put_text(answering, entry->function, &put.function) ||
+	    !snap_answering_put_text(answering, entry->symbol, &put.symbol) ||
+	    !snap_answering_put_text(answering, entry->file, &put.file))
 		return false;
 	answering->exchange->room.entries[answer->entry_count++] = put;
 	return true;
 }
 
 /* A frame that is new to the client; false: there is no room. */
-static bool put_frame(struct answering *answering, const struct snap_runtime_frame *frame)
+static bool put_frame(struct snap_answering *answering, const struct snap_runtime_frame *frame)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	uint32_t entries = answer->entry_count, text = answer->text_size;
@@ -207,10 +179,8 @@ static bool is_known(const struct known *known, const struct snap_runtime_frame 
 	return same;
 }
 
-enum numbered { NUMBERED, NO_ROOM, NO_MEMORY };
-
-static enum numbered number_frame(struct answering *answering,
-				  const struct snap_runtime_frame *frame, uint32_t *ret)
+enum snap_numbered snap_answering_number(struct snap_answering *answering,
+					 const struct snap_runtime_frame *frame, uint32_t *ret)
 {
 	struct snap_managed *managed = answering->managed;
 	uint64_t hash = hash_frame(frame);
@@ -220,7 +190,7 @@ static enum numbered number_frame(struct answering *answering,
 	while (snap_probe_next(&probe)) {
 		if (is_known(&managed->frames[probe.number], frame)) {
 			*ret = probe.number;
-			return NUMBERED;
+			return SNAP_NUMBERED;
 		}
 	}
 	known.entries = snap_arena_memdup(&managed->arena, frame->entries,
@@ -229,19 +199,20 @@ static enum numbered number_frame(struct answering *answering,
 	    !snap_reserve_array(managed->frames, managed->frame_capacity,
 				managed->frame_count + 1) ||
 	    !snap_hash_table_reserve(&managed->table, managed->frame_count + 1))
-		return NO_MEMORY;
+		return SNAP_NUMBERED_NO_MEMORY;
 	if (!put_frame(answering, frame))
-		return NO_ROOM;
+		return SNAP_NUMBERED_NO_ROOM;
 	if (!snap_hash_table_add(&managed->table, hash, managed->frame_count))
-		return NO_MEMORY;
+		return SNAP_NUMBERED_NO_MEMORY;
 	*ret = (uint32_t)managed->frame_count;
 	managed->frames[managed->frame_count++] = known;
-	return NUMBERED;
+	return SNAP_NUMBERED;
 }
 
 /* ---- places ---- */
 
-static const struct named *name_at(struct answering *answering, uint64_t pc, const char *prefix)
+static const struct named *name_at(struct snap_answering *answering, uint64_t pc,
+				   const char *prefix)
 {
 	const struct snap_managed_thread *thread = answering->thread;
 	struct snap_managed *managed = answering->managed;
@@ -265,14 +236,14 @@ static const struct named *name_at(struct answering *answering, uint64_t pc, con
 
 static bool is_function(void *context, size_t index, const char *prefix)
 {
-	struct answering *answering = context;
+	struct snap_answering *answering = context;
 	const struct named *named =
 		name_at(answering, snap_pc_lookup(answering->pcs->pcs[index]), prefix);
 
 	return named && named->begins_so;
 }
 
-static void add_managed(struct answering *answering, const struct snap_runtime_thread *thread,
+static void add_managed(struct snap_answering *answering, const struct snap_runtime_thread *thread,
 			size_t first, size_t count)
 {
 	memcpy(answering->frames + answering->count, thread->stack.frames + first,
@@ -281,7 +252,7 @@ static void add_managed(struct answering *answering, const struct snap_runtime_t
 }
 
 /* The merged stack. *fits_ret false: the managed frames come first. */
-static bool merge(struct answering *answering, const struct snap_runtime_thread *thread,
+static bool merge(struct snap_answering *answering, const struct snap_runtime_thread *thread,
 		  bool *fits_ret)
 {
 	const struct snap_pcs *pcs = answering->pcs;
@@ -317,7 +288,8 @@ static void set_reason(struct snap_exchange_answer *answer, const char *reason)
 }
 
 /* As the native stack ended, or the managed one where that was early. */
-static void put_end(struct answering *answering, const struct snap_runtime_stack *stack, bool fits)
+static void put_end(struct snap_answering *answering, const struct snap_runtime_stack *stack,
+		    bool fits)
 {
 	const struct snap_pcs *pcs = answering->pcs;
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
@@ -335,7 +307,7 @@ static void put_end(struct answering *answering, const struct snap_runtime_stack
 	}
 }
 
-static struct stacksnap_error *put_stack(struct answering *answering)
+static struct stacksnap_error *put_stack(struct snap_answering *answering)
 {
 	struct snap_exchange *exchange = answering->exchange;
 	struct snap_exchange_answer *answer = &exchange->answer;
@@ -350,15 +322,16 @@ static struct stacksnap_error *put_stack(struct answering *answering)
 	for (size_t i = 0; i < answer->count; i++) {
 		size_t from = i < cut.head ? i : answering->count - (answer->count - i);
 		struct snap_exchange_managed placed = { .at = (uint32_t)i };
-		enum numbered numbered;
+		enum snap_numbered numbered;
 
 		exchange->pcs[i].bits = answering->bits[from];
 		if (!answering->frames[from])
 			continue;
-		numbered = number_frame(answering, answering->frames[from], &placed.number);
-		if (numbered == NO_MEMORY)
+		numbered =
+			snap_answering_number(answering, answering->frames[from], &placed.number);
+		if (numbered == SNAP_NUMBERED_NO_MEMORY)
 			return snap_error_no_memory();
-		if (numbered == NO_ROOM) {
+		if (numbered == SNAP_NUMBERED_NO_ROOM) {
 			answer->count = i;
 			answer->end = SNAP_UNWIND_LIMIT;
 			answer->end_pc = 0;
@@ -377,8 +350,8 @@ static struct stacksnap_error *put_stack(struct answering *answering)
 
 /* ---- labels ---- */
 
-static size_t add_labels(struct answering *answering, const struct snap_label *from, size_t count,
-			 struct snap_label *labels, size_t have)
+static size_t add_labels(struct snap_answering *answering, const struct snap_label *from,
+			 size_t count, struct snap_label *labels, size_t have)
 {
 	struct snap_interner *strings = &answering->managed->strings;
 
@@ -393,7 +366,7 @@ static size_t add_labels(struct answering *answering, const struct snap_label *f
 }
 
 /* Labels of the process, and of the task that the thread runs. */
-static size_t gather_labels(struct answering *answering, struct snap_label *labels)
+static size_t gather_labels(struct snap_answering *answering, struct snap_label *labels)
 {
 	pid_t tid = answering->thread->thread->tid;
 	size_t count = 0;
@@ -417,7 +390,7 @@ static size_t gather_labels(struct answering *answering, struct snap_label *labe
 	return snap_task_sort_labels(labels, count);
 }
 
-static void put_labels(struct answering *answering)
+static void put_labels(struct snap_answering *answering)
 {
 	struct snap_exchange_answer *answer = &answering->exchange->answer;
 	struct snap_label labels[SNAP_EXCHANGE_LABELS];
@@ -428,34 +401,31 @@ static void put_labels(struct answering *answering)
 
 		/* Long keys may be the same once they are cut. */
 		if (strlen(labels[i].key) <= LONGEST_TEXT &&
-		    put_text(answering, labels[i].key, &label->key) &&
-		    put_text(answering, labels[i].value, &label->value))
+		    snap_answering_put_text(answering, labels[i].key, &label->key) &&
+		    snap_answering_put_text(answering, labels[i].value, &label->value))
 			answer->label_count++;
 	}
 }
 
 /* ---- all of it ---- */
 
-static struct stacksnap_error *read_runtimes(struct answering *answering)
+struct stacksnap_error *snap_answering_read(struct snap_answering *answering,
+					    struct snap_process *process, bool is_of_thread)
 {
 	const struct snap_managed_thread *thread = answering->thread;
-	struct snap_process process = *thread->process;
-	struct snap_thread own = *thread->thread;
 	const struct snap_runtime_process of = {
-		.process = &process,
+		.process = process,
 		.set = thread->set,
 		.modules = thread->modules,
 		.options = thread->options,
 		.strings = &answering->managed->strings,
 		.arena = &answering->arena,
 		.symbols = &answering->managed->symbols,
-		.is_of_thread = true,
+		.is_of_thread = is_of_thread,
 	};
 
-	process.threads = &own;
-	process.thread_count = 1;
-	process.memory = (struct snap_memory_image *)(uintptr_t)own.memory;
-	for (size_t i = 0; snap_runtimes[i] && answering->result_count < MOST_RESULTS; i++) {
+	for (size_t i = 0; snap_runtimes[i] && answering->result_count < SNAP_ANSWERING_RESULTS;
+	     i++) {
 		struct snap_runtime_result *result = NULL;
 		struct stacksnap_error *err;
 
@@ -473,7 +443,18 @@ static struct stacksnap_error *read_runtimes(struct answering *answering)
 	return NULL;
 }
 
-static const struct snap_runtime_thread *find_thread(const struct answering *answering)
+static struct stacksnap_error *read_thread(struct snap_answering *answering)
+{
+	struct snap_process process = *answering->thread->process;
+	struct snap_thread own = *answering->thread->thread;
+
+	process.threads = &own;
+	process.thread_count = 1;
+	process.memory = (struct snap_memory_image *)(uintptr_t)own.memory;
+	return snap_answering_read(answering, &process, true);
+}
+
+static const struct snap_runtime_thread *find_thread(const struct snap_answering *answering)
 {
 	for (size_t i = 0; i < answering->result_count; i++) {
 		const struct snap_runtime_result *result = answering->results[i];
@@ -486,7 +467,7 @@ static const struct snap_runtime_thread *find_thread(const struct answering *ans
 	return NULL;
 }
 
-static bool begin(struct snap_managed **managed, struct snap_exchange *exchange)
+bool snap_answering_begin(struct snap_managed **managed, struct snap_exchange *exchange)
 {
 	if (!*managed)
 		*managed = managed_new();
@@ -506,19 +487,19 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 					    const struct snap_pcs *pcs,
 					    struct snap_exchange *exchange, bool *ret)
 {
-	_cleanup_(answering_deinit) struct answering answering = { .thread = thread,
-								   .pcs = pcs,
-								   .exchange = exchange };
+	_cleanup_(snap_answering_deinit) struct snap_answering answering = { .thread = thread,
+									     .pcs = pcs,
+									     .exchange = exchange };
 	const struct snap_runtime_thread *own;
 	struct stacksnap_error *err;
 	bool fits;
 
 	*ret = false;
 	snap_arena_init(&answering.arena);
-	if (!begin(managed, exchange))
+	if (!snap_answering_begin(managed, exchange))
 		return snap_error_no_memory();
 	answering.managed = *managed;
-	err = read_runtimes(&answering);
+	err = read_thread(&answering);
 	if (err)
 		return err;
 	put_labels(&answering);

@@ -35,4 +35,13 @@ struct stacksnap_error *snap_managed_answer(struct snap_managed **managed,
 					    const struct snap_pcs *pcs,
 					    struct snap_exchange *exchange, bool *ret) _must_check_;
 
+/*
+ * Answers with the tasks of a process, whose threads and memory are those of one stop; `whose` has
+ * no thread. What there is no room for is left out, which the answer says. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_managed_tasks(struct snap_managed **managed,
+					   const struct snap_managed_thread *whose,
+					   struct snap_process *process,
+					   struct snap_exchange *exchange) _must_check_;
+
 #endif

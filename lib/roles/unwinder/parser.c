@@ -220,6 +220,10 @@ static void begin_answer(struct snap_exchange_answer *answer)
 	answer->shows_all = answer->forgets = 0;
 	answer->managed_count = answer->frame_count = answer->entry_count = 0;
 	answer->text_size = answer->label_count = 0;
+	answer->count = answer->gap_count = answer->gap_after = 0;
+	answer->task_count = answer->stack_count = 0;
+	answer->stack_frame_count = answer->task_label_count = 0;
+	answer->has_tasks = answer->cut = 0;
 }
 
 /* False: it has no frames but those of the machine. */
@@ -245,6 +249,25 @@ static bool answer_managed(struct parser *parser, struct snap_pcs *pcs)
 	return made;
 }
 
+static void answer_tasks(struct parser *parser)
+{
+	struct snap_exchange *exchange = parser->exchange;
+	struct space *space = &parser->spaces[exchange->number];
+	struct snap_process process = parser->capture.processes[exchange->number];
+	const struct snap_managed_thread whose = {
+		.set = parser->set,
+		.modules = space->modules,
+		.process = &process,
+		.options = parser->options,
+	};
+
+	process.threads = exchange->room.threads;
+	process.thread_count = exchange->thread_count;
+	process.memory = &exchange->memory;
+	if (snap_error_ignore(snap_managed_tasks(&space->managed, &whose, &process, exchange)))
+		_exit(NO_MEMORY);
+}
+
 static void serve(struct parser *parser)
 {
 	struct snap_exchange *exchange = parser->exchange;
@@ -257,7 +280,9 @@ static void serve(struct parser *parser)
 	if (exchange->enters)
 		enter(parser, exchange->number);
 	begin_answer(&exchange->answer);
-	if (!answer_managed(parser, &pcs)) {
+	if (exchange->wants_tasks) {
+		answer_tasks(parser);
+	} else if (!answer_managed(parser, &pcs)) {
 		snap_unwind(unwinder_of(parser, exchange->number), &exchange->thread, &pcs);
 		if (pcs.no_memory)
 			_exit(NO_MEMORY);

@@ -61,6 +61,7 @@ void snap_remote_unwinder_destroy(struct snap_remote_unwinder *unwinder)
 	snap_remote_unmap_exchange(unwinder);
 	for (size_t i = 0; i < unwinder->process_count; i++)
 		snap_remote_forget_frames(&unwinder->processes[i]);
+	snap_remote_drop_tasks(unwinder);
 	free(unwinder->placed);
 	free(unwinder->text);
 	snap_interner_deinit(&unwinder->reasons);
@@ -369,8 +370,8 @@ static uint64_t sent_bytes(const struct snap_process *process)
 
 static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t number,
 				 const struct snap_process *process,
-				 const struct snap_thread *thread, struct snap_remote_user *user,
-				 struct snap_pcs *ret)
+				 const struct snap_remote_question *question,
+				 struct snap_remote_user *user, struct snap_pcs *ret)
 {
 	struct snap_remote_process *known = &unwinder->processes[number];
 	bool enters;
@@ -395,9 +396,11 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	if (err)
 		return fail(unwinder, number, user, err);
 	before_ns = unwinder->used_ns;
-	result = snap_remote_call(unwinder, number, enters, thread);
+	result = snap_remote_call(unwinder, number, enters, question);
 	known->is_entered = true;
-	if (result == SNAP_CALL_ANSWERED && !snap_remote_take_answer(unwinder, number, ret))
+	if (result == SNAP_CALL_ANSWERED &&
+	    !(question->whole ? snap_remote_take_task_answer(unwinder, number)
+			      : snap_remote_take_answer(unwinder, number, ret)))
 		result = SNAP_CALL_NONSENSE;
 	if (result != SNAP_CALL_ANSWERED)
 		return lose(unwinder, number, user, result);
@@ -405,9 +408,11 @@ static enum snap_call_result ask(struct snap_remote_unwinder *unwinder, uint32_t
 	return result;
 }
 
-struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
-					   const struct snap_process *process,
-					   const struct snap_thread *thread, struct snap_pcs *ret)
+/* *answered_ret: the answer is there, and makes sense. */
+static struct stacksnap_error *answer_question(struct snap_remote_unwinder *unwinder,
+					       uint32_t number, const struct snap_process *process,
+					       const struct snap_remote_question *question,
+					       struct snap_pcs *ret, bool *answered_ret)
 {
 	enum snap_call_result result = SNAP_CALL_DIED;
 	struct snap_remote_user *user = NULL;
@@ -424,15 +429,44 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 		return snap_error_cancelled();
 	unwinder->managed = (struct snap_remote_managed){ 0 };
 	if (!is_hopeless(unwinder, number, user))
-		result = ask(unwinder, number, process, thread, user, ret);
+		result = ask(unwinder, number, process, question, user, ret);
 	/* It went when nobody needed it: another one is made, once. */
 	if (result == SNAP_CALL_LEFT)
-		result = ask(unwinder, number, process, thread, user, ret);
+		result = ask(unwinder, number, process, question, user, ret);
 	if (result == SNAP_CALL_CANCELLED)
 		return snap_error_cancelled();
-	if (result != SNAP_CALL_ANSWERED) {
-		unwinder->managed = (struct snap_remote_managed){ 0 };
-		give_pc(unwinder, process, thread, ret);
-	}
+	*answered_ret = result == SNAP_CALL_ANSWERED;
+	return NULL;
+}
+
+struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder, uint32_t number,
+					   const struct snap_process *process,
+					   const struct snap_thread *thread, struct snap_pcs *ret)
+{
+	const struct snap_remote_question question = { .thread = thread };
+	bool answered;
+	struct stacksnap_error *err =
+		answer_question(unwinder, number, process, &question, ret, &answered);
+
+	if (err || answered)
+		return err;
+	unwinder->managed = (struct snap_remote_managed){ 0 };
+	give_pc(unwinder, process, thread, ret);
+	return NULL;
+}
+
+struct stacksnap_error *snap_remote_list_tasks(struct snap_remote_unwinder *unwinder,
+					       uint32_t number, const struct snap_process *process,
+					       const struct snap_process *whole,
+					       const struct snap_remote_tasks **ret)
+{
+	const struct snap_remote_question question = { .whole = whole };
+	bool answered;
+	struct stacksnap_error *err =
+		answer_question(unwinder, number, process, &question, NULL, &answered);
+
+	if (err)
+		return err;
+	*ret = answered ? snap_remote_unwinder_task_answer(unwinder) : NULL;
 	return NULL;
 }

@@ -54,6 +54,34 @@ struct snap_remote_managed {
 const struct snap_remote_managed *
 snap_remote_unwinder_managed(const struct snap_remote_unwinder *unwinder);
 
+/* A task of a process. Texts are as hostile as a target's. */
+struct snap_remote_task {
+	const char *id, *name, *runtime, *parent, *wait; /* as in struct snap_task; runtime: ours */
+	struct snap_entry created_by; /* function (NULL: nobody knows), file and line alone */
+	const struct snap_label *labels; /* sorted by key, each once */
+	size_t label_count;
+	bool labels_cut;
+	enum snap_task_state state;
+	const struct snap_log_pcs *stack; /* NULL: a thread runs it, which shows it */
+};
+
+struct snap_remote_tasks {
+	const struct snap_remote_task *tasks;
+	size_t count;
+	bool has_tasks; /* there is a runtime that may have some */
+	bool cut;       /* not all that there are */
+};
+
+/*
+ * The tasks of a process, which is that of snap_remote_unwind(): `whole` has its threads (whose
+ * stacks are not looked at) and its memory as they were in one stop. *ret is valid until
+ * the next call; NULL: the parser was of no use. NO_MEMORY, OS, CANCELLED.
+ */
+struct stacksnap_error *snap_remote_list_tasks(struct snap_remote_unwinder *unwinder,
+					       uint32_t number, const struct snap_process *process,
+					       const struct snap_process *whole,
+					       const struct snap_remote_tasks **ret) _must_check_;
+
 /* It is another one from now on, or nobody needs it: sent anew when it is named again. */
 void snap_remote_unwinder_leave(struct snap_remote_unwinder *unwinder, uint32_t number);
 /* All of them; the broker's capture may be another. */
