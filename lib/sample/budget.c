@@ -87,6 +87,11 @@ int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_ru
 	return left > 0 ? left : 0;
 }
 
+int64_t snap_budget_most(const struct snap_budget_rules *rules)
+{
+	return snap_budget_is_limited(rules) ? share_of(rules, MOST_NS) : INT64_MAX;
+}
+
 /* What one stop takes, or some together, from what the last took: the next may take as long. */
 static int64_t expect(int64_t expected_ns, int64_t last_ns)
 {

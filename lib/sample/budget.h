@@ -40,6 +40,8 @@ bool snap_budget_ask(struct snap_budget *budget, const struct snap_budget_rules 
 /* For how long it may stand now, all in all; INT64_MAX: no limit. */
 int64_t snap_budget_room(struct snap_budget *budget, const struct snap_budget_rules *rules,
 			 int64_t now_ns);
+/* What it may stand in a second, which is what is saved up at most; INT64_MAX: no limit. */
+int64_t snap_budget_most(const struct snap_budget_rules *rules);
 /*
  * A thread of it stands from then on, for so long. Those of a call begin in order; what they share
  * counts once, in call_ns, which snap_budget_spend() begins anew.

@@ -60,7 +60,7 @@ enum snap_sampler_process_state {
 };
 
 struct snap_sampler_process {
-	struct snap_sampled_process shown;
+	struct snap_sampled_process shown; /* the first: who has it has this */
 	struct snap_process facts; /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
@@ -231,6 +231,7 @@ struct snap_sampler {
 	uint64_t ticks;
 	bool left_out;              /* in the last look: others come first in the next one */
 	struct snap_single *single; /* made when it is first needed */
+	int tracer_fd;              /* of a stop of a whole process, which is over; -1: none */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
 	struct snap_sampler_process **fresh; /* NEW, by rank; those before fresh_at no more */

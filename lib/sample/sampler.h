@@ -138,6 +138,30 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret) _must_check_;
 
+/* A process as it was at one instant. */
+struct snap_whole {
+	bool is_taken;    /* `process` is there */
+	bool is_left_out; /* it would have stood for too long, see max_stopped */
+	struct snap_process process; /* facts, borrowed; threads without stacks, and memory */
+	int64_t stopped_ns;          /* first INTERRUPT to last DETACH, taken or not */
+	struct snap_shared_memory *memory;
+};
+
+/*
+ * Between two ticks: stops a process as a whole, copies what the plan says, lets it run. Nothing is
+ * done where it would stand for too long: `expected_ns` is how long it may take. What goes wrong with
+ * the process is no error. To be released by snap_whole_release(), whatever is returned. CANCELLED,
+ * NO_MEMORY.
+ */
+struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
+						struct snap_sampled_process *process,
+						const struct snap_memory_plan *plan,
+						int64_t expected_ns,
+						struct snap_whole *ret) _must_check_;
+void snap_whole_release(struct snap_whole *whole);
+/* How long the process that stood the longest did so, all in all. */
+int64_t snap_sampler_stood_ns(const struct snap_sampler *sampler);
+
 /* A process by itself: all that it points to is copied to the arena. */
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,
 					struct snap_process *ret) _must_check_;
