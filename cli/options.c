@@ -55,6 +55,8 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "hz", 0, "RATE", "samples per second, 1 to 10000 (99)", RECORDING, RECORD, LIBRARY,
 	  TEXT },
+	{ "task-hz", 0, "RATE", "looks at tasks that wait, per second (1); 0 = none", RECORDING,
+	  RECORD, LIBRARY, TEXT },
 	{ "rate", 0, "RATE", "same as --hz", RECORDING, RECORD, LIBRARY, TEXT },
 	{ "duration", 'd', "TIME", "length: 30, 5m, 1h; 0 = until Ctrl-C (30)", RECORDING, RECORD,
 	  LIBRARY, TEXT },

@@ -62,6 +62,7 @@ void snap_options_init(struct snap_options *options)
 		.record_ns = 30000 * NS_PER_MS,
 		.max_memory = 256u << 20,
 		.max_stopped = 30000,
+		.task_millihertz = 1000,
 		.max_frames = 512,
 		.symbols = true,
 		.inlines = true,
@@ -470,6 +471,22 @@ set_hz(struct snap_options *options, const struct snap_setting *setting _unused_
 	return NULL;
 }
 
+/* Ten thousandths of a percent are millionths: here thousandths of a look. */
+static struct stacksnap_error *set_task_hz(struct snap_options *options,
+					   const struct snap_setting *setting _unused_,
+					   const char *value)
+{
+	uint64_t millionths;
+
+	if (!snap_parse_percent(value, strlen(value), &millionths) || millionths % 10)
+		return snap_error_format(SNAP_ERROR_INVALID,
+					 "'%s' is not a rate of looks at tasks in a second "
+					 "(expected a number from 0 to 100, such as 1 or 0.2)",
+					 value);
+	options->task_millihertz = (uint32_t)(millionths / 10);
+	return NULL;
+}
+
 static struct stacksnap_error *set_max_stopped(struct snap_options *options,
 					       const struct snap_setting *setting _unused_,
 					       const char *value)
@@ -651,6 +668,7 @@ static const struct snap_setting settings[] = {
 	{ "verbose", NULL, set_verbose, 0, 0, NULL },
 	{ "hz", "RATE", set_hz, 0, 0, NULL },
 	{ "rate", "RATE", set_hz, 0, 0, NULL },
+	{ "task-hz", "RATE", set_task_hz, 0, 0, NULL },
 	{ "duration", "TIME", set_duration, FIELD(record_ns), true, NULL },
 	{ "ring", "TIME", set_duration, FIELD(ring_ns), false, NULL },
 	{ "until", "CONDITION", set_until, 0, 0, NULL },

@@ -2,6 +2,7 @@
 /* Follow: see log_sink.h. */
 #include "record/log_sink.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 
 #include "analyze/unwind/arch.h"
 #include "proc/credentials.h"
@@ -9,11 +10,15 @@
 
 #include <string.h>
 
+enum { WALK_NS = 20000000 }; /* how often processes are asked whose turn it is */
+
 void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *options,
 			struct snap_log *log, struct snap_log_unwinder *unwinder)
 {
 	*sink = (struct snap_log_sink){ .options = options, .log = log, .unwinder = unwinder };
 	snap_plans_init(&sink->plans, options, log);
+	sink->looks =
+		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -22,10 +27,13 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 		struct snap_log_sink_process *next = sink->processes->next;
 
 		free(sink->processes->planned.plan);
+		free(sink->processes->planned.task_plan);
+		snap_task_list_deinit(&sink->processes->tasks);
 		free(sink->processes);
 		sink->processes = next;
 	}
 	snap_plans_deinit(&sink->plans);
+	snap_error_destroy(sink->failure);
 	free(sink->threads);
 }
 
@@ -39,6 +47,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 		if (p->space != UINT32_MAX)
 			p->space = snap_log_moved_space(log, p->space);
 		p->planned.space = p->space;
+		snap_tasks_renumber(log, &p->tasks);
 	}
 	for (size_t i = 0; i < sink->thread_count; i++) {
 		struct snap_log_sink_thread *thread = &sink->threads[i];
@@ -146,6 +155,7 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 	else
 		sink->processes = entry->next;
 	snap_plans_ended(&sink->plans, &entry->planned);
+	snap_task_list_deinit(&entry->tasks);
 	free(entry);
 }
 
@@ -188,6 +198,9 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		if (!entry)
 			return snap_error_no_memory();
 	}
+	err = snap_tasks_end(sink->log, &entry->tasks);
+	if (err)
+		return err;
 	if (!snap_log_has_room_for_process(sink->log)) {
 		go_without_process(sink, entry, exec);
 		return plan_process(sink, entry, process, exec);
@@ -232,6 +245,9 @@ static void on_ended(void *context, struct snap_sampled_process *process)
 	if (!entry)
 		return;
 	process->user = NULL;
+	/* An error of that is told when there is somebody to hear it. */
+	if (!sink->failure)
+		sink->failure = snap_tasks_end(sink->log, &entry->tasks);
 	if (entry->number != UINT32_MAX)
 		snap_log_end_process(sink->log, entry->number);
 	if (entry->space != UINT32_MAX) {
@@ -436,6 +452,47 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
 	return stand(sink, entry, &change);
+}
+
+/* ---- tasks ---- */
+
+/* Whose turn it is; NULL: nobody's. */
+static struct snap_log_sink_process *find_due(struct snap_log_sink *sink, int64_t now)
+{
+	struct snap_log_sink_process *first = NULL;
+
+	for (struct snap_log_sink_process *p = sink->processes; p; p = p->next)
+		if (p->planned.task_plan && p->planned.process && p->number != UINT32_MAX &&
+		    p->space != UINT32_MAX && !p->unmapped && p->tasks.due_ns <= now &&
+		    (!first || p->tasks.due_ns < first->tasks.due_ns))
+			first = p;
+	return first;
+}
+
+struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
+						    struct snap_sampler *sampler,
+						    int64_t *stopped_ret)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+	struct snap_log_sink_process *due;
+
+	*stopped_ret = 0;
+	if (sink->failure)
+		return snap_take_ptr(sink->failure);
+	if (!sink->options->task_millihertz || sink->options->cpu_only || now < sink->looks.walk_ns)
+		return NULL;
+	due = find_due(sink, now);
+	if (!due) {
+		sink->looks.walk_ns = now + WALK_NS;
+		return NULL;
+	}
+	return snap_tasks_look(&sink->looks, sampler,
+			       &(struct snap_task_owner){ .list = &due->tasks,
+							  .process = due->planned.process,
+							  .plan = due->planned.task_plan,
+							  .number = due->number,
+							  .space = due->space },
+			       stopped_ret);
 }
 
 struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink)

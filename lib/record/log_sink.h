@@ -11,6 +11,7 @@
 #include "model/options.h"
 #include "record/log_unwinder.h"
 #include "record/plans.h"
+#include "record/tasks.h"
 #include "sample/sampler.h"
 
 enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
@@ -23,6 +24,7 @@ struct snap_log_sink_process {
 	bool warned;
 	bool unmapped; /* there was no room for what it maps now: its stacks cannot be told */
 	struct snap_planned planned;
+	struct snap_task_list tasks;
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -40,13 +42,15 @@ struct snap_log_sink {
 	struct snap_log *log;
 	struct snap_log_unwinder *unwinder;
 	struct snap_plans plans;
+	struct snap_task_looks looks;
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;
 	size_t thread_count, thread_capacity;
 	uint32_t first_free; /* of threads: index + 1; 0: none */
 	unsigned warnings;
-	bool told_of_spaces; /* that there are too many */
-	uint64_t tick;       /* its number, for asked_tick */
+	bool told_of_spaces;             /* that there are too many */
+	uint64_t tick;                   /* its number, for asked_tick */
+	struct stacksnap_error *failure; /* of the end of a process, where none can be returned */
 	/* what there is now */
 	uint64_t born, sampled;            /* threads ever; those that stand with a stack */
 	uint64_t states[SNAP_STATE_COUNT]; /* threads by their last state */
@@ -58,6 +62,14 @@ void snap_log_sink_deinit(struct snap_log_sink *sink);
 
 /* What the sampler calls; valid as long as `sink`. */
 struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink);
+
+/*
+ * Within a tick, behind the sampler's: looks at the tasks of one process that is due. *stopped_ret:
+ * how long it stood still; 0: nobody did. Errors as of snap_tasks_look().
+ */
+struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
+						    struct snap_sampler *sampler,
+						    int64_t *stopped_ret) _must_check_;
 
 /* The log has been renumbered. */
 void snap_log_sink_renumber(struct snap_log_sink *sink);

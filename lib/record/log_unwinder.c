@@ -84,6 +84,14 @@ snap_log_unwinder_managed(const struct snap_log_unwinder *unwinder)
 	return snap_remote_unwinder_managed(unwinder->remote);
 }
 
+struct stacksnap_error *snap_log_list_tasks(struct snap_log_unwinder *unwinder, uint32_t number,
+					    const struct snap_process *whole,
+					    const struct snap_remote_tasks **ret)
+{
+	return snap_remote_list_tasks(unwinder->remote, number,
+				      &unwinder->log->capture->processes[number], whole, ret);
+}
+
 unsigned snap_log_unwinder_losses(const struct snap_log_unwinder *unwinder, const char **why_ret)
 {
 	return snap_remote_unwinder_losses(unwinder->remote, why_ret);

@@ -43,6 +43,14 @@ struct stacksnap_error *snap_log_unwind(struct snap_log_unwinder *unwinder, uint
 const struct snap_remote_managed *
 snap_log_unwinder_managed(const struct snap_log_unwinder *unwinder);
 
+/*
+ * The tasks of a space's process, which is `whole` with its threads and memory; NULL in *ret: there is
+ * no answer. NO_MEMORY, OS, CANCELLED.
+ */
+struct stacksnap_error *snap_log_list_tasks(struct snap_log_unwinder *unwinder, uint32_t space,
+					    const struct snap_process *whole,
+					    const struct snap_remote_tasks **ret) _must_check_;
+
 /* Nobody runs in it any more, or its mappings are others: they are looked at anew. */
 void snap_log_unwinder_leave(struct snap_log_unwinder *unwinder, uint32_t space);
 /* Spaces may have gone from the log: everything is made anew. */

@@ -60,10 +60,36 @@ static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *cap
 					losses->waiting));
 }
 
+static void warn_of_tasks(struct snap_losses *losses, struct snap_capture *capture,
+			  const struct snap_recording_stats *stats)
+{
+	uint64_t left_out = stats->task_looks_left_out, cut = losses->cut_looks;
+
+	if (left_out != losses->told_task_looks)
+		renew_warning(capture, "task_looks_left_out",
+			      snap_arena_printf(&capture->arena,
+						"%" PRIu64
+						" look%s at tasks that wait %s left out, "
+						"as no process may stand still for long: tasks are "
+						"shown as at the look before (--task-hz)",
+						left_out, left_out == 1 ? "" : "s",
+						left_out == 1 ? "was" : "were"));
+	if (cut != losses->told_cut_looks)
+		renew_warning(capture, "tasks_cut",
+			      snap_arena_printf(&capture->arena,
+						"%" PRIu64 " of %" PRIu64
+						" looks at tasks that wait "
+						"could not see all of them",
+						cut, stats->task_looks));
+	losses->told_task_looks = left_out;
+	losses->told_cut_looks = cut;
+}
+
 void snap_losses_warn(struct snap_losses *losses, const struct snap_options *options,
 		      struct snap_log *log, const struct snap_log_unwinder *unwinder)
 {
 	warn_of_parsers(losses, log->capture, unwinder);
 	warn_of_budget(losses, options, log->capture, log->stats.left_out);
 	warn_of_waiting(losses, log->capture);
+	warn_of_tasks(losses, log->capture, &log->stats);
 }

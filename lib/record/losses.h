@@ -11,11 +11,13 @@
 #include "store/log/log.h"
 
 struct snap_losses {
-	uint32_t waiting; /* processes and threads that there was no time for so far */
+	uint32_t waiting;   /* processes and threads that there was no time for so far */
+	uint64_t cut_looks; /* that could not see all tasks */
 	/* What the warnings tell. */
 	unsigned told_parsers;
 	uint64_t told_left_out;
 	uint32_t told_waiting;
+	uint64_t told_task_looks, told_cut_looks;
 };
 
 /* Warnings of the log tell what was lost by now. */

@@ -144,6 +144,7 @@ void snap_recorder_stop(struct snap_recorder *recorder)
 /* What was lost by now. */
 static void warn_of_losses(struct snap_recorder *recorder)
 {
+	recorder->losses.cut_looks = recorder->log_sink.looks.cut;
 	snap_losses_warn(&recorder->losses, recorder->options, recorder->log, recorder->unwinder);
 }
 
@@ -344,6 +345,21 @@ static void count_time(struct snap_recorder *recorder)
 		stats->hz_reached = stats->hz_asked;
 }
 
+static struct stacksnap_error *look_at_tasks(struct snap_recorder *recorder,
+					     struct snap_sampler_tick *seen)
+{
+	int64_t stopped_ns;
+	struct stacksnap_error *err =
+		snap_log_sink_look_at_tasks(&recorder->log_sink, recorder->sampler, &stopped_ns);
+
+	if (stopped_ns == 0)
+		return err;
+	if (stopped_ns > seen->stopped_ns)
+		seen->stopped_ns = stopped_ns;
+	seen->stood_ns = snap_sampler_stood_ns(recorder->sampler);
+	return err;
+}
+
 /* One look at all threads, and into the log with it. */
 static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 					 struct snap_sampler_tick *seen)
@@ -358,6 +374,9 @@ static struct stacksnap_error *take_tick(struct snap_recorder *recorder,
 	if (err)
 		return err;
 	err = snap_sampler_tick(recorder->sampler, seen);
+	/* The first look opens all that there is, before the time counts. */
+	if (!err && recorder->log->stats.ticks)
+		err = look_at_tasks(recorder, seen);
 	snap_log_end_tick(recorder->log, err ? 0 : seen->stopped_ns);
 	if (err)
 		return err;
