@@ -23,7 +23,7 @@ enum {
 	SNAP_LOG_MAX_STACKS = 1 << 26,
 	SNAP_LOG_MAX_FRAMES = 1 << 26,
 	SNAP_LOG_MAX_LABEL_SETS = 1 << 22,
-	SNAP_LOG_MAX_LABELS = 64, /* of a stack, or a task */
+	SNAP_LOG_MAX_LABELS = 64,  /* of a stack, or a task */
 	SNAP_LOG_MAX_WAITS = 1024, /* reasons of runtimes for waits that are told apart */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,

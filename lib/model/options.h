@@ -143,10 +143,10 @@ struct snap_options {
 	int64_t runtime_budget_ns; /* of a stop, for the memory of one process; default 30 ms */
 	uint64_t runtime_memory;   /* bytes of a process, default 64 MiB */
 	/* recording */
-	unsigned hz;             /* 1 to 10000, default 99 */
-	int64_t record_ns;       /* --duration, default 30 s; 0: until it is told to end */
-	int64_t ring_ns;         /* --ring; 0: none */
-	bool cpu_only;           /* --mode cpu */
+	unsigned hz;       /* 1 to 10000, default 99 */
+	int64_t record_ns; /* --duration, default 30 s; 0: until it is told to end */
+	int64_t ring_ns;   /* --ring; 0: none */
+	bool cpu_only;     /* --mode cpu */
 	/* --task-hz: looks at the tasks that wait, in 1000 seconds; default 1000, 0: none */
 	uint32_t task_millihertz;
 	struct snap_until until; /* --until */

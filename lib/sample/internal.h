@@ -61,7 +61,7 @@ enum snap_sampler_process_state {
 
 struct snap_sampler_process {
 	struct snap_sampled_process shown; /* the first: who has it has this */
-	struct snap_process facts; /* texts in `arena`, mappings in `space` */
+	struct snap_process facts;         /* texts in `arena`, mappings in `space` */
 	struct snap_live live;
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
 	int64_t plan_ns; /* that it took in the tick `plan_tick`, without a stop */

@@ -140,8 +140,8 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 
 /* A process as it was at one instant. */
 struct snap_whole {
-	bool is_taken;    /* `process` is there */
-	bool is_left_out; /* it would have stood for too long, see max_stopped */
+	bool is_taken;               /* `process` is there */
+	bool is_left_out;            /* it would have stood for too long, see max_stopped */
 	struct snap_process process; /* facts, borrowed; threads without stacks, and memory */
 	int64_t stopped_ns;          /* first INTERRUPT to last DETACH, taken or not */
 	struct snap_shared_memory *memory;

@@ -57,7 +57,7 @@ snap_remote_unwinder_managed(const struct snap_remote_unwinder *unwinder);
 /* A task of a process. Texts are as hostile as a target's. */
 struct snap_remote_task {
 	const char *id, *name, *runtime, *parent, *wait; /* as in struct snap_task; runtime: ours */
-	struct snap_entry created_by; /* function (NULL: nobody knows), file and line alone */
+	struct snap_entry created_by;    /* function (NULL: nobody knows), file and line alone */
 	const struct snap_label *labels; /* sorted by key, each once */
 	size_t label_count;
 	bool labels_cut;
