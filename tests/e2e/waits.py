@@ -10,6 +10,7 @@ Keys of a truth are those of `threads[].wait`, but for these:
   lack        what owner_unknown says
   peers, holders, children   pids that must be named, and no others
   most_s      the wait has a timeout, of which at most so many seconds are left
+  hint        a tid: with --explain, if threads are named whose stack has the address, it is one of them
   queued      true: bytes stand in one of the queues
   deadlock, size, behind, certain, until, none, blocker, blocked, contended, waiters   of the report
 
@@ -19,7 +20,7 @@ import json
 import os
 import unittest
 
-from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, walk
+from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, source_target, walk
 
 PROGRAMS = os.path.join(SOURCE, "tests", "waits")
 USUAL = ["-g", "-D_GNU_SOURCE", "-w", "-pthread"]
@@ -37,8 +38,6 @@ BUILDS = {
 }
 # Without names these have nothing that tells them from any other futex.
 NAMELESS = {"rwlock", "condition", "semaphore", "barrier", "once", "stdio", "malloc", "thread"}
-SETS = {"peers", "holders", "children", "signals", "fds"}
-REPORT = {"deadlock", "none", "blocker", "contended", "left_out", "gone"}
 
 
 def program(name, build):
@@ -50,6 +49,27 @@ def program(name, build):
     includes = [word for header in headers for word in ("-include", header)]
     return build_once(f"waits_{name}.{build}", [*command, *USUAL, *includes, os.path.join(PROGRAMS, name + ".c"),
                                                 "-o", "{out}"])
+
+
+def program_of(language):
+    """The command that runs a program in another language."""
+    if language == "c++":
+        source, command = "objects.cc", ["g++", "-std=c++20", "-O1", "-g", "-pthread"]
+    elif language == "rust":
+        source, command = "objects.rs", ["rustc", "-O", "-g"]
+    elif language == "go":
+        path = build_once("gothreads", ["go", "build", "-o", "{out}", source_target("gothreads.go")],
+                          env=dict(os.environ, GO111MODULE="off", GOTOOLCHAIN="local", GOFLAGS=""))
+        return [path]
+    elif language == "java":
+        need("java")
+        path = build_once("Monitors.jar.stamp", ["sh", "-c", "javac -d \"$(dirname \"$1\")\" \"$0\" && touch \"$1\"",
+                                                 os.path.join(PROGRAMS, "Monitors.java"), "{out}"])
+        return ["java", "-Xmx64m", "-XX:+UseSerialGC", "-cp", os.path.dirname(path), "Monitors"]
+    else:
+        need("/usr/bin/python3")
+        return ["/usr/bin/python3", os.path.join(PROGRAMS, "gil.py")]
+    return [build_once("waits_" + source, [*command, "-o", "{out}", os.path.join(PROGRAMS, source)])]
 
 
 def truths_of(victim):
@@ -75,19 +95,20 @@ def pids_of(value):
 def agrees(key, wanted, wait):
     """Whether the report says this."""
     if key == "owner":
-        got = wait.get("owner", {}).get("tid", 0)
+        got = 0 if "owner_unknown" in wait else wait.get("owner", {}).get("tid", 0)
         return got in wanted if isinstance(wanted, list) else got == wanted
     if key == "lack":
         return wait.get("owner_unknown") in (wanted if isinstance(wanted, list) else [wanted])
     if key == "most_s":
         return wait.get("timed") is True and 0 <= wait.get("remaining_ns", -1) <= wanted * 1e9
     if key == "queued":
-        return (wait.get("send_queue") or 0) + (wait.get("peer_queue") or {}).get("recv", 0) > 0 or \
-            (wait.get("send_queue") or 0) > 0
+        return wait.get("send_queue", 0) + wait.get("peer_queue", {}).get("recv_queue", 0) > 0
     if key == "timed":
         return wait.get("timed", False) is wanted
     if key in ("peers", "holders", "children"):
         return pids_of(wait.get(key, ())) == set(wanted)
+    if key == "hint":  # where there are any, it is among them
+        return wanted in {hint["tid"] for hint in wait.get("hints", [{"tid": wanted}])}
     if key in ("signals", "fds"):
         return sorted(wait.get(key, ())) == sorted(wanted)
     if isinstance(wanted, list):
@@ -155,6 +176,8 @@ def wrong_of_report(truths, doc, build="pie"):
 
 def wrong_deadlock(truth, cycle, names):
     wrong = []
+    if cycle.get("size", len(cycle["threads"])) != truth.get("size", len(truth["deadlock"])):
+        wrong.append(f"it is not of {truth['size']} threads")
     if cycle.get("behind", 0) != truth["behind"]:
         wrong.append(f"{cycle.get('behind')} threads are behind, not {truth['behind']}")
     if names and truth.get("certain") and cycle.get("certain") is not True:

@@ -401,7 +401,7 @@ static NOINLINE void receive(struct actor *me)
 {
 	struct message message;
 
-	truth(me->row, "'kind':'msgqueue','id':%d,'msgtype':7,'mode':'read'", number_of(me));
+	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'read'", number_of(me));
 	msgrcv(number_of(me), &message, sizeof(message.text), 7, 0);
 	abort();
 }
