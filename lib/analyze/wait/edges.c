@@ -1,9 +1,67 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Edges: of whom one must act, so that a thread goes on: see waiter.h. */
+/*
+ * Edges: of whom one must act, so that a thread goes on: see waiter.h.
+ *
+ * Those of pipes, sockets, children and file locks are sets of processes, which whoever explained
+ * the wait has set; here come those to owners. Conditions, semaphores, signals, times, epolls:
+ * somebody unknown may act.
+ */
 #include "analyze/wait/waiter.h"
+
+/* Whether the owner alone can end such a wait. */
+static bool is_ended_by_owner(enum snap_wait_kind kind)
+{
+	static const bool ended[SNAP_WAIT_KINDS] = {
+		[SNAP_WAIT_MUTEX] = true,    [SNAP_WAIT_RWLOCK] = true,
+		[SNAP_WAIT_ONCE] = true,     [SNAP_WAIT_THREAD] = true,
+		[SNAP_WAIT_STDIO] = true,    [SNAP_WAIT_MALLOC] = true,
+		[SNAP_WAIT_GIL] = true,      [SNAP_WAIT_MONITOR] = true,
+		[SNAP_WAIT_FUTEX_PI] = true, [SNAP_WAIT_STATIC_INIT] = true,
+	};
+
+	return ended[kind];
+}
+
+/* Nobody can end it any more: what is known of its owner is that there is none. */
+static bool is_orphaned(const struct snap_wait *wait)
+{
+	return wait->owner_lack == SNAP_OWNER_EXITED || wait->owner_lack == SNAP_OWNER_AT_FORK ||
+	       wait->owner_lack == SNAP_OWNER_REFUSED;
+}
+
+static void find_owner(struct snap_wait_analysis *waits, struct snap_waiter *waiter, size_t *room)
+{
+	const struct snap_wait *wait = waiter->wait;
+	const struct snap_waiter *owner;
+
+	if (!is_ended_by_owner(wait->kind) || wait->confidence < SNAP_WAIT_IS_LIKELY)
+		return;
+	if (is_orphaned(wait)) {
+		waiter->any_known = true;
+	} else if (wait->has_owner && wait->owner_lack == SNAP_OWNER_KNOWN && wait->owner.tid) {
+		owner = snap_waiter_by_tid(waits, wait->owner.tid);
+		if (!owner || wait->owner.outside)
+			return;
+		*room = (size_t)(owner - waits->waiters);
+		waiter->any_of = room;
+		waiter->any_count = 1;
+		waiter->any_known = true;
+	}
+	waiter->any_certain = waiter->any_known && wait->confidence == SNAP_WAIT_IS_CERTAIN;
+}
 
 struct stacksnap_error *snap_wait_find_edges(struct snap_wait_analysis *waits)
 {
-	(void)waits;
+	size_t *rooms =
+		snap_arena_new_array(&waits->analysis->scratch, waits->waiter_count + 1, size_t);
+
+	if (!rooms)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		struct snap_waiter *waiter = &waits->waiters[i];
+
+		if (waiter->wait)
+			find_owner(waits, waiter, &rooms[i]);
+	}
 	return NULL;
 }

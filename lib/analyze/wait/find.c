@@ -114,6 +114,7 @@ static void join_party(struct snap_wait_analysis *waits, struct snap_wait_party 
 {
 	const struct snap_waiter *waiter = NULL;
 
+	party->name = snap_analysis_text(waits->analysis, party->name);
 	if (party->tid > 0 && !party->outside)
 		waiter = snap_waiter_by_tid(waits, party->tid);
 	if (waiter && snap_waiter_process(waiter)->pid == party->pid)

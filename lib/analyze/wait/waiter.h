@@ -64,6 +64,7 @@ struct snap_wait_analysis {
 	struct snap_wait_mapping *mappings; /* shared ones, of all processes: owner.c */
 	size_t mapping_count;
 	bool has_mappings;
+	struct snap_wait_lookup *lookup; /* of kernel/ */
 };
 
 static inline struct snap_arena *snap_wait_arena(struct snap_wait_analysis *waits)
@@ -144,9 +145,13 @@ struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits) _m
 /* futex.c: a thread in futex(2) or futex_waitv(2). NO_MEMORY. */
 struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter) _must_check_;
-/* descriptors.c and others: any other call, and none (page faults, stops). NO_MEMORY. */
+/* kernel/explain.c: any other call, and none (page faults, stops). NO_MEMORY. */
 struct stacksnap_error *snap_wait_explain_call(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter) _must_check_;
+
+/* What the files of kernel/ keep; NULL without memory. Destroy takes NULL. */
+struct snap_wait_lookup *snap_wait_lookup_create(void);
+void snap_wait_lookup_destroy(struct snap_wait_lookup *lookup);
 
 /* ---- edges.c ---- */
 

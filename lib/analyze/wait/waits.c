@@ -134,8 +134,12 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 		return NULL;
 	analysis->snapshot->waits.asked = true;
 	analysis->snapshot->waits.lacks = waits.facts->lacks;
+	waits.lookup = snap_wait_lookup_create();
+	if (!waits.lookup)
+		return snap_error_no_memory();
 	err = find_waits(&waits);
 	snap_wait_callees_deinit(&waits);
 	snap_wait_index_deinit(&waits);
+	snap_wait_lookup_destroy(waits.lookup);
 	return err;
 }

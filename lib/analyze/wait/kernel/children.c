@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Children: which ones a thread waits for, in wait4(2), waitid(2), and vfork(2): see kernel.h. */
+#include "analyze/wait/kernel/kernel.h"
+
+enum { ID_ALL, ID_PID, ID_GROUP, ID_PIDFD }; /* idtype_t of waitid(2) */
+
+/* Keys of crowds of children: of all, and of one. */
+enum { CROWD_ALL, CROWD_ONE, CROWD_VFORK };
+
+/* The number of a child as its parent knows it; 0: it cannot be told. */
+static pid_t number_for_parent(const struct snap_process *parent, const struct snap_process *child)
+{
+	if (parent->in_host_namespace)
+		return child->pid;
+	/* In a namespace of its own it is number 1 there, and something else here. */
+	if (child->is_namespace_init)
+		return 0;
+	return child->ns_pid ? child->ns_pid : child->pid;
+}
+
+static bool lives(const struct snap_process *process)
+{
+	return !process->vanished && process->state != 'Z' && process->state != 'X';
+}
+
+/* Makes the wait one for the processes. `complete`: there are no others that could end it. */
+static struct stacksnap_error *wait_for(struct snap_wait_analysis *waits,
+					struct snap_waiter *waiter, unsigned what, pid_t which,
+					const pid_t *pids, size_t count, bool complete)
+{
+	uint64_t key = snap_wait_object_of(SNAP_WAIT_CHILD, what, (uint64_t)which, 0);
+	const struct snap_wait_crowd *crowd = snap_wait_find_crowd(waits, key);
+	struct stacksnap_error *err = NULL;
+
+	if (!crowd)
+		err = snap_wait_make_crowd(waits, key, pids, count, complete, &crowd);
+	if (!err)
+		snap_wait_set_peers(waiter, crowd, true);
+	return err;
+}
+
+static struct stacksnap_error *wait_for_one(struct snap_wait_analysis *waits,
+					    struct snap_waiter *waiter, pid_t pid)
+{
+	waiter->wait->child = pid;
+	waiter->object = snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)pid, 0, 0);
+	return wait_for(waits, waiter, CROWD_ONE, pid, &pid, 1, true);
+}
+
+/* A child by the number that the call gives; it stays a number where nobody has it. */
+static struct stacksnap_error *wait_for_number(struct snap_wait_analysis *waits,
+					       struct snap_waiter *waiter, pid_t number)
+{
+	const struct snap_process *parent = snap_waiter_process(waiter);
+	const struct snap_process *all = waits->analysis->capture->processes;
+	struct stacksnap_error *err;
+	const size_t *children;
+	size_t count;
+
+	err = snap_wait_children(waits, parent->pid, &children, &count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++)
+		if (number_for_parent(parent, &all[children[i]]) == number)
+			return wait_for_one(waits, waiter, all[children[i]].pid);
+	waiter->wait->child = number;
+	waiter->wait->peers_unknown = true;
+	if (parent->in_host_namespace)
+		waiter->object = snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)number, 0, 0);
+	return NULL;
+}
+
+static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
+					    struct snap_waiter *waiter)
+{
+	const struct snap_process *parent = snap_waiter_process(waiter);
+	const struct snap_process *all = waits->analysis->capture->processes;
+	struct stacksnap_error *err;
+	const size_t *children;
+	size_t count, living = 0;
+	pid_t *pids;
+
+	waiter->object = snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)parent->pid, 1, 0);
+	err = snap_wait_children(waits, parent->pid, &children, &count);
+	if (err)
+		return err;
+	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);
+	if (!pids)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		if (lives(&all[children[i]]))
+			pids[living++] = all[children[i]].pid;
+	/* Without --no-children all of them are in the report. */
+	return wait_for(waits, waiter, CROWD_ALL, parent->pid, pids, living,
+			waits->analysis->options->children);
+}
+
+/* A group is 0 or below; which processes are in it, the capture does not say. */
+static struct stacksnap_error *wait_for_group(struct snap_waiter *waiter, pid_t group)
+{
+	waiter->wait->child = group ? -group : -1;
+	waiter->wait->variant = "group";
+	waiter->wait->peers_unknown = true;
+	return NULL;
+}
+
+static struct stacksnap_error *explain_waitid(struct snap_wait_analysis *waits,
+					      struct snap_waiter *waiter)
+{
+	pid_t id = (pid_t)waiter->call.arguments[1];
+	const struct snap_descriptor *descriptor;
+
+	switch ((int32_t)waiter->call.arguments[0]) {
+	case ID_ALL:
+		return wait_for_any(waits, waiter);
+	case ID_PID:
+		return wait_for_number(waits, waiter, id);
+	case ID_GROUP:
+		return wait_for_group(waiter, id);
+	case ID_PIDFD:
+		descriptor = snap_wait_descriptor(waiter, id);
+		waiter->wait->fd = id;
+		waiter->wait->variant = "pidfd";
+		if (!waiter->thread->thread->call_confirmed)
+			waiter->wait->confidence = SNAP_WAIT_IS_LIKELY;
+		if (descriptor && descriptor->kind == SNAP_DESCRIPTOR_PIDFD && descriptor->pid > 0)
+			return wait_for_one(waits, waiter, descriptor->pid);
+	}
+	waiter->wait->peers_unknown = true;
+	return NULL;
+}
+
+struct stacksnap_error *snap_wait_explain_child(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter)
+{
+	struct snap_wait *wait =
+		snap_wait_new(waits, waiter, SNAP_WAIT_CHILD, snap_wait_call_confidence(waiter));
+	pid_t pid = (pid_t)waiter->call.arguments[0];
+
+	if (!wait)
+		return snap_error_no_memory();
+	if (waiter->row->call == SNAP_CALL_WAITID)
+		return explain_waitid(waits, waiter);
+	if (pid > 0)
+		return wait_for_number(waits, waiter, pid);
+	return pid == -1 ? wait_for_any(waits, waiter)
+			 : wait_for_group(waiter, pid == INT32_MIN ? 0 : -pid);
+}
+
+/*
+ * The child that has its parent's memory: of several the one that was born last. Two threads may be
+ * in vfork(2) at once, then it is likely at most.
+ */
+struct stacksnap_error *snap_wait_explain_vfork(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter)
+{
+	struct snap_wait *wait = snap_wait_new(waits, waiter, SNAP_WAIT_VFORK, SNAP_WAIT_IS_LIKELY);
+	const struct snap_process *parent = snap_waiter_process(waiter), *child = NULL, *each;
+	struct stacksnap_error *err;
+	const size_t *children;
+	size_t count, living = 0;
+
+	if (!wait)
+		return snap_error_no_memory();
+	err = snap_wait_children(waits, parent->pid, &children, &count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++) {
+		each = &waits->analysis->capture->processes[children[i]];
+		if (!lives(each))
+			continue;
+		living++;
+		if (!child || each->start_ticks > child->start_ticks ||
+		    (each->start_ticks == child->start_ticks && each->pid > child->pid))
+			child = each;
+	}
+	wait->peers_unknown = true;
+	if (!child)
+		return NULL;
+	if (living == 1 && snap_wait_call_confidence(waiter) == SNAP_WAIT_IS_CERTAIN)
+		wait->confidence = SNAP_WAIT_IS_CERTAIN;
+	wait->child = child->pid;
+	waiter->object = snap_wait_object_of(SNAP_WAIT_VFORK, (uint64_t)child->pid, 0, 0);
+	return wait_for(waits, waiter, CROWD_VFORK, child->pid, &child->pid, 1, true);
+}

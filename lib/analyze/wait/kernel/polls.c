@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * poll, select and epoll: how many of which descriptors are watched: see kernel.h. An epoll in an
+ * epoll is a descriptor like others, and is not followed.
+ */
+#include "analyze/wait/kernel/kernel.h"
+
+#include <poll.h>
+#include <string.h>
+
+enum {
+	STATE_LISTEN = 10,
+	WORD_BITS = 64,
+	SET_WORDS = 16, /* 1,024 descriptors (select(2)) */
+	MOST_LISTED = SNAP_MAX_POLLED,
+	SETS = 3,
+};
+
+/* Descriptors that a wait is for, as they are found. */
+struct watch {
+	struct snap_wait_analysis *waits;
+	struct snap_waiter *waiter;
+	int32_t fds[MOST_LISTED];
+	size_t count;
+	const struct snap_socket *listener;
+};
+
+static void count_socket(struct watch *watch, const struct snap_descriptor *descriptor)
+{
+	const struct snap_socket *socket =
+		snap_wait_descriptor_socket(watch->waits, watch->waiter, descriptor);
+
+	if (!socket)
+		return;
+	if (socket->state != STATE_LISTEN) {
+		watch->waiter->wait->connected++;
+		return;
+	}
+	watch->waiter->wait->listening++;
+	watch->listener = socket;
+}
+
+static void add_descriptor(struct watch *watch, int32_t fd)
+{
+	const struct snap_descriptor *descriptor = snap_wait_descriptor(watch->waiter, fd);
+	struct snap_wait *wait = watch->waiter->wait;
+	enum snap_descriptor_kind kind = SNAP_DESCRIPTOR_OTHER;
+
+	if (watch->count < MOST_LISTED)
+		watch->fds[watch->count++] = fd;
+	else
+		wait->fds_cut = true;
+	if (descriptor && (unsigned)descriptor->kind < SNAP_DESCRIPTOR_KINDS)
+		kind = descriptor->kind;
+	wait->kinds_watched[kind]++;
+	if (kind == SNAP_DESCRIPTOR_SOCKET)
+		count_socket(watch, descriptor);
+	/* Its time ends this wait, too. */
+	if (kind == SNAP_DESCRIPTOR_TIMERFD && descriptor->remaining_ns >= 0) {
+		if (!wait->timed || wait->remaining_ns < 0 ||
+		    descriptor->remaining_ns < wait->remaining_ns)
+			wait->remaining_ns = descriptor->remaining_ns;
+		wait->timed = true;
+	}
+}
+
+static struct stacksnap_error *keep(struct watch *watch)
+{
+	struct snap_wait *wait = watch->waiter->wait;
+
+	wait->fds_count = watch->count;
+	wait->fds = snap_arena_memdup(snap_wait_arena(watch->waits), watch->fds,
+				      watch->count * sizeof(*watch->fds));
+	if (!wait->fds)
+		return snap_error_no_memory();
+	if (wait->listening == 1)
+		wait->listen_address = snap_wait_local_text(watch->waits, watch->listener);
+	return NULL;
+}
+
+/* ---- poll ---- */
+
+static struct stacksnap_error *explain_poll(struct watch *watch)
+{
+	const uint64_t *arguments = watch->waiter->call.arguments;
+	uint32_t count = (uint32_t)arguments[1];
+	struct snap_wait *wait = watch->waiter->wait;
+	struct pollfd polled;
+
+	wait->fd_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		if (i == SNAP_MAX_POLLED ||
+		    !snap_wait_read(watch->waiter, arguments[0] + i * sizeof(polled), &polled,
+				    sizeof(polled))) {
+			wait->fds_cut = true;
+			break;
+		}
+		/* The kernel looks at no number below 0 (poll(2)). */
+		if (polled.fd >= 0)
+			add_descriptor(watch, polled.fd);
+	}
+	if (watch->count == 0 && !wait->fds_cut)
+		wait->kind = SNAP_WAIT_SLEEP;
+	return keep(watch);
+}
+
+/* ---- select ---- */
+
+static struct stacksnap_error *explain_select(struct watch *watch)
+{
+	const uint64_t *arguments = watch->waiter->call.arguments;
+	int32_t most = (int32_t)arguments[0];
+	struct snap_wait *wait = watch->waiter->wait;
+	uint64_t all[SET_WORDS] = { 0 }, set[SET_WORDS];
+	size_t words;
+
+	if (most > SET_WORDS * WORD_BITS) {
+		most = SET_WORDS * WORD_BITS;
+		wait->fds_cut = true;
+	}
+	words = most > 0 ? ((size_t)most + WORD_BITS - 1) / WORD_BITS : 0;
+	for (int i = 1; i <= SETS && words; i++) {
+		if (!arguments[i])
+			continue;
+		if (!snap_wait_read(watch->waiter, arguments[i], set, words * sizeof(*set)))
+			wait->fds_cut = true;
+		else
+			for (size_t k = 0; k < words; k++)
+				all[k] |= set[k];
+	}
+	wait->fd_count = 0;
+	for (int32_t fd = 0; fd < most; fd++) {
+		if (!(all[fd / WORD_BITS] >> fd % WORD_BITS & 1))
+			continue;
+		wait->fd_count++;
+		add_descriptor(watch, fd);
+	}
+	if (watch->count == 0 && !wait->fds_cut)
+		wait->kind = SNAP_WAIT_SLEEP;
+	return keep(watch);
+}
+
+/* ---- epoll ---- */
+
+/* Who waits for the same epoll as the one before has the same wait, but for times. */
+static bool copy_last(struct watch *watch, const struct snap_descriptor *epoll)
+{
+	struct snap_wait_lookup *lookup = watch->waits->lookup;
+	struct snap_wait *wait = watch->waiter->wait;
+	int64_t since_ns = wait->since_ns;
+	enum snap_wait_confidence confidence = wait->confidence;
+
+	if (lookup->epoll != epoll)
+		return false;
+	*wait = *lookup->epoll_wait;
+	wait->since_ns = since_ns;
+	wait->confidence = confidence;
+	return true;
+}
+
+static struct stacksnap_error *explain_epoll(struct watch *watch)
+{
+	struct snap_wait_lookup *lookup = watch->waits->lookup;
+	struct snap_wait *wait = watch->waiter->wait;
+	int32_t fd = snap_wait_call_fd(watch->waiter);
+	const struct snap_descriptor *epoll = snap_wait_descriptor(watch->waiter, fd);
+	struct snap_wait *shared;
+	struct stacksnap_error *err;
+
+	wait->fd = fd;
+	watch->waiter->object =
+		snap_wait_object_of(SNAP_WAIT_EPOLL, watch->waiter->process, (uint32_t)fd, 0);
+	if (!epoll || epoll->kind != SNAP_DESCRIPTOR_EPOLL || copy_last(watch, epoll))
+		return NULL;
+	wait->fd_count = epoll->watches;
+	for (size_t i = 0; i < epoll->watched_count; i++)
+		add_descriptor(watch, epoll->watched[i]);
+	if (epoll->watches_cut || epoll->watched_count < epoll->watches)
+		wait->fds_cut = true;
+	err = keep(watch);
+	if (err)
+		return err;
+	shared = snap_arena_memdup(&watch->waits->analysis->scratch, wait, sizeof(*wait));
+	if (!shared)
+		return snap_error_no_memory();
+	lookup->epoll = epoll;
+	lookup->epoll_wait = shared;
+	return NULL;
+}
+
+struct stacksnap_error *snap_wait_explain_poll(struct snap_wait_analysis *waits,
+					       struct snap_waiter *waiter)
+{
+	enum snap_wait_call call = waiter->row->call;
+	enum snap_wait_kind kind = call == SNAP_CALL_EPOLL ? SNAP_WAIT_EPOLL
+				   : call == SNAP_CALL_POLL || call == SNAP_CALL_PPOLL
+					   ? SNAP_WAIT_POLL
+					   : SNAP_WAIT_SELECT;
+	struct watch watch = { .waits = waits, .waiter = waiter };
+	struct stacksnap_error *err;
+	int64_t until_timer_ns;
+
+	if (!snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter)))
+		return snap_error_no_memory();
+	if (kind == SNAP_WAIT_EPOLL)
+		err = explain_epoll(&watch);
+	else if (kind == SNAP_WAIT_POLL)
+		err = explain_poll(&watch);
+	else
+		err = explain_select(&watch);
+	until_timer_ns = waiter->wait->remaining_ns;
+	snap_wait_set_timeout(waits, waiter);
+	if (until_timer_ns >= 0 && until_timer_ns < waiter->wait->remaining_ns)
+		waiter->wait->remaining_ns = until_timer_ns;
+	return err;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * System V and POSIX message queues, sets of semaphores, io_uring and aio: see kernel.h. Who used a
+ * System V queue last is a hint, and no more: anybody may come.
+ */
+#include "analyze/wait/kernel/kernel.h"
+
+#include "base/bsearch.h"
+
+#include <stdlib.h>
+
+struct semaphore_operation {
+	uint16_t number;
+	int16_t operation;
+	int16_t flags;
+};
+
+static const struct snap_ipc_queue *find_queue(const struct snap_wait_facts *facts,
+					       bool is_semaphore, int32_t id)
+{
+	const struct snap_ipc_queue *all = facts->queues;
+	size_t at = snap_first_not(facts->queue_count, i,
+				   all[i].is_semaphore != is_semaphore
+					   ? all[i].is_semaphore < is_semaphore
+					   : all[i].id < id);
+
+	if (at == facts->queue_count || all[at].is_semaphore != is_semaphore || all[at].id != id)
+		return NULL;
+	return &all[at];
+}
+
+static struct stacksnap_error *hint_at(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+				       pid_t pid)
+{
+	uint64_t key = snap_wait_object_of(SNAP_WAIT_MSGQUEUE, (uint64_t)pid, ~0ull, 0);
+	const struct snap_wait_crowd *crowd = snap_wait_find_crowd(waits, key);
+	struct stacksnap_error *err = NULL;
+
+	if (pid <= 0 || pid == snap_waiter_process(waiter)->pid)
+		return NULL;
+	if (!crowd)
+		err = snap_wait_make_crowd(waits, key, &pid, 1, false, &crowd);
+	if (err)
+		return err;
+	waiter->wait->hints = crowd->parties;
+	waiter->wait->hint_count = crowd->party_count;
+	return NULL;
+}
+
+static struct stacksnap_error *explain_messages(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter)
+{
+	bool receives = waiter->row->call == SNAP_CALL_MSGRCV;
+	int32_t id = (int32_t)waiter->call.arguments[0];
+	const struct snap_ipc_queue *queue = find_queue(waits->facts, false, id);
+	struct snap_wait *wait = waiter->wait;
+
+	wait->id = id;
+	wait->mode = receives ? SNAP_WAIT_READ : SNAP_WAIT_WRITE;
+	waiter->object = snap_wait_object_of(SNAP_WAIT_MSGQUEUE, (uint32_t)id, 0, 0);
+	if (!queue)
+		return NULL;
+	wait->value = (int64_t)queue->messages;
+	wait->recv_queue = (int64_t)queue->bytes;
+	return hint_at(waits, waiter, receives ? queue->last_sender : queue->last_receiver);
+}
+
+static struct stacksnap_error *explain_semaphores(struct snap_wait_analysis *waits,
+						  struct snap_waiter *waiter)
+{
+	int32_t id = (int32_t)waiter->call.arguments[0];
+	const struct snap_ipc_queue *queue = find_queue(waits->facts, true, id);
+	struct semaphore_operation first;
+
+	waiter->wait->id = id;
+	waiter->object = snap_wait_object_of(SNAP_WAIT_SYSV_SEMAPHORE, (uint32_t)id, 0, 0);
+	if (waiter->call.arguments[2] == 1 &&
+	    snap_wait_read(waiter, waiter->call.arguments[1], &first, sizeof(first)))
+		waiter->wait->needed = abs(first.operation);
+	return queue ? hint_at(waits, waiter, queue->last_sender) : NULL;
+}
+
+static void explain_descriptor(struct snap_wait_analysis *waits, struct snap_waiter *waiter)
+{
+	const struct snap_descriptor *descriptor;
+
+	waiter->wait->fd = snap_wait_call_fd(waiter);
+	descriptor = snap_wait_descriptor(waiter, waiter->wait->fd);
+	waiter->wait->path = snap_wait_path(waits, descriptor);
+	waiter->object = snap_wait_object_of(waiter->wait->kind, waiter->process,
+					     (uint32_t)waiter->wait->fd, 0);
+	if (!descriptor)
+		return;
+	if (descriptor->kind == SNAP_DESCRIPTOR_IO_URING)
+		waiter->wait->value = (int64_t)descriptor->count;
+	else if (descriptor->inode)
+		waiter->object = snap_wait_object_of(
+			waiter->wait->kind, descriptor->inode,
+			(uint64_t)descriptor->dev_major << 32 | descriptor->dev_minor, 0);
+}
+
+static enum snap_wait_kind kind_of(enum snap_wait_call call)
+{
+	static const enum snap_wait_kind kinds[SNAP_CALL_KINDS] = {
+		[SNAP_CALL_MSGRCV] = SNAP_WAIT_MSGQUEUE,
+		[SNAP_CALL_MSGSND] = SNAP_WAIT_MSGQUEUE,
+		[SNAP_CALL_SEMOP] = SNAP_WAIT_SYSV_SEMAPHORE,
+		[SNAP_CALL_MQ_RECEIVE] = SNAP_WAIT_MQUEUE,
+		[SNAP_CALL_MQ_SEND] = SNAP_WAIT_MQUEUE,
+		[SNAP_CALL_IO_URING_ENTER] = SNAP_WAIT_IO_URING,
+		[SNAP_CALL_IO_GETEVENTS] = SNAP_WAIT_AIO,
+	};
+
+	return kinds[call];
+}
+
+struct stacksnap_error *snap_wait_explain_queue(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter)
+{
+	enum snap_wait_kind kind = kind_of(waiter->row->call);
+	struct snap_wait *wait =
+		snap_wait_new(waits, waiter, kind, snap_wait_call_confidence(waiter));
+
+	if (!wait)
+		return snap_error_no_memory();
+	snap_wait_set_timeout(waits, waiter);
+	if (kind == SNAP_WAIT_MSGQUEUE)
+		return explain_messages(waits, waiter);
+	if (kind == SNAP_WAIT_SYSV_SEMAPHORE)
+		return explain_semaphores(waits, waiter);
+	if (kind == SNAP_WAIT_MQUEUE)
+		wait->mode = waiter->row->call == SNAP_CALL_MQ_RECEIVE ? SNAP_WAIT_READ
+								       : SNAP_WAIT_WRITE;
+	if (waiter->row->fd >= 0)
+		explain_descriptor(waits, waiter);
+	return NULL;
+}
