@@ -153,6 +153,17 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 				  strerror(traced->error));
 }
 
+static void collect_words(const struct snap_capture *capture, struct snap_process *process,
+			  const struct snap_traced *traced)
+{
+	const uint8_t *shared = capture->shared;
+
+	if (!traced->words)
+		return;
+	snap_plan_finish(traced->words, shared, shared + capture->shared_size);
+	process->words = traced->words->piece_count ? traced->words : NULL;
+}
+
 /* Of the program that the plan was made for. */
 static void collect_memory(const struct snap_capture *capture, struct snap_process *process,
 			   const struct snap_traced *traced)
@@ -185,7 +196,7 @@ static void collect_process(const struct snap_options *options, struct snap_capt
 				  "too much memory: stacks and names may be missing",
 				  (int)process->pid, process->map_count);
 	process->arch = traced->arch;
-	process->words = traced->words;
+	collect_words(capture, process, traced);
 	collect_memory(capture, process, traced);
 	if (traced->stop_begin_ns && traced->stop_end_ns)
 		process->stop_duration_ns = traced->stop_end_ns - traced->stop_begin_ns;

@@ -10,6 +10,7 @@
 #include "capture/collect.h"
 #include "capture/nostop_sink.h"
 #include "discover/discover.h"
+#include "stop/words.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void nostop_deinit(struct snap_nostop *nostop)
 	free(nostop->taken);
 	free(nostop->heard);
 	free(nostop->silent);
+	free(nostop->words);
 	snap_thread_asker_destroy(nostop->asker);
 }
 
@@ -114,6 +116,32 @@ static struct stacksnap_error *add_zombie_leader(struct snap_nostop *nostop,
 	return err;
 }
 
+/* What those do in the kernel that were not copied: in D, say. */
+static struct stacksnap_error *ask_calls(struct snap_nostop *nostop, struct snap_traced *traced)
+{
+	bool *silent = &nostop->silent[traced->index];
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < traced->thread_count && !*silent && !err; i++) {
+		struct snap_thread *thread = &traced->threads[i];
+		struct snap_syscall_line line;
+		int status;
+
+		if (thread->result != SNAP_THREAD_NOT_STOPPED || thread->call.known ||
+		    thread->state == 'R')
+			continue;
+		if (!nostop->asker)
+			err = snap_thread_asker_new(&nostop->asker);
+		if (err)
+			break;
+		status = snap_thread_ask_call(nostop->asker, traced->pid, thread->tid, &line);
+		*silent = status == -ETIMEDOUT;
+		if (status == 0)
+			thread->call = snap_word_call(&line, 0);
+	}
+	return err;
+}
+
 /* Threads whose files could not be opened, or that were born at the very end. */
 static struct stacksnap_error *
 describe_unheard_threads(struct snap_nostop *nostop, const struct snap_traced *traced, int tasks_fd)
@@ -170,7 +198,11 @@ static struct stacksnap_error *complete_process(struct snap_nostop *nostop, size
 	if (process->trouble != SNAP_TROUBLE_NONE)
 		return add_unread_threads(nostop, traced, tasks_fd);
 	err = add_zombie_leader(nostop, traced, tasks_fd);
-	return err ? err : describe_unheard_threads(nostop, traced, tasks_fd);
+	if (!err)
+		err = describe_unheard_threads(nostop, traced, tasks_fd);
+	if (err || nostop->options->explain == SNAP_EXPLAIN_NO)
+		return err;
+	return ask_calls(nostop, traced);
 }
 
 /* ---- the whole ---- */

@@ -37,7 +37,8 @@ bool snap_nostop_add_traced(struct snap_nostop *nostop, size_t index)
 	if (!snap_reserve_array_zeroed(nostop->sampled, nostop->sampled_capacity, index + 1) ||
 	    !snap_reserve_array_zeroed(nostop->taken, nostop->taken_capacity, index + 1) ||
 	    !snap_reserve_array_zeroed(nostop->heard, nostop->heard_capacity, index + 1) ||
-	    !snap_reserve_array_zeroed(nostop->silent, nostop->silent_capacity, index + 1))
+	    !snap_reserve_array_zeroed(nostop->silent, nostop->silent_capacity, index + 1) ||
+	    !snap_reserve_array_zeroed(nostop->words, nostop->words_capacity, index + 1))
 		return false;
 	return snap_stop_add(nostop->stop, &traced);
 }
@@ -136,6 +137,8 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 	} else if (exec) {
 		err = take_facts(nostop, process, index);
 		nostop->stop->processes[index].thread_count = 0;
+		nostop->stop->processes[index].words = NULL;
+		nostop->words[index] = (struct snap_nostop_words){ 0 };
 		nostop->taken[index] = NULL;
 	}
 	if (err || index >= nostop->stop->process_count)
@@ -308,6 +311,7 @@ static struct stacksnap_error *keep_copy(struct snap_nostop *nostop, const struc
 	ret->result = copy->result;
 	ret->taken = copy->taken;
 	ret->partial = copy->partial;
+	ret->call = copy->call;
 	ret->group_stopped = copy->group_stopped;
 	ret->registers = memcpy(registers, copy->registers, copy->registers_size);
 	ret->registers_size = copy->registers_size;
@@ -352,6 +356,9 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 		traced->timed_out |= copy->result == SNAP_THREAD_NOT_STOPPED;
 		return NULL;
 	}
+	/* Whether or not it is stopped for its registers: in a stop nobody reads words. */
+	if (copy->partial && thread->words)
+		snap_nostop_keep_words(nostop, traced, thread->words);
 	if (!is_judged_good(nostop, traced, copy)) {
 		*verdict_ret = SNAP_VERDICT_NEEDS_REGISTERS;
 		return NULL;

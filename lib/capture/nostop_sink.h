@@ -32,6 +32,11 @@ struct snap_nostop {
 	const struct snap_map **taken; /* by process: the sampler's, as they were copied */
 	bool *heard;                   /* by process: the sampler had time for it */
 	size_t taken_capacity, heard_capacity;
+	/* By process: memory that explains waits, as struct snap_traced has it, with more room. */
+	struct snap_nostop_words {
+		size_t capacity; /* of its pieces */
+	} * words;
+	size_t words_capacity;
 	struct snap_thread_asker *asker; /* NULL: nothing was asked yet */
 	bool *silent;                    /* by process: it did not answer */
 	size_t silent_capacity;
@@ -45,6 +50,12 @@ bool snap_nostop_add_traced(struct snap_nostop *nostop, size_t index);
 /* One more thread of it, of which nothing else is known; NULL without memory. */
 struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct snap_traced *traced,
 					   pid_t tid);
+/*
+ * Memory that explains waits of one of its threads; what there is no room for is left out. Sorted
+ * when the process is collected.
+ */
+void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *traced,
+			    const struct snap_memory_image *words);
 /* The descriptors are the capture's from now on. */
 void snap_nostop_take_live(struct snap_nostop *nostop, size_t index);
 

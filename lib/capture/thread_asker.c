@@ -22,6 +22,7 @@ struct question {
 	pid_t pid, tid;
 	int status;
 	struct snap_stat stat;
+	struct snap_syscall_line line;
 	size_t size;
 	char text[LONGEST_STACK];
 };
@@ -61,6 +62,19 @@ static void read_stack(void *area, uint32_t item _unused_)
 
 	question->status = size < 0 ? (int)size : 0;
 	question->size = size > 0 ? (size_t)size : 0;
+}
+
+static void read_call(void *area, uint32_t item _unused_)
+{
+	struct question *question = area;
+	_cleanup_fd_ int fd = open_tasks(question);
+	ssize_t size = fd < 0 ? fd
+			      : snap_procfs_task_read(fd, question->tid, "syscall", question->text,
+						      sizeof(question->text));
+
+	question->status = size < 0 ? (int)size : 0;
+	if (size >= 0 && !snap_parse_syscall(question->text, (size_t)size, &question->line))
+		question->status = -EBADMSG;
 }
 
 /* ---- who asks ---- */
@@ -135,5 +149,16 @@ int snap_thread_ask_stack(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 		*text_ret = question->text;
 		*size_ret = question->size;
 	}
+	return status;
+}
+
+int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
+			 struct snap_syscall_line *ret)
+{
+	struct question *question;
+	int status = ask(asker, pid, tid, read_call, &question);
+
+	if (status == 0)
+		*ret = question->line;
 	return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Thread asker: reads what procfs says of a thread and what an exec of its process can hold: its
- * stat (since Linux 6.18), its kernel stack. A worker reads (base/workers.h), which is left behind
+ * stat (since Linux 6.18), its kernel stack, its system call. A worker reads (base/workers.h), which is left behind
  * if it takes too long. Knows nothing of what is done with the answers, nor of who is asked again.
  */
 #ifndef SNAP_CAPTURE_THREAD_ASKER_H
@@ -22,11 +22,13 @@ static inline void snap_thread_asker_destroyp(struct snap_thread_asker **asker)
 	snap_thread_asker_destroy(*asker);
 }
 
-/* Both: 0 or a negative errno. ETIMEDOUT: its process had better not be asked again. */
+/* All: 0 or a negative errno. ETIMEDOUT: its process had better not be asked again. */
 int snap_thread_ask_stat(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_stat *ret);
 /* The text is the asker's, and there until the next question. */
 int snap_thread_ask_stack(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			  const char **text_ret, size_t *size_ret);
+int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
+			 struct snap_syscall_line *ret);
 
 #endif

@@ -173,6 +173,31 @@ static bool is_worth_another(const struct snap_sampler *sampler,
 	return true;
 }
 
+/* Only a single look has somebody who explains waits; and who once kept us waiting is not asked. */
+static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
+		       struct snap_blocked_copy *blocked)
+{
+	thread->shown.words = NULL;
+	if (!sampler->options->no_stop || sampler->options->explain == SNAP_EXPLAIN_NO ||
+	    thread->process->words_held)
+		return;
+	if (!sampler->words)
+		sampler->words = calloc(1, sizeof(*sampler->words));
+	blocked->words = sampler->words;
+	if (blocked->words)
+		blocked->words->held = false;
+}
+
+static void take_words(struct snap_sampler_thread *thread, const struct snap_blocked_copy *blocked,
+		       enum snap_copy_result result)
+{
+	if (!blocked->words)
+		return;
+	thread->process->words_held |= blocked->words->held;
+	if (result == SNAP_COPY_DONE)
+		thread->shown.words = &blocked->words->image;
+}
+
 /* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
 struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 						  struct snap_sampler_thread *thread,
@@ -202,6 +227,8 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 	blocked->context = &question;
 	blocked->bytes = sampler->stack;
 	blocked->size = sampler->options->max_stack;
+	copy->ns_tid = thread->shown.ns_tid;
+	want_words(sampler, thread, blocked);
 	do {
 		result = copy_once(sampler, &question, blocked, copy);
 		if (result != SNAP_COPY_UNMAPPED)
@@ -214,6 +241,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		question.limited = true;
 		result = copy_once(sampler, &question, blocked, copy);
 	} while (--tries && is_worth_another(sampler, thread, result));
+	take_words(thread, blocked, result);
 	*result_ret = result;
 	return NULL;
 }

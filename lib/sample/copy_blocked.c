@@ -202,6 +202,19 @@ static int copy_stack(const struct snap_blocked_copy *blocked, uint64_t sp, uint
 	return 0;
 }
 
+/* The call, and memory that explains it. */
+static int copy_wait(const struct snap_blocked_copy *blocked, const struct snap_syscall_line *line,
+		     enum snap_arch arch, struct snap_thread *copy)
+{
+	uint64_t pointer = blocked->fs_base ? blocked->fs_base : snap_find_thread_pointer(copy);
+
+	copy->call = snap_word_call(line, pointer);
+	if (!blocked->words)
+		return 0;
+	return snap_copy_words(arch, copy, blocked->source.read, blocked->source.context,
+			       blocked->words);
+}
+
 /* Whether it is still where it was, and has not run. */
 static enum snap_copy_result check_unmoved(const struct snap_blocked_copy *blocked,
 					   const struct snap_syscall_line *line)
@@ -244,7 +257,10 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	end = blocked->stack_end(blocked->context, line.sp);
 	if (end <= line.sp)
 		return SNAP_COPY_UNMAPPED;
+	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers, &arch);
 	error = copy_stack(blocked, line.sp, end, &taken);
+	if (!error)
+		error = copy_wait(blocked, &line, arch, &taken);
 	taken.memory = NULL;
 	if (!error && blocked->source.read_more)
 		error = blocked->source.read_more(blocked->source.context, &line, &taken);
@@ -256,7 +272,6 @@ enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struc
 	taken.result = SNAP_THREAD_COPIED;
 	taken.taken = SNAP_TAKEN_UNSTOPPED;
 	taken.partial = true;
-	taken.registers_size = fill_registers(&line, blocked->fs_base, blocked->registers, &arch);
 	taken.registers = blocked->registers;
 	taken.stack2 = NULL;
 	taken.stack2_size = 0;

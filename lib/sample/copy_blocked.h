@@ -14,6 +14,7 @@
 
 #include "model/capture.h"
 #include "proc/procfs.h"
+#include "sample/copy_words.h"
 
 /* What moves with every run of a thread. */
 enum snap_guard_kind {
@@ -73,6 +74,8 @@ struct snap_blocked_copy {
 	uint8_t *bytes;   /* where the stack goes; aligned to 16 */
 	size_t size;      /* room there; --max-stack */
 	uint64_t fs_base; /* as it was in a stop; 0: unknown */
+	struct snap_copied_words
+		*words; /* where memory that explains the wait goes; NULL: nowhere */
 	/* out */
 	_Alignas(16) uint8_t registers[SNAP_MAX_REGISTERS];
 };
@@ -91,8 +94,8 @@ enum snap_copy_result {
 
 /*
  * Copies a thread. With DONE `copy` has result COPIED, taken UNSTOPPED, partial, the registers of
- * *arch_ret (they point into `blocked`; fs_base as it was given) and its stack (in blocked->bytes); name, state and so on
- * are left alone. With all others `copy` is not touched.
+ * *arch_ret (they point into `blocked`; fs_base as it was given), its call and its stack (in
+ * blocked->bytes); name, state and so on are left alone. With all others `copy` is not touched.
  */
 enum snap_copy_result snap_copy_blocked(struct snap_blocked_copy *blocked, struct snap_thread *copy,
 					enum snap_arch *arch_ret);

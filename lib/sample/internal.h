@@ -88,7 +88,8 @@ struct snap_sampler_process {
 	bool hold_due;
 	/* Not before, lest all the time is spent on it. */
 	int64_t list_after_ns, map_after_ns, renew_after_ns;
-	int64_t trace_after_ns;    /* somebody else traces it: not stopped before */
+	int64_t trace_after_ns; /* somebody else traces it: not stopped before */
+	bool words_held; /* memory that explains a wait did not come: it is not asked for again */
 	struct snap_budget budget; /* of the time that it stands */
 	/* Of the call of the tracer at hand, and of the tick `stood_tick`. */
 	unsigned call_stops;
@@ -261,7 +262,8 @@ struct snap_sampler {
 	/* What a plan copied with a blocked thread; the room is made when it is first needed. */
 	struct snap_memory_image image;
 	void *image_room;
-	int64_t plan_ns; /* that plans took in this tick, without a stop */
+	struct snap_copied_words *words; /* of the copy at hand; NULL: nobody asks for them */
+	int64_t plan_ns;                 /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
 	int64_t until_ns; /* --no-stop: nothing is begun any more */

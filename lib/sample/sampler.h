@@ -48,7 +48,12 @@ struct snap_sampled_thread {
 	bool kernel; /* a kernel-made worker */
 	struct snap_sampled_process *process;
 	int64_t stopped_ns; /* for how long it stood still for the copy at hand */
-	uint32_t user;      /* the sink's */
+	/*
+	 * Memory that explains the wait of a partial copy, in no order; NULL: none, as in
+	 * recordings. Valid during the call.
+	 */
+	const struct snap_memory_image *words;
+	uint32_t user; /* the sink's */
 };
 
 /* What the sink says of a copy. */

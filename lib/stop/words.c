@@ -20,15 +20,32 @@ static const uint64_t LEAST_ADDRESS = 1 << 12, MOST_ADDRESS = 1ull << 56;
 
 struct ranges {
 	struct snap_word_range *ranges;
-	size_t count;
+	size_t count, most;
 };
 
 static void add(struct ranges *ranges, uint64_t address, uint64_t size)
 {
 	if (address < LEAST_ADDRESS || address >= MOST_ADDRESS || !size ||
-	    ranges->count == SNAP_MOST_WORD_RANGES)
+	    ranges->count == ranges->most)
 		return;
 	ranges->ranges[ranges->count++] = (struct snap_word_range){ address, (uint32_t)size };
+}
+
+struct snap_thread_call snap_word_call(const struct snap_syscall_line *line,
+				       uint64_t thread_pointer)
+{
+	struct snap_thread_call call = {
+		.known = true,
+		.number = line->number,
+		.sp = line->sp,
+		.pc = line->pc,
+		.thread_pointer = thread_pointer,
+	};
+
+	if (line->running)
+		return (struct snap_thread_call){ .known = false };
+	memcpy(call.arguments, line->arguments, sizeof(call.arguments));
+	return call;
 }
 
 struct snap_word_range snap_word_range_of_futex(uint64_t address)
@@ -80,10 +97,10 @@ static void add_array(struct ranges *ranges, const struct snap_thread_call *call
 }
 
 size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call,
-			struct snap_word_range *ret)
+			struct snap_word_range *ret, size_t most)
 {
 	const struct snap_wait_call_row *row = snap_wait_call_row(arch, call->number);
-	struct ranges ranges = { .ranges = ret };
+	struct ranges ranges = { .ranges = ret, .most = most };
 
 	if (!call->known || row->call == SNAP_CALL_OTHER)
 		return 0;
@@ -103,15 +120,16 @@ size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call
 	return ranges.count;
 }
 
-size_t snap_word_futexes(enum snap_arch arch, const struct snap_thread_call *call,
-			 const uint8_t *bytes, size_t size, uint64_t *ret, size_t most)
+bool snap_word_lead_on(enum snap_arch arch, const struct snap_thread_call *call)
 {
-	const struct snap_wait_call_row *row = snap_wait_call_row(arch, call->number);
+	return call->known && snap_wait_call_row(arch, call->number)->call == SNAP_CALL_FUTEX_WAITV;
+}
+
+size_t snap_word_futexes(const uint8_t *array, size_t size, uint64_t *ret, size_t most)
+{
 	size_t count = 0;
 
-	if (!call->known || row->call != SNAP_CALL_FUTEX_WAITV)
-		return 0;
 	for (size_t at = 0; size - at >= WAITV_BYTES && count < most; at += WAITV_BYTES)
-		memcpy(&ret[count++], bytes + at + WAITV_ADDRESS, sizeof(*ret));
+		memcpy(&ret[count++], array + at + WAITV_ADDRESS, sizeof(*ret));
 	return count;
 }

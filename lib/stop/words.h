@@ -10,6 +10,7 @@
 #define SNAP_STOP_WORDS_H
 
 #include "model/capture.h"
+#include "proc/procfs.h"
 
 enum { SNAP_MOST_WORD_RANGES = 6 /* of one call */ };
 
@@ -18,19 +19,24 @@ struct snap_word_range {
 	uint32_t size; /* not 0; the range does not wrap */
 };
 
-/*
- * The ranges that a call's arguments name, in no order; they may overlap, and need not be mapped.
- * How many there are: at most SNAP_MOST_WORD_RANGES.
- */
-size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call,
-			struct snap_word_range *ret);
+/* The call of a line of /proc/TID/syscall; a thread pointer that is not known is 0. */
+struct snap_thread_call snap_word_call(const struct snap_syscall_line *line,
+				       uint64_t thread_pointer);
 
 /*
- * What follows from a range that was read, of a call that waits for several futexes: their
- * addresses; at most `most` are written. How many there are: 0 for every other call.
+ * The ranges that a call's arguments name, in no order; they may overlap, and need not be mapped.
+ * How many there are: at most `most`, which more than SNAP_MOST_WORD_RANGES need not be.
  */
-size_t snap_word_futexes(enum snap_arch arch, const struct snap_thread_call *call,
-			 const uint8_t *bytes, size_t size, uint64_t *ret, size_t most);
+size_t snap_word_ranges(enum snap_arch arch, const struct snap_thread_call *call,
+			struct snap_word_range *ret, size_t most);
+
+/* Whether its first range is an array that leads to more: of futex_waitv(2). */
+bool snap_word_lead_on(enum snap_arch arch, const struct snap_thread_call *call);
+
+/*
+ * The addresses in that array; at most `most`. How many there are.
+ */
+size_t snap_word_futexes(const uint8_t *array, size_t size, uint64_t *ret, size_t most);
 
 /* The range around a futex word. */
 struct snap_word_range snap_word_range_of_futex(uint64_t address);

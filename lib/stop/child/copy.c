@@ -533,6 +533,8 @@ void snap_tracer_copy(struct snap_tracer *tracer)
 	most = plan(tracer);
 	snap_tracer_find_words(tracer, most);
 	snap_tracer_copy_needs(tracer, most);
+	if (snap_tracer_find_more_words(tracer))
+		snap_tracer_copy_needs(tracer, 0);
 	if (snap_tracer_find_interrupted(tracer))
 		snap_tracer_copy_needs(tracer, tracer->options->max_stack & ~15ull);
 	if (tracer->plan_bytes)

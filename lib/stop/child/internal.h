@@ -98,7 +98,8 @@ struct snap_tracer {
 	struct snap_need *needs; /* by tracee: where its stack is */
 	uint32_t *places;        /* by process: in a list of stacks; those of files behind them */
 	struct snap_words words;
-	size_t last_map; /* where the last stack was found */
+	bool words_lead_on; /* to more words, by arrays that some of them are */
+	size_t last_map;    /* where the last stack was found */
 	uint64_t *reference_pcs;
 	/* Stacks that were measured before the stop. */
 	uint64_t sample_bytes;
@@ -152,8 +153,8 @@ bool snap_tracer_describe(struct snap_tracer *tracer, const struct snap_tracee *
 struct snap_tracee *snap_tracer_add(struct snap_tracer *tracer, uint32_t process, pid_t tid);
 /* Opens the directory of threads of a process, by number if need be. */
 void snap_tracer_open_tasks(struct snap_tracer *tracer, uint32_t process);
-/* What those threads do in the kernel that did not stop, if it is asked for. */
-void snap_tracer_read_slow_kernel_stacks(struct snap_tracer *tracer);
+/* What those threads do in the kernel that did not stop, as far as it is asked for. */
+void snap_tracer_read_slow(struct snap_tracer *tracer);
 /* One SEIZE, and what it means for the phase. */
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee);
 /* Every change of a tracee's phase, with what follows for the counts and the thread's result. */
@@ -202,6 +203,8 @@ void snap_tracer_copy(struct snap_tracer *tracer);
 uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room);
 /* Puts into tracer->words what is wanted beside the stacks in needs, `most` bytes of each. */
 void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most);
+/* The same for what the words that are there lead to; whether there is more, and no stack. */
+bool snap_tracer_find_more_words(struct snap_tracer *tracer);
 /* The first `done` wants of an item of words become the process's image. */
 void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			    const struct snap_copy_item *item, uint32_t done);

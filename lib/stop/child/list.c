@@ -330,8 +330,12 @@ static void describe_processes(struct snap_tracer *tracer)
 	}
 }
 
-/* Of processes that are ours, from `first` on; `slow_alone`: of threads that did not stop. */
-static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool slow_alone)
+/*
+ * What a worker reads of the threads of processes that are ours, from `first` on; `slow_alone`: of
+ * those that did not stop.
+ */
+static void read_of_threads(struct snap_tracer *tracer, void (*run)(void *list, uint32_t item),
+			    uint32_t first, bool slow_alone)
 {
 	const struct snap_stop *stop = tracer->stop;
 	uint32_t most = stop->process_count - first, count = 0;
@@ -339,7 +343,7 @@ static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool 
 	uint32_t *processes = snap_region_new_array(&tracer->lists, most, uint32_t);
 	int64_t *signs = snap_region_new_array(&tracer->lists, most, int64_t);
 	struct snap_work work = {
-		.run = snap_reader_read_kernel_stacks,
+		.run = run,
 		.context = list,
 		.marks = snap_region_alloc(&tracer->lists, most),
 		.patience_ns = SNAP_STOP_PATIENCE_MS * 1000000ll,
@@ -362,10 +366,16 @@ static void read_kernel_stacks(struct snap_tracer *tracer, uint32_t first, bool 
 	snap_workers_run(&tracer->pool, &work);
 }
 
-void snap_tracer_read_slow_kernel_stacks(struct snap_tracer *tracer)
+void snap_tracer_read_slow(struct snap_tracer *tracer)
 {
+	bool any = false;
+
+	for (uint32_t i = 0; i < tracer->count && !any; i++)
+		any = tracer->tracees[i].phase == SNAP_TRACEE_SLOW;
 	if (tracer->options->kernel_stacks)
-		read_kernel_stacks(tracer, 0, true);
+		read_of_threads(tracer, snap_reader_read_kernel_stacks, 0, true);
+	if (any && tracer->options->explain != SNAP_EXPLAIN_NO)
+		read_of_threads(tracer, snap_reader_read_calls, 0, true);
 }
 
 static void seize_listed(struct snap_tracer *tracer, struct snap_tracee *tracee)
@@ -393,7 +403,7 @@ void snap_tracer_prepare(struct snap_tracer *tracer)
 	stop->help.stack_bytes = stack_bytes;
 	describe_processes(tracer);
 	if (tracer->options->kernel_stacks)
-		read_kernel_stacks(tracer, tracer->prepared, false);
+		read_of_threads(tracer, snap_reader_read_kernel_stacks, tracer->prepared, false);
 	tracer->prepared = stop->process_count;
 	snap_tracer_reserve_copies(tracer, stack_bytes);
 	snap_tracer_set_ticks(SEIZE_TICK_US);

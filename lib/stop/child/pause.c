@@ -377,5 +377,5 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 	drop_priority(policy);
 	tracer->first = false;
 	explain_slow(tracer);
-	snap_tracer_read_slow_kernel_stacks(tracer);
+	snap_tracer_read_slow(tracer);
 }

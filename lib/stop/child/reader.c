@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "stop/describe.h"
 #include "stop/plan/candidate.h"
+#include "stop/words.h"
 
 #include <errno.h>
 #include <string.h>
@@ -331,6 +332,31 @@ void snap_reader_read_kernel_stacks(void *context, uint32_t index)
 		if (list->slow_alone && thread->result != SNAP_THREAD_NOT_STOPPED)
 			continue;
 		snap_describe_kernel_stack(&describer, thread);
+		give_sign(&list->signs[index]);
+	}
+}
+
+/* The call of a thread that did not stop, as the kernel tells; it need not be in one. */
+static void read_call(const struct snap_reader *reader, int tasks_fd, struct snap_thread *thread)
+{
+	char *text = reader->buffer;
+	ssize_t length = snap_procfs_task_read(tasks_fd, thread->tid, "syscall", text, SAMPLE_TEXT);
+	struct snap_syscall_line line;
+
+	if (length > 0 && snap_parse_syscall(text, (size_t)length, &line))
+		thread->call = snap_word_call(&line, 0);
+}
+
+void snap_reader_read_calls(void *context, uint32_t index)
+{
+	const struct snap_kernel_list *list = context;
+	struct snap_traced *traced = &list->reader->stop->processes[list->processes[index]];
+	_cleanup_fd_ int tasks_fd = open_tasks(list->reader, traced);
+
+	for (size_t i = 0; tasks_fd >= 0 && i < traced->thread_count; i++) {
+		if (traced->threads[i].result != SNAP_THREAD_NOT_STOPPED)
+			continue;
+		read_call(list->reader, tasks_fd, &traced->threads[i]);
 		give_sign(&list->signs[index]);
 	}
 }

@@ -111,12 +111,12 @@ struct snap_plan_list {
 	struct snap_memory_image image;
 };
 
-/* Kernel stacks of processes; what is read goes to the threads themselves. */
+/* Kernel stacks or calls of processes; what is read goes to the threads themselves. */
 struct snap_kernel_list {
 	const struct snap_reader *reader;
 	const uint32_t *processes;
 	int64_t *signs;
-	bool slow_alone; /* those that did not stop */
+	bool slow_alone; /* those that did not stop; calls are of such alone */
 };
 
 /* For struct snap_work: `context` is the list. */
@@ -124,6 +124,7 @@ void snap_reader_read_maps(void *list, uint32_t item);
 void snap_reader_copy(void *list, uint32_t item);
 void snap_reader_get_ready(void *list, uint32_t item);
 void snap_reader_read_kernel_stacks(void *list, uint32_t item);
+void snap_reader_read_calls(void *list, uint32_t item);
 void snap_reader_execute_plan(void *list, uint32_t item);
 
 /* The budget of a plan, but for its time. */

@@ -21,6 +21,8 @@ enum {
 	LEAST_BYTES = 1 << 16, /* of a process … */
 	BYTES_A_THREAD = 656,  /* … and as much for each: 64 KiB for a hundred */
 	ROOM_PARTS = 16,       /* of the room for stacks one part may be words */
+	MOST_FUTEXES = 128,    /* in one call (futex_waitv(2)) */
+	MOST_ARRAY = MOST_FUTEXES * 24,
 };
 
 /* What is wanted of a process, while it is collected. */
@@ -117,15 +119,16 @@ static size_t collect_ranges(struct snap_tracer *tracer, uint64_t most,
 	for (uint32_t i = 0; i < tracer->count; i++) {
 		const struct snap_tracee *tracee = &tracer->tracees[i];
 		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		enum snap_arch arch = snap_tracer_process(tracer, tracee)->arch;
 		struct snap_word_range named[SNAP_MOST_WORD_RANGES];
 		struct snap_thread_call call;
 		size_t named_count;
 
 		if (!thread->registers_size)
 			continue;
-		call = snap_wait_call_of(snap_tracer_process(tracer, tracee)->arch, thread);
-		named_count =
-			snap_word_ranges(snap_tracer_process(tracer, tracee)->arch, &call, named);
+		call = snap_wait_call_of(arch, thread);
+		named_count = snap_word_ranges(arch, &call, named, SNAP_MOST_WORD_RANGES);
+		tracer->words_lead_on |= snap_word_lead_on(arch, &call);
 		for (size_t k = 0; k < named_count && count < capacity; k++) {
 			struct snap_words_range *last = count ? &ranges[count - 1] : NULL;
 
@@ -202,7 +205,7 @@ static void begin_process(struct wants *wants, uint32_t process)
 {
 	const struct snap_traced *traced = &wants->tracer->stop->processes[process];
 
-	wants->bytes = 0;
+	wants->bytes = traced->words ? traced->words->bytes : 0;
 	wants->most = LEAST_BYTES + traced->thread_count * (uint64_t)BYTES_A_THREAD;
 }
 
@@ -251,21 +254,112 @@ void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most)
 	list_words(tracer, ranges, count);
 }
 
+/* ---- what leads further ---- */
+
+/* The array of a call that waits for several futexes, as it was copied; how much of it. */
+static size_t read_array(const struct snap_tracer *tracer, const struct snap_tracee *tracee,
+			 const struct snap_thread_call *call, uint8_t *ret, size_t most)
+{
+	const struct snap_traced *process = snap_tracer_process(tracer, tracee);
+	const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+	struct snap_word_range range;
+	uint64_t offset;
+
+	if (snap_word_ranges(process->arch, call, &range, 1) == 0 || range.size > most)
+		return 0;
+	offset = range.address - thread->stack_address;
+	if (range.address >= thread->stack_address && offset <= thread->stack_size &&
+	    thread->stack_size - offset >= range.size)
+		memcpy(ret, thread->stack + offset, range.size);
+	else if (!process->words ||
+		 !snap_memory_image_read(process->words, range.address, ret, range.size))
+		return 0;
+	return range.size;
+}
+
+/* The ranges around futexes that arrays name; how many. */
+static size_t collect_named(struct snap_tracer *tracer, struct snap_words_range *ranges,
+			    size_t capacity)
+{
+	uint8_t array[MOST_ARRAY];
+	uint64_t futexes[MOST_FUTEXES];
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < tracer->count; i++) {
+		const struct snap_tracee *tracee = &tracer->tracees[i];
+		enum snap_arch arch = snap_tracer_process(tracer, tracee)->arch;
+		const struct snap_thread *thread = snap_tracer_thread(tracer, tracee);
+		struct snap_thread_call call;
+		size_t size, named;
+
+		/* Who is asked again for what stalled once, stalls again. */
+		if (!thread->registers_size || snap_tracer_process(tracer, tracee)->stalled)
+			continue;
+		call = snap_wait_call_of(arch, thread);
+		if (!snap_word_lead_on(arch, &call))
+			continue;
+		size = read_array(tracer, tracee, &call, array, sizeof(array));
+		named = snap_word_futexes(array, size, futexes, MOST_FUTEXES);
+		for (size_t k = 0; k < named && count < capacity; k++) {
+			struct snap_word_range range = snap_word_range_of_futex(futexes[k]);
+
+			ranges[count++] = (struct snap_words_range){ range.address, range.size, i };
+		}
+	}
+	return count;
+}
+
+bool snap_tracer_find_more_words(struct snap_tracer *tracer)
+{
+	size_t capacity = SPARE_RANGES * RANGES_A_THREAD, count;
+	struct snap_words_range *ranges, *spare;
+
+	tracer->words = (struct snap_words){ .want_count = 0 };
+	if (!tracer->words_lead_on)
+		return false;
+	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
+	spare = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
+	count = ranges && spare ? collect_named(tracer, ranges, capacity) : 0;
+	if (!count)
+		return false;
+	for (uint32_t i = 0; i < tracer->count; i++)
+		tracer->needs[i].size = 0;
+	list_words(tracer, sort_ranges(tracer, ranges, spare, count), count);
+	return tracer->words.want_count != 0;
+}
+
 /* ---- what came of it ---- */
+
+/* With those of the first list, and room for as many more; they are sorted later. */
+static struct snap_memory_image *image_with_room(struct snap_tracer *tracer,
+						 struct snap_traced *traced, uint32_t more)
+{
+	struct snap_memory_image *image = traced->words;
+	struct snap_memory_piece *pieces;
+
+	if (!image)
+		image = snap_region_alloc(&tracer->memory->records, sizeof(*image));
+	pieces = image ? snap_region_new_array(&tracer->memory->records, image->piece_count + more,
+					       struct snap_memory_piece)
+		       : NULL;
+	if (!pieces)
+		return NULL;
+	if (image->piece_count)
+		memcpy(pieces, image->pieces, image->piece_count * sizeof(*pieces));
+	image->pieces = pieces;
+	return image;
+}
 
 void snap_tracer_take_words(struct snap_tracer *tracer, const struct snap_copy_list *list,
 			    const struct snap_copy_item *item, uint32_t done)
 {
 	struct snap_traced *traced = &tracer->stop->processes[item->process];
-	struct snap_memory_image *image =
-		snap_region_alloc(&tracer->memory->records, sizeof(*image));
+	struct snap_memory_image *image = image_with_room(tracer, traced, done);
 	struct snap_memory_piece *last = NULL;
 
 	if (!image)
 		return;
-	image->pieces =
-		snap_region_new_array(&tracer->memory->records, done, struct snap_memory_piece);
-	for (uint32_t i = item->first; image->pieces && i < item->first + done; i++) {
+	for (uint32_t i = item->first; i < item->first + done; i++) {
 		const struct snap_want *want = &list->wants[i];
 
 		if (!want->got)
