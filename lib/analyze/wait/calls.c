@@ -11,26 +11,8 @@ struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_wa
 
 	if (!wait)
 		return NULL;
-	*wait = (struct snap_wait){
-		.kind = kind,
-		.confidence = confidence,
-		.fd = -1,
-		.id = -1,
-		.readers = -1,
-		.value = -1,
-		.waiters = -1,
-		.arrived = -1,
-		.needed = -1,
-		.fd_count = -1,
-		.recv_queue = -1,
-		.send_queue = -1,
-		.backlog = -1,
-		.backlog_max = -1,
-		.retransmits = -1,
-		.peer_recv_queue = -1,
-		.since_ns = waiter->thread->thread->blocked_ns,
-		.remaining_ns = -1,
-	};
+	*wait = snap_wait_init(kind, confidence);
+	wait->since_ns = waiter->thread->thread->blocked_ns;
 	waiter->wait = wait;
 	return wait;
 }

@@ -159,7 +159,9 @@ struct snap_wait {
 	int64_t readers, value, waiters, arrived, needed;
 	/* POLL, SELECT, EPOLL */
 	int64_t fd_count; /* as asked; -1 */
-	int32_t *fds;     /* the first ones */
+	int32_t *fds;     /* the first ones … */
+	/* … and what each is, of enum snap_descriptor_kind; NULL unknown */
+	const uint32_t *fd_kinds;
 	size_t fds_count;
 	bool fds_cut;
 	uint32_t kinds_watched[SNAP_DESCRIPTOR_KINDS]; /* how many of each */
@@ -235,13 +237,39 @@ const char *snap_wait_kind_word(enum snap_wait_kind kind);
 enum snap_wait_kind snap_wait_kind_of_word(const char *word);
 const char *snap_wait_confidence_word(enum snap_wait_confidence confidence);
 const char *snap_owner_lack_word(enum snap_owner_lack lack);
+/* Of a bit's number in enum snap_wait_lack. */
+const char *snap_wait_lack_word(unsigned bit);
+const char *snap_descriptor_word(enum snap_descriptor_kind kind);
+
+/* A new wait with nothing else known: all numbers that have a meaning at 0 are -1. */
+struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confidence confidence);
+
+/*
+ * Whether two threads wait for the same thing, held by the same one, so that one line says it of
+ * both: times and confidence may differ.
+ */
+bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b);
+
+/* Since when, and for how long at most still, of waits that are told in one line; -1 unknown. */
+struct snap_wait_times {
+	int64_t least_since_ns, most_since_ns;
+	int64_t least_left_ns, most_left_ns;
+};
+
+struct snap_wait_times snap_wait_times_of(const struct snap_wait *wait);
+/* Adds those of another wait. */
+void snap_wait_times_add(struct snap_wait_times *times, const struct snap_wait *wait);
 
 /*
  * The line of the report without "since" ("waits for mutex ledger_lock, held by 11447 worker-3
  * (running in charge_order)"): texts of the target are in it as they are; who prints it escapes it.
- * `all`: with hints, since and remaining times (--explain). NULL without memory; malloc'ed.
+ * `all`: with hints, since and remaining times (--explain); how long a sleep goes on is said
+ * always. NULL without memory; malloc'ed.
  */
 char *snap_wait_line(const struct snap_wait *wait, bool all);
+/* The same with the times of several waits: "waits 3.2 s to 59 min for mutex …". */
+char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_times *times,
+			bool all);
 
 /*
  * The object alone, the same for all who wait for the same thing ("mutex ledger_lock", "tcp

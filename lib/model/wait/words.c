@@ -2,6 +2,8 @@
 /* The words of waits: see wait.h. The lines are made in text.c. */
 #include "model/wait/wait.h"
 
+#include "base/cleanup.h"
+
 #include <string.h>
 
 static const char *const kinds[SNAP_WAIT_KINDS] = {
@@ -82,6 +84,30 @@ static const char *const lacks[SNAP_OWNER_LACKS] = {
 	[SNAP_OWNER_OTHER_USER] = "a process of another user",
 };
 
+static const char *const missing[] = {
+	"time", "sockets", "network namespaces", "file locks", "rights", "cut",
+};
+_Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a word each");
+
+static const char *const descriptors[SNAP_DESCRIPTOR_KINDS] = {
+	[SNAP_DESCRIPTOR_OTHER] = "other",
+	[SNAP_DESCRIPTOR_FILE] = "file",
+	[SNAP_DESCRIPTOR_FIFO] = "fifo",
+	[SNAP_DESCRIPTOR_TTY] = "tty",
+	[SNAP_DESCRIPTOR_PIPE] = "pipe",
+	[SNAP_DESCRIPTOR_SOCKET] = "socket",
+	[SNAP_DESCRIPTOR_EVENTFD] = "eventfd",
+	[SNAP_DESCRIPTOR_EPOLL] = "epoll",
+	[SNAP_DESCRIPTOR_TIMERFD] = "timerfd",
+	[SNAP_DESCRIPTOR_SIGNALFD] = "signalfd",
+	[SNAP_DESCRIPTOR_INOTIFY] = "inotify",
+	[SNAP_DESCRIPTOR_PIDFD] = "pidfd",
+	[SNAP_DESCRIPTOR_USERFAULTFD] = "userfaultfd",
+	[SNAP_DESCRIPTOR_IO_URING] = "io_uring",
+	[SNAP_DESCRIPTOR_MQUEUE] = "mqueue",
+	[SNAP_DESCRIPTOR_MEMFD] = "memfd",
+};
+
 const char *snap_wait_kind_word(enum snap_wait_kind kind)
 {
 	return kinds[kind];
@@ -103,6 +129,40 @@ const char *snap_wait_confidence_word(enum snap_wait_confidence confidence)
 const char *snap_owner_lack_word(enum snap_owner_lack lack)
 {
 	return lacks[lack];
+}
+
+struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confidence confidence)
+{
+	return (struct snap_wait){
+		.kind = kind,
+		.confidence = confidence,
+		.fd = -1,
+		.id = -1,
+		.readers = -1,
+		.value = -1,
+		.waiters = -1,
+		.arrived = -1,
+		.needed = -1,
+		.fd_count = -1,
+		.recv_queue = -1,
+		.send_queue = -1,
+		.backlog = -1,
+		.backlog_max = -1,
+		.retransmits = -1,
+		.peer_recv_queue = -1,
+		.since_ns = -1,
+		.remaining_ns = -1,
+	};
+}
+
+const char *snap_wait_lack_word(unsigned bit)
+{
+	return missing[bit];
+}
+
+const char *snap_descriptor_word(enum snap_descriptor_kind kind)
+{
+	return descriptors[kind];
 }
 
 bool snap_wait_is_shown(const struct snap_wait *wait, bool all)

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a wait is for, by itself: the same words for all who wait for the same thing. See parts.h
+ * and wait.h. Knows neither owners nor times.
+ */
+#include "model/wait/parts.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+
+/* How objects are called where the word of the JSON is not what people say. */
+static const char *const nouns[SNAP_WAIT_KINDS] = {
+	[SNAP_WAIT_GIL] = "GIL",
+	[SNAP_WAIT_STDIO] = "FILE",
+	[SNAP_WAIT_MALLOC] = "arena",
+	[SNAP_WAIT_FUTEX_PI] = "PI futex",
+	[SNAP_WAIT_STATIC_INIT] = "static initialiser",
+	[SNAP_WAIT_FIFO] = "FIFO",
+	[SNAP_WAIT_FIFO_OPEN] = "FIFO",
+	[SNAP_WAIT_UNIX] = "unix socket",
+	[SNAP_WAIT_TTY] = "terminal",
+	[SNAP_WAIT_MQUEUE] = "message queue",
+	[SNAP_WAIT_MSGQUEUE] = "message queue",
+	[SNAP_WAIT_SYSV_SEMAPHORE] = "semaphore set",
+	[SNAP_WAIT_FROZEN] = "control group",
+	[SNAP_WAIT_FILE_LOCK] = "file lock",
+	[SNAP_WAIT_PAGE_FAULT] = "page fault",
+};
+
+/* Variants that stand in front of their object. */
+static const char *const adjectives[] = { "robust", "recursive", "errorcheck", "adaptive",
+					  "protect" };
+
+void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	const char *noun = nouns[wait->kind];
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(adjectives); i++)
+		if (snap_same_text(wait->variant, adjectives[i]))
+			snap_buffer_printf(text, "%s ", adjectives[i]);
+	if (snap_same_text(wait->variant, "pi") && wait->kind == SNAP_WAIT_MUTEX)
+		snap_buffer_add_text(text, "PI ");
+	snap_buffer_add_text(text, noun ? noun : snap_wait_kind_word(wait->kind));
+}
+
+void snap_wait_add_address(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	const char *name = wait->symbol ? wait->symbol : wait->module;
+
+	if (!name) {
+		snap_buffer_printf(text, "0x%" PRIx64, wait->address);
+		if (wait->place)
+			snap_buffer_printf(text, " (%s)", wait->place);
+		return;
+	}
+	if (wait->symbol)
+		snap_wait_add_name(text, name);
+	else
+		snap_wait_add_path(text, name);
+	if (wait->offset || !wait->symbol)
+		snap_buffer_printf(text, "+0x%" PRIx64, wait->offset);
+}
+
+/* "10.0.0.4:51234 -> 10.0.0.9:5432", or one of the two. */
+static void add_ends(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	bool connects = snap_same_text(wait->variant, "connect"),
+	     both = wait->local && wait->remote;
+
+	if (wait->local && !(connects && wait->remote)) {
+		snap_wait_add_path(text, wait->local);
+		if (both)
+			snap_buffer_add_text(text, " -> ");
+	}
+	if (wait->remote)
+		snap_wait_add_path(text, wait->remote);
+}
+
+/* Whether there is an end of it to name. */
+static bool has_ends(const struct snap_wait *wait)
+{
+	return wait->local || wait->remote;
+}
+
+static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	if (wait->kind == SNAP_WAIT_SOCKET)
+		snap_buffer_add_text(text, "socket");
+	else if (wait->kind == SNAP_WAIT_UNIX)
+		snap_buffer_add_text(text, has_ends(wait) ? "unix" : "unix socket");
+	else
+		snap_buffer_add_text(text, snap_wait_kind_word(wait->kind));
+	if (has_ends(wait)) {
+		snap_buffer_add_byte(text, ' ');
+		add_ends(text, wait);
+	}
+}
+
+/* "memory queue 7", "eventfd 5": of a number where there is no other name. */
+static void add_numbered(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	snap_wait_add_noun(text, wait);
+	if (wait->path) {
+		snap_buffer_add_byte(text, ' ');
+		snap_wait_add_path(text, wait->path);
+	} else if (wait->kind == SNAP_WAIT_MSGQUEUE || wait->kind == SNAP_WAIT_SYSV_SEMAPHORE) {
+		if (wait->id >= 0)
+			snap_buffer_printf(text, " %" PRId64, wait->id);
+	} else if (wait->fd >= 0) {
+		snap_buffer_printf(text, " %d", wait->fd);
+	}
+}
+
+static void add_file_lock(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	if (wait->path)
+		snap_wait_add_path(text, wait->path);
+	else if (wait->fd >= 0)
+		snap_buffer_printf(text, "descriptor %d", wait->fd);
+	if (snap_same_text(wait->variant, "flock") ||
+	    (wait->range_start == 0 && wait->range_end == UINT64_MAX))
+		return;
+	if (wait->range_end == UINT64_MAX)
+		snap_buffer_printf(text, " from %" PRIu64 " on", wait->range_start);
+	else
+		snap_buffer_printf(text, " %" PRIu64 "-%" PRIu64, wait->range_start,
+				   wait->range_end);
+}
+
+static void add_child(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	if (wait->child > 0)
+		snap_buffer_printf(text, "child %d", wait->child);
+	else if (wait->child < 0)
+		snap_buffer_printf(text, "any child of group %d", -wait->child);
+	else if (wait->peer_total)
+		snap_buffer_printf(text, "any of %zu child%s", wait->peer_total,
+				   wait->peer_total == 1 ? "" : "ren");
+	else
+		snap_buffer_add_text(text, "any child");
+}
+
+void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	switch (wait->kind) {
+	case SNAP_WAIT_MUTEX ... SNAP_WAIT_ONCE:
+	case SNAP_WAIT_STDIO ... SNAP_WAIT_MALLOC:
+	case SNAP_WAIT_MONITOR ... SNAP_WAIT_RUNTIME:
+		snap_wait_add_noun(text, wait);
+		if (wait->address || wait->symbol || wait->module) {
+			snap_buffer_add_byte(text, ' ');
+			snap_wait_add_address(text, wait);
+		}
+		break;
+	case SNAP_WAIT_GIL:
+		snap_buffer_add_text(text, "GIL");
+		break;
+	case SNAP_WAIT_THREAD:
+		snap_buffer_add_text(text, "thread");
+		if (wait->owner.tid)
+			snap_buffer_printf(text, " %d", wait->owner.tid);
+		break;
+	case SNAP_WAIT_CHILD:
+	case SNAP_WAIT_VFORK:
+		add_child(text, wait);
+		break;
+	case SNAP_WAIT_UNIX ... SNAP_WAIT_SOCKET:
+		add_socket(text, wait);
+		break;
+	case SNAP_WAIT_FILE:
+		if (wait->path)
+			snap_wait_add_path(text, wait->path);
+		else
+			add_numbered(text, wait);
+		break;
+	case SNAP_WAIT_FILE_LOCK:
+		snap_buffer_add_text(text, "lock on ");
+		add_file_lock(text, wait);
+		break;
+	case SNAP_WAIT_FROZEN:
+		snap_buffer_add_text(text, "control group ");
+		if (wait->cgroup)
+			snap_wait_add_path(text, wait->cgroup);
+		break;
+	case SNAP_WAIT_PIPE:
+	case SNAP_WAIT_FIFO ... SNAP_WAIT_FIFO_OPEN:
+	case SNAP_WAIT_TTY ... SNAP_WAIT_AIO:
+	case SNAP_WAIT_MSGQUEUE ... SNAP_WAIT_SYSV_SEMAPHORE:
+		add_numbered(text, wait);
+		break;
+	case SNAP_WAIT_NONE:
+	case SNAP_WAIT_SLEEP:
+	case SNAP_WAIT_SIGNAL:
+	case SNAP_WAIT_POLL ... SNAP_WAIT_EPOLL:
+	case SNAP_WAIT_PAGE_FAULT:
+	case SNAP_WAIT_STOPPED ... SNAP_WAIT_KINDS:
+		break;
+	}
+}
+
+char *snap_wait_object(const struct snap_wait *wait)
+{
+	struct snap_buffer text = { 0 };
+	char *object;
+
+	snap_wait_add_object(&text, wait);
+	object = text.size ? snap_buffer_take(&text, NULL) : NULL;
+	snap_buffer_deinit(&text);
+	return object;
+}
