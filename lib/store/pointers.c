@@ -31,6 +31,7 @@ void snap_pointer_codec_deinit(struct snap_pointer_codec *to)
 	pointers_deinit(&to->frames);
 	pointers_deinit(&to->lists);
 	pointers_deinit(&to->entries);
+	snap_pointer_table_deinit(&to->waits);
 }
 
 static bool add_pointee(struct snap_pointers *pointers, struct snap_pointee item)
@@ -73,7 +74,7 @@ static bool write_number(struct snap_pointer_codec *to, struct snap_pointers *po
 	return true;
 }
 
-static void count_shown(struct snap_pointer_codec *to, uint64_t shown)
+void snap_code_count_shown(struct snap_pointer_codec *to, uint64_t shown)
 {
 	to->shown += shown;
 	if (to->shown > MOST_SHOWN)
@@ -102,7 +103,7 @@ bool snap_pointer_begin(struct snap_pointer_codec *to, struct snap_pointers *poi
 	}
 	*pointer = pointers->items[number - 1].pointer;
 	*count = pointers->items[number - 1].count;
-	count_shown(to, pointers->items[number - 1].shown);
+	snap_code_count_shown(to, pointers->items[number - 1].shown);
 	return false;
 }
 
@@ -116,7 +117,7 @@ void snap_pointer_end(struct snap_pointer_codec *to, struct snap_pointers *point
 		to->no_memory = true;
 		return;
 	}
-	count_shown(to, item.shown);
+	snap_code_count_shown(to, item.shown);
 }
 
 void snap_code_text_pointer(struct snap_pointer_codec *to, const char **text, size_t most)

@@ -34,11 +34,16 @@ struct snap_pointers {
 struct snap_pointer_codec {
 	struct snap_codec codec;
 	struct snap_pointers texts, frames, lists, entries;
+	/* Waits in the order in which they were first pointed to; read: and how often they are. */
+	struct snap_pointer_table waits;
 	bool no_memory; /* what was counted, written or read is of no use */
 	/* READ */
 	uint64_t shown;  /* about how many bytes of a report so far */
 	const char *hex; /* the last text that was found to be hexadecimal */
 };
+
+/* READ: a report has so many bytes more, about; one that has no end is refused. */
+void snap_code_count_shown(struct snap_pointer_codec *to, uint64_t shown);
 
 void snap_pointer_codec_deinit(struct snap_pointer_codec *to);
 

@@ -13,6 +13,7 @@
 #include "golden.h"
 #include "store/snapshot/file.h"
 #include "task_snapshots.h"
+#include "wait_rows.h"
 
 #include <sys/mman.h>
 
@@ -193,6 +194,13 @@ static void test_tasks(void **state _unused_)
 	check(&hostile_gitea);
 }
 
+static void test_waits(void **state _unused_)
+{
+	struct snap_snapshot waiting = waiting_snapshot();
+
+	check(&waiting);
+}
+
 static void test_backing(void **state _unused_)
 {
 	size_t size = snap_snapshot_size(&service);
@@ -310,7 +318,8 @@ static void test_part_of_list(void **state _unused_)
 
 static void test_truncated(void **state _unused_)
 {
-	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea };
+	const struct snap_snapshot waiting = waiting_snapshot();
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea, &waiting };
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
 		struct bytes bytes = write_snapshot(snapshots[i]);
@@ -354,7 +363,8 @@ static bool try_bytes(const uint8_t *data, size_t size)
 /* A bit of each byte. */
 static void test_flipped(void **state _unused_)
 {
-	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea };
+	const struct snap_snapshot waiting = waiting_snapshot();
+	const struct snap_snapshot *const snapshots[] = { &service, &hostile, &gitea, &waiting };
 	size_t read = 0, tried = 0;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(snapshots); i++) {
@@ -519,6 +529,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fixtures),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_backing),
 		cmocka_unit_test(test_deep_tree),
 		cmocka_unit_test(test_many_threads),

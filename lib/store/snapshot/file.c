@@ -6,6 +6,7 @@
  *	number of processes, of roots
  *	each process, parents before their children, siblings in their order: what it is, its
  *	stacks, the number of its children
+ *	what follows from waits, and all waits, in the order in which they were first pointed to
  *
  * So each process has one position in the tree whatever the bytes are, and neither writing nor
  * reading needs recursion. Fields that only recordings have are left out.
@@ -14,6 +15,7 @@
 
 #include "base/buffer.h"
 #include "store/snapshot/tasks.h"
+#include "store/snapshot/waits.h"
 
 #include <string.h>
 
@@ -27,8 +29,8 @@ enum {
 	LEAST_NODE = 144,
 	LEAST_ANCESTOR = 16,
 	LEAST_LABEL = 8,
-	LEAST_STACK = 84,
-	LEAST_THREAD = 33,
+	LEAST_STACK = 88,
+	LEAST_THREAD = 37,
 	/* the enums count from 0 to their last name */
 	TYPES = SNAP_TYPE_NONE + 1,
 	ID_DIGITS = 16,
@@ -169,6 +171,7 @@ static void code_thread(struct snap_pointer_codec *to, struct snap_member *threa
 	snap_code_text_pointer(to, &thread->wchan, SNAP_MAX_NAME);
 	snap_code_i32(codec, &cpu);
 	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
+	snap_code_wait_pointer(to, &thread->wait);
 	if (snap_codec_reads(codec))
 		thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0 && thread->ns_tid >= 0, "invalid tid");
@@ -258,6 +261,7 @@ static void code_stack(struct snap_pointer_codec *to, struct snap_stack *stack,
 	snap_code_text_pointer(to, &stack->unwind_detail, SNAP_LONGEST_MESSAGE);
 	snap_code_at_most(to, &stack->gap_frame, MOST_FRAMES);
 	snap_code_u64(codec, &stack->gap_count);
+	snap_code_wait_pointer(to, &stack->wait);
 	if (stack->runtime)
 		snap_code_tasks(to, stack);
 	else
@@ -469,6 +473,7 @@ static void code_snapshot(struct snap_pointer_codec *to, struct snap_snapshot *s
 	code_head(to, snapshot);
 	code_warnings(to, snapshot);
 	code_tree(to, snapshot);
+	snap_code_waits(to, &snapshot->waits);
 	snap_codec_check(&to->codec, to->codec.position == to->codec.size, "trailing data");
 }
 
