@@ -10,8 +10,10 @@
 #include "analyze/filter.h"
 #include "api/options.h"
 #include "golden.h"
+#include "schema.h"
 #include "store/json/read.h"
 #include "task_snapshots.h"
+#include "wait_rows.h"
 
 #include <sys/mman.h>
 
@@ -69,6 +71,16 @@ static void test_tasks(void **state _unused_)
 	check_round_trip(&gitea);
 	check_round_trip(&flat);
 	check_round_trip(&hostile_gitea);
+}
+
+static void test_waits(void **state _unused_)
+{
+	struct snap_snapshot waiting = waiting_snapshot();
+	struct snap_options options = { 0 };
+	_cleanup_free_ char *json = golden_render(snap_render_json, &waiting, &options, NULL);
+
+	check_round_trip(&waiting);
+	schema_check("stacksnap-snapshot.schema.json", json);
 }
 
 /* What a document says of tasks is held to its form. */
@@ -519,6 +531,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_bytes),
 		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_tasks_refused),
 		cmocka_unit_test(test_trust),
 		cmocka_unit_test(test_raw_bytes_come_back),

@@ -8,6 +8,7 @@
 
 #include "model/recording.h"
 #include "render/json/tasks.h"
+#include "render/json/waits.h"
 #include "render/render.h"
 #include "render/view/walk.h"
 
@@ -51,6 +52,7 @@ static void put_threads(struct snap_json_writer *json, const struct snap_stack *
 			snap_json_text(json, "taken", snap_taken_word(thread->taken));
 		if (stack->thread_samples)
 			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
+		snap_json_wait_put(json, thread->wait);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -114,6 +116,7 @@ static void put_stack(struct snap_json_document *document, const struct snap_sta
 	snap_json_text_if(json, "description", stack->description);
 	snap_json_labels_put(json, stack->labels, stack->label_count);
 	put_unwind_end(json, stack);
+	snap_json_wait_put(json, stack->wait);
 	if (stack->runtime)
 		snap_json_tasks_put(json, stack);
 	else
@@ -282,6 +285,7 @@ void snap_json_document_end(struct snap_json_document *document,
 			begin_node(document, step.node, snapshot->flat);
 	}
 	snap_json_end(json, ']');
+	snap_json_waits_put(json, &snapshot->waits);
 	put_warnings(json, snapshot->warnings, snapshot->warning_count);
 	snap_json_end(json, '}');
 	snap_json_end_document(json);

@@ -288,6 +288,18 @@ const char *snap_json_list_text(struct snap_json_list *list, size_t max)
 	return value ? pick_text(list->pick, value, list->key, max) : NULL;
 }
 
+int64_t snap_json_list_number(struct snap_json_list *list, int64_t least, int64_t most)
+{
+	const json_t *value = next_element(list);
+	int64_t number = json_integer_value(value);
+
+	if (value && json_is_integer(value) && number >= least && number <= most)
+		return number;
+	if (value)
+		snap_json_pick_refuse(list->pick, list->key, "an array of whole numbers");
+	return 0;
+}
+
 const char *snap_json_pick_text(struct snap_json_pick *pick, const struct snap_json *object,
 				const char *key, size_t max)
 {
@@ -322,16 +334,26 @@ int64_t snap_json_pick_required(struct snap_json_pick *pick, const struct snap_j
 	return snap_json_pick_number(pick, object, key, least, most, least);
 }
 
-unsigned snap_json_pick_word(struct snap_json_pick *pick, const struct snap_json *object,
-			     const char *key, const char *(*word_of)(unsigned), unsigned count)
+static unsigned find_word(struct snap_json_pick *pick, const char *key, const char *word,
+			  const char *(*word_of)(unsigned), unsigned count)
 {
-	const char *word = snap_json_pick_text(pick, object, key, 64);
-
 	for (unsigned i = 0; word && i < count; i++)
 		if (strcmp(word_of(i), word) == 0)
 			return i;
 	snap_json_pick_refuse(pick, key, "a word listed in stacksnap-json(5)");
 	return 0;
+}
+
+unsigned snap_json_pick_word(struct snap_json_pick *pick, const struct snap_json *object,
+			     const char *key, const char *(*word_of)(unsigned), unsigned count)
+{
+	return find_word(pick, key, snap_json_pick_text(pick, object, key, 64), word_of, count);
+}
+
+unsigned snap_json_list_word(struct snap_json_list *list, const char *(*word_of)(unsigned),
+			     unsigned count)
+{
+	return find_word(list->pick, list->key, snap_json_list_text(list, 64), word_of, count);
 }
 
 bool snap_json_pick_flag(struct snap_json_pick *pick, const struct snap_json *object,

@@ -72,6 +72,12 @@ const struct snap_json *snap_json_list_object(struct snap_json_list *list);
 /* The next element, which must be a text, which may be empty; NULL likewise. */
 const char *snap_json_list_text(struct snap_json_list *list, size_t max);
 
+/* The next element, a whole number of [least, most]; 0: another one, which is remembered. */
+int64_t snap_json_list_number(struct snap_json_list *list, int64_t least, int64_t most);
+/* The next element, one of `count` words as in snap_json_pick_word(). */
+unsigned snap_json_list_word(struct snap_json_list *list, const char *(*word_of)(unsigned),
+			     unsigned count);
+
 /* Zeroed memory of the result's arena; NULL: there is none, which is remembered. */
 void *snap_json_pick_memory(struct snap_json_pick *pick, size_t count, size_t size);
 

@@ -293,6 +293,7 @@ struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **r
 		return err;
 	read_head(&reader, root);
 	read_tree(&reader, root);
+	snap_json_read_waits(&reader, root);
 	read_warnings(&reader, root);
 	if (snap_json_pick_failed(&reader.pick))
 		return snap_take_ptr(reader.pick.error);

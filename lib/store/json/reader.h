@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The reader of snapshots' JSON: the document and its processes are read.c, their
- * stacks stacks.c, frames frames.c, what runtimes add tasks.c. Nobody else includes it.
+ * stacks stacks.c, frames frames.c, what runtimes add tasks.c, waits
+ * waits.c. Nobody else includes it.
  */
 #ifndef SNAP_STORE_JSON_READER_H
 #define SNAP_STORE_JSON_READER_H
@@ -41,6 +42,11 @@ void snap_json_read_tasks(struct snap_json_reader *reader, const struct snap_jso
 			  struct snap_stack *stack);
 void snap_json_read_runtimes(struct snap_json_reader *reader, const struct snap_json *object,
 			     struct snap_node *node);
+/* The object "wait" of a thread or stack; NULL: it has none. */
+const struct snap_wait *snap_json_read_wait(struct snap_json_pick *pick,
+					    const struct snap_json *object);
+/* What the document says of waits as a whole. */
+void snap_json_read_waits(struct snap_json_reader *reader, const struct snap_json *root);
 void snap_json_read_logical(struct snap_json_reader *reader, const struct snap_json *object,
 			    struct snap_node *node);
 

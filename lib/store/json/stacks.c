@@ -33,6 +33,7 @@ static struct snap_member pick_thread(struct snap_json_pick *pick, const struct 
 	if (snap_json_pick_has(object, "taken"))
 		thread.taken = snap_json_pick_word(pick, object, "taken", snap_taken_word,
 						   SNAP_TAKEN_COUNT);
+	thread.wait = snap_json_read_wait(pick, object);
 	return thread;
 }
 
@@ -116,6 +117,7 @@ static void read_stack(struct snap_json_reader *reader, const struct snap_json *
 	stack->unwind =
 		snap_json_pick_word(pick, object, "unwind", snap_unwind_word, SNAP_UNWIND_COUNT);
 	stack->unwind_detail = snap_json_pick_text(pick, object, "unwind_detail", SNAP_MAX_ARGS);
+	stack->wait = snap_json_read_wait(pick, object);
 	if (stack->runtime)
 		snap_json_read_tasks(reader, object, stack);
 	else

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Waits as JSON: what a thread waits for, and what follows for the whole. Knows no threads. */
+#ifndef SNAP_RENDER_JSON_WAITS_H
+#define SNAP_RENDER_JSON_WAITS_H
+
+#include "model/snapshot.h"
+#include "render/json/writer.h"
+
+/* An object with a key; nothing for NULL. */
+void snap_json_wait_put(struct snap_json_writer *json, const struct snap_wait *wait);
+/* "deadlocks", "blockers", "contended", "waits_lack" of a document; nothing where there is none. */
+void snap_json_waits_put(struct snap_json_writer *json, const struct snap_waits *waits);
+
+#endif
