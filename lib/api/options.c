@@ -193,6 +193,15 @@ static void decide_wchan(struct snap_options *options)
 	options->wchan = options->verbose > 0 || (options->group_by & SNAP_GROUP_WCHAN);
 }
 
+/* setting->value into the unsigned or enum at setting->offset. */
+static struct stacksnap_error *set_value(struct snap_options *options,
+					 const struct snap_setting *setting,
+					 const char *value _unused_)
+{
+	*(unsigned *)((char *)options + setting->offset) = setting->value;
+	return NULL;
+}
+
 /* A list of setting->choices, whose values are bits, into the unsigned at setting->offset. */
 static struct stacksnap_error *set_list(struct snap_options *options,
 					const struct snap_setting *setting, const char *value)
@@ -641,6 +650,8 @@ static const struct snap_setting settings[] = {
 	{ "native", NULL, set_flag, FIELD(native), true, NULL },
 	{ "summary", NULL, set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, set_per_thread, 0, 0, NULL },
+	{ "explain", NULL, set_value, FIELD(explain), SNAP_EXPLAIN_ALL, NULL },
+	{ "no-explain", NULL, set_value, FIELD(explain), SNAP_EXPLAIN_NO, NULL },
 	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true, NULL },
 	{ "runtimes", "LIST", set_runtimes, FIELD(runtimes), 0, runtimes },
 	{ "runtime-budget", "MS", set_milliseconds, FIELD(runtime_budget_ns), 60000, NULL },

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "render/text/frame.h"
 #include "render/text/task.h"
+#include "render/text/wait.h"
 #include "render/view/elide.h"
 
 #include <inttypes.h>
@@ -437,6 +438,7 @@ void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_s
 {
 	bool has_own = false, seen_own = false;
 
+	snap_text_waits(stacks->lines, stacks->options, stack, frame_indent(stacks) - 2);
 	snap_text_labels(stacks->lines, stack->labels, stack->label_count,
 			 frame_indent(stacks) - 2);
 	for (size_t i = 0; i < stack->frame_count && !has_own; i++)

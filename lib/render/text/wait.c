@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See wait.h. The words are those of model/wait/text.c. */
+#include "render/text/wait.h"
+
+#include "render/view/elide.h"
+
+#include <string.h>
+
+enum {
+	MOST_LINES = 8, /* of a stack: different things that are told one by one */
+	MOST_TIDS = 5,
+};
+
+/* Threads that wait for the same thing. */
+struct alike {
+	const struct snap_wait *wait; /* of the first one */
+	struct snap_wait_times times;
+	size_t count;
+	pid_t tids[MOST_TIDS]; /* the first ones */
+};
+
+struct alikes {
+	struct alike items[MOST_LINES];
+	size_t count;
+	size_t others; /* threads that wait for something else than those */
+};
+
+static void add_thread(struct alikes *alikes, const struct snap_member *thread)
+{
+	struct alike *alike = alikes->items, *end = alike + alikes->count;
+
+	while (alike < end && !snap_wait_same(alike->wait, thread->wait))
+		alike++;
+	if (alike == end && alikes->count == MOST_LINES) {
+		alikes->others++;
+		return;
+	}
+	if (alike == end) {
+		*alike = (struct alike){ .wait = thread->wait,
+					 .times = snap_wait_times_of(thread->wait) };
+		alikes->count++;
+	}
+	snap_wait_times_add(&alike->times, thread->wait);
+	if (alike->count < MOST_TIDS)
+		alike->tids[alike->count] = thread->tid;
+	alike->count++;
+}
+
+/* By count down; among equals the first thread decides, which has the lowest tid. */
+static int compare_alikes(const void *left, const void *right)
+{
+	const struct alike *a = left, *b = right;
+
+	if (a->count != b->count)
+		return a->count < b->count ? 1 : -1;
+	return a->tids[0] < b->tids[0] ? -1 : a->tids[0] > b->tids[0];
+}
+
+static void add_tids(struct snap_sheet *lines, const struct alike *alike)
+{
+	size_t shown = alike->count < MOST_TIDS ? alike->count : MOST_TIDS;
+
+	snap_line_printf(lines, SNAP_STYLE_DIM, "  tid%s ", alike->count == 1 ? "" : "s");
+	for (size_t i = 0; i < shown; i++)
+		snap_line_printf(lines, SNAP_STYLE_DIM, "%s%d", i ? ", " : "", alike->tids[i]);
+	if (alike->count > shown)
+		snap_line_printf(lines, SNAP_STYLE_DIM, " and %zu more", alike->count - shown);
+}
+
+static void put_alike(struct snap_sheet *lines, const struct snap_options *options,
+		      const struct alike *alike, size_t indent, bool with_tids)
+{
+	bool all = options->explain == SNAP_EXPLAIN_ALL;
+	_cleanup_free_ char *line = snap_wait_line_of(alike->wait, &alike->times, all);
+	char *escaped;
+
+	if (!line) {
+		lines->failed = true;
+		return;
+	}
+	snap_line_begin(lines);
+	snap_line_pad(lines, lines->columns + indent);
+	escaped = snap_sheet_escape(lines, line);
+	if (lines->width > lines->columns + 8 && !options->full_names && !with_tids)
+		snap_elide_end(escaped, lines->width - lines->columns, lines->signs->dots);
+	snap_line_add(lines, SNAP_STYLE_CYAN, escaped);
+	if (with_tids)
+		add_tids(lines, alike);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+void snap_text_waits(struct snap_sheet *lines, const struct snap_options *options,
+		     const struct snap_stack *stack, size_t indent)
+{
+	bool all = options->explain == SNAP_EXPLAIN_ALL;
+	struct alikes alikes;
+
+	/* These lines have no right part, so they widen no column. */
+	if (lines->measuring || options->explain == SNAP_EXPLAIN_NO)
+		return;
+	alikes.count = alikes.others = 0;
+	for (size_t i = 0; i < stack->thread_count; i++)
+		if (snap_wait_is_shown(stack->threads[i].wait, all))
+			add_thread(&alikes, &stack->threads[i]);
+	qsort(alikes.items, alikes.count, sizeof(alikes.items[0]), compare_alikes);
+	for (size_t i = 0; i < alikes.count; i++)
+		put_alike(lines, options, &alikes.items[i], indent,
+			  alikes.items[i].count < stack->thread_count);
+	if (!alikes.others)
+		return;
+	snap_line_begin(lines);
+	snap_line_pad(lines, lines->columns + indent);
+	snap_line_printf(lines, SNAP_STYLE_DIM, "%zu thread%s more wait%s for other things",
+			 alikes.others, alikes.others == 1 ? "" : "s",
+			 alikes.others == 1 ? "s" : "");
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
