@@ -20,7 +20,7 @@ import json
 import os
 import unittest
 
-from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, source_target, walk
+from harness import SOURCE, TOOL, Case, Victim, build_once, need, need_root, run_tool, settle, source_target, walk
 
 PROGRAMS = os.path.join(SOURCE, "tests", "waits")
 USUAL = ["-g", "-D_GNU_SOURCE", "-w", "-pthread"]

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The benchmark of waits: what each thread waits for, who holds it, deadlocks.
+
+    tests/bench/waits.py [--build build] [--parts answers,threads,sockets,peers] [--quick]
+
+answers  right and wrong answers on the programs that know the truth of their own threads (tests/waits), in
+         each build of them: waits, owners, deadlocks
+threads  1,000 threads, each at a lock of its own: the stop and the wall time with waits by those without
+sockets  10,000 sockets in one process that waits for them: wall time with waits and without
+peers    what gdb, jstack and lslocks say of the same programs, where they are installed, and how long they take
+
+What is compared runs in turn (A B B A …), and ratios are of neighbours. Ends with the figures to reach. Nothing
+here is a test: no time decides a result."""
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+LOCKS = [["mutexes", "timed", "rwlocks", "exited"], ["places"], ["fork"], ["shared"], ["refused"]]
+OBJECTS = [["conditions", "semaphores", "barrier", "once", "join", "stdio"], ["malloc"]]
+DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair:rwlock", "pair:stdio", "pair:once",
+                            "pair:thread", "pipe", "unix", "tcp", "own", "child", "near-pipe", "near-threads",
+                            "near-condition", "near-readers", "near-pool")]
+CALLS = [["descriptors"], ["polls"], ["children"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
+         ["raw"]]
+PEERS = [["pipes"], ["fifos"], ["unix"], ["tcp"], ["udp"], ["locks"]]
+GDB = """
+set pagination off
+set $owner = 0
+python
+import gdb
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    frame = gdb.newest_frame()
+    while frame is not None:
+        if frame.name() and "pthread_mutex_lock" in frame.name():
+            try:
+                owner = frame.read_var("mutex")["__data"]["__owner"]
+                print("OWNER", thread.ptid[1], int(owner))
+            except (ValueError, gdb.error):
+                pass
+            break
+        frame = frame.older()
+end
+"""
+
+
+class WaitsBench:
+    def __init__(self, options):
+        self.options = options
+        self.tool = os.path.join(os.path.abspath(options.build), "cli", "stacksnap")
+        self.scratch = tempfile.mkdtemp(prefix="stacksnap-bench.")
+        self.figures = []
+
+    def start(self, argv, **popen):
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   text=True, start_new_session=True, **popen)
+        words = process.stdout.readline().split()
+        if words[:1] != ["ready"]:
+            self.end(process)
+            return None, None, f"{argv}: {' '.join(words)}"
+        return process, int(words[1]), words
+
+    @staticmethod
+    def end(process):
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+    def reps(self, usual):
+        return 3 if self.options.quick else usual
+
+    # answers
+
+    def rows(self):
+        for name, all_modes in (("locks", LOCKS), ("objects", OBJECTS), ("dead", DEAD), ("calls", CALLS), ("peers", PEERS)):
+            for modes in all_modes:
+                if name == "peers" and modes[0] in ("fifos", "locks"):
+                    modes = [modes[0] + ":" + tempfile.mkdtemp(dir=self.scratch)]
+                yield name, modes
+
+    def answers(self):
+        os.environ["STACKSNAP_BUILD"] = os.path.abspath(self.options.build)
+        sys.path.insert(0, os.path.join(SOURCE, "tests", "e2e"))
+        import waits
+        builds = ["pie", "static-stripped", "musl"] if self.options.quick else list(waits.BUILDS)
+        print(f"\n{'answers':18}{'right':>8}{'wrong':>8}")
+        right, wrong = 0, []
+        for build in builds:
+            if not shutil.which(waits.BUILDS[build][0][0]):
+                print(f"{build:18}  left out: no {waits.BUILDS[build][0][0]}")
+                continue
+            tally = waits.Tally()
+            for name, modes in self.rows():
+                if name in ("calls", "peers") and build not in ("pie", "static-stripped"):
+                    continue
+                self.one_answer(waits, tally, name, modes, build)
+            print(f"{build:18}{tally.right:8}{len(tally.wrong):8}", flush=True)
+            for text in tally.wrong:
+                print("    " + text[:300])
+            right, wrong = right + tally.right, wrong + tally.wrong
+        self.figures.append(("answers right", f"{right} of {right + len(wrong)}", "all"))
+        self.figures.append(("owners claimed wrongly", sum("owner is not" in text for text in wrong), "0"))
+        self.figures.append(("false deadlocks", sum("a false deadlock" in text for text in wrong), "0"))
+        self.figures.append(("certain deadlocks missed", sum("is missed: [" in text and ": deadlock" in text
+                                                             for text in wrong), "0"))
+
+    def one_answer(self, waits, tally, name, modes, build):
+        process, pid, words = self.start([waits.program(name, build), *modes])
+        if not process:
+            tally.wrong.append(str(words))
+            return
+        try:
+            count = int(dict(word.split("=") for word in words[2:])["truth"])
+            truths = [json.loads(process.stdout.readline()) for _ in range(count)]
+            waits.settle(pid)
+            done = subprocess.run([self.tool, "-j", "-p", str(pid)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  check=False)
+            tally.add(truths, json.loads(done.stdout), build, f"{name} {' '.join(modes)}")
+        finally:
+            self.end(process)
+
+    # costs
+
+    def waiters(self, *arguments):
+        program = os.path.join(self.scratch, "waiters")
+        if not os.path.exists(program):
+            subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-pthread", "-o", program, os.path.join(HERE, "waiters.c")],
+                           check=True)
+        return self.start([program, *arguments])
+
+    def once(self, pid, *options):
+        """The tool's stop and its wall time in ms."""
+        begin = time.monotonic()
+        done = subprocess.run([self.tool, "-j", "-p", str(pid), *options], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False)
+        wall = (time.monotonic() - begin) * 1e3
+        return json.loads(done.stdout)["stop_duration_ns"] / 1e6, wall
+
+    def pairs(self, label, arguments, count):
+        """Runs with waits and without, in turn; (stop, wall) of each."""
+        process, pid, words = self.waiters(*arguments)
+        if not process:
+            print(f"\n{label}: left out: {words}")
+            return None
+        try:
+            self.once(pid), self.once(pid, "--no-explain")  # files are in the cache from here on
+            both = []
+            for i in range(count):
+                order = [(), ("--no-explain",)]
+                runs = {options: self.once(pid, *options) for options in (order if i % 2 == 0 else order[::-1])}
+                both.append((runs[()], runs[("--no-explain",)]))
+        finally:
+            self.end(process)
+        print(f"\n{label:34}{'stop ms':>10}{'wall ms':>10}")
+        for place, name in ((0, "with waits"), (1, "without")):
+            print(f"  {name:32}{statistics.median(run[place][0] for run in both):10.2f}"
+                  f"{statistics.median(run[place][1] for run in both):10.1f}", flush=True)
+        return both
+
+    def threads(self):
+        both = self.pairs("1,000 threads at 1,000 locks", ("locks", "1000"), self.reps(40))
+        if both:
+            ratio = statistics.median(with_[0] / without[0] for with_, without in both)
+            more = statistics.median(with_[1] - without[1] for with_, without in both)
+            self.figures.append(("stop with waits / without, 1,000 threads", f"{ratio:.3f}", "<= 1.05"))
+            self.figures.append(("wall time more, 1,000 threads", f"{more:.1f} ms", "<= 5 ms"))
+
+    def sockets(self):
+        both = self.pairs("10,000 sockets", ("sockets", "10000"), self.reps(20))
+        if both:
+            more = statistics.median(with_[1] - without[1] for with_, without in both)
+            self.figures.append(("wall time more, 10,000 sockets", f"{more:.1f} ms", "<= 60 ms"))
+
+    # peers
+
+    def timed_run(self, command):
+        begin = time.monotonic()
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                              timeout=120, stdin=subprocess.DEVNULL)
+        return done.stdout, (time.monotonic() - begin) * 1e3
+
+    def peer(self, argv, ours, name, command, said):
+        """A row: what it says by a count of its own words, beside ours."""
+        if not shutil.which(name):
+            print(f"  {name:12} left out: not installed")
+            return
+        process, pid, words = self.start(argv)
+        if not process:
+            print(f"  {name:12} left out: {words}")
+            return
+        try:
+            for label, line, pattern in (("stacksnap", [self.tool, "-p", str(pid)], ours),
+                                         (name, command(pid), said)):
+                text, wall = self.timed_run(line)
+                print(f"  {label:12}{len(re.findall(pattern, text)):8}{wall:10.0f} ms", flush=True)
+        finally:
+            self.end(process)
+
+    def peers(self):
+        os.environ["STACKSNAP_BUILD"] = os.path.abspath(self.options.build)
+        sys.path.insert(0, os.path.join(SOURCE, "tests", "e2e"))
+        import waits
+        script = os.path.join(self.scratch, "owners.gdb")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(GDB)
+        held = r"held by \d+"
+        print("\nowners of mutexes, of 10 threads in 5 locks each way; wall time")
+        self.peer([waits.program("locks", "pie"), "mutexes"], held, "gdb",
+                  lambda pid: ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script], r"OWNER \d+ [1-9]")
+        print("deadlocks of two: of mutexes; of Java's monitors")
+        self.peer([waits.program("dead", "pie"), "two"], r"DEADLOCK +2 threads", "gdb",
+                  lambda pid: ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script], r"(?!)")
+        self.peer(waits.program_of("java"), r"DEADLOCK +2 threads", "jstack", lambda pid: ["jstack", str(pid)],
+                  r"Found 1 deadlock")
+        print("holders of file locks: flock, POSIX, OFD, and an heir of a flock, of 4")
+        folder = tempfile.mkdtemp(dir=self.scratch)
+        self.peer([waits.program("peers", "pie"), "locks:" + folder], r"(?:flock|lock) on .*held by \d+", "lslocks",
+                  lambda pid: ["lslocks", "-n", "-o", "PID,PATH,BLOCKER"], re.escape(folder) + r"\S* +\d+")
+
+    def run(self):
+        try:
+            for part in self.options.parts.split(","):
+                getattr(self, part)()
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        print("\nfigures to reach")
+        for name, value, wanted in self.figures:
+            print(f"  {name:44}{value!s:>16}   {wanted}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
+    parser.add_argument("--parts", default="answers,threads,sockets,peers")
+    parser.add_argument("--quick", action="store_true")
+    WaitsBench(parser.parse_args()).run()
+
+
+if __name__ == "__main__":
+    main()
