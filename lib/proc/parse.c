@@ -1,67 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The texts of procfs: see parse.h. A cursor walks over bounded bytes; nothing relies on a
- * terminating NUL, no function of the C library reads a locale.
- */
+/* The texts of procfs: see parse.h. */
 #include "proc/parse.h"
+
+#include "base/cleanup.h"
+#include "proc/cursor.h"
 
 #include <limits.h>
 #include <string.h>
 
-struct cursor {
-	const char *at, *end;
-};
-
-static bool take_char(struct cursor *cursor, char c)
-{
-	if (cursor->at == cursor->end || *cursor->at != c)
-		return false;
-	cursor->at++;
-	return true;
-}
-
-static void skip_blanks(struct cursor *cursor)
-{
-	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t'))
-		cursor->at++;
-}
-
-static int digit_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return INT_MAX;
-}
-
-/* At least one digit; a number that does not fit is refused. */
-static bool take_number(struct cursor *cursor, int base, uint64_t *ret)
-{
-	const char *first = cursor->at;
-	uint64_t value = 0;
-
-	while (cursor->at < cursor->end && digit_value(*cursor->at) < base) {
-		if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)digit_value(*cursor->at), &value))
-			return false;
-		cursor->at++;
-	}
-	*ret = value;
-	return cursor->at != first;
-}
-
-static bool take_limited(struct cursor *cursor, uint64_t limit, uint64_t *ret)
-{
-	return take_number(cursor, 10, ret) && *ret <= limit;
-}
-
 pid_t snap_parse_pid(const char *text, size_t length)
 {
-	struct cursor cursor = { text, text + length };
+	struct snap_cursor cursor = { text, text + length };
 	uint64_t value;
 
-	if (!take_limited(&cursor, INT_MAX, &value) || cursor.at != cursor.end)
+	if (!snap_take_limited(&cursor, INT_MAX, &value) || cursor.at != cursor.end)
 		return 0;
 	return (pid_t)value;
 }
@@ -116,27 +68,27 @@ bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret)
 {
 	enum { FIRST_NUMBER = 4, LAST_NEEDED = 22, LAST_WANTED = 39 };
 	const char *last = memrchr(text, ')', length);
-	struct cursor cursor = { text, text + length };
+	struct snap_cursor cursor = { text, text + length };
 	struct snap_stat stat = { .exit_signal = -1, .cpu = -1 };
 	uint64_t value;
 	unsigned field;
 	bool negative;
 
-	if (!last || !take_limited(&cursor, INT_MAX, &value) || !take_char(&cursor, ' ') ||
-	    !take_char(&cursor, '(') || cursor.at > last)
+	if (!last || !snap_take_limited(&cursor, INT_MAX, &value) ||
+	    !snap_take_char(&cursor, ' ') || !snap_take_char(&cursor, '(') || cursor.at > last)
 		return false;
 	stat.pid = (pid_t)value;
 	copy_name(cursor.at, (size_t)(last - cursor.at), stat.name);
 	cursor.at = last + 1;
-	if (!take_char(&cursor, ' ') || cursor.at == cursor.end)
+	if (!snap_take_char(&cursor, ' ') || cursor.at == cursor.end)
 		return false;
 	stat.state = *cursor.at++;
 	for (field = FIRST_NUMBER; field <= LAST_WANTED; field++) {
-		if (!take_char(&cursor, ' '))
+		if (!snap_take_char(&cursor, ' '))
 			break;
 		/* tpgid, priority, nice … and the exit signal of a thread: nobody needs these. */
-		negative = take_char(&cursor, '-');
-		if (!take_number(&cursor, 10, &value))
+		negative = snap_take_char(&cursor, '-');
+		if (!snap_take_number(&cursor, 10, &value))
 			break;
 		if (!negative && !set_stat_field(&stat, field, value))
 			return false;
@@ -159,35 +111,24 @@ void snap_status_init(struct snap_status *status)
 					.sgid = unknown };
 }
 
-/* "Uid:" before its numbers. */
-static bool take_key(struct cursor *cursor, const char *key)
-{
-	size_t length = strlen(key);
-
-	if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, key, length) != 0)
-		return false;
-	cursor->at += length;
-	skip_blanks(cursor);
-	return true;
-}
-
-static unsigned one_number(struct cursor *cursor, unsigned limit, unsigned otherwise)
+static unsigned one_number(struct snap_cursor *cursor, unsigned limit, unsigned otherwise)
 {
 	uint64_t value;
-	bool good = take_limited(cursor, limit, &value);
+	bool good = snap_take_limited(cursor, limit, &value);
 
-	skip_blanks(cursor);
+	snap_skip_blanks(cursor);
 	return good ? (unsigned)value : otherwise;
 }
 
-static void three_ids(struct cursor *cursor, unsigned *real, unsigned *effective, unsigned *saved)
+static void three_ids(struct snap_cursor *cursor, unsigned *real, unsigned *effective,
+		      unsigned *saved)
 {
 	*real = one_number(cursor, UINT_MAX, UINT_MAX);
 	*effective = one_number(cursor, UINT_MAX, UINT_MAX);
 	*saved = one_number(cursor, UINT_MAX, UINT_MAX);
 }
 
-static void all_groups(struct cursor *cursor, struct snap_status *status)
+static void all_groups(struct snap_cursor *cursor, struct snap_status *status)
 {
 	while (cursor->at < cursor->end && status->group_count < SNAP_MAX_GROUPS) {
 		unsigned group = one_number(cursor, UINT_MAX, UINT_MAX);
@@ -198,7 +139,7 @@ static void all_groups(struct cursor *cursor, struct snap_status *status)
 	}
 }
 
-static void all_pids(struct cursor *cursor, struct snap_status *status)
+static void all_pids(struct snap_cursor *cursor, struct snap_status *status)
 {
 	while (cursor->at < cursor->end) {
 		unsigned pid = one_number(cursor, INT_MAX, 0);
@@ -210,70 +151,71 @@ static void all_pids(struct cursor *cursor, struct snap_status *status)
 	}
 }
 
-static void take_state(struct cursor *cursor, struct snap_status *status)
+static void take_state(struct snap_cursor *cursor, struct snap_status *status)
 {
-	skip_blanks(cursor);
+	snap_skip_blanks(cursor);
 	if (cursor->at < cursor->end)
 		status->state = *cursor->at;
 }
 
 void snap_parse_status_line(const char *line, size_t length, struct snap_status *status)
 {
-	struct cursor cursor = { line, line + length };
+	struct snap_cursor cursor = { line, line + length };
 
-	if (take_key(&cursor, "Tgid:"))
+	if (snap_take_key(&cursor, "Tgid:"))
 		status->tgid = (pid_t)one_number(&cursor, INT_MAX, 0);
-	else if (take_key(&cursor, "PPid:"))
+	else if (snap_take_key(&cursor, "PPid:"))
 		status->ppid = (pid_t)one_number(&cursor, INT_MAX, 0);
-	else if (take_key(&cursor, "State:"))
+	else if (snap_take_key(&cursor, "State:"))
 		take_state(&cursor, status);
-	else if (take_key(&cursor, "TracerPid:"))
+	else if (snap_take_key(&cursor, "TracerPid:"))
 		status->tracer_pid = (pid_t)one_number(&cursor, INT_MAX, 0);
-	else if (take_key(&cursor, "Threads:"))
+	else if (snap_take_key(&cursor, "Threads:"))
 		status->threads = one_number(&cursor, UINT_MAX, 0);
-	else if (take_key(&cursor, "Seccomp:"))
+	else if (snap_take_key(&cursor, "Seccomp:"))
 		status->seccomp = one_number(&cursor, UINT_MAX, 0);
-	else if (take_key(&cursor, "Uid:"))
+	else if (snap_take_key(&cursor, "Uid:"))
 		three_ids(&cursor, &status->uid, &status->euid, &status->suid);
-	else if (take_key(&cursor, "Gid:"))
+	else if (snap_take_key(&cursor, "Gid:"))
 		three_ids(&cursor, &status->gid, &status->egid, &status->sgid);
-	else if (take_key(&cursor, "Groups:"))
+	else if (snap_take_key(&cursor, "Groups:"))
 		all_groups(&cursor, status);
-	else if (take_key(&cursor, "CapPrm:"))
-		take_number(&cursor, 16, &status->permitted);
-	else if (take_key(&cursor, "CapEff:"))
-		take_number(&cursor, 16, &status->effective);
-	else if (take_key(&cursor, "NSpid:"))
+	else if (snap_take_key(&cursor, "CapPrm:"))
+		snap_take_number(&cursor, 16, &status->permitted);
+	else if (snap_take_key(&cursor, "CapEff:"))
+		snap_take_number(&cursor, 16, &status->effective);
+	else if (snap_take_key(&cursor, "NSpid:"))
 		all_pids(&cursor, status);
-	else if (take_key(&cursor, "voluntary_ctxt_switches:"))
-		take_number(&cursor, 10, &status->voluntary_switches);
-	else if (take_key(&cursor, "nonvoluntary_ctxt_switches:"))
-		take_number(&cursor, 10, &status->other_switches);
+	else if (snap_take_key(&cursor, "voluntary_ctxt_switches:"))
+		snap_take_number(&cursor, 10, &status->voluntary_switches);
+	else if (snap_take_key(&cursor, "nonvoluntary_ctxt_switches:"))
+		snap_take_number(&cursor, 10, &status->other_switches);
 }
 
 bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
 {
-	struct cursor cursor = { text, text + length };
+	struct snap_cursor cursor = { text, text + length };
 
 	for (size_t i = 0; i < 3; i++) {
-		skip_blanks(&cursor);
-		if (!take_number(&cursor, 10, &ret[i]))
+		snap_skip_blanks(&cursor);
+		if (!snap_take_number(&cursor, 10, &ret[i]))
 			return false;
 	}
 	return true;
 }
 
-static bool take_hex(struct cursor *cursor, uint64_t *ret)
+static bool take_hex(struct snap_cursor *cursor, uint64_t *ret)
 {
-	skip_blanks(cursor);
-	return take_char(cursor, '0') && take_char(cursor, 'x') && take_number(cursor, 16, ret);
+	snap_skip_blanks(cursor);
+	return snap_take_char(cursor, '0') && snap_take_char(cursor, 'x') &&
+	       snap_take_number(cursor, 16, ret);
 }
 
 /* "running", "-1 0xSP 0xPC", "NUMBER 0xARGUMENT (six of them) 0xSP 0xPC" */
 bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_line *ret)
 {
 	static const char running[] = "running";
-	struct cursor cursor = { text, text + length };
+	struct snap_cursor cursor = { text, text + length };
 	struct snap_syscall_line place = { .number = -1 };
 	uint64_t number;
 
@@ -281,11 +223,11 @@ bool snap_parse_syscall(const char *text, size_t length, struct snap_syscall_lin
 		*ret = (struct snap_syscall_line){ .running = true, .number = -1 };
 		return true;
 	}
-	if (take_char(&cursor, '-')) {
-		if (!take_number(&cursor, 10, &number))
+	if (snap_take_char(&cursor, '-')) {
+		if (!snap_take_number(&cursor, 10, &number))
 			return false;
 	} else {
-		if (!take_limited(&cursor, INT_MAX, &number))
+		if (!snap_take_limited(&cursor, INT_MAX, &number))
 			return false;
 		place.number = (int64_t)number;
 		for (size_t i = 0; i < SNAP_ARRAY_SIZE(place.arguments); i++)
@@ -310,46 +252,32 @@ bool snap_cut_deleted(const char *path, size_t *length)
 	return true;
 }
 
-static bool take_permission(struct cursor *cursor, char letter, char otherwise, bool *ret)
+static bool take_permission(struct snap_cursor *cursor, char letter, char otherwise, bool *ret)
 {
-	*ret = take_char(cursor, letter);
-	return *ret || take_char(cursor, otherwise);
-}
-
-/* "08:01": major and minor in hexadecimal. */
-static bool take_device(struct cursor *cursor, struct snap_map *map)
-{
-	uint64_t major_number, minor_number;
-
-	if (!take_number(cursor, 16, &major_number) || !take_char(cursor, ':') ||
-	    !take_number(cursor, 16, &minor_number) || major_number > UINT32_MAX ||
-	    minor_number > UINT32_MAX)
-		return false;
-	map->dev_major = (uint32_t)major_number;
-	map->dev_minor = (uint32_t)minor_number;
-	return true;
+	*ret = snap_take_char(cursor, letter);
+	return *ret || snap_take_char(cursor, otherwise);
 }
 
 bool snap_parse_map(const char *line, size_t length, struct snap_map *ret, const char **path_ret,
 		    size_t *path_length_ret)
 {
-	struct cursor cursor = { line, line + length };
+	struct snap_cursor cursor = { line, line + length };
 	struct snap_map map = { 0 };
 	size_t path_length;
 
-	if (!take_number(&cursor, 16, &map.start) || !take_char(&cursor, '-') ||
-	    !take_number(&cursor, 16, &map.end) || map.end <= map.start ||
-	    !take_char(&cursor, ' ') || !take_permission(&cursor, 'r', '-', &map.read) ||
+	if (!snap_take_number(&cursor, 16, &map.start) || !snap_take_char(&cursor, '-') ||
+	    !snap_take_number(&cursor, 16, &map.end) || map.end <= map.start ||
+	    !snap_take_char(&cursor, ' ') || !take_permission(&cursor, 'r', '-', &map.read) ||
 	    !take_permission(&cursor, 'w', '-', &map.write) ||
 	    !take_permission(&cursor, 'x', '-', &map.execute) ||
-	    !take_permission(&cursor, 's', 'p', &map.shared) || !take_char(&cursor, ' ') ||
-	    !take_number(&cursor, 16, &map.offset) || !take_char(&cursor, ' ') ||
-	    !take_device(&cursor, &map) || !take_char(&cursor, ' ') ||
-	    !take_number(&cursor, 10, &map.inode))
+	    !take_permission(&cursor, 's', 'p', &map.shared) || !snap_take_char(&cursor, ' ') ||
+	    !snap_take_number(&cursor, 16, &map.offset) || !snap_take_char(&cursor, ' ') ||
+	    !snap_take_device(&cursor, &map.dev_major, &map.dev_minor) ||
+	    !snap_take_char(&cursor, ' ') || !snap_take_number(&cursor, 10, &map.inode))
 		return false;
-	if (cursor.at < cursor.end && !take_char(&cursor, ' '))
+	if (cursor.at < cursor.end && !snap_take_char(&cursor, ' '))
 		return false;
-	skip_blanks(&cursor);
+	snap_skip_blanks(&cursor);
 	path_length = (size_t)(cursor.end - cursor.at);
 	map.deleted = snap_cut_deleted(cursor.at, &path_length);
 	*ret = map;
