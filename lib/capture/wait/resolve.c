@@ -1,8 +1,62 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is asked once all run again: see resolve.h. */
+/* The order of the steps: see resolve.h. */
 #include "capture/wait/resolve.h"
 
-void snap_capture_resolve_waits(const struct snap_options *options _unused_,
-				struct snap_capture *capture _unused_, int64_t until_ns _unused_)
+#include "capture/wait/resolver.h"
+
+static void resolver_deinit(struct snap_wait_resolver *resolver)
 {
+	snap_wait_asker_destroy(resolver->asker);
+	free(resolver->wants);
+	free(resolver->callers);
+}
+
+static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
+{
+	struct stacksnap_error *err = snap_wait_ask_descriptors(resolver);
+
+	if (!err)
+		err = snap_wait_confirm_callers(resolver);
+	if (!err)
+		err = snap_wait_identify(resolver);
+	return err ? err : snap_wait_ask_sockets(resolver);
+}
+
+static struct stacksnap_error *make_asker(struct snap_wait_resolver *resolver)
+{
+	return resolver->asker ? NULL : snap_wait_asker_new(resolver->until_ns, &resolver->asker);
+}
+
+static struct stacksnap_error *resolve(struct snap_wait_resolver *resolver)
+{
+	struct stacksnap_error *err = NULL;
+
+	if (snap_wait_has_silent_threads(resolver->capture)) {
+		err = make_asker(resolver);
+		if (!err)
+			err = snap_wait_ask_threads(resolver);
+	}
+	if (!err)
+		err = snap_wait_find_wants(resolver);
+	if (err || !resolver->caller_count)
+		return err;
+	err = make_asker(resolver);
+	return err ? err : ask_all(resolver);
+}
+
+void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,
+				int64_t until_ns)
+{
+	_cleanup_(resolver_deinit) struct snap_wait_resolver resolver = {
+		.options = options,
+		.capture = capture,
+		.facts = capture->waits,
+		.until_ns = until_ns,
+	};
+
+	/* A report without these facts is better than none. */
+	if (snap_error_ignore(resolve(&resolver)))
+		resolver.facts->lacks |= SNAP_LACK_CUT;
+	if (resolver.asker && resolver.asker->was_late)
+		resolver.facts->lacks |= SNAP_LACK_TIME;
 }

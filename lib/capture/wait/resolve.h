@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Resolving waits: what the numbers in the calls of threads mean (descriptors, sockets, locks),
- * asked of the kernel once all run again.
+ * Waits, after the release: what the numbers in the threads' calls lead to.
+ *
+ *     threads        (calls and wchan of those that were not copied)          threads.c
+ *     wants          (which descriptors, locks, queues the calls name)        wants.c
+ *     descriptors    (links, fdinfo, what an epoll watches; the same call?)   descriptors.c
+ *     sockets        (sock_diag, one dump a network namespace)                sockets.c, dump.c
+ *     ends           (who has the other end of a pipe, socket, lock)          ends.c, scan.c
+ *     locks, queues, frozen                                                   locks.c, queues.c …
+ *
+ * Everything is asked by number, in workers that may be left behind (asker.h); nothing that a
+ * target names is opened. Knows nothing of locks in memory, nor of what a wait means.
  */
 #ifndef SNAP_CAPTURE_WAIT_RESOLVE_H
 #define SNAP_CAPTURE_WAIT_RESOLVE_H
@@ -10,8 +19,11 @@
 #include "model/options.h"
 
 /*
- * Fills in capture->waits, which is there, and what processes and threads have of waits, until
- * `until_ns` (CLOCK_MONOTONIC) at most. What is not found out is absent, and `lacks` says why.
+ * Fills in what facts.h describes but for words of memory and the clocks: descriptors, sockets,
+ * locks, ends, outsiders, queues, frozen, and of threads call, wchan and call_confirmed where they
+ * are absent. Called once, when all threads run again and have their registers and words, with
+ * capture->waits. `until_ns`: CLOCK_MONOTONIC. What is not found out, for want of time or memory, is
+ * absent, and `lacks` says why.
  */
 void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,
 				int64_t until_ns);

@@ -20,7 +20,7 @@
 
 enum {
 	SNAP_MAX_LINK = 4096,           /* of a descriptor */
-	SNAP_MAX_DESCRIPTORS = 1 << 12, /* of a process that are looked at */
+	SNAP_MAX_DESCRIPTORS = 1 << 15, /* of a process that are looked at */
 	SNAP_MAX_WATCHED = 1024,        /* descriptors in one epoll that are looked at */
 	SNAP_MAX_POLLED = 64,           /* in one poll or select */
 	SNAP_MAX_SOCKETS = 1 << 17,     /* of a capture */
