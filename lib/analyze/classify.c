@@ -21,7 +21,7 @@ enum { COMM_LENGTH = 15 };
 
 /* Modules are matched by the last part of their path, with shell patterns. */
 static const char *const libc_modules[] = {
-	"libc.so.*", "libc-2.*.so", "ld-musl-*", "libc.musl-*", NULL,
+	"libc.so.*", "libc-2.*.so", "ld-musl-*", "libc.musl-*", "libc.so", NULL,
 };
 
 static const char *const system_modules[] = {

@@ -47,23 +47,46 @@ static struct snap_module *module_of(const struct snap_waiter *waiter, uint64_t 
 					  : NULL;
 }
 
-/* The thread of the process whose stack has an address: the closest stack pointer below it. */
-static pid_t stack_of(struct snap_wait_analysis *waits, const struct snap_waiter *waiter,
-		      const struct snap_map *map, uint64_t address)
+/* Stack pointers of a process's threads, sorted. */
+struct stack {
+	uint64_t sp;
+	pid_t tid;
+};
+
+struct stacks {
+	size_t process; /* SIZE_MAX: of none yet */
+	struct stack *list;
+	size_t count;
+};
+
+static int compare_stacks(const void *left, const void *right)
 {
-	uint64_t closest = 0;
-	pid_t tid = 0;
+	const struct stack *a = left, *b = right;
 
-	for (size_t i = waits->first[waiter->process]; i < waits->first[waiter->process + 1]; i++) {
+	return snap_compare(a->sp, b->sp) ?: snap_compare(a->tid, b->tid);
+}
+
+static void list_stacks(struct snap_wait_analysis *waits, size_t process, struct stacks *stacks)
+{
+	stacks->process = process;
+	stacks->count = 0;
+	for (size_t i = waits->first[process]; i < waits->first[process + 1]; i++) {
 		const struct snap_waiter *one = &waits->waiters[i];
-		uint64_t sp = one->call.known ? one->call.sp : 0;
 
-		if (sp >= map->start && sp <= address && sp >= closest) {
-			closest = sp;
-			tid = one->thread->thread->tid;
-		}
+		if (one->call.known && one->call.sp)
+			stacks->list[stacks->count++] =
+				(struct stack){ one->call.sp, one->thread->thread->tid };
 	}
-	return tid;
+	qsort(stacks->list, stacks->count, sizeof(*stacks->list), compare_stacks);
+}
+
+/* The thread whose stack has an address: the closest stack pointer below it. 0: none. */
+static pid_t stack_of(const struct stacks *stacks, const struct snap_map *map, uint64_t address)
+{
+	size_t behind = snap_first_not(stacks->count, i, stacks->list[i].sp <= address);
+
+	return behind && stacks->list[behind - 1].sp >= map->start ? stacks->list[behind - 1].tid
+								   : 0;
 }
 
 static bool is_anonymous(const struct snap_map *map)
@@ -72,7 +95,8 @@ static bool is_anonymous(const struct snap_map *map)
 }
 
 /* Where there is no variable; what cannot be told stays unknown. */
-static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter)
+static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
+		       struct stacks *stacks)
 {
 	struct snap_wait *wait = waiter->wait;
 	const struct snap_map *map = snap_process_map(snap_waiter_process(waiter), wait->address);
@@ -85,9 +109,10 @@ static bool find_place(struct snap_wait_analysis *waits, struct snap_waiter *wai
 		wait->offset = wait->address - map->start + map->offset;
 		return true;
 	}
-	tid = map->path && strcmp(map->path, "[heap]") == 0
-		      ? 0
-		      : stack_of(waits, waiter, map, wait->address);
+	if (stacks->process != waiter->process)
+		list_stacks(waits, waiter->process, stacks);
+	tid = map->path && strcmp(map->path, "[heap]") == 0 ? 0
+							    : stack_of(stacks, map, wait->address);
 	wait->place = tid ? snap_arena_printf(snap_wait_arena(waits), "stack of %d", tid) : "heap";
 	return wait->place != NULL;
 }
@@ -131,6 +156,22 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 	return err;
 }
 
+static struct stacksnap_error *find_places(struct snap_wait_analysis *waits)
+{
+	_cleanup_free_ struct stack *list = malloc((waits->waiter_count + 1) * sizeof(*list));
+	struct stacks stacks = { SIZE_MAX, list, 0 };
+
+	if (!list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		struct snap_waiter *waiter = &waits->waiters[i];
+
+		if (waiter->wait && waiter->wait->address && !find_place(waits, waiter, &stacks))
+			return snap_error_no_memory();
+	}
+	return NULL;
+}
+
 struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
 {
 	_cleanup_free_ struct wanted *all = malloc((2 * waits->waiter_count + 1) * sizeof(*all));
@@ -155,11 +196,5 @@ struct stacksnap_error *snap_wait_name_data(struct snap_wait_analysis *waits)
 			return snap_error_cancelled();
 		err = name_file(waits, all + i, end - i);
 	}
-	for (size_t i = 0; i < waits->waiter_count && !err; i++) {
-		struct snap_waiter *waiter = &waits->waiters[i];
-
-		if (waiter->wait && waiter->wait->address && !find_place(waits, waiter))
-			return snap_error_no_memory();
-	}
-	return err;
+	return err ? err : find_places(waits);
 }

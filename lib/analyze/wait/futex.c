@@ -45,7 +45,8 @@ struct snap_wait *snap_futex_wait(struct snap_futex *futex, enum snap_wait_kind 
 {
 	struct snap_wait *wait;
 
-	if (confidence == SNAP_WAIT_IS_CERTAIN && !stood_still(futex->waiter))
+	if (confidence == SNAP_WAIT_IS_CERTAIN &&
+	    (!stood_still(futex->waiter) || futex->names.is_scanned))
 		confidence = SNAP_WAIT_IS_LIKELY;
 	wait = snap_wait_new(futex->waits, futex->waiter, kind, confidence);
 	if (!wait)
@@ -99,6 +100,35 @@ static struct stacksnap_error *explain_vector(struct snap_wait_analysis *waits,
 	return NULL;
 }
 
+/* A step a time, until one of them knows what it is. */
+static struct stacksnap_error *(*const steps[])(struct snap_futex *futex) = {
+	snap_language_explain,
+	snap_glibc_explain,
+	snap_glibc_explain_data,
+};
+static struct stacksnap_error *(*const musl_steps[])(struct snap_futex *futex) = {
+	snap_language_explain,
+	snap_musl_explain,
+	snap_musl_explain_data,
+};
+
+static struct stacksnap_error *explain(struct snap_futex *futex)
+{
+	bool is_musl = snap_musl_fits(futex);
+	struct snap_waiter *waiter = futex->waiter;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(steps) && !err && !waiter->wait; i++)
+		err = is_musl ? musl_steps[i](futex) : steps[i](futex);
+	if (!err && waiter->wait)
+		return snap_gil_explain(futex);
+	if (err)
+		return err;
+	return snap_futex_wait(futex, SNAP_WAIT_FUTEX, futex->address, SNAP_WAIT_IS_GUESS)
+		       ? NULL
+		       : snap_error_no_memory();
+}
+
 struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter)
 {
@@ -110,13 +140,5 @@ struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits
 	if (!take_apart(waits, waiter, &futex))
 		return NULL;
 	err = snap_futex_find_names(&futex);
-	if (!err)
-		err = snap_glibc_explain(&futex);
-	if (!err && !waiter->wait)
-		err = snap_glibc_explain_data(&futex);
-	if (err || waiter->wait)
-		return err;
-	return snap_futex_wait(&futex, SNAP_WAIT_FUTEX, futex.address, SNAP_WAIT_IS_GUESS)
-		       ? NULL
-		       : snap_error_no_memory();
+	return err ? err : explain(&futex);
 }

@@ -44,6 +44,7 @@ struct snap_futex_names {
 	enum snap_lock_name name;
 	enum snap_libc libc;  /* whose functions stand on the stack; UNKNOWN: none, or static */
 	bool by_callee;       /* the name is that of a call, as a frame had none */
+	bool is_scanned;      /* a frame above was found by a scan: it may be an old one */
 	bool is_private_lock; /* of the C library itself: __lll_lock_wait_private */
 	size_t first;         /* frames of the stack: the innermost one of user space … */
 	size_t outside;       /* … and the first one outside of the C library */
@@ -103,6 +104,21 @@ void snap_wait_callees_deinit(struct snap_wait_analysis *waits);
 struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex) _must_check_;
 /* What data alone tell: a thread's end, a mutex whose owner lives. */
 struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex) _must_check_;
+/* The object is musl's: by the frames, or in static programs by its words. */
+bool snap_musl_fits(const struct snap_futex *futex);
+struct stacksnap_error *snap_musl_explain(struct snap_futex *futex) _must_check_;
+struct stacksnap_error *snap_musl_explain_data(struct snap_futex *futex) _must_check_;
+
+/* Locks of C++, Rust, Go and libraries, made of futexes without the C library. */
+struct stacksnap_error *snap_language_explain(struct snap_futex *futex) _must_check_;
+
+/* A condition that was found may be the lock of a Python interpreter: says so, and who has it. */
+struct stacksnap_error *snap_gil_explain(struct snap_futex *futex) _must_check_;
+
+/* ---- once.c ---- */
+
+/* The owners of all waits for what is run once. All waits are explained. NO_MEMORY. */
+struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits) _must_check_;
 
 /* ---- owner.c ---- */
 

@@ -243,6 +243,7 @@ static struct stacksnap_error *ask_caller(struct snap_futex *futex,
 		return err;
 	found->name = snap_futex_name_of(name, strlen(name));
 	found->by_callee = found->name != SNAP_NAME_NONE;
+	found->is_scanned |= found->by_callee && frame->trust == SNAP_TRUST_SCAN;
 	return NULL;
 }
 
@@ -265,14 +266,14 @@ struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
 			break;
 		if (found->libc == SNAP_LIBC_UNKNOWN)
 			found->libc = libc_of(frame->module);
-		if (found->name == SNAP_NAME_NONE)
+		if (found->name == SNAP_NAME_NONE) {
+			found->is_scanned |= frame->trust == SNAP_TRUST_SCAN;
 			found->name = name_of_frame(frame, &found->is_private_lock, &named);
-		else
-			named = true;
-		has_blank |= !named;
+			has_blank |= !named;
+		}
 	}
 	found->outside = i;
-	if (found->name != SNAP_NAME_NONE || !has_blank || !has_libc(futex->waiter))
+	if (found->name != SNAP_NAME_NONE || !has_blank || found->libc == SNAP_LIBC_UNKNOWN)
 		return NULL;
 	return ask_caller(futex, stack);
 }

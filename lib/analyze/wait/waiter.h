@@ -135,6 +135,14 @@ void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_w
  */
 void snap_wait_join_parties(struct snap_wait_analysis *waits);
 
+/* ---- hints.c ---- */
+
+/*
+ * On whose stacks the addresses of locks stand that keep no owner: sets the hints of those waits,
+ * if the options ask for hints. NO_MEMORY.
+ */
+struct stacksnap_error *snap_wait_find_hints(struct snap_wait_analysis *waits) _must_check_;
+
 /* ---- data_symbol.c ---- */
 
 /* Symbol, or module and place, of each wait's address and mutex. NO_MEMORY, CANCELLED. */

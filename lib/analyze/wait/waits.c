@@ -112,7 +112,11 @@ static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 	if (!err)
 		err = explain_all(waits);
 	if (!err)
+		err = snap_wait_find_runners(waits);
+	if (!err)
 		err = snap_wait_name_data(waits);
+	if (!err)
+		err = snap_wait_find_hints(waits);
 	if (err)
 		return err;
 	snap_wait_join_parties(waits);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * CPython's global interpreter lock: a condition of glibc's with a timeout, on which take_gil()
+ * waits, behind the words that say who had the lock last and whether somebody has it. Layout:
+ * struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.13.
+ */
+#include "analyze/wait/futex.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum {
+	MOST_INTERVAL = 100000000, /* microseconds */
+	STATE_WORDS = 64,          /* of a PyThreadState: the thread's pthread_t is among them */
+	MOST_FRAMES = 64,
+};
+
+/* Before the condition. */
+struct gil {
+	uint64_t interval, last_holder;
+	uint32_t locked, padding;
+	uint64_t switches;
+};
+
+static bool is_python(const char *path)
+{
+	const char *base = path ? snap_base_name(path) : "";
+
+	return strncmp(base, "python", 6) == 0 || strncmp(base, "libpython", 9) == 0;
+}
+
+static bool is_below_python(const struct snap_futex *futex)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
+
+	for (size_t i = futex->names.outside;
+	     i < stack->frame_count && i < futex->names.outside + MOST_FRAMES; i++)
+		if (is_python(stack->frames[i]->module))
+			return true;
+	return false;
+}
+
+/* Inlined into PyEval_RestoreThread and others in optimized builds: data tell as well. */
+static bool is_below_take_gil(const struct snap_futex *futex)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
+	const struct snap_frame *frame;
+
+	if (futex->names.outside >= stack->frame_count)
+		return false;
+	frame = stack->frames[futex->names.outside];
+	for (size_t i = 0; i < frame->entry_count; i++)
+		if (frame->entries[i].symbol &&
+		    strncmp(frame->entries[i].symbol, "take_gil", 8) == 0)
+			return true;
+	return false;
+}
+
+/* The thread that the runtime's own data say has it; NULL: not known, or of several locks. */
+static struct snap_waiter *holder_of_runtime(struct snap_futex *futex)
+{
+	const struct snap_raw_process *raw = futex->waiter->raw;
+	struct snap_waiter *found = NULL;
+
+	for (size_t i = 0; i < raw->runtime_count; i++) {
+		const struct snap_runtime_result *runtime = raw->runtimes[i];
+
+		if (strcmp(runtime->name, "cpython") != 0)
+			continue;
+		for (size_t k = 0; k < runtime->thread_count; k++) {
+			if (!runtime->threads[k].holds_gil)
+				continue;
+			if (found)
+				return NULL;
+			found = snap_waiter_by_tid(futex->waits, runtime->threads[k].tid);
+		}
+	}
+	return found;
+}
+
+/* The thread whose pthread_t stands in the state of the last holder. */
+static struct snap_waiter *holder_of_words(struct snap_futex *futex, const struct gil *gil)
+{
+	uint64_t words[STATE_WORDS];
+	size_t count = STATE_WORDS;
+
+	while (count && !snap_futex_read(futex, gil->last_holder, words, count * sizeof(*words)))
+		count /= 2;
+	for (size_t i = 0; i < count; i++) {
+		struct snap_waiter *thread = snap_waiter_by_thread_pointer(
+			futex->waits, futex->waiter->process, words[i]);
+
+		if (thread)
+			return thread;
+	}
+	return NULL;
+}
+
+struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
+{
+	struct snap_wait *wait = futex->waiter->wait;
+	struct snap_waiter *holder;
+	struct gil gil;
+
+	if (!wait || wait->kind != SNAP_WAIT_CONDITION || !wait->timed || !is_below_python(futex) ||
+	    !snap_futex_read(futex, wait->address - sizeof(gil), &gil, sizeof(gil)) ||
+	    gil.interval == 0 || gil.interval > MOST_INTERVAL || gil.locked > 1 ||
+	    (gil.last_holder &&
+	     !snap_process_map(snap_waiter_process(futex->waiter), gil.last_holder)))
+		return NULL;
+	if (!is_below_take_gil(futex)) {
+		if (gil.locked != 1 || gil.last_holder == 0)
+			return NULL;
+		wait->confidence = SNAP_WAIT_IS_LIKELY;
+	}
+	wait->kind = SNAP_WAIT_GIL;
+	wait->mutex = 0;
+	wait->mutex_free = false;
+	wait->waiters = -1;
+	holder = holder_of_runtime(futex);
+	if (!holder)
+		holder = gil.locked == 1 ? holder_of_words(futex, &gil) : NULL;
+	if (holder && holder != futex->waiter && gil.locked == 1)
+		snap_futex_own(futex, wait, holder);
+	else
+		wait->owner_lack = gil.locked == 1 ? SNAP_OWNER_UNREADABLE : SNAP_OWNER_CHANGING;
+	return NULL;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who runs what others wait to be run once: the object has no owner, but its address stands on the
+ * stack of the thread that is inside. Only a thread that stands in such a function itself counts,
+ * and only if there is no other one.
+ */
+#include "analyze/wait/futex.h"
+
+#include <string.h>
+
+/* Whether a frame of the C library is such a function; its caller may have to tell. NO_MEMORY. */
+static struct stacksnap_error *is_once(struct snap_wait_analysis *waits,
+				       const struct snap_waiter *waiter,
+				       const struct snap_raw_stack *stack, size_t i, bool *ret)
+{
+	const struct snap_frame *frame = stack->frames[i];
+	const char *name = frame->entries[frame->entry_count - 1].symbol;
+	struct stacksnap_error *err;
+
+	*ret = false;
+	if (!snap_wait_frame_is_libc(waiter, frame))
+		return NULL;
+	if (name || i + 1 == stack->frame_count ||
+	    snap_wait_frame_is_libc(waiter, stack->frames[i + 1])) {
+		*ret = name && snap_futex_name_of(name, strlen(name)) == SNAP_NAME_ONCE;
+		return NULL;
+	}
+	err = snap_wait_find_callee(waits, waiter, stack->frames[i + 1]->address, &name);
+	*ret = !err && name && snap_futex_name_of(name, strlen(name)) == SNAP_NAME_ONCE;
+	return err;
+}
+
+static struct stacksnap_error *stands_in_once(struct snap_wait_analysis *waits,
+					      const struct snap_waiter *waiter, bool *ret)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(waiter);
+	struct stacksnap_error *err = NULL;
+
+	*ret = false;
+	for (size_t i = stack ? stack->kernel_count : 0;
+	     stack && i < stack->frame_count && !*ret && !err; i++)
+		err = is_once(waits, waiter, stack, i, ret);
+	return err;
+}
+
+static bool has_word(const struct snap_waiter *waiter, uint64_t address)
+{
+	const struct snap_thread *thread = waiter->thread->thread;
+	uint64_t at = waiter->call.known ? waiter->call.sp : thread->stack_address;
+
+	if (!thread->stack || at < thread->stack_address)
+		return false;
+	for (at = (at - thread->stack_address + 7) & ~7ull; at + 8 <= thread->stack_size; at += 8)
+		if (memcmp(thread->stack + at, &address, sizeof(address)) == 0)
+			return true;
+	return false;
+}
+
+/* NULL in *ret: nobody, or several. */
+static struct stacksnap_error *find_runner(struct snap_wait_analysis *waits,
+					   const struct snap_waiter *waiter,
+					   struct snap_waiter **ret)
+{
+	struct snap_waiter *found = NULL;
+
+	*ret = NULL;
+	for (size_t i = waits->first[waiter->process]; i < waits->first[waiter->process + 1]; i++) {
+		struct snap_waiter *one = &waits->waiters[i];
+		struct stacksnap_error *err;
+		bool inside;
+
+		if (one->object == waiter->object)
+			continue;
+		err = stands_in_once(waits, one, &inside);
+		if (err)
+			return err;
+		if (!inside || !has_word(one, waiter->wait->address))
+			continue;
+		if (found)
+			return NULL;
+		found = one;
+	}
+	*ret = found;
+	return NULL;
+}
+
+struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
+{
+	struct snap_waiter *runner = NULL;
+	uint64_t object = 0; /* whose runner that is */
+
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		struct snap_waiter *waiter = &waits->waiters[i];
+		struct snap_futex futex = { .waits = waits, .waiter = waiter };
+		struct stacksnap_error *err;
+
+		if (!waiter->wait || waiter->wait->kind != SNAP_WAIT_ONCE ||
+		    waiter->wait->has_owner)
+			continue;
+		if (waiter->object != object) {
+			err = find_runner(waits, waiter, &runner);
+			if (err)
+				return err;
+			object = waiter->object;
+		}
+		if (runner)
+			snap_futex_own(&futex, waiter->wait, runner);
+	}
+	return NULL;
+}
