@@ -148,9 +148,12 @@ static int64_t clock_now(const struct snap_wait_facts *facts, clockid_t clock)
 static void set_remaining(const struct snap_wait_analysis *waits, struct snap_wait *wait,
 			  const struct timeout *timeout, int64_t ns)
 {
-	int64_t before = timeout->form == FORM_ABSOLUTE ? clock_now(waits->facts, timeout->clock)
-							: wait->since_ns;
+	int64_t before;
 
+	if (timeout->form == FORM_ABSOLUTE)
+		before = clock_now(waits->facts, timeout->clock);
+	else /* how long it has waited at least, so what is left is a bound */
+		before = wait->since_ns > 0 ? wait->since_ns : 0;
 	if (ns < 0 || before < 0 || (timeout->form == FORM_ABSOLUTE && before == 0))
 		return;
 	/* Past: it is about to wake up. */

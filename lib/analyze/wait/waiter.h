@@ -123,7 +123,7 @@ struct snap_thread_call snap_wait_restarted(struct snap_wait_analysis *waits,
 
 /*
  * Sets `timed` and `remaining_ns` of the wait that a waiter has, by the timeout that its call was
- * given, futex(2) included. What is left of a relative timeout is known only with `since_ns`.
+ * given, futex(2) included. What is left of a relative timeout is a bound, which `since_ns` lowers.
  */
 void snap_wait_set_timeout(const struct snap_wait_analysis *waits, struct snap_waiter *waiter);
 

@@ -166,7 +166,7 @@ struct snap_wait {
 	bool fds_cut;
 	uint32_t kinds_watched[SNAP_DESCRIPTOR_KINDS]; /* how many of each */
 	uint32_t listening, connected;                 /* of sockets among them */
-	const char *listen_address;                    /* of the one listener */
+	const char *listen_address;                    /* of the one listener: "tcp 127.0.0.1:80" */
 	uint64_t signals;                              /* bit 0: signal 1 */
 	pid_t child; /* CHILD: 0 any of `peers`, > 0 that one, < 0 a group */
 	/* a socket */

@@ -64,6 +64,20 @@ static void add_descriptor(struct watch *watch, int32_t fd)
 	}
 }
 
+/* "tcp 127.0.0.1:8080", "unix /run/ctl". */
+static struct stacksnap_error *name_listener(struct watch *watch)
+{
+	bool is_unix = watch->listener->family == SNAP_SOCKET_UNIX;
+	const char *address = snap_wait_local_text(watch->waits, watch->listener);
+	struct snap_wait *wait = watch->waiter->wait;
+
+	if (!address)
+		return NULL;
+	wait->listen_address = snap_arena_printf(snap_wait_arena(watch->waits), "%s %s",
+						 is_unix ? "unix" : "tcp", address);
+	return wait->listen_address ? NULL : snap_error_no_memory();
+}
+
 static struct stacksnap_error *keep(struct watch *watch)
 {
 	struct snap_wait *wait = watch->waiter->wait;
@@ -73,9 +87,7 @@ static struct stacksnap_error *keep(struct watch *watch)
 				      watch->count * sizeof(*watch->fds));
 	if (!wait->fds)
 		return snap_error_no_memory();
-	if (wait->listening == 1)
-		wait->listen_address = snap_wait_local_text(watch->waits, watch->listener);
-	return NULL;
+	return wait->listening == 1 ? name_listener(watch) : NULL;
 }
 
 /* ---- poll ---- */
