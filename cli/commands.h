@@ -16,6 +16,8 @@ enum snap_cli_status {
 };
 
 int snap_cli_cmd_snapshot(struct snap_cli_request *request);
+/* --watch */
+int snap_cli_cmd_watch(struct snap_cli_request *request);
 int snap_cli_cmd_record(struct snap_cli_request *request);
 int snap_cli_cmd_render(struct snap_cli_request *request);
 int snap_cli_cmd_list(struct snap_cli_request *request);

@@ -29,6 +29,7 @@ static void print_bash_value(const struct snap_cli_option *option)
 {
 	switch (option->value) {
 	case SNAP_CLI_VALUE_NONE:
+	case SNAP_CLI_VALUE_OPTIONAL:
 		return;
 	case SNAP_CLI_VALUE_PID:
 		print_pattern(option);
@@ -110,7 +111,7 @@ static void print_zsh_value(const struct snap_cli_option *option)
 {
 	if (option->value == SNAP_CLI_VALUE_NONE)
 		return;
-	printf(":%s:", option->argument);
+	printf("%s:%s:", option->value == SNAP_CLI_VALUE_OPTIONAL ? ":" : "", option->argument);
 	switch (option->value) {
 	case SNAP_CLI_VALUE_PID:
 		printf("_pids");
@@ -133,6 +134,7 @@ static void print_zsh_value(const struct snap_cli_option *option)
 		break;
 	case SNAP_CLI_VALUE_NONE:
 	case SNAP_CLI_VALUE_TEXT:
+	case SNAP_CLI_VALUE_OPTIONAL:
 		printf(" ");
 		break;
 	}
@@ -144,7 +146,10 @@ static void print_zsh_option(const struct snap_cli_option *option)
 		printf("\t'*'{-%c%s,--%s%s}'[", option->letter, option->argument ? "+" : "",
 		       option->name, option->argument ? "=" : "");
 	else
-		printf("\t'*--%s%s[", option->name, option->argument ? "=" : "");
+		printf("\t'*--%s%s[", option->name,
+		       option->value == SNAP_CLI_VALUE_OPTIONAL ? "=-"
+		       : option->argument                       ? "="
+								: "");
 	print_zsh_text(option->help);
 	printf("]");
 	print_zsh_value(option);
@@ -194,6 +199,7 @@ static void print_fish_option(const struct snap_cli_option *option)
 		printf(" -s %c", option->letter);
 	switch (option->value) {
 	case SNAP_CLI_VALUE_NONE:
+	case SNAP_CLI_VALUE_OPTIONAL:
 		break;
 	case SNAP_CLI_VALUE_TEXT:
 		printf(" -x");

@@ -14,7 +14,8 @@ static void print_option(const struct snap_cli_option *option, FILE *out)
 	else
 		used = fprintf(out, "      --%s", option->name);
 	if (option->argument)
-		used += fprintf(out, " %s", option->argument);
+		used += fprintf(out, option->value == SNAP_CLI_VALUE_OPTIONAL ? "[=%s]" : " %s",
+				option->argument);
 	if (used >= HELP_COLUMN)
 		used = fprintf(out, "\n") - 1;
 	fprintf(out, "%*s%s", HELP_COLUMN - used, "", option->help);

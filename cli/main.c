@@ -67,7 +67,8 @@ static int run(struct snap_cli_request *request)
 		snap_cli_message("files of the targets are read without a sandbox (--no-sandbox)");
 	switch (request->command) {
 	case SNAP_CLI_SNAPSHOT:
-		return snap_cli_cmd_snapshot(request);
+		return request->watch ? snap_cli_cmd_watch(request)
+				      : snap_cli_cmd_snapshot(request);
 	case SNAP_CLI_RECORD:
 		return snap_cli_cmd_record(request);
 	case SNAP_CLI_RENDER:

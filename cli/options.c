@@ -18,6 +18,7 @@ enum { LIBRARY = false, HERE = true };
 #define RECORDING SNAP_CLI_RECORDING
 #define VIEWS SNAP_CLI_VIEWS
 #define FRAMES SNAP_CLI_FRAMES
+#define WATCHING SNAP_CLI_WATCHING
 #define OUTPUT SNAP_CLI_OUTPUT
 #define SAFETY SNAP_CLI_SAFETY
 #define FILES SNAP_CLI_FILES
@@ -31,6 +32,7 @@ enum { LIBRARY = false, HERE = true };
 #define WORD SNAP_CLI_VALUE_WORD
 #define WORDS SNAP_CLI_VALUE_WORDS
 #define FORMAT SNAP_CLI_VALUE_FORMAT
+#define OPTIONAL SNAP_CLI_VALUE_OPTIONAL
 
 const struct snap_cli_verb snap_cli_verbs[] = {
 	{ "record", "[PID...]", "sample threads for a while, to see where time goes",
@@ -75,6 +77,13 @@ const struct snap_cli_option snap_cli_options[] = {
 	  RECORD | RENDER, LIBRARY, TEXT },
 	{ "state-frames", 0, "WHERE", "show states as frames", RECORDING,
 	  SNAPSHOT | RECORD | RENDER, LIBRARY, WORD },
+
+	{ "watch", 0, "LIST", "look on for deadlocks and the like, and tell of them", WATCHING,
+	  SNAPSHOT, LIBRARY, OPTIONAL },
+	{ "every", 0, "TIME", "time between two looks of --watch (1)", WATCHING, SNAPSHOT, LIBRARY,
+	  TEXT },
+	{ "once", 0, NULL, "look twice, and end with 1 if there was an alert", WATCHING, SNAPSHOT,
+	  LIBRARY, NONE },
 
 	{ "flat", 0, NULL, "list processes without nesting", VIEWS, EVERY, LIBRARY, NONE },
 	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, EVERY,
@@ -176,6 +185,8 @@ const char *snap_cli_group_title(enum snap_cli_group group)
 		return "Targets";
 	case SNAP_CLI_RECORDING:
 		return "Recording";
+	case SNAP_CLI_WATCHING:
+		return "Watching";
 	case SNAP_CLI_VIEWS:
 		return "Views, filters, groups";
 	case SNAP_CLI_FRAMES:

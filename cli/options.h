@@ -25,6 +25,7 @@ enum snap_cli_command {
 enum snap_cli_group {
 	SNAP_CLI_TARGETS,
 	SNAP_CLI_RECORDING,
+	SNAP_CLI_WATCHING,
 	SNAP_CLI_VIEWS,
 	SNAP_CLI_FRAMES,
 	SNAP_CLI_OUTPUT,
@@ -41,9 +42,10 @@ enum snap_cli_value {
 	SNAP_CLI_VALUE_PID,
 	SNAP_CLI_VALUE_FILE,
 	SNAP_CLI_VALUE_DIRECTORY,
-	SNAP_CLI_VALUE_WORD,   /* one word of the library's row */
-	SNAP_CLI_VALUE_WORDS,  /* several of them, separated by commas */
-	SNAP_CLI_VALUE_FORMAT, /* one of the library's formats */
+	SNAP_CLI_VALUE_WORD,     /* one word of the library's row */
+	SNAP_CLI_VALUE_WORDS,    /* several of them, separated by commas */
+	SNAP_CLI_VALUE_FORMAT,   /* one of the library's formats */
+	SNAP_CLI_VALUE_OPTIONAL, /* --name[=TEXT]; "all" where it is left out */
 };
 
 struct snap_cli_option {
@@ -90,7 +92,7 @@ struct snap_cli_request {
 	const char *file;                  /* the operand of render */
 	enum snap_cli_color color;
 	bool width_given, debuginfod, no_sandbox, help, version;
-	bool ring, until, duration, slice, timeout; /* were given */
+	bool ring, until, duration, slice, timeout, watch, every, once; /* were given */
 	unsigned verbose;
 	int refusal; /* the exit status where snap_cli_request_init() says no */
 };

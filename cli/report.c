@@ -127,6 +127,9 @@ static struct stacksnap_error *render_document(const struct snap_cli_report *rep
 
 	if (document.only_stats)
 		return stacksnap_recording_render_stats(document.recording, file);
+	if (document.alert)
+		return stacksnap_alert_render_snapshot(document.alert, options, report->format,
+						       file);
 	if (document.recording)
 		return stacksnap_recording_render(document.recording, options, report->format,
 						  file);

@@ -20,6 +20,7 @@ struct snap_cli_report {
 struct snap_cli_document {
 	const struct stacksnap_snapshot *snapshot;
 	const struct stacksnap_recording *recording;
+	const struct stacksnap_alert *alert; /* the snapshot that shows it */
 	bool only_stats;
 };
 

@@ -42,7 +42,9 @@ static void make_tables(struct option *longs, char *letters)
 
 		*longs++ = (struct option){
 			.name = option->name,
-			.has_arg = option->argument ? required_argument : no_argument,
+			.has_arg = option->value == SNAP_CLI_VALUE_OPTIONAL ? optional_argument
+				   : option->argument                       ? required_argument
+									    : no_argument,
 			.val = FIRST_LONG + (int)i,
 		};
 		if (!option->letter)
@@ -139,6 +141,9 @@ static void note_option(struct snap_cli_request *request, const char *name)
 		{ "until", &request->until },
 		{ "duration", &request->duration },
 		{ "timeout", &request->timeout },
+		{ "watch", &request->watch },
+		{ "every", &request->every },
+		{ "once", &request->once },
 		{ "from", &request->slice },
 		{ "to", &request->slice },
 	};
@@ -239,7 +244,11 @@ static bool collect_options(struct snap_cli_request *request, int argc, char **a
 		request->version |= strcmp(option->name, "version") == 0;
 		if (request->help || request->version)
 			break;
-		given[count++] = (struct given){ .option = option, .value = optarg };
+		given[count++] = (struct given){
+			.option = option,
+			.value = option->value == SNAP_CLI_VALUE_OPTIONAL && !optarg ? "all"
+										     : optarg,
+		};
 	}
 	*count_ret = count;
 	return true;

@@ -32,6 +32,8 @@ struct stacksnap_capture;
 struct stacksnap_snapshot;
 struct stacksnap_recorder;
 struct stacksnap_recording;
+struct stacksnap_watcher;
+struct stacksnap_alert;
 
 /* The library's version, "1.2.3"; static. */
 const char *stacksnap_version(void);
@@ -309,6 +311,41 @@ struct stacksnap_error *
 stacksnap_recording_render_stats(const struct stacksnap_recording *recording, FILE *out);
 
 /* ---- files ---- */
+
+/* ---- watches ---- */
+
+/*
+ * Looks at the targets again and again, and tells what is wrong with them: the options "watch",
+ * "every" and "once" say what and how often. Nobody is stopped who has not moved. The options must
+ * outlive it. NOT_FOUND, PERMISSION, INVALID: no targets were named.
+ */
+struct stacksnap_error *stacksnap_watcher_create(const struct stacksnap_options *options,
+						 struct stacksnap_watcher **ret);
+void stacksnap_watcher_destroy(struct stacksnap_watcher *watcher);
+
+/*
+ * Until the targets are gone, the options' cancel flag or stacksnap_watcher_stop() says so, or
+ * `alert`, called when an alert is raised and when it is over, returns 0; with "once" for two
+ * looks. *raised_ret: how many were raised.
+ */
+struct stacksnap_error *stacksnap_watcher_run(struct stacksnap_watcher *watcher,
+					      int (*alert)(void *context,
+							   const struct stacksnap_alert *alert),
+					      void *context, size_t *raised_ret);
+/* From a signal handler or another thread: the run ends soon. */
+void stacksnap_watcher_stop(struct stacksnap_watcher *watcher);
+
+/* An alert is valid during the call that tells of it. Whether what was raised is over. */
+int stacksnap_alert_is_over(const struct stacksnap_alert *alert);
+/* One line, of JSON (stacksnap-json(5)) or of text. */
+struct stacksnap_error *stacksnap_alert_render(const struct stacksnap_alert *alert,
+					       const struct stacksnap_options *options, int json,
+					       FILE *out);
+/* Whether there is a snapshot that shows it; and that in a format of stacksnap_format_name(). */
+int stacksnap_alert_has_snapshot(const struct stacksnap_alert *alert);
+struct stacksnap_error *stacksnap_alert_render_snapshot(const struct stacksnap_alert *alert,
+							const struct stacksnap_options *options,
+							const char *format, FILE *out);
 
 /* What a file is, told by its first 16 bytes (fewer, if it has no more). */
 enum stacksnap_file_kind {

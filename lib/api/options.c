@@ -12,6 +12,7 @@
 
 #include "api/parse.h"
 #include "model/snapshot.h"
+#include "model/wait/alert.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -68,6 +69,8 @@ void snap_options_init(struct snap_options *options)
 		.inlines = true,
 		.lines = true,
 		.group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE,
+		.watch_rules = snap_watch_default_rules(),
+		.every_ns = 1000000000,
 		.await_tree = true,
 	};
 	memcpy(options->task_tree, default_tree, sizeof(default_tree));
@@ -548,6 +551,21 @@ static struct stacksnap_error *set_until(struct snap_options *options,
 	return NULL;
 }
 
+static struct stacksnap_error *set_watch(struct snap_options *options,
+					 const struct snap_setting *setting _unused_,
+					 const char *value)
+{
+	if (!snap_parse_watch(value, &options->watch_rules))
+		return snap_error_format(
+			SNAP_ERROR_INVALID,
+			"'%s' is not a list of conditions (expected deadlock, blocked>=N, stuck, "
+			"disk, spinning>=N%%, pool, peer or growth>=N%%, each optionally with "
+			"' for TIME', separated by commas: 'deadlock,blocked>=3 for 10s')",
+			value);
+	options->watch = true;
+	return NULL;
+}
+
 /* Into the struct snap_moment at setting->offset. */
 static struct stacksnap_error *set_moment(struct snap_options *options,
 					  const struct snap_setting *setting, const char *value)
@@ -687,6 +705,9 @@ static const struct snap_setting settings[] = {
 	{ "from", "TIME", set_moment, FIELD(from), 0, NULL },
 	{ "to", "TIME", set_moment, FIELD(to), 0, NULL },
 	{ "state-frames", "WHERE", set_choice, FIELD(state_frames), 0, state_frames },
+	{ "watch", "LIST", set_watch, 0, 0, NULL },
+	{ "every", "TIME", set_duration, FIELD(every_ns), false, NULL },
+	{ "once", NULL, set_flag, FIELD(watch_once), true, NULL },
 	{ "interval", "TIME", set_duration, FIELD(interval_ns), false, NULL },
 	{ NULL, NULL, NULL, 0, 0, NULL },
 };

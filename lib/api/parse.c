@@ -3,6 +3,7 @@
 #include "api/parse.h"
 
 #include "model/snapshot.h"
+#include "model/wait/alert.h"
 
 #include <string.h>
 
@@ -442,5 +443,81 @@ bool snap_parse_until(const char *text, struct snap_until *ret)
 	if (!parse_what(trim(what), &until))
 		return false;
 	*ret = until;
+	return true;
+}
+
+/* ---- --watch ---- */
+
+/* The threshold of a condition: threads, or percent with its sign. */
+static bool parse_threshold(enum snap_alert_kind kind, struct piece value, uint32_t *ret)
+{
+	bool is_percent = kind == SNAP_ALERT_SPINNING || kind == SNAP_ALERT_GROWTH;
+	double percent;
+	uint64_t number;
+
+	if (is_percent) {
+		if (!parse_percent(value, &percent) || percent < 1)
+			return false;
+		*ret = (uint32_t)percent;
+		return true;
+	}
+	if (kind != SNAP_ALERT_BLOCKED ||
+	    !snap_parse_number(value.text, value.length, 1, MAX_THREADS, &number))
+		return false;
+	*ret = (uint32_t)number;
+	return true;
+}
+
+/* "blocked>=3 for 10s" */
+static bool parse_condition(struct piece item, struct snap_watch_rules *rules)
+{
+	static const char word[] = " for ";
+	const char *time = memmem(item.text, item.length, word, sizeof(word) - 1);
+	struct piece what = item, value = { NULL, 0 };
+	struct snap_watch_rule *rule;
+	enum snap_alert_kind kind;
+	char sign;
+
+	if (time)
+		what = trim((struct piece){ item.text, (size_t)(time - item.text) });
+	if (split(what, ">", &what, &value, &sign) && (value.length < 2 || value.text[0] != '='))
+		return false;
+	kind = snap_alert_of_word(what.text, what.length);
+	if (kind == SNAP_ALERT_KINDS)
+		return false;
+	rule = &rules->of[kind];
+	rule->on = true;
+	if (value.length &&
+	    !parse_threshold(kind, trim((struct piece){ value.text + 1, value.length - 1 }),
+			     &rule->least))
+		return false;
+	if (!time)
+		return true;
+	time += sizeof(word) - 1;
+	value = trim((struct piece){ time, (size_t)(item.text + item.length - time) });
+	return snap_parse_duration(value.text, value.length, &rule->for_ns);
+}
+
+bool snap_parse_watch(const char *text, struct snap_watch_rules *ret)
+{
+	struct snap_watch_rules rules = snap_watch_default_rules();
+	struct piece list = { text, strlen(text) };
+
+	if (strcmp(text, "all") == 0) {
+		*ret = rules;
+		return true;
+	}
+	for (int kind = 0; kind < SNAP_ALERT_KINDS; kind++)
+		rules.of[kind].on = false;
+	for (bool more = true; more;) {
+		struct piece item = list, rest = { NULL, 0 };
+		char comma;
+
+		more = split(list, ",", &item, &rest, &comma);
+		if (!parse_condition(trim(item), &rules))
+			return false;
+		list = rest;
+	}
+	*ret = rules;
 	return true;
 }

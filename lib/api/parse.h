@@ -39,6 +39,12 @@ bool snap_parse_moment(const char *text, struct snap_moment *ret);
 /* "threads>500", "state=disk for 5s", "cpu<5% for 10s" …; `text` of the result is left NULL. */
 bool snap_parse_until(const char *text, struct snap_until *ret);
 
+/*
+ * "deadlock,blocked>=3 for 10s,stuck for 5m": those alone are on, with what is said of them and
+ * else the default. "all": each. False: one of them is no condition.
+ */
+bool snap_parse_watch(const char *text, struct snap_watch_rules *ret);
+
 /* A word that an option takes; the array ends with a NULL word. */
 struct snap_choice {
 	const char *word;

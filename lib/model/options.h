@@ -9,6 +9,7 @@
 #define SNAP_MODEL_OPTIONS_H
 
 #include "base/arena.h"
+#include "model/wait/watch_rules.h"
 
 #include <regex.h>
 #include <stdbool.h>
@@ -134,6 +135,7 @@ struct snap_options {
 	bool kernel_stacks;        /* --kernel */
 	bool wchan;                /* read wchan of every thread: grouping or -v asks for it */
 	bool no_stop;              /* --no-stop */
+	bool never_stop;           /* of a sampler: what cannot be had without a stop is not had */
 	bool no_sandbox;           /* --no-sandbox: parsers keep their rights */
 	enum snap_explain explain; /* --explain, --no-explain */
 	bool deadlocks_only;       /* --deadlocks */
@@ -154,6 +156,11 @@ struct snap_options {
 	/* of the time that a process may stand still because of us: millionths, default 3 %; 0:
 	 * any */
 	uint32_t max_stopped;
+	/* watching */
+	bool watch; /* --watch */
+	struct snap_watch_rules watch_rules;
+	int64_t every_ns; /* --every: between two looks, default 1 s */
+	bool watch_once;  /* --once */
 	/* recordings, when they are rendered */
 	struct snap_moment from, to;
 	enum snap_state_frames state_frames;

@@ -8,7 +8,6 @@
 
 #include "analyze/log/log.h"
 #include "base/clock.h"
-#include "record/check_targets.h"
 #include "record/log_sink.h"
 #include "record/losses.h"
 #include "record/memory_limit.h"
@@ -16,6 +15,7 @@
 #include "record/priority.h"
 #include "record/until.h"
 #include "roles/naming.h"
+#include "sample/check_targets.h"
 #include "store/recording/file.h"
 
 #include <inttypes.h>

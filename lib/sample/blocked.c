@@ -136,7 +136,7 @@ int snap_sampler_read_counters(struct snap_sampler *sampler, struct snap_sampler
 
 	if (!error && ret->run_ns > thread->run_ns) {
 		sampler->run_ns += ret->run_ns - thread->run_ns;
-		thread->run_ns = ret->run_ns;
+		thread->run_ns = thread->shown.run_ns = ret->run_ns;
 	}
 	return error;
 }

@@ -13,6 +13,8 @@ static enum snap_look_action stop_or(enum snap_look_action otherwise,
 				     const struct snap_observation *seen,
 				     const struct snap_look_rules *rules)
 {
+	if (rules->never_stop)
+		return otherwise;
 	if (!rules->only_tick && (seen->letter == 'D' || seen->letter == 't'))
 		return otherwise;
 	if (seen->held_off)
@@ -83,7 +85,7 @@ enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
 	case SNAP_SIGHT_RUNNING:
 		if (may_retry)
 			return SNAP_LOOK_RETRY;
-		if (seen->held_off)
+		if (seen->held_off || rules->never_stop)
 			return SNAP_LOOK_MISS;
 		return seen->over_budget ? SNAP_LOOK_LEAVE_OUT : SNAP_LOOK_STOP;
 	case SNAP_SIGHT_UNREADABLE:

@@ -186,10 +186,11 @@ struct snap_observation {
 };
 
 struct snap_look_rules {
-	bool cpu_only;  /* --mode cpu: copies of running threads alone are wanted */
-	bool no_guard;  /* no counters tell that a thread stood still */
-	bool only_tick; /* --no-stop: what is not had in this tick is not had at all */
-	bool may_retry; /* there is another look in this tick */
+	bool cpu_only;   /* --mode cpu: copies of running threads alone are wanted */
+	bool no_guard;   /* no counters tell that a thread stood still */
+	bool only_tick;  /* --no-stop: what is not had in this tick is not had at all */
+	bool may_retry;  /* there is another look in this tick */
+	bool never_stop; /* --watch: what a stop alone could tell is not wanted */
 };
 
 enum snap_look_action {
@@ -323,6 +324,7 @@ static inline struct snap_look_rules snap_sampler_rules(const struct snap_sample
 		.no_guard = sampler->guard_kind == SNAP_GUARD_NONE,
 		.only_tick = sampler->options->no_stop,
 		.may_retry = sampler->may_retry,
+		.never_stop = sampler->options->never_stop,
 	};
 }
 

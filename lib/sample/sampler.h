@@ -53,6 +53,13 @@ struct snap_sampled_thread {
 	 * recordings. Valid during the call.
 	 */
 	const struct snap_memory_image *words;
+	/*
+	 * CLOCK_MONOTONIC of the last tick that found that it had run since the one before; of its
+	 * first one, as long as it has not. And the processor time it has used, as far as known.
+	 */
+	int64_t ran_ns;
+	uint64_t run_ns;
+	char state;    /* letter, when it was last read; see struct snap_thread */
 	uint32_t user; /* the sink's */
 };
 

@@ -48,7 +48,7 @@ void snap_sampler_thread_set_letter(struct snap_sampler *sampler,
 				    struct snap_sampler_thread *thread, char letter)
 {
 	sampler->disk += (letter == 'D') - (thread->letter == 'D');
-	thread->letter = letter;
+	thread->letter = thread->shown.state = letter;
 }
 
 int snap_sampler_read_stat(const struct snap_sampler *sampler, struct snap_sampler_process *process,

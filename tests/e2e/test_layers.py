@@ -58,6 +58,7 @@ class Layers(Case):
             "render": {"base", "model", "store", "render"},
             "files": {"base", "model", "files"},
             "roles": {"base", "model", "store", "analyze", "files", "render", "roles"} | CAPTURE,
+            "watch": {"base", "model", "analyze", "watch"} | CAPTURE,
             "record": {"base", "model", "store", "analyze", "files", "roles", "record"} | CAPTURE,
         }
         bad = []

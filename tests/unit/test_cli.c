@@ -110,7 +110,9 @@ static void test_manual_has_them(void **state _unused_)
 				     option->name);
 		else
 			n = snprintf(line, sizeof(line), "\n*--%s*", option->name);
-		if (option->argument)
+		if (option->value == SNAP_CLI_VALUE_OPTIONAL)
+			snprintf(line + n, sizeof(line) - (size_t)n, "[=_%s_]\n", option->argument);
+		else if (option->argument)
 			snprintf(line + n, sizeof(line) - (size_t)n, " _%s_\n", option->argument);
 		else
 			snprintf(line + n, sizeof(line) - (size_t)n, "\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A look at the targets before a recording: see check_targets.h. */
-#include "record/check_targets.h"
+#include "sample/check_targets.h"
 
 #include "discover/discover.h"
 
@@ -12,7 +12,7 @@ static struct stacksnap_error *explain(const struct snap_process *process)
 
 	if (process->trouble_message)
 		return snap_error_format(row->error, "%s", process->trouble_message);
-	return snap_error_format(row->error, "process %d cannot be recorded (%s)",
+	return snap_error_format(row->error, "process %d cannot be looked at (%s)",
 				 (int)process->pid, row->word);
 }
 

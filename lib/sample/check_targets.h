@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Whether any of the targets that were found can be recorded, before anything is written.
+ * Whether any of the targets that were found can be looked at, before that begins.
  *
- * Has the sampler try what a recording reads; nobody is stopped. Knows nothing of threads.
+ * Has the sampler try what a look reads; nobody is stopped. Knows nothing of threads.
  */
-#ifndef SNAP_RECORD_CHECK_TARGETS_H
-#define SNAP_RECORD_CHECK_TARGETS_H
+#ifndef SNAP_SAMPLE_CHECK_TARGETS_H
+#define SNAP_SAMPLE_CHECK_TARGETS_H
 
 #include "base/error.h"
 #include "sample/sampler.h"

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * stacksnap --watch: a line for each alert on standard output, as it comes; with -o a snapshot of
+ * each, in a file of its own if its name has a %N, and not more often than each half minute.
+ */
+#include "commands.h"
+#include "message.h"
+#include "place.h"
+#include "report.h"
+#include "signals.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SAVE_APART_S = 30 };
+
+struct run {
+	struct snap_cli_request *request;
+	struct snap_cli_report saved; /* -o */
+	struct snap_cli_place place;
+	struct stacksnap_watcher *watcher;
+	int64_t saved_s; /* CLOCK_MONOTONIC of the latest file */
+	bool json, failed, broken_pipe;
+};
+
+static bool print_error(struct stacksnap_error *err)
+{
+	snap_cli_message("%s", stacksnap_error_message(err));
+	stacksnap_error_destroy(err);
+	return false;
+}
+
+/* A line is out when it is there: whoever reads it may be waiting. False: nobody reads any more. */
+static bool print_alert(struct run *run, const struct stacksnap_alert *alert)
+{
+	struct stacksnap_error *err =
+		stacksnap_alert_render(alert, run->request->options, run->json, stdout);
+	int os_errno = err ? stacksnap_error_errno(err) : 0;
+
+	if (!err && fflush(stdout) == 0)
+		return true;
+	if (!err)
+		os_errno = errno;
+	run->broken_pipe = os_errno == EPIPE;
+	run->failed = !run->broken_pipe;
+	if (run->failed && !err)
+		snap_cli_message("cannot write standard output: %s", strerror(os_errno));
+	else if (run->failed)
+		print_error(err);
+	else
+		stacksnap_error_destroy(err);
+	return false;
+}
+
+/* Trouble with a file is told, and no reason to look away. */
+static void save_snapshot(struct run *run, const struct stacksnap_alert *alert)
+{
+	struct snap_cli_output *output = &run->saved.output;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!run->place.pattern || stacksnap_alert_is_over(alert) ||
+	    !stacksnap_alert_has_snapshot(alert) ||
+	    (run->saved_s && now.tv_sec - run->saved_s < SAVE_APART_S))
+		return;
+	run->saved_s = now.tv_sec;
+	run->failed =
+		!snap_cli_place_name(&run->place) ||
+		!snap_cli_output_init(output, run->place.path, false) ||
+		!snap_cli_report_print(&run->saved, (struct snap_cli_document){ .alert = alert });
+	snap_cli_output_deinit(output);
+	if (run->failed)
+		return;
+	run->place.written++;
+	snap_cli_message("snapshot written to %s", run->place.path);
+}
+
+static int on_alert(void *context, const struct stacksnap_alert *alert)
+{
+	struct run *run = context;
+
+	if (!print_alert(run, alert))
+		return 0;
+	save_snapshot(run, alert);
+	return 1;
+}
+
+/* In a signal handler. */
+static void stop_watcher(void *context)
+{
+	struct run *run = context;
+
+	stacksnap_watcher_stop(run->watcher);
+}
+
+/* -o is for snapshots; alerts go to standard output, as text or as JSON Lines. */
+static bool prepare_run(struct run *run)
+{
+	struct snap_cli_request *request = run->request;
+	const char *format = request->format;
+
+	if (format && strcmp(format, "text") != 0 && strcmp(format, "json") != 0 &&
+	    strcmp(format, "jsonl") != 0)
+		return snap_cli_message("--watch: alerts are text or JSON, not '%s'", format);
+	if (request->output && strcmp(request->output, "-") == 0)
+		return snap_cli_message("--watch: standard output has the alerts; -o names a file "
+					"for snapshots");
+	if (request->save_capture)
+		return snap_cli_message("--save-capture cannot be used with --watch");
+	run->json = format && strcmp(format, "text") != 0;
+	if (!snap_cli_place_init(&run->place, request->output))
+		return false;
+	request->format = NULL;
+	snap_cli_report_prepare(&run->saved, request);
+	/* A watch has no end of its own. */
+	snap_cli_signals_set_timer(0);
+	snap_cli_report_describe(&run->saved, STDOUT_FILENO);
+	return true;
+}
+
+static int watch_targets(struct run *run)
+{
+	size_t raised = 0;
+	struct stacksnap_error *err =
+		stacksnap_watcher_create(run->request->options, &run->watcher);
+	int status;
+
+	if (err) {
+		status = stacksnap_error_code(err) == STACKSNAP_ERROR_INVALID ? SNAP_CLI_USAGE
+									      : SNAP_CLI_TROUBLE;
+		print_error(err);
+		return status;
+	}
+	snap_cli_signals_end_in_order(stop_watcher, run);
+	err = stacksnap_watcher_run(run->watcher, on_alert, run, &raised);
+	if (err) {
+		print_error(err);
+		return SNAP_CLI_TROUBLE;
+	}
+	if (run->failed)
+		return SNAP_CLI_TROUBLE;
+	return run->request->once && raised ? SNAP_CLI_PARTIAL : SNAP_CLI_WHOLE;
+}
+
+int snap_cli_cmd_watch(struct snap_cli_request *request)
+{
+	struct run run = { .request = request };
+	int status = SNAP_CLI_USAGE;
+
+	if (prepare_run(&run))
+		status = watch_targets(&run);
+	stacksnap_watcher_destroy(run.watcher);
+	snap_cli_place_deinit(&run.place);
+	return status;
+}

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One function a condition: see conditions.h. */
+#include "watch/conditions.h"
+
+#include "analyze/filter.h"
+#include "base/buffer.h"
+
+#include <string.h>
+
+enum {
+	DEADLOCK_LOOKS = 2,
+	SPINNING_LOOKS = 5,
+	TOP_FRAMES = 5,
+	MOST_MEMBERS = 1 << 16, /* of a stuck group that are looked at */
+};
+
+/* ---- what is known of a thread ---- */
+
+/* Its place in the glance; NULL: it has gone. */
+struct glance_index {
+	struct snap_hash_table table;
+	const struct snap_glance *glance;
+};
+
+static uint64_t hash_of(pid_t pid, pid_t tid)
+{
+	return snap_hash_add((uint64_t)pid, (uint64_t)tid);
+}
+
+static void glance_index_deinit(struct glance_index *index)
+{
+	snap_hash_table_deinit(&index->table);
+}
+
+static bool glance_index_init(struct glance_index *index, const struct snap_glance *glance)
+{
+	index->glance = glance;
+	for (size_t i = 0; i < glance->thread_count; i++) {
+		const struct snap_glance_thread *thread = &glance->threads[i];
+
+		if (thread->shown && thread->process &&
+		    !snap_hash_table_add(&index->table,
+					 hash_of(thread->process->pid, thread->shown->tid), i))
+			return false;
+	}
+	return true;
+}
+
+static const struct snap_glance_thread *find_thread(const struct glance_index *index, pid_t pid,
+						    pid_t tid)
+{
+	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of(pid, tid));
+
+	while (snap_probe_next(&probe)) {
+		const struct snap_glance_thread *thread = &index->glance->threads[probe.number];
+
+		if (thread->process->pid == pid && thread->shown->tid == tid)
+			return thread;
+	}
+	return NULL;
+}
+
+/*
+ * For how long a thread has been in the wait that the view has of it, as far as is known; -1: it is
+ * in another one by now, or nobody knows.
+ */
+static int64_t age_of(const struct snap_conditions *conditions,
+		      const struct snap_glance_thread *thread, const struct snap_wait *wait)
+{
+	const struct snap_view *view = conditions->view;
+	int64_t now = conditions->glance->now_ns, since, by_wait;
+
+	if (!thread || !snap_glance_stands(thread, view->taken_ns, wait->timed))
+		return -1;
+	since = thread->blocked_ns ? thread->blocked_ns : thread->shown->ran_ns;
+	/* Without a timeout each run is progress, even if it comes back to where it was. */
+	if (!wait->timed && thread->shown->ran_ns > since)
+		since = thread->shown->ran_ns;
+	by_wait = wait->since_ns < 0 ? 0 : wait->since_ns + now - view->taken_ns;
+	return now - since > by_wait ? now - since : by_wait;
+}
+
+static const struct snap_node *node_of(const struct snap_view *view, pid_t pid)
+{
+	for (size_t i = 0; i < view->thread_count; i++)
+		if (view->threads[i].node->pid == pid)
+			return view->threads[i].node;
+	return NULL;
+}
+
+/* ---- by the view ---- */
+
+/* Whether none of them has gone on since the view. */
+static bool deadlock_stands(const struct snap_conditions *conditions,
+			    const struct glance_index *index, const struct snap_deadlock *deadlock)
+{
+	for (size_t i = 0; i < deadlock->thread_count; i++) {
+		const struct snap_wait_link *link = &deadlock->threads[i];
+		const struct snap_glance_thread *thread = find_thread(index, link->pid, link->tid);
+
+		if (!thread || !link->wait || age_of(conditions, thread, link->wait) < 0)
+			return false;
+	}
+	return deadlock->thread_count != 0;
+}
+
+static struct stacksnap_error *check_deadlocks(const struct snap_conditions *conditions,
+					       const struct glance_index *index)
+{
+	const struct snap_waits *waits = &conditions->view->snapshot->waits;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < waits->deadlock_count && !err; i++) {
+		const struct snap_deadlock *deadlock = &waits->deadlocks[i];
+		pid_t tids[SNAP_DEADLOCK_SHOWN];
+		const struct snap_node *node;
+		struct snap_sighting sighting;
+		uint64_t key = 0;
+
+		if (!deadlock_stands(conditions, index, deadlock))
+			continue;
+		for (size_t k = 0; k < deadlock->thread_count; k++) {
+			const struct snap_wait_link *link = &deadlock->threads[k];
+
+			tids[k] = link->tid;
+			key = snap_hash_add(key, (uint64_t)link->tid);
+			key = snap_hash_add(key, link->wait->address);
+		}
+		node = node_of(conditions->view, deadlock->threads[0].pid);
+		sighting = (struct snap_sighting){
+			.key = key,
+			.sightings = DEADLOCK_LOOKS,
+			.evidence = conditions->view->number,
+			.alert = { .kind = SNAP_ALERT_DEADLOCK,
+				   .pid = deadlock->threads[0].pid,
+				   .process = node ? node->name : NULL,
+				   .tids = tids,
+				   .tid_count = deadlock->thread_count,
+				   .count = deadlock->size,
+				   .wait = deadlock->threads[0].wait,
+				   .deadlock = deadlock,
+				   .snapshot = conditions->view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	}
+	return err;
+}
+
+static int compare_ages(const void *left, const void *right)
+{
+	const int64_t *a = left, *b = right;
+
+	return (*a < *b) - (*a > *b);
+}
+
+/* For how long at least so many threads have been waiting for this one; 0: unknown. */
+static int64_t blocked_for(const struct snap_conditions *conditions,
+			   const struct glance_index *index, const struct snap_blocker *blocker,
+			   size_t least)
+{
+	const struct snap_view *view = conditions->view;
+	_cleanup_free_ int64_t *ages = malloc((view->thread_count + 1) * sizeof(*ages));
+	size_t count = 0;
+
+	for (size_t i = 0; ages && i < view->thread_count; i++) {
+		const struct snap_view_thread *seen = &view->threads[i];
+		const struct snap_wait *wait = seen->member->wait;
+		int64_t age;
+
+		if (!wait || !wait->has_owner || wait->owner.pid != blocker->pid ||
+		    wait->owner.tid != blocker->tid)
+			continue;
+		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
+			     wait);
+		if (age >= 0)
+			ages[count++] = age;
+	}
+	if (!ages || count < least || !least)
+		return 0;
+	qsort(ages, count, sizeof(*ages), compare_ages);
+	return ages[least - 1];
+}
+
+static struct stacksnap_error *check_blockers(const struct snap_conditions *conditions,
+					      const struct glance_index *index)
+{
+	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_BLOCKED];
+	const struct snap_view *view = conditions->view;
+	const struct snap_waits *waits = &view->snapshot->waits;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < waits->blocker_count && !err; i++) {
+		const struct snap_blocker *blocker = &waits->blockers[i];
+		const struct snap_view_thread *seen =
+			snap_view_find(view, blocker->pid, blocker->tid);
+		const struct snap_node *node = node_of(view, blocker->pid);
+		struct snap_sighting sighting;
+
+		if (blocker->blocked < rule->least)
+			continue;
+		sighting = (struct snap_sighting){
+			.key = hash_of(blocker->pid, blocker->tid),
+			.holds_ns = blocked_for(conditions, index, blocker, rule->least),
+			.sightings = 1,
+			.evidence = view->number,
+			.alert = { .kind = SNAP_ALERT_BLOCKED,
+				   .pid = blocker->pid,
+				   .process = node ? node->name : NULL,
+				   .tids = &blocker->tid,
+				   .tid_count = 1,
+				   .name = blocker->name,
+				   .count = blocker->blocked,
+				   .wait = blocker->wait,
+				   .stack = seen ? seen->stack : NULL,
+				   .snapshot = view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	}
+	return err;
+}
+
+/* Waits in which nobody waits for work, by their kind; the functions of the stack decide as well. */
+static bool can_be_stuck(const struct snap_wait *wait)
+{
+	switch (wait->kind) {
+	case SNAP_WAIT_MUTEX:
+	case SNAP_WAIT_RWLOCK:
+	case SNAP_WAIT_ONCE:
+	case SNAP_WAIT_STDIO:
+	case SNAP_WAIT_MALLOC:
+	case SNAP_WAIT_GIL:
+	case SNAP_WAIT_MONITOR:
+	case SNAP_WAIT_FUTEX_PI:
+	case SNAP_WAIT_STATIC_INIT:
+	case SNAP_WAIT_FILE:
+	case SNAP_WAIT_FILE_LOCK:
+	case SNAP_WAIT_FIFO_OPEN:
+	case SNAP_WAIT_PAGE_FAULT:
+	case SNAP_WAIT_CHILD:
+		return true;
+	case SNAP_WAIT_PIPE:
+	case SNAP_WAIT_FIFO:
+	case SNAP_WAIT_UNIX:
+	case SNAP_WAIT_TCP:
+		/* Whoever reads may wait for work; whoever writes or connects does not. */
+		return wait->mode == SNAP_WAIT_WRITE ||
+		       (wait->variant && strcmp(wait->variant, "connect") == 0);
+	default:
+		return false;
+	}
+}
+
+static uint64_t object_of(pid_t pid, const struct snap_wait *wait)
+{
+	uint64_t hash = snap_hash_add((uint64_t)pid, (uint64_t)wait->kind);
+
+	hash = snap_hash_add(hash, wait->address);
+	hash = snap_hash_add(hash, (uint64_t)wait->fd);
+	hash = snap_hash_add(hash, (uint64_t)wait->child);
+	return snap_hash_text(wait->remote, snap_hash_text(wait->path, hash));
+}
+
+/* All who are stuck at one thing, told by the first of them. */
+struct stuck {
+	uint64_t key;
+	size_t first; /* in view->threads */
+	int64_t age_ns;
+	pid_t tids[SNAP_ALARM_TIDS];
+	size_t tid_count;
+};
+
+struct stuck_list {
+	struct stuck *list;
+	size_t count, capacity;
+	struct snap_hash_table table;
+};
+
+static void stuck_list_deinit(struct stuck_list *list)
+{
+	free(list->list);
+	snap_hash_table_deinit(&list->table);
+}
+
+static struct stuck *find_stuck(struct stuck_list *list, uint64_t key, size_t first)
+{
+	struct snap_probe probe = snap_hash_table_probe(&list->table, key);
+
+	while (snap_probe_next(&probe))
+		if (list->list[probe.number].key == key)
+			return &list->list[probe.number];
+	if (!snap_reserve_array(list->list, list->capacity, list->count + 1) ||
+	    !snap_hash_table_add(&list->table, key, list->count))
+		return NULL;
+	list->list[list->count] = (struct stuck){ .key = key, .first = first };
+	return &list->list[list->count++];
+}
+
+static bool is_idle_stack(const struct snap_conditions *conditions, const struct snap_stack *stack)
+{
+	struct snap_options options = *conditions->options;
+
+	options.no_idle = true;
+	options.match_regex = NULL;
+	return snap_filter_check_stack(&options, stack->frames, stack->frame_count).idle;
+}
+
+static struct stacksnap_error *list_stuck(const struct snap_conditions *conditions,
+					  const struct glance_index *index, struct stuck_list *list)
+{
+	int64_t least = conditions->alarms->rules->of[SNAP_ALERT_STUCK].for_ns;
+	const struct snap_view *view = conditions->view;
+
+	for (size_t i = 0; i < view->thread_count && list->count < MOST_MEMBERS; i++) {
+		const struct snap_view_thread *seen = &view->threads[i];
+		const struct snap_wait *wait = seen->member->wait;
+		struct stuck *stuck;
+		int64_t age;
+
+		if (!wait || !can_be_stuck(wait))
+			continue;
+		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
+			     wait);
+		if (age < least || is_idle_stack(conditions, seen->stack))
+			continue;
+		stuck = find_stuck(list, object_of(seen->node->pid, wait), i);
+		if (!stuck)
+			return snap_error_no_memory();
+		if (age > stuck->age_ns)
+			stuck->age_ns = age;
+		if (stuck->tid_count < SNAP_ALARM_TIDS)
+			stuck->tids[stuck->tid_count++] = seen->member->tid;
+	}
+	return NULL;
+}
+
+static struct stacksnap_error *check_stuck(const struct snap_conditions *conditions,
+					   const struct glance_index *index)
+{
+	_cleanup_(stuck_list_deinit) struct stuck_list list = { .list = NULL };
+	struct stacksnap_error *err = list_stuck(conditions, index, &list);
+
+	for (size_t i = 0; i < list.count && !err; i++) {
+		const struct stuck *stuck = &list.list[i];
+		const struct snap_view_thread *seen = &conditions->view->threads[stuck->first];
+		const struct snap_sighting sighting = {
+			.key = stuck->key,
+			.holds_ns = stuck->age_ns,
+			.sightings = 1,
+			.alert = { .kind = SNAP_ALERT_STUCK,
+				   .pid = seen->node->pid,
+				   .process = seen->node->name,
+				   .tids = stuck->tids,
+				   .tid_count = stuck->tid_count,
+				   .name = seen->member->name,
+				   .wait = seen->member->wait,
+				   .stack = seen->stack,
+				   .snapshot = conditions->view->snapshot },
+		};
+
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	}
+	return err;
+}
+
+static bool has_silent_peer(const struct snap_wait *wait)
+{
+	return wait->kind == SNAP_WAIT_TCP &&
+	       (wait->send_queue > 0 ||
+		(wait->socket_state && strcmp(wait->socket_state, "syn_sent") == 0));
+}
+
+/* A queue that has changed is another thing: its key has the number of bytes. */
+static struct stacksnap_error *check_peers(const struct snap_conditions *conditions)
+{
+	const struct snap_view *view = conditions->view;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < view->thread_count && !err; i++) {
+		const struct snap_view_thread *seen = &view->threads[i];
+		const struct snap_wait *wait = seen->member->wait;
+		struct snap_sighting sighting;
+
+		if (!wait || !has_silent_peer(wait))
+			continue;
+		sighting = (struct snap_sighting){
+			.key = snap_hash_add(object_of(seen->node->pid, wait),
+					     (uint64_t)wait->send_queue),
+			.sightings = 1,
+			.alert = { .kind = SNAP_ALERT_PEER,
+				   .pid = seen->node->pid,
+				   .process = seen->node->name,
+				   .tids = &seen->member->tid,
+				   .tid_count = 1,
+				   .name = seen->member->name,
+				   .wait = wait,
+				   .stack = seen->stack,
+				   .snapshot = view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	}
+	return err;
+}
+
+/* ---- by the glance ---- */
+
+static const struct snap_view_thread *view_of(const struct snap_conditions *conditions,
+					      const struct snap_glance_thread *thread)
+{
+	if (!conditions->view->snapshot)
+		return NULL;
+	return snap_view_find(conditions->view, thread->process->pid, thread->shown->tid);
+}
+
+static struct stacksnap_error *check_disk(const struct snap_conditions *conditions)
+{
+	const struct snap_glance *glance = conditions->glance;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < glance->thread_count && !err; i++) {
+		const struct snap_glance_thread *thread = &glance->threads[i];
+		const struct snap_view_thread *seen;
+		struct snap_sighting sighting;
+
+		if (!thread->shown || !thread->process || thread->shown->state != 'D')
+			continue;
+		seen = view_of(conditions, thread);
+		sighting = (struct snap_sighting){
+			.key = hash_of(thread->process->pid, thread->shown->tid),
+			.holds_ns = glance->now_ns - thread->shown->ran_ns,
+			.sightings = 1,
+			.alert = { .kind = SNAP_ALERT_DISK,
+				   .pid = thread->process->pid,
+				   .process = thread->process->name,
+				   .tids = &thread->shown->tid,
+				   .tid_count = 1,
+				   .name = thread->shown->name,
+				   .wait = seen ? seen->member->wait : NULL,
+				   .stack = seen ? seen->stack : NULL,
+				   .snapshot = conditions->view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, glance->now_ns);
+	}
+	return err;
+}
+
+/* The functions on top, by name; 0: there are none. */
+static uint64_t hash_top(const struct snap_stack *stack)
+{
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < stack->frame_count && i < TOP_FRAMES; i++) {
+		const struct snap_entry *entry = &stack->frames[i]->entries[0];
+
+		hash = snap_hash_text(entry->symbol ? entry->symbol : entry->function, hash + 1);
+	}
+	return hash;
+}
+
+static struct stacksnap_error *check_spinning(const struct snap_conditions *conditions)
+{
+	const struct snap_glance *glance = conditions->glance;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < glance->thread_count && !err; i++) {
+		const struct snap_glance_thread *thread = &glance->threads[i];
+		const struct snap_view_thread *seen;
+		struct snap_sighting sighting;
+
+		if (!thread->shown || !thread->process || !thread->busy_ns)
+			continue;
+		seen = view_of(conditions, thread);
+		/* What it did before it was busy says nothing. */
+		if (!seen || conditions->view->taken_ns < thread->busy_ns ||
+		    !seen->stack->frame_count)
+			continue;
+		sighting = (struct snap_sighting){
+			.key = snap_hash_add(hash_of(thread->process->pid, thread->shown->tid),
+					     hash_top(seen->stack)),
+			.holds_ns = glance->now_ns - thread->busy_ns,
+			.sightings = SPINNING_LOOKS,
+			.evidence = conditions->view->number,
+			.alert = { .kind = SNAP_ALERT_SPINNING,
+				   .pid = thread->process->pid,
+				   .process = thread->process->name,
+				   .tids = &thread->shown->tid,
+				   .tid_count = 1,
+				   .name = thread->shown->name,
+				   .count = thread->percent,
+				   .stack = seen->stack,
+				   .snapshot = conditions->view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, glance->now_ns);
+	}
+	return err;
+}
+
+static struct stacksnap_error *see_pool(const struct snap_conditions *conditions,
+					const struct snap_pool *pool, enum snap_alert_kind kind,
+					int64_t holds_ns)
+{
+	const struct snap_sighting sighting = {
+		.key = snap_hash_text(pool->pattern, (uint64_t)pool->pid),
+		.holds_ns = holds_ns,
+		.sightings = 1,
+		.alert = { .kind = kind,
+			   .pid = pool->pid,
+			   .process = pool->process->name,
+			   .tids = pool->tids,
+			   .tid_count = pool->tid_count,
+			   .name = pool->pattern,
+			   .count = pool->threads,
+			   .before = kind == SNAP_ALERT_GROWTH ? pool->numbers[0] : 0,
+			   .snapshot = conditions->view->snapshot },
+	};
+
+	return snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+}
+
+static struct stacksnap_error *check_pools(const struct snap_conditions *conditions)
+{
+	const struct snap_pools *pools = conditions->pools;
+	unsigned percent = conditions->alarms->rules->of[SNAP_ALERT_GROWTH].least;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < pools->count && !err; i++) {
+		const struct snap_pool *pool = &pools->pools[i];
+
+		if (pool->round != pools->round)
+			continue;
+		if (pool->away_ns)
+			err = see_pool(conditions, pool, SNAP_ALERT_POOL,
+				       conditions->glance->now_ns - pool->away_ns);
+		if (!err && snap_pool_grows(pool, percent))
+			err = see_pool(conditions, pool, SNAP_ALERT_GROWTH, 0);
+	}
+	return err;
+}
+
+struct stacksnap_error *snap_conditions_check(const struct snap_conditions *conditions)
+{
+	_cleanup_(glance_index_deinit) struct glance_index index = { .glance = NULL };
+	struct stacksnap_error *err = NULL;
+
+	if (!glance_index_init(&index, conditions->glance))
+		return snap_error_no_memory();
+	if (conditions->view->snapshot) {
+		err = check_deadlocks(conditions, &index);
+		if (!err)
+			err = check_blockers(conditions, &index);
+		if (!err)
+			err = check_stuck(conditions, &index);
+		if (!err)
+			err = check_peers(conditions);
+	}
+	if (!err)
+		err = check_disk(conditions);
+	if (!err)
+		err = check_spinning(conditions);
+	return err ? err : check_pools(conditions);
+}
+
+/* ---- is another snapshot needed ---- */
+
+/* It came to where it waits after the last snapshot, and has not moved since the last look. */
+static bool is_new_wait(const struct snap_conditions *conditions,
+			const struct snap_glance_thread *thread)
+{
+	const struct snap_glance *glance = conditions->glance;
+
+	return thread->is_blocked && thread->blocked_ns > conditions->view->taken_ns &&
+	       thread->blocked_ns < glance->now_ns && thread->shown->ran_ns < glance->now_ns &&
+	       glance->last_ns;
+}
+
+static bool is_busy_unseen(const struct snap_conditions *conditions,
+			   const struct snap_glance_thread *thread)
+{
+	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_SPINNING];
+
+	return rule->on && thread->busy_ns &&
+	       conditions->glance->now_ns - thread->busy_ns >= rule->for_ns / 2 &&
+	       conditions->view->taken_ns < thread->busy_ns;
+}
+
+bool snap_conditions_need_view(const struct snap_conditions *conditions)
+{
+	const struct snap_glance *glance = conditions->glance;
+
+	if (!conditions->view->snapshot || snap_alarms_lack_evidence(conditions->alarms) ||
+	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_BLOCKED) ||
+	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_PEER))
+		return true;
+	for (size_t i = 0; i < glance->thread_count; i++) {
+		const struct snap_glance_thread *thread = &glance->threads[i];
+
+		if (thread->shown && thread->process &&
+		    (is_new_wait(conditions, thread) || is_busy_unseen(conditions, thread)))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Conditions: what of the alerts holds, by a glance, the pools and the last snapshot; and whether
+ * another snapshot is needed to tell. Knows neither when that may be taken, nor who is told.
+ */
+#ifndef SNAP_WATCH_CONDITIONS_H
+#define SNAP_WATCH_CONDITIONS_H
+
+#include "watch/alarm.h"
+#include "watch/glance.h"
+#include "watch/pools.h"
+#include "watch/view.h"
+
+struct snap_conditions {
+	const struct snap_options *options;
+	const struct snap_glance *glance;
+	const struct snap_pools *pools;
+	const struct snap_view *view;
+	struct snap_alarms *alarms;
+};
+
+/* Reports all that holds at the look of the glance. NO_MEMORY. */
+struct stacksnap_error *
+snap_conditions_check(const struct snap_conditions *conditions) _must_check_;
+
+/*
+ * Whether a snapshot would tell more than the last one: somebody waits elsewhere by now and goes on
+ * doing so, something must be seen once more, or has to be followed.
+ */
+bool snap_conditions_need_view(const struct snap_conditions *conditions);
+
+#endif

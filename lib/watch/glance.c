@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The sink of a sampler that never stops: see glance.h. */
+#include "watch/glance.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "model/wait/call.h"
+
+#include <string.h>
+
+enum {
+	STACK_BYTES = 4096, /* of each, to tell whether it is the same */
+	IDLE_PERCENT = 2,   /* below that a wait with a timeout is still the same wait */
+};
+
+/* ---- processes ---- */
+
+static void set_name(struct snap_glance_process *process, const struct snap_process *facts)
+{
+	process->pid = facts->pid;
+	process->start_ticks = facts->start_ticks;
+	snprintf(process->name, sizeof(process->name), "%s", facts->name ? facts->name : "");
+}
+
+static struct snap_glance_process *add_process(struct snap_glance *glance)
+{
+	struct snap_glance_process *process = calloc(1, sizeof(*process));
+
+	if (!process)
+		return NULL;
+	process->next = glance->processes;
+	if (process->next)
+		process->next->previous = process;
+	glance->processes = process;
+	return process;
+}
+
+static void remove_process(struct snap_glance *glance, struct snap_glance_process *process)
+{
+	if (process->next)
+		process->next->previous = process->previous;
+	if (process->previous)
+		process->previous->next = process->next;
+	else
+		glance->processes = process->next;
+	free(process);
+}
+
+static struct stacksnap_error *on_program(void *context, struct snap_sampled_process *process,
+					  bool exec)
+{
+	(void)exec;
+	if (!process->user)
+		process->user = add_process(context);
+	if (!process->user)
+		return snap_error_no_memory();
+	set_name(process->user, process->facts);
+	return NULL;
+}
+
+static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_process *process)
+{
+	(void)context;
+	if (process->user)
+		set_name(process->user, process->facts);
+	return NULL;
+}
+
+static void on_ended(void *context, struct snap_sampled_process *process)
+{
+	if (process->user)
+		remove_process(context, process->user);
+	process->user = NULL;
+}
+
+/* ---- threads ---- */
+
+static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_glance *glance = context;
+	size_t at = glance->thread_count;
+
+	if (glance->free_count) {
+		at = glance->free[--glance->free_count];
+	} else {
+		/* All of them may be free one day. */
+		if (!snap_reserve_array(glance->threads, glance->thread_capacity, at + 1) ||
+		    !snap_reserve_array(glance->free, glance->free_capacity, at + 1))
+			return snap_error_no_memory();
+		glance->thread_count++;
+	}
+	thread->user = (uint32_t)at;
+	glance->threads[at] = (struct snap_glance_thread){
+		.shown = thread,
+		.process = thread->process->user,
+		.changed_ns = snap_clock_ns(CLOCK_MONOTONIC),
+	};
+	return NULL;
+}
+
+static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
+{
+	(void)context;
+	(void)thread;
+	return NULL;
+}
+
+static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_glance *glance = context;
+
+	glance->threads[thread->user] = (struct snap_glance_thread){ .shown = NULL };
+	glance->free[glance->free_count++] = thread->user;
+	return NULL;
+}
+
+static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
+					 const struct snap_thread *copy,
+					 enum snap_verdict *verdict_ret)
+{
+	struct snap_glance *glance = context;
+	struct snap_glance_thread *known = &glance->threads[thread->user];
+	enum snap_arch arch = thread->process->facts->arch;
+	struct snap_thread_call call = { .known = false };
+	struct snap_glance_place place;
+
+	*verdict_ret = SNAP_VERDICT_TAKEN;
+	if (copy->result == SNAP_THREAD_COPIED)
+		call = snap_wait_call_of(arch, copy);
+	known->changed_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	place = (struct snap_glance_place){ .number = call.number,
+					    .pc = call.pc,
+					    .object = call.arguments[0] };
+	if (call.known && known->is_blocked && memcmp(&place, &known->place, sizeof(place)) == 0)
+		return NULL;
+	known->is_blocked = call.known;
+	known->place = call.known ? place : (struct snap_glance_place){ .number = 0 };
+	known->blocked_ns = known->changed_ns;
+	return NULL;
+}
+
+/* ---- looks ---- */
+
+struct stacksnap_error *snap_glance_init(struct snap_glance *glance,
+					 const struct snap_options *options, unsigned busy_percent)
+{
+	*glance = (struct snap_glance){ .options = *options, .busy_percent = busy_percent };
+	glance->options.never_stop = true;
+	glance->options.no_stop = false;
+	glance->options.cpu_only = false;
+	glance->options.runtimes = 0;
+	glance->options.hz = 1;
+	glance->options.max_stack = STACK_BYTES;
+	glance->sink = (struct snap_sampler_sink){
+		.context = glance,
+		.program = on_program,
+		.mapped = on_mapped,
+		.ended = on_ended,
+		.born = on_born,
+		.renamed = on_renamed,
+		.died = on_died,
+		.sample = on_sample,
+	};
+	return snap_sampler_create(&glance->options, &glance->sink, &glance->sampler);
+}
+
+void snap_glance_deinit(struct snap_glance *glance)
+{
+	snap_sampler_destroy(glance->sampler);
+	while (glance->processes)
+		remove_process(glance, glance->processes);
+	free(glance->threads);
+	free(glance->free);
+}
+
+static void measure_threads(struct snap_glance *glance)
+{
+	int64_t passed = glance->last_ns ? glance->now_ns - glance->last_ns : 0;
+
+	for (size_t i = 0; i < glance->thread_count; i++) {
+		struct snap_glance_thread *thread = &glance->threads[i];
+		uint64_t used;
+
+		if (!thread->shown)
+			continue;
+		used = thread->shown->run_ns - thread->run_ns;
+		/* The first number is of its whole life. */
+		thread->percent = thread->run_ns && passed > 0
+					  ? (unsigned)(used * 100 / (uint64_t)passed)
+					  : 0;
+		thread->run_ns = thread->shown->run_ns;
+		if (thread->percent < glance->busy_percent)
+			thread->busy_ns = 0;
+		else if (!thread->busy_ns)
+			thread->busy_ns = glance->last_ns;
+	}
+}
+
+struct stacksnap_error *snap_glance_look(struct snap_glance *glance)
+{
+	struct snap_sampler_tick tick;
+	struct stacksnap_error *err = snap_sampler_tick(glance->sampler, &tick);
+
+	if (err)
+		return err;
+	glance->last_ns = glance->now_ns;
+	glance->now_ns = tick.begin_ns;
+	glance->no_targets = tick.no_targets;
+	glance->refused = tick.refused;
+	measure_threads(glance);
+	return NULL;
+}
+
+bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, bool timed)
+{
+	if (!thread->shown)
+		return false;
+	if (thread->shown->ran_ns <= since_ns)
+		return true;
+	return timed && thread->is_blocked && thread->changed_ns <= since_ns &&
+	       thread->percent < IDLE_PERCENT;
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""--watch: what is told, when it is over, what is kept, and that a look disturbs nobody."""
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+
+from harness import Case, TOOL, clean_environment, note_options, status_field, tids_of, wait_until
+
+
+class Watch:
+    """A running watch; its alerts come by line()."""
+
+    def __init__(self, case, *argv, tool=TOOL):
+        argv = [str(a) for a in argv]
+        note_options(argv)
+        self.process = subprocess.Popen([tool, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=clean_environment())
+        case.addCleanup(self.close)
+
+    def begun(self, victim):
+        """It has looked: it keeps files of the victim's threads open."""
+        def links():
+            folder = f"/proc/{self.process.pid}/fd"
+            return [os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder)]
+
+        def looked():
+            try:
+                return any(re.search(rf"/{victim.pid}/task/\d+/", link) for link in links())
+            except FileNotFoundError:
+                return False
+        wait_until(looked, "the first look")
+
+    def line(self, seconds=60):
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                raise AssertionError("no alert")
+        return self.process.stdout.readline().decode()
+
+    def alert(self, word):
+        """The next alert of a kind."""
+        while True:
+            text = self.line()
+            if not text:
+                raise AssertionError(f"the watch ended: {self.process.stderr.read()!r}")
+            alert = json.loads(text)
+            if alert["alert"] == word:
+                return alert
+
+    def end(self, signal_number=signal.SIGINT):
+        self.process.send_signal(signal_number)
+        self.process.wait(60)
+        return self.process.returncode
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Alerts(Case):
+    asan = True
+
+    def test_spinning_ends(self):
+        victim = self.victim("threads", "spin:1:busy", running=1)
+        watch = Watch(self, "--watch=spinning>=2% for 300ms", "--every", "0.1", "--json", "-p", victim.pid)
+        alert = watch.alert("spinning")
+        self.assertEqual(alert["pid"], victim.pid)
+        self.assertGreaterEqual(alert["count"], 2)
+        self.assertIn("entries", alert["stack"])
+        os.kill(victim.pid, signal.SIGSTOP)
+        over = watch.alert("spinning")
+        self.assertEqual((over["state"], over["threads"]), ("over", alert["threads"]))
+        self.assertNotIn("stack", over)
+
+    def test_end_of_the_target_is_the_end(self):
+        victim = self.victim("threads", "sleep:2:worker")
+        watch = Watch(self, "--watch", "--every", "0.05", "-p", victim.pid)
+        watch.begun(victim)
+        victim.close()
+        self.assertEqual(watch.process.wait(60), 0)
+
+    def test_what_makes_no_sense(self):
+        for argv in (["--watch=nonsense"], ["--watch", "-f", "pprof"], ["--watch", "-o", "-"], ["--watch=stuck>=3"],
+                     ["--watch", "--every", "0"]):
+            got = self.run_tool(*argv, "-p", os.getpid(), status=64)
+            self.assertNotEqual(got.err, "")
+        self.run_tool("--watch", "-p", 2 ** 22 - 1, status=2)
+
+
+class Quiet(Case):
+    def test_threads_at_rest_do_not_run(self):
+        """A stop would count as a switch of the thread; a look does not."""
+        victim = self.victim("threads", "futex:20:worker")
+
+        def switches():
+            return {tid: (status_field(victim.pid, "voluntary_ctxt_switches", tid),
+                          status_field(victim.pid, "nonvoluntary_ctxt_switches", tid)) for tid in tids_of(victim.pid)}
+
+        before = switches()
+        watch = Watch(self, "--watch", "--every", "0.02", "-p", victim.pid)
+        watch.begun(victim)
+        looks = status_field(watch.process.pid, "voluntary_ctxt_switches")
+        wait_until(lambda: int(status_field(watch.process.pid, "voluntary_ctxt_switches")) > int(looks) + 50,
+                   "fifty looks")
+        self.assertEqual(watch.end(), 0)
+        self.assertEqual(switches(), before)
