@@ -25,8 +25,8 @@ enum {
 	EXECED_TRIES = 2,
 	HELD_TRIES = 5,
 	/* Parts of the time of a run, in percent: see snap_discover(). */
-	LOOK_PERCENT = 10,
-	LIST_PERCENT = 30,
+	LOOK_PERCENT = 9,
+	LIST_PERCENT = 18,
 	LONG_LOOK_NS = 50000000, /* for new processes: somebody did not answer */
 	CLOCK_TRIES = 5,
 	CLOCK_CLOSE_NS = 1000,

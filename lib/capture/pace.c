@@ -7,8 +7,8 @@ enum {
 	LAST_NS = 200000000, /* lost over a user, whose trees come last then */
 	/* Shares of the time of a run, in percent. What is left is for names, and the report. */
 	NO_RETRY = 30,
-	PREPARED = 45, /* the trees that are begun first … */
-	PREPARE = 15,  /* … and what each one has in any case */
+	PREPARED = 50, /* the trees that are begun first … */
+	PREPARE = 10,  /* … and what each one has in any case */
 	NO_TREE = 60,
 	NO_STOP = 75,
 };

@@ -17,8 +17,9 @@ enum {
 	LIVE_OTHERS = 64,    /* descriptors left to everybody else at least, and a quarter of all */
 	LIVE_MOST = 1 << 16, /* whatever the limit */
 	NS_PER_MS = 1000000,
-	ASK_NS = 1000000000,       /* what processes may cost that do not respond */
-	ASK_AGAIN_NS = 400000000,  /* the same while others are seized */
+	ASK_NS = 1000000000,      /* what processes may cost that do not respond */
+	ASK_AGAIN_NS = 400000000, /* the same while others are seized */
+	FIND_PARTS = 3,
 	LEAST_PART_NS = 250000000, /* of the time of a run, so that who does not respond is known */
 };
 
@@ -238,7 +239,10 @@ static struct stacksnap_error *begin_discovery(struct snap_discovery *run,
 	return err ? err : snap_discovery_init(run, options, capture, procfs, self_of(options));
 }
 
-/* `part_ns`: for finding all, for asking and for reading them; 0: there is no hurry. */
+/*
+ * `part_ns`: for asking and for reading who was found, and FIND_PARTS of it for finding all, as
+ * nobody knows before how many of them matter; 0: there is no hurry.
+ */
 static struct stacksnap_error *discover(const struct snap_options *options,
 					const struct snap_discover_known *known,
 					struct snap_asker *asker, int64_t part_ns,
@@ -253,7 +257,7 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 	run.known = known;
 	run.asker = run.table.asker = asker;
 	run.facts_ns = part_ns;
-	run.table.until_ns = part_ns ? snap_clock_ns(CLOCK_MONOTONIC) + part_ns : 0;
+	run.table.until_ns = part_ns ? snap_clock_ns(CLOCK_MONOTONIC) + FIND_PARTS * part_ns : 0;
 	if (known) {
 		run.live_budget = known->descriptors;
 		run.whole_budget = known->descriptors / 2;

@@ -30,11 +30,11 @@ void snap_asker_destroy(struct snap_asker *asker);
  * Fills capture->host, capture->processes (without maps and threads) and capture->live. A target
  * that does not exist stays as a process with trouble no_such_process; one that may not be traced
  * keeps what can be read; one that does not respond has the trouble not_responding. Who asks stays
- * with the capture, for snap_discover_again(). `percent`, 1 to 30: of options->timeout_ns (0: there is
- * no hurry), for finding processes, again for asking those that were found, and again for reading
- * them. Who was found by then and not read has the trouble out_of_time; how many were not even
- * looked at, a warning tells. Errors: NOT_FOUND when --name, --unit … match nothing, CANCELLED,
- * NO_MEMORY, OS.
+ * with the capture, for snap_discover_again(). `percent`, 1 to 20: of options->timeout_ns (0: there
+ * is no hurry), for asking the processes that were found, and again for reading them; finding them
+ * may take three times as long. Who was found by then and not read has the trouble out_of_time; how
+ * many were not even looked at, a warning tells. Errors: NOT_FOUND when --name, --unit … match
+ * nothing, CANCELLED, NO_MEMORY, OS.
  */
 struct stacksnap_error *snap_discover(const struct snap_options *options, unsigned percent,
 				      struct snap_capture *capture) _must_check_;

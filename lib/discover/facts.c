@@ -22,6 +22,7 @@ enum {
 	PASSWD_SIZE = 16384,
 	MAX_ANCESTORS = 64,
 	LIVE_EACH = 4,
+	LEAST_READ = 64, /* processes that are read however late it is */
 };
 
 /*
@@ -465,7 +466,7 @@ static void warn_not_asked(struct snap_discovery *run, size_t count)
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
-	size_t asked = 0, not_asked = 0;
+	size_t asked = 0, not_asked = 0, read = 0;
 	struct stacksnap_error *err;
 	int64_t until_ns;
 
@@ -483,7 +484,8 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 			answer = snap_asker_answer(run->asker, asked++);
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
-		if (until_ns && snap_clock_ns(CLOCK_MONOTONIC) >= until_ns) {
+		if (until_ns && read++ >= LEAST_READ &&
+		    snap_clock_ns(CLOCK_MONOTONIC) >= until_ns) {
 			mark_out_of_time(run, process);
 			continue;
 		}

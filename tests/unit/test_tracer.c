@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { SET_UP_FAILED = 100, NO_ERROR = 101, OTHER_ERRNO = 102 };
+enum { MANY = 80, SET_UP_FAILED = 100, NO_ERROR = 101, OTHER_ERRNO = 102 };
 
 static struct stacksnap_error *grow_not(void *context _unused_, struct snap_stop *stop _unused_,
 					bool *grown_ret)
@@ -33,11 +33,11 @@ static struct stacksnap_error *grow_not(void *context _unused_, struct snap_stop
 }
 
 /*
- * A stop of one process that sleeps, into *traced; its pointers are void. The error is the caller's.
- * `prepare_until_ns`: as in struct snap_stop.
+ * A stop of processes that sleep, into `traced`, the pointers of which are void. The error is the
+ * caller's. `prepare_until_ns`: as in struct snap_stop.
  */
 static struct stacksnap_error *stop_until(volatile int *cancel, int64_t prepare_until_ns,
-					  struct snap_traced *traced)
+					  struct snap_traced *traced, uint32_t count)
 {
 	const struct snap_stop_again again = { .look = grow_not };
 	struct snap_shared_memory *memory;
@@ -48,14 +48,15 @@ static struct stacksnap_error *stop_until(volatile int *cancel, int64_t prepare_
 
 	snap_options_init(&options);
 	options.cancel = cancel;
-	assert_null(snap_shared_memory_create(1 << 20, &memory));
-	stop = snap_stop_new(memory, 4);
+	assert_null(snap_shared_memory_create(8 << 20, &memory));
+	stop = snap_stop_new(memory, count);
 	assert_non_null(stop);
-	assert_true(snap_stop_add(stop, traced));
+	for (uint32_t i = 0; i < count; i++)
+		assert_true(snap_stop_add(stop, &traced[i]));
 	stop->prepare_until_ns = prepare_until_ns;
 	err = snap_tracer_run(&options, NULL, &again, memory, stop, &tracer_fd);
 	snap_tracer_end(&tracer_fd);
-	*traced = stop->processes[0];
+	memcpy(traced, stop->processes, count * sizeof(*traced));
 	snap_shared_memory_destroy(memory);
 	snap_options_deinit(&options);
 	return err;
@@ -65,7 +66,7 @@ static struct stacksnap_error *stop_a_process(volatile int *cancel, pid_t pid)
 {
 	struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
 
-	return stop_until(cancel, 0, &traced);
+	return stop_until(cancel, 0, &traced, 1);
 }
 
 static pid_t start_sleeper(void)
@@ -158,23 +159,31 @@ static void test_no_file_can_be_opened(void **state _unused_)
 	expect_errno(refuse_files, EMFILE);
 }
 
-/* It is left as it is, and said to be left out; where there is no hurry it is stopped. */
+/*
+ * Of many some are stopped however late it is; the others are left as they are, and said to be left
+ * out. Where there is no hurry all are stopped.
+ */
 static void test_no_time_before_the_stop(void **state _unused_)
 {
-	pid_t pid = start_sleeper();
-	struct snap_traced traced = { .pid = pid, .proc_fd = -1 };
+	struct snap_traced traced[MANY];
+	pid_t pids[MANY];
 
-	assert_null(stop_until(NULL, 1, &traced));
-	assert_true(traced.left_out);
-	assert_false(traced.seized || traced.held || traced.error || traced.vanished);
-	assert_int_equal(traced.thread_count, 0);
-	assert_int_equal(traced.stop_begin_ns, 0);
-	traced = (struct snap_traced){ .pid = pid, .proc_fd = -1 };
-	assert_null(stop_until(NULL, 0, &traced));
-	assert_false(traced.left_out);
-	assert_true(traced.seized);
-	assert_int_equal(traced.thread_count, 1);
-	end_sleeper(pid);
+	for (size_t i = 0; i < MANY; i++)
+		pids[i] = start_sleeper();
+	for (unsigned hurry = 0; hurry < 2; hurry++) {
+		for (size_t i = 0; i < MANY; i++)
+			traced[i] = (struct snap_traced){ .pid = pids[i], .proc_fd = -1 };
+		assert_null(stop_until(NULL, hurry, traced, MANY));
+		for (size_t i = 0; i < MANY; i++) {
+			assert_int_not_equal(traced[i].left_out, traced[i].seized);
+			assert_false(traced[i].held || traced[i].error || traced[i].vanished);
+			assert_int_equal(traced[i].stop_begin_ns != 0, traced[i].seized);
+			assert_true(hurry || traced[i].seized);
+		}
+		assert_int_equal(traced[MANY - 1].left_out, hurry);
+	}
+	for (size_t i = 0; i < MANY; i++)
+		end_sleeper(pids[i]);
 }
 
 int main(void)

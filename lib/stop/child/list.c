@@ -20,6 +20,9 @@ enum {
 	LIST_EIGHTHS = 2,
 	MAPS_EIGHTHS = 5,
 	DESCRIBE_EIGHTHS = 5,
+	/* Processes that are listed however late it is, and time for the maps of some of them. */
+	LEAST_PROCESSES = 64,
+	LEAST_PART_NS = 150000000,
 };
 
 /* For all maps together; the least of it is what ordinary processes need on a busy machine. */
@@ -283,11 +286,27 @@ static int64_t part_until(const struct snap_tracer *tracer, unsigned eighths)
 	return until_ns ? now + (until_ns - now) / 8 * eighths : INT64_MAX;
 }
 
+static bool is_left_out(const struct snap_tracer *tracer, uint32_t process, int64_t until_ns)
+{
+	return process - tracer->prepared >= LEAST_PROCESSES &&
+	       snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+}
+
 static int64_t maps_until(const struct snap_tracer *tracer)
 {
 	int64_t most = snap_tracer_patience(tracer, MOST_MAPS_NS);
 
 	return snap_clock_ns(CLOCK_MONOTONIC) + (most > LEAST_MAPS_NS ? most : LEAST_MAPS_NS);
+}
+
+/* The same before the stop: a part of that time, if this is less. */
+static int64_t first_maps_until(const struct snap_tracer *tracer)
+{
+	int64_t most_ns = maps_until(tracer), part_ns = part_until(tracer, MAPS_EIGHTHS);
+	int64_t least_ns = snap_clock_ns(CLOCK_MONOTONIC) + LEAST_PART_NS;
+
+	part_ns = part_ns > least_ns ? part_ns : least_ns;
+	return most_ns < part_ns ? most_ns : part_ns;
 }
 
 /*
@@ -297,22 +316,19 @@ static int64_t maps_until(const struct snap_tracer *tracer)
 static void read_lists(struct snap_tracer *tracer)
 {
 	struct snap_stop *stop = tracer->stop;
-	int64_t until_ns = part_until(tracer, LIST_EIGHTHS), maps_ns;
+	int64_t until_ns = part_until(tracer, LIST_EIGHTHS);
 
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
 		struct snap_traced *traced = &stop->processes[i];
 
 		tracer->task_fds[i] = -ESRCH;
-		traced->left_out = snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+		traced->left_out = is_left_out(tracer, i, until_ns);
 		if (traced->left_out)
 			continue;
 		list_threads(tracer, i);
 		tracer->maps_wanted[i] = !traced->look_only && !traced->vanished && !traced->error;
 	}
-	until_ns = part_until(tracer, MAPS_EIGHTHS);
-	maps_ns = maps_until(tracer);
-	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll,
-			      maps_ns < until_ns ? maps_ns : until_ns);
+	snap_tracer_read_maps(tracer, SNAP_STOP_PATIENCE_MS * 1000000ll, first_maps_until(tracer));
 	snap_tracer_scout(tracer);
 }
 
@@ -324,7 +340,7 @@ static void describe_processes(struct snap_tracer *tracer)
 	for (uint32_t i = tracer->prepared; i < stop->process_count; i++) {
 		struct snap_traced *traced = &stop->processes[i];
 
-		traced->left_out |= snap_clock_ns(CLOCK_MONOTONIC) >= until_ns;
+		traced->left_out |= is_left_out(tracer, i, until_ns);
 		if (!traced->left_out)
 			describe_process(tracer, i);
 	}
