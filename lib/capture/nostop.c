@@ -32,6 +32,7 @@ static void nostop_deinit(struct snap_nostop *nostop)
 	free(nostop->heard);
 	free(nostop->silent);
 	free(nostop->words);
+	free(nostop->clocks);
 	snap_thread_asker_destroy(nostop->asker);
 }
 
@@ -247,6 +248,19 @@ static struct stacksnap_error *finish(struct snap_nostop *nostop)
 	return snap_capture_collect(nostop->options, nostop->capture, nostop->stop);
 }
 
+/* Where that fails nobody knows since when threads wait. */
+static struct stacksnap_error *read_clocks(struct snap_nostop *nostop)
+{
+	nostop->clocks = malloc(sizeof(*nostop->clocks));
+	if (!nostop->clocks)
+		return snap_error_no_memory();
+	if (snap_thread_ask_clocks(nostop->asker, nostop->clocks)) {
+		free(nostop->clocks);
+		nostop->clocks = NULL;
+	}
+	return NULL;
+}
+
 struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 					 const struct snap_stop_hook *hook, bool *execed_ret,
 					 struct snap_capture **ret)
@@ -262,8 +276,10 @@ struct stacksnap_error *snap_nostop_take(const struct snap_options *options,
 	struct stacksnap_error *err = NULL;
 
 	/* Before there is much memory, of which whoever is left behind would keep a copy. */
-	if (options->kernel_stacks)
+	if (options->kernel_stacks || options->explain == SNAP_EXPLAIN_ALL)
 		err = snap_thread_asker_new(&nostop.asker);
+	if (!err && options->explain == SNAP_EXPLAIN_ALL)
+		err = read_clocks(&nostop);
 	if (err)
 		return err;
 	err = snap_sampler_create(options, &sink, &sampler);

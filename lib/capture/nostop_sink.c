@@ -226,6 +226,8 @@ static void describe_wait(struct snap_nostop *nostop, const struct snap_sampled_
 		snap_nostop_describer(nostop, traced, thread->process->tasks_fd);
 
 	snap_describe_wchan(&describer, mine);
+	if (mine->state)
+		snap_describe_blocked(&describer, mine);
 	read_kernel_stack(nostop, traced, mine);
 }
 

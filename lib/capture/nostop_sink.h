@@ -37,6 +37,7 @@ struct snap_nostop {
 		size_t capacity; /* of its pieces */
 	} * words;
 	size_t words_capacity;
+	struct snap_run_clocks *clocks;  /* NULL: nobody asks since when threads wait */
 	struct snap_thread_asker *asker; /* NULL: nothing was asked yet */
 	bool *silent;                    /* by process: it did not answer */
 	size_t silent_capacity;
@@ -67,6 +68,7 @@ static inline struct snap_describer snap_nostop_describer(const struct snap_nost
 					.records = &nostop->shared->records,
 					.tasks_fd = tasks_fd,
 					.foreign_namespace = traced->foreign_namespace,
+					.clocks = nostop->clocks,
 					.buffer = nostop->buffer };
 }
 

@@ -23,6 +23,7 @@ struct question {
 	int status;
 	struct snap_stat stat;
 	struct snap_syscall_line line;
+	struct snap_run_clocks clocks;
 	size_t size;
 	char text[LONGEST_STACK];
 };
@@ -75,6 +76,14 @@ static void read_call(void *area, uint32_t item _unused_)
 	question->status = size < 0 ? (int)size : 0;
 	if (size >= 0 && !snap_parse_syscall(question->text, (size_t)size, &question->line))
 		question->status = -EBADMSG;
+}
+
+static void read_clocks(void *area, uint32_t item _unused_)
+{
+	struct question *question = area;
+
+	snap_run_clocks_read(question->root_fd, &question->clocks);
+	question->status = 0;
 }
 
 /* ---- who asks ---- */
@@ -160,5 +169,15 @@ int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 
 	if (status == 0)
 		*ret = question->line;
+	return status;
+}
+
+int snap_thread_ask_clocks(struct snap_thread_asker *asker, struct snap_run_clocks *ret)
+{
+	struct question *question;
+	int status = ask(asker, 0, 0, read_clocks, &question);
+
+	if (status == 0)
+		*ret = question->clocks;
 	return status;
 }

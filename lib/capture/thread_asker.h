@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "proc/procfs.h"
+#include "stop/run_clock.h"
 
 struct snap_thread_asker;
 
@@ -30,5 +31,7 @@ int snap_thread_ask_stack(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			  const char **text_ret, size_t *size_ret);
 int snap_thread_ask_call(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 			 struct snap_syscall_line *ret);
+/* The clocks by which threads run: what the worker finds, who goes to each processor for it. */
+int snap_thread_ask_clocks(struct snap_thread_asker *asker, struct snap_run_clocks *ret);
 
 #endif

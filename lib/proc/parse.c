@@ -204,6 +204,46 @@ bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3])
 	return true;
 }
 
+static bool take_exec_start(struct snap_cursor *cursor, uint64_t *ret)
+{
+	uint64_t milliseconds, rest;
+	const char *dot;
+
+	snap_skip_blanks(cursor);
+	if (!snap_take_char(cursor, ':'))
+		return false;
+	snap_skip_blanks(cursor);
+	if (!snap_take_number(cursor, 10, &milliseconds) || !snap_take_char(cursor, '.'))
+		return false;
+	dot = cursor->at;
+	if (!snap_take_number(cursor, 10, &rest) || cursor->at - dot != 6 ||
+	    milliseconds > INT64_MAX / 1000000 - 1)
+		return false;
+	*ret = milliseconds * 1000000 + rest;
+	return true;
+}
+
+/* The first line has a name that may be anything, with newlines: a field is the whole line. */
+bool snap_parse_exec_start(const char *text, size_t length, uint64_t *ret)
+{
+	static const char name[] = "se.exec_start";
+	const char *end = text + length;
+
+	for (const char *line = text; line < end;) {
+		const char *stop = memchr(line, '\n', (size_t)(end - line));
+		struct snap_cursor cursor = { line, stop ? stop : end };
+
+		if ((size_t)(cursor.end - line) > sizeof(name) &&
+		    memcmp(line, name, sizeof(name) - 1) == 0) {
+			cursor.at += sizeof(name) - 1;
+			if (take_exec_start(&cursor, ret) && cursor.at == cursor.end)
+				return true;
+		}
+		line = cursor.end + 1;
+	}
+	return false;
+}
+
 static bool take_hex(struct snap_cursor *cursor, uint64_t *ret)
 {
 	snap_skip_blanks(cursor);

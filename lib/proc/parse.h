@@ -78,6 +78,9 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 /* The three numbers of schedstat: time run and time waited for a processor in ns, runs. */
 bool snap_parse_schedstat(const char *text, size_t length, uint64_t ret[3]);
 
+/* se.exec_start of the text of sched (kernel/sched/debug.c), in nanoseconds. */
+bool snap_parse_exec_start(const char *text, size_t length, uint64_t *ret);
+
 /* Where a thread is, as its "syscall" tells. */
 struct snap_syscall_line {
 	bool running;   /* it runs or waits for a processor: nothing else is known */

@@ -38,6 +38,13 @@ void snap_describe_wchan(const struct snap_describer *describer, struct snap_thr
 		thread->wchan = read_text(describer, thread->tid, "wchan", LONGEST_WCHAN);
 }
 
+void snap_describe_blocked(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	if (describer->clocks && thread->state != 'R')
+		thread->blocked_ns = snap_run_clocks_blocked(describer->clocks, describer->tasks_fd,
+							     thread->tid, thread->cpu);
+}
+
 /* Another process may look at it meanwhile. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread)
 {
@@ -56,6 +63,7 @@ void snap_describe_known(const struct snap_describer *describer, struct snap_thr
 	thread->cpu = stat->cpu;
 	thread->flags = stat->flags;
 	snap_describe_wchan(describer, thread);
+	snap_describe_blocked(describer, thread);
 	if (describer->foreign_namespace &&
 	    snap_procfs_task_status(describer->tasks_fd, thread->tid, &status) == 0)
 		thread->ns_tid = status.ns_pid;

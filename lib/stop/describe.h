@@ -7,6 +7,7 @@
 #ifndef SNAP_STOP_DESCRIBE_H
 #define SNAP_STOP_DESCRIBE_H
 
+#include "stop/run_clock.h"
 #include "stop/tracer.h"
 
 /* Where the texts of a thread come from and go to. */
@@ -15,7 +16,9 @@ struct snap_describer {
 	struct snap_region *records;
 	int tasks_fd;
 	bool foreign_namespace; /* its tids differ inside: ns_tid is read, too */
-	char *buffer;           /* SNAP_DESCRIBE_BYTES bytes */
+	const struct snap_run_clocks
+		*clocks; /* since when it waits is read, too; NULL: it is not */
+	char *buffer;    /* SNAP_DESCRIBE_BYTES bytes */
 };
 
 enum { SNAP_DESCRIBE_BYTES = 1 << 16 };
@@ -38,6 +41,9 @@ void snap_describe_known(const struct snap_describer *describer, struct snap_thr
 
 /* Fills in the function that the thread waits in alone, by its state and as options ask for. */
 void snap_describe_wchan(const struct snap_describer *describer, struct snap_thread *thread);
+
+/* Fills in how long it has not run, if that is asked for and it waits. */
+void snap_describe_blocked(const struct snap_describer *describer, struct snap_thread *thread);
 
 /* Fills in the kernel stack alone. Sleeps as long as an exec of the process does. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread);

@@ -121,6 +121,7 @@ static void help_child(const struct snap_options *options, struct snap_shared_me
 	snap_region_prefault(&memory->stacks, help->stack_bytes);
 	process = &stop->processes[help->process];
 	describer.foreign_namespace = process->foreign_namespace;
+	describer.clocks = stop->clocks;
 	describer.tasks_fd = process->proc_fd < 0 ? -1 : snap_procfs_open_tasks(process->proc_fd);
 	if (describer.tasks_fd >= 0)
 		snap_describe_in_turns(&describer, help, process);

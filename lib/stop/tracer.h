@@ -106,6 +106,7 @@ struct snap_stop {
 	/* CLOCK_MONOTONIC: first INTERRUPT, all stand still, last DETACH; 0: not reached */
 	int64_t begin_ns, still_ns, end_ns;
 	struct snap_help help;
+	const struct snap_run_clocks *clocks; /* by the child, for --explain; NULL: none */
 	/* From the caller: in percent, of what a whole stop waits for those who make it wait … */
 	uint32_t patience;
 	int64_t until_ns; /* … and when it must be over, CLOCK_MONOTONIC; 0: when timeout_ns says */

@@ -6,6 +6,7 @@
  */
 #include "api/options.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "capture/capture.h"
 #include "model/wait/call.h"
 #include "proc/procfs.h"
@@ -243,6 +244,15 @@ static void test_nobody_asks(void **state _unused_)
 	drop_place();
 }
 
+static bool tells_when_it_ran(void)
+{
+	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
+	char text[512];
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	return snap_procfs_system_read(&procfs, "thread-self/sched", text, sizeof(text)) > 0;
+}
+
 static void test_without_a_stop(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
@@ -276,6 +286,38 @@ static void test_without_a_stop(void **state _unused_)
 #endif
 	}
 	assert_true(waiting > 0);
+	drop_place();
+}
+
+/* Not longer than there is a thread; a kernel that does not tell has -1 for all. */
+static void test_since_when(void **state _unused_)
+{
+	int64_t begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
+	struct victim victim;
+
+	start_at_futexes(&victim, 8, stand_at_futexes);
+	for (int no_stop = 1; no_stop >= 0; no_stop--) {
+		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+		struct snap_options options;
+		size_t known = 0;
+
+		snap_options_init(&options);
+		options.explain = SNAP_EXPLAIN_ALL;
+		options.no_stop = no_stop;
+		capture = take_with(&victim, &options);
+		for (size_t i = 0; i < capture->processes[0].thread_count; i++) {
+			int64_t blocked_ns = capture->processes[0].threads[i].blocked_ns;
+
+			assert_true(blocked_ns >= -1);
+			assert_true(blocked_ns < snap_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+			known += blocked_ns >= 0;
+		}
+		print_message("%zu of %zu threads have a time\n", known,
+			      capture->processes[0].thread_count);
+		if (tells_when_it_ran())
+			assert_int_equal(known, capture->processes[0].thread_count);
+	}
+	victim_end(&victim);
 	drop_place();
 }
 
@@ -490,6 +532,7 @@ int main(void)
 		cmocka_unit_test(test_one_futex),
 		cmocka_unit_test(test_nobody_asks),
 		cmocka_unit_test(test_without_a_stop),
+		cmocka_unit_test(test_since_when),
 		cmocka_unit_test(test_unmapped_pages),
 		cmocka_unit_test(test_page_that_nobody_serves),
 		cmocka_unit_test(test_arrays),

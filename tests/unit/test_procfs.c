@@ -446,6 +446,42 @@ static void test_what_is_no_procfs(void **state _unused_)
 	snap_error_destroy(err);
 }
 
+/* A name that looks like the field is none. */
+static void test_exec_start(void **state _unused_)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} right[] = {
+		{ "a (1, #threads: 1)\n-----\n"
+		  "se.exec_start                                :       3578290.878677\n"
+		  "se.vruntime : 1.000000\n",
+		  3578290878677 },
+		{ "\nse.exec_start (7, #threads: 1)\nse.exec_start : 0.000001\n", 1 },
+		{ "\nse.exec_start:1 (7, #threads: 1)\nse.exec_start : 2.000000\n", 2000000 },
+	};
+	static const char *const wrong[] = {
+		"",
+		"se.exec_start",
+		"se.exec_start : ",
+		"se.exec_start : -5.000000\n",
+		"se.exec_start : 5.00000\n",
+		"se.exec_start : 5000000\n",
+		"se.exec_start : 5.000000x\n",
+		"se.exec_start : 18446744073709551616.000000\n",
+		"se.exec_start : 18446744073709551615.000000\n",
+		"se.exec_started : 5.000000\n",
+	};
+	uint64_t ns;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(right); i++) {
+		assert_true(snap_parse_exec_start(right[i].text, strlen(right[i].text), &ns));
+		assert_int_equal(ns, right[i].ns);
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(wrong); i++)
+		assert_false(snap_parse_exec_start(wrong[i], strlen(wrong[i]), &ns));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_processes_and_files),
 		cmocka_unit_test(test_itself),
 		cmocka_unit_test(test_what_is_no_procfs),
+		cmocka_unit_test(test_exec_start),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

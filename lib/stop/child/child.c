@@ -128,6 +128,20 @@ static bool ask_for_more(const struct snap_tracer_task *task, bool *more_ret)
 	return got == sizeof(value);
 }
 
+/* Before there is a worker, which goes to processors as we do. */
+static void read_clocks(struct snap_tracer *tracer)
+{
+	struct snap_run_clocks *clocks;
+
+	if (tracer->options->explain != SNAP_EXPLAIN_ALL)
+		return;
+	clocks = snap_region_alloc(&tracer->memory->records, sizeof(*clocks));
+	if (!clocks)
+		return;
+	snap_run_clocks_read(tracer->procfs->root_fd, clocks);
+	tracer->stop->clocks = clocks;
+}
+
 void snap_tracer_child(const struct snap_tracer_task *task)
 {
 	struct snap_tracer tracer = {
@@ -148,6 +162,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	raise_file_limit();
 	if (!lay_out_scratch(&tracer))
 		return;
+	read_clocks(&tracer);
 	snap_ticks_set_up(on_tick, tracer.ticks_place, &tracer);
 	/* The first worker comes into being while we list threads. */
 	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||

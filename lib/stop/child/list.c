@@ -122,6 +122,7 @@ static struct snap_describer describer_of(const struct snap_tracer *tracer, uint
 		.records = &tracer->memory->records,
 		.tasks_fd = tracer->task_fds[process],
 		.foreign_namespace = tracer->stop->processes[process].foreign_namespace,
+		.clocks = tracer->stop->clocks,
 		.buffer = tracer->buffer,
 	};
 }

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Run clocks: for how long a thread has not run.
+ *
+ * The kernel notes when a thread ran last (`se.exec_start` of /proc/TID/sched, CONFIG_SCHED_DEBUG),
+ * by a clock of the processor that it ran on: the clocks of two may be far apart. So each
+ * processor's is read once, by who has just been scheduled there. A stop counts as a run: it must
+ * be asked before. Nothing here allocates or locks. Knows nothing of why a thread did not run.
+ */
+#ifndef SNAP_STOP_RUN_CLOCK_H
+#define SNAP_STOP_RUN_CLOCK_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { SNAP_RUN_CLOCKS = 1024 /* processors; of others nothing is known */ };
+
+struct snap_run_clocks {
+	/* What each is ahead of CLOCK_MONOTONIC, at least; INT64_MIN: not known. */
+	int64_t ahead_ns[SNAP_RUN_CLOCKS];
+};
+
+/*
+ * Reads the clocks of all processors that the calling thread may run on, to which it goes one after
+ * the other, and which it may run on again afterwards. At most 20 ms: what is left is not known.
+ * `root_fd`: of procfs.
+ */
+void snap_run_clocks_read(int root_fd, struct snap_run_clocks *ret);
+
+/*
+ * For how many nanoseconds a thread has not run by now, at least; -1: not known. `cpu`: the
+ * processor that it ran on last.
+ */
+int64_t snap_run_clocks_blocked(const struct snap_run_clocks *clocks, int tasks_fd, pid_t tid,
+				int cpu);
+
+#endif
