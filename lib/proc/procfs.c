@@ -89,27 +89,59 @@ int snap_procfs_open_file(int directory_fd, const char *name)
 	return open_at(directory_fd, name, O_RDONLY);
 }
 
+int snap_procfs_open_list(int directory_fd, const char *name)
+{
+	return open_at(directory_fd, name, O_RDONLY | O_DIRECTORY);
+}
+
+void snap_numbers_init(struct snap_numbers *numbers, int directory_fd)
+{
+	numbers->directory_fd = directory_fd;
+	numbers->at = numbers->size = 0;
+}
+
+/* "." and ".." are no numbers. */
+static bool take_entry(struct snap_numbers *numbers, pid_t *ret)
+{
+	const struct dirent64 *entry = (const void *)(numbers->buffer + numbers->at);
+
+	numbers->at += entry->d_reclen;
+	*ret = snap_parse_pid(entry->d_name, strlen(entry->d_name));
+	return *ret > 0 || strcmp(entry->d_name, "0") == 0;
+}
+
+int snap_numbers_next(struct snap_numbers *numbers, pid_t *ret)
+{
+	for (;;) {
+		while (numbers->at < numbers->size)
+			if (take_entry(numbers, ret))
+				return 1;
+		numbers->at = 0;
+		numbers->size =
+			getdents64(numbers->directory_fd, numbers->buffer, sizeof(numbers->buffer));
+		if (numbers->size <= 0)
+			return numbers->size < 0 ? -errno : 0;
+	}
+}
+
 ssize_t snap_procfs_list(int directory_fd, pid_t *ret, size_t max)
 {
-	_Alignas(struct dirent64) char buffer[8192];
-	ssize_t size, count = 0;
+	struct snap_numbers numbers;
+	ssize_t count = 0;
+	pid_t number;
+	int more;
 
 	if (lseek(directory_fd, 0, SEEK_SET) < 0)
 		return -errno;
-	while ((size = getdents64(directory_fd, buffer, sizeof(buffer))) > 0) {
-		for (ssize_t at = 0; at < size;) {
-			const struct dirent64 *entry = (const void *)(buffer + at);
-			pid_t number = snap_parse_pid(entry->d_name, strlen(entry->d_name));
-
-			at += entry->d_reclen;
-			if (number <= 0)
-				continue;
-			if ((size_t)count < max)
-				ret[count] = number;
-			count++;
-		}
+	snap_numbers_init(&numbers, directory_fd);
+	while ((more = snap_numbers_next(&numbers, &number)) > 0) {
+		if (number <= 0)
+			continue;
+		if ((size_t)count < max)
+			ret[count] = number;
+		count++;
 	}
-	return size < 0 ? -errno : count;
+	return more < 0 ? more : count;
 }
 
 /* One read from a file of procfs is at most a page of text: read until the end or a full buffer. */

@@ -57,6 +57,19 @@ int snap_procfs_open_survivor(const struct snap_procfs *procfs, int process_fd, 
  */
 ssize_t snap_procfs_list(int directory_fd, pid_t *ret, size_t max);
 
+/* The same one by one, for a directory of any length: descriptors of a process, and their number 0. */
+struct snap_numbers {
+	int directory_fd; /* the caller's to close */
+	ssize_t at, size;
+	_Alignas(8) char buffer[8192];
+};
+
+/* Opens a directory below another one ("4711/fd"); a descriptor or a negative errno. */
+int snap_procfs_open_list(int directory_fd, const char *name);
+void snap_numbers_init(struct snap_numbers *numbers, int directory_fd);
+/* Returns 1, 0 at the end, a negative errno. */
+int snap_numbers_next(struct snap_numbers *numbers, pid_t *ret);
+
 /*
  * Reads a file below a directory, at most size - 1 bytes, and ends it with a NUL. Returns the
  * length; size - 1 means that there may be more. `name`: "cmdline", "cgroup" …

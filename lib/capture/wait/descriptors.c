@@ -15,6 +15,7 @@
 enum {
 	INFO_TEXT = 16384,
 	MOST_INFO = 8 << 20, /* bytes of one fdinfo: a line a watch */
+	MOST_MOUNTS = 8 << 20,
 };
 
 /* One descriptor, and what is found out of it. */
@@ -24,9 +25,8 @@ struct look {
 	int32_t number;
 	uint32_t uses;
 	bool done;
-	int32_t status;               /* 0 or a negative errno */
-	struct snap_descriptor found; /* link in shared memory */
-	uint64_t mount;
+	int32_t status;                   /* 0 or a negative errno */
+	struct snap_descriptor found;     /* link in shared memory */
 	struct snap_epoll_watch *watched; /* in shared memory */
 	size_t watched_count;
 	uint64_t own_inode; /* an epoll's */
@@ -149,7 +149,6 @@ static void keep_info(const struct looks *looks, struct look *look, const struct
 {
 	struct snap_descriptor *found = &look->found;
 
-	look->mount = info->mount;
 	switch (found->kind) {
 	case SNAP_DESCRIPTOR_EVENTFD:
 		found->id = info->id;
@@ -182,6 +181,35 @@ static void keep_info(const struct looks *looks, struct look *look, const struct
 	}
 }
 
+/*
+ * The device of a mount, as lines of locks have it: stat(2) has another one on btrfs and overlayfs.
+ * A mount that the process does not see leaves the latter.
+ */
+static void ask_mount(const struct looks *looks, struct look *look, uint64_t wanted)
+{
+	char name[SNAP_WAIT_NAME], text[INFO_TEXT], *line;
+	uint32_t major_number, minor_number;
+	_cleanup_fd_ int fd = -1;
+	struct snap_lines lines;
+	uint64_t mount;
+	size_t length;
+
+	snprintf(name, sizeof(name), "%d/mountinfo", (int)look->pid);
+	fd = snap_procfs_open_file(looks->memory->root_fd, name);
+	if (fd < 0)
+		return;
+	snap_lines_init(&lines, fd, text, sizeof(text));
+	lines.most = MOST_MOUNTS;
+	while (snap_lines_next(&lines, &line, &length) > 0) {
+		if (!snap_parse_mount(line, length, &mount, &major_number, &minor_number) ||
+		    mount != wanted)
+			continue;
+		look->found.dev_major = major_number;
+		look->found.dev_minor = minor_number;
+		return;
+	}
+}
+
 static void ask_info(const struct looks *looks, struct look *look)
 {
 	struct snap_epoll_watch watched[SNAP_MAX_WATCHED];
@@ -202,6 +230,8 @@ static void ask_info(const struct looks *looks, struct look *look)
 		snap_parse_fdinfo_line(line, length, &info);
 	info.watches_cut |= lines.limited;
 	keep_info(looks, look, &info);
+	if (look->uses & SNAP_WAIT_USE_LOCK)
+		ask_mount(looks, look, info.mount);
 }
 
 static bool has_info(const struct look *look)

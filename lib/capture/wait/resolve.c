@@ -9,6 +9,7 @@ static void resolver_deinit(struct snap_wait_resolver *resolver)
 	snap_wait_asker_destroy(resolver->asker);
 	free(resolver->wants);
 	free(resolver->callers);
+	free(resolver->peers);
 }
 
 static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
@@ -19,7 +20,11 @@ static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 		err = snap_wait_confirm_callers(resolver);
 	if (!err)
 		err = snap_wait_identify(resolver);
-	return err ? err : snap_wait_ask_sockets(resolver);
+	if (!err)
+		err = snap_wait_ask_sockets(resolver);
+	if (!err)
+		err = snap_wait_ask_locks(resolver);
+	return err ? err : snap_wait_ask_ends(resolver);
 }
 
 static struct stacksnap_error *make_asker(struct snap_wait_resolver *resolver)

@@ -35,6 +35,12 @@ struct snap_wait_caller {
 	const struct snap_wait_call_row *row;
 };
 
+/* A socket at the other end of one that is waited with, or that listens for it. */
+struct snap_wait_peer {
+	uint64_t inode;
+	uint32_t uses; /* of the one that is waited with */
+};
+
 struct snap_wait_resolver {
 	const struct snap_options *options;
 	struct snap_capture *capture;
@@ -46,6 +52,8 @@ struct snap_wait_resolver {
 	size_t want_count, want_capacity;
 	struct snap_wait_caller *callers; /* by process, then thread */
 	size_t caller_count, caller_capacity;
+	struct snap_wait_peer *peers;
+	size_t peer_count, peer_capacity;
 };
 
 static inline struct snap_process *snap_wait_process(const struct snap_wait_resolver *resolver,

@@ -24,6 +24,7 @@ enum {
 struct entry {
 	struct snap_socket socket;
 	bool is_kept;
+	unsigned uses;    /* of whom it is the other end, bits of enum snap_wait_use */
 	bool is_doubtful; /* its inode came twice in a table: a made-up line, maybe */
 };
 
@@ -38,6 +39,7 @@ struct sockets {
 	size_t count, capacity;
 	struct snap_hash_table by_inode, by_address;
 	size_t kept;
+	unsigned uses; /* of the socket whose other ends are looked for */
 };
 
 static void sockets_deinit(struct sockets *sockets)
@@ -239,6 +241,13 @@ static void keep(struct sockets *sockets, struct entry *entry)
 		entry->is_kept = true;
 }
 
+static void keep_peer(struct sockets *sockets, struct entry *entry)
+{
+	keep(sockets, entry);
+	if (entry)
+		entry->uses |= sockets->uses;
+}
+
 static bool is_any(const struct snap_socket_address *address)
 {
 	static const uint8_t zero[16], mapped[16] = { [10] = 0xff, [11] = 0xff };
@@ -279,7 +288,7 @@ static void keep_listeners(struct sockets *sockets, uint64_t namespace,
 		if (entry->socket.state == STATE_LISTEN && local.port == address->port &&
 		    entry->socket.namespace == namespace &&
 		    (is_any(&local) || is_same_address(&local, address)))
-			keep(sockets, entry);
+			keep_peer(sockets, entry);
 	}
 }
 
@@ -306,7 +315,7 @@ static void keep_tcp_peer(struct sockets *sockets, const struct snap_socket *soc
 		    !is_same_address(&there, &local))
 			continue;
 		has_owner = entry->socket.inode != 0;
-		keep(sockets, entry);
+		keep_peer(sockets, entry);
 	}
 	/* What was not accepted yet belongs to nobody; the listener's processes could. */
 	if (!has_owner && is_here(&local, &remote))
@@ -325,7 +334,7 @@ static void keep_socket(struct sockets *sockets, uint64_t inode)
 						      .family = entry->socket.family };
 	keep(sockets, entry);
 	if (entry->socket.family == SNAP_SOCKET_UNIX)
-		keep(sockets, find_inode(sockets, entry->socket.peer));
+		keep_peer(sockets, find_inode(sockets, entry->socket.peer));
 	else if (is_tcp(&entry->socket))
 		keep_tcp_peer(sockets, &entry->socket);
 }
@@ -341,10 +350,13 @@ static bool keep_wanted(struct sockets *sockets)
 
 		for (size_t k = 0; k < process->descriptor_count; k++) {
 			const struct snap_descriptor *descriptor = &process->descriptors[k];
+			const struct snap_wait_want *want;
 
 			if (descriptor->kind != SNAP_DESCRIPTOR_SOCKET)
 				continue;
 			all_found &= find_inode(sockets, descriptor->inode) != NULL;
+			want = snap_wait_find_want(sockets->resolver, i, descriptor->number);
+			sockets->uses = want ? want->uses : 0;
 			keep_socket(sockets, descriptor->inode);
 		}
 	}
@@ -389,7 +401,7 @@ static void keep_connected(struct sockets *sockets, const struct snap_wait_calle
 
 		if (entry->socket.family == SNAP_SOCKET_UNIX && entry->socket.name &&
 		    entry->socket.state == STATE_LISTEN && strcmp(entry->socket.name, name) == 0)
-			keep(sockets, entry);
+			keep_peer(sockets, entry);
 	}
 }
 
@@ -430,6 +442,26 @@ static struct stacksnap_error *give_sockets(struct sockets *sockets)
 	return NULL;
 }
 
+/* Who has them is asked next. */
+static struct stacksnap_error *give_peers(struct sockets *sockets)
+{
+	struct snap_wait_resolver *resolver = sockets->resolver;
+
+	for (size_t i = 0; i < sockets->count; i++) {
+		const struct entry *entry = &sockets->entries[i];
+
+		if (!entry->uses || !entry->socket.inode)
+			continue;
+		if (!snap_reserve_array(resolver->peers, resolver->peer_capacity,
+					resolver->peer_count + 1))
+			return snap_error_no_memory();
+		resolver->peers[resolver->peer_count++] =
+			(struct snap_wait_peer){ .inode = entry->socket.inode,
+						 .uses = entry->uses };
+	}
+	return NULL;
+}
+
 struct stacksnap_error *snap_wait_ask_sockets(struct snap_wait_resolver *resolver)
 {
 	static const enum snap_socket_family first[] = { SNAP_SOCKET_TCP4, SNAP_SOCKET_TCP6,
@@ -449,7 +481,9 @@ struct stacksnap_error *snap_wait_ask_sockets(struct snap_wait_resolver *resolve
 	}
 	if (err)
 		return err;
+	sockets.uses = SNAP_WAIT_USE_CONNECT;
 	for (size_t i = 0; i < resolver->caller_count; i++)
 		keep_connected(&sockets, &resolver->callers[i]);
-	return give_sockets(&sockets);
+	err = give_sockets(&sockets);
+	return err ? err : give_peers(&sockets);
 }

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who has the other ends of what threads wait with: by the tables of descriptors of all processes
+ * of the tree, and of all others of the machine where that can tell more.
+ *
+ * That is so where nobody in the tree has the other end; and where all who have it seem to wait
+ * themselves, as whether they wait for ever depends on who else has it. Only those who wait with
+ * that one descriptor count: of many that are polled nobody is named. Who holds a lock on a file is
+ * told by the fdinfo of those who have it open: the kernel's table names who took it, who may have
+ * exited, and nobody for some kinds.
+ */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "capture/wait/resolver.h"
+#include "capture/wait/scan.h"
+
+#include <string.h>
+
+enum {
+	MOST_LINKS = 200000, /* outside of the tree; inside twice as many */
+	MOST_PIDS = 1 << 16,
+	OUTSIDE_NS = 1000000000,
+};
+
+/* Which ends somebody waits for; bits. */
+enum { NEEDS_READER = 1, NEEDS_WRITER = 2 };
+
+struct candidate {
+	struct snap_wanted_end end; /* name: the descriptor's link, until it is asked for */
+	unsigned needs;
+	bool may_ask_outside;
+	bool is_found;
+	bool is_open; /* somebody in the tree who has it could go on by himself */
+};
+
+struct ends {
+	struct snap_wait_resolver *resolver;
+	struct candidate *candidates;
+	size_t count, capacity;
+	bool *stuck; /* by process: all its threads wait for others, as far as their calls tell */
+	struct snap_file_end *found;
+	size_t found_count, found_capacity;
+	struct snap_outsider *outsiders;
+	size_t outsider_count, outsider_capacity;
+	size_t lock_capacity;
+	struct snap_file_lock *locks;
+	size_t lock_count;
+};
+
+static void ends_deinit(struct ends *ends)
+{
+	free(ends->candidates);
+	free(ends->stuck);
+	free(ends->found);
+	free(ends->outsiders);
+	free(ends->locks);
+}
+
+/* ---- what is wanted ---- */
+
+static const unsigned ALONE = SNAP_WAIT_USE_READ | SNAP_WAIT_USE_WRITE | SNAP_WAIT_USE_ONE |
+			      SNAP_WAIT_USE_CONNECT | SNAP_WAIT_USE_LOCK;
+
+static struct stacksnap_error *add_candidate(struct ends *ends, const struct candidate *candidate)
+{
+	if (ends->count >= SNAP_MAX_FILE_ENDS) {
+		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
+		return NULL;
+	}
+	if (!snap_reserve_array(ends->candidates, ends->capacity, ends->count + 1))
+		return snap_error_no_memory();
+	ends->candidates[ends->count++] = *candidate;
+	return NULL;
+}
+
+static unsigned needs_of(unsigned uses)
+{
+	unsigned needs = 0;
+
+	if (uses & (SNAP_WAIT_USE_READ | SNAP_WAIT_USE_ONE | SNAP_WAIT_USE_POLL))
+		needs |= NEEDS_WRITER;
+	if (uses & (SNAP_WAIT_USE_WRITE | SNAP_WAIT_USE_ONE | SNAP_WAIT_USE_POLL))
+		needs |= NEEDS_READER;
+	return needs;
+}
+
+static struct stacksnap_error *want_descriptor(struct ends *ends, const struct snap_wait_want *want)
+{
+	const struct snap_descriptor *descriptor = snap_wait_find_descriptor(
+		snap_wait_process(ends->resolver, want->process), want->number);
+	struct candidate candidate = { .needs = needs_of(want->uses),
+				       .may_ask_outside = want->uses & ALONE };
+
+	if (!descriptor)
+		return NULL;
+	candidate.end = (struct snap_wanted_end){ .kind = descriptor->kind,
+						  .inode = descriptor->inode,
+						  .dev_major = descriptor->dev_major,
+						  .dev_minor = descriptor->dev_minor };
+	/* An end of a pipe that can do what is waited for is needed: the descriptor's own counts. */
+	if (descriptor->kind == SNAP_DESCRIPTOR_FIFO)
+		candidate.end.name = descriptor->link;
+	else if (descriptor->kind == SNAP_DESCRIPTOR_EVENTFD)
+		candidate.end.inode = descriptor->id;
+	else if (descriptor->kind != SNAP_DESCRIPTOR_PIPE)
+		candidate.needs = 0;
+	if (candidate.needs && !descriptor->readable)
+		candidate.needs &= ~(unsigned)NEEDS_WRITER;
+	if (candidate.needs && !descriptor->writable)
+		candidate.needs &= ~(unsigned)NEEDS_READER;
+	if (want->uses & SNAP_WAIT_USE_LOCK && descriptor->link && descriptor->link[0] == '/') {
+		candidate.end.kind = SNAP_DESCRIPTOR_FILE;
+		candidate.end.name = descriptor->link;
+		candidate.needs = NEEDS_READER | NEEDS_WRITER;
+	}
+	return candidate.needs && candidate.end.inode ? add_candidate(ends, &candidate) : NULL;
+}
+
+static int compare_candidates(const void *left, const void *right)
+{
+	const struct candidate *a = left, *b = right;
+
+	return snap_scan_compare(&a->end, &b->end);
+}
+
+/* Of files and FIFOs two may have one inode, on two devices. */
+static bool is_same(const struct candidate *a, const struct candidate *b)
+{
+	return snap_scan_compare(&a->end, &b->end) == 0 && a->end.dev_major == b->end.dev_major &&
+	       a->end.dev_minor == b->end.dev_minor && snap_same_text(a->end.name, b->end.name);
+}
+
+static void merge_candidates(struct ends *ends)
+{
+	size_t count = 0;
+
+	if (ends->count)
+		qsort(ends->candidates, ends->count, sizeof(*ends->candidates), compare_candidates);
+	for (size_t i = 0; i < ends->count; i++) {
+		struct candidate *last = count ? &ends->candidates[count - 1] : NULL;
+		const struct candidate *next = &ends->candidates[i];
+
+		if (last && is_same(last, next)) {
+			last->needs |= next->needs;
+			last->may_ask_outside |= next->may_ask_outside;
+		} else {
+			ends->candidates[count++] = *next;
+		}
+	}
+	ends->count = count;
+}
+
+static struct stacksnap_error *find_candidates(struct ends *ends)
+{
+	const struct snap_wait_resolver *resolver = ends->resolver;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; i < resolver->want_count && !err; i++)
+		if (resolver->wants[i].uses != SNAP_WAIT_USE_WATCH)
+			err = want_descriptor(ends, &resolver->wants[i]);
+	for (size_t i = 0; i < resolver->peer_count && !err; i++) {
+		const struct snap_wait_peer *peer = &resolver->peers[i];
+		const struct candidate candidate = {
+			.end = { .kind = SNAP_DESCRIPTOR_SOCKET, .inode = peer->inode },
+			.needs = NEEDS_READER | NEEDS_WRITER,
+			.may_ask_outside = peer->uses & ALONE,
+		};
+
+		if (peer->uses & ~(unsigned)(SNAP_WAIT_USE_WATCH | SNAP_WAIT_USE_OTHER))
+			err = add_candidate(ends, &candidate);
+	}
+	merge_candidates(ends);
+	return err;
+}
+
+/* Whether a call waits for what somebody else does, so that a circle of such may never end. */
+static bool waits_for_others(const struct snap_process *process, const struct snap_thread *thread)
+{
+	const uint64_t may_be =
+		1ull << SNAP_CALL_FUTEX | 1ull << SNAP_CALL_FUTEX_WAITV | 1ull << SNAP_CALL_READ |
+		1ull << SNAP_CALL_WRITE | 1ull << SNAP_CALL_POLL | 1ull << SNAP_CALL_PPOLL |
+		1ull << SNAP_CALL_SELECT | 1ull << SNAP_CALL_PSELECT | 1ull << SNAP_CALL_CONNECT |
+		1ull << SNAP_CALL_WAIT4 | 1ull << SNAP_CALL_WAITID | 1ull << SNAP_CALL_FLOCK |
+		1ull << SNAP_CALL_FCNTL | 1ull << SNAP_CALL_VFORK | 1ull << SNAP_CALL_OPEN |
+		1ull << SNAP_CALL_RESTART;
+	struct snap_thread_call call = snap_wait_call_of(process->arch, thread);
+
+	return call.known && may_be >> snap_wait_call_row(process->arch, call.number)->call & 1;
+}
+
+static struct stacksnap_error *find_stuck(struct ends *ends)
+{
+	const struct snap_capture *capture = ends->resolver->capture;
+
+	ends->stuck = calloc(capture->process_count + 1, sizeof(*ends->stuck));
+	if (!ends->stuck)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < capture->process_count; i++) {
+		const struct snap_process *process = &capture->processes[i];
+
+		ends->stuck[i] = process->thread_count && !process->threads_missed;
+		for (size_t k = 0; k < process->thread_count && ends->stuck[i]; k++)
+			ends->stuck[i] = !snap_wait_is_alive(process, &process->threads[k]) ||
+					 waits_for_others(process, &process->threads[k]);
+	}
+	return NULL;
+}
+
+/* ---- asking ---- */
+
+/* The base name of a link, for workers. */
+static const char *share_name(struct snap_wait_asker *asker, const char *link)
+{
+	size_t length = strlen(link);
+	const char *name;
+	char *shared = snap_region_text(&asker->memory->region, link, length);
+
+	if (!shared)
+		return NULL;
+	if (snap_cut_deleted(shared, &length))
+		shared[length] = '\0';
+	name = snap_base_name(shared);
+	return name;
+}
+
+/* A list of scans of `count` processes for all candidates, without their pids; NULL: no room. */
+static struct snap_scans *make_scans(const struct ends *ends, size_t count, uint64_t most_links)
+{
+	struct snap_wait_asker *asker = ends->resolver->asker;
+	struct snap_scans *scans = snap_wait_asker_new_array(asker, 1, struct snap_scans);
+	struct snap_wanted_end *wanted =
+		snap_wait_asker_new_array(asker, ends->count, struct snap_wanted_end);
+
+	if (!scans || !wanted)
+		return NULL;
+	for (size_t i = 0; i < ends->count; i++) {
+		wanted[i] = ends->candidates[i].end;
+		if (wanted[i].name)
+			wanted[i].name = share_name(asker, wanted[i].name);
+		scans->kinds[wanted[i].kind] = true;
+	}
+	scans->memory = asker->memory;
+	scans->wanted = wanted;
+	scans->wanted_count = ends->count;
+	scans->most_links = most_links;
+	scans->most_ends = SNAP_MAX_FILE_ENDS;
+	scans->list = snap_wait_asker_new_array(asker, count, struct snap_scan);
+	return scans->list ? scans : NULL;
+}
+
+static struct stacksnap_error *add_found(struct ends *ends, const struct snap_scan *scan,
+					 const struct snap_scan_end *end)
+{
+	const struct snap_wanted_end *wanted = &ends->candidates[end->wanted].end;
+
+	if (ends->found_count >= SNAP_MAX_FILE_ENDS) {
+		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
+		return NULL;
+	}
+	if (!snap_reserve_array(ends->found, ends->found_capacity, ends->found_count + 1))
+		return snap_error_no_memory();
+	ends->found[ends->found_count++] = (struct snap_file_end){ .pid = scan->pid,
+								   .kind = wanted->kind,
+								   .inode = wanted->inode,
+								   .readable = end->readable,
+								   .writable = end->writable };
+	return NULL;
+}
+
+static struct stacksnap_error *take_scan(struct ends *ends, const struct snap_scan *scan,
+					 bool is_stuck)
+{
+	struct stacksnap_error *err = NULL;
+
+	for (const struct snap_scan_end *end = scan->ends; end && !err; end = end->next) {
+		struct candidate *candidate = &ends->candidates[end->wanted];
+		unsigned has =
+			(end->readable ? NEEDS_READER : 0) | (end->writable ? NEEDS_WRITER : 0);
+
+		if (candidate->needs & has) {
+			candidate->is_found = true;
+			candidate->is_open |= !is_stuck;
+		}
+		err = add_found(ends, scan, end);
+	}
+	for (const struct snap_scan_lock *lock = scan->locks; lock && !err; lock = lock->next) {
+		if (ends->lock_count >= SNAP_MAX_FILE_LOCKS)
+			return NULL;
+		if (!snap_reserve_array(ends->locks, ends->lock_capacity, ends->lock_count + 1))
+			return snap_error_no_memory();
+		ends->locks[ends->lock_count++] = lock->lock;
+	}
+	return err;
+}
+
+static void note_scan(struct ends *ends, const struct snap_scan *scan)
+{
+	if (scan->status == -EACCES || scan->status == -EPERM)
+		ends->resolver->facts->lacks |= SNAP_LACK_RIGHTS;
+}
+
+static struct stacksnap_error *scan_tree(struct ends *ends)
+{
+	struct snap_wait_resolver *resolver = ends->resolver;
+	const struct snap_capture *capture = resolver->capture;
+	struct snap_scans *scans = make_scans(ends, capture->process_count, 2 * MOST_LINKS);
+	struct stacksnap_error *err = NULL;
+	const uint8_t *marks;
+
+	if (!scans)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < capture->process_count; i++)
+		scans->list[i].pid = capture->processes[i].pid;
+	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, capture->process_count,
+				    resolver->until_ns);
+	resolver->facts->lacks |= scans->is_cut ? SNAP_LACK_CUT : 0;
+	for (size_t i = 0; marks && i < capture->process_count && !err; i++) {
+		const struct snap_scan *scan = &scans->list[i];
+
+		if (marks[i] != SNAP_ITEM_DONE)
+			continue;
+		note_scan(ends, scan);
+		if (scan->start_ticks == capture->processes[i].start_ticks)
+			err = take_scan(ends, scan, ends->stuck[i]);
+	}
+	return err;
+}
+
+/* ---- outside of the tree ---- */
+
+static bool has_open_question(const struct ends *ends)
+{
+	for (size_t i = 0; i < ends->count; i++) {
+		const struct candidate *candidate = &ends->candidates[i];
+
+		if (candidate->may_ask_outside && (!candidate->is_found || !candidate->is_open))
+			return true;
+	}
+	return false;
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+	const pid_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* All processes but those of the tree and our own; *count_ret of them, malloc'ed. */
+static pid_t *list_others(const struct ends *ends, size_t *count_ret)
+{
+	const struct snap_wait_resolver *resolver = ends->resolver;
+	const struct snap_capture *capture = resolver->capture;
+	size_t inside_count = capture->process_count + 3, kept = 0;
+	_cleanup_free_ pid_t *inside = calloc(inside_count, sizeof(pid_t));
+	pid_t *pids = calloc(MOST_PIDS, sizeof(pid_t));
+	ssize_t count;
+
+	if (!inside || !pids) {
+		free(pids);
+		return NULL;
+	}
+	for (size_t i = 0; i < capture->process_count; i++)
+		inside[i] = capture->processes[i].pid;
+	inside[capture->process_count] = getpid();
+	inside[capture->process_count + 1] = getppid();
+	inside[capture->process_count + 2] = resolver->options->self;
+	qsort(inside, inside_count, sizeof(*inside), compare_pids);
+	count = snap_procfs_list(resolver->asker->procfs.root_fd, pids, MOST_PIDS);
+	if (count > MOST_PIDS) {
+		resolver->facts->lacks |= SNAP_LACK_CUT;
+		count = MOST_PIDS;
+	}
+	for (ssize_t i = 0; i < count; i++)
+		if (!bsearch(&pids[i], inside, inside_count, sizeof(*inside), compare_pids))
+			pids[kept++] = pids[i];
+	*count_ret = kept;
+	return pids;
+}
+
+static struct stacksnap_error *add_outsider(struct ends *ends, const struct snap_scan *scan)
+{
+	const char *name;
+
+	if (ends->outsider_count >= SNAP_MAX_OUTSIDERS) {
+		ends->resolver->facts->lacks |= SNAP_LACK_CUT;
+		return NULL;
+	}
+	name = snap_arena_strdup(&ends->resolver->capture->arena, scan->name);
+	if (!name ||
+	    !snap_reserve_array(ends->outsiders, ends->outsider_capacity, ends->outsider_count + 1))
+		return snap_error_no_memory();
+	ends->outsiders[ends->outsider_count++] = (struct snap_outsider){
+		.pid = scan->pid, .name = scan->start_ticks ? name : NULL, .state = scan->state
+	};
+	return NULL;
+}
+
+static struct stacksnap_error *scan_others(struct ends *ends)
+{
+	struct snap_wait_resolver *resolver = ends->resolver;
+	struct stacksnap_error *err = NULL;
+	size_t count = 0;
+	_cleanup_free_ pid_t *pids = list_others(ends, &count);
+	struct snap_scans *scans = pids ? make_scans(ends, count, MOST_LINKS) : NULL;
+	const uint8_t *marks;
+
+	if (!scans)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		scans->list[i].pid = pids[i];
+	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, count,
+				    snap_clock_ns(CLOCK_MONOTONIC) + OUTSIDE_NS);
+	resolver->facts->lacks |= scans->is_cut ? SNAP_LACK_CUT : 0;
+	for (size_t i = 0; marks && i < count && !err; i++) {
+		const struct snap_scan *scan = &scans->list[i];
+
+		if (marks[i] != SNAP_ITEM_DONE)
+			continue;
+		note_scan(ends, scan);
+		if (!scan->ends && !scan->locks)
+			continue;
+		err = add_outsider(ends, scan);
+		if (!err)
+			err = take_scan(ends, scan, false);
+	}
+	return err;
+}
+
+/* ---- the result ---- */
+
+static int compare_ends(const void *left, const void *right)
+{
+	const struct snap_file_end *a = left, *b = right;
+
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	if (a->inode != b->inode)
+		return a->inode < b->inode ? -1 : 1;
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static void merge_ends(struct ends *ends)
+{
+	size_t count = 0;
+
+	if (ends->found_count)
+		qsort(ends->found, ends->found_count, sizeof(*ends->found), compare_ends);
+	for (size_t i = 0; i < ends->found_count; i++) {
+		struct snap_file_end *last = count ? &ends->found[count - 1] : NULL;
+		const struct snap_file_end *next = &ends->found[i];
+
+		if (last && compare_ends(last, next) == 0) {
+			last->readable |= next->readable;
+			last->writable |= next->writable;
+		} else {
+			ends->found[count++] = *next;
+		}
+	}
+	ends->found_count = count;
+}
+
+static int compare_outsiders(const void *left, const void *right)
+{
+	const struct snap_outsider *a = left, *b = right;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+/* The kernel's table comes first. */
+static struct stacksnap_error *give_locks(struct ends *ends)
+{
+	struct snap_wait_facts *facts = ends->resolver->facts;
+	size_t count = facts->lock_count;
+	struct snap_file_lock *all;
+
+	if (!ends->lock_count)
+		return NULL;
+	all = snap_arena_new_array(&ends->resolver->capture->arena, count + ends->lock_count,
+				   struct snap_file_lock);
+	if (!all)
+		return snap_error_no_memory();
+	if (count)
+		memcpy(all, facts->locks, count * sizeof(*all));
+	for (size_t i = 0; i < ends->lock_count && count < SNAP_MAX_FILE_LOCKS; i++)
+		all[count++] = ends->locks[i];
+	facts->locks = all;
+	facts->lock_count = count;
+	return NULL;
+}
+
+static struct stacksnap_error *give_ends(struct ends *ends)
+{
+	struct snap_wait_facts *facts = ends->resolver->facts;
+	struct snap_arena *arena = &ends->resolver->capture->arena;
+
+	merge_ends(ends);
+	if (ends->outsider_count)
+		qsort(ends->outsiders, ends->outsider_count, sizeof(*ends->outsiders),
+		      compare_outsiders);
+	if (ends->found_count)
+		facts->ends = snap_arena_memdup(arena, ends->found,
+						ends->found_count * sizeof(*ends->found));
+	if (ends->outsider_count)
+		facts->outsiders = snap_arena_memdup(
+			arena, ends->outsiders, ends->outsider_count * sizeof(*ends->outsiders));
+	if ((ends->found_count && !facts->ends) || (ends->outsider_count && !facts->outsiders))
+		return snap_error_no_memory();
+	facts->end_count = ends->found_count;
+	facts->outsider_count = ends->outsider_count;
+	return give_locks(ends);
+}
+
+struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver)
+{
+	_cleanup_(ends_deinit) struct ends ends = { .resolver = resolver };
+	struct stacksnap_error *err = find_candidates(&ends);
+
+	if (err || !ends.count)
+		return err;
+	err = find_stuck(&ends);
+	if (!err)
+		err = scan_tree(&ends);
+	if (!err && has_open_question(&ends))
+		err = scan_others(&ends);
+	return err ? err : give_ends(&ends);
+}

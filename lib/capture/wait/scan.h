@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A scan of a process's table of descriptors: which of the wanted ends it has.
+ *
+ * It is made in a worker, in shared memory. Knows nothing of who wants them.
+ */
+#ifndef SNAP_CAPTURE_WAIT_SCAN_H
+#define SNAP_CAPTURE_WAIT_SCAN_H
+
+#include "capture/wait/asker.h"
+#include "model/wait/facts.h"
+
+/* A pipe, socket, FIFO, eventfd or file whose owners are wanted. */
+struct snap_wanted_end {
+	enum snap_descriptor_kind kind;
+	uint64_t inode;                /* EVENTFD: its id */
+	uint32_t dev_major, dev_minor; /* FIFO, FILE; 0, 0: unknown */
+	const char *name;              /* FIFO, FILE: base name, without " (deleted)" */
+};
+
+struct snap_scan_end {
+	struct snap_scan_end *next;
+	uint32_t wanted; /* in the list */
+	bool readable, writable;
+};
+
+struct snap_scan_lock {
+	struct snap_scan_lock *next;
+	struct snap_file_lock lock;
+};
+
+/* A process. */
+struct snap_scan {
+	pid_t pid;
+	/* the answer */
+	int status; /* 0 or a negative errno */
+	struct snap_scan_end *ends;
+	struct snap_scan_lock *locks; /* that it holds, on wanted files */
+	/* Where it has some: who it is. */
+	uint64_t start_ticks;
+	char state;
+	char name[SNAP_MAX_COMM];
+};
+
+/* Seen by workers, too. */
+struct snap_scans {
+	struct snap_wait_memory *memory;
+	struct snap_scan *list;
+	const struct snap_wanted_end *wanted; /* sorted by kind, then inode */
+	size_t wanted_count;                  /* at most SNAP_MAX_FILE_ENDS */
+	bool kinds[SNAP_DESCRIPTOR_KINDS];    /* of the wanted ones */
+	uint64_t links, most_links;           /* that were looked at, by all */
+	uint64_t ends, most_ends;
+	bool is_cut;
+};
+
+int snap_scan_compare(const void *left, const void *right); /* of struct snap_wanted_end */
+
+/* For snap_wait_asker_run(); `context` is a struct snap_scans. */
+void snap_scan_run(void *context, uint32_t item);
+
+#endif

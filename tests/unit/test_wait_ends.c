@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Who has the other end of what a thread waits with, inside of the tree and outside; locks. */
+#include "skip.h"
+#include "wait_scene.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static char buffer[64];
+
+static struct scene *new_scene(void)
+{
+	struct scene *scene = malloc(sizeof(*scene));
+
+	assert_non_null(scene);
+	scene_init(scene);
+	return scene;
+}
+
+/* A process that has what this one has but `closed`, and does nothing; it is there on return. */
+static pid_t start_process(const char *name, int closed)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, name);
+		close(ready[0]);
+		if (closed >= 0)
+			close(closed);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		close(ready[1]);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	/* Its own end of this pipe is closed by then, too. */
+	assert_int_equal(read(ready[0], &byte, 1), 0);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static const struct snap_outsider *outsider(const struct scene *scene, pid_t pid)
+{
+	const struct snap_wait_facts *facts = scene->capture->waits;
+
+	for (size_t i = 0; i < facts->outsider_count; i++)
+		if (facts->outsiders[i].pid == pid)
+			return &facts->outsiders[i];
+	return NULL;
+}
+
+static void test_pipe_inside(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	pid_t writer;
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	writer = start_process("writer", ends[0]);
+	close(ends[1]);
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 1, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_add_process(scene, writer);
+	scene_resolve(scene);
+	assert_true(scene_has_end(scene, writer, SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), false,
+				  true));
+	assert_true(scene_has_end(scene, getpid(), SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), true,
+				  false));
+	/* The writer pauses: whoever else could write makes no difference. */
+	assert_int_equal(scene->capture->waits->end_count, 2);
+	assert_int_equal(scene->capture->waits->outsider_count, 0);
+	assert_int_equal(scene->capture->waits->lacks, 0);
+	scene_deinit(scene);
+	end_process(writer);
+	close(ends[0]);
+}
+
+static void test_pipe_outside(void **state _unused_)
+{
+	static const char name[] = "held by\n1 init";
+	_cleanup_free_ struct scene *scene = new_scene();
+	const struct snap_outsider *found;
+	pid_t writer, heir;
+	int ends[2];
+
+	if (geteuid() != 0)
+		skip_because(NOT_ROOT);
+	assert_int_equal(pipe(ends), 0);
+	heir = start_process("heir", -1);
+	writer = start_process(name, ends[0]);
+	close(ends[1]);
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 1, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_resolve(scene);
+	assert_true(scene_has_end(scene, writer, SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), false,
+				  true));
+	assert_true(
+		scene_has_end(scene, heir, SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), true, true));
+	found = outsider(scene, writer);
+	assert_non_null(found);
+	assert_string_equal(found->name, name);
+	assert_int_equal(found->state, 'S');
+	assert_non_null(outsider(scene, heir));
+	assert_null(outsider(scene, getpid()));
+	scene_deinit(scene);
+	end_process(writer);
+	end_process(heir);
+	close(ends[0]);
+}
+
+/* Both wait for each other; whether for ever depends on who else has a pipe of theirs. */
+static void test_circle_that_an_outsider_could_break(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	int ends[2];
+	pid_t heir;
+
+	if (geteuid() != 0)
+		skip_because(NOT_ROOT);
+	assert_int_equal(pipe(ends), 0);
+	heir = start_process("heir", ends[0]);
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 1, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_resolve(scene);
+	assert_true(scene_has_end(scene, getpid(), SNAP_DESCRIPTOR_PIPE, scene_inode(ends[0]), true,
+				  true));
+	assert_non_null(outsider(scene, heir));
+	scene_deinit(scene);
+	end_process(heir);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void test_sockets_and_eventfds(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	int pair[2], event = eventfd(0, EFD_CLOEXEC), other = eventfd(0, EFD_CLOEXEC);
+	const struct snap_descriptor *descriptor;
+	pid_t peer;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	peer = start_process("peer", pair[0]);
+	scene_call(scene, SYS_read, pair[0], (long)buffer, 8, 0, 0);
+	scene_call(scene, SYS_read, event, (long)buffer, 8, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_add_process(scene, peer);
+	scene_resolve(scene);
+	assert_true(scene_has_end(scene, peer, SNAP_DESCRIPTOR_SOCKET, scene_inode(pair[1]), true,
+				  true));
+	assert_false(scene_has_end(scene, peer, SNAP_DESCRIPTOR_SOCKET, scene_inode(pair[0]), true,
+				   true));
+	descriptor = scene_descriptor(&scene->capture->processes[0], event);
+	assert_non_null(descriptor);
+	assert_true(
+		scene_has_end(scene, peer, SNAP_DESCRIPTOR_EVENTFD, descriptor->id, true, true));
+	scene_deinit(scene);
+	end_process(peer);
+	for (size_t i = 0; i < 4; i++)
+		close((int[]){ pair[0], pair[1], event, other }[i]);
+}
+
+static void test_fifo(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	char folder[] = "/tmp/snap-wait-XXXXXX", path[64];
+	int reader, writer;
+	pid_t peer;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/x (deleted)", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	writer = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(fcntl(reader, F_SETFL, 0), 0);
+	peer = start_process("peer", reader);
+	close(writer);
+	scene_call(scene, SYS_read, reader, (long)buffer, 8, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_add_process(scene, peer);
+	scene_resolve(scene);
+	assert_true(
+		scene_has_end(scene, peer, SNAP_DESCRIPTOR_FIFO, scene_inode(reader), false, true));
+	scene_deinit(scene);
+	end_process(peer);
+	unlink(path);
+	rmdir(folder);
+	close(reader);
+}
+
+static const struct snap_file_lock *holder(const struct scene *scene, pid_t pid, uint64_t inode)
+{
+	const struct snap_wait_facts *facts = scene->capture->waits;
+
+	for (size_t i = 0; i < facts->lock_count; i++)
+		if (facts->locks[i].is_holder && facts->locks[i].pid == pid &&
+		    facts->locks[i].inode == inode)
+			return &facts->locks[i];
+	return NULL;
+}
+
+static const struct snap_file_lock *waiter(const struct scene *scene, uint64_t inode)
+{
+	const struct snap_wait_facts *facts = scene->capture->waits;
+
+	for (size_t i = 0; i < facts->lock_count; i++)
+		if (facts->locks[i].waits && facts->locks[i].inode == inode)
+			return &facts->locks[i];
+	return NULL;
+}
+
+/* Who took the lock has closed the file; who was born with it holds it. */
+static void test_heir_of_a_lock(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	char path[] = "/tmp/snap-wait-XXXXXX";
+	int first = mkostemp(path, O_CLOEXEC), second = open(path, O_RDWR | O_CLOEXEC);
+	const struct snap_descriptor *descriptor;
+	const struct snap_file_lock *lock;
+	uint64_t inode = scene_inode(first);
+	pid_t heir;
+
+	assert_int_equal(flock(first, LOCK_EX), 0);
+	heir = start_process("heir", second);
+	close(first);
+	scene_call(scene, SYS_flock, second, LOCK_SH, 0, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_add_process(scene, heir);
+	scene_resolve(scene);
+	descriptor = scene_descriptor(&scene->capture->processes[0], second);
+	assert_non_null(descriptor);
+	assert_int_equal(descriptor->kind, SNAP_DESCRIPTOR_FILE);
+	assert_int_equal(descriptor->inode, inode);
+	lock = holder(scene, heir, inode);
+	assert_non_null(lock);
+	assert_int_equal(lock->kind, SNAP_LOCK_FLOCK);
+	assert_true(lock->write);
+	assert_null(holder(scene, getpid(), inode));
+	assert_int_equal(lock->dev_major, descriptor->dev_major);
+	assert_int_equal(lock->dev_minor, descriptor->dev_minor);
+	lock = waiter(scene, inode);
+	assert_non_null(lock);
+	assert_int_equal(lock->pid, getpid());
+	assert_false(lock->write);
+	assert_int_equal(scene->capture->waits->lacks, 0);
+	scene_deinit(scene);
+	end_process(heir);
+	close(second);
+	unlink(path);
+}
+
+static void test_ranges(void **state _unused_)
+{
+	struct flock range = { .l_type = F_WRLCK, .l_start = 120, .l_len = 10 };
+	_cleanup_free_ struct scene *scene = new_scene();
+	char path[] = "/tmp/snap-wait-XXXXXX";
+	int first = mkostemp(path, O_CLOEXEC), second = open(path, O_RDWR | O_CLOEXEC);
+	const struct snap_file_lock *lock;
+	uint64_t inode = scene_inode(first);
+
+	assert_int_equal(fcntl(first, F_OFD_SETLK, &range), 0);
+	scene_call(scene, SYS_fcntl, second, F_OFD_SETLKW, (long)&range, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene_resolve(scene);
+	lock = holder(scene, getpid(), inode);
+	assert_non_null(lock);
+	assert_int_equal(lock->kind, SNAP_LOCK_OFD);
+	assert_int_equal(lock->start, 120);
+	assert_int_equal(lock->end, 129);
+	lock = waiter(scene, inode);
+	assert_non_null(lock);
+	assert_int_equal(lock->pid, -1);
+	scene_deinit(scene);
+	close(first);
+	close(second);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pipe_inside),
+		cmocka_unit_test(test_pipe_outside),
+		cmocka_unit_test(test_circle_that_an_outsider_could_break),
+		cmocka_unit_test(test_sockets_and_eventfds),
+		cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_heir_of_a_lock),
+		cmocka_unit_test(test_ranges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
