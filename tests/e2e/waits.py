@@ -9,7 +9,9 @@ Keys of a truth are those of `threads[].wait`, but for these:
   owner       a tid; 0: none may be named
   lack        what owner_unknown says
   peers, holders, children   pids that must be named, and no others
-  most_s      the wait has a timeout, of which at most so many seconds are left
+  most_s      the wait has a timeout, of which at most so many seconds are left (if it says how many: of a
+              relative one only with --explain)
+  outside     true: the process is not in the report
   hint        a tid: with --explain, if threads are named whose stack has the address, it is one of them
   queued      true: bytes stand in one of the queues
   deadlock, size, behind, certain, until, none, blocker, blocked, contended, waiters   of the report
@@ -100,7 +102,7 @@ def agrees(key, wanted, wait):
     if key == "lack":
         return wait.get("owner_unknown") in (wanted if isinstance(wanted, list) else [wanted])
     if key == "most_s":
-        return wait.get("timed") is True and 0 <= wait.get("remaining_ns", -1) <= wanted * 1e9
+        return wait.get("timed") is True and 0 <= wait.get("remaining_ns", 0) <= wanted * 1e9
     if key == "queued":
         return wait.get("send_queue", 0) + wait.get("peer_queue", {}).get("recv_queue", 0) > 0
     if key == "timed":
@@ -120,51 +122,61 @@ def agrees(key, wanted, wait):
 
 def allowed(truth, build):
     """The truth without what cannot be known in a build."""
-    _, names, musl = BUILDS[build]
+    names = BUILDS[build][1]
     kind = truth.get("kind")
     kinds = kind if isinstance(kind, list) else [kind]
     if names or not set(kinds) & (NAMELESS | {"mutex", "rwlock"}):
         return truth
-    if "mutex" in kinds and not (musl and not truth.get("owner")):
-        return truth
+    if "mutex" in kinds and isinstance(truth.get("owner"), int) and truth["owner"] > 0:
+        return truth  # the data say it
     # What remains to be asked: no wrong kind, no wrong owner.
     left = {key: value for key, value in truth.items() if key in ("row", "pid", "tid", "timed")}
     left["kind"] = [*kinds, "futex"]
-    owner = truth.get("owner", 0)
-    left["owner"] = [0, *(owner if isinstance(owner, list) else [owner])]
+    if "owner" in truth:
+        left["owner"] = [0, *(truth["owner"] if isinstance(truth["owner"], list) else [truth["owner"]])]
     return left
 
 
 def wrong_answers(truth, wait, build="pie"):
     """What is wrong with what the report says of a thread, as texts; none if nothing is."""
-    truth = allowed(truth, build)
+    whole, truth = truth, allowed(truth, build)
     if wait is None:
         return ["no wait"]
     wrong = [f"{key} is not {wanted!r}" for key, wanted in truth.items()
              if key not in ("row", "pid", "tid") and not agrees(key, wanted, wait)]
-    if wait.get("confidence") not in ("certain", "likely"):
+    if truth is whole and "confidence" not in truth and wait.get("confidence") not in ("certain", "likely"):
         wrong.append("not certain, nor likely")
     return wrong
 
 
-def wrong_of_report(truths, doc, build="pie"):
-    """What is wrong with deadlocks, blockers and contention."""
-    names = BUILDS[build][1]
+def false_owner(truth, wait):
+    """Whether an owner is named who is none."""
+    owner = truth.get("owner")
+    return bool(wait) and owner is not None and "owner" in wait and "owner_unknown" not in wait and \
+        wait["owner"].get("tid") not in (owner if isinstance(owner, list) else [owner])
+
+
+def wrong_deadlocks(truths, doc, names):
+    """(missed, false, otherwise wrong) as texts."""
     wanted = [truth for truth in truths if "deadlock" in truth]
     cycles = [[link["tid"] for link in cycle["threads"]] for cycle in doc.get("deadlocks", [])]
-    wrong = []
+    missed, wrong = [], []
     for truth in wanted:
         if truth["deadlock"] in cycles:
             wrong += wrong_deadlock(truth, doc["deadlocks"][cycles.index(truth["deadlock"])], names)
         elif not truth.get("optional") and (names or truth["row"] in ("ring", "self")):
-            wrong.append(f"{truth['row']}: deadlock {truth['deadlock']} is missed: {cycles}")
-    for cycle in cycles:
-        if cycle not in [truth["deadlock"] for truth in wanted] and \
-                not any(truth.get("optional") for truth in wanted):
-            wrong.append(f"a false deadlock: {cycle}")
+            missed.append(f"{truth['row']}: deadlock {truth['deadlock']} is missed: {cycles}")
+    false = [] if any(truth.get("optional") for truth in wanted) else \
+        [f"a false deadlock: {cycle}" for cycle in cycles if cycle not in [truth["deadlock"] for truth in wanted]]
+    return missed, false, wrong
+
+
+def wrong_blockers(truths, doc):
+    """What is wrong with blockers and contention."""
+    wrong = []
     for truth in truths:
         if "blocker" in truth and not any(
-                blocker["tid"] == truth["blocker"] and blocker["blocked"] == truth["blocked"]
+                blocker.get("tid") == truth["blocker"] and blocker["blocked"] == truth["blocked"]
                 for blocker in doc.get("blockers", [])):
             wrong.append(f"{truth['row']}: blocker {truth['blocker']} is missed: {doc.get('blockers')}")
         if "contended" in truth and not any(
@@ -192,21 +204,27 @@ class Tally:
 
     def __init__(self):
         self.right, self.wrong, self.left_out = 0, [], []
+        self.false_owners = self.false_deadlocks = self.missed_deadlocks = 0
+
+    def judge_thread(self, truth, wait, build, label):
+        wrong = wrong_answers(truth, wait, build)
+        self.false_owners += false_owner(truth, wait)
+        if wrong:
+            self.wrong.append(f"{label} {truth['row']}: {'; '.join(wrong)}: {json.dumps(wait)} of {json.dumps(truth)}")
+        self.right += not wrong
 
     def add(self, truths, doc, build, label=""):
         waits = waits_of(doc)
         for truth in truths:
             if "left_out" in truth:
                 self.left_out.append(f"{label} {truth['row']}: {truth['left_out']}")
-            if "tid" not in truth:
+            if "tid" not in truth or truth.get("outside"):
                 continue
-            wrong = wrong_answers(truth, waits.get(truth["tid"]), build)
-            if wrong:
-                self.wrong.append(f"{label} {truth['row']}: {'; '.join(wrong)}: "
-                                  f"{json.dumps(waits.get(truth['tid']))} of {json.dumps(truth)}")
-            else:
-                self.right += 1
-        told = wrong_of_report(truths, doc, build)
+            self.judge_thread(truth, waits.get(truth["tid"]), build, label)
+        missed, false, other = wrong_deadlocks(truths, doc, BUILDS[build][1])
+        told = missed + false + other + wrong_blockers(truths, doc)
+        self.false_deadlocks += len(false)
+        self.missed_deadlocks += len(missed)
         self.wrong += [f"{label} {text}" for text in told]
         self.right += not told
 

@@ -40,8 +40,8 @@ static NOINLINE void read_descriptor(struct actor *me)
 	int fd = number_of(me);
 
 	truth(me->row, "'kind':'%s','fd':%d,'call':'read'", me->row, fd);
-	if (read(fd, buffer, sizeof(buffer)) >= 0)
-		abort();
+	for (;;)
+		(void)!read(fd, buffer, sizeof(buffer));
 }
 
 static NOINLINE void read_timer(struct actor *me)
@@ -49,8 +49,8 @@ static NOINLINE void read_timer(struct actor *me)
 	uint64_t count;
 
 	truth(me->row, "'kind':'timerfd','fd':%d,'most_s':%d", number_of(me), LONG_SECONDS);
-	if (read(number_of(me), &count, sizeof(count)) >= 0)
-		abort();
+	for (;;)
+		(void)!read(number_of(me), &count, sizeof(count));
 }
 
 static NOINLINE void read_signals(struct actor *me)
@@ -59,8 +59,8 @@ static NOINLINE void read_signals(struct actor *me)
 
 	truth(me->row, "'kind':'signalfd','fd':%d,'signals':[%d,%d]", number_of(me), SIGUSR1,
 	      SIGTERM);
-	if (read(number_of(me), &info, sizeof(info)) >= 0)
-		abort();
+	for (;;)
+		(void)!read(number_of(me), &info, sizeof(info));
 }
 
 static NOINLINE void receive_message(struct actor *me)
@@ -68,8 +68,8 @@ static NOINLINE void receive_message(struct actor *me)
 	char buffer[64];
 
 	truth(me->row, "'kind':'mqueue','fd':%d", number_of(me));
-	if (mq_receive(number_of(me), buffer, sizeof(buffer), NULL) >= 0)
-		abort();
+	for (;;)
+		(void)!mq_receive(number_of(me), buffer, sizeof(buffer), NULL);
 }
 
 static int own_queue(void)
@@ -129,8 +129,8 @@ static NOINLINE void in_poll(struct actor *me)
 
 	truth(me->row, "'kind':'poll','fd_count':2,'fds':[%d,%d],'timed':false", fds[0].fd,
 	      fds[1].fd);
-	if (poll(fds, 2, -1) >= 0)
-		abort();
+	for (;;)
+		(void)!poll(fds, 2, -1);
 }
 
 static NOINLINE void in_ppoll(struct actor *me)
@@ -140,8 +140,8 @@ static NOINLINE void in_ppoll(struct actor *me)
 
 	truth(me->row, "'kind':'poll','fd_count':1,'fds':[%d],'timed':true,'most_s':%d", fds[0].fd,
 	      LONG_SECONDS);
-	if (ppoll(fds, 1, &timeout, NULL) >= 0)
-		abort();
+	for (;;)
+		(void)!ppoll(fds, 1, &timeout, NULL);
 }
 
 static NOINLINE void in_select(struct actor *me)
@@ -155,9 +155,11 @@ static NOINLINE void in_select(struct actor *me)
 	FD_SET(other, &set);
 	truth(me->row, "'kind':'select','fds':[%d,%d],'timed':%s", one, other,
 	      me->number ? "true" : "false");
-	if (me->number ? pselect(other + 1, &set, NULL, NULL, &timeout, NULL)
-		       : select(other + 1, &set, NULL, NULL, NULL))
-		abort();
+	for (;;)
+		if (me->number)
+			pselect(other + 1, &set, NULL, NULL, &timeout, NULL);
+		else
+			select(other + 1, &set, NULL, NULL, NULL);
 }
 
 static NOINLINE void in_pselect(struct actor *me)
@@ -193,12 +195,13 @@ static NOINLINE void in_epoll(struct actor *me)
 	watch(epoll, timerfd_create(CLOCK_MONOTONIC, 0));
 	truth(me->row,
 	      "'kind':'epoll','fd':%d,'fd_count':4,'listening':1,'connected':1,"
-	      "'listen_address':'tcp 127.0.0.1:%d','timed':%s",
-	      epoll, ntohs(address.sin_port), me->number ? "true" : "false");
-	if (me->number == 2)
+	      "'listen_address':['127.0.0.1:%d','tcp 127.0.0.1:%d'],'timed':%s",
+	      epoll, ntohs(address.sin_port), ntohs(address.sin_port),
+	      me->number ? "true" : "false");
+	while (me->number == 2)
 		syscall(441 /* epoll_pwait2 */, epoll, &event, 1, &timeout, NULL, 8);
-	epoll_wait(epoll, &event, 1, me->number ? LONG_SECONDS * 1000 : -1);
-	abort();
+	for (;;)
+		epoll_wait(epoll, &event, 1, me->number ? LONG_SECONDS * 1000 : -1);
 }
 
 static NOINLINE void in_epoll_timed(struct actor *me)
@@ -243,8 +246,8 @@ static void child_stops(void *unused)
 static NOINLINE void wait_for_child(struct actor *me)
 {
 	truth(me->row, "'kind':'child','children':[%d]", number_of(me));
-	if (waitpid(number_of(me), NULL, 0) >= 0)
-		abort();
+	for (;;)
+		(void)!waitpid(number_of(me), NULL, 0);
 }
 
 static NOINLINE void waitid_for_child(struct actor *me)
@@ -252,8 +255,8 @@ static NOINLINE void waitid_for_child(struct actor *me)
 	siginfo_t info;
 
 	truth(me->row, "'kind':'child','children':[%d]", number_of(me));
-	if (waitid(P_PID, (id_t)number_of(me), &info, WEXITED) == 0)
-		abort();
+	for (;;)
+		(void)!waitid(P_PID, (id_t)number_of(me), &info, WEXITED);
 }
 
 static NOINLINE void waitid_for_pidfd(struct actor *me)
@@ -262,8 +265,8 @@ static NOINLINE void waitid_for_pidfd(struct actor *me)
 	siginfo_t info;
 
 	truth(me->row, "'kind':'child','children':[%d]", number_of(me));
-	if (waitid((idtype_t)PIDFD, (id_t)pidfd, &info, WEXITED) == 0)
-		abort();
+	for (;;)
+		(void)!waitid((idtype_t)PIDFD, (id_t)pidfd, &info, WEXITED);
 }
 
 static NOINLINE void wait_for_any(struct actor *me)
@@ -271,8 +274,8 @@ static NOINLINE void wait_for_any(struct actor *me)
 	const pid_t *children = me->object;
 
 	truth(me->row, "'kind':'child','children':[%d,%d]", children[0], children[1]);
-	if (waitpid(-1, NULL, 0) >= 0)
-		abort();
+	for (;;)
+		(void)!waitpid(-1, NULL, 0);
 }
 
 static void make_children(const char *unused)
@@ -353,10 +356,10 @@ static NOINLINE void wait_for_signal(struct actor *me)
 	sigaddset(&set, SIGRTMIN + 3);
 	truth(me->row, "'kind':'signal','signals':[%d,%d],'timed':%s", SIGUSR1, SIGRTMIN + 3,
 	      me->number ? "true" : "false");
-	if (me->number)
+	while (me->number)
 		sigtimedwait(&set, NULL, &timeout);
-	sigwait(&set, &got);
-	abort();
+	for (;;)
+		sigwait(&set, &got);
 }
 
 static NOINLINE void wait_for_signal_timed(struct actor *me)
@@ -371,8 +374,8 @@ static NOINLINE void suspend(struct actor *me)
 
 	sigemptyset(&set);
 	truth(me->row, "'kind':'signal'");
-	sigsuspend(&set);
-	abort();
+	for (;;)
+		sigsuspend(&set);
 }
 
 static NOINLINE void in_pause(struct actor *me)
@@ -402,8 +405,8 @@ static NOINLINE void receive(struct actor *me)
 	struct message message;
 
 	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'read'", number_of(me));
-	msgrcv(number_of(me), &message, sizeof(message.text), 7, 0);
-	abort();
+	for (;;)
+		msgrcv(number_of(me), &message, sizeof(message.text), 7, 0);
 }
 
 static NOINLINE void send_to_full(struct actor *me)
@@ -413,8 +416,8 @@ static NOINLINE void send_to_full(struct actor *me)
 	while (msgsnd(number_of(me), &message, sizeof(message.text), IPC_NOWAIT) == 0)
 		;
 	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'write'", number_of(me));
-	msgsnd(number_of(me), &message, sizeof(message.text), 0);
-	abort();
+	for (;;)
+		msgsnd(number_of(me), &message, sizeof(message.text), 0);
 }
 
 static NOINLINE void decrement(struct actor *me)
@@ -422,8 +425,8 @@ static NOINLINE void decrement(struct actor *me)
 	struct sembuf operation = { .sem_num = 1, .sem_op = -1 };
 
 	truth(me->row, "'kind':'sysv_semaphore','id':%d", number_of(me));
-	semop(number_of(me), &operation, 1);
-	abort();
+	for (;;)
+		semop(number_of(me), &operation, 1);
 }
 
 /* Queues outlive processes: a child in a session of its own removes them when we end. */
@@ -496,8 +499,8 @@ static NOINLINE void in_uring(struct actor *me)
 		return;
 	}
 	truth(me->row, "'kind':'io_uring','fd':%d", fd);
-	syscall(426 /* io_uring_enter */, fd, 0, 1, 1 /* GETEVENTS */, NULL, 0);
-	abort();
+	for (;;)
+		syscall(426 /* io_uring_enter */, fd, 0, 1, 1 /* GETEVENTS */, NULL, 0);
 }
 
 static NOINLINE void in_aio(struct actor *me)
@@ -510,8 +513,8 @@ static NOINLINE void in_aio(struct actor *me)
 		return;
 	}
 	truth(me->row, "'kind':'aio'");
-	syscall(SYS_io_getevents, context, 1, 1, event, NULL);
-	abort();
+	for (;;)
+		syscall(SYS_io_getevents, context, 1, 1, event, NULL);
 }
 
 static void make_rings(const char *unused)
@@ -526,9 +529,11 @@ static _Atomic int raw_word[32];
 
 static NOINLINE void in_futex(struct actor *me)
 {
-	truth(me->row, "'kind':['futex','atomic'],'address':'%p','owner':0", me->object);
-	syscall(SYS_futex, me->object, 0x80 /* PRIVATE */, 0, NULL, NULL, 0);
-	abort();
+	truth(me->row,
+	      "'kind':['futex','atomic'],'address':'%p','owner':0,'confidence':['guess','likely']",
+	      me->object);
+	for (;;)
+		syscall(SYS_futex, me->object, 0x80 /* PRIVATE */, 0, NULL, NULL, 0);
 }
 
 /* Around it stands what a mutex of thread 1 would look like. */
@@ -536,9 +541,9 @@ static NOINLINE void in_false_mutex(struct actor *me)
 {
 	raw_word[16] = 2;
 	raw_word[18] = 1;
-	truth(me->row, "'owner':0");
-	syscall(SYS_futex, &raw_word[16], 0x80 /* PRIVATE */, 2, NULL, NULL, 0);
-	abort();
+	truth(me->row, "'owner':0,'confidence':['guess','likely']");
+	for (;;)
+		syscall(SYS_futex, &raw_word[16], 0x80 /* PRIVATE */, 2, NULL, NULL, 0);
 }
 
 static void make_raw(const char *unused)

@@ -171,8 +171,8 @@ static NOINLINE void first_once(struct actor *me)
 
 static NOINLINE void second_once(struct actor *me)
 {
-	truth(me->row, "'kind':'once','address':'%p','owner':%d", (void *)&once,
-	      HAS_GLIBC ? me->other->tid : 0);
+	truth(me->row, "'kind':'once','address':'%p','owner':%s%d]", (void *)&once,
+	      HAS_GLIBC ? "[" : "[0,", me->other->tid);
 	pthread_once(&once, run_once);
 }
 

@@ -60,13 +60,11 @@ static NOINLINE void wait_with(struct actor *me)
 	if (wanted->write)
 		fill(wanted->fd);
 	truth(wanted->row, "'fd':%d,%s", wanted->fd, wanted->truth);
-	if (wanted->write)
-		while (write(wanted->fd, block, sizeof(block)) > 0)
-			;
-	else
-		while (read(wanted->fd, block, sizeof(block)) > 0)
-			;
-	abort();
+	for (;;)
+		if (wanted->write)
+			(void)!write(wanted->fd, block, sizeof(block));
+		else
+			(void)!read(wanted->fd, block, sizeof(block));
 }
 
 __attribute__((format(printf, 4, 5))) static void want(const char *row, int fd, bool write,
@@ -129,8 +127,8 @@ static NOINLINE void open_fifo(struct actor *me)
 	bool write = strstr(path, "/write") != NULL;
 
 	truth(me->row, "'kind':'fifo_open','path':'%s'", path);
-	if (open(path, write ? O_WRONLY : O_RDONLY) >= 0)
-		abort();
+	for (;;)
+		(void)!open(path, write ? O_WRONLY : O_RDONLY);
 }
 
 static void make_fifos(const char *where)
@@ -170,8 +168,8 @@ static NOINLINE void connect_unix(struct actor *me)
 
 	truth(me->row, "'kind':'unix','fd':%d,'call':'connect','peers':[%ld],'backlog_max':0", fd,
 	      me->other->number);
-	if (connect(fd, (struct sockaddr *)address, sizeof(*address)) == 0)
-		abort();
+	for (;;)
+		(void)!connect(fd, (struct sockaddr *)address, sizeof(*address));
 }
 
 static NOINLINE void accept_one(struct actor *me)
@@ -180,8 +178,8 @@ static NOINLINE void accept_one(struct actor *me)
 
 	truth(me->row, "'fd':%d,'call':'accept','backlog':0,'backlog_max':7,'kind':'%s'", fd,
 	      strncmp(me->row, "tcp", 3) == 0 ? "tcp" : "unix");
-	accept(fd, NULL, NULL);
-	abort();
+	for (;;)
+		accept(fd, NULL, NULL);
 }
 
 static void make_unix(const char *unused)
@@ -267,8 +265,8 @@ static NOINLINE void connect_tcp(struct actor *me)
 	truth(me->row,
 	      "'kind':'tcp','fd':%d,'call':'connect','state':'syn_sent','remote':'127.0.0.1:%d'",
 	      fd, ntohs(address->sin_port));
-	if (connect(fd, (struct sockaddr *)address, sizeof(*address)) == 0)
-		abort();
+	for (;;)
+		(void)!connect(fd, (struct sockaddr *)address, sizeof(*address));
 }
 
 static void make_tcp(const char *unused)
@@ -340,7 +338,7 @@ static void hold_lock(void *argument)
 			_exit(0);
 		close(life[1]);
 		lock->holder = getpid();
-		truth("file_lock.heir", "'kind':'pipe','call':'read'");
+		truth("file_lock.heir", "'outside':true");
 		if (read(life[0], &byte, 1) <= 0)
 			_exit(0);
 	}
@@ -355,8 +353,8 @@ static NOINLINE void want_lock(struct actor *me)
 
 	truth(me->row, "'kind':'file_lock','fd':%d,'path':'%s','holders':[%d]", fd,
 	      path_of(lock->name), lock->holder);
-	take(lock, fd);
-	abort();
+	for (;;)
+		take(lock, fd);
 }
 
 static void make_locks(const char *where)
