@@ -90,9 +90,12 @@ static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
 	for (size_t i = 0; i < count; i++)
 		if (lives(&all[children[i]]))
 			pids[living++] = all[children[i]].pid;
-	/* Without --no-children all of them are in the report. */
+	/*
+	 * Without --no-children all of them are in the report; but the first process of a namespace
+	 * inherits others' children.
+	 */
 	return wait_for(waits, waiter, CROWD_ALL, parent->pid, pids, living,
-			waits->analysis->options->children);
+			waits->analysis->options->children && !parent->is_namespace_init);
 }
 
 /* A group is 0 or below; which processes are in it, the capture does not say. */

@@ -107,6 +107,9 @@ static struct stacksnap_error *fill(struct snap_wait_analysis *waits, const pid_
 				process == SIZE_MAX ? outside_party(waits, pids[i])
 						    : inside_party(waits, process);
 	}
+	/* Nobody at the other end of what a thread waits for: somebody was not seen. */
+	if (crowd->total == 0)
+		crowd->whole = false;
 	if (set->count)
 		crowd->set = waits->set_count++;
 	return NULL;

@@ -138,14 +138,16 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 }
 
 /* Of a FIFO with a name anybody may open an end, so who has one now does not decide. */
-static struct stacksnap_error *find_peers(struct snap_wait_analysis *waits,
-					  struct snap_waiter *waiter,
-					  const struct snap_descriptor *descriptor)
+struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
+					     struct snap_waiter *waiter,
+					     const struct snap_descriptor *descriptor,
+					     enum snap_wait_mode mode)
 {
-	enum snap_wait_mode mode = waiter->wait->mode;
 	const struct snap_wait_crowd *crowd;
 	struct stacksnap_error *err;
 
+	if (descriptor->kind == SNAP_DESCRIPTOR_SOCKET)
+		return snap_wait_find_socket_peers(waits, waiter, descriptor, mode);
 	if ((descriptor->kind != SNAP_DESCRIPTOR_PIPE &&
 	     descriptor->kind != SNAP_DESCRIPTOR_FIFO) ||
 	    descriptor->inode == 0 || mode == SNAP_WAIT_ANY_MODE)
@@ -186,5 +188,5 @@ struct stacksnap_error *snap_wait_explain_descriptor(struct snap_wait_analysis *
 	wait->path = snap_wait_path(waits, descriptor);
 	waiter->object = object_of(waiter, kind, descriptor);
 	set_details(wait, descriptor);
-	return find_peers(waits, waiter, descriptor);
+	return snap_wait_find_peers(waits, waiter, descriptor, wait->mode);
 }

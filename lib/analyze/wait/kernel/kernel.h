@@ -120,6 +120,19 @@ int32_t snap_wait_call_fd(const struct snap_waiter *waiter);
 const char *snap_wait_path(struct snap_wait_analysis *waits,
 			   const struct snap_descriptor *descriptor);
 
+/*
+ * Peers and edges of a wait for one descriptor: who has the other end of a pipe, FIFO or
+ * connection, as `mode` says what is waited for. Of other kinds nothing.
+ */
+struct stacksnap_error *snap_wait_find_peers(struct snap_wait_analysis *waits,
+					     struct snap_waiter *waiter,
+					     const struct snap_descriptor *descriptor,
+					     enum snap_wait_mode mode) _must_check_;
+struct stacksnap_error *snap_wait_find_socket_peers(struct snap_wait_analysis *waits,
+						    struct snap_waiter *waiter,
+						    const struct snap_descriptor *descriptor,
+						    enum snap_wait_mode mode) _must_check_;
+
 /* "10.0.0.4:51234", or the name of a unix socket; NULL: it has none. */
 const char *snap_wait_local_text(struct snap_wait_analysis *waits,
 				 const struct snap_socket *socket);

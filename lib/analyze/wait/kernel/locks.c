@@ -183,11 +183,11 @@ static void set_holders(struct snap_waiter *waiter, const struct snap_wait_crowd
 	wait->peers = NULL;
 	wait->peer_count = 0;
 	wait->peer_total = 0;
+	if (crowd->total)
+		wait->owner_lack = SNAP_OWNER_KNOWN;
 	if (crowd->total == 1) {
 		wait->has_owner = true;
 		wait->owner = crowd->parties[0];
-	} else if (crowd->total == 0) {
-		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
 	}
 }
 
@@ -249,7 +249,8 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	if (!wait)
 		return snap_error_no_memory();
 	wait->fd = snap_wait_call_fd(waiter);
-	wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+	wait->owner_lack = waits->facts->lacks & SNAP_LACK_RIGHTS ? SNAP_OWNER_OTHER_USER
+								  : SNAP_OWNER_NOT_SEEN;
 	request = read_request(waiter);
 	file = snap_wait_descriptor(waiter, wait->fd);
 	wait->path = snap_wait_path(waits, file);
@@ -264,9 +265,7 @@ struct stacksnap_error *snap_wait_explain_file_lock(struct snap_wait_analysis *w
 	if (!held)
 		return NULL;
 	err = find_holders(waits, held, &crowd);
-	if (err)
-		return err;
-	wait->owner_lack = SNAP_OWNER_KNOWN;
-	set_holders(waiter, crowd);
-	return NULL;
+	if (!err)
+		set_holders(waiter, crowd);
+	return err;
 }

@@ -22,6 +22,7 @@ struct watch {
 	struct snap_waiter *waiter;
 	int32_t fds[MOST_LISTED];
 	size_t count;
+	bool reads, writes; /* something of them is waited for */
 	const struct snap_socket *listener;
 };
 
@@ -90,6 +91,26 @@ static struct stacksnap_error *keep(struct watch *watch)
 	return wait->listening == 1 ? name_listener(watch) : NULL;
 }
 
+/* Who waits for one descriptor alone waits for whoever has its other end, as in read(2). */
+static struct stacksnap_error *conclude(struct watch *watch)
+{
+	struct snap_wait *wait = watch->waiter->wait;
+	const struct snap_descriptor *only;
+	struct stacksnap_error *err = keep(watch);
+
+	if (err || wait->fds_cut || watch->count > 1)
+		return err;
+	if (watch->count == 0) {
+		wait->kind = SNAP_WAIT_SLEEP;
+		return NULL;
+	}
+	only = snap_wait_descriptor(watch->waiter, watch->fds[0]);
+	if (!only || watch->reads == watch->writes)
+		return NULL;
+	return snap_wait_find_peers(watch->waits, watch->waiter, only,
+				    watch->reads ? SNAP_WAIT_READ : SNAP_WAIT_WRITE);
+}
+
 /* ---- poll ---- */
 
 static struct stacksnap_error *explain_poll(struct watch *watch)
@@ -108,15 +129,29 @@ static struct stacksnap_error *explain_poll(struct watch *watch)
 			break;
 		}
 		/* The kernel looks at no number below 0 (poll(2)). */
-		if (polled.fd >= 0)
-			add_descriptor(watch, polled.fd);
+		if (polled.fd < 0)
+			continue;
+		add_descriptor(watch, polled.fd);
+		watch->writes |= (polled.events & (POLLOUT | POLLWRNORM)) != 0;
+		watch->reads |= (polled.events & ~(POLLOUT | POLLWRNORM)) != 0;
 	}
-	if (watch->count == 0 && !wait->fds_cut)
-		wait->kind = SNAP_WAIT_SLEEP;
-	return keep(watch);
+	return conclude(watch);
 }
 
 /* ---- select ---- */
+
+/* The second of the three sets is of those that are to be written to. */
+static void add_set(struct watch *watch, uint64_t *all, const uint64_t *set, size_t words,
+		    int which)
+{
+	for (size_t i = 0; i < words; i++) {
+		all[i] |= set[i];
+		if (set[i] && which == 2)
+			watch->writes = true;
+		else if (set[i])
+			watch->reads = true;
+	}
+}
 
 static struct stacksnap_error *explain_select(struct watch *watch)
 {
@@ -137,8 +172,7 @@ static struct stacksnap_error *explain_select(struct watch *watch)
 		if (!snap_wait_read(watch->waiter, arguments[i], set, words * sizeof(*set)))
 			wait->fds_cut = true;
 		else
-			for (size_t k = 0; k < words; k++)
-				all[k] |= set[k];
+			add_set(watch, all, set, words, i);
 	}
 	wait->fd_count = 0;
 	for (int32_t fd = 0; fd < most; fd++) {
@@ -147,9 +181,7 @@ static struct stacksnap_error *explain_select(struct watch *watch)
 		wait->fd_count++;
 		add_descriptor(watch, fd);
 	}
-	if (watch->count == 0 && !wait->fds_cut)
-		wait->kind = SNAP_WAIT_SLEEP;
-	return keep(watch);
+	return conclude(watch);
 }
 
 /* ---- epoll ---- */

@@ -122,6 +122,23 @@ static struct stacksnap_error *set_peer(struct snap_wait_analysis *waits,
 	return err;
 }
 
+struct stacksnap_error *snap_wait_find_socket_peers(struct snap_wait_analysis *waits,
+						    struct snap_waiter *waiter,
+						    const struct snap_descriptor *descriptor,
+						    enum snap_wait_mode mode)
+{
+	const struct snap_socket *socket = snap_wait_descriptor_socket(waits, waiter, descriptor);
+	const struct snap_socket *peer;
+	struct stacksnap_error *err;
+
+	if (!socket)
+		return NULL;
+	err = snap_wait_socket_peer(waits, socket, &peer);
+	if (err || !peer)
+		return err;
+	return set_peer(waits, waiter, peer, is_stream(socket) && mode != SNAP_WAIT_ANY_MODE);
+}
+
 /* ---- connect ---- */
 
 /*
@@ -238,7 +255,5 @@ struct stacksnap_error *snap_wait_explain_socket(struct snap_wait_analysis *wait
 	set_queues(wait, socket);
 	if (connects && socket->family == SNAP_SOCKET_UNIX)
 		return connect_unix(waits, waiter, socket);
-	if (!peer)
-		return NULL;
-	return set_peer(waits, waiter, peer, is_stream(socket) && wait->mode != SNAP_WAIT_ANY_MODE);
+	return snap_wait_find_socket_peers(waits, waiter, descriptor, wait->mode);
 }

@@ -110,17 +110,25 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 static const char *read_path(struct snap_wait_analysis *waits, const struct snap_waiter *waiter)
 {
 	char path[256];
+	size_t size = 0, step = 128;
 	int at = waiter->row->pointer;
 
 	if ((waiter->row->call != SNAP_CALL_OPEN && waiter->row->call != SNAP_CALL_STAT) || at < 0)
 		return NULL;
-	for (size_t i = 0; i < sizeof(path); i++) {
-		if (!snap_wait_read(waiter, waiter->call.arguments[at] + i, &path[i], 1))
-			return NULL;
-		if (!path[i])
+	/* In pieces that become smaller towards the end of what was copied. */
+	while (size < sizeof(path) - 1 && step > 0) {
+		if (step > sizeof(path) - 1 - size ||
+		    !snap_wait_read(waiter, waiter->call.arguments[at] + size, path + size, step)) {
+			step /= 2;
+			continue;
+		}
+		if (memchr(path + size, '\0', step))
 			return snap_analysis_text(waits->analysis, path);
+		size += step;
 	}
-	path[sizeof(path) - 1] = '\0';
+	if (size < sizeof(path) - 1)
+		return NULL;
+	path[size] = '\0';
 	return snap_analysis_text(waits->analysis, path);
 }
 
