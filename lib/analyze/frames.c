@@ -92,9 +92,14 @@ static void flag_system(struct snap_query *query, const char *path, bool static_
 	for (size_t i = 0; i < query->entry_count; i++) {
 		struct snap_entry *entry = &query->entries[i];
 
-		entry->system = module_is_system ||
-				snap_classify_system_function(entry->symbol, entry->function,
-							      static_program);
+		if (entry->language)
+			entry->system = snap_classify_managed_system(
+				entry->language, entry->symbol ? entry->symbol : entry->function,
+				entry->file);
+		else
+			entry->system = module_is_system ||
+					snap_classify_system_function(
+						entry->symbol, entry->function, static_program);
 	}
 }
 

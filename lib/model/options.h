@@ -172,6 +172,7 @@ struct snap_options {
 	bool symbols;        /* false: -q */
 	bool inlines, lines; /* default true */
 	bool raw_names;      /* -r */
+	bool go_names;       /* Go code is named as Go does it, with its language: recordings */
 	enum snap_perf_map perf_map;
 	bool debuginfod;
 	const char **debug_dirs; /* --debug-dir, in order */

@@ -123,6 +123,17 @@ class Recorded(Case):
                          [("0", 10), ("1", 10), ("2", 10)])
         self.assertIn(";request=1;", self.render("folded", "--group-by", "label:request"))
 
+    def test_threads_of_go_are_named_as_goroutines_are(self):
+        program = self.waiting_program()
+        document = self.record(program.pid, "--task-hz", "0")
+        entries = [e for s in stacks(document) for e in s["entries"]]
+        self.assertEqual({e.get("language") for e in entries}, {"go"})
+        main = next(e for e in entries if e["function"] == "main.main")
+        self.assertTrue(main["file"].endswith("/waiting.go"))
+        self.assertEqual((main.get("system"), main["module"]), (None, os.path.realpath(f"/proc/{program.pid}/exe")))
+        self.assertEqual({e.get("system") for e in entries if e["function"].startswith("runtime.")}, {True})
+        self.assertNotIn("abi0", "".join(e["function"] for e in entries))
+
     def test_filters(self):
         program = self.waiting_program()
         self.record(program.pid)

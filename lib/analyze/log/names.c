@@ -34,6 +34,7 @@ static struct stacksnap_error *naming_init(struct naming *naming,
 {
 	/* Who wants raw names has them beside the others; see stacks.c. */
 	naming->options.raw_names = false;
+	naming->options.go_names = naming->options.runtimes & SNAP_RUNTIME_GO;
 	naming->of_frame = calloc(naming->log->frame_count + 1, sizeof(*naming->of_frame));
 	if (!naming->of_frame)
 		return snap_error_no_memory();

@@ -125,3 +125,56 @@ struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
 	}
 	return NULL;
 }
+
+/* ---- as Go names it ---- */
+
+size_t snap_gotable_mark(struct snap_file_symbols *symbols, struct snap_hit *hits, size_t count)
+{
+	const struct snap_go_code *code = code_of(symbols);
+	size_t marked = 0;
+
+	for (size_t i = 0; i < count && code; i++) {
+		struct snap_go_function function;
+		uint32_t offset;
+
+		hits[i].is_go = snap_go_code_function(code, hits[i].vaddr, &function, &offset) &&
+				snap_go_function_name(&code->table, &function)[0];
+		marked += hits[i].is_go;
+	}
+	return marked;
+}
+
+/* Places are told by fill_hit(), as where no other debug information is. */
+static bool rename_hit(struct snap_symbolizer *symbolizer, const struct snap_go_code *code,
+		       struct snap_hit *hit)
+{
+	struct snap_go_function function;
+	const char *name;
+	uint32_t offset;
+
+	if (!snap_go_code_function(code, hit->vaddr, &function, &offset))
+		return true;
+	hit->file = hit->function = NULL;
+	hit->line = hit->column = 0;
+	hit->inline_count = 0;
+	name = snap_go_function_name(&code->table, &function);
+	hit->symbol = name;
+	hit->symbol_length = strlen(name);
+	hit->symbol_rank = UINT_MAX;
+	return fill_hit(symbolizer, code, hit);
+}
+
+struct stacksnap_error *snap_gotable_rename(struct snap_symbolizer *symbolizer,
+					    struct snap_file_symbols *symbols,
+					    struct snap_hit *hits, size_t count)
+{
+	const struct snap_go_code *code = code_of(symbols);
+
+	for (size_t i = 0; i < count && code; i++) {
+		if (snap_options_cancelled(symbolizer->options))
+			return snap_error_cancelled();
+		if (hits[i].is_go && !rename_hit(symbolizer, code, &hits[i]))
+			return snap_error_no_memory();
+	}
+	return NULL;
+}

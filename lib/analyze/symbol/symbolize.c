@@ -6,6 +6,7 @@
  * wanted. What Go code is, its own table tells where these do not. Then the entries are put together.
  */
 #include "analyze/dwarf/dwarf.h"
+#include "analyze/runtime/go/table.h"
 
 #include <string.h>
 
@@ -238,7 +239,7 @@ static struct stacksnap_error *find_places(struct snap_symbolizer *symbolizer,
 	if (dwarf->out_of_memory)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
-		if (units[i])
+		if (units[i] && !hits[i].is_go)
 			located[found++] = (struct located){ units[i], &hits[i] };
 	if (found == 0)
 		return NULL;
@@ -256,6 +257,30 @@ static const char *display_name(struct snap_symbolizer *symbolizer, const char *
 	if (!name || !is_linkage || symbolizer->options->raw_names)
 		return name;
 	return snap_symbolizer_demangle(symbolizer, name);
+}
+
+/* As its runtime shows it, and what says that it is of it. NULL without memory. */
+static const char *go_name(struct snap_symbolizer *symbolizer, const char *name)
+{
+	char text[SNAP_MAX_NAME];
+	const char *shown = symbolizer->options->raw_names
+				    ? name
+				    : snap_go_shown_name(name, text, sizeof(text));
+
+	return shown == name ? name : snap_intern(&symbolizer->names, shown, strlen(shown));
+}
+
+static bool fill_go_entries(struct snap_symbolizer *symbolizer, struct snap_query *query)
+{
+	for (size_t i = 0; i < query->entry_count; i++) {
+		struct snap_entry *entry = &query->entries[i];
+
+		entry->language = "go";
+		entry->function = entry->symbol ? go_name(symbolizer, entry->symbol) : NULL;
+		if (entry->symbol && !entry->function)
+			return false;
+	}
+	return true;
 }
 
 static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_hit *hit,
@@ -295,7 +320,26 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	entries[count - 1].function = display_name(symbolizer, name, is_linkage);
 	query->entries = entries;
 	query->entry_count = count;
+	if (hit->is_go)
+		return fill_go_entries(symbolizer, query);
 	return !name || entries[count - 1].function;
+}
+
+/* By symbols and debug information. */
+static struct stacksnap_error *find_others(struct snap_symbolizer *symbolizer,
+					   struct snap_file_symbols *symbols, struct snap_hit *hits,
+					   size_t count)
+{
+	struct stacksnap_error *err = find_names(symbolizer, symbols, hits, count);
+
+	if (err)
+		return err;
+	if (snap_options_cancelled(symbolizer->options))
+		return snap_error_cancelled();
+	if (!symbolizer->options->lines && !symbolizer->options->inlines)
+		return NULL;
+	err = find_places(symbolizer, symbols, hits, count);
+	return err ? err : snap_gotable_find(symbolizer, symbols, hits, count);
 }
 
 static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
@@ -304,23 +348,19 @@ static struct stacksnap_error *find_all(struct snap_symbolizer *symbolizer,
 {
 	_cleanup_free_ struct snap_hit *hits = calloc(count, sizeof(*hits));
 	struct stacksnap_error *err;
+	size_t go = 0;
 
 	if (!hits)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		hits[i].vaddr = queries[i].vaddr;
-	err = find_names(symbolizer, symbols, hits, count);
+	if (symbolizer->options->go_names)
+		go = snap_gotable_mark(symbols, hits, count);
+	err = go < count ? find_others(symbolizer, symbols, hits, count) : NULL;
+	if (!err && go)
+		err = snap_gotable_rename(symbolizer, symbols, hits, count);
 	if (err)
 		return err;
-	if (snap_options_cancelled(symbolizer->options))
-		return snap_error_cancelled();
-	if (symbolizer->options->lines || symbolizer->options->inlines) {
-		err = find_places(symbolizer, symbols, hits, count);
-		if (!err)
-			err = snap_gotable_find(symbolizer, symbols, hits, count);
-		if (err)
-			return err;
-	}
 	for (size_t i = 0; i < count; i++)
 		if (!fill_entries(symbolizer, &hits[i], &queries[i]))
 			return snap_error_no_memory();

@@ -63,6 +63,7 @@ struct snap_hit {
 	size_t inline_count;
 	const char *function; /* the real function by DWARF: linkage or qualified name; interned */
 	bool function_is_linkage;
+	bool is_go; /* Go code, to be named as Go does it */
 };
 
 /* What is known of a file, made when it is first asked for; NULL without memory. */
@@ -115,6 +116,12 @@ void snap_gotable_name(struct snap_file_symbols *symbols, struct snap_hit *hits,
 struct stacksnap_error *snap_gotable_find(struct snap_symbolizer *symbolizer,
 					  struct snap_file_symbols *symbols, struct snap_hit *hits,
 					  size_t count) _must_check_;
+/* Tells which hits are Go code; how many they are. */
+size_t snap_gotable_mark(struct snap_file_symbols *symbols, struct snap_hit *hits, size_t count);
+/* Names those, with lines and inlined functions, whatever else has named them. NO_MEMORY, CANCELLED. */
+struct stacksnap_error *snap_gotable_rename(struct snap_symbolizer *symbolizer,
+					    struct snap_file_symbols *symbols,
+					    struct snap_hit *hits, size_t count) _must_check_;
 void snap_gotable_close(struct snap_file_symbols *symbols);
 
 /* The first of `count` sorted hits that is not below `vaddr`; `count` if all are. */

@@ -102,9 +102,12 @@ struct walk {
 	size_t gap_frame; /* the last one before the gap */
 };
 
+/* Of what an interpreter runs: Go is machine code, which nothing runs. */
 static const char *language_of(const struct snap_frame *frame)
 {
-	return frame->entries->language;
+	const char *language = frame->entries->language;
+
+	return language && strcmp(language, "go") == 0 ? NULL : language;
 }
 
 /* A native frame right behind managed ones: the loop that runs them. */

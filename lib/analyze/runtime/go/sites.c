@@ -89,23 +89,17 @@ const struct snap_go_site *snap_go_site(struct snap_go *go, uint64_t pc, bool is
 
 /* ---- names ---- */
 
-/* Type arguments stand in the table by their shapes, which Go does not print either. */
 static const char *shown_name(struct snap_go *go, const char *name)
 {
 	char text[SNAP_MAX_NAME];
-	const char *open = strchr(name, '['), *close = strrchr(name, ']');
-	int length;
+	const char *shown;
 
 	if (go->process->options->raw_names)
 		return name;
-	if (strcmp(name, "runtime.gopanic") == 0)
-		return "panic";
-	if (!open || !close || close < open)
-		return name;
-	length = snprintf(text, sizeof(text), "%.*s[...]%s", (int)(open - name), name, close + 1);
-	if (length < 0 || (size_t)length >= sizeof(text))
-		return name;
-	name = snap_intern(go->process->strings, text, (size_t)length);
+	shown = snap_go_shown_name(name, text, sizeof(text));
+	if (shown != text)
+		return shown;
+	name = snap_intern(go->process->strings, text, strlen(text));
 	go->no_memory |= !name;
 	return name;
 }

@@ -388,6 +388,19 @@ bool snap_go_trees_fit(const struct snap_go_table *table, struct snap_bytes tree
 	return true;
 }
 
+const char *snap_go_shown_name(const char *name, char *text, size_t size)
+{
+	const char *open = strchr(name, '['), *close = strrchr(name, ']');
+	int length;
+
+	if (strcmp(name, "runtime.gopanic") == 0)
+		return "panic";
+	if (!open || !close || close < open)
+		return name;
+	length = snprintf(text, size, "%.*s[...]%s", (int)(open - name), name, close + 1);
+	return length < 0 || (size_t)length >= size ? name : text;
+}
+
 uint8_t snap_go_wrapper_kind(const struct snap_go_table *table)
 {
 	struct snap_go_function function;

@@ -78,6 +78,12 @@ bool snap_go_function_find(const struct snap_go_table *table, uint32_t offset,
 const char *snap_go_function_name(const struct snap_go_table *table,
 				  const struct snap_go_function *function);
 
+/*
+ * A function's name as Go prints it: type arguments stand in the table by their shapes, which it
+ * leaves out. `name` itself, a static text, or `text`, which it writes to.
+ */
+const char *snap_go_shown_name(const char *name, char *text, size_t size);
+
 /* The value of a list of the function's at an offset of code. */
 bool snap_go_value(const struct snap_go_table *table, uint32_t list,
 		   const struct snap_go_function *function, uint32_t offset, int32_t *ret);
