@@ -200,6 +200,36 @@ static void test_long_names_are_cut(void **state)
 	assert_true(size_as(bed, "jsonl") < 100 << 20);
 }
 
+/* What programs write is as long as they like: it counts as names do, in each format that prints it. */
+static void test_long_labels_are_cut(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_label labels[8];
+	struct snap_limited limited;
+	char keys[8][8];
+
+	memset(bed->name, 'v', sizeof(bed->name) - 1);
+	for (int i = 0; i < 8; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "key%d", i);
+		labels[i] = (struct snap_label){ keys[i], bed->name };
+	}
+	for (int i = 0; i < STACKS; i++) {
+		bed->stacks[i].frame_count = 1;
+		bed->stacks[i].labels = labels;
+		bed->stacks[i].label_count = 8;
+	}
+	assert_true(STACKS * 8 * (sizeof(bed->name) - 1) > 100 << 20);
+	assert_null(
+		snap_limited_init(&limited, &bed->recording, &bed->options, SNAP_FRAMES_IN_GROUPS));
+	assert_int_equal(strlen(limited.recording.stacks[0].labels[7].value), 259);
+	assert_string_equal(limited.recording.stacks[0].labels[7].key, "key7");
+	assert_int_equal(strlen(labels[7].value), sizeof(bed->name) - 1);
+	snap_limited_deinit(&limited);
+	for (const struct snap_format *format = snap_formats; format->name; format++)
+		if (strcmp(format->name, "snaprec") != 0 && size_as(bed, format->name) > 100 << 20)
+			fail_msg("%s prints %zu bytes", format->name, size_as(bed, format->name));
+}
+
 /* Hundreds of threads in thousands of stacks: groups count all, and list some. */
 static void test_pairs_are_bounded(void **state)
 {
@@ -238,6 +268,7 @@ int main(void)
 		with_bed(test_each_format_is_bounded), with_bed(test_it_is_told),
 		with_bed(test_who_asks_gets_all),      with_bed(test_few_stacks_stay),
 		with_bed(test_long_names_are_cut),     with_bed(test_pairs_are_bounded),
+		with_bed(test_long_labels_are_cut),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

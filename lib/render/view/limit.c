@@ -141,6 +141,22 @@ static void leave_out_stack(struct snap_recorded_stack *stack)
 	};
 }
 
+static bool shorten_labels(struct snap_limit *limit, struct snap_recorded_stack *stack)
+{
+	struct snap_label *labels;
+
+	if (!stack->label_count)
+		return true;
+	labels = snap_arena_memdup(&limit->limited->arena, stack->labels,
+				   stack->label_count * sizeof(*labels));
+	stack->labels = labels;
+	for (size_t i = 0; labels && i < stack->label_count; i++)
+		if (!snap_limit_shorten_text(limit, &labels[i].key) ||
+		    !snap_limit_shorten_text(limit, &labels[i].value))
+			return false;
+	return labels;
+}
+
 static bool shorten_names(struct snap_limit *limit, struct snap_recorded_stack *stack,
 			  const struct snap_frame **frames)
 {
@@ -151,7 +167,8 @@ static bool shorten_names(struct snap_limit *limit, struct snap_recorded_stack *
 		if (!frames[i])
 			return false;
 	}
-	return snap_limit_shorten_text(limit, &stack->description) &&
+	return shorten_labels(limit, stack) &&
+	       snap_limit_shorten_text(limit, &stack->description) &&
 	       snap_limit_shorten_text(limit, &stack->unwind_detail);
 }
 

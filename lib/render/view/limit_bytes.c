@@ -24,6 +24,7 @@ enum {
 	OFFSET_BYTES = 20, /* "+0x…" */
 	ONCE_BYTES = 150,  /* of a frame that tables list, without its texts */
 	GAP_BYTES = 128,
+	LABEL_BYTES = 12, /* of a label, beside its key and its value */
 };
 
 void snap_limit_deinit(struct snap_limit *limit)
@@ -207,6 +208,63 @@ bool snap_limit_frame_bytes(struct snap_limit *limit, const struct snap_recorded
 	return found && !limit->scratch.failed;
 }
 
+/* ---- labels ---- */
+
+/* Whether stacks that have a label begin with it. */
+static bool is_line(const struct snap_options *options, const char *key)
+{
+	if (strncmp(key, "label.", 6) == 0)
+		key += 6;
+	for (size_t i = 0; i < options->group_label_count; i++)
+		if (strcmp(options->group_labels[i], key) == 0)
+			return true;
+	return false;
+}
+
+/* What is printed of a label each time that its stack is. */
+static uint64_t label_bytes(struct snap_limit *limit, const struct snap_label *label)
+{
+	switch (limit->use) {
+	case SNAP_FRAMES_AS_NUMBERS:
+		break;
+	case SNAP_FRAMES_IN_TABLES:
+	case SNAP_FRAMES_IN_ROWS:
+	case SNAP_FRAMES_IN_SAMPLES:
+		return 2 * NUMBER_BYTES;
+	case SNAP_FRAMES_IN_LINES:
+		if (!is_line(limit->options, label->key))
+			break;
+		return SUFFIX_BYTES + text_bytes(limit, label->key) +
+		       text_bytes(limit, label->value);
+	case SNAP_FRAMES_IN_TEXT:
+		if (limit->options->summary)
+			break;
+		return LABEL_BYTES + text_bytes(limit, label->key) +
+		       text_bytes(limit, label->value);
+	case SNAP_FRAMES_IN_GROUPS:
+	case SNAP_FRAMES_IN_TICKS:
+	case SNAP_FRAMES_IN_CHANGES:
+		return LABEL_BYTES + text_bytes(limit, label->key) +
+		       text_bytes(limit, label->value);
+	}
+	return 0;
+}
+
+static bool measure_labels(struct snap_limit *limit, const struct snap_recorded_stack *stack,
+			   uint64_t *ret)
+{
+	*ret = 0;
+	for (size_t i = 0; i < stack->label_count; i++) {
+		const struct snap_label *label = &stack->labels[i];
+
+		*ret += label_bytes(limit, label);
+		if (in_tables(limit->use) &&
+		    (!add_text_once(limit, label->key) || !add_text_once(limit, label->value)))
+			return false;
+	}
+	return true;
+}
+
 /* What is printed with each stack. */
 static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded_stack *stack)
 {
@@ -237,11 +295,14 @@ static bool measure_stack(struct snap_limit *limit, const struct snap_recorded_s
 			  struct snap_limit_stack *of)
 {
 	double bytes, most = 0;
+	uint64_t labels;
 
+	if (!measure_labels(limit, stack, &labels))
+		return false;
 	*of = (struct snap_limit_stack){
 		.times = of->times,
 		.samples = of->samples,
-		.fixed = (double)stack_bytes(limit, stack),
+		.fixed = (double)(stack_bytes(limit, stack) + labels),
 	};
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		if (!snap_limit_frame_bytes(limit, stack, i, i ? stack->frames[i - 1] : NULL,
@@ -305,7 +366,11 @@ double snap_limit_bytes_of_changes(struct snap_limit *limit)
 				&recording->stacks[track->runs[k].stack];
 			size_t changed = count_changed(before, stack);
 
-			sum += EVENT_BYTES + GAP_BYTES;
+			uint64_t labels;
+
+			if (!measure_labels(limit, stack, &labels))
+				return -1;
+			sum += EVENT_BYTES + GAP_BYTES + (double)labels;
 			for (size_t n = 0; n < changed; n++) {
 				if (!snap_limit_frame_bytes(limit, stack, n, NULL, &bytes))
 					return -1;
