@@ -292,6 +292,7 @@ static void connects_name_the_listener(void **state)
 	at = bed_bytes(&bed, client, &address, sizeof(address));
 	bed_thread(client, 10, NR_CONNECT, 3, at, size, 0);
 	bed_thread(client, 11, NR_CONNECT, 3, at, UINT64_MAX, 0);
+	bed_thread(client, 14, NR_CONNECT, 3, at, sizeof(address), 0);
 	bed_thread(client, 12, NR_CONNECT, 3, 0xdead000, size, 0);
 	bed_thread(client, 13, NR_CONNECT, 9, bed_bytes(&bed, client, &six, sizeof(six)),
 		   sizeof(six), 0);
@@ -308,6 +309,10 @@ static void connects_name_the_listener(void **state)
 	assert_int_equal(wait->backlog, 1);
 	assert_int_equal(wait->backlog_max, 0);
 	assert_int_equal(wait->peers[0].pid, 20);
+	/* The whole array is another name than its beginning, and reads like it. */
+	wait = only(&bed, 14, SNAP_WAIT_UNIX);
+	assert_string_equal(wait->remote, "@x\x1b[31m");
+	assert_int_equal(wait->peer_count, 0);
 	assert_null(only(&bed, 11, SNAP_WAIT_UNIX)->remote);
 	assert_null(only(&bed, 12, SNAP_WAIT_UNIX)->remote);
 	assert_string_equal(only(&bed, 13, SNAP_WAIT_SOCKET)->remote, "[::1]:80");

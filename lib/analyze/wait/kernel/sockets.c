@@ -58,6 +58,22 @@ static const char *address_text(struct snap_wait_analysis *waits, bool is_6,
 				 (unsigned)address->port);
 }
 
+/* Programs that give the whole sockaddr_un have abstract names that end in scores of NULs. */
+static const char *unix_text(struct snap_wait_analysis *waits, const char *name)
+{
+	const size_t whole = sizeof(((struct sockaddr_un *)NULL)->sun_path);
+	char text[SNAP_MAX_SOCKET_NAME + 1];
+	size_t length = name ? strnlen(name, sizeof(text)) : 0;
+
+	if (length != whole || name[0] != '@')
+		return snap_analysis_text(waits->analysis, name);
+	while (length > 1 && name[length - 1] == '@')
+		length--;
+	memcpy(text, name, length);
+	text[length] = '\0';
+	return snap_analysis_text(waits->analysis, text);
+}
+
 const char *snap_wait_local_text(struct snap_wait_analysis *waits, const struct snap_socket *socket)
 {
 	if (is_tcp(socket) || is_udp(socket))
@@ -65,7 +81,7 @@ const char *snap_wait_local_text(struct snap_wait_analysis *waits, const struct 
 				    socket->family == SNAP_SOCKET_TCP6 ||
 					    socket->family == SNAP_SOCKET_UDP6,
 				    &socket->local);
-	return snap_analysis_text(waits->analysis, socket->name);
+	return unix_text(waits, socket->name);
 }
 
 static void set_queues(struct snap_wait *wait, const struct snap_socket *socket)
@@ -142,7 +158,7 @@ struct stacksnap_error *snap_wait_find_socket_peers(struct snap_wait_analysis *w
 /* ---- connect ---- */
 
 /*
- * The name in the sockaddr of connect(2) as sockets have it: a path, or '@' for the NUL of an
+ * The name in the sockaddr of connect(2) as sockets have it: a path, or '@' for each NUL of an
  * abstract one. False: it is no unix address, or cannot be read.
  */
 static bool read_unix_name(const struct snap_waiter *waiter, char ret[SNAP_MAX_SOCKET_NAME + 1])
@@ -158,8 +174,10 @@ static bool read_unix_name(const struct snap_waiter *waiter, char ret[SNAP_MAX_S
 	size = (size_t)length - offsetof(struct sockaddr_un, sun_path);
 	memcpy(ret, address.sun_path, size);
 	ret[size] = '\0';
-	if (ret[0] == '\0')
-		ret[0] = '@';
+	/* Of an abstract name all bytes count, those that are NUL, too. */
+	for (size_t i = 0; address.sun_path[0] == '\0' && i < size; i++)
+		if (ret[i] == '\0')
+			ret[i] = '@';
 	return true;
 }
 
@@ -173,7 +191,7 @@ static struct stacksnap_error *connect_unix(struct snap_wait_analysis *waits,
 
 	if (!read_unix_name(waiter, name))
 		return NULL;
-	waiter->wait->remote = snap_analysis_text(waits->analysis, name);
+	waiter->wait->remote = unix_text(waits, name);
 	err = snap_wait_unix_listener(waits, socket->namespace, name, &listener);
 	if (err || !listener)
 		return err;
