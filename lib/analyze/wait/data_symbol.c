@@ -128,6 +128,17 @@ static void want(struct snap_wait_analysis *waits, struct snap_waiter *waiter, u
 		(struct wanted){ module->file, address - module->bias, waiter->wait, is_mutex };
 }
 
+static bool set_mutex(struct snap_wait_analysis *waits, struct snap_wait *wait,
+		      const struct snap_data_query *found)
+{
+	wait->mutex_symbol = found->symbol;
+	if (found->offset)
+		wait->mutex_symbol =
+			snap_arena_printf(snap_wait_arena(waits), "%s+0x%llx", found->symbol,
+					  (unsigned long long)found->offset);
+	return wait->mutex_symbol != NULL;
+}
+
 static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struct wanted *wanted,
 					 size_t count)
 {
@@ -146,7 +157,8 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 		if (!queries[q].symbol)
 			continue;
 		if (wanted[i].is_mutex) {
-			wanted[i].wait->mutex_symbol = queries[q].symbol;
+			if (!set_mutex(waits, wanted[i].wait, &queries[q]))
+				return snap_error_no_memory();
 			continue;
 		}
 		wanted[i].wait->symbol = queries[q].symbol;

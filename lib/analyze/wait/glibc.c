@@ -20,6 +20,7 @@ enum {
 	LOCK_WAITERS = 0x80000000,
 	PLAIN_WAITERS = 2,
 	CEILING_SHIFT = 19,
+	CONDITION_WORDS = 20,   /* bytes of struct condition_words */
 	STACK_LOOK = 1024,      /* of a frame of pthread_cond_wait, from sp on */
 	MOST_WAITERS = 1 << 20, /* believed */
 	READERS_SHIFT = 3,
@@ -89,6 +90,7 @@ static struct stacksnap_error *explain_refused(struct snap_futex *futex)
 	if (!wait)
 		return snap_error_no_memory();
 	wait->variant = "pi";
+	wait->address = 0; /* the word is nobody's */
 	wait->owner_lack = SNAP_OWNER_REFUSED;
 	for (uint64_t at = sp; at < sp + STACK_LOOK; at += 8) {
 		struct mutex mutex;
@@ -136,42 +138,49 @@ struct condition_words {
 	uint32_t shared;
 };
 
-static bool fits_condition(const struct snap_futex *futex, const struct condition_words *words)
+/* How well words of the stack fit; 0: not. Those of the mutex may not have been copied. */
+static unsigned rank_condition(struct snap_futex *futex, const struct condition_words *words)
 {
 	struct mutex mutex;
 
 	if (words->shared != 0 && words->shared != 1 && words->shared != MUTEX_SHARED)
-		return false;
+		return 0;
 	if (words->mutex == 0 || words->mutex % 4 ||
 	    !snap_process_map(snap_waiter_process(futex->waiter), words->mutex))
-		return false;
-	/* Words that were not copied cannot speak against it. */
-	return !snap_futex_read(futex, words->mutex, &mutex, sizeof(mutex)) || is_mutex(&mutex);
+		return 0;
+	if (!snap_futex_read(futex, words->mutex, &mutex, sizeof(mutex)))
+		return snap_futex_is_on_own_stack(futex, words->mutex) ? 0 : 1;
+	if (!is_mutex(&mutex) || (mutex.lock == 0) != (mutex.owner == 0))
+		return 0;
+	return mutex.owner == 0 || snap_futex_find_owner(futex, mutex.owner) ? 2 : 1;
 }
 
 /* Which of the starts stands on the stack, with a mutex if there is one; 2: none. */
-static unsigned find_condition(const struct snap_futex *futex, const uint64_t starts[2],
+static unsigned find_condition(struct snap_futex *futex, const uint64_t starts[2],
 			       uint64_t *mutex_ret)
 {
 	uint64_t sp = futex->waiter->call.sp & ~7ull;
-	unsigned found = 2;
+	unsigned found = 2, best = 0;
 
 	*mutex_ret = 0;
 	for (uint64_t at = sp; sp && at < sp + STACK_LOOK; at += 8) {
 		struct condition_words words;
+		unsigned which, rank = 0;
 
 		if (!snap_futex_read(futex, at, &words.condition, sizeof(words.condition)))
 			break;
-		for (unsigned k = 0; k < 2; k++) {
-			if (words.condition != starts[k])
-				continue;
-			found = found == 2 ? k : found;
-			/* 20 bytes; the structure has padding behind them */
-			if (!snap_futex_read(futex, at, &words, 20) ||
-			    !fits_condition(futex, &words))
-				continue;
+		which = words.condition == starts[0] ? 0 : words.condition == starts[1] ? 1 : 2;
+		if (which == 2)
+			continue;
+		if (found == 2)
+			found = which;
+		/* What is behind the three is padding. */
+		if (snap_futex_read(futex, at, &words, CONDITION_WORDS))
+			rank = rank_condition(futex, &words);
+		if (rank > best) {
+			best = rank;
+			found = which;
 			*mutex_ret = words.mutex;
-			return k;
 		}
 	}
 	return found;
@@ -236,7 +245,8 @@ static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
 	wait = snap_futex_wait(futex, SNAP_WAIT_RWLOCK, start, SNAP_WAIT_IS_CERTAIN);
 	if (!wait)
 		return snap_error_no_memory();
-	wait->mode = writes ? SNAP_WAIT_WRITE : SNAP_WAIT_READ;
+	if (futex->names.name != SNAP_NAME_NONE)
+		wait->mode = writes ? SNAP_WAIT_WRITE : SNAP_WAIT_READ;
 	if (snap_futex_read(futex, start, &lock, sizeof(lock)) &&
 	    lock.readers >> READERS_SHIFT <= MOST_WAITERS) {
 		own_rwlock(futex, wait, &lock);
@@ -422,20 +432,67 @@ struct stacksnap_error *snap_glibc_explain(struct snap_futex *futex)
 	return NULL;
 }
 
+/*
+ * What the words of an object that nobody has named can be: only what names a thread that lives, or
+ * stands on the stack as a wait for a condition leaves it there.
+ */
+static bool is_owned_mutex(struct snap_futex *futex)
+{
+	struct mutex mutex;
+
+	return is_mutex_value(futex) && read_mutex(futex, futex->address, &mutex) &&
+	       mutex.lock != 0 && snap_futex_find_owner(futex, mutex.owner);
+}
+
+static bool is_owned_file(struct snap_futex *futex)
+{
+	struct file_lock lock;
+
+	return futex->op == SNAP_FUTEX_WAIT && futex->is_private && futex->value == PLAIN_WAITERS &&
+	       snap_futex_read(futex, futex->address, &lock, sizeof(lock)) &&
+	       lock.lock == PLAIN_WAITERS && lock.count > 0 && lock.count <= MOST_WAITERS &&
+	       snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process, lock.owner);
+}
+
+static bool is_owned_rwlock(struct snap_futex *futex)
+{
+	uint64_t start = futex->address - (futex->address % 8 == 4 ? 12 : 8);
+	struct rwlock lock;
+
+	return futex->op == SNAP_FUTEX_WAIT_BITSET && futex->value > 0 && futex->value <= 3 &&
+	       snap_futex_read(futex, start, &lock, sizeof(lock)) &&
+	       (lock.readers & (READERS_WRITE_PHASE | READERS_WRITE_LOCKED)) == 3 &&
+	       lock.readers >> READERS_SHIFT <= MOST_WAITERS && lock.write_phase <= 3 &&
+	       lock.writers_word <= 3 && snap_futex_find_owner(futex, lock.writer);
+}
+
+static bool is_awaited_condition(struct snap_futex *futex)
+{
+	const uint64_t *distances = condition_starts[futex->address % 8 == 4];
+	uint64_t starts[2] = { futex->address - distances[0], futex->address - distances[1] };
+	uint64_t mutex;
+
+	return futex->op == SNAP_FUTEX_WAIT_BITSET && futex->value == 0 &&
+	       find_condition(futex, starts, &mutex) != 2 && mutex != 0;
+}
+
 struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex)
 {
+	struct stacksnap_error *err = NULL;
 	struct snap_wait *wait;
-	struct mutex mutex;
 
 	if (futex->op == SNAP_FUTEX_WAIT_BITSET && find_joined(futex))
 		return explain_join(futex);
-	/* The owner must be there: words that merely look like a mutex mostly name nobody. */
-	if (!is_mutex_value(futex) || !read_mutex(futex, futex->address, &mutex) ||
-	    mutex.lock == 0 || !snap_futex_find_owner(futex, mutex.owner))
-		return NULL;
-	wait = snap_futex_wait(futex, SNAP_WAIT_MUTEX, futex->address, SNAP_WAIT_IS_LIKELY);
-	if (!wait)
-		return snap_error_no_memory();
-	own_mutex(futex, wait, &mutex);
-	return NULL;
+	if (is_owned_mutex(futex))
+		err = explain_mutex(futex);
+	else if (is_owned_file(futex))
+		err = explain_stdio(futex);
+	else if (is_owned_rwlock(futex))
+		err = explain_rwlock(futex);
+	else if (is_awaited_condition(futex))
+		err = explain_condition(futex);
+	wait = futex->waiter->wait;
+	if (wait && wait->confidence > SNAP_WAIT_IS_LIKELY)
+		wait->confidence = SNAP_WAIT_IS_LIKELY;
+	return err;
 }

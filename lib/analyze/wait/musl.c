@@ -86,7 +86,10 @@ static struct stacksnap_error *explain_unclear_mutex(struct snap_futex *futex)
 	if (!wait)
 		return snap_error_no_memory();
 	wait->owner_lack = is_refused ? SNAP_OWNER_REFUSED : SNAP_OWNER_UNREADABLE;
-	wait->variant = is_refused ? "pi" : NULL;
+	if (is_refused) {
+		wait->variant = "pi";
+		wait->address = 0; /* the word is nobody's */
+	}
 	return NULL;
 }
 
