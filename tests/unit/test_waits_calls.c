@@ -121,6 +121,38 @@ static void restarted_calls_are_told_by_the_kernel(void **state)
 	bed_deinit(&bed);
 }
 
+/* What an argument names may lie on another thread's stack, of many that there are. */
+static void stacks_of_others_are_read(void **state)
+{
+	static const struct timespec times[3] = { { .tv_sec = 1 },
+						  { .tv_sec = 2 },
+						  { .tv_sec = 3 } };
+	struct snap_process *process;
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed);
+	process = bed_process(&bed, 1, 0);
+	for (pid_t i = 0; i < 3; i++) {
+		struct snap_thread *thread =
+			bed_thread(process, 1 + i, NR_NANOSLEEP,
+				   0x70000 + 0x1000 * ((uint64_t)(i + 1) % 3), 0, 0, 0);
+
+		/* Not in the order of their threads. */
+		thread->stack_address = 0x70000 + 0x1000 * (uint64_t)(2 - i);
+		thread->stack = (const uint8_t *)&times[2 - i];
+		thread->stack_size = sizeof(times[0]);
+	}
+	bed_thread(process, 4, NR_NANOSLEEP, 0x70000 + sizeof(times[0]), 0, 0, 0);
+	bed_thread(process, 5, NR_NANOSLEEP, 0x6ffff, 0, 0, 0);
+	assert_int_equal(only(&bed, 1, SNAP_WAIT_SLEEP)->remaining_ns, 2 * SECOND);
+	assert_int_equal(only(&bed, 2, SNAP_WAIT_SLEEP)->remaining_ns, 3 * SECOND);
+	assert_int_equal(only(&bed, 3, SNAP_WAIT_SLEEP)->remaining_ns, 1 * SECOND);
+	assert_int_equal(only(&bed, 4, SNAP_WAIT_SLEEP)->remaining_ns, -1);
+	assert_int_equal(only(&bed, 5, SNAP_WAIT_SLEEP)->remaining_ns, -1);
+	bed_deinit(&bed);
+}
+
 /* ---- descriptors ---- */
 
 static void pipes_know_the_other_end(void **state)
@@ -687,6 +719,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sleeps_know_their_end),
 		cmocka_unit_test(restarted_calls_are_told_by_the_kernel),
+		cmocka_unit_test(stacks_of_others_are_read),
 		cmocka_unit_test(pipes_know_the_other_end),
 		cmocka_unit_test(links_are_texts),
 		cmocka_unit_test(who_runs_or_ends_waits_for_nothing),

@@ -2,6 +2,8 @@
 /* Calls: reading what the capture has of a waiter, and new waits: see waiter.h. */
 #include "analyze/wait/waiter.h"
 
+#include "base/bsearch.h"
+
 #include <string.h>
 
 struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
@@ -27,6 +29,46 @@ static bool read_range(uint64_t start, const uint8_t *bytes, size_t length, uint
 	return true;
 }
 
+static int compare_stacks(const void *left, const void *right)
+{
+	const struct snap_thread *a = *(const struct snap_thread *const *)left;
+	const struct snap_thread *b = *(const struct snap_thread *const *)right;
+
+	return snap_compare(a->stack_address, b->stack_address) ?: snap_compare(a->tid, b->tid);
+}
+
+const struct snap_wait_stacks *snap_wait_stacks_of(struct snap_analysis *analysis,
+						   const struct snap_process *process)
+{
+	struct snap_wait_stacks *stacks =
+		snap_arena_new(&analysis->scratch, struct snap_wait_stacks);
+
+	if (!stacks)
+		return NULL;
+	stacks->threads = snap_arena_new_array(&analysis->scratch, process->thread_count + 1,
+					       const struct snap_thread *);
+	if (!stacks->threads)
+		return NULL;
+	for (size_t i = 0; i < process->thread_count; i++)
+		if (process->threads[i].stack && process->threads[i].stack_size)
+			stacks->threads[stacks->count++] = &process->threads[i];
+	qsort(stacks->threads, stacks->count, sizeof(struct snap_thread *), compare_stacks);
+	return stacks;
+}
+
+/* Of stacks that overlap, the one that begins nearest before the address. */
+static bool read_stack_of_another(const struct snap_wait_stacks *stacks, uint64_t address,
+				  void *out, size_t size)
+{
+	size_t next = stacks ? snap_first_not(stacks->count, i,
+					      stacks->threads[i]->stack_address <= address)
+			     : 0;
+	const struct snap_thread *thread = next ? stacks->threads[next - 1] : NULL;
+
+	return thread && read_range(thread->stack_address, thread->stack, thread->stack_size,
+				    address, out, size);
+}
+
 bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *out, size_t size)
 {
 	const struct snap_process *process = snap_waiter_process(waiter);
@@ -37,13 +79,8 @@ bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *ou
 	if (read_range(own->stack_address, own->stack, own->stack_size, address, out, size) ||
 	    read_range(own->stack2_address, own->stack2, own->stack2_size, address, out, size))
 		return true;
-	for (size_t i = 0; i < process->thread_count; i++) {
-		const struct snap_thread *thread = &process->threads[i];
-
-		if (read_range(thread->stack_address, thread->stack, thread->stack_size, address,
-			       out, size))
-			return true;
-	}
+	if (read_stack_of_another(waiter->stacks, address, out, size))
+		return true;
 	for (size_t i = 0; i < process->piece_count; i++)
 		if (read_range(process->pieces[i].address, process->pieces[i].data,
 			       process->pieces[i].size, address, out, size))

@@ -17,11 +17,18 @@ struct snap_wait_set {
 	size_t count;
 };
 
+/* The threads of a process whose stacks were copied, by where these begin. */
+struct snap_wait_stacks {
+	const struct snap_thread **threads;
+	size_t count;
+};
+
 /* A thread, and what is found out of its wait. */
 struct snap_waiter {
 	struct snap_raw_process *raw;
 	struct snap_raw_thread *thread;
-	size_t process; /* in analysis->processes */
+	const struct snap_wait_stacks *stacks; /* of its process */
+	size_t process;                        /* in analysis->processes */
 	struct snap_thread_call call;
 	const struct snap_wait_call_row *row;
 	struct snap_wait *wait; /* NULL: none; in the snapshot's arena */
@@ -78,6 +85,10 @@ static inline const struct snap_process *snap_waiter_process(const struct snap_w
 }
 
 /* ---- calls.c ---- */
+
+/* The stacks of a process, in the scratch arena. NULL without memory. */
+const struct snap_wait_stacks *snap_wait_stacks_of(struct snap_analysis *analysis,
+						   const struct snap_process *process);
 
 /* A new wait of a kind with nothing else known, all numbers -1. NULL without memory. */
 struct snap_wait *snap_wait_new(struct snap_wait_analysis *waits, struct snap_waiter *waiter,

@@ -28,6 +28,7 @@ static bool sort_processes(struct snap_wait_analysis *waits)
 }
 
 static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t process,
+				     const struct snap_wait_stacks *stacks,
 				     struct snap_raw_thread *thread)
 {
 	struct snap_raw_process *raw = &waits->analysis->processes[process];
@@ -37,6 +38,7 @@ static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t pr
 	return (struct snap_waiter){
 		.raw = raw,
 		.thread = thread,
+		.stacks = stacks,
 		.process = process,
 		.call = call,
 		.row = snap_wait_call_row(raw->process->arch, call.known ? call.number : -1),
@@ -58,11 +60,14 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
+		const struct snap_wait_stacks *stacks = snap_wait_stacks_of(analysis, raw->process);
 
+		if (!stacks)
+			return snap_error_no_memory();
 		waits->first[i] = waits->waiter_count;
 		for (size_t k = 0; k < raw->thread_count; k++)
 			waits->waiters[waits->waiter_count++] =
-				new_waiter(waits, i, &raw->threads[k]);
+				new_waiter(waits, i, stacks, &raw->threads[k]);
 	}
 	waits->first[process_count] = waits->waiter_count;
 	return NULL;

@@ -41,9 +41,7 @@ struct snap_wait_lookup {
 	struct snap_wait_crowd *crowds;
 	size_t crowd_count, crowd_capacity;
 	struct snap_hash_table crowd_table;
-	/* The last epoll that was explained: many threads wait for one. */
-	const struct snap_descriptor *epoll;
-	const struct snap_wait *epoll_wait;
+	struct snap_pointer_table epolls; /* their waits: many threads wait for one */
 };
 
 /* A descriptor of the waiter's process; NULL: not known. */

@@ -23,6 +23,7 @@ void snap_wait_lookup_destroy(struct snap_wait_lookup *lookup)
 		return;
 	free(lookup->crowds);
 	snap_hash_table_deinit(&lookup->crowd_table);
+	snap_pointer_table_deinit(&lookup->epolls);
 	free(lookup);
 }
 

@@ -186,17 +186,18 @@ static struct stacksnap_error *explain_select(struct watch *watch)
 
 /* ---- epoll ---- */
 
-/* Who waits for the same epoll as the one before has the same wait, but for times. */
-static bool copy_last(struct watch *watch, const struct snap_descriptor *epoll)
+/* Who waits for the same epoll as one before has the same wait, but for times. */
+static bool copy_other(struct watch *watch, const struct snap_descriptor *epoll)
 {
-	struct snap_wait_lookup *lookup = watch->waits->lookup;
+	const struct snap_pointer_entry *entry =
+		snap_pointer_table_find(&watch->waits->lookup->epolls, epoll);
 	struct snap_wait *wait = watch->waiter->wait;
 	int64_t since_ns = wait->since_ns;
 	enum snap_wait_confidence confidence = wait->confidence;
 
-	if (lookup->epoll != epoll)
+	if (!entry)
 		return false;
-	*wait = *lookup->epoll_wait;
+	*wait = *(const struct snap_wait *)entry->pointer;
 	wait->since_ns = since_ns;
 	wait->confidence = confidence;
 	return true;
@@ -204,8 +205,8 @@ static bool copy_last(struct watch *watch, const struct snap_descriptor *epoll)
 
 static struct stacksnap_error *explain_epoll(struct watch *watch)
 {
-	struct snap_wait_lookup *lookup = watch->waits->lookup;
 	struct snap_wait *wait = watch->waiter->wait;
+	struct snap_pointer_entry *entry;
 	int32_t fd = snap_wait_call_fd(watch->waiter);
 	const struct snap_descriptor *epoll = snap_wait_descriptor(watch->waiter, fd);
 	struct snap_wait *shared;
@@ -214,7 +215,7 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 	wait->fd = fd;
 	watch->waiter->object =
 		snap_wait_object_of(SNAP_WAIT_EPOLL, watch->waiter->process, (uint32_t)fd, 0);
-	if (!epoll || epoll->kind != SNAP_DESCRIPTOR_EPOLL || copy_last(watch, epoll))
+	if (!epoll || epoll->kind != SNAP_DESCRIPTOR_EPOLL || copy_other(watch, epoll))
 		return NULL;
 	wait->fd_count = epoll->watches;
 	for (size_t i = 0; i < epoll->watched_count; i++)
@@ -225,10 +226,10 @@ static struct stacksnap_error *explain_epoll(struct watch *watch)
 	if (err)
 		return err;
 	shared = snap_arena_memdup(&watch->waits->analysis->scratch, wait, sizeof(*wait));
-	if (!shared)
+	entry = shared ? snap_pointer_table_get(&watch->waits->lookup->epolls, epoll) : NULL;
+	if (!entry)
 		return snap_error_no_memory();
-	lookup->epoll = epoll;
-	lookup->epoll_wait = shared;
+	entry->pointer = shared;
 	return NULL;
 }
 
