@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "render/json/document.h"
+#include "render/json/waits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -198,7 +199,10 @@ struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert, F
 		snap_json_text_if(json, "name", alert->name);
 		snap_json_number_if(json, "count", (int64_t)alert->count);
 		snap_json_number_if(json, "before", (int64_t)alert->before);
+		snap_json_wait_put(json, alert->wait);
 		put_stack(json, &document.entries, alert->stack);
+		if (alert->deadlock)
+			snap_json_deadlock_put(json, "deadlock", alert->deadlock);
 		snap_json_end(json, '}');
 		snap_json_end_document(json);
 		err = snap_json_document_finish(&document, out);

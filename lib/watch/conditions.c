@@ -65,12 +65,15 @@ static const struct snap_glance_thread *find_thread(const struct glance_index *i
  * in another one by now, or nobody knows.
  */
 static int64_t age_of(const struct snap_conditions *conditions,
-		      const struct snap_glance_thread *thread, const struct snap_wait *wait)
+		      const struct snap_glance_thread *thread, const struct snap_member *member)
 {
 	const struct snap_view *view = conditions->view;
+	const struct snap_wait *wait = member->wait;
 	int64_t now = conditions->glance->now_ns, since, by_wait;
 
-	if (!thread || !snap_glance_stands(thread, view->taken_ns, wait->timed))
+	if (!thread || !wait ||
+	    !snap_glance_stands(thread, view->taken_ns, snap_view_left_ns(view, member),
+				wait->timed))
 		return -1;
 	since = thread->blocked_ns ? thread->blocked_ns : thread->shown->ran_ns;
 	/* Without a timeout each run is progress, even if it comes back to where it was. */
@@ -96,9 +99,11 @@ static bool deadlock_stands(const struct snap_conditions *conditions,
 {
 	for (size_t i = 0; i < deadlock->thread_count; i++) {
 		const struct snap_wait_link *link = &deadlock->threads[i];
-		const struct snap_glance_thread *thread = find_thread(index, link->pid, link->tid);
+		const struct snap_view_thread *seen =
+			snap_view_find(conditions->view, link->pid, link->tid);
 
-		if (!thread || !link->wait || age_of(conditions, thread, link->wait) < 0)
+		if (!seen ||
+		    age_of(conditions, find_thread(index, link->pid, link->tid), seen->member) < 0)
 			return false;
 	}
 	return deadlock->thread_count != 0;
@@ -171,7 +176,7 @@ static int64_t blocked_for(const struct snap_conditions *conditions,
 		    wait->owner.tid != blocker->tid)
 			continue;
 		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
-			     wait);
+			     seen->member);
 		if (age >= 0)
 			ages[count++] = age;
 	}
@@ -319,7 +324,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 		if (!wait || !can_be_stuck(wait))
 			continue;
 		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
-			     wait);
+			     seen->member);
 		if (age < least || is_idle_stack(conditions, seen->stack))
 			continue;
 		stuck = find_stuck(list, object_of(seen->node->pid, wait), i);

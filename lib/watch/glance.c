@@ -211,12 +211,14 @@ struct stacksnap_error *snap_glance_look(struct snap_glance *glance)
 	return NULL;
 }
 
-bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, bool timed)
+bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
+			bool timed)
 {
 	if (!thread->shown)
 		return false;
 	if (thread->shown->ran_ns <= since_ns)
 		return true;
-	return timed && thread->is_blocked && thread->changed_ns <= since_ns &&
-	       thread->percent < IDLE_PERCENT;
+	if (!thread->is_blocked || thread->blocked_ns > since_ns)
+		return false;
+	return thread->shown->ran_ns <= left_ns || (timed && thread->percent < IDLE_PERCENT);
 }

@@ -61,9 +61,11 @@ void snap_glance_deinit(struct snap_glance *glance);
 struct stacksnap_error *snap_glance_look(struct snap_glance *glance) _must_check_;
 
 /*
- * Whether a thread stands where it stood at a moment: it has not run since, or, where it waits with
- * a timeout, it came back to the same place with the same stack, and used next to nothing.
+ * Whether a thread stands where it stood at a moment: it has not run since `left_ns`, which is that
+ * moment or a later one, and has been nowhere else since; or, where it waits with a timeout, it came
+ * back to the same place with the same stack, and used next to nothing.
  */
-bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, bool timed);
+bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
+			bool timed);
 
 #endif

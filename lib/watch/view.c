@@ -69,6 +69,7 @@ struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapsh
 	snap_snapshot_destroy(view->snapshot);
 	view->snapshot = snapshot;
 	view->taken_ns = taken_ns;
+	view->settled_ns = 0;
 	view->number++;
 	view->thread_count = 0;
 	snap_hash_table_clear(&view->by_tid);
@@ -86,4 +87,11 @@ const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_
 			return thread;
 	}
 	return NULL;
+}
+
+int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member)
+{
+	bool was_stopped = member->taken != SNAP_TAKEN_UNSTOPPED;
+
+	return was_stopped && view->settled_ns ? view->settled_ns : view->taken_ns;
 }

@@ -17,6 +17,7 @@ struct snap_view_thread {
 struct snap_view {
 	struct snap_snapshot *snapshot; /* NULL: none was taken */
 	int64_t taken_ns;               /* CLOCK_MONOTONIC when it began */
+	int64_t settled_ns;             /* the first look after it; 0: there was none */
 	uint64_t number;                /* counts from 1 */
 	struct snap_view_thread *threads;
 	size_t thread_count, thread_capacity;
@@ -27,6 +28,11 @@ void snap_view_deinit(struct snap_view *view);
 /* Takes over the snapshot, in any case. NO_MEMORY. */
 struct stacksnap_error *snap_view_set(struct snap_view *view, struct snap_snapshot *snapshot,
 				      int64_t taken_ns) _must_check_;
+/*
+ * Until when a thread may have run without having gone on since the snapshot: whoever was stopped
+ * for it ran when it was let go, which the next look sees.
+ */
+int64_t snap_view_left_ns(const struct snap_view *view, const struct snap_member *member);
 /* A thread of it; NULL: it has none with these numbers. */
 const struct snap_view_thread *snap_view_find(const struct snap_view *view, pid_t pid, pid_t tid);
 

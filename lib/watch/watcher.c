@@ -128,6 +128,8 @@ static struct stacksnap_error *look(struct snap_watcher *watcher)
 	};
 	struct stacksnap_error *err = snap_glance_look(&watcher->glance);
 
+	if (!err && watcher->view.snapshot && !watcher->view.settled_ns)
+		watcher->view.settled_ns = watcher->glance.now_ns;
 	if (!err)
 		err = snap_pools_look(&watcher->pools, &watcher->glance);
 	if (!err && snap_conditions_need_view(&conditions) && may_take_view(watcher))

@@ -115,6 +115,7 @@ static struct snap_snapshot *make_snapshot(const struct bed *bed, struct snap_wa
 	for (size_t i = 0; i < count; i++)
 		members[i] = (struct snap_member){ .tid = bed->shown[i].tid,
 						   .name = bed->names[i],
+						   .taken = SNAP_TAKEN_UNSTOPPED,
 						   .wait = waits[i] };
 	*stack = (struct snap_stack){ .count = count,
 				      .threads = members,
@@ -201,6 +202,32 @@ static void test_deadlock_whose_thread_runs_is_none(void **state)
 	bed.shown[1].ran_ns = 3 * S;
 	look_at(&bed, 3);
 	assert_int_equal(bed.told.raised, 0);
+	bed_deinit(&bed);
+}
+
+/* Where a snapshot needs registers it stops the thread, which is no progress. */
+static void test_who_was_stopped_for_the_snapshot_has_not_gone_on(void **state)
+{
+	struct snap_wait waits[2], again[2];
+	struct snap_snapshot *snapshot;
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed, 2);
+	for (int64_t second = 0; second < 4; second += 2) {
+		snapshot = make_deadlock(&bed, second ? again : waits);
+		for (size_t i = 0; i < 2; i++) {
+			snapshot->processes[0]->stacks[0].threads[i].taken = SNAP_TAKEN_ALONE;
+			bed.shown[i].ran_ns = (second + 1) * S;
+		}
+		take_view(&bed, snapshot, second);
+		bed.view.settled_ns = (second + 1) * S;
+		look_at(&bed, second + 1);
+	}
+	assert_int_equal(bed.told.raised, 1);
+	bed.shown[1].ran_ns = 4 * S;
+	look_at(&bed, 4);
+	assert_int_equal(bed.told.over, 1);
 	bed_deinit(&bed);
 }
 
@@ -460,6 +487,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_deadlock_is_told_when_a_second_snapshot_has_it),
 		cmocka_unit_test(test_deadlock_whose_thread_runs_is_none),
+		cmocka_unit_test(test_who_was_stopped_for_the_snapshot_has_not_gone_on),
 		cmocka_unit_test(test_stuck_counts_what_the_wait_itself_says),
 		cmocka_unit_test(test_blocked_needs_so_many_for_so_long),
 		cmocka_unit_test(test_peer_whose_queue_moves_is_fine),

@@ -248,6 +248,22 @@ static void put_link(struct snap_json_writer *json, const struct snap_wait_link 
 	snap_json_end(json, '}');
 }
 
+void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,
+			    const struct snap_deadlock *deadlock)
+{
+	snap_json_begin(json, key, '{');
+	snap_json_bool(json, "certain", deadlock->certain);
+	put_known(json, "until_ns", deadlock->until_ns);
+	snap_json_number(json, "behind", (int64_t)deadlock->behind);
+	if (deadlock->size > deadlock->thread_count)
+		snap_json_number(json, "size", (int64_t)deadlock->size);
+	snap_json_begin(json, "threads", '[');
+	for (size_t k = 0; k < deadlock->thread_count; k++)
+		put_link(json, &deadlock->threads[k]);
+	snap_json_end(json, ']');
+	snap_json_end(json, '}');
+}
+
 static void put_deadlocks(struct snap_json_writer *json, const struct snap_waits *waits)
 {
 	if (waits->deadlock_count == 0)
@@ -255,20 +271,8 @@ static void put_deadlocks(struct snap_json_writer *json, const struct snap_waits
 	snap_json_line(json);
 	snap_json_begin(json, "deadlocks", '[');
 	for (size_t i = 0; i < waits->deadlock_count; i++) {
-		const struct snap_deadlock *deadlock = &waits->deadlocks[i];
-
 		snap_json_line(json);
-		snap_json_begin(json, NULL, '{');
-		snap_json_bool(json, "certain", deadlock->certain);
-		put_known(json, "until_ns", deadlock->until_ns);
-		snap_json_number(json, "behind", (int64_t)deadlock->behind);
-		if (deadlock->size > deadlock->thread_count)
-			snap_json_number(json, "size", (int64_t)deadlock->size);
-		snap_json_begin(json, "threads", '[');
-		for (size_t k = 0; k < deadlock->thread_count; k++)
-			put_link(json, &deadlock->threads[k]);
-		snap_json_end(json, ']');
-		snap_json_end(json, '}');
+		snap_json_deadlock_put(json, NULL, &waits->deadlocks[i]);
 	}
 	snap_json_end(json, ']');
 }
