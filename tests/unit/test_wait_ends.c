@@ -13,7 +13,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -303,6 +306,39 @@ static void test_ranges(void **state _unused_)
 	unlink(path);
 }
 
+static void test_queues(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	int messages = msgget(IPC_PRIVATE, 0600), set = semget(IPC_PRIVATE, 2, 0600);
+	struct sembuf operation = { .sem_num = 1, .sem_op = -1 };
+	const struct snap_wait_facts *facts;
+	struct {
+		long type;
+		char text[8];
+	} message = { .type = 1 };
+
+	assert_true(messages >= 0 && set >= 0);
+	assert_int_equal(msgsnd(messages, &message, 5, 0), 0);
+	assert_int_equal(semctl(set, 1, SETVAL, 0), 0);
+	/* Another type than the one that is there. */
+	scene_call(scene, SYS_msgrcv, messages, (long)&message, 8, 2, 0);
+	scene_call(scene, SYS_semtimedop, set, (long)&operation, 1, 0, 0);
+	scene_capture(scene, &operation, sizeof(operation));
+	scene_resolve(scene);
+	facts = scene->capture->waits;
+	assert_int_equal(facts->queue_count, 2);
+	assert_int_equal(facts->queues[0].id, messages);
+	assert_int_equal(facts->queues[0].messages, 1);
+	assert_int_equal(facts->queues[0].bytes, 5);
+	assert_int_equal(facts->queues[0].last_sender, getpid());
+	assert_true(facts->queues[1].is_semaphore);
+	assert_int_equal(facts->queues[1].id, set);
+	assert_int_equal(facts->queues[1].last_sender, getpid());
+	scene_deinit(scene);
+	msgctl(messages, IPC_RMID, NULL);
+	semctl(set, 0, IPC_RMID);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_fifo),
 		cmocka_unit_test(test_heir_of_a_lock),
 		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_queues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,9 @@ static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 		err = snap_wait_ask_sockets(resolver);
 	if (!err)
 		err = snap_wait_ask_locks(resolver);
-	return err ? err : snap_wait_ask_ends(resolver);
+	if (!err)
+		err = snap_wait_ask_ends(resolver);
+	return err ? err : snap_wait_ask_queues(resolver);
 }
 
 static struct stacksnap_error *make_asker(struct snap_wait_resolver *resolver)
@@ -59,6 +61,7 @@ void snap_capture_resolve_waits(const struct snap_options *options, struct snap_
 		.until_ns = until_ns,
 	};
 
+	snap_wait_find_frozen(capture);
 	/* A report without these facts is better than none. */
 	if (snap_error_ignore(resolve(&resolver)))
 		resolver.facts->lacks |= SNAP_LACK_CUT;

@@ -111,4 +111,7 @@ struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver) 
 /* queues.c: System V. */
 struct stacksnap_error *snap_wait_ask_queues(struct snap_wait_resolver *resolver) _must_check_;
 
+/* frozen.c: process->frozen; asks nobody who can be held. */
+void snap_wait_find_frozen(struct snap_capture *capture);
+
 #endif
