@@ -19,6 +19,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -367,6 +368,45 @@ static void test_epoll(void **state _unused_)
 		close((int[]){ epoll, inner, ends[0], ends[1], kept, event, server }[i]);
 }
 
+/* One epoll with more than anybody looks at: what is there is counted, and said to be cut. */
+static void test_large_epoll(void **state _unused_)
+{
+	enum { MANY = 3000 };
+	_cleanup_free_ struct scene *scene = new_scene();
+	int epoll = epoll_create1(EPOLL_CLOEXEC), ends[2], count = 0;
+	const struct snap_descriptor *descriptor;
+	struct epoll_event events[1];
+	struct rlimit limit;
+	static int numbers[MANY];
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(pipe(ends), 0);
+	for (; count < MANY; count++) {
+		numbers[count] = fcntl(ends[0], F_DUPFD_CLOEXEC, 0);
+		if (numbers[count] < 0)
+			break;
+		watch(epoll, numbers[count]);
+	}
+	scene_call(scene, SYS_epoll_wait, epoll, (long)events, 1, -1, 0);
+	scene_capture(scene, NULL, 0);
+	scene_resolve(scene);
+	descriptor = scene_descriptor(process_of(scene), epoll);
+	assert_non_null(descriptor);
+	if (count == MANY) {
+		assert_int_equal(descriptor->watches, SNAP_MAX_WATCHED);
+		assert_true(descriptor->watches_cut);
+		assert_int_equal(descriptor->watched_count, SNAP_MAX_WATCHED);
+	}
+	scene_deinit(scene);
+	for (int i = 0; i < count; i++)
+		close(numbers[i]);
+	close(epoll);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_anonymous_files),
 		cmocka_unit_test(test_poll_and_select),
 		cmocka_unit_test(test_epoll),
+		cmocka_unit_test(test_large_epoll),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -339,6 +340,119 @@ static void test_queues(void **state _unused_)
 	semctl(set, 0, IPC_RMID);
 }
 
+/* A process in a network namespace of its own, blocked in a read of a socket; 0: not permitted. */
+static pid_t start_elsewhere(uint64_t inodes[2])
+{
+	int ready[2], pair[2];
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct stat status;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNET) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+			_exit(1);
+		for (size_t i = 0; i < 2; i++) {
+			fstat(pair[i], &status);
+			inodes[i] = status.st_ino;
+		}
+		if (write(ready[1], inodes, 2 * sizeof(*inodes)) < 0)
+			_exit(1);
+		_exit((int)read(pair[0], buffer, 1));
+	}
+	close(ready[1]);
+	if (read(ready[0], inodes, 2 * sizeof(*inodes)) <= 0) {
+		waitpid(pid, NULL, 0);
+		pid = 0;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static void test_network_namespace(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	const struct snap_process *process;
+	const struct snap_socket *socket;
+	uint64_t inodes[2];
+	pid_t pid = start_elsewhere(inodes);
+	int ends[2];
+
+	if (!pid)
+		skip_because(NOT_ROOT);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	scene_wait_for_call(pid, pid, SYS_read);
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 8, 0, 0);
+	scene_capture(scene, NULL, 0);
+	process = scene_add_process(scene, pid);
+	scene_resolve(scene);
+	process = &scene->capture->processes[1];
+	assert_int_not_equal(process->net_namespace, 0);
+	assert_int_not_equal(process->net_namespace, scene->capture->processes[0].net_namespace);
+	socket = scene_socket(scene, inodes[0]);
+	assert_non_null(socket);
+	assert_int_equal(socket->namespace, process->net_namespace);
+	assert_int_equal(socket->peer, inodes[1]);
+	assert_true(scene_has_end(scene, pid, SNAP_DESCRIPTOR_SOCKET, inodes[1], true, true));
+	socket = scene_socket(scene, scene_inode(ends[0]));
+	assert_non_null(socket);
+	assert_int_equal(socket->namespace, scene->capture->processes[0].net_namespace);
+	assert_int_equal(scene->capture->waits->lacks, 0);
+	scene_deinit(scene);
+	end_process(pid);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Opens and closes without an end, where a thread waits with one number that stays. */
+static void *change_table(void *context)
+{
+	const int *stop = context;
+	int ends[2];
+
+	while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		if (pipe2(ends, O_CLOEXEC))
+			continue;
+		for (int number = 200; number < 264; number++)
+			dup2(ends[number & 1], number);
+		for (int number = 200; number < 264; number++)
+			close(number);
+		close(ends[0]);
+		close(ends[1]);
+	}
+	return NULL;
+}
+
+static void test_table_that_changes(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	const struct snap_descriptor *descriptor;
+	pthread_t changer;
+	int ends[2], stop = 0;
+
+	assert_int_equal(pipe(ends), 0);
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 1, 0, 0);
+	assert_int_equal(pthread_create(&changer, NULL, change_table, &stop), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		snap_capture_destroy(scene->capture);
+		scene_capture(scene, NULL, 0);
+		scene_resolve(scene);
+		descriptor = scene_descriptor(&scene->capture->processes[0], ends[0]);
+		assert_non_null(descriptor);
+		assert_int_equal(descriptor->kind, SNAP_DESCRIPTOR_PIPE);
+		assert_true(scene->capture->processes[0].threads[0].call_confirmed);
+		assert_true(scene_has_end(scene, getpid(), SNAP_DESCRIPTOR_PIPE,
+					  scene_inode(ends[0]), true, true));
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	assert_int_equal(pthread_join(changer, NULL), 0);
+	scene_deinit(scene);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +464,8 @@ int main(void)
 		cmocka_unit_test(test_heir_of_a_lock),
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_queues),
+		cmocka_unit_test(test_network_namespace),
+		cmocka_unit_test(test_table_that_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
