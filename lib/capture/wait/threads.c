@@ -14,6 +14,12 @@
 enum {
 	CALL_TEXT = 256,
 	WCHAN_TEXT = 64,
+	/*
+	 * A thread that has just been let go is on its way back into its wait, and asked meanwhile it
+	 * runs: on a busy machine for milliseconds. All that is asked again is asked within this time.
+	 */
+	PATIENCE_NS = 10000000,
+	AGAIN_NS = 200000,
 };
 
 struct question {
@@ -26,32 +32,50 @@ struct question {
 
 struct questions {
 	const struct snap_wait_memory *memory;
+	int64_t patient_until_ns;
 	struct question *list;
 };
 
 /* ---- in a worker ---- */
 
-static void ask_thread(void *context, uint32_t item)
+/* False: the thread runs. */
+static bool ask_call(const struct questions *questions, struct question *question)
 {
-	const struct questions *questions = context;
-	struct question *question = &questions->list[item];
-	int root_fd = questions->memory->root_fd;
 	char name[SNAP_WAIT_NAME], text[CALL_TEXT];
 	ssize_t length;
 
-	if (question->call) {
-		snprintf(name, sizeof(name), "%d/task/%d/syscall", (int)question->pid,
-			 (int)question->tid);
-		length = snap_procfs_read(root_fd, name, text, sizeof(text));
-		question->known =
-			length > 0 && snap_parse_syscall(text, (size_t)length, &question->place);
-	}
-	if (!question->wchan)
-		return;
+	snprintf(name, sizeof(name), "%d/task/%d/syscall", (int)question->pid, (int)question->tid);
+	length = snap_procfs_read(questions->memory->root_fd, name, text, sizeof(text));
+	question->known = length > 0 && snap_parse_syscall(text, (size_t)length, &question->place);
+	return !question->known || !question->place.running;
+}
+
+/* False: the thread runs, or the kernel does not tell ("0"). */
+static bool ask_function(const struct questions *questions, struct question *question)
+{
+	char name[SNAP_WAIT_NAME];
+	ssize_t length;
+
 	snprintf(name, sizeof(name), "%d/task/%d/wchan", (int)question->pid, (int)question->tid);
-	length = snap_procfs_read(root_fd, name, question->function, sizeof(question->function));
+	length = snap_procfs_read(questions->memory->root_fd, name, question->function,
+				  sizeof(question->function));
 	if (length <= 0)
 		question->function[0] = '\0';
+	return strcmp(question->function, "0") != 0;
+}
+
+static void ask_thread(void *context, uint32_t item)
+{
+	static const struct timespec again = { .tv_nsec = AGAIN_NS };
+	const struct questions *questions = context;
+	struct question *question = &questions->list[item];
+
+	while ((question->call && !ask_call(questions, question)) ||
+	       (question->wchan && !ask_function(questions, question))) {
+		if (snap_clock_ns(CLOCK_MONOTONIC) >= questions->patient_until_ns)
+			return;
+		nanosleep(&again, NULL);
+	}
 }
 
 /* ---- who asks ---- */
@@ -65,6 +89,7 @@ static struct questions *make_questions(struct snap_wait_resolver *resolver, siz
 	if (!questions)
 		return NULL;
 	questions->memory = resolver->asker->memory;
+	questions->patient_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
 	questions->list = snap_wait_asker_new_array(resolver->asker, count, struct question);
 	return questions->list ? questions : NULL;
 }
