@@ -33,6 +33,7 @@ DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair
 CALLS = [["descriptors"], ["polls"], ["children"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
          ["raw"]]
 PEERS = [["pipes"], ["fifos"], ["unix"], ["tcp"], ["udp"], ["locks"]]
+MOST_SHOWN = 20  # wrong answers of a build
 GDB = """
 set pagination off
 set $owner = 0
@@ -106,7 +107,7 @@ class WaitsBench:
                 if name not in ("calls", "peers") or build in ("pie", "static-stripped"):
                     self.one_answer(waits, tallies[-1], name, modes, build)
             print(f"{build:18}{tallies[-1].right:8}{len(tallies[-1].wrong):8}", flush=True)
-            for text in tallies[-1].wrong:
+            for text in tallies[-1].wrong[:MOST_SHOWN]:
                 print("    " + text[:300])
         right, wrong = sum(tally.right for tally in tallies), sum(len(tally.wrong) for tally in tallies)
         self.figures.append(("answers right", f"{right} of {right + wrong}", "all"))

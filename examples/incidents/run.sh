@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# run.sh deadlock|slow_peer|pool [OPTION…]: builds the program, lets the incident happen, and prints what
+# stacksnap says of it, with options of its own (--deadlocks, --json, --explain). STACKSNAP: the tool.
+set -euo pipefail
+name=${1:?usage: run.sh deadlock|slow_peer|pool [OPTION of stacksnap…]}
+shift
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+tool=${STACKSNAP:-$here/../../build/cli/stacksnap}
+[[ -x $tool ]] || tool=stacksnap
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"${CC:-cc}" -O1 -g -D_GNU_SOURCE -pthread -o "$folder/$name" "$here/$name.c"
+coproc PROGRAM { exec "$folder/$name"; }
+input=${PROGRAM[1]}
+program=$PROGRAM_PID
+read -r _ pid <&"${PROGRAM[0]}"
+status=0
+"$tool" -p "$pid" "$@" || status=$?
+exec {input}>&-
+wait "$program" 2>/dev/null || true
+exit "$status"

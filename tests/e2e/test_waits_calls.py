@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What threads wait for in calls that are not locks of their process: descriptors, other processes,
+time, signals, memory. See waits.py."""
+from waits import WaitCase, truths_of, waits_of
+
+
+class Calls(WaitCase):
+    asan = True
+
+    def test_descriptors(self):
+        self.compare("calls", "descriptors")
+
+    def test_polls(self):
+        self.compare("calls", "polls")
+
+    def test_children(self):
+        self.compare("calls", "children")
+
+    def test_vfork(self):
+        self.compare("calls", "vfork")
+
+    def test_sleeps(self):
+        self.compare("calls", "sleeps")
+
+    def test_sleeps_that_were_restarted(self):
+        """After one stop the kernel restarts them, and the number of the call is another one."""
+        victim = self.run_program("calls", "sleeps", "polls", "signals")
+        truths = truths_of(victim)
+        for _ in range(3):
+            doc = self.look(victim)
+        self.judge(truths, doc)
+
+    def test_sleeps_with_times(self):
+        """Of a relative sleep it says what is left where it says since when: with --explain."""
+        victim = self.run_program("calls", "sleeps")
+        truths = truths_of(victim)
+        doc = self.look(victim, "--explain")
+        self.judge(truths, doc)
+        sleeps = [wait for wait in waits_of(doc).values() if wait["kind"] == "sleep"]
+        self.assertTrue(all(2900e9 < wait["remaining_ns"] <= 3000e9 for wait in sleeps), sleeps)
+
+    def test_signals(self):
+        self.compare("calls", "signals")
+
+    def test_system_v(self):
+        self.compare("calls", "sysv")
+
+    def test_page_fault(self):
+        self.compare("calls", "fault")
+
+    def test_rings(self):
+        self.compare("calls", "rings")
+
+    def test_words_that_look_like_a_mutex(self):
+        self.compare("calls", "raw")
+
+
+class Peers(WaitCase):
+    asan = True
+
+    def test_pipes(self):
+        self.compare("peers", "pipes")
+
+    def test_fifos(self):
+        self.compare("peers", "fifos:" + self.scratch())
+
+    def test_unix(self):
+        self.compare("peers", "unix")
+
+    def test_tcp(self):
+        self.compare("peers", "tcp")
+
+    def test_udp(self):
+        self.compare("peers", "udp")
+
+    def test_locks_of_files(self):
+        self.compare("peers", "locks:" + self.scratch())
+
+
+class Static(Calls):
+    """Numbers and arguments alone."""
+    asan = False
+    build = "static-stripped"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What threads wait for in programs of other languages: see waits.py."""
+from harness import blocked, need, read_file, wait_until
+from waits import WaitCase, program_of, truths_of, waits_of
+
+CLOCK_NANOSLEEP = "230 "
+
+
+class Languages(WaitCase):
+    def start(self, language, **options):
+        return self.program(program_of(language), **options)
+
+    def compare_language(self, language, *arguments, **options):
+        victim = self.start(language, **options)
+        truths = truths_of(victim)
+        doc = self.look(victim, *arguments)
+        self.judge(truths, doc)
+        return doc
+
+    def test_cpp(self):
+        need("g++")
+        self.compare_language("c++")
+
+    def test_rust(self):
+        need("rustc")
+        doc = self.compare_language("rust", "--explain")
+        hinted = [wait for wait in waits_of(doc).values() if wait and wait.get("hints")]
+        self.assertGreaterEqual(len(hinted), 3, "Rust's locks are on the stacks of those who have them")
+
+    def test_python(self):
+        """Who computes wakes up for the interpreter's lock 200 times a second."""
+        victim = self.start("python", settled=False)
+        truths = truths_of(victim)
+        holder = next(truth["tid"] for truth in truths if truth["row"] == "python.holder")
+        wait_until(lambda: (read_file(f"/proc/{victim.pid}/task/{holder}/syscall") or "").startswith(CLOCK_NANOSLEEP),
+                   "the holder to sleep")
+        waiting = [truth["tid"] for truth in truths if truth["row"] == "python.gil"]
+        wait_until(lambda: all(blocked(victim.pid, tid) for tid in waiting), "the others to wait for it")
+        for _ in range(20):  # who wakes up meanwhile runs, for some microseconds
+            doc = self.look(victim, "--threads")
+            if all(waits_of(doc)[tid] for tid in waiting):
+                break
+        self.judge(truths, doc)
+
+    def test_java(self):
+        self.compare_language("java", settled=False)
+
+    def test_go(self):
+        """The runtime's own futexes have no owner, whatever stands around them."""
+        need("go")
+        victim = self.start("go", settled=False)
+        doc = self.look(victim, "--threads", "--explain")
+        kinds = {wait["kind"] for wait in waits_of(doc).values() if wait}
+        self.assertLessEqual(kinds, {"runtime", "epoll", "sleep", "pipe", "signal", "syscall"})
+        self.assertIn("runtime", kinds)
+        self.assertNotIn("deadlocks", doc)
+        self.assertNotIn("blockers", doc)
+        self.assertFalse([wait for wait in waits_of(doc).values() if wait and "owner" in wait])

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What threads wait for, who holds it, and deadlocks, in programs that know it of themselves, in each
+build of them. See waits.py."""
+import json
+import os
+
+from harness import TOOL
+from waits import WaitCase, program, tool_beside, truths_of, without_debug_files
+
+LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
+OBJECTS = ["conditions", "semaphores", "barrier", "once", "join", "stdio"]
+
+
+class Rows:
+    """What is asked of every build."""
+
+    def test_locks(self):
+        self.compare("locks", *LOCKS)
+
+    def test_places(self):
+        self.compare("locks", "places")
+
+    def test_held_at_fork(self):
+        self.compare("locks", "fork")
+
+    def test_between_processes(self):
+        self.compare("locks", "shared")
+
+    def test_refused(self):
+        self.compare("locks", "refused")
+
+    def test_objects(self):
+        self.compare("objects", *OBJECTS)
+
+    def test_malloc_in_a_handler(self):
+        self.compare("objects", "malloc")
+
+    def test_deadlock_of_two(self):
+        self.compare("dead", "two")
+
+    def test_ring(self):
+        self.compare("dead", "ring:5")
+
+    def test_until_a_timeout(self):
+        self.compare("dead", "timed")
+
+    def test_itself(self):
+        self.compare("dead", "self")
+
+    def test_through_others(self):
+        for what in ("rwlock", "stdio", "once", "thread"):
+            with self.subTest(what):
+                self.compare("dead", "pair:" + what)
+
+    def test_between_processes_by_descriptors(self):
+        for what in ("pipe", "unix", "tcp", "own", "child"):
+            with self.subTest(what):
+                self.compare("dead", what)
+
+    def test_what_is_no_deadlock(self):
+        for what in ("near-pipe", "near-threads", "near-condition", "near-readers", "near-pool"):
+            with self.subTest(what):
+                self.compare("dead", what)
+
+
+class Pie(Rows, WaitCase):
+    asan = True
+
+    def test_symbols(self):
+        """Objects with a name have it, with the offset inside; those on the heap and on stacks have a place."""
+        truths, doc = self.compare("locks", "mutexes")
+        named = [thread["wait"] for node in doc["processes"] for stack in node["stacks"]
+                 for thread in stack["threads"] if thread["wait"]["kind"] == "mutex"]
+        self.assertEqual({wait.get("symbol") for wait in named}, {"some_mutexes"})
+        self.assertEqual({int(str(wait.get("offset", "0")), 16) % 40 for wait in named}, {0})
+        self.assertGreater(len(truths), 10)
+
+    def test_of_two_thousand(self):
+        """Words of 2,000 places take their time in a stop of a busy machine."""
+        self.compare("dead", "ring:2000", arguments=["--stop-timeout", "20000"])
+
+    def test_with_everything(self):
+        self.compare("locks", *LOCKS, arguments=["--explain"])
+
+    def test_without(self):
+        victim = self.run_program("dead", "two")
+        doc = self.look(victim, "--no-explain")
+        self.assertNotIn("deadlocks", doc)
+        self.assertNotIn('"wait"', doc["_result"].text)
+
+
+class NoPlt(Rows, WaitCase):
+    build = "noplt"
+
+
+class Ibt(Rows, WaitCase):
+    build = "ibt"
+
+
+class Clang(Rows, WaitCase):
+    build = "clang"
+
+
+class Stripped(Rows, WaitCase):
+    build = "stripped"
+
+
+class Static(Rows, WaitCase):
+    build = "static"
+
+
+class StaticStripped(Rows, WaitCase):
+    build = "static-stripped"
+
+
+class Musl(Rows, WaitCase):
+    build = "musl"
+
+
+class WithoutDebugFiles(Rows, WaitCase):
+    """The hard case: of the C library only what it exports has names."""
+    build = "pie"
+
+    def run_program(self, name, *modes, build=None, **options):
+        victim = without_debug_files(self, [program(name, build or self.build), *modes])
+        self.tool = tool_beside(self, victim, TOOL)
+        return victim
+
+    def look(self, victim, *arguments, **options):
+        return super().look(victim, *arguments, tool=self.tool, **options)
+
+
+class WithoutDebugFilesNoPlt(WithoutDebugFiles):
+    build = "noplt"
+
+
+class WithoutDebugFilesClang(WithoutDebugFiles):
+    build = "clang"
+
+
+class OfACapture(WaitCase):
+    """A saved capture, rendered later, says the same as the look itself."""
+
+    def test_same(self):
+        victim = self.run_program("locks", *LOCKS)
+        truths = truths_of(victim)
+        path = os.path.join(self.scratch(), "capture")
+        direct = self.look(victim, "--save-capture", path)
+        later = self.run_tool("render", path, "--json", status=(0, 1), free=False).doc
+        self.judge(truths, direct)
+        self.judge(truths, later)
+        self.assertEqual(json.dumps(later.get("contended")), json.dumps(direct.get("contended")))
