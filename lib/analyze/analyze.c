@@ -253,10 +253,11 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 			return err;
 	}
 	err = snap_frames_name(&analysis);
-	for (size_t i = 0; i < capture->process_count && !err; i++)
-		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
+	/* By the stacks as they are: merging leaves out what an interpreter does for itself. */
 	if (!err)
 		err = snap_waits_find(&analysis);
+	for (size_t i = 0; i < capture->process_count && !err; i++)
+		err = snap_tasks_merge(&analysis, &analysis.processes[i]);
 	if (err)
 		return err;
 	err = make_nodes(&analysis);
