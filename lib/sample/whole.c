@@ -84,8 +84,11 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 	options.max_stack = STACK_BYTES;
 	options.kernel_stacks = options.wchan = false;
 	options.engine = SNAP_ENGINE_AUTO;
-	if (options.stop_timeout_ns > LONGEST_STOP_NS)
-		options.stop_timeout_ns = LONGEST_STOP_NS;
+	/* Nor what threads wait for. */
+	options.explain = SNAP_EXPLAIN_NO;
+	/* Beside the time that its memory may take. */
+	if (options.stop_timeout_ns > LONGEST_STOP_NS + options.runtime_budget_ns)
+		options.stop_timeout_ns = LONGEST_STOP_NS + options.runtime_budget_ns;
 	options.timeout_ns = LONGEST_LOOK_NS;
 	*ret = snap_stop_new(memory, SPARE);
 	if (!*ret || !snap_stop_add(*ret, &traced))

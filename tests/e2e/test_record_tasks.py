@@ -8,6 +8,8 @@ from harness import Case, SOURCE, build_once, need
 import traces
 
 WAITING = os.path.join(SOURCE, "tests", "runtime", "go", "waiting", "waiting.go")
+# A busy machine may take its time.
+PATIENCE = ["--runtime-budget", "5000"]
 ASYNCIO = """
 import asyncio, os, sys
 async def inner(event):
@@ -59,7 +61,7 @@ class Recorded(Case):
         self.path = os.path.join(self.scratch(), "out.snaprec")
 
     def record(self, pid, *options, seconds="1", status=(0, 1)):
-        self.run_tool("record", pid, "-d", seconds, "-o", self.path, *options, status=status)
+        self.run_tool("record", pid, "-d", seconds, "-o", self.path, *PATIENCE, *options, status=status)
         return self.render("json")
 
     def render(self, form, *options, path=None):
@@ -74,7 +76,7 @@ class Recorded(Case):
         return self.program([program], settled=False)
 
     def same_as_a_snapshot(self, pid, count):
-        snapshot = waiting(json.loads(self.run_tool(pid, "--json", status=(0, 1)).text))
+        snapshot = waiting(json.loads(self.run_tool(pid, "--json", *PATIENCE, status=(0, 1)).text))
         self.assertGreaterEqual(len(snapshot), count)
         document = self.record(pid)
         recorded = waiting(document)
@@ -177,7 +179,7 @@ class Recorded(Case):
     def test_a_ring(self):
         """What has been forgotten of tasks is not missed by what is left."""
         program = self.waiting_program()
-        self.run_tool("record", program.pid, "--ring", "1", "-d", "3", "--task-hz", "20", "-o", self.path,
+        self.run_tool("record", program.pid, "--ring", "1", "-d", "3", "--task-hz", "20", *PATIENCE, "-o", self.path,
                       status=(0, 1))
         self.assertEqual(len(waiting(self.render("json"))), 34)
 
