@@ -271,10 +271,13 @@ int main(void)
 
 	for (size_t i = 0; i < sizeof(known); i++)
 		known[i] = (uint8_t)(i * 7 + i / 251);
-	/* A page that is there, and one behind it that cannot be read. */
-	unreadable = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (unreadable == MAP_FAILED || mprotect(unreadable + 4096, 4096, PROT_NONE))
+	/*
+	 * A page that is there, and one behind it that cannot be read. Right behind a mapping of a
+	 * file, where some kernels put it, the first one would count as that file's memory.
+	 */
+	unreadable = mmap(NULL, 12288, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (unreadable == MAP_FAILED || mprotect(unreadable + 4096, 4096, PROT_READ | PROT_WRITE))
 		return 1;
-	unreadable += 4096;
+	unreadable += 8192;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
