@@ -265,18 +265,19 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 	return snap_discovery_run(&run);
 }
 
-struct stacksnap_error *snap_discover_with(const struct snap_options *options,
-					   const struct snap_discover_known *known,
-					   struct snap_capture *capture)
-{
-	return discover(options, known, known->asker, 0, capture);
-}
-
 static int64_t part_of_time(const struct snap_options *options, unsigned percent)
 {
 	int64_t part_ns = options->timeout_ns / 100 * percent;
 
 	return part_ns && part_ns < LEAST_PART_NS ? LEAST_PART_NS : part_ns;
+}
+
+struct stacksnap_error *snap_discover_with(const struct snap_options *options,
+					   const struct snap_discover_known *known,
+					   struct snap_capture *capture)
+{
+	return discover(options, known, known->asker, part_of_time(options, known->percent),
+			capture);
 }
 
 struct stacksnap_error *snap_discover(const struct snap_options *options, unsigned percent,

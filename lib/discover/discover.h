@@ -49,6 +49,7 @@ struct snap_discover_known {
 	const struct snap_process *(*find)(void *context, pid_t pid, uint64_t start_ticks);
 	void *context;
 	long descriptors;         /* how many may be opened for capture->live */
+	unsigned percent;         /* as in snap_discover(); 0: there is no hurry */
 	struct snap_asker *asker; /* NULL: one is made for the call */
 };
 

@@ -21,6 +21,8 @@ enum {
 	LEAST_FRESH = 16,  /* threads whose first stacks each look takes */
 	FIRST_MS = 500,    /* of the first look for processes, and as much again for first stacks */
 	ONLY_PERCENT = 30, /* the same, of the time of the run where there is one tick */
+	LEAST_PERCENT = 10, /* and so much of that in any case */
+	LOOK_PERCENT = 6,   /* for who is there: see snap_discover() */
 	EXEC_NS = 1000000,
 };
 
@@ -59,6 +61,8 @@ static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 	const struct snap_discover_known known = {
 		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
 		.asker = sampler->asker,
+		/* Who is left out of a recording would be for good. */
+		.percent = sampler->options->no_stop ? LOOK_PERCENT : 0,
 	};
 	struct stacksnap_error *err;
 
@@ -106,6 +110,7 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 {
 	_cleanup_(snap_sampler_destroyp) struct snap_sampler *sampler = calloc(1, sizeof(*sampler));
 	struct stacksnap_error *err;
+	int64_t least_ns;
 
 	if (!sampler)
 		return snap_error_no_memory();
@@ -117,6 +122,11 @@ struct stacksnap_error *snap_sampler_create(const struct snap_options *options,
 	err = init_sampler(sampler);
 	if (err)
 		return err;
+	/* However long it took to find them all: some are looked at. */
+	least_ns = snap_clock_ns(CLOCK_MONOTONIC) +
+		   options->timeout_ns / 100 * (ONLY_PERCENT + LEAST_PERCENT);
+	if (sampler->until_ns < least_ns)
+		sampler->until_ns = least_ns;
 	*ret = snap_take_ptr(sampler);
 	return NULL;
 }

@@ -250,8 +250,9 @@ static bool is_refresh_due(struct snap_sampler *sampler)
 {
 	pid_t pid = snap_procfs_last_pid(sampler->loadavg_fd);
 
-	/* In an only tick the discovery that it begins with is not old. */
-	if (!may_grow(sampler->options) || (sampler->options->no_stop && sampler->looks == 1))
+	/* In an only tick the discovery that it begins with is not old, and its time has an end. */
+	if (!may_grow(sampler->options) ||
+	    (sampler->options->no_stop && (sampler->looks == 1 || !snap_sampler_has_time(sampler))))
 		return false;
 	if (pid == 0 || pid != sampler->last_pid)
 		sampler->refresh_due = true;
