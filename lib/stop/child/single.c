@@ -42,19 +42,24 @@ struct single {
 	struct snap_workers pool; /* who read memory for us */
 	volatile sig_atomic_t seizing;
 	int64_t seizing_until_ns;
+	unsigned late_alarms; /* in the SEIZE at hand, after that */
 	sigjmp_buf seize_given_up;
 	_Alignas(16) uint8_t ticks_place[SNAP_TICKS_PLACE];
 };
 
 /*
  * What the parent's signal is for: to end a blocking wait with EINTR; and a SEIZE, which waits for
- * an exec that the program can make last, and begins anew by itself.
+ * an exec that the program can make last, and begins anew by itself. Who had no processor for a
+ * while finds one signal and the time up, but the SEIZE done: so the next one decides.
  */
 static void on_alarm(int signal _unused_, siginfo_t *info _unused_, void *frame)
 {
 	struct single *single = snap_ticks_context(frame);
 
-	if (single && single->seizing && snap_clock_ns(CLOCK_MONOTONIC) > single->seizing_until_ns)
+	if (!single || !single->seizing ||
+	    snap_clock_ns(CLOCK_MONOTONIC) <= single->seizing_until_ns)
+		return;
+	if (++single->late_alarms > 1)
 		siglongjmp(single->seize_given_up, 1);
 }
 
@@ -88,6 +93,7 @@ static void seize_thread(struct single *single, struct snap_slot *slot)
 		return;
 	}
 	single->seizing_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + SEIZE_NS;
+	single->late_alarms = 0;
 	single->seizing = 1;
 	seized = ptrace(PTRACE_SEIZE, slot->pick.tid, NULL, NULL) == 0;
 	single->seizing = 0;
