@@ -33,7 +33,7 @@ fetch_kernel() (
 	. "$project/tests/runtime/newer_apt.sh"
 	use_suites "$dir" "$suite" "$suite"
 	mapfile -t packages < <(apt-cache depends --recurse --no-suggests --no-recommends linux-image-amd64 |
-		grep -xE 'linux-(image|modules|binary)-[0-9][^ ]*-amd64')
+		grep -xE 'linux-(image|modules|binary|base)-[0-9][^ ]*-amd64')
 	((${#packages[@]})) || not_to_be_had "$suite has no kernel for this processor"
 	say "fetching ${packages[*]} of $suite"
 	(cd "$new" && apt-get -qq download "${packages[@]}" busybox-static >log 2>&1) ||
@@ -45,7 +45,7 @@ fetch_kernel() (
 	done
 	make_first "$new/tree" "$new/first"
 	mkdir "$new/made"
-	cp "$new"/tree/boot/vmlinuz-* "$new/made/vmlinuz"
+	cp "$(find "$new/tree" -name 'vmlinuz*' -type f)" "$new/made/vmlinuz"
 	(cd "$new/first" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -1) >"$new/made/initrd"
 	mv -T "$new/made" "$dir/$suite"
 )
