@@ -122,9 +122,14 @@ static const struct row *find_row(const struct snap_futex *futex)
 	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
 	const struct row *best = NULL;
 	char name[MOST_NAME];
-	size_t entries = 0;
+	size_t entries = 0, i = 0;
 
-	for (size_t i = stack ? futex->names.outside : 0; stack && i < stack->frame_count; i++) {
+	/* A program with its C library inside is one module with it: there is no outside. */
+	if (stack && futex->names.libc == SNAP_LIBC_UNKNOWN)
+		i = futex->names.first;
+	else if (stack)
+		i = futex->names.outside;
+	for (; stack && i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
 
 		for (size_t k = 0; k < frame->entry_count; k++) {
