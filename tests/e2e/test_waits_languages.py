@@ -21,6 +21,10 @@ class Languages(WaitCase):
         need("g++")
         self.compare_language("c++")
 
+    def test_static_cpp(self):
+        need("g++")
+        self.compare_language("static c++")
+
     def test_rust(self):
         need("rustc")
         doc = self.compare_language("rust", "--explain")

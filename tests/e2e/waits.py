@@ -55,8 +55,10 @@ def program(name, build):
 
 def program_of(language):
     """The command that runs a program in another language."""
-    if language == "c++":
+    if language in ("c++", "static c++"):
         source, command = "objects.cc", ["g++", "-std=c++20", "-O1", "-g", "-pthread"]
+        if language == "static c++":
+            command.append("-static")
     elif language == "rust":
         source, command = "objects.rs", ["rustc", "-O", "-g"]
     elif language == "go":
@@ -71,7 +73,7 @@ def program_of(language):
     else:
         need("/usr/bin/python3")
         return ["/usr/bin/python3", os.path.join(PROGRAMS, "gil.py")]
-    return [build_once("waits_" + source, [*command, "-o", "{out}", os.path.join(PROGRAMS, source)])]
+    return [build_once(f"waits_{language.replace(' ', '_')}_{source}", [*command, "-o", "{out}", os.path.join(PROGRAMS, source)])]
 
 
 def truths_of(victim):
