@@ -215,8 +215,9 @@ static struct stacksnap_error *make_nodes(struct snap_analysis *analysis)
 		if (err)
 			return err;
 	}
-	snap_waits_place(analysis, nodes);
-	err = snap_report_limit(analysis, nodes);
+	err = snap_waits_place(analysis, nodes);
+	if (!err)
+		err = snap_report_limit(analysis, nodes);
 	if (err)
 		return err;
 	return snap_node_tree(analysis, nodes);

@@ -571,9 +571,11 @@ static inline struct snap_snapshot waiting_snapshot(void)
 					       .threads = links,
 					       .thread_count = 2,
 					       .size = 2 };
-	deadlocks[1] = (struct snap_deadlock){
-		.until_ns = 3200000000, .threads = links, .thread_count = 2, .size = 2000
-	};
+	deadlocks[1] = (struct snap_deadlock){ .timed = true,
+					       .until_ns = 3200000000,
+					       .threads = links,
+					       .thread_count = 2,
+					       .size = 2000 };
 	blockers[0] = (struct snap_blocker){ .pid = 3000,
 					     .tid = 3003,
 					     .name = "holder",
@@ -597,6 +599,7 @@ static inline struct snap_snapshot waiting_snapshot(void)
 		.waits = { .asked = true,
 			   .deadlocks = deadlocks,
 			   .deadlock_count = 2,
+			   .deadlock_total = 3,
 			   .blockers = blockers,
 			   .blocker_count = 2,
 			   .contended = contended,

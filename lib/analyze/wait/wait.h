@@ -7,7 +7,7 @@
  *              (a descriptor, a child, a signal … -> the same)                   kernel/
  *     owner    (tid, thread pointer -> a thread of the report; how sure)         owner.c
  *     edges    (of whom one must act; peers across processes)                    edges.c
- *     graph    (deadlocks, who blocks whom, what is contended)                   graph.c, …
+ *     graph    (deadlocks, who blocks whom, what is contended)                   graph/
  *
  * Names come first, data second (names count in modules of a C library alone). Knows no process
  * that runs: what the capture has not is unknown, and said.
@@ -24,9 +24,11 @@
 struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_check_;
 
 /*
- * Fills in where the owners stand (group and function), when the nodes of all processes have their
- * stacks: nodes[i] is of analysis->processes[i], or NULL.
+ * Sets the waits that groups have in common, and in which groups owners and peers are, when the
+ * nodes of all processes have their stacks: nodes[i] is of analysis->processes[i], or NULL.
+ * NO_MEMORY.
  */
-void snap_waits_place(struct snap_analysis *analysis, struct snap_node *const *nodes);
+struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
+					 struct snap_node *const *nodes) _must_check_;
 
 #endif

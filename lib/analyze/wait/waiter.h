@@ -43,6 +43,7 @@ struct snap_waiter {
 	size_t any_set; /* in waits->sets; SNAP_NO_SET: none */
 	bool any_known, any_certain;
 	uint64_t object; /* the same for all who wait for one object, in all processes; 0: none */
+	bool is_deadlocked;        /* in a deadlock, or behind one */
 	struct snap_waiter *owner; /* the one whose party is wait->owner; NULL: not in the report */
 };
 
@@ -177,7 +178,15 @@ void snap_wait_lookup_destroy(struct snap_wait_lookup *lookup);
 /* any_of of each waiter, from its owner, holders and peers. NO_MEMORY. */
 struct stacksnap_error *snap_wait_find_edges(struct snap_wait_analysis *waits) _must_check_;
 
-/* ---- graph.c, blockers.c ---- */
+/* ---- graph/place.c ---- */
+
+/* Where parties stand, of all waits. */
+void snap_wait_place_parties(struct snap_wait_analysis *waits);
+
+/* ---- graph/ ---- */
+
+/* Whether somebody has such an object to himself while others wait for it. */
+bool snap_wait_is_lock(enum snap_wait_kind kind);
 
 /* The snapshot's deadlocks, blockers and contended objects. NO_MEMORY. */
 struct stacksnap_error *snap_wait_find_deadlocks(struct snap_wait_analysis *waits) _must_check_;

@@ -125,6 +125,7 @@ static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 	if (err)
 		return err;
 	snap_wait_join_parties(waits);
+	snap_wait_place_parties(waits);
 	err = snap_wait_find_edges(waits);
 	if (!err)
 		err = snap_wait_find_deadlocks(waits);

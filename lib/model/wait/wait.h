@@ -102,11 +102,11 @@ enum snap_owner_lack {
 /* A thread or process that a wait is for; tid 0: some thread of the process. */
 struct snap_wait_party {
 	pid_t pid, tid;
-	const char *name;             /* of the thread, or of the process outside */
-	char state;                   /* letter of stat; 0 unknown */
-	const char *function;         /* where it stands: the group's description; NULL unknown */
-	const char *stack;            /* id of the group that it is in; NULL: in none */
-	bool outside;                 /* of the report: never stopped or opened */
+	const char *name;     /* of the thread, or of the process outside */
+	char state;           /* letter of stat; 0 unknown */
+	const char *function; /* where it stands: its innermost own function; NULL unknown */
+	const char *stack;    /* id of the group that it is in; NULL: in none */
+	bool outside;         /* of the report: never stopped or opened */
 	const struct snap_wait *wait; /* what it waits for itself; NULL: nothing, or not known */
 };
 
@@ -193,7 +193,8 @@ struct snap_wait_link {
 /* Threads each of which waits for the next, the last for the first. */
 struct snap_deadlock {
 	bool certain;     /* else merely possible */
-	int64_t until_ns; /* until the first timeout in it; -1: for ever */
+	bool timed;       /* a timeout ends it */
+	int64_t until_ns; /* the first one; -1: there is none, or not known when */
 	size_t behind;    /* threads that can never go on because of it */
 	struct snap_wait_link
 		*threads;    /* begins with the lowest tid; at most SNAP_DEADLOCK_SHOWN */
@@ -206,6 +207,7 @@ struct snap_blocker {
 	pid_t pid, tid;
 	const char *name;
 	size_t blocked;               /* threads */
+	const char *function;         /* where it stands; NULL unknown */
 	size_t locks;                 /* distinct objects in between */
 	const struct snap_wait *wait; /* what it does meanwhile; NULL: it runs, or is not known */
 	char state;
@@ -223,7 +225,7 @@ struct snap_contended {
 struct snap_waits {
 	bool asked; /* false: nobody asked for waits; nothing is said of them */
 	struct snap_deadlock *deadlocks;
-	size_t deadlock_count;
+	size_t deadlock_count, deadlock_total; /* listed, and all */
 	struct snap_blocker *blockers;
 	size_t blocker_count;
 	struct snap_contended *contended;
@@ -239,6 +241,8 @@ const char *snap_wait_confidence_word(enum snap_wait_confidence confidence);
 const char *snap_owner_lack_word(enum snap_owner_lack lack);
 /* Of a bit's number in enum snap_wait_lack. */
 const char *snap_wait_lack_word(unsigned bit);
+/* The same for people. */
+const char *snap_wait_lack_text(unsigned bit);
 const char *snap_descriptor_word(enum snap_descriptor_kind kind);
 
 /* A new wait with nothing else known: all numbers that have a meaning at 0 are -1. */
@@ -270,6 +274,17 @@ char *snap_wait_line(const struct snap_wait *wait, bool all);
 /* The same with the times of several waits: "waits 3.2 s to 59 min for mutex …". */
 char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_times *times,
 			bool all);
+
+/*
+ * Parts of what is said at the top of a report, as above: malloc'ed, raw, "" where there is nothing
+ * to say, NULL without memory. "17 threads wait, through 2 locks, for 11447 worker-3 (in recv …)".
+ */
+char *snap_wait_blocker_line(const struct snap_blocker *blocker);
+/* "waits for mutex accounts", and whom that is for: "held by 13564 dl2". */
+char *snap_wait_link_line(const struct snap_wait *wait);
+char *snap_wait_owner_line(const struct snap_wait *wait);
+/* "until its timeout in 3.2 s". */
+char *snap_wait_until_text(const struct snap_deadlock *deadlock);
 
 /*
  * The object alone, the same for all who wait for the same thing ("mutex ledger_lock", "tcp

@@ -89,6 +89,16 @@ static const char *const missing[] = {
 };
 _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a word each");
 
+static const char *const missing_texts[] = {
+	"there was too little time",
+	"the kernel tells nothing of sockets here",
+	"sockets of other network namespaces",
+	"the kernel's list of file locks is not readable",
+	"descriptors of other users' processes",
+	"there was more than is looked at",
+};
+_Static_assert(SNAP_ARRAY_SIZE(missing_texts) == SNAP_ARRAY_SIZE(missing), "a text each");
+
 static const char *const descriptors[SNAP_DESCRIPTOR_KINDS] = {
 	[SNAP_DESCRIPTOR_OTHER] = "other",
 	[SNAP_DESCRIPTOR_FILE] = "file",
@@ -158,6 +168,11 @@ struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confide
 const char *snap_wait_lack_word(unsigned bit)
 {
 	return missing[bit];
+}
+
+const char *snap_wait_lack_text(unsigned bit)
+{
+	return missing_texts[bit];
 }
 
 const char *snap_descriptor_word(enum snap_descriptor_kind kind)

@@ -253,6 +253,7 @@ void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,
 {
 	snap_json_begin(json, key, '{');
 	snap_json_bool(json, "certain", deadlock->certain);
+	snap_json_true_if(json, "timed", deadlock->timed);
 	put_known(json, "until_ns", deadlock->until_ns);
 	snap_json_number(json, "behind", (int64_t)deadlock->behind);
 	if (deadlock->size > deadlock->thread_count)
@@ -275,6 +276,8 @@ static void put_deadlocks(struct snap_json_writer *json, const struct snap_waits
 		snap_json_deadlock_put(json, NULL, &waits->deadlocks[i]);
 	}
 	snap_json_end(json, ']');
+	if (waits->deadlock_total > waits->deadlock_count)
+		snap_json_number(json, "deadlock_count", (int64_t)waits->deadlock_total);
 }
 
 static void put_blockers(struct snap_json_writer *json, const struct snap_waits *waits)
@@ -294,6 +297,7 @@ static void put_blockers(struct snap_json_writer *json, const struct snap_waits 
 		snap_json_number(json, "blocked", (int64_t)blocker->blocked);
 		snap_json_number_if(json, "locks", (int64_t)blocker->locks);
 		put_state(json, blocker->state);
+		snap_json_text_if(json, "function", blocker->function);
 		if (blocker->lack != SNAP_OWNER_KNOWN)
 			snap_json_text(json, "owner_unknown", snap_owner_lack_word(blocker->lack));
 		snap_json_wait_put(json, blocker->wait);

@@ -11,6 +11,7 @@
 #include "render/text/node.h"
 #include "render/text/stack.h"
 #include "render/text/task.h"
+#include "render/text/top.h"
 #include "render/view/recorded.h"
 #include "render/view/walk.h"
 
@@ -418,6 +419,7 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 
 	text_init(&text, snapshot, options, out);
 	snap_text_head(&text.lines, options, snapshot, false);
+	snap_text_top(&text.lines, options, snapshot);
 	return put_measured(&text, out);
 }
 

@@ -318,6 +318,7 @@ static void read_deadlock(struct snap_json_pick *pick, const struct snap_json *o
 		return;
 	*deadlock = (struct snap_deadlock){
 		.certain = snap_json_pick_flag(pick, object, "certain"),
+		.timed = snap_json_pick_flag(pick, object, "timed"),
 		.until_ns = pick_known(pick, object, "until_ns"),
 		.behind = (size_t)snap_json_pick_number(pick, object, "behind", 0, SNAP_MAX_THREADS,
 							0),
@@ -340,6 +341,7 @@ static struct snap_blocker read_blocker(struct snap_json_pick *pick, const struc
 		.locks = (size_t)snap_json_pick_number(pick, object, "locks", 0, SNAP_MAX_THREADS,
 						       0),
 		.state = pick_letter(pick, object),
+		.function = pick_text(pick, object, "function"),
 		.wait = snap_json_read_wait(pick, object),
 	};
 
@@ -393,6 +395,9 @@ void snap_json_read_waits(struct snap_json_reader *reader, const struct snap_jso
 	list = begin_list(pick, root, "deadlocks", sizeof(*waits->deadlocks), &waits->deadlocks);
 	while ((from = snap_json_list_object(&list)))
 		read_deadlock(pick, from, &waits->deadlocks[waits->deadlock_count++]);
+	waits->deadlock_total = (size_t)snap_json_pick_number(
+		pick, root, "deadlock_count", (int64_t)waits->deadlock_count, SNAP_MAX_THREADS,
+		(int64_t)waits->deadlock_count);
 	list = begin_list(pick, root, "blockers", sizeof(*waits->blockers), &waits->blockers);
 	while ((from = snap_json_list_object(&list)))
 		waits->blockers[waits->blocker_count++] = read_blocker(pick, from);

@@ -8,9 +8,9 @@ enum {
 	MOST_WAITS = SNAP_MAX_THREADS,
 	/* the least that an element takes, in bytes */
 	LEAST_WAIT = 45,
-	LEAST_DEADLOCK = 33,
+	LEAST_DEADLOCK = 34,
 	LEAST_LINK = 28,
-	LEAST_BLOCKER = 37,
+	LEAST_BLOCKER = 41,
 	LEAST_CONTENDED = 16,
 	WAIT_SHOWN = 256, /* what a wait takes of a report beside its texts, about */
 };
@@ -91,6 +91,7 @@ static void code_deadlock(struct snap_pointer_codec *to, struct snap_deadlock *d
 	struct snap_codec *codec = &to->codec;
 
 	snap_code_bool(codec, &deadlock->certain);
+	snap_code_bool(codec, &deadlock->timed);
 	snap_code_i64(codec, &deadlock->until_ns);
 	snap_code_at_most(to, &deadlock->behind, SNAP_MAX_THREADS);
 	snap_code_at_most(to, &deadlock->size, SNAP_MAX_THREADS);
@@ -110,6 +111,7 @@ static void code_blocker(struct snap_pointer_codec *to, struct snap_blocker *blo
 	snap_code_i32(codec, &blocker->pid);
 	snap_code_i32(codec, &blocker->tid);
 	snap_code_text_pointer(to, &blocker->name, SNAP_MAX_NAME);
+	snap_code_text_pointer(to, &blocker->function, SNAP_MAX_NAME);
 	snap_code_at_most(to, &blocker->blocked, SNAP_MAX_THREADS);
 	snap_code_at_most(to, &blocker->locks, SNAP_MAX_THREADS);
 	snap_code_wait_pointer(to, &blocker->wait);
@@ -136,8 +138,11 @@ static void code_report(struct snap_pointer_codec *to, struct snap_waits *waits)
 	snap_codec_check(codec, waits->lacks <= SNAP_LACK_ALL, "unknown lack");
 	snap_code_array(codec, &waits->deadlocks, &waits->deadlock_count, SNAP_WAIT_LIST,
 			sizeof(*waits->deadlocks), LEAST_DEADLOCK);
+	snap_code_at_most(to, &waits->deadlock_total, SNAP_MAX_THREADS);
 	for (size_t i = 0; i < waits->deadlock_count; i++)
 		code_deadlock(to, &waits->deadlocks[i]);
+	snap_codec_check(codec, waits->deadlock_total >= waits->deadlock_count,
+			 "more deadlocks than there are");
 	snap_code_array(codec, &waits->blockers, &waits->blocker_count, SNAP_WAIT_LIST,
 			sizeof(*waits->blockers), LEAST_BLOCKER);
 	for (size_t i = 0; i < waits->blocker_count; i++)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Blockers: see waiter.h. From each thread that waits for a lock its owner is followed, and the
+ * owner of what that one waits for, up to somebody who waits for no lock, or to an owner that will
+ * never come. Each thread is followed once, whatever stands behind it.
+ */
+#include "analyze/wait/graph/deadlock.h"
+
+#include "base/bsearch.h"
+#include "base/buffer.h"
+
+#include <stdlib.h>
+
+static const size_t NOBODY = SIZE_MAX;
+
+/* An owner that can never release anything: who is meant by a wait without a living owner. */
+struct absent {
+	size_t process; /* of those that wait for it */
+	pid_t tid;
+	enum snap_owner_lack lack;
+};
+
+/* That a thread is held up by the root in the end, and the object it waits for itself. */
+struct held {
+	size_t root;
+	uint64_t object;
+};
+
+struct blocking {
+	struct snap_wait_analysis *waits;
+	/* Of each waiter: whom it waits for, the end of that chain; NOBODY: none. Roots are
+	 * numbers of waiters, behind them of processes, behind them of absent owners. */
+	size_t *next, *root;
+	size_t processes, absentees;
+	struct absent *absent;
+	size_t absent_count, absent_capacity;
+	struct held *held;
+	size_t held_count;
+};
+
+static void blocking_deinit(struct blocking *blocking)
+{
+	free(blocking->next);
+	free(blocking->root);
+	free(blocking->absent);
+	free(blocking->held);
+}
+
+bool snap_wait_is_lock(enum snap_wait_kind kind)
+{
+	static const bool locks[SNAP_WAIT_KINDS] = {
+		[SNAP_WAIT_MUTEX] = true,     [SNAP_WAIT_RWLOCK] = true,
+		[SNAP_WAIT_ONCE] = true,      [SNAP_WAIT_STDIO] = true,
+		[SNAP_WAIT_MALLOC] = true,    [SNAP_WAIT_GIL] = true,
+		[SNAP_WAIT_MONITOR] = true,   [SNAP_WAIT_FUTEX_PI] = true,
+		[SNAP_WAIT_FILE_LOCK] = true, [SNAP_WAIT_STATIC_INIT] = true,
+	};
+
+	return locks[kind];
+}
+
+static bool waits_for_lock(const struct snap_waiter *waiter)
+{
+	return waiter->wait && snap_wait_is_lock(waiter->wait->kind) &&
+	       waiter->wait->confidence >= SNAP_WAIT_IS_LIKELY;
+}
+
+/* ---- whom each waits for ---- */
+
+static bool never_comes(enum snap_owner_lack lack)
+{
+	return lack == SNAP_OWNER_EXITED || lack == SNAP_OWNER_AT_FORK ||
+	       lack == SNAP_OWNER_REFUSED;
+}
+
+/* There are as many as there are locks of the dead, of which few occur: a list is enough. */
+static size_t find_absent(struct blocking *blocking, const struct snap_waiter *waiter)
+{
+	enum { MOST_ABSENT = 64 };
+	struct absent wanted = { waiter->process, waiter->wait->owner.tid,
+				 waiter->wait->owner_lack };
+
+	for (size_t i = 0; i < blocking->absent_count; i++) {
+		const struct absent *absent = &blocking->absent[i];
+
+		if (absent->process == wanted.process && absent->tid == wanted.tid &&
+		    absent->lack == wanted.lack)
+			return blocking->absentees + i;
+	}
+	if (blocking->absent_count == MOST_ABSENT ||
+	    !snap_reserve_array(blocking->absent, blocking->absent_capacity,
+				blocking->absent_count + 1))
+		return NOBODY;
+	blocking->absent[blocking->absent_count++] = wanted;
+	return blocking->absentees + blocking->absent_count - 1;
+}
+
+/* The process that holds a file lock, its thread where there is one alone; several: nobody. */
+static size_t find_holder(const struct blocking *blocking, const struct snap_waiter *waiter)
+{
+	const struct snap_wait_analysis *waits = blocking->waits;
+	const struct snap_wait_set *set;
+	size_t process;
+
+	if (waiter->any_set == (size_t)SNAP_NO_SET)
+		return NOBODY;
+	set = &waits->sets[waiter->any_set];
+	if (set->count != 1)
+		return NOBODY;
+	process = set->processes[0];
+	return waits->first[process + 1] - waits->first[process] == 1
+		       ? waits->first[process]
+		       : blocking->processes + process;
+}
+
+static size_t find_next(struct blocking *blocking, const struct snap_waiter *waiter)
+{
+	if (!waits_for_lock(waiter) || waiter->is_deadlocked)
+		return NOBODY;
+	if (never_comes(waiter->wait->owner_lack))
+		return find_absent(blocking, waiter);
+	if (waiter->any_count == 1)
+		return waiter->any_of[0];
+	if (waiter->owner)
+		return (size_t)(waiter->owner - blocking->waits->waiters);
+	return find_holder(blocking, waiter);
+}
+
+/* ---- the ends of the chains ---- */
+
+enum mark { FRESH, ON_PATH, DONE };
+
+static size_t end_of(const struct blocking *blocking, const unsigned char *marks, size_t at)
+{
+	if (at >= blocking->processes || blocking->next[at] == NOBODY)
+		return at;
+	/* A circle has no end: its threads are told as a deadlock, or are not sure. */
+	return marks[at] == ON_PATH ? NOBODY : blocking->root[at];
+}
+
+static bool find_roots(struct blocking *blocking)
+{
+	size_t count = blocking->waits->waiter_count, length;
+	_cleanup_free_ unsigned char *marks = calloc(count + 1, sizeof(*marks));
+	_cleanup_free_ size_t *path = calloc(count + 1, sizeof(*path));
+
+	if (!marks || !path)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		size_t at = i, end;
+
+		for (length = 0; at < count && marks[at] == FRESH && blocking->next[at] != NOBODY;
+		     at = blocking->next[at]) {
+			marks[at] = ON_PATH;
+			path[length++] = at;
+		}
+		end = end_of(blocking, marks, at);
+		while (length) {
+			at = path[--length];
+			marks[at] = DONE;
+			blocking->root[at] = end;
+		}
+	}
+	return true;
+}
+
+/* ---- the list ---- */
+
+static uint64_t object_of(const struct snap_waiter *waiter)
+{
+	if (waiter->object)
+		return waiter->object;
+	return snap_hash_add(snap_hash_add(waiter->wait->kind, waiter->process),
+			     waiter->wait->address);
+}
+
+static int compare_held(const void *left, const void *right)
+{
+	const struct held *a = left, *b = right;
+
+	return snap_compare(a->root, b->root) ?: snap_compare(a->object, b->object);
+}
+
+static void list_held(struct blocking *blocking)
+{
+	const struct snap_wait_analysis *waits = blocking->waits;
+
+	for (size_t i = 0; i < waits->waiter_count; i++) {
+		size_t root = blocking->next[i] == NOBODY ? NOBODY : blocking->root[i];
+
+		if (root == NOBODY ||
+		    (root < blocking->processes && waits->waiters[root].is_deadlocked))
+			continue;
+		blocking->held[blocking->held_count++] =
+			(struct held){ root, object_of(&waits->waiters[i]) };
+	}
+	qsort(blocking->held, blocking->held_count, sizeof(*blocking->held), compare_held);
+}
+
+static struct snap_blocker blocker_of(const struct blocking *blocking, size_t root)
+{
+	struct snap_wait_analysis *waits = blocking->waits;
+
+	if (root >= blocking->absentees) {
+		const struct absent *absent = &blocking->absent[root - blocking->absentees];
+
+		return (struct snap_blocker){
+			.pid = waits->analysis->processes[absent->process].process->pid,
+			.tid = absent->tid,
+			.lack = absent->lack,
+		};
+	}
+	if (root >= blocking->processes) {
+		const struct snap_process *process =
+			waits->analysis->processes[root - blocking->processes].process;
+
+		return (struct snap_blocker){
+			.pid = process->pid,
+			.name = snap_analysis_text(waits->analysis, process->name),
+			.state = process->state,
+		};
+	}
+	{
+		const struct snap_waiter *waiter = &waits->waiters[root];
+		struct snap_wait_link link = snap_wait_link_of(waits, waiter);
+
+		return (struct snap_blocker){
+			.pid = link.pid,
+			.tid = link.tid,
+			.name = link.name,
+			.function = link.function,
+			.wait = link.wait,
+			.state = waiter->thread->thread->state,
+		};
+	}
+}
+
+static int compare_blockers(const void *left, const void *right)
+{
+	const struct snap_blocker *a = left, *b = right;
+
+	return snap_compare(b->blocked, a->blocked) ?: snap_compare(a->pid, b->pid)
+					      ?: snap_compare(a->tid, b->tid)
+					      ?: snap_compare(a->lack, b->lack);
+}
+
+static size_t count_roots(const struct blocking *blocking)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < blocking->held_count; i++)
+		count += i == 0 || blocking->held[i].root != blocking->held[i - 1].root;
+	return count;
+}
+
+static struct stacksnap_error *list_blockers(struct blocking *blocking)
+{
+	struct snap_waits *ret = &blocking->waits->analysis->snapshot->waits;
+	size_t count = count_roots(blocking);
+	const struct held *held = blocking->held, *end = held + blocking->held_count;
+
+	ret->blockers = snap_arena_new_array(snap_wait_arena(blocking->waits), count + 1,
+					     struct snap_blocker);
+	if (!ret->blockers)
+		return snap_error_no_memory();
+	while (held < end) {
+		struct snap_blocker *blocker = &ret->blockers[ret->blocker_count++];
+		const struct held *first = held;
+
+		*blocker = blocker_of(blocking, first->root);
+		for (; held < end && held->root == first->root; held++) {
+			blocker->blocked++;
+			blocker->locks += held == first || held->object != held[-1].object;
+		}
+	}
+	qsort(ret->blockers, ret->blocker_count, sizeof(*ret->blockers), compare_blockers);
+	if (ret->blocker_count > SNAP_WAIT_LIST)
+		ret->blocker_count = SNAP_WAIT_LIST;
+	return NULL;
+}
+
+struct stacksnap_error *snap_wait_find_blockers(struct snap_wait_analysis *waits)
+{
+	size_t room = waits->waiter_count + 1;
+	_cleanup_(blocking_deinit) struct blocking blocking = {
+		.waits = waits,
+		.next = calloc(room, sizeof(*blocking.next)),
+		.root = calloc(room, sizeof(*blocking.root)),
+		.held = calloc(room, sizeof(*blocking.held)),
+		.processes = waits->waiter_count,
+		.absentees = waits->waiter_count + waits->analysis->capture->process_count,
+	};
+
+	if (!blocking.next || !blocking.root || !blocking.held)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < waits->waiter_count; i++)
+		blocking.next[i] = find_next(&blocking, &waits->waiters[i]);
+	if (!find_roots(&blocking))
+		return snap_error_no_memory();
+	list_held(&blocking);
+	return list_blockers(&blocking);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Which nodes of a graph can never go on, and which of them hold up each other.
+ *
+ * A node goes on as soon as one of those that it points to does, or somebody unknown acts. So
+ * those that are known to depend on nobody else are stuck if all that they point to are, a node
+ * that points to nobody included. What is stuck falls into components: a cycle is one in which each
+ * reaches each, itself included; whoever is in none leads to one, or to a node that points to
+ * nobody.
+ *
+ * A pure function of plain arrays: linear in time and memory, no recursion. Knows nothing of
+ * threads.
+ */
+#ifndef SNAP_ANALYZE_WAIT_GRAPH_STUCK_H
+#define SNAP_ANALYZE_WAIT_GRAPH_STUCK_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Node i points to edges[first[i]] ... edges[first[i + 1] - 1], numbers below node_count. */
+struct snap_stuck_graph {
+	size_t node_count;
+	const size_t *first; /* node_count + 1 of them */
+	const size_t *edges;
+	const bool *known;   /* of each node: nobody else can make it go on */
+	const bool *certain; /* of each node: that is so beyond doubt */
+};
+
+#define SNAP_NOT_STUCK SIZE_MAX
+#define SNAP_NO_CYCLE SIZE_MAX
+
+struct snap_stuck_component {
+	bool is_cycle;
+	bool is_certain; /* its nodes, and all that they lead to */
+	/* itself if it is a cycle, else one of the cycles that it leads to, or SNAP_NO_CYCLE */
+	size_t cycle;
+};
+
+/* Malloc'ed; released by snap_stuck_deinit(). */
+struct snap_stuck {
+	size_t *component; /* of each node, or SNAP_NOT_STUCK */
+	/* The stuck ones by component; whatever a component points to has a lower number. */
+	size_t *nodes;
+	size_t count;
+	struct snap_stuck_component *components;
+	size_t component_count;
+};
+
+/* NO_MEMORY; *ret is to be released in any case. */
+struct stacksnap_error *snap_stuck_find(const struct snap_stuck_graph *graph,
+					struct snap_stuck *ret) _must_check_;
+void snap_stuck_deinit(struct snap_stuck *stuck);
+
+#endif

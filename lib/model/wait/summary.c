@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Lines about waits as a whole: who blocks others, what a thread of a deadlock waits for. See
+ * wait.h; times and owners of single waits are text.c. */
+#include "model/wait/parts.h"
+
+static char *take(struct snap_buffer *text)
+{
+	char *line = snap_buffer_take(text, NULL);
+
+	snap_buffer_deinit(text);
+	return line;
+}
+
+static void add_absent(struct snap_buffer *text, const struct snap_blocker *blocker)
+{
+	switch (blocker->lack) {
+	case SNAP_OWNER_AT_FORK:
+		snap_buffer_printf(text,
+				   "thread %d of the parent, which held a lock when process %d was "
+				   "forked: nobody can release it",
+				   blocker->tid, blocker->pid);
+		break;
+	case SNAP_OWNER_REFUSED:
+		snap_buffer_printf(text,
+				   "a PI mutex of process %d in a deadlock that the kernel "
+				   "has refused",
+				   blocker->pid);
+		break;
+	default:
+		snap_buffer_printf(text,
+				   "thread %d of process %d, which has exited: nobody can release "
+				   "what it held",
+				   blocker->tid, blocker->pid);
+	}
+}
+
+char *snap_wait_blocker_line(const struct snap_blocker *blocker)
+{
+	const struct snap_wait_party party = { .pid = blocker->pid,
+					       .tid = blocker->tid,
+					       .name = blocker->name,
+					       .state = blocker->state,
+					       .function = blocker->function,
+					       .wait = blocker->wait };
+	struct snap_buffer text = { 0 };
+
+	snap_buffer_printf(&text, "%zu thread%s wait%s", blocker->blocked,
+			   blocker->blocked == 1 ? "" : "s", blocker->blocked == 1 ? "s" : "");
+	if (blocker->locks > 1)
+		snap_buffer_printf(&text, ", through %zu locks,", blocker->locks);
+	snap_buffer_add_text(&text, " for ");
+	if (blocker->lack != SNAP_OWNER_KNOWN)
+		add_absent(&text, blocker);
+	else
+		snap_wait_add_party(&text, &party, true);
+	return take(&text);
+}
+
+char *snap_wait_link_line(const struct snap_wait *wait)
+{
+	struct snap_buffer text = { 0 };
+
+	snap_wait_add_brief(&text, wait);
+	return take(&text);
+}
+
+char *snap_wait_owner_line(const struct snap_wait *wait)
+{
+	struct snap_buffer text = { 0 };
+
+	if (wait->has_owner && wait->kind != SNAP_WAIT_THREAD) {
+		snap_buffer_add_text(&text, wait->kind == SNAP_WAIT_ONCE ||
+							    wait->kind == SNAP_WAIT_STATIC_INIT
+						    ? "run by "
+						    : "held by ");
+		snap_wait_add_party(&text, &wait->owner, false);
+	} else if (wait->holder_count) {
+		snap_buffer_add_text(&text, "held by ");
+		snap_wait_add_parties(&text, wait->holders, wait->holder_count, wait->holder_count,
+				      false);
+	} else if (wait->peer_count && wait->kind != SNAP_WAIT_CHILD) {
+		snap_buffer_add_text(&text, "of ");
+		snap_wait_add_parties(&text, wait->peers, wait->peer_count, wait->peer_total,
+				      false);
+	}
+	return take(&text);
+}
+
+char *snap_wait_until_text(const struct snap_deadlock *deadlock)
+{
+	struct snap_buffer text = { 0 };
+
+	if (deadlock->timed && deadlock->until_ns >= 0) {
+		snap_buffer_add_text(&text, "until its timeout in ");
+		snap_wait_add_duration(&text, deadlock->until_ns, deadlock->until_ns);
+	} else if (deadlock->timed) {
+		snap_buffer_add_text(&text, "until its timeout");
+	}
+	return take(&text);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See top.h. */
+#include "render/text/top.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+enum {
+	MANY = 2, /* threads that make a blocker or an object worth a line */
+	CONTENDED_SHOWN = 5,
+	BLOCKERS_SHOWN = 5,
+};
+
+struct top {
+	struct snap_sheet *lines;
+	const struct snap_options *options;
+	const struct snap_waits *waits;
+	bool begun; /* a line stands there already */
+};
+
+/* Texts that were made, each of which may be missing without memory. */
+static void add_made(struct snap_sheet *lines, enum snap_style style, char *text)
+{
+	if (!text)
+		lines->failed = true;
+	else
+		snap_line_add_escaped(lines, style, text);
+	free(text);
+}
+
+/* A line of its own, behind an empty one if it is the first. */
+static void begin(struct top *top, enum snap_style style, const char *word)
+{
+	if (!top->begun)
+		snap_line_blank(top->lines);
+	top->begun = true;
+	snap_line_begin(top->lines);
+	snap_line_add(top->lines, style, word);
+}
+
+static const char *plural(size_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* ---- deadlocks ---- */
+
+/* Columns of what the threads of a deadlock have: wide names move nothing but their own line. */
+struct columns {
+	size_t name, waits, held, function;
+};
+
+static size_t width_of(struct snap_sheet *lines, char *text, size_t widest)
+{
+	size_t width = strlen(snap_sheet_escape(lines, text ? text : ""));
+
+	free(text);
+	return width < widest ? width : widest;
+}
+
+static void widen(size_t *column, size_t width)
+{
+	if (width > *column)
+		*column = width;
+}
+
+static struct columns measure(struct snap_sheet *lines, const struct snap_deadlock *deadlock)
+{
+	enum { WIDEST = 48 };
+	struct columns columns = { 0 };
+
+	for (size_t i = 0; i < deadlock->thread_count; i++) {
+		const struct snap_wait_link *link = &deadlock->threads[i];
+		char *name = NULL;
+
+		if (asprintf(&name, "%d %s", link->tid, link->name ? link->name : "") < 0)
+			name = NULL;
+		widen(&columns.name, width_of(lines, name, WIDEST));
+		widen(&columns.waits, width_of(lines, snap_wait_link_line(link->wait), WIDEST));
+		widen(&columns.held, width_of(lines, snap_wait_owner_line(link->wait), WIDEST));
+		if (link->function)
+			widen(&columns.function, width_of(lines, strdup(link->function), WIDEST));
+	}
+	return columns;
+}
+
+/* Goes on at a column, at least three blanks further on. */
+static void go_on(struct snap_sheet *lines, size_t *column, size_t width)
+{
+	*column += width + 3;
+	snap_line_pad(lines, lines->columns + 3 > *column ? lines->columns + 3 : *column);
+}
+
+static void put_link(struct snap_sheet *lines, const struct snap_wait_link *link,
+		     const struct columns *columns)
+{
+	size_t column = 2;
+
+	snap_line_begin(lines);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %d ", link->tid);
+	if (link->name)
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, link->name);
+	go_on(lines, &column, columns->name);
+	add_made(lines, SNAP_STYLE_PLAIN, snap_wait_link_line(link->wait));
+	if (columns->held) {
+		go_on(lines, &column, columns->waits);
+		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_owner_line(link->wait));
+		go_on(lines, &column, columns->held);
+	} else {
+		go_on(lines, &column, columns->waits);
+	}
+	if (link->function)
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, link->function);
+	if (link->file) {
+		go_on(lines, &column, columns->function);
+		snap_line_add_escaped(lines, SNAP_STYLE_DIM, snap_base_name(link->file));
+		if (link->line)
+			snap_line_printf(lines, SNAP_STYLE_DIM, ":%u", link->line);
+	}
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+static void put_deadlock(struct top *top, const struct snap_deadlock *deadlock)
+{
+	struct snap_sheet *lines = top->lines;
+	struct columns columns = measure(lines, deadlock);
+
+	if (deadlock->certain)
+		begin(top, SNAP_STYLE_RED_BOLD, "DEADLOCK");
+	else
+		begin(top, SNAP_STYLE_YELLOW, "possible deadlock");
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  %zu thread%s", deadlock->size,
+			 plural(deadlock->size));
+	if (deadlock->behind)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, ", %zu more wait%s behind %s",
+				 deadlock->behind, deadlock->behind == 1 ? "s" : "",
+				 deadlock->size == 1 ? "it" : "them");
+	if (deadlock->timed) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
+		add_made(lines, SNAP_STYLE_PLAIN, snap_wait_until_text(deadlock));
+	}
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+	for (size_t i = 0; i < deadlock->thread_count; i++)
+		put_link(lines, &deadlock->threads[i], &columns);
+	if (deadlock->size == deadlock->thread_count)
+		return;
+	snap_line_begin(lines);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "  and %zu more",
+			 deadlock->size - deadlock->thread_count);
+	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+static void put_deadlocks(struct top *top)
+{
+	const struct snap_waits *waits = top->waits;
+
+	for (size_t i = 0; i < waits->deadlock_count; i++)
+		put_deadlock(top, &waits->deadlocks[i]);
+	if (waits->deadlock_total <= waits->deadlock_count)
+		return;
+	begin(top, SNAP_STYLE_PLAIN, "");
+	snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "and %zu more deadlock%s",
+			 waits->deadlock_total - waits->deadlock_count,
+			 plural(waits->deadlock_total - waits->deadlock_count));
+	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* ---- who holds up others, and what ---- */
+
+/* One waiter of a lock is told below its group; one whose lock never comes is told here, too. */
+static bool is_worth_telling(const struct snap_blocker *blocker)
+{
+	return blocker->blocked >= MANY || blocker->lack != SNAP_OWNER_KNOWN ||
+	       blocker->state == 'T';
+}
+
+static void put_blockers(struct top *top)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < top->waits->blocker_count && shown < BLOCKERS_SHOWN; i++) {
+		if (!is_worth_telling(&top->waits->blockers[i]))
+			continue;
+		shown++;
+		begin(top, SNAP_STYLE_YELLOW, "blocked    ");
+		add_made(top->lines, SNAP_STYLE_PLAIN,
+			 snap_wait_blocker_line(&top->waits->blockers[i]));
+		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+	}
+}
+
+static void put_contended(struct top *top)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < top->waits->contended_count && shown < CONTENDED_SHOWN; i++) {
+		const struct snap_contended *contended = &top->waits->contended[i];
+		char *object = snap_wait_object(contended->wait);
+
+		if (shown++)
+			snap_line_add(top->lines, SNAP_STYLE_PLAIN, ", ");
+		else
+			begin(top, SNAP_STYLE_YELLOW, "contended  ");
+		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "%zu %s ", contended->waiters,
+				 top->lines->signs->times);
+		add_made(top->lines, SNAP_STYLE_PLAIN, object);
+	}
+	if (top->waits->contended_count > shown)
+		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, " and %zu more",
+				 top->waits->contended_count - shown);
+	if (shown)
+		snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+/* What is not known, and why: for who asked for more. */
+static void put_lacks(struct top *top)
+{
+	const char *comma = "";
+
+	if (!top->waits->lacks ||
+	    !(top->options->verbose || top->options->explain == SNAP_EXPLAIN_ALL))
+		return;
+	begin(top, SNAP_STYLE_DIM, "waits are not known in full: ");
+	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++) {
+		if (!(top->waits->lacks >> bit & 1))
+			continue;
+		snap_line_printf(top->lines, SNAP_STYLE_DIM, "%s%s", comma,
+				 snap_wait_lack_text(bit));
+		comma = ", ";
+	}
+	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
+		   const struct snap_snapshot *snapshot)
+{
+	struct top top = { .lines = lines, .options = options, .waits = &snapshot->waits };
+
+	if (options->explain == SNAP_EXPLAIN_NO)
+		return;
+	put_deadlocks(&top);
+	put_blockers(&top);
+	put_contended(&top);
+	put_lacks(&top);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The top of the text report: deadlocks, who holds up others, what is contended. Knows no tree and
+ * no stacks; the words are those of model/wait/.
+ */
+#ifndef SNAP_RENDER_TEXT_TOP_H
+#define SNAP_RENDER_TEXT_TOP_H
+
+#include "model/snapshot.h"
+#include "render/text/line.h"
+
+/* Lines of their own, with an empty one in front; nothing where there is nothing to say. */
+void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
+		   const struct snap_snapshot *snapshot);
+
+#endif
