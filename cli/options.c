@@ -100,6 +100,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "summary", 0, NULL, "one line per group", VIEWS, STACKS, LIBRARY, NONE },
 	{ "explain", 0, NULL, "say more of waits: hints, since when, for how long", VIEWS,
 	  SNAPSHOT | RENDER, LIBRARY, NONE },
+	{ "deadlocks", 0, NULL, "only deadlocks and what blocks; status 1 if there is one", VIEWS,
+	  SNAPSHOT | RENDER, LIBRARY, NONE },
 	{ "no-explain", 0, NULL, "neither look at nor say what threads wait for", VIEWS,
 	  SNAPSHOT | RENDER, LIBRARY, NONE },
 	{ "task-tree", 0, "KEYS", "labels that nest tasks: id,parent,description,type", VIEWS,

@@ -156,8 +156,9 @@ int stacksnap_format_is_binary(const char *name);
 
 /* What a snapshot amounts to: the exit status of the tool. */
 enum stacksnap_outcome {
-	STACKSNAP_OUTCOME_WHOLE = 0,   /* all that was asked for is there */
-	STACKSNAP_OUTCOME_PARTIAL = 1, /* something is missing; the snapshot says what */
+	STACKSNAP_OUTCOME_WHOLE = 0, /* all that was asked for is there */
+	/* something is missing; the snapshot says what. With "deadlocks" also: there is one */
+	STACKSNAP_OUTCOME_PARTIAL = 1,
 	STACKSNAP_OUTCOME_NOTHING = 2, /* no process could be shown */
 };
 enum stacksnap_outcome stacksnap_snapshot_outcome(const struct stacksnap_snapshot *snapshot);

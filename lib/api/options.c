@@ -601,11 +601,17 @@ static const struct snap_choice states[] = {
 	{ NULL, 0 },
 };
 static const struct snap_choice groups[] = {
-	{ "stack", SNAP_GROUP_STACK },     { "state", SNAP_GROUP_STATE },
-	{ "name", SNAP_GROUP_NAME },       { "thread_name", SNAP_GROUP_NAME },
-	{ "syscall", SNAP_GROUP_SYSCALL }, { "wchan", SNAP_GROUP_WCHAN },
-	{ "cpu", SNAP_GROUP_CPU },         { "type", SNAP_GROUP_TYPE },
-	{ "tid", SNAP_GROUP_TID },         { NULL, 0 },
+	{ "stack", SNAP_GROUP_STACK },
+	{ "state", SNAP_GROUP_STATE },
+	{ "name", SNAP_GROUP_NAME },
+	{ "thread_name", SNAP_GROUP_NAME },
+	{ "syscall", SNAP_GROUP_SYSCALL },
+	{ "wchan", SNAP_GROUP_WCHAN },
+	{ "cpu", SNAP_GROUP_CPU },
+	{ "type", SNAP_GROUP_TYPE },
+	{ "tid", SNAP_GROUP_TID },
+	{ "wait", SNAP_GROUP_WAIT },
+	{ NULL, 0 },
 };
 static const struct snap_choice runtimes[] = {
 	{ "go", SNAP_RUNTIME_GO },
@@ -669,6 +675,7 @@ static const struct snap_setting settings[] = {
 	{ "summary", NULL, set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, set_per_thread, 0, 0, NULL },
 	{ "explain", NULL, set_value, FIELD(explain), SNAP_EXPLAIN_ALL, NULL },
+	{ "deadlocks", NULL, set_flag, FIELD(deadlocks_only), true, NULL },
 	{ "no-explain", NULL, set_value, FIELD(explain), SNAP_EXPLAIN_NO, NULL },
 	{ "kernel", NULL, set_flag, FIELD(kernel_stacks), true, NULL },
 	{ "runtimes", "LIST", set_runtimes, FIELD(runtimes), 0, runtimes },

@@ -134,13 +134,24 @@ static struct stacksnap_error *survey_tree(struct stacksnap_snapshot *snapshot,
 	return NULL;
 }
 
-static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot, bool list,
+static bool has_deadlock(const struct snap_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->waits.deadlock_count; i++)
+		if (snapshot->waits.deadlocks[i].certain)
+			return true;
+	return false;
+}
+
+static enum stacksnap_outcome judge(const struct snap_snapshot *snapshot,
+				    const struct snap_options *options, bool list,
 				    const struct survey *survey)
 {
 	if (survey->shown == 0 && survey->hidden > 0)
 		return STACKSNAP_OUTCOME_NOTHING;
 	if (list)
 		return survey->hidden ? STACKSNAP_OUTCOME_PARTIAL : STACKSNAP_OUTCOME_WHOLE;
+	if (options->deadlocks_only && has_deadlock(snapshot))
+		return STACKSNAP_OUTCOME_PARTIAL;
 	return snap_is_missing(&snapshot->missing) ? STACKSNAP_OUTCOME_PARTIAL
 						   : STACKSNAP_OUTCOME_WHOLE;
 }
@@ -166,7 +177,7 @@ static struct stacksnap_error *wrap(struct snap_snapshot *inner, const struct sn
 	err = survey_tree(snapshot, options, list, &survey);
 	if (err)
 		return err;
-	snapshot->outcome = judge(inner, list, &survey);
+	snapshot->outcome = judge(inner, options, list, &survey);
 	*ret = snap_take_ptr(snapshot);
 	return NULL;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What is said of waits, by the options that ask for more or less of it."""
 from harness import Case, walk
+from waits import WaitCase, truths_of
 
 
 def waits_of(doc):
@@ -26,3 +27,32 @@ class Explain(Case):
         self.assertFalse([w for w in waits_of(self.json("-p", victim.pid)) if "since_ns" in w])
         for wait in waits_of(self.json("-p", victim.pid, "--explain")):
             self.assertGreaterEqual(wait.get("since_ns", 0), 0)
+
+    def test_group_by_wait_tells_objects_apart(self):
+        victim = self.victim("threads", "futex:4:worker", "pipe:2:reader")
+        for stack in self.node(victim.pid, "--group-by", "state,wait")["stacks"]:
+            kinds = {t.get("wait", {}).get("kind") for t in stack["threads"]}
+            self.assertEqual(len(kinds), 1)
+            addresses = {t.get("wait", {}).get("address") for t in stack["threads"]}
+            self.assertEqual(len(addresses), 1)
+
+
+class Deadlocks(WaitCase):
+    def test_nothing_is_silent(self):
+        victim = self.victim("threads", "futex:3:worker")
+        self.assertEqual(self.run_tool("-p", victim.pid, "--deadlocks").text, "")
+
+    def test_status_and_text(self):
+        victim = self.run_program("dead", "two")
+        truth = next(t for t in truths_of(victim) if "deadlock" in t)
+        run = self.run_tool("-p", victim.pid, "--deadlocks", status=1)
+        lines = run.text.splitlines()
+        self.assertRegex(lines[0], r"^DEADLOCK  2 threads")
+        self.assertEqual([int(line.split()[0]) for line in lines[1:3]], truth["deadlock"])
+        self.assertIn("held by", lines[1])
+        # All of it in JSON, with the same status; without the option it is 0.
+        doc = self.look(victim, "--deadlocks")
+        self.assertTrue(doc["processes"])
+        self.assertEqual([t["tid"] for t in doc["deadlocks"][0]["threads"]], truth["deadlock"])
+        whole = self.run_tool("-p", victim.pid)
+        self.assertIn("\nDEADLOCK", whole.text)

@@ -2,6 +2,7 @@
 /* Which waits one line tells, and the times in it: see wait.h. */
 #include "model/wait/wait.h"
 
+#include "base/table.h"
 #include "base/text.h"
 
 static bool same_party(const struct snap_wait_party *a, const struct snap_wait_party *b)
@@ -73,6 +74,27 @@ bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b)
 {
 	return a == b || (same_object(a, b) && same_owners(a, b) && same_numbers(a, b) &&
 			  same_watched(a, b) && same_sockets(a, b));
+}
+
+uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
+{
+	uint64_t hash = snap_hash_number(wait ? wait->kind : SNAP_WAIT_NONE, seed);
+
+	if (!wait)
+		return hash;
+	hash = snap_hash_text(wait->symbol, hash);
+	if (!wait->symbol && wait->module)
+		hash = snap_hash_number(wait->offset, snap_hash_text(wait->module, hash));
+	else if (!wait->symbol)
+		hash = snap_hash_number(wait->address, hash);
+	hash = snap_hash_text(wait->path, hash);
+	hash = snap_hash_text(wait->local, hash);
+	hash = snap_hash_text(wait->remote, hash);
+	hash = snap_hash_number((uint64_t)wait->id, hash);
+	hash = snap_hash_number(wait->range_start, snap_hash_number(wait->range_end, hash));
+	hash = snap_hash_number((uint64_t)wait->child, hash);
+	hash = snap_hash_number((uint64_t)wait->owner.tid, hash);
+	return snap_hash_number(wait->owner_lack, hash);
 }
 
 /* ---- times ---- */

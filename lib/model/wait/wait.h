@@ -254,6 +254,12 @@ struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confide
  */
 bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b);
 
+/*
+ * A hash of what it is for and who has that, for groups of threads that wait for the same thing;
+ * of NULL, too. The same in each run where the object has a name.
+ */
+uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed);
+
 /* Since when, and for how long at most still, of waits that are told in one line; -1 unknown. */
 struct snap_wait_times {
 	int64_t least_since_ns, most_since_ns;

@@ -382,6 +382,15 @@ static void survey_stacks(struct text *text)
 	text->lines.failed = text->lines.failed || walk.failed;
 }
 
+static struct stacksnap_error *put_result(const struct text *text, FILE *out)
+{
+	if (text->lines.failed)
+		return snap_error_no_memory();
+	if (ferror(out))
+		return snap_error_os(errno, "cannot write the report");
+	return NULL;
+}
+
 /* The tree is gone through twice or more: see line.h. */
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
@@ -396,11 +405,7 @@ static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 	put_body(text);
 	snap_text_stacks_note(&text->stacks);
 	snap_folders_note(&text->stacks.folders, &text->lines, !text->stacks.has_guessed);
-	if (text->lines.failed)
-		return snap_error_no_memory();
-	if (ferror(out))
-		return snap_error_os(errno, "cannot write the report");
-	return NULL;
+	return put_result(text, out);
 }
 
 static void text_init(struct text *text, const struct snap_snapshot *snapshot,
@@ -418,6 +423,10 @@ struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 	_cleanup_(text_deinit) struct text text;
 
 	text_init(&text, snapshot, options, out);
+	if (options->deadlocks_only) {
+		snap_text_top(&text.lines, options, snapshot);
+		return put_result(&text, out);
+	}
 	snap_text_head(&text.lines, options, snapshot, false);
 	snap_text_top(&text.lines, options, snapshot);
 	return put_measured(&text, out);

@@ -235,7 +235,10 @@ static void put_lacks(struct top *top)
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		   const struct snap_snapshot *snapshot)
 {
-	struct top top = { .lines = lines, .options = options, .waits = &snapshot->waits };
+	struct top top = { .lines = lines,
+			   .options = options,
+			   .waits = &snapshot->waits,
+			   .begun = options->deadlocks_only };
 
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return;

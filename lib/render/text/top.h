@@ -9,7 +9,10 @@
 #include "model/snapshot.h"
 #include "render/text/line.h"
 
-/* Lines of their own, with an empty one in front; nothing where there is nothing to say. */
+/*
+ * Lines of their own, with an empty one in front unless they are the whole report; nothing where
+ * there is nothing to say.
+ */
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		   const struct snap_snapshot *snapshot);
 
