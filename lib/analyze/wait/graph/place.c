@@ -161,6 +161,33 @@ static void place_all(const struct places *places, struct snap_wait_party *parti
 			parties[i].stack = find_place(places, parties[i].tid);
 }
 
+/*
+ * A thousand readers of a pipe with twenty writers each are twenty thousand parties in a report: where
+ * there are so many, each wait lists one, and says how many there are.
+ */
+static void limit_peers(struct snap_analysis *analysis)
+{
+	enum { MOST_PEERS = 5000 };
+	size_t total = 0;
+
+	for (int pass = 0; pass < 2 && (pass == 0 || total > MOST_PEERS); pass++) {
+		for (size_t i = 0; i < analysis->capture->process_count; i++) {
+			struct snap_raw_process *raw = &analysis->processes[i];
+
+			for (size_t k = 0; k < raw->thread_count; k++) {
+				/* They are ours, and lie in the snapshot's arena. */
+				struct snap_wait *wait =
+					(struct snap_wait *)(uintptr_t)raw->threads[k].wait;
+
+				if (wait && pass == 0)
+					total += wait->peer_count;
+				else if (wait && wait->peer_count > 1)
+					wait->peer_count = 1;
+			}
+		}
+	}
+}
+
 struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 					 struct snap_node *const *nodes)
 {
@@ -187,5 +214,6 @@ struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 			place_all(&places, wait->hints, wait->hint_count);
 		}
 	}
+	limit_peers(analysis);
 	return NULL;
 }
