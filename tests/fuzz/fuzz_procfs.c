@@ -54,10 +54,12 @@ static void check_status(const char *text, size_t length)
 static void check_others(const char *text, size_t length)
 {
 	struct snap_syscall_line place;
-	uint64_t numbers[3];
+	uint64_t numbers[3], ran_ns;
 	size_t cut = length;
 
 	(void)snap_parse_schedstat(text, length, numbers);
+	if (snap_parse_exec_start(text, length, &ran_ns))
+		fuzz_check(ran_ns <= INT64_MAX, "a time fits");
 	if (snap_parse_syscall(text, length, &place) && !place.running)
 		fuzz_check(place.number >= -1, "a call has a number");
 	fuzz_check(snap_parse_pid(text, length) >= 0, "a pid is no negative number");

@@ -114,7 +114,7 @@ def of_victims(corpus, build, scratch):
     """Captures, recordings, documents and texts of /proc of programs in known positions."""
     tool = os.path.join(build, "cli", "stacksnap")
     targets = os.path.join(build, "tests", "targets")
-    victims = {"chain": [], "threads": ["futex:4:worker:2"], "inlined": [], "signals": ["alt"], "jit": [],
+    victims = {"chain": [], "threads": ["futex:4:worker:2", "epoll:1:e", "pipe:2:p", "poll:1:q"], "inlined": [], "signals": ["alt"], "jit": [],
                "names": [b"esc\x1b[31m\xff".hex(), b"a) R 1 2".hex()], "family": [], "deep": []}
     for name, arguments in victims.items():
         program = os.path.join(targets, name)
@@ -127,7 +127,7 @@ def of_victims(corpus, build, scratch):
                 continue
             path = os.path.join(scratch, name)
             common = ["-p", str(pid), "--max-stack", "4096"]
-            if run(tool, *common, "--save-capture", path + ".cap", "-o", path + ".txt"):
+            if run(tool, *common, "--explain", "--save-capture", path + ".cap", "-o", path + ".txt"):
                 for flags in (0, 2, 16, 45):
                     corpus.put("capture", f"{name}-{flags}", bytes([flags & ~1]) + read(path + ".cap"))
             if run(tool, *common, "--json", "-o", path + ".json"):
@@ -137,7 +137,9 @@ def of_victims(corpus, build, scratch):
                     corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
             for number, text in enumerate(("stat", "maps", "status", "syscall")):
                 corpus.put("procfs", f"{name}-{text}", bytes([number]) + read(f"/proc/{pid}/{text}"))
-            corpus.put("procfs", f"{name}-schedstat", b"\x03" + read(f"/proc/{pid}/schedstat"))
+            for text in ("schedstat", "sched"):
+                if os.path.exists(f"/proc/{pid}/{text}"):
+                    corpus.put("procfs", f"{name}-{text}", b"\x03" + read(f"/proc/{pid}/{text}"))
 
 
 # ---- ELF files ----

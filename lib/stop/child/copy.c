@@ -40,7 +40,8 @@ uint64_t snap_tracer_expect(const struct snap_tracer *tracer)
 	if (tracer->sample_count)
 		expected = tracer->sample_bytes / tracer->sample_count + SNAP_STACK_MARGIN;
 	expected = expected < LARGE_STACK ? expected : LARGE_STACK;
-	return expected * tracer->count + SPARE_BYTES + tracer->plan_bytes;
+	return expected * tracer->count + SPARE_BYTES + tracer->plan_bytes +
+	       snap_tracer_expected_words(tracer).bytes;
 }
 
 /* The beginning of what is left of a region. */
@@ -54,7 +55,9 @@ static struct snap_region first_bytes(const struct snap_region *region, uint64_t
 void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes)
 {
 	uint64_t plan_bytes = tracer->plan_bytes ? sizeof(struct snap_plan_thread) : 0;
-	uint64_t list_bytes = tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES;
+	struct snap_expected_words words = snap_tracer_expected_words(tracer);
+	uint64_t list_bytes =
+		tracer->count * (LIST_BYTES_A_THREAD + plan_bytes) + SPARE_BYTES + words.list_bytes;
 	struct snap_ready_list *list = snap_region_alloc(&tracer->lists, sizeof(*list));
 	struct snap_work work = {
 		.run = snap_reader_get_ready,
@@ -65,7 +68,8 @@ void snap_tracer_reserve_copies(struct snap_tracer *tracer, uint64_t stack_bytes
 	};
 
 	snap_region_prefault(&tracer->memory->records,
-			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16));
+			     tracer->count * (size_t)(sizeof(struct user_regs_struct) + 16) +
+				     words.record_bytes);
 	snap_region_prefault(&tracer->lists, list_bytes);
 	memset(tracer->needs, 0, tracer->count * sizeof(*tracer->needs));
 	if (!list || !work.marks)

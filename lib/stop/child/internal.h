@@ -199,6 +199,11 @@ void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most);
 void snap_tracer_copy(struct snap_tracer *tracer);
 
 /* words.c */
+/* The memory that words will take, where each thread waits for another futex. */
+struct snap_expected_words {
+	uint64_t bytes, list_bytes, record_bytes;
+};
+struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *tracer);
 /* How much of the room for stacks is kept for words. */
 uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room);
 /* Puts into tracer->words what is wanted beside the stacks in needs, `most` bytes of each. */

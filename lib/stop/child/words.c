@@ -16,7 +16,8 @@
 
 enum {
 	PAGE = 4096,
-	RANGES_A_THREAD = 3,
+	RANGES_A_THREAD = 2,
+	WANTS_A_RANGE = 2,
 	SPARE_RANGES = 256,
 	LEAST_BYTES = 1 << 16, /* of a process … */
 	BYTES_A_THREAD = 656,  /* … and as much for each: 64 KiB for a hundred */
@@ -44,6 +45,19 @@ uint64_t snap_tracer_words_room(const struct snap_tracer *tracer, uint64_t room)
 	if (!wants_words(tracer))
 		return 0;
 	return most < room / ROOM_PARTS ? most : room / ROOM_PARTS;
+}
+
+struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *tracer)
+{
+	uint64_t count = wants_words(tracer) ? tracer->count : 0;
+
+	return (struct snap_expected_words){
+		.bytes = count * (SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND),
+		.list_bytes = count * (RANGES_A_THREAD * sizeof(struct snap_words_range) +
+				       sizeof(struct snap_words_range) +
+				       (WANTS_A_RANGE + 1) * sizeof(struct snap_want)),
+		.record_bytes = count * sizeof(struct snap_memory_piece),
+	};
 }
 
 /* ---- which ---- */
@@ -214,7 +228,7 @@ static void list_words(struct snap_tracer *tracer, const struct snap_words_range
 {
 	struct snap_words *words = &tracer->words;
 	/* A range may lie on two pages, and one of several on as many as it has bytes for. */
-	size_t capacity = 2 * count + SPARE_RANGES;
+	size_t capacity = WANTS_A_RANGE * count + SPARE_RANGES;
 	struct wants wants = {
 		.tracer = tracer,
 		.wants = snap_region_new_array(&tracer->lists, capacity, struct snap_want),
