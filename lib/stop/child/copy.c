@@ -360,6 +360,40 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 }
 
 /*
+ * The last item of stacks of a process, UINT32_MAX: there is none. They stand in the order of
+ * processes, twice: without files behind them, and with. To be asked in that order as well.
+ */
+struct stack_items {
+	const struct snap_copy_item *items;
+	uint32_t at[2], end[2];
+};
+
+static struct stack_items stack_items_of(const struct snap_copy_list *list, uint32_t count)
+{
+	uint32_t middle = 1;
+
+	while (middle < count && list->items[middle].process > list->items[middle - 1].process)
+		middle++;
+	middle = middle < count ? middle : count;
+	return (struct stack_items){ list->items, { 0, middle }, { middle, count } };
+}
+
+static uint32_t find_stacks(struct stack_items *stacks, uint32_t process)
+{
+	uint32_t found = UINT32_MAX;
+
+	for (unsigned i = 0; i < 2; i++) {
+		while (stacks->at[i] < stacks->end[i] &&
+		       stacks->items[stacks->at[i]].process < process)
+			stacks->at[i]++;
+		if (stacks->at[i] < stacks->end[i] &&
+		    stacks->items[stacks->at[i]].process == process)
+			found = stacks->at[i];
+	}
+	return found;
+}
+
+/*
  * Appends the words, process by process, behind all stacks: how many items there are then. Where
  * there is no room for them, they are left out.
  */
@@ -367,6 +401,7 @@ static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_
 			     uint32_t items, uint32_t wants)
 {
 	const struct snap_words *words = &tracer->words;
+	struct stack_items of_stacks = stack_items_of(list, items);
 	uint32_t stacks = items;
 	uint64_t total = 0;
 	uint8_t *bytes;
@@ -383,10 +418,8 @@ static uint32_t append_words(struct snap_tracer *tracer, const struct snap_copy_
 			*item = (struct snap_copy_item){ .process = tracee->process,
 							 .tid = tracee->tid,
 							 .first = wants + i,
-							 .before = UINT32_MAX };
-			for (uint32_t k = 0; k < stacks; k++)
-				if (list->items[k].process == item->process)
-					item->before = k;
+							 .before = find_stacks(&of_stacks,
+									       tracee->process) };
 		}
 		list->wants[wants + i] = words->wants[i];
 		list->wants[wants + i].bytes = bytes;

@@ -21,8 +21,11 @@ enum {
 	SPARE_RANGES = 256,
 	LEAST_BYTES = 1 << 16, /* of a process … */
 	BYTES_A_THREAD = 656,  /* … and as much for each: 64 KiB for a hundred */
-	ROOM_PARTS = 16,       /* of the room for stacks one part may be words */
-	MOST_FUTEXES = 128,    /* in one call (futex_waitv(2)) */
+	STACK_BYTES = 128,     /* of a list, at most, for a stack and an item of its own … */
+	ITEM_BYTES = 16,       /* … and for an item beside it: its sign and its mark */
+	SPARE_BYTES = 1 << 16,
+	ROOM_PARTS = 16,    /* of the room for stacks one part may be words */
+	MOST_FUTEXES = 128, /* in one call (futex_waitv(2)) */
 	MOST_ARRAY = MOST_FUTEXES * 24,
 };
 
@@ -58,6 +61,14 @@ struct snap_expected_words snap_tracer_expected_words(const struct snap_tracer *
 				       (WANTS_A_RANGE + 1) * sizeof(struct snap_want)),
 		.record_bytes = count * sizeof(struct snap_memory_piece),
 	};
+}
+
+/* Whether there is room for so many things, beside what the list of stacks will take. */
+static bool has_list_room(const struct snap_tracer *tracer, size_t count, size_t size)
+{
+	uint64_t stacks = tracer->count * (uint64_t)STACK_BYTES + SPARE_BYTES;
+
+	return snap_region_room(&tracer->lists) >= stacks + count * (uint64_t)size;
 }
 
 /* ---- which ---- */
@@ -229,13 +240,13 @@ static void list_words(struct snap_tracer *tracer, const struct snap_words_range
 	struct snap_words *words = &tracer->words;
 	/* A range may lie on two pages, and one of several on as many as it has bytes for. */
 	size_t capacity = WANTS_A_RANGE * count + SPARE_RANGES;
-	struct wants wants = {
-		.tracer = tracer,
-		.wants = snap_region_new_array(&tracer->lists, capacity, struct snap_want),
-		.capacity = capacity,
-	};
+	struct wants wants = { .tracer = tracer, .capacity = capacity };
 	uint32_t process = UINT32_MAX;
 
+	/* They come into the list of stacks once more, in items. */
+	if (has_list_room(tracer, capacity,
+			  2 * sizeof(*wants.wants) + sizeof(struct snap_copy_item) + ITEM_BYTES))
+		wants.wants = snap_region_new_array(&tracer->lists, capacity, struct snap_want);
 	if (!wants.wants)
 		return;
 	for (size_t i = 0; i < count;) {
@@ -257,6 +268,8 @@ void snap_tracer_find_words(struct snap_tracer *tracer, uint64_t most)
 
 	tracer->words = (struct snap_words){ .want_count = 0 };
 	if (!wants_words(tracer))
+		return;
+	if (!has_list_room(tracer, capacity, 2 * sizeof(*ranges)))
 		return;
 	ranges = snap_region_new_array(&tracer->lists, capacity, struct snap_words_range);
 	count = ranges ? collect_ranges(tracer, most, ranges, capacity) : 0;
