@@ -14,7 +14,7 @@ enum {
 	PATH = 32,
 };
 
-static const int64_t PATIENCE_NS = 100000000;
+static const int64_t PATIENCE_NS = 100000000, CLOCKS_NS = 300000000;
 
 /* A question and its answer, in memory of both sides. */
 struct question {
@@ -122,7 +122,8 @@ void snap_thread_asker_destroy(struct snap_thread_asker *asker)
 static int ask(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 	       void (*run)(void *area, uint32_t item), struct question **ret)
 {
-	struct snap_work work = { .run = run, .patience_ns = PATIENCE_NS };
+	int64_t patience_ns = run == read_clocks ? CLOCKS_NS : PATIENCE_NS;
+	struct snap_work work = { .run = run, .patience_ns = patience_ns };
 	struct question *question = snap_workers_area(&asker->pool);
 
 	if (!question)
@@ -130,7 +131,7 @@ static int ask(struct snap_thread_asker *asker, pid_t pid, pid_t tid,
 	question->root_fd = asker->procfs.root_fd;
 	question->pid = pid;
 	question->tid = tid;
-	work.asleep_ns = snap_workers_patience(&asker->pool, PATIENCE_NS);
+	work.asleep_ns = snap_workers_patience(&asker->pool, patience_ns);
 	if (!snap_workers_call(&asker->pool, &work))
 		return -ETIMEDOUT;
 	*ret = question;

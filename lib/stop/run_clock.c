@@ -14,7 +14,7 @@
 enum {
 	SCHED_TEXT = 512, /* the field stands in one of the first lines */
 	PATH = 32,
-	MOST_NS = 20000000,
+	MOST_NS = 100000000,
 	NAP_NS = 1000,
 };
 

@@ -22,7 +22,7 @@ struct snap_run_clocks {
 
 /*
  * Reads the clocks of all processors that the calling thread may run on, to which it goes one after
- * the other, and which it may run on again afterwards. At most 20 ms: what is left is not known.
+ * the other, and which it may run on again afterwards. At most 100 ms, which only a busy machine needs: what is left is not known.
  * `root_fd`: of procfs.
  */
 void snap_run_clocks_read(int root_fd, struct snap_run_clocks *ret);

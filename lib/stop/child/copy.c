@@ -342,6 +342,24 @@ static void note_undone(struct snap_tracer *tracer, const struct snap_copy_item 
 		traced->stalled = true;
 }
 
+/*
+ * Whether a worker left words alone, as another one was at the stacks of the same process, who was
+ * merely slow: a second one goes on meanwhile. Then they are wanted again.
+ */
+static bool want_words_again(struct snap_tracer *tracer, const struct snap_copy_list *list,
+			     const struct snap_copy_item *item)
+{
+	struct snap_words *words = &tracer->words;
+
+	if (tracer->stop->processes[item->process].stalled || item->before == UINT32_MAX ||
+	    __atomic_load_n(&item->begun, __ATOMIC_ACQUIRE))
+		return false;
+	for (uint32_t i = item->first; i < item->first + item->count; i++)
+		words->wants[words->want_count++] = list->wants[i];
+	words->item_count++;
+	return true;
+}
+
 static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *list,
 		       uint32_t count)
 {
@@ -349,8 +367,11 @@ static void take_items(struct snap_tracer *tracer, const struct snap_copy_list *
 		const struct snap_copy_item *item = &list->items[i];
 		uint32_t done = __atomic_load_n(&item->done, __ATOMIC_ACQUIRE);
 
-		if (has_words(list, item))
+		if (has_words(list, item)) {
+			if (want_words_again(tracer, list, item))
+				continue;
 			snap_tracer_take_words(tracer, list, item, done);
+		}
 		for (uint32_t k = item->first; k < item->first + done && !has_words(list, item);
 		     k++)
 			take_want(tracer, &list->wants[k]);
@@ -469,6 +490,7 @@ static void copy_list(struct snap_tracer *tracer, uint64_t most, bool careful)
 	work.asleep_ns = snap_tracer_patience(tracer, work.patience_ns);
 	work.until_ns = tracer->copy_until_ns;
 	snap_workers_run(&tracer->pool, &work);
+	tracer->words.want_count = tracer->words.item_count = 0;
 	take_items(tracer, list, items);
 }
 
@@ -500,6 +522,8 @@ static bool have_readers_died(struct snap_tracer *tracer)
 void snap_tracer_copy_needs(struct snap_tracer *tracer, uint64_t most)
 {
 	copy_list(tracer, most, false);
+	if (tracer->words.want_count)
+		copy_list(tracer, most, false);
 	tracer->words = (struct snap_words){ .want_count = 0 };
 	if (has_stalled(tracer) && have_readers_died(tracer))
 		copy_list(tracer, most, true);
