@@ -247,6 +247,15 @@ static struct stacksnap_error *ask_caller(struct snap_futex *futex,
 	return NULL;
 }
 
+/*
+ * In a static program what is run once is of the same module as who runs it, and may wait itself.
+ * glibc waits for a word with bit 0, musl for 3; locks with such a word have the highest bit, too.
+ */
+static bool is_once_value(uint32_t value)
+{
+	return (value & 0x80000001) == 1;
+}
+
 struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
@@ -273,6 +282,8 @@ struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
 		}
 	}
 	found->outside = i;
+	if (found->name == SNAP_NAME_ONCE && !is_once_value(futex->value))
+		found->name = SNAP_NAME_NONE;
 	if (found->name != SNAP_NAME_NONE || !has_blank || found->libc == SNAP_LIBC_UNKNOWN)
 		return NULL;
 	return ask_caller(futex, stack);
