@@ -124,8 +124,8 @@ class WaitsBench:
             count = int(dict(word.split("=") for word in words[2:])["truth"])
             truths = [json.loads(process.stdout.readline()) for _ in range(count)]
             waits.settle(pid)
-            done = subprocess.run([self.tool, "-j", "-p", str(pid)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                  check=False)
+            done = subprocess.run([self.tool, "-j", "-p", str(pid), "--stop-timeout", "20000"], check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             tally.add(truths, json.loads(done.stdout), build, f"{name} {' '.join(modes)}")
         finally:
             self.end(process)

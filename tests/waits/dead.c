@@ -184,6 +184,7 @@ static NOINLINE void with_once(struct actor *me)
 {
 	(void)me;
 	pthread_once(&once, in_once);
+	STAYS_A_CALL;
 }
 
 static NOINLINE void with_end(struct actor *me)
@@ -211,6 +212,7 @@ static NOINLINE void want_second(struct actor *me)
 		pthread_once(&once, in_once);
 	else
 		pthread_join(second_thread, NULL);
+	STAYS_A_CALL;
 }
 
 /* pair:rwlock, pair:stdio, pair:once, pair:thread */
@@ -294,8 +296,9 @@ static void close_ends(struct ends *ends)
 
 static void say_processes(const char *row, pid_t first, pid_t second)
 {
-	truth_says(row, "'deadlock':[%d,%d],'size':2,'behind':0,'certain':true",
-		   first < second ? first : second, first < second ? second : first);
+	/* What descriptors lead to is asked later, and sure only of who has come back meanwhile. */
+	truth_says(row, "'deadlock':[%d,%d],'size':2,'behind':0", first < second ? first : second,
+		   first < second ? second : first);
 }
 
 static void two_readers(struct ends *ends)
@@ -374,7 +377,7 @@ static void make_own(const char *unused)
 	child = start_child(read_own, &ends);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
-	truth_says("pipe.self", "'deadlock':[%d],'size':1,'behind':0,'certain':true", child);
+	truth_says("pipe.self", "'deadlock':[%d],'size':1,'behind':0", child);
 }
 
 /* A parent that waits for its child, which waits for the parent's lock on a file. */

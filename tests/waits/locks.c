@@ -268,6 +268,7 @@ static NOINLINE void take_both(struct actor *me)
 		      me->other->tid);
 	}
 	pthread_mutex_lock(&inherited[!own]);
+	STAYS_A_CALL;
 }
 
 static void make_refused(const char *unused)

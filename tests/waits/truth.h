@@ -49,6 +49,9 @@ struct actor {
 	atomic_bool failed;
 };
 
+/* Behind a call that is the last one of its function, or it is a jump, and nothing tells of it. */
+#define STAYS_A_CALL __asm__ volatile("")
+
 static __thread struct actor *self_actor;
 
 static pid_t own_tid(void)
