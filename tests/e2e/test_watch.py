@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 
-from harness import Case, TOOL, clean_environment, note_options, status_field, tids_of, wait_until
+from harness import BUILD, Case, TOOL, clean_environment, note_options, status_field, tids_of, wait_until
 
 
 class Watch:
@@ -65,6 +65,30 @@ class Watch:
 class Alerts(Case):
     asan = True
 
+    def deadlock(self):
+        return self.program([os.path.join(BUILD, "tests", "waits", "waits_dead"), "two"])
+
+    def test_deadlock_is_told_once(self):
+        victim = self.deadlock()
+        watch = Watch(self, "--watch=deadlock", "--every", "0.1", "--json", "-p", victim.pid)
+        alert = watch.alert("deadlock")
+        self.assertEqual(alert["schema"], "stacksnap.alert")
+        self.assertEqual(alert["state"], "raised")
+        self.assertEqual(alert["pid"], victim.pid)
+        self.assertEqual(len(alert["threads"]), 2)
+        self.assertTrue(set(alert["threads"]) <= set(tids_of(victim.pid)))
+        self.assertEqual(watch.end(), 0)
+        self.assertEqual(watch.process.stdout.read(), b"")
+        self.assert_free(victim.pid)
+
+    def test_once_is_a_health_check(self):
+        victim = self.deadlock()
+        got = self.run_tool("--watch=deadlock", "--once", "-p", victim.pid, status=1)
+        self.assertRegex(got.text, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ deadlock \w+ \d+: \d+, \d+ 2 threads wait for each other")
+        healthy = self.victim("threads", "futex:3:worker")
+        got = self.run_tool("--watch", "--once", "-p", healthy.pid)
+        self.assertEqual(got.text, "")
+
     def test_spinning_ends(self):
         victim = self.victim("threads", "spin:1:busy", running=1)
         watch = Watch(self, "--watch=spinning>=2% for 300ms", "--every", "0.1", "--json", "-p", victim.pid)
@@ -77,11 +101,31 @@ class Alerts(Case):
         self.assertEqual((over["state"], over["threads"]), ("over", alert["threads"]))
         self.assertNotIn("stack", over)
 
+    def test_snapshot_is_kept(self):
+        victim = self.deadlock()
+        folder = self.scratch()
+        watch = Watch(self, "--watch=deadlock", "--every", "0.1", "-o", os.path.join(folder, "stall-%N.json"),
+                      "-p", victim.pid)
+        self.assertIn(" deadlock ", watch.line())
+        path = os.path.join(folder, "stall-1.json")
+        wait_until(lambda: os.path.exists(path), "the snapshot of the alert")
+        with open(path, encoding="utf-8") as f:
+            doc = json.load(f)
+        self.assertEqual(len(doc["deadlocks"]), 1)
+        self.assertEqual(watch.end(signal.SIGTERM), 0)
+
     def test_end_of_the_target_is_the_end(self):
         victim = self.victim("threads", "sleep:2:worker")
         watch = Watch(self, "--watch", "--every", "0.05", "-p", victim.pid)
         watch.begun(victim)
         victim.close()
+        self.assertEqual(watch.process.wait(60), 0)
+
+    def test_reader_who_goes_away_is_no_failure(self):
+        victim = self.deadlock()
+        watch = Watch(self, "--watch=deadlock", "--every", "0.1", "-p", victim.pid)
+        watch.process.stdout.close()
+        watch.process.stdout = open(os.devnull, "rb")
         self.assertEqual(watch.process.wait(60), 0)
 
     def test_what_makes_no_sense(self):
