@@ -6,6 +6,7 @@
 #include "analyze/wait/waiter.h"
 #include "base/bsearch.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,22 @@ static void want(struct snap_wait_analysis *waits, struct snap_waiter *waiter, u
 		(struct wanted){ module->file, address - module->bias, waiter->wait, is_mutex };
 }
 
+/*
+ * What lies in a function, or in several files, has a number behind its name, by which gcc tells
+ * them apart ("service.0"): no part of what its author called it. NULL without memory.
+ */
+static const char *shown_name(struct snap_wait_analysis *waits, const char *symbol)
+{
+	size_t length = strlen(symbol), digits = 0;
+
+	while (digits < length && isdigit((unsigned char)symbol[length - digits - 1]))
+		digits++;
+	if (digits == 0 || length < digits + 2 || symbol[length - digits - 1] != '.')
+		return symbol;
+	return snap_arena_printf(snap_wait_arena(waits), "%.*s", (int)(length - digits - 1),
+				 symbol);
+}
+
 static bool set_mutex(struct snap_wait_analysis *waits, struct snap_wait *wait,
 		      const struct snap_data_query *found)
 {
@@ -156,6 +173,9 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 		q += i && wanted[i].vaddr != wanted[i - 1].vaddr;
 		if (!queries[q].symbol)
 			continue;
+		queries[q].symbol = shown_name(waits, queries[q].symbol);
+		if (!queries[q].symbol)
+			return snap_error_no_memory();
 		if (wanted[i].is_mutex) {
 			if (!set_mutex(waits, wanted[i].wait, &queries[q]))
 				return snap_error_no_memory();
