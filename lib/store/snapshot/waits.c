@@ -7,7 +7,7 @@
 enum {
 	MOST_WAITS = SNAP_MAX_THREADS,
 	/* the least that an element takes, in bytes */
-	LEAST_WAIT = 45,
+	LEAST_WAIT = 41,
 	LEAST_DEADLOCK = 34,
 	LEAST_LINK = 28,
 	LEAST_BLOCKER = 41,
