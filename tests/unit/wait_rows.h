@@ -368,6 +368,17 @@ static inline void add_pipes(struct wait_rows *rows)
 	wait->peer_count = 4;
 	wait->peer_total = 20;
 
+	wait = add_row(rows, SNAP_WAIT_PIPE, false, "read on a pipe whose writers are not seen",
+		       "pipe 9");
+	wait->mode = SNAP_WAIT_READ;
+	wait->fd = 9;
+	wait->peers_unknown = true;
+
+	wait = add_row(rows, SNAP_WAIT_FIFO, false,
+		       "write to full FIFO /run/log whose readers are not seen", "FIFO /run/log");
+	wait->mode = SNAP_WAIT_WRITE;
+	wait->path = "/run/log";
+
 	wait = add_row(rows, SNAP_WAIT_FIFO_OPEN, false,
 		       "open of FIFO /run/ctl: nobody has opened it for writing", "FIFO /run/ctl");
 	wait->mode = SNAP_WAIT_READ;

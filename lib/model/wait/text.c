@@ -566,6 +566,7 @@ static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
 		add_queues(text, wait);
 }
 
+/* Who sleeps in read(2) always has a writer, or it would read the end: one that was not seen. */
 static void add_pipe(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	bool writes = wait->mode == SNAP_WAIT_WRITE;
@@ -573,8 +574,9 @@ static void add_pipe(struct snap_buffer *text, const struct snap_wait *wait)
 	if (wait->peer_count) {
 		snap_buffer_add_text(text, writes ? " read by " : " written by ");
 		snap_wait_add_parties(text, wait->peers, wait->peer_count, wait->peer_total, true);
-	} else if (!wait->peers_unknown) {
-		snap_buffer_add_text(text, writes ? " that nobody reads" : " that nobody writes");
+	} else {
+		snap_buffer_add_text(text, writes ? " whose readers are not seen"
+						  : " whose writers are not seen");
 	}
 }
 
