@@ -88,6 +88,7 @@ static void await_calls(const struct victim *victim, long number, size_t count)
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 	_cleanup_fd_ int process_fd = -1, tasks_fd = -1;
 	pid_t *tids = calloc(count + 16, sizeof(*tids));
+	struct snap_stat stat;
 	size_t found = 0;
 
 	assert_null(snap_procfs_open(NULL, &procfs));
@@ -106,6 +107,9 @@ static void await_calls(const struct victim *victim, long number, size_t count)
 			snap_procfs_task_read(tasks_fd, tids[i], "syscall", text, sizeof(text));
 			found += text[0] != 'r' && strtol(text, NULL, 10) == number;
 		}
+		/* Where no thread can be made any more it ends, and stays a zombie. */
+		assert_int_equal(snap_procfs_stat(process_fd, &stat), 0);
+		assert_true(stat.state != 'Z');
 		if (found < count)
 			nanosleep(&nap, NULL);
 	}
