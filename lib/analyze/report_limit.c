@@ -2,13 +2,16 @@
 /*
  * The report limit: five thousand threads on stacks of five hundred frames, or names of four
  * kilobytes, are a target's way to fill a disk. Where nobody asked for so much, names are cut
- * first, then the long stacks, by a gap in their middle; the report says so.
+ * first, then the long stacks, by a gap in their middle; the report says so. Tasks and waits have
+ * limits of their own.
  *
  * What counts is what the largest format would print. Knows nothing of how it prints it.
  */
 #include "analyze/analysis.h"
 
+#include "analyze/short_text.h"
 #include "analyze/task/task.h"
+#include "analyze/wait/wait.h"
 #include "base/bsearch.h"
 #include "base/escape.h"
 #include "model/stack_cut.h"
@@ -25,6 +28,7 @@ enum {
 	THREAD_BYTES = 130,
 	STACK_BYTES = 350,
 	TASKS_BYTES = 64 << 20, /* of all tasks with their labels, without frames */
+	WAITS_BYTES = 9 << 20,  /* of all waits with those whom they are for */
 	SHORT_NAME = 256,       /* what names are cut to */
 	FEW_FRAMES = 32,        /* before stacks are cut shorter than this, names are cut */
 	LEAST_FRAMES = 2,
@@ -33,15 +37,15 @@ enum {
 static uint64_t frame_bytes(const struct snap_frame *frame)
 {
 	uint64_t bytes =
-		snap_task_text_bytes(frame->module) + snap_task_text_bytes(frame->build_id);
+		snap_report_text_bytes(frame->module) + snap_report_text_bytes(frame->build_id);
 
 	for (size_t i = 0; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
 
-		bytes += ENTRY_BYTES + snap_task_text_bytes(entry->function) +
-			 snap_task_text_bytes(entry->file);
+		bytes += ENTRY_BYTES + snap_report_text_bytes(entry->function) +
+			 snap_report_text_bytes(entry->file);
 		if (entry->symbol)
-			bytes += snap_task_text_bytes(entry->symbol);
+			bytes += snap_report_text_bytes(entry->symbol);
 	}
 	return bytes;
 }
@@ -63,7 +67,7 @@ static struct snap_stack_cut cut_of(const struct snap_stack *stack, size_t most)
 static uint64_t stack_bytes(const struct snap_stack *stack, size_t most)
 {
 	const struct snap_stack_cut cut = cut_of(stack, most);
-	uint64_t bytes = STACK_BYTES + snap_task_text_bytes(stack->description) +
+	uint64_t bytes = STACK_BYTES + snap_report_text_bytes(stack->description) +
 			 stack->thread_count * (uint64_t)THREAD_BYTES;
 
 	for (size_t i = 0; i < cut.head; i++)
@@ -260,6 +264,59 @@ static struct stacksnap_error *limit_tasks(struct snap_analysis *analysis,
 	return NULL;
 }
 
+/* ---- waits ---- */
+
+static void warn_of_waits(struct snap_analysis *analysis, const struct snap_wait_cut *cut)
+{
+	char waits[80] = "";
+
+	if (cut->waits)
+		snprintf(waits, sizeof(waits), ", the waits of %zu thread%s are left out",
+			 cut->waits, cut->waits == 1 ? "" : "s");
+	snap_snapshot_warn(analysis->snapshot, "report_limited", 0, 0,
+			   "the report would be too large: texts of what threads wait for are cut "
+			   "to %zu bytes%s%s (-n COUNT lists all)",
+			   cut->length,
+			   cut->lists ? ", lists of who has the other end to the first one" : "",
+			   waits);
+}
+
+/*
+ * A lock may be called anything, a path be four kilobytes long, and who waits for a thread that waits
+ * writes that once more. What is said of all together has a share like that of a process.
+ */
+static struct stacksnap_error *limit_waits(struct snap_analysis *analysis,
+					   struct snap_node *const *nodes, size_t count)
+{
+	_cleanup_free_ uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
+	_cleanup_free_ uint64_t *sorted = calloc(count + 1, sizeof(*sorted));
+	const struct snap_waits *waits = &analysis->snapshot->waits;
+	struct snap_wait_cut cut = { .length = 0 };
+	struct stacksnap_error *err = NULL;
+	uint64_t share;
+
+	if (!waits->asked)
+		return NULL;
+	if (!bytes || !sorted)
+		return snap_error_no_memory();
+	for (size_t i = 0; i <= count && !err; i++) {
+		if (i == count || nodes[i])
+			err = snap_waits_report_bytes(i < count ? nodes[i] : NULL, waits,
+						      &bytes[i]);
+		sorted[i] = bytes[i];
+	}
+	share = fair_share(sorted, count + 1, WAITS_BYTES);
+	for (size_t i = 0; i <= count && !err; i++)
+		if (bytes[i] > share)
+			err = snap_waits_limit(&analysis->strings, i < count ? nodes[i] : NULL,
+					       waits, share, &cut);
+	if (!err && cut.length)
+		warn_of_waits(analysis, &cut);
+	return err;
+}
+
+/* ---- stacks ---- */
+
 static uint64_t limit_of(size_t count)
 {
 	uint64_t few = count < MANY ? count : MANY;
@@ -351,5 +408,7 @@ struct stacksnap_error *snap_report_limit(struct snap_analysis *analysis,
 		return NULL;
 	warn_of_ancestors(analysis, limit_ancestors(nodes, count));
 	err = limit_tasks(analysis, nodes, count);
+	if (!err)
+		err = limit_waits(analysis, nodes, count);
 	return err ? err : limit_stacks(analysis, nodes, count);
 }

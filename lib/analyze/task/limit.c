@@ -6,7 +6,7 @@
  */
 #include "analyze/task/task.h"
 
-#include "base/escape.h"
+#include "analyze/short_text.h"
 
 #include <string.h>
 
@@ -17,99 +17,22 @@ enum {
 	CREATOR_BYTES = 60,
 	LABEL_BYTES = 8,
 	SHORT_TEXT = 256, /* as written: what texts are cut to */
-	SHORT_HEAD = 192,
-	SHORT_TAIL = 60,
-	FACTS = 3, /* labels of a stack that are not the program's */
-	KNOWN_TEXTS = 1024,
+	FACTS = 3,        /* labels of a stack that are not the program's */
 };
 
 struct limiter {
-	struct snap_interner *strings;
+	struct snap_short_texts texts;
 	struct snap_task_cut *cut;
-	bool failed; /* no memory */
-	/* Thousands of tasks have the same texts, which are interned. */
-	struct known_text {
-		const char *text, *shortened;
-		uint64_t bytes;
-	} known[KNOWN_TEXTS];
 };
-
-/* ---- texts ---- */
-
-static unsigned byte_weight(char byte, bool clean)
-{
-	if (byte == '"')
-		return 2;
-	if (byte == '\\')
-		return 4;
-	return clean || (byte >= ' ' && byte <= '~') ? 1 : 5;
-}
-
-uint64_t snap_task_text_bytes(const char *text)
-{
-	uint64_t bytes = 0;
-	bool clean;
-
-	if (!text)
-		return 0;
-	clean = snap_escape_is_clean(text, strlen(text), 0);
-	for (; *text; text++)
-		bytes += byte_weight(*text, clean);
-	return bytes;
-}
-
-static struct known_text *known_text(struct limiter *limiter, const char *text)
-{
-	uint64_t hash = (uint64_t)(uintptr_t)text * 0x9e3779b97f4a7c15u;
-	struct known_text *known = &limiter->known[hash >> 54];
-
-	if (known->text != text)
-		*known = (struct known_text){ .text = text, .bytes = snap_task_text_bytes(text) };
-	return known;
-}
 
 static uint64_t text_bytes(struct limiter *limiter, const char *text)
 {
-	return text && *text ? known_text(limiter, text)->bytes : 0;
+	return snap_short_texts_bytes(&limiter->texts, text);
 }
 
-/* Its beginning and its end, which tells numbered ones apart. */
-static const char *cut_text(struct limiter *limiter, const char *text)
-{
-	size_t length = strlen(text), head = 0, tail = length;
-	bool clean = snap_escape_is_clean(text, length, 0);
-	char made[SHORT_TEXT + 8];
-	unsigned weight = 0;
-	const char *shortened;
-
-	while ((weight += byte_weight(text[head], clean)) <= SHORT_HEAD)
-		head++;
-	head = snap_text_cut(text, length, head);
-	weight = 0;
-	while ((weight += byte_weight(text[tail - 1], clean)) <= SHORT_TAIL)
-		tail--;
-	while (tail < length && ((unsigned char)text[tail] & 0xc0) == 0x80)
-		tail++;
-	memcpy(made, text, head);
-	memcpy(made + head, "...", 3);
-	memcpy(made + head + 3, text + tail, length - tail);
-	shortened = snap_intern(limiter->strings, made, head + 3 + length - tail);
-	limiter->failed |= !shortened;
-	return shortened ? shortened : "";
-}
-
-/* True: it was longer. */
 static bool shorten(struct limiter *limiter, const char **text)
 {
-	struct known_text *known;
-
-	if (!*text || text_bytes(limiter, *text) <= SHORT_TEXT)
-		return false;
-	known = known_text(limiter, *text);
-	if (!known->shortened)
-		known->shortened = cut_text(limiter, *text);
-	*text = known->shortened;
-	return true;
+	return snap_short_texts_cut(&limiter->texts, text);
 }
 
 /* ---- labels ---- */
@@ -229,8 +152,8 @@ static void shorten_creator(struct limiter *limiter, struct snap_task *task)
 	is_shorter |= shorten(limiter, &short_one.file);
 	if (!is_shorter)
 		return;
-	made = snap_arena_memdup(limiter->strings->arena, &short_one, sizeof(short_one));
-	limiter->failed |= !made;
+	made = snap_arena_memdup(limiter->texts.strings->arena, &short_one, sizeof(short_one));
+	limiter->texts.failed |= !made;
 	task->created_by = made;
 }
 
@@ -365,10 +288,11 @@ static struct limiter *limiter_create(struct snap_interner *strings, struct snap
 {
 	struct limiter *limiter = calloc(1, sizeof(*limiter));
 
-	if (limiter)
-		limiter->strings = strings;
-	if (limiter)
-		limiter->cut = cut;
+	if (!limiter)
+		return NULL;
+	limiter->texts.strings = strings;
+	limiter->texts.most = SHORT_TEXT;
+	limiter->cut = cut;
 	return limiter;
 }
 
@@ -400,5 +324,5 @@ struct stacksnap_error *snap_task_limit_node(struct snap_interner *strings, stru
 		leave_labels_out(limiter, node, bare < most ? most - bare : 0);
 	if (bare > most)
 		leave_tasks_out(limiter, node, most);
-	return limiter->failed ? snap_error_no_memory() : NULL;
+	return limiter->texts.failed ? snap_error_no_memory() : NULL;
 }

@@ -91,8 +91,6 @@ struct snap_task_cut {
 	size_t tasks;
 };
 
-/* What a text takes in JSON, with its escapes; NULL takes nothing. */
-uint64_t snap_task_text_bytes(const char *text);
 /* What the tasks of a node take in the largest report, with their stacks but for frames. NO_MEMORY. */
 struct stacksnap_error *snap_task_report_bytes(const struct snap_node *node,
 					       uint64_t *ret) _must_check_;

@@ -8,6 +8,7 @@
  *     owner    (tid, thread pointer -> a thread of the report; how sure)         owner.c
  *     edges    (of whom one must act; peers across processes)                    edges.c
  *     graph    (deadlocks, who blocks whom, what is contended)                   graph/
+ *     limit    (less of them, where that is too much)                            limit.c
  *
  * Names come first, data second (names count in modules of a C library alone). Knows no process
  * that runs: what the capture has not is unknown, and said.
@@ -30,5 +31,27 @@ struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_ch
  */
 struct stacksnap_error *snap_waits_place(struct snap_analysis *analysis,
 					 struct snap_node *const *nodes) _must_check_;
+
+/* ---- limits ---- */
+
+/* What was left out. */
+struct snap_wait_cut {
+	size_t length; /* bytes to which texts were cut; 0: none were */
+	bool lists;    /* of who has the other end only the first one is there */
+	size_t waits;  /* threads whose waits are not there */
+};
+
+/*
+ * What the waits of a node take in the largest report; NULL: the deadlocks, blockers and contended
+ * objects of all. NO_MEMORY.
+ */
+struct stacksnap_error *snap_waits_report_bytes(const struct snap_node *node,
+						const struct snap_waits *waits,
+						uint64_t *ret) _must_check_;
+/* Leaves out so much that they take `most` bytes; adds what that was. NO_MEMORY. */
+struct stacksnap_error *snap_waits_limit(struct snap_interner *strings,
+					 const struct snap_node *node,
+					 const struct snap_waits *waits, uint64_t most,
+					 struct snap_wait_cut *cut) _must_check_;
 
 #endif
