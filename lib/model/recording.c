@@ -264,6 +264,7 @@ static void add_stack(struct filler *filler, size_t process, const struct snap_s
 					      .ns_tid = member->ns_tid,
 					      .name = member->name,
 					      .kernel = member->kernel,
+					      .wait = member->wait,
 					      .run_count = 1 };
 		track->runs = snap_arena_new(&recording->arena, struct snap_run);
 		if (track->runs)

@@ -48,6 +48,8 @@ struct snap_track {
 	 */
 	const struct snap_task *task;
 	const char *runtime;
+	/* Of a snapshot: what it waits for, as there; NULL in a recording, or nothing is known. */
+	const struct snap_wait *wait;
 	struct snap_run *runs;
 	size_t run_count;
 };

@@ -30,9 +30,10 @@ static char *unpack(char *file, size_t length, size_t *size_ret)
 	return bytes;
 }
 
-static char *render(const struct snap_recording *recording, unsigned group_by, size_t *length_ret)
+static char *render(const struct snap_recording *recording, unsigned group_by,
+		    enum snap_explain explain, size_t *length_ret)
 {
-	struct snap_options options = { .group_by = group_by };
+	struct snap_options options = { .group_by = group_by, .explain = explain };
 	char *file = NULL;
 	FILE *out = open_memstream(&file, length_ret);
 
@@ -43,17 +44,23 @@ static char *render(const struct snap_recording *recording, unsigned group_by, s
 }
 
 /* Rendered, unpacked, decoded, and nothing found wrong with it. */
-static struct read_profile *profile_of(const struct snap_recording *recording, unsigned group_by)
+static struct read_profile *profile_explained(const struct snap_recording *recording,
+					      unsigned group_by, enum snap_explain explain)
 {
 	struct read_profile *profile = NULL;
 	size_t length, size;
-	_cleanup_free_ char *file = render(recording, group_by, &length);
+	_cleanup_free_ char *file = render(recording, group_by, explain, &length);
 	_cleanup_free_ char *bytes = unpack(file, length, &size);
 	const char *wrong = read_and_check(bytes, size, &profile);
 
 	if (wrong)
 		fail_msg("%s", wrong);
 	return profile;
+}
+
+static struct read_profile *profile_of(const struct snap_recording *recording, unsigned group_by)
+{
+	return profile_explained(recording, group_by, SNAP_EXPLAIN_SURE);
 }
 
 static struct read_profile *profile_of_snapshot(const struct snap_snapshot *snapshot)
@@ -243,6 +250,45 @@ static void test_waits_are_told_apart(void **state _unused_)
 	assert_int_equal(sum(profile, 0, "wchan", "pipe_read"), 10);
 }
 
+/* What a thread waits for, once for those that wait for the same thing; hints on request alone. */
+static void test_objects_of_waits(void **state _unused_)
+{
+	struct snap_wait lock = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_CERTAIN);
+	struct snap_wait same = lock, guess = lock, sleep = lock;
+	struct snap_wait *const waits[] = { &lock, &same, &guess, &sleep };
+	const struct {
+		enum snap_explain explain;
+		size_t samples, locks, guesses;
+	} rows[] = { { SNAP_EXPLAIN_SURE, 2, 2, 0 },
+		     { SNAP_EXPLAIN_ALL, 3, 2, 1 },
+		     { SNAP_EXPLAIN_NO, 1, 0, 0 } };
+	struct snap_member threads[4];
+	struct snap_stack stack = {
+		.id = "aaaaaaaaaaaaaaaa", .count = 4, .threads = threads, .thread_count = 4
+	};
+	struct snap_node node = { .pid = 7, .name = "p", .stacks = &stack, .stack_count = 1 };
+	struct snap_node *root = &node;
+	struct snap_snapshot snapshot = { .processes = &root, .root_count = 1 };
+
+	lock.symbol = same.symbol = "ledger_lock";
+	guess.symbol = "guessed_lock";
+	guess.confidence = SNAP_WAIT_IS_GUESS;
+	sleep.kind = SNAP_WAIT_SLEEP;
+	for (int i = 0; i < 4; i++)
+		threads[i] = (struct snap_member){ .tid = 7 + i, .name = "t", .wait = waits[i] };
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+		_cleanup_(read_free) struct read_profile *profile = NULL;
+
+		assert_null(snap_recording_of_snapshot(&snapshot, &recording));
+		profile = profile_explained(recording, SNAP_GROUP_STACK, rows[i].explain);
+		assert_int_equal(profile->sample_count, rows[i].samples);
+		assert_int_equal(sum(profile, 0, NULL, NULL), 4);
+		assert_int_equal(sum(profile, 0, "wait", "mutex ledger_lock"), rows[i].locks);
+		assert_int_equal(sum(profile, 0, "wait", "mutex guessed_lock"), rows[i].guesses);
+	}
+}
+
 static void test_mappings(void **state _unused_)
 {
 	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&service);
@@ -352,8 +398,8 @@ static void test_same_input_same_bytes(void **state _unused_)
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
 	_cleanup_(snap_recording_destroyp) struct snap_recording *same = recorded_service();
 	size_t length, again;
-	_cleanup_free_ char *file = render(recording, SNAP_GROUP_STACK, &length);
-	_cleanup_free_ char *other = render(same, SNAP_GROUP_STACK, &again);
+	_cleanup_free_ char *file = render(recording, SNAP_GROUP_STACK, SNAP_EXPLAIN_SURE, &length);
+	_cleanup_free_ char *other = render(same, SNAP_GROUP_STACK, SNAP_EXPLAIN_SURE, &again);
 
 	assert_int_equal(length, again);
 	assert_memory_equal(file, other, length);
@@ -399,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_a_slice_begins_later),
 		cmocka_unit_test(test_samples_are_added_up_unless_threads_matter),
 		cmocka_unit_test(test_waits_are_told_apart),
+		cmocka_unit_test(test_objects_of_waits),
 		cmocka_unit_test(test_mappings),
 		cmocka_unit_test(test_locations),
 		cmocka_unit_test(test_addresses_of_innermost_and_signal_frames),

@@ -24,6 +24,7 @@ static void test_text(void **state _unused_)
 	check_text("waits.txt", (struct snap_options){ .utf8 = true });
 	check_text("waits-explain.txt",
 		   (struct snap_options){ .utf8 = true, .explain = SNAP_EXPLAIN_ALL });
+	check_text("waits-summary.txt", (struct snap_options){ .utf8 = true, .summary = true });
 	check_text("waits-terminal.txt", (struct snap_options){ .width = 60 });
 }
 
@@ -67,6 +68,31 @@ static void test_no_explain(void **state _unused_)
 	assert_null(strstr(text, "DEADLOCK"));
 }
 
+/* What a group has in common stands in its line: as sure as elsewhere, escaped, and without frames. */
+static void test_summary(void **state _unused_)
+{
+	struct snap_snapshot waiting = waiting_snapshot();
+	struct snap_stack *stack = &waiting.processes[0]->stacks[1];
+	struct snap_options options = { .summary = true },
+			    all = { .summary = true, .explain = SNAP_EXPLAIN_ALL },
+			    no = { .summary = true, .explain = SNAP_EXPLAIN_NO };
+	struct snap_wait wait = *stack->wait;
+	_cleanup_free_ char *sure = NULL, *guess = NULL, *asked = NULL, *refused = NULL;
+
+	wait.symbol = "evil\033[2J";
+	stack->wait = &wait;
+	sure = golden_render(snap_render_text, &waiting, &options, NULL);
+	assert_non_null(strstr(sure, "pool_main - mutex evil\\x1b[2J"));
+	refused = golden_render(snap_render_text, &waiting, &no, NULL);
+	assert_null(strstr(refused, "evil"));
+	wait.confidence = SNAP_WAIT_IS_GUESS;
+	guess = golden_render(snap_render_text, &waiting, &options, NULL);
+	assert_null(strstr(guess, "evil"));
+	stack->frame_count = 0;
+	asked = golden_render(snap_render_text, &waiting, &all, NULL);
+	assert_non_null(strstr(asked, "   mutex evil\\x1b[2J"));
+}
+
 /* A guess is shown to who asks for it, and is in the JSON. */
 static void test_guesses(void **state _unused_)
 {
@@ -90,7 +116,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),       cmocka_unit_test(test_json),
 		cmocka_unit_test(test_many_lines), cmocka_unit_test(test_no_explain),
-		cmocka_unit_test(test_guesses),
+		cmocka_unit_test(test_guesses),    cmocka_unit_test(test_summary),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

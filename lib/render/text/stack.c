@@ -531,6 +531,17 @@ static void add_functions(struct snap_text_stacks *stacks, const struct snap_sta
 	snap_line_add(lines, SNAP_STYLE_PLAIN, root);
 }
 
+/* What all threads of the stack wait for, malloc'ed; NULL: different things, or nothing to name. */
+static char *common_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	enum snap_explain explain = stacks->options->explain;
+
+	if (explain == SNAP_EXPLAIN_NO ||
+	    !snap_wait_is_shown(stack->wait, explain == SNAP_EXPLAIN_ALL))
+		return NULL;
+	return snap_wait_object(stack->wait);
+}
+
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_node *owner)
 {
@@ -538,6 +549,7 @@ void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_
 	struct snap_sheet *lines = stacks->lines;
 	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
 	const struct snap_shown_frame *shown;
+	_cleanup_free_ char *object = common_object(stacks, stack);
 	const struct snap_frame *frame;
 	size_t entry;
 
@@ -545,14 +557,19 @@ void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_
 	add_head(stacks, stack, owner);
 	frame = own_frame(stack, &entry);
 	shown = frame ? shown_of(stacks, frame) : NULL;
+	if (shown || object)
+		snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
 	if (shown) {
 		const char *mark = mark_guessed(stacks, frame->trust != SNAP_TRUST_CFI);
 
-		snap_line_stop(lines, SNAP_STOP_FUNCTION, 3);
 		if (mark)
 			snap_line_printf(lines, SNAP_STYLE_CYAN, "%s ", mark);
 		add_functions(stacks, stack, shown->entries[entry].name);
 	}
+	if (shown && object)
+		snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->middot);
+	if (object)
+		snap_line_add_escaped(lines, SNAP_STYLE_CYAN, object);
 	snap_line_end(lines, SNAP_STYLE_DIM, shown ? shown->entries[entry].location : NULL);
 }
 

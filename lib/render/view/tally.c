@@ -13,14 +13,14 @@ static uint64_t row_hash(const struct snap_tally_row *row)
 
 	hash = snap_hash_add(hash, (uintptr_t)row->name ^ (uintptr_t)row->task);
 	hash = snap_hash_add(hash, (uintptr_t)row->syscall ^ (uint64_t)row->state << 56);
-	return snap_hash_add(hash, (uintptr_t)row->wchan);
+	return snap_hash_add(hash, (uintptr_t)row->wchan ^ (uintptr_t)row->object << 1);
 }
 
 static bool same_row(const struct snap_tally_row *a, const struct snap_tally_row *b)
 {
 	return a->stack == b->stack && a->process == b->process && a->tid == b->tid &&
 	       a->name == b->name && a->state == b->state && a->syscall == b->syscall &&
-	       a->wchan == b->wchan && a->task == b->task;
+	       a->wchan == b->wchan && a->object == b->object && a->task == b->task;
 }
 
 static bool add_row(struct snap_tally *tally, const struct snap_tally_row *row)
@@ -58,6 +58,21 @@ static bool unify(struct snap_tally *tally, struct snap_pointer_table *seen, con
 	return *ret != NULL;
 }
 
+/* "mutex ledger_lock"; false without memory. */
+static bool find_object(struct snap_tally *tally, const struct snap_track *track, unsigned by,
+			const char **ret)
+{
+	_cleanup_free_ char *object = NULL;
+
+	*ret = NULL;
+	if (!(by & SNAP_TALLY_OBJECT) || !snap_wait_is_shown(track->wait, by & SNAP_TALLY_GUESS))
+		return true;
+	object = snap_wait_object(track->wait);
+	if (object)
+		*ret = snap_intern(&tally->texts, object, strlen(object));
+	return !object || *ret;
+}
+
 static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
 		      const struct snap_track *track, unsigned by)
 {
@@ -67,7 +82,8 @@ static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
 		.task = by & (SNAP_TALLY_TID | SNAP_TALLY_TASK) && track->task ? track : NULL,
 	};
 
-	if (!unify(tally, seen, track->name, &row.name))
+	if (!unify(tally, seen, track->name, &row.name) ||
+	    !find_object(tally, track, by, &row.object))
 		return false;
 	for (size_t i = 0; i < track->run_count; i++) {
 		const struct snap_run *run = &track->runs[i];

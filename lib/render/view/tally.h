@@ -15,12 +15,15 @@
 /* What is told apart, besides process, stack and thread name. */
 enum snap_tally_by {
 	SNAP_TALLY_TID = 1 << 0,
-	SNAP_TALLY_WAIT = 1 << 1, /* state, syscall, wchan */
-	SNAP_TALLY_TASK = 1 << 2, /* tasks, which have labels of their own */
+	SNAP_TALLY_WAIT = 1 << 1,   /* state, syscall, wchan */
+	SNAP_TALLY_TASK = 1 << 2,   /* tasks, which have labels of their own */
+	SNAP_TALLY_OBJECT = 1 << 3, /* of a snapshot: what it waits for, where that is sure … */
+	SNAP_TALLY_GUESS = 1 << 4,  /* … or a hint */
 };
 
 struct snap_tally_row {
 	const char *name, *syscall, *wchan; /* NULL: none, or not told apart */
+	const char *object;                 /* snap_wait_object(); the same */
 	size_t process;
 	uint32_t stack;
 	pid_t tid;                     /* 0: not told apart */
