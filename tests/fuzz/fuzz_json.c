@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	snap_options_init(&options);
 	options.utf8 = true;
+	options.explain = SNAP_EXPLAIN_ALL;
 	if (snap_error_ignore(snap_snapshot_read_json(fd, &snapshot)))
 		return 0;
 	text = fuzz_render("text", snapshot, &options);

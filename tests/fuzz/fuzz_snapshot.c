@@ -4,9 +4,12 @@
  * printed in every format, with nothing forbidden in it. The first byte says what the others are:
  * 0 the bytes themselves, else changes to those of one that is made here.
  */
-#include "../unit/snapshots.h"
 #include "fuzz.h"
 #include "store/snapshot/file.h"
+
+/* Rows of waits check their number, in tests with cmocka. */
+#define assert_true(holds) fuzz_check(holds, #holds)
+#include "../unit/wait_rows.h"
 
 #include <string.h>
 
@@ -42,8 +45,10 @@ static void change(uint8_t *bytes, size_t size, struct fuzz_bytes changes)
 
 static uint8_t *make_bytes(const uint8_t *data, size_t size, size_t *size_ret)
 {
-	struct snap_snapshot flat = flat_service(), trouble = all_troubled();
-	const struct snap_snapshot *const made[] = { &service, &hostile, &flat, &trouble };
+	struct snap_snapshot flat = flat_service(), trouble = all_troubled(),
+			     waiting = waiting_snapshot();
+	const struct snap_snapshot *const made[] = { &service, &hostile, &flat, &trouble,
+						     &waiting };
 	uint8_t *bytes;
 
 	if (data[0]) {
@@ -84,6 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snap_options_init(&options);
 	if (size < 2)
 		return 0;
+	if (data[0] & 8)
+		options.explain = SNAP_EXPLAIN_ALL;
 	options.utf8 = data[0] & 0x10;
 	options.summary = data[0] & 0x20;
 	options.verbose = data[0] >> 6;

@@ -110,14 +110,64 @@ class Victim:
         self.process.stdout.close()
 
 
+VICTIMS = {"chain": [], "threads": ["futex:4:worker:2", "epoll:1:e", "pipe:2:p", "poll:1:q"], "inlined": [],
+           "signals": ["alt"], "jit": [], "names": [b"esc\x1b[31m\xff".hex(), b"a) R 1 2".hex()], "family": [],
+           "deep": []}
+# Programs of tests/waits, and the modes of each that are seeds. FOLDER is one for what they make.
+WAITS = {"calls": ("descriptors", "polls", "children", "sleeps", "signals", "sysv", "fault"),
+         "dead": ("two", "ring:4", "timed", "self", "pair:once", "pipe", "unix", "tcp", "own", "child", "near-pool"),
+         "locks": ("mutexes", "places", "timed", "rwlocks", "exited", "refused", "shared"),
+         "objects": ("conditions", "semaphores", "barrier", "once", "join", "stdio", "malloc"),
+         "peers": ("pipes", "fifos:FOLDER", "unix", "tcp", "udp", "locks:FOLDER")}
+# The first byte of fuzz_procfs.c for each text.
+PROCFS = {"stat": 0, "maps": 1, "status": 2, "others": 3, "fdinfo": 4, "tables": 5, "diag": 6, "link": 7}
+EXPLAIN, LIBC = 64, 128  # bits of the first byte of fuzz_capture.c
+
+
+def of_victim(corpus, tool, name, pid, path):
+    common = ["-p", str(pid), "--max-stack", "4096"]
+    if run(tool, *common, "--explain", "--save-capture", path + ".cap", "-o", path + ".txt"):
+        for flags in (0, 2, 16, 45):
+            corpus.put("capture", f"{name}-{flags}", bytes([flags & ~1]) + read(path + ".cap"))
+    if run(tool, *common, "--json", "-o", path + ".json"):
+        corpus.put("json", name, read(path + ".json"))
+    if run(tool, "record", "-p", str(pid), "--duration", "60ms", "--hz", "200", "-o", path + ".snaprec"):
+        for kind in range(10):
+            corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
+    for text in ("stat", "maps", "status", "syscall"):
+        corpus.put("procfs", f"{name}-{text}", bytes([PROCFS.get(text, PROCFS["others"])]) + read(f"/proc/{pid}/{text}"))
+    for text in ("schedstat", "sched"):
+        if os.path.exists(f"/proc/{pid}/{text}"):
+            corpus.put("procfs", f"{name}-{text}", bytes([PROCFS["others"]]) + read(f"/proc/{pid}/{text}"))
+
+
+def of_descriptors(corpus, name, pid):
+    for number in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+        link = os.readlink(f"/proc/{pid}/fd/{number}")
+        corpus.put("procfs", f"{name}-fdinfo-{number}", bytes([PROCFS["fdinfo"]]) + read(f"/proc/{pid}/fdinfo/{number}"))
+        corpus.put("procfs", f"{name}-link-{number}", bytes([PROCFS["link"]]) + link.encode())
+
+
+def of_waits(corpus, tool, name, pid, path):
+    """What its threads wait for, with and without the names of the C library; small, with little of the stacks."""
+    common = ["-p", str(pid), "--explain", "--max-stack", "1024"]
+    if run(tool, *common, "--save-capture", path + ".cap", "-o", path + ".txt"):
+        for flags in (0, LIBC, EXPLAIN | LIBC | 2):
+            corpus.put("capture", f"{name}-{flags}", bytes([flags]) + read(path + ".cap"))
+    if run(tool, *common, "--json", "-o", path + ".json"):
+        corpus.put("json", name, read(path + ".json"))
+    of_descriptors(corpus, name, pid)
+
+
 def of_victims(corpus, build, scratch):
     """Captures, recordings, documents and texts of /proc of programs in known positions."""
     tool = os.path.join(build, "cli", "stacksnap")
-    targets = os.path.join(build, "tests", "targets")
-    victims = {"chain": [], "threads": ["futex:4:worker:2", "epoll:1:e", "pipe:2:p", "poll:1:q"], "inlined": [], "signals": ["alt"], "jit": [],
-               "names": [b"esc\x1b[31m\xff".hex(), b"a) R 1 2".hex()], "family": [], "deep": []}
-    for name, arguments in victims.items():
-        program = os.path.join(targets, name)
+    programs = [(name, os.path.join("targets", name), arguments, of_victim) for name, arguments in VICTIMS.items()]
+    for name, modes in WAITS.items():
+        programs += [(f"{name}-{mode.partition(':')[0]}", os.path.join("waits", "waits_" + name),
+                      [mode.replace("FOLDER", scratch)], of_waits) for mode in modes]
+    for name, program, arguments, take in programs:
+        program = os.path.join(build, "tests", program)
         if not os.path.exists(program):
             say(f"left out: {name} is not built")
             continue
@@ -125,21 +175,7 @@ def of_victims(corpus, build, scratch):
             if pid is None:
                 say(f"left out: {name} does not run here")
                 continue
-            path = os.path.join(scratch, name)
-            common = ["-p", str(pid), "--max-stack", "4096"]
-            if run(tool, *common, "--explain", "--save-capture", path + ".cap", "-o", path + ".txt"):
-                for flags in (0, 2, 16, 45):
-                    corpus.put("capture", f"{name}-{flags}", bytes([flags & ~1]) + read(path + ".cap"))
-            if run(tool, *common, "--json", "-o", path + ".json"):
-                corpus.put("json", name, read(path + ".json"))
-            if run(tool, "record", "-p", str(pid), "--duration", "60ms", "--hz", "200", "-o", path + ".snaprec"):
-                for kind in range(10):
-                    corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
-            for number, text in enumerate(("stat", "maps", "status", "syscall")):
-                corpus.put("procfs", f"{name}-{text}", bytes([number]) + read(f"/proc/{pid}/{text}"))
-            for text in ("schedstat", "sched"):
-                if os.path.exists(f"/proc/{pid}/{text}"):
-                    corpus.put("procfs", f"{name}-{text}", b"\x03" + read(f"/proc/{pid}/{text}"))
+            take(corpus, tool, name, pid, os.path.join(scratch, name))
 
 
 # ---- ELF files ----
@@ -296,14 +332,14 @@ def of_frames(corpus):
 
 def of_texts(corpus):
     pid = os.getpid()
-    for number, name in enumerate(("stat", "maps", "status", "syscall")):
+    for name in ("stat", "maps", "status", "syscall"):
         try:
-            corpus.put("procfs", f"own-{name}", bytes([number]) + read(f"/proc/{pid}/{name}"))
+            corpus.put("procfs", f"own-{name}", bytes([PROCFS.get(name, PROCFS["others"])]) + read(f"/proc/{pid}/{name}"))
         except OSError as error:
             say(f"left out: {error}")
-    corpus.put("procfs", "running", b"\x03running\n")
-    corpus.put("procfs", "blocked", b"\x03-1 0x7ffd0 0x7f00\n")
-    corpus.put("procfs", "deleted", b"\x03/usr/bin/x (deleted)")
+    for name, text in (("running", b"running\n"), ("blocked", b"-1 0x7ffd0 0x7f00\n"),
+                       ("deleted", b"/usr/bin/x (deleted)")):
+        corpus.put("procfs", name, bytes([PROCFS["others"]]) + text)
     corpus.put("procfs", "odd-stat", b"\x0042 (a) R 1 (\\n) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20\n")
     for number, line in enumerate((
             "0::/system.slice/cron.service", "0::/user.slice/user-1000.slice/session-3.scope",
@@ -328,15 +364,83 @@ def of_texts(corpus):
         corpus.put("demangle", str(number), name)
     corpus.put("json", "least", b'{"schema":"stacksnap.snapshot","schema_version":1,"tool":{"name":"stacksnap","version":"0"},'
                                 b'"time":"1970-01-01T00:00:00.000000001Z","processes":[]}')
+    golden = os.path.join(TESTS, "golden")
+    for name in sorted(os.listdir(golden)):
+        if name.endswith(".json"):
+            corpus.put("json", "golden-" + name[:-5], read(os.path.join(golden, name)))
+    # Each snapshot that fuzz_snapshot.c makes, with each of its options.
+    for first in range(1, 64):
+        corpus.put("snapshot", str(first), bytes([first]) + bytes(4))
     chance = random.Random(1)
     for number in range(24):
         corpus.put("writers", str(number), bytes(chance.choice((chance.randrange(256), chance.randrange(8), 0x1b, 0xe2, 0x80))
                                                  for _ in range(200 + 60 * number)))
 
 
+# ---- texts and messages about what is waited for ----
+
+# Lines as the kernel writes them; what a machine of the tests has none of is among them.
+FDINFO = {
+    "epoll": b"pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t4711\n"
+             b"tfd:        7 events:       1f data:                7  pos:0 ino:40e sdev:10\n" * 5,
+    "inotify": b"inotify wd:1 ino:40e sdev:10 mask:fce ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:00\n",
+    "eventfd": b"eventfd-count:               1f\neventfd-id: 10\neventfd-semaphore: 0\n",
+    "timerfd": b"clockid: 1\nticks: 0\nsettime flags: 01\nit_value: (3, 200000000)\nit_interval: (0, 0)\n",
+    "ring": b"SqMask:\t0x3\nSqHead:\t4294967295\nSqTail:\t1\nCachedSqHead:\t1\n",
+    "others": b"sigmask:\t0000001000000800\nPid:\t-1\nNSpid:\t-1\nlock:\t1: FLOCK  ADVISORY  WRITE 713 00:13:4711 0 EOF\n",
+    "mounts": b"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n",
+}
+TABLES = {
+    "locks": b"1: FLOCK  ADVISORY  WRITE 713 00:13:4711 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 714 00:13:4711 0 EOF\n"
+             b"2: POSIX  MANDATORY READ  -1 fe:01:12 100 119\n3: OFDLCK ADVISORY  READ  -1 08:01:12 0 0\n"
+             b"4: LEASE  ACTIVE    READ  9 08:01:12 0 EOF\n5: DELEG  BREAKING  UNLCK 9 08:01:12 0 EOF\n",
+    "tcp": b"   1: 0100007F:BF45 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0\n",
+    "tcp6": b"   0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 "
+            b"02:000AD0B2 00000003  1000        0 4711 2 0 20 4 24 10 -1\n",
+    "unix": b"0000000040810d51: 00000003 00000000 00000000 0001 03 4711 /run/x\n"
+            b"0000000000000000: 00000002 00000000 00010000 0005 01 12 @abstract\n",
+    "msg": b"         0          3   600           5           1   713   714     0     0     0     0 1 2 3\n",
+    "sem": b"         0          3   600          2     0     0     0     0 1 2\n",
+}
+
+
+def netlink(kind, body):
+    return struct.pack("<IHHII", 16 + len(body), kind, 2, 1, 1) + body + b"\0" * (-len(body) % 4)
+
+
+def attribute(kind, data):
+    return struct.pack("<HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
+
+
+def of_wait_texts(corpus):
+    for name, text in FDINFO.items():
+        corpus.put("procfs", "wait-" + name, bytes([PROCFS["fdinfo"]]) + text)
+    for name, text in TABLES.items():
+        corpus.put("procfs", "wait-" + name, bytes([PROCFS["tables"]]) + text)
+    for number, text in enumerate((b"pipe:[4711]", b"socket:[4711]", b"anon_inode:[eventpoll]", b"net:[4026531833]",
+                                   b"pidfd:[7]", b"/pipe:[1] (deleted)", b"anon_inode:inotify")):
+        corpus.put("procfs", f"wait-link-{number}", bytes([PROCFS["link"]]) + text)
+    # linux/inet_diag.h, unix_diag.h, netlink_diag.h: kinds 20 of a socket, 2 of an error, 3 of the end.
+    unix, four, six, link = 1, 2, 3, 6
+    end = netlink(3, bytes(4))
+    address = b"\x7f\0\0\1" + bytes(12)
+    inet = [bytes([family, 1, 1, 3]) + b"\x1f\x90\xbf\x45" + address * 2 + bytes(12) +
+            struct.pack("<5I", 0, 5, 6, 1000, 4711) for family in (2, 10)]
+    local = bytes([1, 1, 10, 0]) + struct.pack("<I2I", 4711, 0, 0) + attribute(0, b"\0abstract") + \
+        attribute(2, struct.pack("<I", 4712)) + attribute(3, struct.pack("<3I", 1, 2, 3)) + \
+        attribute(4, struct.pack("<2I", 3, 128))
+    messages = {"unix": (unix, netlink(20, local) * 3 + end), "tcp": (four, netlink(20, inet[0]) * 2 + end),
+                "tcp6": (six, netlink(20, inet[1]) + end),
+                "netlink": (link, netlink(20, bytes([16, 3, 0, 0]) + struct.pack("<7I", 1, 0, 0, 4711, 0, 0, 0)) + end),
+                "error": (unix, netlink(2, struct.pack("<i", -2))), "cut": (unix, netlink(20, local)[:-5])}
+    for name, (family, data) in messages.items():
+        corpus.put("procfs", "wait-diag-" + name, bytes([PROCFS["diag"], family]) + data)
+
+
 # ---- managed runtimes ----
 
-RECORDED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runtime", "recorded")
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RECORDED = os.path.join(TESTS, "runtime", "recorded")
 # struct snap_plan_step: op, source, flags, count_width, if_width, low_count; field … skip_factor, next_add; every, len, max;
 # cap; mul, plus; address, mask, add, if_mask, if_value
 STEP = struct.Struct("<6B13Hh2x3IQ2I2Qq2Q")
@@ -386,6 +490,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="stacksnap-corpus-") as scratch:
         of_runtimes(corpus)
         of_texts(corpus)
+        of_wait_texts(corpus)
         of_frames(corpus)
         of_compilers(corpus, scratch)
         of_victims(corpus, os.path.abspath(options.build), scratch)
