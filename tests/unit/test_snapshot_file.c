@@ -201,6 +201,52 @@ static void test_waits(void **state _unused_)
 	check(&waiting);
 }
 
+/* A wait of which nothing is known takes the least room, and the list of them nearly all there is. */
+static void test_least_waits(void **state _unused_)
+{
+	enum { COUNT = 1000 };
+	static struct snap_member members[COUNT];
+	static struct snap_wait waits[COUNT];
+	struct snap_stack stack = { .id = "00000000000000aa",
+				    .count = COUNT,
+				    .description = "same",
+				    .threads = members,
+				    .thread_count = COUNT };
+	struct snap_node node = { .pid = 9,
+				  .name = "x",
+				  .uid = (uid_t)-1,
+				  .description = "x",
+				  .thread_count = COUNT,
+				  .stacks = &stack,
+				  .stack_count = 1 };
+	struct snap_node *root = &node;
+	struct snap_snapshot snapshot = { .host = TEST_HOST,
+					  .process_count = 1,
+					  .thread_count = COUNT,
+					  .stack_count = 1,
+					  .processes = &root,
+					  .root_count = 1 };
+	struct bytes bytes;
+	struct snap_snapshot *read;
+	uint8_t *copy;
+
+	for (size_t i = 0; i < COUNT; i++) {
+		waits[i] = snap_wait_init(SNAP_WAIT_SYSCALL, SNAP_WAIT_IS_UNKNOWN);
+		members[i] = (struct snap_member){
+			.tid = 9 + (pid_t)i, .name = "x", .cpu = -1, .wait = &waits[i]
+		};
+	}
+	bytes = write_snapshot(&snapshot);
+	read = read_snapshot(bytes.data, bytes.size, &copy);
+	assert_non_null(read);
+	for (size_t i = 0; i < COUNT; i++)
+		assert_int_equal(read->processes[0]->stacks[0].threads[i].wait->kind,
+				 SNAP_WAIT_SYSCALL);
+	snap_snapshot_destroy(read);
+	free(copy);
+	free(bytes.data);
+}
+
 static void test_backing(void **state _unused_)
 {
 	size_t size = snap_snapshot_size(&service);
@@ -530,6 +576,7 @@ int main(void)
 		cmocka_unit_test(test_fixtures),
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_least_waits),
 		cmocka_unit_test(test_backing),
 		cmocka_unit_test(test_deep_tree),
 		cmocka_unit_test(test_many_threads),
