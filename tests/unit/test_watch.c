@@ -13,8 +13,11 @@ static const int64_t S = 1000000000;
 
 /* ---- what is told ---- */
 
+/* An alert's lists and texts are there only while it is told. */
 struct told {
 	struct snap_alert last;
+	pid_t tids[SNAP_ALARM_TIDS];
+	char name[SNAP_MAX_COMM];
 	size_t raised, over;
 };
 
@@ -22,7 +25,17 @@ static bool note(void *context, const struct snap_alert *alert)
 {
 	struct told *told = context;
 
-	told->last = *alert;
+	assert_true(alert->tid_count <= SNAP_ALARM_TIDS);
+	for (size_t i = 0; i < alert->tid_count; i++)
+		told->tids[i] = alert->tids[i];
+	snprintf(told->name, sizeof(told->name), "%s", alert->name ? alert->name : "");
+	told->last = (struct snap_alert){ .kind = alert->kind,
+					  .over = alert->over,
+					  .tids = told->tids,
+					  .tid_count = alert->tid_count,
+					  .name = told->name,
+					  .count = alert->count,
+					  .before = alert->before };
 	told->raised += !alert->over;
 	told->over += alert->over;
 	return true;
