@@ -614,13 +614,10 @@ static const struct snap_choice groups[] = {
 	{ NULL, 0 },
 };
 static const struct snap_choice runtimes[] = {
-	{ "go", SNAP_RUNTIME_GO },
-	{ "cpython", SNAP_RUNTIME_CPYTHON },
-	{ "python", SNAP_RUNTIME_CPYTHON },
-	{ "php", SNAP_RUNTIME_PHP },
-	{ "auto", RUNTIMES_AUTO },
-	{ "none", RUNTIMES_NONE },
-	{ NULL, 0 },
+	{ "go", SNAP_RUNTIME_GO },          { "cpython", SNAP_RUNTIME_CPYTHON },
+	{ "python", SNAP_RUNTIME_CPYTHON }, { "php", SNAP_RUNTIME_PHP },
+	{ "java", SNAP_RUNTIME_JAVA },      { "auto", RUNTIMES_AUTO },
+	{ "none", RUNTIMES_NONE },          { NULL, 0 },
 };
 static const struct snap_choice engines[] = {
 	{ "auto", SNAP_ENGINE_AUTO },

@@ -49,7 +49,8 @@ enum snap_runtime_kind {
 	SNAP_RUNTIME_GO = 1 << 0,
 	SNAP_RUNTIME_CPYTHON = 1 << 1,
 	SNAP_RUNTIME_PHP = 1 << 2,
-	SNAP_RUNTIME_ALL = (1 << 3) - 1,
+	SNAP_RUNTIME_JAVA = 1 << 3, /* monitors that threads wait for, and nothing else */
+	SNAP_RUNTIME_ALL = (1 << 4) - 1,
 };
 
 /* Labels that --group-by can name; a set of bits. */

@@ -93,7 +93,8 @@ static struct stacksnap_error *init_sampler(struct snap_sampler *sampler)
 	/* Before anything large is there, of which their workers would keep a copy. */
 	err = snap_reader_new(&sampler->procfs, sampler->options->max_stack, &sampler->reader);
 	if (!err && !sampler->options->runtimes_given)
-		snap_reader_set_runtimes(sampler->reader, sampler->options->runtimes);
+		snap_reader_set_runtimes(sampler->reader,
+					 sampler->options->runtimes & ~(unsigned)SNAP_RUNTIME_JAVA);
 	if (!err)
 		err = snap_asker_new(SNAP_WORKERS_BY_PROXY, &sampler->asker);
 	if (err)

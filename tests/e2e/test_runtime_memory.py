@@ -65,7 +65,7 @@ class RuntimeMemory(Case):
                 self.assertEqual(self.stacks("-p", victim.pid, *arguments), plain)
 
     def test_refused(self):
-        for arguments, word in ((["--runtimes", "perl"], "not one of go, cpython, php, auto, none"),
+        for arguments, word in ((["--runtimes", "perl"], "not one of go, cpython, php, java, auto, none"),
                                 (["--runtimes", "none,go"], "stand alone"),
                                 (["--runtime-budget", "0"], "milliseconds"),
                                 (["--runtime-memory", "1"], "not a size of memory")):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in programs of other languages: see waits.py."""
+import subprocess
+
 from harness import blocked, need, read_file, wait_until
 from waits import WaitCase, program_of, truths_of, waits_of
 
@@ -48,6 +50,33 @@ class Languages(WaitCase):
 
     def test_java(self):
         self.compare_language("java", settled=False)
+
+    def test_java_monitors(self):
+        """Of a JVM that the table of fields fits: who waits for which monitor, and who has it."""
+        need("java", "javac")
+        version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+        if "OpenJDK" not in version or ' "17.' not in version:
+            self.skipTest("no OpenJDK 17")
+        victim = self.start("java", settled=False)
+        truths = [{key: value for key, value in truth.items() if key != "optional"} for truth in truths_of(victim)
+                  if truth["row"] in ("java.monitor", "java.dead")]
+        for arguments in ([], ["--runtimes", "java"]):
+            doc = self.look(victim, "--threads", *arguments)
+            self.judge(truths, doc)
+            waits = waits_of(doc)
+            for truth in truths:
+                if "tid" in truth:
+                    wait = waits[truth["tid"]]
+                    self.assertEqual((wait["kind"], wait["confidence"]), ("monitor", "certain"))
+                    self.assertEqual(wait["owner"]["tid"], max(truth["owner"]))
+                    self.assertFalse(wait.get("timed"))
+            self.assertNotIn("runtimes", doc["processes"][0])
+            self.assertEqual(doc.get("warnings", []), [])
+            self.assertEqual([cycle["certain"] for cycle in doc["deadlocks"]], [True])
+        for arguments in (["--runtimes", "none"], ["--no-stop"]):
+            doc = self.look(victim, "--threads", *arguments)
+            self.assertNotIn("monitor", [wait["kind"] for wait in waits_of(doc).values() if wait])
+            self.assertNotIn("deadlocks", doc)
 
     def test_go(self):
         """The runtime's own futexes have no owner, whatever stands around them."""

@@ -326,7 +326,7 @@ static void test_runtimes(void **state)
 	assert_true(options->runtimes_given);
 	refuse(options, "runtimes", "go,none", "stand alone");
 	refuse(options, "runtimes", "auto,none", "stand alone");
-	refuse(options, "runtimes", "perl", "not one of go, cpython, php, auto, none");
+	refuse(options, "runtimes", "perl", "not one of go, cpython, php, java, auto, none");
 	assert_int_equal(options->runtimes, SNAP_RUNTIME_GO | SNAP_RUNTIME_CPYTHON);
 	take(options, "runtimes", "none");
 	assert_int_equal(options->runtimes, 0);

@@ -64,6 +64,7 @@ static void test_names(void **state _unused_)
 		{ "/usr/bin/php8.2", SNAP_RUNTIME_PHP },
 		{ "/usr/lib/apache2/modules/libphp8.2.so", SNAP_RUNTIME_PHP },
 		{ "/usr/lib/libphp.so", SNAP_RUNTIME_PHP },
+		{ "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so", SNAP_RUNTIME_JAVA },
 		{ "/usr/bin/cat", 0 },
 		{ "/usr/lib/python3/dist-packages/data.bin", 0 },
 		{ "python", SNAP_RUNTIME_CPYTHON },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Runtimes: the stacks and tasks that a managed language keeps in its own memory (goroutines,
- * Python and PHP functions), read from outside.
+ * Python and PHP functions), and the monitors that its threads wait for (Java), read from outside.
  *
  * Two functions a runtime. `scout` looks at a process that still runs: is this runtime in it, and
  * which memory will `read` need? It answers with a plan. `read` has that memory, as it was in the
@@ -126,9 +126,17 @@ struct snap_runtime_task {
 	uint64_t native_code[2];
 };
 
+/* A thread that waits for a monitor; numbers of threads are those that the process itself sees. */
+struct snap_runtime_monitor {
+	uint32_t tid;
+	uint64_t address; /* of the monitor, which is not the object that it belongs to */
+	uint32_t owner;   /* 0: nobody, or not known */
+	bool is_free;     /* owner 0: nobody has it just now */
+};
+
 /* What is known of one runtime in one process. */
 struct snap_runtime_result {
-	const char *name;    /* "go", "cpython", "php": static */
+	const char *name;    /* "go", "cpython", "php", "java": static */
 	const char *version; /* "1.21.13"; NULL unknown */
 	/* Why there are no frames and tasks, or not all: "Go 1.29: goroutines not understood" */
 	const char *refused;
@@ -145,6 +153,9 @@ struct snap_runtime_result {
 	size_t idle_thread_count;
 	struct snap_label *labels; /* of the process: request_method … */
 	size_t label_count;
+	struct snap_runtime_monitor *monitors; /* sorted by tid, one a thread */
+	size_t monitor_count;
+	bool has_only_monitors; /* never frames or tasks: a report does not list it */
 };
 
 struct snap_runtime {
@@ -166,6 +177,7 @@ struct snap_runtime {
 					struct snap_runtime_result **ret)_must_check_;
 };
 
-extern const struct snap_runtime snap_runtime_go, snap_runtime_cpython, snap_runtime_php;
+extern const struct snap_runtime snap_runtime_go, snap_runtime_cpython, snap_runtime_php,
+	snap_runtime_java;
 
 #endif

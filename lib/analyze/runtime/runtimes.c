@@ -11,10 +11,7 @@
 #include <string.h>
 
 const struct snap_runtime *const snap_runtimes[] = {
-	&snap_runtime_cpython,
-	&snap_runtime_go,
-	&snap_runtime_php,
-	NULL,
+	&snap_runtime_cpython, &snap_runtime_go, &snap_runtime_java, &snap_runtime_php, NULL,
 };
 
 /* Bytes of a stack that were copied. */

@@ -277,8 +277,11 @@ static bool tell_runtimes(struct snap_analysis *analysis, const struct snap_raw_
 		return false;
 	for (size_t i = 0; i < raw->runtime_count; i++) {
 		const struct snap_runtime_result *result = raw->runtimes[i];
-		struct snap_node_runtime *runtime = &node->runtimes[node->runtime_count++];
+		struct snap_node_runtime *runtime = &node->runtimes[node->runtime_count];
 
+		if (result->has_only_monitors)
+			continue;
+		node->runtime_count++;
 		*runtime = (struct snap_node_runtime){
 			.name = result->name,
 			.version = snap_analysis_text(analysis, result->version),

@@ -139,6 +139,9 @@ struct stacksnap_error *snap_wait_explain_futex(struct snap_wait_analysis *waits
 		return explain_vector(waits, waiter);
 	if (!take_apart(waits, waiter, &futex))
 		return NULL;
+	err = snap_monitor_explain(&futex);
+	if (err || waiter->wait)
+		return err;
 	err = snap_futex_find_names(&futex);
 	return err ? err : explain(&futex);
 }

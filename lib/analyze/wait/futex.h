@@ -115,6 +115,12 @@ struct stacksnap_error *snap_language_explain(struct snap_futex *futex) _must_ch
 /* A condition that was found may be the lock of a Python interpreter: says so, and who has it. */
 struct stacksnap_error *snap_gil_explain(struct snap_futex *futex) _must_check_;
 
+/*
+ * monitor.c: a thread of which Java's runtime says that it waits for a monitor. Leaves the wait NULL
+ * otherwise; looks at no names. NO_MEMORY.
+ */
+struct stacksnap_error *snap_monitor_explain(struct snap_futex *futex) _must_check_;
+
 /* ---- once.c ---- */
 
 /* The owners of all waits for what is run once. All waits are explained. NO_MEMORY. */

@@ -134,9 +134,10 @@ static unsigned find_runtimes(const struct snap_reader *reader, const struct sna
 {
 	const struct snap_options *options = reader->options;
 	struct memory memory = { reader->stop->processes[item->process].pid, sign, 0 };
+	const unsigned not_needed = options->explain == SNAP_EXPLAIN_NO ? SNAP_RUNTIME_JAVA : 0;
 	const struct snap_candidate candidate = {
 		.space = &item->space,
-		.wanted = options->runtimes,
+		.wanted = options->runtimes & ~not_needed,
 		.buffer = (uint8_t *)reader->buffer,
 		.buffer_size = SNAP_DESCRIBE_BYTES,
 		.read = read_memory,

@@ -29,6 +29,8 @@ static unsigned runtimes_of_name(const char *path)
 		return SNAP_RUNTIME_CPYTHON;
 	if (begins_with(name, "php"))
 		return SNAP_RUNTIME_PHP;
+	if (begins_with(name, "jvm.so"))
+		return SNAP_RUNTIME_JAVA;
 	/* A module of an interpreter that goes by another name. */
 	return strstr(name, ".cpython-") ? SNAP_RUNTIME_CPYTHON : 0;
 }

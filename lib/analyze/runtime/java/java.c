@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * HotSpot, as of JDK 17: which threads wait for which monitors, and who has these. The two
+ * functions of runtime.h. One whose table is not understood is as if it were not there.
+ */
+#include "analyze/runtime/java/java.h"
+
+static struct stacksnap_error *scout(const struct snap_runtime_process *process,
+				     struct snap_memory_plan *plan, bool *found_ret)
+{
+	struct snap_java java;
+
+	/* Who has a monitor may be somebody else than the one thread that is copied. */
+	if (process->is_of_thread || process->options->explain == SNAP_EXPLAIN_NO)
+		return NULL;
+	*found_ret = snap_java_find(process, &java) && snap_java_read_layout(&java) &&
+		     snap_java_plan(&java, plan);
+	return NULL;
+}
+
+static struct stacksnap_error *read_all(const struct snap_runtime_process *process,
+					struct snap_runtime_result **ret)
+{
+	struct snap_java java;
+	struct snap_runtime_result *result;
+	struct stacksnap_error *err;
+
+	*ret = NULL;
+	if (process->is_of_thread || process->options->explain == SNAP_EXPLAIN_NO ||
+	    !snap_java_find(process, &java) || !snap_java_read_layout(&java))
+		return NULL;
+	result = snap_arena_new(process->arena, struct snap_runtime_result);
+	if (!result)
+		return snap_error_no_memory();
+	result->name = "java";
+	result->has_only_monitors = true;
+	err = snap_java_monitors(&java, result);
+	if (!err)
+		*ret = result;
+	return err;
+}
+
+const struct snap_runtime snap_runtime_java = {
+	.name = "java", .kind = SNAP_RUNTIME_JAVA, .scout = scout, .read = read_all
+};
