@@ -205,7 +205,7 @@ char *snap_wait_object(const struct snap_wait *wait)
 	char *object;
 
 	snap_wait_add_object(&text, wait);
-	object = text.size ? snap_buffer_take(&text, NULL) : NULL;
+	object = text.size || text.failed ? snap_buffer_take(&text, NULL) : strdup("");
 	snap_buffer_deinit(&text);
 	return object;
 }

@@ -683,7 +683,7 @@ char *snap_wait_line_of(const struct snap_wait *wait, const struct snap_wait_tim
 	add_details(&text, wait);
 	add_owner(&text, wait, all);
 	add_times(&text, wait, times, all);
-	line = text.size ? snap_buffer_take(&text, NULL) : strdup("");
+	line = text.size || text.failed ? snap_buffer_take(&text, NULL) : strdup("");
 	snap_buffer_deinit(&text);
 	return line;
 }

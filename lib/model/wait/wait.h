@@ -295,7 +295,8 @@ char *snap_wait_until_text(const struct snap_deadlock *deadlock);
 /*
  * The object alone, the same for all who wait for the same thing ("mutex ledger_lock", "tcp
  * 10.0.0.4:51234 -> 10.0.0.9:5432"): a label of profiles, and the key of --group-by wait together
- * with the owner. NULL without memory, or where there is nothing to name; malloc'ed.
+ * with the owner. "" where there is nothing to name; NULL
+ * without memory; malloc'ed.
  */
 char *snap_wait_object(const struct snap_wait *wait);
 

@@ -535,11 +535,17 @@ static void add_functions(struct snap_text_stacks *stacks, const struct snap_sta
 static char *common_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	enum snap_explain explain = stacks->options->explain;
+	char *object;
 
 	if (explain == SNAP_EXPLAIN_NO ||
 	    !snap_wait_is_shown(stack->wait, explain == SNAP_EXPLAIN_ALL))
 		return NULL;
-	return snap_wait_object(stack->wait);
+	object = snap_wait_object(stack->wait);
+	stacks->lines->failed |= !object;
+	if (object && *object)
+		return object;
+	free(object);
+	return NULL;
 }
 
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,

@@ -68,9 +68,9 @@ static bool find_object(struct snap_tally *tally, const struct snap_track *track
 	if (!(by & SNAP_TALLY_OBJECT) || !snap_wait_is_shown(track->wait, by & SNAP_TALLY_GUESS))
 		return true;
 	object = snap_wait_object(track->wait);
-	if (object)
+	if (object && *object)
 		*ret = snap_intern(&tally->texts, object, strlen(object));
-	return !object || *ret;
+	return object && (!*object || *ret);
 }
 
 static bool add_track(struct snap_tally *tally, struct snap_pointer_table *seen,
