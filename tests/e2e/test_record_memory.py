@@ -18,7 +18,9 @@ class Memory(Case):
     def record(self, victim, *arguments, seconds=3, memory=MEMORY):
         # On a busy machine it takes longer until there is too much.
         for _ in range(4):
-            got = Measured(["record", "-p", victim.pid, "-d", f"{seconds}s", "--max-memory", LIMIT, *arguments])
+            # There stops are long, too, for which samples would be left out: a matter of other tests.
+            got = Measured(["record", "-p", victim.pid, "-d", f"{seconds}s", "--max-memory", LIMIT,
+                            "--max-stopped", "100", *arguments])
             if got.status != 0:
                 break
             seconds *= 2
