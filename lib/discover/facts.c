@@ -459,8 +459,7 @@ static void warn_not_asked(struct snap_discovery *run, size_t count)
 {
 	if (count)
 		snap_capture_warn(run->capture, "facts_missing", 0, 0,
-				  "the arguments of %zu processes could not be read in time",
-				  count);
+				  "cannot read the arguments of %zu processes in time", count);
 }
 
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
