@@ -17,6 +17,7 @@
 
 #include "model/pc.h"
 #include "model/recording.h"
+#include "model/wait/facts.h"
 
 enum {
 	SNAP_LOG_MAX_SPACES = 1 << 16,
@@ -25,6 +26,12 @@ enum {
 	SNAP_LOG_MAX_LABEL_SETS = 1 << 22,
 	SNAP_LOG_MAX_LABELS = 64,  /* of a stack, or a task */
 	SNAP_LOG_MAX_WAITS = 1024, /* reasons of runtimes for waits that are told apart */
+	SNAP_LOG_MAX_OBJECTS = 1 << 22,
+	SNAP_LOG_MAX_WORDS = 1 << 22,
+	SNAP_LOG_MAX_EXPLAINED = 1 << 22,
+	SNAP_LOG_MAX_SOCKETS = SNAP_MAX_SOCKETS,
+	SNAP_LOG_MAX_OBJECT_DESCRIPTORS = SNAP_MAX_POLLED,
+	SNAP_LOG_MAX_OBJECT_WORDS = 1 << 14, /* bytes */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -41,6 +48,7 @@ enum snap_log_cut {
 	SNAP_LOG_CUT_END = 1 << 7,       /* it ended early */
 	SNAP_LOG_CUT_LABELS = 1 << 8,    /* stacks have no labels */
 	SNAP_LOG_CUT_TASKS = 1 << 9,     /* tasks that wait are not there */
+	SNAP_LOG_CUT_OBJECTS = 1 << 10,  /* what threads wait for, or who has it, is not there */
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
@@ -137,8 +145,44 @@ struct snap_log_stack {
 	bool shows_all;
 };
 
+/* Memory that explains a wait (stop/words.h): distinct, in the log's arena. */
+struct snap_log_words {
+	struct snap_memory_image image; /* its pieces alone: sorted, not touching each other */
+	uint64_t hash;
+};
+
 /*
- * From this tick on the thread stands so. 16 bytes. Of a task: `state` is an enum snap_task_state,
+ * What a thread waits with: a call, with those of its arguments alone that say for what, and what
+ * its descriptors lead to. Distinct in a space. What that means is found at the end (snap_log_explained).
+ */
+struct snap_log_object {
+	uint32_t space;
+	struct snap_thread_call call; /* others are 0, as are pc and thread_pointer */
+	/*
+	 * The call is futex(2) or a kind of it: its words change with who has the object, and are
+	 * those of its first hold. False: its words are a part of what it is.
+	 */
+	bool is_futex;
+	uint32_t words; /* index + 1 in words; 0: none are known */
+	/* By number, link and kind and inode alone; in the log's arena. */
+	struct snap_descriptor *descriptors;
+	uint32_t descriptor_count;
+};
+
+/* From its tick on the words of an object are these. */
+struct snap_log_hold {
+	uint32_t object;
+	uint32_t words; /* index + 1 in words; 0: they could not be read */
+};
+
+/* What threads that stand in a stack with an object wait for, without who has it. */
+struct snap_log_explained {
+	uint32_t stack, object;       /* object: index, not + 1 */
+	const struct snap_wait *wait; /* in the log's arena; NULL: nothing that is known */
+};
+
+/*
+ * From this tick on the thread stands so. 20 bytes. Of a task: `state` is an enum snap_task_state,
  * and `syscall` tells its wait, as the `wchan` of a call.
  */
 struct snap_log_change {
@@ -147,6 +191,7 @@ struct snap_log_change {
 	int16_t syscall; /* its number; -1: none, or unknown */
 	uint8_t state;   /* enum snap_state */
 	uint8_t taken;   /* enum snap_taken */
+	uint32_t object; /* index + 1 in objects; 0: none, or not known */
 };
 
 struct snap_log_tick {
@@ -154,6 +199,7 @@ struct snap_log_tick {
 	int64_t stopped_ns;
 	/* changes before this one (in the whole run) are of this tick or older */
 	uint64_t change_end;
+	uint64_t hold_end; /* and so of holds */
 };
 
 struct snap_log {
@@ -187,6 +233,19 @@ struct snap_log {
 	size_t call_count, call_capacity;
 	const char **reasons;
 	size_t reason_count, reason_capacity;
+	/* What threads waited with, who had it and when; all empty with --no-explain. */
+	struct snap_log_words *words;
+	size_t words_count, words_capacity;
+	struct snap_log_object *objects;
+	size_t object_count, object_capacity;
+	struct snap_log_hold *holds; /* from first_hold on, in the order of their ticks */
+	size_t hold_count, hold_capacity;
+	uint32_t *held_before; /* of each object: its words before first_tick, as in a hold */
+	size_t held_before_count;
+	struct snap_socket *sockets; /* distinct by namespace and inode; as last seen */
+	size_t socket_count, socket_capacity;
+	struct snap_log_explained *explained; /* no pair twice */
+	size_t explained_count, explained_capacity;
 	struct snap_frame *names; /* of frames, with their entries, where they are known */
 	size_t name_count, name_capacity;
 	/* the ticks first_tick … first_tick + tick_count - 1, changes from first_change on */
@@ -194,7 +253,7 @@ struct snap_log {
 	size_t tick_count, tick_capacity;
 	struct snap_log_change *changes;
 	size_t change_count, change_capacity;
-	uint64_t first_tick, first_change;
+	uint64_t first_tick, first_change, first_hold;
 	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there */
 	struct snap_log_change *before;
 	size_t before_count;

@@ -33,7 +33,27 @@ struct snap_run {
 	enum snap_taken taken; /* how the first of them was */
 	const char *syscall;   /* name, or the number in decimal; NULL not in one, or unknown */
 	const char *wchan;     /* of a task: its runtime's own reason for a wait */
+	uint32_t wait;         /* index + 1 in waits; 0: it waits for nothing that is known */
 	enum snap_task_state task_state; /* of a task, whose `state` is that of a like thread */
+};
+
+/*
+ * Who had an object from tick `first` to tick `last`: at each of them its words said so.
+ */
+struct snap_recorded_hold {
+	uint32_t first, last;
+	size_t track;              /* index in tracks; SIZE_MAX: none of the recording's */
+	pid_t tid;                 /* as this host numbers it; 0: not known */
+	enum snap_owner_lack lack; /* KNOWN: `track` or `tid` had it; else why nobody is named */
+};
+
+/* What runs wait for: one for all of a process that wait for the same object. */
+struct snap_recorded_wait {
+	size_t process; /* index in processes: of those who wait */
+	/* Kind, object, peers; not who has it, which changes: has_owner is false. */
+	const struct snap_wait *wait;
+	struct snap_recorded_hold *holds; /* in order, not overlapping; none: it keeps no owner */
+	size_t hold_count;
 };
 
 /* One thread of a process. Between two runs, before and after them, it was not sampled. */
@@ -141,6 +161,9 @@ struct snap_recording {
 	size_t track_count;
 	struct snap_recorded_stack *stacks;
 	size_t stack_count;
+	struct snap_recorded_wait *waits; /* by process, then by kind and object */
+	size_t wait_count;
+	bool explains; /* waits were looked at: none means that there are none */
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;

@@ -54,6 +54,12 @@ struct snap_sampled_thread {
 	 */
 	const struct snap_memory_image *words;
 	/*
+	 * What the descriptors of its call lead to, by number, with links, kinds and inodes alone;
+	 * in recordings that explain waits. Valid during the call.
+	 */
+	const struct snap_descriptor *descriptors;
+	size_t descriptor_count;
+	/*
 	 * CLOCK_MONOTONIC of the last tick that found that it had run since the one before; of its
 	 * first one, as long as it has not. And the processor time it has used, as far as known.
 	 */
@@ -173,6 +179,24 @@ struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 void snap_whole_release(struct snap_whole *whole);
 /* How long the process that stood the longest did so, all in all. */
 int64_t snap_sampler_stood_ns(const struct snap_sampler *sampler);
+
+/* Bytes of a process's memory. */
+struct snap_sampled_words {
+	uint64_t address;
+	uint32_t size;
+	uint32_t got; /* set: how many could be read, from the first on */
+	uint8_t *bytes;
+};
+
+enum { SNAP_SAMPLED_WORDS_MOST = 64, SNAP_SAMPLED_WORDS_BYTES = 1 << 14 };
+
+/*
+ * Between two ticks: reads memory of a process that runs on, all with one hand-over, at most
+ * SNAP_SAMPLED_WORDS_MOST pieces of SNAP_SAMPLED_WORDS_BYTES together. 0, or a negative errno:
+ * nothing was read (ESTALE: it is another program; ETIMEDOUT: it did not come in time).
+ */
+int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_process *process,
+			    struct snap_sampled_words *words, size_t count);
 
 /* A process by itself: all that it points to is copied to the arena. */
 struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct snap_process *from,

@@ -118,6 +118,19 @@ enum { SNAP_DEADLOCK_SHOWN = 16, SNAP_WAIT_LIST = 20 };
 
 enum snap_wait_mode { SNAP_WAIT_ANY_MODE, SNAP_WAIT_READ, SNAP_WAIT_WRITE };
 
+/* How the word that says who has an object names that thread. */
+enum snap_owner_form {
+	SNAP_OWNER_FORM_NONE,   /* it has none, or it takes more than a number */
+	SNAP_OWNER_FORM_TID,    /* 32 bits: the thread as its process numbers it; 0: nobody */
+	SNAP_OWNER_FORM_MASKED, /* the same in the lower 30 bits: PI futexes, musl (FUTEX_TID_MASK) */
+	SNAP_OWNER_FORMS,
+};
+
+struct snap_owner_word {
+	uint64_t address; /* 0: none */
+	enum snap_owner_form form;
+};
+
 /*
  * A wait. What a kind has not is 0 or NULL; -1 where 0 means something (fd, value, queues …).
  */
@@ -143,6 +156,7 @@ struct snap_wait {
 	bool has_owner;
 	struct snap_wait_party owner;
 	enum snap_owner_lack owner_lack;
+	struct snap_owner_word owner_word; /* by which the owner was found, or would be */
 	/* of a file lock; readers that are known; at most SNAP_WAIT_LIST. Hints: see below */
 	struct snap_wait_party *holders;
 	size_t holder_count;

@@ -118,6 +118,44 @@ struct stacksnap_error *snap_log_stack(struct snap_log *log, uint32_t space,
 struct stacksnap_error *snap_log_other_stack(struct snap_log *log, uint32_t space,
 					     uint32_t *ret) _must_check_;
 
+/*
+ * The number + 1 of what a thread waits with, which is added if it is new; its `words` are not
+ * looked at, but `words` is: the memory that explains it (pieces in any order), NULL: none. *ret 0:
+ * there is no room. Within a tick a futex that is new stands with these words from here on.
+ */
+struct stacksnap_error *snap_log_find_object(struct snap_log *log,
+					     const struct snap_log_object *object,
+					     const struct snap_memory_image *words,
+					     uint32_t *ret) _must_check_;
+/*
+ * Within a tick: from here on the words of a futex (its number, not + 1) are these; NULL: they
+ * cannot be read. Without effect if they are so already.
+ */
+struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
+				      const struct snap_memory_image *words) _must_check_;
+/* The words of an object as they were told last; NULL: unknown. */
+const struct snap_memory_image *snap_log_held(const struct snap_log *log, uint32_t object);
+/* What is known of a socket, in place of what was; copied. Without effect if there is no room. */
+struct stacksnap_error *snap_log_add_socket(struct snap_log *log,
+					    const struct snap_socket *socket) _must_check_;
+/*
+ * What a pair of stack and object means; copied, without owner, holders, peers and hints that are
+ * threads. Once a pair.
+ */
+struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, uint32_t object,
+					 const struct snap_wait *wait) _must_check_;
+/* The explanation of a pair, NULL: it has none yet. */
+const struct snap_log_explained *snap_log_explained(const struct snap_log *log, uint32_t stack,
+						    uint32_t object);
+/* Pairs that stand in the log's changes (and before them) and are not explained yet. */
+bool snap_log_has_waits_left(const struct snap_log *log);
+/*
+ * Lists them: malloc'ed, the caller's, in order of stack and object, no pair twice; `wait` is NULL.
+ */
+struct stacksnap_error *snap_log_waits_left(const struct snap_log *log,
+					    struct snap_log_explained **ret,
+					    size_t *count_ret) _must_check_;
+
 /* A tick: begun, then its changes (one a thread at most), then ended. */
 struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_ns) _must_check_;
 /* Without effect if the thread stands so already. */
@@ -144,6 +182,7 @@ struct stacksnap_error *snap_log_forget_half(struct snap_log *log,
 uint32_t snap_log_moved_process(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_space(const struct snap_log *log, uint32_t old);
 uint32_t snap_log_moved_thread(const struct snap_log *log, uint32_t old);
+uint32_t snap_log_moved_object(const struct snap_log *log, uint32_t old);
 
 /* Bytes that the log takes, about. */
 size_t snap_log_bytes(const struct snap_log *log);
