@@ -5,7 +5,11 @@
     tests/run.py --build build [--asan build-asan] [--filter REGEX] [--quick] [--jobs N] [--list]
 
 One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed. With
-CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason."""
+CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
+
+What fails beside other tests is run once more when nothing else runs. If it passes then, the load of
+the suite has a part in it: it is told as unstable at the end, with what it said, and is somebody's
+next work. What a sanitizer says, and more than MOST_AGAIN failures, stay failures."""
 import argparse
 import concurrent.futures
 import importlib
@@ -31,6 +35,11 @@ ALLOWED_SKIPS = {
 }
 if os.geteuid():
     ALLOWED_SKIPS["root"] = "the run is not root's"
+
+
+MOST_AGAIN = 12  # of classes and unit tests; more is no matter of load
+# Said once, it is true however often it is not said.
+NEVER_AGAIN = re.compile(r"Sanitizer|runtime error:|skipped, but could have run")
 
 
 def with_jsonschema():
@@ -141,9 +150,11 @@ class Report:
     def __init__(self, strict):
         self.counts = {"ok": 0, "FAILED": 0, "skipped": 0}
         self.strict = strict
-        self.failed = []
+        self.failed = []    # (label, key, detail)
+        self.unstable = []  # (label, detail)
 
-    def add(self, name, verdict, seconds, detail="", variant=""):
+    def add(self, name, verdict, seconds, detail="", variant="", key=None):
+        """`key`: what is to be run again if it failed; None: it fails for good."""
         if verdict == "skipped" and self.strict and detail.split(":")[0] not in ALLOWED_SKIPS:
             verdict, detail = "FAILED", f"skipped, but could have run here: {detail}"
         label = re.sub(r"^test_", "", name) + (f" [{variant}]" if variant == "asan" else "")
@@ -151,12 +162,30 @@ class Report:
         reason = f"  {detail}" if verdict == "skipped" else ""
         print(f"{verdict:8} {label}  {seconds:.2f} s{reason}", flush=True)
         if verdict == "FAILED":
-            self.failed.append(label)
+            self.failed.append((label, None if NEVER_AGAIN.search(detail) else key, detail))
             print("    " + detail.strip().replace("\n", "\n    "), flush=True)
 
+    def to_run_again(self):
+        """Keys of what failed, each once, in order; none where too much did."""
+        for_good = {key for _, key, detail in self.failed if NEVER_AGAIN.search(detail)}
+        keys = list(dict.fromkeys(key for _, key, _ in self.failed if key and key not in for_good))
+        return keys if len(keys) <= MOST_AGAIN else []
+
+    def passed_alone(self, key):
+        """Its failures become unstable tests, which have passed."""
+        moved = [(label, detail) for label, k, detail in self.failed if k == key]
+        self.failed = [row for row in self.failed if row[1] != key]
+        self.unstable += moved
+        self.counts["FAILED"] -= len(moved)
+        self.counts["ok"] += len(moved)
+
     def close(self):
+        if self.unstable:
+            print("\nunstable: failed beside other tests, passed alone:")
+            for label, detail in self.unstable:
+                print(f"  {label}\n    " + detail.strip()[-1500:].replace("\n", "\n    "))
         if self.failed:
-            print("\nfailed:\n  " + "\n  ".join(self.failed))
+            print("\nfailed:\n  " + "\n  ".join(label for label, _, _ in self.failed))
         print(f"{self.counts['ok']} passed, {self.counts['FAILED']} failed, "
               f"{self.counts['skipped']} skipped", flush=True)
         return 1 if self.counts["FAILED"] else 0
@@ -195,15 +224,15 @@ def run_unit_test(test, build):
     return test, time.monotonic() - began, status, out, err
 
 
-def report_unit_test(test, seconds, status, out, err, variant, report):
+def report_unit_test(test, seconds, status, out, err, variant, report, key=None):
     name = f"unit.{test['name']}"
     rows = list(tap_rows(name, out)) if test.get("protocol") == "tap" else []
     for case, verdict, detail in rows:
-        report.add(case, verdict, seconds / len(rows), detail or (out + err)[-3000:], variant)
+        report.add(case, verdict, seconds / len(rows), detail or (out + err)[-3000:], variant, key)
     if status == 77:
         report.add(name, "skipped", seconds, (out + err).strip()[-200:], variant)
     elif status and not any(r[1] == "FAILED" for r in rows):
-        report.add(name, "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant)
+        report.add(name, "FAILED", seconds, f"status {status}\n" + (out + err)[-3000:], variant, key)
     elif not rows and not status:
         report.add(name, "ok", seconds, "", variant)
 
@@ -218,7 +247,39 @@ def unit_tests(build, variant, wanted, report):
              and wanted.search(f"unit.{test['name']}.{variant}")]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run_unit_test, t, build) for t in tests]):
-            report_unit_test(*future.result(), variant, report)
+            done = future.result()
+            report_unit_test(*done, variant, report, ("unit", build, variant, done[0]["name"]))
+    return {("unit", build, variant, test["name"]): test for test in tests}
+
+
+def unit_test_passes(test, build):
+    _, _, status, out, _ = run_unit_test(test, build)
+    rows = tap_rows("", out) if test.get("protocol") == "tap" else []
+    return status in (0, 77) and not any(verdict == "FAILED" for _, verdict, _ in rows)
+
+
+def those_that_failed(report, job):
+    """The job of a class with these tests alone; with all where it is not known which."""
+    module, name, variant, names, kind = job
+    found = [re.match(r"\w+\.\w+\.(test_\w+)", label) for label, key, _ in report.failed if key == job[:3]]
+    known = {match.group(1) for match in found if match} & set(names)
+    return module, name, variant, sorted(known) if known and all(found) else names, kind
+
+
+def run_again(report, tests, classes, go):
+    """What failed, alone. `tests`: unit tests by key; `classes`: jobs by key."""
+    for key in report.to_run_again():
+        print(f"again    {key[3] if key in tests else '.'.join(key[:2])}", flush=True)
+        if key in tests:
+            passed = unit_test_passes(tests[key], key[1])
+        else:
+            rows, _, _ = go(those_that_failed(report, classes[key]))
+            passed = rows and all(verdict != "FAILED" for _, verdict, _, _ in rows)
+            for name, verdict, _, detail in rows:
+                if verdict == "FAILED":
+                    print(f"    {name}: " + detail.strip().replace("\n", "\n    "), flush=True)
+        if passed:
+            report.passed_alone(key)
 
 
 def options_covered(build, used, report):
@@ -272,17 +333,18 @@ def main():
                 print(f"{module}.{name}.{test}.{variant}")
         return 0
     report = Report(os.environ.get("CI") == "true")
+    tests = {}
     if not options.end_to_end:
-        unit_tests(arguments["build"], "release", wanted, report)
+        tests.update(unit_tests(arguments["build"], "release", wanted, report))
         if arguments["asan"]:
-            unit_tests(arguments["asan"], "asan", wanted, report)
+            tests.update(unit_tests(arguments["asan"], "asan", wanted, report))
     used = set()
 
-    def finish(future):
-        rows, options_used, variant = future
+    def finish(done, job):
+        rows, options_used, variant = done
         used.update(options_used)
         for row in rows:
-            report.add(*row, variant)
+            report.add(*row, variant, job[:3])
 
     def go(job):
         module, name, variant, names, _ = job
@@ -293,12 +355,13 @@ def main():
 
     jobs.sort(key=lambda job: -job[4].weight)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for future in concurrent.futures.as_completed(
-                [pool.submit(go, job) for job in jobs if not job[4].exclusive]):
-            finish(future.result())
+        running = {pool.submit(go, job): job for job in jobs if not job[4].exclusive}
+        for future in concurrent.futures.as_completed(running):
+            finish(future.result(), running[future])
     for job in jobs:
         if job[4].exclusive:
-            finish(go(job))
+            finish(go(job), job)
+    run_again(report, tests, {job[:3]: job for job in jobs}, go)
     if not options.filter and not options.quick:
         options_covered(arguments["build"], used, report)
     return report.close()
