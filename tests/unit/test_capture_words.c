@@ -29,7 +29,8 @@
 enum {
 	MANY = 1000,
 	PAGE = 4096,
-	STRIDE = 2048, /* from one futex to the next */
+	FAR = 2048, /* from one futex to the next: read on its own … */
+	NEAR = 256, /* … and with it */
 	FIRST = SNAP_WORDS_BEFORE,
 	STACK = 1 << 16,
 	NAP_NS = 1000000,
@@ -39,7 +40,7 @@ enum {
 struct place {
 	uint8_t *area;
 	size_t area_size;
-	size_t count; /* futexes from area + FIRST on, STRIDE bytes apart */
+	size_t count, stride; /* futexes from area + FIRST on, so many bytes apart */
 };
 
 static struct place *place;
@@ -66,7 +67,7 @@ static void start_waiter(void *(*run)(void *), void *argument)
 static void start_waiters(int answers)
 {
 	for (size_t i = 0; i < place->count; i++) {
-		uint32_t *word = (uint32_t *)(void *)(place->area + FIRST + i * STRIDE);
+		uint32_t *word = (uint32_t *)(void *)(place->area + FIRST + i * place->stride);
 
 		for (int k = -SNAP_WORDS_BEFORE / 4; k < SNAP_WORDS_BEHIND / 4; k++)
 			word[k] = (uint32_t)i + 1;
@@ -165,7 +166,8 @@ static size_t count_words(const struct snap_process *process, size_t from)
 
 	for (size_t i = from; process->words && i < place->count; i++) {
 		uint32_t words[(SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND) / 4];
-		uint64_t address = (uintptr_t)place->area + FIRST + i * STRIDE - SNAP_WORDS_BEFORE;
+		uint64_t address =
+			(uintptr_t)place->area + FIRST + i * place->stride - SNAP_WORDS_BEFORE;
 
 		if (!snap_memory_image_read(process->words, address, words, sizeof(words)))
 			continue;
@@ -183,11 +185,12 @@ static void check_order(const struct snap_memory_image *words)
 			    words->pieces[i].address);
 }
 
-static void start_at_futexes(struct victim *victim, size_t count,
+static void start_at_futexes(struct victim *victim, size_t count, size_t stride,
 			     void (*body)(int commands, int answers))
 {
-	make_place(count * STRIDE + PAGE);
+	make_place(count * stride + PAGE);
 	place->count = count;
+	place->stride = stride;
 	victim_start(victim, body);
 	wait_answer(victim);
 	await_calls(victim, SYS_futex, count);
@@ -199,7 +202,7 @@ static void test_many_futexes(void **state _unused_)
 	const struct snap_process *process;
 	struct victim victim;
 
-	start_at_futexes(&victim, MANY, stand_at_futexes);
+	start_at_futexes(&victim, MANY, FAR, stand_at_futexes);
 	capture = take(&victim);
 	victim_end(&victim);
 	process = &capture->processes[0];
@@ -227,7 +230,7 @@ static void test_one_futex(void **state _unused_)
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 	struct victim victim;
 
-	start_at_futexes(&victim, 100, stand_at_one_futex);
+	start_at_futexes(&victim, 100, FAR, stand_at_one_futex);
 	capture = take(&victim);
 	victim_end(&victim);
 	assert_int_equal(capture->processes[0].words->piece_count, 1);
@@ -235,11 +238,27 @@ static void test_one_futex(void **state _unused_)
 	drop_place();
 }
 
+/* Locks that lie next to each other are one read, over the borders of pages. */
+static void test_neighbours(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
+	struct victim victim;
+
+	start_at_futexes(&victim, 64, NEAR, stand_at_futexes);
+	capture = take(&victim);
+	victim_end(&victim);
+	assert_int_equal(count_words(&capture->processes[0], 0), 64);
+	assert_int_equal(capture->processes[0].words->piece_count, 1);
+	assert_int_equal(capture->processes[0].words->bytes,
+			 63 * NEAR + SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND);
+	drop_place();
+}
+
 static void test_nobody_asks(void **state _unused_)
 {
 	struct victim victim;
 
-	start_at_futexes(&victim, 4, stand_at_futexes);
+	start_at_futexes(&victim, 4, FAR, stand_at_futexes);
 	for (int no_stop = 0; no_stop < 2; no_stop++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
 		struct snap_options options;
@@ -272,7 +291,7 @@ static void test_without_a_stop(void **state _unused_)
 	struct victim victim;
 	size_t waiting = 0;
 
-	start_at_futexes(&victim, 100, stand_at_futexes);
+	start_at_futexes(&victim, 100, FAR, stand_at_futexes);
 	snap_options_init(&options);
 	options.no_stop = true;
 	capture = take_with(&victim, &options);
@@ -328,7 +347,7 @@ static void test_since_when(void **state _unused_)
 
 	if (!tells_when_it_ran())
 		skip_because("kernel: no se.exec_start");
-	start_at_futexes(&victim, 8, stand_at_futexes);
+	start_at_futexes(&victim, 8, FAR, stand_at_futexes);
 	for (int no_stop = 1; no_stop >= 0; no_stop--) {
 		size_t known = 0;
 
@@ -358,7 +377,7 @@ static void test_unmapped_pages(void **state _unused_)
 	const size_t count = 64, gone = count / 2;
 	struct victim victim;
 
-	start_at_futexes(&victim, count, take_pages_away);
+	start_at_futexes(&victim, count, FAR, take_pages_away);
 	tell(&victim);
 	wait_answer(&victim);
 	for (int no_stop = 0; no_stop < 2; no_stop++) {
@@ -419,8 +438,9 @@ static void test_page_that_nobody_serves(void **state _unused_)
 	const struct snap_process *process;
 	pid_t pid;
 
-	make_place(count * STRIDE + PAGE);
+	make_place(count * FAR + PAGE);
 	place->count = count;
+	place->stride = FAR;
 	victim_start(&victim, stand_at_pages_that_nobody_serves);
 	wait_answer(&victim);
 	wait_answer(&victim);
@@ -549,6 +569,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_futexes),
 		cmocka_unit_test(test_one_futex),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_nobody_asks),
 		cmocka_unit_test(test_without_a_stop),
 		cmocka_unit_test(test_since_when),

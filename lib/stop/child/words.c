@@ -27,6 +27,12 @@ enum {
 	ROOM_PARTS = 16,    /* of the room for stacks one part may be words */
 	MOST_FUTEXES = 128, /* in one call (futex_waitv(2)) */
 	MOST_ARRAY = MOST_FUTEXES * 24,
+	/*
+	 * Between two ranges that are read as one: a read has a price of its own, that of some
+	 * hundred bytes. It is less than a page, so no page is touched that nobody named; and with
+	 * it a futex takes no more than its share of the room.
+	 */
+	MOST_GAP = 256,
 };
 
 /* What is wanted of a process, while it is collected. */
@@ -210,7 +216,7 @@ static void add_wants(struct wants *wants, uint64_t start, uint64_t end, uint32_
 	}
 }
 
-/* Those of one process, which overlap or touch each other, as one. */
+/* Those of one process, which overlap or are near each other, as one. */
 static size_t join_ranges(struct wants *wants, const struct snap_words_range *ranges, size_t count)
 {
 	uint32_t process = process_of(wants->tracer, &ranges[0]);
@@ -218,7 +224,7 @@ static size_t join_ranges(struct wants *wants, const struct snap_words_range *ra
 	size_t i = 1;
 
 	for (; i < count && process_of(wants->tracer, &ranges[i]) == process &&
-	       ranges[i].address <= end;
+	       ranges[i].address <= end + MOST_GAP;
 	     i++)
 		if (ranges[i].address + ranges[i].size > end)
 			end = ranges[i].address + ranges[i].size;
