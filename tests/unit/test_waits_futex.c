@@ -553,6 +553,29 @@ static void test_once(void **state _unused_)
 	}
 }
 
+/* What the names of a stack say is found out once, and is not the same for each word. */
+static void test_one_stack(void **state _unused_)
+{
+	struct wait_bed bed;
+	size_t t;
+
+	bed_init(&bed);
+	waiter_below(&bed, "libc.so.6:__pthread_once_slow", M, WAIT, 1);
+	for (uint32_t i = 0; i < 4; i++) {
+		t = BED_THREAD(&bed, 0, (pid_t)(103 + i), "app:other");
+		bed.raw[0].threads[t].stack = 1;
+		bed_futex(&bed, 0, t, M + 0x100 * (i + 1), WAIT, i % 2 ? 1 : 2);
+	}
+	BED_WORDS(&bed, 0, M + 0x100, 2, 1, 101, 1, 0);
+	bed_find(&bed);
+	found(&bed, 0, 1, SNAP_WAIT_ONCE, M, CERTAIN);
+	owned(found(&bed, 0, 2, SNAP_WAIT_MUTEX, M + 0x100, LIKELY), 100, 101);
+	found(&bed, 0, 3, SNAP_WAIT_ONCE, M + 0x200, CERTAIN);
+	found(&bed, 0, 4, SNAP_WAIT_FUTEX, M + 0x300, GUESS);
+	found(&bed, 0, 5, SNAP_WAIT_ONCE, M + 0x400, CERTAIN);
+	bed_deinit(&bed);
+}
+
 static void test_own_locks(void **state _unused_)
 {
 	uint32_t pointer = (uint32_t)bed_thread_pointer(0);
@@ -972,20 +995,20 @@ static void test_random(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mutex),          cmocka_unit_test(test_names),
-		cmocka_unit_test(test_static),         cmocka_unit_test(test_words_that_lie),
-		cmocka_unit_test(test_no_owner),       cmocka_unit_test(test_owner_not_seen),
-		cmocka_unit_test(test_unreadable),     cmocka_unit_test(test_not_together),
-		cmocka_unit_test(test_shared),         cmocka_unit_test(test_rwlock),
-		cmocka_unit_test(test_condition),      cmocka_unit_test(test_condition_mutex),
-		cmocka_unit_test(test_counts),         cmocka_unit_test(test_join),
-		cmocka_unit_test(test_once),           cmocka_unit_test(test_own_locks),
-		cmocka_unit_test(test_refused),        cmocka_unit_test(test_musl),
-		cmocka_unit_test(test_musl_others),    cmocka_unit_test(test_languages),
-		cmocka_unit_test(test_hints),          cmocka_unit_test(test_gil),
-		cmocka_unit_test(test_gil_of_runtime), cmocka_unit_test(test_chain),
-		cmocka_unit_test(test_places),         cmocka_unit_test(test_not_waiting),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_mutex),       cmocka_unit_test(test_names),
+		cmocka_unit_test(test_static),      cmocka_unit_test(test_words_that_lie),
+		cmocka_unit_test(test_no_owner),    cmocka_unit_test(test_owner_not_seen),
+		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_not_together),
+		cmocka_unit_test(test_shared),      cmocka_unit_test(test_rwlock),
+		cmocka_unit_test(test_condition),   cmocka_unit_test(test_condition_mutex),
+		cmocka_unit_test(test_counts),      cmocka_unit_test(test_join),
+		cmocka_unit_test(test_once),        cmocka_unit_test(test_one_stack),
+		cmocka_unit_test(test_own_locks),   cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_musl),        cmocka_unit_test(test_musl_others),
+		cmocka_unit_test(test_languages),   cmocka_unit_test(test_hints),
+		cmocka_unit_test(test_gil),         cmocka_unit_test(test_gil_of_runtime),
+		cmocka_unit_test(test_chain),       cmocka_unit_test(test_places),
+		cmocka_unit_test(test_not_waiting), cmocka_unit_test(test_random),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

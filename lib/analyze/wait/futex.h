@@ -50,6 +50,17 @@ struct snap_futex_names {
 	size_t outside;       /* … and the first one outside of the C library */
 };
 
+enum snap_answer { SNAP_ANSWER_UNKNOWN, SNAP_ANSWER_NO, SNAP_ANSWER_YES };
+
+/* What the names of a stack say, each looked up once, for all threads that have the stack. */
+struct snap_wait_stack_names {
+	struct snap_futex_names names[2]; /* where the word is that of a once, and where not */
+	bool has_names[2], has_row;
+	const struct snap_language_row *row; /* language.c */
+	enum snap_answer is_in_once;         /* once.c */
+	enum snap_answer is_in_malloc_twice; /* glibc.c */
+};
+
 /* A thread in futex(2). */
 struct snap_futex {
 	struct snap_wait_analysis *waits;
@@ -86,6 +97,9 @@ struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex) _must_ch
 enum snap_lock_name snap_futex_name_of(const char *name, size_t length);
 /* The stack of a waiter; NULL: it has none. */
 const struct snap_raw_stack *snap_waiter_stack(const struct snap_waiter *waiter);
+/* What is known of its names by now; the waiter has a stack. */
+struct snap_wait_stack_names *snap_waiter_stack_names(const struct snap_wait_analysis *waits,
+						      const struct snap_waiter *waiter);
 /* A frame is of a C library: by its module, or in a static program by that of the program. */
 bool snap_wait_frame_is_libc(const struct snap_waiter *waiter, const struct snap_frame *frame);
 

@@ -344,7 +344,7 @@ static struct stacksnap_error *explain_stdio(struct snap_futex *futex)
 }
 
 /* Whether malloc was interrupted by a signal whose handler calls it again. */
-static bool is_in_malloc_twice(const struct snap_futex *futex)
+static bool looks_in_malloc_twice(const struct snap_futex *futex)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
 	bool is_behind_signal = false;
@@ -364,6 +364,16 @@ static bool is_in_malloc_twice(const struct snap_futex *futex)
 		}
 	}
 	return false;
+}
+
+static bool is_in_malloc_twice(const struct snap_futex *futex)
+{
+	struct snap_wait_stack_names *seen = snap_waiter_stack_names(futex->waits, futex->waiter);
+
+	if (seen->is_in_malloc_twice == SNAP_ANSWER_UNKNOWN)
+		seen->is_in_malloc_twice =
+			looks_in_malloc_twice(futex) ? SNAP_ANSWER_YES : SNAP_ANSWER_NO;
+	return seen->is_in_malloc_twice == SNAP_ANSWER_YES;
 }
 
 static struct stacksnap_error *explain_malloc(struct snap_futex *futex)

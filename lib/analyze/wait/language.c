@@ -14,7 +14,7 @@ enum { MOST_ENTRIES = 48, MOST_NAME = 512 };
  * What a part of a function's name says. Of several on a stack the highest rank counts, of equals
  * the innermost: a channel parks its thread, and a park is a futex.
  */
-struct row {
+struct snap_language_row {
 	const char *part;
 	enum snap_wait_kind kind;
 	unsigned rank;
@@ -23,7 +23,7 @@ struct row {
 	enum snap_wait_mode mode;
 };
 
-static const struct row rows[] = {
+static const struct snap_language_row rows[] = {
 	/* libstdc++, libc++abi */
 	{ "__cxa_guard_acquire", SNAP_WAIT_STATIC_INIT, 3, NULL, 0, 0 },
 	{ "std::__atomic_futex_unsigned_base::", SNAP_WAIT_FUTURE, 3, NULL, 0, 0 },
@@ -90,9 +90,9 @@ static bool is_of_library(const char *name)
 	return false;
 }
 
-static const struct row *row_of(const char *name)
+static const struct snap_language_row *row_of(const char *name)
 {
-	const struct row *best = NULL;
+	const struct snap_language_row *best = NULL;
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++)
 		if ((!best || rows[i].rank > best->rank) && strstr(name, rows[i].part))
@@ -117,24 +117,24 @@ static bool read_name(const struct snap_futex *futex, const struct snap_entry *e
 }
 
 /* The best row of the library's functions on top of the stack; NULL: there is none. */
-static const struct row *find_row(const struct snap_futex *futex)
+static const struct snap_language_row *search_row(const struct snap_futex *futex)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
-	const struct row *best = NULL;
+	const struct snap_language_row *best = NULL;
 	char name[MOST_NAME];
-	size_t entries = 0, i = 0;
+	size_t entries = 0, i;
 
 	/* A program with its C library inside is one module with it: there is no outside. */
-	if (stack && futex->names.libc == SNAP_LIBC_UNKNOWN)
+	if (futex->names.libc == SNAP_LIBC_UNKNOWN)
 		i = futex->names.first;
-	else if (stack)
+	else
 		i = futex->names.outside;
-	for (; stack && i < stack->frame_count; i++) {
+	for (; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
 
 		for (size_t k = 0; k < frame->entry_count; k++) {
 			bool named = read_name(futex, &frame->entries[k], name);
-			const struct row *row = named ? row_of(name) : NULL;
+			const struct snap_language_row *row = named ? row_of(name) : NULL;
 
 			if (++entries > MOST_ENTRIES || (named && !row && !is_of_library(name)))
 				return best;
@@ -145,9 +145,24 @@ static const struct row *find_row(const struct snap_futex *futex)
 	return best;
 }
 
+/* The same, which a stack and the names on it decide alone. */
+static const struct snap_language_row *find_row(const struct snap_futex *futex)
+{
+	struct snap_wait_stack_names *seen;
+
+	if (!snap_waiter_stack(futex->waiter))
+		return NULL;
+	seen = snap_waiter_stack_names(futex->waits, futex->waiter);
+	if (!seen->has_row) {
+		seen->row = search_row(futex);
+		seen->has_row = true;
+	}
+	return seen->row;
+}
+
 struct stacksnap_error *snap_language_explain(struct snap_futex *futex)
 {
-	const struct row *row;
+	const struct snap_language_row *row;
 	struct snap_wait *wait;
 
 	if (futex->names.name != SNAP_NAME_NONE && futex->names.name != SNAP_NAME_SYSCALL)

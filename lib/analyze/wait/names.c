@@ -176,6 +176,12 @@ const struct snap_raw_stack *snap_waiter_stack(const struct snap_waiter *waiter)
 							: NULL;
 }
 
+struct snap_wait_stack_names *snap_waiter_stack_names(const struct snap_wait_analysis *waits,
+						      const struct snap_waiter *waiter)
+{
+	return &waits->stack_names[waiter->process][waiter->thread->stack];
+}
+
 /* Until 2.33 glibc's locks lay in a library of their own. */
 static enum snap_libc libc_of(const char *path)
 {
@@ -256,15 +262,14 @@ static bool is_once_value(uint32_t value)
 	return (value & 0x80000001) == 1;
 }
 
-struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
+/* Of the frames of a stack alone, and whether the word is that of what is run once. */
+static struct stacksnap_error *find_names(struct snap_futex *futex,
+					  const struct snap_raw_stack *stack)
 {
-	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
 	struct snap_futex_names *found = &futex->names;
 	bool has_blank = false;
 	size_t i;
 
-	if (!stack)
-		return NULL;
 	found->first = stack->kernel_count;
 	for (i = found->first; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
@@ -287,4 +292,26 @@ struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
 	if (found->name != SNAP_NAME_NONE || !has_blank || found->libc == SNAP_LIBC_UNKNOWN)
 		return NULL;
 	return ask_caller(futex, stack);
+}
+
+struct stacksnap_error *snap_futex_find_names(struct snap_futex *futex)
+{
+	const struct snap_raw_stack *stack = snap_waiter_stack(futex->waiter);
+	struct snap_wait_stack_names *seen;
+	struct stacksnap_error *err;
+	size_t i = is_once_value(futex->value);
+
+	if (!stack)
+		return NULL;
+	seen = snap_waiter_stack_names(futex->waits, futex->waiter);
+	if (seen->has_names[i]) {
+		futex->names = seen->names[i];
+		return NULL;
+	}
+	err = find_names(futex, stack);
+	if (!err) {
+		seen->names[i] = futex->names;
+		seen->has_names[i] = true;
+	}
+	return err;
 }

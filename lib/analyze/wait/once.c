@@ -34,12 +34,19 @@ static struct stacksnap_error *stands_in_once(struct snap_wait_analysis *waits,
 					      const struct snap_waiter *waiter, bool *ret)
 {
 	const struct snap_raw_stack *stack = snap_waiter_stack(waiter);
+	struct snap_wait_stack_names *seen;
 	struct stacksnap_error *err = NULL;
 
 	*ret = false;
-	for (size_t i = stack ? stack->kernel_count : 0;
-	     stack && i < stack->frame_count && !*ret && !err; i++)
+	if (!stack)
+		return NULL;
+	seen = snap_waiter_stack_names(waits, waiter);
+	*ret = seen->is_in_once == SNAP_ANSWER_YES;
+	if (seen->is_in_once != SNAP_ANSWER_UNKNOWN)
+		return NULL;
+	for (size_t i = stack->kernel_count; i < stack->frame_count && !*ret && !err; i++)
 		err = is_once(waits, waiter, stack, i, ret);
+	seen->is_in_once = *ret ? SNAP_ANSWER_YES : SNAP_ANSWER_NO;
 	return err;
 }
 

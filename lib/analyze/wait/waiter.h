@@ -69,7 +69,8 @@ struct snap_wait_analysis {
 	/* find.c: waiters by process and their own number, by process and thread pointer, by tid */
 	struct snap_hash_table ns_tids, thread_pointers, tids;
 	struct snap_wait_callees callees;
-	struct snap_wait_mapping *mappings; /* shared ones, of all processes: owner.c */
+	struct snap_wait_stack_names **stack_names; /* by process, by stack: names.c */
+	struct snap_wait_mapping *mappings;         /* shared ones, of all processes: owner.c */
 	size_t mapping_count;
 	bool has_mappings;
 	struct snap_wait_lookup *lookup; /* of kernel/ */

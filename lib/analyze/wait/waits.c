@@ -46,6 +46,24 @@ static struct snap_waiter new_waiter(struct snap_wait_analysis *waits, size_t pr
 	};
 }
 
+/* Threads of a pool have one stack: what its names say is found out once. */
+static bool make_stack_names(struct snap_wait_analysis *waits)
+{
+	struct snap_analysis *analysis = waits->analysis;
+	size_t count = analysis->capture->process_count;
+
+	waits->stack_names =
+		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_stack_names *);
+	for (size_t i = 0; waits->stack_names && i < count; i++) {
+		waits->stack_names[i] = snap_arena_new_array(&analysis->scratch,
+							     analysis->processes[i].stack_count + 1,
+							     struct snap_wait_stack_names);
+		if (!waits->stack_names[i])
+			return false;
+	}
+	return waits->stack_names;
+}
+
 static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 {
 	struct snap_analysis *analysis = waits->analysis;
@@ -56,7 +74,8 @@ static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
 	waits->first = snap_arena_new_array(&analysis->scratch, process_count + 1, size_t);
 	waits->waiters = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_waiter);
 	waits->sets = snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_set);
-	if (!waits->first || !waits->waiters || !waits->sets || !sort_processes(waits))
+	if (!waits->first || !waits->waiters || !waits->sets || !sort_processes(waits) ||
+	    !make_stack_names(waits))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < process_count; i++) {
 		struct snap_raw_process *raw = &analysis->processes[i];
