@@ -145,11 +145,24 @@ struct snap_log_stack {
 	bool shows_all;
 };
 
-/* Memory that explains a wait (stop/words.h): distinct, in the log's arena. */
+/* Memory that explains a wait (stop/words.h): distinct in a space, in the log's arena. */
 struct snap_log_words {
-	struct snap_memory_image image; /* its pieces alone: sorted, not touching each other */
+	struct snap_memory_piece *pieces; /* sorted, not touching each other */
+	uint32_t piece_count;
+	uint32_t space;
 	uint64_t hash;
 };
+
+/* The same as an image, which points to them; an image by itself is large. */
+static inline struct snap_memory_image snap_log_words_image(const struct snap_log_words *words)
+{
+	struct snap_memory_image image = { .pieces = words->pieces,
+					   .piece_count = words->piece_count };
+
+	for (uint32_t i = 0; i < words->piece_count; i++)
+		image.bytes += words->pieces[i].size;
+	return image;
+}
 
 /*
  * What a thread waits with: a call, with those of its arguments alone that say for what, and what

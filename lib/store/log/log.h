@@ -133,8 +133,11 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
  */
 struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 				      const struct snap_memory_image *words) _must_check_;
-/* The words of an object as they were told last; NULL: unknown. */
-const struct snap_memory_image *snap_log_held(const struct snap_log *log, uint32_t object);
+/*
+ * The words of an object as they were told last; NULL: unknown. Valid until an object or a hold is
+ * added.
+ */
+const struct snap_log_words *snap_log_held(const struct snap_log *log, uint32_t object);
 /* What is known of a socket, in place of what was; copied. Without effect if there is no room. */
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log,
 					    const struct snap_socket *socket) _must_check_;
