@@ -6,6 +6,7 @@
 
 One line a test; the last line is `N passed, N failed, N skipped`. Ends with 1 if a test failed. With
 CI=true in the environment a skip counts as a failure unless ALLOWED_SKIPS has its reason.
+STACKSNAP_PATIENCE=N there lets tests wait N times as long for what is late.
 
 What fails beside other tests is run once more when nothing else runs. If it passes then, the load of
 the suite has a part in it: it is told as unstable at the end, with what it said, and is somebody's
@@ -26,6 +27,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(HERE)
+PATIENCE = max(1, int(os.environ.get("STACKSNAP_PATIENCE", "1")))  # of tests and their parts, see e2e/harness.py
 
 # What a machine cannot be made to do by installing packages. The word before the colon of a skip.
 ALLOWED_SKIPS = {
@@ -118,7 +120,7 @@ def spawn(module, name, variant, arguments, only):
     job = json.dumps([module, name, variant, arguments, only])
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", job],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          text=True, timeout=900)
+                          text=True, timeout=900 * PATIENCE)
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
@@ -216,7 +218,7 @@ def run_unit_test(test, build):
     try:
         done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, timeout=test.get("timeout") or 120,
+                              stdin=subprocess.DEVNULL, timeout=(test.get("timeout") or 120) * PATIENCE,
                               errors="replace")
         status, out, err = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:

@@ -23,7 +23,8 @@ ASAN = VARIANT == "asan"
 TARGETS = os.path.join(BUILD, "tests", "targets")
 TOOL = os.path.join(BUILD_ASAN if ASAN else BUILD, "cli", "stacksnap")
 ROOT = os.geteuid() == 0
-DEADLINE = 60.0  # seconds; only ever reached by something that is broken
+PATIENCE = max(1, int(os.environ.get("STACKSNAP_PATIENCE", "1")))  # how much slower than usual this machine may be
+DEADLINE = 60.0 * PATIENCE  # seconds; only ever reached by something that is broken
 
 used_options = set()
 
@@ -32,8 +33,9 @@ class Timeout(AssertionError):
     """Something that a test waits for did not come."""
 
 
-def wait_until(condition, what, seconds=DEADLINE):
+def wait_until(condition, what, seconds=60.0):
     """Polls until condition() is true, and returns what it returned."""
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while True:
         got = condition()
@@ -196,9 +198,10 @@ def clean_environment(extra=None):
     return environment
 
 
-def run_tool(argv, env=None, timeout=DEADLINE, tool=None, **popen):
+def run_tool(argv, env=None, timeout=60.0, tool=None, **popen):
     """Runs the tool to its end; `popen` goes to subprocess.Popen."""
     note_options(argv)
+    timeout *= PATIENCE
     # A busy machine makes stops long, and samples would be left out for it: a matter of one test.
     if argv and argv[0] == "record" and "--max-stopped" not in argv and "--help" not in argv:
         argv = ["record", "--max-stopped", "100", *argv[1:]]

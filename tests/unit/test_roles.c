@@ -2,6 +2,7 @@
 /* Roles: what crosses the borders between them, and what happens when one of them dies or hangs. */
 #include "mappings.h"
 #include "model/capture.h"
+#include "patience.h"
 #include "roles/broker.h"
 #include "roles/collector/collector.h"
 #include "roles/fallback.h"
@@ -634,7 +635,7 @@ static void test_ladder_in_time(void **state _unused_)
 		bool in_time = false;
 
 		for (int tries = 0; tries < 3 && !in_time; tries++)
-			in_time = ladder_ends(files, 2000000000);
+			in_time = ladder_ends(files, with_patience(2000000000));
 		assert_true(in_time);
 	}
 }

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "patience.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,7 +19,8 @@
 
 enum { ITEMS = 500 };
 
-static const int64_t PATIENCE_NS = 200000000, LONG_NS = 20000000000;
+static const int64_t PATIENCE_NS = 200000000;
+#define LONG_NS with_patience(20000000000)
 
 /* What an item does: by its number, in memory of both. */
 enum deed { WORK, HANG, DIE };

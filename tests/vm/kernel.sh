@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # kernel.sh [REGEX]: the tests that depend on the kernel, as `./dev vm SUITE` runs them in its machine, or those that REGEX
 # chooses (tests/run.py, --filter). An emulated machine is five to fifteen times as slow as this one, so they run one by
-# one, and those that count or measure what a machine can do are left out.
+# one, and those that count or measure what a machine can do are left out; and what is waited for may take ten times as long.
 set -u
+export STACKSNAP_PATIENCE=${STACKSNAP_PATIENCE:-10}
 unit='address_space|capture_join|containers|copy_blocked|discover_live|explain_live|opener|procfs|recorder|remote_unwinder'
 unit+='|roles|sampler\w*|sandbox\w*|scout|single|spawn|thread_asker|tracee|tracer|workers'
 classes='chain|children|mappings|nostop|places|rights|sandbox|threads|tree'
