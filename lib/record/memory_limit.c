@@ -32,8 +32,9 @@ static const char *describe_cuts(const struct snap_log *log)
 	_cleanup_(snap_buffer_deinit) struct snap_buffer text = { 0 };
 	const char *between = ": ";
 
-	snap_buffer_printf(&text, "the recording reached its memory limit of %" PRIu64 " MiB",
-			   log->max_bytes >> 20);
+	/* Mostly it is the part of one process, or of stacks, that is used up: there is memory left. */
+	snap_buffer_printf(&text, "the recording reached its memory limit of %" PRIu64 " MiB%s",
+			   log->max_bytes >> 20, snap_log_is_full(log) ? "" : ", or a part of it");
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
 		if (!(log->cuts & rows[i].bits))
 			continue;

@@ -19,7 +19,7 @@ static const size_t most_frames[SNAP_LOG_DETAIL_COUNT] = {
 	[SNAP_LOG_FEWEST] = 4,
 };
 
-static const char CUT[] = "the recording reached its memory limit (--max-memory)";
+static const char CUT[] = "the recording reached its memory limit, or a part of it (--max-memory)";
 
 /* What tells stacks of a space apart beside their frames. */
 struct stack_head {
