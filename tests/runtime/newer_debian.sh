@@ -6,6 +6,7 @@
 # (~/.cache/stacksnap-newer); nothing is installed. Needs root. Status 3: it is not to be had.
 #	newer_debian.sh python3.14 sid /usr/bin/python3.14 libsqlite3-0
 #	newer_debian.sh php8.4-cli trixie /usr/bin/php8.4
+#	newer_debian.sh php8.5-cli experimental /usr/bin/php8.5
 set -eu
 dir=${DIR:-$HOME/.cache/stacksnap-newer}
 package=$1 suite=$2 program=$3
@@ -16,7 +17,11 @@ if [ -x "$root$program" ]; then
 	exit
 fi
 . "$(dirname "$(readlink -f "$0")")/newer_apt.sh"
-use_suites "$dir" "$suite" "$suite"
+# Experimental has what is new alone, and takes the rest from sid.
+case $suite in
+experimental) use_suites "$dir" "$suite" sid "$suite" ;;
+*) use_suites "$dir" "$suite" "$suite" ;;
+esac
 apt-get -qq -y --download-only -o Dir::Cache::archives="$new" install "$package" "$@" >"$new/log" 2>&1 ||
 	not_to_be_had "$(apt_says "$new/log")"
 for file in "$new"/*.deb; do

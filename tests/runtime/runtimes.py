@@ -32,7 +32,8 @@ FOREIGN = {"1.18": "esbuild-linux-64@0.14.40", "1.20": "@esbuild/linux-x64@0.18.
 PYTHONS = [(f"python{version}{suffix}", suite, f"/usr/bin/python{version}{'d' if suffix else ''}", "libsqlite3-0")
            for version, suite in (("3.13", "trixie"), ("3.14", "sid"), ("3.15", "sid")) for suffix in ("", "-dbg")]
 PHPS = [("php7.4-cli", "bullseye", "/usr/bin/php7.4", "php7.4-json"),
-        ("php8.4-cli", "trixie", "/usr/bin/php8.4", "php8.4-opcache")]
+        ("php8.4-cli", "trixie", "/usr/bin/php8.4", "php8.4-opcache"),
+        ("php8.5-cli", "experimental", "/usr/bin/php8.5")]  # which has its opcache inside
 
 
 class Bed:
