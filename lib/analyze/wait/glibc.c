@@ -26,7 +26,9 @@ enum {
 	READERS_SHIFT = 3,
 	READERS_WRITE_PHASE = 1,
 	READERS_WRITE_LOCKED = 2,
-	PTHREAD_TID = 720, /* in struct pthread, whose address is the thread pointer */
+	PTHREAD_TID = 720,  /* in struct pthread, whose address is the thread pointer */
+	MUTEX_OWNER = 8,    /* __owner; the kernel writes the other one itself */
+	RWLOCK_WRITER = 24, /* __cur_writer */
 };
 
 struct mutex {
@@ -65,9 +67,18 @@ static const char *variant_of(const struct mutex *mutex)
 	return mutex->kind & MUTEX_SHARED ? "shared" : NULL;
 }
 
+/* Where the owner stands: of those that the kernel knows, in the word that it changes. */
+static struct snap_owner_word owner_word_of(const struct snap_futex *futex, bool is_kernels)
+{
+	if (is_kernels)
+		return (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
+	return (struct snap_owner_word){ futex->address + MUTEX_OWNER, SNAP_OWNER_FORM_TID };
+}
+
 static void own_mutex(struct snap_futex *futex, struct snap_wait *wait, const struct mutex *mutex)
 {
 	wait->variant = variant_of(mutex);
+	wait->owner_word = owner_word_of(futex, mutex->kind & (MUTEX_ROBUST | MUTEX_PI));
 	if (mutex->kind & (MUTEX_ROBUST | MUTEX_PI) && mutex->lock & LOCK_OWNER_DIED) {
 		wait->owner_lack = SNAP_OWNER_DIED;
 		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
@@ -123,6 +134,7 @@ static struct stacksnap_error *explain_mutex(struct snap_futex *futex)
 	}
 	wait->owner_lack = SNAP_OWNER_UNREADABLE;
 	wait->confidence = SNAP_WAIT_IS_LIKELY;
+	wait->owner_word = owner_word_of(futex, is_pi);
 	return NULL;
 }
 
@@ -247,6 +259,8 @@ static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
 		return snap_error_no_memory();
 	if (futex->names.name != SNAP_NAME_NONE)
 		wait->mode = writes ? SNAP_WAIT_WRITE : SNAP_WAIT_READ;
+	/* Of readers it is 0. */
+	wait->owner_word = (struct snap_owner_word){ start + RWLOCK_WRITER, SNAP_OWNER_FORM_TID };
 	if (snap_futex_read(futex, start, &lock, sizeof(lock)) &&
 	    lock.readers >> READERS_SHIFT <= MOST_WAITERS) {
 		own_rwlock(futex, wait, &lock);
@@ -312,6 +326,7 @@ static struct stacksnap_error *explain_join(struct snap_futex *futex)
 
 	if (!wait)
 		return snap_error_no_memory();
+	wait->owner_word = (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_TID };
 	if (thread)
 		snap_futex_own(futex, wait, thread);
 	else

@@ -66,6 +66,9 @@ static struct stacksnap_error *explain_mutex(struct snap_futex *futex, const str
 	if (!wait)
 		return snap_error_no_memory();
 	wait->variant = variant_of(mutex);
+	if (keeps_owner(mutex))
+		wait->owner_word =
+			(struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
 	if (mutex->lock & LOCK_OWNER_DIED) {
 		wait->owner_lack = SNAP_OWNER_DIED;
 		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
@@ -159,6 +162,7 @@ static struct stacksnap_error *explain_stdio(struct snap_futex *futex)
 
 	if (!wait)
 		return snap_error_no_memory();
+	wait->owner_word = (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
 	if (snap_futex_read(futex, futex->address, &word, sizeof(word)))
 		(void)snap_futex_own_by_tid(futex, wait, word & FILE_TID);
 	else
