@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a thread waits with: see object.h. A row of model/wait/call.h says where a call's arguments
+ * lead; here stands which of them say for what it waits.
+ */
+#include "record/wait/object.h"
+
+#include "model/wait/call.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+	PAGE = 4096,
+	WAITV_BYTES = 24, /* struct futex_waitv: value, address, flags, reserved */
+	SETS = 3,
+	SET_WORD_BITS = 64,
+	MOST_SOCKADDR = 128,
+	MOST_TID = 1 << 22, /* PID_MAX_LIMIT (linux/threads.h) */
+	CEILING_SHIFT = 19, /* of mutexes with a priority ceiling (nptl/pthreadP.h) */
+	/* Of futexes: any value that is no small one, with bit 0 and without. */
+	VALUE_ODD = 5,
+	VALUE_EVEN = 4,
+	/* fcntl(2): those that wait. */
+	SET_LOCK_WAIT = 7,
+	SET_OPEN_LOCK_WAIT = 38,
+	CALL_CREAT = 85,
+	CALL_OPENAT2 = 437,
+};
+
+/* ---- memory ---- */
+
+struct source {
+	const struct snap_thread *copy;
+	const struct snap_memory_image *words;
+};
+
+/* How many of the bytes of a piece lie at an address, at most; they are copied. */
+static size_t take_of(uint64_t start, const uint8_t *bytes, uint64_t length, uint64_t address,
+		      uint8_t *ret, size_t size)
+{
+	if (!bytes || address < start || address - start >= length)
+		return 0;
+	length -= address - start;
+	if (size > length)
+		size = (size_t)length;
+	memcpy(ret, bytes + (address - start), size);
+	return size;
+}
+
+static size_t take_some(const struct source *source, uint64_t address, uint8_t *ret, size_t size)
+{
+	const struct snap_thread *copy = source->copy;
+	size_t got =
+		take_of(copy->stack_address, copy->stack, copy->stack_size, address, ret, size);
+
+	if (!got)
+		got = take_of(copy->stack2_address, copy->stack2, copy->stack2_size, address, ret,
+			      size);
+	for (size_t i = 0; source->words && i < source->words->piece_count && !got; i++) {
+		const struct snap_memory_piece *piece = &source->words->pieces[i];
+
+		got = take_of(piece->address, piece->bytes, piece->size, address, ret, size);
+	}
+	return got;
+}
+
+/* From its first byte on, without a gap; how many. */
+static size_t take(const struct source *source, uint64_t address, uint8_t *ret, size_t size)
+{
+	size_t at = 0, got;
+
+	while (at < size) {
+		got = take_some(source, address + at, ret + at, size - at);
+		if (!got)
+			break;
+		at += got;
+	}
+	return at;
+}
+
+void snap_futex_words_init(struct snap_futex_words *words, uint64_t address)
+{
+	struct snap_word_range all = snap_word_range_of_futex(address);
+	uint64_t rest = PAGE - all.address % PAGE;
+	uint32_t first = rest < all.size ? (uint32_t)rest : all.size;
+
+	words->address = address;
+	words->ranges[0] = (struct snap_word_range){ all.address, first };
+	words->ranges[1] = (struct snap_word_range){ all.address + first, all.size - first };
+	words->count = all.size > first ? 2 : 1;
+	words->got[0] = words->got[1] = 0;
+}
+
+bool snap_futex_words_piece(const struct snap_futex_words *words, struct snap_memory_piece *ret)
+{
+	const struct snap_word_range *ranges = words->ranges;
+	uint64_t offset;
+
+	if (words->got[0] == ranges[0].size)
+		*ret = (struct snap_memory_piece){ ranges[0].address,
+						   (uint64_t)words->got[0] + words->got[1],
+						   words->bytes };
+	else
+		*ret = (struct snap_memory_piece){ ranges[1].address, words->got[1],
+						   words->bytes + ranges[0].size };
+	offset = words->address - ret->address;
+	return words->address >= ret->address && ret->size >= sizeof(uint32_t) &&
+	       offset <= ret->size - sizeof(uint32_t);
+}
+
+/* ---- pieces of an object ---- */
+
+/* The next bytes of its memory; they lie behind those that there are. */
+static uint8_t *next_bytes(struct snap_taken_object *taken)
+{
+	return taken->bytes + taken->words.bytes;
+}
+
+static void add_piece(struct snap_taken_object *taken, uint64_t address, size_t size)
+{
+	if (!size || taken->words.piece_count == SNAP_OBJECT_PIECES)
+		return;
+	taken->pieces[taken->words.piece_count++] =
+		(struct snap_memory_piece){ address, size, next_bytes(taken) };
+	taken->words.bytes += size;
+}
+
+/* How many bytes could be had; they are not added yet. */
+static size_t read_next(const struct source *source, struct snap_taken_object *taken,
+			uint64_t address, uint64_t size)
+{
+	size_t room = sizeof(taken->bytes) - (size_t)taken->words.bytes;
+
+	return take(source, address, next_bytes(taken), size < room ? (size_t)size : room);
+}
+
+static void add_futex(const struct source *source, struct snap_taken_object *taken,
+		      uint64_t address)
+{
+	struct snap_memory_piece piece;
+	struct snap_futex_words words;
+	uint8_t *bytes = words.bytes;
+
+	snap_futex_words_init(&words, address);
+	for (size_t i = 0; i < words.count; i++) {
+		words.got[i] = (uint32_t)take(source, words.ranges[i].address, bytes,
+					      words.ranges[i].size);
+		bytes += words.ranges[i].size;
+	}
+	if (!snap_futex_words_piece(&words, &piece))
+		return;
+	memcpy(next_bytes(taken), piece.bytes, (size_t)piece.size);
+	add_piece(taken, piece.address, (size_t)piece.size);
+}
+
+/* What has come already is no part of what is waited for. */
+static void add_polled(const struct source *source, struct snap_taken_object *taken, uint64_t count)
+{
+	uint64_t address = taken->object.call.arguments[0];
+	uint8_t *bytes = next_bytes(taken);
+	size_t got;
+
+	if (count > SNAP_MAX_POLLED)
+		count = SNAP_MAX_POLLED;
+	got = read_next(source, taken, address, count * sizeof(struct pollfd));
+	got -= got % sizeof(struct pollfd);
+	for (size_t at = 0; at < got; at += sizeof(struct pollfd))
+		memset(bytes + at + offsetof(struct pollfd, revents), 0, sizeof(short));
+	add_piece(taken, address, got);
+}
+
+static void add_sets(const struct source *source, struct snap_taken_object *taken, uint32_t most)
+{
+	const uint64_t *arguments = taken->object.call.arguments;
+	uint64_t size = (arguments[0] + SET_WORD_BITS - 1) / SET_WORD_BITS * (SET_WORD_BITS / 8);
+
+	if (size > most)
+		size = most;
+	for (int i = 1; i <= SETS; i++)
+		if (arguments[i])
+			add_piece(taken, arguments[i],
+				  read_next(source, taken, arguments[i], size));
+}
+
+/* Values are those of words that others change. */
+static void add_vector(const struct source *source, struct snap_taken_object *taken,
+		       const struct snap_wait_call_row *row)
+{
+	uint64_t count = taken->object.call.arguments[1], address = taken->object.call.arguments[0];
+	uint8_t *bytes = next_bytes(taken);
+	size_t got;
+
+	if (count > row->most)
+		count = row->most;
+	got = read_next(source, taken, address, count * WAITV_BYTES);
+	got -= got % WAITV_BYTES;
+	for (size_t at = 0; at < got; at += WAITV_BYTES)
+		memset(bytes + at, 0, sizeof(uint64_t));
+	add_piece(taken, address, got);
+}
+
+/* Padding, and the pid that nobody sets (fcntl(2)), are whatever was there before. */
+static void add_lock(const struct source *source, struct snap_taken_object *taken)
+{
+	uint64_t address = taken->object.call.arguments[2];
+	struct flock asked, lock;
+
+	if (read_next(source, taken, address, sizeof(asked)) < sizeof(asked))
+		return;
+	memcpy(&asked, next_bytes(taken), sizeof(asked));
+	memset(&lock, 0, sizeof(lock));
+	lock.l_type = asked.l_type;
+	lock.l_whence = asked.l_whence;
+	lock.l_start = asked.l_start;
+	lock.l_len = asked.l_len;
+	memcpy(next_bytes(taken), &lock, sizeof(lock));
+	add_piece(taken, address, sizeof(lock));
+}
+
+static void add_path(const struct source *source, struct snap_taken_object *taken,
+		     const struct snap_wait_call_row *row)
+{
+	uint64_t address = taken->object.call.arguments[row->pointer];
+	size_t got = read_next(source, taken, address, row->bytes);
+	const uint8_t *end = got ? memchr(next_bytes(taken), '\0', got) : NULL;
+
+	add_piece(taken, address, end ? (size_t)(end - next_bytes(taken)) + 1 : got);
+}
+
+static void add_array(const struct source *source, struct snap_taken_object *taken,
+		      const struct snap_wait_call_row *row)
+{
+	const uint64_t *arguments = taken->object.call.arguments;
+	uint64_t count = row->count >= 0 ? arguments[row->count] : 1, size;
+
+	if (row->count >= 0 && count > row->most)
+		count = row->most;
+	size = count * row->bytes;
+	add_piece(taken, arguments[row->pointer],
+		  read_next(source, taken, arguments[row->pointer], size));
+}
+
+/* ---- arguments ---- */
+
+/*
+ * A futex word's value, of which analysis asks whether it is small, has the highest bit or bit 0, is
+ * that of a mutex with a ceiling, or the number of a thread whose end is waited for.
+ */
+static uint64_t plain_value(uint32_t value, bool is_private)
+{
+	if (value <= 3 || (!is_private && value < MOST_TID))
+		return value;
+	if (value & FUTEX_WAITERS)
+		return FUTEX_WAITERS;
+	if (value >> CEILING_SHIFT && (value & ((1u << CEILING_SHIFT) - 1)) == 2)
+		return value;
+	return value & 1 ? VALUE_ODD : VALUE_EVEN;
+}
+
+/* Which clock a timeout is of does not matter. */
+static void keep_futex(const uint64_t from[], uint64_t to[])
+{
+	to[0] = from[0];
+	to[1] = (uint32_t)from[1] & ~(uint32_t)FUTEX_CLOCK_REALTIME;
+	to[2] = plain_value((uint32_t)from[2], from[1] & FUTEX_PRIVATE_FLAG);
+}
+
+/* Of a futex, poll, nanosleep or clock_nanosleep: which, only the code tells. */
+static void keep_restarted(const uint64_t from[], uint64_t to[])
+{
+	to[0] = from[0];
+	if (from[1] <= UINT16_MAX) /* not an address */
+		to[1] = from[1];
+	if (from[1] == (FUTEX_WAIT | FUTEX_PRIVATE_FLAG))
+		to[2] = plain_value((uint32_t)from[2], true);
+}
+
+static void keep_path(const struct snap_wait_call_row *row, int64_t number, const uint64_t from[],
+		      uint64_t to[])
+{
+	int at = row->pointer;
+
+	if (at == 1)
+		to[0] = (uint32_t)from[0];
+	to[at] = from[at];
+	if (row->call == SNAP_CALL_OPEN && number != CALL_CREAT && number != CALL_OPENAT2)
+		to[at + 1] = from[at + 1] & O_ACCMODE;
+}
+
+static void keep_lock(const uint64_t from[], uint64_t to[])
+{
+	to[1] = (uint32_t)from[1];
+	if (to[1] == SET_LOCK_WAIT || to[1] == SET_OPEN_LOCK_WAIT)
+		to[2] = from[2];
+}
+
+/* Those arguments that say for what, but for the descriptor; all others are 0. */
+static void keep_arguments(const struct snap_wait_call_row *row, int64_t number,
+			   const uint64_t from[], uint64_t to[])
+{
+	switch (row->call) {
+	case SNAP_CALL_FUTEX:
+		keep_futex(from, to);
+		break;
+	case SNAP_CALL_RESTART:
+		keep_restarted(from, to);
+		break;
+	case SNAP_CALL_FUTEX_WAITV:
+	case SNAP_CALL_POLL:
+	case SNAP_CALL_PPOLL:
+		to[0] = from[0];
+		to[1] = (uint32_t)from[1];
+		break;
+	case SNAP_CALL_SELECT:
+	case SNAP_CALL_PSELECT:
+		to[0] = (uint32_t)from[0];
+		memcpy(&to[1], &from[1], SETS * sizeof(*to));
+		break;
+	case SNAP_CALL_CONNECT:
+		to[1] = from[1];
+		to[2] = (uint32_t)from[2];
+		break;
+	case SNAP_CALL_FLOCK:
+		to[1] = from[1] & (1 | 2); /* LOCK_SH, LOCK_EX */
+		break;
+	case SNAP_CALL_FCNTL:
+		keep_lock(from, to);
+		break;
+	case SNAP_CALL_WAITID:
+		to[0] = (uint32_t)from[0];
+		to[1] = (uint32_t)from[1];
+		break;
+	case SNAP_CALL_WAIT4:
+	case SNAP_CALL_MSGRCV:
+	case SNAP_CALL_MSGSND:
+		to[0] = (uint32_t)from[0];
+		break;
+	case SNAP_CALL_SIGSUSPEND:
+	case SNAP_CALL_SIGTIMEDWAIT:
+	case SNAP_CALL_IO_GETEVENTS:
+		to[0] = from[0];
+		break;
+	case SNAP_CALL_SEMOP:
+		to[0] = (uint32_t)from[0];
+		to[1] = from[1];
+		to[2] = (uint32_t)from[2];
+		break;
+	case SNAP_CALL_OPEN:
+	case SNAP_CALL_STAT:
+		keep_path(row, number, from, to);
+		break;
+	case SNAP_CALL_OTHER:
+	case SNAP_CALL_READ:
+	case SNAP_CALL_WRITE:
+	case SNAP_CALL_SYNC:
+	case SNAP_CALL_EPOLL:
+	case SNAP_CALL_ACCEPT:
+	case SNAP_CALL_NANOSLEEP:
+	case SNAP_CALL_CLOCK_NANOSLEEP:
+	case SNAP_CALL_PAUSE:
+	case SNAP_CALL_MQ_RECEIVE:
+	case SNAP_CALL_MQ_SEND:
+	case SNAP_CALL_VFORK:
+	case SNAP_CALL_IO_URING_ENTER:
+	case SNAP_CALL_KINDS:
+		break;
+	}
+	if (row->fd >= 0)
+		to[row->fd] = (uint32_t)from[row->fd];
+}
+
+static bool is_futex(const struct snap_wait_call_row *row, const uint64_t arguments[])
+{
+	if (row->call == SNAP_CALL_RESTART)
+		return arguments[1] == (FUTEX_WAIT | FUTEX_PRIVATE_FLAG);
+	return row->call == SNAP_CALL_FUTEX;
+}
+
+/* ---- memory by call ---- */
+
+static void add_words(const struct source *source, struct snap_taken_object *taken,
+		      const struct snap_wait_call_row *row)
+{
+	const uint64_t *arguments = taken->object.call.arguments;
+
+	if (taken->object.is_futex) {
+		add_futex(source, taken, arguments[0]);
+		return;
+	}
+	switch (row->call) {
+	case SNAP_CALL_RESTART:
+		if (arguments[1] && arguments[1] <= SNAP_MAX_POLLED)
+			add_polled(source, taken, arguments[1]);
+		break;
+	case SNAP_CALL_POLL:
+	case SNAP_CALL_PPOLL:
+		add_polled(source, taken, arguments[1]);
+		break;
+	case SNAP_CALL_SELECT:
+	case SNAP_CALL_PSELECT:
+		add_sets(source, taken, row->bytes);
+		break;
+	case SNAP_CALL_FUTEX_WAITV:
+		add_vector(source, taken, row);
+		break;
+	case SNAP_CALL_CONNECT:
+		add_piece(taken, arguments[1],
+			  read_next(source, taken, arguments[1],
+				    arguments[2] < MOST_SOCKADDR ? arguments[2] : MOST_SOCKADDR));
+		break;
+	case SNAP_CALL_FCNTL:
+		if (arguments[2])
+			add_lock(source, taken);
+		break;
+	case SNAP_CALL_OPEN:
+	case SNAP_CALL_STAT:
+		add_path(source, taken, row);
+		break;
+	default:
+		if (row->pointer >= 0)
+			add_array(source, taken, row);
+	}
+}
+
+/* The word lies on the stack of who waits: then it is nobody's but its own. */
+static bool is_on_own_stack(const struct snap_process *process, uint64_t sp, uint64_t address)
+{
+	const struct snap_map *map =
+		sp && address >= sp ? snap_process_map(process, address) : NULL;
+
+	return map && sp >= map->start;
+}
+
+static void add_descriptors(const struct snap_sampled_thread *thread,
+			    struct snap_taken_object *taken)
+{
+	size_t count = thread->descriptors ? thread->descriptor_count : 0;
+
+	if (count > SNAP_LOG_MAX_OBJECT_DESCRIPTORS)
+		count = SNAP_LOG_MAX_OBJECT_DESCRIPTORS;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_descriptor *from = &thread->descriptors[i];
+
+		taken->descriptors[i] = (struct snap_descriptor){
+			.number = from->number,
+			.kind = from->kind,
+			.readable = from->readable,
+			.writable = from->writable,
+			.link = from->link,
+			.inode = from->inode,
+			.remaining_ns = -1,
+		};
+	}
+	taken->object.descriptors = count ? taken->descriptors : NULL;
+	taken->object.descriptor_count = (uint32_t)count;
+}
+
+static bool waits(const struct snap_thread *copy)
+{
+	switch (copy->state) {
+	case 'S':
+	case 'D':
+	case 'T':
+	case 't':
+		return copy->result == SNAP_THREAD_COPIED ||
+		       copy->result == SNAP_THREAD_NOT_STOPPED;
+	}
+	return false;
+}
+
+bool snap_object_take(const struct snap_sampled_thread *thread, const struct snap_thread *copy,
+		      uint32_t space, struct snap_taken_object *ret)
+{
+	const struct snap_process *process = thread->process->facts;
+	struct snap_thread_call call = snap_wait_call_of(process->arch, copy);
+	const struct source source = { copy, thread->words };
+	const struct snap_wait_call_row *row;
+
+	if (!waits(copy) || !call.known || call.number < 0)
+		return false;
+	row = snap_wait_call_row(process->arch, call.number);
+	ret->object = (struct snap_log_object){
+		.space = space,
+		.call = { .known = true, .number = call.number },
+		.is_futex = is_futex(row, call.arguments),
+	};
+	/* Whoever is stopped waits for who stopped it, but a lock stays what it wants. */
+	if ((copy->state == 'T' || copy->state == 't') && !ret->object.is_futex)
+		return false;
+	keep_arguments(row, call.number, call.arguments, ret->object.call.arguments);
+	ret->words = (struct snap_memory_image){ .pieces = ret->pieces };
+	add_words(&source, ret, row);
+	/* Not how deep it stands, which differs from wait to wait. */
+	if (ret->object.is_futex && is_on_own_stack(process, call.sp, call.arguments[0]))
+		ret->object.call.sp = call.arguments[0];
+	add_descriptors(thread, ret);
+	return true;
+}
