@@ -14,6 +14,7 @@
 struct snap_snapshot;
 struct snap_member;
 struct snap_buffer;
+struct snap_interner;
 
 /* Files hold these numbers: new ones come last. The words are those of the JSON. */
 enum snap_wait_kind {
@@ -261,6 +262,14 @@ const char *snap_descriptor_word(enum snap_descriptor_kind kind);
 
 /* A new wait with nothing else known: all numbers that have a meaning at 0 are -1. */
 struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confidence confidence);
+
+/*
+ * A copy by itself, in the interner's arena: texts and lists are cut to what a snapshot may hold,
+ * parties that are threads are left out (an owner with why it is none), those that are processes
+ * have no stack and no wait. False without memory.
+ */
+bool snap_wait_copy(struct snap_interner *strings, const struct snap_wait *from,
+		    struct snap_wait *ret);
 
 /*
  * Whether two threads wait for the same thing, held by the same one, so that one line says it of
