@@ -40,6 +40,12 @@ struct snap_log_standing {
 	bool ended;
 };
 
+/* The words of a futex as they were told last. */
+struct snap_log_held {
+	uint32_t words; /* as in a hold */
+	uint64_t last;  /* number of its last hold in the run, + 1 */
+};
+
 /* How an array of `old` numbers was renumbered. */
 struct snap_log_moves {
 	uint32_t *to; /* UINT32_MAX: dropped */
@@ -55,6 +61,7 @@ struct snap_log_kept {
 struct snap_log_account {
 	uint64_t things; /* stacks, frames, threads */
 	uint64_t spaces;
+	uint64_t waits; /* objects, their words, what they mean */
 };
 
 struct snap_log_index {
@@ -66,20 +73,29 @@ struct snap_log_index {
 	uint64_t version;
 	struct snap_log_blob *blobs[SNAP_LOG_BLOB_LISTS];
 	size_t blob_bytes;
-	struct snap_hash_table frames, stacks, label_sets; /* of the log's arrays */
-	struct snap_log_standing *standing;                /* one a thread */
+	/* of the log's arrays */
+	struct snap_hash_table frames, stacks, label_sets, words, objects, sockets, explained;
+	struct snap_log_standing *standing; /* one a thread */
 	size_t standing_capacity, before_capacity;
+	struct snap_log_held *held; /* one an object */
+	size_t held_capacity, held_before_capacity;
+	/* of each socket, the number of its last change among those of all sockets */
+	uint64_t *socket_stamps, socket_stamp;
+	size_t socket_stamp_capacity;
+	struct snap_memory_piece *pieces; /* of the words at hand, whose bytes follow each other */
+	size_t piece_capacity;
+	uint8_t *piece_bytes;
 	uint32_t *ids; /* of the stack at hand */
 	size_t id_capacity;
 	bool in_tick;
 	/* where there is a limit: one account a process, and what all have cost */
 	struct snap_log_account *accounts;
 	size_t account_count, account_capacity;
-	uint64_t things, space_bytes;
-	/* ticks and changes begin so many elements into their memory */
-	size_t tick_gap, change_gap;
+	uint64_t things, space_bytes, waits;
+	/* ticks, changes and holds begin so many elements into their memory */
+	size_t tick_gap, change_gap, hold_gap;
 	struct snap_log_kept kept;
-	struct snap_log_moves process_moves, space_moves, thread_moves, stack_moves;
+	struct snap_log_moves process_moves, space_moves, thread_moves, stack_moves, object_moves;
 };
 
 /* A log without a host, and with room for so many spaces. */
@@ -122,6 +138,14 @@ void snap_log_charge_task(struct snap_log *log, uint32_t thread);
 void snap_log_charge_name(struct snap_log *log, uint32_t process);
 /* Its strings, mappings and pieces have changed. */
 void snap_log_charge_space(struct snap_log *log, uint32_t space);
+/* Whether another object, or words, of a space may be added; a socket; what a wait means. */
+bool snap_log_has_room_for_object(const struct snap_log *log, uint32_t space);
+bool snap_log_has_room_for_socket(const struct snap_log *log);
+bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space);
+void snap_log_charge_object(struct snap_log *log, uint32_t object);
+void snap_log_charge_words(struct snap_log *log, uint32_t words);
+void snap_log_charge_socket(struct snap_log *log);
+void snap_log_charge_explained(struct snap_log *log, uint32_t explained);
 /* All anew, when things were renumbered. */
 void snap_log_count_costs(struct snap_log *log);
 
@@ -163,6 +187,34 @@ static inline uint64_t snap_log_hash_frame(uint32_t space, uint64_t bits)
 {
 	return snap_hash_add(bits, space);
 }
+
+/* ---- what threads wait for: words.c, object.c, socket.c, holds.c, explained.c ---- */
+
+/*
+ * The number + 1 of words, pieces in any order; 0: there are none, or no room for them. Those that
+ * are new and not to be added: UINT32_MAX.
+ */
+struct stacksnap_error *snap_log_find_words(struct snap_log *log, uint32_t space,
+					    const struct snap_memory_image *image, bool add,
+					    uint32_t *ret) _must_check_;
+uint64_t snap_log_hash_words(const struct snap_log_words *words);
+/* Their pieces and bytes become copies in the arena. False without memory, as those below. */
+bool snap_log_copy_words(struct snap_arena *arena, struct snap_log_words *words);
+uint64_t snap_log_hash_object(const struct snap_log_object *object);
+bool snap_log_copy_descriptors(struct snap_interner *strings, struct snap_log_object *object);
+uint64_t snap_log_hash_socket(const struct snap_socket *socket);
+/* Within a tick: from here on the words of a futex are these, as in a hold. */
+struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object,
+					  uint32_t words) _must_check_;
+/* An element of held_before for each object; new ones are 0. */
+bool snap_log_make_held_before(struct snap_log *log);
+uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object);
+/* Makes a pair that stands in the array known. */
+bool snap_log_index_explained(struct snap_log *log, size_t index);
+
+/* Room at the end of an array that loses elements at its beginning, `gap` of them. */
+bool snap_log_grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacity, size_t count,
+			      size_t size);
 
 /* An element of `before` for each thread; new ones are GONE. False without memory. */
 bool snap_log_make_before(struct snap_log *log);

@@ -4,8 +4,8 @@
  *
  * A cost is what a thing takes in the log and in the recording and the report that are made of it
  * at the end, which are there at the same time. Stacks, frames and threads together get half of
- * the limit, processes and what they have mapped a quarter, ticks and changes what is left. Who
- * uses much is restricted first, so that one process spoils its own stacks and not those of
+ * the limit, processes and what they have mapped a quarter, what threads wait for an eighth, ticks,
+ * changes and holds what is left. Who uses much is restricted first, so that one process spoils its own stacks and not those of
  * others. Knows nothing of how things are left out.
  */
 #include "store/log/index.h"
@@ -24,6 +24,14 @@ enum {
 	COST_LABEL = 64, /* beside its texts, which the log and the report have */
 	COST_PROCESS = 2048,
 	COST_TICK = 64,
+	COST_OBJECT = 384, /* with its place in the report */
+	COST_DESCRIPTOR = 160,
+	COST_WORDS = 96,
+	COST_PIECE = 32, /* beside its bytes */
+	COST_SOCKET = 192,
+	COST_EXPLAINED = 64,
+	COST_WAIT = 1024, /* beside its texts */
+	COST_HOLD = 48,
 	COST_CHANGE = 64,     /* a run of the recording is one or two changes */
 	MOST_LEFT_OUT = 1024, /* ticks for each one that is kept */
 };
@@ -140,6 +148,66 @@ void snap_log_charge_space(struct snap_log *log, uint32_t space)
 	owned->bytes = bytes;
 }
 
+static void charge_wait(struct snap_log *log, uint32_t space, uint64_t cost)
+{
+	if (!log->max_bytes)
+		return;
+	account_of(log, log->spaces[space].process)->waits += cost;
+	log->index->waits += cost;
+}
+
+void snap_log_charge_object(struct snap_log *log, uint32_t object)
+{
+	const struct snap_log_object *charged = &log->objects[object];
+	uint64_t cost = COST_OBJECT;
+
+	for (uint32_t i = 0; log->max_bytes && i < charged->descriptor_count; i++)
+		cost += COST_DESCRIPTOR + text_cost(charged->descriptors[i].link);
+	charge_wait(log, charged->space, cost);
+}
+
+void snap_log_charge_words(struct snap_log *log, uint32_t words)
+{
+	const struct snap_log_words *charged = &log->words[words];
+	uint64_t cost = COST_WORDS;
+
+	for (uint32_t i = 0; log->max_bytes && i < charged->piece_count; i++)
+		cost += COST_PIECE + charged->pieces[i].size;
+	charge_wait(log, charged->space, cost);
+}
+
+void snap_log_charge_socket(struct snap_log *log)
+{
+	log->index->waits += log->max_bytes ? COST_SOCKET : 0;
+}
+
+void snap_log_charge_explained(struct snap_log *log, uint32_t explained)
+{
+	const struct snap_wait *wait = log->explained[explained].wait;
+	uint64_t cost = COST_EXPLAINED;
+
+	if (!log->max_bytes)
+		return;
+	if (wait)
+		cost += COST_WAIT + text_cost(wait->symbol) + text_cost(wait->module) +
+			text_cost(wait->path) + wait->fds_count * 2 * sizeof(*wait->fds) +
+			wait->peer_count * sizeof(*wait->peers);
+	charge_wait(log, log->objects[log->explained[explained].object].space, cost);
+}
+
+static void count_costs_of_waits(struct snap_log *log)
+{
+	log->index->waits = 0;
+	for (size_t i = 0; i < log->words_count; i++)
+		snap_log_charge_words(log, (uint32_t)i);
+	for (size_t i = 0; i < log->object_count; i++)
+		snap_log_charge_object(log, (uint32_t)i);
+	for (size_t i = 0; i < log->socket_count; i++)
+		snap_log_charge_socket(log);
+	for (size_t i = 0; i < log->explained_count; i++)
+		snap_log_charge_explained(log, (uint32_t)i);
+}
+
 /* After a renumbering. */
 void snap_log_count_costs(struct snap_log *log)
 {
@@ -165,6 +233,7 @@ void snap_log_count_costs(struct snap_log *log)
 	for (size_t i = 0; i < log->capture->process_count; i++)
 		if (index->spaces[i].version)
 			account_of(log, log->spaces[i].process)->spaces += index->spaces[i].bytes;
+	count_costs_of_waits(log);
 }
 
 /* ---- what there is room for ---- */
@@ -206,6 +275,34 @@ bool snap_log_has_room_for_thread(const struct snap_log *log, uint32_t process)
 					     log->max_bytes) != SNAP_LOG_NOTHING;
 }
 
+/* One process alone ends at half of what there is; what is left of it is for the small ones. */
+static bool has_room_for_wait(const struct snap_log *log, uint32_t space, uint64_t most)
+{
+	uint64_t own;
+
+	if (!log->max_bytes)
+		return true;
+	own = account_of(log, log->spaces[space].process)->waits;
+	return log->index->waits < most && own < most / 2 &&
+	       (log->index->waits < most / 2 || own < most / 16);
+}
+
+bool snap_log_has_room_for_object(const struct snap_log *log, uint32_t space)
+{
+	return has_room_for_wait(log, space, log->max_bytes / 8);
+}
+
+bool snap_log_has_room_for_socket(const struct snap_log *log)
+{
+	return !log->max_bytes || log->index->waits < log->max_bytes / 8;
+}
+
+/* Comes last, when all objects are there. */
+bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space)
+{
+	return has_room_for_wait(log, space, log->max_bytes / 16 * 3);
+}
+
 static uint64_t cost_of_spaces(const struct snap_log *log)
 {
 	return log->index->space_bytes + log->index->blob_bytes +
@@ -225,9 +322,9 @@ bool snap_log_has_room_for_maps(const struct snap_log *log, uint32_t process)
 
 uint64_t snap_log_cost(const struct snap_log *log)
 {
-	return log->index->things + cost_of_spaces(log) + log->arena.total +
+	return log->index->things + log->index->waits + cost_of_spaces(log) + log->arena.total +
 	       log->capture->arena.total + log->tick_count * (uint64_t)COST_TICK +
-	       log->change_count * (uint64_t)COST_CHANGE;
+	       log->change_count * (uint64_t)COST_CHANGE + log->hold_count * (uint64_t)COST_HOLD;
 }
 
 bool snap_log_is_full(const struct snap_log *log)

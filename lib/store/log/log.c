@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Logs: creation, processes, threads, ticks and changes. See log.h; spaces are in space.c,
- * stacks in stack.c, the end of a ring in forget.c.
+ * stacks in stack.c, what threads wait for in object.c, the end of a ring in forget.c.
  */
 #include "base/buffer.h"
 #include "store/log/index.h"
@@ -93,17 +93,28 @@ static void destroy_index(struct snap_log *log)
 		free(log->ticks - index->tick_gap);
 	if (log->changes)
 		free(log->changes - index->change_gap);
+	if (log->holds)
+		free(log->holds - index->hold_gap);
 	free(index->spaces);
 	snap_hash_table_deinit(&index->frames);
 	snap_hash_table_deinit(&index->stacks);
 	snap_hash_table_deinit(&index->label_sets);
+	snap_hash_table_deinit(&index->words);
+	snap_hash_table_deinit(&index->objects);
+	snap_hash_table_deinit(&index->sockets);
+	snap_hash_table_deinit(&index->explained);
 	free(index->standing);
+	free(index->held);
+	free(index->socket_stamps);
+	free(index->pieces);
+	free(index->piece_bytes);
 	free(index->ids);
 	free(index->accounts);
 	free(index->process_moves.to);
 	free(index->space_moves.to);
 	free(index->thread_moves.to);
 	free(index->stack_moves.to);
+	free(index->object_moves.to);
 	free(index);
 }
 
@@ -125,6 +136,11 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->reasons);
 	free(log->label_sets);
 	free(log->calls);
+	free(log->words);
+	free(log->objects);
+	free(log->held_before);
+	free(log->sockets);
+	free(log->explained);
 	free(log->names);
 	free(log->before);
 	snap_interner_deinit(&log->strings);
@@ -214,9 +230,8 @@ void snap_log_set_limit(struct snap_log *log, uint64_t bytes)
 	log->max_bytes = bytes;
 }
 
-/* Room at the end of an array that loses elements at its beginning, `gap` of them. */
-static bool grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacity, size_t count,
-			    size_t size)
+bool snap_log_grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacity, size_t count,
+			      size_t size)
 {
 	size_t whole = *capacity + *gap;
 	char *base;
@@ -243,15 +258,16 @@ struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_n
 	struct snap_log_index *index = log->index;
 	struct snap_log_tick *tick;
 
-	if (!grow_behind_gap(&log->ticks, &index->tick_gap, &log->tick_capacity, log->tick_count,
-			     sizeof(*log->ticks)))
+	if (!snap_log_grow_behind_gap(&log->ticks, &index->tick_gap, &log->tick_capacity,
+				      log->tick_count, sizeof(*log->ticks)))
 		return snap_error_no_memory();
 	tick = &log->ticks[log->tick_count];
 	/* Time grows strictly, whatever a clock says. */
 	if (log->tick_count && time_ns <= tick[-1].time_ns)
 		time_ns = tick[-1].time_ns + 1;
 	*tick = (struct snap_log_tick){ .time_ns = time_ns,
-					.change_end = log->first_change + log->change_count };
+					.change_end = log->first_change + log->change_count,
+					.hold_end = log->first_hold + log->hold_count };
 	log->tick_count++;
 	index->in_tick = true;
 	return NULL;
@@ -261,7 +277,16 @@ static bool same_standing(const struct snap_log_change *a, const struct snap_log
 {
 	/* How it was taken is told of the first sample only. */
 	return a->stack == b->stack &&
-	       (a->stack == SNAP_LOG_GONE || (a->syscall == b->syscall && a->state == b->state));
+	       (a->stack == SNAP_LOG_GONE ||
+		(a->syscall == b->syscall && a->state == b->state && a->object == b->object));
+}
+
+/* A process that has gone on as another program waits for nothing of the old one. */
+static bool is_own_object(const struct snap_log *log, const struct snap_log_change *change)
+{
+	uint32_t space = log->objects[change->object - 1].space;
+
+	return log->spaces[space].process == log->threads[change->thread].process;
 }
 
 struct stacksnap_error *snap_log_change(struct snap_log *log, const struct snap_log_change *asked)
@@ -273,12 +298,15 @@ struct stacksnap_error *snap_log_change(struct snap_log *log, const struct snap_
 
 	assert(index->in_tick && change.thread < log->thread_count);
 	assert(change.stack == SNAP_LOG_GONE || change.stack < log->stack_count);
+	assert(change.object <= log->object_count);
 	assert(change.state < SNAP_STATE_COUNT && change.taken < SNAP_TAKEN_COUNT);
 	standing = &index->standing[change.thread];
 	if (change.stack == SNAP_LOG_GONE)
 		change = (struct snap_log_change){ .thread = change.thread,
 						   .stack = SNAP_LOG_GONE,
 						   .syscall = -1 };
+	else if (change.object && !is_own_object(log, &change))
+		change.object = 0;
 	if (same_standing(&standing->change, &change))
 		return NULL;
 	begin = log->tick_count > 1 ? log->ticks[log->tick_count - 2].change_end
@@ -291,8 +319,8 @@ struct stacksnap_error *snap_log_change(struct snap_log *log, const struct snap_
 		standing->change = change;
 		return NULL;
 	}
-	if (!grow_behind_gap(&log->changes, &index->change_gap, &log->change_capacity,
-			     log->change_count, sizeof(*log->changes)))
+	if (!snap_log_grow_behind_gap(&log->changes, &index->change_gap, &log->change_capacity,
+				      log->change_count, sizeof(*log->changes)))
 		return snap_error_no_memory();
 	log->changes[log->change_count++] = change;
 	log->ticks[log->tick_count - 1].change_end++;
@@ -342,6 +370,12 @@ size_t snap_log_bytes(const struct snap_log *log)
 	bytes += (log->tick_capacity + index->tick_gap) * sizeof(*log->ticks);
 	bytes += (log->change_capacity + index->change_gap) * sizeof(*log->changes);
 	bytes += log->before_count * sizeof(*log->before);
+	bytes += log->words_capacity * sizeof(*log->words);
+	bytes += log->object_capacity * (sizeof(*log->objects) + sizeof(*index->held));
+	bytes += (log->hold_capacity + index->hold_gap) * sizeof(*log->holds);
+	bytes += log->socket_capacity * sizeof(*log->sockets);
+	bytes += log->explained_capacity * sizeof(*log->explained);
 	bytes += snap_hash_table_bytes(&index->frames) + snap_hash_table_bytes(&index->stacks);
+	bytes += snap_hash_table_bytes(&index->words) + snap_hash_table_bytes(&index->objects);
 	return bytes;
 }

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What pairs of stack and object mean, once each, and which ones have not been explained yet: see
+ * log.h. Knows nothing of who finds that.
+ */
+#include "base/bsearch.h"
+#include "base/buffer.h"
+#include "store/log/index.h"
+
+#include <assert.h>
+
+uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object)
+{
+	return snap_hash_mix((uint64_t)stack << 32 | object);
+}
+
+const struct snap_log_explained *snap_log_explained(const struct snap_log *log, uint32_t stack,
+						    uint32_t object)
+{
+	struct snap_probe probe =
+		snap_hash_table_probe(&log->index->explained, snap_log_hash_pair(stack, object));
+
+	while (snap_probe_next(&probe)) {
+		const struct snap_log_explained *known = &log->explained[probe.number];
+
+		if (known->stack == stack && known->object == object)
+			return known;
+	}
+	return NULL;
+}
+
+/* What it is, without who has it and since when. */
+static const struct snap_wait *copy_wait(struct snap_log *log, const struct snap_wait *from)
+{
+	struct snap_wait bare = *from, *wait = snap_arena_new(&log->arena, struct snap_wait);
+
+	if (bare.has_owner || bare.owner.pid || bare.owner.tid) {
+		bare.owner_lack = SNAP_OWNER_KNOWN;
+		bare.owner = (struct snap_wait_party){ .tid = 0 };
+		bare.has_owner = false;
+	}
+	bare.since_ns = -1;
+	bare.remaining_ns = -1;
+	return wait && snap_wait_copy(&log->strings, &bare, wait) ? wait : NULL;
+}
+
+bool snap_log_index_explained(struct snap_log *log, size_t index)
+{
+	const struct snap_log_explained *explained = &log->explained[index];
+
+	return snap_hash_table_add(&log->index->explained,
+				   snap_log_hash_pair(explained->stack, explained->object), index);
+}
+
+struct stacksnap_error *snap_log_explain(struct snap_log *log, uint32_t stack, uint32_t object,
+					 const struct snap_wait *wait)
+{
+	struct snap_log_explained explained = { stack, object, NULL };
+
+	assert(stack < log->stack_count && object < log->object_count);
+	if (snap_log_explained(log, stack, object))
+		return NULL;
+	if (log->explained_count >= SNAP_LOG_MAX_EXPLAINED) {
+		log->cuts |= SNAP_LOG_CUT_OBJECTS;
+		return NULL;
+	}
+	/* Who asks for what is left does not ask for it again. */
+	if (wait && !snap_log_has_room_for_explained(log, log->objects[object].space)) {
+		log->cuts |= SNAP_LOG_CUT_OBJECTS;
+		wait = NULL;
+	}
+	if (wait)
+		explained.wait = copy_wait(log, wait);
+	if ((wait && !explained.wait) ||
+	    !snap_reserve_array(log->explained, log->explained_capacity, log->explained_count + 1))
+		return snap_error_no_memory();
+	log->explained[log->explained_count] = explained;
+	if (!snap_log_index_explained(log, log->explained_count))
+		return snap_error_no_memory();
+	snap_log_charge_explained(log, (uint32_t)log->explained_count++);
+	return NULL;
+}
+
+/* ---- what is left ---- */
+
+static bool is_left(const struct snap_log *log, const struct snap_log_change *change)
+{
+	return change->object && change->stack != SNAP_LOG_GONE &&
+	       !snap_log_explained(log, change->stack, change->object - 1);
+}
+
+bool snap_log_has_waits_left(const struct snap_log *log)
+{
+	if (!log->object_count || log->explained_count >= SNAP_LOG_MAX_EXPLAINED)
+		return false;
+	for (size_t i = 0; i < log->before_count; i++)
+		if (is_left(log, &log->before[i]))
+			return true;
+	for (size_t i = 0; i < log->change_count; i++)
+		if (is_left(log, &log->changes[i]))
+			return true;
+	return false;
+}
+
+struct pairs {
+	struct snap_log_explained *pairs;
+	size_t count, capacity, most;
+	struct snap_hash_table table;
+};
+
+static void pairs_deinit(struct pairs *pairs)
+{
+	free(pairs->pairs);
+	snap_hash_table_deinit(&pairs->table);
+}
+
+static bool add_pair(struct pairs *pairs, uint32_t stack, uint32_t object)
+{
+	uint64_t hash = snap_log_hash_pair(stack, object);
+	struct snap_probe probe = snap_hash_table_probe(&pairs->table, hash);
+
+	if (pairs->count >= pairs->most)
+		return true;
+	while (snap_probe_next(&probe))
+		if (pairs->pairs[probe.number].stack == stack &&
+		    pairs->pairs[probe.number].object == object)
+			return true;
+	if (!snap_reserve_array(pairs->pairs, pairs->capacity, pairs->count + 1) ||
+	    !snap_hash_table_add(&pairs->table, hash, pairs->count))
+		return false;
+	pairs->pairs[pairs->count++] = (struct snap_log_explained){ stack, object, NULL };
+	return true;
+}
+
+static bool add_pairs(const struct snap_log *log, const struct snap_log_change *changes,
+		      size_t count, struct pairs *pairs)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_left(log, &changes[i]) &&
+		    !add_pair(pairs, changes[i].stack, changes[i].object - 1))
+			return false;
+	return true;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct snap_log_explained *left = a, *right = b;
+
+	return snap_compare(left->stack, right->stack) ?: snap_compare(left->object, right->object);
+}
+
+struct stacksnap_error *snap_log_waits_left(const struct snap_log *log,
+					    struct snap_log_explained **ret, size_t *count_ret)
+{
+	_cleanup_(pairs_deinit) struct pairs pairs = { .most = SNAP_LOG_MAX_EXPLAINED -
+							       log->explained_count };
+
+	if (!add_pairs(log, log->before, log->before_count, &pairs) ||
+	    !add_pairs(log, log->changes, log->change_count, &pairs))
+		return snap_error_no_memory();
+	if (pairs.count)
+		qsort(pairs.pairs, pairs.count, sizeof(*pairs.pairs), compare_pairs);
+	*count_ret = pairs.count;
+	*ret = snap_take_ptr(pairs.pairs);
+	return NULL;
+}
