@@ -12,6 +12,7 @@
 #include "render/view/elide.h"
 #include "render/view/figures.h"
 #include "render/view/profile.h"
+#include "render/wait/table.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -307,7 +308,7 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 		fprintf(out, "%s\n", why);
 }
 
-struct stacksnap_error *snap_render_summary(const struct snap_recording *recording,
+struct stacksnap_error *snap_render_figures(const struct snap_recording *recording,
 					    const struct snap_options *options, FILE *out)
 {
 	_cleanup_(summary_deinit) struct summary summary = { .options = options };
@@ -321,6 +322,18 @@ struct stacksnap_error *snap_render_summary(const struct snap_recording *recordi
 		return err;
 	print_figures(&summary, recording, out);
 	return print_rows(&summary, out);
+}
+
+struct stacksnap_error *snap_render_summary(const struct snap_recording *recording,
+					    const struct snap_options *options, FILE *out)
+{
+	_cleanup_(snap_sheet_deinit) struct snap_sheet lines;
+	struct stacksnap_error *err = snap_render_figures(recording, options, out);
+
+	snap_sheet_init(&lines, options, out);
+	/* Whatever the report that stands elsewhere has. */
+	lines.color = false;
+	return err ? err : snap_waited_put_table(&lines, options, recording);
 }
 
 struct stacksnap_error *snap_render_stats(const struct snap_recording *recording, FILE *out)

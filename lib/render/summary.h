@@ -14,6 +14,10 @@
 #include <stdio.h>
 
 /* Rates, ticks, share of the time stopped, samples; the top functions of each state. */
+struct stacksnap_error *snap_render_figures(const struct snap_recording *recording,
+					    const struct snap_options *options,
+					    FILE *out) _must_check_;
+/* The same, and time by wait. */
 struct stacksnap_error *snap_render_summary(const struct snap_recording *recording,
 					    const struct snap_options *options,
 					    FILE *out) _must_check_;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The text report: head, tree of processes, and the two other views of it
- * (--flat, --summary). A recording is a snapshot whose stacks have samples, behind its summary.
+ * (--flat, --summary). A recording is a snapshot whose stacks have samples, between its figures
+ * and what its threads waited for.
  * Lines are line.c, processes node.c, stacks stack.c. All is gone through twice, to
  * find the column of the right parts and to write.
  */
@@ -14,6 +15,7 @@
 #include "render/text/top.h"
 #include "render/view/recorded.h"
 #include "render/view/walk.h"
+#include "render/wait/table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -445,8 +447,9 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 	text_init(&text, &groups.snapshot, options, out);
 	text.stacks.samples = groups.samples ? groups.samples : 1;
 	snap_text_head(&text.lines, options, &groups.snapshot, false);
-	err = snap_render_summary(recording, options, out);
+	err = snap_render_figures(recording, options, out);
 	if (err)
 		return err;
-	return put_measured(&text, out);
+	err = put_measured(&text, out);
+	return err ? err : snap_waited_put_table(&text.lines, options, recording);
 }

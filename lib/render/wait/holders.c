@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See holders.h. */
+#include "render/wait/holders.h"
+
+#include "base/buffer.h"
+
+#include <string.h>
+
+/*
+ * A thread may have a million locks in a file that somebody made up, and each of them asks for all
+ * of its runs: beyond so many it is told who had a lock, but not where that thread stood.
+ */
+enum { MOST_STEPS = 1 << 26 };
+
+struct stacksnap_error *snap_holders_init(struct snap_holders *holders,
+					  const struct snap_recording *recording)
+{
+	*holders = (struct snap_holders){ .recording = recording, .steps = MOST_STEPS };
+	snap_arena_init(&holders->arena);
+	snap_interner_init(&holders->names, &holders->arena);
+	holders->functions = calloc(recording->stack_count + 1, sizeof(*holders->functions));
+	holders->looked_at = calloc(recording->stack_count + 1, sizeof(*holders->looked_at));
+	holders->lists = calloc(recording->wait_count + 1, sizeof(*holders->lists));
+	if (!holders->functions || !holders->looked_at || !holders->lists)
+		return snap_error_no_memory();
+	return NULL;
+}
+
+void snap_holders_deinit(struct snap_holders *holders)
+{
+	free(holders->functions);
+	free(holders->looked_at);
+	free(holders->lists);
+	snap_interner_deinit(&holders->names);
+	snap_arena_deinit(&holders->arena);
+}
+
+/* ---- where a thread stands ---- */
+
+/* NULL: no function of its own is known. */
+static const char *own_function(const struct snap_recorded_stack *stack)
+{
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct snap_frame *frame = stack->frames[i];
+
+		for (size_t k = 0; k < frame->entry_count; k++) {
+			const struct snap_entry *entry = &frame->entries[k];
+
+			if (entry->function && !entry->system && !entry->kernel)
+				return entry->function;
+		}
+	}
+	return NULL;
+}
+
+/* False without memory. */
+static bool find_function(struct snap_holders *holders, uint32_t stack, const char **ret)
+{
+	if (!holders->looked_at[stack]) {
+		const char *function = own_function(&holders->recording->stacks[stack]);
+
+		if (function) {
+			function = snap_intern(&holders->names, function, strlen(function));
+			if (!function)
+				return false;
+		}
+		holders->functions[stack] = function;
+		holders->looked_at[stack] = true;
+	}
+	*ret = holders->functions[stack];
+	return true;
+}
+
+/* ---- who had it ---- */
+
+struct list {
+	struct snap_held *items;
+	size_t count, capacity;
+};
+
+static void list_deinit(struct list *list)
+{
+	free(list->items);
+}
+
+static bool add_held(struct list *list, const struct snap_held *held)
+{
+	struct snap_held *before = list->count ? &list->items[list->count - 1] : NULL;
+
+	if (before && before->last + 1 == held->first && before->track == held->track &&
+	    before->tid == held->tid && before->lack == held->lack &&
+	    before->function == held->function) {
+		before->last = held->last;
+		return true;
+	}
+	if (!snap_reserve_array(list->items, list->capacity, list->count + 1))
+		return false;
+	list->items[list->count++] = *held;
+	return true;
+}
+
+/* The first run of a track that is not over at a tick; run_count: none. */
+static size_t first_run(const struct snap_track *track, uint32_t tick)
+{
+	size_t low = 0, high = track->run_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (track->runs[middle].last < tick)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What the thread did from tick `first` to tick `last`, in which it had it. */
+static bool add_track(struct snap_holders *holders, struct list *list, size_t number,
+		      uint32_t first, uint32_t last)
+{
+	const struct snap_track *track = &holders->recording->tracks[number];
+	struct snap_held held = {
+		.first = first, .last = last, .track = number, .tid = track->tid
+	};
+
+	for (size_t i = first_run(track, first);
+	     i < track->run_count && track->runs[i].first <= last && holders->steps; i++) {
+		const struct snap_run *run = &track->runs[i];
+
+		holders->steps--;
+		held.function = NULL;
+		held.last = run->first - 1;
+		if (run->first > held.first && !add_held(list, &held))
+			return false;
+		held.first = run->first > held.first ? run->first : held.first;
+		held.last = run->last < last ? run->last : last;
+		if (!find_function(holders, run->stack, &held.function) || !add_held(list, &held))
+			return false;
+		if (held.last == last)
+			return true;
+		held.first = held.last + 1;
+	}
+	held.last = last;
+	held.function = NULL;
+	return add_held(list, &held);
+}
+
+/* Whether the owner is known, and can never release it. */
+static bool is_lost(enum snap_owner_lack lack)
+{
+	return lack == SNAP_OWNER_EXITED || lack == SNAP_OWNER_AT_FORK || lack == SNAP_OWNER_DIED;
+}
+
+static bool make_list(struct snap_holders *holders, const struct snap_recorded_wait *wait,
+		      struct list *list)
+{
+	uint32_t next = 0;
+
+	for (size_t i = 0; i < wait->hold_count; i++) {
+		const struct snap_recorded_hold *hold = &wait->holds[i];
+		bool fine = true;
+
+		if (hold->first < next || hold->last < hold->first || hold->last == UINT32_MAX)
+			continue;
+		next = hold->last + 1;
+		if (hold->lack == SNAP_OWNER_KNOWN && hold->track < holders->recording->track_count)
+			fine = add_track(holders, list, hold->track, hold->first, hold->last);
+		else if (hold->tid && (hold->lack == SNAP_OWNER_KNOWN || is_lost(hold->lack)))
+			fine = add_held(list, &(struct snap_held){ .first = hold->first,
+								   .last = hold->last,
+								   .track = SIZE_MAX,
+								   .tid = hold->tid,
+								   .lack = hold->lack });
+		if (!fine)
+			return false;
+	}
+	return true;
+}
+
+const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait)
+{
+	struct snap_held_list *result = &holders->lists[wait];
+	_cleanup_(list_deinit) struct list list = { .count = 0 };
+
+	if (result->items)
+		return result;
+	if (!make_list(holders, &holders->recording->waits[wait], &list))
+		return NULL;
+	result->items = list.count ? snap_arena_memdup(&holders->arena, list.items,
+						       list.count * sizeof(*list.items))
+				   : snap_arena_new(&holders->arena, struct snap_held);
+	result->count = list.count;
+	return result->items ? result : NULL;
+}

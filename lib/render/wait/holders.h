@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who had what threads of a recording waited for, and what that thread did meanwhile: the innermost
+ * function of its own at each tick.
+ *
+ * Made once for each wait that is asked for. Texts are raw bytes of the recording; equal text is
+ * the same pointer. Knows nothing of who waited, and of no format.
+ */
+#ifndef SNAP_RENDER_WAIT_HOLDERS_H
+#define SNAP_RENDER_WAIT_HOLDERS_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "model/recording.h"
+
+/* From tick `first` to tick `last` one thread had it, and stood in one function. */
+struct snap_held {
+	uint32_t first, last;
+	size_t track; /* index in tracks; SIZE_MAX: not in the recording */
+	pid_t tid;
+	enum snap_owner_lack
+		lack;         /* KNOWN; else why `tid` has it for ever: EXITED, AT_FORK, DIED */
+	const char *function; /* NULL: it has none of its own, or was not sampled */
+};
+
+/* In order, not overlapping; between them nobody is known to have had it. */
+struct snap_held_list {
+	const struct snap_held *items; /* NULL: not made yet */
+	size_t count;
+};
+
+struct snap_holders {
+	const struct snap_recording *recording;
+	struct snap_arena arena;
+	struct snap_interner names;
+	const char **functions;       /* of each stack: its own function, see `looked_at` */
+	bool *looked_at;              /* at the stack */
+	struct snap_held_list *lists; /* of each wait */
+	size_t steps;                 /* that may still be taken, see holders.c */
+};
+
+/* NO_MEMORY. Released by snap_holders_deinit() in any case. */
+struct stacksnap_error *snap_holders_init(struct snap_holders *holders,
+					  const struct snap_recording *recording) _must_check_;
+void snap_holders_deinit(struct snap_holders *holders);
+
+/* Of a wait's number in the recording; NULL without memory. */
+const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See object.h. */
+#include "render/wait/object.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool snap_waited_is_connection(const struct snap_wait *wait)
+{
+	return wait->kind >= SNAP_WAIT_UNIX && wait->kind <= SNAP_WAIT_UDP && wait->remote &&
+	       !snap_same_text(wait->variant, "accept");
+}
+
+/* "recv" and "send" need no word: the object says it. */
+static const char *word_before(const struct snap_wait *wait)
+{
+	if (snap_same_text(wait->variant, "accept"))
+		return "accept on ";
+	return snap_same_text(wait->variant, "connect") ? "connect to " : "";
+}
+
+/* What it is for where that has no name: "epoll: 2 descriptors", "sleep"; malloc'ed. */
+static char *nameless_text(const struct snap_wait *wait)
+{
+	char *line;
+
+	if (wait->kind == SNAP_WAIT_SLEEP)
+		return strdup(snap_wait_kind_word(wait->kind));
+	line = snap_wait_line(wait, false);
+	if (!line || *line)
+		return line;
+	free(line);
+	return strdup(snap_wait_kind_word(wait->kind));
+}
+
+char *snap_waited_text(const struct snap_wait *wait)
+{
+	_cleanup_free_ char *object = snap_wait_object(wait);
+	char *text;
+
+	if (!object)
+		return NULL;
+	if (!*object)
+		return nameless_text(wait);
+	return asprintf(&text, "%s%s", word_before(wait), object) < 0 ? NULL : text;
+}
+
+char *snap_waited_connection_text(const struct snap_wait *wait, bool by_local)
+{
+	const char *end = by_local ? wait->local : wait->remote;
+	char *text;
+
+	return asprintf(&text, "%s%s %s %.*s", word_before(wait), snap_wait_kind_word(wait->kind),
+			by_local ? "at" : "->", SNAP_MAX_SOCKET_NAME, end) < 0
+		       ? NULL
+		       : text;
+}
+
+bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
+{
+	const struct snap_wait *wait = recorded->wait;
+
+	for (size_t i = 0; i < recorded->hold_count; i++)
+		if (recorded->holds[i].tid)
+			return true;
+	switch (wait->kind) {
+	case SNAP_WAIT_NONE:
+	case SNAP_WAIT_CONDITION:
+	case SNAP_WAIT_SEMAPHORE:
+	case SNAP_WAIT_FUTEX:
+	case SNAP_WAIT_ATOMIC:
+	case SNAP_WAIT_PARK:
+	case SNAP_WAIT_CHANNEL:
+	case SNAP_WAIT_RUNTIME:
+	case SNAP_WAIT_SLEEP:
+	case SNAP_WAIT_SIGNAL:
+	case SNAP_WAIT_TTY:
+	case SNAP_WAIT_EVENTFD:
+	case SNAP_WAIT_TIMERFD:
+	case SNAP_WAIT_SIGNALFD:
+	case SNAP_WAIT_INOTIFY:
+	case SNAP_WAIT_USERFAULTFD:
+	case SNAP_WAIT_MQUEUE:
+	case SNAP_WAIT_IO_URING:
+	case SNAP_WAIT_POLL:
+	case SNAP_WAIT_SELECT:
+	case SNAP_WAIT_EPOLL:
+	case SNAP_WAIT_MSGQUEUE:
+	case SNAP_WAIT_SYSV_SEMAPHORE:
+	case SNAP_WAIT_SYSCALL:
+	case SNAP_WAIT_KINDS:
+		return false;
+	case SNAP_WAIT_UNIX:
+	case SNAP_WAIT_TCP:
+	case SNAP_WAIT_UDP:
+	case SNAP_WAIT_SOCKET:
+		return !snap_same_text(wait->variant, "accept");
+	default:
+		return true;
+	}
+}

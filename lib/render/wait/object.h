@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What threads of a recording waited for, by its name: one text for all who waited for the same.
+ * Texts are raw bytes of the target. Knows no times.
+ */
+#ifndef SNAP_RENDER_WAIT_OBJECT_H
+#define SNAP_RENDER_WAIT_OBJECT_H
+
+#include "model/recording.h"
+
+/* A socket with an end on the other side that is known by its address. */
+bool snap_waited_is_connection(const struct snap_wait *wait);
+
+/*
+ * "mutex ledger_lock", "accept on tcp 0.0.0.0:80", and where it has no name what is known of it:
+ * "epoll: 2 descriptors", "sleep". Never empty; malloc'ed; NULL without memory.
+ */
+char *snap_waited_text(const struct snap_wait *wait);
+
+/*
+ * All connections to one peer: "tcp -> 10.0.0.9:5432"; with `by_local` those of one own end: "tcp at
+ * 0.0.0.0:80". The same.
+ */
+char *snap_waited_connection_text(const struct snap_wait *wait, bool by_local);
+
+/*
+ * Whether somebody is known to have had it, or else somebody is there who must act. Threads that
+ * wait for work do so mostly at a condition or a semaphore, which keep no owner.
+ */
+bool snap_waited_is_owed(const struct snap_recorded_wait *recorded);
+
+#endif

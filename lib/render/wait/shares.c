@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See shares.h. */
+#include "render/wait/shares.h"
+
+#include "base/buffer.h"
+
+#include <string.h>
+
+/* Walks stretches of one wait: how many threads wait at each tick. */
+struct sweep {
+	const uint32_t *begins, *ends; /* sorted */
+	size_t count, begin, end;
+	uint64_t active, samples;
+	uint32_t at;
+};
+
+/* Up to tick `until`, without it. */
+static void sweep_to(struct sweep *sweep, uint32_t until)
+{
+	while (sweep->at < until) {
+		uint32_t next = until;
+
+		while (sweep->begin < sweep->count && sweep->begins[sweep->begin] <= sweep->at) {
+			sweep->begin++;
+			sweep->active++;
+		}
+		while (sweep->end < sweep->count && sweep->ends[sweep->end] <= sweep->at) {
+			sweep->end++;
+			sweep->active--;
+		}
+		if (sweep->begin < sweep->count && sweep->begins[sweep->begin] < next)
+			next = sweep->begins[sweep->begin];
+		if (sweep->end < sweep->count && sweep->ends[sweep->end] < next)
+			next = sweep->ends[sweep->end];
+		sweep->samples += sweep->active * (next - sweep->at);
+		sweep->at = next;
+	}
+}
+
+void snap_shares_deinit(struct snap_shares *shares)
+{
+	free(shares->items);
+}
+
+static int by_number(const void *left, const void *right)
+{
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static bool add_share(struct snap_shares *shares, const struct snap_held *held, uint64_t samples)
+{
+	if (!samples)
+		return true;
+	if (!snap_reserve_array(shares->items, shares->capacity, shares->count + 1))
+		return false;
+	shares->items[shares->count++] = (struct snap_share){ .function = held->function,
+							      .lack = held->lack,
+							      .track = held->track,
+							      .tid = held->tid,
+							      .samples = samples };
+	return true;
+}
+
+bool snap_shares_add(struct snap_shares *shares, const struct snap_held_list *held,
+		     const struct snap_waited_stretch *stretches, size_t count)
+{
+	_cleanup_free_ uint32_t *ticks = malloc((2 * count + 1) * sizeof(*ticks));
+	struct sweep sweep = { .begins = ticks, .ends = ticks + count, .count = count };
+
+	if (!ticks)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		ticks[i] = stretches[i].first;
+		ticks[count + i] = stretches[i].end;
+	}
+	qsort(ticks, count, sizeof(*ticks), by_number);
+	qsort(ticks + count, count, sizeof(*ticks), by_number);
+	for (size_t i = 0; i < held->count; i++) {
+		uint64_t before;
+
+		sweep_to(&sweep, held->items[i].first);
+		before = sweep.samples;
+		sweep_to(&sweep, held->items[i].last + 1);
+		if (!add_share(shares, &held->items[i], sweep.samples - before))
+			return false;
+	}
+	return true;
+}
+
+static int compare_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
+}
+
+static int by_function(const void *left, const void *right)
+{
+	const struct snap_share *a = left, *b = right;
+	int order = compare_text(a->function, b->function);
+
+	if (order)
+		return order;
+	if (a->lack != b->lack)
+		return a->lack < b->lack ? -1 : 1;
+	if (a->track != b->track)
+		return a->track < b->track ? -1 : 1;
+	return (a->tid > b->tid) - (a->tid < b->tid);
+}
+
+static int by_time(const void *left, const void *right)
+{
+	const struct snap_waited_holder *a = left, *b = right;
+
+	if (a->samples != b->samples)
+		return a->samples > b->samples ? -1 : 1;
+	return compare_text(a->function, b->function) ?: (int)a->lack - (int)b->lack;
+}
+
+/* Shares of one thread in one function become one. */
+static void merge_shares(struct snap_shares *shares)
+{
+	size_t count = 0;
+
+	if (shares->count)
+		qsort(shares->items, shares->count, sizeof(*shares->items), by_function);
+	for (size_t i = 0; i < shares->count; i++) {
+		if (count && by_function(&shares->items[count - 1], &shares->items[i]) == 0)
+			shares->items[count - 1].samples += shares->items[i].samples;
+		else
+			shares->items[count++] = shares->items[i];
+	}
+	shares->count = count;
+}
+
+/* The holder of shares from one on that are of one function; where those of the next one begin. */
+static size_t make_holder(const struct snap_recording *recording, const struct snap_shares *shares,
+			  size_t begin, struct snap_waited_holder *holder)
+{
+	const struct snap_share *most = &shares->items[begin];
+	size_t end = begin;
+
+	*holder = (struct snap_waited_holder){ .function = most->function, .lack = most->lack };
+	for (; end < shares->count && shares->items[end].function == holder->function &&
+	       shares->items[end].lack == holder->lack;
+	     end++) {
+		const struct snap_share *share = &shares->items[end];
+
+		holder->threads++;
+		holder->samples += share->samples;
+		most = share->samples > most->samples ? share : most;
+	}
+	holder->tid = most->tid;
+	if (most->track != SIZE_MAX) {
+		const struct snap_track *track = &recording->tracks[most->track];
+
+		holder->name = track->name;
+		holder->pid = recording->processes[track->process].node->pid;
+	}
+	return end;
+}
+
+int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t samples)
+{
+	int64_t ns;
+
+	/* A file may hold any. */
+	if (__builtin_mul_overflow(samples, snap_recording_weight(recording), &ns))
+		ns = INT64_MAX;
+	return ns;
+}
+
+bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *recording,
+		      struct snap_arena *arena, size_t most, struct snap_waited_row *row)
+{
+	_cleanup_free_ struct snap_waited_holder *all = calloc(shares->count + 1, sizeof(*all));
+	uint64_t others = 0, known = 0;
+
+	if (!all)
+		return false;
+	merge_shares(shares);
+	for (size_t i = 0; i < shares->count; row->holder_total++)
+		i = make_holder(recording, shares, i, &all[row->holder_total]);
+	qsort(all, row->holder_total, sizeof(*all), by_time);
+	row->holder_count = row->holder_total < most ? row->holder_total : most;
+	for (size_t i = 0; i < row->holder_total; i++) {
+		all[i].ns = snap_waited_ns(recording, all[i].samples);
+		known += all[i].samples;
+		others += i < row->holder_count ? 0 : all[i].samples;
+		if (i < row->holder_count && all[i].function)
+			all[i].function = snap_arena_strdup(arena, all[i].function);
+	}
+	row->other_ns = snap_waited_ns(recording, others);
+	row->nobody_ns = snap_waited_ns(recording, known < row->samples ? row->samples - known : 0);
+	row->holders = snap_arena_memdup(arena, all, (row->holder_count + 1) * sizeof(*all));
+	return row->holders;
+}

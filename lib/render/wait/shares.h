@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who had an object of a recording while threads waited for it: waits of many threads and the time
+ * line of one owner, multiplied. A part of waited.c.
+ */
+#ifndef SNAP_RENDER_WAIT_SHARES_H
+#define SNAP_RENDER_WAIT_SHARES_H
+
+#include "render/wait/holders.h"
+#include "render/wait/waited.h"
+
+/* A time in which a thread waited: [first, end) of ticks. */
+struct snap_waited_stretch {
+	uint32_t first, end;
+};
+
+/* One thread in one function that had an object. */
+struct snap_share {
+	const char *function;
+	enum snap_owner_lack lack;
+	size_t track;
+	pid_t tid;
+	uint64_t samples; /* of those who waited meanwhile */
+};
+
+/* All zero: empty. */
+struct snap_shares {
+	struct snap_share *items;
+	size_t count, capacity;
+};
+
+void snap_shares_deinit(struct snap_shares *shares);
+
+/* Adds those of one object; `stretches` in any order. False without memory. */
+bool snap_shares_add(struct snap_shares *shares, const struct snap_held_list *held,
+		     const struct snap_waited_stretch *stretches, size_t count) _must_check_;
+
+/*
+ * The holders of a row whose samples are known, of which at most so many are listed; in the arena.
+ * False without memory.
+ */
+bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *recording,
+		      struct snap_arena *arena, size_t most,
+		      struct snap_waited_row *row) _must_check_;
+
+/* What so many samples are in time. */
+int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t samples);
+
+#endif

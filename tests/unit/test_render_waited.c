@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Time by wait, with sums that were made by hand: see waited_recording.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "golden.h"
+#include "render/summary.h"
+#include "render/wait/holders.h"
+#include "render/wait/waited.h"
+#include "waited_recording.h"
+
+enum { MS = 1000000 };
+
+static const struct snap_waited_most all = { .owed = 100, .idle = 100, .holders = 10 };
+
+static struct snap_waited waited_of(const struct waited_bed *bed, struct snap_waited_most most)
+{
+	struct snap_options options = { .utf8 = true };
+	struct snap_waited waited;
+
+	assert_null(snap_waited_init(&waited, &bed->recording, &options, most));
+	return waited;
+}
+
+static void check_row(const struct snap_waited_row *row, const char *text, int64_t ms,
+		      int64_t longest_ms, size_t threads)
+{
+	assert_string_equal(row->text, text);
+	assert_int_equal(row->ns, ms * MS);
+	assert_int_equal(row->longest_ns, longest_ms * MS);
+	assert_int_equal(row->threads, threads);
+}
+
+static void test_rows(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	waited = waited_of(&bed, all);
+	assert_int_equal(waited.owed.row_count, 5);
+	assert_int_equal(waited.owed.row_total, 5);
+	assert_int_equal(waited.owed.ns, 4200 * (int64_t)MS);
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 2000, 1000, 3);
+	check_row(&waited.owed.rows[1], "tcp -> 10.0.0.9:5432 (3 connections)", 1200, 1000, 2);
+	check_row(&waited.owed.rows[2], "mutex cache_lock", 500, 300, 1);
+	check_row(&waited.owed.rows[3], "mutex log_lock", 400, 400, 1);
+	check_row(&waited.owed.rows[4], "mutex helper_lock", 100, 100, 1);
+	assert_int_equal(waited.owed.rows[4].process, 1);
+	assert_int_equal(waited.idle.row_count, 3);
+	assert_int_equal(waited.idle.ns, 2700 * (int64_t)MS);
+	check_row(&waited.idle.rows[0], "epoll: 1 eventfd", 1000, 1000, 1);
+	check_row(&waited.idle.rows[1], "sleep", 900, 900, 1);
+	check_row(&waited.idle.rows[2], "sleep", 800, 800, 1);
+	snap_waited_deinit(&waited);
+}
+
+static void check_holder(const struct snap_waited_row *row, size_t number, const char *function,
+			 pid_t tid, const char *name, int64_t ms)
+{
+	const struct snap_waited_holder *holder = &row->holders[number];
+
+	if (function)
+		assert_string_equal(holder->function, function);
+	else
+		assert_null(holder->function);
+	assert_int_equal(holder->tid, tid);
+	if (name)
+		assert_string_equal(holder->name, name);
+	else
+		assert_null(holder->name);
+	assert_int_equal(holder->ns, ms * MS);
+	assert_int_equal(holder->threads, 1);
+}
+
+/* Two wait at each tick: the one for 40 ticks, the other for 50, nobody known for ten. */
+static void test_holders(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	waited = waited_of(&bed, all);
+	assert_true(waited.owed.rows[0].keeps_owner);
+	assert_int_equal(waited.owed.rows[0].holder_count, 2);
+	check_holder(&waited.owed.rows[0], 0, "audit", 102, "worker-2", 1000);
+	check_holder(&waited.owed.rows[0], 1, "charge_order", 101, "worker-1", 800);
+	assert_int_equal(waited.owed.rows[0].nobody_ns, 200 * MS);
+	/* Of a thread that is not in the recording its number is all. */
+	assert_int_equal(waited.owed.rows[2].holder_count, 1);
+	check_holder(&waited.owed.rows[2], 0, NULL, 999, NULL, 500);
+	assert_int_equal(waited.owed.rows[2].nobody_ns, 0);
+	/* One that has exited has it for ever. */
+	assert_int_equal(waited.owed.rows[3].holder_count, 1);
+	check_holder(&waited.owed.rows[3], 0, NULL, 77, NULL, 400);
+	assert_int_equal(waited.owed.rows[3].holders[0].lack, SNAP_OWNER_EXITED);
+	assert_false(waited.owed.rows[1].keeps_owner);
+	assert_false(waited.owed.rows[4].keeps_owner);
+	snap_waited_deinit(&waited);
+}
+
+/* What is not listed is counted. */
+static void test_few_holders(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	waited = waited_of(&bed, (struct snap_waited_most){ .owed = 1, .idle = 0, .holders = 1 });
+	assert_int_equal(waited.owed.row_count, 1);
+	assert_int_equal(waited.owed.row_total, 5);
+	assert_int_equal(waited.owed.other_ns, 2200 * (int64_t)MS);
+	assert_int_equal(waited.owed.rows[0].holder_count, 1);
+	assert_int_equal(waited.owed.rows[0].holder_total, 2);
+	assert_int_equal(waited.owed.rows[0].other_ns, 800 * MS);
+	assert_int_equal(waited.idle.row_count, 0);
+	assert_int_equal(waited.idle.row_total, 3);
+	assert_int_equal(waited.idle.other_ns, 2700 * (int64_t)MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Two threads in one function: that which had it longer is named. */
+static void test_holders_of_one_function(void **state _unused_)
+{
+	struct snap_recorded_hold holds[] = {
+		{ .first = 0, .last = 9, .track = 1, .tid = 101 },
+		{ .first = 10, .last = 39, .track = 2, .tid = 102 },
+	};
+	struct waited_bed bed;
+	struct snap_waited waited;
+	const struct snap_waited_holder *holder;
+
+	waited_set_up(&bed);
+	bed.runs[4].stack = CHARGES;
+	bed.runs[4].wait = NO_WAIT;
+	bed.waits[LEDGER - 1].holds = holds;
+	bed.waits[LEDGER - 1].hold_count = 2;
+	waited = waited_of(&bed, all);
+	holder = &waited.owed.rows[0].holders[0];
+	assert_int_equal(waited.owed.rows[0].holder_count, 1);
+	assert_string_equal(holder->function, "charge_order");
+	assert_int_equal(holder->threads, 2);
+	assert_string_equal(holder->name, "worker-2");
+	assert_int_equal(holder->ns, 400 * MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Many processes: each has a row before one has three. */
+static void test_no_process_is_starved(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	waited = waited_of(&bed, (struct snap_waited_most){ .owed = 4, .idle = 9, .holders = 1 });
+	assert_int_equal(waited.owed.row_count, 4);
+	check_row(&waited.owed.rows[2], "mutex cache_lock", 500, 300, 1);
+	check_row(&waited.owed.rows[3], "mutex helper_lock", 100, 100, 1);
+	assert_int_equal(waited.owed.other_ns, 400 * MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Connections of a server are those of its own end. */
+static void test_clients_are_one_row(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	for (int i = DATABASE_1; i <= DATABASE_3; i++)
+		bed.kinds[i - 1].local = "10.0.0.4:80";
+	bed.kinds[DATABASE_2 - 1].remote = "10.0.0.7:40001";
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[1], "tcp at 10.0.0.4:80 (3 connections)", 1200, 1000, 2);
+	/* New ones are owed by nobody, and one alone is called as elsewhere. */
+	for (int i = DATABASE_1; i <= DATABASE_3; i++)
+		bed.kinds[i - 1].remote = NULL;
+	bed.kinds[DATABASE_1 - 1].variant = "accept";
+	snap_waited_deinit(&waited);
+	waited = waited_of(&bed, all);
+	check_row(&waited.idle.rows[3], "accept on tcp 10.0.0.4:80", 500, 500, 1);
+	snap_waited_deinit(&waited);
+}
+
+/* Figures of a file that nobody wrote: the row is there, the rest is not believed. */
+static void test_holds_that_lie(void **state _unused_)
+{
+	struct snap_recorded_hold holds[] = {
+		{ .first = 10, .last = 5, .track = 1 },
+		{ .first = 20, .last = 29, .track = 1000000, .tid = 5 },
+		{ .first = 0, .last = 99, .track = 2, .tid = 102 },
+		{ .first = 30, .last = 4000000000, .track = SIZE_MAX, .tid = 6 },
+		{ .first = 31, .last = UINT32_MAX, .track = 1, .tid = 7 },
+	};
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.waits[LEDGER - 1].holds = holds;
+	bed.waits[LEDGER - 1].hold_count = SNAP_ARRAY_SIZE(holds);
+	bed.runs[0].wait = 4000000000;
+	waited = waited_of(&bed, all);
+	assert_int_equal(waited.owed.rows[0].holder_count, 1);
+	assert_int_equal(waited.owed.rows[0].holders[0].threads, 2);
+	assert_int_equal(waited.owed.rows[0].holders[0].ns, 1600 * MS);
+	assert_int_equal(waited.owed.rows[0].nobody_ns, 400 * MS);
+	snap_waited_deinit(&waited);
+}
+
+/* As sure as elsewhere; and not at all where nobody asked, or nothing was looked at. */
+static void test_what_is_told(void **state _unused_)
+{
+	struct snap_options no = { .explain = SNAP_EXPLAIN_NO },
+			    guesses = { .explain = SNAP_EXPLAIN_ALL };
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.kinds[LEDGER - 1].confidence = SNAP_WAIT_IS_GUESS;
+	waited = waited_of(&bed, all);
+	assert_int_equal(waited.owed.row_total, 4);
+	snap_waited_deinit(&waited);
+	assert_null(snap_waited_init(&waited, &bed.recording, &guesses, all));
+	assert_int_equal(waited.owed.row_total, 5);
+	snap_waited_deinit(&waited);
+	assert_null(snap_waited_init(&waited, &bed.recording, &no, all));
+	assert_false(snap_waited_has_rows(&waited));
+	snap_waited_deinit(&waited);
+	bed.recording.explains = false;
+	waited = waited_of(&bed, all);
+	assert_false(snap_waited_has_rows(&waited));
+	snap_waited_deinit(&waited);
+}
+
+/* Not inlined: gcc 12 takes the text of a memory stream for the pointer that it was stored by. */
+static __attribute__((noinline)) char *
+text_of(struct stacksnap_error *(*renderer)(const struct snap_recording *,
+					    const struct snap_options *, FILE *),
+	const struct snap_recording *recording, const struct snap_options *options)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_null(renderer(recording, options, out));
+	fclose(out);
+	return text;
+}
+
+static void test_text(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE,
+					.utf8 = true };
+	struct waited_bed bed;
+	_cleanup_free_ char *report = NULL, *summary = NULL, *without = NULL;
+
+	waited_set_up(&bed);
+	report = text_of(snap_render_text_recording, &bed.recording, &options);
+	golden_check("waited.txt", report);
+	summary = text_of(snap_render_summary, &bed.recording, &options);
+	assert_non_null(strstr(summary, "\n\n  share      time   longest  threads  time by wait\n"
+					" 47.6 %    2.00 s    1.00 s        3  mutex ledger_lock"));
+	/* The table is at the end of both, once. */
+	assert_string_equal(strstr(summary, "time by wait"), strstr(report, "time by wait"));
+	bed.recording.wait_count = 0;
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(bed.runs); i++)
+		bed.runs[i].wait = 0;
+	without = text_of(snap_render_summary, &bed.recording, &options);
+	assert_null(strstr(without, "by wait"));
+}
+
+/* Texts of the target are escaped, and lines are as wide as the terminal. */
+static void test_hostile_text(void **state _unused_)
+{
+	struct snap_options options = { .width = 80 };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL;
+
+	waited_set_up(&bed);
+	bed.kinds[LEDGER - 1].symbol = "evil\033[2J\nlock\xc3\xa9";
+	bed.tracks[2].name = "worker\033[1m";
+	bed.nodes[0].name = "ba\nnk";
+	text = text_of(snap_render_summary, &bed.recording, &options);
+	assert_non_null(strstr(text, "  mutex evil\\x1b[2J\\x0alock\\xc3\\xa9  in b...\n"));
+	assert_non_null(strstr(text, "  held by 102 worker\\x1b[1m (in audit)\n"));
+	for (const char *p = text; *p; p++)
+		assert_true(*p == '\n' || (*p >= ' ' && *p <= '~'));
+	for (const char *line = strstr(text, "time by wait\n"); line; line = strchr(line + 1, '\n'))
+		assert_true(strcspn(line + 1, "\n") <= 80);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_holders),
+		cmocka_unit_test(test_few_holders),
+		cmocka_unit_test(test_holders_of_one_function),
+		cmocka_unit_test(test_no_process_is_starved),
+		cmocka_unit_test(test_clients_are_one_row),
+		cmocka_unit_test(test_holds_that_lie),
+		cmocka_unit_test(test_what_is_told),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_hostile_text),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
