@@ -170,7 +170,11 @@ static inline struct snap_memory_image snap_log_words_image(const struct snap_lo
  */
 struct snap_log_object {
 	uint32_t space;
-	struct snap_thread_call call; /* others are 0, as are pc and thread_pointer */
+	/*
+	 * Others are 0, as are pc and thread_pointer. `sp` of a futex whose word lies on the stack
+	 * of who waits is the address of that word, whatever it was; else 0.
+	 */
+	struct snap_thread_call call;
 	/*
 	 * The call is futex(2) or a kind of it: its words change with who has the object, and are
 	 * those of its first hold. False: its words are a part of what it is.

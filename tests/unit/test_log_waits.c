@@ -150,6 +150,22 @@ static void test_object_is_there_once(void **state)
 	assert_int_equal(find(bed->log, object, NULL), first);
 }
 
+/* A word on the waiter's own stack is told apart, by its own address. */
+static void test_futex_on_a_stack(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_log_object object = call_of(bed->space, FUTEX, 0x7000);
+	uint32_t first = find(bed->log, object, NULL), other;
+
+	object.call.sp = 0x6000;
+	assert_int_equal(find(bed->log, object, NULL), first);
+	object.call.sp = 0x7000;
+	other = find(bed->log, object, NULL);
+	assert_int_not_equal(other, first);
+	assert_int_equal(bed->log->objects[other - 1].call.sp, 0x7000);
+	assert_int_equal(find(bed->log, object, NULL), other);
+}
+
 static void test_links_tell_objects_apart(void **state)
 {
 	struct bed *bed = *state;
@@ -485,6 +501,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_object_is_there_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_futex_on_a_stack, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_links_tell_objects_apart, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_words_of_calls_are_part_of_them, set_up,
 						tear_down),

@@ -26,7 +26,8 @@ static struct snap_log_object bare_object(const struct snap_log_object *from)
 
 	if (object.descriptor_count > SNAP_LOG_MAX_OBJECT_DESCRIPTORS)
 		object.descriptor_count = SNAP_LOG_MAX_OBJECT_DESCRIPTORS;
-	object.call.sp = 0;
+	if (!object.is_futex || object.call.sp != object.call.arguments[0])
+		object.call.sp = 0;
 	object.call.pc = 0;
 	object.call.thread_pointer = 0;
 	object.words = 0;
@@ -40,6 +41,7 @@ uint64_t snap_log_hash_object(const struct snap_log_object *object)
 
 	hash = snap_hash_add(hash, object->is_futex + 2u * object->call.known);
 	hash = snap_hash_bytes(object->call.arguments, sizeof(object->call.arguments), hash);
+	hash = snap_hash_add(hash, object->call.sp);
 	hash = snap_hash_add(hash, object->is_futex ? 0 : object->words);
 	for (uint32_t i = 0; i < object->descriptor_count; i++) {
 		const struct snap_descriptor *descriptor = &object->descriptors[i];
@@ -71,7 +73,8 @@ static bool is_same(const struct snap_log_object *a, const struct snap_log_objec
 	return a->space == b->space && a->is_futex == b->is_futex &&
 	       a->call.known == b->call.known && a->call.number == b->call.number &&
 	       memcmp(a->call.arguments, b->call.arguments, sizeof(a->call.arguments)) == 0 &&
-	       (a->is_futex || a->words == b->words) && same_descriptors(a, b);
+	       a->call.sp == b->call.sp && (a->is_futex || a->words == b->words) &&
+	       same_descriptors(a, b);
 }
 
 static uint32_t known_object(const struct snap_log *log, const struct snap_log_object *object)
