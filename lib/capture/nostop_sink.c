@@ -16,8 +16,8 @@ enum { MOST_PARTS = 8 /* one stack gets an eighth of the memory that is left at 
 
 /* ---- processes ---- */
 
-static struct snap_traced *traced_of(const struct snap_nostop *nostop,
-				     const struct snap_sampled_process *process)
+struct snap_traced *snap_nostop_traced(const struct snap_nostop *nostop,
+				       const struct snap_sampled_process *process)
 {
 	return process->user ? &nostop->stop->processes[(uintptr_t)process->user - 1] : NULL;
 }
@@ -234,7 +234,7 @@ static void describe_wait(struct snap_nostop *nostop, const struct snap_sampled_
 static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
-	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
 
 	if (traced)
 		traced->threads[thread->user].name = snap_region_text(
@@ -245,7 +245,7 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
-	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
 	struct snap_thread *mine =
 		traced ? snap_nostop_add_thread(nostop, traced, thread->tid) : NULL;
 
@@ -266,7 +266,7 @@ static struct stacksnap_error *on_born(void *context, struct snap_sampled_thread
 static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_nostop *nostop = context;
-	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
 	struct snap_thread *mine = traced ? &traced->threads[thread->user] : NULL;
 
 	if (!mine)
@@ -341,7 +341,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 					 enum snap_verdict *verdict_ret)
 {
 	struct snap_nostop *nostop = context;
-	struct snap_traced *traced = traced_of(nostop, thread->process);
+	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
 	struct snap_thread *mine = traced ? &traced->threads[thread->user] : NULL;
 
 	*verdict_ret = SNAP_VERDICT_TAKEN;

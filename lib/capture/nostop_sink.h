@@ -57,6 +57,12 @@ struct snap_thread *snap_nostop_add_thread(struct snap_nostop *nostop, struct sn
  */
 void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *traced,
 			    const struct snap_memory_image *words);
+/* Who stood in its call at one moment with all others that did; and words as they were then. */
+struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
+					    struct snap_sampler *sampler) _must_check_;
+/* The entry of a process that the sampler tells of; NULL: it has none. */
+struct snap_traced *snap_nostop_traced(const struct snap_nostop *nostop,
+				       const struct snap_sampled_process *process);
 /* The descriptors are the capture's from now on. */
 void snap_nostop_take_live(struct snap_nostop *nostop, size_t index);
 

@@ -5,6 +5,11 @@
  */
 #include "capture/nostop_sink.h"
 
+#include "model/wait/call.h"
+#include "sample/copy_words.h"
+
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -72,4 +77,91 @@ void snap_nostop_keep_words(struct snap_nostop *nostop, struct snap_traced *trac
 		traced->words = snap_region_alloc(&nostop->shared->records, sizeof(*traced->words));
 	for (size_t i = 0; traced->words && i < words->piece_count; i++)
 		keep_piece(nostop, traced, &words->pieces[i]);
+}
+
+/* ---- once all have been copied ---- */
+
+static struct snap_thread *thread_of(struct snap_nostop *nostop,
+				     const struct snap_sampled_thread *thread,
+				     struct snap_traced **traced_ret)
+{
+	struct snap_traced *traced = snap_nostop_traced(nostop, thread->process);
+
+	*traced_ret = traced;
+	return traced && thread->user < traced->thread_count ? &traced->threads[thread->user]
+							     : NULL;
+}
+
+static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
+		       struct snap_thread_call *ret)
+{
+	struct snap_traced *traced;
+	const struct snap_thread *mine = thread_of(context, thread, &traced);
+
+	if (!mine || mine->tid != thread->tid || mine->result != SNAP_THREAD_COPIED)
+		return false;
+	*ret = snap_wait_call_of(traced->arch, mine);
+	return ret->known && ret->number >= 0;
+}
+
+static int compare_pieces(const void *left, const void *right)
+{
+	const struct snap_memory_piece *a = left, *b = right;
+
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return (a->size > b->size) - (a->size < b->size);
+}
+
+/* The same lock may have been copied with each of those who wait for it: once is enough. */
+static bool read_words_again(void *context, const struct snap_sampled_process *process,
+			     snap_words_reader *read, void *memory)
+{
+	const struct snap_traced *traced = snap_nostop_traced(context, process);
+	struct snap_memory_image *image = traced ? traced->words : NULL;
+	size_t kept = 0;
+
+	if (!image || !image->piece_count)
+		return true;
+	qsort(image->pieces, image->piece_count, sizeof(*image->pieces), compare_pieces);
+	image->bytes = 0;
+	for (size_t i = 0; i < image->piece_count; i++) {
+		struct snap_memory_piece piece = image->pieces[i];
+		ssize_t got;
+
+		if (kept && compare_pieces(&image->pieces[kept - 1], &piece) == 0)
+			continue;
+		/* In our own memory, where they were copied to. */
+		got = read(memory, piece.address, (uint8_t *)(uintptr_t)piece.bytes, piece.size);
+		if (got == -ETIMEDOUT || got == -ESTALE)
+			return false;
+		piece.size = got > 0 ? (uint64_t)got : 0;
+		if (piece.size)
+			image->pieces[kept++] = piece;
+		image->bytes += piece.size;
+	}
+	image->piece_count = kept;
+	return true;
+}
+
+static void note_that_it_stands(void *context, const struct snap_sampled_thread *thread)
+{
+	struct snap_traced *traced;
+	struct snap_thread *mine = thread_of(context, thread, &traced);
+
+	if (mine)
+		mine->stands = true;
+}
+
+struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
+					    struct snap_sampler *sampler)
+{
+	const struct snap_confirm confirm = {
+		.context = nostop,
+		.in_call = is_in_call,
+		.read_words = read_words_again,
+		.stands = note_that_it_stands,
+	};
+
+	return snap_sampler_confirm(sampler, &confirm);
 }

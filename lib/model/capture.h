@@ -141,6 +141,11 @@ struct snap_thread {
 	struct snap_thread_call call;
 	int64_t blocked_ns;
 	bool call_confirmed; /* it was still in the same call when its descriptors were looked at */
+	/*
+	 * Of one that was not taken together with others: it stood in its call at one moment with all
+	 * that have this, and the words of waits are of that moment.
+	 */
+	bool stands;
 	const uint64_t *reference_pcs; /* --engine=ptrace: unwound while stopped, innermost first */
 	size_t reference_pc_count;
 };

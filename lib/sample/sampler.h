@@ -156,6 +156,28 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret) _must_check_;
 
+/*
+ * After an only tick: who stands in the call that it was copied in, all of them at one moment, though
+ * nobody is stopped. Of each process with such threads the memory is read again at that moment.
+ */
+struct snap_confirm {
+	void *context;
+	/* The call that a thread was copied in; false: in none. */
+	bool (*in_call)(void *context, const struct snap_sampled_thread *thread,
+			struct snap_thread_call *ret);
+	/* `read` is as in copy_words.h; false: what its threads wait for could not be read. */
+	bool (*read_words)(void *context, const struct snap_sampled_process *process,
+			   ssize_t (*read)(void *memory, uint64_t address, uint8_t *bytes,
+					   size_t size),
+			   void *memory);
+	/* It was in its call from before anything was read until all had been. */
+	void (*stands)(void *context, const struct snap_sampled_thread *thread);
+};
+
+/* No tick may follow. NO_MEMORY. */
+struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
+					     const struct snap_confirm *confirm) _must_check_;
+
 /* A process as it was at one instant. */
 struct snap_whole {
 	bool is_taken;               /* `process` is there */

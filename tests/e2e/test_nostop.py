@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import Case, addresses, proc_state, processes, settle, threads, tids_of, wait_until
+from harness import BUILD, Case, addresses, proc_state, processes, settle, threads, tids_of, wait_until
 
 KINDS = ("futex", "sleep", "epoll", "pipe", "poll", "sem")
 
@@ -41,6 +41,23 @@ class NoStop(Case):
         after = counts(victim)
         self.assertGreater(after["epoll_wait"], 0)
         self.assertEqual(after["poll"], 0)
+
+    def test_a_lock_that_goes_from_hand_to_hand_is_no_deadlock(self):
+        """What threads wait for, and whose it is, are of one moment, or nothing follows from them."""
+        victim = self.victim("convoy", 50, 100, settled=False)
+        for _ in range(30):
+            doc = self.take(victim.pid, "--explain", "-q")
+            self.assertEqual(doc.get("deadlocks", []), [])
+            for thread, _ in threads(processes(doc)[victim.pid]).values():
+                self.assertNotEqual(thread.get("wait", {}).get("owner", {}).get("tid"), thread["tid"])
+
+    def test_deadlocks_are_found(self):
+        for mode, size in (("self", 1), ("two", 2), ("ring:5", 5), ("pair:rwlock", 2), ("pipe", 2)):
+            with self.subTest(mode):
+                victim = self.program([os.path.join(BUILD, "tests", "waits", "waits_dead"), mode])
+                settle(victim.pid)
+                doc = self.json("-p", victim.pid, "--no-stop", "-q")
+                self.assertEqual([len(deadlock["threads"]) for deadlock in doc["deadlocks"]], [size])
 
     def test_blocked_threads_as_a_stop_sees_them(self):
         victim = self.victim("threads", *[f"{kind}:5:{kind}:{7 * i}" for i, kind in enumerate(KINDS)])

@@ -345,7 +345,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 7");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 8");
 	free(bytes.data);
 }
 
@@ -361,7 +361,8 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
 /*
  * Files of the first version know nothing of threads that were not stopped, those of the second
  * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
- * fourth nothing of that of threads, those of the fifth nothing of waits. The fixtures are what they look like.
+ * fourth nothing of that of threads, those of the fifth nothing of waits, those of the sixth
+ * nothing of who stood in a call at one moment. The fixtures are what the first five look like.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -371,6 +372,7 @@ static void test_older_versions(void **state _unused_)
 	assert_true(size_of_process(capture, 3) < size_of_process(capture, 4));
 	assert_true(size_of_process(capture, 4) < size_of_process(capture, 5));
 	assert_true(size_of_process(capture, 5) < size_of_process(capture, 6));
+	assert_true(size_of_process(capture, 6) < size_of_process(capture, 7));
 	for (uint32_t version = 1; version < 6; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
@@ -406,7 +408,7 @@ static void test_no_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 	uint64_t hash;
 
-	assert_int_equal(bytes.data[8], 6);
+	assert_int_equal(bytes.data[8], 7);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));

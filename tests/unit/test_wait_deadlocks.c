@@ -173,6 +173,33 @@ static void test_kinds_of_certainty(void **state _unused_)
 	bed_destroy(bed);
 }
 
+/* Each was read at a moment of its own: only of those that stood at one of all something follows. */
+static void test_moments(void **state _unused_)
+{
+	static const struct {
+		bool first, second;
+		size_t deadlocks;
+	} rows[] = {
+		{ false, false, 0 }, { true, false, 0 }, { false, true, 0 }, { true, true, 2 }
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct bed *bed = bed_create((size_t[]){ 3 }, 1);
+
+		lock(bed, 0, 1, 0x10);
+		lock(bed, 1, 0, 0x20);
+		lock(bed, 2, 2, 0x30);
+		bed->threads[0].taken = SNAP_TAKEN_UNSTOPPED;
+		bed->threads[1].taken = SNAP_TAKEN_ALONE;
+		bed->threads[2].taken = SNAP_TAKEN_UNSTOPPED;
+		bed->threads[0].stands = rows[i].first;
+		bed->threads[1].stands = rows[i].second;
+		bed->threads[2].stands = rows[i].first && rows[i].second;
+		assert_int_equal(find(bed)->deadlock_count, rows[i].deadlocks);
+		bed_destroy(bed);
+	}
+}
+
 /* A reader of a pipe is dead if all who could write are. */
 static void test_pipes(void **state _unused_)
 {
@@ -270,8 +297,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two),          cmocka_unit_test(test_kinds_of_certainty),
-		cmocka_unit_test(test_pipes),        cmocka_unit_test(test_ring),
-		cmocka_unit_test(test_many_waiters), cmocka_unit_test(test_absent_owner),
+		cmocka_unit_test(test_moments),      cmocka_unit_test(test_pipes),
+		cmocka_unit_test(test_ring),         cmocka_unit_test(test_many_waiters),
+		cmocka_unit_test(test_absent_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -319,6 +319,26 @@ static void test_not_together(void **state _unused_)
 	}
 }
 
+/* A word that names who waits for it is of another moment, but for one who has stood since. */
+static void test_own_lock(void **state _unused_)
+{
+	for (int stands = 0; stands < 2; stands++) {
+		const struct snap_wait *wait;
+		struct wait_bed bed;
+
+		bed_init(&bed);
+		waiter_below(&bed, "libc.so.6:pthread_mutex_lock", M, WAIT, 2);
+		bed.of[0].threads[1].taken = SNAP_TAKEN_UNSTOPPED;
+		bed.of[0].threads[1].stands = stands;
+		BED_WORDS(&bed, 0, M, 2, 1, bed.of[0].threads[1].tid, 1, 0);
+		bed_find(&bed);
+		wait = found(&bed, 0, 1, SNAP_WAIT_MUTEX, M, LIKELY);
+		assert_int_equal(wait->has_owner, stands);
+		assert_int_equal(wait->owner_lack, stands ? SNAP_OWNER_KNOWN : SNAP_OWNER_CHANGING);
+		bed_deinit(&bed);
+	}
+}
+
 /* ---- shared memory ---- */
 
 /* Two processes that are not each other's parent, and a mutex in what both map. */
@@ -995,20 +1015,35 @@ static void test_random(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mutex),       cmocka_unit_test(test_names),
-		cmocka_unit_test(test_static),      cmocka_unit_test(test_words_that_lie),
-		cmocka_unit_test(test_no_owner),    cmocka_unit_test(test_owner_not_seen),
-		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_not_together),
-		cmocka_unit_test(test_shared),      cmocka_unit_test(test_rwlock),
-		cmocka_unit_test(test_condition),   cmocka_unit_test(test_condition_mutex),
-		cmocka_unit_test(test_counts),      cmocka_unit_test(test_join),
-		cmocka_unit_test(test_once),        cmocka_unit_test(test_one_stack),
-		cmocka_unit_test(test_own_locks),   cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_musl),        cmocka_unit_test(test_musl_others),
-		cmocka_unit_test(test_languages),   cmocka_unit_test(test_hints),
-		cmocka_unit_test(test_gil),         cmocka_unit_test(test_gil_of_runtime),
-		cmocka_unit_test(test_chain),       cmocka_unit_test(test_places),
-		cmocka_unit_test(test_not_waiting), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_mutex),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_static),
+		cmocka_unit_test(test_words_that_lie),
+		cmocka_unit_test(test_no_owner),
+		cmocka_unit_test(test_owner_not_seen),
+		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_not_together),
+		cmocka_unit_test(test_own_lock),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_rwlock),
+		cmocka_unit_test(test_condition),
+		cmocka_unit_test(test_condition_mutex),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_once),
+		cmocka_unit_test(test_one_stack),
+		cmocka_unit_test(test_own_locks),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_musl),
+		cmocka_unit_test(test_musl_others),
+		cmocka_unit_test(test_languages),
+		cmocka_unit_test(test_hints),
+		cmocka_unit_test(test_gil),
+		cmocka_unit_test(test_gil_of_runtime),
+		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_not_waiting),
+		cmocka_unit_test(test_random),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

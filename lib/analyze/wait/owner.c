@@ -135,6 +135,11 @@ static bool stood_together(const struct snap_wait_analysis *waits, const struct 
 
 void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner)
 {
+	/* The word is of another moment than the wait: it goes from hand to hand. */
+	if (owner == futex->waiter && !snap_waiter_stood(owner)) {
+		wait->owner_lack = SNAP_OWNER_CHANGING;
+		return;
+	}
 	futex->waiter->owner = owner;
 	wait->has_owner = true;
 	wait->owner = snap_wait_party_of(owner);

@@ -86,6 +86,14 @@ static inline const struct snap_process *snap_waiter_process(const struct snap_w
 	return waiter->raw->process;
 }
 
+/* It was in its call at one moment with all others of which that is true. */
+static inline bool snap_waiter_stood(const struct snap_waiter *waiter)
+{
+	const struct snap_thread *thread = waiter->thread->thread;
+
+	return thread->taken == SNAP_TAKEN_TOGETHER || thread->stands;
+}
+
 /* ---- calls.c ---- */
 
 /* The stacks of a process, in the scratch arena. NULL without memory. */

@@ -60,6 +60,9 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 	code_call(codec, &thread->call);
 	snap_code_i64(codec, &thread->blocked_ns);
 	snap_code_bool(codec, &thread->call_confirmed);
+	/* Before it was looked for: nobody is known to have stood. */
+	if (codec->version >= 7)
+		snap_code_bool(codec, &thread->stands);
 	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }
 

@@ -42,9 +42,12 @@ static bool add_thread(struct snap_wait_graph *graph, const struct snap_wait_ana
 {
 	const struct snap_waiter *waiter = &waits->waiters[number];
 
-	graph->known[number] = is_dead(waiter) || (waiter->wait && waiter->any_known);
+	/* Whoever has run since it was looked at may have gone on. */
+	bool is_known = waiter->wait && waiter->any_known && snap_waiter_stood(waiter);
+
+	graph->known[number] = is_dead(waiter) || is_known;
 	graph->certain[number] = is_dead(waiter) || waiter->any_certain;
-	if (!waiter->wait || !waiter->any_known || is_dead(waiter))
+	if (!is_known || is_dead(waiter))
 		return true;
 	for (size_t i = 0; i < waiter->any_count; i++)
 		if (!add_edge(graph, waiter->any_of[i]))

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who stands in a call, all of them at one moment, though nobody is stopped: see sampler.h.
+ *
+ * Each thread was copied at a moment of its own. So it is looked at twice more: first that each is
+ * in its call, with its counters; when all have been, memory is read; then that none of them has run.
+ * Whoever has not was in that call from the first to the second, as all the others were, and so
+ * while memory was read: nobody of them can have changed what they hold.
+ */
+#include "sample/internal.h"
+
+#include <errno.h>
+
+struct stand {
+	struct snap_sampler_thread *thread;
+	struct snap_thread_call call;
+	struct snap_run_counters counters;
+};
+
+struct stands {
+	struct snap_sampler *sampler;
+	const struct snap_confirm *confirm;
+	struct stand *list;
+	size_t count;
+};
+
+static bool has_time(const struct stands *stands)
+{
+	return snap_clock_ns(CLOCK_MONOTONIC) < stands->sampler->until_ns &&
+	       !snap_options_cancelled(stands->sampler->options);
+}
+
+static bool read_counters(struct snap_sampler *sampler, const struct snap_sampler_thread *thread,
+			  struct snap_run_counters *ret)
+{
+	const char *name = snap_guard_file(sampler->guard_kind);
+	int fd = sampler->guards[thread->guard].guard_fd;
+	_cleanup_fd_ int opened = -1;
+
+	if (fd < 0 && name)
+		fd = opened = snap_procfs_task_open_file(thread->process->shown.tasks_fd,
+							 thread->shown.tid, name);
+	return fd >= 0 && snap_guard_read(sampler->guard_kind, fd, ret) == 0;
+}
+
+static void list_threads(struct stands *stands)
+{
+	struct snap_sampler *sampler = stands->sampler;
+	const struct snap_confirm *confirm = stands->confirm;
+
+	for (size_t i = 0; i < sampler->guard_count; i++) {
+		struct snap_sampler_thread *thread = sampler->guards[i].thread;
+		struct stand stand = { .thread = thread };
+
+		if (snap_sampler_thread_gone(sampler, thread) ||
+		    thread->process->state != SNAP_SAMPLER_PROCESS_SAMPLED ||
+		    !confirm->in_call(confirm->context, &thread->shown, &stand.call))
+			continue;
+		stands->list[stands->count++] = stand;
+	}
+}
+
+static bool is_same_call(const struct snap_thread_call *call, const struct snap_syscall_line *line)
+{
+	return !line->running && line->number == call->number && line->sp == call->sp &&
+	       line->pc == call->pc && line->arguments[0] == call->arguments[0];
+}
+
+/* Those of a list that are in their calls; they stay, in their order. */
+static size_t locate(struct stands *stands, size_t from, size_t count, size_t kept)
+{
+	struct snap_sampler *sampler = stands->sampler;
+	size_t listed = 0, late;
+
+	for (size_t i = from; i < from + count; i++) {
+		struct stand *stand = &stands->list[i];
+
+		if (!read_counters(sampler, stand->thread, &stand->counters))
+			continue;
+		sampler->questions[listed] = (struct snap_reader_question){
+			.target = snap_sampler_reader_target(sampler, stand->thread->process,
+							     stand->thread),
+		};
+		stands->list[from + listed++] = *stand;
+	}
+	if (!listed || snap_reader_locate_all(sampler->reader, sampler->questions, listed, &late))
+		return kept;
+	for (size_t i = 0; i < listed; i++) {
+		struct snap_syscall_line line;
+
+		if (snap_reader_located(sampler->reader, i, &line) == 0 &&
+		    is_same_call(&stands->list[from + i].call, &line))
+			stands->list[kept++] = stands->list[from + i];
+	}
+	return kept;
+}
+
+static void find_in_calls(struct stands *stands)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stands->count && has_time(stands); i += SNAP_READER_MOST) {
+		size_t left = stands->count - i;
+
+		kept = locate(stands, i, left < SNAP_READER_MOST ? left : SNAP_READER_MOST, kept);
+	}
+	stands->count = kept;
+}
+
+struct memory {
+	struct stands *stands;
+	struct snap_reader_target target;
+};
+
+static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
+{
+	const struct memory *memory = context;
+
+	if (!has_time(memory->stands))
+		return -ETIMEDOUT;
+	return snap_reader_read(memory->stands->sampler->reader, &memory->target, address, bytes,
+				size);
+}
+
+/* Of a process whose memory cannot be read again nobody stands. */
+static void read_words(struct stands *stands)
+{
+	const struct snap_confirm *confirm = stands->confirm;
+	struct snap_sampler *sampler = stands->sampler;
+	size_t kept = 0;
+
+	for (size_t i = 0, next; i < stands->count; i = next) {
+		struct snap_sampler_process *process = stands->list[i].thread->process;
+		struct memory memory = {
+			.stands = stands,
+			.target = snap_sampler_reader_target(sampler, process, NULL),
+		};
+		bool is_read;
+
+		is_read = !process->words_held &&
+			  confirm->read_words(confirm->context, &process->shown, read_memory,
+					      &memory);
+		for (next = i;
+		     next < stands->count && stands->list[next].thread->process == process; next++)
+			if (is_read)
+				stands->list[kept++] = stands->list[next];
+	}
+	stands->count = kept;
+}
+
+static int compare_processes(const void *left, const void *right)
+{
+	const struct stand *a = left, *b = right;
+	pid_t one = a->thread->process->facts.pid, other = b->thread->process->facts.pid;
+
+	return (one > other) - (one < other);
+}
+
+struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
+					     const struct snap_confirm *confirm)
+{
+	_cleanup_free_ struct stand *list = malloc((sampler->guard_count + 1) * sizeof(*list));
+	struct stands stands = { .sampler = sampler, .confirm = confirm, .list = list };
+
+	if (!list)
+		return snap_error_no_memory();
+	if (sampler->guard_kind == SNAP_GUARD_NONE)
+		return NULL;
+	list_threads(&stands);
+	find_in_calls(&stands);
+	qsort(list, stands.count, sizeof(*list), compare_processes);
+	read_words(&stands);
+	for (size_t i = 0; i < stands.count; i++) {
+		struct snap_run_counters now;
+
+		if (read_counters(sampler, list[i].thread, &now) &&
+		    snap_run_counters_equal(&now, &list[i].counters))
+			confirm->stands(confirm->context, &list[i].thread->shown);
+	}
+	return NULL;
+}
