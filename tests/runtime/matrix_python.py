@@ -13,6 +13,7 @@ import truth_tool
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
 TASKS_SINCE = 11
+FREE_TASKS_SINCE = 14
 
 
 class Victim:
@@ -100,7 +101,9 @@ def run(bed, interpreter, where):
     row = None
     try:
         for with_tasks in (False, True):
-            if with_tasks and int(version.split(".")[1]) < TASKS_SINCE:
+            # A free-threaded 3.13 says that its tasks cannot be listed.
+            is_free = "free-threaded" in build
+            if with_tasks and int(version.split(".")[1]) < (FREE_TASKS_SINCE if is_free else TASKS_SINCE):
                 continue
             again = compare(bed, interpreter, build, version, with_tasks)
             if row:

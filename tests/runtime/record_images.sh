@@ -46,8 +46,11 @@ places=$(
 	for version in 3.14 3.15; do
 		offer "cpython-$version" "$here/newer_debian.sh" "python$version" sid "/usr/bin/python$version" libsqlite3-0
 	done
+	# Debian has no such build: configure --disable-gil, into pyenv's folder.
+	offer cpython-3.13t first "$HOME"/.pyenv/versions/3.13.*t/bin/python3.13
 	offer php-8.2 first /usr/bin/php8.2
 	offer php-8.4 "$here/newer_debian.sh" php8.4-cli trixie /usr/bin/php8.4
+	offer php-8.5 "$here/newer_debian.sh" php8.5-cli experimental /usr/bin/php8.5
 )
 # shellcheck disable=SC2086 # words without spaces
 exec python3 "$here/record_images.py" "$reader" "$here/recorded" $places

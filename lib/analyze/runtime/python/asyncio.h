@@ -12,6 +12,11 @@ bool snap_python_asyncio_find(struct snap_python *python);
 
 /* The same for 3.11 to 3.13: python->heap, too. */
 bool snap_python_heap_find(struct snap_python *python);
+/*
+ * Tasks, if there are any, cannot be listed: up to 3.13 they are found among what the collector of
+ * garbage knows, and a free-threaded interpreter's knows no lists.
+ */
+bool snap_python_heap_hides_tasks(const struct snap_python *python);
 /* Whether objects of a type are futures, which tasks may be, too. */
 bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type);
 /*

@@ -93,6 +93,26 @@ static void find_types(struct snap_python *python)
 	python->heap.none = snap_runtime_symbol(process, python->module, "_Py_NoneStruct");
 }
 
+static bool is_asyncio(const struct snap_module *module)
+{
+	return module->kind == SNAP_MODULE_FILE &&
+	       strncmp(snap_base_name(module->path), "_asyncio", strlen("_asyncio")) == 0;
+}
+
+bool snap_python_heap_hides_tasks(const struct snap_python *python)
+{
+	size_t count;
+	const struct snap_module *list = snap_modules_list(python->process->modules, &count);
+
+	if (!python->layout.is_free_threaded ||
+	    python->layout.minor >= FIRST_MINOR + SNAP_ARRAY_SIZE(rows))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (is_asyncio(&list[i]))
+			return true;
+	return false;
+}
+
 bool snap_python_heap_find(struct snap_python *python)
 {
 	const struct snap_runtime_process *process = python->process;
@@ -106,9 +126,7 @@ bool snap_python_heap_find(struct snap_python *python)
 		return false;
 	row = &rows[layout->minor - FIRST_MINOR];
 	for (size_t i = 0; i < count; i++) {
-		if (list[i].kind != SNAP_MODULE_FILE ||
-		    strncmp(snap_base_name(list[i].path), "_asyncio", strlen("_asyncio")) != 0 ||
-		    !snap_module_open(process->set, &list[i]))
+		if (!is_asyncio(&list[i]) || !snap_module_open(process->set, &list[i]))
 			continue;
 		python->heap.task_name = address_of_name(&list[i], task_name);
 		if (!python->heap.task_name)

@@ -11,6 +11,7 @@ enum {
 	FIRST_MINOR = 8,
 	FIRST_DESCRIBED = 13,
 	MOST_WORDS = 128,
+	MOST_OF_GIL = 4096,  /* of struct _gil_runtime_state */
 	MOST_OFFSET = 60000, /* of what lies in an interpreter's state, the largest structure */
 	STRING_EXTRA = 16,   /* by how much a str that is not ASCII has a longer head */
 };
@@ -225,17 +226,18 @@ static bool take_words(struct snap_python_layout *layout, const uint64_t *table,
 
 static bool take_gil(struct snap_python_layout *layout, const uint64_t *table, size_t column)
 {
-	uint64_t state = table[gil_words[column][0]];
+	uint64_t state = table[gil_words[column][0]], enabled = table[gil_words[column][1]];
 
-	for (size_t i = 1; i < 4; i++) {
+	/* That one alone counts from the lock's own beginning (pycore_debug_offsets.h). */
+	if (enabled > MOST_OF_GIL)
+		return false;
+	for (size_t i = 2; i < 4; i++) {
 		uint64_t offset = table[gil_words[column][i]];
 
-		if (layout->is_free_threaded || i > 1)
-			if (offset < state || offset - state > 4096)
-				return false;
+		if (offset < state || offset - state > MOST_OF_GIL)
+			return false;
 	}
-	layout->interpreter.gil_enabled =
-		layout->is_free_threaded ? (uint32_t)(table[gil_words[column][1]] - state) : 0;
+	layout->interpreter.gil_enabled = layout->is_free_threaded ? (uint32_t)enabled : 0;
 	layout->interpreter.gil_locked = (uint32_t)(table[gil_words[column][2]] - state);
 	layout->interpreter.gil_holder = (uint32_t)(table[gil_words[column][3]] - state);
 	return true;

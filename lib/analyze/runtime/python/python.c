@@ -49,6 +49,9 @@ static struct stacksnap_error *fill(struct snap_python *python, struct snap_runt
 	err = snap_python_threads(python, result);
 	if (!err && !result->refused && snap_python_asyncio_find(python))
 		err = snap_python_tasks(python, result);
+	if (!err && !result->refused && snap_python_heap_hides_tasks(python))
+		result->refused = "a free-threaded interpreter's tasks of asyncio are not listed "
+				  "before 3.14; its threads are all here";
 	snap_python_places_destroy(python);
 	free(python->chains);
 	if (!err && result->refused && !refuse(python, result->refused, result))
