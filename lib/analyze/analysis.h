@@ -64,6 +64,13 @@ struct snap_raw_stack {
 	unsigned doubt; /* snap_group_doubt() */
 };
 
+/* What one thread brings along in place of its process: that of a log, at another moment. */
+struct snap_raw_own {
+	struct snap_memory_image words;
+	const struct snap_descriptor *descriptors; /* by number */
+	size_t descriptor_count;
+};
+
 /* A thread that is to be shown, and its stack. */
 struct snap_raw_thread {
 	const struct snap_thread *thread;
@@ -72,9 +79,10 @@ struct snap_raw_thread {
 	const struct snap_runtime_thread *managed;
 	const char *runtime; /* its name */
 	const struct snap_frame **managed_frames;
-	const uint64_t *sps;          /* NULL: unknown */
-	const struct snap_wait *wait; /* what it waits for; NULL: nothing that is known */
-	bool is_hidden;               /* it carries a task, or is an idle one of a runtime */
+	const uint64_t *sps;            /* NULL: unknown */
+	const struct snap_wait *wait;   /* what it waits for; NULL: nothing that is known */
+	const struct snap_raw_own *own; /* of waits; NULL: what its process has */
+	bool is_hidden;                 /* it carries a task, or is an idle one of a runtime */
 };
 
 /* A task that may be shown. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of the analysis of a log, and its steps:
+ * The state of the analysis of a log, and its steps (names and waits, which come before, are found
+ * by names.c and waits.c):
  *
  *     slice (ticks of --from, --to), order of the steps     log.c
  *     stacks (of the log -> named ones, once a process)     stacks.c

@@ -2,7 +2,7 @@
 /*
  * Analysis of a log: from numbers to a recording with names.
  *
- * Two steps: names for its frames, which needs files, once; and the recording that the options ask
+ * Names for its frames and what waits mean, which needs files, once; and the recording that the options ask
  * for (a slice of time, some threads, some states), which needs none.
  */
 #ifndef SNAP_ANALYZE_LOG_LOG_H
@@ -20,6 +20,23 @@
 struct stacksnap_error *snap_analyze_log_names(struct snap_log *log,
 					       const struct snap_options *options,
 					       const struct snap_file_finder *finder) _must_check_;
+
+/* What a pair of stack and object means; NULL: nothing that is known. `wait` dies with the call. */
+typedef struct stacksnap_error *snap_log_wait_sink(void *context, uint32_t stack, uint32_t object,
+						   const struct snap_wait *wait);
+
+/*
+ * Tells of pairs that were not explained yet (sorted by stack and object), in their order, what
+ * threads wait for that stand there: kind and object, with the word that names its owner, and
+ * nothing of one moment. The frames have their names. Where time is up (options->enough), or with
+ * --no-explain, it tells nothing of the rest. NO_MEMORY, CANCELLED, and what `tell` says.
+ */
+struct stacksnap_error *snap_analyze_log_waits(const struct snap_log *log,
+					       const struct snap_options *options,
+					       const struct snap_file_finder *finder,
+					       const struct snap_log_explained *pairs, size_t count,
+					       snap_log_wait_sink *tell,
+					       void *context) _must_check_;
 
 /*
  * The recording of the options' slice (--from, --to: ticks with from <= time < to), threads,

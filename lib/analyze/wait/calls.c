@@ -74,6 +74,9 @@ bool snap_wait_read(const struct snap_waiter *waiter, uint64_t address, void *ou
 	const struct snap_process *process = snap_waiter_process(waiter);
 	const struct snap_thread *own = waiter->thread->thread;
 
+	if (waiter->thread->own &&
+	    snap_memory_image_read(&waiter->thread->own->words, address, out, size))
+		return true;
 	if (process->words && snap_memory_image_read(process->words, address, out, size))
 		return true;
 	if (read_range(own->stack_address, own->stack, own->stack_size, address, out, size) ||

@@ -102,7 +102,8 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	struct snap_waiter *holder;
 	struct gil gil;
 
-	if (!wait || wait->kind != SNAP_WAIT_CONDITION || !wait->timed || !is_below_python(futex) ||
+	if (!wait || wait->kind != SNAP_WAIT_CONDITION ||
+	    (!wait->timed && futex->waits->has_times) || !is_below_python(futex) ||
 	    !snap_futex_read(futex, wait->address - sizeof(gil), &gil, sizeof(gil)) ||
 	    gil.interval == 0 || gil.interval > MOST_INTERVAL || gil.locked > 1 ||
 	    (gil.last_holder &&

@@ -25,6 +25,13 @@
 struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis) _must_check_;
 
 /*
+ * Sets raw->threads[].wait alone: kinds, objects and their names, of threads that were not there at
+ * one moment. Their timeouts are not known, and who has what is not looked for: neither hints,
+ * deadlocks nor who blocks whom. The capture has facts of waits. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis) _must_check_;
+
+/*
  * Sets the waits that groups have in common, and in which groups owners and peers are, when the
  * nodes of all processes have their stacks: nodes[i] is of analysis->processes[i], or NULL.
  * NO_MEMORY.

@@ -60,6 +60,7 @@ enum { SNAP_NO_SET = -1 };
 struct snap_wait_analysis {
 	struct snap_analysis *analysis;
 	const struct snap_wait_facts *facts; /* NULL: the capture has none */
+	bool has_times;                      /* timeouts are known */
 	struct snap_waiter *waiters;         /* by process as in the capture, then by tid */
 	size_t waiter_count;
 	size_t *first;  /* of each process: its first waiter; process_count + 1 of them */

@@ -127,14 +127,26 @@ static struct stacksnap_error *explain_all(struct snap_wait_analysis *waits)
 	return NULL;
 }
 
-static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
+static struct stacksnap_error *explain_listed(struct snap_wait_analysis *waits)
 {
 	struct stacksnap_error *err = list_waiters(waits);
 
 	if (!err)
 		err = snap_wait_index(waits);
-	if (!err)
-		err = explain_all(waits);
+	return err ? err : explain_all(waits);
+}
+
+static struct stacksnap_error *find_objects(struct snap_wait_analysis *waits)
+{
+	struct stacksnap_error *err = explain_listed(waits);
+
+	return err ? err : snap_wait_name_data(waits);
+}
+
+static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
+{
+	struct stacksnap_error *err = explain_listed(waits);
+
 	if (!err)
 		err = snap_wait_find_runners(waits);
 	if (!err)
@@ -153,22 +165,38 @@ static struct stacksnap_error *find_waits(struct snap_wait_analysis *waits)
 	return err ? err : snap_wait_find_contended(waits);
 }
 
+static struct stacksnap_error *run(struct snap_wait_analysis *waits,
+				   struct stacksnap_error *(*work)(struct snap_wait_analysis *))
+{
+	struct stacksnap_error *err;
+
+	waits->lookup = snap_wait_lookup_create();
+	if (!waits->lookup)
+		return snap_error_no_memory();
+	err = work(waits);
+	snap_wait_callees_deinit(waits);
+	snap_wait_index_deinit(waits);
+	snap_wait_lookup_destroy(waits->lookup);
+	return err;
+}
+
 struct stacksnap_error *snap_waits_find(struct snap_analysis *analysis)
 {
 	struct snap_wait_analysis waits = { .analysis = analysis,
-					    .facts = analysis->capture->waits };
-	struct stacksnap_error *err;
+					    .facts = analysis->capture->waits,
+					    .has_times = true };
 
 	if (!waits.facts || analysis->options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	analysis->snapshot->waits.asked = true;
 	analysis->snapshot->waits.lacks = waits.facts->lacks;
-	waits.lookup = snap_wait_lookup_create();
-	if (!waits.lookup)
-		return snap_error_no_memory();
-	err = find_waits(&waits);
-	snap_wait_callees_deinit(&waits);
-	snap_wait_index_deinit(&waits);
-	snap_wait_lookup_destroy(waits.lookup);
-	return err;
+	return run(&waits, find_waits);
+}
+
+struct stacksnap_error *snap_waits_explain(struct snap_analysis *analysis)
+{
+	struct snap_wait_analysis waits = { .analysis = analysis,
+					    .facts = analysis->capture->waits };
+
+	return run(&waits, find_objects);
 }

@@ -30,12 +30,12 @@ void snap_wait_lookup_destroy(struct snap_wait_lookup *lookup)
 const struct snap_descriptor *snap_wait_descriptor(const struct snap_waiter *waiter, int32_t fd)
 {
 	const struct snap_process *process = snap_waiter_process(waiter);
-	size_t at =
-		snap_first_not(process->descriptor_count, i, process->descriptors[i].number < fd);
+	const struct snap_raw_own *own = waiter->thread->own;
+	const struct snap_descriptor *all = own ? own->descriptors : process->descriptors;
+	size_t count = own ? own->descriptor_count : process->descriptor_count;
+	size_t at = snap_first_not(count, i, all[i].number < fd);
 
-	if (at == process->descriptor_count || process->descriptors[at].number != fd)
-		return NULL;
-	return &process->descriptors[at];
+	return at < count && all[at].number == fd ? &all[at] : NULL;
 }
 
 const struct snap_socket *snap_wait_socket(const struct snap_wait_analysis *waits,
