@@ -5,13 +5,14 @@
 #include "analyze/log/log.h"
 #include "base/clock.h"
 #include "roles/fallback.h"
+#include "store/log/log.h"
 #include "store/recording/names.h"
 
 #include <sys/mman.h>
 
 enum {
 	LEAST_CAPACITY = 256 << 20, /* bytes of names … */
-	BYTES_OF_FRAME = 1 << 10,   /* … and for each frame */
+	BYTES_OF_FRAME = 1 << 10,   /* … and for each frame, and what is waited for */
 };
 
 static const int64_t PATIENCE_WITH_DOWNLOADS_NS = 600000000000;
@@ -23,12 +24,38 @@ struct naming {
 
 /* ---- in the parser ---- */
 
+static struct stacksnap_error *keep_wait(void *context, uint32_t stack, uint32_t object,
+					 const struct snap_wait *wait)
+{
+	return snap_log_explain(context, stack, object, wait);
+}
+
+/* Names are not lost for want of memory for these. */
+static struct stacksnap_error *explain_waits(struct snap_log *log,
+					     const struct snap_options *options,
+					     const struct snap_file_finder *finder)
+{
+	_cleanup_free_ struct snap_log_explained *pairs = NULL;
+	struct stacksnap_error *err;
+	size_t count = 0;
+
+	if (options->explain == SNAP_EXPLAIN_NO)
+		return NULL;
+	err = snap_log_waits_left(log, &pairs, &count);
+	if (!err)
+		err = snap_analyze_log_waits(log, options, finder, pairs, count, keep_wait, log);
+	if (!err || snap_error_code(err) == SNAP_ERROR_CANCELLED)
+		return err;
+	snap_error_destroy(err);
+	return NULL;
+}
+
 static struct stacksnap_error *write_names(void *context, enum snap_effort effort,
 					   struct snap_parser_job *job)
 {
 	struct naming *naming = context;
 	struct snap_log *log = naming->log;
-	size_t from = log->name_count, warnings_from = log->capture->warning_count;
+	const struct snap_log_named before = snap_log_named(log);
 	struct snap_remote_finder remote = { .channel = job->channel,
 					     .capture = log->capture,
 					     .file_id = job->file_id };
@@ -44,13 +71,15 @@ static struct stacksnap_error *write_names(void *context, enum snap_effort effor
 	if (effort != SNAP_EFFORT_NO_FILES)
 		options.enough = job->enough;
 	err = snap_analyze_log_names(log, &options, &finder);
+	if (!err)
+		err = explain_waits(log, &options, &finder);
 	if (err)
 		return err;
-	job->size = snap_log_names_size(log, from, warnings_from);
+	job->size = snap_log_names_size(log, &before);
 	if (job->size > job->capacity)
 		return snap_error_format(SNAP_ERROR_OTHER,
 					 "the names do not fit into their memory");
-	return snap_log_names_write(log, from, warnings_from, job->out);
+	return snap_log_names_write(log, &before, job->out);
 }
 
 /* ---- in its maker ---- */
@@ -71,6 +100,13 @@ static bool is_named(const struct snap_log *log)
 		if (log->frames[i].name == 0)
 			return false;
 	return true;
+}
+
+/* Its frames have names, and what its threads wait for is known. */
+static bool is_done(const struct snap_log *log, const struct snap_options *options)
+{
+	return is_named(log) &&
+	       (options->explain == SNAP_EXPLAIN_NO || !snap_log_has_waits_left(log));
 }
 
 /* What is left of the names, and why: what happened first. */
@@ -135,21 +171,22 @@ struct stacksnap_error *snap_naming_run(struct snap_log *log, const struct snap_
 		.broker = *broker,
 		.inputs = { -1, -1 },
 		.deadline_ns = deadline_of(options, limits->patience_ns),
-		.capacity = LEAST_CAPACITY + log->frame_count * BYTES_OF_FRAME,
+		.capacity =
+			LEAST_CAPACITY + (log->frame_count + log->object_count) * BYTES_OF_FRAME,
 		.asked_ns = limits->asked_ns,
 		.no_less = limits->for_file,
 	};
 	bool late = false;
 	struct stacksnap_error *err;
 
-	if (is_named(log))
+	if (is_done(log, options))
 		return NULL;
 	err = snap_parser_pick_uid(log->capture, &fallback.uid);
 	if (!err && !snap_parser_has_enough(limits->asked_ns))
 		err = run_ladder(log, &fallback, &late);
 	if (err || limits->for_file)
 		return err;
-	if (!is_named(log) && snap_parser_has_enough(limits->asked_ns)) {
+	if (!is_done(log, options) && snap_parser_has_enough(limits->asked_ns)) {
 		/* Where they lie is told soon. */
 		late = true;
 		fallback.first = SNAP_EFFORT_NO_FILES;

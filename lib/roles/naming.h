@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Naming: the names of a log's frames, found in a parser.
+ * Naming: the names of a log's frames and what its threads wait for, found in a parser.
  *
  * The parser is a copy of this process, so it has the log; what comes back are names. Where it is
  * lost, another one does what can be done with less: without files (modules and offsets), at last
@@ -20,7 +20,7 @@ struct snap_naming_limits {
 };
 
 /*
- * Fills log->names as snap_analyze_log_names() does, within limits; the broker answers about
+ * Fills log->names as snap_analyze_log_names() does, and log->explained, within limits; the broker answers about
  * log->capture. A parser that was lost is a warning there (parser_failed), and may leave frames
  * without names; time that was up is another (names_late). NO_MEMORY, CANCELLED.
  */

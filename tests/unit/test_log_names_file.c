@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of a log as bytes: a log that read them is, as a file, byte for byte the one that they were
+ * Names of a log, and what is waited for, as bytes: a log that read them is, as a file, byte for byte the one that they were
  * written from; whatever byte is wrong, the log is as it was, or every format can live with it.
  */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "analyze/log/log.h"
 #include "base/buffer.h"
 #include "render/render.h"
-#include "store/log/log.h"
+#include "store/log/index.h"
 #include "store/recording/file.h"
 #include "store/recording/names.h"
 
@@ -54,7 +54,20 @@ struct bytes {
 
 #define HOSTILE "a\033[31m\n\xe2\x80\xae\\x\xff\xc2\x9b"
 
-/* A thread that is at so many frames, in stacks of `depth`. */
+/* A futex; within a tick. */
+static void add_object(struct snap_log *log, uint32_t space, uint64_t address)
+{
+	struct snap_log_object object = {
+		.space = space,
+		.call = { .known = true, .number = 202, .arguments = { address, 0x80 } },
+		.is_futex = true,
+	};
+	uint32_t number;
+
+	fine(snap_log_find_object(log, &object, NULL, &number));
+}
+
+/* A thread that is at so many frames, in stacks of `depth`; and two objects. */
 static struct snap_log *make_log(size_t frames, size_t depth)
 {
 	static struct snap_map map = {
@@ -71,6 +84,8 @@ static struct snap_log *make_log(size_t frames, size_t depth)
 	fine(snap_log_add_process(log, 10, 5, UINT32_MAX, UINT32_MAX, true, &process));
 	fine(snap_log_map_process(log, process, &facts, NULL, &space));
 	fine(snap_log_add_thread(log, process, 10, 1, "main", false, &thread));
+	add_object(log, space, 0x5000);
+	add_object(log, space, 0x6000);
 	snap_log_end_tick(log, 0);
 	for (size_t i = 0; i < frames; i += depth) {
 		struct snap_log_pcs pcs = { .bits = bits, .count = depth };
@@ -125,16 +140,32 @@ static void warn(struct snap_log *log)
 	snap_capture_warn(log->capture, "perf_map_refused", 10, 0, "it is odd");
 }
 
+/* Two pairs, of one of which nothing is known. */
+static void explain(struct snap_log *log)
+{
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_LIKELY);
+
+	wait.variant = "recursive";
+	wait.address = 0x5000;
+	wait.symbol = HOSTILE;
+	wait.module = "/bin/prog";
+	wait.call = "futex";
+	wait.owner_word = (struct snap_owner_word){ 0x5008, SNAP_OWNER_FORM_MASKED };
+	fine(snap_log_explain(log, 1, 0, &wait));
+	fine(snap_log_explain(log, 0, 1, NULL));
+}
+
 /* ---- both ways ---- */
 
 static struct bytes write_names(const struct snap_log *log, size_t from, size_t warnings_from)
 {
-	struct bytes bytes = { .size = snap_log_names_size(log, from, warnings_from) };
+	const struct snap_log_named before = { from, warnings_from, 0 };
+	struct bytes bytes = { .size = snap_log_names_size(log, &before) };
 
 	assert_true(bytes.size < UINT64_MAX);
 	bytes.data = malloc(bytes.size);
 	assert_non_null(bytes.data);
-	fine(snap_log_names_write(log, from, warnings_from, bytes.data));
+	fine(snap_log_names_write(log, &before, bytes.data));
 	return bytes;
 }
 
@@ -198,6 +229,32 @@ static void test_round_trip(void **state _unused_)
 	check(100000, 500, 5);
 }
 
+static void test_waits(void **state _unused_)
+{
+	struct snap_log *log = make_log(20, 10), *other = make_log(20, 10);
+	const struct snap_log_explained *known;
+	struct bytes bytes;
+
+	explain(log);
+	bytes = write_names(log, 0, 0);
+	fine(snap_log_names_read(other, bytes.data, bytes.size));
+	memset(bytes.data, 0xff, bytes.size);
+	snap_log_destroy(log);
+	assert_int_equal(other->explained_count, 2);
+	known = snap_log_explained(other, 1, 0);
+	assert_non_null(known);
+	assert_int_equal(known->wait->kind, SNAP_WAIT_MUTEX);
+	assert_string_equal(known->wait->variant, "recursive");
+	assert_string_equal(known->wait->symbol, HOSTILE);
+	assert_int_equal(known->wait->owner_word.address, 0x5008);
+	assert_int_equal(known->wait->owner_word.form, SNAP_OWNER_FORM_MASKED);
+	known = snap_log_explained(other, 0, 1);
+	assert_non_null(known);
+	assert_null(known->wait);
+	free(bytes.data);
+	snap_log_destroy(other);
+}
+
 static void test_nothing_new(void **state _unused_)
 {
 	struct snap_log *log = make_log(20, 10);
@@ -257,6 +314,7 @@ static struct bytes small(void)
 	for (size_t i = 0; i < 6; i++)
 		name_frame(log, i);
 	warn(log);
+	explain(log);
 	bytes = write_names(log, 0, 0);
 	snap_log_destroy(log);
 	return bytes;
@@ -312,6 +370,8 @@ static void forget_names(struct snap_log *log)
 		log->frames[i].name = 0;
 	log->name_count = 0;
 	log->capture->warning_count = 0;
+	log->explained_count = 0;
+	snap_hash_table_clear(&log->index->explained);
 }
 
 /* True: they were read, and renderers can live with them; the log is as it was. */
@@ -382,9 +442,13 @@ static void test_claims(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_nothing_new),
-		cmocka_unit_test(test_of_another_log),   cmocka_unit_test(test_cut_off_anywhere),
-		cmocka_unit_test(test_flipped_anywhere), cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_nothing_new),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_of_another_log),
+		cmocka_unit_test(test_cut_off_anywhere),
+		cmocka_unit_test(test_flipped_anywhere),
+		cmocka_unit_test(test_claims),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of a log as bytes: see names.h.
+ * Names of a log, and what waits mean, as bytes: see names.h.
  *
- *	MAGIC, number of frames and of names in the log before
+ *	MAGIC, number of frames, names and explained pairs in the log before
  *	number of names; of each the number of its frame, and the frame as it is named
  *	warnings
+ *	number of pairs; of each its stack and object, and the wait
  *
  * What is read is first decoded into memory of its own; the log changes when all of it is right.
  */
 #include "store/recording/names.h"
 
 #include "base/buffer.h"
+#include "store/log/log.h"
 #include "store/pointers.h"
+#include "store/snapshot/waits.h"
 
 #include <string.h>
 
@@ -19,6 +22,7 @@ enum {
 	MOST_WARNINGS = 1 << 20,
 	LEAST_WARNING = 16,
 	LEAST_NAME = 41 + 23, /* with an entry */
+	LEAST_PAIR = 4 + 4 + 1,
 };
 
 static const uint64_t MAGIC = 0x656d616e70616e73; /* "snapname" */
@@ -28,10 +32,19 @@ struct name {
 	struct snap_frame named;
 };
 
+struct pair {
+	uint32_t stack, object;
+	bool is_known;
+	struct snap_wait wait; /* all zero if it is not known */
+};
+
 struct names {
-	uint64_t frame_count, from; /* of the log */
+	uint64_t frame_count, from, explained_from; /* of the log */
+	uint64_t stack_count, object_count;
 	struct name *names;
 	size_t count;
+	struct pair *pairs;
+	size_t pair_count;
 	struct snap_warning *warnings;
 	size_t warning_count;
 };
@@ -47,16 +60,39 @@ static void code_name(struct snap_pointer_codec *to, const struct names *names, 
 	snap_codec_check(&to->codec, !before || before->frame < name->frame, "frames not sorted");
 }
 
+static void code_pair(struct snap_pointer_codec *to, const struct names *names, struct pair *pair)
+{
+	struct snap_codec *codec = &to->codec;
+
+	snap_code_u32(codec, &pair->stack);
+	snap_code_u32(codec, &pair->object);
+	snap_code_bool(codec, &pair->is_known);
+	snap_codec_check(codec,
+			 pair->stack < names->stack_count && pair->object < names->object_count,
+			 "invalid reference of a pair");
+	if (!pair->is_known || codec->problem)
+		return;
+	snap_code_wait(to, &pair->wait);
+	/* What is in a log points to no other wait. */
+	snap_codec_check(codec, to->waits.count == 0, "invalid reference to a wait");
+	snap_code_u64(codec, &pair->wait.owner_word.address);
+	snap_code_enumerator(codec, &pair->wait.owner_word.form, SNAP_OWNER_FORMS);
+}
+
 static void code_names(struct snap_pointer_codec *to, struct names *names)
 {
 	struct snap_codec *codec = &to->codec;
 	uint64_t magic = MAGIC, frame_count = names->frame_count, from = names->from;
+	uint64_t explained_from = names->explained_from;
 
 	snap_code_u64(codec, &magic);
 	snap_code_u64(codec, &frame_count);
 	snap_code_u64(codec, &from);
+	snap_code_u64(codec, &explained_from);
 	snap_codec_check(codec, magic == MAGIC, "bad magic number");
-	snap_codec_check(codec, frame_count == names->frame_count && from == names->from,
+	snap_codec_check(codec,
+			 frame_count == names->frame_count && from == names->from &&
+				 explained_from == names->explained_from,
 			 "they belong to another log");
 	snap_code_array(codec, &names->names, &names->count, SNAP_LOG_MAX_FRAMES,
 			sizeof(*names->names), LEAST_NAME);
@@ -66,18 +102,27 @@ static void code_names(struct snap_pointer_codec *to, struct names *names)
 			sizeof(*names->warnings), LEAST_WARNING);
 	for (size_t i = 0; i < names->warning_count; i++)
 		snap_code_warning(to, &names->warnings[i]);
+	snap_code_array(codec, &names->pairs, &names->pair_count, SNAP_LOG_MAX_EXPLAINED,
+			sizeof(*names->pairs), LEAST_PAIR);
+	for (size_t i = 0; i < names->pair_count && !codec->problem; i++)
+		code_pair(to, names, &names->pairs[i]);
 	snap_codec_check(codec, codec->position == codec->size, "trailing data");
 }
 
 /* ---- writing ---- */
 
-/* The new names, gathered; `names->names` is malloc'ed. False without memory. */
-static bool gather_names(const struct snap_log *log, size_t from, size_t warnings_from,
+static void names_deinit(struct names *names)
+{
+	free(names->names);
+	free(names->pairs);
+}
+
+/* The new names, gathered; for names_deinit(). False without memory. */
+static bool gather_names(const struct snap_log *log, const struct snap_log_named *before,
 			 struct names *names)
 {
-	*names = (struct names){ .frame_count = log->frame_count, .from = from };
 	for (size_t i = 0; i < log->frame_count; i++)
-		names->count += log->frames[i].name > from;
+		names->count += log->frames[i].name > before->names;
 	names->names = malloc((names->count + 1) * sizeof(*names->names));
 	if (!names->names)
 		return false;
@@ -85,42 +130,75 @@ static bool gather_names(const struct snap_log *log, size_t from, size_t warning
 	for (size_t i = 0; i < log->frame_count; i++) {
 		uint32_t name = log->frames[i].name;
 
-		if (name > from)
+		if (name > before->names)
 			names->names[names->count++] =
 				(struct name){ (uint32_t)i, log->names[name - 1] };
 	}
-	names->warnings = log->capture->warnings + warnings_from;
-	names->warning_count = log->capture->warning_count - warnings_from;
+	names->warnings = log->capture->warnings + before->warnings;
+	names->warning_count = log->capture->warning_count - before->warnings;
 	return true;
 }
 
-uint64_t snap_log_names_size(const struct snap_log *log, size_t from, size_t warnings_from)
+static bool gather_pairs(const struct snap_log *log, const struct snap_log_named *before,
+			 struct names *names)
+{
+	size_t count = log->explained_count - before->explained;
+
+	names->pairs = calloc(count + 1, sizeof(*names->pairs));
+	if (!names->pairs)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_log_explained *from = &log->explained[before->explained + i];
+		struct pair *pair = &names->pairs[i];
+
+		pair->stack = from->stack;
+		pair->object = from->object;
+		pair->is_known = from->wait;
+		if (from->wait)
+			pair->wait = *from->wait;
+	}
+	names->pair_count = count;
+	return true;
+}
+
+static struct names names_of(const struct snap_log *log, const struct snap_log_named *before)
+{
+	return (struct names){ .frame_count = log->frame_count,
+			       .from = before->names,
+			       .explained_from = before->explained,
+			       .stack_count = log->stack_count,
+			       .object_count = log->object_count };
+}
+
+/* Counts or writes; false without memory. */
+static bool put_names(const struct snap_log *log, const struct snap_log_named *before,
+		      struct snap_pointer_codec *to)
+{
+	_cleanup_(names_deinit) struct names names = names_of(log, before);
+
+	if (!gather_names(log, before, &names) || !gather_pairs(log, before, &names))
+		return false;
+	code_names(to, &names);
+	return !to->no_memory;
+}
+
+uint64_t snap_log_names_size(const struct snap_log *log, const struct snap_log_named *before)
 {
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec.mode = SNAP_CODEC_COUNT
 	};
-	struct names names;
 
-	if (!gather_names(log, from, warnings_from, &names))
-		return UINT64_MAX;
-	code_names(&to, &names);
-	free(names.names);
-	return to.no_memory ? UINT64_MAX : to.codec.position;
+	return put_names(log, before, &to) ? to.codec.position : UINT64_MAX;
 }
 
-struct stacksnap_error *snap_log_names_write(const struct snap_log *log, size_t from,
-					     size_t warnings_from, uint8_t *bytes)
+struct stacksnap_error *snap_log_names_write(const struct snap_log *log,
+					     const struct snap_log_named *before, uint8_t *bytes)
 {
 	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
 		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes
 	};
-	struct names names;
 
-	if (!gather_names(log, from, warnings_from, &names))
-		return snap_error_no_memory();
-	code_names(&to, &names);
-	free(names.names);
-	return to.no_memory ? snap_error_no_memory() : NULL;
+	return put_names(log, before, &to) ? NULL : snap_error_no_memory();
 }
 
 /* ---- reading ---- */
@@ -145,6 +223,14 @@ static struct stacksnap_error *add_names(struct snap_log *log, struct names *nam
 			snap_capture_warn(log->capture, code, warning->pid, warning->tid, "%s",
 					  warning->message);
 	}
+	for (size_t i = 0; i < names->pair_count; i++) {
+		const struct pair *pair = &names->pairs[i];
+		struct stacksnap_error *err = snap_log_explain(log, pair->stack, pair->object,
+							       pair->is_known ? &pair->wait : NULL);
+
+		if (err)
+			return err;
+	}
 	return NULL;
 }
 
@@ -156,7 +242,9 @@ static struct stacksnap_error *damaged_names(const char *how)
 static struct stacksnap_error *decode_names(const struct snap_log *log,
 					    struct snap_pointer_codec *to, struct names *names)
 {
-	*names = (struct names){ .frame_count = log->frame_count, .from = log->name_count };
+	const struct snap_log_named before = snap_log_named(log);
+
+	*names = names_of(log, &before);
 	code_names(to, names);
 	if (to->no_memory)
 		return snap_error_no_memory();
