@@ -11,7 +11,10 @@
 #include "render/summary.h"
 #include "render/wait/holders.h"
 #include "render/wait/waited.h"
+#include "schema.h"
 #include "waited_recording.h"
+
+#include <jansson.h>
 
 enum { MS = 1000000 };
 
@@ -293,6 +296,94 @@ static void test_hostile_text(void **state _unused_)
 		assert_true(strcspn(line + 1, "\n") <= 80);
 }
 
+static json_int_t number_of(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static json_t *json_of(const struct snap_recording *recording, const struct snap_options *options)
+{
+	_cleanup_free_ char *text = text_of(snap_render_json_recording, recording, options);
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+
+	assert_non_null(root);
+	return root;
+}
+
+static void test_json(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK | SNAP_GROUP_STATE },
+			    no = { .explain = SNAP_EXPLAIN_NO };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL, *without = NULL;
+	json_t *root, *rows, *holders, *waits, *wait;
+	json_int_t samples = 0;
+	size_t i;
+
+	waited_set_up(&bed);
+	text = text_of(snap_render_json_recording, &bed.recording, &options);
+	golden_check("waited.recording", text);
+	schema_check("stacksnap-recording.schema.json", text);
+	root = json_of(&bed.recording, &options);
+	assert_int_equal(number_of(root, "waited_ns"), 4200 * (int64_t)MS);
+	assert_int_equal(number_of(root, "idle_ns"), 2700 * (int64_t)MS);
+	rows = json_object_get(root, "time_by_wait");
+	assert_int_equal(json_array_size(rows), 8);
+	holders = json_object_get(json_array_get(rows, 0), "holders");
+	assert_int_equal(number_of(json_array_get(holders, 1), "ns"), 800 * MS);
+	assert_int_equal(number_of(json_array_get(rows, 0), "unknown_ns"), 200 * MS);
+	/* What was waited for, with the samples of the threads. */
+	waits = json_object_get(root, "waits");
+	assert_int_equal(json_array_size(waits), WAITED_WAITS - 1);
+	json_array_foreach(waits, i, wait)
+	{
+		assert_int_equal(number_of(wait, "number"), i + 1);
+		samples += number_of(wait, "samples");
+	}
+	assert_int_equal(samples, 690);
+	json_decref(root);
+	without = text_of(snap_render_json_recording, &bed.recording, &no);
+	assert_null(strstr(without, "wait_number"));
+	assert_null(strstr(without, "ledger_lock"));
+}
+
+/* Of a thread in a group is told what it waited for at all of its samples there. */
+static void test_groups(void **state _unused_)
+{
+	struct snap_options by_stack = { .group_by = SNAP_GROUP_STACK },
+			    by_wait = { .group_by = SNAP_GROUP_STACK | SNAP_GROUP_WAIT };
+	struct waited_bed bed;
+	_cleanup_free_ char *together = NULL, *apart = NULL;
+
+	waited_set_up(&bed);
+	together = text_of(snap_render_text_recording, &bed.recording, &by_stack);
+	/* worker-4 has waited for two locks there. */
+	assert_non_null(strstr(together, "240 samples x worker-*"));
+	assert_non_null(strstr(together, "waits for mutex ledger_lock  tids 101, 102, 103\n"));
+	assert_null(strstr(together, "waits for mutex cache_lock"));
+	apart = text_of(snap_render_text_recording, &bed.recording, &by_wait);
+	assert_non_null(strstr(apart, "150 samples x worker-*"));
+	assert_non_null(strstr(apart, "waits for mutex ledger_lock\n"));
+	assert_non_null(strstr(apart, "waits for mutex cache_lock\n"));
+	assert_non_null(strstr(apart, "waits for mutex log_lock\n"));
+}
+
+/* A document of a tick is that of a snapshot. */
+static void test_ticks(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL;
+
+	waited_set_up(&bed);
+	bed.recording.tick_count = 1;
+	text = text_of(snap_render_jsonl_recording, &bed.recording, &options);
+	schema_check("stacksnap-snapshot.schema.json", text);
+	assert_non_null(strstr(text, "\"symbol\": \"ledger_lock\""));
+	assert_non_null(strstr(text, "\"symbol\": \"cache_lock\""));
+	assert_null(strstr(text, "\"symbol\": \"log_lock\""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +397,9 @@ int main(void)
 		cmocka_unit_test(test_what_is_told),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_hostile_text),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_ticks),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

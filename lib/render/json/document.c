@@ -31,8 +31,24 @@ void snap_json_document_deinit(struct snap_json_document *document)
 
 /* ---- stacks ---- */
 
-static void put_threads(struct snap_json_writer *json, const struct snap_stack *stack)
+static void put_wait(struct snap_json_document *document, const struct snap_wait *wait)
 {
+	const struct snap_pointer_entry *found = NULL;
+
+	if (!document->wait_numbers) {
+		snap_json_wait_put(document->json, wait);
+		return;
+	}
+	if (wait)
+		found = snap_pointer_table_find(document->wait_numbers, wait);
+	if (found)
+		snap_json_number(document->json, "wait_number", (int64_t)found->number);
+}
+
+static void put_threads(struct snap_json_document *document, const struct snap_stack *stack)
+{
+	struct snap_json_writer *json = document->json;
+
 	snap_json_begin(json, "threads", '[');
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const struct snap_member *thread = &stack->threads[i];
@@ -52,7 +68,7 @@ static void put_threads(struct snap_json_writer *json, const struct snap_stack *
 			snap_json_text(json, "taken", snap_taken_word(thread->taken));
 		if (stack->thread_samples)
 			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
-		snap_json_wait_put(json, thread->wait);
+		put_wait(document, thread->wait);
 		snap_json_end(json, '}');
 	}
 	snap_json_end(json, ']');
@@ -116,11 +132,11 @@ static void put_stack(struct snap_json_document *document, const struct snap_sta
 	snap_json_text_if(json, "description", stack->description);
 	snap_json_labels_put(json, stack->labels, stack->label_count);
 	put_unwind_end(json, stack);
-	snap_json_wait_put(json, stack->wait);
+	put_wait(document, stack->wait);
 	if (stack->runtime)
 		snap_json_tasks_put(json, stack);
 	else
-		put_threads(json, stack);
+		put_threads(document, stack);
 	snap_json_line(json);
 	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
 	snap_json_end(json, '}');

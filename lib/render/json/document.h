@@ -8,6 +8,7 @@
 #ifndef SNAP_RENDER_JSON_DOCUMENT_H
 #define SNAP_RENDER_JSON_DOCUMENT_H
 
+#include "base/table.h"
 #include "model/snapshot.h"
 #include "render/json/frames.h"
 #include "render/json/writer.h"
@@ -16,7 +17,9 @@ struct snap_json_document {
 	struct snap_json_writer *json;
 	struct snap_json_entries entries;
 	int64_t sample_ns; /* length of a sample, of a recording */
-	bool failed;       /* no memory */
+	/* Of a recording: the numbers by which threads refer to waits; NULL: they have them whole. */
+	const struct snap_pointer_table *wait_numbers;
+	bool failed; /* no memory */
 };
 
 /* NO_MEMORY; released by snap_json_document_deinit() in any case. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A recording as one JSON document, see stacksnap-json(5): the run's figures, then the processes as
- * in a snapshot's document, whose groups have samples.
+ * A recording as one JSON document, see stacksnap-json(5): the run's figures, what was waited for,
+ * then the processes as in a snapshot's document, whose groups have samples.
  */
 #include "render/json/document.h"
+#include "render/json/recorded_waits.h"
 #include "render/render.h"
 #include "render/view/figures.h"
 #include "render/view/recorded.h"
@@ -38,6 +39,7 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
+	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table numbers = { 0 };
 	struct stacksnap_error *err;
 
 	err = snap_recorded_groups_init(&groups, recording, options);
@@ -47,7 +49,11 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 	if (err)
 		return err;
 	document.sample_ns = snap_recording_weight(recording);
+	document.wait_numbers = &numbers;
 	put_head(&document, recording, &groups);
+	err = snap_json_recorded_waits_put(document.json, recording, options, &numbers);
+	if (err)
+		return err;
 	snap_json_document_end(&document, &groups.snapshot);
 	return snap_json_document_finish(&document, out);
 }

@@ -24,7 +24,19 @@ static uint64_t *list_ids(const struct snap_recording *recording)
 	return ids;
 }
 
-static struct snap_member thread_of(const struct snap_track *track, const struct snap_run *run)
+/* NULL: for nothing that is known, or that is to be told. */
+static const struct snap_wait *wait_of(const struct snap_recording *recording,
+				       const struct snap_options *options,
+				       const struct snap_run *run)
+{
+	if (options->explain == SNAP_EXPLAIN_NO || !run->wait || run->wait > recording->wait_count)
+		return NULL;
+	return recording->waits[run->wait - 1].wait;
+}
+
+static struct snap_member thread_of(const struct snap_recording *recording,
+				    const struct snap_options *options,
+				    const struct snap_track *track, const struct snap_run *run)
 {
 	return (struct snap_member){
 		.tid = track->tid,
@@ -36,6 +48,7 @@ static struct snap_member thread_of(const struct snap_track *track, const struct
 		.wchan = run->wchan,
 		.cpu = -1,
 		.taken = run->taken,
+		.wait = wait_of(recording, options, run),
 	};
 }
 
@@ -75,14 +88,14 @@ static uint64_t task_key(const struct snap_track *track, const struct snap_run *
 }
 
 /* What tells the group of a thread, or of a task. */
-static uint64_t key_of(const struct snap_track *track, const struct snap_run *run,
-		       const struct snap_options *options, uint64_t id)
+static uint64_t key_of(const struct snap_recording *recording, const struct snap_track *track,
+		       const struct snap_run *run, const struct snap_options *options, uint64_t id)
 {
 	struct snap_member thread;
 
 	if (track->task)
 		return task_key(track, run, options, id);
-	thread = thread_of(track, run);
+	thread = thread_of(recording, options, track, run);
 	return snap_label_key(&thread, options->group_by | SNAP_GROUP_STACK, id);
 }
 
@@ -183,6 +196,17 @@ static bool make_tree(struct snap_arena *arena, const struct snap_recording *rec
 	return true;
 }
 
+/* What all of its threads wait for, and nothing else; NULL: they differ, or not all are listed. */
+static const struct snap_wait *common_wait(const struct snap_stack *stack)
+{
+	const struct snap_wait *wait = stack->thread_count ? stack->threads[0].wait : NULL;
+
+	for (size_t i = 1; i < stack->thread_count; i++)
+		if (stack->threads[i].wait != wait)
+			return NULL;
+	return stack->thread_count == stack->count ? wait : NULL;
+}
+
 /* ---- ticks ---- */
 
 /* A thread at a tick, which is to be grouped. */
@@ -235,7 +259,7 @@ static size_t list_items(struct snap_instants *instants, size_t process, size_t 
 		if (!run)
 			continue;
 		items[count++] = (struct item){
-			key_of(&recording->tracks[track], run, instants->options,
+			key_of(recording, &recording->tracks[track], run, instants->options,
 			       instants->ids[run->stack]),
 			track,
 			run->stack,
@@ -270,8 +294,9 @@ static bool group_items(struct snap_instants *instants, struct snap_interner *st
 		if (stack->runtime)
 			stack->tasks[i] = task_of(track, run);
 		else
-			stack->threads[i] = thread_of(track, run);
+			stack->threads[i] = thread_of(recording, instants->options, track, run);
 	}
+	stack->wait = common_wait(stack);
 	return label_stack(strings, instants->options, stack);
 }
 
@@ -449,8 +474,8 @@ static struct group *find_group(struct group_builder *builder, uint64_t id, size
 }
 
 /* Of a thread in a group is told only what holds at all of its samples there. */
-static void add_to_visit(struct visit *visit, const struct snap_track *track,
-			 const struct snap_run *run)
+static void add_to_visit(const struct group_builder *builder, struct visit *visit,
+			 const struct snap_track *track, const struct snap_run *run)
 {
 	visit->samples += snap_run_samples(run);
 	if (track->task) {
@@ -465,6 +490,8 @@ static void add_to_visit(struct visit *visit, const struct snap_track *track,
 		visit->thread.syscall = NULL;
 	if (!snap_same_text(visit->thread.wchan, run->wchan))
 		visit->thread.wchan = NULL;
+	if (visit->thread.wait != wait_of(builder->recording, builder->options, run))
+		visit->thread.wait = NULL;
 }
 
 static bool add_visit(struct group_builder *builder, struct group *group, uint32_t track,
@@ -476,7 +503,7 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	uint32_t number = (uint32_t)builder->visit_count;
 
 	if (group->last != NONE && builder->visits[group->last].track == track) {
-		add_to_visit(&builder->visits[group->last], of, run);
+		add_to_visit(builder, &builder->visits[group->last], of, run);
 		return true;
 	}
 	group->count += group->last_track != track;
@@ -491,7 +518,7 @@ static bool add_visit(struct group_builder *builder, struct group *group, uint32
 	if (of->task)
 		visit.task = task_of(of, run);
 	else
-		visit.thread = thread_of(of, run);
+		visit.thread = thread_of(builder->recording, builder->options, of, run);
 	/* Samples of one thread may have been copied in different ways. */
 	visit.thread.taken = SNAP_TAKEN_TOGETHER;
 	builder->visits[builder->visit_count++] = visit;
@@ -511,7 +538,8 @@ static bool add_track(struct group_builder *builder, uint32_t number)
 	for (size_t i = 0; i < track->run_count; i++) {
 		const struct snap_run *run = &track->runs[i];
 		uint64_t samples = snap_run_samples(run);
-		uint64_t id = key_of(track, run, builder->options, builder->ids[run->stack]);
+		uint64_t id = key_of(builder->recording, track, run, builder->options,
+				     builder->ids[run->stack]);
 		struct group *group = find_group(builder, id, track->process, run->stack);
 
 		if (!group || !add_visit(builder, group, number, run))
@@ -567,6 +595,7 @@ static bool fill_stack(struct group_builder *builder, const struct group *group,
 	}
 	stack->samples = group->samples;
 	stack->thread_samples = samples;
+	stack->wait = common_wait(stack);
 	stack->state_samples = snap_arena_memdup(arena, group->states, sizeof(group->states));
 	if (!stack->state_samples || !label_stack(&builder->strings, builder->options, stack))
 		return false;

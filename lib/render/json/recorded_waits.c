@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See recorded_waits.h. Both lists are bounded, whatever a file holds. */
+#include "render/json/recorded_waits.h"
+
+#include "render/json/waits.h"
+#include "render/wait/waited.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MOST_BYTES = 16 << 20, /* of waits, as they are at the most */
+	WAIT_BYTES = 800,      /* of a wait, without its texts */
+	ESCAPED = 5,           /* bytes that one of a text may take */
+};
+
+static const struct snap_waited_most most = { .owed = 200, .idle = 100, .holders = 20 };
+
+/* ---- time by wait ---- */
+
+static void put_holder(struct snap_json_writer *json, const struct snap_waited_holder *holder)
+{
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	snap_json_text_if(json, "function", holder->function);
+	snap_json_number_if(json, "pid", holder->pid);
+	snap_json_number_if(json, "tid", holder->tid);
+	snap_json_text_if(json, "name", holder->name);
+	if (holder->lack != SNAP_OWNER_KNOWN)
+		snap_json_text(json, "owner_unknown", snap_owner_lack_word(holder->lack));
+	snap_json_number(json, "threads", (int64_t)holder->threads);
+	snap_json_number(json, "ns", holder->ns);
+	snap_json_end(json, '}');
+}
+
+static void put_holders(struct snap_json_writer *json, const struct snap_waited_row *row)
+{
+	if (!row->keeps_owner)
+		return;
+	if (row->holder_count) {
+		snap_json_begin(json, "holders", '[');
+		for (size_t i = 0; i < row->holder_count; i++)
+			put_holder(json, &row->holders[i]);
+		snap_json_end(json, ']');
+	}
+	snap_json_number_if(json, "other_ns", row->other_ns);
+	snap_json_number_if(json, "unknown_ns", row->nobody_ns);
+}
+
+static void put_row(struct snap_json_writer *json, const struct snap_recording *recording,
+		    const struct snap_waited_row *row, const struct snap_pointer_table *numbers)
+{
+	const struct snap_pointer_entry *found = snap_pointer_table_find(numbers, row->wait);
+
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	snap_json_text(json, "object", row->text);
+	snap_json_text(json, "kind", snap_wait_kind_word(row->wait->kind));
+	snap_json_number(json, "pid", recording->processes[row->process].node->pid);
+	if (found)
+		snap_json_number(json, "wait_number", (int64_t)found->number);
+	if (row->objects > 1)
+		snap_json_number(json, "objects", (int64_t)row->objects);
+	snap_json_true_if(json, "idle", !row->owed);
+	snap_json_number(json, "total_ns", row->ns);
+	snap_json_number(json, "longest_ns", row->longest_ns);
+	snap_json_number(json, "samples", (int64_t)row->samples);
+	snap_json_number(json, "threads", (int64_t)row->threads);
+	put_holders(json, row);
+	snap_json_end(json, '}');
+}
+
+static void put_rows(struct snap_json_writer *json, const struct snap_recording *recording,
+		     const struct snap_waited *waited, const struct snap_pointer_table *numbers)
+{
+	size_t listed = waited->owed.row_count + waited->idle.row_count,
+	       total = waited->owed.row_total + waited->idle.row_total;
+
+	if (!listed)
+		return;
+	snap_json_number(json, "waited_ns", waited->owed.ns);
+	snap_json_number(json, "idle_ns", waited->idle.ns);
+	snap_json_line(json);
+	snap_json_begin(json, "time_by_wait", '[');
+	for (size_t i = 0; i < waited->owed.row_count; i++)
+		put_row(json, recording, &waited->owed.rows[i], numbers);
+	for (size_t i = 0; i < waited->idle.row_count; i++)
+		put_row(json, recording, &waited->idle.rows[i], numbers);
+	snap_json_end(json, ']');
+	if (total > listed)
+		snap_json_number(json, "time_by_wait_count", (int64_t)total);
+}
+
+/* ---- what was waited for ---- */
+
+struct ranked {
+	uint64_t samples;
+	size_t wait;
+};
+
+static int by_samples(const void *left, const void *right)
+{
+	const struct ranked *a = left, *b = right;
+
+	if (a->samples != b->samples)
+		return a->samples > b->samples ? -1 : 1;
+	return (a->wait > b->wait) - (a->wait < b->wait);
+}
+
+static int by_wait(const void *left, const void *right)
+{
+	const struct ranked *a = left, *b = right;
+
+	return (a->wait > b->wait) - (a->wait < b->wait);
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? ESCAPED * strlen(text) : 0;
+}
+
+static size_t most_bytes(const struct snap_wait *wait)
+{
+	const char *const texts[] = { wait->symbol,      wait->module, wait->place,
+				      wait->path,        wait->wchan,  wait->cgroup,
+				      wait->local,       wait->remote, wait->listen_address,
+				      wait->mutex_symbol };
+	size_t bytes = WAIT_BYTES;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
+		bytes += text_bytes(texts[i]);
+	for (size_t i = 0; i < wait->peer_count; i++)
+		bytes += WAIT_BYTES + text_bytes(wait->peers[i].name);
+	return bytes;
+}
+
+/* Those that somebody waited for, in the recording's order; malloc'ed, NULL without memory. */
+static struct ranked *choose_waits(const struct snap_recording *recording, size_t *count_ret)
+{
+	struct ranked *ranked = calloc(recording->wait_count + 1, sizeof(*ranked));
+	size_t count = 0, bytes = 0;
+
+	if (!ranked)
+		return NULL;
+	for (size_t i = 0; i < recording->wait_count; i++)
+		ranked[i].wait = i;
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
+			const struct snap_run *run = &recording->tracks[i].runs[k];
+
+			if (run->wait && run->wait <= recording->wait_count)
+				ranked[run->wait - 1].samples += snap_run_samples(run);
+		}
+	qsort(ranked, recording->wait_count, sizeof(*ranked), by_samples);
+	for (; count < recording->wait_count && ranked[count].samples; count++) {
+		bytes += most_bytes(recording->waits[ranked[count].wait].wait);
+		if (bytes > MOST_BYTES)
+			break;
+	}
+	qsort(ranked, count, sizeof(*ranked), by_wait);
+	*count_ret = count;
+	return ranked;
+}
+
+static bool number_waits(const struct snap_recording *recording, const struct ranked *waits,
+			 size_t count, struct snap_pointer_table *numbers)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct snap_pointer_entry *entry =
+			snap_pointer_table_get(numbers, recording->waits[waits[i].wait].wait);
+
+		if (!entry)
+			return false;
+		entry->number = i + 1;
+	}
+	return true;
+}
+
+static void put_waits(struct snap_json_writer *json, const struct snap_recording *recording,
+		      const struct ranked *waits, size_t count)
+{
+	if (!count)
+		return;
+	snap_json_line(json);
+	snap_json_begin(json, "waits", '[');
+	for (size_t i = 0; i < count; i++) {
+		const struct snap_recorded_wait *wait = &recording->waits[waits[i].wait];
+
+		snap_json_line(json);
+		snap_json_begin(json, NULL, '{');
+		snap_json_number(json, "number", (int64_t)i + 1);
+		snap_json_number(json, "pid", recording->processes[wait->process].node->pid);
+		snap_json_number(json, "samples", (int64_t)waits[i].samples);
+		snap_json_wait_put(json, wait->wait);
+		snap_json_end(json, '}');
+	}
+	snap_json_end(json, ']');
+	if (recording->wait_count > count)
+		snap_json_number(json, "wait_count", (int64_t)recording->wait_count);
+}
+
+struct stacksnap_error *snap_json_recorded_waits_put(struct snap_json_writer *json,
+						     const struct snap_recording *recording,
+						     const struct snap_options *options,
+						     struct snap_pointer_table *numbers)
+{
+	_cleanup_(snap_waited_deinit) struct snap_waited waited;
+	_cleanup_free_ struct ranked *waits = NULL;
+	struct stacksnap_error *err;
+	size_t count = 0;
+
+	err = snap_waited_init(&waited, recording, options, most);
+	if (err || !recording->explains || options->explain == SNAP_EXPLAIN_NO)
+		return err;
+	waits = choose_waits(recording, &count);
+	if (!waits || !number_waits(recording, waits, count, numbers))
+		return snap_error_no_memory();
+	put_rows(json, recording, &waited, numbers);
+	put_waits(json, recording, waits, count);
+	return NULL;
+}
