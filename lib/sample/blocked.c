@@ -29,22 +29,69 @@ struct question {
 	bool limited; /* where no mapping is known, some of it must do */
 	/* + 1: it was located with others, and that is not used up; and what was read with it. */
 	unsigned listed, bytes;
+	bool beside, has_beside; /* what explains its wait is wanted, and there */
 };
+
+/* Recordings alone: a single look has a way of its own (copy_words.h). */
+static bool wants_beside(const struct snap_sampler *sampler,
+			 const struct snap_sampler_process *process)
+{
+	return sampler->options->explain != SNAP_EXPLAIN_NO && !sampler->options->no_stop &&
+	       !sampler->options->never_stop && !process->words_held;
+}
+
+static void keep_beside(struct question *question, const struct snap_beside *beside)
+{
+	struct snap_sampler *sampler = question->sampler;
+	struct snap_kept_beside *kept = sampler->beside;
+
+	if (!beside || !question->beside)
+		return;
+	question->beside = false;
+	if (!kept)
+		kept = sampler->beside = calloc(1, sizeof(*kept));
+	if (!kept)
+		return;
+	snap_beside_keep(beside, kept->room, &kept->beside);
+	kept->image.pieces = kept->beside.pieces;
+	kept->image.piece_count = kept->beside.piece_count;
+	question->has_beside = true;
+}
+
+static int locate_alone(struct question *question, struct snap_syscall_line *ret)
+{
+	struct snap_reader *reader = question->sampler->reader;
+	const struct snap_sampler_thread *thread = question->thread;
+	const struct snap_reader_question asked = {
+		.target = question->target,
+		.start = thread->stack_start,
+		.end = thread->stack_end,
+		.beside = question->beside && wants_beside(question->sampler, thread->process),
+	};
+
+	return snap_reader_locate(reader, &asked, question->sampler->options->max_stack, ret);
+}
 
 static int locate(void *context, struct snap_syscall_line *ret)
 {
 	struct question *question = context;
-	const struct snap_sampler_thread *thread = question->thread;
+	struct snap_reader *reader = question->sampler->reader;
 	unsigned listed = question->listed;
-	int status =
-		listed ? snap_reader_located(question->sampler->reader, listed - 1, ret) : -ENODATA;
+	int status = listed ? snap_reader_located(reader, listed - 1, ret) : -ENODATA;
 
 	question->bytes = listed;
 	question->listed = 0;
-	if (status != -ENODATA)
+	if (status != -ENODATA) {
+		keep_beside(question, snap_reader_beside_of(reader, listed - 1));
 		return status;
-	return snap_reader_locate(question->sampler->reader, &question->target, thread->stack_start,
-				  thread->stack_end, question->sampler->options->max_stack, ret);
+	}
+	status = locate_alone(question, ret);
+	if (status == -ETIMEDOUT && snap_reader_is_late_beside(reader)) {
+		question->thread->process->words_held = true;
+		status = locate_alone(question, ret);
+	}
+	keep_beside(question, snap_reader_beside(reader));
+	return status;
 }
 
 static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
@@ -150,6 +197,8 @@ static enum snap_copy_result copy_once(struct snap_sampler *sampler, struct ques
 
 	question->listed = thread->listed;
 	thread->listed = 0;
+	question->beside = wants_beside(sampler, thread->process);
+	question->has_beside = false;
 	if (question->listed)
 		blocked->counters = sampler->counters[question->listed - 1];
 	else
@@ -177,7 +226,8 @@ static bool is_worth_another(const struct snap_sampler *sampler,
 static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 		       struct snap_blocked_copy *blocked)
 {
-	thread->shown.words = NULL;
+	snap_sampler_drop_beside(thread);
+	sampler->beside_hash = 0;
 	if (!sampler->options->no_stop || sampler->options->explain == SNAP_EXPLAIN_NO ||
 	    thread->process->words_held)
 		return;
@@ -188,14 +238,31 @@ static void want_words(struct snap_sampler *sampler, struct snap_sampler_thread 
 		blocked->words->held = false;
 }
 
-static void take_words(struct snap_sampler_thread *thread, const struct snap_blocked_copy *blocked,
+static void take_words(const struct question *question, const struct snap_blocked_copy *blocked,
 		       enum snap_copy_result result)
 {
-	if (!blocked->words)
+	struct snap_sampler_thread *thread = question->thread;
+	const struct snap_kept_beside *kept = question->sampler->beside;
+
+	if (blocked->words)
+		thread->process->words_held |= blocked->words->held;
+	if (result != SNAP_COPY_DONE)
 		return;
-	thread->process->words_held |= blocked->words->held;
-	if (result == SNAP_COPY_DONE)
+	if (blocked->words)
 		thread->shown.words = &blocked->words->image;
+	if (!question->has_beside)
+		return;
+	thread->shown.words = kept->image.piece_count ? &kept->image : NULL;
+	thread->shown.descriptors = kept->beside.descriptors;
+	thread->shown.descriptor_count = kept->beside.descriptor_count;
+	question->sampler->beside_hash = snap_beside_hash(&kept->beside);
+}
+
+void snap_sampler_drop_beside(struct snap_sampler_thread *thread)
+{
+	thread->shown.words = NULL;
+	thread->shown.descriptors = NULL;
+	thread->shown.descriptor_count = 0;
 }
 
 /* Tries until it stands still for as long as the copy takes, and knows where its stack ends. */
@@ -241,7 +308,7 @@ struct stacksnap_error *snap_sampler_copy_blocked(struct snap_sampler *sampler,
 		question.limited = true;
 		result = copy_once(sampler, &question, blocked, copy);
 	} while (--tries && is_worth_another(sampler, thread, result));
-	take_words(thread, blocked, result);
+	take_words(&question, blocked, result);
 	*result_ret = result;
 	return NULL;
 }
@@ -338,6 +405,7 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 		.target = snap_sampler_reader_target(sampler, thread->process, thread),
 		.start = thread->stack_start,
 		.end = thread->stack_end,
+		.beside = wants_beside(sampler, thread->process),
 	};
 	return true;
 }
@@ -362,5 +430,10 @@ struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
 		asked[i]->listed = 0;
 	if (late == SIZE_MAX)
 		return NULL;
+	/* Its stack can be had. */
+	if (snap_reader_is_late_beside(sampler->reader)) {
+		asked[late]->process->words_held = true;
+		return NULL;
+	}
 	return snap_sampler_process_hold(sampler, asked[late]->process, "reading its memory");
 }

@@ -277,6 +277,30 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 	return snap_reader_try(sampler->reader, &target);
 }
 
+int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_process *shown,
+			    struct snap_sampled_words *words, size_t count)
+{
+	struct snap_sampler_process *process = (struct snap_sampler_process *)(void *)shown;
+	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
+	size_t bytes = 0;
+	int status;
+
+	for (size_t i = 0; i < count && bytes <= SNAP_SAMPLED_WORDS_BYTES; i++) {
+		words[i].got = 0;
+		bytes += words[i].size;
+	}
+	if (count > SNAP_SAMPLED_WORDS_MOST || bytes > SNAP_SAMPLED_WORDS_BYTES)
+		return -EINVAL;
+	if (process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
+		return -ESTALE;
+	/* Who once kept us waiting is not asked. */
+	if (process->words_held)
+		return -ETIMEDOUT;
+	status = count ? snap_reader_read_words(sampler->reader, &target, words, count) : 0;
+	process->words_held = status == -ETIMEDOUT;
+	return status;
+}
+
 struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 						  struct snap_sampler_process *process)
 {

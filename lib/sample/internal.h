@@ -145,9 +145,10 @@ struct snap_sampler_thread {
 	 * stack's bytes, with those that a plan copied. A thread that is found with both again is not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
-	bool needs_stop;  /* with these registers a partial copy does not suffice */
-	bool lacks_plan;  /* there was no time for its process's plan */
-	uint64_t fs_base; /* as it was at its last stop; 0: unknown */
+	uint64_t beside_hash; /* the same of what explained its wait; 0: nothing did */
+	bool needs_stop;      /* with these registers a partial copy does not suffice */
+	bool lacks_plan;      /* there was no time for its process's plan */
+	uint64_t fs_base;     /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
@@ -211,6 +212,13 @@ enum snap_look_action snap_look_decide(enum snap_sampler_thread_state state,
 				       const struct snap_observation *seen,
 				       const struct snap_look_rules *rules);
 
+/* What lies beside the copy at hand. */
+struct snap_kept_beside {
+	struct snap_beside beside;
+	struct snap_memory_image image; /* its memory, for the sink */
+	_Alignas(16) uint8_t room[SNAP_BESIDE_ROOM];
+};
+
 /* A thread to be stopped. */
 struct snap_stop_request {
 	struct snap_sampler_thread *thread;
@@ -264,6 +272,8 @@ struct snap_sampler {
 	struct snap_memory_image image;
 	void *image_room;
 	struct snap_copied_words *words; /* of the copy at hand; NULL: nobody asks for them */
+	struct snap_kept_beside *beside; /* the same in recordings */
+	uint64_t beside_hash;            /* of the copy at hand; 0: it has nothing */
 	int64_t plan_ns;                 /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
@@ -452,6 +462,8 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 					const struct snap_sampler_thread *thread,
 					const struct snap_blocked_copy *blocked,
 					struct snap_thread *copy);
+/* What explains its wait, as it was last read with a copy, is not there any more. */
+void snap_sampler_drop_beside(struct snap_sampler_thread *thread);
 /* Locates several of them at once; what fails is done for each by itself. */
 struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,
 						struct snap_sampler_thread *const *threads,

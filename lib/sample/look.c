@@ -281,6 +281,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	bool is_usual = (copy->stack_size <= USUAL_STACK || thread->needs_stop) &&
 			!sampler->options->no_stop;
 	uint64_t stack_hash = is_usual ? snap_sampler_hash(copy, copy->stack_size) : 0;
+	uint64_t beside_hash = sampler->beside_hash;
 	char before = thread->letter;
 	enum snap_verdict verdict;
 	struct stacksnap_error *err = NULL;
@@ -296,7 +297,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	snap_sampler_thread_describe(thread, copy);
 	seen->sight = SNAP_SIGHT_BLOCKED;
 	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
-	    before == thread->letter)
+	    thread->beside_hash == beside_hash && before == thread->letter)
 		seen->sight = SNAP_SIGHT_SAME;
 	else if (thread->needs_stop && has_same_registers)
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
@@ -310,6 +311,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		if (!thread->needs_stop) {
 			thread->registers_hash = registers_hash;
 			thread->stack_hash = stale ? 0 : stack_hash;
+			thread->beside_hash = beside_hash;
 			thread->told_letter = 0;
 			snap_sampler_thread_set(sampler, thread,
 						stale ? SNAP_SAMPLER_THREAD_MOVING
@@ -322,6 +324,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	if (seen->sight == SNAP_SIGHT_NEEDS_REGISTERS) {
 		thread->registers_hash = registers_hash;
 		thread->stack_hash = stack_hash;
+		thread->beside_hash = beside_hash;
 	}
 	return act_on_thread(sampler, thread, seen, copy);
 }
@@ -421,7 +424,9 @@ static struct stacksnap_error *look_at_blocked(struct snap_sampler *sampler,
 		return err;
 	switch (result) {
 	case SNAP_COPY_DONE:
-		return look_at_copy(sampler, thread, seen, &blocked, &copy);
+		err = look_at_copy(sampler, thread, seen, &blocked, &copy);
+		snap_sampler_drop_beside(thread);
+		return err;
 	case SNAP_COPY_RUNNING:
 	case SNAP_COPY_MOVED:
 		return look_at_running(sampler, thread, seen);

@@ -11,6 +11,7 @@
 #include "base/workers.h"
 #include "stop/plan/candidate.h"
 #include "stop/plan/of_thread.h"
+#include "stop/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +33,11 @@ enum {
 	MS = 1000000,
 };
 
+#if defined(__x86_64__)
+static const enum snap_arch OWN_ARCH = SNAP_ARCH_X86_64;
+#else
+static const enum snap_arch OWN_ARCH = SNAP_ARCH_AARCH64;
+#endif
 static const size_t MOST_BYTES = ((size_t)1 << 30) - (64 << 20);
 
 struct kept_memory {
@@ -48,6 +54,13 @@ struct location {
 	struct snap_syscall_line line;
 	uint64_t address;
 	size_t asked, got; /* bytes from there on */
+	struct snap_beside beside;
+};
+
+/* A piece of memory that is asked for; its bytes follow those of the one before. */
+struct piece {
+	uint64_t address;
+	uint32_t size, got;
 };
 
 /* What a worker shares with the caller. */
@@ -68,6 +81,11 @@ struct area {
 	struct location list[SNAP_READER_MOST];
 	uint8_t *list_bytes;
 	int64_t list_sign_ns; /* when the one at hand was begun */
+	/* what lies beside stacks: where it goes, and whether it is being read */
+	struct snap_region beside_room;
+	uint32_t at_beside;
+	struct piece pieces[SNAP_SAMPLED_WORDS_MOST];
+	uint32_t piece_count;
 	/* a plan for single threads, with memory for notes, and for its image */
 	struct snap_thread_plan plan;
 	struct snap_region plan_work, plan_room;
@@ -85,6 +103,7 @@ struct snap_reader {
 	unsigned runtimes;     /* wanted */
 	struct area *answered; /* by the last call that located a thread; NULL: none */
 	struct area *listed;   /* has the answers to the last list; NULL: none */
+	bool late_beside;      /* the last call was late, and was at what lies beside a stack */
 };
 
 /* ---- in a worker ---- */
@@ -202,6 +221,38 @@ static void read_usual_stack(struct area *area, struct location *location, uint8
 	location->got = (size_t)got;
 }
 
+static ssize_t read_beside(void *context, uint64_t address, uint8_t *bytes, size_t size)
+{
+	return read_bytes(context, address, bytes, size);
+}
+
+/* Of the thread: each may have descriptors of its own. */
+static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
+{
+	const struct area *area = context;
+	char path[PATH];
+
+	snprintf(path, sizeof(path), "%d/task/%d/fd/%d", (int)area->target.pid,
+		 (int)area->target.tid, (int)number);
+	return snap_procfs_link(area->root_fd, path, text, size);
+}
+
+/* Each has its share of the room, however much those before it took. */
+static void locate_beside(struct area *area, struct location *location)
+{
+	const struct snap_beside_source source = { read_beside, read_link, area };
+	const struct snap_thread_call call = snap_word_call(&location->line, 0);
+	struct snap_region *all = &area->beside_room, room = *all;
+
+	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
+		room.end = room.next + SNAP_BESIDE_ROOM;
+	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
+	if (snap_beside_read(&source, OWN_ARCH, &call, &room, &location->beside) == -ESTALE)
+		location->status = -ESTALE;
+	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
+	all->next = room.next;
+}
+
 static void locate(struct area *area, struct location *location, uint8_t *bytes)
 {
 	_cleanup_fd_ int fd = -1;
@@ -216,6 +267,10 @@ static void locate(struct area *area, struct location *location, uint8_t *bytes)
 		location->status = -EBADMSG;
 	if (!location->status && !location->line.running)
 		read_usual_stack(area, location, bytes);
+	/* A 32-bit thread has its stack there, and its calls have other numbers. */
+	if (!location->status && !location->line.running && location->question.beside &&
+	    location->line.sp > UINT32_MAX)
+		locate_beside(area, location);
 }
 
 static void locate_thread(void *memory, uint32_t item _unused_)
@@ -246,6 +301,29 @@ static void locate_listed(void *memory, uint32_t item _unused_)
 		locate(area, &area->list[i], area->list_bytes + (size_t)i * LIST_STACK);
 	}
 	area->status = 0;
+}
+
+/* Nothing is mapped there; else it has gone, or may not be read. */
+static bool is_unreadable(ssize_t error)
+{
+	return error == -EIO || error == -EFAULT || error == -EINVAL;
+}
+
+static void read_pieces(void *memory, uint32_t item _unused_)
+{
+	struct area *area = memory;
+	uint8_t *bytes = area->bytes;
+
+	area->status = 0;
+	for (uint32_t i = 0; i < area->piece_count && !area->status; i++) {
+		struct piece *piece = &area->pieces[i];
+		ssize_t got = read_bytes(area, piece->address, bytes, piece->size);
+
+		piece->got = got > 0 ? (uint32_t)got : 0;
+		bytes += piece->size;
+		if (got < 0 && !is_unreadable(got))
+			area->status = (int)got;
+	}
 }
 
 static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
@@ -337,7 +415,8 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 		error = snap_workers_init(
 			&reader->pool,
 			sizeof(struct area) + bytes + (size_t)SNAP_READER_MOST * LIST_STACK +
-				snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM,
+				snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM +
+				(size_t)(SNAP_READER_MOST + 1) * SNAP_BESIDE_ROOM,
 			reader->root_fd, SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error) {
 		snap_close(&reader->root_fd);
@@ -363,6 +442,7 @@ static struct area *begin_call(struct snap_reader *reader, const struct snap_rea
 	struct area *area = snap_workers_area(&reader->pool);
 
 	reader->answered = NULL;
+	reader->late_beside = false;
 	if (area != reader->listed)
 		reader->listed = NULL;
 	if (!area)
@@ -385,6 +465,7 @@ static int call_worker(struct snap_reader *reader, struct area *area,
 	}
 	if (area && snap_workers_call(&reader->pool, &work))
 		return area->status;
+	reader->late_beside = area && __atomic_load_n(&area->at_beside, __ATOMIC_ACQUIRE);
 	reader->listed = NULL;
 	return -ETIMEDOUT;
 }
@@ -407,16 +488,26 @@ int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target 
 	return call_worker(reader, area, try_memory, SNAP_READER_STACK_MS);
 }
 
-int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_target *target,
-		       uint64_t start, uint64_t end, size_t most, struct snap_syscall_line *ret)
+/* Behind all else that the area has: first that of one thread, then that of lists. */
+static struct snap_region beside_room(const struct snap_reader *reader, struct area *area,
+				      size_t from, size_t count)
 {
-	struct area *area = begin_call(reader, target);
+	uint8_t *room = area->bytes + reader->most + (size_t)SNAP_READER_MOST * LIST_STACK +
+			snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM + from * SNAP_BESIDE_ROOM;
+
+	return (struct snap_region){ room, room + count * SNAP_BESIDE_ROOM };
+}
+
+int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_question *question,
+		       size_t most, struct snap_syscall_line *ret)
+{
+	struct area *area = begin_call(reader, &question->target);
 	int status;
 
 	if (area) {
-		area->location.question.start = start;
-		area->location.question.end = end;
+		area->location.question = *question;
 		area->location.most = (most < reader->most ? most : reader->most) & ~(size_t)15;
+		area->beside_room = beside_room(reader, area, 0, 1);
 	}
 	status = call_worker(reader, area, locate_thread, SNAP_READER_STACK_MS);
 	if (status)
@@ -424,6 +515,16 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_targ
 	*ret = area->location.line;
 	reader->answered = area;
 	return 0;
+}
+
+const struct snap_beside *snap_reader_beside(const struct snap_reader *reader)
+{
+	return reader->answered ? &reader->answered->location.beside : NULL;
+}
+
+bool snap_reader_is_late_beside(const struct snap_reader *reader)
+{
+	return reader->late_beside;
 }
 
 /* ---- lists ---- */
@@ -441,6 +542,7 @@ int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_
 	area->list_at = UINT32_MAX;
 	area->nice = getpriority(PRIO_PROCESS, 0);
 	area->list_bytes = area->bytes + reader->most;
+	area->beside_room = beside_room(reader, area, 1, count);
 	for (size_t i = 0; i < count; i++)
 		area->list[i] = (struct location){ .question = questions[i], .most = LIST_STACK };
 	status = call_worker(reader, area, locate_listed, SNAP_READER_STACK_MS);
@@ -463,6 +565,11 @@ int snap_reader_located(const struct snap_reader *reader, size_t index,
 		return -ENODATA;
 	*ret = location->line;
 	return location->status;
+}
+
+const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index)
+{
+	return reader->listed ? &reader->listed->list[index].beside : NULL;
 }
 
 bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64_t address,
@@ -508,6 +615,30 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 	}
 	memcpy(bytes, area->bytes, area->location.got);
 	return (ssize_t)area->location.got;
+}
+
+int snap_reader_read_words(struct snap_reader *reader, const struct snap_reader_target *target,
+			   struct snap_sampled_words *words, size_t count)
+{
+	struct area *area = begin_call(reader, target);
+	const uint8_t *bytes;
+	int status;
+
+	if (area) {
+		area->piece_count = (uint32_t)count;
+		for (size_t i = 0; i < count; i++)
+			area->pieces[i] = (struct piece){ words[i].address, words[i].size, 0 };
+	}
+	status = call_worker(reader, area, read_pieces, SNAP_READER_STACK_MS);
+	if (status)
+		return status;
+	bytes = area->bytes;
+	for (size_t i = 0; i < count; i++) {
+		words[i].got = area->pieces[i].got;
+		memcpy(words[i].bytes, bytes, words[i].got);
+		bytes += words[i].size;
+	}
+	return 0;
 }
 
 int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_target *target,

@@ -18,6 +18,8 @@
 #include "model/memory_image.h"
 #include "proc/address_space.h"
 #include "proc/procfs.h"
+#include "sample/beside.h"
+#include "sample/sampler.h"
 
 enum {
 	SNAP_READER_STACK_MS = 100, /* patience for a stack, and for what the kernel tells */
@@ -47,22 +49,25 @@ int snap_reader_stat(struct snap_reader *reader, pid_t pid, pid_t tid, struct sn
 /* Whether its memory may be read: 0 or a negative errno. */
 int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target *target);
 
+/* Where a thread is, and what is to be read with that. */
+struct snap_reader_question {
+	struct snap_reader_target target;
+	/* If it is on this stack, bytes of it from below sp on. */
+	uint64_t start, end;
+	bool beside; /* what explains its wait (sample/beside.h) */
+};
+
 /*
- * Where a thread is. If it is on the stack [start, end) its bytes from below sp on are read, too,
- * up to `most`: snap_reader_read() has them then. ESTALE: it is another program.
+ * Answers, with up to `most` bytes of the stack: snap_reader_read() has them then. ESTALE: it is
+ * another program.
  */
-int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_target *target,
-		       uint64_t start, uint64_t end, size_t most, struct snap_syscall_line *ret);
+int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_question *question,
+		       size_t most, struct snap_syscall_line *ret);
 /*
  * The same for many at once, which costs one hand-over: snap_reader_located() has what became of
  * each, until the next list or until a call was late. ETIMEDOUT: then *late_ret is which of them was
  * at hand, SIZE_MAX: none, and nothing is known of any.
  */
-struct snap_reader_question {
-	struct snap_reader_target target;
-	uint64_t start, end;
-};
-
 enum { SNAP_READER_MOST = 64 }; /* of one list */
 
 int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_question *questions,
@@ -77,6 +82,16 @@ bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64
 /* Bytes from an address on, up to the first that cannot be read: how many. */
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
 			 uint64_t address, uint8_t *bytes, size_t size);
+
+/* What was read beside the stack of number `index`, or with snap_reader_locate(); NULL: nothing. */
+const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index);
+const struct snap_beside *snap_reader_beside(const struct snap_reader *reader);
+/* Whether the last call was late over that. */
+bool snap_reader_is_late_beside(const struct snap_reader *reader);
+
+/* Pieces of memory, each up to the first byte that cannot be read: in one hand-over. */
+int snap_reader_read_words(struct snap_reader *reader, const struct snap_reader_target *target,
+			   struct snap_sampled_words *words, size_t count);
 
 /*
  * What a plan for single threads names of the memory of one, `thread`. Of a finished image, which

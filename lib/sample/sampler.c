@@ -157,6 +157,7 @@ void snap_sampler_destroy(struct snap_sampler *sampler)
 	free(sampler->stack2);
 	free(sampler->image_room);
 	free(sampler->words);
+	free(sampler->beside);
 	free(sampler);
 }
 

@@ -49,8 +49,7 @@ struct snap_sampled_thread {
 	struct snap_sampled_process *process;
 	int64_t stopped_ns; /* for how long it stood still for the copy at hand */
 	/*
-	 * Memory that explains the wait of a partial copy, in no order; NULL: none, as in
-	 * recordings. Valid during the call.
+	 * Memory that explains the wait of a copy, in no order; NULL: none. Valid during the call.
 	 */
 	const struct snap_memory_image *words;
 	/*

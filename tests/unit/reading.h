@@ -18,8 +18,11 @@ static inline int reading_locate(void *context, struct snap_syscall_line *ret)
 {
 	const struct reading *reading = context;
 
-	return snap_reader_locate(reading->reader, &reading->target, reading->start, reading->end,
-				  reading->most, ret);
+	const struct snap_reader_question question = { .target = reading->target,
+						       .start = reading->start,
+						       .end = reading->end };
+
+	return snap_reader_locate(reading->reader, &question, reading->most, ret);
 }
 
 static inline ssize_t reading_read(void *context, uint64_t address, uint8_t *bytes, size_t size)
