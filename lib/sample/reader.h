@@ -18,7 +18,7 @@
 #include "model/memory_image.h"
 #include "proc/address_space.h"
 #include "proc/procfs.h"
-#include "sample/beside.h"
+#include "sample/reader/beside.h"
 #include "sample/sampler.h"
 
 enum {
@@ -54,7 +54,7 @@ struct snap_reader_question {
 	struct snap_reader_target target;
 	/* If it is on this stack, bytes of it from below sp on. */
 	uint64_t start, end;
-	bool beside; /* what explains its wait (sample/beside.h) */
+	bool beside; /* what explains its wait (sample/reader/beside.h) */
 };
 
 /*

@@ -8,8 +8,8 @@
  * timeouts, and what an earlier poll left in its array. Neither allocates nor locks, and does not
  * know how a thread is read.
  */
-#ifndef SNAP_SAMPLE_BESIDE_H
-#define SNAP_SAMPLE_BESIDE_H
+#ifndef SNAP_SAMPLE_READER_BESIDE_H
+#define SNAP_SAMPLE_READER_BESIDE_H
 
 #include "base/shared_memory.h"
 #include "model/capture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What explains a wait, of one thread: see beside.h. */
-#include "sample/beside.h"
+#include "sample/reader/beside.h"
 
 #include "base/table.h"
 #include "model/wait/call.h"

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The reader, in a worker. It has no descriptor but procfs, so it opens what it needs by number; the
+ * memory of processes it keeps open, some of them. That a number still means the same process is the
+ * caller's to know, who holds files of the thread; that it is the same program is looked at when its
+ * memory is opened.
+ */
+#include "sample/reader/area.h"
+
+#include "base/clock.h"
+#include "stop/plan/candidate.h"
+#include "stop/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+	LINES = 1 << 16,
+	SYSCALL_TEXT = 256,
+	PATH = 64,
+};
+
+#if defined(__x86_64__)
+static const enum snap_arch OWN_ARCH = SNAP_ARCH_X86_64;
+#else
+static const enum snap_arch OWN_ARCH = SNAP_ARCH_AARCH64;
+#endif
+
+static int open_task_file(const struct snap_reading_area *area, const char *name)
+{
+	char path[PATH];
+
+	snprintf(path, sizeof(path), "%d/task/%d/%s", (int)area->target.pid, (int)area->target.tid,
+		 name);
+	return snap_procfs_open_file(area->root_fd, path);
+}
+
+/* Whether the thread runs the program that is meant. */
+static bool is_same_program(const struct snap_reading_area *area)
+{
+	_cleanup_fd_ int fd = open_task_file(area, "");
+	struct snap_stat stat;
+
+	if (!area->target.program)
+		return true;
+	return fd >= 0 && snap_procfs_stat(fd, &stat) == 0 &&
+	       (stat.program == area->target.program || !stat.program);
+}
+
+/* The descriptor stays the worker's; a negative errno. */
+static int open_memory(struct snap_reading_area *area)
+{
+	struct snap_reading_kept *kept =
+		&area->kept[(unsigned)area->target.pid % SNAP_READING_KEPT];
+	int fd;
+
+	if (kept->fd && kept->pid == area->target.pid && kept->program == area->target.program)
+		return kept->fd - 1;
+	fd = open_task_file(area, "mem");
+	if (fd < 0)
+		return fd;
+	if (!is_same_program(area)) {
+		close(fd);
+		return -ESTALE;
+	}
+	if (kept->fd)
+		close(kept->fd - 1);
+	*kept = (struct snap_reading_kept){ area->target.pid, area->target.program, fd + 1 };
+	return fd;
+}
+
+static ssize_t read_memory(struct snap_reading_area *area, uint64_t address, void *bytes,
+			   size_t size)
+{
+	int fd = open_memory(area);
+	ssize_t got = fd < 0 ? fd : pread(fd, bytes, size, (off_t)address);
+
+	return got < 0 && fd >= 0 ? -errno : got;
+}
+
+/* 0: that memory has gone. Its number may be another process's, of the same program, by now. */
+static ssize_t read_bytes(struct snap_reading_area *area, uint64_t address, void *bytes,
+			  size_t size)
+{
+	struct snap_reading_kept *kept =
+		&area->kept[(unsigned)area->target.pid % SNAP_READING_KEPT];
+	ssize_t got = read_memory(area, address, bytes, size);
+
+	if (got || !size)
+		return got;
+	close(kept->fd - 1);
+	kept->fd = 0;
+	got = read_memory(area, address, bytes, size);
+	return got ? got : -ESTALE;
+}
+
+void snap_reading_stat(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	_cleanup_fd_ int fd = area->target.tid ? open_task_file(area, "") : -1;
+
+	if (area->target.tid)
+		area->status = fd < 0 ? fd : snap_procfs_stat(fd, &area->stat);
+	else
+		area->status = snap_procfs_task_stat(area->root_fd, area->target.pid, &area->stat);
+}
+
+void snap_reading_try(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	int fd = open_memory(area);
+
+	area->status = fd < 0 ? fd : 0;
+}
+
+void snap_reading_bytes(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	struct snap_reading_location *location = &area->location;
+	ssize_t got = read_bytes(area, location->address, area->bytes, location->asked);
+
+	area->status = got < 0 ? (int)got : 0;
+	location->got = got > 0 ? (size_t)got : 0;
+}
+
+static void read_usual_stack(struct snap_reading_area *area, struct snap_reading_location *location,
+			     uint8_t *bytes)
+{
+	uint64_t sp = location->line.sp, from = (sp - SNAP_STACK_MARGIN) & ~15ull, size;
+	const struct snap_reader_question *question = &location->question;
+	ssize_t got;
+
+	if (sp < question->start || sp >= question->end || sp < SNAP_STACK_MARGIN + 16)
+		return;
+	size = question->end - from;
+	size = size < location->most ? size : location->most;
+	got = read_bytes(area, from, bytes, size);
+	if (got == -ESTALE)
+		location->status = -ESTALE;
+	if (got <= 0)
+		return;
+	location->address = from;
+	location->asked = size;
+	location->got = (size_t)got;
+}
+
+static ssize_t read_beside(void *context, uint64_t address, uint8_t *bytes, size_t size)
+{
+	return read_bytes(context, address, bytes, size);
+}
+
+/* Of the thread: each may have descriptors of its own. */
+static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
+{
+	const struct snap_reading_area *area = context;
+	char path[PATH];
+
+	snprintf(path, sizeof(path), "%d/task/%d/fd/%d", (int)area->target.pid,
+		 (int)area->target.tid, (int)number);
+	return snap_procfs_link(area->root_fd, path, text, size);
+}
+
+/* Each has its share of the room, however much those before it took. */
+static void locate_beside(struct snap_reading_area *area, struct snap_reading_location *location)
+{
+	const struct snap_beside_source source = { read_beside, read_link, area };
+	const struct snap_thread_call call = snap_word_call(&location->line, 0);
+	struct snap_region *all = &area->beside_room, room = *all;
+
+	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
+		room.end = room.next + SNAP_BESIDE_ROOM;
+	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
+	if (snap_beside_read(&source, OWN_ARCH, &call, &room, &location->beside) == -ESTALE)
+		location->status = -ESTALE;
+	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
+	all->next = room.next;
+}
+
+static void locate(struct snap_reading_area *area, struct snap_reading_location *location,
+		   uint8_t *bytes)
+{
+	_cleanup_fd_ int fd = -1;
+	char text[SYSCALL_TEXT];
+	ssize_t length;
+
+	area->target = location->question.target;
+	fd = open_task_file(area, "syscall");
+	length = fd < 0 ? fd : snap_procfs_reread(fd, text, sizeof(text));
+	location->status = length < 0 ? (int)length : 0;
+	if (length >= 0 && !snap_parse_syscall(text, (size_t)length, &location->line))
+		location->status = -EBADMSG;
+	if (!location->status && !location->line.running)
+		read_usual_stack(area, location, bytes);
+	/* A 32-bit thread has its stack there, and its calls have other numbers. */
+	if (!location->status && !location->line.running && location->question.beside &&
+	    location->line.sp > UINT32_MAX)
+		locate_beside(area, location);
+}
+
+void snap_reading_location(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+
+	locate(area, &area->location, area->bytes);
+	area->status = area->location.status;
+}
+
+/* As long as we wait for a processor, so does the caller, who may come before others. */
+static void follow_caller(struct snap_reading_area *area)
+{
+	if (area->nice != area->own_nice)
+		setpriority(PRIO_PROCESS, 0, area->nice);
+	area->own_nice = area->nice;
+}
+
+void snap_reading_list(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+
+	follow_caller(area);
+	for (uint32_t i = 0; i < area->list_count; i++) {
+		__atomic_store_n(&area->list_at, i, __ATOMIC_RELEASE);
+		__atomic_store_n(&area->list_sign_ns, snap_clock_ns(CLOCK_MONOTONIC),
+				 __ATOMIC_RELAXED);
+		locate(area, &area->list[i],
+		       area->list_bytes + (size_t)i * SNAP_READING_LIST_STACK);
+	}
+	area->status = 0;
+}
+
+/* Nothing is mapped there; else it has gone, or may not be read. */
+static bool is_unreadable(ssize_t error)
+{
+	return error == -EIO || error == -EFAULT || error == -EINVAL;
+}
+
+void snap_reading_pieces(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	uint8_t *bytes = area->bytes;
+
+	area->status = 0;
+	for (uint32_t i = 0; i < area->piece_count && !area->status; i++) {
+		struct snap_reading_piece *piece = &area->pieces[i];
+		ssize_t got = read_bytes(area, piece->address, bytes, piece->size);
+
+		piece->got = got > 0 ? (uint32_t)got : 0;
+		bytes += piece->size;
+		if (got < 0 && !is_unreadable(got))
+			area->status = (int)got;
+	}
+}
+
+static size_t read_ranges(void *context, uint8_t *bytes, const struct iovec *ranges, size_t count)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t got = read_bytes(context, (uintptr_t)ranges[i].iov_base, bytes + total,
+					 ranges[i].iov_len);
+
+		total += got > 0 ? (size_t)got : 0;
+		if (got != (ssize_t)ranges[i].iov_len)
+			break;
+	}
+	return total;
+}
+
+void snap_reading_plan(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	struct snap_region room = area->plan_room;
+	int fd = open_memory(area);
+
+	area->status = fd < 0 ? fd : 0;
+	if (fd >= 0)
+		snap_thread_plan_execute(&area->plan, area->plan_work, SNAP_THREAD_PLAN_NS, &room);
+}
+
+static void find_runtimes(struct snap_reading_area *area, const struct snap_space_reader *reader)
+{
+	const struct snap_candidate candidate = {
+		.space = &area->space,
+		.wanted = area->wanted,
+		.buffer = (uint8_t *)reader->buffer,
+		.buffer_size = LINES,
+		.read = read_ranges,
+		.context = area,
+	};
+
+	area->runtimes = snap_plan_candidates(&candidate);
+}
+
+void snap_reading_space(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+	_cleanup_fd_ int fd = -1;
+	struct snap_space_reader reader = { .records = &area->records,
+					    .buffer_size = LINES,
+					    .read = read_ranges,
+					    .context = area,
+					    .taken = &area->taken };
+	int error = open_memory(area);
+
+	area->records = (struct snap_region){ area->bytes, area->bytes + SNAP_READING_SPACE_BYTES };
+	area->space = (struct snap_space){ .maps = NULL };
+	area->runtimes = 0;
+	fd = error < 0 ? -1 : open_task_file(area, "maps");
+	area->status = error < 0 ? error : fd < 0 ? fd : 0;
+	if (area->status)
+		return;
+	reader.buffer = snap_region_alloc(&area->records, LINES);
+	reader.maps = snap_region_new_array(&area->records, SNAP_MAX_MAPS, struct snap_map);
+	if (!reader.buffer || !reader.maps)
+		area->status = -ENOMEM;
+	else
+		area->status = snap_space_read_maps(&reader, fd, &area->space);
+	if (area->status)
+		return;
+	snap_space_read_pieces(&reader, &area->space);
+	if (area->wanted)
+		find_runtimes(area, &reader);
+}
