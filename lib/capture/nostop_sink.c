@@ -228,6 +228,7 @@ static void describe_wait(struct snap_nostop *nostop, const struct snap_sampled_
 	snap_describe_wchan(&describer, mine);
 	if (mine->state)
 		snap_describe_blocked(&describer, mine);
+	snap_describe_start(&describer, mine);
 	read_kernel_stack(nostop, traced, mine);
 }
 

@@ -99,10 +99,11 @@ struct snap_thread {
 	pid_t tid;
 	pid_t ns_tid; /* in its innermost pid namespace; 0: unknown. Equal to tid mostly */
 	const char *name;
-	char state;        /* letter of stat (R S D T t Z X I P), just before the stop; 0 unknown */
-	int cpu;           /* last processor; -1 unknown */
-	uint32_t flags;    /* PF_* of stat field 9, linux/sched.h */
-	const char *wchan; /* NULL: not read or not waiting */
+	char state;     /* letter of stat (R S D T t Z X I P), just before the stop; 0 unknown */
+	int cpu;        /* last processor; -1 unknown */
+	uint32_t flags; /* PF_* of stat field 9, linux/sched.h */
+	uint64_t start_ticks;     /* of the thread: stat field 22, as of the process; 0 unknown */
+	const char *wchan;        /* NULL: not read or not waiting */
 	const char *kernel_stack; /* text of /proc/…/stack, --kernel only */
 	enum snap_thread_result result;
 	bool late;          /* born during the stop */
@@ -169,6 +170,7 @@ struct snap_credentials {
 
 struct snap_process {
 	pid_t pid, ppid;
+	pid_t pgrp;            /* its process group, by the pid of who made it; 0 unknown */
 	pid_t ns_pid;          /* its own, in its innermost pid namespace; 0: unknown */
 	uint64_t start_ticks;  /* stat field 22, clock ticks after boot: with pid the identity */
 	int64_t start_time_ns; /* since the epoch; 0 unknown */

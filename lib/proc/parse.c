@@ -41,10 +41,13 @@ void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length
 /* Which number of stat goes where; fields as proc(5) counts them. False: the kernel has no such. */
 static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t value)
 {
-	if ((field == 4 || field == 20 || field == 38 || field == 39) && value > INT_MAX)
+	if ((field == 4 || field == 5 || field == 20 || field == 38 || field == 39) &&
+	    value > INT_MAX)
 		return false;
 	if (field == 4)
 		stat->ppid = (pid_t)value;
+	else if (field == 5)
+		stat->pgrp = (pid_t)value;
 	else if (field == 9)
 		stat->flags = (uint32_t)value;
 	else if (field == 10 || field == 12)

@@ -30,6 +30,7 @@ struct snap_stat {
 	char name[SNAP_MAX_COMM]; /* comm as it stands there, see snap_stat_is_ambiguous() */
 	char state;
 	pid_t ppid;
+	pid_t pgrp; /* its process group; 0: none that is seen from here */
 	uint32_t flags;
 	unsigned threads;
 	uint64_t start_ticks;

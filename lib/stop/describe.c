@@ -45,6 +45,15 @@ void snap_describe_blocked(const struct snap_describer *describer, struct snap_t
 							     thread->tid, thread->cpu);
 }
 
+void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	struct snap_stat stat;
+
+	if (describer->clocks && !thread->start_ticks &&
+	    snap_procfs_task_stat(describer->tasks_fd, thread->tid, &stat) == 0)
+		thread->start_ticks = stat.start_ticks;
+}
+
 /* Another process may look at it meanwhile. */
 void snap_describe_kernel_stack(const struct snap_describer *describer, struct snap_thread *thread)
 {
@@ -62,6 +71,7 @@ void snap_describe_known(const struct snap_describer *describer, struct snap_thr
 	thread->state = stat->state;
 	thread->cpu = stat->cpu;
 	thread->flags = stat->flags;
+	thread->start_ticks = stat->start_ticks;
 	snap_describe_wchan(describer, thread);
 	snap_describe_blocked(describer, thread);
 	if (describer->foreign_namespace &&

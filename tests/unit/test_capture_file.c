@@ -58,6 +58,7 @@ static void fill_threads(struct snap_capture *capture, struct snap_process *proc
 		.name = "flusher",
 		.state = 'D',
 		.cpu = 3,
+		.start_ticks = 98,
 		.result = SNAP_THREAD_NOT_STOPPED,
 		.late = true,
 		.taken = SNAP_TAKEN_UNSTOPPED,
@@ -163,6 +164,7 @@ static struct snap_capture *make_capture(void)
 	processes[0] = (struct snap_process){
 		.pid = 100,
 		.ppid = 7,
+		.pgrp = 6,
 		.ns_pid = 1,
 		.start_ticks = 99,
 		.start_time_ns = -5,
@@ -230,6 +232,8 @@ static void test_round_trip(void **state _unused_)
 	assert_string_equal(process->name, "a b) R 1");
 	assert_memory_equal(process->args, "a b\0-x\0", 7);
 	assert_true(process->parent == SIZE_MAX);
+	assert_int_equal(process->pgrp, 6);
+	assert_int_equal(process->threads[1].start_ticks, 98);
 	assert_int_equal(process->uid, 1000);
 	assert_int_equal(process->maps[2].end, 0xffffffffff601000);
 	assert_string_equal(process->maps[0].path, "/usr/bin/a b");
@@ -362,7 +366,8 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
  * Files of the first version know nothing of threads that were not stopped, those of the second
  * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
  * fourth nothing of that of threads, those of the fifth nothing of waits, those of the sixth
- * nothing of who stood in a call at one moment. The fixtures are what the first five look like.
+ * nothing of process groups and of who stood in a call at one moment. The fixtures are what they
+ * look like; test_capture_waits.c has another one of the sixth.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -373,7 +378,7 @@ static void test_older_versions(void **state _unused_)
 	assert_true(size_of_process(capture, 4) < size_of_process(capture, 5));
 	assert_true(size_of_process(capture, 5) < size_of_process(capture, 6));
 	assert_true(size_of_process(capture, 6) < size_of_process(capture, 7));
-	for (uint32_t version = 1; version < 6; version++) {
+	for (uint32_t version = 1; version < 7; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
 		const struct snap_process *process;
@@ -397,7 +402,9 @@ static void test_older_versions(void **state _unused_)
 		assert_null(process->words);
 		assert_null(back->waits);
 		assert_int_equal(process->descriptor_count, 0);
-		assert_int_equal(process->threads[0].blocked_ns, -1);
+		assert_int_equal(process->threads[0].blocked_ns, version > 5 ? 0 : -1);
+		assert_int_equal(process->threads[0].start_ticks, 0);
+		assert_int_equal(process->pgrp, 0);
 		assert_false(process->threads[0].call.known);
 	}
 }

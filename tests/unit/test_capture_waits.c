@@ -5,6 +5,7 @@
  */
 #include "capture_bytes.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 enum { SOCKET_STATE = 10, WATCHED = 3 };
@@ -25,6 +26,7 @@ static void fill_thread(struct snap_capture *capture, struct snap_process *proce
 		.blocked_ns = 3200000000,
 		.call_confirmed = true,
 		.stands = true,
+		.start_ticks = 4321,
 	};
 	process->threads = thread;
 	process->thread_count = 1;
@@ -63,6 +65,7 @@ static void fill_descriptors(struct snap_capture *capture, struct snap_process *
 	process->descriptor_count = 2;
 	process->net_namespace = 4026531840;
 	process->frozen = true;
+	process->pgrp = 99;
 }
 
 static void fill_words(struct snap_capture *capture, struct snap_process *process)
@@ -195,6 +198,8 @@ static void test_round_trip(void **state _unused_)
 	assert_null(process->memory);
 	assert_int_equal(process->net_namespace, 4026531840);
 	assert_true(process->frozen);
+	assert_int_equal(process->pgrp, 99);
+	assert_int_equal(thread->start_ticks, 4321);
 	assert_int_equal(process->descriptor_count, 2);
 	assert_string_equal(process->descriptors[0].link, "pipe:[4711]");
 	descriptor = process->descriptors[1];
@@ -207,6 +212,33 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(back->waits->lacks, SNAP_LACK_RIGHTS | SNAP_LACK_CUT);
 	free(first.data);
 	free(second.data);
+}
+
+/* A file of the sixth version: the same capture, but for groups and when threads began. */
+static void test_sixth_version(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
+	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
+	struct snap_process *process = &capture->processes[0];
+	struct bytes now, then;
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/format-6-waits.snapcap",
+		 getenv("STACKSNAP_SOURCE"));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_null(snap_capture_read(fd, &back));
+	close(fd);
+	process->pgrp = 0;
+	process->threads[0].start_ticks = 0;
+	process->threads[0].stands = false;
+	now = write_capture(capture);
+	then = write_capture(back);
+	assert_int_equal(now.size, then.size);
+	assert_memory_equal(now.data, then.data, now.size);
+	free(now.data);
+	free(then.data);
 }
 
 /* Nothing was asked, and nothing was found: not the same. */
@@ -308,6 +340,9 @@ static const char *spoil(struct snap_capture *capture, unsigned how)
 	case 9:
 		process->words->pieces[1].address = 0x1002;
 		return "ranges of an image not sorted";
+	case 10:
+		process->pgrp = -1;
+		return "invalid process group";
 	default:
 		return NULL;
 	}
@@ -328,15 +363,14 @@ static void test_inconsistent(void **state _unused_)
 		refuse(bytes.data, bytes.size, why);
 		free(bytes.data);
 	}
-	assert_int_equal(how, 10);
+	assert_int_equal(how, 11);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_wrong_values),
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_sixth_version),
+		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_wrong_values),
 		cmocka_unit_test(test_inconsistent),
 	};
 

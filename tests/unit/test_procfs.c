@@ -62,6 +62,7 @@ static void test_stat_of_odd_names(void **state _unused_)
 	assert_int_equal(stat_of(&procfs, 101, &stat), 0);
 	assert_int_equal(stat.state, 'S');
 	assert_int_equal(stat.ppid, 1);
+	assert_int_equal(stat.pgrp, 101);
 	assert_int_equal(stat.threads, 1);
 	assert_int_equal(stat.start_ticks, 5000);
 	assert_int_equal(stat.exit_signal, 17);

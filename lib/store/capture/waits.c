@@ -6,6 +6,7 @@
 
 enum {
 	FIRST_VERSION = 6,
+	FIRST_WITH_GROUPS = 7, /* of processes, when threads began, who stood in a call */
 	LOCK_KINDS = SNAP_LOCK_LEASE + 1,
 	/* the least that an element takes in the file */
 	LEAST_DESCRIPTOR = 64,
@@ -61,8 +62,10 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 	snap_code_i64(codec, &thread->blocked_ns);
 	snap_code_bool(codec, &thread->call_confirmed);
 	/* Before it was looked for: nobody is known to have stood. */
-	if (codec->version >= 7)
+	if (codec->version >= FIRST_WITH_GROUPS) {
 		snap_code_bool(codec, &thread->stands);
+		snap_code_u64(codec, &thread->start_ticks);
+	}
 	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }
 
@@ -106,6 +109,10 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 				i ? &process->descriptors[i - 1] : NULL);
 	snap_code_u64(codec, &process->net_namespace);
 	snap_code_bool(codec, &process->frozen);
+	if (codec->version < FIRST_WITH_GROUPS)
+		return;
+	snap_code_i32(codec, &process->pgrp);
+	snap_codec_check(codec, process->pgrp >= 0, "invalid process group");
 }
 
 /* ---- the capture ---- */
