@@ -30,7 +30,7 @@ OBJECTS = [["conditions", "semaphores", "barrier", "once", "join", "stdio"], ["m
 DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair:rwlock", "pair:stdio", "pair:once",
                             "pair:thread", "pipe", "unix", "tcp", "own", "child", "near-pipe", "near-threads",
                             "near-condition", "near-readers", "near-pool")]
-CALLS = [["descriptors"], ["polls"], ["children"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
+CALLS = [["descriptors"], ["polls"], ["children"], ["groups"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
          ["raw"]]
 PEERS = [["pipes"], ["fifos"], ["unix"], ["tcp"], ["udp"], ["locks"]]
 MOST_SHOWN = 20  # wrong answers of a build

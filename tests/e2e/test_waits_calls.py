@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in calls that are not locks of their process: descriptors, other processes,
 time, signals, memory. See waits.py."""
-from waits import WaitCase, truths_of, waits_of
+from harness import need, need_root, walk
+from waits import WaitCase, program, truths_of, waits_of
 
 
 class Calls(WaitCase):
@@ -15,6 +16,25 @@ class Calls(WaitCase):
 
     def test_children(self):
         self.compare("calls", "children")
+
+    def test_groups_of_children(self):
+        self.compare("calls", "groups")
+
+    def test_groups_of_children_in_a_pid_namespace(self):
+        """The call's number is not that of this host, which is shown."""
+        need_root()
+        need("unshare")
+        victim = self.program(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; true', "sh",
+                               program("calls", self.build), "groups"], settled=False)
+        doc = self.json("-p", victim.process.pid, free=False)
+        inner = {node["ns_pid"]: node["pid"] for node in walk(doc["processes"]) if "ns_pid" in node}
+        wanted = {(truth["call"], tuple(inner[pid] for pid in truth["children"]))
+                  for truth in truths_of(victim) if "pgrp" in truth}
+        got = {(wait["call"], tuple(wait["children"])): wait["pgrp"] for wait in waits_of(doc).values()
+               if wait and "pgrp" in wait}
+        self.assertEqual(set(got), wanted, doc)
+        for (call, children), group in got.items():
+            self.assertEqual(group, children[0] if len(children) == 2 else victim.process.pid, call)
 
     def test_vfork(self):
         self.compare("calls", "vfork")

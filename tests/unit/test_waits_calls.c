@@ -486,7 +486,7 @@ static void children_are_found(void **state)
 	bed_thread(parent, 12, NR_WAITID, 1, 30, 0, 0);
 	bed_thread(parent, 13, NR_WAITID, 3, 5, 0, 0);
 	bed_thread(parent, 14, NR_WAIT4, 4711, 0, 0, 0);
-	bed_thread(parent, 15, NR_WAIT4, (uint32_t)INT32_MIN, 0, 0, 0);
+	bed_thread(parent, 15, NR_WAIT4, (uint32_t)-77, 0, 0, 0);
 	bed_thread(parent, 16, NR_VFORK, 0, 0, 0, 0)->state = 'D';
 	bed_thread(stopped, 20, NR_READ, 0, 0, 0, 0)->state = 'T';
 	bed_thread(sleeper, 30, NR_CLOCK_NANOSLEEP, 1, 0, 0, 0);
@@ -506,11 +506,60 @@ static void children_are_found(void **state)
 	wait = only(&bed, 14, SNAP_WAIT_CHILD);
 	assert_int_equal(wait->child, 4711);
 	assert_int_equal(wait->peer_count, 0);
-	assert_true(only(&bed, 15, SNAP_WAIT_CHILD)->child < 0);
+	/* A capture that has no groups. */
+	wait = only(&bed, 15, SNAP_WAIT_CHILD);
+	assert_int_equal(wait->child, -77);
+	assert_int_equal(wait->peer_count, 0);
+	assert_true(wait->peers_unknown);
 	wait = only(&bed, 16, SNAP_WAIT_VFORK);
 	assert_int_equal(wait->child, 30);
 	assert_int_equal(wait->confidence, SNAP_WAIT_IS_LIKELY);
 	bed_deinit(&bed);
+}
+
+static void has_children(struct bed *bed, pid_t tid, pid_t group, pid_t one, pid_t other)
+{
+	const struct snap_wait *wait = only(bed, tid, SNAP_WAIT_CHILD);
+
+	assert_int_equal(wait->child, -group);
+	assert_int_equal(wait->peer_count, (one != 0) + (other != 0));
+	if (one)
+		assert_int_equal(wait->peers[0].pid, one);
+	if (other)
+		assert_int_equal(wait->peers[1].pid, other);
+}
+
+static void groups_of_children_are_found(void **state)
+{
+	struct snap_process *processes[4];
+	struct bed bed;
+
+	(void)state;
+	for (int foreign = 0; foreign < 2; foreign++) {
+		bed_init(&bed);
+		for (int i = 0; i < 4; i++) {
+			processes[i] = bed_process(&bed, 10 * (i + 1), i ? 10 : 0);
+			processes[i]->pgrp = i < 2 ? 10 : 30;
+			processes[i]->in_host_namespace = !foreign;
+			processes[i]->ns_pid = foreign ? i + 2 : processes[i]->pid;
+			if (i)
+				bed_thread(processes[i], processes[i]->pid, NR_CLOCK_NANOSLEEP, 1,
+					   0, 0, 0);
+		}
+		bed_thread(processes[0], 10, NR_WAIT4, 0, 0, 0, 0);
+		bed_thread(processes[0], 11, NR_WAIT4, (uint32_t)(foreign ? -4 : -30), 0, 0, 0);
+		bed_thread(processes[0], 12, NR_WAITID, 2, foreign ? 4 : 30, 0, 0);
+		bed_thread(processes[0], 13, NR_WAITID, 2, 0, 0, 0);
+		bed_thread(processes[0], 14, NR_WAITID, 2, 4711, 0, 0);
+		has_children(&bed, 10, 10, 20, 0);
+		has_children(&bed, 11, 30, 30, 40);
+		has_children(&bed, 12, 30, 30, 40);
+		has_children(&bed, 13, 10, 20, 0);
+		has_children(&bed, 14, 4711, 0, 0);
+		assert_true(bed_wait(&bed, 14)->peers_unknown);
+		assert_int_equal(bed_wait(&bed, 11)->peers_unknown, foreign);
+		bed_deinit(&bed);
+	}
 }
 
 /* In a namespace of its own the parent knows its child by another number. */
@@ -729,6 +778,7 @@ int main(void)
 		cmocka_unit_test(selects_join_their_sets),
 		cmocka_unit_test(epolls_are_counted_once),
 		cmocka_unit_test(children_are_found),
+		cmocka_unit_test(groups_of_children_are_found),
 		cmocka_unit_test(children_have_their_parents_numbers),
 		cmocka_unit_test(signals_are_named),
 		cmocka_unit_test(true_holders_are_named),

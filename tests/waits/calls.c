@@ -278,6 +278,52 @@ static NOINLINE void wait_for_any(struct actor *me)
 		(void)!waitpid(-1, NULL, 0);
 }
 
+static NOINLINE void wait_for_group(struct actor *me)
+{
+	const pid_t *children = me->object;
+
+	truth(me->row, "'kind':'child','pgrp':%d,'children':[%d,%d],'call':'wait4'", children[0],
+	      children[0], children[1]);
+	for (;;)
+		(void)!waitpid(-children[0], NULL, 0);
+}
+
+static NOINLINE void waitid_for_group(struct actor *me)
+{
+	const pid_t *children = me->object;
+	siginfo_t info;
+
+	truth(me->row, "'kind':'child','pgrp':%d,'children':[%d,%d],'call':'waitid'", children[0],
+	      children[0], children[1]);
+	for (;;)
+		(void)!waitid(P_PGID, (id_t)children[0], &info, WEXITED);
+}
+
+static NOINLINE void wait_for_own_group(struct actor *me)
+{
+	truth(me->row, "'kind':'child','pgrp':%d,'children':[%d],'call':'wait4'", getpgrp(),
+	      number_of(me));
+	for (;;)
+		(void)!waitpid(0, NULL, 0);
+}
+
+/* Two children are a group of their own, and a third one is in ours. */
+static void make_groups(const char *unused)
+{
+	static pid_t children[2];
+	pid_t other = start_child(child_rests, NULL);
+
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		children[i] = start_child(child_rests, NULL);
+		if (setpgid(children[i], children[0]) != 0)
+			victim_cannot("setpgid");
+	}
+	start(wait_for_group, "child.group", children, NULL);
+	start(waitid_for_group, "child.group-waitid", children, NULL);
+	start(wait_for_own_group, "child.own-group", with_number(other), NULL);
+}
+
 static void make_children(const char *unused)
 {
 	static pid_t children[2];
@@ -559,6 +605,7 @@ int main(int argc, char **argv)
 		{ "descriptors", make_descriptors },
 		{ "polls", make_polls },
 		{ "children", make_children },
+		{ "groups", make_groups },
 		{ "vfork", make_vfork },
 		{ "sleeps", make_sleeps },
 		{ "signals", make_signals },

@@ -4,8 +4,8 @@
 
 enum { ID_ALL, ID_PID, ID_GROUP, ID_PIDFD }; /* idtype_t of waitid(2) */
 
-/* Keys of crowds of children: of all, and of one. */
-enum { CROWD_ALL, CROWD_ONE, CROWD_VFORK };
+/* Keys of crowds of children: of all, of one, of a process group. */
+enum { CROWD_ALL, CROWD_ONE, CROWD_VFORK, CROWD_GROUP };
 
 /* The number of a child as its parent knows it; 0: it cannot be told. */
 static pid_t number_for_parent(const struct snap_process *parent, const struct snap_process *child)
@@ -23,12 +23,16 @@ static bool lives(const struct snap_process *process)
 	return !process->vanished && process->state != 'Z' && process->state != 'X';
 }
 
+static uint64_t crowd_key(unsigned what, pid_t which, pid_t group)
+{
+	return snap_wait_object_of(SNAP_WAIT_CHILD, what, (uint64_t)which, (uint64_t)group);
+}
+
 /* Makes the wait one for the processes. `complete`: there are no others that could end it. */
 static struct stacksnap_error *wait_for(struct snap_wait_analysis *waits,
-					struct snap_waiter *waiter, unsigned what, pid_t which,
-					const pid_t *pids, size_t count, bool complete)
+					struct snap_waiter *waiter, uint64_t key, const pid_t *pids,
+					size_t count, bool complete)
 {
-	uint64_t key = snap_wait_object_of(SNAP_WAIT_CHILD, what, (uint64_t)which, 0);
 	const struct snap_wait_crowd *crowd = snap_wait_find_crowd(waits, key);
 	struct stacksnap_error *err = NULL;
 
@@ -44,7 +48,7 @@ static struct stacksnap_error *wait_for_one(struct snap_wait_analysis *waits,
 {
 	waiter->wait->child = pid;
 	waiter->object = snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)pid, 0, 0);
-	return wait_for(waits, waiter, CROWD_ONE, pid, &pid, 1, true);
+	return wait_for(waits, waiter, crowd_key(CROWD_ONE, pid, 0), &pid, 1, true);
 }
 
 /* A child by the number that the call gives; it stays a number where nobody has it. */
@@ -70,17 +74,23 @@ static struct stacksnap_error *wait_for_number(struct snap_wait_analysis *waits,
 	return NULL;
 }
 
-static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
-					    struct snap_waiter *waiter)
+/* Those of a process group, 0: of all. `complete`: all are in the report that could be meant. */
+static struct stacksnap_error *wait_for_several(struct snap_wait_analysis *waits,
+						struct snap_waiter *waiter, pid_t group,
+						bool complete)
 {
 	const struct snap_process *parent = snap_waiter_process(waiter);
 	const struct snap_process *all = waits->analysis->capture->processes;
+	uint64_t key = crowd_key(group ? CROWD_GROUP : CROWD_ALL, parent->pid, group);
 	struct stacksnap_error *err;
 	const size_t *children;
 	size_t count, living = 0;
 	pid_t *pids;
 
-	waiter->object = snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)parent->pid, 1, 0);
+	waiter->object =
+		snap_wait_object_of(SNAP_WAIT_CHILD, (uint64_t)parent->pid, 1, (uint64_t)group);
+	if (snap_wait_find_crowd(waits, key))
+		return wait_for(waits, waiter, key, NULL, 0, false);
 	err = snap_wait_children(waits, parent->pid, &children, &count);
 	if (err)
 		return err;
@@ -88,21 +98,66 @@ static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
 	if (!pids)
 		return snap_error_no_memory();
 	for (size_t i = 0; i < count; i++)
-		if (lives(&all[children[i]]))
+		if (lives(&all[children[i]]) && (!group || all[children[i]].pgrp == group))
 			pids[living++] = all[children[i]].pid;
 	/*
 	 * Without --no-children all of them are in the report; but the first process of a namespace
 	 * inherits others' children.
 	 */
-	return wait_for(waits, waiter, CROWD_ALL, parent->pid, pids, living,
-			waits->analysis->options->children && !parent->is_namespace_init);
+	return wait_for(waits, waiter, key, pids, living,
+			complete && waits->analysis->options->children &&
+				!parent->is_namespace_init);
 }
 
-/* A group is 0 or below; which processes are in it, the capture does not say. */
-static struct stacksnap_error *wait_for_group(struct snap_waiter *waiter, pid_t group)
+static struct stacksnap_error *wait_for_any(struct snap_wait_analysis *waits,
+					    struct snap_waiter *waiter)
 {
-	waiter->wait->child = group ? -group : -1;
+	return wait_for_several(waits, waiter, 0, true);
+}
+
+/*
+ * The group that a process in a pid namespace of its own calls so, as this host numbers it: by the
+ * process that made it, if that is there. 0: it cannot be told.
+ */
+static pid_t group_in_namespace(const struct snap_wait_analysis *waits,
+				const struct snap_process *parent, const size_t *children,
+				size_t count, pid_t group)
+{
+	const struct snap_process *all = waits->analysis->capture->processes;
+
+	for (size_t i = 0; i < count; i++) {
+		pid_t known = all[children[i]].pgrp;
+		size_t leader = snap_wait_process_by_pid(waits, known);
+
+		if (known && leader != SIZE_MAX && number_for_parent(parent, &all[leader]) == group)
+			return known;
+	}
+	return 0;
+}
+
+/* Whatever is in a group of children; 0: in that of the parent. */
+static struct stacksnap_error *wait_for_group(struct snap_wait_analysis *waits,
+					      struct snap_waiter *waiter, pid_t group)
+{
+	const struct snap_process *parent = snap_waiter_process(waiter);
+	struct stacksnap_error *err;
+	const size_t *children;
+	pid_t known = group;
+	size_t count;
+
 	waiter->wait->variant = "group";
+	if (group == 0) {
+		known = parent->pgrp;
+	} else if (!parent->in_host_namespace) {
+		err = snap_wait_children(waits, parent->pid, &children, &count);
+		if (err)
+			return err;
+		known = group_in_namespace(waits, parent, children, count, group);
+	}
+	waiter->wait->child = -(known ? known : group);
+	/* Captures of before have no groups. */
+	if (known && parent->pgrp)
+		return wait_for_several(waits, waiter, known, parent->in_host_namespace);
 	waiter->wait->peers_unknown = true;
 	return NULL;
 }
@@ -119,7 +174,7 @@ static struct stacksnap_error *explain_waitid(struct snap_wait_analysis *waits,
 	case ID_PID:
 		return wait_for_number(waits, waiter, id);
 	case ID_GROUP:
-		return wait_for_group(waiter, id);
+		return wait_for_group(waits, waiter, id > 0 ? id : 0);
 	case ID_PIDFD:
 		descriptor = snap_wait_descriptor(waiter, id);
 		waiter->wait->fd = id;
@@ -147,7 +202,7 @@ struct stacksnap_error *snap_wait_explain_child(struct snap_wait_analysis *waits
 	if (pid > 0)
 		return wait_for_number(waits, waiter, pid);
 	return pid == -1 ? wait_for_any(waits, waiter)
-			 : wait_for_group(waiter, pid == INT32_MIN ? 0 : -pid);
+			 : wait_for_group(waits, waiter, pid == INT32_MIN ? 0 : -pid);
 }
 
 /*
@@ -184,5 +239,5 @@ struct stacksnap_error *snap_wait_explain_vfork(struct snap_wait_analysis *waits
 		wait->confidence = SNAP_WAIT_IS_CERTAIN;
 	wait->child = child->pid;
 	waiter->object = snap_wait_object_of(SNAP_WAIT_VFORK, (uint64_t)child->pid, 0, 0);
-	return wait_for(waits, waiter, CROWD_VFORK, child->pid, &child->pid, 1, true);
+	return wait_for(waits, waiter, crowd_key(CROWD_VFORK, child->pid, 0), &child->pid, 1, true);
 }
