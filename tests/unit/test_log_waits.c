@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What threads of a log wait for: objects, words, holds and sockets are there once, and pairs that
- * are not explained yet are found.
+ * What threads of a log wait for: objects, words, holds and sockets are there once, pairs that are
+ * not explained yet are found, and a ring is held against a log that forgets nothing.
  */
 #include "store/log/index.h"
 
@@ -497,6 +497,292 @@ static void test_copy_has_no_threads(void **state _unused_)
 	snap_arena_deinit(&arena);
 }
 
+/* ---- a ring against a log that forgets nothing ---- */
+
+enum { SEATS = 24, TICKS = 6000, RING = 200, LOCKS = 40 };
+
+/* The same things in both logs, by their numbers in each. */
+struct twin {
+	struct snap_log *log;
+	uint32_t process, thread[SEATS];
+};
+
+struct churn {
+	struct twin ring, whole;
+	uint32_t random;
+	uint64_t next;
+	size_t renumbered, most_objects, most_words;
+	unsigned tick;
+};
+
+static unsigned roll(struct churn *churn, unsigned sides)
+{
+	churn->random = churn->random * 1103515245u + 12345u;
+	return (churn->random >> 8) % sides;
+}
+
+/* Objects of all kinds, some of which come once. */
+static uint32_t twin_object(const struct twin *twin, uint64_t key, uint64_t word)
+{
+	uint32_t space = twin->log->processes[twin->process].space;
+	struct snap_descriptor descriptor = { .number = (int32_t)key,
+					      .kind = SNAP_DESCRIPTOR_SOCKET,
+					      .link = "socket:[]",
+					      .inode = 1000 + key };
+	struct snap_socket socket = { .namespace = 1, .inode = 1000 + key, .peer = key };
+	struct snap_log_object read = call_of(space, READ, key);
+
+	if (key % 3 == 0)
+		return find(twin->log, call_of(space, FUTEX, 0x5000 + key * 8),
+			    words_of(0x5000 + key * 8, word));
+	if (key % 3 == 1)
+		return find(twin->log, call_of(space, POLL, key), words_of(0x9000, key));
+	read.descriptors = &descriptor;
+	read.descriptor_count = 1;
+	fine(snap_log_add_socket(twin->log, &socket));
+	return find(twin->log, read, NULL);
+}
+
+static void twin_change(const struct twin *twin, int seat, uint64_t place, uint64_t key,
+			uint64_t word)
+{
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_LIKELY);
+	uint32_t stack = add_stack(twin->log, twin->log->processes[twin->process].space, place);
+	uint32_t object = key ? twin_object(twin, key, word) : 0;
+
+	change(twin->log, twin->thread[seat], stack, object);
+	wait.address = place;
+	wait.offset = key;
+	wait.symbol = "lock";
+	if (object && place % 2)
+		fine(snap_log_explain(twin->log, stack, object - 1, &wait));
+}
+
+static void twin_hold(const struct twin *twin, int seat, const struct snap_memory_image *words)
+{
+	const struct snap_log_change *now = snap_log_standing(twin->log, twin->thread[seat]);
+
+	if (now->object && twin->log->objects[now->object - 1].is_futex)
+		fine(snap_log_hold(twin->log, now->object - 1, words));
+}
+
+static void churn_tick(struct churn *churn)
+{
+	begin_tick(churn->ring.log);
+	begin_tick(churn->whole.log);
+	for (int i = 0; i < SEATS; i++) {
+		/* The first seat's thread stands for ever, and who has its lock changes once. */
+		bool moves = i ? roll(churn, 8) == 0 : churn->tick == 0;
+		uint64_t place = 1 + roll(churn, 30), word = roll(churn, 5), key;
+
+		key = i == 0                ? 300000
+		      : roll(churn, 4) == 0 ? 3000 + churn->next++
+					    : roll(churn, LOCKS);
+		/* Nobody stands with some, whatever they were made for. */
+		if (roll(churn, 100) == 0)
+			twin_object(&churn->ring, 600000 + 3 * churn->tick, word);
+		if (moves) {
+			twin_change(&churn->ring, i, place, key, word);
+			twin_change(&churn->whole, i, place, key, word);
+		}
+		if (i ? roll(churn, 3) == 0 : churn->tick == 5) {
+			uint64_t address = 0x5000, owner = roll(churn, 6) ? churn->next : 0;
+
+			twin_hold(&churn->ring, i, owner ? words_of(address, owner) : NULL);
+			twin_hold(&churn->whole, i, owner ? words_of(address, owner) : NULL);
+		}
+	}
+	snap_log_end_tick(churn->ring.log, 0);
+	snap_log_end_tick(churn->whole.log, 0);
+}
+
+/* How a log stood at each moment, played from its beginning. */
+struct play {
+	const struct snap_log *log;
+	const struct snap_log_change **threads;
+	uint32_t *held;
+	size_t change, hold;
+};
+
+static void play_init(struct play *play, const struct snap_log *log)
+{
+	*play = (struct play){ .log = log };
+	play->threads = calloc(log->thread_count + 1, sizeof(*play->threads));
+	play->held = calloc(log->object_count + 1, sizeof(*play->held));
+	for (size_t i = 0; i < log->before_count; i++)
+		play->threads[i] = &log->before[i];
+	for (size_t i = 0; i < log->held_before_count; i++)
+		play->held[i] = log->held_before[i];
+}
+
+static void play_deinit(struct play *play)
+{
+	assert_int_equal(play->change, play->log->change_count);
+	assert_int_equal(play->hold, play->log->hold_count);
+	free(play->threads);
+	free(play->held);
+}
+
+static void play_tick(struct play *play, uint64_t number)
+{
+	const struct snap_log *log = play->log;
+	const struct snap_log_tick *tick = &log->ticks[number - log->first_tick];
+
+	for (; log->first_change + play->change < tick->change_end; play->change++)
+		play->threads[log->changes[play->change].thread] = &log->changes[play->change];
+	for (; log->first_hold + play->hold < tick->hold_end; play->hold++)
+		play->held[log->holds[play->hold].object] = log->holds[play->hold].words;
+}
+
+static void compare_words(const struct play *ring, uint32_t a, const struct play *whole, uint32_t b)
+{
+	assert_int_equal(a != 0, b != 0);
+	if (!a)
+		return;
+	assert_int_equal(word_of(&ring->log->words[a - 1]), word_of(&whole->log->words[b - 1]));
+	assert_int_equal(ring->log->words[a - 1].pieces[0].address,
+			 whole->log->words[b - 1].pieces[0].address);
+}
+
+static void compare_sockets(const struct play *ring, const struct snap_log_object *object)
+{
+	for (size_t i = 0; i < ring->log->socket_count; i++)
+		if (ring->log->sockets[i].inode == object->descriptors[0].inode)
+			return;
+	fail_msg("a socket is gone");
+}
+
+static void compare_thread(const struct play *ring, const struct snap_log_change *a,
+			   const struct play *whole, const struct snap_log_change *b)
+{
+	const struct snap_log_object *left, *right;
+	const struct snap_log_explained *known, *same;
+
+	assert_int_equal(a && a->stack != SNAP_LOG_GONE, b && b->stack != SNAP_LOG_GONE);
+	if (!a || a->stack == SNAP_LOG_GONE)
+		return;
+	assert_int_equal(a->object != 0, b->object != 0);
+	if (!a->object)
+		return;
+	left = &ring->log->objects[a->object - 1];
+	right = &whole->log->objects[b->object - 1];
+	assert_memory_equal(&left->call, &right->call, sizeof(left->call));
+	assert_int_equal(left->descriptor_count, right->descriptor_count);
+	compare_words(ring, left->words, whole, right->words);
+	compare_words(ring, ring->held[a->object - 1], whole, whole->held[b->object - 1]);
+	known = snap_log_explained(ring->log, a->stack, a->object - 1);
+	same = snap_log_explained(whole->log, b->stack, b->object - 1);
+	assert_int_equal(known != NULL, same != NULL);
+	if (known) {
+		assert_true(snap_wait_same(known->wait, same->wait));
+		assert_string_equal(known->wait->symbol, "lock");
+	}
+	if (left->descriptor_count) {
+		assert_int_equal(left->descriptors[0].inode, right->descriptors[0].inode);
+		assert_string_equal(left->descriptors[0].link, "socket:[]");
+		compare_sockets(ring, left);
+	}
+}
+
+static void compare(const struct churn *churn)
+{
+	const struct snap_log *log = churn->ring.log;
+	struct play ring, whole;
+
+	play_init(&ring, log);
+	play_init(&whole, churn->whole.log);
+	for (uint64_t tick = 0; tick < log->first_tick; tick++)
+		play_tick(&whole, tick);
+	for (uint64_t tick = log->first_tick; tick < log->first_tick + log->tick_count; tick++) {
+		play_tick(&ring, tick);
+		play_tick(&whole, tick);
+		for (int i = 0; i < SEATS; i++)
+			compare_thread(&ring, ring.threads[churn->ring.thread[i]], &whole,
+				       whole.threads[churn->whole.thread[i]]);
+	}
+	play_deinit(&ring);
+	play_deinit(&whole);
+	/* And those that come next are compared with what is held now. */
+	for (int i = 0; i < SEATS; i++) {
+		uint32_t a = snap_log_standing(log, churn->ring.thread[i])->object;
+		uint32_t b = snap_log_standing(whole.log, churn->whole.thread[i])->object;
+		const struct snap_log_words *held = a ? snap_log_held(log, a - 1) : NULL;
+		const struct snap_log_words *same = b ? snap_log_held(whole.log, b - 1) : NULL;
+
+		assert_int_equal(held != NULL, same != NULL);
+		if (held)
+			assert_int_equal(word_of(held), word_of(same));
+	}
+}
+
+static void forget(struct churn *churn)
+{
+	struct twin *ring = &churn->ring;
+	uint32_t stood[SEATS];
+	bool renumbered;
+
+	for (int i = 0; i < SEATS; i++)
+		stood[i] = snap_log_standing(ring->log, ring->thread[i])->object;
+	if (churn->tick % 1500 == 1499)
+		fine(snap_log_forget_half(ring->log, &renumbered));
+	else
+		fine(snap_log_forget(ring->log, ((int64_t)churn->tick - RING) * 10, &renumbered));
+	if (!renumbered)
+		return;
+	churn->renumbered++;
+	for (int i = 0; i < SEATS; i++) {
+		ring->thread[i] = snap_log_moved_thread(ring->log, ring->thread[i]);
+		if (stood[i])
+			assert_int_equal(snap_log_standing(ring->log, ring->thread[i])->object,
+					 snap_log_moved_object(ring->log, stood[i] - 1) + 1);
+	}
+	compare(churn);
+}
+
+static void twin_init(struct twin *twin)
+{
+	struct snap_host host = { .name = "host", .kernel = "6.1", .arch = "x86_64" };
+
+	fine(snap_log_create(&host, 1000, 10, false, &twin->log));
+	add_space(twin->log, 10, &twin->process);
+	for (int i = 0; i < SEATS; i++)
+		fine(snap_log_add_thread(twin->log, twin->process, 10 + i, 10 + i, "worker", false,
+					 &twin->thread[i]));
+}
+
+static void test_ring_is_the_end_of_the_whole(void **state _unused_)
+{
+	struct churn churn = { .random = 4711, .next = 1 };
+	bool renumbered;
+
+	twin_init(&churn.ring);
+	twin_init(&churn.whole);
+	for (churn.tick = 0; churn.tick < TICKS; churn.tick++) {
+		const struct snap_log *log = churn.ring.log;
+
+		churn_tick(&churn);
+		forget(&churn);
+		if (log->object_count > churn.most_objects)
+			churn.most_objects = log->object_count;
+		if (log->words_count > churn.most_words)
+			churn.most_words = log->words_count;
+	}
+	compare(&churn);
+	assert_true(churn.renumbered > 5);
+	assert_true(churn.whole.log->object_count > 4 * churn.most_objects);
+	assert_true(churn.whole.log->words_count > 2 * churn.most_words);
+	/* All is forgotten but who has what is waited for now. */
+	fine(snap_log_forget(churn.ring.log, INT64_MAX, &renumbered));
+	assert_int_equal(churn.ring.log->hold_count, 0);
+	fine(snap_log_forget_half(churn.ring.log, &renumbered));
+	assert_true(churn.ring.log->object_count <= SEATS);
+	assert_true(churn.ring.log->socket_count <= SEATS);
+	assert_true(churn.ring.log->explained_count < churn.whole.log->explained_count / 4);
+	assert_true(churn.ring.log->words_count <= 3 * SEATS);
+	snap_log_destroy(churn.ring.log);
+	snap_log_destroy(churn.whole.log);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +798,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_socket_is_replaced, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs_are_explained_once, set_up, tear_down),
 		cmocka_unit_test(test_copy_has_no_threads),
+		cmocka_unit_test(test_ring_is_the_end_of_the_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ struct snap_log_moves {
 /* Sizes after the last renumbering: the next one comes when they have doubled. */
 struct snap_log_kept {
 	size_t processes, threads, spaces, frames, frame_ids, stacks, label_sets, text;
+	size_t objects, words, sockets, explained;
 };
 
 /* What a process has cost so far, see limit.c. */
@@ -211,6 +212,8 @@ bool snap_log_make_held_before(struct snap_log *log);
 uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object);
 /* Makes a pair that stands in the array known. */
 bool snap_log_index_explained(struct snap_log *log, size_t index);
+/* A part of snap_log_rebuild_tables(). */
+bool snap_log_rebuild_wait_tables(struct snap_log *log);
 
 /* Room at the end of an array that loses elements at its beginning, `gap` of them. */
 bool snap_log_grow_behind_gap(void *pointer_to_array, size_t *gap, size_t *capacity, size_t count,

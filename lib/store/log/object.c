@@ -194,3 +194,28 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
 		return snap_error_no_memory();
 	return find_object(log, &object, words, ret);
 }
+
+bool snap_log_rebuild_wait_tables(struct snap_log *log)
+{
+	struct snap_log_index *index = log->index;
+
+	snap_hash_table_deinit(&index->words);
+	snap_hash_table_deinit(&index->objects);
+	snap_hash_table_deinit(&index->sockets);
+	snap_hash_table_deinit(&index->explained);
+	for (size_t i = 0; i < log->words_count; i++)
+		if (!snap_hash_table_add(&index->words, log->words[i].hash, i))
+			return false;
+	for (size_t i = 0; i < log->object_count; i++)
+		if (!snap_hash_table_add(&index->objects, snap_log_hash_object(&log->objects[i]),
+					 i))
+			return false;
+	for (size_t i = 0; i < log->socket_count; i++)
+		if (!snap_hash_table_add(&index->sockets, snap_log_hash_socket(&log->sockets[i]),
+					 i))
+			return false;
+	for (size_t i = 0; i < log->explained_count; i++)
+		if (!snap_log_index_explained(log, i))
+			return false;
+	return true;
+}

@@ -308,5 +308,5 @@ bool snap_log_rebuild_tables(struct snap_log *log)
 					 i))
 			return false;
 	}
-	return true;
+	return snap_log_rebuild_wait_tables(log);
 }
