@@ -4,6 +4,7 @@
 
 #include "analyze/filter.h"
 #include "base/buffer.h"
+#include "watch/known.h"
 
 #include <string.h>
 
@@ -16,23 +17,17 @@ enum {
 
 /* ---- what is known of a thread ---- */
 
-/* Its place in the glance; NULL: it has gone. */
-struct glance_index {
-	struct snap_hash_table table;
-	const struct snap_glance *glance;
-};
-
 static uint64_t hash_of(pid_t pid, pid_t tid)
 {
 	return snap_hash_add((uint64_t)pid, (uint64_t)tid);
 }
 
-static void glance_index_deinit(struct glance_index *index)
+static void glance_index_deinit(struct snap_glance_index *index)
 {
 	snap_hash_table_deinit(&index->table);
 }
 
-static bool glance_index_init(struct glance_index *index, const struct snap_glance *glance)
+static bool glance_index_init(struct snap_glance_index *index, const struct snap_glance *glance)
 {
 	index->glance = glance;
 	for (size_t i = 0; i < glance->thread_count; i++) {
@@ -46,8 +41,8 @@ static bool glance_index_init(struct glance_index *index, const struct snap_glan
 	return true;
 }
 
-static const struct snap_glance_thread *find_thread(const struct glance_index *index, pid_t pid,
-						    pid_t tid)
+const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index *index, pid_t pid,
+						  pid_t tid)
 {
 	struct snap_probe probe = snap_hash_table_probe(&index->table, hash_of(pid, tid));
 
@@ -60,12 +55,9 @@ static const struct snap_glance_thread *find_thread(const struct glance_index *i
 	return NULL;
 }
 
-/*
- * For how long a thread has been in the wait that the view has of it, as far as is known; -1: it is
- * in another one by now, or nobody knows.
- */
-static int64_t age_of(const struct snap_conditions *conditions,
-		      const struct snap_glance_thread *thread, const struct snap_member *member)
+int64_t snap_conditions_age(const struct snap_conditions *conditions,
+			    const struct snap_glance_thread *thread,
+			    const struct snap_member *member)
 {
 	const struct snap_view *view = conditions->view;
 	const struct snap_wait *wait = member->wait;
@@ -83,7 +75,7 @@ static int64_t age_of(const struct snap_conditions *conditions,
 	return now - since > by_wait ? now - since : by_wait;
 }
 
-static const struct snap_node *node_of(const struct snap_view *view, pid_t pid)
+const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t pid)
 {
 	for (size_t i = 0; i < view->thread_count; i++)
 		if (view->threads[i].node->pid == pid)
@@ -95,7 +87,8 @@ static const struct snap_node *node_of(const struct snap_view *view, pid_t pid)
 
 /* Whether none of them has gone on since the view. */
 static bool deadlock_stands(const struct snap_conditions *conditions,
-			    const struct glance_index *index, const struct snap_deadlock *deadlock)
+			    const struct snap_glance_index *index,
+			    const struct snap_deadlock *deadlock)
 {
 	for (size_t i = 0; i < deadlock->thread_count; i++) {
 		const struct snap_wait_link *link = &deadlock->threads[i];
@@ -103,14 +96,15 @@ static bool deadlock_stands(const struct snap_conditions *conditions,
 			snap_view_find(conditions->view, link->pid, link->tid);
 
 		if (!seen ||
-		    age_of(conditions, find_thread(index, link->pid, link->tid), seen->member) < 0)
+		    snap_conditions_age(conditions, snap_glance_find(index, link->pid, link->tid),
+					seen->member) < 0)
 			return false;
 	}
 	return deadlock->thread_count != 0;
 }
 
 static struct stacksnap_error *check_deadlocks(const struct snap_conditions *conditions,
-					       const struct glance_index *index)
+					       const struct snap_glance_index *index)
 {
 	const struct snap_waits *waits = &conditions->view->snapshot->waits;
 	struct stacksnap_error *err = NULL;
@@ -131,7 +125,7 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 			key = snap_hash_add(key, (uint64_t)link->tid);
 			key = snap_hash_add(key, link->wait->address);
 		}
-		node = node_of(conditions->view, deadlock->threads[0].pid);
+		node = snap_conditions_node(conditions->view, deadlock->threads[0].pid);
 		sighting = (struct snap_sighting){
 			.key = key,
 			.sightings = DEADLOCK_LOOKS,
@@ -145,79 +139,6 @@ static struct stacksnap_error *check_deadlocks(const struct snap_conditions *con
 				   .wait = deadlock->threads[0].wait,
 				   .deadlock = deadlock,
 				   .snapshot = conditions->view->snapshot },
-		};
-		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
-	}
-	return err;
-}
-
-static int compare_ages(const void *left, const void *right)
-{
-	const int64_t *a = left, *b = right;
-
-	return (*a < *b) - (*a > *b);
-}
-
-/* For how long at least so many threads have been waiting for this one; 0: unknown. */
-static int64_t blocked_for(const struct snap_conditions *conditions,
-			   const struct glance_index *index, const struct snap_blocker *blocker,
-			   size_t least)
-{
-	const struct snap_view *view = conditions->view;
-	_cleanup_free_ int64_t *ages = malloc((view->thread_count + 1) * sizeof(*ages));
-	size_t count = 0;
-
-	for (size_t i = 0; ages && i < view->thread_count; i++) {
-		const struct snap_view_thread *seen = &view->threads[i];
-		const struct snap_wait *wait = seen->member->wait;
-		int64_t age;
-
-		if (!wait || !wait->has_owner || wait->owner.pid != blocker->pid ||
-		    wait->owner.tid != blocker->tid)
-			continue;
-		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
-			     seen->member);
-		if (age >= 0)
-			ages[count++] = age;
-	}
-	if (!ages || count < least || !least)
-		return 0;
-	qsort(ages, count, sizeof(*ages), compare_ages);
-	return ages[least - 1];
-}
-
-static struct stacksnap_error *check_blockers(const struct snap_conditions *conditions,
-					      const struct glance_index *index)
-{
-	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_BLOCKED];
-	const struct snap_view *view = conditions->view;
-	const struct snap_waits *waits = &view->snapshot->waits;
-	struct stacksnap_error *err = NULL;
-
-	for (size_t i = 0; i < waits->blocker_count && !err; i++) {
-		const struct snap_blocker *blocker = &waits->blockers[i];
-		const struct snap_view_thread *seen =
-			snap_view_find(view, blocker->pid, blocker->tid);
-		const struct snap_node *node = node_of(view, blocker->pid);
-		struct snap_sighting sighting;
-
-		if (blocker->blocked < rule->least)
-			continue;
-		sighting = (struct snap_sighting){
-			.key = hash_of(blocker->pid, blocker->tid),
-			.holds_ns = blocked_for(conditions, index, blocker, rule->least),
-			.sightings = 1,
-			.evidence = view->number,
-			.alert = { .kind = SNAP_ALERT_BLOCKED,
-				   .pid = blocker->pid,
-				   .process = node ? node->name : NULL,
-				   .tids = &blocker->tid,
-				   .tid_count = 1,
-				   .name = blocker->name,
-				   .count = blocker->blocked,
-				   .wait = blocker->wait,
-				   .stack = seen ? seen->stack : NULL,
-				   .snapshot = view->snapshot },
 		};
 		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
 	}
@@ -310,7 +231,8 @@ static bool is_idle_stack(const struct snap_conditions *conditions, const struct
 }
 
 static struct stacksnap_error *list_stuck(const struct snap_conditions *conditions,
-					  const struct glance_index *index, struct stuck_list *list)
+					  const struct snap_glance_index *index,
+					  struct stuck_list *list)
 {
 	int64_t least = conditions->alarms->rules->of[SNAP_ALERT_STUCK].for_ns;
 	const struct snap_view *view = conditions->view;
@@ -323,8 +245,9 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 
 		if (!wait || !can_be_stuck(wait))
 			continue;
-		age = age_of(conditions, find_thread(index, seen->node->pid, seen->member->tid),
-			     seen->member);
+		age = snap_conditions_age(
+			conditions, snap_glance_find(index, seen->node->pid, seen->member->tid),
+			seen->member);
 		if (age < least || is_idle_stack(conditions, seen->stack))
 			continue;
 		stuck = find_stuck(list, object_of(seen->node->pid, wait), i);
@@ -339,7 +262,7 @@ static struct stacksnap_error *list_stuck(const struct snap_conditions *conditio
 }
 
 static struct stacksnap_error *check_stuck(const struct snap_conditions *conditions,
-					   const struct glance_index *index)
+					   const struct snap_glance_index *index)
 {
 	_cleanup_(stuck_list_deinit) struct stuck_list list = { .list = NULL };
 	struct stacksnap_error *err = list_stuck(conditions, index, &list);
@@ -543,7 +466,7 @@ static struct stacksnap_error *check_pools(const struct snap_conditions *conditi
 
 struct stacksnap_error *snap_conditions_check(const struct snap_conditions *conditions)
 {
-	_cleanup_(glance_index_deinit) struct glance_index index = { .glance = NULL };
+	_cleanup_(glance_index_deinit) struct snap_glance_index index = { .glance = NULL };
 	struct stacksnap_error *err = NULL;
 
 	if (!glance_index_init(&index, conditions->glance))
@@ -551,7 +474,7 @@ struct stacksnap_error *snap_conditions_check(const struct snap_conditions *cond
 	if (conditions->view->snapshot) {
 		err = check_deadlocks(conditions, &index);
 		if (!err)
-			err = check_blockers(conditions, &index);
+			err = snap_conditions_check_blockers(conditions, &index);
 		if (!err)
 			err = check_stuck(conditions, &index);
 		if (!err)

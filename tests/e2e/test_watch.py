@@ -89,6 +89,22 @@ class Alerts(Case):
         got = self.run_tool("--watch", "--once", "-p", healthy.pid)
         self.assertEqual(got.text, "")
 
+    def test_busy_lock_holds_nobody_up(self):
+        """Each look finds waiters, and somebody who has the lock; but it moves all the time."""
+        victim = self.victim("convoy", 50, 20000, settled=False)
+        clock = self.victim("convoy", 3, 3600 * 10 ** 6)
+        watch = Watch(self, "--watch=blocked>=3 for 700ms,stuck for 4s", "--every", "0.1", "--json", "-p", victim.pid,
+                      "-p", clock.pid)
+        # Long enough for several alerts, as the watch itself tells.
+        alert = json.loads(watch.line())
+        self.assertEqual((alert["alert"], alert["pid"]), ("stuck", clock.pid))
+
+    def test_who_has_a_lock_for_long_holds_up_others(self):
+        victim = self.victim("convoy", 50, 3600 * 10 ** 6)
+        watch = Watch(self, "--watch=blocked>=3 for 1s", "--every", "0.1", "--json", "-p", victim.pid)
+        alert = watch.alert("blocked")
+        self.assertEqual((alert["state"], alert["count"]), ("raised", 49))
+
     def test_spinning_ends(self):
         victim = self.victim("threads", "spin:1:busy", running=1)
         watch = Watch(self, "--watch=spinning>=2% for 300ms", "--every", "0.1", "--json", "-p", victim.pid)

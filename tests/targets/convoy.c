@@ -14,7 +14,7 @@ NOINLINE static void take(void)
 {
 	pthread_mutex_lock(&busy);
 	taken++;
-	if (hold.tv_nsec)
+	if (hold.tv_sec || hold.tv_nsec)
 		nanosleep(&hold, NULL);
 	pthread_mutex_unlock(&busy);
 }
@@ -30,8 +30,9 @@ static void *take_for_ever(void *unused)
 int main(int count, char **words)
 {
 	int threads = count > 1 ? atoi(words[1]) : 50;
+	long hold_us = count > 2 ? atol(words[2]) : 0;
 
-	hold.tv_nsec = count > 2 ? 1000l * atoi(words[2]) : 0;
+	hold = (struct timespec){ hold_us / 1000000, hold_us % 1000000 * 1000 };
 	for (int i = 0; i < threads; i++)
 		victim_thread(take_for_ever, NULL, 64 << 10);
 	while (in_position < threads)

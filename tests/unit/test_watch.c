@@ -302,6 +302,61 @@ static void test_blocked_needs_so_many_for_so_long(void **state)
 	bed_deinit(&bed);
 }
 
+/*
+ * Threads 0 to 2 wait for the lock that thread 4 has, and it for that of thread 5, which makes
+ * thread 5 the one who holds up all of them; 3 waits with a timeout. Seconds in which threads ran
+ * after the snapshot are 2 and 5.
+ */
+static void test_a_lock_that_moves_on_blocks_nobody(void **state)
+{
+	static const struct {
+		bool holder, waiter, timed, all;
+		size_t raised;
+	} rows[] = {
+		{ .raised = 1 },                                /* nobody ran */
+		{ .holder = true, .raised = 1 },                /* it works while it has the lock */
+		{ .waiter = true, .raised = 1 },                /* woken by a signal, say */
+		{ .holder = true, .timed = true, .raised = 1 }, /* its time was up */
+		{ .holder = true, .waiter = true, .raised = 0 },
+		{ .holder = true, .all = true, .raised = 0 },
+	};
+
+	(void)state;
+	for (size_t row = 0; row < SNAP_ARRAY_SIZE(rows); row++) {
+		struct snap_wait waits[6], *of[6] = { NULL };
+		struct snap_blocker blocker = { .pid = 100, .tid = 106, .blocked = 5 };
+		struct snap_snapshot *snapshot;
+		struct bed bed;
+
+		bed_init(&bed, 6);
+		for (size_t i = 0; i < 5; i++) {
+			of[i] = set_wait(&waits[i], SNAP_WAIT_MUTEX, i == 4 ? 0x3000 : 0x2000);
+			waits[i].has_owner = true;
+			waits[i].owner =
+				(struct snap_wait_party){ .pid = 100, .tid = i == 4 ? 106 : 105 };
+			bed.threads[i].blocked_ns = 1;
+		}
+		waits[3].timed = true;
+		snapshot = make_snapshot(&bed, of);
+		snapshot->waits = (struct snap_waits){ .blockers = &blocker, .blocker_count = 1 };
+		take_view(&bed, snapshot, 0);
+		for (int64_t second = 0; second <= 20; second++) {
+			bool runs = second == 2 || second == 5;
+
+			for (size_t i = 0; runs && i < 6; i++)
+				if (i == 5 ? rows[row].holder
+					   : rows[row].all || (i == 1 && rows[row].waiter) ||
+						     (i == 3 && rows[row].timed)) {
+					bed.shown[i].ran_ns = second * S;
+					bed.threads[i].percent = 50;
+				}
+			look_at(&bed, second);
+		}
+		assert_int_equal(bed.told.raised, rows[row].raised);
+		bed_deinit(&bed);
+	}
+}
+
 static void test_peer_whose_queue_moves_is_fine(void **state)
 {
 	struct snap_wait wait;
@@ -503,6 +558,7 @@ int main(void)
 		cmocka_unit_test(test_who_was_stopped_for_the_snapshot_has_not_gone_on),
 		cmocka_unit_test(test_stuck_counts_what_the_wait_itself_says),
 		cmocka_unit_test(test_blocked_needs_so_many_for_so_long),
+		cmocka_unit_test(test_a_lock_that_moves_on_blocks_nobody),
 		cmocka_unit_test(test_peer_whose_queue_moves_is_fine),
 		cmocka_unit_test(test_disk_goes_by_the_state),
 		cmocka_unit_test(test_spinning_needs_five_equal_tops),

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who holds up others, and does so still.
+ *
+ * A snapshot says who did at its moment. At a busy lock that is somebody at any moment, and somebody
+ * else each time: threads come and go, and nobody is held up for long. So between two snapshots a
+ * blocker counts only as long as it cannot have let go: it has not run, or nobody of those that wait
+ * has, as whoever releases a lock wakes one of them.
+ */
+#include "base/cleanup.h"
+#include "watch/known.h"
+
+#include <stdlib.h>
+
+enum { MOST_LINKS = 64 /* of a chain of owners that are followed */ };
+
+/* Of those behind a blocker, since the view. */
+struct queue {
+	int64_t *ages; /* of those that stand */
+	size_t standing;
+	bool has_moved; /* somebody went on, and not because of a timeout */
+};
+
+static bool is_held_by(const struct snap_wait *wait, const struct snap_blocker *blocker)
+{
+	if (blocker->lack != SNAP_OWNER_KNOWN)
+		return wait->owner_lack == blocker->lack && wait->owner.tid == blocker->tid;
+	if (blocker->tid)
+		return wait->has_owner && wait->owner.pid == blocker->pid &&
+		       wait->owner.tid == blocker->tid;
+	for (size_t i = 0; i < wait->holder_count; i++)
+		if (wait->holders[i].pid == blocker->pid)
+			return true;
+	return wait->has_owner && wait->owner.pid == blocker->pid;
+}
+
+/* It waits for the blocker, or for somebody who does. */
+static bool is_behind(const struct snap_view *view, const struct snap_view_thread *seen,
+		      const struct snap_blocker *blocker)
+{
+	for (int i = 0; seen && seen->member->wait && i < MOST_LINKS; i++) {
+		const struct snap_wait *wait = seen->member->wait;
+
+		if (wait->kind == SNAP_WAIT_THREAD)
+			return false;
+		if (is_held_by(wait, blocker))
+			return true;
+		seen = wait->has_owner ? snap_view_find(view, wait->owner.pid, wait->owner.tid)
+				       : NULL;
+	}
+	return false;
+}
+
+/* False without memory. */
+static bool find_queue(const struct snap_conditions *conditions,
+		       const struct snap_glance_index *index, const struct snap_blocker *blocker,
+		       struct queue *queue)
+{
+	const struct snap_view *view = conditions->view;
+
+	queue->ages = malloc((view->thread_count + 1) * sizeof(*queue->ages));
+	for (size_t i = 0; queue->ages && i < view->thread_count; i++) {
+		const struct snap_view_thread *seen = &view->threads[i];
+		int64_t age;
+
+		if (!is_behind(view, seen, blocker))
+			continue;
+		age = snap_conditions_age(
+			conditions, snap_glance_find(index, seen->node->pid, seen->member->tid),
+			seen->member);
+		if (age >= 0)
+			queue->ages[queue->standing++] = age;
+		else if (!seen->member->wait->timed)
+			queue->has_moved = true;
+	}
+	return queue->ages != NULL;
+}
+
+static int compare_ages(const void *left, const void *right)
+{
+	const int64_t *a = left, *b = right;
+
+	return (*a < *b) - (*a > *b);
+}
+
+/* For how long at least so many threads have been waiting; 0: unknown. */
+static int64_t blocked_for(struct queue *queue, size_t least)
+{
+	if (!least || queue->standing < least)
+		return 0;
+	qsort(queue->ages, queue->standing, sizeof(*queue->ages), compare_ages);
+	return queue->ages[least - 1];
+}
+
+/* Whoever will never come does not run either. */
+static bool has_run(const struct snap_conditions *conditions, const struct snap_glance_index *index,
+		    const struct snap_blocker *blocker)
+{
+	const struct snap_view *view = conditions->view;
+	const struct snap_glance_thread *thread;
+	const struct snap_view_thread *seen;
+
+	if (blocker->lack != SNAP_OWNER_KNOWN)
+		return false;
+	seen = snap_view_find(view, blocker->pid, blocker->tid);
+	thread = snap_glance_find(index, blocker->pid, blocker->tid);
+	return !seen || !thread || thread->shown->ran_ns > snap_view_left_ns(view, seen->member);
+}
+
+struct stacksnap_error *snap_conditions_check_blockers(const struct snap_conditions *conditions,
+						       const struct snap_glance_index *index)
+{
+	const struct snap_watch_rule *rule = &conditions->alarms->rules->of[SNAP_ALERT_BLOCKED];
+	const struct snap_view *view = conditions->view;
+	const struct snap_waits *waits = &view->snapshot->waits;
+	struct stacksnap_error *err = NULL;
+
+	for (size_t i = 0; rule->on && i < waits->blocker_count && !err; i++) {
+		const struct snap_blocker *blocker = &waits->blockers[i];
+		const struct snap_view_thread *seen =
+			snap_view_find(view, blocker->pid, blocker->tid);
+		const struct snap_node *node = snap_conditions_node(view, blocker->pid);
+		struct queue queue = { .ages = NULL };
+		_cleanup_free_ int64_t *ages = NULL;
+		struct snap_sighting sighting;
+
+		if (blocker->blocked < rule->least)
+			continue;
+		if (!find_queue(conditions, index, blocker, &queue))
+			return snap_error_no_memory();
+		ages = queue.ages;
+		if (has_run(conditions, index, blocker) &&
+		    (queue.has_moved || queue.standing < rule->least))
+			continue;
+		sighting = (struct snap_sighting){
+			.key = snap_hash_add((uint64_t)blocker->pid, (uint64_t)blocker->tid),
+			.holds_ns = blocked_for(&queue, rule->least),
+			.sightings = 1,
+			.evidence = view->number,
+			.alert = { .kind = SNAP_ALERT_BLOCKED,
+				   .pid = blocker->pid,
+				   .process = node ? node->name : NULL,
+				   .tids = &blocker->tid,
+				   .tid_count = 1,
+				   .name = blocker->name,
+				   .count = blocker->blocked,
+				   .wait = blocker->wait,
+				   .stack = seen ? seen->stack : NULL,
+				   .snapshot = view->snapshot },
+		};
+		err = snap_alarms_see(conditions->alarms, &sighting, conditions->glance->now_ns);
+	}
+	return err;
+}

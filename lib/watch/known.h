@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What conditions know of a thread, for the files that check them alone. */
+#ifndef SNAP_WATCH_KNOWN_H
+#define SNAP_WATCH_KNOWN_H
+
+#include "base/table.h"
+#include "watch/conditions.h"
+
+/* The threads of a glance by their numbers. */
+struct snap_glance_index {
+	struct snap_hash_table table;
+	const struct snap_glance *glance;
+};
+
+/* NULL: it has gone. */
+const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index *index, pid_t pid,
+						  pid_t tid);
+
+/*
+ * For how long a thread has been in the wait that the view has of it, as far as is known; -1: it is
+ * in another one by now, or nobody knows.
+ */
+int64_t snap_conditions_age(const struct snap_conditions *conditions,
+			    const struct snap_glance_thread *thread,
+			    const struct snap_member *member);
+
+/* The process of the view with a pid; NULL: it has no threads there. */
+const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t pid);
+
+/* blockers.c: who holds up others. NO_MEMORY. */
+struct stacksnap_error *
+snap_conditions_check_blockers(const struct snap_conditions *conditions,
+			       const struct snap_glance_index *index) _must_check_;
+
+#endif
