@@ -33,29 +33,43 @@ struct question {
 };
 
 /* Recordings alone: a single look has a way of its own (copy_words.h). */
-static bool wants_beside(const struct snap_sampler *sampler,
-			 const struct snap_sampler_process *process)
+bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
+			       const struct snap_sampler_process *process)
 {
 	return sampler->options->explain != SNAP_EXPLAIN_NO && !sampler->options->no_stop &&
 	       !sampler->options->never_stop && !process->words_held;
 }
 
-static void keep_beside(struct question *question, const struct snap_beside *beside)
+bool snap_sampler_keep_beside(struct snap_sampler *sampler, const struct snap_beside *beside)
 {
-	struct snap_sampler *sampler = question->sampler;
 	struct snap_kept_beside *kept = sampler->beside;
 
-	if (!beside || !question->beside)
-		return;
-	question->beside = false;
-	if (!kept)
+	if (!kept && beside)
 		kept = sampler->beside = calloc(1, sizeof(*kept));
-	if (!kept)
-		return;
+	if (!kept || !beside)
+		return false;
 	snap_beside_keep(beside, kept->room, &kept->beside);
 	kept->image.pieces = kept->beside.pieces;
 	kept->image.piece_count = kept->beside.piece_count;
-	question->has_beside = true;
+	return true;
+}
+
+void snap_sampler_show_beside(const struct snap_sampler *sampler,
+			      struct snap_sampler_thread *thread)
+{
+	const struct snap_kept_beside *kept = sampler->beside;
+
+	thread->shown.words = kept->image.piece_count ? &kept->image : NULL;
+	thread->shown.descriptors = kept->beside.descriptors;
+	thread->shown.descriptor_count = kept->beside.descriptor_count;
+}
+
+static void keep_beside(struct question *question, const struct snap_beside *beside)
+{
+	if (!question->beside)
+		return;
+	question->beside = false;
+	question->has_beside = snap_sampler_keep_beside(question->sampler, beside);
 }
 
 static int locate_alone(struct question *question, struct snap_syscall_line *ret)
@@ -66,7 +80,8 @@ static int locate_alone(struct question *question, struct snap_syscall_line *ret
 		.target = question->target,
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = question->beside && wants_beside(question->sampler, thread->process),
+		.beside = question->beside &&
+			  snap_sampler_wants_beside(question->sampler, thread->process),
 	};
 
 	return snap_reader_locate(reader, &asked, question->sampler->options->max_stack, ret);
@@ -197,7 +212,7 @@ static enum snap_copy_result copy_once(struct snap_sampler *sampler, struct ques
 
 	question->listed = thread->listed;
 	thread->listed = 0;
-	question->beside = wants_beside(sampler, thread->process);
+	question->beside = snap_sampler_wants_beside(sampler, thread->process);
 	question->has_beside = false;
 	if (question->listed)
 		blocked->counters = sampler->counters[question->listed - 1];
@@ -242,7 +257,6 @@ static void take_words(const struct question *question, const struct snap_blocke
 		       enum snap_copy_result result)
 {
 	struct snap_sampler_thread *thread = question->thread;
-	const struct snap_kept_beside *kept = question->sampler->beside;
 
 	if (blocked->words)
 		thread->process->words_held |= blocked->words->held;
@@ -252,10 +266,8 @@ static void take_words(const struct question *question, const struct snap_blocke
 		thread->shown.words = &blocked->words->image;
 	if (!question->has_beside)
 		return;
-	thread->shown.words = kept->image.piece_count ? &kept->image : NULL;
-	thread->shown.descriptors = kept->beside.descriptors;
-	thread->shown.descriptor_count = kept->beside.descriptor_count;
-	question->sampler->beside_hash = snap_beside_hash(&kept->beside);
+	snap_sampler_show_beside(question->sampler, thread);
+	question->sampler->beside_hash = snap_beside_hash(&question->sampler->beside->beside);
 }
 
 void snap_sampler_drop_beside(struct snap_sampler_thread *thread)
@@ -405,7 +417,7 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 		.target = snap_sampler_reader_target(sampler, thread->process, thread),
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = wants_beside(sampler, thread->process),
+		.beside = snap_sampler_wants_beside(sampler, thread->process),
 	};
 	return true;
 }

@@ -462,7 +462,14 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 					const struct snap_sampler_thread *thread,
 					const struct snap_blocked_copy *blocked,
 					struct snap_thread *copy);
-/* What explains its wait, as it was last read with a copy, is not there any more. */
+/* Whether what explains waits is read of the threads of a process. */
+bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
+			       const struct snap_sampler_process *process);
+/* Keeps what explains the wait of the copy at hand; false: there is nothing. */
+bool snap_sampler_keep_beside(struct snap_sampler *sampler, const struct snap_beside *beside);
+/* The sink sees it from now on, and not any more. */
+void snap_sampler_show_beside(const struct snap_sampler *sampler,
+			      struct snap_sampler_thread *thread);
 void snap_sampler_drop_beside(struct snap_sampler_thread *thread);
 /* Locates several of them at once; what fails is done for each by itself. */
 struct stacksnap_error *snap_sampler_look_ahead(struct snap_sampler *sampler,

@@ -86,6 +86,20 @@ ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_ta
 /* What was read beside the stack of number `index`, or with snap_reader_locate(); NULL: nothing. */
 const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index);
 const struct snap_beside *snap_reader_beside(const struct snap_reader *reader);
+/*
+ * The same of threads whose calls are known, which are not located: one hand-over. What was located
+ * before stays. ETIMEDOUT: as of a list.
+ */
+struct snap_reader_caller {
+	struct snap_reader_target target;
+	struct snap_thread_call call;
+};
+
+int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader_caller *callers,
+			    size_t count, size_t *late_ret);
+/* Of number `index` of them, until the next such call; NULL: nothing. */
+const struct snap_beside *snap_reader_beside_called(const struct snap_reader *reader, size_t index);
+
 /* Whether the last call was late over that. */
 bool snap_reader_is_late_beside(const struct snap_reader *reader);
 

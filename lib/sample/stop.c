@@ -4,6 +4,7 @@
  * procfs tells. They are gathered, handed to the tracer (stop/single.h) and shown.
  */
 #include "base/table.h"
+#include "model/wait/call.h"
 #include "sample/internal.h"
 #include "stop/plan/of_thread.h"
 
@@ -80,7 +81,8 @@ static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
 
 static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 						 const struct snap_stop_request *request,
-						 struct snap_pick *pick)
+						 struct snap_pick *pick,
+						 const struct snap_beside *beside)
 {
 	struct snap_sampler_thread *thread = request->thread;
 	struct stacksnap_error *err = learn_stack(sampler, thread, &pick->copy);
@@ -107,7 +109,10 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 		thread->stack_hash = 0;
 	sampler->tick.alone++;
 	thread->shown.stopped_ns = pick->stopped_ns;
+	if (snap_sampler_keep_beside(sampler, beside))
+		snap_sampler_show_beside(sampler, thread);
 	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict, &stale);
+	snap_sampler_drop_beside(thread);
 	if (stale)
 		thread->stack_hash = 0;
 	thread->shown.stopped_ns = 0;
@@ -181,7 +186,8 @@ static struct stacksnap_error *take_stall(struct snap_sampler *sampler,
 
 static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 					 const struct snap_stop_request *request,
-					 struct snap_pick *pick, bool is_spoiled)
+					 struct snap_pick *pick, const struct snap_beside *beside,
+					 bool is_spoiled)
 {
 	struct snap_sampler_thread *thread = request->thread;
 
@@ -193,7 +199,7 @@ static struct stacksnap_error *take_pick(struct snap_sampler *sampler,
 	if (is_spoiled && pick->copy.result == SNAP_THREAD_COPIED && !pick->copy.stack_size)
 		return snap_sampler_miss(sampler, thread);
 	if (pick->copy.result == SNAP_THREAD_COPIED)
-		return take_stopped_copy(sampler, request, pick);
+		return take_stopped_copy(sampler, request, pick, beside);
 	if (pick->copy.result == SNAP_THREAD_VANISHED || pick->error == ESRCH) {
 		thread->process->list_due = true;
 		retry_thread(sampler, thread);
@@ -233,6 +239,62 @@ static struct stacksnap_error *stop_with_known_stack(struct snap_sampler *sample
 	if (!err && pick->stopped_ns < before_ns)
 		pick->stopped_ns = before_ns;
 	return err;
+}
+
+/* ---- what explains its wait ---- */
+
+_Static_assert((int)SNAP_SINGLE_MOST <= (int)SNAP_READER_MOST, "all picks are asked for at once");
+
+/* Of each pick the number of its question + 1; 0: none. */
+struct beside_numbers {
+	uint8_t of[SNAP_SINGLE_MOST];
+};
+
+/* It was blocked, and was stopped in a call that waits, as its registers tell: it is back there. */
+static bool stands_in_call(const struct snap_sampler_thread *thread, const struct snap_pick *pick,
+			   struct snap_thread_call *ret)
+{
+	const struct snap_thread *copy = &pick->copy;
+
+	if (copy->result != SNAP_THREAD_COPIED || thread->letter == 'R')
+		return false;
+	*ret = snap_wait_call_of(pick->arch, copy);
+	return snap_beside_is_wanted(pick->arch, ret);
+}
+
+/* They run again: it is read at once, of all of them. */
+static void read_beside(struct snap_sampler *sampler, size_t count, struct beside_numbers *ret)
+{
+	struct snap_reader_caller callers[SNAP_SINGLE_MOST];
+	const struct snap_sampler_thread *asked[SNAP_SINGLE_MOST];
+	size_t called = 0, late;
+
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < count; i++) {
+		struct snap_sampler_thread *thread = sampler->requests[i].thread;
+		struct snap_reader_caller *caller = &callers[called];
+
+		if (snap_sampler_thread_gone(sampler, thread) ||
+		    !snap_sampler_wants_beside(sampler, thread->process) ||
+		    !stands_in_call(thread, &sampler->picks[i], &caller->call))
+			continue;
+		caller->target = snap_sampler_reader_target(sampler, thread->process, thread);
+		asked[called++] = thread;
+		ret->of[i] = (uint8_t)called;
+	}
+	if (!called || !snap_reader_read_beside(sampler->reader, callers, called, &late))
+		return;
+	memset(ret, 0, sizeof(*ret));
+	if (late != SIZE_MAX)
+		asked[late]->process->words_held = true;
+}
+
+static const struct snap_beside *beside_of(const struct snap_sampler *sampler,
+					   const struct beside_numbers *numbers, size_t index)
+{
+	unsigned number = numbers->of[index];
+
+	return number ? snap_reader_beside_called(sampler->reader, number - 1) : NULL;
 }
 
 /* ---- for how long it stands ---- */
@@ -375,6 +437,7 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 {
 	size_t count = sampler->request_count;
 	bool failed = false, is_spoiled = false;
+	struct beside_numbers numbers = { 0 };
 	struct stacksnap_error *err;
 
 	sampler->request_count = 0;
@@ -385,12 +448,14 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 		err = NULL;
 		failed = true;
 	}
+	if (!failed && !err)
+		read_beside(sampler, count, &numbers);
 	for (size_t i = 0; i < count && !failed && !err; i++)
 		is_spoiled |= sampler->picks[i].stalled;
 	for (size_t i = 0; !err && i < count; i++) {
 		if (!failed)
 			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i],
-					is_spoiled);
+					beside_of(sampler, &numbers, i), is_spoiled);
 		else if (!snap_sampler_thread_gone(sampler, sampler->requests[i].thread))
 			err = take_timeout(sampler, sampler->requests[i].thread);
 	}

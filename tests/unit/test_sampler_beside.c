@@ -5,7 +5,7 @@
  */
 #include "sampler_bed.h"
 
-#include "model/memory_image.h"
+#include "model/wait/call.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -88,6 +88,7 @@ static struct stacksnap_error *note_sample(void *context, struct snap_sampled_th
 					   enum snap_verdict *verdict_ret)
 {
 	struct seen *seen = seen_of(thread->tid);
+	struct snap_thread_call call;
 
 	if (!seen) {
 		assert_true(seen_count < MOST_SEEN);
@@ -99,7 +100,8 @@ static struct stacksnap_error *note_sample(void *context, struct snap_sampled_th
 		seen->partial = copy->partial;
 		seen->stack_address = copy->stack_address;
 		seen->stack_size = copy->stack_size;
-		memcpy(seen->arguments, copy->call.arguments, sizeof(seen->arguments));
+		call = snap_wait_call_of(SNAP_ARCH_X86_64, copy);
+		memcpy(seen->arguments, call.arguments, sizeof(seen->arguments));
 		note_words(seen, thread->words);
 		note_descriptors(seen, thread);
 	} else {
@@ -344,6 +346,34 @@ static void test_the_other_guard(void **state)
 	drop_place();
 }
 
+static bool were_stopped(const struct bed *bed)
+{
+	for (size_t i = 0; i < bed->thread_count; i++)
+		if (!bed->threads[i].alone)
+			return false;
+	return bed->thread_count == 7;
+}
+
+/* The same of threads that had to be stopped, and are back in their calls. */
+static void test_after_a_stop(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	start_all(&victim);
+	start(bed, victim.pid, SNAP_EXPLAIN_SURE);
+	bed->of_partial = SNAP_VERDICT_NEEDS_REGISTERS;
+	bed_until(bed, were_stopped(bed));
+	check_futex(bed);
+	check_poll(bed);
+	check_others(bed);
+	for (size_t i = 0; i < seen_count; i++)
+		assert_false(all_seen[i].partial);
+	victim_end(&victim);
+	bed_end(bed);
+	drop_place();
+}
+
 static void test_nobody_asks(void **state)
 {
 	struct victim victim;
@@ -553,11 +583,9 @@ static void test_words_between_ticks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bed_test(test_what_calls_name),
-		bed_test(test_the_other_guard),
-		bed_test(test_nobody_asks),
-		bed_test(test_another_link_is_shown),
-		bed_test(test_another_owner_is_not_shown),
+		bed_test(test_what_calls_name),       bed_test(test_the_other_guard),
+		bed_test(test_after_a_stop),          bed_test(test_nobody_asks),
+		bed_test(test_another_link_is_shown), bed_test(test_another_owner_is_not_shown),
 		bed_test(test_words_between_ticks),
 	};
 

@@ -61,6 +61,10 @@ struct snap_reading_area {
 	/* what lies beside stacks: where it goes, and whether it is being read */
 	struct snap_region beside_room;
 	uint32_t at_beside;
+	/* the same of threads whose calls are known */
+	uint32_t caller_count;
+	struct snap_reader_caller callers[SNAP_READER_MOST];
+	struct snap_beside called[SNAP_READER_MOST];
 	struct snap_reading_piece pieces[SNAP_SAMPLED_WORDS_MOST];
 	uint32_t piece_count;
 	/* a plan for single threads, with memory for notes, and for its image */
@@ -81,6 +85,7 @@ void snap_reading_try(void *area, uint32_t item);
 void snap_reading_bytes(void *area, uint32_t item);
 void snap_reading_location(void *area, uint32_t item);
 void snap_reading_list(void *area, uint32_t item);
+void snap_reading_callers(void *area, uint32_t item);
 void snap_reading_pieces(void *area, uint32_t item);
 void snap_reading_plan(void *area, uint32_t item);
 void snap_reading_space(void *area, uint32_t item);

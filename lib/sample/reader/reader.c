@@ -18,6 +18,8 @@ enum {
 	MS = 1000000,
 };
 
+/* Of one thread, of a list, and of threads whose calls are known. */
+static const size_t BESIDE_ROOMS = 1 + 2 * (size_t)SNAP_READER_MOST;
 static const size_t MOST_BYTES = ((size_t)1 << 30) - (64 << 20);
 
 struct snap_reader {
@@ -27,6 +29,8 @@ struct snap_reader {
 	unsigned runtimes;                  /* wanted */
 	struct snap_reading_area *answered; /* by the last call that located a thread; NULL: none */
 	struct snap_reading_area *listed;   /* has the answers to the last list; NULL: none */
+	/* has what lay beside threads whose calls were known; NULL: none */
+	struct snap_reading_area *called;
 	bool late_beside; /* the last call was late, and was at what lies beside a stack */
 };
 
@@ -50,7 +54,7 @@ struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t
 			sizeof(struct snap_reading_area) + bytes +
 				(size_t)SNAP_READER_MOST * SNAP_READING_LIST_STACK +
 				snap_thread_plan_work() + SNAP_THREAD_PLAN_ROOM +
-				(size_t)(SNAP_READER_MOST + 1) * SNAP_BESIDE_ROOM,
+				BESIDE_ROOMS * SNAP_BESIDE_ROOM,
 			reader->root_fd, SNAP_WORKERS_AWAKE | SNAP_WORKERS_BY_PROXY);
 	if (error) {
 		snap_close(&reader->root_fd);
@@ -80,6 +84,8 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 	reader->late_beside = false;
 	if (area != reader->listed)
 		reader->listed = NULL;
+	if (area != reader->called)
+		reader->called = NULL;
 	if (!area)
 		return NULL;
 	area->root_fd = reader->root_fd;
@@ -94,14 +100,14 @@ static int call_worker(struct snap_reader *reader, struct snap_reading_area *are
 	struct snap_work work = { .run = run, .patience_ns = patience_ms * MS };
 
 	work.asleep_ns = snap_workers_patience(&reader->pool, MOST_ASLEEP_MS * MS);
-	if (area && run == snap_reading_list) {
+	if (area && (run == snap_reading_list || run == snap_reading_callers)) {
 		work.signs = &area->list_sign_ns;
 		work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LIST_PATIENCE * work.patience_ns;
 	}
 	if (area && snap_workers_call(&reader->pool, &work))
 		return area->status;
 	reader->late_beside = area && __atomic_load_n(&area->at_beside, __ATOMIC_ACQUIRE);
-	reader->listed = NULL;
+	reader->listed = reader->called = NULL;
 	return -ETIMEDOUT;
 }
 
@@ -123,7 +129,7 @@ int snap_reader_try(struct snap_reader *reader, const struct snap_reader_target 
 	return call_worker(reader, area, snap_reading_try, SNAP_READER_STACK_MS);
 }
 
-/* Behind all else that the area has: first that of one thread, then that of lists. */
+/* Behind all else that the area has. */
 static struct snap_region beside_room(const struct snap_reader *reader,
 				      struct snap_reading_area *area, size_t from, size_t count)
 {
@@ -165,6 +171,14 @@ bool snap_reader_is_late_beside(const struct snap_reader *reader)
 
 /* ---- lists ---- */
 
+/* SIZE_MAX: it had not begun. */
+static size_t late_item(const struct snap_reading_area *area, size_t count)
+{
+	uint32_t at = __atomic_load_n(&area->list_at, __ATOMIC_ACQUIRE);
+
+	return at < count ? at : SIZE_MAX;
+}
+
 int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_question *questions,
 			   size_t count, size_t *late_ret)
 {
@@ -184,9 +198,7 @@ int snap_reader_locate_all(struct snap_reader *reader, const struct snap_reader_
 								.most = SNAP_READING_LIST_STACK };
 	status = call_worker(reader, area, snap_reading_list, SNAP_READER_STACK_MS);
 	if (status) {
-		uint32_t at = __atomic_load_n(&area->list_at, __ATOMIC_ACQUIRE);
-
-		*late_ret = at < count ? at : SIZE_MAX;
+		*late_ret = late_item(area, count);
 		return status;
 	}
 	reader->listed = area;
@@ -208,6 +220,34 @@ int snap_reader_located(const struct snap_reader *reader, size_t index,
 const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index)
 {
 	return reader->listed ? &reader->listed->list[index].beside : NULL;
+}
+
+int snap_reader_read_beside(struct snap_reader *reader, const struct snap_reader_caller *callers,
+			    size_t count, size_t *late_ret)
+{
+	struct snap_reading_area *area = begin_call(reader, &callers[0].target);
+	int status;
+
+	*late_ret = SIZE_MAX;
+	reader->called = NULL;
+	if (!area)
+		return -ETIMEDOUT;
+	area->caller_count = (uint32_t)count;
+	area->list_at = UINT32_MAX;
+	area->nice = getpriority(PRIO_PROCESS, 0);
+	area->beside_room = beside_room(reader, area, 1 + SNAP_READER_MOST, count);
+	memcpy(area->callers, callers, count * sizeof(*callers));
+	status = call_worker(reader, area, snap_reading_callers, SNAP_READER_STACK_MS);
+	if (status)
+		*late_ret = late_item(area, count);
+	else
+		reader->called = area;
+	return status;
+}
+
+const struct snap_beside *snap_reader_beside_called(const struct snap_reader *reader, size_t index)
+{
+	return reader->called ? &reader->called->called[index] : NULL;
 }
 
 bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64_t address,

@@ -163,19 +163,31 @@ static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
 }
 
 /* Each has its share of the room, however much those before it took. */
-static void locate_beside(struct snap_reading_area *area, struct snap_reading_location *location)
+static int locate_beside(struct snap_reading_area *area, const struct snap_thread_call *call,
+			 struct snap_beside *ret)
 {
 	const struct snap_beside_source source = { read_beside, read_link, area };
-	const struct snap_thread_call call = snap_word_call(&location->line, 0);
 	struct snap_region *all = &area->beside_room, room = *all;
+	int error;
 
 	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
 		room.end = room.next + SNAP_BESIDE_ROOM;
 	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
-	if (snap_beside_read(&source, OWN_ARCH, &call, &room, &location->beside) == -ESTALE)
-		location->status = -ESTALE;
+	error = snap_beside_read(&source, OWN_ARCH, call, &room, ret);
 	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
 	all->next = room.next;
+	return error;
+}
+
+static void locate_call(struct snap_reading_area *area, struct snap_reading_location *location)
+{
+	const struct snap_thread_call call = snap_word_call(&location->line, 0);
+
+	/* A 32-bit thread has its stack there, and its calls have other numbers. */
+	if (location->line.running || location->line.sp <= UINT32_MAX)
+		return;
+	if (locate_beside(area, &call, &location->beside) == -ESTALE)
+		location->status = -ESTALE;
 }
 
 static void locate(struct snap_reading_area *area, struct snap_reading_location *location,
@@ -193,10 +205,8 @@ static void locate(struct snap_reading_area *area, struct snap_reading_location 
 		location->status = -EBADMSG;
 	if (!location->status && !location->line.running)
 		read_usual_stack(area, location, bytes);
-	/* A 32-bit thread has its stack there, and its calls have other numbers. */
-	if (!location->status && !location->line.running && location->question.beside &&
-	    location->line.sp > UINT32_MAX)
-		locate_beside(area, location);
+	if (!location->status && location->question.beside)
+		locate_call(area, location);
 }
 
 void snap_reading_location(void *memory, uint32_t item _unused_)
@@ -215,17 +225,34 @@ static void follow_caller(struct snap_reading_area *area)
 	area->own_nice = area->nice;
 }
 
+static void begin_item(struct snap_reading_area *area, uint32_t item)
+{
+	__atomic_store_n(&area->list_at, item, __ATOMIC_RELEASE);
+	__atomic_store_n(&area->list_sign_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
+}
+
 void snap_reading_list(void *memory, uint32_t item _unused_)
 {
 	struct snap_reading_area *area = memory;
 
 	follow_caller(area);
 	for (uint32_t i = 0; i < area->list_count; i++) {
-		__atomic_store_n(&area->list_at, i, __ATOMIC_RELEASE);
-		__atomic_store_n(&area->list_sign_ns, snap_clock_ns(CLOCK_MONOTONIC),
-				 __ATOMIC_RELAXED);
+		begin_item(area, i);
 		locate(area, &area->list[i],
 		       area->list_bytes + (size_t)i * SNAP_READING_LIST_STACK);
+	}
+	area->status = 0;
+}
+
+void snap_reading_callers(void *memory, uint32_t item _unused_)
+{
+	struct snap_reading_area *area = memory;
+
+	follow_caller(area);
+	for (uint32_t i = 0; i < area->caller_count; i++) {
+		begin_item(area, i);
+		area->target = area->callers[i].target;
+		locate_beside(area, &area->callers[i].call, &area->called[i]);
 	}
 	area->status = 0;
 }
