@@ -5,7 +5,7 @@ import json
 import os
 
 from harness import TOOL
-from waits import WaitCase, program, tool_beside, truths_of, without_debug_files
+from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
 OBJECTS = ["conditions", "semaphores", "barrier", "once", "join", "stdio"]
@@ -74,6 +74,21 @@ class Pie(Rows, WaitCase):
         self.assertEqual({wait.get("symbol") for wait in named}, {"some_mutexes"})
         self.assertEqual({int(str(wait.get("offset", "0")), 16) % 40 for wait in named}, {0})
         self.assertGreater(len(truths), 10)
+
+    def test_a_number_that_was_given_out_again(self):
+        """A thread that began after the wait did has not what is waited for, whatever the words say: known where
+        it is known since when the wait lasts."""
+        victim = self.run_program("locks", "reused")
+        truths = truths_of(victim)
+        doc = self.look(victim, "--explain", "--no-stop")
+        if not any("since_ns" in wait for wait in waits_of(doc).values() if wait):
+            self.skipTest("kernel: no se.exec_start")
+        self.judge(truths, doc)
+        path = os.path.join(self.scratch(), "capture")  # a second stop would not know since when any more
+        text = self.run_tool("-p", victim.pid, "--explain", "--save-capture", path, status=(0, 1)).text
+        self.assertRegex(text, r"\(owner unknown: its number is that of \d+ .*, which is younger than this wait\)")
+        self.assertEqual(self.run_tool("render", "--explain", path, status=(0, 1)).text, text)
+        self.judge(truths, self.run_tool("render", "--explain", "-j", path, status=(0, 1)).doc)
 
     def test_of_two_thousand(self):
         """Words of 2,000 places take their time in a stop of a busy machine."""

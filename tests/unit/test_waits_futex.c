@@ -93,6 +93,46 @@ static void test_mutex(void **state _unused_)
 	}
 }
 
+/*
+ * Who began after the wait did has a number that was given out again, if that is known; but of a
+ * mutex that the kernel hands over, by priority, he may be the owner.
+ */
+static void test_younger(void **state _unused_)
+{
+	static const struct {
+		uint64_t start_ticks;
+		int64_t blocked_ns;
+		uint32_t kind;
+		bool younger;
+	} rows[] = {
+		{ 199902, 1000000000, 0, true },  { 199901, 1000000000, 0, false },
+		{ 150000, 1000000000, 0, false }, { 199902, -1, 0, false },
+		{ 0, 1000000000, 0, false },      { 199902, 1000000000, 0x20, false },
+		{ 199902, 900000000, 0, false },  { UINT64_MAX, 1000000000, 0, false },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		const struct snap_wait *wait;
+		struct wait_bed bed;
+
+		bed_init(&bed);
+		bed.capture.host.ticks_per_second = 100;
+		bed.facts.boottime_ns = 2000000000000;
+		waiter_below(&bed, "libc.so.6:___pthread_mutex_lock", M,
+			     rows[i].kind ? LOCK_PI : WAIT, rows[i].kind ? 0 : 2);
+		bed.of[0].threads[0].start_ticks = rows[i].start_ticks;
+		bed.of[0].threads[1].blocked_ns = rows[i].blocked_ns;
+		BED_WORDS(&bed, 0, M, rows[i].kind ? 0x80000000 + 101 : 2, 1, 101, 1, rows[i].kind);
+		bed_find(&bed);
+		wait = found(&bed, 0, 1, SNAP_WAIT_MUTEX, M, CERTAIN);
+		if (rows[i].younger)
+			lacks(wait, SNAP_OWNER_YOUNGER);
+		else
+			owned(wait, 100, 101);
+		bed_deinit(&bed);
+	}
+}
+
 /* Names as they are with and without debug files; of the program itself they mean nothing. */
 static void test_names(void **state _unused_)
 {
@@ -1016,6 +1056,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mutex),
+		cmocka_unit_test(test_younger),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_static),
 		cmocka_unit_test(test_words_that_lie),

@@ -358,12 +358,96 @@ static void make_shared(const char *unused)
 	share(fd, 3, "shared.killed", false, SHARED_KILLED);
 }
 
+/* ---- a number that was given out again ---- */
+
+#ifdef __GLIBC__
+enum { WAITED_MS = 300 };
+
+static NOINLINE void rests(struct actor *me)
+{
+	(void)me;
+	rest("reused.other");
+}
+
+static NOINLINE void want_stale_mutex(struct actor *me)
+{
+	me->tid = own_tid();
+	pthread_mutex_lock(me->object);
+}
+
+static NOINLINE void want_stale_rwlock(struct actor *me)
+{
+	me->tid = own_tid();
+	pthread_rwlock_wrlock(me->object);
+}
+
+static NOINLINE void hold_and_go(struct actor *me)
+{
+	pthread_mutex_lock(&((pthread_mutex_t *)me->object)[0]);
+	pthread_mutex_lock(&((pthread_mutex_t *)me->object)[1]);
+	me->tid = own_tid();
+}
+
+static void wait_ms(int64_t ms)
+{
+	struct timespec begin, now;
+
+	clock_gettime(CLOCK_BOOTTIME, &begin);
+	do {
+		sched_yield();
+		clock_gettime(CLOCK_BOOTTIME, &now);
+	} while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < ms);
+}
+
+/*
+ * The kernel gives numbers out again when all have been used, which takes long. To who looks from
+ * outside it is the same where the owner's word has the number of another thread: one that began
+ * when the wait had lasted for a while, and one that was there before.
+ */
+static void make_reused(const char *unused)
+{
+	static pthread_mutex_t mutexes[2];
+	static pthread_rwlock_t rwlock;
+	struct actor *older = start(rests, "", NULL, NULL), *waiters[3], *younger;
+
+	(void)unused;
+	start(hold_and_go, "", mutexes, NULL);
+	pthread_rwlock_wrlock(&rwlock);
+	waiters[0] = start(want_stale_mutex, "", &mutexes[0], NULL);
+	waiters[1] = start(want_stale_mutex, "", &mutexes[1], NULL);
+	waiters[2] = start(want_stale_rwlock, "", &rwlock, NULL);
+	for (int i = 0; i < 3; i++)
+		until_asleep(getpid(), waiters[i]->tid);
+	wait_ms(WAITED_MS);
+	younger = start(rests, "", NULL, NULL);
+	mutexes[0].__data.__owner = younger->tid;
+	mutexes[1].__data.__owner = older->tid;
+	rwlock.__data.__cur_writer = younger->tid;
+	truth_of(waiters[0]->tid, "reused.mutex",
+		 "'kind':'mutex','address':'%p','owner':0,'lack':'owner younger'",
+		 (void *)&mutexes[0]);
+	truth_of(waiters[1]->tid, "reused.older", "'kind':'mutex','address':'%p','owner':%d",
+		 (void *)&mutexes[1], older->tid);
+	truth_of(waiters[2]->tid, "reused.rwlock",
+		 "'kind':'rwlock','address':'%p','owner':0,'lack':'owner younger'",
+		 (void *)&rwlock);
+}
+#else
+static void make_reused(const char *unused)
+{
+	(void)unused;
+	truth_says("reused", "'left_out':'musl'");
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	static const struct truth_mode modes[] = {
-		{ "mutexes", make_mutexes }, { "places", make_places }, { "timed", make_timed },
-		{ "rwlocks", make_rwlocks }, { "exited", make_exited }, { "fork", make_fork },
-		{ "refused", make_refused }, { "shared", make_shared }, { NULL, NULL },
+		{ "mutexes", make_mutexes }, { "places", make_places },
+		{ "timed", make_timed },     { "rwlocks", make_rwlocks },
+		{ "exited", make_exited },   { "fork", make_fork },
+		{ "refused", make_refused }, { "shared", make_shared },
+		{ "reused", make_reused },   { NULL, NULL },
 	};
 
 	(void)argc;

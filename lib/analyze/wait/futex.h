@@ -71,6 +71,7 @@ struct snap_futex {
 	uint32_t value;             /* that the word had */
 	const struct snap_map *map; /* that has it; NULL unknown */
 	bool is_shared;             /* it can be another process's, too */
+	bool can_be_overtaken;      /* who came later may get it first: by priority, writers */
 	struct snap_futex_names names;
 };
 

@@ -84,6 +84,8 @@ static void own_mutex(struct snap_futex *futex, struct snap_wait *wait, const st
 		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
 		return;
 	}
+	/* The kernel hands these over, by priority. */
+	futex->can_be_overtaken = mutex->kind & (MUTEX_ROBUST | MUTEX_PI);
 	/* The owner takes its name away first, then the lock. */
 	(void)snap_futex_own_by_tid(futex, wait, mutex->lock ? mutex->owner : 0);
 }
@@ -239,6 +241,8 @@ static void own_rwlock(struct snap_futex *futex, struct snap_wait *wait, const s
 		wait->owner_lack = wait->readers ? SNAP_OWNER_NOT_KEPT : SNAP_OWNER_CHANGING;
 		return;
 	}
+	/* Writers may be preferred to readers who came before (pthread_rwlockattr_setkind_np(3)). */
+	futex->can_be_overtaken = wait->mode != SNAP_WAIT_WRITE;
 	(void)snap_futex_own_by_tid(futex, wait,
 				    lock->readers & READERS_WRITE_LOCKED ? lock->writer : 0);
 }

@@ -73,6 +73,7 @@ static struct stacksnap_error *explain_mutex(struct snap_futex *futex, const str
 		wait->owner_lack = SNAP_OWNER_DIED;
 		wait->owner.tid = (pid_t)(mutex->lock & LOCK_TID);
 	} else if (keeps_owner(mutex)) {
+		futex->can_be_overtaken = mutex->type & (TYPE_ROBUST | TYPE_PI);
 		(void)snap_futex_own_by_tid(futex, wait, mutex->lock & LOCK_TID);
 	}
 	return NULL;

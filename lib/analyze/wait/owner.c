@@ -15,6 +15,7 @@ enum {
 	OWNER_INCONSISTENT = 0x7fffffff,    /* PTHREAD_MUTEX_INCONSISTENT of glibc */
 	OWNER_NOT_RECOVERABLE = 0x7ffffffe, /* PTHREAD_MUTEX_NOTRECOVERABLE */
 	MOST_ANCESTORS = 64,
+	NS_PER_S = 1000000000,
 };
 
 /* A process's shared mapping of a file. */
@@ -113,6 +114,37 @@ struct snap_waiter *snap_futex_find_owner(struct snap_futex *futex, uint32_t tid
 	return owner && is_alive(owner) ? owner : NULL;
 }
 
+/*
+ * Whether a thread began after the waiter had begun to wait. Who came later does not get a lock
+ * that was waited for before, so its number was somebody else's, who has exited. When the waiter
+ * ran last is known at least: it may have waited longer.
+ */
+static bool is_too_young(const struct snap_futex *futex, const struct snap_waiter *owner)
+{
+	const struct snap_thread *thread = owner->thread->thread;
+	int64_t blocked_ns = futex->waiter->thread->thread->blocked_ns;
+	int64_t now_ns = futex->waits->facts->boottime_ns;
+	int64_t ticks = futex->waits->analysis->capture->host.ticks_per_second, tick_ns;
+
+	if (futex->can_be_overtaken || blocked_ns < 0 || blocked_ns > now_ns ||
+	    !thread->start_ticks || ticks <= 0)
+		return false;
+	tick_ns = NS_PER_S / ticks;
+	if (tick_ns == 0 || thread->start_ticks > (uint64_t)(now_ns / tick_ns))
+		return false;
+	return (int64_t)thread->start_ticks * tick_ns > now_ns - blocked_ns + tick_ns;
+}
+
+/* The thread has the number of the owner, and cannot be it. */
+static void refuse_younger(struct snap_futex *futex, struct snap_wait *wait,
+			   const struct snap_waiter *owner)
+{
+	wait->owner = snap_wait_party_of(owner);
+	wait->owner.name = snap_analysis_text(futex->waits->analysis, wait->owner.name);
+	wait->owner.wait = NULL;
+	wait->owner_lack = SNAP_OWNER_YOUNGER;
+}
+
 static size_t root_of(const struct snap_wait_analysis *waits, size_t process)
 {
 	const struct snap_capture *capture = waits->analysis->capture;
@@ -198,6 +230,10 @@ bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uin
 {
 	struct snap_waiter *owner = snap_futex_find_owner(futex, tid);
 
+	if (owner && is_too_young(futex, owner)) {
+		refuse_younger(futex, wait, owner);
+		return false;
+	}
 	if (owner) {
 		snap_futex_own(futex, wait, owner);
 		return true;
@@ -218,9 +254,11 @@ bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait,
 	struct snap_waiter *owner =
 		snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process, pointer);
 
-	if (owner && is_alive(owner))
+	if (owner && is_alive(owner) && is_too_young(futex, owner))
+		refuse_younger(futex, wait, owner);
+	else if (owner && is_alive(owner))
 		snap_futex_own(futex, wait, owner);
 	else
 		wait->owner_lack = pointer ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_CHANGING;
-	return owner && is_alive(owner);
+	return wait->owner_lack == SNAP_OWNER_KNOWN;
 }

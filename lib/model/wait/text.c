@@ -393,6 +393,7 @@ static const char *why_unknown(const struct snap_wait *wait)
 		return "owner unknown: not in this report";
 	case SNAP_OWNER_OTHER_USER:
 		return "owner unknown: a process of another user";
+	case SNAP_OWNER_YOUNGER: /* said with its name */
 	case SNAP_OWNER_KNOWN:
 	case SNAP_OWNER_EXITED:
 	case SNAP_OWNER_AT_FORK:
@@ -409,6 +410,13 @@ static void add_unknown(struct snap_buffer *text, const struct snap_wait *wait, 
 {
 	const char *why = why_unknown(wait);
 	bool hints = all && wait->hint_count;
+
+	if (wait->owner_lack == SNAP_OWNER_YOUNGER) {
+		snap_buffer_add_text(text, " (owner unknown: its number is that of ");
+		snap_wait_add_party(text, &wait->owner, false);
+		snap_buffer_add_text(text, ", which is younger than this wait)");
+		return;
+	}
 
 	if (!why && !hints)
 		return;

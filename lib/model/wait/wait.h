@@ -97,6 +97,7 @@ enum snap_owner_lack {
 	SNAP_OWNER_NOT_SEEN,   /* a process or thread that this report has not */
 	SNAP_OWNER_REFUSED,    /* PI: the kernel has refused it as a deadlock */
 	SNAP_OWNER_OTHER_USER, /* the descriptors of other users' processes cannot be read */
+	SNAP_OWNER_YOUNGER,    /* thread owner.tid has the number, but began after the wait did */
 	SNAP_OWNER_LACKS,
 };
 

@@ -82,6 +82,7 @@ static const char *const lacks[SNAP_OWNER_LACKS] = {
 	[SNAP_OWNER_NOT_SEEN] = "not seen",
 	[SNAP_OWNER_REFUSED] = "refused by the kernel",
 	[SNAP_OWNER_OTHER_USER] = "a process of another user",
+	[SNAP_OWNER_YOUNGER] = "owner younger",
 };
 
 static const char *const missing[] = {
