@@ -32,6 +32,7 @@ enum {
 	SNAP_LOG_MAX_SOCKETS = SNAP_MAX_SOCKETS,
 	SNAP_LOG_MAX_OBJECT_DESCRIPTORS = SNAP_MAX_POLLED,
 	SNAP_LOG_MAX_OBJECT_WORDS = 1 << 14, /* bytes */
+	SNAP_LOG_HOLD_BYTES = 32,
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -186,7 +187,11 @@ struct snap_log_object {
 	uint32_t descriptor_count;
 };
 
-/* From its tick on the words of an object are these. */
+/*
+ * From its tick on the words of an object are these. Behind its first hold they are those alone
+ * that may say who has it (SNAP_LOG_HOLD_BYTES from the futex word on): what lies around them is
+ * other people's, and changes without them.
+ */
 struct snap_log_hold {
 	uint32_t object;
 	uint32_t words; /* index + 1 in words; 0: they could not be read */

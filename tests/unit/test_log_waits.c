@@ -319,6 +319,41 @@ static void test_holds_are_a_time_line(void **state)
 	assert_int_equal(word_of(&log->words[log->objects[lock].words - 1]), 7);
 }
 
+static void test_holds_are_what_says_who_has_it(void **state)
+{
+	struct bed *bed = *state;
+	struct snap_log *log = bed->log;
+	uint8_t bytes[SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND] = { 0 };
+	struct snap_memory_piece piece = { 0x5000 - SNAP_WORDS_BEFORE, sizeof(bytes), bytes };
+	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
+	const struct snap_log_words *words;
+	uint32_t lock, other;
+
+	begin_tick(log);
+	lock = find(log, call_of(bed->space, FUTEX, 0x5000), &image) - 1;
+	other = find(log, call_of(bed->space, FUTEX, 0x5000 + 4), NULL) - 1;
+	snap_log_end_tick(log, 0);
+	begin_tick(log);
+	/* What it guards is no part of it. */
+	bytes[0] = bytes[SNAP_WORDS_BEFORE - 1] = bytes[SNAP_WORDS_BEFORE + 32] = 7;
+	fine(snap_log_hold(log, lock, &image));
+	assert_int_equal(log->hold_count, 1);
+	bytes[SNAP_WORDS_BEFORE + 8] = 8;
+	fine(snap_log_hold(log, lock, &image));
+	assert_int_equal(log->hold_count, 2);
+	words = snap_log_held(log, lock);
+	assert_int_equal(words->piece_count, 1);
+	assert_int_equal(words->pieces[0].address, 0x5000);
+	assert_int_equal(words->pieces[0].size, SNAP_LOG_HOLD_BYTES);
+	assert_int_equal(words->pieces[0].bytes[8], 8);
+	/* One that was found without words is explained by the first ones. */
+	assert_int_equal(log->objects[other].words, 0);
+	fine(snap_log_hold(log, other, &image));
+	assert_ptr_equal(snap_log_held(log, other), &log->words[log->objects[other].words - 1]);
+	assert_int_equal(snap_log_held(log, other)->pieces[0].size, sizeof(bytes));
+	snap_log_end_tick(log, 0);
+}
+
 /* ---- changes ---- */
 
 static void test_another_object_is_a_change(void **state)
@@ -558,12 +593,15 @@ static void twin_change(const struct twin *twin, int seat, uint64_t place, uint6
 		fine(snap_log_explain(twin->log, stack, object - 1, &wait));
 }
 
-static void twin_hold(const struct twin *twin, int seat, const struct snap_memory_image *words)
+static void twin_hold(const struct twin *twin, int seat, uint64_t owner)
 {
-	const struct snap_log_change *now = snap_log_standing(twin->log, twin->thread[seat]);
+	const struct snap_log *log = twin->log;
+	uint32_t now = snap_log_standing(log, twin->thread[seat])->object;
 
-	if (now->object && twin->log->objects[now->object - 1].is_futex)
-		fine(snap_log_hold(twin->log, now->object - 1, words));
+	if (now && log->objects[now - 1].is_futex)
+		fine(snap_log_hold(twin->log, now - 1,
+				   owner ? words_of(log->objects[now - 1].call.arguments[0], owner)
+					 : NULL));
 }
 
 static void churn_tick(struct churn *churn)
@@ -586,10 +624,10 @@ static void churn_tick(struct churn *churn)
 			twin_change(&churn->whole, i, place, key, word);
 		}
 		if (i ? roll(churn, 3) == 0 : churn->tick == 5) {
-			uint64_t address = 0x5000, owner = roll(churn, 6) ? churn->next : 0;
+			uint64_t owner = roll(churn, 6) ? churn->next : 0;
 
-			twin_hold(&churn->ring, i, owner ? words_of(address, owner) : NULL);
-			twin_hold(&churn->whole, i, owner ? words_of(address, owner) : NULL);
+			twin_hold(&churn->ring, i, owner);
+			twin_hold(&churn->whole, i, owner);
 		}
 	}
 	snap_log_end_tick(churn->ring.log, 0);
@@ -794,6 +832,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pieces_are_sorted_and_joined, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_holds_are_a_time_line, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_holds_are_what_says_who_has_it, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_another_object_is_a_change, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_socket_is_replaced, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs_are_explained_once, set_up, tear_down),

@@ -7,6 +7,7 @@
 #include "store/log/index.h"
 
 #include <assert.h>
+#include <string.h>
 
 bool snap_log_make_held_before(struct snap_log *log)
 {
@@ -42,16 +43,75 @@ struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object,
 	return NULL;
 }
 
+/* The bytes of words that may say who has a futex, where they are. */
+struct clipped {
+	struct snap_memory_piece pieces[SNAP_LOG_HOLD_BYTES]; /* each has one of them at least */
+	struct snap_memory_image image;
+};
+
+static void clip(struct clipped *clipped, const struct snap_memory_image *image, uint64_t address)
+{
+	uint64_t end = address + SNAP_LOG_HOLD_BYTES;
+	size_t count = 0;
+
+	if (end < address)
+		end = UINT64_MAX;
+	for (size_t i = 0; image && i < image->piece_count && count < SNAP_LOG_HOLD_BYTES; i++) {
+		struct snap_memory_piece piece = image->pieces[i];
+		uint64_t skipped = piece.address < address ? address - piece.address : 0;
+
+		if (skipped >= piece.size || piece.address >= end)
+			continue;
+		piece.address += skipped;
+		piece.bytes += skipped;
+		piece.size -= skipped;
+		if (piece.size > end - piece.address)
+			piece.size = end - piece.address;
+		clipped->pieces[count++] = piece;
+	}
+	clipped->image =
+		(struct snap_memory_image){ .pieces = clipped->pieces, .piece_count = count };
+}
+
+static bool is_clipped_to(const struct snap_log_words *words, const struct clipped *clipped,
+			  uint64_t address)
+{
+	const struct snap_memory_image whole = snap_log_words_image(words);
+	struct clipped other;
+
+	clip(&other, &whole, address);
+	if (other.image.piece_count != clipped->image.piece_count)
+		return false;
+	for (size_t i = 0; i < other.image.piece_count; i++)
+		if (other.pieces[i].address != clipped->pieces[i].address ||
+		    other.pieces[i].size != clipped->pieces[i].size ||
+		    memcmp(other.pieces[i].bytes, clipped->pieces[i].bytes, other.pieces[i].size) !=
+			    0)
+			return false;
+	return true;
+}
+
 struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 				      const struct snap_memory_image *image)
 {
+	struct snap_log_index *index = log->index;
+	struct snap_log_object *of = &log->objects[object];
 	struct stacksnap_error *err;
+	struct clipped clipped;
 	uint32_t words;
 
-	assert(log->index->in_tick && object < log->object_count);
-	assert(log->objects[object].is_futex);
-	/* Where there is no room for them, they are unknown from here on. */
-	err = snap_log_find_words(log, log->objects[object].space, image, true, &words);
+	assert(index->in_tick && object < log->object_count);
+	assert(of->is_futex);
+	/* By the first ones it is explained. */
+	if (!of->words) {
+		err = snap_log_find_words(log, of->space, image, true, &of->words);
+		return err ? err : snap_log_add_hold(log, object, of->words);
+	}
+	clip(&clipped, image, of->call.arguments[0]);
+	if (index->held[object].words && is_clipped_to(&log->words[index->held[object].words - 1],
+						       &clipped, of->call.arguments[0]))
+		return NULL;
+	err = snap_log_find_words(log, of->space, &clipped.image, true, &words);
 	return err ? err : snap_log_add_hold(log, object, words);
 }
 

@@ -275,7 +275,7 @@ bool snap_log_has_room_for_thread(const struct snap_log *log, uint32_t process)
 					     log->max_bytes) != SNAP_LOG_NOTHING;
 }
 
-/* One process alone ends at half of what there is; what is left of it is for the small ones. */
+/* One process alone ends at three quarters of what there is; the rest is for the small ones. */
 static bool has_room_for_wait(const struct snap_log *log, uint32_t space, uint64_t most)
 {
 	uint64_t own;
@@ -283,8 +283,8 @@ static bool has_room_for_wait(const struct snap_log *log, uint32_t space, uint64
 	if (!log->max_bytes)
 		return true;
 	own = account_of(log, log->spaces[space].process)->waits;
-	return log->index->waits < most && own < most / 2 &&
-	       (log->index->waits < most / 2 || own < most / 16);
+	return log->index->waits < most && own < most / 4 * 3 &&
+	       (log->index->waits < most / 4 * 3 || own < most / 16);
 }
 
 bool snap_log_has_room_for_object(const struct snap_log *log, uint32_t space)

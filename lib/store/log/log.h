@@ -128,8 +128,9 @@ struct stacksnap_error *snap_log_find_object(struct snap_log *log,
 					     const struct snap_memory_image *words,
 					     uint32_t *ret) _must_check_;
 /*
- * Within a tick: from here on the words of a futex (its number, not + 1) are these; NULL: they
- * cannot be read. Without effect if they are so already.
+ * Within a tick: from here on the words of a futex (its number, not + 1) are these, of which those
+ * count that may say who has it; NULL: they cannot be read. Without effect if they are so already;
+ * where there is no room for them, they cannot be read.
  */
 struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 				      const struct snap_memory_image *words) _must_check_;
