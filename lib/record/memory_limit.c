@@ -24,6 +24,7 @@ static const char *describe_cuts(const struct snap_log *log)
 		  "stacks of a process that mapped file after file are missing" },
 		{ SNAP_LOG_CUT_THREADS, "new threads are counted, but not shown" },
 		{ SNAP_LOG_CUT_TASKS, "new tasks that wait are not shown" },
+		{ SNAP_LOG_CUT_OBJECTS, "what some threads wait for, or who has it, is not known" },
 		{ SNAP_LOG_CUT_PROCESSES, "new processes are counted, but not shown" },
 		{ SNAP_LOG_CUT_TICKS, "ticks were left out" },
 		{ SNAP_LOG_CUT_RING, "the ring holds less time" },

@@ -175,6 +175,94 @@ static void test_many_processes_end_at_half(void **state)
 	assert_true(bed->log->index->things < LIMIT / 2 + 300 * 2048);
 }
 
+/* ---- what threads wait for ---- */
+
+enum { FUTEX = 202 };
+
+static uint32_t new_object(struct bed *bed, uint32_t space, const struct snap_memory_image *words)
+{
+	const struct snap_log_object object = {
+		.space = space,
+		.call = { .known = true, .number = FUTEX, .arguments = { next_random(bed) } },
+		.is_futex = true,
+	};
+	uint32_t number;
+
+	fine(snap_log_find_object(bed->log, &object, words, &number));
+	return number;
+}
+
+static void test_what_is_waited_for_has_its_part(void **state)
+{
+	struct bed *bed = *state;
+	uint32_t process, space = add_space(bed->log, 11, &process), known, number, stack;
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_LIKELY);
+	uint64_t word = 0, random = bed->random;
+	struct snap_memory_piece piece = { 0x5000, sizeof(word), (void *)&word };
+	const struct snap_memory_image words = { .pieces = &piece, .piece_count = 1 };
+	const struct snap_socket socket = { .inode = 7 };
+	size_t objects, bytes;
+
+	fine(snap_log_begin_tick(bed->log, 5));
+	known = new_object(bed, bed->space, &words);
+	for (number = known; number;) {
+		word++;
+		number = new_object(bed, bed->space, &words);
+		assert_true(bed->log->object_count < 1 << 16);
+	}
+	assert_int_equal(bed->log->cuts, SNAP_LOG_CUT_OBJECTS);
+	objects = bed->log->object_count;
+	assert_true(objects > 1000);
+	assert_true(snap_log_cost(bed->log) < LIMIT / 2);
+	bytes = snap_log_bytes(bed->log);
+	assert_true(bytes < LIMIT / 2);
+	for (int i = 0; i < 10000; i++) {
+		word++;
+		assert_int_equal(new_object(bed, bed->space, &words), 0);
+	}
+	assert_int_equal(snap_log_bytes(bed->log), bytes);
+	/* Words that there is no room for are not known. */
+	number = new_object(bed, space, NULL);
+	assert_int_equal(number, objects + 1);
+	piece.address = bed->log->objects[known - 1].call.arguments[0];
+	assert_non_null(snap_log_held(bed->log, known - 1));
+	fine(snap_log_hold(bed->log, known - 1, &words));
+	assert_null(snap_log_held(bed->log, known - 1));
+	/* What was known is found again; others, and stacks, have room. */
+	bed->random = random;
+	assert_int_equal(new_object(bed, bed->space, &words), known);
+	stack = new_stack(bed, bed->space);
+	assert_int_equal(bed->log->stacks[stack].frame_count, DEPTH);
+	fine(snap_log_add_socket(bed->log, &socket));
+	assert_int_equal(bed->log->socket_count, 1);
+	/* What waits mean has a part more, and pairs that are refused are not asked for again. */
+	for (uint32_t i = 0; i < objects; i++)
+		fine(snap_log_explain(bed->log, stack, i, &wait));
+	assert_int_equal(bed->log->explained_count, objects);
+	assert_non_null(bed->log->explained[0].wait);
+	assert_null(bed->log->explained[objects - 1].wait);
+	assert_true(snap_log_cost(bed->log) < LIMIT / 2);
+	snap_log_end_tick(bed->log, 0);
+	assert_true(says(bed, "what some threads wait for"));
+}
+
+static void test_many_processes_share_what_is_waited_for(void **state)
+{
+	struct bed *bed = *state;
+
+	for (pid_t pid = 100; pid < 400; pid++) {
+		uint32_t process, space = add_space(bed->log, pid, &process);
+
+		for (int i = 0; i < 100; i++)
+			new_object(bed, space, NULL);
+	}
+	assert_true(bed->log->cuts & SNAP_LOG_CUT_OBJECTS);
+	assert_true(bed->log->index->waits < LIMIT / 8 + 1024);
+	assert_true(bed->log->index->waits > LIMIT / 9);
+}
+
+/* ---- whose it is ---- */
+
 static void test_a_program_inherits_what_was_used(void **state)
 {
 	struct bed *bed = *state;
@@ -373,6 +461,8 @@ static void test_a_ring_forgets_sooner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		with_bed(test_what_is_waited_for_has_its_part),
+		with_bed(test_many_processes_share_what_is_waited_for),
 		with_bed(test_stacks_are_cut_then_counted),
 		with_bed(test_one_process_costs_no_other),
 		with_bed(test_many_processes_end_at_half),
