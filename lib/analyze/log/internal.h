@@ -7,6 +7,8 @@
  *     stacks (of the log -> named ones, once a process)     stacks.c
  *     runs (changes -> equal samples in a row, filtered)    runs.c
  *     tasks (what each of them is)                          tasks.c
+ *     waits (what runs wait for, once a process)            recorded_waits.c
+ *     holds (who had that, from tick to tick)               holds.c
  *     processes (nodes, who is left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -50,6 +52,12 @@ struct snap_log_shown {
 	const struct snap_task *task;
 };
 
+/* What runs of a process wait for, once. */
+struct snap_log_wait {
+	uint32_t process;       /* of the log */
+	struct snap_wait *wait; /* the recording's */
+};
+
 /* A thread of the log in the recording. */
 struct snap_log_line {
 	struct snap_run *runs;          /* as many as it may have */
@@ -73,7 +81,12 @@ struct snap_log_analysis {
 	size_t shown_count, shown_capacity;
 	const struct snap_frame **frames; /* of the stack at hand */
 	size_t frame_capacity;
-	struct snap_hash_table shown_table;              /* of them, by process and key */
+	struct snap_hash_table shown_table; /* of them, by process and key */
+	struct snap_log_wait *waits;        /* of the recording, in the order of first sight */
+	size_t wait_count, wait_capacity;
+	struct snap_hash_table wait_table;      /* of them, by process and hash */
+	struct snap_hash_table explained_table; /* of log->explained, by stack and object */
+	uint32_t *of_explained;                 /* of each of those: its wait + 1 */
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
@@ -100,10 +113,24 @@ struct snap_task *snap_log_task(struct snap_log_analysis *of, uint32_t thread);
 bool snap_log_standing_task(struct snap_log_analysis *of, const struct snap_log_change *change,
 			    struct snap_task *ret);
 
+/* Prepares for the next one; whether the recording explains waits. False without memory. */
+bool snap_log_index_waits(struct snap_log_analysis *of);
+/* What a thread waits for as it stands, + 1; 0: nothing that is known. False without memory. */
+bool snap_log_show_wait(struct snap_log_analysis *of, const struct snap_log_change *change,
+			uint32_t *ret);
+/*
+ * The waits of the recording, with holds, when it has its tracks; `shown`: of each process of the
+ * log its number there, or UINT32_MAX. NO_MEMORY, CANCELLED.
+ */
+struct stacksnap_error *snap_log_make_waits(struct snap_log_analysis *of,
+					    const uint32_t *shown) _must_check_;
+/* The holds of them. NO_MEMORY, CANCELLED. */
+struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of) _must_check_;
+
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
 
-/* Fills processes, tracks and stacks of the recording. NO_MEMORY. */
+/* Fills processes, tracks, stacks and waits of the recording. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;
 
 #endif

@@ -19,6 +19,10 @@ static void log_analysis_deinit(struct snap_log_analysis *of)
 	free(of->shown);
 	free(of->frames);
 	snap_hash_table_deinit(&of->shown_table);
+	free(of->waits);
+	free(of->of_explained);
+	snap_hash_table_deinit(&of->wait_table);
+	snap_hash_table_deinit(&of->explained_table);
 	snap_analysis_deinit(&of->analysis);
 	snap_recording_destroy(of->recording);
 }
@@ -183,7 +187,7 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 		err = find_slice(&of);
 	if (err)
 		return err;
-	if (!copy_head(&of))
+	if (!copy_head(&of) || !snap_log_index_waits(&of))
 		return snap_error_no_memory();
 	err = snap_log_make_runs(&of);
 	if (!err)

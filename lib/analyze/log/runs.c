@@ -78,7 +78,8 @@ static bool find_call(struct snap_log_analysis *of, const struct snap_log_change
 static bool same_run(const struct snap_run *a, const struct snap_run *b)
 {
 	return a->last + 1 == b->first && a->stack == b->stack && a->state == b->state &&
-	       a->task_state == b->task_state && a->syscall == b->syscall && a->wchan == b->wchan;
+	       a->task_state == b->task_state && a->wait == b->wait && a->syscall == b->syscall &&
+	       a->wchan == b->wchan;
 }
 
 /* Whether filters show a thread as it stands, and as what. False without memory. */
@@ -105,14 +106,15 @@ static bool judge_thread(struct snap_log_analysis *of, const struct snap_log_cha
 	return true;
 }
 
-/* Its stack; and of a task, what it does. False without memory. */
+/* Its stack and what it waits for; and of a task, what it does. False without memory. */
 static bool show_run(struct snap_log_analysis *of, const struct snap_log_change *change,
 		     struct snap_run *run)
 {
 	const struct snap_task *task;
 
 	if (!of->log->threads[change->thread].task)
-		return snap_log_show_stack(of, change->stack, &run->stack);
+		return snap_log_show_stack(of, change->stack, &run->stack) &&
+		       snap_log_show_wait(of, change, &run->wait);
 	run->task_state = (enum snap_task_state)change->state;
 	run->state = snap_recording_state_of_task(run->task_state);
 	task = snap_log_task(of, change->thread);

@@ -449,5 +449,5 @@ struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of)
 		return err;
 	if (!make_processes(&tree) || !make_tracks(&tree) || !make_stacks(&tree))
 		return snap_error_no_memory();
-	return NULL;
+	return snap_log_make_waits(of, tree.shown);
 }

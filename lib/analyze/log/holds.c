@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who had what others wait for, from tick to tick: the words of each object at that time, and the
+ * thread whose number stands there. See internal.h.
+ *
+ * Words lie: a number that no thread of the process had at that tick is nobody, and why is said.
+ * Some objects may be the same lock, waited for in different ways; then the words of the one count
+ * for which somebody waits, as only those are read.
+ */
+#include "analyze/log/internal.h"
+#include "base/bsearch.h"
+#include "base/buffer.h"
+
+#include <string.h>
+
+enum {
+	MOST_WAITS = 16,   /* of one object: names on different stacks may say different things */
+	MOST_OBJECTS = 64, /* of one wait that are looked through */
+	MOST_ANCESTORS = 64,
+	OWNER_MASK = 0x3fffffff,            /* FUTEX_TID_MASK */
+	OWNER_DIED = 0x40000000,            /* FUTEX_OWNER_DIED */
+	OWNER_NOT_RECOVERABLE = 0x7ffffffe, /* from there on, numbers that are no thread's */
+	CHECK_CANCEL = 1 << 12,
+};
+
+static const uint64_t NO_DEATH = UINT64_MAX;
+
+/* ---- when threads lived ---- */
+
+/* Moments are ticks of the log, from 1 on; 0 lies before all of them. */
+struct life {
+	uint32_t process;
+	pid_t tid; /* as the process numbers it */
+	uint64_t birth, death;
+	uint32_t thread;
+};
+
+static int by_number(const void *left, const void *right)
+{
+	const struct life *a = left, *b = right;
+
+	return snap_compare(a->process, b->process) ?: snap_compare(a->tid, b->tid) ?:
+	       snap_compare(a->birth, b->birth)     ?: snap_compare(a->thread, b->thread);
+}
+
+static void note_change(struct life *lives, const struct snap_log_change *change, uint64_t moment)
+{
+	struct life *life = &lives[change->thread];
+
+	if (change->stack == SNAP_LOG_GONE) {
+		life->death = moment;
+		return;
+	}
+	life->death = NO_DEATH;
+	if (life->birth > moment)
+		life->birth = moment;
+}
+
+/* *count_ret of them, malloc'ed, in order; NULL without memory. */
+static struct life *list_lives(const struct snap_log *log, size_t *count_ret)
+{
+	struct life *lives = malloc((log->thread_count + 1) * sizeof(*lives));
+	size_t change = 0, count = 0;
+
+	if (!lives)
+		return NULL;
+	for (size_t i = 0; i < log->thread_count; i++) {
+		const struct snap_log_thread *thread = &log->threads[i];
+
+		lives[i] = (struct life){ thread->process,
+					  thread->ns_tid ? thread->ns_tid : thread->tid, UINT64_MAX,
+					  NO_DEATH, (uint32_t)i };
+	}
+	for (size_t i = 0; i < log->before_count; i++)
+		note_change(lives, &log->before[i], 0);
+	for (size_t tick = 0; tick < log->tick_count; tick++)
+		for (; change < log->ticks[tick].change_end - log->first_change; change++)
+			note_change(lives, &log->changes[change], tick + 1);
+	for (size_t i = 0; i < log->thread_count; i++) {
+		bool is_forgotten = lives[i].birth == UINT64_MAX && lives[i].death == 0;
+
+		/* What was never sampled may have been there all the time. */
+		if (lives[i].birth == UINT64_MAX)
+			lives[i].birth = 0;
+		if (!log->threads[i].task && !is_forgotten)
+			lives[count++] = lives[i];
+	}
+	qsort(lives, count, sizeof(*lives), by_number);
+	*count_ret = count;
+	return lives;
+}
+
+/* ---- state ---- */
+
+/* An object that a wait is for. */
+struct link {
+	uint32_t object, wait;
+};
+
+struct owner {
+	enum snap_owner_lack lack;
+	uint32_t thread; /* of the log; UINT32_MAX: none */
+	pid_t tid;       /* as this host numbers it; 0: not known */
+	uint64_t death;
+};
+
+/* A wait that keeps an owner, while the slice is walked. */
+struct line {
+	uint32_t process; /* of the log */
+	uint32_t source;  /* the object whose words count, + 1; 0: none is known yet */
+	uint32_t since;   /* tick of the slice */
+	bool is_open, is_touched;
+	size_t last; /* its last hold in `found`, + 1 */
+	struct owner owner;
+};
+
+struct found {
+	uint32_t wait;
+	struct snap_recorded_hold hold;
+};
+
+struct walk {
+	struct snap_log_analysis *of;
+	struct life *lives;
+	size_t life_count;
+	struct link *by_object, *by_wait; /* the same, in either order */
+	size_t link_count;
+	uint32_t *words;     /* of each object now, as in a hold; UINT32_MAX: not told yet */
+	uint32_t *waiters;   /* of each object: threads that wait with it now */
+	uint32_t *object_of; /* of each thread, + 1 */
+	struct line *lines;  /* of each wait of the recording */
+	uint32_t *touched;   /* waits that may have another owner at this tick */
+	size_t touched_count;
+	size_t *tracks; /* of each thread of the log; SIZE_MAX: none */
+	struct found *found;
+	size_t found_count, found_capacity;
+};
+
+static void walk_deinit(struct walk *walk)
+{
+	free(walk->lives);
+	free(walk->by_object);
+	free(walk->by_wait);
+	free(walk->words);
+	free(walk->waiters);
+	free(walk->object_of);
+	free(walk->lines);
+	free(walk->touched);
+	free(walk->tracks);
+	free(walk->found);
+}
+
+/* ---- who has it ---- */
+
+/* The first one of a process with a number that was born after a moment; life_count: there is none. */
+static size_t life_after(const struct walk *walk, uint32_t process, pid_t tid, uint64_t moment)
+{
+	const struct life *lives = walk->lives;
+
+	return snap_first_not(walk->life_count, i,
+			      lives[i].process != process ? lives[i].process < process
+			      : lives[i].tid != tid       ? lives[i].tid < tid
+							  : lives[i].birth <= moment);
+}
+
+static bool is_of(const struct walk *walk, size_t at, uint32_t process, pid_t tid)
+{
+	return at < walk->life_count && walk->lives[at].process == process &&
+	       walk->lives[at].tid == tid;
+}
+
+/* A fork copies locks that other threads have, and none of those threads. */
+static bool was_ancestors(const struct walk *walk, uint32_t process, pid_t tid)
+{
+	const struct snap_log *log = walk->of->log;
+
+	for (int i = 0; i < MOST_ANCESTORS; i++) {
+		process = log->processes[process].parent;
+		if (process == UINT32_MAX)
+			return false;
+		if (is_of(walk, life_after(walk, process, tid, 0), process, tid) ||
+		    is_of(walk, life_after(walk, process, tid, 0) - 1, process, tid))
+			return true;
+	}
+	return false;
+}
+
+static bool is_numbered_here(const struct snap_log *log, uint32_t process)
+{
+	uint32_t space = log->processes[process].space;
+
+	return space != UINT32_MAX && log->capture->processes[space].in_host_namespace;
+}
+
+static struct owner owner_by_number(const struct walk *walk, uint32_t process, pid_t tid,
+				    uint64_t moment)
+{
+	const struct snap_log *log = walk->of->log;
+	size_t next = life_after(walk, process, tid, moment);
+	struct owner owner = { .thread = UINT32_MAX, .death = NO_DEATH };
+	const struct life *life = NULL;
+
+	if (next && is_of(walk, next - 1, process, tid))
+		life = &walk->lives[next - 1];
+	else if (is_of(walk, next, process, tid))
+		life = &walk->lives[next]; /* it was sampled a little later */
+	if (life) {
+		owner.tid = log->threads[life->thread].tid;
+		owner.lack = life->death > moment ? SNAP_OWNER_KNOWN : SNAP_OWNER_EXITED;
+		if (owner.lack == SNAP_OWNER_KNOWN) {
+			owner.thread = life->thread;
+			owner.death = life->death;
+		}
+		return owner;
+	}
+	owner.lack = was_ancestors(walk, process, tid) ? SNAP_OWNER_AT_FORK : SNAP_OWNER_NOT_SEEN;
+	if (is_numbered_here(log, process))
+		owner.tid = tid;
+	return owner;
+}
+
+static struct owner nobody(enum snap_owner_lack lack)
+{
+	return (struct owner){ .lack = lack, .thread = UINT32_MAX, .death = NO_DEATH };
+}
+
+static struct owner owner_by_words(const struct walk *walk, uint32_t wait, uint32_t words,
+				   uint64_t moment)
+{
+	const struct snap_wait *of = walk->of->recording->waits[wait].wait;
+	const struct snap_log_words *told = words ? &walk->of->log->words[words - 1] : NULL;
+	struct snap_memory_image image;
+	uint32_t number;
+
+	if (!told)
+		return nobody(SNAP_OWNER_UNREADABLE);
+	image = snap_log_words_image(told);
+	if (!snap_memory_image_read(&image, of->owner_word.address, &number, sizeof(number)))
+		return nobody(SNAP_OWNER_UNREADABLE);
+	if (of->owner_word.form == SNAP_OWNER_FORM_MASKED) {
+		if (number & OWNER_DIED)
+			return nobody(SNAP_OWNER_DIED);
+		number &= OWNER_MASK;
+	}
+	/* Readers of a lock are counted, and have no numbers. */
+	if (number == 0)
+		return nobody(of->kind == SNAP_WAIT_RWLOCK ? SNAP_OWNER_NOT_KEPT
+							   : SNAP_OWNER_CHANGING);
+	if (number >= OWNER_NOT_RECOVERABLE)
+		return nobody(number > INT32_MAX ? SNAP_OWNER_UNREADABLE : SNAP_OWNER_DIED);
+	return owner_by_number(walk, walk->lines[wait].process, (pid_t)number, moment);
+}
+
+/* ---- time lines ---- */
+
+static bool continues(const struct snap_recorded_hold *a, const struct snap_recorded_hold *b)
+{
+	return a->last + 1 == b->first && a->track == b->track && a->tid == b->tid &&
+	       a->lack == b->lack;
+}
+
+static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
+		     const struct owner *owner)
+{
+	struct line *line = &walk->lines[wait];
+	struct found found = {
+		.wait = wait,
+		.hold = { .first = first,
+			  .last = last,
+			  .track = owner->thread == UINT32_MAX ? SIZE_MAX
+							       : walk->tracks[owner->thread],
+			  .tid = owner->tid,
+			  .lack = owner->lack },
+	};
+
+	if (line->last && continues(&walk->found[line->last - 1].hold, &found.hold)) {
+		walk->found[line->last - 1].hold.last = last;
+		return true;
+	}
+	if (!snap_reserve_array(walk->found, walk->found_capacity, walk->found_count + 1))
+		return false;
+	walk->found[walk->found_count++] = found;
+	line->last = walk->found_count;
+	return true;
+}
+
+/* Up to before tick `end` of the slice; its owner may have ended meanwhile. */
+static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
+{
+	const struct line *line = &walk->lines[wait];
+	struct owner gone = { SNAP_OWNER_EXITED, UINT32_MAX, line->owner.tid, NO_DEATH };
+	uint32_t death = end;
+
+	if (!line->is_open || line->since >= end)
+		return true;
+	/* Behind `since`, when it lived. */
+	if (line->owner.death != NO_DEATH && line->owner.death - 1 - walk->of->first < end)
+		death = (uint32_t)(line->owner.death - 1 - walk->of->first);
+	return add_hold(walk, wait, line->since, death - 1, &line->owner) &&
+	       (death == end || add_hold(walk, wait, death, end - 1, &gone));
+}
+
+static void touch(struct walk *walk, uint32_t wait)
+{
+	if (!walk->lines[wait].is_touched)
+		walk->touched[walk->touched_count++] = wait;
+	walk->lines[wait].is_touched = true;
+}
+
+static bool same_owner(const struct owner *a, const struct owner *b)
+{
+	return a->lack == b->lack && a->thread == b->thread && a->tid == b->tid;
+}
+
+/* From this tick of the slice on, whoever is named now. */
+static bool settle(struct walk *walk, uint32_t tick)
+{
+	uint64_t moment = walk->of->first + tick + 1;
+
+	for (size_t i = 0; i < walk->touched_count; i++) {
+		uint32_t wait = walk->touched[i], source = walk->lines[wait].source;
+		struct line *line = &walk->lines[wait];
+		struct owner owner;
+
+		line->is_touched = false;
+		if (!source)
+			continue;
+		owner = owner_by_words(walk, wait, walk->words[source - 1], moment);
+		if (line->is_open && same_owner(&line->owner, &owner))
+			continue;
+		if (!close_line(walk, wait, tick))
+			return false;
+		line->is_open = true;
+		line->since = tick;
+		line->owner = owner;
+	}
+	walk->touched_count = 0;
+	return true;
+}
+
+/* ---- what happens ---- */
+
+static size_t first_link(const struct walk *walk, uint32_t object)
+{
+	const struct link *links = walk->by_object;
+
+	return snap_first_not(walk->link_count, i, links[i].object < object);
+}
+
+static bool is_told(const struct walk *walk, uint32_t object)
+{
+	return walk->words[object] != UINT32_MAX;
+}
+
+/* The words of an object count from now on, unless others do for which somebody waits. */
+static void prefer(struct walk *walk, uint32_t object, bool always)
+{
+	if (!is_told(walk, object))
+		return;
+	for (size_t i = first_link(walk, object);
+	     i < walk->link_count && walk->by_object[i].object == object; i++) {
+		uint32_t wait = walk->by_object[i].wait;
+		struct line *line = &walk->lines[wait];
+
+		if (always || !line->source || line->source == object + 1 ||
+		    !walk->waiters[line->source - 1])
+			line->source = object + 1;
+		touch(walk, wait);
+	}
+}
+
+static void hold(struct walk *walk, const struct snap_log_hold *to)
+{
+	walk->words[to->object] = to->words;
+	prefer(walk, to->object, walk->waiters[to->object] > 0);
+}
+
+/* Nobody waits with it any more: where somebody does so with another object, that one counts. */
+static void leave(struct walk *walk, uint32_t object)
+{
+	for (size_t i = first_link(walk, object);
+	     i < walk->link_count && walk->by_object[i].object == object; i++) {
+		uint32_t wait = walk->by_object[i].wait;
+		const struct link *links = walk->by_wait;
+		size_t first = snap_first_not(walk->link_count, k, links[k].wait < wait);
+
+		if (walk->lines[wait].source != object + 1)
+			continue;
+		for (size_t k = first;
+		     k < walk->link_count && links[k].wait == wait && k < first + MOST_OBJECTS;
+		     k++) {
+			if (!walk->waiters[links[k].object] || !is_told(walk, links[k].object))
+				continue;
+			walk->lines[wait].source = links[k].object + 1;
+			touch(walk, wait);
+			break;
+		}
+	}
+}
+
+static void change(struct walk *walk, const struct snap_log_change *to)
+{
+	uint32_t before = walk->object_of[to->thread];
+	uint32_t object = to->stack == SNAP_LOG_GONE ? 0 : to->object;
+
+	if (before == object)
+		return;
+	walk->object_of[to->thread] = object;
+	if (object && walk->waiters[object - 1]++ == 0)
+		prefer(walk, object - 1, true);
+	if (before && --walk->waiters[before - 1] == 0)
+		leave(walk, before - 1);
+}
+
+/* ---- the walk ---- */
+
+static int in_order_of_objects(const void *left, const void *right)
+{
+	const struct link *a = left, *b = right;
+
+	return snap_compare(a->object, b->object) ?: snap_compare(a->wait, b->wait);
+}
+
+static int in_order_of_waits(const void *left, const void *right)
+{
+	const struct link *a = left, *b = right;
+
+	return snap_compare(a->wait, b->wait) ?: snap_compare(a->object, b->object);
+}
+
+static bool list_links(struct walk *walk)
+{
+	const struct snap_log_analysis *of = walk->of;
+	const struct snap_log *log = of->log;
+	size_t size = (log->explained_count + 1) * sizeof(struct link), count = 0, of_object = 0;
+	struct link *links = malloc(size);
+
+	walk->by_object = links;
+	walk->by_wait = malloc(size);
+	if (!links || !walk->by_wait)
+		return false;
+	for (size_t i = 0; i < log->explained_count; i++) {
+		const struct snap_log_explained *pair = &log->explained[i];
+		uint32_t wait = of->of_explained[i];
+
+		if (wait && log->objects[pair->object].is_futex &&
+		    of->recording->waits[wait - 1].wait->owner_word.form != SNAP_OWNER_FORM_NONE)
+			links[count++] = (struct link){ pair->object, wait - 1 };
+	}
+	qsort(links, count, sizeof(*links), in_order_of_objects);
+	for (size_t i = 0; i < count; i++) {
+		bool is_same =
+			walk->link_count && links[walk->link_count - 1].object == links[i].object;
+
+		if (is_same && links[walk->link_count - 1].wait == links[i].wait)
+			continue;
+		of_object = is_same ? of_object + 1 : 0;
+		if (of_object < MOST_WAITS)
+			links[walk->link_count++] = links[i];
+	}
+	memcpy(walk->by_wait, links, walk->link_count * sizeof(*links));
+	qsort(walk->by_wait, walk->link_count, sizeof(*links), in_order_of_waits);
+	return true;
+}
+
+/* Runs of the log's threads lie behind each other, and tracks point to them. */
+static bool list_tracks(struct walk *walk)
+{
+	const struct snap_log_analysis *of = walk->of;
+	const struct snap_recording *recording = of->recording;
+	size_t count = of->log->thread_count;
+
+	walk->tracks = malloc((count + 1) * sizeof(*walk->tracks));
+	if (!walk->tracks)
+		return false;
+	memset(walk->tracks, 0xff, (count + 1) * sizeof(*walk->tracks));
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_run *runs = recording->tracks[i].runs;
+		size_t thread = snap_first_not(count, k, of->lines[k].runs < runs);
+
+		if (thread < count && of->lines[thread].runs == runs)
+			walk->tracks[thread] = i;
+	}
+	return true;
+}
+
+static bool walk_init(struct walk *walk)
+{
+	const struct snap_log_analysis *of = walk->of;
+	const struct snap_log *log = of->log;
+	size_t waits = of->recording->wait_count;
+
+	walk->lives = list_lives(log, &walk->life_count);
+	walk->words = malloc((log->object_count + 1) * sizeof(*walk->words));
+	walk->waiters = calloc(log->object_count + 1, sizeof(*walk->waiters));
+	walk->object_of = calloc(log->thread_count + 1, sizeof(*walk->object_of));
+	walk->lines = calloc(waits + 1, sizeof(*walk->lines));
+	walk->touched = malloc((waits + 1) * sizeof(*walk->touched));
+	if (!walk->lives || !walk->words || !walk->waiters || !walk->object_of || !walk->lines ||
+	    !walk->touched || !list_tracks(walk))
+		return false;
+	memset(walk->words, 0xff, (log->object_count + 1) * sizeof(*walk->words));
+	for (size_t i = 0; i < walk->link_count; i++) {
+		const struct link *link = &walk->by_wait[i];
+
+		walk->lines[link->wait].process =
+			log->spaces[log->objects[link->object].space].process;
+	}
+	for (size_t i = 0; i < log->held_before_count && i < log->object_count; i++)
+		if (log->held_before[i])
+			hold(walk, &(struct snap_log_hold){ (uint32_t)i, log->held_before[i] });
+	for (size_t i = 0; i < log->before_count; i++)
+		change(walk, &log->before[i]);
+	return true;
+}
+
+static struct stacksnap_error *walk_ticks(struct walk *walk)
+{
+	const struct snap_log_analysis *of = walk->of;
+	const struct snap_log *log = of->log;
+	size_t next_hold = 0, next_change = 0;
+
+	for (size_t i = 0; i < of->end; i++) {
+		const struct snap_log_tick *tick = &log->ticks[i];
+
+		if (i % CHECK_CANCEL == 0 && snap_options_cancelled(of->options))
+			return snap_error_cancelled();
+		for (; next_hold < tick->hold_end - log->first_hold; next_hold++)
+			hold(walk, &log->holds[next_hold]);
+		for (; next_change < tick->change_end - log->first_change; next_change++)
+			change(walk, &log->changes[next_change]);
+		if (i >= of->first && !settle(walk, (uint32_t)(i - of->first)))
+			return snap_error_no_memory();
+	}
+	for (uint32_t i = 0; i < of->recording->wait_count; i++)
+		if (!close_line(walk, i, (uint32_t)(of->end - of->first)))
+			return snap_error_no_memory();
+	return NULL;
+}
+
+/* ---- as the recording has them ---- */
+
+static bool keep_holds(struct walk *walk)
+{
+	struct snap_recording *recording = walk->of->recording;
+	struct snap_recorded_hold *holds =
+		snap_arena_new_array(snap_analysis_arena(&walk->of->analysis),
+				     walk->found_count + 1, struct snap_recorded_hold);
+
+	if (!holds)
+		return false;
+	for (size_t i = 0; i < walk->found_count; i++)
+		recording->waits[walk->found[i].wait].hold_count++;
+	for (size_t i = 0; i < recording->wait_count; i++) {
+		struct snap_recorded_wait *wait = &recording->waits[i];
+
+		wait->holds = wait->hold_count ? holds : NULL;
+		holds += wait->hold_count;
+		wait->hold_count = 0;
+	}
+	for (size_t i = 0; i < walk->found_count; i++) {
+		struct snap_recorded_wait *wait = &recording->waits[walk->found[i].wait];
+
+		wait->holds[wait->hold_count++] = walk->found[i].hold;
+	}
+	return true;
+}
+
+struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of)
+{
+	_cleanup_(walk_deinit) struct walk walk = { .of = of };
+	struct stacksnap_error *err;
+
+	if (!of->recording->wait_count)
+		return NULL;
+	if (!list_links(&walk))
+		return snap_error_no_memory();
+	if (!walk.link_count)
+		return NULL;
+	if (!walk_init(&walk))
+		return snap_error_no_memory();
+	err = walk_ticks(&walk);
+	if (err)
+		return err;
+	return keep_holds(&walk) ? NULL : snap_error_no_memory();
+}
