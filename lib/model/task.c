@@ -76,8 +76,9 @@ int snap_task_compare_ids(const char *a, const char *b)
 bool snap_label_clashes(const char *key)
 {
 	static const char *const ours[] = {
-		"state", "wait",    "pid",  "tid",  "thread_name", "syscall", "wchan",       "cpu",
-		"type",  "process", "unit", "task", "task_name",   "runtime", "exe_deleted",
+		"state",     "wait",    "pid",         "tid",     "thread_name", "syscall",
+		"wchan",     "cpu",     "type",        "process", "unit",        "task",
+		"task_name", "runtime", "exe_deleted", "holder",
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(ours); i++)

@@ -5,6 +5,7 @@
 #include "recordings.h"
 #include "render/render.h"
 #include "task_snapshots.h"
+#include "waited_recording.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -289,6 +290,28 @@ static void test_objects_of_waits(void **state _unused_)
 	}
 }
 
+/* Samples of one thread that waits for one lock are parted by who has it. */
+static void test_objects_of_recordings(void **state _unused_)
+{
+	struct waited_bed bed;
+	_cleanup_(read_free) struct read_profile *profile = NULL, *without = NULL;
+
+	waited_set_up(&bed);
+	profile = profile_of(&bed.recording, SNAP_GROUP_STACK);
+	assert_int_equal(sum(profile, 0, NULL, NULL), 800);
+	assert_int_equal(sum(profile, 0, "wait", "mutex ledger_lock"), 200);
+	assert_int_equal(sum(profile, 1, "wait", "mutex ledger_lock"), 2000000000);
+	assert_int_equal(sum(profile, 0, "wait", "mutex cache_lock"), 50);
+	assert_int_equal(sum(profile, 0, "wait", "tcp 10.0.0.4:51236 -> 10.0.0.9:5432"), 20);
+	assert_int_equal(sum(profile, 0, "holder", "audit"), 100);
+	assert_int_equal(sum(profile, 0, "holder", "charge_order"), 80);
+	assert_int_equal(sum(profile, 0, "holder", ""), 620);
+	without = profile_explained(&bed.recording, SNAP_GROUP_STACK, SNAP_EXPLAIN_NO);
+	assert_int_equal(sum(without, 0, NULL, NULL), 800);
+	assert_int_equal(sum(without, 0, "wait", ""), 800);
+	assert_int_equal(sum(without, 0, "holder", ""), 800);
+}
+
 static void test_mappings(void **state _unused_)
 {
 	_cleanup_(read_free) struct read_profile *profile = profile_of_snapshot(&service);
@@ -446,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_samples_are_added_up_unless_threads_matter),
 		cmocka_unit_test(test_waits_are_told_apart),
 		cmocka_unit_test(test_objects_of_waits),
+		cmocka_unit_test(test_objects_of_recordings),
 		cmocka_unit_test(test_mappings),
 		cmocka_unit_test(test_locations),
 		cmocka_unit_test(test_addresses_of_innermost_and_signal_frames),

@@ -4,7 +4,8 @@
  *
  * A snapshot counts threads; a recording counts samples and their time on the wall clock. One
  * sample of the format is what a process's threads of one name have in common: stack, state, system
- * call, wait channel, and in a snapshot what they wait for; the thread only on request, because profiles are meant to add up. These are
+ * call, wait channel, what they wait for and, in a recording, in which function somebody had that
+ * meanwhile; the thread only on request, because profiles are meant to add up. These are
  * labels, each with one value of one kind. Knows nothing of how stacks become tables: that is
  * tables.c.
  */
@@ -156,6 +157,7 @@ static void put_labels(struct writer *writer, const struct snap_tally_row *row)
 	put_text_label(writer, "syscall", row->syscall);
 	put_text_label(writer, "wchan", row->wchan);
 	put_text_label(writer, "wait", row->object);
+	put_text_label(writer, "holder", row->holder);
 	put_text_label(writer, "unit", node->unit);
 	/* Those of a program are told apart from ours already. */
 	for (size_t i = 0; i < stack->label_count; i++)
@@ -305,20 +307,12 @@ struct stacksnap_error *snap_render_pprof(const struct snap_recording *recording
 					  const struct snap_options *options, FILE *out)
 {
 	_cleanup_(writer_deinit) struct writer writer = { 0 };
-	unsigned by = SNAP_TALLY_WAIT | SNAP_TALLY_TASK;
 	struct stacksnap_error *err;
-
-	if (options->group_by & SNAP_GROUP_TID)
-		by |= SNAP_TALLY_TID;
-	if (options->explain != SNAP_EXPLAIN_NO)
-		by |= SNAP_TALLY_OBJECT;
-	if (options->explain == SNAP_EXPLAIN_ALL)
-		by |= SNAP_TALLY_GUESS;
 
 	err = snap_pprof_init(&writer.pprof, recording);
 	if (err)
 		return err;
-	err = snap_tally_init(&writer.tally, recording, by);
+	err = snap_tally_init(&writer.tally, recording, snap_tally_of_profile(options));
 	if (err)
 		return err;
 	err = snap_gzip_create(out, &writer.gzip);

@@ -2,6 +2,7 @@
 /* How often formats print the stacks of a recording: see limit_parts.h. */
 #include "base/text.h"
 #include "render/view/limit_parts.h"
+#include "render/view/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,18 @@ static bool count_rows(struct snap_limit *limit, enum apart apart)
 	return true;
 }
 
+/* The rows themselves: who has what others wait for makes more than can be told from runs. */
+static bool count_tally(struct snap_limit *limit)
+{
+	_cleanup_(snap_tally_deinit) struct snap_tally tally;
+	struct stacksnap_error *err =
+		snap_tally_init(&tally, limit->from, snap_tally_of_profile(limit->options));
+
+	for (size_t i = 0; !err && i < tally.count; i++)
+		limit->stacks[tally.rows[i].stack].times++;
+	return !snap_error_ignore(err);
+}
+
 static void count_runs(struct snap_limit *limit)
 {
 	const struct snap_recording *recording = limit->from;
@@ -183,7 +196,8 @@ bool snap_limit_count(struct snap_limit *limit)
 			limit->stacks[i].times = 1;
 		break;
 	case SNAP_FRAMES_IN_ROWS:
-		return count_rows(limit, APART_WAITS);
+		return limit->from->wait_count ? count_tally(limit)
+					       : count_rows(limit, APART_WAITS);
 	case SNAP_FRAMES_IN_SAMPLES:
 		count_groups(limit);
 		/* In the profile of all threads, and in that of their process. */

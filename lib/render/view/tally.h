@@ -10,6 +10,7 @@
 #define SNAP_RENDER_VIEW_TALLY_H
 
 #include "base/table.h"
+#include "model/options.h"
 #include "model/recording.h"
 
 /* What is told apart, besides process, stack and thread name. */
@@ -17,13 +18,16 @@ enum snap_tally_by {
 	SNAP_TALLY_TID = 1 << 0,
 	SNAP_TALLY_WAIT = 1 << 1,   /* state, syscall, wchan */
 	SNAP_TALLY_TASK = 1 << 2,   /* tasks, which have labels of their own */
-	SNAP_TALLY_OBJECT = 1 << 3, /* of a snapshot: what it waits for, where that is sure … */
+	SNAP_TALLY_OBJECT = 1 << 3, /* what it waits for, where that is sure … */
 	SNAP_TALLY_GUESS = 1 << 4,  /* … or a hint */
+	SNAP_TALLY_HOLDER = 1 << 5, /* with OBJECT: in which function somebody had it */
+	SNAP_TALLY_STATE = 1 << 6,  /* a part of WAIT */
 };
 
 struct snap_tally_row {
 	const char *name, *syscall, *wchan; /* NULL: none, or not told apart */
 	const char *object;                 /* snap_wait_object(); the same */
+	const char *holder;                 /* render/wait/holders.h; the same */
 	size_t process;
 	uint32_t stack;
 	pid_t tid;                     /* 0: not told apart */
@@ -40,7 +44,11 @@ struct snap_tally {
 	struct snap_hash_table table; /* of rows */
 	struct snap_arena arena;
 	struct snap_interner texts;
+	size_t object_bytes; /* of texts of objects */
 };
+
+/* What a profile of rows (pprof) tells apart. */
+unsigned snap_tally_of_profile(const struct snap_options *options);
 
 /* `by`: enum snap_tally_by. NO_MEMORY. Released by snap_tally_deinit() in any case. */
 struct stacksnap_error *snap_tally_init(struct snap_tally *tally,

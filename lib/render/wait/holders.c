@@ -12,10 +12,18 @@
  */
 enum { MOST_STEPS = 1 << 26 };
 
+/*
+ * A thousand threads that wait for one lock whose owner changes at each tick: formats that have a
+ * sample or a mark for each are told so many changes, and then none.
+ */
+enum { MOST_PIECES = 1 << 22 };
+
 struct stacksnap_error *snap_holders_init(struct snap_holders *holders,
 					  const struct snap_recording *recording)
 {
-	*holders = (struct snap_holders){ .recording = recording, .steps = MOST_STEPS };
+	*holders = (struct snap_holders){ .recording = recording,
+					  .steps = MOST_STEPS,
+					  .pieces = MOST_PIECES };
 	snap_arena_init(&holders->arena);
 	snap_interner_init(&holders->names, &holders->arena);
 	holders->functions = calloc(recording->stack_count + 1, sizeof(*holders->functions));
@@ -192,4 +200,51 @@ const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_
 				   : snap_arena_new(&holders->arena, struct snap_held);
 	result->count = list.count;
 	return result->items ? result : NULL;
+}
+
+/* ---- of a run ---- */
+
+void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders *holders,
+			   const struct snap_run *run)
+{
+	size_t low = 0, high;
+
+	*pieces = (struct snap_wait_pieces){ .holders = holders, .run = run, .tick = run->first };
+	pieces->list = snap_holders_of(holders, run->wait - 1);
+	pieces->failed = !pieces->list;
+	high = pieces->list ? pieces->list->count : 0;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pieces->list->items[middle].last < run->first)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	pieces->at = low;
+}
+
+bool snap_wait_pieces_next(struct snap_wait_pieces *pieces, struct snap_wait_piece *piece)
+{
+	const struct snap_held *held = NULL;
+	size_t *left = &pieces->holders->pieces;
+
+	if (pieces->failed || pieces->over)
+		return false;
+	*piece = (struct snap_wait_piece){ .first = pieces->tick, .last = pieces->run->last };
+	if (*left && pieces->at < pieces->list->count)
+		held = &pieces->list->items[pieces->at];
+	if (held && held->first > pieces->run->last)
+		held = NULL;
+	*left -= held != NULL;
+	if (held && held->first > pieces->tick) {
+		piece->last = held->first - 1;
+	} else if (held) {
+		piece->held = held;
+		piece->last = held->last < piece->last ? held->last : piece->last;
+		pieces->at++;
+	}
+	pieces->over = piece->last == pieces->run->last;
+	pieces->tick = piece->last + 1;
+	return true;
 }

@@ -36,7 +36,7 @@ struct snap_holders {
 	const char **functions;       /* of each stack: its own function, see `looked_at` */
 	bool *looked_at;              /* at the stack */
 	struct snap_held_list *lists; /* of each wait */
-	size_t steps;                 /* that may still be taken, see holders.c */
+	size_t steps, pieces;         /* that may still be taken, see holders.c */
 };
 
 /* NO_MEMORY. Released by snap_holders_deinit() in any case. */
@@ -46,5 +46,29 @@ void snap_holders_deinit(struct snap_holders *holders);
 
 /* Of a wait's number in the recording; NULL without memory. */
 const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait);
+
+/* A part of a run in which it waited for one that stayed who and where it was. */
+struct snap_wait_piece {
+	uint32_t first, last;
+	const struct snap_held *held; /* NULL: nobody is known */
+};
+
+/*
+ * Walks the parts of a run that waits, of which there is one at least. Beyond a number of them, of
+ * all runs, the rest of each run is one part of which nobody is known.
+ */
+struct snap_wait_pieces {
+	struct snap_holders *holders;
+	const struct snap_run *run;
+	const struct snap_held_list *list;
+	size_t at;
+	uint32_t tick;
+	bool over, failed; /* failed: no memory */
+};
+
+void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders *holders,
+			   const struct snap_run *run);
+/* False: there are no more, or no memory. */
+bool snap_wait_pieces_next(struct snap_wait_pieces *pieces, struct snap_wait_piece *piece);
 
 #endif
