@@ -30,9 +30,10 @@ struct folded {
 	unsigned group_by;
 	struct snap_profile profile;
 	struct snap_tally tally;
-	struct snap_pool owners, stacks; /* "process;thread;" and "outermost;…;innermost" */
-	size_t *stack_texts;             /* of each stack of the recording; SIZE_MAX: not made */
-	struct snap_buffer text;         /* being made */
+	/* "process;thread;", with --group-by wait what it waits for, and "outermost;…;innermost" */
+	struct snap_pool owners, stacks;
+	size_t *stack_texts;     /* of each stack of the recording; SIZE_MAX: not made */
+	struct snap_buffer text; /* being made */
 };
 
 static void folded_deinit(struct folded *folded)
@@ -123,12 +124,21 @@ static size_t make_owner_text(struct folded *folded, const struct snap_tally_row
 	/* An empty name would make an element that readers drop. */
 	add_name(&folded->text, *thread ? thread : "?");
 	snap_buffer_add_byte(&folded->text, ';');
+	if (row->object) {
+		const char *wait = snap_profile_wait(&folded->profile, row->object);
+
+		if (!wait)
+			return SIZE_MAX;
+		add_name(&folded->text, wait);
+		snap_buffer_add_byte(&folded->text, ';');
+	}
 	return pool_text(folded, &folded->owners);
 }
 
 static bool same_owner(const struct snap_tally_row *a, const struct snap_tally_row *b)
 {
-	return a->process == b->process && a->tid == b->tid && a->name == b->name;
+	return a->process == b->process && a->tid == b->tid && a->name == b->name &&
+	       a->object == b->object;
 }
 
 static int by_text(const void *left, const void *right, void *context)
@@ -236,8 +246,7 @@ struct stacksnap_error *snap_render_folded(const struct snap_recording *recordin
 	if (err)
 		return err;
 	snap_profile_show_labels(&folded.profile, options);
-	err = snap_tally_init(&folded.tally, recording,
-			      options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0);
+	err = snap_tally_init(&folded.tally, recording, snap_tally_of_frames(options));
 	if (err)
 		return err;
 	folded.stack_texts = calloc(recording->stack_count + 1, sizeof(*folded.stack_texts));

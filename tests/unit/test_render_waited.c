@@ -384,6 +384,93 @@ static void test_ticks(void **state _unused_)
 	assert_null(strstr(text, "\"symbol\": \"log_lock\""));
 }
 
+/* With --group-by wait what is waited for is a frame. */
+static void test_folded(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK },
+			    by_wait = { .group_by = SNAP_GROUP_STACK | SNAP_GROUP_WAIT };
+	struct waited_bed bed;
+	_cleanup_free_ char *plain = NULL, *text = NULL;
+
+	waited_set_up(&bed);
+	bed.kinds[CACHE - 1].symbol = "a;b\n";
+	plain = text_of(snap_render_folded, &bed.recording, &options);
+	assert_null(strstr(plain, "wait="));
+	assert_non_null(strstr(plain, "bank[100];worker-4;lock_ledger;__lll_lock_wait 90\n"));
+	text = text_of(snap_render_folded, &bed.recording, &by_wait);
+	assert_non_null(strstr(text, "bank[100];worker-4;wait=mutex a\\x3bb\\x0a;"
+				     "lock_ledger;__lll_lock_wait 50\n"));
+	assert_non_null(strstr(text, "bank[100];worker-4;wait=mutex log_lock;"
+				     "lock_ledger;__lll_lock_wait 40\n"));
+	assert_non_null(strstr(text, "bank[100];worker-2;audit 50\n"));
+	/* What has no name has no frame. */
+	assert_non_null(strstr(text, "bank[100];query-2;__lll_lock_wait 80\n"));
+}
+
+static size_t frame_named(const json_t *root, const char *name)
+{
+	json_t *frame;
+	size_t i;
+
+	json_array_foreach(json_object_get(json_object_get(root, "shared"), "frames"), i, frame)
+	{
+		if (strcmp(json_string_value(json_object_get(frame, "name")), name) == 0)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+/* The sum of the weights of samples of a profile in which a frame is at a depth. */
+static json_int_t weight_of(const json_t *profile, size_t frame, size_t depth)
+{
+	json_int_t sum = 0;
+	json_t *sample;
+	size_t i;
+
+	json_array_foreach(json_object_get(profile, "samples"), i, sample)
+	{
+		const json_t *weights = json_object_get(profile, "weights");
+
+		if (json_array_size(sample) > depth &&
+		    (size_t)json_integer_value(json_array_get(sample, depth)) == frame)
+			sum += json_integer_value(json_array_get(weights, i));
+	}
+	return sum;
+}
+
+static void test_speedscope(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK | SNAP_GROUP_WAIT,
+					.state_frames = SNAP_STATE_FRAMES_NO };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL;
+	json_t *root, *profiles, *profile;
+	size_t ledger, log, i;
+	json_int_t in_threads = 0;
+
+	waited_set_up(&bed);
+	text = text_of(snap_render_speedscope, &bed.recording, &options);
+	root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	assert_non_null(root);
+	ledger = frame_named(root, "wait=mutex ledger_lock");
+	log = frame_named(root, "wait=mutex log_lock");
+	profiles = json_object_get(root, "profiles");
+	/* Of all threads behind the process, of the process and of its threads in front. */
+	assert_int_equal(weight_of(json_array_get(profiles, 0), ledger, 1), 2000 * (int64_t)MS);
+	assert_int_equal(weight_of(json_array_get(profiles, 1), ledger, 0), 2000 * (int64_t)MS);
+	assert_int_equal(weight_of(json_array_get(profiles, 0), log, 1), 400 * MS);
+	for (i = 3; i < json_array_size(profiles); i++)
+		in_threads += weight_of(json_array_get(profiles, i), ledger, 0);
+	assert_int_equal(in_threads, 2000 * (int64_t)MS);
+	profile = json_array_get(profiles, 0);
+	assert_int_equal(number_of(profile, "endValue"), 8000 * (int64_t)MS);
+	json_decref(root);
+	free(text);
+	options.group_by = SNAP_GROUP_STACK;
+	text = text_of(snap_render_speedscope, &bed.recording, &options);
+	assert_null(strstr(text, "wait="));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +487,8 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_ticks),
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_speedscope),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

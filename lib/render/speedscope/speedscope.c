@@ -16,8 +16,9 @@
 #include "base/buffer.h"
 #include "render/json/writer.h"
 #include "render/render.h"
-#include "render/speedscope/frames.h"
+#include "render/speedscope/waits.h"
 #include "render/view/spans.h"
+#include "render/view/tally.h"
 #include "render/view/when.h"
 
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct scope {
 	struct snap_timeline timeline;
 	struct snap_scope_frames frames;
 	struct scope_stack *stacks; /* one a stack of the recording */
+	struct snap_scope_waits waits;
 };
 
 /* ---- stacks ---- */
@@ -88,9 +90,9 @@ static struct stacksnap_error *begin_profile(struct scope *scope, const char *na
 	return NULL;
 }
 
-/* `process`: the text of a frame before all others, or NULL. */
+/* `process`: the text of a frame before all others, or NULL; `wait`: a frame + 1, or 0. */
 static struct stacksnap_error *put_sample(struct scope *scope, const char *process,
-					  enum snap_state state, size_t number)
+					  enum snap_state state, size_t wait, size_t number)
 {
 	const struct scope_stack *stack = make_stack(scope, number);
 	enum snap_state_frames where = scope->options->state_frames;
@@ -105,6 +107,8 @@ static struct stacksnap_error *put_sample(struct scope *scope, const char *proce
 		snap_json_number(scope->json, NULL, (int64_t)first);
 	if (where == SNAP_STATE_FRAMES_ROOT)
 		snap_json_number(scope->json, NULL, (int64_t)standing);
+	if (wait)
+		snap_json_number(scope->json, NULL, (int64_t)wait - 1);
 	for (size_t i = 0; i < stack->count; i++)
 		snap_json_number(scope->json, NULL, stack->frames[i]);
 	if (where == SNAP_STATE_FRAMES_LEAF)
@@ -131,7 +135,7 @@ static void end_profile(struct scope *scope, int64_t total)
 
 /* What was seen of a stack in a state. */
 struct sum {
-	size_t process, stack;
+	size_t process, stack, wait; /* wait: a frame + 1, or 0 */
 	enum snap_state state;
 	int64_t weight;
 };
@@ -176,6 +180,36 @@ static bool list_sums(struct scope *scope, const uint64_t *samples, struct sum *
 	return true;
 }
 
+/* The same, with what is waited for. */
+static bool list_waits(struct scope *scope, struct sum **sums, size_t *count_ret)
+{
+	const struct snap_recording *recording = scope->recording;
+	_cleanup_(snap_tally_deinit) struct snap_tally tally;
+	int64_t each = recording->period_ns ? snap_recording_weight(recording) : 1;
+	struct stacksnap_error *err =
+		snap_tally_init(&tally, recording,
+				SNAP_TALLY_STATE | (snap_tally_of_frames(scope->options) &
+						    ~(unsigned)SNAP_TALLY_TID));
+
+	if (snap_error_ignore(err))
+		return false;
+	*sums = calloc(tally.count + 1, sizeof(**sums));
+	for (size_t i = 0; *sums && i < tally.count; i++) {
+		const struct snap_tally_row *row = &tally.rows[i];
+		size_t wait = snap_scope_frame_of_object(&scope->waits, row->object);
+
+		if (wait == SIZE_MAX || !make_stack(scope, row->stack))
+			return false;
+		(*sums)[i] = (struct sum){ .process = row->process,
+					   .stack = row->stack,
+					   .wait = wait,
+					   .state = row->state,
+					   .weight = (int64_t)row->count * each };
+	}
+	*count_ret = tally.count;
+	return *sums;
+}
+
 static int by_state(const struct sum *a, const struct sum *b)
 {
 	return (a->state > b->state) - (a->state < b->state);
@@ -202,6 +236,8 @@ static int in_order(const void *left, const void *right, void *context)
 		return a->process < b->process ? -1 : 1;
 	if (state_first && a->state != b->state)
 		return by_state(a, b);
+	if (a->wait != b->wait)
+		return a->wait < b->wait ? -1 : 1;
 	order = by_frames(&scope->stacks[a->stack], &scope->stacks[b->stack]);
 	if (!order)
 		order = by_state(a, b);
@@ -222,7 +258,7 @@ static struct stacksnap_error *put_sums(struct scope *scope, const struct sum *s
 			if (!process)
 				return snap_error_no_memory();
 		}
-		err = put_sample(scope, process, sums[i].state, sums[i].stack);
+		err = put_sample(scope, process, sums[i].state, sums[i].wait, sums[i].stack);
 		if (err)
 			return err;
 	}
@@ -283,7 +319,9 @@ static struct stacksnap_error *put_all_sums(struct scope *scope)
 	if (!samples)
 		return snap_error_no_memory();
 	count_samples(scope->recording, samples);
-	if (!list_sums(scope, samples, &sums, &count))
+	if (!(scope->options->group_by & SNAP_GROUP_WAIT
+		      ? list_waits(scope, &sums, &count)
+		      : list_sums(scope, samples, &sums, &count)))
 		return snap_error_no_memory();
 	if (count)
 		qsort_r(sums, count, sizeof(*sums), in_order, scope);
@@ -360,6 +398,7 @@ struct thread_line {
 	size_t count, capacity;
 	int64_t at_ns;              /* where the last sample ends */
 	const struct snap_run *run; /* of the last sample; NULL: it has no frames */
+	size_t wait;                /* of the same: a frame + 1, or 0 */
 };
 
 static void thread_line_deinit(struct thread_line *line)
@@ -391,20 +430,25 @@ static struct stacksnap_error *add_gap(struct thread_line *line, int64_t end_ns)
 static struct stacksnap_error *add_span(struct thread_line *line, const struct snap_span *span)
 {
 	const struct snap_run *run = span->run;
+	size_t wait = snap_scope_frame_of_run(&line->scope->waits, run);
 	struct stacksnap_error *err;
 
 	err = add_gap(line, span->begin_ns);
 	if (err)
 		return err;
-	if (line->run && line->run->stack == run->stack && line->run->state == run->state) {
+	if (wait == SIZE_MAX)
+		return snap_error_no_memory();
+	if (line->run && line->run->stack == run->stack && line->run->state == run->state &&
+	    line->wait == wait) {
 		line->weights[line->count - 1] += span->end_ns - line->at_ns;
 		line->at_ns = span->end_ns;
 		return NULL;
 	}
-	err = put_sample(line->scope, NULL, run->state, run->stack);
+	err = put_sample(line->scope, NULL, run->state, wait, run->stack);
 	if (err)
 		return err;
 	line->run = run;
+	line->wait = wait;
 	return add_weight(line, span->end_ns) ? NULL : snap_error_no_memory();
 }
 
@@ -546,6 +590,7 @@ static void scope_deinit(struct scope *scope)
 	snap_profile_deinit(&scope->profile);
 	snap_scope_frames_deinit(&scope->frames);
 	snap_json_writer_destroy(scope->json);
+	snap_scope_waits_deinit(&scope->waits);
 	free(scope->stacks);
 }
 
@@ -564,6 +609,10 @@ struct stacksnap_error *snap_render_speedscope(const struct snap_recording *reco
 	if (err)
 		return err;
 	snap_profile_show_labels(&scope.profile, options);
+	scope.waits = (struct snap_scope_waits){ .recording = recording,
+						 .options = options,
+						 .profile = &scope.profile,
+						 .frames = &scope.frames };
 	err = snap_timeline_init(&scope.timeline, recording);
 	if (err)
 		return err;

@@ -153,11 +153,10 @@ static bool count_rows(struct snap_limit *limit, enum apart apart)
 }
 
 /* The rows themselves: who has what others wait for makes more than can be told from runs. */
-static bool count_tally(struct snap_limit *limit)
+static bool count_tally(struct snap_limit *limit, unsigned by)
 {
 	_cleanup_(snap_tally_deinit) struct snap_tally tally;
-	struct stacksnap_error *err =
-		snap_tally_init(&tally, limit->from, snap_tally_of_profile(limit->options));
+	struct stacksnap_error *err = snap_tally_init(&tally, limit->from, by);
 
 	for (size_t i = 0; !err && i < tally.count; i++)
 		limit->stacks[tally.rows[i].stack].times++;
@@ -196,8 +195,9 @@ bool snap_limit_count(struct snap_limit *limit)
 			limit->stacks[i].times = 1;
 		break;
 	case SNAP_FRAMES_IN_ROWS:
-		return limit->from->wait_count ? count_tally(limit)
-					       : count_rows(limit, APART_WAITS);
+		if (limit->from->wait_count)
+			return count_tally(limit, snap_tally_of_profile(limit->options));
+		return count_rows(limit, APART_WAITS);
 	case SNAP_FRAMES_IN_SAMPLES:
 		count_groups(limit);
 		/* In the profile of all threads, and in that of their process. */
@@ -206,6 +206,8 @@ bool snap_limit_count(struct snap_limit *limit)
 		count_runs(limit);
 		break;
 	case SNAP_FRAMES_IN_LINES:
+		if (limit->options->group_by & SNAP_GROUP_WAIT)
+			return count_tally(limit, snap_tally_of_frames(limit->options));
 		return count_rows(limit, APART_OWNERS);
 	case SNAP_FRAMES_IN_TEXT:
 		count_groups(limit);

@@ -215,6 +215,14 @@ const char *snap_profile_thread(struct snap_profile *profile, const struct snap_
 	return name ? snap_arena_printf(&profile->arena, "%s/%d", name, track->tid) : NULL;
 }
 
+const char *snap_profile_wait(struct snap_profile *profile, const char *object)
+{
+	const char *text = snap_profile_escaped(profile, object);
+
+	return text ? intern_text(profile, snap_arena_printf(&profile->arena, "wait=%s", text))
+		    : NULL;
+}
+
 const char *snap_profile_state(enum snap_state state)
 {
 	static const char *const frames[SNAP_STATE_COUNT] = {

@@ -64,6 +64,12 @@ const char *snap_profile_escaped(struct snap_profile *profile, const char *text)
 const char *snap_profile_process(struct snap_profile *profile, size_t process);
 const char *snap_profile_thread(struct snap_profile *profile, const struct snap_track *track);
 
+/*
+ * The frame that stands for what a thread waits for, with `--group-by wait`: "wait=mutex ledger_lock",
+ * escaped; `object`: raw. NULL without memory.
+ */
+const char *snap_profile_wait(struct snap_profile *profile, const char *object);
+
 /* What a program says of what a thread did in a run: of a request, of a task. */
 struct snap_labels_of {
 	const struct snap_label *labels;

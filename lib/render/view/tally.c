@@ -199,17 +199,23 @@ struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
 	return NULL;
 }
 
+static unsigned of_objects(const struct snap_options *options)
+{
+	return options->explain == SNAP_EXPLAIN_NO    ? 0
+	       : options->explain == SNAP_EXPLAIN_ALL ? SNAP_TALLY_OBJECT | SNAP_TALLY_GUESS
+						      : SNAP_TALLY_OBJECT;
+}
+
+unsigned snap_tally_of_frames(const struct snap_options *options)
+{
+	return (options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0) |
+	       (options->group_by & SNAP_GROUP_WAIT ? of_objects(options) : 0);
+}
+
 unsigned snap_tally_of_profile(const struct snap_options *options)
 {
-	unsigned by = SNAP_TALLY_WAIT | SNAP_TALLY_TASK;
-
-	if (options->group_by & SNAP_GROUP_TID)
-		by |= SNAP_TALLY_TID;
-	if (options->explain != SNAP_EXPLAIN_NO)
-		by |= SNAP_TALLY_OBJECT | SNAP_TALLY_HOLDER;
-	if (options->explain == SNAP_EXPLAIN_ALL)
-		by |= SNAP_TALLY_GUESS;
-	return by;
+	return SNAP_TALLY_WAIT | SNAP_TALLY_TASK | SNAP_TALLY_HOLDER | of_objects(options) |
+	       (options->group_by & SNAP_GROUP_TID ? SNAP_TALLY_TID : 0);
 }
 
 void snap_tally_deinit(struct snap_tally *tally)

@@ -47,8 +47,9 @@ struct snap_tally {
 	size_t object_bytes; /* of texts of objects */
 };
 
-/* What a profile of rows (pprof) tells apart. */
+/* What a profile of rows (pprof) tells apart, and one of frames alone. */
 unsigned snap_tally_of_profile(const struct snap_options *options);
+unsigned snap_tally_of_frames(const struct snap_options *options);
 
 /* `by`: enum snap_tally_by. NO_MEMORY. Released by snap_tally_deinit() in any case. */
 struct stacksnap_error *snap_tally_init(struct snap_tally *tally,
