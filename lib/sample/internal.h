@@ -286,7 +286,9 @@ struct snap_sampler {
 	bool refresh_due;
 	bool warned;                                /* that threads cannot be stopped */
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
-	int64_t troubled_ns;                        /* processes without threads were looked at */
+	int64_t refreshed_ns,
+		ran_ns;      /* the last one; the last tick that saw a thread that had run */
+	int64_t troubled_ns; /* processes without threads were looked at */
 	struct snap_sampler_tick tick;
 	bool may_retry;         /* see struct snap_look_rules */
 	int64_t fresh_until_ns; /* later nothing new is begun in this look */

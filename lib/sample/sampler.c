@@ -239,7 +239,7 @@ static enum snap_sight compare_counters(struct snap_sampler *sampler,
 		return SNAP_SIGHT_STILL;
 	guard->size = size > 0 && size <= SNAP_GUARD_TEXT ? (uint8_t)size : 0;
 	memcpy(guard->text, text, guard->size);
-	guard->thread->shown.ran_ns = sampler->now_ns;
+	guard->thread->shown.ran_ns = sampler->ran_ns = sampler->now_ns;
 	return SNAP_SIGHT_MOVED;
 }
 

@@ -243,6 +243,27 @@ static bool may_grow(const struct snap_options *options)
 }
 
 /*
+ * Nobody of it has run since the last discovery, as far as the last tick knows: so nobody has a new
+ * child, whoever else the kernel gave a pid. Of who runs between two ticks the next one hears; that a
+ * child is found one tick later is a matter for a watch alone, which looks all day.
+ */
+static bool is_at_rest(const struct snap_sampler *sampler)
+{
+	const struct snap_options *options = sampler->options;
+
+	if (!options->never_stop || sampler->guard_kind == SNAP_GUARD_NONE ||
+	    sampler->ran_ns >= sampler->refreshed_ns)
+		return false;
+	for (size_t i = 0; i < options->target_count; i++)
+		if (options->targets[i].kind != SNAP_TARGET_PID)
+			return false;
+	for (size_t i = 0; i < sampler->process_count; i++)
+		if (sampler->processes[i]->state != SNAP_SAMPLER_PROCESS_SAMPLED)
+			return false;
+	return true;
+}
+
+/*
  * Another program in a process that was there may be a target by its name, and its pid is old: so
  * there is one more look some time after the last new pid.
  */
@@ -263,7 +284,8 @@ static bool is_refresh_due(struct snap_sampler *sampler)
 		sampler->refresh_again_ns = sampler->now_ns + ms(AGAIN_MS);
 	}
 	sampler->last_pid = pid;
-	return sampler->refresh_due && sampler->now_ns >= sampler->refresh_after_ns;
+	return sampler->refresh_due && sampler->now_ns >= sampler->refresh_after_ns &&
+	       !is_at_rest(sampler);
 }
 
 /* Processes that have no threads to tell: have they ended? */
@@ -376,6 +398,7 @@ struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler
 		int64_t begin = snap_clock_ns(CLOCK_MONOTONIC);
 
 		sampler->refresh_due = false;
+		sampler->refreshed_ns = sampler->now_ns;
 		err = discover_new_processes(sampler);
 		sampler->refresh_after_ns = snap_sampler_after(sampler, begin, ms(LEAST_MS), SHARE);
 	}

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of waits: what each thread waits for, who holds it, deadlocks.
 
-    tests/bench/waits.py [--build build] [--parts answers,threads,sockets,peers] [--quick]
+    tests/bench/waits.py [--build build] [--parts answers,threads,sockets,watch,peers] [--quick]
 
 answers  right and wrong answers on the programs that know the truth of their own threads (tests/waits), in
          each build of them: waits, owners, deadlocks
 threads  1,000 threads, each at a lock of its own: the stop and the wall time with waits by those without
 sockets  10,000 sockets in one process that waits for them: wall time with waits and without
+watch    --watch of 1,000 waiting threads once a second, from its tenth second to its sixtieth: processor time of all
+         its processes, and how many of the threads ran
 peers    what gdb, jstack and lslocks say of the same programs, where they are installed, and how long they take
 
 What is compared runs in turn (A B B A …), and ratios are of neighbours. Ends with the figures to reach. Nothing
@@ -182,6 +184,45 @@ class WaitsBench:
             more = statistics.median(with_[1] - without[1] for with_, without in both)
             self.figures.append(("wall time more, 10,000 sockets", f"{more:.1f} ms", "<= 60 ms"))
 
+    @staticmethod
+    def ran_ns(pid):
+        """Processor time of a process and its children."""
+        total = 0
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
+                total += int(file.read().split()[0])
+            with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
+                total += sum(WaitsBench.ran_ns(int(child)) for child in file.read().split())
+        return total
+
+    @staticmethod
+    def switches(pid):
+        """Of each thread, how often it got a processor."""
+        counts = {}
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
+                counts[tid] = int(file.read().split()[2])
+        return counts
+
+    def watch(self):
+        process, pid, words = self.waiters("locks", "1000")
+        if not process:
+            print(f"\nwatch: left out: {words}")
+            return
+        watch = subprocess.Popen([self.tool, "--watch", "--every", "1", "-p", str(pid)], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(2 if self.options.quick else 10)
+            begin, ran, switches = time.monotonic(), self.ran_ns(watch.pid), self.switches(pid)
+            time.sleep(5 if self.options.quick else 50)
+            ran, passed = self.ran_ns(watch.pid) - ran, time.monotonic() - begin
+            moved = sum(count != switches.get(tid) for tid, count in self.switches(pid).items())
+        finally:
+            watch.terminate()
+            watch.wait()
+            self.end(process)
+        self.figures.append(("--watch of 1,000 threads once a second", f"{ran / passed / 1e7:.2f} %", "<= 0.5 %"))
+        self.figures.append(("threads at rest that ran meanwhile", moved, "0"))
+
     # peers
 
     def timed_run(self, command):
@@ -242,7 +283,7 @@ class WaitsBench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
-    parser.add_argument("--parts", default="answers,threads,sockets,peers")
+    parser.add_argument("--parts", default="answers,threads,sockets,watch,peers")
     parser.add_argument("--quick", action="store_true")
     WaitsBench(parser.parse_args()).run()
 

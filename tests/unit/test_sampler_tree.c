@@ -71,6 +71,54 @@ static void test_children_are_followed(void **state)
 	bed_end(bed);
 }
 
+/* A process of ours that is nobody's child there: the kernel has given away a pid. */
+static void use_up_a_pid(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* A watch asks nobody for children while nobody of the tree has run, whoever else is born. */
+static void test_who_rests_has_no_children(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	int64_t refreshed_ns, until_ns;
+	pid_t second;
+
+	victim_start(&victim, family);
+	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
+	bed_options(bed, victim.pid);
+	bed->options.never_stop = true;
+	bed_open(bed);
+	settle(bed);
+	/* What ran before the first tick may have had a child. */
+	until_ns = snap_clock_ns(CLOCK_MONOTONIC) + 300000000;
+	while (snap_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+		use_up_a_pid();
+		bed_tick(bed);
+	}
+	refreshed_ns = bed->sampler->refreshed_ns;
+	until_ns = snap_clock_ns(CLOCK_MONOTONIC) + 300000000;
+	while (snap_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+		use_up_a_pid();
+		bed_tick(bed);
+		assert_true(bed->sampler->refreshed_ns == refreshed_ns);
+	}
+	tell(&victim);
+	second = wait_answer(&victim);
+	bed_until(bed, bed_process(bed, second));
+	assert_true(bed->sampler->refreshed_ns > refreshed_ns);
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+}
+
 static pid_t fork_as(pid_t wanted)
 {
 	struct {
@@ -455,6 +503,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		bed_test(test_exec_is_another_program),
 		bed_test(test_children_are_followed),
+		bed_test(test_who_rests_has_no_children),
 		bed_test(test_reused_pid_is_another_process),
 		bed_test(test_threads_outlive_their_leader),
 		bed_test(test_vfork_then_exec),
