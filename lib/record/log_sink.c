@@ -19,6 +19,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 	snap_plans_init(&sink->plans, options, log);
 	sink->looks =
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
+	snap_hold_watch_init(&sink->holders, log);
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -33,6 +34,7 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 		sink->processes = next;
 	}
 	snap_plans_deinit(&sink->plans);
+	snap_hold_watch_deinit(&sink->holders);
 	snap_error_destroy(sink->failure);
 	free(sink->threads);
 }
@@ -55,6 +57,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 		if (thread->live)
 			thread->number = snap_log_moved_thread(log, thread->number);
 	}
+	snap_hold_watch_renumber(&sink->holders);
 	snap_log_unwinder_reset(sink->unwinder);
 }
 
@@ -155,6 +158,7 @@ static void remove_process(struct snap_log_sink *sink, struct snap_log_sink_proc
 	else
 		sink->processes = entry->next;
 	snap_plans_ended(&sink->plans, &entry->planned);
+	snap_hold_watch_forget(&sink->holders, &entry->held);
 	snap_task_list_deinit(&entry->tasks);
 	free(entry);
 }
@@ -198,6 +202,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 		if (!entry)
 			return snap_error_no_memory();
 	}
+	entry->held = (struct snap_hold_source){ .process = process };
 	err = snap_tasks_end(sink->log, &entry->tasks);
 	if (err)
 		return err;
@@ -317,11 +322,25 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 	return snap_log_rename_thread(sink->log, number, thread->name);
 }
 
-/* It stands otherwise from this tick on. */
-static struct stacksnap_error *stand(struct snap_log_sink *sink, struct snap_log_sink_thread *entry,
-				     const struct snap_log_change *change)
+/* What it waited with until now, as the log numbers it + 1; 0: nothing. */
+static uint32_t object_before(const struct snap_log_sink *sink,
+			      const struct snap_log_sink_thread *entry)
+{
+	return sink->options->explain == SNAP_EXPLAIN_NO || entry->number == UINT32_MAX
+		       ? 0
+		       : snap_log_standing(sink->log, entry->number)->object;
+}
+
+/* It stands otherwise from this tick on. `words` are those of its object; NULL: none are there. */
+static struct stacksnap_error *stand(struct snap_log_sink *sink,
+				     struct snap_log_sink_process *process,
+				     struct snap_log_sink_thread *entry,
+				     const struct snap_log_change *change,
+				     const struct snap_memory_image *words)
 {
 	bool sampled = change->stack != SNAP_LOG_GONE;
+	uint32_t before = object_before(sink, entry);
+	struct stacksnap_error *err = NULL;
 
 	sink->sampled += sampled;
 	sink->sampled -= entry->sampled;
@@ -329,16 +348,25 @@ static struct stacksnap_error *stand(struct snap_log_sink *sink, struct snap_log
 	sink->states[entry->state]--;
 	entry->state = (enum snap_state)change->state;
 	sink->states[entry->state]++;
-	return entry->number == UINT32_MAX ? NULL : snap_log_change(sink->log, change);
+	if (entry->number == UINT32_MAX)
+		return NULL;
+	if (before || change->object)
+		err = snap_hold_watch_stand(&sink->holders, &process->held, before, change->object,
+					    words);
+	return err ? err : snap_log_change(sink->log, change);
 }
 
 static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread *thread)
 {
 	struct snap_log_sink *sink = context;
+	struct snap_log_sink_process *process = thread->process->user;
 	struct snap_log_sink_thread *entry = &sink->threads[thread->user];
+	uint32_t before = object_before(sink, entry);
 	struct stacksnap_error *err = NULL;
 
-	if (entry->number != UINT32_MAX)
+	if (before && process)
+		err = snap_hold_watch_stand(&sink->holders, &process->held, before, 0, NULL);
+	if (!err && entry->number != UINT32_MAX)
 		err = snap_log_end_thread(sink->log, entry->number);
 	sink->sampled -= entry->sampled;
 	sink->states[entry->state]--;
@@ -420,13 +448,34 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 	return snap_log_stack(sink->log, space, &stack, ret);
 }
 
+/* What it waits with, in `change`; the words of that. */
+static struct stacksnap_error *find_object(struct snap_log_sink *sink,
+					   const struct snap_sampled_thread *thread,
+					   const struct snap_thread *copy,
+					   struct snap_log_change *change,
+					   const struct snap_memory_image **words_ret)
+{
+	const struct snap_log_sink_process *process = thread->process->user;
+	struct snap_taken_object *taken = &sink->taken;
+
+	*words_ret = NULL;
+	if (sink->options->explain == SNAP_EXPLAIN_NO || change->stack == SNAP_LOG_GONE ||
+	    change->thread == UINT32_MAX || process->space == UINT32_MAX || process->unmapped ||
+	    !snap_object_take(thread, copy, process->space, taken))
+		return NULL;
+	if (taken->words.piece_count)
+		*words_ret = &taken->words;
+	return snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
+}
+
 static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
 					 const struct snap_thread *copy,
 					 enum snap_verdict *verdict_ret)
 {
 	struct snap_log_sink *sink = context;
-	const struct snap_log_sink_process *process = thread->process->user;
+	struct snap_log_sink_process *process = thread->process->user;
 	struct snap_log_sink_thread *entry = &sink->threads[thread->user];
+	const struct snap_memory_image *words;
 	struct snap_log_change change = { .stack = SNAP_LOG_GONE, .syscall = -1 };
 	enum snap_state state = snap_state_of_letter(copy->state);
 	enum snap_verdict verdict = SNAP_VERDICT_TAKEN;
@@ -451,7 +500,16 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	change.thread = entry->number; /* not looked at where there is none */
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
-	return stand(sink, entry, &change);
+	err = find_object(sink, thread, copy, &change, &words);
+	return err ? err : stand(sink, process, entry, &change, words);
+}
+
+struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
+						 struct snap_sampler *sampler)
+{
+	return sink->options->explain == SNAP_EXPLAIN_NO
+		       ? NULL
+		       : snap_hold_watch_read(&sink->holders, sampler);
 }
 
 /* ---- tasks ---- */

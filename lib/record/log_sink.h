@@ -12,6 +12,8 @@
 #include "record/log_unwinder.h"
 #include "record/plans.h"
 #include "record/tasks.h"
+#include "record/wait/holders.h"
+#include "record/wait/object.h"
 #include "sample/sampler.h"
 
 enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
@@ -25,6 +27,7 @@ struct snap_log_sink_process {
 	bool unmapped; /* there was no room for what it maps now: its stacks cannot be told */
 	struct snap_planned planned;
 	struct snap_task_list tasks;
+	struct snap_hold_source held; /* what its threads wait for */
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -43,6 +46,8 @@ struct snap_log_sink {
 	struct snap_log_unwinder *unwinder;
 	struct snap_plans plans;
 	struct snap_task_looks looks;
+	struct snap_hold_watch holders;
+	struct snap_taken_object taken; /* of the sample at hand */
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;
 	size_t thread_count, thread_capacity;
@@ -70,6 +75,10 @@ struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink);
 struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 						    struct snap_sampler *sampler,
 						    int64_t *stopped_ret) _must_check_;
+
+/* Within a tick, behind the sampler's: who has what threads wait for, without having run. */
+struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
+						 struct snap_sampler *sampler) _must_check_;
 
 /* The log has been renumbered. */
 void snap_log_sink_renumber(struct snap_log_sink *sink);

@@ -8,6 +8,7 @@
 #include "sample/sampler.h"
 #include "store/log/log.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,6 +74,14 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 	(void)sampler;
 	(void)process;
 	return 0;
+}
+
+/* Its memory cannot be read. */
+int snap_sampler_read_words(struct snap_sampler *sampler _unused_,
+			    struct snap_sampled_process *process _unused_,
+			    struct snap_sampled_words *words _unused_, size_t count _unused_)
+{
+	return -ESRCH;
 }
 
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
