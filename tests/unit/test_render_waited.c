@@ -471,6 +471,114 @@ static void test_speedscope(void **state _unused_)
 	assert_null(strstr(text, "wait="));
 }
 
+/* An element of an array whose members are so; NULL: there is none. */
+static json_t *event_of(const json_t *events, json_int_t tid, json_int_t ts)
+{
+	json_t *event;
+	size_t i;
+
+	json_array_foreach(events, i, event)
+	{
+		const char *name = json_string_value(json_object_get(event, "name"));
+
+		if (strcmp(name, "wait") == 0 && number_of(event, "tid") == tid &&
+		    number_of(event, "ts") == ts)
+			return json_object_get(event, "args");
+	}
+	return NULL;
+}
+
+static void check_text(const json_t *object, const char *key, const char *wanted)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	if (wanted) {
+		assert_non_null(text);
+		assert_string_equal(text, wanted);
+	} else {
+		assert_null(text);
+	}
+}
+
+/* An instant for each change of the object or of who has it, and for none else. */
+static void test_chrome(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK },
+			    no = { .explain = SNAP_EXPLAIN_NO };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL, *without = NULL;
+	json_t *root, *events, *event;
+	size_t i, count = 0;
+
+	waited_set_up(&bed);
+	text = text_of(snap_render_chrome, &bed.recording, &options);
+	root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	events = json_object_get(root, "traceEvents");
+	json_array_foreach(events, i, event) count +=
+		strcmp(json_string_value(json_object_get(event, "name")), "wait") == 0;
+	/* 101: 1, 102: 2, 103: 3 though it is in another stack, 104: 3, queries: 3, helper: 1. */
+	assert_int_equal(count, 13);
+	check_text(event_of(events, 103, 0), "object", "mutex ledger_lock");
+	check_text(event_of(events, 103, 0), "holder", "charge_order");
+	check_text(event_of(events, 103, 0), "name", "worker-1");
+	check_text(event_of(events, 103, 400000), "holder", NULL);
+	check_text(event_of(events, 103, 500000), "holder", "audit");
+	assert_int_equal(number_of(event_of(events, 103, 500000), "held_by"), 102);
+	check_text(event_of(events, 105, 500000), "object", "tcp 10.0.0.4:51235 -> 10.0.0.9:5432");
+	json_decref(root);
+	without = text_of(snap_render_chrome, &bed.recording, &no);
+	assert_null(strstr(without, "\"wait\""));
+}
+
+/* A marker from when to when it waited for what another thread had in one function. */
+static void test_firefox(void **state _unused_)
+{
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	struct waited_bed bed;
+	_cleanup_free_ char *text = NULL;
+	json_t *root, *markers, *data, *mark;
+	size_t i, count = 0;
+
+	waited_set_up(&bed);
+	/* Ticks were missed while it waited. */
+	for (i = 20; i < WAITED_TICKS; i++)
+		bed.ticks[i].time_ns += 10 * (int64_t)WAITED_PERIOD;
+	text = text_of(snap_render_firefox, &bed.recording, &options);
+	root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	/* The fourth thread. */
+	markers = json_object_get(json_array_get(json_object_get(root, "threads"), 3), "markers");
+	data = json_object_get(markers, "data");
+	assert_int_equal(json_array_size(data), number_of(markers, "length"));
+	json_array_foreach(data, i, mark)
+	{
+		const json_t *begins = json_object_get(markers, "startTime"),
+			     *ends = json_object_get(markers, "endTime");
+		static const double times[][2] = {
+			{ 0, 200 }, { 300, 500 }, { 500, 600 }, { 600, 1100 }
+		};
+
+		if (strcmp(json_string_value(json_object_get(mark, "type")), "Wait") != 0)
+			continue;
+		assert_true(count < 4);
+		assert_float_equal(json_number_value(json_array_get(begins, i)), times[count][0],
+				   0.01);
+		assert_float_equal(json_number_value(json_array_get(ends, i)), times[count][1],
+				   0.01);
+		check_text(mark, "object", "mutex ledger_lock");
+		check_text(mark, "holder",
+			   count < 2    ? "charge_order"
+			   : count == 2 ? NULL
+					: "audit");
+		check_text(mark, "by",
+			   count < 2    ? "101 worker-1"
+			   : count == 2 ? NULL
+					: "102 worker-2");
+		count++;
+	}
+	assert_int_equal(count, 4);
+	json_decref(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -489,6 +597,8 @@ int main(void)
 		cmocka_unit_test(test_ticks),
 		cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_speedscope),
+		cmocka_unit_test(test_chrome),
+		cmocka_unit_test(test_firefox),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

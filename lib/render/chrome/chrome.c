@@ -13,7 +13,8 @@
  * ends before the first span of which not more than D goes on.
  *
  * Labels: an instant on the thread's line where what the program says of its work changes. They are
- * no arguments of slices, which readers would tell apart by them.
+ * no arguments of slices, which readers would tell apart by them. Waits are instants for the same
+ * reason (waits.c).
  */
 #include "render/chrome/chrome.h"
 #include "base/buffer.h"
@@ -245,7 +246,7 @@ static struct stacksnap_error *put_slices(struct snap_chrome *chrome,
 		put_labels(&slices, i);
 		put_slices_of_step(&slices, i);
 	}
-	return NULL;
+	return snap_chrome_put_waits(chrome, track);
 }
 
 /* ---- names ---- */
@@ -474,6 +475,7 @@ static struct stacksnap_error *put_document(struct snap_chrome *chrome)
 
 static void chrome_deinit(struct snap_chrome *chrome)
 {
+	snap_wait_marks_deinit(&chrome->marks);
 	snap_timeline_deinit(&chrome->timeline);
 	snap_profile_deinit(&chrome->profile);
 	snap_json_writer_destroy(chrome->json);
@@ -494,6 +496,9 @@ struct stacksnap_error *snap_render_chrome(const struct snap_recording *recordin
 		return err;
 	snap_profile_show_labels(&chrome.profile, options);
 	err = snap_timeline_init(&chrome.timeline, recording);
+	if (err)
+		return err;
+	err = snap_wait_marks_init(&chrome.marks, recording, options);
 	if (err)
 		return err;
 	return chrome.json ? put_document(&chrome) : snap_error_no_memory();

@@ -10,6 +10,7 @@
 #include "render/json/writer.h"
 #include "render/view/profile.h"
 #include "render/view/spans.h"
+#include "render/wait/marks.h"
 
 struct snap_chrome {
 	const struct snap_recording *recording;
@@ -17,6 +18,7 @@ struct snap_chrome {
 	struct snap_json_writer *json;
 	struct snap_profile profile;
 	struct snap_timeline timeline;
+	struct snap_wait_marks marks;
 };
 
 /*
@@ -46,6 +48,9 @@ static inline void snap_chrome_begin(struct snap_chrome *chrome, const char *kin
 struct stacksnap_error *snap_chrome_put_states(struct snap_chrome *chrome, size_t process,
 					       const struct snap_track *tracks,
 					       size_t count) _must_check_;
+/* An instant whenever what the thread waits for, or who has that, is another one. NO_MEMORY. */
+struct stacksnap_error *snap_chrome_put_waits(struct snap_chrome *chrome,
+					      const struct snap_track *track) _must_check_;
 /* As a counter of the first process. */
 void snap_chrome_put_stops(struct snap_chrome *chrome);
 

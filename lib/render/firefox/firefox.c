@@ -40,6 +40,12 @@ static const char marker_schema[] =
 	"\"tooltipLabel\":\"{marker.name}\",\"chartLabel\":\"{marker.data.value}\","
 	"\"tableLabel\":\"{marker.data.value}\",\"fields\":["
 	"{\"key\":\"value\",\"label\":\"Value\",\"format\":\"string\"}]},\n"
+	"{\"name\":\"Wait\",\"display\":[\"marker-chart\",\"marker-table\"],"
+	"\"tooltipLabel\":\"{marker.data.object}\",\"chartLabel\":\"{marker.data.object}\","
+	"\"tableLabel\":\"{marker.data.object}\",\"fields\":["
+	"{\"key\":\"object\",\"label\":\"Waits for\",\"format\":\"string\"},"
+	"{\"key\":\"holder\",\"label\":\"Held in\",\"format\":\"string\"},"
+	"{\"key\":\"by\",\"label\":\"Held by\",\"format\":\"string\"}]},\n"
 	"{\"name\":\"Stop\",\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],"
 	"\"description\":\"For as long as some thread of the targets was stopped to be read.\","
 	"\"tooltipLabel\":\"stopped\",\"chartLabel\":\"stopped\",\"fields\":[]}]";
@@ -252,7 +258,7 @@ static struct stacksnap_error *render_profile(const struct snap_recording *recor
 	err = snap_firefox_tables_init(&tables, &profile);
 	if (err)
 		return err;
-	err = snap_firefox_threads_init(&threads, recording, &tables);
+	err = snap_firefox_threads_init(&threads, recording, options, &tables);
 	if (err)
 		return err;
 	return put_document(json, recording, &tables, &threads) ? NULL : snap_error_no_memory();

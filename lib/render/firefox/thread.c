@@ -48,12 +48,17 @@ static bool add_all_keys(struct snap_firefox_tables *tables, const struct snap_r
 
 struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
 						  const struct snap_recording *recording,
+						  const struct snap_options *options,
 						  struct snap_firefox_tables *tables)
 {
+	struct stacksnap_error *err;
 	uint64_t samples = 0;
 	bool ok = true;
 
 	*threads = (struct snap_firefox_threads){ .recording = recording, .tables = tables };
+	err = snap_wait_marks_init(&threads->waits, recording, options);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < SNAP_STATE_COUNT; i++) {
 		const char *word = snap_state_word(i);
 
@@ -61,7 +66,9 @@ struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *t
 		ok = ok && threads->state_names[i] != SIZE_MAX;
 	}
 	threads->stop_name = snap_pool_add(&tables->strings, "stop", 4);
-	ok = ok && threads->stop_name != SIZE_MAX && add_all_keys(tables, recording);
+	threads->wait_name = snap_pool_add(&tables->strings, "wait", 4);
+	ok = ok && threads->stop_name != SIZE_MAX && threads->wait_name != SIZE_MAX &&
+	     add_all_keys(tables, recording);
 	for (size_t i = 0; i < recording->track_count && ok; i++)
 		for (size_t k = 0; k < recording->tracks[i].run_count && ok; k++) {
 			const struct snap_run *run = &recording->tracks[i].runs[k];
@@ -75,6 +82,7 @@ struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *t
 
 void snap_firefox_threads_deinit(struct snap_firefox_threads *threads)
 {
+	snap_wait_marks_deinit(&threads->waits);
 	free(threads->samples);
 	free(threads->spans);
 	free(threads->labels);
@@ -330,6 +338,27 @@ static size_t stop_count(const struct snap_firefox_threads *threads, bool stops)
 	return count;
 }
 
+/* What the thread waited for, and who had it. */
+static void put_wait_data(struct snap_json_writer *json, const struct snap_wait_mark *mark)
+{
+	_cleanup_free_ char *by = NULL;
+
+	snap_json_line(json);
+	snap_json_begin(json, NULL, '{');
+	snap_json_clean(json, "type", "Wait");
+	snap_json_text(json, "object", mark->object);
+	if (mark->has_holder) {
+		snap_json_text_if(json, "holder", mark->holder.function);
+		if (asprintf(&by, "%d %s", mark->holder.tid,
+			     mark->holder_name ? mark->holder_name : "") < 0) {
+			by = NULL;
+			json->failed = true;
+		}
+		snap_json_text_if(json, "by", by);
+	}
+	snap_json_end(json, '}');
+}
+
 static void put_marker_data(const struct snap_firefox_threads *threads,
 			    struct snap_json_writer *json, size_t stops)
 {
@@ -354,6 +383,8 @@ static void put_marker_data(const struct snap_firefox_threads *threads,
 		snap_json_text(json, "value", threads->labels[i].label->value);
 		snap_json_end(json, '}');
 	}
+	for (size_t i = 0; i < threads->waits.count; i++)
+		put_wait_data(json, &threads->waits.items[i]);
 	for (size_t i = 0; i < stops; i++)
 		snap_json_raw(json, NULL, "{\"type\":\"Stop\"}");
 	snap_json_end(json, ']');
@@ -428,7 +459,8 @@ static void put_markers(const struct snap_firefox_threads *threads, struct snap_
 	snap_json_line(json);
 	snap_json_begin(json, "markers", '{');
 	snap_json_number(json, "length",
-			 (int64_t)(threads->span_count + threads->label_count + marked));
+			 (int64_t)(threads->span_count + threads->label_count +
+				   threads->waits.count + marked));
 	put_marker_data(threads, json, marked);
 	for (unsigned column = 0; column < SNAP_ARRAY_SIZE(keys); column++) {
 		snap_json_begin(json, keys[column], '[');
@@ -439,6 +471,14 @@ static void put_markers(const struct snap_firefox_threads *threads, struct snap_
 		for (size_t i = 0; i < threads->label_count; i++)
 			put_span_cell(threads, json, &threads->labels[i].run,
 				      threads->labels[i].name, SNAP_FIREFOX_OTHER, column);
+		for (size_t i = 0; i < threads->waits.count; i++) {
+			const struct snap_wait_mark *mark = &threads->waits.items[i];
+
+			put_span_cell(
+				threads, json,
+				&(struct snap_run){ .first = mark->first, .last = mark->last },
+				threads->wait_name, SNAP_FIREFOX_OTHER, column);
+		}
 		for (size_t i = 0; stops && i < recording->tick_count; i++)
 			if (recording->ticks[i].stopped_ns > 0)
 				put_stop_cell(threads, json, &recording->ticks[i], column);
@@ -520,7 +560,8 @@ bool snap_firefox_put_thread(struct snap_firefox_threads *threads, struct snap_j
 	const struct snap_track *track = &recording->tracks[number];
 	const struct snap_node *node = recording->processes[track->process].node;
 
-	if (!collect_samples(threads, track) || !collect_spans(threads, track))
+	if (!collect_samples(threads, track) || !collect_spans(threads, track) ||
+	    !snap_wait_marks_make(&threads->waits, track))
 		return false;
 	snap_json_begin(json, NULL, '{');
 	put_thread_name(json, track);

@@ -7,6 +7,7 @@
 #define SNAP_RENDER_FIREFOX_THREAD_H
 
 #include "render/firefox/tables.h"
+#include "render/wait/marks.h"
 
 struct snap_firefox_sample {
 	uint32_t stack; /* row plus 1; 0: the thread was not seen from here on */
@@ -34,6 +35,8 @@ struct snap_firefox_threads {
 	size_t span_count, span_capacity;
 	struct snap_firefox_label *labels;
 	size_t label_count, label_capacity;
+	struct snap_wait_marks waits;
+	size_t wait_name;
 	size_t *open; /* of them, those of the stretch before, in the order of its labels */
 	size_t open_count, open_capacity;
 	size_t *still; /* the same of the stretch at hand */
@@ -43,6 +46,7 @@ struct snap_firefox_threads {
 /* All that the threads need of the tables is put there. NO_MEMORY. */
 struct stacksnap_error *snap_firefox_threads_init(struct snap_firefox_threads *threads,
 						  const struct snap_recording *recording,
+						  const struct snap_options *options,
 						  struct snap_firefox_tables *tables) _must_check_;
 void snap_firefox_threads_deinit(struct snap_firefox_threads *threads);
 /* The thread's object. False without memory. */
