@@ -17,6 +17,8 @@ enum {
 	NAP_NS = 20000,
 	PLAN_PART = 4, /* of a period, for the plan of one process; and twice that for all */
 	FIRST_PLANS_NS = 250000000, /* the same in the first tick, which is long, or the only one */
+	BESIDE_PART = 8,            /* of a period, for what lies beside stacks, at … */
+	BESIDE_READ_NS = 3000,      /* … so much a piece of memory, or a link */
 	UNKNOWN_STACK = 65536,      /* what is copied where no mapping is known */
 	SCAN_BYTES = 1 << 16,       /* of a stack, for a signal frame */
 };
@@ -32,25 +34,62 @@ struct question {
 	bool beside, has_beside; /* what explains its wait is wanted, and there */
 };
 
-/* Recordings alone: a single look has a way of its own (copy_words.h). */
-bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
-			       const struct snap_sampler_process *process)
+/* In a tick: reads beside stacks that take a part of its period, about. */
+static int64_t beside_most(const struct snap_sampler *sampler)
 {
-	return sampler->options->explain != SNAP_EXPLAIN_NO && !sampler->options->no_stop &&
-	       !sampler->options->never_stop && !process->words_held;
+	int64_t period = 1000000000 / (sampler->options->hz ? sampler->options->hz : 1);
+
+	/* The first one is long. */
+	if (sampler->ticks == 1)
+		return INT64_MAX;
+	return period / BESIDE_PART / BESIDE_READ_NS;
 }
 
-bool snap_sampler_keep_beside(struct snap_sampler *sampler, const struct snap_beside *beside)
+void snap_sampler_begin_beside(struct snap_sampler *sampler)
+{
+	snap_reader_set_beside_most(sampler->reader, beside_most(sampler));
+}
+
+/* How many of these there are in a tick is bounded otherwise. */
+static bool is_new(const struct snap_sampler *sampler, const struct snap_sampler_thread *thread)
+{
+	return snap_sampler_thread_state(sampler, thread) == SNAP_SAMPLER_THREAD_NEW;
+}
+
+/*
+ * Recordings alone: a single look has a way of its own (copy_words.h). One process takes half of
+ * what there may be, and perhaps what it takes for a list more.
+ */
+bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
+			       const struct snap_sampler_thread *thread)
+{
+	const struct snap_sampler_process *process = thread->process;
+
+	if (sampler->options->explain == SNAP_EXPLAIN_NO || sampler->options->no_stop ||
+	    sampler->options->never_stop || process->words_held)
+		return false;
+	return is_new(sampler, thread) || process->beside_tick != sampler->ticks ||
+	       process->beside_reads <= beside_most(sampler) / 2;
+}
+
+bool snap_sampler_keep_beside(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			      const struct snap_beside *beside)
 {
 	struct snap_kept_beside *kept = sampler->beside;
 
-	if (!kept && beside)
+	if (!beside || beside->is_left_out)
+		return false;
+	if (!kept)
 		kept = sampler->beside = calloc(1, sizeof(*kept));
-	if (!kept || !beside)
+	if (!kept)
 		return false;
 	snap_beside_keep(beside, kept->room, &kept->beside);
 	kept->image.pieces = kept->beside.pieces;
 	kept->image.piece_count = kept->beside.piece_count;
+	if (process->beside_tick != sampler->ticks)
+		process->beside_reads = 0;
+	process->beside_tick = sampler->ticks;
+	process->beside_reads += beside->reads;
 	return true;
 }
 
@@ -69,7 +108,8 @@ static void keep_beside(struct question *question, const struct snap_beside *bes
 	if (!question->beside)
 		return;
 	question->beside = false;
-	question->has_beside = snap_sampler_keep_beside(question->sampler, beside);
+	question->has_beside =
+		snap_sampler_keep_beside(question->sampler, question->thread->process, beside);
 }
 
 static int locate_alone(struct question *question, struct snap_syscall_line *ret)
@@ -80,8 +120,8 @@ static int locate_alone(struct question *question, struct snap_syscall_line *ret
 		.target = question->target,
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = question->beside &&
-			  snap_sampler_wants_beside(question->sampler, thread->process),
+		.beside = question->beside && snap_sampler_wants_beside(question->sampler, thread),
+		.always = is_new(question->sampler, thread),
 	};
 
 	return snap_reader_locate(reader, &asked, question->sampler->options->max_stack, ret);
@@ -212,7 +252,7 @@ static enum snap_copy_result copy_once(struct snap_sampler *sampler, struct ques
 
 	question->listed = thread->listed;
 	thread->listed = 0;
-	question->beside = snap_sampler_wants_beside(sampler, thread->process);
+	question->beside = snap_sampler_wants_beside(sampler, thread);
 	question->has_beside = false;
 	if (question->listed)
 		blocked->counters = sampler->counters[question->listed - 1];
@@ -417,7 +457,8 @@ static bool prepare_question(struct snap_sampler *sampler, struct snap_sampler_t
 		.target = snap_sampler_reader_target(sampler, thread->process, thread),
 		.start = thread->stack_start,
 		.end = thread->stack_end,
-		.beside = snap_sampler_wants_beside(sampler, thread->process),
+		.beside = snap_sampler_wants_beside(sampler, thread),
+		.always = is_new(sampler, thread),
 	};
 	return true;
 }

@@ -66,6 +66,8 @@ struct snap_sampler_process {
 	const struct snap_memory_plan *plan; /* `shown` had this one at the last tick */
 	int64_t plan_ns; /* that it took in the tick `plan_tick`, without a stop */
 	uint64_t plan_tick;
+	int64_t beside_reads; /* that explained waits, in the tick `beside_tick` */
+	uint64_t beside_tick;
 	struct snap_arena arena;
 	struct snap_sampler_space *space; /* NULL: its mappings are not known */
 	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
@@ -145,7 +147,7 @@ struct snap_sampler_thread {
 	 * stack's bytes, with those that a plan copied. A thread that is found with both again is not shown again.
 	 */
 	uint64_t registers_hash, stack_hash;
-	uint64_t beside_hash; /* the same of what explained its wait; 0: nothing did */
+	uint64_t beside_hash; /* the same of what explained its wait; 0: that was not read */
 	bool needs_stop;      /* with these registers a partial copy does not suffice */
 	bool lacks_plan;      /* there was no time for its process's plan */
 	uint64_t fs_base;     /* as it was at its last stop; 0: unknown */
@@ -273,7 +275,7 @@ struct snap_sampler {
 	void *image_room;
 	struct snap_copied_words *words; /* of the copy at hand; NULL: nobody asks for them */
 	struct snap_kept_beside *beside; /* the same in recordings */
-	uint64_t beside_hash;            /* of the copy at hand; 0: it has nothing */
+	uint64_t beside_hash;            /* of the copy at hand; 0: it was not read */
 	int64_t plan_ns;                 /* that plans took in this tick, without a stop */
 	uint64_t looks;
 	int64_t now_ns;   /* when this look began */
@@ -464,11 +466,14 @@ bool snap_sampler_add_interrupted_stack(struct snap_sampler *sampler,
 					const struct snap_sampler_thread *thread,
 					const struct snap_blocked_copy *blocked,
 					struct snap_thread *copy);
-/* Whether what explains waits is read of the threads of a process. */
+/* Whether what explains its wait is read. */
 bool snap_sampler_wants_beside(const struct snap_sampler *sampler,
-			       const struct snap_sampler_process *process);
+			       const struct snap_sampler_thread *thread);
+/* A tick begins, with time for that. */
+void snap_sampler_begin_beside(struct snap_sampler *sampler);
 /* Keeps what explains the wait of the copy at hand; false: there is nothing. */
-bool snap_sampler_keep_beside(struct snap_sampler *sampler, const struct snap_beside *beside);
+bool snap_sampler_keep_beside(struct snap_sampler *sampler, struct snap_sampler_process *process,
+			      const struct snap_beside *beside);
 /* The sink sees it from now on, and not any more. */
 void snap_sampler_show_beside(const struct snap_sampler *sampler,
 			      struct snap_sampler_thread *thread);

@@ -267,6 +267,12 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 	return NULL;
 }
 
+/* What was not read this time is as it was, as far as anybody knows. */
+static bool is_same_beside(const struct snap_sampler_thread *thread, uint64_t hash)
+{
+	return hash == 0 || hash == thread->beside_hash;
+}
+
 /* It was blocked, and its copy is believed. */
 static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 					    struct snap_sampler_thread *thread,
@@ -297,7 +303,7 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	snap_sampler_thread_describe(thread, copy);
 	seen->sight = SNAP_SIGHT_BLOCKED;
 	if (stack_hash && thread->stack_hash == stack_hash && has_same_registers &&
-	    thread->beside_hash == beside_hash && before == thread->letter)
+	    is_same_beside(thread, beside_hash) && before == thread->letter)
 		seen->sight = SNAP_SIGHT_SAME;
 	else if (thread->needs_stop && has_same_registers)
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;

@@ -54,7 +54,8 @@ struct snap_reader_question {
 	struct snap_reader_target target;
 	/* If it is on this stack, bytes of it from below sp on. */
 	uint64_t start, end;
-	bool beside; /* what explains its wait (sample/reader/beside.h) */
+	bool beside; /* what explains its wait (sample/reader/beside.h) … */
+	bool always; /* … however much was read for others */
 };
 
 /*
@@ -83,6 +84,11 @@ bool snap_reader_has_read(const struct snap_reader *reader, size_t index, uint64
 ssize_t snap_reader_read(struct snap_reader *reader, const struct snap_reader_target *target,
 			 uint64_t address, uint8_t *bytes, size_t size);
 
+/*
+ * How many reads beside stacks there may be until this is called again, pieces of memory and links:
+ * whoever comes when they are used up is left out.
+ */
+void snap_reader_set_beside_most(struct snap_reader *reader, int64_t most);
 /* What was read beside the stack of number `index`, or with snap_reader_locate(); NULL: nothing. */
 const struct snap_beside *snap_reader_beside_of(const struct snap_reader *reader, size_t index);
 const struct snap_beside *snap_reader_beside(const struct snap_reader *reader);

@@ -501,6 +501,7 @@ struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 	sampler->request_count = 0;
 	sampler->plan_ns = 0;
 	sampler->ticks++;
+	snap_sampler_begin_beside(sampler);
 	err = run_tick(sampler);
 	if (err)
 		return err;

@@ -109,7 +109,7 @@ static struct stacksnap_error *take_stopped_copy(struct snap_sampler *sampler,
 		thread->stack_hash = 0;
 	sampler->tick.alone++;
 	thread->shown.stopped_ns = pick->stopped_ns;
-	if (snap_sampler_keep_beside(sampler, beside))
+	if (snap_sampler_keep_beside(sampler, thread->process, beside))
 		snap_sampler_show_beside(sampler, thread);
 	err = snap_sampler_show(sampler, thread, &pick->copy, &verdict, &stale);
 	snap_sampler_drop_beside(thread);
@@ -275,7 +275,7 @@ static void read_beside(struct snap_sampler *sampler, size_t count, struct besid
 		struct snap_reader_caller *caller = &callers[called];
 
 		if (snap_sampler_thread_gone(sampler, thread) ||
-		    !snap_sampler_wants_beside(sampler, thread->process) ||
+		    !snap_sampler_wants_beside(sampler, thread) ||
 		    !stands_in_call(thread, &sampler->picks[i], &caller->call))
 			continue;
 		caller->target = snap_sampler_reader_target(sampler, thread->process, thread);

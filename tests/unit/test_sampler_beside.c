@@ -14,7 +14,7 @@
 #include <sys/select.h>
 #include <sys/syscall.h>
 
-enum { PAGE = 4096, LINK = 64, MOST_SEEN = 64, MOST_DESCRIPTORS = 8, LINKED_FD = 77 };
+enum { PAGE = 4096, LINK = 64, MOST_SEEN = 256, MANY = 150, MOST_DESCRIPTORS = 8, LINKED_FD = 77 };
 
 /* What was shown of a thread the last time. */
 struct seen {
@@ -455,6 +455,66 @@ static void test_another_link_is_shown(void **state)
 	drop_place();
 }
 
+/* Many that wait at one descriptor; a command leads it to the other pipe and wakes them all. */
+static void many_move(int commands, int answers)
+{
+	static const uint8_t bytes[MANY];
+
+	stay_on_one_processor();
+	if (pipe(place->fds) || pipe(place->fds + 2) || dup2(place->fds[0], LINKED_FD) < 0)
+		_exit(4);
+	for (int i = 0; i < MANY; i++)
+		start_thread(wait_in_read, NULL);
+	while (in_position < MANY)
+		sched_yield();
+	answer(answers, getpid());
+	while (command(commands)) {
+		if (dup2(place->fds[2], LINKED_FD) < 0 || write(place->fds[1], bytes, MANY) != MANY)
+			_exit(6);
+		answer(answers, 1);
+	}
+}
+
+static unsigned count_samples(pid_t but)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < seen_count; i++)
+		if (all_seen[i].tid != but)
+			count += all_seen[i].samples;
+	return count;
+}
+
+/* At 1,000 Hz there is time for some 40 links a tick; all others stay as they were. */
+static void test_not_more_than_there_is_time_for(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	unsigned again;
+
+	make_place();
+	victim_start(&victim, many_move);
+	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
+	start(bed, victim.pid, SNAP_EXPLAIN_SURE);
+	bed->options.hz = 1000;
+	settle(bed);
+	/* Of who is new all is read. */
+	assert_int_equal(count_samples(victim.pid), MANY);
+	for (size_t i = 0; i < seen_count; i++)
+		assert_int_equal(all_seen[i].descriptor_count, 1);
+	tell(&victim);
+	wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
+	bed_tick(bed);
+	settle(bed);
+	again = count_samples(victim.pid) - MANY;
+	assert_true(again > 0 && again <= 41);
+	victim_end(&victim);
+	bed_end(bed);
+	drop_place();
+}
+
 static void *turn(void *unused)
 {
 	begin("turns");
@@ -583,9 +643,13 @@ static void test_words_between_ticks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bed_test(test_what_calls_name),       bed_test(test_the_other_guard),
-		bed_test(test_after_a_stop),          bed_test(test_nobody_asks),
-		bed_test(test_another_link_is_shown), bed_test(test_another_owner_is_not_shown),
+		bed_test(test_what_calls_name),
+		bed_test(test_the_other_guard),
+		bed_test(test_after_a_stop),
+		bed_test(test_nobody_asks),
+		bed_test(test_another_link_is_shown),
+		bed_test(test_another_owner_is_not_shown),
+		bed_test(test_not_more_than_there_is_time_for),
 		bed_test(test_words_between_ticks),
 	};
 

@@ -61,6 +61,7 @@ struct snap_reading_area {
 	/* what lies beside stacks: where it goes, and whether it is being read */
 	struct snap_region beside_room;
 	uint32_t at_beside;
+	int64_t beside_left; /* reads */
 	/* the same of threads whose calls are known */
 	uint32_t caller_count;
 	struct snap_reader_caller callers[SNAP_READER_MOST];

@@ -347,6 +347,7 @@ int snap_beside_read(const struct snap_beside_source *source, enum snap_arch arc
 	find_numbers(&reading);
 	if (reading.row->call == SNAP_CALL_OPEN || reading.row->call == SNAP_CALL_STAT)
 		cut_path(&reading);
+	ret->reads = (uint32_t)(reading.piece_count + reading.number_count);
 	keep_pieces(&reading, ret);
 	read_links(&reading, ret);
 	return 0;
@@ -358,7 +359,7 @@ void snap_beside_keep(const struct snap_beside *from, void *room, struct snap_be
 {
 	struct snap_region region = { room, (uint8_t *)room + SNAP_BESIDE_ROOM };
 
-	*ret = (struct snap_beside){ .is_futex = from->is_futex };
+	*ret = (struct snap_beside){ .is_futex = from->is_futex, .reads = from->reads };
 	if (from->piece_count)
 		ret->pieces =
 			snap_region_new_array(&region, from->piece_count, struct snap_memory_piece);

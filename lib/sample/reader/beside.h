@@ -38,7 +38,9 @@ struct snap_beside {
 	/* By number: with links, kinds and inodes alone. A link that there is no room for is NULL. */
 	struct snap_descriptor *descriptors;
 	size_t descriptor_count;
-	bool is_futex; /* or may be: its memory changes with who has it */
+	bool is_futex;    /* or may be: its memory changes with who has it */
+	bool is_left_out; /* nothing was read: there had been enough */
+	uint32_t reads;   /* that it took */
 };
 
 /* Whether a call may have anything: it is one that waits. */

@@ -31,7 +31,8 @@ struct snap_reader {
 	struct snap_reading_area *listed;   /* has the answers to the last list; NULL: none */
 	/* has what lay beside threads whose calls were known; NULL: none */
 	struct snap_reading_area *called;
-	bool late_beside; /* the last call was late, and was at what lies beside a stack */
+	int64_t beside_left; /* reads */
+	bool late_beside;    /* the last call was late, and was at what lies beside a stack */
 };
 
 struct stacksnap_error *snap_reader_new(const struct snap_procfs *procfs, size_t most,
@@ -89,6 +90,7 @@ static struct snap_reading_area *begin_call(struct snap_reader *reader,
 	if (!area)
 		return NULL;
 	area->root_fd = reader->root_fd;
+	area->beside_left = reader->beside_left;
 	area->target = *target;
 	area->location = (struct snap_reading_location){ .question.target = *target };
 	return area;
@@ -104,8 +106,10 @@ static int call_worker(struct snap_reader *reader, struct snap_reading_area *are
 		work.signs = &area->list_sign_ns;
 		work.until_ns = snap_clock_ns(CLOCK_MONOTONIC) + LIST_PATIENCE * work.patience_ns;
 	}
-	if (area && snap_workers_call(&reader->pool, &work))
+	if (area && snap_workers_call(&reader->pool, &work)) {
+		reader->beside_left = area->beside_left;
 		return area->status;
+	}
 	reader->late_beside = area && __atomic_load_n(&area->at_beside, __ATOMIC_ACQUIRE);
 	reader->listed = reader->called = NULL;
 	return -ETIMEDOUT;
@@ -157,6 +161,11 @@ int snap_reader_locate(struct snap_reader *reader, const struct snap_reader_ques
 	*ret = area->location.line;
 	reader->answered = area;
 	return 0;
+}
+
+void snap_reader_set_beside_most(struct snap_reader *reader, int64_t most)
+{
+	reader->beside_left = most;
 }
 
 const struct snap_beside *snap_reader_beside(const struct snap_reader *reader)

@@ -164,18 +164,23 @@ static ssize_t read_link(void *context, int32_t number, char *text, size_t size)
 
 /* Each has its share of the room, however much those before it took. */
 static int locate_beside(struct snap_reading_area *area, const struct snap_thread_call *call,
-			 struct snap_beside *ret)
+			 bool always, struct snap_beside *ret)
 {
 	const struct snap_beside_source source = { read_beside, read_link, area };
 	struct snap_region *all = &area->beside_room, room = *all;
 	int error;
 
+	if (area->beside_left <= 0 && !always) {
+		*ret = (struct snap_beside){ .is_left_out = true };
+		return 0;
+	}
 	if (snap_region_room(&room) > SNAP_BESIDE_ROOM)
 		room.end = room.next + SNAP_BESIDE_ROOM;
 	__atomic_store_n(&area->at_beside, 1, __ATOMIC_RELEASE);
 	error = snap_beside_read(&source, OWN_ARCH, call, &room, ret);
 	__atomic_store_n(&area->at_beside, 0, __ATOMIC_RELEASE);
 	all->next = room.next;
+	area->beside_left -= ret->reads;
 	return error;
 }
 
@@ -186,7 +191,7 @@ static void locate_call(struct snap_reading_area *area, struct snap_reading_loca
 	/* A 32-bit thread has its stack there, and its calls have other numbers. */
 	if (location->line.running || location->line.sp <= UINT32_MAX)
 		return;
-	if (locate_beside(area, &call, &location->beside) == -ESTALE)
+	if (locate_beside(area, &call, location->question.always, &location->beside) == -ESTALE)
 		location->status = -ESTALE;
 }
 
@@ -252,7 +257,7 @@ void snap_reading_callers(void *memory, uint32_t item _unused_)
 	for (uint32_t i = 0; i < area->caller_count; i++) {
 		begin_item(area, i);
 		area->target = area->callers[i].target;
-		locate_beside(area, &area->callers[i].call, &area->called[i]);
+		locate_beside(area, &area->callers[i].call, false, &area->called[i]);
 	}
 	area->status = 0;
 }
