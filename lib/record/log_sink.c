@@ -20,6 +20,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 	sink->looks =
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
 	snap_hold_watch_init(&sink->holders, log);
+	snap_socket_looks_init(&sink->sockets, log);
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -35,6 +36,7 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 	}
 	snap_plans_deinit(&sink->plans);
 	snap_hold_watch_deinit(&sink->holders);
+	snap_socket_looks_deinit(&sink->sockets);
 	snap_error_destroy(sink->failure);
 	free(sink->threads);
 }
@@ -203,6 +205,7 @@ static struct stacksnap_error *on_program(void *context, struct snap_sampled_pro
 			return snap_error_no_memory();
 	}
 	entry->held = (struct snap_hold_source){ .process = process };
+	entry->sockets = (struct snap_socket_owner){ 0 };
 	err = snap_tasks_end(sink->log, &entry->tasks);
 	if (err)
 		return err;
@@ -455,8 +458,9 @@ static struct stacksnap_error *find_object(struct snap_log_sink *sink,
 					   struct snap_log_change *change,
 					   const struct snap_memory_image **words_ret)
 {
-	const struct snap_log_sink_process *process = thread->process->user;
+	struct snap_log_sink_process *process = thread->process->user;
 	struct snap_taken_object *taken = &sink->taken;
+	struct stacksnap_error *err;
 
 	*words_ret = NULL;
 	if (sink->options->explain == SNAP_EXPLAIN_NO || change->stack == SNAP_LOG_GONE ||
@@ -465,7 +469,11 @@ static struct stacksnap_error *find_object(struct snap_log_sink *sink,
 		return NULL;
 	if (taken->words.piece_count)
 		*words_ret = &taken->words;
-	return snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
+	err = snap_socket_looks_note(&sink->sockets, &process->sockets, thread->process,
+				     process->space, taken->descriptors,
+				     taken->object.descriptor_count);
+	return err ? err
+		   : snap_log_find_object(sink->log, &taken->object, *words_ret, &change->object);
 }
 
 static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
@@ -510,6 +518,11 @@ struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
 	return sink->options->explain == SNAP_EXPLAIN_NO
 		       ? NULL
 		       : snap_hold_watch_read(&sink->holders, sampler);
+}
+
+struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink, bool is_last)
+{
+	return snap_socket_looks_work(&sink->sockets, is_last);
 }
 
 /* ---- tasks ---- */

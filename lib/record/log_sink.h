@@ -14,6 +14,7 @@
 #include "record/tasks.h"
 #include "record/wait/holders.h"
 #include "record/wait/object.h"
+#include "record/wait/sockets.h"
 #include "sample/sampler.h"
 
 enum { SNAP_LOG_SINK_WARNINGS = 64 }; /* about single processes, at most */
@@ -28,6 +29,7 @@ struct snap_log_sink_process {
 	struct snap_planned planned;
 	struct snap_task_list tasks;
 	struct snap_hold_source held; /* what its threads wait for */
+	struct snap_socket_owner sockets;
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -47,6 +49,7 @@ struct snap_log_sink {
 	struct snap_plans plans;
 	struct snap_task_looks looks;
 	struct snap_hold_watch holders;
+	struct snap_socket_looks sockets;
 	struct snap_taken_object taken; /* of the sample at hand */
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;
@@ -79,6 +82,10 @@ struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 /* Within a tick, behind the sampler's: who has what threads wait for, without having run. */
 struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
 						 struct snap_sampler *sampler) _must_check_;
+
+/* Outside of ticks: what is known of sockets; `is_last`: a moment is waited for it. */
+struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink,
+						      bool is_last) _must_check_;
 
 /* The log has been renumbered. */
 void snap_log_sink_renumber(struct snap_log_sink *sink);

@@ -514,6 +514,8 @@ record(struct snap_recorder *recorder,
 		if (!err)
 			err = make_plans(recorder);
 		if (!err)
+			err = snap_log_sink_look_at_sockets(&recorder->log_sink, false);
+		if (!err)
 			err = keep_house(recorder);
 		if (err)
 			return err;
@@ -580,5 +582,7 @@ struct stacksnap_error *snap_recorder_run(struct snap_recorder *recorder,
 	if (err)
 		recorder->log->end = SNAP_END_FAILED;
 	end_run(recorder);
+	if (!err)
+		err = snap_log_sink_look_at_sockets(&recorder->log_sink, true);
 	return err ? err : flush_file(recorder);
 }

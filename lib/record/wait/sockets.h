@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is known of the sockets that sampled threads wait with: addresses, states, names.
+ *
+ * The kernel tells that of all sockets of a network namespace at once, which may take long. So a
+ * child asks it beside the ticks: after the first one, and when a thread waited with another socket,
+ * at most once a second and in a hundredth of the time. Knows nothing of who waits.
+ */
+#ifndef SNAP_RECORD_WAIT_SOCKETS_H
+#define SNAP_RECORD_WAIT_SOCKETS_H
+
+#include "base/table.h"
+#include "sample/sampler.h"
+#include "store/log/log.h"
+
+/* The network of a process; a part of the sink's entry. All zero: it was not asked for yet. */
+struct snap_socket_owner {
+	uint64_t network; /* inode of its namespace; 0 unknown */
+	bool is_asked;
+};
+
+struct snap_wanted_socket;
+struct snap_socket_look;
+
+struct snap_socket_looks {
+	struct snap_log *log;
+	struct snap_wanted_socket *wanted;
+	size_t count, capacity;
+	struct snap_hash_table by_inode;
+	size_t asked;                  /* how many of them the last look was for */
+	struct snap_socket_look *look; /* that is under way; NULL: none */
+	int64_t next_ns;               /* CLOCK_MONOTONIC: no other one before */
+	bool failed;                   /* there can be none */
+};
+
+void snap_socket_looks_init(struct snap_socket_looks *looks, struct snap_log *log);
+void snap_socket_looks_deinit(struct snap_socket_looks *looks);
+
+/* A thread of a process, whose space has that number in the log, waits with these descriptors. */
+struct stacksnap_error *
+snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner *owner,
+		       const struct snap_sampled_process *process, uint32_t space,
+		       const struct snap_descriptor *descriptors, size_t count) _must_check_;
+
+/*
+ * Takes what a look has found, and begins one that is due. At the end (`is_last`) waits a moment for
+ * both.
+ */
+struct stacksnap_error *snap_socket_looks_work(struct snap_socket_looks *looks,
+					       bool is_last) _must_check_;
+
+#endif
