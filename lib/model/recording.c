@@ -358,6 +358,9 @@ struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *s
 	if (!recording || !visit_all(&filler, snapshot, count_node) ||
 	    !allocate_recording(&filler) || !visit_all(&filler, snapshot, add_node))
 		return snap_error_no_memory();
+	if (!snap_recording_set_waits(recording))
+		return snap_error_no_memory();
+	recording->explains = snapshot->waits.asked;
 	recording->host = snapshot->host;
 	recording->time_ns = snapshot->time_ns;
 	recording->duration_ns = snapshot->duration_ns;

@@ -208,6 +208,12 @@ static inline int64_t snap_recording_weight(const struct snap_recording *recordi
 struct stacksnap_error *snap_recording_of_snapshot(const struct snap_snapshot *snapshot,
 						   struct snap_recording **ret) _must_check_;
 
+/*
+ * For that: what its tracks wait for, as waits of the recording with one hold each. False without
+ * memory.
+ */
+bool snap_recording_set_waits(struct snap_recording *recording);
+
 /* The tid of a task that is number `number` of a recording's. */
 enum { SNAP_TASK_FIRST_TID = 1 << 30 }; /* kernels count to a hundredth of that */
 

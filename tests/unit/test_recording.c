@@ -35,6 +35,77 @@ static void test_a_snapshot_is_a_recording_of_one_tick(void **state _unused_)
 	assert_int_equal(threads, 0);
 }
 
+/* Equal waits of a process are one, and who has what they are for is a hold. */
+static void test_waits_of_a_snapshot(void **state _unused_)
+{
+	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = NULL;
+	struct snap_wait mutex = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_CERTAIN);
+	struct snap_wait orphan = mutex, far, nap = snap_wait_init(SNAP_WAIT_SLEEP, 3);
+	struct snap_member members[] = {
+		{ .tid = 105, .name = "e", .wait = &nap },
+		{ .tid = 104, .name = "d" },
+		{ .tid = 103, .name = "c", .wait = &mutex },
+		{ .tid = 102, .name = "b", .wait = &orphan },
+		{ .tid = 101, .name = "a", .wait = &mutex },
+	};
+	struct snap_member others[] = { { .tid = 201, .name = "f", .wait = &far },
+					{ .tid = 202, .name = "g", .wait = &mutex } };
+	struct snap_stack stacks[] = {
+		{ .count = 5, .threads = members, .thread_count = SNAP_ARRAY_SIZE(members) },
+		{ .count = 2, .threads = others, .thread_count = SNAP_ARRAY_SIZE(others) },
+	};
+	struct snap_node nodes[] = { { .pid = 200, .stacks = &stacks[1], .stack_count = 1 },
+				     { .pid = 100, .stacks = &stacks[0], .stack_count = 1 } };
+	struct snap_node *roots[] = { &nodes[0], &nodes[1] };
+	struct snap_snapshot snapshot = { .processes = roots,
+					  .root_count = 2,
+					  .waits.asked = true };
+
+	mutex.address = 0x200;
+	mutex.has_owner = true;
+	mutex.owner = (struct snap_wait_party){ .pid = 100, .tid = 104 };
+	mutex.owner_lack = SNAP_OWNER_KNOWN;
+	far = mutex;
+	far.address = 0x100;
+	far.owner.outside = true;
+	far.owner.pid = 300;
+	far.owner.tid = 301;
+	orphan.address = 0x100;
+	orphan.owner_lack = SNAP_OWNER_EXITED;
+	orphan.owner.tid = 99;
+	nap.owner_lack = SNAP_OWNER_NOT_KEPT;
+	assert_null(snap_recording_of_snapshot(&snapshot, &recording));
+	assert_true(recording->explains);
+	/* By process, kind and object. */
+	assert_int_equal(recording->wait_count, 5);
+	assert_int_equal(recording->waits[0].process, 0);
+	assert_int_equal(recording->waits[0].wait->address, 0x100);
+	assert_int_equal(recording->waits[0].holds[0].track, SIZE_MAX);
+	assert_int_equal(recording->waits[0].holds[0].tid, 301);
+	/* Its owner is of another process. */
+	assert_int_equal(recording->waits[1].process, 0);
+	assert_int_equal(recording->waits[1].hold_count, 1);
+	assert_int_equal(recording->waits[1].holds[0].lack, SNAP_OWNER_KNOWN);
+	assert_int_equal(recording->tracks[recording->waits[1].holds[0].track].tid, 104);
+	assert_false(recording->waits[1].wait->has_owner);
+	assert_int_equal(recording->waits[1].wait->owner.tid, 0);
+	assert_int_equal(recording->waits[2].holds[0].lack, SNAP_OWNER_EXITED);
+	assert_int_equal(recording->waits[2].holds[0].tid, 99);
+	assert_int_equal(recording->waits[2].holds[0].track, SIZE_MAX);
+	assert_int_equal(recording->waits[3].wait->address, 0x200);
+	assert_int_equal(recording->waits[4].wait->kind, SNAP_WAIT_SLEEP);
+	assert_int_equal(recording->waits[4].hold_count, 0);
+	assert_int_equal(recording->waits[4].wait->owner_lack, SNAP_OWNER_NOT_KEPT);
+	/* 201, 202, then 101 … 105 */
+	assert_int_equal(recording->tracks[0].runs[0].wait, 1);
+	assert_int_equal(recording->tracks[1].runs[0].wait, 2);
+	assert_int_equal(recording->tracks[2].runs[0].wait, 4);
+	assert_int_equal(recording->tracks[3].runs[0].wait, 3);
+	assert_int_equal(recording->tracks[4].runs[0].wait, 4);
+	assert_int_equal(recording->tracks[5].runs[0].wait, 0);
+	assert_int_equal(recording->tracks[6].runs[0].wait, 5);
+}
+
 static void test_a_tick_ends_at_the_next_unless_ticks_were_missed(void **state _unused_)
 {
 	_cleanup_(snap_recording_destroyp) struct snap_recording *recording = recorded_service();
@@ -108,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_snapshot_is_a_recording_of_one_tick),
+		cmocka_unit_test(test_waits_of_a_snapshot),
 		cmocka_unit_test(test_a_tick_ends_at_the_next_unless_ticks_were_missed),
 		cmocka_unit_test(test_stacks_are_listed_from_the_root_with_inlined_functions),
 		cmocka_unit_test(test_names_are_escaped),

@@ -7,8 +7,6 @@
 #include "base/bsearch.h"
 #include "base/buffer.h"
 
-#include <string.h>
-
 static uint64_t hash_pair(uint32_t stack, uint32_t object)
 {
 	return snap_hash_mix((uint64_t)stack << 32 | object);
@@ -121,22 +119,12 @@ struct numbered {
 	const struct snap_wait *wait;
 };
 
-static int compare_texts(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) : snap_compare(a != NULL, b != NULL);
-}
-
 static int by_object(const void *left, const void *right)
 {
-	const struct numbered *x = left, *y = right;
-	const struct snap_wait *a = x->wait, *b = y->wait;
+	const struct numbered *a = left, *b = right;
 
-	return snap_compare(x->process, y->process)          ?: snap_compare(a->kind, b->kind) ?:
-	       snap_compare(a->address, b->address)          ?: compare_texts(a->path, b->path) ?:
-	       compare_texts(a->local, b->local)             ?: compare_texts(a->remote, b->remote) ?:
-	       snap_compare(a->fd, b->fd)                    ?: snap_compare(a->id, b->id) ?:
-	       snap_compare(a->child, b->child)              ?: compare_texts(a->call, b->call) ?:
-	       snap_compare(a->mode, b->mode)                ?: snap_compare(x->index, y->index);
+	return snap_compare(a->process, b->process) ?: snap_wait_compare(a->wait, b->wait) ?:
+	       snap_compare(a->index, b->index);
 }
 
 static void renumber_runs(struct snap_recording *recording, const uint32_t *numbers)

@@ -2,6 +2,7 @@
 /* Which waits one line tells, and the times in it: see wait.h. */
 #include "model/wait/wait.h"
 
+#include "base/bsearch.h"
 #include "base/table.h"
 #include "base/text.h"
 
@@ -74,6 +75,20 @@ bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b)
 {
 	return a == b || (same_object(a, b) && same_owners(a, b) && same_numbers(a, b) &&
 			  same_watched(a, b) && same_sockets(a, b));
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) : snap_compare(a != NULL, b != NULL);
+}
+
+int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b)
+{
+	return snap_compare(a->kind, b->kind)       ?: snap_compare(a->address, b->address) ?:
+	       compare_texts(a->path, b->path)      ?: compare_texts(a->local, b->local) ?:
+	       compare_texts(a->remote, b->remote)  ?: snap_compare(a->fd, b->fd) ?:
+	       snap_compare(a->id, b->id)           ?: snap_compare(a->child, b->child) ?:
+	       compare_texts(a->call, b->call)      ?: snap_compare(a->mode, b->mode);
 }
 
 uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)

@@ -278,6 +278,9 @@ bool snap_wait_copy(struct snap_interner *strings, const struct snap_wait *from,
  */
 bool snap_wait_same(const struct snap_wait *a, const struct snap_wait *b);
 
+/* An order of objects, by kind and then by what names them; 0 for more than the same ones. */
+int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b);
+
 /*
  * A hash of what it is for and who has that, for groups of threads that wait for the same thing;
  * of NULL, too. The same in each run where the object has a name.
