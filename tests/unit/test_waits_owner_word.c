@@ -104,8 +104,8 @@ static void test_mutexes(void **state _unused_)
 		/* Words that cannot be read: where it would stand. */
 		{ lock, WAIT, 2, 0, { 0 }, 8, TID, SNAP_WAIT_MUTEX },
 		{ lock, LOCK_PI, 0, 0, { 0 }, 0, MASKED, SNAP_WAIT_MUTEX },
-		/* By data alone; and the mutex that a condition takes back. */
-		{ "app:mine", WAIT, 2, 0, { 2, 1, OWNER, 1, 0 }, 8, TID, SNAP_WAIT_MUTEX },
+		/* By data alone, below a function without a name; and the mutex that a condition takes back. */
+		{ "libc.so.6", WAIT, 2, 0, { 2, 1, OWNER, 1, 0 }, 8, TID, SNAP_WAIT_MUTEX },
 		{ GNU("pthread_cond_wait"),
 		  SHARED_WAIT,
 		  2,

@@ -46,6 +46,7 @@ struct snap_futex_names {
 	bool by_callee;       /* the name is that of a call, as a frame had none */
 	bool is_scanned;      /* a frame above was found by a scan: it may be an old one */
 	bool is_private_lock; /* of the C library itself: __lll_lock_wait_private */
+	bool is_foreign;      /* a program that has a C library makes the call by itself */
 	size_t first;         /* frames of the stack: the innermost one of user space … */
 	size_t outside;       /* … and the first one outside of the C library */
 };
@@ -74,6 +75,15 @@ struct snap_futex {
 	bool can_be_overtaken;      /* who came later may get it first: by priority, writers */
 	struct snap_futex_names names;
 };
+
+/*
+ * The C library calls futex(2) itself, and not by syscall(3). So where others do, the words are
+ * what these have made them, and may look like a lock of the C library's that somebody holds.
+ */
+static inline bool snap_futex_is_of_others(const struct snap_futex *futex)
+{
+	return futex->names.is_foreign || futex->names.name == SNAP_NAME_SYSCALL;
+}
 
 static inline bool snap_futex_read(const struct snap_futex *futex, uint64_t address, void *out,
 				   size_t size)

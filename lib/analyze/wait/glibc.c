@@ -512,6 +512,8 @@ struct stacksnap_error *snap_glibc_explain_data(struct snap_futex *futex)
 
 	if (futex->op == SNAP_FUTEX_WAIT_BITSET && find_joined(futex))
 		return explain_join(futex);
+	if (snap_futex_is_of_others(futex))
+		return NULL;
 	if (is_owned_mutex(futex))
 		err = explain_mutex(futex);
 	else if (is_owned_file(futex))

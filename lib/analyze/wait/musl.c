@@ -263,6 +263,8 @@ struct stacksnap_error *snap_musl_explain_data(struct snap_futex *futex)
 		return NULL;
 	if (find_joined(futex))
 		return explain_join(futex, SNAP_WAIT_IS_LIKELY);
+	if (snap_futex_is_of_others(futex))
+		return NULL;
 	if (is_condition(futex))
 		return explain_condition(futex, SNAP_WAIT_IS_LIKELY);
 	if (!read_mutex(futex, &mutex) || !is_waited_for(&mutex))

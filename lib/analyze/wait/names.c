@@ -287,6 +287,7 @@ static struct stacksnap_error *find_names(struct snap_futex *futex,
 		}
 	}
 	found->outside = i;
+	found->is_foreign = has_libc(futex->waiter) && i == found->first && i < stack->frame_count;
 	if (found->name == SNAP_NAME_ONCE && !is_once_value(futex->value))
 		found->name = SNAP_NAME_NONE;
 	if (found->name != SNAP_NAME_NONE || !has_blank || found->libc == SNAP_LIBC_UNKNOWN)
