@@ -281,6 +281,125 @@ static void run_tasks(struct snap_log *log)
 	log->stats.task_looks_left_out = 2;
 }
 
+/* ---- what threads wait for ---- */
+
+static uint32_t object_of(struct snap_log *log, uint32_t space, int64_t number, uint64_t argument,
+			  bool has_descriptor, const struct snap_memory_image *words)
+{
+	struct snap_descriptor descriptor = { .number = (int32_t)argument,
+					      .kind = SNAP_DESCRIPTOR_SOCKET,
+					      .link = "socket:[77]",
+					      .inode = 77 };
+	const struct snap_log_object object = {
+		.space = space,
+		.call = { .known = true,
+			  .number = number,
+			  .arguments = { argument, (uint64_t)-100 },
+			  .sp = argument == 0x7f0000 ? argument : 0x1234 },
+		.is_futex = number == 202,
+		.descriptors = &descriptor,
+		.descriptor_count = has_descriptor,
+	};
+	uint32_t ret;
+
+	fine(snap_log_find_object(log, &object, words, &ret));
+	return ret;
+}
+
+static void stand(struct snap_log *log, uint32_t thread, uint32_t stack, uint32_t object)
+{
+	struct snap_log_change change = { .thread = thread,
+					  .stack = stack,
+					  .syscall = 202,
+					  .state = SNAP_STATE_SLEEPING,
+					  .object = object };
+
+	fine(snap_log_change(log, &change));
+}
+
+/* A lock that changes hands, a socket, a poll; the thread that waits is the child's. */
+static void run_waits(struct snap_log *log)
+{
+	uint8_t bytes[64] = { 1, 0, 0, 0, 2 };
+	struct snap_memory_piece scattered[] = { { 0x5000, 40, bytes }, { 0x9000, 8, bytes } };
+	const struct snap_memory_image words = { .pieces = scattered, .piece_count = 2 };
+	struct snap_socket socket = { .namespace = 3,
+				      .inode = 77,
+				      .family = SNAP_SOCKET_TCP4,
+				      .state = 1,
+				      .local = { { 127, 0, 0, 1 }, 80 },
+				      .remote = { { 10 }, 5555 },
+				      .receive_queue = 1 };
+	uint32_t lock, late, stack = stack_of(log, 1, 7, 4, NULL);
+
+	fine(snap_log_begin_tick(log, 85000000));
+	lock = object_of(log, 1, 202, 0x5000, false, &words);
+	stand(log, 2, stack, lock);
+	fine(snap_log_add_socket(log, &socket));
+	snap_log_end_tick(log, 0);
+	fine(snap_log_begin_tick(log, 95000000));
+	bytes[8] = 44;
+	fine(snap_log_hold(log, lock - 1, &words));
+	stand(log, 2, stack, object_of(log, 1, 0, 3, true, NULL));
+	socket.receive_queue = 2;
+	fine(snap_log_add_socket(log, &socket));
+	socket = (struct snap_socket){
+		.namespace = 3, .inode = 78, .family = SNAP_SOCKET_UNIX, .name = "@x", .peer = 77
+	};
+	fine(snap_log_add_socket(log, &socket));
+	snap_log_end_tick(log, 0);
+	fine(snap_log_begin_tick(log, 105000000));
+	fine(snap_log_hold(log, lock - 1, NULL));
+	late = object_of(log, 1, 202, 0x7f0000, false, NULL);
+	stand(log, 2, stack, object_of(log, 1, 7, 0x9000, false, &words));
+	snap_log_end_tick(log, 0);
+	fine(snap_log_begin_tick(log, 115000000));
+	fine(snap_log_hold(log, lock - 1, &words));
+	fine(snap_log_hold(log, late - 1, &words));
+	stand(log, 2, stack, late);
+	snap_log_end_tick(log, 0);
+}
+
+static void explain(struct snap_log *log)
+{
+	struct snap_wait_party server = {
+		.pid = 12, .name = "server", .state = 'S', .outside = true
+	};
+	int32_t fds[] = { 3, 5 };
+	uint32_t kinds[] = { SNAP_DESCRIPTOR_SOCKET, SNAP_DESCRIPTOR_TTY };
+	struct snap_wait mutex = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_LIKELY);
+	struct snap_wait tcp = snap_wait_init(SNAP_WAIT_TCP, SNAP_WAIT_IS_CERTAIN);
+	struct snap_wait poll = snap_wait_init(SNAP_WAIT_POLL, SNAP_WAIT_IS_GUESS);
+	const struct snap_wait *waits[] = { &mutex, &tcp, NULL, &poll };
+
+	mutex.address = 0x5000;
+	mutex.symbol = "lock";
+	mutex.module = "/bin/prog";
+	mutex.variant = "robust";
+	mutex.owner_word = (struct snap_owner_word){ 0x5008, SNAP_OWNER_FORM_TID };
+	mutex.waiters = 0;
+	mutex.value = INT64_MAX;
+	mutex.call = "futex";
+	tcp.fd = 3;
+	tcp.path = "socket:[77]";
+	tcp.local = "127.0.0.1:80";
+	tcp.recv_queue = 7;
+	tcp.mode = SNAP_WAIT_READ;
+	tcp.peers = &server;
+	tcp.peer_count = tcp.peer_total = 1;
+	tcp.child = -7;
+	tcp.owner_lack = SNAP_OWNER_NOT_KEPT;
+	poll.timed = true;
+	poll.fd_count = 2;
+	poll.fds = fds;
+	poll.fd_kinds = kinds;
+	poll.fds_count = 2;
+	poll.kinds_watched[SNAP_DESCRIPTOR_SOCKET] = 1;
+	poll.listen_address = "tcp 127.0.0.1:80";
+	for (uint32_t i = 0; i < log->object_count; i++)
+		fine(snap_log_explain(log, (uint32_t)log->stack_count - 1, i, waits[i % 4]));
+}
+
 /* Formats before 4 tell the language of managed frames alone. */
 static void name_frames(struct snap_log *log, const char *language)
 {
@@ -451,6 +570,88 @@ static void same_tasks(const struct snap_log *a, const struct snap_log *b)
 		same_text(a->calls[i].wchan, b->calls[i].wchan);
 }
 
+static void same_change(const struct snap_log_change *a, const struct snap_log_change *b)
+{
+	assert_int_equal(a->thread, b->thread);
+	assert_int_equal(a->stack, b->stack);
+	assert_int_equal(a->syscall, b->syscall);
+	assert_int_equal(a->state, b->state);
+	assert_int_equal(a->taken, b->taken);
+	assert_int_equal(a->object, b->object);
+}
+
+static void same_objects(const struct snap_log *a, const struct snap_log *b)
+{
+	assert_int_equal(a->words_count, b->words_count);
+	for (size_t i = 0; i < a->words_count; i++) {
+		assert_int_equal(a->words[i].space, b->words[i].space);
+		assert_int_equal(a->words[i].piece_count, b->words[i].piece_count);
+		assert_true(a->words[i].hash == b->words[i].hash);
+	}
+	assert_int_equal(a->object_count, b->object_count);
+	for (size_t i = 0; i < a->object_count; i++) {
+		const struct snap_log_object *x = &a->objects[i], *y = &b->objects[i];
+
+		assert_int_equal(x->space, y->space);
+		assert_memory_equal(&x->call, &y->call, sizeof(x->call));
+		assert_int_equal(x->is_futex, y->is_futex);
+		assert_int_equal(x->words, y->words);
+		assert_int_equal(x->descriptor_count, y->descriptor_count);
+		for (uint32_t k = 0; k < x->descriptor_count; k++) {
+			assert_int_equal(x->descriptors[k].number, y->descriptors[k].number);
+			assert_int_equal(x->descriptors[k].kind, y->descriptors[k].kind);
+			assert_int_equal(x->descriptors[k].inode, y->descriptors[k].inode);
+			assert_int_equal(x->descriptors[k].remaining_ns,
+					 y->descriptors[k].remaining_ns);
+			same_text(x->descriptors[k].link, y->descriptors[k].link);
+		}
+		assert_int_equal(snap_log_held(a, (uint32_t)i) != NULL,
+				 snap_log_held(b, (uint32_t)i) != NULL);
+	}
+	assert_int_equal(a->socket_count, b->socket_count);
+	for (size_t i = 0; i < a->socket_count; i++) {
+		assert_int_equal(a->sockets[i].inode, b->sockets[i].inode);
+		assert_int_equal(a->sockets[i].namespace, b->sockets[i].namespace);
+		assert_int_equal(a->sockets[i].family, b->sockets[i].family);
+		assert_int_equal(a->sockets[i].state, b->sockets[i].state);
+		assert_memory_equal(&a->sockets[i].local, &b->sockets[i].local,
+				    sizeof(a->sockets[i].local));
+		assert_memory_equal(&a->sockets[i].remote, &b->sockets[i].remote,
+				    sizeof(a->sockets[i].remote));
+		assert_int_equal(a->sockets[i].receive_queue, b->sockets[i].receive_queue);
+		assert_int_equal(a->sockets[i].peer, b->sockets[i].peer);
+		same_text(a->sockets[i].name, b->sockets[i].name);
+	}
+}
+
+static void same_waits(const struct snap_log *a, const struct snap_log *b)
+{
+	same_objects(a, b);
+	assert_int_equal(a->explained_count, b->explained_count);
+	for (size_t i = 0; i < a->explained_count; i++) {
+		const struct snap_wait *x = a->explained[i].wait, *y = b->explained[i].wait;
+
+		assert_int_equal(a->explained[i].stack, b->explained[i].stack);
+		assert_int_equal(a->explained[i].object, b->explained[i].object);
+		assert_ptr_equal(
+			snap_log_explained(b, b->explained[i].stack, b->explained[i].object),
+			&b->explained[i]);
+		assert_int_equal(x != NULL, y != NULL);
+		if (!x)
+			continue;
+		assert_int_equal(x->confidence, y->confidence);
+		assert_int_equal(x->owner_word.address, y->owner_word.address);
+		assert_int_equal(x->owner_word.form, y->owner_word.form);
+		assert_int_equal(y->value, x->value == INT64_MAX ? INT64_MAX / 4 : x->value);
+		if (x->value != INT64_MAX)
+			assert_true(snap_wait_same(x, y));
+		else
+			same_text(x->symbol, y->symbol);
+		if (x->peer_count)
+			same_text(x->peers[0].name, y->peers[0].name);
+	}
+}
+
 static void same_ticks(const struct snap_log *a, const struct snap_log *b)
 {
 	assert_int_equal(a->tick_count, b->tick_count);
@@ -460,12 +661,21 @@ static void same_ticks(const struct snap_log *a, const struct snap_log *b)
 		assert_int_equal(a->ticks[i].stopped_ns, b->ticks[i].stopped_ns);
 		assert_int_equal(a->ticks[i].change_end - a->first_change,
 				 b->ticks[i].change_end - b->first_change);
+		assert_int_equal(a->ticks[i].hold_end - a->first_hold,
+				 b->ticks[i].hold_end - b->first_hold);
 	}
 	assert_int_equal(a->change_count, b->change_count);
-	assert_memory_equal(a->changes, b->changes, a->change_count * sizeof(*a->changes));
+	for (size_t i = 0; i < a->change_count; i++)
+		same_change(&a->changes[i], &b->changes[i]);
 	assert_int_equal(a->before_count, b->before_count);
 	for (size_t i = 0; i < a->before_count; i++)
-		assert_int_equal(a->before[i].stack, b->before[i].stack);
+		same_change(&a->before[i], &b->before[i]);
+	assert_int_equal(a->hold_count, b->hold_count);
+	if (a->hold_count)
+		assert_memory_equal(a->holds, b->holds, a->hold_count * sizeof(*a->holds));
+	for (size_t i = 0; i < a->object_count; i++)
+		assert_int_equal(i < a->held_before_count ? a->held_before[i] : 0,
+				 i < b->held_before_count ? b->held_before[i] : 0);
 }
 
 static void same_logs(const struct snap_log *a, const struct snap_log *b)
@@ -504,6 +714,7 @@ static void same_logs(const struct snap_log *a, const struct snap_log *b)
 	same_tasks(a, b);
 	same_stacks(a, b);
 	same_names(a, b);
+	same_waits(a, b);
 	same_ticks(a, b);
 	assert_int_equal(a->capture->warning_count, b->capture->warning_count);
 	for (size_t i = 0; i < a->capture->warning_count; i++)
@@ -521,7 +732,9 @@ static void test_written_at_once(void **state _unused_)
 	go_on(log);
 	run_managed(log);
 	run_tasks(log);
+	run_waits(log);
 	name_frames(log, "go");
+	explain(log);
 	fine(snap_log_write(log, fd));
 	lseek(fd, 0, SEEK_SET);
 	fine(snap_log_read(fd, &back));
@@ -543,7 +756,9 @@ static void test_written_again(void **state _unused_)
 	go_on(log);
 	run_managed(log);
 	run_tasks(log);
+	run_waits(log);
 	name_frames(log, "go");
+	explain(log);
 	fine(snap_log_write(log, fd));
 	bytes = slurp(fd, &size);
 	lseek(fd, 0, SEEK_SET);
@@ -563,6 +778,9 @@ static void test_written_as_it_grows(void **state _unused_)
 	struct snap_log *log = make_log(), *back;
 	struct snap_log_writer *writer;
 	struct stacksnap_error *err;
+	struct snap_memory_piece piece = { 0x5000, 4, (uint8_t *)"\1\2\3" };
+	const struct snap_memory_image words = { .pieces = &piece, .piece_count = 1 };
+	const struct snap_socket socket = { .namespace = 3, .inode = 77, .receive_queue = 9 };
 	size_t size;
 
 	fine(snap_log_writer_create(log, fd, &writer));
@@ -586,7 +804,22 @@ static void test_written_as_it_grows(void **state _unused_)
 	fine(snap_log_writer_flush(writer, log));
 	change_to(log, 2, SNAP_LOG_GONE, SNAP_STATE_RUNNING, -1);
 	snap_log_end_tick(log, 3);
+	run_waits(log);
+	/* Nor are its holds. */
+	fine(snap_log_begin_tick(log, 125000000));
+	fine(snap_log_hold(log, 0, NULL));
+	stand(log, 2, snap_log_standing(log, 2)->stack, 0);
+	fine(snap_log_writer_flush(writer, log));
+	fine(snap_log_hold(log, 0, &words));
+	stand(log, 2, snap_log_standing(log, 2)->stack, 1);
+	snap_log_end_tick(log, 0);
+	fine(snap_log_writer_flush(writer, log));
+	/* A socket is another by now. */
+	fine(snap_log_begin_tick(log, 135000000));
+	fine(snap_log_add_socket(log, &socket));
+	snap_log_end_tick(log, 0);
 	name_frames(log, "go");
+	explain(log);
 	fine(snap_log_writer_finish(writer, log));
 	snap_log_writer_destroy(writer);
 	lseek(fd, 0, SEEK_SET);
@@ -640,14 +873,18 @@ static void test_ring(void **state _unused_)
 	begin_story(log);
 	go_on(log);
 	run_managed(log);
-	fine(snap_log_forget(log, 20202020, &renumbered));
-	assert_int_equal(log->tick_count, 4);
+	run_waits(log);
+	fine(snap_log_forget(log, 105000000, &renumbered));
+	assert_int_equal(log->tick_count, 2);
+	assert_int_equal(log->held_before_count, 4);
+	assert_int_not_equal(log->held_before[0], 0);
 	fine(snap_log_write(log, fd));
 	lseek(fd, 0, SEEK_SET);
 	fine(snap_log_read(fd, &back));
-	assert_int_equal(back->first_tick, 2);
+	assert_int_equal(back->first_tick, 8);
 	assert_int_equal(back->before[0].stack, log->before[0].stack);
 	same_ticks(log, back);
+	same_waits(log, back);
 	snap_log_destroy(log);
 	snap_log_destroy(back);
 }
@@ -668,7 +905,9 @@ static uint8_t *story_bytes(size_t *size_ret, size_t *first_flush_ret)
 	go_on(log);
 	run_managed(log);
 	run_tasks(log);
+	run_waits(log);
 	name_frames(log, "go");
+	explain(log);
 	fine(snap_log_writer_finish(writer, log));
 	bytes = slurp(fd, size_ret);
 	snap_log_writer_destroy(writer);
@@ -685,7 +924,7 @@ static void test_bytes_stay(void **state _unused_)
 	size_t size, first_flush;
 	_cleanup_free_ uint8_t *bytes = story_bytes(&size, &first_flush);
 
-	assert_int_equal(snap_hash_bytes(bytes, size, 0), 0x604bd8638f30b2fd);
+	assert_int_equal(snap_hash_bytes(bytes, size, 0), 0xe7cbac2f877a2cce);
 }
 
 static struct snap_log *read_fixture(const char *name)
@@ -702,11 +941,21 @@ static struct snap_log *read_fixture(const char *name)
 	return log;
 }
 
-/* The same story, as format 1 had it: what its statistics lack is 0; as formats 2 and 3 had it. */
+/* The same story, as format 1 had it: what its statistics lack is 0; as formats 2 to 4 had it. */
 static void test_earlier_formats(void **state _unused_)
 {
 	struct snap_log *log = make_log(), *old;
 
+	begin_story(log);
+	go_on(log);
+	run_managed(log);
+	run_tasks(log);
+	name_frames(log, "go");
+	old = read_fixture("format-4.snaprec");
+	same_logs(log, old);
+	snap_log_destroy(old);
+	snap_log_destroy(log);
+	log = make_log();
 	begin_story(log);
 	go_on(log);
 	run_managed(log);
@@ -748,7 +997,7 @@ static void test_cut_off_anywhere(void **state _unused_)
 		}
 		whole++;
 		assert_int_equal(log->end, SNAP_END_UNFINISHED);
-		assert_true(log->tick_count == 0 || log->tick_count == 2 || log->tick_count == 9);
+		assert_true(log->tick_count == 0 || log->tick_count == 2 || log->tick_count == 13);
 		assert_int_equal(log->tick_count >= 2, cut >= first_flush);
 		snap_log_destroy(log);
 	}
@@ -846,11 +1095,168 @@ static void test_what_is_said(void **state _unused_)
 	bytes[first_flush - 1] ^= 1;
 	expect_refused(bytes, size, "checksum mismatch");
 	bytes[first_flush - 1] ^= 1;
+	bytes[8] = 6;
+	expect_refused(bytes, size, "newer stacksnap (format 6, this one reads up to 5)");
 	bytes[8] = 5;
-	expect_refused(bytes, size, "newer stacksnap (format 5, this one reads up to 4)");
-	bytes[8] = 4;
 	assert_true(snap_log_is_recording(bytes, size));
 	assert_false(snap_log_is_recording(bytes, 7));
+}
+
+/* ---- waits that do not hold together ---- */
+
+static void foreign_object(struct snap_log *log)
+{
+	log->changes[0].object = 1;
+}
+
+static void no_object(struct snap_log *log)
+{
+	log->changes[log->change_count - 1].object = (uint32_t)log->object_count + 1;
+}
+
+static void foreign_words(struct snap_log *log)
+{
+	log->words[0].space = 0;
+}
+
+static void touching_words(struct snap_log *log)
+{
+	log->words[0].pieces[1].address =
+		log->words[0].pieces[0].address + log->words[0].pieces[0].size;
+}
+
+static void wrapping_words(struct snap_log *log)
+{
+	log->words[0].pieces[1].address = UINT64_MAX - 3;
+}
+
+static void endless_words(struct snap_log *log)
+{
+	static uint8_t many[SNAP_LOG_MAX_OBJECT_WORDS];
+
+	log->words[0].pieces[1].bytes = many;
+	log->words[0].pieces[1].size = sizeof(many);
+}
+
+static void own_stack_of_no_futex(struct snap_log *log)
+{
+	log->objects[1].call.sp = 1;
+}
+
+static void unknown_descriptor(struct snap_log *log)
+{
+	log->objects[1].descriptors[0].kind = SNAP_DESCRIPTOR_KINDS;
+}
+
+static void hold_of_a_poll(struct snap_log *log)
+{
+	log->holds[0].object = 1;
+}
+
+static void two_holds(struct snap_log *log)
+{
+	log->holds[log->hold_count - 1] = log->holds[log->hold_count - 2];
+}
+
+static void hold_without_words(struct snap_log *log)
+{
+	log->holds[0].words = (uint32_t)log->words_count + 1;
+}
+
+static void one_socket_twice(struct snap_log *log)
+{
+	log->sockets[1].inode = log->sockets[0].inode;
+}
+
+static void unknown_family(struct snap_log *log)
+{
+	log->sockets[0].family = SNAP_SOCKET_FAMILIES;
+}
+
+static void explained_twice(struct snap_log *log)
+{
+	log->explained[1] = log->explained[0];
+}
+
+static void explained_of_two_processes(struct snap_log *log)
+{
+	log->explained[0].stack = 0;
+}
+
+static struct snap_wait *wait_of(struct snap_log *log, size_t index)
+{
+	return (struct snap_wait *)(uintptr_t)log->explained[index].wait;
+}
+
+static void unknown_kind(struct snap_log *log)
+{
+	wait_of(log, 0)->kind = SNAP_WAIT_KINDS;
+}
+
+static void unknown_form(struct snap_log *log)
+{
+	wait_of(log, 0)->owner_word.form = SNAP_OWNER_FORMS;
+}
+
+static void odd_state(struct snap_log *log)
+{
+	wait_of(log, 1)->peers[0].state = '[';
+}
+
+static void odd_descriptor(struct snap_log *log)
+{
+	wait_of(log, 1)->fd = -2;
+}
+
+static void odd_kind_of_descriptor(struct snap_log *log)
+{
+	*(uint32_t *)(uintptr_t)wait_of(log, 3)->fd_kinds = SNAP_DESCRIPTOR_KINDS;
+}
+
+static void test_waits_hold_together(void **state _unused_)
+{
+	static const struct {
+		void (*spoil)(struct snap_log *log);
+		const char *message;
+	} cases[] = {
+		{ foreign_object, "object of another process" },
+		{ no_object, "invalid reference to an object" },
+		{ foreign_words, "invalid reference to words" },
+		{ touching_words, "invalid address of words" },
+		{ wrapping_words, "invalid address of words" },
+		{ endless_words, "invalid address of words" },
+		{ own_stack_of_no_futex, "invalid flags of an object" },
+		{ unknown_descriptor, "unknown kind of a descriptor" },
+		{ hold_of_a_poll, "hold of what nobody has" },
+		{ two_holds, "two holds of an object" },
+		{ hold_without_words, "invalid reference to words" },
+		{ one_socket_twice, "invalid reference to a socket" },
+		{ unknown_family, "unknown family" },
+		{ explained_twice, "explained twice" },
+		{ explained_of_two_processes, "object of another process" },
+		{ unknown_kind, "unknown kind of a wait" },
+		{ unknown_form, "unknown form of an owner" },
+		{ odd_state, "invalid thread state" },
+		{ odd_descriptor, "invalid descriptor in a wait" },
+		{ odd_kind_of_descriptor, "unknown kind of a descriptor" },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(cases); i++) {
+		_cleanup_fd_ int fd = memory_file();
+		_cleanup_free_ uint8_t *bytes = NULL;
+		struct snap_log *log = make_log();
+		size_t size;
+
+		begin_story(log);
+		go_on(log);
+		run_waits(log);
+		explain(log);
+		cases[i].spoil(log);
+		fine(snap_log_write(log, fd));
+		bytes = slurp(fd, &size);
+		expect_refused(bytes, size, cases[i].message);
+		snap_log_destroy(log);
+	}
 }
 
 static void test_disk_full(void **state _unused_)
@@ -942,6 +1348,7 @@ int main(void)
 		cmocka_unit_test(test_flipped_anywhere),
 		cmocka_unit_test(test_hostile_values),
 		cmocka_unit_test(test_what_is_said),
+		cmocka_unit_test(test_waits_hold_together),
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_hour_of_a_thousand_threads),
 	};

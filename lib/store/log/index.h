@@ -204,6 +204,8 @@ bool snap_log_copy_words(struct snap_arena *arena, struct snap_log_words *words)
 uint64_t snap_log_hash_object(const struct snap_log_object *object);
 bool snap_log_copy_descriptors(struct snap_interner *strings, struct snap_log_object *object);
 uint64_t snap_log_hash_socket(const struct snap_socket *socket);
+/* The one with its namespace and inode; NULL: there is none. */
+struct snap_socket *snap_log_find_socket(struct snap_log *log, const struct snap_socket *socket);
 /* Within a tick: from here on the words of a futex are these, as in a hold. */
 struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object,
 					  uint32_t words) _must_check_;

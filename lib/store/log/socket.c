@@ -25,7 +25,7 @@ static bool is_same(const struct snap_socket *a, const struct snap_socket *b)
 	       a->peer == b->peer && snap_same_text(a->name, b->name);
 }
 
-static struct snap_socket *known_socket(struct snap_log *log, const struct snap_socket *socket)
+struct snap_socket *snap_log_find_socket(struct snap_log *log, const struct snap_socket *socket)
 {
 	struct snap_probe probe =
 		snap_hash_table_probe(&log->index->sockets, snap_log_hash_socket(socket));
@@ -42,7 +42,7 @@ static struct snap_socket *known_socket(struct snap_log *log, const struct snap_
 struct stacksnap_error *snap_log_add_socket(struct snap_log *log, const struct snap_socket *from)
 {
 	struct snap_log_index *index = log->index;
-	struct snap_socket *known = known_socket(log, from), socket = *from;
+	struct snap_socket *known = snap_log_find_socket(log, from), socket = *from;
 
 	if (!known &&
 	    (log->socket_count >= SNAP_LOG_MAX_SOCKETS || !snap_log_has_room_for_socket(log))) {

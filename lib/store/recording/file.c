@@ -106,8 +106,17 @@ static void code_data(struct snap_log_file *file)
 	snap_log_code_stacks(file);
 	if (file->version >= SNAP_LOG_VERSION_TASKS)
 		snap_log_code_tasks(file);
+	if (file->version >= SNAP_LOG_VERSION_WAITS)
+		snap_log_code_waits(file);
 	snap_log_code_ticks(file);
 	code_statistics(file, &file->log->stats);
+}
+
+static void code_all_names(struct snap_log_file *file)
+{
+	snap_log_code_names(file);
+	if (file->version >= SNAP_LOG_VERSION_WAITS)
+		snap_log_code_explained(file);
 }
 
 static void code_warning(struct snap_log_file *file, struct snap_warning *warning)
@@ -157,7 +166,7 @@ static void code_payload(struct snap_log_file *file, uint32_t type)
 	else if (type == SNAP_LOG_CHUNK_DATA)
 		code_data(file);
 	else if (type == SNAP_LOG_CHUNK_NAMES)
-		snap_log_code_names(file);
+		code_all_names(file);
 	else
 		code_end(file);
 }
@@ -266,9 +275,11 @@ struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
 	if (!file->has_ticks) {
 		file->ticks = log->first_tick;
 		file->changes = log->first_change;
+		file->holds = log->first_hold;
 	}
 	if (file->ticks < log->first_tick || file->threads > log->thread_count ||
-	    file->stacks > log->stack_count || file->processes > log->process_count)
+	    file->stacks > log->stack_count || file->processes > log->process_count ||
+	    file->objects > log->object_count || file->words > log->words_count)
 		return snap_error_format(SNAP_ERROR_OTHER, "unwritten samples have been dropped");
 	if (!snap_reserve_array_zeroed(file->process_states, file->process_capacity,
 				       log->process_count) ||

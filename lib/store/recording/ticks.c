@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Threads, ticks and what changes at them in a recording on disk: see internal.h. A thread changes
- * once at a tick, and stands in a stack of its own process.
+ * once at a tick, and stands in a stack of its own process; what it waits for is in waits.c.
  */
 #include "store/recording/internal.h"
 
@@ -145,6 +145,8 @@ static bool code_change(struct snap_log_file *file, struct snap_log_change *chan
 	}
 	if (stack)
 		code_standing(file, change);
+	if (stack && file->version >= SNAP_LOG_VERSION_WAITS)
+		snap_log_code_object_of(file, change);
 	if (!file->reads)
 		return false;
 	check_change(file, change, tick);
@@ -221,6 +223,8 @@ static void code_tick(struct snap_log_file *file)
 	file->last.thread = 0;
 	while (count-- && snap_log_fine(file))
 		code_tick_change(file);
+	if (file->version >= SNAP_LOG_VERSION_WAITS)
+		snap_log_code_holds(file, &tick);
 	if (file->reads && snap_log_fine(file)) {
 		tick.change_end = file->changes;
 		if (snap_reserve_array(log->ticks, log->tick_capacity, log->tick_count + 1))
@@ -243,6 +247,8 @@ void snap_log_code_ticks(struct snap_log_file *file)
 	file->last.thread = 0;
 	snap_log_code_changed(file, file->has_ticks ? 0 : log->before_count, stood_before,
 			      code_before);
+	if (file->version >= SNAP_LOG_VERSION_WAITS)
+		snap_log_code_held_before(file);
 	file->has_ticks = true;
 	count = snap_log_code_count(file, file->reads ? 0 : snap_log_tick_at(log) - file->ticks, 1);
 	while (count-- && snap_log_fine(file))
