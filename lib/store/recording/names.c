@@ -239,6 +239,12 @@ static struct stacksnap_error *damaged_names(const char *how)
 	return snap_error_format(SNAP_ERROR_FORMAT, "the names are damaged: %s", how);
 }
 
+static bool is_of_one_process(const struct snap_log *log, const struct pair *pair)
+{
+	return log->spaces[log->stacks[pair->stack].space].process ==
+	       log->spaces[log->objects[pair->object].space].process;
+}
+
 static struct stacksnap_error *decode_names(const struct snap_log *log,
 					    struct snap_pointer_codec *to, struct names *names)
 {
@@ -255,6 +261,9 @@ static struct stacksnap_error *decode_names(const struct snap_log *log,
 	for (size_t i = 0; i < names->count; i++)
 		if (log->frames[names->names[i].frame].name)
 			return damaged_names("frame named twice");
+	for (size_t i = 0; i < names->pair_count; i++)
+		if (!is_of_one_process(log, &names->pairs[i]))
+			return damaged_names("object of another process");
 	return NULL;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The names of a log, and what is waited for in it, as bytes: what a parser hands to the process that holds the log, which is the
- * one that the parser is a copy of. Never on disk; checked on reading, as it comes from a process
- * that hostile bytes may have taken over.
+ * The names of a log, and what is waited for in it, as bytes: what a parser hands to the process
+ * that holds the log, which is the one that the parser is a copy of. Never on disk; checked on
+ * reading, as it comes from a process that hostile bytes may have taken over.
  */
 #ifndef SNAP_STORE_RECORDING_NAMES_H
 #define SNAP_STORE_RECORDING_NAMES_H
