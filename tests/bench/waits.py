@@ -186,14 +186,15 @@ class WaitsBench:
 
     @staticmethod
     def ran_ns(pid):
-        """Processor time of a process and its children."""
-        total = 0
+        """Processor time of each thread of a process and its children that are there."""
+        times = {}
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
-                total += int(file.read().split()[0])
+                times[tid] = int(file.read().split()[0])
             with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
-                total += sum(WaitsBench.ran_ns(int(child)) for child in file.read().split())
-        return total
+                for child in file.read().split():
+                    times.update(WaitsBench.ran_ns(int(child)))
+        return times
 
     @staticmethod
     def switches(pid):
@@ -214,7 +215,8 @@ class WaitsBench:
             time.sleep(2 if self.options.quick else 10)
             begin, ran, switches = time.monotonic(), self.ran_ns(watch.pid), self.switches(pid)
             time.sleep(5 if self.options.quick else 50)
-            ran, passed = self.ran_ns(watch.pid) - ran, time.monotonic() - begin
+            passed = time.monotonic() - begin
+            ran = sum(ns - ran.get(tid, 0) for tid, ns in self.ran_ns(watch.pid).items())
             moved = sum(count != switches.get(tid) for tid, count in self.switches(pid).items())
         finally:
             watch.terminate()
