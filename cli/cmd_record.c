@@ -309,34 +309,39 @@ static int fail_to_begin(struct run *run, struct stacksnap_error *err)
 	return status;
 }
 
-/* Whether there is any target at all; else that is told, and no file is touched. */
-static int find_targets(struct run *run)
+/*
+ * The recorder found nobody whom it may record. A list says it of each target, as it does elsewhere;
+ * it is made for that alone, as it costs as much as the recorder's own first look.
+ */
+static int explain_targets(struct run *run, struct stacksnap_error *why)
 {
 	struct stacksnap_snapshot *snapshot = NULL;
 	struct stacksnap_error *err;
-	int status;
+	int status = SNAP_CLI_WHOLE;
 
+	if (*snap_cli_signals_flag())
+		return fail_to_begin(run, why);
 	err = stacksnap_list(run->request->options, &snapshot);
-	if (err)
+	if (err) {
+		stacksnap_error_destroy(why);
 		return fail_to_begin(run, err);
+	}
 	if (stacksnap_snapshot_outcome(snapshot) == STACKSNAP_OUTCOME_NOTHING)
 		status = snap_cli_report_snapshot_status(snapshot);
-	else
-		status = SNAP_CLI_WHOLE;
 	stacksnap_snapshot_destroy(snapshot);
+	if (status == SNAP_CLI_WHOLE)
+		return fail_to_begin(run, why);
+	stacksnap_error_destroy(why);
 	return status;
 }
 
 static int record_targets(struct run *run)
 {
-	struct stacksnap_error *err;
-	int status = find_targets(run);
+	struct stacksnap_error *err =
+		stacksnap_recorder_create(run->request->options, &run->recorder);
 
-	if (status != SNAP_CLI_WHOLE)
-		return status;
-	err = stacksnap_recorder_create(run->request->options, &run->recorder);
 	if (err)
-		return fail_to_begin(run, err);
+		return explain_targets(run, err);
 	/* Only the search for targets is bounded by --timeout. */
 	snap_cli_signals_set_timer(0);
 	snap_cli_signals_end_in_order(stop_recorder, run);

@@ -256,7 +256,7 @@ static struct stacksnap_error *discover(const struct snap_options *options,
 		return err;
 	run.known = known;
 	run.asker = run.table.asker = asker;
-	run.facts_ns = part_ns;
+	run.facts_ns = part_ns || !known ? part_ns : known->facts_ns;
 	run.table.until_ns = part_ns ? snap_clock_ns(CLOCK_MONOTONIC) + FIND_PARTS * part_ns : 0;
 	if (known) {
 		run.live_budget = known->descriptors;

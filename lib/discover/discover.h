@@ -48,8 +48,13 @@ struct snap_discover_known {
 	 */
 	const struct snap_process *(*find)(void *context, pid_t pid, uint64_t start_ticks);
 	void *context;
-	long descriptors;         /* how many may be opened for capture->live */
-	unsigned percent;         /* as in snap_discover(); 0: there is no hurry */
+	long descriptors; /* how many may be opened for capture->live */
+	unsigned percent; /* as in snap_discover(); 0: there is no hurry */
+	/*
+	 * Without `percent`: for asking new processes, and for reading what they are, each. Who is
+	 * found when it is over has the trouble out_of_time, to be read with snap_discover_one().
+	 */
+	int64_t facts_ns;
 	struct snap_asker *asker; /* NULL: one is made for the call */
 };
 

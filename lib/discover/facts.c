@@ -462,6 +462,12 @@ static void warn_not_asked(struct snap_discovery *run, size_t count)
 				  "cannot read the arguments of %zu processes in time", count);
 }
 
+/* Nobody had time to ask it, and somebody will. */
+static bool will_be_asked_later(const struct snap_discovery *run, const struct snap_answer *answer)
+{
+	return answer->kind == SNAP_ANSWER_NOT_ASKED && run->known && run->known->facts_ns;
+}
+
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 {
 	struct snap_capture *capture = run->capture;
@@ -484,7 +490,8 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
 		if (until_ns && read++ >= LEAST_READ &&
-		    snap_clock_ns(CLOCK_MONOTONIC) >= until_ns) {
+		    (snap_clock_ns(CLOCK_MONOTONIC) >= until_ns ||
+		     will_be_asked_later(run, &answer))) {
 			mark_out_of_time(run, process);
 			continue;
 		}

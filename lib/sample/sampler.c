@@ -18,11 +18,13 @@ enum {
 	OTHERS = 64, /* descriptors left to everybody else at least, and a quarter of all */
 	MOST_DESCRIPTORS = 1 << 21,
 	LOOKS_ONLY_TICK = 8,
-	LEAST_FRESH = 16,  /* threads whose first stacks each look takes */
-	FIRST_MS = 500,    /* of the first look for processes, and as much again for first stacks */
-	ONLY_PERCENT = 30, /* the same, of the time of the run where there is one tick */
-	LEAST_PERCENT = 10, /* and so much of that in any case */
-	LOOK_PERCENT = 6,   /* for who is there: see snap_discover() */
+	LEAST_FRESH = 16, /* threads whose first stacks each look takes */
+	FIRST_MS = 500,   /* of the first look for processes, and as much again for first stacks */
+	FACTS_PART = 20,  /* of the time to begin in, if that is less, for what processes are … */
+	LEAST_FACTS_MS = 50, /* … but not less than this */
+	ONLY_PERCENT = 30,   /* the same, of the time of the run where there is one tick */
+	LEAST_PERCENT = 10,  /* and so much of that in any case */
+	LOOK_PERCENT = 6,    /* for who is there: see snap_discover() */
 	EXEC_NS = 1000000,
 };
 
@@ -55,14 +57,27 @@ static void warn_no_guard(struct snap_sampler *sampler)
 				  "else every few seconds");
 }
 
+/* What the first look spends on each of asking and reading processes. */
+static int64_t facts_ns(const struct snap_options *options)
+{
+	const int64_t least = LEAST_FACTS_MS * (int64_t)SNAP_NS_PER_MS,
+		      most = FIRST_MS * (int64_t)SNAP_NS_PER_MS;
+	int64_t part = options->timeout_ns / FACTS_PART;
+
+	if (!options->timeout_ns || part > most)
+		return most;
+	return part > least ? part : least;
+}
+
 static struct stacksnap_error *first_look(struct snap_sampler *sampler)
 {
 	/* Where there is one tick, the files of threads need not stay open. */
 	const struct snap_discover_known known = {
 		.descriptors = sampler->descriptors / (sampler->options->no_stop ? 1 : 4),
 		.asker = sampler->asker,
-		/* Who is left out of a recording would be for good. */
+		/* Nobody is left out of a recording, but who is one of thousands is read later. */
 		.percent = sampler->options->no_stop ? LOOK_PERCENT : 0,
+		.facts_ns = sampler->options->no_stop ? 0 : facts_ns(sampler->options),
 	};
 	struct stacksnap_error *err;
 

@@ -19,6 +19,7 @@ enum {
 	RENEW_SHARE = 4, /* the same for another program in a known process */
 	RENEW_LEAST_MS = 20,
 	LESS_PATIENCE = 10, /* percent, where some have not answered before */
+	FACTS_MS = 100,     /* for what new processes are, in one look for them */
 };
 
 static int64_t ms(int64_t count)
@@ -219,6 +220,7 @@ static struct stacksnap_error *discover_new_processes(struct snap_sampler *sampl
 		.context = sampler,
 		.descriptors = sampler->descriptors > 0 ? sampler->descriptors / 2 : 0,
 		.asker = sampler->asker,
+		.facts_ns = sampler->options->no_stop ? 0 : ms(FACTS_MS),
 	};
 	struct stacksnap_error *err;
 
@@ -334,12 +336,50 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 	return err;
 }
 
+/*
+ * What a process is, of which discovery had no time to read it; who cannot be read for want of
+ * something that the system has too little of keeps the trouble.
+ */
+static struct stacksnap_error *read_late(struct snap_sampler *sampler,
+					 struct snap_sampler_process *process)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(snap_arena_deinit) struct snap_arena old;
+	bool is_target = process->facts.is_target;
+	struct stacksnap_error *err;
+
+	snap_arena_init(&old);
+	if (!capture)
+		return snap_error_no_memory();
+	err = snap_discover_one(sampler->options, &process->facts,
+				sampler->descriptors > 0 ? sampler->descriptors / 2 : 0,
+				sampler->asker, capture);
+	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
+		snap_error_destroy(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	old = process->arena;
+	snap_arena_init(&process->arena);
+	err = snap_facts_copy(&process->arena, &capture->processes[0], &process->facts);
+	process->facts.is_target = is_target;
+	snap_sampler_process_take_live(sampler, &capture->live[0], &process->live);
+	return err;
+}
+
 static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
 						struct snap_sampler_process *process)
 {
 	const struct snap_sampler_sink *sink = sampler->sink;
-	struct stacksnap_error *err = snap_sampler_process_open(sampler, process);
+	struct stacksnap_error *err = NULL;
 
+	if (process->facts.trouble == SNAP_TROUBLE_OUT_OF_TIME && !sampler->options->no_stop)
+		err = read_late(sampler, process);
+	if (!err && process->facts.vanished)
+		process->state = SNAP_SAMPLER_PROCESS_GONE;
+	else if (!err)
+		err = snap_sampler_process_open(sampler, process);
 	if (err)
 		return err;
 	/* It went before anybody heard of it, unless somebody named it. */

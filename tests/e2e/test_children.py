@@ -4,7 +4,7 @@ is looked at with them is in the report."""
 import re
 
 from bounds import Measured
-from harness import ASAN, Case, processes, threads
+from harness import ASAN, PATIENCE, Case, processes, threads
 
 COUNT = 6000
 GENERATIONS = 600
@@ -54,3 +54,12 @@ class Children(Case):
         found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s")
         stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
         self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
+
+    def test_recording_begins_in_time(self):
+        """Who is one of thousands is read later; nothing waits for all of them to be read."""
+        parent, innocent = self.both()
+        found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s", "--timeout", 1500 * PATIENCE)
+        stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
+        self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
+        # Whoever is listed was read, in its turn.
+        self.assertEqual([p for p in found.values() if p.get("error", {}).get("code") == "out_of_time"], [])

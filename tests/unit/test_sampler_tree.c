@@ -455,6 +455,43 @@ static void test_descriptors_run_out(void **state)
 	victim_end(&victim);
 }
 
+/* Discovery had no time for them: each is read before it is sampled, in its turn. */
+static void test_who_is_late_is_read_later(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+
+	victim_start(&victim, many_children);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	assert_int_equal(bed->sampler->process_count, 21);
+	for (size_t i = 0; i < 21; i++) {
+		struct snap_sampler_process *process = bed->sampler->processes[i];
+
+		if (process->facts.pid == victim.pid)
+			continue;
+		snap_sampler_process_drop_live(bed->sampler, &process->live);
+		process->facts.trouble = SNAP_TROUBLE_OUT_OF_TIME;
+		process->facts.trouble_message = "late";
+		process->facts.exe = process->facts.user = NULL;
+	}
+	settle(bed);
+	bed_until(bed, bed->process_count == 21 && bed_living(bed) == 21);
+	for (size_t i = 0; i < bed->process_count; i++) {
+		const struct snap_process *facts = &bed->sampler->processes[i]->facts;
+
+		assert_int_equal(bed->processes[i].trouble, SNAP_TROUBLE_NONE);
+		assert_true(bed->processes[i].maps > 0);
+		assert_non_null(facts->exe);
+		assert_int_equal(facts->is_target, facts->pid == victim.pid);
+		assert_int_equal(bed_process(bed, facts->pid)->parent,
+				 facts->is_target ? 0 : victim.pid);
+	}
+	victim_end(&victim);
+	bed_until(bed, bed->tick.no_targets);
+	bed_end(bed);
+}
+
 static void test_last_pid_is_found(void **state)
 {
 	static const struct {
@@ -511,6 +548,7 @@ int main(void)
 		bed_test(test_permission_can_be_lost),
 		bed_test(test_churn_leaves_nothing),
 		bed_test(test_descriptors_run_out),
+		bed_test(test_who_is_late_is_read_later),
 		bed_test(test_last_pid_is_found),
 		bed_test(test_nobody_there),
 	};
