@@ -29,7 +29,11 @@ class Held(Recorder):
         """A process that does not respond, with its innocent child, and one that has nothing to do with it."""
         need_root()
         folder = self.scratch()
-        bombs.looks_sane(os.path.join(folder, "image"))
+        if mode == "words":  # of a module more pages would be read, to tell which it is
+            with open(os.path.join(folder, "image"), "wb") as f:
+                f.truncate(4 * 4096)
+        else:
+            bombs.looks_sane(os.path.join(folder, "image"))
         self.hostile = self.victim("hostile_fuse", folder, mode, settled=False)
         self.innocent = self.victim("threads", "futex:3:worker")
         self.hostile.watched.append(self.hostile["innocent"])
@@ -63,6 +67,22 @@ class Held(Recorder):
                 self.assertIn(f"process {self.hostile.pid} does not respond", got.err)
                 self.check_nobody_stands()
                 self.hostile.close()
+
+    def test_page_beside_a_lock(self):
+        """It costs what the threads wait for, once; nobody's stack, and no tick after that."""
+        targets = self.hold("words")
+        # Who looks for runtimes would read that page, too.
+        got = self.run_tool("record", *targets, "--runtimes", "none", "-d", "2", "-f", "json", status=0)
+        nodes = processes(got.doc)
+        for pid, count, name in ((self.hostile.pid, 4, "futex_main"), (self.innocent.pid, 4, "wait_futex"),
+                                 (self.hostile["innocent"], 3, "innocent_wait")):
+            self.assertNotIn("error", nodes[pid])
+            found = threads(nodes[pid])
+            self.assertEqual(len(found), count, got.doc)
+            self.assertTrue(any(name in functions(stack) for _, stack in found.values()), got.doc)
+        self.assertGreater(got.doc["recording"]["ticks"], 20)
+        self.check_nobody_stands()
+        self.hostile.close()
 
     def test_no_stop(self):
         for mode in ("detached", "chroot", "overlay", "asleep"):

@@ -2,7 +2,7 @@
 /*
  * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | flush |
  * getattr | root | detached | chroot | overlay | swapped | asleep |
- * exec.
+ * words | exec.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
@@ -10,7 +10,8 @@
  * root: as open, and the mount is the process's root directory. The next four: as stack, with an
  * innocent child, and the mounts do not tell: the mount is detached; out of sight; below another
  * file system; and the page is only put there, by a process outside of the tree, when the process
- * stands still. asleep: as detached, and the thread sleeps there. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
+ * stands still. asleep: as detached, and the thread sleeps there. words: as detached, and
+ * threads wait at a futex in front of which such a page lies, with stacks of their own. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
  * answer sits in state D and cannot be killed; all are freed when the server ends, as it does with
  * this process. FOLDER holds "image", what is served; the mount is in a namespace of this process's
  * own.
@@ -19,6 +20,7 @@
 
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -26,7 +28,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { CODE = 0x1000, FILE_NODE = 2, MOST = 1 << 17 };
+enum { CODE = 0x1000, WORD = 0x3000, FILE_NODE = 2, MOST = 1 << 17 };
 
 struct shared {
 	atomic_bool silent_reads, silent_opens;
@@ -213,6 +215,14 @@ static void *sleeping_stack_main(void *stack)
 	return NULL;
 }
 
+static void *futex_main(void *word)
+{
+	in_position++;
+	for (;;)
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	return NULL;
+}
+
 static void *code_main(void *code)
 {
 	prctl(PR_SET_NAME, "in-code", 0, 0, 0);
@@ -369,7 +379,13 @@ static _Noreturn void hide_the_mount(const char *how)
 	} else if (strcmp(how, "swapped") != 0 && strcmp(how, "exec") != 0) {
 		at = map_as("mount/file");
 	}
-	if ((strcmp(how, "detached") == 0 || strcmp(how, "asleep") == 0) &&
+	/* That page, and those that tell which file it is, are there before. */
+	if (strcmp(how, "words") == 0) {
+		memset(at + WORD, 0, sizeof(uint32_t));
+		in_position = (((volatile uint8_t *)at)[0] + ((volatile uint8_t *)at)[CODE]) * 0;
+	}
+	if ((strcmp(how, "detached") == 0 || strcmp(how, "asleep") == 0 ||
+	     strcmp(how, "words") == 0) &&
 	    umount2("mount", MNT_DETACH))
 		victim_cannot("umount");
 	mkdir("jail", 0755);
@@ -378,12 +394,16 @@ static _Noreturn void hide_the_mount(const char *how)
 	shared->silent_reads = true;
 	if (strcmp(how, "exec") == 0)
 		victim_thread(exec_main, NULL, 0);
+	else if (strcmp(how, "words") == 0)
+		for (int i = 0; i < INNOCENTS; i++)
+			victim_thread(futex_main, at + WORD, 0);
 	else if (at)
 		victim_thread(strcmp(how, "asleep") ? stack_main : sleeping_stack_main, at + 0x800,
 			      0);
 	else
 		swap_when_stopped();
-	while (!in_position || (strcmp(how, "exec") == 0 && !shared->asked))
+	while (!in_position || (strcmp(how, "words") == 0 && in_position < INNOCENTS) ||
+	       (strcmp(how, "exec") == 0 && !shared->asked))
 		sched_yield();
 	victim_ready("innocent=%d", innocent);
 	victim_hold();
@@ -404,7 +424,8 @@ int main(int argc, char **argv)
 	mount_it();
 	if (strcmp(argv[2], "detached") == 0 || strcmp(argv[2], "chroot") == 0 ||
 	    strcmp(argv[2], "overlay") == 0 || strcmp(argv[2], "swapped") == 0 ||
-	    strcmp(argv[2], "asleep") == 0 || strcmp(argv[2], "exec") == 0)
+	    strcmp(argv[2], "asleep") == 0 || strcmp(argv[2], "words") == 0 ||
+	    strcmp(argv[2], "exec") == 0)
 		hide_the_mount(argv[2]);
 	shared->silent_reads = far[0] == 's' || far[0] == 'a';
 	if (mode == 's')
