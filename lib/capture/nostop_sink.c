@@ -8,11 +8,15 @@
 #include "capture/nostop_sink.h"
 
 #include "base/buffer.h"
+#include "stop/plan/of_thread.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_PARTS = 8 /* one stack gets an eighth of the memory that is left at most */ };
+enum {
+	MOST_PARTS = 8,  /* one stack gets an eighth of the memory that is left at most */
+	MOST_STALE = 64, /* how often mappings are read again for the sake of a thread's code */
+};
 
 /* ---- processes ---- */
 
@@ -337,6 +341,24 @@ static bool is_judged_good(const struct snap_nostop *nostop, const struct snap_t
 	       nostop->hook->suffices(nostop->hook->context, nostop->capture, traced->index, copy);
 }
 
+/*
+ * It runs code that was mapped since, as that of a library in a program that has just begun. Nobody
+ * can have them read again and again.
+ */
+static bool has_stale_maps(struct snap_nostop *nostop, const struct snap_sampled_thread *thread,
+			   const struct snap_thread *copy)
+{
+	const struct snap_plan_thread known =
+		snap_thread_plan_of(0, 0, copy->registers, copy->registers_size);
+
+	if (nostop->stale == thread || nostop->stale_count >= MOST_STALE ||
+	    snap_process_map(thread->process->facts, known.rip))
+		return false;
+	nostop->stale = thread;
+	nostop->stale_count++;
+	return true;
+}
+
 static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thread *thread,
 					 const struct snap_thread *copy,
 					 enum snap_verdict *verdict_ret)
@@ -362,6 +384,10 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	/* Whether or not it is stopped for its registers: in a stop nobody reads words. */
 	if (copy->partial && thread->words)
 		snap_nostop_keep_words(nostop, traced, thread->words);
+	if (has_stale_maps(nostop, thread, copy)) {
+		*verdict_ret = SNAP_VERDICT_STALE_MAPPINGS;
+		return NULL;
+	}
 	if (!is_judged_good(nostop, traced, copy)) {
 		*verdict_ret = SNAP_VERDICT_NEEDS_REGISTERS;
 		return NULL;

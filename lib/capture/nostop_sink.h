@@ -22,7 +22,10 @@ struct snap_nostop {
 	/* By process: as the sampler has it, NULL: it has ended, or was never there. */
 	struct snap_sampled_process **sampled;
 	size_t sampled_capacity;
-	size_t left;  /* threads that were not heard of yet */
+	size_t left; /* threads that were not heard of yet */
+	/* Whose code was in no mapping, the last one; and how many there were. */
+	const struct snap_sampled_thread *stale;
+	unsigned stale_count;
 	char *buffer; /* SNAP_DESCRIBE_BYTES bytes, for texts */
 	pid_t *tids;  /* a listing */
 	size_t tid_capacity;

@@ -322,6 +322,7 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
 		return err;
 	added->start_ticks = process->start_ticks;
 	added->ppid = process->ppid;
+	added->program = process->program;
 	return snap_discovery_facts(&run);
 }
 

@@ -68,8 +68,8 @@ struct stacksnap_error *snap_discover_with(const struct snap_options *options,
 					   struct snap_capture *capture) _must_check_;
 
 /*
- * Reads again the labels and descriptors of one process, which has another program by now: it
- * becomes the only one of `capture`, `vanished` if it has gone, with the trouble not_responding if
+ * Reads again the labels and descriptors of one process, which has another program by now, the
+ * one that it names: it becomes the only one of `capture`, `vanished` if it has gone, with the trouble not_responding if
  * it does not respond. `descriptors`: how many may be opened. `asker`: NULL: one is made.
  */
 struct stacksnap_error *snap_discover_one(const struct snap_options *options,

@@ -60,6 +60,7 @@ static struct stacksnap_error *add_seen(struct snap_discovery *run, struct snap_
 	process->start_ticks = seen->stat.start_ticks;
 	process->state = seen->stat.state;
 	process->flags = seen->stat.flags;
+	process->program = seen->stat.program;
 	process->is_target = seen->named;
 	say_absent(run, process, seen->absent);
 	if (seen->silent)

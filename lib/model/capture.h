@@ -170,9 +170,10 @@ struct snap_credentials {
 
 struct snap_process {
 	pid_t pid, ppid;
-	pid_t pgrp;            /* its process group, by the pid of who made it; 0 unknown */
-	pid_t ns_pid;          /* its own, in its innermost pid namespace; 0: unknown */
-	uint64_t start_ticks;  /* stat field 22, clock ticks after boot: with pid the identity */
+	pid_t pgrp;           /* its process group, by the pid of who made it; 0 unknown */
+	pid_t ns_pid;         /* its own, in its innermost pid namespace; 0: unknown */
+	uint64_t start_ticks; /* stat field 22, clock ticks after boot: with pid the identity */
+	uint64_t program; /* of a live process, before the rest was read: see struct snap_stat */
 	int64_t start_time_ns; /* since the epoch; 0 unknown */
 	const char *name;      /* comm */
 	char state;            /* letter of stat: of the leader, or of a thread that outlived it */

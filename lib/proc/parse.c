@@ -56,7 +56,9 @@ static bool set_stat_field(struct snap_stat *stat, unsigned field, uint64_t valu
 		stat->run_ticks += value;
 	else if (field == 20)
 		stat->threads = (unsigned)value;
-	else if (field == 26 || field == 28)
+	else if (field == 26)
+		stat->program = value;
+	else if (field == 28 && stat->program) /* code comes last when a program is loaded */
 		stat->program = stat->program * 0x9e3779b97f4a7c15 + value;
 	else if (field == 22)
 		stat->start_ticks = value;

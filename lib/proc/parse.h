@@ -38,7 +38,7 @@ struct snap_stat {
 	int cpu;         /* -1 unknown */
 	/*
 	 * Where its program's code and stack begin, as one number: another program has others, if
-	 * addresses are random. 0: it has no memory any more.
+	 * addresses are random. 0: it has no memory any more, or is in the middle of an exec.
 	 */
 	uint64_t program;
 	/* Of the thread: processor time in ticks, pages that were not there. */

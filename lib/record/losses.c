@@ -60,6 +60,22 @@ static void warn_of_waiting(struct snap_losses *losses, struct snap_capture *cap
 					losses->waiting));
 }
 
+/* Of processes that execute one program after the other, and of those that did so at a bad moment. */
+static void warn_of_execs(struct snap_losses *losses, struct snap_capture *capture,
+			  const struct snap_recording_stats *stats)
+{
+	if (losses->in_exec == losses->told_in_exec)
+		return;
+	losses->told_in_exec = losses->in_exec;
+	renew_warning(capture, "samples_in_exec",
+		      snap_arena_printf(&capture->arena,
+					"%" PRIu64 " time%s in %" PRIu64
+					" ticks a process has no samples, as it executed "
+					"other programs just then",
+					losses->in_exec, losses->in_exec == 1 ? "" : "s",
+					stats->ticks));
+}
+
 static void warn_of_tasks(struct snap_losses *losses, struct snap_capture *capture,
 			  const struct snap_recording_stats *stats)
 {
@@ -91,5 +107,6 @@ void snap_losses_warn(struct snap_losses *losses, const struct snap_options *opt
 	warn_of_parsers(losses, log->capture, unwinder);
 	warn_of_budget(losses, options, log->capture, log->stats.left_out);
 	warn_of_waiting(losses, log->capture);
+	warn_of_execs(losses, log->capture, &log->stats);
 	warn_of_tasks(losses, log->capture, &log->stats);
 }

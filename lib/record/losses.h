@@ -13,11 +13,13 @@
 struct snap_losses {
 	uint32_t waiting;   /* processes and threads that there was no time for so far */
 	uint64_t cut_looks; /* that could not see all tasks */
+	uint64_t in_exec;   /* how often a process was not looked at in a tick, for an exec */
 	/* What the warnings tell. */
 	unsigned told_parsers;
 	uint64_t told_left_out;
 	uint32_t told_waiting;
 	uint64_t told_task_looks, told_cut_looks;
+	uint64_t told_in_exec;
 };
 
 /* Warnings of the log tell what was lost by now. */

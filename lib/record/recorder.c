@@ -322,6 +322,7 @@ static void count_tick(struct snap_recorder *recorder, const struct snap_sampler
 	stats->stopped_ns = seen->stood_ns;
 	stats->left_out += seen->left_out;
 	recorder->losses.waiting = seen->waiting;
+	recorder->losses.in_exec += seen->in_exec;
 	stats->threads = log_sink->born;
 	stats->thread_samples += log_sink->sampled;
 	stats->kept += kept;

@@ -101,13 +101,23 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 						     struct snap_sampler_process *process,
 						     int os_errno)
 {
-	struct stacksnap_error *err = snap_sampler_process_explain(sampler, process, os_errno);
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	struct snap_process facts = process->facts;
+	struct stacksnap_error *err;
+	bool ended;
 
+	if (!capture)
+		return snap_error_no_memory();
+	explain_trouble(capture, &facts, os_errno);
+	ended = facts.trouble == SNAP_TROUBLE_EXITED || facts.trouble == SNAP_TROUBLE_ZOMBIE;
 	snap_sampler_end_threads(sampler, process);
-	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
-	if (process->facts.trouble == SNAP_TROUBLE_EXITED ||
-	    process->facts.trouble == SNAP_TROUBLE_ZOMBIE)
-		process->state = SNAP_SAMPLER_PROCESS_GONE;
+	process->state = ended ? SNAP_SAMPLER_PROCESS_GONE : SNAP_SAMPLER_PROCESS_UNREADABLE;
+	/* It may look so while a thread that calls exec becomes the leader: see exec.c. */
+	if (ended && process->was_announced && !sampler->options->no_stop) {
+		process->state = SNAP_SAMPLER_PROCESS_LOST;
+		return NULL;
+	}
+	err = take_trouble(sampler, process, facts.trouble, facts.trouble_message);
 	/* In the middle of an exec it may look like this: another look, if there is one, tells. */
 	if (sampler->may_retry && os_errno != ENOEXEC &&
 	    ++process->refusals < SNAP_SAMPLER_BELIEVED)
@@ -136,15 +146,24 @@ struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *
 	return target;
 }
 
-/* What tells its program from another one. */
-static void learn_program(struct snap_sampler *sampler, struct snap_sampler_process *process)
+/*
+ * What tells its program from another one. ESTALE: it is another one already than that whose name
+ * and arguments were read, or is becoming one.
+ */
+static int learn_program(struct snap_sampler *sampler, struct snap_sampler_process *process)
 {
 	struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
+	uint64_t before = process->facts.program;
 	struct snap_stat stat;
+	int error = snap_sampler_read_stat(sampler, process, target.tid, &stat);
 
-	process->program = 0;
-	if (snap_sampler_read_stat(sampler, process, target.tid, &stat) == 0)
-		process->program = stat.program;
+	process->program = error ? 0 : stat.program;
+	if (error && !snap_procfs_is_gone(error))
+		return error;
+	/* Of a leader that has exited nothing was known. */
+	if (!before && target.tid != process->facts.pid)
+		return 0;
+	return process->program != before ? -ESTALE : 0;
 }
 
 void snap_sampler_process_told(struct snap_sampler_process *process)
@@ -234,6 +253,8 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 		return err;
 	if (error == -ETIMEDOUT)
 		return snap_sampler_process_hold(sampler, process, "reading its mappings");
+	if (error == -ESTALE)
+		snap_sampler_process_lose(sampler, process);
 	*changed_ret = mapping.changed;
 	process->map_after_ns = snap_sampler_after(
 		sampler, begin, MAP_LEAST_MS * (int64_t)SNAP_NS_PER_MS, MAP_SHARE);
@@ -315,20 +336,27 @@ struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
 	error = open_tasks(sampler, process);
-	if (!error) {
-		learn_program(sampler, process);
+	if (!error)
+		error = learn_program(sampler, process);
+	if (!error)
 		error = try_memory(sampler, process);
-	}
 	if (error == -ETIMEDOUT)
 		return snap_sampler_process_hold(sampler, process, "opening its memory");
-	if (error && error != -ESTALE)
+	if (error == -ESTALE)
+		process->state = SNAP_SAMPLER_PROCESS_LOST;
+	else if (error)
 		return snap_sampler_process_refused(sampler, process, -error);
+	if (error)
+		return NULL;
 	process->map_after_ns = 0;
 	err = snap_sampler_process_map(sampler, process, &changed);
-	if (err || process->state == SNAP_SAMPLER_PROCESS_HELD)
+	if (err || process->state == SNAP_SAMPLER_PROCESS_HELD ||
+	    process->state == SNAP_SAMPLER_PROCESS_LOST)
 		return err;
 	if (process->space && process->space->is_32_bit)
 		return snap_sampler_process_refused(sampler, process, ENOEXEC);
+	/* A program that has just begun maps its libraries. */
+	process->map_after_ns = 0;
 	/* Without mappings it is just leaving, or becoming another program. */
 	process->state =
 		process->facts.map_count ? SNAP_SAMPLER_PROCESS_SAMPLED : SNAP_SAMPLER_PROCESS_LOST;
@@ -344,6 +372,15 @@ void snap_sampler_process_lose(struct snap_sampler *sampler, struct snap_sampler
 }
 
 /* A thread that has given up its memory, as it exits, says nothing of the others. */
+void snap_sampler_process_compare(struct snap_sampler *sampler,
+				  struct snap_sampler_process *process,
+				  const struct snap_stat *stat)
+{
+	if (process->state == SNAP_SAMPLER_PROCESS_SAMPLED && stat->program &&
+	    stat->program != process->program)
+		snap_sampler_process_lose(sampler, process);
+}
+
 void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_thread *thread)
 {
 	struct snap_sampler_process *process = thread->process;
@@ -353,6 +390,23 @@ void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sample
 	    snap_sampler_thread_stat(sampler, thread, &stat))
 		return;
 	process->checked = sampler->looks;
-	if (stat.program && stat.program != process->program)
-		snap_sampler_process_lose(sampler, process);
+	snap_sampler_process_compare(sampler, process, &stat);
+}
+
+/*
+ * Only the first thread can be of another program: any other one that was there becomes the first
+ * one by an exec, or ends. In the middle of the next exec, or at its end, there is no memory that
+ * would tell: so that is not believed, and no exec either.
+ */
+bool snap_sampler_copy_is_of_program(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread)
+{
+	struct snap_stat stat;
+
+	if (thread->shown.tid != thread->process->facts.pid)
+		return true;
+	if (snap_sampler_thread_stat(sampler, thread, &stat) || !stat.program)
+		return false;
+	snap_sampler_process_compare(sampler, thread->process, &stat);
+	return !snap_sampler_thread_gone(sampler, thread);
 }

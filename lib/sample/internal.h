@@ -35,17 +35,22 @@ struct snap_sampler_space {
 	bool cut, is_32_bit;
 };
 
+/* exec.c: what was spent on processes that are other programs is paid for by the time until then. */
+struct snap_renewal {
+	int64_t paid_ns;
+};
+
 /*
  * A process of the tree:
  *
  *	found -> NEW -- its memory is open -------> SAMPLED <--- runs another program ---+
- *	          |                                  |  | |                              |
- *	          | may not be read,                 |  | +- its memory has gone --> LOST +
- *	          | or has no program                |  |                             | |
- *	          +-----------> UNREADABLE <-refused-+  | no thread of it is left     | |
- *	                            |   ^---------------|-------------- refused ------+ |
- *	                            | it has ended      |                    it ended   |
- *	                            +-----> GONE <------+-------------------------------+
+ *	          |                                  |    |                              |
+ *	          | may not be read,                 |    +- its memory has gone, or --> LOST
+ *	          | or has no program                |       no thread of it is left     | |
+ *	          +-----------> UNREADABLE <-refused-+                                   | |
+ *	                            |   ^------------------------------- refused --------+ |
+ *	                            | it has ended                           it ended      |
+ *	                            +-----> GONE <-----------------------------------------+
  *
  * From each of these but GONE it is HELD when something that was asked of it did not return in
  * time: nothing is asked of it for some seconds, longer each time; then it is as one that was NEW.
@@ -73,7 +78,8 @@ struct snap_sampler_process {
 	struct snap_arena pieces;         /* of facts, until the sink has been told of them */
 	enum snap_sampler_process_state state;
 	unsigned rank, children; /* see tree.c: who comes first when there are too many */
-	bool announced;          /* the sink knows it */
+	bool announced;          /* the sink knows it, and the program that it is */
+	bool was_announced;      /* the sink knows it */
 	bool list_due;           /* its threads have changed */
 	uint64_t program;        /* see struct snap_stat */
 	unsigned refusals;       /* of a tracer, one after the other */
@@ -89,7 +95,11 @@ struct snap_sampler_process {
 	int64_t silent_until_ns, silent_ns;
 	bool hold_due;
 	/* Not before, lest all the time is spent on it. */
-	int64_t list_after_ns, map_after_ns, renew_after_ns;
+	int64_t list_after_ns, map_after_ns;
+	struct snap_renewal renewal;
+	uint64_t shown_tick;    /* the last one in which a copy of it was shown */
+	unsigned seemed_ended;  /* how often, one after the other */
+	uint32_t ticks_in_exec; /* that were not told: it may have ended */
 	int64_t trace_after_ns; /* somebody else traces it: not stopped before */
 	bool words_held; /* memory that explains a wait did not come: it is not asked for again */
 	struct snap_budget budget; /* of the time that it stands */
@@ -246,6 +256,7 @@ struct snap_sampler {
 	int tracer_fd;              /* of a stop of a whole process, which is over; -1: none */
 	struct snap_sampler_process **processes;
 	size_t process_count, process_capacity;
+	struct snap_renewal renewal;
 	struct snap_sampler_process **fresh; /* NEW, by rank; those before fresh_at no more */
 	size_t fresh_at, fresh_count, fresh_capacity;
 	unsigned roots;
@@ -381,8 +392,24 @@ int snap_sampler_process_directory(const struct snap_sampler *sampler,
 void snap_sampler_process_drop_live(struct snap_sampler *sampler, struct snap_live *live);
 void snap_sampler_process_take_live(struct snap_sampler *sampler, struct snap_live *from,
 				    struct snap_live *ret);
-/* Processes that have lost their memory have ended, or are other programs now. */
+
+/* exec.c: other programs in known processes. */
+/* Those that are LOST have ended, or are other programs now; as far as there is time for them. */
 struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler) _must_check_;
+/* The same of one that is LOST. */
+struct stacksnap_error *snap_sampler_renew_one(struct snap_sampler *sampler,
+					       struct snap_sampler_process *process) _must_check_;
+/* Whether it is LOST, and there is time for it. */
+bool snap_sampler_may_renew(const struct snap_sampler *sampler,
+			    const struct snap_sampler_process *process);
+/*
+ * Whether it seems to have executed another program before it was looked at in this tick: it is
+ * LOST, or all of its threads have gone, as where one of them executes it that was not the first.
+ */
+bool snap_sampler_is_in_exec(const struct snap_sampler *sampler,
+			     const struct snap_sampler_process *process);
+/* At the end of a tick: these are counted. What is told of them is told once they live on. */
+void snap_sampler_count_in_exec(struct snap_sampler *sampler);
 
 /* spaces.c: mappings, once for all processes that have them. */
 /* One more process has these; NULL without memory. */
@@ -425,6 +452,16 @@ struct stacksnap_error *snap_sampler_process_map(struct snap_sampler *sampler,
 						 bool *changed_ret) _must_check_;
 /* Has it become another program, as a thread shows? Asked once a tick; then its threads are gone. */
 void snap_sampler_process_check(struct snap_sampler *sampler, struct snap_sampler_thread *thread);
+/* The same of what stat tells of a thread of it, for whoever has read that anyway. */
+void snap_sampler_process_compare(struct snap_sampler *sampler,
+				  struct snap_sampler_process *process,
+				  const struct snap_stat *stat);
+/*
+ * After a copy of a thread that did not have to stand still until now: whether it is known to be of
+ * the program that is known. If that is another one by now, all its threads are gone.
+ */
+bool snap_sampler_copy_is_of_program(struct snap_sampler *sampler,
+				     struct snap_sampler_thread *thread);
 void snap_sampler_process_lose(struct snap_sampler *sampler, struct snap_sampler_process *process);
 
 /* threads.c: threads come, go and are renamed. */

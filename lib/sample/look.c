@@ -55,6 +55,8 @@ struct stacksnap_error *snap_sampler_show(struct snap_sampler *sampler,
 		if (!snap_sampler_thread_gone(sampler, thread))
 			err = sink->sample(sink->context, &thread->shown, copy, &verdict);
 	}
+	if (verdict == SNAP_VERDICT_TAKEN)
+		thread->process->shown_tick = sampler->ticks;
 	*verdict_ret = verdict;
 	return err;
 }
@@ -186,6 +188,8 @@ static struct stacksnap_error *show_blocked(struct snap_sampler *sampler,
 	if (err || *verdict_ret != SNAP_VERDICT_NEEDS_REGISTERS || !sampler->options->no_stop ||
 	    !snap_sampler_add_interrupted_stack(sampler, thread, blocked, copy))
 		return err;
+	if (snap_sampler_thread_gone(sampler, thread))
+		return NULL;
 	return snap_sampler_show(sampler, thread, copy, verdict_ret, stale_ret);
 }
 
@@ -273,6 +277,24 @@ static bool is_same_beside(const struct snap_sampler_thread *thread, uint64_t ha
 	return hash == 0 || hash == thread->beside_hash;
 }
 
+static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
+					       struct snap_sampler_thread *thread,
+					       struct snap_observation *seen)
+{
+	struct stacksnap_error *err = NULL;
+
+	seen->sight = SNAP_SIGHT_RUNNING;
+	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
+		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * (int64_t)SNAP_NS_PER_MS)
+			err = snap_sampler_thread_read(sampler, thread);
+		if (err || snap_sampler_thread_gone(sampler, thread))
+			return err;
+		snap_sampler_thread_set_letter(sampler, thread, 'R');
+		sampler->tick.running++;
+	}
+	return act_on_thread(sampler, thread, seen, NULL);
+}
+
 /* It was blocked, and its copy is believed. */
 static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 					    struct snap_sampler_thread *thread,
@@ -295,6 +317,9 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 	/* In an only tick it has just been read, when it was born. */
 	if (!sampler->options->no_stop || before == 'R')
 		err = snap_sampler_thread_read(sampler, thread);
+	else if (!snap_sampler_copy_is_of_program(sampler, thread) &&
+		 !snap_sampler_thread_gone(sampler, thread))
+		return look_at_running(sampler, thread, seen);
 	if (err || snap_sampler_thread_gone(sampler, thread))
 		return err;
 	/* Woken since: then it was not in R. */
@@ -309,7 +334,8 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		seen->sight = SNAP_SIGHT_NEEDS_REGISTERS;
 	if (decide(sampler, thread, seen) == SNAP_LOOK_SHOW) {
 		err = show_blocked(sampler, thread, blocked, copy, &verdict, &stale);
-		if (err)
+		/* Its process may be let be, or another one, by now. */
+		if (err || snap_sampler_thread_gone(sampler, thread))
 			return err;
 		thread->needs_stop = verdict == SNAP_VERDICT_NEEDS_REGISTERS;
 		/* The next tick has time for what is missing. */
@@ -333,24 +359,6 @@ static struct stacksnap_error *look_at_copy(struct snap_sampler *sampler,
 		thread->beside_hash = beside_hash;
 	}
 	return act_on_thread(sampler, thread, seen, copy);
-}
-
-static struct stacksnap_error *look_at_running(struct snap_sampler *sampler,
-					       struct snap_sampler_thread *thread,
-					       struct snap_observation *seen)
-{
-	struct stacksnap_error *err = NULL;
-
-	seen->sight = SNAP_SIGHT_RUNNING;
-	if (decide(sampler, thread, seen) != SNAP_LOOK_RETRY) {
-		if (sampler->now_ns - thread->read_ns > READ_AGAIN_MS * (int64_t)SNAP_NS_PER_MS)
-			err = snap_sampler_thread_read(sampler, thread);
-		if (err || snap_sampler_thread_gone(sampler, thread))
-			return err;
-		snap_sampler_thread_set_letter(sampler, thread, 'R');
-		sampler->tick.running++;
-	}
-	return act_on_thread(sampler, thread, seen, NULL);
 }
 
 /* Name and state are read; *gone_ret: it has gone. */

@@ -26,6 +26,8 @@ enum {
 	LEAST_PERCENT = 10,  /* and so much of that in any case */
 	LOOK_PERCENT = 6,    /* for who is there: see snap_discover() */
 	EXEC_NS = 1000000,
+	MOST_EXECS = 6, /* of a process, that a look follows */
+	EXEC_NAP_NS = 200000,
 };
 
 static long descriptor_budget(void)
@@ -274,37 +276,50 @@ static bool is_done(const struct snap_sampler_guard *guard, bool only_tick)
 	return true;
 }
 
-static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
+/* Has it moved? Then it is one of `moved`, for which there is room. */
+static void look_for_move(struct snap_sampler *sampler, struct snap_sampler_guard *guard)
 {
 	const struct snap_look_rules rules = snap_sampler_rules(sampler);
+	struct snap_observation seen = { 0 };
+	enum snap_look_action action;
 
+	if (is_done(guard, rules.only_tick))
+		return;
+	/* Nothing is known that could be kept. */
+	seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);
+	seen.is_due = is_stop_due(sampler, guard->thread);
+	action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen, &rules);
+	if (action == SNAP_LOOK_KEEP) {
+		sampler->tick.kept++;
+	} else if (action == SNAP_LOOK_END) {
+		guard->thread->process->list_due = true;
+		snap_sampler_thread_end(sampler, guard->thread);
+	} else {
+		if (guard->state == SNAP_SAMPLER_THREAD_SETTLED && seen.sight != SNAP_SIGHT_STILL)
+			guard->state = SNAP_SAMPLER_THREAD_MOVING;
+		sampler->moved[sampler->moved_count++] = guard->thread;
+	}
+}
+
+static struct stacksnap_error *find_moved(struct snap_sampler *sampler)
+{
 	sampler->moved_count = 0;
 	if (!snap_reserve_array(sampler->moved, sampler->moved_capacity, sampler->guard_count))
 		return snap_error_no_memory();
-	for (size_t i = 0; i < sampler->guard_count; i++) {
-		struct snap_sampler_guard *guard = &sampler->guards[i];
-		struct snap_observation seen = { 0 };
-		enum snap_look_action action;
+	for (size_t i = 0; i < sampler->guard_count; i++)
+		look_for_move(sampler, &sampler->guards[i]);
+	return NULL;
+}
 
-		if (is_done(guard, rules.only_tick))
-			continue;
-		/* Nothing is known that could be kept. */
-		seen.sight = rules.only_tick ? SNAP_SIGHT_MOVED : compare_counters(sampler, guard);
-		seen.is_due = is_stop_due(sampler, guard->thread);
-		action = snap_look_decide((enum snap_sampler_thread_state)guard->state, &seen,
-					  &rules);
-		if (action == SNAP_LOOK_KEEP) {
-			sampler->tick.kept++;
-		} else if (action == SNAP_LOOK_END) {
-			guard->thread->process->list_due = true;
-			snap_sampler_thread_end(sampler, guard->thread);
-		} else {
-			if (guard->state == SNAP_SAMPLER_THREAD_SETTLED &&
-			    seen.sight != SNAP_SIGHT_STILL)
-				guard->state = SNAP_SAMPLER_THREAD_MOVING;
-			sampler->moved[sampler->moved_count++] = guard->thread;
-		}
-	}
+/* The same of one process alone. */
+static struct stacksnap_error *find_moved_of(struct snap_sampler *sampler,
+					     const struct snap_sampler_process *process)
+{
+	sampler->moved_count = 0;
+	if (!snap_reserve_array(sampler->moved, sampler->moved_capacity, process->thread_count))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < process->thread_count; i++)
+		look_for_move(sampler, &sampler->guards[process->threads[i]->guard]);
 	return NULL;
 }
 
@@ -360,7 +375,6 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 	size_t first = first_of_moved(sampler), count = sampler->moved_count;
 	unsigned fresh = 0;
 
-	give_time(sampler);
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
 		struct stacksnap_error *err;
@@ -436,14 +450,80 @@ static struct stacksnap_error *look_once(struct snap_sampler *sampler)
 	err = find_moved(sampler);
 	if (err)
 		return err;
+	give_time(sampler);
 	err = look_at_moved(sampler);
 	return err ? err : snap_sampler_remove_threads(sampler);
 }
 
-static bool is_in_exec(const struct snap_sampler *sampler)
+static bool may_follow(const struct snap_sampler *sampler,
+		       const struct snap_sampler_process *process)
+{
+	return snap_sampler_is_in_exec(sampler, process) &&
+	       (process->state != SNAP_SAMPLER_PROCESS_LOST ||
+		snap_sampler_may_renew(sampler, process));
+}
+
+/* Looks at it as what it is now. */
+static struct stacksnap_error *follow_exec(struct snap_sampler *sampler,
+					   struct snap_sampler_process *process)
+{
+	struct stacksnap_error *err = NULL;
+
+	sampler->looks++;
+	if (process->state == SNAP_SAMPLER_PROCESS_LOST)
+		err = snap_sampler_renew_one(sampler, process);
+	if (err || process->state != SNAP_SAMPLER_PROCESS_SAMPLED)
+		return err;
+	if (process->plan != process->shown.plan)
+		take_plan(sampler, process);
+	process->list_after_ns = 0;
+	err = snap_sampler_list(sampler, process);
+	if (!err)
+		err = find_moved_of(sampler, process);
+	if (!err)
+		err = look_at_moved(sampler);
+	return err ? err : snap_sampler_remove_threads(sampler);
+}
+
+/* All of these. *left_ret: some are not had yet, and there is time for them. */
+static struct stacksnap_error *follow_all(struct snap_sampler *sampler, bool *left_ret)
+{
+	struct stacksnap_error *err = NULL;
+
+	*left_ret = false;
+	for (size_t i = 0; i < sampler->process_count && !err && snap_sampler_has_time(sampler);
+	     i++) {
+		struct snap_sampler_process *process = sampler->processes[i];
+
+		if (!may_follow(sampler, process))
+			continue;
+		err = follow_exec(sampler, process);
+		*left_ret |= may_follow(sampler, process);
+	}
+	return err;
+}
+
+/*
+ * Who calls exec all the time would be in one whenever it is looked at, and have no samples. So it
+ * is looked at again, when all others were, as often as there is time for.
+ */
+static struct stacksnap_error *follow_execs(struct snap_sampler *sampler)
+{
+	struct stacksnap_error *err = NULL;
+	bool left = true;
+
+	for (unsigned i = 0; i < MOST_EXECS && left && !err; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = EXEC_NAP_NS }, NULL);
+		err = follow_all(sampler, &left);
+	}
+	return err;
+}
+
+static bool is_any_in_exec(const struct snap_sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->process_count; i++)
-		if (sampler->processes[i]->state == SNAP_SAMPLER_PROCESS_LOST)
+		if (snap_sampler_is_in_exec(sampler, sampler->processes[i]))
 			return true;
 	return false;
 }
@@ -456,11 +536,12 @@ static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 {
 	unsigned looks = sampler->options->no_stop ? LOOKS_ONLY_TICK : 1;
 	struct stacksnap_error *err = NULL;
+	bool moved = false;
 
 	for (unsigned i = 0; i < looks && !err; i++) {
-		bool in_exec = i && is_in_exec(sampler);
+		bool in_exec = i && is_any_in_exec(sampler);
 
-		if (i && !sampler->moved_count && !in_exec)
+		if (i && !moved && !in_exec)
 			break;
 		if (in_exec)
 			nanosleep(&(struct timespec){ .tv_nsec = EXEC_NS }, NULL);
@@ -468,10 +549,15 @@ static struct stacksnap_error *run_tick(struct snap_sampler *sampler)
 			sampler->now_ns = snap_clock_ns(CLOCK_MONOTONIC);
 		sampler->may_retry = i + 1 < looks;
 		err = look_once(sampler);
+		moved = sampler->moved_count;
+		if (!err)
+			err = follow_execs(sampler);
 	}
-	if (!err)
-		snap_sampler_remove_processes(sampler);
-	return err;
+	if (err)
+		return err;
+	snap_sampler_count_in_exec(sampler);
+	snap_sampler_remove_processes(sampler);
+	return NULL;
 }
 
 /* What has ended is nobody to wait for. */

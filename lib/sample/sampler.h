@@ -113,6 +113,11 @@ struct snap_sampler_tick {
 	uint32_t threads;                        /* that were there */
 	uint32_t kept, unstopped, alone, missed; /* how they were taken; missed: not at all */
 	uint32_t left_out;                       /* missed, or not whole, to keep to max_stopped */
+	/*
+	 * Of processes that ran other programs than was known: how often one was not looked at in a
+	 * tick, in those before this one.
+	 */
+	uint32_t in_exec;
 	/* Processes that were found, and threads that are new, for which there was no time yet. */
 	uint32_t waiting;
 	uint32_t running, disk; /* of the threads, by state */

@@ -433,10 +433,28 @@ static void warn_cannot_stop(struct snap_sampler *sampler, const struct stacksna
 	sampler->warned = true;
 }
 
+/* Where the kernel does not say who was stopped, it was nobody that we know. */
+static bool is_of_another_program(struct snap_sampler *sampler, size_t index)
+{
+	struct snap_sampler_thread *thread = sampler->requests[index].thread;
+
+	return sampler->picks[index].copy.result == SNAP_THREAD_COPIED &&
+	       !snap_sampler_thread_gone(sampler, thread) &&
+	       !snap_sampler_copy_is_of_program(sampler, thread);
+}
+
+static struct stacksnap_error *take_other_program(struct snap_sampler *sampler,
+						  struct snap_sampler_thread *thread)
+{
+	if (snap_sampler_thread_gone(sampler, thread) || retry_thread(sampler, thread))
+		return NULL;
+	return snap_sampler_miss(sampler, thread);
+}
+
 struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler)
 {
 	size_t count = sampler->request_count;
-	bool failed = false, is_spoiled = false;
+	bool failed = false, is_spoiled = false, is_other[SNAP_SINGLE_MOST] = { false };
 	struct beside_numbers numbers = { 0 };
 	struct stacksnap_error *err;
 
@@ -448,12 +466,16 @@ struct stacksnap_error *snap_sampler_stop_requested(struct snap_sampler *sampler
 		err = NULL;
 		failed = true;
 	}
+	for (size_t i = 0; i < count && !failed && !err; i++) {
+		is_spoiled |= sampler->picks[i].stalled;
+		is_other[i] = is_of_another_program(sampler, i);
+	}
 	if (!failed && !err)
 		read_beside(sampler, count, &numbers);
-	for (size_t i = 0; i < count && !failed && !err; i++)
-		is_spoiled |= sampler->picks[i].stalled;
 	for (size_t i = 0; !err && i < count; i++) {
-		if (!failed)
+		if (!failed && is_other[i])
+			err = take_other_program(sampler, sampler->requests[i].thread);
+		else if (!failed)
 			err = take_pick(sampler, &sampler->requests[i], &sampler->picks[i],
 					beside_of(sampler, &numbers, i), is_spoiled);
 		else if (!snap_sampler_thread_gone(sampler, sampler->requests[i].thread))

@@ -95,6 +95,9 @@ struct stacksnap_error *snap_sampler_thread_read(struct snap_sampler *sampler,
 	}
 	if (error)
 		return NULL;
+	snap_sampler_process_compare(sampler, thread->process, &stat);
+	if (snap_sampler_thread_gone(sampler, thread))
+		return NULL;
 	thread->read_ns = sampler->now_ns;
 	thread->cpu = stat.cpu;
 	thread->flags = stat.flags;
@@ -354,11 +357,12 @@ struct stacksnap_error *snap_sampler_list(struct snap_sampler *sampler,
 		return err;
 	/*
 	 * No thread of it lives any more: not one is listed, or a zombie alone. So it looks for a
-	 * moment of an exec, too, which another look would tell.
+	 * moment of an exec, too, which another look tells, if there is one.
 	 */
 	if (process->ended_threads == process->thread_count && !process->list_due)
-		process->state =
-			sampler->may_retry ? SNAP_SAMPLER_PROCESS_LOST : SNAP_SAMPLER_PROCESS_GONE;
+		process->state = sampler->may_retry || !sampler->options->no_stop
+					 ? SNAP_SAMPLER_PROCESS_LOST
+					 : SNAP_SAMPLER_PROCESS_GONE;
 	process->list_after_ns = snap_sampler_after(sampler, begin, 0, LIST_SHARE);
 	return NULL;
 }

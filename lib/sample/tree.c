@@ -16,8 +16,6 @@ enum {
 	LEAST_MS = 100, /* between two looks */
 	SHARE = 20,     /* of the time at most one part in so many is spent on them */
 	AGAIN_MS = 1000,
-	RENEW_SHARE = 4, /* the same for another program in a known process */
-	RENEW_LEAST_MS = 20,
 	LESS_PATIENCE = 10, /* percent, where some have not answered before */
 	FACTS_MS = 100,     /* for what new processes are, in one look for them */
 };
@@ -385,7 +383,7 @@ static struct stacksnap_error *announce_process(struct snap_sampler *sampler,
 	/* It went before anybody heard of it, unless somebody named it. */
 	if (process->state == SNAP_SAMPLER_PROCESS_GONE && !process->facts.is_target)
 		return NULL;
-	process->announced = true;
+	process->announced = process->was_announced = true;
 	if (process->facts.trouble == SNAP_TROUBLE_NO_SUCH_PROCESS || process->facts.vanished)
 		process->state = SNAP_SAMPLER_PROCESS_GONE;
 	err = sink->program(sink->context, &process->shown, false);
@@ -484,115 +482,4 @@ void snap_sampler_remove_processes(struct snap_sampler *sampler)
 			sampler->processes[kept++] = sampler->processes[i];
 	}
 	sampler->process_count = kept;
-}
-
-/* ---- other programs in known processes ---- */
-
-enum fate {
-	FATE_ENDED,
-	FATE_LEAVING, /* or its leader is, for another thread that executes a program */
-	FATE_ANOTHER, /* it runs another program */
-};
-
-static enum fate fate_of(const struct snap_sampler *sampler, struct snap_sampler_process *process)
-{
-	_cleanup_fd_ int loose = -1;
-	int fd = process->live.proc_fd, error;
-	struct snap_stat stat;
-
-	if (fd < 0)
-		fd = loose = snap_sampler_process_directory(sampler, process);
-	error = fd < 0 ? fd : snap_sampler_read_stat(sampler, process, 0, &stat);
-	/* Nothing else that fails says that it has ended. */
-	if (error)
-		return error == -ESRCH || error == -ENOENT ? FATE_ENDED : FATE_LEAVING;
-	if (stat.state == 'Z' || stat.state == 'X')
-		return stat.threads <= 1 ? FATE_ENDED : FATE_LEAVING;
-	return stat.flags & SNAP_PF_EXITING ? FATE_LEAVING : FATE_ANOTHER;
-}
-
-/* What is known of the program that a process runs now; then *old_ret is what was known before. */
-static struct stacksnap_error *take_program(struct snap_sampler *sampler,
-					    struct snap_sampler_process *process,
-					    struct snap_capture *found, struct snap_arena *old_ret)
-{
-	bool is_target = process->facts.is_target;
-	struct stacksnap_error *err;
-
-	*old_ret = process->arena;
-	snap_arena_init(&process->arena);
-	process->space = NULL;
-	snap_sampler_process_told(process);
-	err = snap_facts_copy(&process->arena, &found->processes[0], &process->facts);
-	if (err)
-		return err;
-	process->facts.is_target = is_target;
-	snap_sampler_process_drop_live(sampler, &process->live);
-	snap_sampler_process_take_live(sampler, &found->live[0], &process->live);
-	/* The sink hears of the program before it hears of its mappings. */
-	process->announced = false;
-	err = snap_sampler_process_open(sampler, process);
-	process->announced = true;
-	if (err || process->state == SNAP_SAMPLER_PROCESS_GONE ||
-	    process->state == SNAP_SAMPLER_PROCESS_LOST)
-		return err;
-	err = sampler->sink->program(sampler->sink->context, &process->shown, true);
-	snap_sampler_process_told(process);
-	return err;
-}
-
-/* Whatever was known of the old program goes once the sink knows the new one. */
-static struct stacksnap_error *renew_process(struct snap_sampler *sampler,
-					     struct snap_sampler_process *process)
-{
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
-	_cleanup_(snap_arena_deinit) struct snap_arena old;
-	struct snap_sampler_space *old_space = process->space;
-	struct stacksnap_error *err;
-
-	snap_arena_init(&old);
-	if (!capture)
-		return snap_error_no_memory();
-	err = snap_discover_one(sampler->options, &process->facts,
-				sampler->descriptors > 0 ? sampler->descriptors : 0, sampler->asker,
-				capture);
-	if (err && snap_error_code(err) == SNAP_ERROR_OS) {
-		snap_error_destroy(err);
-		process->state = SNAP_SAMPLER_PROCESS_LOST;
-		return NULL;
-	}
-	if (err)
-		return err;
-	if (capture->processes[0].vanished) {
-		process->state = SNAP_SAMPLER_PROCESS_GONE;
-		return NULL;
-	}
-	err = take_program(sampler, process, capture, &old);
-	snap_sampler_space_put(sampler, old_space);
-	return err;
-}
-
-struct stacksnap_error *snap_sampler_renew(struct snap_sampler *sampler)
-{
-	for (size_t i = 0; i < sampler->process_count; i++) {
-		struct snap_sampler_process *process = sampler->processes[i];
-		int64_t begin;
-		struct stacksnap_error *err;
-		enum fate fate;
-
-		if (process->state != SNAP_SAMPLER_PROCESS_LOST)
-			continue;
-		begin = snap_clock_ns(CLOCK_MONOTONIC);
-		fate = fate_of(sampler, process);
-		if (fate == FATE_ENDED)
-			process->state = SNAP_SAMPLER_PROCESS_GONE;
-		if (fate != FATE_ANOTHER || begin < process->renew_after_ns)
-			continue;
-		err = renew_process(sampler, process);
-		if (err)
-			return err;
-		process->renew_after_ns =
-			snap_sampler_after(sampler, begin, ms(RENEW_LEAST_MS), RENEW_SHARE);
-	}
-	return NULL;
 }

@@ -46,6 +46,92 @@ static void test_exec_is_another_program(void **state)
 	bed_end(bed);
 }
 
+static bool sleeps_as(pid_t pid, const char *name)
+{
+	struct snap_procfs procfs;
+	struct snap_stat stat = { .state = 0 };
+
+	assert_null(snap_procfs_open(NULL, &procfs));
+	assert_int_equal(snap_procfs_task_stat(procfs.root_fd, pid, &stat), 0);
+	snap_procfs_close(&procfs);
+	return stat.state == 'S' && !strcmp(stat.name, name);
+}
+
+/* The tick that finds out has a copy of it already. */
+static void test_exec_is_followed_in_its_tick(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_process *process;
+
+	victim_start(&victim, wait_for_command_then_exec);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	tell(&victim);
+	while (!sleeps_as(victim.pid, "sleep"))
+		sched_yield();
+	bed_tick(bed);
+	process = bed_process(bed, victim.pid);
+	assert_int_equal(process->execs, 1);
+	assert_string_equal(process->name, "sleep");
+	assert_int_equal(bed_living(bed), 1);
+	assert_int_equal(bed_thread(bed, victim.pid)->copies, 1);
+	assert_int_equal(bed->tick.in_exec, 0);
+	victim_end(&victim);
+	bed_end(bed);
+}
+
+static void execs_again_and_again(int commands, int answers)
+{
+	answer(answers, getpid());
+	command(commands);
+	execl("/bin/sh", "sh", "-c", "exec sh -c \"$0\" \"$0\"", "exec sh -c \"$0\" \"$0\"",
+	      (char *)NULL);
+}
+
+static unsigned count_samples(const struct bed *bed)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < bed->thread_count; i++)
+		count += bed->threads[i].samples;
+	return count;
+}
+
+/* It has a copy in a tick, or it is told that it has none; and it is always there. */
+static void test_who_execs_all_the_time_is_told(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	unsigned ticks = 0, had = 0, told = 0;
+
+	victim_start(&victim, execs_again_and_again);
+	wait_answer(&victim);
+	bed_start(bed, victim.pid);
+	settle(bed);
+	tell(&victim);
+	bed_until(bed, bed_process(bed, victim.pid)->execs > 0);
+	for (; bed_process(bed, victim.pid)->execs < 20 || !told; ticks++) {
+		unsigned before = count_samples(bed);
+
+		bed_tick(bed);
+		had += count_samples(bed) > before;
+		told += bed->tick.in_exec;
+		assert_true(bed_process(bed, victim.pid)->alive);
+		assert_true(ticks < 20000);
+		usleep(1000);
+	}
+	assert_true(had > 0);
+	/* What is known of the first ticks and of the last ones is told in others. */
+	told += snap_sampler_process_find(bed->sampler, victim.pid,
+					  bed_process(bed, victim.pid)->start_ticks)
+			->ticks_in_exec;
+	assert_in_range(had + told, ticks - 1, ticks + 1);
+	bed_end(bed);
+	victim_end(&victim);
+}
+
 static void test_children_are_followed(void **state)
 {
 	struct victim victim;
@@ -539,6 +625,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		bed_test(test_exec_is_another_program),
+		bed_test(test_exec_is_followed_in_its_tick),
+		bed_test(test_who_execs_all_the_time_is_told),
 		bed_test(test_children_are_followed),
 		bed_test(test_who_rests_has_no_children),
 		bed_test(test_reused_pid_is_another_process),

@@ -37,8 +37,8 @@ static int open_task_file(const struct snap_reading_area *area, const char *name
 	return snap_procfs_open_file(area->root_fd, path);
 }
 
-/* Whether the thread runs the program that is meant. */
-static bool is_same_program(const struct snap_reading_area *area)
+/* Whether the thread runs the program that is meant; one that exits, or is in an exec, has none. */
+static bool is_same_program(const struct snap_reading_area *area, bool may_be_none)
 {
 	_cleanup_fd_ int fd = open_task_file(area, "");
 	struct snap_stat stat;
@@ -46,7 +46,7 @@ static bool is_same_program(const struct snap_reading_area *area)
 	if (!area->target.program)
 		return true;
 	return fd >= 0 && snap_procfs_stat(fd, &stat) == 0 &&
-	       (stat.program == area->target.program || !stat.program);
+	       (stat.program == area->target.program || (may_be_none && !stat.program));
 }
 
 /* The descriptor stays the worker's; a negative errno. */
@@ -61,7 +61,7 @@ static int open_memory(struct snap_reading_area *area)
 	fd = open_task_file(area, "mem");
 	if (fd < 0)
 		return fd;
-	if (!is_same_program(area)) {
+	if (!is_same_program(area, true)) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -349,6 +349,9 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 		area->status = -ENOMEM;
 	else
 		area->status = snap_space_read_maps(&reader, fd, &area->space);
+	/* Its memory may have been open for long: the mappings are not known to be of the same. */
+	if (!area->status && !is_same_program(area, false))
+		area->status = -ESTALE;
 	if (area->status)
 		return;
 	snap_space_read_pieces(&reader, &area->space);
