@@ -9,6 +9,7 @@
 
 #include "golden.h"
 #include "render/summary.h"
+#include "render/view/recorded.h"
 #include "render/wait/holders.h"
 #include "render/wait/waited.h"
 #include "schema.h"
@@ -384,6 +385,74 @@ static void test_ticks(void **state _unused_)
 	assert_null(strstr(text, "\"symbol\": \"log_lock\""));
 }
 
+/* How many threads of a tick have a wait. */
+static size_t count_waits(const struct snap_snapshot *snapshot)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < snapshot->root_count; i++)
+		for (size_t k = 0; k < snapshot->processes[i]->stack_count; k++) {
+			const struct snap_stack *stack = &snapshot->processes[i]->stacks[k];
+
+			for (size_t n = 0; n < stack->thread_count; n++)
+				count += stack->threads[n].wait != NULL;
+		}
+	return count;
+}
+
+/* Texts of a target do not fill a disk: waits are left out of ticks, and that is said once. */
+static void test_limit_of_ticks(void **state _unused_)
+{
+	enum { LONG = 1 << 20 };
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	_cleanup_free_ char *name = malloc(LONG + 1);
+	struct waited_bed bed;
+	struct snap_instants instants;
+	const struct snap_snapshot *snapshot;
+
+	assert_non_null(name);
+	memset(name, 'x', LONG);
+	name[LONG] = '\0';
+	waited_set_up(&bed);
+	assert_null(snap_instants_init(&instants, &bed.recording, &options));
+	snapshot = snap_instants_at(&instants, 0);
+	assert_int_equal(count_waits(snapshot), 7);
+	assert_int_equal(snapshot->warning_count, 0);
+	bed.kinds[LEDGER - 1].symbol = name;
+	instants.wait_bytes = 0;
+	snapshot = snap_instants_at(&instants, 1);
+	assert_int_equal(count_waits(snapshot), 5);
+	assert_int_equal(snapshot->warning_count, 1);
+	assert_non_null(strstr(snapshot->warnings[0].message, "waits are left out"));
+	snapshot = snap_instants_at(&instants, 2);
+	assert_int_equal(count_waits(snapshot), 5);
+	assert_int_equal(snapshot->warning_count, 0);
+	snap_instants_deinit(&instants);
+}
+
+/* What is left out of the list has no number. */
+static void test_limit_of_list(void **state _unused_)
+{
+	enum { LONG = 5 << 20 };
+	struct snap_options options = { .group_by = SNAP_GROUP_STACK };
+	_cleanup_free_ char *name = malloc(LONG + 1);
+	struct waited_bed bed;
+	json_t *root, *rows;
+
+	assert_non_null(name);
+	memset(name, 'x', LONG);
+	name[LONG] = '\0';
+	waited_set_up(&bed);
+	bed.kinds[CACHE - 1].symbol = name;
+	root = json_of(&bed.recording, &options);
+	assert_int_equal(json_array_size(json_object_get(root, "waits")), 9);
+	assert_int_equal(number_of(root, "wait_count"), 10);
+	rows = json_object_get(root, "time_by_wait");
+	assert_int_equal(number_of(json_array_get(rows, 0), "wait_number"), 1);
+	assert_null(json_object_get(json_array_get(rows, 2), "wait_number"));
+	json_decref(root);
+}
+
 /* With --group-by wait what is waited for is a frame. */
 static void test_folded(void **state _unused_)
 {
@@ -595,6 +664,8 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_ticks),
+		cmocka_unit_test(test_limit_of_ticks),
+		cmocka_unit_test(test_limit_of_list),
 		cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_speedscope),
 		cmocka_unit_test(test_chrome),

@@ -3,16 +3,12 @@
 #include "render/json/recorded_waits.h"
 
 #include "render/json/waits.h"
+#include "render/wait/object.h"
 #include "render/wait/waited.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum {
-	MOST_BYTES = 16 << 20, /* of waits, as they are at the most */
-	WAIT_BYTES = 800,      /* of a wait, without its texts */
-	ESCAPED = 5,           /* bytes that one of a text may take */
-};
+enum { MOST_BYTES = 16 << 20 }; /* of waits, as they are at the most */
 
 static const struct snap_waited_most most = { .owed = 200, .idle = 100, .holders = 20 };
 
@@ -114,26 +110,6 @@ static int by_wait(const void *left, const void *right)
 	return (a->wait > b->wait) - (a->wait < b->wait);
 }
 
-static size_t text_bytes(const char *text)
-{
-	return text ? ESCAPED * strlen(text) : 0;
-}
-
-static size_t most_bytes(const struct snap_wait *wait)
-{
-	const char *const texts[] = { wait->symbol,      wait->module, wait->place,
-				      wait->path,        wait->wchan,  wait->cgroup,
-				      wait->local,       wait->remote, wait->listen_address,
-				      wait->mutex_symbol };
-	size_t bytes = WAIT_BYTES;
-
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
-		bytes += text_bytes(texts[i]);
-	for (size_t i = 0; i < wait->peer_count; i++)
-		bytes += WAIT_BYTES + text_bytes(wait->peers[i].name);
-	return bytes;
-}
-
 /* Those that somebody waited for, in the recording's order; malloc'ed, NULL without memory. */
 static struct ranked *choose_waits(const struct snap_recording *recording, size_t *count_ret)
 {
@@ -152,10 +128,14 @@ static struct ranked *choose_waits(const struct snap_recording *recording, size_
 				ranked[run->wait - 1].samples += snap_run_samples(run);
 		}
 	qsort(ranked, recording->wait_count, sizeof(*ranked), by_samples);
-	for (; count < recording->wait_count && ranked[count].samples; count++) {
-		bytes += most_bytes(recording->waits[ranked[count].wait].wait);
-		if (bytes > MOST_BYTES)
-			break;
+	/* One that is too large makes no other one go. */
+	for (size_t i = 0; i < recording->wait_count && ranked[i].samples; i++) {
+		size_t more = snap_waited_bytes(recording->waits[ranked[i].wait].wait);
+
+		if (more > MOST_BYTES - bytes)
+			continue;
+		bytes += more;
+		ranked[count++] = ranked[i];
 	}
 	qsort(ranked, count, sizeof(*ranked), by_wait);
 	*count_ret = count;

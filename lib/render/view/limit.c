@@ -293,6 +293,12 @@ bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot,
 	return add_warning(arena, &snapshot->warnings, &snapshot->warning_count, message);
 }
 
+bool snap_limited_warn_of(struct snap_arena *arena, struct snap_snapshot *snapshot,
+			  const char *message)
+{
+	return add_warning(arena, &snapshot->warnings, &snapshot->warning_count, message);
+}
+
 /* "stacks are cut to some 12 frames, names to 256 bytes, 12 rare stacks are left out" */
 static bool warn_of_limit(struct snap_limit *limit, double most)
 {

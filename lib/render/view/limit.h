@@ -48,4 +48,8 @@ void snap_limited_deinit(struct snap_limited *limited);
 bool snap_limited_warn(struct snap_arena *arena, struct snap_snapshot *snapshot,
 		       size_t listed) _must_check_;
 
+/* The same of something else; the message must live as long as the snapshot. */
+bool snap_limited_warn_of(struct snap_arena *arena, struct snap_snapshot *snapshot,
+			  const char *message) _must_check_;
+
 #endif

@@ -24,6 +24,7 @@ enum {
 	OFFSET_BYTES = 20, /* "+0x…" */
 	ONCE_BYTES = 150,  /* of a frame that tables list, without its texts */
 	GAP_BYTES = 128,
+	WAIT_BYTES = 400, /* of a line that tells a wait, whose names are cut */
 	LABEL_BYTES = 12, /* of a label, beside its key and its value */
 };
 
@@ -266,7 +267,8 @@ static bool measure_labels(struct snap_limit *limit, const struct snap_recorded_
 }
 
 /* What is printed with each stack. */
-static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded_stack *stack)
+static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded_stack *stack,
+			    const struct snap_limit_stack *of)
 {
 	switch (limit->use) {
 	case SNAP_FRAMES_AS_NUMBERS:
@@ -279,6 +281,7 @@ static uint64_t stack_bytes(struct snap_limit *limit, const struct snap_recorded
 		return OWNER_BYTES + GAP_BYTES;
 	case SNAP_FRAMES_IN_TEXT:
 		return TITLE_BYTES + 4 * rails_of(limit, stack->process) +
+		       of->waits * (WAIT_BYTES + rails_of(limit, stack->process)) +
 		       text_bytes(limit, stack->unwind_detail) +
 		       text_bytes(limit, limit->options->summary ? stack->description : NULL);
 	case SNAP_FRAMES_IN_GROUPS:
@@ -302,7 +305,8 @@ static bool measure_stack(struct snap_limit *limit, const struct snap_recorded_s
 	*of = (struct snap_limit_stack){
 		.times = of->times,
 		.samples = of->samples,
-		.fixed = (double)(stack_bytes(limit, stack) + labels),
+		.fixed = (double)(stack_bytes(limit, stack, of) + labels),
+		.waits = of->waits,
 	};
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		if (!snap_limit_frame_bytes(limit, stack, i, i ? stack->frames[i - 1] : NULL,

@@ -22,6 +22,9 @@ struct snap_limit_stack {
 	uint32_t owner;
 	unsigned states;
 	const struct snap_run *run; /* the latest one that was counted */
+	/* lines that tell what its threads wait for; the latest wait that was counted */
+	unsigned waits;
+	uint32_t wait;
 };
 
 struct snap_limit {

@@ -56,6 +56,23 @@ static bool groups_differ(const struct snap_options *options)
 	       ~(unsigned)(SNAP_GROUP_STACK | SNAP_GROUP_STATE | SNAP_GROUP_TYPE);
 }
 
+/* Each different wait is a line, up to some, and a line for the others. */
+static void count_waits(struct snap_limit *limit)
+{
+	enum { MOST_LINES = 9 };
+	const struct snap_recording *recording = limit->from;
+
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
+			const struct snap_run *run = &recording->tracks[i].runs[k];
+			struct snap_limit_stack *stack = &limit->stacks[run->stack];
+
+			stack->waits +=
+				run->wait && run->wait != stack->wait && stack->waits < MOST_LINES;
+			stack->wait = run->wait;
+		}
+}
+
 static void count_groups(struct snap_limit *limit)
 {
 	const struct snap_recording *recording = limit->from;
@@ -211,6 +228,7 @@ bool snap_limit_count(struct snap_limit *limit)
 		return count_rows(limit, APART_OWNERS);
 	case SNAP_FRAMES_IN_TEXT:
 		count_groups(limit);
+		count_waits(limit);
 		return limit->options->verbose || leave_small_stacks(limit);
 	case SNAP_FRAMES_IN_GROUPS:
 		count_groups(limit);

@@ -8,6 +8,7 @@
 #include "model/group_label.h"
 #include "model/task_label.h"
 #include "render/view/limit.h"
+#include "render/wait/object.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -209,6 +210,9 @@ static const struct snap_wait *common_wait(const struct snap_stack *stack)
 
 /* ---- ticks ---- */
 
+/* Of what threads wait for: of all ticks, and more for each. */
+enum { MOST_WAIT_BYTES = 256 << 20, TICK_WAIT_BYTES = 256 << 10 };
+
 /* A thread at a tick, which is to be grouped. */
 struct item {
 	uint64_t id;
@@ -220,7 +224,9 @@ struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
 					   const struct snap_recording *recording,
 					   const struct snap_options *options)
 {
-	*instants = (struct snap_instants){ .recording = recording, .options = options };
+	*instants = (struct snap_instants){ .recording = recording,
+					    .options = options,
+					    .wait_bytes = MOST_WAIT_BYTES };
 	snap_arena_init(&instants->arena);
 	instants->ids = list_ids(recording);
 	instants->cursors = calloc(recording->track_count + 1, sizeof(*instants->cursors));
@@ -278,6 +284,22 @@ static int compare_items(const void *left, const void *right)
 	return a->track < b->track ? -1 : a->track > b->track;
 }
 
+/* A thread at a tick; what it waits for only if there is room for it. */
+static struct snap_member thread_at(struct snap_instants *instants, const struct snap_track *track,
+				    const struct snap_run *run)
+{
+	struct snap_member thread = thread_of(instants->recording, instants->options, track, run);
+	size_t bytes = thread.wait ? snap_waited_bytes(thread.wait) : 0;
+
+	if (bytes > instants->wait_bytes) {
+		thread.wait = NULL;
+		instants->left_out = true;
+		return thread;
+	}
+	instants->wait_bytes -= bytes;
+	return thread;
+}
+
 static bool group_items(struct snap_instants *instants, struct snap_interner *strings,
 			const struct item *items, size_t count, struct snap_stack *stack)
 {
@@ -294,7 +316,7 @@ static bool group_items(struct snap_instants *instants, struct snap_interner *st
 		if (stack->runtime)
 			stack->tasks[i] = task_of(track, run);
 		else
-			stack->threads[i] = thread_of(recording, instants->options, track, run);
+			stack->threads[i] = thread_at(instants, track, run);
 	}
 	stack->wait = common_wait(stack);
 	return label_stack(strings, instants->options, stack);
@@ -391,10 +413,17 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 				     struct snap_node *);
 	if (!nodes)
 		return NULL;
+	instants->wait_bytes += TICK_WAIT_BYTES;
 	snap_interner_init(&strings, &instants->arena);
 	made = make_nodes(instants, &strings, (uint32_t)tick, nodes) &&
 	       make_tree(&instants->arena, recording, nodes, instants->options->flat,
 			 &instants->snapshot);
+	if (instants->left_out && !instants->told) {
+		instants->told = true;
+		made = made && snap_limited_warn_of(&instants->arena, &instants->snapshot,
+						    "waits are left out, as they are larger than "
+						    "what is left for them");
+	}
 	snap_interner_deinit(&strings);
 	return made ? &instants->snapshot : NULL;
 }

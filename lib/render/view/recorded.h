@@ -17,6 +17,9 @@ struct snap_instants {
 	const struct snap_options *options;
 	uint64_t *ids;   /* of the recording's stacks */
 	size_t *cursors; /* of each track: its run at or after the tick */
+	/* That waits may still take, and whether it has been told that some were left out. */
+	size_t wait_bytes;
+	bool left_out, told;
 	struct snap_arena arena;
 	struct snap_snapshot snapshot;
 };
@@ -28,7 +31,7 @@ struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
 void snap_instants_deinit(struct snap_instants *instants);
 
 /*
- * The snapshot of a tick, without warnings; it lives until the next one, which must be of a later
+ * The snapshot of a tick, without warnings, but for one where waits are left out for their size; it lives until the next one, which must be of a later
  * tick. NULL without memory.
  */
 struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t tick);

@@ -6,6 +6,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Of a wait as JSON, without its texts, and what a byte of one may take. */
+enum { WAIT_BYTES = 800, ESCAPED = 5 };
 
 bool snap_waited_is_connection(const struct snap_wait *wait)
 {
@@ -100,4 +104,36 @@ bool snap_waited_is_owed(const struct snap_recorded_wait *recorded)
 	default:
 		return true;
 	}
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? ESCAPED * strlen(text) : 0;
+}
+
+/* Without who is at the other end. */
+static size_t own_bytes(const struct snap_wait *wait)
+{
+	const char *const texts[] = { wait->symbol,      wait->module, wait->place,
+				      wait->path,        wait->wchan,  wait->cgroup,
+				      wait->local,       wait->remote, wait->listen_address,
+				      wait->mutex_symbol };
+	size_t bytes = WAIT_BYTES;
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(texts); i++)
+		bytes += text_bytes(texts[i]);
+	return bytes;
+}
+
+size_t snap_waited_bytes(const struct snap_wait *wait)
+{
+	size_t bytes = own_bytes(wait);
+
+	for (size_t i = 0; i < wait->peer_count; i++) {
+		const struct snap_wait_party *peer = &wait->peers[i];
+
+		bytes += WAIT_BYTES / 4 + text_bytes(peer->name) + text_bytes(peer->function);
+		bytes += peer->wait ? own_bytes(peer->wait) : 0;
+	}
+	return bytes;
 }

@@ -29,4 +29,7 @@ char *snap_waited_connection_text(const struct snap_wait *wait, bool by_local);
  */
 bool snap_waited_is_owed(const struct snap_recorded_wait *recorded);
 
+/* Bytes that a wait takes as JSON, at the most. */
+size_t snap_waited_bytes(const struct snap_wait *wait);
+
 #endif

@@ -3,6 +3,7 @@
 #include "render/wait/shares.h"
 
 #include "base/buffer.h"
+#include "base/escape.h"
 
 #include <string.h>
 
@@ -170,6 +171,18 @@ int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t samples)
 	return ns;
 }
 
+/* Names of kilobytes say no more than their beginning; NULL without memory. */
+static const char *copy_function(struct snap_arena *arena, const char *function)
+{
+	enum { LONGEST = 1000 };
+	size_t length = strlen(function);
+
+	if (length <= LONGEST)
+		return snap_arena_strdup(arena, function);
+	return snap_arena_printf(arena, "%.*s...", (int)snap_text_cut(function, length, LONGEST),
+				 function);
+}
+
 bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *recording,
 		      struct snap_arena *arena, size_t most, struct snap_waited_row *row)
 {
@@ -188,7 +201,7 @@ bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *r
 		known += all[i].samples;
 		others += i < row->holder_count ? 0 : all[i].samples;
 		if (i < row->holder_count && all[i].function)
-			all[i].function = snap_arena_strdup(arena, all[i].function);
+			all[i].function = copy_function(arena, all[i].function);
 	}
 	row->other_ns = snap_waited_ns(recording, others);
 	row->nobody_ns = snap_waited_ns(recording, known < row->samples ? row->samples - known : 0);
