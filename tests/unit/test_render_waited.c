@@ -238,6 +238,11 @@ static void test_what_is_told(void **state _unused_)
 	waited = waited_of(&bed, all);
 	assert_false(snap_waited_has_rows(&waited));
 	snap_waited_deinit(&waited);
+	bed.recording.explains = true;
+	bed.recording.period_ns = 0;
+	waited = waited_of(&bed, all);
+	assert_false(snap_waited_has_rows(&waited));
+	snap_waited_deinit(&waited);
 }
 
 /* Not inlined: gcc 12 takes the text of a memory stream for the pointer that it was stored by. */

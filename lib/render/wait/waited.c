@@ -476,7 +476,9 @@ struct stacksnap_error *snap_waited_init(struct snap_waited *waited,
 	snap_arena_init(&waited->arena);
 	snap_arena_init(&builder.arena);
 	snap_interner_init(&builder.texts, &builder.arena);
-	if (!recording->explains || !recording->wait_count || options->explain == SNAP_EXPLAIN_NO)
+	/* A snapshot has no times. */
+	if (!recording->explains || !recording->period_ns || !recording->wait_count ||
+	    options->explain == SNAP_EXPLAIN_NO)
 		return NULL;
 	err = snap_holders_init(&builder.holders, recording);
 	if (err)
