@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/table.h"
 #include "render/render.h"
+#include "render/snaprec_waits.h"
 #include "store/log/index.h"
 #include "store/recording/file.h"
 
@@ -26,6 +27,7 @@ struct converter {
 	const struct snap_frame **frames;
 	size_t frame_capacity;
 	struct snap_hash_table table;
+	struct snap_snaprec_waits waits;
 };
 
 static void converter_deinit(struct converter *converter)
@@ -33,6 +35,7 @@ static void converter_deinit(struct converter *converter)
 	free(converter->frames);
 	snap_hash_table_deinit(&converter->table);
 	snap_arena_deinit(&converter->arena);
+	snap_snaprec_waits_deinit(&converter->waits);
 	snap_log_destroy(converter->log);
 }
 
@@ -320,6 +323,7 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 	struct snap_log_change change = { .thread = event->thread,
 					  .stack = SNAP_LOG_GONE,
 					  .syscall = -1 };
+	struct stacksnap_error *err;
 
 	if (!event->run)
 		return snap_log_change(converter->log, &change);
@@ -330,7 +334,9 @@ static struct stacksnap_error *convert_event(struct converter *converter, const 
 		change.state = (uint8_t)event->run->task_state;
 	if (!find_call(converter->log, event->run, &change.syscall))
 		return snap_error_no_memory();
-	return snap_log_change(converter->log, &change);
+	err = snap_snaprec_find_object(converter->recording, converter->log, event->run,
+				       &change.object);
+	return err ? err : snap_log_change(converter->log, &change);
 }
 
 static struct stacksnap_error *convert_ticks(struct converter *converter)
@@ -357,6 +363,9 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 	list_events(recording, at, events);
 	for (size_t i = 0; i < count; i++) {
 		err = snap_log_begin_tick(converter->log, recording->ticks[i].time_ns);
+		if (!err)
+			err = snap_snaprec_add_holds(&converter->waits, recording, converter->log,
+						     i);
 		while (!err && next < at[i])
 			err = convert_event(converter, &events[next++]);
 		if (err)
@@ -411,6 +420,8 @@ static struct stacksnap_error *convert_recording(struct converter *converter)
 	for (size_t i = 0; !err && i < recording->stack_count; i++)
 		if (!convert_stack(converter, &recording->stacks[i]))
 			err = snap_error_no_memory();
+	if (!err)
+		err = snap_snaprec_add_waits(&converter->waits, recording, log);
 	if (err)
 		return err;
 	for (size_t i = 0; i < recording->warning_count; i++) {

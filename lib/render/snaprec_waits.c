@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is waited for, back to a log: see snaprec_waits.h. */
+#include "render/snaprec_waits.h"
+
+#include "base/bsearch.h"
+#include "base/cleanup.h"
+#include "store/log/log.h"
+
+enum {
+	/* No thread has such a number: FUTEX_OWNER_DIED, and one above that of all threads. */
+	OWNER_DIED = 0x40000000,
+	NOT_RECOVERABLE = 0x7ffffffe,
+};
+
+/* From a tick on. */
+struct snap_snaprec_hold {
+	uint32_t tick, wait;
+	const struct snap_recorded_hold *hold; /* NULL: nothing is known from here on */
+};
+
+void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits)
+{
+	free(waits->holds);
+}
+
+static bool keeps_owner(const struct snap_recorded_wait *wait)
+{
+	return wait->wait->owner_word.form != SNAP_OWNER_FORM_NONE &&
+	       wait->wait->owner_word.address;
+}
+
+static int by_tick(const void *left, const void *right)
+{
+	const struct snap_snaprec_hold *a = left, *b = right;
+
+	/* What ends at a tick comes before what begins there. */
+	return snap_compare(a->tick, b->tick) ?: snap_compare(a->wait, b->wait) ?:
+	       snap_compare(a->hold != NULL, b->hold != NULL);
+}
+
+static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recording *recording)
+{
+	size_t most = 1;
+
+	for (size_t i = 0; i < recording->wait_count; i++)
+		most += 2 * recording->waits[i].hold_count;
+	waits->holds = calloc(most, sizeof(*waits->holds));
+	if (!waits->holds)
+		return false;
+	for (size_t i = 0; i < recording->wait_count; i++) {
+		const struct snap_recorded_wait *wait = &recording->waits[i];
+
+		for (size_t k = 0; k < wait->hold_count && keeps_owner(wait); k++) {
+			const struct snap_recorded_hold *hold = &wait->holds[k];
+
+			waits->holds[waits->count++] =
+				(struct snap_snaprec_hold){ hold->first, (uint32_t)i, hold };
+			waits->holds[waits->count++] =
+				(struct snap_snaprec_hold){ hold->last + 1, (uint32_t)i, NULL };
+		}
+	}
+	qsort(waits->holds, waits->count, sizeof(*waits->holds), by_tick);
+	return true;
+}
+
+/* Told apart by their numbers. */
+static struct stacksnap_error *add_object(const struct snap_recorded_wait *wait, size_t index,
+					  struct snap_log *log)
+{
+	struct snap_log_object object = {
+		.space = log->processes[wait->process].space,
+		.call = { .known = true, .arguments = { 0, 0, 0, 0, 0, index } },
+	};
+	struct stacksnap_error *err;
+	uint32_t number;
+
+	if (keeps_owner(wait)) {
+		object.is_futex = true;
+		object.call.arguments[0] = wait->wait->owner_word.address;
+	}
+	err = snap_log_find_object(log, &object, NULL, &number);
+	if (!err && number != index + 1)
+		return snap_error_format(SNAP_ERROR_OTHER, "the recording waits for too much");
+	return err;
+}
+
+struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
+					       const struct snap_recording *recording,
+					       struct snap_log *log)
+{
+	struct stacksnap_error *err = NULL;
+
+	if (!list_holds(waits, recording))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < recording->wait_count && !err; i++)
+		err = add_object(&recording->waits[i], i, log);
+	return err;
+}
+
+/* What stands in the word, by which the same will be said again. */
+static uint32_t word_of(const struct snap_recording *recording,
+			const struct snap_recorded_hold *hold)
+{
+	const struct snap_track *track = NULL;
+
+	if (hold->track < recording->track_count)
+		track = &recording->tracks[hold->track];
+	if (track)
+		return (uint32_t)(track->ns_tid ? track->ns_tid : track->tid);
+	if (hold->lack == SNAP_OWNER_DIED)
+		return OWNER_DIED;
+	return hold->tid > 0 ? (uint32_t)hold->tid : 0;
+}
+
+static struct stacksnap_error *add_hold(const struct snap_recording *recording,
+					struct snap_log *log, const struct snap_snaprec_hold *from)
+{
+	const struct snap_wait *wait = recording->waits[from->wait].wait;
+	struct snap_memory_piece piece = { .address = wait->owner_word.address };
+	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
+	uint32_t word;
+
+	if (!from->hold || from->hold->lack == SNAP_OWNER_UNREADABLE)
+		return snap_log_hold(log, from->wait, NULL);
+	word = word_of(recording, from->hold);
+	if (word == OWNER_DIED && wait->owner_word.form == SNAP_OWNER_FORM_TID)
+		word = NOT_RECOVERABLE;
+	piece.bytes = (const uint8_t *)&word;
+	piece.size = sizeof(word);
+	return snap_log_hold(log, from->wait, &image);
+}
+
+struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
+					       const struct snap_recording *recording,
+					       struct snap_log *log, size_t tick)
+{
+	struct stacksnap_error *err = NULL;
+
+	while (waits->next < waits->count && waits->holds[waits->next].tick <= tick && !err)
+		err = add_hold(recording, log, &waits->holds[waits->next++]);
+	return err;
+}
+
+struct stacksnap_error *snap_snaprec_find_object(const struct snap_recording *recording,
+						 struct snap_log *log, const struct snap_run *run,
+						 uint32_t *ret)
+{
+	uint32_t stack = (uint32_t)run->stack;
+
+	*ret = run->wait;
+	if (!run->wait || snap_log_explained(log, stack, run->wait - 1))
+		return NULL;
+	return snap_log_explain(log, stack, run->wait - 1, recording->waits[run->wait - 1].wait);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The way back from what runs of a recording wait for, and who had it, to objects and holds of a
+ * log. A wait is known by its words alone: so its object has no call, and memory that says nothing
+ * but who has it. See snaprec.c.
+ */
+#ifndef SNAP_RENDER_SNAPREC_WAITS_H
+#define SNAP_RENDER_SNAPREC_WAITS_H
+
+#include "model/log.h"
+
+struct snap_snaprec_hold;
+
+/* All zero at first; to be released. */
+struct snap_snaprec_waits {
+	struct snap_snaprec_hold *holds; /* by tick */
+	size_t count, next;
+};
+
+void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits);
+
+/* Objects of a log that has the recording's processes and stacks, in the order of its waits. */
+struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
+					       const struct snap_recording *recording,
+					       struct snap_log *log) _must_check_;
+/* Within a tick: who has what from it on. */
+struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
+					       const struct snap_recording *recording,
+					       struct snap_log *log, size_t tick) _must_check_;
+/* What a run waits for, for its change. */
+struct stacksnap_error *snap_snaprec_find_object(const struct snap_recording *recording,
+						 struct snap_log *log, const struct snap_run *run,
+						 uint32_t *ret) _must_check_;
+
+#endif
