@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * waiters locks N | sockets N: N threads, each of which waits for a mutex of its own that the main
- * thread has; or a thread in epoll_wait with N sockets, half of them the other ends of the others.
+ * waiters locks N | sockets N | wakers N: N threads, each of which waits for a mutex of its own that
+ * the main thread has; or a thread in epoll_wait with N sockets, half of them the other ends of the
+ * others; or N threads at conditions of their own, of which a fifth is woken 99 times a second.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Of a cache line each, and more: no two are copied together. */
@@ -54,6 +56,71 @@ static void make_locks(int count)
 	for (int i = 0; i < count; i++)
 		while (__atomic_load_n((int *)&all[i].mutex, __ATOMIC_RELAXED) != 2)
 			usleep(100);
+}
+
+struct sleeper {
+	pthread_mutex_t mutex;
+	pthread_cond_t condition;
+	unsigned long wanted, done;
+};
+
+static struct sleeper *sleepers;
+static int sleeper_count;
+
+static void *sleep_and_wake(void *argument)
+{
+	struct sleeper *own = argument;
+
+	pthread_mutex_lock(&own->mutex);
+	for (;;) {
+		while (own->done == own->wanted)
+			pthread_cond_wait(&own->condition, &own->mutex);
+		own->done = own->wanted;
+	}
+	return NULL;
+}
+
+static void *wake_some(void *unused)
+{
+	const long period_ns = 1000000000 / 99;
+	struct timespec at;
+
+	(void)unused;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (int first = 0;; first = (first + 1) % 5) {
+		for (int i = first; i < sleeper_count; i += 5) {
+			pthread_mutex_lock(&sleepers[i].mutex);
+			sleepers[i].wanted++;
+			pthread_cond_signal(&sleepers[i].condition);
+			pthread_mutex_unlock(&sleepers[i].mutex);
+		}
+		at.tv_nsec += period_ns;
+		at.tv_sec += at.tv_nsec / 1000000000;
+		at.tv_nsec %= 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
+	return NULL;
+}
+
+static void make_wakers(int count)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	sleepers = calloc((size_t)count, sizeof(*sleepers));
+	sleeper_count = count;
+	if (!sleepers)
+		die("calloc");
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 64 << 10);
+	for (int i = 0; i < count; i++) {
+		pthread_mutex_init(&sleepers[i].mutex, NULL);
+		pthread_cond_init(&sleepers[i].condition, NULL);
+		if (pthread_create(&thread, &attributes, sleep_and_wake, &sleepers[i]) != 0)
+			die("pthread_create");
+	}
+	if (pthread_create(&thread, &attributes, wake_some, NULL) != 0)
+		die("pthread_create");
 }
 
 static void watch(int epoll, int fd)
@@ -106,6 +173,8 @@ int main(int argc, char **argv)
 		return 64;
 	if (strcmp(argv[1], "locks") == 0)
 		make_locks(atoi(argv[2]));
+	else if (strcmp(argv[1], "wakers") == 0)
+		make_wakers(atoi(argv[2]));
 	else
 		make_sockets(atoi(argv[2]));
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The benchmark of waits: what each thread waits for, who holds it, deadlocks.
 
-    tests/bench/waits.py [--build build] [--parts answers,threads,sockets,watch,peers] [--quick]
+    tests/bench/waits.py [--build build] [--parts answers,threads,sockets,watch,schedule,records,peers] [--quick]
 
 answers  right and wrong answers on the programs that know the truth of their own threads (tests/waits), in
          each build of them: waits, owners, deadlocks
 threads  1,000 threads, each at a lock of its own: the stop and the wall time with waits by those without
+schedule recordings of a program that measures how long its threads wait for which lock, and who has it
+records  a recording of 1,000 threads of which 200 wake in each tick, with waits by without: processor time, rate,
+         time stopped
 sockets  10,000 sockets in one process that waits for them: wall time with waits and without
 watch    --watch of 1,000 waiting threads once a second, from its tenth second to its sixtieth: processor time of all
          its processes, and how many of the threads ran
@@ -225,6 +228,91 @@ class WaitsBench:
         self.figures.append(("--watch of 1,000 threads once a second", f"{ran / passed / 1e7:.2f} %", "<= 0.5 %"))
         self.figures.append(("threads at rest that ran meanwhile", moved, "0"))
 
+    # recordings
+
+    def record(self, pid, seconds, *options):
+        """The tool's own figures, with the processor time of all its processes in seconds."""
+        stats = os.path.join(self.scratch, "stats.json")
+        done = subprocess.Popen([self.tool, "record", "-p", str(pid), "-d", str(seconds), "--stats", stats, "-o",
+                                 os.path.join(self.scratch, "record.json"), *options], stderr=subprocess.DEVNULL)
+        _, _, usage = os.wait4(done.pid, 0)
+        done.returncode = 0
+        with open(stats, encoding="utf-8") as file:
+            figures = json.load(file)
+        cpu = usage.ru_utime + usage.ru_stime
+        return dict(figures, cpu=cpu, each=1e6 * cpu / (figures["unstopped"] + figures["alone"] or 1))
+
+    def schedule(self):
+        source = os.path.join(SOURCE, "tests", "waits", "schedule.c")
+        program = os.path.join(self.scratch, "schedule")
+        subprocess.run(["cc", "-O1", "-g", "-D_GNU_SOURCE", "-pthread", "-o", program, source], check=True)
+        process, pid, words = self.start([program])
+        if not process:
+            print(f"\nschedule: left out: {words}")
+            return
+
+        def truth():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        shares, holders = [], []
+        print(f"\n{'schedule':18}{'share':>10}{'told':>10}   holders: share, told")
+        try:
+            for _ in range(2 if self.options.quick else 5):
+                before = truth()
+                self.record(pid, 4 if self.options.quick else 10)
+                after = truth()
+                with open(os.path.join(self.scratch, "record.json"), encoding="utf-8") as file:
+                    rows = {row["object"].split()[-1]: row for row in json.load(file).get("time_by_wait", ())
+                            if row["kind"] == "mutex"}
+                told = sum(row["total_ns"] for row in rows.values()) or 1
+                waited = sum(new["waited_ns"] - old["waited_ns"] for old, new in zip(before, after))
+                for old, new in zip(before, after):
+                    own = new["waited_ns"] - old["waited_ns"]
+                    row = rows.get(new["lock"], {"total_ns": 0})
+                    line = f"{new['lock']:18}{100 * own / waited:8.1f} %{100 * row['total_ns'] / told:8.1f} %  "
+                    shares.append(abs(100 * own / waited - 100 * row["total_ns"] / told))
+                    functions = {holder.get("function"): holder["ns"] for holder in row.get("holders", ())}
+                    for was, now in zip(old["held_by"], new["held_by"]):
+                        if now["ns"] - was["ns"] < own / 20:
+                            continue
+                        one = 100 * (now["ns"] - was["ns"]) / own
+                        other = 100 * functions.get(now["function"], 0) / (row["total_ns"] or 1)
+                        holders.append(abs(one - other))
+                        line += f" {now['function']} {one:.1f} %, {other:.1f} %"
+                    print(line, flush=True)
+        finally:
+            self.end(process)
+        self.figures.append(("share of a lock off, most and median",
+                             f"{max(shares):.1f}, {statistics.median(shares):.1f} points", "<= 2"))
+        self.figures.append(("share of a holder off, most and median",
+                             f"{max(holders):.1f}, {statistics.median(holders):.1f} points", ""))
+
+    def records(self):
+        process, pid, words = self.waiters("wakers", "1000")
+        if not process:
+            print(f"\nrecords: left out: {words}")
+            return
+        both = []
+        try:
+            for i in range(self.reps(6)):
+                order = [(), ("--no-explain",)]
+                runs = {options: self.record(pid, 4, *options) for options in (order if i % 2 == 0 else order[::-1])}
+                both.append((runs[()], runs[("--no-explain",)]))
+        finally:
+            self.end(process)
+        print(f"\n{'1,000 threads, 200 wake a tick':34}{'cpu s':>10}{'us a copy':>12}{'Hz':>8}{'stopped %':>12}")
+        for place, name in ((0, "with waits"), (1, "without")):
+            middle = [statistics.median(run[place][key] for run in both)
+                      for key in ("cpu", "each", "hz_reached", "stopped_percent")]
+            print(f"  {name:32}{middle[0]:10.2f}{middle[1]:12.1f}{middle[2]:8.1f}{middle[3]:12.3f}", flush=True)
+        # on a busy machine there are fewer ticks: so by what was done
+        ratio = statistics.median(with_["each"] / without["each"] for with_, without in both)
+        self.figures.append(("processor time of a recording, with / without", f"{ratio:.3f}", "<= 1.10"))
+        ratio = statistics.median(with_["hz_reached"] / without["hz_reached"] for with_, without in both)
+        self.figures.append(("rate of a recording, with / without", f"{ratio:.3f}", ">= 0.99"))
+
     # peers
 
     def timed_run(self, command):
@@ -285,7 +373,7 @@ class WaitsBench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
-    parser.add_argument("--parts", default="answers,threads,sockets,watch,peers")
+    parser.add_argument("--parts", default="answers,threads,sockets,watch,schedule,records,peers")
     parser.add_argument("--quick", action="store_true")
     WaitsBench(parser.parse_args()).run()
 
