@@ -415,6 +415,46 @@ static void test_lies(void **state _unused_)
 	}
 }
 
+/* In shared memory a number is a thread of whoever maps it. */
+static void test_shared(void **state _unused_)
+{
+	enum { S = SHARED + 0x100, FUTEX_WAIT_SHARED = 0, MUTEX_SHARED = 0x80 };
+	static const struct {
+		uint32_t owner;
+		enum snap_owner_lack lack;
+	} rows[] = {
+		{ 101, KNOWN }, { 201, KNOWN }, { 91, SNAP_OWNER_NOT_SEEN }, /* the parent's */
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_recording *recording;
+		struct bed_words words;
+		struct scene scene;
+		struct bed *bed = &scene.bed;
+		uint32_t other, parent, object;
+
+		scene_init(&scene);
+		bed_begin(bed);
+		other = bed_process(bed, 200, scene.parent, UINT32_MAX);
+		bed_run(bed, bed_thread(bed, other, 201), BED_STACK(bed, other, "app:work"));
+		parent = bed_thread(bed, scene.parent, 91);
+		bed_run(bed, parent, BED_STACK(bed, scene.parent, "app:work"));
+		/* It has no such mapping. */
+		for (size_t k = 0; k < bed->log->capture->processes[0].map_count; k++)
+			bed->log->capture->processes[0].maps[k].shared = false;
+		object = bed_futex(bed, scene.process, S, FUTEX_WAIT_SHARED, 2,
+				   bed_mutex_words(&words, S, rows[i].owner, MUTEX_SHARED));
+		bed_stand(bed, scene.threads[WAITER], scene.stack, SNAP_STATE_SLEEPING, object);
+		bed_end(bed);
+		recording = analyze(&scene);
+		bed_deinit(bed);
+		assert_int_equal(recording->wait_count, 2);
+		assert_string_equal(recording->waits[1].wait->module, "/dev/shm/x");
+		CHECK_HOLDS(recording, 1, { 1, 1, (pid_t)rows[i].owner, rows[i].lack });
+		snap_recording_destroy(recording);
+	}
+}
+
 /* Words that do not hold the owner's, that cannot be read, and that come later than the wait. */
 static void test_words_that_lack_it(void **state _unused_)
 {
@@ -463,17 +503,12 @@ static void test_late_owner(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_owner_changes),
-		cmocka_unit_test(test_slice),
-		cmocka_unit_test(test_ring),
-		cmocka_unit_test(test_owner_ends),
-		cmocka_unit_test(test_two_objects),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_exec),
-		cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_words_that_lack_it),
+		cmocka_unit_test(test_owner_changes), cmocka_unit_test(test_slice),
+		cmocka_unit_test(test_ring),          cmocka_unit_test(test_owner_ends),
+		cmocka_unit_test(test_two_objects),   cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_order),         cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_exec),          cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_shared),        cmocka_unit_test(test_words_that_lack_it),
 		cmocka_unit_test(test_late_owner),
 	};
 

@@ -16,79 +16,11 @@
 enum {
 	MOST_WAITS = 16,   /* of one object: names on different stacks may say different things */
 	MOST_OBJECTS = 64, /* of one wait that are looked through */
-	MOST_ANCESTORS = 64,
 	OWNER_MASK = 0x3fffffff,            /* FUTEX_TID_MASK */
 	OWNER_DIED = 0x40000000,            /* FUTEX_OWNER_DIED */
 	OWNER_NOT_RECOVERABLE = 0x7ffffffe, /* from there on, numbers that are no thread's */
 	CHECK_CANCEL = 1 << 12,
 };
-
-static const uint64_t NO_DEATH = UINT64_MAX;
-
-/* ---- when threads lived ---- */
-
-/* Moments are ticks of the log, from 1 on; 0 lies before all of them. */
-struct life {
-	uint32_t process;
-	pid_t tid; /* as the process numbers it */
-	uint64_t birth, death;
-	uint32_t thread;
-};
-
-static int by_number(const void *left, const void *right)
-{
-	const struct life *a = left, *b = right;
-
-	return snap_compare(a->process, b->process) ?: snap_compare(a->tid, b->tid) ?:
-	       snap_compare(a->birth, b->birth)     ?: snap_compare(a->thread, b->thread);
-}
-
-static void note_change(struct life *lives, const struct snap_log_change *change, uint64_t moment)
-{
-	struct life *life = &lives[change->thread];
-
-	if (change->stack == SNAP_LOG_GONE) {
-		life->death = moment;
-		return;
-	}
-	life->death = NO_DEATH;
-	if (life->birth > moment)
-		life->birth = moment;
-}
-
-/* *count_ret of them, malloc'ed, in order; NULL without memory. */
-static struct life *list_lives(const struct snap_log *log, size_t *count_ret)
-{
-	struct life *lives = malloc((log->thread_count + 1) * sizeof(*lives));
-	size_t change = 0, count = 0;
-
-	if (!lives)
-		return NULL;
-	for (size_t i = 0; i < log->thread_count; i++) {
-		const struct snap_log_thread *thread = &log->threads[i];
-
-		lives[i] = (struct life){ thread->process,
-					  thread->ns_tid ? thread->ns_tid : thread->tid, UINT64_MAX,
-					  NO_DEATH, (uint32_t)i };
-	}
-	for (size_t i = 0; i < log->before_count; i++)
-		note_change(lives, &log->before[i], 0);
-	for (size_t tick = 0; tick < log->tick_count; tick++)
-		for (; change < log->ticks[tick].change_end - log->first_change; change++)
-			note_change(lives, &log->changes[change], tick + 1);
-	for (size_t i = 0; i < log->thread_count; i++) {
-		bool is_forgotten = lives[i].birth == UINT64_MAX && lives[i].death == 0;
-
-		/* What was never sampled may have been there all the time. */
-		if (lives[i].birth == UINT64_MAX)
-			lives[i].birth = 0;
-		if (!log->threads[i].task && !is_forgotten)
-			lives[count++] = lives[i];
-	}
-	qsort(lives, count, sizeof(*lives), by_number);
-	*count_ret = count;
-	return lives;
-}
 
 /* ---- state ---- */
 
@@ -97,21 +29,14 @@ struct link {
 	uint32_t object, wait;
 };
 
-struct owner {
-	enum snap_owner_lack lack;
-	uint32_t thread; /* of the log; UINT32_MAX: none */
-	pid_t tid;       /* as this host numbers it; 0: not known */
-	uint64_t death;
-};
-
 /* A wait that keeps an owner, while the slice is walked. */
 struct line {
-	uint32_t process; /* of the log */
-	uint32_t source;  /* the object whose words count, + 1; 0: none is known yet */
-	uint32_t since;   /* tick of the slice */
+	struct snap_log_owners owners; /* who may have it */
+	uint32_t source;               /* the object whose words count, + 1; 0: none is known yet */
+	uint32_t since;                /* tick of the slice */
 	bool is_open, is_touched;
 	size_t last; /* its last hold in `found`, + 1 */
-	struct owner owner;
+	struct snap_log_owner owner;
 };
 
 struct found {
@@ -121,8 +46,6 @@ struct found {
 
 struct walk {
 	struct snap_log_analysis *of;
-	struct life *lives;
-	size_t life_count;
 	struct link *by_object, *by_wait; /* the same, in either order */
 	size_t link_count;
 	uint32_t *words;     /* of each object now, as in a hold; UINT32_MAX: not told yet */
@@ -138,7 +61,6 @@ struct walk {
 
 static void walk_deinit(struct walk *walk)
 {
-	free(walk->lives);
 	free(walk->by_object);
 	free(walk->by_wait);
 	free(walk->words);
@@ -152,80 +74,15 @@ static void walk_deinit(struct walk *walk)
 
 /* ---- who has it ---- */
 
-/* The first one of a process with a number that was born after a moment; life_count: there is none. */
-static size_t life_after(const struct walk *walk, uint32_t process, pid_t tid, uint64_t moment)
+static struct snap_log_owner nobody(enum snap_owner_lack lack)
 {
-	const struct life *lives = walk->lives;
-
-	return snap_first_not(walk->life_count, i,
-			      lives[i].process != process ? lives[i].process < process
-			      : lives[i].tid != tid       ? lives[i].tid < tid
-							  : lives[i].birth <= moment);
+	return (struct snap_log_owner){ .lack = lack,
+					.thread = UINT32_MAX,
+					.death = SNAP_LOG_NO_DEATH };
 }
 
-static bool is_of(const struct walk *walk, size_t at, uint32_t process, pid_t tid)
-{
-	return at < walk->life_count && walk->lives[at].process == process &&
-	       walk->lives[at].tid == tid;
-}
-
-/* A fork copies locks that other threads have, and none of those threads. */
-static bool was_ancestors(const struct walk *walk, uint32_t process, pid_t tid)
-{
-	const struct snap_log *log = walk->of->log;
-
-	for (int i = 0; i < MOST_ANCESTORS; i++) {
-		process = log->processes[process].parent;
-		if (process == UINT32_MAX)
-			return false;
-		if (is_of(walk, life_after(walk, process, tid, 0), process, tid) ||
-		    is_of(walk, life_after(walk, process, tid, 0) - 1, process, tid))
-			return true;
-	}
-	return false;
-}
-
-static bool is_numbered_here(const struct snap_log *log, uint32_t process)
-{
-	uint32_t space = log->processes[process].space;
-
-	return space != UINT32_MAX && log->capture->processes[space].in_host_namespace;
-}
-
-static struct owner owner_by_number(const struct walk *walk, uint32_t process, pid_t tid,
-				    uint64_t moment)
-{
-	const struct snap_log *log = walk->of->log;
-	size_t next = life_after(walk, process, tid, moment);
-	struct owner owner = { .thread = UINT32_MAX, .death = NO_DEATH };
-	const struct life *life = NULL;
-
-	if (next && is_of(walk, next - 1, process, tid))
-		life = &walk->lives[next - 1];
-	else if (is_of(walk, next, process, tid))
-		life = &walk->lives[next]; /* it was sampled a little later */
-	if (life) {
-		owner.tid = log->threads[life->thread].tid;
-		owner.lack = life->death > moment ? SNAP_OWNER_KNOWN : SNAP_OWNER_EXITED;
-		if (owner.lack == SNAP_OWNER_KNOWN) {
-			owner.thread = life->thread;
-			owner.death = life->death;
-		}
-		return owner;
-	}
-	owner.lack = was_ancestors(walk, process, tid) ? SNAP_OWNER_AT_FORK : SNAP_OWNER_NOT_SEEN;
-	if (is_numbered_here(log, process))
-		owner.tid = tid;
-	return owner;
-}
-
-static struct owner nobody(enum snap_owner_lack lack)
-{
-	return (struct owner){ .lack = lack, .thread = UINT32_MAX, .death = NO_DEATH };
-}
-
-static struct owner owner_by_words(const struct walk *walk, uint32_t wait, uint32_t words,
-				   uint64_t moment)
+static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wait, uint32_t words,
+					    uint64_t moment)
 {
 	const struct snap_wait *of = walk->of->recording->waits[wait].wait;
 	const struct snap_log_words *told = words ? &walk->of->log->words[words - 1] : NULL;
@@ -248,7 +105,7 @@ static struct owner owner_by_words(const struct walk *walk, uint32_t wait, uint3
 							   : SNAP_OWNER_CHANGING);
 	if (number >= OWNER_NOT_RECOVERABLE)
 		return nobody(number > INT32_MAX ? SNAP_OWNER_UNREADABLE : SNAP_OWNER_DIED);
-	return owner_by_number(walk, walk->lines[wait].process, (pid_t)number, moment);
+	return snap_log_find_owner(walk->of, &walk->lines[wait].owners, (pid_t)number, moment);
 }
 
 /* ---- time lines ---- */
@@ -260,7 +117,7 @@ static bool continues(const struct snap_recorded_hold *a, const struct snap_reco
 }
 
 static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
-		     const struct owner *owner)
+		     const struct snap_log_owner *owner)
 {
 	struct line *line = &walk->lines[wait];
 	struct found found = {
@@ -288,13 +145,14 @@ static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t 
 static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 {
 	const struct line *line = &walk->lines[wait];
-	struct owner gone = { SNAP_OWNER_EXITED, UINT32_MAX, line->owner.tid, NO_DEATH };
+	struct snap_log_owner gone = { SNAP_OWNER_EXITED, UINT32_MAX, line->owner.tid,
+				       SNAP_LOG_NO_DEATH };
 	uint32_t death = end;
 
 	if (!line->is_open || line->since >= end)
 		return true;
 	/* Behind `since`, when it lived. */
-	if (line->owner.death != NO_DEATH && line->owner.death - 1 - walk->of->first < end)
+	if (line->owner.death != SNAP_LOG_NO_DEATH && line->owner.death - 1 - walk->of->first < end)
 		death = (uint32_t)(line->owner.death - 1 - walk->of->first);
 	return add_hold(walk, wait, line->since, death - 1, &line->owner) &&
 	       (death == end || add_hold(walk, wait, death, end - 1, &gone));
@@ -307,7 +165,7 @@ static void touch(struct walk *walk, uint32_t wait)
 	walk->lines[wait].is_touched = true;
 }
 
-static bool same_owner(const struct owner *a, const struct owner *b)
+static bool same_owner(const struct snap_log_owner *a, const struct snap_log_owner *b)
 {
 	return a->lack == b->lack && a->thread == b->thread && a->tid == b->tid;
 }
@@ -320,7 +178,7 @@ static bool settle(struct walk *walk, uint32_t tick)
 	for (size_t i = 0; i < walk->touched_count; i++) {
 		uint32_t wait = walk->touched[i], source = walk->lines[wait].source;
 		struct line *line = &walk->lines[wait];
-		struct owner owner;
+		struct snap_log_owner owner;
 
 		line->is_touched = false;
 		if (!source)
@@ -484,28 +342,41 @@ static bool list_tracks(struct walk *walk)
 	return true;
 }
 
+/* Whose threads may have what each wait is for. */
+static bool find_processes(struct walk *walk)
+{
+	struct snap_log_analysis *of = walk->of;
+
+	if (!snap_log_index_owners(of))
+		return false;
+	for (size_t i = 0; i < walk->link_count; i++) {
+		const struct link *link = &walk->by_wait[i];
+		bool is_first = i == 0 || link[-1].wait != link->wait;
+
+		if (is_first && !snap_log_owners_of(of, &of->log->objects[link->object],
+						    &walk->lines[link->wait].owners))
+			return false;
+	}
+	return true;
+}
+
 static bool walk_init(struct walk *walk)
 {
 	const struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
 	size_t waits = of->recording->wait_count;
 
-	walk->lives = list_lives(log, &walk->life_count);
 	walk->words = malloc((log->object_count + 1) * sizeof(*walk->words));
 	walk->waiters = calloc(log->object_count + 1, sizeof(*walk->waiters));
 	walk->object_of = calloc(log->thread_count + 1, sizeof(*walk->object_of));
 	walk->lines = calloc(waits + 1, sizeof(*walk->lines));
 	walk->touched = malloc((waits + 1) * sizeof(*walk->touched));
-	if (!walk->lives || !walk->words || !walk->waiters || !walk->object_of || !walk->lines ||
-	    !walk->touched || !list_tracks(walk))
+	if (!walk->words || !walk->waiters || !walk->object_of || !walk->lines || !walk->touched ||
+	    !list_tracks(walk))
 		return false;
 	memset(walk->words, 0xff, (log->object_count + 1) * sizeof(*walk->words));
-	for (size_t i = 0; i < walk->link_count; i++) {
-		const struct link *link = &walk->by_wait[i];
-
-		walk->lines[link->wait].process =
-			log->spaces[log->objects[link->object].space].process;
-	}
+	if (!find_processes(walk))
+		return false;
 	for (size_t i = 0; i < log->held_before_count && i < log->object_count; i++)
 		if (log->held_before[i])
 			hold(walk, &(struct snap_log_hold){ (uint32_t)i, log->held_before[i] });

@@ -8,7 +8,7 @@
  *     runs (changes -> equal samples in a row, filtered)    runs.c
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
- *     holds (who had that, from tick to tick)               holds.c
+ *     holds (who had that, from tick to tick)               holds.c, owners.c
  *     processes (nodes, who is left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -58,6 +58,23 @@ struct snap_log_wait {
 	struct snap_wait *wait; /* the recording's */
 };
 
+static const uint64_t SNAP_LOG_NO_DEATH = UINT64_MAX;
+
+/* Whose threads may have an object. */
+struct snap_log_owners {
+	uint32_t process;  /* of the log */
+	uint32_t *sharers; /* those who share it, if it is not private */
+	size_t sharer_count;
+};
+
+/* Who has an object. */
+struct snap_log_owner {
+	enum snap_owner_lack lack;
+	uint32_t thread; /* of the log; UINT32_MAX: none */
+	pid_t tid;       /* as this host numbers it; 0: not known */
+	uint64_t death;  /* moment of the thread's end, or SNAP_LOG_NO_DEATH */
+};
+
 /* A thread of the log in the recording. */
 struct snap_log_line {
 	struct snap_run *runs;          /* as many as it may have */
@@ -87,6 +104,9 @@ struct snap_log_analysis {
 	struct snap_hash_table wait_table;      /* of them, by process and hash */
 	struct snap_hash_table explained_table; /* of log->explained, by stack and object */
 	uint32_t *of_explained;                 /* of each of those: its wait + 1 */
+	struct snap_log_life *lives;            /* of threads, by process and number */
+	struct snap_log_sharer *sharers;        /* shared mappings, by file */
+	size_t life_count, sharer_count;
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
 
@@ -124,6 +144,15 @@ bool snap_log_show_wait(struct snap_log_analysis *of, const struct snap_log_chan
  */
 struct stacksnap_error *snap_log_make_waits(struct snap_log_analysis *of,
 					    const uint32_t *shown) _must_check_;
+/* Prepares for the next two. False without memory. */
+bool snap_log_index_owners(struct snap_log_analysis *of);
+/* Who may have a futex. False without memory. */
+bool snap_log_owners_of(struct snap_log_analysis *of, const struct snap_log_object *object,
+			struct snap_log_owners *ret);
+/* The thread that a number meant to them at a moment: a tick of the log, + 1. */
+struct snap_log_owner snap_log_find_owner(const struct snap_log_analysis *of,
+					  const struct snap_log_owners *owners, pid_t tid,
+					  uint64_t moment);
 /* The holds of them. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of) _must_check_;
 
