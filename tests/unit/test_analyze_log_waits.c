@@ -181,7 +181,7 @@ static void test_data(void **state _unused_)
 
 	scene_init(&scene);
 	bed_thread(&scene.bed, bed_process(&scene.bed, 200, UINT32_MAX, UINT32_MAX), 201);
-	stack = BED_STACK(&scene.bed, scene.process, "app:mine", "app:work");
+	stack = BED_STACK(&scene.bed, scene.process, "libc:", "app:work");
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
 		objects[i] = bed_mutex(&scene.bed, scene.process, M + 0x100 * i, rows[i].owner);
 		scene_wait(&scene, stack, objects[i]);
