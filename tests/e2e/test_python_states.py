@@ -126,6 +126,38 @@ async def main():
 asyncio.run(main())
 """
 
+# One more task, whose code, or whose coroutine, lies on a page of its own that nobody can read.
+UNREAD = """
+import asyncio, ctypes, gc, os
+libc = ctypes.CDLL(None)
+libc.mallopt(-3, 1 << 16)
+async def plain():
+    await forever
+async def hidden():
+    await forever
+async def main():
+    global forever
+    forever = asyncio.get_running_loop().create_future()
+    code, what = hidden.__code__, "WHAT"
+    if what == "code":
+        hidden.__code__ = code.replace(co_code=code.co_code + bytes([9, 0]) * 100000)
+    elif what == "coroutine":
+        hidden.__code__ = code.replace(co_stacksize=30000)
+    tasks = [asyncio.create_task(plain(), name=f"plain-{number}") for number in range(COUNT)]
+    tasks.append(asyncio.create_task(hidden(), name="hidden"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gc.collect()
+    gc.disable()
+    at = {"code": id(hidden.__code__), "coroutine": id(tasks[-1].get_coro())}.get(what)
+    if at and libc.mprotect(ctypes.c_void_p(at & ~4095), ctypes.c_size_t(4096), 0):
+        raise OSError("mprotect")
+    print("ready", os.getpid(), flush=True)
+    await forever
+asyncio.run(main())
+"""
+PATIENT = ("--runtime-budget", 20000, "--stop-timeout", 40000, "--timeout", 60000)
+
 
 def functions(stack):
     return [entry.get("function") for entry in stack["entries"]]
@@ -180,14 +212,42 @@ class PythonStates(Case):
         return sorted(node["name"] for node in nodes)
 
     def test_memory_is_copied_where_a_loop_runs(self):
-        says = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True)
-        if int(says.stdout) < 11:
+        if self.minor() < 11:
             self.skipTest("python3: tasks are understood from 3.11 on")
         process = self.process(self.start(NO_LOOP))
         self.assertLess(process["runtimes"][0]["memory_bytes"], 4 << 20)
         self.assertEqual(self.tasks_of(process), [])
         for code in LOOP_OF_A_THREAD, LOOP_THAT_IS_BLOCKED:
             self.assertEqual(self.tasks_of(self.process(self.start(code))), ["Task-1", "sleeps"])
+
+    def minor(self):
+        says = subprocess.run([self.python(), "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True)
+        return int(says.stdout)
+
+    def unread(self, what, count):
+        if self.minor() != 11:
+            self.skipTest("python3: code of 3.11 is patched")
+        victim = self.start(UNREAD.replace("WHAT", what).replace("COUNT", str(count)))
+        process = self.process(victim, *PATIENT)
+        stacks = process["stacks"] + [s for node in process.get("logical", []) for s in node["stacks"]]
+        return process["runtimes"][0], {t.get("name"): (s, t) for s in stacks for t in s.get("tasks", [])}
+
+    def test_a_task_whose_code_cannot_be_read_is_shown(self):
+        runtime, tasks = self.unread("code", 5)
+        self.assertEqual(runtime.get("cut"), "memory")
+        self.assertEqual(sorted(tasks), ["Task-1", "hidden", *(f"plain-{n}" for n in range(5))])
+        stack, task = tasks["hidden"]
+        self.assertEqual((task["state"], stack["unwind"], stack["entries"]), ("unknown", "unreadable", []))
+
+    def test_a_task_whose_coroutine_cannot_be_read_is_shown(self):
+        runtime, tasks = self.unread("coroutine", 5)
+        self.assertEqual(runtime.get("cut"), "memory")
+        self.assertEqual(tasks["hidden"][0]["unwind"], "unreadable")
+
+    def test_ten_thousand_tasks_that_can_be_read(self):
+        runtime, tasks = self.unread("nothing", 10000)
+        self.assertNotIn("cut", runtime)
+        self.assertEqual(len(tasks), 10002)
 
     def test_generators_that_run(self):
         names = functions(self.process(self.start(GENERATORS))["stacks"][0])

@@ -380,6 +380,15 @@ static bool fill_running(const struct reading *reading, const struct task *found
 	return true;
 }
 
+/* What it is cannot be told. */
+static bool has_unread_coroutine(const struct snap_python *python, const uint8_t *record)
+{
+	uint64_t object = snap_runtime_field(record, python->asyncio.coroutine, 8), type;
+
+	return object &&
+	       !snap_runtime_word(python->process, object + python->layout.object_type, &type);
+}
+
 static bool fill_task(struct reading *reading, const struct task *found,
 		      struct snap_runtime_task *task)
 {
@@ -400,6 +409,8 @@ static bool fill_task(struct reading *reading, const struct task *found,
 	if (fill_running(reading, found, coroutine, task))
 		return true;
 	reading->frame_count = 0;
+	if (!coroutine && has_unread_coroutine(python, record))
+		reason = "a coroutine that was not copied";
 	return follow_awaits(reading, coroutine, &doing, &reason) &&
 	       fill_stack(reading, doing, reason, task);
 }
@@ -503,10 +514,19 @@ static bool find_all(struct reading *reading, struct snap_runtime_result *result
 	return true;
 }
 
-/* Where nothing lists them, those that have ended are found as well. */
+/*
+ * Where nothing lists them, those that have ended are found as well: nothing is missing of them, and
+ * yet they have no frames.
+ */
 static bool has_ended(const struct snap_python *python, const struct snap_runtime_task *task)
 {
-	return python->heap.module && task->stack.count == 0;
+	return python->heap.module && task->stack.count == 0 && !task->stack.reason;
+}
+
+/* It may be one, and is not shown, or not all of it is. */
+static bool is_missing(const struct snap_runtime_task *task)
+{
+	return !task->id || (task->stack.count == 0 && task->stack.reason);
 }
 
 static bool fill_tasks(struct reading *reading, struct snap_runtime_result *result)
@@ -523,6 +543,8 @@ static bool fill_tasks(struct reading *reading, struct snap_runtime_result *resu
 
 		if (!fill_task(reading, &reading->tasks[i], task))
 			return false;
+		if (is_missing(task))
+			result->cut = SNAP_PLAN_CUT_MEMORY;
 		if (task->id && !has_ended(reading->python, task))
 			result->task_count++;
 		else
