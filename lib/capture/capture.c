@@ -14,8 +14,7 @@
 #include "discover/discover.h"
 #include "sample/copy_blocked.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <stdlib.h>
 
 enum {
 	/* Processes that are found during a stop, beyond those that discover listed. */
@@ -24,6 +23,7 @@ enum {
 	SPARE_LEAST = 16,
 	EXECED_TRIES = 2,
 	HELD_TRIES = 5,
+	STARVED_TRIES = 4,
 	/* Parts of the time of a run, in percent: see snap_discover(). */
 	LOOK_PERCENT = 9,
 	LIST_PERCENT = 18,
@@ -86,17 +86,21 @@ static struct stacksnap_error *discover_tree(const struct snap_options *options,
 
 /*
  * Why a capture is taken once more: what was read before the stop belongs to a program that is no
- * more; or who stops was held by something that a process does, which the next look will find.
+ * more; or who stops was held by something that a process does, which the next look will find; or a
+ * process that executes a program did not get the processor that it needs for that.
  */
 struct retry {
-	bool execed, held;
+	bool execed, held, starved;
 	unsigned tries; /* with this one */
 	bool again;     /* the rest is left to the next one */
 };
 
 static bool may_retry(const struct retry *retry, const struct snap_pace *pace)
 {
-	unsigned most = retry->held ? HELD_TRIES : retry->execed ? EXECED_TRIES : 1;
+	unsigned most = retry->held      ? HELD_TRIES
+			: retry->starved ? STARVED_TRIES
+			: retry->execed  ? EXECED_TRIES
+					 : 1;
 
 	return retry->tries < most && snap_clock_ns(CLOCK_MONOTONIC) < pace->no_retry_ns;
 }
@@ -228,21 +232,30 @@ static void drop_belated(struct tree *tree, size_t first)
 }
 
 /*
- * Another program than the one whose name, arguments and mappings were read? Asked once its
- * threads are seized: from then on the tracer is told. Never asks a filesystem, which may be one
- * in user space, and stopped soon.
+ * Other programs than those whose names, arguments and mappings were read? Asked once their threads
+ * are seized: from then on the tracer is told.
  */
-static bool has_execed(const struct snap_live *live)
+static struct stacksnap_error *look_for_execs(struct tree *tree, struct snap_stop *stop)
 {
-	const unsigned flags = AT_STATX_DONT_SYNC;
-	struct statx before, after;
+	size_t most = stop->process_count - tree->checked, count = 0;
+	_cleanup_free_ size_t *processes = calloc(most + 1, sizeof(*processes));
+	_cleanup_free_ struct snap_traced **traced = calloc(most + 1, sizeof(*traced));
+	_cleanup_free_ bool *others = calloc(most + 1, sizeof(*others));
 
-	if (live->exe_fd < 0 || live->proc_fd < 0 ||
-	    statx(live->exe_fd, "", AT_EMPTY_PATH | flags, STATX_INO, &before) ||
-	    statx(live->proc_fd, "exe", flags, STATX_INO, &after))
-		return false;
-	return before.stx_ino != after.stx_ino || before.stx_dev_major != after.stx_dev_major ||
-	       before.stx_dev_minor != after.stx_dev_minor;
+	if (!processes || !traced || !others)
+		return snap_error_no_memory();
+	for (; tree->checked < stop->process_count; tree->checked++) {
+		struct snap_traced *one = &stop->processes[tree->checked];
+
+		if (one->look_only || !one->seized || one->index == SIZE_MAX)
+			continue;
+		processes[count] = one->index;
+		traced[count++] = one;
+	}
+	snap_discover_execs(tree->capture, processes, count, others);
+	for (size_t i = 0; i < count; i++)
+		traced[i]->execed |= others[i];
+	return NULL;
 }
 
 /* Each new process on the machine is asked who its parent is, and one may not answer. */
@@ -270,12 +283,9 @@ static struct stacksnap_error *look_for_new_processes(void *context, struct snap
 	struct stacksnap_error *err;
 	bool grown;
 
-	for (; tree->checked < before; tree->checked++) {
-		struct snap_traced *traced = &stop->processes[tree->checked];
-
-		if (!traced->look_only && capture->live)
-			traced->execed = has_execed(&capture->live[traced->index]);
-	}
+	err = look_for_execs(tree, stop);
+	if (err)
+		return err;
 	err = look_again(tree, stop, &grown);
 	if (err)
 		return err;
@@ -389,6 +399,17 @@ static void note_stalls(const struct tree *tree, const struct snap_stop *stop, i
 		snap_pace_lose(tree->pace, ns);
 }
 
+/* Whoever makes an exec last sleeps in it; and who waits for a processor cannot answer. */
+static bool is_starved(const struct snap_capture *capture, const struct snap_traced *traced)
+{
+	struct snap_status status;
+
+	return traced->held && traced->index < capture->process_count &&
+	       capture->live[traced->index].proc_fd >= 0 &&
+	       snap_procfs_status(capture->live[traced->index].proc_fd, &status) == 0 &&
+	       status.state == 'R';
+}
+
 static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 {
 	struct snap_capture *capture = tree->capture;
@@ -407,8 +428,10 @@ static struct stacksnap_error *stop_tree(struct tree *tree, struct retry *retry)
 		err = note_moment(tree->options, capture, stop->still_ns);
 	if (!err)
 		err = snap_capture_collect(tree->options, capture, stop);
-	for (uint32_t i = 0; i < stop->process_count; i++)
+	for (uint32_t i = 0; i < stop->process_count; i++) {
 		retry->execed |= stop->processes[i].execed;
+		retry->starved |= is_starved(capture, &stop->processes[i]);
+	}
 	if (!err)
 		note_stalls(tree, stop, snap_clock_ns(CLOCK_MONOTONIC) - begin_ns);
 	return err;

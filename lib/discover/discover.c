@@ -390,6 +390,35 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 	return remember_pids(&run);
 }
 
+/* A leader that has exited has no program any more, and does not get one but by an exec. */
+static bool is_another_program(const struct snap_process *process, const struct snap_stat *stat)
+{
+	if (stat->start_ticks != process->start_ticks || stat->program == process->program)
+		return false;
+	return stat->program ||
+	       (stat->state != 'Z' && stat->state != 'X' && !(stat->flags & SNAP_PF_EXITING));
+}
+
+void snap_discover_execs(struct snap_capture *capture, const size_t *processes, size_t count,
+			 bool *others_ret)
+{
+	struct snap_asker *asker = capture->asker;
+
+	memset(others_ret, 0, count * sizeof(*others_ret));
+	if (!asker || !count)
+		return;
+	snap_asker_begin(asker, count);
+	for (size_t i = 0; i < count; i++)
+		snap_asker_add(asker, capture->processes[processes[i]].pid);
+	snap_asker_run_stats(asker, ASK_AGAIN_NS, 0);
+	for (size_t i = 0; i < count; i++) {
+		struct snap_answer answer = snap_asker_answer(asker, i);
+
+		others_ret[i] = answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
+				is_another_program(&capture->processes[processes[i]], &answer.stat);
+	}
+}
+
 int snap_discover_open(const struct snap_process *process)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };

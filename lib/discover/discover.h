@@ -103,6 +103,13 @@ struct stacksnap_error *snap_discover_again(const struct snap_options *options,
 					    struct snap_capture *capture,
 					    bool *grown_ret) _must_check_;
 
+/*
+ * Which of `count` processes of the capture (by index) run another program by now than that whose
+ * labels were read, or are about to. Who does not answer in time does not, as far as is known.
+ */
+void snap_discover_execs(struct snap_capture *capture, const size_t *processes, size_t count,
+			 bool *others_ret);
+
 /* Ends what discovery keeps with a capture to look again, which is done. */
 void snap_discover_end(struct snap_capture *capture);
 

@@ -170,6 +170,14 @@ static const struct snap_thread *copied_thread(const struct snap_tracer *tracer,
 	return thread->registers_size ? thread : NULL;
 }
 
+static void forget_space(struct snap_traced *traced)
+{
+	traced->maps = NULL;
+	traced->pieces = NULL;
+	traced->map_count = traced->piece_count = 0;
+	traced->maps_cut = false;
+}
+
 /*
  * A stack that grew, a thread or a program that is new: then the maps are read again, once a
  * process. It is rare, and nothing else says where the stack ends.
@@ -190,6 +198,9 @@ static void read_stale_maps(struct snap_tracer *tracer)
 		     snap_tracer_find_map(tracer, process, stack_pointer(thread->registers))))
 			continue;
 		tracer->maps_read_again[process] = tracer->maps_wanted[process] = true;
+		/* Those of another program would be worse than none. */
+		if (tracer->stop->processes[process].execed)
+			forget_space(&tracer->stop->processes[process]);
 	}
 	now = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_read_maps(tracer, MAPS_NS, now + (tracer->copy_until_ns - now) / 2);

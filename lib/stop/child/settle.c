@@ -129,6 +129,9 @@ static bool seize_late(struct snap_tracer *tracer, uint32_t process, pid_t tid, 
 	if (!tracee)
 		return false;
 	tracee->look = look;
+	/* The first one again: another one, which was not ours, has its number, by exec. */
+	if (tid == tracer->stop->processes[process].pid)
+		tracer->stop->processes[process].execed = true;
 	if (!snap_tracer_describe(tracer, tracee)) {
 		snap_tracer_note(tracer, tracee, SNAP_TRACEE_ON_GONE);
 		return false;
