@@ -37,7 +37,7 @@ DEAD = [[mode] for mode in ("two", "ring:5", "ring:2000", "timed", "self", "pair
                             "near-condition", "near-readers", "near-pool")]
 CALLS = [["descriptors"], ["polls"], ["children"], ["groups"], ["vfork"], ["sleeps"], ["signals"], ["sysv"], ["fault"], ["rings"],
          ["raw"]]
-PEERS = [["pipes"], ["fifos"], ["unix"], ["tcp"], ["udp"], ["locks"]]
+PEERS = [["pipes"], ["fifos"], ["unix"], ["tcp"], ["udp"], ["locks"], ["shared-locks"]]
 MOST_SHOWN = 20  # wrong answers of a build
 GDB = """
 set pagination off
@@ -92,7 +92,7 @@ class WaitsBench:
     def rows(self):
         for name, all_modes in (("locks", LOCKS), ("objects", OBJECTS), ("dead", DEAD), ("calls", CALLS), ("peers", PEERS)):
             for modes in all_modes:
-                if name == "peers" and modes[0] in ("fifos", "locks"):
+                if name == "peers" and modes[0] in ("fifos", "locks", "shared-locks"):
                     modes = [modes[0] + ":" + tempfile.mkdtemp(dir=self.scratch)]
                 yield name, modes
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in calls that are not locks of their process: descriptors, other processes,
 time, signals, memory. See waits.py."""
-from harness import need, need_root, walk
+import os
+import unittest
+
+from harness import need, need_root, read_file, wait_until, walk
 from waits import WaitCase, program, truths_of, waits_of
 
 
@@ -95,6 +98,64 @@ class Peers(WaitCase):
 
     def test_locks_of_files(self):
         self.compare("peers", "locks:" + self.scratch())
+
+    def test_locks_of_files_that_several_share(self):
+        """All who have the file open under the lock hold it."""
+        self.compare("peers", "shared-locks:" + self.scratch())
+
+
+class Frozen(WaitCase):
+    """All threads of a frozen control group wait for that, whatever their calls are, which are those of before."""
+
+    def frozen(self, root, name, frozen, thawed, events):
+        need_root()
+        folder = os.path.join(root, f"stacksnap-waits-{os.getpid()}")
+        try:
+            os.mkdir(folder)
+        except OSError:
+            raise unittest.SkipTest(f"kernel: no control groups in {root}") from None
+        self.addCleanup(os.rmdir, folder)
+        if not os.path.exists(os.path.join(folder, name)):
+            raise unittest.SkipTest(f"kernel: no {name}")
+        victim = self.run_program("calls", "signals", "sleeps")
+        truths = truths_of(victim)
+
+        def write(file, text):
+            with open(os.path.join(folder, file), "w", encoding="ascii") as out:
+                out.write(text)
+        try:
+            write("cgroup.procs", str(victim.pid))
+            write(name, frozen)
+        except OSError as error:
+            victim.close()
+            raise unittest.SkipTest(f"kernel: {error}") from None
+        try:
+            said = "frozen 1\n" if events == "cgroup.events" else frozen + "\n"
+            wait_until(lambda: said in (read_file(os.path.join(folder, events)) or ""), "a frozen group")
+            docs = [self.json("-p", victim.pid, *options, free=False, status=(0, 1, 2))
+                    for options in ([], ["--explain"], ["--no-stop"])]
+        finally:
+            write(name, thawed)
+            victim.close()
+            wait_until(lambda: not read_file(os.path.join(folder, "cgroup.procs")), "an empty group")
+        for doc in docs:
+            waits = waits_of(doc)
+            self.assertEqual(set(waits), {truth["tid"] for truth in truths})
+            self.assertEqual({wait and wait["kind"] for wait in waits.values()}, {"frozen"}, doc)
+        return folder, docs
+
+    def test_version_2(self):
+        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+            if os.path.exists(os.path.join(root, "cgroup.controllers")):
+                folder, docs = self.frozen(root, "cgroup.freeze", "1", "0", "cgroup.events")
+                for doc in docs:
+                    self.assertEqual({wait["cgroup"] for wait in waits_of(doc).values()},
+                                     {"/" + os.path.basename(folder)})
+                return
+        raise unittest.SkipTest("kernel: no control groups of version 2")
+
+    def test_version_1(self):
+        self.frozen("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED", "freezer.state")
 
 
 class Static(Calls):

@@ -39,6 +39,7 @@ static void test_links(void **state _unused_)
 		{ "anon_inode:[eventfd]", SNAP_DESCRIPTOR_EVENTFD, 0 },
 		{ "anon_inode:[eventfd]x", SNAP_DESCRIPTOR_OTHER, 0 },
 		{ "anon_inode:inotify", SNAP_DESCRIPTOR_INOTIFY, 0 },
+		{ "anon_inode:[fanotify]", SNAP_DESCRIPTOR_FANOTIFY, 0 },
 		{ "pidfd:[7]", SNAP_DESCRIPTOR_PIDFD, 0 },
 		{ "", SNAP_DESCRIPTOR_OTHER, 0 },
 	};

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/fanotify.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -44,6 +45,16 @@ static NOINLINE void read_descriptor(struct actor *me)
 		(void)!read(fd, buffer, sizeof(buffer));
 }
 
+static NOINLINE void read_events(struct actor *me)
+{
+	char buffer[4096];
+
+	truth(me->row, "'kind':'inotify','variant':'fanotify','fd':%d,'value':2,'call':'read'",
+	      number_of(me));
+	for (;;)
+		(void)!read(number_of(me), buffer, sizeof(buffer));
+}
+
 static NOINLINE void read_timer(struct actor *me)
 {
 	uint64_t count;
@@ -67,9 +78,38 @@ static NOINLINE void receive_message(struct actor *me)
 {
 	char buffer[64];
 
-	truth(me->row, "'kind':'mqueue','fd':%d", number_of(me));
+	truth(me->row, "'kind':'mqueue','fd':%d,'mode':'read'", number_of(me));
 	for (;;)
 		(void)!mq_receive(number_of(me), buffer, sizeof(buffer), NULL);
+}
+
+static NOINLINE void send_message(struct actor *me)
+{
+	struct timespec until = { .tv_sec = LONG_SECONDS };
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	until.tv_sec += now.tv_sec;
+	truth(me->row, "'kind':'mqueue','fd':%d,'mode':'write','timed':true,'most_s':%d",
+	      number_of(me), LONG_SECONDS);
+	for (;;)
+		mq_timedsend(number_of(me), "x", 1, 0, &until);
+}
+
+/* Full of messages: nobody receives them. */
+static int full_queue(int flags)
+{
+	struct mq_attr attributes = { .mq_maxmsg = 1, .mq_msgsize = 1 };
+	char name[64];
+	int queue, again;
+
+	snprintf(name, sizeof(name), "/waits-full-%d", getpid());
+	queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK, 0600, &attributes);
+	while (queue >= 0 && mq_send(queue, "x", 1, 0) == 0)
+		;
+	again = mq_open(name, flags);
+	mq_unlink(name);
+	return again;
 }
 
 static int own_queue(void)
@@ -97,7 +137,9 @@ static void make_descriptors(const char *unused)
 {
 	struct itimerspec in_long = { .it_value.tv_sec = LONG_SECONDS };
 	int timer = timerfd_create(CLOCK_MONOTONIC, 0), notes = inotify_init1(0);
-	int queue = own_queue(), terminal = own_terminal();
+	int queue = own_queue(), full = full_queue(O_WRONLY), terminal = own_terminal();
+	int events = fanotify_init(0, O_RDONLY);
+
 	int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	unsigned long api[3] = { 0xaa, 0, 0 }; /* struct uffdio_api */
 	sigset_t set;
@@ -114,6 +156,12 @@ static void make_descriptors(const char *unused)
 	start(read_descriptor, "inotify", with_number(notes), NULL);
 	if (queue >= 0)
 		start(receive_message, "mqueue", with_number(queue), NULL);
+	if (full >= 0)
+		start(send_message, "mqueue.full", with_number(full), NULL);
+	if (events >= 0 &&
+	    fanotify_mark(events, FAN_MARK_ADD, FAN_CLOSE_WRITE, -1, "/dev/full") == 0 &&
+	    fanotify_mark(events, FAN_MARK_ADD, FAN_CLOSE_WRITE, -1, "/dev/shm") == 0)
+		start(read_events, "fanotify", with_number(events), NULL);
 	if (terminal >= 0)
 		start(read_descriptor, "tty", with_number(terminal), NULL);
 	if (faults >= 0 && ioctl(faults, 0xc018aa3f /* UFFDIO_API */, api) == 0)
@@ -475,6 +523,18 @@ static NOINLINE void decrement(struct actor *me)
 		semop(number_of(me), &operation, 1);
 }
 
+static NOINLINE void decrement_timed(struct actor *me)
+{
+	struct sembuf operations[2] = { { .sem_num = 0, .sem_op = 0 },
+					{ .sem_num = 1, .sem_op = -3 } };
+	struct timespec timeout = { .tv_sec = LONG_SECONDS };
+
+	truth(me->row, "'kind':'sysv_semaphore','id':%d,'timed':true,'most_s':%d", number_of(me),
+	      LONG_SECONDS);
+	for (;;)
+		semtimedop(number_of(me), operations, 2, &timeout);
+}
+
 /* Queues outlive processes: a child in a session of its own removes them when we end. */
 static void remove_at_end(int queue, int full, int set)
 {
@@ -509,6 +569,7 @@ static void make_sysv(const char *unused)
 	start(receive, "sysv.msgrcv", with_number(queue), NULL);
 	start(send_to_full, "sysv.msgsnd", with_number(full), NULL);
 	start(decrement, "sysv.semop", with_number(set), NULL);
+	start(decrement_timed, "sysv.semtimedop", with_number(set), NULL);
 }
 
 /* ---- others ---- */

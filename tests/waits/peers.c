@@ -126,7 +126,8 @@ static NOINLINE void open_fifo(struct actor *me)
 	char *path = me->object;
 	bool write = strstr(path, "/write") != NULL;
 
-	truth(me->row, "'kind':'fifo_open','path':'%s'", path);
+	truth(me->row, "'kind':'fifo_open','path':'%s','mode':'%s'", path,
+	      write ? "write" : "read");
 	for (;;)
 		(void)!open(path, write ? O_WRONLY : O_RDONLY);
 }
@@ -357,6 +358,111 @@ static NOINLINE void want_lock(struct actor *me)
 		take(lock, fd);
 }
 
+/* An open file that two processes share, by a fork or a message, is locked for both of them. */
+struct message_of {
+	struct lock *lock;
+	int sockets[2];
+	pid_t *holder;
+};
+
+static void send_descriptor(int socket, int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = "";
+	struct iovec vector = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &vector,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+
+	part->cmsg_level = SOL_SOCKET;
+	part->cmsg_type = SCM_RIGHTS;
+	part->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+	if (sendmsg(socket, &message, 0) != 1)
+		victim_cannot("sendmsg");
+}
+
+static void receive_descriptor(void *argument)
+{
+	struct message_of *of = argument;
+	char byte, control[CMSG_SPACE(sizeof(int))];
+	struct iovec vector = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &vector,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+
+	close(of->sockets[1]);
+	if (recvmsg(of->sockets[0], &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
+		_exit(1);
+	rest("file_lock.receiver");
+}
+
+static void hold_and_send(void *argument)
+{
+	struct message_of *of = argument;
+	int fd = open(path_of(of->lock->name), O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || take(of->lock, fd) != 0)
+		_exit(1);
+	send_descriptor(of->sockets[1], fd);
+	rest("file_lock.holder");
+}
+
+static void hold_and_fork(void *argument)
+{
+	struct message_of *of = argument;
+	int fd = open(path_of(of->lock->name), O_RDWR);
+
+	if (fd < 0 || take(of->lock, fd) != 0)
+		_exit(1);
+	*of->holder = start_child(keep_one, &(struct kept){ fd, -1 });
+	rest("file_lock.holder");
+}
+
+static NOINLINE void want_shared_lock(struct actor *me)
+{
+	struct message_of *of = me->object;
+	int fd = open(path_of(of->lock->name), O_RDWR | O_CLOEXEC);
+
+	truth(me->row, "'kind':'file_lock','fd':%d,'path':'%s','holders':[%d,%d]", fd,
+	      path_of(of->lock->name), of->holder[0], of->holder[1]);
+	for (;;)
+		take(of->lock, fd);
+}
+
+static void make_shared_locks(const char *where)
+{
+	static struct lock all[] = { { .name = "ofd-forked", .way = F_OFD_SETLKW },
+				     { .name = "flock-forked", .way = LOCK_EX },
+				     { .name = "ofd-sent", .way = F_OFD_SETLKW },
+				     { .name = "flock-sent", .way = LOCK_EX } };
+
+	use_folder(where);
+	for (int i = 0; i < 4; i++) {
+		struct message_of *of = calloc(1, sizeof(*of));
+		int before = truths->count;
+
+		of->lock = &all[i];
+		of->holder =
+			mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		close(open(path_of(all[i].name), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, of->sockets) != 0)
+			victim_cannot("socketpair");
+		if (i < 2) {
+			of->holder[1] = start_child(hold_and_fork, of);
+			until_truths(before + 2);
+		} else {
+			of->holder[0] = start_child(hold_and_send, of);
+			of->holder[1] = start_child(receive_descriptor, of);
+		}
+		close(of->sockets[0]);
+		close(of->sockets[1]);
+		start(want_shared_lock, all[i].name, of, NULL);
+	}
+}
+
 static void make_locks(const char *where)
 {
 	static const struct lock all[] = {
@@ -385,8 +491,13 @@ static void make_locks(const char *where)
 int main(int argc, char **argv)
 {
 	static const struct truth_mode modes[] = {
-		{ "pipes", make_pipes }, { "fifos", make_fifos }, { "unix", make_unix },
-		{ "tcp", make_tcp },     { "udp", make_udp },     { "locks", make_locks },
+		{ "pipes", make_pipes },
+		{ "fifos", make_fifos },
+		{ "unix", make_unix },
+		{ "tcp", make_tcp },
+		{ "udp", make_udp },
+		{ "locks", make_locks },
+		{ "shared-locks", make_shared_locks },
 		{ NULL, NULL },
 	};
 

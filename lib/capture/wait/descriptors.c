@@ -167,6 +167,7 @@ static void keep_info(const struct looks *looks, struct look *look, const struct
 		found->pid = info->pid;
 		break;
 	case SNAP_DESCRIPTOR_INOTIFY:
+	case SNAP_DESCRIPTOR_FANOTIFY:
 	case SNAP_DESCRIPTOR_EPOLL:
 		found->watches = info->watches;
 		found->watches_cut = info->watches_cut;
@@ -242,6 +243,7 @@ static bool has_info(const struct look *look)
 	case SNAP_DESCRIPTOR_TIMERFD:
 	case SNAP_DESCRIPTOR_SIGNALFD:
 	case SNAP_DESCRIPTOR_INOTIFY:
+	case SNAP_DESCRIPTOR_FANOTIFY:
 	case SNAP_DESCRIPTOR_PIDFD:
 	case SNAP_DESCRIPTOR_IO_URING:
 		return true;

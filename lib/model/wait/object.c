@@ -36,6 +36,8 @@ void snap_wait_add_noun(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	const char *noun = nouns[wait->kind];
 
+	if (wait->kind == SNAP_WAIT_INOTIFY && snap_same_text(wait->variant, "fanotify"))
+		noun = wait->variant;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(adjectives); i++)
 		if (snap_same_text(wait->variant, adjectives[i]))
 			snap_buffer_printf(text, "%s ", adjectives[i]);
@@ -179,7 +181,7 @@ void snap_wait_add_object(struct snap_buffer *text, const struct snap_wait *wait
 		add_file_lock(text, wait);
 		break;
 	case SNAP_WAIT_FROZEN:
-		snap_buffer_add_text(text, "control group ");
+		snap_buffer_add_text(text, wait->cgroup ? "control group " : "a control group");
 		if (wait->cgroup)
 			snap_wait_add_path(text, wait->cgroup);
 		break;

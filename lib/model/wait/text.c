@@ -188,6 +188,7 @@ static const char *const watched_words[SNAP_DESCRIPTOR_KINDS][2] = {
 	[SNAP_DESCRIPTOR_IO_URING] = { "io_uring", "io_urings" },
 	[SNAP_DESCRIPTOR_MQUEUE] = { "message queue", "message queues" },
 	[SNAP_DESCRIPTOR_MEMFD] = { "memfd", "memfds" },
+	[SNAP_DESCRIPTOR_FANOTIFY] = { "fanotify", "fanotifies" },
 };
 
 /* "1 listening socket (tcp 127.0.0.1:8080), 212 connections, 1 eventfd, 1 timer". */

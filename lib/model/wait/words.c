@@ -117,6 +117,7 @@ static const char *const descriptors[SNAP_DESCRIPTOR_KINDS] = {
 	[SNAP_DESCRIPTOR_IO_URING] = "io_uring",
 	[SNAP_DESCRIPTOR_MQUEUE] = "mqueue",
 	[SNAP_DESCRIPTOR_MEMFD] = "memfd",
+	[SNAP_DESCRIPTOR_FANOTIFY] = "fanotify",
 };
 
 const char *snap_wait_kind_word(enum snap_wait_kind kind)

@@ -34,6 +34,7 @@ enum snap_descriptor_kind snap_parse_descriptor_link(const char *text, size_t le
 		{ "anon_inode:[timerfd]", SNAP_DESCRIPTOR_TIMERFD },
 		{ "anon_inode:[signalfd]", SNAP_DESCRIPTOR_SIGNALFD },
 		{ "anon_inode:inotify", SNAP_DESCRIPTOR_INOTIFY },
+		{ "anon_inode:[fanotify]", SNAP_DESCRIPTOR_FANOTIFY },
 		{ "anon_inode:[pidfd]", SNAP_DESCRIPTOR_PIDFD },
 		{ "anon_inode:[userfaultfd]", SNAP_DESCRIPTOR_USERFAULTFD },
 		{ "anon_inode:[io_uring]", SNAP_DESCRIPTOR_IO_URING },
@@ -149,7 +150,9 @@ void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo 
 
 	if (snap_take_key(&cursor, "tfd:"))
 		take_watch(&cursor, info);
-	else if (snap_take_key(&cursor, "inotify wd:"))
+	else if (snap_take_key(&cursor, "inotify wd:") || snap_take_key(&cursor, "fanotify ino:") ||
+		 snap_take_key(&cursor, "fanotify mnt_id:") ||
+		 snap_take_key(&cursor, "fanotify sdev:"))
 		count_watch(info);
 	else if (snap_take_key(&cursor, "ino:"))
 		info->has_inode = snap_take_number(&cursor, 10, &info->inode);

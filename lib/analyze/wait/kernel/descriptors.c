@@ -51,6 +51,7 @@ static enum snap_wait_kind kind_of(const struct snap_descriptor *descriptor)
 		[SNAP_DESCRIPTOR_TIMERFD] = SNAP_WAIT_TIMERFD,
 		[SNAP_DESCRIPTOR_SIGNALFD] = SNAP_WAIT_SIGNALFD,
 		[SNAP_DESCRIPTOR_INOTIFY] = SNAP_WAIT_INOTIFY,
+		[SNAP_DESCRIPTOR_FANOTIFY] = SNAP_WAIT_INOTIFY,
 		[SNAP_DESCRIPTOR_PIDFD] = SNAP_WAIT_PIDFD,
 		[SNAP_DESCRIPTOR_USERFAULTFD] = SNAP_WAIT_USERFAULTFD,
 		[SNAP_DESCRIPTOR_IO_URING] = SNAP_WAIT_IO_URING,
@@ -92,6 +93,7 @@ static uint64_t object_of(const struct snap_waiter *waiter, enum snap_wait_kind 
 	case SNAP_DESCRIPTOR_IO_URING:
 	case SNAP_DESCRIPTOR_MQUEUE:
 	case SNAP_DESCRIPTOR_MEMFD:
+	case SNAP_DESCRIPTOR_FANOTIFY:
 	case SNAP_DESCRIPTOR_KINDS:
 		break;
 	}
@@ -112,6 +114,10 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 		break;
 	case SNAP_DESCRIPTOR_SIGNALFD:
 		wait->signals = descriptor->signals;
+		break;
+	case SNAP_DESCRIPTOR_FANOTIFY:
+		wait->variant = "fanotify";
+		wait->value = descriptor->watches;
 		break;
 	case SNAP_DESCRIPTOR_INOTIFY:
 		wait->value = descriptor->watches;

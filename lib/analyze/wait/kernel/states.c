@@ -20,6 +20,7 @@ enum place {
 	PLACE_PAGE,    /* a page of a file: a fault if the thread is in no call */
 	PLACE_FUSE,
 	PLACE_FIFO,
+	PLACE_SLEEP, /* one that signals end: in D nobody is there but who is frozen (version 1) */
 };
 
 static enum place place_of(const char *wchan)
@@ -28,12 +29,25 @@ static enum place place_of(const char *wchan)
 		const char *part;
 		enum place place;
 	} places[] = {
-		{ "kernel_clone", PLACE_VFORK },       { "wait_for_vfork_done", PLACE_VFORK },
-		{ "_do_fork", PLACE_VFORK },           { "__refrigerator", PLACE_FREEZER },
-		{ "handle_userfault", PLACE_FAULT },   { "folio_wait_bit", PLACE_PAGE },
-		{ "__lock_page", PLACE_PAGE },         { "__folio_lock", PLACE_PAGE },
-		{ "wait_on_page_bit", PLACE_PAGE },    { "filemap_fault", PLACE_PAGE },
-		{ "request_wait_answer", PLACE_FUSE }, { "wait_for_partner", PLACE_FIFO },
+		{ "kernel_clone", PLACE_VFORK },
+		{ "wait_for_vfork_done", PLACE_VFORK },
+		{ "_do_fork", PLACE_VFORK },
+		{ "__refrigerator", PLACE_FREEZER },
+		{ "handle_userfault", PLACE_FAULT },
+		{ "folio_wait_bit", PLACE_PAGE },
+		{ "__lock_page", PLACE_PAGE },
+		{ "__folio_lock", PLACE_PAGE },
+		{ "wait_on_page_bit", PLACE_PAGE },
+		{ "filemap_fault", PLACE_PAGE },
+		{ "request_wait_answer", PLACE_FUSE },
+		{ "wait_for_partner", PLACE_FIFO },
+		/* Those that need not wake to be frozen (TASK_FREEZABLE, linux/sched.h). */
+		{ "do_sigtimedwait", PLACE_SLEEP },
+		{ "nanosleep", PLACE_SLEEP },
+		{ "futex_wait", PLACE_SLEEP },
+		{ "futex_do_wait", PLACE_SLEEP },
+		{ "poll_schedule_timeout", PLACE_SLEEP },
+		{ "unix_stream_data_wait", PLACE_SLEEP },
 	};
 
 	for (size_t i = 0; wchan && i < SNAP_ARRAY_SIZE(places); i++)
@@ -73,7 +87,8 @@ static struct stacksnap_error *new_frozen(struct snap_wait_analysis *waits,
 {
 	struct stacksnap_error *err = new_wait(waits, waiter, SNAP_WAIT_FROZEN);
 
-	if (!err)
+	/* That of version 1 is in a hierarchy of its own, which is not looked at. */
+	if (!err && snap_waiter_process(waiter)->frozen)
 		waiter->wait->cgroup =
 			snap_analysis_text(waits->analysis, snap_waiter_process(waiter)->cgroup);
 	return err;
@@ -89,7 +104,8 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 		return new_wait(waits, waiter, SNAP_WAIT_STOPPED);
 	if (thread->state == 't')
 		return new_wait(waits, waiter, SNAP_WAIT_TRACED);
-	if (snap_waiter_process(waiter)->frozen || place == PLACE_FREEZER)
+	if (snap_waiter_process(waiter)->frozen || place == PLACE_FREEZER ||
+	    (place == PLACE_SLEEP && thread->state == 'D'))
 		return new_frozen(waits, waiter);
 	if (place == PLACE_FAULT)
 		return new_fault(waits, waiter, "userfaultfd");
