@@ -211,6 +211,11 @@ class Catapult(Formats):
         for event in traces.slices(trace):
             wanted.setdefault((event["pid"], event["tid"]), []).append(
                 (event["ts"] - first, event["dur"], event["name"]))
+        # An instant of a thread is a slice without a length there.
+        for event in trace["traceEvents"]:
+            if event["ph"] == "i" and event["s"] == "t":
+                wanted.setdefault((event["pid"], event["tid"]), []).append(
+                    (event["ts"] - first, 0, event["name"]))
         names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
                  if e["name"] == "thread_name"}
         got = {(t["pid"], t["tid"]): t for t in model["threads"] if t["slices"]}
@@ -221,7 +226,8 @@ class Catapult(Formats):
                        for s in thread["slices"]]
             self.assertEqual(sorted(arrived), sorted(wanted[key]))
             roots = [s for s in thread["slices"] if s["parent"] is None]
-            self.assertTrue(all(s["name"].startswith("[") for s in roots), roots[:3])
+            self.assertTrue(all(s["name"].startswith("[") or s["duration"] == 0 for s in roots),
+                            roots[:3])
         counters = {(c["pid"], c["name"]) for c in model["counters"]}
         self.assertEqual(counters, {(e["pid"], e["name"]) for e in trace["traceEvents"]
                                     if e["ph"] == "C"})
