@@ -184,8 +184,10 @@ static void test_clients_are_one_row(void **state _unused_)
 	for (int i = DATABASE_1; i <= DATABASE_3; i++)
 		bed.kinds[i - 1].remote = NULL;
 	bed.kinds[DATABASE_1 - 1].variant = "accept";
+	bed.kinds[EVENTS - 1].kinds_watched[SNAP_DESCRIPTOR_EVENTFD] = 0;
 	snap_waited_deinit(&waited);
 	waited = waited_of(&bed, all);
+	check_row(&waited.idle.rows[0], "epoll", 1000, 1000, 1);
 	check_row(&waited.idle.rows[3], "accept on tcp 10.0.0.4:80", 500, 500, 1);
 	snap_waited_deinit(&waited);
 }

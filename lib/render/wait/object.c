@@ -25,12 +25,23 @@ static const char *word_before(const struct snap_wait *wait)
 	return snap_same_text(wait->variant, "connect") ? "connect to " : "";
 }
 
+/* Whether something is known of the descriptors that a poll is about. */
+static bool knows_watched(const struct snap_wait *wait)
+{
+	bool some = wait->fds_count || wait->fd_count > 0 || wait->listening || wait->connected;
+
+	for (size_t i = 0; i < SNAP_DESCRIPTOR_KINDS; i++)
+		some = some || wait->kinds_watched[i];
+	return some;
+}
+
 /* What it is for where that has no name: "epoll: 2 descriptors", "sleep"; malloc'ed. */
 static char *nameless_text(const struct snap_wait *wait)
 {
+	bool polls = wait->kind >= SNAP_WAIT_POLL && wait->kind <= SNAP_WAIT_EPOLL;
 	char *line;
 
-	if (wait->kind == SNAP_WAIT_SLEEP)
+	if (wait->kind == SNAP_WAIT_SLEEP || (polls && !knows_watched(wait)))
 		return strdup(snap_wait_kind_word(wait->kind));
 	line = snap_wait_line(wait, false);
 	if (!line || *line)
