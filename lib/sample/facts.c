@@ -12,7 +12,9 @@
 enum {
 	MAP_LEAST_MS = 50, /* between two readings of the mappings of a process */
 	MAP_SHARE = 33,    /* of the time at most one part in so many is spent on them */
-	FIRST_HELD_S = 2,  /* how long a process that does not respond is let be */
+	/* How long a process that does not respond is let be: at first it may be the machine. */
+	FIRST_HELD_MS = 250,
+	HELD_TIMES = 4, /* longer each time */
 	LONGEST_HELD_S = 60,
 };
 
@@ -83,10 +85,11 @@ struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
 						  struct snap_sampler_process *process,
 						  const char *what)
 {
-	const int64_t second = 1000000000, longest = LONGEST_HELD_S * second;
+	const int64_t longest = LONGEST_HELD_S * 1000000000ll;
 	char text[128];
 
-	process->held_ns = process->held_ns ? 2 * process->held_ns : FIRST_HELD_S * second;
+	process->held_ns = process->held_ns ? HELD_TIMES * process->held_ns
+					    : FIRST_HELD_MS * (int64_t)SNAP_NS_PER_MS;
 	if (process->held_ns > longest)
 		process->held_ns = longest;
 	process->held_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + process->held_ns;

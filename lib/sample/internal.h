@@ -53,7 +53,7 @@ struct snap_renewal {
  *	                            +-----> GONE <-----------------------------------------+
  *
  * From each of these but GONE it is HELD when something that was asked of it did not return in
- * time: nothing is asked of it for some seconds, longer each time; then it is as one that was NEW.
+ * time: nothing is asked of it for a while, longer each time; then it is as one that was NEW.
  */
 enum snap_sampler_process_state {
 	SNAP_SAMPLER_PROCESS_NEW,        /* the sink does not know it */

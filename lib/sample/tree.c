@@ -17,6 +17,7 @@ enum {
 	SHARE = 20,     /* of the time at most one part in so many is spent on them */
 	AGAIN_MS = 1000,
 	LESS_PATIENCE = 10, /* percent, where some have not answered before */
+	LEAST_FIRST = 8,    /* processes that the first tick looks at */
 	FACTS_MS = 100,     /* for what new processes are, in one look for them */
 };
 
@@ -398,13 +399,18 @@ static bool is_parent_known(const struct snap_sampled_process *parent)
 	return !process || process->announced;
 }
 
-/* As many as there is time for, one at least; parents come before their children by their rank. */
+/*
+ * As many as there is time for, one at least, and some in the first tick, which may be the last one;
+ * parents come before their children by their rank.
+ */
 static struct stacksnap_error *announce_processes(struct snap_sampler *sampler)
 {
 	size_t begun = 0, waiting = 0, i = sampler->fresh_at;
+	size_t least = sampler->ticks == 1 ? LEAST_FIRST : 1;
 	struct stacksnap_error *err = NULL;
 
-	for (; i < sampler->fresh_count && !err && (!begun || snap_sampler_has_time(sampler));
+	for (;
+	     i < sampler->fresh_count && !err && (begun < least || snap_sampler_has_time(sampler));
 	     i++) {
 		struct snap_sampler_process *process = sampler->fresh[i];
 
@@ -439,6 +445,9 @@ struct stacksnap_error *snap_sampler_find_processes(struct snap_sampler *sampler
 		sampler->refreshed_ns = sampler->now_ns;
 		err = discover_new_processes(sampler);
 		sampler->refresh_after_ns = snap_sampler_after(sampler, begin, ms(LEAST_MS), SHARE);
+		/* Those that are known already have their time, however many there were to find. */
+		if (!sampler->options->no_stop)
+			sampler->fresh_until_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin;
 	}
 	if (!err)
 		err = retry_held_processes(sampler);

@@ -4,7 +4,7 @@ is looked at with them is in the report."""
 import re
 
 from bounds import Measured
-from harness import ASAN, PATIENCE, Case, processes, threads
+from harness import ASAN, Case, processes, threads
 
 COUNT = 6000
 GENERATIONS = 600
@@ -55,10 +55,10 @@ class Children(Case):
         stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
         self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
 
-    def test_recording_begins_in_time(self):
-        """Who is one of thousands is read later; nothing waits for all of them to be read."""
+    def test_who_is_listed_was_read(self):
+        """Who is one of thousands is read later, but before he is recorded."""
         parent, innocent = self.both()
-        found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s", "--timeout", 1500 * PATIENCE)
+        found = self.measured("record", "-p", parent.pid, "-p", innocent.pid, "-d", "2s")
         stacks = [s for s in found[innocent.pid]["stacks"] if s["samples"]]
         self.assertEqual(len({t["tid"] for s in stacks for t in s["threads"]}), 4)
         # Whoever is listed was read, in its turn.

@@ -120,13 +120,13 @@ class Stacks(Bounded):
     def test_endless_information(self):
         for mode in ("cycle", "creep", "endless", "bad_stack"):
             victim = self.victim("cfi", mode, running=1)
-            node, got = self.held(victim, "-n", "0", text=False)
+            node, got = self.held(victim, "-n", "0", text=False, computes=True)
             self.all_threads(node, got, 2)
 
     def test_libunwind_alone_is_ended(self):
         """The reference has no bounds of its own: there the parser is ended, and the pcs are shown."""
         victim = self.victim("cfi", "endless", running=1)
-        node, got = self.held(victim, "--engine=libunwind", text=False, status=(0, 1))
+        node, got = self.held(victim, "--engine=libunwind", text=False, status=(0, 1), computes=True)
         self.all_threads(node, got, 2)
 
     def test_perf_map(self):

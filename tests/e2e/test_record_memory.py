@@ -21,7 +21,8 @@ class Memory(Case):
             # There stops are long, too, for which samples would be left out: a matter of other tests.
             got = Measured(["record", "-p", victim.pid, "-d", f"{seconds}s", "--max-memory", LIMIT,
                             "--max-stopped", "100", *arguments])
-            if got.status != 0:
+            # Something else may be told there, as of a process that did not respond for want of a processor.
+            if got.status not in (0, 1) or "reached its memory limit" in got.err:
                 break
             seconds *= 2
         self.check(got, 1)
@@ -111,9 +112,14 @@ class Memory(Case):
         victim = self.victim("churn", "crowd", settled=False)
         got = self.record(victim, "-f", "json", seconds=6)
         self.assertIn("new processes are counted, but not shown", self.warning(got.doc))
-        # Who was there before goes on to be recorded.
-        samples = sum(s["samples"] for s in processes(got.doc)[victim.pid]["stacks"])
-        self.assertEqual(samples, 2 * got.doc["tick_count"])
+        # Who was there before goes on to be recorded. It forks with thousands of mappings, and where it gets no
+        # processor meanwhile it does not respond: then it is let be for a while, and the report says so of it.
+        node = processes(got.doc)[victim.pid]
+        samples = sum(s["samples"] for s in node["stacks"])
+        if node.get("error", {}).get("code") == "not_responding":
+            self.assertIn(samples, range(1, 2 * got.doc["tick_count"]))
+        else:
+            self.assertEqual(samples, 2 * got.doc["tick_count"])
 
     def test_enough_memory(self):
         """What a usual program does is far from the limit: nothing is told, nothing is missing."""
