@@ -114,6 +114,20 @@ static void take_whole(const struct snap_sampler_process *process, const struct 
 	whole->is_taken = true;
 }
 
+/*
+ * An exec in the stop was noted, one before it was not: the plan and the mappings are of the program
+ * that is known. The next tick finds out, too.
+ */
+static bool is_known_program(const struct snap_sampler *sampler,
+			     struct snap_sampler_process *process)
+{
+	const struct snap_reader_target target = snap_sampler_reader_target(sampler, process, NULL);
+	struct snap_stat stat;
+
+	return snap_sampler_read_stat(sampler, process, target.tid, &stat) == 0 &&
+	       stat.program == process->program;
+}
+
 struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 						struct snap_sampled_process *shown,
 						const struct snap_memory_plan *plan,
@@ -147,6 +161,7 @@ struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 	if (err)
 		return err;
 	take_whole(process, stop, ret);
+	ret->is_taken &= is_known_program(sampler, process);
 	account(sampler, process, ret->stopped_ns);
 	return NULL;
 }
