@@ -138,6 +138,17 @@ class Schedule(Waits):
 class Kinds(Waits):
     """One of each: between processes, and with the kernel."""
 
+    def test_mutex_of_two_processes(self):
+        victim = self.built("locks", "shared")
+        truths = [json.loads(victim.process.stdout.readline()) for _ in range(victim["truth"])]
+        wanted = [truth for truth in truths if truth.get("kind") == "mutex" and truth.get("owner")]
+        self.assertTrue(wanted, truths)
+        doc = self.document(victim, "-d", "1")
+        rows = rows_of(doc, kind="mutex")
+        for truth in wanted:
+            holders = [holder for row in rows for holder in row.get("holders", ())]
+            self.assertIn(truth["owner"], [holder.get("tid") for holder in holders], rows)
+
     def test_slow_peer(self):
         listener = socket.socket()
         self.addCleanup(listener.close)
