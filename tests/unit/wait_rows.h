@@ -431,6 +431,9 @@ static inline void add_polls(struct wait_rows *rows)
 	wait->kinds_watched[SNAP_DESCRIPTOR_EVENTFD] = 1;
 	wait->kinds_watched[SNAP_DESCRIPTOR_TIMERFD] = 1;
 
+	wait = add_row(rows, SNAP_WAIT_EPOLL, false, "epoll 5", NULL);
+	wait->fd = 5;
+
 	wait = add_row(rows, SNAP_WAIT_POLL, false,
 		       "poll: 2 descriptors (eventfd 7, pipe 9), no timeout", NULL);
 	wait->fd_count = 2;

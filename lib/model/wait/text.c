@@ -237,9 +237,23 @@ static void add_polled(struct snap_buffer *text, const struct snap_wait *wait)
 				   watched_words[wait->fd_kinds[i]][0], wait->fds[i]);
 }
 
+/* What an epoll watches is not known in recordings. */
+static bool watches_something(const struct snap_wait *wait)
+{
+	bool some = wait->listening || wait->connected || wait->fds_cut;
+
+	for (int kind = 0; kind < SNAP_DESCRIPTOR_KINDS && !some; kind++)
+		some = wait->kinds_watched[kind] > 0;
+	return some;
+}
+
 static void add_poll(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	snap_buffer_add_text(text, snap_wait_kind_word(wait->kind));
+	if (wait->kind == SNAP_WAIT_EPOLL && wait->fd >= 0 && !watches_something(wait)) {
+		snap_buffer_printf(text, " %d", wait->fd);
+		return;
+	}
 	snap_buffer_add_text(text, ": ");
 	if (wait->kind == SNAP_WAIT_EPOLL) {
 		add_watched(text, wait);
