@@ -43,7 +43,11 @@ _Static_assert(MOST_BATCH *(SNAP_WORDS_BEFORE + SNAP_WORDS_BEHIND) <= SNAP_SAMPL
 
 void snap_hold_watch_init(struct snap_hold_watch *holders, struct snap_log *log)
 {
-	*holders = (struct snap_hold_watch){ .log = log, .tick = 1 };
+	int64_t share = log->period_ns / SHARE;
+
+	*holders = (struct snap_hold_watch){
+		.log = log, .tick = 1, .share_ns = share < LEAST_SHARE_NS ? LEAST_SHARE_NS : share
+	};
 }
 
 void snap_hold_watch_deinit(struct snap_hold_watch *holders)
@@ -368,12 +372,10 @@ static struct stacksnap_error *read_chosen(struct snap_hold_watch *holders,
 struct stacksnap_error *snap_hold_watch_read(struct snap_hold_watch *holders,
 					     struct snap_sampler *sampler)
 {
-	int64_t share = holders->log->period_ns / SHARE, begin;
+	int64_t share = holders->share_ns, begin;
 	struct stacksnap_error *err = NULL;
 	size_t count;
 
-	if (share < LEAST_SHARE_NS)
-		share = LEAST_SHARE_NS;
 	holders->owed_ns -= holders->owed_ns < share ? holders->owed_ns : share;
 	if (holders->count && !holders->owed_ns) {
 		if (!holders->batch)

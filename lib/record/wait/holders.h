@@ -29,7 +29,8 @@ struct snap_hold_watch {
 	uint32_t *places; /* by object: index + 1 in futexes; 0: not there */
 	size_t place_count, place_capacity;
 	struct snap_hold_batch *batch;
-	int64_t owed_ns; /* by which reading took more than its share */
+	int64_t share_ns; /* of a tick, for reading */
+	int64_t owed_ns;  /* by which it took more */
 	/* figures for tests */
 	uint64_t reads, calls;
 };
