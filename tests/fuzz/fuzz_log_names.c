@@ -21,7 +21,14 @@ static struct snap_log *make_log(void)
 	};
 	const struct snap_process facts = { .pid = 10, .name = "x", .maps = &map, .map_count = 1 };
 	const struct snap_host host = { .name = "host", .ticks_per_second = 100 };
-	struct snap_log_change here = { .syscall = -1, .state = SNAP_STATE_RUNNING };
+	struct snap_log_change here = { .syscall = -1, .state = SNAP_STATE_SLEEPING };
+	uint32_t owner[] = { 2, 0, 1, 1 };
+	struct snap_memory_piece piece = { 0x5000, sizeof(owner), (uint8_t *)owner };
+	const struct snap_memory_image words = { .pieces = &piece, .piece_count = 1 };
+	const struct snap_log_object lock = {
+		.call = { .known = true, .number = 202, .arguments = { 0x5000, 128, 2 } },
+		.is_futex = true,
+	};
 	uint64_t bits[FRAMES];
 	const struct snap_log_pcs pcs = { .bits = bits, .count = FRAMES };
 	uint32_t process, space;
@@ -35,6 +42,7 @@ static struct snap_log *make_log(void)
 	fuzz_no_error(snap_log_map_process(log, process, &facts, NULL, &space));
 	fuzz_no_error(snap_log_add_thread(log, process, 10, 1, "main", false, &here.thread));
 	fuzz_no_error(snap_log_stack(log, space, &pcs, &here.stack));
+	fuzz_no_error(snap_log_find_object(log, &lock, &words, &here.object));
 	fuzz_no_error(snap_log_change(log, &here));
 	snap_log_end_tick(log, 0);
 	return log;
@@ -64,6 +72,27 @@ static void name_frames(struct snap_log *log)
 	snap_capture_warn(log->capture, "module_symbols", 0, 0, "cannot read \033[31m");
 }
 
+static void explain_waits(struct snap_log *log)
+{
+	struct snap_wait_party peer = { .pid = 12, .name = "other\033[31m", .state = 'S' };
+	int32_t fds[] = { 3, 4 };
+	uint32_t kinds[] = { SNAP_DESCRIPTOR_PIPE, SNAP_DESCRIPTOR_SOCKET };
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MUTEX, SNAP_WAIT_IS_CERTAIN);
+
+	wait.address = 0x5000;
+	wait.symbol = "lock<\xff>";
+	wait.owner_word = (struct snap_owner_word){ 0x5008, SNAP_OWNER_FORM_TID };
+	wait.peers = &peer;
+	wait.peer_count = wait.peer_total = 1;
+	wait.fds = fds;
+	wait.fd_kinds = kinds;
+	wait.fds_count = 2;
+	wait.local = "127.0.0.1:80";
+	wait.recv_queue = 7;
+	wait.signals = 1;
+	fuzz_no_error(snap_log_explain(log, 0, 0, &wait));
+}
+
 static uint8_t *make_bytes(const uint8_t *data, size_t size, size_t *size_ret)
 {
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
@@ -79,6 +108,7 @@ static uint8_t *make_bytes(const uint8_t *data, size_t size, size_t *size_ret)
 	}
 	log = make_log();
 	name_frames(log);
+	explain_waits(log);
 	*size_ret = (size_t)snap_log_names_size(log, &before);
 	bytes = malloc(*size_ret);
 	fuzz_check(bytes != NULL, "there is memory");
@@ -117,7 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = make_bytes(data, size, &size);
 	log = make_log();
 	if (snap_error_ignore(snap_log_names_read(log, bytes, size))) {
-		fuzz_check(log->name_count == 0 && log->capture->warning_count == 0,
+		fuzz_check(log->name_count == 0 && log->capture->warning_count == 0 &&
+				   log->explained_count == 0,
 			   "what is refused changes nothing");
 		return 0;
 	}

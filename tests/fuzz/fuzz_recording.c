@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Recordings: read, named without any file, sliced, and rendered in the format that the first byte
+ * Recordings: read, named and explained without any file, sliced, and rendered in the format that the first byte
  * says. Checksums are made right first, as in fuzz_capture.c.
  */
 #include "analyze/log/log.h"
 #include "fuzz.h"
 #include "roles/broker.h"
+#include "store/log/log.h"
 #include "store/recording/file.h"
 #include "store/recording/internal.h"
 
@@ -24,6 +25,23 @@ static void repair(uint8_t *bytes, size_t size)
 		memcpy(bytes + at, &chunk, sizeof(chunk));
 		at += sizeof(chunk) + chunk.length;
 	}
+}
+
+static struct stacksnap_error *keep_wait(void *context, uint32_t stack, uint32_t object,
+					 const struct snap_wait *wait)
+{
+	return snap_log_explain(context, stack, object, wait);
+}
+
+static struct stacksnap_error *explain(struct snap_log *log, const struct snap_options *options,
+				       const struct snap_file_finder *finder)
+{
+	_cleanup_free_ struct snap_log_explained *pairs = NULL;
+	size_t count = 0;
+	struct stacksnap_error *err = snap_log_waits_left(log, &pairs, &count);
+
+	return err ? err
+		   : snap_analyze_log_waits(log, options, finder, pairs, count, keep_wait, log);
 }
 
 static void render(const struct snap_recording *recording, unsigned which,
@@ -65,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		options.group_by |= SNAP_GROUP_TID;
 	if (snap_error_ignore(snap_log_read(fd, &log)) ||
 	    snap_error_ignore(snap_analyze_log_names(log, &options, &finder)) ||
+	    snap_error_ignore(explain(log, &options, &finder)) ||
 	    snap_error_ignore(snap_analyze_log(log, &options, &recording)))
 		return 0;
 	render(recording, data[0], &options);

@@ -124,6 +124,13 @@ PROCFS = {"stat": 0, "maps": 1, "status": 2, "others": 3, "fdinfo": 4, "tables":
 EXPLAIN, LIBC = 64, 128  # bits of the first byte of fuzz_capture.c
 
 
+def recorded(corpus, tool, name, pid, path):
+    """In each format, with the waits of all that wait."""
+    if run(tool, "record", "-p", str(pid), "--duration", "60ms", "--hz", "200", "-o", path + ".snaprec"):
+        for kind in range(10):
+            corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
+
+
 def of_victim(corpus, tool, name, pid, path):
     common = ["-p", str(pid), "--max-stack", "4096"]
     if run(tool, *common, "--explain", "--save-capture", path + ".cap", "-o", path + ".txt"):
@@ -131,9 +138,7 @@ def of_victim(corpus, tool, name, pid, path):
             corpus.put("capture", f"{name}-{flags}", bytes([flags & ~1]) + read(path + ".cap"))
     if run(tool, *common, "--json", "-o", path + ".json"):
         corpus.put("json", name, read(path + ".json"))
-    if run(tool, "record", "-p", str(pid), "--duration", "60ms", "--hz", "200", "-o", path + ".snaprec"):
-        for kind in range(10):
-            corpus.put("recording", f"{name}-{kind}", bytes([kind, kind & 6]) + read(path + ".snaprec"))
+    recorded(corpus, tool, name, pid, path)
     for text in ("stat", "maps", "status", "syscall"):
         corpus.put("procfs", f"{name}-{text}", bytes([PROCFS.get(text, PROCFS["others"])]) + read(f"/proc/{pid}/{text}"))
     for text in ("schedstat", "sched"):
@@ -156,6 +161,7 @@ def of_waits(corpus, tool, name, pid, path):
             corpus.put("capture", f"{name}-{flags}", bytes([flags]) + read(path + ".cap"))
     if run(tool, *common, "--json", "-o", path + ".json"):
         corpus.put("json", name, read(path + ".json"))
+    recorded(corpus, tool, name, pid, path)
     of_descriptors(corpus, name, pid)
 
 
