@@ -390,6 +390,10 @@ static void test_ticks(void **state _unused_)
 	assert_non_null(strstr(text, "\"symbol\": \"ledger_lock\""));
 	assert_non_null(strstr(text, "\"symbol\": \"cache_lock\""));
 	assert_null(strstr(text, "\"symbol\": \"log_lock\""));
+	/* With who had it then. */
+	assert_non_null(strstr(text, "\"owner\": {\"pid\": 100, \"tid\": 101, \"name\": "
+				     "\"worker-1\", \"function\": \"charge_order\"}"));
+	assert_non_null(strstr(text, "\"owner\": {\"tid\": 999}"));
 }
 
 /* How many threads of a tick have a wait. */

@@ -202,9 +202,12 @@ static const struct snap_wait *common_wait(const struct snap_stack *stack)
 {
 	const struct snap_wait *wait = stack->thread_count ? stack->threads[0].wait : NULL;
 
-	for (size_t i = 1; i < stack->thread_count; i++)
-		if (stack->threads[i].wait != wait)
+	for (size_t i = 1; wait && i < stack->thread_count; i++) {
+		const struct snap_wait *other = stack->threads[i].wait;
+
+		if (other != wait && (!other || !snap_wait_same(wait, other)))
 			return NULL;
+	}
 	return stack->thread_count == stack->count ? wait : NULL;
 }
 
@@ -230,11 +233,14 @@ struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
 	snap_arena_init(&instants->arena);
 	instants->ids = list_ids(recording);
 	instants->cursors = calloc(recording->track_count + 1, sizeof(*instants->cursors));
-	return instants->ids && instants->cursors ? NULL : snap_error_no_memory();
+	if (!instants->ids || !instants->cursors)
+		return snap_error_no_memory();
+	return snap_holders_init(&instants->holders, recording);
 }
 
 void snap_instants_deinit(struct snap_instants *instants)
 {
+	snap_holders_deinit(&instants->holders);
 	free(instants->ids);
 	free(instants->cursors);
 	snap_arena_deinit(&instants->arena);
@@ -284,13 +290,42 @@ static int compare_items(const void *left, const void *right)
 	return a->track < b->track ? -1 : a->track > b->track;
 }
 
+/* What a thread waits for, with who had it at that tick; `from` without memory. */
+static const struct snap_wait *owned_wait(struct snap_instants *instants,
+					  const struct snap_run *run, const struct snap_wait *from)
+{
+	const struct snap_recording *recording = instants->recording;
+	const struct snap_held *held =
+		snap_holders_at(&instants->holders, run->wait - 1, instants->tick);
+	struct snap_wait *wait =
+		held ? snap_arena_memdup(&instants->arena, from, sizeof(*from)) : NULL;
+
+	if (!wait)
+		return from;
+	wait->owner = (struct snap_wait_party){ .tid = held->tid };
+	wait->owner_lack = held->lack;
+	wait->has_owner = held->lack == SNAP_OWNER_KNOWN;
+	if (held->track < recording->track_count) {
+		const struct snap_track *track = &recording->tracks[held->track];
+
+		wait->owner.pid = recording->processes[track->process].node->pid;
+		wait->owner.name = track->name;
+		wait->owner.function = held->function;
+	}
+	return wait;
+}
+
 /* A thread at a tick; what it waits for only if there is room for it. */
 static struct snap_member thread_at(struct snap_instants *instants, const struct snap_track *track,
 				    const struct snap_run *run)
 {
 	struct snap_member thread = thread_of(instants->recording, instants->options, track, run);
-	size_t bytes = thread.wait ? snap_waited_bytes(thread.wait) : 0;
+	size_t bytes;
 
+	if (!thread.wait)
+		return thread;
+	thread.wait = owned_wait(instants, run, thread.wait);
+	bytes = snap_waited_bytes(thread.wait);
 	if (bytes > instants->wait_bytes) {
 		thread.wait = NULL;
 		instants->left_out = true;
@@ -414,6 +449,7 @@ struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t ti
 	if (!nodes)
 		return NULL;
 	instants->wait_bytes += TICK_WAIT_BYTES;
+	instants->tick = (uint32_t)tick;
 	snap_interner_init(&strings, &instants->arena);
 	made = make_nodes(instants, &strings, (uint32_t)tick, nodes) &&
 	       make_tree(&instants->arena, recording, nodes, instants->options->flat,

@@ -10,6 +10,7 @@
 
 #include "model/options.h"
 #include "model/recording.h"
+#include "render/wait/holders.h"
 
 /* Ticks, each as the snapshot that was seen then. */
 struct snap_instants {
@@ -17,6 +18,8 @@ struct snap_instants {
 	const struct snap_options *options;
 	uint64_t *ids;   /* of the recording's stacks */
 	size_t *cursors; /* of each track: its run at or after the tick */
+	struct snap_holders holders;
+	uint32_t tick; /* at hand */
 	/* That waits may still take, and whether it has been told that some were left out. */
 	size_t wait_bytes;
 	bool left_out, told;

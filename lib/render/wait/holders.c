@@ -204,24 +204,37 @@ const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_
 
 /* ---- of a run ---- */
 
-void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders *holders,
-			   const struct snap_run *run)
+/* The first one that is not over at a tick. */
+static size_t first_held(const struct snap_held_list *list, uint32_t tick)
 {
-	size_t low = 0, high;
+	size_t low = 0, high = list->count;
 
-	*pieces = (struct snap_wait_pieces){ .holders = holders, .run = run, .tick = run->first };
-	pieces->list = snap_holders_of(holders, run->wait - 1);
-	pieces->failed = !pieces->list;
-	high = pieces->list ? pieces->list->count : 0;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (pieces->list->items[middle].last < run->first)
+		if (list->items[middle].last < tick)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	pieces->at = low;
+	return low;
+}
+
+const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick)
+{
+	const struct snap_held_list *list = snap_holders_of(holders, wait);
+	size_t at = list ? first_held(list, tick) : 0;
+
+	return list && at < list->count && list->items[at].first <= tick ? &list->items[at] : NULL;
+}
+
+void snap_wait_pieces_init(struct snap_wait_pieces *pieces, struct snap_holders *holders,
+			   const struct snap_run *run)
+{
+	*pieces = (struct snap_wait_pieces){ .holders = holders, .run = run, .tick = run->first };
+	pieces->list = snap_holders_of(holders, run->wait - 1);
+	pieces->failed = !pieces->list;
+	pieces->at = pieces->list ? first_held(pieces->list, run->first) : 0;
 }
 
 bool snap_wait_pieces_next(struct snap_wait_pieces *pieces, struct snap_wait_piece *piece)

@@ -47,6 +47,9 @@ void snap_holders_deinit(struct snap_holders *holders);
 /* Of a wait's number in the recording; NULL without memory. */
 const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_t wait);
 
+/* Who had it at a tick; NULL: nobody is known, or no memory. */
+const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick);
+
 /* A part of a run in which it waited for one that stayed who and where it was. */
 struct snap_wait_piece {
 	uint32_t first, last;

@@ -138,7 +138,8 @@ static size_t own_bytes(const struct snap_wait *wait)
 
 size_t snap_waited_bytes(const struct snap_wait *wait)
 {
-	size_t bytes = own_bytes(wait);
+	size_t bytes =
+		own_bytes(wait) + text_bytes(wait->owner.name) + text_bytes(wait->owner.function);
 
 	for (size_t i = 0; i < wait->peer_count; i++) {
 		const struct snap_wait_party *peer = &wait->peers[i];
