@@ -120,6 +120,7 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 	snap_credentials_read(process->live ? process->live->proc_fd : -1, &now);
 	if (now.known)
 		facts.credentials = now;
+	facts.net_namespace = entry->sockets.network;
 	warn_of(sink, entry, &facts);
 	if (!snap_log_has_room_for_maps(sink->log, entry->number))
 		return go_without_maps(sink, entry);
