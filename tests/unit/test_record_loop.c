@@ -84,6 +84,26 @@ int snap_sampler_read_words(struct snap_sampler *sampler _unused_,
 	return -ESRCH;
 }
 
+/* It has no tasks. */
+struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler _unused_,
+						struct snap_sampled_process *process _unused_,
+						const struct snap_memory_plan *plan _unused_,
+						int64_t expected_ns _unused_,
+						struct snap_whole *ret)
+{
+	*ret = (struct snap_whole){ .is_taken = false };
+	return NULL;
+}
+
+void snap_whole_release(struct snap_whole *whole _unused_)
+{
+}
+
+int64_t snap_sampler_stood_ns(const struct snap_sampler *sampler _unused_)
+{
+	return 0;
+}
+
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret)
 {
