@@ -331,7 +331,8 @@ static bool warn_of_limit(struct snap_limit *limit, double most)
  */
 static bool fit_changes(struct snap_limit *limit, double *most)
 {
-	double surely = *most, bytes;
+	/* Nothing is cut to less than a byte: then it is the number of changes that is too much. */
+	double surely = *most > 1 ? *most : 1, bytes;
 
 	for (*most = longest_stack(limit) / 2; *most > surely; *most = *most * 2 / 3) {
 		if (!cut_stacks(limit, *most))
@@ -340,7 +341,7 @@ static bool fit_changes(struct snap_limit *limit, double *most)
 		if (bytes < 0 || bytes <= most_bytes(limit))
 			return bytes >= 0;
 	}
-	*most = surely;
+	*most = surely > 1 ? surely : 0;
 	return true;
 }
 
