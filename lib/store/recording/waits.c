@@ -81,7 +81,8 @@ static void code_words_of(struct snap_log_file *file, uint32_t *words, uint32_t 
 	const struct snap_log *log = file->log;
 
 	snap_log_code(file, *words, log->words_count, NO_WORDS);
-	snap_log_check(file, !*words || log->words[*words - 1].space == space, NO_WORDS);
+	if (file->reads)
+		snap_log_check(file, !*words || log->words[*words - 1].space == space, NO_WORDS);
 }
 
 /* ---- objects ---- */
@@ -255,6 +256,8 @@ void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change 
 	const struct snap_log *log = file->log;
 
 	snap_log_code(file, change->object, log->object_count, NO_OBJECT);
+	if (!file->reads)
+		return;
 	snap_log_check(file,
 		       !change->object ||
 			       log->spaces[log->objects[change->object - 1].space].process ==
