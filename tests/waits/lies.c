@@ -61,6 +61,9 @@ static NOINLINE void futex(uint32_t *word, int op, uint32_t value)
 }
 
 /* Functions that are called like those of the C library. */
+void pthread_mutex_lock_full(uint32_t *word, int op, uint32_t value);
+void pthread_rwlock_wrlock_slow(uint32_t *word, int op, uint32_t value);
+
 NOINLINE void pthread_mutex_lock_full(uint32_t *word, int op, uint32_t value)
 {
 	futex(word, op, value);
@@ -419,11 +422,14 @@ static void child_locks(void *path)
 /* `folder`: where files can be called as they like. */
 static void make_names(const char *folder)
 {
+	static char escape_name[] = "\033[31mDEADLOCK", newline_name[] = "a\nDEADLOCK  9";
+	static char held_name[] = ", held by 1 ini";
 	static char path[512];
 	struct actor *locker = calloc(1, sizeof(*locker));
-	start(with_name, "name.escape", "\033[31mDEADLOCK", NULL);
-	start(with_name, "name.newline", "a\nDEADLOCK  9", NULL);
-	start(with_name, "name.held", ", held by 1 ini", NULL);
+
+	start(with_name, "name.escape", escape_name, NULL);
+	start(with_name, "name.newline", newline_name, NULL);
+	start(with_name, "name.held", held_name, NULL);
 	snprintf(path, sizeof(path), "%s/pipe:[1]", folder);
 	close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 	other_process = start_child(child_locks, path);
