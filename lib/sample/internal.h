@@ -87,8 +87,10 @@ struct snap_sampler_process {
 	char *trouble_text;      /* the message of its trouble, or a former one */
 	struct snap_sampler_thread **threads; /* sorted by tid */
 	size_t thread_count, thread_capacity;
-	size_t ended_threads;           /* of `threads`: they are GONE */
-	size_t listed;                  /* how many the kernel counted at the last listing */
+	size_t ended_threads; /* of `threads`: they are GONE */
+	size_t listed;        /* how many the kernel counted at the last listing */
+	uint32_t turns;       /* of its new threads in the look `turn_look` */
+	uint64_t turn_look;
 	uint64_t checked;               /* the last look for an exec */
 	int64_t held_until_ns, held_ns; /* not asked before; and for how long it was let be */
 	/* The same for its state alone, which a tick asks often; and whether it is to be HELD. */
@@ -146,6 +148,7 @@ struct snap_sampler_thread {
 	struct snap_sampler_process *process;
 	char name[SNAP_MAX_COMM];
 	unsigned listed; /* + 1, in sampler->questions; 0: it is not there */
+	uint32_t turn;   /* of its process's new ones in the look at hand; 0: it is not new */
 	size_t guard;    /* in sampler->guards */
 	uint32_t flags;  /* PF_* */
 	int cpu;

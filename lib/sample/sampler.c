@@ -5,6 +5,7 @@
  */
 #include "sample/internal.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/workers.h"
 #include "stop/tracer.h"
@@ -360,6 +361,41 @@ static bool must_wait(const struct snap_sampler *sampler, const struct snap_samp
 	return !snap_sampler_has_time(sampler);
 }
 
+static int compare_turns(const void *left, const void *right)
+{
+	const struct snap_sampler_thread *a = *(struct snap_sampler_thread *const *)left;
+	const struct snap_sampler_thread *b = *(struct snap_sampler_thread *const *)right;
+
+	return snap_compare(a->turn, b->turn) ?: snap_compare(a->guard, b->guard);
+}
+
+/*
+ * There may be more new threads than there is time for: then one of each process comes, and
+ * another one of each, so that nobody waits for all of a process that has thousands. Known ones
+ * come before them.
+ */
+static void give_turns(struct snap_sampler *sampler)
+{
+	bool is_any_new = false;
+
+	for (size_t i = 0; i < sampler->moved_count; i++) {
+		struct snap_sampler_thread *thread = sampler->moved[i];
+		struct snap_sampler_process *process = thread->process;
+
+		thread->turn = 0;
+		if (snap_sampler_thread_state(sampler, thread) != SNAP_SAMPLER_THREAD_NEW)
+			continue;
+		if (process->turn_look != sampler->looks)
+			process->turns = 0;
+		process->turn_look = sampler->looks;
+		thread->turn = ++process->turns;
+		is_any_new = true;
+	}
+	if (is_any_new)
+		qsort(sampler->moved, sampler->moved_count, sizeof(struct snap_sampler_thread *),
+		      compare_turns);
+}
+
 /* The next of them, as far as they follow each other, are located together. */
 static struct stacksnap_error *look_ahead(struct snap_sampler *sampler, size_t from, size_t left)
 {
@@ -375,6 +411,8 @@ static struct stacksnap_error *look_at_moved(struct snap_sampler *sampler)
 	size_t first = first_of_moved(sampler), count = sampler->moved_count;
 	unsigned fresh = 0;
 
+	if (!sampler->options->no_stop)
+		give_turns(sampler);
 	for (size_t i = 0; i < count; i++) {
 		struct snap_sampler_thread *thread = sampler->moved[(first + i) % count];
 		struct stacksnap_error *err;

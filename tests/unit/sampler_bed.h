@@ -22,6 +22,7 @@ struct bed_thread {
 	char name[SNAP_MAX_COMM];
 	bool alive;
 	unsigned samples, copies, alone, unstopped, missed, renamed;
+	unsigned first; /* which sample of all its first one was, + 1 */
 	char state;
 	uint64_t stack_bytes;
 };
@@ -158,6 +159,7 @@ static inline struct stacksnap_error *bed_sample(void *context, struct snap_samp
 	}
 	if (copy->result == SNAP_THREAD_COPIED && copy->partial)
 		*verdict_ret = bed->of_partial;
+	mine->first = mine->first ?: bed->sample_calls;
 	mine->samples++;
 	mine->state = copy->state;
 	mine->missed += copy->result == SNAP_THREAD_NOT_STOPPED;

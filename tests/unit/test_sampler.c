@@ -9,7 +9,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 
-enum { SLEEPERS = 4 };
+enum { SLEEPERS = 4, CROWD = 100 };
 
 static volatile bool spinning = true;
 
@@ -506,6 +506,42 @@ static void test_names_of_threads_change(void **state)
 	bed_end(bed);
 }
 
+/* A process of many threads, and its child, whose pid it answers. */
+static void crowd_with_child(int commands, int answers)
+{
+	pid_t child = child_that_waits(commands);
+
+	for (int i = 0; i < CROWD; i++)
+		start_thread(wait_in_epoll, NULL);
+	while (in_position < CROWD)
+		sched_yield();
+	answer(answers, child);
+	wait_for_end(commands);
+}
+
+/* Nobody waits for all threads of another process: there may be no time for those. */
+static void test_new_threads_take_turns(void **state)
+{
+	struct victim victim;
+	struct bed *bed = *state;
+	struct bed_thread *only;
+	pid_t child;
+
+	victim_start(&victim, crowd_with_child);
+	child = wait_answer(&victim);
+	wait_until_asleep(victim.pid, 0);
+	wait_until_asleep(child, 0);
+	bed_start(bed, victim.pid);
+	bed_tick(bed);
+	only = bed_thread(bed, child);
+	assert_non_null(only);
+	assert_in_range(only->first, 1, 2);
+	settle(bed);
+	assert_int_equal(bed->tick.threads, CROWD + 2);
+	bed_end(bed);
+	victim_end(&victim);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -521,6 +557,7 @@ int main(void)
 		bed_test(test_already_traced),
 		bed_test(test_stopped_processes_stay_stopped),
 		bed_test(test_names_of_threads_change),
+		bed_test(test_new_threads_take_turns),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
