@@ -103,7 +103,11 @@ class Memory(Case):
 
     def test_ever_new_threads(self):
         victim = self.victim("churn", "swarm", settled=False)
-        got = self.record(victim, "-f", "json", seconds=6)
+        # How long it takes until there are too many is the machine's matter.
+        for seconds in (6, 15, 40):
+            got = self.record(victim, "-f", "json", seconds=seconds)
+            if "new threads are counted, but not shown" in self.warning(got.doc):
+                break
         self.assertIn("new threads are counted, but not shown", self.warning(got.doc))
         shown = {t["tid"] for s in processes(got.doc)[victim.pid]["stacks"] for t in s["threads"]}
         self.assertGreater(got.doc["recording"]["threads"], len(shown))
