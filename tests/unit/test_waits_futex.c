@@ -366,19 +366,36 @@ static void test_not_together(void **state _unused_)
 /* A word that names who waits for it is of another moment, but for one who has stood since. */
 static void test_own_lock(void **state _unused_)
 {
-	for (int stands = 0; stands < 2; stands++) {
+	static const struct {
+		enum snap_taken taken;
+		enum snap_thread_result result;
+		bool stands, owns;
+	} rows[] = {
+		{ SNAP_TAKEN_UNSTOPPED, SNAP_THREAD_COPIED, false, false },
+		{ SNAP_TAKEN_UNSTOPPED, SNAP_THREAD_COPIED, true, true },
+		{ SNAP_TAKEN_TOGETHER, SNAP_THREAD_COPIED, false, true },
+		/* It could not be had: its call was asked for later. */
+		{ SNAP_TAKEN_TOGETHER, SNAP_THREAD_NOT_STOPPED, false, false },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
 		const struct snap_wait *wait;
+		struct snap_thread *thread;
 		struct wait_bed bed;
 
 		bed_init(&bed);
 		waiter_below(&bed, "libc.so.6:pthread_mutex_lock", M, WAIT, 2);
-		bed.of[0].threads[1].taken = SNAP_TAKEN_UNSTOPPED;
-		bed.of[0].threads[1].stands = stands;
-		BED_WORDS(&bed, 0, M, 2, 1, bed.of[0].threads[1].tid, 1, 0);
+		thread = &bed.of[0].threads[1];
+		thread->taken = rows[i].taken;
+		thread->result = rows[i].result;
+		thread->stands = rows[i].stands;
+		BED_WORDS(&bed, 0, M, 2, 1, thread->tid, 1, 0);
 		bed_find(&bed);
-		wait = found(&bed, 0, 1, SNAP_WAIT_MUTEX, M, LIKELY);
-		assert_int_equal(wait->has_owner, stands);
-		assert_int_equal(wait->owner_lack, stands ? SNAP_OWNER_KNOWN : SNAP_OWNER_CHANGING);
+		wait = bed_wait(&bed, 0, 1);
+		assert_non_null(wait);
+		assert_int_equal(wait->has_owner, rows[i].owns);
+		assert_int_equal(wait->owner_lack,
+				 rows[i].owns ? SNAP_OWNER_KNOWN : SNAP_OWNER_CHANGING);
 		bed_deinit(&bed);
 	}
 }
