@@ -5,6 +5,7 @@
  */
 #include "capture/nostop_sink.h"
 
+#include "base/bsearch.h"
 #include "model/wait/call.h"
 #include "sample/copy_words.h"
 
@@ -108,9 +109,7 @@ static int compare_pieces(const void *left, const void *right)
 {
 	const struct snap_memory_piece *a = left, *b = right;
 
-	if (a->address != b->address)
-		return a->address < b->address ? -1 : 1;
-	return (a->size > b->size) - (a->size < b->size);
+	return snap_compare(a->address, b->address) ?: snap_compare(a->size, b->size);
 }
 
 /* The same lock may have been copied with each of those who wait for it: once is enough. */

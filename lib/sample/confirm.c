@@ -9,6 +9,8 @@
  */
 #include "sample/internal.h"
 
+#include "base/bsearch.h"
+
 #include <errno.h>
 
 struct stand {
@@ -151,9 +153,8 @@ static void read_words(struct stands *stands)
 static int compare_processes(const void *left, const void *right)
 {
 	const struct stand *a = left, *b = right;
-	pid_t one = a->thread->process->facts.pid, other = b->thread->process->facts.pid;
 
-	return (one > other) - (one < other);
+	return snap_compare(a->thread->process->facts.pid, b->thread->process->facts.pid);
 }
 
 struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,

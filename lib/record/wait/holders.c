@@ -2,6 +2,7 @@
 /* Who has what threads wait for: see holders.h. Times are counted in ticks. */
 #include "record/wait/holders.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "record/wait/object.h"
@@ -235,9 +236,8 @@ static int compare_chosen(const void *left, const void *right, void *context)
 	const struct snap_watched_futex *a = &futexes[*(const uint32_t *)left],
 					*b = &futexes[*(const uint32_t *)right];
 
-	if (a->source != b->source)
-		return (uintptr_t)a->source < (uintptr_t)b->source ? -1 : 1;
-	return (a->object > b->object) - (a->object < b->object);
+	return snap_compare((uintptr_t)a->source, (uintptr_t)b->source)
+		       ?: snap_compare(a->object, b->object);
 }
 
 /* Which are read now. Of a class that has no room as a whole those come that stand first now. */

@@ -2,6 +2,7 @@
 /* See recorded_waits.h. Both lists are bounded, whatever a file holds. */
 #include "render/json/recorded_waits.h"
 
+#include "base/bsearch.h"
 #include "render/json/waits.h"
 #include "render/wait/object.h"
 #include "render/wait/waited.h"
@@ -98,16 +99,14 @@ static int by_samples(const void *left, const void *right)
 {
 	const struct ranked *a = left, *b = right;
 
-	if (a->samples != b->samples)
-		return a->samples > b->samples ? -1 : 1;
-	return (a->wait > b->wait) - (a->wait < b->wait);
+	return snap_compare(b->samples, a->samples) ?: snap_compare(a->wait, b->wait);
 }
 
 static int by_wait(const void *left, const void *right)
 {
 	const struct ranked *a = left, *b = right;
 
-	return (a->wait > b->wait) - (a->wait < b->wait);
+	return snap_compare(a->wait, b->wait);
 }
 
 /* Those that somebody waited for, in the recording's order; malloc'ed, NULL without memory. */

@@ -2,6 +2,7 @@
 /* See holders.h. */
 #include "render/wait/holders.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 
 #include <string.h>
@@ -110,17 +111,7 @@ static bool add_held(struct list *list, const struct snap_held *held)
 /* The first run of a track that is not over at a tick; run_count: none. */
 static size_t first_run(const struct snap_track *track, uint32_t tick)
 {
-	size_t low = 0, high = track->run_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (track->runs[middle].last < tick)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(track->run_count, i, track->runs[i].last < tick);
 }
 
 /* What the thread did from tick `first` to tick `last`, in which it had it. */
@@ -207,17 +198,7 @@ const struct snap_held_list *snap_holders_of(struct snap_holders *holders, size_
 /* The first one that is not over at a tick. */
 static size_t first_held(const struct snap_held_list *list, uint32_t tick)
 {
-	size_t low = 0, high = list->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->items[middle].last < tick)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(list->count, i, list->items[i].last < tick);
 }
 
 const struct snap_held *snap_holders_at(struct snap_holders *holders, size_t wait, uint32_t tick)

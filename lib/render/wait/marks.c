@@ -2,6 +2,7 @@
 /* See marks.h. */
 #include "render/wait/marks.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 
 #include <string.h>
@@ -39,17 +40,7 @@ void snap_wait_marks_deinit(struct snap_wait_marks *marks)
 /* The number of the first gap at or after a tick. */
 static size_t first_gap(const struct snap_timeline *timeline, uint32_t tick)
 {
-	size_t low = 0, high = timeline->gap_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (timeline->gaps[middle] < tick)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return snap_first_not(timeline->gap_count, i, timeline->gaps[i] < tick);
 }
 
 /* Ticks were missed after this one. */

@@ -2,6 +2,7 @@
 /* See shares.h. */
 #include "render/wait/shares.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/escape.h"
 
@@ -98,15 +99,9 @@ static int compare_text(const char *a, const char *b)
 static int by_function(const void *left, const void *right)
 {
 	const struct snap_share *a = left, *b = right;
-	int order = compare_text(a->function, b->function);
 
-	if (order)
-		return order;
-	if (a->lack != b->lack)
-		return a->lack < b->lack ? -1 : 1;
-	if (a->track != b->track)
-		return a->track < b->track ? -1 : 1;
-	return (a->tid > b->tid) - (a->tid < b->tid);
+	return compare_text(a->function, b->function) ?: snap_compare(a->lack, b->lack) ?:
+	       snap_compare(a->track, b->track) ?: snap_compare(a->tid, b->tid);
 }
 
 static int by_time(const void *left, const void *right)

@@ -6,6 +6,7 @@
  */
 #include "render/wait/waited.h"
 
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "base/table.h"
 #include "render/wait/object.h"
@@ -274,9 +275,7 @@ static int by_samples(const void *left, const void *right)
 	const struct bundle *a = *(const struct bundle *const *)left,
 			    *b = *(const struct bundle *const *)right;
 
-	if (a->samples != b->samples)
-		return a->samples > b->samples ? -1 : 1;
-	return (a->first > b->first) - (a->first < b->first);
+	return snap_compare(b->samples, a->samples) ?: snap_compare(a->first, b->first);
 }
 
 /* The first rows of each process, then others. */
