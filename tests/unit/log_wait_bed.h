@@ -9,6 +9,7 @@
 #include "analyze/log/log.h"
 #include "api/options.h"
 #include "base/buffer.h"
+#include "fine.h"
 #include "store/log/log.h"
 
 #include <setjmp.h>
@@ -40,13 +41,6 @@ enum {
 	FUTEX_LOCK_PI_PRIVATE = 0x86,
 	MUTEX_PI_KIND = 0x20,
 };
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 struct bed {
 	struct snap_options options;

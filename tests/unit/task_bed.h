@@ -17,19 +17,13 @@
 #include "analyze/runtime/runtime.h"
 #include "api/options.h"
 #include "base/buffer.h"
+#include "fine.h"
 #include "golden.h"
 #include "store/json/read.h"
 #include "store/snapshot/file.h"
 
 #include <sys/mman.h>
 #include <sys/user.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum {
 	CODE = 0x10000, /* a function each 0x100 bytes */

@@ -8,6 +8,7 @@
 #include "api/options.h"
 #include "base/buffer.h"
 #include "files/files.h"
+#include "fine.h"
 #include "store/log/log.h"
 
 #include <fcntl.h>
@@ -16,13 +17,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum { PERIOD = 10 };
 

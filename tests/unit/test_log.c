@@ -3,6 +3,7 @@
  * Logs: interning, spaces whose mappings change, ticks, and a ring held against a model that
  * remembers everything.
  */
+#include "fine.h"
 #include "store/log/index.h"
 
 #include <setjmp.h>
@@ -10,13 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 static struct snap_log *make_log(void)
 {

@@ -5,6 +5,7 @@
  */
 #include "base/buffer.h"
 #include "base/table.h"
+#include "fine.h"
 #include "skip.h"
 #include "store/recording/internal.h"
 
@@ -17,13 +18,6 @@
 #include <sys/mman.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 static int memory_file(void)
 {

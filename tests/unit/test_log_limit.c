@@ -3,6 +3,7 @@
  * A log with a limit: what is left out when it is reached, in which order, whose it is, and that
  * nothing grows any more. The log is filled as a hostile program would have it.
  */
+#include "fine.h"
 #include "record/memory_limit.h"
 #include "store/log/index.h"
 
@@ -12,13 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum { LIMIT = 8 << 20, DEPTH = 200, CODES = 64 };
 

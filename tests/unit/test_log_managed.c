@@ -5,6 +5,7 @@
  */
 #include "analyze/log/log.h"
 #include "base/buffer.h"
+#include "fine.h"
 #include "render/render.h"
 #include "store/log/index.h"
 #include "store/recording/file.h"
@@ -17,13 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum { PERIOD = 10, SLEEP = 0x2000, GLUE = 0x2100, LOOP = 0x2200, WORK = 0x2300, MAIN = 0x2400 };
 

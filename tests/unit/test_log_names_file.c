@@ -12,6 +12,7 @@
 
 #include "analyze/log/log.h"
 #include "base/buffer.h"
+#include "fine.h"
 #include "render/render.h"
 #include "store/log/index.h"
 #include "store/recording/file.h"
@@ -19,13 +20,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 /* Bytes that were asked for: the linker sends all calls here. */
 static size_t asked;

@@ -3,6 +3,7 @@
  * What threads of a log wait for: objects, words, holds and sockets are there once, pairs that are
  * not explained yet are found, and a ring is held against a log that forgets nothing.
  */
+#include "fine.h"
 #include "store/log/index.h"
 
 #include <setjmp.h>
@@ -10,13 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum { FUTEX = 202, READ = 0, POLL = 7 };
 

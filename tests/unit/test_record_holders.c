@@ -4,6 +4,7 @@
  * told. The memory of the processes is played by this test.
  */
 #include "base/clock.h"
+#include "fine.h"
 #include "record/wait/holders.h"
 #include "record/wait/object.h"
 
@@ -14,13 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 enum {
 	CALL_READ = 0,

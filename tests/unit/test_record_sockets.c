@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a recording learns of sockets, with some of this process: which, when, and of whom. */
 #include "base/clock.h"
+#include "fine.h"
 #include "record/wait/sockets.h"
 #include "skip.h"
 
@@ -16,13 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 struct bed {
 	struct snap_log *log;

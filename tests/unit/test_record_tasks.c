@@ -4,6 +4,7 @@
  * when the next look comes. The sampler and the unwinder are played by this test.
  */
 #include "api/options.h"
+#include "fine.h"
 #include "record/tasks.h"
 
 #include <setjmp.h>
@@ -13,13 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 /* ---- what is played ---- */
 

@@ -4,6 +4,7 @@
  */
 #include "analyze/log/log.h"
 #include "api/options.h"
+#include "fine.h"
 #include "recordings.h"
 #include "render/render.h"
 #include "store/recording/file.h"
@@ -13,13 +14,6 @@
 #include <sys/mman.h>
 
 #include <cmocka.h>
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 static struct snap_options *make_options(void)
 {

@@ -16,6 +16,7 @@
 #include "analyze/analysis.h"
 #include "analyze/wait/wait.h"
 #include "base/buffer.h"
+#include "fine.h"
 
 enum {
 	BED_PROCESSES = 8,
@@ -33,13 +34,6 @@ struct bed {
 	uint64_t next_address;
 	bool found;
 };
-
-#define fine(call)                                                \
-	do {                                                      \
-		struct stacksnap_error *_err = (call);            \
-		if (_err)                                         \
-			fail_msg("%s", snap_error_message(_err)); \
-	} while (0)
 
 static inline void bed_init(struct bed *bed)
 {
