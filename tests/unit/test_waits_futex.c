@@ -384,8 +384,13 @@ static void test_own_lock(void **state _unused_)
 		struct wait_bed bed;
 
 		bed_init(&bed);
+		bed.capture.host.ticks_per_second = 100;
+		bed.facts.boottime_ns = 2000000000000;
 		waiter_below(&bed, "libc.so.6:pthread_mutex_lock", M, WAIT, 2);
 		thread = &bed.of[0].threads[1];
+		/* It has waited since it began, as far as that can be told. */
+		thread->start_ticks = 199902;
+		thread->blocked_ns = 1000000000;
 		thread->taken = rows[i].taken;
 		thread->result = rows[i].result;
 		thread->stands = rows[i].stands;

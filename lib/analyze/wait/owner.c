@@ -126,8 +126,9 @@ static bool is_too_young(const struct snap_futex *futex, const struct snap_waite
 	int64_t now_ns = futex->waits->facts->boottime_ns;
 	int64_t ticks = futex->waits->analysis->capture->host.ticks_per_second, tick_ns;
 
-	if (futex->can_be_overtaken || blocked_ns < 0 || blocked_ns > now_ns ||
-	    !thread->start_ticks || ticks <= 0)
+	/* Nobody is younger than himself, however roughly the times are known. */
+	if (owner == futex->waiter || futex->can_be_overtaken || blocked_ns < 0 ||
+	    blocked_ns > now_ns || !thread->start_ticks || ticks <= 0)
 		return false;
 	tick_ns = NS_PER_S / ticks;
 	if (tick_ns == 0 || thread->start_ticks > (uint64_t)(now_ns / tick_ns))
