@@ -25,7 +25,8 @@ enum {
 	SHARE = 256,          /* one process may have such a part of what is left … */
 	LEAST_ARGS = 1 << 10, /* … or so many bytes */
 	PATIENCE_NS = SNAP_ASK_PATIENCE_MS * 1000000,
-	EACH_NS = 1000000, /* what one costs at most where all respond */
+	EACH_NS = 1000000,                 /* what one costs at most where all respond */
+	MOST_LEFT = SNAP_WORKERS_MOST / 2, /* workers behind, of one that is lent */
 };
 
 /* One process. */
@@ -55,7 +56,9 @@ struct snap_asker {
 	char *buffer; /* each worker has a copy */
 	size_t count; /* of the list */
 	unsigned turn;
-	uint32_t patience; /* percent */
+	uint32_t patience;       /* percent */
+	struct snap_region room; /* to be lent */
+	uint8_t *room_base;      /* NULL: there is none */
 };
 
 /* ---- in a worker ---- */
@@ -223,9 +226,25 @@ int snap_asker_patience_ms(const struct snap_asker *asker)
 	return asker ? SNAP_ASK_PATIENCE_MS * (int)asker->patience / 100 : SNAP_ASK_PATIENCE_MS;
 }
 
-bool snap_asker_prepare(struct snap_asker *asker)
+bool snap_asker_prepare(struct snap_asker *asker, bool may_lend)
 {
+	/* Workers see what was mapped when they were made; without room nothing is lent. */
+	if (may_lend && !asker->room_base &&
+	    !snap_error_ignore(snap_shared_scratch_create(SNAP_ASKER_ROOM, &asker->room)))
+		asker->room_base = asker->room.next;
 	return snap_workers_prepare(&asker->pool);
+}
+
+bool snap_asker_lend(struct snap_asker *asker, struct snap_asker_loan *ret)
+{
+	/* Where processes have held so many already, the rest would soon be used up. */
+	if (!asker->room.next || snap_workers_left(&asker->pool) > MOST_LEFT)
+		return false;
+	*ret = (struct snap_asker_loan){ .pool = &asker->pool,
+					 .root_fd = asker->procfs.root_fd,
+					 .room = asker->room };
+	asker->room = (struct snap_region){ NULL, NULL };
+	return true;
 }
 
 static void release_asker(struct snap_asker *asker)
@@ -234,6 +253,8 @@ static void release_asker(struct snap_asker *asker)
 	snap_procfs_close(&asker->procfs);
 	if (asker->shared)
 		munmap(asker->shared, sizeof(*asker->shared));
+	if (asker->room_base)
+		munmap(asker->room_base, SNAP_ASKER_ROOM);
 	free(asker->buffer);
 	free(asker);
 }

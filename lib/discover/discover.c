@@ -289,7 +289,7 @@ struct stacksnap_error *snap_discover(const struct snap_options *options, unsign
 		return err;
 	capture->end_asker = snap_asker_destroy;
 	/* It is there by the time that the processes are known. */
-	snap_asker_prepare(capture->asker);
+	snap_asker_prepare(capture->asker, options->explain != SNAP_EXPLAIN_NO);
 	return discover(options, NULL, capture->asker, part_of_time(options, percent), capture);
 }
 

@@ -10,6 +10,8 @@
 #define SNAP_DISCOVER_DISCOVER_H
 
 #include "base/error.h"
+#include "base/shared_memory.h"
+#include "base/workers.h"
 #include "model/capture.h"
 #include "model/options.h"
 
@@ -19,8 +21,23 @@
  */
 struct snap_asker;
 
+enum {
+	SNAP_ASKER_ROOM = 192 << 20, /* bytes of address space; pages come when they are touched */
+};
+
 /* `flags`: enum snap_workers_flags. */
 struct stacksnap_error *snap_asker_new(unsigned flags, struct snap_asker **ret) _must_check_;
+/*
+ * What it asks with, for somebody with other questions when no process is looked for any more. It
+ * stays the asker's, and goes with it.
+ */
+struct snap_asker_loan {
+	struct snap_workers *pool;
+	int root_fd;             /* of procfs; workers have it, too */
+	struct snap_region room; /* zeroed, seen by workers */
+};
+/* False: it has been lent, or there is too little to lend, so make your own. */
+bool snap_asker_lend(struct snap_asker *asker, struct snap_asker_loan *ret);
 /* From now on who sleeps over a question has so much, in percent, of the time there was at first. */
 void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent);
 /* Waits up to 100 ms for workers that do not end. NULL is allowed. */

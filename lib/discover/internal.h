@@ -112,8 +112,11 @@ struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsi
 					  struct snap_asker **ret) _must_check_;
 /* How long one process is waited for by now; NULL: by an asker that is yet to be made. */
 int snap_asker_patience_ms(const struct snap_asker *asker);
-/* Makes a worker, so that the first list need not wait for it; false: there is none. */
-bool snap_asker_prepare(struct snap_asker *asker);
+/*
+ * Makes a worker, so that the first list need not wait for it; false: there is none. `may_lend`:
+ * with room for snap_asker_lend().
+ */
+bool snap_asker_prepare(struct snap_asker *asker, bool may_lend);
 /* A new list of `most` processes, SNAP_MAX_PROCESSES at most. */
 void snap_asker_begin(struct snap_asker *asker, size_t most);
 void snap_asker_add(struct snap_asker *asker, pid_t pid);

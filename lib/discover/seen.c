@@ -84,19 +84,11 @@ static bool is_own_child(const struct snap_seen_table *table, const struct snap_
 	       strcmp(stat->name, "snap-parser") == 0;
 }
 
-/* A child may have such children of its own: its workers (base/workers.h). */
+/* As far as its own stat tells: see is_of_own(). */
 static bool is_own(const struct snap_seen_table *table, const struct snap_stat *stat)
 {
-	struct snap_stat parent;
-
-	if (table->self <= 0)
-		return false;
-	if (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat))
-		return true;
-	if (stat->exit_signal != 0 || stat->ppid <= 0 ||
-	    snap_procfs_task_stat(table->procfs->root_fd, stat->ppid, &parent))
-		return false;
-	return is_own_child(table, &parent);
+	return table->self > 0 &&
+	       (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat));
 }
 
 /* What it cannot make anybody wait for. False if it is not there. */
@@ -168,6 +160,14 @@ static void ask_stats(const struct snap_seen_table *table, const pid_t *pids, si
 	snap_asker_run_stats(table->asker, ASK_NS, until_ns);
 }
 
+/* The rest of the time is for those that did not answer. */
+static int64_t ask_until(const struct snap_seen_table *table)
+{
+	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
+
+	return table->until_ns ? now + (table->until_ns - now) / 4 * 3 : 0;
+}
+
 static struct snap_answer stat_of(const struct snap_seen_table *table, const pid_t *pids,
 				  size_t index)
 {
@@ -194,6 +194,37 @@ struct stacksnap_error *snap_seen_know(struct snap_seen_table *table, const stru
 	return snap_seen_find(table, seen->stat.pid) ? NULL : insert_entry(table, seen);
 }
 
+/*
+ * A child of one of stacksnap's children, its worker (base/workers.h); what the program itself has
+ * started is none.
+ */
+static bool is_of_own(const struct snap_seen_table *table, const struct snap_seen *seen)
+{
+	const struct snap_seen *parent = table->self > 0 ? snap_seen_parent(table, seen) : NULL;
+
+	return parent && parent->own && parent->stat.pid != table->self &&
+	       seen->stat.exit_signal == 0;
+}
+
+static bool may_be_worker(const struct snap_seen_table *table, const struct snap_seen *seen)
+{
+	return table->self > 0 && !seen->own && seen->stat.exit_signal == 0 && seen->stat.ppid > 0;
+}
+
+/* The same where its parent may be none of the table. */
+static bool is_worker(const struct snap_seen_table *table, const struct snap_seen *seen)
+{
+	const struct snap_seen *parent = snap_seen_find(table, seen->stat.ppid);
+	struct snap_answer answer;
+
+	if (!may_be_worker(table, seen) || (parent && !parent->blank))
+		return is_of_own(table, seen);
+	ask_stats(table, &seen->stat.ppid, 1, 0);
+	answer = stat_of(table, &seen->stat.ppid, 0);
+	return answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
+	       is_own_child(table, &answer.stat);
+}
+
 struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 				      struct snap_seen **ret)
 {
@@ -210,6 +241,7 @@ struct stacksnap_error *snap_seen_add(struct snap_seen_table *table, pid_t pid,
 			return err;
 	}
 	if (found) {
+		seen.own |= is_worker(table, &seen);
 		err = insert_entry(table, &seen);
 		if (err)
 			return err;
@@ -255,32 +287,57 @@ static struct stacksnap_error *list_pids(struct snap_seen_table *table)
 	return NULL;
 }
 
-/* A child of one of stacksnap's children; what the program itself has started is none. */
-static bool is_of_own(const struct snap_seen_table *table, const struct snap_seen *seen)
+/*
+ * Of whom more must be known to tell whose child it is: of itself, where what is outside the tree
+ * has lost its parent and has a new one by now, perhaps in the tree; of its parent, where that may
+ * be a child of ours. 0: of nobody. Anybody can look as if he were our worker, and have a parent
+ * that does not respond, so we do not read it.
+ */
+static pid_t whom_to_ask(const struct snap_seen_table *table, const struct snap_seen *seen)
 {
-	const struct snap_seen *parent = table->self > 0 ? snap_seen_parent(table, seen) : NULL;
+	const struct snap_seen *parent;
 
-	return parent && parent->own && parent->stat.pid != table->self &&
-	       seen->stat.exit_signal == 0;
+	if (seen->blank || seen->silent || seen->gone || seen->stat.ppid <= 0)
+		return 0;
+	parent = snap_seen_find(table, seen->stat.ppid);
+	if (!parent || parent->gone)
+		return seen->index == SIZE_MAX ? seen->stat.pid : 0;
+	return parent->blank && may_be_worker(table, seen) ? seen->stat.ppid : 0;
 }
 
-/* What is outside the tree and has lost its parent has a new one by now, perhaps in the tree. */
-static void look_for_new_parent(struct snap_seen_table *table, struct snap_seen *seen)
+static void take_parent(const struct snap_seen_table *table, struct snap_seen *seen, pid_t asked,
+			const struct snap_answer *answer)
 {
-	struct snap_answer answer;
-	struct snap_seen *parent;
+	if (answer->kind != SNAP_ANSWER_GIVEN || answer->args_size != 0)
+		return;
+	if (asked != seen->stat.pid)
+		seen->own |= is_own_child(table, &answer->stat);
+	else if (answer->stat.start_ticks == seen->stat.start_ticks)
+		seen->stat.ppid = answer->stat.ppid;
+}
 
-	if (seen->blank || seen->silent || seen->gone || seen->index != SIZE_MAX ||
-	    seen->stat.ppid <= 0)
-		return;
-	parent = snap_seen_find(table, seen->stat.ppid);
-	if (parent && !parent->gone)
-		return;
-	ask_stats(table, &seen->stat.pid, 1, 0);
-	answer = stat_of(table, &seen->stat.pid, 0);
-	if (answer.kind == SNAP_ANSWER_GIVEN && answer.args_size == 0 &&
-	    answer.stat.start_ticks == seen->stat.start_ticks)
-		seen->stat.ppid = answer.stat.ppid;
+/* All at once: of many that do not respond no one costs more than the others. */
+static struct stacksnap_error *ask_about_parents(struct snap_seen_table *table)
+{
+	size_t count = 0, at = 0;
+
+	if (!snap_reserve_array(table->fresh, table->fresh_capacity, table->count))
+		return snap_error_no_memory();
+	for (size_t i = 0; i < table->count && count < MOST_ASKED; i++) {
+		table->fresh[count] = whom_to_ask(table, &table->entries[i]);
+		count += table->fresh[count] != 0;
+	}
+	ask_stats(table, table->fresh, count, ask_until(table));
+	for (size_t i = 0; i < table->count && at < count; i++) {
+		struct snap_seen *seen = &table->entries[i];
+		struct snap_answer answer;
+
+		if (!whom_to_ask(table, seen))
+			continue;
+		answer = stat_of(table, table->fresh, at);
+		take_parent(table, seen, table->fresh[at++], &answer);
+	}
+	return NULL;
 }
 
 static int compare_children(const void *left, const void *right)
@@ -326,14 +383,6 @@ static size_t find_new_pids(struct snap_seen_table *table)
 	for (; at < old_count; at++)
 		table->entries[at].gone = true;
 	return kept;
-}
-
-/* The rest of the time is for those that did not answer. */
-static int64_t ask_until(const struct snap_seen_table *table)
-{
-	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
-
-	return table->until_ns ? now + (table->until_ns - now) / 4 * 3 : 0;
 }
 
 /* Whether a process is left out for want of time: it was not asked, and will not be. */
@@ -388,10 +437,11 @@ struct stacksnap_error *snap_seen_scan(struct snap_seen_table *table)
 	/* An entry begins with its stat, and stat with the pid. */
 	if (old_count && table->count > old_count)
 		qsort(table->entries, table->count, sizeof(*table->entries), compare_pids);
-	for (size_t i = 0; i < table->count; i++) {
-		look_for_new_parent(table, &table->entries[i]);
+	err = ask_about_parents(table);
+	if (err)
+		return err;
+	for (size_t i = 0; i < table->count; i++)
 		table->entries[i].own |= is_of_own(table, &table->entries[i]);
-	}
 	return snap_seen_link(table);
 }
 

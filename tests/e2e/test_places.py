@@ -8,7 +8,7 @@ import signal
 import stat
 import subprocess
 
-from harness import (Case, TOOL, check_schema, clean_environment, need_root, proc_state,
+from harness import (Case, DEADLINE, TOOL, check_schema, clean_environment, need_root, proc_state,
                      wait_until)
 
 
@@ -185,6 +185,60 @@ class Others(Case):
         self.addCleanup(os.close, other)
         self.run_tool(victim.pid, "-o", fifo)
         self.assertIn(b"chain_hold", os.read(other, 1 << 16))
+
+
+class Racing(Case):
+    """attack_names: another user makes the name that is written to before and while it is written, in six ways,
+    and takes away or opens whatever comes up beside it."""
+
+    SECRET = "what nobody but root may read"
+
+    def race(self, mode, name, *arguments, writes=True):
+        """Runs the tool until it has refused some, and written a few if it `writes`; what he has got of that. In a
+        folder that is not sticky he may take away what he likes, so that nothing need be written there; and a
+        recording looks once whether the name is free, which it nearly never is."""
+        folder, private = self.scratch(mode), self.scratch(0o700)
+        goal = os.path.join(private, "goal")
+        with open(goal, "w") as f:
+            f.write(self.SECRET)
+        victim = self.victim("chain")
+        other = self.victim("attack_names", folder, name, goal, settled=False)
+        self.assertNotEqual(other["uid"], 0)
+        path, written, refused, runs = os.path.join(folder, name), 0, 0, 0
+        sticky = bool(mode & stat.S_ISVTX)
+        while (min(written, refused) < 3 if writes else refused < 40) and runs < 400:
+            got = self.run_tool(*[victim.pid if word == "PID" else path if word == "FILE" else word
+                                  for word in arguments], status=None)
+            runs += 1
+            self.assertIn(got.status, (0, 1, 2), got)
+            written += got.status == 0
+            refused += got.status == 2
+            if sticky and os.path.lexists(path) and os.lstat(path).st_uid == 0:
+                os.unlink(path)
+        if writes:
+            self.assertGreater(written, 0, "it never wrote")
+        self.assertGreater(refused, 0, "nothing was in its way")
+        with open(goal) as f:
+            self.assertEqual(f.read(), self.SECRET)
+        out, _ = other.process.communicate(timeout=DEADLINE)
+        return out.decode()
+
+    def test_captures(self):
+        """Nothing of a capture can be read by him, whoever has made the name or takes it away."""
+        need_root()
+        for mode in (0o1777, 0o777):
+            with self.subTest(mode=oct(mode)):
+                self.assertEqual(self.race(mode, "capture", "PID", "--save-capture", "FILE", "-o", "/dev/null",
+                                           writes=mode == 0o1777), "")
+
+    def test_reports(self):
+        """A report may be read by all, as the umask says; a file that he holds never takes it."""
+        need_root()
+        mask = os.umask(0o077)
+        self.addCleanup(os.umask, mask)
+        for arguments in (("PID", "-o", "FILE"), ("record", "-p", "PID", "-d", "0.1", "-o", "FILE")):
+            with self.subTest(arguments=arguments):
+                self.assertEqual(self.race(0o1777, "report", *arguments, writes="record" not in arguments), "")
 
 
 class Waiting(Case):

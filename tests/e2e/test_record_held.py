@@ -93,6 +93,25 @@ class Held(Recorder):
                 self.check_nobody_stands()
                 self.hostile.close()
 
+    def test_mount_in_plain_sight(self):
+        """Without a stop, and in a recording; the page is one that a mount of FUSE says it serves."""
+        need_root()
+        for arguments in (("--no-stop", "--json"), ("record", "-d", "2", "-f", "json")):
+            with self.subTest(arguments=arguments):
+                self.hostile = self.victim("attack_stack", "plain", settled=False)
+                self.innocent = self.victim("threads", "futex:3:worker")
+                got = self.run_tool(*arguments, "-p", self.hostile.pid, "-p", self.innocent.pid, status=1)
+                nodes = processes(got.doc)
+                for pid, count in (self.innocent.pid, 4), (self.hostile["bystander"], 1):
+                    self.assertNotIn("error", nodes[pid])
+                    found = threads(nodes[pid])
+                    self.assertEqual(len(found), count, got.doc)
+                    self.assertTrue(all(stack["unwind"] == "complete" for _, stack in found.values()), got.doc)
+                for pid in (self.innocent.pid, self.hostile["bystander"]):
+                    for tid in tids_of(pid):
+                        self.assertNotIn(proc_state(pid, tid), ("t", "T", "D"), f"{pid}/{tid}")
+                self.hostile.close()
+
     def ended(self, number):
         targets = self.hold("asleep")
         recorder = self.start(*targets, "-d", "0", "-o", os.path.join(self.scratch(), "x.json"))
@@ -117,6 +136,36 @@ class Held(Recorder):
         recorder.process.wait(timeout=30)
         self.assertLess(time.monotonic() - begin, END_SECONDS)
         recorder.close()
+
+
+class Strangers(Recorder):
+    """Processes that nobody asked for, which a look at all of the machine meets. Since Linux 6.18 stat waits for an
+    exec, and one of these never ends."""
+
+    def hold(self):
+        need_root()
+        self.hostile = self.victim("attack_lock", "kin", settled=False)
+        self.hostile.watched = []
+        return self.victim("threads", "futex:3:worker")
+
+    def test_child_that_looks_like_a_worker_of_ours(self):
+        innocent = self.hold()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number=number):
+                recorder = self.start("-p", innocent.pid, "-d", "0", "-o", os.path.join(self.scratch(), "x.json"))
+                begin = time.monotonic()
+                recorder.send(number)
+                recorder.process.wait(timeout=30)
+                self.assertLess(time.monotonic() - begin, END_SECONDS)
+                recorder.close()
+
+    def test_snapshot_beside_it(self):
+        innocent = self.hold()
+        for options in [], ["--no-stop"]:
+            with self.subTest(options=options):
+                doc = self.json(*options, "-p", innocent.pid, status=0)
+                found = threads(processes(doc)[innocent.pid])
+                self.assertEqual(len(found), 4, doc)
 
 
 class Leaders(Recorder):

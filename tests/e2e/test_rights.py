@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import Case, TARGETS, functions, need, need_root, processes
+from harness import Case, TARGETS, functions, need, need_root, processes, read_file
 
 NOBODY = 65534
 PLUG = ("plug_callback", "plug_inner", "plug_enter", "main")
@@ -117,6 +117,41 @@ class Lured(Case):
             entries = self.node(victim.pid, status=(0, 1))["stacks"][0]["entries"]
             self.assertEqual(any(e.get("line") for e in entries if e.get("function") == "plug_inner"), wanted)
             victim.close()
+
+
+class Imitated(Case):
+    """attack_secret: what a process has mapped is replaced by a file that its user cannot read and that says it
+    is the same program. That file's bytes are in nothing that the tool writes."""
+
+    def test_in_three_ways(self):
+        need_root()
+        for mode in ("symlink", "inode", "overmounted"):
+            with self.subTest(mode=mode):
+                private = self.scratch()
+                # A new tmpfs counts its files up: after some, a number that another one is yet to reach.
+                subprocess.run(["mount", "-t", "tmpfs", "none", private], check=True)
+                self.addCleanup(subprocess.run, ["umount", "-l", private])
+                for i in range(64):
+                    open(os.path.join(private, str(i)), "w").close()
+                goal = os.path.join(private, "program")
+                with open(os.path.join(TARGETS, "attack_secret"), "rb") as f, open(goal, "wb") as out:
+                    out.write(f.read() + SECRET)
+                os.chmod(goal, 0o644)
+                os.chmod(private, 0o700)
+                victim = self.victim("attack_secret", mode, goal)
+                self.assertEqual(victim["readable"], 0, "he could have read it himself")
+                capture = os.path.join(self.scratch(), "capture")
+                got = self.run_tool("--json", "-p", victim.pid, "--save-capture", capture, status=(0, 1))
+                nodes = processes(got.doc)
+                self.assertTrue(any(t["name"] == "in-file" for stack in nodes[victim.pid]["stacks"]
+                                    for t in stack["threads"]), got.doc)
+                self.assertTrue(nodes[victim["bystander"]]["stacks"])
+                self.assertNotIn(SECRET, read_file(capture, "rb"))
+                self.assertNotIn(SECRET.decode(), got.text)
+                recording = os.path.join(self.scratch(), "recording.snaprec")
+                self.run_tool("record", "-p", victim.pid, "-d", "0.3", "-o", recording, status=(0, 1))
+                self.assertNotIn(SECRET, read_file(recording, "rb"))
+                victim.close()
 
 
 class Members(Case):

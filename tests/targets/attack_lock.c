@@ -7,7 +7,9 @@
  * command line is one that is never served. huge: the command line is said to be a gigabyte.
  * exec: a thread is in an exec of a file that is never read, which holds the lock that all who
  * trace, or look at memory, have to take. flush: a child is in an exec that closes a file, and the
- * closing is never answered. Of the first and the last two there are COUNT processes.
+ * closing is never answered. kin: as flush, and that child has one of its own which looks as if it
+ * were the tool's: it ends without a signal. Of all but arguments and huge there are COUNT
+ * processes.
  */
 #include "attack_fuse.h"
 
@@ -134,7 +136,18 @@ static void start_exec(void)
 		sched_yield();
 }
 
-static pid_t start_flush(void)
+/* Its parent has no signal of its end. */
+static void make_kin(void)
+{
+	if (syscall(SYS_clone, 0, NULL, NULL, NULL, NULL) != 0)
+		return;
+	prctl(PR_SET_NAME, "kin", 0, 0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	for (;;)
+		pause();
+}
+
+static pid_t start_flush(bool with_kin)
 {
 	char *const argv[] = { (char[]){ "true" }, NULL };
 	pid_t child;
@@ -145,6 +158,8 @@ static pid_t start_flush(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		close(STDIN_FILENO);
 		close(STDOUT_FILENO);
+		if (with_kin)
+			make_kin();
 		if (open(ATTACK_FUSE "/file", O_RDONLY | O_CLOEXEC) >= 0)
 			execv("/bin/true", argv);
 		_exit(1);
@@ -163,8 +178,8 @@ static pid_t hold(const char *mode)
 		claim_huge_arguments();
 	else if (!strcmp(mode, "exec"))
 		start_exec();
-	else if (!strcmp(mode, "flush"))
-		return start_flush();
+	else if (!strcmp(mode, "flush") || !strcmp(mode, "kin"))
+		return start_flush(!strcmp(mode, "kin"));
 	return 0;
 }
 

@@ -6,45 +6,59 @@
 
 #include <sys/mman.h>
 
-enum {
-	MEMORY = 192 << 20, /* bytes of address space; pages come when they are touched */
-	PATIENCE_NS = 200000000,
-};
+enum { PATIENCE_NS = 200000000 };
 
-static struct stacksnap_error *make_memory(struct snap_wait_asker *asker)
+/* Its first bytes say how much of it is left. */
+static void take_memory(struct snap_wait_asker *asker, struct snap_region region, int root_fd)
 {
-	struct snap_region region;
-	struct stacksnap_error *err = snap_shared_scratch_create(MEMORY, &region);
-
-	if (err)
-		return err;
-	asker->end = region.end;
 	asker->memory = (void *)region.next;
 	region.next += (sizeof(*asker->memory) + 63) & ~(size_t)63;
 	asker->memory->region = region;
-	asker->memory->root_fd = asker->procfs.root_fd;
-	return NULL;
+	asker->memory->root_fd = asker->root_fd = root_fd;
 }
 
-struct stacksnap_error *snap_wait_asker_new(int64_t until_ns, struct snap_wait_asker **ret)
+static bool borrow(struct snap_wait_asker *asker, struct snap_asker *lender)
+{
+	struct snap_asker_loan loan;
+
+	if (!lender || !snap_asker_lend(lender, &loan))
+		return false;
+	asker->pool = loan.pool;
+	take_memory(asker, loan.room, loan.root_fd);
+	return true;
+}
+
+static struct stacksnap_error *make_own(struct snap_wait_asker *asker)
+{
+	struct stacksnap_error *err = snap_procfs_open(NULL, &asker->procfs);
+	struct snap_region region;
+	int error;
+
+	if (!err)
+		err = snap_shared_scratch_create(SNAP_ASKER_ROOM, &region);
+	if (err)
+		return err;
+	asker->own_end = region.end;
+	take_memory(asker, region, asker->procfs.root_fd);
+	asker->pool = &asker->own_pool;
+	error = snap_workers_init(asker->pool, 0, asker->root_fd, 0);
+	return error ? snap_error_os(error, "cannot create a process that reads others") : NULL;
+}
+
+struct stacksnap_error *snap_wait_asker_new(struct snap_asker *lender, int64_t until_ns,
+					    struct snap_wait_asker **ret)
 {
 	_cleanup_(snap_wait_asker_destroyp) struct snap_wait_asker *asker =
 		calloc(1, sizeof(*asker));
 	struct stacksnap_error *err;
-	int error;
 
 	if (!asker)
 		return snap_error_no_memory();
 	asker->until_ns = until_ns;
 	asker->procfs.root_fd = -1;
-	err = snap_procfs_open(NULL, &asker->procfs);
-	if (!err)
-		err = make_memory(asker);
+	err = borrow(asker, lender) ? NULL : make_own(asker);
 	if (err)
 		return err;
-	error = snap_workers_init(&asker->pool, 0, asker->procfs.root_fd, 0);
-	if (error)
-		return snap_error_os(error, "cannot create a process that reads others");
 	*ret = snap_take_ptr(asker);
 	return NULL;
 }
@@ -53,9 +67,9 @@ void snap_wait_asker_destroy(struct snap_wait_asker *asker)
 {
 	if (!asker)
 		return;
-	snap_workers_deinit(&asker->pool);
-	if (asker->memory)
-		munmap(asker->memory, (size_t)(asker->end - (uint8_t *)asker->memory));
+	snap_workers_deinit(&asker->own_pool);
+	if (asker->own_end)
+		munmap(asker->memory, (size_t)(asker->own_end - (uint8_t *)asker->memory));
 	snap_procfs_close(&asker->procfs);
 	free(asker);
 }
@@ -83,7 +97,7 @@ const uint8_t *snap_wait_asker_run(struct snap_wait_asker *asker,
 		asker->was_late = true;
 		return NULL;
 	}
-	if (count && !snap_workers_run(&asker->pool, &work))
+	if (count && !snap_workers_run(asker->pool, &work))
 		asker->was_late = true;
 	return marks;
 }

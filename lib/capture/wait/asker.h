@@ -4,7 +4,9 @@
  * behind, and has the memory that questions and answers lie in.
  *
  * That memory is handed out and never used again until all of it goes, so a worker that is late
- * spoils no other answer. A worker is not made before the first list. Knows no question.
+ * spoils no other answer. Workers and memory are those that discovery has left, as a worker takes as
+ * long to make and to end as a dozen answers; else a worker of its own is made for the first list.
+ * Knows no question.
  */
 #ifndef SNAP_CAPTURE_WAIT_ASKER_H
 #define SNAP_CAPTURE_WAIT_ASKER_H
@@ -12,6 +14,7 @@
 #include "base/error.h"
 #include "base/shared_memory.h"
 #include "base/workers.h"
+#include "discover/discover.h"
 #include "proc/procfs.h"
 
 /* Seen by workers, too. */
@@ -21,17 +24,21 @@ struct snap_wait_memory {
 };
 
 struct snap_wait_asker {
-	struct snap_procfs procfs;
-	struct snap_workers pool;
+	struct snap_workers *pool;
 	struct snap_wait_memory *memory;
-	uint8_t *end;
+	int root_fd; /* of procfs */
+	/* Of its own, where nothing was lent. */
+	struct snap_procfs procfs;
+	struct snap_workers own_pool;
+	uint8_t *own_end; /* of the memory; NULL: it was lent */
 	int64_t until_ns;
 	bool was_late; /* some item was given up, or there was no more time */
 };
 
-struct stacksnap_error *snap_wait_asker_new(int64_t until_ns,
+/* `lender`: discovery's, which lives longer; or NULL. */
+struct stacksnap_error *snap_wait_asker_new(struct snap_asker *lender, int64_t until_ns,
 					    struct snap_wait_asker **ret) _must_check_;
-/* Waits up to 100 ms for workers that do not end. NULL is allowed. */
+/* Waits up to 100 ms for workers of its own that do not end. NULL is allowed. */
 void snap_wait_asker_destroy(struct snap_wait_asker *asker);
 
 static inline void snap_wait_asker_destroyp(struct snap_wait_asker **asker)

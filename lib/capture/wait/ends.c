@@ -367,7 +367,7 @@ static pid_t *list_others(const struct ends *ends, size_t *count_ret)
 	inside[capture->process_count + 1] = getppid();
 	inside[capture->process_count + 2] = resolver->options->self;
 	qsort(inside, inside_count, sizeof(*inside), compare_pids);
-	count = snap_procfs_list(resolver->asker->procfs.root_fd, pids, MOST_PIDS);
+	count = snap_procfs_list(resolver->asker->root_fd, pids, MOST_PIDS);
 	if (count > MOST_PIDS) {
 		resolver->facts->lacks |= SNAP_LACK_CUT;
 		count = MOST_PIDS;

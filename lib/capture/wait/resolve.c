@@ -31,7 +31,9 @@ static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 
 static struct stacksnap_error *make_asker(struct snap_wait_resolver *resolver)
 {
-	return resolver->asker ? NULL : snap_wait_asker_new(resolver->until_ns, &resolver->asker);
+	return resolver->asker ? NULL
+			       : snap_wait_asker_new(resolver->capture->asker, resolver->until_ns,
+						     &resolver->asker);
 }
 
 static struct stacksnap_error *resolve(struct snap_wait_resolver *resolver)
