@@ -47,7 +47,12 @@ places=$(
 		offer "cpython-$version" "$here/newer_debian.sh" "python$version" sid "/usr/bin/python$version" libsqlite3-0
 	done
 	# Debian has no such build: configure --disable-gil, into pyenv's folder.
-	offer cpython-3.13t first "$HOME"/.pyenv/versions/3.13.*t/bin/python3.13
+	for version in 3.13 3.14; do
+		offer "cpython-${version}t" first "$HOME"/.pyenv/versions/$version.*t/bin/python$version
+	done
+	for version in 7.3 8.0 8.1 8.3; do
+		offer "php-$version" "$here/newer_php.sh" "$version"
+	done
 	offer php-8.2 first /usr/bin/php8.2
 	offer php-8.4 "$here/newer_debian.sh" php8.4-cli trixie /usr/bin/php8.4
 	offer php-8.5 "$here/newer_debian.sh" php8.5-cli experimental /usr/bin/php8.5

@@ -4,12 +4,13 @@
 
     ./dev runtimes [--quick] [--filter REGEX] [--count N] [--python PATH] [--php PATH] [--list]
 
-Programs in many states are run with every version that this machine has or that the other suites of its
-Debian mirror have, built in all ways; what is read of them is compared with what they say of themselves
+Programs in many states are run with every version that this machine has, that the other suites of its Debian
+mirror have, or npm, built in all ways; what is read of them is compared with what they say of themselves
 (SIGQUIT and pprof; faulthandler and asyncio; debug_backtrace), and what `stacksnap --json` prints with that.
 What is fetched is unpacked into ~/.cache/stacksnap-newer (DIR in the environment), once; nothing is installed.
 A version that is not to be had is a line that says why. Other suites' interpreters need root (chroot)."""
 import argparse
+import glob
 import os
 import re
 import shutil
@@ -34,6 +35,8 @@ PYTHONS = [(f"python{version}{suffix}", suite, f"/usr/bin/python{version}{'d' if
 PHPS = [("php7.4-cli", "bullseye", "/usr/bin/php7.4", "php7.4-json"),
         ("php8.4-cli", "trixie", "/usr/bin/php8.4", "php8.4-opcache"),
         ("php8.5-cli", "experimental", "/usr/bin/php8.5")]  # which has its opcache inside
+# Of which npm has builds, by another compiler, each with a php-fpm.
+NPM_PHPS = ["7.3", "7.4", "8.0", "8.1", "8.2", "8.3", "8.4"]
 
 
 class Bed:
@@ -57,24 +60,6 @@ def fetched(script, *arguments):
     return None, (done.stderr.strip().splitlines() or ["it is not to be had"])[-1]
 
 
-def fetch_foreign(bed, version):
-    """A program out of a package of npm."""
-    folder = os.path.join(bed.fetched, f"foreign-{version}")
-    program = os.path.join(folder, "package", "bin", "esbuild")
-    if os.path.exists(program):
-        return program, None
-    if not shutil.which("npm"):
-        return None, "npm is not installed"
-    os.makedirs(folder, exist_ok=True)
-    done = subprocess.run(["npm", "pack", "--silent", "--pack-destination", folder, FOREIGN[version]], capture_output=True,
-                          text=True, check=False, cwd=folder, timeout=300)
-    archives = [name for name in os.listdir(folder) if name.endswith(".tgz")]
-    if done.returncode or not archives:
-        return None, f"npm has no {FOREIGN[version]} here"
-    shutil.unpack_archive(os.path.join(folder, archives[0]), folder)
-    return program, None
-
-
 # ---- what there is to be run: (name for --filter, function that returns a row) ----
 
 def go_jobs(bed):
@@ -92,7 +77,7 @@ def run_go(bed, version, variant, own):
 
 
 def run_foreign(bed, version):
-    program, why = fetch_foreign(bed, version)
+    program, why = fetched("newer_npm.sh", f"foreign-{version}", FOREIGN[version], "bin/esbuild")
     if not program:
         return rows.skipped("Go", version, "foreign, stripped", why)
     return matrix_go.run_foreign(bed, version, program)
@@ -123,21 +108,37 @@ def python_jobs(bed, more):
     for package in PYTHONS if not bed.quick else ():
         yield f"CPython {package[0]} {package[1]}", lambda package=package: run_newer(
             "CPython", package, lambda path, where: matrix_python.run(bed, path, where))
-    if not any("free" in (matrix_python.version_of(path) or ("", ""))[1] for path in more):
+    if not any("free" in (matrix_python.version_of(path) or ("", ""))[1] for path, _ in local_pythons(more)):
         yield "CPython free-threaded", lambda: rows.skipped("CPython", "3.13 on", "free-threaded",
                                                             "Debian has no such build; --python PATH")
 
 
 def php_jobs(bed, more):
     for path, where in [("/usr/bin/php", "the system's"), *((path, "given") for path in more)]:
-        for jit in matrix_php.JITS if os.path.exists(path) else ():
-            yield f"PHP {path} {jit}".strip(), lambda path=path, where=where, jit=jit: matrix_php.run(bed, path, where, jit)
+        for mode in matrix_php.MODES if os.path.exists(path) else ():
+            yield f"PHP {path} {mode}".strip(), lambda path=path, where=where, mode=mode: matrix_php.run(bed, path, where, mode)
+    for path in sorted(glob.glob("/usr/sbin/php-fpm?*")) if os.geteuid() == 0 else ():
+        yield f"PHP {path}", lambda path=path: matrix_php.run_server(bed, path, "the system's FPM")
     for package in PHPS if not bed.quick else ():
-        for jit in matrix_php.JITS if package[0] > "php8" else [""]:
-            yield f"PHP {package[0]} {package[1]} {jit}".strip(), lambda package=package, jit=jit: run_newer(
-                "PHP", package, lambda path, where: matrix_php.run(bed, path, where, jit))
+        for mode in matrix_php.modes(package[0][len("php"):]):
+            yield f"PHP {package[0]} {package[1]} {mode}".strip(), lambda package=package, mode=mode: run_newer(
+                "PHP", package, lambda path, where: matrix_php.run(bed, path, where, mode))
+    for version in NPM_PHPS if not bed.quick else ():
+        for mode in [*matrix_php.modes(version), "FPM"]:
+            yield f"PHP npm {version} {mode}".strip(), lambda version=version, mode=mode: run_npm_php(bed, version, mode)
     if not more:
         yield "PHP ZTS", lambda: rows.skipped("PHP", "all", "ZTS", "Debian has no such build; --php PATH")
+
+
+def run_npm_php(bed, version, mode):
+    path, why = fetched("newer_php.sh", version)
+    if not path:
+        return rows.skipped("PHP", version, "npm", why)
+    if mode != "FPM":
+        return matrix_php.run(bed, path, "npm", mode)
+    if os.geteuid() != 0:
+        return rows.skipped("PHP", version, "npm, FPM", "it needs root")
+    return matrix_php.run_server(bed, os.path.join(os.path.dirname(path), f"php-fpm{version}"), "npm, FPM")
 
 
 def run_newer(runtime, package, run):

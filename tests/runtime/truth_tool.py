@@ -27,10 +27,12 @@ class Report:
         self.language = language
         self.tasks, self.threads = {}, {}
         self.states, self.labels = {}, {}
+        self.nodes = []
         for process in document["processes"]:
             self.add(process)
 
     def add(self, node):
+        self.nodes.append(node)
         for stack in node.get("stacks", ()):
             frames = [(plain(e.get("function")), plain(e.get("file")), e.get("line"))
                       for e in stack["entries"] if e.get("language") == self.language]
@@ -45,6 +47,11 @@ class Report:
 
     def runtimes(self):
         return [runtime for process in self.document["processes"] for runtime in process.get("runtimes", ())]
+
+    def process_labels(self):
+        """Of those processes that have any."""
+        return [{plain(key): plain(value) for key, value in process["labels"].items()}
+                for process in self.nodes if process.get("labels")]
 
     def messages(self):
         return [warning["message"] for warning in self.document.get("warnings", ()) if warning.get("message")]

@@ -49,7 +49,11 @@ $states = [
     'plain' => function () { wait_here(); },
     'method' => function () { (new A)->method(); },
     'static' => function () { A::fixed(); },
-    'closure' => function () { $f = function () { $g = fn() => wait_here(); $g(); }; $f(); },
+    'closure' => function () { $f = function () { $g = function () { wait_here(); }; $g(); }; $f(); },
+    'arrow' => function () {
+        if (\PHP_VERSION_ID < 70400) wait_here(); // which cannot even read the next line's code
+        include written("<?php\n\$f = fn() => \\Demo\\deep(1);\n\n\$f();\n");
+    },
     'array_map' => function () { array_map(function ($x) { wait_here(); }, [1]); },
     'by_name' => function () { array_map('Demo\wait_here', [1]); },
     'usort' => function () { $a = [2, 1]; usort($a, function ($x, $y) { wait_here(); }); },
