@@ -35,8 +35,8 @@ static struct stacksnap_error *create_error(enum snap_error_code code, int os_er
 	return error;
 }
 
-static char *join_message(const char *format, va_list arguments, const char *separator,
-			  const char *tail)
+static _printf_(1, 0) char *join_message(const char *format, va_list arguments,
+					 const char *separator, const char *tail)
 {
 	_cleanup_free_ char *head = NULL;
 	char *whole = NULL;

@@ -98,10 +98,48 @@ size_t snap_escape(const char *bytes, size_t length, unsigned flags, char *out, 
 	return n;
 }
 
+/* Each byte of a word, with its highest bit clear, that is below `least`, or equal to `byte`. */
+static uint64_t has_less(uint64_t word, uint8_t least)
+{
+	const uint64_t ones = ~(uint64_t)0 / 255;
+
+	return (word - ones * least) & ~word & ones << 7;
+}
+
+static uint64_t has_byte(uint64_t word, uint8_t byte)
+{
+	return has_less(word ^ (~(uint64_t)0 / 255) * byte, 1);
+}
+
+/* Eight bytes of ASCII that may all stand as they are. */
+static bool is_plain_word(uint64_t word, unsigned flags)
+{
+	return !(word & (~(uint64_t)0 / 255) << 7) && !has_less(word, 0x20) &&
+	       !has_byte(word, '\\') && !has_byte(word, 0x7f) &&
+	       !(flags & SNAP_ESCAPE_SEMICOLON && has_byte(word, ';'));
+}
+
+/* As most of what is asked about is. */
+static bool is_plain(const char *bytes, size_t length, unsigned flags)
+{
+	uint64_t word;
+
+	for (; length >= sizeof(word); bytes += sizeof(word), length -= sizeof(word)) {
+		memcpy(&word, bytes, sizeof(word));
+		if (!is_plain_word(word, flags))
+			return false;
+	}
+	memset(&word, ' ', sizeof(word));
+	memcpy(&word, bytes, length);
+	return is_plain_word(word, flags);
+}
+
 bool snap_escape_is_clean(const char *bytes, size_t length, unsigned flags)
 {
 	const unsigned char *p = (const unsigned char *)bytes;
 
+	if (is_plain(bytes, length, flags))
+		return true;
 	for (size_t i = 0; i < length;) {
 		uint32_t code = 0;
 		size_t k = decode_utf8(p + i, length - i, &code);

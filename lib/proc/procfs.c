@@ -371,7 +371,7 @@ int snap_procfs_task_status(int tasks_fd, pid_t tid, struct snap_status *ret)
 
 bool snap_procfs_is_held(pid_t child)
 {
-	struct snap_procfs procfs;
+	struct snap_procfs procfs = { .root_fd = -1 };
 	struct snap_stat stat;
 	int status;
 

@@ -110,7 +110,7 @@ struct snap_stop {
 	/* From the caller: in percent, of what a whole stop waits for those who make it wait … */
 	uint32_t patience;
 	int64_t until_ns; /* … and when it must be over, CLOCK_MONOTONIC; 0: when timeout_ns says */
-	bool out_of_time; /* for that it had less time than a stop may take */
+	bool out_of_time; /* that came before the stop was over, or had the time that it may take */
 	/* CLOCK_MONOTONIC: for all that is read before the stop; 0: there is no hurry. */
 	int64_t prepare_until_ns;
 	bool limited; /* the snapshot's limit cut stacks */

@@ -18,7 +18,7 @@ enum { MOST_LINKS = 64 /* of a chain of owners that are followed */ };
 struct queue {
 	int64_t *ages; /* of those that stand */
 	size_t standing;
-	bool has_moved; /* somebody went on, and not because of a timeout */
+	bool has_moved; /* somebody went on, and not merely to look again */
 };
 
 static bool is_held_by(const struct snap_wait *wait, const struct snap_blocker *blocker)
@@ -70,7 +70,7 @@ static bool find_queue(const struct snap_conditions *conditions,
 			seen->member);
 		if (age >= 0)
 			queue->ages[queue->standing++] = age;
-		else if (!seen->member->wait->timed)
+		else if (!snap_conditions_looks_again(seen->member->wait))
 			queue->has_moved = true;
 	}
 	return queue->ages != NULL;

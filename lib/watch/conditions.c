@@ -55,6 +55,11 @@ const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index
 	return NULL;
 }
 
+bool snap_conditions_looks_again(const struct snap_wait *wait)
+{
+	return wait->timed || wait->kind == SNAP_WAIT_GIL || wait->kind == SNAP_WAIT_MONITOR;
+}
+
 int64_t snap_conditions_age(const struct snap_conditions *conditions,
 			    const struct snap_glance_thread *thread,
 			    const struct snap_member *member)
@@ -65,11 +70,11 @@ int64_t snap_conditions_age(const struct snap_conditions *conditions,
 
 	if (!thread || !wait ||
 	    !snap_glance_stands(thread, view->taken_ns, snap_view_left_ns(view, member),
-				wait->timed))
+				snap_conditions_looks_again(wait)))
 		return -1;
 	since = thread->blocked_ns ? thread->blocked_ns : thread->shown->ran_ns;
-	/* Without a timeout each run is progress, even if it comes back to where it was. */
-	if (!wait->timed && thread->shown->ran_ns > since)
+	/* Each run is progress, even if it comes back to where it was, but for who only looks. */
+	if (!snap_conditions_looks_again(wait) && thread->shown->ran_ns > since)
 		since = thread->shown->ran_ns;
 	by_wait = wait->since_ns < 0 ? 0 : wait->since_ns + now - view->taken_ns;
 	return now - since > by_wait ? now - since : by_wait;

@@ -212,7 +212,7 @@ struct stacksnap_error *snap_glance_look(struct snap_glance *glance)
 }
 
 bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
-			bool timed)
+			bool looks_again)
 {
 	if (!thread->shown)
 		return false;
@@ -220,5 +220,5 @@ bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_n
 		return true;
 	if (!thread->is_blocked || thread->blocked_ns > since_ns)
 		return false;
-	return thread->shown->ran_ns <= left_ns || (timed && thread->percent < IDLE_PERCENT);
+	return thread->shown->ran_ns <= left_ns || (looks_again && thread->percent < IDLE_PERCENT);
 }

@@ -62,10 +62,10 @@ struct stacksnap_error *snap_glance_look(struct snap_glance *glance) _must_check
 
 /*
  * Whether a thread stands where it stood at a moment: it has not run since `left_ns`, which is that
- * moment or a later one, and has been nowhere else since; or, where it waits with a timeout, it came
+ * moment or a later one, and has been nowhere else since; or, where it wakes up to look again, it came
  * back to the same place with the same stack, and used next to nothing.
  */
 bool snap_glance_stands(const struct snap_glance_thread *thread, int64_t since_ns, int64_t left_ns,
-			bool timed);
+			bool looks_again);
 
 #endif

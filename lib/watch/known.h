@@ -17,6 +17,12 @@ const struct snap_glance_thread *snap_glance_find(const struct snap_glance_index
 						  pid_t tid);
 
 /*
+ * Whether who waits so wakes up by itself, only to look and wait on: by a timeout, or as one does for
+ * the interpreter's lock of Python and monitors of Java, though no timeout ends these.
+ */
+bool snap_conditions_looks_again(const struct snap_wait *wait);
+
+/*
  * For how long a thread has been in the wait that the view has of it, as far as is known; -1: it is
  * in another one by now, or nobody knows.
  */

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in programs of other languages: see waits.py."""
+import os
 import subprocess
 
 from harness import blocked, need, read_file, wait_until
-from waits import WaitCase, program_of, truths_of, waits_of
+from waits import PROGRAMS, WaitCase, program_of, truths_of, waits_of
 
 CLOCK_NANOSLEEP = "230 "
 
@@ -47,6 +48,19 @@ class Languages(WaitCase):
             if all(waits_of(doc)[tid] for tid in waiting):
                 break
         self.judge(truths, doc)
+
+    def test_python_deadlock(self):
+        """Who wants the interpreter's lock waits with a timeout, which does not end the deadlock."""
+        need("/usr/bin/python3")
+        victim = self.program(["/usr/bin/python3", os.path.join(PROGRAMS, "gil_dead.py")], settled=False)
+
+        def deadlocks():
+            return self.look(victim).get("deadlocks")
+        wait_until(deadlocks, "the deadlock")
+        dead, = deadlocks()
+        self.assertEqual(len(dead["threads"]), 2)
+        self.assertIn("gil", [link["wait"]["kind"] for link in dead["threads"]])
+        self.assertNotIn("timed", dead)
 
     def test_java(self):
         self.compare_language("java", settled=False)

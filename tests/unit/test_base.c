@@ -112,6 +112,26 @@ static void test_escape_table(void **state _unused_)
 	check_escape("a;b", 3, SNAP_ESCAPE_SEMICOLON, "a\\x3bb");
 }
 
+/* Each byte at each place of a text: whether it is clean is looked at eight at a time. */
+static void test_escape_finds_each_byte(void **state _unused_)
+{
+	for (size_t length = 1; length <= 17; length++) {
+		for (size_t at = 0; at < length; at++) {
+			for (unsigned value = 0; value < 512; value++) {
+				unsigned flags = value & 256 ? SNAP_ESCAPE_SEMICOLON : 0;
+				char bytes[17], out[80];
+				size_t made;
+
+				memset(bytes, '~', length);
+				bytes[at] = (char)value;
+				made = snap_escape(bytes, length, flags, out, sizeof(out));
+				assert_int_equal(snap_escape_is_clean(bytes, length, flags),
+						 made == length && memcmp(out, bytes, made) == 0);
+			}
+		}
+	}
+}
+
 static void test_escape_random_bytes_come_back(void **state _unused_)
 {
 	uint32_t seed = 12345;
@@ -247,6 +267,7 @@ int main(void)
 		cmocka_unit_test(test_interner_gives_one_pointer),
 		cmocka_unit_test(test_error_wraps),
 		cmocka_unit_test(test_escape_table),
+		cmocka_unit_test(test_escape_finds_each_byte),
 		cmocka_unit_test(test_escape_random_bytes_come_back),
 		cmocka_unit_test(test_escape_cuts_at_a_boundary),
 		cmocka_unit_test(test_escape_every_character),

@@ -67,6 +67,12 @@ static char state_of(pid_t pid)
 	return stat.state;
 }
 
+static void wait_for_state(pid_t pid, char wanted)
+{
+	while (state_of(pid) != wanted)
+		sched_yield();
+}
+
 /* Victims. */
 
 static void blocked(int commands, int answers)
@@ -253,6 +259,8 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 	victim_start(&victim, blocked);
 	wait_answer(&victim);
 	target.pid = victim.pid;
+	/* On its way into its wait, or back, it has other registers. */
+	wait_for_state(victim.pid, 'S');
 	assert_null(snap_capture_take(&options, NULL, &capture));
 	thread = &capture->processes[0].threads[0];
 	if (capture->processes[0].trouble)
@@ -262,6 +270,7 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 	pick = (struct snap_pick){ .tid = victim.pid,
 				   .stack_start = map->start,
 				   .stack_end = map->end };
+	wait_for_state(victim.pid, 'S');
 	take(single, &pick, 1);
 	assert_int_equal(pick.error, 0);
 	assert_int_equal(pick.copy.result, SNAP_THREAD_COPIED);
@@ -275,6 +284,7 @@ static void test_sees_what_a_snapshot_sees(void **state _unused_)
 	assert_memory_equal(pick.copy.stack, thread->stack, thread->stack_size);
 	/* Nobody knows where the stack ends: up to its end all the same. */
 	pick = (struct snap_pick){ .tid = victim.pid };
+	wait_for_state(victim.pid, 'S');
 	take(single, &pick, 1);
 	assert_true(pick.past_end);
 	assert_int_equal(pick.copy.stack_address, thread->stack_address);
@@ -342,12 +352,6 @@ static void test_many_at_once(void **state _unused_)
 	for (int i = 0; i < 3; i++)
 		victim_end(&victims[i]);
 	snap_single_destroy(single);
-}
-
-static void wait_for_state(pid_t pid, char wanted)
-{
-	while (state_of(pid) != wanted)
-		sched_yield();
 }
 
 static void test_stopped_process_stays_stopped(void **state _unused_)

@@ -3,6 +3,7 @@
 #include "stop/tracer.h"
 
 #include "api/options.h"
+#include "base/clock.h"
 #include "skip.h"
 
 #include <errno.h>
@@ -24,6 +25,8 @@
 #include <cmocka.h>
 
 enum { MANY = 80, SET_UP_FAILED = 100, NO_ERROR = 101, OTHER_ERRNO = 102 };
+
+static const int64_t HOUR_NS = 3600000000000;
 
 static struct stacksnap_error *grow_not(void *context _unused_, struct snap_stop *stop _unused_,
 					bool *grown_ret)
@@ -185,6 +188,33 @@ static void test_no_time_before_the_stop(void **state _unused_)
 		end_sleeper(pids[i]);
 }
 
+/* Less time is left than a stop may take: that is said where it was up, not where it was enough. */
+static void test_less_time_than_a_stop_may_take(void **state _unused_)
+{
+	const struct snap_stop_again again = { .look = grow_not };
+	struct snap_traced traced = { .pid = start_sleeper(), .proc_fd = -1 };
+	struct snap_shared_memory *memory;
+	struct snap_options options;
+	struct snap_stop *stop;
+	int tracer_fd = -1;
+
+	snap_options_init(&options);
+	options.stop_timeout_ns = HOUR_NS;
+	assert_null(snap_shared_memory_create(8 << 20, &memory));
+	stop = snap_stop_new(memory, 1);
+	assert_non_null(stop);
+	assert_true(snap_stop_add(stop, &traced));
+	stop->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + HOUR_NS / 2;
+	assert_null(snap_tracer_run(&options, NULL, &again, memory, stop, &tracer_fd));
+	snap_tracer_end(&tracer_fd);
+	assert_true(stop->processes[0].seized);
+	assert_true(stop->end_ns != 0);
+	assert_false(stop->out_of_time);
+	end_sleeper(traced.pid);
+	snap_shared_memory_destroy(memory);
+	snap_options_deinit(&options);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_no_process_can_be_made),
 		cmocka_unit_test(test_no_file_can_be_opened),
 		cmocka_unit_test(test_no_time_before_the_stop),
+		cmocka_unit_test(test_less_time_than_a_stop_may_take),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

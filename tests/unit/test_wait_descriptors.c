@@ -3,6 +3,7 @@
 #include "wait_scene.h"
 
 #include "base/cleanup.h"
+#include "discover/internal.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -90,6 +91,32 @@ static void test_pipe(void **state _unused_)
 	assert_true(process_of(scene)->threads[0].call_confirmed);
 	assert_int_equal(scene->capture->waits->lacks, 0);
 	scene_deinit(scene);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* What discovery asked with is used once, and answers as workers of one's own do. */
+static void test_borrowed_workers(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	struct snap_asker *asker;
+	struct snap_asker_loan loan;
+	int ends[2];
+
+	assert_null(snap_asker_new(0, &asker));
+	assert_false(snap_asker_lend(asker, &loan));
+	assert_true(snap_asker_prepare(asker, true));
+	assert_int_equal(pipe(ends), 0);
+	call_read(scene, ends[0]);
+	scene_capture(scene, NULL, 0);
+	scene->capture->asker = asker;
+	scene_resolve(scene);
+	assert_int_equal(scene_descriptor(process_of(scene), ends[0])->inode, scene_inode(ends[0]));
+	assert_true(process_of(scene)->threads[0].call_confirmed);
+	assert_int_equal(scene->capture->waits->lacks, 0);
+	assert_false(snap_asker_lend(asker, &loan));
+	scene_deinit(scene);
+	snap_asker_destroy(asker);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -412,6 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_costs_nothing),
 		cmocka_unit_test(test_pipe),
+		cmocka_unit_test(test_borrowed_workers),
 		cmocka_unit_test(test_file_that_is_called_a_pipe),
 		cmocka_unit_test(test_tcp),
 		cmocka_unit_test(test_unix),

@@ -45,6 +45,49 @@ static void test_rows(void **state _unused_)
 	}
 }
 
+static void check_line(const struct snap_wait *wait, const char *expected)
+{
+	_cleanup_free_ char *line = snap_wait_line(wait, true);
+
+	assert_non_null(line);
+	assert_string_equal(line, expected);
+}
+
+/* Whose stack has an address is another thing than who was at a queue last. */
+static void test_hints(void **state _unused_)
+{
+	struct snap_wait_party sender = party_of(508, "sender", 'S', NULL, NULL);
+	struct snap_wait wait = snap_wait_init(SNAP_WAIT_MSGQUEUE, SNAP_WAIT_IS_CERTAIN);
+
+	wait.id = 2;
+	wait.hints = &sender;
+	wait.hint_count = 1;
+	wait.mode = SNAP_WAIT_READ;
+	check_line(&wait, "read on message queue 2 (last sent by 508 sender)");
+	wait.mode = SNAP_WAIT_WRITE;
+	check_line(&wait, "write to message queue 2 (last received by 508 sender)");
+	wait.kind = SNAP_WAIT_SYSV_SEMAPHORE;
+	wait.mode = 0;
+	check_line(&wait, "waits on semaphore set 2 (last changed by 508 sender)");
+}
+
+/* What the kernel has for a name or a state of something that has none. */
+static void test_words_of_the_kernel(void **state _unused_)
+{
+	struct snap_wait event = snap_wait_init(SNAP_WAIT_EVENTFD, SNAP_WAIT_IS_CERTAIN),
+			 udp = snap_wait_init(SNAP_WAIT_UDP, SNAP_WAIT_IS_CERTAIN);
+
+	event.call = "read";
+	event.fd = 5;
+	event.path = "anon_inode:[eventfd]";
+	check_line(&event, "read on eventfd 5");
+	udp.call = "recv";
+	udp.local = "127.0.0.1:37226";
+	udp.socket_state = "close";
+	udp.recv_queue = 0;
+	check_line(&udp, "recv on udp 127.0.0.1:37226, 0 bytes queued");
+}
+
 static void test_times(void **state _unused_)
 {
 	static const struct {
@@ -106,6 +149,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_hints),
+		cmocka_unit_test(test_words_of_the_kernel),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_long_names),
 	};

@@ -911,6 +911,9 @@ static void test_gil(void **state _unused_)
 	python(&bed, "libpython3.11.so.1.0:take_gil", 1);
 	bed_find(&bed);
 	owned(found(&bed, 0, 1, SNAP_WAIT_GIL, GIL + 32, CERTAIN), 100, 101);
+	/* The timeout of its condition does not end it. */
+	assert_false(bed_wait(&bed, 0, 1)->timed);
+	assert_int_equal(bed_wait(&bed, 0, 1)->remaining_ns, -1);
 	bed_deinit(&bed);
 
 	bed_init(&bed);

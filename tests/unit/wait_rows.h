@@ -192,6 +192,7 @@ static inline void add_locks(struct wait_rows *rows)
 	wait->address = 0x1000;
 	wait->mode = SNAP_WAIT_WRITE;
 	wait->readers = 2;
+	wait->owner_lack = SNAP_OWNER_NOT_KEPT;
 
 	wait = add_row(rows, SNAP_WAIT_RWLOCK, false,
 		       "waits to read rwlock cache_lock, held for writing by 4711 loader (running)",

@@ -118,6 +118,9 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	wait->mutex = 0;
 	wait->mutex_free = false;
 	wait->waiters = -1;
+	/* The timeout only makes it ask for the lock again: nothing ends the wait. */
+	wait->timed = false;
+	wait->remaining_ns = -1;
 	holder = holder_of_runtime(futex);
 	if (!holder)
 		holder = gil.locked == 1 ? holder_of_words(futex, &gil) : NULL;

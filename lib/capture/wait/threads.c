@@ -14,11 +14,15 @@
 enum {
 	CALL_TEXT = 256,
 	WCHAN_TEXT = 64,
+	GUARD_TEXT = 96,
 	/*
 	 * A thread that has just been let go is on its way back into its wait, and asked meanwhile it
-	 * runs: on a busy machine for milliseconds. All that is asked again is asked within this time.
+	 * runs. That takes it microseconds, once it has a processor, for which it may have to wait: on
+	 * a busy machine far longer. So the shorter time is counted from when it got one, and all that
+	 * is asked again is asked within the longer one.
 	 */
 	PATIENCE_NS = 10000000,
+	MOST_PATIENCE_NS = 100000000,
 	AGAIN_NS = 200000,
 };
 
@@ -32,7 +36,7 @@ struct question {
 
 struct questions {
 	const struct snap_wait_memory *memory;
-	int64_t patient_until_ns;
+	int64_t begin_ns;
 	struct question *list;
 };
 
@@ -64,15 +68,42 @@ static bool ask_function(const struct questions *questions, struct question *que
 	return strcmp(question->function, "0") != 0;
 }
 
+/*
+ * What the kernel counts of its runs: as long as it is the same, the thread has not had a processor.
+ * Empty: that is not known.
+ */
+static void read_runs(const struct questions *questions, const struct question *question,
+		      char *text, size_t size)
+{
+	char name[SNAP_WAIT_NAME];
+	ssize_t length;
+
+	snprintf(name, sizeof(name), "%d/task/%d/schedstat", (int)question->pid,
+		 (int)question->tid);
+	length = snap_procfs_read(questions->memory->root_fd, name, text, size);
+	/* A kernel that does not count. */
+	if (length <= 0 || strcmp(text, "0 0 0") == 0)
+		text[0] = '\0';
+}
+
 static void ask_thread(void *context, uint32_t item)
 {
 	static const struct timespec again = { .tv_nsec = AGAIN_NS };
 	const struct questions *questions = context;
 	struct question *question = &questions->list[item];
+	int64_t until = questions->begin_ns + PATIENCE_NS;
+	char before[GUARD_TEXT] = "", now[GUARD_TEXT];
 
 	while ((question->call && !ask_call(questions, question)) ||
 	       (question->wchan && !ask_function(questions, question))) {
-		if (snap_clock_ns(CLOCK_MONOTONIC) >= questions->patient_until_ns)
+		int64_t now_ns = snap_clock_ns(CLOCK_MONOTONIC);
+
+		if (!before[0])
+			read_runs(questions, question, before, sizeof(before));
+		read_runs(questions, question, now, sizeof(now));
+		if (now[0] && strcmp(before, now) == 0)
+			until = now_ns + PATIENCE_NS;
+		if (now_ns >= until || now_ns >= questions->begin_ns + MOST_PATIENCE_NS)
 			return;
 		nanosleep(&again, NULL);
 	}
@@ -89,7 +120,7 @@ static struct questions *make_questions(struct snap_wait_resolver *resolver, siz
 	if (!questions)
 		return NULL;
 	questions->memory = resolver->asker->memory;
-	questions->patient_until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
+	questions->begin_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	questions->list = snap_wait_asker_new_array(resolver->asker, count, struct question);
 	return questions->list ? questions : NULL;
 }

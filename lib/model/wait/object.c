@@ -8,6 +8,7 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* How objects are called where the word of the JSON is not what people say. */
 static const char *const nouns[SNAP_WAIT_KINDS] = {
@@ -99,11 +100,14 @@ static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
 	}
 }
 
+/* How the kernel's text of a descriptor begins that has no name: "anon_inode:[eventfd]". */
+static const char unnamed[] = "anon_inode:";
+
 /* "memory queue 7", "eventfd 5": of a number where there is no other name. */
 static void add_numbered(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	snap_wait_add_noun(text, wait);
-	if (wait->path) {
+	if (wait->path && strncmp(wait->path, unnamed, sizeof(unnamed) - 1) != 0) {
 		snap_buffer_add_byte(text, ' ');
 		snap_wait_add_path(text, wait->path);
 	} else if (wait->kind == SNAP_WAIT_MSGQUEUE || wait->kind == SNAP_WAIT_SYSV_SEMAPHORE) {

@@ -395,7 +395,8 @@ static const char *why_unknown(const struct snap_wait *wait)
 {
 	switch (wait->owner_lack) {
 	case SNAP_OWNER_NOT_KEPT:
-		if (!is_held(wait))
+		/* How many read is told, and of none of them a lock keeps more. */
+		if (!is_held(wait) || wait->readers > 0)
 			return NULL;
 		return is_variant(wait, "musl")   ? "owner unknown: musl keeps none"
 		       : is_variant(wait, "rust") ? "owner unknown: Rust keeps none"
@@ -420,6 +421,16 @@ static const char *why_unknown(const struct snap_wait *wait)
 	return NULL;
 }
 
+/* What a hint is: the kernel tells who was there last, memory whose stack has the address. */
+static const char *hint_text(const struct snap_wait *wait)
+{
+	if (wait->kind == SNAP_WAIT_SYSV_SEMAPHORE)
+		return "last changed by ";
+	if (wait->kind == SNAP_WAIT_MSGQUEUE)
+		return wait->mode == SNAP_WAIT_WRITE ? "last received by " : "last sent by ";
+	return "its address is on the stack of ";
+}
+
 /* " (owner unknown: musl keeps none; its address is on the stack of 4671 abba-b)" */
 static void add_unknown(struct snap_buffer *text, const struct snap_wait *wait, bool all)
 {
@@ -437,7 +448,7 @@ static void add_unknown(struct snap_buffer *text, const struct snap_wait *wait, 
 		return;
 	snap_buffer_printf(text, " (%s%s", why ? why : "", why && hints ? "; " : "");
 	if (hints) {
-		snap_buffer_add_text(text, "its address is on the stack of ");
+		snap_buffer_add_text(text, hint_text(wait));
 		snap_wait_add_parties(text, wait->hints, wait->hint_count, wait->hint_count, false);
 	}
 	snap_buffer_add_byte(text, ')');
@@ -563,7 +574,8 @@ static void add_queues(struct snap_buffer *text, const struct snap_wait *wait)
 		snap_wait_add_parties(text, wait->peers, wait->peer_count, wait->peer_total, false);
 		snap_buffer_add_byte(text, ')');
 	}
-	if (wait->socket_state && wait->mode != SNAP_WAIT_WRITE) {
+	/* Words of TCP: one of UDP that is not connected is "close" to the kernel. */
+	if (wait->socket_state && wait->mode != SNAP_WAIT_WRITE && wait->kind != SNAP_WAIT_UDP) {
 		snap_buffer_add_text(text, ", ");
 		snap_wait_add_name(text, wait->socket_state);
 	}

@@ -81,6 +81,7 @@ struct snap_tracer {
 	bool stopping;          /* the first INTERRUPT was sent */
 	bool first;             /* we, and our worker, come before ordinary processes */
 	bool time_is_up;        /* nobody is waited for any more */
+	bool hurries;           /* the run has less time left than a stop may take */
 	void *ticks_place;      /* SNAP_TICKS_PLACE bytes */
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;

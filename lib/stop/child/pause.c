@@ -332,7 +332,7 @@ static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 
 	if (until && until - begin < whole) {
 		whole = until - begin > 2 * LEAST_RESERVE_NS ? until - begin : 2 * LEAST_RESERVE_NS;
-		tracer->stop->out_of_time = true;
+		tracer->hurries = true;
 	}
 	if (reserve > whole / 2)
 		reserve = whole / 2;
@@ -365,6 +365,9 @@ void snap_tracer_pause(struct snap_tracer *tracer)
 		snap_tracer_note_missed(tracer);
 	stop->still_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	snap_tracer_copy(tracer);
+	/* What is missing of a stop that had all the time that it wanted has other reasons. */
+	if (tracer->hurries && snap_clock_ns(CLOCK_MONOTONIC) >= tracer->wait_until_ns)
+		stop->out_of_time = true;
 	detached = release_threads(tracer);
 	__atomic_store_n(&stop->end_ns, snap_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 	snap_tracer_set_ticks(0);
