@@ -329,6 +329,23 @@ bool snap_classify_managed_system(const char *language, const char *function, co
 	return language && strcmp(language, "python") == 0 && file && is_in_python_library(file);
 }
 
+bool snap_classify_managed_startup(const char *language, const char *function, const char *file)
+{
+	if (!language || !function)
+		return false;
+	if (strcmp(language, "php") == 0)
+		return strcmp(function, "{main}") == 0;
+	if (strcmp(language, "python") != 0)
+		return false;
+	/* The thread's own run() stands below them; any other is a program's. */
+	if (strcmp(function, "run") == 0 || strcmp(function, "Thread.run") == 0)
+		return file && strcmp(snap_base_name(file), "threading.py") == 0;
+	return strcmp(function, "<module>") == 0 || strcmp(function, "_bootstrap") == 0 ||
+	       strcmp(function, "Thread._bootstrap") == 0 ||
+	       strcmp(function, "_bootstrap_inner") == 0 ||
+	       strcmp(function, "Thread._bootstrap_inner") == 0;
+}
+
 bool snap_classify_waits_for_work(const char *function)
 {
 	return function && in_work_waits(function);

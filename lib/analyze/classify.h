@@ -26,6 +26,8 @@ bool snap_classify_system_function(const char *symbol, const char *function, boo
  * does to import a module.
  */
 bool snap_classify_managed_system(const char *language, const char *function, const char *file);
+/* The managed function that others of a program or thread are called by: "{main}", "<module>". */
+bool snap_classify_managed_startup(const char *language, const char *function, const char *file);
 /* Start-up code in the narrow sense: the outermost frames below which a program's own begin. */
 bool snap_classify_startup_function(const char *symbol, const char *function);
 /* The first function of a program or thread: nobody called it. */

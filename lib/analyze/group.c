@@ -95,36 +95,61 @@ static const struct snap_raw_stack *stack_of(const struct grouping *grouping,
 	return &grouping->raw->stacks[grouping->stacks[item->number]];
 }
 
-/*
- * The display name of the outermost entry that is not start-up code, or not system code at all;
- * NULL if there is none.
- */
-static const char *outermost_function(const struct snap_frame **frames, size_t count,
-				      bool startup_only)
+/* What is passed over on the way in from the outermost function. */
+enum passed_over {
+	PASS_STARTUP = 1,         /* start-up code of a language */
+	PASS_SYSTEM = 2,          /* all of the system's, start-up code among it */
+	PASS_MANAGED_STARTUP = 4, /* "<module>", "{main}" and what starts threads */
+};
+
+static bool is_passed_over(const struct snap_entry *entry, unsigned passed_over)
 {
-	for (size_t i = count; i-- > 0;) {
-		const struct snap_frame *frame = frames[i];
+	if (!entry->function || entry->kernel)
+		return true;
+	if (passed_over & PASS_SYSTEM && entry->system)
+		return true;
+	if (passed_over & PASS_STARTUP &&
+	    snap_classify_startup_function(entry->symbol, entry->function))
+		return true;
+	return passed_over & PASS_MANAGED_STARTUP &&
+	       snap_classify_managed_startup(entry->language, entry->function, entry->file);
+}
 
-		for (size_t k = frame->entry_count; k-- > 0;) {
-			const struct snap_entry *entry = &frame->entries[k];
-
-			if (!entry->function || entry->kernel)
-				continue;
-			if (startup_only ? !snap_classify_startup_function(entry->symbol,
-									   entry->function)
-					 : !entry->system)
-				return entry->function;
-		}
-	}
+/* The display name of the outermost entry that is not passed over; NULL if there is none. */
+static const char *outermost_function(const struct snap_frame **frames, size_t count,
+				      unsigned passed_over)
+{
+	for (size_t i = count; i-- > 0;)
+		for (size_t k = frames[i]->entry_count; k-- > 0;)
+			if (!is_passed_over(&frames[i]->entries[k], passed_over))
+				return frames[i]->entries[k].function;
 	return NULL;
+}
+
+/* How many frames are more inner than the innermost managed one; `count`: none is managed. */
+static size_t count_in_managed(const struct snap_frame **frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < frames[i]->entry_count; k++)
+			if (frames[i]->entries[k].language)
+				return i;
+	return count;
 }
 
 const char *snap_group_describe(const struct snap_frame **frames, size_t count)
 {
-	const char *function = outermost_function(frames, count, false);
+	/* What is asked for first. "<module>" is better than the function in C that it waits in. */
+	static const unsigned ways[] = { PASS_SYSTEM | PASS_MANAGED_STARTUP, PASS_SYSTEM,
+					 PASS_STARTUP | PASS_MANAGED_STARTUP, PASS_STARTUP };
+	size_t inner = count_in_managed(frames, count);
+	const char *function = NULL;
 
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && !function && inner < count; i++)
+		function = outermost_function(frames + inner, count - inner, ways[i]);
 	if (!function)
-		function = outermost_function(frames, count, true);
+		function = outermost_function(frames, count, PASS_SYSTEM);
+	if (!function)
+		function = outermost_function(frames, count, PASS_STARTUP);
 	return function ? function : "(unknown)";
 }
 

@@ -27,8 +27,8 @@ uint64_t snap_group_stack_key(const struct snap_raw_stack *stack);
 unsigned snap_group_doubt(const struct snap_frame **frames, size_t count);
 
 /*
- * The outermost function that is not start-up code; one of the program's own, if there is any.
- * Never NULL.
+ * The outermost function that is not start-up code; one of the program's own, if there is any. Of
+ * frames with managed ones among them, one that is not called by those. Never NULL.
  */
 const char *snap_group_describe(const struct snap_frame **frames, size_t count);
 

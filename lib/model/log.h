@@ -50,6 +50,7 @@ enum snap_log_cut {
 	SNAP_LOG_CUT_LABELS = 1 << 8,    /* stacks have no labels */
 	SNAP_LOG_CUT_TASKS = 1 << 9,     /* tasks that wait are not there */
 	SNAP_LOG_CUT_OBJECTS = 1 << 10,  /* what threads wait for, or who has it, is not there */
+	SNAP_LOG_CUT_WAKES = 1 << 11,    /* when threads ran between two looks is not there */
 };
 
 /* In place of a stack: the thread has ended, or is not sampled from here on (--mode cpu). */
@@ -216,12 +217,29 @@ struct snap_log_change {
 	uint32_t object; /* index + 1 in objects; 0: none, or not known */
 };
 
+/* How a thread that waits has run between two ticks, though it may stand where it stood. */
+enum snap_log_ran {
+	SNAP_LOG_RAN_NOT,  /* it has not, up to its next wake */
+	SNAP_LOG_RAN_ONCE, /* between the tick before and this one, and not up to its next wake */
+	SNAP_LOG_RAN_EACH, /* from then on before each tick, up to its next wake */
+	SNAP_LOG_RAN_COUNT,
+};
+
+/* Numbers of threads that a wake has room for; there are at most 2^28 threads. */
+enum { SNAP_LOG_WAKE_THREADS = (1 << 30) - 1 };
+
+/* What the counters of a thread told at a tick, where that is something new. */
+struct snap_log_wake {
+	uint32_t thread : 30;
+	uint32_t ran : 2; /* enum snap_log_ran */
+};
+
 struct snap_log_tick {
 	int64_t time_ns; /* CLOCK_MONOTONIC, since the log's start */
 	int64_t stopped_ns;
 	/* changes before this one (in the whole run) are of this tick or older */
 	uint64_t change_end;
-	uint64_t hold_end; /* and so of holds */
+	uint64_t hold_end, wake_end; /* and so of holds, of wakes */
 };
 
 struct snap_log {
@@ -233,6 +251,7 @@ struct snap_log {
 	int64_t time_ns;               /* CLOCK_REALTIME at start */
 	int64_t period_ns;
 	bool cpu_only;
+	bool explains;      /* what threads wait for was looked for */
 	uint64_t max_bytes; /* the limit of its memory, see store/log/log.h; 0: none */
 	unsigned cuts;      /* bits of enum snap_log_cut */
 	enum snap_recording_end end;
@@ -264,6 +283,11 @@ struct snap_log {
 	size_t hold_count, hold_capacity;
 	uint32_t *held_before; /* of each object: its words before first_tick, as in a hold */
 	size_t held_before_count;
+	struct snap_log_wake *wakes; /* from first_wake on, in the order of their ticks */
+	size_t wake_count, wake_capacity;
+	uint8_t *ran_before; /* of each thread: its last wake before first_tick */
+	size_t ran_before_count;
+	uint64_t wakes_end; /* the tick from which on wakes are not known; 0: they are not */
 	struct snap_socket *sockets; /* distinct by namespace and inode; as last seen */
 	size_t socket_count, socket_capacity;
 	struct snap_log_explained *explained; /* no pair twice */
@@ -275,7 +299,7 @@ struct snap_log {
 	size_t tick_count, tick_capacity;
 	struct snap_log_change *changes;
 	size_t change_count, change_capacity;
-	uint64_t first_tick, first_change, first_hold;
+	uint64_t first_tick, first_change, first_hold, first_wake;
 	/* how each thread stood before first_tick; stack SNAP_LOG_GONE: it was not there */
 	struct snap_log_change *before;
 	size_t before_count;

@@ -79,9 +79,9 @@ void snap_snapshot_destroy(struct snap_snapshot *snapshot)
 	free(snapshot);
 }
 
-static void warn(struct snap_arena *arena, struct snap_warning **warnings, size_t *count,
-		 size_t *capacity, struct snap_warning warning, const char *format,
-		 va_list arguments)
+static _printf_(6, 0) void warn(struct snap_arena *arena, struct snap_warning **warnings,
+				size_t *count, size_t *capacity, struct snap_warning warning,
+				const char *format, va_list arguments)
 {
 	_cleanup_free_ char *text = NULL;
 

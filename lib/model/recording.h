@@ -56,6 +56,14 @@ struct snap_recorded_wait {
 	size_t hold_count;
 };
 
+/*
+ * Before each of the ticks [first, last], since the one before it, a thread that waited has run: what
+ * it waits for there is another wait than before, even if for the same.
+ */
+struct snap_wake {
+	uint32_t first, last;
+};
+
 /* One thread of a process. Between two runs, before and after them, it was not sampled. */
 struct snap_track {
 	size_t process; /* index in processes */
@@ -72,6 +80,8 @@ struct snap_track {
 	const struct snap_wait *wait;
 	struct snap_run *runs;
 	size_t run_count;
+	const struct snap_wake *wakes; /* in order, not touching each other */
+	size_t wake_count;
 };
 
 struct snap_recorded_stack {
@@ -163,7 +173,8 @@ struct snap_recording {
 	size_t stack_count;
 	struct snap_recorded_wait *waits; /* by process, then by kind and object */
 	size_t wait_count;
-	bool explains; /* waits were looked at: none means that there are none */
+	bool explains;    /* waits were looked for: none means that there are none */
+	size_t wakes_end; /* from this tick on the wakes of tracks are not known */
 	struct snap_missing missing;
 	struct snap_warning *warnings;
 	size_t warning_count, warning_capacity;

@@ -5,6 +5,7 @@
  */
 #include "model/task_label.h"
 
+#include "base/table.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -45,6 +46,28 @@ const char *snap_task_label(const struct snap_label *labels, size_t count, const
 			high = middle;
 	}
 	return NULL;
+}
+
+uint64_t snap_task_label_key(const struct snap_task *task, const char *runtime, bool is_system,
+			     unsigned group_by, const struct snap_options *options, uint64_t seed)
+{
+	uint64_t hash = snap_hash_text(runtime, snap_hash_number(group_by, seed));
+
+	if (group_by & SNAP_GROUP_STATE) {
+		hash = snap_hash_text(snap_task_state_word(task->state), hash);
+		hash = snap_hash_text(task->wait, hash);
+	}
+	if (group_by & SNAP_GROUP_NAME)
+		hash = snap_hash_text(task->name, hash);
+	if (group_by & SNAP_GROUP_TYPE)
+		hash = snap_hash_number(is_system, hash);
+	if (group_by & SNAP_GROUP_TID)
+		hash = snap_hash_text(task->id, hash);
+	for (size_t i = 0; i < options->group_label_count; i++)
+		hash = snap_hash_text(
+			snap_task_label(task->labels, task->label_count, options->group_labels[i]),
+			hash);
+	return hash;
 }
 
 size_t snap_task_common_labels(struct snap_label *labels, size_t count,

@@ -3,7 +3,7 @@
  * Labels of tasks: what a program wrote of them, and what a stack shows of that and of their states.
  *
  * The labels of a task are sorted by key, so that what many have in common is found in one pass
- * each. Knows nothing of how tasks are found, nor of how they are grouped.
+ * each. Knows nothing of how tasks are found.
  */
 #ifndef SNAP_MODEL_TASK_LABEL_H
 #define SNAP_MODEL_TASK_LABEL_H
@@ -25,6 +25,13 @@ size_t snap_task_common_labels(struct snap_label *labels, size_t count,
 const char *snap_task_shown_key(struct snap_interner *strings, const char *key);
 /* Whether a label tells which logical process a task is of, which is not told again below it. */
 bool snap_task_is_tree_label(const struct snap_options *options, const char *key, bool flat);
+
+/*
+ * What tells the group of a task, as snap_label_key() does for threads: `group_by` in place of what
+ * the options say, with their labels; `seed`: of the stack.
+ */
+uint64_t snap_task_label_key(const struct snap_task *task, const char *runtime, bool is_system,
+			     unsigned group_by, const struct snap_options *options, uint64_t seed);
 
 /*
  * The labels of a stack whose tasks are there: state, wait and name, then the program's own, each

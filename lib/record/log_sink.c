@@ -326,6 +326,30 @@ static struct stacksnap_error *on_renamed(void *context, struct snap_sampled_thr
 	return snap_log_rename_thread(sink->log, number, thread->name);
 }
 
+/* ---- samples ---- */
+
+/*
+ * Within a tick, when it stands as it does: whether it ran since the one before. A stop of ours makes
+ * it run, too: what it did besides between that and this tick is not known, and taken for nothing.
+ */
+static void tell_run(struct snap_log_sink *sink, const struct snap_log_sink_process *process,
+		     struct snap_log_sink_thread *entry, const struct snap_sampled_thread *thread)
+{
+	bool ran = entry->ran_ns != thread->ran_ns;
+
+	entry->ran_ns = thread->ran_ns;
+	if (ran && entry->number != UINT32_MAX && entry->stopped_tick + 1 != sink->tick &&
+	    process->stood_tick + 1 != sink->tick)
+		snap_log_ran(sink->log, entry->number);
+}
+
+static void on_stayed(void *context, struct snap_sampled_thread *thread)
+{
+	struct snap_log_sink *sink = context;
+
+	tell_run(sink, thread->process->user, &sink->threads[thread->user], thread);
+}
+
 /* What it waited with until now, as the log numbers it + 1; 0: nothing. */
 static uint32_t object_before(const struct snap_log_sink *sink,
 			      const struct snap_log_sink_thread *entry)
@@ -510,7 +534,14 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	change.state = (uint8_t)state;
 	change.taken = (uint8_t)copy->taken;
 	err = find_object(sink, thread, copy, &change, &words);
-	return err ? err : stand(sink, process, entry, &change, words);
+	if (!err)
+		err = stand(sink, process, entry, &change, words);
+	if (err)
+		return err;
+	tell_run(sink, process, entry, thread);
+	if (copy->taken == SNAP_TAKEN_ALONE && copy->result == SNAP_THREAD_COPIED)
+		entry->stopped_tick = sink->tick;
+	return NULL;
 }
 
 struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
@@ -547,6 +578,7 @@ struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 {
 	int64_t now = snap_clock_ns(CLOCK_MONOTONIC);
 	struct snap_log_sink_process *due;
+	struct stacksnap_error *err;
 
 	*stopped_ret = 0;
 	if (sink->failure)
@@ -558,13 +590,16 @@ struct stacksnap_error *snap_log_sink_look_at_tasks(struct snap_log_sink *sink,
 		sink->looks.walk_ns = now + WALK_NS;
 		return NULL;
 	}
-	return snap_tasks_look(&sink->looks, sampler,
-			       &(struct snap_task_owner){ .list = &due->tasks,
-							  .process = due->planned.process,
-							  .plan = due->planned.task_plan,
-							  .number = due->number,
-							  .space = due->space },
-			       stopped_ret);
+	err = snap_tasks_look(&sink->looks, sampler,
+			      &(struct snap_task_owner){ .list = &due->tasks,
+							 .process = due->planned.process,
+							 .plan = due->planned.task_plan,
+							 .number = due->number,
+							 .space = due->space },
+			      stopped_ret);
+	if (*stopped_ret)
+		due->stood_tick = sink->tick;
+	return err;
 }
 
 struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink)
@@ -578,5 +613,6 @@ struct snap_sampler_sink snap_log_sink_callbacks(struct snap_log_sink *sink)
 		.renamed = on_renamed,
 		.died = on_died,
 		.sample = on_sample,
+		.stayed = on_stayed,
 	};
 }

@@ -30,6 +30,7 @@ struct snap_log_sink_process {
 	struct snap_task_list tasks;
 	struct snap_hold_source held; /* what its threads wait for */
 	struct snap_socket_owner sockets;
+	uint64_t stood_tick; /* the last one in which all of it was stopped */
 };
 
 /* A thread of the sampler's; its `user` is the index of this. */
@@ -40,6 +41,9 @@ struct snap_log_sink_thread {
 	enum snap_state state;
 	uint64_t asked_tick; /* in which its copy was refused, and … */
 	unsigned asked;      /* … the bits 1 << enum snap_verdict of why */
+	/* CLOCK_MONOTONIC of the last run that the log knows of, and when we stopped it last. */
+	int64_t ran_ns;
+	uint64_t stopped_tick;
 };
 
 struct snap_log_sink {

@@ -25,6 +25,7 @@ static const char *describe_cuts(const struct snap_log *log)
 		{ SNAP_LOG_CUT_THREADS, "new threads are counted, but not shown" },
 		{ SNAP_LOG_CUT_TASKS, "new tasks that wait are not shown" },
 		{ SNAP_LOG_CUT_OBJECTS, "what some threads wait for, or who has it, is not known" },
+		{ SNAP_LOG_CUT_WAKES, "some waits that followed each other count as one" },
 		{ SNAP_LOG_CUT_PROCESSES, "new processes are counted, but not shown" },
 		{ SNAP_LOG_CUT_TICKS, "ticks were left out" },
 		{ SNAP_LOG_CUT_RING, "the ring holds less time" },

@@ -83,6 +83,9 @@ static struct stacksnap_error *begin_log(struct snap_recorder *recorder)
 	if (err)
 		return err;
 	snap_log_set_limit(recorder->log, options->max_memory);
+	recorder->log->explains = options->explain != SNAP_EXPLAIN_NO && !options->cpu_only;
+	if (recorder->log->explains && snap_sampler_counts_runs(recorder->sampler))
+		recorder->log->wakes_end = UINT64_MAX;
 	copy_warnings(found, recorder->log->capture);
 	recorder->log->stats.hz_asked = options->hz;
 	recorder->log->end = SNAP_END_UNFINISHED;

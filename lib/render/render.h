@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "model/options.h"
 #include "model/recording.h"
-#include "render/view/limit.h"
+#include "render/view/limit/limit.h"
 
 #include <stdio.h>
 

@@ -370,6 +370,7 @@ static struct stacksnap_error *convert_ticks(struct converter *converter)
 			err = convert_event(converter, &events[next++]);
 		if (err)
 			return err;
+		snap_snaprec_add_wakes(&converter->waits, converter->log, i);
 		snap_log_end_tick(converter->log, recording->ticks[i].stopped_ns);
 	}
 	return NULL;
@@ -402,8 +403,13 @@ static struct stacksnap_error *convert_recording(struct converter *converter)
 
 	log->end = recording->end;
 	log->stats = recording->stats;
+	log->explains = recording->explains;
 	/* Ticks before the first one are not there. */
 	log->first_tick = recording->is_slice;
+	if (recording->wakes_end)
+		log->wakes_end = recording->wakes_end < recording->tick_count
+					 ? log->first_tick + recording->wakes_end
+					 : UINT64_MAX;
 	for (size_t i = 0; !err && i < recording->process_count; i++)
 		err = convert_process(converter, i);
 	for (size_t i = 0; !err && i < recording->track_count; i++) {

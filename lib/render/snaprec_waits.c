@@ -4,7 +4,7 @@
 
 #include "base/bsearch.h"
 #include "base/cleanup.h"
-#include "store/log/log.h"
+#include "store/log/index.h"
 
 enum {
 	/* No thread has such a number: FUTEX_OWNER_DIED, and one above that of all threads. */
@@ -18,9 +18,16 @@ struct snap_snaprec_hold {
 	const struct snap_recorded_hold *hold; /* NULL: nothing is known from here on */
 };
 
+/* At a tick. */
+struct snap_snaprec_wake {
+	uint32_t tick, thread;
+	enum snap_log_ran ran;
+};
+
 void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits)
 {
 	free(waits->holds);
+	free(waits->wakes);
 }
 
 static bool keeps_owner(const struct snap_recorded_wait *wait)
@@ -63,6 +70,41 @@ static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recor
 	return true;
 }
 
+static int in_order_of_ticks(const void *left, const void *right)
+{
+	const struct snap_snaprec_wake *a = left, *b = right;
+
+	return snap_compare(a->tick, b->tick) ?: snap_compare(a->thread, b->thread);
+}
+
+/* Tracks are the log's threads, in their order. */
+static bool list_wakes(struct snap_snaprec_waits *waits, const struct snap_recording *recording)
+{
+	size_t most = 1;
+
+	for (size_t i = 0; i < recording->track_count; i++)
+		most += 2 * recording->tracks[i].wake_count;
+	waits->wakes = calloc(most, sizeof(*waits->wakes));
+	if (!waits->wakes)
+		return false;
+	for (size_t i = 0; i < recording->track_count; i++)
+		for (size_t k = 0; k < recording->tracks[i].wake_count; k++) {
+			const struct snap_wake *wake = &recording->tracks[i].wakes[k];
+			bool is_one = wake->first == wake->last;
+
+			waits->wakes[waits->wake_count++] =
+				(struct snap_snaprec_wake){ wake->first, (uint32_t)i,
+							    is_one ? SNAP_LOG_RAN_ONCE
+								   : SNAP_LOG_RAN_EACH };
+			if (!is_one)
+				waits->wakes[waits->wake_count++] =
+					(struct snap_snaprec_wake){ wake->last + 1, (uint32_t)i,
+								    SNAP_LOG_RAN_NOT };
+		}
+	qsort(waits->wakes, waits->wake_count, sizeof(*waits->wakes), in_order_of_ticks);
+	return true;
+}
+
 /* Told apart by their numbers. */
 static struct stacksnap_error *add_object(const struct snap_recorded_wait *wait, size_t index,
 					  struct snap_log *log)
@@ -90,7 +132,7 @@ struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 {
 	struct stacksnap_error *err = NULL;
 
-	if (!list_holds(waits, recording))
+	if (!list_holds(waits, recording) || !list_wakes(waits, recording))
 		return snap_error_no_memory();
 	for (size_t i = 0; i < recording->wait_count && !err; i++)
 		err = add_object(&recording->waits[i], i, log);
@@ -139,6 +181,16 @@ struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
 	while (waits->next < waits->count && waits->holds[waits->next].tick <= tick && !err)
 		err = add_hold(recording, log, &waits->holds[waits->next++]);
 	return err;
+}
+
+void snap_snaprec_add_wakes(struct snap_snaprec_waits *waits, struct snap_log *log, size_t tick)
+{
+	while (waits->next_wake < waits->wake_count &&
+	       waits->wakes[waits->next_wake].tick <= tick) {
+		const struct snap_snaprec_wake *wake = &waits->wakes[waits->next_wake++];
+
+		snap_log_add_wake(log, wake->thread, wake->ran);
+	}
 }
 
 struct stacksnap_error *snap_snaprec_find_object(const struct snap_recording *recording,

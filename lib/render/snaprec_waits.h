@@ -2,7 +2,7 @@
 /*
  * The way back from what runs of a recording wait for, and who had it, to objects and holds of a
  * log. A wait is known by its words alone: so its object has no call, and memory that says nothing
- * but who has it. See snaprec.c.
+ * but who has it. With that comes when threads ran that waited. See snaprec.c.
  */
 #ifndef SNAP_RENDER_SNAPREC_WAITS_H
 #define SNAP_RENDER_SNAPREC_WAITS_H
@@ -10,11 +10,14 @@
 #include "model/log.h"
 
 struct snap_snaprec_hold;
+struct snap_snaprec_wake;
 
 /* All zero at first; to be released. */
 struct snap_snaprec_waits {
 	struct snap_snaprec_hold *holds; /* by tick */
 	size_t count, next;
+	struct snap_snaprec_wake *wakes; /* by tick */
+	size_t wake_count, next_wake;
 };
 
 void snap_snaprec_waits_deinit(struct snap_snaprec_waits *waits);
@@ -27,6 +30,8 @@ struct stacksnap_error *snap_snaprec_add_waits(struct snap_snaprec_waits *waits,
 struct stacksnap_error *snap_snaprec_add_holds(struct snap_snaprec_waits *waits,
 					       const struct snap_recording *recording,
 					       struct snap_log *log, size_t tick) _must_check_;
+/* Behind the changes of a tick: whose threads have run before it. */
+void snap_snaprec_add_wakes(struct snap_snaprec_waits *waits, struct snap_log *log, size_t tick);
 /* What a run waits for, for its change. */
 struct stacksnap_error *snap_snaprec_find_object(const struct snap_recording *recording,
 						 struct snap_log *log, const struct snap_run *run,

@@ -2,8 +2,8 @@
 /*
  * What a recording amounts to: see summary.h.
  *
- * Functions are ranked by where threads stood, state by state. A function of the C library says
- * little alone, so the nearest one outside of it stands in front.
+ * Functions are ranked by where threads stood, state by state. A function of the C library or of an
+ * interpreter says little alone, so the program's own that it works for stands in front.
  */
 #include "render/summary.h"
 
@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "render/view/elide.h"
 #include "render/view/figures.h"
+#include "render/view/own.h"
 #include "render/view/profile.h"
 #include "render/wait/table.h"
 
@@ -60,6 +61,23 @@ static const char *leaf_name(struct summary *summary, const struct snap_line *li
 	return module ? snap_arena_printf(&summary->profile.arena, "[%s]", module) : NULL;
 }
 
+/*
+ * The line of the function that the others inside of it work for; 0: there is none, or frames were
+ * left out before it. Lines are counted from 1.
+ */
+static size_t own_line(const struct snap_recorded_stack *stack, const struct snap_lines_of *lines)
+{
+	size_t entry, at = lines->count;
+	const struct snap_frame *own = snap_own_frame(stack->frames, stack->frame_count, &entry);
+
+	while (own && at > 0 && lines->lines[at - 1].entry) {
+		if (lines->lines[at - 1].entry == &own->entries[entry])
+			return at;
+		at--;
+	}
+	return 0;
+}
+
 /* False without memory. */
 static bool find_function(struct summary *summary, size_t number, struct row *row)
 {
@@ -68,12 +86,10 @@ static bool find_function(struct summary *summary, size_t number, struct row *ro
 
 	if (!lines)
 		return false;
-	at = lines->count;
-	row->name = intern_name(summary, leaf_name(summary, &lines->lines[at - 1]));
+	row->name = intern_name(summary, leaf_name(summary, &lines->lines[lines->count - 1]));
 	row->leaf = NULL;
-	while (at > 0 && lines->lines[at - 1].entry && lines->lines[at - 1].entry->system)
-		at--;
-	if (at == lines->count || at == 0 || !lines->lines[at - 1].entry)
+	at = own_line(&summary->profile.recording->stacks[number], lines);
+	if (at == lines->count || at == 0)
 		return row->name;
 	row->leaf = row->name;
 	row->name = intern_name(summary, lines->lines[at - 1].name);

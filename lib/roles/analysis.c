@@ -18,15 +18,7 @@
 static struct stacksnap_error *leave_snapshot(const struct snap_snapshot *snapshot,
 					      struct snap_parser_job *job)
 {
-	uint64_t size = snap_snapshot_size(snapshot);
-	struct stacksnap_error *err;
-
-	if (size > job->capacity)
-		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
-	err = snap_snapshot_write(snapshot, job->out);
-	if (!err)
-		job->size = size;
-	return err;
+	return snap_snapshot_write_within(snapshot, job->out, job->capacity, &job->size);
 }
 
 struct analysis {

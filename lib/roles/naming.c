@@ -64,6 +64,8 @@ static struct stacksnap_error *write_names(void *context, enum snap_effort effor
 	struct snap_options options = *naming->options;
 	struct stacksnap_error *err;
 
+	/* Nobody looks for files then: that none was found says nothing of them. */
+	options.symbols = options.symbols && effort == SNAP_EFFORT_ALL;
 	/* Without the beginnings of modules there is nothing but what the kernel says of them. */
 	for (size_t i = 0; i < log->capture->process_count && effort == SNAP_EFFORT_NO_FILES; i++)
 		log->capture->processes[i].piece_count = 0;

@@ -230,6 +230,11 @@ static uint64_t stack_end(void *context, uint64_t sp)
 	return end & ~(uint64_t)4095;
 }
 
+bool snap_sampler_counts_runs(const struct snap_sampler *sampler)
+{
+	return sampler->guard_kind != SNAP_GUARD_NONE;
+}
+
 /* What it has run is counted as far as it is known. */
 int snap_sampler_read_counters(struct snap_sampler *sampler, struct snap_sampler_thread *thread,
 			       int fd, struct snap_run_counters *ret)

@@ -236,6 +236,15 @@ static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
 	return action;
 }
 
+/* The sink has what is right of it, or what has to do, and need only know that it ran. */
+static void tell_stayed(const struct snap_sampler *sampler, struct snap_sampler_thread *thread)
+{
+	const struct snap_sampler_sink *sink = sampler->sink;
+
+	if (sink->stayed && thread->shown.ran_ns == sampler->now_ns)
+		sink->stayed(sink->context, &thread->shown);
+}
+
 /* Does what is decided; `copy`: one of it as it is blocked, NULL: there is none. */
 static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 					     struct snap_sampler_thread *thread,
@@ -246,6 +255,7 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 	case SNAP_LOOK_KEEP:
 		sampler->tick.kept++;
 		snap_sampler_thread_set(sampler, thread, SNAP_SAMPLER_THREAD_SETTLED);
+		tell_stayed(sampler, thread);
 		return NULL;
 	case SNAP_LOOK_TELL:
 		return tell_state(sampler, thread, seen->is_worker);
@@ -261,6 +271,7 @@ static struct stacksnap_error *act_on_thread(struct snap_sampler *sampler,
 		return snap_sampler_miss(sampler, thread);
 	case SNAP_LOOK_SKIP:
 		sampler->tick.missed++;
+		tell_stayed(sampler, thread);
 		return NULL;
 	case SNAP_LOOK_END:
 		return cannot_open(sampler, thread, -ESRCH);

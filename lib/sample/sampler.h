@@ -104,6 +104,11 @@ struct snap_sampler_sink {
 	struct stacksnap_error *(*sample)(void *context, struct snap_sampled_thread *thread,
 					  const struct snap_thread *copy,
 					  enum snap_verdict *verdict_ret);
+	/*
+	 * A thread that ran since the last tick, and stands as it was shown, or may not be looked at
+	 * now. NULL: that is of no interest.
+	 */
+	void (*stayed)(void *context, struct snap_sampled_thread *thread);
 };
 
 struct snap_sampler_tick {
@@ -149,6 +154,9 @@ static inline void snap_sampler_destroyp(struct snap_sampler **sampler)
 struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler);
 /* The same, the caller's from now on; no tick may follow. */
 struct snap_capture *snap_sampler_take_capture(struct snap_sampler *sampler);
+
+/* Whether the kernel counts the runs of threads, so that one that did not run is known. */
+bool snap_sampler_counts_runs(const struct snap_sampler *sampler);
 
 /* Whether a process of the capture may be read: 0, or a negative errno; ETIMEDOUT: no answer. */
 int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *process);

@@ -78,11 +78,17 @@ uint64_t snap_codec_hash(const uint8_t *bytes, uint64_t size)
 	return hash;
 }
 
+static bool has_room(const struct snap_codec *codec, size_t size)
+{
+	return !codec->memory_size || (codec->position <= codec->memory_size &&
+				       size <= codec->memory_size - codec->position);
+}
+
 static void write_bytes(struct snap_codec *codec, const void *bytes, size_t size)
 {
 	const uint8_t *from = bytes;
 
-	if (codec->memory && size)
+	if (codec->memory && size && has_room(codec, size))
 		memcpy(codec->memory + codec->position, bytes, size);
 	codec->position += size;
 	if (codec->mode == SNAP_CODEC_COUNT || codec->memory)

@@ -35,7 +35,9 @@ struct snap_codec {
 	struct snap_arena *arena; /* for arrays */
 	const char *problem;      /* what is wrong with the bytes; NULL: nothing yet */
 	/* WRITE */
-	uint8_t *memory; /* has room for what COUNT counted, all goes there; NULL: to fd */
+	uint8_t *memory; /* all goes there; NULL: to fd */
+	/* Its room, beyond which bytes are counted and not written; 0: for all that COUNT counted. */
+	uint64_t memory_size;
 	int fd;
 	uint8_t *chunk; /* SNAP_CODEC_CHUNK bytes */
 	size_t chunk_used;

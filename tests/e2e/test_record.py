@@ -103,6 +103,16 @@ class Recorder(Case):
         victim.tell(text + "\n")
         self.assertEqual(victim.read_line(), f"did {text.split()[0]}\n")
 
+    def write_until(self, recorder, path, *words):
+        """A recorder with --ring and -o PATH writes what it has, until it has all of these words; with their names."""
+        def held():
+            count = len(re.findall(b"recording written", recorder.err))
+            recorder.send(signal.SIGUSR1)
+            recorder.wait_for(f"(recording written[^$]*){{{count + 1}}}")
+            text = read_file(path)
+            return all(word in text for word in words)
+        wait_until(held, f"{words} in the recording")
+
     def figures(self, path):
         with open(path) as f:
             return json.load(f)
@@ -152,12 +162,15 @@ class Basics(Recorder):
         victim = self.victim("threads", "futex:5:worker:5", "spin:4:busy", running=4)
         path = os.path.join(self.scratch(), "stats.json")
         got = self.run_tool("record", victim.pid, "--hz", "2000", "-d", "2", "--max-stopped", "0.1", "--stats", path,
-                            status=(0, 1))
+                            "-f", "chrome", status=(0, 1))
         stats = self.figures(path)
         self.assertGreater(stats["left_out"], 0)
-        # One stop too many there may be at the end, and on a busy machine it may be a long one. Without
-        # the option it is 10 % and more.
-        self.assertLess(stats["stopped_percent"], 3)
+        # Nobody knows how long a stop will be, on a busy machine least of all. But none is begun when
+        # the share of the time so far is used up: without the longest one all of them fit into it.
+        stops = [event["args"]["us"] * 1000 for event in json.loads(got.text)["traceEvents"]
+                 if event["name"] == "stop_us"]
+        self.assertGreater(stats["stopped_ns"], 0)
+        self.assertLessEqual(stats["stopped_ns"] - max(stops), stats["duration_ns"] / 1000)
         self.assertRegex(got.err, r"stacksnap: \d+ samples were left out, as no process .* more than 0\.1 % of")
         got = self.run_tool("record", victim.pid, "--hz", "200", "-d", "0.5", "--max-stopped", "100", "--stats", path)
         self.assertNotIn("left out", got.err)
@@ -205,12 +218,20 @@ class Basics(Recorder):
 
     def test_never_itself(self):
         self.victim("chain")
-        recorder = self.start("--all", *FOREVER, "-f", "folded", "-q", "--hz", "20")
-        children = (read_file(f"/proc/{recorder.pid}/task/{recorder.pid}/children") or "").split()
-        got = self.finish(recorder, status=(0, 1))
-        for pid in [recorder.pid, *children]:
-            self.assertNotIn(f"[{pid}]", got.text)
-        self.assertIn(f"[{self.victims[0].pid}]", got.text)
+        path = os.path.join(self.scratch(), "a.folded")
+        recorder = self.start("--all", "--ring=1h", "-o", path, "--hz", "20")
+        def children():
+            return set((read_file(f"/proc/{recorder.pid}/task/{recorder.pid}/children") or "").split())
+        before = children()
+        # Of thousands of processes some are read later than others.
+        self.write_until(recorder, path, f"[{self.victims[0].pid}]")
+        own = [str(recorder.pid), *(before & children())]  # the number of one that has ended may be another one's
+        self.assertGreater(len(own), 1)
+        self.finish(recorder, status=(0, 1))
+        text = read_file(path)
+        for pid in own:
+            self.assertNotIn(f"[{pid}]", text)
+        self.assertIn(f"[{self.victims[0].pid}]", text)
 
 
 class Ends(Recorder):
@@ -290,13 +311,16 @@ class Ends(Recorder):
         other = os.path.join(self.scratch(), "other")
         shutil.copy(os.path.join(TARGETS, "chain"), other)
         victim = self.victim("obey")
-        recorder = self.start(victim.pid, *FOREVER, "-f", "folded")
+        path = os.path.join(self.scratch(), "a.folded")
+        recorder = self.start(victim.pid, "--ring=1h", "-o", path, "--max-stopped", "100")
         victim.tell(f"exec {other}\n")
         self.assertTrue(victim.read_line().startswith("ready"))
-        wait_until(lambda: "chain_hold" in self.run_tool("record", victim.pid, "-d", "0.1", "-f", "folded").text, "chain")
-        got = self.finish(recorder)
-        self.assertIn("wait_for_word", got.text)
-        self.assertIn("chain_hold", got.text)
+        # Once it has written the names, it need not look for them in the second that it has when it is told to end.
+        self.write_until(recorder, path, "wait_for_word", "chain_hold")
+        self.finish(recorder)
+        text = read_file(path)
+        self.assertIn("wait_for_word", text)
+        self.assertIn("chain_hold", text)
 
     def test_a_target_may_not_be_read_any_more(self):
         """A program without permission to be read is not dumpable: nobody but root may look."""

@@ -3,9 +3,11 @@
 that of themselves (tests/waits); lengths are given as time, but what is compared is what they measured."""
 import json
 import os
+import re
+import signal
 import socket
 
-from harness import BUILD, SOURCE, build_once, need, wait_until
+from harness import BUILD, SOURCE, build_once, need, read_file, wait_until
 from test_record import Recorder
 
 PROGRAMS = os.path.join(BUILD, "tests", "waits")
@@ -124,6 +126,35 @@ class Schedule(Waits):
         doc = self.run_tool("render", "-j", path, free=False).doc
         self.judge(doc, waited, held)
         self.assertLess(lock_rows(doc)["ledger_lock"]["total_ns"], 2.2e9 * 2)
+
+    def let_it_look(self, running):
+        """Some ticks: it sleeps between two of them."""
+        def sleeps():
+            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", read_file(f"/proc/{running.pid}/status"), re.M)[1])
+        begun = sleeps()
+        wait_until(lambda: sleeps() > begun + 50, "the recorder to look")
+
+    def test_missed_ticks(self):
+        """The recorder gets no processor: who sleeps on waited all the time, of others nobody knows."""
+        victim = self.built("schedule")
+        still = self.victim("threads", "futex:2:worker:5")
+        running = self.start("-j", "-p", victim.pid, "-p", still.pid, "-d", "0")
+        self.let_it_look(running)
+        begun = sum(lock["waited_ns"] for lock in self.truth(victim).values())
+        running.send(signal.SIGSTOP)
+        wait_until(lambda: sum(lock["waited_ns"] for lock in self.truth(victim).values()) - begun > 1e9,
+                   "its threads to wait")
+        running.send(signal.SIGCONT)
+        self.let_it_look(running)
+        doc = json.loads(self.finish(running, status=(0, 1)).raw)  # names may be missing, as it was told to end
+        recording, period = doc["recording"], doc["period_ns"]
+        self.assertGreater(recording["ticks_missed"], 10)
+        self.assertGreater(doc["missed_ns"], 10 * period, "of threads that ran meanwhile")
+        rows = rows_of(doc, pid=still.pid)
+        self.assertTrue(rows, doc["time_by_wait"])
+        for row in rows:
+            self.assertGreater(row["total_ns"], (row["samples"] + 10) * period, row)
+            self.assertEqual(row["total_ns"], row["longest_ns"] * row["threads"], row)
 
     def test_nothing_without_explanations(self):
         victim = self.built("schedule")

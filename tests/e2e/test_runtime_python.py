@@ -50,15 +50,28 @@ time.sleep(3600)
 
 AWAITS = """
 import asyncio, os
+begun = 0
+def begins():
+    global begun
+    begun += 1
+def tells(loop):
+    if begun == 2 + 1000 + 3 + 6 + 2:
+        print("ready", os.getpid(), flush=True)
+    else:
+        loop.call_soon(tells, loop)
 async def sleeper():
+    begins()
     await asyncio.sleep(3600)
 async def worker(queue):
+    begins()
     await queue.get()
 async def request():
+    begins()
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
             group.create_task(sleeper())
 async def shielded(task):
+    begins()
     await asyncio.shield(task)
 async def main():
     queue = asyncio.Queue()
@@ -66,7 +79,7 @@ async def main():
     made = [asyncio.create_task(worker(queue), name=f"worker-{i}") for i in range(1000)]
     made += [asyncio.create_task(request(), name=f"GET /{i}") for i in range(3)]
     made += [asyncio.create_task(shielded(shared), name=name) for name in ("first", "second")]
-    asyncio.get_running_loop().call_later(0.2, lambda: print("ready", os.getpid(), flush=True))
+    tells(asyncio.get_running_loop())
     await asyncio.gather(*made)
 asyncio.run(main())
 """
@@ -199,13 +212,15 @@ class Python(Case):
         def tree(nodes):
             return sorted((node["name"], node["task_count"], tree(node["children"])) for node in nodes)
 
-        process = self.json(victim.pid)["processes"][0]
+        # On a busy machine it takes a while to read a thousand of them.
+        patient = ("--runtime-budget", "10000", "--stop-timeout", "30000")
+        process = self.json(victim.pid, *patient)["processes"][0]
         self.assertEqual({node["type"] for node in process["logical"]}, {"task"})
         self.assertEqual(tree(process["logical"]), [
             ("Task-1", 1, [("request", 3, [("sleeper", 6, [])]), ("shielded", 2, [("shared", 1, [])]),
                            ("worker", 1000, [])]),
             ("alone", 1, [])])
-        text = self.run_tool(victim.pid).text
+        text = self.run_tool(victim.pid, *patient).text
         self.assertLess(len(text.splitlines()), 60)
         self.assertIn("│ ├─ 1000 × worker-*   waiting", text)
         for options in (("--task-tree", "none"), ("--task-tree", "request,parent")):

@@ -186,8 +186,9 @@ static inline void bed_options(struct bed *bed, pid_t pid)
 					      .max_snapshot = 256 << 20,
 					      .stop_timeout_ns = 1000000000,
 					      .hz = 99 };
-	bed->sink = (struct snap_sampler_sink){ bed,      bed_program, bed_mapped, bed_ended,
-						bed_born, bed_renamed, bed_died,   bed_sample };
+	bed->sink = (struct snap_sampler_sink){ bed,       bed_program, bed_mapped,
+						bed_ended, bed_born,    bed_renamed,
+						bed_died,  bed_sample,  NULL };
 }
 
 static inline void bed_open(struct bed *bed)

@@ -215,6 +215,50 @@ static void test_description(void **state _unused_)
 	raw_deinit(&made);
 }
 
+static struct snap_frame_record *managed_frame(struct raw_process *made, uint64_t address,
+					       const char *function, const char *file)
+{
+	bool library = file && strstr(file, "/lib/python3.11/");
+	struct snap_frame_record *record = raw_frame(made, address, function, 1, library);
+	struct snap_entry *entry = &made->entries[made->record_count - 1];
+
+	entry->language = "python";
+	entry->file = file;
+	return record;
+}
+
+/* Of a program that an interpreter runs: neither what starts it nor the C code that it calls. */
+static void test_description_of_managed_frames(void **state _unused_)
+{
+	static const char *const expected[] = { "answers", "<module>", "_worker", "uwsgi_request" };
+	const char *library = "/usr/lib/python3.11/threading.py";
+	struct snap_frame_record *wait, *sleep, *module, *bootstrap;
+	const struct snap_node *node;
+	struct raw_process made;
+
+	raw_init(&made);
+	wait = raw_frame(&made, 0x1000, "clock_nanosleep", 0, true);
+	sleep = raw_frame(&made, 0x10, "pysleep", 1, false);
+	module = managed_frame(&made, 0x20, "<module>", "/srv/app.py");
+	bootstrap = managed_frame(&made, 0x30, "_bootstrap", library);
+	RAW_STACK(&made, wait, sleep, managed_frame(&made, 0x40, "query", "/srv/app.py"),
+		  managed_frame(&made, 0x50, "answers", "/srv/app.py"), module);
+	RAW_STACK(&made, wait, sleep, module);
+	RAW_STACK(&made, wait, sleep,
+		  managed_frame(&made, 0x60, "_worker", "/usr/lib/python3.11/concurrent/thread.py"),
+		  managed_frame(&made, 0x70, "Thread.run", library), bootstrap);
+	/* Who runs the interpreter for a part of its work is the one that was called first. */
+	RAW_STACK(&made, wait, module, raw_frame(&made, 0x80, "uwsgi_request", 1, false));
+	for (pid_t tid = 1; tid <= 4; tid++)
+		raw_thread(&made, tid, "t", 'S', (size_t)tid - 1);
+	node = raw_group(&made);
+	assert_int_equal(node->stack_count, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(node->stacks[i].description,
+				    expected[node->stacks[i].threads[0].tid - 1]);
+	raw_deinit(&made);
+}
+
 static void test_not_stopped(void **state _unused_)
 {
 	struct raw_process made;
@@ -248,6 +292,7 @@ int main(void)
 		cmocka_unit_test(test_per_thread),
 		cmocka_unit_test(test_without_stack),
 		cmocka_unit_test(test_description),
+		cmocka_unit_test(test_description_of_managed_frames),
 		cmocka_unit_test(test_not_stopped),
 	};
 

@@ -206,6 +206,25 @@ static void test_libraries_of_languages(void **state _unused_)
 	check_library(NULL, "runtime.gopark", NULL, false);
 }
 
+/* Of a language's threads and scripts, the function that stands below all others. */
+static void test_startup_of_languages(void **state _unused_)
+{
+	assert_true(snap_classify_managed_startup("php", "{main}", "/srv/index.php"));
+	assert_true(snap_classify_managed_startup("python", "<module>", "/srv/app.py"));
+	assert_true(snap_classify_managed_startup("python", "_bootstrap", NULL));
+	assert_true(snap_classify_managed_startup("python", "Thread._bootstrap_inner", NULL));
+	assert_true(snap_classify_managed_startup("python", "Thread.run",
+						  "/usr/lib/python3.11/threading.py"));
+	assert_true(snap_classify_managed_startup("python", "run", "threading.py"));
+	assert_false(snap_classify_managed_startup("python", "run", "/srv/app.py"));
+	assert_false(snap_classify_managed_startup("python", "run", NULL));
+	assert_false(snap_classify_managed_startup("python", "{main}", NULL));
+	assert_false(snap_classify_managed_startup("php", "<module>", NULL));
+	assert_false(snap_classify_managed_startup("go", "<module>", NULL));
+	assert_false(snap_classify_managed_startup(NULL, "<module>", NULL));
+	assert_false(snap_classify_managed_startup("php", NULL, NULL));
+}
+
 static void test_waits_for_work(void **state _unused_)
 {
 	assert_true(snap_classify_waits_for_work("pthread_cond_wait@@GLIBC_2.3.2"));
@@ -323,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_system_modules),
 		cmocka_unit_test(test_system_functions),
 		cmocka_unit_test(test_libraries_of_languages),
+		cmocka_unit_test(test_startup_of_languages),
 		cmocka_unit_test(test_waits_for_work),
 		cmocka_unit_test(test_process_types),
 		cmocka_unit_test(test_kernel_threads),

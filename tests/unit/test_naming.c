@@ -208,6 +208,8 @@ static void test_there_is_no_time(void **state)
 	assert_int_equal(count_functions(bed), 0);
 	assert_int_equal(count_warnings(bed), 0);
 	assert_int_equal(count_warnings_of(bed, "names_late"), 1);
+	/* Nobody has looked for a file, so none is missing. */
+	assert_int_equal(count_warnings_of(bed, "module_symbols"), 0);
 }
 
 static void test_a_file_is_named_later(void **state)

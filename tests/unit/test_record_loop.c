@@ -69,6 +69,11 @@ struct snap_capture *snap_sampler_capture(const struct snap_sampler *sampler)
 	return sampler->capture;
 }
 
+bool snap_sampler_counts_runs(const struct snap_sampler *sampler _unused_)
+{
+	return true;
+}
+
 int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *process)
 {
 	(void)sampler;

@@ -2,8 +2,8 @@
 /* Reports of recordings whose stacks are many and long: what formats print of them is bounded. */
 #include "api/options.h"
 #include "render/render.h"
-#include "render/view/limit.h"
-#include "render/view/recorded.h"
+#include "render/view/limit/limit.h"
+#include "render/view/recorded/groups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

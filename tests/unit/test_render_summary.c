@@ -124,6 +124,59 @@ static void test_functions_are_ranked_state_by_state(void **state _unused_)
 	assert_true(strstr(text, "crunch") < strstr(text, "wait_for_work"));
 }
 
+/* The innermost frame is bed->frames[3], below it bed->frames[2]. */
+static void check_own(struct bed *bed, const char *leaf_module, const char *leaf_file,
+		      const char *expected)
+{
+	struct snap_options options = { .utf8 = true };
+	_cleanup_free_ char *text = NULL;
+
+	bed->frames[3].module = leaf_module;
+	bed->entries[3].file = leaf_file;
+	text = summary_of(&bed->recording, &options);
+	if (share_of(text, "sleeping", expected) < 0)
+		fail_msg("no %s in\n%s", expected, text);
+}
+
+/* C code that serves a language is like the C library: the function that it works for is named. */
+static void test_functions_of_a_language_are_named(void **state _unused_)
+{
+	static const char *const serving[] = {
+		"/usr/bin/python3.11",
+		"/usr/sbin/php-fpm8.2 (deleted)",
+		"/opt/python/lib/libpython3.11.so.1.0",
+		"/usr/lib/x86_64-linux-gnu/libpq.so.5",
+		"/srv/venv/lib/python3.11/site-packages/numpy.libs/libblas.so",
+		"/srv/app/fast.cpython-311-x86_64-linux-gnu.so",
+		"/opt/php/lib/php/extensions/redis.so",
+		NULL,
+	};
+	struct bed bed;
+
+	set_up_bed(&bed);
+	bed.entries[3].system = false;
+	bed.entries[3].function = "pysleep";
+	check_own(&bed, "/usr/bin/python3.11", NULL, "pysleep");
+	bed.entries[2].language = "python";
+	bed.entries[2].file = "/srv/app.py";
+	for (size_t i = 0; i < sizeof(serving) / sizeof(serving[0]); i++)
+		check_own(&bed, serving[i], NULL, "wait_for_work (in pysleep)");
+	/* A program's own in C, and one that runs the interpreter for others. */
+	check_own(&bed, "/srv/app/libfast.so", NULL, "pysleep");
+	check_own(&bed, "/usr/sbin/uwsgi", NULL, "pysleep");
+	/* A function that no file has, and one of a library where there is nothing else. */
+	bed.entries[3].language = "python";
+	check_own(&bed, NULL, NULL, "wait_for_work (in pysleep)");
+	check_own(&bed, NULL, "/srv/app.py", "pysleep");
+	bed.entries[3].language = NULL;
+	bed.entries[2].system = true;
+	check_own(&bed, "/usr/bin/python3.11", NULL, "wait_for_work (in pysleep)");
+	/* Go's are machine code: what they call is a program's own. */
+	bed.entries[2].system = false;
+	bed.entries[2].language = "go";
+	check_own(&bed, "/usr/lib/libfast.so", NULL, "pysleep");
+}
+
 static void test_names_are_safe_and_fit(void **state _unused_)
 {
 	struct snap_options options = { .width = 60 };
@@ -182,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_figures_come_first),
 		cmocka_unit_test(test_the_end_and_the_slice_are_told),
 		cmocka_unit_test(test_functions_are_ranked_state_by_state),
+		cmocka_unit_test(test_functions_of_a_language_are_named),
 		cmocka_unit_test(test_names_are_safe_and_fit),
 		cmocka_unit_test(test_nothing_recorded_is_no_table),
 		cmocka_unit_test(test_figures_as_json),

@@ -9,7 +9,7 @@
 
 #include "golden.h"
 #include "render/summary.h"
-#include "render/view/recorded.h"
+#include "render/view/recorded/instants.h"
 #include "render/wait/holders.h"
 #include "render/wait/waited.h"
 #include "schema.h"
@@ -124,6 +124,131 @@ static void test_few_holders(void **state _unused_)
 	assert_int_equal(waited.idle.row_count, 0);
 	assert_int_equal(waited.idle.row_total, 3);
 	assert_int_equal(waited.idle.other_ns, 2700 * (int64_t)MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Ticks of which so many are missed before tick `at`; the run is as long as they are. */
+static void miss_ticks(struct waited_bed *bed, size_t at, int missed)
+{
+	for (size_t i = at; i < WAITED_TICKS; i++)
+		bed->ticks[i].time_ns += missed * (int64_t)WAITED_PERIOD;
+	bed->recording.stats.duration_ns += missed * (int64_t)WAITED_PERIOD;
+}
+
+/* Ten ticks are missed before tick 20: whose counters stood still waited on, and for whom it did. */
+static void test_missed_ticks(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.recording.wakes_end = WAITED_TICKS;
+	miss_ticks(&bed, 20, 10);
+	waited = waited_of(&bed, all);
+	/* Of 102 and 103. */
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 2200, 1100, 3);
+	assert_int_equal(waited.owed.rows[0].samples, 200);
+	/* Before and behind the gap it was had by one thread, which went on in another place. */
+	assert_int_equal(waited.owed.rows[0].holder_count, 2);
+	check_holder(&waited.owed.rows[0], 0, "audit", 102, "worker-2", 1000);
+	check_holder(&waited.owed.rows[0], 1, "charge_order", 101, "worker-1", 1000);
+	assert_int_equal(waited.owed.rows[0].nobody_ns, 200 * MS);
+	check_row(&waited.owed.rows[1], "tcp -> 10.0.0.9:5432 (3 connections)", 1300, 1100, 2);
+	/* 106 waited for something else behind it. */
+	assert_int_equal(waited.missed_ns, 100 * MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Who ran meanwhile may have done anything; and nobody knows that of who may have. */
+static void test_missed_ticks_of_who_ran(void **state _unused_)
+{
+	static const struct snap_wake wakes[] = { { 20, 20 } };
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.recording.wakes_end = WAITED_TICKS;
+	miss_ticks(&bed, 20, 10);
+	bed.tracks[2].wakes = wakes;
+	bed.tracks[2].wake_count = 1;
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 2100, 1100, 3);
+	assert_int_equal(waited.missed_ns, 200 * MS);
+	snap_waited_deinit(&waited);
+
+	/* In all rows, and of one that waited on the one side alone, before. */
+	bed.recording.wakes_end = 20;
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 2000, 1000, 3);
+	assert_int_equal(waited.owed.ns + waited.idle.ns, 6900 * (int64_t)MS);
+	assert_int_equal(waited.missed_ns, 700 * MS);
+	snap_waited_deinit(&waited);
+
+	/* At the end nobody knows what followed. */
+	waited_set_up(&bed);
+	bed.recording.wakes_end = WAITED_TICKS;
+	bed.recording.stats.duration_ns += 10 * (int64_t)WAITED_PERIOD;
+	waited = waited_of(&bed, all);
+	assert_int_equal(waited.owed.ns + waited.idle.ns, 6900 * (int64_t)MS);
+	assert_int_equal(waited.missed_ns, 700 * MS);
+	snap_waited_deinit(&waited);
+	bed.recording.is_slice = true;
+	waited = waited_of(&bed, all);
+	assert_int_equal(waited.missed_ns, 0);
+	snap_waited_deinit(&waited);
+}
+
+/* It could not be had, with no tick missed: what it did is as unknown. */
+static void test_missed_samples(void **state _unused_)
+{
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.recording.wakes_end = WAITED_TICKS;
+	/* 104 waits for one lock before it, and for the same behind. */
+	bed.runs[9].state = SNAP_STATE_SLEEPING;
+	bed.runs[9].stack = IDLES;
+	bed.stacks[IDLES].unwind = SNAP_UNWIND_NOT_STOPPED;
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[2], "mutex cache_lock", 500, 300, 1);
+	assert_int_equal(waited.missed_ns, 100 * MS);
+	snap_waited_deinit(&waited);
+}
+
+/* Who has run between two samples waits anew, even if for the same, in the same place. */
+static void test_longest(void **state _unused_)
+{
+	static const struct snap_wake of_102[] = { { 10, 10 }, { 40, 40 } };
+	static const struct snap_wake of_103[] = { { 5, 58 }, { 60, 99 } };
+	struct waited_bed bed;
+	struct snap_waited waited;
+
+	waited_set_up(&bed);
+	bed.recording.wakes_end = WAITED_TICKS;
+	bed.tracks[2].wakes = of_102;
+	bed.tracks[2].wake_count = 2;
+	bed.tracks[3].wakes = of_103;
+	bed.tracks[3].wake_count = 2;
+	/* 101 waits from tick 50 on. */
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 2000, 500, 3);
+	snap_waited_deinit(&waited);
+	bed.runs[3].wait = NO_WAIT;
+	/* 102 from tick 10 to tick 39. */
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[0], "mutex ledger_lock", 1500, 300, 2);
+	snap_waited_deinit(&waited);
+	/* 103 from the first tick on, and then of each tick alone; its last wake may last. */
+	bed.runs[4].wait = NO_WAIT;
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[0], "tcp -> 10.0.0.9:5432 (3 connections)", 1200, 1000, 2);
+	check_row(&waited.owed.rows[1], "mutex ledger_lock", 1000, 50, 1);
+	snap_waited_deinit(&waited);
+	/* What is not known is joined, as far as it goes: 103 from tick 60 on. */
+	bed.recording.wakes_end = 60;
+	waited = waited_of(&bed, all);
+	check_row(&waited.owed.rows[1], "mutex ledger_lock", 1000, 420, 1);
 	snap_waited_deinit(&waited);
 }
 
@@ -665,6 +790,10 @@ int main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_holders),
 		cmocka_unit_test(test_few_holders),
+		cmocka_unit_test(test_missed_ticks),
+		cmocka_unit_test(test_missed_ticks_of_who_ran),
+		cmocka_unit_test(test_missed_samples),
+		cmocka_unit_test(test_longest),
 		cmocka_unit_test(test_holders_of_one_function),
 		cmocka_unit_test(test_no_process_is_starved),
 		cmocka_unit_test(test_clients_are_one_row),

@@ -68,6 +68,22 @@ static void test_no_explain(void **state _unused_)
 	assert_null(strstr(text, "DEADLOCK"));
 }
 
+/* A search that was cut is no good sign, and who looks for deadlocks alone is told of it. */
+static void test_deadlocks_that_could_be_missed(void **state _unused_)
+{
+	struct snap_snapshot waiting = waiting_snapshot();
+	struct snap_options options = { .deadlocks_only = true }, whole = { 0 };
+	_cleanup_free_ char *text = golden_render(snap_render_text, &waiting, &options, NULL);
+	_cleanup_free_ char *tree = golden_render(snap_render_text, &waiting, &whole, NULL);
+	_cleanup_free_ char *known = NULL;
+
+	assert_non_null(strstr(text, "waits are not known in full: there was too little time"));
+	assert_null(strstr(tree, "not known in full"));
+	waiting.waits.lacks = 0;
+	known = golden_render(snap_render_text, &waiting, &options, NULL);
+	assert_null(strstr(known, "not known in full"));
+}
+
 /* What a group has in common stands in its line: as sure as elsewhere, escaped, and without frames. */
 static void test_summary(void **state _unused_)
 {
@@ -114,9 +130,13 @@ static void test_guesses(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),       cmocka_unit_test(test_json),
-		cmocka_unit_test(test_many_lines), cmocka_unit_test(test_no_explain),
-		cmocka_unit_test(test_guesses),    cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_many_lines),
+		cmocka_unit_test(test_no_explain),
+		cmocka_unit_test(test_deadlocks_that_could_be_missed),
+		cmocka_unit_test(test_guesses),
+		cmocka_unit_test(test_summary),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

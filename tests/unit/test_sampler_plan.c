@@ -168,7 +168,7 @@ static void test_memory_comes_with_copies(void **state _unused_)
 	bed_options(bed, victim.pid);
 	bed->sink = (struct snap_sampler_sink){ planned,    program_with_plan, pass_mapped,
 						pass_ended, pass_born,         pass_renamed,
-						pass_died,  sample_with_plan };
+						pass_died,  sample_with_plan,  NULL };
 	bed_open(bed);
 	bed_until(bed, planned->shown[SPINNER] >= 10 && planned->shown[POLLER] &&
 			       planned->shown[READER]);

@@ -247,6 +247,30 @@ static void test_least_waits(void **state _unused_)
 	free(bytes.data);
 }
 
+/* In each room that is too small nothing is written behind it, and it is said. */
+static void test_room(void **state _unused_)
+{
+	struct bytes whole = write_snapshot(&service);
+	uint8_t *bytes = malloc(whole.size + 8);
+	struct stacksnap_error *err;
+	uint64_t size = 0;
+
+	assert_non_null(bytes);
+	assert_null(snap_snapshot_write_within(&service, bytes, whole.size, &size));
+	assert_int_equal(size, whole.size);
+	assert_memory_equal(bytes, whole.data, whole.size);
+	for (size_t room = 1; room < whole.size; room += 7) {
+		memset(bytes, 0xa5, whole.size + 8);
+		err = snap_snapshot_write_within(&service, bytes, room, &size);
+		assert_int_equal(snap_error_code(err), SNAP_ERROR_OTHER);
+		snap_error_destroy(err);
+		for (size_t i = room; i < whole.size + 8; i++)
+			assert_int_equal(bytes[i], 0xa5);
+	}
+	free(bytes);
+	free(whole.data);
+}
+
 static void test_backing(void **state _unused_)
 {
 	size_t size = snap_snapshot_size(&service);
@@ -577,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_tasks),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_least_waits),
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_backing),
 		cmocka_unit_test(test_deep_tree),
 		cmocka_unit_test(test_many_threads),

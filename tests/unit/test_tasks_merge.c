@@ -113,6 +113,8 @@ static void check_does_not_fit(const uint64_t anchors[2], const char *loop)
 	assert_string_equal(names,
 			    "inner outer time_sleep _PyEval_EvalFrameDefault PyRun_Main main");
 	assert_non_null(strstr(snapshot->processes[0]->stacks[0].unwind_detail, "do not fit"));
+	/* In text, what stands before a colon is a place. */
+	assert_null(strstr(snapshot->processes[0]->stacks[0].unwind_detail, ": "));
 	bed_deinit(&bed);
 }
 

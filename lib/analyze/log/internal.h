@@ -8,6 +8,7 @@
  *     runs (changes -> equal samples in a row, filtered)    runs.c
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
+ *     wakes (when threads ran that wait)                    wakes.c
  *     holds (who had that, from tick to tick)               holds.c, owners.c
  *     processes (nodes, who is left out), tracks, order     tree.c
  *
@@ -78,9 +79,11 @@ struct snap_log_owner {
 /* A thread of the log in the recording. */
 struct snap_log_line {
 	struct snap_run *runs;          /* as many as it may have */
+	struct snap_wake *wakes;        /* likewise */
 	size_t run_count, change_count; /* changes in the slice */
-	bool sampled, readable;         /* before filters: at all, and with a stack */
-	bool stays;                     /* it was sampled up to the end of the slice */
+	size_t wake_count;
+	bool sampled, readable; /* before filters: at all, and with a stack */
+	bool stays;             /* it was sampled up to the end of the slice */
 };
 
 struct snap_log_analysis {
@@ -158,6 +161,9 @@ struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of) _must_
 
 /* Fills the lines from the changes of the slice. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_runs(struct snap_log_analysis *of) _must_check_;
+
+/* The same for when threads ran that wait. False without memory. */
+bool snap_log_make_wakes(struct snap_log_analysis *of);
 
 /* Fills processes, tracks, stacks and waits of the recording. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_tree(struct snap_log_analysis *of) _must_check_;

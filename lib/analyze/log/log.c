@@ -190,6 +190,8 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 	if (!copy_head(&of) || !snap_log_index_waits(&of))
 		return snap_error_no_memory();
 	err = snap_log_make_runs(&of);
+	if (!err && !snap_log_make_wakes(&of))
+		return snap_error_no_memory();
 	if (!err)
 		err = snap_log_make_tree(&of);
 	if (err)

@@ -16,7 +16,9 @@ bool snap_log_index_waits(struct snap_log_analysis *of)
 {
 	const struct snap_log *log = of->log;
 
-	of->recording->explains = of->options->explain != SNAP_EXPLAIN_NO && log->object_count;
+	/* Files of earlier formats have no more than what was found. */
+	of->recording->explains =
+		of->options->explain != SNAP_EXPLAIN_NO && (log->explains || log->object_count);
 	if (!of->recording->explains)
 		return true;
 	of->of_explained = calloc(log->explained_count + 1, sizeof(*of->of_explained));

@@ -372,6 +372,8 @@ static bool make_tracks(const struct tree *tree)
 			.kernel = thread->kernel,
 			.runs = of->lines[i].runs,
 			.run_count = of->lines[i].run_count,
+			.wakes = of->lines[i].wakes,
+			.wake_count = of->lines[i].wake_count,
 		};
 		if (thread->task &&
 		    !make_task(of, (uint32_t)i, &recording->tracks[recording->track_count - 1]))

@@ -4,8 +4,9 @@
 
 #include <stdlib.h>
 
+/* Without a colon: what stands before one is the place of a stack's end, in text. */
 const char snap_place_none[] = "the frames of the interpreter and of the machine do not fit "
-			       "together: the machine's follow";
+			       "together, so the machine's follow";
 
 /* The native frame at `first` or behind it that runs a run; SIZE_MAX: there is none. */
 static size_t find_loop(const struct snap_place_finder *native,

@@ -72,31 +72,15 @@ static uint64_t stack_key(struct grouping *grouping, size_t stack)
 	return *key;
 }
 
-/* As snap_label_key() of threads. */
 static uint64_t key_of(struct grouping *grouping, size_t number)
 {
 	const struct snap_options *options = grouping->options;
 	const struct snap_raw_task *raw = &grouping->raw->tasks[number];
-	const struct snap_task *task = &grouping->tasks[number];
-	unsigned by = options->group_by;
-	uint64_t hash = by & SNAP_GROUP_STACK ? stack_key(grouping, raw->stack) : 0;
 
-	hash = snap_hash_text(raw->runtime->name, snap_hash_number(by, hash));
-	if (by & SNAP_GROUP_STATE) {
-		hash = snap_hash_text(snap_task_state_word(task->state), hash);
-		hash = snap_hash_text(task->wait, hash);
-	}
-	if (by & SNAP_GROUP_NAME)
-		hash = snap_hash_text(task->name, hash);
-	if (by & SNAP_GROUP_TYPE)
-		hash = snap_hash_number(raw->task->is_system, hash);
-	if (by & SNAP_GROUP_TID)
-		hash = snap_hash_text(task->id, hash);
-	for (size_t i = 0; i < options->group_label_count; i++)
-		hash = snap_hash_text(
-			snap_task_label(task->labels, task->label_count, options->group_labels[i]),
-			hash);
-	return hash;
+	return snap_task_label_key(
+		&grouping->tasks[number], raw->runtime->name, raw->task->is_system,
+		options->group_by, options,
+		options->group_by & SNAP_GROUP_STACK ? stack_key(grouping, raw->stack) : 0);
 }
 
 /* The same where it stands in a tree: in each logical process apart. */

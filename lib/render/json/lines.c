@@ -5,7 +5,7 @@
  */
 #include "render/json/document.h"
 #include "render/render.h"
-#include "render/view/recorded.h"
+#include "render/view/recorded/instants.h"
 
 static struct stacksnap_error *put_instants(struct snap_json_document *document,
 					    struct snap_instants *instants, FILE *out)

@@ -86,6 +86,7 @@ static void put_rows(struct snap_json_writer *json, const struct snap_recording 
 	snap_json_end(json, ']');
 	if (total > listed)
 		snap_json_number(json, "time_by_wait_count", (int64_t)total);
+	snap_json_number_if(json, "missed_ns", waited->missed_ns);
 }
 
 /* ---- what was waited for ---- */

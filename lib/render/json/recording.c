@@ -7,7 +7,7 @@
 #include "render/json/recorded_waits.h"
 #include "render/render.h"
 #include "render/view/figures.h"
-#include "render/view/recorded.h"
+#include "render/view/recorded/groups.h"
 
 static void put_head(struct snap_json_document *document, const struct snap_recording *recording,
 		     const struct snap_recorded_groups *groups)

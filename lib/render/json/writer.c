@@ -100,7 +100,7 @@ static inline void put_byte(struct snap_json_writer *json, char byte)
 
 /* ---- between values ---- */
 
-enum { LONGEST_KEY = 64 };
+enum { LONGEST_KEY = 64, SHORT_TEXT = 128 };
 
 /*
  * Writes all in front of a value: the comma, the blank or the line break, the key. Returns where
@@ -185,10 +185,30 @@ void snap_json_null(struct snap_json_writer *json, const char *key)
 	snap_json_raw(json, key, "null");
 }
 
+/* Most texts are short, and hold nothing that is to be escaped once more. */
+static bool put_short(struct snap_json_writer *json, const char *key, const char *text,
+		      size_t length)
+{
+	char *at;
+
+	if (length > SHORT_TEXT || memchr(text, '"', length) || memchr(text, '\\', length))
+		return false;
+	at = begin_value(json, key, length + 2);
+	*at++ = '"';
+	memcpy(at, text, length);
+	at += length;
+	*at++ = '"';
+	end_bytes(json, at);
+	return true;
+}
+
 void snap_json_clean(struct snap_json_writer *json, const char *key, const char *text)
 {
-	char *at = begin_value(json, key, 1);
+	char *at;
 
+	if (put_short(json, key, text, strlen(text)))
+		return;
+	at = begin_value(json, key, 1);
 	*at++ = '"';
 	end_bytes(json, at);
 	/* Escaped text holds no control characters: quotes and backslashes are all there is. */

@@ -137,6 +137,22 @@ void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, cons
 	snap_line_add(lines, style, snap_sheet_escape(lines, text));
 }
 
+bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *told, const char *name)
+{
+	for (size_t i = 0; i < told->count; i++)
+		if (strcmp(told->names[i], name) == 0)
+			return true;
+	if (told->count)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
+	if (told->count == SNAP_ARRAY_SIZE(told->names)) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
+		return false;
+	}
+	told->names[told->count++] = name;
+	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
+	return true;
+}
+
 void snap_line_pad(struct snap_sheet *lines, size_t columns)
 {
 	while (lines->columns < columns && !lines->failed)

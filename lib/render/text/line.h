@@ -79,6 +79,13 @@ void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *
 void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
 	_printf_(3, 4);
 void snap_line_add_escaped(struct snap_sheet *lines, enum snap_style style, const char *text);
+/* The names of a list that were told already; zero at first. */
+struct snap_line_names {
+	const char *names[3];
+	size_t count;
+};
+/* One more name, if it is a new one. False: there are more than are told. */
+bool snap_line_add_name(struct snap_sheet *lines, struct snap_line_names *told, const char *name);
 void snap_line_pad(struct snap_sheet *lines, size_t columns);
 /*
  * Goes on at a stop, but at least `gap` blanks further on. Lines are measured once for the stops,

@@ -7,6 +7,7 @@
 #include "render/text/task.h"
 #include "render/text/wait.h"
 #include "render/view/elide.h"
+#include "render/view/own.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 enum {
 	FRAME_INDENT = 8, /* where frames begin, unless counts are wide */
 	MAX_RANGES = 8,
-	MAX_NAMES = 3,
 	LONGEST_TOP = 3, /* system frames on top of a stack that are shown one by one */
 };
 
@@ -66,8 +66,8 @@ static void add_states(struct snap_sheet *lines, const struct snap_stack *stack)
 /* The name of all threads, or the first few different ones. */
 static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	const char *names[MAX_NAMES], *common = snap_stack_label(stack, "thread_name");
-	size_t count = 0;
+	const char *common = snap_stack_label(stack, "thread_name");
+	struct snap_line_names told = { 0 };
 
 	if (common) {
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, common);
@@ -75,20 +75,9 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 	}
 	for (size_t i = 0; i < stack->thread_count; i++) {
 		const char *name = stack->threads[i].name ? stack->threads[i].name : "(no name)";
-		size_t k = 0;
 
-		while (k < count && strcmp(names[k], name) != 0)
-			k++;
-		if (k < count)
-			continue;
-		if (count)
-			snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
-		if (count == MAX_NAMES) {
-			snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
+		if (!snap_line_add_name(lines, &told, name))
 			return;
-		}
-		names[count++] = name;
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
 	}
 }
 
@@ -484,17 +473,9 @@ static const struct snap_frame *described_frame(const struct snap_stack *stack, 
 /* The innermost function that is not system code, else the innermost of all; NULL: no frames. */
 static const struct snap_frame *own_frame(const struct snap_stack *stack, size_t *entry_ret)
 {
-	*entry_ret = 0;
-	for (size_t i = 0; i < stack->frame_count; i++) {
-		const struct snap_frame *frame = stack->frames[i];
-
-		for (size_t k = 0; k < frame->entry_count; k++) {
-			*entry_ret = k;
-			if (!frame->entries[k].system && !frame->entries[k].kernel)
-				return frame;
-		}
-	}
-	return described_frame(stack, entry_ret) ?: (stack->frame_count ? stack->frames[0] : NULL);
+	return snap_own_frame(stack->frames, stack->frame_count, entry_ret)
+		       ?: described_frame(stack, entry_ret)
+		       ?: (stack->frame_count ? stack->frames[0] : NULL);
 }
 
 void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_stack *stack)

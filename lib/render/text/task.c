@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-	MAX_NAMES = 3,
 	MAX_ADDRESSES = 2, /* ids that are no numbers are long, and make no ranges */
 	LONGEST_PATTERN = 128,
 };
@@ -22,8 +21,7 @@ static const char *plural(size_t count)
 
 void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *stack)
 {
-	const char *names[MAX_NAMES];
-	size_t count = 0;
+	struct snap_line_names told = { 0 };
 	char pattern[LONGEST_PATTERN];
 
 	if (snap_label_fold_names(&stack->tasks[0].name, sizeof(stack->tasks[0]), stack->task_count,
@@ -34,22 +32,11 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 	}
 	for (size_t i = 0; i < stack->task_count; i++) {
 		const char *name = stack->tasks[i].name;
-		size_t k = 0;
 
-		while (name && k < count && strcmp(names[k], name) != 0)
-			k++;
-		if (!name || k < count)
-			continue;
-		if (count)
-			snap_line_add(lines, SNAP_STYLE_PLAIN, ", ");
-		if (count == MAX_NAMES) {
-			snap_line_add(lines, SNAP_STYLE_PLAIN, lines->signs->dots);
+		if (name && !snap_line_add_name(lines, &told, name))
 			return;
-		}
-		names[count++] = name;
-		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name);
 	}
-	if (count == 0)
+	if (told.count == 0)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
 }
 

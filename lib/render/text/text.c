@@ -13,7 +13,7 @@
 #include "render/text/stack.h"
 #include "render/text/task.h"
 #include "render/text/top.h"
-#include "render/view/recorded.h"
+#include "render/view/recorded/groups.h"
 #include "render/view/walk.h"
 #include "render/wait/table.h"
 

@@ -218,8 +218,9 @@ static void put_lacks(struct top *top)
 {
 	const char *comma = "";
 
-	if (!top->waits->lacks ||
-	    !(top->options->verbose || top->options->explain == SNAP_EXPLAIN_ALL))
+	/* Who asks for deadlocks alone must not take a search that was cut for a good sign. */
+	if (!top->waits->lacks || !(top->options->verbose || top->options->deadlocks_only ||
+				    top->options->explain == SNAP_EXPLAIN_ALL))
 		return;
 	begin(top, SNAP_STYLE_DIM, "waits are not known in full: ");
 	for (unsigned bit = 0; 1u << bit <= SNAP_LACK_ALL; bit++) {

@@ -8,19 +8,18 @@
 
 #include <string.h>
 
-/* Walks stretches of one wait: how many threads wait at each tick. */
+/* Walks stretches of one wait: how many threads wait in each slot. */
 struct sweep {
-	const uint32_t *begins, *ends; /* sorted */
+	const uint64_t *begins, *ends; /* sorted */
 	size_t count, begin, end;
-	uint64_t active, samples;
-	uint32_t at;
+	uint64_t active, sum, at;
 };
 
-/* Up to tick `until`, without it. */
-static void sweep_to(struct sweep *sweep, uint32_t until)
+/* Up to slot `until`, without it. */
+static void sweep_to(struct sweep *sweep, uint64_t until)
 {
 	while (sweep->at < until) {
-		uint32_t next = until;
+		uint64_t next = until;
 
 		while (sweep->begin < sweep->count && sweep->begins[sweep->begin] <= sweep->at) {
 			sweep->begin++;
@@ -34,7 +33,7 @@ static void sweep_to(struct sweep *sweep, uint32_t until)
 			next = sweep->begins[sweep->begin];
 		if (sweep->end < sweep->count && sweep->ends[sweep->end] < next)
 			next = sweep->ends[sweep->end];
-		sweep->samples += sweep->active * (next - sweep->at);
+		sweep->sum += sweep->active * (next - sweep->at);
 		sweep->at = next;
 	}
 }
@@ -46,14 +45,14 @@ void snap_shares_deinit(struct snap_shares *shares)
 
 static int by_number(const void *left, const void *right)
 {
-	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 
 	return (a > b) - (a < b);
 }
 
-static bool add_share(struct snap_shares *shares, const struct snap_held *held, uint64_t samples)
+static bool add_share(struct snap_shares *shares, const struct snap_held *held, uint64_t slots)
 {
-	if (!samples)
+	if (!slots)
 		return true;
 	if (!snap_reserve_array(shares->items, shares->capacity, shares->count + 1))
 		return false;
@@ -61,31 +60,42 @@ static bool add_share(struct snap_shares *shares, const struct snap_held *held, 
 							      .lack = held->lack,
 							      .track = held->track,
 							      .tid = held->tid,
-							      .samples = samples };
+							      .slots = slots };
 	return true;
 }
 
-bool snap_shares_add(struct snap_shares *shares, const struct snap_held_list *held,
-		     const struct snap_waited_stretch *stretches, size_t count)
+/* The slot behind a tick; a file may hold any. */
+static uint64_t slot_behind(const struct snap_spells *spells, uint32_t tick)
 {
-	_cleanup_free_ uint32_t *ticks = malloc((2 * count + 1) * sizeof(*ticks));
-	struct sweep sweep = { .begins = ticks, .ends = ticks + count, .count = count };
+	size_t count = spells->recording->tick_count;
 
-	if (!ticks)
+	return spells->slots[tick < count ? tick : count - 1] + 1;
+}
+
+bool snap_shares_add(struct snap_shares *shares, const struct snap_spells *spells,
+		     const struct snap_held_list *held, const struct snap_waited_stretch *stretches,
+		     size_t count)
+{
+	_cleanup_free_ uint64_t *slots = malloc((2 * count + 1) * sizeof(*slots));
+	struct sweep sweep = { .begins = slots, .ends = slots + count, .count = count };
+
+	if (!slots)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		ticks[i] = stretches[i].first;
-		ticks[count + i] = stretches[i].end;
+		slots[i] = stretches[i].begin;
+		slots[count + i] = stretches[i].end;
 	}
-	qsort(ticks, count, sizeof(*ticks), by_number);
-	qsort(ticks + count, count, sizeof(*ticks), by_number);
+	qsort(slots, count, sizeof(*slots), by_number);
+	qsort(slots + count, count, sizeof(*slots), by_number);
 	for (size_t i = 0; i < held->count; i++) {
 		uint64_t before;
 
-		sweep_to(&sweep, held->items[i].first);
-		before = sweep.samples;
-		sweep_to(&sweep, held->items[i].last + 1);
-		if (!add_share(shares, &held->items[i], sweep.samples - before))
+		if (held->items[i].first >= spells->recording->tick_count)
+			break;
+		sweep_to(&sweep, spells->slots[held->items[i].first]);
+		before = sweep.sum;
+		sweep_to(&sweep, slot_behind(spells, held->items[i].last));
+		if (!add_share(shares, &held->items[i], sweep.sum - before))
 			return false;
 	}
 	return true;
@@ -108,8 +118,8 @@ static int by_time(const void *left, const void *right)
 {
 	const struct snap_waited_holder *a = left, *b = right;
 
-	if (a->samples != b->samples)
-		return a->samples > b->samples ? -1 : 1;
+	if (a->slots != b->slots)
+		return a->slots > b->slots ? -1 : 1;
 	return compare_text(a->function, b->function) ?: (int)a->lack - (int)b->lack;
 }
 
@@ -122,7 +132,7 @@ static void merge_shares(struct snap_shares *shares)
 		qsort(shares->items, shares->count, sizeof(*shares->items), by_function);
 	for (size_t i = 0; i < shares->count; i++) {
 		if (count && by_function(&shares->items[count - 1], &shares->items[i]) == 0)
-			shares->items[count - 1].samples += shares->items[i].samples;
+			shares->items[count - 1].slots += shares->items[i].slots;
 		else
 			shares->items[count++] = shares->items[i];
 	}
@@ -143,8 +153,8 @@ static size_t make_holder(const struct snap_recording *recording, const struct s
 		const struct snap_share *share = &shares->items[end];
 
 		holder->threads++;
-		holder->samples += share->samples;
-		most = share->samples > most->samples ? share : most;
+		holder->slots += share->slots;
+		most = share->slots > most->slots ? share : most;
 	}
 	holder->tid = most->tid;
 	if (most->track != SIZE_MAX) {
@@ -156,12 +166,12 @@ static size_t make_holder(const struct snap_recording *recording, const struct s
 	return end;
 }
 
-int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t samples)
+int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t slots)
 {
 	int64_t ns;
 
 	/* A file may hold any. */
-	if (__builtin_mul_overflow(samples, snap_recording_weight(recording), &ns))
+	if (__builtin_mul_overflow(slots, snap_recording_weight(recording), &ns))
 		ns = INT64_MAX;
 	return ns;
 }
@@ -192,14 +202,14 @@ bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *r
 	qsort(all, row->holder_total, sizeof(*all), by_time);
 	row->holder_count = row->holder_total < most ? row->holder_total : most;
 	for (size_t i = 0; i < row->holder_total; i++) {
-		all[i].ns = snap_waited_ns(recording, all[i].samples);
-		known += all[i].samples;
-		others += i < row->holder_count ? 0 : all[i].samples;
+		all[i].ns = snap_waited_ns(recording, all[i].slots);
+		known += all[i].slots;
+		others += i < row->holder_count ? 0 : all[i].slots;
 		if (i < row->holder_count && all[i].function)
 			all[i].function = copy_function(arena, all[i].function);
 	}
 	row->other_ns = snap_waited_ns(recording, others);
-	row->nobody_ns = snap_waited_ns(recording, known < row->samples ? row->samples - known : 0);
+	row->nobody_ns = snap_waited_ns(recording, known < row->slots ? row->slots - known : 0);
 	row->holders = snap_arena_memdup(arena, all, (row->holder_count + 1) * sizeof(*all));
 	return row->holders;
 }

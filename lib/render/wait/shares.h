@@ -7,11 +7,12 @@
 #define SNAP_RENDER_WAIT_SHARES_H
 
 #include "render/wait/holders.h"
+#include "render/wait/spells.h"
 #include "render/wait/waited.h"
 
-/* A time in which a thread waited: [first, end) of ticks. */
+/* A time in which a thread waited: [begin, end) of slots. */
 struct snap_waited_stretch {
-	uint32_t first, end;
+	uint64_t begin, end;
 };
 
 /* One thread in one function that had an object. */
@@ -20,7 +21,7 @@ struct snap_share {
 	enum snap_owner_lack lack;
 	size_t track;
 	pid_t tid;
-	uint64_t samples; /* of those who waited meanwhile */
+	uint64_t slots; /* of those who waited meanwhile */
 };
 
 /* All zero: empty. */
@@ -31,19 +32,23 @@ struct snap_shares {
 
 void snap_shares_deinit(struct snap_shares *shares);
 
-/* Adds those of one object; `stretches` in any order. False without memory. */
-bool snap_shares_add(struct snap_shares *shares, const struct snap_held_list *held,
-		     const struct snap_waited_stretch *stretches, size_t count) _must_check_;
+/*
+ * Adds those of one object; `stretches` in any order. Who had it at two ticks, without another one
+ * between them, had it when ticks were missed. False without memory.
+ */
+bool snap_shares_add(struct snap_shares *shares, const struct snap_spells *spells,
+		     const struct snap_held_list *held, const struct snap_waited_stretch *stretches,
+		     size_t count) _must_check_;
 
 /*
- * The holders of a row whose samples are known, of which at most so many are listed; in the arena.
+ * The holders of a row whose slots are known, of which at most so many are listed; in the arena.
  * False without memory.
  */
 bool snap_shares_list(struct snap_shares *shares, const struct snap_recording *recording,
 		      struct snap_arena *arena, size_t most,
 		      struct snap_waited_row *row) _must_check_;
 
-/* What so many samples are in time. */
-int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t samples);
+/* What so many slots are in time. */
+int64_t snap_waited_ns(const struct snap_recording *recording, uint64_t slots);
 
 #endif

@@ -190,6 +190,21 @@ static bool has_processes(const struct snap_waited *waited)
 	return false;
 }
 
+/* Below the times of all rows. */
+static void put_missed(struct snap_sheet *lines, int64_t ns)
+{
+	char length[SNAP_WHEN_SIZE];
+
+	if (!ns)
+		return;
+	snap_line_begin(lines);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%7s %*s", "missed", LENGTH,
+			 length_text(ns, length));
+	snap_line_pad(lines, FIGURES + 1);
+	end_line(lines, SNAP_STYLE_DIM,
+		 strdup("of threads that waited before or after: in no row, ticks were missed"));
+}
+
 struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 					      const struct snap_options *options,
 					      const struct snap_recording *recording)
@@ -209,5 +224,6 @@ struct stacksnap_error *snap_waited_put_table(struct snap_sheet *lines,
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	put_rows(&table, &table.waited.owed);
 	put_rows(&table, &table.waited.idle);
+	put_missed(lines, table.waited.missed_ns);
 	return lines->failed ? snap_error_no_memory() : NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See waited.h. Runs are gone through three times: how often each object was waited for, by whom
+ * See waited.h. Spells are gone through three times: how often each object was waited for, by whom
  * and how long at a stretch, and of the rows that are listed when. Who had an object is found for
- * those alone, so that all takes as long as there are runs and holds, whatever a file claims.
+ * those alone, so that all takes as long as there are spells and holds, whatever a file claims.
  */
 #include "render/wait/waited.h"
 
@@ -27,7 +27,7 @@ struct bundle {
 	uint64_t address;
 	uint32_t first, last; /* waits */
 	size_t objects, threads, last_track, rank;
-	uint64_t samples, longest;
+	uint64_t samples, slots, longest;
 	bool owed;
 };
 
@@ -39,7 +39,10 @@ struct builder {
 	struct snap_holders holders;
 	struct snap_arena arena; /* of texts that are compared */
 	struct snap_interner texts;
+	bool *is_told; /* each wait */
+	struct snap_spells spells;
 	uint64_t *samples;   /* of each wait */
+	uint64_t *slots;     /* likewise: with those of missed ticks */
 	uint32_t *next;      /* of each wait: the next one of its bundle */
 	uint32_t *bundle_of; /* of each wait; NO_ROW: nobody waited for it */
 	struct bundle *bundles;
@@ -48,7 +51,7 @@ struct builder {
 	struct local *locals;         /* own ends of connections */
 	size_t local_count, local_capacity;
 	struct snap_hash_table local_table;
-	/* of waits that are listed: their runs, one after the other */
+	/* of waits that are listed: their spells, one after the other */
 	struct snap_waited_stretch *stretches;
 	size_t *stretch_begin; /* of each wait, and the end of the last one's */
 };
@@ -63,7 +66,10 @@ struct local {
 static void builder_deinit(struct builder *builder)
 {
 	snap_holders_deinit(&builder->holders);
+	snap_spells_deinit(&builder->spells);
+	free(builder->is_told);
 	free(builder->samples);
+	free(builder->slots);
 	free(builder->next);
 	free(builder->bundle_of);
 	free(builder->bundles);
@@ -76,29 +82,23 @@ static void builder_deinit(struct builder *builder)
 	snap_arena_deinit(&builder->arena);
 }
 
-/* The number of a run's wait, SIZE_MAX: none that is to be told. */
-static size_t wait_of(const struct builder *builder, const struct snap_run *run)
-{
-	const struct snap_recording *recording = builder->recording;
-
-	if (run->wait == 0 || run->wait > recording->wait_count ||
-	    !snap_wait_is_shown(recording->waits[run->wait - 1].wait, builder->guesses))
-		return SIZE_MAX;
-	return run->wait - 1;
-}
-
 static void count_samples(struct builder *builder)
 {
 	const struct snap_recording *recording = builder->recording;
+	uint64_t lost = 0;
 
-	for (size_t i = 0; i < recording->track_count; i++)
-		for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
-			const struct snap_run *run = &recording->tracks[i].runs[k];
-			size_t wait = wait_of(builder, run);
+	for (size_t i = 0; i < recording->track_count; i++) {
+		struct snap_spell_walk walk;
+		struct snap_spell spell;
 
-			if (wait != SIZE_MAX)
-				builder->samples[wait] += snap_run_samples(run);
+		snap_spell_walk_init(&walk, &builder->spells, &recording->tracks[i]);
+		while (snap_spell_walk_next(&walk, &spell)) {
+			builder->samples[spell.wait] += (uint64_t)spell.last - spell.first + 1;
+			builder->slots[spell.wait] += spell.end - spell.begin;
 		}
+		lost += walk.lost;
+	}
+	builder->result->missed_ns = snap_waited_ns(recording, lost);
 }
 
 /* The one copy of a malloc'ed text, which is freed; NULL without memory. */
@@ -221,6 +221,7 @@ static bool add_wait(struct builder *builder, uint32_t number)
 	bundle->last = number;
 	bundle->objects++;
 	bundle->samples += builder->samples[number];
+	bundle->slots += builder->slots[number];
 	bundle->owed = bundle->owed || snap_waited_is_owed(wait);
 	builder->bundle_of[number] = (uint32_t)(bundle - builder->bundles);
 	return true;
@@ -236,29 +237,25 @@ static bool bundle_waits(struct builder *builder)
 	return true;
 }
 
-/* How many threads waited, and the longest wait of one: runs of a track are in order. */
+/* How many threads waited, and the longest wait of one: spells of a track are in order. */
 static void count_threads(struct builder *builder)
 {
 	const struct snap_recording *recording = builder->recording;
 
 	for (size_t i = 0; i < recording->track_count; i++) {
-		const struct snap_track *track = &recording->tracks[i];
+		struct snap_spell_walk walk;
+		struct snap_spell spell;
 		struct bundle *before = NULL;
 		uint64_t length = 0;
 
-		for (size_t k = 0; k < track->run_count; k++) {
-			const struct snap_run *run = &track->runs[k];
-			size_t wait = wait_of(builder, run);
-			struct bundle *bundle =
-				wait == SIZE_MAX ? NULL
-						 : &builder->bundles[builder->bundle_of[wait]];
+		snap_spell_walk_init(&walk, &builder->spells, &recording->tracks[i]);
+		while (snap_spell_walk_next(&walk, &spell)) {
+			struct bundle *bundle = &builder->bundles[builder->bundle_of[spell.wait]];
 
-			if (bundle != before || (k && run[-1].last + 1 != run->first))
+			if (bundle != before || !spell.goes_on)
 				length = 0;
 			before = bundle;
-			if (!bundle)
-				continue;
-			length += snap_run_samples(run);
+			length = spell.is_broken ? 1 : length + (spell.end - spell.begin);
 			if (length > bundle->longest)
 				bundle->longest = length;
 			bundle->threads += bundle->last_track != i;
@@ -270,12 +267,12 @@ static void count_threads(struct builder *builder)
 /* ---- which are listed ---- */
 
 /* By time down, then in the order of the recording. */
-static int by_samples(const void *left, const void *right)
+static int by_time(const void *left, const void *right)
 {
 	const struct bundle *a = *(const struct bundle *const *)left,
 			    *b = *(const struct bundle *const *)right;
 
-	return snap_compare(b->samples, a->samples) ?: snap_compare(a->first, b->first);
+	return snap_compare(b->slots, a->slots) ?: snap_compare(a->first, b->first);
 }
 
 /* The first rows of each process, then others. */
@@ -286,7 +283,7 @@ static int by_rank(const void *left, const void *right)
 
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
-	return by_samples(left, right);
+	return by_time(left, right);
 }
 
 /*
@@ -303,8 +300,8 @@ static size_t choose(struct bundle **bundles, size_t count, size_t most, size_t 
 		bundles[i]->rank = rank < FEW_OF_EACH ? rank : FEW_OF_EACH;
 	}
 	qsort(bundles, count, sizeof(*bundles), by_rank);
-	qsort(bundles + most / 2, count - most / 2, sizeof(*bundles), by_samples);
-	qsort(bundles, most, sizeof(*bundles), by_samples);
+	qsort(bundles + most / 2, count - most / 2, sizeof(*bundles), by_time);
+	qsort(bundles, most, sizeof(*bundles), by_time);
 	return most;
 }
 
@@ -320,7 +317,8 @@ static bool find_holders(struct builder *builder, const struct bundle *bundle,
 			continue;
 		row->keeps_owner = true;
 		list = snap_holders_of(&builder->holders, wait);
-		if (!list || !snap_shares_add(&shares, list, builder->stretches + begin[wait],
+		if (!list || !snap_shares_add(&shares, &builder->spells, list,
+					      builder->stretches + begin[wait],
 					      begin[wait + 1] - begin[wait]))
 			return false;
 	}
@@ -356,14 +354,41 @@ static bool make_row(struct builder *builder, const struct bundle *bundle,
 		.owed = bundle->owed,
 		.objects = bundle->objects,
 		.samples = bundle->samples,
-		.ns = snap_waited_ns(recording, bundle->samples),
+		.slots = bundle->slots,
+		.ns = snap_waited_ns(recording, bundle->slots),
 		.longest_ns = snap_waited_ns(recording, bundle->longest),
 		.threads = bundle->threads,
 	};
 	return row->text && find_holders(builder, bundle, row);
 }
 
-/* The runs of the waits of bundles, each wait's after those of the one before. */
+/*
+ * A walk through all spells of waits that are listed and that somebody had: counted into the place
+ * behind the next one's, which thereby ends where that begins; or put there.
+ */
+static void pass_stretches(struct builder *builder, const bool *listed, size_t *fill, bool puts)
+{
+	const struct snap_recording *recording = builder->recording;
+
+	for (size_t i = 0; i < recording->track_count; i++) {
+		struct snap_spell_walk walk;
+		struct snap_spell spell;
+
+		snap_spell_walk_init(&walk, &builder->spells, &recording->tracks[i]);
+		while (snap_spell_walk_next(&walk, &spell)) {
+			size_t wait = spell.wait;
+
+			if (!recording->waits[wait].hold_count || !listed[builder->bundle_of[wait]])
+				continue;
+			if (puts)
+				builder->stretches[fill[wait]] =
+					(struct snap_waited_stretch){ spell.begin, spell.end };
+			fill[puts ? wait : wait + 1]++;
+		}
+	}
+}
+
+/* The spells of the waits of bundles, each wait's after those of the one before. */
 static bool list_stretches(struct builder *builder, struct bundle **bundles, size_t count)
 {
 	const struct snap_recording *recording = builder->recording;
@@ -376,33 +401,15 @@ static bool list_stretches(struct builder *builder, struct bundle **bundles, siz
 		return false;
 	for (size_t i = 0; i < count; i++)
 		listed[bundles[i] - builder->bundles] = true;
-	/* Counted into the place behind the next one's, which thereby ends where that begins. */
 	fill = begin + 1;
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < recording->track_count; i++)
-			for (size_t k = 0; k < recording->tracks[i].run_count; k++) {
-				const struct snap_run *run = &recording->tracks[i].runs[k];
-				size_t wait = wait_of(builder, run);
-
-				if (wait == SIZE_MAX || !recording->waits[wait].hold_count ||
-				    !listed[builder->bundle_of[wait]])
-					continue;
-				if (pass)
-					builder->stretches[fill[wait]] =
-						(struct snap_waited_stretch){ run->first,
-									      run->last + 1 };
-				fill[pass ? wait : wait + 1]++;
-			}
-		if (pass)
-			break;
-		for (size_t i = 1; i <= recording->wait_count; i++)
-			fill[i] += fill[i - 1];
-		free(builder->stretches);
-		builder->stretches =
-			calloc(fill[recording->wait_count] + 1, sizeof(*builder->stretches));
-		if (!builder->stretches)
-			return false;
-	}
+	pass_stretches(builder, listed, fill, false);
+	for (size_t i = 1; i <= recording->wait_count; i++)
+		fill[i] += fill[i - 1];
+	free(builder->stretches);
+	builder->stretches = calloc(fill[recording->wait_count] + 1, sizeof(*builder->stretches));
+	if (!builder->stretches)
+		return false;
+	pass_stretches(builder, listed, fill, true);
 	return true;
 }
 
@@ -422,9 +429,9 @@ static bool make_part(struct builder *builder, bool owed, size_t most,
 	for (size_t i = 0; i < builder->bundle_count; i++)
 		if (builder->bundles[i].owed == owed) {
 			bundles[count++] = &builder->bundles[i];
-			all += builder->bundles[i].samples;
+			all += builder->bundles[i].slots;
 		}
-	qsort(bundles, count, sizeof(*bundles), by_samples);
+	qsort(bundles, count, sizeof(*bundles), by_time);
 	part->row_total = count;
 	part->row_count = choose(bundles, count, most, seen);
 	part->rows = snap_arena_new_array(&builder->result->arena, part->row_count + 1,
@@ -432,7 +439,7 @@ static bool make_part(struct builder *builder, bool owed, size_t most,
 	if (!part->rows || !list_stretches(builder, bundles, part->row_count))
 		return false;
 	for (size_t i = 0; i < part->row_count; i++) {
-		shown += bundles[i]->samples;
+		shown += bundles[i]->slots;
 		if (!make_row(builder, bundles[i], &part->rows[i]))
 			return false;
 	}
@@ -445,10 +452,18 @@ static bool make_parts(struct builder *builder)
 {
 	size_t count = builder->recording->wait_count;
 
+	builder->is_told = calloc(count + 1, sizeof(*builder->is_told));
 	builder->samples = calloc(count + 1, sizeof(*builder->samples));
+	builder->slots = calloc(count + 1, sizeof(*builder->slots));
 	builder->next = calloc(count + 1, sizeof(*builder->next));
 	builder->bundle_of = calloc(count + 1, sizeof(*builder->bundle_of));
-	if (!builder->samples || !builder->next || !builder->bundle_of)
+	if (!builder->is_told || !builder->samples || !builder->slots || !builder->next ||
+	    !builder->bundle_of)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		builder->is_told[i] =
+			snap_wait_is_shown(builder->recording->waits[i].wait, builder->guesses);
+	if (!snap_spells_init(&builder->spells, builder->recording, builder->is_told))
 		return false;
 	count_samples(builder);
 	if (!survey_connections(builder) || !bundle_waits(builder))

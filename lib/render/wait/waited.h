@@ -22,7 +22,7 @@ struct snap_waited_holder {
 	pid_t pid, tid;            /* of the thread that had it the longest; pid 0: not known */
 	const char *name;          /* of that thread; NULL: not known */
 	size_t threads;
-	uint64_t samples; /* of those who waited meanwhile */
+	uint64_t slots; /* of those who waited meanwhile */
 	int64_t ns;
 };
 
@@ -32,9 +32,9 @@ struct snap_waited_row {
 	/* "mutex ledger_lock", "tcp 10.0.0.9:5432 (12 connections)", "sleep"; never empty */
 	const char *text;
 	bool owed;
-	size_t objects; /* 1, but for connections */
-	uint64_t samples;
-	int64_t ns, longest_ns; /* of all threads; of one thread without an end between */
+	size_t objects;          /* 1, but for connections */
+	uint64_t samples, slots; /* those of missed ticks are slots, too: see spells.h */
+	int64_t ns, longest_ns;  /* of all threads; of one thread without an end between */
 	size_t threads;
 	bool keeps_owner; /* somebody may be known to have had it: the rest of them is `nobody_ns` */
 	struct snap_waited_holder *holders; /* by time down */
@@ -53,6 +53,11 @@ struct snap_waited_part {
 struct snap_waited {
 	struct snap_arena arena;
 	struct snap_waited_part owed, idle;
+	/*
+	 * Of ticks that were missed: of threads that waited before or behind, of which it is not known
+	 * what they did meanwhile. In no row.
+	 */
+	int64_t missed_ns;
 };
 
 /* Rows and holders that are listed. */

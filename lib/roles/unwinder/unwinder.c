@@ -444,7 +444,7 @@ struct stacksnap_error *snap_remote_unwind(struct snap_remote_unwinder *unwinder
 					   const struct snap_thread *thread, struct snap_pcs *ret)
 {
 	const struct snap_remote_question question = { .thread = thread };
-	bool answered;
+	bool answered = false;
 	struct stacksnap_error *err =
 		answer_question(unwinder, number, process, &question, ret, &answered);
 
@@ -461,7 +461,7 @@ struct stacksnap_error *snap_remote_list_tasks(struct snap_remote_unwinder *unwi
 					       const struct snap_remote_tasks **ret)
 {
 	const struct snap_remote_question question = { .whole = whole };
-	bool answered;
+	bool answered = false;
 	struct stacksnap_error *err =
 		answer_question(unwinder, number, process, &question, NULL, &answered);
 

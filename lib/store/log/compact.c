@@ -62,6 +62,8 @@ static void mark_threads(const struct snap_log *log, struct snap_log_compaction 
 	for (size_t i = 0; i < log->before_count; i++)
 		if (log->before[i].stack != SNAP_LOG_GONE)
 			mark_change(compaction, &log->before[i]);
+	for (size_t i = 0; i < log->wake_count; i++)
+		compaction->threads.to[log->wakes[i].thread] = 1;
 	for (size_t i = 0; i < log->thread_count; i++) {
 		const struct snap_log_standing *standing = &log->index->standing[i];
 		uint64_t process_end = log->processes[log->threads[i].process].last_tick;
@@ -313,6 +315,33 @@ static void move_change(const struct snap_log_compaction *compaction,
 		change->object = compaction->objects.to[change->object - 1] + 1;
 }
 
+/* Before the number of threads is the new one. */
+static void move_wakes(struct snap_log *log, const struct snap_log_compaction *compaction)
+{
+	struct snap_log_index *index = log->index;
+	size_t awake = 0, before = 0;
+
+	for (size_t i = 0; i < log->wake_count; i++)
+		log->wakes[i].thread =
+			compaction->threads.to[log->wakes[i].thread] & SNAP_LOG_WAKE_THREADS;
+	for (size_t i = 0; i < index->awake_count; i++) {
+		uint32_t to = compaction->threads.to[index->awake[i]];
+
+		if (to != UINT32_MAX)
+			index->awake[awake++] = to;
+	}
+	index->awake_count = awake;
+	for (size_t i = 0; i < log->ran_before_count; i++) {
+		uint32_t to = compaction->threads.to[i];
+
+		if (to == UINT32_MAX)
+			continue;
+		log->ran_before[to] = log->ran_before[i];
+		before = to + (size_t)1;
+	}
+	log->ran_before_count = before;
+}
+
 static void move_threads(struct snap_log *log, const struct snap_log_compaction *compaction)
 {
 	struct snap_log_standing *standing = log->index->standing;
@@ -338,6 +367,7 @@ static void move_threads(struct snap_log *log, const struct snap_log_compaction 
 		}
 	}
 	log->before_count = before;
+	move_wakes(log, compaction);
 	for (size_t i = 0; i < log->change_count; i++)
 		move_change(compaction, &log->changes[i]);
 }
@@ -425,6 +455,7 @@ static void shrink_all(struct snap_log *log)
 	snap_log_shrink(index->standing, index->standing_capacity, log->thread_count);
 	snap_log_shrink(log->tasks, log->task_capacity, log->task_count);
 	snap_log_shrink(log->before, index->before_capacity, log->before_count);
+	snap_log_shrink(log->ran_before, index->ran_before_capacity, log->ran_before_count);
 	snap_log_shrink(log->frames, log->frame_capacity, log->frame_count);
 	snap_log_shrink(log->frame_ids, log->frame_id_capacity, log->frame_id_count);
 	snap_log_shrink(log->stacks, log->stack_capacity, log->stack_count);

@@ -62,6 +62,19 @@ static void forget_holds(struct snap_log *log, size_t count)
 	log->first_hold += count;
 }
 
+static void forget_wakes(struct snap_log *log, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		log->ran_before[log->wakes[i].thread] = log->wakes[i].ran;
+	if (!count)
+		return;
+	log->wakes += count;
+	log->wake_count -= count;
+	log->wake_capacity -= count;
+	log->index->wake_gap += count;
+	log->first_wake += count;
+}
+
 static bool forget_ticks(struct snap_log *log, int64_t before_ns)
 {
 	struct snap_log_index *index = log->index;
@@ -71,10 +84,12 @@ static bool forget_ticks(struct snap_log *log, int64_t before_ns)
 		ticks++;
 	if (ticks == 0)
 		return true;
-	if (!snap_log_make_before(log) || !snap_log_make_held_before(log))
+	if (!snap_log_make_before(log) || !snap_log_make_held_before(log) ||
+	    !snap_log_make_ran_before(log))
 		return false;
 	forget_changes(log, log->ticks[ticks - 1].change_end - log->first_change);
 	forget_holds(log, log->ticks[ticks - 1].hold_end - log->first_hold);
+	forget_wakes(log, log->ticks[ticks - 1].wake_end - log->first_wake);
 	log->ticks += ticks;
 	log->tick_count -= ticks;
 	log->tick_capacity -= ticks;

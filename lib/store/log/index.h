@@ -38,6 +38,8 @@ struct snap_log_standing {
 	uint64_t last;  /* number of its last change in the run, + 1 */
 	uint64_t begin; /* the tick at which it was added */
 	bool ended;
+	uint8_t ran;       /* enum snap_log_ran: its last wake */
+	uint64_t ran_tick; /* the last one before which it had run, + 1 */
 };
 
 /* The words of a futex as they were told last. */
@@ -89,12 +91,14 @@ struct snap_log_index {
 	uint32_t *ids; /* of the stack at hand */
 	size_t id_capacity;
 	bool in_tick;
+	uint32_t *awake; /* threads that have run before each tick; see wakes.c */
+	size_t awake_count, awake_capacity, ran_before_capacity;
 	/* where there is a limit: one account a process, and what all have cost */
 	struct snap_log_account *accounts;
 	size_t account_count, account_capacity;
 	uint64_t things, space_bytes, waits;
-	/* ticks, changes and holds begin so many elements into their memory */
-	size_t tick_gap, change_gap, hold_gap;
+	/* ticks, changes, holds and wakes begin so many elements into their memory */
+	size_t tick_gap, change_gap, hold_gap, wake_gap;
 	struct snap_log_kept kept;
 	struct snap_log_moves process_moves, space_moves, thread_moves, stack_moves, object_moves;
 };
@@ -143,6 +147,8 @@ void snap_log_charge_space(struct snap_log *log, uint32_t space);
 bool snap_log_has_room_for_object(const struct snap_log *log, uint32_t space);
 bool snap_log_has_room_for_socket(const struct snap_log *log);
 bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space);
+/* Whether another wake may be added. */
+bool snap_log_has_room_for_wake(const struct snap_log *log);
 void snap_log_charge_object(struct snap_log *log, uint32_t object);
 void snap_log_charge_words(struct snap_log *log, uint32_t words);
 void snap_log_charge_socket(struct snap_log *log);
@@ -211,6 +217,12 @@ struct stacksnap_error *snap_log_add_hold(struct snap_log *log, uint32_t object,
 					  uint32_t words) _must_check_;
 /* An element of held_before for each object; new ones are 0. */
 bool snap_log_make_held_before(struct snap_log *log);
+/* Within a tick: a wake of a thread. Where there is no room, none is known from this tick on. */
+void snap_log_add_wake(struct snap_log *log, uint32_t thread, enum snap_log_ran ran);
+/* At the end of a tick: who has run before each one, and has not any more. */
+void snap_log_settle_wakes(struct snap_log *log);
+/* An element of ran_before for each thread; new ones are NOT. */
+bool snap_log_make_ran_before(struct snap_log *log);
 uint64_t snap_log_hash_pair(uint32_t stack, uint32_t object);
 /* Makes a pair that stands in the array known. */
 bool snap_log_index_explained(struct snap_log *log, size_t index);

@@ -4,8 +4,8 @@
  *
  * A cost is what a thing takes in the log and in the recording and the report that are made of it
  * at the end, which are there at the same time. Stacks, frames and threads together get half of
- * the limit, processes and what they have mapped a quarter, what threads wait for an eighth, ticks,
- * changes and holds what is left. Who uses much is restricted first, so that one process spoils its own stacks and not those of
+ * the limit, processes and what they have mapped a quarter, what threads wait for an eighth, when
+ * they ran a sixteenth, ticks, changes and holds what is left. Who uses much is restricted first, so that one process spoils its own stacks and not those of
  * others. Knows nothing of how things are left out.
  */
 #include "store/log/index.h"
@@ -32,6 +32,8 @@ enum {
 	COST_EXPLAINED = 64,
 	COST_WAIT = 1024, /* beside its texts */
 	COST_HOLD = 48,
+	COST_WAKE = 16,       /* with its place in the recording */
+	WAKES_PART = 16,      /* of the limit */
 	COST_CHANGE = 64,     /* a run of the recording is one or two changes */
 	MOST_LEFT_OUT = 1024, /* ticks for each one that is kept */
 };
@@ -303,6 +305,13 @@ bool snap_log_has_room_for_explained(const struct snap_log *log, uint32_t space)
 	return has_room_for_wait(log, space, log->max_bytes / 16 * 3);
 }
 
+/* They make the longest waits exact, and no more: samples come before them. */
+bool snap_log_has_room_for_wake(const struct snap_log *log)
+{
+	return !log->max_bytes ||
+	       log->wake_count * (uint64_t)COST_WAKE < log->max_bytes / WAKES_PART;
+}
+
 static uint64_t cost_of_spaces(const struct snap_log *log)
 {
 	return log->index->space_bytes + log->index->blob_bytes +
@@ -324,7 +333,8 @@ uint64_t snap_log_cost(const struct snap_log *log)
 {
 	return log->index->things + log->index->waits + cost_of_spaces(log) + log->arena.total +
 	       log->capture->arena.total + log->tick_count * (uint64_t)COST_TICK +
-	       log->change_count * (uint64_t)COST_CHANGE + log->hold_count * (uint64_t)COST_HOLD;
+	       log->change_count * (uint64_t)COST_CHANGE + log->hold_count * (uint64_t)COST_HOLD +
+	       log->wake_count * (uint64_t)COST_WAKE;
 }
 
 bool snap_log_is_full(const struct snap_log *log)

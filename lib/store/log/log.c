@@ -95,6 +95,8 @@ static void destroy_index(struct snap_log *log)
 		free(log->changes - index->change_gap);
 	if (log->holds)
 		free(log->holds - index->hold_gap);
+	if (log->wakes)
+		free(log->wakes - index->wake_gap);
 	free(index->spaces);
 	snap_hash_table_deinit(&index->frames);
 	snap_hash_table_deinit(&index->stacks);
@@ -105,6 +107,7 @@ static void destroy_index(struct snap_log *log)
 	snap_hash_table_deinit(&index->explained);
 	free(index->standing);
 	free(index->held);
+	free(index->awake);
 	free(index->socket_stamps);
 	free(index->pieces);
 	free(index->piece_bytes);
@@ -139,6 +142,7 @@ void snap_log_destroy(struct snap_log *log)
 	free(log->words);
 	free(log->objects);
 	free(log->held_before);
+	free(log->ran_before);
 	free(log->sockets);
 	free(log->explained);
 	free(log->names);
@@ -267,7 +271,8 @@ struct stacksnap_error *snap_log_begin_tick(struct snap_log *log, int64_t time_n
 		time_ns = tick[-1].time_ns + 1;
 	*tick = (struct snap_log_tick){ .time_ns = time_ns,
 					.change_end = log->first_change + log->change_count,
-					.hold_end = log->first_hold + log->hold_count };
+					.hold_end = log->first_hold + log->hold_count,
+					.wake_end = log->first_wake + log->wake_count };
 	log->tick_count++;
 	index->in_tick = true;
 	return NULL;
@@ -341,6 +346,7 @@ struct stacksnap_error *snap_log_end_thread(struct snap_log *log, uint32_t threa
 void snap_log_end_tick(struct snap_log *log, int64_t stopped_ns)
 {
 	assert(log->index->in_tick);
+	snap_log_settle_wakes(log);
 	log->ticks[log->tick_count - 1].stopped_ns = stopped_ns;
 	log->index->in_tick = false;
 }
@@ -373,6 +379,7 @@ size_t snap_log_bytes(const struct snap_log *log)
 	bytes += log->words_capacity * sizeof(*log->words);
 	bytes += log->object_capacity * (sizeof(*log->objects) + sizeof(*index->held));
 	bytes += (log->hold_capacity + index->hold_gap) * sizeof(*log->holds);
+	bytes += (log->wake_capacity + index->wake_gap) * sizeof(*log->wakes);
 	bytes += log->socket_capacity * sizeof(*log->sockets);
 	bytes += log->explained_capacity * sizeof(*log->explained);
 	bytes += snap_hash_table_bytes(&index->frames) + snap_hash_table_bytes(&index->stacks);

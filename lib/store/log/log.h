@@ -167,6 +167,12 @@ struct stacksnap_error *snap_log_change(struct snap_log *log,
 					const struct snap_log_change *change) _must_check_;
 void snap_log_end_tick(struct snap_log *log, int64_t stopped_ns);
 
+/*
+ * Within a tick, when it stands as it does: a thread that waits has run since the tick before. To be
+ * told of all such threads at each tick; without effect before `wakes_end` is set.
+ */
+void snap_log_ran(struct snap_log *log, uint32_t thread);
+
 /* How a thread stands now; stack SNAP_LOG_GONE: it is not there. */
 const struct snap_log_change *snap_log_standing(const struct snap_log *log, uint32_t thread);
 

@@ -95,6 +95,8 @@ static void code_head(struct snap_log_file *file)
 	snap_log_code_duration(file, &log->time_ns);
 	snap_log_code_duration(file, &log->period_ns);
 	snap_log_code_flag(file, &log->cpu_only);
+	if (file->version >= SNAP_LOG_VERSION_WAKES)
+		snap_log_code_flag(file, &log->explains);
 	if (file->reads)
 		log->capture->time_ns = log->time_ns;
 }
@@ -109,6 +111,8 @@ static void code_data(struct snap_log_file *file)
 	if (file->version >= SNAP_LOG_VERSION_WAITS)
 		snap_log_code_waits(file);
 	snap_log_code_ticks(file);
+	if (file->version >= SNAP_LOG_VERSION_WAKES)
+		snap_log_code_any(file, file->log->wakes_end);
 	code_statistics(file, &file->log->stats);
 }
 
@@ -276,6 +280,7 @@ struct stacksnap_error *snap_log_writer_flush(struct snap_log_writer *writer,
 		file->ticks = log->first_tick;
 		file->changes = log->first_change;
 		file->holds = log->first_hold;
+		file->wakes = log->first_wake;
 	}
 	if (file->ticks < log->first_tick || file->threads > log->thread_count ||
 	    file->stacks > log->stack_count || file->processes > log->process_count ||

@@ -17,8 +17,9 @@
  *	         threads with a new name; reasons, calls, frames (managed ones with their names),
  *	         sets of labels, stacks; tasks, one for each new thread whose tid is 0; words,
  *	         objects, sockets that are new or have changed; number of the first tick, how threads
- *	         stood and which words futexes had before it (in the first chunk alone); ticks with
- *	         their changes, each with its object, and their holds; statistics
+ *	         stood, which words futexes had and who ran before it (in the first chunk alone);
+ *	         ticks with their changes, each with its object, their holds and wakes; the tick
+ *	         from which on wakes are not known; statistics
  *	NAMES    texts; other frames with their names; what pairs of stack and object mean
  *	END      texts; why it ended; statistics; warnings
  *
@@ -36,12 +37,13 @@
 #include "store/recording/file.h"
 
 enum {
-	SNAP_LOG_VERSION = 5,
+	SNAP_LOG_VERSION = 6,
 	SNAP_LOG_VERSION_BUDGET = 2,  /* statistics: samples left out, and the whole time */
 	SNAP_LOG_VERSION_MANAGED = 3, /* managed frames, and labels of stacks */
 	/* tasks that wait; statistics: looks at them; languages of all frames */
 	SNAP_LOG_VERSION_TASKS = 4,
 	SNAP_LOG_VERSION_WAITS = 5, /* objects of changes, holds, what waits mean */
+	SNAP_LOG_VERSION_WAKES = 6, /* whether waits were looked for, when who waits has run */
 	SNAP_LOG_CHUNK_HEAD = 1,
 	SNAP_LOG_CHUNK_DATA,
 	SNAP_LOG_CHUNK_NAMES,
@@ -87,14 +89,14 @@ struct snap_log_file {
 	size_t processes, threads, tasks, reasons, calls, frames, label_sets, stacks;
 	size_t task_threads; /* of the threads: those that are tasks */
 	size_t words, objects, explained;
-	uint64_t ticks, changes, holds;
+	uint64_t ticks, changes, holds, wakes;
 	uint64_t socket_stamp; /* of their changes: those up to this one */
 	bool has_ticks;        /* where its ticks begin is told */
 	/* what numbers are told as the distance from */
 	struct {
 		int64_t time, step;
 		uint64_t address;
-		int64_t space, tid, thread, object, stack;
+		int64_t space, tid, thread, object, stack, woken;
 		size_t named;
 	} last;
 	/* reading: the rest of the chunk at hand, and what is wrong with it (static text) */
@@ -211,5 +213,8 @@ void snap_log_code_held_before(struct snap_log_file *file);
 /* Those of a tick: all since the last one. */
 void snap_log_code_holds(struct snap_log_file *file, struct snap_log_tick *tick);
 void snap_log_code_explained(struct snap_log_file *file);
+void snap_log_code_ran_before(struct snap_log_file *file);
+/* Those of a tick: all since the last one. */
+void snap_log_code_wakes(struct snap_log_file *file, struct snap_log_tick *tick);
 
 #endif

@@ -225,6 +225,8 @@ static void code_tick(struct snap_log_file *file)
 		code_tick_change(file);
 	if (file->version >= SNAP_LOG_VERSION_WAITS)
 		snap_log_code_holds(file, &tick);
+	if (file->version >= SNAP_LOG_VERSION_WAKES)
+		snap_log_code_wakes(file, &tick);
 	if (file->reads && snap_log_fine(file)) {
 		tick.change_end = file->changes;
 		if (snap_reserve_array(log->ticks, log->tick_capacity, log->tick_count + 1))
@@ -249,6 +251,8 @@ void snap_log_code_ticks(struct snap_log_file *file)
 			      code_before);
 	if (file->version >= SNAP_LOG_VERSION_WAITS)
 		snap_log_code_held_before(file);
+	if (file->version >= SNAP_LOG_VERSION_WAKES)
+		snap_log_code_ran_before(file);
 	file->has_ticks = true;
 	count = snap_log_code_count(file, file->reads ? 0 : snap_log_tick_at(log) - file->ticks, 1);
 	while (count-- && snap_log_fine(file))

@@ -500,6 +500,23 @@ struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot
 	return to.no_memory ? snap_error_no_memory() : NULL;
 }
 
+struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *snapshot,
+						   uint8_t *bytes, uint64_t room,
+						   uint64_t *size_ret)
+{
+	_cleanup_(snap_pointer_codec_deinit) struct snap_pointer_codec to = {
+		.codec.mode = SNAP_CODEC_WRITE, .codec.memory = bytes, .codec.memory_size = room
+	};
+
+	code_snapshot(&to, (struct snap_snapshot *)(uintptr_t)snapshot);
+	if (to.no_memory)
+		return snap_error_no_memory();
+	if (to.codec.position > room)
+		return snap_error_format(SNAP_ERROR_OTHER, "the report is too large");
+	*size_ret = to.codec.position;
+	return NULL;
+}
+
 struct stacksnap_error *snap_snapshot_read(const uint8_t *bytes, uint64_t size,
 					   struct snap_snapshot **ret)
 {

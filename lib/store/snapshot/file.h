@@ -19,6 +19,11 @@ uint64_t snap_snapshot_size(const struct snap_snapshot *snapshot);
 struct stacksnap_error *snap_snapshot_write(const struct snap_snapshot *snapshot,
 					    uint8_t *bytes) _must_check_;
 
+/* The same in one pass, where there is room for `room` bytes, 1 or more; OTHER: it takes more. */
+struct stacksnap_error *snap_snapshot_write_within(const struct snap_snapshot *snapshot,
+						   uint8_t *bytes, uint64_t room,
+						   uint64_t *size_ret) _must_check_;
+
 /*
  * Reads one. Everything that renderers rely on holds afterwards: enums and counts in range, texts
  * ended, no pointer missing, no cycle, entries there for each frame, and no report of it takes

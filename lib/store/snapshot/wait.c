@@ -227,13 +227,12 @@ void snap_code_wait(struct snap_pointer_codec *to, struct snap_wait *wait)
 {
 	uint32_t there = 0;
 
-	for (size_t i = 0; i < SNAP_ARRAY_SIZE(groups); i++)
+	/* What is read is new memory, which is not to be looked at before it is written. */
+	if (snap_codec_reads(&to->codec))
+		*wait = snap_wait_init(SNAP_WAIT_SYSCALL, SNAP_WAIT_IS_UNKNOWN);
+	for (size_t i = 0; !snap_codec_reads(&to->codec) && i < SNAP_ARRAY_SIZE(groups); i++)
 		if (groups[i].has(wait))
 			there |= 1u << i;
-	if (snap_codec_reads(&to->codec)) {
-		*wait = snap_wait_init(SNAP_WAIT_SYSCALL, SNAP_WAIT_IS_UNKNOWN);
-		there = 0;
-	}
 	code_always(to, wait);
 	snap_code_u32(&to->codec, &there);
 	snap_codec_check(&to->codec, there >> SNAP_ARRAY_SIZE(groups) == 0,

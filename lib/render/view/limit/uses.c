@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How often formats print the stacks of a recording: see limit_parts.h. */
+/* How often formats print the stacks of a recording: see parts.h. */
 #include "base/text.h"
-#include "render/view/limit_parts.h"
+#include "render/view/limit/parts.h"
 #include "render/view/tally.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A recording as snapshots: one tick of it, or all of it with samples in its groups.
+ * One tick of a recording after the other, as the snapshot that was seen then.
  *
  * Threads are grouped as in a snapshot; the stack always counts. Frames and texts are the
  * recording's, so a stack's array of frames is the same at all ticks. Knows nothing of formats.
  */
-#ifndef SNAP_RENDER_VIEW_RECORDED_H
-#define SNAP_RENDER_VIEW_RECORDED_H
+#ifndef SNAP_RENDER_VIEW_RECORDED_INSTANTS_H
+#define SNAP_RENDER_VIEW_RECORDED_INSTANTS_H
 
 #include "model/options.h"
 #include "model/recording.h"
@@ -34,27 +34,9 @@ struct stacksnap_error *snap_instants_init(struct snap_instants *instants,
 void snap_instants_deinit(struct snap_instants *instants);
 
 /*
- * The snapshot of a tick, without warnings, but for one where waits are left out for their size; it lives until the next one, which must be of a later
- * tick. NULL without memory.
+ * The snapshot of a tick, without warnings, but for one where waits are left out for their size; it
+ * lives until the next one, which must be of a later tick. NULL without memory.
  */
 struct snap_snapshot *snap_instants_at(struct snap_instants *instants, size_t tick);
-
-/*
- * All ticks: where threads stood, and how often. A thread may be in several groups. Stacks of a
- * process are sorted by samples down, then by id.
- */
-struct snap_recorded_groups {
-	struct snap_arena arena;
-	struct snap_snapshot snapshot; /* warnings are the recording's, too */
-	uint64_t samples;
-	size_t thread_count; /* that were sampled */
-	size_t task_count;   /* that were seen waiting */
-};
-
-/* NO_MEMORY; released by snap_recorded_groups_deinit() in any case. */
-struct stacksnap_error *snap_recorded_groups_init(struct snap_recorded_groups *groups,
-						  const struct snap_recording *recording,
-						  const struct snap_options *options) _must_check_;
-void snap_recorded_groups_deinit(struct snap_recorded_groups *groups);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How many bytes formats print of frames, with their names: see limit_parts.h. */
+/* How many bytes formats print of frames, with their names: see parts.h. */
 #include "base/escape.h"
 #include "base/text.h"
-#include "render/view/limit_parts.h"
+#include "render/view/limit/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * The limit of a recording's report: see limit.h. Each stack may have as many bytes of frames as
  * all fit with; who is longer is cut to them.
  */
-#include "render/view/limit.h"
+#include "render/view/limit/limit.h"
 
 #include "model/stack_cut.h"
-#include "render/view/limit_parts.h"
+#include "render/view/limit/parts.h"
 
 #include <math.h>
 #include <stdlib.h>

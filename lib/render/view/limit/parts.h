@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The parts of the limit of a recording's report (limit.h): how often a format prints each stack
- * (limit_uses.c), and how many bytes that is (limit_bytes.c). Both are upper bounds. For the files
- * of the limit only.
+ * (uses.c), and how many bytes that is (bytes.c). Both are upper bounds. For the files of this
+ * folder only.
  */
 #ifndef SNAP_RENDER_VIEW_LIMIT_PARTS_H
 #define SNAP_RENDER_VIEW_LIMIT_PARTS_H
 
 #include "base/buffer.h"
 #include "base/table.h"
-#include "render/view/limit.h"
+#include "render/view/limit/limit.h"
 
 /* Of each stack of the recording. */
 struct snap_limit_stack {

@@ -8,8 +8,8 @@
  *
  * Knows how often a format prints a stack and what of a frame, and nothing else of formats.
  */
-#ifndef SNAP_RENDER_VIEW_LIMIT_H
-#define SNAP_RENDER_VIEW_LIMIT_H
+#ifndef SNAP_RENDER_VIEW_LIMIT_LIMIT_H
+#define SNAP_RENDER_VIEW_LIMIT_LIMIT_H
 
 #include "model/options.h"
 #include "model/recording.h"

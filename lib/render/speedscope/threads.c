@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Profiles of threads, along the time of the recording: a sample is a span in which the stack and
+ * the state stayed the same. Where a thread was not there, or ticks were missed, there is a sample
+ * without frames, so that all threads have the same axis. The viewer draws one thread at a time and
+ * lists all; of very many, only the busiest are written.
+ */
+#include "base/buffer.h"
+#include "render/speedscope/speedscope.h"
+
+#include <stdlib.h>
+
+enum { MAX_THREADS = 500 };
+
+/* ---- which threads ---- */
+
+struct candidate {
+	size_t track;
+	uint64_t running; /* samples */
+	size_t runs;
+};
+
+/* Most samples on a processor first, then most changes; threads are there in order anyway. */
+static int by_work(const void *left, const void *right)
+{
+	const struct candidate *a = left, *b = right;
+
+	if (a->running != b->running)
+		return a->running > b->running ? -1 : 1;
+	if (a->runs != b->runs)
+		return a->runs > b->runs ? -1 : 1;
+	return (a->track > b->track) - (a->track < b->track);
+}
+
+static int by_track(const void *left, const void *right)
+{
+	const struct candidate *a = left, *b = right;
+
+	return (a->track > b->track) - (a->track < b->track);
+}
+
+static uint64_t running_samples(const struct snap_track *track)
+{
+	uint64_t samples = 0;
+
+	for (size_t i = 0; i < track->run_count; i++)
+		if (track->runs[i].state == SNAP_STATE_RUNNING)
+			samples += snap_run_samples(&track->runs[i]);
+	return samples;
+}
+
+/* The threads to write, in their order; NULL without memory. */
+static struct candidate *choose_threads(const struct snap_recording *recording, size_t *count_ret)
+{
+	struct candidate *list = calloc(recording->track_count + 1, sizeof(*list));
+	size_t count = 0;
+
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < recording->track_count; i++) {
+		const struct snap_track *track = &recording->tracks[i];
+
+		if (track->run_count)
+			list[count++] =
+				(struct candidate){ i, running_samples(track), track->run_count };
+	}
+	if (count > MAX_THREADS) {
+		qsort(list, count, sizeof(*list), by_work);
+		count = MAX_THREADS;
+		qsort(list, count, sizeof(*list), by_track);
+	}
+	*count_ret = count;
+	return list;
+}
+
+/* ---- one thread ---- */
+
+/* The samples that are written, and those of which only the weight is still to come. */
+struct thread_line {
+	struct snap_scope *scope;
+	int64_t *weights;
+	size_t count, capacity;
+	int64_t at_ns;              /* where the last sample ends */
+	const struct snap_run *run; /* of the last sample; NULL: it has no frames */
+	size_t wait;                /* of the same: a frame + 1, or 0 */
+};
+
+static void thread_line_deinit(struct thread_line *line)
+{
+	free(line->weights);
+}
+
+static bool add_weight(struct thread_line *line, int64_t end_ns)
+{
+	if (!snap_reserve_array(line->weights, line->capacity, line->count + 1))
+		return false;
+	line->weights[line->count++] = end_ns - line->at_ns;
+	line->at_ns = end_ns;
+	return true;
+}
+
+/* Nothing was seen until then. */
+static struct stacksnap_error *add_gap(struct thread_line *line, int64_t end_ns)
+{
+	if (end_ns <= line->at_ns)
+		return NULL;
+	snap_json_line(line->scope->json);
+	snap_json_begin(line->scope->json, NULL, '[');
+	snap_json_end(line->scope->json, ']');
+	line->run = NULL;
+	return add_weight(line, end_ns) ? NULL : snap_error_no_memory();
+}
+
+static struct stacksnap_error *add_span(struct thread_line *line, const struct snap_span *span)
+{
+	const struct snap_run *run = span->run;
+	size_t wait = snap_scope_frame_of_run(&line->scope->waits, run);
+	struct stacksnap_error *err;
+
+	err = add_gap(line, span->begin_ns);
+	if (err)
+		return err;
+	if (wait == SIZE_MAX)
+		return snap_error_no_memory();
+	if (line->run && line->run->stack == run->stack && line->run->state == run->state &&
+	    line->wait == wait) {
+		line->weights[line->count - 1] += span->end_ns - line->at_ns;
+		line->at_ns = span->end_ns;
+		return NULL;
+	}
+	err = snap_scope_put_sample(line->scope, NULL, run->state, wait, run->stack);
+	if (err)
+		return err;
+	line->run = run;
+	line->wait = wait;
+	return add_weight(line, span->end_ns) ? NULL : snap_error_no_memory();
+}
+
+static struct stacksnap_error *put_spans(struct snap_scope *scope, const struct snap_track *track,
+					 struct thread_line *line)
+{
+	const struct snap_recording *recording = scope->recording;
+	struct snap_spans spans;
+	struct snap_span span;
+	struct stacksnap_error *err = NULL;
+
+	snap_spans_init(&spans, &scope->timeline, track);
+	while (!err && snap_spans_next(&spans, &span))
+		err = add_span(line, &span);
+	if (err)
+		return err;
+	return add_gap(line, snap_timeline_tick_end(&scope->timeline, recording->tick_count - 1));
+}
+
+static struct stacksnap_error *put_thread(struct snap_scope *scope, const struct snap_track *track)
+{
+	const struct snap_recording *recording = scope->recording;
+	const char *thread = snap_profile_thread(&scope->profile, track);
+	const char *process = snap_profile_process(&scope->profile, track->process);
+	int64_t begin_ns = recording->ticks[0].time_ns;
+	_cleanup_(thread_line_deinit) struct thread_line line = { .scope = scope,
+								  .at_ns = begin_ns };
+	struct stacksnap_error *err;
+
+	if (!thread || !process)
+		return snap_error_no_memory();
+	err = recording->process_count == 1 ? snap_scope_begin(scope, thread, NULL)
+					    : snap_scope_begin(scope, process, thread);
+	if (err)
+		return err;
+	err = put_spans(scope, track, &line);
+	if (err)
+		return err;
+	snap_scope_begin_weights(scope);
+	for (size_t i = 0; i < line.count; i++)
+		snap_json_number(scope->json, NULL, line.weights[i]);
+	snap_scope_end(scope, line.at_ns - begin_ns);
+	return NULL;
+}
+
+struct stacksnap_error *snap_scope_put_threads(struct snap_scope *scope)
+{
+	size_t count = 0;
+	_cleanup_free_ struct candidate *list = choose_threads(scope->recording, &count);
+
+	if (!list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < count; i++) {
+		struct stacksnap_error *err;
+
+		err = put_thread(scope, &scope->recording->tracks[list[i].track]);
+		if (err)
+			return err;
+	}
+	return NULL;
+}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Objects of managed runtimes on a page that nobody serves, which no look at the mappings tells: who reads it sleeps for
+ever. What was to be read is said to be missing, nothing gets another's name, native stacks and everybody else are whole."""
+import os
+import shutil
+import sys
+
+from harness import BUILD, Case, functions, need, need_root, processes, threads
+
+LIBRARY = os.path.join(BUILD, "tests", "targets", "libholds.so")
+TASKS = 40  # more than a page has room for
+STANDARD = ("run", "Runner.run", "BaseEventLoop.run_until_complete", "BaseEventLoop.run_forever",
+            "BaseEventLoop._run_once", "Handle._run")
+
+PYTHON = """
+import asyncio, ctypes, sys
+hold = ctypes.PyDLL(sys.argv[1]).hold_page
+class Own(asyncio.Task):
+    pass
+async def leaf():
+    await asyncio.get_running_loop().create_future()
+async def waits():
+    await leaf()
+async def main():
+    tasks = [Own(waits(), name=f"own{i}") for i in range(int(sys.argv[3]))]
+    await asyncio.sleep(0)
+    code = waits.__code__
+    objects = {"task": tasks[10], "coroutine": tasks[10].get_coro(), "type": Own, "code": code, "name": code.co_name}
+    hold(ctypes.c_uint64(id(objects[sys.argv[2]])))
+asyncio.run(main())
+"""
+
+# Of executor_globals, which has the innermost frame at this place in 7.3 to 8.4; zend_function is at 24 of a frame.
+PHP = """
+function waits($library, $what) {
+    $globals = FFI::cdef('extern uint64_t executor_globals[80];');
+    $hold = FFI::cdef('void hold_page(uint64_t); uint64_t read_word(uint64_t);', $library);
+    $frame = $globals->executor_globals[61];
+    $hold->hold_page($what == 'frame' ? $frame : $hold->read_word($frame + 24));
+}
+waits($argv[1], $argv[2]);
+"""
+
+
+class Held(Case):
+    weight = 3
+
+    def look(self, argv, language, known):
+        """The process with such a page beside one that has none."""
+        innocent = self.victim("threads", "futex:3:worker")
+        alone = threads(self.node(innocent.pid))
+        victim = self.program(argv, settled=False)
+        doc = self.json("-p", victim.pid, "-p", innocent.pid, "--threads", status=(0, 1))
+        nodes = processes(doc)
+        self.assertEqual({tid: functions(stack) for tid, (_, stack) in threads(nodes[innocent.pid]).items()},
+                         {tid: functions(stack) for tid, (_, stack) in alone.items()}, doc["_result"])
+        node = nodes[victim.pid]
+        entries = [entry for stack in node["stacks"] for entry in stack["entries"]]
+        self.assertTrue(any(entry.get("function") == "hold_page" for entry in entries), doc["_result"])
+        names = {entry["function"] for entry in entries if entry.get("language") == language and "function" in entry}
+        self.assertLessEqual(names, known, doc["_result"])
+        self.assertIsNotNone(node["runtimes"][0].get("cut"), doc["_result"])
+        return node, [w["message"] for w in doc["warnings"] if w.get("pid") == victim.pid]
+
+    def test_tasks_of_python(self):
+        need_root()
+        need("python3")
+        python = os.path.realpath(shutil.which("python3", path="/usr/bin") or sys.executable)
+        for what in ("task", "coroutine", "type", "code", "name"):
+            with self.subTest(what=what):
+                node, _ = self.look([python, "-c", PYTHON, LIBRARY, what, str(TASKS)], "python",
+                                    {"leaf", "waits", "main", "<module>", *STANDARD})
+                tasks = {task["name"] for stack in node["stacks"] for task in stack.get("tasks", ())}
+                self.assertLessEqual(tasks, {"Task-1"} | {f"own{i}" for i in range(TASKS)})
+
+    def test_functions_of_php(self):
+        need_root()
+        need("php")
+        for what in ("frame", "function"):
+            with self.subTest(what=what):
+                _, said = self.look(["php", "-d", "ffi.enable=1", "-r", PHP, LIBRARY, what], "php",
+                                    {"waits", "{main}", "FFI->hold_page"})
+                if what == "frame":
+                    self.assertTrue(any("its memory was not copied in time" in message for message in said), said)
