@@ -42,6 +42,12 @@ if os.geteuid():
 MOST_AGAIN = 12  # of classes and unit tests; more is no matter of load
 # Said once, it is true however often it is not said.
 NEVER_AGAIN = re.compile(r"Sanitizer|runtime error:|skipped, but could have run")
+# It is told to look for leaks, and cannot while somebody else traces the process, as tests of all processes do.
+WAS_TRACED = re.compile(r"==\d+==(LeakSanitizer has encountered a fatal error|HINT: .*(LeakSanitizer|LSAN_OPTIONS).*)")
+
+
+def is_for_good(detail):
+    return NEVER_AGAIN.search(WAS_TRACED.sub("", detail)) is not None
 
 
 def with_jsonschema():
@@ -164,12 +170,12 @@ class Report:
         reason = f"  {detail}" if verdict == "skipped" else ""
         print(f"{verdict:8} {label}  {seconds:.2f} s{reason}", flush=True)
         if verdict == "FAILED":
-            self.failed.append((label, None if NEVER_AGAIN.search(detail) else key, detail))
+            self.failed.append((label, None if is_for_good(detail) else key, detail))
             print("    " + detail.strip().replace("\n", "\n    "), flush=True)
 
     def to_run_again(self):
         """Keys of what failed, each once, in order; none where too much did."""
-        for_good = {key for _, key, detail in self.failed if NEVER_AGAIN.search(detail)}
+        for_good = {key for _, key, detail in self.failed if is_for_good(detail)}
         keys = list(dict.fromkeys(key for _, key, _ in self.failed if key and key not in for_good))
         return keys if len(keys) <= MOST_AGAIN else []
 
