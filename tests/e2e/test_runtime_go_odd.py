@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 
-from harness import Case, SOURCE, build_once, functions, processes, run_tool, stacks_of, wait_until
+from harness import (Case, SOURCE, build_once, functions, processes, read_file, run_tool, stacks_of, tids_of,
+                     wait_until)
 from test_runtime_go import build
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
@@ -188,6 +189,61 @@ class GoOdd(Case):
                 self.assertNotIn("crash", warning["message"])
         self.assertGreater(seen, 0)
         self.assertGreater(labelled, 0)
+
+    # ---- what starts programs ----
+
+    HELD = os.path.join(SOURCE, "tests", "runtime", "held_call.py")
+    STARTING = ["syscall.forkAndExecInChild1", "syscall.forkAndExecInChild", "syscall.forkExec", "syscall.StartProcess",
+                "os.startProcess", "os.StartProcess", "os/exec.(*Cmd).Start", "main.forks", "runtime.goexit"]
+
+    def forking(self, call, bits):
+        """A program that starts another one, and does not get beyond that system call."""
+        program = build("forks-stripped", ["forks/forks.go"], ["-ldflags=-s -w"])
+        return self.program([sys.executable, self.HELD, str(call), hex(bits), program], settled=False)
+
+    @staticmethod
+    def calls_of(stack):
+        """All but what a version has around system calls, and what its linker adds to names."""
+        return [re.sub(r"\.abi0$", "", name) for name in functions(stack) if name and "yscall6" not in name and
+                not name.startswith(("syscall.RawSyscall", "syscall.Syscall"))]
+
+    def test_a_process_is_made_just_now(self):
+        """The call that makes a child on the same stack has taken its return address off that."""
+        victim = self.forking(56, 0x4000)  # clone with CLONE_VFORK
+
+        def is_held():
+            return any((read_file(f"/proc/{victim.pid}/task/{tid}/syscall") or "").startswith("56 ")
+                       for tid in tids_of(victim.pid))
+
+        wait_until(is_held, "the call to be held")
+        stack, = [s for s, _ in tasks(self.node(victim.pid)) if "main.forks" in functions(s)]
+        self.assertEqual(stack["unwind"], "complete")
+        self.assertEqual(self.calls_of(stack), ["syscall.rawVforkSyscall", *self.STARTING])
+        stack, = [s for s in self.node(victim.pid, "--runtimes", "none")["stacks"] if "main.forks" in functions(s)]
+        self.assertEqual(stack["unwind"], "complete")
+        self.assertEqual(self.calls_of(stack), ["syscall.rawVforkSyscall", *self.STARTING])
+        self.assertFalse(any("trust" in entry for entry in stack["entries"]))
+
+    def test_a_child_that_shares_its_stack(self):
+        """Its parent's thread cannot be stopped, and what it saved long ago is not shown; it has no goroutines."""
+        victim = self.forking(112, 0)  # setsid
+
+        def child():
+            for tid in tids_of(victim.pid):
+                for pid in (read_file(f"/proc/{victim.pid}/task/{tid}/children") or "").split():
+                    if (read_file(f"/proc/{pid}/syscall") or "").startswith("112 "):
+                        return int(pid)
+            return None
+
+        pid = wait_until(child, "the child to be held")
+        doc = self.json("-p", victim.pid, status=1)
+        stack, = [s for s, t in tasks(processes(doc)[victim.pid]) if t["state"] == "running"]
+        self.assertEqual(stack["entries"], [])
+        self.assertIn("registers", stack["unwind_detail"])
+        self.assertEqual([w["code"] for w in doc["warnings"]], ["thread_not_stopped"], doc["warnings"])
+        stack, = processes(doc)[pid]["stacks"]
+        self.assertNotIn("runtimes", processes(doc)[pid])
+        self.assertEqual(self.calls_of(stack), self.STARTING)
 
     def test_beginning_and_end(self):
         program, known = build("churn-stripped", ["churn/churn.go"], ["-ldflags=-s -w"]), self.names()

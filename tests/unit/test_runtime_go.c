@@ -295,6 +295,28 @@ static void test_rows(void **unused)
 	assert_int_equal(row_at(&bed, CODE + 70).kind, SNAP_ROW_SIMPLE);
 }
 
+/* What makes a process that shares the stack has popped its return address, in one place. */
+static void test_a_row_of_a_kept_return_address(void **unused)
+{
+	/* 0 [64,68), -8 [68,70), 0 */
+	static const uint8_t sizes[] = { 2, 4, 15, 2, 16, 26, 0 };
+	struct snap_row row;
+	struct bed bed;
+
+	(void)unused;
+	bed_open(&bed);
+	memcpy(bed.bytes + VALUES + SIZES, sizes, sizeof(sizes));
+	set_function(&bed, 1, "syscall.rawVforkSyscall", 0);
+	assert_int_equal(row_at(&bed, CODE + 67).kind, SNAP_ROW_SIMPLE);
+	row = row_at(&bed, CODE + 69);
+	assert_int_equal(row.kind, SNAP_ROW_KEPT);
+	assert_int_equal(row.cfa_register, 12);
+	assert_int_equal(row_at(&bed, CODE + 70).kind, SNAP_ROW_SIMPLE);
+	/* Nobody knows where another function keeps it. */
+	set_function(&bed, 1, "main.other", 0);
+	assert_int_equal(row_at(&bed, CODE + 69).kind, SNAP_ROW_NONE);
+}
+
 static void test_rows_of_switches(void **unused)
 {
 	const struct snap_go_code none = { .start = 0 };
@@ -520,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_inlining_ends),
 		cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_a_row_of_a_kept_return_address),
 		cmocka_unit_test(test_rows_of_switches),
 		cmocka_unit_test(test_every_function_of_a_program),
 		cmocka_unit_test(test_changed_tables),

@@ -53,6 +53,8 @@ static enum snap_row_switch switch_of(const struct snap_go_function *function, c
 	return strcmp(name, "runtime.mcall") == 0 ? SNAP_ROW_LEAVES_STACK : SNAP_ROW_SWITCHES_STACK;
 }
 
+enum { R12 = 12 }; /* of x86-64, which alone has code of Go that is read; by DWARF */
+
 bool snap_go_row(const struct snap_go_code *code, const struct snap_arch_ops *arch, uint64_t vaddr,
 		 struct snap_row *ret)
 {
@@ -83,5 +85,7 @@ bool snap_go_row(const struct snap_go_code *code, const struct snap_arch_ops *ar
 					  .at = { -1 },
 					  .low = -1,
 					  .high = -1 };
+	else if (snap_go_keeps_return(&code->table, &function, offset))
+		*ret = (struct snap_row){ .kind = SNAP_ROW_KEPT, .cfa_register = R12 };
 	return true;
 }

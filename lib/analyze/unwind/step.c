@@ -134,6 +134,19 @@ static bool step_simple(struct snap_unwinder *unwinder, const struct snap_row *r
 		cfa);
 }
 
+/* Only what is executed just now can have its return address in a register. */
+static bool step_kept(struct snap_unwinder *unwinder, const struct snap_row *row)
+{
+	const uint64_t *registers = unwinder->state.registers;
+
+	if (!snap_pc_is_exact(unwinder->pc))
+		return snap_unwinder_end(unwinder, SNAP_UNWIND_NO_CFI, "no unwind information");
+	if (!snap_unwinder_knows(unwinder, row->cfa_register))
+		return snap_unwinder_end_unknown(unwinder);
+	return snap_unwinder_move(unwinder, snap_pc_return(registers[row->cfa_register]),
+				  registers[unwinder->arch->sp]);
+}
+
 /*
  * Out of a signal frame. The handler was never called: its return address is the first instruction
  * of the code that returns from it, not one behind a call. So that one is exact as well.
@@ -299,6 +312,8 @@ bool snap_unwinder_step(struct snap_unwinder *unwinder, const struct snap_row *r
 	case SNAP_ROW_SIMPLE:
 	case SNAP_ROW_PUT_IN:
 		return step_simple(unwinder, row);
+	case SNAP_ROW_KEPT:
+		return step_kept(unwinder, row);
 	case SNAP_ROW_END:
 		return snap_unwinder_end(unwinder, SNAP_UNWIND_COMPLETE, NULL);
 	case SNAP_ROW_WIDE:

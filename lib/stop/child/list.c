@@ -225,6 +225,9 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 		else if (event == SNAP_TRACEE_ON_REFUSED && !process->error)
 			process->error = error;
 	}
+	/* Nobody but us can have stopped it: at its birth, before it was listed. */
+	if (event == SNAP_TRACEE_ON_BORN && thread->state == 't')
+		thread->state = 'R';
 	snap_tracer_note(tracer, tracee, event);
 }
 

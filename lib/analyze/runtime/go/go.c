@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { MOST_AT_ONCE = 4096, SAMPLE = 64 };
+enum {
+	MOST_AT_ONCE = 4096,
+	SAMPLE = 64,
+	FORKED_NOT_EXECED = 0x40, /* PF_FORKNOEXEC of linux/sched.h */
+};
 
 void snap_go_deinit(struct snap_go *go)
 {
@@ -142,6 +146,15 @@ static const char *read_goroutines(struct snap_go *go, struct snap_runtime_resul
 	return NULL;
 }
 
+/*
+ * Whether it was forked and has not begun a program yet, as each child that Go makes for a moment:
+ * the goroutines in its memory are its parent's, and none of them runs here.
+ */
+static bool is_copy_of_parent(const struct snap_process *process)
+{
+	return process->thread_count == 1 && (process->flags & FORKED_NOT_EXECED);
+}
+
 /* What is to be said of goroutines that are not shown, all of them or some. */
 static void explain(struct snap_go *go, const char *refused, struct snap_runtime_result *result)
 {
@@ -162,6 +175,7 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 {
 	_cleanup_(snap_go_deinit) struct snap_go go = { .process = process };
 	struct snap_runtime_result *result;
+	const char *refused;
 
 	*ret = NULL;
 	if (process->process->arch != SNAP_ARCH_X86_64)
@@ -173,7 +187,10 @@ static struct stacksnap_error *read_runtime(const struct snap_runtime_process *p
 		return snap_error_no_memory();
 	result->name = "go";
 	result->has_tasks = true;
-	explain(&go, read_goroutines(&go, result), result);
+	refused = read_goroutines(&go, result);
+	if (refused && is_copy_of_parent(process->process))
+		return why_not(&go);
+	explain(&go, refused, result);
 	result->version = go.version;
 	*ret = result;
 	return why_not(&go);

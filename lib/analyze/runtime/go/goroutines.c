@@ -127,8 +127,10 @@ static void begin_on_thread(struct snap_go *go, const struct goroutine *goroutin
 {
 	const bool runs = goroutine->status == SNAP_GO_RUNNING;
 	uint64_t pc, sp, saved = word_of(goroutine, SNAP_GO_SAVED_SP);
+	const bool is_known = snap_go_registers(goroutine->thread, &pc, &sp);
 
-	if (snap_go_registers(goroutine->thread, &pc, &sp)) {
+	start->is_unknown = runs && !is_known;
+	if (is_known) {
 		if (is_in_stack(goroutine, sp) && (runs || snap_go_text_of(go, pc))) {
 			start->pc = pc;
 			start->sp = sp;
@@ -139,10 +141,11 @@ static void begin_on_thread(struct snap_go *go, const struct goroutine *goroutin
 			     begin_before_vdso(go, goroutine, start)))
 			return;
 	}
+	/* What one that runs has saved is old, unless its thread is seen to be on another stack. */
 	if (!runs)
 		begin_saved(start, word_of(goroutine, go->layout->call_sp + 8),
 			    word_of(goroutine, go->layout->call_sp));
-	else if (is_in_stack(goroutine, saved))
+	else if (is_known && is_in_stack(goroutine, saved))
 		begin_saved(start, word_of(goroutine, SNAP_GO_SAVED_PC), saved);
 }
 

@@ -106,8 +106,9 @@ struct snap_go_site {
 	const struct snap_go_text *text; /* NULL: no Go code */
 	struct snap_go_function function;
 	bool has_size;
-	uint32_t size; /* of its frame there, without the return address */
-	bool is_panic; /* wrappers that it was called by are shown */
+	uint32_t size;     /* of its frame there, without the return address */
+	bool keeps_return; /* its return address is in a register, and it has no frame */
+	bool is_panic;     /* wrappers that it was called by are shown */
 	/* The code that "calls" it was interrupted: its pc is exact. */
 	bool interrupts;
 	/* By whether what it calls is such a function; NULL: not made yet, or nothing to show. */
@@ -237,6 +238,8 @@ void snap_go_list_threads(struct snap_go *go);
 const struct snap_thread *snap_go_thread(const struct snap_go *go, uint64_t number);
 /* rip and rsp; false: they are not known. */
 bool snap_go_registers(const struct snap_thread *thread, uint64_t *pc_ret, uint64_t *sp_ret);
+/* What a function that keeps its return address keeps it in; false: it is not known. */
+bool snap_go_kept_return(const struct snap_thread *thread, uint64_t *ret);
 /* Bytes of a stack: a thread's copy, or memory. */
 bool snap_go_read_stack(const struct snap_go *go, const struct snap_thread *thread,
 			uint64_t address, void *out, size_t size);
@@ -273,7 +276,8 @@ const struct snap_entry *snap_go_entry(struct snap_go *go, uint64_t pc, bool is_
 /* Where unwinding begins. */
 struct snap_go_start {
 	uint64_t pc, sp;
-	bool is_exact; /* pc is that of an instruction which a thread is about to execute */
+	bool is_exact;   /* pc is that of an instruction which a thread is about to execute */
+	bool is_unknown; /* it runs, on a thread whose registers are not known */
 	const struct snap_thread *thread; /* whose registers they are; NULL */
 	uint64_t low, high;               /* the goroutine's stack */
 	uint64_t entered;                 /* address of its first function; 0: a thread made by C */

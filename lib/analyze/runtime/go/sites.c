@@ -56,6 +56,8 @@ static void look_up(const struct snap_go *go, struct snap_go_site *site)
 	site->text = text;
 	site->has_size =
 		snap_go_frame_size(&text->table, &site->function, offset_of(site), &site->size);
+	site->keeps_return = !site->has_size &&
+			     snap_go_keeps_return(&text->table, &site->function, offset_of(site));
 	name = snap_go_site_name(site);
 	site->is_panic = is_panic(name);
 	site->interrupts = interrupts(name);

@@ -235,6 +235,16 @@ bool snap_go_frame_size(const struct snap_go_table *table, const struct snap_go_
 	return true;
 }
 
+bool snap_go_keeps_return(const struct snap_go_table *table,
+			  const struct snap_go_function *function, uint32_t offset)
+{
+	int32_t value;
+
+	return snap_go_value(table, function->frame_sizes, function, offset, &value) &&
+	       value == -8 &&
+	       strcmp(snap_go_function_name(table, function), "syscall.rawVforkSyscall") == 0;
+}
+
 static const char *file_at(const struct snap_go_table *table,
 			   const struct snap_go_function *function, uint32_t offset)
 {

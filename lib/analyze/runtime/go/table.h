@@ -92,6 +92,13 @@ bool snap_go_frame_size(const struct snap_go_table *table, const struct snap_go_
 			uint32_t offset, uint32_t *ret);
 
 /*
+ * Whether it has taken its return address off the stack there: the call that makes a process which
+ * shares the stack does (syscall.rawVforkSyscall, asm_linux_amd64.s), as that process returns first.
+ */
+bool snap_go_keeps_return(const struct snap_go_table *table,
+			  const struct snap_go_function *function, uint32_t offset);
+
+/*
  * The functions at an offset of code, at most `most`; the last one is the function itself. Their
  * number.
  */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { WORD_RIP = 16, WORD_RSP = 19, MOST_OUTER = 64 };
+enum { WORD_R12 = 3, WORD_RIP = 16, WORD_RSP = 19, MOST_OUTER = 64 };
 
 static const void *key_of(uint64_t number)
 {
@@ -49,6 +49,16 @@ bool snap_go_registers(const struct snap_thread *thread, uint64_t *pc_ret, uint6
 		return false;
 	*pc_ret = snap_runtime_field(thread->registers, WORD_RIP * 8, 8);
 	*sp_ret = snap_runtime_field(thread->registers, WORD_RSP * 8, 8);
+	return true;
+}
+
+bool snap_go_kept_return(const struct snap_thread *thread, uint64_t *ret)
+{
+	uint64_t pc, sp;
+
+	if (!snap_go_registers(thread, &pc, &sp) || thread->partial)
+		return false;
+	*ret = snap_runtime_field(thread->registers, WORD_R12 * 8, 8);
 	return true;
 }
 

@@ -72,6 +72,20 @@ static bool add_frame(struct walk *walk, const struct snap_go_site *site)
 	return true;
 }
 
+/* The caller of a function that has no frame; only the innermost one can be. */
+static bool take_kept_return(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_exact)
+{
+	const struct snap_go_start *start = walk->start;
+
+	if (!*is_exact || *pc != start->pc || *sp != start->sp)
+		return fail_at(walk, SNAP_UNWIND_FAILED, "the size of a frame is unknown");
+	if (!snap_go_kept_return(start->thread, pc))
+		return fail_at(walk, SNAP_UNWIND_FAILED,
+			       "a register that is readable only in a stopped thread");
+	*is_exact = false;
+	return true;
+}
+
 /* One frame; false: the stack has ended. */
 static bool take_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_exact)
 {
@@ -93,6 +107,8 @@ static bool take_frame(struct walk *walk, uint64_t *pc, uint64_t *sp, bool *is_e
 		return fail_at(walk, SNAP_UNWIND_FAILED, "it does not end where it began");
 	}
 	walk->outer = site;
+	if (site->keeps_return)
+		return take_kept_return(walk, pc, sp, is_exact);
 	if (!site->has_size)
 		return fail_at(walk, SNAP_UNWIND_FAILED, "the size of a frame is unknown");
 	if (*sp + site->size + 8 > walk->start->high || *sp + site->size < *sp) {
@@ -115,7 +131,7 @@ static void walk_stack(struct walk *walk)
 	uint64_t pc = walk->start->pc, sp = walk->start->sp;
 	bool is_exact = walk->start->is_exact;
 
-	/* Each turn goes up by a word at least. */
+	/* Each turn goes up by a word at least, but for the first one, which may stay. */
 	while (take_frame(walk, &pc, &sp, &is_exact))
 		;
 }
@@ -161,7 +177,9 @@ void snap_go_unwind(struct snap_go *go, const struct snap_go_start *start,
 
 	*ret = (struct snap_runtime_stack){ .end = SNAP_UNWIND_FAILED };
 	if (start->sp < start->low || start->sp > start->high) {
-		ret->reason = "its stack pointer is unknown";
+		ret->reason = start->is_unknown
+				      ? "it runs, and its thread's registers are not known"
+				      : "its stack pointer is unknown";
 		return;
 	}
 	if (go->frame_count >= SNAP_GO_MOST_STACK_FRAMES)
