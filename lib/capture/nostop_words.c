@@ -12,11 +12,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
 	FIRST_PIECES = 64,
 	LEAST_BYTES = 1 << 16, /* of a process … */
 	BYTES_A_THREAD = 656,  /* … and as much for each of its threads */
+	FIRST_NAP_NS = 100000, /* between two moments, then twice as long … */
+	LAST_NAP_NS = 3200000, /* … up to this */
+	MOST_MOVED = 16,       /* threads; of more somebody always moves */
 };
 
 /* The same as the last thread's: many wait for one lock. */
@@ -93,16 +97,56 @@ static struct snap_thread *thread_of(struct snap_nostop *nostop,
 							     : NULL;
 }
 
+/* Who stands, of one moment; of several the last one counts. */
+struct moment {
+	struct snap_nostop *nostop;
+	struct snap_copied_words *copied; /* of one thread; NULL: words of all are known */
+	size_t waiting, standing;         /* of those who wait for a lock */
+};
+
+/* Or in what it goes on with behind a stop. */
+static bool is_in_futex(const struct snap_traced *traced, const struct snap_thread_call *call)
+{
+	enum snap_wait_call kind = snap_wait_call_row(traced->arch, call->number)->call;
+
+	return kind == SNAP_CALL_FUTEX || kind == SNAP_CALL_RESTART;
+}
+
 static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
 		       struct snap_thread_call *ret)
 {
+	struct moment *moment = context;
 	struct snap_traced *traced;
-	const struct snap_thread *mine = thread_of(context, thread, &traced);
+	struct snap_thread *mine = thread_of(moment->nostop, thread, &traced);
 
 	if (!mine || mine->tid != thread->tid || mine->result != SNAP_THREAD_COPIED)
 		return false;
+	mine->stands = false;
 	*ret = snap_wait_call_of(traced->arch, mine);
-	return ret->known && ret->number >= 0;
+	if (!ret->known || ret->number < 0)
+		return false;
+	moment->waiting += is_in_futex(traced, ret);
+	return true;
+}
+
+/* Of who was stopped nothing was read beside his stack. False: nothing more can be read. */
+static bool add_words(struct moment *moment, struct snap_traced *traced, snap_words_reader *read,
+		      void *memory)
+{
+	for (size_t i = 0; moment->copied && i < traced->thread_count; i++) {
+		struct snap_thread copy = traced->threads[i];
+
+		if (copy.result != SNAP_THREAD_COPIED || copy.taken != SNAP_TAKEN_ALONE)
+			continue;
+		copy.call = snap_wait_call_of(traced->arch, &copy);
+		if (!copy.call.known || copy.call.number < 0)
+			continue;
+		if (snap_copy_words(traced->arch, &copy, read, memory, moment->copied) ||
+		    moment->copied->held)
+			return false;
+		snap_nostop_keep_words(moment->nostop, traced, &moment->copied->image);
+	}
+	return true;
 }
 
 static int compare_pieces(const void *left, const void *right)
@@ -116,10 +160,14 @@ static int compare_pieces(const void *left, const void *right)
 static bool read_words_again(void *context, const struct snap_sampled_process *process,
 			     snap_words_reader *read, void *memory)
 {
-	const struct snap_traced *traced = snap_nostop_traced(context, process);
-	struct snap_memory_image *image = traced ? traced->words : NULL;
+	struct moment *moment = context;
+	struct snap_traced *traced = snap_nostop_traced(moment->nostop, process);
+	struct snap_memory_image *image;
 	size_t kept = 0;
 
+	if (traced && !add_words(moment, traced, read, memory))
+		return false;
+	image = traced ? traced->words : NULL;
 	if (!image || !image->piece_count)
 		return true;
 	qsort(image->pieces, image->piece_count, sizeof(*image->pieces), compare_pieces);
@@ -145,22 +193,52 @@ static bool read_words_again(void *context, const struct snap_sampled_process *p
 
 static void note_that_it_stands(void *context, const struct snap_sampled_thread *thread)
 {
+	struct moment *moment = context;
 	struct snap_traced *traced;
-	struct snap_thread *mine = thread_of(context, thread, &traced);
+	struct snap_thread *mine = thread_of(moment->nostop, thread, &traced);
+	struct snap_thread_call call;
 
-	if (mine)
-		mine->stands = true;
+	if (!mine)
+		return;
+	call = snap_wait_call_of(traced->arch, mine);
+	mine->stands = true;
+	moment->standing += is_in_futex(traced, &call);
+}
+
+/*
+ * Who wakes up all the time to look whether he may go on, as those do that wait for Python's lock, may
+ * do so at this very moment, so another one is tried, a little later; not where many move.
+ */
+static bool try_another(const struct moment *moment, int64_t nap_ns)
+{
+	const struct timespec nap = { .tv_nsec = nap_ns };
+	size_t moved = moment->waiting - moment->standing;
+
+	if (!moved || moved > MOST_MOVED)
+		return false;
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	return true;
 }
 
 struct stacksnap_error *snap_nostop_confirm(struct snap_nostop *nostop,
 					    struct snap_sampler *sampler)
 {
+	_cleanup_free_ struct snap_copied_words *copied = calloc(1, sizeof(*copied));
+	struct moment moment = { .nostop = nostop, .copied = copied };
 	const struct snap_confirm confirm = {
-		.context = nostop,
+		.context = &moment,
 		.in_call = is_in_call,
 		.read_words = read_words_again,
 		.stands = note_that_it_stands,
 	};
+	struct stacksnap_error *err = copied ? NULL : snap_error_no_memory();
 
-	return snap_sampler_confirm(sampler, &confirm);
+	for (int64_t nap_ns = FIRST_NAP_NS; nap_ns <= LAST_NAP_NS && !err; nap_ns *= 2) {
+		moment.waiting = moment.standing = 0;
+		err = snap_sampler_confirm(sampler, &confirm);
+		moment.copied = NULL;
+		if (err || !try_another(&moment, nap_ns))
+			break;
+	}
+	return err;
 }

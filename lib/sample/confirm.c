@@ -10,6 +10,7 @@
 #include "sample/internal.h"
 
 #include "base/bsearch.h"
+#include "model/wait/call.h"
 
 #include <errno.h>
 
@@ -62,10 +63,15 @@ static void list_threads(struct stands *stands)
 	}
 }
 
-static bool is_same_call(const struct snap_thread_call *call, const struct snap_syscall_line *line)
+/* Who was stopped in a call with a timeout goes on with it under another number. */
+static bool is_same_call(enum snap_arch arch, const struct snap_thread_call *call,
+			 const struct snap_syscall_line *line)
 {
-	return !line->running && line->number == call->number && line->sp == call->sp &&
-	       line->pc == call->pc && line->arguments[0] == call->arguments[0];
+	return !line->running &&
+	       (line->number == call->number ||
+		snap_wait_call_row(arch, line->number)->call == SNAP_CALL_RESTART) &&
+	       line->sp == call->sp && line->pc == call->pc &&
+	       line->arguments[0] == call->arguments[0];
 }
 
 /* Those of a list that are in their calls; they stay, in their order. */
@@ -88,11 +94,12 @@ static size_t locate(struct stands *stands, size_t from, size_t count, size_t ke
 	if (!listed || snap_reader_locate_all(sampler->reader, sampler->questions, listed, &late))
 		return kept;
 	for (size_t i = 0; i < listed; i++) {
+		const struct stand *stand = &stands->list[from + i];
 		struct snap_syscall_line line;
 
 		if (snap_reader_located(sampler->reader, i, &line) == 0 &&
-		    is_same_call(&stands->list[from + i].call, &line))
-			stands->list[kept++] = stands->list[from + i];
+		    is_same_call(stand->thread->process->facts.arch, &stand->call, &line))
+			stands->list[kept++] = *stand;
 	}
 	return kept;
 }

@@ -186,7 +186,7 @@ struct snap_confirm {
 	void (*stands)(void *context, const struct snap_sampled_thread *thread);
 };
 
-/* No tick may follow. NO_MEMORY. */
+/* No tick may follow, but it may be asked again: of another moment. NO_MEMORY. */
 struct stacksnap_error *snap_sampler_confirm(struct snap_sampler *sampler,
 					     const struct snap_confirm *confirm) _must_check_;
 

@@ -66,7 +66,7 @@ int64_t snap_conditions_age(const struct snap_conditions *conditions,
 {
 	const struct snap_view *view = conditions->view;
 	const struct snap_wait *wait = member->wait;
-	int64_t now = conditions->glance->now_ns, since, by_wait;
+	int64_t now = conditions->glance->now_ns, since, by_wait, age;
 
 	if (!thread || !wait ||
 	    !snap_glance_stands(thread, view->taken_ns, snap_view_left_ns(view, member),
@@ -77,7 +77,9 @@ int64_t snap_conditions_age(const struct snap_conditions *conditions,
 	if (!snap_conditions_looks_again(wait) && thread->shown->ran_ns > since)
 		since = thread->shown->ran_ns;
 	by_wait = wait->since_ns < 0 ? 0 : wait->since_ns + now - view->taken_ns;
-	return now - since > by_wait ? now - since : by_wait;
+	age = now - since > by_wait ? now - since : by_wait;
+	/* It may have come there since the look began: the snapshot was taken behind that. */
+	return age > 0 ? age : 0;
 }
 
 const struct snap_node *snap_conditions_node(const struct snap_view *view, pid_t pid)
@@ -519,7 +521,9 @@ bool snap_conditions_need_view(const struct snap_conditions *conditions)
 {
 	const struct snap_glance *glance = conditions->glance;
 
-	if (!conditions->view->snapshot || snap_alarms_lack_evidence(conditions->alarms) ||
+	/* One that is asked for an answer has no later look in which it would see what it missed. */
+	if (!conditions->view->snapshot || conditions->options->watch_once ||
+	    snap_alarms_lack_evidence(conditions->alarms) ||
 	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_BLOCKED) ||
 	    snap_alarms_hold(conditions->alarms, SNAP_ALERT_PEER))
 		return true;

@@ -14,6 +14,7 @@ enum {
 	NAP_NS = 100000000, /* the longest sleep: a request to end is seen so late */
 	COST_TIMES = 100,   /* what a snapshot costs is at most one part in so many of the time */
 	ONCE_LOOKS = 2,
+	ONCE_MOST_LOOKS = 5, /* until what was seen has been seen as often as it must be */
 	ONCE_APART_NS = 100000000,
 };
 
@@ -152,6 +153,12 @@ static void sleep_until(struct snap_watcher *watcher, int64_t until_ns)
 	}
 }
 
+static bool is_answered(const struct snap_watcher *watcher, unsigned looks)
+{
+	return looks >= ONCE_MOST_LOOKS ||
+	       (looks >= ONCE_LOOKS && !snap_alarms_lack_evidence(&watcher->alarms));
+}
+
 struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher, size_t *raised_ret)
 {
 	const struct snap_options *options = watcher->options;
@@ -165,7 +172,7 @@ struct stacksnap_error *snap_watcher_run(struct snap_watcher *watcher, size_t *r
 		if (!err && watcher->glance.refused && !watcher->glance.no_targets)
 			err = snap_error_format(SNAP_ERROR_PERMISSION,
 						"none of the targets may be read any more");
-		if (options->watch_once && ++looks >= ONCE_LOOKS)
+		if (options->watch_once && is_answered(watcher, ++looks))
 			break;
 		/* Looks that are late are left out. */
 		now = snap_clock_ns(CLOCK_MONOTONIC);

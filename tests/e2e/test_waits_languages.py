@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in programs of other languages: see waits.py."""
 import os
+import re
 import subprocess
 
 from harness import blocked, need, read_file, wait_until
-from waits import PROGRAMS, WaitCase, program_of, truths_of, waits_of
+from waits import PROGRAMS, WaitCase, false_owner, program_of, truths_of, waits_of
 
 CLOCK_NANOSLEEP = "230 "
+
+
+def pythons():
+    """Whose lock is known, of those that this machine has."""
+    need("/usr/bin/python3")
+    versions = os.path.expanduser("~/.pyenv/versions")
+    names = sorted(os.listdir(versions)) if os.path.isdir(versions) else []
+    return ["/usr/bin/python3", *(os.path.join(versions, name, "bin", "python3") for name in names
+                                  if re.fullmatch(r"3\.([89]|1[0-3])\.\d+", name))]
 
 
 class Languages(WaitCase):
@@ -61,6 +71,31 @@ class Languages(WaitCase):
         self.assertEqual(len(dead["threads"]), 2)
         self.assertIn("gil", [link["wait"]["kind"] for link in dead["threads"]])
         self.assertNotIn("timed", dead)
+
+    def test_python_deadlock_without_a_stop(self):
+        """Who wants the interpreter's lock wakes up 200 times a second: a look that finds it awake looks again."""
+        for python in pythons():
+            with self.subTest(python):
+                victim = self.program([python, os.path.join(PROGRAMS, "gil_dead.py")], settled=False)
+                dead, = wait_until(lambda pid=victim.pid: self.json("-p", pid, "--no-stop", free=False, status=(0, 1)).get("deadlocks"),
+                                   "the deadlock")
+                self.assertEqual(sorted(link["wait"]["kind"] for link in dead["threads"]), ["gil", "mutex"])
+                self.assertFalse(dead["certain"])
+                wait_until(lambda pid=victim.pid: self.run_tool("--watch=deadlock", "--once", "-p", pid, free=False,
+                                                                status=(0, 1)).status == 1, "a check that notices it")
+
+    def test_python_without_a_stop(self):
+        """Whoever has the interpreter's lock sleeps, and will let it go: no deadlock, for all that the others want."""
+        for python in {pythons()[0], pythons()[-1]}:
+            with self.subTest(python):
+                victim = self.program([python, os.path.join(PROGRAMS, "gil.py")], settled=False)
+                truths = truths_of(victim)
+                for _ in range(3):
+                    doc = self.json("-p", victim.pid, "--no-stop", "--threads", free=False, status=(0, 1))
+                    self.assertNotIn("deadlocks", doc)
+                    waits = waits_of(doc)
+                    for truth in truths:
+                        self.assertFalse(false_owner(truth, waits.get(truth["tid"])), (truth, waits))
 
     def test_java(self):
         self.compare_language("java", settled=False)

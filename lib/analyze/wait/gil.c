@@ -13,6 +13,7 @@ enum {
 	MOST_INTERVAL = 100000000, /* microseconds */
 	STATE_WORDS = 64,          /* of a PyThreadState: the thread's pthread_t is among them */
 	MOST_FRAMES = 64,
+	ALIGNMENT = 64, /* of struct pthread */
 };
 
 /* Before the condition. */
@@ -78,20 +79,51 @@ static struct snap_waiter *holder_of_runtime(struct snap_futex *futex)
 	return found;
 }
 
+/*
+ * A word of a PyThreadState. A thread that was copied by itself has states of all threads with it:
+ * whose each of them is stays the same.
+ */
+static bool read_state(const struct snap_futex *futex, uint64_t address, uint64_t *word_ret)
+{
+	const struct snap_memory_image *image = futex->waiter->thread->thread->memory;
+
+	return snap_futex_read(futex, address, word_ret, sizeof(*word_ret)) ||
+	       (image && snap_memory_image_read(image, address, word_ret, sizeof(*word_ret)));
+}
+
+/*
+ * Where nobody was stopped the first thread's pthread_t is not known. Behind it stands the number
+ * that the kernel knows a thread by (3.11 and later).
+ */
+static struct snap_waiter *holder_by_number(struct snap_futex *futex, uint64_t pointer,
+					    uint64_t number)
+{
+	const struct snap_process *process = snap_waiter_process(futex->waiter);
+	struct snap_waiter *thread;
+
+	if (!pointer || pointer % ALIGNMENT || !snap_process_map(process, pointer))
+		return NULL;
+	thread = snap_waiter_by_ns_tid(futex->waits, futex->waiter->process, number);
+	return thread && thread->thread->thread->tid == process->pid && !thread->call.thread_pointer
+		       ? thread
+		       : NULL;
+}
+
 /* The thread whose pthread_t stands in the state of the last holder. */
 static struct snap_waiter *holder_of_words(struct snap_futex *futex, const struct gil *gil)
 {
-	uint64_t words[STATE_WORDS];
-	size_t count = STATE_WORDS;
+	uint64_t last = 0, word;
 
-	while (count && !snap_futex_read(futex, gil->last_holder, words, count * sizeof(*words)))
-		count /= 2;
-	for (size_t i = 0; i < count; i++) {
-		struct snap_waiter *thread = snap_waiter_by_thread_pointer(
-			futex->waits, futex->waiter->process, words[i]);
+	for (int i = 0;
+	     i < STATE_WORDS && read_state(futex, gil->last_holder + (uint64_t)i * 8, &word); i++) {
+		struct snap_waiter *thread =
+			snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process, word);
 
+		if (!thread)
+			thread = holder_by_number(futex, last, word);
 		if (thread)
 			return thread;
+		last = word;
 	}
 	return NULL;
 }
@@ -99,7 +131,7 @@ static struct snap_waiter *holder_of_words(struct snap_futex *futex, const struc
 struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 {
 	struct snap_wait *wait = futex->waiter->wait;
-	struct snap_waiter *holder;
+	struct snap_waiter *holder = NULL;
 	struct gil gil;
 
 	if (!wait || wait->kind != SNAP_WAIT_CONDITION ||
@@ -121,9 +153,13 @@ struct stacksnap_error *snap_gil_explain(struct snap_futex *futex)
 	/* The timeout only makes it ask for the lock again: nothing ends the wait. */
 	wait->timed = false;
 	wait->remaining_ns = -1;
-	holder = holder_of_runtime(futex);
+	/* These are of the moment of the wait; what the runtime said is, if all were stopped at once. */
+	if (gil.locked == 1 && futex->waiter->thread->thread->taken != SNAP_TAKEN_TOGETHER)
+		holder = holder_of_words(futex, &gil);
 	if (!holder)
-		holder = gil.locked == 1 ? holder_of_words(futex, &gil) : NULL;
+		holder = holder_of_runtime(futex);
+	if (!holder && gil.locked == 1)
+		holder = holder_of_words(futex, &gil);
 	if (holder && holder != futex->waiter && gil.locked == 1)
 		snap_futex_own(futex, wait, holder);
 	else
