@@ -97,6 +97,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "group-by", 0, "LIST", "what the threads of a group share (stack,state)", VIEWS, STACKS,
 	  LIBRARY, WORDS },
 	{ "per-thread", 0, NULL, "one stack per thread", VIEWS, STACKS, LIBRARY, NONE },
+	{ "no-fold", 0, NULL, "show processes that are alike one by one", VIEWS, SNAPSHOT | RENDER,
+	  LIBRARY, NONE },
 	{ "summary", 0, NULL, "one line per group", VIEWS, STACKS, LIBRARY, NONE },
 	{ "explain", 0, NULL, "say more of waits: hints, since when, for how long", VIEWS,
 	  SNAPSHOT | RENDER, LIBRARY, NONE },

@@ -152,6 +152,7 @@ static const struct snap_setting settings[] = {
 	{ "threads", NULL, snap_set_flag, FIELD(all_threads), true, NULL },
 	{ "system-tasks", NULL, snap_set_flag, FIELD(system_tasks), true, NULL },
 	{ "native", NULL, snap_set_flag, FIELD(native), true, NULL },
+	{ "no-fold", NULL, snap_set_flag, FIELD(no_fold), true, NULL },
 	{ "summary", NULL, snap_set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, snap_set_per_thread, 0, 0, NULL },
 	{ "explain", NULL, snap_set_value, FIELD(explain), SNAP_EXPLAIN_ALL, NULL },

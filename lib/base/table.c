@@ -27,6 +27,21 @@ uint64_t snap_hash_bytes(const void *bytes, size_t size, uint64_t seed)
 	return hash ^ (hash >> 33);
 }
 
+uint64_t snap_hash_pattern(const char *text, uint64_t seed)
+{
+	static const char digits[] = "0123456789";
+	uint64_t hash = snap_hash_text(text ? "" : NULL, seed);
+
+	while (text && *text) {
+		size_t length = strcspn(text, digits);
+
+		hash = snap_hash_bytes(text, length, hash);
+		text += length;
+		text += strspn(text, digits);
+	}
+	return hash;
+}
+
 void snap_hash_table_deinit(struct snap_hash_table *table)
 {
 	free(table->slots);

@@ -57,6 +57,9 @@ static inline uint64_t snap_hash_text(const char *text, uint64_t seed)
 	return text ? snap_hash_bytes(text, strlen(text), seed) : snap_hash_bytes("", 0, ~seed);
 }
 
+/* The same for texts that differ in their numbers alone: "worker-1", "worker-12". */
+uint64_t snap_hash_pattern(const char *text, uint64_t seed);
+
 /* ---- the table ---- */
 
 enum { SNAP_HASH_TABLE_MOST = 1 << 30 }; /* elements */

@@ -194,6 +194,7 @@ struct snap_options {
 	unsigned states;
 	regex_t *thread_regex, *match_regex; /* NULL: all */
 	/* text */
+	bool no_fold; /* what is alike is shown one by one */
 	bool summary, show_module, show_build_id, full_names, color, utf8;
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;

@@ -174,6 +174,9 @@ struct snap_node {
 	bool recorded;
 	bool late, ended, execed; /* it came, it ended meanwhile, it went on as another program */
 	int64_t first_ns, last_ns;
+	/* in a view where it stands for several: their pids, sorted; NULL: it is one */
+	pid_t *folded;
+	size_t folded_count;
 };
 
 /* All stacks of a process, its own first; all zero: before the first one. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A php-fpm of two workers that is asked something, as web servers do, and is at it until it ends."""
+"""A php-fpm of two workers, or more, that is asked something, as web servers do, and is at it until it ends."""
 import contextlib
 import os
 import signal
@@ -19,7 +19,7 @@ listen = {folder}/socket
 user = root
 group = root
 pm = static
-pm.max_children = 2
+pm.max_children = {workers}
 catch_workers_output = yes
 """
 
@@ -60,9 +60,10 @@ def request(path, values):
 class Server:
     """With this, one of its workers is at the request; at the end they are all gone."""
 
-    def __init__(self, program, folder, *options):
+    def __init__(self, program, folder, *options, workers=2):
         self.folder = folder
-        for name, text in (("conf", CONFIGURATION.format(folder=folder)), ("script.php", SCRIPT)):
+        self.count = workers
+        for name, text in (("conf", CONFIGURATION.format(folder=folder, workers=workers)), ("script.php", SCRIPT)):
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                 file.write(text)
         self.process = subprocess.Popen([program, *options, "-R", "-y", folder + "/conf"], stdout=subprocess.DEVNULL,
@@ -76,7 +77,7 @@ class Server:
 
     def __enter__(self):
         try:
-            still.wait_until(lambda: os.path.exists(self.folder + "/socket") and len(self.workers()) == 2,
+            still.wait_until(lambda: os.path.exists(self.folder + "/socket") and len(self.workers()) == self.count,
                              "its workers do not start")
             ready = self.folder + "/ready"
             self.asked = request(self.folder + "/socket",

@@ -6,6 +6,8 @@
 #include "base/table.h"
 #include "base/text.h"
 
+#include <stdlib.h>
+
 static bool same_party(const struct snap_wait_party *a, const struct snap_wait_party *b)
 {
 	return a->pid == b->pid && a->tid == b->tid;
@@ -110,6 +112,67 @@ uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
 	hash = snap_hash_number((uint64_t)wait->child, hash);
 	hash = snap_hash_number((uint64_t)wait->owner.tid, hash);
 	return snap_hash_number(wait->owner_lack, hash);
+}
+
+/* ---- the same in other processes ---- */
+
+/* Without a port that the kernel gives to whoever asks for none: "10.0.0.4:51234" -> "10.0.0.4". */
+static uint64_t hash_address(const char *text, uint64_t hash)
+{
+	enum { FIRST_GIVEN_PORT = 32768 };
+	const char *colon = text ? strrchr(text, ':') : NULL;
+
+	if (!colon || strtoul(colon + 1, NULL, 10) < FIRST_GIVEN_PORT)
+		return snap_hash_text(text, hash);
+	return snap_hash_bytes(text, (size_t)(colon - text), hash);
+}
+
+static uint64_t hash_party(const struct snap_wait_party *party, uint64_t hash)
+{
+	return snap_hash_text(party->function, snap_hash_pattern(party->name, hash));
+}
+
+static uint64_t hash_parties(const struct snap_wait_party *parties, size_t count, uint64_t hash)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += snap_hash_mix(hash_party(&parties[i], 0));
+	return snap_hash_number(sum, snap_hash_number(count, hash));
+}
+
+static uint64_t hash_alike_object(const struct snap_wait *wait, uint64_t hash)
+{
+	hash = snap_hash_text(wait->variant, snap_hash_number(wait->kind, hash));
+	hash = snap_hash_text(wait->symbol, snap_hash_number(wait->mode, hash));
+	if (!wait->symbol && wait->module)
+		hash = snap_hash_number(wait->offset, snap_hash_text(wait->module, hash));
+	hash = snap_hash_text(wait->path, snap_hash_pattern(wait->place, hash));
+	hash = snap_hash_text(wait->wchan, snap_hash_text(wait->call, hash));
+	hash = snap_hash_text(wait->mutex_symbol, snap_hash_text(wait->cgroup, hash));
+	hash = snap_hash_number(wait->signals, snap_hash_number(wait->timed, hash));
+	return snap_hash_number(wait->range_end, snap_hash_number(wait->range_start, hash));
+}
+
+static uint64_t hash_alike_sockets(const struct snap_wait *wait, uint64_t hash)
+{
+	hash = hash_address(wait->remote, hash_address(wait->local, hash));
+	hash = snap_hash_text(wait->listen_address, snap_hash_text(wait->socket_state, hash));
+	hash = snap_hash_number(wait->send_queue > 0, snap_hash_number(wait->recv_queue > 0, hash));
+	for (unsigned i = 0; i < SNAP_DESCRIPTOR_KINDS; i++)
+		hash = snap_hash_number(wait->kinds_watched[i] > 0, hash);
+	hash = snap_hash_number(wait->listening > 0, hash);
+	return snap_hash_number(wait->connected > 0, hash);
+}
+
+uint64_t snap_wait_hash_alike(const struct snap_wait *wait, uint64_t seed)
+{
+	uint64_t hash = hash_alike_sockets(wait, hash_alike_object(wait, seed));
+
+	hash = snap_hash_number(wait->has_owner, snap_hash_number(wait->owner_lack, hash));
+	hash = hash_party(&wait->owner, hash);
+	hash = hash_parties(wait->holders, wait->holder_count, hash);
+	return hash_parties(wait->peers, wait->peer_count, hash);
 }
 
 /* ---- times ---- */

@@ -287,6 +287,13 @@ int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b);
  */
 uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed);
 
+/*
+ * A hash for the same wait in processes that are alike: pids, tids, addresses, numbers of
+ * descriptors, how many of them, the ports that the kernel gives to clients, what is queued and
+ * times do not count.
+ */
+uint64_t snap_wait_hash_alike(const struct snap_wait *wait, uint64_t seed);
+
 /* Since when, and for how long at most still, of waits that are told in one line; -1 unknown. */
 struct snap_wait_times {
 	int64_t least_since_ns, most_since_ns;

@@ -68,39 +68,43 @@ static bool has_children(const struct snap_node *node, size_t number)
 }
 
 /* The first one that looks as this one does, which is entered if it is the first itself. */
-static bool find_first(const struct snap_node *node, struct snap_hash_table *table, uint64_t hash,
-		       size_t number, size_t *ret)
+static bool find_first(const struct snap_node *node, struct snap_hash_table *table,
+		       const uint64_t *hashes, size_t number, size_t *ret)
 {
-	struct snap_probe probe = snap_hash_table_probe(table, hash);
+	struct snap_probe probe = snap_hash_table_probe(table, hashes[number]);
 
 	*ret = number;
 	/* A program may make hashes equal: then it is shown wrong, but nothing else. */
 	while (snap_probe_next(&probe))
-		if (node->logical[probe.number].stack_count == node->logical[number].stack_count) {
+		if (hashes[probe.number] == hashes[number] &&
+		    node->logical[probe.number].stack_count == node->logical[number].stack_count) {
 			*ret = probe.number;
 			return true;
 		}
-	return snap_hash_table_add(table, hash, number);
+	return snap_hash_table_add(table, hashes[number], number);
 }
 
 /* `firsts`: of each, the first one that looks like it. `open`: room for as many numbers, SIZE_MAX. */
 static bool find_firsts(const struct snap_node *node, bool apart, size_t *firsts, size_t *open)
 {
 	_cleanup_(snap_hash_table_deinit) struct snap_hash_table table = { .slots = NULL };
+	_cleanup_free_ uint64_t *hashes = calloc(node->logical_count + 1, sizeof(*hashes));
 
-	for (size_t i = 0; i < node->logical_count; i++) {
+	for (size_t i = 0; hashes && i < node->logical_count; i++) {
 		const struct snap_logical *logical = &node->logical[i];
 		size_t depth = logical->depth < i ? logical->depth : i;
 		size_t parent = depth ? open[depth - 1] : SIZE_MAX;
 
 		firsts[i] = i;
 		open[depth] = i; /* the last one of that depth */
-		if (!apart && logical->id && logical->type != SNAP_LOGICAL_TASK &&
-		    !has_children(node, i) &&
-		    !find_first(node, &table, hash_logical(logical, parent), i, &firsts[i]))
+		if (apart || !logical->id || logical->type == SNAP_LOGICAL_TASK ||
+		    has_children(node, i))
+			continue;
+		hashes[i] = hash_logical(logical, parent);
+		if (!find_first(node, &table, hashes, i, &firsts[i]))
 			return false;
 	}
-	return true;
+	return hashes;
 }
 
 static int compare_tasks(const void *left, const void *right)
@@ -185,7 +189,7 @@ bool snap_alikes_init(struct snap_alikes *alikes, const struct snap_node *node,
 	if (!firsts || !next || !make_room(alikes, node))
 		return false;
 	memset(next, 0xff, count * sizeof(*next));
-	if (!find_firsts(node, options->verbose, firsts, next))
+	if (!find_firsts(node, options->verbose || options->no_fold, firsts, next))
 		return false;
 	place = (struct place){ alikes->stacks, alikes->tasks, alikes->ids };
 	memset(next, 0xff, count * sizeof(*next));

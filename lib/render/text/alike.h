@@ -25,7 +25,7 @@ struct snap_alikes {
 	const char **ids;
 };
 
-/* Those of a process, in their order; with -v each by itself. False without memory. */
+/* Those of a process, in their order; with -v and --no-fold each by itself. False without memory. */
 bool snap_alikes_init(struct snap_alikes *alikes, const struct snap_node *node,
 		      const struct snap_options *options) _must_check_;
 void snap_alikes_deinit(struct snap_alikes *alikes);

@@ -107,20 +107,67 @@ void snap_text_node_name(struct snap_sheet *lines, const struct snap_node *node)
 	snap_line_printf(lines, SNAP_STYLE_BOLD, "[%d]", node->pid);
 }
 
-/* The description is cut at its end on a terminal. */
+/* The description is cut at its end on a terminal, and goes where there is no room for it. */
+static void add_description(struct snap_sheet *lines, const struct snap_node *node, bool first,
+			    size_t width)
+{
+	size_t gap = first ? 0 : 2;
+	char *description = snap_sheet_escape(lines, node->description);
+
+	if (!first)
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+	if (width > lines->columns + 8)
+		snap_elide_end(description, width - lines->columns, lines->signs->dots);
+	else if (width && node->folded && gap)
+		return;
+	snap_line_add(lines, SNAP_STYLE_PLAIN, description);
+}
+
+/* "postgres: checkpointer": the name need not stand in front of that. */
+static bool has_own_title(const struct snap_node *node)
+{
+	size_t length = node->name ? strlen(node->name) : 0;
+
+	return length && node->description && strncmp(node->description, node->name, length) == 0 &&
+	       node->description[length] == ':';
+}
+
+/* "23 × (udev-worker)  /lib/systemd/systemd-udevd   pids 234-256": the pids are shown in any case. */
+static void folded_title(struct snap_sheet *lines, const struct snap_node *node)
+{
+	enum { GAP = 3, MOST_WITH_MORE = 26 };
+	size_t max = SNAP_MOST_RANGES, width = 0, begin;
+	bool says_name = has_own_title(node);
+	char pids[1024];
+
+	snap_line_printf(lines, SNAP_STYLE_BOLD, "%zu", node->folded_count);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, " %s ", lines->signs->times);
+	if (node->name && !says_name)
+		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, node->name);
+	begin = lines->columns + GAP;
+	do {
+		snap_text_ranges("pid", node->folded, sizeof(*node->folded), node->folded_count,
+				 max, pids, sizeof(pids));
+	} while (lines->width && --max > 0 &&
+		 (strlen(pids) > MOST_WITH_MORE || begin + strlen(pids) > lines->width));
+	if (lines->width > strlen(pids) + GAP)
+		width = lines->width - strlen(pids) - GAP;
+	if (node->description)
+		add_description(lines, node, !node->name || says_name, width);
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+	/* A wide description moves no column. */
+	snap_line_end(lines, SNAP_STYLE_DIM, lines->measuring ? NULL : pids);
+}
+
 void snap_text_node_title(struct snap_sheet *lines, const struct snap_node *node)
 {
-	size_t width = lines->width;
-
-	snap_text_node_name(lines, node);
-	if (node->description) {
-		char *description = snap_sheet_escape(lines, node->description);
-
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
-		if (width > lines->columns + 8)
-			snap_elide_end(description, width - lines->columns, lines->signs->dots);
-		snap_line_add(lines, SNAP_STYLE_PLAIN, description);
+	if (node->folded) {
+		folded_title(lines, node);
+		return;
 	}
+	snap_text_node_name(lines, node);
+	if (node->description)
+		add_description(lines, node, false, lines->width);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
@@ -327,11 +374,15 @@ void snap_text_node_facts(struct snap_sheet *lines, const struct snap_options *o
 {
 	struct info info = { .lines = lines };
 	size_t stacks = snap_node_stack_count(node);
+	size_t processes = node->folded ? node->folded_count : 1;
 	bool has_items = snap_text_has_items(node);
 
 	info_facts(&info, options, snapshot->time_ns, node, parent);
 	info_runtimes(&info, node);
-	if (node->recorded || stacks > 1 || node->threads_missed > 1 ||
+	/* Nothing else would say what such a thread does. */
+	if (node->type == SNAP_TYPE_KERNEL && node->state == SNAP_STATE_DISK && stacks == 0)
+		info_part(&info, "DISK", NULL);
+	if (node->recorded || stacks > 1 || node->threads_missed > processes ||
 	    (stacks && (!parent || node->threads_missed)))
 		info_threads(&info, node);
 	else if (stacks == 0 && !node->trouble && snap_text_is_filtered(options))

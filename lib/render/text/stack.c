@@ -14,8 +14,7 @@
 
 enum {
 	FRAME_INDENT = 8, /* where frames begin, unless counts are wide */
-	MAX_RANGES = 8,
-	LONGEST_TOP = 3, /* system frames on top of a stack that are shown one by one */
+	LONGEST_TOP = 3,  /* system frames on top of a stack that are shown one by one */
 };
 
 void snap_text_stacks_deinit(struct snap_text_stacks *stacks)
@@ -113,26 +112,32 @@ static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
 	}
 }
 
-/* "tids 1240-1301, 1310, +4": threads are sorted by tid. */
-static void write_ranges(const struct snap_stack *stack, size_t max, char *out, size_t size)
+static pid_t number_at(const pid_t *first, size_t stride, size_t at)
 {
-	const struct snap_member *threads = stack->threads;
-	size_t count = stack->thread_count, ranges = 0, n, end;
+	const void *place = (const char *)first + at * stride;
 
-	n = (size_t)snprintf(out, size, count == 1 ? "tid " : "tids ");
+	return *(const pid_t *)place;
+}
+
+void snap_text_ranges(const char *noun, const pid_t *first, size_t stride, size_t count, size_t max,
+		      char *out, size_t size)
+{
+	size_t ranges = 0, n, end;
+
+	n = (size_t)snprintf(out, size, "%s%s ", noun, count == 1 ? "" : "s");
 	for (size_t i = 0; i < count && n < size; i = end) {
 		const char *comma = i ? ", " : "";
+		pid_t from = number_at(first, stride, i), to = from;
 
-		for (end = i + 1; end < count && threads[end].tid == threads[end - 1].tid + 1;)
-			end++;
+		for (end = i + 1; end < count && number_at(first, stride, end) == to + 1; end++)
+			to++;
 		if (ranges++ == max) {
 			snprintf(out + n, size - n, "%s+%zu", comma, count - i);
 			return;
 		}
 		n += (size_t)(end == i + 1
-				      ? snprintf(out + n, size - n, "%s%d", comma, threads[i].tid)
-				      : snprintf(out + n, size - n, "%s%d-%d", comma,
-						 threads[i].tid, threads[end - 1].tid));
+				      ? snprintf(out + n, size - n, "%s%d", comma, from)
+				      : snprintf(out + n, size - n, "%s%d-%d", comma, from, to));
 	}
 }
 
@@ -198,7 +203,7 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 			   const struct snap_node *owner)
 {
 	struct snap_sheet *lines = stacks->lines;
-	size_t max = MAX_RANGES, column;
+	size_t max = SNAP_MOST_RANGES, column;
 	char ranges[1024];
 
 	add_head(stacks, stack, owner);
@@ -207,7 +212,8 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 		if (stack->runtime)
 			snap_text_task_ids(lines, stack, max, ranges, sizeof(ranges));
 		else
-			write_ranges(stack, max, ranges, sizeof(ranges));
+			snap_text_ranges("tid", &stack->threads[0].tid, sizeof(stack->threads[0]),
+					 stack->thread_count, max, ranges, sizeof(ranges));
 	} while (lines->width && column + strlen(ranges) > lines->width && --max > 0);
 	snap_line_end(lines, SNAP_STYLE_DIM, ranges);
 }

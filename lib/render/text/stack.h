@@ -48,6 +48,15 @@ struct snap_text_reads {
 /* Adds those of a stack; threads that could not be read at all count as neither. */
 void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
 
+enum { SNAP_MOST_RANGES = 8 };
+
+/*
+ * "tids 1240-1301, 1310, +4" of a sorted list of numbers, one each `stride` bytes; `max` ranges of
+ * them at most.
+ */
+void snap_text_ranges(const char *noun, const pid_t *first, size_t stride, size_t count, size_t max,
+		      char *out, size_t size);
+
 /* The line that tells what the mark means, if it was used. */
 void snap_text_stacks_note(struct snap_text_stacks *stacks);
 /* --summary: all of a stack in one line. */

@@ -103,15 +103,21 @@ static const char *id_at(const struct ids *ids, size_t number)
 	return ids->tasks ? ids->tasks[number].id : ids->texts[number];
 }
 
-/* What is behind the run of consecutive numbers that begins with the first one. */
+/*
+ * What is behind the run of consecutive numbers that begins with the first one. Tasks of different
+ * processes may have the same id, which is told once.
+ */
 static size_t end_of_run(const struct ids *ids, size_t first)
 {
 	uint64_t number, next;
 	size_t end = first + 1;
 
+	while (end < ids->count && strcmp(id_at(ids, end), id_at(ids, first)) == 0)
+		end++;
 	if (!parse_id(id_at(ids, first), &number))
 		return end;
-	while (end < ids->count && parse_id(id_at(ids, end), &next) && next == number + 1) {
+	while (end < ids->count && parse_id(id_at(ids, end), &next) &&
+	       (next == number || next == number + 1)) {
 		number = next;
 		end++;
 	}
@@ -151,7 +157,7 @@ static void write_ids(struct snap_sheet *lines, const struct ids *ids, size_t ma
 		}
 		n += (size_t)snprintf(out + n, size - n, "%s%s", comma,
 				      short_id(lines, id_at(ids, i)));
-		if (end > i + 1 && n < size)
+		if (strcmp(id_at(ids, end - 1), id_at(ids, i)) != 0 && n < size)
 			n += (size_t)snprintf(out + n, size - n, "-%s",
 					      short_id(lines, id_at(ids, end - 1)));
 	}

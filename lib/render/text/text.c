@@ -13,6 +13,7 @@
 #include "render/text/stack.h"
 #include "render/text/task.h"
 #include "render/text/top.h"
+#include "render/view/fold/fold.h"
 #include "render/view/recorded/groups.h"
 #include "render/view/walk.h"
 #include "render/wait/table.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 struct text {
-	const struct snap_snapshot *snapshot;
+	const struct snap_snapshot *snapshot; /* a view, in which what is alike is folded */
 	const struct snap_options *options;
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
@@ -422,9 +423,13 @@ static void text_init(struct text *text, const struct snap_snapshot *snapshot,
 struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 					 const struct snap_options *options, FILE *out)
 {
+	_cleanup_(snap_folds_deinit) struct snap_folds folds;
 	_cleanup_(text_deinit) struct text text;
+	bool folded = snap_folds_init(&folds, snapshot, options);
 
-	text_init(&text, snapshot, options, out);
+	text_init(&text, &folds.snapshot, options, out);
+	if (!folded)
+		return snap_error_no_memory();
 	if (options->deadlocks_only) {
 		snap_text_top(&text.lines, options, snapshot);
 		return put_result(&text, out);

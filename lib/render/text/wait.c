@@ -11,9 +11,10 @@ enum {
 	MOST_TIDS = 5,
 };
 
-/* Threads that wait for the same thing. */
+/* Threads of which the same is said. */
 struct alike {
 	const struct snap_wait *wait; /* of the first one */
+	char *line;                   /* what is said, without times */
 	struct snap_wait_times times;
 	size_t count;
 	pid_t tids[MOST_TIDS]; /* the first ones */
@@ -25,20 +26,42 @@ struct alikes {
 	size_t others; /* threads that wait for something else than those */
 };
 
-static void add_thread(struct alikes *alikes, const struct snap_member *thread)
+static void alikes_deinit(struct alikes *alikes)
 {
-	struct alike *alike = alikes->items, *end = alike + alikes->count;
+	for (size_t i = 0; i < alikes->count; i++)
+		free(alikes->items[i].line);
+}
 
-	while (alike < end && !snap_wait_same(alike->wait, thread->wait))
+/* That of those who wait for the same thing, or of whose things the line says the same. */
+static struct alike *find_alike(struct alikes *alikes, const struct snap_wait *wait, bool all)
+{
+	static const struct snap_wait_times none = { -1, -1, -1, -1 };
+	struct alike *alike = alikes->items, *end = alike + alikes->count;
+	_cleanup_free_ char *line = NULL;
+
+	while (alike < end && !snap_wait_same(alike->wait, wait))
 		alike++;
-	if (alike == end && alikes->count == MOST_LINES) {
+	if (alike < end)
+		return alike;
+	line = snap_wait_line_of(wait, &none, all);
+	for (alike = alikes->items; line && alike < end; alike++)
+		if (alike->line && strcmp(alike->line, line) == 0)
+			return alike;
+	if (alikes->count == MOST_LINES)
+		return NULL;
+	alikes->items[alikes->count] = (struct alike){ .wait = wait,
+						       .line = snap_take_ptr(line),
+						       .times = snap_wait_times_of(wait) };
+	return &alikes->items[alikes->count++];
+}
+
+static void add_thread(struct alikes *alikes, const struct snap_member *thread, bool all)
+{
+	struct alike *alike = find_alike(alikes, thread->wait, all);
+
+	if (!alike) {
 		alikes->others++;
 		return;
-	}
-	if (alike == end) {
-		*alike = (struct alike){ .wait = thread->wait,
-					 .times = snap_wait_times_of(thread->wait) };
-		alikes->count++;
 	}
 	snap_wait_times_add(&alike->times, thread->wait);
 	if (alike->count < MOST_TIDS)
@@ -93,15 +116,14 @@ void snap_text_waits(struct snap_sheet *lines, const struct snap_options *option
 		     const struct snap_stack *stack, size_t indent)
 {
 	bool all = options->explain == SNAP_EXPLAIN_ALL;
-	struct alikes alikes;
+	_cleanup_(alikes_deinit) struct alikes alikes = { .count = 0, .others = 0 };
 
 	/* These lines have no right part, so they widen no column. */
 	if (lines->measuring || options->explain == SNAP_EXPLAIN_NO)
 		return;
-	alikes.count = alikes.others = 0;
 	for (size_t i = 0; i < stack->thread_count; i++)
 		if (snap_wait_is_shown(stack->threads[i].wait, all))
-			add_thread(&alikes, &stack->threads[i]);
+			add_thread(&alikes, &stack->threads[i], all);
 	qsort(alikes.items, alikes.count, sizeof(alikes.items[0]), compare_alikes);
 	for (size_t i = 0; i < alikes.count; i++)
 		put_alike(lines, options, &alikes.items[i], indent,
