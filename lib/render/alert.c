@@ -86,13 +86,32 @@ static void add_wait(struct snap_buffer *text, const struct snap_options *option
 	free(line);
 }
 
+/* Who holds up others stands in a function of its own; its group may be called after where it began. */
 static void add_place(struct snap_buffer *text, const struct snap_options *options,
-		      const struct snap_stack *stack)
+		      const struct snap_alert *alert)
 {
-	if (!stack || !stack->description)
+	const char *place = alert->function;
+
+	if (!place && alert->stack)
+		place = alert->stack->description;
+	if (!place)
 		return;
 	snap_buffer_add_text(text, ", in ");
-	add_escaped(text, options, stack->description);
+	add_escaped(text, options, place);
+}
+
+/* " with mutex ledger_lock" */
+static void add_held(struct snap_buffer *text, const struct snap_options *options,
+		     const struct snap_wait *held)
+{
+	char *object = held ? snap_wait_object(held) : NULL;
+
+	text->failed |= held && !object;
+	if (object && *object) {
+		snap_buffer_add_text(text, " with ");
+		add_escaped(text, options, object);
+	}
+	free(object);
 }
 
 static void add_what(struct snap_buffer *text, const struct snap_options *options,
@@ -106,6 +125,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 		break;
 	case SNAP_ALERT_BLOCKED:
 		snap_buffer_printf(text, " holds up %" PRIu64 " threads", alert->count);
+		add_held(text, options, alert->held);
 		break;
 	case SNAP_ALERT_SPINNING:
 		snap_buffer_printf(text, " uses %" PRIu64 "%% of a processor", alert->count);
@@ -128,7 +148,7 @@ static void add_what(struct snap_buffer *text, const struct snap_options *option
 		break;
 	}
 	add_wait(text, options, alert->wait);
-	add_place(text, options, alert->stack);
+	add_place(text, options, alert);
 	if (alert->since_ns >= NS_PER_S) {
 		snap_buffer_add_text(text, ", for ");
 		add_duration(text, alert->since_ns);
@@ -200,6 +220,8 @@ struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert, F
 		snap_json_number_if(json, "count", (int64_t)alert->count);
 		snap_json_number_if(json, "before", (int64_t)alert->before);
 		snap_json_wait_put(json, alert->wait);
+		snap_json_wait_put_as(json, "held", alert->held);
+		snap_json_text_if(json, "function", alert->function);
 		put_stack(json, &document.entries, alert->stack);
 		if (alert->deadlock)
 			snap_json_deadlock_put(json, "deadlock", alert->deadlock);

@@ -18,7 +18,8 @@ enum { MOST_LINKS = 64 /* of a chain of owners that are followed */ };
 struct queue {
 	int64_t *ages; /* of those that stand */
 	size_t standing;
-	bool has_moved; /* somebody went on, and not merely to look again */
+	bool has_moved;               /* somebody went on, and not merely to look again */
+	const struct snap_wait *held; /* of the first that waits for the blocker itself */
 };
 
 static bool is_held_by(const struct snap_wait *wait, const struct snap_blocker *blocker)
@@ -65,6 +66,8 @@ static bool find_queue(const struct snap_conditions *conditions,
 
 		if (!is_behind(view, seen, blocker))
 			continue;
+		if (!queue->held && is_held_by(seen->member->wait, blocker))
+			queue->held = seen->member->wait;
 		age = snap_conditions_age(
 			conditions, snap_glance_find(index, seen->node->pid, seen->member->tid),
 			seen->member);
@@ -145,6 +148,8 @@ struct stacksnap_error *snap_conditions_check_blockers(const struct snap_conditi
 				   .name = blocker->name,
 				   .count = blocker->blocked,
 				   .wait = blocker->wait,
+				   .held = queue.held,
+				   .function = blocker->function,
 				   .stack = seen ? seen->stack : NULL,
 				   .snapshot = view->snapshot },
 		};

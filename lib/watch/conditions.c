@@ -171,6 +171,8 @@ static bool can_be_stuck(const struct snap_wait *wait)
 	case SNAP_WAIT_PAGE_FAULT:
 	case SNAP_WAIT_CHILD:
 		return true;
+	case SNAP_WAIT_DISK:
+		return wait->variant && strcmp(wait->variant, "fuse") == 0;
 	case SNAP_WAIT_PIPE:
 	case SNAP_WAIT_FIFO:
 	case SNAP_WAIT_UNIX:

@@ -104,6 +104,10 @@ class Alerts(Case):
         watch = Watch(self, "--watch=blocked>=3 for 1s", "--every", "0.1", "--json", "-p", victim.pid)
         alert = watch.alert("blocked")
         self.assertEqual((alert["state"], alert["count"]), ("raised", 49))
+        self.assertEqual((alert["held"]["kind"], alert["held"]["symbol"]), ("mutex", "busy"))
+        self.assertEqual(alert["function"], "take")
+        text = Watch(self, "--watch=blocked>=3 for 1s", "--every", "0.1", "-p", victim.pid)
+        self.assertIn(" holds up 49 threads with mutex busy, sleeps", text.line())
 
     def test_spinning_ends(self):
         victim = self.victim("threads", "spin:1:busy", running=1)

@@ -88,6 +88,34 @@ static void test_words_of_the_kernel(void **state _unused_)
 	check_line(&udp, "recv on udp 127.0.0.1:37226, 0 bytes queued");
 }
 
+/* In D not everybody waits for a disk. */
+static void test_functions_of_the_kernel(void **state _unused_)
+{
+	static const struct {
+		const char *wchan, *variant, *line;
+	} rows[] = {
+		{ "jbd2_log_wait_commit", NULL, "fsync of /m/f, DISK in jbd2_log_wait_commit" },
+		{ "rpc_wait_bit_killable", NULL, "fsync of /m/f, NFS in rpc_wait_bit_killable" },
+		{ "nfs_wb_folio", NULL, "fsync of /m/f, NFS in nfs_wb_folio" },
+		{ "rwsem_down_write_slowpath", NULL,
+		  "fsync of /m/f, lock of a memory map or an inode in rwsem_down_write_slowpath" },
+		{ "balance_dirty_pages", NULL,
+		  "fsync of /m/f, slowed down for writing too fast in balance_dirty_pages" },
+		{ "request_wait_answer", "fuse",
+		  "fsync of /m/f: the server of its FUSE file system does not answer" },
+	};
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(rows); i++) {
+		struct snap_wait wait = snap_wait_init(SNAP_WAIT_DISK, SNAP_WAIT_IS_CERTAIN);
+
+		wait.call = "fsync";
+		wait.path = "/m/f";
+		wait.wchan = rows[i].wchan;
+		wait.variant = rows[i].variant;
+		check_line(&wait, rows[i].line);
+	}
+}
+
 static void test_times(void **state _unused_)
 {
 	static const struct {
@@ -151,6 +179,7 @@ int main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_words_of_the_kernel),
+		cmocka_unit_test(test_functions_of_the_kernel),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_long_names),
 	};

@@ -726,6 +726,37 @@ static void states_come_before_calls(void **state)
 	bed_deinit(&bed);
 }
 
+/* A stop's signal turns S into D, and changes nothing of what is waited for. */
+static void who_waits_for_a_server_of_files(void **state)
+{
+	static const char states[] = "SD";
+	struct snap_process *process;
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed);
+	process = bed_process(&bed, 1, 0);
+	bed_descriptor(process, 3, SNAP_DESCRIPTOR_FILE, "/mnt/f", 5);
+	for (int i = 0; i < 2; i++) {
+		struct snap_thread *thread = bed_thread(process, 1 + 2 * i, NR_READ, 3, 0, 0, 0);
+
+		thread->state = states[i];
+		thread->wchan = "request_wait_answer";
+		thread = bed_thread(process, 2 + 2 * i, NR_OPEN,
+				    bed_bytes(&bed, process, "/mnt/g", sizeof("/mnt/g")), O_RDONLY,
+				    0, 0);
+		thread->state = states[i];
+		thread->wchan = "request_wait_answer";
+	}
+	for (int tid = 1; tid <= 4; tid++) {
+		const struct snap_wait *wait = only(&bed, tid, SNAP_WAIT_DISK);
+
+		assert_string_equal(wait->variant, "fuse");
+		assert_string_equal(wait->path, tid % 2 ? "/mnt/f" : "/mnt/g");
+	}
+	bed_deinit(&bed);
+}
+
 static void frozen_ones_are_told_by_their_group(void **state)
 {
 	struct snap_process *process;
@@ -783,6 +814,7 @@ int main(void)
 		cmocka_unit_test(signals_are_named),
 		cmocka_unit_test(true_holders_are_named),
 		cmocka_unit_test(states_come_before_calls),
+		cmocka_unit_test(who_waits_for_a_server_of_files),
 		cmocka_unit_test(frozen_ones_are_told_by_their_group),
 		cmocka_unit_test(queues_hint_at_who_used_them),
 	};

@@ -25,6 +25,9 @@ struct snap_alert {
 	uint64_t before; /* GROWTH: threads at the first of the looks */
 	/* where it was seen; NULL: nothing of the kind, or it is over */
 	const struct snap_wait *wait;
+	/* BLOCKED: what the first of those that wait for it itself wants, and where it stands itself */
+	const struct snap_wait *held;
+	const char *function;
 	const struct snap_stack *stack;
 	const struct snap_deadlock *deadlock;
 	const struct snap_snapshot *snapshot;

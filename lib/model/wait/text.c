@@ -615,6 +615,32 @@ static void add_pipe(struct snap_buffer *text, const struct snap_wait *wait)
 	}
 }
 
+/* What functions of the kernel wait for where that is no disk, by a part of their names. */
+static void add_wchan(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	static const struct {
+		const char *part, *text;
+	} places[] = {
+		{ "rpc_wait_bit", ", NFS in " },
+		{ "nfs", ", NFS in " },
+		{ "rwsem_down_", ", lock of a memory map or an inode in " },
+		{ "balance_dirty_pages", ", slowed down for writing too fast in " },
+	};
+	const char *word = ", DISK in ";
+
+	if (is_variant(wait, "fuse")) {
+		snap_buffer_add_text(text, ": the server of its FUSE file system does not answer");
+		return;
+	}
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(places); i++)
+		if (strstr(wait->wchan, places[i].part)) {
+			word = places[i].text;
+			break;
+		}
+	snap_buffer_add_text(text, word);
+	snap_wait_add_name(text, wait->wchan);
+}
+
 /* Behind the object, in front of owners. */
 static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 {
@@ -664,10 +690,8 @@ static void add_details(struct snap_buffer *text, const struct snap_wait *wait)
 	default:
 		break;
 	}
-	if (wait->wchan && (wait->kind == SNAP_WAIT_FILE || wait->kind == SNAP_WAIT_DISK)) {
-		snap_buffer_add_text(text, ", DISK in ");
-		snap_wait_add_name(text, wait->wchan);
-	}
+	if (wait->wchan && (wait->kind == SNAP_WAIT_FILE || wait->kind == SNAP_WAIT_DISK))
+		add_wchan(text, wait);
 }
 
 /* ---- the line ---- */

@@ -224,13 +224,19 @@ static void put_wait(struct snap_json_writer *json, const struct snap_wait *wait
 	put_rest(json, wait);
 }
 
-void snap_json_wait_put(struct snap_json_writer *json, const struct snap_wait *wait)
+void snap_json_wait_put_as(struct snap_json_writer *json, const char *key,
+			   const struct snap_wait *wait)
 {
 	if (!wait)
 		return;
-	snap_json_begin(json, "wait", '{');
+	snap_json_begin(json, key, '{');
 	put_wait(json, wait);
 	snap_json_end(json, '}');
+}
+
+void snap_json_wait_put(struct snap_json_writer *json, const struct snap_wait *wait)
+{
+	snap_json_wait_put_as(json, "wait", wait);
 }
 
 /* ---- of all ---- */

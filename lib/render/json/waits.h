@@ -7,6 +7,9 @@
 #include "render/json/writer.h"
 
 /* An object with a key; nothing for NULL. */
+void snap_json_wait_put_as(struct snap_json_writer *json, const char *key,
+			   const struct snap_wait *wait);
+/* The same with the key "wait". */
 void snap_json_wait_put(struct snap_json_writer *json, const struct snap_wait *wait);
 /* One deadlock: an object with a key, NULL: an element. */
 void snap_json_deadlock_put(struct snap_json_writer *json, const char *key,

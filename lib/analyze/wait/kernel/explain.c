@@ -94,7 +94,8 @@ struct stacksnap_error *snap_wait_explain_call(struct snap_wait_analysis *waits,
 	err = snap_wait_explain_state(waits, waiter);
 	if (err || waiter->wait)
 		return err;
-	if (thread->state == 'D' && !waits_by_call(waiter->row->call))
+	if ((thread->state == 'D' && !waits_by_call(waiter->row->call)) ||
+	    snap_wait_is_at_fuse(waiter))
 		return snap_wait_explain_disk(waits, waiter);
 	if (!waiter->call.known || waiter->call.number < 0)
 		return NULL;

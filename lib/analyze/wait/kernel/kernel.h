@@ -160,7 +160,12 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 /* What holds a thread whatever its call is: stopped, traced, frozen, vfork, a page. */
 struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter) _must_check_;
-/* Asleep in D, in a call or none. */
+/*
+ * In a call that the server of a FUSE file system does not answer: asleep so that signals end it, or
+ * in D if one has come, as a stop's.
+ */
+bool snap_wait_is_at_fuse(const struct snap_waiter *waiter);
+/* Asleep in D, in a call or none; or as above. */
 struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter) _must_check_;
 

@@ -177,8 +177,7 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 	enum place place = place_of(thread->wchan);
 	enum snap_wait_kind kind = waiter->row->call == SNAP_CALL_OPEN && place == PLACE_FIFO
 					   ? SNAP_WAIT_FIFO_OPEN
-				   : place == PLACE_FUSE ? SNAP_WAIT_DISK
-							 : SNAP_WAIT_SYSCALL;
+					   : SNAP_WAIT_SYSCALL;
 	struct stacksnap_error *err = new_wait(waits, waiter, kind);
 
 	if (err)
@@ -191,6 +190,11 @@ struct stacksnap_error *snap_wait_explain_path(struct snap_wait_analysis *waits,
 }
 
 /* ---- disks ---- */
+
+bool snap_wait_is_at_fuse(const struct snap_waiter *waiter)
+{
+	return is_in_call(waiter) && place_of(waiter->thread->thread->wchan) == PLACE_FUSE;
+}
 
 struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 					       struct snap_waiter *waiter)
@@ -205,7 +209,9 @@ struct stacksnap_error *snap_wait_explain_disk(struct snap_wait_analysis *waits,
 		descriptor = snap_wait_descriptor(waiter, waiter->wait->fd);
 		waiter->wait->confidence = snap_wait_call_confidence(waiter);
 	}
-	if (waiter->row->call == SNAP_CALL_SYNC)
+	if (place_of(waiter->thread->thread->wchan) == PLACE_FUSE)
+		waiter->wait->variant = "fuse";
+	else if (waiter->row->call == SNAP_CALL_SYNC)
 		waiter->wait->variant = "sync";
 	waiter->wait->path =
 		descriptor ? snap_wait_path(waits, descriptor) : read_path(waits, waiter);
