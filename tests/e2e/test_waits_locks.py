@@ -53,7 +53,7 @@ class Rows:
                 self.compare("dead", "pair:" + what)
 
     def test_between_processes_by_descriptors(self):
-        for what in ("pipe", "unix", "tcp", "own", "child"):
+        for what in ("pipe", "unix", "tcp", "own", "child", "shared", "flock"):
             with self.subTest(what):
                 self.compare("dead", what)
 
@@ -130,6 +130,12 @@ class StaticStripped(Rows, WaitCase):
 
 class Musl(Rows, WaitCase):
     build = "musl"
+
+    def test_barrier_is_read_as_musls(self):
+        """A static program with names says which library it is made of: glibc's words are nothing here."""
+        _, doc = self.compare("objects", "barrier")
+        barriers = [wait for wait in waits_of(doc).values() if wait["kind"] == "barrier"]
+        self.assertFalse([wait for wait in barriers if "arrived" in wait], barriers)
 
 
 class WithoutDebugFiles(Rows, WaitCase):

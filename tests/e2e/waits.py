@@ -38,6 +38,7 @@ BUILDS = {
     "static-stripped": (["gcc", "-O1", "-static", "-s"], False, False),
     "musl": (["musl-gcc", "-O1", "-static"], False, True),
 }
+MOST_OF_AN_OBJECT = 56
 # Without names these have nothing that tells them from any other futex.
 NAMELESS = {"rwlock", "condition", "semaphore", "barrier", "once", "stdio", "malloc", "thread"}
 
@@ -105,6 +106,8 @@ def agrees(key, wanted, wait):
         return wait.get("owner_unknown") in (wanted if isinstance(wanted, list) else [wanted])
     if key == "most_s":
         return wait.get("timed") is True and 0 <= wait.get("remaining_ns", 0) <= wanted * 1e9
+    if key == "near":  # a futex is a word of the object
+        return abs(int(wait.get("address", "0"), 16) - int(wanted, 16)) <= MOST_OF_AN_OBJECT
     if key == "queued":
         return wait.get("send_queue", 0) + wait.get("peer_queue", {}).get("recv_queue", 0) > 0
     if key == "timed":
@@ -134,6 +137,8 @@ def allowed(truth, build):
     # What remains to be asked: no wrong kind, no wrong owner.
     left = {key: value for key, value in truth.items() if key in ("row", "pid", "tid", "timed")}
     left["kind"] = [*kinds, "futex"]
+    if "address" in truth and set(kinds) <= {"mutex", "rwlock", "semaphore"}:
+        left["near"] = truth["address"]
     if "owner" in truth:
         left["owner"] = [0, *(truth["owner"] if isinstance(truth["owner"], list) else [truth["owner"]])]
     return left

@@ -380,6 +380,91 @@ static void make_own(const char *unused)
 	truth_says("pipe.self", "'deadlock':[%d],'size':1,'behind':0", child);
 }
 
+/* Two processes, each of which has what the other one wants: mutexes, or locks on files. */
+static struct crossing {
+	pthread_mutex_t mutexes[2];
+	char paths[2][64];
+	_Atomic pid_t pids[2];
+} * crossing;
+
+static void cross_mutexes(int own)
+{
+	pthread_mutex_lock(&crossing->mutexes[own]);
+	crossing->pids[own] = getpid();
+	while (!crossing->pids[!own])
+		sched_yield();
+	truth("shared", "'kind':'mutex','address':'%p','owner':%d",
+	      (void *)&crossing->mutexes[!own], crossing->pids[!own]);
+	pthread_mutex_lock(&crossing->mutexes[!own]);
+}
+
+static void cross_locks(int own)
+{
+	int mine = open(crossing->paths[own], O_RDWR | O_CLOEXEC);
+	int other = open(crossing->paths[!own], O_RDWR | O_CLOEXEC);
+
+	if (mine < 0 || other < 0 || flock(mine, LOCK_EX) != 0)
+		_exit(1);
+	crossing->pids[own] = getpid();
+	while (!crossing->pids[!own])
+		sched_yield();
+	truth("flock", "'kind':'file_lock','fd':%d,'holders':[%d]", other, crossing->pids[!own]);
+	flock(other, LOCK_EX);
+}
+
+static void make_crossing(const char *row, void (*cross)(int own))
+{
+	int before = truths->count;
+
+	for (int own = 0; own < 2; own++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			victim_cannot("fork");
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+			cross(own);
+			_exit(1);
+		}
+	}
+	until_truths(before + 2);
+	say_processes(row, crossing->pids[0], crossing->pids[1]);
+}
+
+static void new_crossing(void)
+{
+	crossing = mmap(NULL, sizeof(*crossing), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (crossing == MAP_FAILED)
+		victim_cannot("mmap");
+}
+
+static void make_shared(const char *unused)
+{
+	static const struct mutex_kind kind = {
+		"", PTHREAD_MUTEX_ERRORCHECK, 0, false, true, true
+	};
+
+	(void)unused;
+	new_crossing();
+	if (!make_mutex(&crossing->mutexes[0], &kind) || !make_mutex(&crossing->mutexes[1], &kind))
+		victim_cannot("pthread_mutex_init");
+	make_crossing("shared", cross_mutexes);
+}
+
+static void make_flock(const char *unused)
+{
+	(void)unused;
+	new_crossing();
+	for (int i = 0; i < 2; i++) {
+		strcpy(crossing->paths[i], "/tmp/waits-lock.XXXXXX");
+		close(mkstemp(crossing->paths[i]));
+	}
+	make_crossing("flock", cross_locks);
+	for (int i = 0; i < 2; i++)
+		unlink(crossing->paths[i]);
+}
+
 /* A parent that waits for its child, which waits for the parent's lock on a file. */
 struct family {
 	char path[64];
@@ -580,6 +665,8 @@ int main(int argc, char **argv)
 		{ "tcp", make_tcp },
 		{ "own", make_own },
 		{ "child", make_child },
+		{ "shared", make_shared },
+		{ "flock", make_flock },
 		{ "near-pipe", make_near_pipe },
 		{ "near-threads", make_near_threads },
 		{ "near-condition", make_near_condition },

@@ -51,8 +51,6 @@ struct snap_futex_names {
 	size_t outside;       /* … and the first one outside of the C library */
 };
 
-enum snap_answer { SNAP_ANSWER_UNKNOWN, SNAP_ANSWER_NO, SNAP_ANSWER_YES };
-
 /* What the names of a stack say, each looked up once, for all threads that have the stack. */
 struct snap_wait_stack_names {
 	struct snap_futex_names names[2]; /* where the word is that of a once, and where not */

@@ -11,7 +11,10 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 16 }; /* of the C library above a wait; printf has about ten */
+enum {
+	MOST_FRAMES = 16, /* of the C library above a wait; printf has about ten */
+	FEW_FRAMES = 3,   /* in which a library is recognised: what is behind may be an old one */
+};
 
 struct name {
 	const char *text;
@@ -60,6 +63,7 @@ static const struct name names[] = {
 	{ "libc_malloc", SNAP_NAME_MALLOC },
 	{ "libc_memalign", SNAP_NAME_MALLOC },
 	{ "libc_realloc", SNAP_NAME_MALLOC },
+	{ "lockfile", SNAP_NAME_STDIO },
 	{ "mallinfo", SNAP_NAME_MALLOC },
 	{ "mallinfo2", SNAP_NAME_MALLOC },
 	{ "malloc", SNAP_NAME_MALLOC },
@@ -201,6 +205,39 @@ static bool has_libc(const struct snap_waiter *waiter)
 	return waiter->raw->has_libc;
 }
 
+/* Functions that musl alone has: by which it makes calls that wait, and starts a program. */
+static bool is_musls(const struct snap_frame *frame)
+{
+	static const char *const inner[] = { "__syscall_cp_c", "__syscall_cp_asm",
+					     "__timedwait_cp", "libc_start_main_stage2",
+					     "__lockfile",     "__pthread_once_full" };
+
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(inner); i++)
+		if (frame->entry_count && snap_same_text(frame->entries[0].symbol, inner[i]))
+			return true;
+	return false;
+}
+
+/* Which library a static program with names is made of: one of its threads stands in it. */
+static enum snap_libc libc_of_static(const struct snap_wait_analysis *waits,
+				     const struct snap_waiter *waiter)
+{
+	const struct snap_raw_process *raw = waiter->raw;
+	enum snap_answer *is_musl = &waits->static_musl[waiter->process];
+
+	if (*is_musl == SNAP_ANSWER_UNKNOWN) {
+		*is_musl = SNAP_ANSWER_NO;
+		for (size_t i = 0; i < raw->stack_count && *is_musl == SNAP_ANSWER_NO; i++)
+			for (size_t k = raw->stacks[i].kernel_count;
+			     k < raw->stacks[i].frame_count &&
+			     k < raw->stacks[i].kernel_count + FEW_FRAMES;
+			     k++)
+				if (is_musls(raw->stacks[i].frames[k]))
+					*is_musl = SNAP_ANSWER_YES;
+	}
+	return *is_musl == SNAP_ANSWER_YES ? SNAP_LIBC_MUSL : SNAP_LIBC_UNKNOWN;
+}
+
 bool snap_wait_frame_is_libc(const struct snap_waiter *waiter, const struct snap_frame *frame)
 {
 	const struct snap_process *process = snap_waiter_process(waiter);
@@ -290,7 +327,12 @@ static struct stacksnap_error *find_names(struct snap_futex *futex,
 	found->is_foreign = has_libc(futex->waiter) && i == found->first && i < stack->frame_count;
 	if (found->name == SNAP_NAME_ONCE && !is_once_value(futex->value))
 		found->name = SNAP_NAME_NONE;
-	if (found->name != SNAP_NAME_NONE || !has_blank || found->libc == SNAP_LIBC_UNKNOWN)
+	if (found->libc == SNAP_LIBC_UNKNOWN) {
+		if (!has_libc(futex->waiter))
+			found->libc = libc_of_static(futex->waits, futex->waiter);
+		return NULL;
+	}
+	if (found->name != SNAP_NAME_NONE || !has_blank)
 		return NULL;
 	return ask_caller(futex, stack);
 }

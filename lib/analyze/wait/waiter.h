@@ -7,6 +7,9 @@
 #include "base/table.h"
 #include "model/wait/call.h"
 
+/* What is asked once. */
+enum snap_answer { SNAP_ANSWER_UNKNOWN, SNAP_ANSWER_NO, SNAP_ANSWER_YES };
+
 /*
  * Processes of which any thread can end a wait: those at the other end of a pipe, the holders of a
  * file lock, children. All who wait for the same share one set, so a thousand readers of a pipe
@@ -71,7 +74,8 @@ struct snap_wait_analysis {
 	struct snap_hash_table ns_tids, thread_pointers, tids;
 	struct snap_wait_callees callees;
 	struct snap_wait_stack_names **stack_names; /* by process, by stack: names.c */
-	struct snap_wait_mapping *mappings;         /* shared ones, of all processes: owner.c */
+	enum snap_answer *static_musl; /* by process: a static program made with musl; names.c */
+	struct snap_wait_mapping *mappings; /* shared ones, of all processes: owner.c */
 	size_t mapping_count;
 	bool has_mappings;
 	struct snap_wait_lookup *lookup; /* of kernel/ */

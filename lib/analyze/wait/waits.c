@@ -52,16 +52,17 @@ static bool make_stack_names(struct snap_wait_analysis *waits)
 	struct snap_analysis *analysis = waits->analysis;
 	size_t count = analysis->capture->process_count;
 
+	waits->static_musl = snap_arena_new_array(&analysis->scratch, count + 1, enum snap_answer);
 	waits->stack_names =
 		snap_arena_new_array(&analysis->scratch, count + 1, struct snap_wait_stack_names *);
-	for (size_t i = 0; waits->stack_names && i < count; i++) {
+	for (size_t i = 0; waits->stack_names && waits->static_musl && i < count; i++) {
 		waits->stack_names[i] = snap_arena_new_array(&analysis->scratch,
 							     analysis->processes[i].stack_count + 1,
 							     struct snap_wait_stack_names);
 		if (!waits->stack_names[i])
 			return false;
 	}
-	return waits->stack_names;
+	return waits->stack_names && waits->static_musl;
 }
 
 static struct stacksnap_error *list_waiters(struct snap_wait_analysis *waits)
