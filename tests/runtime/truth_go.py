@@ -220,6 +220,17 @@ def compare_profile(reading, dump, comparison, moved):
             comparison.add("profiled", number, truth.frames, stack)
 
 
+def report_of(report, truth):
+    """How the tool's report of a goroutine differs from the program's profile with debug=2; None: it does not."""
+    number = truth.number
+    stack = [frame for i, frame in enumerate(report.tasks[number]) if is_shown(frame, i == 0)]
+    wanted = (truth.state, truth.created_by)
+    found = (report.states[number], report.creators[number])
+    if wanted != found or (truth.parent and report.parents[number] != truth.parent):
+        return f"{number}: {wanted}, {truth.parent} is shown as {found}, {report.parents[number]}"
+    return None if compare_stack(truth, stack, truth) else f"stack of {number}: {truth.frames} is shown as {stack}"
+
+
 def compare_labels(reading, profile, comparison):
     truth = parse_labels(profile)
     found = reading.labels()

@@ -27,6 +27,7 @@ class Report:
         self.language = language
         self.tasks, self.threads = {}, {}
         self.states, self.labels = {}, {}
+        self.creators, self.parents = {}, {}
         self.nodes = []
         for process in document["processes"]:
             self.add(process)
@@ -40,10 +41,17 @@ class Report:
                 self.tasks[task["id"]] = frames
                 self.states[task["id"]] = (task["state"], task.get("wait"))
                 self.labels[task["id"]] = {plain(k): plain(v) for k, v in task.get("labels", {}).items()}
+                made = task.get("created_by")
+                self.creators[task["id"]] = made and (plain(made["function"]), plain(made["file"]), made["line"])
+                self.parents[task["id"]] = task.get("parent")
             for thread in stack.get("threads", ()):
                 self.threads[thread["tid"]] = frames
         for child in node.get("children", []) + node.get("logical", []):
             self.add(child)
+
+    def where(self, number):
+        """What is equal in two reports if a task has not run between them; None: it is not there."""
+        return (self.tasks[number], self.states[number]) if number in self.tasks else None
 
     def runtimes(self):
         return [runtime for process in self.document["processes"] for runtime in process.get("runtimes", ())]
