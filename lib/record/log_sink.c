@@ -439,7 +439,8 @@ static enum snap_verdict judge(struct snap_log_sink *sink, struct snap_log_sink_
 
 /* The number of the copy's stack, unless the verdict is that it will not do. */
 static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
-					struct snap_log_sink_thread *thread, uint32_t space,
+					struct snap_log_sink_thread *thread,
+					const struct snap_sampled_thread *seen, uint32_t space,
 					const struct snap_thread *copy,
 					enum snap_verdict *verdict_ret, uint32_t *ret)
 {
@@ -464,7 +465,9 @@ static struct stacksnap_error *stack_of(struct snap_log_sink *sink,
 		.count = pcs.count,
 		.end = pcs.end,
 		.end_pc = pcs.end_pc,
-		.reason = pcs.reason,
+		.reason = seen->left_out && pcs.end == SNAP_UNWIND_NOT_STOPPED
+				  ? "to keep within --max-stopped"
+				  : pcs.reason,
 		.gap_after = pcs.gap_after,
 		.gap_count = pcs.gap_count,
 		.managed = managed->frames,
@@ -521,7 +524,7 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	} else if (wanted && process->space != UINT32_MAX) {
 		err = process->unmapped
 			      ? snap_log_other_stack(sink->log, process->space, &change.stack)
-			      : stack_of(sink, entry, process->space, copy, &verdict,
+			      : stack_of(sink, entry, thread, process->space, copy, &verdict,
 					 &change.stack);
 		change.syscall = syscall_of(thread->process->facts, copy);
 	}

@@ -310,7 +310,8 @@ static void print_figures(const struct summary *summary, const struct snap_recor
 	fputc('\n', out);
 	print_count(stats->threads, "thread", ", ", out);
 	print_count(stats->thread_samples, "sample", ", ", out);
-	print_count(stats->stacks, "stack", "; ", out);
+	/* A stack that was seen in two states is two below. */
+	print_count(stats->stacks, "distinct stack", "; ", out);
 	fprintf(out, "%.1f %% had not run, %.1f %% read while blocked, %.1f %% stopped\n",
 		percent_of(stats->kept, stats->thread_samples),
 		percent_of(stats->unstopped, stats->thread_samples),

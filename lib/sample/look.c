@@ -224,6 +224,7 @@ static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
 {
 	enum snap_look_action action = decide(sampler, thread, seen);
 
+	thread->shown.left_out = false;
 	if (action != SNAP_LOOK_STOP || snap_budget_ask(&thread->process->budget, &sampler->budget,
 							snap_clock_ns(CLOCK_MONOTONIC)))
 		return action;
@@ -232,6 +233,7 @@ static enum snap_look_action decide_within_budget(struct snap_sampler *sampler,
 	if (action == SNAP_LOOK_LEAVE_OUT || action == SNAP_LOOK_SHOW_AS_IS) {
 		sampler->tick.left_out++;
 		sampler->left_out = true;
+		thread->shown.left_out = true;
 	}
 	return action;
 }

@@ -161,17 +161,25 @@ class Basics(Recorder):
     def test_a_process_stands_for_no_longer_than_asked(self):
         victim = self.victim("threads", "futex:5:worker:5", "spin:4:busy", running=4)
         path = os.path.join(self.scratch(), "stats.json")
-        got = self.run_tool("record", victim.pid, "--hz", "2000", "-d", "2", "--max-stopped", "0.1", "--stats", path,
-                            "-f", "chrome", status=(0, 1))
+        recording = os.path.join(self.scratch(), "out.snaprec")
+        told = self.run_tool("record", victim.pid, "--hz", "2000", "-d", "2", "--max-stopped", "0.1", "--stats", path,
+                             "-o", recording, status=(0, 1))
         stats = self.figures(path)
         self.assertGreater(stats["left_out"], 0)
+        # What has no stack for that reason says so.
+        doc = json.loads(self.run_tool("render", recording, "-f", "json", status=(0, 1)).text)
+        details = {stack["unwind_detail"] for stack in doc["processes"][0]["stacks"] if stack["unwind"] == "not_stopped"}
+        self.assertIn("to keep within --max-stopped", details)
+        self.assertIn("(not stopped: to keep within --max-stopped)",
+                      self.run_tool("render", recording, "-f", "text", status=(0, 1)).text)
+        got = self.run_tool("render", recording, "-f", "chrome", status=(0, 1))
         # Nobody knows how long a stop will be, on a busy machine least of all. But none is begun when
         # the share of the time so far is used up: without the longest one all of them fit into it.
         stops = [event["args"]["us"] * 1000 for event in json.loads(got.text)["traceEvents"]
                  if event["name"] == "stop_us"]
         self.assertGreater(stats["stopped_ns"], 0)
         self.assertLessEqual(stats["stopped_ns"] - max(stops), stats["duration_ns"] / 1000)
-        self.assertRegex(got.err, r"stacksnap: \d+ samples were left out, as no process .* more than 0\.1 % of")
+        self.assertRegex(told.err, r"stacksnap: \d+ samples were left out, as no process .* more than 0\.1 % of")
         got = self.run_tool("record", victim.pid, "--hz", "200", "-d", "0.5", "--max-stopped", "100", "--stats", path)
         self.assertNotIn("left out", got.err)
         self.assertEqual(self.figures(path)["left_out"], 0)
