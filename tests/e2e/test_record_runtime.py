@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Recordings of programs that an interpreter runs: which functions they show, and how often."""
+import glob
 import json
 import os
 import sys
 
-from harness import Case, SOURCE, build_once, need
+from harness import Case, SOURCE, build_once, missing, need, need_root
 import traces
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
-import zoo_go  # noqa: E402
+import php_server  # noqa: E402
+import zoo_go      # noqa: E402
 
 RECURSION = os.path.join(SOURCE, "tests", "runtime", "python", "recursion.py")
 
@@ -36,6 +38,18 @@ def main():
         small(spent); middle(spent); large(spent)
     print(*spent.values(), flush=True)
 main()
+"""
+
+
+PHP = """
+class Job {
+    function runs() { $this->works(); }
+    function works() { for ($i = 0;; $i++) { if ($i % 100000 == 0 && file_exists($GLOBALS["argv"][1])) break; } }
+}
+function waits() { fgets(STDIN); }
+echo "ready ", getmypid(), "\\n";
+waits();
+(new Job)->runs();
 """
 
 
@@ -173,3 +187,42 @@ class Go(Case):
                       [e["args"] for e in trace["traceEvents"] if e["name"] == "labels"])
         markers = [m for thread in json.loads(text("firefox"))["threads"] for m in thread["markers"]["data"]]
         self.assertIn({"type": "Label", "value": "count"}, markers)
+
+
+class Php(Case):
+    def record(self, pid, *options):
+        path = os.path.join(self.scratch(), "out.snaprec")
+        self.run_tool("record", pid, "-o", path, *options, status=(0, 1))
+        return documents(self, path)["processes"][0]
+
+    @staticmethod
+    def own(stack):
+        return [entry["function"] for entry in stack["entries"] if entry.get("language") == "php"]
+
+    def test_functions_on_and_off_the_processor(self):
+        need("php")
+        stop = os.path.join(self.scratch(), "stop")
+        program = self.program(["php", "-r", PHP, stop])
+        shown = [self.own(stack) for stack in stacks(self.record(program.pid, "-d", "0.3"))]
+        self.assertEqual(shown, [["fgets", "waits", "{main}"]])
+        program.tell()
+        shown = [self.own(stack) for stack in stacks(self.record(program.pid, "-d", "1"))]
+        working = [names for names in shown if "Job->works" in names]
+        self.assertTrue(working, shown)
+        for names in working:
+            self.assertEqual(names[-3:], ["Job->works", "Job->runs", "{main}"])
+            self.assertIn(names[:-3], ([], ["file_exists"]))
+        with open(stop, "w", encoding="ascii"):
+            pass
+
+    def test_a_request(self):
+        """It is told from others by what was asked for."""
+        need_root()
+        servers = sorted(glob.glob("/usr/sbin/php-fpm*"))
+        if not servers:
+            missing("php-fpm", "php-fpm")
+        with php_server.Server(servers[-1], self.scratch(0o777)) as server:
+            found = [s for s in stacks(self.record(server.pid, "-d", "0.3")) if self.own(s)]
+        self.assertEqual([self.own(stack) for stack in found], [["sleep", *php_server.LINES]])
+        self.assertEqual({key: value for key, value in found[0]["labels"].items() if key in php_server.LABELS},
+                         php_server.LABELS)
