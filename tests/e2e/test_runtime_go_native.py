@@ -151,7 +151,8 @@ class GoNative(Case):
         seen = set()
 
         def all_seen():
-            node = self.node(victim.pid, "--threads", status=(0, 1))
+            # All other programs come before this one, so its threads may take long to stop.
+            node = self.node(victim.pid, "--threads", "--stop-timeout", "20000", status=(0, 1))
             own = threads(node)
             for stack in stacks_of(node):
                 for task in stack.get("tasks", []):
