@@ -380,6 +380,9 @@ static void polls_are_counted_by_class(void **state)
 	assert_int_equal(wait->fd_count, 4);
 	assert_int_equal(wait->fds_count, 3);
 	assert_int_equal(wait->fds[2], 77);
+	assert_int_equal(wait->fd_kinds[0], SNAP_DESCRIPTOR_EVENTFD);
+	assert_int_equal(wait->fd_kinds[1], SNAP_DESCRIPTOR_TIMERFD);
+	assert_int_equal(wait->fd_kinds[2], SNAP_DESCRIPTOR_OTHER);
 	assert_int_equal(wait->kinds_watched[SNAP_DESCRIPTOR_EVENTFD], 1);
 	assert_int_equal(wait->kinds_watched[SNAP_DESCRIPTOR_OTHER], 1);
 	assert_false(wait->fds_cut);

@@ -756,6 +756,8 @@ static void test_musl(void **state _unused_)
 			owned(wait, 100, rows[i].owner);
 		else
 			lacks(wait, SNAP_OWNER_NOT_KEPT);
+		if (rows[i].owner == 0)
+			assert_string_equal(wait->variant, "musl");
 		bed_deinit(&bed);
 	}
 }

@@ -65,7 +65,7 @@ static struct stacksnap_error *explain_mutex(struct snap_futex *futex, const str
 
 	if (!wait)
 		return snap_error_no_memory();
-	wait->variant = variant_of(mutex);
+	wait->variant = keeps_owner(mutex) ? variant_of(mutex) : "musl";
 	if (keeps_owner(mutex))
 		wait->owner_word =
 			(struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_MASKED };
@@ -105,6 +105,7 @@ static struct stacksnap_error *explain_rwlock(struct snap_futex *futex)
 
 	if (!wait)
 		return snap_error_no_memory();
+	wait->variant = "musl";
 	wait->mode = futex->names.name == SNAP_NAME_RWLOCK_READ ? SNAP_WAIT_READ : SNAP_WAIT_WRITE;
 	if (snap_futex_read(futex, futex->address, &word, sizeof(word)) &&
 	    (word & RWLOCK_COUNT) <= MOST_WAITERS)

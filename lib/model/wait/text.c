@@ -262,7 +262,9 @@ static void add_poll(struct snap_buffer *text, const struct snap_wait *wait)
 	if (wait->fd_count >= 0)
 		snap_buffer_printf(text, "%" PRId64 " descriptor%s (", wait->fd_count,
 				   wait->fd_count == 1 ? "" : "s");
-	if (wait->fd_kinds && wait->fds_count && wait->fds_count <= FEW_POLLED && !wait->fds_cut)
+	/* What sockets are for says more than their numbers. */
+	if (wait->fd_kinds && wait->fds_count && wait->fds_count <= FEW_POLLED && !wait->fds_cut &&
+	    !wait->listening && !wait->connected)
 		add_polled(text, wait);
 	else
 		add_watched(text, wait);

@@ -21,6 +21,7 @@ struct watch {
 	struct snap_wait_analysis *waits;
 	struct snap_waiter *waiter;
 	int32_t fds[MOST_LISTED];
+	uint32_t kinds[MOST_LISTED];
 	size_t count;
 	bool reads, writes; /* something of them is waited for */
 	const struct snap_socket *listener;
@@ -47,12 +48,14 @@ static void add_descriptor(struct watch *watch, int32_t fd)
 	struct snap_wait *wait = watch->waiter->wait;
 	enum snap_descriptor_kind kind = SNAP_DESCRIPTOR_OTHER;
 
-	if (watch->count < MOST_LISTED)
-		watch->fds[watch->count++] = fd;
-	else
-		wait->fds_cut = true;
 	if (descriptor && (unsigned)descriptor->kind < SNAP_DESCRIPTOR_KINDS)
 		kind = descriptor->kind;
+	if (watch->count < MOST_LISTED) {
+		watch->kinds[watch->count] = kind;
+		watch->fds[watch->count++] = fd;
+	} else {
+		wait->fds_cut = true;
+	}
 	wait->kinds_watched[kind]++;
 	if (kind == SNAP_DESCRIPTOR_SOCKET)
 		count_socket(watch, descriptor);
@@ -86,7 +89,9 @@ static struct stacksnap_error *keep(struct watch *watch)
 	wait->fds_count = watch->count;
 	wait->fds = snap_arena_memdup(snap_wait_arena(watch->waits), watch->fds,
 				      watch->count * sizeof(*watch->fds));
-	if (!wait->fds)
+	wait->fd_kinds = snap_arena_memdup(snap_wait_arena(watch->waits), watch->kinds,
+					   watch->count * sizeof(*watch->kinds));
+	if (!wait->fds || !wait->fd_kinds)
 		return snap_error_no_memory();
 	return wait->listening == 1 ? name_listener(watch) : NULL;
 }
