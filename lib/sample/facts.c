@@ -328,16 +328,23 @@ int snap_sampler_read_words(struct snap_sampler *sampler, struct snap_sampled_pr
 struct stacksnap_error *snap_sampler_process_open(struct snap_sampler *sampler,
 						  struct snap_sampler_process *process)
 {
-	struct stacksnap_error *err;
-	bool changed;
-	int error;
-
 	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
 	/* Others have asked, and had no answer. */
 	if (process->facts.trouble == SNAP_TROUBLE_NOT_RESPONDING)
 		return snap_sampler_process_hold(sampler, process, "reading its arguments");
 	if (process->facts.trouble != SNAP_TROUBLE_NONE)
 		return NULL;
+	return snap_sampler_process_reopen(sampler, process);
+}
+
+struct stacksnap_error *snap_sampler_process_reopen(struct snap_sampler *sampler,
+						    struct snap_sampler_process *process)
+{
+	struct stacksnap_error *err;
+	bool changed;
+	int error;
+
+	process->state = SNAP_SAMPLER_PROCESS_UNREADABLE;
 	error = open_tasks(sampler, process);
 	if (!error)
 		error = learn_program(sampler, process);

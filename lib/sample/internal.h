@@ -438,6 +438,10 @@ struct stacksnap_error *snap_sampler_process_hold(struct snap_sampler *sampler,
 struct stacksnap_error *
 snap_sampler_process_open(struct snap_sampler *sampler,
 			  struct snap_sampler_process *process) _must_check_;
+/* The same of one that was HELD; that it did not respond stays its trouble, if it has no other. */
+struct stacksnap_error *
+snap_sampler_process_reopen(struct snap_sampler *sampler,
+			    struct snap_sampler_process *process) _must_check_;
 /* Why it cannot be traced becomes its trouble, of which the sink is told; 0: it can again. */
 struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sampler,
 						     struct snap_sampler_process *process,

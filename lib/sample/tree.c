@@ -327,10 +327,7 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 		if (process->state != SNAP_SAMPLER_PROCESS_HELD || sampler->options->no_stop ||
 		    sampler->now_ns < process->held_until_ns)
 			continue;
-		process->facts.trouble = SNAP_TROUBLE_NONE;
-		err = snap_sampler_process_open(sampler, process);
-		if (process->facts.trouble == SNAP_TROUBLE_NONE)
-			process->facts.trouble = SNAP_TROUBLE_NOT_RESPONDING;
+		err = snap_sampler_process_reopen(sampler, process);
 	}
 	return err;
 }

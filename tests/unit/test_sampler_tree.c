@@ -590,6 +590,7 @@ static void test_who_does_not_respond_is_let_be_for_longer_each_time(void **stat
 	struct snap_sampler_process *process;
 	struct victim victim;
 	struct bed *bed = *state;
+	unsigned mapped;
 
 	victim_start(&victim, has_a_name);
 	wait_answer(&victim);
@@ -603,9 +604,17 @@ static void test_who_does_not_respond_is_let_be_for_longer_each_time(void **stat
 	bed_tick(bed);
 	assert_int_equal(bed_living(bed), 0);
 	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NOT_RESPONDING);
-	/* It is asked again, and that it did not respond is told to the end. */
+	/*
+	 * It is asked again, and that it did not respond is told to the end, also with mappings that
+	 * are other ones by then.
+	 */
+	snap_sampler_space_put(bed->sampler, process->space);
+	process->space = NULL;
+	mapped = bed->processes[0].mapped;
 	process->held_until_ns = 0;
 	bed_until(bed, bed_living(bed) == 1);
+	assert_int_equal(bed->processes[0].mapped, mapped + 1);
+	assert_int_equal(bed->processes[0].trouble, SNAP_TROUBLE_NOT_RESPONDING);
 	assert_int_equal(process->facts.trouble, SNAP_TROUBLE_NOT_RESPONDING);
 	victim_end(&victim);
 	bed_end(bed);
