@@ -63,21 +63,29 @@ static pid_t fork_child(int *pidfd)
 	return -1;
 }
 
-void snap_spawn_close_all_but(int kept)
+static bool close_until(unsigned from, int kept)
 {
+	return kept < 0 || (unsigned)kept <= from ||
+	       syscall(SYS_close_range, from, (unsigned)kept - 1, 0) == 0;
+}
+
+void snap_spawn_close_all_but_two(int kept, int other)
+{
+	int low = kept < other ? kept : other, high = kept < other ? other : kept;
 	struct rlimit limit = { .rlim_cur = 0 };
 
-	if (kept < 0) {
-		if (syscall(SYS_close_range, 0u, ~0u, 0) == 0)
-			return;
-	} else if ((kept == 0 || syscall(SYS_close_range, 0u, (unsigned)kept - 1, 0) == 0) &&
-		   syscall(SYS_close_range, (unsigned)kept + 1, ~0u, 0) == 0) {
+	if (close_until(0, low) && close_until((unsigned)(low + 1), high) &&
+	    syscall(SYS_close_range, (unsigned)(high + 1), ~0u, 0) == 0)
 		return;
-	}
 	getrlimit(RLIMIT_NOFILE, &limit);
 	for (int fd = 0; fd < MOST_DESCRIPTORS && (rlim_t)fd < limit.rlim_cur; fd++)
-		if (fd != kept)
+		if (fd != kept && fd != other)
 			close(fd);
+}
+
+void snap_spawn_close_all_but(int kept)
+{
+	snap_spawn_close_all_but_two(kept, -1);
 }
 
 _Noreturn void snap_spawn_exit(int status)

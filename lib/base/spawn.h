@@ -37,9 +37,10 @@ int snap_spawn_child(unsigned flags, const char *name, void (*run)(void *context
 
 /*
  * For a child: what it keeps open, nobody else can close: an output, a mount. Closes all
- * descriptors but one; -1: all.
+ * descriptors but one, or two; -1: all.
  */
 void snap_spawn_close_all_but(int kept);
+void snap_spawn_close_all_but_two(int kept, int other);
 
 /* Ends this process at once, without handlers of atexit(3) and without flushing any stream. */
 _Noreturn void snap_spawn_exit(int status);

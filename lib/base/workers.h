@@ -6,7 +6,7 @@
  * likes, where not even SIGKILL ends it. So nobody makes such a call who has stopped threads, who
  * answers to a signal, or who reports for others: he lists what is to be done, item by item, and
  * lets a worker do it. A worker is a copy of its maker that shares memory with it, and has no
- * descriptor but one. Each item has a time. A worker that exceeds it is left behind and
+ * descriptor but one, and where it hands over others, the way for these. Each item has a time. A worker that exceeds it is left behind and
  * killed, which takes effect when the kernel lets it; another one goes on with the next item.
  * While an item only takes long, a second worker goes on already, so many slow items cost the time
  * of one. Knows nothing of what is done.
@@ -25,6 +25,7 @@
 
 enum {
 	SNAP_WORKERS_MOST = 64, /* at one time, with those that were left behind */
+	SNAP_WORKERS_GIVEN = 4, /* descriptors that are handed over at once, at most */
 };
 
 enum snap_workers_flags {
@@ -35,6 +36,8 @@ enum snap_workers_flags {
 	SNAP_WORKERS_BY_PROXY = 1 << 0,
 	/* For many short calls: both sides look for each other for 20 us before they sleep. */
 	SNAP_WORKERS_AWAKE = 1 << 1,
+	/* They may hand over descriptors: see snap_workers_give(). */
+	SNAP_WORKERS_GIVE = 1 << 2,
 };
 
 /* A worker's memory that both see; workers/internal.h has its contents. */
@@ -57,6 +60,7 @@ struct snap_workers {
 	size_t area_bytes, slot_bytes;
 	int kept_fd;
 	int maker_pidfd; /* the process that makes workers; -1: we do */
+	int channel[2];  /* for descriptors: the maker's end, that of workers; -1: there is none */
 	pid_t thread;    /* the end of which is that of all these */
 	size_t single;   /* the worker of snap_workers_area(); SNAP_WORKERS_MOST: none */
 	/* By calls one by one that were late, as of then: see snap_workers_patience(). */
@@ -144,6 +148,20 @@ int64_t snap_workers_patience(const struct snap_workers *pool, int64_t whole_ns)
  * is (sched(7)), as far as permitted; the first one moves to his processor. Not for those by proxy.
  */
 void snap_workers_follow(struct snap_workers *pool);
+
+/*
+ * In a worker: hands over descriptors that it has opened, which stay its own to close, with a number
+ * that tells what they are. Some hundred such calls fit in before the maker takes them; false: there
+ * was no room.
+ */
+bool snap_workers_give(const struct snap_workers *pool, uint64_t tag, const int *fds, size_t count);
+/*
+ * In the maker: the next ones that were handed over, the caller's to close; false: there are no more.
+ * Fewer than were sent: there was no descriptor left for them. What an item handed over is there when
+ * it is DONE; of one that was LATE it may come at any time.
+ */
+bool snap_workers_take(struct snap_workers *pool, uint64_t *tag_ret, int fds[SNAP_WORKERS_GIVEN],
+		       size_t *count_ret);
 
 /* How many are left behind at this moment: asleep in a call that has not returned. */
 unsigned snap_workers_left(struct snap_workers *pool);

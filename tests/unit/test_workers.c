@@ -432,6 +432,86 @@ static void test_thread_of_workers_has_ended(void **state _unused_)
 	check_other_thread(SNAP_WORKERS_BY_PROXY);
 }
 
+/* ---- descriptors ---- */
+
+struct gift {
+	struct snap_workers pool; /* of the maker, which workers have copies of */
+	struct list *list;
+};
+
+/* With a number that only this item has; items of other numbers give nothing. */
+static void give_pipe(void *context, uint32_t item)
+{
+	const struct gift *gift = context;
+	int fds[2];
+
+	gift->list->calls[item] = 1;
+	if (item % 2 || pipe(fds))
+		return;
+	if (write(fds[1], &item, sizeof(item)) == sizeof(item) &&
+	    snap_workers_give(&gift->pool, 7000 + item, fds, 2))
+		gift->list->calls[item] = 2;
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static unsigned take_all(struct gift *gift)
+{
+	int fds[SNAP_WORKERS_GIVEN];
+	unsigned taken = 0;
+	uint64_t tag;
+	size_t count;
+
+	for (; snap_workers_take(&gift->pool, &tag, fds, &count); taken++) {
+		uint32_t item;
+
+		assert_int_equal(count, 2);
+		assert_int_equal(fcntl(fds[0], F_GETFD), FD_CLOEXEC);
+		assert_int_equal(read(fds[0], &item, sizeof(item)), sizeof(item));
+		assert_int_equal(tag, 7000 + item);
+		assert_int_equal(gift->list->calls[item], 2);
+		close(fds[0]);
+		close(fds[1]);
+	}
+	return taken;
+}
+
+static void check_gifts(unsigned flags)
+{
+	struct gift gift = { .list = list_new() };
+	struct snap_work work = work_of(gift.list, 200);
+	int before = dup(0), after;
+
+	close(before);
+	work.run = give_pipe;
+	work.context = &gift;
+	work.patience_ns = LONG_NS;
+	assert_int_equal(snap_workers_init(&gift.pool, 0, -1, flags | SNAP_WORKERS_GIVE), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		memset(gift.list, 0, sizeof(*gift.list));
+		assert_true(snap_workers_run(&gift.pool, &work));
+		assert_int_equal(take_all(&gift), 100);
+	}
+	/* What nobody takes is no more than there is room for, and holds nobody. */
+	work.count = ITEMS;
+	for (unsigned round = 0; round < 20; round++) {
+		memset(gift.list, 0, sizeof(*gift.list));
+		assert_true(snap_workers_run(&gift.pool, &work));
+	}
+	assert_int_equal(gift.list->calls[0], 1);
+	snap_workers_deinit(&gift.pool);
+	after = dup(0);
+	close(after);
+	assert_int_equal(after, before);
+	munmap(gift.list, sizeof(*gift.list));
+}
+
+static void test_descriptors_are_handed_over(void **state _unused_)
+{
+	check_gifts(0);
+	check_gifts(SNAP_WORKERS_BY_PROXY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_worker_is_killed),
 		cmocka_unit_test(test_thread_of_workers_has_ended),
+		cmocka_unit_test(test_descriptors_are_handed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,13 @@ int snap_worker_spawn(const struct snap_workers *pool, struct snap_worker_slot *
 void snap_workers_look_out(const struct snap_workers_shared *shared, const uint32_t *word,
 			   uint32_t seen);
 
+/* give.c: descriptors that workers hand over. */
+/* 0 or an errno. */
+int snap_workers_open_channel(struct snap_workers *pool);
+void snap_workers_close_channel(struct snap_workers *pool);
+/* What a worker keeps of it; -1: nothing. */
+int snap_workers_kept_channel(const struct snap_workers *pool);
+
 /* proxy.c: a small process that makes them. */
 /* Makes it; 0 or an errno. */
 int snap_workers_make_maker(struct snap_workers *pool);

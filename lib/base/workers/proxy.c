@@ -40,7 +40,7 @@ static void run_maker(void *context)
 	struct snap_workers_shared *shared = pool->shared;
 	uint32_t answered = 0;
 
-	snap_spawn_close_all_but(pool->kept_fd);
+	snap_spawn_close_all_but_two(pool->kept_fd, snap_workers_kept_channel(pool));
 	for (;;) {
 		int pidfd = -1;
 

@@ -76,7 +76,7 @@ static void run_worker(void *context)
 	struct snap_workers_shared *shared = birth->pool->shared;
 	struct snap_worker_slot *slot = birth->slot;
 
-	snap_spawn_close_all_but(birth->pool->kept_fd);
+	snap_spawn_close_all_but_two(birth->pool->kept_fd, snap_workers_kept_channel(birth->pool));
 	for (;;) {
 		wait_for_list(shared, slot);
 		if (snap_futex_load(&slot->dismissed))

@@ -426,7 +426,7 @@ int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd,
 	void *memory;
 	int error;
 
-	*pool = (struct snap_workers){ .maker_pidfd = -1 };
+	*pool = (struct snap_workers){ .maker_pidfd = -1, .channel = { -1, -1 } };
 	if (area_bytes > MOST_AREA)
 		return EINVAL;
 	memory = mmap(NULL, SNAP_WORKERS_PAGE + SNAP_WORKERS_MOST * slot_bytes,
@@ -442,9 +442,9 @@ int snap_workers_init(struct snap_workers *pool, size_t area_bytes, int kept_fd,
 	pool->shared->awake = (flags & SNAP_WORKERS_AWAKE) != 0;
 	for (size_t i = 0; i < SNAP_WORKERS_MOST; i++)
 		pool->workers[i].pidfd = -1;
-	if (!(flags & SNAP_WORKERS_BY_PROXY))
-		return 0;
-	error = snap_workers_make_maker(pool);
+	error = flags & SNAP_WORKERS_GIVE ? snap_workers_open_channel(pool) : 0;
+	if (!error && flags & SNAP_WORKERS_BY_PROXY)
+		error = snap_workers_make_maker(pool);
 	if (error)
 		snap_workers_deinit(pool);
 	return error;
@@ -472,6 +472,7 @@ void snap_workers_deinit(struct snap_workers *pool)
 		snap_close(&worker->pidfd);
 	}
 	snap_workers_dismiss_maker(pool);
+	snap_workers_close_channel(pool);
 	munmap(pool->shared, SNAP_WORKERS_PAGE + SNAP_WORKERS_MOST * pool->slot_bytes);
 	pool->shared = NULL;
 }
