@@ -82,7 +82,7 @@ static void explain_trouble(const struct snap_options *options, struct snap_capt
 					 "within %d ms, as it is in an exec",
 					 pid, patience_ms);
 	} else if (traced->error) {
-		snap_discover_explain(capture, process, traced->error);
+		snap_discover_explain(capture, process, capture->asker, traced->error);
 	} else if (stop->out_of_time && !traced->vanished) {
 		snap_capture_set_out_of_time(capture, process);
 	} else if (traced->timed_out || (stop->killed && traced->stop_begin_ns)) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a process can make sleep: the bytes of its arguments lie in its memory, and a question about
- * its files is answered by whoever serves them. So a worker asks, a list of processes at a time
- * (base/workers.h); who does not answer in time is known by that. It asks for stat, too, which
- * waits for an exec since Linux 6.18. What discovery reads by itself comes after such an answer.
+ * its files is answered by whoever serves them. Since Linux 6.18 an exec, which may wait for whoever
+ * serves the files that it closes, holds who reads stat, who follows or reads a link of the process
+ * (exe, root, namespaces), who opens its memory, mappings or calls, and pidfd_getfd(2). So a worker
+ * asks, a list of processes at a time (base/workers.h), and hands over what it has opened; who does
+ * not answer in time is known by that. Discovery itself reads what does not sleep: status, comm,
+ * control groups, maps of users, lists of threads, lstat of links, and opens directories and pidfds.
  *
  * Answers go to shared memory that is used in turns: a worker that was given up may still write to
  * what it was given.
@@ -12,19 +15,23 @@
 #include "base/shared_memory.h"
 #include "base/workers.h"
 #include "discover/internal.h"
+#include "proc/credentials.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 enum {
 	MOST_RECORDS = 2 * SNAP_MAX_PROCESSES,
 	TURNS = 2,
-	TEXTS = 16 << 20,     /* bytes of all arguments of a list */
+	TEXTS = 48 << 20,     /* bytes of all arguments and paths of a list */
 	SHARE = 256,          /* one process may have such a part of what is left … */
 	LEAST_ARGS = 1 << 10, /* … or so many bytes */
 	PATIENCE_NS = SNAP_ASK_PATIENCE_MS * 1000000,
+	PAGE = 4096,
+	ALONE_NS = 1000000000,             /* for one that is asked alone, and a worker */
 	EACH_NS = 1000000,                 /* what one costs at most where all respond */
 	MOST_LEFT = SNAP_WORKERS_MOST / 2, /* workers behind, of one that is lent */
 };
@@ -36,17 +43,35 @@ struct record {
 	uint32_t stage;     /* enum snap_ask_stage */
 	uint32_t is_called; /* its program's file has a name that ends in " (deleted)" */
 	int32_t status;     /* of the arguments: their size, or a negative errno; of the stat */
-	char *args;
+	int32_t exe_size;   /* the same of its program's path */
+	bool wants_files;   /* part of the question */
+	bool is_linked; /* the two of exe are there, and the next: before it is asked for more */
+	bool is_free;   /* in the caller's user namespace */
+	char *args, *exe;
 	struct snap_stat stat;
 };
 
 /* Seen by workers, too. */
 struct shared {
-	size_t first; /* record of the list */
+	size_t first;  /* record of the list */
+	uint32_t list; /* its number */
 	struct snap_region texts;
 	uint8_t marks[MOST_RECORDS];
 	struct record records[MOST_RECORDS];
-	uint8_t memory[TURNS][TEXTS];
+	_Alignas(PAGE) uint8_t memory[TURNS][TEXTS];
+};
+
+/* Handed over by a worker; -1: not. */
+struct files {
+	int root_fd, exe_fd;
+};
+
+/* What a worker says of files that it hands over: the list, whose they are, and which. */
+enum {
+	TAG_ROOT = 1 << 0,
+	TAG_EXE = 1 << 1,
+	TAG_INDEX = 2, /* bits before them */
+	TAG_LIST = 32,
 };
 
 struct snap_asker {
@@ -56,9 +81,10 @@ struct snap_asker {
 	char *buffer; /* each worker has a copy */
 	size_t count; /* of the list */
 	unsigned turn;
-	uint32_t patience;       /* percent */
-	struct snap_region room; /* to be lent */
-	uint8_t *room_base;      /* NULL: there is none */
+	struct files files[SNAP_ASK_FILES]; /* by the last list that asked for them */
+	uint32_t patience;                  /* percent */
+	struct snap_region room;            /* to be lent */
+	uint8_t *room_base;                 /* NULL: there is none */
 };
 
 /* ---- in a worker ---- */
@@ -90,16 +116,28 @@ static bool is_called(int process_fd, const char *path)
 	return program.st_dev == named.st_dev && program.st_ino == named.st_ino;
 }
 
-static void ask_program(struct record *record, int process_fd)
+static void ask_about_name(struct record *record, int process_fd)
 {
 	char path[SNAP_MAX_PATH + 16];
-	ssize_t length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
-	size_t cut = length > 0 ? (size_t)length : 0;
+	size_t cut = record->exe_size > 0 ? (size_t)record->exe_size : 0;
 
-	if (!cut || !snap_cut_deleted(path, &cut) || has_no_name(process_fd))
+	if (!cut)
+		return;
+	memcpy(path, record->exe, cut + 1);
+	if (!snap_cut_deleted(path, &cut) || has_no_name(process_fd))
 		return;
 	begin_stage(record, SNAP_ASK_PROGRAM);
 	record->is_called = is_called(process_fd, path);
+}
+
+static void read_program(const struct snap_asker *asker, struct record *record, int process_fd)
+{
+	char path[SNAP_MAX_PATH + 16];
+	ssize_t length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
+
+	if (length > 0)
+		record->exe = snap_region_text(&asker->shared->texts, path, (size_t)length);
+	record->exe_size = length > 0 && !record->exe ? -ENOMEM : (int32_t)length;
 }
 
 static int32_t read_arguments(const struct snap_asker *asker, struct record *record, int process_fd)
@@ -118,23 +156,96 @@ static int32_t read_arguments(const struct snap_asker *asker, struct record *rec
 	return length > 0 && !record->args ? -ENOMEM : (int32_t)length;
 }
 
-/* A leader that has exited tells nothing any more; a thread that it left behind does. */
+/* What follows may not come back. */
+static void set_linked(struct record *record)
+{
+	__atomic_store_n(&record->is_linked, true, __ATOMIC_RELEASE);
+}
+
+static void ask_living(const struct snap_asker *asker, struct record *record, int fd)
+{
+	_cleanup_fd_ int survivor_fd = -1;
+	char state;
+
+	record->is_free = !snap_credentials_are_confined(fd);
+	read_program(asker, record, fd);
+	/* A leader that has exited tells nothing any more; a thread that it left behind does. */
+	if (snap_procfs_is_gone(record->exe_size))
+		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
+	if (survivor_fd >= 0)
+		read_program(asker, record, survivor_fd);
+	set_linked(record);
+	record->status = read_arguments(asker, record, survivor_fd < 0 ? fd : survivor_fd);
+	/* Of one that may not be read only this tells. */
+	if (record->status == 0 && survivor_fd < 0)
+		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
+	if (record->status == 0 && survivor_fd >= 0)
+		record->status = read_arguments(asker, record, survivor_fd);
+	ask_about_name(record, survivor_fd < 0 ? fd : survivor_fd);
+}
+
 static void ask_process(void *context, uint32_t item)
 {
 	const struct snap_asker *asker = context;
 	struct record *record = &asker->shared->records[asker->shared->first + item];
-	_cleanup_fd_ int fd = -1, survivor_fd = -1;
-	char state;
+	_cleanup_fd_ int fd = -1;
 
 	begin_stage(record, SNAP_ASK_ARGUMENTS);
 	fd = snap_procfs_open_process(&asker->procfs, record->pid);
-	record->status = fd < 0 ? fd : read_arguments(asker, record, fd);
-	if (record->status == 0)
-		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
-	if (survivor_fd >= 0)
-		record->status = read_arguments(asker, record, survivor_fd);
+	record->status = record->exe_size = fd < 0 ? fd : 0;
 	if (fd >= 0)
-		ask_program(record, survivor_fd < 0 ? fd : survivor_fd);
+		ask_living(asker, record, fd);
+	else
+		set_linked(record);
+}
+
+static void ask_for_program(void *context, uint32_t item)
+{
+	const struct snap_asker *asker = context;
+	struct record *record = &asker->shared->records[asker->shared->first + item];
+	_cleanup_fd_ int fd = -1;
+
+	begin_stage(record, SNAP_ASK_PROGRAM);
+	fd = snap_procfs_open_process(&asker->procfs, record->pid);
+	if (fd >= 0)
+		read_program(asker, record, fd);
+	set_linked(record);
+}
+
+/* Both are mere names (O_PATH); which of them there are, the tag tells. */
+static void hand_over_files(const struct snap_asker *asker, int from, uint64_t tag)
+{
+	int fds[2];
+	size_t count = 0;
+
+	fds[count] = openat(from, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	tag |= fds[count] >= 0 ? TAG_ROOT : 0;
+	count += fds[count] >= 0;
+	fds[count] = openat(from, "exe", O_PATH | O_CLOEXEC);
+	tag |= fds[count] >= 0 ? TAG_EXE : 0;
+	count += fds[count] >= 0;
+	snap_workers_give(&asker->pool, tag, fds, count);
+	while (count)
+		close(fds[--count]);
+}
+
+/* A process in the state of a zombie may have threads that live on. */
+static void ask_files(void *context, uint32_t item)
+{
+	const struct snap_asker *asker = context;
+	struct record *record = &asker->shared->records[asker->shared->first + item];
+	uint64_t tag = (uint64_t)asker->shared->list << TAG_LIST | (uint64_t)item << TAG_INDEX;
+	_cleanup_fd_ int fd = -1, survivor_fd = -1;
+	char state;
+
+	begin_stage(record, SNAP_ASK_STAT);
+	fd = snap_procfs_open_process(&asker->procfs, record->pid);
+	record->status = fd < 0 ? fd : snap_procfs_stat(fd, &record->stat);
+	if (record->status || !record->wants_files)
+		return;
+	if (snap_stat_has_left(&record->stat))
+		survivor_fd = snap_procfs_open_survivor(&asker->procfs, fd, &state);
+	hand_over_files(asker, survivor_fd < 0 ? fd : survivor_fd, tag);
 }
 
 /* Since Linux 6.18 stat waits for an exec, which waits for whoever serves the files it closes. */
@@ -149,6 +260,14 @@ static void ask_stat(void *context, uint32_t item)
 
 /* ---- who asks ---- */
 
+static void close_files(struct snap_asker *asker)
+{
+	for (size_t i = 0; i < SNAP_ASK_FILES; i++) {
+		snap_close(&asker->files[i].root_fd);
+		snap_close(&asker->files[i].exe_fd);
+	}
+}
+
 void snap_asker_begin(struct snap_asker *asker, size_t most)
 {
 	struct shared *shared = asker->shared;
@@ -158,10 +277,13 @@ void snap_asker_begin(struct snap_asker *asker, size_t most)
 	if (shared->first + most > MOST_RECORDS)
 		shared->first = 0;
 	asker->count = 0;
+	close_files(asker);
 	/* What the last list left is of no use any more, and may be large. */
 	texts = shared->memory[asker->turn % TURNS];
-	madvise(texts, TEXTS, MADV_REMOVE);
+	if (shared->texts.next > texts)
+		madvise(texts, TEXTS, MADV_REMOVE);
 	texts = shared->memory[++asker->turn % TURNS];
+	shared->list = asker->turn;
 	shared->texts = (struct snap_region){ texts, texts + TEXTS };
 }
 
@@ -171,6 +293,11 @@ void snap_asker_add(struct snap_asker *asker, pid_t pid)
 
 	asker->shared->records[index] = (struct record){ .pid = pid };
 	asker->shared->marks[index] = SNAP_ITEM_OPEN;
+}
+
+void snap_asker_want_files(struct snap_asker *asker)
+{
+	asker->shared->records[asker->shared->first + asker->count - 1].wants_files = true;
 }
 
 static void run_list(struct snap_asker *asker, void (*run)(void *context, uint32_t item),
@@ -200,20 +327,87 @@ void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns, int64_t unt
 	run_list(asker, ask_stat, most_ns, until_ns);
 }
 
+void snap_asker_run_programs(struct snap_asker *asker, int64_t most_ns, int64_t until_ns)
+{
+	run_list(asker, ask_for_program, most_ns, until_ns);
+}
+
+/* False: they are none of this list, or there are not as many as were sent. */
+static bool keep_files(struct snap_asker *asker, uint64_t tag, const int *fds, size_t count)
+{
+	size_t index = (uint32_t)tag >> TAG_INDEX;
+	bool has_root = tag & TAG_ROOT, has_exe = tag & TAG_EXE;
+	struct files *files = &asker->files[index % SNAP_ASK_FILES];
+
+	if (tag >> TAG_LIST != asker->shared->list || index >= asker->count ||
+	    index >= SNAP_ASK_FILES || count != (size_t)has_root + has_exe || files->root_fd >= 0 ||
+	    files->exe_fd >= 0)
+		return false;
+	if (has_root)
+		files->root_fd = *fds++;
+	if (has_exe)
+		files->exe_fd = *fds;
+	return true;
+}
+
+void snap_asker_run_files(struct snap_asker *asker, int64_t most_ns, int64_t until_ns)
+{
+	int fds[SNAP_WORKERS_GIVEN];
+	size_t count;
+	uint64_t tag;
+
+	run_list(asker, ask_files, most_ns, until_ns);
+	while (snap_workers_take(&asker->pool, &tag, fds, &count))
+		if (!keep_files(asker, tag, fds, count))
+			while (count)
+				close(fds[--count]);
+}
+
+void snap_asker_take_files(struct snap_asker *asker, size_t index, int *root_ret, int *exe_ret)
+{
+	struct files *files = &asker->files[index];
+
+	*root_ret = snap_take_fd(&files->root_fd);
+	*exe_ret = snap_take_fd(&files->exe_fd);
+}
+
+int snap_asker_stat(struct snap_asker *asker, pid_t pid, struct snap_stat *ret)
+{
+	struct snap_answer answer;
+
+	snap_asker_begin(asker, 1);
+	snap_asker_add(asker, pid);
+	snap_asker_run_stats(asker, ALONE_NS, 0);
+	answer = snap_asker_answer(asker, 0);
+	if (answer.kind != SNAP_ANSWER_GIVEN)
+		return -ETIMEDOUT;
+	*ret = answer.stat;
+	return (int)answer.args_size;
+}
+
 struct snap_answer snap_asker_answer(const struct snap_asker *asker, size_t index)
 {
 	size_t at = asker->shared->first + index;
 	const struct record *record = &asker->shared->records[at];
 
-	if (asker->shared->marks[at] == SNAP_ITEM_DONE)
-		return (struct snap_answer){ .kind = SNAP_ANSWER_GIVEN,
-					     .exe_called_so = record->is_called,
-					     .args = record->args,
-					     .args_size = record->status,
-					     .stat = record->stat };
-	return (struct snap_answer){ .kind = record->stage ? SNAP_ANSWER_LATE
-							   : SNAP_ANSWER_NOT_ASKED,
-				     .stage = (enum snap_ask_stage)record->stage };
+	bool is_linked = __atomic_load_n(&record->is_linked, __ATOMIC_ACQUIRE);
+	struct snap_answer answer = { .kind = record->stage ? SNAP_ANSWER_LATE
+							    : SNAP_ANSWER_NOT_ASKED,
+				      .stage = (enum snap_ask_stage)record->stage,
+				      .is_confined = !is_linked || !record->is_free };
+
+	if (is_linked) {
+		answer.exe = record->exe;
+		answer.exe_size = record->exe_size;
+	}
+	if (asker->shared->marks[at] == SNAP_ITEM_DONE) {
+		answer.kind = SNAP_ANSWER_GIVEN;
+		answer.exe_called_so = record->is_called;
+		answer.args = record->args;
+		answer.args_size = record->status;
+		answer.stat = record->stat;
+	}
+	return answer;
 }
 
 void snap_asker_set_patience(struct snap_asker *asker, uint32_t percent)
@@ -250,6 +444,7 @@ bool snap_asker_lend(struct snap_asker *asker, struct snap_asker_loan *ret)
 static void release_asker(struct snap_asker *asker)
 {
 	snap_workers_deinit(&asker->pool);
+	close_files(asker);
 	snap_procfs_close(&asker->procfs);
 	if (asker->shared)
 		munmap(asker->shared, sizeof(*asker->shared));
@@ -287,7 +482,8 @@ static struct stacksnap_error *make_asker(struct snap_asker *asker,
 	if (asker->procfs.root_fd < 0)
 		return snap_error_os(errno, "cannot read processes");
 	/* From here on it is copied: what changes is in shared memory. */
-	error = snap_workers_init(&asker->pool, 0, asker->procfs.root_fd, flags);
+	error = snap_workers_init(&asker->pool, 0, asker->procfs.root_fd,
+				  flags | SNAP_WORKERS_GIVE);
 	return error ? snap_error_os(error, "cannot create a process") : NULL;
 }
 
@@ -300,6 +496,8 @@ struct stacksnap_error *snap_asker_new_on(const struct snap_procfs *procfs, unsi
 	if (!asker)
 		return snap_error_no_memory();
 	asker->procfs.root_fd = -1;
+	for (size_t i = 0; i < SNAP_ASK_FILES; i++)
+		asker->files[i] = (struct files){ -1, -1 };
 	err = make_asker(asker, procfs, flags);
 	if (err)
 		release_asker(asker);

@@ -98,17 +98,18 @@ struct stacksnap_error *snap_discover_one(const struct snap_options *options,
  * The directory of a process, O_PATH, the caller's to close, for those whose live.proc_fd is -1:
  * discovery takes three quarters of what RLIMIT_NOFILE allows at most, and raising that limit is
  * the program's matter. A negative errno; ESRCH if the process has gone, also if another one has
- * its pid by now.
+ * its pid by now. The process can make the caller wait.
  */
 int snap_discover_open(const struct snap_process *process);
 
 /*
  * Why a process may not be traced, as a sentence with its remedy ("cannot trace 4711: Operation not
  * permitted (kernel.yama.ptrace_scope is 1; run as root or …)"), in the capture's arena, and the
- * trouble it amounts to. os_errno: what PTRACE_SEIZE or procfs said.
+ * trouble it amounts to. os_errno: what PTRACE_SEIZE or procfs said. `asker`: who asks what the
+ * process can make sleep; NULL: the caller, who may be made to wait.
  */
 void snap_discover_explain(struct snap_capture *capture, struct snap_process *process,
-			   int os_errno);
+			   struct snap_asker *asker, int os_errno);
 
 /*
  * Children that the processes of the capture have by now and the capture does not list; appended,

@@ -17,6 +17,12 @@
 
 enum { MAX_REASON = 512, MAX_USER = 64, MAX_TASKS = 1024, MAX_ID_MAP = 4096 };
 
+/* Who reads what a process can make sleep; NULL: we do. */
+struct asking {
+	const struct snap_procfs *procfs;
+	struct snap_asker *asker;
+};
+
 static const char get_right[] = "run as root or with the capability CAP_SYS_PTRACE";
 /* Root without the capability is the usual case inside of containers. */
 static const char get_right_root[] = "root lacks the capability CAP_SYS_PTRACE here; in a "
@@ -173,18 +179,24 @@ static void explain_refusal(const struct snap_procfs *procfs, int process_fd,
 	snap_refusal_words(&refusal, reason, MAX_REASON);
 }
 
+static int read_stat(const struct asking *asking, pid_t pid, struct snap_stat *ret)
+{
+	return asking->asker ? snap_asker_stat(asking->asker, pid, ret)
+			     : snap_procfs_task_stat(asking->procfs->root_fd, pid, ret);
+}
+
 /* Not a stranger: the tracing child of this very run has seized what it could. */
-static bool is_own_tracer(const struct snap_procfs *procfs, pid_t tracer)
+static bool is_own_tracer(const struct asking *asking, pid_t tracer)
 {
 	struct snap_stat stat;
-	pid_t self = snap_procfs_self(procfs);
+	pid_t self = snap_procfs_self(asking->procfs);
 
-	return tracer == self || (snap_procfs_task_stat(procfs->root_fd, tracer, &stat) == 0 &&
-				  stat.ppid == self && stat.exit_signal == 0);
+	return tracer == self || (read_stat(asking, tracer, &stat) == 0 && stat.ppid == self &&
+				  stat.exit_signal == 0);
 }
 
 /* Somebody else's tracer may hold any one of the threads; 0: there is none. */
-static pid_t find_tracer(const struct snap_procfs *procfs, int process_fd)
+static pid_t find_tracer(const struct asking *asking, int process_fd)
 {
 	_cleanup_fd_ int tasks_fd = snap_procfs_open_tasks(process_fd);
 	pid_t tids[MAX_TASKS];
@@ -194,17 +206,17 @@ static pid_t find_tracer(const struct snap_procfs *procfs, int process_fd)
 		struct snap_status status;
 
 		if (snap_procfs_task_status(tasks_fd, tids[i], &status) == 0 &&
-		    status.tracer_pid > 0 && !is_own_tracer(procfs, status.tracer_pid))
+		    status.tracer_pid > 0 && !is_own_tracer(asking, status.tracer_pid))
 			return status.tracer_pid;
 	}
 	return 0;
 }
 
 static void explain_tracer(struct snap_capture *capture, struct snap_process *process,
-			   const struct snap_procfs *procfs, pid_t tracer)
+			   const struct asking *asking, pid_t tracer)
 {
 	struct snap_stat stat = { .name = "" };
-	int status = snap_procfs_task_stat(procfs->root_fd, tracer, &stat);
+	int status = read_stat(asking, tracer, &stat);
 
 	snap_process_set_trouble(
 		capture, process, SNAP_TROUBLE_ALREADY_TRACED,
@@ -220,25 +232,42 @@ static void explain_exit(struct snap_capture *capture, struct snap_process *proc
 				 "process %d exited before it could be stopped", (int)process->pid);
 }
 
-static void explain_with(struct snap_capture *capture, struct snap_process *process, int os_errno,
-			 const struct snap_procfs *procfs)
+static void explain_silence(struct snap_capture *capture, struct snap_process *process,
+			    const struct snap_asker *asker)
 {
+	snap_process_set_trouble(capture, process, SNAP_TROUBLE_NOT_RESPONDING,
+				 "process %d does not respond: reading its state took longer than "
+				 "%d ms",
+				 (int)process->pid, snap_asker_patience_ms(asker));
+}
+
+static void explain_with(struct snap_capture *capture, struct snap_process *process, int os_errno,
+			 const struct asking *asking)
+{
+	const struct snap_procfs *procfs = asking->procfs;
 	_cleanup_fd_ int fd = snap_procfs_open_process(procfs, process->pid);
 	char reason[MAX_REASON], text[128];
 	struct snap_status status;
+	int error = fd < 0 ? fd : 0;
 	struct snap_stat stat;
 	pid_t tracer;
 
-	if (fd < 0 || snap_procfs_stat(fd, &stat) != 0 ||
-	    stat.start_ticks != process->start_ticks || snap_procfs_status(fd, &status) != 0) {
+	if (!error)
+		error = read_stat(asking, process->pid, &stat);
+	if (error == -ETIMEDOUT) {
+		explain_silence(capture, process, asking->asker);
+		return;
+	}
+	if (error || stat.start_ticks != process->start_ticks ||
+	    snap_procfs_status(fd, &status) != 0) {
 		explain_exit(capture, process);
 		return;
 	}
 	if (snap_process_explain_state(capture, process, &stat))
 		return;
-	tracer = find_tracer(procfs, fd);
+	tracer = find_tracer(asking, fd);
 	if (tracer) {
-		explain_tracer(capture, process, procfs, tracer);
+		explain_tracer(capture, process, asking, tracer);
 		return;
 	}
 	/* Once it has begun to exit the kernel says EPERM, too. */
@@ -257,13 +286,15 @@ static void explain_with(struct snap_capture *capture, struct snap_process *proc
 				 (int)process->pid, strerror_r(os_errno, text, sizeof(text)));
 }
 
-void snap_discover_explain(struct snap_capture *capture, struct snap_process *process, int os_errno)
+void snap_discover_explain(struct snap_capture *capture, struct snap_process *process,
+			   struct snap_asker *asker, int os_errno)
 {
 	_cleanup_(snap_procfs_close) struct snap_procfs procfs = { .root_fd = -1 };
 	struct stacksnap_error *err = snap_procfs_open(NULL, &procfs);
+	const struct asking asking = { &procfs, asker };
 
 	if (!err) {
-		explain_with(capture, process, os_errno, &procfs);
+		explain_with(capture, process, os_errno, &asking);
 		return;
 	}
 	snap_process_set_trouble(capture, process, SNAP_TROUBLE_INTERNAL, "cannot trace %d: %s",

@@ -82,7 +82,10 @@ const struct snap_child *snap_seen_children(const struct snap_seen_table *table,
 
 /* ---- ask.c: what a process can make sleep ---- */
 
-enum { SNAP_ASK_PATIENCE_MS = 200 }; /* for one process */
+enum {
+	SNAP_ASK_PATIENCE_MS = 200, /* for one process */
+	SNAP_ASK_FILES = 256,       /* processes of a list that asks for files, at most */
+};
 
 enum snap_answer_kind {
 	SNAP_ANSWER_NOT_ASKED, /* others held all that could have asked */
@@ -100,6 +103,10 @@ enum snap_ask_stage {
 struct snap_answer {
 	enum snap_answer_kind kind;
 	enum snap_ask_stage stage; /* LATE: of what */
+	/* Also of one that is LATE, if it was not over these: then exe_size is 0. */
+	const char *exe;  /* until the next list begins */
+	ssize_t exe_size; /* or a negative errno */
+	bool is_confined; /* is in another user namespace, as far as known */
 	/* GIVEN */
 	bool exe_called_so;    /* its program's file really has a name that ends in " (deleted)" */
 	const char *args;      /* until the next list begins */
@@ -125,6 +132,19 @@ void snap_asker_add(struct snap_asker *asker, pid_t pid);
  * for all together; 0: there is no hurry.
  */
 void snap_asker_run(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
+/* Asks them for the path of their program alone. */
+void snap_asker_run_programs(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
+/*
+ * Asks them for their stat, and those that were added before a call of snap_asker_want_files() for
+ * descriptors of their root directory and their program: snap_asker_take_files() has them, until the
+ * next list begins. SNAP_ASK_FILES at most.
+ */
+void snap_asker_want_files(struct snap_asker *asker);
+void snap_asker_run_files(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
+/* The caller's to close; -1: there is none. */
+void snap_asker_take_files(struct snap_asker *asker, size_t index, int *root_ret, int *exe_ret);
+/* The stat of one process; 0 or a negative errno. ETIMEDOUT: it does not respond. */
+int snap_asker_stat(struct snap_asker *asker, pid_t pid, struct snap_stat *ret);
 /* Asks them for their stat alone. */
 void snap_asker_run_stats(struct snap_asker *asker, int64_t most_ns, int64_t until_ns);
 /* About the process that was added after `index` others. */
@@ -189,8 +209,25 @@ struct stacksnap_error *snap_discovery_add_trees(struct snap_discovery *run) _mu
 /* Appends descendants until a look finds no new ones, or for so many looks. */
 struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *run) _must_check_;
 
+/* run->asker, made if there is none. */
+struct stacksnap_error *snap_discovery_need_asker(struct snap_discovery *run) _must_check_;
+
 /* Identity, live descriptors and labels of the processes that were appended since the last call. */
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
+
+/*
+ * labels.c, of one process. `fd`: its directory, or of groups, that of a thread that its leader left
+ * behind. False without memory.
+ */
+bool snap_discovery_read_groups(struct snap_discovery *run, struct snap_process *process, int fd);
+/* Texts of the answer are copied. */
+bool snap_discovery_keep_program(struct snap_discovery *run, struct snap_process *process,
+				 const struct snap_answer *answer);
+void snap_discovery_read_owner(struct snap_discovery *run, struct snap_process *process, int fd,
+			       bool is_confined);
+/* After its parent's. May ask: answers to another list are gone then. */
+struct stacksnap_error *snap_discovery_read_ancestors(struct snap_discovery *run,
+						      struct snap_process *process) _must_check_;
 
 /* Trouble if it is a zombie or a kernel thread; true then. */
 bool snap_process_explain_state(struct snap_capture *capture, struct snap_process *process,

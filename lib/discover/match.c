@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <string.h>
 
+enum { MOST_ASKED = 1 << 12 /* in one list */ };
+
 static void mark_matched(struct snap_seen *seen, bool named)
 {
 	seen->matched = true;
@@ -73,18 +75,14 @@ static struct stacksnap_error *match_pid(struct snap_discovery *run, pid_t pid)
 	return NULL;
 }
 
-static bool name_matches(const struct snap_seen *seen, int process_fd, const regex_t *regex)
+static bool program_matches(const struct snap_answer *answer, const regex_t *regex)
 {
 	char path[SNAP_MAX_PATH + 16], *base;
-	ssize_t length;
-	size_t cut;
+	size_t cut = answer->exe_size > 0 ? (size_t)answer->exe_size : 0;
 
-	if (regexec(regex, seen->stat.name, 0, NULL, 0) == 0)
-		return true;
-	length = snap_procfs_link(process_fd, "exe", path, sizeof(path));
-	if (length <= 0)
+	if (!cut)
 		return false;
-	cut = (size_t)length;
+	memcpy(path, answer->exe, cut);
 	snap_cut_deleted(path, &cut);
 	path[cut] = '\0';
 	base = strrchr(path, '/');
@@ -116,11 +114,7 @@ static bool target_matches(struct snap_discovery *run, const struct snap_seen *s
 {
 	_cleanup_fd_ int fd = snap_procfs_open_process(run->procfs, seen->stat.pid);
 
-	if (fd < 0)
-		return false;
-	if (target->kind == SNAP_TARGET_NAME)
-		return name_matches(seen, fd, target->regex);
-	return cgroup_matches(run, fd, target);
+	return fd >= 0 && cgroup_matches(run, fd, target);
 }
 
 /* For a target that matches nothing: how the sentence goes on after "no process ". */
@@ -143,7 +137,12 @@ static const char *missing_words(enum snap_target_kind kind)
 }
 
 /* Kernel threads have no stack of a program: who wants to see one names its pid. */
-static bool match_by_text(struct snap_discovery *run, const struct snap_target *target)
+static bool may_be_meant(const struct snap_seen *seen)
+{
+	return !seen->own && !(seen->stat.flags & SNAP_PF_KTHREAD);
+}
+
+static bool match_by_cgroup(struct snap_discovery *run, const struct snap_target *target)
 {
 	bool found = false;
 
@@ -152,14 +151,76 @@ static bool match_by_text(struct snap_discovery *run, const struct snap_target *
 
 		if (snap_options_cancelled(run->options))
 			break;
-		if (seen->own || seen->stat.flags & SNAP_PF_KTHREAD)
-			continue;
-		if (!target_matches(run, seen, target))
+		if (!may_be_meant(seen) || !target_matches(run, seen, target))
 			continue;
 		mark_matched(seen, true);
 		found = true;
 	}
 	return found;
+}
+
+/* Those of `count` entries whose program has such a name, which may be another one than theirs. */
+static bool match_by_program(struct snap_discovery *run, const size_t *entries, size_t count,
+			     const regex_t *regex)
+{
+	bool found = false;
+
+	if (!count || snap_options_cancelled(run->options))
+		return false;
+	snap_asker_begin(run->asker, count);
+	for (size_t i = 0; i < count; i++)
+		snap_asker_add(run->asker, run->table.entries[entries[i]].stat.pid);
+	snap_asker_run_programs(run->asker, run->ask_ns, run->table.until_ns);
+	for (size_t i = 0; i < count; i++) {
+		struct snap_answer answer = snap_asker_answer(run->asker, i);
+
+		if (!program_matches(&answer, regex))
+			continue;
+		mark_matched(&run->table.entries[entries[i]], true);
+		found = true;
+	}
+	return found;
+}
+
+/* Who has not told its stat in time is not asked for its program. */
+static bool match_by_name(struct snap_discovery *run, const regex_t *regex)
+{
+	size_t asked[MOST_ASKED], count = 0;
+	bool found = false;
+
+	for (size_t i = 0; i < run->table.count; i++) {
+		struct snap_seen *seen = &run->table.entries[i];
+
+		if (!may_be_meant(seen))
+			continue;
+		if (regexec(regex, seen->stat.name, 0, NULL, 0) == 0) {
+			mark_matched(seen, true);
+			found = true;
+		} else if (!seen->silent && !seen->blank) {
+			asked[count++] = i;
+		}
+		if (count < MOST_ASKED)
+			continue;
+		found |= match_by_program(run, asked, count, regex);
+		count = 0;
+	}
+	return match_by_program(run, asked, count, regex) || found;
+}
+
+static struct stacksnap_error *match_by_text(struct snap_discovery *run,
+					     const struct snap_target *target, bool *found_ret)
+{
+	struct stacksnap_error *err;
+
+	*found_ret = false;
+	if (target->kind != SNAP_TARGET_NAME) {
+		*found_ret = match_by_cgroup(run, target);
+		return NULL;
+	}
+	err = snap_discovery_need_asker(run);
+	if (!err)
+		*found_ret = match_by_name(run, target->regex);
+	return err;
 }
 
 /* Everything but stacksnap and what started it. */
@@ -180,16 +241,20 @@ static void match_all(struct snap_discovery *run)
 static struct stacksnap_error *match_target(struct snap_discovery *run,
 					    const struct snap_target *target)
 {
+	struct stacksnap_error *err;
+	bool found;
+
 	if (target->kind == SNAP_TARGET_PID)
 		return match_pid(run, target->pid);
 	if (target->kind == SNAP_TARGET_ALL) {
 		match_all(run);
 		return NULL;
 	}
-	if (!match_by_text(run, target))
+	err = match_by_text(run, target, &found);
+	if (!err && !found)
 		snap_capture_warn(run->capture, "target_not_found", 0, 0, "no process %s '%s'",
 				  missing_words(target->kind), target->text);
-	return NULL;
+	return err;
 }
 
 /* Who is known stays in the tree, whoever its parent is by now. */

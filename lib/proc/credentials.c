@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* A process of another user namespace is no root, whatever its uid. Its link asks no file system. */
-static bool is_confined(int process_fd)
+/* Its link asks no file system, but waits for an exec since Linux 6.18. */
+bool snap_credentials_are_confined(int process_fd)
 {
 	struct stat its, own;
 
@@ -20,7 +20,7 @@ static bool is_confined(int process_fd)
  * A setuid or setgid program is run by somebody who may have chosen what it opens: he counts, not
  * whose program it is. A daemon of root that has put on a user's rights is that user.
  */
-void snap_credentials_take(int process_fd, const struct snap_status *status,
+void snap_credentials_take(const struct snap_status *status, bool is_confined,
 			   struct snap_credentials *ret)
 {
 	struct snap_credentials credentials = {
@@ -28,7 +28,7 @@ void snap_credentials_take(int process_fd, const struct snap_status *status,
 		.uid = status->uid ? status->uid : status->euid,
 		.gid = status->gid ? status->gid : status->egid,
 		.group_count = status->group_count,
-		.is_confined = is_confined(process_fd),
+		.is_confined = is_confined,
 	};
 
 	memcpy(credentials.groups, status->groups, sizeof(credentials.groups));
@@ -41,5 +41,5 @@ void snap_credentials_read(int process_fd, struct snap_credentials *ret)
 
 	*ret = (struct snap_credentials){ .known = false };
 	if (process_fd >= 0 && snap_procfs_status(process_fd, &status) == 0)
-		snap_credentials_take(process_fd, &status, ret);
+		snap_credentials_take(&status, snap_credentials_are_confined(process_fd), ret);
 }

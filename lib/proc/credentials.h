@@ -9,11 +9,18 @@
 #include "model/capture.h"
 #include "proc/procfs.h"
 
-/* Of a process whose status was read; `process_fd` is its directory of procfs. */
-void snap_credentials_take(int process_fd, const struct snap_status *status,
+/*
+ * Whether a process, by its directory of procfs, is in another user namespace than the caller, or it
+ * cannot be told: then it is no root, whatever its uid. The process can make this sleep, so a worker
+ * asks (base/workers.h).
+ */
+bool snap_credentials_are_confined(int process_fd);
+
+/* Of a process whose status was read. */
+void snap_credentials_take(const struct snap_status *status, bool is_confined,
 			   struct snap_credentials *ret);
 
-/* The same with its status as it is now; ret->known is false when it is gone. */
+/* Both at once, for a worker; ret->known is false when it is gone. */
 void snap_credentials_read(int process_fd, struct snap_credentials *ret);
 
 #endif

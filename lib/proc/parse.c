@@ -167,7 +167,9 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 {
 	struct snap_cursor cursor = { line, line + length };
 
-	if (snap_take_key(&cursor, "Tgid:"))
+	if (snap_take_key(&cursor, "Pid:"))
+		status->pid = (pid_t)one_number(&cursor, INT_MAX, 0);
+	else if (snap_take_key(&cursor, "Tgid:"))
 		status->tgid = (pid_t)one_number(&cursor, INT_MAX, 0);
 	else if (snap_take_key(&cursor, "PPid:"))
 		status->ppid = (pid_t)one_number(&cursor, INT_MAX, 0);

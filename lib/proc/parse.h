@@ -45,6 +45,12 @@ struct snap_stat {
 	uint64_t run_ticks, faults;
 };
 
+/* A leader that has exited before its threads is a zombie too, but its process lives. */
+static inline bool snap_stat_has_left(const struct snap_stat *stat)
+{
+	return (stat->state == 'Z' || stat->state == 'X') && stat->threads > 1;
+}
+
 bool snap_parse_stat(const char *text, size_t length, struct snap_stat *ret);
 
 /*
@@ -58,9 +64,9 @@ void snap_stat_take_comm(struct snap_stat *stat, const char *comm, size_t length
 
 /* The lines of /proc/PID/status that somebody needs. What was not there is 0, uids are -1. */
 struct snap_status {
-	pid_t tgid, ppid, tracer_pid;
-	char state;            /* a letter, as in stat */
-	uid_t uid, euid, suid; /* real, effective, saved */
+	pid_t pid, tgid, ppid, tracer_pid; /* pid: of a thread, its own */
+	char state;                        /* a letter, as in stat */
+	uid_t uid, euid, suid;             /* real, effective, saved */
 	gid_t gid, egid, sgid;
 	uint64_t permitted, effective; /* capabilities, bits of linux/capability.h */
 	gid_t groups[SNAP_MAX_GROUPS]; /* supplementary, the first ones */

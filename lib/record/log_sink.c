@@ -5,7 +5,6 @@
 #include "base/clock.h"
 
 #include "analyze/unwind/arch.h"
-#include "proc/credentials.h"
 #include "record/descriptors.h"
 
 #include <string.h>
@@ -112,14 +111,9 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 					   const struct snap_sampled_process *process)
 {
 	struct snap_process facts = *process->facts;
-	struct snap_credentials now;
 	struct stacksnap_error *err;
 	uint32_t space;
 
-	/* Who has put off root's rights may have mapped anything since. */
-	snap_credentials_read(process->live ? process->live->proc_fd : -1, &now);
-	if (now.known)
-		facts.credentials = now;
 	facts.net_namespace = entry->sockets.network;
 	warn_of(sink, entry, &facts);
 	if (!snap_log_has_room_for_maps(sink->log, entry->number))

@@ -3,6 +3,7 @@
 #include "sample/check_targets.h"
 
 #include "discover/discover.h"
+#include "sample/internal.h"
 
 #include <errno.h>
 
@@ -40,7 +41,7 @@ struct stacksnap_error *snap_check_targets(struct snap_sampler *sampler)
 				snap_error_destroy(first);
 				return NULL;
 			}
-			snap_discover_explain(scratch, &process, -error);
+			snap_discover_explain(scratch, &process, sampler->asker, -error);
 		}
 		if (first && (is_of_target || !process.is_target))
 			continue;

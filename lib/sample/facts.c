@@ -28,8 +28,8 @@ struct stacksnap_error *snap_facts_copy(struct snap_arena *arena, const struct s
 }
 
 /* In words; `process` is a copy whose trouble is written. */
-static void explain_trouble(struct snap_capture *capture, struct snap_process *process,
-			    int os_errno)
+static void explain_trouble(struct snap_sampler *sampler, struct snap_capture *capture,
+			    struct snap_process *process, int os_errno)
 {
 	char text[128];
 
@@ -46,7 +46,8 @@ static void explain_trouble(struct snap_capture *capture, struct snap_process *p
 					 strerror_r(os_errno, text, sizeof(text)));
 	else if (os_errno)
 		/* Procfs says EACCES where ptrace says EPERM, for the same reasons. */
-		snap_discover_explain(capture, process, os_errno == EACCES ? EPERM : os_errno);
+		snap_discover_explain(capture, process, sampler->asker,
+				      os_errno == EACCES ? EPERM : os_errno);
 }
 
 /* Its trouble is this from now on; the sink is told. */
@@ -77,7 +78,7 @@ struct stacksnap_error *snap_sampler_process_explain(struct snap_sampler *sample
 
 	if (!capture)
 		return snap_error_no_memory();
-	explain_trouble(capture, &facts, os_errno);
+	explain_trouble(sampler, capture, &facts, os_errno);
 	return take_trouble(sampler, process, facts.trouble, facts.trouble_message);
 }
 
@@ -111,7 +112,7 @@ struct stacksnap_error *snap_sampler_process_refused(struct snap_sampler *sample
 
 	if (!capture)
 		return snap_error_no_memory();
-	explain_trouble(capture, &facts, os_errno);
+	explain_trouble(sampler, capture, &facts, os_errno);
 	ended = facts.trouble == SNAP_TROUBLE_EXITED || facts.trouble == SNAP_TROUBLE_ZOMBIE;
 	snap_sampler_end_threads(sampler, process);
 	process->state = ended ? SNAP_SAMPLER_PROCESS_GONE : SNAP_SAMPLER_PROCESS_UNREADABLE;
@@ -136,7 +137,7 @@ struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *
 	struct snap_reader_target target = { .pid = process->facts.pid,
 					     .tid = process->facts.pid,
 					     .program = process->program };
-	struct snap_stat stat;
+	struct snap_status status;
 
 	for (size_t i = process->thread_count; i > 0 && !thread; i--)
 		if (!snap_sampler_thread_gone(sampler, process->threads[i - 1]))
@@ -144,8 +145,8 @@ struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *
 	if (thread)
 		target.tid = thread->shown.tid;
 	else if (process->live.files_fd >= 0 &&
-		 snap_procfs_stat(process->live.files_fd, &stat) == 0)
-		target.tid = stat.pid;
+		 snap_procfs_status(process->live.files_fd, &status) == 0)
+		target.tid = status.pid;
 	return target;
 }
 
@@ -199,9 +200,9 @@ static struct stacksnap_error *copy_pieces(struct snap_arena *arena, const struc
 }
 
 /* The sink may still use the old mappings until it knows the new ones. */
-static struct stacksnap_error *take_space(void *context, const struct snap_space *space,
-					  unsigned runtimes)
+static struct stacksnap_error *take_space(void *context, const struct snap_reader_space *about)
 {
+	const struct snap_space *space = &about->space;
 	struct mapping *mapping = context;
 	struct snap_sampler *sampler = mapping->sampler;
 	struct snap_sampler_process *process = mapping->process;
@@ -209,11 +210,15 @@ static struct stacksnap_error *take_space(void *context, const struct snap_space
 	struct snap_sampler_space *old = process->space;
 	struct stacksnap_error *err;
 
+	/* Who has put off root's rights may have mapped anything since. */
+	if (about->credentials.known)
+		process->facts.credentials = about->credentials;
+	process->shown.net_namespace = about->net_namespace;
 	if (snap_sampler_space_is(old, space))
 		return NULL;
 	mapping->changed = true;
 	process->shown.runtimes =
-		sampler->options->runtimes_given ? sampler->options->runtimes : runtimes;
+		sampler->options->runtimes_given ? sampler->options->runtimes : about->runtimes;
 	snap_sampler_process_told(process);
 	err = copy_pieces(&process->pieces, space, &process->facts);
 	if (err)

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "model/memory_image.h"
 #include "proc/address_space.h"
+#include "proc/credentials.h"
 #include "proc/procfs.h"
 #include "sample/reader/beside.h"
 #include "sample/sampler.h"
@@ -124,15 +125,23 @@ int snap_reader_execute(struct snap_reader *reader, const struct snap_reader_tar
 /* Which runtimes a space is looked at for, bits of enum snap_runtime_kind; none before. */
 void snap_reader_set_runtimes(struct snap_reader *reader, unsigned wanted);
 
+/* What was read of a process, with its mappings. */
+struct snap_reader_space {
+	struct snap_space space; /* with pieces */
+	unsigned runtimes;       /* that it looks as if it had (stop/plan/candidate.h) */
+	struct snap_credentials credentials;
+	uint64_t net_namespace; /* inode; 0: unknown */
+};
+
 /*
- * Its mappings and pieces, and the runtimes that it looks as if it had (stop/plan/candidate.h), of
- * which `use` is told; they are gone when it returns. `taken`: bytes that
- * those of others take, see proc/address_space.h. In *error_ret 0 or a negative errno: then there is
+ * Reads that, of which `use` is told; it is gone when that returns. `taken`: bytes that the mappings
+ * of others take, see proc/address_space.h. In *error_ret 0 or a negative errno: then there is
  * no space.
  */
-struct stacksnap_error *snap_reader_space(
-	struct snap_reader *reader, const struct snap_reader_target *target, uint64_t taken,
-	struct stacksnap_error *(*use)(void *context, const struct snap_space *, unsigned runtimes),
-	void *context, int *error_ret) _must_check_;
+struct stacksnap_error *
+snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *target,
+		  uint64_t taken,
+		  struct stacksnap_error *(*use)(void *context, const struct snap_reader_space *),
+		  void *context, int *error_ret) _must_check_;
 
 #endif

@@ -28,6 +28,7 @@ struct snap_sampled_process {
 	const struct snap_process *facts; /* with mappings, pieces, trouble; without threads */
 	struct snap_live *live; /* open until `ended`; who needs them for longer puts -1 there */
 	int tasks_fd;           /* its directory of threads, borrowed; -1: not open */
+	uint64_t net_namespace; /* inode, as of its mappings; 0: unknown */
 	/* What it looks as if it had; bits of enum snap_runtime_kind, of the options' alone. */
 	unsigned runtimes;
 	/*

@@ -6,6 +6,7 @@
  */
 #include "base/shared_memory.h"
 #include "sample/internal.h"
+#include "stop/describe.h"
 #include "stop/plan/execute.h"
 #include "stop/tracer.h"
 
@@ -91,6 +92,8 @@ static struct stacksnap_error *stop_process(struct snap_sampler *sampler,
 		options.stop_timeout_ns = LONGEST_STOP_NS + options.runtime_budget_ns;
 	options.timeout_ns = LONGEST_LOOK_NS;
 	*ret = snap_stop_new(memory, SPARE);
+	if (*ret)
+		(*ret)->help.state = SNAP_HELP_CLOSED;
 	if (!*ret || !snap_stop_add(*ret, &traced))
 		return snap_error_no_memory();
 	return snap_tracer_run(&options, NULL, &again, memory, *ret, &sampler->tracer_fd);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Recordings and --no-stop of a process that does not respond: it alone has no stacks, which is said; the
 others are sampled all along, nobody stands still, and a signal ends it. The hostile ones are hostile_fuse."""
+import json
 import os
 import signal
 import time
@@ -166,6 +167,42 @@ class Strangers(Recorder):
                 doc = self.json(*options, "-p", innocent.pid, status=0)
                 found = threads(processes(doc)[innocent.pid])
                 self.assertEqual(len(found), 4, doc)
+
+
+class Late(Recorder):
+    """A process whose exec begins, and does not end, just when it has told its command line: what else is read of it
+    is asked by somebody who may be left behind."""
+
+    def begin(self):
+        need_root()
+        self.hostile = self.victim("attack_lock", "late", settled=False)
+        self.hostile.watched = [self.hostile["bystander"]]
+        return self.victim("threads", "futex:3:worker")
+
+    def let_it_begin(self, hostile):
+        hostile.tell("go\n")
+        self.assertEqual(hostile.read_line(), "held\n")
+
+    def check_innocents(self, doc, innocent):
+        nodes = processes(doc)
+        for pid, count in (innocent.pid, 4), (self.hostile["bystander"], 1):
+            self.assertNotIn("error", nodes[pid])
+            self.assertEqual(len(threads(nodes[pid])), count, doc)
+        late = [node for node in nodes.values() if node.get("error", {}).get("code") == "not_responding"]
+        # It may have been told to end before it was known.
+        self.assertLessEqual(len(late), 1, doc)
+
+    def test_recording_ends(self):
+        innocent = self.begin()
+        path = os.path.join(self.scratch(), "x.json")
+        recorder = self.start("-p", self.hostile.pid, "-p", innocent.pid, "-d", "0", "-o", path)
+        self.let_it_begin(self.hostile)
+        recorder.send(signal.SIGTERM)
+        recorder.process.wait(timeout=60)
+        self.assertIn(recorder.process.returncode, (0, 1))
+        with open(path, encoding="utf-8") as file:
+            self.check_innocents(json.load(file), innocent)
+        recorder.close()
 
 
 class Leaders(Recorder):

@@ -41,6 +41,7 @@ struct attack_server {
 	_Atomic uint64_t silent;     /* a bit for each operation that is not answered */
 	atomic_int asked;            /* how many were not */
 	atomic_int failures_of_read; /* so many reads fail before that */
+	atomic_int reads;            /* that were answered */
 };
 
 static struct attack_server *attack_server;
@@ -162,6 +163,7 @@ static void attack_serve_read(int fd, const struct fuse_in_header *head)
 	else if (size > attack_image_size - in->offset)
 		size = attack_image_size - in->offset;
 	attack_answer(fd, head->unique, 0, attack_image + in->offset, size);
+	attack_server->reads++;
 }
 
 static uint64_t attack_node(const char *name)

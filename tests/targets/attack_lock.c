@@ -8,7 +8,9 @@
  * exec: a thread is in an exec of a file that is never read, which holds the lock that all who
  * trace, or look at memory, have to take. flush: a child is in an exec that closes a file, and the
  * closing is never answered. kin: as flush, and that child has one of its own which looks as if it
- * were the tool's: it ends without a signal. Of all but arguments and huge there are COUNT
+ * were the tool's: it ends without a signal. late: on a line of input such a child is made, which
+ * begins its exec when its command line has been read, with a crowd of others that are read after
+ * it; "held" is printed when it is there. Of all but arguments, huge and late there are COUNT
  * processes.
  */
 #include "attack_fuse.h"
@@ -169,6 +171,51 @@ static pid_t start_flush(bool with_kin)
 	return child;
 }
 
+enum { CROWD = 200 };
+
+static void begin_child(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+/* The page is only there once somebody has asked for it: so it is known when that was. */
+static _Noreturn void run_late(const char *arguments)
+{
+	char *const argv[] = { (char[]){ "true" }, NULL };
+
+	prctl(PR_SET_NAME, "late", 0, 0, 0);
+	replace_arguments(arguments);
+	attack_server->silent = ATTACK_BIT(FUSE_FLUSH);
+	if (open(ATTACK_FUSE "/file", O_RDONLY | O_CLOEXEC) < 0)
+		_exit(1);
+	while (!attack_server->reads)
+		;
+	execv("/bin/true", argv);
+	_exit(1);
+}
+
+static void make_late(const char *arguments)
+{
+	pid_t parent = getpid();
+
+	if (fork() == 0) {
+		begin_child(parent);
+		run_late(arguments);
+	}
+	for (int i = 0; i < CROWD; i++) {
+		if (fork() != 0)
+			continue;
+		begin_child(parent);
+		attack_innocent_wait();
+	}
+	while (!attack_server->asked)
+		attack_sleep_ms(1);
+}
+
 static pid_t hold(const char *mode)
 {
 	attack_mount(ATTACK_FUSE);
@@ -205,17 +252,25 @@ int main(int argc, char **argv)
 	/* The lock is needed to allocate. */
 	static char mode[16], output[4096];
 	pid_t bystander, child;
+	char line[16];
+	bool is_late;
 
 	setvbuf(stdout, output, _IOFBF, sizeof(output));
 	snprintf(mode, sizeof(mode), "%s", argc > 1 ? argv[1] : "lock");
-	if (!strcmp(mode, "arguments"))
+	is_late = !strcmp(mode, "late");
+	if (is_late || !strcmp(mode, "arguments"))
 		lengthen_arguments(argv);
-	attack_begin(!strcmp(mode, "arguments"));
+	attack_begin(is_late || !strcmp(mode, "arguments"));
 	bystander = attack_bystander();
 	start_others(mode, argc > 2 ? atoi(argv[2]) - 1 : 0);
 	child = hold(mode);
 	victim_ready("mode=%s bystander=%d child=%d", mode, bystander, child);
 	if (!strcmp(mode, "arguments"))
 		replace_arguments(argv[0]);
+	if (is_late && read(STDIN_FILENO, line, sizeof(line)) > 0) {
+		make_late(argv[0]);
+		printf("held\n");
+		fflush(stdout);
+	}
 	victim_hold();
 }

@@ -61,6 +61,33 @@ static void test_live_descriptors(void **state _unused_)
 	assert_true(capture->host.cpus > 0);
 }
 
+/* Each above another one that is asked about: the answers of both are kept. */
+static void test_two_that_were_named(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = snap_capture_new();
+	_cleanup_(victim_end) struct victim one, other;
+	struct snap_options options = { .children = false, .target_count = 2 };
+	struct snap_target targets[2];
+
+	victim_start(&one, family);
+	wait_answer(&one);
+	victim_start(&other, family);
+	wait_answer(&other);
+	targets[0] = (struct snap_target){ .kind = SNAP_TARGET_PID, .pid = one.pid };
+	targets[1] = (struct snap_target){ .kind = SNAP_TARGET_PID, .pid = other.pid };
+	options.targets = targets;
+	assert_null(snap_discover(&options, 10, capture));
+	assert_int_equal(capture->process_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(capture->processes[i].args_size > 0);
+		assert_non_null(capture->processes[i].exe);
+		assert_true(capture->processes[i].ancestor_count > 0);
+		assert_true(capture->live[i].root_fd >= 0);
+		assert_true(capture->live[i].exe_fd >= 0);
+	}
+	assert_int_equal(capture->warning_count, 0);
+}
+
 static void test_children_born_later(void **state _unused_)
 {
 	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = NULL;
@@ -116,7 +143,7 @@ static void test_zombies(void **state _unused_)
 	assert_int_equal(alone->process_count, 1);
 	assert_int_equal(alone->processes[0].trouble, SNAP_TROUBLE_ZOMBIE);
 	assert_true(alone->processes[0].is_target);
-	snap_discover_explain(alone, &alone->processes[0], EPERM);
+	snap_discover_explain(alone, &alone->processes[0], NULL, EPERM);
 	assert_int_equal(alone->processes[0].trouble, SNAP_TROUBLE_ZOMBIE);
 }
 
@@ -288,7 +315,7 @@ static void test_gone_meanwhile(void **state _unused_)
 		assert_int_equal(capture->live[i].pidfd, -1);
 		assert_int_equal(capture->live[i].proc_fd, -1);
 	}
-	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_EXITED);
 	discover_again(capture, false);
 }
@@ -344,7 +371,7 @@ static void test_descriptors_are_given_back(void **state _unused_)
 		struct snap_capture *capture = discover(victim.pid);
 
 		discover_again(capture, false);
-		snap_discover_explain(capture, &capture->processes[0], EPERM);
+		snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 		snap_capture_destroy(capture);
 	}
 	after = dup(0);
@@ -391,6 +418,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live_descriptors),
+		cmocka_unit_test(test_two_that_were_named),
 		cmocka_unit_test(test_children_born_later),
 		cmocka_unit_test(test_zombies),
 		cmocka_unit_test(test_orphans),

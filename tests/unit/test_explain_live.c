@@ -33,7 +33,7 @@ static void test_already_traced(void **state _unused_)
 	if (!traced)
 		skip_because("kernel: a process cannot be traced here");
 	capture = discover(traced);
-	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_ALREADY_TRACED);
 	snprintf(expected, sizeof(expected),
 		 "cannot trace %d: already traced by %d (%s); end that tracer first", (int)traced,
@@ -49,7 +49,7 @@ static void test_kernel_threads(void **state _unused_)
 	if (!(capture->processes[0].flags & SNAP_PF_KTHREAD))
 		skip_because("kernel: no kernel thread is visible here");
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
-	snap_discover_explain(capture, &capture->processes[0], EPERM);
+	snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 	assert_int_equal(capture->processes[0].trouble, SNAP_TROUBLE_KERNEL_THREAD);
 }
 
@@ -84,7 +84,7 @@ static void explain_as_nobody(pid_t pid, char *text, size_t size)
 		/* Without this its own files in procfs would be root's. */
 		prctl(PR_SET_DUMPABLE, 1);
 		capture = discover(pid);
-		snap_discover_explain(capture, &capture->processes[0], EPERM);
+		snap_discover_explain(capture, &capture->processes[0], NULL, EPERM);
 		message = capture->processes[0].trouble_message;
 		status = message && write(up[1], message, strlen(message)) > 0 ? 0 : 3;
 		_exit(capture->processes[0].trouble == SNAP_TROUBLE_PERMISSION_DENIED ? status : 4);

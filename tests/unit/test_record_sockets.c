@@ -22,7 +22,6 @@ struct bed {
 	struct snap_log *log;
 	struct snap_socket_looks looks;
 	struct snap_socket_owner owner;
-	struct snap_live live;
 	struct snap_process facts;
 	struct snap_sampled_process process;
 	uint32_t space;
@@ -32,11 +31,13 @@ static int set_up(void **state)
 {
 	const struct snap_host host = { .name = "host" };
 	struct bed *bed = calloc(1, sizeof(*bed));
+	struct stat network;
 	uint32_t process;
 
 	bed->facts = (struct snap_process){ .pid = getpid(), .name = "p", .parent = SIZE_MAX };
-	bed->live = (struct snap_live){ -1, open("/proc/self", O_PATH | O_DIRECTORY), -1, -1, -1 };
-	bed->process = (struct snap_sampled_process){ .facts = &bed->facts, .live = &bed->live };
+	assert_int_equal(stat("/proc/self/ns/net", &network), 0);
+	bed->process = (struct snap_sampled_process){ .facts = &bed->facts,
+						      .net_namespace = network.st_ino };
 	fine(snap_log_create(&host, 1, 10000000, false, &bed->log));
 	fine(snap_log_add_process(bed->log, getpid(), 1, UINT32_MAX, UINT32_MAX, true, &process));
 	fine(snap_log_map_process(bed->log, process, &bed->facts, NULL, &bed->space));
@@ -51,7 +52,6 @@ static int tear_down(void **state)
 
 	snap_socket_looks_deinit(&bed->looks);
 	snap_log_destroy(bed->log);
-	close(bed->live.proc_fd);
 	free(bed);
 	return 0;
 }
@@ -185,8 +185,7 @@ static void test_unknown_network(void **state)
 	struct bed *bed = *state;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	close(bed->live.proc_fd);
-	bed->live.proc_fd = -1;
+	bed->process.net_namespace = 0;
 	(void)note(bed, fd);
 	fine(snap_socket_looks_work(&bed->looks, true));
 	assert_null(bed->looks.look);

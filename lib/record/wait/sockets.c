@@ -8,7 +8,6 @@
 #include "base/spawn.h"
 #include "capture/wait/dump.h"
 #include "proc/procfs.h"
-#include "proc/wait/fdinfo.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -93,17 +92,6 @@ static bool is_wanted(const struct snap_socket_looks *looks, uint64_t network, u
 	return false;
 }
 
-static uint64_t network_of(const struct snap_sampled_process *process)
-{
-	char text[SNAP_WAIT_NAME];
-	ssize_t length = -1;
-	uint64_t inode;
-
-	if (process->live && process->live->proc_fd >= 0)
-		length = snap_procfs_link(process->live->proc_fd, "ns/net", text, sizeof(text));
-	return length > 0 && snap_parse_namespace(text, (size_t)length, &inode) ? inode : 0;
-}
-
 static struct stacksnap_error *want(struct snap_socket_looks *looks, uint64_t network, pid_t pid,
 				    uint64_t inode)
 {
@@ -128,7 +116,7 @@ snap_socket_looks_note(struct snap_socket_looks *looks, struct snap_socket_owner
 		if (descriptors[i].kind != SNAP_DESCRIPTOR_SOCKET || !descriptors[i].inode)
 			continue;
 		if (!owner->is_asked)
-			*owner = (struct snap_socket_owner){ network_of(process), true };
+			*owner = (struct snap_socket_owner){ process->net_namespace, true };
 		if (!owner->network)
 			return NULL;
 		looks->log->capture->processes[space].net_namespace = owner->network;

@@ -50,9 +50,9 @@ struct snap_reading_area {
 	int status;
 	struct snap_reading_location location; /* of one thread; or bytes of memory alone */
 	struct snap_stat stat;
-	struct snap_space space;
-	uint64_t taken;            /* by spaces that were read before, and by this one */
-	unsigned wanted, runtimes; /* bits of enum snap_runtime_kind; asked for, and found */
+	struct snap_reader_space about;
+	uint64_t taken;  /* by spaces that were read before, and by this one */
+	unsigned wanted; /* bits of enum snap_runtime_kind */
 	/* a list of threads, with its own bytes, which stay as they are until the next list */
 	uint32_t list_count, list_at;
 	struct snap_reading_location list[SNAP_READER_MOST];

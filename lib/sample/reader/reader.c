@@ -361,10 +361,11 @@ void snap_reader_set_runtimes(struct snap_reader *reader, unsigned wanted)
 	reader->runtimes = wanted;
 }
 
-struct stacksnap_error *snap_reader_space(
-	struct snap_reader *reader, const struct snap_reader_target *target, uint64_t taken,
-	struct stacksnap_error *(*use)(void *context, const struct snap_space *, unsigned runtimes),
-	void *context, int *error_ret)
+struct stacksnap_error *
+snap_reader_space(struct snap_reader *reader, const struct snap_reader_target *target,
+		  uint64_t taken,
+		  struct stacksnap_error *(*use)(void *context, const struct snap_reader_space *),
+		  void *context, int *error_ret)
 {
 	struct snap_reading_area *area = begin_call(reader, target);
 	struct stacksnap_error *err = NULL;
@@ -376,7 +377,7 @@ struct stacksnap_error *snap_reader_space(
 	}
 	*error_ret = call_worker(reader, area, snap_reading_space, SNAP_READER_SPACE_MS);
 	if (*error_ret == 0)
-		err = use(context, &area->space, area->runtimes);
+		err = use(context, &area->about);
 	/* Nobody needs it any more, and there may be much of it. */
 	if (*error_ret != -ETIMEDOUT) {
 		page = (uint8_t *)(((uintptr_t)area->bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1));

@@ -8,10 +8,12 @@
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
+#include "proc/wait/fdinfo.h"
 #include "stop/plan/candidate.h"
 #include "stop/words.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -314,7 +316,7 @@ void snap_reading_plan(void *memory, uint32_t item _unused_)
 static void find_runtimes(struct snap_reading_area *area, const struct snap_space_reader *reader)
 {
 	const struct snap_candidate candidate = {
-		.space = &area->space,
+		.space = &area->about.space,
 		.wanted = area->wanted,
 		.buffer = (uint8_t *)reader->buffer,
 		.buffer_size = LINES,
@@ -322,7 +324,25 @@ static void find_runtimes(struct snap_reading_area *area, const struct snap_spac
 		.context = area,
 	};
 
-	area->runtimes = snap_plan_candidates(&candidate);
+	area->about.runtimes = snap_plan_candidates(&candidate);
+}
+
+/* As whom it reads files, and which network it sees. */
+static void read_process(struct snap_reading_area *area)
+{
+	char path[PATH], text[PATH];
+	_cleanup_fd_ int fd = -1;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "%d", (int)area->target.pid);
+	fd = openat(area->root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		snap_credentials_read(fd, &area->about.credentials);
+	snprintf(path, sizeof(path), "%d/task/%d/ns/net", (int)area->target.pid,
+		 (int)area->target.tid);
+	length = snap_procfs_link(area->root_fd, path, text, sizeof(text));
+	if (length > 0)
+		snap_parse_namespace(text, (size_t)length, &area->about.net_namespace);
 }
 
 void snap_reading_space(void *memory, uint32_t item _unused_)
@@ -337,8 +357,7 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 	int error = open_memory(area);
 
 	area->records = (struct snap_region){ area->bytes, area->bytes + SNAP_READING_SPACE_BYTES };
-	area->space = (struct snap_space){ .maps = NULL };
-	area->runtimes = 0;
+	area->about = (struct snap_reader_space){ .runtimes = 0 };
 	fd = error < 0 ? -1 : open_task_file(area, "maps");
 	area->status = error < 0 ? error : fd < 0 ? fd : 0;
 	if (area->status)
@@ -348,13 +367,14 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 	if (!reader.buffer || !reader.maps)
 		area->status = -ENOMEM;
 	else
-		area->status = snap_space_read_maps(&reader, fd, &area->space);
+		area->status = snap_space_read_maps(&reader, fd, &area->about.space);
+	read_process(area);
 	/* Its memory may have been open for long: the mappings are not known to be of the same. */
 	if (!area->status && !is_same_program(area, false))
 		area->status = -ESTALE;
 	if (area->status)
 		return;
-	snap_space_read_pieces(&reader, &area->space);
+	snap_space_read_pieces(&reader, &area->about.space);
 	if (area->wanted)
 		find_runtimes(area, &reader);
 }
