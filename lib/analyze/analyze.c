@@ -262,6 +262,9 @@ struct stacksnap_error *snap_analyze_with(const struct snap_capture *capture,
 	if (err)
 		return err;
 	err = make_nodes(&analysis);
+	/* A name that nobody had memory for would be missing without a word. */
+	if (!err && analysis.strings.incomplete)
+		err = snap_error_no_memory();
 	if (err)
 		return err;
 	*ret = snap_take_ptr(analysis.snapshot);

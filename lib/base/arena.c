@@ -167,8 +167,10 @@ const char *snap_intern(struct snap_interner *interner, const char *text, size_t
 	}
 	new = snap_arena_alloc(interner->arena, sizeof(*new) + length + 1);
 	if (!new || !snap_reserve_array(interner->texts, interner->capacity, interner->count + 1) ||
-	    !snap_hash_table_add(&interner->table, hash, interner->count))
+	    !snap_hash_table_add(&interner->table, hash, interner->count)) {
+		interner->incomplete = true;
 		return NULL;
+	}
 	new->length = length;
 	memcpy(new->text, text, length);
 	interner->texts[interner->count++] = new;

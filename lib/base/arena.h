@@ -11,6 +11,7 @@
 
 #include "base/table.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,7 @@ struct snap_interner {
 	struct snap_hash_table table; /* of the texts */
 	struct snap_interned **texts;
 	size_t count, capacity;
+	bool incomplete; /* there was no memory for a text */
 };
 
 void snap_interner_init(struct snap_interner *interner, struct snap_arena *arena);

@@ -143,6 +143,11 @@ static void warn_of_threads(struct snap_capture *capture, const struct snap_proc
 			stacks_missing          ? "stacks of its threads are missing"
 			: traced->words_missing ? "what its threads wait for may be missing"
 						: "names of its functions may be missing");
+	if (traced->maps_error && !process->map_count && has_copies(process))
+		snap_capture_warn(capture, "maps_cut", process->pid, 0,
+				  "cannot read the mappings of %d: %s: its stacks end after one "
+				  "frame",
+				  process->pid, strerror(traced->maps_error));
 	if (traced->children_missed)
 		snap_capture_warn(capture, "children_missed", process->pid, 0,
 				  "%zu children of %d forked just before the stop were not stopped",

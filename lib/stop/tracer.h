@@ -70,7 +70,8 @@ struct snap_traced {
 	enum snap_arch arch;
 	struct snap_map *maps;
 	size_t map_count;
-	bool maps_cut; /* there were more */
+	bool maps_cut;  /* there were more */
+	int maps_error; /* errno of the last look at them; 0: none, or it had exited */
 	struct snap_piece *pieces;
 	size_t piece_count;
 	unsigned runtimes; /* bits of enum snap_runtime_kind that it may have, as it looks */

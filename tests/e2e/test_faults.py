@@ -2,6 +2,7 @@
 """Each system call and allocation of a capture fails once: the target runs on, nothing is left
 over, the exit status says whether the report is whole, and stderr names what failed. The runs are
 those of tests/faults/run.py; ./dev faults tries each errno that a call can give."""
+import errno
 import os
 import re
 import subprocess
@@ -26,23 +27,59 @@ def need_tool():
 
 
 class Listed(Case):
-    def test_calls_of_a_parser_are_listed_and_fail(self):
-        """It shares nothing with others but its result, and is seen all the same."""
+    """Calls at places that are looked for by name."""
+
+    def setUp(self):
+        super().setUp()
         need_tool()
         sys.path.insert(0, FOLDER)
         import faults
-        page, names = faults.Page(os.path.join(self.scratch(), "page")), faults.Names(TOOL)
-        pid = self.victim("chain", "3").pid
-        page.ask_for_list()
-        got = harness.run_tool(["-p", pid], tool=TOOL, env=page.environment)
-        self.assertEqual(got.status, 0, got)
-        names.learn(page.sites())
-        found = [site for site in page.sites() if "snap_analyze (" in names.chain(site, 20)]
+        self.faults = faults
+        self.page, self.names = faults.Page(os.path.join(self.scratch(), "page")), faults.Names(TOOL)
+        self.pid = self.victim("chain", "3").pid
+
+    def run_it(self):
+        return harness.run_tool(["-p", self.pid, "--json"], tool=TOOL, env=self.page.environment)
+
+    def sites(self, *words):
+        """Of a run without a fault, those whose callers have all of the words."""
+        def listed():
+            self.page.ask_for_list()
+            return self.run_it().status == 0
+        # On a busy machine one may be late with something.
+        harness.wait_until(listed, "an undisturbed run")
+        self.names.learn(self.page.sites())
+        return [site for site in self.page.sites()
+                if all(word in self.names.chain(site, 20) for word in words)]
+
+    def inject(self, site, error, times=1):
+        self.page.inject(self.faults.Fault(site, 1, times, error))
+        return self.run_it()
+
+    def test_calls_of_a_parser_are_listed_and_fail(self):
+        """It shares nothing with others but its result, and is seen all the same."""
+        found = self.sites("snap_analyze (")
         self.assertGreater(len(found), 10)
-        page.inject(faults.Fault(found[0], 1, 1, faults.errors_of(found[0])[0]))
-        got = harness.run_tool(["-p", pid], tool=TOOL, env=page.environment)
+        got = self.inject(found[0], self.faults.errors_of(found[0])[0])
         self.assertIn(got.status, (0, 1), got)
-        self.assertGreater(page.hits(), 0, got)
+        self.assertGreater(self.page.hits(), 0, got)
+
+    def test_mappings_that_cannot_be_read_are_told(self):
+        found = [site for site in self.sites("open_tasks (", "do_items (") if site.name == "openat64"]
+        self.assertTrue(found)
+        for site in found:
+            def told(site=site):
+                got = self.inject(site, errno.EMFILE, 1 << 30)
+                return got.status == 1 and "cannot read the mappings of" in got.err
+            harness.wait_until(told, "the line about mappings")
+
+    def test_names_that_there_is_no_memory_for_are_told(self):
+        found = [site for site in self.sites("snap_intern (", "snap_analyze_with (")
+                 if site.name in ("realloc", "calloc", "malloc")]
+        self.assertTrue(found)
+        for site in found:
+            harness.wait_until(lambda site=site: self.inject(site, errno.ENOMEM, 1 << 30).status in (1, 2),
+                               f"a status that tells of {self.names.chain(site)}")
 
 
 class Round(Case):

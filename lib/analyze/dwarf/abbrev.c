@@ -87,6 +87,12 @@ static void measure_form(const struct snap_abbrevs *abbrevs, struct snap_abbrev 
 	abbrev->size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
+static bool have_no_memory(struct snap_abbrevs *abbrevs)
+{
+	abbrevs->dwarf->out_of_memory = true;
+	return false;
+}
+
 static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 {
 	struct snap_cursor *cursor = &abbrevs->rest;
@@ -107,7 +113,7 @@ static bool read_specs(struct snap_abbrevs *abbrevs, struct snap_abbrev *abbrev)
 			return false;
 		if (!snap_reserve_array(abbrevs->specs, abbrevs->spec_capacity,
 					abbrevs->spec_count + 1))
-			return false;
+			return have_no_memory(abbrevs);
 		abbrevs->specs[abbrevs->spec_count++] = (struct snap_attr_spec){
 			.name = (uint16_t)name, .form = (uint16_t)form, .implicit = implicit
 		};
@@ -145,9 +151,10 @@ static bool read_next(struct snap_abbrevs *abbrevs)
 	abbrev.tag = tag <= UINT16_MAX ? (uint16_t)tag : 0;
 	abbrev.children = snap_cursor_u8(&abbrevs->rest) != 0;
 	if (!read_specs(abbrevs, &abbrev) || !snap_dwarf_spend(abbrevs->dwarf, 1 + abbrev.count) ||
-	    !may_keep(abbrevs, &abbrev) ||
-	    !snap_reserve_array(abbrevs->list, abbrevs->capacity, abbrevs->count + 1))
+	    !may_keep(abbrevs, &abbrev))
 		return false;
+	if (!snap_reserve_array(abbrevs->list, abbrevs->capacity, abbrevs->count + 1))
+		return have_no_memory(abbrevs);
 	measure_form(abbrevs, &abbrev);
 	abbrevs->list[abbrevs->count++] = abbrev;
 	abbrevs->done = false;

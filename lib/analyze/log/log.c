@@ -197,6 +197,8 @@ struct stacksnap_error *snap_analyze_log(const struct snap_log *log,
 	if (err)
 		return err;
 	copy_warnings(&of);
+	if (of.analysis.strings.incomplete)
+		return snap_error_no_memory();
 	/* All of it lies in there. */
 	of.recording->arena = of.analysis.snapshot->arena;
 	snap_arena_init(&of.analysis.snapshot->arena);

@@ -291,11 +291,13 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	struct snap_entry *entries;
 	bool is_linkage = true;
 
-	if (hit->symbol_rank)
+	if (hit->symbol_rank) {
 		name = snap_intern(
 			&symbolizer->names, hit->symbol,
 			snap_text_cut(hit->symbol, hit->symbol_length, SNAP_MAX_NAME - 1));
-	else if (hit->function) {
+		if (!name)
+			return false;
+	} else if (hit->function) {
 		name = hit->function;
 		is_linkage = hit->function_is_linkage;
 	}
@@ -322,7 +324,8 @@ static bool fill_entries(struct snap_symbolizer *symbolizer, const struct snap_h
 	query->entry_count = count;
 	if (hit->is_go)
 		return fill_go_entries(symbolizer, query);
-	return !name || entries[count - 1].function;
+	/* Those of inlined functions and files were found before. */
+	return (!name || entries[count - 1].function) && !symbolizer->names.incomplete;
 }
 
 /* By symbols and debug information. */

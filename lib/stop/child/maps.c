@@ -84,6 +84,7 @@ static void take_item(struct snap_tracer *tracer, const struct snap_maps_item *i
 			traced->held = SNAP_HELD_MAPS;
 		return;
 	}
+	traced->maps_error = snap_procfs_is_gone(item->error) ? 0 : -item->error;
 	traced->runtimes |= item->runtimes;
 	tracer->sample_bytes += item->sample_bytes;
 	tracer->sample_count += item->sample_count;

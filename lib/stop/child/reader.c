@@ -155,13 +155,15 @@ static int open_tasks(const struct snap_reader *reader, const struct snap_traced
 	return fd < 0 ? fd : snap_procfs_open_tasks(fd);
 }
 
-/* Whether what was read by its number is the process that was meant. */
-static bool is_still_there(const struct snap_reader *reader, const struct snap_traced *traced)
+/* -ESRCH: what was read by its number is not the process that was meant. */
+static int check_identity(const struct snap_reader *reader, const struct snap_traced *traced)
 {
 	struct snap_stat stat;
+	int error = snap_procfs_task_stat(reader->procfs->root_fd, traced->pid, &stat);
 
-	return snap_procfs_task_stat(reader->procfs->root_fd, traced->pid, &stat) == 0 &&
-	       (!traced->start_ticks || stat.start_ticks == traced->start_ticks);
+	if (!error && traced->start_ticks && stat.start_ticks != traced->start_ticks)
+		error = -ESRCH;
+	return error;
 }
 
 void snap_reader_read_maps(void *context, uint32_t index)
@@ -184,7 +186,7 @@ void snap_reader_read_maps(void *context, uint32_t index)
 		item->runtimes = find_runtimes(reader, item, &list->signs[index]);
 	if (!error && list->sample_step)
 		measure_stacks(list, item, tasks_fd, &list->signs[index]);
-	item->error = error || is_still_there(reader, traced) ? error : -ESRCH;
+	item->error = error ? error : check_identity(reader, traced);
 }
 
 /* ---- stacks ---- */
