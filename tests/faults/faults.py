@@ -17,7 +17,8 @@ Site = collections.namedtuple("Site", "id name detail count frames")
 Fault = collections.namedtuple("Fault", "site first times error")
 
 # The first is what a short round injects. ESRCH and ENOENT are left out where they say "it has
-# exited": the tool may believe that, and then its report is rightly another one.
+# exited": the tool may believe that, and then its report is rightly another one. Where one thread
+# or one peer is meant (GONE), a round knows what may be missing.
 MEMORY = [errno.ENOMEM]
 OPENING = [errno.EMFILE, errno.EACCES, errno.ENOMEM, errno.EIO, errno.EINTR]
 LOOKING = [errno.EIO, errno.ENOMEM, errno.EACCES]
@@ -52,6 +53,7 @@ ERRORS = {
     "setgroups": DENIED, "setresuid": [errno.EAGAIN, errno.EPERM], "setresgid": DENIED,
     "ptrace": [errno.EPERM, errno.EIO, errno.ESRCH], "prctl": DENIED,
 }
+GONE = {("ptrace", errno.ESRCH), ("sendmsg", errno.EPIPE)}
 # By their numbers on x86-64 and, where they differ, on aarch64.
 SYSCALLS = {
     "wait4": ([61, 260], [errno.EINTR, errno.ECHILD]),
@@ -154,6 +156,13 @@ class Names:
                 if "/procfs.c:" not in self.known[a][1] and
                 "lib/base/" not in self.known[a][1]]
         return (site.name, site.detail, *near[:most])
+
+    def role(self, site):
+        """The functions that a process was made for, as far as the stack was followed."""
+        self.learn([site])
+        functions = [self.known[address][0] for address in site.frames]
+        made = functions.index("snap_spawn_child") if "snap_spawn_child" in functions else len(functions)
+        return tuple(functions[max(0, made - 2):made])
 
     def folder(self, site):
         """Of the innermost caller that is no helper of all."""

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pwd.h>
 #include <regex.h>
@@ -467,15 +468,20 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
 	return fails("prctl", option, HERE) ? -1 : __real_prctl(option, a, b, c, d);
 }
 
-/*
- * The kernel's number and six words, as glibc passes them whatever came. exit_group has no failure,
- * and its caller would call it for ever.
- */
+/* exit_group has no failure, and its caller would call it for ever; nor has waking somebody. */
+static bool may_fail(long number, long operation)
+{
+	if (number == SYS_futex)
+		return (operation & FUTEX_CMD_MASK) != FUTEX_WAKE;
+	return number != SYS_exit_group && number != SYS_getpid;
+}
+
+/* The kernel's number and six words, as glibc passes them whatever came. */
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-	if (number != SYS_exit_group && number != SYS_getpid && fails("syscall", number, HERE))
+	if (may_fail(number, b) && fails("syscall", number, HERE))
 		return -1;
 	return __real_syscall(number, a, b, c, d, e, f);
 }
