@@ -84,17 +84,12 @@ static const struct snap_choice states[] = {
 	{ NULL, 0 },
 };
 static const struct snap_choice groups[] = {
-	{ "stack", SNAP_GROUP_STACK },
-	{ "state", SNAP_GROUP_STATE },
-	{ "name", SNAP_GROUP_NAME },
-	{ "thread_name", SNAP_GROUP_NAME },
-	{ "syscall", SNAP_GROUP_SYSCALL },
-	{ "wchan", SNAP_GROUP_WCHAN },
-	{ "cpu", SNAP_GROUP_CPU },
-	{ "type", SNAP_GROUP_TYPE },
-	{ "tid", SNAP_GROUP_TID },
-	{ "wait", SNAP_GROUP_WAIT },
-	{ NULL, 0 },
+	{ "stack", SNAP_GROUP_STACK },     { "state", SNAP_GROUP_STATE },
+	{ "name", SNAP_GROUP_NAME },       { "thread_name", SNAP_GROUP_NAME },
+	{ "syscall", SNAP_GROUP_SYSCALL }, { "wchan", SNAP_GROUP_WCHAN },
+	{ "cpu", SNAP_GROUP_CPU },         { "type", SNAP_GROUP_TYPE },
+	{ "tid", SNAP_GROUP_TID },         { "wait", SNAP_GROUP_WAIT },
+	{ "process", SNAP_GROUP_PROCESS }, { NULL, 0 },
 };
 static const struct snap_choice runtimes[] = {
 	{ "go", SNAP_RUNTIME_GO },          { "cpython", SNAP_RUNTIME_CPYTHON },

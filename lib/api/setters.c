@@ -221,7 +221,8 @@ struct stacksnap_error *snap_set_group_by(struct snap_options *options,
 			return err;
 		bits |= bit;
 	}
-	options->group_by = bits;
+	options->together = !(bits & SNAP_GROUP_PROCESS);
+	options->group_by = bits & ~(unsigned)SNAP_GROUP_PROCESS;
 	decide_wchan(options);
 	return NULL;
 }

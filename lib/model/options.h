@@ -64,6 +64,7 @@ enum snap_group_by {
 	SNAP_GROUP_TYPE = 1 << 6,
 	SNAP_GROUP_TID = 1 << 7, /* --per-thread */
 	SNAP_GROUP_WAIT = 1 << 8,
+	SNAP_GROUP_PROCESS = 1 << 9, /* never in options: see `together` */
 };
 
 /* What is said of waits. */
@@ -179,6 +180,7 @@ struct snap_options {
 	const char **debug_dirs; /* --debug-dir, in order */
 	size_t debug_dir_count, debug_dir_capacity;
 	unsigned group_by; /* bits of enum snap_group_by */
+	bool together; /* --group-by without process: the groups of all processes are one list */
 	/* tasks: besides, labels of theirs that are told apart */
 	const char **group_labels;
 	size_t group_label_count, group_label_capacity;

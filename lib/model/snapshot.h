@@ -120,8 +120,10 @@ struct snap_stack {
 	struct snap_member *threads;
 	size_t thread_count; /* equals count, or it is a stack of tasks */
 	struct snap_task *tasks;
-	size_t task_count;                /* equals count, or it is a stack of threads */
-	const char *runtime;              /* of the tasks, "go"; NULL: of threads */
+	size_t task_count;   /* equals count, or it is a stack of threads */
+	const char *runtime; /* of the tasks, "go"; NULL: of threads */
+	/* where those of all processes are together: whose each thread or task is; NULL: of one */
+	pid_t *pids;
 	const struct snap_frame **frames; /* kernel frames, then user frames */
 	size_t frame_count;
 	/* of a recording that is shown as a whole; 0 and NULL in a snapshot */

@@ -283,7 +283,7 @@ def check_counts(doc):
     """The sums that DESIGN promises, whatever was asked for."""
     nodes = list(walk(doc["processes"]))
     assert doc["process_count"] == len(nodes), "process_count"
-    stacks = [s for n in nodes for s in stacks_of(n)]
+    stacks = doc.get("stacks", []) + [s for n in nodes for s in stacks_of(n)]
     assert doc["stack_count"] == len(stacks), "stack_count"
     assert doc["thread_count"] == sum(s["count"] for s in stacks if "threads" in s), "thread_count"
     assert doc.get("task_count", 0) == sum(s["count"] for s in stacks if "tasks" in s), "task_count"

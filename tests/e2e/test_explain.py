@@ -30,7 +30,7 @@ class Explain(Case):
 
     def test_group_by_wait_tells_objects_apart(self):
         victim = self.victim("threads", "futex:4:worker", "pipe:2:reader")
-        for stack in self.node(victim.pid, "--group-by", "state,wait")["stacks"]:
+        for stack in self.node(victim.pid, "--group-by", "process,state,wait")["stacks"]:
             kinds = {t.get("wait", {}).get("kind") for t in stack["threads"]}
             self.assertEqual(len(kinds), 1)
             addresses = {t.get("wait", {}).get("address") for t in stack["threads"]}

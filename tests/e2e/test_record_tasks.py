@@ -119,7 +119,7 @@ class Recorded(Case):
         self.same_as_a_snapshot(program.pid, 34)
         self.formats("main.receive", len(waiting(self.render("json"))))
         self.written_again()
-        grouped = [s for s in stacks(self.render("json", "--group-by", "label:request"))
+        grouped = [s for s in stacks(self.render("json", "--group-by", "process,label:request"))
                    if s.get("labels", {}).get("request")]
         self.assertEqual(sorted((s["labels"]["request"], len(s["tasks"])) for s in grouped),
                          [("0", 10), ("1", 10), ("2", 10)])

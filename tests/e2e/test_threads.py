@@ -62,7 +62,7 @@ class Groups(Case):
     def test_group_by(self):
         victim = self.victim("threads", *MIXED)
         def groups(by):
-            return [s["count"] for s in self.node(victim.pid, "--group-by", by)["stacks"]]
+            return [s["count"] for s in self.node(victim.pid, "--group-by", "process," + by)["stacks"]]
         self.assertEqual(groups("state"), [14])
         self.assertEqual(groups("syscall"), [7, 3, 2, 2])
         self.assertEqual(groups("stack,state"), groups("stack"))

@@ -75,7 +75,7 @@ static void test_words_are_taken(void **state _unused_)
 			assert_null(stacksnap_options_set(options, option->name, word));
 	}
 	assert_null(stacksnap_options_value("no such option", 0));
-	assert_null(stacksnap_options_value("group-by", 9));
+	assert_null(stacksnap_options_value("group-by", 10));
 	assert_string_equal(stacksnap_options_value("group-by", 8), "wait");
 	stacksnap_options_destroy(options);
 }

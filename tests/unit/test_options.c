@@ -208,7 +208,12 @@ static void test_group_by(void **state)
 {
 	struct snap_options *options = *state;
 
+	assert_false(options->together);
+	take(options, "group-by", "process,stack");
+	assert_int_equal(options->group_by, SNAP_GROUP_STACK);
+	assert_false(options->together);
 	take(options, "group-by", "stack,name,syscall,cpu,type");
+	assert_true(options->together);
 	assert_int_equal(options->group_by, SNAP_GROUP_STACK | SNAP_GROUP_NAME |
 						    SNAP_GROUP_SYSCALL | SNAP_GROUP_CPU |
 						    SNAP_GROUP_TYPE);

@@ -337,8 +337,9 @@ struct stacksnap_error *snap_tasks_group(struct snap_analysis *analysis,
 		return NULL;
 	if (!list_tasks(&grouping) || !add_process_labels(analysis, raw, node))
 		return snap_error_no_memory();
-	err = snap_logical_find(analysis, raw, &set);
-	if (!err && !set.logical)
+	/* What is grouped by no process has no tree of one either. */
+	err = analysis->options->together ? NULL : snap_logical_find(analysis, raw, &set);
+	if (!err && !set.logical && !analysis->options->together)
 		err = snap_awaits_find(analysis, raw, grouping.task_keys, &set);
 	if (err)
 		return err;

@@ -55,6 +55,8 @@ static void put_threads(struct snap_json_document *document, const struct snap_s
 
 		snap_json_line(json);
 		snap_json_begin(json, NULL, '{');
+		if (stack->pids)
+			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_number(json, "tid", thread->tid);
 		snap_json_number_if(json, "ns_tid", thread->ns_tid);
 		snap_json_text_if(json, "name", thread->name);
@@ -285,12 +287,19 @@ static void put_warnings(struct snap_json_writer *json, const struct snap_warnin
 }
 
 void snap_json_document_end(struct snap_json_document *document,
-			    const struct snap_snapshot *snapshot)
+			    const struct snap_together *together)
 {
+	const struct snap_snapshot *snapshot = &together->snapshot;
 	struct snap_json_writer *json = document->json;
 	_cleanup_(snap_walk_deinit) struct snap_walk walk;
 	struct snap_walk_step step;
 
+	if (together->stacks) {
+		snap_json_line(json);
+		put_stacks(document, together->stacks, together->stack_count);
+		if (!document->entries.many)
+			snap_json_entries_forget(&document->entries);
+	}
 	snap_json_line(json);
 	snap_json_begin(json, "processes", '[');
 	snap_walk_init(&walk, snapshot);
@@ -309,11 +318,17 @@ void snap_json_document_end(struct snap_json_document *document,
 		document->failed = true;
 }
 
-bool snap_json_document_put(struct snap_json_document *document,
-			    const struct snap_snapshot *snapshot)
+bool snap_json_document_put(struct snap_json_document *document, const struct snap_snapshot *from,
+			    const struct snap_options *options)
 {
+	_cleanup_(snap_together_deinit) struct snap_together together;
+	const struct snap_snapshot *snapshot = &together.snapshot;
 	struct snap_json_writer *json = document->json;
 
+	if (!snap_together_init(&together, from, options)) {
+		document->failed = true;
+		return false;
+	}
 	snap_json_document_begin(document, "stacksnap.snapshot", &snapshot->host);
 	snap_json_time_if(json, "time", snapshot->time_ns);
 	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
@@ -325,7 +340,7 @@ bool snap_json_document_put(struct snap_json_document *document,
 	snap_json_number(json, "thread_count", (int64_t)snapshot->thread_count);
 	snap_json_number_if(json, "task_count", (int64_t)snapshot->task_count);
 	snap_json_number(json, "stack_count", (int64_t)snapshot->stack_count);
-	snap_json_document_end(document, snapshot);
+	snap_json_document_end(document, &together);
 	return !document->failed;
 }
 
@@ -340,7 +355,8 @@ struct stacksnap_error *snap_json_document_finish(struct snap_json_document *doc
 }
 
 /* One document, in the style of the format. */
-static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snapshot, FILE *out,
+static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snapshot,
+					       const struct snap_options *options, FILE *out,
 					       enum snap_json_style style)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
@@ -348,18 +364,18 @@ static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snaps
 
 	if (err)
 		return err;
-	(void)snap_json_document_put(&document, snapshot);
+	(void)snap_json_document_put(&document, snapshot, options);
 	return snap_json_document_finish(&document, out);
 }
 
 struct stacksnap_error *snap_render_json(const struct snap_snapshot *snapshot,
-					 const struct snap_options *options _unused_, FILE *out)
+					 const struct snap_options *options, FILE *out)
 {
-	return render_snapshot(snapshot, out, SNAP_JSON_SPACED);
+	return render_snapshot(snapshot, options, out, SNAP_JSON_SPACED);
 }
 
 struct stacksnap_error *snap_render_jsonl(const struct snap_snapshot *snapshot,
-					  const struct snap_options *options _unused_, FILE *out)
+					  const struct snap_options *options, FILE *out)
 {
-	return render_snapshot(snapshot, out, SNAP_JSON_ONE_LINE);
+	return render_snapshot(snapshot, options, out, SNAP_JSON_ONE_LINE);
 }

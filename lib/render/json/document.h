@@ -9,9 +9,11 @@
 #define SNAP_RENDER_JSON_DOCUMENT_H
 
 #include "base/table.h"
+#include "model/options.h"
 #include "model/snapshot.h"
 #include "render/json/frames.h"
 #include "render/json/writer.h"
+#include "render/view/together.h"
 
 struct snap_json_document {
 	struct snap_json_writer *json;
@@ -29,7 +31,8 @@ void snap_json_document_deinit(struct snap_json_document *document);
 
 /* A whole document; any number of them. False without memory. */
 bool snap_json_document_put(struct snap_json_document *document,
-			    const struct snap_snapshot *snapshot);
+			    const struct snap_snapshot *snapshot,
+			    const struct snap_options *options);
 /* What is buffered goes out. OS: the FILE has an error; NO_MEMORY. */
 struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document,
 						  FILE *out) _must_check_;
@@ -37,8 +40,8 @@ struct stacksnap_error *snap_json_document_finish(struct snap_json_document *doc
 /* Parts of other documents: the opening bracket and all up to "host". */
 void snap_json_document_begin(struct snap_json_document *document, const char *schema,
 			      const struct snap_host *host);
-/* The tree, the warnings, the closing bracket. */
+/* Stacks of all processes, the tree, the warnings, the closing bracket. */
 void snap_json_document_end(struct snap_json_document *document,
-			    const struct snap_snapshot *snapshot);
+			    const struct snap_together *together);
 
 #endif

@@ -29,7 +29,7 @@ static struct stacksnap_error *put_instants(struct snap_json_document *document,
 			snapshot->warning_count = recording->warning_count;
 			due = now;
 		}
-		if (!snap_json_document_put(document, snapshot) || ferror(out))
+		if (!snap_json_document_put(document, snapshot, instants->options) || ferror(out))
 			break;
 		if (interval > 0)
 			due += ((now - due) / interval + 1) * interval;

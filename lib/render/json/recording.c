@@ -10,9 +10,9 @@
 #include "render/view/recorded/groups.h"
 
 static void put_head(struct snap_json_document *document, const struct snap_recording *recording,
-		     const struct snap_recorded_groups *groups)
+		     const struct snap_recorded_groups *groups,
+		     const struct snap_snapshot *snapshot)
 {
-	const struct snap_snapshot *snapshot = &groups->snapshot;
 	struct snap_json_writer *json = document->json;
 
 	snap_json_document_begin(document, "stacksnap.recording", &recording->host);
@@ -40,20 +40,23 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document = { 0 };
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
 	_cleanup_(snap_pointer_table_deinit) struct snap_pointer_table numbers = { 0 };
+	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	struct stacksnap_error *err;
 
 	err = snap_recorded_groups_init(&groups, recording, options);
 	if (err)
 		return err;
+	if (!snap_together_init(&together, &groups.snapshot, options))
+		return snap_error_no_memory();
 	err = snap_json_document_init(&document, out, SNAP_JSON_SPACED);
 	if (err)
 		return err;
 	document.sample_ns = snap_recording_weight(recording);
 	document.wait_numbers = &numbers;
-	put_head(&document, recording, &groups);
+	put_head(&document, recording, &groups, &together.snapshot);
 	err = snap_json_recorded_waits_put(document.json, recording, options, &numbers);
 	if (err)
 		return err;
-	snap_json_document_end(&document, &groups.snapshot);
+	snap_json_document_end(&document, &together);
 	return snap_json_document_finish(&document, out);
 }

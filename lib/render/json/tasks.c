@@ -33,6 +33,8 @@ void snap_json_tasks_put(struct snap_json_writer *json, const struct snap_stack 
 
 		snap_json_line(json);
 		snap_json_begin(json, NULL, '{');
+		if (stack->pids)
+			snap_json_number(json, "pid", stack->pids[i]);
 		snap_json_text(json, "id", task->id);
 		snap_json_text_if(json, "name", task->name);
 		snap_json_text(json, "state", snap_task_state_word(task->state));

@@ -2,6 +2,7 @@
 /* Stacks as text: see stack.h. */
 #include "render/text/stack.h"
 
+#include "base/bsearch.h"
 #include "base/text.h"
 #include "render/text/frame.h"
 #include "render/text/task.h"
@@ -199,6 +200,29 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 		add_how_read(lines, stack);
 }
 
+static int compare_pids(const void *left, const void *right)
+{
+	return snap_compare(*(const pid_t *)left, *(const pid_t *)right);
+}
+
+/* Malloc'ed: the processes that threads of all of them are of, each once. False without memory. */
+static bool list_pids(const struct snap_stack *stack, pid_t **ret, size_t *count_ret)
+{
+	size_t count = stack->runtime ? stack->task_count : stack->thread_count, kept = 0;
+	pid_t *pids = malloc((count + 1) * sizeof(*pids));
+
+	*ret = pids;
+	if (!pids)
+		return false;
+	memcpy(pids, stack->pids, count * sizeof(*pids));
+	qsort(pids, count, sizeof(*pids), compare_pids);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || pids[i] != pids[kept - 1])
+			pids[kept++] = pids[i];
+	*count_ret = kept;
+	return true;
+}
+
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			   const struct snap_node *owner)
 {
@@ -206,10 +230,18 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 	size_t max = SNAP_MOST_RANGES, column;
 	char ranges[1024];
 
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t pid_count = 0;
+
+	if (stack->pids && !list_pids(stack, &pids, &pid_count))
+		lines->failed = true;
 	add_head(stacks, stack, owner);
 	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
 	do {
-		if (stack->runtime)
+		if (pids)
+			snap_text_ranges("pid", pids, sizeof(*pids), pid_count, max, ranges,
+					 sizeof(ranges));
+		else if (stack->runtime)
 			snap_text_task_ids(lines, stack, max, ranges, sizeof(ranges));
 		else
 			snap_text_ranges("tid", &stack->threads[0].tid, sizeof(stack->threads[0]),

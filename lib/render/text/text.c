@@ -15,6 +15,7 @@
 #include "render/text/top.h"
 #include "render/view/fold/fold.h"
 #include "render/view/recorded/groups.h"
+#include "render/view/together.h"
 #include "render/view/walk.h"
 #include "render/wait/table.h"
 
@@ -24,6 +25,8 @@
 struct text {
 	const struct snap_snapshot *snapshot; /* a view, in which what is alike is folded */
 	const struct snap_options *options;
+	const struct snap_together *together; /* with groups of all processes, or NULL */
+	struct snap_folds rest;               /* then: processes that have none */
 	struct snap_sheet lines;
 	struct snap_text_stacks stacks;
 };
@@ -31,6 +34,7 @@ struct text {
 static void text_deinit(struct text *text)
 {
 	snap_text_stacks_deinit(&text->stacks);
+	snap_folds_deinit(&text->rest);
 	snap_sheet_deinit(&text->lines);
 }
 
@@ -78,32 +82,37 @@ static void begin_item(struct snap_sheet *lines, bool last)
 }
 
 /* Stacks of a recording that hardly count are told in one line: how many are not. */
-static size_t worth_showing(const struct text *text, const struct snap_node *node)
+static size_t worth_showing(const struct text *text, const struct snap_stack *stacks, size_t all)
 {
 	enum { SMALLEST_SHARE = 1000 };
-	size_t count = node->stack_count;
+	size_t count = all;
 
 	if (!text->stacks.samples || text->options->verbose)
 		return count;
-	while (count && node->stacks[count - 1].samples < text->stacks.samples / SMALLEST_SHARE)
+	while (count && stacks[count - 1].samples < text->stacks.samples / SMALLEST_SHARE)
 		count--;
-	return node->stack_count - count > 1 ? count : node->stack_count;
+	return all - count > 1 ? count : all;
 }
 
-static void put_others(struct text *text, const struct snap_node *node, size_t shown)
+/* How many stacks are not shown, on a line that has been begun. */
+static void end_others(struct text *text, const struct snap_stack *stacks, size_t shown, size_t all)
 {
 	struct snap_sheet *lines = &text->lines;
 	uint64_t samples = 0;
 
-	for (size_t i = shown; i < node->stack_count; i++)
-		samples += node->stacks[i].samples;
-	if (shown && !text->options->summary)
-		snap_line_blank(lines);
-	begin_item(lines, node->child_count == 0);
+	for (size_t i = shown; i < all; i++)
+		samples += stacks[i].samples;
 	snap_text_share(lines, samples, text->stacks.samples, text->stacks.samples_width);
-	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu other stacks (-v)",
-			 node->stack_count - shown);
+	snap_line_printf(lines, SNAP_STYLE_PLAIN, "%zu other stacks (-v)", all - shown);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+static void put_others(struct text *text, const struct snap_node *node, size_t shown)
+{
+	if (shown && !text->options->summary)
+		snap_line_blank(&text->lines);
+	begin_item(&text->lines, node->child_count == 0);
+	end_others(text, node->stacks, shown, node->stack_count);
 }
 
 /* Stacks, the level of whose items has been pushed; `more`: others follow on it. */
@@ -204,7 +213,7 @@ static void put_logical(struct text *text, const struct snap_node *node)
 static void put_items(struct text *text, const struct snap_node *node)
 {
 	bool has_rest = snap_text_has_rest(node), others = node->logical_count || node->child_count;
-	size_t count = worth_showing(text, node);
+	size_t count = worth_showing(text, node->stacks, node->stack_count);
 
 	put_stacks(text, node->stacks, count, has_rest || others || count < node->stack_count);
 	if (count < node->stack_count)
@@ -284,6 +293,34 @@ static void put_block(struct text *text, const struct owned *block, const struct
 	snap_text_stack_frames(&text->stacks, block->stack);
 }
 
+/* Groups of all processes: a block each, then the processes that have none, folded. */
+static void put_together(struct text *text)
+{
+	const struct snap_together *together = text->together;
+	size_t count = worth_showing(text, together->stacks, together->stack_count);
+	struct snap_sheet *lines = &text->lines;
+
+	if (text->options->summary && count)
+		snap_line_blank(lines);
+	for (size_t i = 0; i < count && !lines->failed; i++)
+		put_block(text, &(struct owned){ NULL, &together->stacks[i] },
+			  &(struct owned){ NULL, &together->stacks[0] });
+	if (count < together->stack_count) {
+		if (!text->options->summary)
+			snap_line_blank(lines);
+		snap_line_begin(lines);
+		end_others(text, together->stacks, count, together->stack_count);
+	}
+	for (size_t i = 0; i < text->rest.snapshot.root_count && !lines->failed; i++) {
+		const struct snap_node *node = text->rest.snapshot.processes[i];
+
+		snap_line_blank(lines);
+		snap_line_begin(lines);
+		snap_text_node_title(lines, node);
+		snap_text_node_trouble(lines, node);
+	}
+}
+
 /* --flat: a block a stack, whatever the process, then the processes that have none to show. */
 static void put_flat(struct text *text)
 {
@@ -323,7 +360,9 @@ static void put_body(struct text *text)
 {
 	const struct snap_snapshot *snapshot = text->snapshot;
 
-	if (snapshot->flat)
+	if (text->together)
+		put_together(text);
+	else if (snapshot->flat)
 		put_flat(text);
 	else
 		put_tree(text);
@@ -360,10 +399,19 @@ static void survey_stacks(struct text *text)
 	uint64_t most_samples = 1;
 	struct snap_walk_step step;
 
+	for (size_t i = 0; text->together && i < text->together->stack_count; i++) {
+		const struct snap_stack *stack = &text->together->stacks[i];
+
+		most_count = stack->count > most_count ? stack->count : most_count;
+		most_samples = stack->samples > most_samples ? stack->samples : most_samples;
+		snap_text_stacks_survey(stacks, stack);
+	}
 	snap_walk_init(&walk, text->snapshot);
 	while (!text->lines.failed && snap_walk_next(&walk, &step)) {
 		const struct snap_node *node = step.node;
-		size_t count = text->snapshot->flat ? node->stack_count : worth_showing(text, node);
+		size_t count = text->snapshot->flat
+				       ? node->stack_count
+				       : worth_showing(text, node->stacks, node->stack_count);
 		size_t alike = text->snapshot->flat || step.leave ? 0 : most_alike(text, node);
 		struct snap_stack_cursor cursor = { 0 };
 		const struct snap_stack *stack;
@@ -420,21 +468,39 @@ static void text_init(struct text *text, const struct snap_snapshot *snapshot,
 	text->stacks.options = options;
 }
 
+/* The groups of all processes as what is shown, if the options ask for that. */
+static bool take_together(struct text *text, const struct snap_together *together)
+{
+	struct snap_snapshot rest = {
+		.processes = together->empty,
+		.root_count = together->empty_count,
+	};
+
+	if (!together->stacks)
+		return true;
+	text->together = together;
+	text->snapshot = &together->snapshot;
+	return snap_folds_init(&text->rest, &rest, text->options);
+}
+
 struct stacksnap_error *snap_render_text(const struct snap_snapshot *snapshot,
 					 const struct snap_options *options, FILE *out)
 {
+	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	_cleanup_(snap_folds_deinit) struct snap_folds folds;
 	_cleanup_(text_deinit) struct text text;
 	bool folded = snap_folds_init(&folds, snapshot, options);
 
 	text_init(&text, &folds.snapshot, options, out);
-	if (!folded)
+	if (!folded || !snap_together_init(&together, snapshot, options) ||
+	    !take_together(&text, &together))
 		return snap_error_no_memory();
 	if (options->deadlocks_only) {
 		snap_text_top(&text.lines, options, snapshot);
 		return put_result(&text, out);
 	}
-	snap_text_head(&text.lines, options, snapshot, false);
+	snap_text_head(&text.lines, options, together.stacks ? &together.snapshot : snapshot,
+		       false);
 	snap_text_top(&text.lines, options, snapshot);
 	return put_measured(&text, out);
 }
@@ -443,6 +509,7 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 						   const struct snap_options *options, FILE *out)
 {
 	_cleanup_(snap_recorded_groups_deinit) struct snap_recorded_groups groups;
+	_cleanup_(snap_together_deinit) struct snap_together together = { .empty = NULL };
 	_cleanup_(text_deinit) struct text text = { 0 };
 	struct stacksnap_error *err;
 
@@ -450,8 +517,11 @@ struct stacksnap_error *snap_render_text_recording(const struct snap_recording *
 	if (err)
 		return err;
 	text_init(&text, &groups.snapshot, options, out);
+	if (!snap_together_init(&together, &groups.snapshot, options) ||
+	    !take_together(&text, &together))
+		return snap_error_no_memory();
 	text.stacks.samples = groups.samples ? groups.samples : 1;
-	snap_text_head(&text.lines, options, &groups.snapshot, false);
+	snap_text_head(&text.lines, options, text.snapshot, false);
 	err = snap_render_figures(recording, options, out);
 	if (err)
 		return err;

@@ -125,7 +125,6 @@ static void count_node(struct snap_snapshot *snapshot, const struct snap_node *n
 	struct snap_stack_cursor cursor = { 0 };
 	const struct snap_stack *stack;
 
-	snapshot->process_count++;
 	while ((stack = snap_node_next_stack(node, &cursor)))
 		count_stack(snapshot, node, stack);
 	/* A document does not say who was a target. */
@@ -188,8 +187,7 @@ static void read_next(struct snap_json_reader *reader, struct levels *levels, st
 		return;
 	level->nodes[number] = node;
 	read_node(reader, object, node);
-	count_node(snapshot, node);
-	if (snapshot->process_count == 1)
+	if (++snapshot->process_count == 1)
 		snapshot->flat = !snap_json_pick_has(object, "children");
 	node->children = enter_level(reader, levels, object, "children", &node->child_count);
 }
@@ -208,6 +206,24 @@ static void read_tree(struct snap_json_reader *reader, const struct snap_json *r
 			levels.depth--;
 		else
 			read_next(reader, &levels, level);
+	}
+}
+
+static void count_tree(struct snap_json_reader *reader)
+{
+	struct snap_snapshot *snapshot = reader->snapshot;
+	const struct snap_node **nodes =
+		snap_json_pick_memory(&reader->pick, snapshot->process_count + 1, sizeof(*nodes));
+	size_t count = 0;
+
+	if (snap_json_pick_failed(&reader->pick))
+		return;
+	for (size_t i = 0; i < snapshot->root_count; i++)
+		nodes[count++] = snapshot->processes[i];
+	for (size_t i = 0; i < count; i++) {
+		count_node(snapshot, nodes[i]);
+		for (size_t k = 0; k < nodes[i]->child_count; k++)
+			nodes[count++] = nodes[i]->children[k];
 	}
 }
 
@@ -293,6 +309,8 @@ struct stacksnap_error *snap_snapshot_read_json(int fd, struct snap_snapshot **r
 		return err;
 	read_head(&reader, root);
 	read_tree(&reader, root);
+	snap_json_read_together(&reader, root);
+	count_tree(&reader);
 	snap_json_read_waits(&reader, root);
 	read_warnings(&reader, root);
 	if (snap_json_pick_failed(&reader.pick))

@@ -25,6 +25,7 @@ struct snap_json_reader {
 	struct snap_entry *entries; /* of the frame that is being read */
 	size_t entry_capacity;
 	size_t thread_count, task_count; /* of all processes so far, shown or not */
+	bool together; /* what is read is of all processes: threads and tasks say of which */
 };
 
 enum snap_state snap_json_pick_state(struct snap_json_pick *pick, const struct snap_json *object);
@@ -37,6 +38,8 @@ void snap_json_forget_frames(struct snap_json_reader *reader);
 /* The array "stacks" of a process, sorted. */
 void snap_json_read_stacks(struct snap_json_reader *reader, const struct snap_json *object,
 			   struct snap_stack **stacks, size_t *count);
+/* The array "stacks" of the document itself, if it has one, as those of its processes. */
+void snap_json_read_together(struct snap_json_reader *reader, const struct snap_json *root);
 /* As many as the stack counts. */
 void snap_json_read_tasks(struct snap_json_reader *reader, const struct snap_json *object,
 			  struct snap_stack *stack);

@@ -58,9 +58,17 @@ static void read_threads(struct snap_json_reader *reader, const struct snap_json
 	if (snap_json_pick_failed(pick))
 		return;
 	stack->threads = snap_json_pick_memory(pick, threads.count, sizeof(*stack->threads));
-	while ((thread = snap_json_list_object(&threads)))
+	if (reader->together)
+		stack->pids = snap_json_pick_memory(pick, threads.count, sizeof(*stack->pids));
+	if (snap_json_pick_failed(pick))
+		return;
+	while ((thread = snap_json_list_object(&threads))) {
+		if (reader->together)
+			stack->pids[stack->thread_count] =
+				(pid_t)snap_json_pick_required(pick, thread, "pid", 1, INT_MAX);
 		stack->threads[stack->thread_count++] = pick_thread(pick, thread);
-	if (stack->thread_count)
+	}
+	if (stack->thread_count && !reader->together)
 		qsort(stack->threads, stack->thread_count, sizeof(*stack->threads), by_tid);
 }
 

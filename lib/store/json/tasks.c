@@ -77,8 +77,16 @@ void snap_json_read_tasks(struct snap_json_reader *reader, const struct snap_jso
 	if (snap_json_pick_failed(pick))
 		return;
 	stack->tasks = snap_json_pick_memory(pick, tasks.count, sizeof(*stack->tasks));
-	while ((task = snap_json_list_object(&tasks)))
+	if (reader->together)
+		stack->pids = snap_json_pick_memory(pick, tasks.count, sizeof(*stack->pids));
+	if (snap_json_pick_failed(pick))
+		return;
+	while ((task = snap_json_list_object(&tasks))) {
+		if (reader->together)
+			stack->pids[stack->task_count] =
+				(pid_t)snap_json_pick_required(pick, task, "pid", 1, INT_MAX);
 		stack->tasks[stack->task_count++] = pick_task(pick, task);
+	}
 }
 
 static void read_gil(struct snap_json_pick *pick, const struct snap_json *object,
