@@ -45,7 +45,7 @@ def row_of(version, build, reading, comparison):
     if refused:
         return rows.Row("Go", version, build, rows.WRONG, why=refused)
     tool, own = comparison.tool, comparison.differences
-    shown = rows.of(tool.equal, tool.count, "stacks, states and labels")
+    shown = rows.of(tool.equal, tool.count, "stacks, states, labels and creators")
     differences = own + tool.differences
     return rows.Row("Go", version, build, rows.WRONG if differences else rows.RIGHT, said(comparison), shown,
                     differences=differences)

@@ -27,7 +27,7 @@ class Report:
         self.language = language
         self.tasks, self.threads = {}, {}
         self.states, self.labels = {}, {}
-        self.creators, self.parents = {}, {}
+        self.creators, self.parents, self.since = {}, {}, {}
         self.nodes = []
         for process in document["processes"]:
             self.add(process)
@@ -44,6 +44,7 @@ class Report:
                 made = task.get("created_by")
                 self.creators[task["id"]] = made and (plain(made["function"]), plain(made["file"]), made["line"])
                 self.parents[task["id"]] = task.get("parent")
+                self.since[task["id"]] = task.get("since_ns")
             for thread in stack.get("threads", ()):
                 self.threads[thread["tid"]] = frames
         for child in node.get("children", []) + node.get("logical", []):

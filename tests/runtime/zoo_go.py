@@ -129,6 +129,11 @@ def compare_tool(reading, report, moved):
         if task:
             comparison.add(f"labels of {number}", task["labels"], report.labels.get(number))
             comparison.add(f"state of {number}", (task["state"], task["wait"]), report.states.get(number))
+            comparison.add(f"creator of {number}", truth_go.entry(task["created_by"]), report.creators.get(number))
+            comparison.add(f"parent of {number}", task["parent"], report.parents.get(number))
+            # The garbage collector notes it, once while one waits: perhaps between the two.
+            if task["since_ns"] > 0 and report.since.get(number):
+                comparison.add(f"begin of the wait of {number}", task["since_ns"], report.since[number])
     return comparison
 
 
