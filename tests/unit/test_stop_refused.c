@@ -5,6 +5,7 @@
  * case runs in a process of its own, in which the call is refused.
  */
 #include "skip.h"
+#include "stop/child/internal.h"
 #include "stop/single.h"
 #include "stop/tracer.h"
 
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/user.h>
 
 enum { DONE = 100, NO_FILTER, NO_ERROR, WRONG_RESULT, LARGE = 32 << 20 };
 
@@ -224,6 +226,20 @@ static void test_what_a_stop_was_refused(void **state _unused_)
 	assert_int_equal(in_a_process(stop_tree_in_vain, refuse_nothing), EXDEV);
 }
 
+/* Of a thread that is not ours, or has gone, there are none, and nothing is written. */
+static void test_registers_of_nobody(void **state _unused_)
+{
+	struct user_regs_struct registers;
+	enum snap_arch arch = SNAP_ARCH_AARCH64;
+	size_t size = 7;
+	uint64_t sp = 7;
+
+	assert_int_equal(snap_tracer_registers(getppid(), &registers, &size, &sp, &arch), ESRCH);
+	assert_int_equal(size, 7);
+	assert_int_equal(sp, 7);
+	assert_int_equal(arch, SNAP_ARCH_AARCH64);
+}
+
 /* ---- one thread ---- */
 
 static int create_single(void (*refuse_it)(void))
@@ -351,6 +367,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_stop_was_refused),
+		cmocka_unit_test(test_registers_of_nobody),
 		cmocka_unit_test(test_what_single_stops_were_refused),
 		cmocka_unit_test(test_no_other_child_can_be_made),
 		cmocka_unit_test(test_every_child_dies),
