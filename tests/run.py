@@ -224,7 +224,7 @@ def run_unit_test(test, build):
     try:
         done = subprocess.run(test["cmd"], env=environment, cwd=test.get("workdir") or build,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, timeout=(test.get("timeout") or 120) * PATIENCE,
+                              stdin=subprocess.DEVNULL, timeout=(test.get("timeout") or 300) * PATIENCE,
                               errors="replace")
         status, out, err = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:

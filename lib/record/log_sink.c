@@ -94,14 +94,32 @@ static struct stacksnap_error *go_without_space(struct snap_log_sink *sink,
 	return NULL;
 }
 
+/* There is no room for what is new of it, but why samples are missing is said all the same, once. */
+static void tell_trouble(struct snap_log_sink *sink, struct snap_log_sink_process *entry,
+			 const struct snap_process *facts)
+{
+	struct snap_process *space = &sink->log->capture->processes[entry->space];
+
+	if (facts->trouble == SNAP_TROUBLE_NONE || space->trouble != SNAP_TROUBLE_NONE)
+		return;
+	warn_of(sink, entry, facts);
+	snap_process_set_trouble(sink->log->capture, space, facts->trouble, "%s",
+				 facts->trouble_message ? facts->trouble_message
+							: snap_trouble_word(facts->trouble));
+}
+
 /* Mappings that were known before are wrong by now: its stacks count as one. */
 static struct stacksnap_error *go_without_maps(struct snap_log_sink *sink,
-					       struct snap_log_sink_process *entry)
+					       struct snap_log_sink_process *entry,
+					       const struct snap_process *facts)
 {
 	sink->log->cuts |= SNAP_LOG_CUT_MAPS;
+	if (entry->space != UINT32_MAX) {
+		if (!entry->unmapped)
+			snap_log_unwinder_leave(sink->unwinder, entry->space);
+		tell_trouble(sink, entry, facts);
+	}
 	entry->unmapped = true;
-	if (entry->space != UINT32_MAX)
-		snap_log_unwinder_leave(sink->unwinder, entry->space);
 	return NULL;
 }
 
@@ -117,7 +135,7 @@ static struct stacksnap_error *map_process(struct snap_log_sink *sink,
 	facts.net_namespace = entry->sockets.network;
 	warn_of(sink, entry, &facts);
 	if (!snap_log_has_room_for_maps(sink->log, entry->number))
-		return go_without_maps(sink, entry);
+		return go_without_maps(sink, entry, &facts);
 	err = snap_log_map_process(sink->log, entry->number, &facts,
 				   snap_descriptors_to_keep(sink->log, &facts, process->live),
 				   &space);
@@ -231,8 +249,10 @@ static struct stacksnap_error *on_mapped(void *context, struct snap_sampled_proc
 	const struct snap_process *space;
 	struct stacksnap_error *err;
 
-	if (!entry || entry->space == UINT32_MAX || entry->unmapped)
+	if (!entry || entry->space == UINT32_MAX)
 		return NULL;
+	if (entry->unmapped)
+		return go_without_maps(sink, entry, process->facts);
 	space = &sink->log->capture->processes[entry->space];
 	if (space->trouble == process->facts->trouble && snap_space_knows(space, process->facts))
 		return NULL;
