@@ -76,6 +76,7 @@ bool snap_warning_costs_names(const char *code)
 		"processes_late", /* there was no time for some processes or threads */
 		"runtime_lost",   /* a parser ended early over the memory of a process */
 		"stacks_late",    /* there was no time in a stop to copy all stacks */
+		"thread_refused", /* some threads of a process cannot be traced */
 	};
 
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(codes); i++)

@@ -128,7 +128,7 @@ static void test_warnings(void **state _unused_)
 {
 	static const char *const names[] = { "module_symbols", "parser_failed",  "parser_lost",
 					     "files_held",     "maps_cut",       "memory_limit",
-					     "names_late",     "memory_stalled", "runtime_lost" };
+					     "names_late",     "memory_stalled", "thread_refused" };
 	static const char *const others[] = { "",
 					      "not_one_instant",
 					      "report_limited",
