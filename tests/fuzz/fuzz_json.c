@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *back = NULL;
 	_cleanup_(snap_options_deinit) struct snap_options options;
 	_cleanup_(fuzz_output_deinit) struct fuzz_output first = { 0 }, second = { 0 },
-							 text = { 0 };
+							 text = { 0 }, list = { 0 },
+							 together = { 0 };
 	_cleanup_fd_ int fd = fuzz_file(data, size);
 
 	snap_options_init(&options);
@@ -39,6 +40,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!back)
 		return 0;
 	second = fuzz_render("json", back, &options);
+	options.together = true;
+	list = fuzz_render("text", back, &options);
+	fuzz_check_text(&list);
+	together = fuzz_render("json", back, &options);
+	fuzz_check_json(&together, false);
 	fuzz_check(first.size == second.size && memcmp(first.bytes, second.bytes, first.size) == 0,
 		   "what was read back is rendered as the same");
 	return 0;
