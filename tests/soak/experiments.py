@@ -98,6 +98,7 @@ class Outcome:
         self.status, self.errors = status, errors
         self.figures = {name: int(value) for name, value in re.findall(r"(?m)^figure (\S+) (-?\d+)$", text)}
         self.bad = re.findall(r"(?m)^bad (.*)$", text)
+        self.notes = re.findall(r"(?m)^note (.*)$", text)
         self.cannot = re.search(r"(?m)^cannot (.*)$", text)
         if not self.cannot and (status not in (0, 1) or not self.figures):
             self.bad.append(f"the experiment ended with {status}: {text[-300:]} {errors[-2000:]}")
@@ -153,7 +154,8 @@ def show(name, experiment, outcome, seconds):
         measured = "failed"
     print(f"| {experiment.title} | {experiment.asked} | {measured} |", flush=True)
     print(f"{name}: {seconds:.0f} s, {outcome.figures}", file=sys.stderr)
-    for line in bad:
+    # What is noted tells of whom and when, which the figures do not.
+    for line in bad + (outcome.notes if bad else []):
         print(f"{name}: {line}", file=sys.stderr, flush=True)
     return not bad
 
