@@ -197,54 +197,57 @@ static struct snap_log *read_fixture(const char *name)
 	return log;
 }
 
-/* The same story, as format 1 had it: what its statistics lack is 0; as formats 2 to 5 had it. */
-static void test_earlier_formats(void **state _unused_)
+/* The log is destroyed. */
+static void same_as_fixture(struct snap_log *log, const char *name)
 {
-	struct snap_log *log = make_log(), *old;
+	struct snap_log *old = read_fixture(name);
 
-	begin_story(log);
-	go_on(log);
-	run_managed(log);
-	run_tasks(log);
-	name_frames(log, "go");
-	old = read_fixture("format-4.snaprec");
 	same_logs(log, old);
 	snap_log_destroy(old);
 	snap_log_destroy(log);
-	log = make_log();
+}
+
+static struct snap_log *make_story(void)
+{
+	struct snap_log *log = make_log();
+
 	begin_story(log);
 	go_on(log);
+	return log;
+}
+
+/* The same story, as format 1 had it: what its statistics lack is 0; as formats 2 to 5 had it. */
+static void test_earlier_formats(void **state _unused_)
+{
+	struct snap_log *log = make_story();
+
+	run_managed(log);
+	run_tasks(log);
+	name_frames(log, "go");
+	same_as_fixture(log, "format-4.snaprec");
+
+	log = make_story();
 	run_managed(log);
 	run_tasks(log);
 	run_waits(log);
 	name_frames(log, "go");
 	explain(log);
-	old = read_fixture("format-5.snaprec");
-	same_logs(log, old);
-	snap_log_destroy(old);
-	snap_log_destroy(log);
-	log = make_log();
-	begin_story(log);
-	go_on(log);
+	same_as_fixture(log, "format-5.snaprec");
+
+	log = make_story();
 	run_managed(log);
 	name_frames(log, NULL);
-	old = read_fixture("format-3.snaprec");
-	same_logs(log, old);
-	snap_log_destroy(old);
-	snap_log_destroy(log);
-	log = make_log();
-	begin_story(log);
-	go_on(log);
+	same_as_fixture(log, "format-3.snaprec");
+
+	log = make_story();
 	name_frames(log, NULL);
-	old = read_fixture("format-2.snaprec");
-	same_logs(log, old);
-	snap_log_destroy(old);
+	same_as_fixture(log, "format-2.snaprec");
+
+	log = make_story();
+	name_frames(log, NULL);
 	log->stats.left_out = 0;
 	log->stats.elapsed_ns = 0;
-	old = read_fixture("format-1.snaprec");
-	same_logs(log, old);
-	snap_log_destroy(old);
-	snap_log_destroy(log);
+	same_as_fixture(log, "format-1.snaprec");
 }
 
 /* ---- writing ---- */
