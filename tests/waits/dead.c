@@ -452,14 +452,19 @@ static void make_shared(const char *unused)
 	make_crossing("shared", cross_mutexes);
 }
 
+/* An empty file; who calls this removes it. */
+static void make_lock_file(char path[64])
+{
+	strcpy(path, "/tmp/waits-lock.XXXXXX");
+	close(mkstemp(path));
+}
+
 static void make_flock(const char *unused)
 {
 	(void)unused;
 	new_crossing();
-	for (int i = 0; i < 2; i++) {
-		strcpy(crossing->paths[i], "/tmp/waits-lock.XXXXXX");
-		close(mkstemp(crossing->paths[i]));
-	}
+	for (int i = 0; i < 2; i++)
+		make_lock_file(crossing->paths[i]);
 	make_crossing("flock", cross_locks);
 	for (int i = 0; i < 2; i++)
 		unlink(crossing->paths[i]);
@@ -507,12 +512,9 @@ static void make_child(const char *unused)
 	struct family *family =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t parent;
-	int fd;
 
 	(void)unused;
-	strcpy(family->path, "/tmp/waits-lock.XXXXXX");
-	fd = mkstemp(family->path);
-	close(fd);
+	make_lock_file(family->path);
 	parent = start_child(hold_and_wait, family);
 	until_truths(2);
 	unlink(family->path);
