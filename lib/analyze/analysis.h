@@ -61,7 +61,7 @@ struct snap_raw_stack {
 	const char *detail; /* where and why it ended early; NULL: complete, or not stopped */
 	size_t gap_frame;
 	uint64_t gap_count;
-	unsigned doubt; /* snap_group_doubt() */
+	unsigned doubt; /* snap_frames_doubt() */
 };
 
 /* What one thread brings along in place of its process: that of a log, at another moment. */

@@ -199,15 +199,6 @@ static void keep_common_part(const struct grouping *grouping, const struct snap_
 		stack->unwind = SNAP_UNWIND_FAILED;
 }
 
-unsigned snap_group_doubt(const struct snap_frame **frames, size_t count)
-{
-	unsigned doubt = 0;
-
-	for (size_t i = 0; i < count; i++)
-		doubt += frames[i]->trust;
-	return doubt;
-}
-
 /* Of stacks that differ only in how their frames were found, the one with the least trust. */
 static const struct snap_raw_stack *choose_stack(const struct grouping *grouping,
 						 const struct snap_group_item *items, size_t count)

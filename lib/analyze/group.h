@@ -23,9 +23,6 @@ struct snap_raw_stack;
  */
 uint64_t snap_group_stack_key(const struct snap_raw_stack *stack);
 
-/* How little the frames are to be trusted; 0: all were found by call frame information. */
-unsigned snap_group_doubt(const struct snap_frame **frames, size_t count);
-
 /*
  * The outermost function that is not start-up code; one of the program's own, if there is any. Of
  * frames with managed ones among them, one that is not called by those. Never NULL.

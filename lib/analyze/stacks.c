@@ -153,7 +153,7 @@ bool snap_raw_stack_add(struct snap_raw_process *raw, const struct snap_raw_stac
 	if (!snap_reserve_array(raw->stacks, raw->stack_capacity, raw->stack_count + 1))
 		return false;
 	raw->stacks[raw->stack_count] = *stack;
-	raw->stacks[raw->stack_count].doubt = snap_group_doubt(stack->frames, stack->frame_count);
+	raw->stacks[raw->stack_count].doubt = snap_frames_doubt(stack->frames, stack->frame_count);
 	*ret = raw->stack_count++;
 	return true;
 }

@@ -141,6 +141,15 @@ void snap_recording_warn(struct snap_recording *recording, const char *code, pid
 	va_end(arguments);
 }
 
+unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count)
+{
+	unsigned doubt = 0;
+
+	for (size_t i = 0; i < count; i++)
+		doubt += frames[i]->trust;
+	return doubt;
+}
+
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b)
 {
 	return snap_compare(b->samples, a->samples) ?: snap_compare(b->count, a->count);

@@ -132,6 +132,9 @@ struct snap_stack {
 	const uint64_t *state_samples;  /* one a state; of tasks one an enum snap_task_state */
 };
 
+/* How little the frames are to be trusted; 0: all were found by call frame information. */
+unsigned snap_frames_doubt(const struct snap_frame **frames, size_t count);
+
 /* The order of stacks: by samples down, then by count down; then by id. The second for qsort(3). */
 int snap_stack_compare_weight(const struct snap_stack *a, const struct snap_stack *b);
 int snap_stack_compare(const void *left, const void *right);

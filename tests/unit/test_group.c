@@ -132,7 +132,7 @@ static void test_trust_is_no_part_of_the_id(void **state _unused_)
 	RAW_STACK(&made, top, certain);
 	RAW_STACK(&made, top, scanned);
 	made.stacks[1].end = SNAP_UNWIND_SCANNED;
-	made.stacks[1].doubt = snap_group_doubt(made.stacks[1].frames, made.stacks[1].frame_count);
+	made.stacks[1].doubt = snap_frames_doubt(made.stacks[1].frames, made.stacks[1].frame_count);
 	assert_true(made.stacks[1].doubt > 0);
 	raw_thread(&made, 1, "t", 'S', 0);
 	memcpy(id, raw_group(&made)->stacks[0].id, sizeof(id));

@@ -135,22 +135,14 @@ static void keep_common_part(struct snap_stack *stack, const struct snap_stack *
 		stack->description = "(unknown)";
 }
 
-static unsigned doubt_of(const struct snap_stack *stack)
-{
-	unsigned doubt = 0;
-
-	for (size_t i = 0; i < stack->frame_count; i++)
-		doubt += stack->frames[i]->trust;
-	return doubt;
-}
-
 /* Equal stacks are shown as the least trusted one. */
 static const struct snap_stack *choose_stack(const struct part *parts, size_t count)
 {
 	const struct snap_stack *chosen = parts[0].stack;
 
 	for (size_t i = 1; i < count; i++)
-		if (doubt_of(parts[i].stack) > doubt_of(chosen))
+		if (snap_frames_doubt(parts[i].stack->frames, parts[i].stack->frame_count) >
+		    snap_frames_doubt(chosen->frames, chosen->frame_count))
 			chosen = parts[i].stack;
 	return chosen;
 }
