@@ -50,7 +50,7 @@ places=$(
 	for version in 3.13 3.14; do
 		offer "cpython-${version}t" first "$HOME"/.pyenv/versions/$version.*t/bin/python$version
 	done
-	for version in 7.3 8.0 8.1 8.3; do
+	for version in 7.3 7.4 8.0 8.1 8.3; do
 		offer "php-$version" "$here/newer_php.sh" "$version"
 	done
 	offer php-8.2 first /usr/bin/php8.2
