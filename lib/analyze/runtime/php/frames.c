@@ -74,6 +74,19 @@ static bool end_run(struct walk *walk)
 	return true;
 }
 
+/* What is further out is not shown: what stands between would be missing silently. */
+static void end_unread(struct walk *walk)
+{
+	walk->stack.end = SNAP_UNWIND_UNREADABLE;
+	walk->stack.reason = "frames of PHP that were not copied";
+}
+
+static void end_at_limit(struct walk *walk)
+{
+	walk->stack.end = SNAP_UNWIND_LIMIT;
+	walk->stack.reason = "more frames of PHP than are read";
+}
+
 static bool add_call(struct walk *walk, const struct snap_php_call *call, const char *how)
 {
 	const struct snap_options *options = walk->php->process->options;
@@ -82,8 +95,7 @@ static bool add_call(struct walk *walk, const struct snap_php_call *call, const 
 	uint64_t type = snap_runtime_field(call->frame, SNAP_PHP_FRAME_TYPE, 4);
 
 	if (walk->frame_count == SNAP_PHP_MOST_FRAMES) {
-		walk->stack.end = SNAP_UNWIND_LIMIT;
-		walk->stack.reason = "more frames of PHP than are read";
+		end_at_limit(walk);
 		return true;
 	}
 	entry.function = snap_php_name(walk->php, call, how);
@@ -122,9 +134,12 @@ static bool take_call(struct walk *walk, const uint8_t *frame, bool is_innermost
 	if (call.is_internal && !call.name)
 		return true; /* the bottom of a fiber */
 	if (walk->has_nameless) {
-		how = snap_php_include(walk->php, &call);
+		if (!snap_php_include(walk->php, &call, &how)) {
+			end_unread(walk);
+			return true;
+		}
 		walk->has_nameless = false;
-		if (!add_call(walk, &walk->nameless, how ? how : "{main}"))
+		if (!add_call(walk, &walk->nameless, how))
 			return false;
 	}
 	if (call.name)
@@ -134,13 +149,39 @@ static bool take_call(struct walk *walk, const uint8_t *frame, bool is_innermost
 	return true;
 }
 
+/*
+ * The frames of generators that the last one delegates for, outermost first; how many they are.
+ * Where not all of them are known, the innermost are missing, and the stack ends: none is taken.
+ */
+static size_t find_generators(struct walk *walk, uint64_t generator, uint64_t *frames)
+{
+	const struct snap_runtime_process *process = walk->php->process;
+	uint64_t parent, more = walk->php->generator;
+
+	for (size_t i = 0; i < SNAP_PHP_MOST_GENERATORS; i++) {
+		if (!snap_runtime_word(process, generator + SNAP_PHP_GENERATOR_PARENT + more,
+				       &parent) ||
+		    (parent &&
+		     !snap_runtime_word(process, generator + SNAP_PHP_GENERATOR_FRAME + more,
+					&frames[i]))) {
+			end_unread(walk);
+			return 0;
+		}
+		if (!parent)
+			return i;
+		generator = parent;
+	}
+	end_at_limit(walk);
+	return 0;
+}
+
 /* The last of the generators found is the innermost. `stand_in`: the frame inside the first one. */
 static bool take_generators(struct walk *walk, uint64_t stand_in, uint64_t generator)
 {
-	uint64_t frames[SNAP_PHP_MOST_GENERATORS], parent, more = walk->php->generator;
+	uint64_t frames[SNAP_PHP_MOST_GENERATORS], more = walk->php->generator;
 	uint64_t place = stand_in - generator;
 	uint8_t frame[SNAP_PHP_FRAME];
-	size_t count = 0;
+	size_t count;
 
 	/* Its place tells of the word in front, too: not all versions were seen. */
 	if (place < SNAP_PHP_LARGEST_GENERATOR &&
@@ -148,15 +189,7 @@ static bool take_generators(struct walk *walk, uint64_t stand_in, uint64_t gener
 		walk->is_broken = true;
 		return true;
 	}
-	while (count < SNAP_ARRAY_SIZE(frames) && generator &&
-	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_PARENT + more,
-				 &parent) &&
-	       parent &&
-	       snap_runtime_word(walk->php->process, generator + SNAP_PHP_GENERATOR_FRAME + more,
-				 &frames[count])) {
-		count++;
-		generator = parent;
-	}
+	count = find_generators(walk, generator, frames);
 	walk->is_delegating = true;
 	while (count > 0 && !walk->is_broken && walk->stack.end == SNAP_UNWIND_COMPLETE) {
 		if (!snap_runtime_read(walk->php->process, frames[--count], frame, sizeof(frame)))
@@ -180,8 +213,7 @@ static bool follow(struct walk *walk)
 		/* One more, to see that there is one. */
 		if (i > SNAP_PHP_MOST_FRAMES ||
 		    !snap_runtime_read(walk->php->process, address, frame, sizeof(frame))) {
-			walk->stack.end = SNAP_UNWIND_UNREADABLE;
-			walk->stack.reason = "frames of PHP that were not copied";
+			end_unread(walk);
 			break;
 		}
 		if (snap_runtime_field(frame, SNAP_PHP_FRAME_FUNCTION, 8) != 0)
@@ -191,8 +223,10 @@ static bool follow(struct walk *walk)
 					       snap_runtime_field(frame, SNAP_PHP_FRAME_THIS, 8));
 		address = snap_runtime_field(frame, SNAP_PHP_FRAME_PREVIOUS, 8);
 	}
-	if (fits && walk->has_nameless)
-		fits = add_call(walk, &walk->nameless, "{main}");
+	/* Nobody has included it, where nobody is missing. */
+	if (fits && walk->has_nameless && !walk->is_broken &&
+	    walk->stack.end == SNAP_UNWIND_COMPLETE)
+		fits = add_call(walk, &walk->nameless, snap_php_main);
 	if (walk->is_broken) {
 		walk->stack.end = SNAP_UNWIND_FAILED;
 		walk->stack.reason = "a frame of PHP makes no sense";
@@ -230,7 +264,10 @@ struct stacksnap_error *snap_php_frames(const struct snap_php *php,
 	if (fits && walk.frame_count)
 		fits = fill_thread(&walk, result);
 	else if (php->innermost)
-		result->refused = snap_runtime_why(php->process, "its frames are not understood");
+		result->refused =
+			snap_runtime_why(php->process, walk.stack.end == SNAP_UNWIND_UNREADABLE
+							       ? "its memory cannot be read"
+							       : "its frames are not understood");
 	snap_hash_table_deinit(&walk.table);
 	free(walk.places);
 	free(walk.frames);

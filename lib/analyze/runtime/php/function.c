@@ -16,6 +16,8 @@ enum {
 	PIECE = 64,
 };
 
+const char snap_php_main[] = "{main}";
+
 /*
  * A zend_string, interned; NULL in *ret: there is none, or it makes no sense. What follows a NUL
  * tells classes without a name from each other. False: no memory.
@@ -153,30 +155,40 @@ bool snap_php_call_read(const struct snap_php *php, const uint8_t *frame, bool i
 	return true;
 }
 
-const char *snap_php_include(const struct snap_php *php, const struct snap_php_call *caller)
+bool snap_php_include(const struct snap_php *php, const struct snap_php_call *caller,
+		      const char **ret)
 {
 	uint8_t opline[SNAP_PHP_OPLINE];
 
-	if (caller->is_internal ||
-	    !snap_runtime_read(php->process,
+	*ret = snap_php_main;
+	if (caller->is_internal)
+		return true;
+	if (!snap_runtime_read(php->process,
 			       snap_runtime_field(caller->frame, SNAP_PHP_FRAME_OPLINE, 8), opline,
-			       sizeof(opline)) ||
-	    opline[SNAP_PHP_OPLINE_CODE] != INCLUDE_OR_EVAL)
-		return NULL;
+			       sizeof(opline)))
+		return false;
+	if (opline[SNAP_PHP_OPLINE_CODE] != INCLUDE_OR_EVAL)
+		return true;
 	switch (snap_runtime_field(opline, SNAP_PHP_OPLINE_EXTENDED, 4)) {
 	case 1:
-		return "eval";
+		*ret = "eval";
+		break;
 	case 2:
-		return "include";
+		*ret = "include";
+		break;
 	case 4:
-		return "include_once";
+		*ret = "include_once";
+		break;
 	case 8:
-		return "require";
+		*ret = "require";
+		break;
 	case 16:
-		return "require_once";
+		*ret = "require_once";
+		break;
 	default:
-		return NULL;
+		break;
 	}
+	return true;
 }
 
 const char *snap_php_name(const struct snap_php *php, const struct snap_php_call *call,

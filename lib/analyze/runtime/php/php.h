@@ -104,10 +104,14 @@ struct snap_php_call {
 /* What a frame runs. False in *there_ret: it makes no sense. False: no memory. */
 bool snap_php_call_read(const struct snap_php *php, const uint8_t *frame, bool is_innermost,
 			struct snap_php_call *call, bool *there_ret) _must_check_;
+/* What code without a name is called that nothing has included. */
+extern const char snap_php_main[];
 /*
- * How code without a name was called, by the frame that did: "include"; NULL: that does not tell.
+ * How code without a name was called, by the frame that did: "include"; snap_php_main: it does not
+ * tell. False: what the frame runs was not copied.
  */
-const char *snap_php_include(const struct snap_php *php, const struct snap_php_call *caller);
+bool snap_php_include(const struct snap_php *php, const struct snap_php_call *caller,
+		      const char **ret) _must_check_;
 /* "App\User->save", interned; NULL without memory. `how`: of code without a name. */
 const char *snap_php_name(const struct snap_php *php, const struct snap_php_call *call,
 			  const char *how);
