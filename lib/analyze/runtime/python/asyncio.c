@@ -22,6 +22,8 @@ enum {
 	LV_SIGN_BITS = 3,
 };
 
+static const char coroutines_not_copied[] = "coroutines that were not copied";
+
 /* What a generator's frame is doing. */
 enum doing { CREATED, SUSPENDED, AWAITS, EXECUTES, ENDED };
 
@@ -105,29 +107,49 @@ bool snap_python_asyncio_find(struct snap_python *python)
 
 /* ---- coroutines ---- */
 
-static bool is_generator(const struct snap_python *python, uint64_t address)
+static bool has_type_of_generator(const struct snap_python *python, uint64_t type)
 {
-	uint64_t type;
-
-	if (!snap_runtime_word(python->process, address + python->layout.object_type, &type))
-		return false;
 	for (size_t i = 0; i < SNAP_ARRAY_SIZE(python->asyncio_types); i++)
 		if (type && type == python->asyncio_types[i])
 			return true;
 	return false;
 }
 
-/* The coroutine that an object is, or stands for; 0: none. */
-static uint64_t coroutine_of(const struct snap_python *python, uint64_t address)
+/* Whether there was memory to be copied at an address, which may be any number. */
+static bool is_missing_at(const struct snap_python *python, uint64_t address)
 {
-	uint64_t wrapped;
+	const struct snap_map *map = snap_process_map(python->process->process, address);
 
-	if (!address || is_generator(python, address))
-		return address;
-	return snap_runtime_word(python->process, address + python->layout.object_size, &wrapped) &&
-			       wrapped && is_generator(python, wrapped)
-		       ? wrapped
-		       : 0;
+	return address % sizeof(uint64_t) == 0 && map && map->read && map->write;
+}
+
+/*
+ * The coroutine that an object is, or stands for; 0 in *ret: none. False: what would tell was not
+ * copied.
+ */
+static bool coroutine_of(const struct snap_python *python, uint64_t address, uint64_t *ret)
+{
+	const struct snap_python_layout *layout = &python->layout;
+	uint64_t type, wrapped;
+
+	*ret = 0;
+	if (!address)
+		return true;
+	if (!snap_runtime_word(python->process, address + layout->object_type, &type))
+		return false;
+	if (has_type_of_generator(python, type)) {
+		*ret = address;
+		return true;
+	}
+	if (!snap_runtime_word(python->process, address + layout->object_size, &wrapped))
+		return !is_missing_at(python, address + layout->object_size);
+	if (!wrapped)
+		return true;
+	if (!snap_runtime_word(python->process, wrapped + layout->object_type, &type))
+		return !is_missing_at(python, wrapped + layout->object_type);
+	if (has_type_of_generator(python, type))
+		*ret = wrapped;
+	return true;
 }
 
 static enum doing doing_of(const struct snap_python *python, int8_t state)
@@ -145,36 +167,53 @@ static enum doing doing_of(const struct snap_python *python, int8_t state)
 	return state >= -2 && state <= 0 ? old[state + 2] : ENDED;
 }
 
-/* Up to 3.12 the next instruction says whether a suspended coroutine awaits: RESUME, 2 or 3. */
-static bool does_await(const struct snap_python *python, const uint8_t *frame)
+/*
+ * Up to 3.12 the next instruction says whether a suspended coroutine awaits: RESUME, 2 or 3. False:
+ * it was not copied.
+ */
+static bool does_await(const struct snap_python *python, const uint8_t *frame, bool *ret)
 {
 	enum { NEXT_ARGUMENT = 3, YIELD_FROM = 2, AWAIT = 3 };
 	uint64_t place = snap_runtime_field(frame, python->layout.frame.place, 8), argument;
 
-	return python->layout.minor >= 13 ||
-	       (snap_runtime_number(python->process, place + NEXT_ARGUMENT, 1, &argument) &&
-		(argument == YIELD_FROM || argument == AWAIT));
+	*ret = true;
+	if (python->layout.minor >= 13)
+		return true;
+	if (!snap_runtime_number(python->process, place + NEXT_ARGUMENT, 1, &argument))
+		return false;
+	*ret = argument == YIELD_FROM || argument == AWAIT;
+	return true;
 }
 
-/* What a coroutine waits for lies on its stack; up to 3.13 it knows how high that is. */
-static uint64_t awaited_by_frame(const struct snap_python *python, uint64_t address,
-				 const uint8_t *frame)
+/*
+ * What a coroutine waits for lies on its stack; up to 3.13 it knows how high that is. 0 in *ret:
+ * nothing. False: that was not copied.
+ */
+static bool awaited_by_frame(const struct snap_python *python, uint64_t address,
+			     const uint8_t *frame, uint64_t *ret)
 {
 	enum { STACK_TOP = 64, VARIABLES = 72, MOST_HIGH = 1 << 20 };
-	uint64_t at, awaited;
+	uint64_t at;
+	bool awaits;
 
-	if (!does_await(python, frame))
-		return 0;
+	*ret = 0;
+	if (!does_await(python, frame, &awaits))
+		return false;
+	if (!awaits)
+		return true;
 	if (python->heap.module) {
 		at = snap_runtime_field(frame, STACK_TOP, 4);
 		if (at == 0 || at > MOST_HIGH)
-			return 0;
+			return true;
 		at = address + VARIABLES + 8 * (at - 1);
 	} else {
 		at = snap_runtime_field(frame, python->layout.frame_stack_pointer, 8) +
 		     (uint64_t)snap_python_awaited_at(python);
 	}
-	return snap_runtime_word(python->process, at, &awaited) ? awaited & ~3ull : 0;
+	if (!snap_runtime_word(python->process, at, ret))
+		return false;
+	*ret &= ~3ull;
+	return true;
 }
 
 /*
@@ -188,12 +227,13 @@ static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doin
 	const struct snap_python_layout *layout = &python->layout;
 	uint8_t bytes[2 * SNAP_PYTHON_RECORD];
 	const struct snap_runtime_frame *frame;
+	uint64_t awaited;
 
 	for (size_t i = 0; coroutine; i++) {
 		if (i == MOST_AWAITED || python->frames_left == 0 ||
 		    !snap_runtime_read(python->process, coroutine, bytes,
 				       layout->generator.frame + layout->frame.size)) {
-			*reason = "coroutines that were not copied";
+			*reason = coroutines_not_copied;
 			return true;
 		}
 		python->frames_left--;
@@ -212,11 +252,14 @@ static bool follow_awaits(struct reading *reading, uint64_t coroutine, enum doin
 		reading->frames[reading->frame_count++] = frame;
 		if (*doing != AWAITS)
 			return true;
-		coroutine = awaited_by_frame(python, coroutine + layout->generator.frame,
-					     bytes + layout->generator.frame);
-		if (!coroutine)
+		if (!awaited_by_frame(python, coroutine + layout->generator.frame,
+				      bytes + layout->generator.frame, &awaited) ||
+		    !coroutine_of(python, awaited, &coroutine)) {
+			*reason = coroutines_not_copied;
+			return true;
+		}
+		if (!awaited)
 			*doing = SUSPENDED;
-		coroutine = coroutine_of(python, coroutine);
 	}
 	return true;
 }
@@ -326,7 +369,12 @@ static bool fill_stack(struct reading *reading, enum doing doing, const char *re
 	const struct snap_runtime_frame **frames;
 	size_t count = reading->frame_count;
 
-	task->state = doing == AWAITS ? SNAP_TASK_WAITING : SNAP_TASK_RUNNABLE;
+	if (doing == EXECUTES)
+		task->state = SNAP_TASK_RUNNING;
+	else if (doing == AWAITS)
+		task->state = reason ? SNAP_TASK_UNKNOWN : SNAP_TASK_WAITING;
+	else
+		task->state = SNAP_TASK_RUNNABLE;
 	task->stack.end = reason ? SNAP_UNWIND_UNREADABLE : SNAP_UNWIND_COMPLETE;
 	task->stack.reason = reason;
 	if (count == 0) {
@@ -380,15 +428,6 @@ static bool fill_running(const struct reading *reading, const struct task *found
 	return true;
 }
 
-/* What it is cannot be told. */
-static bool has_unread_coroutine(const struct snap_python *python, const uint8_t *record)
-{
-	uint64_t object = snap_runtime_field(record, python->asyncio.coroutine, 8), type;
-
-	return object &&
-	       !snap_runtime_word(python->process, object + python->layout.object_type, &type);
-}
-
 static bool fill_task(struct reading *reading, const struct task *found,
 		      struct snap_runtime_task *task)
 {
@@ -401,7 +440,9 @@ static bool fill_task(struct reading *reading, const struct task *found,
 	if (!snap_runtime_read(python->process, found->address, record, python->asyncio.size))
 		return true;
 	task->id = id_of(python, found->address);
-	coroutine = coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8));
+	if (!coroutine_of(python, snap_runtime_field(record, python->asyncio.coroutine, 8),
+			  &coroutine))
+		reason = coroutines_not_copied;
 	if (!task->id ||
 	    !name_of(python, snap_runtime_field(record, python->asyncio.name, 8), &task->name) ||
 	    !fill_parent(reading, found->address, record, task))
@@ -409,10 +450,11 @@ static bool fill_task(struct reading *reading, const struct task *found,
 	if (fill_running(reading, found, coroutine, task))
 		return true;
 	reading->frame_count = 0;
-	if (!coroutine && has_unread_coroutine(python, record))
-		reason = "a coroutine that was not copied";
-	return follow_awaits(reading, coroutine, &doing, &reason) &&
-	       fill_stack(reading, doing, reason, task);
+	if (!follow_awaits(reading, coroutine, &doing, &reason))
+		return false;
+	if (doing == EXECUTES && !reason)
+		reason = "frames of Python that were not copied";
+	return fill_stack(reading, doing, reason, task);
 }
 
 /* ---- lists ---- */
@@ -442,8 +484,10 @@ static bool find_tasks(struct reading *reading, const struct snap_python_chain *
 
 	if (python->process->is_of_thread)
 		return find_running_task(reading, thread);
-	if (!snap_runtime_word(python->process, head, &node))
+	if (!snap_runtime_word(python->process, head, &node)) {
+		*torn = true;
 		return true;
+	}
 	while (node && node != head) {
 		uint64_t address = node - asyncio->node;
 

@@ -91,7 +91,9 @@ static bool take_frame(struct walk *walk, uint64_t address, const uint8_t *frame
 	return true;
 }
 
-static uint64_t innermost_frame(struct walk *walk)
+static const char not_copied[] = "frames of Python that were not copied";
+
+static uint64_t innermost_frame(struct walk *walk, const char **reason)
 {
 	const struct snap_python_layout *layout = &walk->python->layout;
 	uint64_t frame = 0;
@@ -100,7 +102,9 @@ static uint64_t innermost_frame(struct walk *walk)
 		walk->loop = snap_runtime_field(walk->state, layout->thread.loop, 8);
 	if (layout->thread.frame)
 		return snap_runtime_field(walk->state, layout->thread.frame, 8);
-	snap_runtime_word(walk->python->process, walk->loop + layout->loop.frame, &frame);
+	if (walk->loop &&
+	    !snap_runtime_word(walk->python->process, walk->loop + layout->loop.frame, &frame))
+		*reason = not_copied;
 	return frame;
 }
 
@@ -118,7 +122,7 @@ static bool follow(struct walk *walk, uint64_t address, uint64_t *outermost_ret,
 		}
 		walk->python->frames_left--;
 		if (!snap_runtime_read(walk->python->process, address, frame, layout->frame.size)) {
-			*reason = "frames of Python that were not copied";
+			*reason = not_copied;
 			break;
 		}
 		*outermost_ret = address;
@@ -156,7 +160,7 @@ struct stacksnap_error *snap_python_chain_read(struct snap_python *python, const
 	uint64_t outermost = 0;
 	bool fits;
 
-	chain->innermost = innermost_frame(&walk);
+	chain->innermost = innermost_frame(&walk, &reason);
 	fits = follow(&walk, chain->innermost, &outermost, &reason);
 
 	judge_end(&walk, outermost, &chain->stack);

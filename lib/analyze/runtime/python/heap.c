@@ -153,54 +153,75 @@ bool snap_python_heap_find(struct snap_python *python)
 
 /* ---- types ---- */
 
+enum answer { NOT_ASKED, NO, YES, UNKNOWN };
+
+/* Whether that was to be copied, and was not; the data of other modules never are. */
+static enum answer when_missing(const struct snap_python *python, uint64_t address)
+{
+	const struct snap_process *process = python->process->process;
+	const struct snap_module *own[] = { python->module, python->heap.module };
+	const struct snap_map *map = snap_process_map(process, address);
+
+	if (!map || !map->write || map->shared)
+		return NO;
+	for (size_t i = 0; map->inode && i < SNAP_ARRAY_SIZE(own); i++)
+		if ((size_t)(map - process->maps) - own[i]->first_map < own[i]->map_count)
+			return UNKNOWN;
+	return map->inode ? NO : UNKNOWN;
+}
+
 /* A name, and where the module has it: copies of it lie elsewhere. */
-static bool has_name(const struct snap_python *python, uint64_t type, uint64_t address,
-		     const char *wanted)
+static enum answer has_name(const struct snap_python *python, uint64_t type, uint64_t address,
+			    const char *wanted)
 {
 	size_t size = strlen(wanted) + 1;
 	char text[32];
 	uint64_t name;
 
 	if (!snap_runtime_word(python->process, type + TYPE_NAME, &name))
-		return false;
+		return when_missing(python, type + TYPE_NAME);
 	if (name && name == address)
-		return true;
-	return snap_runtime_read(python->process, name, text, size) &&
-	       memcmp(text, wanted, size) == 0;
+		return YES;
+	for (size_t i = 0; i < size; i++) {
+		if (!snap_runtime_read(python->process, name + i, &text[i], 1))
+			return when_missing(python, name + i);
+		if (text[i] != wanted[i])
+			return NO;
+	}
+	return YES;
 }
 
 /* Whether a type, or what it is derived from, has that name. */
-static bool is_type(const struct snap_python *python, uint64_t type, uint64_t address,
-		    const char *name)
+static enum answer is_type(const struct snap_python *python, uint64_t type, uint64_t address,
+			   const char *name)
 {
-	for (size_t i = 0; i < MOST_BASES && type; i++) {
-		if (has_name(python, type, address, name))
-			return true;
-		if (!snap_runtime_word(python->process, type + TYPE_BASE, &type))
-			return false;
+	enum answer answer = NO;
+
+	for (size_t i = 0; i < MOST_BASES && type && answer == NO; i++) {
+		answer = has_name(python, type, address, name);
+		if (answer == NO && !snap_runtime_word(python->process, type + TYPE_BASE, &type))
+			return when_missing(python, type + TYPE_BASE);
 	}
-	return false;
+	return answer;
 }
 
 bool snap_python_heap_is_future(const struct snap_python *python, uint64_t type)
 {
-	return is_type(python, type, python->heap.future_name, future_name);
+	return is_type(python, type, python->heap.future_name, future_name) == YES;
 }
 
-/* The same, remembered; false in *ret when there is no memory. */
-static bool is_task(struct snap_python *python, struct snap_pointer_table *types, uint64_t type,
-		    bool *ret)
+/* The same, remembered; NOT_ASKED: there is no memory. */
+static enum answer is_task(struct snap_python *python, struct snap_pointer_table *types,
+			   uint64_t type)
 {
-	enum { UNKNOWN, NO, YES };
 	struct snap_pointer_entry *entry =
 		snap_pointer_table_get(types, (const void *)(uintptr_t)type);
 
-	*ret = entry;
 	if (!entry)
-		return false;
-	if (entry->number == UNKNOWN)
-		entry->number = is_type(python, type, python->heap.task_name, task_name) ? YES : NO;
-	return entry->number == YES;
+		return NOT_ASKED;
+	if (entry->number == NOT_ASKED)
+		entry->number = is_type(python, type, python->heap.task_name, task_name);
+	return entry->number;
 }
 
 /* ---- lists ---- */
@@ -210,7 +231,7 @@ static bool read_list(struct snap_python *python, struct snap_pointer_table *typ
 		      snap_python_take_task *take, void *context, bool *whole)
 {
 	uint64_t address;
-	bool fits = true;
+	enum answer answer;
 
 	if (!snap_runtime_word(python->process, head, &address)) {
 		*whole = false;
@@ -225,10 +246,11 @@ static bool read_list(struct snap_python *python, struct snap_pointer_table *typ
 			*whole = false;
 			return true;
 		}
-		if (is_task(python, types, words[3], &fits) && !take(context, address + GC_HEAD))
+		answer = is_task(python, types, words[3]);
+		if (answer == NOT_ASKED || (answer == YES && !take(context, address + GC_HEAD)))
 			return false;
-		if (!fits)
-			return false;
+		if (answer == UNKNOWN)
+			*whole = false;
 		address = words[0] & ~3ull;
 	}
 	return true;
@@ -255,6 +277,22 @@ static uint64_t find_lists(const struct snap_python *python, uint64_t interprete
 	return 0;
 }
 
+/*
+ * Whether the heap was to be copied: with it goes all that the module may write, of which the sign
+ * may be what is missing.
+ */
+static bool was_wanted(const struct snap_python *python)
+{
+	const struct snap_runtime_memory *memory = python->process->memory;
+	const struct snap_map *map = snap_process_map(python->process->process, python->heap.data);
+	uint64_t word, start, size;
+
+	if (!python->heap.data || snap_runtime_word(python->process, python->heap.data, &word))
+		return true;
+	return map && memory->next &&
+	       memory->next(memory->context, python->heap.data, &start, &size) && start < map->end;
+}
+
 bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *take, void *context,
 			    bool *whole)
 {
@@ -264,8 +302,7 @@ bool snap_python_heap_tasks(struct snap_python *python, snap_python_take_task *t
 	bool fits = true;
 
 	*whole = true;
-	if (python->heap.data &&
-	    !snap_runtime_word(python->process, python->heap.data, &interpreter))
+	if (!was_wanted(python))
 		return true;
 	*whole = snap_runtime_word(python->process, python->runtime + layout->runtime.interpreters,
 				   &interpreter);
