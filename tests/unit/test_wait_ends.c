@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -136,6 +137,36 @@ static void test_pipe_outside(void **state _unused_)
 	assert_null(outsider(scene, getpid()));
 	scene_deinit(scene);
 	end_process(writer);
+	end_process(heir);
+	close(ends[0]);
+}
+
+/* Where an ancestor could act, nobody else on the machine is asked. */
+static void test_ancestors_first(void **state _unused_)
+{
+	_cleanup_free_ struct scene *scene = new_scene();
+	struct snap_ancestor ancestors[2] = { { .name = "maker" }, { .name = "gone" } };
+	pid_t maker, heir;
+	int ends[2];
+
+	if (geteuid() != 0)
+		skip_because(NOT_ROOT);
+	assert_int_equal(pipe(ends), 0);
+	heir = start_process("heir", -1);
+	maker = start_process("maker", ends[0]);
+	close(ends[1]);
+	ancestors[0].pid = maker;
+	ancestors[1].pid = INT_MAX;
+	scene_call(scene, SYS_read, ends[0], (long)buffer, 1, 0, 0);
+	scene_capture(scene, NULL, 0);
+	scene->capture->processes[0].ancestors = ancestors;
+	scene->capture->processes[0].ancestor_count = 2;
+	scene_resolve(scene);
+	assert_non_null(outsider(scene, maker));
+	assert_null(outsider(scene, heir));
+	assert_int_equal(scene->capture->waits->lacks, 0);
+	scene_deinit(scene);
+	end_process(maker);
 	end_process(heir);
 	close(ends[0]);
 }
@@ -458,6 +489,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pipe_inside),
 		cmocka_unit_test(test_pipe_outside),
+		cmocka_unit_test(test_ancestors_first),
 		cmocka_unit_test(test_circle_that_an_outsider_could_break),
 		cmocka_unit_test(test_sockets_and_eventfds),
 		cmocka_unit_test(test_fifo),

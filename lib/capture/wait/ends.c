@@ -347,36 +347,83 @@ static int compare_pids(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* All processes but those of the tree and our own; *count_ret of them, malloc'ed. */
-static pid_t *list_others(const struct ends *ends, size_t *count_ret)
+struct pids {
+	pid_t *list; /* malloc'ed */
+	size_t count;
+};
+
+static void pids_deinit(struct pids *pids)
+{
+	free(pids->list);
+}
+
+/* Those of another list, which is sorted. */
+static void leave_out(struct pids *pids, const struct pids *known)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < pids->count; i++)
+		if (!bsearch(&pids->list[i], known->list, known->count, sizeof(pid_t),
+			     compare_pids))
+			pids->list[kept++] = pids->list[i];
+	pids->count = kept;
+}
+
+/* Those of the tree and our own, sorted. */
+static bool list_known(const struct ends *ends, struct pids *ret)
 {
 	const struct snap_wait_resolver *resolver = ends->resolver;
 	const struct snap_capture *capture = resolver->capture;
-	size_t inside_count = capture->process_count + 3, kept = 0;
-	_cleanup_free_ pid_t *inside = calloc(inside_count, sizeof(pid_t));
-	pid_t *pids = calloc(MOST_PIDS, sizeof(pid_t));
+
+	ret->list = calloc(capture->process_count + 3, sizeof(pid_t));
+	if (!ret->list)
+		return false;
+	for (size_t i = 0; i < capture->process_count; i++)
+		ret->list[ret->count++] = capture->processes[i].pid;
+	ret->list[ret->count++] = getpid();
+	ret->list[ret->count++] = getppid();
+	ret->list[ret->count++] = resolver->options->self;
+	qsort(ret->list, ret->count, sizeof(pid_t), compare_pids);
+	return true;
+}
+
+/* Ancestors of processes of the tree, sorted, each once. */
+static bool list_ancestors(const struct ends *ends, struct pids *ret)
+{
+	const struct snap_capture *capture = ends->resolver->capture;
+	size_t most = 0, count = 0;
+
+	for (size_t i = 0; i < capture->process_count; i++)
+		most += capture->processes[i].ancestor_count;
+	ret->list = calloc(most + 1, sizeof(pid_t));
+	if (!ret->list)
+		return false;
+	for (size_t i = 0; i < capture->process_count; i++)
+		for (size_t k = 0; k < capture->processes[i].ancestor_count; k++)
+			ret->list[count++] = capture->processes[i].ancestors[k].pid;
+	qsort(ret->list, count, sizeof(pid_t), compare_pids);
+	for (size_t i = 0; i < count; i++)
+		if (!i || ret->list[i] != ret->list[i - 1])
+			ret->list[ret->count++] = ret->list[i];
+	return true;
+}
+
+/* All processes of the machine. */
+static bool list_all(const struct ends *ends, struct pids *ret)
+{
+	const struct snap_wait_resolver *resolver = ends->resolver;
 	ssize_t count;
 
-	if (!inside || !pids) {
-		free(pids);
-		return NULL;
-	}
-	for (size_t i = 0; i < capture->process_count; i++)
-		inside[i] = capture->processes[i].pid;
-	inside[capture->process_count] = getpid();
-	inside[capture->process_count + 1] = getppid();
-	inside[capture->process_count + 2] = resolver->options->self;
-	qsort(inside, inside_count, sizeof(*inside), compare_pids);
-	count = snap_procfs_list(resolver->asker->root_fd, pids, MOST_PIDS);
+	ret->list = calloc(MOST_PIDS, sizeof(pid_t));
+	if (!ret->list)
+		return false;
+	count = snap_procfs_list(resolver->asker->root_fd, ret->list, MOST_PIDS);
 	if (count > MOST_PIDS) {
 		resolver->facts->lacks |= SNAP_LACK_CUT;
 		count = MOST_PIDS;
 	}
-	for (ssize_t i = 0; i < count; i++)
-		if (!bsearch(&pids[i], inside, inside_count, sizeof(*inside), compare_pids))
-			pids[kept++] = pids[i];
-	*count_ret = kept;
-	return pids;
+	ret->count = count > 0 ? (size_t)count : 0;
+	return true;
 }
 
 static struct stacksnap_error *add_outsider(struct ends *ends, const struct snap_scan *scan)
@@ -397,23 +444,21 @@ static struct stacksnap_error *add_outsider(struct ends *ends, const struct snap
 	return NULL;
 }
 
-static struct stacksnap_error *scan_others(struct ends *ends)
+static struct stacksnap_error *scan_outside(struct ends *ends, const struct pids *pids,
+					    int64_t until_ns)
 {
 	struct snap_wait_resolver *resolver = ends->resolver;
+	struct snap_scans *scans = make_scans(ends, pids->count, MOST_LINKS);
 	struct stacksnap_error *err = NULL;
-	size_t count = 0;
-	_cleanup_free_ pid_t *pids = list_others(ends, &count);
-	struct snap_scans *scans = pids ? make_scans(ends, count, MOST_LINKS) : NULL;
 	const uint8_t *marks;
 
 	if (!scans)
 		return snap_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		scans->list[i].pid = pids[i];
-	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, count,
-				    snap_clock_ns(CLOCK_MONOTONIC) + OUTSIDE_NS);
+	for (size_t i = 0; i < pids->count; i++)
+		scans->list[i].pid = pids->list[i];
+	marks = snap_wait_asker_run(resolver->asker, snap_scan_run, scans, pids->count, until_ns);
 	resolver->facts->lacks |= scans->is_cut ? SNAP_LACK_CUT : 0;
-	for (size_t i = 0; marks && i < count && !err; i++) {
+	for (size_t i = 0; marks && i < pids->count && !err; i++) {
 		const struct snap_scan *scan = &scans->list[i];
 
 		if (marks[i] != SNAP_ITEM_DONE)
@@ -426,6 +471,31 @@ static struct stacksnap_error *scan_others(struct ends *ends)
 			err = take_scan(ends, scan, false);
 	}
 	return err;
+}
+
+/*
+ * Who has started a program has mostly made the pipes that it was given: ancestors come first, and
+ * where they answer all questions nobody else is asked, which may be thousands.
+ */
+static struct stacksnap_error *scan_others(struct ends *ends)
+{
+	_cleanup_(pids_deinit) struct pids known = { .count = 0 }, ancestors = { .count = 0 },
+					   all = { .count = 0 };
+	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + OUTSIDE_NS;
+	struct stacksnap_error *err = NULL;
+
+	if (!list_known(ends, &known) || !list_ancestors(ends, &ancestors))
+		return snap_error_no_memory();
+	leave_out(&ancestors, &known);
+	if (ancestors.count)
+		err = scan_outside(ends, &ancestors, until_ns);
+	if (err || !has_open_question(ends))
+		return err;
+	if (!list_all(ends, &all))
+		return snap_error_no_memory();
+	leave_out(&all, &known);
+	leave_out(&all, &ancestors);
+	return scan_outside(ends, &all, until_ns);
 }
 
 /* ---- the result ---- */
