@@ -108,6 +108,7 @@ struct snap_thread {
 	enum snap_thread_result result;
 	bool late;          /* born during the stop */
 	bool group_stopped; /* was in a group-stop (SIGSTOP) when it was stopped */
+	pid_t tracer; /* of state t: the process that has stopped it; 0 unknown, or not seen */
 	enum snap_taken taken;
 	bool partial;           /* of the registers pc, sp and the system call alone are known */
 	const void *registers;  /* raw NT_PRSTATUS */
@@ -210,6 +211,7 @@ struct snap_process {
 	struct snap_descriptor *descriptors; /* by number */
 	size_t descriptor_count;
 	uint64_t net_namespace; /* inode; 0 unknown */
+	uint64_t ipc_namespace; /* the same, of those with threads in calls of System V */
 	bool frozen;            /* its control group is (cgroup.events) */
 	struct snap_thread *threads;
 	size_t thread_count;

@@ -104,6 +104,37 @@ class Peers(WaitCase):
         self.compare("peers", "shared-locks:" + self.scratch())
 
 
+class Traced(WaitCase):
+    """Threads that somebody else has stopped."""
+    asan = True
+
+    def test_by_whom(self):
+        victim = self.victim("traced", "stopped")
+        victim.watched = []
+        path = os.path.join(self.scratch(), "capture")
+        doc = self.json("-p", victim["child"], "--no-stop", "--save-capture", path, free=False, status=(0, 1))
+        wait = waits_of(doc)[victim["child"]]
+        self.assertEqual((wait["kind"], wait["owner"]["pid"], wait["owner"]["name"], wait["owner"]["outside"]),
+                         ("traced", victim.pid, "traced", True))
+        text = self.run_tool("render", path, status=(0, 1), free=False).text
+        self.assertRegex(text, rf"\btraced by {victim.pid} traced\n")
+
+    def test_by_somebody_in_the_report(self):
+        victim = self.victim("traced", "stopped")
+        victim.watched = []
+        doc = self.json("-p", victim.pid, "--no-stop", free=False, status=(0, 1))
+        owner = waits_of(doc)[victim["child"]]["owner"]
+        self.assertEqual((owner["pid"], owner["tid"], "outside" in owner), (victim.pid, victim.pid, False))
+
+    def test_not_while_it_goes_its_way(self):
+        victim = self.victim("traced")
+        victim.watched = []
+        doc = self.json("-p", victim["child"], "--no-stop", free=False, status=(0, 1))
+        wait = waits_of(doc)[victim["child"]]
+        self.assertEqual(wait["kind"], "signal")
+        self.assertNotIn("owner", wait)
+
+
 class Frozen(WaitCase):
     """All threads of a frozen control group wait for that, whatever their calls are, which are those of before."""
 

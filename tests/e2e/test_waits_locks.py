@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for, who holds it, and deadlocks, in programs that know it of themselves, in each
 build of them. See waits.py."""
+import collections
 import json
 import os
 
-from harness import TOOL
+from harness import TOOL, need, need_root
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
@@ -89,6 +90,25 @@ class Pie(Rows, WaitCase):
         self.assertRegex(text, r"\(owner unknown: its number is that of \d+ .*, which is younger than this wait\)")
         self.assertEqual(self.run_tool("render", "--explain", path, status=(0, 1)).text, text)
         self.judge(truths, self.run_tool("render", "--explain", "-j", path, status=(0, 1)).doc)
+
+    def test_owners_that_are_gone_in_a_pid_namespace(self):
+        """There a process numbers its threads itself: whoever has that number elsewhere is not meant."""
+        need_root()
+        need("unshare")
+        victim = self.program(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", '"$@"; true', "sh",
+                               program("locks", self.build), "shared"], settled=False)
+        doc = self.json("-p", victim.process.pid, free=False, status=(0, 1))
+        said = [wait.get("owner_unknown", "a thread") for wait in waits_of(doc).values()
+                if wait and wait["kind"] in ("mutex", "rwlock")]
+        # The one that is outside of its parent's tree is a child of the namespace's first process.
+        self.assertEqual(collections.Counter(said), {"exited": 4, "a thread": 8})
+
+    def test_owners_that_are_gone_in_words(self):
+        victim = self.run_program("locks", "shared")
+        truths_of(victim)
+        text = self.run_tool("-p", victim.pid, status=(0, 1), free=False).text
+        self.assertRegex(text, r"mutex \S+, whose owner, thread \d+, has exited: nobody can release it")
+        self.assertRegex(text, r"blocked +2 threads wait, through 2 locks, for thread \d+, which has exited: nobody")
 
     def test_of_two_thousand(self):
         """Words of 2,000 places take their time in a stop of a busy machine."""

@@ -59,6 +59,7 @@ static void fill_threads(struct snap_capture *capture, struct snap_process *proc
 		.state = 'D',
 		.cpu = 3,
 		.start_ticks = 98,
+		.tracer = 97,
 		.result = SNAP_THREAD_NOT_STOPPED,
 		.late = true,
 		.taken = SNAP_TAKEN_UNSTOPPED,
@@ -234,6 +235,7 @@ static void test_round_trip(void **state _unused_)
 	assert_true(process->parent == SIZE_MAX);
 	assert_int_equal(process->pgrp, 6);
 	assert_int_equal(process->threads[1].start_ticks, 98);
+	assert_int_equal(process->threads[1].tracer, 97);
 	assert_int_equal(process->uid, 1000);
 	assert_int_equal(process->maps[2].end, 0xffffffffff601000);
 	assert_string_equal(process->maps[0].path, "/usr/bin/a b");
@@ -349,7 +351,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 8");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 9");
 	free(bytes.data);
 }
 
@@ -366,8 +368,9 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
  * Files of the first version know nothing of threads that were not stopped, those of the second
  * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
  * fourth nothing of that of threads, those of the fifth nothing of waits, those of the sixth
- * nothing of process groups and of who stood in a call at one moment. The fixtures are what they
- * look like; test_capture_waits.c has another one of the sixth.
+ * nothing of process groups and of who stood in a call at one moment, those of the seventh nothing
+ * of tracers and IPC namespaces. The fixtures are what they look like; test_capture_waits.c has
+ * others of the last two.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -378,7 +381,8 @@ static void test_older_versions(void **state _unused_)
 	assert_true(size_of_process(capture, 4) < size_of_process(capture, 5));
 	assert_true(size_of_process(capture, 5) < size_of_process(capture, 6));
 	assert_true(size_of_process(capture, 6) < size_of_process(capture, 7));
-	for (uint32_t version = 1; version < 7; version++) {
+	assert_true(size_of_process(capture, 7) < size_of_process(capture, 8));
+	for (uint32_t version = 1; version < 8; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
 		const struct snap_process *process;
@@ -403,8 +407,9 @@ static void test_older_versions(void **state _unused_)
 		assert_null(back->waits);
 		assert_int_equal(process->descriptor_count, 0);
 		assert_int_equal(process->threads[0].blocked_ns, version > 5 ? 0 : -1);
-		assert_int_equal(process->threads[0].start_ticks, 0);
-		assert_int_equal(process->pgrp, 0);
+		assert_int_equal(process->threads[1].start_ticks, version > 6 ? 98 : 0);
+		assert_int_equal(process->pgrp, version > 6 ? 6 : 0);
+		assert_int_equal(process->threads[1].tracer, 0);
 		assert_false(process->threads[0].call.known);
 	}
 }
@@ -415,7 +420,7 @@ static void test_no_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 	uint64_t hash;
 
-	assert_int_equal(bytes.data[8], 7);
+	assert_int_equal(bytes.data[8], 8);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));

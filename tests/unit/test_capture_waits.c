@@ -27,6 +27,7 @@ static void fill_thread(struct snap_capture *capture, struct snap_process *proce
 		.call_confirmed = true,
 		.stands = true,
 		.start_ticks = 4321,
+		.tracer = 77,
 	};
 	process->threads = thread;
 	process->thread_count = 1;
@@ -64,6 +65,7 @@ static void fill_descriptors(struct snap_capture *capture, struct snap_process *
 	process->descriptors = descriptors;
 	process->descriptor_count = 2;
 	process->net_namespace = 4026531840;
+	process->ipc_namespace = 4026531839;
 	process->frozen = true;
 	process->pgrp = 99;
 }
@@ -109,8 +111,9 @@ static struct snap_wait_facts *new_facts(struct snap_capture *capture)
 		{ 101, SNAP_DESCRIPTOR_PIPE, 4711, false, true },
 	};
 	static struct snap_outsider outsiders[] = { { 5, "a \x1b[31m", 'T' }, { 6, NULL, 0 } };
-	static struct snap_ipc_queue queues[] = { { false, 3, 1, 2, 100, 101 },
-						  { true, 1, 0, 0, 102, 0 } };
+	static struct snap_ipc_queue queues[] = { { false, 4026531839, 3, 1, 2, 100, 101 },
+						  { true, 4026531838, 1, 0, 0, 102, 0 } };
+	static struct snap_gone_thread gone[] = { { 100, 55, true }, { 100, 56, false } };
 	struct snap_wait_facts *facts = snap_arena_new(&capture->arena, struct snap_wait_facts);
 
 	*facts = (struct snap_wait_facts){
@@ -124,6 +127,8 @@ static struct snap_wait_facts *new_facts(struct snap_capture *capture)
 		.outsider_count = 2,
 		.queues = queues,
 		.queue_count = 2,
+		.gone = gone,
+		.gone_count = 2,
 		.monotonic_ns = 1,
 		.realtime_ns = -2,
 		.boottime_ns = 3,
@@ -164,6 +169,9 @@ static void check_lists(const struct snap_wait_facts *back, const struct snap_wa
 		outsider.name = facts->outsiders[i].name;
 		assert_memory_equal(&outsider, &facts->outsiders[i], sizeof(outsider));
 		assert_memory_equal(&back->queues[i], &facts->queues[i], sizeof(*facts->queues));
+		assert_int_equal(back->gone[i].pid, facts->gone[i].pid);
+		assert_int_equal(back->gone[i].tid, facts->gone[i].tid);
+		assert_int_equal(back->gone[i].everywhere, facts->gone[i].everywhere);
 	}
 	assert_null(back->sockets[0].name);
 	assert_string_equal(back->sockets[1].name, "@abstract");
@@ -200,6 +208,8 @@ static void test_round_trip(void **state _unused_)
 	assert_true(process->frozen);
 	assert_int_equal(process->pgrp, 99);
 	assert_int_equal(thread->start_ticks, 4321);
+	assert_int_equal(thread->tracer, 77);
+	assert_int_equal(process->ipc_namespace, 4026531839);
 	assert_int_equal(process->descriptor_count, 2);
 	assert_string_equal(process->descriptors[0].link, "pipe:[4711]");
 	descriptor = process->descriptors[1];
@@ -214,31 +224,46 @@ static void test_round_trip(void **state _unused_)
 	free(second.data);
 }
 
-/* A file of the sixth version: the same capture, but for groups and when threads began. */
-static void test_sixth_version(void **state _unused_)
+/* What a file of a version has is that of `capture` and no more. */
+static void check_fixture(const char *name, const struct snap_capture *capture)
 {
-	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
 	_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
-	struct snap_process *process = &capture->processes[0];
 	struct bytes now, then;
 	char path[4096];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/format-6-waits.snapcap",
-		 getenv("STACKSNAP_SOURCE"));
+	snprintf(path, sizeof(path), "%s/tests/unit/fixtures/%s", getenv("STACKSNAP_SOURCE"), name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_null(snap_capture_read(fd, &back));
 	close(fd);
-	process->pgrp = 0;
-	process->threads[0].start_ticks = 0;
-	process->threads[0].stands = false;
 	now = write_capture(capture);
 	then = write_capture(back);
 	assert_int_equal(now.size, then.size);
 	assert_memory_equal(now.data, then.data, now.size);
 	free(now.data);
 	free(then.data);
+}
+
+/* Files of older versions: the same capture, but for what these know nothing of. */
+static void test_older_versions(void **state _unused_)
+{
+	_cleanup_(snap_capture_destroyp) struct snap_capture *capture = make_capture();
+	struct snap_process *process = &capture->processes[0];
+
+	process->ipc_namespace = 0;
+	process->threads[0].tracer = 0;
+	capture->waits->gone_count = 0;
+	capture->waits->queues =
+		snap_arena_memdup(&capture->arena, capture->waits->queues,
+				  capture->waits->queue_count * sizeof(*capture->waits->queues));
+	for (size_t i = 0; i < capture->waits->queue_count; i++)
+		capture->waits->queues[i].namespace = 0;
+	check_fixture("format-7-waits.snapcap", capture);
+	process->pgrp = 0;
+	process->threads[0].start_ticks = 0;
+	process->threads[0].stands = false;
+	check_fixture("format-6-waits.snapcap", capture);
 }
 
 /* Nothing was asked, and nothing was found: not the same. */
@@ -343,6 +368,14 @@ static const char *spoil(struct snap_capture *capture, unsigned how)
 	case 10:
 		process->pgrp = -1;
 		return "invalid process group";
+	case 11:
+		process->threads[0].tracer = -1;
+		return "invalid tracer";
+	case 12:
+		facts->gone =
+			snap_arena_memdup(&capture->arena, facts->gone, 2 * sizeof(*facts->gone));
+		facts->gone[1] = facts->gone[0];
+		return "threads that are gone not sorted";
 	default:
 		return NULL;
 	}
@@ -363,13 +396,13 @@ static void test_inconsistent(void **state _unused_)
 		refuse(bytes.data, bytes.size, why);
 		free(bytes.data);
 	}
-	assert_int_equal(how, 11);
+	assert_int_equal(how, 13);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_sixth_version),
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_older_versions),
 		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_wrong_values),
 		cmocka_unit_test(test_inconsistent),
 	};

@@ -471,6 +471,34 @@ static void test_shared(void **state _unused_)
 	bed_deinit(&bed);
 }
 
+/* Nobody has the number: of one process that is known, of the other one it is not. */
+static void test_shared_with_the_dead(void **state _unused_)
+{
+	static struct snap_gone_thread gone[] = {
+		{ 100, 776, true }, { 100, 777, true }, { 200, 776, true }, { 200, 778, true }
+	};
+	struct wait_bed bed;
+
+	for (int everywhere = 0; everywhere < 2; everywhere++) {
+		bed_init(&bed);
+		share(&bed, 777);
+		gone[1].everywhere = everywhere;
+		bed.facts.gone = gone;
+		bed.facts.gone_count = SNAP_ARRAY_SIZE(gone);
+		bed_find(&bed);
+		lacks(found(&bed, 0, 1, SNAP_WAIT_MUTEX, SHARED + 0x40,
+			    everywhere ? CERTAIN : LIKELY),
+		      SNAP_OWNER_EXITED);
+		assert_int_equal(bed_wait(&bed, 0, 1)->owner.tid, 777);
+		lacks(bed_wait(&bed, 1, 0), SNAP_OWNER_NOT_SEEN);
+		/* Where it is not known whose it was, it is not said either. */
+		assert_int_equal(bed.analysis.snapshot->waits.blocker_count, 1);
+		assert_int_equal(bed.analysis.snapshot->waits.blockers[0].pid, 0);
+		assert_int_equal(bed.analysis.snapshot->waits.blockers[0].tid, 777);
+		bed_deinit(&bed);
+	}
+}
+
 /* ---- other objects of glibc ---- */
 
 static void test_rwlock(void **state _unused_)
@@ -1097,6 +1125,7 @@ int main(void)
 		cmocka_unit_test(test_not_together),
 		cmocka_unit_test(test_own_lock),
 		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_shared_with_the_dead),
 		cmocka_unit_test(test_rwlock),
 		cmocka_unit_test(test_condition),
 		cmocka_unit_test(test_condition_mutex),

@@ -289,35 +289,93 @@ static void make_refused(const char *unused)
 struct shared {
 	pthread_mutex_t mutex;
 	_Atomic pid_t owner;
-	enum { SHARED_ALIVE, SHARED_STOPPED, SHARED_KILLED } way;
-	struct shared *elsewhere; /* the same memory in the child */
+	enum {
+		SHARED_ALIVE,
+		SHARED_STOPPED,
+		SHARED_KILLED,
+		SHARED_ZOMBIE,  /* killed, and nobody has asked for it */
+		SHARED_OUTSIDE, /* no child of the program: not in the report */
+	} way;
+	pthread_rwlock_t rwlock;
 };
+
+static int shared_life[2]; /* its writing end is open as long as the program is there */
+
+/* What has a child that is gone belongs to nobody's tree. */
+static void own_outside(struct shared *shared)
+{
+	char byte;
+
+	if (fork() != 0)
+		_exit(0);
+	setsid();
+	close(shared_life[1]);
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	pthread_mutex_lock(&shared->mutex);
+	pthread_rwlock_wrlock(&shared->rwlock);
+	shared->owner = own_tid();
+	(void)!read(shared_life[0], &byte, 1);
+	_exit(0);
+}
 
 static void own_shared(void *argument)
 {
 	struct shared *shared = argument;
 
+	if (shared->way == SHARED_OUTSIDE) {
+		truths->count++; /* an empty line, as below */
+		own_outside(shared);
+	}
 	pthread_mutex_lock(&shared->mutex);
+	pthread_rwlock_wrlock(&shared->rwlock);
 	shared->owner = own_tid();
 	if (shared->way == SHARED_STOPPED) {
 		truth("shared.stopped", "'kind':'stopped'");
 		raise(SIGSTOP);
 	}
-	if (shared->way == SHARED_KILLED) {
+	if (shared->way == SHARED_KILLED || shared->way == SHARED_ZOMBIE) {
 		truths->count++; /* an empty line: it is gone soon */
 		raise(SIGKILL);
 	}
 	rest("shared.holder");
 }
 
+/* Who must be named as its owner, and if nobody why; musl keeps none of a rwlock. */
+static const char *said_of(const struct shared *shared, bool is_kept)
+{
+	static __thread char text[64];
+
+	if (!is_kept)
+		return "'owner':0";
+	switch (shared->way) {
+	case SHARED_KILLED:
+	case SHARED_ZOMBIE:
+		return "'owner':0,'lack':'exited'";
+	case SHARED_OUTSIDE:
+		return "'owner':0,'lack':'not seen'";
+	default:
+		snprintf(text, sizeof(text), "'owner':%d", shared->owner);
+		return text;
+	}
+}
+
 static NOINLINE void want_shared(struct actor *me)
 {
 	struct shared *shared = me->object;
-	bool gone = shared->way == SHARED_KILLED;
 
-	truth(me->row, "'kind':'mutex','address':'%p','owner':%d%s", (void *)&shared->mutex,
-	      gone ? 0 : shared->owner, gone ? ",'lack':['exited','not seen']" : "");
+	truth(me->row, "'kind':'mutex','address':'%p',%s", (void *)&shared->mutex,
+	      said_of(shared, true));
 	pthread_mutex_lock(&shared->mutex);
+}
+
+static NOINLINE void want_shared_rwlock(struct actor *me)
+{
+	struct shared *shared = me->object;
+
+	truth(me->row, "'kind':'rwlock','address':'%p',%s", (void *)&shared->rwlock,
+	      said_of(shared, HAS_GLIBC));
+	pthread_rwlock_rdlock(&shared->rwlock);
 }
 
 /* The parent sees the memory at one address, the child at another. */
@@ -328,19 +386,27 @@ static void share(int fd, int place, const char *row, bool robust, int way)
 	struct shared *here = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	struct shared *there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	struct truth_line *line = &truths->lines[truths->count];
+	pthread_rwlockattr_t attributes;
+	siginfo_t info;
 	pid_t child;
 
 	if (here == MAP_FAILED || there == MAP_FAILED || !make_mutex(&here->mutex, &kind))
 		victim_cannot("shared memory");
+	pthread_rwlockattr_init(&attributes);
+	pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_rwlock_init(&here->rwlock, &attributes);
 	here->way = way;
 	child = start_child(own_shared, there);
 	munmap(there, 4096);
-	if (way == SHARED_KILLED) {
-		waitpid(child, NULL, 0);
-		snprintf(line->text, TRUTH_BYTES, "{\"row\":\"shared.killed\",\"gone\":%d}", child);
+	if (way >= SHARED_KILLED) {
+		waitid(P_PID, (id_t)child, &info, WEXITED | (way == SHARED_ZOMBIE ? WNOWAIT : 0));
+		snprintf(line->text, TRUTH_BYTES, "{\"row\":\"%s\",\"gone\":%d}", row, child);
 		line->written = 1;
 	}
+	while (!here->owner)
+		sched_yield();
 	start(want_shared, row, here, NULL);
+	start(want_shared_rwlock, row, here, NULL);
 }
 
 static void make_shared(const char *unused)
@@ -349,13 +415,17 @@ static void make_shared(const char *unused)
 	int fd = mkstemp(path);
 
 	(void)unused;
-	if (fd < 0 || ftruncate(fd, 4 * 4096) != 0)
+	if (fd < 0 || ftruncate(fd, 6 * 4096) != 0)
 		victim_cannot("/dev/shm");
 	unlink(path);
+	if (pipe(shared_life) != 0)
+		victim_cannot("pipe");
 	share(fd, 0, "shared.alive", false, SHARED_ALIVE);
 	share(fd, 1, "shared.robust", true, SHARED_ALIVE);
 	share(fd, 2, "shared.stopped", false, SHARED_STOPPED);
 	share(fd, 3, "shared.killed", false, SHARED_KILLED);
+	share(fd, 4, "shared.zombie", false, SHARED_ZOMBIE);
+	share(fd, 5, "shared.outside", false, SHARED_OUTSIDE);
 }
 
 /* ---- a number that was given out again ---- */

@@ -204,6 +204,27 @@ static const struct snap_waiter *find_at_fork(struct snap_futex *futex, uint32_t
 	return NULL;
 }
 
+/*
+ * Of a lock that processes share, the owner need not be in the report: it has ended where the
+ * machine was looked through for it.
+ */
+static void say_why_shared(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
+{
+	const struct snap_wait_facts *facts = futex->waits->facts;
+	const struct snap_gone_thread *gone = facts->gone;
+	pid_t pid = snap_waiter_process(futex->waiter)->pid;
+	size_t at =
+		snap_first_not(facts->gone_count, i,
+			       gone[i].pid != pid ? gone[i].pid < pid : gone[i].tid < (pid_t)tid);
+
+	wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+	if (at == facts->gone_count || gone[at].pid != pid || gone[at].tid != (pid_t)tid)
+		return;
+	wait->owner_lack = SNAP_OWNER_EXITED;
+	if (!gone[at].everywhere && wait->confidence == SNAP_WAIT_IS_CERTAIN)
+		wait->confidence = SNAP_WAIT_IS_LIKELY;
+}
+
 /* Why there is no thread of that number. */
 static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid)
 {
@@ -211,7 +232,7 @@ static void say_why(struct snap_futex *futex, struct snap_wait *wait, uint32_t t
 
 	wait->owner.tid = (pid_t)tid;
 	if (futex->is_shared) {
-		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+		say_why_shared(futex, wait, tid);
 		return;
 	}
 	wait->owner.pid = snap_waiter_process(futex->waiter)->pid;

@@ -29,7 +29,7 @@ static struct stacksnap_error *ask_all(struct snap_wait_resolver *resolver)
 	return err ? err : snap_wait_ask_queues(resolver);
 }
 
-static struct stacksnap_error *make_asker(struct snap_wait_resolver *resolver)
+struct stacksnap_error *snap_wait_make_asker(struct snap_wait_resolver *resolver)
 {
 	return resolver->asker ? NULL
 			       : snap_wait_asker_new(resolver->capture->asker, resolver->until_ns,
@@ -41,16 +41,19 @@ static struct stacksnap_error *resolve(struct snap_wait_resolver *resolver)
 	struct stacksnap_error *err = NULL;
 
 	if (snap_wait_has_silent_threads(resolver->capture)) {
-		err = make_asker(resolver);
+		err = snap_wait_make_asker(resolver);
 		if (!err)
 			err = snap_wait_ask_threads(resolver);
 	}
 	if (!err)
 		err = snap_wait_find_wants(resolver);
-	if (err || !resolver->caller_count)
-		return err;
-	err = make_asker(resolver);
-	return err ? err : ask_all(resolver);
+	if (!err && resolver->caller_count)
+		err = snap_wait_make_asker(resolver);
+	if (!err && resolver->caller_count)
+		err = ask_all(resolver);
+	if (!err)
+		err = snap_wait_ask_gone(resolver);
+	return err ? err : snap_wait_ask_tracers(resolver);
 }
 
 void snap_capture_resolve_waits(const struct snap_options *options, struct snap_capture *capture,

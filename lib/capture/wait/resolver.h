@@ -72,6 +72,9 @@ bool snap_wait_is_alive(const struct snap_process *process, const struct snap_th
 bool snap_wait_read_memory(const struct snap_process *process, const struct snap_thread *thread,
 			   uint64_t address, void *out, size_t size);
 
+/* resolve.c: where nobody has been asked yet. NO_MEMORY, SYSTEM. */
+struct stacksnap_error *snap_wait_make_asker(struct snap_wait_resolver *resolver) _must_check_;
+
 /* All: NO_MEMORY; what cannot be read is absent, and facts->lacks says why. */
 
 /* threads.c: call, and wchan where it tells something, of threads that were not copied. */
@@ -107,6 +110,12 @@ struct stacksnap_error *snap_wait_ask_locks(struct snap_wait_resolver *resolver)
 
 /* ends.c: who has the other ends. */
 struct stacksnap_error *snap_wait_ask_ends(struct snap_wait_resolver *resolver) _must_check_;
+
+/* gone.c: owners of locks that have ended. */
+struct stacksnap_error *snap_wait_ask_gone(struct snap_wait_resolver *resolver) _must_check_;
+
+/* tracers.c: who has stopped threads; behind snap_wait_ask_ends(), as it adds to its list. */
+struct stacksnap_error *snap_wait_ask_tracers(struct snap_wait_resolver *resolver) _must_check_;
 
 /* queues.c: System V. */
 struct stacksnap_error *snap_wait_ask_queues(struct snap_wait_resolver *resolver) _must_check_;

@@ -28,6 +28,7 @@ enum {
 	SNAP_MAX_FILE_ENDS = 1 << 17,   /* of a capture */
 	SNAP_MAX_OUTSIDERS = 1 << 12,   /* processes outside of the tree that are named */
 	SNAP_MAX_QUEUES = 1 << 12,      /* System V queues and semaphore sets */
+	SNAP_MAX_GONE = 1 << 12,        /* numbers of threads that are not there */
 	SNAP_MAX_SOCKET_NAME = 110,     /* bytes of sun_path and its family (unix(7)) */
 	SNAP_WORDS_BEFORE = 96,         /* of a futex word that are copied with it … */
 	SNAP_WORDS_BEHIND = 64,         /* … from it on */
@@ -149,10 +150,22 @@ struct snap_outsider {
 /* A System V message queue or semaphore set (/proc/sysvipc). */
 struct snap_ipc_queue {
 	bool is_semaphore;
+	uint64_t namespace; /* inode of the IPC namespace, in which the id means something */
 	int32_t id;
 	uint64_t messages, bytes;
 	pid_t last_sender,
 		last_receiver; /* 0 unknown; semaphores: who operated last in the first */
+};
+
+/*
+ * That a number in memory which a process shares with others was that of no thread, neither of this
+ * process's pid namespace nor, as they number themselves, of any process in one inside of it; and
+ * that it still stood there afterwards, so it is the number of a thread that has ended.
+ */
+struct snap_gone_thread {
+	pid_t pid;       /* of the process */
+	pid_t tid;       /* as it would number the thread */
+	bool everywhere; /* no other pid namespace has ours inside of it, and threads we cannot see */
 };
 
 /* Why something is absent; bits. */
@@ -176,8 +189,10 @@ struct snap_wait_facts {
 	size_t end_count;
 	struct snap_outsider *outsiders; /* by pid */
 	size_t outsider_count;
-	struct snap_ipc_queue *queues; /* semaphores last, by id */
+	struct snap_ipc_queue *queues; /* semaphores last, by namespace, then id */
 	size_t queue_count;
+	struct snap_gone_thread *gone; /* by pid, then tid */
+	size_t gone_count;
 	int64_t monotonic_ns, realtime_ns,
 		boottime_ns; /* when all stood still; for absolute timeouts */
 	unsigned lacks;      /* bits of enum snap_wait_lack */

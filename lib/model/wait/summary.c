@@ -27,10 +27,10 @@ static void add_absent(struct snap_buffer *text, const struct snap_blocker *bloc
 				   blocker->pid);
 		break;
 	default:
-		snap_buffer_printf(text,
-				   "thread %d of process %d, which has exited: nobody can release "
-				   "what it held",
-				   blocker->tid, blocker->pid);
+		snap_buffer_printf(text, "thread %d", blocker->tid);
+		if (blocker->pid)
+			snap_buffer_printf(text, " of process %d", blocker->pid);
+		snap_buffer_add_text(text, ", which has exited: nobody can release what it held");
 	}
 }
 

@@ -6,7 +6,8 @@
 
 enum {
 	FIRST_VERSION = 6,
-	FIRST_WITH_GROUPS = 7, /* of processes, when threads began, who stood in a call */
+	FIRST_WITH_GROUPS = 7,  /* of processes, when threads began, who stood in a call */
+	FIRST_WITH_TRACERS = 8, /* of threads, IPC namespaces, owners that are gone */
 	LOCK_KINDS = SNAP_LOCK_LEASE + 1,
 	/* the least that an element takes in the file */
 	LEAST_DESCRIPTOR = 64,
@@ -16,6 +17,7 @@ enum {
 	LEAST_END = 16,
 	LEAST_OUTSIDER = 8,
 	LEAST_QUEUE = 24,
+	LEAST_GONE = 12,
 };
 
 static void code_u8(struct snap_codec *codec, uint8_t *value)
@@ -66,6 +68,9 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 		snap_code_bool(codec, &thread->stands);
 		snap_code_u64(codec, &thread->start_ticks);
 	}
+	if (codec->version >= FIRST_WITH_TRACERS)
+		snap_code_i32(codec, &thread->tracer);
+	snap_codec_check(codec, thread->tracer >= 0, "invalid tracer");
 	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }
 
@@ -113,6 +118,8 @@ void snap_code_process_waits(struct snap_codec *codec, struct snap_process *proc
 		return;
 	snap_code_i32(codec, &process->pgrp);
 	snap_codec_check(codec, process->pgrp >= 0, "invalid process group");
+	if (codec->version >= FIRST_WITH_TRACERS)
+		snap_code_u64(codec, &process->ipc_namespace);
 }
 
 /* ---- the capture ---- */
@@ -196,6 +203,8 @@ static void code_queue(struct snap_codec *codec, struct snap_ipc_queue *queue,
 		       const struct snap_ipc_queue *before)
 {
 	snap_code_bool(codec, &queue->is_semaphore);
+	if (codec->version >= FIRST_WITH_TRACERS)
+		snap_code_u64(codec, &queue->namespace);
 	snap_code_i32(codec, &queue->id);
 	snap_code_u64(codec, &queue->messages);
 	snap_code_u64(codec, &queue->bytes);
@@ -203,8 +212,21 @@ static void code_queue(struct snap_codec *codec, struct snap_ipc_queue *queue,
 	snap_code_i32(codec, &queue->last_receiver);
 	snap_codec_check(codec,
 			 !before || (snap_compare(before->is_semaphore, queue->is_semaphore)
+					     ?: snap_compare(before->namespace, queue->namespace)
 					     ?: snap_compare(before->id, queue->id)) <= 0,
 			 "queues not sorted");
+}
+
+static void code_gone(struct snap_codec *codec, struct snap_gone_thread *gone,
+		      const struct snap_gone_thread *before)
+{
+	snap_code_i32(codec, &gone->pid);
+	snap_code_i32(codec, &gone->tid);
+	snap_code_bool(codec, &gone->everywhere);
+	snap_codec_check(codec,
+			 !before || (snap_compare(before->pid, gone->pid)
+					     ?: snap_compare(before->tid, gone->tid)) < 0,
+			 "threads that are gone not sorted");
 }
 
 static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
@@ -229,6 +251,12 @@ static void code_lists(struct snap_codec *codec, struct snap_wait_facts *facts)
 			sizeof(*facts->queues), LEAST_QUEUE);
 	for (size_t i = 0; i < facts->queue_count; i++)
 		code_queue(codec, &facts->queues[i], i ? &facts->queues[i - 1] : NULL);
+	if (codec->version < FIRST_WITH_TRACERS)
+		return;
+	snap_code_array(codec, &facts->gone, &facts->gone_count, SNAP_MAX_GONE,
+			sizeof(*facts->gone), LEAST_GONE);
+	for (size_t i = 0; i < facts->gone_count; i++)
+		code_gone(codec, &facts->gone[i], i ? &facts->gone[i - 1] : NULL);
 }
 
 void snap_code_wait_facts(struct snap_codec *codec, struct snap_capture *capture)

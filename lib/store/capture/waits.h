@@ -2,7 +2,8 @@
 /*
  * What a capture file holds of waits: each structure of model/wait/facts.h described once for the
  * codec. Files of versions before the sixth have none of it, those of the sixth neither process groups
- * nor when threads began, nor who stood in a call at one moment.
+ * nor when threads began, nor who stood in a call at one moment; those of the seventh neither tracers
+ * nor IPC namespaces, nor owners that are gone.
  */
 #ifndef SNAP_STORE_CAPTURE_WAITS_H
 #define SNAP_STORE_CAPTURE_WAITS_H

@@ -15,7 +15,7 @@ static const size_t NOBODY = SIZE_MAX;
 
 /* An owner that can never release anything: who is meant by a wait without a living owner. */
 struct absent {
-	size_t process; /* of those that wait for it */
+	size_t process; /* of those that wait for it; SIZE_MAX: it was none of theirs */
 	pid_t tid;
 	enum snap_owner_lack lack;
 };
@@ -77,8 +77,11 @@ static bool never_comes(enum snap_owner_lack lack)
 static size_t find_absent(struct blocking *blocking, const struct snap_waiter *waiter)
 {
 	enum { MOST_ABSENT = 64 };
-	struct absent wanted = { waiter->process, waiter->wait->owner.tid,
-				 waiter->wait->owner_lack };
+	/* Of a lock that processes share, it is not known which one it belonged to. */
+	const struct snap_wait *wait = waiter->wait;
+	bool is_anybodys = wait->owner_lack == SNAP_OWNER_EXITED && !wait->owner.pid;
+	struct absent wanted = { is_anybodys ? SIZE_MAX : waiter->process, wait->owner.tid,
+				 wait->owner_lack };
 
 	for (size_t i = 0; i < blocking->absent_count; i++) {
 		const struct absent *absent = &blocking->absent[i];
@@ -205,7 +208,9 @@ static struct snap_blocker blocker_of(const struct blocking *blocking, size_t ro
 		const struct absent *absent = &blocking->absent[root - blocking->absentees];
 
 		return (struct snap_blocker){
-			.pid = waits->analysis->processes[absent->process].process->pid,
+			.pid = absent->process == SIZE_MAX
+				       ? 0
+				       : waits->analysis->processes[absent->process].process->pid,
 			.tid = absent->tid,
 			.lack = absent->lack,
 		};

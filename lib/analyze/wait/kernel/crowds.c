@@ -54,6 +54,13 @@ static struct snap_wait_party inside_party(const struct snap_wait_analysis *wait
 	return (struct snap_wait_party){ .pid = of->pid, .name = of->name, .state = of->state };
 }
 
+struct snap_wait_party snap_wait_process_party(const struct snap_wait_analysis *waits, pid_t pid)
+{
+	size_t process = snap_wait_process_by_pid(waits, pid);
+
+	return process == SIZE_MAX ? outside_party(waits, pid) : inside_party(waits, process);
+}
+
 /* Whether what the threads of a process do is known of all of them. */
 static bool is_seen(const struct snap_wait_analysis *waits, size_t process)
 {
@@ -104,8 +111,7 @@ static struct stacksnap_error *fill(struct snap_wait_analysis *waits, const pid_
 			set->processes[set->count++] = process;
 		if (crowd->party_count < shown)
 			crowd->parties[crowd->party_count++] =
-				process == SIZE_MAX ? outside_party(waits, pids[i])
-						    : inside_party(waits, process);
+				snap_wait_process_party(waits, pids[i]);
 	}
 	/* Nobody at the other end of what a thread waits for: somebody was not seen. */
 	if (crowd->total == 0)

@@ -104,6 +104,8 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 						enum snap_descriptor_kind kind, uint64_t inode,
 						enum snap_wait_mode mode,
 						const struct snap_wait_crowd **ret) _must_check_;
+/* A process, in the report or outside. */
+struct snap_wait_party snap_wait_process_party(const struct snap_wait_analysis *waits, pid_t pid);
 /* Makes a crowd the peers of a wait, and its edges if `decides`: one of them must act. */
 void snap_wait_set_peers(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd,
 			 bool decides);

@@ -94,6 +94,20 @@ static struct stacksnap_error *new_frozen(struct snap_wait_analysis *waits,
 	return err;
 }
 
+static struct stacksnap_error *new_traced(struct snap_wait_analysis *waits,
+					  struct snap_waiter *waiter)
+{
+	struct stacksnap_error *err = new_wait(waits, waiter, SNAP_WAIT_TRACED);
+	pid_t tracer = waiter->thread->thread->tracer;
+
+	if (err || !tracer)
+		return err;
+	waiter->wait->has_owner = true;
+	waiter->wait->owner = snap_wait_process_party(waits, tracer);
+	waiter->wait->owner.name = snap_analysis_text(waits->analysis, waiter->wait->owner.name);
+	return NULL;
+}
+
 struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits,
 						struct snap_waiter *waiter)
 {
@@ -103,7 +117,7 @@ struct stacksnap_error *snap_wait_explain_state(struct snap_wait_analysis *waits
 	if (thread->state == 'T' || thread->group_stopped)
 		return new_wait(waits, waiter, SNAP_WAIT_STOPPED);
 	if (thread->state == 't')
-		return new_wait(waits, waiter, SNAP_WAIT_TRACED);
+		return new_traced(waits, waiter);
 	if (snap_waiter_process(waiter)->frozen || place == PLACE_FREEZER ||
 	    (place == PLACE_SLEEP && thread->state == 'D'))
 		return new_frozen(waits, waiter);
