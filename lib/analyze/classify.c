@@ -5,6 +5,7 @@
  */
 #include "analyze/classify.h"
 
+#include "analyze/function_name.h"
 #include "base/text.h"
 
 #include <fnmatch.h>
@@ -258,11 +259,16 @@ bool snap_classify_outermost_function(const char *symbol)
 	return symbol && matches_name(outermost_functions, symbol);
 }
 
-/* "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)" … -> the name in the table. */
+/*
+ * "pthread_cond_wait@@GLIBC_2.3.2", "__poll", "sleep_for<long>(…)", "ev_run.part.0" … -> the name in
+ * the table.
+ */
 static bool in_work_waits(const char *name)
 {
-	size_t length = strcspn(name, "@(<");
+	size_t length = strcspn(name, "@(<"), own = snap_function_name_length(name);
 
+	if (own < length)
+		length = own;
 	if (strncmp(name, "__GI_", 5) == 0) {
 		name += 5;
 		length -= 5;

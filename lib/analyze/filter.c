@@ -7,20 +7,36 @@
 #include "analyze/filter.h"
 
 #include "analyze/classify.h"
+#include "analyze/function_name.h"
 #include "analyze/task/task.h"
 #include "analyze/tree.h"
 #include "base/buffer.h"
 #include "model/group_label.h"
+
+/* As it is shown, or as it stands in the source: "^parse$" means "parse.constprop.0", too. */
+static bool name_matches(const regex_t *regex, const char *name)
+{
+	char own[SNAP_MAX_NAME];
+	size_t length = snap_function_name_length(name);
+
+	if (regexec(regex, name, 0, NULL, 0) == 0)
+		return true;
+	if (!name[length] || length >= sizeof(own))
+		return false;
+	memcpy(own, name, length);
+	own[length] = '\0';
+	return regexec(regex, own, 0, NULL, 0) == 0;
+}
 
 static bool frame_matches(const regex_t *regex, const struct snap_frame *frame)
 {
 	for (size_t i = 0; i < frame->entry_count; i++) {
 		const struct snap_entry *entry = &frame->entries[i];
 
-		if (entry->function && regexec(regex, entry->function, 0, NULL, 0) == 0)
+		if (entry->function && name_matches(regex, entry->function))
 			return true;
 		if (entry->symbol && entry->symbol != entry->function &&
-		    regexec(regex, entry->symbol, 0, NULL, 0) == 0)
+		    name_matches(regex, entry->symbol))
 			return true;
 	}
 	return false;

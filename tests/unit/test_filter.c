@@ -118,6 +118,26 @@ static void test_match_looks_at_both_names(void **state _unused_)
 	raw_deinit(&made);
 }
 
+static void test_match_knows_suffixes_of_compilers(void **state _unused_)
+{
+	struct raw_process made;
+	regex_t regex;
+
+	make_mixed(&made);
+	made.entries[1].function = "parse.constprop.0";
+	made.options.match_regex = &regex;
+	assert_int_equal(regcomp(&regex, "^parse$", REG_EXTENDED | REG_NOSUB), 0);
+	assert_int_equal(shown_tids(&made), 1u << 2);
+	regfree(&regex);
+	assert_int_equal(regcomp(&regex, "constprop", REG_EXTENDED | REG_NOSUB), 0);
+	assert_int_equal(shown_tids(&made), 1u << 2);
+	regfree(&regex);
+	assert_int_equal(regcomp(&regex, "^pars$", REG_EXTENDED | REG_NOSUB), 0);
+	assert_int_equal(shown_tids(&made), 0);
+	regfree(&regex);
+	raw_deinit(&made);
+}
+
 static struct stacksnap_error *find_nothing(void *context _unused_,
 					    const struct snap_file_request *request _unused_,
 					    int *fd_ret _unused_)
@@ -342,6 +362,7 @@ int main(void)
 		cmocka_unit_test(test_no_idle_behind_a_library),
 		cmocka_unit_test(test_states_names_kernel),
 		cmocka_unit_test(test_match_looks_at_both_names),
+		cmocka_unit_test(test_match_knows_suffixes_of_compilers),
 		cmocka_unit_test(test_tree_views),
 		cmocka_unit_test(test_counts_and_missing),
 		cmocka_unit_test(test_kernel_frames),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analyze/classify.h"
+#include "analyze/function_name.h"
 #include "analyze/unwind/arch.h"
 #include "raw_process.h"
 #include "skip.h"
@@ -234,12 +235,47 @@ static void test_waits_for_work(void **state _unused_)
 		"std::condition_variable::wait(std::unique_lock<std::mutex>&)"));
 	assert_true(snap_classify_waits_for_work("___pthread_cond_timedwait64"));
 	assert_true(snap_classify_waits_for_work("std::this_thread::sleep_for<long, R<1> >(int)"));
+	assert_true(snap_classify_waits_for_work("ev_run.part.0"));
+	assert_true(snap_classify_waits_for_work("__sem_wait64.constprop.0.cold"));
+	assert_false(snap_classify_waits_for_work("poll.other"));
 	assert_false(snap_classify_waits_for_work("64"));
 	assert_false(snap_classify_waits_for_work("pthread_mutex_lock"));
 	assert_false(snap_classify_waits_for_work("read"));
 	assert_false(snap_classify_waits_for_work("__"));
 	assert_false(snap_classify_waits_for_work(""));
 	assert_false(snap_classify_waits_for_work(NULL));
+}
+
+static void check_own_name(const char *name, const char *own)
+{
+	size_t length = snap_function_name_length(name);
+
+	if (length != strlen(own) || strncmp(name, own, length) != 0)
+		fail_msg("\"%s\" is \"%.*s\"", name, (int)length, name);
+}
+
+/* What compilers put behind a name, and nothing else that ends like that. */
+static void test_suffixes_of_compilers(void **state _unused_)
+{
+	check_own_name("parse.constprop.0", "parse");
+	check_own_name("parse.cold", "parse");
+	check_own_name("parse.isra.12.constprop.0.cold", "parse");
+	check_own_name("execute_ex.lto_priv.0", "execute_ex");
+	check_own_name("parse.llvm.17446038472635417", "parse");
+	check_own_name("foo(int) [clone .isra.0] [clone .constprop.1]", "foo(int)");
+	check_own_name("foo(int) [clone .cold]", "foo(int)");
+	check_own_name("_Z3fooi.part.0.lto_priv.0", "_Z3fooi");
+	check_own_name("main.main.func1.2", "main.main.func1.2");
+	check_own_name("net.cold.Store", "net.cold.Store");
+	check_own_name("parse.0", "parse.0");
+	check_own_name("parsecold", "parsecold");
+	check_own_name(".cold", ".cold");
+	check_own_name(" [clone .cold]", " [clone .cold]");
+	check_own_name("foo [clone cold]", "foo [clone cold]");
+	check_own_name("foo [clone ]", "foo [clone ]");
+	check_own_name("]", "]");
+	check_own_name("0", "0");
+	check_own_name("", "");
 }
 
 static void check_type(enum snap_process_type expected, struct snap_process process, size_t shown)
@@ -344,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_libraries_of_languages),
 		cmocka_unit_test(test_startup_of_languages),
 		cmocka_unit_test(test_waits_for_work),
+		cmocka_unit_test(test_suffixes_of_compilers),
 		cmocka_unit_test(test_process_types),
 		cmocka_unit_test(test_kernel_threads),
 		cmocka_unit_test(test_tables_are_documented),

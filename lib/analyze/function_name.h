@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Names of functions as they stand in the source: compilers make copies and parts of a function,
+ * and name them after it, with a suffix.
+ */
+#ifndef SNAP_ANALYZE_FUNCTION_NAME_H
+#define SNAP_ANALYZE_FUNCTION_NAME_H
+
+#include <stddef.h>
+
+/*
+ * How much of a name is the function's own: without ".constprop.0", ".lto_priv.0.cold" and the
+ * like, nor " [clone .part.0]", as demanglers write them. Never 0 but for "".
+ */
+size_t snap_function_name_length(const char *name);
+
+#endif
