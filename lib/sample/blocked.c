@@ -215,14 +215,14 @@ static int read_more(void *context, const struct snap_syscall_line *line, struct
 
 static uint64_t stack_end(void *context, uint64_t sp)
 {
-	const struct question *question = context;
+	struct question *question = context;
 	struct snap_sampler_thread *thread = question->thread;
 	const struct snap_map *map = snap_process_map(&thread->process->facts, sp);
 	uint64_t end;
 
 	if (map && map->read) {
-		thread->stack_start = map->start;
-		thread->stack_end = map->end;
+		snap_sampler_thread_take_stack(thread, map);
+		question->target.is_file = thread->stack_is_file;
 		return map->end;
 	}
 	if (!question->limited || __builtin_add_overflow(sp, UNKNOWN_STACK, &end))

@@ -142,6 +142,7 @@ struct snap_reader_target snap_sampler_reader_target(const struct snap_sampler *
 	for (size_t i = process->thread_count; i > 0 && !thread; i--)
 		if (!snap_sampler_thread_gone(sampler, process->threads[i - 1]))
 			thread = process->threads[i - 1];
+	target.is_file = thread && thread->stack_is_file;
 	if (thread)
 		target.tid = thread->shown.tid;
 	else if (process->live.files_fd >= 0 &&

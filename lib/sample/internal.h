@@ -166,6 +166,7 @@ struct snap_sampler_thread {
 	uint64_t fs_base;     /* as it was at its last stop; 0: unknown */
 	/* The mapping where its stack was; 0: unknown. */
 	uint64_t stack_start, stack_end;
+	bool stack_is_file; /* it is one of a file, whose pages somebody may serve */
 	int64_t born_ns, rename_after_ns, seldom_after_ns;
 	/* Without counters, of one that was stopped as it was blocked: not before, if it has moved;
 	 * and again then, if not. */
@@ -324,6 +325,15 @@ snap_sampler_thread_state(const struct snap_sampler *sampler,
 			  const struct snap_sampler_thread *thread)
 {
 	return (enum snap_sampler_thread_state)sampler->guards[thread->guard].state;
+}
+
+/* The mapping that its stack was found in. */
+static inline void snap_sampler_thread_take_stack(struct snap_sampler_thread *thread,
+						  const struct snap_map *map)
+{
+	thread->stack_start = map->start;
+	thread->stack_end = map->end;
+	thread->stack_is_file = map->inode != 0;
 }
 
 static inline bool snap_sampler_thread_gone(const struct snap_sampler *sampler,

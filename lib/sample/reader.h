@@ -33,6 +33,7 @@ struct snap_reader;
 struct snap_reader_target {
 	pid_t pid, tid;
 	uint64_t program; /* 0: whatever it is */
+	bool is_file;     /* its stack lies in a file, whose pages somebody may serve */
 };
 
 /* To be made early: its workers have the memory that the caller has now. */

@@ -72,10 +72,8 @@ static struct stacksnap_error *learn_stack(struct snap_sampler *sampler,
 		err = snap_sampler_process_map(sampler, thread->process, &changed);
 		map = err ? NULL : snap_process_map(facts, sp);
 	}
-	if (map) {
-		thread->stack_start = map->start;
-		thread->stack_end = map->end;
-	}
+	if (map)
+		snap_sampler_thread_take_stack(thread, map);
 	return err;
 }
 

@@ -84,7 +84,8 @@ static struct opened *open_victim(const struct victim *victim, enum snap_guard_k
 	};
 	assert_true(opened->blocked.guard_fd >= 0);
 	assert_null(snap_reader_new(&procfs, ROOM, &opened->reading.reader));
-	opened->reading.target = (struct snap_reader_target){ victim->pid, victim->pid, 0 };
+	opened->reading.target =
+		(struct snap_reader_target){ .pid = victim->pid, .tid = victim->pid };
 	return opened;
 }
 

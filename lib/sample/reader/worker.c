@@ -8,6 +8,7 @@
 #include "sample/reader/area.h"
 
 #include "base/clock.h"
+#include "proc/touch.h"
 #include "proc/wait/fdinfo.h"
 #include "stop/plan/candidate.h"
 #include "stop/words.h"
@@ -73,13 +74,29 @@ static int open_memory(struct snap_reading_area *area)
 	return fd;
 }
 
+static size_t touch(const struct snap_reading_area *area, uint64_t address, size_t size)
+{
+	_cleanup_fd_ int fd = open_task_file(area, "pagemap");
+
+	return snap_memory_touch(fd, area->target.tid, address, size);
+}
+
+/* Of a file, only what can be read without a sleep that nothing ends. */
 static ssize_t read_memory(struct snap_reading_area *area, uint64_t address, void *bytes,
 			   size_t size)
 {
 	int fd = open_memory(area);
-	ssize_t got = fd < 0 ? fd : pread(fd, bytes, size, (off_t)address);
+	ssize_t got;
 
-	return got < 0 && fd >= 0 ? -errno : got;
+	if (fd < 0)
+		return fd;
+	if (area->target.is_file && size) {
+		size = touch(area, address, size);
+		if (!size)
+			return -EFAULT;
+	}
+	got = pread(fd, bytes, size, (off_t)address);
+	return got < 0 ? -errno : got;
 }
 
 /* 0: that memory has gone. Its number may be another process's, of the same program, by now. */
@@ -374,6 +391,7 @@ void snap_reading_space(void *memory, uint32_t item _unused_)
 		area->status = -ESTALE;
 	if (area->status)
 		return;
+	area->target.is_file = true; /* first pages of modules */
 	snap_space_read_pieces(&reader, &area->about.space);
 	if (area->wanted)
 		find_runtimes(area, &reader);

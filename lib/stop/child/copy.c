@@ -300,6 +300,7 @@ static bool list_wants(struct snap_tracer *tracer, const struct snap_copy_list *
 			.address = need->address,
 			.size = need->size < most ? need->size : most,
 			.tracee = i,
+			.is_file = need->has_file,
 		};
 		total += need->size < most ? need->size : most;
 	}

@@ -238,7 +238,7 @@ static void copy_carefully(const struct snap_copy_list *list, struct snap_copy_i
 	while (mem_fd >= 0 && item->done < item->count) {
 		struct snap_want *want = &list->wants[item->first + item->done];
 
-		want->got = read_want(item, want, mem_fd);
+		want->got = read_want(item, want, want->is_file ? -1 : mem_fd);
 		__atomic_store_n(&item->done, item->done + 1, __ATOMIC_RELEASE);
 		give_sign(sign);
 	}

@@ -68,6 +68,7 @@ struct snap_want {
 	uint8_t *bytes; /* where to; those of an item lie one after the other */
 	uint64_t got;   /* out: up to the first that cannot be read */
 	uint32_t tracee;
+	bool is_file; /* pages of a file, which somebody may have to serve */
 	bool is_words; /* no stack, but memory that explains waits; they stand in items of their own */
 };
 
@@ -87,7 +88,10 @@ struct snap_copy_list {
 	struct snap_copy_item *items;
 	struct snap_want *wants;
 	int64_t *signs;
-	/* One by one, by the file of the memory: there userfaultfd holds nobody, but it is slow. */
+	/*
+	 * One by one, by the file of the memory: there userfaultfd holds nobody, but it is slow, and
+	 * where a page of a file is not served no signal ends it (proc/touch.h).
+	 */
 	bool careful;
 };
 
