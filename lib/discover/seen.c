@@ -9,8 +9,10 @@
 #include "discover/internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	FIRST_PIDS = 512,
@@ -91,6 +93,21 @@ static bool is_own(const struct snap_seen_table *table, const struct snap_stat *
 	       (stat->pid == table->self || stat->pid == table->here || is_own_child(table, stat));
 }
 
+/*
+ * One that an earlier run has given up: it was killed, and sleeps until a file system answers that
+ * does not (base/workers.h). There may be many, in which nothing runs any more. Who has our uid may
+ * look like one, and so hide itself.
+ */
+static bool is_left_behind(const struct snap_seen_table *table, const struct snap_stat *stat)
+{
+	struct snap_status status;
+
+	return stat->state == 'D' && strncmp(stat->name, "snap-", strlen("snap-")) == 0 &&
+	       snap_procfs_task_status(table->procfs->root_fd, stat->pid, &status) == 0 &&
+	       status.uid == getuid() && status.suid == getuid() &&
+	       (status.pending >> (SIGKILL - 1) & 1);
+}
+
 /* What it cannot make anybody wait for. False if it is not there. */
 static bool read_status(const struct snap_seen_table *table, pid_t pid, struct snap_stat *ret)
 {
@@ -135,7 +152,7 @@ static struct stacksnap_error *take_entry(const struct snap_seen_table *table, p
 		return NULL;
 	*found_ret = true;
 	seen.stat.pid = pid;
-	seen.own = is_own(table, &seen.stat);
+	seen.own = is_own(table, &seen.stat) || is_left_behind(table, &seen.stat);
 	*seen_ret = seen;
 	return NULL;
 }

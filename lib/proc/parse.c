@@ -187,6 +187,8 @@ void snap_parse_status_line(const char *line, size_t length, struct snap_status 
 		three_ids(&cursor, &status->gid, &status->egid, &status->sgid);
 	else if (snap_take_key(&cursor, "Groups:"))
 		all_groups(&cursor, status);
+	else if (snap_take_key(&cursor, "SigPnd:"))
+		snap_take_number(&cursor, 16, &status->pending);
 	else if (snap_take_key(&cursor, "CapPrm:"))
 		snap_take_number(&cursor, 16, &status->permitted);
 	else if (snap_take_key(&cursor, "CapEff:"))

@@ -72,6 +72,7 @@ struct snap_status {
 	gid_t groups[SNAP_MAX_GROUPS]; /* supplementary, the first ones */
 	size_t group_count;
 	unsigned seccomp;  /* 0: no filter */
+	uint64_t pending;  /* signals of the thread, bit 0 is number 1 */
 	unsigned threads;  /* living ones; a zombie leader counts until it is reaped */
 	pid_t ns_pid;      /* in the innermost pid namespace */
 	unsigned ns_depth; /* 1: in the pid namespace that procfs shows */

@@ -4,6 +4,7 @@ others are sampled all along, nobody stands still, and a signal ends it. The hos
 import json
 import os
 import signal
+import subprocess
 import time
 
 import bombs
@@ -13,12 +14,16 @@ from test_record import Recorder
 END_SECONDS = 2  # from a signal to the end; it takes a tenth of that
 
 
-def left_behind(comm="snap-reader"):
-    """Processes of the tool that nobody waits for any more, but for those that a file system holds."""
+def left_behind(comm="snap-reader", group=None):
+    """Processes of the tool that nobody waits for any more, but for those that a file system holds; of one process
+    group."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         stat = read_file(f"/proc/{pid}/stat", "rb")
-        if stat and f"({comm})".encode() in stat and stat[stat.rindex(b")") + 2:].split()[1] == b"1":
+        if not stat or f"({comm})".encode() not in stat:
+            continue
+        _, parent, process_group = stat[stat.rindex(b")") + 2:].split()[:3]
+        if parent == b"1" and (group is None or int(process_group) == group):
             found.append((int(pid), proc_state(pid)))
     return found
 
@@ -112,6 +117,26 @@ class Held(Recorder):
                     for tid in tids_of(pid):
                         self.assertNotIn(proc_state(pid, tid), ("t", "T", "D"), f"{pid}/{tid}")
                 self.hostile.close()
+
+    def test_few_are_left_behind(self):
+        """Who looks again and again at a page that is never served leaves one reader behind, not one each time;
+        and who looks at all processes does not show it."""
+        need_root()
+        self.hostile = self.victim("attack_stack", "plain", settled=False)
+        group = subprocess.Popen(["cat"], stdin=subprocess.PIPE, process_group=0)
+        self.addCleanup(group.wait)
+        self.addCleanup(group.stdin.close)
+        looks = 8
+        for _ in range(looks):
+            self.run_tool("--no-stop", "-p", self.hostile.pid, status=1, process_group=group.pid)
+        wait_until(lambda: all(state in ("D", "Z") for _, state in left_behind(group=group.pid)), "readers that leave")
+        left = [pid for pid, state in left_behind(group=group.pid) if state == "D"]
+        self.assertTrue(left)
+        self.assertLess(len(left), looks / 2)
+        shown = set(processes(self.run_tool("list", "--all", "--json", status=(0, 1)).doc))
+        self.assertFalse(shown & set(left))
+        self.assertIn(self.hostile.pid, shown)
+        self.hostile.close()
 
     def ended(self, number):
         targets = self.hold("asleep")

@@ -147,6 +147,7 @@ static void test_status(void **state _unused_)
 	assert_int_equal(status.permitted, 0xa80425fb);
 	assert_int_equal(status.effective, 0x80000);
 	assert_int_equal(status.seccomp, 2);
+	assert_int_equal(status.pending, 0x104);
 	/* 3000 groups on one line, longer than any buffer; the name looks like a line of its own.
 	 */
 	long_fd = snap_procfs_open_process(&procfs, 103);
