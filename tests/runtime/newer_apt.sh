@@ -17,16 +17,44 @@ apt_says() {
 # of the machine's own state changes. Sets `new`, an empty folder in DIR, which goes at the end. Leaves with
 # status 3, and a line that says why, where they are not to be had.
 use_suites() {
-	dir=$1 state=$1/apt-$2
-	shift 2
+	name=$2
 	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
 		sed -n -e 's/^URIs: *\([^ ]*\/debian\/\{0,1\}\)$/\1/p' \
 			-e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\/debian\/\{0,1\}\) .*/\2/p' | head -1)
 	command -v apt-get >/dev/null || not_to_be_had "this machine has no apt"
 	[ -n "$mirror" ] || not_to_be_had "this machine uses no mirror of Debian"
+	dir=$1
+	shift 2
+	use_archive "$name" "$mirror" /usr/share/keyrings/debian-archive-keyring.gpg main "$@"
+}
+
+# use_ubuntu DIR NAME SUITE…: the same with suites of Ubuntu, which keeps what Debian no longer has. Where its archive is and
+# its keys are in packages of Debian.
+use_ubuntu() {
+	use_suites "$1" "$2-of-debian" sid
+	debian=$new name=$2
+	shift 2
+	(cd "$debian" && apt-get -qq download debootstrap ubuntu-keyring >log 2>&1) ||
+		not_to_be_had "$(apt_says "$debian/log")"
+	for package in "$debian"/*.deb; do
+		dpkg-deb -x "$package" "$debian/tree"
+	done
+	mirror=$(sed -n 's/^[[:space:]]*default_mirror \(.*\/ubuntu\)$/\1/p' \
+		"$debian/tree/usr/share/debootstrap/scripts/$1" | head -1)
+	[ -n "$mirror" ] || not_to_be_had "Debian does not tell where Ubuntu's archive is"
+	mkdir -p "$dir/apt-$name"
+	cp "$debian/tree/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$dir/apt-$name/keys.gpg"
+	rm -rf "$debian"
+	use_archive "$name" "$mirror" "$dir/apt-$name/keys.gpg" "main universe" "$@"
+}
+
+# use_archive NAME MIRROR KEYS COMPONENTS SUITE…: what both have in common.
+use_archive() {
+	state=$dir/apt-$1 mirror=$2 keys=$3 components=$4
+	shift 4
 	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
 	for suite; do
-		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
+		echo "deb [signed-by=$keys] $mirror $suite $components"
 	done >"$state/sources.list"
 	cat >"$state/conf" <<-END
 		Dir::Etc::sourcelist "$state/sources.list"; Dir::Etc::sourceparts "/dev/null";

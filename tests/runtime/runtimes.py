@@ -5,7 +5,7 @@
     ./dev runtimes [--quick] [--filter REGEX] [--count N] [--python PATH] [--php PATH] [--list]
 
 Programs in many states are run with every version that this machine has, that the other suites of its Debian
-mirror have, or npm, built in all ways; what is read of them is compared with what they say of themselves
+mirror have, or Ubuntu, or npm, built in all ways; what is read of them is compared with what they say of themselves
 (SIGQUIT and pprof; faulthandler and asyncio; debug_backtrace), and what `stacksnap --json` prints with that.
 What is fetched is unpacked into ~/.cache/stacksnap-newer (DIR in the environment), once; nothing is installed.
 A version that is not to be had is a line that says why. Other suites' interpreters need root (chroot)."""
@@ -26,8 +26,8 @@ import zoo_go
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-GO_VERSIONS = ["1.19", "1.21", "1.22", "1.23", "1.24", "1.25", "1.26", "1.27"]
-# Versions that Debian has not, in programs that others have built with them.
+GO_VERSIONS = ["1.18", "1.19", "1.20", "1.21", "1.22", "1.23", "1.24", "1.25", "1.26", "1.27"]
+# Programs that others have built.
 FOREIGN = {"1.18": "esbuild-linux-64@0.14.40", "1.20": "@esbuild/linux-x64@0.18.20"}
 # Package, suite, program, further packages.
 PYTHONS = [(f"python{version}{suffix}", suite, f"/usr/bin/python{version}{'d' if suffix else ''}", "libsqlite3-0")
