@@ -26,7 +26,7 @@ def built(go, version, variant, folder):
     program = os.path.join(folder, f"zoo-{version}-{variant}")
     if sources_changed(program):
         os.makedirs(folder, exist_ok=True)
-        trouble = zoo_go.build(go, variant, program)
+        trouble = zoo_go.build(go, variant, program, experiment=zoo_go.more_of(version, variant)[0])
         if trouble:
             return None, (trouble.strip().splitlines() or ["it was not built"])[-1]
     return program, None
@@ -59,7 +59,7 @@ def run(bed, version, variant, go):
     try:
         for _ in range(bed.tries):  # its own runtime may do something just then
             reading, comparison = zoo_go.compare(bed.reader, program, bed.count, int(version.split(".")[1]) >= PARENTS_SINCE,
-                                                 ["--image"], tool=bed.tool)
+                                                 ["--image"], tool=bed.tool, more=zoo_go.more_of(version, variant)[1])
             row = row_of(version, variant, reading, comparison)
             if row.result == rows.RIGHT:
                 break

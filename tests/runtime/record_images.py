@@ -18,6 +18,7 @@ import time
 import truth_php
 import truth_python
 import zoo_go
+from matrix_go import PARENTS_SINCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BED = "/tmp/stacksnap-recorded"
@@ -25,7 +26,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C.UTF-8", "HO
                # What is compiled already tells where it was installed.
                "PYTHONPYCACHEPREFIX": BED + "/none", "PYTHONDONTWRITEBYTECODE": "1"}
 PHP_STATES, PHP_STATES_WITHOUT_FIBERS = ("delegate", "fiber"), ("delegate", "eval")
-GOROUTINES, TASKS, ATTEMPTS = 28, 3, 5
+GOROUTINES, TASKS, ATTEMPTS = 30, 3, 5
 # Words that are in no image: where sources and toolchains are on the machine.
 PRIVATE = [os.path.expanduser("~") + "/", HERE.split("/tests/")[0] + "/"]
 
@@ -37,18 +38,20 @@ class Bad(RuntimeError):
 # ---- Go ----
 
 def record_go(reader, output, go, name):
-    """The zoo, as in matrix_go.py; nothing of it may have moved."""
+    """The zoo, as in matrix_go.py; nothing of it may have moved. NAME is go-VERSION, or that with -cgo or a variant."""
+    _, version, variant = (name + "-").split("-")[:3]
+    experiment, more = zoo_go.more_of(version, variant)
     source, program = os.path.join(BED, "go"), os.path.join(BED, "zoo")
     shutil.copytree(os.path.join(HERE, "go"), source, ignore=shutil.ignore_patterns("busy"))
     zoo_go.SOURCE = source
-    zoo_go.VARIANTS["recorded"] = (name.endswith("-cgo"), ["-trimpath", "-ldflags=-s -w"], None)
-    trouble = zoo_go.build(go, "recorded", program)
+    zoo_go.VARIANTS["recorded"] = (variant == "cgo", ["-trimpath", "-ldflags=-s -w"], None)
+    trouble = zoo_go.build(go, "recorded", program, experiment=experiment)
     if trouble:
         raise Bad(trouble)
-    has_parents = not name.startswith("go-1.19")
+    has_parents = int(version.split(".")[1]) >= PARENTS_SINCE
     for _ in range(ATTEMPTS):
         reading, comparison = zoo_go.compare(reader, program, GOROUTINES, has_parents, ["--image"],
-                                             ["--save=" + output], ENVIRONMENT)
+                                             ["--save=" + output], ENVIRONMENT, more=more)
         moved = comparison.counts["moved", True]
         if not comparison.differences and not moved and not reading.result["refused"]:
             return comparison.summary()

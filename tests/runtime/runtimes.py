@@ -65,7 +65,7 @@ def fetched(script, *arguments):
 def go_jobs(bed):
     own = matrix_go.version_of("go")
     for version in GO_VERSIONS if not bed.quick else [own] if own else []:
-        for variant in zoo_go.VARIANTS:
+        for variant in zoo_go.variants_of(version):
             yield f"Go {version} {variant}", lambda version=version, variant=variant: run_go(bed, version, variant, own)
     for version in FOREIGN if not bed.quick else ():
         yield f"Go {version} foreign", lambda version=version: run_foreign(bed, version)

@@ -24,7 +24,9 @@ class Goroutine:
     def state(self):
         """The state and the reason to wait as live_reader has them."""
         word = re.sub(r" \(scan\)", "", self.words[0])
-        return (STATES[word], None) if word in STATES else ("waiting", None if word == "waiting" else word)
+        # 1.25 adds this to what has once waited, and goes on now.
+        going_on = word.removesuffix(" (durable)")
+        return (STATES[going_on], None) if going_on in STATES else ("waiting", None if word == "waiting" else word)
 
 
 def function_of(line):
@@ -120,12 +122,21 @@ def entry(value):
     return (value["function"], value["file"], value["line"]) if value else None
 
 
+def is_exported(name):
+    """Of the runtime's functions (isExportedRuntime)."""
+    receiver, _, function = name.removeprefix("runtime.").replace("[...]", "").rpartition(".")
+    receiver = receiver.removeprefix("(*")
+    return function[:1].isupper() and (not receiver or receiver[0].isupper())
+
+
 def is_shown(frame, is_first):
     """Whether Go prints such a function where it does not print its own runtime (showfuncinfo)."""
     name = frame[0]
     if name == "panic":
         return not is_first
-    return "." in name and (not name.startswith("runtime.") or name[8:9].isupper())
+    if name in ("runtime.runFinalizers", "runtime.runCleanups"):
+        return True
+    return "." in name and (not name.startswith("runtime.") or is_exported(name))
 
 
 def left_out(truth, stack):
@@ -209,6 +220,9 @@ def compare_dump(reading, dump, profile, comparison, has_parents, moved):
 
 def compare_profile(reading, dump, comparison, moved):
     """Against the profile with debug=2, which leaves out the runtime's functions and goroutines."""
+    for number, task in reading.tasks.items():
+        if number not in moved:
+            comparison.add("the runtime's own", number, number not in dump, task["system"])
     for number, truth in dump.items():
         task = reading.tasks.get(number)
         if not task or number in moved or truth.words[0] == "running":  # the one that wrote it

@@ -27,6 +27,21 @@ VARIANTS = {
     "unoptimised": (False, ["-gcflags=all=-N -l"], None),
     "trimmed": (False, ["-trimpath"], None),
 }
+# What single versions have beside: (GOEXPERIMENT, further arguments of the program). Bubbles of testing/synctest are in
+# every zoo from 1.25 on, and goroutines that Go has found to be leaked in those that have looked for them.
+MORE_VARIANTS = {
+    "1.24": {"synctest": ("synctest", [])},
+    "1.26": {"leaks": ("goroutineleakprofile", ["leaks"])},
+    "1.27": {"leaks": ("", ["leaks"])},
+}
+
+
+def variants_of(version):
+    return [*VARIANTS, *MORE_VARIANTS.get(version, ())]
+
+
+def more_of(version, variant):
+    return MORE_VARIANTS.get(version, {}).get(variant, ("", []))
 
 
 def strip_section_headers(path):
@@ -39,11 +54,11 @@ def strip_section_headers(path):
         f.write(head)
 
 
-def build(go, variant, output, cache=None):
+def build(go, variant, output, cache=None, experiment=""):
     """The go command's answer, None: built."""
-    cgo, arguments, after = VARIANTS[variant]
+    cgo, arguments, after = VARIANTS.get(variant, VARIANTS["plain"])
     environment = dict(os.environ, CGO_ENABLED="1" if cgo else "0", GO111MODULE="off", GOTOOLCHAIN="local",
-                       GOFLAGS="", GOTELEMETRY="off")
+                       GOFLAGS="", GOTELEMETRY="off", GOEXPERIMENT=experiment)
     if cache:
         environment["GOCACHE"] = cache
     done = subprocess.run(["nice", "-n", "10", go, "build", *arguments, "-o", output], cwd=SOURCE, env=environment,
@@ -58,11 +73,11 @@ def build(go, variant, output, cache=None):
 class Zoo:
     """A running zoo; with this, it and its files are gone at the end."""
 
-    def __init__(self, program, count, environment=None):
+    def __init__(self, program, count, environment=None, more=()):
         self.folder = tempfile.mkdtemp(prefix="zoo-")
         self.dump_path = os.path.join(self.folder, "dump")
         with open(self.dump_path, "w") as dump:
-            self.process = subprocess.Popen(["nice", "-n", "10", program, str(count)], stdin=subprocess.PIPE,
+            self.process = subprocess.Popen(["nice", "-n", "10", program, str(count), *more], stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=dump, text=True,
                                             env=dict(os.environ if environment is None else environment,
                                                      GOTRACEBACK="system"))
@@ -137,13 +152,14 @@ def compare_tool(reading, report, moved):
     return comparison
 
 
-def compare(reader, program, count, has_parents, options=(), once=(), environment=None, tool=None):
+def compare(reader, program, count, has_parents, options=(), once=(), environment=None, tool=None,
+            more=()):
     """
     The reading, and what compared equal. The options of `once` are for that reading alone. With a tool, what that
     shows, too: comparison.tool.
     """
     comparison = truth_go.Comparison()
-    with Zoo(program, count, environment) as zoo:
+    with Zoo(program, count, environment, more) as zoo:
         settle(zoo)
         reading = read(reader, zoo.pid, [*options, *once])
         report = truth_tool.read(tool, zoo.pid, "go") if tool else None

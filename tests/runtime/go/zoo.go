@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// zoo [N]: N goroutines (10000) with labels, in all states that Go knows. It prints "ready PID" when
-// all of them stand still. Each line of its input makes it say what it knows of itself: "debug1
-// FILE" and "debug2 FILE" write its profile of goroutines there; at the end of its input it ends.
-// SIGQUIT is Go's own: it prints all stacks.
+// zoo [N [leaks]]: N goroutines (10000) with labels, in all states that Go knows; with "leaks" it then
+// has Go look for those that can never go on, which stay marked. It prints "ready PID" when all of
+// them stand still. Each line of its input makes it say what it knows of itself: "debug1 FILE" and
+// "debug2 FILE" write its profile of goroutines there; at the end of its input it ends. SIGQUIT is
+// Go's own: it prints all stacks.
 package main
 
 import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -33,6 +35,8 @@ var (
 	cond    = sync.NewCond(&sync.Mutex{})
 	group   sync.WaitGroup
 	pipes   [2]int
+	// What only some versions have: started before it is waited for `started`.
+	extras []func()
 )
 
 //go:noinline
@@ -139,6 +143,25 @@ func parent() {
 	<-never
 }
 
+// Nobody else knows of what these wait for.
+func lost() { <-make(chan int) }
+func lostSelect() {
+	select {
+	case <-make(chan int):
+	case make(chan int) <- 3:
+	}
+}
+func lostLock() {
+	var m sync.Mutex
+	m.Lock()
+	m.Lock()
+}
+func lostGroup() {
+	var g sync.WaitGroup
+	g.Add(1)
+	g.Wait()
+}
+
 var kinds = []struct {
 	name string
 	f    func()
@@ -149,7 +172,8 @@ var kinds = []struct {
 	{"group", waits}, {"cond", condWaits}, {"deferred", deferred}, {"panic", panicsPlainly},
 	{"exit", exits}, {"once", once}, {"wrapper", wrapped}, {"method value", methodValue},
 	{"generic", goGeneric}, {"inlined", inlines}, {"deep", isDeep}, {"timer", timers},
-	{"context", contextDone}, {"parent", parent},
+	{"context", contextDone}, {"parent", parent}, {"lost", lost}, {"lost select", lostSelect},
+	{"lost lock", lostLock}, {"lost group", lostGroup},
 }
 
 func labels(i int, kind string) pprof.LabelSet {
@@ -212,6 +236,23 @@ func special() {
 		r.Read(b[:])
 	}()
 	more()
+	for _, extra := range extras {
+		extra()
+	}
+}
+
+// Has Go collect garbage until something happens that follows from it.
+func collect(done *int32) {
+	for atomic.LoadInt32(done) == 0 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func findLeaks() {
+	if leaks := pprof.Lookup("goroutineleak"); leaks != nil {
+		leaks.WriteTo(io.Discard, 1)
+	}
 }
 
 func main() {
@@ -231,6 +272,9 @@ func main() {
 	for i := 0; i < 3; i++ {
 		runtime.GC()
 		time.Sleep(30 * time.Millisecond)
+	}
+	if len(os.Args) > 2 && os.Args[2] == "leaks" {
+		findLeaks()
 	}
 	fmt.Printf("ready %d %s\n", os.Getpid(), runtime.Version())
 	in := bufio.NewScanner(os.Stdin)
