@@ -34,10 +34,13 @@ old_go() {
 }
 places=$(
 	offer go-1.19 old_go
-	for version in 1.21 1.22 1.23 1.24 1.25 1.26 1.27; do
+	for version in 1.18 1.20 1.21 1.22 1.23 1.24 1.25 1.26 1.27; do
 		offer "go-$version" "$here/newer_go.sh" "$version"
 	done
-	offer go-1.27-cgo "$here/newer_go.sh" 1.27
+	offer go-1.24-synctest "$here/newer_go.sh" 1.24
+	for variant in cgo leaks; do
+		offer "go-1.27-$variant" "$here/newer_go.sh" 1.27
+	done
 	for version in 3.8 3.9 3.10 3.11 3.12; do
 		# shellcheck disable=SC2086 # a pattern
 		offer "cpython-$version" first /usr/bin/python$version "$HOME"/.pyenv/versions/$version.*/bin/python$version
