@@ -133,9 +133,10 @@ static void test_cut_managed_part(void **state _unused_)
 	struct bed bed;
 	struct snap_runtime_thread *thread;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL;
+	_cleanup_free_ char *text = NULL;
 
 	bed_init(&bed);
-	ADD_THREAD(&bed, 100, SLEEP, LOOP, MAIN);
+	ADD_THREAD(&bed, 100, SLEEP, GLUE, LOOP, GLUE, LOOP, RUN_MAIN, MAIN);
 	thread = add_managed(&bed, 100, "inner");
 	thread->stack.end = SNAP_UNWIND_UNREADABLE;
 	thread->stack.reason = "a frame was not copied";
@@ -145,6 +146,11 @@ static void test_cut_managed_part(void **state _unused_)
 	assert_string_equal(snapshot->processes[0]->stacks[0].unwind_detail,
 			    "a frame was not copied");
 	assert_string_equal(snapshot->processes[0]->runtimes[0].name, "cpython");
+	text = text_of(snapshot);
+	assert_non_null(strstr(text, "(not whole: a frame was not copied)"));
+	/* In place of what is not known stand the interpreter's own, from the loop on. */
+	assert_functions(&bed, "time_sleep inner _PyEval_EvalFrameDefault cfunction_vectorcall "
+			       "_PyEval_EvalFrameDefault PyRun_Main main");
 	bed_deinit(&bed);
 }
 

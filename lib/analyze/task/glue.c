@@ -126,11 +126,22 @@ static size_t first_loop(const struct walk *walk)
 	return SIZE_MAX;
 }
 
-size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool has_gap,
-			   size_t *gap_frame)
+/* Behind the last managed frame. */
+static size_t end_of_managed(const struct walk *walk)
+{
+	size_t end = walk->count;
+
+	while (end > 0 && !language_of(walk->frames[end - 1]))
+		end--;
+	return end;
+}
+
+size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool is_whole,
+			   bool has_gap, size_t *gap_frame)
 {
 	const struct walk walk = { frames, count, has_gap, *gap_frame };
 	size_t first = first_loop(&walk), kept = 0, kept_gap = 0;
+	size_t end = is_whole ? count : end_of_managed(&walk);
 	bool follows_managed = false;
 	const struct glue *glue;
 	const char *module;
@@ -142,7 +153,7 @@ size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool 
 	for (size_t i = 0; i < count; i++) {
 		const struct snap_frame *frame = frames[i];
 		bool is_managed = language_of(frame);
-		bool leaves = !is_managed && !frame->entries->kernel &&
+		bool leaves = i < end && !is_managed && !frame->entries->kernel &&
 			      (follows_managed || (glue && snap_same_text(frame->module, module) &&
 						   is_own(glue, frame)));
 

@@ -16,9 +16,11 @@ const char *snap_glue_name(const struct snap_frame *frame);
 
 /*
  * Takes the loops and the glue out of a merged stack, whose frames all have their names, in place;
- * those that were left out at a gap behind *gap_frame are no loop's. How many frames are left.
+ * those that were left out at a gap behind *gap_frame are no loop's. Behind the last managed frame
+ * of a stack that is not whole all stay, in place of those that are not known. How many frames are
+ * left.
  */
-size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool has_gap,
-			   size_t *gap_frame);
+size_t snap_glue_leave_out(const struct snap_frame **frames, size_t count, bool is_whole,
+			   bool has_gap, size_t *gap_frame);
 
 #endif

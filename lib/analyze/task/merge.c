@@ -66,7 +66,10 @@ static size_t merge_frames(const struct snap_options *options, const struct snap
 		}
 		to[count++] = native->frames[i];
 	}
-	return options->native ? count : snap_glue_leave_out(to, count, false, &no_gap);
+	if (options->native)
+		return count;
+	return snap_glue_leave_out(to, count, snap_unwind_is_whole(managed->stack.end), false,
+				   &no_gap);
 }
 
 /* -n, which native frames were spared before. */

@@ -411,10 +411,22 @@ static void put_gap(struct snap_text_stacks *stacks, const struct snap_stack *st
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
-/* How the line about the end of a stack begins. */
-static const char *end_word(enum snap_unwind_end end)
+/* Frames of an interpreter, which stand among the machine's. */
+static bool has_interpreted(const struct snap_stack *stack)
 {
-	switch (end) {
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const char *language = stack->frames[i]->entries->language;
+
+		if (language && strcmp(language, "go") != 0)
+			return true;
+	}
+	return false;
+}
+
+/* How the line about the end of a stack begins, which may have a place. */
+static const char *end_word(const struct snap_stack *stack, bool has_place)
+{
+	switch (stack->unwind) {
 	case SNAP_UNWIND_NOT_STOPPED:
 		return "(not stopped";
 	case SNAP_UNWIND_COMPLETE:
@@ -422,7 +434,8 @@ static const char *end_word(enum snap_unwind_end end)
 	case SNAP_UNWIND_SCANNED:
 		return "(complete, in part by scanning the stack";
 	default:
-		return "(stack ends here";
+		/* What is missing are frames of the interpreter, wherever the machine's end. */
+		return !has_place && has_interpreted(stack) ? "(not whole" : "(stack ends here";
 	}
 }
 
@@ -437,7 +450,7 @@ static void put_end(struct snap_text_stacks *stacks, const struct snap_stack *st
 	for (const char *p = detail; p && (p = strstr(p, ": ")); p += 2)
 		colon = p;
 	begin_frame(stacks, NULL);
-	snap_line_add(lines, SNAP_STYLE_YELLOW, end_word(stack->unwind));
+	snap_line_add(lines, SNAP_STYLE_YELLOW, end_word(stack, colon));
 	if (detail || !snap_unwind_is_whole(stack->unwind)) {
 		snap_line_add(lines, SNAP_STYLE_YELLOW, ": ");
 		snap_line_add_escaped(lines, SNAP_STYLE_YELLOW,
