@@ -95,6 +95,7 @@ struct bed {
 
 static void set_up(struct bed *bed)
 {
+	static const struct snap_options options;
 	struct stat status;
 
 	*bed = (struct bed){ .folder = "/dev/shm/snap-tasks-XXXXXX" };
@@ -107,6 +108,7 @@ static void set_up(struct bed *bed)
 	bed->stop.processes = &bed->process;
 	bed->stop.process_count = bed->stop.process_capacity = 1;
 	bed->tracer = (struct snap_tracer){
+		.options = &options,
 		.memory = bed->memory,
 		.stop = &bed->stop,
 		.tracees = bed->tracees,
@@ -287,6 +289,67 @@ static void test_leader_that_lives_again(void **state _unused_)
 	tear_down(&bed);
 }
 
+static void show_garbage(struct bed *bed, pid_t tid)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%d/stat", bed->folder, tid);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_true(fputs("garbage\n", file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void add_refused(struct bed *bed, pid_t tid)
+{
+	add(bed, tid, SNAP_TRACEE_ON_REFUSED);
+	show_thread(bed, tid, 'S', SNAP_PF_IO_WORKER);
+}
+
+/* One that nothing is known of now is neither there nor gone: nothing is settled, nobody dropped. */
+static void test_thread_that_cannot_be_looked_at(void **state _unused_)
+{
+	pid_t tids[MOST];
+	struct bed bed;
+
+	set_up(&bed);
+	bed.tracer.tids = tids;
+	add_refused(&bed, PID);
+	add_refused(&bed, PID + 1);
+	assert_true(snap_tracer_is_settled(&bed.tracer, 0));
+	show_garbage(&bed, PID + 1);
+	assert_false(snap_tracer_is_settled(&bed.tracer, 0));
+	assert_int_equal(snap_tracer_settle(&bed.tracer, 0), 0);
+	assert_int_equal(bed.tracees[1].phase, SNAP_TRACEE_REFUSED);
+	assert_int_equal(bed.counted, 2);
+	tear_down(&bed);
+}
+
+/* A new listing has one that cannot be seized any more: it is not ours. */
+static void test_late_thread_that_has_gone(void **state _unused_)
+{
+	pid_t tids[MOST];
+	struct bed bed;
+
+	set_up(&bed);
+	bed.tracer.tids = tids;
+	add_refused(&bed, PID);
+	show_thread(&bed, PID + 1, 'X', SNAP_PF_EXITING);
+	assert_int_equal(snap_tracer_settle(&bed.tracer, 0), 0);
+	assert_int_equal(bed.tracer.count, 2);
+	assert_int_equal(bed.tracees[1].tid, PID + 1);
+	assert_true(bed.tracees[1].phase == SNAP_TRACEE_EXITING ||
+		    bed.tracees[1].phase == SNAP_TRACEE_GONE);
+	assert_false(bed.process.execed);
+	/* There is no room for more. */
+	bed.tracer.capacity = bed.tracer.count;
+	show_thread(&bed, PID + 2, 'S', 0);
+	assert_int_equal(snap_tracer_settle(&bed.tracer, 0), 0);
+	assert_int_equal(bed.tracer.count, 2);
+	tear_down(&bed);
+}
+
 /* Nothing is waited for where the report says already that a process could not be traced. */
 static void test_what_is_not_traced_is_settled(void **state _unused_)
 {
@@ -314,6 +377,8 @@ int main(void)
 		cmocka_unit_test(test_successor_of_a_vanished_thread),
 		cmocka_unit_test(test_successor_of_a_refused_thread),
 		cmocka_unit_test(test_leader_that_lives_again),
+		cmocka_unit_test(test_thread_that_cannot_be_looked_at),
+		cmocka_unit_test(test_late_thread_that_has_gone),
 		cmocka_unit_test(test_what_is_not_traced_is_settled),
 	};
 
