@@ -68,6 +68,22 @@ class Calls(WaitCase):
     def test_system_v(self):
         self.compare("calls", "sysv")
 
+    def test_system_v_in_namespaces(self):
+        """The same number is another queue in another IPC namespace."""
+        need_root()
+        truths, doc = self.compare("calls", "namespaces")
+        self.assertEqual({truth["id"] for truth in truths if truth.get("kind") == "msgqueue"}, {0})
+        self.assertNotIn("waits_lack", doc)
+
+    def test_system_v_in_words(self):
+        victim = self.run_program("calls", "sysv")
+        truths_of(victim)
+        text = self.run_tool("-p", victim.pid).text
+        for said in (r"read on message queue \d+", r"read on message queue \d+ \(type 7\)",
+                     r"read on message queue \d+ \(types up to 7\)", r"read on message queue \d+ \(types but 7\)",
+                     r"write to message queue \d+ \(type 12\)", r"\w+ on semaphore set \d+ \(semaphore 1\)"):
+            self.assertRegex(text, r"(?m)^\W+" + said + r"(  |$)")
+
     def test_page_fault(self):
         self.compare("calls", "fault")
 

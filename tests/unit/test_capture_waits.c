@@ -111,8 +111,8 @@ static struct snap_wait_facts *new_facts(struct snap_capture *capture)
 		{ 101, SNAP_DESCRIPTOR_PIPE, 4711, false, true },
 	};
 	static struct snap_outsider outsiders[] = { { 5, "a \x1b[31m", 'T' }, { 6, NULL, 0 } };
-	static struct snap_ipc_queue queues[] = { { false, 4026531839, 3, 1, 2, 100, 101 },
-						  { true, 4026531838, 1, 0, 0, 102, 0 } };
+	static struct snap_ipc_queue queues[] = { { false, 4026531839, 3, 0, 1, 2, 100, 101 },
+						  { true, 4026531838, 1, 65535, 0, 0, 102, 0 } };
 	static struct snap_gone_thread gone[] = { { 100, 55, true }, { 100, 56, false } };
 	struct snap_wait_facts *facts = snap_arena_new(&capture->arena, struct snap_wait_facts);
 
@@ -258,7 +258,7 @@ static void test_older_versions(void **state _unused_)
 		snap_arena_memdup(&capture->arena, capture->waits->queues,
 				  capture->waits->queue_count * sizeof(*capture->waits->queues));
 	for (size_t i = 0; i < capture->waits->queue_count; i++)
-		capture->waits->queues[i].namespace = 0;
+		capture->waits->queues[i].namespace = capture->waits->queues[i].number = 0;
 	check_fixture("format-7-waits.snapcap", capture);
 	process->pgrp = 0;
 	process->threads[0].start_ticks = 0;

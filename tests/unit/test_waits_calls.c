@@ -32,6 +32,7 @@ enum {
 	NR_RT_SIGSUSPEND = 130,
 	NR_FUTEX = 202,
 	NR_RESTART = 219,
+	NR_SEMTIMEDOP = 220,
 	NR_CLOCK_NANOSLEEP = 230,
 	NR_EPOLL_WAIT = 232,
 	NR_WAITID = 247,
@@ -797,6 +798,52 @@ static void queues_hint_at_who_used_them(void **state)
 	bed_deinit(&bed);
 }
 
+/* The same id in two namespaces, and in one that is not known; and a set's semaphores. */
+static void queues_are_those_of_their_namespace(void **state)
+{
+	static const uint16_t operations[][3] = { { 1, (uint16_t)-2, 0 }, { 4, 1, 0 } };
+	static const struct snap_ipc_queue queues[] = {
+		{ .namespace = 1, .id = 6, .messages = 1, .last_sender = 99 },
+		{ .namespace = 2, .id = 6, .messages = 2, .last_sender = 98 },
+		{ .is_semaphore = true, .namespace = 2, .id = 6, .number = 1, .last_sender = 97 },
+		{ .is_semaphore = true, .namespace = 2, .id = 6, .number = 4, .last_sender = 96 },
+	};
+	static const uint64_t namespaces[] = { 1, 2, 3, 0 };
+	static const pid_t hints[] = { 99, 98, 0, 0 };
+	struct snap_process *process;
+	const struct snap_wait *wait;
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed);
+	for (size_t i = 0; i < SNAP_ARRAY_SIZE(queues); i++)
+		bed.facts.queues[bed.facts.queue_count++] = queues[i];
+	for (int i = 0; i < 4; i++) {
+		process = bed_process(&bed, 10 + 10 * i, 0);
+		process->ipc_namespace = namespaces[i];
+		bed_thread(process, 10 + 10 * i, NR_MSGRCV, 6, 0, 0, (uint64_t)-5);
+	}
+	for (int i = 0; i < 2; i++)
+		bed_thread(
+			&bed.capture.processes[1], 21 + i, NR_SEMTIMEDOP, 6,
+			bed_bytes(&bed, &bed.capture.processes[1], operations, sizeof(operations)),
+			(uint64_t)i + 1, 0);
+	for (int i = 0; i < 4; i++) {
+		wait = only(&bed, 10 + 10 * i, SNAP_WAIT_MSGQUEUE);
+		assert_int_equal(wait->message_type, -5);
+		assert_int_equal(wait->hint_count, hints[i] != 0);
+		if (hints[i])
+			assert_int_equal(wait->hints[0].pid, hints[i]);
+		assert_int_equal(wait->value, hints[i] ? i + 1 : -1);
+	}
+	wait = only(&bed, 21, SNAP_WAIT_SYSV_SEMAPHORE);
+	assert_int_equal(wait->semaphore, 1);
+	assert_int_equal(wait->needed, 2);
+	assert_int_equal(wait->hints[0].pid, 97);
+	assert_int_equal(only(&bed, 22, SNAP_WAIT_SYSV_SEMAPHORE)->semaphore, -1);
+	bed_deinit(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -820,6 +867,7 @@ int main(void)
 		cmocka_unit_test(who_waits_for_a_server_of_files),
 		cmocka_unit_test(frozen_ones_are_told_by_their_group),
 		cmocka_unit_test(queues_hint_at_who_used_them),
+		cmocka_unit_test(queues_are_those_of_their_namespace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -498,18 +498,39 @@ static NOINLINE void receive(struct actor *me)
 {
 	struct message message;
 
-	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'read'", number_of(me));
+	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'read','msgtype':%ld%s", number_of(me),
+	      me->number, me->other ? ",'variant':'except'" : "");
 	for (;;)
-		msgrcv(number_of(me), &message, sizeof(message.text), 7, 0);
+		msgrcv(number_of(me), &message, sizeof(message.text), me->number,
+		       me->other ? MSG_EXCEPT : 0);
+}
+
+static NOINLINE void receive_seven(struct actor *me)
+{
+	me->number = 7;
+	receive(me);
+}
+
+static NOINLINE void receive_up_to_seven(struct actor *me)
+{
+	me->number = -7;
+	receive(me);
+}
+
+static NOINLINE void receive_others(struct actor *me)
+{
+	me->number = 7;
+	me->other = me;
+	receive(me);
 }
 
 static NOINLINE void send_to_full(struct actor *me)
 {
-	struct message message = { .type = 1 };
+	struct message message = { .type = 12 };
 
 	while (msgsnd(number_of(me), &message, sizeof(message.text), IPC_NOWAIT) == 0)
 		;
-	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'write'", number_of(me));
+	truth(me->row, "'kind':'msgqueue','id':%d,'mode':'write','msgtype':12", number_of(me));
 	for (;;)
 		msgsnd(number_of(me), &message, sizeof(message.text), 0);
 }
@@ -518,7 +539,7 @@ static NOINLINE void decrement(struct actor *me)
 {
 	struct sembuf operation = { .sem_num = 1, .sem_op = -1 };
 
-	truth(me->row, "'kind':'sysv_semaphore','id':%d", number_of(me));
+	truth(me->row, "'kind':'sysv_semaphore','id':%d,'semaphore':1,'needed':1", number_of(me));
 	for (;;)
 		semop(number_of(me), &operation, 1);
 }
@@ -529,8 +550,8 @@ static NOINLINE void decrement_timed(struct actor *me)
 					{ .sem_num = 1, .sem_op = -3 } };
 	struct timespec timeout = { .tv_sec = LONG_SECONDS };
 
-	truth(me->row, "'kind':'sysv_semaphore','id':%d,'timed':true,'most_s':%d", number_of(me),
-	      LONG_SECONDS);
+	truth(me->row, "'kind':'sysv_semaphore','id':%d,'semaphore':0,'timed':true,'most_s':%d",
+	      number_of(me), LONG_SECONDS);
 	for (;;)
 		semtimedop(number_of(me), operations, 2, &timeout);
 }
@@ -567,9 +588,43 @@ static void make_sysv(const char *unused)
 		victim_cannot("msgget");
 	remove_at_end(queue, full, set);
 	start(receive, "sysv.msgrcv", with_number(queue), NULL);
+	start(receive_seven, "sysv.msgrcv-type", with_number(queue), NULL);
+	start(receive_up_to_seven, "sysv.msgrcv-up-to", with_number(queue), NULL);
+	start(receive_others, "sysv.msgrcv-except", with_number(queue), NULL);
 	start(send_to_full, "sysv.msgsnd", with_number(full), NULL);
 	start(decrement, "sysv.semop", with_number(set), NULL);
 	start(decrement_timed, "sysv.semtimedop", with_number(set), NULL);
+}
+
+/* Each namespace begins to count its queues anew. */
+static void wait_elsewhere(void *argument)
+{
+	struct message message = { .type = 1 };
+	struct sembuf operation = { .sem_num = 2, .sem_op = -1 };
+	int messages = *(int *)argument, queue, set;
+
+	if (unshare(CLONE_NEWIPC) != 0)
+		victim_cannot("unshare");
+	queue = msgget(IPC_PRIVATE, 0600);
+	set = semget(IPC_PRIVATE, 3, 0600);
+	for (int i = 0; i < messages; i++)
+		msgsnd(queue, &message, 1, 0);
+	if (messages == 0) {
+		truth("sysv.elsewhere-set",
+		      "'kind':'sysv_semaphore','id':%d,'semaphore':2,'needed':1", set);
+		semop(set, &operation, 1);
+	}
+	truth("sysv.elsewhere", "'kind':'msgqueue','id':%d,'msgtype':7,'value':%d", queue,
+	      messages);
+	for (;;)
+		msgrcv(queue, &message, sizeof(message.text), 7, 0);
+}
+
+static void make_namespaces(const char *unused)
+{
+	(void)unused;
+	for (int messages = 0; messages < 4; messages++)
+		start_child(wait_elsewhere, &messages);
 }
 
 /* ---- others ---- */
@@ -671,6 +726,7 @@ int main(int argc, char **argv)
 		{ "sleeps", make_sleeps },
 		{ "signals", make_signals },
 		{ "sysv", make_sysv },
+		{ "namespaces", make_namespaces },
 		{ "fault", make_fault },
 		{ "rings", make_rings },
 		{ "raw", make_raw },

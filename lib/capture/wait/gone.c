@@ -95,7 +95,7 @@ static bool has_memory(int root_fd, pid_t pid, const struct number *number)
 		    map.dev_minor == number->dev_minor)
 			return true;
 	}
-	return more < 0;
+	return more < 0 || lines.limited;
 }
 
 /* A thread with that number in the namespace that procfs shows, which is its own one. */

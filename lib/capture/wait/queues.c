@@ -2,10 +2,12 @@
 /*
  * System V message queues and semaphores that somebody waits at: how full, and who used them last.
  *
- * Their numbers belong to a namespace. Those of one are asked, where a worker may go there: that of
- * the first process that waits so.
+ * Their numbers belong to a namespace, and mean something else in another one. So each process's is
+ * asked first; a queue is looked up in that of who waits for it, where a worker may go there, and
+ * nowhere else. Semaphores of a set are told apart.
  */
 #include "proc/wait/queues.h"
+#include "base/bsearch.h"
 #include "capture/wait/resolver.h"
 #include "proc/wait/fdinfo.h"
 
@@ -18,11 +20,16 @@
 
 enum { TABLE_TEXT = 8192 };
 
-struct queue {
+/* A process with callers, and its namespace. */
+struct home {
+	size_t process; /* in the capture */
 	pid_t pid;
-	bool is_semaphore;
-	int32_t id;
-	uint16_t number; /* of the semaphore in its set */
+	uint64_t namespace; /* the answer; 0: it cannot be read */
+};
+
+struct queue {
+	pid_t pid; /* of a process in the namespace */
+	struct snap_ipc_queue key;
 	/* the answer */
 	bool is_found;
 	bool is_elsewhere; /* in a namespace that cannot be asked */
@@ -32,8 +39,10 @@ struct queue {
 /* Seen by workers, too. */
 struct queues {
 	const struct snap_wait_memory *memory;
+	struct home *homes; /* by process */
+	size_t home_count;
 	struct queue *list;
-	uint64_t namespace; /* of the first one */
+	size_t count;
 };
 
 /* ---- in a worker ---- */
@@ -47,24 +56,28 @@ static uint64_t namespace_of(int root_fd, const char *name)
 	return length > 0 && snap_parse_namespace(text, (size_t)length, &inode) ? inode : 0;
 }
 
-static bool enter_namespace(struct queues *queues, const struct queue *queue)
+static void ask_home(void *context, uint32_t item)
+{
+	struct queues *queues = context;
+	char name[SNAP_WAIT_NAME];
+
+	snprintf(name, sizeof(name), "%d/ns/ipc", (int)queues->homes[item].pid);
+	queues->homes[item].namespace = namespace_of(queues->memory->root_fd, name);
+}
+
+/* Where the worker is afterwards, whoever had it go elsewhere before. */
+static bool enter_namespace(int root_fd, const struct queue *queue)
 {
 	static const char own[] = "thread-self/ns/ipc";
-	int root_fd = queues->memory->root_fd;
 	char name[SNAP_WAIT_NAME];
 	_cleanup_fd_ int fd = -1;
-	uint64_t wanted;
 
-	snprintf(name, sizeof(name), "%d/ns/ipc", (int)queue->pid);
-	wanted = namespace_of(root_fd, name);
-	if (!queues->namespace)
-		queues->namespace = wanted;
-	if (!wanted || wanted != queues->namespace)
-		return false;
-	if (namespace_of(root_fd, own) == wanted)
+	if (namespace_of(root_fd, own) == queue->key.namespace)
 		return true;
+	snprintf(name, sizeof(name), "%d/ns/ipc", (int)queue->pid);
 	fd = snap_procfs_open_file(root_fd, name);
-	return fd >= 0 && setns(fd, CLONE_NEWIPC) == 0 && namespace_of(root_fd, own) == wanted;
+	return fd >= 0 && setns(fd, CLONE_NEWIPC) == 0 &&
+	       namespace_of(root_fd, own) == queue->key.namespace;
 }
 
 static void ask_queue(void *context, uint32_t item)
@@ -78,95 +91,149 @@ static void ask_queue(void *context, uint32_t item)
 	size_t length;
 	int last;
 
-	queue->is_elsewhere = !enter_namespace(queues, queue);
+	queue->is_elsewhere = !enter_namespace(queues->memory->root_fd, queue);
 	if (queue->is_elsewhere)
 		return;
 	fd = snap_procfs_open_file(queues->memory->root_fd,
-				   queue->is_semaphore ? "sysvipc/sem" : "sysvipc/msg");
+				   queue->key.is_semaphore ? "sysvipc/sem" : "sysvipc/msg");
 	if (fd < 0)
 		return;
 	snap_lines_init(&lines, fd, text, sizeof(text));
 	while (!queue->is_found && snap_lines_next(&lines, &line, &length) > 0) {
-		if (queue->is_semaphore ? !snap_parse_semaphore_set(line, length, &found)
-					: !snap_parse_message_queue(line, length, &found))
+		if (queue->key.is_semaphore ? !snap_parse_semaphore_set(line, length, &found)
+					    : !snap_parse_message_queue(line, length, &found))
 			continue;
-		queue->is_found = found.id == queue->id;
+		queue->is_found = found.id == queue->key.id;
 		queue->found = found;
 	}
-	if (!queue->is_found || !queue->is_semaphore)
+	queue->found.namespace = queue->key.namespace;
+	queue->found.number = queue->key.number;
+	if (!queue->is_found || !queue->key.is_semaphore)
 		return;
-	last = semctl(queue->id, queue->number, GETPID);
+	last = semctl(queue->key.id, queue->key.number, GETPID);
 	queue->found.last_sender = last > 0 ? last : 0;
 }
 
 /* ---- who asks ---- */
 
-static bool queue_of(const struct snap_wait_resolver *resolver,
-		     const struct snap_wait_caller *caller, struct queue *ret)
+static bool is_of_queue(const struct snap_wait_caller *caller)
 {
-	const struct snap_process *process = snap_wait_process(resolver, caller->process);
 	enum snap_wait_call call = caller->row->call;
 
-	if (call != SNAP_CALL_MSGRCV && call != SNAP_CALL_MSGSND && call != SNAP_CALL_SEMOP)
-		return false;
-	*ret = (struct queue){ .pid = process->pid,
-			       .is_semaphore = call == SNAP_CALL_SEMOP,
-			       .id = (int32_t)caller->call.arguments[0] };
+	return call == SNAP_CALL_MSGRCV || call == SNAP_CALL_MSGSND || call == SNAP_CALL_SEMOP;
+}
+
+/* Callers come by process. NULL in *ret: there are none. */
+static struct stacksnap_error *list_homes(struct snap_wait_resolver *resolver, struct queues **ret)
+{
+	struct snap_wait_asker *asker = resolver->asker;
+	struct queues *queues;
+	size_t count = 0;
+
+	*ret = NULL;
+	for (size_t i = 0; i < resolver->caller_count; i++)
+		count += is_of_queue(&resolver->callers[i]);
+	if (!count)
+		return NULL;
+	queues = snap_wait_asker_new_array(asker, 1, struct queues);
+	if (!queues)
+		return snap_error_no_memory();
+	queues->memory = asker->memory;
+	queues->homes = snap_wait_asker_new_array(asker, count, struct home);
+	queues->list = snap_wait_asker_new_array(asker, count, struct queue);
+	if (!queues->homes || !queues->list)
+		return snap_error_no_memory();
+	for (size_t i = 0; i < resolver->caller_count; i++) {
+		size_t process = resolver->callers[i].process, last = queues->home_count;
+
+		if (is_of_queue(&resolver->callers[i]) &&
+		    (!last || queues->homes[last - 1].process != process))
+			queues->homes[queues->home_count++] =
+				(struct home){ .process = process,
+					       .pid = snap_wait_process(resolver, process)->pid };
+	}
+	*ret = queues;
+	return NULL;
+}
+
+static void take_homes(struct snap_wait_resolver *resolver, const struct queues *queues,
+		       const uint8_t *marks)
+{
+	for (size_t i = 0; marks && i < queues->home_count; i++)
+		if (marks[i] == SNAP_ITEM_DONE)
+			snap_wait_process(resolver, queues->homes[i].process)->ipc_namespace =
+				queues->homes[i].namespace;
+}
+
+static struct queue queue_of(const struct snap_wait_resolver *resolver,
+			     const struct snap_wait_caller *caller)
+{
+	const struct snap_process *process = snap_wait_process(resolver, caller->process);
+	const struct snap_thread_call *call = &caller->call;
+	struct queue queue = { .pid = process->pid,
+			       .key = { .is_semaphore = caller->row->call == SNAP_CALL_SEMOP,
+					.namespace = process->ipc_namespace,
+					.id = (int32_t)call->arguments[0] } };
+
 	/* struct sembuf begins with the number (semop(2)). */
-	if (ret->is_semaphore &&
-	    !snap_wait_read_memory(process, &process->threads[caller->thread],
-				   caller->call.arguments[1], &ret->number, sizeof(ret->number)))
-		ret->number = 0;
-	return true;
+	if (queue.key.is_semaphore &&
+	    !snap_wait_read_memory(process, &process->threads[caller->thread], call->arguments[1],
+				   &queue.key.number, sizeof(queue.key.number)))
+		queue.key.number = 0;
+	return queue;
 }
 
 static int compare_queues(const void *left, const void *right)
 {
-	const struct queue *a = left, *b = right;
+	const struct snap_ipc_queue *a = &((const struct queue *)left)->key,
+				    *b = &((const struct queue *)right)->key;
 
-	if (a->is_semaphore != b->is_semaphore)
-		return a->is_semaphore - b->is_semaphore;
-	return (a->id > b->id) - (a->id < b->id);
+	return snap_compare(a->is_semaphore, b->is_semaphore)
+		       ?: snap_compare(a->namespace, b->namespace) ?: snap_compare(a->id, b->id)
+		       ?: snap_compare(a->number, b->number);
 }
 
-/* Each once, in the order of the result; *ret is the asker's. */
-static struct stacksnap_error *list_queues(struct snap_wait_resolver *resolver, struct queue **ret,
-					   size_t *count_ret)
+/* Each once, in the order of the result; those of a namespace that is not known are left out. */
+static void list_queues(struct snap_wait_resolver *resolver, struct queues *queues)
 {
-	size_t count = 0, kept = 0;
-	struct queue queue, *list;
+	size_t count = 0;
 
-	for (size_t i = 0; i < resolver->caller_count; i++)
-		count += queue_of(resolver, &resolver->callers[i], &queue);
-	*count_ret = 0;
-	if (!count)
-		return NULL;
-	list = snap_wait_asker_new_array(resolver->asker, count, struct queue);
-	if (!list)
-		return snap_error_no_memory();
-	count = 0;
-	for (size_t i = 0; i < resolver->caller_count; i++)
-		count += queue_of(resolver, &resolver->callers[i], &list[count]);
-	qsort(list, count, sizeof(*list), compare_queues);
-	for (size_t i = 0; i < count && kept < SNAP_MAX_QUEUES; i++)
-		if (!kept || compare_queues(&list[kept - 1], &list[i]) != 0)
-			list[kept++] = list[i];
-	*ret = list;
-	*count_ret = kept;
-	return NULL;
+	for (size_t i = 0; i < resolver->caller_count; i++) {
+		struct queue queue;
+
+		if (!is_of_queue(&resolver->callers[i]))
+			continue;
+		queue = queue_of(resolver, &resolver->callers[i]);
+		if (queue.key.namespace)
+			queues->list[count++] = queue;
+		else
+			resolver->facts->lacks |= SNAP_LACK_NAMESPACES;
+	}
+	if (count)
+		qsort(queues->list, count, sizeof(*queues->list), compare_queues);
+	for (size_t i = 0; i < count; i++) {
+		size_t kept = queues->count;
+
+		if (kept && compare_queues(&queues->list[kept - 1], &queues->list[i]) == 0)
+			continue;
+		if (kept == SNAP_MAX_QUEUES) {
+			resolver->facts->lacks |= SNAP_LACK_CUT;
+			break;
+		}
+		queues->list[queues->count++] = queues->list[i];
+	}
 }
 
 static struct stacksnap_error *keep_queues(struct snap_wait_resolver *resolver,
-					   const struct queues *queues, const uint8_t *marks,
-					   size_t count)
+					   const struct queues *queues, const uint8_t *marks)
 {
 	struct snap_wait_facts *facts = resolver->facts;
 
-	facts->queues =
-		snap_arena_new_array(&resolver->capture->arena, count, struct snap_ipc_queue);
+	facts->queues = snap_arena_new_array(&resolver->capture->arena, queues->count,
+					     struct snap_ipc_queue);
 	if (!facts->queues)
 		return snap_error_no_memory();
-	for (size_t i = 0; marks && i < count; i++) {
+	for (size_t i = 0; marks && i < queues->count; i++) {
 		const struct queue *queue = &queues->list[i];
 
 		if (marks[i] != SNAP_ITEM_DONE)
@@ -182,19 +249,18 @@ static struct stacksnap_error *keep_queues(struct snap_wait_resolver *resolver,
 struct stacksnap_error *snap_wait_ask_queues(struct snap_wait_resolver *resolver)
 {
 	struct snap_wait_asker *asker = resolver->asker;
-	struct queue *list = NULL;
-	size_t count = 0;
-	struct stacksnap_error *err = list_queues(resolver, &list, &count);
 	struct queues *queues;
+	struct stacksnap_error *err = list_homes(resolver, &queues);
 
-	if (err || !count)
+	if (err || !queues)
 		return err;
-	queues = snap_wait_asker_new_array(asker, 1, struct queues);
-	if (!queues)
-		return snap_error_no_memory();
-	queues->memory = asker->memory;
-	queues->list = list;
-	return keep_queues(resolver, queues,
-			   snap_wait_asker_run(asker, ask_queue, queues, count, resolver->until_ns),
-			   count);
+	take_homes(resolver, queues,
+		   snap_wait_asker_run(asker, ask_home, queues, queues->home_count,
+				       resolver->until_ns));
+	list_queues(resolver, queues);
+	if (!queues->count)
+		return NULL;
+	return keep_queues(
+		resolver, queues,
+		snap_wait_asker_run(asker, ask_queue, queues, queues->count, resolver->until_ns));
 }

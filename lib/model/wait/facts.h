@@ -152,6 +152,7 @@ struct snap_ipc_queue {
 	bool is_semaphore;
 	uint64_t namespace; /* inode of the IPC namespace, in which the id means something */
 	int32_t id;
+	uint16_t number; /* of the semaphore in its set */
 	uint64_t messages, bytes;
 	pid_t last_sender,
 		last_receiver; /* 0 unknown; semaphores: who operated last in the first */
@@ -172,7 +173,7 @@ struct snap_gone_thread {
 enum snap_wait_lack {
 	SNAP_LACK_TIME = 1 << 0,       /* there was no more time */
 	SNAP_LACK_SOCKETS = 1 << 1,    /* no sock_diag here */
-	SNAP_LACK_NAMESPACES = 1 << 2, /* sockets of other network namespaces have no details */
+	SNAP_LACK_NAMESPACES = 1 << 2, /* sockets and queues of some others have no details */
 	SNAP_LACK_FILE_LOCKS = 1 << 3, /* no /proc/locks */
 	SNAP_LACK_RIGHTS = 1 << 4,     /* descriptors of other users' processes */
 	SNAP_LACK_CUT = 1 << 5,        /* there was more than the caps allow */
@@ -189,7 +190,7 @@ struct snap_wait_facts {
 	size_t end_count;
 	struct snap_outsider *outsiders; /* by pid */
 	size_t outsider_count;
-	struct snap_ipc_queue *queues; /* semaphores last, by namespace, then id */
+	struct snap_ipc_queue *queues; /* semaphores last, by namespace, id, number */
 	size_t queue_count;
 	struct snap_gone_thread *gone; /* by pid, then tid */
 	size_t gone_count;

@@ -103,7 +103,24 @@ static void add_socket(struct snap_buffer *text, const struct snap_wait *wait)
 /* How the kernel's text of a descriptor begins that has no name: "anon_inode:[eventfd]". */
 static const char unnamed[] = "anon_inode:";
 
-/* "memory queue 7", "eventfd 5": of a number where there is no other name. */
+/* "message queue 7 (type 3)", "semaphore set 8 (semaphore 1)". */
+static void add_queue(struct snap_buffer *text, const struct snap_wait *wait)
+{
+	int64_t type = wait->message_type;
+
+	if (wait->id >= 0)
+		snap_buffer_printf(text, " %" PRId64, wait->id);
+	if (wait->semaphore >= 0)
+		snap_buffer_printf(text, " (semaphore %d)", wait->semaphore);
+	if (type > 0)
+		snap_buffer_printf(text, " (%s %" PRId64 ")",
+				   snap_same_text(wait->variant, "except") ? "types but" : "type",
+				   type);
+	else if (type < 0)
+		snap_buffer_printf(text, " (types up to %" PRIu64 ")", -(uint64_t)type);
+}
+
+/* "terminal 7", "eventfd 5": of a number where there is no other name. */
 static void add_numbered(struct snap_buffer *text, const struct snap_wait *wait)
 {
 	snap_wait_add_noun(text, wait);
@@ -111,8 +128,7 @@ static void add_numbered(struct snap_buffer *text, const struct snap_wait *wait)
 		snap_buffer_add_byte(text, ' ');
 		snap_wait_add_path(text, wait->path);
 	} else if (wait->kind == SNAP_WAIT_MSGQUEUE || wait->kind == SNAP_WAIT_SYSV_SEMAPHORE) {
-		if (wait->id >= 0)
-			snap_buffer_printf(text, " %" PRId64, wait->id);
+		add_queue(text, wait);
 	} else if (wait->fd >= 0) {
 		snap_buffer_printf(text, " %d", wait->fd);
 	}

@@ -31,6 +31,7 @@ static bool same_object(const struct snap_wait *a, const struct snap_wait *b)
 	       snap_same_text(a->module, b->module) && a->offset == b->offset &&
 	       snap_same_text(a->place, b->place) && a->fd == b->fd &&
 	       snap_same_text(a->path, b->path) && a->id == b->id &&
+	       a->message_type == b->message_type && a->semaphore == b->semaphore &&
 	       snap_same_text(a->call, b->call) && snap_same_text(a->wchan, b->wchan) &&
 	       snap_same_text(a->cgroup, b->cgroup) && a->range_start == b->range_start &&
 	       a->range_end == b->range_end && a->signals == b->signals && a->child == b->child &&
@@ -90,6 +91,7 @@ int snap_wait_compare(const struct snap_wait *a, const struct snap_wait *b)
 	       compare_texts(a->path, b->path)      ?: compare_texts(a->local, b->local) ?:
 	       compare_texts(a->remote, b->remote)  ?: snap_compare(a->fd, b->fd) ?:
 	       snap_compare(a->id, b->id)           ?: snap_compare(a->child, b->child) ?:
+	       snap_compare(a->semaphore, b->semaphore) ?: snap_compare(a->message_type, b->message_type) ?:
 	       compare_texts(a->call, b->call)      ?: snap_compare(a->mode, b->mode);
 }
 
@@ -108,6 +110,10 @@ uint64_t snap_wait_hash(const struct snap_wait *wait, uint64_t seed)
 	hash = snap_hash_text(wait->local, hash);
 	hash = snap_hash_text(wait->remote, hash);
 	hash = snap_hash_number((uint64_t)wait->id, hash);
+	/* What has none is called as it always was. */
+	if (wait->message_type || wait->semaphore >= 0)
+		hash = snap_hash_number((uint64_t)wait->message_type + (uint64_t)wait->semaphore,
+					hash);
 	hash = snap_hash_number(wait->range_start, snap_hash_number(wait->range_end, hash));
 	hash = snap_hash_number((uint64_t)wait->child, hash);
 	hash = snap_hash_number((uint64_t)wait->owner.tid, hash);
@@ -151,6 +157,8 @@ static uint64_t hash_alike_object(const struct snap_wait *wait, uint64_t hash)
 	hash = snap_hash_text(wait->wchan, snap_hash_text(wait->call, hash));
 	hash = snap_hash_text(wait->mutex_symbol, snap_hash_text(wait->cgroup, hash));
 	hash = snap_hash_number(wait->signals, snap_hash_number(wait->timed, hash));
+	hash = snap_hash_number((uint64_t)wait->message_type,
+				snap_hash_number((uint64_t)wait->semaphore, hash));
 	return snap_hash_number(wait->range_end, snap_hash_number(wait->range_start, hash));
 }
 

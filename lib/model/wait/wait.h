@@ -150,8 +150,10 @@ struct snap_wait {
 	const char *place;  /* "heap", "stack of 123" where there is no symbol; NULL */
 	int32_t fd;         /* -1: none */
 	const char *path;
-	int64_t id;       /* pidfd, eventfd, System V ids …; -1 none */
-	const char *call; /* name of the system call; NULL: in none */
+	int64_t id;           /* pidfd, eventfd, System V ids …; -1 none */
+	int64_t message_type; /* MSGQUEUE, as of msgrcv(2); 0: any, or unknown */
+	int32_t semaphore;    /* SYSV_SEMAPHORE: its number in the set; -1: several, or unknown */
+	const char *call;     /* name of the system call; NULL: in none */
 	const char *wchan;
 	const char *cgroup; /* FROZEN */
 	/* who */

@@ -93,7 +93,7 @@ _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a word eac
 static const char *const missing_texts[] = {
 	"there was too little time",
 	"the kernel tells nothing of sockets here",
-	"sockets of other network namespaces",
+	"sockets and queues of other namespaces",
 	"the kernel's list of file locks is not readable",
 	"descriptors of other users' processes",
 	"there was more than is looked at",
@@ -150,6 +150,7 @@ struct snap_wait snap_wait_init(enum snap_wait_kind kind, enum snap_wait_confide
 		.confidence = confidence,
 		.fd = -1,
 		.id = -1,
+		.semaphore = -1,
 		.readers = -1,
 		.value = -1,
 		.waiters = -1,

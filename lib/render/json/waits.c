@@ -43,6 +43,8 @@ static void put_place(struct snap_json_writer *json, const struct snap_wait *wai
 	put_known(json, "fd", wait->fd);
 	snap_json_text_if(json, "path", wait->path);
 	put_known(json, "id", wait->id);
+	snap_json_number_if(json, "msgtype", wait->message_type);
+	put_known(json, "semaphore", wait->semaphore);
 	snap_json_text_if(json, "call", wait->call);
 }
 

@@ -206,6 +206,8 @@ static void code_queue(struct snap_codec *codec, struct snap_ipc_queue *queue,
 	if (codec->version >= FIRST_WITH_TRACERS)
 		snap_code_u64(codec, &queue->namespace);
 	snap_code_i32(codec, &queue->id);
+	if (codec->version >= FIRST_WITH_TRACERS)
+		code_u16(codec, &queue->number);
 	snap_code_u64(codec, &queue->messages);
 	snap_code_u64(codec, &queue->bytes);
 	snap_code_i32(codec, &queue->last_sender);
@@ -213,7 +215,8 @@ static void code_queue(struct snap_codec *codec, struct snap_ipc_queue *queue,
 	snap_codec_check(codec,
 			 !before || (snap_compare(before->is_semaphore, queue->is_semaphore)
 					     ?: snap_compare(before->namespace, queue->namespace)
-					     ?: snap_compare(before->id, queue->id)) <= 0,
+					     ?: snap_compare(before->id, queue->id)
+					     ?: snap_compare(before->number, queue->number)) <= 0,
 			 "queues not sorted");
 }
 

@@ -89,6 +89,10 @@ static void read_place(struct snap_json_pick *pick, const struct snap_json *obje
 	wait->fd = (int32_t)snap_json_pick_number(pick, object, "fd", 0, INT_MAX, -1);
 	wait->path = pick_text(pick, object, "path");
 	wait->id = pick_known(pick, object, "id");
+	wait->message_type =
+		snap_json_pick_number(pick, object, "msgtype", INT64_MIN, INT64_MAX, 0);
+	wait->semaphore =
+		(int32_t)snap_json_pick_number(pick, object, "semaphore", 0, UINT16_MAX, -1);
 	wait->call = snap_json_pick_text(pick, object, "call", 64);
 	wait->wchan = pick_text(pick, object, "wchan");
 	wait->cgroup = pick_text(pick, object, "cgroup");

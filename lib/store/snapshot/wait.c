@@ -65,7 +65,8 @@ static void code_address(struct snap_pointer_codec *to, struct snap_wait *wait)
 
 static bool has_file(const struct snap_wait *wait)
 {
-	return wait->fd >= 0 || wait->path || wait->id >= 0 || wait->wchan || wait->cgroup;
+	return wait->fd >= 0 || wait->path || wait->id >= 0 || wait->wchan || wait->cgroup ||
+	       wait->message_type || wait->semaphore >= 0;
 }
 
 static void code_file(struct snap_pointer_codec *to, struct snap_wait *wait)
@@ -73,9 +74,12 @@ static void code_file(struct snap_pointer_codec *to, struct snap_wait *wait)
 	snap_code_i32(&to->codec, &wait->fd);
 	snap_code_text_pointer(to, &wait->path, SNAP_MAX_NAME);
 	code_number(to, &wait->id);
+	snap_code_i64(&to->codec, &wait->message_type);
+	snap_code_i32(&to->codec, &wait->semaphore);
 	snap_code_text_pointer(to, &wait->wchan, SNAP_MAX_NAME);
 	snap_code_text_pointer(to, &wait->cgroup, SNAP_MAX_NAME);
 	snap_codec_check(&to->codec, wait->fd >= -1, "invalid descriptor in a wait");
+	snap_codec_check(&to->codec, wait->semaphore >= -1, "invalid semaphore in a wait");
 }
 
 static bool has_owner(const struct snap_wait *wait)

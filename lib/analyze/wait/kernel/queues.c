@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * System V and POSIX message queues, sets of semaphores, io_uring and aio: see kernel.h. Who used a
- * System V queue last is a hint, and no more: anybody may come.
+ * System V queue last is a hint, and no more: anybody may come. An id means a queue in the namespace
+ * of who waits, and another one elsewhere.
  */
 #include "analyze/wait/kernel/kernel.h"
 
@@ -9,24 +10,52 @@
 
 #include <stdlib.h>
 
+enum { ALL_BUT_THAT = 020000 /* MSG_EXCEPT of msgrcv(2) */ };
+
 struct semaphore_operation {
 	uint16_t number;
 	int16_t operation;
 	int16_t flags;
 };
 
+static int compare(const struct snap_ipc_queue *a, const struct snap_ipc_queue *b)
+{
+	return snap_compare(a->is_semaphore, b->is_semaphore)
+		       ?: snap_compare(a->namespace, b->namespace) ?: snap_compare(a->id, b->id)
+		       ?: snap_compare(a->number, b->number);
+}
+
+/* NULL: nothing is known of it. Captures of before namespaces were asked have none of any. */
 static const struct snap_ipc_queue *find_queue(const struct snap_wait_facts *facts,
-					       bool is_semaphore, int32_t id)
+					       const struct snap_waiter *waiter, bool is_semaphore,
+					       uint16_t number)
 {
 	const struct snap_ipc_queue *all = facts->queues;
-	size_t at = snap_first_not(facts->queue_count, i,
-				   all[i].is_semaphore != is_semaphore
-					   ? all[i].is_semaphore < is_semaphore
-					   : all[i].id < id);
+	const struct snap_ipc_queue key = {
+		.is_semaphore = is_semaphore,
+		.namespace = snap_waiter_process(waiter)->ipc_namespace,
+		.id = (int32_t)waiter->call.arguments[0],
+		.number = number,
+	};
+	size_t at = snap_first_not(facts->queue_count, i, compare(&all[i], &key) < 0);
 
-	if (at == facts->queue_count || all[at].is_semaphore != is_semaphore || all[at].id != id)
-		return NULL;
-	return &all[at];
+	return at < facts->queue_count && compare(&all[at], &key) == 0 ? &all[at] : NULL;
+}
+
+/* What msgrcv(2) asks for, and msgsnd(2) brings. */
+static void set_type(struct snap_waiter *waiter, bool receives)
+{
+	struct snap_wait *wait = waiter->wait;
+	int64_t type;
+
+	if (receives) {
+		wait->message_type = (int64_t)waiter->call.arguments[3];
+		if (waiter->call.arguments[4] & ALL_BUT_THAT && wait->message_type > 0)
+			wait->variant = "except";
+	} else if (snap_wait_read(waiter, waiter->call.arguments[1], &type, sizeof(type)) &&
+		   type > 0) {
+		wait->message_type = type;
+	}
 }
 
 static struct stacksnap_error *hint_at(struct snap_wait_analysis *waits, struct snap_waiter *waiter,
@@ -52,12 +81,16 @@ static struct stacksnap_error *explain_messages(struct snap_wait_analysis *waits
 {
 	bool receives = waiter->row->call == SNAP_CALL_MSGRCV;
 	int32_t id = (int32_t)waiter->call.arguments[0];
-	const struct snap_ipc_queue *queue = find_queue(waits->facts, false, id);
+	const struct snap_ipc_queue *queue = find_queue(waits->facts, waiter, false, 0);
 	struct snap_wait *wait = waiter->wait;
 
 	wait->id = id;
 	wait->mode = receives ? SNAP_WAIT_READ : SNAP_WAIT_WRITE;
-	waiter->object = snap_wait_object_of(SNAP_WAIT_MSGQUEUE, (uint32_t)id, 0, 0);
+	waiter->object = snap_wait_object_of(SNAP_WAIT_MSGQUEUE, (uint32_t)id,
+					     snap_waiter_process(waiter)->ipc_namespace, 0);
+	/* In recordings a wait is the queue's, whatever type one of its spells was for. */
+	if (waits->has_times)
+		set_type(waiter, receives);
 	if (!queue)
 		return NULL;
 	wait->value = (int64_t)queue->messages;
@@ -69,14 +102,20 @@ static struct stacksnap_error *explain_semaphores(struct snap_wait_analysis *wai
 						  struct snap_waiter *waiter)
 {
 	int32_t id = (int32_t)waiter->call.arguments[0];
-	const struct snap_ipc_queue *queue = find_queue(waits->facts, true, id);
-	struct semaphore_operation first;
+	const struct snap_ipc_queue *queue;
+	struct semaphore_operation first = { 0 };
+	bool is_read = snap_wait_read(waiter, waiter->call.arguments[1], &first, sizeof(first));
 
 	waiter->wait->id = id;
-	waiter->object = snap_wait_object_of(SNAP_WAIT_SYSV_SEMAPHORE, (uint32_t)id, 0, 0);
-	if (waiter->call.arguments[2] == 1 &&
-	    snap_wait_read(waiter, waiter->call.arguments[1], &first, sizeof(first)))
+	waiter->object = snap_wait_object_of(SNAP_WAIT_SYSV_SEMAPHORE, (uint32_t)id,
+					     snap_waiter_process(waiter)->ipc_namespace, 0);
+	/* Which of several operations has to wait, nobody tells. */
+	if (waiter->call.arguments[2] == 1 && is_read) {
 		waiter->wait->needed = abs(first.operation);
+		if (waits->has_times)
+			waiter->wait->semaphore = first.number;
+	}
+	queue = find_queue(waits->facts, waiter, true, is_read ? first.number : 0);
 	return queue ? hint_at(waits, waiter, queue->last_sender) : NULL;
 }
 
