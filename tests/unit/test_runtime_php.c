@@ -256,7 +256,11 @@ static void test_texts_end_where_they_end(void **state)
 	assert_string_equal(text, "GET");
 	memset(bed.bytes + SIZE - 10, 'x', 10);
 	assert_true(snap_php_text(&bed.php, BASE + SIZE - 10, &text));
-	assert_string_equal(text, "xxxxxxxxxx");
+	assert_string_equal(text, "xxxxxxxxxx..."); /* its end was not copied */
+	memset(bed.bytes, 'y', SIZE);
+	assert_true(snap_php_text(&bed.php, BASE, &text));
+	assert_int_equal(strlen(text), SNAP_PHP_MOST_TEXT + 3);
+	assert_string_equal(text + SNAP_PHP_MOST_TEXT - 1, "y...");
 	assert_true(snap_php_text(&bed.php, 0, &text));
 	assert_null(text);
 	bed_close(&bed);

@@ -39,12 +39,13 @@ static bool read_string(const struct snap_php *php, uint64_t address, const char
 
 bool snap_php_text(const struct snap_php *php, uint64_t address, const char **ret)
 {
-	char text[SNAP_PHP_MOST_TEXT];
+	static const char cut[] = "...";
+	char text[SNAP_PHP_MOST_TEXT + sizeof(cut)];
 	size_t size = 0, piece = PIECE;
 	const char *end = NULL;
 
 	*ret = NULL;
-	while (address && !end && size + piece <= sizeof(text)) {
+	while (address && !end && size + piece <= SNAP_PHP_MOST_TEXT) {
 		if (!snap_runtime_read(php->process, address + size, text + size, piece)) {
 			if (piece == 1)
 				break;
@@ -56,7 +57,13 @@ bool snap_php_text(const struct snap_php *php, uint64_t address, const char **re
 	}
 	if (size == 0)
 		return true;
-	*ret = snap_intern(php->process->strings, text, end ? (size_t)(end - text) : size);
+	if (end) {
+		size = (size_t)(end - text);
+	} else {
+		memcpy(text + size, cut, strlen(cut));
+		size += strlen(cut);
+	}
+	*ret = snap_intern(php->process->strings, text, size);
 	return *ret;
 }
 

@@ -115,7 +115,10 @@ bool snap_php_include(const struct snap_php *php, const struct snap_php_call *ca
 /* "App\User->save", interned; NULL without memory. `how`: of code without a name. */
 const char *snap_php_name(const struct snap_php *php, const struct snap_php_call *call,
 			  const char *how);
-/* A text that ends with NUL, interned; NULL in *ret: none is there. False: no memory. */
+/*
+ * A text that ends with NUL, interned, with "..." behind it if its end was not copied; NULL in
+ * *ret: none is there. False: no memory.
+ */
 bool snap_php_text(const struct snap_php *php, uint64_t address, const char **ret) _must_check_;
 
 #endif
