@@ -2,13 +2,17 @@
 """Objects of managed runtimes on a page that nobody serves, which no look at the mappings tells: who reads it sleeps for
 ever. What was to be read is said to be missing, nothing gets another's name, native stacks and everybody else are whole."""
 import os
+import re
 import shutil
+import subprocess
 import sys
 
-from harness import BUILD, Case, functions, need, need_root, processes, threads
+from harness import BUILD, Case, functions, need, need_root, processes, read_file, threads, tids_of
+from test_runtime_go import build
 
 LIBRARY = os.path.join(BUILD, "tests", "targets", "libholds.so")
 TASKS = 40  # more than a page has room for
+GOROUTINES = 900  # of holds.go
 STANDARD = ("run", "Runner.run", "BaseEventLoop.run_until_complete", "BaseEventLoop.run_forever",
             "BaseEventLoop._run_once", "Handle._run")
 
@@ -41,7 +45,6 @@ function waits($library, $what) {
 waits($argv[1], $argv[2]);
 """
 
-
 class Held(Case):
     weight = 3
 
@@ -59,7 +62,8 @@ class Held(Case):
         self.assertTrue(any(entry.get("function") == "hold_page" for entry in entries), doc["_result"])
         names = {entry["function"] for entry in entries if entry.get("language") == language and "function" in entry}
         self.assertLessEqual(names, known, doc["_result"])
-        self.assertIsNotNone(node["runtimes"][0].get("cut"), doc["_result"])
+        for runtime in node.get("runtimes", ()):
+            self.assertIsNotNone(runtime.get("cut"), doc["_result"])
         return node, [w["message"] for w in doc["warnings"] if w.get("pid") == victim.pid]
 
     def test_tasks_of_python(self):
@@ -71,6 +75,7 @@ class Held(Case):
                 node, _ = self.look([python, "-c", PYTHON, LIBRARY, what, str(TASKS)], "python",
                                     {"leaf", "waits", "main", "<module>", *STANDARD})
                 tasks = {task["name"] for stack in node["stacks"] for task in stack.get("tasks", ())}
+                self.assertIn("runtimes", node)
                 self.assertLessEqual(tasks, {"Task-1"} | {f"own{i}" for i in range(TASKS)})
 
     def test_functions_of_php(self):
@@ -78,7 +83,47 @@ class Held(Case):
         need("php")
         for what in ("frame", "function"):
             with self.subTest(what=what):
-                _, said = self.look(["php", "-d", "ffi.enable=1", "-r", PHP, LIBRARY, what], "php",
+                node, said = self.look(["php", "-d", "ffi.enable=1", "-r", PHP, LIBRARY, what], "php",
                                     {"waits", "{main}", "FFI->hold_page"})
+                self.assertIn("runtimes", node)
                 if what == "frame":
                     self.assertTrue(any("its memory was not copied in time" in message for message in said), said)
+
+    # ---- Go ----
+
+    def go_programs(self):
+        """With symbols and without, and where the list of goroutines is in both."""
+        named = build("go-holds", ["holds/holds.go"], ["-buildmode=exe"], cgo=True)
+        stripped = os.path.join(self.scratch(), "go-holds-stripped")
+        subprocess.run(["strip", "-o", stripped, named], check=True)
+        text = subprocess.run(["readelf", "-sW", named], stdout=subprocess.PIPE, text=True, check=True).stdout
+        return (named, stripped), re.search(r"^.*: ([0-9a-f]+) .* runtime\.allgs$", text, re.MULTILINE)[1]
+
+    def check_goroutines(self, node):
+        """Each at most once, with its own functions alone; how many there are."""
+        stacks = [(functions(stack), stack) for stack in node["stacks"] if "tasks" in stack]
+        ids = [task["id"] for _, stack in stacks for task in stack["tasks"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        for names, stack in stacks:
+            own = [name for name in names if name and name.startswith("main.")]
+            self.assertIn(own, ([], ["main.waits"] * 2, ["main._Cfunc_hold", "main.main"]), names)
+            self.assertTrue(stack["unwind"] != "complete" or (own and names[-1] == "runtime.goexit"), stack)
+        return len(ids)
+
+    def test_goroutines(self):
+        """Of the list, what says where it is, a descriptor, a stack."""
+        need_root()
+        need("strip")
+        programs, at = self.go_programs()
+        for program in programs:
+            for what in ("descriptor", "stack", "list", "list's end", "header"):
+                with self.subTest(os.path.basename(program), what=what):
+                    node, said = self.look([program, LIBRARY, what, at], "of tasks, below", set())
+                    self.assertTrue(any("blocked (userfaultfd, FUSE)" in message for message in said), said)
+                    shown = self.check_goroutines(node)
+                    if what == "stack":
+                        self.assertGreaterEqual(shown, GOROUTINES)
+                    self.assertTrue(shown or any("runtime" in m or "not copied in time" in m for m in said), said)
+                    for tid in tids_of(node["pid"]):
+                        status = read_file(f"/proc/{node['pid']}/task/{tid}/status") or ""
+                        self.assertNotRegex(status, r"TracerPid:\t[1-9]|State:\t[tT]")

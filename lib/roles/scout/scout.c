@@ -44,6 +44,7 @@ struct snap_scout {
 	int64_t until_ns; /* for its answer */
 	uint64_t peeked;
 	unsigned late;
+	bool is_held_back; /* it has a runtime, and memory that tells of it cannot be read */
 };
 
 struct stacksnap_error *snap_scout_create(const struct snap_options *options,
@@ -255,6 +256,7 @@ bool snap_scout_begin(struct snap_scout *scout, const struct snap_capture *captu
 	scout->index = process;
 	scout->peeked = 0;
 	scout->late = 0;
+	scout->is_held_back = false;
 	scout->until_ns = snap_clock_ns(CLOCK_MONOTONIC) + PROCESS_NS;
 	snap_opener_set_capture(scout->opener, capture);
 	err = need_parser(scout, capture);
@@ -288,6 +290,7 @@ struct stacksnap_error *snap_scout_go_on(struct snap_scout *scout, int64_t until
 		return NULL;
 	}
 	*found_ret = answer.found && answer.plan.step_count;
+	scout->is_held_back = answer.found && !answer.plan.step_count && scout->late > 0;
 	if (*found_ret)
 		*plan = answer.plan;
 	return NULL;
@@ -308,6 +311,12 @@ struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options
 		return NULL;
 	while (!done && !err)
 		err = snap_scout_go_on(scout, INT64_MAX, plan, found_ret, &done);
+	if (scout->is_held_back)
+		snap_capture_warn(
+			capture, "memory_stalled", scout->process->pid, 0,
+			"reading a memory page of %d blocked (userfaultfd, FUSE): what its "
+			"managed runtime knows is missing",
+			scout->process->pid);
 	scout->spent_ns += snap_clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	return err;
 }

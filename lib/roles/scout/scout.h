@@ -36,7 +36,8 @@ static inline void snap_scout_destroyp(struct snap_scout **scout)
 /*
  * Fits struct snap_stop_hook: `context` is a struct snap_scout. The process, an index in the
  * capture, runs, and its mappings are known. *found_ret: there is a plan. No plan is no error: the
- * process has no runtime, was too slow to answer, or its files ended a parser. CANCELLED.
+ * process has no runtime, was too slow to answer, its files ended a parser, or its memory cannot be
+ * read, which becomes a warning of the capture. CANCELLED.
  */
 struct stacksnap_error *snap_scout_plan(void *context, const struct snap_options *options,
 					struct snap_capture *capture, size_t process,

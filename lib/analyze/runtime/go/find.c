@@ -275,17 +275,19 @@ struct list_search {
 	struct snap_go *go;
 	uint64_t address, count, capacity;
 	unsigned tried;
+	bool is_named; /* a symbol says that it is one */
 };
 
 /*
- * Goroutines say of themselves where they are: g.sched.g. Of a copy that was cut some may not be
- * there.
+ * Goroutines say of themselves where they are: g.sched.g. Some may not be there: of a copy that was
+ * cut, or on a page that nobody serves; but few of a list that nothing else speaks for.
  */
-static bool are_goroutines(const struct snap_go *go, uint64_t list, uint64_t count)
+static bool are_goroutines(const struct list_search *search, uint64_t list, uint64_t count)
 {
-	const bool is_cut = go->process->memory->next != NULL;
+	const struct snap_go *go = search->go;
+	const bool any_may_miss = search->is_named || go->process->memory->next != NULL;
 	uint64_t step = count > SAMPLES ? count / SAMPLES : 1;
-	unsigned own = 0;
+	unsigned own = 0, missing = 0;
 
 	/* Of the rest there is nothing. */
 	if (go->process->is_of_thread && count > SNAP_GO_FEW) {
@@ -296,22 +298,20 @@ static bool are_goroutines(const struct snap_go *go, uint64_t list, uint64_t cou
 		uint64_t goroutine, self;
 
 		if (!snap_runtime_word(go->process, list + 8 * i, &goroutine)) {
-			if (!is_cut)
-				return false;
+			missing++;
 			continue;
 		}
 		if (goroutine == 0 || goroutine % 8 != 0)
 			return false;
 		if (!snap_runtime_word(go->process, goroutine + SNAP_GO_SAVED_SELF, &self)) {
-			if (!is_cut)
-				return false;
+			missing++;
 			continue;
 		}
 		if (self != 0 && self != goroutine)
 			return false;
 		own += self == goroutine;
 	}
-	return own >= 2;
+	return own >= 2 && (any_may_miss || missing < own);
 }
 
 /* The collector keeps an older copy, which is not longer, and has no room to grow. */
@@ -335,7 +335,7 @@ static bool visit_list(void *context, uint64_t address, const uint8_t *bytes, si
 			continue;
 		if (search->tried++ == MOST_CANDIDATES)
 			return false;
-		if (!are_goroutines(search->go, words[0], words[1]))
+		if (!are_goroutines(search, words[0], words[1]))
 			continue;
 		search->address = address + at;
 		search->count = words[1];
@@ -352,8 +352,10 @@ static bool find_list(struct snap_go *go, const struct snap_go_text *text)
 
 	if (snap_go_symbol(text->module->file->image, "runtime.allgs", &address)) {
 		address += text->module->bias;
+		search.is_named = true;
 		if (snap_runtime_read(go->process, address, words, sizeof(words)))
 			visit_list(&search, address, words, sizeof(words));
+		search.is_named = false;
 	}
 	for (size_t i = 3; i >= 2 && search.address == 0; i--)
 		snap_go_scan(go->process, text->data[i][0], text->data[i][1], sizeof(words),
