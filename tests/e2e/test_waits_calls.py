@@ -2,9 +2,10 @@
 """What threads wait for in calls that are not locks of their process: descriptors, other processes,
 time, signals, memory. See waits.py."""
 import os
+import sys
 import unittest
 
-from harness import need, need_root, read_file, wait_until, walk
+from harness import TOOL, need, need_root, read_file, wait_until, walk
 from waits import WaitCase, program, truths_of, waits_of
 
 
@@ -106,6 +107,9 @@ class Peers(WaitCase):
     def test_unix(self):
         self.compare("peers", "unix")
 
+    def test_transfers(self):
+        self.compare("peers", "transfers")
+
     def test_tcp(self):
         self.compare("peers", "tcp")
 
@@ -118,6 +122,58 @@ class Peers(WaitCase):
     def test_locks_of_files_that_several_share(self):
         """All who have the file open under the lock hold it."""
         self.compare("peers", "shared-locks:" + self.scratch())
+
+
+    def test_more_locks_than_are_looked_at(self):
+        """100,000 of a process, on 50 files; and 20,000 on one. Whoever is named has them, and it is said that some
+        were left out, or that there was no time for them."""
+        for files, locks in ((50, 2000), (1, 20000)):
+            with self.subTest(f"{files} files"):
+                victim = self.run_program("peers", f"many-locks:{files},{locks},{self.scratch()}")
+                truths = truths_of(victim)
+                doc = self.look(victim)
+                self.assertTrue({"cut", "time"} & set(doc.get("waits_lack", [])), doc["_result"].err)
+                self.judge(truths, doc)
+                holder = next(truth["pid"] for truth in truths if truth["row"] == "file_lock.holder")
+                named = [set(wait.get("holders", ())) for wait in waits_of(doc).values() if wait["kind"] == "file_lock"]
+                self.assertEqual(len(named), files)
+                self.assertLessEqual(set().union(*named), {holder})
+
+
+# Refuses socket(AF_NETLINK), as a container's filter may, and becomes the tool.
+WITHOUT_NETLINK = """#!{python}
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, 41), (0x20, 0, 0, 16), (0x15, 0, 1, 16), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filters))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+    sys.exit(99)
+os.execv({tool!r}, [{tool!r}, *sys.argv[1:]])
+"""
+
+
+class WithoutSockDiag(WaitCase):
+    """A machine where nobody may ask the kernel for sockets: what its tables have is told, and that more is not."""
+
+    def test_tcp(self):
+        path = os.path.join(self.scratch(), "tool")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(WITHOUT_NETLINK.format(python=sys.executable, tool=TOOL))
+        os.chmod(path, 0o755)
+        victim = self.run_program("peers", "tcp", "unix")
+        truths = truths_of(victim)
+        whole, doc = self.look(victim), self.look(victim, tool=path)
+        self.assertNotIn("waits_lack", whole)
+        self.assertEqual(doc["waits_lack"], ["sockets"])
+        for truth in truths:
+            wait = waits_of(doc).get(truth.get("tid")) or {}
+            for key in {"local", "remote", "state"} & set(truth):
+                self.assertEqual(wait.get(key), truth[key], truth)
+            # Nobody is named who is not there; tables do not tell who the other end of a unix socket is.
+            self.assertLessEqual({peer["pid"] for peer in wait.get("peers", ())} if wait.get("kind") in ("tcp", "unix") else set(),
+                                 set(truth.get("peers", ())))
+        self.assertNotIn("deadlocks", doc)
 
 
 class Traced(WaitCase):

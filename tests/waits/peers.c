@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 /* Where FIFOs and files are made: what follows ':' in the mode, which is removed by who asked. */
@@ -210,6 +211,63 @@ static void make_unix(const char *unused)
 		victim_cannot("connect");
 	start(connect_unix, "unix.connect", &full, &listener);
 	start(accept_one, "unix.accept", (void *)(intptr_t)accepts, NULL);
+}
+
+/* The calls by which programs read and write sockets, where they do not say read and write. */
+static NOINLINE void transfer(struct actor *me)
+{
+	char block[4096] = "";
+	struct iovec part = { block, sizeof(block) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	int fd = (int)me->number;
+
+	if (strncmp(me->row, "send", 4) == 0 || strcmp(me->row, "writev") == 0)
+		fill(fd);
+	truth(me->row, "'kind':'unix','fd':%d,'call':'%s','mode':'%s','peers':[%d]", fd,
+	      strcmp(me->row, "recv") == 0   ? "recvfrom"
+	      : strcmp(me->row, "send") == 0 ? "sendto"
+					     : me->row,
+	      strncmp(me->row, "re", 2) == 0 ? "read" : "write", (int)(intptr_t)me->object);
+	for (;;) {
+		if (strcmp(me->row, "recv") == 0)
+			(void)!recv(fd, block, sizeof(block), 0);
+		else if (strcmp(me->row, "recvfrom") == 0)
+			(void)!recvfrom(fd, block, sizeof(block), 0, NULL, NULL);
+		else if (strcmp(me->row, "recvmsg") == 0)
+			(void)!recvmsg(fd, &message, 0);
+		else if (strcmp(me->row, "readv") == 0)
+			(void)!readv(fd, &part, 1);
+		else if (strcmp(me->row, "send") == 0)
+			(void)!send(fd, block, sizeof(block), 0);
+		else if (strcmp(me->row, "sendto") == 0)
+			(void)!sendto(fd, block, sizeof(block), 0, NULL, 0);
+		else if (strcmp(me->row, "sendmsg") == 0)
+			(void)!sendmsg(fd, &message, 0);
+		else
+			(void)!writev(fd, &part, 1);
+	}
+}
+
+static void make_transfers(const char *unused)
+{
+	static const char *const calls[] = { "recv", "recvfrom", "recvmsg", "readv",
+					     "send", "sendto",   "sendmsg", "writev" };
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct actor *actor = calloc(1, sizeof(*actor));
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+			victim_cannot("socketpair");
+		actor->act = transfer;
+		actor->row = calls[i];
+		actor->number = pair[0];
+		actor->object = (void *)(intptr_t)keeper(pair[1], pair[0]);
+		victim_thread(actor_main, actor, 128 << 10);
+		while (!actor->tid)
+			sched_yield();
+	}
 }
 
 /* ---- TCP and UDP ---- */
@@ -488,16 +546,82 @@ static void make_locks(const char *where)
 	}
 }
 
+/* ---- more locks than anybody looks at ---- */
+
+struct many_locks {
+	int files, locks; /* of each file */
+};
+
+static struct many_locks many;
+
+static const char *numbered(int file)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "many-%d", file);
+	return path_of(name);
+}
+
+static struct flock one_of(int number)
+{
+	return (struct flock){
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 2 * (off_t)number, .l_len = 1
+	};
+}
+
+/* The kernel goes through all locks of a file for each new one: so there are several files. */
+static void hold_many(void *argument)
+{
+	(void)argument;
+	for (int file = 0; file < many.files; file++) {
+		int fd = open(numbered(file), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+		for (int i = 0; i < many.locks; i++) {
+			struct flock range = one_of(i);
+
+			if (fd < 0 || fcntl(fd, F_SETLK, &range) != 0)
+				_exit(1);
+		}
+	}
+	rest("file_lock.holder");
+}
+
+static NOINLINE void want_one_of_many(struct actor *me)
+{
+	struct flock range = one_of(many.locks - 1);
+	int fd = open(numbered((int)(intptr_t)me->object), O_RDWR | O_CLOEXEC);
+
+	truth(me->row, "'kind':'file_lock','fd':%d,'start':%ld,'end':%ld", fd, (long)range.l_start,
+	      (long)range.l_start);
+	for (;;)
+		fcntl(fd, F_SETLKW, &range);
+}
+
+/* "FILES,LOCKS,FOLDER" */
+static void make_many_locks(const char *arguments)
+{
+	int end = 0;
+
+	if (sscanf(arguments, "%d,%d,%n", &many.files, &many.locks, &end) != 2 || !end)
+		victim_cannot("arguments");
+	use_folder(arguments + end);
+	start_child(hold_many, NULL);
+	for (int file = 0; file < many.files; file++)
+		start(want_one_of_many, "file_lock.many", (void *)(intptr_t)file, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct truth_mode modes[] = {
 		{ "pipes", make_pipes },
 		{ "fifos", make_fifos },
 		{ "unix", make_unix },
+		{ "transfers", make_transfers },
 		{ "tcp", make_tcp },
 		{ "udp", make_udp },
 		{ "locks", make_locks },
 		{ "shared-locks", make_shared_locks },
+		{ "many-locks", make_many_locks },
 		{ NULL, NULL },
 	};
 

@@ -227,10 +227,11 @@ void snap_dump_run(void *context, uint32_t item)
 	const struct snap_dumps *dumps = context;
 	struct snap_dump *dump = &dumps->list[item];
 
-	if (enter_namespace(dumps, dump))
-		ask_kernel(dumps, dump);
-	else
+	dump->is_elsewhere = !enter_namespace(dumps, dump);
+	if (dump->is_elsewhere)
 		dump->status = -EPERM;
+	else
+		ask_kernel(dumps, dump);
 	if (dump->status && !dump->count)
 		read_table(dumps, dump);
 }

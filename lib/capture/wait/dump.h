@@ -33,7 +33,8 @@ struct snap_dump {
 	struct snap_dump_block *blocks; /* newest first */
 	struct snap_dump_pending *pending;
 	size_t count;
-	bool is_text; /* of tables: no peers and names; lines may be made up */
+	bool is_elsewhere; /* the namespace could not be entered */
+	bool is_text;      /* of tables: no peers and names; lines may be made up */
 	bool is_cut;
 	int status; /* 0 or a negative errno */
 };

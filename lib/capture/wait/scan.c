@@ -147,6 +147,9 @@ static void scan_locks(const struct table *table, size_t wanted, const char *num
 		table->scan->locks = kept;
 		add_link(table, wanted, number);
 	}
+	/* Whoever has a hundred thousand is not read to the end. */
+	if (lines.limited)
+		table->scans->is_cut = true;
 }
 
 /* Another name for the same FIFO is not seen: for that all files would have to be asked. */

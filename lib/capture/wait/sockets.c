@@ -180,7 +180,8 @@ static void note_lacks(struct sockets *sockets, const struct snap_dump *dump)
 	if (dump->family != SNAP_SOCKET_TCP4 && dump->family != SNAP_SOCKET_UNIX)
 		return;
 	if (dump->is_text || dump->status)
-		*lacks |= dump->status == 0 ? SNAP_LACK_NAMESPACES : SNAP_LACK_SOCKETS;
+		*lacks |= dump->is_elsewhere && dump->status == 0 ? SNAP_LACK_NAMESPACES
+								  : SNAP_LACK_SOCKETS;
 }
 
 static struct stacksnap_error *take_dump(struct sockets *sockets, const struct snap_dump *dump)

@@ -92,7 +92,7 @@ _Static_assert((1 << SNAP_ARRAY_SIZE(missing)) - 1 == SNAP_LACK_ALL, "a word eac
 
 static const char *const missing_texts[] = {
 	"there was too little time",
-	"the kernel tells nothing of sockets here",
+	"the kernel tells little of sockets here",
 	"sockets and queues of other namespaces",
 	"the kernel's list of file locks is not readable",
 	"descriptors of other users' processes",
