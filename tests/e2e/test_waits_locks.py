@@ -9,7 +9,7 @@ from harness import TOOL, need, need_root
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
-OBJECTS = ["conditions", "semaphores", "barrier", "once", "join", "stdio"]
+OBJECTS = ["conditions", "semaphores", "barrier", "once", "join", "stdio", "c11", "clocks"]
 
 
 class Rows:

@@ -397,6 +397,49 @@ static void make_pages(const char *how)
 	}
 }
 
+/* ---- words that change while somebody looks ---- */
+
+static uint32_t said_owners[4];
+
+static void *rewrite(void *unused)
+{
+	volatile int *owner = (volatile int *)((char *)&real + 8);
+
+	(void)unused;
+	for (unsigned i = 0;; i++)
+		*owner = (int)said_owners[i % 4];
+	return NULL;
+}
+
+static NOINLINE void hold_real(struct actor *me)
+{
+	pthread_mutex_lock(&real);
+	truth(me->row, "'kind':'signal'");
+	for (;;)
+		pause();
+}
+
+static NOINLINE void want_rewritten(struct actor *me)
+{
+	truth(me->row, "'kind':'mutex','address':'%p','owner':[0,%d,%d]", (void *)&real,
+	      (int)said_owners[0], (int)said_owners[1]);
+	pthread_mutex_lock(&real);
+}
+
+/* The mutex is one of the C library's; its owner's number is another one each time. */
+static void make_rewritten(const char *unused)
+{
+	struct actor *waiter;
+
+	(void)unused;
+	said_owners[0] = (uint32_t)start(hold_real, "holder", NULL, NULL)->tid;
+	said_owners[1] = (uint32_t)start(innocent, "innocent", NULL, NULL)->tid;
+	said_owners[3] = 1;
+	waiter = start(want_rewritten, "rewritten", NULL, NULL);
+	until_asleep(getpid(), waiter->tid);
+	victim_thread(rewrite, NULL, 128 << 10);
+}
+
 /* ---- names ---- */
 
 static NOINLINE void with_name(struct actor *me)
@@ -445,10 +488,8 @@ static void make_names(const char *folder)
 int main(int argc, char **argv)
 {
 	static const struct truth_mode modes[] = {
-		{ "words", make_words },
-		{ "pages", make_pages },
-		{ "names", make_names },
-		{ NULL, NULL },
+		{ "words", make_words },         { "pages", make_pages }, { "names", make_names },
+		{ "rewritten", make_rewritten }, { NULL, NULL },
 	};
 
 	(void)argc;

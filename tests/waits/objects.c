@@ -7,6 +7,7 @@
 #include "truth.h"
 
 #include <semaphore.h>
+#include <threads.h>
 
 /* ---- conditions ---- */
 
@@ -221,6 +222,213 @@ static void make_join(const char *unused)
 	start(join_timed, "thread.timed", NULL, NULL);
 }
 
+/* ---- the same by the names of C11 ---- */
+
+static NOINLINE void hold_c11(struct actor *me)
+{
+	mtx_lock(me->object);
+	rest("c11.holder");
+}
+
+static NOINLINE void want_c11(struct actor *me)
+{
+	truth(me->row, "'kind':'mutex','address':'%p','owner':%d", me->object,
+	      HAS_GLIBC ? me->other->tid : 0);
+	mtx_lock(me->object);
+	STAYS_A_CALL;
+}
+
+static NOINLINE void want_c11_timed(struct actor *me)
+{
+	struct timespec until = in_long(CLOCK_REALTIME);
+
+	/* One that can be waited for with a timeout is a plain one in both libraries. */
+	truth(me->row, "'kind':'mutex','address':'%p','owner':%d,'timed':true,'most_s':3000",
+	      me->object, HAS_GLIBC ? me->other->tid : 0);
+	mtx_timedlock(me->object, &until);
+	STAYS_A_CALL;
+}
+
+struct c11_condition {
+	cnd_t condition;
+	mtx_t mutex;
+};
+
+static NOINLINE void wait_c11(struct actor *me)
+{
+	struct c11_condition *object = me->object;
+
+	mtx_lock(&object->mutex);
+	if (HAS_GLIBC)
+		truth(me->row, "'kind':'condition','address':'%p','mutex':'%p','owner':0",
+		      (void *)&object->condition, (void *)&object->mutex);
+	else
+		truth(me->row, "'kind':'condition','owner':0");
+	for (;;)
+		cnd_wait(&object->condition, &object->mutex);
+}
+
+static int idle_c11(void *unused)
+{
+	return idle_main(unused) != NULL;
+}
+
+static NOINLINE void join_c11(struct actor *me)
+{
+	thrd_t thread;
+
+	if (thrd_create(&thread, idle_c11, NULL) != thrd_success)
+		victim_cannot("thrd_create");
+	while (!idle_tid)
+		sched_yield();
+	truth(me->row, "'kind':'thread','owner':%d", idle_tid);
+	idle_tid = 0;
+	thrd_join(thread, NULL);
+	STAYS_A_CALL;
+}
+
+static once_flag once_c11 = ONCE_FLAG_INIT;
+
+static NOINLINE void first_c11(struct actor *me)
+{
+	(void)me;
+	call_once(&once_c11, run_once);
+	STAYS_A_CALL;
+}
+
+static NOINLINE void second_c11(struct actor *me)
+{
+	truth(me->row, "'kind':'once','address':'%p','owner':%s%d]", (void *)&once_c11,
+	      HAS_GLIBC ? "[" : "[0,", me->other->tid);
+	call_once(&once_c11, run_once);
+	STAYS_A_CALL;
+}
+
+static void make_c11(const char *unused)
+{
+	static struct c11_condition condition;
+	static mtx_t plain, timed;
+
+	(void)unused;
+	mtx_init(&plain, mtx_plain);
+	mtx_init(&timed, mtx_timed);
+	mtx_init(&condition.mutex, mtx_plain);
+	cnd_init(&condition.condition);
+	start(want_c11, "c11.mutex", &plain, start(hold_c11, "", &plain, NULL));
+	start(want_c11_timed, "c11.mutex-timed", &timed, start(hold_c11, "", &timed, NULL));
+	start(wait_c11, "c11.condition", &condition, NULL);
+	start(join_c11, "c11.thread", NULL, NULL);
+	start(second_c11, "c11.once", NULL, start(first_c11, "", NULL, NULL));
+}
+
+/* ---- with a clock of one's own ---- */
+
+#ifdef __GLIBC__
+static NOINLINE void wait_condition_clock(struct actor *me)
+{
+	struct condition *object = me->object;
+	struct timespec until = in_long(CLOCK_MONOTONIC);
+
+	pthread_mutex_lock(&object->mutex);
+	truth(me->row,
+	      "'kind':'condition','address':'%p','mutex':'%p','owner':0,'timed':true,"
+	      "'most_s':3000",
+	      (void *)&object->condition, (void *)&object->mutex);
+	while (!object->signalled)
+		pthread_cond_clockwait(&object->condition, &object->mutex, CLOCK_MONOTONIC, &until);
+}
+
+static NOINLINE void wait_semaphore_clock(struct actor *me)
+{
+	struct timespec until = in_long(CLOCK_MONOTONIC);
+
+	truth(me->row, "'kind':'semaphore','address':'%p','owner':0,'timed':true,'most_s':3000",
+	      me->object);
+	while (sem_clockwait(me->object, CLOCK_MONOTONIC, &until) != 0)
+		;
+}
+
+static NOINLINE void hold_rwlock(struct actor *me)
+{
+	pthread_rwlock_wrlock(me->object);
+	rest("rwlock.writer");
+}
+
+static NOINLINE void want_rwlock_clock(struct actor *me)
+{
+	struct timespec until = in_long(CLOCK_MONOTONIC);
+
+	truth(me->row,
+	      "'kind':'rwlock','address':'%p','mode':'%s','owner':%d,'timed':true,'most_s':3000",
+	      me->object, me->number ? "write" : "read", me->other->tid);
+	if (me->number)
+		pthread_rwlock_clockwrlock(me->object, CLOCK_MONOTONIC, &until);
+	else
+		pthread_rwlock_clockrdlock(me->object, CLOCK_MONOTONIC, &until);
+	STAYS_A_CALL;
+}
+
+static NOINLINE void want_to_write_clock(struct actor *me)
+{
+	me->number = 1;
+	want_rwlock_clock(me);
+}
+
+/* The kernel's other call for that: FUTEX_LOCK_PI2, where it is known. */
+static NOINLINE void want_inherited_clock(struct actor *me)
+{
+	struct timespec until = in_long(CLOCK_MONOTONIC);
+
+	truth(me->row, "'kind':'mutex','address':'%p','owner':%d,'timed':true,'most_s':3000",
+	      me->object, me->other->tid);
+	pthread_mutex_clocklock(me->object, CLOCK_MONOTONIC, &until);
+	rest("inherited.refused"); /* before FUTEX_LOCK_PI2 */
+}
+
+static NOINLINE void join_clock(struct actor *me)
+{
+	struct timespec until = in_long(CLOCK_MONOTONIC);
+	pthread_t thread = victim_thread(idle_main, NULL, 128 << 10);
+
+	while (!idle_tid)
+		sched_yield();
+	truth(me->row, "'kind':'thread','owner':%d,'timed':true,'most_s':3000", idle_tid);
+	idle_tid = 0;
+	pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
+	STAYS_A_CALL;
+}
+
+static void make_clocks(const char *unused)
+{
+	static const struct mutex_kind kind = {
+		"", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, false, false, true
+	};
+	static struct condition condition;
+	static pthread_rwlock_t rwlock;
+	static pthread_mutex_t inherited;
+	static sem_t semaphore;
+	struct actor *writer;
+
+	(void)unused;
+	sem_init(&semaphore, 0, 0);
+	make_mutex(&inherited, &kind);
+	start(wait_condition_clock, "clock.condition", &condition, NULL);
+	start(wait_semaphore_clock, "clock.semaphore", &semaphore, NULL);
+	writer = start(hold_rwlock, "", &rwlock, NULL);
+	start(want_rwlock_clock, "clock.rwlock-read", &rwlock, writer);
+	start(want_to_write_clock, "clock.rwlock-write", &rwlock, writer);
+	start(join_clock, "clock.thread", NULL, NULL);
+	start(want_inherited_clock, "clock.inherited", &inherited,
+	      start(hold_mutex, "", &inherited, NULL));
+}
+#else
+static void make_clocks(const char *unused)
+{
+	(void)unused;
+	truth_says("clocks", "'left_out':'musl'");
+}
+#endif
+
 /* ---- the C library's own ---- */
 
 static NOINLINE void hold_file(struct actor *me)
@@ -298,6 +506,8 @@ int main(int argc, char **argv)
 		{ "barrier", make_barrier },
 		{ "once", make_once },
 		{ "join", make_join },
+		{ "c11", make_c11 },
+		{ "clocks", make_clocks },
 		{ "stdio", make_stdio },
 		{ "malloc", make_malloc },
 		{ NULL, NULL },
