@@ -130,8 +130,8 @@ static bool is_in_call(void *context, const struct snap_sampled_thread *thread,
 }
 
 /* Of who was stopped nothing was read beside his stack. False: nothing more can be read. */
-static bool add_words(struct moment *moment, struct snap_traced *traced, snap_words_reader *read,
-		      void *memory)
+static bool add_words(struct moment *moment, struct snap_traced *traced,
+		      const struct snap_confirm_memory *memory)
 {
 	for (size_t i = 0; moment->copied && i < traced->thread_count; i++) {
 		struct snap_thread copy = traced->threads[i];
@@ -141,7 +141,8 @@ static bool add_words(struct moment *moment, struct snap_traced *traced, snap_wo
 		copy.call = snap_wait_call_of(traced->arch, &copy);
 		if (!copy.call.known || copy.call.number < 0)
 			continue;
-		if (snap_copy_words(traced->arch, &copy, read, memory, moment->copied) ||
+		if (snap_copy_words(traced->arch, &copy, memory->read, memory->context,
+				    moment->copied) ||
 		    moment->copied->held)
 			return false;
 		snap_nostop_keep_words(moment->nostop, traced, &moment->copied->image);
@@ -157,35 +158,71 @@ static int compare_pieces(const void *left, const void *right)
 }
 
 /* The same lock may have been copied with each of those who wait for it: once is enough. */
+static void leave_out_doubles(struct snap_memory_image *image)
+{
+	size_t kept = 0;
+
+	qsort(image->pieces, image->piece_count, sizeof(*image->pieces), compare_pieces);
+	for (size_t i = 0; i < image->piece_count; i++)
+		if (!kept || compare_pieces(&image->pieces[kept - 1], &image->pieces[i]) != 0)
+			image->pieces[kept++] = image->pieces[i];
+	image->piece_count = kept;
+}
+
+/* As many from one on as can be read with one hand-over; how many. */
+static size_t list_batch(const struct snap_memory_image *image, size_t first,
+			 struct snap_sampled_words batch[SNAP_SAMPLED_WORDS_MOST])
+{
+	size_t count = 0;
+	uint64_t bytes = 0;
+
+	while (first + count < image->piece_count && count < SNAP_SAMPLED_WORDS_MOST) {
+		const struct snap_memory_piece *piece = &image->pieces[first + count];
+
+		uint64_t size = piece->size < SNAP_SAMPLED_WORDS_BYTES ? piece->size
+								       : SNAP_SAMPLED_WORDS_BYTES;
+
+		bytes += size;
+		if (bytes > SNAP_SAMPLED_WORDS_BYTES)
+			break;
+		/* In our own memory, where they were copied to. */
+		batch[count++] = (struct snap_sampled_words){
+			.address = piece->address,
+			.size = (uint32_t)size,
+			.bytes = (uint8_t *)(uintptr_t)piece->bytes,
+		};
+	}
+	return count;
+}
+
 static bool read_words_again(void *context, const struct snap_sampled_process *process,
-			     snap_words_reader *read, void *memory)
+			     const struct snap_confirm_memory *memory)
 {
 	struct moment *moment = context;
 	struct snap_traced *traced = snap_nostop_traced(moment->nostop, process);
+	struct snap_sampled_words batch[SNAP_SAMPLED_WORDS_MOST];
 	struct snap_memory_image *image;
-	size_t kept = 0;
+	size_t kept = 0, count;
 
-	if (traced && !add_words(moment, traced, read, memory))
+	if (traced && !add_words(moment, traced, memory))
 		return false;
 	image = traced ? traced->words : NULL;
 	if (!image || !image->piece_count)
 		return true;
-	qsort(image->pieces, image->piece_count, sizeof(*image->pieces), compare_pieces);
+	leave_out_doubles(image);
 	image->bytes = 0;
-	for (size_t i = 0; i < image->piece_count; i++) {
-		struct snap_memory_piece piece = image->pieces[i];
-		ssize_t got;
-
-		if (kept && compare_pieces(&image->pieces[kept - 1], &piece) == 0)
-			continue;
-		/* In our own memory, where they were copied to. */
-		got = read(memory, piece.address, (uint8_t *)(uintptr_t)piece.bytes, piece.size);
-		if (got == -ETIMEDOUT || got == -ESTALE)
+	for (size_t i = 0; i < image->piece_count; i += count) {
+		count = list_batch(image, i, batch);
+		if (memory->read_all(memory->context, batch, count))
 			return false;
-		piece.size = got > 0 ? (uint64_t)got : 0;
-		if (piece.size)
-			image->pieces[kept++] = piece;
-		image->bytes += piece.size;
+		for (size_t k = 0; k < count; k++) {
+			if (!batch[k].got)
+				continue;
+			image->pieces[kept++] =
+				(struct snap_memory_piece){ batch[k].address, batch[k].got,
+							    batch[k].bytes };
+			image->bytes += batch[k].got;
+		}
 	}
 	image->piece_count = kept;
 	return true;

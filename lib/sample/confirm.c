@@ -118,37 +118,45 @@ static void find_in_calls(struct stands *stands)
 
 struct memory {
 	struct stands *stands;
-	struct snap_reader_target target;
+	struct snap_sampler_process *process;
 };
 
 static ssize_t read_memory(void *context, uint64_t address, uint8_t *bytes, size_t size)
 {
 	const struct memory *memory = context;
+	struct snap_sampler *sampler = memory->stands->sampler;
+	const struct snap_reader_target target =
+		snap_sampler_reader_target(sampler, memory->process, NULL);
 
 	if (!has_time(memory->stands))
 		return -ETIMEDOUT;
-	return snap_reader_read(memory->stands->sampler->reader, &memory->target, address, bytes,
-				size);
+	return snap_reader_read(sampler->reader, &target, address, bytes, size);
+}
+
+static int read_all(void *context, struct snap_sampled_words *words, size_t count)
+{
+	const struct memory *memory = context;
+
+	if (!has_time(memory->stands))
+		return -ETIMEDOUT;
+	return snap_sampler_read_words(memory->stands->sampler, &memory->process->shown, words,
+				       count);
 }
 
 /* Of a process whose memory cannot be read again nobody stands. */
 static void read_words(struct stands *stands)
 {
 	const struct snap_confirm *confirm = stands->confirm;
-	struct snap_sampler *sampler = stands->sampler;
 	size_t kept = 0;
 
 	for (size_t i = 0, next; i < stands->count; i = next) {
 		struct snap_sampler_process *process = stands->list[i].thread->process;
-		struct memory memory = {
-			.stands = stands,
-			.target = snap_sampler_reader_target(sampler, process, NULL),
-		};
+		struct memory of = { stands, process };
+		const struct snap_confirm_memory memory = { read_memory, read_all, &of };
 		bool is_read;
 
 		is_read = !process->words_held &&
-			  confirm->read_words(confirm->context, &process->shown, read_memory,
-					      &memory);
+			  confirm->read_words(confirm->context, &process->shown, &memory);
 		for (next = i;
 		     next < stands->count && stands->list[next].thread->process == process; next++)
 			if (is_read)

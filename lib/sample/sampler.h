@@ -170,6 +170,24 @@ int snap_sampler_try(struct snap_sampler *sampler, const struct snap_process *pr
 struct stacksnap_error *snap_sampler_tick(struct snap_sampler *sampler,
 					  struct snap_sampler_tick *ret) _must_check_;
 
+/* Bytes of a process's memory. */
+struct snap_sampled_words {
+	uint64_t address;
+	uint32_t size;
+	uint32_t got; /* set: how many could be read, from the first on */
+	uint8_t *bytes;
+};
+
+enum { SNAP_SAMPLED_WORDS_MOST = 64, SNAP_SAMPLED_WORDS_BYTES = 1 << 14 };
+
+/* The memory of a process, while it is confirmed who stands. */
+struct snap_confirm_memory {
+	ssize_t (*read)(void *context, uint64_t address, uint8_t *bytes, size_t size);
+	/* As snap_sampler_read_words(): as much as that takes, with one hand-over. */
+	int (*read_all)(void *context, struct snap_sampled_words *words, size_t count);
+	void *context; /* of both; `read` is as in copy_words.h */
+};
+
 /*
  * After an only tick: who stands in the call that it was copied in, all of them at one moment, though
  * nobody is stopped. Of each process with such threads the memory is read again at that moment.
@@ -179,11 +197,9 @@ struct snap_confirm {
 	/* The call that a thread was copied in; false: in none. */
 	bool (*in_call)(void *context, const struct snap_sampled_thread *thread,
 			struct snap_thread_call *ret);
-	/* `read` is as in copy_words.h; false: what its threads wait for could not be read. */
+	/* False: what its threads wait for could not be read. */
 	bool (*read_words)(void *context, const struct snap_sampled_process *process,
-			   ssize_t (*read)(void *memory, uint64_t address, uint8_t *bytes,
-					   size_t size),
-			   void *memory);
+			   const struct snap_confirm_memory *memory);
 	/* It was in its call from before anything was read until all had been. */
 	void (*stands)(void *context, const struct snap_sampled_thread *thread);
 };
@@ -215,16 +231,6 @@ struct stacksnap_error *snap_sampler_take_whole(struct snap_sampler *sampler,
 void snap_whole_release(struct snap_whole *whole);
 /* How long the process that stood the longest did so, all in all. */
 int64_t snap_sampler_stood_ns(const struct snap_sampler *sampler);
-
-/* Bytes of a process's memory. */
-struct snap_sampled_words {
-	uint64_t address;
-	uint32_t size;
-	uint32_t got; /* set: how many could be read, from the first on */
-	uint8_t *bytes;
-};
-
-enum { SNAP_SAMPLED_WORDS_MOST = 64, SNAP_SAMPLED_WORDS_BYTES = 1 << 14 };
 
 /*
  * Between two ticks: reads memory of a process that runs on, all with one hand-over, at most
