@@ -33,6 +33,7 @@ enum {
 	SNAP_LOG_MAX_OBJECT_DESCRIPTORS = SNAP_MAX_POLLED,
 	SNAP_LOG_MAX_OBJECT_WORDS = 1 << 14, /* bytes */
 	SNAP_LOG_HOLD_BYTES = 32,
+	SNAP_LOG_MAX_HOLDERS = 8, /* processes of one hold */
 	/* a change's syscall from here on is an index in calls */
 	SNAP_LOG_FIRST_CALL = 1 << 14,
 };
@@ -192,10 +193,13 @@ struct snap_log_object {
  * From its tick on the words of an object are these. Behind its first hold they are those alone
  * that may say who has it (SNAP_LOG_HOLD_BYTES from the futex word on): what lies around them is
  * other people's, and changes without them.
+ *
+ * Of an object that is no futex the words are numbers, uint32_t from address 0 on: pids of the
+ * processes of the recording that have the other end of its pipe or socket, or a lock of its file.
  */
 struct snap_log_hold {
 	uint32_t object;
-	uint32_t words; /* index + 1 in words; 0: they could not be read */
+	uint32_t words; /* index + 1 in words; 0: they could not be read, or there are none */
 };
 
 /* What threads that stand in a stack with an object wait for, without who has it. */

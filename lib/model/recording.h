@@ -45,6 +45,7 @@ struct snap_recorded_hold {
 	size_t track;              /* index in tracks; SIZE_MAX: none of the recording's */
 	pid_t tid;                 /* as this host numbers it; 0: not known */
 	enum snap_owner_lack lack; /* KNOWN: `track` or `tid` had it; else why nobody is named */
+	bool is_process;           /* its process had it: which of several threads is not known */
 };
 
 /* What runs wait for: one for all of a process that wait for the same object. */

@@ -20,6 +20,7 @@ void snap_log_sink_init(struct snap_log_sink *sink, const struct snap_options *o
 		(struct snap_task_looks){ .options = options, .log = log, .unwinder = unwinder };
 	snap_hold_watch_init(&sink->holders, log);
 	snap_socket_looks_init(&sink->sockets, log);
+	snap_end_looks_init(&sink->ends, log);
 }
 
 void snap_log_sink_deinit(struct snap_log_sink *sink)
@@ -36,6 +37,7 @@ void snap_log_sink_deinit(struct snap_log_sink *sink)
 	snap_plans_deinit(&sink->plans);
 	snap_hold_watch_deinit(&sink->holders);
 	snap_socket_looks_deinit(&sink->sockets);
+	snap_end_looks_deinit(&sink->ends);
 	snap_error_destroy(sink->failure);
 	free(sink->threads);
 }
@@ -59,6 +61,7 @@ void snap_log_sink_renumber(struct snap_log_sink *sink)
 			thread->number = snap_log_moved_thread(log, thread->number);
 	}
 	snap_hold_watch_renumber(&sink->holders);
+	snap_end_looks_renumber(&sink->ends);
 	snap_log_unwinder_reset(sink->unwinder);
 }
 
@@ -373,6 +376,17 @@ static uint32_t object_before(const struct snap_log_sink *sink,
 		       : snap_log_standing(sink->log, entry->number)->object;
 }
 
+/* It stood with `before`, and does so with `after` now (numbers + 1; 0: none). */
+static struct stacksnap_error *stand_with(struct snap_log_sink *sink,
+					  struct snap_log_sink_process *process, uint32_t before,
+					  uint32_t after, const struct snap_memory_image *words)
+{
+	struct stacksnap_error *err =
+		snap_hold_watch_stand(&sink->holders, &process->held, before, after, words);
+
+	return err ? err : snap_end_looks_stand(&sink->ends, before, after);
+}
+
 /* It stands otherwise from this tick on. `words` are those of its object; NULL: none are there. */
 static struct stacksnap_error *stand(struct snap_log_sink *sink,
 				     struct snap_log_sink_process *process,
@@ -393,8 +407,7 @@ static struct stacksnap_error *stand(struct snap_log_sink *sink,
 	if (entry->number == UINT32_MAX)
 		return NULL;
 	if (before || change->object)
-		err = snap_hold_watch_stand(&sink->holders, &process->held, before, change->object,
-					    words);
+		err = stand_with(sink, process, before, change->object, words);
 	return err ? err : snap_log_change(sink->log, change);
 }
 
@@ -407,7 +420,7 @@ static struct stacksnap_error *on_died(void *context, struct snap_sampled_thread
 	struct stacksnap_error *err = NULL;
 
 	if (before && process)
-		err = snap_hold_watch_stand(&sink->holders, &process->held, before, 0, NULL);
+		err = stand_with(sink, process, before, 0, NULL);
 	if (!err && entry->number != UINT32_MAX)
 		err = snap_log_end_thread(sink->log, entry->number);
 	sink->sampled -= entry->sampled;
@@ -564,9 +577,12 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 struct stacksnap_error *snap_log_sink_read_holds(struct snap_log_sink *sink,
 						 struct snap_sampler *sampler)
 {
-	return sink->options->explain == SNAP_EXPLAIN_NO
-		       ? NULL
-		       : snap_hold_watch_read(&sink->holders, sampler);
+	struct stacksnap_error *err = NULL;
+
+	if (sink->options->explain == SNAP_EXPLAIN_NO)
+		return NULL;
+	err = snap_hold_watch_read(&sink->holders, sampler);
+	return err ? err : snap_end_looks_work(&sink->ends);
 }
 
 struct stacksnap_error *snap_log_sink_look_at_sockets(struct snap_log_sink *sink, bool is_last)

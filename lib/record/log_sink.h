@@ -12,6 +12,7 @@
 #include "record/log_unwinder.h"
 #include "record/plans.h"
 #include "record/tasks.h"
+#include "record/wait/ends.h"
 #include "record/wait/holders.h"
 #include "record/wait/object.h"
 #include "record/wait/sockets.h"
@@ -54,6 +55,7 @@ struct snap_log_sink {
 	struct snap_task_looks looks;
 	struct snap_hold_watch holders;
 	struct snap_socket_looks sockets;
+	struct snap_end_looks ends;
 	struct snap_taken_object taken; /* of the sample at hand */
 	struct snap_log_sink_process *processes;
 	struct snap_log_sink_thread *threads;

@@ -222,6 +222,73 @@ class Kinds(Waits):
         self.assertTrue(numbers & {of["number"] for of in doc["waits"]})
 
 
+class Ends(Waits):
+    """Who has the other end of what others wait with: programs of which each process is in one function."""
+
+    def holder_of(self, mode, kind):
+        """The row of who waits, and who had that for most of the time."""
+        victim = self.built("flow", mode)
+        doc = self.document(victim, "-d", "2")
+        rows = rows_of(doc, kind=kind, pid=victim["waiter"])
+        self.assertEqual(len(rows), 1, doc.get("time_by_wait"))
+        row = rows[0]
+        self.assertNotIn("idle", row)
+        self.assertEqual([holder["pid"] for holder in row.get("holders", ())], [victim["holder"]], row)
+        return row["holders"][0], row, victim
+
+    def check(self, mode, kind):
+        holder, row, victim = self.holder_of(mode, kind)
+        self.assertEqual(function_of(holder), "work_slowly", row)
+        self.assertEqual(holder["tid"], victim["holder"], row)
+        self.assertEqual(holder["ns"] + row.get("unknown_ns", 0), row["total_ns"], row)
+
+    def test_pipe_to_read(self):
+        self.check("pipe", "pipe")
+
+    def test_pipe_to_write(self):
+        self.check("full", "pipe")
+
+    def test_unix(self):
+        self.check("unix", "unix")
+
+    def test_tcp(self):
+        self.check("tcp", "tcp")
+
+    def test_child(self):
+        self.check("child", "child")
+
+    def test_any_child(self):
+        self.check("any", "child")
+
+    def test_flock(self):
+        self.check("flock:" + os.path.join(self.scratch(), "file"), "file_lock")
+
+    def test_fcntl(self):
+        self.check("fcntl:" + os.path.join(self.scratch(), "file"), "file_lock")
+
+    def test_process_of_several_threads(self):
+        """Any of them may act, so no function is told."""
+        holder, row, _ = self.holder_of("threads", "pipe")
+        self.assertNotIn("function", holder, row)
+
+    def test_several_processes(self):
+        """Any of them may act, so none is told."""
+        victim = self.built("flow", "several")
+        rows = rows_of(self.document(victim, "-d", "1"), kind="pipe", pid=victim["waiter"])
+        self.assertEqual([row.get("holders") for row in rows], [None])
+
+    def test_file_that_is_rendered_later(self):
+        victim = self.built("flow", "pipe")
+        path = os.path.join(self.scratch(), "a.snaprec")
+        self.run_tool("record", "-p", victim.pid, "-d", "2", "-o", path)
+        victim.close()
+        doc = self.run_tool("render", "-j", path, free=False).doc
+        row, = rows_of(doc, kind="pipe", pid=victim["waiter"])
+        self.assertEqual([function_of(holder) for holder in row["holders"]], ["work_slowly"])
+        text = self.run_tool("render", path, free=False).text
+        self.assertRegex(text, rf"{victim['holder']}.*\(in work_slowly\)")
+
+
 def victim_waits(pid, count):
     """So many threads sleep."""
     asleep = 0

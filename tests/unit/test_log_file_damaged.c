@@ -32,6 +32,9 @@ static void test_cut_off_anywhere(void **state _unused_)
 	assert_true(whole > 100);
 }
 
+/* Behind the magic. */
+enum { VERSION_AT = 8 };
+
 static void test_flipped_anywhere(void **state _unused_)
 {
 	size_t size, first_flush;
@@ -40,6 +43,9 @@ static void test_flipped_anywhere(void **state _unused_)
 	for (size_t at = 0; at < size; at++) {
 		struct stacksnap_error *err;
 
+		/* A version that is one less: what the later one has more is not in this file. */
+		if (at == VERSION_AT)
+			continue;
 		bytes[at] ^= 1 << at % 8;
 		assert_null(read_bytes(bytes, size, &err));
 		assert_non_null(err);
@@ -123,9 +129,9 @@ static void test_what_is_said(void **state _unused_)
 	bytes[first_flush - 1] ^= 1;
 	expect_refused(bytes, size, "checksum mismatch");
 	bytes[first_flush - 1] ^= 1;
-	bytes[8] = 7;
-	expect_refused(bytes, size, "newer stacksnap (format 7, this one reads up to 6)");
-	bytes[8] = 6;
+	bytes[VERSION_AT] = 8;
+	expect_refused(bytes, size, "newer stacksnap (format 8, this one reads up to 7)");
+	bytes[VERSION_AT] = 7;
 	assert_true(snap_log_is_recording(bytes, size));
 	assert_false(snap_log_is_recording(bytes, 7));
 }

@@ -34,9 +34,15 @@ struct line {
 	struct snap_log_owners owners; /* who may have it */
 	uint32_t source;               /* the object whose words count, + 1; 0: none is known yet */
 	uint32_t since;                /* tick of the slice */
-	bool is_open, is_touched;
+	bool is_open, is_touched, is_child;
 	size_t last; /* its last hold in `found`, + 1 */
 	struct snap_log_owner owner;
+};
+
+/* A process gets or loses a child. */
+struct event {
+	uint64_t moment;
+	uint32_t parent;
 };
 
 struct found {
@@ -48,11 +54,15 @@ struct walk {
 	struct snap_log_analysis *of;
 	struct link *by_object, *by_wait; /* the same, in either order */
 	size_t link_count;
-	uint32_t *words;     /* of each object now, as in a hold; UINT32_MAX: not told yet */
-	uint32_t *waiters;   /* of each object: threads that wait with it now */
-	uint32_t *object_of; /* of each thread, + 1 */
-	struct line *lines;  /* of each wait of the recording */
-	uint32_t *touched;   /* waits that may have another owner at this tick */
+	uint32_t *words;      /* of each object now, as in a hold; UINT32_MAX: not told yet */
+	uint32_t *waiters;    /* of each object: threads that wait with it now */
+	uint32_t *object_of;  /* of each thread, + 1 */
+	struct line *lines;   /* of each wait of the recording */
+	struct link *parents; /* waits for children: by process, which stands as `object` */
+	size_t parent_count;
+	struct event *events; /* when children begin and end, in order */
+	size_t event_count;
+	uint32_t *touched; /* waits that may have another owner at this tick */
 	size_t touched_count;
 	size_t *tracks; /* of each thread of the log; SIZE_MAX: none */
 	struct found *found;
@@ -68,6 +78,8 @@ static void walk_deinit(struct walk *walk)
 	free(walk->object_of);
 	free(walk->lines);
 	free(walk->touched);
+	free(walk->parents);
+	free(walk->events);
 	free(walk->tracks);
 	free(walk->found);
 }
@@ -113,7 +125,7 @@ static struct snap_log_owner owner_by_words(const struct walk *walk, uint32_t wa
 static bool continues(const struct snap_recorded_hold *a, const struct snap_recorded_hold *b)
 {
 	return a->last + 1 == b->first && a->track == b->track && a->tid == b->tid &&
-	       a->lack == b->lack;
+	       a->lack == b->lack && a->is_process == b->is_process;
 }
 
 static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t last,
@@ -127,7 +139,8 @@ static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t 
 			  .track = owner->thread == UINT32_MAX ? SIZE_MAX
 							       : walk->tracks[owner->thread],
 			  .tid = owner->tid,
-			  .lack = owner->lack },
+			  .lack = owner->lack,
+			  .is_process = owner->is_any },
 	};
 
 	if (line->last && continues(&walk->found[line->last - 1].hold, &found.hold)) {
@@ -145,12 +158,14 @@ static bool add_hold(struct walk *walk, uint32_t wait, uint32_t first, uint32_t 
 static bool close_line(struct walk *walk, uint32_t wait, uint32_t end)
 {
 	const struct line *line = &walk->lines[wait];
-	struct snap_log_owner gone = { SNAP_OWNER_EXITED, UINT32_MAX, line->owner.tid,
-				       SNAP_LOG_NO_DEATH };
+	struct snap_log_owner gone =
+		nobody(line->owner.is_process ? SNAP_OWNER_NOT_SEEN : SNAP_OWNER_EXITED);
 	uint32_t death = end;
 
 	if (!line->is_open || line->since >= end)
 		return true;
+	/* Who waits for an end goes on when there is none. */
+	gone.tid = line->owner.is_process ? 0 : line->owner.tid;
 	/* Behind `since`, when it lived. */
 	if (line->owner.death != SNAP_LOG_NO_DEATH && line->owner.death - 1 - walk->of->first < end)
 		death = (uint32_t)(line->owner.death - 1 - walk->of->first);
@@ -167,7 +182,24 @@ static void touch(struct walk *walk, uint32_t wait)
 
 static bool same_owner(const struct snap_log_owner *a, const struct snap_log_owner *b)
 {
-	return a->lack == b->lack && a->thread == b->thread && a->tid == b->tid;
+	return a->lack == b->lack && a->thread == b->thread && a->tid == b->tid &&
+	       a->is_any == b->is_any && a->death == b->death;
+}
+
+static struct snap_log_owner find_owner(const struct walk *walk, uint32_t wait, uint64_t moment)
+{
+	struct snap_log_analysis *of = walk->of;
+	const struct line *line = &walk->lines[wait];
+	uint32_t words;
+
+	if (line->is_child)
+		return snap_log_find_child(of, line->owners.process,
+					   of->recording->waits[wait].wait->child, moment);
+	words = walk->words[line->source - 1];
+	if (of->log->objects[line->source - 1].is_futex)
+		return owner_by_words(walk, wait, words, moment);
+	return snap_log_find_end(of, words ? &of->log->words[words - 1] : NULL,
+				 line->owners.process, moment);
 }
 
 /* From this tick of the slice on, whoever is named now. */
@@ -176,14 +208,14 @@ static bool settle(struct walk *walk, uint32_t tick)
 	uint64_t moment = walk->of->first + tick + 1;
 
 	for (size_t i = 0; i < walk->touched_count; i++) {
-		uint32_t wait = walk->touched[i], source = walk->lines[wait].source;
+		uint32_t wait = walk->touched[i];
 		struct line *line = &walk->lines[wait];
 		struct snap_log_owner owner;
 
 		line->is_touched = false;
-		if (!source)
+		if (!line->source && !line->is_child)
 			continue;
-		owner = owner_by_words(walk, wait, walk->words[source - 1], moment);
+		owner = find_owner(walk, wait, moment);
 		if (line->is_open && same_owner(&line->owner, &owner))
 			continue;
 		if (!close_line(walk, wait, tick))
@@ -286,6 +318,24 @@ static int in_order_of_waits(const void *left, const void *right)
 	return snap_compare(a->wait, b->wait) ?: snap_compare(a->object, b->object);
 }
 
+/* Whether words of the object say who has what a wait is for, or processes do. */
+static bool keeps_owner(const struct snap_log_object *object, const struct snap_wait *wait)
+{
+	if (object->is_futex)
+		return wait->owner_word.form != SNAP_OWNER_FORM_NONE;
+	switch (wait->kind) {
+	case SNAP_WAIT_PIPE:
+	case SNAP_WAIT_UNIX:
+	case SNAP_WAIT_TCP:
+	case SNAP_WAIT_FILE_LOCK:
+		return true;
+	case SNAP_WAIT_CHILD:
+		return wait->child >= 0;
+	default:
+		return false;
+	}
+}
+
 static bool list_links(struct walk *walk)
 {
 	const struct snap_log_analysis *of = walk->of;
@@ -301,8 +351,8 @@ static bool list_links(struct walk *walk)
 		const struct snap_log_explained *pair = &log->explained[i];
 		uint32_t wait = of->of_explained[i];
 
-		if (wait && log->objects[pair->object].is_futex &&
-		    of->recording->waits[wait - 1].wait->owner_word.form != SNAP_OWNER_FORM_NONE)
+		if (wait &&
+		    keeps_owner(&log->objects[pair->object], of->recording->waits[wait - 1].wait))
 			links[count++] = (struct link){ pair->object, wait - 1 };
 	}
 	qsort(links, count, sizeof(*links), in_order_of_objects);
@@ -347,17 +397,83 @@ static bool find_processes(struct walk *walk)
 {
 	struct snap_log_analysis *of = walk->of;
 
-	if (!snap_log_index_owners(of))
+	if (!snap_log_index_owners(of) || !snap_log_index_programs(of))
 		return false;
 	for (size_t i = 0; i < walk->link_count; i++) {
 		const struct link *link = &walk->by_wait[i];
-		bool is_first = i == 0 || link[-1].wait != link->wait;
+		const struct snap_log_object *object = &of->log->objects[link->object];
+		struct line *line = &walk->lines[link->wait];
 
-		if (is_first && !snap_log_owners_of(of, &of->log->objects[link->object],
-						    &walk->lines[link->wait].owners))
+		if (i && link[-1].wait == link->wait)
+			continue;
+		line->owners.process = of->log->spaces[object->space].process;
+		line->is_child = of->recording->waits[link->wait].wait->kind == SNAP_WAIT_CHILD;
+		if (object->is_futex && !snap_log_owners_of(of, object, &line->owners))
 			return false;
 	}
 	return true;
+}
+
+static int in_order_of_moments(const void *left, const void *right)
+{
+	const struct event *a = left, *b = right;
+
+	return snap_compare(a->moment, b->moment) ?: snap_compare(a->parent, b->parent);
+}
+
+/* Waits for children, and when there are others. */
+static bool list_children(struct walk *walk)
+{
+	const struct snap_log_analysis *of = walk->of;
+	size_t count = of->log->process_count;
+
+	walk->parents = malloc((of->recording->wait_count + 1) * sizeof(*walk->parents));
+	walk->events = malloc((2 * count + 1) * sizeof(*walk->events));
+	if (!walk->parents || !walk->events)
+		return false;
+	for (uint32_t i = 0; i < of->recording->wait_count; i++)
+		if (walk->lines[i].is_child)
+			walk->parents[walk->parent_count++] =
+				(struct link){ walk->lines[i].owners.process, i };
+	qsort(walk->parents, walk->parent_count, sizeof(*walk->parents), in_order_of_objects);
+	for (size_t i = 0; i < count && walk->parent_count; i++) {
+		const struct snap_log_program *program = &of->programs[i];
+
+		walk->events[walk->event_count++] =
+			(struct event){ program->birth, program->parent };
+		walk->events[walk->event_count++] =
+			(struct event){ program->death, program->parent };
+	}
+	qsort(walk->events, walk->event_count, sizeof(*walk->events), in_order_of_moments);
+	return true;
+}
+
+/* Up to a moment. */
+static void pass_events(struct walk *walk, size_t *next, uint64_t moment)
+{
+	const struct link *parents = walk->parents;
+
+	for (; *next < walk->event_count && walk->events[*next].moment <= moment; ++*next) {
+		uint32_t parent = walk->events[*next].parent;
+
+		for (size_t i = snap_first_not(walk->parent_count, k, parents[k].object < parent);
+		     i < walk->parent_count && parents[i].object == parent; i++)
+			touch(walk, parents[i].wait);
+	}
+}
+
+/* Ends of pipes and sockets were where they are now when somebody began to wait with them. */
+static void begin_with_ends(struct walk *walk)
+{
+	const struct snap_log *log = walk->of->log;
+
+	for (size_t i = 0; i < log->hold_count; i++) {
+		const struct snap_log_object *object = &log->objects[log->holds[i].object];
+
+		if (!object->is_futex && !is_told(walk, log->holds[i].object) &&
+		    object->descriptor_count && object->descriptors[0].kind != SNAP_DESCRIPTOR_FILE)
+			hold(walk, &log->holds[i]);
+	}
 }
 
 static bool walk_init(struct walk *walk)
@@ -375,13 +491,16 @@ static bool walk_init(struct walk *walk)
 	    !list_tracks(walk))
 		return false;
 	memset(walk->words, 0xff, (log->object_count + 1) * sizeof(*walk->words));
-	if (!find_processes(walk))
+	if (!find_processes(walk) || !list_children(walk))
 		return false;
 	for (size_t i = 0; i < log->held_before_count && i < log->object_count; i++)
 		if (log->held_before[i])
 			hold(walk, &(struct snap_log_hold){ (uint32_t)i, log->held_before[i] });
+	begin_with_ends(walk);
 	for (size_t i = 0; i < log->before_count; i++)
 		change(walk, &log->before[i]);
+	for (size_t i = 0; i < walk->parent_count; i++)
+		touch(walk, walk->parents[i].wait);
 	return true;
 }
 
@@ -389,7 +508,7 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 {
 	const struct snap_log_analysis *of = walk->of;
 	const struct snap_log *log = of->log;
-	size_t next_hold = 0, next_change = 0;
+	size_t next_hold = 0, next_change = 0, next_event = 0;
 
 	for (size_t i = 0; i < of->end; i++) {
 		const struct snap_log_tick *tick = &log->ticks[i];
@@ -400,6 +519,7 @@ static struct stacksnap_error *walk_ticks(struct walk *walk)
 			hold(walk, &log->holds[next_hold]);
 		for (; next_change < tick->change_end - log->first_change; next_change++)
 			change(walk, &log->changes[next_change]);
+		pass_events(walk, &next_event, i + 1);
 		if (i >= of->first && !settle(walk, (uint32_t)(i - of->first)))
 			return snap_error_no_memory();
 	}

@@ -9,7 +9,7 @@
  *     tasks (what each of them is)                          tasks.c
  *     waits (what runs wait for, once a process)            recorded_waits.c
  *     wakes (when threads ran that wait)                    wakes.c
- *     holds (who had that, from tick to tick)               holds.c, owners.c
+ *     holds (who had that, from tick to tick)               holds.c, owners.c, ends.c
  *     processes (nodes, who is left out), tracks, order     tree.c
  *
  * Results lie in the arena of analysis.snapshot, which becomes the recording's.
@@ -74,6 +74,15 @@ struct snap_log_owner {
 	uint32_t thread; /* of the log; UINT32_MAX: none */
 	pid_t tid;       /* as this host numbers it; 0: not known */
 	uint64_t death;  /* moment of the thread's end, or SNAP_LOG_NO_DEATH */
+	bool is_process; /* the process of `thread` has it */
+	bool is_any;     /* and which of its threads is not known */
+};
+
+/* A process of the log, for as long as it ran one program. */
+struct snap_log_program {
+	pid_t pid;
+	uint32_t process, parent;
+	uint64_t birth, death; /* moments, as of threads */
 };
 
 /* A thread of the log in the recording. */
@@ -109,6 +118,9 @@ struct snap_log_analysis {
 	uint32_t *of_explained;                 /* of each of those: its wait + 1 */
 	struct snap_log_life *lives;            /* of threads, by process and number */
 	struct snap_log_sharer *sharers;        /* shared mappings, by file */
+	struct snap_log_program *programs;      /* by pid, then birth; as many as processes */
+	uint32_t *children;                     /* of those: by parent, then birth */
+	size_t child_steps;                     /* that may still be taken */
 	size_t life_count, sharer_count;
 	struct snap_log_call_name calls[SNAP_LOG_CALLS]; /* names of system calls by number */
 };
@@ -156,6 +168,18 @@ bool snap_log_owners_of(struct snap_log_analysis *of, const struct snap_log_obje
 struct snap_log_owner snap_log_find_owner(const struct snap_log_analysis *of,
 					  const struct snap_log_owners *owners, pid_t tid,
 					  uint64_t moment);
+/* The only thread of a process at a moment, or its first one; in *ret, if there is one. */
+void snap_log_find_thread(const struct snap_log_analysis *of, uint32_t process, uint64_t moment,
+			  struct snap_log_owner *ret);
+/* Prepares for the next two. False without memory. */
+bool snap_log_index_programs(struct snap_log_analysis *of);
+/* Who has the other end of what threads of a process wait with, by the words of a hold. */
+struct snap_log_owner snap_log_find_end(const struct snap_log_analysis *of,
+					const struct snap_log_words *words, uint32_t process,
+					uint64_t moment);
+/* The child that a process waits for, by its number; 0: any. */
+struct snap_log_owner snap_log_find_child(struct snap_log_analysis *of, uint32_t process,
+					  pid_t child, uint64_t moment);
 /* The holds of them. NO_MEMORY, CANCELLED. */
 struct stacksnap_error *snap_log_make_holds(struct snap_log_analysis *of) _must_check_;
 

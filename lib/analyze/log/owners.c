@@ -259,6 +259,28 @@ static const struct snap_log_life *life_of_sharer(const struct snap_log_analysis
 	return found;
 }
 
+void snap_log_find_thread(const struct snap_log_analysis *of, uint32_t process, uint64_t moment,
+			  struct snap_log_owner *ret)
+{
+	const struct snap_log_life *lives = of->lives, *first = NULL;
+	size_t count = 0;
+
+	for (size_t i = snap_first_not(of->life_count, k, lives[k].process < process);
+	     i < of->life_count && lives[i].process == process && count < 2; i++) {
+		if (lives[i].birth > moment || lives[i].death <= moment)
+			continue;
+		first = first ? first : &lives[i];
+		count++;
+	}
+	if (!first)
+		return;
+	ret->thread = first->thread;
+	ret->tid = of->log->threads[first->thread].tid;
+	ret->is_any = count > 1;
+	if (!ret->is_any && first->death < ret->death)
+		ret->death = first->death;
+}
+
 struct snap_log_owner snap_log_find_owner(const struct snap_log_analysis *of,
 					  const struct snap_log_owners *owners, pid_t tid,
 					  uint64_t moment)

@@ -152,13 +152,13 @@ static bool find_first_words(struct explaining *all)
 		return false;
 	for (size_t i = 0; i < log->object_count; i++) {
 		all->first_words[i] = log->objects[i].words;
-		if (!all->first_words[i] && i < log->held_before_count)
+		if (!all->first_words[i] && i < log->held_before_count && log->objects[i].is_futex)
 			all->first_words[i] = log->held_before[i];
 	}
 	for (size_t i = 0; i < log->hold_count; i++) {
 		const struct snap_log_hold *hold = &log->holds[i];
 
-		if (!all->first_words[hold->object])
+		if (!all->first_words[hold->object] && log->objects[hold->object].is_futex)
 			all->first_words[hold->object] = hold->words;
 	}
 	return true;

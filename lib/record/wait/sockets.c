@@ -41,7 +41,7 @@ struct snap_socket_look {
 	uint8_t *end;
 	struct snap_socket *found; /* the wanted ones, and other ends of theirs */
 	size_t found_count, found_most;
-	uint64_t *peers; /* a table of inodes: of other ends of wanted sockets */
+	uint64_t *peers; /* a table: other ends of wanted sockets, by inode or address */
 	size_t peer_places;
 	int64_t begin_ns;
 	int pidfd;
@@ -152,22 +152,56 @@ static bool take_wanted(struct snap_socket_look *look, const struct snap_socket 
 	return !is_wanted(look->looks, socket->namespace, socket->inode) || add_found(look, socket);
 }
 
-/* Where a peer's inode stands in look->peers, or a free place; half of them are free. */
-static uint64_t *place_of_peer(struct snap_socket_look *look, uint64_t inode)
+/* Where a peer's key stands in look->peers, or a free place; half of them are free. */
+static uint64_t *place_of_peer(struct snap_socket_look *look, uint64_t key)
 {
-	size_t at = (size_t)snap_hash_mix(inode) & (look->peer_places - 1);
+	size_t at = (size_t)snap_hash_mix(key) & (look->peer_places - 1);
 
-	while (look->peers[at] && look->peers[at] != inode)
+	while (look->peers[at] && look->peers[at] != key)
 		at = (at + 1) & (look->peer_places - 1);
 	return &look->peers[at];
 }
 
-/* The name of a connection over a unix socket is mostly the other end's. */
+static bool is_tcp(const struct snap_socket *socket)
+{
+	return socket->family == SNAP_SOCKET_TCP4 || socket->family == SNAP_SOCKET_TCP6;
+}
+
+/* Of a connection on this host both ends have a socket; this is the key of one. */
+static uint64_t address_key(const struct snap_socket *socket,
+			    const struct snap_socket_address *local,
+			    const struct snap_socket_address *remote)
+{
+	uint64_t hash = snap_hash_add(socket->namespace, socket->family);
+
+	hash = snap_hash_bytes(local->bytes, sizeof(local->bytes),
+			       snap_hash_add(hash, local->port));
+	return snap_hash_bytes(remote->bytes, sizeof(remote->bytes),
+			       snap_hash_add(hash, remote->port)) |
+	       1;
+}
+
+/* 0: it has no other end that is to be known. */
+static uint64_t key_of_peer(const struct snap_socket *socket)
+{
+	if (socket->family == SNAP_SOCKET_UNIX)
+		return socket->peer;
+	return is_tcp(socket) && socket->remote.port
+		       ? address_key(socket, &socket->remote, &socket->local)
+		       : 0;
+}
+
+/*
+ * The name of a connection over a unix socket is mostly the other end's; and who has that end is
+ * waited for.
+ */
 static bool take_peer(struct snap_socket_look *look, const struct snap_socket *socket)
 {
-	if (socket->family != SNAP_SOCKET_UNIX || !socket->inode ||
-	    !*place_of_peer(look, socket->inode) ||
-	    is_wanted(look->looks, socket->namespace, socket->inode))
+	uint64_t key = is_tcp(socket) ? address_key(socket, &socket->local, &socket->remote)
+				      : socket->inode;
+
+	if ((socket->family != SNAP_SOCKET_UNIX && !is_tcp(socket)) || !socket->inode ||
+	    !*place_of_peer(look, key) || is_wanted(look->looks, socket->namespace, socket->inode))
 		return true;
 	return add_found(look, socket);
 }
@@ -182,9 +216,12 @@ static void run_look(void *context)
 		snap_dump_run(&look->dumps, (uint32_t)i);
 	for_each(look, take_wanted);
 	wanted = look->found_count;
-	for (size_t i = 0; i < wanted; i++)
-		if (look->found[i].family == SNAP_SOCKET_UNIX && look->found[i].peer)
-			*place_of_peer(look, look->found[i].peer) = look->found[i].peer;
+	for (size_t i = 0; i < wanted; i++) {
+		uint64_t key = key_of_peer(&look->found[i]);
+
+		if (key)
+			*place_of_peer(look, key) = key;
+	}
 	for_each(look, take_peer);
 }
 

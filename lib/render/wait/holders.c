@@ -116,13 +116,18 @@ static size_t first_run(const struct snap_track *track, uint32_t tick)
 
 /* What the thread did from tick `first` to tick `last`, in which it had it. */
 static bool add_track(struct snap_holders *holders, struct list *list, size_t number,
-		      uint32_t first, uint32_t last)
+		      uint32_t first, uint32_t last, bool is_process)
 {
 	const struct snap_track *track = &holders->recording->tracks[number];
 	struct snap_held held = {
 		.first = first, .last = last, .track = number, .tid = track->tid
 	};
 
+	/* Which of several threads has to act is not known, nor where it stood. */
+	if (is_process) {
+		held.last = last;
+		return add_held(list, &held);
+	}
 	for (size_t i = first_run(track, first);
 	     i < track->run_count && track->runs[i].first <= last && holders->steps; i++) {
 		const struct snap_run *run = &track->runs[i];
@@ -164,7 +169,8 @@ static bool make_list(struct snap_holders *holders, const struct snap_recorded_w
 			continue;
 		next = hold->last + 1;
 		if (hold->lack == SNAP_OWNER_KNOWN && hold->track < holders->recording->track_count)
-			fine = add_track(holders, list, hold->track, hold->first, hold->last);
+			fine = add_track(holders, list, hold->track, hold->first, hold->last,
+					 hold->is_process);
 		else if (hold->tid && (hold->lack == SNAP_OWNER_KNOWN || is_lost(hold->lack)))
 			fine = add_held(list, &(struct snap_held){ .first = hold->first,
 								   .last = hold->last,

@@ -3,6 +3,7 @@
  * Who has a futex, as a time line of its words: see log.h. A hold is of the tick that is being made,
  * as changes are, and replaces an earlier one of the same tick.
  */
+#include "base/bsearch.h"
 #include "base/buffer.h"
 #include "store/log/index.h"
 
@@ -91,6 +92,11 @@ static bool is_clipped_to(const struct snap_log_words *words, const struct clipp
 	return true;
 }
 
+static int compare_numbers(const void *left, const void *right)
+{
+	return snap_compare(*(const uint32_t *)left, *(const uint32_t *)right);
+}
+
 struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 				      const struct snap_memory_image *image)
 {
@@ -112,6 +118,24 @@ struct stacksnap_error *snap_log_hold(struct snap_log *log, uint32_t object,
 						       &clipped, of->call.arguments[0]))
 		return NULL;
 	err = snap_log_find_words(log, of->space, &clipped.image, true, &words);
+	return err ? err : snap_log_add_hold(log, object, words);
+}
+
+struct stacksnap_error *snap_log_hold_ends(struct snap_log *log, uint32_t object,
+					   const uint32_t *pids, size_t count)
+{
+	uint32_t sorted[SNAP_LOG_MAX_HOLDERS], words;
+	struct snap_memory_piece piece = { .bytes = (uint8_t *)sorted };
+	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
+	struct stacksnap_error *err;
+
+	assert(log->index->in_tick && object < log->object_count);
+	assert(!log->objects[object].is_futex && count <= SNAP_LOG_MAX_HOLDERS);
+	if (count)
+		memcpy(sorted, pids, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare_numbers);
+	piece.size = count * sizeof(*sorted);
+	err = snap_log_find_words(log, log->objects[object].space, &image, true, &words);
 	return err ? err : snap_log_add_hold(log, object, words);
 }
 

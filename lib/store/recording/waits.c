@@ -267,6 +267,16 @@ void snap_log_code_object_of(struct snap_log_file *file, struct snap_log_change 
 
 /* ---- holds ---- */
 
+/* Of an object that is no futex. */
+static bool are_pids(const struct snap_log_words *words)
+{
+	const struct snap_memory_piece *first = words->pieces;
+
+	return words->piece_count == 1 && first->address == 0 &&
+	       first->size % sizeof(uint32_t) == 0 &&
+	       first->size <= SNAP_LOG_MAX_HOLDERS * sizeof(uint32_t);
+}
+
 /* False: there is none to be read. */
 static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
 {
@@ -280,14 +290,18 @@ static bool code_hold(struct snap_log_file *file, struct snap_log_hold *hold)
 	if (!snap_log_fine(file))
 		return false;
 	object = &log->objects[file->last.object];
-	snap_log_check(file, object->is_futex, "hold of what nobody has");
 	code_words_of(file, &hold->words, object->space);
 	if (!file->reads || !snap_log_fine(file))
 		return false;
+	snap_log_check(file,
+		       object->is_futex ||
+			       (file->version >= SNAP_LOG_VERSION_ENDS &&
+				(!hold->words || are_pids(&log->words[hold->words - 1]))),
+		       "hold of what nobody has");
 	hold->object = (uint32_t)file->last.object;
 	log->index->held[hold->object].words = hold->words;
 	/* Those of its first hold. */
-	if (!object->words)
+	if (!object->words && object->is_futex)
 		object->words = hold->words;
 	return true;
 }

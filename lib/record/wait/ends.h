@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who has the other ends of pipes and sockets that sampled threads wait with, and who has the files
+ * locked: the processes of the recording, over time.
+ *
+ * The tables of descriptors tell that, which may take long, and may sleep. So a child reads them
+ * beside the ticks, again and again while somebody waits, in a hundredth of the time. What came of a
+ * look is told to the log with the tick in which it is taken. Knows nothing of who waits.
+ */
+#ifndef SNAP_RECORD_WAIT_ENDS_H
+#define SNAP_RECORD_WAIT_ENDS_H
+
+#include "base/error.h"
+#include "store/log/log.h"
+
+struct snap_waited_end;
+struct snap_end_look;
+
+struct snap_end_looks {
+	struct snap_log *log;
+	struct snap_waited_end *ends; /* with which somebody waits, or has since the last look */
+	size_t count, capacity;
+	uint32_t *places; /* by object: index + 1 in ends; 0: not there */
+	size_t place_count, place_capacity;
+	struct snap_end_look *look; /* that is under way; NULL: none */
+	uint32_t *asked;            /* objects that it is for */
+	size_t asked_capacity;
+	int64_t next_ns; /* CLOCK_MONOTONIC: no other one before */
+	unsigned taken;  /* looks that have ended */
+	bool failed;     /* there can be none */
+};
+
+void snap_end_looks_init(struct snap_end_looks *looks, struct snap_log *log);
+void snap_end_looks_deinit(struct snap_end_looks *looks);
+
+/* A thread that stood with the object `before` stands with `after` now (numbers + 1; 0: none). */
+struct stacksnap_error *snap_end_looks_stand(struct snap_end_looks *looks, uint32_t before,
+					     uint32_t after) _must_check_;
+
+/* Within a tick: takes what a look has found, and begins one that is due. */
+struct stacksnap_error *snap_end_looks_work(struct snap_end_looks *looks) _must_check_;
+
+/* The log has other numbers for its objects. */
+void snap_end_looks_renumber(struct snap_end_looks *looks);
+
+#endif
