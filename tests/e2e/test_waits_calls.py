@@ -5,6 +5,7 @@ import os
 import sys
 import unittest
 
+import bombs
 from harness import TOOL, need, need_root, read_file, wait_until, walk
 from waits import WaitCase, program, truths_of, waits_of
 
@@ -174,6 +175,28 @@ class WithoutSockDiag(WaitCase):
             self.assertLessEqual({peer["pid"] for peer in wait.get("peers", ())} if wait.get("kind") in ("tcp", "unix") else set(),
                                  set(truth.get("peers", ())))
         self.assertNotIn("deadlocks", doc)
+
+
+class Fuse(WaitCase):
+    """Threads in calls that a server of files does not answer: without a stop they stay as they are, asleep; a stop turns
+    them to state D."""
+
+    def test_silent(self):
+        need_root()
+        folder = self.scratch()
+        bombs.looks_sane(os.path.join(folder, "image"))
+        victim = self.victim("hostile_fuse", folder, "inside", settled=False)
+        tasks = f"/proc/{victim.pid}/task"
+        wait_until(lambda: sum(read_file(f"{tasks}/{tid}/wchan") == "request_wait_answer" for tid in os.listdir(tasks)) == 2,
+                   "both in their calls")
+        for options, path in (["--no-stop"], r" of mount/file"), ([], ""):
+            doc = self.json("-p", victim.pid, *options, free=False, status=(0, 1))
+            found = {wait["call"]: wait for wait in waits_of(doc).values() if wait and wait.get("variant") == "fuse"}
+            self.assertEqual({(call, wait["kind"], wait["wchan"]) for call, wait in found.items()},
+                             {(call, "disk", "request_wait_answer") for call in ("openat", "newfstatat")})
+            text = self.run_tool("-p", victim.pid, *options, free=False, status=(0, 1)).text
+            self.assertRegex(text, rf"openat{path}: the server of its FUSE file system does not answer")
+            self.assertRegex(text, r"newfstatat: the server of its FUSE file system does not answer")
 
 
 class Traced(WaitCase):

@@ -2,7 +2,7 @@
 /*
  * A file whose server stops to answer: hostile_fuse FOLDER stack | args | code | open | flush |
  * getattr | root | detached | chroot | overlay | swapped | asleep |
- * words | exec.
+ * words | exec | inside.
  *
  * stack: a thread stands on a page of it. args: the page of the arguments is one of it. code: a
  * thread runs in it, and reads of its other pages are not answered any more. open: not even its
@@ -11,7 +11,8 @@
  * innocent child, and the mounts do not tell: the mount is detached; out of sight; below another
  * file system; and the page is only put there, by a process outside of the tree, when the process
  * stands still. asleep: as detached, and the thread sleeps there. words: as detached, and
- * threads wait at a futex in front of which such a page lies, with stacks of their own. exec: a thread is about to run it; with an innocent child. Whoever waits for such an
+ * threads wait at a futex in front of which such a page lies, with stacks of their own. exec: a thread is about to run it; with an innocent child. inside: threads open it and ask for its size,
+ * and have stacks of their own. Whoever waits for such an
  * answer sits in state D and cannot be killed; all are freed when the server ends, as it does with
  * this process. FOLDER holds "image", what is served; the mount is in a namespace of this process's
  * own.
@@ -410,6 +411,38 @@ static _Noreturn void hide_the_mount(const char *how)
 	_exit(0);
 }
 
+static void *open_main(void *unused)
+{
+	(void)unused;
+	for (;;)
+		(void)!open("mount/file", O_RDONLY | O_CLOEXEC);
+	return NULL;
+}
+
+static void *size_main(void *descriptor)
+{
+	struct stat status;
+
+	for (;;)
+		(void)!fstat((int)(intptr_t)descriptor, &status);
+	return NULL;
+}
+
+/* Both ask the server for something that it does not tell. */
+static void wait_inside(void)
+{
+	int fd = open("mount/file", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		victim_cannot("open");
+	shared->silent_opens = true;
+	shared->silent_call = FUSE_GETATTR;
+	victim_thread(open_main, NULL, 0);
+	victim_thread(size_main, (void *)(intptr_t)fd, 0);
+	victim_ready("fuse");
+	victim_hold();
+}
+
 int main(int argc, char **argv)
 {
 	char mode = argc > 2 ? argv[2][0] : 's';
@@ -427,6 +460,8 @@ int main(int argc, char **argv)
 	    strcmp(argv[2], "asleep") == 0 || strcmp(argv[2], "words") == 0 ||
 	    strcmp(argv[2], "exec") == 0)
 		hide_the_mount(argv[2]);
+	if (strcmp(argv[2], "inside") == 0)
+		wait_inside();
 	shared->silent_reads = far[0] == 's' || far[0] == 'a';
 	if (mode == 's')
 		victim_thread(stack_main, map_file(NULL, PROT_READ | PROT_WRITE) + 0x800, 0);
