@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What threads wait for in programs of other languages: see waits.py."""
+import glob
 import os
 import re
 import subprocess
 
-from harness import blocked, need, read_file, wait_until
-from waits import PROGRAMS, WaitCase, false_owner, program_of, truths_of, waits_of
+from harness import blocked, missing, need, read_file, wait_until
+from waits import PROGRAMS, REGISTRY, WaitCase, false_owner, program_of, truths_of, waits_of
 
 CLOCK_NANOSLEEP = "230 "
 
@@ -43,6 +44,13 @@ class Languages(WaitCase):
         doc = self.compare_language("rust", "--explain")
         hinted = [wait for wait in waits_of(doc).values() if wait and wait.get("hints")]
         self.assertGreaterEqual(len(hinted), 3, "Rust's locks are on the stacks of those who have them")
+
+    def test_parking_lot(self):
+        """Locks of Rust that are not the library's: their names tell what they are, and nobody has their owner."""
+        need("cargo", "rustc")
+        if not glob.glob(os.path.join(REGISTRY, "parking_lot-0.12.*")):
+            missing("librust-parking-lot-dev")
+        self.compare_language("parking_lot")
 
     def test_python(self):
         """Who computes wakes up for the interpreter's lock 200 times a second."""

@@ -43,6 +43,19 @@ MOST_OF_AN_OBJECT = 56
 NAMELESS = {"rwlock", "condition", "semaphore", "barrier", "once", "stdio", "malloc", "thread"}
 
 
+# Debian's sources of other people's Rust.
+REGISTRY = "/usr/share/cargo/registry"
+# In a copy, as cargo writes beside what it builds.
+PARKING = """set -e
+rm -rf "$2.d"
+cp -r "$0" "$2.d"
+(cd "$2.d" && cargo build --quiet --offline --release --config 'source.crates-io.replace-with="debian"' \\
+    --config "source.debian.directory=\\"$1\\"")
+cp "$2.d/target/release/parking" "$2"
+rm -rf "$2.d"
+"""
+
+
 def program(name, build):
     """A program of tests/waits in one of the builds."""
     command = BUILDS[build][0]
@@ -62,6 +75,9 @@ def program_of(language):
             command.append("-static")
     elif language == "rust":
         source, command = "objects.rs", ["rustc", "-O", "-g"]
+    elif language == "parking_lot":
+        return [build_once("waits_parking", ["sh", "-c", PARKING, os.path.join(PROGRAMS, "parking"), REGISTRY, "{out}",
+                                             os.path.join(PROGRAMS, "parking", "main.rs")])]
     elif language == "go":
         path = build_once("gothreads", ["go", "build", "-o", "{out}", source_target("gothreads.go")],
                           env=dict(os.environ, GO111MODULE="off", GOTOOLCHAIN="local", GOFLAGS=""))
