@@ -4,8 +4,9 @@ build of them. See waits.py."""
 import collections
 import json
 import os
+import signal
 
-from harness import TOOL, need, need_root
+from harness import TOOL, need, need_root, proc_state, wait_until
 from waits import WaitCase, program, tool_beside, truths_of, waits_of, without_debug_files
 
 LOCKS = ["mutexes", "timed", "rwlocks", "exited"]
@@ -109,6 +110,25 @@ class Pie(Rows, WaitCase):
         text = self.run_tool("-p", victim.pid, status=(0, 1), free=False).text
         self.assertRegex(text, r"mutex \S+, whose owner, thread \d+, has exited: nobody can release it")
         self.assertRegex(text, r"blocked +2 threads wait, through 2 locks, for thread \d+, which has exited: nobody")
+
+    def test_deadlock_of_who_is_stopped(self):
+        """That somebody has stopped the process, to look at it, changes nothing: its locks stay what they are. Who waits
+        for one of a process that merely is stopped is held up by it, and in no deadlock."""
+        victim = self.run_program("dead", "two")
+        truths = truths_of(victim)
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.addCleanup(victim.close)
+        self.addCleanup(os.kill, victim.pid, signal.SIGCONT)
+        wait_until(lambda: proc_state(victim.pid) == "T", "a process that is stopped")
+        for options in ([], ["--no-stop"]):
+            doc = self.look(victim, *options)
+            self.assertEqual([[link["tid"] for link in cycle["threads"]] for cycle in doc["deadlocks"]],
+                             [truth["deadlock"] for truth in truths if "deadlock" in truth])
+        victim = self.run_program("locks", "shared")
+        truths_of(victim)
+        doc = self.look(victim)
+        self.assertNotIn("deadlocks", doc)
+        self.assertEqual([blocker["blocked"] for blocker in doc["blockers"] if blocker.get("state") == "stopped"], [2])
 
     def test_of_two_thousand(self):
         """Words of 2,000 places take their time in a stop of a busy machine."""
