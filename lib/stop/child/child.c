@@ -52,6 +52,7 @@ static bool is_seize_late(struct snap_tracer *tracer)
 	if (!tracer->seizing_since_ns)
 		tracer->seizing_since_ns = now;
 	return now - tracer->seizing_since_ns > patience_ns ||
+	       (tracer->seizes_given_up && snap_tracer_held_ns(tracer, now) > SNAP_HURRY_NS) ||
 	       (tracer->stopping && now > tracer->wait_until_ns);
 }
 
@@ -142,6 +143,14 @@ static void read_clocks(struct snap_tracer *tracer)
 	tracer->stop->clocks = clocks;
 }
 
+/* Somebody makes SEIZE wait, and who is ours has waited for that long enough. */
+static bool is_held_long(const struct snap_tracer *tracer)
+{
+	return tracer->seizes_given_up &&
+	       snap_tracer_held_ns(tracer, snap_clock_ns(CLOCK_MONOTONIC)) >
+		       tracer->options->stop_timeout_ns / 2;
+}
+
 void snap_tracer_child(const struct snap_tracer_task *task)
 {
 	struct snap_tracer tracer = {
@@ -168,7 +177,7 @@ void snap_tracer_child(const struct snap_tracer_task *task)
 	if (snap_workers_init(&tracer.pool, 0, task->procfs->root_fd, 0) ||
 	    !snap_workers_prepare(&tracer.pool))
 		return;
-	for (unsigned round = 0; more && round < MOST_ROUNDS; round++) {
+	for (unsigned round = 0; more && round < MOST_ROUNDS && !is_held_long(&tracer); round++) {
 		snap_tracer_prepare(&tracer);
 		tracer.first_pid = snap_procfs_last_pid(tracer.loadavg_fd);
 		if (!ask_for_more(task, &more))

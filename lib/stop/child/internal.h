@@ -85,7 +85,7 @@ struct snap_tracer {
 	void *ticks_place;      /* SNAP_TICKS_PLACE bytes */
 	/* The tid in SEIZE just now, 0: none; and what it was at the last tick. */
 	volatile pid_t seizing, seizing_at_tick;
-	int64_t seizing_since_ns;
+	int64_t seizing_since_ns, first_seize_ns;
 	unsigned seizes_given_up;
 	sigjmp_buf seize_given_up;
 	volatile bool any_told;
@@ -110,6 +110,8 @@ struct snap_tracer {
 enum {
 	SNAP_TICKS_PLACE = 1 << 16,
 	SNAP_TRACER_TICK_US = 2000,
+	SNAP_HURRY_NS =
+		200000000, /* that threads are ours before a late SEIZE is given up at once */
 	SNAP_TRACER_TIDS = 1 << 22, /* PID_MAX_LIMIT of the kernel: no tid is above it */
 };
 
@@ -129,6 +131,15 @@ static inline struct snap_thread *snap_tracer_thread(const struct snap_tracer *t
 static inline int64_t snap_tracer_patience(const struct snap_tracer *tracer, int64_t whole_ns)
 {
 	return whole_ns * tracer->stop->patience / 100;
+}
+
+/*
+ * For how long somebody may be ours. A thread that makes another one stands still from then on, also
+ * before the stop; so where an exec makes SEIZE wait, that counts as time of the stop.
+ */
+static inline int64_t snap_tracer_held_ns(const struct snap_tracer *tracer, int64_t now)
+{
+	return tracer->first_seize_ns ? now - tracer->first_seize_ns : 0;
 }
 
 /* child.c */

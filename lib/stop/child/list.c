@@ -172,8 +172,13 @@ static int seize_thread(struct snap_tracer *tracer, pid_t tid)
 		tracer->seizes_given_up++;
 		tracer->seizing = 0;
 		snap_ticks_allow();
+		/* The next one that is late will be so sooner. */
+		if (!tracer->stopping)
+			snap_tracer_set_ticks(SNAP_TRACER_TICK_US);
 		return ETIMEDOUT;
 	}
+	if (!tracer->first_seize_ns)
+		tracer->first_seize_ns = snap_clock_ns(CLOCK_MONOTONIC);
 	tracer->seizing_since_ns = 0;
 	tracer->seizing = tid;
 	error = ptrace(PTRACE_SEIZE, tid, NULL, (void *)SEIZE_OPTIONS) ? errno : 0;
@@ -205,6 +210,19 @@ static enum snap_tracee_event explain_refusal(struct snap_tracer *tracer,
 	return SNAP_TRACEE_ON_REFUSED;
 }
 
+/* Where many are late, nobody else is tried in the end: those that are ours have to run again. */
+static bool is_too_late_to_seize(const struct snap_tracer *tracer)
+{
+	int64_t now;
+
+	if (!tracer->seizes_given_up)
+		return false;
+	now = snap_clock_ns(CLOCK_MONOTONIC);
+	return tracer->stopping
+		       ? now >= tracer->wait_until_ns
+		       : snap_tracer_held_ns(tracer, now) > tracer->options->stop_timeout_ns;
+}
+
 void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 {
 	struct snap_traced *process = snap_tracer_process(tracer, tracee);
@@ -214,7 +232,10 @@ void snap_tracer_seize(struct snap_tracer *tracer, struct snap_tracee *tracee)
 
 	if (process->look_only)
 		return;
-	if (is_worker(thread)) {
+	if (!process->seized && is_too_late_to_seize(tracer)) {
+		process->held = SNAP_HELD_SEIZE;
+		event = SNAP_TRACEE_ON_REFUSED;
+	} else if (is_worker(thread)) {
 		event = SNAP_TRACEE_ON_REFUSED;
 	} else if (thread->state == 'Z' && tracee->tid == process->pid) {
 		event = SNAP_TRACEE_ON_ENDED;

@@ -25,6 +25,7 @@ enum {
 	NAP_NS = 100000,
 	DETACH_NS_A_THREAD = 20000, /* kept back from the time for copying and DETACH */
 	LEAST_RESERVE_NS = 5000000,
+	LEAST_PART = 4, /* of the time of a stop is left however long SEIZE took */
 };
 
 /* Where it is permitted. The policy to go back to; -1: nothing was changed. */
@@ -333,6 +334,11 @@ static void set_deadlines(struct snap_tracer *tracer, int64_t begin)
 	if (until && until - begin < whole) {
 		whole = until - begin > 2 * LEAST_RESERVE_NS ? until - begin : 2 * LEAST_RESERVE_NS;
 		tracer->hurries = true;
+	}
+	if (tracer->seizes_given_up) {
+		int64_t rest = whole - snap_tracer_held_ns(tracer, begin);
+
+		whole = rest > whole / LEAST_PART ? rest : whole / LEAST_PART;
 	}
 	if (reserve > whole / 2)
 		reserve = whole / 2;
