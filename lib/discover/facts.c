@@ -283,22 +283,23 @@ static void mark_out_of_time(struct snap_discovery *run, struct snap_process *pr
 }
 
 /* All that are new, in one list: many that do not respond cost the time of one. */
-static struct stacksnap_error *ask_new_processes(struct snap_discovery *run)
+static struct stacksnap_error *ask_new_processes(struct snap_discovery *run, const size_t *turns)
 {
 	const struct snap_capture *capture = run->capture;
-	size_t count = 0;
+	size_t fresh = capture->process_count - run->facts_count, count = 0;
 
-	for (size_t i = run->facts_count; i < capture->process_count; i++) {
+	for (size_t i = 0; i < fresh; i++) {
+		const struct snap_process *process = &capture->processes[turns[i]];
 		struct stacksnap_error *err;
 
-		if (!is_to_be_asked(run, &capture->processes[i]))
+		if (!is_to_be_asked(run, process))
 			continue;
 		err = count ? NULL : snap_discovery_need_asker(run);
 		if (err)
 			return err;
 		if (!count++)
-			snap_asker_begin(run->asker, capture->process_count - run->facts_count);
-		snap_asker_add(run->asker, capture->processes[i].pid);
+			snap_asker_begin(run->asker, fresh);
+		snap_asker_add(run->asker, process->pid);
 	}
 	if (count)
 		snap_asker_run(run->asker, run->ask_ns, facts_until(run));
@@ -318,14 +319,15 @@ static bool will_be_asked_later(const struct snap_discovery *run, enum snap_answ
 	return kind == SNAP_ANSWER_NOT_ASKED && run->known && run->known->facts_ns;
 }
 
-/* What the new ones answered; told[] is by process, from facts_count on. */
-static struct stacksnap_error *take_answers(struct snap_discovery *run, struct told *told)
+/* What the new ones answered; told[] is by turn. */
+static struct stacksnap_error *take_answers(struct snap_discovery *run, const size_t *turns,
+					    struct told *told)
 {
 	const struct snap_capture *capture = run->capture;
-	size_t asked = 0, not_asked = 0;
+	size_t fresh = capture->process_count - run->facts_count, asked = 0, not_asked = 0;
 
-	for (size_t i = run->facts_count; i < capture->process_count; i++, told++) {
-		struct snap_process *process = &capture->processes[i];
+	for (size_t i = 0; i < fresh; i++, told++) {
+		struct snap_process *process = &capture->processes[turns[i]];
 		struct snap_answer answer;
 
 		*told = (struct told){ .kind = SNAP_ANSWER_GIVEN, .is_confined = true };
@@ -348,7 +350,9 @@ struct readings {
 	size_t count;
 	size_t done; /* that were read before */
 	int64_t until_ns;
-	struct told *told;
+	const size_t *turns; /* which processes */
+	size_t turn, turn_count;
+	const struct told *told; /* by turn */
 };
 
 static void close_readings(struct readings *readings)
@@ -383,20 +387,21 @@ static struct stacksnap_error *open_readings(struct snap_discovery *run, struct 
 	size_t most = most_readings(run);
 	long whole = run->procfs->live ? run->whole_budget : 0;
 
-	for (; run->facts_count < capture->process_count && readings->count < most;
-	     run->facts_count++, readings->told++) {
-		struct snap_process *process = &capture->processes[run->facts_count];
+	for (; readings->turn < readings->turn_count && readings->count < most; readings->turn++) {
+		const struct told *told = &readings->told[readings->turn];
+		size_t index = readings->turns[readings->turn];
+		struct snap_process *process = &capture->processes[index];
 		struct reading *reading = &readings->list[readings->count];
 
 		if (process->trouble != SNAP_TROUBLE_NONE || take_known(run, process))
 			continue;
-		if (is_out_of_time(run, readings, readings->told->kind)) {
+		if (is_out_of_time(run, readings, told->kind)) {
 			mark_out_of_time(run, process);
 			continue;
 		}
-		*reading = (struct reading){ .index = run->facts_count,
+		*reading = (struct reading){ .index = index,
 					     .number = readings->count,
-					     .told = *readings->told,
+					     .told = *told,
 					     .files_fd = -1,
 					     .is_whole = whole >= LIVE_EACH };
 		whole -= LIVE_EACH;
@@ -486,7 +491,7 @@ static struct stacksnap_error *read_in_turns(struct snap_discovery *run, struct 
 {
 	struct stacksnap_error *err;
 
-	while (run->facts_count < run->capture->process_count) {
+	while (readings->turn < readings->turn_count) {
 		err = open_readings(run, readings);
 		if (!err && readings->count)
 			err = ask_readings(run, readings);
@@ -504,18 +509,23 @@ struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run)
 	size_t first = run->facts_count, count = run->capture->process_count - first;
 	_cleanup_free_ struct readings *readings = calloc(1, sizeof(*readings));
 	_cleanup_free_ struct told *told = calloc(count + 1, sizeof(*told));
+	_cleanup_free_ size_t *turns = NULL;
 	struct stacksnap_error *err;
 
 	if (!readings || !told)
 		return snap_error_no_memory();
-	err = ask_new_processes(run);
+	err = snap_discovery_turns(run, &turns);
+	if (!err)
+		err = ask_new_processes(run, turns);
+	if (!err)
+		err = take_answers(run, turns, told);
 	if (err)
 		return err;
-	err = take_answers(run, told);
-	if (err)
-		return err;
+	readings->turns = turns;
+	readings->turn_count = count;
 	readings->told = told;
 	readings->until_ns = facts_until(run);
 	err = read_in_turns(run, readings);
+	run->facts_count = run->capture->process_count;
 	return err ? err : read_all_ancestors(run, first);
 }

@@ -212,6 +212,13 @@ struct stacksnap_error *snap_discovery_add_descendants(struct snap_discovery *ru
 /* run->asker, made if there is none. */
 struct stacksnap_error *snap_discovery_need_asker(struct snap_discovery *run) _must_check_;
 
+/*
+ * turns.c: the indices of the processes that were appended and have no facts yet, in the order in
+ * which they have their turns. *ret is freed by the caller.
+ */
+struct stacksnap_error *snap_discovery_turns(const struct snap_discovery *run,
+					     size_t **ret) _must_check_;
+
 /* Identity, live descriptors and labels of the processes that were appended since the last call. */
 struct stacksnap_error *snap_discovery_facts(struct snap_discovery *run) _must_check_;
 

@@ -2,6 +2,7 @@
 /* discover: the tree, its labels and its targets, on a recorded machine (fixtures/procfs-tree). */
 #include "discover/discover.h"
 #include "discover/internal.h"
+#include "skip.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -518,6 +519,30 @@ static void test_no_time_to_read_all(void **state _unused_)
 	assert_int_equal(left_out, 106 - read);
 }
 
+/* A user with any number of processes does not take the time of another one's. */
+static void test_users_take_turns(void **state _unused_)
+{
+	_cleanup_(machine_deinit) struct machine machine;
+	char folder[] = "/tmp/stacksnap-test.XXXXXX";
+
+	if (geteuid() != 0)
+		skip_because("rights: only root makes folders of other users");
+	assert_non_null(mkdtemp(folder));
+	shell(folder, "cp -a \"$1\"/tests/unit/fixtures/procfs-tree/. $0 && cd $0 && "
+		      "for pid in $(seq 20000 20399) 30000 30001; do cp -a 123 $pid; "
+		      "sed -i \"s/^123 /$pid /\" $pid/stat; done && "
+		      "chown -R 5001 20??? && chown -R 5003 3000?");
+	machine_init_at(&machine, folder);
+	add_pid(&machine, 100);
+	assert_null(discover_until(&machine, 0, -1));
+	shell(folder, "rm -r $0");
+	for (pid_t pid = 30000; pid <= 30001; pid++)
+		assert_int_not_equal(process_of(machine.capture, pid)->trouble,
+				     SNAP_TROUBLE_OUT_OF_TIME);
+	assert_int_not_equal(process_of(machine.capture, 20000)->trouble, SNAP_TROUBLE_OUT_OF_TIME);
+	assert_int_equal(process_of(machine.capture, 20399)->trouble, SNAP_TROUBLE_OUT_OF_TIME);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -542,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_processes_that_do_not_respond),
 		cmocka_unit_test(test_no_time_to_find_any),
 		cmocka_unit_test(test_no_time_to_read_all),
+		cmocka_unit_test(test_users_take_turns),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
