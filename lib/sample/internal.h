@@ -303,6 +303,7 @@ struct snap_sampler {
 	bool refresh_due;
 	bool warned;                                /* that threads cannot be stopped */
 	int64_t refresh_after_ns, refresh_again_ns; /* not before; once more at, 0: no */
+	int64_t retry_after_ns; /* who did not respond is not asked again before */
 	int64_t refreshed_ns,
 		ran_ns;      /* the last one; the last tick that saw a thread that had run */
 	int64_t troubled_ns; /* processes without threads were looked at */

@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum {
-	LEAST_MS = 100, /* between two looks */
-	SHARE = 20,     /* of the time at most one part in so many is spent on them */
+	LEAST_MS = 100,   /* between two looks */
+	SHARE = 20,       /* of the time at most one part in so many is spent on them */
+	RETRY_SHARE = 10, /* the same of asking those again that did not respond */
 	AGAIN_MS = 1000,
 	LESS_PATIENCE = 10, /* percent, where some have not answered before */
 	LEAST_FIRST = 8,    /* processes that the first tick looks at */
@@ -309,8 +310,9 @@ static void check_troubled_processes(struct snap_sampler *sampler)
 }
 
 /*
- * Those that did not respond are asked again. That they did not is told of them to the end: what is
- * missing is missing.
+ * Those that did not respond are asked again, as many as a part of the time permits: there may be
+ * dozens, and others are to be sampled. That they did not is told of them to the end: what is missing
+ * is missing.
  */
 static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler)
 {
@@ -318,6 +320,7 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 
 	for (size_t i = 0; i < sampler->process_count && !err; i++) {
 		struct snap_sampler_process *process = sampler->processes[i];
+		int64_t begin;
 
 		if (process->hold_due && process->state == SNAP_SAMPLER_PROCESS_SAMPLED)
 			err = snap_sampler_process_hold(sampler, process, "reading its state");
@@ -327,7 +330,11 @@ static struct stacksnap_error *retry_held_processes(struct snap_sampler *sampler
 		if (process->state != SNAP_SAMPLER_PROCESS_HELD || sampler->options->no_stop ||
 		    sampler->now_ns < process->held_until_ns)
 			continue;
+		begin = snap_clock_ns(CLOCK_MONOTONIC);
+		if (begin < sampler->retry_after_ns)
+			continue;
 		err = snap_sampler_process_reopen(sampler, process);
+		sampler->retry_after_ns = snap_sampler_after(sampler, begin, 0, RETRY_SHARE);
 	}
 	return err;
 }
