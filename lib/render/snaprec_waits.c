@@ -36,6 +36,20 @@ static bool keeps_owner(const struct snap_recorded_wait *wait)
 	       wait->wait->owner_word.address;
 }
 
+/* Whether a process has the other end, or what is waited for; children are known without. */
+static bool names_end(const struct snap_recorded_wait *wait)
+{
+	switch (wait->wait->kind) {
+	case SNAP_WAIT_PIPE:
+	case SNAP_WAIT_UNIX:
+	case SNAP_WAIT_TCP:
+	case SNAP_WAIT_FILE_LOCK:
+		return !keeps_owner(wait);
+	default:
+		return false;
+	}
+}
+
 static int by_tick(const void *left, const void *right)
 {
 	const struct snap_snaprec_hold *a = left, *b = right;
@@ -57,7 +71,9 @@ static bool list_holds(struct snap_snaprec_waits *waits, const struct snap_recor
 	for (size_t i = 0; i < recording->wait_count; i++) {
 		const struct snap_recorded_wait *wait = &recording->waits[i];
 
-		for (size_t k = 0; k < wait->hold_count && keeps_owner(wait); k++) {
+		if (!keeps_owner(wait) && !names_end(wait))
+			continue;
+		for (size_t k = 0; k < wait->hold_count; k++) {
 			const struct snap_recorded_hold *hold = &wait->holds[k];
 
 			waits->holds[waits->count++] =
@@ -154,6 +170,18 @@ static uint32_t word_of(const struct snap_recording *recording,
 	return hold->tid > 0 ? (uint32_t)hold->tid : 0;
 }
 
+static struct stacksnap_error *add_end(const struct snap_recording *recording, struct snap_log *log,
+				       const struct snap_snaprec_hold *from)
+{
+	const struct snap_recorded_hold *hold = from->hold;
+	uint32_t pid;
+
+	if (!hold || hold->lack != SNAP_OWNER_KNOWN || hold->track >= recording->track_count)
+		return snap_log_hold_ends(log, from->wait, NULL, 0);
+	pid = (uint32_t)recording->processes[recording->tracks[hold->track].process].node->pid;
+	return snap_log_hold_ends(log, from->wait, &pid, 1);
+}
+
 static struct stacksnap_error *add_hold(const struct snap_recording *recording,
 					struct snap_log *log, const struct snap_snaprec_hold *from)
 {
@@ -162,6 +190,8 @@ static struct stacksnap_error *add_hold(const struct snap_recording *recording,
 	const struct snap_memory_image image = { .pieces = &piece, .piece_count = 1 };
 	uint32_t word;
 
+	if (names_end(&recording->waits[from->wait]))
+		return add_end(recording, log, from);
 	if (!from->hold || from->hold->lack == SNAP_OWNER_UNREADABLE)
 		return snap_log_hold(log, from->wait, NULL);
 	word = word_of(recording, from->hold);

@@ -109,7 +109,7 @@ class Schedule(Waits):
         self.assertLess(lock_rows(doc)["ledger_lock"]["total_ns"], 1.6e9 * 2)
         text = self.run_tool("render", path, free=False).text
         self.assertRegex(text, r"(?s)time by wait\n.*mutex ledger_lock\n.*\(in post_ledger\)\n.*mutex journal_lock\n")
-        # written again it says the same
+        # Written again it says the same.
         again = os.path.join(self.scratch(), "b.snaprec")
         self.run_tool("render", path, "-o", again, free=False)
         whole, other = (self.run_tool("render", "-j", p, free=False).doc["time_by_wait"] for p in (path, again))
@@ -236,35 +236,35 @@ class Ends(Waits):
         self.assertEqual([holder["pid"] for holder in row.get("holders", ())], [victim["holder"]], row)
         return row["holders"][0], row, victim
 
-    def check(self, mode, kind):
+    def judge(self, mode, kind):
         holder, row, victim = self.holder_of(mode, kind)
         self.assertEqual(function_of(holder), "work_slowly", row)
         self.assertEqual(holder["tid"], victim["holder"], row)
         self.assertEqual(holder["ns"] + row.get("unknown_ns", 0), row["total_ns"], row)
 
     def test_pipe_to_read(self):
-        self.check("pipe", "pipe")
+        self.judge("pipe", "pipe")
 
     def test_pipe_to_write(self):
-        self.check("full", "pipe")
+        self.judge("full", "pipe")
 
     def test_unix(self):
-        self.check("unix", "unix")
+        self.judge("unix", "unix")
 
     def test_tcp(self):
-        self.check("tcp", "tcp")
+        self.judge("tcp", "tcp")
 
     def test_child(self):
-        self.check("child", "child")
+        self.judge("child", "child")
 
     def test_any_child(self):
-        self.check("any", "child")
+        self.judge("any", "child")
 
     def test_flock(self):
-        self.check("flock:" + os.path.join(self.scratch(), "file"), "file_lock")
+        self.judge("flock:" + os.path.join(self.scratch(), "file"), "file_lock")
 
     def test_fcntl(self):
-        self.check("fcntl:" + os.path.join(self.scratch(), "file"), "file_lock")
+        self.judge("fcntl:" + os.path.join(self.scratch(), "file"), "file_lock")
 
     def test_process_of_several_threads(self):
         """Any of them may act, so no function is told."""
@@ -287,6 +287,11 @@ class Ends(Waits):
         self.assertEqual([function_of(holder) for holder in row["holders"]], ["work_slowly"])
         text = self.run_tool("render", path, free=False).text
         self.assertRegex(text, rf"{victim['holder']}.*\(in work_slowly\)")
+        # Written again it says the same.
+        again = os.path.join(self.scratch(), "b.snaprec")
+        self.run_tool("render", path, "-o", again, free=False)
+        other, = rows_of(self.run_tool("render", "-j", again, free=False).doc, kind="pipe", pid=victim["waiter"])
+        self.assertEqual(other["holders"], row["holders"])
 
 
 def victim_waits(pid, count):
