@@ -160,7 +160,7 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 	const struct snap_wait_facts *facts = waits->facts;
 	const struct snap_file_end *ends = facts->ends;
 	uint64_t key = snap_hash_add(snap_wait_object_of(SNAP_WAIT_KINDS, kind, inode, 0), mode);
-	size_t count = 0, at;
+	size_t count = 0, kept = 0, at;
 	pid_t *pids;
 
 	*ret = snap_wait_find_crowd(waits, key);
@@ -173,13 +173,11 @@ struct stacksnap_error *snap_wait_crowd_of_ends(struct snap_wait_analysis *waits
 	pids = snap_arena_new_array(&waits->analysis->scratch, count + 1, pid_t);
 	if (!pids)
 		return snap_error_no_memory();
-	ends += at;
-	at = 0;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = at; i < at + count; i++)
 		if (mode == SNAP_WAIT_ANY_MODE ||
 		    (mode == SNAP_WAIT_READ ? ends[i].readable : ends[i].writable))
-			pids[at++] = ends[i].pid;
-	return snap_wait_make_crowd(waits, key, pids, at, !(facts->lacks & blind), ret);
+			pids[kept++] = ends[i].pid;
+	return snap_wait_make_crowd(waits, key, pids, kept, !(facts->lacks & blind), ret);
 }
 
 void snap_wait_set_peers(struct snap_waiter *waiter, const struct snap_wait_crowd *crowd,
