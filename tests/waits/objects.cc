@@ -219,22 +219,29 @@ void words()
 	static std::barrier<> barrier(2);
 	static std::counting_semaphore<4> semaphore(0);
 	static std::atomic<int> word;
+	static std::atomic<long> wide;
 
 	start([] {
-		truth("cpp.latch", "'kind':['latch','atomic'],'owner':0");
+		truth("cpp.latch", "'kind':['latch','atomic'],'owner':0,'address':'%p'", static_cast<void *>(&latch));
 		latch.wait();
 	});
+	// Who waits for what is no int sleeps at a word that such objects share.
 	start([] {
-		truth("cpp.barrier", "'kind':['barrier','latch','atomic'],'owner':0");
+		truth("cpp.barrier", "'kind':['barrier','latch','atomic'],'owner':0,'address':0");
 		barrier.arrive_and_wait();
 	});
 	start([] {
-		truth("cpp.semaphore", "'kind':['semaphore','atomic'],'owner':0");
+		truth("cpp.semaphore", "'kind':['semaphore','atomic'],'owner':0,'address':'%p'",
+		      static_cast<void *>(&semaphore));
 		semaphore.acquire();
 	});
 	start([] {
-		truth("cpp.atomic", "'kind':'atomic','owner':0");
+		truth("cpp.atomic", "'kind':'atomic','owner':0,'address':'%p'", static_cast<void *>(&word));
 		word.wait(0);
+	});
+	start([] {
+		truth("cpp.atomic-wide", "'kind':'atomic','owner':0,'address':0");
+		wide.wait(0);
 	});
 }
 }

@@ -156,6 +156,23 @@ static bool set_mutex(struct snap_wait_analysis *waits, struct snap_wait *wait,
 	return wait->mutex_symbol != NULL;
 }
 
+/*
+ * Of objects that are no word for futex(2), as std::barrier and an atomic of 8 bytes, libstdc++ 11 to
+ * 14 lets threads sleep at a word of a table of sixteen (bits/atomic_wait.h). Objects share these by
+ * their addresses, so the word says nothing of which one it is.
+ */
+static bool is_shared_word(const char *symbol)
+{
+	return strstr(symbol, "__waiter_pool_base") && strstr(symbol, "_S_for");
+}
+
+static void forget_object(struct snap_wait *wait)
+{
+	wait->address = 0;
+	wait->symbol = wait->module = NULL;
+	wait->offset = 0;
+}
+
 static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struct wanted *wanted,
 					 size_t count)
 {
@@ -179,6 +196,10 @@ static struct stacksnap_error *name_file(struct snap_wait_analysis *waits, struc
 		if (wanted[i].is_mutex) {
 			if (!set_mutex(waits, wanted[i].wait, &queries[q]))
 				return snap_error_no_memory();
+			continue;
+		}
+		if (is_shared_word(queries[q].symbol)) {
+			forget_object(wanted[i].wait);
 			continue;
 		}
 		wanted[i].wait->symbol = queries[q].symbol;
