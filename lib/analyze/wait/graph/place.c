@@ -7,9 +7,20 @@
  */
 #include "analyze/wait/graph/deadlock.h"
 
+#include "base/text.h"
+
+#include <string.h>
+
 static bool is_own(const struct snap_entry *entry)
 {
 	return entry->function && !entry->system && !entry->kernel;
+}
+
+/* How the Java machine enters a monitor is the same for all, and none of the program's functions. */
+static bool is_of_lock(const struct snap_waiter *waiter, const struct snap_frame *frame)
+{
+	return waiter->wait && waiter->wait->kind == SNAP_WAIT_MONITOR && frame->module &&
+	       strcmp(snap_base_name(frame->module), "libjvm.so") == 0;
 }
 
 /* NULL: no function of its own is known. */
@@ -20,6 +31,8 @@ static const struct snap_entry *own_entry(const struct snap_waiter *waiter)
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct snap_frame *frame = stack->frames[i];
 
+		if (is_of_lock(waiter, frame))
+			continue;
 		for (size_t k = 0; k < frame->entry_count; k++)
 			if (is_own(&frame->entries[k]))
 				return &frame->entries[k];
