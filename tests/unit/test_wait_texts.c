@@ -84,6 +84,9 @@ static void test_fdinfo(void **state _unused_)
 	assert_int_equal(info.signals, 0x1000000800);
 	assert_int_equal(info.pid, -1);
 	assert_int_equal(info.count, 2);
+	parse_info(&info, "pending:\t3");
+	parse_info(&info, "total:\t5");
+	assert_int_equal(info.count, 3);
 	parse_info(&info, "tfd:       16 events:       19 data: 10  pos:0 ino:3c9bc2 sdev:9");
 	parse_info(&info, "tfd:        5 events:       19 data: 10");
 	parse_info(&info, "tfd:        6 events:       19 data: 10  pos:0 ino:1 sdev:9");

@@ -155,6 +155,7 @@ static void keep_info(const struct looks *looks, struct look *look, const struct
 		found->count = info->count;
 		break;
 	case SNAP_DESCRIPTOR_IO_URING:
+	case SNAP_DESCRIPTOR_USERFAULTFD:
 		found->count = info->count;
 		break;
 	case SNAP_DESCRIPTOR_TIMERFD:
@@ -246,6 +247,7 @@ static bool has_info(const struct look *look)
 	case SNAP_DESCRIPTOR_FANOTIFY:
 	case SNAP_DESCRIPTOR_PIDFD:
 	case SNAP_DESCRIPTOR_IO_URING:
+	case SNAP_DESCRIPTOR_USERFAULTFD:
 		return true;
 	default:
 		return look->uses & SNAP_WAIT_USE_LOCK;

@@ -76,7 +76,8 @@ struct snap_descriptor {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor; /* of files, by mnt_id and mountinfo; 0, 0 unknown */
 	/* of fdinfo (proc_pid_fdinfo(5)); what a kind has not is 0 */
-	uint64_t count;       /* eventfd-count; io_uring: submissions not taken yet */
+	/* eventfd-count; io_uring: submissions not taken yet; userfaultfd: pending faults */
+	uint64_t count;
 	uint64_t id;          /* eventfd-id */
 	int64_t remaining_ns; /* timerfd: it_value; -1: not armed, or not a timer */
 	uint64_t signals;     /* signalfd: sigmask, bit 0 is signal 1 */

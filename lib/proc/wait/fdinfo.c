@@ -162,6 +162,8 @@ void snap_parse_fdinfo_line(const char *line, size_t length, struct snap_fdinfo 
 		info->count = value;
 	else if (snap_take_key(&cursor, "eventfd-id:") && snap_take_number(&cursor, 10, &value))
 		info->id = value;
+	else if (snap_take_key(&cursor, "pending:") && snap_take_number(&cursor, 10, &value))
+		info->count = value;
 	else if (snap_take_key(&cursor, "it_value:"))
 		take_time(&cursor, info);
 	else if (snap_take_key(&cursor, "sigmask:") && snap_take_number(&cursor, 16, &value))

@@ -30,9 +30,10 @@ bool snap_parse_namespace(const char *text, size_t length, uint64_t *inode_ret);
 /* Sums of the lines of one fdinfo (proc_pid_fdinfo(5)); begin with snap_fdinfo_init(). */
 struct snap_fdinfo {
 	bool has_inode;
-	uint64_t inode;       /* ino */
-	uint64_t mount;       /* mnt_id */
-	uint64_t count;       /* eventfd-count; of io_uring what is queued for the kernel */
+	uint64_t inode; /* ino */
+	uint64_t mount; /* mnt_id */
+	/* eventfd-count; of io_uring what is queued for the kernel; pending faults of userfaultfd */
+	uint64_t count;
 	uint64_t id;          /* eventfd-id */
 	int64_t remaining_ns; /* it_value; -1: not armed, or no timer */
 	uint64_t signals;     /* sigmask */

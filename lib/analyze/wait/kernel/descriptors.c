@@ -122,6 +122,9 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 	case SNAP_DESCRIPTOR_INOTIFY:
 		wait->value = descriptor->watches;
 		break;
+	case SNAP_DESCRIPTOR_USERFAULTFD:
+		wait->value = (int64_t)descriptor->count;
+		break;
 	case SNAP_DESCRIPTOR_PIDFD:
 		wait->id = descriptor->pid;
 		break;
@@ -134,7 +137,6 @@ static void set_details(struct snap_wait *wait, const struct snap_descriptor *de
 	case SNAP_DESCRIPTOR_TTY:
 	case SNAP_DESCRIPTOR_SOCKET:
 	case SNAP_DESCRIPTOR_EPOLL:
-	case SNAP_DESCRIPTOR_USERFAULTFD:
 	case SNAP_DESCRIPTOR_IO_URING:
 	case SNAP_DESCRIPTOR_MQUEUE:
 	case SNAP_DESCRIPTOR_MEMFD:
