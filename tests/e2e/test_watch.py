@@ -6,8 +6,9 @@ import re
 import selectors
 import signal
 import subprocess
+import sys
 
-from harness import BUILD, Case, TOOL, clean_environment, note_options, status_field, tids_of, wait_until
+from harness import BUILD, SOURCE, Case, TOOL, clean_environment, note_options, status_field, tids_of, wait_until
 
 
 class Watch:
@@ -62,11 +63,33 @@ class Watch:
         self.process.stderr.close()
 
 
+# Begins threads until its input is closed, or there are as many as anybody asks for.
+GROWS = """
+import os, sys, threading, time
+print('ready', os.getpid(), flush=True)
+for _ in range(900):
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    time.sleep(0.01)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+def documented_keys():
+    """Of alerts, as stacksnap-json(5) lists them."""
+    with open(os.path.join(SOURCE, "man", "stacksnap-json.5.scd"), encoding="utf-8") as file:
+        section = re.search(r"(?ms)^# ALERT$(.*?)^# ", file.read()).group(1)
+    return {key for line in re.findall(r"(?m)^\|  (.*)$", section) for key in line.split(", ")}
+
+
 class Alerts(Case):
     asan = True
 
+    def waits(self, name, *modes):
+        return self.program([os.path.join(BUILD, "tests", "waits", "waits_" + name), *modes])
+
     def deadlock(self):
-        return self.program([os.path.join(BUILD, "tests", "waits", "waits_dead"), "two"])
+        return self.waits("dead", "two")
 
     def test_deadlock_is_told_once(self):
         victim = self.deadlock()
@@ -120,6 +143,52 @@ class Alerts(Case):
         over = watch.alert("spinning")
         self.assertEqual((over["state"], over["threads"]), ("over", alert["threads"]))
         self.assertNotIn("stack", over)
+
+    def test_what_was_sent_and_nobody_reads(self):
+        victim = self.waits("peers", "tcp")
+        watch = Watch(self, "--watch=peer for 300ms", "--every", "0.1", "--json", "-p", victim.pid)
+        alert = watch.alert("peer")
+        self.assertEqual((alert["state"], alert["pid"], alert["wait"]["kind"]), ("raised", victim.pid, "tcp"))
+        self.assertTrue(alert["wait"].get("send_queue", 0) > 0 or alert["wait"]["state"] == "syn_sent", alert)
+
+    def test_who_does_not_come_back_from_the_kernel(self):
+        victim = self.waits("calls", "vfork")
+        watch = Watch(self, "--watch=disk for 300ms", "--every", "0.1", "--json", "-p", victim.pid)
+        alert = watch.alert("disk")
+        self.assertEqual((alert["state"], alert["pid"], len(alert["threads"])), ("raised", victim.pid, 1))
+        self.assertEqual(alert["wait"]["kind"], "vfork")
+
+    def test_threads_that_become_ever_more(self):
+        victim = self.program([sys.executable, "-c", GROWS], settled=False)
+        watch = Watch(self, "--watch=growth>=5%", "--every", "0.05", "--json", "-p", victim.pid)
+        alert = watch.alert("growth")
+        self.assertEqual((alert["state"], alert["pid"]), ("raised", victim.pid))
+        self.assertGreaterEqual(100 * alert["count"], 105 * alert["before"])
+
+    def test_keys_are_those_of_the_manual(self):
+        victims = [self.deadlock(), self.waits("peers", "tcp"), self.victim("convoy", 5, 3600 * 10 ** 6)]
+        watch = Watch(self, "--watch=deadlock,peer for 300ms,blocked>=3 for 300ms", "--every", "0.1", "--json",
+                      *(word for victim in victims for word in ("-p", victim.pid)))
+        seen, keys = set(), set()
+        while seen != {"deadlock", "peer", "blocked"}:
+            alert = json.loads(watch.line())
+            seen.add(alert["alert"])
+            keys |= set(alert)
+        self.assertEqual(keys - documented_keys(), set())
+        self.assertLessEqual({"wait", "held", "function", "stack", "deadlock"}, keys)
+
+    def test_snapshots_are_apart(self):
+        """Two alerts of one look: one snapshot shows both, and the next one may be written half a minute later."""
+        victims = [self.deadlock(), self.deadlock()]
+        folder = self.scratch()
+        watch = Watch(self, "--watch=deadlock", "--every", "0.1", "--json", "-o", os.path.join(folder, "stall-%N.json"),
+                      *(word for victim in victims for word in ("-p", victim.pid)))
+        times = [watch.alert("deadlock")["time"] for _ in victims]
+        self.assertEqual(watch.end(), 0)
+        written = re.findall(r"written to \S+", watch.process.stderr.read().decode())
+        if times[0][:17] == times[1][:17] and int(times[1][17:19]) - int(times[0][17:19]) < 29:
+            self.assertEqual(os.listdir(folder), ["stall-1.json"])
+            self.assertEqual(len(written), 1)
 
     def test_snapshot_is_kept(self):
         victim = self.deadlock()
