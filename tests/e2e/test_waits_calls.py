@@ -2,6 +2,7 @@
 """What threads wait for in calls that are not locks of their process: descriptors, other processes,
 time, signals, memory. See waits.py."""
 import os
+import shutil
 import sys
 import unittest
 
@@ -124,7 +125,6 @@ class Peers(WaitCase):
         """All who have the file open under the lock hold it."""
         self.compare("peers", "shared-locks:" + self.scratch())
 
-
     def test_more_locks_than_are_looked_at(self):
         """100,000 of a process, on 50 files; and 20,000 on one. Whoever is named has them, and it is said that some
         were left out, or that there was no time for them."""
@@ -139,6 +139,67 @@ class Peers(WaitCase):
                 named = [set(wait.get("holders", ())) for wait in waits_of(doc).values() if wait["kind"] == "file_lock"]
                 self.assertEqual(len(named), files)
                 self.assertLessEqual(set().union(*named), {holder})
+
+
+    def test_more_sockets_than_anybody_needs(self):
+        """100,000 of the tree: the one that a thread waits with is found among them, or it is said that it was not."""
+        victim = self.run_program("peers", "many-sockets:100000")
+        truths = truths_of(victim)
+        doc = self.look(victim)
+        if not {"cut", "time"} & set(doc.get("waits_lack", [])):
+            self.judge(truths, doc)
+        truth = next(truth for truth in truths if truth["row"] == "unix.recv")
+        peers = {peer["pid"] for peer in waits_of(doc)[truth["tid"]].get("peers", ())}
+        self.assertLessEqual(peers, set(truth["peers"]))
+
+
+class WithoutRights(WaitCase):
+    """A user who may look at his own processes alone: what he may not see is said, and nobody is named for it."""
+    who = dict(user=65534, group=65534, extra_groups=[])
+
+    def setUp(self):
+        super().setUp()
+        need_root()
+        self.tool = os.path.join(self.scratch(), "stacksnap")
+        shutil.copy(TOOL, self.tool)
+        os.chmod(self.tool, 0o755)
+
+    def of_him(self, name, *argv, **options):
+        path = os.path.join(self.scratch(), name)
+        shutil.copy(program(name, self.build), path)
+        os.chmod(path, 0o755)
+        return self.program([*argv, path, *options.pop("modes")], cwd="/", **self.who, **options)
+
+    def test_pipe_to_another_user(self):
+        """This process writes to the victim's standard input."""
+        victim = self.of_him("peers", modes=["pipes"])
+        truths = truths_of(victim)
+        mine, doc = self.look(victim), self.look(victim, tool=self.tool, cwd="/", **self.who)
+        self.assertEqual(waits_of(mine)[victim.pid]["peers"][0]["pid"], os.getpid())
+        self.assertTrue(waits_of(mine)[victim.pid]["peers"][0]["outside"])
+        self.assertNotIn("waits_lack", mine)
+        self.assertNotIn("peers", waits_of(doc)[victim.pid])
+        self.assertEqual(doc["waits_lack"], ["rights"])
+        self.judge(truths, doc)  # those of his own are known
+        text = self.run_tool("-p", victim.pid, "--explain", tool=self.tool, cwd="/", **self.who).text
+        self.assertRegex(text, r"read on a pipe whose writers are not seen")
+        self.assertRegex(text, r"waits are not known in full: .*user")
+
+    def test_sockets_of_another_network_namespace(self):
+        """Without the right to enter it, the kernel's tables of its processes are counted."""
+        need("unshare")
+        victim = self.of_him("peers", "unshare", "--user", "--map-root-user", "--net", "sh", "-c",
+                             'ip link set lo up && exec "$@"', "sh", modes=["tcp"])
+        truths = truths_of(victim)
+        doc = self.look(victim, tool=self.tool, cwd="/", **self.who)
+        tcp = [truth for truth in truths if truth.get("kind") == "tcp"]
+        self.assertTrue(tcp)
+        for truth in tcp:
+            wait = waits_of(doc)[truth["tid"]]
+            self.assertEqual(wait["kind"], "tcp", truth)
+            for key in {"local", "remote"} & set(truth):
+                self.assertEqual(wait.get(key), truth[key], truth)
+        self.assertNotIn("deadlocks", doc)
 
 
 # Refuses socket(AF_NETLINK), as a container's filter may, and becomes the tool.

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -610,6 +611,41 @@ static void make_many_locks(const char *arguments)
 		start(want_one_of_many, "file_lock.many", (void *)(intptr_t)file, NULL);
 }
 
+/* ---- more sockets than anybody needs ---- */
+
+static void have_sockets(void *argument)
+{
+	const int *count = argument;
+
+	for (int i = 0; i < *count / 2; i++) {
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+			_exit(1);
+	}
+	rest("unix.many");
+}
+
+/* So many in all, as children may have; a thread waits for one more. */
+static void make_many_sockets(const char *argument)
+{
+	int pair[2], left = atoi(argument), most = 10000;
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < 200)
+		victim_cannot("RLIMIT_NOFILE");
+	if (limit.rlim_max < (rlim_t)most + 100)
+		most = (int)limit.rlim_max - 100;
+	for (; left > 0; left -= most)
+		start_child(have_sockets, &most);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		victim_cannot("socketpair");
+	want("unix.recv", pair[0], false, "'kind':'unix','call':'read','peers':[%d]",
+	     keeper(pair[1], pair[0]));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct truth_mode modes[] = {
@@ -622,6 +658,7 @@ int main(int argc, char **argv)
 		{ "locks", make_locks },
 		{ "shared-locks", make_shared_locks },
 		{ "many-locks", make_many_locks },
+		{ "many-sockets", make_many_sockets },
 		{ NULL, NULL },
 	};
 
