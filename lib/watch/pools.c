@@ -12,6 +12,11 @@ enum {
 	LEAST_SEEN = 3,    /* how often a place must have been seen to be the usual one */
 	LEAST_THREADS = 2, /* of a pool */
 	OFTEN = 1 << 20,   /* beyond this all are halved, so that a pool may change its ways */
+	/*
+	 * Where all of them stand while none is at the usual place may be one lock. Each look counted, that
+	 * would be the usual place soon; of so many looks one counts, as work may be waited for elsewhere now.
+	 */
+	LOOKS_AWAY = 64,
 };
 
 void snap_pools_deinit(struct snap_pools *pools)
@@ -156,7 +161,8 @@ static void add_thread(struct snap_pools *pools, struct snap_pool *pool,
 	if (!thread->is_blocked)
 		return;
 	pool->waiting += usual && is_same_place(usual, &thread->place);
-	note_place(pool, &thread->place);
+	if (!pool->away_ns || pools->round % LOOKS_AWAY == 0)
+		note_place(pool, &thread->place);
 }
 
 static void finish_look(struct snap_pools *pools, const struct snap_glance *glance)

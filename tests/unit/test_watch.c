@@ -450,6 +450,31 @@ static void test_pool_is_busy_when_nobody_waits_where_they_use_to(void **state)
 	bed_deinit(&bed);
 }
 
+/* All at one lock, for longer than they were ever seen to wait for work. */
+static void test_pool_that_stands_at_a_lock_does_not_wait_for_work(void **state)
+{
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed, 3);
+	for (int64_t second = 1; second < 5; second++)
+		look_at(&bed, second);
+	for (size_t i = 0; i < 3; i++)
+		bed.threads[i].place.object = 0x4000;
+	for (int64_t second = 5; second < 60; second++) {
+		look_at(&bed, second);
+		assert_int_equal(bed.told.raised, second >= 15);
+	}
+	assert_int_equal(bed.told.last.kind, SNAP_ALERT_POOL);
+	assert_int_equal(bed.told.over, 0);
+	/* But they may have changed their ways. */
+	for (int64_t second = 60; second < 600; second++)
+		look_at(&bed, second);
+	assert_int_equal(bed.told.raised, 1);
+	assert_int_equal(bed.told.over, 1);
+	bed_deinit(&bed);
+}
+
 static void test_growth_takes_ten_steps_up(void **state)
 {
 	struct bed bed;
@@ -563,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_disk_goes_by_the_state),
 		cmocka_unit_test(test_spinning_needs_five_equal_tops),
 		cmocka_unit_test(test_pool_is_busy_when_nobody_waits_where_they_use_to),
+		cmocka_unit_test(test_pool_that_stands_at_a_lock_does_not_wait_for_work),
 		cmocka_unit_test(test_growth_takes_ten_steps_up),
 		cmocka_unit_test(test_what_is_not_asked_for_is_not_told),
 		cmocka_unit_test(test_a_new_wait_that_lasts_asks_for_a_snapshot),
