@@ -299,15 +299,33 @@ static struct stacksnap_error *check_stuck(const struct snap_conditions *conditi
 	return err;
 }
 
+static bool is_connecting(const struct snap_wait *wait)
+{
+	return wait->socket_state && strcmp(wait->socket_state, "syn_sent") == 0;
+}
+
 static bool has_silent_peer(const struct snap_wait *wait)
 {
-	return wait->kind == SNAP_WAIT_TCP &&
-	       (wait->send_queue > 0 ||
-		(wait->socket_state && strcmp(wait->socket_state, "syn_sent") == 0));
+	return wait->kind == SNAP_WAIT_TCP && (wait->send_queue > 0 || is_connecting(wait));
+}
+
+/* How long nobody has answered: of a connect as long as the call lasts, of a queue nobody knows. */
+static int64_t silent_ns(const struct snap_conditions *conditions,
+			 const struct snap_glance_index *index, const struct snap_view_thread *seen)
+{
+	int64_t age;
+
+	if (!is_connecting(seen->member->wait))
+		return 0;
+	age = snap_conditions_age(conditions,
+				  snap_glance_find(index, seen->node->pid, seen->member->tid),
+				  seen->member);
+	return age > 0 ? age : 0;
 }
 
 /* A queue that has changed is another thing: its key has the number of bytes. */
-static struct stacksnap_error *check_peers(const struct snap_conditions *conditions)
+static struct stacksnap_error *check_peers(const struct snap_conditions *conditions,
+					   const struct snap_glance_index *index)
 {
 	const struct snap_view *view = conditions->view;
 	struct stacksnap_error *err = NULL;
@@ -322,6 +340,7 @@ static struct stacksnap_error *check_peers(const struct snap_conditions *conditi
 		sighting = (struct snap_sighting){
 			.key = snap_hash_add(object_of(seen->node->pid, wait),
 					     (uint64_t)wait->send_queue),
+			.holds_ns = silent_ns(conditions, index, seen),
 			.sightings = 1,
 			.alert = { .kind = SNAP_ALERT_PEER,
 				   .pid = seen->node->pid,
@@ -487,7 +506,7 @@ struct stacksnap_error *snap_conditions_check(const struct snap_conditions *cond
 		if (!err)
 			err = check_stuck(conditions, &index);
 		if (!err)
-			err = check_peers(conditions);
+			err = check_peers(conditions, &index);
 	}
 	if (!err)
 		err = check_disk(conditions);

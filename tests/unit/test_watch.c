@@ -383,6 +383,29 @@ static void test_peer_whose_queue_moves_is_fine(void **state)
 	bed_deinit(&bed);
 }
 
+/* As of a connect that lasts since before the first look: one that asks once has no later one. */
+static void test_peer_that_does_not_answer_a_connect(void **state)
+{
+	struct snap_wait wait;
+	struct snap_wait *waits[1] = { set_wait(&wait, SNAP_WAIT_TCP, 0) };
+	struct bed bed;
+
+	(void)state;
+	bed_init(&bed, 1);
+	bed.threads[0].blocked_ns = 1;
+	wait.send_queue = 1;
+	wait.remote = "10.0.0.9:5432";
+	wait.socket_state = "syn_sent";
+	wait.since_ns = 3 * S;
+	take_view(&bed, make_snapshot(&bed, waits), 0);
+	look_at(&bed, 1);
+	assert_int_equal(bed.told.raised, 0);
+	look_at(&bed, 3);
+	assert_int_equal(bed.told.raised, 1);
+	assert_int_equal(bed.told.last.kind, SNAP_ALERT_PEER);
+	bed_deinit(&bed);
+}
+
 static void test_disk_goes_by_the_state(void **state)
 {
 	struct bed bed;
@@ -585,6 +608,7 @@ int main(void)
 		cmocka_unit_test(test_blocked_needs_so_many_for_so_long),
 		cmocka_unit_test(test_a_lock_that_moves_on_blocks_nobody),
 		cmocka_unit_test(test_peer_whose_queue_moves_is_fine),
+		cmocka_unit_test(test_peer_that_does_not_answer_a_connect),
 		cmocka_unit_test(test_disk_goes_by_the_state),
 		cmocka_unit_test(test_spinning_needs_five_equal_tops),
 		cmocka_unit_test(test_pool_is_busy_when_nobody_waits_where_they_use_to),
