@@ -641,6 +641,36 @@ static void test_join(void **state _unused_)
 	}
 }
 
+/* Since glibc 2.43 the word is a state. */
+static void test_join_by_state(void **state _unused_)
+{
+	static const char *const functions[] = { "libc.so.6:__pthread_clockjoin_ex",
+						 "libc.so.6:pthread_join" };
+
+	for (uint32_t i = 0; i < SNAP_ARRAY_SIZE(functions); i++) {
+		const struct snap_wait *wait;
+		struct wait_bed bed;
+
+		bed_init(&bed);
+		waiter_below(&bed, functions[i], bed_thread_pointer(0) + 1560, SHARED_BITSET,
+			     1 + i);
+		bed_find(&bed);
+		owned(found(&bed, 0, 1, SNAP_WAIT_THREAD, bed_thread_pointer(0), CERTAIN), 100,
+		      101);
+		bed_deinit(&bed);
+
+		/* In no descriptor: it is not said that a thread with the state's number has exited. */
+		bed_init(&bed);
+		waiter_below(&bed, functions[i], M, SHARED_BITSET, 1 + i);
+		bed_find(&bed);
+		wait = bed_wait(&bed, 0, 1);
+		assert_int_equal(wait->kind, SNAP_WAIT_THREAD);
+		lacks(wait, SNAP_OWNER_NOT_SEEN);
+		assert_int_equal(wait->owner.tid, 0);
+		bed_deinit(&bed);
+	}
+}
+
 static void test_once(void **state _unused_)
 {
 	struct wait_bed bed;
@@ -1131,6 +1161,7 @@ int main(void)
 		cmocka_unit_test(test_condition_mutex),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_join_by_state),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_one_stack),
 		cmocka_unit_test(test_own_locks),

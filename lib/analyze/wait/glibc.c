@@ -26,7 +26,11 @@ enum {
 	READERS_SHIFT = 3,
 	READERS_WRITE_PHASE = 1,
 	READERS_WRITE_LOCKED = 2,
-	PTHREAD_TID = 720,  /* in struct pthread, whose address is the thread pointer */
+	PTHREAD_TID = 720, /* in struct pthread, whose address is the thread pointer */
+	PTHREAD_ALIGNMENT = 64,
+	PTHREAD_MOST = 4096, /* more than struct pthread has bytes (2304) */
+	THREAD_EXITING = 1,  /* states since 2.43, in which the end of a thread can be waited for */
+	THREAD_JOINABLE = 2,
 	MUTEX_OWNER = 8,    /* __owner; the kernel writes the other one itself */
 	RWLOCK_WRITER = 24, /* __cur_writer */
 };
@@ -321,13 +325,42 @@ static struct snap_waiter *find_joined(const struct snap_futex *futex)
 	return thread;
 }
 
+/*
+ * Since glibc 2.43 the word is no tid, but a state of the thread (nptl/descr.h, joinstate), somewhere
+ * in its descriptor.
+ */
+static struct stacksnap_error *explain_join_by_state(struct snap_futex *futex)
+{
+	uint64_t pointer = futex->address & ~(uint64_t)(PTHREAD_ALIGNMENT - 1);
+	struct snap_waiter *thread = NULL;
+	struct snap_wait *wait;
+
+	for (int i = 0; i < PTHREAD_MOST / PTHREAD_ALIGNMENT && !thread && pointer; i++) {
+		thread = snap_waiter_by_thread_pointer(futex->waits, futex->waiter->process,
+						       pointer);
+		if (!thread)
+			pointer -= PTHREAD_ALIGNMENT;
+	}
+	wait = snap_futex_wait(futex, SNAP_WAIT_THREAD, thread ? pointer : futex->address,
+			       thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
+	if (!wait)
+		return snap_error_no_memory();
+	if (thread)
+		snap_futex_own(futex, wait, thread);
+	else
+		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+	return NULL;
+}
+
 static struct stacksnap_error *explain_join(struct snap_futex *futex)
 {
 	struct snap_waiter *thread = find_joined(futex);
-	struct snap_wait *wait =
-		snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_TID,
-				thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
+	struct snap_wait *wait;
 
+	if (!thread && (futex->value == THREAD_EXITING || futex->value == THREAD_JOINABLE))
+		return explain_join_by_state(futex);
+	wait = snap_futex_wait(futex, SNAP_WAIT_THREAD, futex->address - PTHREAD_TID,
+			       thread ? SNAP_WAIT_IS_CERTAIN : SNAP_WAIT_IS_LIKELY);
 	if (!wait)
 		return snap_error_no_memory();
 	wait->owner_word = (struct snap_owner_word){ futex->address, SNAP_OWNER_FORM_TID };
