@@ -17,7 +17,7 @@ def pythons():
     versions = os.path.expanduser("~/.pyenv/versions")
     names = sorted(os.listdir(versions)) if os.path.isdir(versions) else []
     return ["/usr/bin/python3", *(os.path.join(versions, name, "bin", "python3") for name in names
-                                  if re.fullmatch(r"3\.([89]|1[0-3])\.\d+", name))]
+                                  if re.fullmatch(r"3\.([89]|1[0-4])\.\d+", name))]
 
 
 class Languages(WaitCase):

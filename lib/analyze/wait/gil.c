@@ -2,7 +2,7 @@
 /*
  * CPython's global interpreter lock: a condition of glibc's with a timeout, on which take_gil()
  * waits, behind the words that say who had the lock last and whether somebody has it. Layout:
- * struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.13.
+ * struct _gil_runtime_state of Include/internal/pycore_gil.h, 3.8 to 3.14.
  */
 #include "analyze/wait/futex.h"
 #include "base/text.h"
