@@ -252,6 +252,7 @@ static void test_groups(void **state _unused_)
 	struct bed bed;
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *by_label = NULL,
 							       *each = NULL, *any = NULL;
+	_cleanup_free_ char *text = NULL;
 
 	bed_init(&bed);
 	make_server(&bed);
@@ -276,6 +277,11 @@ static void test_groups(void **state _unused_)
 	assert_int_equal(any->processes[0]->stacks[0].frame_count +
 				 any->processes[0]->stacks[1].frame_count,
 			 4 + 1);
+	bed.options.summary = true;
+	bed.options.utf8 = true;
+	text = golden_render(snap_render_text, any, &bed.options, NULL);
+	assert_non_null(strstr(text, "4 × (several functions)"));
+	assert_non_null(strstr(text, "  k=v"));
 	bed_deinit(&bed);
 }
 

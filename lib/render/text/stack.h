@@ -29,12 +29,18 @@ void snap_text_stacks_clear(struct snap_text_stacks *stacks);
 /* Before the first line: looks at what all stacks that will be shown have in common. */
 void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 
+/* Whose a stack is, where it stands by itself. */
+struct snap_text_owner {
+	const struct snap_node *node;       /* NULL: of several processes */
+	const struct snap_logical *logical; /* NULL: it is of none */
+};
+
 /*
  * "62 × worker-*   sleeping in futex" with the threads on the right. The line has been begun, the
- * mark of the tree is in it. `owner`: the process, when stacks stand by themselves.
+ * mark of the tree is in it. `owner` is NULL in a tree.
  */
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			   const struct snap_node *owner);
+			   const struct snap_text_owner *owner);
 /* The frames, and the line that says how the stack ended, if it was early. */
 void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 /* "72.0 %  118 samples × " of `all`; `width` is that of the largest number. */
@@ -61,6 +67,6 @@ void snap_text_ranges(const char *noun, const pid_t *first, size_t stride, size_
 void snap_text_stacks_note(struct snap_text_stacks *stacks);
 /* --summary: all of a stack in one line. */
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			     const struct snap_node *owner);
+			     const struct snap_text_owner *owner);
 
 #endif

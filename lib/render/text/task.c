@@ -36,7 +36,11 @@ void snap_text_task_names(struct snap_sheet *lines, const struct snap_stack *sta
 		if (name && !snap_line_add_name(lines, &told, name))
 			return;
 	}
-	if (told.count == 0)
+	/* Without the stack in --group-by, what they have in common may be no function of theirs. */
+	if (told.count == 0 && stack->task_count > 1 &&
+	    strcmp(stack->description, "(unknown)") == 0)
+		snap_line_add(lines, SNAP_STYLE_BOLD, "(several functions)");
+	else if (told.count == 0)
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, stack->description);
 }
 

@@ -263,7 +263,7 @@ static void put_tree(struct text *text)
 
 /* A stack and whose it is, for --flat. */
 struct owned {
-	const struct snap_node *node;
+	struct snap_text_owner by;
 	const struct snap_stack *stack;
 };
 
@@ -272,7 +272,7 @@ static int compare_owned(const void *left, const void *right)
 	const struct owned *a = left, *b = right;
 
 	return snap_stack_compare_weight(a->stack, b->stack) ?:
-	       snap_compare(a->node->pid, b->node->pid) ?: strcmp(a->stack->id, b->stack->id);
+	       snap_compare(a->by.node->pid, b->by.node->pid) ?: strcmp(a->stack->id, b->stack->id);
 }
 
 static void put_block(struct text *text, const struct owned *block, const struct owned *widest)
@@ -286,10 +286,10 @@ static void put_block(struct text *text, const struct owned *block, const struct
 		snap_line_blank(lines);
 	snap_line_begin(lines);
 	if (text->options->summary) {
-		snap_text_stack_summary(&text->stacks, block->stack, block->node);
+		snap_text_stack_summary(&text->stacks, block->stack, &block->by);
 		return;
 	}
-	snap_text_stack_title(&text->stacks, block->stack, block->node);
+	snap_text_stack_title(&text->stacks, block->stack, &block->by);
 	snap_text_stack_frames(&text->stacks, block->stack);
 }
 
@@ -303,8 +303,8 @@ static void put_together(struct text *text)
 	if (text->options->summary && count)
 		snap_line_blank(lines);
 	for (size_t i = 0; i < count && !lines->failed; i++)
-		put_block(text, &(struct owned){ NULL, &together->stacks[i] },
-			  &(struct owned){ NULL, &together->stacks[0] });
+		put_block(text, &(struct owned){ { NULL, NULL }, &together->stacks[i] },
+			  &(struct owned){ { NULL, NULL }, &together->stacks[0] });
 	if (count < together->stack_count) {
 		if (!text->options->summary)
 			snap_line_blank(lines);
@@ -335,7 +335,11 @@ static void put_flat(struct text *text)
 
 		while (count < snapshot->stack_count &&
 		       (stack = snap_node_next_stack(node, &cursor)))
-			blocks[count++] = (struct owned){ node, stack };
+			blocks[count++] =
+				(struct owned){ { node, cursor.logical
+								? &node->logical[cursor.logical - 1]
+								: NULL },
+						stack };
 	}
 	if (!blocks) {
 		text->lines.failed = true;
