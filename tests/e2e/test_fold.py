@@ -133,3 +133,10 @@ class Fold(Case):
             own = re.findall(r"─ php-fpm\S*\[(\d+)\]  php-fpm: pool demo\n.*request_method=GET.*/app/users\.php", text)
             self.assertEqual(len(own), 1, text)
             self.assertIn(int(own[0]), server.workers())
+            groups = self.whole("--json", "-p", server.pid, "--group-by", "label:request_uri,label:request_method").doc["stacks"]
+            asked = [s for s in groups if "request_uri" in s["labels"]]
+            self.assertEqual([(s["count"], s["labels"]["request_uri"], s["labels"]["request_method"]) for s in asked],
+                             [(1, "/app/users.php", "GET")])
+            self.assertEqual([s["count"] for s in groups if s not in asked], [6])
+            self.assertIn("request_uri=/app/users.php",
+                          self.whole("-p", server.pid, "--group-by", "label:request_uri", "--summary").text)

@@ -61,6 +61,31 @@ static bool is_private(const struct snap_stack *stack)
 	return false;
 }
 
+/* What --group-by label:KEY asks for, where it is a label of the process and not of its groups. */
+static const char *process_label(const struct snap_node *node, const struct snap_stack *stack,
+				 const char *key)
+{
+	if (stack->runtime || snap_stack_label(stack, key))
+		return NULL;
+	for (size_t i = 0; i < node->label_count; i++)
+		if (strcmp(node->labels[i].key, key) == 0)
+			return node->labels[i].value;
+	return NULL;
+}
+
+/* An id says nothing of such labels. */
+static uint64_t add_process_labels(const struct snap_options *options, const struct snap_node *node,
+				   const struct snap_stack *stack, uint64_t key)
+{
+	for (size_t i = 0; i < options->group_label_count; i++) {
+		const char *value = process_label(node, stack, options->group_labels[i]);
+
+		if (value)
+			key = snap_hash_text(value, snap_hash_number(i, key));
+	}
+	return key;
+}
+
 static bool add_parts(struct joining *joining, const struct snap_node *node)
 {
 	struct snap_stack_cursor cursor = { 0 };
@@ -74,6 +99,7 @@ static bool add_parts(struct joining *joining, const struct snap_node *node)
 			return false;
 		if (is_private(stack))
 			key = snap_hash_number((uint64_t)node->pid, key);
+		key = add_process_labels(joining->options, node, stack, key);
 		joining->parts[joining->part_count++] = (struct part){ key, node, stack, number };
 	}
 	return true;
@@ -259,6 +285,33 @@ static bool label(struct joining *joining, struct snap_stack *stack)
 	return true;
 }
 
+/* All of a group have the same, as they are a part of its key. */
+static bool show_process_labels(struct joining *joining, const struct part *part,
+				struct snap_stack *stack)
+{
+	const struct snap_options *options = joining->options;
+	struct snap_label *labels;
+
+	if (stack->runtime || options->group_label_count == 0)
+		return true;
+	labels = snap_arena_new_array(&joining->together->arena,
+				      stack->label_count + options->group_label_count,
+				      struct snap_label);
+	if (!labels)
+		return false;
+	if (stack->label_count)
+		memcpy(labels, stack->labels, stack->label_count * sizeof(*labels));
+	stack->labels = labels;
+	for (size_t i = 0; i < options->group_label_count; i++) {
+		const char *key = options->group_labels[i],
+			   *value = process_label(part->node, part->stack, key);
+
+		if (value && !snap_stack_label(stack, key))
+			labels[stack->label_count++] = (struct snap_label){ key, value };
+	}
+	return true;
+}
+
 static bool join(struct joining *joining, const struct part *parts, size_t count,
 		 struct snap_stack *stack)
 {
@@ -284,7 +337,7 @@ static bool join(struct joining *joining, const struct part *parts, size_t count
 	members = list_places(parts, count, places);
 	return add_samples(arena, parts, count, stack) &&
 	       put_places(arena, places, members, stack->thread_samples, stack) &&
-	       label(joining, stack);
+	       label(joining, stack) && show_process_labels(joining, &parts[0], stack);
 }
 
 static bool join_parts(struct joining *joining)
