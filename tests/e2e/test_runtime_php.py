@@ -5,8 +5,10 @@ import glob
 import os
 import subprocess
 import sys
+import threading
+import urllib.request
 
-from harness import BUILD, Case, SOURCE, need, need_root, missing, settle, wait_until
+from harness import BUILD, DEADLINE, Case, SOURCE, need, need_root, missing, settle, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
 import php_server  # noqa: E402
@@ -14,6 +16,34 @@ import truth_php  # noqa: E402
 import truth_python  # noqa: E402
 
 READER = os.path.join(BUILD, "tests", "runtime", "live_reader")
+
+# Each request runs another script, and has the cache thrown away: the next one is compiled to where this one lay.
+MOVES = """<?php
+require __DIR__ . "/page_{$_GET['page']}.php";
+opcache_reset();
+echo opcache_get_status(false)['opcache_statistics']['manual_restarts'];
+"""
+PAGE = """
+function named_{page}($depth) {{
+    if ($depth) return named_{page}($depth - 1);
+    for ($i = 0; $i < 3000; $i++) burns_{page}($i);
+}}
+function burns_{page}($i) {{
+    return md5(str_repeat("{page}", $i % 100));
+}}
+named_{page}(5);
+"""
+
+
+def port_of(pid):
+    """Where a process listens; None: nowhere yet."""
+    inodes = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd") if os.path.islink(entry.path)}
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
+        for words in map(str.split, file):
+            if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
+                return int(words[1].split(":")[1], 16)
+    return None
+
 
 class Php(Case):
     def read(self, pid, *options):
@@ -48,6 +78,64 @@ class Php(Case):
         folder = self.scratch(0o777)
         with php_server.Server(programs[-1], folder) as server:
             php_server.compare([self.read(pid, "--image") for pid in server.workers()], folder)
+
+    PAGES = 24
+
+    def check_page(self, node):
+        """All functions are of one script, where they stand in it, and of the request that is told. How many they are."""
+        entries = [e for s in node["stacks"] for e in s["entries"] if e.get("language") == "php"]
+        pages = set()
+        for entry in entries:
+            name, _, page = entry["function"].rpartition("_")
+            if name in ("named", "burns"):
+                self.assertEqual(os.path.basename(entry["file"]), f"page_{page}.php", entry)
+                first = int(page) + 3  # behind as many empty lines
+                self.assertIn(entry["line"], range(first, first + 4) if name == "named" else range(first + 4, first + 7), entry)
+                pages.add(page)
+            else:
+                self.assertIn(entry["function"], ("{main}", "md5", "str_repeat", "require", "opcache_reset", "opcache_get_status"))
+        asked = node.get("labels", {}).get("query_string")
+        self.assertLessEqual(pages, {asked.removeprefix("page=")} if asked else pages)
+        self.assertLessEqual(len(pages), 1, entries)
+        return len(entries)
+
+    def test_a_cache_that_moves(self):
+        need("php")
+        if subprocess.run(["php", "-r", "exit(extension_loaded('Zend OPcache') ? 0 : 1);"], check=False).returncode:
+            missing("php-opcache")
+        folder, restarts, ended = self.scratch(), [], threading.Event()
+        for page in range(self.PAGES):
+            with open(os.path.join(folder, f"page_{page}.php"), "w", encoding="ascii") as file:
+                file.write("<?php\n" + "\n" * page + PAGE.format(page=page))
+        with open(os.path.join(folder, "index.php"), "w", encoding="ascii") as file:
+            file.write(MOVES)
+        victim = subprocess.Popen(["nice", "-n", "15", "php", "-d", "opcache.enable_cli=1", "-S", "127.0.0.1:0", "-t", folder],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def asks():
+            number = 0
+            while not ended.is_set():
+                number += 1
+                url = f"http://127.0.0.1:{port}/index.php?page={number % self.PAGES}"
+                with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
+                    restarts.append(int(answer.read()))
+
+        client = threading.Thread(target=asks)
+        try:
+            port = wait_until(lambda: port_of(victim.pid), "it to listen")
+            client.start()
+            seen = 0
+            for options in ((), ("--no-stop",)) * 20:
+                document = self.json("-p", victim.pid, *options, status=(0, 1))
+                seen += sum(map(self.check_page, document["processes"]))
+            self.assertGreater(seen, 0)
+            wait_until(lambda: restarts and restarts[-1] > 1, "the cache to be thrown away")
+        finally:
+            ended.set()
+            if client.ident:
+                client.join()
+            victim.kill()
+            victim.wait()
 
     def test_without_a_stop(self):
         need("php")
