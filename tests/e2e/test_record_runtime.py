@@ -5,7 +5,8 @@ import json
 import os
 import sys
 
-from harness import Case, SOURCE, build_once, missing, need, need_root
+from harness import Case, SOURCE, build_once, missing, need, need_root, read_file
+from test_record import Recorder
 import traces
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "runtime"))
@@ -159,6 +160,31 @@ class Python(Case):
         self.assertLessEqual(count, 3001)
         if count < 3001:
             self.assertTrue("gap" in deepest or deepest["unwind"] != "complete", deepest["unwind"])
+
+
+class Later(Recorder):
+    def test_a_library_that_is_loaded_meanwhile(self):
+        """The recording has begun when the program gets its interpreter, whose functions show from then on."""
+        libraries = sorted(glob.glob("/usr/lib/*/libpython3.*[0-9].so.1.0"))
+        if not libraries:
+            missing("libpython3")
+        victim = self.victim("embeds", "later", libraries[0])
+        path = os.path.join(self.scratch(), "stacks.folded")
+        recorder = self.start("--ring", "1m", "-f", "folded", "-o", path, victim.pid)
+        self.write_until(recorder, path, ";main;wait_here;")
+        victim.tell("x")
+        self.assertEqual(victim.read_line().split(), ["ready", str(victim.pid)])
+        self.write_until(recorder, path, ";main;run_python;call;<module>;outer;inside;")
+        victim.tell("x")
+        self.assertEqual(victim.read_line().split(), ["ready", str(victim.pid)])
+        self.finish(recorder, status=(0, 1))
+        for line in read_file(path).splitlines():
+            names = line.rpartition(" ")[0].split(";")
+            if "inside" in names:
+                self.assertLess(names.index("run_python"), names.index("<module>"), line)
+                self.assertFalse([name for name in names if "EvalFrame" in name], line)
+            if "wait_here" in names:
+                self.assertNotIn("run_python", names, line)
 
 
 class Go(Case):
