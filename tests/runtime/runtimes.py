@@ -147,6 +147,17 @@ def run_newer(runtime, package, run):
     return run(path, where) if path else rows.skipped(runtime, re.search(r"\d+\.\d+", package[0])[0], where, why)
 
 
+def run_all(jobs, found):
+    """Each row as it comes; whether it was not interrupted, as some minutes of rows are worth their tables."""
+    try:
+        for run in jobs:
+            found.append(run())
+            rows.print_row(found[-1])
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
@@ -159,18 +170,18 @@ def main():
     options = parser.parse_args()
     options.count = options.count or (1000 if options.quick else 10000)
     bed, began, found = Bed(options), time.monotonic(), []
-    for name, run in [*go_jobs(bed), *python_jobs(bed, options.python), *php_jobs(bed, options.php)]:
-        if not re.search(options.filter, name, re.IGNORECASE):
-            continue
-        if options.list:
-            print(name)
-            continue
-        found.append(run())
-        rows.print_row(found[-1])
+    jobs = [(name, run) for name, run in [*go_jobs(bed), *python_jobs(bed, options.python), *php_jobs(bed, options.php)]
+            if re.search(options.filter, name, re.IGNORECASE)]
     if options.list:
+        for name, _ in jobs:
+            print(name)
         return 0
+    whole = run_all([run for _, run in jobs], found)
     rows.print_tables(found)
     print(f"\n{time.monotonic() - began:.0f} s in all\n{rows.count_results(found)}")
+    if not whole:
+        print(f"interrupted: {len(jobs) - len(found)} of {len(jobs)} rows were not run")
+        return 130
     return any(row.result == rows.WRONG for row in found)
 
 
