@@ -55,6 +55,20 @@ def consumes():
 consumes()
 """
 
+CALLS_BACK = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+def compares(_left, _right):
+    print("ready", os.getpid(), flush=True)
+    time.sleep(3600)
+    return 0
+def sorts():
+    numbers = (ctypes.c_int * 2)(2, 1)
+    libc.qsort(numbers, ctypes.c_size_t(2), ctypes.c_size_t(4), Compare(compares))
+Compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+sorts()
+"""
+
 NAMES = """
 import os, time
 class Größe:
@@ -253,6 +267,18 @@ class PythonStates(Case):
         names = functions(self.process(self.start(GENERATORS))["stacks"][0])
         python = [name for name in names if name in ("numbers", "through", "consumes", "<module>")]
         self.assertEqual(python, ["numbers", "through", "consumes", "<module>"])
+
+    def test_an_extension_that_calls_back(self):
+        """Python calls C, which calls a sort in C, which calls Python: each part stands where it runs."""
+        stack = self.process(self.start(CALLS_BACK))["stacks"][0]
+        self.assertEqual(stack["unwind"], "complete")
+        parts = [e["function"] if e.get("language") == "python" else "C" for e in stack["entries"]]
+        parts = [part for i, part in enumerate(parts) if i == 0 or part != parts[i - 1]]
+        self.assertEqual(parts, ["C", "compares", "C", "sorts", "<module>", "C"])
+        names = functions(stack)
+        between = names[names.index("compares"):names.index("sorts")]
+        self.assertTrue([name for name in between if name and "sort" in name], names)
+        self.assertFalse([name for name in names if name and "EvalFrame" in name], names)
 
     def test_recursion_of_five_thousand(self):
         victim = self.program(["nice", "-n", "15", self.python(), RECURSION, "5000"])
