@@ -166,25 +166,17 @@ static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stac
 			      reads.alone ? "  (stopped alone)" : "  (read while blocked)");
 }
 
-/* "forge[19152] GET: /issues [4] ": tasks that others await have names, and those without an id no more. */
+/* "forge[19152] GET: /issues [4] " */
 static void add_owner(struct snap_sheet *lines, const struct snap_text_owner *owner)
 {
 	const struct snap_node *node = owner ? owner->node : NULL;
-	const struct snap_logical *logical = owner ? owner->logical : NULL;
 
 	if (node) {
 		snap_line_add_escaped(lines, SNAP_STYLE_BOLD, node->name ? node->name : "?");
 		snap_line_printf(lines, SNAP_STYLE_PLAIN, "[%d] ", node->pid);
 	}
-	if (!logical || !logical->id || logical->type == SNAP_LOGICAL_TASK)
-		return;
-	snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->name);
-	if (!snap_same_text(logical->id, logical->name)) {
-		snap_line_add(lines, SNAP_STYLE_PLAIN, " [");
-		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->id);
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "]");
-	}
-	snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
+	if (owner && owner->logical)
+		snap_text_logical_name(lines, owner->logical);
 }
 
 static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *stack,
@@ -598,28 +590,6 @@ static char *common_object(const struct snap_text_stacks *stacks, const struct s
 	return NULL;
 }
 
-/*
- * "  tenant=acme" of --group-by label:tenant, as there is no other line for it. One that has a name
- * of ours stands under another one, and not here.
- */
-static void add_group_labels(struct snap_text_stacks *stacks, const struct snap_stack *stack)
-{
-	const struct snap_options *options = stacks->options;
-	struct snap_sheet *lines = stacks->lines;
-
-	for (size_t i = 0; i < options->group_label_count; i++) {
-		const char *key = options->group_labels[i], *value;
-
-		value = snap_label_clashes(key) ? NULL : snap_stack_label(stack, key);
-		if (!value)
-			continue;
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
-		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, key);
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "=");
-		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, value);
-	}
-}
-
 void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			     const struct snap_text_owner *owner)
 {
@@ -633,7 +603,7 @@ void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_
 
 	snap_line_add(lines, SNAP_STYLE_RED_BOLD, star ? "* " : "  ");
 	add_head(stacks, stack, owner);
-	add_group_labels(stacks, stack);
+	snap_text_group_labels(lines, stacks->options, stack);
 	frame = own_frame(stack, &entry);
 	shown = frame ? shown_of(stacks, frame) : NULL;
 	if (shown || object)

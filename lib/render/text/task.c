@@ -210,6 +210,22 @@ void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels,
 		snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+void snap_text_group_labels(struct snap_sheet *lines, const struct snap_options *options,
+			    const struct snap_stack *stack)
+{
+	for (size_t i = 0; i < options->group_label_count; i++) {
+		const char *key = options->group_labels[i], *value;
+
+		value = snap_label_clashes(key) ? NULL : snap_stack_label(stack, key);
+		if (!value)
+			continue;
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "  ");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, key);
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "=");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, value);
+	}
+}
+
 static void add_logical_ids(struct snap_sheet *lines, const struct snap_alike *alike)
 {
 	struct ids ids = { .texts = alike->ids, .count = alike->id_count };
@@ -244,6 +260,19 @@ void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *
 		snap_line_printf(lines, SNAP_STYLE_DIM, "   %zu task%s", logical->task_count,
 				 plural(logical->task_count));
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
+}
+
+void snap_text_logical_name(struct snap_sheet *lines, const struct snap_logical *logical)
+{
+	if (!logical->id || logical->type == SNAP_LOGICAL_TASK)
+		return;
+	snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->name);
+	if (!snap_same_text(logical->id, logical->name)) {
+		snap_line_add(lines, SNAP_STYLE_PLAIN, " [");
+		snap_line_add_escaped(lines, SNAP_STYLE_PLAIN, logical->id);
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "]");
+	}
+	snap_line_add(lines, SNAP_STYLE_PLAIN, " ");
 }
 
 static size_t own_tasks(const struct snap_node *node)

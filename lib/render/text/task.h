@@ -24,6 +24,18 @@ void snap_text_task_ids(struct snap_sheet *lines, const struct snap_stack *stack
 void snap_text_labels(struct snap_sheet *lines, const struct snap_label *labels, size_t count,
 		      size_t indent);
 
+/*
+ * "  tenant=acme" of --group-by label:tenant, as a summary has no other line for it. One that has a
+ * name of ours stands under another one, and not here.
+ */
+void snap_text_group_labels(struct snap_sheet *lines, const struct snap_options *options,
+			    const struct snap_stack *stack);
+
+/*
+ * "GET: /issues [4] " in front of a stack that stands by itself. Nothing for those without an id,
+ * and for tasks that others await, as their own names stand there.
+ */
+void snap_text_logical_name(struct snap_sheet *lines, const struct snap_logical *logical);
 /* "GET /repos [7]  request   3 tasks", "4 × GET / [8-11]  request   4 tasks"; ends the line. */
 void snap_text_logical_title(struct snap_sheet *lines, const struct snap_alike *alike);
 /* What is not listed of a process's runtimes, in one line; false: all is, and nothing was begun. */
