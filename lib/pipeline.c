@@ -16,6 +16,7 @@
 #include "analyze/runtime/runtimes.h"
 #include "analyze/unwind/engine.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "capture/capture.h"
 #include "render/render.h"
 #include "roles/analysis.h"
@@ -159,9 +160,11 @@ static struct stacksnap_error *start_capture(const struct snap_options *options,
 struct stacksnap_error *snap_pipeline_capture(const struct snap_options *options,
 					      struct snap_collector **ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	struct stacksnap_error *err = start_capture(options, &collector);
 
+	snap_priority_raise(&before);
 	if (!err)
 		err = snap_collector_await(collector);
 	if (err)
@@ -188,8 +191,10 @@ struct stacksnap_error *snap_pipeline_analyze(struct snap_collector *collector,
 					      const struct snap_options *options,
 					      struct snap_snapshot **ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	int64_t deadline_ns = snap_collector_deadline_ns(collector);
 
+	snap_priority_raise(&before);
 	/* A capture from a file was nobody's hurry until now. */
 	if (!deadline_ns)
 		deadline_ns = deadline_of(options);
@@ -216,9 +221,11 @@ struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
 					   struct snap_snapshot **ret,
 					   struct snap_collector **collector_ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	struct stacksnap_error *err = start_capture(options, &collector);
 
+	snap_priority_raise(&before);
 	if (!err)
 		err = finish(collector, options, ret);
 	if (err)
@@ -231,12 +238,14 @@ struct stacksnap_error *snap_pipeline_take(const struct snap_options *options,
 struct stacksnap_error *snap_pipeline_list(const struct snap_options *options,
 					   struct snap_snapshot **ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
 	const struct snap_collector_start start = { .make = list,
 						    .input = -1,
 						    .deadline_ns = deadline_of(options) };
 	struct stacksnap_error *err = snap_collector_start(options, &start, &collector);
 
+	snap_priority_raise(&before);
 	return err ? err : finish(collector, options, ret);
 }
 
@@ -252,18 +261,22 @@ struct stacksnap_error *snap_pipeline_slice(struct snap_recorder *recorder,
 					    const struct snap_options *options,
 					    struct snap_recording **ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
+	snap_priority_raise(&before);
 	return snap_recorder_recording(recorder, options, ret);
 }
 
 struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						     struct snap_recording **ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_opener_destroyp) struct snap_opener *opener = NULL;
 	const struct snap_naming_limits limits = { .patience_ns = options->timeout_ns };
 	struct snap_broker broker;
 	struct stacksnap_error *err;
 
+	snap_priority_raise(&before);
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;
@@ -292,9 +305,11 @@ struct stacksnap_error *snap_pipeline_render_snapshot(const struct snap_snapshot
 						      const struct snap_options *options,
 						      const char *format, FILE *out)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	const struct snap_format *found;
 	struct stacksnap_error *err = find_format(format, &found);
 
+	snap_priority_raise(&before);
 	if (err)
 		return err;
 	if (is_list && found->snapshot == snap_render_text)
@@ -307,9 +322,11 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 						       const char *format, FILE *out,
 						       char **warning_ret)
 {
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	const struct snap_format *found;
 	struct stacksnap_error *err = find_format(format, &found);
 
+	snap_priority_raise(&before);
 	*warning_ret = NULL;
 	return err ? err
 		   : snap_render_recording_telling(found, recording, options, out, warning_ret);

@@ -8,11 +8,11 @@
 
 #include "analyze/log/log.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "record/log_sink.h"
 #include "record/losses.h"
 #include "record/memory_limit.h"
 #include "record/pace.h"
-#include "record/priority.h"
 #include "record/until.h"
 #include "roles/naming.h"
 #include "sample/check_targets.h"
@@ -102,12 +102,15 @@ struct stacksnap_error *snap_recorder_create(const struct snap_options *options,
 {
 	_cleanup_(snap_recorder_destroyp) struct snap_recorder *recorder =
 		calloc(1, sizeof(*recorder));
+	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	struct stacksnap_error *err;
 
 	if (!recorder)
 		return snap_error_no_memory();
 	if (options->hz == 0)
 		return snap_error_format(SNAP_ERROR_INVALID, "a rate of 0 would record nothing");
+	/* Processes are looked for here. */
+	snap_priority_raise(&before);
 	recorder->options = options;
 	recorder->fd = -1;
 	recorder->sink = snap_log_sink_callbacks(&recorder->log_sink);

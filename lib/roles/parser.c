@@ -27,6 +27,12 @@ enum {
 	 * programs that compute it would come too late for a fifth of the ticks.
 	 */
 	SHORT_SLICE_NS = 100000,
+	/*
+	 * One whose end a report waits for comes before what computes all the time, until it has
+	 * used so much of a processor: somebody may have taken it over.
+	 */
+	FIRST_NICE = -10,
+	FIRST_CPU_NS = 1000000000,
 };
 
 static const uint64_t DEFAULT_CAPACITY = 256u << 20;
@@ -44,6 +50,7 @@ struct snap_parser {
 	struct snap_parser_start start;
 	struct snap_role role;
 	struct header *header; /* the result is behind it */
+	bool is_put_back;      /* it comes before others no more */
 };
 
 /* ---- in the parser ---- */
@@ -75,15 +82,14 @@ static void forget_cancel_flag(const struct snap_options *options)
 
 /* Nothing of its maker's is left to it but what it is given here. */
 static struct stacksnap_error *enter_sandbox(const struct snap_options *options,
-					     const struct snap_sandbox *sandbox, uint64_t slice_ns,
-					     const void *memory, uint64_t memory_size)
+					     const struct snap_sandbox *sandbox, const void *memory,
+					     uint64_t memory_size)
 {
 	struct stacksnap_error *err;
 
 	/* What the C library says about a broken heap would stand among the report. */
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(&sandbox->channel, 1);
-	snap_role_leave_priority(slice_ns);
 	hear_of_the_limit();
 	forget_cancel_flag(options);
 	err = snap_sandbox_leave_memory(memory, memory_size);
@@ -133,7 +139,9 @@ static void parse(void *context, int channel)
 	bool gone = false;
 	struct stacksnap_error *err;
 
-	err = enter_sandbox(start->options, &sandbox, 0, header, HEADER_SIZE + start->capacity);
+	snap_role_leave_priority(0);
+	snap_role_come_first(FIRST_NICE);
+	err = enter_sandbox(start->options, &sandbox, header, HEADER_SIZE + start->capacity);
 	if (!err)
 		err = receive_inputs(&job, &gone);
 	if (!err && !gone)
@@ -232,8 +240,19 @@ static bool is_late(const struct snap_parser *parser, const struct snap_parser_c
 	return now > atomic_load(call->asked_ns) + SNAP_PARSER_HURRY_NS / 2 * 3;
 }
 
+static void put_back(struct snap_parser *parser)
+{
+	clockid_t clock;
+
+	if (parser->is_put_back || clock_getcpuclockid(parser->role.pid, &clock) ||
+	    snap_clock_ns(clock) < FIRST_CPU_NS)
+		return;
+	snap_role_put_back(&parser->role);
+	parser->is_put_back = true;
+}
+
 /* Until it has ended (NULL), or there is a reason to end it. */
-static struct stacksnap_error *watch(const struct snap_parser *parser,
+static struct stacksnap_error *watch(struct snap_parser *parser,
 				     const struct snap_parser_call *call)
 {
 	struct pollfd fds[] = {
@@ -247,6 +266,7 @@ static struct stacksnap_error *watch(const struct snap_parser *parser,
 
 		if (snap_options_cancelled(parser->start.options))
 			return snap_error_cancelled();
+		put_back(parser);
 		if (is_late(parser, call))
 			return snap_error_format(SNAP_ERROR_TIMEOUT,
 						 "the process that reads files took too long");
@@ -342,8 +362,10 @@ static void run_staying(void *context, int channel)
 	const struct snap_parser_stay *stay = context;
 	const struct snap_sandbox sandbox = { .uid = stay->uid, .channel = channel };
 
-	if (!snap_error_ignore(enter_sandbox(stay->options, &sandbox, SHORT_SLICE_NS, stay->memory,
-					     stay->memory_size)))
+	snap_role_leave_priority(SHORT_SLICE_NS);
+	snap_role_come_first(0);
+	if (!snap_error_ignore(
+		    enter_sandbox(stay->options, &sandbox, stay->memory, stay->memory_size)))
 		stay->run(stay->context, channel);
 }
 

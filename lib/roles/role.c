@@ -4,6 +4,7 @@
 
 #include "base/spawn.h"
 #include "proc/procfs.h"
+#include "proc/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <linux/sched/types.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -94,6 +96,31 @@ void snap_role_leave_priority(uint64_t slice_ns)
 	if (now.sched_policy == SCHED_NORMAL && now.sched_nice > 0)
 		plain.sched_nice = now.sched_nice;
 	(void)syscall(SYS_sched_setattr, 0, &plain, 0);
+}
+
+void snap_role_come_first(int nice)
+{
+	struct snap_procfs procfs;
+
+	if (getpriority(PRIO_PROCESS, 0) > 0)
+		return;
+	(void)setpriority(PRIO_PROCESS, 0, nice);
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return;
+	snap_session_begin(procfs.root_fd, nice);
+	snap_procfs_close(&procfs);
+}
+
+void snap_role_put_back(const struct snap_role *role)
+{
+	struct snap_procfs procfs;
+
+	if (getpriority(PRIO_PROCESS, (id_t)role->pid) < 0)
+		(void)setpriority(PRIO_PROCESS, (id_t)role->pid, 0);
+	if (snap_error_ignore(snap_procfs_open(NULL, &procfs)))
+		return;
+	snap_session_set_nice(procfs.root_fd, role->pid, 0);
+	snap_procfs_close(&procfs);
 }
 
 void snap_role_leave_standard_descriptors(void)

@@ -57,6 +57,15 @@ void snap_role_outlive_thread(void);
 void snap_role_leave_priority(uint64_t slice_ns);
 
 /*
+ * In a role that a report waits for: it is a session of its own, and it and that come before others,
+ * with that nice value (-20 to 0), where this is permitted; a nice process stays as it is. Else it
+ * would have no processor for seconds where hundreds of threads of a target wake up all the time.
+ * snap_role_put_back() takes it away from a role, in its maker.
+ */
+void snap_role_come_first(int nice);
+void snap_role_put_back(const struct snap_role *role);
+
+/*
  * In a role: 0, 1 and 2 lead nowhere from here on (2 stays in a build with sanitizers, whose
  * reports are to be heard).
  */

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -461,6 +462,48 @@ static pid_t only_child(void)
 	return atoi(children);
 }
 
+/* What it says: its nice value at first, and after a second and a half of a processor's time. */
+static struct stacksnap_error *use_the_processor(void *context, struct snap_parser_job *job)
+{
+	int first = getpriority(PRIO_PROCESS, 0), now = first;
+	struct timespec used = { .tv_sec = 0 };
+
+	(void)context;
+	/* The maker looks every 20 ms, and on a busy machine later. */
+	while (used.tv_sec < 8 && (used.tv_sec * 10 + used.tv_nsec / 100000000 < 15 || now < 0)) {
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+		now = getpriority(PRIO_PROCESS, 0);
+	}
+	job->out[0] = (uint8_t)first;
+	job->out[1] = (uint8_t)now;
+	job->out[2] = getsid(0) == getpid();
+	job->size = 3;
+	return NULL;
+}
+
+/* Whose end a report waits for comes before others at first, and no longer than it may be trusted. */
+static void test_parser_comes_first_for_a_second(void **state _unused_)
+{
+	struct snap_options options = { .cancel = NULL, .no_sandbox = true };
+	struct case_of_parser parser_case = plain_case(&options);
+	struct snap_parser *parser = NULL;
+	const uint8_t *bytes;
+	uint64_t size;
+
+	if (geteuid() != 0 || setpriority(PRIO_PROCESS, 0, -1) < 0)
+		skip_because("not permitted: a nice value below 0");
+	assert_int_equal(setpriority(PRIO_PROCESS, 0, 0), 0);
+	parser_case.start.work = use_the_processor;
+	assert_null(snap_parser_create(&parser_case.start, &parser));
+	assert_null(snap_parser_run(parser, &parser_case.call, &bytes, &size));
+	assert_int_equal(size, 3);
+	assert_int_equal((int8_t)bytes[0], -10);
+	assert_int_equal((int8_t)bytes[1], 0);
+	assert_true(bytes[2]);
+	munmap((void *)(uintptr_t)bytes, size);
+	snap_parser_destroy(parser);
+}
+
 /* It waits in its sandbox, where it has nothing of what its maker shares with others. */
 static void test_parser_shares_its_result_alone(void **state _unused_)
 {
@@ -787,6 +830,7 @@ int main(void)
 		cmocka_unit_test(test_result),
 		cmocka_unit_test(test_ends_of_parsers),
 		cmocka_unit_test(test_parser_made_beforehand),
+		cmocka_unit_test(test_parser_comes_first_for_a_second),
 		cmocka_unit_test(test_parser_shares_its_result_alone),
 		cmocka_unit_test(test_ladder),
 		cmocka_unit_test(test_ladder_in_time),

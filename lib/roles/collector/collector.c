@@ -36,6 +36,7 @@ enum {
 	BLOCK = 1 << 16,
 	HELD_TICKS = 15, /* in which a collector sleeps where it cannot be woken */
 	MOST_LOSSES = 8, /* collectors that are replaced for that */
+	FIRST_NICE = -20,
 };
 
 /* How long a new worker may take to be there. */
@@ -161,6 +162,7 @@ static void run_collector(void *context, int channel)
 	/* An output that somebody waits for the end of is not held open here. */
 	snap_role_leave_standard_descriptors();
 	snap_role_close_all_but(kept, SNAP_ARRAY_SIZE(kept));
+	snap_role_come_first(FIRST_NICE);
 	take_options(&collector, birth);
 	err = make_capture(&collector, birth);
 	failed = err != NULL;

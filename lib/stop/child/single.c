@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/spawn.h"
 #include "base/workers.h"
+#include "proc/session.h"
 #include "stop/child/internal.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ enum {
 	READ_NS = 1000000,   /* for one stack at least, whatever the others took */
 	SEIZE_NS = 20000000, /* for an exec that goes on */
 	READY_NS = 500000000,
+	FIRST_NICE = -20, /* of a thread, and of a session */
 };
 
 struct single {
@@ -349,7 +351,6 @@ struct scheduling {
  */
 static void shorten_own_slice(void)
 {
-	const int32_t first = -20;
 	struct scheduling attributes = { .size = sizeof(attributes) };
 	int32_t nice;
 
@@ -359,27 +360,11 @@ static void shorten_own_slice(void)
 	attributes.size = sizeof(attributes);
 	attributes.runtime = SLICE_NS;
 	nice = attributes.nice;
-	attributes.nice = first;
+	attributes.nice = FIRST_NICE;
 	if (syscall(SYS_sched_setattr, 0, &attributes, 0) == 0)
 		return;
 	attributes.nice = nice;
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
-
-/*
- * Where the kernel shares processors out among sessions first (autogroup), who comes first within
- * one does not among all: so this is a session of its own, and that comes first.
- */
-static void come_first_among_sessions(int procfs_fd)
-{
-	static const char first[] = "-20";
-	_cleanup_fd_ int fd = -1;
-
-	if (setsid() < 0)
-		return;
-	fd = openat(procfs_fd, "self/autogroup", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && write(fd, first, sizeof(first) - 1) < 0)
-		return;
 }
 
 /* False when none came for long: as long as we live, so does the memory of our making. */
@@ -444,7 +429,8 @@ void snap_single_child(void *context)
 	struct single single = { .channel = context };
 	uint32_t served = __atomic_load_n(&single.channel->done, __ATOMIC_ACQUIRE);
 
-	come_first_among_sessions(single.channel->procfs_fd);
+	/* Who comes first within a session does not among all. */
+	snap_session_begin(single.channel->procfs_fd, FIRST_NICE);
 	snap_spawn_close_all_but(-1);
 	snap_ticks_set_up(on_alarm, single.ticks_place, &single);
 	shorten_own_slice();

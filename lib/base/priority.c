@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Priority: see priority.h. */
-#include "record/priority.h"
+#include "base/priority.h"
 
 #include <linux/sched.h>
 #include <linux/sched/types.h>
@@ -31,7 +31,7 @@ void snap_priority_raise(struct snap_priority *before)
 
 	*before = (struct snap_priority){ .raised = false };
 	if (syscall(SYS_sched_getattr, 0, &now, sizeof(now), 0) != 0 ||
-	    now.sched_policy != SCHED_NORMAL)
+	    now.sched_policy != SCHED_NORMAL || now.sched_nice > 0)
 		return;
 	before->nice = now.sched_nice;
 	before->slice_ns = now.sched_runtime;
