@@ -7,9 +7,11 @@ enum {
 	RENDER = SNAP_CLI_RENDER,
 	LIST = SNAP_CLI_LIST,
 	RECORD = SNAP_CLI_RECORD,
+	MERGE = SNAP_CLI_MERGE,
 	LIVE = SNAPSHOT | LIST | RECORD,
 	STACKS = SNAPSHOT | RENDER | RECORD,
-	EVERY = SNAPSHOT | RENDER | LIST | RECORD,
+	TREES = SNAPSHOT | RENDER | LIST | RECORD,
+	EVERY = TREES | MERGE,
 };
 
 enum { LIBRARY = false, HERE = true };
@@ -38,6 +40,8 @@ const struct snap_cli_verb snap_cli_verbs[] = {
 	{ "record", "[PID...]", "sample threads for a while, to see where time goes",
 	  SNAP_CLI_RECORD },
 	{ "render", "FILE", "print a recording, a capture or a JSON snapshot", SNAP_CLI_RENDER },
+	{ "merge", "FILE...", "merge JSON snapshots of many hosts, the odd one out first",
+	  SNAP_CLI_MERGE },
 	{ "list", "[PID...]", "print the process tree; nothing is stopped", SNAP_CLI_LIST },
 	{ NULL, NULL, NULL, 0 },
 };
@@ -85,8 +89,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	{ "once", 0, NULL, "look twice, and end with 1 if there was an alert", WATCHING, SNAPSHOT,
 	  LIBRARY, NONE },
 
-	{ "flat", 0, NULL, "list processes without nesting", VIEWS, EVERY, LIBRARY, NONE },
-	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, EVERY,
+	{ "flat", 0, NULL, "list processes without nesting", VIEWS, TREES, LIBRARY, NONE },
+	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, TREES,
 	  LIBRARY, NONE },
 	{ "no-idle", 0, NULL, "hide threads that wait for work", VIEWS, STACKS, LIBRARY, NONE },
 	{ "state", 0, "LIST", "only threads in these states, as running,disk", VIEWS, STACKS,
@@ -117,8 +121,10 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "max-frames", 'n', "COUNT", "frames shown per stack, 0 = all (512)", FRAMES, STACKS,
 	  LIBRARY, TEXT },
-	{ "module", 'm', NULL, "show the module of each frame", FRAMES, STACKS, LIBRARY, NONE },
-	{ "build-id", 'b', NULL, "show build ids and offsets", FRAMES, STACKS, LIBRARY, NONE },
+	{ "module", 'm', NULL, "show the module of each frame", FRAMES, STACKS | MERGE, LIBRARY,
+	  NONE },
+	{ "build-id", 'b', NULL, "show build ids and offsets", FRAMES, STACKS | MERGE, LIBRARY,
+	  NONE },
 	{ "raw", 'r', NULL, "names as linked, not demangled", FRAMES, STACKS, LIBRARY, NONE },
 	{ "quiet", 'q', NULL, "no symbols, only addresses", FRAMES, STACKS, LIBRARY, NONE },
 	{ "no-inlines", 0, NULL, "leave out inlined functions", FRAMES, STACKS, LIBRARY, NONE },
@@ -131,7 +137,8 @@ const struct snap_cli_option snap_cli_options[] = {
 	  NONE },
 	{ "runtimes", 0, "LIST", "runtimes that are looked for (auto)", FRAMES, SNAPSHOT | RECORD,
 	  LIBRARY, WORDS },
-	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS, LIBRARY, NONE },
+	{ "full-names", 0, NULL, "never shorten long names", FRAMES, STACKS | MERGE, LIBRARY,
+	  NONE },
 
 	{ "json", 'j', NULL, "same as --format json", OUTPUT, EVERY, HERE, NONE },
 	{ "format", 'f', "NAME", "output format, see below", OUTPUT, EVERY, HERE, FORMAT },
@@ -142,7 +149,7 @@ const struct snap_cli_option snap_cli_options[] = {
 
 	{ "no-stop", 0, NULL, "read blocked threads as they are, stop others alone", SAFETY,
 	  SNAPSHOT, LIBRARY, NONE },
-	{ "no-sandbox", 0, NULL, "read files of the targets without a sandbox", SAFETY, EVERY,
+	{ "no-sandbox", 0, NULL, "read files of the targets without a sandbox", SAFETY, TREES,
 	  LIBRARY, NONE },
 	{ "max-stack", 0, "BYTES", "bytes copied per thread stack (1M)", SAFETY, SNAPSHOT | RECORD,
 	  LIBRARY, TEXT },

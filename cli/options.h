@@ -20,6 +20,7 @@ enum snap_cli_command {
 	SNAP_CLI_RENDER = 1 << 1,
 	SNAP_CLI_LIST = 1 << 2,
 	SNAP_CLI_RECORD = 1 << 3,
+	SNAP_CLI_MERGE = 1 << 6,
 };
 
 enum snap_cli_group {
@@ -90,6 +91,8 @@ struct snap_cli_request {
 	const char *save_capture;          /* NULL: no */
 	const char *stats;                 /* NULL: no */
 	const char *file;                  /* the operand of render */
+	char **files;                      /* those of merge; borrowed */
+	int file_count;
 	enum snap_cli_color color;
 	bool width_given, debuginfod, no_sandbox, help, version;
 	bool ring, until, duration, slice, timeout, watch, every, once; /* were given */

@@ -130,6 +130,8 @@ static struct stacksnap_error *render_document(const struct snap_cli_report *rep
 	if (document.alert)
 		return stacksnap_alert_render_snapshot(document.alert, options, report->format,
 						       file);
+	if (document.merger)
+		return stacksnap_merger_render(document.merger, report->format, file);
 	if (document.recording)
 		return stacksnap_recording_render(document.recording, options, report->format,
 						  file);
@@ -324,6 +326,21 @@ int snap_cli_report_recording(struct snap_cli_report *report,
 	if (!report->broken_pipe)
 		snap_cli_report_end(recording);
 	status = snap_cli_report_recording_status(recording);
+	return fine ? status : SNAP_CLI_TROUBLE;
+}
+
+int snap_cli_report_merged(struct snap_cli_report *report, const struct stacksnap_merger *merger)
+{
+	int status = status_of(stacksnap_merger_outcome(merger));
+	bool fine = true;
+
+	end_if_signalled(report);
+	if (status == SNAP_CLI_TROUBLE)
+		snap_cli_message("no document was left to merge");
+	/* A text that says nothing helps nobody; JSON is a document even then. */
+	if (status != SNAP_CLI_TROUBLE || strcmp(report->format, "text") != 0)
+		fine = snap_cli_report_print(report,
+					     (struct snap_cli_document){ .merger = merger });
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 

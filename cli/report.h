@@ -20,6 +20,7 @@ struct snap_cli_report {
 struct snap_cli_document {
 	const struct stacksnap_snapshot *snapshot;
 	const struct stacksnap_recording *recording;
+	const struct stacksnap_merger *merger;
 	const struct stacksnap_alert *alert; /* the snapshot that shows it */
 	bool only_stats;
 };
@@ -40,6 +41,9 @@ bool snap_cli_report_refuses_terminal(const struct snap_cli_report *report);
 
 /* Writes the document and puts it in its place. False after a message. */
 bool snap_cli_report_print(struct snap_cli_report *report, struct snap_cli_document document);
+
+/* Prints what was merged; documents that were passed over were told. */
+int snap_cli_report_merged(struct snap_cli_report *report, const struct stacksnap_merger *merger);
 
 /* All return the exit status; or do not return, when a signal asked to end. */
 int snap_cli_report_snapshot(struct snap_cli_report *report,

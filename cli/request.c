@@ -202,6 +202,15 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 		request->file = operands[0];
 		return true;
 	}
+	if (request->command == SNAP_CLI_MERGE) {
+		if (count == 0) {
+			snap_cli_message("'merge' needs at least one file");
+			return fail_usage();
+		}
+		request->files = operands;
+		request->file_count = count;
+		return true;
+	}
 	for (int i = 0; i < count; i++) {
 		if (operands[i][0] < '0' || operands[i][0] > '9') {
 			snap_cli_message("'%s' is neither a command nor a process id", operands[i]);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/priority.h"
 #include "capture/capture.h"
+#include "render/merged/merged.h"
 #include "render/render.h"
 #include "roles/analysis.h"
 #include "roles/naming.h"
@@ -330,4 +331,14 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 	*warning_ret = NULL;
 	return err ? err
 		   : snap_render_recording_telling(found, recording, options, out, warning_ret);
+}
+
+struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *merger,
+						    const struct snap_options *options,
+						    const char *format, FILE *out)
+{
+	_cleanup_(snap_merged_destroyp) struct snap_merged *merged = NULL;
+	struct stacksnap_error *err = snap_merger_finish(merger, &merged);
+
+	return err ? err : snap_render_merged(merged, options, format, out);
 }

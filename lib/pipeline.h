@@ -7,6 +7,7 @@
 #define SNAP_PIPELINE_H
 
 #include "base/error.h"
+#include "merge/merger.h"
 #include "model/options.h"
 #include "model/recording.h"
 #include "record/recorder.h"
@@ -52,5 +53,9 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 						       const struct snap_options *options,
 						       const char *format, FILE *out,
 						       char **warning_ret) _must_check_;
+/* What was merged, in the formats that can show it. */
+struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *merger,
+						    const struct snap_options *options,
+						    const char *format, FILE *out) _must_check_;
 
 #endif

@@ -34,6 +34,7 @@ struct stacksnap_recorder;
 struct stacksnap_recording;
 struct stacksnap_watcher;
 struct stacksnap_alert;
+struct stacksnap_merger;
 
 /* The library's version, "1.2.3"; static. */
 const char *stacksnap_version(void);
@@ -363,6 +364,38 @@ enum stacksnap_file_kind stacksnap_file_kind(const void *bytes, size_t size);
  */
 struct stacksnap_error *stacksnap_snapshot_load(int fd, const struct stacksnap_options *options,
 						struct stacksnap_snapshot **ret);
+
+/* ---- documents of many hosts ---- */
+
+/*
+ * Merges snapshots' JSON documents, and what was merged before, into one: groups of stacks with the
+ * hosts that have them. What comes of it depends on the documents alone, not on their order or on
+ * what was merged first. The options must outlive it.
+ */
+struct stacksnap_error *stacksnap_merger_create(const struct stacksnap_options *options,
+						struct stacksnap_merger **ret);
+void stacksnap_merger_destroy(struct stacksnap_merger *merger);
+
+/*
+ * Adds all documents from the descriptor's position to its end; several may follow each other, as
+ * in JSON Lines. Those that cannot be taken are passed over, with a line to `tell` (may be NULL),
+ * raw, which begins with `name`; a snapshot that is there already counts once. What was merged must
+ * share no document with what is there, so it comes first. OS: the descriptor cannot be read.
+ */
+struct stacksnap_error *stacksnap_merger_add(struct stacksnap_merger *merger, int fd,
+					     const char *name,
+					     void (*tell)(void *context, const char *line),
+					     void *context);
+
+/* PARTIAL: a document was passed over; NOTHING: all were, or there was none. */
+enum stacksnap_outcome stacksnap_merger_outcome(const struct stacksnap_merger *merger);
+
+/* As text, json or jsonl; more may be added behind it. INVALID: another format. */
+struct stacksnap_error *stacksnap_merger_render(const struct stacksnap_merger *merger,
+						const char *format, FILE *out);
+
+/* Whether a file holds what was merged, told by its first 64 bytes (fewer, if it has no more). */
+int stacksnap_file_is_merged(const void *bytes, size_t size);
 
 /* ---- text ---- */
 

@@ -55,6 +55,7 @@ class Layers(Case):
             "capture": {"base", "model"} | CAPTURE,
             "analyze": {"base", "model", "analyze"},
             "store": {"base", "model", "store"},
+            "merge": {"base", "model", "store", "merge"},
             "render": {"base", "model", "store", "render"},
             "files": {"base", "model", "files"},
             "roles": {"base", "model", "store", "analyze", "files", "render", "roles"} | CAPTURE,

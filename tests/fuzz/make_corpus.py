@@ -374,6 +374,7 @@ def of_texts(corpus):
     for name in sorted(os.listdir(golden)):
         if name.endswith(".json"):
             corpus.put("json", "golden-" + name[:-5], read(os.path.join(golden, name)))
+            corpus.put("merge", "golden-" + name[:-5], read(os.path.join(golden, name)))
     # Each snapshot that fuzz_snapshot.c makes, with each of its options; room for changes, which change nothing yet.
     for first in range(1, 64):
         corpus.put("snapshot", str(first), bytes([first]) + b"\0\0\1\0" * 64)

@@ -325,12 +325,16 @@ void snap_json_true_if(struct snap_json_writer *json, const char *key, bool valu
 		snap_json_bool(json, key, true);
 }
 
-void snap_json_time_if(struct snap_json_writer *json, const char *key, int64_t ns)
+void snap_json_time(struct snap_json_writer *json, const char *key, int64_t ns)
 {
 	char text[SNAP_WHEN_SIZE];
 
-	if (ns == 0)
-		return;
 	snap_when(ns, 'T', 9, text);
 	snap_json_clean(json, key, text);
+}
+
+void snap_json_time_if(struct snap_json_writer *json, const char *key, int64_t ns)
+{
+	if (ns)
+		snap_json_time(json, key, ns);
 }

@@ -95,6 +95,7 @@ void snap_json_text_if(struct snap_json_writer *json, const char *key, const cha
 void snap_json_number_if(struct snap_json_writer *json, const char *key, int64_t number);
 void snap_json_true_if(struct snap_json_writer *json, const char *key, bool value);
 /* Nanoseconds since the epoch, as RFC 3339 with nine decimals in UTC. */
+void snap_json_time(struct snap_json_writer *json, const char *key, int64_t ns);
 void snap_json_time_if(struct snap_json_writer *json, const char *key, int64_t ns);
 
 #endif

@@ -82,7 +82,7 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 }
 
 /* Capitals for what wants to be seen; colour only says it again. */
-static void add_state(struct snap_sheet *lines, const struct snap_stack *stack)
+void snap_text_stack_state(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	const char *word = snap_stack_label(stack, "state"),
 		   *call = snap_stack_label(stack, "syscall"),
@@ -205,7 +205,7 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 	if (stack->runtime)
 		snap_text_task_state(lines, stack);
 	else
-		add_state(lines, stack);
+		snap_text_stack_state(lines, stack);
 	if (stacks->options->verbose)
 		add_how_read(lines, stack);
 }

@@ -41,6 +41,8 @@ struct snap_text_owner {
  */
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			   const struct snap_text_owner *owner);
+/* "sleeping in futex" */
+void snap_text_stack_state(struct snap_sheet *lines, const struct snap_stack *stack);
 /* The frames, and the line that says how the stack ended, if it was early. */
 void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 /* "72.0 %  118 samples × " of `all`; `width` is that of the largest number. */

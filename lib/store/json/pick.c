@@ -408,14 +408,13 @@ static int digits_at(const char *text, int count)
 	return number;
 }
 
-/* False: not of the form "2026-11-20T07:52:18.106000000Z", or no such day. */
-static bool parse_time(const char *text, int64_t *ret)
+bool snap_json_parse_time(const char *text, size_t length, int64_t *ret)
 {
 	static const char form[] = "0000-00-00T00:00:00.000000000Z";
 	struct tm tm = { 0 }, back;
 	time_t seconds;
 
-	if (strlen(text) != sizeof(form) - 1)
+	if (length != sizeof(form) - 1)
 		return false;
 	for (size_t i = 0; form[i]; i++)
 		if (form[i] == '0' ? digits_at(text + i, 1) < 0 : text[i] != form[i])
@@ -442,7 +441,7 @@ int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json 
 	const char *text = json_string_value(value);
 	int64_t ns = 0;
 
-	if (value && (!text || !parse_time(text, &ns)))
+	if (value && (!text || !snap_json_parse_time(text, json_string_length(value), &ns)))
 		snap_json_pick_refuse(pick, key, "a time such as 2026-11-20T07:52:18.106000000Z");
 	return ns;
 }

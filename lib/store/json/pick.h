@@ -105,6 +105,8 @@ bool snap_json_pick_hex(struct snap_json_pick *pick, const struct snap_json *obj
 /* RFC 3339 with nine decimals, as nanoseconds since the epoch; 0: absent. */
 int64_t snap_json_pick_time(struct snap_json_pick *pick, const struct snap_json *object,
 			    const char *key);
+/* False: not of the form "2026-11-20T07:52:18.106000000Z", or no such day. */
+bool snap_json_parse_time(const char *text, size_t length, int64_t *ret);
 /* A text all of whose characters are of `set`; NULL: absent. */
 const char *snap_json_pick_of(struct snap_json_pick *pick, const struct snap_json *object,
 			      const char *key, const char *set, size_t max);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * All documents of a descriptor into a merger: what cannot be taken is told and passed over, and
+ * what follows is read all the same.
+ */
+#ifndef SNAP_MERGE_INPUT_H
+#define SNAP_MERGE_INPUT_H
+
+#include "merge/merger.h"
+#include "model/options.h"
+
+struct snap_merge_input {
+	struct snap_merger *merger;
+	const struct snap_options *options; /* their cancel flag */
+	/* A line about a document; NULL: nobody wants to know. */
+	void (*tell)(void *context, const char *line);
+	void *context;
+	size_t taken, twice, skipped; /* documents: skipped ones are missing in the result */
+};
+
+/* `name` stands in what is told. NO_MEMORY, CANCELLED; OS: it cannot be read any further. */
+struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
+					 const char *name) _must_check_;
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Merges documents: what they hold is added to what is there, group by group.
+ *
+ * All that is kept of several is kept by an operation that is associative and commutative: sums of
+ * counts, unions of sets, the smallest of a total order, what all agree on. So the result depends
+ * on the set of documents alone, and what was merged is an input as any. That sums stay right a
+ * document must count once: the list of documents is kept for it. Knows nothing of files.
+ */
+#ifndef SNAP_MERGE_MERGER_H
+#define SNAP_MERGE_MERGER_H
+
+#include "merge/document.h"
+
+struct snap_merger;
+
+struct snap_merger *snap_merger_create(void); /* NULL without memory */
+void snap_merger_destroy(struct snap_merger *merger);
+
+enum snap_merge_verdict {
+	SNAP_MERGE_TAKEN,
+	SNAP_MERGE_TWICE,  /* a snapshot that counts already */
+	SNAP_MERGE_SHARED, /* what was merged holds a document that counts already: not taken */
+};
+
+/* FORMAT: it contradicts itself. After NO_MEMORY nothing can be done with the merger. */
+struct stacksnap_error *snap_merger_take(struct snap_merger *merger,
+					 const struct snap_merge_document *document,
+					 enum snap_merge_verdict *ret) _must_check_;
+
+/*
+ * What there is. Bodies and names in it are the merger's, which must not take anything as long as
+ * it is used; released by snap_merged_destroy().
+ */
+struct stacksnap_error *snap_merger_finish(const struct snap_merger *merger,
+					   struct snap_merged **ret) _must_check_;
+void snap_merged_destroy(struct snap_merged *merged);
+
+static inline void snap_merged_destroyp(struct snap_merged **merged)
+{
+	snap_merged_destroy(*merged);
+}
+
+#endif

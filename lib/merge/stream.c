@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Documents of a descriptor, piece by piece: see stream.h. */
+#include "merge/stream.h"
+
+#include "base/buffer.h"
+#include "store/json/read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 18 };
+
+static const char mark[] = "\n{\"schema\"";
+
+void snap_merge_stream_deinit(struct snap_merge_stream *stream)
+{
+	free(stream->data);
+	stream->data = NULL;
+}
+
+/* Another block, behind what is left of the last one, which goes to the front. */
+static struct stacksnap_error *read_block(struct snap_merge_stream *stream)
+{
+	ssize_t got;
+
+	if (stream->begin) {
+		memmove(stream->data, stream->data + stream->begin, stream->end - stream->begin);
+		stream->searched -= stream->begin;
+		stream->end -= stream->begin;
+		stream->begin = 0;
+	}
+	if (!snap_reserve_array(stream->data, stream->capacity, stream->end + BLOCK + 1))
+		return snap_error_no_memory();
+	do
+		got = read(stream->fd, stream->data + stream->end, BLOCK);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return snap_error_os(errno, "cannot read it");
+	stream->ended = got == 0;
+	stream->end += (size_t)got;
+	return NULL;
+}
+
+/* Whether a document begins in what was not searched; `at_ret`: there, else the end. */
+static bool find_mark(struct snap_merge_stream *stream, size_t *at_ret)
+{
+	enum { LENGTH = sizeof(mark) - 1 };
+	const char *found = NULL;
+
+	if (stream->end > stream->searched)
+		found = memmem(stream->data + stream->searched, stream->end - stream->searched,
+			       mark, LENGTH);
+	*at_ret = found ? (size_t)(found + 1 - stream->data) : stream->end;
+	/* A mark may stand across the end of the block. */
+	if (!found && stream->end > stream->searched + LENGTH)
+		stream->searched = stream->end - LENGTH;
+	return found != NULL;
+}
+
+static void let_go(struct snap_merge_stream *stream)
+{
+	if (stream->holds)
+		stream->data[stream->held] = stream->replaced;
+	stream->holds = false;
+}
+
+static void hold(struct snap_merge_stream *stream, size_t at)
+{
+	stream->held = at;
+	stream->replaced = at < stream->end ? stream->data[at] : '\0';
+	stream->data[at] = '\0';
+	stream->holds = true;
+}
+
+struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
+					       size_t *size_ret)
+{
+	struct stacksnap_error *err;
+	bool too_large = false;
+	size_t at;
+
+	let_go(stream);
+	while (!find_mark(stream, &at) && !stream->ended) {
+		if (stream->end - stream->begin > SNAP_JSON_MAX_BYTES) {
+			too_large = true;
+			stream->begin = stream->searched;
+		}
+		err = read_block(stream);
+		if (err)
+			return err;
+	}
+	*ret = stream->data + stream->begin;
+	*size_ret = at - stream->begin;
+	if (at == stream->begin)
+		*ret = NULL;
+	else
+		hold(stream, at);
+	stream->begin = stream->searched = at;
+	if (too_large)
+		return snap_error_format(SNAP_ERROR_FORMAT, "it is larger than 1 GiB");
+	return NULL;
+}

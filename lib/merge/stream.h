@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Bytes of a descriptor, cut where documents begin: at lines that begin with {"schema", which no
+ * line inside a document does. One such piece is in memory at a time. It may hold several documents
+ * all the same, or none. Knows nothing of JSON.
+ */
+#ifndef SNAP_MERGE_STREAM_H
+#define SNAP_MERGE_STREAM_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct snap_merge_stream {
+	int fd; /* the caller's */
+	char *data;
+	size_t begin, end, capacity; /* of the bytes that were read */
+	size_t searched;             /* so far no document begins before it */
+	size_t held;                 /* where a NUL stands in place of `replaced` */
+	char replaced;
+	bool ended, holds;
+};
+
+void snap_merge_stream_deinit(struct snap_merge_stream *stream);
+
+/*
+ * The next piece, with a NUL behind it, until the next call; *ret NULL at the end. FORMAT: it is
+ * larger than any document, and passed over; OS, NO_MEMORY.
+ */
+struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
+					       size_t *size_ret) _must_check_;
+
+#endif
