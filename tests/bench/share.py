@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The benchmark of what is shared among people and hosts.
+
+    tests/bench/share.py [--build build] [--documents 1000] [--threads 1000]
+
+merge    documents of many hosts, made from a real one: megabytes of input a second on one core, peak
+         memory; and whether three shapes of a tree of merges give the same bytes
+
+Nothing here is a test: no time decides a result."""
+import argparse
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+
+
+def real_document(tool, victim, threads):
+    """A snapshot of a program with many threads in a few places."""
+    orders = [f"{kind}:{threads // 5}:{name}" for kind, name in
+              (("futex", "worker"), ("epoll", "loop"), ("pipe", "reader"), ("poll", "poller"), ("sem", "waiter"))]
+    process = subprocess.Popen([victim, *orders], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        done = subprocess.run([tool, "--json", "-p", str(process.pid)], stdout=subprocess.PIPE, check=False)
+    finally:
+        process.stdin.close()
+        process.wait()
+    return json.loads(done.stdout)
+
+
+def all_stacks(document):
+    for process in document["processes"]:
+        yield from process["stacks"]
+
+
+def of_host(document, number, rng):
+    """The same of another host: other ids, other addresses, and here and there a stack that no other has."""
+    made = copy.deepcopy(document)
+    made["host"]["name"] = f"web-{number:04}"
+    made["host"]["boot_id"] = f"{number:08x}-0000-4000-8000-000000000000"
+    made["time"] = f"2026-11-20T07:{number % 60:02}:18.{rng.randrange(10 ** 9):09}Z"
+    shift = rng.randrange(1 << 28) << 12
+    for stack in all_stacks(made):
+        for thread in stack.get("threads", []):
+            thread["tid"] = thread["tid"] + number
+        for entry in stack["entries"]:
+            if "address" in entry:
+                entry["address"] = hex(int(entry["address"], 16) + shift)
+    odd = rng.choice(list(all_stacks(made)))
+    if number % 10 == 0:
+        odd["id"] = f"{rng.randrange(1 << 64):016x}"
+        odd["entries"][0]["function"] = f"odd_{number}"
+    return made
+
+
+def merge(tool, paths, output=None):
+    """Seconds of processor time, peak of memory in kilobytes, seconds, and where the result is."""
+    target = output or os.path.join(os.path.dirname(paths[0]), "out.json")
+    begin = time.monotonic()
+    process = subprocess.Popen([tool, "merge", "-f", "json", "-o", target, *paths])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"merge ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, time.monotonic() - begin, target
+
+
+def tree(tool, folder, paths, width, name):
+    """Merges `width` files at a time, until one is left."""
+    level = 0
+    while len(paths) > 1 or level == 0:
+        above = []
+        for at in range(0, len(paths), width):
+            out = os.path.join(folder, f"{name}-{level}-{at}.json")
+            merge(tool, paths[at:at + width], out)
+            above.append(out)
+        paths, level = above, level + 1
+    with open(paths[0], "rb") as f:
+        return f.read()
+
+
+def bench_merge(tool, victim, documents, threads):
+    rng = random.Random(1)
+    with tempfile.TemporaryDirectory(prefix="stacksnap-share-") as folder:
+        real = real_document(tool, victim, threads)
+        paths, lines = [], os.path.join(folder, "all.jsonl")
+        with open(lines, "w", encoding="utf-8") as all_lines:
+            for number in range(documents):
+                made = of_host(real, number, rng)
+                paths.append(os.path.join(folder, f"{number:04}.json"))
+                with open(paths[-1], "w", encoding="utf-8") as f:
+                    f.write(json.dumps(made, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+                all_lines.write(json.dumps(made, ensure_ascii=False) + "\n")
+        size = sum(os.path.getsize(path) for path in paths)
+        print(f"{documents} documents of {real['thread_count']} threads, {size / 1e6:.0f} MB, "
+              f"{real['stack_count']} stacks each")
+        flat = None
+        for what, inputs in (("files", paths), ("JSON Lines", [lines])):
+            runs = [merge(tool, inputs) for _ in range(3)]
+            cpu, memory, wall, out = min(runs)
+            print(f"{what}: {size / 1e6 / cpu:.0f} MB/s of processor time, {size / 1e6 / wall:.0f} MB/s of wall time, "
+                  f"peak {memory / 1024:.1f} MB")
+            with open(out, "rb") as f:
+                flat, before = f.read(), flat
+            if before not in (None, flat):
+                print("OTHER BYTES")
+        groups = json.loads(flat)
+        print(f"{groups['group_count']} groups, {groups['odd_count']} odd, {len(flat) / 1e6:.1f} MB")
+        shuffled = paths[:]
+        rng.shuffle(shuffled)
+        shapes = {"ten at a time": tree(tool, folder, paths, 10, "ten"),
+                  "two at a time": tree(tool, folder, shuffled[:], 2, "two"),
+                  "shuffled": tree(tool, folder, shuffled, documents, "all")}
+        for shape, got in shapes.items():
+            print(f"{shape}: {'the same bytes' if got == flat else 'OTHER BYTES'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
+    parser.add_argument("--documents", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=1000)
+    args = parser.parse_args()
+    bench_merge(os.path.join(args.build, "cli", "stacksnap"), os.path.join(args.build, "tests", "targets", "threads"),
+                args.documents, args.threads)
+
+
+if __name__ == "__main__":
+    main()
