@@ -27,19 +27,6 @@ static int refuse_file(struct snap_cli_report *report, const char *code, const c
 	return status;
 }
 
-static struct stacksnap_error *load_capture(int fd, const struct stacksnap_options *options,
-					    struct stacksnap_snapshot **ret)
-{
-	struct stacksnap_capture *capture = NULL;
-	struct stacksnap_error *err;
-
-	err = stacksnap_capture_load(fd, &capture);
-	if (!err)
-		err = stacksnap_capture_analyze(capture, options, ret);
-	stacksnap_capture_destroy(capture);
-	return err;
-}
-
 static int render_snapshot(struct snap_cli_report *report, const struct snap_cli_input *input)
 {
 	struct stacksnap_options *options = report->request->options;
@@ -52,10 +39,7 @@ static int render_snapshot(struct snap_cli_report *report, const struct snap_cli
 				 report->request->file);
 		return SNAP_CLI_USAGE;
 	}
-	if (input->kind == STACKSNAP_FILE_JSON)
-		err = stacksnap_snapshot_load(input->fd, options, &snapshot);
-	else
-		err = load_capture(input->fd, options, &snapshot);
+	err = snap_cli_input_snapshot(input, options, &snapshot);
 	status = err ? snap_cli_report_error(report, err)
 		     : snap_cli_report_snapshot(report, snapshot);
 	stacksnap_snapshot_destroy(snapshot);

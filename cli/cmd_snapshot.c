@@ -119,6 +119,10 @@ int snap_cli_cmd_snapshot(struct snap_cli_request *request)
 		snap_cli_message("--save-capture: needs a file name");
 		return SNAP_CLI_USAGE;
 	}
+	if (request->save_capture && request->again) {
+		snap_cli_message("--again: takes two snapshots, and --save-capture keeps one");
+		return SNAP_CLI_USAGE;
+	}
 	if (open_places(&run, request))
 		status = finish_run(&run, request);
 	stacksnap_snapshot_destroy(run.snapshot);

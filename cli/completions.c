@@ -83,7 +83,8 @@ static void print_bash(void)
 	for (const struct snap_cli_option *option = snap_cli_options; option->name; option++)
 		printf("%s--%s", option == snap_cli_options ? "" : " ", option->name);
 	printf("\" -- \"$cur\"))\n"
-	       "\telif [[ $prev == render || \" ${COMP_WORDS[*]} \" == *' merge '* ]]; then\n"
+	       "\telif [[ $prev == render || \" ${COMP_WORDS[*]} \" =~ ' '(merge|diff)' ' ]]; "
+	       "then\n"
 	       "\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n"
 	       "\telse\n"
 	       "\t\tCOMPREPLY=($(compgen -W \"");
@@ -162,7 +163,8 @@ static void print_zsh(void)
 	       "# zsh completion for stacksnap; made from its table of options\n\n"
 	       "_stacksnap_operand() {\n"
 	       "\tlocal -a verbs\n"
-	       "\tif [[ -n ${words[(r)render]} || -n ${words[(r)merge]} ]]; then\n"
+	       "\tif [[ -n ${words[(r)render]} || -n ${words[(r)merge]} || -n ${words[(r)diff]} "
+	       "]]; then\n"
 	       "\t\t_files\n"
 	       "\t\treturn\n"
 	       "\tfi\n"
@@ -233,9 +235,9 @@ static void print_fish_option(const struct snap_cli_option *option)
 static void print_fish(void)
 {
 	printf("# fish completion for stacksnap; made from its table of options\n"
-	       "complete -c stacksnap -f -n 'not __fish_seen_subcommand_from render merge' "
+	       "complete -c stacksnap -f -n 'not __fish_seen_subcommand_from render merge diff' "
 	       "-a '(__fish_complete_pids)'\n"
-	       "complete -c stacksnap -n '__fish_seen_subcommand_from render merge' -F\n");
+	       "complete -c stacksnap -n '__fish_seen_subcommand_from render merge diff' -F\n");
 	for (const struct snap_cli_verb *verb = snap_cli_verbs; verb->name; verb++) {
 		printf("complete -c stacksnap -f -n '__fish_use_subcommand' -a %s -d '",
 		       verb->name);

@@ -126,3 +126,25 @@ void snap_cli_input_deinit(struct snap_cli_input *input)
 		close(input->fd);
 	input->fd = -1;
 }
+
+static struct stacksnap_error *load_capture(int fd, const struct stacksnap_options *options,
+					    struct stacksnap_snapshot **ret)
+{
+	struct stacksnap_capture *capture = NULL;
+	struct stacksnap_error *err;
+
+	err = stacksnap_capture_load(fd, &capture);
+	if (!err)
+		err = stacksnap_capture_analyze(capture, options, ret);
+	stacksnap_capture_destroy(capture);
+	return err;
+}
+
+struct stacksnap_error *snap_cli_input_snapshot(const struct snap_cli_input *input,
+						const struct stacksnap_options *options,
+						struct stacksnap_snapshot **ret)
+{
+	if (input->kind == STACKSNAP_FILE_JSON)
+		return stacksnap_snapshot_load(input->fd, options, ret);
+	return load_capture(input->fd, options, ret);
+}

@@ -22,4 +22,9 @@ struct snap_cli_input {
 bool snap_cli_input_init(struct snap_cli_input *input, const char *path);
 void snap_cli_input_deinit(struct snap_cli_input *input);
 
+/* The snapshot in a JSON document or a capture. */
+struct stacksnap_error *snap_cli_input_snapshot(const struct snap_cli_input *input,
+						const struct stacksnap_options *options,
+						struct stacksnap_snapshot **ret);
+
 #endif

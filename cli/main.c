@@ -75,6 +75,8 @@ static int run(struct snap_cli_request *request)
 		return snap_cli_cmd_render(request);
 	case SNAP_CLI_MERGE:
 		return snap_cli_cmd_merge(request);
+	case SNAP_CLI_DIFF:
+		return snap_cli_cmd_diff(request);
 	case SNAP_CLI_LIST:
 		return snap_cli_cmd_list(request);
 	}

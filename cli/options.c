@@ -8,9 +8,10 @@ enum {
 	LIST = SNAP_CLI_LIST,
 	RECORD = SNAP_CLI_RECORD,
 	MERGE = SNAP_CLI_MERGE,
+	DIFF = SNAP_CLI_DIFF,
 	LIVE = SNAPSHOT | LIST | RECORD,
-	STACKS = SNAPSHOT | RENDER | RECORD,
-	TREES = SNAPSHOT | RENDER | LIST | RECORD,
+	STACKS = SNAPSHOT | RENDER | RECORD | DIFF,
+	TREES = SNAPSHOT | RENDER | LIST | RECORD | DIFF,
 	EVERY = TREES | MERGE,
 };
 
@@ -42,6 +43,7 @@ const struct snap_cli_verb snap_cli_verbs[] = {
 	{ "render", "FILE", "print a recording, a capture or a JSON snapshot", SNAP_CLI_RENDER },
 	{ "merge", "FILE...", "merge JSON snapshots of many hosts, the odd one out first",
 	  SNAP_CLI_MERGE },
+	{ "diff", "FILE FILE", "print what changed between two of them", SNAP_CLI_DIFF },
 	{ "list", "[PID...]", "print the process tree; nothing is stopped", SNAP_CLI_LIST },
 	{ NULL, NULL, NULL, 0 },
 };
@@ -88,6 +90,9 @@ const struct snap_cli_option snap_cli_options[] = {
 	  TEXT },
 	{ "once", 0, NULL, "look twice, and end with 1 if there was an alert", WATCHING, SNAPSHOT,
 	  LIBRARY, NONE },
+
+	{ "again", 0, "TIME", "take two snapshots, show the second with what is stuck", WATCHING,
+	  SNAPSHOT, LIBRARY, TEXT },
 
 	{ "flat", 0, NULL, "list processes without nesting", VIEWS, TREES, LIBRARY, NONE },
 	{ "no-system", 0, NULL, "hide service managers, kernel threads and the like", VIEWS, TREES,

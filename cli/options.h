@@ -20,6 +20,7 @@ enum snap_cli_command {
 	SNAP_CLI_RENDER = 1 << 1,
 	SNAP_CLI_LIST = 1 << 2,
 	SNAP_CLI_RECORD = 1 << 3,
+	SNAP_CLI_DIFF = 1 << 4,
 	SNAP_CLI_MERGE = 1 << 6,
 };
 
@@ -90,12 +91,13 @@ struct snap_cli_request {
 	const char *output;                /* NULL: stdout */
 	const char *save_capture;          /* NULL: no */
 	const char *stats;                 /* NULL: no */
-	const char *file;                  /* the operand of render */
+	const char *file;                  /* the operand of render, the first one of diff */
+	const char *second_file;           /* the second one of diff */
 	char **files;                      /* those of merge; borrowed */
 	int file_count;
 	enum snap_cli_color color;
 	bool width_given, debuginfod, no_sandbox, help, version;
-	bool ring, until, duration, slice, timeout, watch, every, once; /* were given */
+	bool ring, until, duration, slice, timeout, watch, every, once, again; /* were given */
 	unsigned verbose;
 	int refusal; /* the exit status where snap_cli_request_init() says no */
 };

@@ -132,6 +132,8 @@ static struct stacksnap_error *render_document(const struct snap_cli_report *rep
 						       file);
 	if (document.merger)
 		return stacksnap_merger_render(document.merger, report->format, file);
+	if (document.diff)
+		return stacksnap_diff_render(document.diff, options, report->format, file);
 	if (document.recording)
 		return stacksnap_recording_render(document.recording, options, report->format,
 						  file);
@@ -344,6 +346,30 @@ int snap_cli_report_merged(struct snap_cli_report *report, const struct stacksna
 	return fine ? status : SNAP_CLI_TROUBLE;
 }
 
+int snap_cli_report_diff(struct snap_cli_report *report, const struct stacksnap_diff *diff)
+{
+	snap_cli_signals_set_timer(0);
+	end_if_signalled(report);
+	snap_cli_progress_erase();
+	if (!snap_cli_report_print(report, (struct snap_cli_document){ .diff = diff }))
+		return SNAP_CLI_TROUBLE;
+	return stacksnap_diff_differs(diff) ? SNAP_CLI_PARTIAL : SNAP_CLI_WHOLE;
+}
+
+/* A difference of nothing, as a document that says why; and a line that says so, too. */
+static struct stacksnap_error *report_no_diff(struct snap_cli_report *report, const char *code,
+					      const char *message)
+{
+	struct stacksnap_diff *diff = NULL;
+	struct stacksnap_error *err = stacksnap_diff_create_empty(code, message, &diff);
+
+	snap_cli_message("%s", message);
+	if (!err)
+		snap_cli_report_print(report, (struct snap_cli_document){ .diff = diff });
+	stacksnap_diff_destroy(diff);
+	return err;
+}
+
 /* With JSON the output is a document even now; an empty profile would help nobody. */
 static int report_empty(struct snap_cli_report *report, const char *code, const char *message)
 {
@@ -354,12 +380,15 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 		snap_cli_message("%s", message);
 		return SNAP_CLI_TROUBLE;
 	}
-	err = stacksnap_snapshot_create_empty(report->request->options, code, message, &snapshot);
-	if (err) {
+	if (report->request->command == SNAP_CLI_DIFF)
+		err = report_no_diff(report, code, message);
+	else
+		err = stacksnap_snapshot_create_empty(report->request->options, code, message,
+						      &snapshot);
+	if (err)
 		print_error(err);
-		return SNAP_CLI_TROUBLE;
-	}
-	snap_cli_report_snapshot(report, snapshot);
+	else if (snapshot)
+		snap_cli_report_snapshot(report, snapshot);
 	stacksnap_snapshot_destroy(snapshot);
 	return SNAP_CLI_TROUBLE;
 }

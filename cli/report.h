@@ -22,6 +22,7 @@ struct snap_cli_document {
 	const struct stacksnap_recording *recording;
 	const struct stacksnap_merger *merger;
 	const struct stacksnap_alert *alert; /* the snapshot that shows it */
+	const struct stacksnap_diff *diff;
 	bool only_stats;
 };
 
@@ -50,6 +51,7 @@ int snap_cli_report_snapshot(struct snap_cli_report *report,
 			     const struct stacksnap_snapshot *snapshot);
 int snap_cli_report_recording(struct snap_cli_report *report,
 			      const struct stacksnap_recording *recording);
+int snap_cli_report_diff(struct snap_cli_report *report, const struct stacksnap_diff *diff);
 /* Destroys the error. */
 int snap_cli_report_error(struct snap_cli_report *report, struct stacksnap_error *error);
 /* For an error that is not the library's: the code is a word for a warning of the document. */

@@ -144,6 +144,7 @@ static void note_option(struct snap_cli_request *request, const char *name)
 		{ "watch", &request->watch },
 		{ "every", &request->every },
 		{ "once", &request->once },
+		{ "again", &request->again },
 		{ "from", &request->slice },
 		{ "to", &request->slice },
 	};
@@ -209,6 +210,15 @@ static bool set_operands(struct snap_cli_request *request, char **operands, int 
 		}
 		request->files = operands;
 		request->file_count = count;
+		return true;
+	}
+	if (request->command == SNAP_CLI_DIFF) {
+		if (count != 2) {
+			snap_cli_message("'diff' needs exactly two files");
+			return fail_usage();
+		}
+		request->file = operands[0];
+		request->second_file = operands[1];
 		return true;
 	}
 	for (int i = 0; i < count; i++) {

@@ -9,6 +9,7 @@
  *     record      recorder: sample ─▶ log ─┬─▶ parser: name ─▶ analyze the log ─▶ recording
  *     load        read a log ──────────────┘
  *     render      a snapshot or a recording, and a format ───────────────────▶ bytes
+ *     diff        two of them ─▶ what changed ───────────────────────────────▶ bytes
  */
 #include "pipeline.h"
 
@@ -18,6 +19,8 @@
 #include "base/clock.h"
 #include "base/priority.h"
 #include "capture/capture.h"
+#include "diff/diff.h"
+#include "render/diff/diff.h"
 #include "render/merged/merged.h"
 #include "render/render.h"
 #include "roles/analysis.h"
@@ -27,6 +30,8 @@
 #include "roles/unwinder/judge.h"
 #include "store/capture/file.h"
 #include "store/recording/file.h"
+
+#include <string.h>
 
 static int64_t deadline_of(const struct snap_options *options)
 {
@@ -341,4 +346,61 @@ struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *me
 	struct stacksnap_error *err = snap_merger_finish(merger, &merged);
 
 	return err ? err : snap_render_merged(merged, options, format, out);
+}
+
+/* ---- two of them ---- */
+
+static struct stacksnap_error *look_at(const struct snap_pipeline_look *from,
+				       const struct snap_options *options,
+				       struct snap_recorded_groups *groups,
+				       struct snap_diff_look *ret)
+{
+	struct stacksnap_error *err;
+
+	*ret = (struct snap_diff_look){ from->snapshot, from->recording };
+	if (!from->recording)
+		return NULL;
+	err = snap_recorded_groups_init(groups, from->recording, options);
+	ret->snapshot = &groups->snapshot;
+	return err;
+}
+
+struct stacksnap_error *snap_pipeline_diff(const struct snap_pipeline_look *before,
+					   const struct snap_pipeline_look *after,
+					   const struct snap_options *options,
+					   struct snap_pipeline_diff *ret)
+{
+	struct snap_diff_look looks[2];
+	struct stacksnap_error *err;
+
+	*ret = (struct snap_pipeline_diff){ .diff = NULL };
+	err = look_at(before, options, &ret->before, &looks[0]);
+	if (!err)
+		err = look_at(after, options, &ret->after, &looks[1]);
+	return err ? err : snap_diff_make(&looks[0], &looks[1], &ret->diff);
+}
+
+struct stacksnap_error *snap_pipeline_mark_stuck(const struct snap_snapshot *before,
+						 struct snap_snapshot *after)
+{
+	return snap_diff_mark_stuck(before, after);
+}
+
+void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff)
+{
+	snap_diff_destroy(diff->diff);
+	snap_recorded_groups_deinit(&diff->before);
+	snap_recorded_groups_deinit(&diff->after);
+}
+
+struct stacksnap_error *snap_pipeline_render_diff(const struct snap_diff *diff,
+						  const struct snap_options *options,
+						  const char *format, FILE *out)
+{
+	if (strcmp(format, "text") == 0)
+		return snap_render_diff_text(diff, options, out);
+	if (strcmp(format, "json") == 0)
+		return snap_render_diff_json(diff, options, out);
+	return snap_error_format(SNAP_ERROR_INVALID,
+				 "format '%s' cannot show a difference: text and json do", format);
 }

@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "merge/merger.h"
+#include "model/diff/diff.h"
 #include "model/options.h"
 #include "model/recording.h"
 #include "record/recorder.h"
+#include "render/view/recorded/groups.h"
 #include "roles/collector/collector.h"
 
 #include <stdio.h>
@@ -57,5 +59,31 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 struct stacksnap_error *snap_pipeline_render_merged(const struct snap_merger *merger,
 						    const struct snap_options *options,
 						    const char *format, FILE *out) _must_check_;
+
+/* A snapshot or a recording, the other one NULL. */
+struct snap_pipeline_look {
+	const struct snap_snapshot *snapshot;
+	const struct snap_recording *recording;
+};
+
+/* What changed between two, and what that borrows from beside them. */
+struct snap_pipeline_diff {
+	struct snap_diff *diff;
+	struct snap_recorded_groups before, after; /* of recordings */
+};
+
+/* Both must outlive the result, which is to be released by snap_pipeline_diff_deinit() in any case. */
+struct stacksnap_error *snap_pipeline_diff(const struct snap_pipeline_look *before,
+					   const struct snap_pipeline_look *after,
+					   const struct snap_options *options,
+					   struct snap_pipeline_diff *ret) _must_check_;
+/* Threads of `after` that are stuck since `before` are marked, see snap_diff_mark_stuck(). */
+struct stacksnap_error *snap_pipeline_mark_stuck(const struct snap_snapshot *before,
+						 struct snap_snapshot *after) _must_check_;
+void snap_pipeline_diff_deinit(struct snap_pipeline_diff *diff);
+/* INVALID: not in that format. */
+struct stacksnap_error *snap_pipeline_render_diff(const struct snap_diff *diff,
+						  const struct snap_options *options,
+						  const char *format, FILE *out) _must_check_;
 
 #endif

@@ -35,6 +35,7 @@ struct stacksnap_recording;
 struct stacksnap_watcher;
 struct stacksnap_alert;
 struct stacksnap_merger;
+struct stacksnap_diff;
 
 /* The library's version, "1.2.3"; static. */
 const char *stacksnap_version(void);
@@ -120,7 +121,8 @@ struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *capt
 						  struct stacksnap_snapshot **ret);
 
 /*
- * Take and analyze in one call, which is faster. The child process that took the capture ends by
+ * Take and analyze in one call, which is faster. With "again" it does so twice, and the result is
+ * the second one, in which the threads that are stuck since the first are marked. The child process that took the capture ends by
  * itself meanwhile; stacksnap_snapshot_destroy() waits for that.
  */
 struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
@@ -396,6 +398,36 @@ struct stacksnap_error *stacksnap_merger_render(const struct stacksnap_merger *m
 
 /* Whether a file holds what was merged, told by its first 64 bytes (fewer, if it has no more). */
 int stacksnap_file_is_merged(const void *bytes, size_t size);
+
+/* ---- differences ---- */
+
+/* One of the two that are compared: a snapshot or a recording, the other one NULL. */
+struct stacksnap_look {
+	const struct stacksnap_snapshot *snapshot;
+	const struct stacksnap_recording *recording;
+};
+
+/*
+ * What changed between two looks, which must outlive the result: groups by their ids, processes and
+ * threads by pid and start, if both are of one boot of one host; of two recordings functions, too.
+ * Of the options count those that group recordings.
+ */
+struct stacksnap_error *stacksnap_diff_create(const struct stacksnap_look *before,
+					      const struct stacksnap_look *after,
+					      const struct stacksnap_options *options,
+					      struct stacksnap_diff **ret);
+/* One of nothing that carries a warning, as stacksnap_snapshot_create_empty(). */
+struct stacksnap_error *stacksnap_diff_create_empty(const char *warning_code,
+						    const char *warning_message,
+						    struct stacksnap_diff **ret);
+void stacksnap_diff_destroy(struct stacksnap_diff *diff);
+
+/* Whether a group, a process or a function changed. */
+int stacksnap_diff_differs(const struct stacksnap_diff *diff);
+/* As "text" or "json"; INVALID: in no other format. The stream is neither flushed nor closed. */
+struct stacksnap_error *stacksnap_diff_render(const struct stacksnap_diff *diff,
+					      const struct stacksnap_options *options,
+					      const char *format, FILE *out);
 
 /* ---- text ---- */
 

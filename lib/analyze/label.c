@@ -97,6 +97,7 @@ bool snap_label_member(struct snap_interner *strings, const struct snap_process 
 		.wchan = intern_fact(strings, thread->wchan, SNAP_MAX_NAME, &ok),
 		.cpu = thread->cpu,
 		.taken = thread->taken,
+		.runs = thread->runs,
 	};
 	return ok && fill_syscall(strings, process, thread, stack, ret);
 }

@@ -12,6 +12,7 @@
 #include "pipeline.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 static_assert((int)STACKSNAP_ERROR_OTHER == (int)SNAP_ERROR_OTHER, "error codes are the same");
@@ -109,7 +110,11 @@ API void stacksnap_options_set_cancel(struct stacksnap_options *options, const v
 
 API unsigned stacksnap_options_timeout_ms(const struct stacksnap_options *options)
 {
-	return (unsigned)(options->values.timeout_ns / 1000000);
+	const struct snap_options *values = &options->values;
+	int64_t all_ns =
+		values->again_ns ? 2 * values->timeout_ns + values->again_ns : values->timeout_ns;
+
+	return all_ns / 1000000 < UINT_MAX ? (unsigned)(all_ns / 1000000) : UINT_MAX;
 }
 
 API void stacksnap_options_set_progress(struct stacksnap_options *options,

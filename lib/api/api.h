@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/capture.h"
 #include "model/options.h"
+#include "model/recording.h"
 #include "roles/collector/collector.h"
 
 /* Exported; everything else is hidden (and the version script says so again). */
@@ -20,6 +21,10 @@ struct stacksnap_options {
 struct stacksnap_capture {
 	struct snap_collector *collector;
 };
+
+/* What they wrap. */
+const struct snap_snapshot *snap_api_snapshot(const struct stacksnap_snapshot *snapshot);
+const struct snap_recording *snap_api_recording(const struct stacksnap_recording *recording);
 
 /* INVALID when there is no target. */
 struct stacksnap_error *snap_api_check_targets(const struct snap_options *options) _must_check_;

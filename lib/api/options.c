@@ -190,6 +190,7 @@ static const struct snap_setting settings[] = {
 	{ "state-frames", "WHERE", snap_set_choice, FIELD(state_frames), 0, state_frames },
 	{ "watch", "LIST", snap_set_watch, 0, 0, NULL },
 	{ "every", "TIME", snap_set_duration, FIELD(every_ns), false, NULL },
+	{ "again", "TIME", snap_set_duration, FIELD(again_ns), false, NULL },
 	{ "once", NULL, snap_set_flag, FIELD(watch_once), true, NULL },
 	{ "interval", "TIME", snap_set_duration, FIELD(interval_ns), false, NULL },
 	{ NULL, NULL, NULL, 0, 0, NULL },

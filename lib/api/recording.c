@@ -41,6 +41,11 @@ API void stacksnap_recording_destroy(struct stacksnap_recording *recording)
 	free(recording);
 }
 
+const struct snap_recording *snap_api_recording(const struct stacksnap_recording *recording)
+{
+	return recording->inner;
+}
+
 static void destroyp(struct stacksnap_recording **recording)
 {
 	stacksnap_recording_destroy(*recording);

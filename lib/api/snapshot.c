@@ -14,6 +14,7 @@
 
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 /* A process worth a word: see stacksnap_snapshot_trouble(). */
 struct trouble {
@@ -40,6 +41,11 @@ API void stacksnap_snapshot_destroy(struct stacksnap_snapshot *snapshot)
 	snap_snapshot_destroy(snapshot->inner);
 	free(snapshot->troubles);
 	free(snapshot);
+}
+
+const struct snap_snapshot *snap_api_snapshot(const struct stacksnap_snapshot *snapshot)
+{
+	return snapshot->inner;
 }
 
 static void destroyp(struct stacksnap_snapshot **snapshot)
@@ -195,22 +201,64 @@ API struct stacksnap_error *stacksnap_capture_analyze(struct stacksnap_capture *
 	return wrap(inner, &options->values, false, ret);
 }
 
-API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
-					   struct stacksnap_snapshot **ret)
+/* `before`: threads that are stuck since then are marked; NULL: nobody asks. */
+static struct stacksnap_error *take_one(const struct snap_options *options,
+					const struct snap_snapshot *before,
+					struct stacksnap_snapshot **ret)
 {
 	_cleanup_(snap_collector_destroyp) struct snap_collector *collector = NULL;
-	struct snap_snapshot *inner = NULL;
-	struct stacksnap_error *err;
+	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *inner = NULL;
+	struct stacksnap_error *err = snap_pipeline_take(options, &inner, &collector);
 
-	err = snap_api_check_targets(&options->values);
+	if (!err && before)
+		err = snap_pipeline_mark_stuck(before, inner);
 	if (!err)
-		err = snap_pipeline_take(&options->values, &inner, &collector);
-	if (!err)
-		err = wrap(inner, &options->values, false, ret);
+		err = wrap(snap_take_ptr(inner), options, false, ret);
 	if (err)
 		return err;
 	(*ret)->collector = snap_take_ptr(collector);
 	return NULL;
+}
+
+/* Until a moment (CLOCK_MONOTONIC); the flag is looked at again and again. */
+static struct stacksnap_error *wait_until(const struct snap_options *options, int64_t until_ns)
+{
+	enum { TURN_NS = 20000000 };
+
+	for (;;) {
+		int64_t left_ns = until_ns - snap_clock_ns(CLOCK_MONOTONIC);
+
+		if (snap_options_cancelled(options))
+			return snap_error_cancelled();
+		if (left_ns <= 0)
+			return NULL;
+		nanosleep(&(struct timespec){ .tv_nsec = left_ns < TURN_NS ? left_ns : TURN_NS },
+			  NULL);
+	}
+}
+
+/* The second of two, with what is stuck since the first. */
+static struct stacksnap_error *take_again(const struct snap_options *options,
+					  struct stacksnap_snapshot **ret)
+{
+	_cleanup_(destroyp) struct stacksnap_snapshot *first = NULL;
+	int64_t until_ns = snap_clock_ns(CLOCK_MONOTONIC) + options->again_ns;
+	struct stacksnap_error *err = take_one(options, NULL, &first);
+
+	if (!err)
+		err = wait_until(options, until_ns);
+	return err ? err : take_one(options, first->inner, ret);
+}
+
+API struct stacksnap_error *stacksnap_take(const struct stacksnap_options *options,
+					   struct stacksnap_snapshot **ret)
+{
+	struct stacksnap_error *err = snap_api_check_targets(&options->values);
+
+	if (err)
+		return err;
+	return options->values.again_ns ? take_again(&options->values, ret)
+					: take_one(&options->values, NULL, ret);
 }
 
 API struct stacksnap_error *stacksnap_list(const struct stacksnap_options *options,

@@ -374,6 +374,9 @@ static struct stacksnap_error *on_sample(void *context, struct snap_sampled_thre
 	mine->state = copy->state;
 	mine->cpu = copy->cpu;
 	mine->flags = copy->flags;
+	/* A stop makes it run: as of before that. */
+	if (!thread->stopped_ns || !mine->runs)
+		mine->runs = thread->runs;
 	if (!thread->stopped_ns)
 		describe_wait(nostop, thread, traced, mine);
 	if (copy->result != SNAP_THREAD_COPIED) {

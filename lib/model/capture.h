@@ -142,6 +142,8 @@ struct snap_thread {
 	 */
 	struct snap_thread_call call;
 	int64_t blocked_ns;
+	/* How often it had been given a processor, before the stop; 0 unknown, or not asked for. */
+	uint64_t runs;
 	bool call_confirmed; /* it was still in the same call when its descriptors were looked at */
 	/*
 	 * Of one that was not taken together with others: it stood in its call at one moment with all

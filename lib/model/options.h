@@ -158,6 +158,7 @@ struct snap_options {
 	/* of the time that a process may stand still because of us: millionths, default 3 %; 0:
 	 * any */
 	uint32_t max_stopped;
+	int64_t again_ns; /* --again: between two snapshots; 0: one is taken */
 	/* watching */
 	bool watch; /* --watch */
 	struct snap_watch_rules watch_rules;

@@ -104,6 +104,8 @@ struct snap_member {
 	int cpu; /* -1 unknown */
 	enum snap_taken taken;
 	const struct snap_wait *wait; /* NULL: it waits for nothing that can be named */
+	uint64_t runs; /* times that it had a processor before it was looked at; 0 unknown */
+	bool stuck;    /* it stood there for all of the snapshot's again_ns, and did not run */
 };
 
 struct snap_stack {
@@ -218,6 +220,8 @@ struct snap_snapshot {
 	size_t process_count, thread_count, task_count, stack_count; /* after filters */
 	struct snap_node **processes;                                /* roots */
 	size_t root_count;
+	const char *tool_version; /* of the stacksnap that wrote the document; NULL: this one */
+	int64_t again_ns;   /* --again: how long ago another one was taken; 0: there was none */
 	bool many_instants; /* --no-stop: threads were taken one by one, see their `taken` */
 	bool flat;          /* no nesting: JSON has no `children` */
 	struct snap_waits waits;

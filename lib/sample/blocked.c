@@ -241,6 +241,8 @@ int snap_sampler_read_counters(struct snap_sampler *sampler, struct snap_sampler
 {
 	int error = snap_guard_read(sampler->guard_kind, fd, ret);
 
+	if (!error && sampler->guard_kind == SNAP_GUARD_SCHEDSTAT)
+		thread->shown.runs = ret->runs;
 	if (!error && ret->run_ns > thread->run_ns) {
 		sampler->run_ns += ret->run_ns - thread->run_ns;
 		thread->run_ns = thread->shown.run_ns = ret->run_ns;

@@ -65,6 +65,7 @@ struct snap_sampled_thread {
 	 */
 	int64_t ran_ns;
 	uint64_t run_ns;
+	uint64_t runs; /* how often it had been given a processor, at the last look; 0 unknown */
 	char state;    /* letter, when it was last read; see struct snap_thread */
 	bool left_out; /* of a copy that is NOT_STOPPED: its process would have stood for too long */
 	uint32_t user; /* the sink's */

@@ -45,6 +45,19 @@ void snap_describe_blocked(const struct snap_describer *describer, struct snap_t
 							     thread->tid, thread->cpu);
 }
 
+void snap_describe_runs(const struct snap_describer *describer, struct snap_thread *thread)
+{
+	uint64_t numbers[3];
+	ssize_t length;
+
+	if (!describer->options->again_ns && !describer->clocks)
+		return;
+	length = snap_procfs_task_read(describer->tasks_fd, thread->tid, "schedstat",
+				       describer->buffer, SNAP_DESCRIBE_BYTES);
+	if (length > 0 && snap_parse_schedstat(describer->buffer, (size_t)length, numbers))
+		thread->runs = numbers[2] <= INT64_MAX ? numbers[2] : 0;
+}
+
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread)
 {
 	struct snap_stat stat;
@@ -74,6 +87,7 @@ void snap_describe_known(const struct snap_describer *describer, struct snap_thr
 	thread->start_ticks = stat->start_ticks;
 	snap_describe_wchan(describer, thread);
 	snap_describe_blocked(describer, thread);
+	snap_describe_runs(describer, thread);
 	if (describer->foreign_namespace &&
 	    snap_procfs_task_status(describer->tasks_fd, thread->tid, &status) == 0)
 		thread->ns_tid = status.ns_pid;

@@ -45,6 +45,9 @@ void snap_describe_wchan(const struct snap_describer *describer, struct snap_thr
 /* Fills in how long it has not run, if that is asked for and it waits. */
 void snap_describe_blocked(const struct snap_describer *describer, struct snap_thread *thread);
 
+/* Fills in how often it had run, if somebody will ask whether it did since then. */
+void snap_describe_runs(const struct snap_describer *describer, struct snap_thread *thread);
+
 /* Fills in when it began, if how long it has not run is asked for, and that is not known yet. */
 void snap_describe_start(const struct snap_describer *describer, struct snap_thread *thread);
 

@@ -54,6 +54,7 @@ class Layers(Case):
             "sample": {"base", "model", "proc", "discover", "stop", "sample"},
             "capture": {"base", "model"} | CAPTURE,
             "analyze": {"base", "model", "analyze"},
+            "diff": {"base", "model", "diff"},
             "store": {"base", "model", "store"},
             "merge": {"base", "model", "store", "merge"},
             "render": {"base", "model", "store", "render"},

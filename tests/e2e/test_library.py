@@ -345,7 +345,7 @@ class Library(Case):
         self.assertEqual(done.returncode, 0, done.stdout)
         found = {os.path.relpath(os.path.join(d, n), folder) for d, _, names in os.walk(folder) for n in names}
         for pattern in (r"bin/stacksnap$", r"include/stacksnap\.h$", r"libstacksnap\.so\.0", r"libstacksnap\.a$",
-                        r"pkgconfig/stacksnap\.pc$", r"\.schema\.json$", r"man1/stacksnap\.1", r"man5/stacksnap-json\.5",
+                        r"pkgconfig/stacksnap\.pc$", r"\.schema\.json$", r"man1/stacksnap\.1", r"man1/stacksnap-diff\.1", r"man5/stacksnap-json\.5",
                         r"man3/libstacksnap\.3", r"bash-completion/completions/stacksnap$", r"_stacksnap$",
                         r"stacksnap\.fish$"):
             self.assertTrue(any(re.search(pattern, p) for p in found), (pattern, sorted(found)))

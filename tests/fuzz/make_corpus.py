@@ -373,8 +373,10 @@ def of_texts(corpus):
     golden = os.path.join(TESTS, "golden")
     for name in sorted(os.listdir(golden)):
         if name.endswith(".json"):
-            corpus.put("json", "golden-" + name[:-5], read(os.path.join(golden, name)))
-            corpus.put("merge", "golden-" + name[:-5], read(os.path.join(golden, name)))
+            document = read(os.path.join(golden, name))
+            corpus.put("json", "golden-" + name[:-5], document)
+            corpus.put("merge", "golden-" + name[:-5], document)
+            corpus.put("diff", name[:-5], document + b"\0" + read(os.path.join(golden, "service.json")))
     # Each snapshot that fuzz_snapshot.c makes, with each of its options; room for changes, which change nothing yet.
     for first in range(1, 64):
         corpus.put("snapshot", str(first), bytes([first]) + b"\0\0\1\0" * 64)

@@ -60,6 +60,7 @@ static void fill_threads(struct snap_capture *capture, struct snap_process *proc
 		.cpu = 3,
 		.start_ticks = 98,
 		.tracer = 97,
+		.runs = 96,
 		.result = SNAP_THREAD_NOT_STOPPED,
 		.late = true,
 		.taken = SNAP_TAKEN_UNSTOPPED,
@@ -236,6 +237,7 @@ static void test_round_trip(void **state _unused_)
 	assert_int_equal(process->pgrp, 6);
 	assert_int_equal(process->threads[1].start_ticks, 98);
 	assert_int_equal(process->threads[1].tracer, 97);
+	assert_int_equal(process->threads[1].runs, 96);
 	assert_int_equal(process->uid, 1000);
 	assert_int_equal(process->maps[2].end, 0xffffffffff601000);
 	assert_string_equal(process->maps[0].path, "/usr/bin/a b");
@@ -351,7 +353,7 @@ static void test_newer_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 
 	bytes.data[8]++;
-	refuse(bytes.data, bytes.size, "newer stacksnap (format 9");
+	refuse(bytes.data, bytes.size, "newer stacksnap (format 10");
 	free(bytes.data);
 }
 
@@ -369,8 +371,8 @@ static uint64_t size_of_process(struct snap_capture *capture, uint32_t version)
  * nothing of paths that come again, those of the third nothing of memory of runtimes, those of the
  * fourth nothing of that of threads, those of the fifth nothing of waits, those of the sixth
  * nothing of process groups and of who stood in a call at one moment, those of the seventh nothing
- * of tracers and IPC namespaces. The fixtures are what they look like; test_capture_waits.c has
- * others of the last two.
+ * of tracers and IPC namespaces, those of the eighth nothing of runs. The fixtures are what they
+ * look like; test_capture_waits.c has others of the sixth and the seventh.
  */
 static void test_older_versions(void **state _unused_)
 {
@@ -382,7 +384,8 @@ static void test_older_versions(void **state _unused_)
 	assert_true(size_of_process(capture, 5) < size_of_process(capture, 6));
 	assert_true(size_of_process(capture, 6) < size_of_process(capture, 7));
 	assert_true(size_of_process(capture, 7) < size_of_process(capture, 8));
-	for (uint32_t version = 1; version < 8; version++) {
+	assert_true(size_of_process(capture, 8) < size_of_process(capture, 9));
+	for (uint32_t version = 1; version < 9; version++) {
 		_cleanup_(snap_capture_destroyp) struct snap_capture *back = NULL;
 		char path[4096];
 		const struct snap_process *process;
@@ -409,7 +412,8 @@ static void test_older_versions(void **state _unused_)
 		assert_int_equal(process->threads[0].blocked_ns, version > 5 ? 0 : -1);
 		assert_int_equal(process->threads[1].start_ticks, version > 6 ? 98 : 0);
 		assert_int_equal(process->pgrp, version > 6 ? 6 : 0);
-		assert_int_equal(process->threads[1].tracer, 0);
+		assert_int_equal(process->threads[1].tracer, version > 7 ? 97 : 0);
+		assert_int_equal(process->threads[1].runs, 0);
 		assert_false(process->threads[0].call.known);
 	}
 }
@@ -420,7 +424,7 @@ static void test_no_version(void **state _unused_)
 	struct bytes bytes = write_capture(capture);
 	uint64_t hash;
 
-	assert_int_equal(bytes.data[8], 8);
+	assert_int_equal(bytes.data[8], 9);
 	bytes.data[8] = 0;
 	hash = snap_hash_bytes(bytes.data, 24, 0);
 	memcpy(bytes.data + 24, &hash, sizeof(hash));

@@ -167,7 +167,8 @@ static struct snap_snapshot named(const char *name)
 	frames[0] = &frame;
 	frames[1] = &second;
 	member = (struct snap_member){ 5,    5,    name, SNAP_STATE_DISK,     false,
-				       name, name, 0,    SNAP_TAKEN_TOGETHER, NULL };
+				       name, name, 0,    SNAP_TAKEN_TOGETHER, NULL,
+				       0,    false };
 	labels[0] = (struct snap_label){ "state", "disk" };
 	labels[1] = (struct snap_label){ "thread_name", name };
 	labels[2] = (struct snap_label){ "syscall", name };

@@ -68,6 +68,8 @@ static void put_threads(struct snap_json_document *document, const struct snap_s
 			snap_json_number(json, "cpu", thread->cpu);
 		if (thread->taken != SNAP_TAKEN_TOGETHER)
 			snap_json_text(json, "taken", snap_taken_word(thread->taken));
+		snap_json_number_if(json, "runs", (int64_t)thread->runs);
+		snap_json_true_if(json, "stuck", thread->stuck);
 		if (stack->thread_samples)
 			snap_json_number(json, "samples", (int64_t)stack->thread_samples[i]);
 		put_wait(document, thread->wait);
@@ -116,6 +118,16 @@ static void put_samples(struct snap_json_document *document, const struct snap_s
 				json, stack->runtime ? snap_task_state_word(i) : snap_state_word(i),
 				(int64_t)stack->state_samples[i]);
 	snap_json_end(json, '}');
+}
+
+void snap_json_stack_put(struct snap_json_document *document, const struct snap_stack *stack)
+{
+	struct snap_json_writer *json = document->json;
+
+	snap_json_labels_put(json, stack->labels, stack->label_count);
+	put_unwind_end(json, stack);
+	snap_json_line(json);
+	snap_json_entries_put(&document->entries, json, stack->frames, stack->frame_count);
 }
 
 static void put_stack(struct snap_json_document *document, const struct snap_stack *stack)
@@ -248,6 +260,17 @@ static void end_node(struct snap_json_writer *json, const struct snap_node *node
 
 /* ---- the document ---- */
 
+void snap_json_host_put(struct snap_json_writer *json, const struct snap_host *host)
+{
+	snap_json_begin(json, "host", '{');
+	snap_json_text_if(json, "name", host->name);
+	snap_json_text_if(json, "kernel", host->kernel);
+	snap_json_text_if(json, "arch", host->arch);
+	snap_json_number_if(json, "cpus", host->cpus);
+	snap_json_text_if(json, "boot_id", host->boot_id);
+	snap_json_end(json, '}');
+}
+
 void snap_json_document_begin(struct snap_json_document *document, const char *schema,
 			      const struct snap_host *host)
 {
@@ -260,17 +283,11 @@ void snap_json_document_begin(struct snap_json_document *document, const char *s
 	snap_json_text(json, "name", "stacksnap");
 	snap_json_text(json, "version", SNAP_VERSION);
 	snap_json_end(json, '}');
-	snap_json_begin(json, "host", '{');
-	snap_json_text_if(json, "name", host->name);
-	snap_json_text_if(json, "kernel", host->kernel);
-	snap_json_text_if(json, "arch", host->arch);
-	snap_json_number_if(json, "cpus", host->cpus);
-	snap_json_text_if(json, "boot_id", host->boot_id);
-	snap_json_end(json, '}');
+	snap_json_host_put(json, host);
 }
 
-static void put_warnings(struct snap_json_writer *json, const struct snap_warning *warnings,
-			 size_t count)
+void snap_json_warnings_put(struct snap_json_writer *json, const struct snap_warning *warnings,
+			    size_t count)
 {
 	snap_json_line(json);
 	snap_json_begin(json, "warnings", '[');
@@ -311,7 +328,7 @@ void snap_json_document_end(struct snap_json_document *document,
 	}
 	snap_json_end(json, ']');
 	snap_json_waits_put(json, &snapshot->waits);
-	put_warnings(json, snapshot->warnings, snapshot->warning_count);
+	snap_json_warnings_put(json, snapshot->warnings, snapshot->warning_count);
 	snap_json_end(json, '}');
 	snap_json_end_document(json);
 	if (walk.failed || json->failed || document->entries.failed)
@@ -334,6 +351,7 @@ bool snap_json_document_put(struct snap_json_document *document, const struct sn
 	snap_json_number_if(json, "duration_ns", snapshot->duration_ns);
 	snap_json_number_if(json, "stop_duration_ns", snapshot->stop_duration_ns);
 	snap_json_number_if(json, "stop_skew_ns", snapshot->stop_skew_ns);
+	snap_json_number_if(json, "again_ns", snapshot->again_ns);
 	if (snapshot->many_instants)
 		snap_json_bool(json, "consistent", false);
 	snap_json_number(json, "process_count", (int64_t)snapshot->process_count);

@@ -37,6 +37,14 @@ bool snap_json_document_put(struct snap_json_document *document,
 struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document,
 						  FILE *out) _must_check_;
 
+/* The object "host" alone, as all documents have it. */
+void snap_json_host_put(struct snap_json_writer *json, const struct snap_host *host);
+/* "labels", "unwind" and "entries" of a group, and what else tells how its stack ended. */
+void snap_json_stack_put(struct snap_json_document *document, const struct snap_stack *stack);
+/* The array "warnings". */
+void snap_json_warnings_put(struct snap_json_writer *json, const struct snap_warning *warnings,
+			    size_t count);
+
 /* Parts of other documents: the opening bracket and all up to "host". */
 void snap_json_document_begin(struct snap_json_document *document, const char *schema,
 			      const struct snap_host *host);

@@ -151,6 +151,15 @@ void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_read
 	reads->all += stack->thread_count;
 }
 
+size_t snap_text_count_stuck(const struct snap_stack *stack)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < stack->thread_count; i++)
+		count += stack->threads[i].stuck;
+	return count;
+}
+
 /* "  (3 read while blocked, 1 stopped alone)"; nothing where all were stopped together. */
 static void add_how_read(struct snap_sheet *lines, const struct snap_stack *stack)
 {
@@ -179,6 +188,39 @@ static void add_owner(struct snap_sheet *lines, const struct snap_text_owner *ow
 		snap_text_logical_name(lines, owner->logical);
 }
 
+/* "   stuck", "   3 of 62 stuck" */
+static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
+{
+	size_t count = snap_text_count_stuck(stack);
+
+	if (count && count < stack->thread_count)
+		snap_line_printf(lines, SNAP_STYLE_YELLOW, "   %zu of %zu stuck", count,
+				 stack->thread_count);
+	else if (count)
+		snap_line_add(lines, SNAP_STYLE_YELLOW, "   stuck");
+}
+
+void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	struct snap_sheet *lines = stacks->lines;
+
+	if (stack->runtime)
+		snap_text_task_names(lines, stack);
+	else
+		add_names(lines, stack);
+	if (stacks->options->summary)
+		snap_line_stop(lines, SNAP_STOP_STATE, 3);
+	else
+		snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
+	if (stack->runtime)
+		snap_text_task_state(lines, stack);
+	else
+		snap_text_stack_state(lines, stack);
+	if (stacks->options->verbose)
+		add_how_read(lines, stack);
+	add_stuck(lines, stack);
+}
+
 static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 		     const struct snap_text_owner *owner)
 {
@@ -194,20 +236,7 @@ static void add_head(struct snap_text_stacks *stacks, const struct snap_stack *s
 	add_owner(lines, owner);
 	if (stacks->options->summary)
 		snap_line_stop(lines, SNAP_STOP_NAME, 0);
-	if (stack->runtime)
-		snap_text_task_names(lines, stack);
-	else
-		add_names(lines, stack);
-	if (stacks->options->summary)
-		snap_line_stop(lines, SNAP_STOP_STATE, 3);
-	else
-		snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
-	if (stack->runtime)
-		snap_text_task_state(lines, stack);
-	else
-		snap_text_stack_state(lines, stack);
-	if (stacks->options->verbose)
-		add_how_read(lines, stack);
+	snap_text_stack_who(stacks, stack);
 }
 
 static int compare_pids(const void *left, const void *right)

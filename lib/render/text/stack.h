@@ -41,6 +41,8 @@ struct snap_text_owner {
  */
 void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
 			   const struct snap_text_owner *owner);
+/* Of that line who they are and in which state alone: "worker-*   sleeping in futex". */
+void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 /* "sleeping in futex" */
 void snap_text_stack_state(struct snap_sheet *lines, const struct snap_stack *stack);
 /* The frames, and the line that says how the stack ended, if it was early. */
@@ -55,6 +57,9 @@ struct snap_text_reads {
 
 /* Adds those of a stack; threads that could not be read at all count as neither. */
 void snap_text_count_reads(const struct snap_stack *stack, struct snap_text_reads *reads);
+
+/* How many of its threads are marked as stuck. */
+size_t snap_text_count_stuck(const struct snap_stack *stack);
 
 enum { SNAP_MOST_RANGES = 8 };
 

@@ -3,6 +3,9 @@
 #include "render/text/top.h"
 
 #include "base/text.h"
+#include "render/text/stack.h"
+#include "render/view/walk.h"
+#include "render/view/when.h"
 
 #include <string.h>
 
@@ -233,6 +236,35 @@ static void put_lacks(struct top *top)
 	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
 }
 
+/* --again: who is where it was, and has not run. Told below its groups, too. */
+static void put_stuck(struct top *top, const struct snap_snapshot *snapshot)
+{
+	_cleanup_(snap_walk_deinit) struct snap_walk walk;
+	struct snap_walk_step step;
+	char length[SNAP_WHEN_SIZE];
+	size_t count = 0;
+
+	snap_walk_init(&walk, snapshot);
+	while (snap_walk_next(&walk, &step)) {
+		struct snap_stack_cursor cursor = { 0 };
+		const struct snap_stack *stack;
+
+		while (!step.leave && (stack = snap_node_next_stack(step.node, &cursor)))
+			count += snap_text_count_stuck(stack);
+	}
+	snap_when_length(snapshot->again_ns, length);
+	begin(top, SNAP_STYLE_YELLOW, "stuck      ");
+	if (count)
+		snap_line_printf(top->lines, SNAP_STYLE_PLAIN,
+				 "%zu thread%s blocked in the same stack, not run for %s", count,
+				 plural(count), length);
+	else
+		snap_line_printf(top->lines, SNAP_STYLE_PLAIN, "nobody: all threads ran within %s",
+				 length);
+	snap_line_end(top->lines, SNAP_STYLE_PLAIN, NULL);
+	top->lines->failed |= walk.failed;
+}
+
 void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 		   const struct snap_snapshot *snapshot)
 {
@@ -241,6 +273,8 @@ void snap_text_top(struct snap_sheet *lines, const struct snap_options *options,
 			   .waits = &snapshot->waits,
 			   .begun = options->deadlocks_only };
 
+	if (snapshot->again_ns && !options->deadlocks_only)
+		put_stuck(&top, snapshot);
 	if (options->explain == SNAP_EXPLAIN_NO)
 		return;
 	put_deadlocks(&top);

@@ -8,6 +8,7 @@ enum {
 	FIRST_VERSION = 6,
 	FIRST_WITH_GROUPS = 7,  /* of processes, when threads began, who stood in a call */
 	FIRST_WITH_TRACERS = 8, /* of threads, IPC namespaces, owners that are gone */
+	FIRST_WITH_RUNS = 9,    /* of threads, before the stop */
 	LOCK_KINDS = SNAP_LOCK_LEASE + 1,
 	/* the least that an element takes in the file */
 	LEAST_DESCRIPTOR = 64,
@@ -70,6 +71,8 @@ void snap_code_thread_waits(struct snap_codec *codec, struct snap_thread *thread
 	}
 	if (codec->version >= FIRST_WITH_TRACERS)
 		snap_code_i32(codec, &thread->tracer);
+	if (codec->version >= FIRST_WITH_RUNS)
+		snap_code_u64(codec, &thread->runs);
 	snap_codec_check(codec, thread->tracer >= 0, "invalid tracer");
 	snap_codec_check(codec, thread->blocked_ns >= -1, "invalid time");
 }

@@ -245,6 +245,17 @@ static void read_host(struct snap_json_reader *reader, const struct snap_json *r
 	};
 }
 
+/* Which stacksnap wrote it: another one may have named and grouped otherwise. */
+static void read_tool(struct snap_json_reader *reader, const struct snap_json *root)
+{
+	const struct snap_json *tool = snap_json_pick_object(&reader->pick, root, "tool");
+	const char *version =
+		tool ? snap_json_pick_text(&reader->pick, tool, "version", SNAP_MAX_NAME) : NULL;
+
+	if (version && strcmp(version, SNAP_VERSION) != 0)
+		reader->snapshot->tool_version = version;
+}
+
 static void read_head(struct snap_json_reader *reader, const struct snap_json *root)
 {
 	struct snap_snapshot *snapshot = reader->snapshot;
@@ -260,6 +271,7 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 		pick->error = snap_error_format(
 			SNAP_ERROR_FORMAT,
 			"schema version %d is too new: this program reads version 1", (int)version);
+	read_tool(reader, root);
 	read_host(reader, root);
 	snapshot->time_ns = snap_json_pick_time(pick, root, "time");
 	snapshot->duration_ns = snap_json_pick_number(pick, root, "duration_ns", 0, INT64_MAX, 0);
@@ -267,6 +279,7 @@ static void read_head(struct snap_json_reader *reader, const struct snap_json *r
 		snap_json_pick_number(pick, root, "stop_duration_ns", 0, INT64_MAX, 0);
 	snapshot->many_instants = snap_json_pick_has(root, "consistent") &&
 				  !snap_json_pick_flag(pick, root, "consistent");
+	snapshot->again_ns = snap_json_pick_number(pick, root, "again_ns", 0, INT64_MAX, 0);
 	snapshot->stop_skew_ns = snap_json_pick_number(pick, root, "stop_skew_ns", 0, INT64_MAX, 0);
 }
 

@@ -28,11 +28,14 @@ static struct snap_member pick_thread(struct snap_json_pick *pick, const struct 
 		.syscall = snap_json_pick_text(pick, object, "syscall", SNAP_MAX_NAME),
 		.wchan = snap_json_pick_text(pick, object, "wchan", SNAP_MAX_NAME),
 		.cpu = (int)snap_json_pick_number(pick, object, "cpu", 0, INT_MAX, -1),
+		.runs = (uint64_t)snap_json_pick_number(pick, object, "runs", 0, INT64_MAX, 0),
 	};
 
 	if (snap_json_pick_has(object, "taken"))
 		thread.taken = snap_json_pick_word(pick, object, "taken", snap_taken_word,
 						   SNAP_TAKEN_COUNT);
+	thread.stuck =
+		snap_json_pick_has(object, "stuck") && snap_json_pick_flag(pick, object, "stuck");
 	thread.wait = snap_json_read_wait(pick, object);
 	return thread;
 }

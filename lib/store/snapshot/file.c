@@ -30,7 +30,7 @@ enum {
 	LEAST_ANCESTOR = 16,
 	LEAST_LABEL = 8,
 	LEAST_STACK = 88,
-	LEAST_THREAD = 37,
+	LEAST_THREAD = 46,
 	/* the enums count from 0 to their last name */
 	TYPES = SNAP_TYPE_NONE + 1,
 	ID_DIGITS = 16,
@@ -64,6 +64,8 @@ static void code_head(struct snap_pointer_codec *to, struct snap_snapshot *snaps
 	snap_code_length(to, &snapshot->duration_ns);
 	snap_code_length(to, &snapshot->stop_duration_ns);
 	snap_code_length(to, &snapshot->stop_skew_ns);
+	snap_code_length(to, &snapshot->again_ns);
+	snap_code_text_pointer(to, &snapshot->tool_version, SNAP_MAX_NAME);
 	snap_code_bool(&to->codec, &snapshot->many_instants);
 	snap_code_bool(&to->codec, &snapshot->flat);
 	snap_code_at_most(to, &missing->threads, INT64_MAX);
@@ -172,9 +174,12 @@ static void code_thread(struct snap_pointer_codec *to, struct snap_member *threa
 	snap_code_i32(codec, &cpu);
 	snap_code_enumerator(codec, &thread->taken, SNAP_TAKEN_COUNT);
 	snap_code_wait_pointer(to, &thread->wait);
+	snap_code_u64(codec, &thread->runs);
+	snap_code_bool(codec, &thread->stuck);
 	if (snap_codec_reads(codec))
 		thread->cpu = cpu;
 	snap_codec_check(codec, thread->tid > 0 && thread->ns_tid >= 0, "invalid tid");
+	snap_codec_check(codec, thread->runs <= INT64_MAX, "number too large");
 	snap_codec_check(codec, cpu >= -1, "invalid processor number");
 	snap_codec_check(codec, !before || before->tid <= thread->tid, "threads not sorted");
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What changed between two looks, as text and as JSON (stacksnap-json(5)): see model/diff/diff.h. */
+#ifndef SNAP_RENDER_DIFF_DIFF_H
+#define SNAP_RENDER_DIFF_DIFF_H
+
+#include "base/error.h"
+#include "model/diff/diff.h"
+#include "model/options.h"
+
+#include <stdio.h>
+
+struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
+struct stacksnap_error *snap_render_diff_json(const struct snap_diff *diff,
+					      const struct snap_options *options,
+					      FILE *out) _must_check_;
+
+#endif
