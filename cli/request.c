@@ -283,6 +283,29 @@ static size_t most_options(int argc, char **argv)
 	return most;
 }
 
+static bool has_option(const struct given *given, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(given[i].option->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Options of which one makes no sense with, or without, the other. */
+static bool check_views(const struct given *given, size_t count)
+{
+	bool has_tree = has_option(given, count, "call-tree");
+
+	if (has_tree && has_option(given, count, "summary"))
+		snap_cli_message("--call-tree and --summary are two views of the same: "
+				 "give one of them");
+	else if (!has_tree && has_option(given, count, "reverse"))
+		snap_cli_message("--reverse needs --call-tree");
+	else
+		return true;
+	return fail_usage();
+}
+
 bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **argv)
 {
 	struct given *given = calloc(most_options(argc, argv), sizeof(*given));
@@ -310,6 +333,7 @@ bool snap_cli_request_init(struct snap_cli_request *request, int argc, char **ar
 
 		for (size_t i = 0; fine && i < count; i++)
 			fine = set_option(request, &given[i]);
+		fine = fine && check_views(given, count);
 		fine = fine && set_operands(request, operands + verb, operand_count - verb);
 	}
 	free(given);

@@ -148,6 +148,8 @@ static const struct snap_setting settings[] = {
 	{ "system-tasks", NULL, snap_set_flag, FIELD(system_tasks), true, NULL },
 	{ "native", NULL, snap_set_flag, FIELD(native), true, NULL },
 	{ "no-fold", NULL, snap_set_flag, FIELD(no_fold), true, NULL },
+	{ "call-tree", NULL, snap_set_call_tree, 0, 0, NULL },
+	{ "reverse", NULL, snap_set_flag, FIELD(reverse), true, NULL },
 	{ "summary", NULL, snap_set_flag, FIELD(summary), true, NULL },
 	{ "per-thread", NULL, snap_set_per_thread, 0, 0, NULL },
 	{ "explain", NULL, snap_set_value, FIELD(explain), SNAP_EXPLAIN_ALL, NULL },

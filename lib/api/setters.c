@@ -201,6 +201,13 @@ static struct stacksnap_error *add_group_label(struct snap_options *options, con
 	return NULL;
 }
 
+/* A tree is made of whole stacks, and not of what threads of a group have in common. */
+static void keep_stacks_apart(struct snap_options *options)
+{
+	if (options->call_tree)
+		options->group_by |= SNAP_GROUP_STACK;
+}
+
 /* As snap_set_list(), and labels of tasks. */
 struct stacksnap_error *snap_set_group_by(struct snap_options *options,
 					  const struct snap_setting *setting, const char *value)
@@ -223,7 +230,17 @@ struct stacksnap_error *snap_set_group_by(struct snap_options *options,
 	}
 	options->together = !(bits & SNAP_GROUP_PROCESS);
 	options->group_by = bits & ~(unsigned)SNAP_GROUP_PROCESS;
+	keep_stacks_apart(options);
 	decide_wchan(options);
+	return NULL;
+}
+
+struct stacksnap_error *snap_set_call_tree(struct snap_options *options,
+					   const struct snap_setting *setting _unused_,
+					   const char *value _unused_)
+{
+	options->call_tree = true;
+	keep_stacks_apart(options);
 	return NULL;
 }
 

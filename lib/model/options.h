@@ -197,7 +197,9 @@ struct snap_options {
 	unsigned states;
 	regex_t *thread_regex, *match_regex; /* NULL: all */
 	/* text */
-	bool no_fold; /* what is alike is shown one by one */
+	bool no_fold;   /* what is alike is shown one by one */
+	bool call_tree; /* the stacks of a process are one tree … */
+	bool reverse;   /* … from the innermost functions */
 	bool summary, show_module, show_build_id, full_names, color, utf8;
 	unsigned width; /* columns; 0: not a terminal, nothing is elided */
 	unsigned verbose;

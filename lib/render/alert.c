@@ -199,7 +199,8 @@ static void put_stack(struct snap_json_writer *json, struct snap_json_entries *e
 struct stacksnap_error *snap_render_alert_json(const struct snap_alert *alert, FILE *out)
 {
 	struct snap_json_document document;
-	struct stacksnap_error *err = snap_json_document_init(&document, out, SNAP_JSON_ONE_LINE);
+	struct stacksnap_error *err =
+		snap_json_document_init(&document, NULL, out, SNAP_JSON_ONE_LINE);
 	struct snap_json_writer *json = document.json;
 
 	if (!err) {

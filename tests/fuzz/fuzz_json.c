@@ -18,6 +18,24 @@ static struct snap_snapshot *read_back(const char *bytes, size_t size)
 	return snapshot;
 }
 
+/* The trees of its stacks, in both directions, of each process and of all together. */
+static void print_calls(const struct snap_snapshot *snapshot, struct snap_options *options)
+{
+	options->call_tree = true;
+	for (unsigned i = 0; i < 4; i++) {
+		struct fuzz_output text, json;
+
+		options->reverse = i & 1;
+		options->together = i & 2;
+		text = fuzz_render("text", snapshot, options);
+		fuzz_check_text(&text);
+		fuzz_output_deinit(&text);
+		json = fuzz_render("json", snapshot, options);
+		fuzz_check_json(&json, false);
+		fuzz_output_deinit(&json);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_(snap_snapshot_destroyp) struct snap_snapshot *snapshot = NULL, *back = NULL;
@@ -47,5 +65,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_check_json(&together, false);
 	fuzz_check(first.size == second.size && memcmp(first.bytes, second.bytes, first.size) == 0,
 		   "what was read back is rendered as the same");
+	print_calls(back, &options);
 	return 0;
 }

@@ -146,6 +146,8 @@ static void test_flags(void **state)
 		{ "flat", offsetof(struct snap_options, flat), true },
 		{ "no-system", offsetof(struct snap_options, no_system), true },
 		{ "no-idle", offsetof(struct snap_options, no_idle), true },
+		{ "call-tree", offsetof(struct snap_options, call_tree), true },
+		{ "reverse", offsetof(struct snap_options, reverse), true },
 		{ "summary", offsetof(struct snap_options, summary), true },
 		{ "kernel", offsetof(struct snap_options, kernel_stacks), true },
 		{ "module", offsetof(struct snap_options, show_module), true },
@@ -166,6 +168,20 @@ static void test_flags(void **state)
 		take(options, flags[i].name, NULL);
 		assert_int_equal(*field, flags[i].wanted);
 	}
+}
+
+/* A tree is made of whole stacks, whatever else is told apart, and in whatever order that is said. */
+static void test_call_tree_keeps_stacks_apart(void **state)
+{
+	struct snap_options *options = *state;
+
+	take(options, "group-by", "process,state");
+	assert_int_equal(options->group_by, SNAP_GROUP_STATE);
+	take(options, "call-tree", NULL);
+	assert_int_equal(options->group_by, SNAP_GROUP_STATE | SNAP_GROUP_STACK);
+	take(options, "group-by", "name");
+	assert_int_equal(options->group_by, SNAP_GROUP_NAME | SNAP_GROUP_STACK);
+	assert_true(options->together);
 }
 
 static void test_states(void **state)
@@ -613,16 +629,27 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_defaults),        TEST(test_pids),
-		TEST(test_other_targets),   TEST(test_texts_are_copied),
-		TEST(test_flags),           TEST(test_states),
-		TEST(test_task_tree),       TEST(test_group_by),
-		TEST(test_regexes_replace), TEST(test_numbers),
-		TEST(test_timeouts),        TEST(test_words),
-		TEST(test_rates),           TEST(test_runtimes),
-		TEST(test_durations),       TEST(test_conditions),
-		TEST(test_moments),         TEST(test_words_of_recordings),
-		TEST(test_lists_add_up),    TEST(test_refuses_the_unknown),
+		TEST(test_defaults),
+		TEST(test_pids),
+		TEST(test_other_targets),
+		TEST(test_texts_are_copied),
+		TEST(test_flags),
+		TEST(test_states),
+		TEST(test_call_tree_keeps_stacks_apart),
+		TEST(test_task_tree),
+		TEST(test_group_by),
+		TEST(test_regexes_replace),
+		TEST(test_numbers),
+		TEST(test_timeouts),
+		TEST(test_words),
+		TEST(test_rates),
+		TEST(test_runtimes),
+		TEST(test_durations),
+		TEST(test_conditions),
+		TEST(test_moments),
+		TEST(test_words_of_recordings),
+		TEST(test_lists_add_up),
+		TEST(test_refuses_the_unknown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

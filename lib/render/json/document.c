@@ -7,6 +7,7 @@
 #include "render/json/document.h"
 
 #include "model/recording.h"
+#include "render/json/calls.h"
 #include "render/json/tasks.h"
 #include "render/json/waits.h"
 #include "render/render.h"
@@ -14,10 +15,14 @@
 
 #include <errno.h>
 
-struct stacksnap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+struct stacksnap_error *snap_json_document_init(struct snap_json_document *document,
+						const struct snap_options *options, FILE *out,
 						enum snap_json_style style)
 {
-	*document = (struct snap_json_document){ .json = snap_json_writer_create(out, style) };
+	*document = (struct snap_json_document){
+		.json = snap_json_writer_create(out, style),
+		.options = options,
+	};
 	return snap_json_entries_init(&document->entries, style) && document->json
 		       ? NULL
 		       : snap_error_no_memory();
@@ -166,6 +171,27 @@ static void put_stacks(void *context, const struct snap_stack *stacks, size_t co
 	snap_json_end(document->json, ']');
 }
 
+/* All stacks of a process, or of all processes together, as one tree. */
+static void put_calls(struct snap_json_document *document, const struct snap_node *node,
+		      const struct snap_together *together)
+{
+	_cleanup_(snap_call_tree_deinit) struct snap_call_tree tree = { .nodes = NULL };
+	const struct snap_options *options = document->options;
+	bool made;
+
+	if (!options->call_tree)
+		return;
+	made = node ? snap_call_tree_init(&tree, node, options)
+		    : snap_call_tree_init_of(&tree, together->stacks, together->stack_count,
+					     options);
+	if (!made) {
+		document->failed = true;
+		return;
+	}
+	snap_json_line(document->json);
+	snap_json_calls_put(document->json, &tree);
+}
+
 /* ---- processes ---- */
 
 static void put_ancestors(struct snap_json_writer *json, const struct snap_node *node)
@@ -238,6 +264,7 @@ static void begin_node(struct snap_json_document *document, const struct snap_no
 	snap_json_line(json);
 	put_stacks(document, node->stacks, node->stack_count);
 	snap_json_logical_put(json, node, flat, put_stacks, document);
+	put_calls(document, node, NULL);
 	if (!flat)
 		snap_json_begin(json, "children", '[');
 	/* No other process has the same frames. */
@@ -314,9 +341,12 @@ void snap_json_document_end(struct snap_json_document *document,
 	if (together->stacks) {
 		snap_json_line(json);
 		put_stacks(document, together->stacks, together->stack_count);
+		put_calls(document, NULL, together);
 		if (!document->entries.many)
 			snap_json_entries_forget(&document->entries);
 	}
+	snap_json_true_if(json, "reverse",
+			  document->options->call_tree && document->options->reverse);
 	snap_json_line(json);
 	snap_json_begin(json, "processes", '[');
 	snap_walk_init(&walk, snapshot);
@@ -335,14 +365,13 @@ void snap_json_document_end(struct snap_json_document *document,
 		document->failed = true;
 }
 
-bool snap_json_document_put(struct snap_json_document *document, const struct snap_snapshot *from,
-			    const struct snap_options *options)
+bool snap_json_document_put(struct snap_json_document *document, const struct snap_snapshot *from)
 {
 	_cleanup_(snap_together_deinit) struct snap_together together;
 	const struct snap_snapshot *snapshot = &together.snapshot;
 	struct snap_json_writer *json = document->json;
 
-	if (!snap_together_init(&together, from, options)) {
+	if (!snap_together_init(&together, from, document->options)) {
 		document->failed = true;
 		return false;
 	}
@@ -378,11 +407,11 @@ static struct stacksnap_error *render_snapshot(const struct snap_snapshot *snaps
 					       enum snap_json_style style)
 {
 	_cleanup_(snap_json_document_deinit) struct snap_json_document document;
-	struct stacksnap_error *err = snap_json_document_init(&document, out, style);
+	struct stacksnap_error *err = snap_json_document_init(&document, options, out, style);
 
 	if (err)
 		return err;
-	(void)snap_json_document_put(&document, snapshot, options);
+	(void)snap_json_document_put(&document, snapshot);
 	return snap_json_document_finish(&document, out);
 }
 

@@ -17,6 +17,7 @@
 
 struct snap_json_document {
 	struct snap_json_writer *json;
+	const struct snap_options *options; /* NULL: it has no processes */
 	struct snap_json_entries entries;
 	int64_t sample_ns; /* length of a sample, of a recording */
 	/* Of a recording: the numbers by which threads refer to waits; NULL: they have them whole. */
@@ -25,14 +26,14 @@ struct snap_json_document {
 };
 
 /* NO_MEMORY; released by snap_json_document_deinit() in any case. */
-struct stacksnap_error *snap_json_document_init(struct snap_json_document *document, FILE *out,
+struct stacksnap_error *snap_json_document_init(struct snap_json_document *document,
+						const struct snap_options *options, FILE *out,
 						enum snap_json_style style) _must_check_;
 void snap_json_document_deinit(struct snap_json_document *document);
 
 /* A whole document; any number of them. False without memory. */
 bool snap_json_document_put(struct snap_json_document *document,
-			    const struct snap_snapshot *snapshot,
-			    const struct snap_options *options);
+			    const struct snap_snapshot *snapshot);
 /* What is buffered goes out. OS: the FILE has an error; NO_MEMORY. */
 struct stacksnap_error *snap_json_document_finish(struct snap_json_document *document,
 						  FILE *out) _must_check_;

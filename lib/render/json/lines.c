@@ -29,7 +29,7 @@ static struct stacksnap_error *put_instants(struct snap_json_document *document,
 			snapshot->warning_count = recording->warning_count;
 			due = now;
 		}
-		if (!snap_json_document_put(document, snapshot, instants->options) || ferror(out))
+		if (!snap_json_document_put(document, snapshot) || ferror(out))
 			break;
 		if (interval > 0)
 			due += ((now - due) / interval + 1) * interval;
@@ -47,7 +47,7 @@ struct stacksnap_error *snap_render_jsonl_recording(const struct snap_recording 
 	err = snap_instants_init(&instants, recording, options);
 	if (err)
 		return err;
-	err = snap_json_document_init(&document, out, SNAP_JSON_ONE_LINE);
+	err = snap_json_document_init(&document, options, out, SNAP_JSON_ONE_LINE);
 	if (err)
 		return err;
 	err = put_instants(&document, &instants, out);

@@ -48,7 +48,7 @@ struct stacksnap_error *snap_render_json_recording(const struct snap_recording *
 		return err;
 	if (!snap_together_init(&together, &groups.snapshot, options))
 		return snap_error_no_memory();
-	err = snap_json_document_init(&document, out, SNAP_JSON_SPACED);
+	err = snap_json_document_init(&document, options, out, SNAP_JSON_SPACED);
 	if (err)
 		return err;
 	document.sample_ns = snap_recording_weight(recording);

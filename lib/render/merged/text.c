@@ -232,7 +232,7 @@ static void put_group(struct text *text, size_t number)
 	snap_line_printf(lines, SNAP_STYLE_BOLD, "%zu %s ", stack->count, lines->signs->times);
 	snap_line_add_escaped(lines, SNAP_STYLE_BOLD, name ? name : stack->description);
 	snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
-	snap_text_stack_state(lines, stack);
+	snap_text_state(lines, stack);
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 	put_where(text, group);
 	put_example(text, group);

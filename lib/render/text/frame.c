@@ -28,8 +28,8 @@ static size_t without_version(const char *name)
 	return strlen(name);
 }
 
-static char *make_name(struct snap_sheet *lines, const struct snap_options *options,
-		       const struct snap_frame *frame, const struct snap_entry *entry, size_t width)
+char *snap_shown_name(struct snap_sheet *lines, const struct snap_shown_by *by,
+		      const struct snap_frame *frame, const struct snap_entry *entry)
 {
 	const char *name = entry->function ? entry->function : entry->symbol;
 	char unknown[64], *shown;
@@ -38,11 +38,11 @@ static char *make_name(struct snap_sheet *lines, const struct snap_options *opti
 		snprintf(unknown, sizeof(unknown), "?? +0x%" PRIx64, frame->offset);
 	else if (!name)
 		snprintf(unknown, sizeof(unknown), "?? 0x%" PRIx64, frame->address);
-	if (options->raw_names && entry->symbol)
+	if (by->options->raw_names && entry->symbol)
 		name = entry->symbol;
 	shown = name ? escape_part(lines, name, without_version(name)) : strdup(unknown);
-	if (shown && width)
-		snap_elide_name(shown, width, lines->signs->dots);
+	if (shown && by->name_width)
+		snap_elide_name(shown, by->name_width, lines->signs->dots);
 	return shown;
 }
 
@@ -69,7 +69,8 @@ static const char *module_of(const struct snap_frame *frame, const struct snap_e
 
 /* What comes before the module: "dir/file.c:12", or the name of the module. */
 static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *by,
-			 const struct snap_frame *frame, const struct snap_entry *entry)
+			 const struct snap_frame *frame, const struct snap_entry *entry,
+			 bool has_line)
 {
 	_cleanup_free_ char *path = NULL, *clean = NULL;
 	char *source;
@@ -83,18 +84,20 @@ static char *make_source(struct snap_sheet *lines, const struct snap_shown_by *b
 	}
 	path = snap_folders_path(by->folders, by->options, frame, entry);
 	clean = path ? escape_part(lines, path, strlen(path)) : NULL;
-	if (!clean || !entry->line)
+	if (!clean || !entry->line || !has_line)
 		return snap_take_ptr(clean);
 	return asprintf(&source, "%s:%u", clean, entry->line) < 0 ? NULL : source;
 }
 
 /* File and line where they are known, else the module; -m and -b add to it. */
-static char *make_location(struct snap_sheet *lines, const struct snap_shown_by *by,
-			   const struct snap_frame *frame, const struct snap_entry *entry)
+char *snap_shown_location(struct snap_sheet *lines, const struct snap_shown_by *by,
+			  const struct snap_frame *frame, const struct snap_entry *entry,
+			  bool has_line)
 {
 	const struct snap_options *options = by->options;
 	const char *module = module_of(frame, entry);
-	_cleanup_free_ char *source = make_source(lines, by, frame, entry), *second = NULL;
+	_cleanup_free_ char *source = make_source(lines, by, frame, entry, has_line),
+			    *second = NULL;
 	/* Of a recording that somebody else wrote, it can be any text. */
 	_cleanup_free_ char *id = NULL;
 	bool has_id = options->show_build_id && frame->build_id;
@@ -129,8 +132,8 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 		const struct snap_entry *from = &frame->entries[i];
 		struct snap_shown_entry *entry = &shown->entries[shown->count++];
 
-		entry->name = make_name(lines, by->options, frame, from, by->name_width);
-		entry->location = make_location(lines, by, frame, from);
+		entry->name = snap_shown_name(lines, by, frame, from);
+		entry->location = snap_shown_location(lines, by, frame, from, true);
 		entry->inlined = from->inlined;
 		entry->system = from->system;
 		entry->kernel = from->kernel;

@@ -32,6 +32,16 @@ struct snap_shown_frame *snap_shown_frame_create(struct snap_sheet *lines,
 						 const struct snap_shown_by *by,
 						 const struct snap_frame *frame);
 void snap_shown_frame_destroy(void *frame);
+
+/*
+ * The same of one entry, malloc'ed: its name, and where it is, of which the line may not be told.
+ * NULL without memory.
+ */
+char *snap_shown_name(struct snap_sheet *lines, const struct snap_shown_by *by,
+		      const struct snap_frame *frame, const struct snap_entry *entry);
+char *snap_shown_location(struct snap_sheet *lines, const struct snap_shown_by *by,
+			  const struct snap_frame *frame, const struct snap_entry *entry,
+			  bool has_line);
 /* Whether two frames look alike: equal runs are printed once. */
 bool snap_shown_frame_equal(const struct snap_shown_frame *a, const struct snap_shown_frame *b);
 

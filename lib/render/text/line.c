@@ -20,6 +20,7 @@ static const struct snap_signs utf8_signs = {
 	.dots = "…",
 	.middot = "·",
 	.arrow = "←",
+	.calls = "→",
 };
 
 static const struct snap_signs ascii_signs = {
@@ -32,12 +33,14 @@ static const struct snap_signs ascii_signs = {
 	.dots = "...",
 	.middot = "-",
 	.arrow = "<-",
+	.calls = "->",
 };
 
 void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *options, FILE *out)
 {
 	enum { LEAST_RIGHT = 26, NARROWEST = 32 };
-	size_t widest = options->summary ? SNAP_WIDEST_SUMMARY_COLUMN : SNAP_WIDEST_COLUMN;
+	bool is_dense = options->summary || options->call_tree;
+	size_t widest = is_dense ? SNAP_WIDEST_DENSE_COLUMN : SNAP_WIDEST_COLUMN;
 	size_t width = options->full_names ? 0 : options->width;
 
 	if (width && width < widest + LEAST_RIGHT)
@@ -49,7 +52,7 @@ void snap_sheet_init(struct snap_sheet *lines, const struct snap_options *option
 		.color = options->color,
 		.width = width,
 		.widest_column = widest,
-		.ignores_long = options->summary,
+		.ignores_long = is_dense,
 	};
 }
 
@@ -169,6 +172,27 @@ void snap_line_begin(struct snap_sheet *lines)
 	}
 }
 
+void snap_line_begin_item(struct snap_sheet *lines, bool last)
+{
+	bool hidden = lines->depth > SNAP_DEEPEST_RAILS;
+
+	snap_sheet_pop(lines);
+	snap_line_begin(lines);
+	if (!hidden)
+		snap_line_add(lines, SNAP_STYLE_DIM,
+			      last ? lines->signs->corner : lines->signs->tee);
+	snap_sheet_push(lines, !last);
+}
+
+size_t snap_count_digits(uint64_t number)
+{
+	size_t n = 1;
+
+	for (; number >= 10; number /= 10)
+		n++;
+	return n;
+}
+
 void snap_line_stop(struct snap_sheet *lines, enum snap_stop stop, size_t gap)
 {
 	enum { WIDEST_CELL = 48 };
@@ -194,7 +218,7 @@ void snap_sheet_fix_stops(struct snap_sheet *lines)
 	lines->column = 0;
 }
 
-/* In a summary a line that is too long for the column moves no other. */
+/* In a dense report a line that is too long for the column moves no other. */
 static void measure_line(struct snap_sheet *lines)
 {
 	size_t wanted = lines->columns + 2;

@@ -16,7 +16,7 @@
 
 /* Signs that have an ASCII form. */
 struct snap_signs {
-	const char *tee, *corner, *rail, *inlined, *guessed, *times, *dots, *middot, *arrow;
+	const char *tee, *corner, *rail, *inlined, *guessed, *times, *dots, *middot, *arrow, *calls;
 };
 
 enum snap_style {
@@ -32,9 +32,9 @@ enum snap_style {
 };
 
 enum {
-	SNAP_WIDEST_COLUMN = 72,          /* where right parts begin at the latest */
-	SNAP_WIDEST_SUMMARY_COLUMN = 122, /* the same in --summary */
-	SNAP_DEEPEST_RAILS = 40, /* below this depth the tree is not indented any further */
+	SNAP_WIDEST_COLUMN = 72,        /* where right parts begin at the latest */
+	SNAP_WIDEST_DENSE_COLUMN = 122, /* the same in --summary and --call-tree */
+	SNAP_DEEPEST_RAILS = 40,        /* below this depth the tree is not indented any further */
 };
 
 /* Columns inside the left part of a line of --summary. */
@@ -74,6 +74,8 @@ void snap_sheet_pop(struct snap_sheet *lines);
 
 /* Puts the rails of all levels at the beginning of a line. */
 void snap_line_begin(struct snap_sheet *lines);
+/* The same of an item of the innermost level: the mark of the tree stands where its rail is. */
+void snap_line_begin_item(struct snap_sheet *lines, bool last);
 /* Our own words and signs, or text that was escaped before. */
 void snap_line_add(struct snap_sheet *lines, enum snap_style style, const char *text);
 void snap_line_printf(struct snap_sheet *lines, enum snap_style style, const char *format, ...)
@@ -97,6 +99,9 @@ void snap_sheet_fix_stops(struct snap_sheet *lines);
 void snap_line_end(struct snap_sheet *lines, enum snap_style style, const char *right);
 /* A line with nothing but rails. */
 void snap_line_blank(struct snap_sheet *lines);
+
+/* Columns that a number takes. */
+size_t snap_count_digits(uint64_t number);
 
 /* The escaped form, borrowed until the next call; "" without memory. */
 char *snap_sheet_escape(struct snap_sheet *lines, const char *text);

@@ -82,7 +82,7 @@ static void add_names(struct snap_sheet *lines, const struct snap_stack *stack)
 }
 
 /* Capitals for what wants to be seen; colour only says it again. */
-void snap_text_stack_state(struct snap_sheet *lines, const struct snap_stack *stack)
+void snap_text_state(struct snap_sheet *lines, const struct snap_stack *stack)
 {
 	const char *word = snap_stack_label(stack, "state"),
 		   *call = snap_stack_label(stack, "syscall"),
@@ -200,6 +200,14 @@ static void add_stuck(struct snap_sheet *lines, const struct snap_stack *stack)
 		snap_line_add(lines, SNAP_STYLE_YELLOW, "   stuck");
 }
 
+void snap_text_stack_state(struct snap_text_stacks *stacks, const struct snap_stack *stack)
+{
+	if (stack->runtime)
+		snap_text_task_state(stacks->lines, stack);
+	else
+		snap_text_state(stacks->lines, stack);
+}
+
 void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	struct snap_sheet *lines = stacks->lines;
@@ -212,10 +220,7 @@ void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stac
 		snap_line_stop(lines, SNAP_STOP_STATE, 3);
 	else
 		snap_line_add(lines, SNAP_STYLE_PLAIN, "   ");
-	if (stack->runtime)
-		snap_text_task_state(lines, stack);
-	else
-		snap_text_stack_state(lines, stack);
+	snap_text_stack_state(stacks, stack);
 	if (stacks->options->verbose)
 		add_how_read(lines, stack);
 	add_stuck(lines, stack);
@@ -262,8 +267,7 @@ static bool list_pids(const struct snap_stack *stack, pid_t **ret, size_t *count
 	return true;
 }
 
-void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
-			   const struct snap_text_owner *owner)
+void snap_text_stack_members(struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	struct snap_sheet *lines = stacks->lines;
 	size_t max = SNAP_MOST_RANGES, column;
@@ -274,7 +278,6 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 
 	if (stack->pids && !list_pids(stack, &pids, &pid_count))
 		lines->failed = true;
-	add_head(stacks, stack, owner);
 	column = lines->columns + 2 > lines->column ? lines->columns + 2 : lines->column;
 	do {
 		if (pids)
@@ -287,6 +290,13 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 					 stack->thread_count, max, ranges, sizeof(ranges));
 	} while (lines->width && column + strlen(ranges) > lines->width && --max > 0);
 	snap_line_end(lines, SNAP_STYLE_DIM, ranges);
+}
+
+void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_stack *stack,
+			   const struct snap_text_owner *owner)
+{
+	add_head(stacks, stack, owner);
+	snap_text_stack_members(stacks, stack);
 }
 
 static const struct snap_shown_frame *shown_of(struct snap_text_stacks *stacks,
@@ -574,6 +584,8 @@ void snap_text_stacks_survey(struct snap_text_stacks *stacks, const struct snap_
 	bool fine = true;
 	size_t entry;
 
+	if (stacks->options->call_tree && !snap_text_tree_is_wide(stacks->options))
+		return;
 	if (stacks->options->summary) {
 		last = own_frame(stack, &entry);
 		fine = !last || snap_folders_add(&stacks->folders, stacks->options, last);
@@ -602,8 +614,7 @@ static void add_functions(struct snap_text_stacks *stacks, const struct snap_sta
 	snap_line_add(lines, SNAP_STYLE_PLAIN, root);
 }
 
-/* What all threads of the stack wait for, malloc'ed; NULL: different things, or nothing to name. */
-static char *common_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
+char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack)
 {
 	enum snap_explain explain = stacks->options->explain;
 	char *object;
@@ -626,7 +637,7 @@ void snap_text_stack_summary(struct snap_text_stacks *stacks, const struct snap_
 	struct snap_sheet *lines = stacks->lines;
 	bool star = state && (strcmp(state, "running") == 0 || strcmp(state, "disk") == 0);
 	const struct snap_shown_frame *shown;
-	_cleanup_free_ char *object = common_object(stacks, stack);
+	_cleanup_free_ char *object = snap_text_stack_object(stacks, stack);
 	const struct snap_frame *frame;
 	size_t entry;
 

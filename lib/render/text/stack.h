@@ -35,6 +35,12 @@ struct snap_text_owner {
 	const struct snap_logical *logical; /* NULL: it is of none */
 };
 
+/* Whether each function of a call tree has a line, and so a place of its own. */
+static inline bool snap_text_tree_is_wide(const struct snap_options *options)
+{
+	return options->verbose || options->show_module || options->show_build_id;
+}
+
 /*
  * "62 × worker-*   sleeping in futex" with the threads on the right. The line has been begun, the
  * mark of the tree is in it. `owner` is NULL in a tree.
@@ -43,8 +49,13 @@ void snap_text_stack_title(struct snap_text_stacks *stacks, const struct snap_st
 			   const struct snap_text_owner *owner);
 /* Of that line who they are and in which state alone: "worker-*   sleeping in futex". */
 void snap_text_stack_who(struct snap_text_stacks *stacks, const struct snap_stack *stack);
-/* "sleeping in futex" */
-void snap_text_stack_state(struct snap_sheet *lines, const struct snap_stack *stack);
+/* Parts of it: "sleeping in futex"; the threads on the right, which end the line. */
+void snap_text_stack_state(struct snap_text_stacks *stacks, const struct snap_stack *stack);
+void snap_text_stack_members(struct snap_text_stacks *stacks, const struct snap_stack *stack);
+/* What all its threads wait for, malloc'ed; NULL: different things, or nothing to name. */
+char *snap_text_stack_object(const struct snap_text_stacks *stacks, const struct snap_stack *stack);
+/* "sleeping in futex" of threads, whatever runtime they have. */
+void snap_text_state(struct snap_sheet *lines, const struct snap_stack *stack);
 /* The frames, and the line that says how the stack ended, if it was early. */
 void snap_text_stack_frames(struct snap_text_stacks *stacks, const struct snap_stack *stack);
 /* "72.0 %  118 samples × " of `all`; `width` is that of the largest number. */

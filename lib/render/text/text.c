@@ -13,6 +13,7 @@
 #include "render/text/stack.h"
 #include "render/text/task.h"
 #include "render/text/top.h"
+#include "render/text/tree.h"
 #include "render/view/fold/fold.h"
 #include "render/view/recorded/groups.h"
 #include "render/view/together.h"
@@ -38,17 +39,6 @@ static void text_deinit(struct text *text)
 	snap_sheet_deinit(&text->lines);
 }
 
-static size_t count_digits(uint64_t number)
-{
-	size_t n = 1;
-
-	while (number >= 10) {
-		number /= 10;
-		n++;
-	}
-	return n;
-}
-
 /* Stacks of a process begin: their counts are aligned, their frames are its own. */
 static void enter_stacks(struct text *text, const struct snap_stack *stacks, size_t count)
 {
@@ -58,27 +48,14 @@ static void enter_stacks(struct text *text, const struct snap_stack *stacks, siz
 
 	snap_text_stacks_clear(&text->stacks);
 	if (!text->options->summary) {
-		text->stacks.count_width = count ? count_digits(stacks[0].count) : 1;
-		text->stacks.samples_width = count ? count_digits(stacks[0].samples) : 1;
+		text->stacks.count_width = count ? snap_count_digits(stacks[0].count) : 1;
+		text->stacks.samples_width = count ? snap_count_digits(stacks[0].samples) : 1;
 	}
 	text->stacks.name_width = 0;
 	if (lines->width)
 		text->stacks.name_width = lines->widest_column > rails + INDENT + NARROWEST
 						  ? lines->widest_column - rails - INDENT
 						  : NARROWEST;
-}
-
-/* Begins an item of the tree: the mark stands where the rail of its level is. */
-static void begin_item(struct snap_sheet *lines, bool last)
-{
-	bool hidden = lines->depth > SNAP_DEEPEST_RAILS;
-
-	snap_sheet_pop(lines);
-	snap_line_begin(lines);
-	if (!hidden)
-		snap_line_add(lines, SNAP_STYLE_DIM,
-			      last ? lines->signs->corner : lines->signs->tee);
-	snap_sheet_push(lines, !last);
 }
 
 /* Stacks of a recording that hardly count are told in one line: how many are not. */
@@ -111,7 +88,7 @@ static void put_others(struct text *text, const struct snap_node *node, size_t s
 {
 	if (shown && !text->options->summary)
 		snap_line_blank(&text->lines);
-	begin_item(&text->lines, node->child_count == 0);
+	snap_line_begin_item(&text->lines, node->child_count == 0);
 	end_others(text, node->stacks, shown, node->stack_count);
 }
 
@@ -124,7 +101,7 @@ static void put_stacks(struct text *text, const struct snap_stack *stacks, size_
 	for (size_t i = 0; i < count && !lines->failed; i++) {
 		if (i && !text->options->summary)
 			snap_line_blank(lines);
-		begin_item(lines, i + 1 == count && !more);
+		snap_line_begin_item(lines, i + 1 == count && !more);
 		if (text->options->summary) {
 			snap_text_stack_summary(&text->stacks, &stacks[i], NULL);
 		} else {
@@ -195,7 +172,7 @@ static void put_logical(struct text *text, const struct snap_node *node)
 			snap_sheet_pop(lines);
 		if (!text->options->summary && has_above(node, &alikes.items[i], i == 0))
 			snap_line_blank(lines);
-		begin_item(lines, last && (logical->depth || !node->child_count));
+		snap_line_begin_item(lines, last && (logical->depth || !node->child_count));
 		open++;
 		if (logical->type == SNAP_LOGICAL_TASK && logical->stack_count == 1) {
 			put_awaited(text, logical, has_below);
@@ -209,19 +186,40 @@ static void put_logical(struct text *text, const struct snap_node *node)
 		snap_sheet_pop(lines);
 }
 
+/* All stacks of a process as one tree, the level of whose items has been pushed. */
+static void put_calls(struct text *text, const struct snap_node *node)
+{
+	_cleanup_(snap_call_tree_deinit) struct snap_call_tree tree;
+	bool has_rest = snap_text_has_rest(node);
+
+	enter_stacks(text, NULL, 0);
+	if (snap_call_tree_init(&tree, node, text->options))
+		snap_text_tree(&text->stacks, &tree, has_rest || node->child_count);
+	else
+		text->lines.failed = true;
+	if (!has_rest)
+		return;
+	snap_line_begin_item(&text->lines, !node->child_count);
+	snap_text_rest(&text->lines, node);
+}
+
 /* All that a process has, the level of whose items has been pushed. */
 static void put_items(struct text *text, const struct snap_node *node)
 {
 	bool has_rest = snap_text_has_rest(node), others = node->logical_count || node->child_count;
 	size_t count = worth_showing(text, node->stacks, node->stack_count);
 
+	if (text->options->call_tree) {
+		put_calls(text, node);
+		return;
+	}
 	put_stacks(text, node->stacks, count, has_rest || others || count < node->stack_count);
 	if (count < node->stack_count)
 		put_others(text, node, count);
 	if (has_rest) {
 		if (count && !text->options->summary)
 			snap_line_blank(&text->lines);
-		begin_item(&text->lines, !others);
+		snap_line_begin_item(&text->lines, !others);
 		snap_text_rest(&text->lines, node);
 	}
 	put_logical(text, node);
@@ -237,7 +235,7 @@ static void enter_node(struct text *text, const struct snap_walk_step *step)
 			(!step->first || parent->stack_count || parent->logical_count)))
 		snap_line_blank(lines);
 	if (parent)
-		begin_item(lines, step->last);
+		snap_line_begin_item(lines, step->last);
 	else
 		snap_line_begin(lines);
 	snap_text_node_title(lines, node);
@@ -280,8 +278,8 @@ static void put_block(struct text *text, const struct owned *block, const struct
 	struct snap_sheet *lines = &text->lines;
 
 	enter_stacks(text, NULL, 0);
-	text->stacks.count_width = count_digits(widest->stack->count);
-	text->stacks.samples_width = count_digits(widest->stack->samples);
+	text->stacks.count_width = snap_count_digits(widest->stack->count);
+	text->stacks.samples_width = snap_count_digits(widest->stack->samples);
 	if (!text->options->summary)
 		snap_line_blank(lines);
 	snap_line_begin(lines);
@@ -293,6 +291,22 @@ static void put_block(struct text *text, const struct owned *block, const struct
 	snap_text_stack_frames(&text->stacks, block->stack);
 }
 
+static void put_calls_together(struct text *text)
+{
+	_cleanup_(snap_call_tree_deinit) struct snap_call_tree tree;
+
+	enter_stacks(text, NULL, 0);
+	if (!snap_call_tree_init_of(&tree, text->together->stacks, text->together->stack_count,
+				    text->options)) {
+		text->lines.failed = true;
+		return;
+	}
+	snap_line_blank(&text->lines);
+	snap_sheet_push(&text->lines, true);
+	snap_text_tree(&text->stacks, &tree, false);
+	snap_sheet_pop(&text->lines);
+}
+
 /* Groups of all processes: a block each, then the processes that have none, folded. */
 static void put_together(struct text *text)
 {
@@ -302,7 +316,11 @@ static void put_together(struct text *text)
 
 	if (text->options->summary && count)
 		snap_line_blank(lines);
-	for (size_t i = 0; i < count && !lines->failed; i++)
+	if (text->options->call_tree) {
+		put_calls_together(text);
+		count = together->stack_count;
+	}
+	for (size_t i = 0; !text->options->call_tree && i < count && !lines->failed; i++)
 		put_block(text, &(struct owned){ { NULL, NULL }, &together->stacks[i] },
 			  &(struct owned){ { NULL, NULL }, &together->stacks[0] });
 	if (count < together->stack_count) {
@@ -366,7 +384,7 @@ static void put_body(struct text *text)
 
 	if (text->together)
 		put_together(text);
-	else if (snapshot->flat)
+	else if (snapshot->flat && !text->options->call_tree)
 		put_flat(text);
 	else
 		put_tree(text);
@@ -432,8 +450,8 @@ static void survey_stacks(struct text *text)
 			snap_text_stacks_survey(stacks, stack);
 		}
 	}
-	stacks->count_width = count_digits(most_count);
-	stacks->samples_width = count_digits(most_samples);
+	stacks->count_width = snap_count_digits(most_count);
+	stacks->samples_width = snap_count_digits(most_samples);
 	text->lines.failed = text->lines.failed || walk.failed;
 }
 

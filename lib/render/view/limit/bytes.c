@@ -10,6 +10,7 @@
 /* Of what is printed, without texts of the target. */
 enum {
 	ENTRY_BYTES = 300, /* JSON of a function of a frame */
+	CALL_BYTES = 220,  /* and of one in a tree of calls */
 	GROUP_BYTES = 600, /* and of a stack */
 	LINE_BYTES = 170,  /* text: a function, with colours and blanks */
 	TITLE_BYTES = 700,
@@ -110,6 +111,16 @@ static uint64_t line_bytes(struct snap_limit *limit, const struct snap_frame *fr
 	return bytes + text_bytes(limit, entry->file);
 }
 
+/* Of the node that it may have in the tree of a process. */
+static uint64_t call_bytes(struct snap_limit *limit, const struct snap_frame *frame,
+			   const struct snap_entry *entry)
+{
+	if (!limit->options->call_tree)
+		return 0;
+	return CALL_BYTES + name_bytes(limit, frame, entry) +
+	       text_bytes(limit, frame->module ? frame->module : entry->file);
+}
+
 static uint64_t entry_bytes(struct snap_limit *limit, const struct snap_frame *frame,
 			    const struct snap_entry *entry)
 {
@@ -129,7 +140,8 @@ static uint64_t entry_bytes(struct snap_limit *limit, const struct snap_frame *f
 	case SNAP_FRAMES_IN_TICKS:
 		return ENTRY_BYTES + text_bytes(limit, entry->function) +
 		       text_bytes(limit, entry->symbol) + text_bytes(limit, entry->file) +
-		       text_bytes(limit, frame->module) + text_bytes(limit, frame->build_id);
+		       text_bytes(limit, frame->module) + text_bytes(limit, frame->build_id) +
+		       call_bytes(limit, frame, entry);
 	case SNAP_FRAMES_IN_CHANGES:
 		return EVENT_BYTES + name_bytes(limit, frame, entry);
 	}
@@ -181,6 +193,8 @@ static uint64_t rails_of(const struct snap_limit *limit, size_t process)
 
 	if (limit->use != SNAP_FRAMES_IN_TEXT)
 		return 0;
+	if (limit->options->call_tree)
+		depth = MOST_RAILS;
 	for (; depth < MOST_RAILS && parent < process; depth++) {
 		process = parent;
 		parent = processes[process].parent;

@@ -229,7 +229,9 @@ bool snap_limit_count(struct snap_limit *limit)
 	case SNAP_FRAMES_IN_TEXT:
 		count_groups(limit);
 		count_waits(limit);
-		return limit->options->verbose || leave_small_stacks(limit);
+		/* A tree of calls goes through small ones, too. */
+		return limit->options->verbose || limit->options->call_tree ||
+		       leave_small_stacks(limit);
 	case SNAP_FRAMES_IN_GROUPS:
 		count_groups(limit);
 		break;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The stacks that end at one node of a call tree, as one stack, whose state and members can be told
+ * as those of any. Knows nothing of lines.
+ */
+#ifndef SNAP_RENDER_TEXT_ENDS_H
+#define SNAP_RENDER_TEXT_ENDS_H
+
+#include "render/view/calls/tree.h"
+
+struct snap_ends {
+	/* Without frames and id; count 0: there are none. Its pids are not in the order of threads. */
+	struct snap_stack stack;
+	struct snap_label labels[4];
+	uint64_t states[SNAP_STATE_COUNT];
+};
+
+/* Those of threads, or those of tasks. False without memory; snap_ends_deinit() in any case. */
+bool snap_ends_init(struct snap_ends *ends, const struct snap_call_end *from, size_t count,
+		    bool of_tasks) _must_check_;
+void snap_ends_deinit(struct snap_ends *ends);
+
+#endif
