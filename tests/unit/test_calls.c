@@ -69,14 +69,20 @@ static void make_stacks(struct made *made, uint32_t *random, bool sampled)
 
 /* ---- the same by brute force ---- */
 
-/* A stack from where its tree begins, a letter a node: of a function, '~' a gap, '!' an end. */
+/* How a stack that is not whole ended: each way is a node of its own. */
+static char letter_of_end(enum snap_unwind_end unwind)
+{
+	return unwind == SNAP_UNWIND_NO_CFI ? '!' : '?';
+}
+
+/* A stack from where its tree begins, a letter a node: of a function, '~' a gap, '!' and '?' an end. */
 static void spell(const struct snap_stack *stack, bool reverse, char *out)
 {
 	bool is_broken = !stack->frame_count || !snap_unwind_is_whole(stack->unwind);
 	size_t n = 0;
 
 	if (is_broken && !reverse)
-		out[n++] = '!';
+		out[n++] = letter_of_end(stack->unwind);
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		size_t number = reverse ? i : stack->frame_count - 1 - i;
 		bool gap = stack->gap_count && number == stack->gap_frame;
@@ -90,14 +96,14 @@ static void spell(const struct snap_stack *stack, bool reverse, char *out)
 			out[n++] = '~';
 	}
 	if (is_broken && reverse)
-		out[n++] = '!';
+		out[n++] = letter_of_end(stack->unwind);
 	out[n] = '\0';
 }
 
 static char letter_of(const struct snap_call_node *node)
 {
 	return node->kind == SNAP_CALL_GAP   ? '~'
-	       : node->kind == SNAP_CALL_END ? '!'
+	       : node->kind == SNAP_CALL_END ? letter_of_end(node->unwind)
 					     : snap_call_entry(node)->function[0];
 }
 
@@ -312,6 +318,36 @@ static void test_identity(void **state _unused_)
 
 /* ---- reports ---- */
 
+static void check_golden(const struct snap_snapshot *snapshot, struct snap_options options,
+			 const char *name)
+{
+	_cleanup_free_ char *text = golden_render(snap_render_text, snapshot, &options, NULL),
+			    *file = NULL;
+
+	assert_true(asprintf(&file, "calls-%s.txt", name) > 0);
+	golden_check(file, text);
+}
+
+static void test_text(void **state _unused_)
+{
+	const struct snap_options plain = { .call_tree = true, .utf8 = true };
+	struct snap_options options = plain;
+
+	check_golden(&service, options, "plain");
+	options.width = 80;
+	check_golden(&service, options, "narrow");
+	options.reverse = true;
+	check_golden(&service, options, "reverse");
+	options = plain;
+	options.utf8 = false;
+	check_golden(&hostile, options, "hostile");
+	options = plain;
+	options.show_module = true;
+	options.reverse = true;
+	check_golden(&service, options, "modules");
+	check_golden(&gitea, plain, "tasks");
+}
+
 static void test_flat_has_the_same_trees(void **state _unused_)
 {
 	struct snap_options options = { .call_tree = true, .utf8 = true, .flat = true };
@@ -323,13 +359,22 @@ static void test_flat_has_the_same_trees(void **state _unused_)
 	assert_non_null(strstr(text, "(callers unknown: no_cfi)"));
 }
 
+static void test_together(void **state _unused_)
+{
+	struct snap_options options = {
+		.call_tree = true, .utf8 = true, .together = true, .group_by = SNAP_GROUP_STACK
+	};
+
+	check_golden(&service, options, "together");
+}
+
 static void test_json(void **state _unused_)
 {
 	struct snap_options options = { .call_tree = true };
 	_cleanup_free_ char *json = golden_render(snap_render_json, &service, &options, NULL),
 			    *reverse = NULL, *none = NULL;
 
-	assert_non_null(strstr(json, "\"call_tree\""));
+	golden_check("calls.json", json);
 	assert_null(strstr(json, "\"reverse\""));
 	options.reverse = true;
 	reverse = golden_render(snap_render_json, &service, &options, NULL);
@@ -346,7 +391,9 @@ int main(void)
 		cmocka_unit_test(test_equals_brute_force),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_flat_has_the_same_trees),
+		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_json),
 	};
 
