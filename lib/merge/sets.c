@@ -11,23 +11,23 @@
 /* At `at`, where all ranges before it end below the host. */
 static bool insert(struct snap_host_set *set, size_t at, uint32_t host)
 {
-	struct snap_host_range *range = set->ranges + at;
-	bool joins_before = at > 0 && range[-1].last + 1 == host,
-	     joins_after = at < set->count && range->first == host + 1;
+	bool joins_before = at > 0 && set->ranges[at - 1].last + 1 == host,
+	     joins_after = at < set->count && set->ranges[at].first == host + 1;
 
 	if (joins_before && joins_after) {
-		range[-1].last = range->last;
-		memmove(range, range + 1, (--set->count - at) * sizeof(*range));
+		set->ranges[at - 1].last = set->ranges[at].last;
+		memmove(&set->ranges[at], &set->ranges[at + 1],
+			(--set->count - at) * sizeof(*set->ranges));
 	} else if (joins_before) {
-		range[-1].last = host;
+		set->ranges[at - 1].last = host;
 	} else if (joins_after) {
-		range->first = host;
+		set->ranges[at].first = host;
 	} else {
 		if (!snap_reserve_array(set->ranges, set->capacity, set->count + 1))
 			return false;
-		range = set->ranges + at;
-		memmove(range + 1, range, (set->count++ - at) * sizeof(*range));
-		*range = (struct snap_host_range){ host, host };
+		memmove(&set->ranges[at + 1], &set->ranges[at],
+			(set->count++ - at) * sizeof(*set->ranges));
+		set->ranges[at] = (struct snap_host_range){ host, host };
 	}
 	return true;
 }

@@ -377,6 +377,7 @@ def of_texts(corpus):
             corpus.put("json", "golden-" + name[:-5], document)
             corpus.put("merge", "golden-" + name[:-5], document)
             corpus.put("diff", name[:-5], document + b"\0" + read(os.path.join(golden, "service.json")))
+    corpus.put("merge", "golden-merged", read(os.path.join(golden, "merged.document")))
     # Each snapshot that fuzz_snapshot.c makes, with each of its options; room for changes, which change nothing yet.
     for first in range(1, 64):
         corpus.put("snapshot", str(first), bytes([first]) + b"\0\0\1\0" * 64)

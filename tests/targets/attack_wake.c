@@ -2,11 +2,11 @@
 /*
  * attack_wake [COUNT]: 300 threads (COUNT) that work for a moment, sleep for some milliseconds and wake up again, each in
  * a recursion of its own. Whoever has an ordinary priority waits behind them for seconds: the kernel prefers
- * who has slept.
+ * who has slept. So does the test that has started this; it ends by itself after half a minute.
  */
 #include "victim.h"
 
-enum { THREADS = 300, DEPTH = 300, NAP_US = 4000, STACK = 1 << 20 };
+enum { THREADS = 300, DEPTH = 100, NAP_US = 4000, STACK = 1 << 20, SECONDS = 30 };
 
 static int go_down(unsigned depth, unsigned *seed);
 
@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 	pthread_attr_t attributes;
 	pthread_t thread;
 
+	alarm(SECONDS);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK);
 	for (int i = 0; i < count; i++)

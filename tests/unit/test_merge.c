@@ -136,7 +136,7 @@ static void test_golden(void **state _unused_)
 	schema_check("../merged/stacksnap-merged.schema.json", json);
 	schema_check("../merged/stacksnap-merged.schema.json", line);
 	assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
-	golden_check("merged.json", json);
+	golden_check("merged.document", json);
 	golden_check("merged.txt", text);
 }
 
