@@ -16,7 +16,7 @@ ODD = "web-17"
 # A host: a program of its own, of which one line is printed under the host's name. The odd one does something
 # else, and one does not answer.
 WORKER = """
-import socket, subprocess, sys
+import os, socket, subprocess, sys, time
 name = sys.argv[1]
 socket.sethostname(name)
 if name == "web-40":
@@ -24,6 +24,12 @@ if name == "web-40":
 victim = subprocess.Popen([sys.argv[2], ("sem" if name == "web-17" else "futex") + ":3:worker"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 victim.stdout.readline()
+# It says that it is in position a moment before its threads sleep there.
+folder = "/proc/%d/task" % victim.pid
+until = time.monotonic() + 60
+while time.monotonic() < until and any(open(os.path.join(folder, tid, "stat")).read().rsplit(")", 1)[1].split()[0] != "S"
+                                       for tid in os.listdir(folder)):
+    time.sleep(0.01)
 done = subprocess.run([sys.argv[3], "-f", "jsonl", "--timeout", "60000", "-p", str(victim.pid)])
 victim.stdin.close()
 victim.wait()
