@@ -75,8 +75,10 @@ class NoStop(Case):
             self.assertNotIn("taken", right[tid][0])
             self.assertEqual(addresses(stack), addresses(right[tid][1]), thread["name"])
             self.assertEqual(stack["unwind"], right[tid][1]["unwind"])
-            # A call that goes on after a stop may be called restart_syscall; poll() is. The cpu may change.
-            for key in ("cpu", "syscall"):
+            # A call that goes on after a stop may be called restart_syscall; poll() is. The cpu may change. A stop reads
+            # how often a thread ran only where it is asked to.
+            self.assertIsInstance(thread["runs"], int)
+            for key in ("cpu", "syscall", "runs"):
                 thread.pop(key, None)
             # What was not stopped together with the others is said no more surely.
             sure = [w["wait"].pop("confidence") for w in (thread, right[tid][0])]
