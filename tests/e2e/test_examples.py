@@ -9,6 +9,8 @@ import unittest
 from harness import DEADLINE, SOURCE, Case, build_once, functions, need, stacks_of, wait_until
 
 EXAMPLES = os.path.join(SOURCE, "examples")
+# On a slow machine the memory of a runtime takes longer to copy than a stop is worth.
+PATIENT = ("--runtime-budget", 10000, "--stop-timeout", 30000, "--timeout", 60000)
 FORGE = ["background.go", "database.go", "main.go", "process.go", "repository.go", "web.go"]
 
 
@@ -61,7 +63,7 @@ class Examples(Case):
         node = {}
 
         def look():
-            node.update(self.node(victim.pid))
+            node.update(self.node(victim.pid, *PATIENT))
             return self.in_place(node)
 
         wait_until(look, "the goroutines to be in place")
@@ -82,7 +84,7 @@ class Examples(Case):
             self.assertFalse(own["net/http.(*conn).serve"])
         self.check_text(victim)
         # Of few frames the outermost ones are some, and what is between is counted.
-        for stack in self.stacks(self.node(victim.pid, "-n", "6"), "GET:"):
+        for stack in self.stacks(self.node(victim.pid, "-n", "6", *PATIENT), "GET:"):
             self.assertEqual((functions(stack)[-1], stack["unwind"]), ("runtime.goexit", "complete"))
             self.assertGreater(stack["gap"]["count"], 3)
         self.end(victim)
@@ -105,7 +107,7 @@ class Examples(Case):
         found = {}
 
         def look():
-            node = self.node(victim.pid)
+            node = self.node(victim.pid, *PATIENT)
             stacks = [(stack["count"], functions(stack)) for stack in stacks_of(node)]
             found.clear()
             for name in ("Mail.announce", "Database.transaction", "make_thumbnail", "_worker", "Feed.follow"):

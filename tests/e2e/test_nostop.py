@@ -224,7 +224,7 @@ class Runtimes(Case):
     def test_python(self):
         python = shutil.which("python3", path="/usr/bin") or self.skip("python3")
         victim = self.program(["nice", "-n", "15", python, "-c", PYTHON], running=1)
-        node = processes(self.json("-p", victim.pid, "--no-stop", "-n", 3000))[victim.pid]
+        node = processes(self.json("-p", victim.pid, "--no-stop", "-n", 3000, "--runtime-budget", 10000))[victim.pid]
         self.assertEqual([r["name"] for r in node["runtimes"]], ["cpython"])
         depths = []
         for tid, (thread, stack) in threads(node).items():
