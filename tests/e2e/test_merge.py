@@ -30,7 +30,10 @@ until = time.monotonic() + 60
 while time.monotonic() < until and any(open(os.path.join(folder, tid, "stat")).read().rsplit(")", 1)[1].split()[0] != "S"
                                        for tid in os.listdir(folder)):
     time.sleep(0.01)
-done = subprocess.run([sys.argv[3], "-f", "jsonl", "--timeout", "60000", "-p", str(victim.pid)])
+# As many snapshots at once as there are hosts is too much for one machine: all take their time, and who was let go to
+# be stopped once more is seen running.
+done = subprocess.run([sys.argv[3], "-f", "jsonl", "--timeout", "60000", "--stop-timeout", "50000", "--group-by", "process,stack",
+                       "-p", str(victim.pid)])
 victim.stdin.close()
 victim.wait()
 sys.exit(done.returncode)
