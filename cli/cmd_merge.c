@@ -6,6 +6,7 @@
  * holds then counts once, while the other way round the sums could not be taken apart.
  */
 #include "commands.h"
+#include "input.h"
 #include "message.h"
 #include "report.h"
 #include "signals.h"
@@ -23,18 +24,6 @@ struct source {
 	off_t size;
 };
 
-static int open_source(const char *path)
-{
-	int fd;
-
-	if (strcmp(path, "-") == 0)
-		return dup(STDIN_FILENO);
-	do
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	while (fd < 0 && errno == EINTR && !*snap_cli_signals_flag());
-	return fd;
-}
-
 /* What a regular file holds; of others nothing is read before their turn. */
 static struct source look_at(const char *path)
 {
@@ -46,7 +35,7 @@ static struct source look_at(const char *path)
 
 	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
 		return source;
-	fd = open_source(path);
+	fd = snap_cli_input_open(path);
 	got = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
 	if (got > 0)
 		source.merged = stacksnap_file_is_merged(head, (size_t)got);
@@ -91,7 +80,7 @@ static bool add_source(struct stacksnap_merger *merger, const char *path,
 		       struct stacksnap_error **err_ret)
 {
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-	int fd = open_source(path);
+	int fd = snap_cli_input_open(path);
 	struct stacksnap_error *err;
 
 	if (fd < 0)

@@ -16,7 +16,7 @@ enum { HEAD_SIZE = 16, BLOCK_SIZE = 1 << 16 };
 /* Of what comes through a pipe and has to be kept in memory. */
 static const off_t MAX_COPY = (off_t)1 << 33;
 
-static int open_path(const char *path)
+int snap_cli_input_open(const char *path)
 {
 	int fd;
 
@@ -107,7 +107,8 @@ bool snap_cli_input_init(struct snap_cli_input *input, const char *path)
 	ssize_t got;
 	off_t at;
 
-	*input = (struct snap_cli_input){ .fd = open_path(path), .kind = STACKSNAP_FILE_UNKNOWN };
+	*input = (struct snap_cli_input){ .fd = snap_cli_input_open(path),
+					  .kind = STACKSNAP_FILE_UNKNOWN };
 	if (input->fd < 0 || fstat(input->fd, &status) < 0)
 		return false;
 	if (!S_ISREG(status.st_mode))

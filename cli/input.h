@@ -15,6 +15,9 @@ struct snap_cli_input {
 	enum stacksnap_file_kind kind;
 };
 
+/* "-" is stdin; what is opened may be a FIFO, which waits for its writer. -1 with errno. */
+int snap_cli_input_open(const char *path);
+
 /*
  * "-" is stdin; a FIFO waits for its writer, and what comes from it is copied. False with errno.
  * Released by snap_cli_input_deinit() in any case.

@@ -9,6 +9,7 @@
  *     record      recorder: sample ─▶ log ─┬─▶ parser: name ─▶ analyze the log ─▶ recording
  *     load        read a log ──────────────┘
  *     render      a snapshot or a recording, and a format ───────────────────▶ bytes
+ *     merge       documents of many hosts ─▶ merged ─────────────────────────▶ bytes
  *     diff        two of them ─▶ what changed ───────────────────────────────▶ bytes
  */
 #include "pipeline.h"
@@ -268,6 +269,7 @@ struct stacksnap_error *snap_pipeline_slice(struct snap_recorder *recorder,
 					    struct snap_recording **ret)
 {
 	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
+
 	snap_priority_raise(&before);
 	return snap_recorder_recording(recorder, options, ret);
 }

@@ -158,6 +158,9 @@ struct stacksnap_error *snap_wait_find_runners(struct snap_wait_analysis *waits)
 bool snap_futex_own_by_tid(struct snap_futex *futex, struct snap_wait *wait, uint32_t tid);
 /* The same for the thread's thread pointer. */
 bool snap_futex_own_by_pointer(struct snap_futex *futex, struct snap_wait *wait, uint64_t pointer);
+/* NULL: who it is was not seen. */
+void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
+			    struct snap_waiter *owner);
 /* The owner is a waiter of the report. */
 void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner);
 /* Whether a living thread of the same process, or of one that shares the word, has a number. */

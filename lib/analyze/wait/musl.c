@@ -198,10 +198,7 @@ static struct stacksnap_error *explain_join(struct snap_futex *futex,
 
 	if (!wait)
 		return snap_error_no_memory();
-	if (thread)
-		snap_futex_own(futex, wait, thread);
-	else
-		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+	snap_futex_own_if_seen(futex, wait, thread);
 	return NULL;
 }
 

@@ -166,6 +166,15 @@ static bool stood_together(const struct snap_wait_analysis *waits, const struct 
 		root_of(waits, a->process) == root_of(waits, b->process));
 }
 
+void snap_futex_own_if_seen(struct snap_futex *futex, struct snap_wait *wait,
+			    struct snap_waiter *owner)
+{
+	if (owner)
+		snap_futex_own(futex, wait, owner);
+	else
+		wait->owner_lack = SNAP_OWNER_NOT_SEEN;
+}
+
 void snap_futex_own(struct snap_futex *futex, struct snap_wait *wait, struct snap_waiter *owner)
 {
 	/* The word is of another moment than the wait: it goes from hand to hand. */

@@ -195,8 +195,10 @@ static void put_functions(struct snap_diff_text *text)
 
 /* ---- all of it ---- */
 
-static void put_body(struct snap_diff_text *text)
+static void put_body(void *context)
 {
+	struct snap_diff_text *text = context;
+
 	put_processes(text);
 	snap_diff_text_groups(text);
 	snap_diff_text_stuck(text);
@@ -213,16 +215,7 @@ static void text_deinit(struct snap_diff_text *text)
 static void put_measured(struct snap_diff_text *text)
 {
 	snap_diff_text_survey(text);
-	text->lines.measuring = true;
-	put_body(text);
-	if (text->options->summary) {
-		snap_sheet_fix_stops(&text->lines);
-		put_body(text);
-	}
-	text->lines.measuring = false;
-	put_body(text);
-	snap_text_stacks_note(&text->stacks);
-	snap_folders_note(&text->stacks.folders, &text->lines, !text->stacks.has_guessed);
+	snap_text_stacks_put_measured(&text->stacks, put_body, text);
 }
 
 struct stacksnap_error *snap_render_diff_text(const struct snap_diff *diff,

@@ -676,3 +676,20 @@ void snap_text_stacks_note(struct snap_text_stacks *stacks)
 		      "stack: may be wrong");
 	snap_line_end(lines, SNAP_STYLE_PLAIN, NULL);
 }
+
+void snap_text_stacks_put_measured(struct snap_text_stacks *stacks, void (*put)(void *context),
+				   void *context)
+{
+	struct snap_sheet *lines = stacks->lines;
+
+	lines->measuring = true;
+	put(context);
+	if (stacks->options->summary) {
+		snap_sheet_fix_stops(lines);
+		put(context);
+	}
+	lines->measuring = false;
+	put(context);
+	snap_text_stacks_note(stacks);
+	snap_folders_note(&stacks->folders, lines, !stacks->has_guessed);
+}

@@ -81,6 +81,12 @@ enum { SNAP_MOST_RANGES = 8 };
 void snap_text_ranges(const char *noun, const pid_t *first, size_t stride, size_t count, size_t max,
 		      char *out, size_t size);
 
+/*
+ * Goes through what follows the head twice or more, as line.h has it: `put` writes all of it each time.
+ * Behind it stand the lines of what marks mean and of what was left out.
+ */
+void snap_text_stacks_put_measured(struct snap_text_stacks *stacks, void (*put)(void *context),
+				   void *context);
 /* The line that tells what the mark means, if it was used. */
 void snap_text_stacks_note(struct snap_text_stacks *stacks);
 /* --summary: all of a stack in one line. */

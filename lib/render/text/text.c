@@ -378,8 +378,9 @@ static void put_flat(struct text *text)
 	}
 }
 
-static void put_body(struct text *text)
+static void put_body(void *context)
 {
+	struct text *text = context;
 	const struct snap_snapshot *snapshot = text->snapshot;
 
 	if (text->together)
@@ -468,16 +469,7 @@ static struct stacksnap_error *put_result(const struct text *text, FILE *out)
 static struct stacksnap_error *put_measured(struct text *text, FILE *out)
 {
 	survey_stacks(text);
-	text->lines.measuring = true;
-	put_body(text);
-	if (text->options->summary) {
-		snap_sheet_fix_stops(&text->lines);
-		put_body(text);
-	}
-	text->lines.measuring = false;
-	put_body(text);
-	snap_text_stacks_note(&text->stacks);
-	snap_folders_note(&text->stacks.folders, &text->lines, !text->stacks.has_guessed);
+	snap_text_stacks_put_measured(&text->stacks, put_body, text);
 	return put_result(text, out);
 }
 
