@@ -277,14 +277,13 @@ struct stacksnap_error *snap_pipeline_slice(struct snap_recorder *recorder,
 struct stacksnap_error *snap_pipeline_load_recording(int fd, const struct snap_options *options,
 						     struct snap_recording **ret)
 {
-	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	_cleanup_(snap_log_destroyp) struct snap_log *log = NULL;
 	_cleanup_(snap_opener_destroyp) struct snap_opener *opener = NULL;
 	const struct snap_naming_limits limits = { .patience_ns = options->timeout_ns };
 	struct snap_broker broker;
 	struct stacksnap_error *err;
 
-	snap_priority_raise(&before);
+	/* Of hours, perhaps, and nobody stands still for it: not with priority. */
 	err = snap_log_read(fd, &log);
 	if (err)
 		return err;
@@ -330,11 +329,9 @@ struct stacksnap_error *snap_pipeline_render_recording(const struct snap_recordi
 						       const char *format, FILE *out,
 						       char **warning_ret)
 {
-	_cleanup_(snap_priority_restore) struct snap_priority before = { .raised = false };
 	const struct snap_format *found;
 	struct stacksnap_error *err = find_format(format, &found);
 
-	snap_priority_raise(&before);
 	*warning_ret = NULL;
 	return err ? err
 		   : snap_render_recording_telling(found, recording, options, out, warning_ret);
