@@ -150,6 +150,10 @@ int snap_cli_cmd_watch(struct snap_cli_request *request)
 	struct run run = { .request = request };
 	int status = SNAP_CLI_USAGE;
 
+	if (request->again) {
+		snap_cli_message("--again: a watch looks again and again, at the times of --every");
+		return SNAP_CLI_USAGE;
+	}
 	if (prepare_run(&run))
 		status = watch_targets(&run);
 	stacksnap_watcher_destroy(run.watcher);

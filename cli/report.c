@@ -370,6 +370,19 @@ static struct stacksnap_error *report_no_diff(struct snap_cli_report *report, co
 	return err;
 }
 
+/* Nothing of any host, and a line that says why. */
+static struct stacksnap_error *report_no_merged(struct snap_cli_report *report, const char *message)
+{
+	struct stacksnap_merger *merger = NULL;
+	struct stacksnap_error *err = stacksnap_merger_create(report->request->options, &merger);
+
+	snap_cli_message("%s", message);
+	if (!err)
+		snap_cli_report_print(report, (struct snap_cli_document){ .merger = merger });
+	stacksnap_merger_destroy(merger);
+	return err;
+}
+
 /* With JSON the output is a document even now; an empty profile would help nobody. */
 static int report_empty(struct snap_cli_report *report, const char *code, const char *message)
 {
@@ -382,6 +395,8 @@ static int report_empty(struct snap_cli_report *report, const char *code, const 
 	}
 	if (report->request->command == SNAP_CLI_DIFF)
 		err = report_no_diff(report, code, message);
+	else if (report->request->command == SNAP_CLI_MERGE)
+		err = report_no_merged(report, message);
 	else
 		err = stacksnap_snapshot_create_empty(report->request->options, code, message,
 						      &snapshot);

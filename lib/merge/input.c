@@ -131,7 +131,7 @@ struct stacksnap_error *snap_merge_input(struct snap_merge_input *input, int fd,
 	_cleanup_(walk_deinit) struct walk walk = {
 		.input = input,
 		.name = name,
-		.stream.fd = fd,
+		.stream = { .fd = fd, .options = input->options },
 		.reader = snap_merge_reader_create(),
 	};
 	struct stacksnap_error *err;

@@ -25,6 +25,9 @@ static struct stacksnap_error *read_block(struct snap_merge_stream *stream)
 {
 	ssize_t got;
 
+	/* Also where nothing comes, as from a fifo: a signal ends the read. */
+	if (snap_options_cancelled(stream->options))
+		return snap_error_cancelled();
 	if (stream->begin) {
 		memmove(stream->data, stream->data + stream->begin, stream->end - stream->begin);
 		stream->searched -= stream->begin;
@@ -35,7 +38,9 @@ static struct stacksnap_error *read_block(struct snap_merge_stream *stream)
 		return snap_error_no_memory();
 	do
 		got = read(stream->fd, stream->data + stream->end, BLOCK);
-	while (got < 0 && errno == EINTR);
+	while (got < 0 && errno == EINTR && !snap_options_cancelled(stream->options));
+	if (got < 0 && errno == EINTR)
+		return snap_error_cancelled();
 	if (got < 0)
 		return snap_error_os(errno, "cannot read it");
 	stream->ended = got == 0;

@@ -8,12 +8,14 @@
 #define SNAP_MERGE_STREAM_H
 
 #include "base/error.h"
+#include "model/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct snap_merge_stream {
-	int fd; /* the caller's */
+	int fd;                             /* the caller's */
+	const struct snap_options *options; /* the caller's; their cancel flag */
 	char *data;
 	size_t begin, end, capacity; /* of the bytes that were read */
 	size_t searched;             /* so far no document begins before it */
@@ -26,7 +28,7 @@ void snap_merge_stream_deinit(struct snap_merge_stream *stream);
 
 /*
  * The next piece, with a NUL behind it, until the next call; *ret NULL at the end. FORMAT: it is
- * larger than any document, and passed over; OS, NO_MEMORY.
+ * larger than any document, and passed over; CANCELLED, OS, NO_MEMORY.
  */
 struct stacksnap_error *snap_merge_stream_next(struct snap_merge_stream *stream, char **ret,
 					       size_t *size_ret) _must_check_;

@@ -147,6 +147,7 @@ class Diff(Case):
         self.assertRegex(text, rf"{SLEEPERS} × obey   sleeping in pause.*   stuck ")
         self.run_tool("--again", "1s", "--save-capture", self.path("x"), "-p", victim.pid, status=64)
         self.run_tool("--again", "0", "-p", victim.pid, status=64)
+        self.assertIn("--again", self.run_tool("--watch", "--again", "1s", "-p", victim.pid, status=64).err)
 
     def test_captures_and_recordings(self):
         victim = self.obey()

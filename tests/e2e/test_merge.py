@@ -138,6 +138,18 @@ class Merge(Case):
         got = self.run_tool("merge", b, status=2)
         self.assertEqual(got.text, "")
 
+    def test_out_of_time(self):
+        """A fifo to which nobody writes: what is printed is a document of no host, and none of a snapshot."""
+        fifo = os.path.join(self.scratch(), "fifo")
+        os.mkfifo(fifo)
+        held = os.open(fifo, os.O_RDWR)
+        try:
+            got, document = self.merged(fifo, "--timeout", "300", status=2)
+        finally:
+            os.close(held)
+        self.assertEqual((document["host_count"], document["groups"]), (0, []))
+        self.assertIn("gave up after 300 ms (--timeout)", got.err)
+
     def test_usage(self):
         a, = self.documents("a")
         self.assertIn("at least one file", self.run_tool("merge", status=64).err)
